@@ -1,0 +1,132 @@
+# `make` alone prints help. Everything a target needs beyond Go, a C compiler (for -race), Node, npm and git
+# is installed by the target that needs it, at a pinned version, into this checkout.
+
+SHELL       := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+GO           ?= go
+NPM          ?= npm
+PKG          ?= ./...
+TEST_FLAGS   ?=
+TEST_TIMEOUT ?= 10m
+FUZZTIME     ?= 30s
+
+BIN    := $(CURDIR)/.bin
+LINTER := $(BIN)/golangci-lint
+
+# The packages that tests read from npm: the folders <package>/testdata/npm, each with a lock file. npm writes
+# node_modules/.package-lock.json last; it says whether what is installed is what the lock file asks for.
+NPM_PACKAGES := $(wildcard */testdata/npm/package-lock.json */*/testdata/npm/package-lock.json \
+                           */*/*/testdata/npm/package-lock.json)
+NPM_INSTALLED := $(NPM_PACKAGES:package-lock.json=node_modules/.package-lock.json)
+
+MODULES = $(patsubst ./%,%,$(shell find . -name go.mod -not -path '*/node_modules/*' -not -path '*/testdata/*' \
+                                              -not -path './.bin/*' | sort))
+
+.PHONY: help
+help: ## print this help
+	@printf 'Settle: statecharts in Go on Lambda, SQS FIFO and DynamoDB.\n\n'
+	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@printf '\nVariables: PKG=%s TEST_FLAGS= TEST_TIMEOUT=%s FUZZTIME=%s\n' '$(PKG)' '$(TEST_TIMEOUT)' '$(FUZZTIME)'
+
+.PHONY: demo
+demo: ## run two charts end to end, on this machine, without an AWS account
+	@$(GO) run ./cmd/settle demo
+
+.PHONY: test
+test: $(NPM_INSTALLED) ## run every test under the race detector
+	CGO_ENABLED=1 $(GO) test -race -timeout=$(TEST_TIMEOUT) $(TEST_FLAGS) $(PKG)
+
+%/node_modules/.package-lock.json: %/package-lock.json %/package.json
+	@echo '$(NPM) ci ($*)'
+	@cd $* && $(NPM) ci --ignore-scripts --no-audit --no-fund --loglevel=error
+	@touch $@
+
+.PHONY: lint
+lint: $(LINTER) ## run golangci-lint: import table, clock and environment rules, mistakes, docs
+	$(LINTER) run $(PKG)
+
+$(LINTER): .ci/tools/go.mod .ci/tools/go.sum
+	@echo 'building golangci-lint from .ci/tools/go.mod (some minutes, once)'
+	@mkdir -p $(BIN)
+	@GOWORK=off GOFLAGS= CGO_ENABLED=0 $(GO) -C .ci/tools build -trimpath -o $@ \
+		github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+	@touch $@
+
+.PHONY: vet
+vet: ## run go vet
+	$(GO) vet $(PKG)
+
+.PHONY: fmt
+fmt: $(LINTER) ## format the code: gofmt, and imports in their groups
+	$(LINTER) fmt $(PKG)
+
+.PHONY: fmt-check
+fmt-check: ## fail if gofmt would change a file
+	@unformatted=$$("$$($(GO) env GOROOT)/bin/gofmt" -l -s .); \
+	if [[ -n $$unformatted ]]; then \
+		printf 'not formatted (make fmt):\n%s\n' "$$unformatted" >&2; exit 1; \
+	fi
+
+.PHONY: tidy-check
+tidy-check: ## fail if go mod tidy would change a go.mod or go.sum
+	@for mod in $(MODULES); do \
+		echo "go mod tidy -diff ($$mod)"; \
+		GOWORK=off $(GO) -C "$$(dirname "$$mod")" mod tidy -diff; \
+	done
+
+# git grep answers 1 when it finds nothing, which is what we want, and more when it could not look.
+.PHONY: paths-check
+paths-check: ## fail if a file names a path of one machine, or a lock file a private registry
+	@git grep -nIE --untracked '(^|[^])}*[:alnum:]_./~-]|file://)/(work|home|root|Users)/' -- . && found=0 || found=$$?; \
+	if ((found == 0)); then echo 'these lines name a path that exists on one machine only' >&2; fi; \
+	((found == 1))
+	@git grep -nE --untracked -e '"resolved": *"' --and --not -e '"https://registry\.npmjs\.org/' \
+		-- '*package-lock.json' && found=0 || found=$$?; \
+	if ((found == 0)); then echo 'these lines name a registry that not everybody reaches' >&2; fi; \
+	((found == 1))
+
+.PHONY: build
+build: functions ## build .bin/settle and every function
+	$(GO) build -trimpath -o $(BIN)/settle ./cmd/settle
+
+# -buildvcs=false: a function's zip changes when its code does, not with every commit.
+.PHONY: functions
+functions: ## build every function: .bin/functions/<arch>/<name>/bootstrap
+	@mains=$$($(GO) list -f '{{if eq .Name "main"}}{{.ImportPath}}{{end}}' ./functions/...); \
+	if [[ -z $$mains ]]; then echo 'found no main package in functions/' >&2; exit 1; fi; \
+	for arch in arm64 amd64; do \
+		for main in $$mains; do \
+			out=.bin/functions/$$arch/$${main##*/}/bootstrap; \
+			GOOS=linux GOARCH=$$arch CGO_ENABLED=0 $(GO) build -buildvcs=false -trimpath -ldflags='-s -w' \
+				-tags lambda.norpc -o $$out $$main; \
+			printf '%s  %.1f MB\n' $$out $$(wc -c <$$out | awk '{ print $$1 / 1e6 }'); \
+		done; \
+	done
+
+.PHONY: check
+check: ## run what CI runs
+	@.ci/run
+
+.PHONY: fuzz
+fuzz: ## run every fuzz target for FUZZTIME
+	@targets=$$(grep -roE --include='*_test.go' --exclude-dir=node_modules '^func Fuzz[A-Za-z0-9_]*' . || true); \
+	if [[ -z $$targets ]]; then echo 'found no fuzz target' >&2; exit 1; fi; \
+	while IFS=: read -r file func; do \
+		name=$${func#func }; \
+		echo "$$name in $$(dirname "$$file") for $(FUZZTIME)"; \
+		$(GO) test -run='^$$' -fuzz="^$$name$$" -fuzztime=$(FUZZTIME) "$$(dirname "$$file")"; \
+	done <<<"$$targets"
+
+.PHONY: cover
+cover: $(NPM_INSTALLED) ## measure coverage; writes .bin/cover.html
+	@mkdir -p $(BIN)
+	$(GO) test -timeout=$(TEST_TIMEOUT) -coverpkg=./... -coverprofile=$(BIN)/cover.out $(TEST_FLAGS) $(PKG)
+	@$(GO) tool cover -html=$(BIN)/cover.out -o $(BIN)/cover.html
+	@$(GO) tool cover -func=$(BIN)/cover.out | tail -n 1
+
+.PHONY: clean
+clean: ## remove what the other targets made, the linter and npm packages too
+	rm -rf $(BIN) $(dir $(NPM_INSTALLED))

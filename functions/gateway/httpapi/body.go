@@ -1,0 +1,59 @@
+package httpapi
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// readBody reads the body whole; it fails with errTooLarge beyond the limit.
+func readBody(r *http.Request, bytesMax int) ([]byte, error) {
+	if r.ContentLength > int64(bytesMax) {
+		return nil, fmt.Errorf("%w: expected a body of at most %d bytes, got %d", errTooLarge, bytesMax, r.ContentLength)
+	}
+	body, err := io.ReadAll(io.LimitReader(r.Body, int64(bytesMax)+1))
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errBody, err)
+	}
+	if len(body) > bytesMax {
+		return nil, fmt.Errorf("%w: expected a body of at most %d bytes", errTooLarge, bytesMax)
+	}
+	return body, nil
+}
+
+// mediaType returns which of the media types the body has; without a Content-Type, the first.
+// JSON may also be called by a name of its own that ends in +json.
+func mediaType(header http.Header, supported ...string) (string, error) {
+	if encoding := header.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
+		return "", fmt.Errorf("%w: expected a body without Content-Encoding, got %q", errMediaType, encoding)
+	}
+	given := header.Get("Content-Type")
+	if given == "" {
+		return supported[0], nil
+	}
+	name, _, err := mime.ParseMediaType(given)
+	if err == nil && strings.HasPrefix(name, "application/") && strings.HasSuffix(name, "+json") {
+		name = "application/json"
+	}
+	if err != nil || !slices.Contains(supported, name) {
+		return "", fmt.Errorf("%w: expected the Content-Type %s, got %q", errMediaType, strings.Join(supported, " or "), given)
+	}
+	return name, nil
+}
+
+// checkCharacters refuses text that is valid for encoding/json but not for SQS, which takes
+// the characters of XML 1.0. Control characters are no matter: JSON escapes them.
+func checkCharacters(text []byte) error {
+	if !utf8.Valid(text) {
+		return fmt.Errorf("%w: expected UTF-8", errCharacters)
+	}
+	if i := bytes.IndexAny(text, "\ufffe\uffff"); i >= 0 {
+		return fmt.Errorf("%w: expected none of U+FFFE and U+FFFF, got one at byte %d: write it as a JSON escape", errCharacters, i)
+	}
+	return nil
+}

@@ -1,0 +1,137 @@
+package httpapi
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/settle-run/settle/runtime/durable"
+)
+
+// sentView is the answer to an event that the queue holds.
+type sentView struct {
+	// MessageID is the queue's. A repeat of an event that the queue remembers gets the
+	// first one's.
+	MessageID string `json:"message_id"`
+	Instance  string `json:"instance"`
+	Type      string `json:"type"`
+}
+
+func (a *api) postEvent(r *http.Request) (reply, error) {
+	id, err := a.instanceID(r)
+	if err != nil {
+		return reply{}, err
+	}
+	if _, err := mediaType(r.Header, "application/json"); err != nil {
+		return reply{}, err
+	}
+	key, err := idempotencyKey(r.Header)
+	if err != nil {
+		return reply{}, err
+	}
+	body, err := readBody(r, a.config.EventBytesMax)
+	if err != nil {
+		return reply{}, err
+	}
+	return a.send(r.Context(), id, body, key)
+}
+
+// instanceID reads the name of the instance from the path. It need not exist.
+func (a *api) instanceID(r *http.Request) (durable.InstanceID, error) {
+	machine := r.PathValue("machine")
+	if _, err := a.machines.Lookup(machine); err != nil {
+		return durable.InstanceID{}, err
+	}
+	return durable.ParseInstanceID(machine + "/" + r.PathValue("id"))
+}
+
+// send checks the event and queues it under the event ID, or under the one that it carries
+// already. If both are there they must agree; if neither is, the event counts whenever it is
+// sent.
+func (a *api) send(ctx context.Context, to durable.InstanceID, body []byte, eventID string) (reply, error) {
+	event, err := a.machines.Accept(to, body)
+	if err != nil {
+		return reply{}, err
+	}
+	switch {
+	case eventID == "":
+		eventID = event.ID
+	case event.ID == "":
+		body = withEventID(body, eventID)
+	case event.ID != eventID:
+		return reply{}, fmt.Errorf("%w: the header says %q and the event's $id %q: give one of them, or the same twice", errEventID, eventID, event.ID)
+	}
+	if len(eventID) > EventIDBytesMax {
+		return reply{}, fmt.Errorf("%w: expected at most %d bytes, got %d", errEventID, EventIDBytesMax, len(eventID))
+	}
+	if len(body) > a.config.EventBytesMax {
+		return reply{}, fmt.Errorf("%w: expected an event of at most %d bytes with its $id, got %d", errTooLarge, a.config.EventBytesMax, len(body))
+	}
+	if err := checkCharacters(body); err != nil {
+		return reply{}, err
+	}
+	deduplicationID := rand.Text()
+	if eventID != "" {
+		deduplicationID = DeduplicationID(to, eventID)
+	}
+	messageID, err := a.sender.Send(ctx, durable.Message{To: to, Body: body, DeduplicationID: deduplicationID})
+	if err != nil {
+		return reply{}, fmt.Errorf("%w: %w", errQueue, err)
+	}
+	a.config.Logger.InfoContext(ctx, "event queued", "instance", to.String(), "type", event.Type, "message_id", messageID)
+	return reply{status: http.StatusAccepted, body: sentView{MessageID: messageID, Instance: to.String(), Type: event.Type}}, nil
+}
+
+// idempotencyKey reads the event ID of the header Idempotency-Key: a structured string in its
+// quotes, as draft-ietf-httpapi-idempotency-key-header has it, or bare, as most clients do.
+func idempotencyKey(header http.Header) (string, error) {
+	values, given := header["Idempotency-Key"]
+	if !given {
+		return "", nil
+	}
+	// Several lines of one header are one list (RFC 9110 5.3).
+	key := strings.Join(values, ",")
+	if len(key) >= 2 && key[0] == '"' && key[len(key)-1] == '"' {
+		key = strings.NewReplacer(`\\`, `\`, `\"`, `"`).Replace(key[1 : len(key)-1])
+	}
+	if key == "" || !utf8.ValidString(key) {
+		return "", fmt.Errorf("%w: expected some UTF-8 text in Idempotency-Key, or no such header, got %q", errEventID, key)
+	}
+	return key, nil
+}
+
+// withEventID returns the event with the ID as its last key: of two keys "$id", the last one
+// counts.
+func withEventID(event []byte, id string) []byte {
+	quoted, err := json.Marshal(id)
+	if err != nil {
+		panic(err) // A string always marshals.
+	}
+	object := strings.TrimRight(string(event), " \t\r\n")
+	return []byte(strings.TrimSuffix(object, "}") + `,"$id":` + string(quoted) + "}")
+}
+
+// deduplicationIDBytesMax is the longest MessageDeduplicationId that SQS takes.
+const deduplicationIDBytesMax = 128
+
+// DeduplicationID returns the ID under which an event with its own ID is queued, so that the
+// queue drops its repeats for five minutes; later ones the instance tells by the event ID.
+// The name of the instance is part of it, because a queue may compare across groups. It is
+// readable where the queue's limits allow, and a hash elsewhere.
+func DeduplicationID(to durable.InstanceID, eventID string) string {
+	// No name contains a second slash, so no two pairs give the same text; and no effect's
+	// or timer's ID begins with "$".
+	text := "$id/" + to.String() + "/" + eventID
+	refused := func(r rune) bool { return r <= ' ' || r > '~' }
+	if len(text) <= deduplicationIDBytesMax && strings.IndexFunc(text, refused) < 0 {
+		return text
+	}
+	sum := sha256.Sum256([]byte(text))
+	return "$id-sha256/" + hex.EncodeToString(sum[:])
+}

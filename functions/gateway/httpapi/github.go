@@ -1,0 +1,108 @@
+package httpapi
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/settle-run/settle/machines/job"
+	"github.com/settle-run/settle/runtime/durable"
+)
+
+// webhookMachine is the machine that GitHub's webhooks become events of.
+const webhookMachine = "job"
+
+// webhookView is the answer to a webhook that is no event of an instance.
+type webhookView struct {
+	// Status is "pong" or "ignored".
+	Status string `json:"status"`
+	// Event is the webhook's event as GitHub names it.
+	Event string `json:"event"`
+}
+
+// postGitHub makes an event of a workflow_job webhook. Its ID is that of GitHub's delivery,
+// which GitHub keeps when it delivers again.
+func (a *api) postGitHub(r *http.Request) (reply, error) {
+	body, err := a.signedBody(r)
+	if err != nil {
+		return reply{}, err
+	}
+	event, delivery := r.Header.Get("X-GitHub-Event"), r.Header.Get("X-GitHub-Delivery")
+	if event == "" || delivery == "" {
+		return reply{}, fmt.Errorf("%w: expected the headers X-GitHub-Event and X-GitHub-Delivery, got %q and %q", errWebhook, event, delivery)
+	}
+	switch event {
+	case "workflow_job":
+	case "ping":
+		return reply{status: http.StatusOK, body: webhookView{Status: "pong", Event: event}}, nil
+	default:
+		return reply{status: http.StatusOK, body: webhookView{Status: "ignored", Event: event}}, nil
+	}
+	payload, err := webhookPayload(r.Header, body)
+	if err != nil {
+		return reply{}, err
+	}
+	instance, message, err := job.FromWebhook(payload)
+	if err != nil {
+		return reply{}, err
+	}
+	id, err := durable.ParseInstanceID(webhookMachine + "/" + instance)
+	if err != nil {
+		return reply{}, err
+	}
+	return a.send(r.Context(), id, message, delivery)
+}
+
+// signedBody reads the body and checks that whoever knows the secret has signed it. Nothing
+// else of the request may be looked at before.
+func (a *api) signedBody(r *http.Request) ([]byte, error) {
+	if a.config.GitHubSecret == "" {
+		return nil, errUnsigned
+	}
+	signature, err := parseSignature(r.Header.Get("X-Hub-Signature-256"))
+	if err != nil {
+		return nil, err
+	}
+	body, err := readBody(r, WebhookBytesMax)
+	if err != nil {
+		return nil, err
+	}
+	mac := hmac.New(sha256.New, []byte(a.config.GitHubSecret))
+	mac.Write(body)
+	if !hmac.Equal(mac.Sum(nil), signature) {
+		return nil, fmt.Errorf("%w: X-Hub-Signature-256 does not fit the body: use the same secret here and at GitHub, and let no proxy change the body", errSignature)
+	}
+	return body, nil
+}
+
+// parseSignature reads the header X-Hub-Signature-256: "sha256=" and the HMAC in hexadecimal.
+func parseSignature(header string) ([]byte, error) {
+	if header == "" {
+		return nil, fmt.Errorf("%w: expected the header X-Hub-Signature-256, got none: give the webhook a secret at GitHub", errSignature)
+	}
+	digits, ok := strings.CutPrefix(header, "sha256=")
+	signature, err := hex.DecodeString(digits)
+	if !ok || err != nil || len(signature) != sha256.Size {
+		return nil, fmt.Errorf("%w: expected sha256= and %d hexadecimal digits in X-Hub-Signature-256", errSignature, hex.EncodedLen(sha256.Size))
+	}
+	return signature, nil
+}
+
+// webhookPayload returns the JSON of a webhook, which GitHub sends as it is or, if the webhook
+// is set up so, as the field payload of a form.
+func webhookPayload(header http.Header, body []byte) ([]byte, error) {
+	const jsonType, formType = "application/json", "application/x-www-form-urlencoded"
+	name, err := mediaType(header, jsonType, formType)
+	if err != nil || name == jsonType {
+		return body, err
+	}
+	form, err := url.ParseQuery(string(body))
+	if err != nil || !form.Has("payload") {
+		return nil, fmt.Errorf("%w: expected a form with the field payload", errWebhook)
+	}
+	return []byte(form.Get("payload")), nil
+}

@@ -1,0 +1,144 @@
+package httpapi
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"fmt"
+	"maps"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/aws/aws-lambda-go/events"
+)
+
+// deadlineMargin is the time kept from Lambda's deadline to answer in: a request that is too
+// slow gets a 503 of ours, not a 502 of API Gateway.
+const deadlineMargin = 500 * time.Millisecond
+
+// Lambda makes a Lambda function of a handler, for API Gateway's HTTP APIs (payload format
+// 2.0) and for function URLs, whose events have the same form:
+// https://docs.aws.amazon.com/apigateway/latest/developerguide/http-api-develop-integrations-lambda.html
+// The function never fails: an event that is no HTTP request gets a 400.
+func Lambda(handler http.Handler) func(context.Context, events.APIGatewayV2HTTPRequest) (events.APIGatewayV2HTTPResponse, error) {
+	return func(ctx context.Context, event events.APIGatewayV2HTTPRequest) (events.APIGatewayV2HTTPResponse, error) {
+		if deadline, ok := ctx.Deadline(); ok {
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithDeadline(ctx, deadline.Add(-deadlineMargin))
+			defer cancel()
+		}
+		w := &lambdaResponse{header: http.Header{}}
+		r, err := lambdaRequest(ctx, event)
+		if err != nil {
+			p := problemOf(fmt.Errorf("%w: %w", errBody, err))
+			return w.event(http.MethodGet), writeJSON(w, p.Status, problemType, p)
+		}
+		handler.ServeHTTP(w, r)
+		return w.event(r.Method), nil
+	}
+}
+
+// lambdaRequest makes a server's request of the event.
+func lambdaRequest(ctx context.Context, event events.APIGatewayV2HTTPRequest) (*http.Request, error) {
+	body := []byte(event.Body)
+	if event.IsBase64Encoded {
+		var err error
+		if body, err = base64.StdEncoding.DecodeString(event.Body); err != nil {
+			return nil, fmt.Errorf("expected a body in Base64: %w", err)
+		}
+	}
+	target, err := lambdaURL(event)
+	if err != nil {
+		return nil, err
+	}
+	// NewRequest would parse the URL again, and a path that was decoded is not one.
+	r, err := http.NewRequestWithContext(ctx, event.RequestContext.HTTP.Method, "/", bytes.NewReader(body))
+	if err != nil || event.RequestContext.HTTP.Method == "" {
+		return nil, fmt.Errorf("expected an HTTP request in payload format 2.0, got the method %q", event.RequestContext.HTTP.Method)
+	}
+	r.URL, r.RequestURI = target, target.RequestURI()
+	for _, name := range slices.Sorted(maps.Keys(event.Headers)) {
+		r.Header.Set(name, event.Headers[name])
+	}
+	if len(event.Cookies) > 0 {
+		r.Header.Set("Cookie", strings.Join(event.Cookies, "; "))
+	}
+	r.Host = r.Header.Get("Host")
+	r.Header.Del("Host")
+	if r.Host == "" {
+		r.Host = event.RequestContext.DomainName
+	}
+	r.RemoteAddr = net.JoinHostPort(event.RequestContext.HTTP.SourceIP, "0")
+	return r, nil
+}
+
+// lambdaURL returns the request's URL as a server would see it: without the name of the stage
+// that an HTTP API puts in front of the path, unless it is the default one. The rawPath of a
+// function URL is encoded, that of an HTTP API decoded.
+func lambdaURL(event events.APIGatewayV2HTTPRequest) (*url.URL, error) {
+	path := event.RawPath
+	if stage := event.RequestContext.Stage; stage != "" && stage != "$default" {
+		if rest, ok := strings.CutPrefix(path, "/"+stage); ok && (rest == "" || rest[0] == '/') {
+			path = rest
+		}
+	}
+	if !strings.HasPrefix(path, "/") {
+		path = "/" + path
+	}
+	target := &url.URL{Path: path, RawQuery: event.RawQueryString}
+	if strings.Contains(event.RequestContext.DomainName, ".lambda-url.") {
+		decoded, err := url.PathUnescape(path)
+		if err != nil {
+			return nil, fmt.Errorf("expected an encoded path: %w", err)
+		}
+		target.Path, target.RawPath = decoded, path
+	}
+	return target, nil
+}
+
+// lambdaResponse is a ResponseWriter that keeps what is written.
+type lambdaResponse struct {
+	header http.Header
+	// sent is the headers as they were when the status was written.
+	sent   http.Header
+	status int
+	body   bytes.Buffer
+}
+
+func (w *lambdaResponse) Header() http.Header { return w.header }
+
+func (w *lambdaResponse) WriteHeader(status int) {
+	if w.status == 0 {
+		w.status, w.sent = status, w.header.Clone()
+	}
+}
+
+func (w *lambdaResponse) Write(body []byte) (int, error) {
+	w.WriteHeader(http.StatusOK)
+	return w.body.Write(body)
+}
+
+// event returns the answer in payload format 2.0: a header's lines joined with commas, cookies
+// apart, and in Base64 what is not text.
+func (w *lambdaResponse) event(method string) events.APIGatewayV2HTTPResponse {
+	w.WriteHeader(http.StatusOK)
+	response := events.APIGatewayV2HTTPResponse{StatusCode: w.status, Headers: map[string]string{}, Cookies: w.sent.Values("Set-Cookie")}
+	for name, values := range w.sent {
+		if name != "Set-Cookie" {
+			response.Headers[name] = strings.Join(values, ",")
+		}
+	}
+	if method == http.MethodHead {
+		return response
+	}
+	response.Body = w.body.String()
+	if !utf8.ValidString(response.Body) {
+		response.Body, response.IsBase64Encoded = base64.StdEncoding.EncodeToString(w.body.Bytes()), true
+	}
+	return response
+}

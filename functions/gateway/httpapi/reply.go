@@ -1,0 +1,161 @@
+package httpapi
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+
+	"github.com/settle-run/settle/machines/job"
+	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/statechart"
+)
+
+// reply is what a route answers with.
+type reply struct {
+	status int
+	// etag is sent as the ETag, in its quotes; empty means none.
+	etag string
+	// body is sent as JSON; nil means no body.
+	body any
+}
+
+// endpoint is the handler of one route.
+type endpoint struct {
+	api *api
+	// serve answers a request or says why not, with an error that problems classifies.
+	serve func(r *http.Request) (reply, error)
+}
+
+func (e endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	answer, err := e.serve(r)
+	if err != nil {
+		e.api.refuse(w, r, err)
+		return
+	}
+	if answer.etag != "" {
+		w.Header().Set("ETag", answer.etag)
+		w.Header().Set("Cache-Control", "private, no-cache")
+	}
+	if answer.body == nil {
+		w.WriteHeader(answer.status)
+		return
+	}
+	e.api.write(w, r, answer.status, "application/json", answer.body)
+}
+
+// Reasons why the API refuses a request, beside those of durable and statechart.
+var (
+	errNoRoute         = errors.New("no such route")
+	errMethod          = errors.New("method not allowed")
+	errUnknownInstance = errors.New("unknown instance")
+	errMediaType       = errors.New("unsupported media type")
+	errTooLarge        = errors.New("too large")
+	errBody            = errors.New("unreadable body")
+	errCharacters      = errors.New("characters that a queue cannot carry")
+	errEventID         = errors.New("bad event ID")
+	errSignature       = errors.New("bad signature")
+	errWebhook         = errors.New("not a webhook of GitHub's")
+	errUnsigned        = errors.New("webhooks are refused: no secret is configured to check their signatures with; set one here and at GitHub")
+	errQueue           = errors.New("the queue did not confirm the event: send it again, with the same Idempotency-Key if it must count once")
+	errStore           = errors.New("the instance could not be read: try again")
+	errPanic           = errors.New("the request could not be handled; the log says why")
+)
+
+// problems maps errors to statuses: the only place that does. The code is what clients
+// decide by; it never changes.
+var problems = []struct {
+	err    error
+	status int
+	code   string
+}{
+	{errNoRoute, http.StatusNotFound, "no_route"},
+	{errMethod, http.StatusMethodNotAllowed, "method"},
+	{durable.ErrUnknownMachine, http.StatusNotFound, "unknown_machine"},
+	{durable.ErrInstanceID, http.StatusBadRequest, "instance_id"},
+	{errUnknownInstance, http.StatusNotFound, "unknown_instance"},
+	{errMediaType, http.StatusUnsupportedMediaType, "media_type"},
+	{errTooLarge, http.StatusRequestEntityTooLarge, "too_large"},
+	{errBody, http.StatusBadRequest, "body"},
+	{errCharacters, http.StatusBadRequest, "characters"},
+	{errEventID, http.StatusBadRequest, "event_id"},
+	{errSignature, http.StatusUnauthorized, "signature"},
+	{errWebhook, http.StatusBadRequest, "webhook"},
+	{job.ErrWebhook, http.StatusBadRequest, "webhook"},
+	{durable.ErrReserved, http.StatusBadRequest, "reserved"},
+	{statechart.ErrNotAnEvent, http.StatusBadRequest, "not_an_event"},
+	{statechart.ErrUndeclared, http.StatusBadRequest, "undeclared_event"},
+	{statechart.ErrPayload, http.StatusBadRequest, "payload"},
+	{errUnsigned, http.StatusServiceUnavailable, "no_webhook_secret"},
+	{errQueue, http.StatusServiceUnavailable, "queue"},
+	{errStore, http.StatusServiceUnavailable, "store"},
+}
+
+// problemType is the media type of a problem.
+const problemType = "application/problem+json"
+
+// retryAfterSeconds is how long a client should wait when the queue or the store fails. The
+// SDK has tried for longer than that already.
+const retryAfterSeconds = 1
+
+// problem is a refusal as RFC 9457 writes it; its type is about:blank, the code tells kinds
+// of problems apart.
+type problem struct {
+	Title  string `json:"title"`
+	Status int    `json:"status"`
+	Code   string `json:"code"`
+	Detail string `json:"detail"`
+}
+
+// problemOf classifies an error. The text of an error of ours goes to the client whole; of
+// one that has its cause behind the API the client learns the kind only.
+func problemOf(err error) problem {
+	for _, known := range problems {
+		if !errors.Is(err, known.err) {
+			continue
+		}
+		detail := err.Error()
+		if known.status >= http.StatusInternalServerError {
+			detail = known.err.Error()
+		}
+		return problem{Title: http.StatusText(known.status), Status: known.status, Code: known.code, Detail: detail}
+	}
+	return problem{Title: http.StatusText(http.StatusInternalServerError), Status: http.StatusInternalServerError, Code: "internal", Detail: errPanic.Error()}
+}
+
+// refuse answers with the problem that the error is, and logs it. The log has the text of an
+// error only where its cause is ours: a client's error may quote what the client sent.
+func (a *api) refuse(w http.ResponseWriter, r *http.Request, err error) {
+	p := problemOf(err)
+	attributes := []any{"route", r.Pattern, "status", p.Status, "code", p.Code}
+	if p.Status >= http.StatusInternalServerError {
+		a.config.Logger.ErrorContext(r.Context(), "request failed", append(attributes, "error", err)...)
+	} else {
+		a.config.Logger.InfoContext(r.Context(), "request refused", attributes...)
+	}
+	if errors.Is(err, errQueue) || errors.Is(err, errStore) {
+		w.Header().Set("Retry-After", strconv.Itoa(retryAfterSeconds))
+	}
+	a.write(w, r, p.Status, problemType, p)
+}
+
+// write answers with JSON. It is the last thing done for a request.
+func (a *api) write(w http.ResponseWriter, r *http.Request, status int, contentType string, body any) {
+	if err := writeJSON(w, status, contentType, body); err != nil {
+		a.config.Logger.InfoContext(r.Context(), "answer not delivered", "route", r.Pattern, "error", err)
+	}
+}
+
+// writeJSON answers with the body as JSON. The views marshal whatever they hold.
+func writeJSON(w http.ResponseWriter, status int, contentType string, body any) error {
+	text, err := json.Marshal(body)
+	if err != nil {
+		return fmt.Errorf("marshalling a %T: %w", body, err)
+	}
+	w.Header().Set("Content-Type", contentType)
+	w.Header().Set("Content-Length", strconv.Itoa(len(text)+1))
+	w.WriteHeader(status)
+	_, err = w.Write(append(text, '\n'))
+	return err
+}

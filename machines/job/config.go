@@ -1,0 +1,60 @@
+package job
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/settle-run/settle/runtime/statechart"
+)
+
+// Config tunes the chart. The zero value is useful. A running timer keeps the deadline that it
+// was started with when the config changes.
+type Config struct {
+	// PickUpTimeout is how long a launched runner may take to pick the job up before another
+	// one is launched. Defaults to 5 minutes.
+	PickUpTimeout time.Duration
+	// LaunchesMax is how many runners are launched for one job in all. Defaults to 3.
+	LaunchesMax int
+	// TimeLimit is how long the job may be in progress, counted from when the webhook was
+	// applied. Defaults to 6 hours, GitHub's own limit for a job.
+	TimeLimit time.Duration
+	// LaunchTimeout limits one attempt to launch a runner. Defaults to 30 seconds.
+	LaunchTimeout time.Duration
+	// LaunchRetry says how a failed attempt is repeated; all attempts count as one launch.
+	// Defaults to 3 attempts, 10 and 20 seconds apart.
+	LaunchRetry statechart.RetryPolicy
+}
+
+func (c Config) withDefaults() Config {
+	if c.PickUpTimeout == 0 {
+		c.PickUpTimeout = 5 * time.Minute
+	}
+	if c.LaunchesMax == 0 {
+		c.LaunchesMax = 3
+	}
+	if c.TimeLimit == 0 {
+		c.TimeLimit = 6 * time.Hour
+	}
+	if c.LaunchTimeout == 0 {
+		c.LaunchTimeout = 30 * time.Second
+	}
+	if c.LaunchRetry == (statechart.RetryPolicy{}) {
+		c.LaunchRetry = statechart.RetryPolicy{Attempts: 3, Interval: 10 * time.Second}
+	}
+	return c
+}
+
+func (c Config) validate() error {
+	switch {
+	case c.PickUpTimeout < 0:
+		return fmt.Errorf("job.Config: expected a positive PickUpTimeout, got %v", c.PickUpTimeout)
+	case c.LaunchesMax < 0:
+		return fmt.Errorf("job.Config: expected a positive LaunchesMax, got %d", c.LaunchesMax)
+	case c.TimeLimit < 0:
+		return fmt.Errorf("job.Config: expected a positive TimeLimit, got %v", c.TimeLimit)
+	case c.LaunchTimeout < 0:
+		return fmt.Errorf("job.Config: expected a positive LaunchTimeout, got %v", c.LaunchTimeout)
+	default:
+		return nil
+	}
+}

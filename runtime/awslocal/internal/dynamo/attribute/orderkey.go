@@ -1,0 +1,58 @@
+package attribute
+
+// AppendOrderKey appends a form of a key value whose byte order is the order of Compare, and
+// of which none is the beginning of another, so that forms may be concatenated. Only
+// strings, numbers and binaries can be keys; another type panics.
+//
+// Text and bytes end in 00 00, with 00 inside written as 00 FF. A number is its sign, its
+// exponent and its digits, all inverted for negative numbers.
+func AppendOrderKey(dst []byte, value Value) []byte {
+	switch value := value.(type) {
+	case String:
+		return append(appendOrderText(dst, string(value)), 0, 0)
+	case Binary:
+		return append(appendOrderText(dst, string(value)), 0, 0)
+	case Number:
+		return appendOrderNumber(dst, value)
+	}
+	panic("attribute: a value of this type cannot be a key")
+}
+
+// AppendOrderPrefix appends the part that the forms of all strings or binaries beginning
+// with value have in common.
+func AppendOrderPrefix(dst []byte, value Value) []byte {
+	switch value := value.(type) {
+	case String:
+		return appendOrderText(dst, string(value))
+	case Binary:
+		return appendOrderText(dst, string(value))
+	}
+	panic("attribute: a value of this type has no prefixes")
+}
+
+func appendOrderText(dst []byte, text string) []byte {
+	for i := range len(text) {
+		dst = append(dst, text[i])
+		if text[i] == 0 {
+			dst = append(dst, 0xFF)
+		}
+	}
+	return dst
+}
+
+func appendOrderNumber(dst []byte, n Number) []byte {
+	dst = append(dst, byte(n.sign()))
+	if n.digits == "" {
+		return dst
+	}
+	begin := len(dst)
+	dst = append(dst, byte(n.exponent-NumberExponentMin)) // 256 exponents: they fit
+	dst = append(dst, n.digits...)
+	dst = append(dst, 0)
+	if n.negative {
+		for i := begin; i < len(dst); i++ {
+			dst[i] = ^dst[i]
+		}
+	}
+	return dst
+}

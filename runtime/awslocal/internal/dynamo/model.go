@@ -1,0 +1,83 @@
+// Package dynamo is a model of DynamoDB: its tables, its operations and its errors, without
+// a network and without a clock. It follows the API reference and the developer guide of
+// DynamoDB, version 2012-08-10; what it does not have it refuses by name.
+package dynamo
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/settle-run/settle/runtime/awslocal/internal/wire"
+)
+
+// Region and AccountID are those of every ARN that the model hands out.
+const (
+	Region    = "us-east-1"
+	AccountID = "000000000000"
+)
+
+// Model holds tables and their items. Its answers depend on nothing but the calls made
+// before and the times given with them. It is not safe for concurrent use.
+type Model struct {
+	tables map[string]*table
+	tokens tokens
+}
+
+// New returns a model without tables.
+func New() *Model {
+	return &Model{tables: make(map[string]*table)}
+}
+
+// handler decodes a request, performs it and returns the answer, to be marshalled.
+type handler func(m *Model, now time.Time, body []byte) (any, *wire.Error)
+
+// operations are the operations that the model has.
+var operations = map[string]handler{
+	"CreateTable":        handle((*Model).createTable),
+	"DescribeTable":      handle((*Model).describeTable),
+	"ListTables":         handle((*Model).listTables),
+	"DeleteTable":        handle((*Model).deleteTable),
+	"ListTagsOfResource": handle((*Model).listTagsOfResource),
+	"UpdateTimeToLive":   handle((*Model).updateTimeToLive),
+	"DescribeTimeToLive": handle((*Model).describeTimeToLive),
+	"PutItem":            handle((*Model).putItem),
+	"GetItem":            handle((*Model).getItem),
+	"UpdateItem":         handle((*Model).updateItem),
+	"DeleteItem":         handle((*Model).deleteItem),
+	"Query":              handle((*Model).query),
+	"Scan":               handle((*Model).scan),
+	"BatchGetItem":       handle((*Model).batchGetItem),
+	"BatchWriteItem":     handle((*Model).batchWriteItem),
+	"TransactWriteItems": handle((*Model).transactWriteItems),
+	"TransactGetItems":   handle((*Model).transactGetItems),
+}
+
+// Call performs an operation, such as "PutItem", whose request is the AWS JSON 1.0 document
+// body, at the time now, and returns the AWS JSON 1.0 document of its answer. Times must not
+// go backwards from call to call.
+func (m *Model) Call(now time.Time, operation string, body []byte) ([]byte, *wire.Error) {
+	perform, known := operations[operation]
+	if !known {
+		return nil, wire.Errorf("UnknownOperationException", "The operation %s is not supported by the local DynamoDB", operation)
+	}
+	answer, failed := perform(m, now, body)
+	if failed != nil {
+		return nil, failed
+	}
+	encoded, err := json.Marshal(answer)
+	if err != nil {
+		panic(err) // answers are made of types that always marshal
+	}
+	return encoded, nil
+}
+
+// handle makes a handler of a method that takes a decoded request.
+func handle[Request any](perform func(*Model, time.Time, *Request) (any, *wire.Error)) handler {
+	return func(m *Model, now time.Time, body []byte) (any, *wire.Error) {
+		var request Request
+		if failed := decode(body, &request); failed != nil {
+			return nil, failed
+		}
+		return perform(m, now, &request)
+	}
+}

@@ -1,0 +1,135 @@
+// Package ordered holds a map that keeps its keys in byte order, for tables whose items are
+// walked by key range. The standard library has none.
+package ordered
+
+import (
+	"hash/fnv"
+	"iter"
+	"math/bits"
+)
+
+// levelsMax bounds the height of the skip list: enough for 2^32 keys at the quarter of the
+// nodes that each level keeps of the one below.
+const levelsMax = 16
+
+// Map is a skip list (W. Pugh, "Skip Lists: A Probabilistic Alternative to Balanced Trees",
+// 1990): Get, Set, Delete and the first step of a walk take time logarithmic in the number
+// of keys. The height of a node comes from the hash of its key instead of a random source,
+// so that the same operations build the same list. The zero value is an empty map.
+//
+// A map must not change during a walk over it.
+type Map[V any] struct {
+	// head[i] is the first node of level i.
+	head   [levelsMax]*node[V]
+	length int
+}
+
+type node[V any] struct {
+	key   string
+	value V
+	// next[i] is the following node of level i; its length is the node's height.
+	next []*node[V]
+}
+
+// Len returns the number of keys.
+func (m *Map[V]) Len() int { return m.length }
+
+// Get returns the value of a key.
+func (m *Map[V]) Get(key string) (value V, found bool) {
+	if n := m.seek(key, nil); n != nil && n.key == key {
+		return n.value, true
+	}
+	return value, false
+}
+
+// Set gives a key its value.
+func (m *Map[V]) Set(key string, value V) {
+	var before [levelsMax]*node[V]
+	if n := m.seek(key, &before); n != nil && n.key == key {
+		n.value = value
+		return
+	}
+	added := &node[V]{key: key, value: value, next: make([]*node[V], heightOf(key))}
+	for level := range added.next {
+		link := m.link(before[level], level)
+		added.next[level] = *link
+		*link = added
+	}
+	m.length++
+}
+
+// Delete removes a key, if it is there.
+func (m *Map[V]) Delete(key string) {
+	var before [levelsMax]*node[V]
+	n := m.seek(key, &before)
+	if n == nil || n.key != key {
+		return
+	}
+	for level := range n.next {
+		*m.link(before[level], level) = n.next[level]
+	}
+	m.length--
+}
+
+// From walks the keys at or after begin, in ascending order.
+func (m *Map[V]) From(begin string) iter.Seq2[string, V] {
+	return func(yield func(string, V) bool) {
+		for n := m.seek(begin, nil); n != nil; n = n.next[0] {
+			if !yield(n.key, n.value) {
+				return
+			}
+		}
+	}
+}
+
+// Before walks the keys before end, in descending order. Each step takes logarithmic time.
+func (m *Map[V]) Before(end string) iter.Seq2[string, V] {
+	return func(yield func(string, V) bool) {
+		for {
+			var before [levelsMax]*node[V]
+			m.seek(end, &before)
+			n := before[0]
+			if n == nil || !yield(n.key, n.value) {
+				return
+			}
+			end = n.key
+		}
+	}
+}
+
+// seek returns the first node at or after key. Where before is given, it receives the last
+// node before key on each level, nil for the head.
+func (m *Map[V]) seek(key string, before *[levelsMax]*node[V]) *node[V] {
+	var last *node[V]
+	for level := levelsMax - 1; level >= 0; level-- {
+		for n := *m.link(last, level); n != nil && n.key < key; n = n.next[level] {
+			last = n
+		}
+		if before != nil {
+			before[level] = last
+		}
+	}
+	return *m.link(last, 0)
+}
+
+// link returns where the list keeps the node that follows n on a level; nil is the head.
+func (m *Map[V]) link(n *node[V], level int) **node[V] {
+	if n == nil {
+		return &m.head[level]
+	}
+	return &n.next[level]
+}
+
+// heightOf is geometric: each further level has a quarter of the nodes.
+func heightOf(key string) int {
+	hash := fnv.New64a()
+	_, _ = hash.Write([]byte(key)) // never fails
+	return min(1+bits.TrailingZeros64(mix(hash.Sum64()))/2, levelsMax)
+}
+
+// mix spreads the entropy of an FNV hash to its low bits (the finalizer of MurmurHash3).
+func mix(h uint64) uint64 {
+	h = (h ^ h>>33) * 0xff51afd7ed558ccd
+	h = (h ^ h>>33) * 0xc4ceb9fe1a85ec53
+	return h ^ h>>33
+}

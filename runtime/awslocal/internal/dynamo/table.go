@@ -1,0 +1,105 @@
+package dynamo
+
+import (
+	"strings"
+	"time"
+
+	"github.com/settle-run/settle/runtime/awslocal/internal/dynamo/attribute"
+	"github.com/settle-run/settle/runtime/awslocal/internal/dynamo/ordered"
+	"github.com/settle-run/settle/runtime/awslocal/internal/wire"
+)
+
+// ItemBytesMax is the largest size of an item, names included: the developer guide,
+// "Service, account, and table quotas".
+const ItemBytesMax = 400 << 10
+
+// table is a table with its items and indexes.
+type table struct {
+	name    string
+	created time.Time
+	// definition is the request that created the table, for descriptions of it.
+	definition createTableRequest
+	tags       []tag
+
+	schema keySchema
+	// items are the items by storage key.
+	items ordered.Map[attribute.Map]
+	// bytes is the size of all items.
+	bytes   int
+	indexes []*index
+	ttl     timeToLive
+}
+
+// tableARNPrefix is what makes a table's name its ARN. Requests may name a table by either.
+const tableARNPrefix = "arn:aws:dynamodb:" + Region + ":" + AccountID + ":table/"
+
+// table returns the table of a name, without the items that have expired by now.
+func (m *Model) table(now time.Time, name *string) (*table, *wire.Error) {
+	if name == nil {
+		return nil, missing("tableName")
+	}
+	t, exists := m.tables[strings.TrimPrefix(*name, tableARNPrefix)]
+	if !exists {
+		return nil, wire.Errorf("ResourceNotFoundException", "Requested resource not found")
+	}
+	t.sweep(now)
+	return t, nil
+}
+
+// get returns the item of a key that has been checked, nil when there is none.
+func (t *table) get(key attribute.Map) attribute.Map {
+	item, _ := t.items.Get(string(t.schema.storageKey(key)))
+	return item
+}
+
+// replace puts the item changed in the place of old, both with the same key; nil stands for
+// no item.
+func (t *table) replace(now time.Time, old, changed attribute.Map) {
+	image := changed
+	if changed == nil {
+		image = old
+	}
+	if image == nil {
+		return
+	}
+	key := string(t.schema.storageKey(image))
+	if changed == nil {
+		t.items.Delete(key)
+	} else {
+		t.items.Set(key, changed)
+	}
+	t.bytes += changed.Size() - old.Size()
+	t.ttl.replace(now, key, changed)
+	for _, index := range t.indexes {
+		index.replace(key, old, changed)
+	}
+}
+
+// checkNew refuses an item that a put may not store.
+func (t *table) checkNew(item attribute.Map) *wire.Error {
+	if failed := t.schema.checkItem(item); failed != nil {
+		return failed
+	}
+	for _, index := range t.indexes {
+		if failed := index.checkItem(item); failed != nil {
+			return failed
+		}
+	}
+	if item.Size() > ItemBytesMax {
+		return validation("Item size has exceeded the maximum allowed size")
+	}
+	return nil
+}
+
+// checkUpdated refuses an item that an update may not make. Its key is known to be good.
+func (t *table) checkUpdated(item attribute.Map) *wire.Error {
+	for _, index := range t.indexes {
+		if index.checkItem(item) != nil {
+			return invalidParameter("The update expression attempted to update the secondary index key to a value that is not supported. IndexName: %s", index.name)
+		}
+	}
+	if item.Size() > ItemBytesMax {
+		return validation("Item size to update has exceeded the maximum allowed size")
+	}
+	return nil
+}

@@ -1,0 +1,154 @@
+package dynamo
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/settle-run/settle/runtime/awslocal/internal/wire"
+)
+
+// cancellationReason says what became of one item of a canceled transaction.
+type cancellationReason struct {
+	Code    string
+	Message string `json:",omitempty"`
+	Item    any    `json:",omitempty"`
+}
+
+// canceled returns the TransactionCanceledException for the failures of a transaction's
+// items, nil when there is none. An item that did not fail has the code None.
+func canceled(failures []*wire.Error) *wire.Error {
+	reasons := make([]cancellationReason, len(failures))
+	codes := make([]string, len(failures))
+	cancels := false
+	for i, failed := range failures {
+		reasons[i] = cancellationReason{Code: "None"}
+		if failed != nil {
+			cancels = true
+			reasons[i] = cancellationReason{Code: cancellationCode(failed), Message: failed.Message, Item: failed.Members["Item"]}
+		}
+		codes[i] = reasons[i].Code
+	}
+	if !cancels {
+		return nil
+	}
+	failed := wire.Errorf("TransactionCanceledException",
+		"Transaction cancelled, please refer cancellation reasons for specific reasons [%s]", strings.Join(codes, ", "))
+	failed.Members = map[string]any{"CancellationReasons": reasons}
+	return failed
+}
+
+// cancellationCode is the code of a reason: the API reference, TransactionCanceledException.
+func cancellationCode(failed *wire.Error) string {
+	if failed.Code == "ConditionalCheckFailedException" {
+		return "ConditionalCheckFailed"
+	}
+	return "ValidationError"
+}
+
+// transactFactor is how many times the capacity of a plain read or write a transaction
+// costs: one to prepare and one to commit.
+const transactFactor = 2
+
+// transactCapacity counts the units that a transaction has consumed of each table, as if it
+// were no transaction.
+type transactCapacity struct {
+	tables map[string]*capacity
+}
+
+func (c *transactCapacity) of(table string) *capacity {
+	if c.tables == nil {
+		c.tables = make(map[string]*capacity)
+	}
+	if c.tables[table] == nil {
+		c.tables[table] = &capacity{}
+	}
+	return c.tables[table]
+}
+
+func (c *transactCapacity) answers(returned string) []*consumedCapacity {
+	var answers []*consumedCapacity
+	for _, name := range slices.Sorted(maps.Keys(c.tables)) {
+		consumed := c.tables[name]
+		consumed.table *= transactFactor
+		for index := range consumed.indexes {
+			consumed.indexes[index] *= transactFactor
+		}
+		if answer := consumed.answer(returned, name); answer != nil {
+			answers = append(answers, answer)
+		}
+	}
+	return answers
+}
+
+// TokenWindow is how long a ClientRequestToken makes a repeated request have no effect: the
+// API reference of TransactWriteItems.
+const TokenWindow = 10 * time.Minute
+
+// tokens remembers the ClientRequestTokens of transactions that have been made.
+type tokens struct {
+	requests map[string]rememberedRequest
+	// order holds the tokens in the order in which they were first used.
+	order []string
+}
+
+type rememberedRequest struct {
+	at     time.Time
+	digest [sha256.Size]byte
+}
+
+// repeated reports whether a request has been made before under the same token; it refuses
+// another request under a token that is taken.
+func (t *tokens) repeated(now time.Time, request *transactWriteRequest) (bool, *wire.Error) {
+	for len(t.order) > 0 && now.Sub(t.requests[t.order[0]].at) >= TokenWindow {
+		delete(t.requests, t.order[0])
+		t.order = t.order[1:]
+	}
+	if request.ClientRequestToken == nil {
+		return false, nil
+	}
+	if token := *request.ClientRequestToken; len(token) < 1 || len(token) > 36 {
+		return false, constraint(token, "clientRequestToken", "Member must have length between 1 and 36")
+	}
+	remembered, taken := t.requests[*request.ClientRequestToken]
+	if taken && remembered.digest != digest(request) {
+		return false, wire.Errorf("IdempotentParameterMismatchException",
+			"The parameters of the request differ from those of an earlier request with the ClientRequestToken %s", *request.ClientRequestToken)
+	}
+	return taken, nil
+}
+
+// remember keeps the token of a request that has just been made.
+func (t *tokens) remember(now time.Time, request *transactWriteRequest) {
+	if request.ClientRequestToken == nil {
+		return
+	}
+	if t.requests == nil {
+		t.requests = make(map[string]rememberedRequest)
+	}
+	t.requests[*request.ClientRequestToken] = rememberedRequest{at: now, digest: digest(request)}
+	t.order = append(t.order, *request.ClientRequestToken)
+}
+
+func digest(request *transactWriteRequest) [sha256.Size]byte {
+	canonical, err := json.Marshal(request.TransactItems)
+	if err != nil {
+		panic(err) // it came from JSON
+	}
+	return sha256.Sum256(canonical)
+}
+
+// repeatedCapacity is what a repeated transaction costs: it reads the items that the first
+// one has written.
+func repeatedCapacity(returned string, writes []*write) []*consumedCapacity {
+	var consumed transactCapacity
+	for _, w := range writes {
+		if w.refused == nil {
+			consumed.of(w.table.name).table += readUnits(w.table.get(w.key).Size(), true)
+		}
+	}
+	return consumed.answers(returned)
+}

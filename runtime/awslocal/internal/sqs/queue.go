@@ -1,0 +1,179 @@
+package sqs
+
+import "time"
+
+// inFlightMax is how many messages of a queue may be in flight (SQS Developer Guide,
+// "Amazon SQS message quotas").
+const inFlightMax = 120_000
+
+// queue is one queue and its messages.
+//
+// Receiving looks only at ready, and time moves only through deadlines and ages, so no
+// operation on messages costs more than O(log n) for each message it touches.
+type queue struct {
+	// serial identifies the queue for good, unlike its name, which can be used again.
+	serial     uint64
+	name       string
+	fifo       bool
+	attributes map[string]string // what can be set, as set or by default
+	settings   settings          // attributes, parsed
+	tags       map[string]string
+
+	createdAt, modifiedAt time.Time
+	purgedAt              time.Time // zero: never
+
+	messages map[uint64]*message // by serial
+	groups   map[string]*group   // of a FIFO queue, by MessageGroupId; none is empty
+
+	// ready holds the groups for which group.ready holds, by the sequence of their head.
+	ready indexed[*group]
+	// deadlines holds the messages that are delayed or in flight, by visibleAt.
+	deadlines indexed[*message]
+	// ages holds all messages, by sentAt.
+	ages indexed[*message]
+
+	inFlight, delayed int // messages in that state
+
+	sent     window[dedupKey, sendResult]
+	attempts window[string, attempt]
+}
+
+// clear forgets all messages. Deduplication IDs are remembered on.
+func (q *queue) clear() {
+	q.messages = make(map[uint64]*message)
+	q.groups = make(map[string]*group)
+	q.ready = newIndexed(
+		func(a, b *group) bool { return a.head.sequence < b.head.sequence },
+		func(g *group) *int { return &g.readyIndex })
+	q.deadlines = newIndexed(
+		func(a, b *message) bool {
+			if !a.visibleAt.Equal(b.visibleAt) {
+				return a.visibleAt.Before(b.visibleAt)
+			}
+			return a.sequence < b.sequence
+		},
+		func(m *message) *int { return &m.deadlineIndex })
+	q.ages = newIndexed(
+		func(a, b *message) bool {
+			if !a.sentAt.Equal(b.sentAt) {
+				return a.sentAt.Before(b.sentAt)
+			}
+			return a.sequence < b.sequence
+		},
+		func(m *message) *int { return &m.ageIndex })
+	q.inFlight, q.delayed = 0, 0
+	q.attempts = window[string, attempt]{}
+}
+
+// add puts m at the end of the group groupID. m.state says whether it begins as available,
+// or delayed until m.visibleAt.
+func (q *queue) add(m *message, groupID string) {
+	g := q.groups[groupID]
+	if !q.fifo || g == nil {
+		g = &group{id: groupID, readyIndex: absent}
+	}
+	if q.fifo {
+		q.groups[groupID] = g
+	}
+	g.push(m)
+	m.deadlineIndex, m.ageIndex = absent, absent
+	q.messages[m.serial] = m
+	q.ages.put(m)
+	if m.state == delayed {
+		q.delayed++
+		q.deadlines.put(m)
+	}
+	q.refresh(g)
+}
+
+// remove takes m out of the queue, whatever its state.
+func (q *queue) remove(m *message) {
+	g := m.group
+	q.settle(m)
+	q.ages.remove(m)
+	delete(q.messages, m.serial)
+	// The heap compares heads, so the group must not be in it while its head changes.
+	q.ready.remove(g)
+	g.unlink(m)
+	if g.head == nil && q.fifo {
+		delete(q.groups, g.id)
+	}
+	q.refresh(g)
+}
+
+// hide puts an available message in flight until the instant given.
+func (q *queue) hide(m *message, until time.Time) {
+	m.state, m.visibleAt = inFlight, until
+	m.group.inFlight++
+	q.inFlight++
+	q.deadlines.put(m)
+	q.refresh(m.group)
+}
+
+// postpone moves the end of a delay or a visibility time-out.
+func (q *queue) postpone(m *message, until time.Time) {
+	m.visibleAt = until
+	q.deadlines.put(m)
+}
+
+// settle ends m's delay or visibility time-out: it is available again.
+func (q *queue) settle(m *message) {
+	switch m.state {
+	case delayed:
+		q.delayed--
+	case inFlight:
+		q.inFlight--
+		m.group.inFlight--
+	}
+	m.state = available
+	q.deadlines.remove(m)
+	q.refresh(m.group)
+}
+
+// refresh puts g into ready or takes it out, as its messages now demand.
+func (q *queue) refresh(g *group) {
+	if g.ready() {
+		q.ready.put(g)
+	} else {
+		q.ready.remove(g)
+	}
+}
+
+// advance does what time has brought: delays and visibility time-outs end, and messages
+// past the retention period go. Every operation begins with it.
+func (q *queue) advance(now time.Time) {
+	for {
+		m, ok := q.deadlines.min()
+		if !ok || m.visibleAt.After(now) {
+			break
+		}
+		q.settle(m)
+	}
+	for {
+		m, ok := q.ages.min()
+		if !ok || m.sentAt.Add(q.settings.retention).After(now) {
+			break
+		}
+		q.remove(m)
+	}
+}
+
+// nextReceivable returns the earliest instant at which a receive may find something; false
+// means that nothing will change by time alone.
+func (q *queue) nextReceivable(now time.Time) (time.Time, bool) {
+	q.advance(now)
+	if _, ok := q.ready.min(); ok && q.inFlight < inFlightMax {
+		return now, true
+	}
+	var next time.Time
+	if m, ok := q.deadlines.min(); ok {
+		next = m.visibleAt
+	}
+	if m, ok := q.ages.min(); ok {
+		// A message in flight that reaches the retention period unlocks its group.
+		if end := m.sentAt.Add(q.settings.retention); next.IsZero() || end.Before(next) {
+			next = end
+		}
+	}
+	return next, !next.IsZero()
+}

@@ -1,0 +1,52 @@
+package sqs
+
+import (
+	"encoding/base64"
+	"encoding/binary"
+
+	"github.com/settle-run/settle/runtime/awslocal/internal/wire"
+)
+
+// receipt is what a receipt handle says: which receipt of which message in which queue.
+type receipt struct {
+	queue    uint64
+	message  uint64
+	receives uint32 // message.receives at this receipt
+}
+
+// receiptBytes is the length of a receipt with its check sum, before base64.
+const receiptBytes = 8 + 8 + 4 + 8
+
+// handle returns the receipt handle: base64 of the receipt and of a check sum, which tells
+// a handle that SQS gave, however old, from one that it never gave.
+func (r receipt) handle() string {
+	b := make([]byte, 0, receiptBytes)
+	b = binary.BigEndian.AppendUint64(b, r.queue)
+	b = binary.BigEndian.AppendUint64(b, r.message)
+	b = binary.BigEndian.AppendUint32(b, r.receives)
+	b = binary.BigEndian.AppendUint64(b, r.sum())
+	return base64.StdEncoding.EncodeToString(b)
+}
+
+func (r receipt) sum() uint64 { return mix(mix(mix(r.queue)^r.message) ^ uint64(r.receives)) }
+
+// parseReceipt reads a receipt handle that q gave.
+func parseReceipt(q *queue, handle string) (receipt, *wire.Error) {
+	if handle == "" {
+		return receipt{}, missingParameter("ReceiptHandle")
+	}
+	b, err := base64.StdEncoding.DecodeString(handle)
+	if err == nil && len(b) == receiptBytes {
+		r := receipt{
+			queue:    binary.BigEndian.Uint64(b),
+			message:  binary.BigEndian.Uint64(b[8:]),
+			receives: binary.BigEndian.Uint32(b[16:]),
+		}
+		if binary.BigEndian.Uint64(b[20:]) == r.sum() && r.queue == q.serial {
+			return r, nil
+		}
+	}
+	return receipt{}, wire.Errorf("ReceiptHandleIsInvalid",
+		"The input receipt handle is invalid: expected one that ReceiveMessage on the queue %s gave, got %q.",
+		q.name, handle)
+}

@@ -1,0 +1,231 @@
+package sqs
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/settle-run/settle/runtime/awslocal/internal/wire"
+)
+
+const (
+	waitSecondsMax       = 20
+	visibilitySecondsMax = 12 * 60 * 60
+)
+
+// senderID stands for the principal that sent a message: any credentials are accepted, so
+// all senders are one.
+const senderID = "AIDAAWSLOCAL000000000"
+
+// attempt is a receive that named itself with a ReceiveRequestAttemptId, so that its retry
+// gets the same messages.
+type attempt struct {
+	messages  []*message
+	receives  []uint32 // of each message, at that receive
+	visibleAt time.Time
+}
+
+// ReceiveMessage receives up to MaxNumberOfMessages messages and hides them for the
+// visibility time-out.
+//
+// It takes the group whose oldest message has waited longest and returns as many messages
+// of it as it can before it goes on to the next group (SQS Developer Guide, "FIFO queue
+// delivery logic"), and returns all in the order of their sequence numbers.
+func (m *Model) ReceiveMessage(now time.Time, in *ReceiveMessageInput) (ReceiveMessageOutput, *wire.Error) {
+	q, err := m.resolve(now, in.QueueUrl)
+	if err != nil {
+		return ReceiveMessageOutput{}, err
+	}
+	params, err := receiveParams(q, in)
+	if err != nil {
+		return ReceiveMessageOutput{}, err
+	}
+	if !q.fifo && q.inFlight >= inFlightMax {
+		err := wire.Errorf("OverLimit", "The queue %s has %d messages in flight, the most there may be; "+
+			"delete those that are done.", q.name, inFlightMax)
+		err.Status = 403
+		return ReceiveMessageOutput{}, err
+	}
+
+	taken, again := q.retry(now, in.ReceiveRequestAttemptId, params.visibility)
+	if !again {
+		taken = m.take(now, q, params.count, params.visibility)
+		q.note(now, in.ReceiveRequestAttemptId, taken)
+	}
+	out := ReceiveMessageOutput{Wait: params.wait}
+	for _, msg := range taken {
+		out.Messages = append(out.Messages, received(q, msg, params.systemAttributes, in.MessageAttributeNames))
+	}
+	return out, nil
+}
+
+// receiving is the parameters of a receive, checked.
+type receiving struct {
+	count            int
+	visibility, wait time.Duration
+	systemAttributes []string
+}
+
+func receiveParams(q *queue, in *ReceiveMessageInput) (receiving, *wire.Error) {
+	p := receiving{count: 1, visibility: q.settings.visibility, wait: q.settings.receiveWait,
+		systemAttributes: slices.Concat(in.AttributeNames, in.MessageSystemAttributeNames)}
+	if n := in.MaxNumberOfMessages; n != nil {
+		if *n < 1 || *n > BatchEntriesMax {
+			return p, invalidParameter("MaxNumberOfMessages", *n,
+				fmt.Sprintf("Must be between 1 and %d, if provided.", BatchEntriesMax))
+		}
+		p.count = *n
+	}
+	if s := in.VisibilityTimeout; s != nil {
+		if err := checkVisibility(*s); err != nil {
+			return p, err
+		}
+		p.visibility = time.Duration(*s) * time.Second
+	}
+	if s := in.WaitTimeSeconds; s != nil {
+		if *s < 0 || *s > waitSecondsMax {
+			return p, invalidParameter("WaitTimeSeconds", *s,
+				fmt.Sprintf("Must be >= 0 and <= %d, if provided.", waitSecondsMax))
+		}
+		p.wait = time.Duration(*s) * time.Second
+	}
+	if id := in.ReceiveRequestAttemptId; id != "" {
+		if !q.fifo {
+			return p, invalidParameter("ReceiveRequestAttemptId", id,
+				"The request include parameter that is not valid for this queue type.")
+		}
+		if err := checkToken("ReceiveRequestAttemptId", id); err != nil {
+			return p, err
+		}
+	}
+	for _, name := range p.systemAttributes {
+		if name != "All" && !slices.Contains(systemAttributeNames, name) {
+			return p, wire.Errorf("InvalidAttributeName", "Unknown Attribute %s; expected All or one of %v.",
+				name, systemAttributeNames)
+		}
+	}
+	return p, nil
+}
+
+func checkVisibility(seconds int) *wire.Error {
+	if seconds < 0 || seconds > visibilitySecondsMax {
+		return invalidParameter("VisibilityTimeout", seconds,
+			fmt.Sprintf("Must be between 0 and %d seconds.", visibilitySecondsMax))
+	}
+	return nil
+}
+
+// take puts up to count messages in flight. Messages that were received too often go to
+// the dead-letter queue instead.
+func (m *Model) take(now time.Time, q *queue, count int, visibility time.Duration) []*message {
+	var taken []*message
+	for len(taken) < count && q.inFlight < inFlightMax {
+		g, ok := q.ready.min()
+		if !ok {
+			break
+		}
+		for msg := g.head; msg != nil && len(taken) < count && msg.state == available; {
+			next := msg.next
+			if dlq := m.deadLetterQueue(q, msg); dlq != nil {
+				m.redrive(now, q, msg, dlq)
+			} else {
+				msg.receives++
+				msg.receivesHere++
+				msg.receivedAt = now
+				if msg.firstReceivedAt.IsZero() {
+					msg.firstReceivedAt = now
+				}
+				q.hide(msg, now.Add(visibility))
+				taken = append(taken, msg)
+			}
+			msg = next
+		}
+	}
+	slices.SortFunc(taken, func(a, b *message) int { return cmp.Compare(a.sequence, b.sequence) })
+	return taken
+}
+
+// note remembers what a receive with an attempt ID has taken.
+func (q *queue) note(now time.Time, id string, taken []*message) {
+	if id == "" || len(taken) == 0 {
+		return
+	}
+	a := attempt{messages: taken, visibleAt: taken[0].visibleAt}
+	for _, msg := range taken {
+		a.receives = append(a.receives, msg.receives)
+	}
+	q.attempts.put(now, id, a)
+}
+
+// retry returns the messages of the receive that had the same attempt ID, hidden anew, if
+// that was within five minutes and none of them was deleted, redelivered or had its
+// visibility changed since.
+func (q *queue) retry(now time.Time, id string, visibility time.Duration) ([]*message, bool) {
+	if id == "" {
+		return nil, false
+	}
+	a, ok := q.attempts.get(now, id)
+	if !ok {
+		return nil, false
+	}
+	for i, msg := range a.messages {
+		if q.messages[msg.serial] != msg || msg.state != inFlight ||
+			msg.receives != a.receives[i] || !msg.visibleAt.Equal(a.visibleAt) {
+			return nil, false
+		}
+	}
+	a.visibleAt = now.Add(visibility)
+	for _, msg := range a.messages {
+		q.postpone(msg, a.visibleAt)
+	}
+	q.attempts.amend(id, a)
+	return a.messages, true
+}
+
+// systemAttributeNames are the attributes that SQS itself gives a message.
+var systemAttributeNames = []string{
+	"ApproximateFirstReceiveTimestamp", "ApproximateReceiveCount", traceHeader, "DeadLetterQueueSourceArn",
+	"MessageDeduplicationId", "MessageGroupId", "SenderId", "SentTimestamp", "SequenceNumber",
+}
+
+// received returns the message as its receiver sees it, with the attributes asked for.
+func received(q *queue, msg *message, systemNames, names []string) ReceivedMessage {
+	system := map[string]string{
+		"ApproximateFirstReceiveTimestamp": milliseconds(msg.firstReceivedAt),
+		"ApproximateReceiveCount":          strconv.FormatUint(uint64(msg.receives), 10),
+		"SenderId":                         senderID,
+		"SentTimestamp":                    milliseconds(msg.sentAt),
+	}
+	if q.fifo {
+		system["MessageDeduplicationId"] = msg.dedupID
+		system["SequenceNumber"] = sequenceNumber(msg.sequence)
+	}
+	for name, value := range map[string]string{
+		traceHeader: msg.trace, "DeadLetterQueueSourceArn": msg.source, "MessageGroupId": msg.group.id,
+	} {
+		if value != "" {
+			system[name] = value
+		}
+	}
+	if !slices.Contains(systemNames, "All") {
+		for name := range system {
+			if !slices.Contains(systemNames, name) {
+				delete(system, name)
+			}
+		}
+	}
+	attributes := chosenAttributes(msg.attributes, names)
+	return ReceivedMessage{
+		MessageId:              msg.id(),
+		ReceiptHandle:          receipt{q.serial, msg.serial, msg.receives}.handle(),
+		Body:                   msg.body,
+		MD5OfBody:              md5Hex(msg.body),
+		Attributes:             system,
+		MessageAttributes:      attributes,
+		MD5OfMessageAttributes: attributesMD5(attributes),
+	}
+}
+
+func milliseconds(t time.Time) string { return strconv.FormatInt(t.UnixMilli(), 10) }

@@ -1,0 +1,108 @@
+package awslocal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+
+	"github.com/settle-run/settle/runtime/awslocal/internal/sqsquery"
+	"github.com/settle-run/settle/runtime/awslocal/internal/wire"
+)
+
+// RequestBytesMax is how long the body of a request may be: the most that DynamoDB takes.
+// The largest SQS batch fits even if each of its bytes is escaped.
+const RequestBytesMax = 16 << 20
+
+// The services' names in X-Amz-Target, and the namespaces of their errors.
+const (
+	sqsTarget       = "AmazonSQS"
+	sqsNamespace    = "com.amazonaws.sqs"
+	dynamoTarget    = "DynamoDB_20120810"
+	dynamoNamespace = "com.amazonaws.dynamodb.v20120810"
+)
+
+// ServeHTTP serves one request in AWS JSON 1.0, or in the query protocol of SQS.
+func (c *Cloud) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	// AWS request IDs are opaque; a counter repeats when a run does.
+	id := fmt.Sprintf("00000000-0000-4000-8000-%012d", c.requests.Add(1))
+	w.Header().Set("x-amzn-RequestId", id)
+
+	service, operation, target := strings.Cut(r.Header.Get("X-Amz-Target"), ".")
+	query := !target && isForm(r)
+	body, err := readBody(r)
+	switch {
+	case query && err == nil:
+		c.serveQuery(w, r, id, body)
+	case query:
+		writeXML(w, err, sqsquery.Error(err, id))
+	case err != nil:
+		writeJSONError(w, sqsNamespace, err)
+	case !target:
+		writeJSONError(w, sqsNamespace, wire.Errorf("UnknownOperationException",
+			"expected a POST with the header X-Amz-Target (AWS JSON 1.0), or a form with an Action (the SQS "+
+				"query protocol); got %s %s without either", r.Method, r.URL.Path))
+	case service == sqsTarget:
+		answer, err := c.sqs.call(r.Context(), endpoint(r), operation, body)
+		writeJSON(w, sqsNamespace, answer, err)
+	case service == dynamoTarget:
+		answer, err := c.dynamo.call(operation, body)
+		writeDynamo(w, answer, err)
+	default:
+		writeJSONError(w, sqsNamespace, wire.Errorf("UnknownOperationException",
+			"awslocal serves %s and %s; it has no service %s (asked for %s)",
+			sqsTarget, dynamoTarget, service, operation))
+	}
+}
+
+// serveQuery serves a request of the query protocol: it is the same call, written otherwise.
+func (c *Cloud) serveQuery(w http.ResponseWriter, r *http.Request, id string, form []byte) {
+	operation, input, err := sqsquery.Request(r.URL, form)
+	if err != nil {
+		writeXML(w, err, sqsquery.Error(err, id))
+		return
+	}
+	answer, err := c.sqs.call(r.Context(), endpoint(r), operation, input)
+	if err != nil {
+		writeXML(w, err, sqsquery.Error(err, id))
+		return
+	}
+	writeXML(w, nil, sqsquery.Response(operation, answer, id))
+}
+
+func isForm(r *http.Request) bool {
+	return strings.HasPrefix(r.Header.Get("Content-Type"), "application/x-www-form-urlencoded") ||
+		r.URL.Query().Has("Action")
+}
+
+// endpoint returns the address under which the client reached this server: queue URLs begin
+// with it, so that the client reaches it again.
+func endpoint(r *http.Request) string {
+	if r.TLS != nil {
+		return "https://" + r.Host
+	}
+	return "http://" + r.Host
+}
+
+func readBody(r *http.Request) ([]byte, *wire.Error) {
+	body, err := io.ReadAll(http.MaxBytesReader(nil, r.Body, RequestBytesMax))
+	var tooLarge *http.MaxBytesError
+	if errors.As(err, &tooLarge) {
+		e := wire.Errorf("RequestEntityTooLarge", "expected a request of at most %d bytes", RequestBytesMax)
+		e.Status = http.StatusRequestEntityTooLarge
+		return nil, e
+	}
+	if err != nil {
+		return nil, wire.Errorf("SerializationException", "reading the request: %v", err)
+	}
+	return body, nil
+}
+
+// gone answers a request whose client has hung up, or whose server is closing.
+func gone(ctx context.Context) *wire.Error {
+	err := wire.Errorf("ServiceUnavailable", "the request ended before there was an answer: %v", context.Cause(ctx))
+	err.Status = http.StatusServiceUnavailable
+	return err
+}

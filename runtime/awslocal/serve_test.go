@@ -1,0 +1,174 @@
+package awslocal_test
+
+import (
+	"context"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+
+	"github.com/settle-run/settle/runtime/awslocal"
+)
+
+// wantMessage fails unless err's message contains text.
+func wantMessage(t *testing.T, err error, text string) {
+	t.Helper()
+	if err == nil || !strings.Contains(err.Error(), text) {
+		t.Fatalf("got %v, want an error that says %q", err, text)
+	}
+}
+
+// post sends a request to the handler and returns status, headers and body.
+func post(cloud *awslocal.Cloud, headers map[string]string, body string) (*http.Response, string) {
+	r := httptest.NewRequest(http.MethodPost, "http://127.0.0.1:4566/", strings.NewReader(body))
+	for name, value := range headers {
+		r.Header.Set(name, value)
+	}
+	w := httptest.NewRecorder()
+	cloud.ServeHTTP(w, r)
+	return w.Result(), w.Body.String()
+}
+
+func target(operation string) map[string]string {
+	return map[string]string{"X-Amz-Target": operation, "Content-Type": "application/x-amz-json-1.0"}
+}
+
+func TestServe_unsupported_is_refused_by_name(t *testing.T) {
+	t.Parallel()
+	cloud := awslocal.New(awslocal.Config{})
+	for _, test := range []struct {
+		headers          map[string]string
+		body, code, name string
+	}{
+		{target("AmazonSQS.StartMessageMoveTask"), `{}`, "UnsupportedOperation", "StartMessageMoveTask"},
+		{target("AmazonSQS.CreateQueue"), `{"QueueName":"q","Colour":"red"}`, "InvalidParameterValue", "Colour"},
+		{target("AmazonSQS.CreateQueue"), `{"QueueName":7}`, "SerializationException", "QueueName"},
+		{target("AmazonSQS.CreateQueue"), `{"QueueName":"q"}{}`, "SerializationException", "follows"},
+		{target("AWSStepFunctions.StartExecution"), `{}`, "UnknownOperationException", "AWSStepFunctions"},
+		{target("DynamoDB_20120810.CreateGlobalTable"), `{}`, "UnknownOperationException", "CreateGlobalTable"},
+		{map[string]string{}, ``, "UnknownOperationException", "X-Amz-Target"},
+	} {
+		response, body := post(cloud, test.headers, test.body)
+		if response.StatusCode != http.StatusBadRequest || !strings.Contains(body, "#"+test.code+`"`) ||
+			!strings.Contains(body, test.name) {
+			t.Errorf("%v %s: got %d %s, want 400 %s naming %s", test.headers, test.body,
+				response.StatusCode, body, test.code, test.name)
+		}
+	}
+}
+
+func TestServe_headers(t *testing.T) {
+	t.Parallel()
+	cloud := awslocal.New(awslocal.Config{})
+	response, body := post(cloud, target("AmazonSQS.GetQueueUrl"), `{"QueueName":"absent"}`)
+	for name, want := range map[string]string{
+		"Content-Type":       "application/x-amz-json-1.0",
+		"X-Amzn-Requestid":   "00000000-0000-4000-8000-000000000001",
+		"X-Amzn-Query-Error": "AWS.SimpleQueueService.NonExistentQueue;Sender",
+	} {
+		if got := response.Header.Get(name); got != want {
+			t.Errorf("%s is %q, want %q", name, got, want)
+		}
+	}
+	if !strings.Contains(body, `"__type":"com.amazonaws.sqs#QueueDoesNotExist"`) {
+		t.Errorf("body is %s", body)
+	}
+
+	response, body = post(cloud, target("DynamoDB_20120810.ListTables"), `{}`)
+	if got, want := response.Header.Get("X-Amz-Crc32"), fmt.Sprint(crc32.ChecksumIEEE([]byte(body))); got != want {
+		t.Errorf("X-Amz-Crc32 is %q, want %q", got, want)
+	}
+}
+
+func TestServe_request_size_is_limited(t *testing.T) {
+	t.Parallel()
+	response, body := post(awslocal.New(awslocal.Config{}), target("AmazonSQS.SendMessage"),
+		strings.Repeat(" ", awslocal.RequestBytesMax+1))
+	if response.StatusCode != http.StatusRequestEntityTooLarge || !strings.Contains(body, "RequestEntityTooLarge") {
+		t.Fatalf("got %d %s", response.StatusCode, body)
+	}
+}
+
+// A loopback server is reached over a socket with the same SDK, and Close ends long polls.
+func TestListen(t *testing.T) {
+	t.Parallel()
+	cloud := awslocal.New(awslocal.Config{})
+	server, err := cloud.Listen("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := sqs.New(sqs.Options{
+		Region: awslocal.Region, BaseEndpoint: aws.String(server.URL()),
+		Credentials: credentials.NewStaticCredentialsProvider("any", "any", ""), RetryMaxAttempts: 1,
+	})
+	created, err := client.CreateQueue(t.Context(), &sqs.CreateQueueInput{
+		QueueName: aws.String("queue.fifo"), Attributes: map[string]string{"FifoQueue": "true"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := server.URL() + "/000000000000/queue.fifo"; *created.QueueUrl != want {
+		t.Errorf("QueueUrl is %s, want %s", *created.QueueUrl, want)
+	}
+	q := queue{t: t, cloud: cloud, client: client, url: *created.QueueUrl}
+	q.sendAll("a1")
+	wantBodies(t, q.receive(), "a1")
+
+	parked := make(chan error, 1)
+	go func() {
+		_, err := q.tryReceive(context.Background(), waiting(20))
+		parked <- err
+	}()
+	start := time.Now()
+	if err := server.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-parked; err == nil {
+		t.Error("the long poll has succeeded, want an error: its server has closed")
+	}
+	if took := time.Since(start); took > 4*time.Second {
+		t.Errorf("closing took %v, want it not to wait for the long poll", took)
+	}
+}
+
+func TestListen_on_loopback_only(t *testing.T) {
+	t.Parallel()
+	cloud := awslocal.New(awslocal.Config{})
+	for _, addr := range []string{":0", "0.0.0.0:0", "[::]:0", "192.0.2.1:0", "example.com:0", "127.0.0.1"} {
+		if server, err := cloud.Listen(addr); err == nil {
+			_ = server.Close()
+			t.Errorf("listens on %s, want loopback addresses only", addr)
+		}
+	}
+}
+
+func TestListen_refuses_web_pages_of_other_origins(t *testing.T) {
+	t.Parallel()
+	server, err := awslocal.New(awslocal.Config{}).Listen("localhost:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL(), strings.NewReader("Action=ListQueues"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	r.Header.Set("Origin", "https://example.com")
+	response, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	body, _ := io.ReadAll(response.Body)
+	if response.StatusCode != http.StatusForbidden {
+		t.Fatalf("got %d %s, want 403", response.StatusCode, body)
+	}
+}

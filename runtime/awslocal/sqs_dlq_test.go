@@ -1,0 +1,122 @@
+package awslocal_test
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+
+	"github.com/settle-run/settle/runtime/awslocal"
+)
+
+func redrivePolicy(name string, maxReceiveCount int) string {
+	return fmt.Sprintf(`{"deadLetterTargetArn":"arn:aws:sqs:us-east-1:000000000000:%s","maxReceiveCount":%d}`,
+		name, maxReceiveCount)
+}
+
+func newFIFOWithDLQ(t *testing.T, maxReceiveCount int) (q, dlq queue) {
+	t.Helper()
+	cloud := awslocal.New(awslocal.Config{})
+	dlq = addFIFO(t, cloud, "dead.fifo", nil)
+	q = addFIFO(t, cloud, "queue.fifo", map[string]string{"RedrivePolicy": redrivePolicy("dead.fifo", maxReceiveCount)})
+	return q, dlq
+}
+
+func TestSQS_dlq(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		q, dlq := newFIFOWithDLQ(t, 2)
+		first := q.send("a", "a1")
+		q.sendAll("a2", "b1")
+		for range 2 {
+			wantBodies(t, q.receive(visible(1)), "a1")
+			time.Sleep(time.Second)
+		}
+		wantBodies(t, dlq.receive())
+		wantBodies(t, q.receive(), "a2") // the third receive
+		dead := dlq.receive()
+		wantBodies(t, dead, "a1")
+		for name, want := range map[string]string{
+			"MessageGroupId": "a", "MessageDeduplicationId": "a1", "ApproximateReceiveCount": "3",
+			"DeadLetterQueueSourceArn": "arn:aws:sqs:us-east-1:000000000000:queue.fifo",
+		} {
+			if got := dead[0].Attributes[name]; got != want {
+				t.Errorf("%s in the dead-letter queue is %q, want %q", name, got, want)
+			}
+		}
+		if *dead[0].MessageId != *first.MessageId {
+			t.Errorf("MessageId in the dead-letter queue is %s, want %s", *dead[0].MessageId, *first.MessageId)
+		}
+		dlq.delete(dead...)
+	})
+}
+
+func TestSQS_dlq_via_change_visibility(t *testing.T) {
+	t.Parallel()
+	q, dlq := newFIFOWithDLQ(t, 2)
+	q.sendAll("a1", "a2")
+	for range 2 {
+		messages := q.receive()
+		wantBodies(t, messages, "a1")
+		q.setVisibility(messages[0], 0)
+	}
+	wantBodies(t, q.receive(), "a2")
+	wantBodies(t, dlq.receive(), "a1")
+}
+
+func TestSQS_dlq_keeps_the_order_of_a_group(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		q, dlq := newFIFOWithDLQ(t, 1)
+		q.sendAll("a1", "b1", "a2", "a3")
+		q.receive(upTo(10), visible(1))
+		time.Sleep(time.Second)
+		wantBodies(t, q.receive(upTo(10)))
+		wantBodies(t, dlq.receive(upTo(2)), "a1", "a2")
+	})
+}
+
+func TestSQS_dlq_deleted_keeps_the_message(t *testing.T) {
+	t.Parallel()
+	q, dlq := newFIFOWithDLQ(t, 1)
+	if _, err := q.client.DeleteQueue(t.Context(), &sqs.DeleteQueueInput{QueueUrl: &dlq.url}); err != nil {
+		t.Fatal(err)
+	}
+	q.sendAll("a1")
+	q.setVisibility(q.receive()[0], 0)
+	wantBodies(t, q.receive(), "a1")
+}
+
+func TestSQS_dlq_policies_are_checked(t *testing.T) {
+	t.Parallel()
+	cloud := awslocal.New(awslocal.Config{})
+	addFIFO(t, cloud, "dead.fifo", nil)
+	addFIFO(t, cloud, "denied.fifo", map[string]string{"RedriveAllowPolicy": `{"redrivePermission":"denyAll"}`})
+	addFIFO(t, cloud, "mine.fifo", map[string]string{"RedriveAllowPolicy": `{"redrivePermission":"byQueue",` +
+		`"sourceQueueArns":["arn:aws:sqs:us-east-1:000000000000:allowed.fifo"]}`})
+	addQueue(t, cloud, "standard", nil)
+	addFIFO(t, cloud, "allowed.fifo", map[string]string{"RedrivePolicy": redrivePolicy("mine.fifo", 3)})
+	addFIFO(t, cloud, "textual.fifo", map[string]string{"RedrivePolicy": `{"deadLetterTargetArn":` +
+		`"arn:aws:sqs:us-east-1:000000000000:dead.fifo","maxReceiveCount":"3"}`})
+
+	client := newClient(cloud)
+	for policy, code := range map[string]string{
+		redrivePolicy("absent.fifo", 3): "InvalidParameterValue",
+		redrivePolicy("standard", 3):    "InvalidParameterValue",
+		redrivePolicy("denied.fifo", 3): "InvalidParameterValue",
+		redrivePolicy("mine.fifo", 3):   "InvalidParameterValue",
+		redrivePolicy("dead.fifo", 0):   "InvalidAttributeValue",
+		`{"maxReceiveCount":3}`:         "InvalidAttributeValue",
+		`{"maxRecieveCount":3}`:         "InvalidAttributeValue",
+		`not JSON`:                      "InvalidAttributeValue",
+	} {
+		_, err := client.CreateQueue(t.Context(), &sqs.CreateQueueInput{
+			QueueName:  aws.String("new.fifo"),
+			Attributes: map[string]string{"FifoQueue": "true", "RedrivePolicy": policy},
+		})
+		wantCode(t, err, code)
+	}
+}

@@ -1,0 +1,243 @@
+package awslocal_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
+)
+
+// polled is what a long poll came back with, and after how long.
+type polled struct {
+	messages []types.Message
+	err      error
+	after    time.Duration
+}
+
+// poll starts a long poll of 20 s and waits until it is parked.
+func (q queue) poll(ctx context.Context) <-chan polled {
+	result := make(chan polled, 1)
+	start := time.Now()
+	go func() {
+		messages, err := q.tryReceive(ctx, waiting(20), upTo(10))
+		result <- polled{messages, err, time.Since(start)}
+	}()
+	synctest.Wait()
+	return result
+}
+
+func (p polled) want(t *testing.T, after time.Duration, want ...string) {
+	t.Helper()
+	if p.err != nil {
+		t.Fatalf("long poll: %v", p.err)
+	}
+	wantBodies(t, p.messages, want...)
+	if p.after != after {
+		t.Fatalf("long poll took %v, want %v", p.after, after)
+	}
+}
+
+func TestSQS_longpoll_wake_on_send(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		q := newFIFO(t, nil)
+		poll := q.poll(t.Context())
+		time.Sleep(3 * time.Second)
+		q.sendAll("a1")
+		(<-poll).want(t, 3*time.Second, "a1")
+	})
+}
+
+func TestSQS_longpoll_wake_on_delete(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		q := newFIFO(t, nil)
+		q.sendAll("a1", "a2")
+		a1 := q.receive()
+		poll := q.poll(t.Context())
+		time.Sleep(2 * time.Second)
+		q.delete(a1...)
+		(<-poll).want(t, 2*time.Second, "a2")
+	})
+}
+
+func TestSQS_longpoll_wake_on_expiry(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		q := newFIFO(t, nil)
+		q.sendAll("a1")
+		q.receive(visible(7))
+		(<-q.poll(t.Context())).want(t, 7*time.Second, "a1")
+	})
+}
+
+func TestSQS_longpoll_wake_on_expiry_at_its_last_instant(t *testing.T) {
+	t.Parallel()
+	for range 20 { // the select that decides is random
+		synctest.Test(t, func(t *testing.T) {
+			q := newFIFO(t, nil)
+			q.sendAll("a1")
+			q.receive(visible(20))
+			(<-q.poll(t.Context())).want(t, 20*time.Second, "a1")
+		})
+	}
+}
+
+func TestSQS_longpoll_wake_on_visibility_0(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		q := newFIFO(t, nil)
+		q.sendAll("a1")
+		a1 := q.receive()[0]
+		poll := q.poll(t.Context())
+		time.Sleep(time.Second)
+		q.setVisibility(a1, 0)
+		(<-poll).want(t, time.Second, "a1")
+	})
+}
+
+func TestSQS_longpoll_wake_on_shortened_visibility(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		q := newFIFO(t, nil)
+		q.sendAll("a1")
+		a1 := q.receive(visible(600))[0]
+		poll := q.poll(t.Context())
+		q.setVisibility(a1, 4)
+		(<-poll).want(t, 4*time.Second, "a1")
+	})
+}
+
+func TestSQS_longpoll_wake_on_queue_deletion(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		q := newFIFO(t, nil)
+		first, second := q.poll(t.Context()), q.poll(t.Context())
+		if _, err := q.client.DeleteQueue(t.Context(), &sqs.DeleteQueueInput{QueueUrl: &q.url}); err != nil {
+			t.Fatal(err)
+		}
+		for _, poll := range []<-chan polled{first, second} {
+			p := <-poll
+			wantCode(t, p.err, "QueueDoesNotExist", "AWS.SimpleQueueService.NonExistentQueue")
+		}
+	})
+}
+
+func TestSQS_longpoll_wake_on_redrive(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		q, dlq := newFIFOWithDLQ(t, 1)
+		q.sendAll("a1")
+		q.receive(visible(1))
+		poll := dlq.poll(t.Context())
+		time.Sleep(time.Second)
+		wantBodies(t, q.receive())
+		(<-poll).want(t, time.Second, "a1")
+	})
+}
+
+func TestSQS_longpoll_empty(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		q := newFIFO(t, nil)
+		(<-q.poll(t.Context())).want(t, 20*time.Second)
+	})
+}
+
+func TestSQS_longpoll_as_the_queue_says(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		q := newFIFO(t, map[string]string{"ReceiveMessageWaitTimeSeconds": "6"})
+		start := time.Now()
+		wantBodies(t, q.receive())
+		wantElapsed(t, start, 6*time.Second)
+	})
+}
+
+func TestSQS_longpoll_parallel(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		idle := newFIFO(t, nil)
+		var polls []<-chan polled
+		for range 20 {
+			polls = append(polls, idle.poll(t.Context()))
+		}
+		busy := addFIFO(t, idle.cloud, "busy.fifo", nil)
+		start := time.Now()
+		busy.sendAll("a1")
+		wantBodies(t, busy.receive(waiting(20)), "a1")
+		wantElapsed(t, start, 0)
+		for _, poll := range polls {
+			(<-poll).want(t, 20*time.Second)
+		}
+	})
+}
+
+func TestSQS_longpoll_first_come_first_served(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		q := newFIFO(t, nil)
+		var polls []<-chan polled
+		for range 5 {
+			polls = append(polls, q.poll(t.Context()))
+		}
+		for i, group := range []string{"a", "b", "c", "d", "e"} {
+			time.Sleep(time.Second)
+			q.send(group, fmt.Sprint(group, i))
+		}
+		for i, poll := range polls {
+			(<-poll).want(t, time.Duration(i+1)*time.Second, fmt.Sprint(string(rune('a'+i)), i))
+		}
+	})
+}
+
+func TestSQS_longpoll_two_waiting_get_one_group_each(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		q := newFIFO(t, nil)
+		q.sendAll("a1", "b1")
+		a, b := q.receive(visible(3)), q.receive(visible(3))
+		wantBodies(t, append(a, b...), "a1", "b1")
+		start := time.Now()
+		got := make(chan []types.Message)
+		for range 2 {
+			go func() { got <- q.receive(waiting(20)) }()
+		}
+		seen := map[string]bool{}
+		for range 2 {
+			for _, m := range <-got {
+				seen[*m.Body] = true
+			}
+		}
+		wantElapsed(t, start, 3*time.Second)
+		if !seen["a1"] || !seen["b1"] {
+			t.Fatalf("received %v, want a1 and b1", seen)
+		}
+	})
+}
+
+func TestSQS_longpoll_client_gone(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		q := newFIFO(t, nil)
+		ctx, hangUp := context.WithCancel(t.Context())
+		poll := q.poll(ctx)
+		next := q.poll(t.Context())
+		// No synctest.Wait between the two: the send may find the poll still in line.
+		hangUp()
+		q.sendAll("a1")
+		if p := <-poll; !errors.Is(p.err, context.Canceled) {
+			t.Fatalf("the cancelled poll got %v and %v, want context.Canceled", bodies(p.messages), p.err)
+		}
+		p := <-next
+		p.want(t, 0, "a1")
+		if got := receiveCount(p.messages[0]); got != "1" {
+			t.Fatalf("ApproximateReceiveCount is %s, want 1: the client that was gone has taken it", got)
+		}
+	})
+}

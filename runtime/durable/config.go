@@ -1,0 +1,74 @@
+package durable
+
+import (
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/settle-run/settle/runtime/statechart"
+)
+
+// Config tunes a Loop. The zero value is useful.
+type Config struct {
+	// Now is the clock. Defaults to time.Now.
+	Now func() time.Time
+	// Logger takes a line a transition and a line a failure. Defaults to slog.Default.
+	Logger *slog.Logger
+	// AttemptsMax is how often an event that the chart's own code fails on is tried before
+	// it is parked. Defaults to 3. A service has its own RetryPolicy.
+	AttemptsMax int
+	// AbandonedMax is how many tries of an event may come to no end, because they killed
+	// the process or what they need was out of reach, before it is parked. Defaults to 10.
+	AbandonedMax int
+	// Backoff is the wait before a failed delivery is tried again. Defaults to one second,
+	// doubled up to five minutes; its Attempts is not used.
+	Backoff statechart.RetryPolicy
+	// ConflictsMax is how often one turn begins again after another writer was faster.
+	// Defaults to 3.
+	ConflictsMax int
+	// DeadlineMargin is the time kept from the context's deadline for the loop itself:
+	// services must end before it. Defaults to two seconds.
+	DeadlineMargin time.Duration
+	// SnapshotBytesMax limits the JSON of a snapshot. Defaults to 256 KiB, so that history
+	// and outbox fit beside it into an item of 400 KB.
+	SnapshotBytesMax int
+	// HistoryMax is how many transitions an instance remembers. Defaults to 20.
+	HistoryMax int
+	// RecentEventsMax is how many producers' event IDs an instance remembers. Defaults to 50.
+	RecentEventsMax int
+}
+
+func (c Config) withDefaults() Config {
+	if c.Now == nil {
+		c.Now = time.Now //nolint:forbidigo // The default of the injected clock is the only mention of the real one.
+	}
+	if c.Logger == nil {
+		c.Logger = slog.Default()
+	}
+	if c.Backoff.IntervalMax == 0 {
+		c.Backoff.IntervalMax = 5 * time.Minute
+	}
+	c.Backoff.Attempts = int(^uint(0) >> 1)
+	for _, field := range []struct {
+		value    *int
+		fallback int
+	}{{&c.AttemptsMax, 3}, {&c.AbandonedMax, 10}, {&c.ConflictsMax, 3}, {&c.SnapshotBytesMax, 256 << 10}, {&c.HistoryMax, 20}, {&c.RecentEventsMax, 50}} {
+		if *field.value == 0 {
+			*field.value = field.fallback
+		}
+	}
+	if c.DeadlineMargin == 0 {
+		c.DeadlineMargin = 2 * time.Second
+	}
+	return c
+}
+
+func (c Config) validate() error {
+	if c.AttemptsMax < 1 || c.AbandonedMax < 1 || c.ConflictsMax < 1 || c.SnapshotBytesMax < 1 || c.HistoryMax < 1 || c.RecentEventsMax < 1 {
+		return fmt.Errorf("durable: expected positive limits in Config, got %+v", c)
+	}
+	if c.DeadlineMargin < 0 || c.Backoff.Interval < 0 || c.Backoff.IntervalMax < 0 {
+		return fmt.Errorf("durable: expected no negative durations in Config, got margin %v, back-off %+v", c.DeadlineMargin, c.Backoff)
+	}
+	return nil
+}

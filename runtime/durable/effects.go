@@ -1,0 +1,80 @@
+package durable
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+
+	"github.com/settle-run/settle/runtime/statechart"
+)
+
+// deduplicationIDBytesMax is the longest MessageDeduplicationId that SQS takes.
+const deduplicationIDBytesMax = 128
+
+// perform asks the outside for one effect, under its derived ID.
+func (t *turn) perform(ctx context.Context, effect statechart.Effect) error {
+	id := t.derivedID(effect.ID)
+	message := Message{DeduplicationID: shortened(id)}
+	switch effect.Kind {
+	case statechart.Schedule:
+		body, err := json.Marshal(timerEvent{Type: statechart.TimerEvent, Timer: effect.Timer, Incarnation: t.record.CreatedAt.UnixMilli()})
+		if err != nil {
+			return err
+		}
+		message.To, message.Body = t.record.Instance, body
+		return t.loop.timers.Schedule(ctx, effect.At, message)
+	case statechart.Send:
+		to, err := ParseInstanceID(effect.To)
+		if err != nil {
+			return err
+		}
+		if message.Body, err = withID(effect.Event, id); err != nil {
+			return err
+		}
+		message.To = to
+		_, err = t.loop.queue.Send(ctx, message)
+		return err
+	default:
+		return fmt.Errorf("this version of the runtime knows no effect of kind %q", effect.Kind)
+	}
+}
+
+// timerEvent is the body of the message by which a timer fires.
+type timerEvent struct {
+	Type  string `json:"type"`
+	Timer string `json:"timer"`
+	// Incarnation tells the instance from an earlier one of the same name: its creation, in
+	// milliseconds since 1970.
+	Incarnation int64 `json:"$incarnation"`
+}
+
+// withID adds the ID to an event by which its receiver recognises a repeat.
+func withID(event json.RawMessage, id string) (json.RawMessage, error) {
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(event, &fields); err != nil {
+		return nil, err
+	}
+	text, err := json.Marshal(id)
+	if err != nil {
+		return nil, err
+	}
+	fields["$id"] = text
+	return json.Marshal(fields)
+}
+
+// derivedID makes an ID of the chart unique among all instances, past ones of the same name
+// included.
+func (t *turn) derivedID(id string) string {
+	return fmt.Sprintf("%s@%d/%s", t.record.Instance, t.record.CreatedAt.UnixMilli(), id)
+}
+
+// shortened returns the ID, or its hash if the ID is longer than SQS takes.
+func shortened(id string) string {
+	if len(id) <= deduplicationIDBytesMax {
+		return id
+	}
+	sum := sha256.Sum256([]byte(id))
+	return hex.EncodeToString(sum[:])
+}

@@ -1,0 +1,261 @@
+package durable
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// Loop applies the deliveries of a FIFO queue to the instances of its machines. It keeps no
+// state between calls and is safe for concurrent use.
+type Loop struct {
+	machines *Machines
+	store    Store
+	queue    Queue
+	timers   Timers
+	config   Config
+}
+
+// New returns a loop over the given machines and ports.
+func New(machines *Machines, store Store, queue Queue, timers Timers, config Config) (*Loop, error) {
+	config = config.withDefaults()
+	if err := config.validate(); err != nil {
+		return nil, err
+	}
+	return &Loop{machines: machines, store: store, queue: queue, timers: timers, config: config}, nil
+}
+
+// Handle takes one batch of deliveries through the loop: groups concurrently, the deliveries
+// of a group in order. It returns the message IDs of the deliveries that must be delivered
+// again, in the order of the batch; all others are done with.
+func (l *Loop) Handle(ctx context.Context, deliveries []Delivery) (failed []string) {
+	var order []string
+	groups := map[string][]Delivery{}
+	for _, d := range deliveries {
+		if _, known := groups[d.Group]; !known {
+			order = append(order, d.Group)
+		}
+		groups[d.Group] = append(groups[d.Group], d)
+	}
+	again := make([][]Delivery, len(order))
+	var wait sync.WaitGroup
+	for i, group := range order {
+		wait.Go(func() { again[i] = l.handleGroup(ctx, groups[group]) })
+	}
+	wait.Wait()
+	isAgain := map[string]bool{}
+	for _, group := range again {
+		for _, d := range group {
+			isAgain[d.MessageID] = true
+		}
+	}
+	for _, d := range deliveries {
+		if isAgain[d.MessageID] {
+			failed = append(failed, d.MessageID)
+		}
+	}
+	return failed
+}
+
+// handleGroup takes the deliveries of one group through the loop and returns those that must
+// be delivered again, which it has hidden for the time to wait.
+func (l *Loop) handleGroup(ctx context.Context, deliveries []Delivery) []Delivery {
+	rest := deliveries
+	log := l.config.Logger.With("instance", deliveries[0].Group)
+	for conflicts, fold := 0, len(deliveries); ; {
+		done, err := l.guardedTurn(ctx, rest[:min(fold, len(rest))])
+		rest = rest[done:]
+		switch {
+		case err == nil && len(rest) == 0:
+			return nil
+		case err == nil:
+			continue
+		case errors.Is(err, ErrConflict) && conflicts < l.config.ConflictsMax:
+			conflicts++
+			log.InfoContext(ctx, "beginning again", "error", err)
+			continue
+		case errors.Is(err, ErrUnstorable) && fold > 1:
+			// Which of the folded events it was shows when they go one by one.
+			fold = 1
+			continue
+		case errors.Is(err, ErrUnstorable):
+			if err = l.parkUnstorable(ctx, rest[0], err); err == nil {
+				rest = rest[1:]
+				if len(rest) == 0 {
+					return nil
+				}
+				continue
+			}
+		}
+		wait, _ := l.config.Backoff.Next(max(rest[0].ReceiveCount, 1))
+		var retry *retryError
+		if errors.As(err, &retry) {
+			wait = retry.wait
+		}
+		log.WarnContext(ctx, "delivery failed, to be tried again", "error", err, "wait", wait, "message_id", rest[0].MessageID, "receive_count", rest[0].ReceiveCount)
+		if err := l.queue.Delay(ctx, rest, wait); err != nil {
+			log.WarnContext(ctx, "delaying failed, the visibility time-out will do", "error", err)
+		}
+		return rest
+	}
+}
+
+// guardedTurn is turn with a panic of this package's own code, or of a port's, as its error:
+// on a FIFO queue a crash would block every group of the batch.
+func (l *Loop) guardedTurn(ctx context.Context, deliveries []Delivery) (done int, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("panic: %v", r)
+		}
+	}()
+	return l.turn(ctx, deliveries)
+}
+
+// turn is the loop: it takes deliveries of one instance from the queue to the acknowledgement
+// and returns how many of them, from the first on, are done with: applied and their effects
+// performed, skipped, or parked. Deliveries of one turn are folded: one read, and one write
+// unless services run or deliveries are repeats.
+func (l *Loop) turn(ctx context.Context, deliveries []Delivery) (done int, err error) {
+	id, machine, err := l.address(deliveries[0].Group)
+	if err != nil {
+		return l.parkAll(ctx, deliveries, err)
+	}
+
+	// Hydrate: one consistent read.
+	t, err := l.hydrate(ctx, id, machine)
+	if err != nil {
+		return 0, err
+	}
+
+	// Drain the outbox that an abandoned delivery left behind.
+	if err := t.dispatch(ctx); err != nil {
+		return 0, err
+	}
+
+	applied := 0
+	for ; applied < len(deliveries); applied++ {
+		d := deliveries[applied]
+
+		// Settle what an abandoned delivery left unsettled, before any other event.
+		if err = t.resume(ctx, d); err != nil {
+			break
+		}
+
+		// Skip what was applied already; park what can never be applied.
+		event, verdict, reason := t.examine(d)
+		if verdict == skipped {
+			continue
+		}
+		if verdict == poisoned {
+			if err = t.park(ctx, d, event.Type, reason); err != nil {
+				break
+			}
+			continue
+		}
+
+		// Settle: apply the event and run the services until only the outside can go on.
+		if err = t.try(ctx, d, event); err != nil {
+			break
+		}
+	}
+
+	// Commit what was applied, even if a later delivery failed.
+	if commitErr := t.commit(ctx); commitErr != nil {
+		return 0, commitErr
+	}
+
+	// Dispatch the effects, then clear the outbox.
+	if dispatchErr := t.dispatch(ctx); dispatchErr != nil {
+		return 0, dispatchErr
+	}
+
+	// Acknowledge.
+	return applied, err
+}
+
+// address finds the machine that a message group belongs to.
+func (l *Loop) address(group string) (InstanceID, Machine, error) {
+	id, err := ParseInstanceID(group)
+	if err != nil {
+		return InstanceID{}, nil, err
+	}
+	machine, err := l.machines.Lookup(id.Machine)
+	return id, machine, err
+}
+
+// parkAll parks deliveries whose group leads to no machine.
+func (l *Loop) parkAll(ctx context.Context, deliveries []Delivery, reason error) (done int, err error) {
+	for i, d := range deliveries {
+		if err := l.park(ctx, d, reason); err != nil {
+			return i, err
+		}
+	}
+	return len(deliveries), nil
+}
+
+// parkUnstorable parks an event whose outcome cannot be stored, on a fresh reading of its
+// instance, which has nothing of the event.
+func (l *Loop) parkUnstorable(ctx context.Context, d Delivery, reason error) error {
+	id, machine, err := l.address(d.Group)
+	if err != nil {
+		return err
+	}
+	t, err := l.hydrate(ctx, id, machine)
+	if err != nil {
+		return err
+	}
+	event, _, _ := t.examine(d)
+	if err := t.park(ctx, d, event.Type, reason); err != nil {
+		return err
+	}
+	return t.commit(ctx)
+}
+
+// park moves a delivery to the dead-letter queue.
+func (l *Loop) park(ctx context.Context, d Delivery, reason error) error {
+	if err := l.queue.Park(ctx, d, reason.Error()); err != nil {
+		return fmt.Errorf("parking message %s of %s: %w", d.MessageID, d.Group, err)
+	}
+	l.config.Logger.ErrorContext(ctx, "event parked", "instance", d.Group, "message_id", d.MessageID, "reason", reason)
+	return nil
+}
+
+func (l *Loop) hydrate(ctx context.Context, id InstanceID, machine Machine) (*turn, error) {
+	record, err := l.store.Load(ctx, id)
+	if err != nil {
+		return nil, fmt.Errorf("hydrating %s: %w", id, err)
+	}
+	t := &turn{loop: l, machine: machine, record: record}
+	if record.Revision == 0 {
+		return t, nil
+	}
+	if t.instance, err = machine.Restore(record.Snapshot); err != nil {
+		l.config.Logger.ErrorContext(ctx, "stored snapshot is unreadable, nothing is touched", "instance", id.String(), "revision", record.Revision, "error", err)
+		return nil, fmt.Errorf("hydrating %s: %w", id, err)
+	}
+	return t, nil
+}
+
+// verdict says what becomes of a delivery.
+type verdict int
+
+const (
+	// applicable deliveries are applied to the instance.
+	applicable verdict = iota
+	// skipped deliveries were applied before, or are stale.
+	skipped
+	// poisoned deliveries can never be applied.
+	poisoned
+)
+
+// retryError ends a turn whose service is to be tried again: the delivery is hidden for the
+// time to wait, and its group stays locked.
+type retryError struct {
+	wait time.Duration
+	err  error
+}
+
+func (e *retryError) Error() string { return fmt.Sprintf("retrying in %v: %v", e.wait, e.err) }
+func (e *retryError) Unwrap() error { return e.err }

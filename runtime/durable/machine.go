@@ -1,0 +1,248 @@
+package durable
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/settle-run/settle/runtime/statechart"
+)
+
+// Machine is a chart as the runtime hosts it. Host makes one of a chart.
+type Machine interface {
+	ID() string
+	Version() int
+	// Events returns the types of the events that the machine takes from outside, sorted.
+	Events() []string
+	// Decode reads an event; its errors wrap statechart.ErrNotAnEvent, ErrUndeclared or
+	// ErrPayload.
+	Decode(body []byte) (statechart.Event, error)
+	// StartedBy reports whether an event of the type may create an instance.
+	StartedBy(eventType string) bool
+	// Retention is how long the item of an instance that is done is kept; zero means for
+	// ever.
+	Retention() time.Duration
+	// Start makes a new instance in its initial configuration.
+	Start(start statechart.Start) (Instance, []statechart.Effect, error)
+	// Restore makes an instance from its stored snapshot.
+	Restore(snapshot json.RawMessage) (Instance, error)
+	// Mermaid returns the chart as a Mermaid state diagram.
+	Mermaid() string
+}
+
+// Instance is one instance in memory: a snapshot whose context type is hidden. It is not safe
+// for concurrent use, except for Call.
+type Instance interface {
+	// Apply takes one macrostep. On an error the instance stays as it was.
+	Apply(event statechart.Event) (effects []statechart.Effect, handled bool, err error)
+	// Snapshot returns the JSON form of the snapshot.
+	Snapshot() (json.RawMessage, error)
+	Status() statechart.Status
+	Settled() bool
+	State() []string
+	Timers() []statechart.Timer
+	// Invocations returns the services whose end the instance waits for.
+	Invocations() []statechart.Invocation
+	// Begin counts one more attempt of the invocation with the key.
+	Begin(key string) statechart.Invocation
+	// Prepare returns what it takes to perform one attempt of the invocation, on the
+	// context as it is now.
+	Prepare(invocation statechart.Invocation, call statechart.Call) (Work, error)
+}
+
+// Work is one attempt of a service, ready to be performed.
+type Work struct {
+	// Run performs the attempt. It is safe to run beside other uses of the instance.
+	Run func(context.Context) (any, error)
+	// Timeout limits the attempt; zero means no limit but the loop's own.
+	Timeout time.Duration
+	// Retry says whether and when another attempt follows.
+	Retry statechart.RetryPolicy
+}
+
+// MachineConfig tunes how a chart is hosted. The zero value is useful.
+type MachineConfig struct {
+	// StartedBy names the event types that may create an instance. Nil means all that the
+	// chart declares. Another event for an instance that does not exist is parked.
+	StartedBy []string
+	// Retention is how long the item of an instance that is done is kept. Zero means for
+	// ever.
+	Retention time.Duration
+}
+
+// Host makes a machine of a chart.
+func Host[C any](chart *statechart.Chart[C], config MachineConfig) Machine {
+	return &hosted[C]{Chart: chart, config: config}
+}
+
+// hosted implements Machine on a chart.
+type hosted[C any] struct {
+	*statechart.Chart[C]
+	config MachineConfig
+}
+
+func (m *hosted[C]) StartedBy(eventType string) bool {
+	return m.config.StartedBy == nil || slices.Contains(m.config.StartedBy, eventType)
+}
+
+func (m *hosted[C]) Retention() time.Duration { return m.config.Retention }
+
+func (m *hosted[C]) Start(start statechart.Start) (Instance, []statechart.Effect, error) {
+	step, err := m.Chart.Start(start)
+	if err == nil {
+		err = checkEffects(step.Effects)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	return &instance[C]{chart: m.Chart, snapshot: step.Next}, step.Effects, nil
+}
+
+func (m *hosted[C]) Restore(snapshot json.RawMessage) (Instance, error) {
+	restored, err := m.Chart.Restore(snapshot)
+	if err != nil {
+		return nil, err
+	}
+	return &instance[C]{chart: m.Chart, snapshot: restored}, nil
+}
+
+// instance implements Instance on a chart's snapshot.
+type instance[C any] struct {
+	chart    *statechart.Chart[C]
+	snapshot statechart.Snapshot[C]
+}
+
+func (i *instance[C]) Apply(event statechart.Event) ([]statechart.Effect, bool, error) {
+	step, err := i.chart.Step(i.snapshot, event)
+	if err == nil {
+		err = checkEffects(step.Effects)
+	}
+	if err != nil {
+		return nil, false, err
+	}
+	i.snapshot = step.Next
+	return step.Effects, step.Handled, nil
+}
+
+// EventBytesMax limits the JSON of an event that one instance sends to another.
+const EventBytesMax = 256 << 10
+
+// errEffect is wrapped by the errors of effects that can never be performed.
+var errEffect = errors.New("the effect cannot be performed")
+
+// checkEffects refuses effects that can never be performed before they are committed: in the
+// outbox they would block their instance.
+func checkEffects(effects []statechart.Effect) error {
+	for _, effect := range effects {
+		if effect.Kind != statechart.Send {
+			continue
+		}
+		if _, err := ParseInstanceID(effect.To); err != nil {
+			return fmt.Errorf("%w: %s %s: %w", errEffect, effect.Kind, effect.ID, err)
+		}
+		if len(effect.Event) > EventBytesMax {
+			return fmt.Errorf("%w: %s %s to %s: the event has %d bytes, the limit is %d (EventBytesMax)", errEffect, effect.Kind, effect.ID, effect.To, len(effect.Event), EventBytesMax)
+		}
+	}
+	return nil
+}
+
+func (i *instance[C]) Snapshot() (json.RawMessage, error)   { return json.Marshal(i.snapshot) }
+func (i *instance[C]) Status() statechart.Status            { return i.snapshot.Status }
+func (i *instance[C]) Settled() bool                        { return i.snapshot.Settled() }
+func (i *instance[C]) State() []string                      { return i.snapshot.State() }
+func (i *instance[C]) Timers() []statechart.Timer           { return i.snapshot.Timers }
+func (i *instance[C]) Invocations() []statechart.Invocation { return i.snapshot.Services }
+
+func (i *instance[C]) Begin(key string) statechart.Invocation {
+	services := slices.Clone(i.snapshot.Services)
+	i.snapshot.Services = services
+	for k := range services {
+		if services[k].Key == key {
+			services[k].Attempt++
+			return services[k]
+		}
+	}
+	return statechart.Invocation{}
+}
+
+func (i *instance[C]) Prepare(invocation statechart.Invocation, call statechart.Call) (Work, error) {
+	service, timeout, retry, err := i.chart.Service(invocation)
+	if err != nil {
+		return Work{}, err
+	}
+	chartContext := i.snapshot.Context
+	return Work{Timeout: timeout, Retry: retry, Run: func(ctx context.Context) (any, error) {
+		return service.Run(ctx, chartContext, call)
+	}}, nil
+}
+
+// Errors of Machines.Accept, beside those of Machine.Decode.
+var (
+	// ErrUnknownMachine is returned when no machine has the ID.
+	ErrUnknownMachine = errors.New("unknown machine")
+	// ErrReserved is returned when an event uses a type or a key that is the runtime's.
+	ErrReserved = errors.New("reserved for the runtime")
+)
+
+// Machines is the machines that a process hosts.
+type Machines struct {
+	byID map[string]Machine
+	ids  []string
+}
+
+// NewMachines returns the set of the given machines; two with the same ID are an error.
+func NewMachines(machines ...Machine) (*Machines, error) {
+	m := &Machines{byID: map[string]Machine{}}
+	for _, machine := range machines {
+		if _, twice := m.byID[machine.ID()]; twice {
+			return nil, fmt.Errorf("two machines have the ID %q: give each its own", machine.ID())
+		}
+		m.byID[machine.ID()] = machine
+		m.ids = append(m.ids, machine.ID())
+	}
+	slices.Sort(m.ids)
+	return m, nil
+}
+
+// IDs returns the IDs of the machines, sorted.
+func (m *Machines) IDs() []string { return slices.Clone(m.ids) }
+
+// Lookup returns the machine with the ID; its error wraps ErrUnknownMachine.
+func (m *Machines) Lookup(id string) (Machine, error) {
+	machine, ok := m.byID[id]
+	if !ok {
+		return nil, fmt.Errorf("%w: expected one of %s, got %q", ErrUnknownMachine, strings.Join(m.ids, ", "), id)
+	}
+	return machine, nil
+}
+
+// Accept checks an event that a producer wants to send to an instance, before it is queued.
+// Its errors wrap ErrUnknownMachine, ErrReserved, or those of Machine.Decode.
+func (m *Machines) Accept(id InstanceID, body []byte) (statechart.Event, error) {
+	machine, err := m.Lookup(id.Machine)
+	if err != nil {
+		return statechart.Event{}, err
+	}
+	event, err := machine.Decode(body)
+	if err != nil {
+		return statechart.Event{}, err
+	}
+	if strings.HasPrefix(event.Type, statechart.ReservedPrefix) {
+		return statechart.Event{}, fmt.Errorf("event type %q is %w: use another prefix than %q", event.Type, ErrReserved, statechart.ReservedPrefix)
+	}
+	var keys map[string]json.RawMessage
+	if err := json.Unmarshal(body, &keys); err != nil {
+		return statechart.Event{}, fmt.Errorf("%w: %w", statechart.ErrNotAnEvent, err)
+	}
+	for key := range keys {
+		if strings.HasPrefix(key, "$") && key != "$id" {
+			return statechart.Event{}, fmt.Errorf("the key %q is %w: of the keys that begin with $, producers may use $id", key, ErrReserved)
+		}
+	}
+	return event, nil
+}

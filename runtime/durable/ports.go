@@ -1,0 +1,97 @@
+package durable
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// ErrConflict is returned by Store when the stored revision is not the expected one: another
+// writer was faster, or an earlier write of our own succeeded although its answer was lost.
+var ErrConflict = errors.New("revision conflict")
+
+// ErrUnstorable is wrapped by the errors of Store.Commit that no repetition mends: the event
+// that led to the record is parked. *TooLargeError is one.
+var ErrUnstorable = errors.New("the record cannot be stored")
+
+// TooLargeError is returned by Store.Commit when a record does not fit into an item.
+type TooLargeError struct {
+	Bytes, BytesMax int
+}
+
+// Error names the size and the limit.
+func (e *TooLargeError) Error() string {
+	return fmt.Sprintf("the item would have %d bytes, the limit is %d: keep less in the context", e.Bytes, e.BytesMax)
+}
+
+// Is makes a TooLargeError an ErrUnstorable.
+func (e *TooLargeError) Is(target error) bool { return target == ErrUnstorable }
+
+// Store keeps one record an instance.
+type Store interface {
+	// Load reads the record consistently. An instance without one gives a Record that has
+	// only Instance set and Revision 0.
+	Load(ctx context.Context, id InstanceID) (Record, error)
+	// Commit stores the record in one write, on condition that the stored revision is
+	// record.Revision-1 (no record, if that is 0). Fails with ErrConflict or
+	// ErrUnstorable; any other error leaves open whether the record was stored.
+	Commit(ctx context.Context, record Record) error
+	// ClearOutbox empties the outbox of the record on condition that its revision is the
+	// given one, which stays. Fails with ErrConflict.
+	ClearOutbox(ctx context.Context, id InstanceID, revision int64) error
+}
+
+// Message is an event on its way to an instance.
+type Message struct {
+	To InstanceID
+	// Body is the event's JSON form.
+	Body json.RawMessage
+	// DeduplicationID makes repeats recognisable to the queue; at most 128 characters.
+	DeduplicationID string
+}
+
+// Sender puts events into the FIFO queue.
+type Sender interface {
+	// Send sends the message under its DeduplicationID, in the group To, and returns the
+	// queue's message ID.
+	Send(ctx context.Context, message Message) (messageID string, err error)
+}
+
+// Queue is the FIFO queue that the deliveries come from.
+type Queue interface {
+	Sender
+	// Park sends the delivery to the dead-letter queue, in its group, with the reason. It
+	// does not acknowledge the delivery. Parking a delivery again is recognisable by the
+	// same deduplication ID.
+	Park(ctx context.Context, delivery Delivery, reason string) error
+	// Delay hides the deliveries, all of one group, for the given time from now.
+	Delay(ctx context.Context, deliveries []Delivery, wait time.Duration) error
+}
+
+// Timers brings messages to the FIFO queue at a later time.
+type Timers interface {
+	// Schedule sends the message no earlier than at. Scheduling again under the same
+	// DeduplicationID may send it again.
+	Schedule(ctx context.Context, at time.Time, message Message) error
+}
+
+// Delivery is one receipt of one queue message; a message may be delivered many times.
+type Delivery struct {
+	MessageID     string
+	ReceiptHandle string
+	// Queue is the ARN of the queue.
+	Queue string
+	// Group is the MessageGroupId: the name of the instance.
+	Group string
+	// SequenceNumber is the queue's number of the message: decimal digits, increasing within
+	// the queue.
+	SequenceNumber string
+	// DeduplicationID is the one that the message was sent under.
+	DeduplicationID string
+	// ReceiveCount counts the receipts of the message, this one included.
+	ReceiveCount int
+	SentAt       time.Time
+	Body         string
+}

@@ -1,0 +1,72 @@
+package durable
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/settle-run/settle/runtime/statechart"
+)
+
+// Record is what is kept of one instance, in one item.
+type Record struct {
+	Instance InstanceID
+	// Revision counts the commits of the instance. 0 means that nothing is stored.
+	Revision int64
+	// Snapshot is the JSON form of the chart's snapshot; see statechart.Snapshot for its
+	// keys. A store may keep it as attributes of their own.
+	Snapshot json.RawMessage
+	// State is the paths of the active atomic states; it repeats what Snapshot says, for
+	// people and for queries.
+	State  []string
+	Status statechart.Status
+
+	CreatedAt time.Time
+	UpdatedAt time.Time
+	// ExpireAt is when the item may be deleted; zero means never.
+	ExpireAt time.Time
+
+	// Watermark maps a queue's ARN to the sequence number of the last event of this
+	// instance that was applied or parked.
+	Watermark map[string]string
+	// RecentEvents are the producers' IDs of the events applied last, oldest first.
+	// Invariant: len(RecentEvents) <= Config.RecentEventsMax.
+	RecentEvents []string
+	// History are the last transitions, oldest first.
+	// Invariant: len(History) <= Config.HistoryMax.
+	History []Transition
+	// Ignored counts the events that no active state had a transition for.
+	Ignored int64
+	// Outbox is the effects committed with Snapshot and not yet known to be performed.
+	// Effects must be performed in order, and only after the record is stored.
+	Outbox []statechart.Effect
+	// Attempt is the mark left before a redelivered event is tried; nil if there is none.
+	Attempt *Attempt
+	// Error is the last event of the instance that was parked, and why; nil if none was.
+	Error *Failure
+}
+
+// Transition is one line of an instance's history.
+type Transition struct {
+	At time.Time `json:"at"`
+	// Event is the event's type.
+	Event string   `json:"event"`
+	From  []string `json:"from"`
+	To    []string `json:"to"`
+	// Ignored says that no active state had a transition for the event.
+	Ignored bool `json:"ignored,omitempty"`
+}
+
+// Attempt counts how often a redelivered event was tried.
+type Attempt struct {
+	// Queue and SequenceNumber identify the event.
+	Queue          string `json:"queue"`
+	SequenceNumber string `json:"sequence_number"`
+	Count          int    `json:"count"`
+}
+
+// Failure is an event that was parked.
+type Failure struct {
+	At      time.Time `json:"at"`
+	Event   string    `json:"event"`
+	Message string    `json:"message"`
+}

@@ -1,0 +1,287 @@
+package durable
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/settle-run/settle/runtime/statechart"
+)
+
+// errOutOfTime is the error of services that still run when the time of the process is up.
+var errOutOfTime = errors.New("the time left to the process is up")
+
+// services are the attempts that run for one turn.
+type services struct {
+	turn     *turn
+	delivery Delivery
+	// ctx ends all attempts: at the turn's end, or before the deadline of the process.
+	ctx     context.Context
+	running map[string]context.CancelFunc
+	// failed are the invocations whose attempt failed in this turn and is to be repeated.
+	failed  map[string]bool
+	results chan result
+	retry   *retryError
+}
+
+// result is the end of one attempt.
+type result struct {
+	invocation statechart.Invocation
+	policy     statechart.RetryPolicy
+	value      any
+	err        error
+}
+
+// settle runs the services that the instance waits for, feeds their ends back, and goes on
+// until it is settled. A service whose attempt failed and is to be repeated ends the turn with
+// a retryError once no other runs.
+func (t *turn) settle(ctx context.Context, d Delivery) error {
+	if t.instance.Settled() {
+		return nil
+	}
+	limited, cancel := t.loop.withMargin(ctx)
+	defer cancel()
+	s := &services{turn: t, delivery: d, ctx: limited, running: map[string]context.CancelFunc{}, failed: map[string]bool{}, results: make(chan result)}
+	for !t.instance.Settled() {
+		if fired, err := t.fireDue(); err != nil || fired {
+			if err != nil {
+				return err
+			}
+			s.cancelLeft()
+			continue
+		}
+		again, err := s.start(ctx)
+		if err != nil {
+			return err
+		}
+		if again {
+			continue
+		}
+		if len(s.running) == 0 {
+			if s.retry != nil {
+				return s.retry
+			}
+			return fmt.Errorf("%w: %s is in %v with no service to run", statechart.ErrStalled, t.record.Instance, t.instance.State())
+		}
+		if err := s.wait(ctx); err != nil {
+			return err
+		}
+		s.cancelLeft()
+	}
+	return nil
+}
+
+// withMargin ends the context's time early enough for the loop to store what became of its
+// services.
+func (l *Loop) withMargin(ctx context.Context) (context.Context, context.CancelFunc) {
+	if deadline, ok := ctx.Deadline(); ok {
+		return context.WithDeadline(ctx, deadline.Add(-l.config.DeadlineMargin))
+	}
+	return context.WithCancel(ctx)
+}
+
+// start begins the attempts of the invocations that do not run yet. It reports whether the
+// chart moved instead, because an invocation had no attempt left.
+//
+// Whatever a later delivery must know is stored first: the end of an earlier service, so that
+// it never runs again; and, for a delivery that is a repeat, the count of the attempt about to
+// begin, so that a service that kills the process uses up its attempts.
+func (s *services) start(ctx context.Context) (moved bool, err error) {
+	t := s.turn
+	type ready struct {
+		invocation statechart.Invocation
+		work       Work
+	}
+	var next []ready
+	for _, invocation := range t.instance.Invocations() {
+		if s.running[invocation.Key] != nil || s.failed[invocation.Key] {
+			continue
+		}
+		call := statechart.Call{Instance: t.record.Instance.String(), Key: t.derivedID(invocation.Key), Attempt: invocation.Attempt + 1}
+		work, err := t.instance.Prepare(invocation, call)
+		if err != nil {
+			return false, err
+		}
+		if invocation.Attempt >= max(work.Retry.Attempts, 1) {
+			return true, t.end(invocation.Failed(fmt.Errorf("the last of %d attempts did not come to an end", invocation.Attempt)))
+		}
+		next = append(next, ready{invocation, work})
+	}
+	if err := s.ctx.Err(); err != nil && len(next) > 0 {
+		return false, fmt.Errorf("no time left to run services: %w", err)
+	}
+	for i := range next {
+		next[i].invocation = t.instance.Begin(next[i].invocation.Key)
+		t.dirty = true
+	}
+	if t.finished || len(next) > 0 && s.delivery.ReceiveCount > 1 {
+		if err := t.commit(ctx); err != nil {
+			return false, err
+		}
+	}
+	for _, r := range next {
+		s.run(r.invocation, r.work)
+	}
+	return false, nil
+}
+
+// run performs one attempt beside the loop.
+func (s *services) run(invocation statechart.Invocation, work Work) {
+	var ctx context.Context
+	var cancel context.CancelFunc
+	if work.Timeout > 0 {
+		ctx, cancel = context.WithTimeoutCause(s.ctx, work.Timeout, fmt.Errorf("no answer within %v", work.Timeout))
+	} else {
+		ctx, cancel = context.WithCancel(s.ctx)
+	}
+	s.running[invocation.Key] = cancel
+	go func() {
+		value, err := attempt(ctx, work.Run)
+		select {
+		case s.results <- result{invocation, work.Retry, value, err}:
+		case <-s.ctx.Done():
+		}
+	}()
+}
+
+// attempt calls a service. It returns when ctx is done, even if the service does not.
+func attempt(ctx context.Context, run func(context.Context) (any, error)) (any, error) {
+	type answer struct {
+		value any
+		err   error
+	}
+	answers := make(chan answer, 1)
+	go func() {
+		defer func() {
+			if r := recover(); r != nil {
+				answers <- answer{err: fmt.Errorf("panic: %v", r)}
+			}
+		}()
+		value, err := run(ctx)
+		answers <- answer{value, err}
+	}()
+	select {
+	case a := <-answers:
+		return a.value, a.err
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// wait takes the end of one attempt, or returns when a timer is due.
+func (s *services) wait(ctx context.Context) error {
+	due, cancel := s.turn.untilDue(s.ctx)
+	defer cancel()
+	select {
+	case r := <-s.results:
+		return s.take(r)
+	case <-due.Done():
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if s.ctx.Err() == nil {
+		return nil // A timer is due.
+	}
+	for _, invocation := range s.turn.instance.Invocations() {
+		if s.running[invocation.Key] == nil {
+			continue
+		}
+		work, err := s.turn.instance.Prepare(invocation, statechart.Call{})
+		if err != nil {
+			return err
+		}
+		if err := s.take(result{invocation: invocation, policy: work.Retry, err: errOutOfTime}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// take feeds the end of an attempt back into the chart, or notes that it is to be repeated.
+func (s *services) take(r result) error {
+	if cancel := s.running[r.invocation.Key]; cancel != nil {
+		cancel()
+		delete(s.running, r.invocation.Key)
+	}
+	if !s.awaited(r.invocation.Key) {
+		return nil
+	}
+	if r.err == nil {
+		err := s.turn.end(r.invocation.Done(r.value))
+		if !isChartError(err) {
+			return err
+		}
+		// The chart cannot take the result: to the chart, the service has failed.
+		r.err = statechart.Permanent(err)
+	}
+	log := s.turn.loop.config.Logger.With("instance", s.turn.record.Instance.String(), "service", r.invocation.Service, "attempt", r.invocation.Attempt)
+	wait, more := r.policy.Next(r.invocation.Attempt)
+	if !more || statechart.IsPermanent(r.err) {
+		log.WarnContext(s.ctx, "service failed for good", "error", r.err)
+		return s.turn.end(r.invocation.Failed(r.err))
+	}
+	log.InfoContext(s.ctx, "service failed, to be tried again", "error", r.err, "wait", wait)
+	s.failed[r.invocation.Key] = true
+	if s.retry == nil || wait < s.retry.wait {
+		s.retry = &retryError{wait: wait, err: r.err}
+	}
+	return nil
+}
+
+// end applies the end of a service.
+func (t *turn) end(event statechart.Event) error {
+	event.At = t.loop.config.Now()
+	if err := t.apply(event); err != nil {
+		return err
+	}
+	t.finished = true
+	return nil
+}
+
+func (s *services) awaited(key string) bool {
+	for _, invocation := range s.turn.instance.Invocations() {
+		if invocation.Key == key {
+			return true
+		}
+	}
+	return false
+}
+
+// cancelLeft ends the attempts of invocations whose state was left.
+func (s *services) cancelLeft() {
+	for key, cancel := range s.running {
+		if !s.awaited(key) {
+			cancel()
+			delete(s.running, key)
+		}
+	}
+}
+
+// fireDue applies the first timer that is due. While the instance is unsettled no event
+// reaches it through the queue, so its timers are served here; a firing that comes through
+// the queue later is stale.
+func (t *turn) fireDue() (fired bool, err error) {
+	now := t.loop.config.Now()
+	for _, timer := range t.instance.Timers() {
+		if !timer.At.After(now) {
+			return true, t.apply(statechart.Event{Type: statechart.TimerEvent, Timer: timer.ID, At: now})
+		}
+	}
+	return false, nil
+}
+
+// untilDue returns a context that is done when the next timer of the instance is due.
+func (t *turn) untilDue(ctx context.Context) (context.Context, context.CancelFunc) {
+	var next time.Time
+	for _, timer := range t.instance.Timers() {
+		if next.IsZero() || timer.At.Before(next) {
+			next = timer.At
+		}
+	}
+	if next.IsZero() {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(ctx, next.Sub(t.loop.config.Now()))
+}

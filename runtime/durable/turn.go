@@ -1,0 +1,268 @@
+package durable
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/settle-run/settle/runtime/statechart"
+)
+
+// turn is one pass of one instance through the loop: what is stored, and what was changed
+// since in memory.
+type turn struct {
+	loop    *Loop
+	machine Machine
+	// record is the stored record with the changes to come.
+	record Record
+	// instance is nil while nothing is stored and no event has started it.
+	instance Instance
+	// dirty says that record or instance differ from what is stored.
+	dirty bool
+	// finished says that a service has ended since the last commit: its end must be stored
+	// before another service starts, so that it never runs again.
+	finished bool
+	// unlogged are the transitions since the last commit.
+	unlogged []Transition
+}
+
+// examine decides what becomes of a delivery; for a poisoned one, reason says why.
+func (t *turn) examine(d Delivery) (event statechart.Event, v verdict, reason error) {
+	if compareSequence(d.SequenceNumber, t.record.Watermark[d.Queue]) <= 0 {
+		return event, skipped, nil
+	}
+	event, err := t.machine.Decode([]byte(d.Body))
+	switch {
+	case err != nil:
+		return event, poisoned, err
+	case event.Type == statechart.TimerEvent && (t.instance == nil || !t.isTimer(event.Timer, d.Body)):
+		return event, skipped, nil
+	case event.ID != "" && slices.Contains(t.record.RecentEvents, event.ID):
+		return event, skipped, nil
+	case t.instance == nil && !t.machine.StartedBy(event.Type):
+		return event, poisoned, fmt.Errorf("%s does not exist, and an event of type %q does not start one", t.record.Instance, event.Type)
+	}
+	return event, applicable, nil
+}
+
+// isTimer reports whether the instance waits for the timer. A timer of an earlier instance of
+// the same name, deleted since, is told by its incarnation.
+func (t *turn) isTimer(id, body string) bool {
+	var origin struct {
+		Incarnation int64 `json:"$incarnation"`
+	}
+	if json.Unmarshal([]byte(body), &origin) != nil || origin.Incarnation != t.record.CreatedAt.UnixMilli() {
+		return false
+	}
+	return slices.ContainsFunc(t.instance.Timers(), func(timer statechart.Timer) bool { return timer.ID == id })
+}
+
+// try applies the delivery's event and settles the instance. An event that the chart fails on
+// is parked after AttemptsMax tries, one that kills the process after AbandonedMax.
+func (t *turn) try(ctx context.Context, d Delivery, event statechart.Event) error {
+	tried := d.ReceiveCount - 1
+	err := t.begin(ctx, d)
+	if err == nil {
+		tried, err = t.mark(ctx, d)
+	}
+	if err == nil && tried > t.loop.config.AbandonedMax {
+		return t.park(ctx, d, event.Type, fmt.Errorf("tried %d times, and no try came to an end", tried))
+	}
+	if err == nil {
+		event.At = t.loop.config.Now()
+		err = t.apply(event)
+	}
+	switch {
+	case err == nil:
+		t.pass(d)
+		t.remember(event.ID)
+		return t.settle(ctx, d)
+	case isChartError(err) && tried+1 >= t.loop.config.AttemptsMax:
+		return t.park(ctx, d, event.Type, err)
+	default:
+		return fmt.Errorf("applying %q to %s: %w", event.Type, t.record.Instance, err)
+	}
+}
+
+// begin starts an instance that does not exist yet. It is stored with its first event.
+func (t *turn) begin(ctx context.Context, d Delivery) error {
+	if t.instance != nil {
+		return nil
+	}
+	now := t.loop.config.Now().UTC().Truncate(time.Millisecond)
+	instance, effects, err := t.machine.Start(statechart.Start{Instance: t.record.Instance.String(), At: now})
+	if err != nil {
+		return err
+	}
+	t.instance = instance
+	t.record.CreatedAt = now
+	t.record.Outbox = append(t.record.Outbox, effects...)
+	return t.settle(ctx, d)
+}
+
+// resume settles an instance that was stored unsettled. A delivery that cannot settle it in
+// AttemptsMax tries is parked.
+func (t *turn) resume(ctx context.Context, d Delivery) error {
+	if t.instance == nil || t.instance.Settled() {
+		return nil
+	}
+	tried, err := t.mark(ctx, d)
+	if err == nil {
+		err = t.settle(ctx, d)
+	}
+	if isChartError(err) && tried+1 >= t.loop.config.AttemptsMax {
+		return t.park(ctx, d, "", fmt.Errorf("settling %s: %w", t.record.Instance, err))
+	}
+	return err
+}
+
+// mark stores that a redelivered event is about to be tried, and returns how often it was
+// tried before, as far as is known. First deliveries leave no mark and cost no write.
+func (t *turn) mark(ctx context.Context, d Delivery) (tried int, err error) {
+	if d.ReceiveCount <= 1 {
+		return 0, nil
+	}
+	attempt := Attempt{Queue: d.Queue, SequenceNumber: d.SequenceNumber, Count: 1}
+	if last := t.record.Attempt; last != nil && last.Queue == d.Queue && last.SequenceNumber == d.SequenceNumber {
+		attempt.Count = last.Count + 1
+	}
+	t.record.Attempt = &attempt
+	t.dirty = true
+	return attempt.Count, t.commit(ctx)
+}
+
+// pass notes that the delivery is done with: applied or parked.
+func (t *turn) pass(d Delivery) {
+	if compareSequence(d.SequenceNumber, t.record.Watermark[d.Queue]) > 0 {
+		if t.record.Watermark == nil {
+			t.record.Watermark = map[string]string{}
+		}
+		t.record.Watermark[d.Queue] = d.SequenceNumber
+	}
+	t.record.Attempt = nil
+	t.dirty = true
+}
+
+// park moves the delivery to the dead-letter queue, then lets the instance show why.
+func (t *turn) park(ctx context.Context, d Delivery, eventType string, reason error) error {
+	if err := t.loop.park(ctx, d, reason); err != nil {
+		return err
+	}
+	if t.instance != nil {
+		t.record.Error = &Failure{At: t.now(), Event: eventType, Message: reason.Error()}
+		t.pass(d)
+	}
+	return nil
+}
+
+// apply takes one macrostep in memory.
+func (t *turn) apply(event statechart.Event) error {
+	from, name := t.instance.State(), event.Type
+	for _, timer := range t.instance.Timers() {
+		if event.Type == statechart.TimerEvent && timer.ID == event.Timer {
+			name = "after " + timer.After
+		}
+	}
+	effects, handled, err := t.instance.Apply(event)
+	if err != nil {
+		return err
+	}
+	t.record.Outbox = append(t.record.Outbox, effects...)
+	if !handled {
+		t.record.Ignored++
+	}
+	transition := Transition{At: event.At.UTC().Truncate(time.Millisecond), Event: name, From: from, To: t.instance.State(), Ignored: !handled}
+	t.record.History = last(append(t.record.History, transition), t.loop.config.HistoryMax)
+	t.unlogged = append(t.unlogged, transition)
+	t.dirty = true
+	return nil
+}
+
+// remember keeps a producer's event ID, by which a repeat of the event is recognised.
+func (t *turn) remember(eventID string) {
+	if eventID != "" {
+		t.record.RecentEvents = last(append(t.record.RecentEvents, eventID), t.loop.config.RecentEventsMax)
+	}
+}
+
+// commit stores record and instance in one conditional write, if anything has changed.
+func (t *turn) commit(ctx context.Context) error {
+	if !t.dirty {
+		return nil
+	}
+	snapshot, err := t.instance.Snapshot()
+	if err != nil {
+		return fmt.Errorf("committing %s: %w: %w", t.record.Instance, ErrUnstorable, err)
+	}
+	if limit := t.loop.config.SnapshotBytesMax; len(snapshot) > limit {
+		return fmt.Errorf("committing %s: %w", t.record.Instance, &TooLargeError{Bytes: len(snapshot), BytesMax: limit})
+	}
+	next := t.record
+	next.Revision++
+	next.Snapshot, next.State, next.Status = snapshot, t.instance.State(), t.instance.Status()
+	next.UpdatedAt = t.now()
+	next.Outbox = t.pending()
+	if retention := t.machine.Retention(); next.Status == statechart.Done && retention > 0 && next.ExpireAt.IsZero() {
+		next.ExpireAt = next.UpdatedAt.Add(retention)
+	}
+	if err := t.loop.store.Commit(ctx, next); err != nil {
+		return fmt.Errorf("committing %s at revision %d: %w", next.Instance, next.Revision, err)
+	}
+	t.record, t.dirty, t.finished = next, false, false
+	for _, done := range t.unlogged {
+		t.loop.config.Logger.InfoContext(ctx, "transition", "instance", next.Instance.String(), "event", done.Event,
+			"from", done.From, "to", done.To, "ignored", done.Ignored, "revision", next.Revision)
+	}
+	t.unlogged = nil
+	return nil
+}
+
+// pending returns the outbox without the timers that the instance no longer waits for.
+func (t *turn) pending() []statechart.Effect {
+	timers := t.instance.Timers()
+	return slices.DeleteFunc(slices.Clone(t.record.Outbox), func(e statechart.Effect) bool {
+		return e.Kind == statechart.Schedule && !slices.ContainsFunc(timers, func(timer statechart.Timer) bool { return timer.ID == e.Timer })
+	})
+}
+
+// dispatch performs the effects of the stored outbox in order and empties it.
+func (t *turn) dispatch(ctx context.Context) error {
+	if len(t.record.Outbox) == 0 {
+		return nil
+	}
+	for _, effect := range t.record.Outbox {
+		if err := t.perform(ctx, effect); err != nil {
+			return fmt.Errorf("performing effect %s of %s: %w", effect.ID, t.record.Instance, err)
+		}
+	}
+	if err := t.loop.store.ClearOutbox(ctx, t.record.Instance, t.record.Revision); err != nil {
+		return fmt.Errorf("clearing the outbox of %s: %w", t.record.Instance, err)
+	}
+	t.record.Outbox = nil
+	return nil
+}
+
+func (t *turn) now() time.Time { return t.loop.config.Now().UTC().Truncate(time.Millisecond) }
+
+// last returns the last n elements.
+func last[E any](s []E, n int) []E {
+	return slices.Clone(s[max(0, len(s)-n):])
+}
+
+// compareSequence compares two sequence numbers of a queue: decimal digits, of which SQS
+// promises that they increase. The empty one is before all others.
+func compareSequence(a, b string) int {
+	return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b))
+}
+
+// isChartError reports whether a chart's own code or definition made a step fail: no
+// repetition of calls to AWS mends that.
+func isChartError(err error) bool {
+	var step *statechart.StepError
+	return errors.As(err, &step) || errors.Is(err, errEffect) || errors.Is(err, statechart.ErrEndless) ||
+		errors.Is(err, statechart.ErrStalled) || errors.Is(err, statechart.ErrLimit)
+}

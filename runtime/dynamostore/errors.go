@@ -1,0 +1,36 @@
+package dynamostore
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/aws/smithy-go"
+
+	"github.com/settle-run/settle/runtime/durable"
+)
+
+// ErrNoTable is returned by every method of Store when the table does not exist.
+var ErrNoTable = errors.New("no such table: check its name, the Region and the account")
+
+// classify turns an answer of DynamoDB into the error that durable.Store promises, and leaves
+// every other error as it is.
+func classify(err error) error {
+	var condition *types.ConditionalCheckFailedException
+	var missing *types.ResourceNotFoundException
+	var api smithy.APIError
+	switch {
+	case errors.As(err, &condition):
+		return durable.ErrConflict
+	case errors.As(err, &missing):
+		return fmt.Errorf("%w: %w", ErrNoTable, err)
+	case errors.As(err, &api) && api.ErrorCode() == "ValidationException" &&
+		strings.Contains(api.ErrorMessage(), "exceeded the maximum allowed size"):
+		// itemBytes is an estimate, and has just found the item small enough: DynamoDB does not
+		// say how much more it counts.
+		return &durable.TooLargeError{Bytes: ItemBytesMax + 1, BytesMax: ItemBytesMax}
+	default:
+		return err
+	}
+}

@@ -1,0 +1,196 @@
+package dynamostore
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/statechart"
+)
+
+// The attributes of an item, beside those of snapshotAttributes.
+const (
+	attrInstance     = "instance"
+	attrChartVersion = "chart_version"
+	attrSnapshot     = "snapshot"
+	attrState        = "state"
+	attrStatus       = "status"
+	attrRevision     = "revision"
+	attrCreatedAt    = "created_at"
+	attrUpdatedAt    = "updated_at"
+	attrExpireAt     = "expire_at"
+	attrWatermark    = "watermark"
+	attrRecentEvents = "recent_events"
+	attrHistory      = "history"
+	attrIgnored      = "ignored"
+	attrOutbox       = "outbox"
+	attrAttempt      = "attempt"
+	attrError        = "error"
+)
+
+// encodeItem makes the item of a record; decodeItem reads it back.
+func encodeItem(record durable.Record) (map[string]types.AttributeValue, error) {
+	if record.Revision < 1 {
+		return nil, fmt.Errorf("expected a revision of at least 1, got %d", record.Revision)
+	}
+	item := map[string]types.AttributeValue{
+		attrInstance: text(record.Instance.String()),
+		attrRevision: number(record.Revision),
+	}
+	if record.Status != "" {
+		item[attrStatus] = text(string(record.Status))
+	}
+	if !record.CreatedAt.IsZero() {
+		item[attrCreatedAt] = text(formatTime(record.CreatedAt))
+	}
+	if !record.UpdatedAt.IsZero() {
+		item[attrUpdatedAt] = text(formatTime(record.UpdatedAt))
+	}
+	if !record.ExpireAt.IsZero() {
+		item[attrExpireAt] = number(record.ExpireAt.Add(time.Second - 1).Unix())
+	}
+	if record.Ignored != 0 {
+		item[attrIgnored] = number(record.Ignored)
+	}
+	if err := putSnapshot(item, record.Snapshot, record.Status); err != nil {
+		return nil, err
+	}
+	for _, field := range []struct {
+		attribute string
+		empty     bool
+		value     any
+	}{
+		{attrState, len(record.State) == 0, record.State},
+		{attrWatermark, len(record.Watermark) == 0, record.Watermark},
+		{attrRecentEvents, len(record.RecentEvents) == 0, record.RecentEvents},
+		{attrHistory, len(record.History) == 0, record.History},
+		{attrOutbox, len(record.Outbox) == 0, record.Outbox},
+		{attrAttempt, record.Attempt == nil, record.Attempt},
+		{attrError, record.Error == nil, record.Error},
+	} {
+		if field.empty {
+			continue
+		}
+		value, err := attributeOf(field.attribute, field.value)
+		if err != nil {
+			return nil, err
+		}
+		item[field.attribute] = value
+	}
+	return item, nil
+}
+
+// decodeItem reads an item that encodeItem has made. What is empty comes back as nil.
+func decodeItem(item map[string]types.AttributeValue) (durable.Record, error) {
+	r := reader{item: item}
+	id, err := durable.ParseInstanceID(r.text(attrInstance))
+	if err != nil && r.err == nil {
+		return durable.Record{}, err
+	}
+	record := durable.Record{
+		Instance:  id,
+		Revision:  r.integer(attrRevision),
+		Status:    statechart.Status(r.text(attrStatus)),
+		CreatedAt: r.time(attrCreatedAt),
+		UpdatedAt: r.time(attrUpdatedAt),
+		Ignored:   r.integer(attrIgnored),
+	}
+	if seconds := r.integer(attrExpireAt); seconds != 0 {
+		record.ExpireAt = time.Unix(seconds, 0).UTC()
+	}
+	r.json(attrState, &record.State)
+	r.json(attrWatermark, &record.Watermark)
+	r.json(attrRecentEvents, &record.RecentEvents)
+	r.json(attrHistory, &record.History)
+	r.json(attrOutbox, &record.Outbox)
+	r.json(attrAttempt, &record.Attempt)
+	r.json(attrError, &record.Error)
+	if r.err != nil {
+		return durable.Record{}, r.err
+	}
+	if record.Revision < 1 {
+		return durable.Record{}, fmt.Errorf("attribute %q: expected a revision of at least 1, got %d", attrRevision, record.Revision)
+	}
+	record.Snapshot, err = snapshotOf(item)
+	return record, err
+}
+
+// reader reads typed attributes and keeps the first error. An attribute that is not there
+// gives the zero value.
+type reader struct {
+	item map[string]types.AttributeValue
+	err  error
+}
+
+func (r *reader) fail(attribute string, err error) {
+	if r.err == nil {
+		r.err = fmt.Errorf("attribute %q: %w", attribute, err)
+	}
+}
+
+func (r *reader) text(attribute string) string {
+	switch value := r.item[attribute].(type) {
+	case nil:
+		return ""
+	case *types.AttributeValueMemberS:
+		return value.Value
+	default:
+		r.fail(attribute, fmt.Errorf("expected S, got %s", typeName(value)))
+		return ""
+	}
+}
+
+func (r *reader) integer(attribute string) int64 {
+	switch value := r.item[attribute].(type) {
+	case nil:
+		return 0
+	case *types.AttributeValueMemberN:
+		n, err := strconv.ParseInt(value.Value, 10, 64)
+		if err != nil {
+			r.fail(attribute, err)
+		}
+		return n
+	default:
+		r.fail(attribute, fmt.Errorf("expected N, got %s", typeName(value)))
+		return 0
+	}
+}
+
+func (r *reader) time(attribute string) time.Time {
+	value := r.text(attribute)
+	if value == "" {
+		return time.Time{}
+	}
+	t, err := time.Parse(time.RFC3339Nano, value)
+	if err != nil {
+		r.fail(attribute, err)
+	}
+	return t
+}
+
+func (r *reader) json(attribute string, into any) {
+	value, ok := r.item[attribute]
+	if !ok {
+		return
+	}
+	data, err := appendJSON(nil, value)
+	if err == nil {
+		err = json.Unmarshal(data, into)
+	}
+	if err != nil {
+		r.fail(attribute, err)
+	}
+}
+
+// formatTime writes a time in UTC, by RFC 3339, with milliseconds, and more digits only
+// where it has them.
+func formatTime(t time.Time) string {
+	if t.Nanosecond()%int(time.Millisecond) == 0 {
+		return t.UTC().Format("2006-01-02T15:04:05.000Z07:00")
+	}
+	return t.UTC().Format(time.RFC3339Nano)
+}

@@ -1,0 +1,44 @@
+package dynamostore
+
+import "github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+// ItemBytesMax is the largest item that DynamoDB takes: 400 KB.
+const ItemBytesMax = 400 << 10
+
+const (
+	// collectionOverheadBytes is what a list or a map counts for beside its elements.
+	collectionOverheadBytes = 3
+	// elementOverheadBytes is what each element of a list or a map adds.
+	elementOverheadBytes = 1
+)
+
+// itemBytes estimates what an item counts for, attribute names included, by the rules that
+// DynamoDB documents:
+// https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/CapacityUnitCalculations.html
+func itemBytes(item map[string]types.AttributeValue) int {
+	size := 0
+	for name, value := range item {
+		size += len(name) + valueBytes(value)
+	}
+	return size
+}
+
+func valueBytes(value types.AttributeValue) int {
+	switch value := value.(type) {
+	case *types.AttributeValueMemberS:
+		return len(value.Value)
+	case *types.AttributeValueMemberN:
+		digits, _ := significant(value.Value)
+		return (digits+1)/2 + 1
+	case *types.AttributeValueMemberL:
+		size := collectionOverheadBytes
+		for _, element := range value.Value {
+			size += elementOverheadBytes + valueBytes(element)
+		}
+		return size
+	case *types.AttributeValueMemberM:
+		return collectionOverheadBytes + elementOverheadBytes*len(value.Value) + itemBytes(value.Value)
+	default: // NULL and BOOL; encodeItem makes no others
+		return 1
+	}
+}

@@ -1,0 +1,115 @@
+package dynamostore
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/settle-run/settle/runtime/durable"
+)
+
+// Client is the part of the DynamoDB client that a Store uses; *dynamodb.Client has it.
+type Client interface {
+	GetItem(context.Context, *dynamodb.GetItemInput, ...func(*dynamodb.Options)) (*dynamodb.GetItemOutput, error)
+	PutItem(context.Context, *dynamodb.PutItemInput, ...func(*dynamodb.Options)) (*dynamodb.PutItemOutput, error)
+	UpdateItem(context.Context, *dynamodb.UpdateItemInput, ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error)
+	Scan(context.Context, *dynamodb.ScanInput, ...func(*dynamodb.Options)) (*dynamodb.ScanOutput, error)
+}
+
+// Store implements durable.Store on one table. It is safe for concurrent use.
+type Store struct {
+	client Client
+	table  string
+}
+
+var _ durable.Store = (*Store)(nil)
+
+// New returns a store on the table with the given name or ARN.
+func New(client Client, table string) *Store {
+	return &Store{client: client, table: table}
+}
+
+// Load reads the record of an instance consistently; an instance without an item gives a
+// record that has only Instance set. An item whose expire_at has passed is still there until
+// DynamoDB deletes it.
+func (s *Store) Load(ctx context.Context, id durable.InstanceID) (durable.Record, error) {
+	output, err := s.client.GetItem(ctx, &dynamodb.GetItemInput{
+		TableName:      &s.table,
+		Key:            key(id),
+		ConsistentRead: aws.Bool(true),
+	})
+	if err != nil {
+		return durable.Record{}, s.failed("reading "+id.String(), err)
+	}
+	if len(output.Item) == 0 {
+		return durable.Record{Instance: id}, nil
+	}
+	record, err := decodeItem(output.Item)
+	if err != nil {
+		return durable.Record{}, s.failed("decoding "+id.String(), err)
+	}
+	return record, nil
+}
+
+// Commit writes the record as one item, on condition that the stored revision is
+// record.Revision-1. It fails with durable.ErrConflict, *durable.TooLargeError or
+// *NumberError; any other error leaves open whether the record was stored.
+//
+// The record's snapshot, if there is one, is a JSON object with the keys "version" and
+// "status"; the latter must equal record.Status. Times are kept exactly, except for ExpireAt,
+// which is rounded up to the second.
+func (s *Store) Commit(ctx context.Context, record durable.Record) error {
+	doing := fmt.Sprintf("committing %s at revision %d", record.Instance, record.Revision)
+	item, err := encodeItem(record)
+	if err != nil {
+		return s.failed(doing, err)
+	}
+	size := itemBytes(item)
+	if size > ItemBytesMax {
+		return s.failed(doing, &durable.TooLargeError{Bytes: size, BytesMax: ItemBytesMax})
+	}
+	input := &dynamodb.PutItemInput{
+		TableName:                &s.table,
+		Item:                     item,
+		ConditionExpression:      aws.String("attribute_not_exists(#instance)"),
+		ExpressionAttributeNames: map[string]string{"#instance": attrInstance},
+	}
+	if record.Revision > 1 {
+		input.ConditionExpression = aws.String("#revision = :previous")
+		input.ExpressionAttributeNames = map[string]string{"#revision": attrRevision}
+		input.ExpressionAttributeValues = map[string]types.AttributeValue{":previous": number(record.Revision - 1)}
+	}
+	if _, err := s.client.PutItem(ctx, input); err != nil {
+		return s.failed(doing, err)
+	}
+	return nil
+}
+
+// ClearOutbox empties the outbox of an instance on condition that its revision is the given
+// one, which stays. It fails with durable.ErrConflict, also if there is no item.
+func (s *Store) ClearOutbox(ctx context.Context, id durable.InstanceID, revision int64) error {
+	_, err := s.client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
+		TableName:                 &s.table,
+		Key:                       key(id),
+		UpdateExpression:          aws.String("REMOVE #outbox"),
+		ConditionExpression:       aws.String("#revision = :revision"),
+		ExpressionAttributeNames:  map[string]string{"#outbox": attrOutbox, "#revision": attrRevision},
+		ExpressionAttributeValues: map[string]types.AttributeValue{":revision": number(revision)},
+	})
+	if err != nil {
+		return s.failed(fmt.Sprintf("clearing the outbox of %s at revision %d", id, revision), err)
+	}
+	return nil
+}
+
+func key(id durable.InstanceID) map[string]types.AttributeValue {
+	return map[string]types.AttributeValue{attrInstance: text(id.String())}
+}
+
+// failed wraps an error of DynamoDB, or of our own, with what was being done.
+func (s *Store) failed(doing string, err error) error {
+	return fmt.Errorf("%s in table %s: %w", doing, s.table, classify(err))
+}

@@ -1,0 +1,52 @@
+package dynamostore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+)
+
+// tableReadyWait is how long CreateTable waits until the table takes requests.
+const tableReadyWait = 2 * time.Minute
+
+// CreateTable creates the table that a Store needs, billed by request, with expire_at as its
+// TTL, and waits until it can be used. A table of the name that is there already is kept.
+//
+// It serves local stacks and tests. In an account of your own the table belongs to the
+// infrastructure's code, with backups and encryption as you need them.
+func CreateTable(ctx context.Context, client *dynamodb.Client, table string) error {
+	_, err := client.CreateTable(ctx, &dynamodb.CreateTableInput{
+		TableName:            &table,
+		BillingMode:          types.BillingModePayPerRequest,
+		AttributeDefinitions: []types.AttributeDefinition{{AttributeName: aws.String(attrInstance), AttributeType: types.ScalarAttributeTypeS}},
+		KeySchema:            []types.KeySchemaElement{{AttributeName: aws.String(attrInstance), KeyType: types.KeyTypeHash}},
+	})
+	var exists *types.ResourceInUseException
+	if err != nil && !errors.As(err, &exists) {
+		return fmt.Errorf("creating table %s: %w", table, err)
+	}
+	if err := dynamodb.NewTableExistsWaiter(client).Wait(ctx, &dynamodb.DescribeTableInput{TableName: &table}, tableReadyWait); err != nil {
+		return fmt.Errorf("waiting for table %s: %w", table, err)
+	}
+	ttl, err := client.DescribeTimeToLive(ctx, &dynamodb.DescribeTimeToLiveInput{TableName: &table})
+	if err != nil {
+		return fmt.Errorf("reading the TTL of table %s: %w", table, err)
+	}
+	switch ttl.TimeToLiveDescription.TimeToLiveStatus { // DynamoDB refuses to enable it twice
+	case types.TimeToLiveStatusEnabled, types.TimeToLiveStatusEnabling:
+		return nil
+	}
+	_, err = client.UpdateTimeToLive(ctx, &dynamodb.UpdateTimeToLiveInput{
+		TableName:               &table,
+		TimeToLiveSpecification: &types.TimeToLiveSpecification{AttributeName: aws.String(attrExpireAt), Enabled: aws.Bool(true)},
+	})
+	if err != nil {
+		return fmt.Errorf("setting the TTL of table %s: %w", table, err)
+	}
+	return nil
+}

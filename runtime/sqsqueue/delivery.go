@@ -1,0 +1,70 @@
+package sqsqueue
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-lambda-go/events"
+
+	"github.com/settle-run/settle/runtime/durable"
+)
+
+// ErrNotFIFO is returned by Decode when a message lacks what only FIFO queues give it.
+var ErrNotFIFO = errors.New("not a message of a FIFO queue")
+
+// Decode reads a message of a FIFO queue as Lambda's event source mapping hands it over. Its
+// error wraps ErrNotFIFO: the mapping belongs to another queue. The body may be anything.
+func Decode(message events.SQSMessage) (durable.Delivery, error) {
+	attributes := message.Attributes
+	delivery := durable.Delivery{
+		MessageID:       message.MessageId,
+		ReceiptHandle:   message.ReceiptHandle,
+		Queue:           message.EventSourceARN,
+		Group:           attributes["MessageGroupId"],
+		SequenceNumber:  attributes["SequenceNumber"],
+		DeduplicationID: attributes["MessageDeduplicationId"],
+		Body:            message.Body,
+	}
+	count, countErr := strconv.Atoi(attributes["ApproximateReceiveCount"])
+	sentAt, sentErr := strconv.ParseInt(attributes["SentTimestamp"], 10, 64)
+	delivery.ReceiveCount, delivery.SentAt = count, time.UnixMilli(sentAt).UTC()
+	switch {
+	case delivery.Group == "" || !isDecimal(delivery.SequenceNumber):
+		return durable.Delivery{}, fmt.Errorf("%w: message %s of %s: expected the attributes MessageGroupId and SequenceNumber, got %q and %q: "+
+			"connect the function to the FIFO queue", ErrNotFIFO, message.MessageId, message.EventSourceARN, delivery.Group, delivery.SequenceNumber)
+	case countErr != nil || sentErr != nil:
+		return durable.Delivery{}, fmt.Errorf("%w: message %s of %s: expected numbers as ApproximateReceiveCount and SentTimestamp, got %q and %q",
+			ErrNotFIFO, message.MessageId, message.EventSourceARN, attributes["ApproximateReceiveCount"], attributes["SentTimestamp"])
+	}
+	return delivery, nil
+}
+
+// DecodeAll reads the messages of one invocation, in their order.
+func DecodeAll(event events.SQSEvent) ([]durable.Delivery, error) {
+	deliveries := make([]durable.Delivery, 0, len(event.Records))
+	for _, message := range event.Records {
+		delivery, err := Decode(message)
+		if err != nil {
+			return nil, err
+		}
+		deliveries = append(deliveries, delivery)
+	}
+	return deliveries, nil
+}
+
+// Respond returns the answer by which Lambda deletes all messages of the batch but those with
+// the given IDs.
+func Respond(failed []string) events.SQSEventResponse {
+	failures := make([]events.SQSBatchItemFailure, len(failed))
+	for i, id := range failed {
+		failures[i].ItemIdentifier = id
+	}
+	return events.SQSEventResponse{BatchItemFailures: failures}
+}
+
+func isDecimal(s string) bool {
+	return s != "" && strings.Trim(s, "0123456789") == ""
+}

@@ -1,0 +1,108 @@
+package sqsqueue
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
+
+	"github.com/settle-run/settle/runtime/durable"
+)
+
+// The message attributes of a parked delivery. A message that SQS itself has moved to the
+// dead-letter queue has none of them.
+const (
+	// AttrReason is why the delivery was parked, cut at ReasonBytesMax.
+	AttrReason = "reason"
+	// AttrSourceQueue is the ARN of the queue that it came from.
+	AttrSourceQueue = "source_queue"
+	// AttrSequenceNumber is its sequence number there.
+	AttrSequenceNumber = "sequence_number"
+	// AttrSentAt is when it was sent there, by RFC 3339 with milliseconds.
+	AttrSentAt = "sent_at"
+	// AttrReceiveCount is how often it had been received; a Number.
+	AttrReceiveCount = "receive_count"
+)
+
+// ReasonBytesMax is how much of a reason is kept.
+const ReasonBytesMax = 4 << 10
+
+// Park sends the delivery to the dead-letter queue: the same body and group, with the reason
+// and the origin as message attributes. The deduplication ID is derived from the source queue
+// and the sequence number, so that parking a delivery twice within five minutes parks it
+// once. Where body and attributes together are too long for SQS, attributes are cut, then
+// left out. Errors wrap ErrRefused, ErrNoQueue, or leave open whether the message was sent.
+func (q *Queue) Park(ctx context.Context, delivery durable.Delivery, reason string) error {
+	if q.deadLetterURL == "" {
+		return fmt.Errorf("parking message %s: %w", delivery.MessageID, errors.New("expected the URL of a dead-letter queue, got none"))
+	}
+	_, err := q.client.SendMessage(ctx, &sqs.SendMessageInput{
+		QueueUrl:               &q.deadLetterURL,
+		MessageBody:            &delivery.Body,
+		MessageGroupId:         &delivery.Group,
+		MessageDeduplicationId: aws.String(parkingID(delivery)),
+		MessageAttributes:      parkingAttributes(delivery, reason),
+	})
+	if err != nil {
+		return fmt.Errorf("parking message %s of %s at %s: %w", delivery.MessageID, delivery.Group, q.deadLetterURL, classify(err))
+	}
+	return nil
+}
+
+// parkingID names a message among those of all queues that park in one dead-letter queue. The
+// ARN is hashed because a deduplication ID has at most 128 characters.
+func parkingID(delivery durable.Delivery) string {
+	queue := sha256.Sum256([]byte(delivery.Queue))
+	return fmt.Sprintf("parked-%x-%s", queue[:8], delivery.SequenceNumber)
+}
+
+// parkingAttributes returns as many of the attributes as fit beside the body.
+func parkingAttributes(delivery durable.Delivery, reason string) map[string]types.MessageAttributeValue {
+	attributes := map[string]types.MessageAttributeValue{}
+	room := MessageBytesMax - len(delivery.Body)
+	put := func(name, dataType, value string) {
+		if size := len(name) + len(dataType) + len(value); value != "" && size <= room {
+			attributes[name] = types.MessageAttributeValue{DataType: aws.String(dataType), StringValue: aws.String(value)}
+			room -= size
+		}
+	}
+	put(AttrSourceQueue, "String", delivery.Queue)
+	put(AttrSequenceNumber, "String", delivery.SequenceNumber)
+	put(AttrSentAt, "String", delivery.SentAt.UTC().Format("2006-01-02T15:04:05.000Z07:00"))
+	put(AttrReceiveCount, "Number", strconv.Itoa(delivery.ReceiveCount))
+	put(AttrReason, "String", cut(printable(reason), min(ReasonBytesMax, room-len(AttrReason)-len("String"))))
+	return attributes
+}
+
+// printable replaces what SQS does not take in a message attribute.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' && r != '\t' && r != '\n' && r != '\r' || r == '\ufffe' || r == '\uffff' {
+			return utf8.RuneError
+		}
+		return r
+	}, s)
+}
+
+// cut shortens s to at most bytesMax bytes, at the end of a character and with a mark.
+func cut(s string, bytesMax int) string {
+	const mark = "…"
+	if len(s) <= bytesMax {
+		return s
+	}
+	end := bytesMax - len(mark)
+	for end > 0 && !utf8.RuneStart(s[end]) {
+		end--
+	}
+	if end <= 0 {
+		return ""
+	}
+	return s[:end] + mark
+}

@@ -1,0 +1,81 @@
+package sqsqueue
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+
+	"github.com/settle-run/settle/runtime/durable"
+)
+
+// MessageBytesMax is the longest message that SQS takes, body and attributes together.
+const MessageBytesMax = 1 << 20
+
+// Client is the part of the SQS client that a Queue uses; *sqs.Client has it.
+type Client interface {
+	SendMessage(context.Context, *sqs.SendMessageInput, ...func(*sqs.Options)) (*sqs.SendMessageOutput, error)
+	ChangeMessageVisibilityBatch(context.Context, *sqs.ChangeMessageVisibilityBatchInput, ...func(*sqs.Options)) (*sqs.ChangeMessageVisibilityBatchOutput, error)
+}
+
+// Queue implements durable.Queue on a FIFO queue and its FIFO dead-letter queue. It is safe
+// for concurrent use.
+type Queue struct {
+	client        Client
+	url           string
+	deadLetterURL string
+}
+
+var _ durable.Queue = (*Queue)(nil)
+
+// New returns the queue with the given URL, which parks in the one with the dead-letter URL.
+// Who only sends may leave the latter empty.
+func New(client Client, url, deadLetterURL string) *Queue {
+	return &Queue{client: client, url: url, deadLetterURL: deadLetterURL}
+}
+
+// Send sends an event to its instance's group and returns the message ID. Sent again under the
+// same DeduplicationID within five minutes, the message is not delivered twice. Errors wrap
+// ErrRefused, ErrNoQueue, or leave open whether the message was sent.
+func (q *Queue) Send(ctx context.Context, message durable.Message) (messageID string, err error) {
+	output, err := q.client.SendMessage(ctx, &sqs.SendMessageInput{
+		QueueUrl:               &q.url,
+		MessageBody:            aws.String(sendable(message.Body)),
+		MessageGroupId:         aws.String(message.To.String()),
+		MessageDeduplicationId: &message.DeduplicationID,
+	})
+	if err != nil {
+		return "", fmt.Errorf("sending %s to %s at %s: %w", message.DeduplicationID, message.To, q.url, classify(err))
+	}
+	return aws.ToString(output.MessageId), nil
+}
+
+// unsendable are the characters that JSON may hold as they are and SQS refuses.
+var unsendable = strings.NewReplacer("\ufffe", `\ufffe`, "\uffff", `\uffff`)
+
+// sendable returns an event in characters that SQS takes. In JSON, those that it refuses stand
+// in strings only, where their escapes mean the same.
+func sendable(event json.RawMessage) string {
+	return unsendable.Replace(string(event))
+}
+
+// URLResolver is the part of the SQS client that ResolveURL uses; *sqs.Client has it.
+type URLResolver interface {
+	GetQueueUrl(context.Context, *sqs.GetQueueUrlInput, ...func(*sqs.Options)) (*sqs.GetQueueUrlOutput, error)
+}
+
+// ResolveURL returns the URL of the queue that a person has given by name or by URL. A URL is
+// returned as it is, without a call.
+func ResolveURL(ctx context.Context, client URLResolver, queue string) (string, error) {
+	if strings.HasPrefix(queue, "https://") || strings.HasPrefix(queue, "http://") {
+		return queue, nil
+	}
+	output, err := client.GetQueueUrl(ctx, &sqs.GetQueueUrlInput{QueueName: &queue})
+	if err != nil {
+		return "", fmt.Errorf("resolving the queue %q, expected its name or its URL: %w", queue, classify(err))
+	}
+	return aws.ToString(output.QueueUrl), nil
+}

@@ -1,0 +1,182 @@
+package statechart
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+)
+
+// Action is one named step of what a chart does on entry, on exit or in a transition. Actions
+// change the context or ask for an effect; they perform nothing.
+type Action[C any] struct {
+	// Name identifies the action in errors, traces and graphs.
+	Name string
+	run  func(*interpreter[C]) error
+	// payload is the type that the action expects of the event; nil takes any event.
+	payload reflect.Type
+	// raises is the event type that the action raises, "" if it raises none.
+	raises string
+}
+
+// Assign returns an action that changes the context. E is Event, for an action that runs on
+// any event, or the payload type of the events that it runs on. The function works on a copy
+// of the context; the snapshot that was stepped is untouched.
+func Assign[C, E any](name string, fn func(*C, E)) Action[C] {
+	return TryAssign(name, func(c *C, e E) error { fn(c, e); return nil })
+}
+
+// TryAssign is Assign for a function that can fail. Its error fails the step: nothing of the
+// macrostep remains.
+func TryAssign[C, E any](name string, fn func(*C, E) error) Action[C] {
+	if fn, ok := any(fn).(func(*C, Event) error); ok {
+		return Action[C]{Name: name, run: func(x *interpreter[C]) error { return fn(&x.context, x.event) }}
+	}
+	return Action[C]{Name: name, payload: reflect.TypeFor[E](), run: func(x *interpreter[C]) error {
+		payload, ok := x.event.Payload.(E)
+		if !ok {
+			return payloadMismatch[E](x.event)
+		}
+		return fn(&x.context, payload)
+	}}
+}
+
+// Raise returns an action that puts an event without payload at the end of the internal
+// queue: it is handled in the same macrostep (SCXML 4.2).
+func Raise[C any](typ string) Action[C] {
+	return Action[C]{Name: "raise " + typ, raises: typ, run: func(x *interpreter[C]) error {
+		x.raise(Event{Type: typ})
+		return nil
+	}}
+}
+
+// RaiseWith is Raise for an event whose payload is made from the context.
+func RaiseWith[C, P any](typ string, payload func(C, Event) P) Action[C] {
+	return Action[C]{Name: "raise " + typ, raises: typ, run: func(x *interpreter[C]) error {
+		x.raise(Event{Type: typ, Payload: payload(x.context, x.event)})
+		return nil
+	}}
+}
+
+// SendTo returns an action that sends an event to another instance, once this step is stored.
+// The function names the instance ("machine/id") and makes the payload, which must marshal to
+// a JSON object, or be nil.
+func SendTo[C any](typ string, fn func(C, Event) (instance string, payload any)) Action[C] {
+	return Action[C]{Name: "send " + typ, run: func(x *interpreter[C]) error {
+		instance, payload := fn(x.context, x.event)
+		body, err := encodeEvent(typ, payload)
+		if err != nil {
+			return err
+		}
+		return x.effect(Effect{Kind: Send, To: instance, Event: body})
+	}}
+}
+
+// encodeEvent writes an event in the JSON form that Decode reads.
+func encodeEvent(typ string, payload any) (json.RawMessage, error) {
+	fields := map[string]json.RawMessage{}
+	if payload != nil {
+		text, err := json.Marshal(payload)
+		if err != nil {
+			return nil, fmt.Errorf("encoding the payload of event %q: %w", typ, err)
+		}
+		if err := json.Unmarshal(text, &fields); err != nil || fields == nil {
+			return nil, fmt.Errorf("encoding the payload of event %q: expected a type that marshals to a JSON object, got %T", typ, payload)
+		}
+	}
+	name, err := json.Marshal(typ)
+	if err != nil {
+		return nil, err
+	}
+	fields["type"] = name
+	return json.Marshal(fields)
+}
+
+func payloadMismatch[E any](event Event) error {
+	return fmt.Errorf("expected an event that carries %v, got %q with %T", reflect.TypeFor[E](), event.Type, event.Payload)
+}
+
+// Guard is a named condition of a transition. The zero value always holds.
+type Guard[C any] struct {
+	// Name identifies the guard in errors, traces and graphs.
+	Name    string
+	test    func(*interpreter[C]) (bool, error)
+	payload reflect.Type
+	// in is the state that an In guard asks for, resolved when the chart is compiled.
+	in string
+	of []Guard[C]
+}
+
+// When returns a guard over the context and the event. E is Event, or the payload type of the
+// events that the transition reacts to, as in Assign. The function must not change what the
+// context refers to.
+func When[C, E any](name string, fn func(C, E) bool) Guard[C] {
+	if fn, ok := any(fn).(func(C, Event) bool); ok {
+		return Guard[C]{Name: name, test: func(x *interpreter[C]) (bool, error) { return fn(x.context, x.event), nil }}
+	}
+	return Guard[C]{Name: name, payload: reflect.TypeFor[E](), test: func(x *interpreter[C]) (bool, error) {
+		payload, ok := x.event.Payload.(E)
+		if !ok {
+			return false, payloadMismatch[E](x.event)
+		}
+		return fn(x.context, payload), nil
+	}}
+}
+
+// And returns a guard that holds when all of the guards do; they are tried in order.
+func And[C any](guards ...Guard[C]) Guard[C] {
+	return Guard[C]{Name: joinGuards("and", guards), of: guards, test: func(x *interpreter[C]) (bool, error) {
+		for i := range guards {
+			if holds, err := guards[i].holds(x); err != nil || !holds {
+				return false, err
+			}
+		}
+		return true, nil
+	}}
+}
+
+// Or returns a guard that holds when one of the guards does; they are tried in order.
+func Or[C any](guards ...Guard[C]) Guard[C] {
+	return Guard[C]{Name: joinGuards("or", guards), of: guards, test: func(x *interpreter[C]) (bool, error) {
+		for i := range guards {
+			if holds, err := guards[i].holds(x); err != nil || holds {
+				return holds, err
+			}
+		}
+		return false, nil
+	}}
+}
+
+// Not returns a guard that holds when the given one does not.
+func Not[C any](guard Guard[C]) Guard[C] {
+	return Guard[C]{Name: "not " + guard.Name, of: []Guard[C]{guard}, test: func(x *interpreter[C]) (bool, error) {
+		holds, err := guard.holds(x)
+		return !holds && err == nil, err
+	}}
+}
+
+// In returns a guard that holds while the state with the given path ("region.state") is
+// active (SCXML 5.9.1).
+func In[C any](path string) Guard[C] {
+	return Guard[C]{Name: "in " + path, in: path, test: func(x *interpreter[C]) (bool, error) {
+		i, ok := x.chart.byPath[path]
+		return ok && x.configuration.has(i), nil
+	}}
+}
+
+func (g *Guard[C]) holds(x *interpreter[C]) (bool, error) {
+	if g.test == nil {
+		return true, nil
+	}
+	return g.test(x)
+}
+
+func joinGuards[C any](word string, guards []Guard[C]) string {
+	name := "("
+	for i, g := range guards {
+		if i > 0 {
+			name += " " + word + " "
+		}
+		name += g.Name
+	}
+	return name + ")"
+}

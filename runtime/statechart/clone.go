@@ -1,0 +1,111 @@
+package statechart
+
+import (
+	"fmt"
+	"reflect"
+	"time"
+)
+
+// contextCloner returns the function that copies a context deeply enough that changing the
+// copy leaves the original alone, or nil if plain assignment does that. A method Clone() C
+// of the type is preferred.
+func contextCloner[C any]() (func(C) C, error) {
+	typ := reflect.TypeFor[C]()
+	if typ.Implements(reflect.TypeFor[interface{ Clone() C }]()) {
+		return func(c C) C { return any(c).(interface{ Clone() C }).Clone() }, nil
+	}
+	flat, err := flatType(typ, map[reflect.Type]bool{})
+	if err != nil || flat {
+		return nil, err
+	}
+	return func(c C) C {
+		var copied C
+		deepCopy(reflect.ValueOf(&copied).Elem(), reflect.ValueOf(&c).Elem())
+		return copied
+	}, nil
+}
+
+// flatType reports whether assignment copies all of a value of the type.
+func flatType(typ reflect.Type, seen map[reflect.Type]bool) (bool, error) {
+	if typ == reflect.TypeFor[time.Time]() {
+		return true, nil
+	}
+	if seen[typ] {
+		return true, nil
+	}
+	seen[typ] = true
+	switch typ.Kind() {
+	case reflect.Chan, reflect.Func, reflect.UnsafePointer:
+		return false, fmt.Errorf("has a context with a %v, which cannot be stored", typ)
+	case reflect.Interface:
+		return false, nil
+	case reflect.Pointer, reflect.Slice, reflect.Map:
+		_, err := flatType(typ.Elem(), seen)
+		return false, err
+	case reflect.Array:
+		return flatType(typ.Elem(), seen)
+	case reflect.Struct:
+		flat := true
+		for i := range typ.NumField() {
+			field := typ.Field(i)
+			inner, err := flatType(field.Type, seen)
+			if err != nil {
+				return false, err
+			}
+			if !inner && !field.IsExported() {
+				return false, fmt.Errorf("has a context whose unexported field %v.%s cannot be copied", typ, field.Name)
+			}
+			flat = flat && inner
+		}
+		return flat, nil
+	default:
+		return true, nil
+	}
+}
+
+func deepCopy(into, from reflect.Value) {
+	switch from.Kind() {
+	case reflect.Pointer:
+		if !from.IsNil() {
+			into.Set(reflect.New(from.Type().Elem()))
+			deepCopy(into.Elem(), from.Elem())
+		}
+	case reflect.Interface:
+		if !from.IsNil() {
+			inner := reflect.New(from.Elem().Type()).Elem()
+			deepCopy(inner, from.Elem())
+			into.Set(inner)
+		}
+	case reflect.Slice:
+		if !from.IsNil() {
+			into.Set(reflect.MakeSlice(from.Type(), from.Len(), from.Len()))
+			for i := range from.Len() {
+				deepCopy(into.Index(i), from.Index(i))
+			}
+		}
+	case reflect.Map:
+		if !from.IsNil() {
+			into.Set(reflect.MakeMapWithSize(from.Type(), from.Len()))
+			for it := from.MapRange(); it.Next(); {
+				value := reflect.New(from.Type().Elem()).Elem()
+				deepCopy(value, it.Value())
+				into.SetMapIndex(it.Key(), value)
+			}
+		}
+	case reflect.Struct:
+		into.Set(from)
+		if from.Type() != reflect.TypeFor[time.Time]() {
+			for i := range from.NumField() {
+				if into.Field(i).CanSet() {
+					deepCopy(into.Field(i), from.Field(i))
+				}
+			}
+		}
+	case reflect.Array:
+		for i := range from.Len() {
+			deepCopy(into.Index(i), from.Index(i))
+		}
+	default:
+		into.Set(from)
+	}
+}

@@ -1,0 +1,326 @@
+package statechart
+
+import (
+	"fmt"
+	"reflect"
+	"strconv"
+	"time"
+)
+
+// Chart is a compiled definition: immutable, safe for concurrent use.
+type Chart[C any] struct {
+	id       string
+	version  int
+	payloads Payloads
+	context  func(Start) C
+	output   func(C, Event) any
+	// nodes are the states in document order, the root at index 0: the descendants of the
+	// node i are the nodes i+1 to nodes[i].last.
+	nodes  []node[C]
+	byPath map[string]int
+	// cloneContext copies a context so that the copy can be changed. Nil where assignment
+	// copies all of it.
+	cloneContext func(C) C
+}
+
+// kind is what a state turned out to be.
+type kind int
+
+const (
+	atomic kind = iota
+	compound
+	parallel
+	final
+	history
+)
+
+// node is a compiled state.
+type node[C any] struct {
+	def  *State[C]
+	kind kind
+	// path is the IDs from below the root, joined with dots; "" for the root.
+	path  string
+	index int
+	// parent is the parent's index; -1 for the root.
+	parent int
+	depth  int
+	// last is the index of the last descendant; the node's own if it has none.
+	last     int
+	children []int
+	// initial is the default child of a compound state, or the default targets of a history
+	// state.
+	initial []int
+	// transitions are those on events: On, OnDone, of services and timers, in this order.
+	transitions []transition[C]
+	always      []transition[C]
+	timers      []delay[C]
+	invokes     []invocation[C]
+	settled     bool
+}
+
+// transition is a compiled Transition.
+type transition[C any] struct {
+	source  int
+	event   string
+	targets []int
+	guard   Guard[C]
+	actions []Action[C]
+	reenter bool
+	// place says where the transition stands in the definition, for messages.
+	place string
+}
+
+// delay is the compiled timer that the After entries of one ID share.
+type delay[C any] struct {
+	id    string
+	event string
+	due   func(C, Event) time.Time
+	// inProcess timers are those of unsettled atomic states: the host serves them while it
+	// runs the state's services, so they are never scheduled outside.
+	inProcess bool
+}
+
+// invocation is a compiled Invoke.
+type invocation[C any] struct {
+	id      string
+	service Service[C]
+	timeout time.Duration
+	retry   RetryPolicy
+}
+
+// The types of the events that the chart itself makes.
+const (
+	doneStatePrefix   = "done.state."
+	doneInvokePrefix  = "done.invoke."
+	errorInvokePrefix = "error.invoke."
+	afterPrefix       = ReservedPrefix + "after."
+)
+
+// Must is Compile for charts that are part of the program: it panics with all findings.
+func Must[C any](def Definition[C]) *Chart[C] {
+	chart, err := Compile(def)
+	if err != nil {
+		panic(err)
+	}
+	return chart
+}
+
+// Compile checks a definition and compiles it. The error is a *DefinitionError with all
+// findings at once.
+func Compile[C any](def Definition[C]) (*Chart[C], error) {
+	c := &compiler[C]{chart: &Chart[C]{
+		id: def.ID, version: def.Version, payloads: def.Payloads,
+		context: def.Context, output: def.Output, byPath: map[string]int{},
+	}}
+	root := &State[C]{
+		ID: def.ID, Initial: def.Initial, States: def.States,
+		On: def.On, After: def.After, Entry: def.Entry, Exit: def.Exit,
+	}
+	if def.Parallel {
+		root.Type = Parallel
+	}
+	c.checkHead(def)
+	c.layOut(root, -1, "", 0)
+	if len(c.findings) == 0 {
+		for i := range c.chart.nodes {
+			c.link(&c.chart.nodes[i])
+		}
+	}
+	if len(c.findings) == 0 {
+		c.check()
+	}
+	clone, err := contextCloner[C]()
+	if err != nil {
+		c.find(nil, err.Error(), "give the context type a method Clone() that returns a copy")
+	}
+	c.chart.cloneContext = clone
+	if len(c.findings) > 0 {
+		return nil, &DefinitionError{Chart: def.ID, Findings: c.findings}
+	}
+	return c.chart, nil
+}
+
+// ID returns the chart's ID.
+func (c *Chart[C]) ID() string { return c.id }
+
+// Version returns the chart's version.
+func (c *Chart[C]) Version() int { return c.version }
+
+// Events returns the types of the events that the chart takes from outside, sorted.
+func (c *Chart[C]) Events() []string { return c.payloads.Types() }
+
+type compiler[C any] struct {
+	chart    *Chart[C]
+	findings []Finding
+}
+
+// layOut appends the state and its descendants in document order.
+func (c *compiler[C]) layOut(def *State[C], parent int, path string, depth int) int {
+	index := len(c.chart.nodes)
+	c.chart.nodes = append(c.chart.nodes, node[C]{def: def, path: path, index: index, parent: parent, depth: depth})
+	n := node[C]{def: def, path: path, index: index, parent: parent, depth: depth, kind: kindOf(def)}
+	c.checkShape(&n)
+	if depth >= NestingDepthMax || index >= StatesMax {
+		return index
+	}
+	c.chart.byPath[path] = index
+	for _, tag := range def.Tags {
+		n.settled = n.settled || tag == Settled
+	}
+	for i := range def.States {
+		child := &def.States[i]
+		childPath := child.ID
+		if path != "" {
+			childPath = path + "." + child.ID
+		}
+		if _, twice := c.chart.byPath[childPath]; twice {
+			c.find(&n, fmt.Sprintf("has two children with the ID %q", child.ID), "give each its own ID")
+			continue
+		}
+		n.children = append(n.children, c.layOut(child, index, childPath, depth+1))
+	}
+	n.last = len(c.chart.nodes) - 1
+	c.chart.nodes[index] = n
+	return index
+}
+
+func kindOf[C any](def *State[C]) kind {
+	switch {
+	case def.Type == Parallel:
+		return parallel
+	case def.Type == Final:
+		return final
+	case def.Type == ShallowHistory || def.Type == DeepHistory:
+		return history
+	case len(def.States) > 0:
+		return compound
+	default:
+		return atomic
+	}
+}
+
+// link compiles what refers to other states: transitions, timers, invocations, defaults.
+func (c *compiler[C]) link(n *node[C]) {
+	def := n.def
+	c.linkInitial(n)
+	for i := range def.On {
+		t := &def.On[i]
+		if t.Event == "" {
+			c.find(n, "has a transition in On without an event", "name the event, or move the transition to Always")
+		}
+		n.transitions = append(n.transitions, c.transition(n, *t, t.Event, "on "+t.Event))
+	}
+	for _, t := range def.OnDone {
+		n.transitions = append(n.transitions, c.transition(n, t, doneStatePrefix+n.path, "on done"))
+	}
+	for i := range def.Invoke {
+		c.linkInvoke(n, &def.Invoke[i], i)
+	}
+	for i := range def.After {
+		c.linkAfter(n, &def.After[i])
+	}
+	for _, t := range def.Always {
+		n.always = append(n.always, c.transition(n, t, "", "always"))
+	}
+}
+
+// linkInitial resolves the default child of a compound state and of a history state.
+func (c *compiler[C]) linkInitial(n *node[C]) {
+	switch n.kind {
+	case compound:
+		if i, ok := c.child(n, n.def.Initial); ok {
+			n.initial = []int{i}
+		} else {
+			c.find(n, fmt.Sprintf("is compound but its Initial %q is none of its children", n.def.Initial), "set Initial to the ID of a child")
+		}
+	case history:
+		if n.def.Target != "" {
+			n.initial = c.targets(n, n.def.Target, "default")
+		} else if parent := &c.chart.nodes[n.parent]; parent.kind == parallel {
+			for _, child := range parent.children {
+				if c.chart.nodes[child].kind != history {
+					n.initial = append(n.initial, child)
+				}
+			}
+		} else if i, ok := c.child(parent, parent.def.Initial); ok {
+			n.initial = []int{i}
+		}
+	}
+}
+
+func (c *compiler[C]) child(n *node[C], id string) (int, bool) {
+	for _, child := range n.children {
+		if c.chart.nodes[child].def.ID == id {
+			return child, true
+		}
+	}
+	return 0, false
+}
+
+func (c *compiler[C]) linkInvoke(n *node[C], invoke *Invoke[C], position int) {
+	id := invoke.ID
+	if id == "" {
+		id = n.path
+		if position > 0 {
+			id += ":" + strconv.Itoa(position)
+		}
+	}
+	if invoke.Service.Run == nil {
+		c.find(n, fmt.Sprintf("invokes %q without a service", id), "set Service, for instance with ServiceFunc")
+	}
+	n.invokes = append(n.invokes, invocation[C]{id: id, service: invoke.Service, timeout: invoke.Timeout, retry: invoke.Retry})
+	for _, t := range invoke.OnDone {
+		compiled := c.transition(n, t, doneInvokePrefix+id, "on done of "+invoke.Service.Name)
+		c.checkPayload(n, compiled, invoke.Service.result)
+		n.transitions = append(n.transitions, compiled)
+	}
+	for _, t := range invoke.OnError {
+		compiled := c.transition(n, t, errorInvokePrefix+id, "on error of "+invoke.Service.Name)
+		c.checkPayload(n, compiled, reflect.TypeFor[ServiceError]())
+		n.transitions = append(n.transitions, compiled)
+	}
+}
+
+func (c *compiler[C]) linkAfter(n *node[C], after *After[C]) {
+	id := after.ID
+	if id == "" {
+		id = after.Delay.String()
+	}
+	event := afterPrefix + n.path + "." + id
+	c.checkAfter(n, after, id)
+	known := false
+	for i := range n.timers {
+		known = known || n.timers[i].id == id
+	}
+	if !known {
+		n.timers = append(n.timers, delay[C]{
+			id: id, event: event, due: after.deadline(),
+			inProcess: n.kind == atomic && !n.settled,
+		})
+	}
+	t := Transition[C]{Target: after.Target, Guard: after.Guard, Actions: after.Actions, Reenter: after.Reenter}
+	compiled := c.transition(n, t, event, "after "+id)
+	c.checkPayload(n, compiled, nil)
+	n.transitions = append(n.transitions, compiled)
+}
+
+// deadline returns the function that computes when the timer is due, from the context and the
+// event with which the state is entered.
+func (a *After[C]) deadline() func(C, Event) time.Time {
+	switch {
+	case a.At != nil:
+		return a.At
+	case a.DelayFunc != nil:
+		return func(c C, e Event) time.Time { return e.At.Add(a.DelayFunc(c, e)) }
+	default:
+		d := a.Delay
+		return func(_ C, e Event) time.Time { return e.At.Add(d) }
+	}
+}
+
+func (c *compiler[C]) transition(n *node[C], t Transition[C], event, place string) transition[C] {
+	return transition[C]{
+		source: n.index, event: event, guard: t.Guard, actions: t.Actions, reenter: t.Reenter,
+		targets: c.targets(n, t.Target, place), place: place,
+	}
+}

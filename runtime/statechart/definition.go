@@ -1,0 +1,161 @@
+package statechart
+
+import "time"
+
+// Settled is the tag of the atomic states in which a chart may wait for the outside world.
+const Settled = "settled"
+
+// Limits of a chart and of its steps. What exceeds one is refused with an error that names
+// the limit; none is silently truncated.
+const (
+	// MicrostepsMax is how many microsteps one macrostep may take before it counts as endless.
+	MicrostepsMax = 1000
+	// NestingDepthMax is how deep states may nest, the root being at depth 0.
+	NestingDepthMax = 32
+	// StatesMax is how many states a chart may have, the root included.
+	StatesMax = 4096
+	// TimersMax is how many timers one snapshot may hold.
+	TimersMax = 256
+	// EffectsMax is how many effects one macrostep may ask for.
+	EffectsMax = 256
+)
+
+// Definition describes a chart over the context type C. It is plain data; Compile checks it
+// and leaves it untouched.
+type Definition[C any] struct {
+	// ID names the chart: letters, digits, '-', '_'. It is the first half of an instance's
+	// name, as in signup/42.
+	ID string
+	// Version is stored with every snapshot; raise it when a stored snapshot would read
+	// differently. At least 1.
+	Version int
+	// Payloads declares every event type that the chart may receive, with the type of its
+	// payload. An event type that is not declared is refused before it reaches the chart.
+	Payloads Payloads
+	// Context makes the context of a new instance. Nil means the zero value of C.
+	Context func(Start) C
+	// Output makes the output of an instance that reached a top-level final state.
+	// Nil means that final state's own output.
+	Output func(C, Event) any
+
+	// The remaining fields are those of the root state.
+
+	// Initial is the ID of the child state entered first. Required unless Parallel.
+	Initial string
+	// Parallel makes the top-level states regions that are all active at once.
+	Parallel bool
+	States   []State[C]
+	On       []Transition[C]
+	After    []After[C]
+	Entry    []Action[C]
+	Exit     []Action[C]
+}
+
+// Type is the kind of a state. The zero value means atomic, or compound if it has States.
+type Type int
+
+// The types of states (SCXML 3.3 to 3.10).
+const (
+	// Plain is an atomic state, or a compound one if it has child states.
+	Plain Type = iota
+	// Parallel is a state whose children are all active while it is.
+	Parallel
+	// Final is a state that completes its parent.
+	Final
+	// ShallowHistory stands for the child of its parent that was last active.
+	ShallowHistory
+	// DeepHistory stands for the atomic descendants of its parent that were last active.
+	DeepHistory
+)
+
+// State describes one state of a chart.
+type State[C any] struct {
+	// ID is unique among the state's siblings. The IDs from the top down to a state, joined
+	// with dots, are its path: "verifying.sent".
+	ID   string
+	Type Type
+	// Initial is the ID of the child entered by default. Required for a compound state.
+	Initial string
+	// States are the children, in document order: the order in which states are entered and
+	// in which transitions of parallel regions are taken.
+	States []State[C]
+	Tags   []string
+	Entry  []Action[C]
+	Exit   []Action[C]
+	// On are the transitions taken on an event; the first that matches and whose guard
+	// holds is taken.
+	On []Transition[C]
+	// Always are the eventless transitions, taken as soon as their guard holds.
+	Always []Transition[C]
+	// After are the transitions taken when a time has passed since the state was entered.
+	After []After[C]
+	// Invoke are the services that run while the state is active. A settled state has none.
+	Invoke []Invoke[C]
+	// OnDone are the transitions taken when a compound state's child is final, or when all
+	// regions of a parallel state are.
+	OnDone []Transition[C]
+	// Target is the default of a history state, entered while nothing is recorded; empty
+	// means the initial state of the parent.
+	Target string
+	// Output makes the output of a final state; it is the payload of the parent's done
+	// event and, at the top level, the output of the chart.
+	Output func(C, Event) any
+	// Doc is one sentence about the state for people, shown in graphs.
+	Doc string
+}
+
+// Transition describes one transition.
+type Transition[C any] struct {
+	// Event is the event descriptor: an event type, a prefix as in "mouse.*", or "*"
+	// (SCXML 3.12.1). Empty in Always, OnDone, OnError and After, where the place says it.
+	Event string
+	// Target names the state to enter: `sibling`, `sibling.child`, `.child`, `#id` or
+	// `#path.to.state`; several, in different regions, are separated by spaces. Empty means
+	// that no state is left or entered; a transition without target and actions forbids the
+	// event, so that no ancestor handles it.
+	Target  string
+	Guard   Guard[C]
+	Actions []Action[C]
+	// Reenter makes a transition to the source itself or to its descendant leave and
+	// re-enter the source.
+	Reenter bool
+}
+
+// After describes a delayed transition: it is taken when its time has passed since the state
+// was entered, unless the state was left. Entries of one state with the same ID share one
+// timer and are tried in order when it fires.
+type After[C any] struct {
+	// ID names the timer within its state. Empty means Delay as text, such as "5m0s".
+	// Required with DelayFunc and At.
+	ID string
+	// Delay is the constant time from entry. Exactly one of Delay, DelayFunc and At is set.
+	Delay time.Duration
+	// DelayFunc computes the delay from the context when the state is entered.
+	DelayFunc func(C, Event) time.Duration
+	// At computes an absolute deadline when the state is entered. A deadline in the past
+	// fires at once.
+	At func(C, Event) time.Time
+
+	Target  string
+	Guard   Guard[C]
+	Actions []Action[C]
+	Reenter bool
+}
+
+// Invoke describes a service that runs while its state is active.
+type Invoke[C any] struct {
+	// ID names the invocation in the events done.invoke.ID and error.invoke.ID. Empty means
+	// the path of the state.
+	ID      string
+	Service Service[C]
+	// Timeout limits one attempt. Zero means no limit but the host's own.
+	Timeout time.Duration
+	// Retry says how often and when a failed attempt is repeated before OnError.
+	Retry RetryPolicy
+	// OnDone are the transitions taken when the service has returned; its result is the
+	// event's payload.
+	OnDone []Transition[C]
+	// OnError are the transitions taken when the service failed for good; the payload is a
+	// ServiceError.
+	OnError []Transition[C]
+}

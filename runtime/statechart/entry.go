@@ -1,0 +1,179 @@
+package statechart
+
+import (
+	"encoding/json"
+	"fmt"
+)
+
+// enterStates enters the entry set in document order.
+func (x *interpreter[C]) enterStates(enabled []*transition[C]) error {
+	x.computeEntrySet(enabled)
+	for i := x.statesToEnter.next(0); i >= 0; i = x.statesToEnter.next(i + 1) {
+		n := &x.chart.nodes[i]
+		x.configuration.add(i)
+		x.statesToInvoke.add(i)
+		if err := x.startTimers(n); err != nil {
+			return err
+		}
+		if err := x.run(n.def.Entry, i, "entry"); err != nil {
+			return err
+		}
+		if n.kind == final {
+			if err := x.enterFinal(n); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// enterFinal raises the done events that a final state brings about, or ends the chart.
+func (x *interpreter[C]) enterFinal(n *node[C]) error {
+	output, err := x.finalOutput(n)
+	if err != nil {
+		return err
+	}
+	parent := &x.chart.nodes[n.parent]
+	if parent.index == 0 && parent.kind == compound {
+		return x.done(output)
+	}
+	completed := n.parent
+	if parent.kind == compound {
+		x.raise(Event{Type: doneStatePrefix + parent.path, Payload: output})
+		completed = parent.parent
+	}
+	for completed >= 0 && x.chart.nodes[completed].kind == parallel && x.isInFinalState(completed) {
+		if completed == 0 {
+			return x.done(nil)
+		}
+		x.raise(Event{Type: doneStatePrefix + x.chart.nodes[completed].path})
+		completed = x.chart.nodes[completed].parent
+	}
+	return nil
+}
+
+func (x *interpreter[C]) finalOutput(n *node[C]) (json.RawMessage, error) {
+	if n.def.Output == nil {
+		return nil, nil
+	}
+	x.code, x.state = "output", n.path
+	output, err := json.Marshal(n.def.Output(x.context, x.event))
+	if err != nil {
+		return nil, x.fail(err)
+	}
+	return output, nil
+}
+
+// done ends the chart with the given output, unless the chart makes its own.
+func (x *interpreter[C]) done(output json.RawMessage) error {
+	if x.chart.output != nil {
+		x.code, x.state = "output", ""
+		made, err := json.Marshal(x.chart.output(x.context, x.event))
+		if err != nil {
+			return x.fail(fmt.Errorf("encoding the chart's output: %w", err))
+		}
+		output = made
+	}
+	x.status, x.output = Done, output
+	return nil
+}
+
+// isInFinalState reports whether a compound state's active child is final, or whether all
+// regions of a parallel state are in a final state.
+func (x *interpreter[C]) isInFinalState(state int) bool {
+	n := &x.chart.nodes[state]
+	switch n.kind {
+	case compound:
+		for _, child := range n.children {
+			if x.chart.nodes[child].kind == final && x.configuration.has(child) {
+				return true
+			}
+		}
+		return false
+	case parallel:
+		for _, child := range n.children {
+			if x.chart.nodes[child].kind != history && !x.isInFinalState(child) {
+				return false
+			}
+		}
+		return true
+	case final:
+		return x.configuration.has(state)
+	default:
+		return false
+	}
+}
+
+// computeEntrySet collects in statesToEnter the states that the transitions enter.
+func (x *interpreter[C]) computeEntrySet(enabled []*transition[C]) {
+	x.statesToEnter.clear()
+	for _, t := range enabled {
+		if len(t.targets) == 0 {
+			continue
+		}
+		domain := x.getTransitionDomain(t)
+		for _, target := range t.targets {
+			isSource := target == t.source && target == domain && !t.reenter
+			if x.chart.nodes[target].kind != history && !isSource {
+				x.statesToEnter.add(target)
+			}
+			x.addDescendantStatesToEnter(target)
+		}
+		for _, target := range x.getEffectiveTargetStates(t.targets, nil) {
+			x.addAncestorStatesToEnter(target, domain)
+		}
+		if domain >= 0 && x.chart.nodes[domain].kind == parallel {
+			x.addMissingRegions(domain)
+		}
+	}
+}
+
+// addDescendantStatesToEnter adds what entering a state entails below it: what a history
+// state stands for, a compound state's default child, all regions of a parallel state.
+func (x *interpreter[C]) addDescendantStatesToEnter(state int) {
+	n := &x.chart.nodes[state]
+	switch n.kind {
+	case history:
+		targets := x.getEffectiveTargetStates([]int{state}, nil)
+		for _, target := range targets {
+			x.statesToEnter.add(target)
+			x.addDescendantStatesToEnter(target)
+		}
+		for _, target := range targets {
+			x.addAncestorStatesToEnter(target, n.parent)
+		}
+	case compound:
+		for _, child := range n.initial {
+			if x.chart.nodes[child].kind != history {
+				x.statesToEnter.add(child)
+			}
+			x.addDescendantStatesToEnter(child)
+		}
+	case parallel:
+		x.addMissingRegions(state)
+	}
+}
+
+// addAncestorStatesToEnter adds the proper ancestors of a state below the given one; of
+// parallel ancestors, also the regions that nothing else enters.
+func (x *interpreter[C]) addAncestorStatesToEnter(state, below int) {
+	for i := x.chart.nodes[state].parent; i >= 0 && i != below; i = x.chart.nodes[i].parent {
+		x.statesToEnter.add(i)
+		if x.chart.nodes[i].kind == parallel {
+			x.addMissingRegions(i)
+		}
+	}
+}
+
+// addMissingRegions adds the regions of a parallel state of which no descendant is in the
+// entry set or active already.
+func (x *interpreter[C]) addMissingRegions(state int) {
+	for _, child := range x.chart.nodes[state].children {
+		n := &x.chart.nodes[child]
+		if n.kind == history || x.configuration.has(child) || x.statesToEnter.anyIn(child+1, n.last) {
+			continue
+		}
+		x.statesToEnter.add(child)
+		x.addDescendantStatesToEnter(child)
+	}
+}

@@ -1,0 +1,161 @@
+package statechart
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"sort"
+	"strings"
+	"time"
+)
+
+// ReservedPrefix begins the event types that belong to the runtime; producers may not send
+// them.
+const ReservedPrefix = "settle."
+
+// TimerEvent is the type of the event by which a timer fires: {"type": "settle.timer",
+// "timer": ID}.
+const TimerEvent = ReservedPrefix + "timer"
+
+// Event is what a chart reacts to. The zero value is the event of a chart that starts.
+type Event struct {
+	Type string
+	// ID is the producer's own event ID ("$id"), empty if it gave none. Events of one
+	// instance with the same ID are applied once.
+	ID string
+	// At is when the event is applied. It is the only time a chart knows.
+	At time.Time
+	// Payload is a value of the declared type: for an event from outside that of Payloads,
+	// for done.invoke.ID the service's result, for error.invoke.ID a ServiceError, for
+	// done.state.ID the output (json.RawMessage) of the final state.
+	Payload any
+	// Timer is the ID of the timer that fired, for events of type TimerEvent.
+	Timer string
+	// Invocation is the key of the invocation that ended, for its done and error events.
+	Invocation string
+}
+
+// Payload declares the payload type of an event.
+type Payload struct {
+	typ      reflect.Type
+	internal bool
+}
+
+// PayloadOf declares an event that carries a T. T is decoded from the event's JSON object by
+// encoding/json; if T or *T has a method Validate() error, it is called and its error
+// refuses the event.
+func PayloadOf[T any]() Payload { return Payload{typ: reflect.TypeFor[T]()} }
+
+// NoPayload declares an event that carries nothing; further keys are ignored.
+func NoPayload() Payload { return Payload{} }
+
+// InternalOf declares an event that only the chart itself raises: one that arrives from
+// outside is refused as undeclared.
+func InternalOf[T any]() Payload { return Payload{typ: reflect.TypeFor[T](), internal: true} }
+
+// Payloads declares the event types of a chart.
+type Payloads map[string]Payload
+
+// Types returns the types of the events that may come from outside, sorted.
+func (p Payloads) Types() []string {
+	var types []string
+	for typ, payload := range p {
+		if !payload.internal {
+			types = append(types, typ)
+		}
+	}
+	sort.Strings(types)
+	return types
+}
+
+// Errors by which a host decides what becomes of an event that cannot be decoded.
+var (
+	// ErrNotAnEvent is returned by Decode when the body is not a JSON object with a type.
+	ErrNotAnEvent = errors.New("not an event")
+	// ErrUndeclared is returned by Decode when the chart does not declare the event type.
+	ErrUndeclared = errors.New("undeclared event type")
+	// ErrPayload is returned by Decode when the payload does not have the declared shape.
+	ErrPayload = errors.New("wrong payload")
+)
+
+// Decode reads an event from its JSON form: an object with the key "type", the payload's
+// keys beside it, and optionally "$id". At is left zero. The errors wrap ErrNotAnEvent,
+// ErrUndeclared or ErrPayload.
+func (c *Chart[C]) Decode(body []byte) (Event, error) { return c.payloads.decode(c.id, body) }
+
+func (p Payloads) decode(chart string, body []byte) (Event, error) {
+	// Keys are compared exactly, through a map: into a struct, encoding/json would take
+	// "Type" for "type".
+	var head map[string]json.RawMessage
+	if trimmed := bytes.TrimLeft(body, " \t\r\n"); len(trimmed) == 0 || trimmed[0] != '{' {
+		return Event{}, fmt.Errorf("%w: expected a JSON object such as {\"type\": \"VERIFY\"}, got %s", ErrNotAnEvent, excerpt(body))
+	}
+	if err := json.Unmarshal(body, &head); err != nil {
+		return Event{}, fmt.Errorf("%w: %w in %s", ErrNotAnEvent, err, excerpt(body))
+	}
+	var event Event
+	for _, field := range []struct {
+		key  string
+		into *string
+	}{{"type", &event.Type}, {"$id", &event.ID}} {
+		if value, ok := head[field.key]; ok && json.Unmarshal(value, field.into) != nil {
+			return Event{}, fmt.Errorf("%w: expected a string under the key %q, got %s", ErrNotAnEvent, field.key, excerpt(value))
+		}
+	}
+	if event.Type == "" {
+		return Event{}, fmt.Errorf("%w: expected the key \"type\" with an event type, got %s", ErrNotAnEvent, excerpt(body))
+	}
+	if event.Type == TimerEvent {
+		if json.Unmarshal(head["timer"], &event.Timer) != nil || event.Timer == "" {
+			return Event{}, fmt.Errorf("%w: %s expects the key \"timer\" with a timer's ID, got %s", ErrPayload, TimerEvent, excerpt(body))
+		}
+		return event, nil
+	}
+	payload, declared := p[event.Type]
+	if !declared || payload.internal {
+		return Event{}, fmt.Errorf("%w: chart %s has no event %q; it declares %s", ErrUndeclared, chart, event.Type, strings.Join(p.Types(), ", "))
+	}
+	if payload.typ == nil {
+		return event, nil
+	}
+	value := reflect.New(payload.typ)
+	if err := json.Unmarshal(body, value.Interface()); err != nil {
+		return Event{}, fmt.Errorf("%w: event %q of chart %s: %w", ErrPayload, event.Type, chart, err)
+	}
+	if validator, ok := value.Interface().(interface{ Validate() error }); ok {
+		if err := validator.Validate(); err != nil {
+			return Event{}, fmt.Errorf("%w: event %q of chart %s: %w", ErrPayload, event.Type, chart, err)
+		}
+	}
+	event.Payload = value.Elem().Interface()
+	return event, nil
+}
+
+// excerptBytesMax is how much of a foreign text an error message quotes.
+const excerptBytesMax = 80
+
+func excerpt(text []byte) string {
+	if len(text) > excerptBytesMax {
+		return fmt.Sprintf("%q and %d more bytes", text[:excerptBytesMax], len(text)-excerptBytesMax)
+	}
+	return fmt.Sprintf("%q", text)
+}
+
+// matches reports whether an event descriptor matches an event type (SCXML 3.12.1): "*",
+// the type itself, or "a.b.*" for a.b and every type that begins with "a.b.". The timers' own
+// events are matched by nothing but themselves.
+func matches(descriptor, typ string) bool {
+	if descriptor == typ {
+		return true
+	}
+	if strings.HasPrefix(typ, afterPrefix) {
+		return false
+	}
+	if descriptor == "*" {
+		return true
+	}
+	prefix, partial := strings.CutSuffix(descriptor, ".*")
+	return partial && (typ == prefix || strings.HasPrefix(typ, prefix+"."))
+}

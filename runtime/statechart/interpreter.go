@@ -1,0 +1,446 @@
+package statechart
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+)
+
+// Errors of a step. Nothing of a failed step remains: the snapshot stands as it was.
+var (
+	// ErrEndless is returned by Step when a macrostep exceeds MicrostepsMax.
+	ErrEndless = errors.New("the macrostep does not end")
+	// ErrStalled is returned by Step when the configuration would be unsettled with nothing
+	// to move it on.
+	ErrStalled = errors.New("the chart is stalled")
+	// ErrLimit is returned by Step when a limit of the snapshot or of its effects is
+	// exceeded.
+	ErrLimit = errors.New("limit exceeded")
+)
+
+// StepError is returned by Step when code of the chart failed or panicked.
+type StepError struct {
+	Chart string
+	// State is the path of the state whose code failed, "" for the chart's own.
+	State string
+	// Event is the type of the event that was being handled.
+	Event string
+	// Code names what failed: "action keepConclusion", "guard retriesLeft".
+	Code string
+	Err  error
+	// Stack is where Code panicked, empty if it did not. It is no part of Error, which is
+	// the same for the same input.
+	Stack []byte
+}
+
+// Error names chart, state, event and code.
+func (e *StepError) Error() string {
+	return fmt.Sprintf("chart %s, state %q, event %q: %s: %v", e.Chart, e.State, e.Event, e.Code, e.Err)
+}
+
+// Unwrap returns the error of the code.
+func (e *StepError) Unwrap() error { return e.Err }
+
+// interpreter runs one macrostep. Its functions are those of SCXML, appendix D, under their
+// names.
+type interpreter[C any] struct {
+	chart   *Chart[C]
+	context C
+	// event is the event being handled; entry actions and eventless transitions see the one
+	// that led to them.
+	event         Event
+	configuration stateSet
+	// history holds, by the index of a history state, what it recorded; nil if nothing.
+	history       map[int]stateSet
+	internalQueue []Event
+	timers        []Timer
+	services      []Invocation
+	status        Status
+	output        []byte
+
+	effects []Effect
+	// step is the number of this macrostep within the instance; with position it makes IDs.
+	step, position int64
+
+	statesToInvoke stateSet
+	statesToEnter  stateSet
+	// code and state say which user code runs, for errors.
+	code  string
+	state string
+}
+
+// macrostep takes the transitions that the event enables, then eventless transitions and
+// internal events until none is left (SCXML's mainEventLoop between two external events). It
+// reports whether the event enabled a transition.
+func (x *interpreter[C]) macrostep() (bool, error) {
+	enabled, err := x.selectTransitions()
+	if err != nil {
+		return false, err
+	}
+	handled := len(enabled) > 0
+	if err := x.microstep(enabled); err != nil {
+		return false, err
+	}
+	return handled, x.complete()
+}
+
+// complete runs what follows a microstep within its macrostep, and starts the services of the
+// states that were entered and not left again.
+func (x *interpreter[C]) complete() error {
+	for microsteps := 0; x.status == Active; microsteps++ {
+		if microsteps == MicrostepsMax {
+			return fmt.Errorf("%w: chart %s took %d microsteps on event %q (MicrostepsMax); check its always and raise", ErrEndless, x.chart.id, microsteps, x.event.Type)
+		}
+		enabled, err := x.selectEventlessTransitions()
+		if err != nil {
+			return err
+		}
+		if len(enabled) == 0 {
+			if len(x.internalQueue) == 0 {
+				break
+			}
+			x.event, x.internalQueue = x.internalQueue[0], x.internalQueue[1:]
+			if enabled, err = x.selectTransitions(); err != nil {
+				return err
+			}
+		}
+		if err := x.microstep(enabled); err != nil {
+			return err
+		}
+	}
+	if x.status != Active {
+		return x.exitInterpreter()
+	}
+	for i := x.statesToInvoke.next(0); i >= 0; i = x.statesToInvoke.next(i + 1) {
+		x.invoke(&x.chart.nodes[i])
+	}
+	return nil
+}
+
+// exitInterpreter runs the exit actions of a chart that is done, innermost first. The
+// configuration stays, so that the snapshot shows where the chart ended.
+func (x *interpreter[C]) exitInterpreter() error {
+	for i := x.configuration.prev(len(x.chart.nodes) - 1); i >= 0; i = x.configuration.prev(i - 1) {
+		if err := x.run(x.chart.nodes[i].def.Exit, i, "exit"); err != nil {
+			return err
+		}
+	}
+	x.timers, x.services, x.internalQueue = nil, nil, nil
+	return nil
+}
+
+// selectEventlessTransitions returns the optimal enabled set of eventless transitions.
+func (x *interpreter[C]) selectEventlessTransitions() ([]*transition[C], error) {
+	return x.selectWhere(func(n *node[C]) []transition[C] { return n.always }, func(*transition[C]) bool { return true })
+}
+
+// selectTransitions returns the optimal enabled set of transitions for the current event.
+func (x *interpreter[C]) selectTransitions() ([]*transition[C], error) {
+	return x.selectWhere(func(n *node[C]) []transition[C] { return n.transitions }, func(t *transition[C]) bool { return matches(t.event, x.event.Type) })
+}
+
+// selectWhere finds, for each active atomic state in document order, the first transition in
+// it or in its nearest ancestor whose event matches and whose guard holds.
+func (x *interpreter[C]) selectWhere(of func(*node[C]) []transition[C], eligible func(*transition[C]) bool) ([]*transition[C], error) {
+	var enabled []*transition[C]
+	for i := x.configuration.next(0); i >= 0; i = x.configuration.next(i + 1) {
+		if len(x.chart.nodes[i].children) > 0 {
+			continue
+		}
+		t, err := x.firstEnabled(i, of, eligible)
+		if err != nil {
+			return nil, err
+		}
+		if t != nil && !contains(enabled, t) {
+			enabled = append(enabled, t)
+		}
+	}
+	return x.removeConflictingTransitions(enabled), nil
+}
+
+func (x *interpreter[C]) firstEnabled(state int, of func(*node[C]) []transition[C], eligible func(*transition[C]) bool) (*transition[C], error) {
+	for i := state; i >= 0; i = x.chart.nodes[i].parent {
+		transitions := of(&x.chart.nodes[i])
+		for k := range transitions {
+			t := &transitions[k]
+			if !eligible(t) {
+				continue
+			}
+			x.code, x.state = "guard "+t.guard.Name, x.chart.nodes[i].path
+			holds, err := t.guard.holds(x)
+			if err != nil {
+				return nil, x.fail(err)
+			}
+			if holds {
+				return t, nil
+			}
+		}
+	}
+	return nil, nil
+}
+
+// removeConflictingTransitions keeps, of transitions that would leave a common state, the one
+// whose source is deeper, else the first in document order.
+func (x *interpreter[C]) removeConflictingTransitions(enabled []*transition[C]) []*transition[C] {
+	if len(enabled) < 2 {
+		return enabled
+	}
+	var filtered []*transition[C]
+	for _, t1 := range enabled {
+		preempted := false
+		remaining := make([]*transition[C], 0, len(filtered)+1)
+		for _, t2 := range filtered {
+			conflict := x.computeExitSet(t1).intersects(x.computeExitSet(t2))
+			if conflict && !x.chart.isDescendant(t1.source, t2.source) {
+				preempted = true
+				break
+			}
+			if !conflict {
+				remaining = append(remaining, t2)
+			}
+		}
+		if !preempted {
+			remaining = append(remaining, t1)
+			filtered = remaining
+		}
+	}
+	return filtered
+}
+
+// microstep leaves the states that the transitions leave, runs their actions, and enters the
+// states that they enter.
+func (x *interpreter[C]) microstep(enabled []*transition[C]) error {
+	if len(enabled) == 0 {
+		return nil
+	}
+	if err := x.exitStates(enabled); err != nil {
+		return err
+	}
+	for _, t := range enabled {
+		if err := x.run(t.actions, t.source, t.place); err != nil {
+			return err
+		}
+	}
+	return x.enterStates(enabled)
+}
+
+// exitStates leaves the exit set, innermost states first, after recording the history that
+// lies in it.
+func (x *interpreter[C]) exitStates(enabled []*transition[C]) error {
+	statesToExit := newStateSet(len(x.chart.nodes))
+	for _, t := range enabled {
+		statesToExit.addAll(x.computeExitSet(t))
+	}
+	last := len(x.chart.nodes) - 1
+	for i := statesToExit.next(0); i >= 0; i = statesToExit.next(i + 1) {
+		x.recordHistory(&x.chart.nodes[i])
+	}
+	for i := statesToExit.prev(last); i >= 0; i = statesToExit.prev(i - 1) {
+		n := &x.chart.nodes[i]
+		if err := x.run(n.def.Exit, i, "exit"); err != nil {
+			return err
+		}
+		x.statesToInvoke.remove(i)
+		x.cancelInvoke(n)
+		x.cancelTimers(n)
+		x.configuration.remove(i)
+	}
+	return nil
+}
+
+func (x *interpreter[C]) recordHistory(n *node[C]) {
+	for _, child := range n.children {
+		h := &x.chart.nodes[child]
+		if h.kind != history {
+			continue
+		}
+		recorded := newStateSet(len(x.chart.nodes))
+		for i := x.configuration.next(n.index + 1); i >= 0 && i <= n.last; i = x.configuration.next(i + 1) {
+			deep := h.def.Type == DeepHistory
+			if deep && len(x.chart.nodes[i].children) == 0 || !deep && x.chart.nodes[i].parent == n.index {
+				recorded.add(i)
+			}
+		}
+		if x.history == nil {
+			x.history = map[int]stateSet{}
+		}
+		x.history[child] = recorded
+	}
+}
+
+// computeExitSet returns the active states that a transition leaves.
+func (x *interpreter[C]) computeExitSet(t *transition[C]) stateSet {
+	exit := newStateSet(len(x.chart.nodes))
+	if len(t.targets) == 0 {
+		return exit
+	}
+	domain := x.getTransitionDomain(t)
+	from, to := 0, len(x.chart.nodes)-1
+	if domain >= 0 {
+		from, to = domain+1, x.chart.nodes[domain].last
+	}
+	for i := x.configuration.next(from); i >= 0 && i <= to; i = x.configuration.next(i + 1) {
+		exit.add(i)
+	}
+	return exit
+}
+
+// getTransitionDomain returns the state within which a transition acts: the source, if the
+// transition is internal, else the least common ancestor of source and targets, which may be
+// a <parallel> as in XState; -1 if the root itself is re-entered.
+func (x *interpreter[C]) getTransitionDomain(t *transition[C]) int {
+	targets := x.getEffectiveTargetStates(t.targets, nil)
+	if !t.reenter {
+		internal := true
+		for _, target := range targets {
+			internal = internal && (target == t.source || x.chart.isDescendant(target, t.source))
+		}
+		if internal {
+			return t.source
+		}
+	}
+	return x.findLCCA(t.source, targets)
+}
+
+// findLCCA returns the nearest proper ancestor of the source that contains all targets.
+func (x *interpreter[C]) findLCCA(source int, targets []int) int {
+	ancestor := x.chart.nodes[source].parent
+	for ancestor >= 0 {
+		common := true
+		for _, target := range targets {
+			common = common && x.chart.isDescendant(target, ancestor)
+		}
+		if common {
+			return ancestor
+		}
+		ancestor = x.chart.nodes[ancestor].parent
+	}
+	return -1
+}
+
+// getEffectiveTargetStates replaces history states by what they recorded, or else by their
+// default.
+func (x *interpreter[C]) getEffectiveTargetStates(targets []int, into []int) []int {
+	for _, target := range targets {
+		n := &x.chart.nodes[target]
+		if n.kind != history {
+			into = append(into, target)
+		} else if recorded, ok := x.history[target]; ok {
+			for i := recorded.next(0); i >= 0; i = recorded.next(i + 1) {
+				into = append(into, i)
+			}
+		} else {
+			into = x.getEffectiveTargetStates(n.initial, into)
+		}
+	}
+	return into
+}
+
+// raise puts an event at the end of the internal queue.
+func (x *interpreter[C]) raise(event Event) {
+	event.At = x.event.At
+	x.internalQueue = append(x.internalQueue, event)
+}
+
+// run runs actions in order.
+func (x *interpreter[C]) run(actions []Action[C], state int, place string) error {
+	for i := range actions {
+		action := &actions[i]
+		x.code, x.state = action.Name, x.chart.nodes[state].path
+		if action.run == nil {
+			return x.fail(fmt.Errorf("%s: expected an action made by Assign, Raise or another constructor, got a zero Action", place))
+		}
+		if err := action.run(x); err != nil {
+			x.code = "action " + action.Name
+			return x.fail(err)
+		}
+	}
+	return nil
+}
+
+func (x *interpreter[C]) fail(err error) *StepError {
+	return &StepError{Chart: x.chart.id, State: x.state, Event: x.event.Type, Code: x.code, Err: err}
+}
+
+// nextID returns an ID that no other timer, invocation or effect of the instance has.
+func (x *interpreter[C]) nextID() string {
+	id := strconv.FormatInt(x.step, 10) + "." + strconv.FormatInt(x.position, 10)
+	x.position++
+	return id
+}
+
+// effect asks the outside for something.
+func (x *interpreter[C]) effect(e Effect) error {
+	if len(x.effects) == EffectsMax {
+		return fmt.Errorf("%w: more than %d effects in one macrostep (EffectsMax)", ErrLimit, EffectsMax)
+	}
+	if e.ID == "" {
+		e.ID = x.nextID()
+	}
+	x.effects = append(x.effects, e)
+	return nil
+}
+
+func (x *interpreter[C]) invoke(n *node[C]) {
+	for k := range n.invokes {
+		x.services = append(x.services, Invocation{
+			ID: n.invokes[k].id, Key: x.nextID(), State: n.path,
+			Service: n.invokes[k].service.Name, state: n.index, index: k,
+		})
+	}
+}
+
+func (x *interpreter[C]) cancelInvoke(n *node[C]) {
+	if len(n.invokes) == 0 {
+		return
+	}
+	kept := x.services[:0:0]
+	for _, service := range x.services {
+		if service.state != n.index {
+			kept = append(kept, service)
+		}
+	}
+	x.services = kept
+}
+
+// startTimers starts the timers of a state that is entered.
+func (x *interpreter[C]) startTimers(n *node[C]) error {
+	for k := range n.timers {
+		if len(x.timers) == TimersMax {
+			return fmt.Errorf("%w: chart %s: more than %d timers (TimersMax)", ErrLimit, x.chart.id, TimersMax)
+		}
+		x.code, x.state = "delay "+n.timers[k].id, n.path
+		timer := Timer{ID: x.nextID(), State: n.path, After: n.timers[k].id, At: n.timers[k].due(x.context, x.event).UTC().Truncate(time.Millisecond), state: n.index, index: k}
+		x.timers = append(x.timers, timer)
+		if n.timers[k].inProcess {
+			continue
+		}
+		if err := x.effect(Effect{ID: timer.ID, Kind: Schedule, Timer: timer.ID, At: timer.At}); err != nil {
+			return x.fail(err)
+		}
+	}
+	return nil
+}
+
+func (x *interpreter[C]) cancelTimers(n *node[C]) {
+	if len(n.timers) == 0 {
+		return
+	}
+	kept := x.timers[:0:0]
+	for _, timer := range x.timers {
+		if timer.state != n.index {
+			kept = append(kept, timer)
+		}
+	}
+	x.timers = kept
+}
+
+func contains[C any](transitions []*transition[C], t *transition[C]) bool {
+	for _, other := range transitions {
+		if other == t {
+			return true
+		}
+	}
+	return false
+}

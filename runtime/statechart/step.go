@@ -1,0 +1,152 @@
+package statechart
+
+import (
+	"encoding/json"
+	"fmt"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Start says what a new instance begins with.
+type Start struct {
+	// Instance is the name of the instance: "signup/42".
+	Instance string
+	At       time.Time
+}
+
+// Step is the result of a macrostep.
+type Step[C any] struct {
+	// Next is the snapshot after the macrostep.
+	Next Snapshot[C]
+	// Effects are what the macrostep asks of the outside, in order.
+	// Effects must be performed only after Next is stored.
+	Effects []Effect
+	// Handled reports whether the event meant anything: false if no active state has a
+	// transition for it, if the instance is done, or if a timer or a service's end is stale.
+	// Next then equals the snapshot that was stepped.
+	Handled bool
+}
+
+// Start enters the initial configuration of a new instance.
+func (c *Chart[C]) Start(start Start) (step Step[C], err error) {
+	x := &interpreter[C]{
+		chart: c, status: Active, event: Event{At: start.At}, step: 1,
+		configuration: newStateSet(len(c.nodes)),
+	}
+	defer x.recovered(&step, &err)
+	x.prepare()
+	if c.context != nil {
+		x.code = "context"
+		x.context = c.context(start)
+	}
+	initial := transition[C]{source: 0, targets: []int{0}, reenter: true, place: "start"}
+	if err := x.microstep([]*transition[C]{&initial}); err != nil {
+		return Step[C]{}, err
+	}
+	if err := x.complete(); err != nil {
+		return Step[C]{}, err
+	}
+	return x.result(true)
+}
+
+// Step takes one macrostep: it applies the event and goes on until no eventless transition is
+// enabled and no internal event is left. The snapshot that is stepped stays as it is. On an
+// error nothing has happened: see StepError, ErrEndless, ErrStalled and ErrLimit.
+//
+// The caller must not step an unsettled snapshot with an event from outside; the ends of its
+// services and its timers are what it waits for.
+func (c *Chart[C]) Step(snapshot Snapshot[C], event Event) (step Step[C], err error) {
+	unchanged := Step[C]{Next: snapshot}
+	if snapshot.Status != Active {
+		return unchanged, nil
+	}
+	x := &interpreter[C]{
+		chart: c, status: Active, event: event, step: snapshot.Steps + 1,
+		configuration: snapshot.configuration.clone(),
+		timers:        slices.Clip(snapshot.Timers), services: slices.Clip(snapshot.Services),
+	}
+	defer x.recovered(&step, &err)
+	x.prepare()
+	x.context = snapshot.Context
+	if c.cloneContext != nil {
+		x.code = "cloning the context"
+		x.context = c.cloneContext(snapshot.Context)
+	}
+	for h, recorded := range snapshot.history {
+		if x.history == nil {
+			x.history = make(map[int]stateSet, len(snapshot.history))
+		}
+		x.history[h] = recorded
+	}
+	awaited, stale := x.take(event)
+	if stale {
+		return unchanged, nil
+	}
+	handled, err := x.macrostep()
+	if err != nil {
+		return unchanged, err
+	}
+	if !handled && !awaited {
+		return unchanged, nil
+	}
+	return x.result(true)
+}
+
+// take removes from the snapshot the timer or the invocation whose end the event is, and
+// reports whether there was one to wait for and whether it is stale.
+func (x *interpreter[C]) take(event Event) (awaited, stale bool) {
+	switch {
+	case event.Type == TimerEvent:
+		k := slices.IndexFunc(x.timers, func(t Timer) bool { return t.ID == event.Timer })
+		if k < 0 {
+			return false, true
+		}
+		timer := x.timers[k]
+		x.timers = slices.Delete(slices.Clone(x.timers), k, k+1)
+		x.event.Type = x.chart.nodes[timer.state].timers[timer.index].event
+		return true, false
+	case event.Invocation != "":
+		k := slices.IndexFunc(x.services, func(i Invocation) bool { return i.Key == event.Invocation })
+		if k < 0 {
+			return false, true
+		}
+		x.services = slices.Delete(slices.Clone(x.services), k, k+1)
+		return true, false
+	default:
+		return false, false
+	}
+}
+
+func (x *interpreter[C]) prepare() {
+	states := len(x.chart.nodes)
+	x.statesToEnter, x.statesToInvoke = newStateSet(states), newStateSet(states)
+}
+
+// result makes the step of an interpreter that has come to rest.
+func (x *interpreter[C]) result(handled bool) (Step[C], error) {
+	next := Snapshot[C]{
+		Context: x.context, Status: x.status, Output: json.RawMessage(x.output),
+		Timers: x.timers, Services: x.services, Steps: x.step,
+		chart: x.chart, configuration: x.configuration, history: x.history,
+	}
+	if !next.Settled() && len(next.Services) == 0 {
+		return Step[C]{}, fmt.Errorf("%w: chart %s would be in %s after event %q, which is not settled, with no service running and no always enabled",
+			ErrStalled, x.chart.id, strings.Join(next.State(), ", "), x.event.Type)
+	}
+	effects := slices.DeleteFunc(x.effects, func(e Effect) bool {
+		return e.Kind == Schedule && !slices.ContainsFunc(x.timers, func(t Timer) bool { return t.ID == e.Timer })
+	})
+	return Step[C]{Next: next, Effects: effects, Handled: handled}, nil
+}
+
+// recovered turns a panic of the chart's code into an error.
+func (x *interpreter[C]) recovered(step *Step[C], err *error) {
+	if r := recover(); r != nil {
+		*step = Step[C]{}
+		failure := x.fail(fmt.Errorf("panic: %v", r))
+		failure.Stack = debug.Stack()
+		*err = failure
+	}
+}

@@ -1,0 +1,108 @@
+package statechart
+
+import (
+	"fmt"
+	"strings"
+)
+
+// targets resolves a target attribute: state references separated by spaces.
+func (c *compiler[C]) targets(n *node[C], text, place string) []int {
+	var targets []int
+	for _, reference := range strings.Fields(text) {
+		target, problem := c.target(n, reference)
+		if problem != "" {
+			c.find(n, fmt.Sprintf("%s: target %q %s", place, reference, problem), "name a sibling, a .child, or a #path.of.a.state")
+			continue
+		}
+		targets = append(targets, target)
+	}
+	for i, a := range targets {
+		for _, b := range targets[i+1:] {
+			if !c.chart.orthogonal(a, b) {
+				c.find(n, fmt.Sprintf("%s: the targets %q cannot be active together", place, text), "name states of different regions of one parallel state")
+			}
+		}
+	}
+	return targets
+}
+
+// target resolves one reference as XState v5 does: `.child` from the state itself, `#id` from
+// anywhere, else a sibling.
+func (c *compiler[C]) target(n *node[C], reference string) (int, string) {
+	nodes := c.chart.nodes
+	if path, ok := strings.CutPrefix(reference, "#"); ok {
+		return c.targetByID(path)
+	}
+	base := n.parent
+	path, below := strings.CutPrefix(reference, ".")
+	if below {
+		base = n.index
+	} else if n.parent < 0 {
+		return 0, fmt.Sprintf("is not valid at the root, which has no siblings; did you mean %q?", "."+reference)
+	}
+	if nodes[base].path != "" {
+		path = nodes[base].path + "." + path
+	}
+	if i, ok := c.chart.byPath[path]; ok && i != 0 {
+		return i, ""
+	}
+	return 0, "is not a state"
+}
+
+// targetByID resolves "#id": a path from the root, with or without the chart's ID before it,
+// or the ID of a state that only one state has, with a path below it.
+func (c *compiler[C]) targetByID(path string) (int, string) {
+	if rest, ok := strings.CutPrefix(path, c.chart.id+"."); ok {
+		if i, ok := c.chart.byPath[rest]; ok {
+			return i, ""
+		}
+	}
+	if path == c.chart.id {
+		return 0, ""
+	}
+	if i, ok := c.chart.byPath[path]; ok && path != "" {
+		return i, ""
+	}
+	id, rest, _ := strings.Cut(path, ".")
+	var found []string
+	for i := range c.chart.nodes[1:] {
+		n := &c.chart.nodes[i+1]
+		if n.def.ID != id {
+			continue
+		}
+		full := n.path
+		if rest != "" {
+			full += "." + rest
+		}
+		if _, ok := c.chart.byPath[full]; ok {
+			found = append(found, full)
+		}
+	}
+	switch len(found) {
+	case 0:
+		return 0, "is not a state"
+	case 1:
+		return c.chart.byPath[found[0]], ""
+	default:
+		return 0, "is ambiguous: it may be " + strings.Join(found, " or ")
+	}
+}
+
+// orthogonal reports whether two states can be active together without one containing the
+// other: their least common ancestor is parallel (SCXML 3.4).
+func (c *Chart[C]) orthogonal(a, b int) bool {
+	if a == b || c.isDescendant(a, b) || c.isDescendant(b, a) {
+		return false
+	}
+	ancestor := a
+	for ancestor != b && !c.isDescendant(b, ancestor) {
+		ancestor = c.nodes[ancestor].parent
+	}
+	return c.nodes[ancestor].kind == parallel
+}
+
+// isDescendant reports whether state is a proper descendant of ancestor; every state descends
+// from the index -1, which stands for outside the root.
+func (c *Chart[C]) isDescendant(state, ancestor int) bool {
+	return ancestor < 0 || state > ancestor && state <= c.nodes[ancestor].last
+}
