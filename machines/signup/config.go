@@ -13,11 +13,11 @@ const CodeKeyBytesMin = 16
 // Config tunes the chart. The zero value is useful, but see CodeKey. A running timer keeps the
 // deadline that it was started with when the config changes.
 type Config struct {
-	// CodeKey is a secret that keys the hash under which a code is stored. Without one,
-	// whoever sees a snapshot can find a short code by trying all of them: six digits take
-	// less than a second. Set it, to CodeKeyBytesMin random bytes or more,
-	// where codes are short and snapshots are shown to others. When it changes, the codes that are under way turn
-	// wrong, and their users must ask for new ones.
+	// CodeKey is a secret that keys the hash under which a code is stored: CodeKeyBytesMin
+	// random bytes or more, or none. Without it, whoever sees a snapshot can find a short
+	// code by trying all of them; six digits take less than a second. Set it where codes are
+	// short and snapshots are shown to others. When it changes, the codes that are under way
+	// turn wrong, and their users must ask for new ones.
 	CodeKey []byte
 	// Deadline is how long the user may take from SIGN_UP to the right code. Defaults to 24
 	// hours.

@@ -16,6 +16,9 @@
 // RESEND and CHANGE_ADDRESS are ignored once their limit is reached; the code that was sent
 // last goes on to be accepted.
 //
+// A mail that cannot be sent ends the sign-up, also when it is not the first: the code before
+// it is void by then.
+//
 // The context holds no code, only a hash of it: see [Config.CodeKey].
 package signup
 

@@ -35,6 +35,10 @@ type EventSource struct {
 	// ReportBatchItemFailures lets the function answer which messages have failed. Without
 	// it the answer is ignored, and only an error fails the batch.
 	ReportBatchItemFailures bool
+	// OnFailure is told why an invocation has failed its whole batch: the function's error,
+	// its panic or time-out, or an answer that cannot be read. It may be called by several
+	// goroutines at once. Defaults to telling no one.
+	OnFailure func(err error)
 }
 
 // functionTimeoutMax is the longest time-out of a Lambda function.
@@ -49,6 +53,9 @@ func (s EventSource) withDefaults() EventSource {
 	}
 	if s.Concurrency == 0 {
 		s.Concurrency = 5
+	}
+	if s.OnFailure == nil {
+		s.OnFailure = func(error) {}
 	}
 	return s
 }
@@ -117,26 +124,40 @@ func (c *Cloud) Poll(ctx context.Context, source EventSource, invoke Invoker) er
 
 // process invokes the function with a batch and deletes the messages it has dealt with.
 func (s *sqsService) process(ctx context.Context, source EventSource, invoke Invoker, batch []sqs.ReceivedMessage) {
+	failed, err := invokeBatch(ctx, source, invoke, batch)
+	if err != nil {
+		source.OnFailure(fmt.Errorf("a batch of %d messages of %s: %w", len(batch), source.Queue, err))
+		return
+	}
+	s.deleteAll(source.Queue, batch, failed)
+}
+
+// invokeBatch invokes the function with a batch and returns the IDs of the messages that
+// have failed. An error means that all have.
+func invokeBatch(ctx context.Context, source EventSource, invoke Invoker, batch []sqs.ReceivedMessage) (map[string]bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, source.Timeout)
 	defer cancel()
 	answer, err := invokeSafely(ctx, invoke, eventJSON(source.Queue, batch))
-	if err != nil || ctx.Err() != nil {
-		return
+	switch {
+	case ctx.Err() != nil:
+		return nil, fmt.Errorf("the function timed out after %v", source.Timeout)
+	case err != nil:
+		return nil, fmt.Errorf("the function failed: %w", err)
+	case !source.ReportBatchItemFailures:
+		return nil, nil
 	}
-	failed := map[string]bool{}
-	if source.ReportBatchItemFailures {
-		if failed, err = batchItemFailures(answer, batch); err != nil {
-			return
-		}
+	failed, err := batchItemFailures(answer, batch)
+	if err != nil {
+		return nil, fmt.Errorf("the function's answer: %w", err)
 	}
-	s.deleteAll(source.Queue, batch, failed)
+	return failed, nil
 }
 
 // invokeSafely turns a panic of the function into an error, as Lambda does.
 func invokeSafely(ctx context.Context, invoke Invoker, payload []byte) (answer []byte, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = fmt.Errorf("the function panicked: %v", p)
+			err = fmt.Errorf("panic: %v", p)
 		}
 	}()
 	return invoke.Invoke(ctx, payload)

@@ -2,18 +2,15 @@ package awslocal_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/aws/aws-lambda-go/events"
 	"github.com/aws/aws-lambda-go/lambda"
-	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 	"github.com/google/go-cmp/cmp"
@@ -80,51 +77,6 @@ func (q queue) start(source awslocal.EventSource, invoke awslocal.Invoker) {
 
 func succeed(context.Context, events.SQSEvent) (any, error) { return nil, nil }
 
-func TestLambda_event(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		q := newFIFO(t, nil)
-		var got events.SQSEvent
-		q.start(awslocal.EventSource{}, newFunction(func(_ context.Context, event events.SQSEvent) (any, error) {
-			got = event
-			return nil, nil
-		}))
-		sent := time.Now()
-		out, err := q.client.SendMessage(t.Context(), &sqs.SendMessageInput{
-			QueueUrl: &q.url, MessageBody: aws.String(`{"type":"<VERIFY>"}`), MessageGroupId: aws.String("signup/42"),
-			MessageDeduplicationId: aws.String("1"), MessageAttributes: map[string]types.MessageAttributeValue{
-				"kind": {DataType: aws.String("String"), StringValue: aws.String("x")},
-				"blob": {DataType: aws.String("Binary"), BinaryValue: []byte{1, 2}},
-			},
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		synctest.Wait()
-		stamp := fmt.Sprint(sent.UnixMilli())
-		want := events.SQSEvent{Records: []events.SQSMessage{{
-			MessageId: *out.MessageId, ReceiptHandle: got.Records[0].ReceiptHandle,
-			Body: `{"type":"<VERIFY>"}`, Md5OfBody: *out.MD5OfMessageBody, Md5OfMessageAttributes: *out.MD5OfMessageAttributes,
-			Attributes: map[string]string{
-				"ApproximateReceiveCount": "1", "SentTimestamp": stamp, "ApproximateFirstReceiveTimestamp": stamp,
-				"SequenceNumber": *out.SequenceNumber, "MessageGroupId": "signup/42", "MessageDeduplicationId": "1",
-				"SenderId": "AIDAAWSLOCAL000000000",
-			},
-			MessageAttributes: map[string]events.SQSMessageAttribute{
-				"kind": {DataType: "String", StringValue: aws.String("x"), StringListValues: []string{}, BinaryListValues: [][]byte{}},
-				"blob": {DataType: "Binary", BinaryValue: []byte{1, 2}, StringListValues: []string{}, BinaryListValues: [][]byte{}},
-			},
-			EventSource: "aws:sqs", EventSourceARN: "arn:aws:sqs:us-east-1:000000000000:queue.fifo", AWSRegion: "us-east-1",
-		}}}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Fatalf("event (-want +got):\n%s", diff)
-		}
-		if got.Records[0].ReceiptHandle == "" {
-			t.Fatal("the record has no receipt handle")
-		}
-	})
-}
-
 func TestLambda_esm_fifo_partial(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -146,56 +98,6 @@ func TestLambda_esm_fifo_partial(t *testing.T) {
 		f.wantCalls(t, "0s [a1 b1 c1]", "30s [b1]")
 	})
 }
-
-// What counts as success of a batch, by what the function answers.
-func TestLambda_batch_response(t *testing.T) {
-	t.Parallel()
-	const success, failure = 1, 2 // invocations within a visibility time-out
-	for name, test := range map[string]struct {
-		answer      string
-		invocations int32
-	}{
-		"no answer":                {``, success},
-		"null":                     {`null`, success},
-		"empty object":             {`{}`, success},
-		"null list":                {`{"batchItemFailures":null}`, success},
-		"empty list":               {`{"batchItemFailures":[]}`, success},
-		"other key":                {`{"BatchItemFailures":[{"itemIdentifier":"x"}]}`, success},
-		"not JSON":                 {`{"batchItemFailures":`, failure},
-		"not an object":            {`["x"]`, failure},
-		"list of strings":          {`{"batchItemFailures":["x"]}`, failure},
-		"no itemIdentifier":        {`{"batchItemFailures":[{}]}`, failure},
-		"null item":                {`{"batchItemFailures":[null]}`, failure},
-		"misspelt itemIdentifier":  {`{"batchItemFailures":[{"ItemIdentifier":"x"}]}`, failure},
-		"null itemIdentifier":      {`{"batchItemFailures":[{"itemIdentifier":null}]}`, failure},
-		"empty itemIdentifier":     {`{"batchItemFailures":[{"itemIdentifier":""}]}`, failure},
-		"unknown itemIdentifier":   {`{"batchItemFailures":[{"itemIdentifier":"x"}]}`, failure},
-		"numeric itemIdentifier":   {`{"batchItemFailures":[{"itemIdentifier":1}]}`, failure},
-		"ignored unless mapped so": {`{"batchItemFailures":[{"itemIdentifier":"x"}]}`, success},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				q := newFIFO(t, nil)
-				q.sendAll("a1")
-				var invocations atomic.Int32
-				q.start(awslocal.EventSource{ReportBatchItemFailures: name != "ignored unless mapped so"},
-					invoker(func(context.Context, []byte) ([]byte, error) {
-						invocations.Add(1)
-						return []byte(test.answer), nil
-					}))
-				time.Sleep(31 * time.Second)
-				if got := invocations.Load(); got != test.invocations {
-					t.Fatalf("%d invocations, want %d", got, test.invocations)
-				}
-			})
-		})
-	}
-}
-
-type invoker func(ctx context.Context, payload []byte) ([]byte, error)
-
-func (i invoker) Invoke(ctx context.Context, payload []byte) ([]byte, error) { return i(ctx, payload) }
 
 func TestLambda_poller_batches_in_queue_order(t *testing.T) {
 	t.Parallel()
@@ -252,6 +154,8 @@ func TestLambda_poller_one_invocation_in_flight_a_group(t *testing.T) {
 		if got := f.count(); got != 16 {
 			t.Errorf("%d invocations, want 16", got)
 		}
+		mu.Lock()
+		defer mu.Unlock()
 		if most != 3 {
 			t.Errorf("up to %d invocations at once, want 3: Concurrency", most)
 		}
@@ -260,11 +164,14 @@ func TestLambda_poller_one_invocation_in_flight_a_group(t *testing.T) {
 
 func TestLambda_poller_failed_batch_comes_again_after_its_visibility_timeout(t *testing.T) {
 	t.Parallel()
-	for name, fail := range map[string]func(ctx context.Context) error{
-		"error":    func(context.Context) error { return errors.New("out of order") },
-		"panic":    func(context.Context) error { panic("out of order") },
-		"time-out": func(ctx context.Context) error { <-ctx.Done(); return nil },
-		"late":     func(context.Context) error { time.Sleep(11 * time.Second); return nil },
+	for name, test := range map[string]struct {
+		fail   func(ctx context.Context) error
+		reason string
+	}{
+		"error":    {func(context.Context) error { return errors.New("out of order") }, "the function failed: out of order"},
+		"panic":    {func(context.Context) error { panic("out of order") }, "the function failed: panic: out of order"},
+		"time-out": {func(ctx context.Context) error { <-ctx.Done(); return nil }, "the function timed out after 10s"},
+		"late":     {func(context.Context) error { time.Sleep(11 * time.Second); return nil }, "the function timed out after 10s"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -274,14 +181,16 @@ func TestLambda_poller_failed_batch_comes_again_after_its_visibility_timeout(t *
 				f := newFunction(nil)
 				f.do = func(ctx context.Context, _ events.SQSEvent) (any, error) {
 					if f.count() == 1 {
-						return nil, fail(ctx)
+						return nil, test.fail(ctx)
 					}
 					return nil, nil
 				}
 				// The time-out of the visibility begins when the batch is received.
-				q.start(awslocal.EventSource{Timeout: 10 * time.Second}, f)
+				reasons := make(chan error, 10)
+				q.start(awslocal.EventSource{Timeout: 10 * time.Second, OnFailure: func(err error) { reasons <- err }}, f)
 				time.Sleep(10 * time.Minute)
 				f.wantCalls(t, "0s [a1 a2 b1]", "1m0s [a1 a2 b1]")
+				wantMessage(t, <-reasons, "a batch of 3 messages of queue.fifo: "+test.reason)
 			})
 		})
 	}
@@ -408,27 +317,5 @@ func TestLambda_poller_ends_with_its_queue(t *testing.T) {
 			t.Fatal(err)
 		}
 		wantMessage(t, <-done, "QueueDoesNotExist")
-	})
-}
-
-// The event is JSON as Lambda writes it: names and forms, not just what Go reads from it.
-func TestLambda_event_json(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		q := newFIFO(t, nil)
-		var payload map[string][]map[string]json.RawMessage
-		q.start(awslocal.EventSource{}, invoker(func(_ context.Context, p []byte) ([]byte, error) {
-			return nil, json.Unmarshal(p, &payload)
-		}))
-		q.sendAll("a1")
-		synctest.Wait()
-		record := payload["Records"][0]
-		for name, want := range map[string]string{
-			"body": `"a1"`, "messageAttributes": `{}`, "eventSource": `"aws:sqs"`, "awsRegion": `"us-east-1"`,
-		} {
-			if got := string(record[name]); got != want {
-				t.Errorf("%s is %s, want %s", name, got, want)
-			}
-		}
 	})
 }

@@ -31,19 +31,19 @@ func (c *Cloud) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("x-amzn-RequestId", id)
 
 	service, operation, target := strings.Cut(r.Header.Get("X-Amz-Target"), ".")
-	query := !target && isForm(r)
+	query := !target && strings.HasPrefix(r.Header.Get("Content-Type"), "application/x-www-form-urlencoded")
 	body, err := readBody(r)
 	switch {
-	case query && err == nil:
+	case query && err == nil && r.Method == http.MethodPost:
 		c.serveQuery(w, r, id, body)
-	case query:
+	case query && err != nil:
 		writeXML(w, err, sqsquery.Error(err, id))
 	case err != nil:
 		writeJSONError(w, sqsNamespace, err)
-	case !target:
+	case !target || r.Method != http.MethodPost:
 		writeJSONError(w, sqsNamespace, wire.Errorf("UnknownOperationException",
 			"expected a POST with the header X-Amz-Target (AWS JSON 1.0), or a form with an Action (the SQS "+
-				"query protocol); got %s %s without either", r.Method, r.URL.Path))
+				"query protocol); got %s %s with the Content-Type %q", r.Method, r.URL.Path, r.Header.Get("Content-Type")))
 	case service == sqsTarget:
 		answer, err := c.sqs.call(r.Context(), endpoint(r), operation, body)
 		writeJSON(w, sqsNamespace, answer, err)
@@ -59,7 +59,7 @@ func (c *Cloud) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // serveQuery serves a request of the query protocol: it is the same call, written otherwise.
 func (c *Cloud) serveQuery(w http.ResponseWriter, r *http.Request, id string, form []byte) {
-	operation, input, err := sqsquery.Request(r.URL, form)
+	operation, input, err := sqsquery.Request(r.URL.Path, form)
 	if err != nil {
 		writeXML(w, err, sqsquery.Error(err, id))
 		return
@@ -70,11 +70,6 @@ func (c *Cloud) serveQuery(w http.ResponseWriter, r *http.Request, id string, fo
 		return
 	}
 	writeXML(w, nil, sqsquery.Response(operation, answer, id))
-}
-
-func isForm(r *http.Request) bool {
-	return strings.HasPrefix(r.Header.Get("Content-Type"), "application/x-www-form-urlencoded") ||
-		r.URL.Query().Has("Action")
 }
 
 // endpoint returns the address under which the client reached this server: queue URLs begin

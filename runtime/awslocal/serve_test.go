@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httptrace"
 	"strings"
 	"testing"
 	"time"
@@ -122,10 +123,15 @@ func TestListen(t *testing.T) {
 	wantBodies(t, q.receive(), "a1")
 
 	parked := make(chan error, 1)
+	written := make(chan struct{})
 	go func() {
-		_, err := q.tryReceive(context.Background(), waiting(20))
+		ctx := httptrace.WithClientTrace(context.Background(), &httptrace.ClientTrace{
+			WroteRequest: func(httptrace.WroteRequestInfo) { close(written) }})
+		_, err := q.tryReceive(ctx, waiting(20))
 		parked <- err
 	}()
+	<-written
+	q.attributes("All") // by the time of its answer, the poll before it is parked too
 	start := time.Now()
 	if err := server.Close(); err != nil {
 		t.Fatal(err)

@@ -180,8 +180,14 @@ func TestSQS_receive_attempt_id(t *testing.T) {
 		// The retry has begun the visibility time-out anew.
 		time.Sleep(29 * time.Second)
 		q.delete(again[0])
-		// One of the messages is changed, so this is no retry any more.
+		// One of the messages is deleted, so this is no retry any more.
 		wantBodies(t, q.receive(upTo(2), attempt("one")))
 		q.delete(again[1])
+
+		q.sendAll("c1")
+		wantBodies(t, q.receive(attempt("three")), "c1")
+		c1 := q.receive(attempt("three"))[0]
+		q.setVisibility(c1, 45)
+		wantBodies(t, q.receive(attempt("three")))
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"io"
 	"net/http"
+	"strconv"
 )
 
 // HTTPClient returns a client whose every request, whatever its host, is served by c in
@@ -44,7 +45,7 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	return &http.Response{
-		Status:        http.StatusText(answer.status),
+		Status:        strconv.Itoa(answer.status) + " " + http.StatusText(answer.status),
 		StatusCode:    answer.status,
 		Proto:         "HTTP/1.1",
 		ProtoMajor:    1,

@@ -20,6 +20,8 @@ type Record struct {
 	State  []string
 	Status statechart.Status
 
+	// CreatedAt is when the event that started the instance was sent. With the name, it
+	// tells the instance from an earlier one of the same name.
 	CreatedAt time.Time
 	UpdatedAt time.Time
 	// ExpireAt is when the item may be deleted; zero means never.

@@ -93,13 +93,14 @@ func (t *turn) begin(ctx context.Context, d Delivery) error {
 	if t.instance != nil {
 		return nil
 	}
-	now := t.loop.config.Now().UTC().Truncate(time.Millisecond)
-	instance, effects, err := t.machine.Start(statechart.Start{Instance: t.record.Instance.String(), At: now})
+	instance, effects, err := t.machine.Start(statechart.Start{Instance: t.record.Instance.String(), At: t.loop.config.Now()})
 	if err != nil {
 		return err
 	}
 	t.instance = instance
-	t.record.CreatedAt = now
+	// The keys of services contain this time: that of the message, not of this try, so that
+	// the key is the same when the first try is cut off and nothing of it was stored.
+	t.record.CreatedAt = d.SentAt.UTC().Truncate(time.Millisecond)
 	t.record.Outbox = append(t.record.Outbox, effects...)
 	return t.settle(ctx, d)
 }

@@ -49,10 +49,11 @@ func attributeOfTree(path string, tree any, depth int) (types.AttributeValue, er
 	case string:
 		return text(tree), nil
 	case json.Number:
-		if !fits(tree.String()) {
+		spelling, ok := storable(tree.String())
+		if !ok {
 			return nil, &NumberError{Path: path, Number: tree.String()}
 		}
-		return &types.AttributeValueMemberN{Value: tree.String()}, nil
+		return &types.AttributeValueMemberN{Value: spelling}, nil
 	}
 	if depth == NestingMax {
 		return nil, fmt.Errorf("%s: expected at most %d lists and maps inside one another, got more: flatten it", path, NestingMax)

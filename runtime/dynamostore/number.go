@@ -28,10 +28,14 @@ func (e *NumberError) Error() string {
 		e.Path, NumberDigitsMax, NumberExponentMin, NumberExponentMax+1, e.Number)
 }
 
-// fits reports whether DynamoDB can hold a JSON number.
-func fits(number string) bool {
+// storable returns the spelling under which DynamoDB takes a JSON number, and whether there is
+// one. Zero is spelled 0, whatever its sign and exponent.
+func storable(number string) (spelling string, ok bool) {
 	digits, exponent := significant(number)
-	return digits == 0 || digits <= NumberDigitsMax && exponent >= NumberExponentMin && exponent <= NumberExponentMax
+	if digits == 0 {
+		return "0", true
+	}
+	return number, digits <= NumberDigitsMax && exponent >= NumberExponentMin && exponent <= NumberExponentMax
 }
 
 // significant returns how many significant digits a JSON number has, leading and trailing

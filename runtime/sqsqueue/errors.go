@@ -3,6 +3,7 @@ package sqsqueue
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
@@ -29,12 +30,13 @@ func classify(err error) error {
 	if !errors.As(err, &api) {
 		return err
 	}
-	switch api.ErrorCode() {
-	case "QueueDoesNotExist", "AWS.SimpleQueueService.NonExistentQueue":
+	switch code := api.ErrorCode(); {
+	case code == "QueueDoesNotExist", code == "AWS.SimpleQueueService.NonExistentQueue":
 		return fmt.Errorf("%w: %w", ErrNoQueue, err)
-	case "ReceiptHandleIsInvalid", "MessageNotInflight", "AWS.SimpleQueueService.MessageNotInflight":
+	case code == "ReceiptHandleIsInvalid", code == "MessageNotInflight", code == "AWS.SimpleQueueService.MessageNotInflight",
+		code == "InvalidParameterValue" && strings.Contains(api.ErrorMessage(), "ReceiptHandle"):
 		return fmt.Errorf("%w: %w", ErrExpired, err)
-	case "InvalidMessageContents", "InvalidParameterValue", "MissingParameter", "InvalidAttributeValue":
+	case code == "InvalidMessageContents", code == "InvalidParameterValue", code == "MissingParameter", code == "InvalidAttributeValue":
 		return fmt.Errorf("%w: %w", ErrRefused, err)
 	default:
 		return err

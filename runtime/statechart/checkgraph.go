@@ -30,6 +30,51 @@ func (c *compiler[C]) raisedEvents() map[string]bool {
 	return raised
 }
 
+// madeEvents returns the types of the events that the ends of states and services make.
+func (c *compiler[C]) madeEvents() map[string]bool {
+	made := map[string]bool{}
+	for i := range c.chart.nodes {
+		n := &c.chart.nodes[i]
+		if i > 0 && (n.kind == compound || n.kind == parallel) && c.completes(n) {
+			made[doneStatePrefix+n.path] = true
+		}
+		for _, invoke := range n.invokes {
+			made[doneInvokePrefix+invoke.id] = true
+			made[errorInvokePrefix+invoke.id] = true
+		}
+	}
+	return made
+}
+
+// completes reports whether a state can be in a final state: see isInFinalState.
+func (c *compiler[C]) completes(n *node[C]) bool {
+	completes := n.kind == final || n.kind == parallel
+	for _, i := range n.children {
+		switch child := &c.chart.nodes[i]; n.kind {
+		case compound:
+			completes = completes || child.kind == final
+		case parallel:
+			completes = completes && (child.kind == history || c.completes(child))
+		}
+	}
+	return completes
+}
+
+// checkGraph finds what the transitions of a chart show together.
+func (c *compiler[C]) checkGraph() {
+	reachable := c.reachable()
+	for i := range c.chart.nodes {
+		n := &c.chart.nodes[i]
+		if i > 0 && !reachable[i] && reachable[n.parent] {
+			c.find(n, "is unreachable", "add a transition to it, or remove it")
+		}
+		if n.kind == history && c.ownDefault(i) {
+			c.find(n, "is its own default", "set Target to a state that is not history")
+		}
+	}
+	c.checkAlwaysCycles()
+}
+
 // reachable returns, by index, the states that some sequence of transitions may enter,
 // guards taken as open.
 func (c *compiler[C]) reachable() []bool {
@@ -70,6 +115,26 @@ func (c *compiler[C]) reachable() []bool {
 	return seen
 }
 
+// ownDefault reports whether the default of a history state, followed through other history
+// states, is the state itself.
+func (c *compiler[C]) ownDefault(h int) bool {
+	seen, pending := newStateSet(len(c.chart.nodes)), []int{h}
+	for len(pending) > 0 {
+		at := pending[0]
+		pending = pending[1:]
+		for _, i := range c.chart.nodes[at].initial {
+			if i == h {
+				return true
+			}
+			if c.chart.nodes[i].kind == history && !seen.has(i) {
+				seen.add(i)
+				pending = append(pending, i)
+			}
+		}
+	}
+	return false
+}
+
 // checkAlwaysCycles finds cycles of unguarded eventless transitions, which never end.
 func (c *compiler[C]) checkAlwaysCycles() {
 	reported := make([]bool, len(c.chart.nodes))
@@ -90,28 +155,37 @@ func (c *compiler[C]) checkAlwaysCycles() {
 		}
 		reported[first] = true
 		var names []string
-		for _, k := range cycle {
+		for _, k := range append(cycle, at) {
 			names = append(names, c.name(&c.chart.nodes[k]))
 		}
 		c.find(&c.chart.nodes[first], "is part of a cycle of unguarded always: "+strings.Join(names, " -> "), "guard one of the transitions")
 	}
 }
 
-// alwaysNext returns the state that is certain to follow the entry of the given one, by its
-// own unguarded always or, in a compound state, by that of its default child.
+// alwaysNext returns the state that unguarded eventless transitions are certain to lead to
+// once the given one is entered. They are looked for as selectEventlessTransitions does: from
+// the default atomic descendant upwards. Where regions or guards decide, nothing is certain.
 func (c *compiler[C]) alwaysNext(i int) (int, bool) {
-	n := &c.chart.nodes[i]
-	for n.kind == compound && !slices.ContainsFunc(n.always, unguarded[C]) {
-		n = &c.chart.nodes[n.initial[0]]
+	leaf := &c.chart.nodes[i]
+	for leaf.kind == compound {
+		leaf = &c.chart.nodes[leaf.initial[0]]
 	}
-	k := slices.IndexFunc(n.always, unguarded[C])
-	if k < 0 || slices.ContainsFunc(n.always[:k], func(t transition[C]) bool { return len(t.targets) > 0 }) {
+	if leaf.kind != atomic {
 		return 0, false
 	}
-	if len(n.always[k].targets) == 0 {
-		return i, true
+	for at := leaf.index; at >= 0 && c.chart.nodes[at].kind != parallel; at = c.chart.nodes[at].parent {
+		for _, t := range c.chart.nodes[at].always {
+			switch {
+			case unguarded(t) && len(t.targets) == 0:
+				return leaf.index, true
+			case unguarded(t) && len(t.targets) == 1:
+				return t.targets[0], true
+			case len(t.targets) > 0:
+				return 0, false
+			}
+		}
 	}
-	return n.always[k].targets[0], true
+	return 0, false
 }
 
 func unguarded[C any](t transition[C]) bool { return t.guard.test == nil }

@@ -8,13 +8,12 @@ import (
 
 // contextCloner returns the function that copies a context deeply enough that changing the
 // copy leaves the original alone, or nil if plain assignment does that. A method Clone() C
-// of the type is preferred.
+// of C or *C is preferred.
 func contextCloner[C any]() (func(C) C, error) {
-	typ := reflect.TypeFor[C]()
-	if typ.Implements(reflect.TypeFor[interface{ Clone() C }]()) {
-		return func(c C) C { return any(c).(interface{ Clone() C }).Clone() }, nil
+	if reflect.TypeFor[*C]().Implements(reflect.TypeFor[interface{ Clone() C }]()) {
+		return func(c C) C { return any(&c).(interface{ Clone() C }).Clone() }, nil
 	}
-	flat, err := flatType(typ, map[reflect.Type]bool{})
+	flat, err := flatType(reflect.TypeFor[C](), map[reflect.Type]bool{})
 	if err != nil || flat {
 		return nil, err
 	}
@@ -25,30 +24,33 @@ func contextCloner[C any]() (func(C) C, error) {
 	}, nil
 }
 
-// flatType reports whether assignment copies all of a value of the type.
-func flatType(typ reflect.Type, seen map[reflect.Type]bool) (bool, error) {
+// flatType reports whether assignment copies all of a value of the type. known holds the
+// answers found so far; a type that contains itself does so through a pointer, a slice or a
+// map, which are not flat whatever they hold.
+func flatType(typ reflect.Type, known map[reflect.Type]bool) (flat bool, err error) {
 	if typ == reflect.TypeFor[time.Time]() {
 		return true, nil
 	}
-	if seen[typ] {
-		return true, nil
+	if flat, ok := known[typ]; ok {
+		return flat, nil
 	}
-	seen[typ] = true
+	known[typ] = false
+	defer func() { known[typ] = flat }()
 	switch typ.Kind() {
 	case reflect.Chan, reflect.Func, reflect.UnsafePointer:
 		return false, fmt.Errorf("has a context with a %v, which cannot be stored", typ)
 	case reflect.Interface:
 		return false, nil
 	case reflect.Pointer, reflect.Slice, reflect.Map:
-		_, err := flatType(typ.Elem(), seen)
+		_, err := flatType(typ.Elem(), known)
 		return false, err
 	case reflect.Array:
-		return flatType(typ.Elem(), seen)
+		return flatType(typ.Elem(), known)
 	case reflect.Struct:
-		flat := true
+		flat = true
 		for i := range typ.NumField() {
 			field := typ.Field(i)
-			inner, err := flatType(field.Type, seen)
+			inner, err := flatType(field.Type, known)
 			if err != nil {
 				return false, err
 			}

@@ -1,6 +1,7 @@
 package statechart
 
 import (
+	"encoding/json"
 	"fmt"
 	"reflect"
 	"strconv"
@@ -120,14 +121,15 @@ func Compile[C any](def Definition[C]) (*Chart[C], error) {
 		root.Type = Parallel
 	}
 	c.checkHead(def)
+	head := len(c.findings)
 	c.layOut(root, -1, "", 0)
-	if len(c.findings) == 0 {
-		for i := range c.chart.nodes {
-			c.link(&c.chart.nodes[i])
-		}
+	for i := range c.chart.nodes {
+		c.link(&c.chart.nodes[i])
 	}
-	if len(c.findings) == 0 {
-		c.check()
+	whole := len(c.findings) == head
+	c.check()
+	if whole { // Otherwise what cannot be reached may be a mere consequence.
+		c.checkGraph()
 	}
 	clone, err := contextCloner[C]()
 	if err != nil {
@@ -157,10 +159,10 @@ type compiler[C any] struct {
 // layOut appends the state and its descendants in document order.
 func (c *compiler[C]) layOut(def *State[C], parent int, path string, depth int) int {
 	index := len(c.chart.nodes)
-	c.chart.nodes = append(c.chart.nodes, node[C]{def: def, path: path, index: index, parent: parent, depth: depth})
+	c.chart.nodes = append(c.chart.nodes, node[C]{def: def, path: path, index: index, parent: parent, depth: depth, last: index})
 	n := node[C]{def: def, path: path, index: index, parent: parent, depth: depth, kind: kindOf(def)}
 	c.checkShape(&n)
-	if depth >= NestingDepthMax || index >= StatesMax {
+	if depth > NestingDepthMax || index >= StatesMax {
 		return index
 	}
 	c.chart.byPath[path] = index
@@ -173,7 +175,7 @@ func (c *compiler[C]) layOut(def *State[C], parent int, path string, depth int) 
 		if path != "" {
 			childPath = path + "." + child.ID
 		}
-		if _, twice := c.chart.byPath[childPath]; twice {
+		if _, twice := c.chart.byPath[childPath]; twice && child.ID != "" {
 			c.find(&n, fmt.Sprintf("has two children with the ID %q", child.ID), "give each its own ID")
 			continue
 		}
@@ -211,7 +213,13 @@ func (c *compiler[C]) link(n *node[C]) {
 		n.transitions = append(n.transitions, c.transition(n, *t, t.Event, "on "+t.Event))
 	}
 	for _, t := range def.OnDone {
-		n.transitions = append(n.transitions, c.transition(n, t, doneStatePrefix+n.path, "on done"))
+		compiled := c.transition(n, t, doneStatePrefix+n.path, "on done")
+		if n.kind == parallel {
+			c.checkPayload(n, compiled, nil)
+		} else {
+			c.checkPayload(n, compiled, reflect.TypeFor[json.RawMessage]())
+		}
+		n.transitions = append(n.transitions, compiled)
 	}
 	for i := range def.Invoke {
 		c.linkInvoke(n, &def.Invoke[i], i)
@@ -236,6 +244,11 @@ func (c *compiler[C]) linkInitial(n *node[C]) {
 	case history:
 		if n.def.Target != "" {
 			n.initial = c.targets(n, n.def.Target, "default")
+			for _, target := range n.initial {
+				if !c.chart.isDescendant(target, n.parent) {
+					c.find(n, fmt.Sprintf("default: target %q lies outside of the parent, whose history it is", n.def.Target), "name a sibling or a state below one")
+				}
+			}
 		} else if parent := &c.chart.nodes[n.parent]; parent.kind == parallel {
 			for _, child := range parent.children {
 				if c.chart.nodes[child].kind != history {
@@ -282,10 +295,7 @@ func (c *compiler[C]) linkInvoke(n *node[C], invoke *Invoke[C], position int) {
 }
 
 func (c *compiler[C]) linkAfter(n *node[C], after *After[C]) {
-	id := after.ID
-	if id == "" {
-		id = after.Delay.String()
-	}
+	id := after.id()
 	event := afterPrefix + n.path + "." + id
 	c.checkAfter(n, after, id)
 	known := false
@@ -302,6 +312,13 @@ func (c *compiler[C]) linkAfter(n *node[C], after *After[C]) {
 	compiled := c.transition(n, t, event, "after "+id)
 	c.checkPayload(n, compiled, nil)
 	n.transitions = append(n.transitions, compiled)
+}
+
+func (a *After[C]) id() string {
+	if a.ID == "" {
+		return a.Delay.String()
+	}
+	return a.ID
 }
 
 // deadline returns the function that computes when the timer is due, from the context and the

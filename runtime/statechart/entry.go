@@ -12,10 +12,10 @@ func (x *interpreter[C]) enterStates(enabled []*transition[C]) error {
 		n := &x.chart.nodes[i]
 		x.configuration.add(i)
 		x.statesToInvoke.add(i)
-		if err := x.startTimers(n); err != nil {
+		if err := x.run(n.def.Entry, i); err != nil {
 			return err
 		}
-		if err := x.run(n.def.Entry, i, "entry"); err != nil {
+		if err := x.startTimers(n); err != nil {
 			return err
 		}
 		if n.kind == final {
@@ -42,7 +42,7 @@ func (x *interpreter[C]) enterFinal(n *node[C]) error {
 		x.raise(Event{Type: doneStatePrefix + parent.path, Payload: output})
 		completed = parent.parent
 	}
-	for completed >= 0 && x.chart.nodes[completed].kind == parallel && x.isInFinalState(completed) {
+	for completed >= 0 && x.chart.nodes[completed].kind == parallel && x.chart.isInFinalState(completed, x.configuration) {
 		if completed == 0 {
 			return x.done(nil)
 		}
@@ -56,7 +56,7 @@ func (x *interpreter[C]) finalOutput(n *node[C]) (json.RawMessage, error) {
 	if n.def.Output == nil {
 		return nil, nil
 	}
-	x.code, x.state = "output", n.path
+	x.running = code{"output", "", n.path}
 	output, err := json.Marshal(n.def.Output(x.context, x.event))
 	if err != nil {
 		return nil, x.fail(err)
@@ -67,7 +67,7 @@ func (x *interpreter[C]) finalOutput(n *node[C]) (json.RawMessage, error) {
 // done ends the chart with the given output, unless the chart makes its own.
 func (x *interpreter[C]) done(output json.RawMessage) error {
 	if x.chart.output != nil {
-		x.code, x.state = "output", ""
+		x.running = code{"output", "", ""}
 		made, err := json.Marshal(x.chart.output(x.context, x.event))
 		if err != nil {
 			return x.fail(fmt.Errorf("encoding the chart's output: %w", err))
@@ -80,25 +80,25 @@ func (x *interpreter[C]) done(output json.RawMessage) error {
 
 // isInFinalState reports whether a compound state's active child is final, or whether all
 // regions of a parallel state are in a final state.
-func (x *interpreter[C]) isInFinalState(state int) bool {
-	n := &x.chart.nodes[state]
+func (c *Chart[C]) isInFinalState(state int, configuration stateSet) bool {
+	n := &c.nodes[state]
 	switch n.kind {
 	case compound:
 		for _, child := range n.children {
-			if x.chart.nodes[child].kind == final && x.configuration.has(child) {
+			if c.nodes[child].kind == final && configuration.has(child) {
 				return true
 			}
 		}
 		return false
 	case parallel:
 		for _, child := range n.children {
-			if x.chart.nodes[child].kind != history && !x.isInFinalState(child) {
+			if c.nodes[child].kind != history && !c.isInFinalState(child, configuration) {
 				return false
 			}
 		}
 		return true
 	case final:
-		return x.configuration.has(state)
+		return configuration.has(state)
 	default:
 		return false
 	}
@@ -113,10 +113,7 @@ func (x *interpreter[C]) computeEntrySet(enabled []*transition[C]) {
 		}
 		domain := x.getTransitionDomain(t)
 		for _, target := range t.targets {
-			isSource := target == t.source && target == domain && !t.reenter
-			if x.chart.nodes[target].kind != history && !isSource {
-				x.statesToEnter.add(target)
-			}
+			x.addStateToEnter(target)
 			x.addDescendantStatesToEnter(target)
 		}
 		for _, target := range x.getEffectiveTargetStates(t.targets, nil) {
@@ -128,6 +125,16 @@ func (x *interpreter[C]) computeEntrySet(enabled []*transition[C]) {
 	}
 }
 
+// addStateToEnter adds a state, unless it is a history state, which only stands for others, or
+// active still: the source of an internal transition, and what lies between a history state's
+// parent and the part of it that is left. SCXML and XState would run the entry actions of the
+// latter without its exit actions.
+func (x *interpreter[C]) addStateToEnter(state int) {
+	if x.chart.nodes[state].kind != history && !x.configuration.has(state) {
+		x.statesToEnter.add(state)
+	}
+}
+
 // addDescendantStatesToEnter adds what entering a state entails below it: what a history
 // state stands for, a compound state's default child, all regions of a parallel state.
 func (x *interpreter[C]) addDescendantStatesToEnter(state int) {
@@ -136,7 +143,7 @@ func (x *interpreter[C]) addDescendantStatesToEnter(state int) {
 	case history:
 		targets := x.getEffectiveTargetStates([]int{state}, nil)
 		for _, target := range targets {
-			x.statesToEnter.add(target)
+			x.addStateToEnter(target)
 			x.addDescendantStatesToEnter(target)
 		}
 		for _, target := range targets {
@@ -144,9 +151,7 @@ func (x *interpreter[C]) addDescendantStatesToEnter(state int) {
 		}
 	case compound:
 		for _, child := range n.initial {
-			if x.chart.nodes[child].kind != history {
-				x.statesToEnter.add(child)
-			}
+			x.addStateToEnter(child)
 			x.addDescendantStatesToEnter(child)
 		}
 	case parallel:
@@ -158,7 +163,7 @@ func (x *interpreter[C]) addDescendantStatesToEnter(state int) {
 // parallel ancestors, also the regions that nothing else enters.
 func (x *interpreter[C]) addAncestorStatesToEnter(state, below int) {
 	for i := x.chart.nodes[state].parent; i >= 0 && i != below; i = x.chart.nodes[i].parent {
-		x.statesToEnter.add(i)
+		x.addStateToEnter(i)
 		if x.chart.nodes[i].kind == parallel {
 			x.addMissingRegions(i)
 		}

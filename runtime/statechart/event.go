@@ -29,7 +29,7 @@ type Event struct {
 	At time.Time
 	// Payload is a value of the declared type: for an event from outside that of Payloads,
 	// for done.invoke.ID the service's result, for error.invoke.ID a ServiceError, for
-	// done.state.ID the output (json.RawMessage) of the final state.
+	// done.state.ID of a compound state the output (json.RawMessage) of its final state.
 	Payload any
 	// Timer is the ID of the timer that fired, for events of type TimerEvent.
 	Timer string
@@ -45,7 +45,7 @@ type Payload struct {
 
 // PayloadOf declares an event that carries a T. T is decoded from the event's JSON object by
 // encoding/json; if T or *T has a method Validate() error, it is called and its error
-// refuses the event.
+// refuses the event, as a panic in it does.
 func PayloadOf[T any]() Payload { return Payload{typ: reflect.TypeFor[T]()} }
 
 // NoPayload declares an event that carries nothing; further keys are ignored.
@@ -120,17 +120,35 @@ func (p Payloads) decode(chart string, body []byte) (Event, error) {
 	if payload.typ == nil {
 		return event, nil
 	}
-	value := reflect.New(payload.typ)
-	if err := json.Unmarshal(body, value.Interface()); err != nil {
+	var err error
+	if event.Payload, err = payload.decode(body); err != nil {
 		return Event{}, fmt.Errorf("%w: event %q of chart %s: %w", ErrPayload, event.Type, chart, err)
 	}
-	if validator, ok := value.Interface().(interface{ Validate() error }); ok {
+	return event, nil
+}
+
+// decode reads and validates a payload. The type's own methods may panic on input that they
+// did not expect; that refuses the event as their error would.
+func (p Payload) decode(body []byte) (payload any, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			payload, err = nil, fmt.Errorf("panic: %v", r)
+		}
+	}()
+	pointer := reflect.New(p.typ)
+	if err := json.Unmarshal(body, pointer.Interface()); err != nil {
+		return nil, err
+	}
+	validator, ok := pointer.Interface().(interface{ Validate() error })
+	if !ok {
+		validator, ok = pointer.Elem().Interface().(interface{ Validate() error })
+	}
+	if ok {
 		if err := validator.Validate(); err != nil {
-			return Event{}, fmt.Errorf("%w: event %q of chart %s: %w", ErrPayload, event.Type, chart, err)
+			return nil, err
 		}
 	}
-	event.Payload = value.Elem().Interface()
-	return event, nil
+	return pointer.Elem().Interface(), nil
 }
 
 // excerptBytesMax is how much of a foreign text an error message quotes.

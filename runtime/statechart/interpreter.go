@@ -3,8 +3,7 @@ package statechart
 import (
 	"errors"
 	"fmt"
-	"strconv"
-	"time"
+	"strings"
 )
 
 // Errors of a step. Nothing of a failed step remains: the snapshot stands as it was.
@@ -65,10 +64,12 @@ type interpreter[C any] struct {
 
 	statesToInvoke stateSet
 	statesToEnter  stateSet
-	// code and state say which user code runs, for errors.
-	code  string
-	state string
+	// running is the user code that runs, for errors.
+	running code
 }
+
+// code names a piece of the chart's code: what it is, its own name, and the path of its state.
+type code struct{ what, name, state string }
 
 // macrostep takes the transitions that the event enables, then eventless transitions and
 // internal events until none is left (SCXML's mainEventLoop between two external events). It
@@ -122,7 +123,7 @@ func (x *interpreter[C]) complete() error {
 // configuration stays, so that the snapshot shows where the chart ended.
 func (x *interpreter[C]) exitInterpreter() error {
 	for i := x.configuration.prev(len(x.chart.nodes) - 1); i >= 0; i = x.configuration.prev(i - 1) {
-		if err := x.run(x.chart.nodes[i].def.Exit, i, "exit"); err != nil {
+		if err := x.run(x.chart.nodes[i].def.Exit, i); err != nil {
 			return err
 		}
 	}
@@ -167,7 +168,7 @@ func (x *interpreter[C]) firstEnabled(state int, of func(*node[C]) []transition[
 			if !eligible(t) {
 				continue
 			}
-			x.code, x.state = "guard "+t.guard.Name, x.chart.nodes[i].path
+			x.running = code{"guard", t.guard.Name, x.chart.nodes[i].path}
 			holds, err := t.guard.holds(x)
 			if err != nil {
 				return nil, x.fail(err)
@@ -218,7 +219,7 @@ func (x *interpreter[C]) microstep(enabled []*transition[C]) error {
 		return err
 	}
 	for _, t := range enabled {
-		if err := x.run(t.actions, t.source, t.place); err != nil {
+		if err := x.run(t.actions, t.source); err != nil {
 			return err
 		}
 	}
@@ -238,7 +239,7 @@ func (x *interpreter[C]) exitStates(enabled []*transition[C]) error {
 	}
 	for i := statesToExit.prev(last); i >= 0; i = statesToExit.prev(i - 1) {
 		n := &x.chart.nodes[i]
-		if err := x.run(n.def.Exit, i, "exit"); err != nil {
+		if err := x.run(n.def.Exit, i); err != nil {
 			return err
 		}
 		x.statesToInvoke.remove(i)
@@ -344,15 +345,10 @@ func (x *interpreter[C]) raise(event Event) {
 }
 
 // run runs actions in order.
-func (x *interpreter[C]) run(actions []Action[C], state int, place string) error {
+func (x *interpreter[C]) run(actions []Action[C], state int) error {
 	for i := range actions {
-		action := &actions[i]
-		x.code, x.state = action.Name, x.chart.nodes[state].path
-		if action.run == nil {
-			return x.fail(fmt.Errorf("%s: expected an action made by Assign, Raise or another constructor, got a zero Action", place))
-		}
-		if err := action.run(x); err != nil {
-			x.code = "action " + action.Name
+		x.running = code{"action", actions[i].Name, x.chart.nodes[state].path}
+		if err := actions[i].run(x); err != nil {
 			return x.fail(err)
 		}
 	}
@@ -360,80 +356,8 @@ func (x *interpreter[C]) run(actions []Action[C], state int, place string) error
 }
 
 func (x *interpreter[C]) fail(err error) *StepError {
-	return &StepError{Chart: x.chart.id, State: x.state, Event: x.event.Type, Code: x.code, Err: err}
-}
-
-// nextID returns an ID that no other timer, invocation or effect of the instance has.
-func (x *interpreter[C]) nextID() string {
-	id := strconv.FormatInt(x.step, 10) + "." + strconv.FormatInt(x.position, 10)
-	x.position++
-	return id
-}
-
-// effect asks the outside for something.
-func (x *interpreter[C]) effect(e Effect) error {
-	if len(x.effects) == EffectsMax {
-		return fmt.Errorf("%w: more than %d effects in one macrostep (EffectsMax)", ErrLimit, EffectsMax)
-	}
-	if e.ID == "" {
-		e.ID = x.nextID()
-	}
-	x.effects = append(x.effects, e)
-	return nil
-}
-
-func (x *interpreter[C]) invoke(n *node[C]) {
-	for k := range n.invokes {
-		x.services = append(x.services, Invocation{
-			ID: n.invokes[k].id, Key: x.nextID(), State: n.path,
-			Service: n.invokes[k].service.Name, state: n.index, index: k,
-		})
-	}
-}
-
-func (x *interpreter[C]) cancelInvoke(n *node[C]) {
-	if len(n.invokes) == 0 {
-		return
-	}
-	kept := x.services[:0:0]
-	for _, service := range x.services {
-		if service.state != n.index {
-			kept = append(kept, service)
-		}
-	}
-	x.services = kept
-}
-
-// startTimers starts the timers of a state that is entered.
-func (x *interpreter[C]) startTimers(n *node[C]) error {
-	for k := range n.timers {
-		if len(x.timers) == TimersMax {
-			return fmt.Errorf("%w: chart %s: more than %d timers (TimersMax)", ErrLimit, x.chart.id, TimersMax)
-		}
-		x.code, x.state = "delay "+n.timers[k].id, n.path
-		timer := Timer{ID: x.nextID(), State: n.path, After: n.timers[k].id, At: n.timers[k].due(x.context, x.event).UTC().Truncate(time.Millisecond), state: n.index, index: k}
-		x.timers = append(x.timers, timer)
-		if n.timers[k].inProcess {
-			continue
-		}
-		if err := x.effect(Effect{ID: timer.ID, Kind: Schedule, Timer: timer.ID, At: timer.At}); err != nil {
-			return x.fail(err)
-		}
-	}
-	return nil
-}
-
-func (x *interpreter[C]) cancelTimers(n *node[C]) {
-	if len(n.timers) == 0 {
-		return
-	}
-	kept := x.timers[:0:0]
-	for _, timer := range x.timers {
-		if timer.state != n.index {
-			kept = append(kept, timer)
-		}
-	}
-	x.timers = kept
+	named := strings.TrimSuffix(x.running.what+" "+x.running.name, " ")
+	return &StepError{Chart: x.chart.id, State: x.running.state, Event: x.event.Type, Code: named, Err: err}
 }
 
 func contains[C any](transitions []*transition[C], t *transition[C]) bool {

@@ -2,7 +2,9 @@ package statechart
 
 import (
 	"fmt"
+	"slices"
 	"strings"
+	"unicode"
 )
 
 // Mermaid returns the chart as a Mermaid state diagram
@@ -10,7 +12,13 @@ import (
 func (c *Chart[C]) Mermaid() string {
 	var b strings.Builder
 	b.WriteString("stateDiagram-v2\n")
-	c.writeStates(&b, 0, 1)
+	if c.nodes[0].kind == parallel { // Mermaid separates regions only within a state.
+		fmt.Fprintf(&b, "  state \"%s\" as %s\n  state %s {\n", c.id, mermaidRoot, mermaidRoot)
+		c.writeStates(&b, 0, 2)
+		b.WriteString("  }\n")
+	} else {
+		c.writeStates(&b, 0, 1)
+	}
 	for i := range c.nodes {
 		n := &c.nodes[i]
 		for k := range n.transitions {
@@ -37,14 +45,17 @@ func (c *Chart[C]) Mermaid() string {
 func (c *Chart[C]) writeStates(b *strings.Builder, state, depth int) {
 	n := &c.nodes[state]
 	indent := strings.Repeat("  ", depth)
-	for k, child := range n.children {
+	regions := 0
+	for _, child := range n.children {
 		node := &c.nodes[child]
-		if n.kind == parallel && k > 0 {
-			fmt.Fprintf(b, "%s--\n", indent)
-		}
-		label := node.def.ID
+		label := strings.ReplaceAll(node.def.ID, `"`, "#quot;")
 		if node.kind == history {
-			label = "H"
+			label = map[Type]string{ShallowHistory: "H", DeepHistory: "H*"}[node.def.Type]
+		} else if n.kind == parallel {
+			if regions > 0 {
+				fmt.Fprintf(b, "%s--\n", indent)
+			}
+			regions++
 		}
 		fmt.Fprintf(b, "%sstate \"%s\" as %s\n", indent, label, mermaidID(node.path))
 		if len(node.children) > 0 {
@@ -79,24 +90,57 @@ func (c *Chart[C]) writeTransition(b *strings.Builder, t *transition[C]) {
 		targets = []int{t.source}
 	}
 	for _, target := range targets {
-		if t.source == 0 {
-			// Mermaid has no arrow from the diagram itself; its start stands for it.
-			fmt.Fprintf(b, "  [*] --> %s : any state, %s\n", mermaidID(c.nodes[target].path), mermaidText(label))
-			continue
+		from, to, text := mermaidID(c.nodes[t.source].path), mermaidID(c.nodes[target].path), mermaidText(label)
+		if c.nodes[0].kind != parallel {
+			// The diagram itself is the chart then. Mermaid has no arrows from or to it, so its
+			// start and the initial state stand for it.
+			if len(t.targets) == 0 && t.source == 0 {
+				continue
+			}
+			if t.source == 0 {
+				from, text = "[*]", "any state, "+text
+			}
+			if target == 0 {
+				to = mermaidID(c.nodes[c.nodes[0].initial[0]].path)
+			}
 		}
-		fmt.Fprintf(b, "  %s --> %s : %s\n", mermaidID(c.nodes[t.source].path), mermaidID(c.nodes[target].path), mermaidText(label))
+		fmt.Fprintf(b, "  %s --> %s : %s\n", from, to, text)
 	}
 }
 
-// mermaidID makes a path an identifier: letters, digits and '_' stay, '-' and '.' become "_"
-// doubled and tripled so that no two paths meet.
+// mermaidRoot is the identifier of the chart itself; no path becomes it.
+const mermaidRoot = "_root"
+
+// mermaidWords are Mermaid's own words, which no identifier may be, in lower case.
+var mermaidWords = []string{"accdescr", "acctitle", "class", "classdef", "click", "default", "href", "note", "scale", "state", "style"}
+
+// mermaidID makes a path an identifier: letters and digits stay, all else begins with '_', so
+// that no two paths meet.
 func mermaidID(path string) string {
 	if path == "" {
-		return "[*]"
+		return mermaidRoot
 	}
-	return strings.NewReplacer("_", "_u", "-", "_d", ".", "__").Replace(path)
+	if slices.Contains(mermaidWords, strings.ToLower(path)) {
+		return path + "_"
+	}
+	var b strings.Builder
+	for _, r := range path {
+		switch {
+		case unicode.IsLetter(r) || unicode.IsDigit(r):
+			b.WriteRune(r)
+		case r == '.':
+			b.WriteString("__")
+		case r == '_':
+			b.WriteString("_u")
+		case r == '-':
+			b.WriteString("_d")
+		default:
+			fmt.Fprintf(&b, "_x%x_", r)
+		}
+	}
+	return b.String()
 }
 
 func mermaidText(text string) string {
-	return strings.NewReplacer(":", "#58;", ";", "#59;", "\n", " ").Replace(text)
+	return strings.NewReplacer("#", "#35;", ":", "#58;", ";", "#59;", "<", "#lt;", ">", "#gt;", "\n", " ").Replace(text)
 }

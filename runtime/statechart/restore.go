@@ -29,8 +29,8 @@ func (c *Chart[C]) Restore(data []byte) (Snapshot[C], error) {
 	if form.Status != Active && form.Status != Done {
 		return Snapshot[C]{}, c.unreadable("expected the status %q or %q, got %q", Active, Done, form.Status)
 	}
-	if form.Steps < 0 {
-		return Snapshot[C]{}, c.unreadable("expected a count of steps, got %d", form.Steps)
+	if form.Steps < 1 {
+		return Snapshot[C]{}, c.unreadable("expected a count of steps from 1, got %d", form.Steps)
 	}
 	s := Snapshot[C]{chart: c, Status: form.Status, Steps: form.Steps, Output: form.Output, configuration: newStateSet(len(c.nodes))}
 	if err := json.Unmarshal(form.Context, &s.Context); err != nil {
@@ -38,6 +38,9 @@ func (c *Chart[C]) Restore(data []byte) (Snapshot[C], error) {
 	}
 	if err := c.restoreValue(form.Value, 0, s.configuration); err != nil {
 		return Snapshot[C]{}, err
+	}
+	if ended := c.isInFinalState(0, s.configuration); ended != (s.Status == Done) || ended && len(form.Timers)+len(form.Services) > 0 {
+		return Snapshot[C]{}, c.unreadable("the status %q does not fit the state %s, its timers and services", s.Status, strings.Join(s.State(), ", "))
 	}
 	for _, restore := range []func(*snapshotJSON, *Snapshot[C]) error{c.restoreHistory, c.restoreTimers, c.restoreServices} {
 		if err := restore(&form, &s); err != nil {
@@ -60,14 +63,7 @@ func (c *Chart[C]) restoreValue(value json.RawMessage, state int, into stateSet)
 	if err != nil {
 		return c.unreadable("the value of state %q: expected a string or an object, got %s", n.path, excerpt(value))
 	}
-	regions := 0
-	for _, child := range n.children {
-		if c.nodes[child].kind != history {
-			regions++
-		}
-	}
-	want := map[kind]int{compound: 1, parallel: regions}[n.kind]
-	if len(children) != want {
+	if want := c.activeChildren(n); len(children) != want {
 		return c.unreadable("state %q: expected %d active children, got %d", n.path, want, len(children))
 	}
 	for _, id := range sortedKeys(children) {
@@ -76,7 +72,7 @@ func (c *Chart[C]) restoreValue(value json.RawMessage, state int, into stateSet)
 			path = n.path + "." + id
 		}
 		child, ok := c.byPath[path]
-		if !ok || child == 0 || c.nodes[child].kind == history {
+		if !ok || c.nodes[child].parent != state || c.nodes[child].kind == history {
 			return c.unreadable("this version has no state %q; bring a migration or host the old version too", path)
 		}
 		if err := c.restoreValue(children[id], child, into); err != nil {
@@ -112,12 +108,65 @@ func (c *Chart[C]) restoreHistory(form *snapshotJSON, s *Snapshot[C]) error {
 			}
 			recorded.add(i)
 		}
+		if !c.recordable(h, recorded) {
+			return c.unreadable("history %q records %q, which could not be active together beside it in this version", path, form.HistoryValue[path])
+		}
 		if s.history == nil {
 			s.history = map[int]stateSet{}
 		}
 		s.history[h] = recorded
 	}
 	return nil
+}
+
+// recordable reports whether a history state could have recorded the states: whether they are
+// all active children of its parent or, if it is deep, all active atomic states below it.
+func (c *Chart[C]) recordable(h int, recorded stateSet) bool {
+	parent, deep := c.nodes[h].parent, c.nodes[h].def.Type == DeepHistory
+	active := recorded.clone()
+	for i := recorded.next(0); i >= 0; i = recorded.next(i + 1) {
+		if deep && len(c.nodes[i].children) > 0 || !deep && c.nodes[i].parent != parent {
+			return false
+		}
+		for at := c.nodes[i].parent; at > parent; at = c.nodes[at].parent {
+			active.add(at)
+		}
+	}
+	return c.legal(parent, active, deep)
+}
+
+// legal reports whether an active state has as many active children as its kind asks for and,
+// if deep, whether they are legal too.
+func (c *Chart[C]) legal(state int, active stateSet, deep bool) bool {
+	children := 0
+	for _, child := range c.nodes[state].children {
+		if active.has(child) {
+			children++
+			if deep && !c.legal(child, active, deep) {
+				return false
+			}
+		}
+	}
+	return children == c.activeChildren(&c.nodes[state])
+}
+
+// activeChildren returns how many children of an active state are active: one of a compound
+// state, all regions of a parallel one.
+func (c *Chart[C]) activeChildren(n *node[C]) int {
+	switch n.kind {
+	case compound:
+		return 1
+	case parallel:
+		regions := 0
+		for _, child := range n.children {
+			if c.nodes[child].kind != history {
+				regions++
+			}
+		}
+		return regions
+	default:
+		return 0
+	}
 }
 
 func (c *Chart[C]) restoreTimers(form *snapshotJSON, s *Snapshot[C]) error {
@@ -128,10 +177,16 @@ func (c *Chart[C]) restoreTimers(form *snapshotJSON, s *Snapshot[C]) error {
 		if ok {
 			index = slices.IndexFunc(c.nodes[state].timers, func(d delay[C]) bool { return d.id == stored.After })
 		}
+		if err := c.checkID(id, s); err != nil {
+			return err
+		}
 		if index < 0 || !s.configuration.has(state) {
 			return c.unreadable("timer %s belongs to %q after %q, which is no timer of an active state of this version", id, stored.State, stored.After)
 		}
-		s.Timers = append(s.Timers, Timer{ID: id, State: stored.State, After: stored.After, At: stored.At, state: state, index: index})
+		if slices.ContainsFunc(s.Timers, func(t Timer) bool { return t.state == state && t.index == index }) {
+			return c.unreadable("state %q has its timer %q twice", stored.State, stored.After)
+		}
+		s.Timers = append(s.Timers, Timer{ID: id, State: stored.State, After: stored.After, At: stored.At.UTC(), state: state, index: index})
 	}
 	return nil
 }
@@ -144,8 +199,14 @@ func (c *Chart[C]) restoreServices(form *snapshotJSON, s *Snapshot[C]) error {
 		if ok {
 			index = slices.IndexFunc(c.nodes[state].invokes, func(i invocation[C]) bool { return i.id == stored.ID })
 		}
+		if err := c.checkID(key, s); err != nil {
+			return err
+		}
 		if index < 0 || !s.configuration.has(state) {
 			return c.unreadable("service %q of state %q is no service of an active state of this version", stored.ID, stored.State)
+		}
+		if slices.ContainsFunc(s.Services, func(i Invocation) bool { return i.state == state && i.index == index }) {
+			return c.unreadable("state %q has its service %q twice", stored.State, stored.ID)
 		}
 		s.Services = append(s.Services, Invocation{
 			ID: stored.ID, Key: key, State: stored.State, Attempt: stored.Attempt,
@@ -155,22 +216,35 @@ func (c *Chart[C]) restoreServices(form *snapshotJSON, s *Snapshot[C]) error {
 	return nil
 }
 
+// checkID checks that an ID was derived by a step that the snapshot has taken: another would
+// be derived once more.
+func (c *Chart[C]) checkID(id string, s *Snapshot[C]) error {
+	step, position := splitID(id)
+	if step < 1 || step > s.Steps || position < 0 || id != derivedID(step, position) {
+		return c.unreadable("expected an ID that one of %d steps derived, such as 1.0, got %q", s.Steps, id)
+	}
+	return nil
+}
+
+// splitID returns the two numbers of a derived ID, -1 for what is none.
+func splitID(id string) (step, position int64) {
+	number := func(text string) int64 {
+		if n, err := strconv.ParseInt(text, 10, 64); err == nil {
+			return n
+		}
+		return -1
+	}
+	before, after, _ := strings.Cut(id, ".")
+	return number(before), number(after)
+}
+
 // sortedIDs returns the IDs in the order in which they were derived: by step, then position.
 func sortedIDs[V any](m map[string]V) []string {
 	ids := sortedKeys(m)
 	slices.SortStableFunc(ids, func(a, b string) int {
-		aStep, aPosition, _ := strings.Cut(a, ".")
-		bStep, bPosition, _ := strings.Cut(b, ".")
-		return cmp.Or(compareDecimal(aStep, bStep), compareDecimal(aPosition, bPosition))
+		aStep, aPosition := splitID(a)
+		bStep, bPosition := splitID(b)
+		return cmp.Or(cmp.Compare(aStep, bStep), cmp.Compare(aPosition, bPosition))
 	})
 	return ids
-}
-
-func compareDecimal(a, b string) int {
-	x, errX := strconv.ParseInt(a, 10, 64)
-	y, errY := strconv.ParseInt(b, 10, 64)
-	if errX != nil || errY != nil {
-		return cmp.Compare(a, b)
-	}
-	return cmp.Compare(x, y)
 }

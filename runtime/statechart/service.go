@@ -82,8 +82,13 @@ func (p RetryPolicy) Next(attempt int) (time.Duration, bool) {
 }
 
 // Permanent marks an error of a service as one that no further attempt can mend: OnError
-// follows at once.
-func Permanent(err error) error { return permanentError{err} }
+// follows at once. Permanent(nil) is nil.
+func Permanent(err error) error {
+	if err == nil {
+		return nil
+	}
+	return permanentError{err}
+}
 
 // IsPermanent reports whether an error was marked by Permanent.
 func IsPermanent(err error) bool {

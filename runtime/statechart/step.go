@@ -35,10 +35,10 @@ func (c *Chart[C]) Start(start Start) (step Step[C], err error) {
 		chart: c, status: Active, event: Event{At: start.At}, step: 1,
 		configuration: newStateSet(len(c.nodes)),
 	}
-	defer x.recovered(&step, &err)
+	defer x.recovered(&err)
 	x.prepare()
 	if c.context != nil {
-		x.code = "context"
+		x.running = code{what: "context"}
 		x.context = c.context(start)
 	}
 	initial := transition[C]{source: 0, targets: []int{0}, reenter: true, place: "start"}
@@ -48,17 +48,19 @@ func (c *Chart[C]) Start(start Start) (step Step[C], err error) {
 	if err := x.complete(); err != nil {
 		return Step[C]{}, err
 	}
-	return x.result(true)
+	return x.result()
 }
 
 // Step takes one macrostep: it applies the event and goes on until no eventless transition is
 // enabled and no internal event is left. The snapshot that is stepped stays as it is. On an
-// error nothing has happened: see StepError, ErrEndless, ErrStalled and ErrLimit.
+// error nothing has happened, and Next is that snapshot: see StepError, ErrEndless, ErrStalled
+// and ErrLimit.
 //
 // The caller must not step an unsettled snapshot with an event from outside; the ends of its
 // services and its timers are what it waits for.
 func (c *Chart[C]) Step(snapshot Snapshot[C], event Event) (step Step[C], err error) {
 	unchanged := Step[C]{Next: snapshot}
+	step = unchanged // what a panic returns
 	if snapshot.Status != Active {
 		return unchanged, nil
 	}
@@ -67,11 +69,11 @@ func (c *Chart[C]) Step(snapshot Snapshot[C], event Event) (step Step[C], err er
 		configuration: snapshot.configuration.clone(),
 		timers:        slices.Clip(snapshot.Timers), services: slices.Clip(snapshot.Services),
 	}
-	defer x.recovered(&step, &err)
+	defer x.recovered(&err)
 	x.prepare()
 	x.context = snapshot.Context
 	if c.cloneContext != nil {
-		x.code = "cloning the context"
+		x.running = code{what: "cloning the context"}
 		x.context = c.cloneContext(snapshot.Context)
 	}
 	for h, recorded := range snapshot.history {
@@ -91,7 +93,11 @@ func (c *Chart[C]) Step(snapshot Snapshot[C], event Event) (step Step[C], err er
 	if !handled && !awaited {
 		return unchanged, nil
 	}
-	return x.result(true)
+	taken, err := x.result()
+	if err != nil {
+		return unchanged, err
+	}
+	return taken, nil
 }
 
 // take removes from the snapshot the timer or the invocation whose end the event is, and
@@ -125,7 +131,7 @@ func (x *interpreter[C]) prepare() {
 }
 
 // result makes the step of an interpreter that has come to rest.
-func (x *interpreter[C]) result(handled bool) (Step[C], error) {
+func (x *interpreter[C]) result() (Step[C], error) {
 	next := Snapshot[C]{
 		Context: x.context, Status: x.status, Output: json.RawMessage(x.output),
 		Timers: x.timers, Services: x.services, Steps: x.step,
@@ -138,13 +144,12 @@ func (x *interpreter[C]) result(handled bool) (Step[C], error) {
 	effects := slices.DeleteFunc(x.effects, func(e Effect) bool {
 		return e.Kind == Schedule && !slices.ContainsFunc(x.timers, func(t Timer) bool { return t.ID == e.Timer })
 	})
-	return Step[C]{Next: next, Effects: effects, Handled: handled}, nil
+	return Step[C]{Next: next, Effects: effects, Handled: true}, nil
 }
 
 // recovered turns a panic of the chart's code into an error.
-func (x *interpreter[C]) recovered(step *Step[C], err *error) {
+func (x *interpreter[C]) recovered(err *error) {
 	if r := recover(); r != nil {
-		*step = Step[C]{}
 		failure := x.fail(fmt.Errorf("panic: %v", r))
 		failure.Stack = debug.Stack()
 		*err = failure

@@ -35,8 +35,8 @@ func Lambda(handler http.Handler) func(context.Context, events.APIGatewayV2HTTPR
 		w := &lambdaResponse{header: http.Header{}}
 		r, err := lambdaRequest(ctx, event)
 		if err != nil {
-			p := problemOf(fmt.Errorf("%w: %w", errBody, err))
-			return w.event(http.MethodGet), writeJSON(w, p.Status, problemType, p)
+			problemOf(err).write(w)
+			return w.event(http.MethodGet), nil
 		}
 		handler.ServeHTTP(w, r)
 		return w.event(r.Method), nil
@@ -49,17 +49,20 @@ func lambdaRequest(ctx context.Context, event events.APIGatewayV2HTTPRequest) (*
 	if event.IsBase64Encoded {
 		var err error
 		if body, err = base64.StdEncoding.DecodeString(event.Body); err != nil {
-			return nil, fmt.Errorf("expected a body in Base64: %w", err)
+			return nil, fmt.Errorf("%w: expected Base64: %w", errBody, err)
 		}
 	}
 	target, err := lambdaURL(event)
 	if err != nil {
 		return nil, err
 	}
-	// NewRequest would parse the URL again, and a path that was decoded is not one.
-	r, err := http.NewRequestWithContext(ctx, event.RequestContext.HTTP.Method, "/", bytes.NewReader(body))
-	if err != nil || event.RequestContext.HTTP.Method == "" {
-		return nil, fmt.Errorf("expected an HTTP request in payload format 2.0, got the method %q", event.RequestContext.HTTP.Method)
+	method := event.RequestContext.HTTP.Method
+	if method == "" {
+		return nil, fmt.Errorf("%w: expected an HTTP request in payload format 2.0, got an event without requestContext.http.method", errBody)
+	}
+	r, err := http.NewRequestWithContext(ctx, method, "/", bytes.NewReader(body))
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errBody, err)
 	}
 	r.URL, r.RequestURI = target, target.RequestURI()
 	for _, name := range slices.Sorted(maps.Keys(event.Headers)) {
@@ -94,7 +97,7 @@ func lambdaURL(event events.APIGatewayV2HTTPRequest) (*url.URL, error) {
 	if strings.Contains(event.RequestContext.DomainName, ".lambda-url.") {
 		decoded, err := url.PathUnescape(path)
 		if err != nil {
-			return nil, fmt.Errorf("expected an encoded path: %w", err)
+			return nil, fmt.Errorf("%w: expected an encoded path: %w", errBody, err)
 		}
 		target.Path, target.RawPath = decoded, path
 	}

@@ -3,7 +3,6 @@ package httpapi
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
 	"strconv"
 
@@ -30,6 +29,10 @@ type endpoint struct {
 
 func (e endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	answer, err := e.serve(r)
+	var body []byte
+	if err == nil && answer.body != nil {
+		body, err = json.Marshal(answer.body)
+	}
 	if err != nil {
 		e.api.refuse(w, r, err)
 		return
@@ -38,11 +41,11 @@ func (e endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("ETag", answer.etag)
 		w.Header().Set("Cache-Control", "private, no-cache")
 	}
-	if answer.body == nil {
+	if body == nil {
 		w.WriteHeader(answer.status)
 		return
 	}
-	e.api.write(w, r, answer.status, "application/json", answer.body)
+	write(w, answer.status, "application/json", body)
 }
 
 // Reasons why the API refuses a request, beside those of durable and statechart.
@@ -52,7 +55,7 @@ var (
 	errUnknownInstance = errors.New("unknown instance")
 	errMediaType       = errors.New("unsupported media type")
 	errTooLarge        = errors.New("too large")
-	errBody            = errors.New("unreadable body")
+	errBody            = errors.New("unreadable request")
 	errCharacters      = errors.New("characters that a queue cannot carry")
 	errEventID         = errors.New("bad event ID")
 	errSignature       = errors.New("bad signature")
@@ -77,7 +80,7 @@ var problems = []struct {
 	{errUnknownInstance, http.StatusNotFound, "unknown_instance"},
 	{errMediaType, http.StatusUnsupportedMediaType, "media_type"},
 	{errTooLarge, http.StatusRequestEntityTooLarge, "too_large"},
-	{errBody, http.StatusBadRequest, "body"},
+	{errBody, http.StatusBadRequest, "unreadable"},
 	{errCharacters, http.StatusBadRequest, "characters"},
 	{errEventID, http.StatusBadRequest, "event_id"},
 	{errSignature, http.StatusUnauthorized, "signature"},
@@ -91,9 +94,6 @@ var problems = []struct {
 	{errQueue, http.StatusServiceUnavailable, "queue"},
 	{errStore, http.StatusServiceUnavailable, "store"},
 }
-
-// problemType is the media type of a problem.
-const problemType = "application/problem+json"
 
 // retryAfterSeconds is how long a client should wait when the queue or the store fails. The
 // SDK has tried for longer than that already.
@@ -128,34 +128,31 @@ func problemOf(err error) problem {
 // error only where its cause is ours: a client's error may quote what the client sent.
 func (a *api) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	p := problemOf(err)
-	attributes := []any{"route", r.Pattern, "status", p.Status, "code", p.Code}
+	log := a.config.Logger.With("route", r.Pattern, "status", p.Status, "code", p.Code)
 	if p.Status >= http.StatusInternalServerError {
-		a.config.Logger.ErrorContext(r.Context(), "request failed", append(attributes, "error", err)...)
+		log.ErrorContext(r.Context(), "request failed", "error", err)
 	} else {
-		a.config.Logger.InfoContext(r.Context(), "request refused", attributes...)
+		log.InfoContext(r.Context(), "request refused")
 	}
 	if errors.Is(err, errQueue) || errors.Is(err, errStore) {
 		w.Header().Set("Retry-After", strconv.Itoa(retryAfterSeconds))
 	}
-	a.write(w, r, p.Status, problemType, p)
+	p.write(w)
 }
 
-// write answers with JSON. It is the last thing done for a request.
-func (a *api) write(w http.ResponseWriter, r *http.Request, status int, contentType string, body any) {
-	if err := writeJSON(w, status, contentType, body); err != nil {
-		a.config.Logger.InfoContext(r.Context(), "answer not delivered", "route", r.Pattern, "error", err)
-	}
-}
-
-// writeJSON answers with the body as JSON. The views marshal whatever they hold.
-func writeJSON(w http.ResponseWriter, status int, contentType string, body any) error {
-	text, err := json.Marshal(body)
+func (p problem) write(w http.ResponseWriter) {
+	body, err := json.Marshal(p)
 	if err != nil {
-		return fmt.Errorf("marshalling a %T: %w", body, err)
+		panic(err) // Strings and a number always marshal.
 	}
+	write(w, p.Status, "application/problem+json", body)
+}
+
+// write answers with JSON. It is the last thing done for a request; a client that is gone by
+// then does not miss the answer.
+func write(w http.ResponseWriter, status int, contentType string, body []byte) {
 	w.Header().Set("Content-Type", contentType)
-	w.Header().Set("Content-Length", strconv.Itoa(len(text)+1))
+	w.Header().Set("Content-Length", strconv.Itoa(len(body)+1))
 	w.WriteHeader(status)
-	_, err = w.Write(append(text, '\n'))
-	return err
+	_, _ = w.Write(append(body, '\n'))
 }

@@ -10,12 +10,6 @@ import (
 	"github.com/settle-run/settle/runtime/awslocal/internal/wire"
 )
 
-// Region and AccountID are those of every ARN that the model hands out.
-const (
-	Region    = "us-east-1"
-	AccountID = "000000000000"
-)
-
 // Model holds tables and their items. Its answers depend on nothing but the calls made
 // before and the times given with them. It is not safe for concurrent use.
 type Model struct {

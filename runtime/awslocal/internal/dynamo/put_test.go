@@ -67,3 +67,61 @@ func TestDynamoDB_put_version_check(t *testing.T) {
 	}
 	want(t, "item", item{"id": str("a"), "version": num(2)}, get(t, client, item{"id": str("a")}))
 }
+
+func TestDynamoDB_ccf_return_all_old(t *testing.T) {
+	t.Parallel()
+	client := newTable(t, "id")
+	stored := item{"id": str("a"), "v": num(7)}
+	put(t, client, stored)
+	const all = types.ReturnValuesOnConditionCheckFailureAllOld
+	table, condition := aws.String("table"), aws.String("attribute_not_exists(id)")
+	_, putErr := client.PutItem(t.Context(), &dynamodb.PutItemInput{
+		TableName: table, Item: item{"id": str("a")}, ConditionExpression: condition, ReturnValuesOnConditionCheckFailure: all,
+	})
+	_, updateErr := client.UpdateItem(t.Context(), &dynamodb.UpdateItemInput{
+		TableName: table, Key: item{"id": str("a")}, ConditionExpression: condition, ReturnValuesOnConditionCheckFailure: all,
+		UpdateExpression: aws.String("REMOVE v"),
+	})
+	_, deleteErr := client.DeleteItem(t.Context(), &dynamodb.DeleteItemInput{
+		TableName: table, Key: item{"id": str("a")}, ConditionExpression: condition, ReturnValuesOnConditionCheckFailure: all,
+	})
+	for operation, err := range map[string]error{"put": putErr, "update": updateErr, "delete": deleteErr} {
+		var failed *types.ConditionalCheckFailedException
+		if !errors.As(err, &failed) {
+			t.Errorf("%s: want ConditionalCheckFailedException, got %v", operation, err)
+			continue
+		}
+		want(t, operation, stored, failed.Item)
+	}
+	_, err := client.DeleteItem(t.Context(), &dynamodb.DeleteItemInput{TableName: table, Key: item{"id": str("a")}, ConditionExpression: condition})
+	var failed *types.ConditionalCheckFailedException
+	if !errors.As(err, &failed) || failed.Item != nil {
+		t.Errorf("not asked for: want ConditionalCheckFailedException without item, got %v with %v", err, failed.Item)
+	}
+	want(t, "item", stored, get(t, client, item{"id": str("a")}))
+}
+
+func TestPutAndDelete_return_the_old_item(t *testing.T) {
+	t.Parallel()
+	client := newTable(t, "id")
+	first, second := item{"id": str("a"), "v": num(1)}, item{"id": str("a"), "v": num(2)}
+	put(t, client, first)
+	replaced, err := client.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: aws.String("table"), Item: second, ReturnValues: types.ReturnValueAllOld})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want(t, "replaced", first, replaced.Attributes)
+	deleted, err := client.DeleteItem(t.Context(), &dynamodb.DeleteItemInput{TableName: aws.String("table"), Key: item{"id": str("a")}, ReturnValues: types.ReturnValueAllOld})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want(t, "deleted", second, deleted.Attributes)
+	again, err := client.DeleteItem(t.Context(), &dynamodb.DeleteItemInput{TableName: aws.String("table"), Key: item{"id": str("a")}, ReturnValues: types.ReturnValueAllOld})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want(t, "deleted again", item(nil), again.Attributes)
+	_, err = client.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: aws.String("table"), Item: second, ReturnValues: types.ReturnValueAllNew})
+	wantError(t, err, "ValidationException", "ReturnValues can only be ALL_OLD or NONE")
+	want(t, "after the refusal", item(nil), get(t, client, item{"id": str("a")}))
+}

@@ -31,7 +31,7 @@ type table struct {
 }
 
 // tableARNPrefix is what makes a table's name its ARN. Requests may name a table by either.
-const tableARNPrefix = "arn:aws:dynamodb:" + Region + ":" + AccountID + ":table/"
+const tableARNPrefix = "arn:aws:dynamodb:" + wire.Region + ":" + wire.Account + ":table/"
 
 // table returns the table of a name, without the items that have expired by now.
 func (m *Model) table(now time.Time, name *string) (*table, *wire.Error) {

@@ -98,10 +98,15 @@ func comparisonTerm(n *comparison) ([]KeyTerm, error) {
 	if n.operator == "<>" {
 		return nil, keyError("Invalid operator used in KeyConditionExpression: <>")
 	}
-	if _, ok := n.left.(*pathOperand); !ok {
+	if _, ok := n.right.(*pathOperand); ok && isValue(n.left) {
 		return keyTerm(mirrored[n.operator], []node{n.right, n.left})
 	}
 	return keyTerm(n.operator, n.children())
+}
+
+func isValue(n node) bool {
+	_, ok := n.(*valueOperand)
+	return ok
 }
 
 // keyTerm makes a term of a key attribute and the values that follow it.

@@ -85,5 +85,5 @@ func isLetter(c byte) bool { return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
 // syntaxError reports the token at an index in DynamoDB's form, with its neighbours.
 func syntaxError(source string, tokens []token, at int) error {
 	begin, end := tokens[max(at-1, 0)].begin, tokens[min(at+1, len(tokens)-1)].end
-	return fmt.Errorf("Syntax error; token: %q, near: %q", tokens[at].text, source[begin:end])
+	return fmt.Errorf("Syntax error; token: %q, near: %q", tokens[at].text, strings.TrimSpace(source[begin:end]))
 }

@@ -1,7 +1,8 @@
 package sqsquery
 
 // input is the parameters of all operations together. Which operation has which of them the
-// model decides: it refuses what an operation does not have.
+// model decides: it refuses what an operation does not have. CreateQueue writes "tags" in
+// JSON where the others write "Tags"; encoding/json reads either as the other.
 var input = members{
 	"AttributeName":              {"AttributeNames", list{text{}}},
 	"Attribute":                  {"Attributes", dict{"Name", "Value", text{}}},

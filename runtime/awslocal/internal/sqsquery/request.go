@@ -20,21 +20,19 @@ var protocolParameters = []string{
 	"SignatureVersion", "Timestamp",
 }
 
-// Request reads a request of the query protocol: its form, and its URL, which may carry
-// parameters too and may be the URL of the queue. It returns the operation and its input as
-// JSON.
-func Request(at *url.URL, form []byte) (string, []byte, *wire.Error) {
+// Request reads a request of the query protocol: its form, and the path of its address,
+// which may be that of the queue's URL. It returns the operation and its input as JSON.
+func Request(path string, form []byte) (string, []byte, *wire.Error) {
 	values, err := url.ParseQuery(string(form))
 	if err != nil {
 		return "", nil, wire.Errorf("MalformedQueryString", "expected a form as in Action=SendMessage&...: %v", err)
 	}
-	maps.Copy(values, at.Query())
 	operation := values.Get("Action")
 	if operation == "" {
 		return "", nil, wire.Errorf("MissingAction", "expected the parameter Action, such as Action=SendMessage")
 	}
-	if strings.Count(at.Path, "/") == 2 && !values.Has("QueueUrl") {
-		values.Set("QueueUrl", at.Path)
+	if strings.Count(path, "/") == 2 && !values.Has("QueueUrl") {
+		values.Set("QueueUrl", path)
 	}
 
 	root := &node{}

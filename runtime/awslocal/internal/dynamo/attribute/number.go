@@ -1,6 +1,7 @@
 package attribute
 
 import (
+	"cmp"
 	"errors"
 	"math/big"
 	"strconv"
@@ -119,7 +120,7 @@ func (n Number) Int64() (i int64, ok bool) {
 // Compare orders numbers by value: -1, 0 or +1.
 func (n Number) Compare(other Number) int {
 	if n.sign() != other.sign() {
-		return n.sign() - other.sign()
+		return cmp.Compare(n.sign(), other.sign())
 	}
 	byMagnitude := int(n.exponent) - int(other.exponent)
 	if byMagnitude == 0 {
@@ -134,7 +135,7 @@ func (n Number) Compare(other Number) int {
 	return 1
 }
 
-// sign is 0, 1 or 2, so that the difference of two different signs orders them.
+// sign is 0 for negative numbers, 1 for 0 and 2 for positive ones.
 func (n Number) sign() int {
 	switch {
 	case n.negative:

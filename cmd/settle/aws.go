@@ -1,0 +1,69 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"syscall"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"github.com/settle-run/settle/runtime/awslocal"
+	"github.com/settle-run/settle/runtime/dynamostore"
+)
+
+// localEndpoint is where settle dev serves AWS unless told otherwise.
+const localEndpoint = "http://127.0.0.1:" + devAWSPort
+
+// awsFlags are those of the commands that use AWS.
+type awsFlags struct {
+	Local bool `help:"Use the stack of settle dev instead of AWS: at $$AWS_ENDPOINT_URL if that is set, else ${local_endpoint}."`
+}
+
+// load returns the settings of the SDK's clients.
+func (f awsFlags) load(ctx context.Context, s *session) (aws.Config, error) {
+	if f.Local {
+		local := aws.Config{
+			Region: awslocal.Region, BaseEndpoint: &s.endpoint,
+			Credentials: credentials.NewStaticCredentialsProvider("local", "local", ""),
+		}
+		if s.http != nil {
+			local.HTTPClient = s.http
+		}
+		return local, nil
+	}
+	loaded, err := config.LoadDefaultConfig(ctx)
+	if err != nil {
+		return aws.Config{}, fmt.Errorf("reading the AWS configuration: %w", err)
+	}
+	if loaded.Region == "" {
+		return aws.Config{}, errors.New("no AWS Region is configured: set AWS_REGION or a profile, or use --local for the stack of settle dev")
+	}
+	return loaded, nil
+}
+
+// explain adds what to do to errors that --local makes likely.
+func (f awsFlags) explain(s *session, err error) error {
+	if f.Local && errors.Is(err, syscall.ECONNREFUSED) {
+		return fmt.Errorf("nothing answers at %s: start it with settle dev", s.endpoint)
+	}
+	return err
+}
+
+// tableFlags are those of the commands that read instances.
+type tableFlags struct {
+	awsFlags
+	Table string `default:"settle" env:"SETTLE_TABLE" placeholder:"NAME" help:"The DynamoDB table (${default})."`
+}
+
+// store returns the store of the table.
+func (f tableFlags) store(ctx context.Context, s *session) (*dynamostore.Store, error) {
+	loaded, err := f.load(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	return dynamostore.New(dynamodb.NewFromConfig(loaded), f.Table), nil
+}

@@ -1,0 +1,167 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/settle-run/settle/cmd/settle/internal/console"
+	"github.com/settle-run/settle/cmd/settle/internal/stack"
+	"github.com/settle-run/settle/machines"
+	"github.com/settle-run/settle/machines/job"
+	"github.com/settle-run/settle/machines/signup"
+)
+
+// The ports of settle dev: S-E-T-T on a telephone's keys, and the next one.
+const (
+	devHTTPPort = "7388"
+	devAWSPort  = "7389"
+)
+
+type devCommand struct {
+	AWSPort  uint16 `name:"aws-port" default:"${aws_port}" help:"The port of the AWS endpoint, on 127.0.0.1; 0 takes a free one (${default})."`
+	HTTPPort uint16 `name:"http-port" default:"${http_port}" help:"The port of the gateway, on 127.0.0.1; 0 takes a free one (${default})."`
+
+	GitHubSecret string `name:"github-secret" env:"SETTLE_GITHUB_WEBHOOK_SECRET" placeholder:"SECRET" help:"What GitHub's webhooks are signed with. One is made up if none is given."`
+
+	JobPickUpTimeout time.Duration `default:"5m" help:"How long a runner may take to pick a job up before the next one is launched (${default})."`
+	JobLaunchesMax   int           `default:"3" help:"How many runners are launched for one job (${default})."`
+	JobTimeLimit     time.Duration `default:"6h" help:"How long a job may be in progress (${default})."`
+	SignupDeadline   time.Duration `default:"24h" help:"How long a user may take to send the code (${default})."`
+}
+
+// Help explains what a flag's line has no room for.
+func (*devCommand) Help() string {
+	return `What runs here is what runs on AWS: the same handlers get the same events over the same wire
+protocols. Only the services are pretended: what they would do is printed. Nothing survives Ctrl-C.`
+}
+
+func (c *devCommand) settings() (machines.Settings, error) {
+	for _, flag := range []struct {
+		name string
+		bad  bool
+	}{
+		{"--job-pick-up-timeout", c.JobPickUpTimeout <= 0},
+		{"--job-launches-max", c.JobLaunchesMax <= 0},
+		{"--job-time-limit", c.JobTimeLimit <= 0},
+		{"--signup-deadline", c.SignupDeadline <= 0},
+	} {
+		if flag.bad {
+			return machines.Settings{}, fmt.Errorf("%w: %s: expected more than zero", errUsage, flag.name)
+		}
+	}
+	return machines.Settings{
+		Job:    job.Config{PickUpTimeout: c.JobPickUpTimeout, LaunchesMax: c.JobLaunchesMax, TimeLimit: c.JobTimeLimit},
+		Signup: signup.Config{Deadline: c.SignupDeadline},
+	}, nil
+}
+
+// Run serves the stack until ctx ends or a part of it fails.
+func (c *devCommand) Run(ctx context.Context, s *session) error {
+	settings, err := c.settings()
+	if err != nil {
+		return err
+	}
+	secret := c.GitHubSecret
+	if secret == "" {
+		secret = rand.Text()
+	}
+	logger := slog.New(console.NewHandler(s.out, s.style, ""))
+	running, err := stack.Start(ctx, hostedMachines(logger, settings), stack.Config{
+		AWSAddr: loopback(c.AWSPort), HTTPAddr: loopback(c.HTTPPort), GitHubSecret: secret, Logger: logger,
+	})
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return fmt.Errorf("%w; stop what listens there, or choose other ports with --aws-port and --http-port (0 takes a free one)", err)
+	}
+	if err != nil {
+		return err
+	}
+	if err := c.printWelcome(s, running, secret); err != nil {
+		return errors.Join(err, running.Close())
+	}
+	err = running.Wait(ctx)
+	if err == nil {
+		err = s.printf("\nStopping.\n")
+	}
+	return errors.Join(err, running.Close())
+}
+
+func loopback(port uint16) string { return net.JoinHostPort("127.0.0.1", fmt.Sprint(port)) }
+
+// awsVariables are what the aws CLI asks for before it talks to anybody.
+const awsVariables = "AWS_ACCESS_KEY_ID=any AWS_SECRET_ACCESS_KEY=any AWS_DEFAULT_REGION=us-east-1"
+
+// printWelcome says what is served, and prints commands that work when pasted.
+func (c *devCommand) printWelcome(s *session, running *stack.Stack, secret string) error {
+	settle := s.programToPaste()
+	if running.AWSURL() != localEndpoint {
+		settle = "AWS_ENDPOINT_URL=" + running.AWSURL() + " " + settle
+	}
+	if c.GitHubSecret != "" {
+		secret = "the one that was given"
+	}
+	bold := s.style.Bold
+	return s.printf(`%s
+
+  AWS      %s    SQS and DynamoDB, for any SDK and the aws CLI; any credentials
+             queue %s, parked events in %s, timers in %s; table %s
+  gateway  %s    POST /instances/{machine}/{id}/events, GET /instances/{machine}/{id}
+             POST /webhooks/github, signed with the secret %s
+  machines %s
+
+%s
+
+  %s send --local signup/42 SIGN_UP email=ada@example.com name=Ada
+  %s get --local signup/42
+
+%s
+
+  %s \
+    aws sqs send-message --endpoint-url %s \
+    --queue-url %s \
+    --message-group-id signup/43 --message-deduplication-id "try-$(date +%%s)" \
+    --message-body '{"type": "SIGN_UP", "email": "bob@example.com", "name": "Bob"}'
+  %s \
+    aws dynamodb get-item --endpoint-url %s \
+    --table-name %s --key '{"instance": {"S": "signup/43"}}'
+
+%s
+
+  curl -i %s/instances/signup/44/events \
+    -H 'Content-Type: application/json' \
+    -d '{"type": "SIGN_UP", "email": "eve@example.com", "name": "Eve"}'
+  curl %s/instances/signup/44
+
+Each transition is printed below as it is stored. Ctrl-C stops; nothing is kept.
+
+`,
+		bold("Settle runs on this machine."),
+		running.AWSURL(), stack.Queue, stack.DeadLetterQueue, stack.DelayQueue, stack.Table,
+		running.HTTPURL(), secret, strings.Join(running.MachineIDs(), ", "),
+		bold("Try it in another terminal:"), settle, settle,
+		bold("The stock aws CLI works too:"), awsVariables, running.AWSURL(), running.QueueURL(), awsVariables, running.AWSURL(), stack.Table,
+		bold("So does HTTP:"), running.HTTPURL(), running.HTTPURL())
+}
+
+// programToPaste returns how another terminal calls this program: by its name if the shell
+// finds it, else by its path.
+func (s *session) programToPaste() string {
+	if filepath.Base(s.program) == s.program {
+		return s.program
+	}
+	path, err := filepath.Abs(s.program)
+	if err != nil {
+		path = s.program
+	}
+	if strings.ContainsAny(path, " '\"$&;()<>|*?[]`\\") {
+		path = "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
+	}
+	return path
+}

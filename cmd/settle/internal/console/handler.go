@@ -1,0 +1,123 @@
+package console
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"unicode/utf8"
+)
+
+// columnMax is how wide a column may grow so that the next one stays in line.
+const columnMax = 40
+
+// Handler is a slog.Handler for people: transitions in columns, other records as their message
+// and their attributes. Every record is one line and one write. It is safe for concurrent use.
+type Handler struct {
+	out    *output
+	style  Style
+	indent string
+	// attrs are those of WithAttrs, with the names of their groups; prefix is the name of
+	// the group for those to come.
+	attrs  []slog.Attr
+	prefix string
+}
+
+// output is what a handler and those derived from it write to.
+type output struct {
+	mu sync.Mutex
+	io.Writer
+	instances, events int // widths of the columns so far
+}
+
+// NewHandler returns a handler that writes to out, each line after the indent.
+func NewHandler(out io.Writer, style Style, indent string) *Handler {
+	return &Handler{out: &output{Writer: out}, style: style, indent: indent}
+}
+
+// Enabled takes all that is not for debugging.
+func (h *Handler) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelInfo }
+
+// WithAttrs returns a handler whose records have the attributes too.
+func (h *Handler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	derived := *h
+	derived.attrs = slices.Clip(h.attrs)
+	for _, attr := range attrs {
+		attr.Key = h.prefix + attr.Key
+		derived.attrs = append(derived.attrs, attr)
+	}
+	return &derived
+}
+
+// WithGroup returns a handler whose further attributes are named after the group.
+func (h *Handler) WithGroup(name string) slog.Handler {
+	derived := *h
+	if name != "" {
+		derived.prefix += name + "."
+	}
+	return &derived
+}
+
+// Handle writes the record.
+func (h *Handler) Handle(_ context.Context, record slog.Record) error {
+	h.out.mu.Lock()
+	defer h.out.mu.Unlock()
+	line := h.plain(record)
+	if transition, ok := TransitionOf(record); ok {
+		line = h.transition(transition)
+	}
+	if !record.Time.IsZero() {
+		line = h.style.Dim(record.Time.Format("15:04:05.000")) + "  " + line
+	}
+	_, err := io.WriteString(h.out, h.indent+line+"\n")
+	return err
+}
+
+func (h *Handler) transition(t Transition) string {
+	return fmt.Sprintf("%s  %s  %s  %s",
+		h.style.Bold(pad(t.Instance, &h.out.instances)), pad(t.Event, &h.out.events), t.Change(h.style),
+		h.style.Dim(fmt.Sprintf("(revision %d)", t.Revision)))
+}
+
+func (h *Handler) plain(record slog.Record) string {
+	var b strings.Builder
+	if record.Level >= slog.LevelWarn {
+		b.WriteString(h.style.Warning(record.Level.String()) + "  ")
+	}
+	b.WriteString(record.Message)
+	for _, attr := range h.attrs {
+		writeAttr(&b, "", attr)
+	}
+	record.Attrs(func(attr slog.Attr) bool {
+		writeAttr(&b, h.prefix, attr)
+		return true
+	})
+	return b.String()
+}
+
+func writeAttr(b *strings.Builder, prefix string, attr slog.Attr) {
+	value := attr.Value.Resolve()
+	if value.Kind() == slog.KindGroup {
+		for _, member := range value.Group() {
+			writeAttr(b, prefix+attr.Key+".", member)
+		}
+		return
+	}
+	text := value.String()
+	if text == "" || strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f || r == '"' || r == utf8.RuneError }) {
+		text = fmt.Sprintf("%q", text) // A log line must not be able to forge another.
+	}
+	fmt.Fprintf(b, "  %s=%s", prefix+attr.Key, text)
+}
+
+// pad pads text to the width of its column, which grows with it.
+func pad(text string, width *int) string {
+	length := utf8.RuneCountInString(text)
+	if length <= columnMax {
+		*width = max(*width, length)
+	}
+	return text + strings.Repeat(" ", max(0, *width-length))
+}

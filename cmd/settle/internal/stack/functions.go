@@ -1,0 +1,54 @@
+package stack
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/aws/aws-lambda-go/lambda"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+
+	"github.com/settle-run/settle/functions/gateway/httpapi"
+	"github.com/settle-run/settle/runtime/awslocal"
+	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/schedule"
+	"github.com/settle-run/settle/runtime/sqsqueue"
+)
+
+// functionTimeout is the time-out of the functions, Lambda's word for the longest that one
+// invocation may take.
+const functionTimeout = time.Minute
+
+// newGateway returns the handler that the gateway function serves.
+func (s *Stack) newGateway(queues queueURLs) (http.Handler, error) {
+	queue := sqsqueue.New(sqs.NewFromConfig(s.AWS()), queues.fifo, queues.deadLetter)
+	return httpapi.New(s.machines, queue, s.store, httpapi.Config{GitHubSecret: s.config.GitHubSecret, Logger: s.config.Logger})
+}
+
+// poll starts the functions that queues feed, each behind its own poller.
+func (s *Stack) poll(queues queueURLs) error {
+	client := sqs.NewFromConfig(s.AWS())
+	queue := sqsqueue.New(client, queues.fifo, queues.deadLetter)
+	delays := schedule.NewDelayQueue(client, queues.delay, s.config.Now)
+	loop, err := durable.New(s.machines, s.store, queue, delays, durable.Config{Now: s.config.Now, Logger: s.config.Logger})
+	if err != nil {
+		return err
+	}
+	forwarder := schedule.NewForwarder(delays, queue)
+
+	ctx, cancel := context.WithCancel(context.Background())
+	s.stopPolling = cancel
+	for source, handler := range map[string]any{
+		Queue:      sqsqueue.Handler(loop),
+		DelayQueue: sqsqueue.EachHandler(s.config.Logger, forwarder.Forward),
+	} {
+		s.polling.Go(func() {
+			mapping := awslocal.EventSource{Queue: source, Timeout: functionTimeout, ReportBatchItemFailures: true}
+			if err := s.cloud.Poll(ctx, mapping, lambda.NewHandler(handler)); err != nil {
+				s.fail(fmt.Errorf("the function behind %s has stopped: %w", source, err))
+			}
+		})
+	}
+	return nil
+}

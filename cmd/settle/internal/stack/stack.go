@@ -1,0 +1,190 @@
+// Package stack is Settle on this machine, in one process: the AWS endpoint with the queues
+// and the table, the consumer and the delay forwarder behind Lambda's poller, and the
+// gateway. What runs is what runs on AWS: the same handlers get the same events, over the
+// same wire protocols.
+//
+// A stack listens on loopback ports, or on none: then its clients reach it in process, and
+// inside a testing/synctest bubble it runs in virtual time.
+package stack
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+
+	"github.com/settle-run/settle/runtime/awslocal"
+	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/dynamostore"
+)
+
+// What a stack creates, by name.
+const (
+	Table                = "settle"
+	Queue                = "settle.fifo"
+	DeadLetterQueue      = "settle-dlq.fifo"
+	DelayQueue           = "settle-delay"
+	DelayDeadLetterQueue = "settle-delay-dlq"
+)
+
+// Config tunes a stack. The zero value listens nowhere and is reached in process.
+type Config struct {
+	// AWSAddr is where the AWS endpoint listens, a loopback address such as
+	// "127.0.0.1:7389"; port 0 takes a free one. Empty means in process only.
+	AWSAddr string
+	// HTTPAddr is where the gateway listens, in the same form.
+	HTTPAddr string
+	// GitHubSecret is what webhooks are signed with. Empty means that all are refused.
+	GitHubSecret string
+	// Now is the clock of all parts. Defaults to time.Now.
+	Now func() time.Time
+	// Logger takes what the functions log. Defaults to slog.Default.
+	Logger *slog.Logger
+}
+
+func (c Config) withDefaults() Config {
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Logger == nil {
+		c.Logger = slog.Default()
+	}
+	return c
+}
+
+// Stack is a running stack. Close stops it.
+type Stack struct {
+	config   Config
+	machines *durable.Machines
+	cloud    *awslocal.Cloud
+	aws      *awslocal.Server // nil without an address
+	gateway  *gateway
+	store    *dynamostore.Store
+
+	stopPolling context.CancelFunc
+	polling     sync.WaitGroup
+	failed      chan error // the first failure of a part
+}
+
+// Start starts a stack that hosts the given machines. It returns once everything is there to
+// take events; ctx limits only the start.
+func Start(ctx context.Context, machines []durable.Machine, config Config) (*Stack, error) {
+	hosted, err := durable.NewMachines(machines...)
+	if err != nil {
+		return nil, err
+	}
+	config = config.withDefaults()
+	s := &Stack{
+		config: config, machines: hosted, cloud: awslocal.New(awslocal.Config{Now: config.Now}),
+		stopPolling: func() {}, failed: make(chan error, 1),
+	}
+	if err := s.start(ctx); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+func (s *Stack) start(ctx context.Context) error {
+	queues, err := createQueues(ctx, sqs.NewFromConfig(s.AWS()))
+	if err != nil {
+		return err
+	}
+	table := dynamodb.NewFromConfig(s.AWS())
+	if err := dynamostore.CreateTable(ctx, table, Table); err != nil {
+		return err
+	}
+	s.store = dynamostore.New(table, Table)
+	if s.config.AWSAddr != "" {
+		if s.aws, err = s.cloud.Listen(s.config.AWSAddr); err != nil {
+			return fmt.Errorf("starting the AWS endpoint: %w", err)
+		}
+	}
+	handler, err := s.newGateway(queues)
+	if err != nil {
+		return err
+	}
+	if s.gateway, err = serveGateway(s.config.HTTPAddr, handler, s.fail); err != nil {
+		return fmt.Errorf("starting the gateway: %w", err)
+	}
+	return s.poll(queues)
+}
+
+// AWS returns the settings of SDK clients that reach the stack in process.
+func (s *Stack) AWS() aws.Config {
+	return aws.Config{
+		Region:       awslocal.Region,
+		BaseEndpoint: aws.String("http://aws.local"),
+		Credentials:  credentials.NewStaticCredentialsProvider("any", "any", ""),
+		HTTPClient:   s.cloud.HTTPClient(),
+	}
+}
+
+// AWSURL returns the address of the AWS endpoint, empty if it does not listen.
+func (s *Stack) AWSURL() string {
+	if s.aws == nil {
+		return ""
+	}
+	return s.aws.URL()
+}
+
+// QueueURL returns the URL of the FIFO queue as clients of the AWS endpoint see it.
+func (s *Stack) QueueURL() string {
+	return s.AWSURL() + "/" + awslocal.Account + "/" + Queue
+}
+
+// HTTPURL returns the address of the gateway, without a slash at its end. If the gateway does
+// not listen, only HTTPClient understands it.
+func (s *Stack) HTTPURL() string { return s.gateway.url }
+
+// HTTPClient returns a client that reaches the gateway at HTTPURL.
+func (s *Stack) HTTPClient() *http.Client { return s.gateway.client }
+
+// MachineIDs returns the IDs of the machines that the stack hosts, sorted.
+func (s *Stack) MachineIDs() []string { return s.machines.IDs() }
+
+// Load reads what is stored of an instance, consistently.
+func (s *Stack) Load(ctx context.Context, id durable.InstanceID) (durable.Record, error) {
+	return s.store.Load(ctx, id)
+}
+
+// Wait returns nil when ctx ends, and an error when a part of the stack fails before, because
+// its queue was deleted, say.
+func (s *Stack) Wait(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return nil
+	case err := <-s.failed:
+		return err
+	}
+}
+
+// fail keeps the first failure for Wait.
+func (s *Stack) fail(err error) {
+	select {
+	case s.failed <- err:
+	default:
+	}
+}
+
+// Close stops taking events, lets the functions under way finish, and frees the ports. All
+// that the stack held is gone then.
+func (s *Stack) Close() error {
+	var failures []error
+	if s.gateway != nil {
+		failures = append(failures, s.gateway.close())
+	}
+	s.stopPolling()
+	s.polling.Wait()
+	if s.aws != nil {
+		failures = append(failures, s.aws.Close())
+	}
+	return errors.Join(failures...)
+}

@@ -1,0 +1,85 @@
+package tour
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/settle-run/settle/cmd/settle/internal/console"
+	"github.com/settle-run/settle/machines/job"
+)
+
+// pickedUp plays a workflow job that a runner picks up and completes.
+func (p *player) pickedUp(ctx context.Context) (end, error) {
+	p.title(1, "A GitHub workflow job runs",
+		"GitHub tells of it in three webhooks. On the first a runner is launched; between them",
+		"nothing runs, the job is an item in DynamoDB.")
+	hook := newWorkflowJob(1001, 1, "test", time.Now())
+	instance := "job/" + job.InstanceID(hook.RunID, hook.ID)
+	if err := p.webhook(ctx, hook, "queued", instance, "queued"); err != nil {
+		return end{}, err
+	}
+	runner, conclusion := "linux-1", "success"
+	hook.RunnerName = &runner
+	if err := p.webhook(ctx, hook, "in_progress", instance, "in_progress"); err != nil {
+		return end{}, err
+	}
+	hook.Conclusion = &conclusion
+	return end{instance, "success"}, p.webhook(ctx, hook, "completed", instance, "success")
+}
+
+// neverPickedUp plays a workflow job that waits for runners in vain.
+func (p *player) neverPickedUp(ctx context.Context) (end, error) {
+	p.title(2, "A workflow job that no runner picks up",
+		fmt.Sprintf("Each runner gets %s to pick the job up; outside of this demo it gets 5 minutes. After three", console.Span(p.config.PickUpTimeout)),
+		"runners the job is given up. Only the first event comes from outside, the rest are timers.")
+	hook := newWorkflowJob(1002, 2, "deploy", time.Now())
+	instance := "job/" + job.InstanceID(hook.RunID, hook.ID)
+	if err := p.webhook(ctx, hook, "queued", instance, "queued"); err != nil {
+		return end{}, err
+	}
+	return end{instance, "not_picked_up"}, p.seen.await(ctx, instance, "", "not_picked_up")
+}
+
+// signUp plays a sign-up with one wrong code and a mail that is sent again.
+func (p *player) signUp(ctx context.Context) (end, error) {
+	const id, waiting = "ada", "unverified.awaiting_verification"
+	p.title(3, "A sign-up, with a wrong code and a second mail",
+		"A code is mailed and must come back within 24 hours. While the mail is on its way, or the",
+		"account is being made, events wait in the queue: those states are not settled.")
+	steps := []struct {
+		event   string
+		payload func() map[string]any
+		// ends is where the instance settles, after the transition on which event.
+		on, ends string
+	}{
+		{"SIGN_UP", func() map[string]any { return map[string]any{"email": "ada@example.com", "name": "Ada"} }, "", waiting},
+		{"VERIFY", func() map[string]any { return map[string]any{"code": wrongCode(p.seen.lastCode())} }, "VERIFY", waiting},
+		{"RESEND", nil, "", "unverified.registering"},
+		{"", nil, "", waiting},
+		{"VERIFY", func() map[string]any { return map[string]any{"code": p.seen.lastCode()} }, "", "active"},
+	}
+	for _, step := range steps {
+		if step.event != "" {
+			payload := map[string]any{}
+			if step.payload != nil {
+				payload = step.payload()
+			}
+			if err := p.event(ctx, "signup", id, step.event, payload); err != nil {
+				return end{}, err
+			}
+		}
+		if err := p.seen.await(ctx, "signup/"+id, step.on, step.ends); err != nil {
+			return end{}, err
+		}
+	}
+	return end{"signup/" + id, "active"}, nil
+}
+
+// wrongCode returns a code like the given one that it is not.
+func wrongCode(code string) string {
+	if code == "000000" {
+		return "000001"
+	}
+	return "000000"
+}

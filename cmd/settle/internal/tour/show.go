@@ -1,0 +1,51 @@
+package tour
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/settle-run/settle/cmd/settle/internal/stack"
+	"github.com/settle-run/settle/runtime/statechart"
+)
+
+// showItems reads each scene's item through the SDK, prints it, and checks where it has ended.
+func (p *player) showItems(ctx context.Context, ends []end) error {
+	p.say("\n%s", p.config.Style.Bold("What DynamoDB holds"))
+	p.say("   Table %s, one item an instance, in native attribute types. They are done, so expire_at,", stack.Table)
+	p.say("   the table's TTL, is set.")
+	client := dynamodb.NewFromConfig(p.stack.AWS())
+	var failures []error
+	for _, expected := range ends {
+		output, err := client.GetItem(ctx, &dynamodb.GetItemInput{
+			TableName:      aws.String(stack.Table),
+			Key:            map[string]types.AttributeValue{"instance": &types.AttributeValueMemberS{Value: expected.instance}},
+			ConsistentRead: aws.Bool(true),
+		})
+		if err != nil {
+			return fmt.Errorf("reading the item of %s: %w", expected.instance, err)
+		}
+		text, err := itemText(output.Item, "   ")
+		if err != nil {
+			return fmt.Errorf("printing the item of %s: %w", expected.instance, err)
+		}
+		p.say("\n   %s", text)
+		failures = append(failures, expected.check(output.Item))
+	}
+	return errors.Join(failures...)
+}
+
+// check compares the item with what is expected of it.
+func (e end) check(item map[string]types.AttributeValue) error {
+	state := &types.AttributeValueMemberL{Value: []types.AttributeValue{&types.AttributeValueMemberS{Value: e.state}}}
+	status := &types.AttributeValueMemberS{Value: string(statechart.Done)}
+	if !reflect.DeepEqual(item["state"], types.AttributeValue(state)) || !reflect.DeepEqual(item["status"], types.AttributeValue(status)) {
+		return fmt.Errorf("%s: expected to be done in %s, got the item %v", e.instance, e.state, item)
+	}
+	return nil
+}

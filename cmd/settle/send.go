@@ -1,0 +1,173 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+
+	"github.com/settle-run/settle/functions/gateway/httpapi"
+	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/sqsqueue"
+	"github.com/settle-run/settle/runtime/statechart"
+)
+
+type sendCommand struct {
+	awsFlags
+	Queue    string   `default:"settle.fifo" env:"SETTLE_QUEUE_URL" placeholder:"NAME|URL" help:"The FIFO queue (${default})."`
+	Instance string   `arg:"" help:"The instance, such as signup/42. An event may create it."`
+	Event    string   `arg:"" help:"The event's type, such as VERIFY."`
+	Payload  []string `arg:"" optional:"" name:"key=value" help:"The payload: key=value is a text, key:=value is JSON, as in attempt:=3."`
+	JSON     string   `name:"json" placeholder:"OBJECT|-" help:"The payload as a JSON object, or - to read it from standard input."`
+	ID       string   `name:"id" help:"The event's own ID: sent again with the same ID, it still counts once."`
+	Output   string   `short:"o" enum:"text,json" default:"text" help:"How to print the answer: text or json."`
+}
+
+// Help explains what a flag's line has no room for.
+func (*sendCommand) Help() string {
+	return `The event is checked first: what the machine would never take is refused here, with exit code 4,
+and reaches no queue. That the queue has the event says nothing about what the instance makes of it:
+settle get shows that.
+
+  settle send signup/42 SIGN_UP email=ada@example.com name=Ada
+  settle send job/run-1-job-2 queued run_id:=1 job_id:=2
+  settle send signup/42 VERIFY --id verify-1 --json '{"code": "123456"}'`
+}
+
+// Run checks the event and sends it.
+func (c *sendCommand) Run(ctx context.Context, s *session) error {
+	to, err := durable.ParseInstanceID(c.Instance)
+	if err != nil {
+		return err
+	}
+	body, err := c.body(s.in)
+	if err != nil {
+		return err
+	}
+	known, err := knownMachines()
+	if err != nil {
+		return err
+	}
+	if _, err := known.Accept(to, body); err != nil {
+		return withHint(err)
+	}
+	if len(body) > httpapi.EventBytesMax {
+		return fmt.Errorf("%w: expected at most %d bytes, got %d", errRefused, httpapi.EventBytesMax, len(body))
+	}
+	loaded, err := c.load(ctx, s)
+	if err != nil {
+		return err
+	}
+	client := sqs.NewFromConfig(loaded)
+	url, err := sqsqueue.ResolveURL(ctx, client, c.Queue)
+	if err != nil {
+		return c.explain(s, err)
+	}
+	// Without an ID of its own an event counts whenever it is sent: two RESEND are two.
+	deduplicationID := rand.Text()
+	if c.ID != "" {
+		deduplicationID = httpapi.DeduplicationID(to, c.ID)
+	}
+	messageID, err := sqsqueue.New(client, url, "").Send(ctx, durable.Message{To: to, Body: body, DeduplicationID: deduplicationID})
+	if err != nil {
+		return c.explain(s, err)
+	}
+	return c.print(s, messageID)
+}
+
+// print writes the answer; as JSON, it is that of the gateway.
+func (c *sendCommand) print(s *session, messageID string) error {
+	if c.Output == "text" {
+		return s.printf("sent %s to %s as message %s\n", c.Event, c.Instance, messageID)
+	}
+	return s.printJSON(struct {
+		MessageID string `json:"message_id"`
+		Instance  string `json:"instance"`
+		Type      string `json:"type"`
+	}{messageID, c.Instance, c.Event})
+}
+
+// body returns the event in its JSON form.
+func (c *sendCommand) body(in io.Reader) (json.RawMessage, error) {
+	if len(c.ID) > httpapi.EventIDBytesMax {
+		return nil, fmt.Errorf("%w: --id: expected at most %d bytes, got %d", errUsage, httpapi.EventIDBytesMax, len(c.ID))
+	}
+	event, err := c.payload(in)
+	if err != nil {
+		return nil, err
+	}
+	own := map[string]string{"type": c.Event, "$id": c.ID}
+	for key, value := range own {
+		if _, twice := event[key]; twice {
+			return nil, fmt.Errorf("%w: the payload must not have the key %q: the event's type is an argument of its own, its ID is --id", errUsage, key)
+		}
+		if value == "" {
+			continue
+		}
+		if event[key], err = json.Marshal(value); err != nil {
+			return nil, err
+		}
+	}
+	return json.Marshal(event)
+}
+
+func (c *sendCommand) payload(in io.Reader) (map[string]json.RawMessage, error) {
+	text := []byte(c.JSON)
+	switch {
+	case c.JSON != "" && len(c.Payload) > 0:
+		return nil, fmt.Errorf("%w: expected the payload as key=value or as --json, got both", errUsage)
+	case c.JSON == "":
+		return pairs(c.Payload)
+	case c.JSON == "-":
+		var err error
+		if text, err = io.ReadAll(io.LimitReader(in, httpapi.EventBytesMax+1)); err != nil {
+			return nil, fmt.Errorf("reading the payload: %w", err)
+		}
+	}
+	var payload map[string]json.RawMessage
+	if err := json.Unmarshal(text, &payload); err != nil || payload == nil {
+		return nil, fmt.Errorf(`%w: expected a JSON object such as {"code": "123456"} in --json, got %.80q`, errUsage, text)
+	}
+	return payload, nil
+}
+
+// pairs makes a payload of key=value and key:=value.
+func pairs(arguments []string) (map[string]json.RawMessage, error) {
+	payload := map[string]json.RawMessage{}
+	for _, argument := range arguments {
+		key, value, ok := strings.Cut(argument, "=")
+		raw := strings.HasSuffix(key, ":")
+		key = strings.TrimSuffix(key, ":")
+		if !ok || key == "" {
+			return nil, fmt.Errorf("%w: expected key=value or key:=JSON, got %q", errUsage, argument)
+		}
+		if _, twice := payload[key]; twice {
+			return nil, fmt.Errorf("%w: the key %q is given twice", errUsage, key)
+		}
+		text := json.RawMessage(value)
+		if !raw {
+			var err error
+			if text, err = json.Marshal(value); err != nil {
+				return nil, err
+			}
+		} else if !json.Valid(text) {
+			return nil, fmt.Errorf("%w: expected JSON after %s:=, got %q; a text is written %s=%s", errUsage, key, value, key, value)
+		}
+		payload[key] = text
+	}
+	return payload, nil
+}
+
+// withHint says how to write what is no text, where that is what went wrong.
+func withHint(err error) error {
+	var mismatch *json.UnmarshalTypeError
+	if errors.Is(err, statechart.ErrPayload) && errors.As(err, &mismatch) && mismatch.Value == "string" {
+		return fmt.Errorf("%w; numbers, booleans, lists and objects are written %s:=value", err, mismatch.Field)
+	}
+	return err
+}

@@ -1,0 +1,36 @@
+// Command consumer is the Lambda function behind the FIFO queue: it applies the events of
+// instances. Its event source mapping must report batch item failures.
+package main
+
+import (
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+
+	"github.com/settle-run/settle/functions/internal/boot"
+	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/dynamostore"
+	"github.com/settle-run/settle/runtime/schedule"
+	"github.com/settle-run/settle/runtime/sqsqueue"
+)
+
+func main() {
+	boot.Main(newHandler, boot.Table, boot.QueueURL, boot.DeadLetterQueueURL, boot.DelayQueueURL)
+}
+
+func newHandler(p boot.Process) (any, error) {
+	machines, err := p.Machines()
+	if err != nil {
+		return nil, err
+	}
+	client := sqs.NewFromConfig(p.AWS)
+	store := dynamostore.New(dynamodb.NewFromConfig(p.AWS), p.Settings.Table)
+	queue := sqsqueue.New(client, p.Settings.QueueURL, p.Settings.DeadLetterQueueURL)
+	timers := schedule.NewDelayQueue(client, p.Settings.DelayQueueURL, time.Now)
+	loop, err := durable.New(machines, store, queue, timers, durable.Config{Logger: p.Logger})
+	if err != nil {
+		return nil, err
+	}
+	return sqsqueue.Handler(loop), nil
+}

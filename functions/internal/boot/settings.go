@@ -1,0 +1,156 @@
+package boot
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/settle-run/settle/machines"
+	"github.com/settle-run/settle/machines/signup"
+)
+
+// The environment variables of the functions. An empty one counts as not set.
+const (
+	// Table is the name of the DynamoDB table.
+	Table = "SETTLE_TABLE"
+	// QueueURL is the URL of the FIFO queue.
+	QueueURL = "SETTLE_QUEUE_URL"
+	// DeadLetterQueueURL is the URL of the FIFO queue's FIFO dead-letter queue.
+	DeadLetterQueueURL = "SETTLE_DEAD_LETTER_QUEUE_URL"
+	// DelayQueueURL is the URL of the standard queue for timers.
+	DelayQueueURL = "SETTLE_DELAY_QUEUE_URL"
+	// GitHubWebhookSecret is the secret that GitHub signs its webhooks with.
+	GitHubWebhookSecret = "SETTLE_GITHUB_WEBHOOK_SECRET"
+
+	// JobPickUpTimeout, JobLaunchesMax and JobTimeLimit are the fields of job.Config. They,
+	// like all below, have defaults: those of the machines.
+	JobPickUpTimeout = "SETTLE_JOB_PICK_UP_TIMEOUT"
+	JobLaunchesMax   = "SETTLE_JOB_LAUNCHES_MAX"
+	JobTimeLimit     = "SETTLE_JOB_TIME_LIMIT"
+	// JobRetention is how long a job is kept once it is over.
+	JobRetention = "SETTLE_JOB_RETENTION"
+
+	// SignupCodeKey and SignupDeadline are fields of signup.Config.
+	SignupCodeKey  = "SETTLE_SIGNUP_CODE_KEY"
+	SignupDeadline = "SETTLE_SIGNUP_DEADLINE"
+	// SignupRetention is how long a sign-up is kept once it is over.
+	SignupRetention = "SETTLE_SIGNUP_RETENTION"
+)
+
+// Settings is what the environment says.
+type Settings struct {
+	Table               string
+	QueueURL            string
+	DeadLetterQueueURL  string
+	DelayQueueURL       string
+	GitHubWebhookSecret string
+	Machines            machines.Settings
+}
+
+// readSettings reads the environment. Its error names every variable that is wrong or, if
+// required, missing, with what was expected; it quotes no secret.
+func readSettings(lookup func(name string) (string, bool), required []string) (Settings, error) {
+	r := &reader{lookup: lookup, required: required}
+	settings := Settings{
+		Table:               r.text(Table, "the name of the DynamoDB table"),
+		QueueURL:            r.fifo(QueueURL, "the URL of the FIFO queue"),
+		DeadLetterQueueURL:  r.fifo(DeadLetterQueueURL, "the URL of the FIFO dead-letter queue"),
+		DelayQueueURL:       r.standard(DelayQueueURL, "the URL of the standard queue for timers"),
+		GitHubWebhookSecret: r.text(GitHubWebhookSecret, "the secret of the GitHub webhook"),
+	}
+	settings.Machines.Job.PickUpTimeout = r.duration(JobPickUpTimeout)
+	settings.Machines.Job.LaunchesMax = r.count(JobLaunchesMax)
+	settings.Machines.Job.TimeLimit = r.duration(JobTimeLimit)
+	settings.Machines.JobRetention = r.duration(JobRetention)
+	settings.Machines.Signup.CodeKey = r.secret(SignupCodeKey, signup.CodeKeyBytesMin)
+	settings.Machines.Signup.Deadline = r.duration(SignupDeadline)
+	settings.Machines.SignupRetention = r.duration(SignupRetention)
+	if len(r.problems) > 0 {
+		return Settings{}, fmt.Errorf("reading the settings: %w", errors.Join(r.problems...))
+	}
+	return settings, nil
+}
+
+// reader reads variables and collects what is wrong with them. A variable that is not set
+// gives the zero value.
+type reader struct {
+	lookup   func(name string) (string, bool)
+	required []string
+	problems []error
+}
+
+func (r *reader) wrong(name, expected, got string) {
+	r.problems = append(r.problems, fmt.Errorf("environment variable %s: expected %s, got %s", name, expected, got))
+}
+
+func (r *reader) text(name, expected string) string {
+	value, _ := r.lookup(name)
+	if value == "" && slices.Contains(r.required, name) {
+		r.wrong(name, expected, "nothing: set it")
+	}
+	return value
+}
+
+func (r *reader) queue(name, expected string) (address *url.URL, value string) {
+	if value = r.text(name, expected); value == "" {
+		return nil, ""
+	}
+	address, err := url.Parse(value)
+	if err != nil || address.Host == "" || address.Scheme != "https" && address.Scheme != "http" {
+		r.wrong(name, expected+", such as https://sqs.eu-central-1.amazonaws.com/123456789012/name", strconv.Quote(value))
+		return nil, ""
+	}
+	return address, value
+}
+
+func (r *reader) fifo(name, expected string) string {
+	address, value := r.queue(name, expected)
+	if address != nil && !strings.HasSuffix(address.Path, ".fifo") {
+		r.wrong(name, expected+", which ends in .fifo", strconv.Quote(value))
+	}
+	return value
+}
+
+func (r *reader) standard(name, expected string) string {
+	address, value := r.queue(name, expected)
+	if address != nil && strings.HasSuffix(address.Path, ".fifo") {
+		r.wrong(name, expected+", as FIFO queues cannot delay single messages", strconv.Quote(value))
+	}
+	return value
+}
+
+func (r *reader) duration(name string) time.Duration {
+	value := r.text(name, "a duration")
+	if value == "" {
+		return 0
+	}
+	duration, err := time.ParseDuration(value)
+	if err != nil || duration <= 0 {
+		r.wrong(name, "a positive duration such as 90s, 5m or 24h", strconv.Quote(value))
+	}
+	return duration
+}
+
+func (r *reader) count(name string) int {
+	value := r.text(name, "a number")
+	if value == "" {
+		return 0
+	}
+	count, err := strconv.Atoi(value)
+	if err != nil || count < 1 {
+		r.wrong(name, "a number of at least 1", strconv.Quote(value))
+	}
+	return count
+}
+
+func (r *reader) secret(name string, bytesMin int) []byte {
+	value := r.text(name, "a secret")
+	if value != "" && len(value) < bytesMin {
+		r.wrong(name, fmt.Sprintf("a secret of at least %d bytes", bytesMin), fmt.Sprintf("%d bytes", len(value)))
+	}
+	return []byte(value)
+}

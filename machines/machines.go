@@ -1,0 +1,48 @@
+// Package machines lists the machines that the runtime hosts. Add yours to All.
+package machines
+
+import (
+	"cmp"
+	"time"
+
+	"github.com/settle-run/settle/machines/job"
+	"github.com/settle-run/settle/machines/signup"
+	"github.com/settle-run/settle/runtime/durable"
+)
+
+// Services are what the machines call while they settle. All are required.
+type Services struct {
+	// Runners launches the runners of job.
+	Runners job.RunnerLauncher
+	// Mailer mails the codes of signup.
+	Mailer signup.Mailer
+	// Accounts makes the accounts of signup.
+	Accounts signup.Accounts
+}
+
+// Settings tunes the machines. The zero value is useful.
+type Settings struct {
+	Job job.Config
+	// JobRetention is how long a job is kept once it is over. Defaults to job.Retention.
+	JobRetention time.Duration
+
+	Signup signup.Config
+	// SignupRetention is how long a sign-up is kept once it is over. Defaults to
+	// signup.Retention.
+	SignupRetention time.Duration
+}
+
+// All returns the machines. It panics if a chart or a setting is not valid, before the first
+// event.
+func All(services Services, settings Settings) []durable.Machine {
+	return []durable.Machine{
+		durable.Host(job.New(services.Runners, settings.Job), durable.MachineConfig{
+			StartedBy: job.StartedBy,
+			Retention: cmp.Or(settings.JobRetention, job.Retention),
+		}),
+		durable.Host(signup.New(services.Mailer, services.Accounts, settings.Signup), durable.MachineConfig{
+			StartedBy: signup.StartedBy,
+			Retention: cmp.Or(settings.SignupRetention, signup.Retention),
+		}),
+	}
+}

@@ -1,0 +1,92 @@
+package dynamo_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+)
+
+func batchWrite(t *testing.T, client *dynamodb.Client, requests ...types.WriteRequest) error {
+	t.Helper()
+	out, err := client.BatchWriteItem(t.Context(), &dynamodb.BatchWriteItemInput{RequestItems: map[string][]types.WriteRequest{"table": requests}})
+	if err == nil {
+		want(t, "unprocessed", 0, len(out.UnprocessedItems))
+	}
+	return err
+}
+
+func putRequest(id string, n int) types.WriteRequest {
+	return types.WriteRequest{PutRequest: &types.PutRequest{Item: item{"id": str(id), "n": num(n)}}}
+}
+
+func deleteRequest(id string) types.WriteRequest {
+	return types.WriteRequest{DeleteRequest: &types.DeleteRequest{Key: item{"id": str(id)}}}
+}
+
+func TestDynamoDB_batch_write_get(t *testing.T) {
+	t.Parallel()
+	client := newTable(t, "id")
+	var puts []types.WriteRequest
+	for i := range 26 {
+		puts = append(puts, putRequest(fmt.Sprint(i), i))
+	}
+	if err := batchWrite(t, client, puts[:25]...); err != nil {
+		t.Fatal(err)
+	}
+	want(t, "items", 25, len(scan(t, client, dynamodb.ScanInput{})))
+	if err := batchWrite(t, client, putRequest("new", 1), deleteRequest("3")); err != nil {
+		t.Fatal(err)
+	}
+	wantError(t, batchWrite(t, client, puts...), "ValidationException", "less than or equal to 25")
+	wantError(t, batchWrite(t, client, putRequest("twice", 1), deleteRequest("twice")), "ValidationException", "Provided list of item keys contains duplicates")
+	wantError(t, batchWrite(t, client, putRequest("good", 1), putRequest("", 1)), "ValidationException", "empty string value")
+	want(t, "nothing written of a refused batch", item(nil), get(t, client, item{"id": str("good")}))
+
+	keys := []item{{"id": str("1")}, {"id": str("3")}, {"id": str("new")}}
+	out, err := client.BatchGetItem(t.Context(), &dynamodb.BatchGetItemInput{RequestItems: map[string]types.KeysAndAttributes{
+		"table": {Keys: keys, ProjectionExpression: aws.String("n")},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want(t, "found", []item{{"n": num(1)}, {"n": num(1)}}, out.Responses["table"])
+	want(t, "unprocessed", 0, len(out.UnprocessedKeys))
+	_, err = client.BatchGetItem(t.Context(), &dynamodb.BatchGetItemInput{RequestItems: map[string]types.KeysAndAttributes{
+		"table": {Keys: append(keys, keys[0])},
+	}})
+	wantError(t, err, "ValidationException", "Provided list of item keys contains duplicates")
+	var many []item
+	for i := range 101 {
+		many = append(many, item{"id": str(fmt.Sprint(i))})
+	}
+	_, err = client.BatchGetItem(t.Context(), &dynamodb.BatchGetItemInput{RequestItems: map[string]types.KeysAndAttributes{"table": {Keys: many}}})
+	wantError(t, err, "ValidationException", "Too many items requested for the BatchGetItem call")
+}
+
+func TestBatchGet_leaves_what_exceeds_16_MB_unprocessed(t *testing.T) {
+	t.Parallel()
+	client := newTable(t, "id")
+	var keys []item
+	for i := range 50 {
+		key := item{"id": str(fmt.Sprint(i))}
+		put(t, client, item{"id": key["id"], "text": str(strings.Repeat("x", 390<<10))})
+		keys = append(keys, key)
+	}
+	request := map[string]types.KeysAndAttributes{"table": {Keys: keys, ConsistentRead: aws.Bool(true)}}
+	found := 0
+	rounds := 0
+	for ; len(request) > 0; rounds++ {
+		out, err := client.BatchGetItem(t.Context(), &dynamodb.BatchGetItemInput{RequestItems: request})
+		if err != nil {
+			t.Fatal(err)
+		}
+		found += len(out.Responses["table"])
+		request = out.UnprocessedKeys
+	}
+	want(t, "found", 50, found)
+	want(t, "rounds", 2, rounds)
+}

@@ -1,0 +1,203 @@
+package durable_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/settle-run/settle/runtime/durable"
+)
+
+// What SQS and Lambda are set to.
+const (
+	batchSize         = 10
+	visibilityTimeout = 6 * time.Minute
+	functionTimeout   = time.Minute
+	deduplicationTime = 5 * time.Minute
+	// invocationsMax bounds a world that does not come to rest.
+	invocationsMax = 400
+)
+
+// queue is an SQS FIFO queue: it keeps the order of a group, locks the group while one of its
+// messages is in flight, and drops a message whose deduplication ID it has seen lately.
+type queue struct {
+	messages  []*message
+	scheduled []scheduled
+	sequence  int
+	sent      map[string]time.Time
+}
+
+type message struct {
+	durable.Delivery
+	visibleAt time.Time
+}
+
+type scheduled struct {
+	at      time.Time
+	message durable.Message
+}
+
+func (q *queue) enqueue(m durable.Message) (messageID string) {
+	if at, ok := q.sent[m.DeduplicationID]; ok && time.Since(at) < deduplicationTime {
+		return ""
+	}
+	q.sent[m.DeduplicationID] = time.Now()
+	q.sequence++
+	id := "message-" + strconv.Itoa(q.sequence)
+	q.messages = append(q.messages, &message{Delivery: durable.Delivery{
+		MessageID: id, Queue: queueARN, Group: m.To.String(), SequenceNumber: strconv.Itoa(q.sequence),
+		DeduplicationID: m.DeduplicationID, SentAt: time.Now(), Body: string(m.Body),
+	}})
+	return id
+}
+
+func (q *queue) schedule(at time.Time, m durable.Message) {
+	q.scheduled = append(q.scheduled, scheduled{at, m})
+}
+
+// fire enqueues the scheduled messages that are due.
+func (q *queue) fire() {
+	q.scheduled = slices.DeleteFunc(q.scheduled, func(s scheduled) bool {
+		if s.at.After(time.Now()) {
+			return false
+		}
+		q.enqueue(s.message)
+		return true
+	})
+}
+
+// receive takes a batch off the queue: messages of groups of which none is in flight, in order.
+func (q *queue) receive(size int) (batch []durable.Delivery) {
+	q.fire()
+	locked := map[string]bool{}
+	for _, m := range q.messages {
+		if m.visibleAt.After(time.Now()) {
+			locked[m.Group] = true
+		}
+	}
+	for _, m := range q.messages {
+		if locked[m.Group] || len(batch) == size {
+			continue
+		}
+		m.ReceiveCount++
+		m.ReceiptHandle = fmt.Sprintf("%s receipt %d", m.MessageID, m.ReceiveCount)
+		m.visibleAt = time.Now().Add(visibilityTimeout)
+		batch = append(batch, m.Delivery)
+	}
+	return batch
+}
+
+func (q *queue) hide(d durable.Delivery, wait time.Duration) {
+	for _, m := range q.messages {
+		if m.ReceiptHandle == d.ReceiptHandle {
+			m.visibleAt = time.Now().Add(wait)
+		}
+	}
+}
+
+func (q *queue) remove(d durable.Delivery) {
+	q.messages = slices.DeleteFunc(q.messages, func(m *message) bool { return m.ReceiptHandle == d.ReceiptHandle })
+}
+
+// next returns when something happens by itself; zero if nothing will.
+func (q *queue) next() (at time.Time) {
+	groups := map[string]time.Time{}
+	for _, m := range q.messages {
+		if groups[m.Group].Before(m.visibleAt) || groups[m.Group].IsZero() {
+			groups[m.Group] = m.visibleAt
+		}
+	}
+	for _, visible := range groups {
+		if at.IsZero() || visible.Before(at) {
+			at = visible
+		}
+	}
+	for _, s := range q.scheduled {
+		if at.IsZero() || s.at.Before(at) {
+			at = s.at
+		}
+	}
+	return at
+}
+
+// post sends events to an instance as a producer does.
+func (w *world) post(group string, bodies ...string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, body := range bodies {
+		w.enqueueRaw(group, body)
+	}
+}
+
+// enqueueRaw is enqueue for groups that may be no instance.
+func (q *queue) enqueueRaw(group, body string) {
+	id, err := durable.ParseInstanceID(group)
+	q.enqueue(durable.Message{To: id, Body: json.RawMessage(body), DeduplicationID: fmt.Sprintf("post %d", q.sequence)})
+	if err != nil {
+		q.messages[len(q.messages)-1].Group = group
+	}
+}
+
+// invoke receives a batch and runs one Lambda invocation on it. It returns the bodies of the
+// deliveries that failed, and of all if the process died.
+func (w *world) invoke() (failed []string) {
+	w.mu.Lock()
+	batch := w.receive(batchSize)
+	w.mu.Unlock()
+	return w.handle(batch, functionTimeout)
+}
+
+// handle runs one Lambda invocation on the batch and acknowledges what has not failed.
+func (w *world) handle(batch []durable.Delivery, timeout time.Duration) (failed []string) {
+	p := w.start(timeout)
+	defer p.cancel()
+	again := p.loop.Handle(p.ctx, batch)
+	for _, d := range batch {
+		acknowledged := !slices.Contains(again, d.MessageID)
+		if acknowledged {
+			_ = p.call(p.ctx, "Acknowledge", d.Group, func() error { w.remove(d); return nil })
+		}
+		if p.isDead() || !acknowledged {
+			failed = append(failed, d.Body)
+		}
+	}
+	return failed
+}
+
+func (p *process) isDead() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.dead
+}
+
+// run lets time pass and invokes until the queue is empty and no timer is left.
+func (w *world) run(t *testing.T) {
+	t.Helper()
+	w.runUntil(t, time.Time{})
+}
+
+// runFor is run for at most the given time; timers beyond stay.
+func (w *world) runFor(t *testing.T, d time.Duration) {
+	t.Helper()
+	w.runUntil(t, time.Now().Add(d))
+}
+
+func (w *world) runUntil(t *testing.T, end time.Time) {
+	t.Helper()
+	for range invocationsMax {
+		at := w.next()
+		switch {
+		case at.IsZero() && len(w.messages) == 0:
+			return
+		case !end.IsZero() && at.After(end):
+			time.Sleep(time.Until(end))
+			return
+		}
+		time.Sleep(time.Until(at))
+		w.invoke()
+	}
+	t.Errorf("%d invocations, and %d messages are left, the first %+v", invocationsMax, len(w.messages), w.messages[0])
+}

@@ -1,0 +1,320 @@
+package durable_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/statechart"
+)
+
+// queueARN is the queue of a world.
+const queueARN = "arn:aws:sqs:eu-west-1:123456789012:events.fifo"
+
+var (
+	errFault = errors.New("injected fault")
+	errDead  = errors.New("the process is dead")
+)
+
+// fault is what becomes of one call that passes through a world.
+type fault int
+
+const (
+	none fault = iota
+	// failBefore fails the call before it takes effect, failAfter loses its answer.
+	failBefore
+	failAfter
+	// dieBefore and dieAfter end the process there: all its later calls fail, and what it had
+	// received is not acknowledged.
+	dieBefore
+	dieAfter
+)
+
+func (f fault) String() string {
+	return []string{"none", "fail before", "fail after", "die before", "die after"}[f]
+}
+
+// world is all that a loop meets: store, FIFO queue with its Lambda poller, timers and the third
+// parties that services call. It keeps records as JSON, so that nothing stored is shared with the
+// loop. Its clock is that of the synctest bubble.
+type world struct {
+	machines *durable.Machines
+	config   durable.Config
+	// latency is how long a call of an instance takes; nil means no time.
+	latency func(id string) time.Duration
+	// hook decides about each call, such as "Commit order/1"; nil means that all succeed.
+	hook func(call string) fault
+	// third is what the third parties answer, by service.
+	third map[string]service
+
+	mu       sync.Mutex
+	records  map[string]json.RawMessage
+	revision map[string]int64
+	parked   []parking
+	delays   []time.Duration
+	calls    []string
+	served   []statechart.Call
+	names    []string // The services of served.
+	queue
+	ledger
+}
+
+type parking struct {
+	durable.Delivery
+	Reason string
+}
+
+// service is one attempt at a third party; see world.serve.
+type service func(ctx context.Context, call statechart.Call) (string, error)
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	w := &world{records: map[string]json.RawMessage{}, revision: map[string]int64{}, third: map[string]service{}}
+	w.sent, w.committed, w.performed = map[string]time.Time{}, map[string]string{}, map[string]int{}
+	w.config = durable.Config{Now: time.Now, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))}
+	machines, err := durable.NewMachines(w.order(), w.greeter(), w.boot())
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.machines = machines
+	return w
+}
+
+// process is one Lambda process: the ports through which a loop sees the world. It dies once.
+type process struct {
+	*world
+	loop *durable.Loop
+	//nolint:containedctx // The context of the process, which ends with it.
+	ctx    context.Context
+	cancel context.CancelFunc
+	dead   bool
+}
+
+type processKey struct{}
+
+// start begins a process whose invocation ends after the time-out.
+func (w *world) start(timeout time.Duration) *process {
+	p := &process{world: w}
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	p.ctx, p.cancel = context.WithValue(ctx, processKey{}, p), cancel
+	loop, err := durable.New(w.machines, p, p, p, w.config)
+	if err != nil {
+		panic(err)
+	}
+	p.loop = loop
+	return p
+}
+
+// call lets one call through to the world, or fails it as the hook says.
+func (p *process) call(ctx context.Context, name, id string, do func() error) error {
+	if p.latency != nil {
+		time.Sleep(p.latency(id))
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.dead {
+		return errDead
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if name != "Acknowledge" {
+		p.calls = append(p.calls, name+" "+id)
+	}
+	what := none
+	if p.hook != nil {
+		what = p.hook(name + " " + id)
+	}
+	switch what {
+	case failBefore:
+		return errFault
+	case dieBefore:
+		return p.die()
+	case none, failAfter, dieAfter:
+	}
+	err := do()
+	switch {
+	case what == dieAfter:
+		return p.die()
+	case err == nil && what == failAfter:
+		return errFault
+	}
+	return err
+}
+
+// die ends the process; the world must be locked.
+func (p *process) die() error {
+	p.dead = true
+	p.cancel()
+	return errDead
+}
+
+// kill ends the process that the service runs in.
+func kill(ctx context.Context) {
+	p, _ := ctx.Value(processKey{}).(*process)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	_ = p.die()
+}
+
+func (p *process) Load(ctx context.Context, id durable.InstanceID) (record durable.Record, err error) {
+	record.Instance = id
+	err = p.call(ctx, "Load", id.String(), func() error {
+		if stored, ok := p.records[id.String()]; ok {
+			return json.Unmarshal(stored, &record)
+		}
+		return nil
+	})
+	return record, err
+}
+
+func (p *process) Commit(ctx context.Context, record durable.Record) error {
+	id := record.Instance.String()
+	return p.call(ctx, "Commit", id, func() error {
+		if p.revision[id] != record.Revision-1 {
+			return durable.ErrConflict
+		}
+		p.store(record)
+		p.commit(record)
+		return nil
+	})
+}
+
+func (p *process) ClearOutbox(ctx context.Context, id durable.InstanceID, revision int64) error {
+	return p.call(ctx, "ClearOutbox", id.String(), func() error {
+		if p.revision[id.String()] != revision {
+			return durable.ErrConflict
+		}
+		record := p.load(id.String())
+		record.Outbox = nil
+		p.store(record)
+		return nil
+	})
+}
+
+func (p *process) Send(ctx context.Context, message durable.Message) (messageID string, err error) {
+	err = p.call(ctx, "Send", message.To.String(), func() error {
+		p.perform(message)
+		messageID = p.enqueue(message)
+		return nil
+	})
+	return messageID, err
+}
+
+func (p *process) Schedule(ctx context.Context, at time.Time, message durable.Message) error {
+	return p.call(ctx, "Schedule", message.To.String(), func() error {
+		p.perform(message)
+		p.schedule(at, message)
+		return nil
+	})
+}
+
+func (p *process) Park(ctx context.Context, d durable.Delivery, reason string) error {
+	return p.call(ctx, "Park", d.Group, func() error {
+		if !slices.ContainsFunc(p.parked, func(other parking) bool { return other.MessageID == d.MessageID }) {
+			p.parked = append(p.parked, parking{d, reason})
+		}
+		return nil
+	})
+}
+
+func (p *process) Delay(ctx context.Context, deliveries []durable.Delivery, wait time.Duration) error {
+	return p.call(ctx, "Delay", deliveries[0].Group, func() error {
+		p.delays = append(p.delays, wait)
+		for _, d := range deliveries {
+			p.hide(d, wait)
+		}
+		return nil
+	})
+}
+
+// load returns the stored record; the world must be locked, or at rest.
+func (w *world) load(id string) (record durable.Record) {
+	if stored, ok := w.records[id]; ok {
+		if err := json.Unmarshal(stored, &record); err != nil {
+			panic(err)
+		}
+	}
+	return record
+}
+
+func (w *world) store(record durable.Record) {
+	stored, err := json.Marshal(record)
+	if err != nil {
+		panic(err)
+	}
+	w.records[record.Instance.String()] = stored
+	w.revision[record.Instance.String()] = record.Revision
+}
+
+// ledger checks what the loop asks of the outside against what it has stored.
+type ledger struct {
+	// committed is, by derived ID, the instance whose stored outbox held the effect.
+	committed map[string]string
+	// performed counts the performances, by derived ID.
+	performed map[string]int
+	// order is the derived IDs in the order of their first performance.
+	order      []string
+	violations []string
+}
+
+// commit notes the effects that a stored record may perform from now on.
+func (l *ledger) commit(record durable.Record) {
+	for _, effect := range record.Outbox {
+		l.committed[derivedID(record, effect.ID)] = string(effect.Kind)
+	}
+}
+
+func derivedID(record durable.Record, id string) string {
+	return fmt.Sprintf("%s@%d/%s", record.Instance, record.CreatedAt.UnixMilli(), id)
+}
+
+func (l *ledger) perform(message durable.Message) {
+	id := message.DeduplicationID
+	if _, ok := l.committed[id]; !ok {
+		l.violations = append(l.violations, fmt.Sprintf("effect %s to %s performed before its commit", id, message.To))
+	}
+	if l.performed[id]++; l.performed[id] == 1 {
+		l.order = append(l.order, id)
+	}
+}
+
+// unperformed returns the sends that were committed and never performed, sorted. Timers may be
+// pruned instead.
+func (l *ledger) unperformed() (ids []string) {
+	for id, kind := range l.committed {
+		if kind == string(statechart.Send) && l.performed[id] == 0 {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// faults returns a hook that lets the nth call (from 1) of the given name meet the fault.
+func faults(plan map[string]fault) func(call string) fault {
+	seen := map[string]int{}
+	return func(call string) fault {
+		seen[call]++
+		return plan[fmt.Sprintf("%s #%d", call, seen[call])]
+	}
+}
+
+// counted returns how many calls have the prefix.
+func (w *world) counted(prefix string) (n int) {
+	for _, call := range w.calls {
+		if strings.HasPrefix(call, prefix) {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,271 @@
+package dynamostore_test
+
+import (
+	"encoding/json"
+	"errors"
+	"math/big"
+	"reflect"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/statechart"
+)
+
+var (
+	id      = durable.InstanceID{Machine: "signup", ID: "42"}
+	created = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+)
+
+// testContract tests what durable.Store promises. It knows nothing of the store but its
+// interface; newStore returns an empty one.
+func testContract(t *testing.T, newStore func(*testing.T) durable.Store) {
+	t.Helper()
+	for _, test := range []struct {
+		name string
+		run  func(*testing.T, durable.Store)
+	}{
+		{"an instance that was never stored has revision 0", testLoadAbsent},
+		{"a full record comes back as it was stored", testRoundTrip},
+		{"a record without a snapshot comes back without one", testNoSnapshot},
+		{"the first commit is refused where there is a record", testFirstCommitConflict},
+		{"a commit on a stale revision is refused and changes nothing", testStaleCommit},
+		{"of concurrent writers one wins", testConcurrentWriters},
+		{"a record too large is refused and changes nothing", testTooLarge},
+		{"clearing the outbox keeps all else", testClearOutbox},
+		{"clearing the outbox of another revision is refused", testClearOutboxConflict},
+		{"instances are apart", testInstancesApart},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			test.run(t, newStore(t))
+		})
+	}
+}
+
+func testLoadAbsent(t *testing.T, store durable.Store) {
+	wantRecord(t, store, durable.Record{Instance: id})
+}
+
+func testRoundTrip(t *testing.T, store durable.Store) {
+	want := fullRecord(1)
+	mustCommit(t, store, want)
+	wantRecord(t, store, want)
+
+	// A second commit leaves nothing of the first behind.
+	want = smallRecord(id, 2)
+	mustCommit(t, store, want)
+	wantRecord(t, store, want)
+}
+
+func testNoSnapshot(t *testing.T, store durable.Store) {
+	want := durable.Record{
+		Instance: id, Revision: 1, UpdatedAt: created,
+		Error: &durable.Failure{At: created, Event: "VERIFY", Message: "signup/42 does not exist"},
+	}
+	mustCommit(t, store, want)
+	wantRecord(t, store, want)
+}
+
+func testFirstCommitConflict(t *testing.T, store durable.Store) {
+	first := smallRecord(id, 1)
+	mustCommit(t, store, first)
+	second := smallRecord(id, 1)
+	second.State = []string{"elsewhere"}
+	wantConflict(t, store.Commit(t.Context(), second))
+	wantRecord(t, store, first)
+}
+
+func testStaleCommit(t *testing.T, store durable.Store) {
+	wantConflict(t, store.Commit(t.Context(), smallRecord(id, 2))) // nothing is stored yet
+	wantRecord(t, store, durable.Record{Instance: id})
+	mustCommit(t, store, smallRecord(id, 1))
+	mustCommit(t, store, smallRecord(id, 2))
+	wantConflict(t, store.Commit(t.Context(), smallRecord(id, 2)))
+	wantConflict(t, store.Commit(t.Context(), smallRecord(id, 4)))
+	wantRecord(t, store, smallRecord(id, 2))
+}
+
+func testConcurrentWriters(t *testing.T, store durable.Store) {
+	mustCommit(t, store, smallRecord(id, 1))
+	const writers = 8
+	errs := make([]error, writers)
+	var wait sync.WaitGroup
+	for i := range writers {
+		wait.Go(func() { errs[i] = store.Commit(t.Context(), smallRecord(id, 2)) })
+	}
+	wait.Wait()
+	won := 0
+	for _, err := range errs {
+		if err == nil {
+			won++
+		} else {
+			wantConflict(t, err)
+		}
+	}
+	if won != 1 {
+		t.Errorf("%d of %d writers committed revision 2, want 1", won, writers)
+	}
+}
+
+func testTooLarge(t *testing.T, store durable.Store) {
+	mustCommit(t, store, smallRecord(id, 1))
+	large := smallRecord(id, 2)
+	large.Snapshot = json.RawMessage(`{"version": 1, "status": "active", "context": "` + strings.Repeat("x", 1<<20) + `"}`)
+	var tooLarge *durable.TooLargeError
+	if err := store.Commit(t.Context(), large); !errors.As(err, &tooLarge) {
+		t.Fatalf("got %v, want a *durable.TooLargeError", err)
+	}
+	if tooLarge.Bytes <= tooLarge.BytesMax || tooLarge.Bytes < 1<<20 {
+		t.Errorf("got %+v, want the size, above the limit", tooLarge)
+	}
+	wantRecord(t, store, smallRecord(id, 1))
+}
+
+func testClearOutbox(t *testing.T, store durable.Store) {
+	want := fullRecord(1)
+	mustCommit(t, store, want)
+	for range 2 { // to clear it again is no error
+		if err := store.ClearOutbox(t.Context(), id, 1); err != nil {
+			t.Fatal(err)
+		}
+		want.Outbox = nil
+		wantRecord(t, store, want)
+	}
+	mustCommit(t, store, smallRecord(id, 2)) // the revision has stayed
+}
+
+func testClearOutboxConflict(t *testing.T, store durable.Store) {
+	wantConflict(t, store.ClearOutbox(t.Context(), id, 1))
+	wantRecord(t, store, durable.Record{Instance: id})
+	want := fullRecord(1)
+	mustCommit(t, store, want)
+	wantConflict(t, store.ClearOutbox(t.Context(), id, 2))
+	wantRecord(t, store, want)
+}
+
+func testInstancesApart(t *testing.T, store durable.Store) {
+	other := durable.InstanceID{Machine: "job", ID: "42"}
+	mustCommit(t, store, smallRecord(id, 1))
+	mustCommit(t, store, smallRecord(other, 1))
+	mustCommit(t, store, smallRecord(other, 2))
+	wantRecord(t, store, smallRecord(id, 1))
+	wantRecord(t, store, smallRecord(other, 2))
+}
+
+func smallRecord(id durable.InstanceID, revision int64) durable.Record {
+	return durable.Record{
+		Instance: id, Revision: revision, Status: statechart.Active,
+		Snapshot:  json.RawMessage(`{"machine": "` + id.Machine + `", "version": 1, "status": "active"}`),
+		CreatedAt: created, UpdatedAt: created.Add(time.Duration(revision) * time.Second),
+	}
+}
+
+// fullRecord has something in every field, and every JSON type in its snapshot.
+func fullRecord(revision int64) durable.Record {
+	at := created.Add(1234 * time.Millisecond)
+	return durable.Record{
+		Instance: id, Revision: revision, Status: statechart.Done,
+		Snapshot: json.RawMessage(`{
+			"machine": "signup", "version": 3, "status": "done",
+			"value": {"unverified": {"mail": "sent", "clock": "running"}},
+			"context": {
+				"email": "ada@example.org", "name": "", "note": null, "ok": true, "off": false,
+				"list": [], "map": {}, "mixed": [1, "two", null, {"three": [3.5]}], "\u00e9 <&>\u2028": "\ud83d\ude00\u0000\n",
+				"id": 9007199254740993, "price": -12.50, "tiny": 1e-130, "huge": 9.9e125, "zero": 0.0,
+				"long": 12345678901234567890123456789012345678
+			},
+			"tags": ["settled"], "historyValue": {"a.hist": ["a.b"]}, "steps": 7,
+			"timers": {"3.0": {"state": "unverified", "after": "1d", "at": "2026-03-02T12:00:00.5Z"}},
+			"services": {"2.1": {"id": "mail", "state": "registering", "service": "sendVerification", "attempt": 2}},
+			"output": {"outcome": "active"},
+			"error": {"of": "the snapshot"}, "somethingNew": [1]
+		}`),
+		State:     []string{"unverified.mail.sent", "unverified.clock.running"},
+		CreatedAt: created, UpdatedAt: at, ExpireAt: created.Add(24 * time.Hour),
+		Watermark:    map[string]string{"arn:aws:sqs:eu-central-1:123456789012:events.fifo": "18849496460467696128"},
+		RecentEvents: []string{"e-1", "e-2"},
+		History: []durable.Transition{
+			{At: created, Event: "SIGN_UP", From: []string{"new"}, To: []string{"registering"}},
+			{At: at, Event: "RESEND", From: []string{"registering"}, To: []string{"registering"}, Ignored: true},
+		},
+		Ignored: 3,
+		Outbox: []statechart.Effect{
+			{ID: "7.0", Kind: statechart.Schedule, Timer: "7.0", At: at.Add(time.Nanosecond)},
+			{ID: "7.1", Kind: statechart.Send, To: "job/1", Event: json.RawMessage(`{"type": "GO", "n": 9007199254740993}`)},
+		},
+		Attempt: &durable.Attempt{Queue: "arn:aws:sqs:eu-central-1:123456789012:events.fifo", SequenceNumber: "18849496460467696129", Count: 2},
+		Error:   &durable.Failure{At: at, Event: "VERIFY", Message: "tried 3 times"},
+	}
+}
+
+func mustCommit(t *testing.T, store durable.Store, record durable.Record) {
+	t.Helper()
+	if err := store.Commit(t.Context(), record); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func wantConflict(t *testing.T, err error) {
+	t.Helper()
+	if !errors.Is(err, durable.ErrConflict) {
+		t.Errorf("got %v, want durable.ErrConflict", err)
+	}
+}
+
+func wantRecord(t *testing.T, store durable.Store, want durable.Record) {
+	t.Helper()
+	got, err := store.Load(t.Context(), want.Instance)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantSameRecord(t, got, want)
+}
+
+func wantSameRecord(t *testing.T, got, want durable.Record) {
+	t.Helper()
+	if diff := cmp.Diff(want, got, cmp.Comparer(sameJSON)); diff != "" {
+		t.Errorf("record (-want +got):\n%s", diff)
+	}
+}
+
+// sameJSON compares JSON by value: numbers to the last digit, objects regardless of the order
+// of their keys. Nothing is only the same as nothing.
+func sameJSON(a, b json.RawMessage) bool {
+	if len(a) == 0 || len(b) == 0 {
+		return len(a) == len(b)
+	}
+	return reflect.DeepEqual(tree(a), tree(b))
+}
+
+func tree(data json.RawMessage) any {
+	decoder := json.NewDecoder(strings.NewReader(string(data)))
+	decoder.UseNumber()
+	var value any
+	if err := decoder.Decode(&value); err != nil {
+		return err
+	}
+	return exact(value)
+}
+
+// exact replaces numbers by fractions, which have one spelling.
+func exact(value any) any {
+	switch value := value.(type) {
+	case json.Number:
+		fraction, _ := new(big.Rat).SetString(value.String())
+		return fraction.String()
+	case []any:
+		for i := range value {
+			value[i] = exact(value[i])
+		}
+	case map[string]any:
+		for key := range value {
+			value[key] = exact(value[key])
+		}
+	}
+	return value
+}

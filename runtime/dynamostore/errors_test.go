@@ -1,0 +1,27 @@
+package dynamostore
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/aws/smithy-go"
+
+	"github.com/settle-run/settle/runtime/durable"
+)
+
+func TestDynamoDBsOwnSizeLimitIsTooLarge(t *testing.T) {
+	t.Parallel()
+	validation := func(message string) error {
+		return &smithy.OperationError{Err: &smithy.GenericAPIError{Code: "ValidationException", Message: message}}
+	}
+	var tooLarge *durable.TooLargeError
+	for _, message := range []string{"Item size has exceeded the maximum allowed size", "Item size to update has exceeded the maximum allowed size"} {
+		if err := classify(validation(message)); !errors.As(err, &tooLarge) || tooLarge.Bytes <= tooLarge.BytesMax {
+			t.Errorf("%s: got %v, want a *durable.TooLargeError beyond its limit", message, err)
+		}
+	}
+	other := validation("One or more parameter values were invalid")
+	if err := classify(other); err != other { //nolint:errorlint // the very same error is to come back
+		t.Errorf("got %v, want it as it was", err)
+	}
+}

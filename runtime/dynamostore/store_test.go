@@ -1,0 +1,371 @@
+package dynamostore_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"pgregory.net/rapid"
+
+	"github.com/settle-run/settle/runtime/awslocal"
+	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/dynamostore"
+)
+
+const table = "settle"
+
+func TestStoreKeepsTheContract(t *testing.T) {
+	t.Parallel()
+	testContract(t, func(t *testing.T) durable.Store {
+		t.Helper()
+		return dynamostore.New(newClient(t), table)
+	})
+}
+
+// newClient returns a client of a DynamoDB that has the empty table.
+func newClient(t *testing.T) *dynamodb.Client {
+	t.Helper()
+	client := dynamodb.New(dynamodb.Options{
+		Region:       awslocal.Region,
+		BaseEndpoint: aws.String("http://aws.local"),
+		Credentials:  credentials.NewStaticCredentialsProvider("any", "any", ""),
+		HTTPClient:   awslocal.New(awslocal.Config{}).HTTPClient(),
+	})
+	if err := dynamostore.CreateTable(t.Context(), client, table); err != nil {
+		t.Fatal(err)
+	}
+	return client
+}
+
+func TestItemIsReadableInTheConsole(t *testing.T) {
+	t.Parallel()
+	client := newClient(t)
+	record := fullRecord(1)
+	record.Snapshot = json.RawMessage(`{"machine": "signup", "version": 3, "status": "done", "value": "active", "context": {"n": 1.50},
+		"tags": [], "timers": {"3.0": {"at": "2026-03-02T12:00:00Z"}}, "steps": 7, "novel": true}`)
+	mustCommit(t, dynamostore.New(client, table), record)
+
+	output, err := client.GetItem(t.Context(), &dynamodb.GetItemInput{TableName: aws.String(table),
+		Key: map[string]types.AttributeValue{"instance": &types.AttributeValueMemberS{Value: "signup/42"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = `
+attempt M{count:N 2, queue:S "arn:aws:sqs:eu-central-1:123456789012:events.fifo", sequence_number:S "18849496460467696129"}
+chart_version N 3
+context M{n:N 1.5}
+created_at S "2026-03-01T12:00:00.000Z"
+error M{at:S "2026-03-01T12:00:01.234Z", event:S "VERIFY", message:S "tried 3 times"}
+expire_at N 1772452800
+history L[M{at:S "2026-03-01T12:00:00Z", event:S "SIGN_UP", from:L[S "new"], to:L[S "registering"]}, M{at:S "2026-03-01T12:00:01.234Z", event:S "RESEND", from:L[S "registering"], ignored:BOOL true, to:L[S "registering"]}]
+ignored N 3
+instance S "signup/42"
+machine S "signup"
+outbox L[M{at:S "2026-03-01T12:00:01.234000001Z", id:S "7.0", kind:S "schedule", timer:S "7.0"}, M{event:M{n:N 9007199254740993, type:S "GO"}, id:S "7.1", kind:S "send", to:S "job/1"}]
+recent_events L[S "e-1", S "e-2"]
+revision N 1
+snapshot M{novel:BOOL true}
+state L[S "unverified.mail.sent", S "unverified.clock.running"]
+status S "done"
+steps N 7
+tags L[]
+timers M{3.0:M{at:S "2026-03-02T12:00:00Z"}}
+updated_at S "2026-03-01T12:00:01.234Z"
+value S "active"
+watermark M{arn:aws:sqs:eu-central-1:123456789012:events.fifo:S "18849496460467696128"}
+`
+	var got strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(output.Item)) {
+		fmt.Fprintf(&got, "%s %s\n", name, show(output.Item[name]))
+	}
+	if got.String() != want[1:] {
+		t.Errorf("got:\n%s\nwant:%s", &got, want)
+	}
+}
+
+// show writes an attribute value as its type and value.
+func show(value types.AttributeValue) string {
+	switch value := value.(type) {
+	case *types.AttributeValueMemberS:
+		return fmt.Sprintf("S %q", value.Value)
+	case *types.AttributeValueMemberN:
+		return "N " + value.Value
+	case *types.AttributeValueMemberBOOL:
+		return fmt.Sprintf("BOOL %t", value.Value)
+	case *types.AttributeValueMemberL:
+		var elements []string
+		for _, element := range value.Value {
+			elements = append(elements, show(element))
+		}
+		return "L[" + strings.Join(elements, ", ") + "]"
+	case *types.AttributeValueMemberM:
+		var fields []string
+		for _, name := range slices.Sorted(maps.Keys(value.Value)) {
+			fields = append(fields, name+":"+show(value.Value[name]))
+		}
+		return "M{" + strings.Join(fields, ", ") + "}"
+	default:
+		return fmt.Sprintf("%T", value)
+	}
+}
+
+func TestAnySnapshotComesBack(t *testing.T) {
+	t.Parallel()
+	store := dynamostore.New(newClient(t), table)
+	revision := int64(0)
+	rapid.Check(t, func(r *rapid.T) {
+		context, err := json.Marshal(genTree(3).Draw(r, "context"))
+		if err != nil {
+			r.Fatal(err)
+		}
+		revision++
+		record := smallRecord(id, revision)
+		record.Snapshot = json.RawMessage(`{"version": 1, "status": "active", "context": ` + string(context) + `}`)
+		if err := store.Commit(t.Context(), record); err != nil {
+			r.Fatal(err)
+		}
+		got, err := store.Load(t.Context(), id)
+		if err != nil {
+			r.Fatal(err)
+		}
+		if !sameJSON(got.Snapshot, record.Snapshot) {
+			r.Fatalf("got  %s\nwant %s", got.Snapshot, record.Snapshot)
+		}
+	})
+}
+
+// genTree generates what encoding/json makes of values, up to the given depth of lists and
+// maps.
+func genTree(depth int) *rapid.Generator[any] {
+	// DynamoDB refuses an attribute without a name.
+	key := rapid.StringN(1, 8, -1)
+	kinds := []*rapid.Generator[any]{
+		rapid.Just[any](nil),
+		rapid.Bool().AsAny(),
+		rapid.String().AsAny(),
+		rapid.Int64().AsAny(),
+		rapid.Uint64().AsAny(),
+		rapid.Float64Range(-1e100, 1e100).Filter(func(f float64) bool { return f == 0 || f > 1e-100 || f < -1e-100 }).AsAny(),
+		rapid.Map(rapid.StringMatching(`-?[1-9][0-9]{0,17}(\.[0-9]{1,19})?([eE][+-]?[0-9]{1,2})?`),
+			func(s string) json.Number { return json.Number(s) }).AsAny(),
+	}
+	if depth > 0 {
+		kinds = append(kinds,
+			rapid.SliceOfN(genTree(depth-1), 0, 4).AsAny(),
+			rapid.MapOfN(key, genTree(depth-1), 0, 4).AsAny())
+	}
+	return rapid.OneOf(kinds...)
+}
+
+func TestCommitRefusesWhatDynamoDBCannotHold(t *testing.T) {
+	t.Parallel()
+	nested := strings.Repeat("[", dynamostore.NestingMax) + strings.Repeat("]", dynamostore.NestingMax)
+	for _, test := range []struct{ name, snapshot, want string }{
+		{"too many digits", `{"version": 1, "status": "active", "context": {"items": [{"price": 1234567890123456789012345678901234567.89}]}}`,
+			`context.items[0].price: DynamoDB holds numbers of at most 38 digits between 1e-130 and 1e126, got 1234567890123456789012345678901234567.89: keep it as a string`},
+		{"too great", `{"version": 1, "status": "active", "context": {"n": 1e126}}`, "context.n: DynamoDB holds numbers"},
+		{"too small", `{"version": 1, "status": "active", "context": {"n": 9.9e-131}}`, "context.n: DynamoDB holds numbers"},
+		{"absurd exponent", `{"version": 1, "status": "active", "context": 1e99999999999}`, "context: DynamoDB holds numbers"},
+		{"in a key without an attribute", `{"version": 1, "status": "active", "other": [1e999]}`, "snapshot.other[0]: DynamoDB holds numbers"},
+		{"too deep", `{"version": 1, "status": "active", "context": [` + nested + `]}`, "expected at most 32 lists and maps inside one another"},
+		{"not an object", `[1]`, "the snapshot: expected a JSON object"},
+		{"no version", `{"status": "active"}`, `expected the key "version", got only [status]`},
+		{"another status than the record's", `{"version": 1, "status": "done"}`, `expected the record's status "active" under the key "status", got "done"`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			store := dynamostore.New(newClient(t), table)
+			record := smallRecord(id, 1)
+			record.Snapshot = json.RawMessage(test.snapshot)
+			err := store.Commit(t.Context(), record)
+			if err == nil || !strings.Contains(err.Error(), test.want) || !strings.HasPrefix(err.Error(), "committing signup/42 at revision 1 in table settle: ") {
+				t.Errorf("got  %v\nwant %s", err, test.want)
+			}
+			if numberError := (*dynamostore.NumberError)(nil); strings.Contains(test.want, "numbers") && !errors.As(err, &numberError) {
+				t.Errorf("got %v, want a *NumberError", err)
+			}
+			wantRecord(t, store, durable.Record{Instance: id})
+		})
+	}
+}
+
+func TestNumbersAtTheLimitsComeBack(t *testing.T) {
+	t.Parallel()
+	store := dynamostore.New(newClient(t), table)
+	record := smallRecord(id, 1)
+	record.Snapshot = json.RawMessage(`{"version": 1, "status": "active", "context": [
+		99999999999999999999999999999999999999e88, -1e-130, 0.000000000000000000000000000000000000001, 100000000000000000000000000000000000000000,
+		1.000000000000000000000000000000000000000000, 0e0, 0e999999999999, 18446744073709551615]}`)
+	mustCommit(t, store, record)
+	got, err := store.Load(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := strings.Replace(string(record.Snapshot), "0e999999999999", "0", 1) // for sameJSON's sake
+	if !sameJSON(got.Snapshot, json.RawMessage(want)) {
+		t.Errorf("got %s\nwant %s", got.Snapshot, want)
+	}
+}
+
+func TestSizeIsCountedAsDynamoDBCounts(t *testing.T) {
+	t.Parallel()
+	counting := &countingClient{Client: newClient(t)}
+	store := dynamostore.New(counting, table)
+	record := smallRecord(id, 1)
+	withContext := func(bytes int) durable.Record {
+		record.Snapshot = json.RawMessage(`{"version": 1, "status": "active", "context": {"a": [1, null, true, {}, 123.4], "s": "` + strings.Repeat("x", bytes) + `"}}`)
+		return record
+	}
+	var tooLarge *durable.TooLargeError
+	if err := store.Commit(t.Context(), withContext(dynamostore.ItemBytesMax)); !errors.As(err, &tooLarge) {
+		t.Fatalf("got %v, want a *durable.TooLargeError", err)
+	}
+	room := dynamostore.ItemBytesMax - (tooLarge.Bytes - tooLarge.BytesMax)
+	if err := store.Commit(t.Context(), withContext(room+1)); !errors.As(err, &tooLarge) || tooLarge.Bytes != tooLarge.BytesMax+1 {
+		t.Errorf("one byte too many: got %v, want a *durable.TooLargeError of %d bytes", err, dynamostore.ItemBytesMax+1)
+	}
+	if n := counting.puts.Load(); n != 0 {
+		t.Errorf("%d calls for items that are too large, want none", n)
+	}
+	mustCommit(t, store, withContext(room))
+
+	// DynamoDB agrees: the same item does not take one more byte.
+	_, err := counting.Client.UpdateItem(t.Context(), &dynamodb.UpdateItemInput{
+		TableName: aws.String(table), Key: map[string]types.AttributeValue{"instance": &types.AttributeValueMemberS{Value: "signup/42"}},
+		UpdateExpression: aws.String("SET x = :empty"), ExpressionAttributeValues: map[string]types.AttributeValue{":empty": &types.AttributeValueMemberS{}},
+	})
+	if err == nil || !strings.Contains(err.Error(), "exceeded the maximum allowed size") {
+		t.Errorf("got %v, want the item to be full", err)
+	}
+}
+
+// countingClient counts the items that are put.
+type countingClient struct {
+	dynamostore.Client
+	puts atomic.Int64
+}
+
+func (c *countingClient) PutItem(ctx context.Context, input *dynamodb.PutItemInput, options ...func(*dynamodb.Options)) (*dynamodb.PutItemOutput, error) {
+	c.puts.Add(1)
+	return c.Client.PutItem(ctx, input, options...)
+}
+
+func TestRevisionMustBePositive(t *testing.T) {
+	t.Parallel()
+	err := dynamostore.New(newClient(t), table).Commit(t.Context(), smallRecord(id, 0))
+	if err == nil || !strings.Contains(err.Error(), "expected a revision of at least 1, got 0") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestExpireAtIsRoundedUp(t *testing.T) {
+	t.Parallel()
+	store := dynamostore.New(newClient(t), table)
+	record := smallRecord(id, 1)
+	record.ExpireAt = created.Add(time.Millisecond)
+	mustCommit(t, store, record)
+	record.ExpireAt = created.Add(time.Second)
+	wantRecord(t, store, record)
+}
+
+func TestExpiredItemIsStillTheInstance(t *testing.T) {
+	t.Parallel()
+	store := dynamostore.New(newClient(t), table)
+	record := smallRecord(id, 1)
+	record.ExpireAt = time.Now().Add(-time.Minute).Truncate(time.Second).UTC()
+	mustCommit(t, store, record)
+	wantRecord(t, store, record)
+	wantConflict(t, store.Commit(t.Context(), smallRecord(id, 1)))
+}
+
+func TestUnknownAttributesAreIgnored(t *testing.T) {
+	t.Parallel()
+	client := newClient(t)
+	store := dynamostore.New(client, table)
+	mustCommit(t, store, smallRecord(id, 1))
+	setAttribute(t, client, "owner", &types.AttributeValueMemberSS{Value: []string{"a", "b"}})
+	wantRecord(t, store, smallRecord(id, 1))
+}
+
+func TestUnreadableItemIsAnErrorThatNamesTheAttribute(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		attribute string
+		value     types.AttributeValue
+		want      string
+	}{
+		{"revision", &types.AttributeValueMemberS{Value: "1"}, `attribute "revision": expected N, got S`},
+		{"revision", &types.AttributeValueMemberN{Value: "0"}, `attribute "revision": expected a revision of at least 1, got 0`},
+		{"ignored", &types.AttributeValueMemberN{Value: "1.5"}, `attribute "ignored": strconv.ParseInt: parsing "1.5": invalid syntax`},
+		{"created_at", &types.AttributeValueMemberS{Value: "yesterday"}, `attribute "created_at": parsing time "yesterday"`},
+		{"state", &types.AttributeValueMemberSS{Value: []string{"a"}}, `attribute "state": expected one of S, N, BOOL, NULL, L, M, got SS`},
+		{"outbox", &types.AttributeValueMemberM{}, `attribute "outbox": json: cannot unmarshal object`},
+		{"context", &types.AttributeValueMemberB{Value: []byte("x")}, `the snapshot: key "context": expected one of S, N, BOOL, NULL, L, M, got B`},
+		{"snapshot", &types.AttributeValueMemberS{Value: "x"}, `attribute "snapshot": expected M, got S`},
+	} {
+		t.Run(test.attribute, func(t *testing.T) {
+			t.Parallel()
+			client := newClient(t)
+			store := dynamostore.New(client, table)
+			mustCommit(t, store, smallRecord(id, 1))
+			setAttribute(t, client, test.attribute, test.value)
+			_, err := store.Load(t.Context(), id)
+			if want := "decoding signup/42 in table settle: " + test.want; err == nil || !strings.HasPrefix(err.Error(), want) {
+				t.Errorf("got  %v\nwant %s", err, want)
+			}
+		})
+	}
+}
+
+// setAttribute changes the item of id behind the store's back.
+func setAttribute(t *testing.T, client *dynamodb.Client, name string, value types.AttributeValue) {
+	t.Helper()
+	_, err := client.UpdateItem(t.Context(), &dynamodb.UpdateItemInput{
+		TableName: aws.String(table), Key: map[string]types.AttributeValue{"instance": &types.AttributeValueMemberS{Value: id.String()}},
+		UpdateExpression: aws.String("SET #name = :value"), ExpressionAttributeNames: map[string]string{"#name": name},
+		ExpressionAttributeValues: map[string]types.AttributeValue{":value": value},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestMissingTableIsNamed(t *testing.T) {
+	t.Parallel()
+	store := dynamostore.New(newClient(t), "elsewhere")
+	_, loadErr := store.Load(t.Context(), id)
+	for _, err := range []error{loadErr, store.Commit(t.Context(), smallRecord(id, 1)), store.ClearOutbox(t.Context(), id, 1)} {
+		if !errors.Is(err, dynamostore.ErrNoTable) || !strings.Contains(err.Error(), "signup/42") || !strings.Contains(err.Error(), "table elsewhere") {
+			t.Errorf("got %v, want ErrNoTable with instance and table", err)
+		}
+	}
+}
+
+func TestCreateTableTwiceKeepsItAndItsTTL(t *testing.T) {
+	t.Parallel()
+	client := newClient(t)
+	store := dynamostore.New(client, table)
+	mustCommit(t, store, smallRecord(id, 1))
+	if err := dynamostore.CreateTable(t.Context(), client, table); err != nil {
+		t.Fatal(err)
+	}
+	wantRecord(t, store, smallRecord(id, 1))
+	ttl, err := client.DescribeTimeToLive(t.Context(), &dynamodb.DescribeTimeToLiveInput{TableName: aws.String(table)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := aws.ToString(ttl.TimeToLiveDescription.AttributeName); got != "expire_at" {
+		t.Errorf("TTL on %q, want expire_at", got)
+	}
+}

@@ -1,0 +1,66 @@
+package schedule
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+
+	"github.com/settle-run/settle/runtime/durable"
+)
+
+// HopMax is the longest delay of one SQS message.
+const HopMax = 15 * time.Minute
+
+// Client is the part of the SQS client that a DelayQueue uses; *sqs.Client has it.
+type Client interface {
+	SendMessage(context.Context, *sqs.SendMessageInput, ...func(*sqs.Options)) (*sqs.SendMessageOutput, error)
+}
+
+// DelayQueue implements durable.Timers on a standard SQS queue, whose messages a Forwarder
+// must handle. It is safe for concurrent use.
+type DelayQueue struct {
+	client Client
+	url    string
+	now    func() time.Time
+}
+
+var _ durable.Timers = (*DelayQueue)(nil)
+
+// NewDelayQueue returns the delay queue with the given URL. Delays are counted by the clock
+// now.
+func NewDelayQueue(client Client, url string, now func() time.Time) *DelayQueue {
+	return &DelayQueue{client: client, url: url, now: now}
+}
+
+// Schedule sees to it that the message is sent to the FIFO queue no earlier than at. It is
+// sent at once if at has passed. An error leaves open whether it will be.
+func (q *DelayQueue) Schedule(ctx context.Context, at time.Time, message durable.Message) error {
+	return q.put(ctx, delayed{At: at, To: message.To.String(), Body: message.Body, DeduplicationID: message.DeduplicationID})
+}
+
+// put sends the message into the delay queue, for one hop towards its time.
+func (q *DelayQueue) put(ctx context.Context, message delayed) error {
+	body, err := json.Marshal(message)
+	if err != nil {
+		return fmt.Errorf("delaying %s to %s: %w", message.DeduplicationID, message.To, err)
+	}
+	_, err = q.client.SendMessage(ctx, &sqs.SendMessageInput{
+		QueueUrl:     &q.url,
+		MessageBody:  aws.String(string(body)),
+		DelaySeconds: hopSeconds(message.At.Sub(q.now())),
+	})
+	if err != nil {
+		return fmt.Errorf("delaying %s to %s at %s: %w", message.DeduplicationID, message.To, q.url, err)
+	}
+	return nil
+}
+
+// hopSeconds returns the delay of the next hop: rounded up, so that no message arrives just
+// before it is due and needs one more.
+func hopSeconds(rest time.Duration) int32 {
+	return int32((min(max(rest, 0), HopMax) + time.Second - 1) / time.Second)
+}

@@ -1,0 +1,11 @@
+// Package schedule brings messages to the FIFO queue at a later time.
+//
+// A [DelayQueue] is a standard SQS queue with a delay for each message, which SQS limits to
+// fifteen minutes. A message that is due later travels in hops: when it arrives early, the
+// [Forwarder] puts it back with the delay that is left. Once due, it goes to the FIFO queue
+// under its own deduplication ID. A hop costs two SQS requests and a Lambda invocation: a
+// timer of a day takes 96.
+//
+// A standard queue delivers at least once and in no order. A message may therefore be sent
+// twice; its deduplication ID tells, and its event does.
+package schedule

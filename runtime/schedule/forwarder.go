@@ -1,0 +1,92 @@
+package schedule
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/settle-run/settle/runtime/durable"
+)
+
+// ErrNotDelayed is returned by Forward when a body is not what Schedule writes. Trying again
+// does not help: leave the message to the queue's redrive policy.
+var ErrNotDelayed = errors.New("not a message of the delay queue")
+
+// delayed is the body of a message in the delay queue.
+type delayed struct {
+	// At is when the message is due.
+	At time.Time `json:"at"`
+	// To is the name of the instance that Body, an event, is for.
+	To   string          `json:"to"`
+	Body json.RawMessage `json:"body"`
+	// DeduplicationID is the one to send the message to the FIFO queue under.
+	DeduplicationID string `json:"deduplication_id"`
+}
+
+// Forwarder takes messages out of a delay queue. It is safe for concurrent use.
+type Forwarder struct {
+	delays *DelayQueue
+	sender durable.Sender
+}
+
+// NewForwarder returns a forwarder from the delay queue to the sender's FIFO queue.
+func NewForwarder(delays *DelayQueue, sender durable.Sender) *Forwarder {
+	return &Forwarder{delays: delays, sender: sender}
+}
+
+// Forward handles one message of the delay queue: it sends it on if it is due by the delay
+// queue's clock, or puts it back for another hop. The message may be deleted only after that
+// has succeeded. Errors wrap ErrNotDelayed, or leave open whether it has.
+func (f *Forwarder) Forward(ctx context.Context, body string) error {
+	message, to, err := decode(body)
+	if err != nil {
+		return err
+	}
+	if message.At.After(f.delays.now()) {
+		return f.delays.put(ctx, message)
+	}
+	_, err = f.sender.Send(ctx, durable.Message{To: to, Body: message.Body, DeduplicationID: message.DeduplicationID})
+	if err != nil {
+		return fmt.Errorf("forwarding a message that was due at %s: %w", message.At.Format(time.RFC3339Nano), err)
+	}
+	return nil
+}
+
+// decode reads a body that put has written.
+func decode(body string) (delayed, durable.InstanceID, error) {
+	var message delayed
+	if err := json.Unmarshal([]byte(body), &message); err != nil {
+		return delayed{}, durable.InstanceID{}, fmt.Errorf("%w: expected a JSON object: %w, got %s", ErrNotDelayed, err, excerpt(body))
+	}
+	for _, field := range []struct {
+		key     string
+		missing bool
+	}{
+		{"at", message.At.IsZero()},
+		{"body", !bytes.HasPrefix(message.Body, []byte{'{'})},
+		{"deduplication_id", message.DeduplicationID == ""},
+	} {
+		if field.missing {
+			return delayed{}, durable.InstanceID{}, fmt.Errorf("%w: expected a time under \"at\", an object under \"body\" and a text under \"deduplication_id\", "+
+				"but %q is missing or wrong in %s", ErrNotDelayed, field.key, excerpt(body))
+		}
+	}
+	to, err := durable.ParseInstanceID(message.To)
+	if err != nil {
+		return delayed{}, durable.InstanceID{}, fmt.Errorf("%w: the key \"to\": %w", ErrNotDelayed, err)
+	}
+	return message, to, nil
+}
+
+// excerptBytesMax is how much of a foreign body an error quotes.
+const excerptBytesMax = 200
+
+func excerpt(body string) string {
+	if len(body) > excerptBytesMax {
+		return fmt.Sprintf("%q and %d more bytes", body[:excerptBytesMax], len(body)-excerptBytesMax)
+	}
+	return fmt.Sprintf("%q", body)
+}

@@ -1,0 +1,438 @@
+package simulate_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/aws/aws-lambda-go/lambda"
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
+
+	"github.com/settle-run/settle/functions/gateway/httpapi"
+	"github.com/settle-run/settle/machines/job"
+	"github.com/settle-run/settle/machines/signup"
+	"github.com/settle-run/settle/runtime/awslocal"
+	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/dynamostore"
+	"github.com/settle-run/settle/runtime/schedule"
+	"github.com/settle-run/settle/runtime/sqsqueue"
+)
+
+const (
+	table           = "settle"
+	queueName       = "settle.fifo"
+	deadLetterName  = "settle-dead-letters.fifo"
+	delayName       = "settle-delay"
+	webhookSecret   = "a secret of the tests"
+	functionTimeout = 10 * time.Second
+	// visibilityTimeout is six times the function's, as AWS advises.
+	visibilityTimeout = "60"
+)
+
+// world is everything that runs in production, in one synctest bubble: AWS, the gateway, the
+// consumer and the forwarder of the delay queue. Consumer and forwarder have AWS clients of
+// their own, whose calls faults can hit, and are started anew after they died.
+type world struct {
+	t     *testing.T
+	cloud *awslocal.Cloud
+	// faults hits the calls of consumer and forwarder.
+	faults  *faults
+	store   *dynamostore.Store
+	gateway http.Handler
+	effects *recorder
+
+	queueURL, deadLetterURL, delayURL string
+}
+
+// options tunes a world. The zero value is the world as it runs in production.
+type options struct {
+	faults *faults
+	// sdkRetries lets the SDK clients of consumer and forwarder repeat failed calls, as they
+	// do in production.
+	sdkRetries bool
+}
+
+// inWorld runs a test in a bubble of virtual time.
+func inWorld(t *testing.T, o options, test func(w *world)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		if o.faults == nil {
+			o.faults = &faults{}
+		}
+		w := &world{t: t, cloud: awslocal.New(awslocal.Config{}), faults: o.faults, effects: &recorder{}}
+		w.create()
+		ctx, stop := context.WithCancel(t.Context())
+		var polls sync.WaitGroup
+		polls.Go(func() { w.poll(ctx, queueName, w.consumer(o)) })
+		polls.Go(func() { w.poll(ctx, delayName, w.forwarder(o)) })
+		test(w)
+		stop()
+		polls.Wait()
+	})
+}
+
+func (w *world) create() {
+	w.t.Helper()
+	ctx := w.t.Context()
+	config := w.aws(w.cloud.HTTPClient(), true)
+	queues, tables := sqs.NewFromConfig(config), dynamodb.NewFromConfig(config)
+	for name, url := range map[string]*string{queueName: &w.queueURL, deadLetterName: &w.deadLetterURL, delayName: &w.delayURL} {
+		attributes := map[string]string{"VisibilityTimeout": visibilityTimeout}
+		if name != delayName {
+			attributes["FifoQueue"] = "true"
+		}
+		made, err := queues.CreateQueue(ctx, &sqs.CreateQueueInput{QueueName: &name, Attributes: attributes})
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		*url = *made.QueueUrl
+	}
+	if err := dynamostore.CreateTable(ctx, tables, table); err != nil {
+		w.t.Fatal(err)
+	}
+	w.store = dynamostore.New(tables, table)
+	gateway, err := httpapi.New(w.machines(), sqsqueue.New(queues, w.queueURL, ""), w.store, httpapi.Config{GitHubSecret: webhookSecret, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.gateway = gateway
+}
+
+func (w *world) machines() *durable.Machines {
+	w.t.Helper()
+	machines, err := durable.NewMachines(
+		durable.Host(job.New(w.effects, job.Config{}), durable.MachineConfig{StartedBy: job.StartedBy, Retention: job.Retention}),
+		durable.Host(signup.New(w.effects, w.effects, signup.Config{}), durable.MachineConfig{StartedBy: signup.StartedBy, Retention: signup.Retention}),
+	)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return machines
+}
+
+// aws returns the configuration of SDK clients that reach AWS through the given transport.
+func (w *world) aws(client aws.HTTPClient, retries bool) aws.Config {
+	config := aws.Config{
+		Region: awslocal.Region, BaseEndpoint: aws.String("http://aws.local"), HTTPClient: client,
+		Credentials: credentials.NewStaticCredentialsProvider("any", "any", ""),
+	}
+	if !retries {
+		config.Retryer = func() aws.Retryer { return aws.NopRetryer{} }
+	}
+	return config
+}
+
+// consumer returns the Lambda function that runs the loop, built anew after each death.
+func (w *world) consumer(o options) awslocal.Invoker {
+	return &mortal{faults: w.faults, start: func(client aws.HTTPClient) awslocal.Invoker {
+		config := w.aws(client, o.sdkRetries)
+		queues := sqs.NewFromConfig(config)
+		loop, err := durable.New(w.machines(),
+			dynamostore.New(dynamodb.NewFromConfig(config), table),
+			sqsqueue.New(queues, w.queueURL, w.deadLetterURL),
+			schedule.NewDelayQueue(queues, w.delayURL, time.Now),
+			durable.Config{Logger: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			w.t.Error(err)
+		}
+		return lambda.NewHandler(sqsqueue.Handler(loop))
+	}, cloud: w.cloud.HTTPClient()}
+}
+
+// forwarder returns the Lambda function of the delay queue, built anew after each death.
+func (w *world) forwarder(o options) awslocal.Invoker {
+	return &mortal{faults: w.faults, start: func(client aws.HTTPClient) awslocal.Invoker {
+		queues := sqs.NewFromConfig(w.aws(client, o.sdkRetries))
+		delays := schedule.NewDelayQueue(queues, w.delayURL, time.Now)
+		forward := schedule.NewForwarder(delays, sqsqueue.New(queues, w.queueURL, "")).Forward
+		return lambda.NewHandler(sqsqueue.EachHandler(slog.New(slog.DiscardHandler), forward))
+	}, cloud: w.cloud.HTTPClient()}
+}
+
+func (w *world) poll(ctx context.Context, queue string, function awslocal.Invoker) {
+	err := w.cloud.Poll(ctx, awslocal.EventSource{Queue: queue, Timeout: functionTimeout, ReportBatchItemFailures: true}, function)
+	if err != nil {
+		w.t.Errorf("polling %s: %v", queue, err)
+	}
+}
+
+// post sends a request to the gateway and checks the status of the answer.
+func (w *world) post(path string, header http.Header, body []byte, want int) {
+	w.t.Helper()
+	request := httptest.NewRequestWithContext(w.t.Context(), http.MethodPost, path, bytes.NewReader(body))
+	for key, values := range header {
+		request.Header[key] = values
+	}
+	answer := httptest.NewRecorder()
+	w.gateway.ServeHTTP(answer, request)
+	if answer.Code != want {
+		w.t.Fatalf("POST %s: want %d, got %d: %s", path, want, answer.Code, answer.Body)
+	}
+}
+
+// send sends an event to an instance through the gateway.
+func (w *world) send(instance, event string) {
+	w.t.Helper()
+	w.post("/instances/"+instance+"/events", nil, []byte(event), http.StatusAccepted)
+}
+
+// record reads an instance; Revision is 0 if it does not exist.
+func (w *world) record(instance string) durable.Record {
+	w.t.Helper()
+	id, err := durable.ParseInstanceID(instance)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	record, err := w.store.Load(w.t.Context(), id)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return record
+}
+
+// await waits, in virtual time, until the instance is in the state and its outbox is empty.
+func (w *world) await(instance, state string, more ...func(durable.Record) bool) durable.Record {
+	w.t.Helper()
+	const patience = time.Hour
+	pause := 10 * time.Millisecond
+	for began := time.Now(); time.Since(began) < patience; time.Sleep(pause) {
+		pause = min(2*pause, 30*time.Second)
+		record := w.record(instance)
+		reached := len(record.State) == 1 && record.State[0] == state && len(record.Outbox) == 0
+		for _, condition := range more {
+			reached = reached && condition(record)
+		}
+		if reached {
+			return record
+		}
+	}
+	w.t.Fatalf("%s did not reach %s within %v, it is %+v", instance, state, patience, w.record(instance))
+	return durable.Record{}
+}
+
+// deadLetters counts the messages that were parked, or given up by the queue.
+func (w *world) deadLetters() string {
+	w.t.Helper()
+	attributes, err := sqs.NewFromConfig(w.aws(w.cloud.HTTPClient(), true)).GetQueueAttributes(w.t.Context(), &sqs.GetQueueAttributesInput{
+		QueueUrl: &w.deadLetterURL, AttributeNames: []types.QueueAttributeName{types.QueueAttributeNameApproximateNumberOfMessages},
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return attributes.Attributes["ApproximateNumberOfMessages"]
+}
+
+// mortal is a Lambda function whose process can die: the invocation fails, and the next one
+// starts the process anew.
+type mortal struct {
+	faults *faults
+	start  func(aws.HTTPClient) awslocal.Invoker
+	cloud  *http.Client
+
+	mu      sync.Mutex
+	process *process
+	handler awslocal.Invoker
+}
+
+// Invoke implements awslocal.Invoker.
+func (m *mortal) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
+	m.mu.Lock()
+	if m.process == nil || m.process.dead() {
+		m.process = &process{faults: m.faults, cloud: m.cloud}
+		m.handler = m.start(m.process)
+	}
+	current, handler := m.process, m.handler
+	m.mu.Unlock()
+	answer, err := handler.Invoke(ctx, payload)
+	if current.dead() {
+		return nil, errors.New("the process exited before it answered")
+	}
+	return answer, err
+}
+
+// process is the AWS transport of one process. Once the process is dead, none of its calls
+// reaches AWS.
+type process struct {
+	faults *faults
+	cloud  *http.Client
+	mu     sync.Mutex
+	over   bool
+}
+
+func (p *process) dead() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.over
+}
+
+func (p *process) die() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.over = true
+}
+
+var errLost = errors.New("a fault of the test: connection lost")
+
+// Do implements aws.HTTPClient.
+func (p *process) Do(request *http.Request) (*http.Response, error) {
+	if p.dead() {
+		return nil, errLost
+	}
+	fault := p.faults.next(request.Header.Get("X-Amz-Target"))
+	switch fault {
+	case failBefore:
+		return nil, errLost
+	case dieBefore:
+		p.die()
+		return nil, errLost
+	}
+	response, err := p.cloud.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	switch fault {
+	case loseAnswer, dieAfter:
+		_, _ = io.Copy(io.Discard, response.Body)
+		_ = response.Body.Close()
+		if fault == dieAfter {
+			p.die()
+		}
+		return nil, errLost
+	}
+	return response, nil
+}
+
+// fault is what happens to one call.
+type fault int
+
+const (
+	none fault = iota
+	// failBefore fails the call; it has no effect.
+	failBefore
+	// loseAnswer loses the answer of a call that took effect.
+	loseAnswer
+	// dieBefore and dieAfter end the process before or after the call takes effect.
+	dieBefore
+	dieAfter
+)
+
+func (f fault) String() string {
+	return [...]string{"none", "fail before", "lose answer", "die before", "die after"}[f]
+}
+
+// faults counts the calls to AWS and hits one of them.
+type faults struct {
+	// at is the number of the call to hit, from 1; 0 hits none.
+	at   int
+	kind fault
+
+	mu    sync.Mutex
+	calls []string
+}
+
+func (f *faults) next(target string) fault {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.calls = append(f.calls, target)
+	if len(f.calls) == f.at {
+		return f.kind
+	}
+	return none
+}
+
+// count returns how many calls had the target.
+func (f *faults) count(target string) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	n := 0
+	for _, call := range f.calls {
+		if call == target {
+			n++
+		}
+	}
+	return n
+}
+
+// recorder implements the services of the machines: it notes what it was asked for, and
+// answers the same to the same idempotency key.
+type recorder struct {
+	mu    sync.Mutex
+	calls []string
+	keys  map[string]string
+	codes map[string]string // by address, of the mail sent last
+}
+
+func (r *recorder) note(service, key string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.calls = append(r.calls, service)
+	if r.keys == nil {
+		r.keys = map[string]string{}
+	}
+	r.keys[key] = service
+}
+
+// distinct returns how often a service was asked for under different keys.
+func (r *recorder) distinct(service string) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	n := 0
+	for _, noted := range r.keys {
+		if noted == service {
+			n++
+		}
+	}
+	return n
+}
+
+func (r *recorder) Launch(_ context.Context, request job.Request) (job.Runner, error) {
+	r.note("launch", request.IdempotencyKey)
+	return job.Runner{ID: "runner for " + request.IdempotencyKey}, nil
+}
+
+func (r *recorder) SendVerification(_ context.Context, v signup.Verification) (string, error) {
+	r.note("mail", v.IdempotencyKey)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	code := "code for " + v.IdempotencyKey
+	if r.codes == nil {
+		r.codes = map[string]string{}
+	}
+	r.codes[v.Email] = code
+	return code, nil
+}
+
+func (r *recorder) Provision(_ context.Context, account signup.Account) (string, error) {
+	r.note("provision", account.IdempotencyKey)
+	return "account for " + account.IdempotencyKey, nil
+}
+
+// code returns the code of the mail sent last to the address.
+func (r *recorder) code(address string) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.codes[address]
+}
+
+// mustJSON marshals a value of the test's own.
+func mustJSON(t *testing.T, value any) []byte {
+	t.Helper()
+	text, err := json.Marshal(value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}

@@ -1,0 +1,209 @@
+package sqsqueue_test
+
+import (
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+
+	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/sqsqueue"
+)
+
+// sendPlain sends a body to a standard queue.
+func (f *fixture) sendPlain(url, body string) {
+	f.t.Helper()
+	if _, err := f.client.SendMessage(f.t.Context(), &sqs.SendMessageInput{QueueUrl: &url, MessageBody: &body}); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+func TestSendTwiceUnderOneIDIsDeliveredOnce(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	first := f.send(`{"type":"A"}`, "d-1")
+	if again := f.send(`{"type":"A"}`, "d-1"); again != first {
+		t.Errorf("got message ID %s for the repeat, want %s", again, first)
+	}
+	f.send(`{"type":"B"}`, "d-2")
+	got := f.deliveries()
+	if want := []string{`{"type":"A"}`, `{"type":"B"}`}; !slices.Equal(bodiesOf(got), want) {
+		t.Fatalf("got %s, want %s", bodiesOf(got), want)
+	}
+	if got[0].Group != "signup/ada" || got[0].MessageID != first || got[0].DeduplicationID != "d-1" {
+		t.Errorf("got %+v, want group signup/ada, message ID %s and deduplication ID d-1", got[0], first)
+	}
+}
+
+func TestSendEscapesWhatSQSRefuses(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	const body = "{\"type\":\"A\",\"text\":\"<&>\ufffe\uffff\ufffd😀\"}"
+	f.send(body, "d-1")
+	got := f.deliveries()[0].Body
+	if strings.ContainsAny(got, "\ufffe\uffff") {
+		t.Errorf("got %q, want the noncharacters escaped", got)
+	}
+	var want, have any
+	if json.Unmarshal([]byte(body), &want) != nil || json.Unmarshal([]byte(got), &have) != nil {
+		t.Fatalf("got %q, want JSON", got)
+	}
+	if have.(map[string]any)["text"] != want.(map[string]any)["text"] {
+		t.Errorf("got %q, want the same JSON as %q", got, body)
+	}
+}
+
+func TestSendErrorsSayWhatToDo(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	missing := sqsqueue.New(f.client, f.url+"x.fifo", "")
+	long := `{"type":"` + strings.Repeat("x", sqsqueue.MessageBytesMax) + `"}`
+	for _, test := range []struct {
+		name  string
+		queue *sqsqueue.Queue
+		body  string
+		id    string
+		want  error
+	}{
+		{"no such queue", missing, `{}`, "d", sqsqueue.ErrNoQueue},
+		{"too long", f.queue, long, "d", sqsqueue.ErrRefused},
+		{"deduplication ID too long", f.queue, `{}`, strings.Repeat("d", 129), sqsqueue.ErrRefused},
+		{"standard queue", sqsqueue.New(f.client, f.plain, ""), `{}`, "d", sqsqueue.ErrRefused},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			_, err := test.queue.Send(t.Context(), durable.Message{To: ada, Body: []byte(test.body), DeduplicationID: test.id})
+			if !errors.Is(err, test.want) || !strings.HasPrefix(err.Error(), "sending "+test.id+" to signup/ada at http://") {
+				t.Errorf("got %v, want %v", err, test.want)
+			}
+		})
+	}
+}
+
+func TestResolveURLByNameOrURL(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	for given, want := range map[string]string{
+		"events.fifo": f.url,
+		"https://sqs.eu-central-1.amazonaws.com/123456789012/any.fifo": "https://sqs.eu-central-1.amazonaws.com/123456789012/any.fifo",
+		"http://localhost:4566/000000000000/any.fifo":                  "http://localhost:4566/000000000000/any.fifo",
+	} {
+		if got, err := sqsqueue.ResolveURL(t.Context(), f.client, given); err != nil || got != want {
+			t.Errorf("%s: got %s, %v, want %s", given, got, err, want)
+		}
+	}
+	_, err := sqsqueue.ResolveURL(t.Context(), f.client, "nowhere.fifo")
+	if !errors.Is(err, sqsqueue.ErrNoQueue) || !strings.Contains(err.Error(), `resolving the queue "nowhere.fifo", expected its name or its URL`) {
+		t.Errorf("got %v, want ErrNoQueue", err)
+	}
+}
+
+func TestDelayHidesAGroupAndKeepsItsOrder(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t)
+		for _, body := range strings.Fields("0 1 2 3 4 5 6 7 8 9 a b") {
+			f.send(body, "d-"+body)
+		}
+		// Two batches are under way, the second read while the first was: one group, two calls.
+		deliveries := append(f.deliveries(), f.deliveries()...)
+		if len(deliveries) != 10 {
+			t.Fatalf("got %d deliveries, want the 10 that a locked group gives", len(deliveries))
+		}
+		if err := f.queue.Delay(t.Context(), deliveries, 89*time.Second+time.Nanosecond); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(90*time.Second - time.Nanosecond)
+		if early := f.deliveries(); len(early) > 0 {
+			t.Errorf("got %s before the time", bodiesOf(early))
+		}
+		time.Sleep(time.Nanosecond)
+		again := f.deliveries()
+		if got, want := bodiesOf(again), bodiesOf(deliveries); !slices.Equal(got, want) || again[0].ReceiveCount != 2 {
+			t.Errorf("got %s with receive count %d, want %s with 2", got, again[0].ReceiveCount, want)
+		}
+		if err := f.queue.Delay(t.Context(), again, 0); err != nil {
+			t.Fatal(err)
+		}
+		if got := f.deliveries(); len(got) != 10 {
+			t.Errorf("got %d deliveries after a delay of nothing, want 10", len(got))
+		}
+	})
+}
+
+func TestDelayEndsBeforeSQSsLimit(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t)
+		f.send("A", "d-1")
+		deliveries := f.deliveries()
+		if err := f.queue.Delay(t.Context(), deliveries, 15*time.Minute); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(15*time.Minute - time.Second) // the longest that a Lambda invocation lasts
+		if err := f.queue.Delay(t.Context(), deliveries, 24*time.Hour); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(sqsqueue.WaitMax)
+		if got := f.deliveries(); len(got) != 1 {
+			t.Errorf("got %d deliveries after WaitMax, want 1", len(got))
+		}
+	})
+}
+
+func TestDelayNamesTheMessagesThatFailedAndDelaysTheOthers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t)
+		for _, body := range strings.Fields("0 1 2") {
+			f.send(body, "d-"+body)
+		}
+		received := f.deliveries()
+		// Eleven that SQS does not know make two calls of the fourteen deliveries.
+		deliveries := slices.Clone(received[:2])
+		for range 11 {
+			deliveries = append(deliveries, durable.Delivery{MessageID: "unknown", ReceiptHandle: "?"})
+		}
+		deliveries = append(deliveries, received[2])
+		err := f.queue.Delay(t.Context(), deliveries, 2*visibility)
+		if !errors.Is(err, sqsqueue.ErrExpired) || strings.Count(err.Error(), "delaying message unknown at ") != 11 {
+			t.Errorf("got %v, want ErrExpired that names the unknown message eleven times", err)
+		}
+		for _, delivery := range received {
+			if strings.Contains(err.Error(), delivery.MessageID) {
+				t.Errorf("the error names %s, which was delayed", delivery.MessageID)
+			}
+		}
+		time.Sleep(2*visibility - time.Second)
+		if early := f.deliveries(); len(early) > 0 {
+			t.Errorf("got %s before the time", bodiesOf(early))
+		}
+	})
+}
+
+func TestDelayOfAnExpiredReceiptIsErrExpired(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t)
+		f.send("A", "d-1")
+		deliveries := f.deliveries()
+		time.Sleep(visibility + time.Second)
+		if err := f.queue.Delay(t.Context(), deliveries, time.Minute); !errors.Is(err, sqsqueue.ErrExpired) {
+			t.Errorf("not received again: got %v, want ErrExpired", err)
+		}
+		f.deliveries()
+		err := f.queue.Delay(t.Context(), deliveries, time.Minute)
+		if !errors.Is(err, sqsqueue.ErrExpired) || !strings.Contains(err.Error(), "delaying message "+deliveries[0].MessageID) {
+			t.Errorf("received again: got %v, want ErrExpired that names the message", err)
+		}
+		err = sqsqueue.New(f.client, f.url+"x.fifo", "").Delay(t.Context(), deliveries, time.Minute)
+		if !errors.Is(err, sqsqueue.ErrNoQueue) || !strings.Contains(err.Error(), deliveries[0].MessageID) {
+			t.Errorf("no queue: got %v, want ErrNoQueue that names the message", err)
+		}
+	})
+}

@@ -1,0 +1,124 @@
+package statechart_test
+
+import (
+	"testing"
+
+	"github.com/settle-run/settle/runtime/statechart"
+)
+
+// regions is a parallel state p with the regions r1 and r2, each in state a, and a state out.
+func regions(p, r1, r2 []On) Def {
+	region := func(id string, on []On) S {
+		return S{ID: id, Initial: "a", States: []S{{ID: "a", On: on}, {ID: "b"}},
+			On: []On{{Event: "B", Target: ".b"}}}
+	}
+	return Def{Initial: "p", States: []S{
+		{ID: "p", Type: statechart.Parallel, On: append(p, On{Event: "LEAVE", Target: "out"}),
+			States: []S{region("r1", r1), region("r2", r2)}},
+		{ID: "out", On: []On{{Event: "BACK", Target: "p"}}},
+	}}
+}
+
+func TestAllRegionsAreEnteredInDocumentOrderAndLeftInReverse(t *testing.T) {
+	t.Parallel()
+	r := begin(t, regions(nil, nil, nil))
+	r.is("p.r1.a p.r2.a", "+p +r1 +a +r2 +a")
+	r.send("LEAVE").is("out", "-a -r2 -a -r1 -p +out")
+	r.send("BACK").is("p.r1.a p.r2.a", "-out +p +r1 +a +r2 +a")
+}
+
+func TestAllRegionsReactToOneEvent(t *testing.T) {
+	t.Parallel()
+	r := begin(t, regions(nil, []On{{Event: "GO", Target: "b", Actions: logs("one")}}, []On{{Event: "GO", Target: "b", Actions: logs("two")}}))
+	r.is("p.r1.a p.r2.a", "+p +r1 +a +r2 +a")
+	r.send("GO").is("p.r1.b p.r2.b", "-a -a one two +b +b")
+}
+
+func TestTransitionOfACommonAncestorIsTakenOnce(t *testing.T) {
+	t.Parallel()
+	r := begin(t, regions([]On{{Event: "GO", Actions: logs("once")}}, nil, nil))
+	r.is("p.r1.a p.r2.a", "+p +r1 +a +r2 +a")
+	r.send("GO").is("p.r1.a p.r2.a", "once")
+}
+
+func TestRegionActsBesideTheAncestorThatHandlesItForTheOther(t *testing.T) {
+	t.Parallel()
+	r := begin(t, regions([]On{{Event: "GO", Actions: logs("parent")}}, nil, []On{{Event: "GO", Target: "b", Actions: logs("region")}}))
+	r.is("p.r1.a p.r2.a", "+p +r1 +a +r2 +a")
+	// No conflict: the parent's transition leaves nothing.
+	r.send("GO").is("p.r1.a p.r2.b", "-a parent region +b")
+}
+
+func TestDescendantsTransitionPreemptsTheAncestors(t *testing.T) {
+	t.Parallel()
+	r := begin(t, regions([]On{{Event: "GO", Target: "out"}}, nil, []On{{Event: "GO", Target: "b"}}))
+	r.is("p.r1.a p.r2.a", "+p +r1 +a +r2 +a")
+	// For r1 it is p's transition that is selected, and first; that of r2's descendant wins.
+	r.send("GO").is("p.r1.a p.r2.b", "-a +b")
+	r.send("GO").is("out", "-b -r2 -a -r1 -p +out")
+}
+
+func TestConflictingTransitionsOfRegionsGoByDocumentOrder(t *testing.T) {
+	t.Parallel()
+	leave := func(word string) []On { return []On{{Event: "GO", Target: "#out", Actions: logs(word)}} }
+	r := begin(t, regions(nil, leave("one"), leave("two")))
+	r.is("p.r1.a p.r2.a", "+p +r1 +a +r2 +a")
+	r.send("GO").is("out", "-a -r2 -a -r1 -p one +out")
+}
+
+func TestRegionThatStaysPreemptsALaterOneThatLeaves(t *testing.T) {
+	t.Parallel()
+	r := begin(t, regions(nil, []On{{Event: "GO", Target: "b"}}, []On{{Event: "GO", Target: "#out"}}))
+	r.is("p.r1.a p.r2.a", "+p +r1 +a +r2 +a")
+	r.send("GO").is("p.r1.b p.r2.a", "-a +b")
+}
+
+func TestTransitionAcrossRegionsReentersThemAll(t *testing.T) {
+	t.Parallel()
+	// The domain is the parallel state itself, as in XState v5; W3C would leave it too.
+	r := begin(t, regions(nil, []On{{Event: "GO", Target: "#r2.b"}}, nil))
+	r.is("p.r1.a p.r2.a", "+p +r1 +a +r2 +a")
+	r.send("GO").is("p.r1.a p.r2.b", "-a -r2 -a -r1 +r1 +a +r2 +b")
+}
+
+func TestParallelStateIsTheDomainOfItsInternalTransition(t *testing.T) {
+	t.Parallel()
+	r := begin(t, regions([]On{{Event: "GO", Target: ".r2.b"}, {Event: "HARD", Target: ".r2.b", Reenter: true}}, nil, nil))
+	r.is("p.r1.a p.r2.a", "+p +r1 +a +r2 +a")
+	r.send("B").is("p.r1.b p.r2.b", "-a -a +b +b")
+	r.send("GO").is("p.r1.a p.r2.b", "-b -r2 -b -r1 +r1 +a +r2 +b")
+	r.send("HARD").is("p.r1.a p.r2.b", "-b -r2 -a -r1 -p +p +r1 +a +r2 +b")
+}
+
+func TestMultipleTargetsEnterEachRegionWhereTheySay(t *testing.T) {
+	t.Parallel()
+	def := regions(nil, nil, nil)
+	def.On = []On{{Event: "BOTH", Target: "#p.r1.b #p.r2.b"}, {Event: "ONE", Target: "#p.r2.b"}}
+	r := begin(t, def)
+	r.send("LEAVE").is("out", "+p +r1 +a +r2 +a -a -r2 -a -r1 -p +out")
+	r.send("BOTH").is("p.r1.b p.r2.b", "-out +p +r1 +b +r2 +b")
+	r.send("ONE").is("p.r1.a p.r2.b", "-b -r2 -b -r1 -p +p +r1 +a +r2 +b")
+}
+
+func TestNestedParallelStatesAreEnteredWhole(t *testing.T) {
+	t.Parallel()
+	inner := S{ID: "q", Type: statechart.Parallel, States: []S{{ID: "x"}, {ID: "y", On: []On{{Event: "GO", Target: "#deep"}}}}}
+	r := begin(t, Def{Initial: "p", States: []S{
+		{ID: "p", Type: statechart.Parallel, States: []S{
+			inner,
+			{ID: "r", Initial: "a", States: []S{{ID: "a"}, {ID: "b", Initial: "deep", States: []S{{ID: "deep"}}}}},
+		}},
+	}})
+	r.is("p.q.x p.q.y p.r.a", "+p +q +x +y +r +a")
+	r.send("GO").is("p.q.x p.q.y p.r.b.deep", "-a -r -y -x -q +q +x +y +r +b +deep")
+}
+
+func TestParallelRootHasAllTopLevelStatesActive(t *testing.T) {
+	t.Parallel()
+	r := begin(t, Def{Parallel: true, States: []S{
+		{ID: "a", Initial: "x", States: []S{{ID: "x", On: []On{{Event: "GO", Target: "y"}}}, {ID: "y"}}},
+		{ID: "b"},
+	}})
+	r.is("a.x b", "+a +x +b")
+	r.send("GO").is("a.y b", "-x +y")
+}

@@ -1,0 +1,85 @@
+package statechart
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+)
+
+// nextID returns an ID that no other timer, invocation or effect of the instance has.
+func (x *interpreter[C]) nextID() string {
+	id := derivedID(x.step, x.position)
+	x.position++
+	return id
+}
+
+func derivedID(step, position int64) string {
+	return strconv.FormatInt(step, 10) + "." + strconv.FormatInt(position, 10)
+}
+
+// effect asks the outside for something.
+func (x *interpreter[C]) effect(e Effect) error {
+	if len(x.effects) == EffectsMax {
+		return fmt.Errorf("%w: more than %d effects in one macrostep (EffectsMax)", ErrLimit, EffectsMax)
+	}
+	if e.ID == "" {
+		e.ID = x.nextID()
+	}
+	x.effects = append(x.effects, e)
+	return nil
+}
+
+func (x *interpreter[C]) invoke(n *node[C]) {
+	for k := range n.invokes {
+		x.services = append(x.services, Invocation{
+			ID: n.invokes[k].id, Key: x.nextID(), State: n.path,
+			Service: n.invokes[k].service.Name, state: n.index, index: k,
+		})
+	}
+}
+
+func (x *interpreter[C]) cancelInvoke(n *node[C]) {
+	if len(n.invokes) == 0 {
+		return
+	}
+	kept := x.services[:0:0]
+	for _, service := range x.services {
+		if service.state != n.index {
+			kept = append(kept, service)
+		}
+	}
+	x.services = kept
+}
+
+// startTimers starts the timers of a state that is entered.
+func (x *interpreter[C]) startTimers(n *node[C]) error {
+	for k := range n.timers {
+		if len(x.timers) >= TimersMax {
+			return fmt.Errorf("%w: chart %s: more than %d timers (TimersMax)", ErrLimit, x.chart.id, TimersMax)
+		}
+		x.running = code{"delay", n.timers[k].id, n.path}
+		at := n.timers[k].due(x.context, x.event).UTC().Truncate(time.Millisecond)
+		timer := Timer{ID: x.nextID(), State: n.path, After: n.timers[k].id, At: at, state: n.index, index: k}
+		x.timers = append(x.timers, timer)
+		if n.timers[k].inProcess {
+			continue
+		}
+		if err := x.effect(Effect{ID: timer.ID, Kind: Schedule, Timer: timer.ID, At: timer.At}); err != nil {
+			return x.fail(err)
+		}
+	}
+	return nil
+}
+
+func (x *interpreter[C]) cancelTimers(n *node[C]) {
+	if len(n.timers) == 0 {
+		return
+	}
+	kept := x.timers[:0:0]
+	for _, timer := range x.timers {
+		if timer.state != n.index {
+			kept = append(kept, timer)
+		}
+	}
+	x.timers = kept
+}

@@ -1,0 +1,83 @@
+package statecharttest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/settle-run/settle/runtime/statechart"
+)
+
+// attempt calls the service once. Its context is done once the timeout has passed on the
+// virtual clock, or the invocation is no longer waited for; what the service returns after
+// that does not count. A panic is a failure, as on a host.
+//
+// Failure is the service's, err the chart's: of a timer that fired meanwhile.
+func (p *Player[C]) attempt(invocation statechart.Invocation, service statechart.Service[C], timeout time.Duration) (result any, failure, err error) {
+	p.t.Helper()
+	ctx, cancel := context.WithCancelCause(context.Background())
+	defer cancel(nil)
+	s := &sleeper[C]{player: p, key: invocation.Key, timeout: timeout, deadline: p.now.Add(timeout), cancel: cancel}
+	defer func() {
+		if r := recover(); r != nil {
+			result, failure = nil, fmt.Errorf("panic: %v", r)
+		}
+		if ctx.Err() != nil {
+			result, failure = nil, context.Cause(ctx)
+		}
+		err = s.err
+	}()
+	call := statechart.Call{Instance: p.config.Instance, Key: p.config.Instance + "/" + invocation.Key, Attempt: invocation.Attempt}
+	result, failure = service.Run(context.WithValue(ctx, sleeperKey{}, s), p.snapshot.Context, call)
+	return result, failure, nil
+}
+
+// sleeper lets the service of one attempt take virtual time.
+type sleeper[C any] struct {
+	player *Player[C]
+	// key is that of the invocation.
+	key string
+	// deadline is when the timeout has passed, if there is one.
+	timeout  time.Duration
+	deadline time.Time
+	cancel   context.CancelCauseFunc
+	// err is that of a timer that fired meanwhile.
+	err error
+}
+
+// sleep lets d pass, or what is left of the attempt's time.
+func (s *sleeper[C]) sleep(d time.Duration) {
+	until := s.player.now.Add(d)
+	late := s.timeout > 0 && !until.Before(s.deadline)
+	if late {
+		until = s.deadline
+	}
+	s.err = s.player.elapse(until, s.key)
+	switch {
+	case s.err != nil || !s.player.awaits(s.key):
+		s.cancel(context.Canceled)
+	case late:
+		s.cancel(fmt.Errorf("no answer within %v", s.timeout))
+	}
+}
+
+type sleeperKey struct{}
+
+// Sleep makes a fake service take time: it moves the virtual clock of the player that calls
+// the service and fires the timers due on the way. It ends early, with the context's error,
+// when the attempt's timeout has passed or its state was left. A service that waits for
+// ctx.Done without Sleep waits for ever: nothing else moves the clock.
+func Sleep(ctx context.Context, d time.Duration) error {
+	s, ok := ctx.Value(sleeperKey{}).(interface{ sleep(d time.Duration) })
+	if !ok {
+		return errors.New("sleeping: expected the context that a statecharttest.Player hands to a service")
+	}
+	if ctx.Err() == nil {
+		s.sleep(d)
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return nil
+}

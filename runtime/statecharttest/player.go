@@ -1,0 +1,251 @@
+package statecharttest
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/settle-run/settle/runtime/statechart"
+)
+
+// StepsMax is how many macrosteps one call of a player may lead to before they count as
+// endless.
+const StepsMax = 10_000
+
+// Epoch is when instances start unless their Config says otherwise.
+var Epoch = time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
+
+// TB is what a player needs of a test: *testing.T and *rapid.T have it.
+type TB interface {
+	Helper()
+	Fatalf(format string, args ...any)
+}
+
+// Config says how an instance begins. The zero value is useful.
+type Config struct {
+	// Instance is the name of the instance. Defaults to "chart/1", with the chart's ID.
+	Instance string
+	// At is when the instance starts. Defaults to Epoch.
+	At time.Time
+}
+
+func (c Config) withDefaults(chartID string) Config {
+	if c.Instance == "" {
+		c.Instance = chartID + "/1"
+	}
+	if c.At.IsZero() {
+		c.At = Epoch
+	}
+	return c
+}
+
+// Player plays one instance of a chart in virtual time. Between calls the instance is settled.
+// It is not safe for concurrent use.
+//
+// Services run one after the other, in document order, where a host may run those of parallel
+// regions at once.
+type Player[C any] struct {
+	t      TB
+	chart  *statechart.Chart[C]
+	config Config
+	now    time.Time
+	// snapshot was read back from its JSON after the last macrostep.
+	snapshot statechart.Snapshot[C]
+
+	// The remaining fields are about the last call.
+
+	trace   trace
+	effects []statechart.Effect
+	handled bool
+	steps   int
+}
+
+// Play starts an instance of the chart and settles it. Whatever goes wrong, here and in the
+// player's methods, fails the test, unless the method returns an error.
+func Play[C any](t TB, chart *statechart.Chart[C], config Config) *Player[C] {
+	t.Helper()
+	config = config.withDefaults(chart.ID())
+	p := &Player[C]{t: t, chart: chart, config: config, now: config.At}
+	step, err := chart.Start(statechart.Start{Instance: config.Instance, At: p.now})
+	if err != nil {
+		t.Fatalf("starting %s: %v", config.Instance, err)
+	}
+	p.begin("")
+	p.take(step)
+	if err := p.rest(); err != nil {
+		t.Fatalf("starting %s: %v", config.Instance, err)
+	}
+	return p
+}
+
+// Send sends an event with a payload that marshals to a JSON object, or nil, and settles the
+// instance.
+func (p *Player[C]) Send(typ string, payload any) {
+	p.t.Helper()
+	body, err := encode(typ, payload)
+	if err != nil {
+		p.t.Fatalf("sending %s to %s: %v", typ, p.config.Instance, err)
+	}
+	p.SendJSON(body)
+}
+
+// SendJSON sends an event in its JSON form and settles the instance.
+func (p *Player[C]) SendJSON(body string) {
+	p.t.Helper()
+	if err := p.Try(body); err != nil {
+		p.t.Fatalf("sending %s to %s: %v", body, p.config.Instance, err)
+	}
+}
+
+// Try is SendJSON that returns why an event was refused, or why a step failed, instead of
+// failing the test. The errors are those of the chart's Decode and Step.
+func (p *Player[C]) Try(body string) error {
+	p.t.Helper()
+	p.begin("")
+	event, err := p.chart.Decode([]byte(body))
+	if err != nil {
+		return err
+	}
+	if err := p.apply(event); err != nil {
+		return err
+	}
+	return p.rest()
+}
+
+// Advance lets time pass: the timers due by then fire in the order of their deadlines, those
+// with the same deadline in the order in which they were started. The instance is settled
+// after each. Retries of services that a timer sets off may take longer than d; the clock then
+// stands where they ended.
+func (p *Player[C]) Advance(d time.Duration) {
+	p.t.Helper()
+	if err := p.advance(d); err != nil {
+		p.t.Fatalf("advancing %s by %v: %v", p.config.Instance, d, err)
+	}
+}
+
+func (p *Player[C]) advance(d time.Duration) error {
+	p.t.Helper()
+	target := p.now.Add(d)
+	p.begin("nothing due")
+	for {
+		if err := p.rest(); err != nil {
+			return err
+		}
+		timer, ok := p.nextTimer(target)
+		if !ok {
+			break
+		}
+		p.now = later(p.now, timer.At)
+		if err := p.fire(timer); err != nil {
+			return err
+		}
+	}
+	p.now = later(p.now, target)
+	return nil
+}
+
+// State returns the paths of the active atomic and final states, in document order, joined
+// with ", ".
+func (p *Player[C]) State() string { return strings.Join(p.snapshot.State(), ", ") }
+
+// Snapshot returns the snapshot as it stands.
+func (p *Player[C]) Snapshot() statechart.Snapshot[C] { return p.snapshot }
+
+// Effects returns the effects that the last call led to, in order.
+func (p *Player[C]) Effects() []statechart.Effect { return p.effects }
+
+// Handled reports whether the event that was sent last meant anything; see statechart.Step.
+func (p *Player[C]) Handled() bool { return p.handled }
+
+// Now returns the virtual time.
+func (p *Player[C]) Now() time.Time { return p.now }
+
+// Trace returns what the last call led to, as the package's documentation shows it.
+func (p *Player[C]) Trace() string { return p.trace.String() }
+
+// begin begins a call. Idle is its trace if nothing happens.
+func (p *Player[C]) begin(idle string) {
+	p.trace, p.effects, p.handled, p.steps = trace{idle: idle}, nil, false, 0
+}
+
+// apply takes the macrostep of an event from outside.
+func (p *Player[C]) apply(event statechart.Event) error {
+	p.t.Helper()
+	p.trace.section("", p.State())
+	step, err := p.step(event)
+	if err != nil {
+		return err
+	}
+	p.handled = step.Handled
+	if !step.Handled {
+		p.trace.ignore()
+	}
+	return nil
+}
+
+// fire takes the macrostep of a timer that is due while the instance is settled.
+func (p *Player[C]) fire(timer statechart.Timer) error {
+	p.t.Helper()
+	p.trace.section(fmt.Sprintf("%s %s after %s", p.since(timer.At), timer.State, timer.After), p.State())
+	_, err := p.step(statechart.Event{Type: statechart.TimerEvent, Timer: timer.ID})
+	return err
+}
+
+// rest settles the instance, then fires what has become due while its services took their
+// time.
+func (p *Player[C]) rest() error {
+	p.t.Helper()
+	for {
+		if err := p.settle(); err != nil {
+			return err
+		}
+		timer, ok := p.nextTimer(p.now)
+		if !ok {
+			return nil
+		}
+		if err := p.fire(timer); err != nil {
+			return err
+		}
+	}
+}
+
+// nextTimer returns the timer with the first deadline, if that is not after the given time.
+func (p *Player[C]) nextTimer(by time.Time) (next statechart.Timer, ok bool) {
+	for _, timer := range p.snapshot.Timers {
+		if !timer.At.After(by) && (!ok || timer.At.Before(next.At)) {
+			next, ok = timer, true
+		}
+	}
+	return next, ok
+}
+
+func (p *Player[C]) since(at time.Time) string { return "+" + at.Sub(p.config.At).String() }
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// encode writes an event in its JSON form.
+func encode(typ string, payload any) (string, error) {
+	fields := map[string]any{}
+	if payload != nil {
+		text, err := json.Marshal(payload)
+		if err != nil {
+			return "", err
+		}
+		if err := json.Unmarshal(text, &fields); err != nil || fields == nil {
+			return "", fmt.Errorf("expected a payload that marshals to a JSON object, got %s", text)
+		}
+	}
+	if _, taken := fields["type"]; taken {
+		return "", errors.New(`expected a payload without the key "type", which is the event's`)
+	}
+	fields["type"] = typ
+	text, err := json.Marshal(fields)
+	return string(text), err
+}

@@ -1,0 +1,227 @@
+package statecharttest
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/datadriven"
+
+	"github.com/settle-run/settle/runtime/statechart"
+)
+
+// Setup is what the start command of a script asks for. Every argument must be used.
+type Setup struct {
+	outcomes map[string]*Outcomes
+	used     map[string]bool
+}
+
+// Outcomes returns the outcomes under the name: `start mail=(fail, ok)` has them under "mail".
+// A name that the script does not mention has none: all calls succeed.
+func (s *Setup) Outcomes(name string) *Outcomes {
+	s.used[name] = true
+	if s.outcomes[name] == nil {
+		s.outcomes[name] = &Outcomes{}
+	}
+	return s.outcomes[name]
+}
+
+// RunScripts plays every script in the directory, each in a parallel subtest of its own. The
+// package's documentation shows what a script looks like. New makes the chart, with new fakes,
+// for each start.
+func RunScripts[C any](t *testing.T, dir string, newChart func(*Setup) *statechart.Chart[C]) {
+	t.Helper()
+	paths, err := filepath.Glob(filepath.Join(dir, "*"))
+	if err != nil || len(paths) == 0 {
+		t.Fatalf("expected scripts in %s, found none (%v)", dir, err)
+	}
+	for _, path := range paths {
+		t.Run(filepath.Base(path), func(t *testing.T) {
+			t.Parallel()
+			s := &script[C]{newChart: newChart}
+			datadriven.RunTest(t, path, s.run)
+		})
+	}
+}
+
+// script is a script that is being played.
+type script[C any] struct {
+	newChart func(*Setup) *statechart.Chart[C]
+	player   *Player[C]
+	// shown is the context as the last context command left it.
+	shown map[string]json.RawMessage
+}
+
+// run runs one command and returns what it shows.
+func (s *script[C]) run(t *testing.T, d *datadriven.TestData) string {
+	t.Helper()
+	if d.Cmd == "start" {
+		s.start(t, d)
+		return s.player.Trace()
+	}
+	if s.player == nil {
+		d.Fatalf(t, "expected start before %s", d.Cmd)
+	}
+	s.player.t = t
+	switch d.Cmd {
+	case "send":
+		return s.send(t, d)
+	case "advance":
+		return s.advance(t, d)
+	case "state":
+		return s.state()
+	case "context":
+		return s.context(t, d)
+	default:
+		d.Fatalf(t, "expected start, send, advance, state or context, got %s", d.Cmd)
+		return ""
+	}
+}
+
+func (s *script[C]) start(t *testing.T, d *datadriven.TestData) {
+	t.Helper()
+	setup := &Setup{outcomes: map[string]*Outcomes{}, used: map[string]bool{}}
+	for _, arg := range d.CmdArgs {
+		outcomes, err := NewOutcomes(arg.Vals...)
+		if err != nil {
+			d.Fatalf(t, "start: %s: %v", arg.Key, err)
+		}
+		setup.outcomes[arg.Key] = outcomes
+	}
+	chart := s.newChart(setup)
+	for _, arg := range d.CmdArgs {
+		if !setup.used[arg.Key] {
+			d.Fatalf(t, "start: the test knows no %q; it knows %s", arg.Key, strings.Join(slices.Sorted(maps.Keys(setup.used)), ", "))
+		}
+	}
+	s.player = Play(t, chart, Config{})
+	s.shown = s.contextKeys(t)
+}
+
+func (s *script[C]) send(t *testing.T, d *datadriven.TestData) string {
+	t.Helper()
+	if len(d.CmdArgs) == 0 || len(d.CmdArgs[0].Vals) > 0 {
+		d.Fatalf(t, "expected an event type after send, as in: send VERIFY code=1234")
+	}
+	payload := map[string]json.RawMessage{}
+	if d.Input != "" {
+		if err := json.Unmarshal([]byte(d.Input), &payload); err != nil {
+			d.Fatalf(t, "expected the payload as a JSON object: %v", err)
+		}
+	}
+	for _, arg := range d.CmdArgs[1:] {
+		key, value, err := field(arg)
+		if err != nil {
+			d.Fatalf(t, "%v", err)
+		}
+		payload[key] = value
+	}
+	body, err := encode(d.CmdArgs[0].Key, payload)
+	if err != nil {
+		d.Fatalf(t, "%v", err)
+	}
+	return s.show(s.player.Try(body))
+}
+
+// field reads one key of a payload: key=text, key=(text, text) or key:=json.
+func field(arg datadriven.CmdArg) (key string, value json.RawMessage, err error) {
+	if key, isJSON := strings.CutSuffix(arg.Key, ":"); isJSON {
+		text := strings.Join(arg.Vals, ", ")
+		if !json.Valid([]byte(text)) {
+			return "", nil, fmt.Errorf("expected JSON after %s:=, got %q", key, text)
+		}
+		return key, json.RawMessage(text), nil
+	}
+	var text any = arg.Vals
+	switch len(arg.Vals) {
+	case 0:
+		return "", nil, fmt.Errorf("expected %s=text, %s=(text, text) or %s:=json", arg.Key, arg.Key, arg.Key)
+	case 1:
+		text = arg.Vals[0]
+	}
+	value, err = json.Marshal(text)
+	return arg.Key, value, err
+}
+
+func (s *script[C]) advance(t *testing.T, d *datadriven.TestData) string {
+	t.Helper()
+	if len(d.CmdArgs) != 1 {
+		d.Fatalf(t, "expected one duration after advance, as in: advance 5m")
+	}
+	duration, err := time.ParseDuration(d.CmdArgs[0].Key)
+	if err != nil || duration < 0 {
+		d.Fatalf(t, "expected a duration such as 5m after advance, got %q", d.CmdArgs[0].Key)
+	}
+	return s.show(s.player.advance(duration))
+}
+
+// show returns the trace of the last call, and its error.
+func (s *script[C]) show(err error) string {
+	if err != nil {
+		return s.player.Trace() + "error: " + err.Error() + "\n"
+	}
+	return s.player.Trace()
+}
+
+// state shows where the instance stands.
+func (s *script[C]) state() string {
+	p := s.player
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s %s %s\n", p.since(p.now), p.snapshot.Status, p.State())
+	if tags := p.snapshot.Tags(); len(tags) > 0 {
+		fmt.Fprintf(&b, "  tagged %s\n", strings.Join(tags, ", "))
+	}
+	if next := p.snapshot.NextEvents(); len(next) > 0 {
+		fmt.Fprintf(&b, "  takes %s\n", strings.Join(next, ", "))
+	}
+	for _, timer := range p.snapshot.Timers {
+		fmt.Fprintf(&b, "  timer %s %s after %s at %s\n", timer.ID, timer.State, timer.After, p.since(timer.At))
+	}
+	return b.String()
+}
+
+// context shows what changed in the context.
+func (s *script[C]) context(t *testing.T, d *datadriven.TestData) string {
+	t.Helper()
+	now := s.contextKeys(t)
+	keys := maps.Clone(now)
+	maps.Copy(keys, s.shown)
+	var b strings.Builder
+	for _, key := range slices.Sorted(maps.Keys(keys)) {
+		if len(d.CmdArgs) > 0 && !d.HasArg(key) || string(s.shown[key]) == string(now[key]) {
+			continue
+		}
+		fmt.Fprintf(&b, "%s: %s -> %s\n", key, orNone(s.shown[key]), orNone(now[key]))
+	}
+	s.shown = now
+	if b.Len() == 0 {
+		return "unchanged\n"
+	}
+	return b.String()
+}
+
+func orNone(value json.RawMessage) string {
+	if value == nil {
+		return "none"
+	}
+	return string(value)
+}
+
+// contextKeys returns the context's JSON by its keys.
+func (s *script[C]) contextKeys(t *testing.T) map[string]json.RawMessage {
+	t.Helper()
+	text, err := json.Marshal(s.player.snapshot.Context)
+	if err != nil {
+		t.Fatalf("marshalling the context: %v", err)
+	}
+	var keys map[string]json.RawMessage
+	if err := json.Unmarshal(text, &keys); err != nil {
+		return map[string]json.RawMessage{"context": text} // not an object: shown whole
+	}
+	return keys
+}

@@ -1,0 +1,100 @@
+package statecharttest
+
+import (
+	"bytes"
+	"encoding/json"
+	"reflect"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/settle-run/settle/runtime/statechart"
+)
+
+// step takes one macrostep now, and checks that it left the snapshot alone and comes out the
+// same again.
+func (p *Player[C]) step(event statechart.Event) (statechart.Step[C], error) {
+	p.t.Helper()
+	if p.steps++; p.steps > StepsMax {
+		p.t.Fatalf("%s took %d macrosteps without coming to rest (StepsMax); it is in %s", p.config.Instance, p.steps, p.State())
+	}
+	event.At = p.now
+	before := p.marshal(p.snapshot)
+	step, err := p.chart.Step(p.snapshot, event)
+	if after := p.marshal(p.snapshot); !bytes.Equal(before, after) {
+		p.t.Fatalf("stepping %s on %q changed the snapshot that was stepped: an action or a guard writes through a reference\nbefore: %s\nafter:  %s",
+			p.config.Instance, event.Type, before, after)
+	}
+	if err != nil {
+		return step, err
+	}
+	again, err := p.chart.Step(p.snapshot, event)
+	if err != nil {
+		p.t.Fatalf("stepping %s on %q once more, from the same snapshot, failed: %v", p.config.Instance, event.Type, err)
+	}
+	first, second := p.marshal(step.Next), p.marshal(again.Next)
+	if !bytes.Equal(first, second) || !reflect.DeepEqual(step.Effects, again.Effects) {
+		p.t.Fatalf("stepping %s on %q once more, from the same snapshot, came out differently: an action or a guard depends on more than context and event\nfirst:  %s %+v\nsecond: %s %+v",
+			p.config.Instance, event.Type, first, step.Effects, second, again.Effects)
+	}
+	p.take(step)
+	return step, nil
+}
+
+// take makes the step's snapshot the current one and notes what it led to.
+func (p *Player[C]) take(step statechart.Step[C]) {
+	p.t.Helper()
+	p.keep(step.Next)
+	p.effects = append(p.effects, step.Effects...)
+	p.trace.enter(p.State())
+	for _, effect := range step.Effects {
+		p.trace.effect(effect, p.snapshot.Timers, p.since)
+	}
+	if step.Handled && p.snapshot.Status == statechart.Done {
+		p.trace.done(p.snapshot.Tags(), p.snapshot.Output)
+	}
+}
+
+// keep makes the snapshot the current one by way of its JSON, and checks that nothing changes
+// on that way: neither its JSON nor, where that says less, its Go values.
+func (p *Player[C]) keep(snapshot statechart.Snapshot[C]) {
+	p.t.Helper()
+	stored := p.marshal(snapshot)
+	restored, err := p.chart.Restore(stored)
+	if err != nil {
+		p.t.Fatalf("restoring %s from %s: %v", p.config.Instance, stored, err)
+	}
+	if again := p.marshal(restored); !bytes.Equal(stored, again) {
+		p.t.Fatalf("restoring %s changed its JSON\nstored:   %s\nrestored: %s", p.config.Instance, stored, again)
+	}
+	for _, part := range []struct {
+		name              string
+		stepped, restored any
+	}{
+		{"context", snapshot.Context, restored.Context},
+		{"timers", snapshot.Timers, restored.Timers},
+		{"services", snapshot.Services, restored.Services},
+	} {
+		if diff := difference(part.stepped, part.restored); diff != "" {
+			p.t.Fatalf("%s: the %s changed by being stored: what counts must be in the JSON (-stepped +restored):\n%s", p.config.Instance, part.name, diff)
+		}
+	}
+	p.snapshot = restored
+}
+
+func (p *Player[C]) marshal(snapshot statechart.Snapshot[C]) []byte {
+	p.t.Helper()
+	text, err := json.Marshal(snapshot)
+	if err != nil {
+		p.t.Fatalf("marshalling the snapshot of %s: %v", p.config.Instance, err)
+	}
+	return text
+}
+
+// difference compares two values, unexported fields included; nil and empty count as equal.
+func difference(a, b any) string {
+	if reflect.DeepEqual(a, b) {
+		return "" // The common case, without the cost of a report.
+	}
+	return cmp.Diff(a, b, cmp.Exporter(func(reflect.Type) bool { return true }), cmpopts.EquateEmpty())
+}
