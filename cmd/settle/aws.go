@@ -26,14 +26,10 @@ type awsFlags struct {
 // load returns the settings of the SDK's clients.
 func (f awsFlags) load(ctx context.Context, s *session) (aws.Config, error) {
 	if f.Local {
-		local := aws.Config{
-			Region: awslocal.Region, BaseEndpoint: &s.endpoint,
+		return aws.Config{
+			Region: awslocal.Region, BaseEndpoint: &s.endpoint, HTTPClient: s.http,
 			Credentials: credentials.NewStaticCredentialsProvider("local", "local", ""),
-		}
-		if s.http != nil {
-			local.HTTPClient = s.http
-		}
-		return local, nil
+		}, nil
 	}
 	loaded, err := config.LoadDefaultConfig(ctx)
 	if err != nil {

@@ -105,7 +105,7 @@ func (c *devCommand) printWelcome(s *session, running *stack.Stack, secret strin
 		settle = "AWS_ENDPOINT_URL=" + running.AWSURL() + " " + settle
 	}
 	if c.GitHubSecret != "" {
-		secret = "the one that was given"
+		secret = "given"
 	}
 	bold := s.style.Bold
 	return s.printf(`%s
@@ -120,6 +120,8 @@ func (c *devCommand) printWelcome(s *session, running *stack.Stack, secret strin
 
   %s send --local signup/42 SIGN_UP email=ada@example.com name=Ada
   %s get --local signup/42
+
+Then send VERIFY with code=, the code that is printed below instead of being mailed.
 
 %s
 

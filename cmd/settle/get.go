@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/settle-run/settle/runtime/durable"
 )
@@ -38,5 +37,5 @@ func (c *getCommand) Run(ctx context.Context, s *session) error {
 	if c.Output == "json" {
 		return s.printJSON(shown)
 	}
-	return shown.WriteText(s.out, s.style, time.Now())
+	return shown.WriteText(s.out, s.style, s.now())
 }

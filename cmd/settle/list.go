@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/settle-run/settle/cmd/settle/internal/view"
 	"github.com/settle-run/settle/runtime/durable"
@@ -71,7 +70,7 @@ func (c *listCommand) Run(ctx context.Context, s *session) error {
 	if c.Output == "json" {
 		err = s.printJSON(found)
 	} else {
-		err = view.WriteTable(s.out, found, time.Now())
+		err = view.WriteTable(s.out, found, s.now())
 	}
 	return errors.Join(append(failures, err)...)
 }

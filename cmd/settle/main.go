@@ -25,6 +25,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
 	"github.com/settle-run/settle/cmd/settle/internal/console"
 )
@@ -38,6 +39,7 @@ func main() {
 		style:    console.StyleFor(os.Stdout, os.Getenv("NO_COLOR")),
 		program:  os.Args[0],
 		endpoint: cmp.Or(os.Getenv("AWS_ENDPOINT_URL"), localEndpoint),
+		now:      time.Now,
 	}
 	os.Exit(s.run(ctx, os.Args[1:]))
 }

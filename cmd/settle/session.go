@@ -5,10 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"strings"
+	"time"
 
 	"github.com/alecthomas/kong"
+	"github.com/aws/aws-sdk-go-v2/aws"
 
 	"github.com/settle-run/settle/cmd/settle/internal/console"
 )
@@ -24,7 +25,9 @@ type session struct {
 	// endpoint is the AWS endpoint of --local.
 	endpoint string
 	// http reaches endpoint. Nil means over the network.
-	http *http.Client
+	http aws.HTTPClient
+	// now is the clock that the ages of things are told by, in the zone to show times in.
+	now func() time.Time
 }
 
 // commandLine is the grammar; kong reads it from the tags.

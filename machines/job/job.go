@@ -8,7 +8,7 @@
 //
 // Every outcome is a final state of its own, named as GitHub names the conclusion; the chart
 // adds three: launch_failed, not_picked_up and overdue. Those that mean failure carry the tag
-// [Failed].
+// [Failed]. A job that was given up stays so, whatever GitHub says of it later.
 package job
 
 import (

@@ -164,7 +164,7 @@ func TestNeitherMailsNorGuessesProlongTheDeadline(t *testing.T) {
 		p, _, _ := play(t, signup.Config{WrongCodesMax: 100, ResendsMax: 100, AddressChangesMax: 100})
 		p.Send("SIGN_UP", ada)
 		deadline := p.Now().Add(24 * time.Hour)
-		for _, minutes := range rapid.SliceOfN(rapid.IntRange(0, 300), 0, 20).Draw(t, "minutes between events") {
+		for _, minutes := range rapid.SliceOfN(rapid.IntRange(0, 480), 0, 8).Draw(t, "minutes between events") {
 			p.Advance(time.Duration(minutes) * time.Minute)
 			if !p.Now().Before(deadline) {
 				break
@@ -194,7 +194,7 @@ func TestFifthWrongCodeLocksWhateverComesBetween(t *testing.T) {
 		p, mailer, _ := play(t, signup.Config{})
 		p.Send("SIGN_UP", ada)
 		for wrong := 1; wrong <= 5; wrong++ {
-			for _, event := range rapid.SliceOfN(rapid.SampledFrom([]string{"RESEND", "CHANGE_ADDRESS"}), 0, 3).Draw(t, "between") {
+			for _, event := range rapid.SliceOfN(rapid.SampledFrom([]string{"RESEND", "CHANGE_ADDRESS"}), 0, 2).Draw(t, "between") {
 				p.Send(event, signup.ChangeAddress{Email: "ada@example.org"})
 			}
 			if got := p.State(); got != "unverified.awaiting_verification" {

@@ -16,6 +16,7 @@ import (
 // A queue, a client and a Lambda handler, in one process and without a socket.
 func Example() {
 	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
 	cloud := awslocal.New(awslocal.Config{})
 	client := sqs.New(sqs.Options{
 		Region:       awslocal.Region,

@@ -27,15 +27,15 @@ func wantMessage(t *testing.T, err error, text string) {
 	}
 }
 
-// post sends a request to the handler and returns status, headers and body.
-func post(cloud *awslocal.Cloud, headers map[string]string, body string) (*http.Response, string) {
+// post sends a request to the handler.
+func post(cloud *awslocal.Cloud, headers map[string]string, body string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(http.MethodPost, "http://127.0.0.1:4566/", strings.NewReader(body))
 	for name, value := range headers {
 		r.Header.Set(name, value)
 	}
 	w := httptest.NewRecorder()
 	cloud.ServeHTTP(w, r)
-	return w.Result(), w.Body.String()
+	return w
 }
 
 func target(operation string) map[string]string {
@@ -57,11 +57,12 @@ func TestServe_unsupported_is_refused_by_name(t *testing.T) {
 		{target("DynamoDB_20120810.CreateGlobalTable"), `{}`, "UnknownOperationException", "CreateGlobalTable"},
 		{map[string]string{}, ``, "UnknownOperationException", "X-Amz-Target"},
 	} {
-		response, body := post(cloud, test.headers, test.body)
-		if response.StatusCode != http.StatusBadRequest || !strings.Contains(body, "#"+test.code+`"`) ||
+		response := post(cloud, test.headers, test.body)
+		body := response.Body.String()
+		if response.Code != http.StatusBadRequest || !strings.Contains(body, "#"+test.code+`"`) ||
 			!strings.Contains(body, test.name) {
 			t.Errorf("%v %s: got %d %s, want 400 %s naming %s", test.headers, test.body,
-				response.StatusCode, body, test.code, test.name)
+				response.Code, body, test.code, test.name)
 		}
 	}
 }
@@ -69,32 +70,50 @@ func TestServe_unsupported_is_refused_by_name(t *testing.T) {
 func TestServe_headers(t *testing.T) {
 	t.Parallel()
 	cloud := awslocal.New(awslocal.Config{})
-	response, body := post(cloud, target("AmazonSQS.GetQueueUrl"), `{"QueueName":"absent"}`)
+	response := post(cloud, target("AmazonSQS.GetQueueUrl"), `{"QueueName":"absent"}`)
 	for name, want := range map[string]string{
 		"Content-Type":       "application/x-amz-json-1.0",
 		"X-Amzn-Requestid":   "00000000-0000-4000-8000-000000000001",
 		"X-Amzn-Query-Error": "AWS.SimpleQueueService.NonExistentQueue;Sender",
 	} {
-		if got := response.Header.Get(name); got != want {
+		if got := response.Header().Get(name); got != want {
 			t.Errorf("%s is %q, want %q", name, got, want)
 		}
 	}
-	if !strings.Contains(body, `"__type":"com.amazonaws.sqs#QueueDoesNotExist"`) {
+	if body := response.Body.String(); !strings.Contains(body, `"__type":"com.amazonaws.sqs#QueueDoesNotExist"`) {
 		t.Errorf("body is %s", body)
 	}
 
-	response, body = post(cloud, target("DynamoDB_20120810.ListTables"), `{}`)
-	if got, want := response.Header.Get("X-Amz-Crc32"), fmt.Sprint(crc32.ChecksumIEEE([]byte(body))); got != want {
+	response = post(cloud, target("DynamoDB_20120810.ListTables"), `{}`)
+	if got, want := response.Header().Get("X-Amz-Crc32"), fmt.Sprint(crc32.ChecksumIEEE(response.Body.Bytes())); got != want {
 		t.Errorf("X-Amz-Crc32 is %q, want %q", got, want)
+	}
+}
+
+// A web page of any origin may make a browser send a GET, so none may do anything.
+func TestServe_takes_POST_only(t *testing.T) {
+	t.Parallel()
+	for _, headers := range []map[string]string{
+		target("AmazonSQS.ListQueues"), {"Content-Type": "application/x-www-form-urlencoded"},
+	} {
+		r := httptest.NewRequest(http.MethodGet, "/?Action=ListQueues", strings.NewReader("Action=ListQueues"))
+		for name, value := range headers {
+			r.Header.Set(name, value)
+		}
+		w := httptest.NewRecorder()
+		awslocal.New(awslocal.Config{}).ServeHTTP(w, r)
+		if w.Code != http.StatusBadRequest || !strings.Contains(w.Body.String(), "expected a POST") {
+			t.Errorf("%v: got %d %s, want 400: expected a POST", headers, w.Code, w.Body)
+		}
 	}
 }
 
 func TestServe_request_size_is_limited(t *testing.T) {
 	t.Parallel()
-	response, body := post(awslocal.New(awslocal.Config{}), target("AmazonSQS.SendMessage"),
+	response := post(awslocal.New(awslocal.Config{}), target("AmazonSQS.SendMessage"),
 		strings.Repeat(" ", awslocal.RequestBytesMax+1))
-	if response.StatusCode != http.StatusRequestEntityTooLarge || !strings.Contains(body, "RequestEntityTooLarge") {
-		t.Fatalf("got %d %s", response.StatusCode, body)
+	if response.Code != http.StatusRequestEntityTooLarge || !strings.Contains(response.Body.String(), "RequestEntityTooLarge") {
+		t.Fatalf("got %d %s", response.Code, response.Body)
 	}
 }
 

@@ -2,6 +2,7 @@ package awslocal_test
 
 import (
 	"fmt"
+	"maps"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -88,6 +89,60 @@ func TestSQS_dlq_deleted_keeps_the_message(t *testing.T) {
 	q.sendAll("a1")
 	q.setVisibility(q.receive()[0], 0)
 	wantBodies(t, q.receive(), "a1")
+}
+
+func TestSQS_dlq_counts_receives_for_its_own_policy_anew(t *testing.T) {
+	t.Parallel()
+	cloud := awslocal.New(awslocal.Config{})
+	last := addFIFO(t, cloud, "last.fifo", nil)
+	dlq := addFIFO(t, cloud, "dead.fifo", map[string]string{"RedrivePolicy": redrivePolicy("last.fifo", 1)})
+	q := addFIFO(t, cloud, "queue.fifo", map[string]string{"RedrivePolicy": redrivePolicy("dead.fifo", 2)})
+	q.sendAll("a1")
+	for range 2 {
+		q.setVisibility(q.receive()[0], 0)
+	}
+	wantBodies(t, q.receive())
+	dead := dlq.receive()
+	wantBodies(t, dead, "a1")
+	dlq.setVisibility(dead[0], 0)
+	wantBodies(t, dlq.receive())
+	wantBodies(t, last.receive(), "a1")
+}
+
+func TestSQS_dlq_retention(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		suffix string
+		fifo   map[string]string
+		want   []string // 70 s after the message was sent, 20 s after it was moved
+	}{
+		"FIFO begins anew": {".fifo", map[string]string{"FifoQueue": "true"}, []string{"a1"}},
+		"standard runs on": {"", nil, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				cloud := awslocal.New(awslocal.Config{})
+				attributes := map[string]string{"MessageRetentionPeriod": "60"}
+				maps.Copy(attributes, test.fifo)
+				dlq := addQueue(t, cloud, "dead"+test.suffix, attributes)
+				attributes["RedrivePolicy"] = redrivePolicy(dlq.name, 1)
+				q := addQueue(t, cloud, "queue"+test.suffix, attributes)
+				in := &sqs.SendMessageInput{QueueUrl: &q.url, MessageBody: aws.String("a1")}
+				if test.fifo != nil {
+					in.MessageGroupId, in.MessageDeduplicationId = aws.String("a"), aws.String("1")
+				}
+				if _, err := q.client.SendMessage(t.Context(), in); err != nil {
+					t.Fatal(err)
+				}
+				q.setVisibility(q.receive()[0], 0)
+				time.Sleep(50 * time.Second)
+				wantBodies(t, q.receive())
+				time.Sleep(20 * time.Second)
+				wantBodies(t, dlq.receive(), test.want...)
+			})
+		})
+	}
 }
 
 func TestSQS_dlq_policies_are_checked(t *testing.T) {

@@ -60,6 +60,7 @@ func TestSQS_system_attributes_selected(t *testing.T) {
 		},
 		"AttributeNames": func(in *sqs.ReceiveMessageInput) {
 			in.MessageSystemAttributeNames = nil
+			//nolint:staticcheck // SA1019: deprecated for callers, who use it all the same
 			in.AttributeNames = []types.QueueAttributeName{"MessageGroupId"}
 		},
 	} {

@@ -293,3 +293,10 @@ func adds(n int) (bodies []string) {
 	}
 	return bodies
 }
+
+func decode(t *testing.T, data []byte, into any) {
+	t.Helper()
+	if err := json.Unmarshal(data, into); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -64,53 +64,53 @@ func (l *Loop) Handle(ctx context.Context, deliveries []Delivery) (failed []stri
 func (l *Loop) handleGroup(ctx context.Context, deliveries []Delivery) []Delivery {
 	rest := deliveries
 	log := l.config.Logger.With("instance", deliveries[0].Group)
-	for conflicts, fold := 0, len(deliveries); ; {
-		done, err := l.guardedTurn(ctx, rest[:min(fold, len(rest))])
+	for conflicts, fold := 0, len(deliveries); len(rest) > 0; {
+		done, err := guarded(func() (int, error) { return l.turn(ctx, rest[:min(fold, len(rest))]) })
+		if errors.Is(err, ErrUnstorable) && fold == 1 {
+			done, err = guarded(func() (int, error) { return l.parkUnstorable(ctx, rest[0], err) })
+		}
 		rest = rest[done:]
 		switch {
-		case err == nil && len(rest) == 0:
-			return nil
 		case err == nil:
-			continue
 		case errors.Is(err, ErrConflict) && conflicts < l.config.ConflictsMax:
 			conflicts++
 			log.InfoContext(ctx, "beginning again", "error", err)
-			continue
-		case errors.Is(err, ErrUnstorable) && fold > 1:
+		case errors.Is(err, ErrUnstorable):
 			// Which of the folded events it was shows when they go one by one.
 			fold = 1
-			continue
-		case errors.Is(err, ErrUnstorable):
-			if err = l.parkUnstorable(ctx, rest[0], err); err == nil {
-				rest = rest[1:]
-				if len(rest) == 0 {
-					return nil
-				}
-				continue
-			}
+		default:
+			l.delay(ctx, rest, err)
+			return rest
 		}
-		wait, _ := l.config.Backoff.Next(max(rest[0].ReceiveCount, 1))
-		var retry *retryError
-		if errors.As(err, &retry) {
-			wait = retry.wait
-		}
-		log.WarnContext(ctx, "delivery failed, to be tried again", "error", err, "wait", wait, "message_id", rest[0].MessageID, "receive_count", rest[0].ReceiveCount)
-		if err := l.queue.Delay(ctx, rest, wait); err != nil {
-			log.WarnContext(ctx, "delaying failed, the visibility time-out will do", "error", err)
-		}
-		return rest
+	}
+	return nil
+}
+
+// delay hides deliveries that failed: as long as the retry policy of a service asks, or else
+// as the back-off does.
+func (l *Loop) delay(ctx context.Context, rest []Delivery, reason error) {
+	wait, _ := l.config.Backoff.Next(max(rest[0].ReceiveCount, 1))
+	var retry *retryError
+	if errors.As(reason, &retry) {
+		wait = retry.wait
+	}
+	log := l.config.Logger.With("instance", rest[0].Group, "message_id", rest[0].MessageID)
+	log.WarnContext(ctx, "delivery failed, to be tried again", "error", reason, "wait", wait, "receive_count", rest[0].ReceiveCount)
+	_, err := guarded(func() (int, error) { return 0, l.queue.Delay(ctx, rest, wait) })
+	if err != nil {
+		log.WarnContext(ctx, "delaying failed, the visibility time-out will do", "error", err)
 	}
 }
 
-// guardedTurn is turn with a panic of this package's own code, or of a port's, as its error:
-// on a FIFO queue a crash would block every group of the batch.
-func (l *Loop) guardedTurn(ctx context.Context, deliveries []Delivery) (done int, err error) {
+// guarded is the given function with a panic of this package's own code, or of a port's, as
+// its error: on a FIFO queue a crash would block every group of the batch.
+func guarded(fn func() (int, error)) (done int, err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			err = fmt.Errorf("panic: %v", r)
+			done, err = 0, fmt.Errorf("panic: %v", r)
 		}
 	}()
-	return l.turn(ctx, deliveries)
+	return fn()
 }
 
 // turn is the loop: it takes deliveries of one instance from the queue to the acknowledgement
@@ -196,21 +196,31 @@ func (l *Loop) parkAll(ctx context.Context, deliveries []Delivery, reason error)
 }
 
 // parkUnstorable parks an event whose outcome cannot be stored, on a fresh reading of its
-// instance, which has nothing of the event.
-func (l *Loop) parkUnstorable(ctx context.Context, d Delivery, reason error) error {
+// instance. What the turn had stored before it failed stays, and its effects are performed.
+func (l *Loop) parkUnstorable(ctx context.Context, d Delivery, reason error) (done int, err error) {
 	id, machine, err := l.address(d.Group)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	t, err := l.hydrate(ctx, id, machine)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	event, _, _ := t.examine(d)
 	if err := t.park(ctx, d, event.Type, reason); err != nil {
-		return err
+		return 0, err
 	}
-	return t.commit(ctx)
+	if err := t.commit(ctx); errors.Is(err, ErrUnstorable) {
+		// The record is so full that the reason does not fit either. The event is parked, that
+		// must do: to fail now would park it again and again, and block its group.
+		l.config.Logger.ErrorContext(ctx, "the instance cannot show why an event was parked", "instance", d.Group, "error", err)
+	} else if err != nil {
+		return 0, err
+	}
+	if err := t.dispatch(ctx); err != nil {
+		return 0, err
+	}
+	return 1, nil
 }
 
 // park moves a delivery to the dead-letter queue.
@@ -251,11 +261,11 @@ const (
 )
 
 // retryError ends a turn whose service is to be tried again: the delivery is hidden for the
-// time to wait, and its group stays locked.
+// time to wait, and its group stays locked. It does not unwrap: whatever the service's error
+// is, it is none of the loop's.
 type retryError struct {
 	wait time.Duration
 	err  error
 }
 
 func (e *retryError) Error() string { return fmt.Sprintf("retrying in %v: %v", e.wait, e.err) }
-func (e *retryError) Unwrap() error { return e.err }

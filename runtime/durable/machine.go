@@ -89,6 +89,12 @@ func (m *hosted[C]) StartedBy(eventType string) bool {
 	return m.config.StartedBy == nil || slices.Contains(m.config.StartedBy, eventType)
 }
 
+// Decode is the chart's Decode; a payload whose own code panics is a wrong payload.
+func (m *hosted[C]) Decode(body []byte) (event statechart.Event, err error) {
+	defer recovered(&err, statechart.ErrPayload)
+	return m.Chart.Decode(body)
+}
+
 func (m *hosted[C]) Retention() time.Duration { return m.config.Retention }
 
 func (m *hosted[C]) Start(start statechart.Start) (Instance, []statechart.Effect, error) {
@@ -102,7 +108,8 @@ func (m *hosted[C]) Start(start statechart.Start) (Instance, []statechart.Effect
 	return &instance[C]{chart: m.Chart, snapshot: step.Next}, step.Effects, nil
 }
 
-func (m *hosted[C]) Restore(snapshot json.RawMessage) (Instance, error) {
+func (m *hosted[C]) Restore(snapshot json.RawMessage) (_ Instance, err error) {
+	defer recovered(&err, statechart.ErrUnreadable)
 	restored, err := m.Chart.Restore(snapshot)
 	if err != nil {
 		return nil, err
@@ -151,7 +158,19 @@ func checkEffects(effects []statechart.Effect) error {
 	return nil
 }
 
-func (i *instance[C]) Snapshot() (json.RawMessage, error)   { return json.Marshal(i.snapshot) }
+func (i *instance[C]) Snapshot() (snapshot json.RawMessage, err error) {
+	defer recovered(&err, ErrUnstorable)
+	return json.Marshal(i.snapshot)
+}
+
+// recovered turns a panic of the code of a payload or a context, such as its MarshalJSON, into
+// an error of the given kind.
+func recovered(err *error, kind error) {
+	if r := recover(); r != nil {
+		*err = fmt.Errorf("%w: panic: %v", kind, r)
+	}
+}
+
 func (i *instance[C]) Status() statechart.Status            { return i.snapshot.Status }
 func (i *instance[C]) Settled() bool                        { return i.snapshot.Settled() }
 func (i *instance[C]) State() []string                      { return i.snapshot.State() }

@@ -20,9 +20,8 @@ type services struct {
 	ctx     context.Context
 	running map[string]context.CancelFunc
 	// failed are the invocations whose attempt failed in this turn and is to be repeated.
-	failed  map[string]bool
+	failed  map[string]*retryError
 	results chan result
-	retry   *retryError
 }
 
 // result is the end of one attempt.
@@ -42,11 +41,14 @@ func (t *turn) settle(ctx context.Context, d Delivery) error {
 	}
 	limited, cancel := t.loop.withMargin(ctx)
 	defer cancel()
-	s := &services{turn: t, delivery: d, ctx: limited, running: map[string]context.CancelFunc{}, failed: map[string]bool{}, results: make(chan result)}
-	for !t.instance.Settled() {
+	s := &services{turn: t, delivery: d, ctx: limited, running: map[string]context.CancelFunc{}, failed: map[string]*retryError{}, results: make(chan result)}
+	for firings := 0; !t.instance.Settled(); {
 		if fired, err := t.fireDue(); err != nil || fired {
 			if err != nil {
 				return err
+			}
+			if firings++; firings > statechart.MicrostepsMax {
+				return fmt.Errorf("%w: %d timers of %s were due one after the other (MicrostepsMax); check those that are due on entry", statechart.ErrEndless, firings, t.record.Instance)
 			}
 			s.cancelLeft()
 			continue
@@ -59,8 +61,8 @@ func (t *turn) settle(ctx context.Context, d Delivery) error {
 			continue
 		}
 		if len(s.running) == 0 {
-			if s.retry != nil {
-				return s.retry
+			if retry := s.retry(); retry != nil {
+				return retry
 			}
 			return fmt.Errorf("%w: %s is in %v with no service to run", statechart.ErrStalled, t.record.Instance, t.instance.State())
 		}
@@ -86,7 +88,9 @@ func (l *Loop) withMargin(ctx context.Context) (context.Context, context.CancelF
 //
 // Whatever a later delivery must know is stored first: the end of an earlier service, so that
 // it never runs again; and, for a delivery that is a repeat, the count of the attempt about to
-// begin, so that a service that kills the process uses up its attempts.
+// begin, so that a service that kills the process uses up its attempts. On a first delivery
+// the count is not stored: a write that fails must not use up an attempt that never began.
+// Nothing begins in an instance that cannot be stored.
 func (s *services) start(ctx context.Context) (moved bool, err error) {
 	t := s.turn
 	type ready struct {
@@ -111,11 +115,20 @@ func (s *services) start(ctx context.Context) (moved bool, err error) {
 	if err := s.ctx.Err(); err != nil && len(next) > 0 {
 		return false, fmt.Errorf("no time left to run services: %w", err)
 	}
+	repeat := s.delivery.ReceiveCount > 1
+	if !repeat && t.finished {
+		err = t.commit(ctx)
+	} else if len(next) > 0 {
+		_, err = t.storable()
+	}
+	if err != nil {
+		return false, err
+	}
 	for i := range next {
 		next[i].invocation = t.instance.Begin(next[i].invocation.Key)
 		t.dirty = true
 	}
-	if t.finished || len(next) > 0 && s.delivery.ReceiveCount > 1 {
+	if repeat && (t.finished || len(next) > 0) {
 		if err := t.commit(ctx); err != nil {
 			return false, err
 		}
@@ -209,8 +222,8 @@ func (s *services) take(r result) error {
 		return nil
 	}
 	if r.err == nil {
-		err := s.turn.end(r.invocation.Done(r.value))
-		if !isChartError(err) {
+		err := s.turn.endStorable(r.invocation.Done(r.value))
+		if !isChartError(err) && !errors.Is(err, ErrUnstorable) {
 			return err
 		}
 		// The chart cannot take the result: to the chart, the service has failed.
@@ -223,14 +236,53 @@ func (s *services) take(r result) error {
 		return s.turn.end(r.invocation.Failed(r.err))
 	}
 	log.InfoContext(s.ctx, "service failed, to be tried again", "error", r.err, "wait", wait)
-	s.failed[r.invocation.Key] = true
-	if s.retry == nil || wait < s.retry.wait {
-		s.retry = &retryError{wait: wait, err: r.err}
-	}
+	s.failed[r.invocation.Key] = &retryError{wait: wait, err: r.err}
 	return nil
 }
 
-// end applies the end of a service.
+// retry returns the error that ends the turn if an attempt is to be repeated, else nil. The
+// wait is the longest that a policy asks for, so that no service is called again too soon, but
+// not longer than until the next timer: nothing else brings an unsettled instance back.
+func (s *services) retry() error {
+	var retry *retryError
+	for _, invocation := range s.turn.instance.Invocations() {
+		if failed := s.failed[invocation.Key]; failed != nil && (retry == nil || failed.wait > retry.wait) {
+			retry = failed
+		}
+	}
+	if retry == nil {
+		return nil
+	}
+	if timer, ok := s.turn.nextTimer(); ok {
+		left := max(timer.At.Sub(s.turn.loop.config.Now()), 0)
+		return &retryError{wait: min(retry.wait, left), err: retry.err}
+	}
+	return retry
+}
+
+// endStorable is end, unless the outcome could not be stored: then the turn stays as it was,
+// and the error wraps ErrUnstorable.
+func (t *turn) endStorable(event statechart.Event) error {
+	before, err := t.storable()
+	if err != nil {
+		return err
+	}
+	turnBefore := *t
+	if err := t.end(event); err != nil {
+		return err
+	}
+	_, tooMuch := t.storable()
+	if tooMuch == nil {
+		return nil
+	}
+	*t = turnBefore
+	if t.instance, err = t.machine.Restore(before); err != nil {
+		return err
+	}
+	return tooMuch
+}
+
+// end applies the end of a service, or of the time that a timer gave it.
 func (t *turn) end(event statechart.Event) error {
 	event.At = t.loop.config.Now()
 	if err := t.apply(event); err != nil {
@@ -259,29 +311,33 @@ func (s *services) cancelLeft() {
 	}
 }
 
-// fireDue applies the first timer that is due. While the instance is unsettled no event
+// fireDue applies the timer that is due first, if it is. While the instance is unsettled no event
 // reaches it through the queue, so its timers are served here; a firing that comes through
 // the queue later is stale.
 func (t *turn) fireDue() (fired bool, err error) {
-	now := t.loop.config.Now()
-	for _, timer := range t.instance.Timers() {
-		if !timer.At.After(now) {
-			return true, t.apply(statechart.Event{Type: statechart.TimerEvent, Timer: timer.ID, At: now})
-		}
+	timer, ok := t.nextTimer()
+	if now := t.loop.config.Now(); ok && !timer.At.After(now) {
+		// Like the end of a service, it is stored before what follows it starts.
+		return true, t.end(statechart.Event{Type: statechart.TimerEvent, Timer: timer.ID})
 	}
 	return false, nil
 }
 
-// untilDue returns a context that is done when the next timer of the instance is due.
-func (t *turn) untilDue(ctx context.Context) (context.Context, context.CancelFunc) {
-	var next time.Time
+// nextTimer returns the timer that is due first.
+func (t *turn) nextTimer() (next statechart.Timer, ok bool) {
 	for _, timer := range t.instance.Timers() {
-		if next.IsZero() || timer.At.Before(next) {
-			next = timer.At
+		if !ok || timer.At.Before(next.At) {
+			next, ok = timer, true
 		}
 	}
-	if next.IsZero() {
+	return next, ok
+}
+
+// untilDue returns a context that is done when the next timer of the instance is due.
+func (t *turn) untilDue(ctx context.Context) (context.Context, context.CancelFunc) {
+	timer, ok := t.nextTimer()
+	if !ok {
 		return context.WithCancel(ctx)
 	}
-	return context.WithTimeout(ctx, next.Sub(t.loop.config.Now()))
+	return context.WithTimeout(ctx, timer.At.Sub(t.loop.config.Now()))
 }

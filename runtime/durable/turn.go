@@ -23,15 +23,21 @@ type turn struct {
 	instance Instance
 	// dirty says that record or instance differ from what is stored.
 	dirty bool
-	// finished says that a service has ended since the last commit: its end must be stored
-	// before another service starts, so that it never runs again.
+	// finished says that a service, or the time that a timer gave it, has ended since the last
+	// commit: that must be stored before another service starts, so that it never runs again.
 	finished bool
 	// unlogged are the transitions since the last commit.
 	unlogged []Transition
+	// lost is the error of a commit that failed. It ends the turn: nothing else is stored, for
+	// what is stored now is not known.
+	lost error
 }
 
 // examine decides what becomes of a delivery; for a poisoned one, reason says why.
 func (t *turn) examine(d Delivery) (event statechart.Event, v verdict, reason error) {
+	if d.SequenceNumber == "" {
+		return event, poisoned, fmt.Errorf("expected a delivery of a FIFO queue, which has a sequence number, got none from %q", d.Queue)
+	}
 	if compareSequence(d.SequenceNumber, t.record.Watermark[d.Queue]) <= 0 {
 		return event, skipped, nil
 	}
@@ -84,6 +90,10 @@ func (t *turn) try(ctx context.Context, d Delivery, event statechart.Event) erro
 	case isChartError(err) && tried+1 >= t.loop.config.AttemptsMax:
 		return t.park(ctx, d, event.Type, err)
 	default:
+		if t.record.Revision == 0 && !t.dirty {
+			// What has begun for this event alone goes with it, effects included.
+			t.instance, t.record = nil, Record{Instance: t.record.Instance}
+		}
 		return fmt.Errorf("applying %q to %s: %w", event.Type, t.record.Instance, err)
 	}
 }
@@ -112,20 +122,31 @@ func (t *turn) resume(ctx context.Context, d Delivery) error {
 		return nil
 	}
 	tried, err := t.mark(ctx, d)
+	if err == nil && tried > t.loop.config.AbandonedMax {
+		return t.park(ctx, d, "", fmt.Errorf("settling %s: tried %d times, and no try came to an end", t.record.Instance, tried))
+	}
 	if err == nil {
 		err = t.settle(ctx, d)
 	}
-	if isChartError(err) && tried+1 >= t.loop.config.AttemptsMax {
+	var retry *retryError
+	switch {
+	case err == nil || errors.As(err, &retry):
+		// The try came to an end: it counts neither for the next one nor for the event itself.
+		t.record.Attempt = nil
+	case isChartError(err) && tried+1 >= t.loop.config.AttemptsMax:
 		return t.park(ctx, d, "", fmt.Errorf("settling %s: %w", t.record.Instance, err))
 	}
 	return err
 }
 
 // mark stores that a redelivered event is about to be tried, and returns how often it was
-// tried before, as far as is known. First deliveries leave no mark and cost no write.
+// tried before, as far as is known. First deliveries leave no mark and cost no write. The
+// event that would start an instance leaves none either until it was received AttemptsMax
+// times: if the chart fails on it, no instance is to come of that.
 func (t *turn) mark(ctx context.Context, d Delivery) (tried int, err error) {
-	if d.ReceiveCount <= 1 {
-		return 0, nil
+	isFirst := t.record.Revision == 0 && !t.dirty
+	if d.ReceiveCount <= 1 || isFirst && d.ReceiveCount <= t.loop.config.AttemptsMax {
+		return max(d.ReceiveCount-1, 0), nil
 	}
 	attempt := Attempt{Queue: d.Queue, SequenceNumber: d.SequenceNumber, Count: 1}
 	if last := t.record.Attempt; last != nil && last.Queue == d.Queue && last.SequenceNumber == d.SequenceNumber {
@@ -192,15 +213,12 @@ func (t *turn) remember(eventID string) {
 
 // commit stores record and instance in one conditional write, if anything has changed.
 func (t *turn) commit(ctx context.Context) error {
-	if !t.dirty {
-		return nil
+	if !t.dirty || t.lost != nil {
+		return t.lost
 	}
-	snapshot, err := t.instance.Snapshot()
+	snapshot, err := t.storable()
 	if err != nil {
-		return fmt.Errorf("committing %s: %w: %w", t.record.Instance, ErrUnstorable, err)
-	}
-	if limit := t.loop.config.SnapshotBytesMax; len(snapshot) > limit {
-		return fmt.Errorf("committing %s: %w", t.record.Instance, &TooLargeError{Bytes: len(snapshot), BytesMax: limit})
+		return err
 	}
 	next := t.record
 	next.Revision++
@@ -211,7 +229,8 @@ func (t *turn) commit(ctx context.Context) error {
 		next.ExpireAt = next.UpdatedAt.Add(retention)
 	}
 	if err := t.loop.store.Commit(ctx, next); err != nil {
-		return fmt.Errorf("committing %s at revision %d: %w", next.Instance, next.Revision, err)
+		t.lost = fmt.Errorf("committing %s at revision %d: %w", next.Instance, next.Revision, err)
+		return t.lost
 	}
 	t.record, t.dirty, t.finished = next, false, false
 	for _, done := range t.unlogged {
@@ -220,6 +239,19 @@ func (t *turn) commit(ctx context.Context) error {
 	}
 	t.unlogged = nil
 	return nil
+}
+
+// storable returns the JSON form of the snapshot, if it has one that is not too large; its
+// error wraps ErrUnstorable.
+func (t *turn) storable() (json.RawMessage, error) {
+	snapshot, err := t.instance.Snapshot()
+	if err != nil {
+		return nil, fmt.Errorf("storing %s: %w: %w", t.record.Instance, ErrUnstorable, err)
+	}
+	if limit := t.loop.config.SnapshotBytesMax; len(snapshot) > limit {
+		return nil, fmt.Errorf("storing %s: %w", t.record.Instance, &TooLargeError{Bytes: len(snapshot), BytesMax: limit})
+	}
+	return snapshot, nil
 }
 
 // pending returns the outbox without the timers that the instance no longer waits for.

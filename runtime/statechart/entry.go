@@ -113,7 +113,9 @@ func (x *interpreter[C]) computeEntrySet(enabled []*transition[C]) {
 		}
 		domain := x.getTransitionDomain(t)
 		for _, target := range t.targets {
-			x.addStateToEnter(target)
+			if target != domain { // The domain itself is neither left nor entered.
+				x.addStateToEnter(target)
+			}
 			x.addDescendantStatesToEnter(target)
 		}
 		for _, target := range x.getEffectiveTargetStates(t.targets, nil) {
@@ -126,9 +128,8 @@ func (x *interpreter[C]) computeEntrySet(enabled []*transition[C]) {
 }
 
 // addStateToEnter adds a state, unless it is a history state, which only stands for others, or
-// active still: the source of an internal transition, and what lies between a history state's
-// parent and the part of it that is left. SCXML and XState would run the entry actions of the
-// latter without its exit actions.
+// active still, as is what lies between a history state's parent and the part of it that is
+// left. SCXML and XState would run the entry actions of the latter without its exit actions.
 func (x *interpreter[C]) addStateToEnter(state int) {
 	if x.chart.nodes[state].kind != history && !x.configuration.has(state) {
 		x.statesToEnter.add(state)
@@ -162,6 +163,9 @@ func (x *interpreter[C]) addDescendantStatesToEnter(state int) {
 // addAncestorStatesToEnter adds the proper ancestors of a state below the given one; of
 // parallel ancestors, also the regions that nothing else enters.
 func (x *interpreter[C]) addAncestorStatesToEnter(state, below int) {
+	if state == below {
+		return
+	}
 	for i := x.chart.nodes[state].parent; i >= 0 && i != below; i = x.chart.nodes[i].parent {
 		x.addStateToEnter(i)
 		if x.chart.nodes[i].kind == parallel {

@@ -3,6 +3,7 @@ package statechart_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -206,7 +207,7 @@ func (r *run) fire(timer statechart.Timer) *run {
 	return r.apply(Event{Type: statechart.TimerEvent, Timer: timer.ID})
 }
 
-func text(t testing.TB, value any) string {
+func text(t fataler, value any) string {
 	t.Helper()
 	written, err := json.Marshal(value)
 	if err != nil {
@@ -223,3 +224,21 @@ func equal[T comparable](t *testing.T, what string, got, want T) {
 }
 
 func states(r *run) string { return strings.Join(r.step.Next.State(), " ") }
+
+func minutes(n int) time.Duration { return time.Duration(n) * time.Minute }
+
+func sortEvents(events []Event) {
+	slices.SortStableFunc(events, func(a, b Event) int { return strings.Compare(a.Type, b.Type) })
+}
+
+var errPlanned = errors.New("planned")
+
+// fataler is what a test and a property of rapid have in common.
+type fataler interface {
+	Helper()
+	Fatal(args ...any)
+}
+
+func sprint(value any) string { return fmt.Sprint(value) }
+
+func asError[E error](err error, target *E) bool { return errors.As(err, target) }

@@ -122,3 +122,11 @@ func TestParallelRootHasAllTopLevelStatesActive(t *testing.T) {
 	r.is("a.x b", "+a +x +b")
 	r.send("GO").is("a.y b", "-x +y")
 }
+
+func TestInternalSelfTransitionOfARegionThatIsLeftOnlyRunsItsActions(t *testing.T) {
+	t.Parallel()
+	r := begin(t, regions([]On{{Event: "GO", Target: "out"}}, nil, []On{{Event: "GO", Target: "a", Actions: logs("stay")}}))
+	r.is("p.r1.a p.r2.a", "+p +r1 +a +r2 +a")
+	// It leaves nothing, so it conflicts with nothing.
+	r.send("GO").is("out", "-a -r2 -a -r1 -p stay +out")
+}

@@ -184,7 +184,7 @@ func (s Snapshot[C]) MarshalJSON() ([]byte, error) {
 	}
 	form := snapshotJSON{
 		Machine: s.chart.id, Version: s.chart.version, Status: s.Status, Value: s.Value(),
-		Context: context, Tags: s.Tags(), Steps: s.Steps, Output: s.Output,
+		Context: context, Tags: append([]string{}, s.Tags()...), Steps: s.Steps, Output: s.Output,
 	}
 	for h, recorded := range s.history {
 		if form.HistoryValue == nil {

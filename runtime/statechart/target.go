@@ -18,12 +18,21 @@ func (c *compiler[C]) targets(n *node[C], text, place string) []int {
 	}
 	for i, a := range targets {
 		for _, b := range targets[i+1:] {
-			if !c.chart.orthogonal(a, b) {
+			if !c.chart.orthogonal(c.scope(a), c.scope(b)) {
 				c.find(n, fmt.Sprintf("%s: the targets %q cannot be active together", place, text), "name states of different regions of one parallel state")
 			}
 		}
 	}
 	return targets
+}
+
+// scope returns the state within which entering the given one acts: for a history state its
+// parent, for it may stand for anything below.
+func (c *compiler[C]) scope(i int) int {
+	if c.chart.nodes[i].kind == history {
+		return c.chart.nodes[i].parent
+	}
+	return i
 }
 
 // target resolves one reference as XState v5 does: `.child` from the state itself, `#id` from

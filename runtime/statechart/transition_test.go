@@ -177,3 +177,12 @@ func TestTargetsResolveAsInXState(t *testing.T) {
 		equal(t, "target "+target, got, state)
 	}
 }
+
+func TestInternalSelfTransitionEntersNeitherSourceNorAncestors(t *testing.T) {
+	t.Parallel()
+	r := begin(t, Def{Initial: "p", Entry: logs("+root"), States: []S{{ID: "p", Initial: "a", After: []After{{Delay: 1}}, States: []S{
+		{ID: "a", On: []On{{Event: "STAY", Target: "a", Actions: logs("stay")}}}}}}})
+	r.is("p.a", "+root +p +a")
+	r.send("STAY").is("p.a", "stay")
+	equal(t, "timer", r.timer("p").ID, "1.0")
+}

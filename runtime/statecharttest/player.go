@@ -11,8 +11,8 @@ import (
 )
 
 // StepsMax is how many macrosteps one call of a player may lead to before they count as
-// endless.
-const StepsMax = 10_000
+// endless. A chart whose timers fire more often than that wants several calls of Advance.
+const StepsMax = 2_000
 
 // Epoch is when instances start unless their Config says otherwise.
 var Epoch = time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)

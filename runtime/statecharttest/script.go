@@ -3,7 +3,9 @@ package statecharttest
 import (
 	"encoding/json"
 	"fmt"
+	"io/fs"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -31,20 +33,24 @@ func (s *Setup) Outcomes(name string) *Outcomes {
 	return s.outcomes[name]
 }
 
-// RunScripts plays every script in the directory, each in a parallel subtest of its own. The
-// package's documentation shows what a script looks like. New makes the chart, with new fakes,
-// for each start.
+// RunScripts plays every file in the directory as a script, each in a parallel subtest of its
+// own; folders are left to others. The package's documentation shows what a script looks like.
+// NewChart makes the chart, with new fakes, for each start.
 func RunScripts[C any](t *testing.T, dir string, newChart func(*Setup) *statechart.Chart[C]) {
 	t.Helper()
-	paths, err := filepath.Glob(filepath.Join(dir, "*"))
-	if err != nil || len(paths) == 0 {
-		t.Fatalf("expected scripts in %s, found none (%v)", dir, err)
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatalf("reading scripts: %v", err)
 	}
-	for _, path := range paths {
-		t.Run(filepath.Base(path), func(t *testing.T) {
+	entries = slices.DeleteFunc(entries, fs.DirEntry.IsDir)
+	if len(entries) == 0 {
+		t.Fatalf("expected scripts in %s, found none", dir)
+	}
+	for _, entry := range entries {
+		t.Run(entry.Name(), func(t *testing.T) {
 			t.Parallel()
 			s := &script[C]{newChart: newChart}
-			datadriven.RunTest(t, path, s.run)
+			datadriven.RunTest(t, filepath.Join(dir, entry.Name()), s.run)
 		})
 	}
 }

@@ -114,8 +114,8 @@ func echo(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		panic(err)
 	}
-	_, _ = fmt.Fprintf(w, "%s %s from %s to %s\npath %s, query %v, cookies %v\nbody %d of %d: %s",
-		r.Method, r.RequestURI, r.RemoteAddr, r.Host, r.URL.Path, r.URL.Query(), r.Cookies(), len(body), r.ContentLength, body)
+	_, _ = fmt.Fprintf(w, "%s %s from %s to %s%s\npath %s, query %v, cookies %v\nbody %d of %d: %s",
+		r.Method, r.RequestURI, r.RemoteAddr, r.Host, r.Header.Get("Host"), r.URL.Path, r.URL.Query(), r.Cookies(), len(body), r.ContentLength, body)
 }
 
 func TestLambdaPath(t *testing.T) {
@@ -135,12 +135,12 @@ func TestLambdaPath(t *testing.T) {
 		var event events.APIGatewayV2HTTPRequest
 		event.RawPath, event.RequestContext.Stage, event.RequestContext.DomainName = test.rawPath, test.stage, test.domain
 		event.RequestContext.HTTP.Method = http.MethodGet
-		var path, escaped string
+		var path, escaped, host string
 		invoke(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-			path, escaped = r.URL.Path, r.URL.EscapedPath()
+			path, escaped, host = r.URL.Path, r.URL.EscapedPath(), r.Host
 		}), event)
-		if path != test.path || escaped != test.escaped {
-			t.Errorf("%+v: got %q, escaped %q", test, path, escaped)
+		if path != test.path || escaped != test.escaped || host != test.domain {
+			t.Errorf("%+v: got %q, escaped %q, at %q", test, path, escaped, host)
 		}
 	}
 }

@@ -149,7 +149,10 @@ func (r *reader) count(name string) int {
 
 func (r *reader) secret(name string, bytesMin int) []byte {
 	value := r.text(name, "a secret")
-	if value != "" && len(value) < bytesMin {
+	if value == "" {
+		return nil
+	}
+	if len(value) < bytesMin {
 		r.wrong(name, fmt.Sprintf("a secret of at least %d bytes", bytesMin), fmt.Sprintf("%d bytes", len(value)))
 	}
 	return []byte(value)

@@ -11,8 +11,12 @@ import (
 	"unicode/utf8"
 )
 
-// columnMax is how wide a column may grow so that the next one stays in line.
-const columnMax = 40
+// A column grows with what is in it, up to columnMax; beyond that the next one gives way.
+const (
+	instanceColumn = 18
+	eventColumn    = 11
+	columnMax      = 40
+)
 
 // Handler is a slog.Handler for people: transitions in columns, other records as their message
 // and their attributes. Every record is one line and one write. It is safe for concurrent use.
@@ -35,7 +39,7 @@ type output struct {
 
 // NewHandler returns a handler that writes to out, each line after the indent.
 func NewHandler(out io.Writer, style Style, indent string) *Handler {
-	return &Handler{out: &output{Writer: out}, style: style, indent: indent}
+	return &Handler{out: &output{Writer: out, instances: instanceColumn, events: eventColumn}, style: style, indent: indent}
 }
 
 // Enabled takes all that is not for debugging.
@@ -78,7 +82,7 @@ func (h *Handler) Handle(_ context.Context, record slog.Record) error {
 
 func (h *Handler) transition(t Transition) string {
 	return fmt.Sprintf("%s  %s  %s  %s",
-		h.style.Bold(pad(t.Instance, &h.out.instances)), pad(t.Event, &h.out.events), t.Change(h.style),
+		h.style.Bold(pad(t.Instance, &h.out.instances)), pad(EventName(t.Event, t.From), &h.out.events), t.Change(h.style),
 		h.style.Dim(fmt.Sprintf("(revision %d)", t.Revision)))
 }
 

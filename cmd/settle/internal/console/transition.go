@@ -61,6 +61,17 @@ func TransitionOf(record slog.Record) (Transition, bool) {
 // Change says in a few words what the transition did to the states.
 func (t Transition) Change(style Style) string { return Change(style, t.From, t.To, t.Ignored) }
 
+// EventName shortens the name of a service's end, done.invoke.ID, where the state left has the
+// same ID: the states are shown beside it.
+func EventName(event string, from []string) string {
+	for _, prefix := range []string{"done.invoke", "error.invoke"} {
+		if id, ok := strings.CutPrefix(event, prefix+"."); ok && slices.Contains(from, id) {
+			return prefix
+		}
+	}
+	return event
+}
+
 // Change says in a few words what a transition did to the active states.
 func Change(style Style, from, to []string, ignored bool) string {
 	states := style.State(strings.Join(to, ", "))

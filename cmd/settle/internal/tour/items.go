@@ -11,109 +11,107 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// itemColumns is how wide an item is printed: what fits into one line stays in one.
+// itemColumns is how wide an item is printed: a value that fits into one line stays in one.
 const itemColumns = 110
 
-// itemText writes an item in DynamoDB's own JSON, as `aws dynamodb get-item` does, with more
-// in a line.
-func itemText(item map[string]types.AttributeValue, indent string) (string, error) {
-	fields := map[string]any{}
-	for name, value := range item {
-		fields[name] = typed(value)
+// itemText writes an item with an attribute a line: its name, its DynamoDB type, and its value
+// as JSON. The attributes named come first, the others follow by name. Inside lists and maps
+// the types are those of JSON: strings are S, numbers N.
+func itemText(item map[string]types.AttributeValue, indent string, first ...string) string {
+	names := slices.DeleteFunc(slices.Sorted(maps.Keys(item)), func(name string) bool { return slices.Contains(first, name) })
+	first = slices.DeleteFunc(slices.Clone(first), func(name string) bool { return item[name] == nil })
+	width := 0
+	for name := range item {
+		width = max(width, len(name))
 	}
-	return layOut(fields, indent, 0)
+	var b strings.Builder
+	for _, name := range append(first, names...) {
+		typ, value := plain(item[name])
+		label := fmt.Sprintf("%s%-*s  %-4s  ", indent, width, name, typ)
+		text := layOut(value, strings.Repeat(" ", len(label)))
+		b.WriteString(label + text + "\n")
+	}
+	return b.String()
 }
 
-// typed returns an attribute with its type beside it: {"S": "signup/42"}.
-func typed(value types.AttributeValue) any {
-	switch v := value.(type) {
+// plain returns the type of an attribute and its value in the types of encoding/json.
+func plain(attribute types.AttributeValue) (typ string, value any) {
+	switch v := attribute.(type) {
 	case *types.AttributeValueMemberS:
-		return map[string]any{"S": v.Value}
+		return "S", v.Value
 	case *types.AttributeValueMemberN:
-		return map[string]any{"N": v.Value}
+		return "N", json.Number(v.Value)
 	case *types.AttributeValueMemberBOOL:
-		return map[string]any{"BOOL": v.Value}
+		return "BOOL", v.Value
 	case *types.AttributeValueMemberNULL:
-		return map[string]any{"NULL": v.Value}
+		return "NULL", nil
 	case *types.AttributeValueMemberB:
-		return map[string]any{"B": v.Value}
+		return "B", v.Value
 	case *types.AttributeValueMemberSS:
-		return map[string]any{"SS": v.Value}
+		return "SS", v.Value
 	case *types.AttributeValueMemberNS:
-		return map[string]any{"NS": v.Value}
+		return "NS", v.Value
 	case *types.AttributeValueMemberBS:
-		return map[string]any{"BS": v.Value}
+		return "BS", v.Value
 	case *types.AttributeValueMemberL:
 		list := make([]any, len(v.Value))
 		for i, element := range v.Value {
-			list[i] = typed(element)
+			_, list[i] = plain(element)
 		}
-		return map[string]any{"L": list}
+		return "L", list
 	case *types.AttributeValueMemberM:
 		fields := map[string]any{}
 		for name, element := range v.Value {
-			fields[name] = typed(element)
+			_, fields[name] = plain(element)
 		}
-		return map[string]any{"M": fields}
+		return "M", fields
 	default:
-		return map[string]any{fmt.Sprintf("%T", value): nil}
+		return "?", fmt.Sprintf("%T", attribute)
 	}
 }
 
-// layOut writes JSON in one line if it fits behind what is used of the line already, else its
-// members on lines of their own. An object with a single member opens its member's lines in
-// the same line, so that {"L": [ stays together.
-func layOut(value any, indent string, used int) (string, error) {
-	line, err := oneLine(value)
-	if err != nil || len(indent)+used+len(line) <= itemColumns {
-		return line, err
+// layOut writes JSON in one line if it fits there behind the indent. Else a list has a line for
+// each element, and the fields of a map fill lines.
+func layOut(value any, indent string) string {
+	line := oneLine(value)
+	if len(indent)+len(line) <= itemColumns {
+		return line
 	}
-	var opening, closing string
-	var members []string
-	inner := indent + "  "
-	member := func(label string, value any) error {
-		text, err := layOut(value, inner, len(label))
-		members = append(members, inner+label+text)
-		return err
-	}
+	inner := indent + " "
 	switch v := value.(type) {
 	case map[string]any:
-		if len(v) == 1 {
-			for key, only := range v {
-				label := fmt.Sprintf("{%q: ", key)
-				text, err := layOut(only, indent, used+len(label))
-				return label + text + "}", err
-			}
-		}
-		opening, closing = "{", "}"
+		var lines []string
+		used := itemColumns
 		for _, key := range slices.Sorted(maps.Keys(v)) {
-			if err := member(fmt.Sprintf("%q: ", key), v[key]); err != nil {
-				return "", err
+			field := fmt.Sprintf("%q: %s", key, layOut(v[key], inner))
+			if used += len(", ") + len(field); used <= itemColumns && !strings.Contains(field, "\n") {
+				lines[len(lines)-1] += ", " + field
+				continue
 			}
+			lines = append(lines, field)
+			used = len(inner) + len(field)
 		}
+		return "{" + strings.Join(lines, ",\n"+inner) + "}"
 	case []any:
-		opening, closing = "[", "]"
+		var lines []string
 		for _, element := range v {
-			if err := member("", element); err != nil {
-				return "", err
-			}
+			lines = append(lines, layOut(element, inner))
 		}
+		return "[" + strings.Join(lines, ",\n"+inner) + "]"
 	default:
-		return line, nil
+		return line
 	}
-	return opening + "\n" + strings.Join(members, ",\n") + "\n" + indent + closing, nil
 }
 
 // oneLine writes JSON in one line, with a space after each colon and comma.
-func oneLine(value any) (string, error) {
+func oneLine(value any) string {
 	var b bytes.Buffer
 	encoder := json.NewEncoder(&b)
 	encoder.SetEscapeHTML(false)
+	// No JSON contains the control character that marks where lines begin.
 	encoder.SetIndent("\x00", "")
 	if err := encoder.Encode(value); err != nil {
-		return "", err
+		return err.Error() // A number that is none: DynamoDB would not hold it.
 	}
-	text := strings.TrimSpace(b.String())
-	text = strings.ReplaceAll(text, ",\n\x00", ", ")
-	return strings.ReplaceAll(text, "\n\x00", ""), nil
+	return strings.NewReplacer(",\n\x00", ", ", "\n\x00", "").Replace(strings.TrimSpace(b.String()))
 }

@@ -38,12 +38,8 @@ func (p *player) event(ctx context.Context, machine, id, typ string, payload map
 	if err != nil {
 		return err
 	}
-	text, err := oneLine(event)
-	if err != nil {
-		return err
-	}
 	header := http.Header{"Content-Type": {"application/json"}}
-	return p.post(ctx, "/instances/"+machine+"/"+id+"/events", header, body, text)
+	return p.post(ctx, "/instances/"+machine+"/"+id+"/events", header, body, oneLine(event))
 }
 
 // answerBytesMax is how much of an answer that nobody expected is read.

@@ -85,8 +85,11 @@ func (p *player) play(ctx context.Context) error {
 	p.say("SQS, DynamoDB and Lambda's poller run in this process; every call to them goes over AWS's own")
 	p.say("wire protocols. No account, no container, nothing leaves this computer.")
 	if url := p.stack.AWSURL(); url != "" {
-		p.say("AWS at %s, the gateway at %s", url, p.stack.HTTPURL())
+		p.say("AWS is at %s, the gateway at %s.", url, p.stack.HTTPURL())
 	}
+	p.say("")
+	p.say("Each transition is printed once it is stored. What a service did stands above the transitions")
+	p.say("that it is stored with.")
 	var ends []end
 	for _, scene := range []func(context.Context) (end, error){p.pickedUp, p.neverPickedUp, p.signUp} {
 		ended, err := scene(ctx)
@@ -98,11 +101,11 @@ func (p *player) play(ctx context.Context) error {
 	if err := p.showItems(ctx, ends); err != nil {
 		return err
 	}
-	p.say("\n%s", p.config.Style.Bold(fmt.Sprintf("All three ended where they should, after %s.", console.Span(time.Since(started)))))
+	p.say("\n%s", p.config.Style.Bold(fmt.Sprintf("All three ended where they should, after %.1f s.", time.Since(started).Seconds())))
 	for _, ended := range ends {
-		p.say("   %s  %s", ended.instance, p.config.Style.State(ended.state))
+		p.say("   %-20s %s", ended.instance, p.config.Style.State(ended.state))
 	}
-	p.say("\nPlay it yourself: settle dev. The charts: machines/job, machines/signup.")
+	p.say("\nThe charts are in machines/job and machines/signup. settle dev serves this stack until you stop it.")
 	return nil
 }
 

@@ -19,8 +19,8 @@ func WriteTable(w io.Writer, instances []Instance, now time.Time) error {
 		if !v.Since.IsZero() {
 			since = ago(v.Since, now)
 		}
-		if v.Status == statechart.Active && len(v.Timers) > 0 {
-			timer = fmt.Sprintf("after %s, %s", v.Timers[0].After, ago(v.Timers[0].At, now))
+		if timers := v.timers(); v.Status == statechart.Active && len(timers) > 0 {
+			timer = fmt.Sprintf("after %s, %s", timers[0].After, ago(timers[0].At, now))
 		}
 		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", v.Instance, strings.Join(v.State, ", "), v.Status, since, timer)
 	}

@@ -13,10 +13,11 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// timeFormat is how points in time are shown: in UTC, by the second.
-const timeFormat = "2006-01-02 15:04:05 UTC"
+// timeFormat is how points in time are shown: by the second, with their zone.
+const timeFormat = "2006-01-02 15:04:05 MST"
 
-// WriteText writes the instance for people to read; now is what times are counted from.
+// WriteText writes the instance for people to read; now is what times are counted from, in
+// the zone that they are shown in.
 func (v Instance) WriteText(w io.Writer, style console.Style, now time.Time) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n", style.Bold(v.Instance))
@@ -38,13 +39,13 @@ func (v Instance) WriteText(w io.Writer, style console.Style, now time.Time) err
 		row("parked", style.Warning(fmt.Sprintf("%s, %s: %s", v.Parked.Event, ago(v.Parked.At, now), v.Parked.Message)))
 	}
 	if v.Ignored > 0 {
-		row("ignored", fmt.Sprintf("%d events", v.Ignored))
+		row("ignored", fmt.Sprintf("%d so far, for want of a transition", v.Ignored))
 	}
 	row("stored", fmt.Sprintf("revision %d, %s, version %d of %s", v.Revision, ago(v.UpdatedAt, now), v.Version, v.Machine))
 	if !v.ExpireAt.IsZero() {
 		row("expires", at(v.ExpireAt, now))
 	}
-	row("history", v.historyText(style))
+	row("history", v.historyText(style, now.Location()))
 	_, err := io.WriteString(w, b.String())
 	return err
 }
@@ -63,7 +64,7 @@ func (v Instance) settledText() string {
 
 func (v Instance) sinceText(now time.Time) string {
 	if v.Since.IsZero() {
-		return fmt.Sprintf("before %s, which is as far back as the history goes", v.History[0].At.UTC().Format(timeFormat))
+		return fmt.Sprintf("before %s, which is as far back as the history goes", v.History[0].At.In(now.Location()).Format(timeFormat))
 	}
 	return at(v.Since, now)
 }
@@ -72,12 +73,12 @@ func (v Instance) nextText() string {
 	if v.Status != statechart.Active {
 		return "nothing: further events are ignored"
 	}
-	return strings.Join(v.Events, ", ")
+	return strings.Join(v.NextEvents, ", ")
 }
 
 func (v Instance) timersText(now time.Time) string {
 	var lines []string
-	for _, timer := range v.Timers {
+	for _, timer := range v.timers() {
 		lines = append(lines, fmt.Sprintf("after %s in %s: %s", timer.After, timer.State, at(timer.At, now)))
 	}
 	return strings.Join(lines, "\n")
@@ -85,28 +86,28 @@ func (v Instance) timersText(now time.Time) string {
 
 func (v Instance) servicesText() string {
 	var lines []string
-	for _, service := range v.Services {
+	for _, service := range v.services() {
 		lines = append(lines, fmt.Sprintf("%s in %s, attempt %d", service.Service, service.State, max(service.Attempt, 1)))
 	}
 	return strings.Join(lines, "\n")
 }
 
-func (v Instance) historyText(style console.Style) string {
+func (v Instance) historyText(style console.Style, zone *time.Location) string {
 	width := 0
 	for _, transition := range v.History {
-		width = max(width, len(transition.Event))
+		width = max(width, len(console.EventName(transition.Event, transition.From)))
 	}
 	var lines []string
 	for _, transition := range v.History {
-		lines = append(lines, fmt.Sprintf("%s  %-*s  %s", style.Dim(transition.At.UTC().Format("01-02 15:04:05.000")),
-			width, transition.Event, console.Change(style, transition.From, transition.To, transition.Ignored)))
+		lines = append(lines, fmt.Sprintf("%s  %-*s  %s", style.Dim(transition.At.In(zone).Format("01-02 15:04:05.000")),
+			width, console.EventName(transition.Event, transition.From), console.Change(style, transition.From, transition.To, transition.Ignored)))
 	}
 	return strings.Join(lines, "\n")
 }
 
 // at shows a point in time and how far it is away.
 func at(t, now time.Time) string {
-	return fmt.Sprintf("%s (%s)", t.UTC().Format(timeFormat), ago(t, now))
+	return fmt.Sprintf("%s (%s)", t.In(now.Location()).Format(timeFormat), ago(t, now))
 }
 
 func ago(t, now time.Time) string {

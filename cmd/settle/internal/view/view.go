@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -13,9 +14,10 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// Instance is what is shown of an instance. Its JSON form has the keys of the gateway's
-// answer, and more: an operator may see why an event was parked. Keys are named one by one,
-// so that what a record learns to hold later, task tokens above all, stays inside.
+// Instance is what is shown of an instance. Its JSON form is the gateway's answer and three
+// things more: since when the instance is in its state, what it takes next, and why an event
+// was parked, which is for operators only. Keys are named one by one, so that what a record
+// learns to hold later, task tokens above all, stays inside.
 type Instance struct {
 	Instance string            `json:"instance"`
 	Machine  string            `json:"machine"`
@@ -26,14 +28,17 @@ type Instance struct {
 	Value json.RawMessage `json:"value"`
 	// Since is when the instance came into State, the zero time if its history does not
 	// reach back that far.
-	Since  time.Time `json:"since,omitzero"`
-	Tags   []string  `json:"tags"`
-	Events []string  `json:"next_events"`
+	Since time.Time `json:"since,omitzero"`
+	Tags  []string  `json:"tags"`
+	// NextEvents are the types of the events that an active state has a transition for.
+	NextEvents []string `json:"next_events"`
 
-	Context  json.RawMessage `json:"context"`
-	Output   json.RawMessage `json:"output,omitempty"`
-	Timers   []Timer         `json:"timers"`
-	Services []Service       `json:"services"`
+	Context      json.RawMessage `json:"context"`
+	Output       json.RawMessage `json:"output,omitempty"`
+	HistoryValue json.RawMessage `json:"historyValue,omitempty"`
+	// Timers are by ID, Services by key.
+	Timers   map[string]Timer   `json:"timers,omitempty"`
+	Services map[string]Service `json:"services,omitempty"`
 
 	Revision  int64     `json:"revision"`
 	CreatedAt time.Time `json:"created_at"`
@@ -57,50 +62,39 @@ type Timer struct {
 
 // Service is a service that an unsettled instance waits for.
 type Service struct {
+	ID      string `json:"id"`
 	Service string `json:"service"`
 	State   string `json:"state"`
 	Attempt int    `json:"attempt"`
 }
 
-// snapshot is the keys of a stored snapshot that are shown.
-type snapshot struct {
-	Machine  string             `json:"machine"`
-	Version  int                `json:"version"`
-	Value    json.RawMessage    `json:"value"`
-	Tags     []string           `json:"tags"`
-	Context  json.RawMessage    `json:"context"`
-	Output   json.RawMessage    `json:"output"`
-	Timers   map[string]Timer   `json:"timers"`
-	Services map[string]Service `json:"services"`
-}
-
-// Of makes the view of a stored record. The events are the types that the instance takes next.
-func Of(record durable.Record, events []string) (Instance, error) {
-	var stored snapshot
-	if err := json.Unmarshal(record.Snapshot, &stored); err != nil {
+// Of makes the view of a stored record. nextEvents are the types of the events that the
+// instance takes next.
+func Of(record durable.Record, nextEvents []string) (Instance, error) {
+	var v Instance
+	// The snapshot has the keys that are its own; those of the record are set below.
+	if err := json.Unmarshal(record.Snapshot, &v); err != nil {
 		return Instance{}, fmt.Errorf("reading the snapshot of %s at revision %d: %w", record.Instance, record.Revision, err)
 	}
-	v := Instance{
-		Instance: record.Instance.String(), Machine: stored.Machine, Version: stored.Version, Status: record.Status,
-		State: notNil(record.State), Value: stored.Value, Since: since(record),
-		Tags: notNil(stored.Tags), Events: notNil(events), Context: stored.Context, Output: stored.Output,
-		Timers: []Timer{}, Services: []Service{},
-		Revision: record.Revision, CreatedAt: record.CreatedAt, UpdatedAt: record.UpdatedAt, ExpireAt: record.ExpireAt,
-		History: notNil(record.History), Ignored: record.Ignored, Parked: record.Error,
-	}
-	for _, timer := range stored.Timers {
-		v.Timers = append(v.Timers, timer)
-	}
-	slices.SortFunc(v.Timers, func(a, b Timer) int {
+	v.Instance, v.Status, v.State = record.Instance.String(), record.Status, notNil(record.State)
+	v.Since, v.Tags, v.NextEvents = since(record), notNil(v.Tags), notNil(nextEvents)
+	v.Revision, v.CreatedAt, v.UpdatedAt, v.ExpireAt = record.Revision, record.CreatedAt, record.UpdatedAt, record.ExpireAt
+	v.History, v.Ignored, v.Parked = notNil(record.History), record.Ignored, record.Error
+	return v, nil
+}
+
+// timers returns the timers, the next one first.
+func (v Instance) timers() []Timer {
+	return slices.SortedFunc(maps.Values(v.Timers), func(a, b Timer) int {
 		return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.State, b.State), cmp.Compare(a.After, b.After))
 	})
-	for _, service := range stored.Services {
-		v.Services = append(v.Services, service)
-	}
-	slices.SortFunc(v.Services, func(a, b Service) int {
-		return cmp.Or(cmp.Compare(a.State, b.State), cmp.Compare(a.Service, b.Service))
+}
+
+// services returns the services, by the state that runs them.
+func (v Instance) services() []Service {
+	return slices.SortedFunc(maps.Values(v.Services), func(a, b Service) int {
+		return cmp.Or(cmp.Compare(a.State, b.State), cmp.Compare(a.ID, b.ID))
 	})
-	return v, nil
 }
 
 // since returns when the record's state was entered, as far as its history tells.

@@ -92,8 +92,6 @@ func (q *queue) remove(m *message) {
 	q.settle(m)
 	q.ages.remove(m)
 	delete(q.messages, m.serial)
-	// The heap compares heads, so the group must not be in it while its head changes.
-	q.ready.remove(g)
 	g.unlink(m)
 	if g.head == nil && q.fifo {
 		delete(q.groups, g.id)

@@ -82,127 +82,143 @@ func (h held) valid(now time.Time) bool {
 	return h.message.count == h.count && h.message.inFlight && h.message.until.After(now)
 }
 
+// pair is a model and the reference, side by side: what is done to one is done to the other,
+// and must show the same.
+type pair struct {
+	*rapid.T
+	now      time.Time
+	model    *Model
+	ref      *reference
+	sent     int
+	receipts []held
+}
+
 func TestFIFO_behaves_like_the_reference(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-		ref := &reference{
-			delay:    time.Duration(rapid.IntRange(0, 3).Draw(t, "delay")) * time.Second,
-			maxCount: rapid.IntRange(0, 3).Draw(t, "maxReceiveCount"),
-		}
-		model := New()
-		create := func(name string, attributes map[string]string) {
-			attributes["FifoQueue"] = "true"
-			if _, err := model.CreateQueue(now, &CreateQueueInput{QueueName: name, Attributes: attributes}); err != nil {
-				t.Fatal(err)
-			}
-		}
-		create("dead.fifo", map[string]string{})
-		attributes := map[string]string{"DelaySeconds": fmt.Sprint(ref.delay.Seconds())}
-		if ref.maxCount > 0 {
-			attributes["RedrivePolicy"] = fmt.Sprintf(`{"deadLetterTargetArn":"%s","maxReceiveCount":%d}`,
-				QueueARN("dead.fifo"), ref.maxCount)
-		}
-		create("q.fifo", attributes)
-
-		var receipts []held
-		sent := 0
+		p := newPair(t)
+		do := map[string]func(){"send": p.send, "receive": p.receive, "delete": p.delete, "change": p.change, "wait": p.wait}
+		often := []string{"send", "send", "receive", "receive", "delete", "change", "wait"}
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
-			switch rapid.SampledFrom([]string{"send", "send", "receive", "receive", "delete", "change", "wait"}).Draw(t, "do") {
-			case "send":
-				m := &referenceMessage{body: fmt.Sprint(sent), group: rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "group"),
-					sequence: sent, until: now.Add(ref.delay)}
-				sent++
-				ref.messages = append(ref.messages, m)
-				if _, err := model.SendMessage(now, &SendMessageInput{QueueUrl: "q.fifo", Message: Message{
-					MessageBody: m.body, MessageGroupId: m.group, MessageDeduplicationId: m.body}}); err != nil {
-					t.Fatal(err)
-				}
-			case "receive":
-				most := rapid.IntRange(1, 4).Draw(t, "most")
-				seconds := rapid.IntRange(1, 4).Draw(t, "visibility")
-				receipts = append(receipts, receiveBoth(t, model, ref, now, most, seconds)...)
-			case "delete":
-				if len(receipts) == 0 {
-					continue
-				}
-				h := rapid.SampledFrom(receipts).Draw(t, "receipt")
-				_, err := model.DeleteMessage(now, &DeleteMessageInput{QueueUrl: "q.fifo", ReceiptHandle: h.handle})
-				gone := !slices.Contains(ref.messages, h.message)
-				if want := gone || h.valid(now); (err == nil) != want {
-					t.Fatalf("deleting %s: got %v, want success %v", h.message.body, err, want)
-				}
-				if err == nil {
-					ref.remove(h.message)
-				}
-			case "change":
-				if len(receipts) == 0 {
-					continue
-				}
-				h := rapid.SampledFrom(receipts).Draw(t, "receipt")
-				seconds := rapid.IntRange(0, 4).Draw(t, "seconds")
-				_, err := model.ChangeMessageVisibility(now, &ChangeMessageVisibilityInput{
-					QueueUrl: "q.fifo", ReceiptHandle: h.handle, VisibilityTimeout: &seconds})
-				want := slices.Contains(ref.messages, h.message) && h.valid(now)
-				if (err == nil) != want {
-					t.Fatalf("changing %s: got %v, want success %v", h.message.body, err, want)
-				}
-				if err == nil {
-					h.message.until = now.Add(time.Duration(seconds) * time.Second)
-				}
-			case "wait":
-				now = now.Add(time.Duration(rapid.IntRange(1, 3).Draw(t, "seconds")) * time.Second)
-			}
-			checkNextReceivable(t, model, ref, now)
-			if err := checkInvariants(model.queues["q.fifo"]); err != "" {
-				t.Fatal(err)
+			do[rapid.SampledFrom(often).Draw(t, "do")]()
+			p.checkNextReceivable()
+			if broken := brokenInvariant(p.model.queues["q.fifo"]); broken != "" {
+				t.Fatal(broken)
 			}
 		}
-		if diff := cmp.Diff(ref.dead, deadLetters(model, now)); diff != "" {
+		if diff := cmp.Diff(p.ref.dead, deadLetters(p.model)); diff != "" {
 			t.Fatalf("dead-letter queue (-want +got):\n%s", diff)
 		}
 	})
 }
 
-func receiveBoth(t *rapid.T, model *Model, ref *reference, now time.Time, most, seconds int) []held {
-	want := ref.receive(now, most, time.Duration(seconds)*time.Second)
-	got, err := model.ReceiveMessage(now, &ReceiveMessageInput{QueueUrl: "q.fifo", MaxNumberOfMessages: &most,
+func newPair(t *rapid.T) *pair {
+	p := &pair{T: t, now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), model: New(), ref: &reference{
+		delay:    time.Duration(rapid.IntRange(0, 3).Draw(t, "delay")) * time.Second,
+		maxCount: rapid.IntRange(0, 3).Draw(t, "maxReceiveCount"),
+	}}
+	attributes := map[string]string{"FifoQueue": "true", "DelaySeconds": fmt.Sprint(p.ref.delay.Seconds())}
+	if p.ref.maxCount > 0 {
+		attributes["RedrivePolicy"] = fmt.Sprintf(`{"deadLetterTargetArn":"%s","maxReceiveCount":%d}`,
+			QueueARN("dead.fifo"), p.ref.maxCount)
+	}
+	for _, in := range []*CreateQueueInput{
+		{QueueName: "dead.fifo", Attributes: map[string]string{"FifoQueue": "true"}},
+		{QueueName: "q.fifo", Attributes: attributes},
+	} {
+		if _, err := p.model.CreateQueue(p.now, in); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return p
+}
+
+func (p *pair) send() {
+	m := &referenceMessage{body: fmt.Sprint(p.sent), sequence: p.sent, until: p.now.Add(p.ref.delay),
+		group: rapid.SampledFrom([]string{"a", "b", "c"}).Draw(p.T, "group")}
+	p.sent++
+	p.ref.messages = append(p.ref.messages, m)
+	if _, err := p.model.SendMessage(p.now, &SendMessageInput{QueueUrl: "q.fifo", Message: Message{
+		MessageBody: m.body, MessageGroupId: m.group, MessageDeduplicationId: m.body}}); err != nil {
+		p.Fatal(err)
+	}
+}
+
+func (p *pair) receive() {
+	most := rapid.IntRange(1, 4).Draw(p.T, "most")
+	seconds := rapid.IntRange(1, 4).Draw(p.T, "visibility")
+	want := p.ref.receive(p.now, most, time.Duration(seconds)*time.Second)
+	got, err := p.model.ReceiveMessage(p.now, &ReceiveMessageInput{QueueUrl: "q.fifo", MaxNumberOfMessages: &most,
 		VisibilityTimeout: &seconds, MessageSystemAttributeNames: []string{"ApproximateReceiveCount"}})
 	if err != nil {
-		t.Fatal(err)
+		p.Fatal(err)
 	}
 	var wantLines, gotLines []string
-	var receipts []held
 	for _, m := range want {
 		wantLines = append(wantLines, fmt.Sprint(m.body, " for the time ", m.count))
 	}
-	for i, m := range got.Messages {
+	for _, m := range got.Messages {
 		gotLines = append(gotLines, fmt.Sprint(m.Body, " for the time ", m.Attributes["ApproximateReceiveCount"]))
-		if i < len(want) {
-			receipts = append(receipts, held{m.ReceiptHandle, want[i], want[i].count})
-		}
 	}
 	if diff := cmp.Diff(wantLines, gotLines); diff != "" {
-		t.Fatalf("received (-want +got):\n%s", diff)
+		p.Fatalf("received (-want +got):\n%s", diff)
 	}
-	return receipts
+	for i, m := range got.Messages {
+		p.receipts = append(p.receipts, held{m.ReceiptHandle, want[i], want[i].count})
+	}
+}
+
+func (p *pair) delete() {
+	if len(p.receipts) == 0 {
+		return
+	}
+	h := rapid.SampledFrom(p.receipts).Draw(p.T, "receipt")
+	_, err := p.model.DeleteMessage(p.now, &DeleteMessageInput{QueueUrl: "q.fifo", ReceiptHandle: h.handle})
+	gone := !slices.Contains(p.ref.messages, h.message)
+	if want := gone || h.valid(p.now); (err == nil) != want {
+		p.Fatalf("deleting %s: got %v, want success %v", h.message.body, err, want)
+	}
+	if err == nil {
+		p.ref.remove(h.message)
+	}
+}
+
+func (p *pair) change() {
+	if len(p.receipts) == 0 {
+		return
+	}
+	h := rapid.SampledFrom(p.receipts).Draw(p.T, "receipt")
+	seconds := rapid.IntRange(0, 4).Draw(p.T, "seconds")
+	_, err := p.model.ChangeMessageVisibility(p.now, &ChangeMessageVisibilityInput{
+		QueueUrl: "q.fifo", ReceiptHandle: h.handle, VisibilityTimeout: &seconds})
+	want := slices.Contains(p.ref.messages, h.message) && h.valid(p.now)
+	if (err == nil) != want {
+		p.Fatalf("changing %s: got %v, want success %v", h.message.body, err, want)
+	}
+	if err == nil {
+		h.message.until = p.now.Add(time.Duration(seconds) * time.Second)
+	}
+}
+
+func (p *pair) wait() {
+	p.now = p.now.Add(time.Duration(rapid.IntRange(1, 3).Draw(p.T, "seconds")) * time.Second)
 }
 
 // checkNextReceivable fails if the model would let a long poll sleep past a message.
-func checkNextReceivable(t *rapid.T, model *Model, ref *reference, now time.Time) {
-	next, ok := model.NextReceivable(now, "q.fifo")
-	for at := now; at.Before(now.Add(5 * time.Second)); at = at.Add(time.Second) {
-		for i, m := range ref.messages {
-			head := !slices.ContainsFunc(ref.messages[:i], func(o *referenceMessage) bool { return o.group == m.group })
-			if head && !m.until.After(at) && !ref.locked(at, m.group) && (!ok || next.After(at)) {
-				t.Fatalf("%s can be received at %v, but NextReceivable says %v, %v", m.body, at, next, ok)
+func (p *pair) checkNextReceivable() {
+	next, ok := p.model.NextReceivable(p.now, "q.fifo")
+	for at := p.now; at.Before(p.now.Add(5 * time.Second)); at = at.Add(time.Second) {
+		for i, m := range p.ref.messages {
+			head := !slices.ContainsFunc(p.ref.messages[:i], func(o *referenceMessage) bool { return o.group == m.group })
+			if head && !m.until.After(at) && !p.ref.locked(at, m.group) && (!ok || next.After(at)) {
+				p.Fatalf("%s can be received at %v, but NextReceivable says %v, %v", m.body, at, next, ok)
 			}
 		}
 	}
 }
 
-// checkInvariants says which invariant of a queue does not hold.
-func checkInvariants(q *queue) string {
+// brokenInvariant says which invariant of a queue does not hold.
+func brokenInvariant(q *queue) string {
 	inFlightNow, delayedNow := 0, 0
 	for _, m := range q.messages {
 		switch m.state {
@@ -229,7 +245,8 @@ func checkInvariants(q *queue) string {
 	return ""
 }
 
-func deadLetters(model *Model, now time.Time) []string {
+// deadLetters returns the bodies in the dead-letter queue, in order.
+func deadLetters(model *Model) []string {
 	var all []string
 	q := model.queues["dead.fifo"]
 	for _, m := range q.messages {

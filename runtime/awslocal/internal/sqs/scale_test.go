@@ -28,6 +28,7 @@ func BenchmarkCycle(b *testing.B) {
 
 // filled returns a model whose queue q.fifo holds messages of as many groups.
 func filled(tb testing.TB, now time.Time, messages, groups int) *Model {
+	tb.Helper()
 	m := New()
 	if _, err := m.CreateQueue(now, &CreateQueueInput{
 		QueueName: "q.fifo", Attributes: map[string]string{"FifoQueue": "true"}}); err != nil {
@@ -40,6 +41,7 @@ func filled(tb testing.TB, now time.Time, messages, groups int) *Model {
 }
 
 func send(tb testing.TB, m *Model, now time.Time, i, groups int) {
+	tb.Helper()
 	id := fmt.Sprint(i)
 	if _, err := m.SendMessage(now, &SendMessageInput{QueueUrl: "q.fifo", Message: Message{
 		MessageBody: id, MessageGroupId: fmt.Sprint("g", i%groups), MessageDeduplicationId: id}}); err != nil {
@@ -48,6 +50,7 @@ func send(tb testing.TB, m *Model, now time.Time, i, groups int) {
 }
 
 func cycle(tb testing.TB, m *Model, now time.Time, i, groups int) {
+	tb.Helper()
 	send(tb, m, now, i, groups)
 	out, err := m.ReceiveMessage(now, &ReceiveMessageInput{QueueUrl: "q.fifo"})
 	if err != nil || len(out.Messages) != 1 {

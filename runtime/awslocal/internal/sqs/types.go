@@ -125,6 +125,7 @@ type (
 		// never waits: whoever serves it calls again within that time.
 		Wait time.Duration `json:"-"`
 	}
+	// ReceivedMessage is a message as its receiver sees it.
 	ReceivedMessage struct {
 		MessageId              string
 		ReceiptHandle          string

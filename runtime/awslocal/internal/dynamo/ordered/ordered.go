@@ -3,6 +3,7 @@
 package ordered
 
 import (
+	"encoding/binary"
 	"hash/fnv"
 	"iter"
 	"math/bits"
@@ -25,8 +26,11 @@ type Map[V any] struct {
 }
 
 type node[V any] struct {
-	key   string
-	value V
+	key string
+	// prefix holds the first bytes of key: it settles most comparisons without following
+	// the pointer in key.
+	prefix uint64
+	value  V
 	// next[i] is the following node of level i; its length is the node's height.
 	next []*node[V]
 }
@@ -49,7 +53,7 @@ func (m *Map[V]) Set(key string, value V) {
 		n.value = value
 		return
 	}
-	added := &node[V]{key: key, value: value, next: make([]*node[V], heightOf(key))}
+	added := &node[V]{key: key, prefix: prefixOf(key), value: value, next: make([]*node[V], heightOf(key))}
 	for level := range added.next {
 		link := m.link(before[level], level)
 		added.next[level] = *link
@@ -101,8 +105,9 @@ func (m *Map[V]) Before(end string) iter.Seq2[string, V] {
 // node before key on each level, nil for the head.
 func (m *Map[V]) seek(key string, before *[levelsMax]*node[V]) *node[V] {
 	var last *node[V]
+	prefix := prefixOf(key)
 	for level := levelsMax - 1; level >= 0; level-- {
-		for n := *m.link(last, level); n != nil && n.key < key; n = n.next[level] {
+		for n := *m.link(last, level); n != nil && n.before(key, prefix); n = n.next[level] {
 			last = n
 		}
 		if before != nil {
@@ -110,6 +115,22 @@ func (m *Map[V]) seek(key string, before *[levelsMax]*node[V]) *node[V] {
 		}
 	}
 	return *m.link(last, 0)
+}
+
+// before reports whether the node comes before a key with the given prefix.
+func (n *node[V]) before(key string, prefix uint64) bool {
+	if n.prefix != prefix {
+		return n.prefix < prefix
+	}
+	return n.key < key
+}
+
+// prefixOf returns the first eight bytes of a key, filled up with zeros: different prefixes
+// are in the order of their keys.
+func prefixOf(key string) uint64 {
+	var first [8]byte
+	copy(first[:], key)
+	return binary.BigEndian.Uint64(first[:])
 }
 
 // link returns where the list keeps the node that follows n on a level; nil is the head.

@@ -1,0 +1,129 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"net"
+	"strings"
+	"testing"
+)
+
+// devRun is settle dev on free ports.
+type devRun struct {
+	screen screen
+	stop   context.CancelFunc
+	ended  chan int
+	// aws and gateway are the addresses that it has printed.
+	aws, gateway string
+	welcome      []string
+}
+
+func startDev(t *testing.T, flags ...string) devRun {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	d := devRun{screen: newScreen(t.Context()), stop: stop, ended: make(chan int, 1)}
+	var errOut syncBuffer
+	s := &session{out: d.screen, errOut: &errOut, program: "settle", endpoint: localEndpoint}
+	go func() {
+		code := s.run(ctx, append([]string{"dev", "--aws-port", "0", "--http-port", "0"}, flags...))
+		d.ended <- code
+		_ = d.screen.Close() // A pipe's Close returns no error.
+	}()
+	t.Cleanup(func() {
+		stop()
+		if t.Failed() {
+			t.Logf("standard error: %q", errOut.String())
+		}
+	})
+	d.welcome = d.screen.await(t, "Each transition is printed below")
+	for _, line := range d.welcome {
+		switch fields := strings.Fields(line); {
+		case strings.HasPrefix(line, "  AWS  "):
+			d.aws = fields[1]
+		case strings.HasPrefix(line, "  gateway  "):
+			d.gateway = fields[1]
+		}
+	}
+	return d
+}
+
+func TestDevServesPrintsAndStops(t *testing.T) {
+	t.Parallel()
+	dev := startDev(t, "--github-secret", "do-not-print-me")
+	welcome := strings.Join(dev.welcome, "\n")
+	contains(t, welcome,
+		"AWS_ENDPOINT_URL="+dev.aws+" settle send --local signup/42 SIGN_UP email=ada@example.com name=Ada",
+		"--queue-url "+dev.aws+"/000000000000/settle.fifo", "curl -i "+dev.gateway+"/instances/signup/44/events",
+		"signed with the secret given", "machines job, signup")
+	if strings.Contains(welcome, "do-not-print-me") {
+		t.Errorf("expected the secret that was given to stay unprinted, got:\n%s", welcome)
+	}
+
+	var out, errOut bytes.Buffer
+	s := &session{out: &out, errOut: &errOut, endpoint: dev.aws}
+	if code := s.run(t.Context(), []string{"send", "--local", "signup/42", "SIGN_UP", "email=ada@example.com", "name=Ada"}); code != exitDone {
+		t.Fatalf("expected exit code 0 of send, got %d and %q", code, errOut.String())
+	}
+	dev.screen.await(t, "signup/42           SIGN_UP      new → unverified.registering  (revision 1)")
+	dev.screen.await(t, "signup/42           done.invoke  unverified.registering → unverified.awaiting_verification  (revision 1)")
+
+	dev.stop()
+	dev.screen.await(t, "Stopping.")
+	for range dev.screen.lines { // until the end
+	}
+	if code := <-dev.ended; code != exitDone {
+		t.Errorf("expected exit code 0 after being stopped, got %d", code)
+	}
+	for _, url := range []string{dev.aws, dev.gateway} {
+		listener, err := net.Listen("tcp", strings.TrimPrefix(url, "http://"))
+		if err != nil {
+			t.Errorf("expected the port of %s to be free again, got %v", url, err)
+			continue
+		}
+		_ = listener.Close() // It has served its purpose.
+	}
+}
+
+func TestDevTakesTheTimingsOfItsFlags(t *testing.T) {
+	t.Parallel()
+	dev := startDev(t, "--job-pick-up-timeout", "10ms", "--job-launches-max", "1")
+	contains(t, strings.Join(dev.welcome, "\n"), "signed with the secret ")
+	s := &session{out: &bytes.Buffer{}, errOut: &bytes.Buffer{}, endpoint: dev.aws}
+	if code := s.run(t.Context(), []string{"send", "--local", "job/run-1-job-2", "queued", "run_id:=1", "job_id:=2"}); code != exitDone {
+		t.Fatalf("expected exit code 0 of send, got %d", code)
+	}
+	dev.screen.await(t, "queued → not_picked_up")
+	dev.stop()
+	for range dev.screen.lines { // until the end
+	}
+}
+
+func TestDevNamesThePortThatIsTaken(t *testing.T) {
+	t.Parallel()
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	_, port, err := net.SplitHostPort(taken.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, flags := range [][]string{{"--aws-port", port, "--http-port", "0"}, {"--aws-port", "0", "--http-port", port}} {
+		got := user{t: t}.run(append([]string{"dev"}, flags...)...)
+		if got.code != exitFailed || got.out != "" || strings.Count(got.err, "\n") != 1 {
+			t.Errorf("%v: expected exit code 1 and one line, got %d, %q and %q", flags, got.code, got.err, got.out)
+		}
+		contains(t, got.err, "127.0.0.1:"+port, "address already in use", "choose other ports with --aws-port and --http-port")
+	}
+}
+
+func TestDemoEndsWithZero(t *testing.T) {
+	t.Parallel()
+	out := user{t: t}.must("demo")
+	contains(t, out, "in_progress → success", "queued → not_picked_up", "provisioning → active",
+		"All three ended where they should", "status         S     \"done\"")
+	if launches := strings.Count(out, "launching → queued"); launches != 1+3 {
+		t.Errorf("expected 1 launch for the first job and 3 for the second, got %d", launches)
+	}
+}

@@ -1,0 +1,175 @@
+package main
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestSignUpIsSentSeenAndFinished(t *testing.T) {
+	t.Parallel()
+	withStack(t, func(u user) {
+		contains(u.t, u.must("send", "--local", "signup/42", "SIGN_UP", "email=ada@example.com", "name=Ada"),
+			"sent SIGN_UP to signup/42 as message ")
+
+		time.Sleep(time.Hour)
+		shown := u.must("get", "--local", "signup/42")
+		contains(u.t, shown,
+			"state     unverified.awaiting_verification\n",
+			"since     2000-01-01 00:00:00 UTC (1h00m ago)\n",
+			"status    active, settled: nothing runs until an event or a timer comes\n",
+			"next      CANCEL, CHANGE_ADDRESS, RESEND, VERIFY\n",
+			"2000-01-02 00:00:00 UTC (in 23h00m)\n",
+			`"email": "ada@example.com"`,
+			"history   01-01 00:00:00.000  SIGN_UP      new → unverified.registering\n",
+			"done.invoke  unverified.registering → unverified.awaiting_verification\n")
+
+		u.must("send", "--local", "signup/42", "VERIFY", "code="+u.mailedCode())
+		shown = u.must("get", "--local", "signup/42")
+		contains(u.t, shown, "state     active\n", "status    done\n", "next      nothing: further events are ignored\n",
+			`"outcome": "active"`, "expires   2000-01-02 01:00:00 UTC (in 24h00m)\n")
+		if strings.Contains(shown, "timers") {
+			u.t.Errorf("expected no timers of an instance that is done, got:\n%s", shown)
+		}
+	})
+}
+
+func TestGetAsJSONAgreesWithTheGateway(t *testing.T) {
+	t.Parallel()
+	withStack(t, func(u user) {
+		u.must("send", "--local", "signup/42", "SIGN_UP", "email=ada@example.com", "name=Ada")
+
+		answer, err := u.stack.HTTPClient().Get(u.stack.HTTPURL() + "/instances/signup/42")
+		if err != nil {
+			u.t.Fatal(err)
+		}
+		defer answer.Body.Close()
+		body, err := io.ReadAll(answer.Body)
+		if err != nil || answer.StatusCode != http.StatusOK {
+			u.t.Fatalf("expected 200, got %d and %v", answer.StatusCode, err)
+		}
+		var gateway, shown map[string]any
+		unmarshal(u.t, body, &gateway)
+		unmarshal(u.t, []byte(u.must("get", "--local", "-o", "json", "signup/42")), &shown)
+		for key, value := range gateway {
+			if !reflect.DeepEqual(shown[key], value) {
+				u.t.Errorf("%s: expected %v as the gateway has it, got %v", key, value, shown[key])
+			}
+			delete(shown, key)
+		}
+		more := map[string]any{
+			"since": "2000-01-01T00:00:00Z", "next_events": []any{"CANCEL", "CHANGE_ADDRESS", "RESEND", "VERIFY"},
+		}
+		if !reflect.DeepEqual(shown, more) {
+			u.t.Errorf("expected %v beside what the gateway shows, got %v", more, shown)
+		}
+	})
+}
+
+func TestEventWithAnIDCountsOnce(t *testing.T) {
+	t.Parallel()
+	withStack(t, func(u user) {
+		u.must("send", "--local", "signup/42", "SIGN_UP", "email=ada@example.com", "name=Ada")
+		u.must("send", "--local", "signup/42", "RESEND")
+		u.must("send", "--local", "signup/42", "RESEND")
+		for range 2 {
+			u.must("send", "--local", "--id", "again-1", "signup/42", "RESEND")
+			time.Sleep(10 * time.Minute) // The queue forgets after five; the instance does not.
+		}
+		contains(u.t, u.must("get", "--local", "signup/42"), `"resends": 3`)
+	})
+}
+
+func TestListShowsSortsAndFilters(t *testing.T) {
+	t.Parallel()
+	withStack(t, func(u user) {
+		if got, want := u.must("list", "--local", "-o", "json"), "[]\n"; got != want {
+			u.t.Errorf("expected %q of an empty table, got %q", want, got)
+		}
+		for _, id := range []string{"2", "1"} {
+			u.must("send", "--local", "signup/"+id, "SIGN_UP", "email=ada@example.com", "name=Ada")
+		}
+		u.must("send", "--local", "signup/1", "CANCEL")
+		u.must("send", "--local", "job/run-1-job-2", "queued", "run_id:=1", "job_id:=2")
+
+		all := u.must("list", "--local")
+		contains(u.t, all,
+			"INSTANCE         STATE                             STATUS  SINCE   NEXT TIMER\n"+
+				"job/run-1-job-2  queued                            active  0s ago  after ", ", in 5m00s\n",
+			"signup/1         cancelled                         done    0s ago  -\n"+
+				"signup/2         unverified.awaiting_verification  active  0s ago  after ")
+		for _, c := range []struct {
+			flags []string
+			want  []string
+		}{
+			{[]string{"--machine", "signup"}, []string{"signup/1", "signup/2"}},
+			{[]string{"--state", "unverified"}, []string{"signup/2"}},
+			{[]string{"--status", "done"}, []string{"signup/1"}},
+			{[]string{"--machine", "job", "--state", "in_progress"}, nil},
+		} {
+			var got []struct{ Instance string }
+			unmarshal(u.t, []byte(u.must(append([]string{"list", "--local", "-o", "json"}, c.flags...)...)), &got)
+			var names []string
+			for _, instance := range got {
+				names = append(names, instance.Instance)
+			}
+			if !reflect.DeepEqual(names, c.want) {
+				u.t.Errorf("%v: expected %v, got %v", c.flags, c.want, names)
+			}
+		}
+		limited := u.run("list", "--local", "--limit", "2")
+		contains(u.t, limited.err, "settle: more than 2 instances: narrow the search or raise --limit\n")
+		if lines := strings.Count(limited.out, "\n"); limited.code != exitFailed || lines != 3 {
+			u.t.Errorf("expected exit code 1 after a table of 2, got %d after:\n%s", limited.code, limited.out)
+		}
+	})
+}
+
+func TestSendReadsThePayloadFromStandardInput(t *testing.T) {
+	t.Parallel()
+	withStack(t, func(u user) {
+		got := u.runWith(`{"email": "ada@example.com", "name": "Ada"}`, "send", "--local", "-o", "json", "signup/42", "SIGN_UP", "--json", "-")
+		var sent struct {
+			MessageID string `json:"message_id"`
+			Instance  string `json:"instance"`
+			Type      string `json:"type"`
+		}
+		unmarshal(u.t, []byte(got.out), &sent)
+		if got.code != exitDone || sent.MessageID == "" || sent.Instance != "signup/42" || sent.Type != "SIGN_UP" {
+			u.t.Errorf("expected the message ID of SIGN_UP to signup/42, got %+v, exit code %d, %q", sent, got.code, got.err)
+		}
+		contains(u.t, u.must("get", "--local", "signup/42"), `"name": "Ada"`)
+	})
+}
+
+// Whatever machine is hosted, get can say what its instances take next, also when a setting has
+// renamed its timers.
+func TestNextEventsAreKnownOfEveryMachine(t *testing.T) {
+	t.Parallel()
+	known, err := knownMachines()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range known.IDs() {
+		if charts()[id] == nil {
+			t.Errorf("expected charts to have the machine %s", id)
+		}
+	}
+	snapshot := `{"machine": "job", "version": 1, "status": "active", "value": "queued", "context": {}, "steps": 3,
+		"timers": {"3.0": {"state": "queued", "after": "17s", "at": "2000-01-01T00:00:17Z"}}}`
+	got, err := charts()["job"](json.RawMessage(snapshot))
+	if want := []string{"completed", "in_progress"}; err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("expected %v, got %v and %v", want, got, err)
+	}
+}
+
+func unmarshal(t *testing.T, text []byte, into any) {
+	t.Helper()
+	if err := json.Unmarshal(text, into); err != nil {
+		t.Fatalf("%v in %q", err, text)
+	}
+}

@@ -1,0 +1,175 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/settle-run/settle/cmd/settle/internal/console"
+	"github.com/settle-run/settle/cmd/settle/internal/stack"
+	"github.com/settle-run/settle/machines"
+)
+
+// user runs command lines as a user would, on a stack in process.
+type user struct {
+	t     *testing.T
+	stack *stack.Stack
+	// log is what the stack's functions have logged.
+	log *syncBuffer
+}
+
+// answer is what a user sees of a command.
+type answer struct {
+	out, err string
+	code     int
+}
+
+// withStack runs the test in virtual time beside a stack that no port leads to.
+func withStack(t *testing.T, test func(user)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		log := &syncBuffer{}
+		logger := slog.New(console.NewHandler(log, console.Style{}, ""))
+		running, err := stack.Start(t.Context(), hostedMachines(logger, machines.Settings{}), stack.Config{Logger: logger, GitHubSecret: "secret"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() {
+			if err := running.Close(); err != nil {
+				t.Errorf("closing the stack: %v", err)
+			}
+		}()
+		test(user{t: t, stack: running, log: log})
+	})
+}
+
+// run runs a command line and waits until the stack has done what follows of it.
+func (u user) run(args ...string) answer {
+	u.t.Helper()
+	return u.runWith("", args...)
+}
+
+func (u user) runWith(stdin string, args ...string) answer {
+	u.t.Helper()
+	var out, errOut bytes.Buffer
+	s := &session{
+		in: strings.NewReader(stdin), out: &out, errOut: &errOut, program: "settle",
+		endpoint: "http://aws.local", now: func() time.Time { return time.Now().UTC() },
+	}
+	if u.stack != nil {
+		s.http = u.stack.AWS().HTTPClient
+	}
+	code := s.run(u.t.Context(), args)
+	if u.stack != nil {
+		synctest.Wait()
+	}
+	return answer{out.String(), errOut.String(), code}
+}
+
+// must is run for a command that has to succeed without a word on standard error.
+func (u user) must(args ...string) string {
+	u.t.Helper()
+	got := u.run(args...)
+	if got.code != exitDone || got.err != "" {
+		u.t.Fatalf("settle %s: expected exit code 0, got %d and %q", strings.Join(args, " "), got.code, got.err)
+	}
+	return got.out
+}
+
+// mailedCode returns the code that was mailed last.
+func (u user) mailedCode() string {
+	u.t.Helper()
+	log := u.log.String()
+	at := strings.LastIndex(log, "code=")
+	if at < 0 {
+		u.t.Fatalf("expected a mail with a code, got the log:\n%s", log)
+	}
+	code, _, _ := strings.Cut(log[at+len("code="):], "\n")
+	return code
+}
+
+func contains(t *testing.T, text string, parts ...string) {
+	t.Helper()
+	for _, part := range parts {
+		if !strings.Contains(text, part) {
+			t.Errorf("expected %q in:\n%s", part, text)
+		}
+	}
+}
+
+// syncBuffer is a buffer that goroutines share.
+type syncBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (b *syncBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+func (b *syncBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
+}
+
+// screen is the output of a command that goes on: a writer whose lines can be waited for.
+type screen struct {
+	*io.PipeWriter
+	lines chan string
+}
+
+// lineWait is how long a line of a real process may take on a busy machine.
+const lineWait = 30 * time.Second
+
+func newScreen(ctx context.Context) screen {
+	r, w := io.Pipe()
+	s := screen{PipeWriter: w, lines: make(chan string)}
+	go func() {
+		defer close(s.lines)
+		var rest []byte
+		for chunk := make([]byte, 4096); ; {
+			n, err := r.Read(chunk)
+			rest = append(rest, chunk[:n]...)
+			for line, after, ok := bytes.Cut(rest, []byte("\n")); ok; line, after, ok = bytes.Cut(rest, []byte("\n")) {
+				select {
+				case s.lines <- string(line):
+				case <-ctx.Done():
+				}
+				rest = after
+			}
+			if err != nil {
+				return
+			}
+		}
+	}()
+	return s
+}
+
+// await returns the lines up to the first one that contains the text.
+func (s screen) await(t *testing.T, text string) []string {
+	t.Helper()
+	var seen []string
+	timeout := time.After(lineWait)
+	for {
+		select {
+		case line, ok := <-s.lines:
+			if seen = append(seen, line); ok && strings.Contains(line, text) {
+				return seen
+			}
+			if !ok {
+				t.Fatalf("expected a line with %q, got the end of:\n%s", text, strings.Join(seen, "\n"))
+			}
+		case <-timeout:
+			t.Fatalf("expected a line with %q within %v, got:\n%s", text, lineWait, strings.Join(seen, "\n"))
+		}
+	}
+}

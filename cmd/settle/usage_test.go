@@ -1,0 +1,95 @@
+package main
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestErrorsAreOneLineWithTheDocumentedExitCode(t *testing.T) {
+	t.Parallel()
+	withStack(t, func(u user) {
+		for _, c := range []struct {
+			command string
+			code    int
+			want    string
+		}{
+			{"frobnicate", exitUsage, "unexpected argument frobnicate"},
+			{"send", exitUsage, `expected "<instance> <event>"`},
+			{"dev --http-port 70000", exitUsage, "http-port"},
+			{"dev --job-time-limit 0s", exitUsage, "--job-time-limit: expected more than zero"},
+			{"list --limit 0", exitUsage, "--limit: expected at least 1, got 0"},
+			{"get -o yaml signup/42", exitUsage, `must be one of "text","json" but got "yaml"`},
+			{"get signup", exitUsage, `expected machine/id such as signup/42, got "signup"`},
+			{"send signup/42 VERIFY code", exitUsage, `expected key=value or key:=JSON, got "code"`},
+			{"send signup/42 VERIFY code:=x", exitUsage, `expected JSON after code:=, got "x"; a text is written code=x`},
+			{"send signup/42 VERIFY code=1 code=2", exitUsage, `the key "code" is given twice`},
+			{"send signup/42 VERIFY code=1 --json {}", exitUsage, "expected the payload as key=value or as --json, got both"},
+			{"send signup/42 VERIFY --json [1]", exitUsage, `expected a JSON object`},
+			{"send signup/42 VERIFY type=x", exitUsage, `must not have the key "type"`},
+			{"send signup/42 VERIFY $id=x", exitUsage, `must not have the key "$id"`},
+			{"send signup/42 RESEND --id " + strings.Repeat("x", 257), exitUsage, "--id: expected at most 256 bytes, got 257"},
+
+			{"graph nope", exitNotFound, `expected one of job, signup, got "nope"`},
+			{"send nope/1 X", exitNotFound, `expected one of job, signup, got "nope"`},
+			{"list --machine nope", exitNotFound, `expected one of job, signup, got "nope"`},
+			{"get --local signup/42", exitNotFound, "nothing is stored of signup/42 in table settle"},
+
+			{"send signup/42 NOPE", exitRefused, `has no event "NOPE"; it declares CANCEL, CHANGE_ADDRESS, RESEND, SIGN_UP, VERIFY`},
+			{"send signup/42 VERIFY", exitRefused, "expected a code of 1 to 128 bytes, got 0"},
+			{"send job/run-1-job-2 queued run_id=1", exitRefused, "numbers, booleans, lists and objects are written run_id:=value"},
+			{"send signup/42 settle.timer timer=1", exitRefused, "reserved for the runtime"},
+			{"send signup/42 RESEND $task=x", exitRefused, "reserved for the runtime"},
+			{"send signup/42 RESEND x=" + strings.Repeat("x", 300_000), exitRefused, "expected at most 262144 bytes"},
+
+			{"get --local --table nope signup/42", exitFailed, "in table nope: no such table"},
+			{"list --local --table nope", exitFailed, "in table nope: no such table"},
+			{"send --local --queue nope.fifo signup/42 RESEND", exitFailed, "no such queue"},
+		} {
+			got := u.run(strings.Fields(c.command)...)
+			if got.code != c.code || got.out != "" || !strings.HasPrefix(got.err, "settle: ") || !strings.Contains(got.err, c.want) {
+				u.t.Errorf("settle %.80s: expected exit code %d and %q, got %d and %q%q", c.command, c.code, c.want, got.code, got.err, got.out)
+			}
+			if strings.Count(got.err, "\n") != 1 {
+				u.t.Errorf("settle %.80s: expected one line, got %q", c.command, got.err)
+			}
+		}
+	})
+}
+
+func TestNothingListensLocally(t *testing.T) {
+	t.Parallel()
+	var errOut strings.Builder
+	s := &session{errOut: &errOut, endpoint: "http://127.0.0.1:1"}
+	code := s.run(t.Context(), []string{"get", "--local", "signup/42"})
+	if want := "settle: nothing answers at http://127.0.0.1:1: start it with settle dev\n"; code != exitFailed || errOut.String() != want {
+		t.Errorf("expected exit code 1 and %q, got %d and %q", want, code, errOut.String())
+	}
+}
+
+func TestHelpTellsCommandsAndExitCodes(t *testing.T) {
+	t.Parallel()
+	u := user{t: t}
+	for _, args := range [][]string{nil, {"--help"}} {
+		help := u.must(args...)
+		contains(t, help, "Usage: settle <command>", "  dev ", "  demo ", "  send ", "  get ", "  list ", "  graph ", "  version ")
+		contains(t, strings.Join(strings.Fields(help), " "),
+			"Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no such instance or machine, 4 event refused.")
+	}
+	for _, command := range []string{"dev", "demo", "send", "get", "list", "graph", "version"} {
+		contains(t, u.must(command, "--help"), "Usage: settle "+command)
+	}
+	contains(t, u.must("send", "--help"), "http://127.0.0.1:7389", "(settle.fifo)", "$SETTLE_QUEUE_URL")
+	contains(t, u.must("get", "--help"), "$SETTLE_TABLE")
+}
+
+func TestGraphPrintsChartsAndListsMachines(t *testing.T) {
+	t.Parallel()
+	u := user{t: t}
+	contains(t, u.must("graph", "signup"), "stateDiagram-v2\n", " : SIGN_UP / keepUser\n")
+	contains(t, u.must("graph"), "MACHINE  VERSION  EVENTS\n", "job      1        completed, in_progress, queued, waiting\n")
+}
+
+func TestVersionNamesTheProgramAndGo(t *testing.T) {
+	t.Parallel()
+	contains(t, user{t: t}.must("version"), "settle ", ", go1.")
+}

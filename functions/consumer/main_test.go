@@ -1,0 +1,76 @@
+package main
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/aws/aws-lambda-go/lambda"
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+
+	"github.com/settle-run/settle/functions/internal/boot"
+	"github.com/settle-run/settle/runtime/awslocal"
+	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/dynamostore"
+	"github.com/settle-run/settle/runtime/sqsqueue"
+)
+
+func TestConsumerStoresSchedulesAndParks(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		cloud := awslocal.New(awslocal.Config{})
+		config := aws.Config{
+			Region: awslocal.Region, BaseEndpoint: aws.String("http://aws.local"), HTTPClient: cloud.HTTPClient(),
+			Credentials: credentials.NewStaticCredentialsProvider("any", "any", ""),
+		}
+		queues, tables := sqs.NewFromConfig(config), dynamodb.NewFromConfig(config)
+		create := func(name string, attributes map[string]string) string {
+			output, err := queues.CreateQueue(t.Context(), &sqs.CreateQueueInput{QueueName: &name, Attributes: attributes})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return *output.QueueUrl
+		}
+		fifo := map[string]string{"FifoQueue": "true"}
+		settings := boot.Settings{
+			Table: "settle", QueueURL: create("events.fifo", fifo), DeadLetterQueueURL: create("dead.fifo", fifo), DelayQueueURL: create("delays", nil),
+		}
+		if err := dynamostore.CreateTable(t.Context(), tables, settings.Table); err != nil {
+			t.Fatal(err)
+		}
+		queue := sqsqueue.New(queues, settings.QueueURL, "")
+		job := durable.InstanceID{Machine: "job", ID: "7"}
+		for id, body := range map[string]string{"queued": `{"type":"queued","run_id":1,"job_id":7}`, "bad": `{"type":"unheard of"}`} {
+			if _, err := queue.Send(t.Context(), durable.Message{To: job, Body: []byte(body), DeduplicationID: id}); err != nil {
+				t.Fatal(err)
+			}
+		}
+
+		handler, err := newHandler(boot.Process{Settings: settings, AWS: config, Logger: slog.New(slog.NewJSONHandler(io.Discard, nil))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		if err := cloud.Poll(ctx, awslocal.EventSource{Queue: "events.fifo", ReportBatchItemFailures: true}, lambda.NewHandler(handler)); err != nil {
+			t.Fatal(err)
+		}
+
+		record, err := dynamostore.New(tables, settings.Table).Load(t.Context(), job)
+		if err != nil || len(record.State) != 1 || record.State[0] != "queued" || len(record.Outbox) != 0 {
+			t.Errorf("got %+v, %v, want the instance in state queued with its outbox performed", record, err)
+		}
+		for url, what := range map[string]string{settings.DeadLetterQueueURL: "parked events", settings.DelayQueueURL: "timers"} {
+			output, err := queues.ReceiveMessage(t.Context(), &sqs.ReceiveMessageInput{QueueUrl: &url, MaxNumberOfMessages: 10})
+			if err != nil || len(output.Messages) != 1 {
+				t.Errorf("%s: got %v, %v, want one message", what, output, err)
+			}
+		}
+	})
+}

@@ -1,0 +1,238 @@
+package durable_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/settle-run/settle/runtime/statechart"
+)
+
+func TestAnEventThatTheChartFailsOnIsTriedAndThenParked(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ typ, reason string }{
+		{"refuse", `chart order, state "idle", event "refuse": action refuse: refused`},
+		{"crash", "panic: crashed"},
+		{"explode", "panic: exploded"},
+	} {
+		t.Run(c.typ, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				bad := event(c.typ, "bad")
+				w.post("order/1", event("add", "before"), bad, event("add", "after"))
+				w.post("order/2", event("add", "beside"))
+
+				// What came before is committed and acknowledged; of the rest nothing is.
+				if failed := w.invoke(); !slices.Equal(failed, []string{bad, event("add", "after")}) {
+					t.Errorf("failed: %q", failed)
+				}
+				w.wantLog(t, "order/1", "before")
+				w.wantLog(t, "order/2", "beside")
+				w.wantParked(t)
+				if record := w.load("order/1"); record.Error != nil || record.Revision != 1 {
+					t.Errorf("after the first try the record shows %+v at revision %d", record.Error, record.Revision)
+				}
+
+				time.Sleep(w.delays[0])
+				w.invoke()
+				if record := w.load("order/1"); record.Attempt == nil || record.Attempt.Count != 1 || record.Attempt.SequenceNumber != "2" {
+					t.Errorf("the second try left the mark %+v", record.Attempt)
+				}
+				w.wantParked(t)
+
+				w.run(t)
+				w.wantParked(t, [2]string{bad, c.reason})
+				w.wantLog(t, "order/1", "before", "after")
+				if p := w.parked[0]; p.ReceiveCount != 3 {
+					t.Errorf("parked at receipt %d, want 3 (AttemptsMax)", p.ReceiveCount)
+				}
+				if want := []time.Duration{time.Second, 2 * time.Second}; !slices.Equal(w.delays, want) {
+					t.Errorf("delayed %v, want %v", w.delays, want)
+				}
+				shown := w.load("order/1").Error
+				if shown == nil || shown.Event != c.typ || !strings.Contains(shown.Message, c.reason) {
+					t.Errorf("the instance shows %+v", shown)
+				}
+			})
+		})
+	}
+}
+
+func TestAttemptsMaxIsConfigurable(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.config.AttemptsMax = 1
+		w.post("order/1", event("refuse", ""), event("add", "a"))
+		if failed := w.invoke(); len(failed) != 0 {
+			t.Errorf("failed: %q", failed)
+		}
+		w.wantLog(t, "order/1", "a")
+		w.wantParked(t, [2]string{"refuse", "refused"})
+	})
+}
+
+func TestAFirstEventThatFailsLeavesNoInstanceAndNoEffectBehind(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.post("greeter/1", event("refuse", ""))
+		w.invoke()
+		w.wantCalls(t, "Load greeter/1", "Delay greeter/1")
+		w.runFor(t, 2*time.Second)
+		w.wantCalls(t, "Load greeter/1", "Delay greeter/1")
+		if len(w.records) != 0 {
+			t.Errorf("stored: %s", w.records)
+		}
+
+		// Parking shows the error on the instance, as it would be without the event.
+		w.runFor(t, time.Minute)
+		w.wantParked(t, [2]string{"refuse", "refused"})
+		w.wantState(t, "greeter/1", "idle")
+		if shown := w.load("greeter/1").Error; shown == nil || shown.Event != "refuse" {
+			t.Errorf("the instance shows %+v", shown)
+		}
+		w.wantLog(t, "order/2", "greeting")
+		w.wantSound(t)
+	})
+}
+
+func TestAStartThatFailsIsTriedAndThenParked(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.post("greeter/unstartable", adds(2)...)
+		w.run(t)
+		w.wantParked(t, [2]string{`"0"`, "panic: unstartable"}, [2]string{`"1"`, "panic: unstartable"})
+		if len(w.records) != 0 {
+			t.Errorf("stored: %s", w.records)
+		}
+		if w.parked[0].ReceiveCount != 3 {
+			t.Errorf("parked at receipt %d, want 3", w.parked[0].ReceiveCount)
+		}
+	})
+}
+
+func TestAnOutageDoesNotParkTheFirstEventOfAnInstance(t *testing.T) {
+	t.Parallel()
+	for _, call := range []string{"Load order/1", "Commit order/1"} {
+		t.Run(call, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				w.post("order/1", adds(2)...)
+				outage := time.Now().Add(2 * time.Hour)
+				w.hook = func(c string) fault {
+					if c == call && time.Now().Before(outage) {
+						return failBefore
+					}
+					return none
+				}
+				w.run(t)
+				w.wantParked(t)
+				w.wantLog(t, "order/1", "0", "1")
+			})
+		})
+	}
+}
+
+func TestAnEventThatKillsTheProcessEveryTimeIsParkedAtLast(t *testing.T) {
+	t.Parallel()
+	for _, exists := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			w.config.AbandonedMax = 4
+			if exists {
+				w.post("order/1", event("add", "before"))
+				w.invoke()
+			}
+			w.post("order/1", event("add", "killer"), event("add", "after"))
+			commits := 0
+			// The chart's code cannot be killed here, so the write after it is.
+			w.hook = func(call string) fault {
+				record := w.load("order/1")
+				if call != "Commit order/1" || len(w.parked) > 0 {
+					return none
+				}
+				if record.Attempt != nil && record.Attempt.Count > commits {
+					commits = record.Attempt.Count
+					return dieBefore
+				}
+				if record.Attempt == nil && (!exists && w.messages[0].ReceiveCount <= 3 || exists && w.messages[0].ReceiveCount == 1) {
+					return dieBefore
+				}
+				return none
+			}
+			w.run(t)
+			w.wantParked(t, [2]string{"killer", "no try came to an end"})
+			if exists {
+				w.wantLog(t, "order/1", "before", "after")
+			} else {
+				w.wantLog(t, "order/1", "after")
+			}
+		})
+	}
+}
+
+func TestRetriesOfAnEarlierServiceAreNotCountedAsTriesOfTheEvent(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.third["boot"] = failing(20, errors.New("not yet"))
+		w.post("boot/1", event("refuse", "first"), event("add", "second"))
+		w.run(t)
+		w.wantParked(t, [2]string{"refuse", "refused"})
+		w.wantLog(t, "boot/1", "charge ok", "second")
+		if keys := w.calledFor("boot"); len(keys) != 21 {
+			t.Errorf("%d attempts, want 21", len(keys))
+		}
+	})
+}
+
+func TestAChartThatCannotTakeTheEndOfItsServiceIsParkedAndBlocksNobody(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.third["doom"] = failing(1, errors.New("doomed"))
+		w.post("order/1", event("add", "before"), event("doom", ""), event("add", "after"))
+		w.post("order/2", event("add", "beside"))
+		w.run(t)
+		w.wantParked(t, [2]string{"doom", "broken down"}, [2]string{"after", "broken down"})
+		w.wantLog(t, "order/1", "before")
+		w.wantState(t, "order/1", "doomed")
+		w.wantServed(t, "doom 1")
+		w.wantLog(t, "order/2", "beside")
+	})
+}
+
+func TestAnErrorOfAServiceIsNeverTakenForOneOfTheLoop(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.third["boot"] = failing(6, &statechart.StepError{Chart: "another", Err: errors.New("failed there")})
+		w.post("boot/1", event("add", "a"))
+		w.run(t)
+		w.wantParked(t)
+		w.wantLog(t, "boot/1", "charge ok", "a")
+	})
+}
+
+func TestAServiceThatExhaustsItsAttemptsBeforeTheFirstEventParksIt(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.third["boot"] = func(context.Context, statechart.Call) (string, error) {
+			return "", statechart.Permanent(errors.New("never"))
+		}
+		w.post("boot/1", event("add", "a"))
+		w.run(t)
+		w.wantParked(t, [2]string{"add", "broken down"})
+		w.wantState(t, "boot/1", "booting")
+		w.wantServed(t, "boot 1")
+	})
+}

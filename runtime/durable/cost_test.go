@@ -1,0 +1,131 @@
+package durable_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+
+	"github.com/settle-run/settle/runtime/statechart"
+)
+
+func TestTenFoldedEventsCostOneReadAndOneWrite(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.post("order/1", adds(10)...)
+		w.invoke()
+		w.wantCalls(t, "Load order/1", "Commit order/1")
+		w.wantLog(t, "order/1", "0", "1", "2", "3", "4", "5", "6", "7", "8", "9")
+
+		// The same once the instance exists.
+		w.post("order/1", adds(10)...)
+		w.invoke()
+		w.wantCalls(t, "Load order/1", "Commit order/1")
+		if record := w.load("order/1"); record.Revision != 2 || record.Watermark[queueARN] != "20" || len(record.History) != 20 {
+			t.Errorf("stored revision %d, watermark %v, %d transitions; want 2, 20, 20", record.Revision, record.Watermark, len(record.History))
+		}
+	})
+}
+
+func TestEffectsCostOneWriteMore(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		for _, body := range []string{event("add", "a"), `{"type": "tell", "item": "b", "to": "order/2"}`} {
+			w.post("order/1", body)
+		}
+		w.invoke()
+		w.wantCalls(t, "Load order/1", "Commit order/1", "Send order/2", "ClearOutbox order/1")
+
+		w.invoke() // of order/2
+		w.wantCalls(t, "Load order/2", "Commit order/2")
+		w.wantSound(t)
+	})
+}
+
+func TestASingleEventCostsOneReadAndOneWrite(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.post("order/1", event("add", "a"))
+		w.invoke()
+		w.wantCalls(t, "Load order/1", "Commit order/1")
+
+		w.post("order/1", event("charge", ""))
+		w.invoke()
+		w.wantCalls(t, "Load order/1", "Commit order/1")
+		w.wantLog(t, "order/1", "a", "charge ok")
+	})
+}
+
+func TestASecondServiceCostsOneWriteMore(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.post("order/1", event("ship", ""))
+		w.invoke()
+		w.wantCalls(t, "Load order/1", "Commit order/1", "Commit order/1")
+		w.wantLog(t, "order/1", "pack ok", "post ok")
+	})
+}
+
+func TestARedeliveryCostsTheMark(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.post("order/1", event("add", "a"))
+		w.invoke()
+		w.post("order/1", event("add", "b"))
+		w.hook = faults(map[string]fault{"Load order/1 #1": dieBefore})
+		w.invoke()
+		w.calls = nil
+		w.run(t)
+		w.wantCalls(t, "Load order/1", "Commit order/1", "Commit order/1")
+		if record := w.load("order/1"); record.Attempt != nil {
+			t.Errorf("the mark is left behind: %+v", record.Attempt)
+		}
+		w.wantLog(t, "order/1", "a", "b")
+	})
+}
+
+func TestARedeliveryOfWhatWasAppliedCostsOneRead(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.post("order/1", adds(3)...)
+		w.hook = faults(map[string]fault{"Commit order/1 #1": dieAfter})
+		w.invoke()
+		w.calls = nil
+		w.run(t)
+		w.wantCalls(t, "Load order/1")
+		w.wantLog(t, "order/1", "0", "1", "2")
+	})
+}
+
+func TestAnAttemptOnARedeliveryCostsOneWrite(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.third["charge"] = failing(1, errors.New("out of order"))
+		w.post("order/1", event("charge", ""))
+		w.invoke()
+		w.wantCalls(t, "Load order/1", "Commit order/1", "Delay order/1")
+		w.run(t)
+		// The mark, the attempt about to begin, its end.
+		w.wantCalls(t, "Load order/1", "Commit order/1", "Commit order/1", "Commit order/1")
+		w.wantLog(t, "order/1", "charge ok")
+		w.wantServed(t, "charge 1", "charge 2")
+	})
+}
+
+// failing returns a service of which the first n attempts fail.
+func failing(n int, err error) service {
+	calls := 0
+	return func(_ context.Context, call statechart.Call) (string, error) {
+		if calls++; calls <= n {
+			return "", err
+		}
+		return "charge ok", nil
+	}
+}

@@ -1,0 +1,183 @@
+package durable_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestPoisonIsParkedWithItsReasonAndTheGroupGoesOn(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ name, body, reason string }{
+		{"no JSON", `VERIFY`, "not an event: expected a JSON object"},
+		{"no object", `["add"]`, "not an event: expected a JSON object"},
+		{"cut off", `{"type": "add"`, "not an event"},
+		{"no type", `{"item": "a"}`, `expected the key "type"`},
+		{"type is no string", `{"type": 7}`, `expected a string under the key "type"`},
+		{"undeclared", `{"type": "vanish"}`, `chart order has no event "vanish"; it declares add, again, both`},
+		{"reserved", `{"type": "settle.after.waiting.1h0m0s"}`, "undeclared event type"},
+		{"wrong payload", `{"type": "add", "item": 7}`, `wrong payload: event "add" of chart order`},
+		{"invalid payload", `{"type": "add", "item": "invalid"}`, "invalid item"},
+		{"payload that panics", `{"type": "add", "item": "explosive"}`, "explosive item"},
+		{"timer without ID", `{"type": "settle.timer"}`, `expects the key "timer"`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				w.post("order/1", event("add", "before"), c.body, event("add", "after"))
+				w.post("order/2", event("add", "beside"))
+				if failed := w.invoke(); len(failed) != 0 {
+					t.Errorf("failed: %q", failed)
+				}
+				w.wantParked(t, [2]string{c.body, c.reason})
+				w.wantLog(t, "order/1", "before", "after")
+				w.wantLog(t, "order/2", "beside")
+				if w.counted("Commit order/1") != 1 {
+					t.Errorf("%d writes, want 1", w.counted("Commit order/1"))
+				}
+				if shown := w.load("order/1").Error; shown == nil || !strings.Contains(shown.Message, c.reason) || !shown.At.Equal(time.Now()) {
+					t.Errorf("the instance shows %+v", shown)
+				}
+			})
+		})
+	}
+}
+
+func TestAGroupThatLeadsToNoMachineIsParked(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ group, reason string }{
+		{"order", "expected machine/id such as signup/42"},
+		{"order/1/2", "expected machine/id such as signup/42"},
+		{"order/" + strings.Repeat("1", 123), "expected at most 128 bytes"},
+		{"order/ü", "ASCII punctuation"},
+		{"ghost/1", `unknown machine: expected one of boot, greeter, order, got "ghost"`},
+	} {
+		t.Run(c.group, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				w.post(c.group, event("add", "a"), event("add", "b"))
+				w.post("order/2", event("add", "beside"))
+				if failed := w.invoke(); len(failed) != 0 {
+					t.Errorf("failed: %q", failed)
+				}
+				w.wantParked(t, [2]string{`"a"`, c.reason}, [2]string{`"b"`, c.reason})
+				w.wantLog(t, "order/2", "beside")
+			})
+		})
+	}
+}
+
+func TestAnEventThatDoesNotStartAnInstanceIsParkedAndTheNextOneMayStartIt(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.post("greeter/1", event("wait", "a"))
+		w.invoke()
+		w.wantParked(t, [2]string{"wait", `greeter/1 does not exist, and an event of type "wait" does not start one`})
+		w.wantCalls(t, "Load greeter/1", "Park greeter/1")
+
+		w.post("greeter/1", event("wait", "a"), event("add", "b"), event("wait", "c"))
+		w.runFor(t, time.Minute)
+		w.wantLog(t, "greeter/1", "b")
+		if record := w.load("greeter/1"); len(w.parked) != 2 || record.Ignored != 1 {
+			t.Errorf("%d events parked and %d ignored, want 2 and 1", len(w.parked), record.Ignored)
+		}
+	})
+}
+
+func TestPoisonThatCannotBeParkedIsDeliveredAgainAndNothingIsLost(t *testing.T) {
+	t.Parallel()
+	for _, what := range []fault{failBefore, failAfter, dieBefore, dieAfter} {
+		t.Run(what.String(), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				w.hook = faults(map[string]fault{"Park order/1 #1": what})
+				bodies := []string{event("add", "before"), `{"type": "vanish"}`, event("add", "after")}
+				w.post("order/1", bodies...)
+				failed := w.invoke()
+				want := bodies[1:] // What came before is applied and acknowledged.
+				if what == dieBefore || what == dieAfter {
+					want = bodies
+				}
+				if !slices.Equal(failed, want) {
+					t.Errorf("failed: %q, want %q", failed, want)
+				}
+				w.run(t)
+				w.wantLog(t, "order/1", "before", "after")
+				w.wantParked(t, [2]string{"vanish", "undeclared"})
+			})
+		})
+	}
+}
+
+func TestABadGroupThatCannotBeParkedIsDeliveredAgain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.hook = faults(map[string]fault{"Park ghost/1 #2": failBefore})
+		w.post("ghost/1", adds(3)...)
+		if failed := w.invoke(); !slices.Equal(failed, adds(3)[1:]) {
+			t.Errorf("failed: %q, want the second and the third", failed)
+		}
+		w.run(t)
+		w.wantParked(t, [2]string{`"0"`, "ghost"}, [2]string{`"1"`, "ghost"}, [2]string{`"2"`, "ghost"})
+	})
+}
+
+func TestAFiringOfAnEarlierInstanceOfTheNameIsSkipped(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.post("order/1", event("wait", ""))
+		w.invoke()
+		timer := w.scheduled[0].message.Body
+		delete(w.records, "order/1") // Its retention is over.
+		w.revision["order/1"] = 0
+		w.scheduled = nil
+		time.Sleep(time.Second)
+
+		w.post("order/1", event("wait", ""))
+		w.invoke()
+		w.post("order/1", string(timer))
+		w.calls = nil
+		w.invoke()
+		w.wantCalls(t, "Load order/1")
+		w.wantState(t, "order/1", "waiting")
+		w.wantParked(t)
+		w.run(t)
+		w.wantLog(t, "order/1", "hour over")
+	})
+}
+
+func TestAPortThatPanicsFailsItsGroupAlone(t *testing.T) {
+	t.Parallel()
+	for _, call := range []string{"Load order/1", "Commit order/1", "Park order/1"} {
+		t.Run(call, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				panicked := false
+				w.hook = func(c string) fault {
+					if c == call && !panicked {
+						panicked = true
+						panic(fmt.Sprint("bug in ", c))
+					}
+					return none
+				}
+				w.post("order/1", event("add", "a"), `{"type": "spoil"}`)
+				w.post("order/2", event("add", "b"))
+				w.invoke()
+				w.wantLog(t, "order/2", "b")
+				w.run(t)
+				w.wantLog(t, "order/1", "a")
+				w.wantParked(t, [2]string{"spoil", "NaN"})
+			})
+		})
+	}
+}

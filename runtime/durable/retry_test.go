@@ -1,0 +1,234 @@
+package durable_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/settle-run/settle/runtime/statechart"
+)
+
+func TestAFailedAttemptIsRepeatedAsThePolicySays(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.third["charge"] = failing(2, errors.New("busy"))
+		w.post("order/1", event("charge", ""), event("add", "after"))
+		for attempt, wait := range []time.Duration{5 * time.Second, 10 * time.Second} {
+			if failed := w.invoke(); len(failed) != 2 {
+				t.Errorf("failed: %q, want both", failed)
+			}
+			if got := w.delays[attempt]; got != wait {
+				t.Errorf("delayed %v, want %v", got, wait)
+			}
+			var snapshot struct {
+				Services map[string]struct{ Attempt int }
+			}
+			decode(t, w.load("order/1").Snapshot, &snapshot)
+			for _, service := range snapshot.Services {
+				if service.Attempt != attempt+1 {
+					t.Errorf("stored attempt %d, want %d", service.Attempt, attempt+1)
+				}
+			}
+			time.Sleep(wait)
+		}
+		w.invoke()
+		w.wantServed(t, "charge 1", "charge 2", "charge 3")
+		w.wantLog(t, "order/1", "charge ok", "after")
+		w.wantParked(t)
+	})
+}
+
+func TestAfterTheLastAttemptTheChartGetsTheError(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name   string
+		third  service
+		served []string
+		log    string
+	}{
+		{"errors", failing(99, errors.New("busy")), []string{"charge 1", "charge 2", "charge 3"}, "charge: busy"},
+		{"a permanent error at once", failing(99, statechart.Permanent(errors.New("no such card"))), []string{"charge 1"}, "charge: no such card"},
+		{"panics", func(context.Context, statechart.Call) (string, error) { panic("bug") }, []string{"charge 1", "charge 2", "charge 3"}, "charge: panic: bug"},
+		{"time-outs", lasting(time.Hour, ""), []string{"charge 1", "charge 2", "charge 3"}, "charge: context deadline exceeded"},
+		{"kills", killing(99), []string{"charge 1", "charge 1", "charge 2", "charge 3"}, "charge: the last of 3 attempts did not come to an end"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				w.third["charge"] = c.third
+				w.post("order/1", event("charge", ""), event("add", "after"))
+				w.run(t)
+				w.wantServed(t, c.served...)
+				w.wantLog(t, "order/1", c.log, "after")
+				w.wantParked(t)
+			})
+		})
+	}
+}
+
+func TestTheTimeoutOfAnAttemptHoldsThoughTheServiceIgnoresIt(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.third["charge"] = func(context.Context, statechart.Call) (string, error) {
+			time.Sleep(15 * time.Second)
+			return "too late", nil
+		}
+		w.post("order/1", event("charge", ""))
+		began := time.Now()
+		w.invoke()
+		if took := time.Since(began); took != 10*time.Second {
+			t.Errorf("the attempt took %v, want its timeout of 10s", took)
+		}
+		w.run(t)
+		w.wantLog(t, "order/1", "charge: no answer within 10s")
+	})
+}
+
+func TestTwoRetriesWaitForTheLongerOfTheirIntervals(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.third["left"], w.third["right"] = failing(1, errors.New("busy")), failing(1, errors.New("busy"))
+		w.post("order/1", event("both", ""))
+		w.run(t)
+		// Left asks for 5 seconds, right for 20: neither is called sooner than it asks.
+		if want := []time.Duration{20 * time.Second}; !slices.Equal(w.delays, want) {
+			t.Errorf("delayed %v, want %v", w.delays, want)
+		}
+		w.wantLog(t, "order/1", "charge ok", "charge ok", "both ready")
+	})
+}
+
+func TestARetryWaitsUntilTheServicesBesideItHaveEnded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.third["left"], w.third["right"] = failing(1, errors.New("busy")), lasting(9*time.Second, "right")
+		w.post("order/1", event("both", ""))
+		began := time.Now()
+		w.invoke()
+		if took := time.Since(began); took != 9*time.Second || w.delays[0] != 5*time.Second {
+			t.Errorf("took %v and delayed %v, want 9s and 5s", took, w.delays)
+		}
+		w.run(t)
+		w.wantLog(t, "order/1", "right", "charge ok", "both ready")
+		if keys := w.calledFor("right"); len(keys) != 1 {
+			t.Errorf("the service that ended ran %d times", len(keys))
+		}
+	})
+}
+
+func TestAServiceThatRunsWhenTheTimeOfTheProcessIsUpHasUsedAnAttempt(t *testing.T) {
+	t.Parallel()
+	for name, third := range map[string]service{
+		"obeys": lasting(time.Hour, ""),
+		"ignores": func(context.Context, statechart.Call) (string, error) {
+			time.Sleep(90 * time.Second)
+			return "late", nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				w.third["pack"] = third
+				w.post("order/1", event("ship", ""))
+				began := time.Now()
+				w.invoke()
+				if took := time.Since(began); took != functionTimeout-2*time.Second {
+					t.Errorf("took %v, want the time of the function but 2s", took)
+				}
+				w.third["pack"] = nil
+				w.run(t)
+				w.wantServed(t, "pack 1", "pack 2", "post 1")
+				w.wantLog(t, "order/1", "pack ok", "post ok")
+			})
+		})
+	}
+}
+
+func TestNothingStartsWhenTheTimeOfTheProcessIsUp(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.third["pack"] = func(context.Context, statechart.Call) (string, error) {
+			time.Sleep(58*time.Second - time.Nanosecond)
+			return "just so", nil
+		}
+		w.third["post"] = lasting(time.Second, "posted")
+		w.post("order/1", event("ship", ""), event("ship", ""))
+		w.invoke()
+		w.wantServed(t, "pack 1", "post 1") // Post had a nanosecond.
+		w.third["pack"] = nil
+		w.run(t)
+		w.wantLog(t, "order/1", "just so", "posted", "pack ok", "posted")
+		w.wantParked(t)
+
+		w.names, w.calls = nil, nil
+		w.post("order/1", event("charge", ""))
+		batch := w.receive(batchSize)
+		w.handle(batch, time.Second) // Less than the margin.
+		w.wantServed(t)
+		w.wantCalls(t, "Load order/1", "Commit order/1", "Delay order/1")
+		w.run(t)
+		w.wantServed(t, "charge 1")
+	})
+}
+
+func TestAnUnsettledInstanceIsSettledBeforeTheNextEventIsApplied(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.third["charge"] = killing(2)
+		w.post("order/1", event("charge", ""))
+		w.invoke()
+		time.Sleep(visibilityTimeout)
+		w.invoke() // The event is stored; its service is not done.
+		w.wantState(t, "order/1", "charging")
+		w.messages = nil // SQS gave the message up.
+		w.post("order/1", event("add", "next"))
+		w.run(t)
+		w.wantLog(t, "order/1", "alive", "next")
+		w.wantParked(t)
+	})
+}
+
+func TestALoopOfManyAttemptsIsNotTakenForAnAbandonedOne(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.third["poll"] = failing(25, errors.New("pending"))
+		w.post("order/1", event("poll", ""), event("add", "after"))
+		w.run(t)
+		w.wantParked(t)
+		w.wantLog(t, "order/1", "charge ok", "after")
+	})
+}
+
+func TestAServiceOfOneAttemptIsNotGivenUpBeforeItRan(t *testing.T) {
+	t.Parallel()
+	// A write that fails before the second service starts must not count as its attempt.
+	for _, plan := range []map[string]fault{
+		{"Commit order/1 #1": failBefore},
+		{"Commit order/1 #1": failAfter},
+		{"Commit order/1 #1": dieBefore},
+		{"Commit order/1 #1": dieAfter},
+		{"Commit order/1 #1": dieBefore, "Commit order/1 #4": failBefore},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			w.post("order/1", event("add", "a"))
+			w.invoke()
+			w.hook = faults(plan)
+			w.post("order/1", event("hurry", ""))
+			w.run(t)
+			w.wantLog(t, "order/1", "a", "hurry ok", "rush ok")
+		})
+	}
+}

@@ -1,0 +1,247 @@
+package durable_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/settle-run/settle/runtime/statechart"
+)
+
+// lasting returns a service that takes the given time, or ends when its context does.
+func lasting(d time.Duration, answer string) service {
+	return func(ctx context.Context, _ statechart.Call) (string, error) {
+		select {
+		case <-time.After(d):
+			return answer, nil
+		case <-ctx.Done():
+			return "", ctx.Err()
+		}
+	}
+}
+
+// killing returns a service whose first n attempts kill the process.
+func killing(n int) service {
+	calls := 0
+	return func(ctx context.Context, _ statechart.Call) (string, error) {
+		if calls++; calls <= n {
+			kill(ctx)
+			<-ctx.Done()
+			return "", ctx.Err()
+		}
+		return "alive", nil
+	}
+}
+
+func TestTheResultOfAServiceIsFedBack(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.third["charge"] = lasting(3*time.Second, "charged 12 EUR")
+		w.post("order/1", event("charge", ""), event("add", "after"))
+		w.invoke()
+		w.wantLog(t, "order/1", "charged 12 EUR", "after")
+		var lines []string
+		for _, line := range w.load("order/1").History {
+			lines = append(lines, strings.Join(line.From, " ")+" "+line.Event+" "+strings.Join(line.To, " "))
+		}
+		if want := []string{"idle charge charging", "charging done.invoke.charging idle", "idle add idle"}; !slices.Equal(lines, want) {
+			t.Errorf("the history is %q, want %q", lines, want)
+		}
+	})
+}
+
+func TestAServiceThatFinishedNeverRunsAgainThoughTheNextOneKillsTheProcess(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.third["post"] = killing(1)
+		w.post("order/1", event("ship", ""), event("add", "after"))
+		w.run(t)
+		w.wantLog(t, "order/1", "pack ok", "alive", "after")
+		if keys := w.calledFor("pack"); len(keys) != 1 {
+			t.Errorf("the first service ran %d times", len(keys))
+		}
+		w.wantParked(t)
+	})
+}
+
+func TestServicesOfParallelRegionsRunConcurrently(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.third["left"], w.third["right"] = lasting(20*time.Second, "left"), lasting(30*time.Second, "right")
+		w.post("order/1", event("both", ""))
+		began := time.Now()
+		w.invoke()
+		if took := time.Since(began); took != 30*time.Second {
+			t.Errorf("took %v, want 30s", took)
+		}
+		w.wantLog(t, "order/1", "left", "right", "both ready")
+	})
+}
+
+func TestTheEndOfOneParallelServiceIsStoredWhileTheOtherRuns(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		right := killing(1)
+		w.third["left"] = lasting(time.Second, "left")
+		w.third["right"] = func(ctx context.Context, call statechart.Call) (string, error) {
+			time.Sleep(5 * time.Second)
+			w.wantLog(t, "order/1", "left")
+			return right(ctx, call)
+		}
+		w.post("order/1", event("both", ""))
+		w.run(t)
+		w.wantLog(t, "order/1", "left", "alive", "both ready")
+		if keys := w.calledFor("left"); len(keys) != 1 {
+			t.Errorf("the service that ended first ran %d times", len(keys))
+		}
+	})
+}
+
+func TestTheIdempotencyKeyIsTheSameInEveryAttemptOfAnInvocation(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name  string
+		third service
+		plan  map[string]fault
+	}{
+		{"failures", failing(2, errors.New("busy")), nil},
+		{"kills", killing(2), nil},
+		{"lost commit", nil, map[string]fault{"Commit order/1 #1": failBefore, "Commit order/1 #2": failAfter}},
+		{"death before anything is stored", nil, map[string]fault{"Commit order/1 #1": dieBefore}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				w.third["charge"] = c.third
+				w.hook = faults(c.plan)
+				w.post("order/1", event("charge", "first event of the instance"))
+				w.run(t)
+				keys := w.calledFor("charge")
+				if len(keys) < 2 || len(slices.Compact(slices.Clone(keys))) != 1 {
+					t.Errorf("attempts had the keys %q, want the same in at least two", keys)
+				}
+				w.wantParked(t)
+			})
+		})
+	}
+}
+
+func TestInvocationsAndIncarnationsHaveDifferentIdempotencyKeys(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		for range 2 {
+			w.post("order/1", event("charge", ""), event("charge", ""))
+			w.post("order/2", event("charge", ""))
+			w.run(t)
+			clear(w.records)
+			clear(w.revision)
+			time.Sleep(time.Millisecond)
+		}
+		keys := w.calledFor("charge")
+		slices.Sort(keys)
+		if len(slices.Compact(keys)) != 6 {
+			t.Errorf("keys are not unique: %q", keys)
+		}
+	})
+}
+
+func TestAnInvocationAfterATimerHasAKeyOfItsOwnThoughTheProcessDies(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		// The first time the limit comes first, and the process dies in what follows it; on the
+		// redelivery the service would answer in time, so a step of the same number would lead to
+		// another invocation.
+		w := newWorld(t)
+		slow := 0
+		w.third["slow"] = func(ctx context.Context, call statechart.Call) (string, error) {
+			if slow++; slow == 1 {
+				return lasting(time.Hour, "")(ctx, call)
+			}
+			return "quick", nil
+		}
+		w.third["apologize"] = killing(1)
+		w.post("order/1", event("limit", ""), event("charge", ""))
+		w.run(t)
+		w.wantServed(t, "slow 1", "apologize 1", "apologize 2", "charge 1")
+		w.wantLog(t, "order/1", "limit reached", "alive", "charge ok")
+	})
+}
+
+func TestAfterLimitsTheServiceOfAnUnsettledState(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.third["slow"] = lasting(time.Hour, "too late")
+		w.post("order/1", event("limit", ""))
+		began := time.Now()
+		w.invoke()
+		if took := time.Since(began); took != 30*time.Second {
+			t.Errorf("took %v, want the 30s of the timer", took)
+		}
+		w.wantLog(t, "order/1", "limit reached", "apologize ok")
+		if len(w.scheduled) != 0 {
+			t.Errorf("the limit was scheduled: %+v", w.scheduled)
+		}
+	})
+}
+
+func TestAfterKeepsItsDeadlineOverRedeliveries(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		// The retry would come after 4 minutes, but the limit is 30 seconds from the entry.
+		w := newWorld(t)
+		w.third["slow"] = failing(99, errors.New("busy"))
+		w.post("order/1", event("limit", ""))
+		began := time.Now()
+		w.run(t)
+		if took := time.Since(began); took != 30*time.Second {
+			t.Errorf("took %v, want the 30s of the timer", took)
+		}
+		w.wantLog(t, "order/1", "limit reached", "apologize ok")
+		w.wantServed(t, "slow 1", "apologize 1")
+	})
+}
+
+func TestOfTimersThatAreDueTheEarliestFiresFirst(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		// The state's first timer has 10 minutes, its second 30 seconds; both are over when the
+		// delivery comes again.
+		w := newWorld(t)
+		w.third["slow"] = func(ctx context.Context, _ statechart.Call) (string, error) {
+			return killing(1)(ctx, statechart.Call{})
+		}
+		w.post("order/1", event("add", "a"))
+		w.invoke()
+		w.post("order/1", event("limit", ""))
+		w.hook = faults(map[string]fault{"Commit order/1 #1": failBefore})
+		w.invoke()            // dies; nothing is stored
+		time.Sleep(time.Hour) // received late
+		w.invoke()            // stores the attempt, and dies
+		time.Sleep(time.Hour) // both timers are over
+		w.invoke()
+		w.wantLog(t, "order/1", "a", "limit reached", "apologize ok")
+	})
+}
+
+func TestATimerThatIsAlwaysDueDoesNotKeepTheProcessForEver(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.post("order/1", event("past", ""), event("add", "a"))
+		w.post("order/2", event("add", "b"))
+		w.run(t)
+		w.wantLog(t, "order/2", "b")
+		w.wantParked(t, [2]string{"past", "does not end"}, [2]string{"add", "does not end"})
+	})
+}

@@ -1,0 +1,186 @@
+package statechart_test
+
+import (
+	"fmt"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/settle-run/settle/runtime/statechart"
+)
+
+// generator draws charts that compile: every state can be reached by an event of its own.
+type generator struct {
+	t *rapid.T
+	// all are the IDs of the states, which are unique within the chart.
+	all       []string
+	parallels []*S
+}
+
+func (g *generator) in(n int, label string) int { return rapid.IntRange(0, n-1).Draw(g.t, label) }
+func (g *generator) one(of int, label string) bool {
+	return g.in(of, label) == 0
+}
+
+// drawChart draws the shape of a chart first and then its transitions, which may lead
+// anywhere.
+func drawChart(t *rapid.T) Def {
+	g := &generator{t: t}
+	def := Def{ID: "c", Version: 1, Payloads: statechart.Payloads{}}
+	root := S{States: g.children(0)}
+	if root.Type = g.plainOrParallel("root"); root.Type == statechart.Parallel {
+		root.States = regionsOf(root.States)
+		def.Parallel = true
+	}
+	g.setInitial(&root)
+	def.States, def.Initial = root.States, root.Initial
+	g.connect(def.States)
+	for _, id := range g.all {
+		def.On = append(def.On, On{Event: "to." + id, Target: "#" + id})
+		def.Payloads["to."+id] = statechart.NoPayload()
+	}
+	for _, event := range []string{"a", "b", "b.c"} {
+		def.Payloads[event] = statechart.NoPayload()
+	}
+	return def
+}
+
+func (g *generator) plainOrParallel(label string) statechart.Type {
+	if g.one(3, label+" is parallel") {
+		return statechart.Parallel
+	}
+	return statechart.Plain
+}
+
+func (g *generator) children(depth int) []S {
+	var states []S
+	for range 2 + g.in(2, "children") {
+		id := fmt.Sprintf("s%d", len(g.all))
+		g.all = append(g.all, id)
+		s := S{ID: id, Entry: logs("+" + id), Exit: logs("-" + id)}
+		switch kind := g.in(10, "kind"); {
+		case depth < 3 && kind < 4:
+			s.States = g.children(depth + 1)
+			if s.Type = g.plainOrParallel(id); s.Type == statechart.Parallel {
+				s.States = regionsOf(s.States)
+			}
+			g.setInitial(&s)
+		case depth > 0 && kind == 4:
+			s.Type = statechart.Final
+			s.Output = func(c trace, _ Event) any { return c.N }
+		case len(states) > 0 && kind == 5:
+			s = S{ID: id, Type: statechart.ShallowHistory}
+			if g.one(2, "deep") {
+				s.Type = statechart.DeepHistory
+			}
+			if g.one(2, "default") {
+				s.Target = states[0].ID
+			}
+		case kind == 6:
+			s.Invoke = []Invoke{service(id, nil, nil)}
+		default:
+			s.Tags = settled
+		}
+		states = append(states, s)
+	}
+	return states
+}
+
+// regionsOf turns children into regions. The first is none of history, nor is the last.
+func regionsOf(states []S) []S {
+	last := &states[len(states)-1]
+	if isHistory(*last) {
+		*last = S{ID: last.ID, Entry: logs("+" + last.ID), Exit: logs("-" + last.ID), Tags: settled}
+	}
+	return states
+}
+
+func (g *generator) setInitial(s *S) {
+	if s.Type == statechart.Plain {
+		s.Initial = s.States[0].ID
+		last := s.States[len(s.States)-1]
+		if isHistory(last) && last.Target != "" && g.one(2, "initial history") {
+			s.Initial = last.ID
+		}
+	}
+}
+
+// connect gives the states transitions, timers and ends of services.
+func (g *generator) connect(states []S) {
+	for i := range states {
+		s := &states[i]
+		g.connect(s.States)
+		if s.Type == statechart.Parallel {
+			g.parallels = append(g.parallels, s)
+		}
+		if s.Type != statechart.Plain && s.Type != statechart.Parallel {
+			continue
+		}
+		events := []string{"a", "b", "b.*", "*", "b.c"}
+		if len(s.Invoke) > 0 {
+			events = events[2:4] // an event from outside cannot reach it
+		}
+		for range g.in(4, "transitions") {
+			s.On = append(s.On, g.transition(events))
+		}
+		if len(s.Invoke) > 0 {
+			s.Invoke[0].OnDone = []On{g.transition([]string{""})}
+			s.Invoke[0].OnError = []On{{Target: g.target()}}
+		}
+		if g.one(3, "always") {
+			bounded := below(g.in(6, "bound"))
+			s.Always = append(s.Always, On{Target: g.target(), Guard: bounded, Actions: Do{add(1)}})
+		}
+		if g.one(3, "timer") {
+			s.After = append(s.After, After{Delay: time.Duration(1+g.in(3, "delay")) * time.Minute, Target: g.target()})
+		}
+		for _, child := range s.States {
+			if s.Type == statechart.Plain && child.Type == statechart.Final && s.OnDone == nil {
+				s.OnDone = []On{g.transition([]string{""})}
+			}
+		}
+	}
+}
+
+func (g *generator) transition(events []string) On {
+	t := On{Event: events[g.in(len(events), "event")], Target: g.target(), Reenter: g.one(3, "reenter")}
+	if g.one(3, "guarded") {
+		t.Guard = statechart.Or(below(g.in(9, "bound")), statechart.In[trace]("s0"), no)
+	}
+	if g.one(3, "counts") {
+		t.Actions = Do{add(1)}
+	}
+	if g.one(4, "raises") {
+		t.Guard, t.Actions = below(8), Do{add(1), raise("a")}
+	}
+	return t
+}
+
+// target draws any state, none, or one state in each of two regions.
+func (g *generator) target() string {
+	switch {
+	case g.one(8, "targetless"):
+		return ""
+	case len(g.parallels) > 0 && g.one(4, "two targets"):
+		p := g.parallels[g.in(len(g.parallels), "parallel")]
+		return "#" + g.below(p.States[0]) + " #" + g.below(p.States[len(p.States)-1])
+	default:
+		return "#" + g.all[g.in(len(g.all), "target")]
+	}
+}
+
+// below draws the state or a descendant; never history, which may stand for both targets.
+func (g *generator) below(s S) string {
+	if len(s.States) == 0 || g.one(2, "here") {
+		return s.ID
+	}
+	child := s.States[g.in(len(s.States), "child")]
+	if isHistory(child) {
+		child = s.States[0]
+	}
+	return g.below(child)
+}
+
+func isHistory(s S) bool {
+	return s.Type == statechart.ShallowHistory || s.Type == statechart.DeepHistory
+}
