@@ -105,7 +105,7 @@ func (c *devCommand) printWelcome(s *session, running *stack.Stack, secret strin
 		settle = "AWS_ENDPOINT_URL=" + running.AWSURL() + " " + settle
 	}
 	if c.GitHubSecret != "" {
-		secret = "given"
+		secret = "that was given"
 	}
 	bold := s.style.Bold
 	return s.printf(`%s

@@ -54,7 +54,7 @@ func TestDevServesPrintsAndStops(t *testing.T) {
 	contains(t, welcome,
 		"AWS_ENDPOINT_URL="+dev.aws+" settle send --local signup/42 SIGN_UP email=ada@example.com name=Ada",
 		"--queue-url "+dev.aws+"/000000000000/settle.fifo", "curl -i "+dev.gateway+"/instances/signup/44/events",
-		"signed with the secret given", "machines job, signup")
+		"signed with the secret that was given", "machines job, signup")
 	if strings.Contains(welcome, "do-not-print-me") {
 		t.Errorf("expected the secret that was given to stay unprinted, got:\n%s", welcome)
 	}

@@ -32,18 +32,20 @@ func (c *Cloud) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 	service, operation, target := strings.Cut(r.Header.Get("X-Amz-Target"), ".")
 	query := !target && strings.HasPrefix(r.Header.Get("Content-Type"), "application/x-www-form-urlencoded")
-	body, err := readBody(r)
-	switch {
-	case query && err == nil && r.Method == http.MethodPost:
-		c.serveQuery(w, r, id, body)
-	case query && err != nil:
-		writeXML(w, err, sqsquery.Error(err, id))
-	case err != nil:
-		writeJSONError(w, sqsNamespace, err)
-	case !target || r.Method != http.MethodPost:
+	if r.Method != http.MethodPost || !target && !query {
 		writeJSONError(w, sqsNamespace, wire.Errorf("UnknownOperationException",
 			"expected a POST with the header X-Amz-Target (AWS JSON 1.0), or a form with an Action (the SQS "+
 				"query protocol); got %s %s with the Content-Type %q", r.Method, r.URL.Path, r.Header.Get("Content-Type")))
+		return
+	}
+	body, err := readBody(r)
+	switch {
+	case err != nil && query:
+		writeXML(w, err, sqsquery.Error(err, id))
+	case err != nil:
+		writeJSONError(w, sqsNamespace, err)
+	case query:
+		c.serveQuery(w, r, id, body)
 	case service == sqsTarget:
 		answer, err := c.sqs.call(r.Context(), endpoint(r), operation, body)
 		writeJSON(w, sqsNamespace, answer, err)

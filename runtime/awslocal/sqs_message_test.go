@@ -15,12 +15,11 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
-// wantAs fails unless err is of type E.
-func wantAs[E error](t *testing.T, err error) {
+// wantAs fails unless err is an E, which it puts into target.
+func wantAs[E error](t *testing.T, err error, target *E) {
 	t.Helper()
-	var target E
-	if !errors.As(err, &target) {
-		t.Fatalf("got %v, want an error of type %T", err, target)
+	if !errors.As(err, target) {
+		t.Fatalf("got %v, want an error of type %T", err, *target)
 	}
 }
 

@@ -67,11 +67,11 @@ func TestSQS_err_no_such_queue(t *testing.T) {
 	t.Parallel()
 	client := newClient(awslocal.New(awslocal.Config{}))
 	_, err := client.GetQueueUrl(t.Context(), &sqs.GetQueueUrlInput{QueueName: aws.String("absent")})
-	wantAs[*types.QueueDoesNotExist](t, err)
+	wantAs(t, err, new(*types.QueueDoesNotExist))
 	_, err = client.SendMessage(t.Context(), &sqs.SendMessageInput{
 		QueueUrl: aws.String("http://aws.local/000000000000/absent"), MessageBody: aws.String("x"),
 	})
-	wantAs[*types.QueueDoesNotExist](t, err)
+	wantAs(t, err, new(*types.QueueDoesNotExist))
 }
 
 func TestSQS_err_fifo_params(t *testing.T) {
@@ -237,7 +237,7 @@ func TestSQS_purge_delete_queue(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err := q.tryReceive(t.Context())
-		wantAs[*types.QueueDoesNotExist](t, err)
+		wantAs(t, err, new(*types.QueueDoesNotExist))
 		create := func() error {
 			_, err := q.client.CreateQueue(t.Context(), &sqs.CreateQueueInput{
 				QueueName: &q.name, Attributes: map[string]string{"FifoQueue": "true"}})

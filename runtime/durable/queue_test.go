@@ -50,7 +50,7 @@ func (q *queue) enqueue(m durable.Message) (messageID string) {
 	q.messages = append(q.messages, &message{Delivery: durable.Delivery{
 		MessageID: id, Queue: queueARN, Group: m.To.String(), SequenceNumber: strconv.Itoa(q.sequence),
 		DeduplicationID: m.DeduplicationID, SentAt: time.Now(), Body: string(m.Body),
-	}})
+	}, visibleAt: time.Now()})
 	return id
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/settle-run/settle/runtime/statechart"
 )
@@ -88,9 +87,9 @@ func (l *Loop) withMargin(ctx context.Context) (context.Context, context.CancelF
 //
 // Whatever a later delivery must know is stored first: the end of an earlier service, so that
 // it never runs again; and, for a delivery that is a repeat, the count of the attempt about to
-// begin, so that a service that kills the process uses up its attempts. On a first delivery
-// the count is not stored: a write that fails must not use up an attempt that never began.
-// Nothing begins in an instance that cannot be stored.
+// begin, so that a service that kills the process uses up its attempts. The two are stored one
+// after the other: a write that fails must neither lose the one nor count the other, which then
+// never begins. Nothing begins in an instance that cannot be stored.
 func (s *services) start(ctx context.Context) (moved bool, err error) {
 	t := s.turn
 	type ready struct {
@@ -99,7 +98,7 @@ func (s *services) start(ctx context.Context) (moved bool, err error) {
 	}
 	var next []ready
 	for _, invocation := range t.instance.Invocations() {
-		if s.running[invocation.Key] != nil || s.failed[invocation.Key] {
+		if s.running[invocation.Key] != nil || s.failed[invocation.Key] != nil {
 			continue
 		}
 		call := statechart.Call{Instance: t.record.Instance.String(), Key: t.derivedID(invocation.Key), Attempt: invocation.Attempt + 1}
@@ -115,8 +114,7 @@ func (s *services) start(ctx context.Context) (moved bool, err error) {
 	if err := s.ctx.Err(); err != nil && len(next) > 0 {
 		return false, fmt.Errorf("no time left to run services: %w", err)
 	}
-	repeat := s.delivery.ReceiveCount > 1
-	if !repeat && t.finished {
+	if t.finished {
 		err = t.commit(ctx)
 	} else if len(next) > 0 {
 		_, err = t.storable()
@@ -128,9 +126,9 @@ func (s *services) start(ctx context.Context) (moved bool, err error) {
 		next[i].invocation = t.instance.Begin(next[i].invocation.Key)
 		t.dirty = true
 	}
-	if repeat && (t.finished || len(next) > 0) {
-		if err := t.commit(ctx); err != nil {
-			return false, err
+	if len(next) > 0 && s.delivery.ReceiveCount > 1 {
+		if t.lost = t.commit(ctx); t.lost != nil {
+			return false, t.lost
 		}
 	}
 	for _, r := range next {
@@ -176,6 +174,9 @@ func attempt(ctx context.Context, run func(context.Context) (any, error)) (any, 
 	}()
 	select {
 	case a := <-answers:
+		if ctx.Err() != nil && errors.Is(a.err, ctx.Err()) {
+			a.err = context.Cause(ctx)
+		}
 		return a.value, a.err
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
@@ -282,13 +283,14 @@ func (t *turn) endStorable(event statechart.Event) error {
 	return tooMuch
 }
 
-// end applies the end of a service, or of the time that a timer gave it.
+// end applies the end of a service. The tries of the delivery are counted anew from there.
 func (t *turn) end(event statechart.Event) error {
 	event.At = t.loop.config.Now()
 	if err := t.apply(event); err != nil {
 		return err
 	}
 	t.finished = true
+	t.record.Attempt = nil
 	return nil
 }
 
@@ -318,7 +320,8 @@ func (t *turn) fireDue() (fired bool, err error) {
 	timer, ok := t.nextTimer()
 	if now := t.loop.config.Now(); ok && !timer.At.After(now) {
 		// Like the end of a service, it is stored before what follows it starts.
-		return true, t.end(statechart.Event{Type: statechart.TimerEvent, Timer: timer.ID})
+		t.finished = true
+		return true, t.apply(statechart.Event{Type: statechart.TimerEvent, Timer: timer.ID, At: now})
 	}
 	return false, nil
 }

@@ -28,8 +28,8 @@ type turn struct {
 	finished bool
 	// unlogged are the transitions since the last commit.
 	unlogged []Transition
-	// lost is the error of a commit that failed. It ends the turn: nothing else is stored, for
-	// what is stored now is not known.
+	// lost is the error of the commit before services that were to begin. It ends the turn:
+	// stored later, their attempts would count although they never began.
 	lost error
 }
 
@@ -116,24 +116,24 @@ func (t *turn) begin(ctx context.Context, d Delivery) error {
 }
 
 // resume settles an instance that was stored unsettled. A delivery that cannot settle it in
-// AttemptsMax tries is parked.
+// AttemptsMax tries that the chart fails on is parked, and so is one of which AbandonedMax tries
+// came to no end; tries that are attempts of a service count for its RetryPolicy instead.
 func (t *turn) resume(ctx context.Context, d Delivery) error {
 	if t.instance == nil || t.instance.Settled() {
 		return nil
 	}
 	tried, err := t.mark(ctx, d)
-	if err == nil && tried > t.loop.config.AbandonedMax {
+	attempts := 0
+	for _, invocation := range t.instance.Invocations() {
+		attempts += invocation.Attempt
+	}
+	if err == nil && tried > t.loop.config.AbandonedMax+attempts {
 		return t.park(ctx, d, "", fmt.Errorf("settling %s: tried %d times, and no try came to an end", t.record.Instance, tried))
 	}
 	if err == nil {
 		err = t.settle(ctx, d)
 	}
-	var retry *retryError
-	switch {
-	case err == nil || errors.As(err, &retry):
-		// The try came to an end: it counts neither for the next one nor for the event itself.
-		t.record.Attempt = nil
-	case isChartError(err) && tried+1 >= t.loop.config.AttemptsMax:
+	if isChartError(err) && tried+1 >= t.loop.config.AttemptsMax {
 		return t.park(ctx, d, "", fmt.Errorf("settling %s: %w", t.record.Instance, err))
 	}
 	return err
@@ -229,8 +229,7 @@ func (t *turn) commit(ctx context.Context) error {
 		next.ExpireAt = next.UpdatedAt.Add(retention)
 	}
 	if err := t.loop.store.Commit(ctx, next); err != nil {
-		t.lost = fmt.Errorf("committing %s at revision %d: %w", next.Instance, next.Revision, err)
-		return t.lost
+		return fmt.Errorf("committing %s at revision %d: %w", next.Instance, next.Revision, err)
 	}
 	t.record, t.dirty, t.finished = next, false, false
 	for _, done := range t.unlogged {

@@ -1,6 +1,8 @@
 package statechart_test
 
 import (
+	"errors"
+	"fmt"
 	"maps"
 	"reflect"
 	"slices"
@@ -124,13 +126,13 @@ type hidden struct{ numbers []int }
 func (h hidden) Clone() hidden                { return hidden{slices.Clone(h.numbers)} }
 func (h hidden) MarshalJSON() ([]byte, error) { return []byte(textOf(h.numbers)), nil }
 func (h hidden) String() string               { return textOf(h.numbers) }
-func textOf(numbers []int) string             { return strings.ReplaceAll(sprint(numbers), " ", ",") }
+func textOf(numbers []int) string             { return strings.ReplaceAll(fmt.Sprint(numbers), " ", ",") }
 
 // hiddenToo has its Clone on the pointer.
 type hiddenToo struct{ names map[string]int }
 
 func (h *hiddenToo) Clone() hiddenToo            { return hiddenToo{maps.Clone(h.names)} }
-func (h hiddenToo) MarshalJSON() ([]byte, error) { return []byte(sprint(len(h.names))), nil }
+func (h hiddenToo) MarshalJSON() ([]byte, error) { return []byte(fmt.Sprint(len(h.names))), nil }
 
 func TestContextsOwnCloneIsPreferred(t *testing.T) {
 	t.Parallel()
@@ -143,7 +145,7 @@ func refusesContext[C any](t *testing.T, problem string) {
 	t.Helper()
 	_, err := statechart.Compile(onceDef(func(*C) {}))
 	var definition *statechart.DefinitionError
-	if !asError(err, &definition) || len(definition.Findings) != 1 {
+	if !errors.As(err, &definition) || len(definition.Findings) != 1 {
 		t.Fatalf("got %v, want one finding", err)
 	}
 	equal(t, "finding", definition.Findings[0], statechart.Finding{Problem: problem, Mend: "give the context type a method Clone() that returns a copy"})

@@ -35,7 +35,7 @@ func TestRandomChartsRunTheSameThroughJSON(t *testing.T) {
 			step, err := chart.Step(snapshot, event)
 			restored, failure := chart.Restore([]byte(before))
 			if failure != nil {
-				t.Fatalf("a snapshot does not restore: %v\n%s", failure, before)
+				t.Fatalf("a snapshot does not restore: %v\n%s\n%s", failure, before, dump(def))
 			}
 			again, errAgain := chart.Step(restored, event)
 			if fmt.Sprint(err) != fmt.Sprint(errAgain) {

@@ -104,8 +104,8 @@ func since(record durable.Record) time.Time {
 			return transition.At
 		}
 	}
-	if len(record.History) > 0 && !slices.Equal(record.History[0].From, record.State) {
-		return time.Time{}
+	if len(record.History) > 0 {
+		return time.Time{} // Older transitions may have been forgotten.
 	}
 	return record.CreatedAt
 }

@@ -1,0 +1,92 @@
+package console
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+)
+
+// logTo returns a logger without times, whose lines are then the same on every machine.
+func logTo(out *bytes.Buffer, style Style) *slog.Logger {
+	return slog.New(untimed{NewHandler(out, style, "> ")})
+}
+
+type untimed struct{ slog.Handler }
+
+func (h untimed) Handle(ctx context.Context, record slog.Record) error {
+	record.Time = time.Time{}
+	return h.Handler.Handle(ctx, record)
+}
+
+func TestTransitionsStandInColumns(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	log := logTo(&out, Style{})
+	for _, transition := range []struct {
+		event    string
+		from, to []string
+		ignored  bool
+		revision int64
+	}{
+		{"SIGN_UP", []string{"new"}, []string{"unverified.registering"}, false, 1},
+		{"done.invoke.unverified.registering", []string{"unverified.registering"}, []string{"waiting"}, false, 1},
+		{"done.invoke.other", []string{"waiting"}, []string{"waiting"}, false, 2},
+		{"CANCEL", []string{"a.b", "c.d"}, []string{"a.b", "c.d"}, true, 2},
+	} {
+		log.Info("transition", "instance", "signup/42", "event", transition.event, "from", transition.from, "to", transition.to,
+			"ignored", transition.ignored, "revision", transition.revision)
+	}
+	want := `> signup/42           SIGN_UP      new → unverified.registering  (revision 1)
+> signup/42           done.invoke  unverified.registering → waiting  (revision 1)
+> signup/42           done.invoke.other  stays in waiting  (revision 2)
+> signup/42           CANCEL             ignored in a.b, c.d  (revision 2)
+`
+	if out.String() != want {
+		t.Errorf("expected:\n%s\ngot:\n%s", want, out.String())
+	}
+}
+
+func TestOtherRecordsAreOnePlainLine(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	log := logTo(&out, Style{})
+	log.Debug("not for people")
+	log.With("instance", "job/1").WithGroup("g").Warn("service failed", "error", errors.New("no\nway"), "wait", 5*time.Second, slog.Group("h", "n", 1))
+	log.WithGroup("g").With("a", 1).Info("grouped", "empty", "")
+	log.Info("transition", "of", "something else")
+	want := `> WARN  service failed  instance=job/1  g.error="no\nway"  g.wait=5s  g.h.n=1
+> grouped  g.a=1  g.empty=""
+> transition  of=something else
+`
+	if out.String() != want {
+		t.Errorf("expected:\n%s\ngot:\n%s", want, out.String())
+	}
+}
+
+func TestStyleMarksOnlyOnTerminals(t *testing.T) {
+	t.Parallel()
+	if got := StyleFor(&bytes.Buffer{}, ""); got.on {
+		t.Error("expected no marks in a buffer")
+	}
+	var out bytes.Buffer
+	logTo(&out, Style{on: true}).Info("transition", "instance", "a/1", "event", "E", "from", []string{"x"}, "to", []string{"y"})
+	if want := "x → \x1b[32my\x1b[0m"; !strings.Contains(out.String(), want) {
+		t.Errorf("expected %q in %q", want, out.String())
+	}
+}
+
+func TestSpanKeepsTheTwoUnitsThatMatter(t *testing.T) {
+	t.Parallel()
+	for d, want := range map[time.Duration]string{
+		0: "0s", 850*time.Millisecond + 400: "850ms", 12900 * time.Millisecond: "12s", 61 * time.Second: "1m01s",
+		24*time.Hour - time.Second: "23h59m", 25 * time.Hour: "25h00m", 49 * time.Hour: "2d01h", -time.Minute: "-1m00s",
+	} {
+		if got := Span(d); got != want {
+			t.Errorf("%v: expected %s, got %s", d, want, got)
+		}
+	}
+}

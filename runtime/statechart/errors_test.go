@@ -1,0 +1,197 @@
+package statechart_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/settle-run/settle/runtime/statechart"
+)
+
+var errBroken = errors.New("broken")
+
+func fails(c *trace, _ Event) error { c.N = 999; return errBroken }
+
+// breaking is a chart that breaks on GO in the way that the test gives it.
+func breaking(change func(a, b *S)) Def {
+	def := Def{Initial: "p", States: []S{{ID: "p", Initial: "a", States: []S{
+		{ID: "a", On: []On{{Event: "GO", Target: "b", Actions: append(logs("lost"), raise("R"))}}},
+		{ID: "b", On: []On{{Event: "R", Actions: logs("r")}}, After: []After{{Delay: time.Minute}}}}}}}
+	change(&def.States[0].States[0], &def.States[0].States[1])
+	return def
+}
+
+func TestFailingCodeIsNamedAndChangesNothing(t *testing.T) {
+	t.Parallel()
+	failing := statechart.TryAssign("keep", fails)
+	panicking := statechart.Assign("drop", func(c *trace, _ Event) { c.Log = nil; panic("no way") })
+	unsure := statechart.When("sure", func(trace, Event) bool { panic("who knows") })
+	typed := statechart.When("typed", func(trace, int) bool { return true })
+	for _, c := range []struct {
+		change  func(a, b *S)
+		message string
+		panics  bool
+	}{
+		{func(a, _ *S) { a.On[0].Actions = append(a.On[0].Actions, failing) }, `chart c, state "p.a", event "GO": action keep: broken`, false},
+		{func(a, _ *S) { a.Exit = Do{failing} }, `chart c, state "p.a", event "GO": action keep: broken`, false},
+		{func(_, b *S) { b.Entry = Do{failing} }, `chart c, state "p.b", event "GO": action keep: broken`, false},
+		{func(_, b *S) { b.On[0].Actions = Do{failing} }, `chart c, state "p.b", event "R": action keep: broken`, false},
+		{func(_, b *S) { b.Entry = Do{panicking} }, `chart c, state "p.b", event "GO": action drop: panic: no way`, true},
+		{func(a, _ *S) { a.On[0].Guard = unsure }, `chart c, state "p.a", event "GO": guard sure: panic: who knows`, true},
+		{func(a, _ *S) { a.On[0].Guard = statechart.And(yes, statechart.Or(no, statechart.Not(unsure))) },
+			`chart c, state "p.a", event "GO": guard (yes and (no or not sure)): panic: who knows`, true},
+		{func(_, b *S) { b.After, b.Always = nil, []On{{Guard: unsure, Target: "a"}} }, `chart c, state "p.b", event "GO": guard sure: panic: who knows`, true},
+		{func(_, b *S) { b.After, b.Always = nil, []On{{Guard: statechart.And(typed), Target: "a"}} },
+			`chart c, state "p.b", event "GO": guard (typed): expected an event that carries int, got "GO" with <nil>`, false},
+		{func(_, b *S) { b.After, b.Always = nil, []On{{Guard: statechart.Or(typed), Target: "a"}} },
+			`chart c, state "p.b", event "GO": guard (typed): expected an event that carries int, got "GO" with <nil>`, false},
+		{func(_, b *S) { b.After, b.Always = nil, []On{{Guard: statechart.Not(typed), Target: "a"}} },
+			`chart c, state "p.b", event "GO": guard not typed: expected an event that carries int, got "GO" with <nil>`, false},
+		{func(_, b *S) { b.Entry = Do{statechart.Assign("typed", func(*trace, string) {})} },
+			`chart c, state "p.b", event "GO": action typed: expected an event that carries string, got "GO" with <nil>`, false},
+		{func(_, b *S) { b.After[0] = After{ID: "due", At: func(trace, Event) time.Time { panic("late") }} },
+			`chart c, state "p.b", event "GO": delay due: panic: late`, true},
+		{func(_, b *S) { *b = S{ID: "b", Type: statechart.Final, Output: output(func() {})} },
+			`chart c, state "p.b", event "GO": output: json: unsupported type: func()`, false},
+		{func(_, b *S) {
+			*b = S{ID: "b", Type: statechart.Final, Output: func(trace, Event) any { panic("none") }}
+		}, `chart c, state "p.b", event "GO": output: panic: none`, true},
+		{func(_, b *S) {
+			b.Entry = Do{statechart.SendTo("X", func(trace, Event) (string, any) { return "o/1", []int{1} })}
+		}, `chart c, state "p.b", event "GO": action send X: encoding the payload of event "X": expected a type that marshals to a JSON object, got []int`, false},
+		{func(_, b *S) {
+			b.Entry = Do{statechart.SendTo("X", func(trace, Event) (string, any) { return "o/1", func() {} })}
+		}, `chart c, state "p.b", event "GO": action send X: encoding the payload of event "X": json: unsupported type: func()`, false},
+	} {
+		r := begin(t, breaking(c.change))
+		err := r.refuses(Event{Type: "GO"}, nil)
+		equal(t, "message", err.Error(), c.message)
+		var failure *statechart.StepError
+		if !errors.As(err, &failure) {
+			t.Fatalf("got %T, want a *StepError", err)
+		}
+		equal(t, "stack", len(failure.Stack) > 0, c.panics)
+		equal(t, "chart", failure.Chart, "c")
+		equal(t, "state "+failure.State+" in the message", strings.Contains(c.message, `state "`+failure.State+`", event "`+failure.Event+`": `+failure.Code), true)
+	}
+}
+
+func TestErrorOfAnActionIsWrapped(t *testing.T) {
+	t.Parallel()
+	r := begin(t, breaking(func(a, _ *S) { a.Exit = Do{statechart.TryAssign("keep", fails)} }))
+	r.refuses(Event{Type: "GO"}, errBroken)
+}
+
+func TestFailingStartReturnsNothing(t *testing.T) {
+	t.Parallel()
+	for message, change := range map[string]func(*Def){
+		`chart c, state "", event "": context: panic: no`:   func(d *Def) { d.Context = func(statechart.Start) trace { panic("no") } },
+		`chart c, state "a", event "": action keep: broken`: func(d *Def) { d.States[0].Entry = Do{statechart.TryAssign("keep", fails)} },
+		`chart c, state "", event "": output: encoding the chart's output: json: unsupported type: func()`: func(d *Def) {
+			d.States, d.Output = []S{{ID: "a", Type: statechart.Final}}, output(func() {})
+		},
+		`chart c, state "a", event "": guard sure: panic: who knows`: func(d *Def) {
+			d.States[0].Always = []On{{Guard: statechart.When("sure", func(trace, Event) bool { panic("who knows") }), Actions: logs("x")}}
+		},
+		`chart c, state "", event "": action keep: broken`: func(d *Def) {
+			d.States, d.Exit = []S{{ID: "a", Type: statechart.Final}}, Do{statechart.TryAssign("keep", fails)}
+		},
+	} {
+		def := Def{ID: "c", Version: 1, Initial: "a", States: []S{{ID: "a", Tags: settled}}}
+		change(&def)
+		step, err := compile(t, def).Start(statechart.Start{At: epoch})
+		if err == nil || err.Error() != message {
+			t.Errorf("got %v, want %s", err, message)
+		}
+		equal(t, "effects", len(step.Effects), 0)
+		equal(t, "status", step.Next.Status, "")
+	}
+}
+
+// brittle is a context whose copying fails.
+type brittle struct{ Broken bool }
+
+func (b brittle) Clone() brittle {
+	if b.Broken {
+		panic("cracked")
+	}
+	return b
+}
+
+func TestPanicOfTheContextsCloneIsAnError(t *testing.T) {
+	t.Parallel()
+	chart := once(t, func(b *brittle) { b.Broken = true })
+	start, _ := chart.Start(statechart.Start{})
+	step, err := chart.Step(start.Next, Event{Type: "GO"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = chart.Step(step.Next, Event{Type: "GO"})
+	equal(t, "message", err.Error(), `chart c, state "", event "GO": cloning the context: panic: cracked`)
+}
+
+func TestEndlessMacrostepIsRefused(t *testing.T) {
+	t.Parallel()
+	// 1 microstep takes GO, the others one always each; with MicrostepsMax in all it may end.
+	looping := func(bound int) Def {
+		return Def{Initial: "a", States: []S{{ID: "a", Tags: settled,
+			On:     []On{{Event: "GO", Actions: Do{add(-bound)}}},
+			Always: []On{{Guard: below(0), Actions: Do{add(1)}}}}}}
+	}
+	r := begin(t, looping(statechart.MicrostepsMax-1))
+	equal(t, "counter", r.send("GO").step.Next.Context.N, 0)
+	err := begin(t, looping(statechart.MicrostepsMax)).refuses(Event{Type: "GO"}, statechart.ErrEndless)
+	equal(t, "message", err.Error(), `the macrostep does not end: chart c took 1000 microsteps on event "GO" (MicrostepsMax); check its always and raise`)
+	begin(t, Def{Initial: "a", States: []S{{ID: "a", On: []On{{Event: "GO", Actions: Do{raise("GO")}}}}}}).refuses(Event{Type: "GO"}, statechart.ErrEndless)
+}
+
+func TestStalledConfigurationIsRefused(t *testing.T) {
+	t.Parallel()
+	def := Def{Initial: "a", States: []S{
+		{ID: "a", On: []On{{Event: "GO", Target: "b"}}},
+		{ID: "b", Always: []On{{Guard: no, Target: "a"}}},
+	}}
+	err := begin(t, def).refuses(Event{Type: "GO"}, statechart.ErrStalled)
+	equal(t, "message", err.Error(), `the chart is stalled: chart c would be in b after event "GO", which is not settled, with no service running and no always enabled`)
+	def.Initial = "b"
+	def.States[1].Always = append(def.States[1].Always, On{Guard: no, Target: "a"})
+	if _, err := compile(t, traced(def)).Start(statechart.Start{}); !errors.Is(err, statechart.ErrStalled) {
+		t.Errorf("got %v, want ErrStalled", err)
+	}
+	calls := begin(t, Def{Initial: "p", States: []S{{ID: "p", Invoke: []Invoke{service("", []On{{}}, []On{{}})}}}})
+	calls.refuses(calls.step.Next.Services[0].Done(0), statechart.ErrStalled)
+}
+
+// timed is a state on GO into a state with n timers.
+func timed(n int) Def {
+	def := Def{Initial: "a", States: []S{{ID: "a", On: []On{{Event: "GO", Target: "b"}}}, {ID: "b"}}}
+	for i := range n {
+		def.States[1].After = append(def.States[1].After, After{Delay: time.Duration(i + 1)})
+	}
+	return def
+}
+
+func TestLimitsAreKept(t *testing.T) {
+	t.Parallel()
+	equal(t, "timers at the limit", len(begin(t, timed(statechart.TimersMax)).send("GO").step.Next.Timers), statechart.TimersMax)
+	err := begin(t, timed(statechart.TimersMax+1)).refuses(Event{Type: "GO"}, statechart.ErrLimit)
+	equal(t, "message", err.Error(), `limit exceeded: chart c: more than 256 timers (TimersMax)`)
+
+	send := statechart.SendTo("X", func(trace, Event) (string, any) { return "o/1", nil })
+	sending := func(n int) Def {
+		def := Def{Initial: "a", States: []S{{ID: "a", On: []On{{Event: "GO"}}}}}
+		for range n {
+			def.States[0].On[0].Actions = append(def.States[0].On[0].Actions, send)
+		}
+		return def
+	}
+	equal(t, "effects at the limit", len(begin(t, sending(statechart.EffectsMax)).send("GO").step.Effects), statechart.EffectsMax)
+	err = begin(t, sending(statechart.EffectsMax+1)).refuses(Event{Type: "GO"}, statechart.ErrLimit)
+	equal(t, "message", err.Error(), `chart c, state "a", event "GO": action send X: limit exceeded: more than 256 effects in one macrostep (EffectsMax)`)
+
+	full := timed(statechart.TimersMax)
+	full.States[1].Entry = Do{send}
+	err = begin(t, full).refuses(Event{Type: "GO"}, statechart.ErrLimit)
+	equal(t, "message", err.Error(), `chart c, state "b", event "GO": delay 256ns: limit exceeded: more than 256 effects in one macrostep (EffectsMax)`)
+}
