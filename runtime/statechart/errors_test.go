@@ -15,7 +15,7 @@ func fails(c *trace, _ Event) error { c.N = 999; return errBroken }
 
 // breaking is a chart that breaks on GO in the way that the test gives it.
 func breaking(change func(a, b *S)) Def {
-	def := Def{Initial: "p", States: []S{{ID: "p", Initial: "a", States: []S{
+	def := Def{Initial: "p", Payloads: statechart.Payloads{"R": statechart.NoPayload()}, States: []S{{ID: "p", Initial: "a", States: []S{
 		{ID: "a", On: []On{{Event: "GO", Target: "b", Actions: append(logs("lost"), raise("R"))}}},
 		{ID: "b", On: []On{{Event: "R", Actions: logs("r")}}, After: []After{{Delay: time.Minute}}}}}}}
 	change(&def.States[0].States[0], &def.States[0].States[1])

@@ -1,14 +1,12 @@
 package httpapi
 
 import (
-	"bytes"
 	"fmt"
 	"io"
 	"mime"
 	"net/http"
 	"slices"
 	"strings"
-	"unicode/utf8"
 )
 
 // readBody reads the body whole; it fails with errTooLarge beyond the limit.
@@ -44,16 +42,4 @@ func mediaType(header http.Header, supported ...string) (string, error) {
 		return "", fmt.Errorf("%w: expected the Content-Type %s, got %q", errMediaType, strings.Join(supported, " or "), given)
 	}
 	return name, nil
-}
-
-// checkCharacters refuses text that is valid for encoding/json but not for SQS, which takes
-// the characters of XML 1.0. Control characters are no matter: JSON escapes them.
-func checkCharacters(text []byte) error {
-	if !utf8.Valid(text) {
-		return fmt.Errorf("%w: expected UTF-8", errCharacters)
-	}
-	if i := bytes.IndexAny(text, "\ufffe\uffff"); i >= 0 {
-		return fmt.Errorf("%w: expected none of U+FFFE and U+FFFF, got one at byte %d: write it as a JSON escape", errCharacters, i)
-	}
-	return nil
 }

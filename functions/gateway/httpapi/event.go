@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/statechart"
 )
 
 // sentView is the answer to an event that the queue holds.
@@ -55,6 +56,10 @@ func (a *api) instanceID(r *http.Request) (durable.InstanceID, error) {
 // already. If both are there they must agree; if neither is, the event counts whenever it is
 // sent.
 func (a *api) send(ctx context.Context, to durable.InstanceID, body []byte, eventID string) (reply, error) {
+	if !utf8.Valid(body) {
+		// encoding/json would take it; SQS would not.
+		return reply{}, fmt.Errorf("%w: expected JSON in UTF-8", statechart.ErrNotAnEvent)
+	}
 	event, err := a.machines.Accept(to, body)
 	if err != nil {
 		return reply{}, err
@@ -72,9 +77,6 @@ func (a *api) send(ctx context.Context, to durable.InstanceID, body []byte, even
 	}
 	if len(body) > a.config.EventBytesMax {
 		return reply{}, fmt.Errorf("%w: expected an event of at most %d bytes with its $id, got %d", errTooLarge, a.config.EventBytesMax, len(body))
-	}
-	if err := checkCharacters(body); err != nil {
-		return reply{}, err
 	}
 	deduplicationID := rand.Text()
 	if eventID != "" {

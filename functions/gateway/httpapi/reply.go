@@ -56,7 +56,6 @@ var (
 	errMediaType       = errors.New("unsupported media type")
 	errTooLarge        = errors.New("too large")
 	errBody            = errors.New("unreadable request")
-	errCharacters      = errors.New("characters that a queue cannot carry")
 	errEventID         = errors.New("bad event ID")
 	errSignature       = errors.New("bad signature")
 	errWebhook         = errors.New("not a webhook of GitHub's")
@@ -81,7 +80,6 @@ var problems = []struct {
 	{errMediaType, http.StatusUnsupportedMediaType, "media_type"},
 	{errTooLarge, http.StatusRequestEntityTooLarge, "too_large"},
 	{errBody, http.StatusBadRequest, "unreadable"},
-	{errCharacters, http.StatusBadRequest, "characters"},
 	{errEventID, http.StatusBadRequest, "event_id"},
 	{errSignature, http.StatusUnauthorized, "signature"},
 	{errWebhook, http.StatusBadRequest, "webhook"},

@@ -168,7 +168,7 @@ func TestItemIsPrintedFaithfully(t *testing.T) {
 	got := itemText(map[string]types.AttributeValue{
 		"instance": text("signup/42"),
 		"context": &types.AttributeValueMemberM{Value: map[string]types.AttributeValue{
-			"a": long("a"), "b": long("b"), "count": number("007.50"), "z": &types.AttributeValueMemberBOOL{Value: true},
+			"a": long("a"), "b": long("b"), "count": number("7.50"), "z": &types.AttributeValueMemberBOOL{Value: true},
 		}},
 		"history":  &types.AttributeValueMemberL{Value: []types.AttributeValue{long("1"), long("2"), long("3"), text("<>")}},
 		"tags":     &types.AttributeValueMemberNULL{Value: true},
@@ -177,8 +177,8 @@ func TestItemIsPrintedFaithfully(t *testing.T) {
 	}, "  ", "instance", "absent")
 	a := func(s string) string { return `"` + strings.Repeat(s, 30) + `"` }
 	want := `  instance  S     "signup/42"
-  context   M     {"a": ` + a("a") + `, "b": ` + a("b") + `,
-                   "count": 007.50, "z": true}
+  context   M     {"a": ` + a("a") + `, "b": ` + a("b") + `, "count": 7.50,
+                   "z": true}
   history   L     [` + a("1") + `,
                    ` + a("2") + `,
                    ` + a("3") + `,

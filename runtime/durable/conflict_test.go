@@ -1,0 +1,181 @@
+package durable_test
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/settle-run/settle/runtime/statechart"
+)
+
+// rival returns a hook that lets another process handle the event, as if it had been delivered
+// twice, before the nth commit of an instance.
+func (w *world) rival(id string, nth int, run func()) func(call string) fault {
+	commits := 0
+	return func(call string) fault {
+		if call == "Commit "+id {
+			if commits++; commits == nth {
+				w.mu.Unlock()
+				run()
+				w.mu.Lock()
+			}
+		}
+		return none
+	}
+}
+
+func TestAfterAConflictTheTurnBeginsAgainOnWhatIsStored(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.post("order/1", event("add", "a"))
+		w.invoke()
+		w.calls = nil
+		w.post("order/1", event("add", "b"), event("add", "c"))
+		w.hook = w.rival("order/1", 1, func() {
+			w.deliver("another queue", "order/1", [2]string{"1", event("add", "in between")})
+		})
+		if failed := w.invoke(); len(failed) != 0 {
+			t.Errorf("failed: %q", failed)
+		}
+		w.wantLog(t, "order/1", "a", "in between", "b", "c")
+		w.wantCalls(t, "Load order/1", "Commit order/1", "Load order/1", "Commit order/1", "Load order/1", "Commit order/1")
+	})
+}
+
+func TestAWriterThatWasFrozenCannotOverwrite(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		// The process freezes before its commit, until the message was delivered again and
+		// others after it; then it wakes up.
+		w := newWorld(t)
+		w.post("order/1", telling("order/2", "a"), event("add", "b"))
+		w.hook = w.rival("order/1", 1, func() {
+			time.Sleep(visibilityTimeout)
+			w.invoke()
+			w.post("order/1", event("add", "c"))
+			w.invoke()
+		})
+		w.invoke()
+		w.run(t)
+		w.wantLog(t, "order/1", "a", "b", "c")
+		w.wantLog(t, "order/2", "a")
+		w.wantSound(t)
+	})
+}
+
+func TestAWriterThatWasFrozenInItsServiceChangesNothing(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		calls := 0
+		w.third["charge"] = func(context.Context, statechart.Call) (string, error) {
+			if calls++; calls == 1 {
+				time.Sleep(8 * time.Second)
+				return "frozen", nil
+			}
+			return "quick", nil
+		}
+		w.post("order/1", event("charge", ""))
+		batch := w.receive(batchSize)
+		go w.handle(batch, functionTimeout)
+		time.Sleep(time.Second)
+		w.handle(batch, functionTimeout) // SQS delivers again too early.
+		w.post("order/1", event("add", "after"))
+		w.invoke()
+		time.Sleep(time.Minute)
+		w.run(t)
+		w.wantLog(t, "order/1", "quick", "after")
+		if keys := w.calledFor("charge"); len(slices.Compact(keys)) != 1 {
+			t.Errorf("keys differ: %q", keys)
+		}
+	})
+}
+
+func TestACommitWhoseAnswerWasLostIsRecognised(t *testing.T) {
+	t.Parallel()
+	for nth, what := range map[string]fault{"Commit order/1 #1": failAfter, "Commit order/1 #2": dieAfter} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			w.hook = faults(map[string]fault{nth: what})
+			w.post("order/1", telling("order/2", "a"))
+			w.run(t)
+			w.post("order/1", telling("order/2", "b"))
+			w.run(t)
+			w.wantLog(t, "order/1", "a", "b")
+			w.wantLog(t, "order/2", "a", "b")
+			w.wantSound(t)
+		})
+	}
+}
+
+func TestALostAnswerThatTheClientRetriedLooksLikeAConflictAndIsRecognised(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.hook = w.rival("order/1", 1, func() {
+			// The same write arrives twice: the client repeated it.
+			w.hook = nil
+			batch := slices.Clone(w.messages)
+			w.deliver(queueARN, "order/1", [2]string{batch[0].SequenceNumber, batch[0].Body})
+		})
+		w.post("order/1", event("add", "a"))
+		if failed := w.invoke(); len(failed) != 0 {
+			t.Errorf("failed: %q", failed)
+		}
+		w.wantLog(t, "order/1", "a")
+	})
+}
+
+func TestConflictsMaxBoundsHowOftenATurnBeginsAgain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.config.ConflictsMax = 2
+		storm := true
+		w.hook = func(call string) fault {
+			if call == "Commit order/1" && storm {
+				record := w.load("order/1")
+				record.Revision++ // Another writer.
+				w.revision["order/1"] = record.Revision
+			}
+			return none
+		}
+		w.post("order/1", event("add", "a"))
+		if failed := w.invoke(); len(failed) != 1 {
+			t.Errorf("failed: %q, want the event", failed)
+		}
+		w.wantCalls(t, "Load order/1", "Commit order/1", "Load order/1", "Commit order/1", "Load order/1", "Commit order/1", "Delay order/1")
+		storm = false
+		w.revision["order/1"] = 0
+		w.run(t)
+		w.wantLog(t, "order/1", "a")
+	})
+}
+
+func TestAConflictInClearingTheOutboxLosesNothing(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		frozen := false
+		w.hook = func(call string) fault {
+			if call == "ClearOutbox order/1" && !frozen {
+				frozen = true
+				w.mu.Unlock()
+				w.deliver("another queue", "order/1", [2]string{"1", telling("order/2", "in between")})
+				w.mu.Lock()
+			}
+			return none
+		}
+		w.post("order/1", telling("order/2", "a"))
+		if failed := w.invoke(); len(failed) != 0 {
+			t.Errorf("failed: %q", failed)
+		}
+		w.run(t)
+		w.wantLog(t, "order/1", "a", "in between")
+		w.wantLog(t, "order/2", "a", "in between")
+		w.wantSound(t)
+	})
+}

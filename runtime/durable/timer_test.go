@@ -1,0 +1,133 @@
+package durable_test
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/settle-run/settle/runtime/statechart"
+)
+
+func TestATimerFiresWhenItIsDue(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.post("order/1", event("wait", ""))
+		w.invoke()
+		w.runFor(t, time.Hour-time.Second)
+		w.wantState(t, "order/1", "waiting")
+		w.runFor(t, time.Second)
+		w.wantState(t, "order/1", "idle")
+		w.wantLog(t, "order/1", "hour over")
+		history := w.load("order/1").History
+		if fired := history[len(history)-1]; fired.Event != "after 1h0m0s" || !fired.At.Equal(time.Now()) {
+			t.Errorf("the history ends with %+v", fired)
+		}
+		w.wantSound(t)
+	})
+}
+
+func TestAStaleFiringCostsNoWrite(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.post("order/1", event("wait", ""), event("cancel", ""))
+		w.post("order/2", event("wait", ""))
+		w.run(t)
+		firing := w.load("order/2").Watermark[queueARN]
+		if firing != "4" {
+			t.Fatalf("the watermark of order/2 is %s, want that of the firing", firing)
+		}
+		w.post("order/1", event("wait", ""))
+		w.invoke()
+		w.post("order/1", event("cancel", ""))
+		w.invoke()
+		w.calls = nil
+		w.run(t)
+		w.wantCalls(t, "Load order/1")
+		w.wantState(t, "order/1", "idle")
+		w.wantLog(t, "order/1")
+	})
+}
+
+func TestAFiringForADoneOrUnknownInstanceIsSkipped(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.post("order/1", event("wait", ""))
+		w.invoke()
+		w.post("order/1", event("cancel", ""), event("finish", ""))
+		w.invoke()
+		w.calls = nil
+		firing := string(w.scheduled[0].message.Body)
+		w.run(t)
+		w.wantCalls(t, "Load order/1")
+
+		w.post("order/9", firing)
+		w.run(t)
+		w.wantCalls(t, "Load order/9")
+		w.wantParked(t)
+		if len(w.records) != 1 {
+			t.Errorf("stored %d records, want 1", len(w.records))
+		}
+	})
+}
+
+func TestAFiringIsAppliedOnceThoughItIsDeliveredTwice(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.post("order/1", event("wait", ""))
+		w.invoke()
+		firing := string(w.scheduled[0].message.Body)
+		w.run(t)
+		w.post("order/1", event("wait", ""))
+		w.invoke()
+		w.post("order/1", firing)
+		w.invoke()
+		w.wantState(t, "order/1", "waiting")
+		w.run(t)
+		w.wantLog(t, "order/1", "hour over", "hour over")
+	})
+}
+
+func TestEventsAfterTheEndAreIgnoredAndCounted(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.post("order/1", event("add", "a"), event("finish", ""))
+		w.invoke()
+		done := w.load("order/1")
+		if want := time.Now().Add(24 * time.Hour); done.Status != statechart.Done || !done.ExpireAt.Equal(want) {
+			t.Errorf("status %s, to expire at %v, want done and %v", done.Status, done.ExpireAt, want)
+		}
+		time.Sleep(time.Hour)
+		w.post("order/1", event("add", "late"), event("refuse", "late"))
+		if failed := w.invoke(); len(failed) != 0 {
+			t.Errorf("failed: %q", failed)
+		}
+		after := w.load("order/1")
+		if after.Ignored != 2 || !after.ExpireAt.Equal(done.ExpireAt) || after.Status != statechart.Done {
+			t.Errorf("%d ignored, to expire at %v, status %s; want 2, %v, done", after.Ignored, after.ExpireAt, after.Status, done.ExpireAt)
+		}
+		if last := after.History[len(after.History)-1]; !last.Ignored || last.Event != "refuse" || strings.Join(last.To, " ") != "finished" {
+			t.Errorf("the history ends with %+v", last)
+		}
+		w.wantLog(t, "order/1", "a")
+		w.wantParked(t)
+	})
+}
+
+func TestAnInstanceThatIsNotDoneDoesNotExpire(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.post("order/1", event("add", "a"), event("cancel", "nothing"))
+		w.invoke()
+		record := w.load("order/1")
+		if !record.ExpireAt.IsZero() || record.Ignored != 1 || !record.CreatedAt.Equal(time.Now()) || !record.UpdatedAt.Equal(time.Now()) {
+			t.Errorf("stored %+v", record)
+		}
+	})
+}

@@ -1,0 +1,216 @@
+package durable_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/statechart"
+)
+
+func growing(bytes int) string { return fmt.Sprintf(`{"type": "grow", "bytes": %d}`, bytes) }
+
+func TestOfFoldedEventsOnlyTheOneThatCannotBeStoredIsParked(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ name, bad, reason string }{
+		{"too large", growing(300 << 10), "bytes, the limit is 262144"},
+		{"does not marshal", `{"type": "spoil"}`, "unsupported value: NaN"},
+		{"marshalling panics", `{"type": "poison"}`, "panic: poisonous note"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				bodies := adds(10)
+				bodies[4] = c.bad
+				w.post("order/1", bodies...)
+				w.post("order/2", event("add", "beside"))
+				if failed := w.invoke(); len(failed) != 0 {
+					t.Errorf("failed: %q", failed)
+				}
+				w.wantParked(t, [2]string{c.bad, c.reason})
+				w.wantLog(t, "order/1", "0", "1", "2", "3", "5", "6", "7", "8", "9")
+				if shown := w.load("order/1").Error; shown == nil || !strings.Contains(shown.Message, c.reason) {
+					t.Errorf("the instance shows %+v", shown)
+				}
+			})
+		})
+	}
+}
+
+func TestTheFirstEventOfAnInstanceThatCannotBeStoredLeavesNone(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.post("order/1", growing(300<<10))
+		w.invoke()
+		w.wantParked(t, [2]string{"grow", "bytes, the limit is 262144"})
+		w.wantCalls(t, "Load order/1", "Load order/1", "Park order/1")
+	})
+}
+
+// pickyStore is a process whose store refuses records that mention a word.
+type pickyStore struct {
+	*process
+	word string
+	err  error
+}
+
+func (s pickyStore) Commit(ctx context.Context, record durable.Record) error {
+	if strings.Contains(string(record.Snapshot), s.word) || record.Error != nil && strings.Contains(record.Error.Message, s.word) {
+		return s.err
+	}
+	return s.process.Commit(ctx, record)
+}
+
+// handlePicky is handle with such a store.
+func (w *world) handlePicky(t *testing.T, word string, err error) (failed []string) {
+	t.Helper()
+	p := w.start(functionTimeout)
+	defer p.cancel()
+	loop, newErr := durable.New(w.machines, pickyStore{p, word, err}, p, p, w.config)
+	if newErr != nil {
+		t.Fatal(newErr)
+	}
+	failed = loop.Handle(p.ctx, w.receive(batchSize))
+	if len(failed) == 0 {
+		w.messages = nil
+	}
+	return failed
+}
+
+func TestWhatTheStoreRefusesForGoodIsParked(t *testing.T) {
+	t.Parallel()
+	for name, err := range map[string]error{
+		"too large":  &durable.TooLargeError{Bytes: 410_000, BytesMax: 409_600},
+		"unstorable": fmt.Errorf("validation: %w", durable.ErrUnstorable),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				w.post("order/1", event("add", "a"), event("add", "unloved"), event("add", "b"))
+				if failed := w.handlePicky(t, "unloved", err); len(failed) != 0 {
+					t.Errorf("failed: %q", failed)
+				}
+				w.wantParked(t, [2]string{"unloved", err.Error()})
+				w.wantLog(t, "order/1", "a", "b")
+			})
+		})
+	}
+}
+
+func TestARecordTooFullForTheReasonStillLetsItsGroupGoOn(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.post("order/1", event("add", "a"), `{"type": "vanish"}`, event("add", "b"))
+		// The store refuses the reason itself.
+		if failed := w.handlePicky(t, "vanish", &durable.TooLargeError{Bytes: 2, BytesMax: 1}); len(failed) != 0 {
+			t.Errorf("failed: %q", failed)
+		}
+		w.wantParked(t, [2]string{"vanish", "undeclared"})
+		w.wantLog(t, "order/1", "a", "b")
+	})
+}
+
+func TestEffectsStoredBeforeAnEventTurnedOutUnstorableArePerformed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		// The effect is stored with the end of the first service; the end of the second, or the
+		// chart's answer to it, cannot be stored.
+		w := newWorld(t)
+		w.post("order/1", event("add", "a"))
+		w.invoke()
+		w.third["pack"] = lasting(0, "unloved")
+		w.post("order/1", telling("order/2", "b"), event("ship", ""))
+		w.third["post"] = func(context.Context, statechart.Call) (string, error) { return "unloved", nil }
+		w.handlePicky(t, `"post`, errors.New("throttled"))
+		w.third["pack"] = nil
+		w.third["post"] = nil
+		w.run(t)
+		w.wantSound(t)
+		w.wantLog(t, "order/2", "b")
+	})
+}
+
+func TestNoServiceStartsInAnInstanceThatCannotBeStored(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.post("order/1", event("add", "a"), growing(300<<10), event("charge", ""))
+		if failed := w.invoke(); len(failed) != 0 {
+			t.Errorf("failed: %q", failed)
+		}
+		w.wantParked(t, [2]string{"grow", "the limit is 262144"})
+		w.wantServed(t, "charge 1") // And not once more before it showed.
+		w.wantLog(t, "order/1", "a", "charge ok")
+	})
+}
+
+func TestAResultThatCannotBeStoredIsAFailureOfItsService(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.third["second"] = lasting(0, strings.Repeat("x", 300<<10))
+		w.post("order/1", event("devour", ""), event("add", "after"))
+		if failed := w.invoke(); len(failed) != 0 {
+			t.Errorf("failed: %q", failed)
+		}
+		w.wantParked(t)
+		w.wantServed(t, "first 1", "second 1")
+		log := w.basketOf(t, "order/1").Log
+		if len(log) != 3 || !strings.Contains(log[1], "second: storing order/1") || !strings.Contains(log[1], "the limit is 262144") || log[2] != "after" {
+			t.Errorf("the log is %q", log)
+		}
+		if history := w.load("order/1").History; len(history) != 4 {
+			t.Errorf("the history keeps what did not happen: %+v", history)
+		}
+	})
+}
+
+func TestAStoredSnapshotThatCannotBeReadIsNotTouched(t *testing.T) {
+	t.Parallel()
+	for name, snapshot := range map[string]string{
+		"another version": `{"machine": "order", "version": 2, "status": "active", "value": "idle", "context": {}}`,
+		"state is gone":   `{"machine": "order", "version": 1, "status": "active", "value": "gone", "context": {}}`,
+		"no JSON":         `"snapshot"`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				w.post("order/1", event("add", "a"))
+				w.invoke()
+				record := w.load("order/1")
+				good := record.Snapshot
+				record.Snapshot = []byte(snapshot)
+				w.store(record)
+				stored := string(w.records["order/1"])
+				w.calls = nil
+
+				w.post("order/1", event("add", "b"), `{"type": "vanish"}`)
+				w.post("order/2", event("add", "beside"))
+				w.runFor(t, 12*time.Hour)
+				if string(w.records["order/1"]) != stored || len(w.parked) != 0 || len(w.messages) != 2 {
+					t.Errorf("touched: %s, parked %v, %d messages left", w.records["order/1"], w.parked, len(w.messages))
+				}
+				if last := w.delays[len(w.delays)-1]; w.delays[0] != time.Second || w.delays[1] != 2*time.Second || last != 5*time.Minute {
+					t.Errorf("the back-off went from %v to %v", w.delays[0], last)
+				}
+				w.wantLog(t, "order/2", "beside")
+
+				record.Snapshot = good // A version that can read it is deployed.
+				w.store(record)
+				w.run(t)
+				w.wantLog(t, "order/1", "a", "b")
+				w.wantParked(t, [2]string{"vanish", "undeclared"})
+			})
+		})
+	}
+}
