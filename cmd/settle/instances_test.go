@@ -7,7 +7,13 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+
+	"github.com/settle-run/settle/cmd/settle/internal/stack"
 )
 
 func TestSignUpIsSentSeenAndFinished(t *testing.T) {
@@ -70,17 +76,26 @@ func TestGetAsJSONAgreesWithTheGateway(t *testing.T) {
 	})
 }
 
-func TestEventWithAnIDCountsOnce(t *testing.T) {
+func TestEventWithAnIDCountsOnceAndOthersAsOftenAsSent(t *testing.T) {
 	t.Parallel()
 	withStack(t, func(u user) {
-		u.must("send", "--local", "signup/42", "SIGN_UP", "email=ada@example.com", "name=Ada")
-		u.must("send", "--local", "signup/42", "RESEND")
-		u.must("send", "--local", "signup/42", "RESEND")
-		for range 2 {
-			u.must("send", "--local", "--id", "again-1", "signup/42", "RESEND")
-			time.Sleep(10 * time.Minute) // The queue forgets after five; the instance does not.
+		for _, id := range []string{"1", "2"} {
+			u.must("send", "--local", "signup/"+id, "SIGN_UP", "email=ada@example.com", "name=Ada")
 		}
-		contains(u.t, u.must("get", "--local", "signup/42"), `"resends": 3`)
+		for range 2 {
+			u.must("send", "--local", "signup/1", "RESEND")
+		}
+		contains(u.t, u.must("get", "--local", "signup/1"), `"resends": 2`)
+
+		first := u.must("send", "--local", "--id", "again-1", "signup/2", "RESEND")
+		if again := u.must("send", "--local", "--id", "again-1", "signup/2", "RESEND"); again != first {
+			u.t.Errorf("expected the queue to know the event by its ID, got %q and then %q", first, again)
+		}
+		time.Sleep(10 * time.Minute) // The queue forgets after five; the instance does not.
+		if later := u.must("send", "--local", "--id", "again-1", "signup/2", "RESEND"); later == first {
+			u.t.Errorf("expected another message after ten minutes, got %q", later)
+		}
+		contains(u.t, u.must("get", "--local", "signup/2"), `"resends": 1`)
 	})
 }
 
@@ -143,6 +158,23 @@ func TestSendReadsThePayloadFromStandardInput(t *testing.T) {
 			u.t.Errorf("expected the message ID of SIGN_UP to signup/42, got %+v, exit code %d, %q", sent, got.code, got.err)
 		}
 		contains(u.t, u.must("get", "--local", "signup/42"), `"name": "Ada"`)
+	})
+}
+
+func TestGetShowsWhyAnEventWasParked(t *testing.T) {
+	t.Parallel()
+	withStack(t, func(u user) {
+		u.must("send", "--local", "signup/42", "SIGN_UP", "email=ada@example.com", "name=Ada")
+		_, err := sqs.NewFromConfig(u.stack.AWS()).SendMessage(u.t.Context(), &sqs.SendMessageInput{
+			QueueUrl: aws.String(stack.Queue), MessageGroupId: aws.String("signup/42"), MessageDeduplicationId: aws.String("1"),
+			MessageBody: aws.String(`{"type": "NOPE"}`),
+		})
+		if err != nil {
+			u.t.Fatal(err)
+		}
+		synctest.Wait()
+		contains(u.t, u.must("get", "--local", "signup/42"), "ago: undeclared event type: chart signup has no event \"NOPE\"; it declares ")
+		contains(u.t, u.log.String(), "ERROR  event parked  instance=signup/42")
 	})
 }
 

@@ -189,11 +189,17 @@ func (w *world) boot() durable.Machine {
 // service returns a service that is answered by the world: by third, or else with "NAME ok".
 func (w *world) service(name string) statechart.Service[basket] {
 	return statechart.ServiceFunc(name, func(ctx context.Context, _ basket, call statechart.Call) (string, error) {
-		w.mu.Lock()
-		w.served, w.names = append(w.served, call), append(w.names, fmt.Sprintf("%s %d", name, call.Attempt))
-		third := w.third[name]
-		w.mu.Unlock()
-		if third != nil {
+		p, _ := ctx.Value(processKey{}).(*process)
+		var third service
+		err := p.call(ctx, "Serve", name, func() error {
+			w.served, w.names = append(w.served, call), append(w.names, fmt.Sprintf("%s %d", name, call.Attempt))
+			third = w.third[name]
+			return nil
+		})
+		switch {
+		case err != nil:
+			return "", err
+		case third != nil:
 			return third(ctx, call)
 		}
 		return name + " ok", nil
@@ -270,17 +276,22 @@ func (w *world) wantParked(t *testing.T, want ...[2]string) {
 // wantSound checks what must hold of any world at rest.
 func (w *world) wantSound(t *testing.T) {
 	t.Helper()
-	for _, violation := range w.violations {
-		t.Error(violation)
+	for _, problem := range w.problems() {
+		t.Error(problem)
 	}
+}
+
+func (w *world) problems() (problems []string) {
+	problems = slices.Clone(w.violations)
 	if missing := w.unperformed(); len(missing) > 0 {
-		t.Errorf("committed but never performed: %q", missing)
+		problems = append(problems, fmt.Sprintf("committed but never performed: %q", missing))
 	}
 	for id := range w.records {
 		if record := w.load(id); len(record.Outbox) > 0 {
-			t.Errorf("the outbox of %s at rest holds %+v", id, record.Outbox)
+			problems = append(problems, fmt.Sprintf("the outbox of %s at rest holds %+v", id, record.Outbox))
 		}
 	}
+	return problems
 }
 
 // event returns the JSON form of an event that carries an item.

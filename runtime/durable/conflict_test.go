@@ -3,6 +3,7 @@ package durable_test
 import (
 	"context"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -70,9 +71,9 @@ func TestAWriterThatWasFrozenInItsServiceChangesNothing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		calls := 0
+		var calls atomic.Int64
 		w.third["charge"] = func(context.Context, statechart.Call) (string, error) {
-			if calls++; calls == 1 {
+			if calls.Add(1) == 1 {
 				time.Sleep(8 * time.Second)
 				return "frozen", nil
 			}
@@ -86,6 +87,7 @@ func TestAWriterThatWasFrozenInItsServiceChangesNothing(t *testing.T) {
 		w.post("order/1", event("add", "after"))
 		w.invoke()
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		w.run(t)
 		w.wantLog(t, "order/1", "quick", "after")
 		if keys := w.calledFor("charge"); len(slices.Compact(keys)) != 1 {

@@ -187,17 +187,24 @@ func (w *world) runFor(t *testing.T, d time.Duration) {
 
 func (w *world) runUntil(t *testing.T, end time.Time) {
 	t.Helper()
+	if problem := w.live(end); problem != "" {
+		t.Error(problem)
+	}
+}
+
+// live is runUntil that returns its problem.
+func (w *world) live(end time.Time) (problem string) {
 	for range invocationsMax {
 		at := w.next()
 		switch {
 		case at.IsZero() && len(w.messages) == 0:
-			return
+			return ""
 		case !end.IsZero() && at.After(end):
 			time.Sleep(time.Until(end))
-			return
+			return ""
 		}
 		time.Sleep(time.Until(at))
 		w.invoke()
 	}
-	t.Errorf("%d invocations, and %d messages are left, the first %+v", invocationsMax, len(w.messages), w.messages[0])
+	return fmt.Sprintf("%d invocations, and %d messages are left, the first %+v", invocationsMax, len(w.messages), w.messages[0])
 }

@@ -93,7 +93,9 @@ func TestTheEndOfOneParallelServiceIsStoredWhileTheOtherRuns(t *testing.T) {
 		w.third["left"] = lasting(time.Second, "left")
 		w.third["right"] = func(ctx context.Context, call statechart.Call) (string, error) {
 			time.Sleep(5 * time.Second)
+			w.mu.Lock()
 			w.wantLog(t, "order/1", "left")
+			w.mu.Unlock()
 			return right(ctx, call)
 		}
 		w.post("order/1", event("both", ""))

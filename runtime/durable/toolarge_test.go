@@ -2,7 +2,6 @@ package durable_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -10,7 +9,6 @@ import (
 	"time"
 
 	"github.com/settle-run/settle/runtime/durable"
-	"github.com/settle-run/settle/runtime/statechart"
 )
 
 func growing(bytes int) string { return fmt.Sprintf(`{"type": "grow", "bytes": %d}`, bytes) }
@@ -54,26 +52,31 @@ func TestTheFirstEventOfAnInstanceThatCannotBeStoredLeavesNone(t *testing.T) {
 	})
 }
 
-// pickyStore is a process whose store refuses records that mention a word.
+// pickyStore is a process whose store refuses some records.
 type pickyStore struct {
 	*process
-	word string
-	err  error
+	refused func(durable.Record) bool
+	err     error
+}
+
+// mentioning refuses the records whose snapshot holds the word.
+func mentioning(word string) func(durable.Record) bool {
+	return func(record durable.Record) bool { return strings.Contains(string(record.Snapshot), word) }
 }
 
 func (s pickyStore) Commit(ctx context.Context, record durable.Record) error {
-	if strings.Contains(string(record.Snapshot), s.word) || record.Error != nil && strings.Contains(record.Error.Message, s.word) {
+	if s.refused(record) {
 		return s.err
 	}
 	return s.process.Commit(ctx, record)
 }
 
 // handlePicky is handle with such a store.
-func (w *world) handlePicky(t *testing.T, word string, err error) (failed []string) {
+func (w *world) handlePicky(t *testing.T, refused func(durable.Record) bool, err error) (failed []string) {
 	t.Helper()
 	p := w.start(functionTimeout)
 	defer p.cancel()
-	loop, newErr := durable.New(w.machines, pickyStore{p, word, err}, p, p, w.config)
+	loop, newErr := durable.New(w.machines, pickyStore{p, refused, err}, p, p, w.config)
 	if newErr != nil {
 		t.Fatal(newErr)
 	}
@@ -95,7 +98,7 @@ func TestWhatTheStoreRefusesForGoodIsParked(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t)
 				w.post("order/1", event("add", "a"), event("add", "unloved"), event("add", "b"))
-				if failed := w.handlePicky(t, "unloved", err); len(failed) != 0 {
+				if failed := w.handlePicky(t, mentioning("unloved"), err); len(failed) != 0 {
 					t.Errorf("failed: %q", failed)
 				}
 				w.wantParked(t, [2]string{"unloved", err.Error()})
@@ -111,7 +114,8 @@ func TestARecordTooFullForTheReasonStillLetsItsGroupGoOn(t *testing.T) {
 		w := newWorld(t)
 		w.post("order/1", event("add", "a"), `{"type": "vanish"}`, event("add", "b"))
 		// The store refuses the reason itself.
-		if failed := w.handlePicky(t, "vanish", &durable.TooLargeError{Bytes: 2, BytesMax: 1}); len(failed) != 0 {
+		showing := func(record durable.Record) bool { return record.Error != nil }
+		if failed := w.handlePicky(t, showing, &durable.TooLargeError{Bytes: 2, BytesMax: 1}); len(failed) != 0 {
 			t.Errorf("failed: %q", failed)
 		}
 		w.wantParked(t, [2]string{"vanish", "undeclared"})
@@ -122,20 +126,22 @@ func TestARecordTooFullForTheReasonStillLetsItsGroupGoOn(t *testing.T) {
 func TestEffectsStoredBeforeAnEventTurnedOutUnstorableArePerformed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		// The effect is stored with the end of the first service; the end of the second, or the
-		// chart's answer to it, cannot be stored.
+		// On a redelivery, the instance's greeting is stored before its service begins; the end
+		// of the service cannot be stored.
 		w := newWorld(t)
-		w.post("order/1", event("add", "a"))
+		w.hook = faults(map[string]fault{"Commit greeter/1 #1": dieBefore})
+		w.post("greeter/1", event("charge", ""))
 		w.invoke()
-		w.third["pack"] = lasting(0, "unloved")
-		w.post("order/1", telling("order/2", "b"), event("ship", ""))
-		w.third["post"] = func(context.Context, statechart.Call) (string, error) { return "unloved", nil }
-		w.handlePicky(t, `"post`, errors.New("throttled"))
-		w.third["pack"] = nil
-		w.third["post"] = nil
-		w.run(t)
+		time.Sleep(visibilityTimeout)
+		w.third["charge"] = lasting(0, "unloved")
+		if failed := w.handlePicky(t, mentioning("unloved"), &durable.TooLargeError{Bytes: 2, BytesMax: 1}); len(failed) != 0 {
+			t.Errorf("failed: %q", failed)
+		}
+		w.wantParked(t, [2]string{"charge", "the limit is 1"})
 		w.wantSound(t)
-		w.wantLog(t, "order/2", "b")
+		if w.counted("Send order/2") != 1 {
+			t.Errorf("the greeting was sent %d times, want once", w.counted("Send order/2"))
+		}
 	})
 }
 

@@ -127,7 +127,7 @@ func (p *process) call(ctx context.Context, name, id string, do func() error) er
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if name != "Acknowledge" {
+	if name != "Acknowledge" && name != "Serve" { // Those are not the loop's.
 		p.calls = append(p.calls, name+" "+id)
 	}
 	what := none
@@ -262,8 +262,8 @@ type ledger struct {
 	committed map[string]string
 	// performed counts the performances, by derived ID.
 	performed map[string]int
-	// order is the derived IDs in the order of their first performance.
-	order      []string
+	// inOrder is the derived IDs in the order of their first performance.
+	inOrder    []string
 	violations []string
 }
 
@@ -284,7 +284,7 @@ func (l *ledger) perform(message durable.Message) {
 		l.violations = append(l.violations, fmt.Sprintf("effect %s to %s performed before its commit", id, message.To))
 	}
 	if l.performed[id]++; l.performed[id] == 1 {
-		l.order = append(l.order, id)
+		l.inOrder = append(l.inOrder, id)
 	}
 }
 

@@ -27,76 +27,82 @@ func testContract(t *testing.T, newStore func(*testing.T) durable.Store) {
 	t.Helper()
 	for _, test := range []struct {
 		name string
-		run  func(*testing.T, durable.Store)
+		run  func(contract)
 	}{
-		{"an instance that was never stored has revision 0", testLoadAbsent},
-		{"a full record comes back as it was stored", testRoundTrip},
-		{"a record without a snapshot comes back without one", testNoSnapshot},
-		{"the first commit is refused where there is a record", testFirstCommitConflict},
-		{"a commit on a stale revision is refused and changes nothing", testStaleCommit},
-		{"of concurrent writers one wins", testConcurrentWriters},
-		{"a record too large is refused and changes nothing", testTooLarge},
-		{"clearing the outbox keeps all else", testClearOutbox},
-		{"clearing the outbox of another revision is refused", testClearOutboxConflict},
-		{"instances are apart", testInstancesApart},
+		{"an instance that was never stored has revision 0", contract.loadAbsent},
+		{"a full record comes back as it was stored", contract.roundTrip},
+		{"a record without a snapshot comes back without one", contract.noSnapshot},
+		{"the first commit is refused where there is a record", contract.firstCommitConflict},
+		{"a commit on a stale revision is refused and changes nothing", contract.staleCommit},
+		{"of concurrent writers one wins", contract.concurrentWriters},
+		{"a record too large is refused and changes nothing", contract.tooLarge},
+		{"clearing the outbox keeps all else", contract.clearOutbox},
+		{"clearing the outbox of another revision is refused", contract.clearOutboxConflict},
+		{"instances are apart", contract.instancesApart},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			test.run(t, newStore(t))
+			test.run(contract{t, newStore(t)})
 		})
 	}
 }
 
-func testLoadAbsent(t *testing.T, store durable.Store) {
-	wantRecord(t, store, durable.Record{Instance: id})
+// contract is a test of an empty store.
+type contract struct {
+	t     *testing.T
+	store durable.Store
 }
 
-func testRoundTrip(t *testing.T, store durable.Store) {
+func (c contract) loadAbsent() {
+	wantRecord(c.t, c.store, durable.Record{Instance: id})
+}
+
+func (c contract) roundTrip() {
 	want := fullRecord(1)
-	mustCommit(t, store, want)
-	wantRecord(t, store, want)
+	mustCommit(c.t, c.store, want)
+	wantRecord(c.t, c.store, want)
 
 	// A second commit leaves nothing of the first behind.
 	want = smallRecord(id, 2)
-	mustCommit(t, store, want)
-	wantRecord(t, store, want)
+	mustCommit(c.t, c.store, want)
+	wantRecord(c.t, c.store, want)
 }
 
-func testNoSnapshot(t *testing.T, store durable.Store) {
+func (c contract) noSnapshot() {
 	want := durable.Record{
 		Instance: id, Revision: 1, UpdatedAt: created,
 		Error: &durable.Failure{At: created, Event: "VERIFY", Message: "signup/42 does not exist"},
 	}
-	mustCommit(t, store, want)
-	wantRecord(t, store, want)
+	mustCommit(c.t, c.store, want)
+	wantRecord(c.t, c.store, want)
 }
 
-func testFirstCommitConflict(t *testing.T, store durable.Store) {
+func (c contract) firstCommitConflict() {
 	first := smallRecord(id, 1)
-	mustCommit(t, store, first)
+	mustCommit(c.t, c.store, first)
 	second := smallRecord(id, 1)
 	second.State = []string{"elsewhere"}
-	wantConflict(t, store.Commit(t.Context(), second))
-	wantRecord(t, store, first)
+	wantConflict(c.t, c.store.Commit(c.t.Context(), second))
+	wantRecord(c.t, c.store, first)
 }
 
-func testStaleCommit(t *testing.T, store durable.Store) {
-	wantConflict(t, store.Commit(t.Context(), smallRecord(id, 2))) // nothing is stored yet
-	wantRecord(t, store, durable.Record{Instance: id})
-	mustCommit(t, store, smallRecord(id, 1))
-	mustCommit(t, store, smallRecord(id, 2))
-	wantConflict(t, store.Commit(t.Context(), smallRecord(id, 2)))
-	wantConflict(t, store.Commit(t.Context(), smallRecord(id, 4)))
-	wantRecord(t, store, smallRecord(id, 2))
+func (c contract) staleCommit() {
+	wantConflict(c.t, c.store.Commit(c.t.Context(), smallRecord(id, 2))) // nothing is stored yet
+	wantRecord(c.t, c.store, durable.Record{Instance: id})
+	mustCommit(c.t, c.store, smallRecord(id, 1))
+	mustCommit(c.t, c.store, smallRecord(id, 2))
+	wantConflict(c.t, c.store.Commit(c.t.Context(), smallRecord(id, 2)))
+	wantConflict(c.t, c.store.Commit(c.t.Context(), smallRecord(id, 4)))
+	wantRecord(c.t, c.store, smallRecord(id, 2))
 }
 
-func testConcurrentWriters(t *testing.T, store durable.Store) {
-	mustCommit(t, store, smallRecord(id, 1))
+func (c contract) concurrentWriters() {
+	mustCommit(c.t, c.store, smallRecord(id, 1))
 	const writers = 8
 	errs := make([]error, writers)
 	var wait sync.WaitGroup
 	for i := range writers {
-		wait.Go(func() { errs[i] = store.Commit(t.Context(), smallRecord(id, 2)) })
+		wait.Go(func() { errs[i] = c.store.Commit(c.t.Context(), smallRecord(id, 2)) })
 	}
 	wait.Wait()
 	won := 0
@@ -104,57 +110,57 @@ func testConcurrentWriters(t *testing.T, store durable.Store) {
 		if err == nil {
 			won++
 		} else {
-			wantConflict(t, err)
+			wantConflict(c.t, err)
 		}
 	}
 	if won != 1 {
-		t.Errorf("%d of %d writers committed revision 2, want 1", won, writers)
+		c.t.Errorf("%d of %d writers committed revision 2, want 1", won, writers)
 	}
 }
 
-func testTooLarge(t *testing.T, store durable.Store) {
-	mustCommit(t, store, smallRecord(id, 1))
+func (c contract) tooLarge() {
+	mustCommit(c.t, c.store, smallRecord(id, 1))
 	large := smallRecord(id, 2)
 	large.Snapshot = json.RawMessage(`{"version": 1, "status": "active", "context": "` + strings.Repeat("x", 1<<20) + `"}`)
 	var tooLarge *durable.TooLargeError
-	if err := store.Commit(t.Context(), large); !errors.As(err, &tooLarge) {
-		t.Fatalf("got %v, want a *durable.TooLargeError", err)
+	if err := c.store.Commit(c.t.Context(), large); !errors.As(err, &tooLarge) {
+		c.t.Fatalf("got %v, want a *durable.TooLargeError", err)
 	}
 	if tooLarge.Bytes <= tooLarge.BytesMax || tooLarge.Bytes < 1<<20 {
-		t.Errorf("got %+v, want the size, above the limit", tooLarge)
+		c.t.Errorf("got %+v, want the size, above the limit", tooLarge)
 	}
-	wantRecord(t, store, smallRecord(id, 1))
+	wantRecord(c.t, c.store, smallRecord(id, 1))
 }
 
-func testClearOutbox(t *testing.T, store durable.Store) {
+func (c contract) clearOutbox() {
 	want := fullRecord(1)
-	mustCommit(t, store, want)
+	mustCommit(c.t, c.store, want)
 	for range 2 { // to clear it again is no error
-		if err := store.ClearOutbox(t.Context(), id, 1); err != nil {
-			t.Fatal(err)
+		if err := c.store.ClearOutbox(c.t.Context(), id, 1); err != nil {
+			c.t.Fatal(err)
 		}
 		want.Outbox = nil
-		wantRecord(t, store, want)
+		wantRecord(c.t, c.store, want)
 	}
-	mustCommit(t, store, smallRecord(id, 2)) // the revision has stayed
+	mustCommit(c.t, c.store, smallRecord(id, 2)) // the revision has stayed
 }
 
-func testClearOutboxConflict(t *testing.T, store durable.Store) {
-	wantConflict(t, store.ClearOutbox(t.Context(), id, 1))
-	wantRecord(t, store, durable.Record{Instance: id})
+func (c contract) clearOutboxConflict() {
+	wantConflict(c.t, c.store.ClearOutbox(c.t.Context(), id, 1))
+	wantRecord(c.t, c.store, durable.Record{Instance: id})
 	want := fullRecord(1)
-	mustCommit(t, store, want)
-	wantConflict(t, store.ClearOutbox(t.Context(), id, 2))
-	wantRecord(t, store, want)
+	mustCommit(c.t, c.store, want)
+	wantConflict(c.t, c.store.ClearOutbox(c.t.Context(), id, 2))
+	wantRecord(c.t, c.store, want)
 }
 
-func testInstancesApart(t *testing.T, store durable.Store) {
+func (c contract) instancesApart() {
 	other := durable.InstanceID{Machine: "job", ID: "42"}
-	mustCommit(t, store, smallRecord(id, 1))
-	mustCommit(t, store, smallRecord(other, 1))
-	mustCommit(t, store, smallRecord(other, 2))
-	wantRecord(t, store, smallRecord(id, 1))
-	wantRecord(t, store, smallRecord(other, 2))
+	mustCommit(c.t, c.store, smallRecord(id, 1))
+	mustCommit(c.t, c.store, smallRecord(other, 1))
+	mustCommit(c.t, c.store, smallRecord(other, 2))
+	wantRecord(c.t, c.store, smallRecord(id, 1))
+	wantRecord(c.t, c.store, smallRecord(other, 2))
 }
 
 func smallRecord(id durable.InstanceID, revision int64) durable.Record {

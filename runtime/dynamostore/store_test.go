@@ -261,6 +261,27 @@ func (c *countingClient) PutItem(ctx context.Context, input *dynamodb.PutItemInp
 	return c.Client.PutItem(ctx, input, options...)
 }
 
+func TestLoadReadsConsistently(t *testing.T) {
+	t.Parallel()
+	reading := &readingClient{Client: newClient(t)}
+	wantRecord(t, dynamostore.New(reading, table), durable.Record{Instance: id})
+	if !reading.consistently {
+		t.Error("the read was eventually consistent")
+	}
+}
+
+// readingClient keeps how the last item was read: DynamoDB on this machine has one copy, so
+// that every read of it is consistent.
+type readingClient struct {
+	dynamostore.Client
+	consistently bool
+}
+
+func (c *readingClient) GetItem(ctx context.Context, input *dynamodb.GetItemInput, options ...func(*dynamodb.Options)) (*dynamodb.GetItemOutput, error) {
+	c.consistently = aws.ToBool(input.ConsistentRead)
+	return c.Client.GetItem(ctx, input, options...)
+}
+
 func TestRevisionMustBePositive(t *testing.T) {
 	t.Parallel()
 	err := dynamostore.New(newClient(t), table).Commit(t.Context(), smallRecord(id, 0))

@@ -107,31 +107,30 @@ func (c *Chart[C]) isInFinalState(state int, configuration stateSet) bool {
 // computeEntrySet collects in statesToEnter the states that the transitions enter.
 func (x *interpreter[C]) computeEntrySet(enabled []*transition[C]) {
 	x.statesToEnter.clear()
-	for _, t := range enabled {
+	for k, t := range enabled {
 		if len(t.targets) == 0 {
 			continue
 		}
-		domain := x.getTransitionDomain(t)
+		x.domain = x.domains[k]
 		for _, target := range t.targets {
-			if target != domain { // The domain itself is neither left nor entered.
-				x.addStateToEnter(target)
-			}
+			x.addStateToEnter(target)
 			x.addDescendantStatesToEnter(target)
 		}
 		for _, target := range x.getEffectiveTargetStates(t.targets, nil) {
-			x.addAncestorStatesToEnter(target, domain)
+			x.addAncestorStatesToEnter(target, x.domain)
 		}
-		if domain >= 0 && x.chart.nodes[domain].kind == parallel {
-			x.addMissingRegions(domain)
+		if x.domain >= 0 && x.chart.nodes[x.domain].kind == parallel {
+			x.addMissingRegions(x.domain)
 		}
 	}
 }
 
-// addStateToEnter adds a state, unless it is a history state, which only stands for others, or
-// active still, as is what lies between a history state's parent and the part of it that is
-// left. SCXML and XState would run the entry actions of the latter without its exit actions.
+// addStateToEnter adds a state. History states only stand for others; and what is not below
+// the domain was not left: the source of an internal transition to itself, or the states
+// between a history state's parent and the part of it that a transition from within leaves.
+// SCXML and XState would run the entry actions of the latter without the exit actions.
 func (x *interpreter[C]) addStateToEnter(state int) {
-	if x.chart.nodes[state].kind != history && !x.configuration.has(state) {
+	if x.chart.nodes[state].kind != history && x.chart.isDescendant(state, x.domain) {
 		x.statesToEnter.add(state)
 	}
 }
@@ -163,9 +162,6 @@ func (x *interpreter[C]) addDescendantStatesToEnter(state int) {
 // addAncestorStatesToEnter adds the proper ancestors of a state below the given one; of
 // parallel ancestors, also the regions that nothing else enters.
 func (x *interpreter[C]) addAncestorStatesToEnter(state, below int) {
-	if state == below {
-		return
-	}
 	for i := x.chart.nodes[state].parent; i >= 0 && i != below; i = x.chart.nodes[i].parent {
 		x.addStateToEnter(i)
 		if x.chart.nodes[i].kind == parallel {
@@ -175,14 +171,14 @@ func (x *interpreter[C]) addAncestorStatesToEnter(state, below int) {
 }
 
 // addMissingRegions adds the regions of a parallel state of which no descendant is in the
-// entry set or active already.
+// entry set.
 func (x *interpreter[C]) addMissingRegions(state int) {
 	for _, child := range x.chart.nodes[state].children {
 		n := &x.chart.nodes[child]
-		if n.kind == history || x.configuration.has(child) || x.statesToEnter.anyIn(child+1, n.last) {
+		if n.kind == history || x.statesToEnter.anyIn(child+1, n.last) {
 			continue
 		}
-		x.statesToEnter.add(child)
+		x.addStateToEnter(child)
 		x.addDescendantStatesToEnter(child)
 	}
 }

@@ -64,6 +64,10 @@ type interpreter[C any] struct {
 
 	statesToInvoke stateSet
 	statesToEnter  stateSet
+	// domains are those of the transitions of the microstep, from before history is recorded;
+	// domain is that of the one whose entry set is computed: it enters only states below.
+	domains []int
+	domain  int
 	// running is the user code that runs, for errors.
 	running code
 }
@@ -214,6 +218,10 @@ func (x *interpreter[C]) removeConflictingTransitions(enabled []*transition[C]) 
 func (x *interpreter[C]) microstep(enabled []*transition[C]) error {
 	if len(enabled) == 0 {
 		return nil
+	}
+	x.domains = x.domains[:0]
+	for _, t := range enabled {
+		x.domains = append(x.domains, x.getTransitionDomain(t))
 	}
 	if err := x.exitStates(enabled); err != nil {
 		return err

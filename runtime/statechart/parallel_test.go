@@ -130,3 +130,26 @@ func TestInternalSelfTransitionOfARegionThatIsLeftOnlyRunsItsActions(t *testing.
 	// It leaves nothing, so it conflicts with nothing.
 	r.send("GO").is("out", "-a -r2 -a -r1 -p stay +out")
 }
+
+func TestInternalTransitionToOwnHistoryOfARegionThatIsLeftEntersNothing(t *testing.T) {
+	t.Parallel()
+	def := regions([]On{{Event: "GO", Target: "out"}}, nil, []On{{Event: "GO", Target: "h", Actions: logs("stay")}})
+	r2 := &def.States[0].States[1]
+	r2.States = append(r2.States, S{ID: "h", Type: statechart.DeepHistory})
+	r := begin(t, def)
+	r.is("p.r1.a p.r2.a", "+p +r1 +a +r2 +a")
+	r.send("GO").is("out", "-a -r2 -a -r1 -p stay +out")
+}
+
+func TestHistoryRecordedInTheSameMicrostepDoesNotMoveADomain(t *testing.T) {
+	t.Parallel()
+	// r1's transition stays within a, by the default of h. That of r2 leaves p, and h records.
+	r := begin(t, Def{Parallel: true, States: []S{
+		{ID: "p", Type: statechart.Parallel, States: []S{
+			{ID: "h", Type: statechart.ShallowHistory, Target: "a"}, {ID: "a", On: []On{{Event: "GO", Target: "h"}}}, {ID: "b"}}},
+		{ID: "r2", Initial: "x", States: []S{{ID: "x", On: []On{{Event: "GO", Target: "#y"}}}}},
+		{ID: "r3", Initial: "z", States: []S{{ID: "z"}, {ID: "y"}}},
+	}})
+	r.is("p.a p.b r2.x r3.z", "+p +a +b +r2 +x +r3 +z")
+	r.send("GO").is("p.a p.b r2.x r3.y", "-z -r3 -x -r2 -b -a -p +p +a +b +r2 +x +r3 +y")
+}

@@ -103,7 +103,7 @@ environment variable SETTLE_SIGNUP_CODE_KEY: expected a secret of at least 16 by
 }
 
 // Not parallel: it sets environment variables of the process.
-func TestStartHandsOverSettingsAndMachines(t *testing.T) { //nolint:paralleltest // t.Setenv forbids it
+func TestStartHandsOverSettingsAndMachines(t *testing.T) {
 	t.Setenv(Table, "settle")
 	t.Setenv("AWS_REGION", "eu-central-1")
 	failure := errors.New("no handler")

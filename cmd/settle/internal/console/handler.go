@@ -111,7 +111,7 @@ func writeAttr(b *strings.Builder, prefix string, attr slog.Attr) {
 		return
 	}
 	text := value.String()
-	if text == "" || strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f || r == '"' || r == utf8.RuneError }) {
+	if text == "" || strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f || r == utf8.RuneError }) {
 		text = fmt.Sprintf("%q", text) // A log line must not be able to forge another.
 	}
 	fmt.Fprintf(b, "  %s=%s", prefix+attr.Key, text)

@@ -53,10 +53,10 @@ func TestOtherRecordsAreOnePlainLine(t *testing.T) {
 	log := logTo(&out, Style{})
 	log.Debug("not for people")
 	log.With("instance", "job/1").WithGroup("g").Warn("service failed", "error", errors.New("no\nway"), "wait", 5*time.Second, slog.Group("h", "n", 1))
-	log.WithGroup("g").With("a", 1).Info("grouped", "empty", "")
+	log.WithGroup("g").With("a", 1).Info("grouped", "empty", "", "quoted", `no "x"`)
 	log.Info("transition", "of", "something else")
 	want := `> WARN  service failed  instance=job/1  g.error="no\nway"  g.wait=5s  g.h.n=1
-> grouped  g.a=1  g.empty=""
+> grouped  g.a=1  g.empty=""  g.quoted=no "x"
 > transition  of=something else
 `
 	if got := untimed(&out); got != want {

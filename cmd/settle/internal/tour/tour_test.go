@@ -13,6 +13,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"github.com/settle-run/settle/cmd/settle/internal/stack"
 	"github.com/settle-run/settle/machines"
 	"github.com/settle-run/settle/machines/demo"
 	"github.com/settle-run/settle/machines/job"
@@ -158,6 +159,26 @@ func TestEndChecksTheItem(t *testing.T) {
 			t.Errorf("%s, %s: expected good to be %v, got %v", c.state, c.status, c.good, err)
 		}
 	}
+}
+
+func TestTourFailsIfDynamoDBHoldsSomethingElse(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		logger := slog.New(slog.DiscardHandler)
+		running, err := stack.Start(t.Context(), host(nil, nil)(logger, machines.Settings{}), stack.Config{Logger: logger})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var out bytes.Buffer
+		p := &player{out: &out, stack: running}
+		err = p.showItems(t.Context(), []end{{"signup/nobody", "active"}})
+		if err == nil || !strings.Contains(err.Error(), "signup/nobody: expected to be done in active") {
+			t.Errorf("expected an error about signup/nobody, got %v", err)
+		}
+		if err := running.Close(); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 func TestItemIsPrintedFaithfully(t *testing.T) {

@@ -2,6 +2,7 @@ package view
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -36,7 +37,8 @@ func (v Instance) WriteText(w io.Writer, style console.Style, now time.Time) err
 	row("context", indented(v.Context))
 	row("output", indented(v.Output))
 	if v.Parked != nil {
-		row("parked", style.Warning(fmt.Sprintf("%s, %s: %s", v.Parked.Event, ago(v.Parked.At, now), v.Parked.Message)))
+		// An event that cannot be read has no type.
+		row("parked", style.Warning(fmt.Sprintf("%s, %s: %s", cmp.Or(v.Parked.Event, "an event"), ago(v.Parked.At, now), v.Parked.Message)))
 	}
 	if v.Ignored > 0 {
 		row("ignored", fmt.Sprintf("%d so far, for want of a transition", v.Ignored))

@@ -16,10 +16,11 @@ const (
 	BatchWriteMax    = 25
 )
 
+// Messages about batches.
 const (
-	errDuplicateKeys  = "Provided list of item keys contains duplicates"
-	errBatchTooLarge  = "Too many items requested for the %s call"
-	errBatchSizeRange = "Map value must satisfy constraint: [Member must have length less than or equal to %d, Member must have length greater than or equal to 1]"
+	duplicateKeys = "Provided list of item keys contains duplicates"
+	tooManyItems  = "Too many items requested for the %s call"
+	batchLength   = "Map value must satisfy constraint: [Member must have length less than or equal to %d, Member must have length greater than or equal to 1]"
 )
 
 type batchGetRequest struct {
@@ -60,7 +61,7 @@ func (m *Model) batchGetItem(now time.Time, request *batchGetRequest) (any, *wir
 		total += len(prepared)
 	}
 	if total > BatchGetKeysMax {
-		return nil, validation(errBatchTooLarge, "BatchGetItem")
+		return nil, validation(tooManyItems, "BatchGetItem")
 	}
 	answer := batchGetAnswer{Responses: make(map[string][]attribute.Map), UnprocessedKeys: make(map[string]keysAndAttributes)}
 	budget := BatchGetBytesMax
@@ -90,7 +91,7 @@ func (m *Model) prepareGets(now time.Time, name string, wanted keysAndAttributes
 		}
 		stored := string(r.table.schema.storageKey(key))
 		if seen[stored] {
-			return nil, validation(errDuplicateKeys)
+			return nil, validation(duplicateKeys)
 		}
 		seen[stored] = true
 		reads = append(reads, r)
@@ -164,7 +165,7 @@ func (m *Model) batchWriteItem(now time.Time, request *batchWriteRequest) (any, 
 		total += len(prepared)
 	}
 	if total > BatchWriteMax {
-		return nil, validation(errBatchTooLarge, "BatchWriteItem")
+		return nil, validation(tooManyItems, "BatchWriteItem")
 	}
 	answer := batchWriteAnswer{UnprocessedItems: map[string][]writeRequest{}}
 	for _, name := range names {
@@ -186,7 +187,7 @@ func (m *Model) batchWriteItem(now time.Time, request *batchWriteRequest) (any, 
 // prepareWrites checks the part of a batch that concerns one table.
 func (m *Model) prepareWrites(now time.Time, name string, requests []writeRequest) ([]*write, *wire.Error) {
 	if len(requests) == 0 || len(requests) > BatchWriteMax {
-		return nil, constraint(name, "requestItems", errBatchSizeRange, BatchWriteMax)
+		return nil, constraint(name, "requestItems", batchLength, BatchWriteMax)
 	}
 	var writes []*write
 	seen := make(map[string]bool, len(requests))
@@ -209,7 +210,7 @@ func (m *Model) prepareWrites(now time.Time, name string, requests []writeReques
 		}
 		stored := string(w.table.schema.storageKey(w.key))
 		if seen[stored] {
-			return nil, validation(errDuplicateKeys)
+			return nil, validation(duplicateKeys)
 		}
 		seen[stored] = true
 		writes = append(writes, w)

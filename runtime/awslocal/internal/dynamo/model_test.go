@@ -58,22 +58,20 @@ func BenchmarkCall(b *testing.B) {
 		for i := range items {
 			call(b, m, "PutItem", fmt.Sprintf(`{"TableName": "table", "Item": {"id": {"S": "item/%d"}, "n": {"N": "%d"}, "state": {"S": "verifying"}}}`, i, i%1000))
 		}
-		for name, body := range map[string]string{
-			"GetItem":    `{"TableName": "table", "Key": {"id": {"S": "item/%d"}}}`,
-			"PutItem":    `{"TableName": "table", "Item": {"id": {"S": "item/%d"}, "n": {"N": "2000"}, "state": {"S": "verifying"}}, "ConditionExpression": "attribute_exists(id)"}`,
-			"UpdateItem": `{"TableName": "table", "Key": {"id": {"S": "item/%d"}}, "UpdateExpression": "ADD revision :one", "ExpressionAttributeValues": {":one": {"N": "1"}}}`,
-			"Query":      `{"TableName": "table", "IndexName": "by-n", "Limit": 1, "KeyConditionExpression": "n = :n", "ExpressionAttributeValues": {":n": {"N": "%d"}}}`,
-			"Scan":       `{"TableName": "table", "Limit": 1, "ExclusiveStartKey": {"id": {"S": "item/%d"}}}`,
+		for _, test := range []struct {
+			operation, body string
+			// values is how many values the body's placeholder goes through.
+			values int
+		}{
+			{"GetItem", `{"TableName": "table", "Key": {"id": {"S": "item/%d"}}}`, items},
+			{"Scan", `{"TableName": "table", "Limit": 1, "ExclusiveStartKey": {"id": {"S": "item/%d"}}}`, items},
+			{"Query", `{"TableName": "table", "IndexName": "by-n", "Limit": 1, "KeyConditionExpression": "n = :n", "ExpressionAttributeValues": {":n": {"N": "%d"}}}`, 1000},
+			{"UpdateItem", `{"TableName": "table", "Key": {"id": {"S": "item/%d"}}, "UpdateExpression": "ADD revision :one", "ExpressionAttributeValues": {":one": {"N": "1"}}}`, items},
+			{"PutItem", `{"TableName": "table", "Item": {"id": {"S": "item/%d"}, "n": {"N": "2000"}, "state": {"S": "verifying"}}, "ConditionExpression": "attribute_exists(id)"}`, items},
 		} {
-			b.Run(fmt.Sprintf("%s/%d", name, items), func(b *testing.B) {
+			b.Run(fmt.Sprintf("%s/%d", test.operation, items), func(b *testing.B) {
 				for i := 0; b.Loop(); i++ {
-					request := body
-					if name != "Query" {
-						request = fmt.Sprintf(body, i*7919%items)
-					} else {
-						request = fmt.Sprintf(body, i%1000)
-					}
-					call(b, m, name, request)
+					call(b, m, test.operation, fmt.Sprintf(test.body, i*7919%test.values))
 				}
 			})
 		}

@@ -47,7 +47,7 @@ func TestDynamoDB_types_roundtrip_number_normalisation(t *testing.T) {
 		want(t, given, item{"id": str("p"), "k": num(normal)}, got)
 	}
 	for given, message := range map[string]string{
-		"one": "cannot be converted to a numeric value: one", "": "cannot be converted to a numeric value", "1 ": "numeric value",
+		"one": "cannot be converted to a numeric value: one", "": "cannot be converted to a numeric value", "1x": "numeric value",
 		"0x1": "numeric value", "1e": "numeric value", "NaN": "numeric value", "1_0": "numeric value",
 		"1e126": "Number overflow", "-1e126": "Number overflow", "1e-131": "Number underflow", "1e99999999999": "Number overflow",
 		"123456789012345678901234567890123456789": "more than 38 significant digits",

@@ -180,3 +180,23 @@ func TestDynamoDB_update_upsert_guard(t *testing.T) {
 	}
 	want(t, "created without expression", item{"id": str("b")}, get(t, client, item{"id": str("b")}))
 }
+
+// TestUpdate_leaves_the_old_item_alone checks that a change deep in an item does not show in
+// its old image, which shares what did not change.
+func TestUpdate_leaves_the_old_item_alone(t *testing.T) {
+	t.Parallel()
+	for _, expression := range []string{"SET l[0] = :x", "SET l[1].k = :x", "REMOVE l[0]", "REMOVE l[1].k", "ADD l[0] :x"} {
+		client := newTable(t, "id")
+		before := item{"id": str("a"), "l": &list{Value: []types.AttributeValue{num(0), &object{Value: item{"k": num(1)}}}}}
+		put(t, client, before)
+		values := item{":x": num(9)}
+		if expression[0] == 'R' {
+			values = nil
+		}
+		old, err := update(t, client, expression, values, types.ReturnValueAllOld)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want(t, expression, before, old)
+	}
+}

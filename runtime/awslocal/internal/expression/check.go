@@ -219,10 +219,10 @@ func checkBounds(n *between) error {
 	if !ok1 || !ok2 {
 		return nil
 	}
-	order, comparable := attribute.Compare(low.value, high.value)
-	requirement := ""
+	order, sameType := attribute.Compare(low.value, high.value)
+	var requirement string
 	switch {
-	case !comparable:
+	case !sameType:
 		requirement = "same data type for lower and upper bounds"
 	case order > 0:
 		requirement = "upper bound to be greater than or equal to lower bound"

@@ -20,11 +20,11 @@ func item(wire string) attribute.Map {
 }
 
 // placeholders returns the values and the name #n, for one request.
-func placeholders(t testing.TB) *Placeholders {
-	t.Helper()
+func placeholders(tb testing.TB) *Placeholders {
+	tb.Helper()
 	p, err := NewPlaceholders(map[string]string{"#n": "n", "#dotted": "a.b"}, values)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return p
 }

@@ -8,7 +8,7 @@ func FuzzParse(f *testing.F) {
 	for _, seed := range []string{
 		"n = :n AND NOT (s <> :s OR attribute_exists(l[1].k))",
 		"n BETWEEN :n AND :m", "n IN (:n, :m, size(l))", "begins_with(s, :s)", "contains(ss, :s)", "attribute_type(n, :type)",
-		"SET n = if_not_exists(n, :n) + :m, l = list_append(l, :l) REMOVE m.k, l[0] ADD ns :n DELETE ss :ss",
+		"SET n = if_not_exists(n, :n) + :m, k = list_append(l, :l) REMOVE m.k, l[0] ADD x :n DELETE ss :ss", "SET l[0] = :n, l[1].k = :m", "REMOVE l[0], l[1].k",
 		"a, b.c[2].#n, #dotted", "id = :n AND begins_with(k, :s)", "((", "\xff", "n[99999999999999999999] = :n",
 	} {
 		f.Add(seed)

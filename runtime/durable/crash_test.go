@@ -1,0 +1,239 @@
+package durable_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/statechart"
+)
+
+// posted is an event of a scenario.
+type posted struct{ to, body string }
+
+// outcome is what a scenario comes to, apart from what faults may change: times, revisions,
+// marks, and how often something was tried.
+type outcome struct {
+	// Instances is snapshot, status, ignored events and known event IDs, by instance.
+	Instances map[string]string
+	// Sends is the derived IDs of the sends in the order of their first performance, by sender.
+	Sends map[string][]string
+	// Problems is what must not be whatever the faults.
+	Problems []string
+	// calls is the calls that were made.
+	calls []string
+}
+
+// play runs a scenario in a world of its own until nothing is left to do. The nth call, those of
+// services and of Lambda's poller included, meets the fault of that number.
+func play(t *testing.T, scenario []posted, plan map[int]fault) (o outcome) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.third["slow"] = lasting(time.Hour, "too late")
+		w.third["left"], w.third["right"] = lasting(time.Second, "left"), lasting(2*time.Second, "right")
+		w.third["pack"], w.third["poll"] = lasting(50*time.Millisecond, "packed"), lasting(300*time.Millisecond, "polled")
+		// Calls take time, and those of each instance a different one, so that the groups of a
+		// batch take turns in the same order in every run.
+		w.latency = func(id string) time.Duration {
+			d := time.Millisecond
+			for i := range len(id) {
+				d += time.Duration(int(id[i])*(i+1)) * time.Microsecond
+			}
+			return d
+		}
+		w.hook = func(call string) fault {
+			o.calls = append(o.calls, call)
+			f := plan[len(o.calls)]
+			if strings.HasPrefix(call, "Serve ") && (f == failBefore || f == failAfter) {
+				return none // That a service fails, the chart may see.
+			}
+			return f
+		}
+		for _, p := range scenario {
+			w.post(p.to, p.body)
+		}
+		if problem := w.live(time.Time{}); problem != "" {
+			o.Problems = append(o.Problems, problem)
+		}
+		o.Problems = append(o.Problems, w.problems()...)
+		for _, p := range w.parked {
+			o.Problems = append(o.Problems, fmt.Sprintf("parked %s of %s: %s", p.Body, p.Group, p.Reason))
+		}
+		o.Instances, o.Sends = map[string]string{}, map[string][]string{}
+		for id := range w.records {
+			r := w.load(id)
+			o.Instances[id] = fmt.Sprintf("%s %s, %d ignored, recent %q, expires %t", r.Snapshot, r.Status, r.Ignored, r.RecentEvents, !r.ExpireAt.IsZero())
+		}
+		for _, id := range w.inOrder {
+			if w.committed[id] == string(statechart.Send) {
+				sender, _, _ := strings.Cut(id, "@")
+				o.Sends[sender] = append(o.Sends[sender], id)
+			}
+		}
+	})
+	return o
+}
+
+// crashScenario has several instances, effects between them, one service after another and beside
+// another, timers in the queue and in process, and repeats of producers.
+var crashScenario = []posted{
+	{"order/1", event("add", "a")},
+	{"order/1", telling("order/5", "b")},
+	{"order/3", event("both", "")},
+	{"order/1", event("ship", "")},
+	{"order/1", telling("order/5", "c")},
+	{"order/3", telling("order/4", "d")},
+	{"greeter/1", event("charge", "")},
+	{"order/1", `{"type": "add", "item": "once", "$id": "p-1"}`},
+	{"order/6", event("limit", "")},
+	{"order/1", event("wait", "")},
+	{"order/1", `{"type": "add", "item": "once", "$id": "p-1"}`},
+	{"order/1", event("again", "")},
+	{"order/6", telling("order/7", "e")},
+	{"order/6", event("hurry", "")},
+	{"order/1", event("ship", "ignored while waiting")},
+	{"boot/1", event("add", "f")},
+	{"order/7", event("add", "g")},
+	{"order/3", event("charge", "")},
+	{"order/3", event("wait", "")},
+	{"order/3", event("cancel", "")},
+	{"order/3", event("charge", "")},
+	{"order/3", event("finish", "")},
+	{"order/3", event("add", "ignored when done")},
+}
+
+func TestAFaultAtAnyCallChangesNothing(t *testing.T) {
+	t.Parallel()
+	want := play(t, crashScenario, nil)
+	if len(want.Problems) > 0 || len(want.Instances) != 9 {
+		t.Fatalf("without faults: %d instances, %q", len(want.Instances), want.Problems)
+	}
+	if again := play(t, crashScenario, nil); !slices.Equal(again.calls, want.calls) {
+		t.Fatalf("two runs without faults differ: %s", cmp.Diff(want.calls, again.calls))
+	}
+	t.Logf("%d calls", len(want.calls))
+	seen := map[string]int{}
+	for n, call := range want.calls {
+		seen[call]++
+		name := fmt.Sprintf("%s #%d", call, seen[call])
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for _, f := range []fault{failBefore, failAfter, dieBefore, dieAfter} {
+				got := play(t, crashScenario, map[int]fault{n + 1: f})
+				if len(got.calls) <= n || got.calls[n] != call {
+					t.Fatalf("%v: call %d is another than without faults", f, n+1)
+				}
+				if diff := cmp.Diff(want, got, cmp.FilterPath(func(p cmp.Path) bool { return p.Last().String() == ".calls" }, cmp.Ignore())); diff != "" {
+					t.Errorf("%v at call %d (-without fault +with it):\n%s", f, n+1, diff)
+				}
+			}
+		})
+	}
+}
+
+// randomScenario draws events of up to three instances. Each sends to an instance of its own, so
+// that the order in which events arrive does not depend on time.
+func randomScenario(t *rapid.T) (scenario []posted) {
+	types := []string{"add", "tell", "poll", "both", "wait", "cancel", "again", "repeat", "finish"}
+	for i := range rapid.IntRange(1, 25).Draw(t, "events") {
+		to := rapid.IntRange(1, 3).Draw(t, "instance")
+		typ := rapid.SampledFrom(types).Draw(t, "type")
+		body := event(typ, fmt.Sprint(i))
+		switch typ {
+		case "tell":
+			body = telling(fmt.Sprintf("order/%d", 10+to), fmt.Sprint(i))
+		case "repeat":
+			body = fmt.Sprintf(`{"type": "add", "item": "repeat", "$id": "p-%d"}`, rapid.IntRange(1, 2).Draw(t, "$id"))
+		case "add":
+			if rapid.IntRange(0, 5).Draw(t, "machine") == 0 {
+				scenario = append(scenario, posted{"boot/1", body})
+				continue
+			}
+		}
+		scenario = append(scenario, posted{fmt.Sprintf("order/%d", to), body})
+	}
+	return scenario
+}
+
+func TestRandomFaultsChangeNothing(t *testing.T) {
+	t.Parallel()
+	// No service here has fewer than four attempts: so many faults use them up.
+	const faultsMax = 3
+	rapid.Check(t, func(rt *rapid.T) {
+		scenario := randomScenario(rt)
+		want := play(t, scenario, nil)
+		plan := map[int]fault{}
+		for range rapid.IntRange(1, faultsMax).Draw(rt, "faults") {
+			n := rapid.IntRange(1, len(want.calls)+10).Draw(rt, "call")
+			plan[n] = rapid.SampledFrom([]fault{failBefore, failAfter, dieBefore, dieAfter}).Draw(rt, "fault")
+		}
+		got := play(t, scenario, plan)
+		if len(got.Problems) > 0 {
+			rt.Fatalf("with %v: %q", plan, got.Problems)
+		}
+		if diff := cmp.Diff(want.Instances, got.Instances); diff != "" {
+			rt.Fatalf("with %v (-without faults +with them):\n%s\ncalls:\n%s", plan, diff, strings.Join(got.calls, "\n"))
+		}
+		if diff := cmp.Diff(want.Sends, got.Sends); diff != "" {
+			rt.Fatalf("with %v the sends differ (-without faults +with them):\n%s", plan, diff)
+		}
+	})
+}
+
+func TestTheWatermarkNeverGoesBack(t *testing.T) {
+	t.Parallel()
+	// Frozen processes and early redeliveries at once: every delivery is handled twice, the
+	// second time by a process that runs beside the first.
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.config.ConflictsMax = 50
+		w.third["pack"] = lasting(7*time.Second, "packed")
+		for i := range 12 {
+			w.post("order/1", telling("order/5", fmt.Sprint(i)))
+			if i%4 == 0 {
+				w.post("order/1", event("ship", ""))
+			}
+		}
+		highest := "0"
+		w.hook = func(call string) fault {
+			if mark := w.load("order/1").Watermark[queueARN]; len(mark) > len(highest) || len(mark) == len(highest) && mark > highest {
+				highest = mark
+			} else if mark != "" && mark != highest {
+				t.Errorf("before %s the watermark went from %s to %s", call, highest, mark)
+			}
+			return none
+		}
+		for range 5 {
+			batch := w.receive(batchSize)
+			done := make(chan bool)
+			twin := slices.Clone(batch)
+			go func() {
+				time.Sleep(3 * time.Second)
+				w.start(functionTimeout).loop.Handle(t.Context(), twin)
+				close(done)
+			}()
+			w.handle(batch, functionTimeout)
+			<-done
+		}
+		w.run(t)
+		var log []string
+		for i := range 12 {
+			log = append(log, fmt.Sprint(i))
+			if i%4 == 0 {
+				log = append(log, "packed", "post ok")
+			}
+		}
+		w.wantLog(t, "order/1", log...)
+		w.wantSound(t)
+	})
+}
+
+var _ durable.Queue = (*process)(nil)

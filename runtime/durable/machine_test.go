@@ -1,0 +1,87 @@
+package durable_test
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/statechart"
+)
+
+func TestParseInstanceIDTakesWhatSQSTakesAsAGroup(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{"signup/42", "a/b", "job/run-1_job:2#3", "job/" + strings.Repeat("1", 124)} {
+		if id, err := durable.ParseInstanceID(text); err != nil || id.String() != text {
+			t.Errorf("ParseInstanceID(%q) = %v, %v", text, id, err)
+		}
+	}
+	for _, text := range []string{"", "/", "signup", "signup/", "/42", "a/b/c", "a/b c", "a/é", "a/\x7f", "job/" + strings.Repeat("1", 125)} {
+		if id, err := durable.ParseInstanceID(text); !errors.Is(err, durable.ErrInstanceID) || id != (durable.InstanceID{}) {
+			t.Errorf("ParseInstanceID(%q) = %v, %v, want ErrInstanceID", text, id, err)
+		}
+	}
+}
+
+func TestMachinesAreFoundByTheirID(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	if ids := w.machines.IDs(); !slices.Equal(ids, []string{"boot", "greeter", "order"}) {
+		t.Errorf("IDs() = %q", ids)
+	}
+	if machine, err := w.machines.Lookup("order"); err != nil || machine.ID() != "order" || machine.Version() != 1 || machine.Retention() != 24*time.Hour {
+		t.Errorf("Lookup(order) = %v, %v", machine, err)
+	}
+	if _, err := w.machines.Lookup("ghost"); !errors.Is(err, durable.ErrUnknownMachine) {
+		t.Errorf("Lookup(ghost): %v", err)
+	}
+	if _, err := durable.NewMachines(w.boot(), w.order(), w.boot()); err == nil || !strings.Contains(err.Error(), `two machines have the ID "boot"`) {
+		t.Errorf("two machines of one ID: %v", err)
+	}
+}
+
+func TestAcceptRefusesWhatProducersMayNotSend(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	order := durable.InstanceID{Machine: "order", ID: "1"}
+	for _, c := range []struct {
+		to   durable.InstanceID
+		body string
+		want error
+	}{
+		{order, `{"type": "add", "item": "a", "$id": "p-1"}`, nil},
+		{durable.InstanceID{Machine: "ghost", ID: "1"}, `{"type": "add"}`, durable.ErrUnknownMachine},
+		{order, `[]`, statechart.ErrNotAnEvent},
+		{order, `{"type": "vanish"}`, statechart.ErrUndeclared},
+		{order, `{"type": "add", "item": 1}`, statechart.ErrPayload},
+		{order, `{"type": "add", "item": "explosive"}`, statechart.ErrPayload},
+		{order, `{"type": "settle.timer", "timer": "1.0"}`, durable.ErrReserved},
+		{order, `{"type": "add", "$task": {}}`, durable.ErrReserved},
+		{order, `{"type": "add", "$incarnation": 1}`, durable.ErrReserved},
+	} {
+		event, err := w.machines.Accept(c.to, []byte(c.body))
+		if !errors.Is(err, c.want) {
+			t.Errorf("Accept(%s) = %v, want %v", c.body, err, c.want)
+		}
+		if c.want == nil && (event.Type != "add" || event.ID != "p-1" || event.Payload != item{Item: "a"}) {
+			t.Errorf("Accept(%s) = %+v", c.body, event)
+		}
+	}
+}
+
+func TestAConfigWithoutSenseIsRefused(t *testing.T) {
+	t.Parallel()
+	for _, config := range []durable.Config{
+		{AttemptsMax: -1}, {AbandonedMax: -1}, {ConflictsMax: -1}, {SnapshotBytesMax: -1}, {HistoryMax: -1}, {RecentEventsMax: -1},
+		{DeadlineMargin: -1}, {Backoff: statechart.RetryPolicy{Interval: -1}}, {Backoff: statechart.RetryPolicy{IntervalMax: -1}},
+	} {
+		if loop, err := durable.New(nil, nil, nil, nil, config); err == nil {
+			t.Errorf("New(%+v) = %v, want an error", config, loop)
+		}
+	}
+	if _, err := durable.New(nil, nil, nil, nil, durable.Config{}); err != nil {
+		t.Errorf("New with the zero Config: %v", err)
+	}
+}

@@ -1,0 +1,200 @@
+package statechart_test
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/settle-run/settle/runtime/statechart"
+)
+
+// everything is a chart with all that a snapshot can hold.
+func everything(t testing.TB) *statechart.Chart[trace] {
+	t.Helper()
+	chart, err := statechart.Compile(traced(Def{Initial: "p", States: []S{
+		{ID: "p", Type: statechart.Parallel, Tags: []string{"busy"}, On: []On{{Event: "OUT", Target: "out"}, {Event: "END", Target: "end"}}, States: []S{
+			{ID: "deep", Type: statechart.DeepHistory},
+			{ID: "r1", Initial: "a", After: []After{{Delay: time.Hour}, {ID: "soon", Delay: time.Minute}}, States: []S{
+				{ID: "flat", Type: statechart.ShallowHistory},
+				{ID: "a", On: []On{{Event: "GO", Target: "b.y"}}},
+				{ID: "b", Initial: "x", States: []S{{ID: "x"}, {ID: "y"}}}}},
+			{ID: "r2", Initial: "c", States: []S{{ID: "c", On: []On{{Event: "CALL", Target: "d"}}},
+				{ID: "d", Invoke: []Invoke{service("", []On{{Target: "c"}}, []On{{Target: "c"}})}}}},
+		}},
+		{ID: "out", On: []On{{Event: "DEEP", Target: "p.deep"}, {Event: "FLAT", Target: "p.r1.flat"}}},
+		{ID: "end", Type: statechart.Final, Output: output("bye")},
+	}}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return chart
+}
+
+// full is a snapshot of everything with history, timers and a service.
+func full(t testing.TB, chart *statechart.Chart[trace], events ...string) statechart.Snapshot[trace] {
+	t.Helper()
+	step, err := chart.Start(statechart.Start{Instance: "c/1", At: epoch})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, typ := range append([]string{"GO", "OUT", "DEEP"}, events...) {
+		if step, err = chart.Step(step.Next, Event{Type: typ, At: epoch}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return step.Next
+}
+
+func TestSnapshotReadsLikeXStates(t *testing.T) {
+	t.Parallel()
+	chart := everything(t)
+	snapshot := full(t, chart, "CALL")
+	snapshot.Context.Log, snapshot.Services[0].Attempt = nil, 2
+	const want = `{"machine":"c","version":1,"status":"active","value":{"p":{"r1":{"b":"y"},"r2":"d"}},"context":{"log":null,"n":0},` +
+		`"tags":["busy","settled"],"historyValue":{"p.deep":["p.r1.b.y","p.r2.c"],"p.r1.flat":["p.r1.b"]},` +
+		`"timers":{"4.0":{"state":"p.r1","after":"1h0m0s","at":"2026-01-02T04:04:05Z"},"4.1":{"state":"p.r1","after":"soon","at":"2026-01-02T03:05:05Z"}},` +
+		`"services":{"5.0":{"id":"p.r2.d","state":"p.r2.d","service":"call","attempt":2}},"steps":5}`
+	equal(t, "snapshot", text(t, snapshot), want)
+	restored, err := chart.Restore([]byte(want))
+	if err != nil {
+		t.Fatal(err)
+	}
+	equal(t, "restored", text(t, restored), want)
+	equal(t, "timers", text(t, restored.Timers), text(t, snapshot.Timers))
+	equal(t, "services", text(t, restored.Services), text(t, snapshot.Services))
+}
+
+func TestDoneSnapshotRestores(t *testing.T) {
+	t.Parallel()
+	chart := everything(t)
+	written := text(t, full(t, chart, "END"))
+	restored, err := chart.Restore([]byte(written))
+	if err != nil {
+		t.Fatal(err)
+	}
+	equal(t, "restored", text(t, restored), written)
+	equal(t, "status", restored.Status, statechart.Done)
+	equal(t, "output", string(restored.Output), `"bye"`)
+}
+
+func TestRestoredTimersKeepTheirOrderAndTurnToUTC(t *testing.T) {
+	t.Parallel()
+	chart := compile(t, traced(timed(12)))
+	step, _ := chart.Start(statechart.Start{At: epoch})
+	step, err := chart.Step(step.Next, Event{Type: "GO", At: epoch})
+	if err != nil {
+		t.Fatal(err)
+	}
+	written := strings.ReplaceAll(text(t, step.Next), "03:04:05Z", "05:04:05+02:00")
+	restored, err := chart.Restore([]byte(written))
+	if err != nil {
+		t.Fatal(err)
+	}
+	equal(t, "timers", text(t, restored.Timers), text(t, step.Next.Timers))
+}
+
+func TestZeroSnapshotIsNotWritten(t *testing.T) {
+	t.Parallel()
+	_, err := statechart.Snapshot[trace]{}.MarshalJSON()
+	equal(t, "error", err.Error(), "marshalling a snapshot: expected one made by a chart, got a zero Snapshot")
+	chart := once(t, func(*any) {})
+	step, _ := chart.Start(statechart.Start{})
+	step.Next.Context = func() {}
+	_, err = step.Next.MarshalJSON()
+	equal(t, "error", err.Error(), "marshalling the context of chart c: json: unsupported type: func()")
+}
+
+func TestRestoreRefusesDamage(t *testing.T) {
+	t.Parallel()
+	chart := everything(t)
+	intact := text(t, full(t, chart, "CALL"))
+	for _, c := range []struct{ old, new, message string }{
+		{`{"machine"`, `["machine"`, `invalid character ':' after array element`},
+		{`"machine":"c"`, `"machine":"d"`, `expected version 1 of machine "c", got version 1 of "d"`},
+		{`"version":1`, `"version":2`, `expected version 1 of machine "c", got version 2 of "c"`},
+		{`"status":"active"`, `"status":"error"`, `expected the status "active" or "done", got "error"`},
+		{`"status":"active"`, `"status":"done"`, `the status "done" does not fit the state p.r1.b.y, p.r2.d, its timers and services`},
+		{`"steps":5`, `"steps":0`, `expected a count of steps from 1, got 0`},
+		{`"steps":5`, `"steps":4`, `expected an ID that one of 4 steps derived, such as 1.0, got "5.0"`},
+		{`"n":0`, `"n":"0"`, `context: json: cannot unmarshal string into Go struct field trace.n of type int`},
+		{`"context"`, `"contents"`, `context: unexpected end of JSON input`},
+		{`"value"`, `"values"`, `the value of state "": expected a string or an object, got ""`},
+		{`{"b":"y"}`, `7`, `the value of state "p.r1": expected a string or an object, got "7"`},
+		{`{"b":"y"}`, `{"b":"z"}`, `this version has no state "p.r1.b.z"; bring a migration or host the old version too`},
+		{`{"b":"y"}`, `"flat"`, `this version has no state "p.r1.flat"; bring a migration or host the old version too`},
+		{`{"b":"y"}`, `"b.y"`, `this version has no state "p.r1.b.y"; bring a migration or host the old version too`},
+		{`{"b":"y"}`, `""`, `this version has no state "p.r1."; bring a migration or host the old version too`},
+		{`{"b":"y"}`, `{"b":"y","a":{}}`, `state "p.r1": expected 1 active children, got 2`},
+		{`{"b":"y"}`, `{}`, `state "p.r1": expected 1 active children, got 0`},
+		{`{"b":"y"}`, `{"a":"x"}`, `state "p.r1.a": expected 0 active children, got 1`},
+		{`,"r2":"d"`, ``, `state "p": expected 2 active children, got 1`},
+		{`{"p":{"r1":{"b":"y"},"r2":"d"}}`, `""`, `this version has no state ""; bring a migration or host the old version too`},
+		{`{"p":{"r1":{"b":"y"},"r2":"d"}}`, `"end"`, `the status "active" does not fit the state end, its timers and services`},
+		{`{"p":{"r1":{"b":"y"},"r2":"d"}}`, `"out"`, `timer 4.0 belongs to "p.r1" after "1h0m0s", which is no timer of an active state of this version`},
+		{`"r2":"d"`, `"r2":"c"`, `service "p.r2.d" of state "p.r2.d" is no service of an active state of this version`},
+		{`"p.deep":`, `"p.high":`, `this version has no history state "p.high"`},
+		{`"p.deep":`, `"p.r1":`, `this version has no history state "p.r1"`},
+		{`["p.r1.b"]`, `["p.r1.z"]`, `history "p.r1.flat" records "p.r1.z", which is no state beside it in this version`},
+		{`["p.r1.b"]`, `["p.r2"]`, `history "p.r1.flat" records "p.r2", which is no state beside it in this version`},
+		{`["p.r1.b"]`, `["p.r1.flat"]`, `history "p.r1.flat" records "p.r1.flat", which is no state beside it in this version`},
+		{`["p.r1.b"]`, `["p.r1.b.y"]`, `history "p.r1.flat" records ["p.r1.b.y"], which could not be active together beside it in this version`},
+		{`["p.r1.b"]`, `["p.r1.a","p.r1.b"]`, `history "p.r1.flat" records ["p.r1.a" "p.r1.b"], which could not be active together beside it in this version`},
+		{`["p.r1.b"]`, `[]`, `history "p.r1.flat" records [], which could not be active together beside it in this version`},
+		{`["p.r1.b.y","p.r2.c"]`, `["p.r1.b","p.r2.c"]`, `history "p.deep" records ["p.r1.b" "p.r2.c"], which could not be active together beside it in this version`},
+		{`["p.r1.b.y","p.r2.c"]`, `["p.r1.b.y"]`, `history "p.deep" records ["p.r1.b.y"], which could not be active together beside it in this version`},
+		{`["p.r1.b.y","p.r2.c"]`, `["p.r1.b.x","p.r1.b.y","p.r2.c"]`, `history "p.deep" records ["p.r1.b.x" "p.r1.b.y" "p.r2.c"], which could not be active together beside it in this version`},
+		{`"after":"soon"`, `"after":"later"`, `timer 4.1 belongs to "p.r1" after "later", which is no timer of an active state of this version`},
+		{`"after":"soon"`, `"after":"1h0m0s"`, `state "p.r1" has its timer "1h0m0s" twice`},
+		{`"state":"p.r1","after":"soon"`, `"state":"p.r9","after":"soon"`, `timer 4.1 belongs to "p.r9" after "soon", which is no timer of an active state of this version`},
+		{`"4.1"`, `"4.01"`, `expected an ID that one of 5 steps derived, such as 1.0, got "4.01"`},
+		{`"4.1"`, `"four"`, `expected an ID that one of 5 steps derived, such as 1.0, got "four"`},
+		{`"4.1"`, `"4.-1"`, `expected an ID that one of 5 steps derived, such as 1.0, got "4.-1"`},
+		{`"5.0"`, `"6.0"`, `expected an ID that one of 5 steps derived, such as 1.0, got "6.0"`},
+		{`"id":"p.r2.d"`, `"id":"other"`, `service "other" of state "p.r2.d" is no service of an active state of this version`},
+		{`"services":{`, `"services":{"3.0":{"id":"p.r2.d","state":"p.r2.d"},`, `state "p.r2.d" has its service "p.r2.d" twice`},
+		{`"at":"2026-01-02T04:04:05Z"`, `"at":"today"`, `parsing time "today" as "2006-01-02T15:04:05Z07:00": cannot parse "today" as "2006"`},
+	} {
+		if !strings.Contains(intact, c.old) {
+			t.Fatalf("the snapshot has no %s: %s", c.old, intact)
+		}
+		_, err := chart.Restore([]byte(strings.Replace(intact, c.old, c.new, 1)))
+		if !errors.Is(err, statechart.ErrUnreadable) || err.Error() != "unreadable snapshot of chart c: "+c.message {
+			t.Errorf("%s for %s: got %v\nwant %s", c.new, c.old, err, c.message)
+		}
+	}
+}
+
+func FuzzRestore(f *testing.F) {
+	chart := everything(f)
+	for _, events := range [][]string{nil, {"CALL"}, {"OUT"}, {"END"}, {"OUT", "FLAT", "GO"}} {
+		f.Add([]byte(text(f, full(f, chart, events...))))
+	}
+	f.Add([]byte(`{"machine":"c","version":1,"status":"active","value":"out","context":null,"steps":1}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		snapshot, err := chart.Restore(data)
+		if err != nil {
+			if !errors.Is(err, statechart.ErrUnreadable) {
+				t.Fatalf("got %v, want ErrUnreadable", err)
+			}
+			return
+		}
+		written, err := json.Marshal(snapshot)
+		if err != nil {
+			t.Skip(err) // a deadline that JSON cannot write
+		}
+		again, err := chart.Restore(written)
+		if err != nil {
+			t.Fatalf("%v\n%s", err, written)
+		}
+		if rewritten := text(t, again); rewritten != string(written) {
+			t.Fatalf("got %s, want %s", rewritten, written)
+		}
+		for _, event := range chart.Events() {
+			if _, err := chart.Step(snapshot, Event{Type: event, At: epoch}); err != nil && !errors.Is(err, statechart.ErrStalled) {
+				t.Fatalf("%s: %v\n%s", event, err, written)
+			}
+		}
+	})
+}
