@@ -110,11 +110,11 @@ func New(runners RunnerLauncher, config Config) *statechart.Chart[Context] {
 			{ID: "queued", Tags: settled, Doc: "waits for a runner to pick the job up",
 				On: []on{{Event: "in_progress", Target: "in_progress", Actions: do{keepJob}}},
 				After: []after{
-					{Delay: config.PickUpTimeout, Target: "launching", Guard: launchesLeft(config.LaunchesMax)},
-					{Delay: config.PickUpTimeout, Target: "not_picked_up"},
+					{ID: "pick_up", Delay: config.PickUpTimeout, Target: "launching", Guard: launchesLeft(config.LaunchesMax)},
+					{ID: "pick_up", Delay: config.PickUpTimeout, Target: "not_picked_up"},
 				}},
 			{ID: "in_progress", Tags: settled, Doc: "a runner runs the job",
-				After: []after{{Delay: config.TimeLimit, Target: "overdue"}}},
+				After: []after{{ID: "time_limit", Delay: config.TimeLimit, Target: "overdue"}}},
 
 			final("success"),
 			final("failure", Failed),

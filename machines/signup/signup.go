@@ -96,7 +96,7 @@ func New(mailer Mailer, accounts Accounts, config Config) *statechart.Chart[Cont
 
 			{ID: "unverified", Initial: "registering", Doc: "the address is not known to be the user's",
 				On:    []on{{Event: "CANCEL", Target: "cancelled"}},
-				After: []after{{Delay: config.Deadline, Target: "expired"}},
+				After: []after{{ID: "deadline", Delay: config.Deadline, Target: "expired"}},
 				States: []state{
 					{ID: "registering", Doc: "a code is being mailed",
 						Invoke: []invoke{{

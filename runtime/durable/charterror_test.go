@@ -179,6 +179,41 @@ func TestAnEventThatKillsTheProcessEveryTimeIsParkedAtLast(t *testing.T) {
 	}
 }
 
+func TestTheEndOfAServiceThatKillsTheProcessEveryTimeIsParkedAtLast(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		// Each time, the write after the service's end is the end of the process; once no attempt
+		// is left, the write after the chart's error event.
+		w := newWorld(t)
+		w.config.AbandonedMax = 4
+		w.post("order/1", event("add", "before"))
+		w.invoke()
+		w.post("order/1", event("charge", ""), event("add", "after"))
+		last := 3
+		commits := 0
+		w.hook = func(call string) fault {
+			switch call {
+			case "Load order/1":
+				commits, last = 0, 3 // The mark, the attempt, the end.
+				if w.messages[0].ReceiveCount == 1 {
+					last = 1
+				} else if strings.Contains(string(w.load("order/1").Snapshot), `"attempt":3`) {
+					last = 2
+				}
+			case "Commit order/1":
+				if commits++; commits == last && len(w.parked) == 0 {
+					return dieBefore
+				}
+			}
+			return none
+		}
+		w.run(t)
+		w.wantParked(t, [2]string{"charge", "settling order/1: tried 8 times, and no try came to an end"})
+		w.wantLog(t, "order/1", "before", "charge: the last of 3 attempts did not come to an end", "after")
+		w.wantServed(t, "charge 1", "charge 1", "charge 2", "charge 3")
+	})
+}
+
 func TestRetriesOfAnEarlierServiceAreNotCountedAsTriesOfTheEvent(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

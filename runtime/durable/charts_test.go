@@ -87,7 +87,7 @@ func told(e statechart.Event) (string, any) {
 // payloads declares the events of all charts here.
 func payloads() statechart.Payloads {
 	p := statechart.Payloads{}
-	for _, typ := range strings.Fields("add refuse crash explode grow spoil poison tell wait cancel finish charge ship both limit hurry doom devour poll again past") {
+	for _, typ := range strings.Fields("add refuse crash explode grow spoil poison tell wait cancel finish grind charge ship both limit hurry doom devour poll again past") {
 		p[typ] = statechart.PayloadOf[item]()
 	}
 	return p
@@ -117,7 +117,7 @@ func (w *world) order() durable.Machine {
 				{Event: "finish", Target: "finished"}, {Event: "charge", Target: "charging"}, {Event: "ship", Target: "packing"},
 				{Event: "both", Target: "both"}, {Event: "limit", Target: "limited"}, {Event: "hurry", Target: "hurrying"},
 				{Event: "doom", Target: "doomed"}, {Event: "devour", Target: "devouring"}, {Event: "poll", Target: "polling"},
-				{Event: "past", Target: "past"},
+				{Event: "past", Target: "past"}, {Event: "grind", Target: "grinding"},
 			}},
 			{ID: "waiting", Tags: settled, On: []on{{Event: "add", Actions: do{keep}}, {Event: "cancel", Target: "idle"}, {Event: "again", Target: "waiting", Reenter: true}},
 				After: []after{{Delay: time.Hour, Target: "idle", Actions: do{noted("hour over")}}}},
@@ -142,6 +142,8 @@ func (w *world) order() durable.Machine {
 			{ID: "digesting", Invoke: []invoke{{Service: w.service("second"), OnDone: []on{{Target: "idle", Actions: do{devour}}}, OnError: failed}}},
 			// Many attempts.
 			{ID: "polling", Invoke: []invoke{{Service: w.service("poll"), Retry: statechart.RetryPolicy{Attempts: 30, Rate: 1}, OnDone: idle, OnError: failed}}},
+			// Many attempts, and then some of another service.
+			{ID: "grinding", Invoke: []invoke{{Service: w.service("grind"), Retry: statechart.RetryPolicy{Attempts: 30, Rate: 1}, OnDone: []on{{Target: "charging"}}, OnError: failed}}},
 			// A timer that is always due.
 			{ID: "past", Invoke: []invoke{{Service: w.service("past"), OnDone: idle, OnError: failed}},
 				After: []after{{ID: "past", At: func(basket, statechart.Event) time.Time { return time.Unix(0, 0) }, Target: "past", Reenter: true}}},

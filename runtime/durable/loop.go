@@ -75,7 +75,7 @@ func (l *Loop) handleGroup(ctx context.Context, deliveries []Delivery) []Deliver
 		case errors.Is(err, ErrConflict) && conflicts < l.config.ConflictsMax:
 			conflicts++
 			log.InfoContext(ctx, "beginning again", "error", err)
-		case errors.Is(err, ErrUnstorable):
+		case errors.Is(err, ErrUnstorable) && fold > 1:
 			// Which of the folded events it was shows when they go one by one.
 			fold = 1
 		default:

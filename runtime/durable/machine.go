@@ -44,6 +44,9 @@ type Instance interface {
 	Status() statechart.Status
 	Settled() bool
 	State() []string
+	// NextEvents returns the types of the events from outside that some active state has a
+	// transition for, sorted.
+	NextEvents() []string
 	Timers() []statechart.Timer
 	// Invocations returns the services whose end the instance waits for.
 	Invocations() []statechart.Invocation
@@ -174,6 +177,7 @@ func recovered(err *error, kind error) {
 func (i *instance[C]) Status() statechart.Status            { return i.snapshot.Status }
 func (i *instance[C]) Settled() bool                        { return i.snapshot.Settled() }
 func (i *instance[C]) State() []string                      { return i.snapshot.State() }
+func (i *instance[C]) NextEvents() []string                 { return i.snapshot.NextEvents() }
 func (i *instance[C]) Timers() []statechart.Timer           { return i.snapshot.Timers }
 func (i *instance[C]) Invocations() []statechart.Invocation { return i.snapshot.Services }
 

@@ -42,6 +42,38 @@ func TestMachinesAreFoundByTheirID(t *testing.T) {
 	}
 }
 
+func TestAMachineHidesTheTypeOfItsContext(t *testing.T) {
+	t.Parallel()
+	machine, err := newWorld(t).machines.Lookup("greeter")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if events := machine.Events(); len(events) != 22 || events[0] != "add" {
+		t.Errorf("Events() = %q", events)
+	}
+	instance, effects, err := machine.Start(statechart.Start{Instance: "greeter/1", At: time.Unix(0, 0)})
+	if err != nil || len(effects) != 2 {
+		t.Fatalf("Start: %d effects, %v", len(effects), err)
+	}
+	if next := instance.NextEvents(); !slices.Equal(next, []string{"add", "charge", "refuse"}) {
+		t.Errorf("NextEvents() = %q", next)
+	}
+	if graph := machine.Mermaid(); !strings.Contains(graph, "stateDiagram") || !strings.Contains(graph, "charging") {
+		t.Errorf("Mermaid() = %s", graph)
+	}
+	snapshot, err := instance.Snapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	restored, err := machine.Restore(snapshot)
+	if err != nil || !restored.Settled() || restored.Status() != statechart.Active || len(restored.Timers()) != 1 {
+		t.Errorf("Restore(%s) = %+v, %v", snapshot, restored, err)
+	}
+	if invocation := restored.Begin("9.9"); invocation != (statechart.Invocation{}) {
+		t.Errorf("Begin of an unknown key = %+v", invocation)
+	}
+}
+
 func TestAcceptRefusesWhatProducersMayNotSend(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

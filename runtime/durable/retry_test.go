@@ -213,6 +213,21 @@ func TestALoopOfManyAttemptsIsNotTakenForAnAbandonedOne(t *testing.T) {
 	})
 }
 
+func TestAttemptsOfOneServiceAreNotCountedAgainstTheNext(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.third["grind"], w.third["charge"] = failing(20, errors.New("pending")), failing(2, errors.New("busy"))
+		w.post("order/1", event("grind", ""), event("add", "after"))
+		w.run(t)
+		w.wantParked(t)
+		w.wantLog(t, "order/1", "charge ok", "after")
+		if record := w.load("order/1"); record.Attempt != nil {
+			t.Errorf("the mark is left behind: %+v", record.Attempt)
+		}
+	})
+}
+
 func TestAServiceOfOneAttemptIsNotGivenUpBeforeItRan(t *testing.T) {
 	t.Parallel()
 	// A write that fails before the second service starts must not count as its attempt.

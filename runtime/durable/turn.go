@@ -133,10 +133,7 @@ func (t *turn) resume(ctx context.Context, d Delivery) error {
 	if err == nil {
 		err = t.settle(ctx, d)
 	}
-	switch {
-	case err == nil:
-		t.record.Attempt = nil
-	case isChartError(err) && tried+1 >= t.loop.config.AttemptsMax:
+	if isChartError(err) && tried+1 >= t.loop.config.AttemptsMax {
 		return t.park(ctx, d, "", fmt.Errorf("settling %s: %w", t.record.Instance, err))
 	}
 	return err

@@ -55,8 +55,9 @@ func (s *Store) Load(ctx context.Context, id durable.InstanceID) (durable.Record
 }
 
 // Commit writes the record as one item, on condition that the stored revision is
-// record.Revision-1. It fails with durable.ErrConflict, *durable.TooLargeError or
-// *NumberError; any other error leaves open whether the record was stored.
+// record.Revision-1. It fails with durable.ErrConflict, or with durable.ErrUnstorable,
+// of which *durable.TooLargeError and *NumberError say more; any other error leaves open
+// whether the record was stored.
 //
 // The record's snapshot, if there is one, is a JSON object with the keys "version" and
 // "status"; the latter must equal record.Status. Times are kept exactly, except for ExpireAt,
@@ -65,7 +66,7 @@ func (s *Store) Commit(ctx context.Context, record durable.Record) error {
 	doing := fmt.Sprintf("committing %s at revision %d", record.Instance, record.Revision)
 	item, err := encodeItem(record)
 	if err != nil {
-		return s.failed(doing, err)
+		return s.failed(doing, fmt.Errorf("%w: %w", durable.ErrUnstorable, err))
 	}
 	size := itemBytes(item)
 	if size > ItemBytesMax {

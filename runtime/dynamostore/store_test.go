@@ -192,6 +192,9 @@ func TestCommitRefusesWhatDynamoDBCannotHold(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), test.want) || !strings.HasPrefix(err.Error(), "committing signup/42 at revision 1 in table settle: ") {
 				t.Errorf("got  %v\nwant %s", err, test.want)
 			}
+			if !errors.Is(err, durable.ErrUnstorable) {
+				t.Errorf("got %v, want it to be durable.ErrUnstorable, so that the event is parked", err)
+			}
 			if numberError := (*dynamostore.NumberError)(nil); strings.Contains(test.want, "numbers") && !errors.As(err, &numberError) {
 				t.Errorf("got %v, want a *NumberError", err)
 			}

@@ -123,13 +123,15 @@ func Compile[C any](def Definition[C]) (*Chart[C], error) {
 	c.checkHead(def)
 	head := len(c.findings)
 	c.layOut(root, -1, "", 0)
-	for i := range c.chart.nodes {
-		c.link(&c.chart.nodes[i])
-	}
-	whole := len(c.findings) == head
-	c.check()
-	if whole { // Otherwise what cannot be reached may be a mere consequence.
-		c.checkGraph()
+	if !c.tooLarge {
+		for i := range c.chart.nodes {
+			c.link(&c.chart.nodes[i])
+		}
+		whole := len(c.findings) == head
+		c.check()
+		if whole { // Otherwise what cannot be reached may be a mere consequence.
+			c.checkGraph()
+		}
 	}
 	clone, err := contextCloner[C]()
 	if err != nil {
@@ -154,15 +156,18 @@ func (c *Chart[C]) Events() []string { return c.payloads.Types() }
 type compiler[C any] struct {
 	chart    *Chart[C]
 	findings []Finding
+	// tooLarge says that a limit ended the layout, so that states are missing.
+	tooLarge bool
 }
 
 // layOut appends the state and its descendants in document order.
 func (c *compiler[C]) layOut(def *State[C], parent int, path string, depth int) int {
 	index := len(c.chart.nodes)
-	c.chart.nodes = append(c.chart.nodes, node[C]{def: def, path: path, index: index, parent: parent, depth: depth, last: index})
+	c.chart.nodes = append(c.chart.nodes, node[C]{def: def, path: path, index: index, parent: parent, depth: depth})
 	n := node[C]{def: def, path: path, index: index, parent: parent, depth: depth, kind: kindOf(def)}
 	c.checkShape(&n)
 	if depth > NestingDepthMax || index >= StatesMax {
+		c.tooLarge = true
 		return index
 	}
 	c.chart.byPath[path] = index

@@ -125,8 +125,9 @@ type Transition[C any] struct {
 // was entered, unless the state was left. Entries of one state with the same ID share one
 // timer and are tried in order when it fires.
 type After[C any] struct {
-	// ID names the timer within its state. Empty means Delay as text, such as "5m0s".
-	// Required with DelayFunc and At.
+	// ID names the timer within its state, in stored snapshots too. Empty means Delay as
+	// text, such as "5m0s"; a delay that may be configured otherwise one day wants an ID, so
+	// that snapshots stored before still read. Required with DelayFunc and At.
 	ID string
 	// Delay is the constant time from entry. Exactly one of Delay, DelayFunc and At is set.
 	Delay time.Duration

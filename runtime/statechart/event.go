@@ -82,7 +82,7 @@ var (
 
 // Decode reads an event from its JSON form: an object with the key "type", the payload's
 // keys beside it, and optionally "$id". At is left zero. The errors wrap ErrNotAnEvent,
-// ErrUndeclared or ErrPayload.
+// ErrUndeclared or ErrPayload; with the latter two, the event that is returned has its type.
 func (c *Chart[C]) Decode(body []byte) (Event, error) { return c.payloads.decode(c.id, body) }
 
 func (p Payloads) decode(chart string, body []byte) (Event, error) {
@@ -109,20 +109,20 @@ func (p Payloads) decode(chart string, body []byte) (Event, error) {
 	}
 	if event.Type == TimerEvent {
 		if json.Unmarshal(head["timer"], &event.Timer) != nil || event.Timer == "" {
-			return Event{}, fmt.Errorf("%w: %s expects the key \"timer\" with a timer's ID, got %s", ErrPayload, TimerEvent, excerpt(body))
+			return event, fmt.Errorf("%w: %s expects the key \"timer\" with a timer's ID, got %s", ErrPayload, TimerEvent, excerpt(body))
 		}
 		return event, nil
 	}
 	payload, declared := p[event.Type]
 	if !declared || payload.internal {
-		return Event{}, fmt.Errorf("%w: chart %s has no event %q; it declares %s", ErrUndeclared, chart, event.Type, strings.Join(p.Types(), ", "))
+		return event, fmt.Errorf("%w: chart %s has no event %q; it declares %s", ErrUndeclared, chart, event.Type, strings.Join(p.Types(), ", "))
 	}
 	if payload.typ == nil {
 		return event, nil
 	}
 	var err error
 	if event.Payload, err = payload.decode(body); err != nil {
-		return Event{}, fmt.Errorf("%w: event %q of chart %s: %w", ErrPayload, event.Type, chart, err)
+		return event, fmt.Errorf("%w: event %q of chart %s: %w", ErrPayload, event.Type, chart, err)
 	}
 	return event, nil
 }

@@ -1,0 +1,223 @@
+package statechart_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/settle-run/settle/runtime/statechart"
+)
+
+// flawed returns a sound chart of the states wait, which GO leads from, and next, changed by
+// the test.
+func flawed(change func(d *Def, wait, next *S)) Def {
+	def := Def{ID: "c", Version: 1, Initial: "wait", Payloads: statechart.Payloads{"GO": statechart.NoPayload()}, States: []S{
+		{ID: "wait", Tags: settled, On: []On{{Event: "GO", Target: "next"}}},
+		{ID: "next", Tags: settled},
+	}}
+	if change != nil {
+		change(&def, &def.States[0], &def.States[1])
+	}
+	return def
+}
+
+// a and b are child states that wait.
+var children = []S{{ID: "a", Tags: settled, On: []On{{Event: "GO", Target: "b"}}}, {ID: "b", Tags: settled}}
+
+type flaw struct {
+	name                 string
+	change               func(d *Def, wait, next *S)
+	state, problem, mend string
+}
+
+// checkFlaws expects of each flawed chart its one finding.
+func checkFlaws(t *testing.T, flaws []flaw) {
+	t.Helper()
+	for _, c := range flaws {
+		_, err := statechart.Compile(flawed(c.change))
+		var failure *statechart.DefinitionError
+		if !errors.As(err, &failure) {
+			t.Errorf("%s: got %v, want a *DefinitionError", c.name, err)
+			continue
+		}
+		if want := []statechart.Finding{{State: c.state, Problem: c.problem, Mend: c.mend}}; !slices.Equal(failure.Findings, want) {
+			t.Errorf("%s: got\n%v\nwant\n%v", c.name, err, want)
+		}
+	}
+}
+
+func TestHeadOfAChartIsChecked(t *testing.T) {
+	t.Parallel()
+	const event = "use a name without '*' and spaces that does not begin with settle., done.state., done.invoke., error.invoke."
+	checkFlaws(t, []flaw{
+		{"ID", func(d *Def, _, _ *S) { d.ID = "a.b" }, "", `has the ID "a.b"`, "use letters, digits, '-' and '_'"},
+		{"no ID", func(d *Def, _, _ *S) { d.ID = "" }, "", `has the ID ""`, "use letters, digits, '-' and '_'"},
+		{"version", func(d *Def, _, _ *S) { d.Version = 0 }, "", `has the version 0`, "count versions from 1"},
+		{"states", func(d *Def, _, _ *S) { d.States, d.Initial = nil, "" }, "", `has no states`, "add States"},
+		{"wildcard", func(d *Def, _, _ *S) { d.Payloads["a*"] = statechart.NoPayload() }, "", `declares the event type "a*"`, event},
+		{"space", func(d *Def, _, _ *S) { d.Payloads["a b"] = statechart.NoPayload() }, "", `declares the event type "a b"`, event},
+		{"empty", func(d *Def, _, _ *S) { d.Payloads[""] = statechart.NoPayload() }, "", `declares the event type ""`, event},
+		{"reserved", func(d *Def, _, _ *S) { d.Payloads["settle.x"] = statechart.NoPayload() }, "", `declares the event type "settle.x"`, event},
+		{"forgeable", func(d *Def, _, _ *S) { d.Payloads["done.invoke.x"] = statechart.NoPayload() }, "", `declares the event type "done.invoke.x"`, event},
+		{"initial", func(d *Def, _, _ *S) { d.Initial = "wiat" }, "", `is compound but its Initial "wiat" is none of its children`, "set Initial to the ID of a child"},
+		{"parallel", func(d *Def, _, _ *S) { d.Parallel = true }, "", `is parallel and has an Initial`, "remove Initial: all regions are entered"},
+		{"states' number", func(d *Def, _, _ *S) {
+			for i := range statechart.StatesMax {
+				d.States = append(d.States, S{ID: fmt.Sprint("s", i), Tags: settled})
+				d.States[0].On = append(d.States[0].On, On{Event: "GO", Target: fmt.Sprint("s", i)})
+			}
+			d.States, d.States[0].On = d.States[:statechart.StatesMax], d.States[0].On[:statechart.StatesMax-1]
+		}, "", `has more than 4096 states`, "split it into several charts (StatesMax)"},
+	})
+}
+
+// nested returns a chain of n states below one another, in which the innermost waits.
+func nested(n int) S {
+	s := S{ID: "x", Tags: settled}
+	for range n - 1 {
+		s = S{ID: "x", Initial: "x", States: []S{s}}
+	}
+	return s
+}
+
+func TestShapeOfStatesIsChecked(t *testing.T) {
+	t.Parallel()
+	const name = "use a name without '.', '#', '/' and spaces"
+	const leaf = "is final or history but has children, transitions, timers or services"
+	const plain = "remove them, or make it a plain state"
+	flaws := []flaw{
+		{"twice", func(d *Def, _, _ *S) { d.States = append(d.States, d.States[1]) }, "", `has two children with the ID "next"`, "give each its own ID"},
+		{"twice below", func(_ *Def, _, next *S) {
+			*next = S{ID: "next", Initial: "a", States: append(slices.Clone(children), S{ID: "a"})}
+		}, "next", `has two children with the ID "a"`, "give each its own ID"},
+		{"compound", func(_ *Def, _, next *S) { next.Tags, next.States = nil, children }, "next", `is compound but its Initial "" is none of its children`, "set Initial to the ID of a child"},
+		{"initial of none", func(_ *Def, _, next *S) { next.Initial = "a" }, "next", "has an Initial but no children", "remove it, or add States"},
+		{"parallel", func(_ *Def, _, next *S) { *next = S{ID: "next", Type: statechart.Parallel} }, "next", "is parallel without regions", "add States"},
+		{"only history", func(_ *Def, wait, next *S) {
+			*next = S{ID: "next", Type: statechart.Parallel, States: []S{{ID: "h", Type: statechart.DeepHistory}}}
+			wait.On[0].Target = "#h"
+		}, "next", "is parallel without regions", "add States"},
+		{"parallel initial", func(_ *Def, _, next *S) {
+			*next = S{ID: "next", Type: statechart.Parallel, Initial: "a", States: children}
+		}, "next", "is parallel and has an Initial", "remove Initial: all regions are entered"},
+		{"final", func(_ *Def, _, next *S) {
+			*next = S{ID: "next", Type: statechart.Final, On: []On{{Event: "GO"}}}
+		}, "next", leaf, plain},
+		{"history", func(d *Def, wait, _ *S) {
+			d.States = append(d.States, S{ID: "h", Type: statechart.ShallowHistory, Always: []On{{}}})
+			wait.On = append(wait.On, On{Event: "GO", Target: "h"})
+		}, "h", leaf, plain},
+		{"history's entry", func(d *Def, wait, _ *S) {
+			d.States = append(d.States, S{ID: "h", Type: statechart.ShallowHistory, Entry: logs("x")})
+			wait.On = append(wait.On, On{Event: "GO", Target: "h"})
+		}, "h", "is history but has actions or tags", "remove them: a history state is never active"},
+		{"target", func(_ *Def, _, next *S) { next.Target = "wait" }, "next", "has a Target but is no history state", "put the target into a transition"},
+		{"output", func(_ *Def, _, next *S) { next.Output = output(1) }, "next", "has an Output but is not final", "move Output to a final state"},
+		{"tag", func(_ *Def, _, next *S) {
+			*next = S{ID: "next", Tags: settled, Initial: "a", States: children}
+		}, "next", "is tagged settled but is not atomic", "tag the atomic states below it that may wait"},
+		{"done of atomic", func(_ *Def, _, next *S) { next.OnDone = []On{{Target: "wait"}} }, "next", "has OnDone but no child that could be final", "add a final child, or move the transitions to an invocation's OnDone"},
+		{"done of compound", func(_ *Def, _, next *S) {
+			*next = S{ID: "next", Initial: "a", States: children, OnDone: []On{{Target: "wait"}}}
+		}, "next", "has OnDone but no child that could be final", "add a final child, or move the transitions to an invocation's OnDone"},
+		{"done of parallel", func(_ *Def, _, next *S) {
+			*next = S{ID: "next", Type: statechart.Parallel, States: []S{{ID: "a", Type: statechart.Final}, {ID: "b", Tags: settled}}, OnDone: []On{{Target: "wait"}}}
+		}, "next", "has OnDone but no child that could be final", "add a final child, or move the transitions to an invocation's OnDone"},
+		{"deep", func(d *Def, wait, _ *S) {
+			*wait = nested(statechart.NestingDepthMax + 1)
+			d.States, d.Initial = d.States[:1], "x"
+		}, strings.Repeat("x.", statechart.NestingDepthMax) + "x", "is nested 33 deep", "nest at most 32 deep (NestingDepthMax)"},
+	}
+	for _, id := range []string{"", "a.b", "a b", "a#", "a/b", "a\tb", "a\u00a0b", "\xff"} {
+		flaws = append(flaws, flaw{fmt.Sprintf("ID %q", id), func(d *Def, wait, _ *S) {
+			wait.ID, d.Initial = id, id
+		}, id, fmt.Sprintf("has the ID %q", id), name})
+	}
+	checkFlaws(t, flaws)
+}
+
+func TestTargetsAreChecked(t *testing.T) {
+	t.Parallel()
+	const mend = "name a sibling, a .child, or a #path.of.a.state"
+	to := func(target string) func(*Def, *S, *S) {
+		return func(_ *Def, wait, _ *S) { wait.On = append(wait.On, On{Event: "GO", Target: target}) }
+	}
+	// twins are two regions whose children have the same IDs, and each a history.
+	twins := func(target string) func(*Def, *S, *S) {
+		return func(_ *Def, wait, next *S) {
+			region := func(id string) S {
+				return S{ID: id, Initial: "a", States: append(slices.Clone(children), S{ID: "h" + id, Type: statechart.DeepHistory, Target: "a"})}
+			}
+			*next = S{ID: "next", Type: statechart.Parallel, States: []S{region("r1"), region("r2")}}
+			wait.On = []On{{Event: "GO", Target: "#hr1 #hr2"}, {Event: "GO", Target: target}}
+		}
+	}
+	const apart = "name states of different regions of one parallel state"
+	checkFlaws(t, []flaw{
+		{"sibling", to("nxet"), "wait", `on GO: target "nxet" is not a state`, mend},
+		{"child", to(".next"), "wait", `on GO: target ".next" is not a state`, mend},
+		{"dot", to("."), "wait", `on GO: target "." is not a state`, mend},
+		{"ID", to("#nxet"), "wait", `on GO: target "#nxet" is not a state`, mend},
+		{"no ID", to("#"), "wait", `on GO: target "#" is not a state`, mend},
+		{"path", to("#c.nxet"), "wait", `on GO: target "#c.nxet" is not a state`, mend},
+		{"root", func(d *Def, _, _ *S) { d.On = []On{{Event: "GO", Target: "next"}} }, "",
+			`on GO: target "next" is not valid at the root, which has no siblings; did you mean ".next"?`, mend},
+		{"ambiguous", twins("#a"), "wait", `on GO: target "#a" is ambiguous: it may be next.r1.a or next.r2.a`, mend},
+		{"one region", twins("next.r1.a next.r1.b"), "wait", `on GO: the targets "next.r1.a next.r1.b" cannot be active together`, apart},
+		{"ancestor", twins("next next.r1.b"), "wait", `on GO: the targets "next next.r1.b" cannot be active together`, apart},
+		{"twice", twins("next.r1.b next.r1.b"), "wait", `on GO: the targets "next.r1.b next.r1.b" cannot be active together`, apart},
+		{"history beside", twins("next.r1.b #hr1"), "wait", `on GO: the targets "next.r1.b #hr1" cannot be active together`, apart},
+		{"always", func(_ *Def, _, next *S) { next.Always = []On{{Guard: yes, Target: "x"}} }, "next", `always: target "x" is not a state`, mend},
+		{"after", func(_ *Def, _, next *S) { next.After = []After{{Delay: 1, Target: "x"}} }, "next", `after 1ns: target "x" is not a state`, mend},
+		{"default", func(_ *Def, wait, next *S) {
+			*next = S{ID: "next", Initial: "a", States: append(slices.Clone(children), S{ID: "h", Type: statechart.DeepHistory, Target: "x"})}
+			wait.On[0].Target = "next.h"
+		}, "next.h", `default: target "x" is not a state`, mend},
+		{"default outside", func(_ *Def, wait, next *S) {
+			*next = S{ID: "next", Initial: "a", States: append(slices.Clone(children), S{ID: "h", Type: statechart.DeepHistory, Target: "#wait"})}
+			wait.On[0].Target = "next.h"
+		}, "next.h", `default: target "#wait" lies outside of the parent, whose history it is`, "name a sibling or a state below one"},
+		{"own default", func(_ *Def, wait, next *S) {
+			*next = S{ID: "next", Initial: "h", States: append(slices.Clone(children), S{ID: "h", Type: statechart.DeepHistory})}
+			wait.On[0].Target = "next.h"
+			wait.On = append(wait.On, On{Event: "GO", Target: "next.a"})
+		}, "next.h", "is its own default", "set Target to a state that is not history"},
+	})
+}
+
+func TestSeveralFindingsComeAtOnce(t *testing.T) {
+	t.Parallel()
+	_, err := statechart.Compile(Def{ID: "c!", Initial: "a", Payloads: statechart.Payloads{"GO": statechart.NoPayload(), "settle.x": statechart.NoPayload()}, States: []S{
+		{ID: "a", Tags: settled, Output: output(1), On: []On{{Event: "GO", Target: "z"}, {Event: "STOP", Target: "b"}}},
+		{ID: "b", Invoke: []Invoke{service("", nil, nil)}, Always: []On{{Guard: statechart.In[trace]("y"), Target: "x"}}},
+		{ID: "b"},
+	}})
+	const want = `chart "c!": 11 findings:
+  the chart has the ID "c!": use letters, digits, '-' and '_'
+  the chart has the version 0: count versions from 1
+  the chart declares the event type "settle.x": use a name without '*' and spaces that does not begin with settle., done.state., done.invoke., error.invoke.
+  state "a" has an Output but is not final: move Output to a final state
+  the chart has two children with the ID "b": give each its own ID
+  state "a" on GO: target "z" is not a state: name a sibling, a .child, or a #path.of.a.state
+  state "b" always: target "x" is not a state: name a sibling, a .child, or a #path.of.a.state
+  state "a" on STOP: the event type is undeclared: declare it in Payloads
+  state "b" always: the guard In("y") names no state: use the path of a state, such as region.state
+  state "b" invokes call without OnDone: say what follows in OnDone
+  state "b" invokes call without OnError: say what follows in OnError`
+	if err == nil || err.Error() != want {
+		t.Errorf("got %v\nwant %s", err, want)
+	}
+}
+
+func TestMustPanicsWithTheFindings(t *testing.T) {
+	t.Parallel()
+	defer func() {
+		var failure *statechart.DefinitionError
+		if err, ok := recover().(error); !ok || !errors.As(err, &failure) || failure.Chart != "c" {
+			t.Errorf("got the panic %v, want a *DefinitionError of chart c", err)
+		}
+	}()
+	statechart.Must(flawed(func(d *Def, _, _ *S) { d.Version = -1 }))
+}

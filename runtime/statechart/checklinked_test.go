@@ -1,0 +1,162 @@
+package statechart_test
+
+import (
+	"encoding/json"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/settle-run/settle/runtime/statechart"
+)
+
+func TestTimersAreChecked(t *testing.T) {
+	t.Parallel()
+	delayed := func(after ...After) func(*Def, *S, *S) {
+		return func(_ *Def, wait, _ *S) { wait.After = after }
+	}
+	computed := func(trace, Event) time.Duration { return 1 }
+	at := func(trace, Event) time.Time { return epoch }
+	const ambiguous = "two entries share the ID but not a constant delay, so their timer is ambiguous"
+	checkFlaws(t, []flaw{
+		{"none", delayed(After{}), "wait", "after 0s: has 0 of Delay, DelayFunc and At", "set exactly one"},
+		{"two", delayed(After{ID: "x", Delay: 1, At: at}), "wait", "after x: has 2 of Delay, DelayFunc and At", "set exactly one"},
+		{"three", delayed(After{ID: "x", Delay: 1, At: at, DelayFunc: computed}), "wait", "after x: has 3 of Delay, DelayFunc and At", "set exactly one"},
+		{"negative", delayed(After{Delay: -1}), "wait", "after -1ns: the delay is negative", "use a positive delay"},
+		{"no ID", delayed(After{DelayFunc: computed}), "wait", "after: a computed delay has no ID, so its timer is ambiguous", "set ID"},
+		{"typed", delayed(After{Delay: 1, Actions: Do{statechart.Assign("keep", func(*trace, int) {})}}), "wait",
+			"after 1ns: action keep expects int, but the event carries nothing", "use the type of the payload, or Event"},
+	})
+	for name, entries := range map[string][]After{
+		"x":    {{ID: "x", Delay: 1}, {ID: "x", Delay: 2}},
+		"y":    {{ID: "y", At: at}, {ID: "y", At: at}},
+		"1m0s": {{Delay: time.Minute}, {ID: "1m0s", Delay: time.Hour}},
+	} {
+		_, err := statechart.Compile(flawed(delayed(entries...)))
+		want := statechart.Finding{State: "wait", Problem: "after " + name + ": " + ambiguous, Mend: "give each its own ID"}
+		var failure *statechart.DefinitionError
+		if !errors.As(err, &failure) || !slices.Equal(failure.Findings, []statechart.Finding{want, want}) {
+			t.Errorf("%s: got %v, want twice %v", name, err, want)
+		}
+	}
+}
+
+func TestEventsAndPayloadsAreChecked(t *testing.T) {
+	t.Parallel()
+	const declare, match = "declare it in Payloads", "use the type of the payload, or Event"
+	number := statechart.When("large", func(trace, int) bool { return true })
+	keep := statechart.Assign("keep", func(*trace, string) {})
+	on := func(on On) func(*Def, *S, *S) {
+		return func(d *Def, wait, _ *S) {
+			d.Payloads["TEXT"], d.Payloads["NUMBER"] = statechart.PayloadOf[string](), statechart.PayloadOf[int]()
+			wait.On = append(wait.On, on)
+		}
+	}
+	invoke := func(invoke Invoke) func(*Def, *S, *S) {
+		return func(_ *Def, _, next *S) { next.Tags, next.Invoke = nil, []Invoke{invoke} }
+	}
+	checkFlaws(t, []flaw{
+		{"no event", on(On{Target: "next"}), "wait", "has a transition in On without an event", "name the event, or move the transition to Always"},
+		{"undeclared", on(On{Event: "GONE"}), "wait", "on GONE: the event type is undeclared", declare},
+		{"wildcard of none", on(On{Event: "gone.*"}), "wait", "on gone.*: the event type is undeclared", declare},
+		{"malformed wildcard", on(On{Event: "G*"}), "wait", "on G*: the event type is undeclared", declare},
+		{"done of none", on(On{Event: "done.state.wait"}), "wait", "on done.state.wait: the event type is undeclared", declare},
+		{"error of none", on(On{Event: "error.platform"}), "wait", "on error.platform: the event type is undeclared", declare},
+		{"raised", func(_ *Def, wait, _ *S) { wait.Entry = Do{raise("GONE"), raise("GO")} }, "", `raises the undeclared event type "GONE"`, "declare it in Payloads, with InternalOf if it never comes from outside"},
+		{"action", on(On{Event: "NUMBER", Actions: Do{keep}}), "wait", "on NUMBER: action keep expects string, but the event carries int", match},
+		{"action without", on(On{Event: "GO", Actions: Do{keep}}), "wait", "on GO: action keep expects string, but the event carries nothing", match},
+		{"guard", on(On{Event: "TEXT", Guard: number}), "wait", "on TEXT: guard large expects int, but the event carries string", match},
+		{"inner guard", on(On{Event: "TEXT", Guard: statechart.And(yes, statechart.Not(number))}), "wait", "on TEXT: guard large expects int, but the event carries string", match},
+		{"wildcard's payload", on(On{Event: "*", Actions: Do{keep}}), "wait", "on *: action keep expects string, but the event carries nothing", match},
+		{"service's result", invoke(service("", []On{{Target: "wait", Actions: Do{keep}}}, []On{{Target: "wait"}})), "next", "on done of call: action keep expects string, but the event carries int", match},
+		{"service's error", invoke(service("", []On{{Target: "wait"}}, []On{{Target: "wait", Actions: Do{keep}}})), "next", "on error of call: action keep expects string, but the event carries statechart.ServiceError", match},
+		{"output", func(_ *Def, _, next *S) {
+			*next = S{ID: "next", Initial: "f", States: []S{{ID: "f", Type: statechart.Final}}, OnDone: []On{{Target: "wait", Actions: Do{keep}}}}
+		}, "next", "on done: action keep expects string, but the event carries json.RawMessage", match},
+		{"parallel's output", func(_ *Def, _, next *S) {
+			*next = S{ID: "next", Type: statechart.Parallel, States: []S{{ID: "f", Type: statechart.Final}},
+				OnDone: []On{{Target: "wait", Actions: Do{statechart.Assign("out", func(*trace, json.RawMessage) {})}}}}
+		}, "next", "on done: action out expects json.RawMessage, but the event carries nothing", match},
+	})
+}
+
+func TestCodeIsChecked(t *testing.T) {
+	t.Parallel()
+	nothing := Do{{Name: "none"}}
+	const action = `the action "none" does nothing`
+	const make = "make it with Assign, Raise or another constructor"
+	checkFlaws(t, []flaw{
+		{"entry", func(_ *Def, wait, _ *S) { wait.Entry = nothing }, "wait", "entry: " + action, make},
+		{"exit", func(d *Def, _, _ *S) { d.Exit = nothing }, "", "exit: " + action, make},
+		{"transition", func(_ *Def, wait, _ *S) { wait.On[0].Actions = nothing }, "wait", "on GO: " + action, make},
+		{"always", func(_ *Def, wait, _ *S) { wait.Always = []On{{Guard: no, Actions: nothing}} }, "wait", "always: " + action, make},
+		{"guard", func(_ *Def, wait, _ *S) { wait.On[0].Guard = Guard{Name: "none"} }, "wait", `on GO: the guard "none" tests nothing`, "make it with When or another constructor"},
+		{"in", func(_ *Def, wait, _ *S) {
+			wait.On[0].Guard = statechart.Or(no, statechart.Not(statechart.In[trace]("nxet")))
+		}, "wait", `on GO: the guard In("nxet") names no state`, "use the path of a state, such as region.state"},
+		{"service", func(_ *Def, _, next *S) {
+			next.Tags, next.Invoke = nil, []Invoke{{OnDone: []On{{Target: "wait"}}, OnError: []On{{Target: "wait"}}}}
+		}, "next", `invokes "next" without a service`, "set Service, for instance with ServiceFunc"},
+	})
+}
+
+func TestWaitingIsChecked(t *testing.T) {
+	t.Parallel()
+	ends := []On{{Target: "wait"}}
+	calling := []Invoke{service("", ends, ends)}
+	const untag, tag = "remove the tag, or invoke the service from an unsettled state", "tag it settled if it waits for the outside world"
+	const stuck = "is unsettled and nothing moves it on: no service, no always"
+	checkFlaws(t, []flaw{
+		{"settled invokes", func(_ *Def, _, next *S) { next.Invoke = calling }, "next", `is settled, but "next" invokes the service "call"`, untag},
+		{"parent invokes", func(_ *Def, _, next *S) {
+			*next = S{ID: "next", Invoke: calling, Initial: "a", States: []S{{ID: "a", Tags: settled}}}
+		}, "next.a", `is settled, but "next" invokes the service "call"`, untag},
+		{"settled moves", func(_ *Def, _, next *S) { next.Always = ends }, "next", `is settled, but "next" has an unguarded always`, "remove the tag, or guard the transition"},
+		{"unsettled waits", func(_ *Def, _, next *S) { next.Tags = nil }, "next", stuck, tag},
+		{"unsettled waits for an event", func(_ *Def, wait, _ *S) { wait.Tags = nil }, "wait", stuck, tag},
+		{"unsettled waits for time", func(_ *Def, _, next *S) { next.Tags, next.After = nil, []After{{Delay: 1}} }, "next", stuck, tag},
+		{"timer of none", func(_ *Def, _, next *S) {
+			next.Tags, next.After, next.Always = nil, []After{{Delay: 1}}, ends
+		}, "next", "is unsettled and has a timer but no service", "tag it settled, or invoke the service that the timer limits"},
+		{"event that cannot come", func(_ *Def, _, next *S) {
+			next.Tags, next.Invoke, next.On = nil, calling, []On{{Event: "GO"}}
+		}, "next", `is unsettled, so the event "GO" cannot reach it`, "tag the state settled, or handle the event where the chart waits"},
+		{"no done", func(_ *Def, _, next *S) { next.Tags, next.Invoke = nil, []Invoke{service("", nil, ends)} }, "next", "invokes call without OnDone", "say what follows in OnDone"},
+		{"no error", func(_ *Def, _, next *S) { next.Tags, next.Invoke = nil, []Invoke{service("", ends, nil)} }, "next", "invokes call without OnError", "say what follows in OnError"},
+		{"one ID twice", func(_ *Def, _, next *S) {
+			next.Tags, next.Invoke = nil, []Invoke{service("x", ends, ends), service("x", ends, ends)}
+		}, "next", `invokes "x" while "next" may too`, "give each invocation its own ID"},
+		{"one ID in two regions", func(_ *Def, _, next *S) {
+			region := func(id string) S {
+				return S{ID: id, Invoke: []Invoke{service("x", []On{{Target: "#wait"}}, []On{{Target: "#wait"}})}}
+			}
+			*next = S{ID: "next", Type: statechart.Parallel, States: []S{region("r1"), region("r2")}}
+		}, "next.r2", `invokes "x" while "next.r1" may too`, "give each invocation its own ID"},
+		{"unreachable", func(_ *Def, wait, _ *S) { wait.On[0].Target = "" }, "next", "is unreachable", "add a transition to it, or remove it"},
+		{"unreachable with all below", func(_ *Def, wait, next *S) {
+			*next = S{ID: "next", Initial: "a", States: children}
+			wait.On[0].Target = ""
+		}, "next", "is unreachable", "add a transition to it, or remove it"},
+	})
+}
+
+func TestCyclesOfUnguardedAlwaysAreFound(t *testing.T) {
+	t.Parallel()
+	moving := func(id, target string) S { return S{ID: id, Always: []On{{Target: target}}} }
+	add := func(states ...S) func(*Def, *S, *S) {
+		return func(d *Def, _, next *S) {
+			*next = S{ID: "next", Tags: settled, On: []On{{Event: "GO", Target: states[0].ID}}}
+			d.States = append(d.States, states...)
+		}
+	}
+	is := func(cycle string) string { return "is part of a cycle of unguarded always: " + cycle }
+	const mend = "guard one of the transitions"
+	checkFlaws(t, []flaw{
+		{"two", add(moving("a", "b"), moving("b", "a")), "a", is(`"a" -> "b" -> "a"`), mend},
+		{"itself", add(moving("a", "a")), "a", is(`"a" -> "a"`), mend},
+		{"targetless", add(moving("a", "")), "a", is(`"a" -> "a"`), mend},
+		{"through a default", add(moving("a", "p"), S{ID: "p", Initial: "x", States: []S{moving("x", "#a")}}), "a", is(`"a" -> "p" -> "a"`), mend},
+		{"of the parent", add(S{ID: "p", Initial: "x", Always: []On{{Target: ".y"}}, States: []S{{ID: "x", Always: []On{{Guard: no}}}, {ID: "y", Always: []On{{Guard: no}}}}}),
+			"p.y", is(`"p.y" -> "p.y"`), mend},
+	})
+}
