@@ -156,6 +156,10 @@ func TestCyclesOfUnguardedAlwaysAreFound(t *testing.T) {
 		{"itself", add(moving("a", "a")), "a", is(`"a" -> "a"`), mend},
 		{"targetless", add(moving("a", "")), "a", is(`"a" -> "a"`), mend},
 		{"through a default", add(moving("a", "p"), S{ID: "p", Initial: "x", States: []S{moving("x", "#a")}}), "a", is(`"a" -> "p" -> "a"`), mend},
+		{"through the root", func(d *Def, _, _ *S) {
+			d.Initial, d.States[0], d.States[1].On = "b", moving("b", "#c"), []On{{Event: "GO", Target: "b"}}
+			d.On = []On{{Event: "GO", Target: ".next"}}
+		}, "", is(`the chart -> the chart`), mend},
 		{"of the parent", add(S{ID: "p", Initial: "x", Always: []On{{Target: ".y"}}, States: []S{{ID: "x", Always: []On{{Guard: no}}}, {ID: "y", Always: []On{{Guard: no}}}}}),
 			"p.y", is(`"p.y" -> "p.y"`), mend},
 	})

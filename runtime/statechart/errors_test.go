@@ -77,6 +77,23 @@ func TestFailingCodeIsNamedAndChangesNothing(t *testing.T) {
 	}
 }
 
+func TestPayloadThatDoesNotFitIsNamed(t *testing.T) {
+	t.Parallel()
+	large := statechart.When("large", func(_ trace, n int) bool { return n > 9 })
+	keep := statechart.Assign("keep", func(c *trace, n int) { c.N = n })
+	def := Def{Initial: "a", Payloads: statechart.Payloads{"N": statechart.PayloadOf[int](), "R": statechart.InternalOf[int]()}, States: []S{
+		{ID: "a", On: []On{{Event: "N", Guard: large}, {Event: "N", Actions: Do{keep}}, {Event: "R", Guard: large}, {Event: "GO", Actions: Do{raise("R")}}}}}}
+	r := begin(t, def)
+	r.apply(Event{Type: "N", Payload: 5})
+	equal(t, "counter", r.step.Next.Context.N, 5)
+	for message, event := range map[string]Event{
+		`chart c, state "a", event "N": guard large: expected an event that carries int, got "N" with string`: {Type: "N", Payload: "5"},
+		`chart c, state "a", event "R": guard large: expected an event that carries int, got "R" with <nil>`:  {Type: "GO"},
+	} {
+		equal(t, "message", r.refuses(event, nil).Error(), message)
+	}
+}
+
 func TestErrorOfAnActionIsWrapped(t *testing.T) {
 	t.Parallel()
 	r := begin(t, breaking(func(a, _ *S) { a.Exit = Do{statechart.TryAssign("keep", fails)} }))

@@ -1,6 +1,7 @@
 package statechart_test
 
 import (
+	"flag"
 	"os"
 	"path/filepath"
 	"strings"
@@ -9,6 +10,8 @@ import (
 
 	"github.com/settle-run/settle/runtime/statechart"
 )
+
+var update = flag.Bool("update", false, "rewrite the golden files of this package")
 
 // diagrams are charts with all that a diagram shows, by the name of their golden file.
 func diagrams(t *testing.T) map[string]*statechart.Chart[trace] {
@@ -46,11 +49,17 @@ func diagrams(t *testing.T) map[string]*statechart.Chart[trace] {
 func TestMermaidDrawsTheChart(t *testing.T) {
 	t.Parallel()
 	for name, chart := range diagrams(t) {
-		golden, err := os.ReadFile(filepath.Join("testdata", name+".mmd"))
-		if err != nil {
-			t.Error(err)
+		path, got := filepath.Join("testdata", name+".mmd"), chart.Mermaid()
+		if *update {
+			if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+				t.Fatal(err)
+			}
 		}
-		if got := chart.Mermaid(); got != string(golden) {
+		golden, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got != string(golden) {
 			t.Errorf("%s: got\n%s\nwant\n%s", name, got, golden)
 		}
 	}

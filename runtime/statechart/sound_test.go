@@ -76,6 +76,8 @@ func TestSoundChartsPass(t *testing.T) {
 	} {
 		if _, err := statechart.Compile(flawed(change)); err != nil {
 			t.Errorf("%s: %v", name, err)
+		} else if statechart.Must(flawed(change)) == nil {
+			t.Errorf("%s: Must returned nothing", name)
 		}
 	}
 }
