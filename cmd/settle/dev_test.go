@@ -54,7 +54,7 @@ func TestDevServesPrintsAndStops(t *testing.T) {
 	contains(t, welcome,
 		"AWS_ENDPOINT_URL="+dev.aws+" settle send --local signup/42 SIGN_UP email=ada@example.com name=Ada",
 		"--queue-url "+dev.aws+"/000000000000/settle.fifo", "curl -i "+dev.gateway+"/instances/signup/44/events",
-		"signed with the secret that was given", "machines job, signup")
+		"signed with the secret that was given", "machines "+strings.Join(machineIDs(t), ", ")+"\n")
 	if strings.Contains(welcome, "do-not-print-me") {
 		t.Errorf("expected the secret that was given to stay unprinted, got:\n%s", welcome)
 	}
@@ -64,8 +64,8 @@ func TestDevServesPrintsAndStops(t *testing.T) {
 	if code := s.run(t.Context(), []string{"send", "--local", "signup/42", "SIGN_UP", "email=ada@example.com", "name=Ada"}); code != exitDone {
 		t.Fatalf("expected exit code 0 of send, got %d and %q", code, errOut.String())
 	}
-	dev.screen.await(t, "signup/42           SIGN_UP      new → unverified.registering  (revision 1)")
-	dev.screen.await(t, "signup/42           done.invoke  unverified.registering → unverified.awaiting_verification  (revision 1)")
+	dev.screen.await(t, "signup/42           SIGN_UP        new → unverified.registering  (revision 1)")
+	dev.screen.await(t, "signup/42           done.invoke    unverified.registering → unverified.awaiting_verification  (revision 1)")
 
 	dev.stop()
 	dev.screen.await(t, "Stopping.")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/settle-run/settle/cmd/settle/internal/view"
 	"github.com/settle-run/settle/runtime/durable"
 )
 
@@ -30,7 +31,11 @@ func (c *getCommand) Run(ctx context.Context, s *session) error {
 	if record.Revision == 0 {
 		return fmt.Errorf("%w: nothing is stored of %s in table %s; its first event creates it", errNotFound, id, c.Table)
 	}
-	shown, err := viewOf(record)
+	known, err := knownMachines()
+	if err != nil {
+		return err
+	}
+	shown, err := view.Of(known, record)
 	if err != nil {
 		return err
 	}

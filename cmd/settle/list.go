@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	"github.com/settle-run/settle/cmd/settle/internal/view"
-	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/dynamostore"
 	"github.com/settle-run/settle/runtime/statechart"
 )
@@ -33,8 +32,12 @@ func (c *listCommand) Run(ctx context.Context, s *session) error {
 	if c.Limit < 1 {
 		return fmt.Errorf("%w: --limit: expected at least 1, got %d", errUsage, c.Limit)
 	}
+	known, err := knownMachines()
+	if err != nil {
+		return err
+	}
 	if c.Machine != "" {
-		if err := checkMachine(c.Machine); err != nil {
+		if _, err := known.Lookup(c.Machine); err != nil {
 			return err
 		}
 	}
@@ -55,7 +58,7 @@ func (c *listCommand) Run(ctx context.Context, s *session) error {
 		}
 		var shown view.Instance
 		if err == nil {
-			shown, err = viewOf(record)
+			shown, err = view.Of(known, record)
 		}
 		if err != nil {
 			failures = append(failures, err)
@@ -66,25 +69,11 @@ func (c *listCommand) Run(ctx context.Context, s *session) error {
 	if len(found) == 0 && len(failures) > 0 {
 		return c.explain(s, errors.Join(failures...))
 	}
-	slices.SortFunc(found, func(a, b view.Instance) int { return cmp.Compare(a.Instance, b.Instance) })
+	slices.SortFunc(found, func(a, b view.Instance) int { return cmp.Compare(a.Name, b.Name) })
 	if c.Output == "json" {
 		err = s.printJSON(found)
 	} else {
 		err = view.WriteTable(s.out, found, s.now())
 	}
 	return errors.Join(append(failures, err)...)
-}
-
-func checkMachine(id string) error {
-	known, err := knownMachines()
-	if err == nil {
-		_, err = known.Lookup(id)
-	}
-	return err
-}
-
-// viewOf makes the view of a record. The events that come next are left out where the chart
-// of the record is not one that this build knows.
-func viewOf(record durable.Record) (view.Instance, error) {
-	return view.Of(record, nextEvents(record))
 }

@@ -94,6 +94,16 @@ func (u user) mailedCode() string {
 	return code
 }
 
+// machineIDs returns the IDs of the machines that are hosted, whichever those are.
+func machineIDs(t *testing.T) []string {
+	t.Helper()
+	known, err := knownMachines()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return known.IDs()
+}
+
 func contains(t *testing.T, text string, parts ...string) {
 	t.Helper()
 	for _, part := range parts {

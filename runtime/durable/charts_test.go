@@ -28,10 +28,10 @@ type basket struct {
 	Log  []string `json:"log"`
 	Blob string   `json:"blob,omitempty"`
 	Sum  float64  `json:"sum,omitempty"`
-	// Unreadable makes MarshalJSON of the note panic.
-	Note note `json:"note"`
+	Note note     `json:"note"`
 }
 
+// note panics when it is marshalled, if it is poisonous.
 type note struct{ Poisonous bool }
 
 func (n note) MarshalJSON() ([]byte, error) {
@@ -133,7 +133,8 @@ func (w *world) order() durable.Machine {
 				After: []after{{Delay: 10 * time.Minute, Target: "idle", Actions: do{noted("never")}}, {Delay: 30 * time.Second, Target: "apologizing", Actions: do{noted("limit reached")}}}},
 			{ID: "apologizing", Invoke: []invoke{{Service: w.service("apologize"), OnDone: idle, OnError: failed}}},
 			// One attempt, no retry.
-			{ID: "hurrying", Invoke: []invoke{{Service: w.service("hurry"), OnDone: []on{{Target: "rushing", Actions: do{answered}}}, OnError: failed}}},
+			{ID: "hurrying", Invoke: []invoke{{Service: w.service("hurry"), OnDone: []on{{Target: "rushing", Actions: do{answered}}}, OnError: failed}},
+				After: []after{{Delay: 40 * time.Second, Target: "apologizing"}}},
 			{ID: "rushing", Invoke: []invoke{{Service: w.service("rush"), OnDone: idle, OnError: failed}}},
 			// A chart that cannot take the end of its service.
 			{ID: "doomed", Invoke: []invoke{{Service: w.service("doom"), OnDone: idle, OnError: []on{{Target: "idle", Actions: do{breakDown}}}}}},
@@ -218,20 +219,20 @@ func (w *world) calledFor(name string) (keys []string) {
 	return keys
 }
 
-// basketOf returns the stored context of an instance.
-func (w *world) basketOf(t *testing.T, id string) (b basket) {
+// logOf returns what was applied to an instance.
+func (w *world) logOf(t *testing.T, id string) []string {
 	t.Helper()
 	var snapshot struct{ Context struct{ Log []string } }
 	if err := json.Unmarshal(w.load(id).Snapshot, &snapshot); err != nil {
 		t.Fatalf("reading %s: %v", id, err)
 	}
-	return basket{Log: snapshot.Context.Log}
+	return snapshot.Context.Log
 }
 
 // wantLog checks what was applied to an instance.
 func (w *world) wantLog(t *testing.T, id string, want ...string) {
 	t.Helper()
-	if got := w.basketOf(t, id).Log; !slices.Equal(got, want) {
+	if got := w.logOf(t, id); !slices.Equal(got, want) {
 		t.Errorf("the log of %s is %q, want %q", id, got, want)
 	}
 }

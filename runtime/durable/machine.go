@@ -92,12 +92,6 @@ func (m *hosted[C]) StartedBy(eventType string) bool {
 	return m.config.StartedBy == nil || slices.Contains(m.config.StartedBy, eventType)
 }
 
-// Decode is the chart's Decode; a payload whose own code panics is a wrong payload.
-func (m *hosted[C]) Decode(body []byte) (event statechart.Event, err error) {
-	defer recovered(&err, statechart.ErrPayload)
-	return m.Chart.Decode(body)
-}
-
 func (m *hosted[C]) Retention() time.Duration { return m.config.Retention }
 
 func (m *hosted[C]) Start(start statechart.Start) (Instance, []statechart.Effect, error) {
@@ -111,8 +105,7 @@ func (m *hosted[C]) Start(start statechart.Start) (Instance, []statechart.Effect
 	return &instance[C]{chart: m.Chart, snapshot: step.Next}, step.Effects, nil
 }
 
-func (m *hosted[C]) Restore(snapshot json.RawMessage) (_ Instance, err error) {
-	defer recovered(&err, statechart.ErrUnreadable)
+func (m *hosted[C]) Restore(snapshot json.RawMessage) (Instance, error) {
 	restored, err := m.Chart.Restore(snapshot)
 	if err != nil {
 		return nil, err
@@ -161,17 +154,14 @@ func checkEffects(effects []statechart.Effect) error {
 	return nil
 }
 
+// Snapshot takes a panic of the context's own MarshalJSON for its error.
 func (i *instance[C]) Snapshot() (snapshot json.RawMessage, err error) {
-	defer recovered(&err, ErrUnstorable)
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("panic: %v", r)
+		}
+	}()
 	return json.Marshal(i.snapshot)
-}
-
-// recovered turns a panic of the code of a payload or a context, such as its MarshalJSON, into
-// an error of the given kind.
-func recovered(err *error, kind error) {
-	if r := recover(); r != nil {
-		*err = fmt.Errorf("%w: panic: %v", kind, r)
-	}
 }
 
 func (i *instance[C]) Status() statechart.Status            { return i.snapshot.Status }

@@ -230,13 +230,17 @@ func TestAttemptsOfOneServiceAreNotCountedAgainstTheNext(t *testing.T) {
 
 func TestAServiceOfOneAttemptIsNotGivenUpBeforeItRan(t *testing.T) {
 	t.Parallel()
-	// A write that fails before the second service starts must not count as its attempt.
+	// A write that fails before a service starts must not count as its attempt.
 	for _, plan := range []map[string]fault{
 		{"Commit order/1 #1": failBefore},
 		{"Commit order/1 #1": failAfter},
 		{"Commit order/1 #1": dieBefore},
 		{"Commit order/1 #1": dieAfter},
+		// Redelivered: the mark, the first attempt, its end, the second attempt.
+		{"Commit order/1 #1": dieBefore, "Commit order/1 #2": failBefore},
+		{"Commit order/1 #1": dieBefore, "Commit order/1 #3": failBefore},
 		{"Commit order/1 #1": dieBefore, "Commit order/1 #4": failBefore},
+		{"Commit order/1 #1": dieBefore, "Commit order/1 #5": failBefore},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t)

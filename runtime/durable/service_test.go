@@ -197,6 +197,30 @@ func TestAfterLimitsTheServiceOfAnUnsettledState(t *testing.T) {
 	})
 }
 
+func TestTheEndOfAServiceWhoseStateWasLeftMeansNothing(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		// The limit cancels the only attempt; its error arrives while the next service runs.
+		w := newWorld(t)
+		began := time.Now()
+		w.third["hurry"] = func(ctx context.Context, call statechart.Call) (string, error) {
+			defer func() {
+				if took := time.Since(began); took != 40*time.Second {
+					t.Errorf("the service was cancelled after %v, want 40s", took)
+				}
+			}()
+			return lasting(time.Hour, "")(ctx, call)
+		}
+		w.third["apologize"] = lasting(5*time.Second, "sorry")
+		w.post("order/1", event("hurry", ""))
+		w.invoke()
+		w.wantLog(t, "order/1", "sorry")
+		if record := w.load("order/1"); record.Ignored != 0 || len(record.History) != 3 {
+			t.Errorf("%d events ignored, history %+v; want none, and three transitions", record.Ignored, record.History)
+		}
+	})
+}
+
 func TestAfterKeepsItsDeadlineOverRedeliveries(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

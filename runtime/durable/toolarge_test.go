@@ -170,7 +170,7 @@ func TestAResultThatCannotBeStoredIsAFailureOfItsService(t *testing.T) {
 		}
 		w.wantParked(t)
 		w.wantServed(t, "first 1", "second 1")
-		log := w.basketOf(t, "order/1").Log
+		log := w.logOf(t, "order/1")
 		if len(log) != 3 || !strings.Contains(log[1], "second: storing order/1") || !strings.Contains(log[1], "the limit is 262144") || log[2] != "after" {
 			t.Errorf("the log is %q", log)
 		}

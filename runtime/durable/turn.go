@@ -91,8 +91,9 @@ func (t *turn) try(ctx context.Context, d Delivery, event statechart.Event) erro
 		return t.park(ctx, d, event.Type, err)
 	default:
 		if t.record.Revision == 0 && !t.dirty {
-			// What has begun for this event alone goes with it, effects included.
-			t.instance, t.record = nil, Record{Instance: t.record.Instance}
+			// The instance has begun for this event alone and is not stored: its effects are
+			// not to be performed.
+			t.record.Outbox = nil
 		}
 		return fmt.Errorf("applying %q to %s: %w", event.Type, t.record.Instance, err)
 	}

@@ -93,7 +93,7 @@ func newWorld(t *testing.T) *world {
 type process struct {
 	*world
 	loop *durable.Loop
-	//nolint:containedctx // The context of the process, which ends with it.
+	// ctx ends with the process.
 	ctx    context.Context
 	cancel context.CancelFunc
 	dead   bool

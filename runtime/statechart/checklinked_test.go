@@ -84,12 +84,12 @@ func TestCodeIsChecked(t *testing.T) {
 	t.Parallel()
 	nothing := Do{{Name: "none"}}
 	const action = `the action "none" does nothing`
-	const make = "make it with Assign, Raise or another constructor"
+	const mend = "make it with Assign, Raise or another constructor"
 	checkFlaws(t, []flaw{
-		{"entry", func(_ *Def, wait, _ *S) { wait.Entry = nothing }, "wait", "entry: " + action, make},
-		{"exit", func(d *Def, _, _ *S) { d.Exit = nothing }, "", "exit: " + action, make},
-		{"transition", func(_ *Def, wait, _ *S) { wait.On[0].Actions = nothing }, "wait", "on GO: " + action, make},
-		{"always", func(_ *Def, wait, _ *S) { wait.Always = []On{{Guard: no, Actions: nothing}} }, "wait", "always: " + action, make},
+		{"entry", func(_ *Def, wait, _ *S) { wait.Entry = nothing }, "wait", "entry: " + action, mend},
+		{"exit", func(d *Def, _, _ *S) { d.Exit = nothing }, "", "exit: " + action, mend},
+		{"transition", func(_ *Def, wait, _ *S) { wait.On[0].Actions = nothing }, "wait", "on GO: " + action, mend},
+		{"always", func(_ *Def, wait, _ *S) { wait.Always = []On{{Guard: no, Actions: nothing}} }, "wait", "always: " + action, mend},
 		{"guard", func(_ *Def, wait, _ *S) { wait.On[0].Guard = Guard{Name: "none"} }, "wait", `on GO: the guard "none" tests nothing`, "make it with When or another constructor"},
 		{"in", func(_ *Def, wait, _ *S) {
 			wait.On[0].Guard = statechart.Or(no, statechart.Not(statechart.In[trace]("nxet")))

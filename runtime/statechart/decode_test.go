@@ -25,24 +25,24 @@ func (o *order) Validate() error {
 	return nil
 }
 
-type flag bool
+type refused bool
 
-func (flag) Validate() error { return errors.New("never valid") }
+func (refused) Validate() error { return errors.New("never valid") }
 
 // picky is a payload whose decoding fails by itself.
 type picky struct{}
 
 func (*picky) UnmarshalJSON([]byte) error { panic("too picky") }
 
-func takingOrders(t testing.TB) *statechart.Chart[trace] {
-	t.Helper()
+func takingOrders(tb testing.TB) *statechart.Chart[trace] {
+	tb.Helper()
 	chart, err := statechart.Compile(Def{ID: "shop", Version: 1, Initial: "a", Payloads: statechart.Payloads{
 		"order": statechart.PayloadOf[order](), "pointer": statechart.PayloadOf[*order](), "plain": statechart.NoPayload(),
-		"raw": statechart.PayloadOf[map[string]any](), "flag": statechart.PayloadOf[struct{ F flag }](), "flagged": statechart.PayloadOf[flag](),
+		"raw": statechart.PayloadOf[map[string]any](), "flag": statechart.PayloadOf[struct{ F refused }](), "flagged": statechart.PayloadOf[refused](),
 		"picky": statechart.PayloadOf[picky](), "inner": statechart.InternalOf[order](),
 	}, States: []S{{ID: "a", Tags: settled}}})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return chart
 }
@@ -50,15 +50,17 @@ func takingOrders(t testing.TB) *statechart.Chart[trace] {
 func TestDecodeReadsTypeIDAndPayload(t *testing.T) {
 	t.Parallel()
 	chart := takingOrders(t)
+	const padding = " \t\r\n"
 	for body, want := range map[string]Event{
+		padding + `{"type":"plain"}` + padding:            {Type: "plain"},
 		`{"type":"plain"}`:                                {Type: "plain"},
-		" \n\t{\"type\": \"plain\", \"more\": [1]} ":      {Type: "plain"},
+		`{ "type" : "plain", "more": [1]}`:                {Type: "plain"},
 		`{"type":"plain","$id":"e-1"}`:                    {Type: "plain", ID: "e-1"},
 		`{"type":"plain","$id":null}`:                     {Type: "plain"},
 		`{"type":"plain","Type":"order","$ID":7}`:         {Type: "plain"},
 		`{"type":"order","item":"x","count":2,"$id":"a"}`: {Type: "order", ID: "a", Payload: order{"<x>", 2}},
 		`{"type":"pointer","item":"x","count":2}`:         {Type: "pointer", Payload: &order{"<x>", 2}},
-		`{"type":"flag","F":true}`:                        {Type: "flag", Payload: struct{ F flag }{true}},
+		`{"type":"flag","F":true}`:                        {Type: "flag", Payload: struct{ F refused }{true}},
 		`{"type":"raw","n":1}`:                            {Type: "raw", Payload: map[string]any{"type": "raw", "n": 1.0}},
 		`{"type":"settle.timer","timer":"3.1","$id":"t"}`: {Type: statechart.TimerEvent, Timer: "3.1", ID: "t"},
 	} {
@@ -96,14 +98,14 @@ func TestDecodeRefusesWhatIsNoEventOfTheChart(t *testing.T) {
 		`{"type":"pointer","count":0}`:      {statechart.ErrPayload, `wrong payload: event "pointer" of chart shop: count: expected at least 1`},
 		`{"type":"order","count":13}`:       {statechart.ErrPayload, `wrong payload: event "order" of chart shop: panic: unlucky`},
 		`{"type":"picky"}`:                  {statechart.ErrPayload, `wrong payload: event "picky" of chart shop: panic: too picky`},
-		`{"type":"flagged"}`:                {statechart.ErrPayload, `wrong payload: event "flagged" of chart shop: json: cannot unmarshal object into Go value of type statechart_test.flag`},
+		`{"type":"flagged"}`:                {statechart.ErrPayload, `wrong payload: event "flagged" of chart shop: json: cannot unmarshal object into Go value of type statechart_test.refused`},
 	} {
 		event, err := chart.Decode([]byte(body))
 		if !errors.Is(err, want.is) || err.Error() != want.message {
 			t.Errorf("%s: got %v\nwant %s", body, err, want.message)
 		}
 		var head struct{ Type string }
-		if want.is != statechart.ErrNotAnEvent && json.Unmarshal([]byte(body), &head) != nil {
+		if !errors.Is(want.is, statechart.ErrNotAnEvent) && json.Unmarshal([]byte(body), &head) != nil {
 			t.Fatal(body)
 		}
 		equal(t, "event", event, Event{Type: head.Type})

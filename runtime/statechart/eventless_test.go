@@ -148,9 +148,9 @@ func TestEventDescriptorsMatchByToken(t *testing.T) {
 
 func TestWildcardTakesDoneEventsButNoTimers(t *testing.T) {
 	t.Parallel()
-	any := []On{{Event: "*", Target: "q", Actions: logs("any")}}
-	r := begin(t, Def{Initial: "p", States: []S{{ID: "p", Initial: "f", On: any, States: []S{{ID: "f", Type: statechart.Final}}}, {ID: "q"}}})
+	anything := []On{{Event: "*", Target: "q", Actions: logs("any")}}
+	r := begin(t, Def{Initial: "p", States: []S{{ID: "p", Initial: "f", On: anything, States: []S{{ID: "f", Type: statechart.Final}}}, {ID: "q"}}})
 	r.is("q", "+p +f -f -p any +q")
-	r = begin(t, Def{Initial: "p", States: []S{{ID: "p", On: any, After: []After{{Delay: 1, Target: "x"}}}, {ID: "x"}, {ID: "q"}}})
+	r = begin(t, Def{Initial: "p", States: []S{{ID: "p", On: anything, After: []After{{Delay: 1, Target: "x"}}}, {ID: "x"}, {ID: "q"}}})
 	r.fire(r.timer("p")).is("x", "+p -p +x")
 }

@@ -66,10 +66,12 @@ func TestNestedParallelStatesAreDoneFromTheInsideOut(t *testing.T) {
 
 func TestTopLevelFinalStateEndsTheInstance(t *testing.T) {
 	t.Parallel()
-	r := begin(t, Def{Initial: "a", Exit: append(logs("-root"), raise("LATE")), On: []On{{Event: "LATE", Actions: logs("late")}}, States: []S{
-		{ID: "a", After: []After{{Delay: 1, Target: "f"}}, On: []On{{Event: "END", Target: "f", Actions: Do{raise("LATE")}}}},
+	def := Def{Initial: "a", Exit: append(logs("-root"), raise("LATE")), On: []On{{Event: "LATE", Actions: logs("late")}}, States: []S{
+		{ID: "a", On: []On{{Event: "END", Target: "f", Actions: Do{raise("LATE")}}}},
 		{ID: "f", Type: statechart.Final, Output: output(42)},
-	}})
+	}}
+	def.After = []After{{Delay: 1, Target: ".f"}}
+	r := begin(t, def)
 	r.is("a", "+a")
 	// The exit actions of what is active run; the queue is dropped.
 	r.send("END").is("f", "-a +f -f -root")

@@ -154,9 +154,9 @@ func (r *run) send(types ...string) *run {
 	return r
 }
 
-// refuses steps the instance, expects the error (nil means any), and expects that nothing
-// changed.
-func (r *run) refuses(event Event, target error) error {
+// refuses steps the instance, expects the message and the error (nil means any), and that
+// nothing changed.
+func (r *run) refuses(event Event, target error, message string) {
 	r.t.Helper()
 	before := text(r.t, r.step.Next)
 	event.At = r.now
@@ -170,7 +170,7 @@ func (r *run) refuses(event Event, target error) error {
 	if next := text(r.t, step.Next); next != before || step.Handled || step.Effects != nil {
 		r.t.Errorf("the failed step returned %s, handled %v, effects %v; want the old snapshot and nothing", next, step.Handled, step.Effects)
 	}
-	return err
+	equal(r.t, "message", err.Error(), message)
 }
 
 // is checks the active atomic states and what was logged since the last look.

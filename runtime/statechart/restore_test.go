@@ -11,8 +11,8 @@ import (
 )
 
 // everything is a chart with all that a snapshot can hold.
-func everything(t testing.TB) *statechart.Chart[trace] {
-	t.Helper()
+func everything(tb testing.TB) *statechart.Chart[trace] {
+	tb.Helper()
 	chart, err := statechart.Compile(traced(Def{Initial: "p", States: []S{
 		{ID: "p", Type: statechart.Parallel, Tags: []string{"busy"}, On: []On{{Event: "OUT", Target: "out"}, {Event: "END", Target: "end"}}, States: []S{
 			{ID: "deep", Type: statechart.DeepHistory},
@@ -27,21 +27,21 @@ func everything(t testing.TB) *statechart.Chart[trace] {
 		{ID: "end", Type: statechart.Final, Output: output("bye")},
 	}}))
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return chart
 }
 
 // full is a snapshot of everything with history, timers and a service.
-func full(t testing.TB, chart *statechart.Chart[trace], events ...string) statechart.Snapshot[trace] {
-	t.Helper()
+func full(tb testing.TB, chart *statechart.Chart[trace], events ...string) statechart.Snapshot[trace] {
+	tb.Helper()
 	step, err := chart.Start(statechart.Start{Instance: "c/1", At: epoch})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	for _, typ := range append([]string{"GO", "OUT", "DEEP"}, events...) {
 		if step, err = chart.Step(step.Next, Event{Type: typ, At: epoch}); err != nil {
-			t.Fatal(err)
+			tb.Fatal(err)
 		}
 	}
 	return step.Next

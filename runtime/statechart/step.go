@@ -35,7 +35,7 @@ func (c *Chart[C]) Start(start Start) (step Step[C], err error) {
 		chart: c, status: Active, event: Event{At: start.At}, step: 1,
 		configuration: newStateSet(len(c.nodes)),
 	}
-	defer x.recovered(&err)
+	defer x.recovered(Step[C]{}, &step, &err)
 	x.prepare()
 	if c.context != nil {
 		x.running = code{what: "context"}
@@ -60,7 +60,6 @@ func (c *Chart[C]) Start(start Start) (step Step[C], err error) {
 // services and its timers are what it waits for.
 func (c *Chart[C]) Step(snapshot Snapshot[C], event Event) (step Step[C], err error) {
 	unchanged := Step[C]{Next: snapshot}
-	step = unchanged // what a panic returns
 	if snapshot.Status != Active {
 		return unchanged, nil
 	}
@@ -69,7 +68,7 @@ func (c *Chart[C]) Step(snapshot Snapshot[C], event Event) (step Step[C], err er
 		configuration: snapshot.configuration.clone(),
 		timers:        slices.Clip(snapshot.Timers), services: slices.Clip(snapshot.Services),
 	}
-	defer x.recovered(&err)
+	defer x.recovered(unchanged, &step, &err)
 	x.prepare()
 	x.context = snapshot.Context
 	if c.cloneContext != nil {
@@ -147,9 +146,10 @@ func (x *interpreter[C]) result() (Step[C], error) {
 	return Step[C]{Next: next, Effects: effects, Handled: true}, nil
 }
 
-// recovered turns a panic of the chart's code into an error.
-func (x *interpreter[C]) recovered(err *error) {
+// recovered turns a panic of the chart's code into an error; the step is then as it was.
+func (x *interpreter[C]) recovered(unchanged Step[C], step *Step[C], err *error) {
 	if r := recover(); r != nil {
+		*step = unchanged
 		failure := x.fail(fmt.Errorf("panic: %v", r))
 		failure.Stack = debug.Stack()
 		*err = failure

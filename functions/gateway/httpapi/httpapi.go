@@ -174,7 +174,7 @@ func (a *api) getMachines(*http.Request) (reply, error) {
 		if err != nil {
 			return reply{}, err
 		}
-		views = append(views, machineView{ID: id, Version: machine.Version(), Events: append([]string{}, machine.Events()...)})
+		views = append(views, machineView{ID: id, Version: machine.Version(), Events: notNil(machine.Events())})
 	}
 	return reply{status: http.StatusOK, body: map[string][]machineView{"machines": views}}, nil
 }

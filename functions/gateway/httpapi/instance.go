@@ -1,22 +1,44 @@
 package httpapi
 
 import (
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// instanceView is what the API shows of an instance: named keys only, so that what a record
+// Instance is what is shown of an instance. Keys are named one by one, so that what a record
 // learns to hold later, task tokens above all, stays inside.
-type instanceView struct {
-	Instance string `json:"instance"`
-	snapshotView
-	// State is the paths of the active atomic states.
-	State []string `json:"state"`
+type Instance struct {
+	// Name is the instance's, such as signup/42.
+	Name    string            `json:"instance"`
+	Machine string            `json:"machine"`
+	Version int               `json:"version"`
+	Status  statechart.Status `json:"status"`
+	// State is the paths of the active atomic states, Value their XState form.
+	State []string        `json:"state"`
+	Value json.RawMessage `json:"value"`
+	// Since is when the instance came into State, the zero time if its history does not
+	// reach back that far.
+	Since time.Time `json:"since,omitzero"`
+	Tags  []string  `json:"tags"`
+	// NextEvents are the types of the events from outside that an active state has a
+	// transition for, sorted; guards are not asked. They are those of the chart that this
+	// process hosts: if it cannot read the snapshot, there are none.
+	NextEvents []string `json:"next_events"`
+
+	Context      json.RawMessage `json:"context"`
+	Output       json.RawMessage `json:"output,omitempty"`
+	HistoryValue json.RawMessage `json:"historyValue,omitempty"`
+	// Timers are by ID, Services by key.
+	Timers   map[string]Timer   `json:"timers,omitempty"`
+	Services map[string]Service `json:"services,omitempty"`
 
 	Revision  int64     `json:"revision"`
 	CreatedAt time.Time `json:"created_at"`
@@ -27,28 +49,83 @@ type instanceView struct {
 	// Ignored counts the events that no active state had a transition for.
 	Ignored int64 `json:"ignored"`
 	// Parked is the last event that could not be applied.
-	Parked *parkedView `json:"parked,omitempty"`
+	Parked *Parked `json:"parked,omitempty"`
 }
 
-// snapshotView is the keys of a snapshot that are shown, in the form that it has.
-type snapshotView struct {
-	Machine      string          `json:"machine"`
-	Version      int             `json:"version"`
-	Status       string          `json:"status"`
-	Value        json.RawMessage `json:"value"`
-	Tags         []string        `json:"tags"`
-	Context      json.RawMessage `json:"context"`
-	Output       json.RawMessage `json:"output,omitempty"`
-	HistoryValue json.RawMessage `json:"historyValue,omitempty"`
-	Timers       json.RawMessage `json:"timers,omitempty"`
-	Services     json.RawMessage `json:"services,omitempty"`
-}
-
-// parkedView names an event that was parked. Why it was is for operators, in the dead-letter
-// queue: the reason may quote the event.
-type parkedView struct {
+// Timer is a timer that an instance waits for.
+type Timer struct {
+	// State is the path of the state that started it, After its ID there.
+	State string    `json:"state"`
+	After string    `json:"after"`
 	At    time.Time `json:"at"`
-	Event string    `json:"event"`
+}
+
+// Service is a service that an unsettled instance waits for.
+type Service struct {
+	ID      string `json:"id"`
+	State   string `json:"state"`
+	Service string `json:"service"`
+	Attempt int    `json:"attempt"`
+}
+
+// Parked names an event that was parked. Why it was is for operators, in the dead-letter
+// queue: the reason may quote the event.
+type Parked struct {
+	At time.Time `json:"at"`
+	// Event is the event's type as its producer wrote it, declared or not; empty if it could
+	// not be read.
+	Event string `json:"event"`
+}
+
+// ViewOf returns what is shown of a record. It asks the machine that the record belongs to
+// what comes next; where it is not one of machines, or cannot read the snapshot, the rest is
+// shown all the same.
+func ViewOf(machines *durable.Machines, record durable.Record) (Instance, error) {
+	var v Instance
+	// The snapshot has the keys that are its own; those of the record are all set below.
+	if err := json.Unmarshal(record.Snapshot, &v); err != nil {
+		return Instance{}, fmt.Errorf("reading the snapshot of %s at revision %d: %w", record.Instance, record.Revision, err)
+	}
+	v.Name, v.Status, v.State, v.Since = record.Instance.String(), record.Status, notNil(record.State), since(record)
+	v.Tags, v.NextEvents = notNil(v.Tags), notNil(nextEvents(machines, record))
+	v.Revision, v.CreatedAt, v.UpdatedAt, v.ExpireAt = record.Revision, record.CreatedAt, record.UpdatedAt, record.ExpireAt
+	v.History, v.Ignored, v.Parked = notNil(record.History), record.Ignored, nil
+	if record.Error != nil {
+		v.Parked = &Parked{At: record.Error.At, Event: record.Error.Event}
+	}
+	return v, nil
+}
+
+// since returns when the record's state was entered, as far as its history tells.
+func since(record durable.Record) time.Time {
+	for _, transition := range slices.Backward(record.History) {
+		if !slices.Equal(transition.From, transition.To) {
+			return transition.At
+		}
+	}
+	if len(record.History) > 0 {
+		return time.Time{} // Older transitions may have been forgotten.
+	}
+	return record.CreatedAt
+}
+
+func nextEvents(machines *durable.Machines, record durable.Record) []string {
+	machine, err := machines.Lookup(record.Instance.Machine)
+	if err != nil {
+		return nil
+	}
+	instance, err := machine.Restore(record.Snapshot)
+	if err != nil {
+		return nil
+	}
+	return instance.NextEvents()
+}
+
+func notNil[E any](s []E) []E {
+	if s == nil {
+		return []E{}
+	}
+	return s
 }
 
 func (a *api) getInstance(r *http.Request) (reply, error) {
@@ -63,21 +140,27 @@ func (a *api) getInstance(r *http.Request) (reply, error) {
 	if record.Revision == 0 {
 		return reply{}, fmt.Errorf("%w: nothing is stored of %s; its first event creates it", errUnknownInstance, id)
 	}
-	etag := entityTag(record)
+	view, err := ViewOf(a.machines, record)
+	if err != nil {
+		return reply{}, err
+	}
+	body, err := json.Marshal(view)
+	if err != nil {
+		return reply{}, err
+	}
+	etag := entityTag(record.Revision, body)
 	if isMatch(r.Header.Values("If-None-Match"), etag) {
 		return reply{status: http.StatusNotModified, etag: etag}, nil
 	}
-	view, err := viewOf(record)
-	if err != nil {
-		return reply{}, fmt.Errorf("showing %s at revision %d: %w", id, record.Revision, err)
-	}
-	return reply{status: http.StatusOK, etag: etag, body: view}, nil
+	return reply{status: http.StatusOK, etag: etag, body: json.RawMessage(body)}, nil
 }
 
-// entityTag returns the ETag of a record. The revision alone would repeat itself when an
-// instance expires and another takes its name.
-func entityTag(record durable.Record) string {
-	return fmt.Sprintf(`"%d-%d"`, record.Revision, record.CreatedAt.UnixMilli())
+// entityTag returns the ETag of an answer. The revision is there for people and would not do
+// alone: it repeats itself when an instance expires and another takes its name, and what comes
+// next may change with the chart that is deployed.
+func entityTag(revision int64, body []byte) string {
+	sum := sha256.Sum256(body)
+	return fmt.Sprintf(`"%d-%x"`, revision, sum[:8])
 }
 
 // isMatch reports whether the If-None-Match lines name the ETag (RFC 9110 13.1.2: weakly
@@ -90,22 +173,4 @@ func isMatch(lines []string, etag string) bool {
 		}
 	}
 	return false
-}
-
-func viewOf(record durable.Record) (instanceView, error) {
-	view := instanceView{
-		Instance: record.Instance.String(), State: record.State,
-		Revision: record.Revision, CreatedAt: record.CreatedAt, UpdatedAt: record.UpdatedAt, ExpireAt: record.ExpireAt,
-		History: append([]durable.Transition{}, record.History...), Ignored: record.Ignored,
-	}
-	if record.Error != nil {
-		view.Parked = &parkedView{At: record.Error.At, Event: record.Error.Event}
-	}
-	if err := json.Unmarshal(record.Snapshot, &view.snapshotView); err != nil {
-		return instanceView{}, fmt.Errorf("reading the stored snapshot: %w", err)
-	}
-	if view.Tags == nil {
-		view.Tags = []string{}
-	}
-	return view, nil
 }

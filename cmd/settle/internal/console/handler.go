@@ -14,7 +14,7 @@ import (
 // A column grows with what is in it, up to columnMax; beyond that the next one gives way.
 const (
 	instanceColumn = 18
-	eventColumn    = 11
+	eventColumn    = 13 // "after pick_up"
 	columnMax      = 40
 )
 

@@ -37,8 +37,8 @@ func TestTransitionsStandInColumns(t *testing.T) {
 		log.Info("transition", "instance", "signup/42", "event", transition.event, "from", transition.from, "to", transition.to,
 			"ignored", transition.ignored, "revision", transition.revision)
 	}
-	want := `> signup/42           SIGN_UP      new → unverified.registering  (revision 1)
-> signup/42           done.invoke  unverified.registering → waiting  (revision 1)
+	want := `> signup/42           SIGN_UP        new → unverified.registering  (revision 1)
+> signup/42           done.invoke    unverified.registering → waiting  (revision 1)
 > signup/42           done.invoke.other  stays in waiting  (revision 2)
 > signup/42           CANCEL             ignored in a.b, c.d  (revision 2)
 `

@@ -13,6 +13,16 @@ import (
 // shutdownTimeout is how long closing waits for requests under way.
 const shutdownTimeout = 5 * time.Second
 
+// How long the gateway waits for a client, so that one that stalls does not hold its connection
+// for ever: for the headers, for the request with its body, for the answer to be handled and
+// taken, which is what the function behind API Gateway would get, and for a next request.
+const (
+	readHeaderTimeout = 10 * time.Second
+	readTimeout       = 30 * time.Second
+	writeTimeout      = functionTimeout
+	idleTimeout       = 2 * time.Minute
+)
+
 // gateway serves the API on a port or, without an address, over pipes in memory.
 type gateway struct {
 	server    *http.Server
@@ -32,7 +42,10 @@ func serveGateway(addr string, handler http.Handler, fail func(error)) (*gateway
 	g.server = &http.Server{
 		// A web page of another origin must not send events to whoever develops here.
 		Handler:           http.NewCrossOriginProtection().Handler(handler),
-		ReadHeaderTimeout: 10 * time.Second,
+		ReadHeaderTimeout: readHeaderTimeout,
+		ReadTimeout:       readTimeout,
+		WriteTimeout:      writeTimeout,
+		IdleTimeout:       idleTimeout,
 	}
 	go func() {
 		defer close(g.served)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -190,6 +191,43 @@ func TestGatewayRefusesPagesOfOtherOrigins(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A client that stalls is cut off, wherever in its request it does.
+func TestGatewayDoesNotWaitForClientsThatStall(t *testing.T) {
+	t.Parallel()
+	const head = "POST /instances/signup/1/events HTTP/1.1\r\nHost: gateway.local\r\n"
+	for name, c := range map[string]struct {
+		sent   string
+		want   time.Duration
+		answer string
+	}{
+		"nothing":    {"", 10 * time.Second, ""},
+		"headers":    {head, 10 * time.Second, ""},
+		"body":       {head + "Content-Length: 9\r\n\r\n{", 30 * time.Second, "HTTP/1.1 400 Bad Request"},
+		"in between": {"GET /healthz HTTP/1.1\r\nHost: gateway.local\r\n\r\n", 2 * time.Minute, "HTTP/1.1 200 OK"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := start(t, Config{})
+				defer stop(t, s)
+				conn, err := s.gateway.transport.DialContext(t.Context(), "tcp", "gateway.local:80")
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer conn.Close()
+				started := time.Now()
+				if _, err := io.WriteString(conn, c.sent); err != nil {
+					t.Fatal(err)
+				}
+				answer, err := io.ReadAll(conn)
+				if took := time.Since(started); err != nil || took != c.want || !strings.HasPrefix(string(answer), c.answer) {
+					t.Errorf("expected the end after %v and %q, got it after %v, %v and %q", c.want, c.answer, took, err, answer)
+				}
+			})
+		})
+	}
 }
 
 func TestPortsAreServedAndFreed(t *testing.T) {

@@ -20,9 +20,9 @@ func WriteTable(w io.Writer, instances []Instance, now time.Time) error {
 			since = ago(v.Since, now)
 		}
 		if timers := v.timers(); v.Status == statechart.Active && len(timers) > 0 {
-			timer = fmt.Sprintf("after %s, %s", timers[0].After, ago(timers[0].At, now))
+			timer = fmt.Sprintf("%s, %s", timers[0].After, ago(timers[0].At, now))
 		}
-		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", v.Instance, strings.Join(v.State, ", "), v.Status, since, timer)
+		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", v.Name, strings.Join(v.State, ", "), v.Status, since, timer)
 	}
 	return table.Flush()
 }

@@ -2,13 +2,14 @@ package view
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/settle-run/settle/cmd/settle/internal/console"
 	"github.com/settle-run/settle/runtime/statechart"
@@ -21,7 +22,7 @@ const timeFormat = "2006-01-02 15:04:05 MST"
 // the zone that they are shown in.
 func (v Instance) WriteText(w io.Writer, style console.Style, now time.Time) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s\n", style.Bold(v.Instance))
+	fmt.Fprintf(&b, "%s\n", style.Bold(v.Name))
 	row := func(label, value string) {
 		if value != "" {
 			fmt.Fprintf(&b, "  %s  %s\n", style.Dim(fmt.Sprintf("%-8s", label)), strings.ReplaceAll(value, "\n", "\n            "))
@@ -36,10 +37,7 @@ func (v Instance) WriteText(w io.Writer, style console.Style, now time.Time) err
 	row("services", v.servicesText())
 	row("context", indented(v.Context))
 	row("output", indented(v.Output))
-	if v.Parked != nil {
-		// An event that cannot be read has no type.
-		row("parked", style.Warning(fmt.Sprintf("%s, %s: %s", cmp.Or(v.Parked.Event, "an event"), ago(v.Parked.At, now), v.Parked.Message)))
-	}
+	row("parked", style.Warning(v.parkedText(now)))
 	if v.Ignored > 0 {
 		row("ignored", fmt.Sprintf("%d so far, for want of a transition", v.Ignored))
 	}
@@ -81,7 +79,7 @@ func (v Instance) nextText() string {
 func (v Instance) timersText(now time.Time) string {
 	var lines []string
 	for _, timer := range v.timers() {
-		lines = append(lines, fmt.Sprintf("after %s in %s: %s", timer.After, timer.State, at(timer.At, now)))
+		lines = append(lines, fmt.Sprintf("%s of %s: %s", timer.After, timer.State, at(timer.At, now)))
 	}
 	return strings.Join(lines, "\n")
 }
@@ -92,6 +90,18 @@ func (v Instance) servicesText() string {
 		lines = append(lines, fmt.Sprintf("%s in %s, attempt %d", service.Service, service.State, max(service.Attempt, 1)))
 	}
 	return strings.Join(lines, "\n")
+}
+
+// parkedText tells what was parked, and why. The type and parts of the reason are a producer's.
+func (v Instance) parkedText(now time.Time) string {
+	if v.Parked == nil {
+		return ""
+	}
+	what := ""
+	if v.Parked.Event != "" {
+		what = harmless(v.Parked.Event) + ", "
+	}
+	return fmt.Sprintf("%s%s: %s", what, ago(v.Parked.At, now), harmless(v.Parked.Message))
 }
 
 func (v Instance) historyText(style console.Style, zone *time.Location) string {
@@ -117,6 +127,23 @@ func ago(t, now time.Time) string {
 		return "in " + console.Span(t.Sub(now))
 	}
 	return console.Span(now.Sub(t)) + " ago"
+}
+
+// textBytesMax is how much is shown of a text that a producer may have written.
+const textBytesMax = 1000
+
+// harmless returns a text of a producer's without what a terminal would obey, and cut off where
+// it fills the screen.
+func harmless(text string) string {
+	if len(text) > textBytesMax {
+		text = fmt.Sprintf("%s... and %d more bytes", text[:textBytesMax], len(text)-textBytesMax)
+	}
+	return strings.Map(func(r rune) rune {
+		if r != '\n' && !unicode.IsPrint(r) {
+			return utf8.RuneError
+		}
+		return r
+	}, text)
 }
 
 // indented lays JSON out over lines; it is shown as it is if it cannot be.

@@ -1,17 +1,46 @@
 package view
 
 import (
+	"context"
 	"encoding/json"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/settle-run/settle/cmd/settle/internal/console"
+	"github.com/settle-run/settle/functions/gateway/httpapi"
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+
+// pipelines returns the machine of the record below.
+func pipelines(t *testing.T) *durable.Machines {
+	t.Helper()
+	type on = statechart.Transition[map[string]int]
+	type after = statechart.After[map[string]int]
+	settled := []string{statechart.Settled}
+	call := statechart.ServiceFunc("callVendor", func(context.Context, map[string]int, statechart.Call) (int, error) { return 0, nil })
+	machines, err := durable.NewMachines(durable.Host(statechart.Must(statechart.Definition[map[string]int]{
+		ID: "pipeline", Version: 3, Parallel: true,
+		Payloads: statechart.Payloads{"GO": statechart.NoPayload(), "STOP": statechart.NoPayload()},
+		States: []statechart.State[map[string]int]{
+			{ID: "a", Initial: "waiting", After: []after{{ID: "soon", Delay: time.Hour, Target: ".waiting"}},
+				States: []statechart.State[map[string]int]{{ID: "waiting", Tags: settled, On: []on{{Event: "STOP", Target: "waiting"}},
+					After: []after{{ID: "late", Delay: time.Hour, Target: "waiting"}}}}},
+			{ID: "b", Initial: "calling", On: []on{{Event: "GO", Target: ".calling"}},
+				States: []statechart.State[map[string]int]{{ID: "calling", Invoke: []statechart.Invoke[map[string]int]{
+					{Service: call, OnDone: []on{{Target: "idle"}}, OnError: []on{{Target: "idle"}}},
+				}}, {ID: "idle", Tags: settled}}},
+		},
+	}), durable.MachineConfig{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return machines
+}
 
 // record is an instance with something in every place; its snapshot holds a secret where later
 // versions will hold some.
@@ -36,7 +65,7 @@ func record() durable.Record {
 
 func TestTextShowsWhatAnInstanceWaitsFor(t *testing.T) {
 	t.Parallel()
-	v, err := Of(record(), []string{"GO", "STOP"})
+	v, err := Of(pipelines(t), record())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,8 +79,8 @@ func TestTextShowsWhatAnInstanceWaitsFor(t *testing.T) {
   status    active, not settled: its next events wait in the queue
   tags      slow
   next      GO, STOP
-  timers    after soon in a: 2026-01-02 13:00:30 CET (in 30s)
-            after late in a.waiting: 2026-01-03 13:00:00 CET (in 24h00m)
+  timers    soon of a: 2026-01-02 13:00:30 CET (in 30s)
+            late of a.waiting: 2026-01-03 13:00:00 CET (in 24h00m)
   services  callVendor in b.calling, attempt 2
   context   {
               "n": 1
@@ -70,7 +99,7 @@ func TestTextShowsWhatAnInstanceWaitsFor(t *testing.T) {
 
 func TestNoSecretAndNoBookkeepingIsShown(t *testing.T) {
 	t.Parallel()
-	v, err := Of(record(), nil)
+	v, err := Of(pipelines(t), record())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,30 +118,60 @@ func TestNoSecretAndNoBookkeepingIsShown(t *testing.T) {
 	}
 }
 
-func TestSinceIsWhenTheStateWasEntered(t *testing.T) {
+func TestAsJSONItIsWhatTheGatewayShowsAndWhyAnEventWasParked(t *testing.T) {
 	t.Parallel()
-	created, at := noon.Add(-time.Hour), noon.Add(-time.Minute)
-	a, b := []string{"a"}, []string{"b"}
-	for _, c := range []struct {
-		name    string
-		history []durable.Transition
-		want    time.Time
-	}{
-		{"no history", nil, created},
-		{"entered, then noise", []durable.Transition{{At: at, From: b, To: a}, {At: noon, From: a, To: a, Ignored: true}}, at},
-		{"longer than the history tells", []durable.Transition{{At: at, From: a, To: a, Ignored: true}}, time.Time{}},
-	} {
-		if got := since(durable.Record{State: a, CreatedAt: created, History: c.history}); !got.Equal(c.want) {
-			t.Errorf("%s: expected %v, got %v", c.name, c.want, got)
-		}
+	shown, err := Of(pipelines(t), record())
+	if err != nil {
+		t.Fatal(err)
+	}
+	gateway, err := httpapi.ViewOf(pipelines(t), record())
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, want := keysOf(t, shown), keysOf(t, gateway)
+	parked, ok := got["parked"].(map[string]any)
+	if !ok || parked["message"] != "wrong payload" {
+		t.Fatalf("expected the reason beside the parked event, got %v", got["parked"])
+	}
+	delete(parked, "message")
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("expected the gateway's %v beside the reason, got %v", want, got)
 	}
 }
 
-func TestUnreadableSnapshotIsAnError(t *testing.T) {
+func keysOf(t *testing.T, value any) map[string]any {
+	t.Helper()
+	text, err := json.Marshal(value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var keys map[string]any
+	if err := json.Unmarshal(text, &keys); err != nil {
+		t.Fatal(err)
+	}
+	return keys
+}
+
+func TestParkedEventsAreShownHoweverTheirProducersWroteThem(t *testing.T) {
 	t.Parallel()
-	broken := record()
-	broken.Snapshot = json.RawMessage(`{"timers": 1}`)
-	if _, err := Of(broken, nil); err == nil || !strings.Contains(err.Error(), "reading the snapshot of pipeline/7 at revision 9") {
-		t.Errorf("expected an error that names the instance, got %v", err)
+	for _, c := range []struct{ event, message, want string }{
+		{"NOPE", "undeclared event type", "NOPE, 2h00m ago: undeclared event type\n"},
+		{"", "not an event: expected a JSON object", "2h00m ago: not an event: expected a JSON object\n"},
+		{"N\x1b[2JO\rPE", "one\ntwo\x9b", "N\uFFFD[2JO\uFFFDPE, 2h00m ago: one\n            two\uFFFD\n"},
+		{strings.Repeat("N", 1007), "long", strings.Repeat("N", 1000) + "... and 7 more bytes, 2h00m ago: long\n"},
+	} {
+		parked := record()
+		parked.Error.Event, parked.Error.Message = c.event, c.message
+		v, err := Of(pipelines(t), parked)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var out strings.Builder
+		if err := v.WriteText(&out, console.Style{}, noon); err != nil {
+			t.Fatal(err)
+		}
+		if want := "  parked    " + c.want; !strings.Contains(out.String(), want) {
+			t.Errorf("expected %q in:\n%s", want, out.String())
+		}
 	}
 }

@@ -1,0 +1,120 @@
+package httpapi_test
+
+import (
+	"encoding/json"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/settle-run/settle/functions/gateway/httpapi"
+	"github.com/settle-run/settle/runtime/durable"
+)
+
+// stored returns signup/42 as it is stored, changed as the test asks.
+func stored(t *testing.T, change func(*durable.Record)) durable.Record {
+	t.Helper()
+	var s table
+	s.put(t, "42", 7)
+	record := s.records[durable.InstanceID{Machine: "signup", ID: "42"}]
+	change(&record)
+	return record
+}
+
+func view(t *testing.T, record durable.Record) httpapi.Instance {
+	t.Helper()
+	v, err := httpapi.ViewOf(machines(t), record)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+// Whatever a record learns to hold, and under whatever key of its snapshot, it stays inside
+// until a key is given to it.
+func TestOnlyNamedKeysAreShown(t *testing.T) {
+	t.Parallel()
+	record := stored(t, func(r *durable.Record) {
+		var snapshot map[string]any
+		if err := json.Unmarshal(r.Snapshot, &snapshot); err != nil {
+			t.Fatal(err)
+		}
+		token := map[string]any{"state": "verifying", "after": "1h0m0s", "at": epoch, "service": "s", "id": "i", "attempt": 1, "token": taskToken}
+		snapshot["tokens"], snapshot["parked"], snapshot["since"] = token, token, epoch
+		snapshot["timers"], snapshot["services"] = map[string]any{"1.0": token}, map[string]any{"1.1": token}
+		snapshot["revision"], snapshot["next_events"], snapshot["history"] = 99, []string{taskToken}, []any{map[string]any{"event": taskToken}}
+		var err error
+		if r.Snapshot, err = json.Marshal(snapshot); err != nil {
+			t.Fatal(err)
+		}
+		r.Watermark, r.RecentEvents, r.Error, r.History = map[string]string{"arn": taskToken}, []string{taskToken}, nil, nil
+	})
+	shown, err := json.Marshal(view(t, record))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var keys map[string]any
+	if err := json.Unmarshal(shown, &keys); err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(string(shown), taskToken) || keys["parked"] != nil || keys["revision"] != 7.0 {
+		t.Errorf("expected the keys of the record, and no token, got %s", shown)
+	}
+}
+
+func TestNextEventsAreThoseOfTheChartThatIsHosted(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		change func(*durable.Record)
+		want   []string
+	}{
+		"active":                    {func(*durable.Record) {}, []string{"RESEND", "VERIFY"}},
+		"no machine of this build":  {func(r *durable.Record) { r.Instance.Machine = "elsewhere" }, []string{}},
+		"another version's":         {replaced(`"version":3`, `"version":2`), []string{}},
+		"a timer that is no longer": {replaced(`"after":"1h0m0s"`, `"after":"2h0m0s"`), []string{}},
+	} {
+		v := view(t, stored(t, test.change))
+		if !reflect.DeepEqual(v.NextEvents, test.want) {
+			t.Errorf("%s: expected %#v, got %#v", name, test.want, v.NextEvents)
+		}
+		if v.Revision != 7 || len(v.Timers) != 1 || string(v.Value) != `"verifying"` {
+			t.Errorf("%s: expected the rest to be shown all the same, got %+v", name, v)
+		}
+	}
+}
+
+// replaced changes the text of a record's snapshot.
+func replaced(from, to string) func(*durable.Record) {
+	return func(r *durable.Record) {
+		r.Snapshot = json.RawMessage(strings.Replace(string(r.Snapshot), from, to, 1))
+	}
+}
+
+func TestSinceIsWhenTheStateWasEntered(t *testing.T) {
+	t.Parallel()
+	created, at := epoch.Add(-time.Hour), epoch.Add(-time.Minute)
+	a, b := []string{"a"}, []string{"b"}
+	for _, c := range []struct {
+		name    string
+		history []durable.Transition
+		want    time.Time
+	}{
+		{"no history", nil, created},
+		{"entered, then noise", []durable.Transition{{At: at, From: b, To: a}, {At: epoch, From: a, To: a, Ignored: true}}, at},
+		{"longer than the history tells", []durable.Transition{{At: at, From: a, To: a, Ignored: true}}, time.Time{}},
+	} {
+		v := view(t, stored(t, func(r *durable.Record) { r.State, r.CreatedAt, r.History = a, created, c.history }))
+		if !v.Since.Equal(c.want) {
+			t.Errorf("%s: expected %v, got %v", c.name, c.want, v.Since)
+		}
+	}
+}
+
+func TestASnapshotOfAnotherFormIsAnErrorThatNamesTheInstance(t *testing.T) {
+	t.Parallel()
+	record := stored(t, func(r *durable.Record) { r.Snapshot = json.RawMessage(`{"timers": 1}`) })
+	_, err := httpapi.ViewOf(machines(t), record)
+	if want := "reading the snapshot of signup/42 at revision 7: "; err == nil || !strings.HasPrefix(err.Error(), want) {
+		t.Errorf("expected an error that begins with %q, got %v", want, err)
+	}
+}
