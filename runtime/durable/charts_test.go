@@ -55,6 +55,9 @@ func (i item) Validate() error {
 	case "explosive":
 		panic("explosive item")
 	}
+	if rest, ok := strings.CutPrefix(i.Item, "quoted"); ok {
+		return errors.New("an item that is quoted whole: " + rest)
+	}
 	return nil
 }
 

@@ -188,7 +188,7 @@ func (i *instance[C]) Prepare(invocation statechart.Invocation, call statechart.
 	if err != nil {
 		return Work{}, err
 	}
-	chartContext := i.snapshot.Context
+	chartContext := i.chart.CloneContext(i.snapshot.Context)
 	return Work{Timeout: timeout, Retry: retry, Run: func(ctx context.Context) (any, error) {
 		return service.Run(ctx, chartContext, call)
 	}}, nil

@@ -22,6 +22,8 @@ func TestPoisonIsParkedWithItsReasonAndTheGroupGoesOn(t *testing.T) {
 		{"wrong payload", `{"type": "add", "item": 7}`, `wrong payload: event "add" of chart order`},
 		{"invalid payload", `{"type": "add", "item": "invalid"}`, "invalid item"},
 		{"payload that panics", `{"type": "add", "item": "explosive"}`, "explosive item"},
+		{"endless type", `{"type": "` + strings.Repeat("t", 257) + `"}`, `expected at most 256 bytes under the key "type"`},
+		{"endless ID", `{"type": "add", "item": "a", "$id": "` + strings.Repeat("i", 257) + `"}`, `expected at most 256 bytes under the key "$id"`},
 		{"timer without ID", `{"type": "settle.timer"}`, `expects the key "timer"`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -45,6 +47,20 @@ func TestPoisonIsParkedWithItsReasonAndTheGroupGoesOn(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestAReasonThatQuotesALongEventDoesNotFillTheItem(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.post("order/1", event("add", "before"), event("add", "quoted"+strings.Repeat("é", 200_000)), event("add", "after"))
+		w.invoke()
+		w.wantLog(t, "order/1", "before", "after")
+		message := w.load("order/1").Error.Message
+		if !strings.HasPrefix(message, "wrong payload") || !strings.HasSuffix(message, "é…") || len(message) > 2100 {
+			t.Errorf("the instance shows %d bytes: %.100s", len(message), message)
+		}
+	})
 }
 
 func TestAGroupThatLeadsToNoMachineIsParked(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/settle-run/settle/runtime/statechart"
@@ -176,7 +177,7 @@ func (t *turn) park(ctx context.Context, d Delivery, eventType string, reason er
 		return err
 	}
 	if t.instance != nil {
-		t.record.Error = &Failure{At: t.now(), Event: eventType, Message: reason.Error()}
+		t.record.Error = &Failure{At: t.now(), Event: eventType, Message: cut(reason.Error(), failureMessageBytesMax)}
 		t.pass(d)
 	}
 	return nil
@@ -280,6 +281,18 @@ func (t *turn) dispatch(ctx context.Context) error {
 }
 
 func (t *turn) now() time.Time { return t.loop.config.Now().UTC().Truncate(time.Millisecond) }
+
+// failureMessageBytesMax is how much of the reason for parking an instance keeps: the message
+// may quote the event, which may be larger than an item.
+const failureMessageBytesMax = 2 << 10
+
+// cut returns the text, or its beginning if it is longer than that, as valid UTF-8.
+func cut(text string, bytesMax int) string {
+	if len(text) <= bytesMax {
+		return text
+	}
+	return strings.ToValidUTF8(text[:bytesMax], "") + "…"
+}
 
 // last returns the last n elements.
 func last[E any](s []E, n int) []E {

@@ -19,6 +19,10 @@ const ReservedPrefix = "settle."
 // "timer": ID}.
 const TimerEvent = ReservedPrefix + "timer"
 
+// EventNameBytesMax limits the type of an event and the producer's ID "$id", both of which
+// are stored with instances.
+const EventNameBytesMax = 256
+
 // Event is what a chart reacts to. The zero value is the event of a chart that starts.
 type Event struct {
 	Type string
@@ -102,6 +106,9 @@ func (p Payloads) decode(chart string, body []byte) (Event, error) {
 	}{{"type", &event.Type}, {"$id", &event.ID}} {
 		if value, ok := head[field.key]; ok && json.Unmarshal(value, field.into) != nil {
 			return Event{}, fmt.Errorf("%w: expected a string under the key %q, got %s", ErrNotAnEvent, field.key, excerpt(value))
+		}
+		if len(*field.into) > EventNameBytesMax {
+			return Event{}, fmt.Errorf("%w: expected at most %d bytes under the key %q, got %s", ErrNotAnEvent, EventNameBytesMax, field.key, excerpt([]byte(*field.into)))
 		}
 	}
 	if event.Type == "" {

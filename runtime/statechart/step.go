@@ -70,11 +70,8 @@ func (c *Chart[C]) Step(snapshot Snapshot[C], event Event) (step Step[C], err er
 	}
 	defer x.recovered(unchanged, &step, &err)
 	x.prepare()
-	x.context = snapshot.Context
-	if c.cloneContext != nil {
-		x.running = code{what: "cloning the context"}
-		x.context = c.cloneContext(snapshot.Context)
-	}
+	x.running = code{what: "cloning the context"}
+	x.context = c.CloneContext(snapshot.Context)
 	for h, recorded := range snapshot.history {
 		if x.history == nil {
 			x.history = make(map[int]stateSet, len(snapshot.history))

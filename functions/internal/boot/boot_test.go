@@ -112,7 +112,7 @@ func TestStartHandsOverSettingsAndMachines(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if want := []string{"job", "signup"}; !slices.Equal(hosted.IDs(), want) || p.Settings.Table != "settle" || p.AWS.Region != "eu-central-1" {
+		if ids := hosted.IDs(); !slices.Contains(ids, "job") || !slices.Contains(ids, "signup") || p.Settings.Table != "settle" || p.AWS.Region != "eu-central-1" {
 			t.Errorf("got machines %v, table %q, Region %q", hosted.IDs(), p.Settings.Table, p.AWS.Region)
 		}
 		return nil, failure

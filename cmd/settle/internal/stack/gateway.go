@@ -14,8 +14,8 @@ import (
 const shutdownTimeout = 5 * time.Second
 
 // How long the gateway waits for a client, so that one that stalls does not hold its connection
-// for ever: for the headers, for the request with its body, for the answer to be handled and
-// taken, which is what the function behind API Gateway would get, and for a next request.
+// for ever: for the headers, for the whole request, for the answer to be made and taken (as long
+// as a function gets), and for the next request.
 const (
 	readHeaderTimeout = 10 * time.Second
 	readTimeout       = 30 * time.Second
