@@ -1,6 +1,7 @@
 package durable_test
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -115,5 +116,38 @@ func TestAConfigWithoutSenseIsRefused(t *testing.T) {
 	}
 	if _, err := durable.New(nil, nil, nil, nil, durable.Config{}); err != nil {
 		t.Errorf("New with the zero Config: %v", err)
+	}
+}
+
+func TestAServiceCannotReachTheInstanceThroughItsContext(t *testing.T) {
+	t.Parallel()
+	type labels map[string]string
+	type on = statechart.Transition[labels]
+	scribble := statechart.ServiceFunc("scribble", func(_ context.Context, l labels, _ statechart.Call) (struct{}, error) {
+		l["kept"] = "scribbled over"
+		return struct{}{}, nil
+	})
+	machine := durable.Host(statechart.Must(statechart.Definition[labels]{
+		ID: "scribbler", Version: 1, Initial: "calling",
+		Context: func(statechart.Start) labels { return labels{"kept": "as it was"} },
+		States: []statechart.State[labels]{
+			{ID: "calling", Invoke: []statechart.Invoke[labels]{{Service: scribble, OnDone: []on{{Target: "over"}}, OnError: []on{{Target: "over"}}}}},
+			{ID: "over", Type: statechart.Final},
+		},
+	}), durable.MachineConfig{})
+	instance, _, err := machine.Start(statechart.Start{Instance: "scribbler/1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	work, err := instance.Prepare(instance.Invocations()[0], statechart.Call{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := work.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	snapshot, err := instance.Snapshot()
+	if err != nil || !strings.Contains(string(snapshot), `"context":{"kept":"as it was"}`) {
+		t.Errorf("after the service: %s, %v", snapshot, err)
 	}
 }
