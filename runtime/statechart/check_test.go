@@ -169,6 +169,10 @@ func TestTargetsAreChecked(t *testing.T) {
 		{"ancestor", twins("next next.r1.b"), "wait", `on GO: the targets "next next.r1.b" cannot be active together`, apart},
 		{"twice", twins("next.r1.b next.r1.b"), "wait", `on GO: the targets "next.r1.b next.r1.b" cannot be active together`, apart},
 		{"history beside", twins("next.r1.b #hr1"), "wait", `on GO: the targets "next.r1.b #hr1" cannot be active together`, apart},
+		{"history of them all", func(_ *Def, wait, next *S) {
+			*next = S{ID: "next", Type: statechart.Parallel, States: []S{{ID: "h", Type: statechart.DeepHistory}, {ID: "r", Tags: settled}}}
+			wait.On[0].Target = "next.r next.h"
+		}, "wait", `on GO: the targets "next.r next.h" cannot be active together`, apart},
 		{"always", func(_ *Def, _, next *S) { next.Always = []On{{Guard: yes, Target: "x"}} }, "next", `always: target "x" is not a state`, mend},
 		{"after", func(_ *Def, _, next *S) { next.After = []After{{Delay: 1, Target: "x"}} }, "next", `after 1ns: target "x" is not a state`, mend},
 		{"default", func(_ *Def, wait, next *S) {

@@ -126,6 +126,10 @@ func TestWaitingIsChecked(t *testing.T) {
 		{"one ID twice", func(_ *Def, _, next *S) {
 			next.Tags, next.Invoke = nil, []Invoke{service("x", ends, ends), service("x", ends, ends)}
 		}, "next", `invokes "x" while "next" may too`, "give each invocation its own ID"},
+		{"one ID at two levels", func(_ *Def, _, next *S) {
+			out := []On{{Target: "#wait"}}
+			*next = S{ID: "next", Initial: "a", Invoke: []Invoke{service("x", ends, ends)}, States: []S{{ID: "a", Invoke: []Invoke{service("x", out, out)}}}}
+		}, "next.a", `invokes "x" while "next" may too`, "give each invocation its own ID"},
 		{"one ID in two regions", func(_ *Def, _, next *S) {
 			region := func(id string) S {
 				return S{ID: id, Invoke: []Invoke{service("x", []On{{Target: "#wait"}}, []On{{Target: "#wait"}})}}

@@ -52,6 +52,9 @@ func TestFailingCodeIsNamedAndChangesNothing(t *testing.T) {
 			`chart c, state "p.b", event "GO": action typed: expected an event that carries string, got "GO" with <nil>`, false},
 		{func(_, b *S) { b.After[0] = After{ID: "due", At: func(trace, Event) time.Time { panic("late") }} },
 			`chart c, state "p.b", event "GO": delay due: panic: late`, true},
+		{func(_, b *S) {
+			b.After[0] = After{ID: "due", At: func(trace, Event) time.Time { return time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC) }}
+		}, `chart c, state "p.b", event "GO": delay due: expected a deadline in the years 0 to 9999, got 10000-01-01 00:00:00 +0000 UTC`, false},
 		{func(_, b *S) { *b = S{ID: "b", Type: statechart.Final, Output: output(func() {})} },
 			`chart c, state "p.b", event "GO": output: json: unsupported type: func()`, false},
 		{func(_, b *S) {

@@ -154,3 +154,10 @@ func TestWildcardTakesDoneEventsButNoTimers(t *testing.T) {
 	r = begin(t, Def{Initial: "p", States: []S{{ID: "p", On: anything, After: []After{{Delay: 1, Target: "x"}}}, {ID: "x"}, {ID: "q"}}})
 	r.fire(r.timer("p")).is("x", "+p -p +x")
 }
+
+func TestWildcardTakesNoStaleEvents(t *testing.T) {
+	t.Parallel()
+	r := begin(t, Def{Initial: "a", On: []On{{Event: "*", Actions: logs("any")}}, States: []S{{ID: "a"}}})
+	r.apply(Event{Type: statechart.TimerEvent, Timer: "0.0"})
+	r.apply(Event{Type: "done.invoke.a", Invocation: "0.0"}).is("a", "+a")
+}

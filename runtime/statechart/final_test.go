@@ -80,7 +80,7 @@ func TestTopLevelFinalStateEndsTheInstance(t *testing.T) {
 	equal(t, "settled", r.step.Next.Settled(), true)
 	equal(t, "timers", len(r.step.Next.Timers)+len(r.step.Effects), 0)
 	before := text(t, r.step.Next)
-	r.send("END")
+	r.send("LATE")
 	equal(t, "handled when done", r.step.Handled, false)
 	equal(t, "snapshot", text(t, r.step.Next), before)
 	equal(t, "next events", len(r.step.Next.NextEvents()), 0)

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -29,7 +30,7 @@ func (c *Chart[C]) Restore(data []byte) (Snapshot[C], error) {
 	if form.Status != Active && form.Status != Done {
 		return Snapshot[C]{}, c.unreadable("expected the status %q or %q, got %q", Active, Done, form.Status)
 	}
-	if form.Steps < 1 {
+	if form.Steps < 1 || form.Steps == math.MaxInt64 {
 		return Snapshot[C]{}, c.unreadable("expected a count of steps from 1, got %d", form.Steps)
 	}
 	s := Snapshot[C]{chart: c, Status: form.Status, Steps: form.Steps, Output: form.Output, configuration: newStateSet(len(c.nodes))}
@@ -185,6 +186,9 @@ func (c *Chart[C]) restoreTimers(form *snapshotJSON, s *Snapshot[C]) error {
 		}
 		if slices.ContainsFunc(s.Timers, func(t Timer) bool { return t.state == state && t.index == index }) {
 			return c.unreadable("state %q has its timer %q twice", stored.State, stored.After)
+		}
+		if !storable(stored.At.UTC()) {
+			return c.unreadable("timer %s: expected a deadline in the years 0 to 9999, got %v", id, stored.At.UTC())
 		}
 		s.Timers = append(s.Timers, Timer{ID: id, State: stored.State, After: stored.After, At: stored.At.UTC(), state: state, index: index})
 	}

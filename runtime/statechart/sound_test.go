@@ -62,7 +62,7 @@ func TestSoundChartsPass(t *testing.T) {
 		},
 		"always into and out of regions": func(d *Def, _, next *S) {
 			*next = S{ID: "next", Type: statechart.Parallel, Always: []On{{Target: "back"}}, States: []S{{ID: "r1", Always: leave}, {ID: "r2"}}}
-			d.States = append(d.States, S{ID: "back", Always: []On{{Target: "next"}}})
+			d.States = append(d.States, S{ID: "back", Always: []On{{Target: "next.r2"}}})
 		},
 		"history as default of history": func(_ *Def, wait, next *S) {
 			*next = S{ID: "next", Initial: "p", States: []S{

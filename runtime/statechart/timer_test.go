@@ -143,6 +143,17 @@ func TestTimerOfAnUnsettledStateIsServedInProcess(t *testing.T) {
 	r.apply(call.Done(0)).is("late", "")
 }
 
+func TestTimerAroundUnsettledStatesIsScheduled(t *testing.T) {
+	t.Parallel()
+	r := begin(t, Def{Initial: "p", States: []S{
+		{ID: "p", Initial: "a", After: []After{{Delay: time.Minute, Target: "q"}},
+			States: []S{{ID: "a", Invoke: []Invoke{service("", []On{{Target: "b"}}, []On{{Target: "b"}})}}, {ID: "b"}}},
+		{ID: "q"},
+	}})
+	equal(t, "effects", len(r.step.Effects), 1)
+	equal(t, "timer", r.step.Effects[0].Timer, r.timer("p").ID)
+}
+
 func TestSendTakesItsPlaceAmongTheEffects(t *testing.T) {
 	t.Parallel()
 	send := statechart.SendTo("HELLO", func(c trace, e Event) (string, any) {

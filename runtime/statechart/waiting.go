@@ -59,6 +59,9 @@ func (x *interpreter[C]) startTimers(n *node[C]) error {
 		}
 		x.running = code{"delay", n.timers[k].id, n.path}
 		at := n.timers[k].due(x.context, x.event).UTC().Truncate(time.Millisecond)
+		if !storable(at) {
+			return x.fail(fmt.Errorf("expected a deadline in the years 0 to 9999, got %v", at))
+		}
 		timer := Timer{ID: x.nextID(), State: n.path, After: n.timers[k].id, At: at, state: n.index, index: k}
 		x.timers = append(x.timers, timer)
 		if n.timers[k].inProcess {
@@ -70,6 +73,9 @@ func (x *interpreter[C]) startTimers(n *node[C]) error {
 	}
 	return nil
 }
+
+// storable reports whether a deadline has the four-digit year that JSON's form of it needs.
+func storable(at time.Time) bool { return at.Year() >= 0 && at.Year() <= 9999 }
 
 func (x *interpreter[C]) cancelTimers(n *node[C]) {
 	if len(n.timers) == 0 {
