@@ -59,6 +59,9 @@ func NoPayload() Payload { return Payload{} }
 // outside is refused as undeclared.
 func InternalOf[T any]() Payload { return Payload{typ: reflect.TypeFor[T](), internal: true} }
 
+// Internal is InternalOf for an event that carries nothing.
+func Internal() Payload { return Payload{internal: true} }
+
 // Payloads declares the event types of a chart.
 type Payloads map[string]Payload
 

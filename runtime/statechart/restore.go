@@ -13,8 +13,8 @@ import (
 )
 
 // ErrUnreadable is returned by Restore when the stored snapshot does not fit this chart: it
-// is another machine's or version's, names states that are gone, or has a context that does
-// not decode.
+// is another machine's or version's, names states that are gone, is not settled where it must
+// be, or has a context that does not decode; and by Step for another chart's snapshot.
 var ErrUnreadable = errors.New("unreadable snapshot")
 
 // Restore reads a snapshot from its JSON form. Deadlines stay as they were stored; nothing is
@@ -47,6 +47,9 @@ func (c *Chart[C]) Restore(data []byte) (Snapshot[C], error) {
 		if err := restore(&form, &s); err != nil {
 			return Snapshot[C]{}, err
 		}
+	}
+	if !s.Settled() && len(s.Services) == 0 {
+		return Snapshot[C]{}, c.unreadable("the state %s is not settled in this version, and no service runs that would end it; bring a migration or host the old version too", strings.Join(s.State(), ", "))
 	}
 	return s, nil
 }

@@ -156,6 +156,7 @@ func TestRestoreRefusesDamage(t *testing.T) {
 		{`"id":"p.r2.d"`, `"id":"other"`, `service "other" of state "p.r2.d" is no service of an active state of this version`},
 		{`"services":{`, `"services":{"3.0":{"id":"p.r2.d","state":"p.r2.d"},`, `state "p.r2.d" has its service "p.r2.d" twice`},
 		{`"at":"2026-01-02T04:04:05Z"`, `"at":"9999-12-31T23:00:00-01:00"`, `timer 4.0: expected a deadline in the years 0 to 9999, got 10000-01-01 00:00:00 +0000 UTC`},
+		{`"services":{"5.0":{`, `"ends":{"5.0":{`, `the state p.r1.b.y, p.r2.d is not settled in this version, and no service runs that would end it; bring a migration or host the old version too`},
 		{`"at":"2026-01-02T04:04:05Z"`, `"at":"today"`, `parsing time "today" as "2006-01-02T15:04:05Z07:00": cannot parse "today" as "2006"`},
 	} {
 		if !strings.Contains(intact, c.old) {
@@ -166,6 +167,16 @@ func TestRestoreRefusesDamage(t *testing.T) {
 			t.Errorf("%s for %s: got %v\nwant %s", c.new, c.old, err, c.message)
 		}
 	}
+}
+
+func TestStepRefusesTheSnapshotOfAnotherChart(t *testing.T) {
+	t.Parallel()
+	snapshot := full(t, everything(t), "CALL")
+	step, err := everything(t).Step(snapshot, Event{Type: "OUT", At: epoch})
+	if !errors.Is(err, statechart.ErrUnreadable) || err.Error() != "unreadable snapshot: expected one that this chart, c, has made or restored, got another's" {
+		t.Errorf("got %v, want ErrUnreadable", err)
+	}
+	equal(t, "snapshot", text(t, step.Next), text(t, snapshot))
 }
 
 func FuzzRestore(f *testing.F) {

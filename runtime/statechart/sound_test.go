@@ -25,11 +25,11 @@ func TestSoundChartsPass(t *testing.T) {
 		"settled with a guarded always": func(_ *Def, _, next *S) { next.Always = []On{{Guard: no, Target: "wait"}} },
 		"moved on by what it raises": func(d *Def, _, next *S) {
 			*next = S{ID: "next", Entry: Do{raise("R")}, On: []On{{Event: "R", Target: "wait"}}}
-			d.Payloads["R"] = statechart.InternalOf[any]()
+			d.Payloads["R"] = statechart.Internal()
 		},
 		"moved on by a wildcard for what it raises": func(d *Def, _, next *S) {
 			*next = S{ID: "next", Entry: Do{raise("R.x")}, On: []On{{Event: "R.*", Target: "wait"}}}
-			d.Payloads["R.x"] = statechart.InternalOf[any]()
+			d.Payloads["R.x"] = statechart.Internal()
 		},
 		"moved on by the parent": func(_ *Def, _, next *S) {
 			*next = S{ID: "next", Initial: "a", Always: leave, States: []S{{ID: "a"}}}

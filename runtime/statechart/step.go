@@ -60,6 +60,9 @@ func (c *Chart[C]) Start(start Start) (step Step[C], err error) {
 // services and its timers are what it waits for.
 func (c *Chart[C]) Step(snapshot Snapshot[C], event Event) (step Step[C], err error) {
 	unchanged := Step[C]{Next: snapshot}
+	if snapshot.chart != c {
+		return unchanged, fmt.Errorf("%w: expected one that this chart, %s, has made or restored, got another's", ErrUnreadable, c.id)
+	}
 	if snapshot.Status != Active {
 		return unchanged, nil
 	}
