@@ -58,7 +58,7 @@ func TestConsumerStoresSchedulesAndParks(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
-		if err := cloud.Poll(ctx, awslocal.EventSource{Queue: "events.fifo", ReportBatchItemFailures: true}, lambda.NewHandler(handler)); err != nil {
+		if err := cloud.Poll(ctx, awslocal.EventSource{Queue: "events.fifo", ReportBatchItemFailures: true}, func() awslocal.Invoker { return lambda.NewHandler(handler) }); err != nil {
 			t.Fatal(err)
 		}
 

@@ -49,7 +49,7 @@ func TestDelayBringsATimerOfHalfAnHourToTheFIFOQueue(t *testing.T) {
 			want int
 		}{{30*time.Minute - time.Nanosecond, 0}, {time.Second, 1}} {
 			ctx, cancel := context.WithTimeout(t.Context(), step.wait)
-			if err := cloud.Poll(ctx, awslocal.EventSource{Queue: "delays", ReportBatchItemFailures: true}, lambda.NewHandler(handler)); err != nil {
+			if err := cloud.Poll(ctx, awslocal.EventSource{Queue: "delays", ReportBatchItemFailures: true}, func() awslocal.Invoker { return lambda.NewHandler(handler) }); err != nil {
 				t.Fatal(err)
 			}
 			cancel()

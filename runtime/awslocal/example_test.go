@@ -47,7 +47,7 @@ func Example() {
 		return events.SQSEventResponse{}, nil
 	})
 	source := awslocal.EventSource{Queue: "events.fifo", ReportBatchItemFailures: true}
-	if err := cloud.Poll(ctx, source, handler); err != nil {
+	if err := cloud.Poll(ctx, source, func() awslocal.Invoker { return handler }); err != nil {
 		fmt.Println(err)
 	}
 	// Output: signup/42 {"type":"VERIFY"}

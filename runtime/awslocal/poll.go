@@ -83,9 +83,13 @@ func (s EventSource) validate() error {
 // set with ChangeMessageVisibility. Because a FIFO queue locks the group of a message in
 // flight, no two invocations have messages of one group.
 //
+// Like Lambda, Poll starts an execution environment when a batch comes and none is idle; each
+// handles one invocation at a time. An Invoker of aws-lambda-go needs that: the answer it
+// returns is overwritten by its next invocation.
+//
 // Lambda lowers its concurrency while invocations fail, for a time it does not document;
 // Poll does not.
-func (c *Cloud) Poll(ctx context.Context, source EventSource, invoke Invoker) error {
+func (c *Cloud) Poll(ctx context.Context, source EventSource, start func() Invoker) error {
 	source = source.withDefaults()
 	if err := source.validate(); err != nil {
 		return fmt.Errorf("polling: %w", err)
@@ -96,6 +100,7 @@ func (c *Cloud) Poll(ctx context.Context, source EventSource, invoke Invoker) er
 	var running sync.WaitGroup
 	defer running.Wait()
 	places := make(chan struct{}, source.Concurrency)
+	idle := make(chan Invoker, source.Concurrency)
 	for {
 		select {
 		case places <- struct{}{}:
@@ -114,9 +119,16 @@ func (c *Cloud) Poll(ctx context.Context, source EventSource, invoke Invoker) er
 		if err != nil {
 			return fmt.Errorf("polling %s: %w", source.Queue, err)
 		}
+		var environment Invoker
+		select {
+		case environment = <-idle:
+		default:
+			environment = start()
+		}
 		running.Go(func() {
 			// Lambda lets an invocation finish that has begun.
-			c.sqs.process(context.WithoutCancel(ctx), source, invoke, batch.Messages)
+			c.sqs.process(context.WithoutCancel(ctx), source, environment, batch.Messages)
+			idle <- environment
 			<-places
 		})
 	}

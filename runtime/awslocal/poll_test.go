@@ -66,7 +66,7 @@ func (q queue) start(source awslocal.EventSource, invoke awslocal.Invoker) {
 	source.Queue = q.name
 	ctx, stop := context.WithCancel(q.t.Context())
 	done := make(chan error, 1)
-	go func() { done <- q.cloud.Poll(ctx, source, invoke) }()
+	go func() { done <- q.cloud.Poll(ctx, source, func() awslocal.Invoker { return invoke }) }()
 	q.t.Cleanup(func() {
 		stop()
 		if err := <-done; err != nil {
@@ -265,7 +265,7 @@ func TestLambda_poller_waits_for_invocations_in_flight_when_it_stops(t *testing.
 			return nil, ctx.Err()
 		})
 		time.AfterFunc(time.Second, stop)
-		if err := q.cloud.Poll(ctx, awslocal.EventSource{Queue: q.name}, f); err != nil {
+		if err := q.cloud.Poll(ctx, awslocal.EventSource{Queue: q.name}, func() awslocal.Invoker { return f }); err != nil {
 			t.Fatal(err)
 		}
 		wantElapsed(t, start, 2*time.Second)
@@ -301,7 +301,7 @@ func TestLambda_poller_refuses_what_lambda_refuses(t *testing.T) {
 		"EventSource.Concurrency":  {Queue: q.name, Concurrency: -1},
 		"Queue visibility timeout": {Queue: q.name, Timeout: 31 * time.Second},
 	} {
-		err := q.cloud.Poll(t.Context(), source, newFunction(succeed))
+		err := q.cloud.Poll(t.Context(), source, func() awslocal.Invoker { return newFunction(succeed) })
 		wantMessage(t, err, name)
 	}
 }
@@ -311,7 +311,7 @@ func TestLambda_poller_ends_with_its_queue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newFIFO(t, nil)
 		done := make(chan error)
-		go func() { done <- q.cloud.Poll(t.Context(), awslocal.EventSource{Queue: q.name}, newFunction(succeed)) }()
+		go func() { done <- q.cloud.Poll(t.Context(), awslocal.EventSource{Queue: q.name}, func() awslocal.Invoker { return newFunction(succeed) }) }()
 		synctest.Wait()
 		if _, err := q.client.DeleteQueue(t.Context(), &sqs.DeleteQueueInput{QueueUrl: &q.url}); err != nil {
 			t.Fatal(err)

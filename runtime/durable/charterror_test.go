@@ -90,14 +90,11 @@ func TestAFirstEventThatFailsLeavesNoInstanceAndNoEffectBehind(t *testing.T) {
 			t.Errorf("stored: %s", w.records)
 		}
 
-		// Parking shows the error on the instance, as it would be without the event.
 		w.runFor(t, time.Minute)
 		w.wantParked(t, [2]string{"refuse", "refused"})
-		w.wantState(t, "greeter/1", "idle")
-		if shown := w.load("greeter/1").Error; shown == nil || shown.Event != "refuse" {
-			t.Errorf("the instance shows %+v", shown)
+		if len(w.records) != 0 {
+			t.Errorf("stored: %s", w.records)
 		}
-		w.wantLog(t, "order/2", "greeting")
 		w.wantSound(t)
 	})
 }
@@ -179,7 +176,7 @@ func TestAnEventThatKillsTheProcessEveryTimeIsParkedAtLast(t *testing.T) {
 	}
 }
 
-func TestTheEndOfAServiceThatKillsTheProcessEveryTimeIsParkedAtLast(t *testing.T) {
+func TestTheEndOfAServiceThatKillsTheProcessEveryTimeBlocksTheGroupOnlySoLong(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		// Each time, the write after the service's end is the end of the process; once no attempt
@@ -201,14 +198,18 @@ func TestTheEndOfAServiceThatKillsTheProcessEveryTimeIsParkedAtLast(t *testing.T
 					last = 2
 				}
 			case "Commit order/1":
-				if commits++; commits == last && len(w.parked) == 0 {
+				attempt := w.load("order/1").Attempt
+				if commits++; commits == last && (attempt == nil || attempt.SequenceNumber == "2" && attempt.Count < 7) {
 					return dieBefore
 				}
 			}
 			return none
 		}
 		w.run(t)
-		w.wantParked(t, [2]string{"charge", "settling order/1: tried 8 times, and no try came to an end"})
+		w.wantParked(t) // The event is applied; moved back to the queue it would be applied twice.
+		if shown := w.load("order/1").Error; shown == nil || shown.Message != "settling order/1: tried 7 times, and no try came to an end" {
+			t.Errorf("the instance shows %+v", shown)
+		}
 		w.wantLog(t, "order/1", "before", "charge: the last of 3 attempts did not come to an end", "after")
 		w.wantServed(t, "charge 1", "charge 1", "charge 2", "charge 3")
 	})
@@ -237,7 +238,7 @@ func TestAChartThatCannotTakeTheEndOfItsServiceIsParkedAndBlocksNobody(t *testin
 		w.post("order/1", event("add", "before"), event("doom", ""), event("add", "after"))
 		w.post("order/2", event("add", "beside"))
 		w.run(t)
-		w.wantParked(t, [2]string{"doom", "broken down"}, [2]string{"after", "broken down"})
+		w.wantParked(t, [2]string{"after", "broken down"}) // doom is applied already.
 		w.wantLog(t, "order/1", "before")
 		w.wantState(t, "order/1", "doomed")
 		w.wantServed(t, "doom 1")

@@ -71,7 +71,7 @@ func (l *Loop) handleGroup(ctx context.Context, deliveries []Delivery) []Deliver
 		}
 		rest = rest[done:]
 		switch {
-		case err == nil:
+		case err == nil || len(rest) == 0:
 		case errors.Is(err, ErrConflict) && conflicts < l.config.ConflictsMax:
 			conflicts++
 			log.InfoContext(ctx, "beginning again", "error", err)
@@ -139,13 +139,21 @@ func (l *Loop) turn(ctx context.Context, deliveries []Delivery) (done int, err e
 		d := deliveries[applied]
 
 		// Settle what an abandoned delivery left unsettled, before any other event.
-		if err = t.resume(ctx, d); err != nil {
+		parked, resumeErr := t.resume(ctx, d)
+		if err = resumeErr; err != nil {
+			break
+		}
+		if parked {
+			// To try the next one now could kill the process before this one is acknowledged.
+			applied++
+			err = fmt.Errorf("%s cannot settle", id)
 			break
 		}
 
 		// Skip what was applied already; park what can never be applied.
 		event, verdict, reason := t.examine(d)
 		if verdict == skipped {
+			l.config.Logger.InfoContext(ctx, "event skipped, it was applied before or is stale", "instance", d.Group, "message_id", d.MessageID)
 			continue
 		}
 		if verdict == poisoned {
@@ -153,6 +161,13 @@ func (l *Loop) turn(ctx context.Context, deliveries []Delivery) (done int, err e
 				break
 			}
 			continue
+		}
+
+		// Store the end of a service before the next event, which may turn out unstorable.
+		if t.finished {
+			if err = t.commit(ctx); err != nil {
+				break
+			}
 		}
 
 		// Settle: apply the event and run the services until only the outside can go on.

@@ -266,6 +266,6 @@ func TestATimerThatIsAlwaysDueDoesNotKeepTheProcessForEver(t *testing.T) {
 		w.post("order/2", event("add", "b"))
 		w.run(t)
 		w.wantLog(t, "order/2", "b")
-		w.wantParked(t, [2]string{"past", "does not end"}, [2]string{"add", "does not end"})
+		w.wantParked(t, [2]string{"add", "does not end"}) // past is applied already.
 	})
 }

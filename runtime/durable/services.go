@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"time"
 
 	"github.com/settle-run/settle/runtime/statechart"
 )
@@ -114,6 +116,10 @@ func (s *services) start(ctx context.Context) (moved bool, err error) {
 	if err := s.ctx.Err(); err != nil && len(next) > 0 {
 		return false, fmt.Errorf("no time left to run services: %w", err)
 	}
+	if t.ran && slices.ContainsFunc(next, func(r ready) bool { return !s.hasTime(r.work.Timeout) }) {
+		// A service is not to be cut off, and lose an attempt, for the time that another took.
+		return false, &retryError{err: errors.New("too little time left for another service")}
+	}
 	if t.finished {
 		err = t.commit(ctx)
 	} else if len(next) > 0 {
@@ -137,6 +143,13 @@ func (s *services) start(ctx context.Context) (moved bool, err error) {
 	return false, nil
 }
 
+// hasTime reports whether the process has the time that an attempt may take. An attempt without
+// a time-out of its own may take what there is.
+func (s *services) hasTime(timeout time.Duration) bool {
+	deadline, limited := s.ctx.Deadline()
+	return !limited || deadline.Sub(s.turn.loop.config.Now()) >= timeout
+}
+
 // run performs one attempt beside the loop.
 func (s *services) run(invocation statechart.Invocation, work Work) {
 	var ctx context.Context
@@ -147,6 +160,7 @@ func (s *services) run(invocation statechart.Invocation, work Work) {
 		ctx, cancel = context.WithCancel(s.ctx)
 	}
 	s.running[invocation.Key] = cancel
+	s.turn.ran = true
 	go func() {
 		value, err := attempt(ctx, work.Run)
 		select {

@@ -27,6 +27,8 @@ type turn struct {
 	// finished says that a service, or the time that a timer gave it, has ended since the last
 	// commit: that must be stored before another service starts, so that it never runs again.
 	finished bool
+	// ran says that a service has run in this turn and used up time of the process.
+	ran bool
 	// unlogged are the transitions since the last commit.
 	unlogged []Transition
 	// lost is the error of the commit before services that were to begin. It ends the turn:
@@ -39,7 +41,7 @@ func (t *turn) examine(d Delivery) (event statechart.Event, v verdict, reason er
 	if d.SequenceNumber == "" {
 		return event, poisoned, fmt.Errorf("expected a delivery of a FIFO queue, which has a sequence number, got none from %q", d.Queue)
 	}
-	if compareSequence(d.SequenceNumber, t.record.Watermark[d.Queue]) <= 0 {
+	if t.isApplied(d) {
 		return event, skipped, nil
 	}
 	event, err := t.machine.Decode([]byte(d.Body))
@@ -72,11 +74,14 @@ func (t *turn) isTimer(id, body string) bool {
 // is parked after AttemptsMax tries, one that kills the process after AbandonedMax.
 func (t *turn) try(ctx context.Context, d Delivery, event statechart.Event) error {
 	tried := d.ReceiveCount - 1
+	if early := t.untilTimer(event); early > 0 {
+		return &retryError{wait: early, err: errors.New("the timer has fired before its time")}
+	}
 	err := t.begin(ctx, d)
 	if err == nil {
 		tried, err = t.mark(ctx, d)
 	}
-	if err == nil && tried > t.loop.config.AbandonedMax {
+	if err == nil && tried >= t.loop.config.AbandonedMax {
 		return t.park(ctx, d, event.Type, fmt.Errorf("tried %d times, and no try came to an end", tried))
 	}
 	if err == nil {
@@ -100,6 +105,20 @@ func (t *turn) try(ctx context.Context, d Delivery, event statechart.Event) erro
 	}
 }
 
+// untilTimer returns how long it is until the timer whose firing the event is may fire, by the
+// clock of this process; the clock that sent it may be ahead.
+func (t *turn) untilTimer(event statechart.Event) time.Duration {
+	if event.Type != statechart.TimerEvent {
+		return 0
+	}
+	for _, timer := range t.instance.Timers() {
+		if timer.ID == event.Timer {
+			return timer.At.Sub(t.loop.config.Now())
+		}
+	}
+	return 0
+}
+
 // begin starts an instance that does not exist yet. It is stored with its first event.
 func (t *turn) begin(ctx context.Context, d Delivery) error {
 	if t.instance != nil {
@@ -119,26 +138,27 @@ func (t *turn) begin(ctx context.Context, d Delivery) error {
 
 // resume settles an instance that was stored unsettled. A delivery that cannot settle it in
 // AttemptsMax tries that the chart fails on is parked, and so is one of which AbandonedMax tries
-// came to no end; tries that are attempts of a service count for its RetryPolicy instead.
-func (t *turn) resume(ctx context.Context, d Delivery) error {
+// came to no end; tries that are attempts of a service count for its RetryPolicy instead. It
+// reports whether the delivery was parked, which leaves the instance unsettled.
+func (t *turn) resume(ctx context.Context, d Delivery) (parked bool, err error) {
 	if t.instance == nil || t.instance.Settled() {
-		return nil
+		return false, nil
 	}
 	tried, err := t.mark(ctx, d)
 	attempts := 0
 	for _, invocation := range t.instance.Invocations() {
 		attempts += invocation.Attempt
 	}
-	if err == nil && tried > t.loop.config.AbandonedMax+attempts {
-		return t.park(ctx, d, "", fmt.Errorf("settling %s: tried %d times, and no try came to an end", t.record.Instance, tried))
+	if err == nil && tried >= t.loop.config.AbandonedMax+attempts {
+		return true, t.park(ctx, d, "", fmt.Errorf("settling %s: tried %d times, and no try came to an end", t.record.Instance, tried))
 	}
 	if err == nil {
 		err = t.settle(ctx, d)
 	}
 	if isChartError(err) && tried+1 >= t.loop.config.AttemptsMax {
-		return t.park(ctx, d, "", fmt.Errorf("settling %s: %w", t.record.Instance, err))
+		return true, t.park(ctx, d, "", fmt.Errorf("settling %s: %w", t.record.Instance, err))
 	}
-	return err
+	return false, err
 }
 
 // mark stores that a redelivered event is about to be tried, and returns how often it was
@@ -171,16 +191,29 @@ func (t *turn) pass(d Delivery) {
 	t.dirty = true
 }
 
-// park moves the delivery to the dead-letter queue, then lets the instance show why.
+// park moves the delivery to the dead-letter queue, then lets the instance show why. A delivery
+// whose event is applied already, on an instance that cannot settle after it, is not moved:
+// moved back to the queue one day, it would be applied twice.
 func (t *turn) park(ctx context.Context, d Delivery, eventType string, reason error) error {
-	if err := t.loop.park(ctx, d, reason); err != nil {
+	if t.isApplied(d) {
+		t.loop.config.Logger.ErrorContext(ctx, "event was applied, but its instance cannot go on", "instance", d.Group, "message_id", d.MessageID, "reason", reason)
+	} else if err := t.loop.park(ctx, d, reason); err != nil {
 		return err
+	}
+	if t.record.Revision == 0 && !t.dirty {
+		// What has begun for this event alone goes with it, effects included.
+		t.instance, t.record = nil, Record{Instance: t.record.Instance}
 	}
 	if t.instance != nil {
 		t.record.Error = &Failure{At: t.now(), Event: eventType, Message: cut(reason.Error(), failureMessageBytesMax)}
 		t.pass(d)
 	}
 	return nil
+}
+
+// isApplied reports whether the delivery's event is in the snapshot, or was parked.
+func (t *turn) isApplied(d Delivery) bool {
+	return d.SequenceNumber != "" && compareSequence(d.SequenceNumber, t.record.Watermark[d.Queue]) <= 0
 }
 
 // apply takes one macrostep in memory.

@@ -2,11 +2,13 @@ package dynamostore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/aws/smithy-go"
 
 	"github.com/settle-run/settle/runtime/durable"
 )
@@ -83,7 +85,13 @@ func (s *Store) Commit(ctx context.Context, record durable.Record) error {
 		input.ExpressionAttributeNames = map[string]string{"#revision": attrRevision}
 		input.ExpressionAttributeValues = map[string]types.AttributeValue{":previous": number(record.Revision - 1)}
 	}
-	if _, err := s.client.PutItem(ctx, input); err != nil {
+	_, err = s.client.PutItem(ctx, input)
+	var api smithy.APIError
+	if errors.As(err, &api) && api.ErrorCode() == "ValidationException" {
+		// All but the item is the same in every call, so it is the item that DynamoDB refuses.
+		err = fmt.Errorf("%w: %w", durable.ErrUnstorable, classify(err))
+	}
+	if err != nil {
 		return s.failed(doing, err)
 	}
 	return nil

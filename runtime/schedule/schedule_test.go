@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -32,6 +33,8 @@ type fixture struct {
 	url       string
 	delays    *schedule.DelayQueue
 	forwarder *schedule.Forwarder
+	// mu guards what the poller's goroutines note.
+	mu sync.Mutex
 	// hops are the delays in seconds that messages were put into the delay queue with.
 	hops []string
 	sent []sent
@@ -66,12 +69,16 @@ func newFixture(t *testing.T) *fixture {
 
 // SendMessage implements schedule.Client.
 func (f *fixture) SendMessage(ctx context.Context, input *sqs.SendMessageInput, options ...func(*sqs.Options)) (*sqs.SendMessageOutput, error) {
+	f.mu.Lock()
 	f.hops = append(f.hops, strconv.Itoa(int(input.DelaySeconds)))
+	f.mu.Unlock()
 	return f.client.SendMessage(ctx, input, options...)
 }
 
 // Send implements durable.Sender.
 func (f *fixture) Send(_ context.Context, message durable.Message) (string, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	f.sent = append(f.sent, sent{time.Now(), message})
 	return "m-1", f.sendErr
 }
@@ -81,10 +88,12 @@ func (f *fixture) poll(duration time.Duration) {
 	f.t.Helper()
 	ctx, cancel := context.WithTimeout(f.t.Context(), duration)
 	defer cancel()
-	handler := lambda.NewHandler(func(ctx context.Context, event events.SQSEvent) error {
-		return f.forwarder.Forward(ctx, event.Records[0].Body)
-	})
-	if err := f.cloud.Poll(ctx, awslocal.EventSource{Queue: "delays", BatchSize: 1}, handler); err != nil {
+	start := func() awslocal.Invoker {
+		return lambda.NewHandler(func(ctx context.Context, event events.SQSEvent) error {
+			return f.forwarder.Forward(ctx, event.Records[0].Body)
+		})
+	}
+	if err := f.cloud.Poll(ctx, awslocal.EventSource{Queue: "delays", BatchSize: 1}, start); err != nil {
 		f.t.Fatal(err)
 	}
 }

@@ -76,8 +76,8 @@ func inWorld(t *testing.T, o options, test func(w *world)) {
 		w.create()
 		ctx, stop := context.WithCancel(t.Context())
 		var polls sync.WaitGroup
-		polls.Go(func() { w.poll(ctx, queueName, w.consumer(o)) })
-		polls.Go(func() { w.poll(ctx, delayName, w.forwarder(o)) })
+		polls.Go(func() { w.poll(ctx, queueName, func() awslocal.Invoker { return w.consumer(o) }) })
+		polls.Go(func() { w.poll(ctx, delayName, func() awslocal.Invoker { return w.forwarder(o) }) })
 		test(w)
 		stop()
 		polls.Wait()
@@ -162,8 +162,8 @@ func (w *world) forwarder(o options) awslocal.Invoker {
 	}, cloud: w.cloud.HTTPClient()}
 }
 
-func (w *world) poll(ctx context.Context, queue string, function awslocal.Invoker) {
-	err := w.cloud.Poll(ctx, awslocal.EventSource{Queue: queue, Timeout: functionTimeout, ReportBatchItemFailures: true}, function)
+func (w *world) poll(ctx context.Context, queue string, start func() awslocal.Invoker) {
+	err := w.cloud.Poll(ctx, awslocal.EventSource{Queue: queue, Timeout: functionTimeout, ReportBatchItemFailures: true}, start)
 	if err != nil {
 		w.t.Errorf("polling %s: %v", queue, err)
 	}

@@ -35,7 +35,7 @@ func (f *fixture) poll(queue string, handler any, duration time.Duration) {
 	ctx, cancel := context.WithTimeout(f.t.Context(), duration)
 	defer cancel()
 	source := awslocal.EventSource{Queue: queue, ReportBatchItemFailures: true}
-	if err := f.cloud.Poll(ctx, source, lambda.NewHandler(handler)); err != nil {
+	if err := f.cloud.Poll(ctx, source, func() awslocal.Invoker { return lambda.NewHandler(handler) }); err != nil {
 		f.t.Fatal(err)
 	}
 }

@@ -138,6 +138,7 @@ func Compile[C any](def Definition[C]) (*Chart[C], error) {
 		c.find(nil, err.Error(), "give the context type a method Clone() that returns a copy")
 	}
 	c.chart.cloneContext = clone
+	c.checkStored(reflect.TypeFor[C]())
 	if len(c.findings) > 0 {
 		return nil, &DefinitionError{Chart: def.ID, Findings: c.findings}
 	}
@@ -301,7 +302,7 @@ func (c *compiler[C]) linkInvoke(n *node[C], invoke *Invoke[C], position int) {
 
 func (c *compiler[C]) linkAfter(n *node[C], after *After[C]) {
 	id := after.id()
-	event := afterPrefix + n.path + "." + id
+	event := afterPrefix + n.path + "#" + id // No path has a '#', so no two timers share an event.
 	c.checkAfter(n, after, id)
 	known := false
 	for i := range n.timers {

@@ -3,8 +3,11 @@ package statechart_test
 import (
 	"encoding/json"
 	"errors"
+	"math/big"
 	"reflect"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/settle-run/settle/runtime/statechart"
 )
@@ -79,20 +82,24 @@ func TestDecodeRefusesWhatIsNoEventOfTheChart(t *testing.T) {
 		is      error
 		message string
 	}{
-		``:                                  {statechart.ErrNotAnEvent, `not an event: expected a JSON object such as {"type": "VERIFY"}, got ""`},
-		`[{"type":"plain"}]`:                {statechart.ErrNotAnEvent, `not an event: expected a JSON object such as {"type": "VERIFY"}, got "[{\"type\":\"plain\"}]"`},
-		`{"type":"plain"} {}`:               {statechart.ErrNotAnEvent, `not an event: invalid character '{' after top-level value in "{\"type\":\"plain\"} {}"`},
-		`{}`:                                {statechart.ErrNotAnEvent, `not an event: expected the key "type" with an event type, got "{}"`},
-		`{"Type":"plain"}`:                  {statechart.ErrNotAnEvent, `not an event: expected the key "type" with an event type, got "{\"Type\":\"plain\"}"`},
-		`{"type":null}`:                     {statechart.ErrNotAnEvent, `not an event: expected the key "type" with an event type, got "{\"type\":null}"`},
-		`{"type":7}`:                        {statechart.ErrNotAnEvent, `not an event: expected a string under the key "type", got "7"`},
-		`{"type":"plain","$id":[]}`:         {statechart.ErrNotAnEvent, `not an event: expected a string under the key "$id", got "[]"`},
+		``:                                  {statechart.ErrNotAnEvent, `not an event: expected a JSON object such as {"type": "VERIFY"}, got 0 bytes`},
+		`[{"type":"plain"}]`:                {statechart.ErrNotAnEvent, `not an event: expected a JSON object such as {"type": "VERIFY"}, got 18 bytes`},
+		`{"type":"plain"} {}`:               {statechart.ErrNotAnEvent, `not an event: invalid character '{' after top-level value, got 19 bytes`},
+		`{"type":"pl`:                       {statechart.ErrNotAnEvent, `not an event: unexpected end of JSON input, got 11 bytes`},
+		`{}`:                                {statechart.ErrNotAnEvent, `not an event: expected the key "type" with an event type, got no keys`},
+		`{"Type":"plain"}`:                  {statechart.ErrNotAnEvent, `not an event: expected the key "type" with an event type, got the keys "Type"`},
+		`{"type":null}`:                     {statechart.ErrNotAnEvent, `not an event: expected the key "type" with an event type, got null`},
+		`{"type":""}`:                       {statechart.ErrNotAnEvent, `not an event: expected the key "type" with an event type, got an empty string`},
+		`{"type":7}`:                        {statechart.ErrNotAnEvent, `not an event: expected a string under the key "type", got a number`},
+		`{"type": {"a":1}}`:                 {statechart.ErrNotAnEvent, `not an event: expected a string under the key "type", got an object`},
+		`{"type":true}`:                     {statechart.ErrNotAnEvent, `not an event: expected a string under the key "type", got a boolean`},
+		`{"type":"plain","$id":[]}`:         {statechart.ErrNotAnEvent, `not an event: expected a string under the key "$id", got an array`},
 		`{"type":"other"}`:                  {statechart.ErrUndeclared, `undeclared event type: chart shop has no event "other"; ` + declared},
 		`{"type":"inner","count":1}`:        {statechart.ErrUndeclared, `undeclared event type: chart shop has no event "inner"; ` + declared},
 		`{"type":"done.invoke.a"}`:          {statechart.ErrUndeclared, `undeclared event type: chart shop has no event "done.invoke.a"; ` + declared},
 		`{"type":"settle.after.a.1s"}`:      {statechart.ErrUndeclared, `undeclared event type: chart shop has no event "settle.after.a.1s"; ` + declared},
-		`{"type":"settle.timer"}`:           {statechart.ErrPayload, `wrong payload: settle.timer expects the key "timer" with a timer's ID, got "{\"type\":\"settle.timer\"}"`},
-		`{"type":"settle.timer","timer":3}`: {statechart.ErrPayload, `wrong payload: settle.timer expects the key "timer" with a timer's ID, got "{\"type\":\"settle.timer\",\"timer\":3}"`},
+		`{"type":"settle.timer"}`:           {statechart.ErrPayload, `wrong payload: settle.timer expects the key "timer" with a timer's ID, got nothing`},
+		`{"type":"settle.timer","timer":3}`: {statechart.ErrPayload, `wrong payload: settle.timer expects the key "timer" with a timer's ID, got a number`},
 		`{"type":"order","count":"two"}`:    {statechart.ErrPayload, `wrong payload: event "order" of chart shop: json: cannot unmarshal string into Go struct field order.count of type int`},
 		`{"type":"order","count":0}`:        {statechart.ErrPayload, `wrong payload: event "order" of chart shop: count: expected at least 1`},
 		`{"type":"pointer","count":0}`:      {statechart.ErrPayload, `wrong payload: event "pointer" of chart shop: count: expected at least 1`},
@@ -112,14 +119,72 @@ func TestDecodeRefusesWhatIsNoEventOfTheChart(t *testing.T) {
 	}
 }
 
-func TestDecodeQuotesLongBodiesInPart(t *testing.T) {
+func TestDecodeNamesSomeKeysOfABodyWithoutType(t *testing.T) {
 	t.Parallel()
-	body := make([]byte, 100)
-	for i := range body {
-		body[i] = 'x'
+	const expected = `not an event: expected the key "type" with an event type, got the keys `
+	long := strings.Repeat("x", 32)
+	for body, want := range map[string]string{
+		`{"code":"secret","b":{"a":1}}`:                                                 `"b", "code"`,
+		`{"` + long + `":1}`:                                                            `"` + long + `"`,
+		`{"` + long + `y":1,"` + `a":"b"}`:                                              `"a", "` + long + `"...`,
+		`{"9":0,"8":0,"7":0,"6":0,"5":0,"4":0,"3":0,"2":0,"1":0,"0":0}`:                 `"0", "1", "2", "3", "4", "5", "6", "7", "8", "9"`,
+		`{"9":0,"8":0,"7":0,"6":0,"5":0,"4":0,"3":0,"2":0,"1":0,"0":0,"a":0,"b":"sec"}`: `"0", "1", "2", "3", "4", "5", "6", "7", "8", "9" and 2 more`,
+	} {
+		_, err := takingOrders(t).Decode([]byte(body))
+		equal(t, "message", err.Error(), expected+want)
 	}
-	_, err := takingOrders(t).Decode(body)
-	equal(t, "message", err.Error(), `not an event: expected a JSON object such as {"type": "VERIFY"}, got "`+string(body[:80])+`" and 20 more bytes`)
+}
+
+// guess is a payload that a body may miss in many ways.
+type guess struct {
+	Code  string          `json:"code"`
+	Small int8            `json:"small"`
+	At    time.Time       `json:"at"`
+	Sum   json.Number     `json:"sum"`
+	Quote int             `json:"quote,string"`
+	Big   *big.Int        `json:"big"`
+	Rows  map[int]string  `json:"rows"`
+	Raw   json.RawMessage `json:"raw"`
+	Fussy fussy           `json:"fussy"`
+}
+
+type fussy struct{}
+
+func (*fussy) UnmarshalJSON(body []byte) error {
+	return json.Unmarshal([]byte(`}`+string(body)), new(int))
+}
+
+func TestDecodeQuotesNoValues(t *testing.T) {
+	t.Parallel()
+	chart, err := statechart.Compile(Def{ID: "c", Version: 1, Initial: "a",
+		Payloads: statechart.Payloads{"VERIFY": statechart.PayloadOf[guess]()}, States: []S{{ID: "a", Tags: settled}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const wrong = `wrong payload: event "VERIFY" of chart c: `
+	const mismatch = wrong + "json: cannot unmarshal "
+	const undecoded = wrong + "expected the JSON of a statechart_test.guess, got "
+	for body, want := range map[string]string{
+		`{"type":"VERIFY","code":481516}`:                                mismatch + "number into Go struct field guess.code of type string",
+		`{"type":"VERIFY","small":481516}`:                               mismatch + "number into Go struct field guess.small of type int8",
+		`{"type":"VERIFY","rows":{"481516x":1}}`:                         mismatch + "number into Go struct field guess.rows of type string",
+		`{"type":"VERIFY","at":"481516"}`:                                undecoded + "31 bytes that do not decode",
+		`{"type":"VERIFY","sum":"481516x"}`:                              undecoded + "33 bytes that do not decode",
+		`{"type":"VERIFY","quote":"481516x"}`:                            mismatch + "number into Go struct field guess.quote of type int",
+		`{"type":"VERIFY","big":"481516x"}`:                              undecoded + "33 bytes that do not decode",
+		`{"type":"VERIFY","fussy":481516}`:                               wrong + "invalid character '}' looking for beginning of value",
+		`{"type":"VERIFY","code":481516`:                                 "not an event: unexpected end of JSON input, got 30 bytes",
+		`VERIFY 481516`:                                                  `not an event: expected a JSON object such as {"type": "VERIFY"}, got 13 bytes`,
+		`{"code":"481516"}`:                                              `not an event: expected the key "type" with an event type, got the keys "code"`,
+		`{"type":481516}`:                                                `not an event: expected a string under the key "type", got a number`,
+		`{"type":"settle.timer","timer":481516}`:                         `wrong payload: settle.timer expects the key "timer" with a timer's ID, got a number`,
+		`{"type":"VERIFY","$id":"` + strings.Repeat("481516", 50) + `"}`: `not an event: expected at most 256 bytes under the key "$id", got 300`,
+	} {
+		_, err := chart.Decode([]byte(body))
+		if err == nil || err.Error() != want {
+			t.Errorf("%s: got %v\nwant %s", body, err, want)
+		}
+	}
 }
 
 func TestEventsAreThoseFromOutsideSorted(t *testing.T) {

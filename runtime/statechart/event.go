@@ -49,7 +49,8 @@ type Payload struct {
 
 // PayloadOf declares an event that carries a T. T is decoded from the event's JSON object by
 // encoding/json; if T or *T has a method Validate() error, it is called and its error
-// refuses the event, as a panic in it does.
+// refuses the event, as a panic in it does. That error is logged and kept with the event: it
+// should not quote secrets.
 func PayloadOf[T any]() Payload { return Payload{typ: reflect.TypeFor[T]()} }
 
 // NoPayload declares an event that carries nothing; further keys are ignored.
@@ -90,6 +91,8 @@ var (
 // Decode reads an event from its JSON form: an object with the key "type", the payload's
 // keys beside it, and optionally "$id". At is left zero. The errors wrap ErrNotAnEvent,
 // ErrUndeclared or ErrPayload; with the latter two, the event that is returned has its type.
+// Of the body they quote no values, which may be secret, but an undeclared type and names of
+// keys.
 func (c *Chart[C]) Decode(body []byte) (Event, error) { return c.payloads.decode(c.id, body) }
 
 func (p Payloads) decode(chart string, body []byte) (Event, error) {
@@ -97,10 +100,10 @@ func (p Payloads) decode(chart string, body []byte) (Event, error) {
 	// "Type" for "type".
 	var head map[string]json.RawMessage
 	if trimmed := bytes.TrimLeft(body, " \t\r\n"); len(trimmed) == 0 || trimmed[0] != '{' {
-		return Event{}, fmt.Errorf("%w: expected a JSON object such as {\"type\": \"VERIFY\"}, got %s", ErrNotAnEvent, excerpt(body))
+		return Event{}, fmt.Errorf("%w: expected a JSON object such as {\"type\": \"VERIFY\"}, got %d bytes", ErrNotAnEvent, len(body))
 	}
 	if err := json.Unmarshal(body, &head); err != nil {
-		return Event{}, fmt.Errorf("%w: %w in %s", ErrNotAnEvent, err, excerpt(body))
+		return Event{}, fmt.Errorf("%w: %w, got %d bytes", ErrNotAnEvent, err, len(body))
 	}
 	var event Event
 	for _, field := range []struct {
@@ -108,18 +111,22 @@ func (p Payloads) decode(chart string, body []byte) (Event, error) {
 		into *string
 	}{{"type", &event.Type}, {"$id", &event.ID}} {
 		if value, ok := head[field.key]; ok && json.Unmarshal(value, field.into) != nil {
-			return Event{}, fmt.Errorf("%w: expected a string under the key %q, got %s", ErrNotAnEvent, field.key, excerpt(value))
+			return Event{}, fmt.Errorf("%w: expected a string under the key %q, got %s", ErrNotAnEvent, field.key, jsonKind(value))
 		}
 		if len(*field.into) > EventNameBytesMax {
-			return Event{}, fmt.Errorf("%w: expected at most %d bytes under the key %q, got %s", ErrNotAnEvent, EventNameBytesMax, field.key, excerpt([]byte(*field.into)))
+			return Event{}, fmt.Errorf("%w: expected at most %d bytes under the key %q, got %d", ErrNotAnEvent, EventNameBytesMax, field.key, len(*field.into))
 		}
 	}
 	if event.Type == "" {
-		return Event{}, fmt.Errorf("%w: expected the key \"type\" with an event type, got %s", ErrNotAnEvent, excerpt(body))
+		got := keyNames(head)
+		if value, ok := head["type"]; ok {
+			got = jsonKind(value)
+		}
+		return Event{}, fmt.Errorf("%w: expected the key \"type\" with an event type, got %s", ErrNotAnEvent, got)
 	}
 	if event.Type == TimerEvent {
 		if json.Unmarshal(head["timer"], &event.Timer) != nil || event.Timer == "" {
-			return event, fmt.Errorf("%w: %s expects the key \"timer\" with a timer's ID, got %s", ErrPayload, TimerEvent, excerpt(body))
+			return event, fmt.Errorf("%w: %s expects the key \"timer\" with a timer's ID, got %s", ErrPayload, TimerEvent, jsonKind(head["timer"]))
 		}
 		return event, nil
 	}
@@ -147,7 +154,7 @@ func (p Payload) decode(body []byte) (payload any, err error) {
 	}()
 	pointer := reflect.New(p.typ)
 	if err := json.Unmarshal(body, pointer.Interface()); err != nil {
-		return nil, err
+		return nil, p.withoutValues(err, len(body))
 	}
 	validator, ok := pointer.Interface().(interface{ Validate() error })
 	if !ok {
@@ -161,14 +168,72 @@ func (p Payload) decode(body []byte) (payload any, err error) {
 	return pointer.Elem().Interface(), nil
 }
 
-// excerptBytesMax is how much of a foreign text an error message quotes.
-const excerptBytesMax = 80
-
-func excerpt(text []byte) string {
-	if len(text) > excerptBytesMax {
-		return fmt.Sprintf("%q and %d more bytes", text[:excerptBytesMax], len(text)-excerptBytesMax)
+// withoutValues returns the error of decoding a payload without the values that it quotes: of
+// encoding/json's errors, that for a number out of range does, and those that come from
+// UnmarshalJSON and UnmarshalText methods, such as time.Time's, may.
+func (p Payload) withoutValues(err error, bodyBytes int) error {
+	var syntax *json.SyntaxError
+	if errors.As(err, &syntax) {
+		return syntax
 	}
-	return fmt.Sprintf("%q", text)
+	var mismatch *json.UnmarshalTypeError
+	if errors.As(err, &mismatch) {
+		bare := *mismatch
+		bare.Value, _, _ = strings.Cut(bare.Value, " ") // "number 300"
+		return &bare
+	}
+	return fmt.Errorf("expected the JSON of a %v, got %d bytes that do not decode", p.typ, bodyBytes)
+}
+
+// Limits on the keys that an error message names.
+const (
+	namedKeysMax     = 10
+	namedKeyBytesMax = 32
+)
+
+// keyNames lists the keys of an object for a message.
+func keyNames(object map[string]json.RawMessage) string {
+	if len(object) == 0 {
+		return "no keys"
+	}
+	keys := sortedKeys(object)
+	var names []string
+	for _, key := range keys[:min(len(keys), namedKeysMax)] {
+		if len(key) > namedKeyBytesMax {
+			names = append(names, fmt.Sprintf("%q...", key[:namedKeyBytesMax]))
+		} else {
+			names = append(names, fmt.Sprintf("%q", key))
+		}
+	}
+	listed := "the keys " + strings.Join(names, ", ")
+	if more := len(keys) - len(names); more > 0 {
+		listed += fmt.Sprintf(" and %d more", more)
+	}
+	return listed
+}
+
+// jsonKind names the kind of a JSON value, which has no space around it, for a message.
+func jsonKind(value json.RawMessage) string {
+	if len(value) == 0 {
+		return "nothing"
+	}
+	switch value[0] {
+	case '{':
+		return "an object"
+	case '[':
+		return "an array"
+	case '"':
+		if len(value) == len(`""`) {
+			return "an empty string"
+		}
+		return "a string"
+	case 't', 'f':
+		return "a boolean"
+	case 'n':
+		return "null"
+	default:
+		return "a number"
+	}
 }
 
 // matches reports whether an event descriptor matches an event type (SCXML 3.12.1): "*",

@@ -26,6 +26,26 @@ func TestGuardedAlwaysIsTriedAfterEveryMicrostep(t *testing.T) {
 	r.send("ADD").is("b", "-a +b")
 }
 
+func TestEventThatOnlyAGuardOfAlwaysLooksAtIsHandled(t *testing.T) {
+	t.Parallel()
+	late := statechart.When("late", func(_ trace, e Event) bool { return e.At.After(epoch) })
+	stop := statechart.When("stop", func(_ trace, e Event) bool { return e.Type == "STOP" })
+	for _, guard := range []Guard{late, stop} {
+		r := begin(t, Def{Initial: "a", Payloads: statechart.Payloads{"GO": statechart.NoPayload(), "STOP": statechart.NoPayload()}, States: []S{
+			{ID: "a", Tags: settled, Always: []On{{Guard: guard, Target: "b", Actions: logs("always")}}},
+			{ID: "b", After: []After{{Delay: minutes(1)}}},
+		}})
+		r.send("GO").is("a", "+a")
+		equal(t, "handled", r.step.Handled, false)
+		equal(t, "steps", r.step.Next.Steps, 1)
+		r.now = r.now.Add(1)
+		r.send("STOP").is("b", "-a always +b")
+		equal(t, "handled", r.step.Handled, true)
+		equal(t, "steps", r.step.Next.Steps, 2)
+		equal(t, "effects", len(r.step.Effects), 1)
+	}
+}
+
 func TestAlwaysOfTheDescendantComesBeforeThatOfItsAncestor(t *testing.T) {
 	t.Parallel()
 	r := begin(t, Def{Initial: "p", States: []S{

@@ -69,12 +69,17 @@ type tree struct {
 	ByName map[string]*leaf
 	Rows   [2][]int
 	Any    any
-	secret int
+	Sealed sealed
 }
+
+// sealed writes its unexported field itself.
+type sealed struct{ n int }
+
+func (s sealed) MarshalJSON() ([]byte, error) { return []byte(fmt.Sprint(s.n)), nil }
 
 func aTree() tree {
 	at := epoch
-	return tree{Name: "a", secret: 1, Leaf: leaf{Numbers: []int{1, 2, 3}[:2], At: &at},
+	return tree{Name: "a", Sealed: sealed{1}, Leaf: leaf{Numbers: []int{1, 2, 3}[:2], At: &at},
 		Next: &tree{Leaf: leaf{Numbers: []int{4}}}, ByName: map[string]*leaf{"x": {Numbers: []int{5}}},
 		Rows: [2][]int{{6}, {7}}, Any: map[string]any{"list": []any{"y"}}}
 }
@@ -93,7 +98,7 @@ func TestStepLeavesTheContextsOfItsSnapshotAlone(t *testing.T) {
 		func(c *tree) { delete(c.ByName, "x") },
 		func(c *tree) { c.Rows[1][0] = 9 },
 		func(c *tree) { c.Any.(map[string]any)["list"].([]any)[0] = "z" },
-		func(c *tree) { c.secret = 9 },
+		func(c *tree) { c.Sealed.n = 9 },
 	} {
 		spoils(t, aTree(), change)
 	}
@@ -140,13 +145,13 @@ func TestContextsOwnCloneIsPreferred(t *testing.T) {
 	spoils(t, hiddenToo{names: map[string]int{}}, func(c *hiddenToo) { c.names["a"] = 1 })
 }
 
-// refusesContext expects one finding about the chart's context.
+// refusesContext expects a finding about copying the chart's context before any other.
 func refusesContext[C any](t *testing.T, problem string) {
 	t.Helper()
 	_, err := statechart.Compile(onceDef(func(*C) {}))
 	var definition *statechart.DefinitionError
-	if !errors.As(err, &definition) || len(definition.Findings) != 1 {
-		t.Fatalf("got %v, want one finding", err)
+	if !errors.As(err, &definition) {
+		t.Fatalf("got %v, want a finding", err)
 	}
 	equal(t, "finding", definition.Findings[0], statechart.Finding{Problem: problem, Mend: "give the context type a method Clone() that returns a copy"})
 }

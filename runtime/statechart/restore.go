@@ -65,7 +65,7 @@ func (c *Chart[C]) restoreValue(value json.RawMessage, state int, into stateSet)
 	into.add(state)
 	children, err := valueChildren(value)
 	if err != nil {
-		return c.unreadable("the value of state %q: expected a string or an object, got %s", n.path, excerpt(value))
+		return c.unreadable("the value of state %q: expected a string or an object, got %s", n.path, jsonKind(value))
 	}
 	if want := c.activeChildren(n); len(children) != want {
 		return c.unreadable("state %q: expected %d active children, got %d", n.path, want, len(children))

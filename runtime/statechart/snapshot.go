@@ -178,7 +178,7 @@ func (s Snapshot[C]) MarshalJSON() ([]byte, error) {
 	if s.chart == nil {
 		return nil, errors.New("marshalling a snapshot: expected one made by a chart, got a zero Snapshot")
 	}
-	context, err := json.Marshal(s.Context)
+	context, err := json.Marshal(&s.Context) // The pointer lets methods of *C write it too.
 	if err != nil {
 		return nil, fmt.Errorf("marshalling the context of chart %s: %w", s.chart.id, err)
 	}

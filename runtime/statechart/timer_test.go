@@ -70,6 +70,15 @@ func TestEntriesOfOneDelayShareATimerAndAreTriedInOrder(t *testing.T) {
 	r.send("AGAIN").fire(r.step.Next.Timers[0]).is("q", "-p +p -p second +q")
 }
 
+func TestTimersWhosePathAndIDJoinToTheSameNameStayApart(t *testing.T) {
+	t.Parallel()
+	r := begin(t, Def{Initial: "a", States: []S{{ID: "a", Initial: "b", After: []After{{ID: "b.c", Delay: minutes(1), Actions: logs("outer")}}, States: []S{
+		{ID: "b", After: []After{{ID: "c", Delay: minutes(2), Actions: logs("inner")}}}}}}})
+	inner := r.timer("a.b")
+	r.fire(r.timer("a")).is("a.b", "+a +b outer")
+	r.fire(inner).is("a.b", "inner")
+}
+
 func TestFiredTimerIsSpentEvenIfNoGuardHolds(t *testing.T) {
 	t.Parallel()
 	r := begin(t, waiting(After{Delay: time.Minute, Target: "q", Guard: no}))

@@ -52,10 +52,13 @@ func oneState[C any](do statechart.Action[C]) *statechart.Chart[C] {
 	})
 }
 
+// forgetful is a context whose own method loses a field.
 type forgetful struct {
 	Kept int `json:"kept"`
-	Lost int `json:"-"`
+	Lost int `json:"lost"`
 }
+
+func (f forgetful) MarshalJSON() ([]byte, error) { return fmt.Appendf(nil, `{"kept":%d}`, f.Kept), nil }
 
 func TestContextThatDoesNotSurviveBeingStoredFailsTheTest(t *testing.T) {
 	t.Parallel()

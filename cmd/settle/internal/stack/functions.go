@@ -45,7 +45,7 @@ func (s *Stack) poll(queues queueURLs) error {
 	} {
 		s.polling.Go(func() {
 			mapping := awslocal.EventSource{Queue: source, Timeout: functionTimeout, ReportBatchItemFailures: true}
-			if err := s.cloud.Poll(ctx, mapping, lambda.NewHandler(handler)); err != nil {
+			if err := s.cloud.Poll(ctx, mapping, func() awslocal.Invoker { return lambda.NewHandler(handler) }); err != nil {
 				s.fail(fmt.Errorf("the function behind %s has stopped: %w", source, err))
 			}
 		})

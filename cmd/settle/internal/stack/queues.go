@@ -19,7 +19,7 @@ const (
 	// retention is how long a queue keeps a message: the longest that SQS allows.
 	retention = 14 * 24 * time.Hour
 	// receivesMax is high because it is the last resort: parking is the runtime's decision.
-	receivesMax = 100
+	receivesMax = 1000
 	// delayReceivesMax is how often the delay queue offers a message that cannot be forwarded.
 	delayReceivesMax = 10
 )

@@ -111,7 +111,7 @@ func TestQueuesAreAsTheDesignAsks(t *testing.T) {
 		s := start(t, Config{})
 		defer stop(t, s)
 		for queue, want := range map[string][3]string{
-			Queue:                {"true", DeadLetterQueue, "100"},
+			Queue:                {"true", DeadLetterQueue, "1000"},
 			DeadLetterQueue:      {"true", "", ""},
 			DelayQueue:           {"", DelayDeadLetterQueue, "10"},
 			DelayDeadLetterQueue: {"", "", ""},

@@ -1,0 +1,134 @@
+package statechart
+
+import (
+	"encoding"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strings"
+	"unicode"
+)
+
+// checkStored finds the fields of the context that its JSON form leaves out: they would be
+// lost whenever a snapshot is restored, so that what a chart does would depend on when it is.
+func (c *compiler[C]) checkStored(context reflect.Type) {
+	w := storedWalk{known: map[storedType]bool{}, find: func(typ reflect.Type, field string) {
+		c.find(nil, fmt.Sprintf("has a context whose field %v.%s is not stored", typ, field),
+			fmt.Sprintf("export it under a JSON name of its own, or give %v the methods MarshalJSON and UnmarshalJSON", typ))
+	}}
+	w.visit(context, true)
+}
+
+// storedType is a type as it occurs in the context. Methods of the pointer write only values
+// that are addressable, which those of a map are not.
+type storedType struct {
+	typ         reflect.Type
+	addressable bool
+}
+
+type storedWalk struct {
+	known map[storedType]bool
+	find  func(typ reflect.Type, field string)
+}
+
+func (w *storedWalk) visit(typ reflect.Type, addressable bool) {
+	at := storedType{typ, addressable}
+	if w.known[at] || marshals(typ) || addressable && marshals(reflect.PointerTo(typ)) {
+		return
+	}
+	w.known[at] = true
+	switch typ.Kind() {
+	case reflect.Pointer, reflect.Slice:
+		w.visit(typ.Elem(), true)
+	case reflect.Map:
+		w.visit(typ.Elem(), false)
+	case reflect.Array:
+		w.visit(typ.Elem(), addressable)
+	case reflect.Struct:
+		var fields []storedField
+		w.collect(typ, nil, &fields)
+		for i := range fields {
+			if fields[i].hidden(fields) {
+				w.find(fields[i].of, fields[i].Name)
+				continue
+			}
+			w.visit(fields[i].Type, addressable)
+		}
+	}
+}
+
+func marshals(typ reflect.Type) bool {
+	return typ.Implements(reflect.TypeFor[json.Marshaler]()) || typ.Implements(reflect.TypeFor[encoding.TextMarshaler]())
+}
+
+// storedField is a field of a struct or of one embedded in it, with the key under which
+// encoding/json would write it.
+type storedField struct {
+	reflect.StructField
+	of     reflect.Type
+	key    string
+	tagged bool
+	depth  int
+}
+
+// collect appends the fields of a struct that encoding/json considers, those of embedded structs
+// included, and finds those that it does not. outer are the structs around this one.
+func (w *storedWalk) collect(typ reflect.Type, outer []reflect.Type, into *[]storedField) {
+	for _, around := range outer {
+		if around == typ {
+			return
+		}
+	}
+	for i := range typ.NumField() {
+		field := typ.Field(i)
+		if field.Name == "_" {
+			continue
+		}
+		tag := field.Tag.Get("json")
+		key, _, _ := strings.Cut(tag, ",")
+		if !validKey(key) {
+			key = ""
+		}
+		embedded := field.Type
+		if field.Anonymous && embedded.Name() == "" && embedded.Kind() == reflect.Pointer {
+			embedded = embedded.Elem()
+		}
+		promotes := field.Anonymous && embedded.Kind() == reflect.Struct
+		// A pointer to an unexported embedded struct is written but cannot be read back.
+		written := field.IsExported() || promotes && field.Type.Kind() != reflect.Pointer
+		switch {
+		case tag == "-" || !written:
+			w.find(typ, field.Name)
+		case promotes && key == "":
+			w.collect(embedded, append(outer[:len(outer):len(outer)], typ), into)
+		default:
+			f := storedField{StructField: field, of: typ, key: key, tagged: key != "", depth: len(outer)}
+			if !f.tagged {
+				f.key = field.Name
+			}
+			*into = append(*into, f)
+		}
+	}
+}
+
+// validKey reports whether encoding/json takes a name from a tag.
+func validKey(key string) bool {
+	return key != "" && !strings.ContainsFunc(key, func(r rune) bool {
+		return !strings.ContainsRune("!#$%&()*+-./:;<=>?@[]^_{|}~ ", r) && !unicode.IsLetter(r) && !unicode.IsDigit(r)
+	})
+}
+
+// hidden reports whether another field takes the key or shares it: the shallowest field has it,
+// among several the one with a tag, and if there are still several, none.
+func (f *storedField) hidden(among []storedField) bool {
+	for i := range among {
+		other := &among[i]
+		if other == f || other.key != f.key {
+			continue
+		}
+		if other.depth < f.depth || other.depth == f.depth && (other.tagged || !f.tagged) {
+			return true
+		}
+	}
+	return false
+}
