@@ -4,7 +4,6 @@ import (
 	"errors"
 
 	"github.com/settle-run/settle/runtime/durable"
-	"github.com/settle-run/settle/runtime/sqsqueue"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
@@ -31,7 +30,6 @@ var exitCodes = []struct {
 	{statechart.ErrNotAnEvent, exitRefused},
 	{statechart.ErrUndeclared, exitRefused},
 	{statechart.ErrPayload, exitRefused},
-	{sqsqueue.ErrRefused, exitRefused},
 }
 
 func exitCode(err error) int {

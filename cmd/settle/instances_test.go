@@ -11,6 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/settle-run/settle/functions/gateway/httpapi"
+
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
@@ -144,6 +146,12 @@ func TestSendReadsThePayloadFromStandardInput(t *testing.T) {
 			u.t.Errorf("expected the message ID of SIGN_UP to signup/42, got %+v, exit code %d, %q", sent, got.code, got.err)
 		}
 		contains(u.t, u.must("get", "--local", "signup/42"), `"name": "Ada"`)
+
+		large := u.runWith(`{"name": "`+strings.Repeat("x", httpapi.EventBytesMax)+`"}`, "send", "--local", "signup/42", "SIGN_UP", "--json", "-")
+		contains(u.t, large.err, "expected an event of at most 262144 bytes")
+		if large.code != exitRefused {
+			u.t.Errorf("expected exit code 4 for an event that is too large, got %d", large.code)
+		}
 	})
 }
 
@@ -154,7 +162,7 @@ func TestGetShowsWhyAnEventWasParked(t *testing.T) {
 		for i, c := range []struct{ body, event, want string }{
 			{`{"type": "NOPE"}`, "NOPE", `NOPE, 0s ago: undeclared event type: chart signup has no event "NOPE"; it declares `},
 			{`{"type": "VERIFY"}`, "VERIFY", `VERIFY, 0s ago: wrong payload: event "VERIFY" of chart signup: expected a code of 1 to 128 bytes, got 0`},
-			{`VERIFY`, "", `0s ago: not an event: expected a JSON object such as {"type": "VERIFY"}, got "VERIFY"`},
+			{`VERIFY`, "", `0s ago: not an event: expected a JSON object such as {"type": "VERIFY"}, got 6 bytes`},
 		} {
 			_, err := sqs.NewFromConfig(u.stack.AWS()).SendMessage(u.t.Context(), &sqs.SendMessageInput{
 				QueueUrl: aws.String(stack.Queue), MessageGroupId: aws.String("signup/42"), MessageDeduplicationId: aws.String(strconv.Itoa(i)),

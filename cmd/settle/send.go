@@ -129,6 +129,9 @@ func (c *sendCommand) payload(in io.Reader) (map[string]json.RawMessage, error) 
 			return nil, fmt.Errorf("reading the payload: %w", err)
 		}
 	}
+	if len(text) > httpapi.EventBytesMax {
+		return nil, fmt.Errorf("%w: expected an event of at most %d bytes, got a payload of more", errRefused, httpapi.EventBytesMax)
+	}
 	var payload map[string]json.RawMessage
 	if err := json.Unmarshal(text, &payload); err != nil || payload == nil {
 		return nil, fmt.Errorf(`%w: expected a JSON object such as {"code": "123456"} in --json, got %.80q`, errUsage, text)

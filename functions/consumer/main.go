@@ -16,7 +16,7 @@ import (
 )
 
 func main() {
-	boot.Main(newHandler, boot.Table, boot.QueueURL, boot.DeadLetterQueueURL, boot.DelayQueueURL)
+	boot.Main(newHandler, boot.Table, boot.QueueURL, boot.DeadLetterQueueURL, boot.DelayQueueURL, boot.SignupCodeKey)
 }
 
 func newHandler(p boot.Process) (any, error) {

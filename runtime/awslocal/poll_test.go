@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -311,11 +312,58 @@ func TestLambda_poller_ends_with_its_queue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newFIFO(t, nil)
 		done := make(chan error)
-		go func() { done <- q.cloud.Poll(t.Context(), awslocal.EventSource{Queue: q.name}, func() awslocal.Invoker { return newFunction(succeed) }) }()
+		go func() {
+			done <- q.cloud.Poll(t.Context(), awslocal.EventSource{Queue: q.name}, func() awslocal.Invoker { return newFunction(succeed) })
+		}()
 		synctest.Wait()
 		if _, err := q.client.DeleteQueue(t.Context(), &sqs.DeleteQueueInput{QueueUrl: &q.url}); err != nil {
 			t.Fatal(err)
 		}
 		wantMessage(t, <-done, "QueueDoesNotExist")
+	})
+}
+
+// environment is an Invoker that notes whether it was called while it was busy.
+type environment struct {
+	busy    atomic.Bool
+	overlap *atomic.Bool
+}
+
+func (e *environment) Invoke(context.Context, []byte) ([]byte, error) {
+	if e.busy.Swap(true) {
+		e.overlap.Store(true)
+	}
+	time.Sleep(time.Second)
+	e.busy.Store(false)
+	return nil, nil
+}
+
+func TestLambda_poller_starts_environments_that_handle_one_invocation_at_a_time(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		q := newFIFO(t, nil)
+		for i := range 12 {
+			q.send(fmt.Sprint("group", i), "body")
+		}
+		var started atomic.Int32
+		var overlap atomic.Bool
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		source := awslocal.EventSource{Queue: q.name, BatchSize: 1, Concurrency: 3}
+		done := make(chan error, 1)
+		go func() {
+			done <- q.cloud.Poll(ctx, source, func() awslocal.Invoker {
+				started.Add(1)
+				return &environment{overlap: &overlap}
+			})
+		}()
+		time.Sleep(time.Minute)
+		if started.Load() != 3 || overlap.Load() {
+			t.Errorf("%d environments for a concurrency of 3, used at once: %t", started.Load(), overlap.Load())
+		}
+		stop()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
 	})
 }

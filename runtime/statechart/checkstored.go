@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
-	"unicode"
 )
 
 // checkStored finds the fields of the context that its JSON form leaves out: they would be
@@ -86,9 +85,6 @@ func (w *storedWalk) collect(typ reflect.Type, outer []reflect.Type, into *[]sto
 		}
 		tag := field.Tag.Get("json")
 		key, _, _ := strings.Cut(tag, ",")
-		if !validKey(key) {
-			key = ""
-		}
 		embedded := field.Type
 		if field.Anonymous && embedded.Name() == "" && embedded.Kind() == reflect.Pointer {
 			embedded = embedded.Elem()
@@ -109,13 +105,6 @@ func (w *storedWalk) collect(typ reflect.Type, outer []reflect.Type, into *[]sto
 			*into = append(*into, f)
 		}
 	}
-}
-
-// validKey reports whether encoding/json takes a name from a tag.
-func validKey(key string) bool {
-	return key != "" && !strings.ContainsFunc(key, func(r rune) bool {
-		return !strings.ContainsRune("!#$%&()*+-./:;<=>?@[]^_{|}~ ", r) && !unicode.IsLetter(r) && !unicode.IsDigit(r)
-	})
 }
 
 // hidden reports whether another field takes the key or shares it: the shallowest field has it,

@@ -34,7 +34,8 @@ const (
 	// JobRetention is how long a job is kept once it is over.
 	JobRetention = "SETTLE_JOB_RETENTION"
 
-	// SignupCodeKey and SignupDeadline are fields of signup.Config.
+	// SignupCodeKey and SignupDeadline are fields of signup.Config. The consumer requires the
+	// key: without it, whoever sees a snapshot can find the code by trying them all.
 	SignupCodeKey  = "SETTLE_SIGNUP_CODE_KEY"
 	SignupDeadline = "SETTLE_SIGNUP_DEADLINE"
 	// SignupRetention is how long a sign-up is kept once it is over.
