@@ -343,7 +343,7 @@ func TestLambda_poller_starts_environments_that_handle_one_invocation_at_a_time(
 	synctest.Test(t, func(t *testing.T) {
 		q := newFIFO(t, nil)
 		for i := range 12 {
-			q.send(fmt.Sprint("group", i), "body")
+			q.send(fmt.Sprint("group", i), fmt.Sprint("body", i))
 		}
 		var started atomic.Int32
 		var overlap atomic.Bool
