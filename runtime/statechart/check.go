@@ -89,6 +89,9 @@ func (c *compiler[C]) checkShape(n *node[C]) {
 	if n.kind == parallel && !slices.ContainsFunc(def.States, region) {
 		c.find(n, "is parallel without regions", "add States")
 	}
+	if len(def.DefaultEntry) > 0 && n.kind != compound && n.kind != history {
+		c.find(n, "has DefaultEntry but no initial state", "move the actions to Entry")
+	}
 	leaf := n.kind == final || n.kind == history
 	if leaf && len(def.States)+len(def.On)+len(def.Always)+len(def.After)+len(def.Invoke)+len(def.OnDone) > 0 {
 		c.find(n, "is final or history but has children, transitions, timers or services", "remove them, or make it a plain state")

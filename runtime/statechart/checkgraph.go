@@ -19,6 +19,7 @@ func (c *compiler[C]) raisedEvents() map[string]bool {
 	for i := range c.chart.nodes {
 		n := &c.chart.nodes[i]
 		collect(n.def.Entry)
+		collect(n.def.DefaultEntry)
 		collect(n.def.Exit)
 		for k := range n.transitions {
 			collect(n.transitions[k].actions)

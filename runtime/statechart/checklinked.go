@@ -56,6 +56,7 @@ func (c *compiler[C]) checkCode(n *node[C]) {
 		}
 	}
 	actions("entry", n.def.Entry)
+	actions("default entry", n.def.DefaultEntry)
 	actions("exit", n.def.Exit)
 	for _, transitions := range [][]transition[C]{n.transitions, n.always} {
 		for _, t := range transitions {

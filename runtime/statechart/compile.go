@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"reflect"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -48,8 +49,8 @@ type node[C any] struct {
 	// last is the index of the last descendant; the node's own if it has none.
 	last     int
 	children []int
-	// initial is the default child of a compound state, or the default targets of a history
-	// state.
+	// initial are the states that a compound state enters by default, or the default targets
+	// of a history state.
 	initial []int
 	// transitions are those on events: On, OnDone, of services and timers, in this order.
 	transitions []transition[C]
@@ -114,7 +115,7 @@ func Compile[C any](def Definition[C]) (*Chart[C], error) {
 		context: def.Context, output: def.Output, byPath: map[string]int{},
 	}}
 	root := &State[C]{
-		ID: def.ID, Initial: def.Initial, States: def.States,
+		ID: def.ID, Initial: def.Initial, DefaultEntry: def.DefaultEntry, States: def.States,
 		On: def.On, After: def.After, Entry: def.Entry, Exit: def.Exit,
 	}
 	if def.Parallel {
@@ -237,15 +238,15 @@ func (c *compiler[C]) link(n *node[C]) {
 	}
 }
 
-// linkInitial resolves the default child of a compound state and of a history state.
+// linkInitial resolves what a compound state and a history state enter by default.
 func (c *compiler[C]) linkInitial(n *node[C]) {
 	switch n.kind {
 	case compound:
-		if i, ok := c.child(n, n.def.Initial); ok {
-			n.initial = []int{i}
-		} else {
+		n.initial = c.initial(n)
+		if len(n.initial) == 0 {
 			c.find(n, fmt.Sprintf("is compound but its Initial %q is none of its children", n.def.Initial), "set Initial to the ID of a child")
 		}
+		c.checkTogether(n, n.initial, n.def.Initial, "initial")
 	case history:
 		if n.def.Target != "" {
 			n.initial = c.targets(n, n.def.Target, "default")
@@ -260,19 +261,34 @@ func (c *compiler[C]) linkInitial(n *node[C]) {
 					n.initial = append(n.initial, child)
 				}
 			}
-		} else if i, ok := c.child(parent, parent.def.Initial); ok {
-			n.initial = []int{i}
+		} else {
+			n.initial = c.initial(parent)
 		}
 	}
 }
 
-func (c *compiler[C]) child(n *node[C], id string) (int, bool) {
-	for _, child := range n.children {
-		if c.chart.nodes[child].def.ID == id {
-			return child, true
+// initial returns the states that the Initial of a state names, none if it does not name states
+// below it.
+func (c *compiler[C]) initial(n *node[C]) []int {
+	below := func(path string) (int, bool) {
+		if n.path != "" {
+			path = n.path + "." + path
 		}
+		i, ok := c.chart.byPath[path]
+		return i, ok && i != n.index
 	}
-	return 0, false
+	if i, ok := below(n.def.Initial); ok {
+		return []int{i}
+	}
+	var initial []int
+	for _, path := range strings.Fields(n.def.Initial) {
+		i, ok := below(path)
+		if !ok {
+			return nil
+		}
+		initial = append(initial, i)
+	}
+	return initial
 }
 
 func (c *compiler[C]) linkInvoke(n *node[C], invoke *Invoke[C], position int) {

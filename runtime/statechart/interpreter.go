@@ -64,6 +64,11 @@ type interpreter[C any] struct {
 
 	statesToInvoke stateSet
 	statesToEnter  stateSet
+	// statesForDefaultEntry are those of the entry set whose initial transition is taken.
+	statesForDefaultEntry stateSet
+	// defaultHistoryContent holds, by the index of a parent, the history state whose default is
+	// taken.
+	defaultHistoryContent map[int]int
 	// domains are those of the transitions of the microstep, from before history is recorded;
 	// domain is that of the one whose entry set is computed: it enters only states below.
 	domains []int

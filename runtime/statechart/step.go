@@ -123,7 +123,7 @@ func (x *interpreter[C]) take(event Event) (awaited, stale bool) {
 
 func (x *interpreter[C]) prepare() {
 	states := len(x.chart.nodes)
-	x.statesToEnter, x.statesToInvoke = newStateSet(states), newStateSet(states)
+	x.statesToEnter, x.statesToInvoke, x.statesForDefaultEntry = newStateSet(states), newStateSet(states), newStateSet(states)
 }
 
 // result makes the step of an interpreter that has come to rest.
