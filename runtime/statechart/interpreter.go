@@ -62,6 +62,9 @@ type interpreter[C any] struct {
 	// step is the number of this macrostep within the instance; with position it makes IDs.
 	step, position int64
 
+	// moved says that some transition was taken.
+	moved bool
+
 	statesToInvoke stateSet
 	statesToEnter  stateSet
 	// statesForDefaultEntry are those of the entry set whose initial transition is taken.
@@ -81,18 +84,16 @@ type interpreter[C any] struct {
 type code struct{ what, name, state string }
 
 // macrostep takes the transitions that the event enables, then eventless transitions and
-// internal events until none is left (SCXML's mainEventLoop between two external events). It
-// reports whether the event enabled a transition.
-func (x *interpreter[C]) macrostep() (bool, error) {
+// internal events until none is left (SCXML's mainEventLoop between two external events).
+func (x *interpreter[C]) macrostep() error {
 	enabled, err := x.selectTransitions()
 	if err != nil {
-		return false, err
+		return err
 	}
-	handled := len(enabled) > 0
 	if err := x.microstep(enabled); err != nil {
-		return false, err
+		return err
 	}
-	return handled, x.complete()
+	return x.complete()
 }
 
 // complete runs what follows a microstep within its macrostep, and starts the services of the
@@ -224,6 +225,7 @@ func (x *interpreter[C]) microstep(enabled []*transition[C]) error {
 	if len(enabled) == 0 {
 		return nil
 	}
+	x.moved = true
 	x.domains = x.domains[:0]
 	for _, t := range enabled {
 		x.domains = append(x.domains, x.getTransitionDomain(t))

@@ -23,8 +23,8 @@ type Step[C any] struct {
 	// Effects are what the macrostep asks of the outside, in order.
 	// Effects must be performed only after Next is stored.
 	Effects []Effect
-	// Handled reports whether the event meant anything: false if no active state has a
-	// transition for it, if the instance is done, or if a timer or a service's end is stale.
+	// Handled reports whether the event meant anything: false if it enabled no transition, if
+	// the instance is done, or if a timer or a service's end is stale.
 	// Next then equals the snapshot that was stepped.
 	Handled bool
 }
@@ -82,11 +82,10 @@ func (c *Chart[C]) Step(snapshot Snapshot[C], event Event) (step Step[C], err er
 	if stale {
 		return unchanged, nil
 	}
-	handled, err := x.macrostep()
-	if err != nil {
+	if err := x.macrostep(); err != nil {
 		return unchanged, err
 	}
-	if !handled && !awaited {
+	if !x.moved && !awaited {
 		return unchanged, nil
 	}
 	taken, err := x.result()
