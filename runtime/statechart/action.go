@@ -26,7 +26,8 @@ func Assign[C, E any](name string, fn func(*C, E)) Action[C] {
 }
 
 // TryAssign is Assign for a function that can fail. Its error fails the step: nothing of the
-// macrostep remains.
+// macrostep remains. If the chart has a transition for ExecutionError, the error raises that
+// event instead, and the actions that follow in the same list are skipped.
 func TryAssign[C, E any](name string, fn func(*C, E) error) Action[C] {
 	if fn, ok := any(fn).(func(*C, Event) error); ok {
 		return Action[C]{Name: name, run: func(x *interpreter[C]) error { return fn(&x.context, x.event) }}
@@ -110,15 +111,21 @@ type Guard[C any] struct {
 // events that the transition reacts to, as in Assign. The function must not change what the
 // context refers to.
 func When[C, E any](name string, fn func(C, E) bool) Guard[C] {
-	if fn, ok := any(fn).(func(C, Event) bool); ok {
-		return Guard[C]{Name: name, test: func(x *interpreter[C]) (bool, error) { return fn(x.context, x.event), nil }}
+	return TryWhen(name, func(c C, e E) (bool, error) { return fn(c, e), nil })
+}
+
+// TryWhen is When for a function that can fail. Its error fails the step, unless the chart has a
+// transition for ExecutionError: then the guard does not hold.
+func TryWhen[C, E any](name string, fn func(C, E) (bool, error)) Guard[C] {
+	if fn, ok := any(fn).(func(C, Event) (bool, error)); ok {
+		return Guard[C]{Name: name, test: func(x *interpreter[C]) (bool, error) { return fn(x.context, x.event) }}
 	}
 	return Guard[C]{Name: name, payload: reflect.TypeFor[E](), test: func(x *interpreter[C]) (bool, error) {
 		payload, ok := x.event.Payload.(E)
 		if !ok {
 			return false, payloadMismatch[E](x.event)
 		}
-		return fn(x.context, payload), nil
+		return fn(x.context, payload)
 	}}
 }
 

@@ -46,7 +46,7 @@ func (c *compiler[C]) find(n *node[C], problem, mend string) {
 }
 
 // reservedPrefixes begin the types of the events that the chart and the runtime make.
-var reservedPrefixes = []string{ReservedPrefix, doneStatePrefix, doneInvokePrefix, errorInvokePrefix}
+var reservedPrefixes = []string{ReservedPrefix, doneStatePrefix, doneInvokePrefix, errorInvokePrefix, ExecutionError}
 
 func (c *compiler[C]) checkHead(def Definition[C]) {
 	if def.ID == "" || strings.Trim(def.ID, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_") != "" {

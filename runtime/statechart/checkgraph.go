@@ -33,7 +33,7 @@ func (c *compiler[C]) raisedEvents() map[string]bool {
 
 // madeEvents returns the types of the events that the ends of states and services make.
 func (c *compiler[C]) madeEvents() map[string]bool {
-	made := map[string]bool{}
+	made := map[string]bool{ExecutionError: true}
 	for i := range c.chart.nodes {
 		n := &c.chart.nodes[i]
 		if i > 0 && (n.kind == compound || n.kind == parallel) && c.completes(n) {

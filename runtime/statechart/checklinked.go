@@ -2,6 +2,7 @@ package statechart
 
 import (
 	"fmt"
+	"reflect"
 	"strings"
 )
 
@@ -70,6 +71,9 @@ func (c *compiler[C]) checkCode(n *node[C]) {
 func (c *compiler[C]) checkEvents(n *node[C], made map[string]bool) {
 	for i := range n.def.On {
 		t := &n.transitions[i]
+		if t.event == ExecutionError {
+			c.checkPayload(n, *t, reflect.TypeFor[StepError]())
+		}
 		known := t.event == "" || t.event == "*" || made[t.event] // without an event: found already
 		for typ := range made {
 			known = known || matches(t.event, typ)

@@ -20,6 +20,8 @@ type Chart[C any] struct {
 	// node i are the nodes i+1 to nodes[i].last.
 	nodes  []node[C]
 	byPath map[string]int
+	// handlesErrors says that some transition names ExecutionError.
+	handlesErrors bool
 	// cloneContext copies a context so that the copy can be changed. Nil where assignment
 	// copies all of it.
 	cloneContext func(C) C
@@ -217,6 +219,7 @@ func (c *compiler[C]) link(n *node[C]) {
 			c.find(n, "has a transition in On without an event", "name the event, or move the transition to Always")
 		}
 		n.transitions = append(n.transitions, c.transition(n, *t, t.Event, "on "+t.Event))
+		c.chart.handlesErrors = c.chart.handlesErrors || t.Event != "*" && matches(t.Event, ExecutionError)
 	}
 	for _, t := range def.OnDone {
 		compiled := c.transition(n, t, doneStatePrefix+n.path, "on done")

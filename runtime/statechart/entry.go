@@ -76,7 +76,7 @@ func (x *interpreter[C]) finalOutput(n *node[C]) (json.RawMessage, error) {
 	x.running = code{"output", "", n.path}
 	output, err := json.Marshal(n.def.Output(x.context, x.event))
 	if err != nil {
-		return nil, x.fail(err)
+		return nil, x.executionError(x.fail(err))
 	}
 	return output, nil
 }

@@ -19,6 +19,15 @@ const ReservedPrefix = "settle."
 // "timer": ID}.
 const TimerEvent = ReservedPrefix + "timer"
 
+// ExecutionError is the type of the event that a chart raises when an action or a guard of its own
+// returns an error, or the output of a final state cannot be encoded (SCXML 3.12.2, error.execution). Its payload is the
+// StepError.
+//
+// Only a chart with a transition for "error.execution" or "error.*" gets it; "*" is not enough.
+// Without one, or if no active state takes the event, the error is that of the step. A panic and
+// ErrLimit always are.
+const ExecutionError = "error.execution"
+
 // EventNameBytesMax limits the type of an event and the producer's ID "$id", both of which
 // are stored with instances.
 const EventNameBytesMax = 256
