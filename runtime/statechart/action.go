@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"time"
 )
 
 // Action is one named step of what a chart does on entry, on exit or in a transition. Actions
@@ -14,8 +15,9 @@ type Action[C any] struct {
 	run  func(*interpreter[C]) error
 	// payload is the type that the action expects of the event; nil takes any event.
 	payload reflect.Type
-	// raises is the event type that the action raises, "" if it raises none.
-	raises string
+	// raises is the event type that the action raises, "" if it raises none; sends the one that
+	// it sends the chart itself later.
+	raises, sends string
 }
 
 // Assign returns an action that changes the context. E is Event, for an action that runs on
@@ -69,6 +71,26 @@ func SendTo[C any](typ string, fn func(C, Event) (instance string, payload any))
 			return err
 		}
 		return x.effect(Effect{Kind: Send, To: instance, Event: body})
+	}}
+}
+
+// SendAfter returns an action that sends the chart itself an event once a delay has passed,
+// whatever state it is in by then (SCXML 6.2). The function makes the delay and the payload, which
+// must marshal to a JSON object of the declared type, or be nil. Until then, Cancel takes back the
+// events sent under the ID; several may share one, and "" cannot be cancelled.
+func SendAfter[C any](id, typ string, fn func(C, Event) (delay time.Duration, payload any)) Action[C] {
+	return Action[C]{Name: "send " + typ, sends: typ, run: func(x *interpreter[C]) error {
+		delay, payload := fn(x.context, x.event)
+		return x.sendAfter(id, typ, delay, payload)
+	}}
+}
+
+// Cancel returns an action that takes back the events that SendAfter sent under the ID and that
+// have not arrived (SCXML 6.3).
+func Cancel[C any](id string) Action[C] {
+	return Action[C]{Name: "cancel " + id, run: func(x *interpreter[C]) error {
+		x.cancel(id)
+		return nil
 	}}
 }
 

@@ -6,13 +6,17 @@ import (
 	"strings"
 )
 
-// raisedEvents returns the event types that the chart's own actions raise.
-func (c *compiler[C]) raisedEvents() map[string]bool {
-	raised := map[string]bool{}
+// ownEvents returns the event types that the chart's own actions raise, and those that they send
+// the chart later.
+func (c *compiler[C]) ownEvents() (raised, sent map[string]bool) {
+	raised, sent = map[string]bool{}, map[string]bool{}
 	collect := func(actions []Action[C]) {
 		for _, action := range actions {
 			if action.raises != "" {
 				raised[action.raises] = true
+			}
+			if action.sends != "" {
+				sent[action.sends] = true
 			}
 		}
 	}
@@ -28,7 +32,7 @@ func (c *compiler[C]) raisedEvents() map[string]bool {
 			collect(n.always[k].actions)
 		}
 	}
-	return raised
+	return raised, sent
 }
 
 // madeEvents returns the types of the events that the ends of states and services make.

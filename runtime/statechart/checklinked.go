@@ -8,12 +8,17 @@ import (
 
 // check finds what only the linked chart shows of a state.
 func (c *compiler[C]) check() {
-	raised, made := c.raisedEvents(), c.madeEvents()
-	for _, typ := range sortedKeys(raised) {
-		if _, declared := c.chart.payloads[typ]; !declared {
-			c.find(nil, fmt.Sprintf("raises the undeclared event type %q", typ), "declare it in Payloads, with InternalOf if it never comes from outside")
+	raised, sent := c.ownEvents()
+	made := c.madeEvents()
+	undeclared := func(does string, types map[string]bool) {
+		for _, typ := range sortedKeys(types) {
+			if _, declared := c.chart.payloads[typ]; !declared {
+				c.find(nil, fmt.Sprintf("%s the undeclared event type %q", does, typ), "declare it in Payloads, with InternalOf if it never comes from outside")
+			}
 		}
 	}
+	undeclared("raises", raised)
+	undeclared("sends itself", sent)
 	for i := range c.chart.nodes {
 		n := &c.chart.nodes[i]
 		c.checkCode(n)

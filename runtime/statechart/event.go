@@ -143,6 +143,27 @@ func (p Payloads) decode(chart string, body []byte) (Event, error) {
 	return event, nil
 }
 
+// sent reads an event that a chart sent itself, from its JSON form.
+func (p Payloads) sent(body []byte) (Event, error) {
+	var head map[string]json.RawMessage
+	var event Event
+	err := json.Unmarshal(body, &head)
+	if err == nil {
+		err = json.Unmarshal(head["type"], &event.Type)
+	}
+	if err != nil {
+		return Event{}, err
+	}
+	payload, declared := p[event.Type]
+	if !declared {
+		return Event{}, fmt.Errorf("%w: %q", ErrUndeclared, event.Type)
+	}
+	if payload.typ != nil {
+		event.Payload, err = payload.decode(body)
+	}
+	return event, err
+}
+
 // decode reads and validates a payload. The type's own methods may panic on input that they
 // did not expect; that refuses the event as their error would.
 func (p Payload) decode(body []byte) (payload any, err error) {

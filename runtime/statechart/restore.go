@@ -172,13 +172,24 @@ func (c *Chart[C]) activeChildren(n *node[C]) int {
 func (c *Chart[C]) restoreTimers(form *snapshotJSON, s *Snapshot[C]) error {
 	for _, id := range sortedIDs(form.Timers) {
 		stored := form.Timers[id]
+		if err := c.checkID(id, s); err != nil {
+			return err
+		}
+		if stored.Event != nil {
+			sent, err := c.payloads.sent(stored.Event)
+			if err != nil {
+				return c.unreadable("timer %s: the event %s: %w", id, excerpt(stored.Event), err)
+			}
+			if stored.State != "" || stored.After != sent.Type {
+				return c.unreadable("timer %s of the event %q belongs to %q after %q, not to the chart", id, sent.Type, stored.State, stored.After)
+			}
+			s.Timers = append(s.Timers, Timer{ID: id, After: stored.After, At: stored.At.UTC(), Event: stored.Event, Send: stored.Send, state: -1})
+			continue
+		}
 		state, ok := c.byPath[stored.State]
 		index := -1
 		if ok {
 			index = slices.IndexFunc(c.nodes[state].timers, func(d delay[C]) bool { return d.id == stored.After })
-		}
-		if err := c.checkID(id, s); err != nil {
-			return err
 		}
 		if index < 0 || !s.configuration.has(state) {
 			return c.unreadable("timer %s belongs to %q after %q, which is no timer of an active state of this version", id, stored.State, stored.After)

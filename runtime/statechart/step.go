@@ -78,9 +78,9 @@ func (c *Chart[C]) Step(snapshot Snapshot[C], event Event) (step Step[C], err er
 		}
 		x.history[h] = recorded
 	}
-	awaited, stale := x.take(event)
-	if stale {
-		return unchanged, nil
+	awaited, stale, err := x.take(event)
+	if stale || err != nil {
+		return unchanged, err
 	}
 	if err := x.macrostep(); err != nil {
 		return unchanged, err
@@ -97,26 +97,31 @@ func (c *Chart[C]) Step(snapshot Snapshot[C], event Event) (step Step[C], err er
 
 // take removes from the snapshot the timer or the invocation whose end the event is, and
 // reports whether there was one to wait for and whether it is stale.
-func (x *interpreter[C]) take(event Event) (awaited, stale bool) {
+func (x *interpreter[C]) take(event Event) (awaited, stale bool, err error) {
 	switch {
 	case event.Type == TimerEvent:
 		k := slices.IndexFunc(x.timers, func(t Timer) bool { return t.ID == event.Timer })
 		if k < 0 {
-			return false, true
+			return false, true, nil
 		}
 		timer := x.timers[k]
 		x.timers = slices.Delete(slices.Clone(x.timers), k, k+1)
+		if timer.Event != nil {
+			sent, err := x.chart.payloads.sent(timer.Event)
+			x.event.Type, x.event.Payload = sent.Type, sent.Payload
+			return true, false, err
+		}
 		x.event.Type = x.chart.nodes[timer.state].timers[timer.index].event
-		return true, false
+		return true, false, nil
 	case event.Invocation != "":
 		k := slices.IndexFunc(x.services, func(i Invocation) bool { return i.Key == event.Invocation })
 		if k < 0 {
-			return false, true
+			return false, true, nil
 		}
 		x.services = slices.Delete(slices.Clone(x.services), k, k+1)
-		return true, false
+		return true, false, nil
 	default:
-		return false, false
+		return false, false, nil
 	}
 }
 
