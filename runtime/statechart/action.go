@@ -66,11 +66,7 @@ func RaiseWith[C, P any](typ string, payload func(C, Event) P) Action[C] {
 func SendTo[C any](typ string, fn func(C, Event) (instance string, payload any)) Action[C] {
 	return Action[C]{Name: "send " + typ, run: func(x *interpreter[C]) error {
 		instance, payload := fn(x.context, x.event)
-		body, err := encodeEvent(typ, payload)
-		if err != nil {
-			return err
-		}
-		return x.effect(Effect{Kind: Send, To: instance, Event: body})
+		return x.send(instance, typ, payload)
 	}}
 }
 
@@ -187,8 +183,7 @@ func Not[C any](guard Guard[C]) Guard[C] {
 // active (SCXML 5.9.1).
 func In[C any](path string) Guard[C] {
 	return Guard[C]{Name: "in " + path, in: path, test: func(x *interpreter[C]) (bool, error) {
-		i, ok := x.chart.byPath[path]
-		return ok && x.configuration.has(i), nil
+		return x.in(path), nil
 	}}
 }
 
