@@ -70,14 +70,16 @@ func (c *compiler[C]) checkGraph() {
 	reachable := c.reachable()
 	for i := range c.chart.nodes {
 		n := &c.chart.nodes[i]
-		if i > 0 && !reachable[i] && reachable[n.parent] {
+		if i > 0 && !reachable[i] && reachable[n.parent] && !c.chart.foreign {
 			c.find(n, "is unreachable", "add a transition to it, or remove it")
 		}
 		if n.kind == history && c.ownDefault(i) {
 			c.find(n, "is its own default", "set Target to a state that is not history")
 		}
 	}
-	c.checkAlwaysCycles()
+	if !c.chart.foreign {
+		c.checkAlwaysCycles()
+	}
 }
 
 // reachable returns, by index, the states that some sequence of transitions may enter,

@@ -8,6 +8,12 @@ import (
 
 // check finds what only the linked chart shows of a state.
 func (c *compiler[C]) check() {
+	if c.chart.foreign {
+		for i := range c.chart.nodes {
+			c.checkCode(&c.chart.nodes[i])
+		}
+		return
+	}
 	raised, sent := c.ownEvents()
 	made := c.madeEvents()
 	undeclared := func(does string, types map[string]bool) {

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/settle-run/settle/runtime/statechart/internal/foreign"
 )
 
 // Chart is a compiled definition: immutable, safe for concurrent use.
@@ -20,6 +22,8 @@ type Chart[C any] struct {
 	// node i are the nodes i+1 to nodes[i].last.
 	nodes  []node[C]
 	byPath map[string]int
+	// foreign says that the chart was compiled by CompileForeign.
+	foreign bool
 	// handlesErrors says that some transition names ExecutionError.
 	handlesErrors bool
 	// cloneContext copies a context so that the copy can be changed. Nil where assignment
@@ -111,9 +115,21 @@ func Must[C any](def Definition[C]) *Chart[C] {
 
 // Compile checks a definition and compiles it. The error is a *DefinitionError with all
 // findings at once.
-func Compile[C any](def Definition[C]) (*Chart[C], error) {
+func Compile[C any](def Definition[C]) (*Chart[C], error) { return compile(def, false) }
+
+// CompileForeign compiles a chart that was written for an interpreter that does not know Settled,
+// such as an SCXML document of a conformance suite: every configuration may wait, services run
+// beside it, states may be unreachable, and event types need no declaration (an undeclared one
+// carries what it was raised with or, once SendAfter has sent it, the JSON form of the event).
+// What remains is what the algorithm needs. It is for this package's own tests, which alone can
+// make a foreign.Document.
+func CompileForeign[C any](def Definition[C], _ foreign.Document) (*Chart[C], error) {
+	return compile(def, true)
+}
+
+func compile[C any](def Definition[C], asForeign bool) (*Chart[C], error) {
 	c := &compiler[C]{chart: &Chart[C]{
-		id: def.ID, version: def.Version, payloads: def.Payloads,
+		id: def.ID, version: def.Version, payloads: def.Payloads, foreign: asForeign,
 		context: def.Context, output: def.Output, byPath: map[string]int{},
 	}}
 	root := &State[C]{

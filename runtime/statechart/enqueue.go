@@ -60,7 +60,7 @@ func (q Enqueue) Cancel(id string) { q.to.cancel(id) }
 func (q Enqueue) In(path string) bool { return q.to.in(path) }
 
 func (x *interpreter[C]) raiseDeclared(typ string, payload any) error {
-	if _, declared := x.chart.payloads[typ]; !declared {
+	if _, declared := x.chart.payloads[typ]; !declared && !x.chart.foreign {
 		return fmt.Errorf("raising event: %w: %q", ErrUndeclared, typ)
 	}
 	x.raise(Event{Type: typ, Payload: payload})

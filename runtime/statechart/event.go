@@ -144,7 +144,7 @@ func (p Payloads) decode(chart string, body []byte) (Event, error) {
 }
 
 // sent reads an event that a chart sent itself, from its JSON form.
-func (p Payloads) sent(body []byte) (Event, error) {
+func (c *Chart[C]) sent(body []byte) (Event, error) {
 	var head map[string]json.RawMessage
 	var event Event
 	err := json.Unmarshal(body, &head)
@@ -154,7 +154,10 @@ func (p Payloads) sent(body []byte) (Event, error) {
 	if err != nil {
 		return Event{}, err
 	}
-	payload, declared := p[event.Type]
+	payload, declared := c.payloads[event.Type]
+	if !declared && c.foreign {
+		return Event{Type: event.Type, Payload: json.RawMessage(body)}, nil
+	}
 	if !declared {
 		return Event{}, fmt.Errorf("%w: %q", ErrUndeclared, event.Type)
 	}

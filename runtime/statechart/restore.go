@@ -176,7 +176,7 @@ func (c *Chart[C]) restoreTimers(form *snapshotJSON, s *Snapshot[C]) error {
 			return err
 		}
 		if stored.Event != nil {
-			sent, err := c.payloads.sent(stored.Event)
+			sent, err := c.sent(stored.Event)
 			if err != nil {
 				return c.unreadable("timer %s: the event %s: %w", id, excerpt(stored.Event), err)
 			}

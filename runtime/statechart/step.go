@@ -107,7 +107,7 @@ func (x *interpreter[C]) take(event Event) (awaited, stale bool, err error) {
 		timer := x.timers[k]
 		x.timers = slices.Delete(slices.Clone(x.timers), k, k+1)
 		if timer.Event != nil {
-			sent, err := x.chart.payloads.sent(timer.Event)
+			sent, err := x.chart.sent(timer.Event)
 			x.event.Type, x.event.Payload = sent.Type, sent.Payload
 			return true, false, err
 		}
@@ -137,7 +137,7 @@ func (x *interpreter[C]) result() (Step[C], error) {
 		Timers: x.timers, Services: x.services, Steps: x.step,
 		chart: x.chart, configuration: x.configuration, history: x.history,
 	}
-	if !next.Settled() && len(next.Services) == 0 {
+	if !next.Settled() && len(next.Services) == 0 && !x.chart.foreign {
 		return Step[C]{}, fmt.Errorf("%w: chart %s would be in %s after event %q, which is not settled, with no service running and no always enabled",
 			ErrStalled, x.chart.id, strings.Join(next.State(), ", "), x.event.Type)
 	}

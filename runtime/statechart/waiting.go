@@ -87,7 +87,7 @@ func (x *interpreter[C]) sendAfter(id, typ string, delay time.Duration, payload 
 	if err != nil {
 		return err
 	}
-	if _, err := x.chart.payloads.sent(body); err != nil {
+	if _, err := x.chart.sent(body); err != nil {
 		return fmt.Errorf("sending event %q: %w", typ, err)
 	}
 	if err := x.checkTimers(); err != nil {
