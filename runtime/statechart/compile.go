@@ -120,7 +120,8 @@ func Compile[C any](def Definition[C]) (*Chart[C], error) { return compile(def, 
 // CompileForeign compiles a chart that was written for an interpreter that does not know Settled,
 // such as an SCXML document of a conformance suite: every configuration may wait, services run
 // beside it, states may be unreachable, and event types need no declaration (an undeclared one
-// carries what it was raised with or, once SendAfter has sent it, the JSON form of the event).
+// carries what it was raised with or, once SendAfter has sent it, the JSON form of the event). An
+// ExecutionError that no state takes is dropped.
 // What remains is what the algorithm needs. It is for this package's own tests, which alone can
 // make a foreign.Document.
 func CompileForeign[C any](def Definition[C], _ foreign.Document) (*Chart[C], error) {

@@ -143,23 +143,24 @@ func (x *interpreter[C]) exitInterpreter() error {
 	}
 	for _, event := range x.internalQueue {
 		if failure, ok := x.failure(event); ok {
-			return failure
+			return failure // SCXML would drop it, with all that is left in the queue.
 		}
 	}
 	x.timers, x.services, x.internalQueue = nil, nil, nil
 	return nil
 }
 
-// failure returns what failed, if that is what the event tells.
+// failure returns what failed, if that is what the event tells and it must not be lost, as it
+// may be in SCXML.
 func (x *interpreter[C]) failure(event Event) (*StepError, bool) {
 	failure, ok := event.Payload.(StepError)
-	return &failure, ok && event.Type == ExecutionError
+	return &failure, ok && event.Type == ExecutionError && !x.chart.foreign
 }
 
 // executionError raises the event by which a chart handles what failed in its code. The error is
 // returned if the chart has no transition for the event.
 func (x *interpreter[C]) executionError(failure *StepError) error {
-	if !x.chart.handlesErrors || errors.Is(failure, ErrLimit) {
+	if !x.chart.handlesErrors && !x.chart.foreign || errors.Is(failure, ErrLimit) {
 		return failure
 	}
 	x.raise(Event{Type: ExecutionError, Payload: *failure})
