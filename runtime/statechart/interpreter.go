@@ -133,7 +133,7 @@ func (x *interpreter[C]) complete() error {
 	return nil
 }
 
-// exitInterpreter runs the exit actions of a chart that is done, innermost first. The
+// exitInterpreter runs the exit actions of a chart that is done or stopped, innermost first. The
 // configuration stays, so that the snapshot shows where the chart ended.
 func (x *interpreter[C]) exitInterpreter() error {
 	for i := x.configuration.prev(len(x.chart.nodes) - 1); i >= 0; i = x.configuration.prev(i - 1) {

@@ -26,8 +26,8 @@ func (c *Chart[C]) Restore(data []byte) (Snapshot[C], error) {
 	if form.Machine != c.id || form.Version != c.version {
 		return Snapshot[C]{}, c.unreadable("expected version %d of machine %q, got version %d of %q", c.version, c.id, form.Version, form.Machine)
 	}
-	if form.Status != Active && form.Status != Done {
-		return Snapshot[C]{}, c.unreadable("expected the status %q or %q, got %q", Active, Done, form.Status)
+	if form.Status != Active && form.Status != Done && form.Status != Stopped {
+		return Snapshot[C]{}, c.unreadable("expected the status %q, %q or %q, got %q", Active, Done, Stopped, form.Status)
 	}
 	if form.Steps < 1 {
 		return Snapshot[C]{}, c.unreadable("expected a count of steps from 1, got %d", form.Steps)
@@ -39,7 +39,7 @@ func (c *Chart[C]) Restore(data []byte) (Snapshot[C], error) {
 	if err := c.restoreValue(form.Value, 0, s.configuration); err != nil {
 		return Snapshot[C]{}, err
 	}
-	if ended := c.isInFinalState(0, s.configuration); ended != (s.Status == Done) || ended && len(form.Timers)+len(form.Services) > 0 {
+	if ended := c.isInFinalState(0, s.configuration); ended != (s.Status == Done) || s.Status != Active && len(form.Timers)+len(form.Services) > 0 {
 		return Snapshot[C]{}, c.unreadable("the status %q does not fit the state %s, its timers and services", s.Status, strings.Join(s.State(), ", "))
 	}
 	for _, restore := range []func(*snapshotJSON, *Snapshot[C]) error{c.restoreHistory, c.restoreTimers, c.restoreServices} {

@@ -16,6 +16,8 @@ type Status string
 const (
 	Active Status = "active"
 	Done   Status = "done"
+	// Stopped is the status of an instance that Stop ended.
+	Stopped Status = "stopped"
 )
 
 // Timer is a durable delayed event that a snapshot waits for: an After of a state, or an event

@@ -63,21 +63,9 @@ func (c *Chart[C]) Step(snapshot Snapshot[C], event Event) (step Step[C], err er
 	if snapshot.Status != Active {
 		return unchanged, nil
 	}
-	x := &interpreter[C]{
-		chart: c, status: Active, event: event, step: snapshot.Steps + 1,
-		configuration: snapshot.configuration.clone(),
-		timers:        slices.Clip(snapshot.Timers), services: slices.Clip(snapshot.Services),
-	}
+	x := c.interpreter(snapshot, event)
 	defer x.recovered(unchanged, &step, &err)
-	x.prepare()
-	x.running = code{what: "cloning the context"}
-	x.context = c.CloneContext(snapshot.Context)
-	for h, recorded := range snapshot.history {
-		if x.history == nil {
-			x.history = make(map[int]stateSet, len(snapshot.history))
-		}
-		x.history[h] = recorded
-	}
+	x.resume(snapshot)
 	awaited, stale, err := x.take(event)
 	if stale || err != nil {
 		return unchanged, err
@@ -93,6 +81,51 @@ func (c *Chart[C]) Step(snapshot Snapshot[C], event Event) (step Step[C], err er
 		return unchanged, err
 	}
 	return taken, nil
+}
+
+// Stop ends an instance from outside, as SCXML's exitInterpreter does when an invocation is
+// cancelled: exit actions run, the innermost first, timers and services end, and nothing follows.
+// Next keeps the configuration and has the status Stopped. An instance that is not active stays as
+// it is; on an error nothing has happened.
+func (c *Chart[C]) Stop(snapshot Snapshot[C], at time.Time) (step Step[C], err error) {
+	unchanged := Step[C]{Next: snapshot}
+	if snapshot.Status != Active {
+		return unchanged, nil
+	}
+	x := c.interpreter(snapshot, Event{At: at})
+	defer x.recovered(unchanged, &step, &err)
+	x.resume(snapshot)
+	x.status = Stopped
+	if err := x.exitInterpreter(); err != nil {
+		return unchanged, err
+	}
+	stopped, err := x.result()
+	if err != nil {
+		return unchanged, err
+	}
+	return stopped, nil
+}
+
+// interpreter returns the interpreter of an event that reaches a snapshot; resume completes it.
+func (c *Chart[C]) interpreter(snapshot Snapshot[C], event Event) *interpreter[C] {
+	return &interpreter[C]{
+		chart: c, status: Active, event: event, step: snapshot.Steps + 1,
+		configuration: snapshot.configuration.clone(),
+		timers:        slices.Clip(snapshot.Timers), services: slices.Clip(snapshot.Services),
+	}
+}
+
+// resume takes over context and history of a snapshot. Cloning the context may panic.
+func (x *interpreter[C]) resume(snapshot Snapshot[C]) {
+	x.prepare()
+	x.running = code{what: "cloning the context"}
+	x.context = x.chart.CloneContext(snapshot.Context)
+	for h, recorded := range snapshot.history {
+		if x.history == nil {
+			x.history = make(map[int]stateSet, len(snapshot.history))
+		}
+		x.history[h] = recorded
+	}
 }
 
 // take removes from the snapshot the timer or the invocation whose end the event is, and
