@@ -49,11 +49,10 @@ func contentActions(e *element) []action {
 func startAction(d *document) action {
 	return statechart.EnqueueActions("start", func(env *env, event statechart.Event, enqueue statechart.Enqueue) error {
 		var failures []error
-		data := dataBelow(d.root, d.root.attrs["binding"] != "late")
-		for _, e := range data {
+		for _, e := range dataBelow(d.root, true) {
 			env.declare(e.attrs["id"])
 		}
-		for _, e := range data {
+		for _, e := range dataBelow(d.root, d.root.attrs["binding"] != "late") {
 			failures = append(failures, env.initialise(e))
 		}
 		for _, script := range d.root.all("script") {
@@ -86,7 +85,6 @@ func entryAction(d *document, e *element) action {
 		var failures []error
 		if late && !env.entered[e] {
 			for _, data := range dataBelow(e, false) {
-				env.declare(data.attrs["id"])
 				failures = append(failures, env.initialise(data))
 			}
 		}
@@ -150,7 +148,10 @@ func (s *sessionData) execute(e *element, enqueue *statechart.Enqueue) error {
 		return s.send(e, *enqueue)
 	case "cancel":
 		id, err := s.stringOf(e, "sendid")
-		enqueue.Cancel(id)
+		if err == nil {
+			enqueue.Cancel(id)
+			s.host.cancelLater(id)
+		}
 		return err
 	case "assign":
 		value, err := s.value(e)
@@ -161,7 +162,10 @@ func (s *sessionData) execute(e *element, enqueue *statechart.Enqueue) error {
 	case "script":
 		return s.script(e)
 	case "log":
-		_, err := s.evaluate(e.attrs["expr"])
+		value, err := s.evaluate(e.attrs["expr"])
+		if err == nil {
+			s.host.world.log = append(s.host.world.log, strings.Trim(e.attrs["label"], ": ")+": "+value.String())
+		}
 		return err
 	case "if":
 		return s.choose(e, enqueue)

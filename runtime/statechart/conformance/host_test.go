@@ -3,6 +3,7 @@ package conformance_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -26,9 +27,10 @@ type world struct {
 	now     time.Time
 	hosts   []*host
 	pending []delivery // in the order in which they were asked for
+	log     []string   // what <log> wrote
 }
 
-// delivery is an event that reaches a session at its time; done is asked whether it still should.
+// delivery is an event that reaches a session at its time.
 type delivery struct {
 	at    time.Time
 	to    *host
@@ -46,13 +48,14 @@ type host struct {
 	data     *sessionData
 	snapshot statechart.Snapshot[env]
 	parent   *host
+	// stopped says that the session has ended.
+	stopped bool
 	// invokeID and invocation are those by which the parent runs it.
 	invokeID   string
 	invocation statechart.Invocation
 	children   []*host
 	// failed are the keys of the invocations that could not be started.
-	failed  map[string]bool
-	stopped bool
+	failed map[string]bool
 }
 
 // start starts a session. A parent of nil is for the case's own.
@@ -144,7 +147,7 @@ func sentEvent(body json.RawMessage) statechart.Event {
 	return statechart.Event{Type: head.Type, Payload: told}
 }
 
-// take stores and restores the snapshot after a step, performs its effects, starts and stops the
+// take stores and restores the snapshot after a step, performs its effects, starts and cancels the
 // sessions that it invokes, and tells the parent of its end.
 func (h *host) take(step statechart.Step[env]) error {
 	stored, err := json.Marshal(step.Next)
@@ -168,9 +171,10 @@ func (h *host) take(step statechart.Step[env]) error {
 	if err := h.invokeSessions(); err != nil {
 		return err
 	}
-	if h.snapshot.Status == statechart.Done {
-		h.stop()
-		if h.parent != nil {
+	if h.snapshot.Status != statechart.Active {
+		h.stopped = true
+		h.world.pending = slices.DeleteFunc(h.world.pending, func(d delivery) bool { return d.from == h })
+		if h.parent != nil && h.snapshot.Status == statechart.Done {
 			end := h.invocation.Done(&message{Kind: "external", InvokeID: h.invokeID, Origin: h.data.location(), OriginType: scxmlProcessor, Data: h.snapshot.Output})
 			h.world.pending = append(h.world.pending, delivery{at: h.world.now, to: h.parent, event: end})
 		}
@@ -178,23 +182,34 @@ func (h *host) take(step statechart.Step[env]) error {
 	return nil
 }
 
-// stop ends a session and those that it invoked; what it sent with a delay is dropped.
-func (h *host) stop() {
-	h.stopped = true
-	h.world.pending = slices.DeleteFunc(h.world.pending, func(d delivery) bool { return d.from == h })
-	for _, child := range h.children {
-		child.stop()
+// cancel ends a session whose invocation is over: its exit actions run, and its parent gets
+// nothing from it any more.
+func (h *host) cancel() error {
+	if h.stopped {
+		return nil
 	}
+	step, err := h.document.chart.Stop(h.snapshot, h.world.now)
+	if err != nil {
+		return err
+	}
+	step.Effects = slices.DeleteFunc(step.Effects, func(e statechart.Effect) bool { return e.To == h.parent.name })
+	return h.take(step)
 }
 
+// invokeSessions cancels the sessions that the snapshot no longer waits for, and starts those that
+// it waits for anew.
 func (h *host) invokeSessions() error {
+	var failure error
 	h.children = slices.DeleteFunc(h.children, func(child *host) bool {
 		if h.awaits(child.invocation.Key) {
 			return false
 		}
-		child.stop()
+		failure = errors.Join(failure, child.cancel())
 		return true
 	})
+	if failure != nil {
+		return failure
+	}
 	for _, invocation := range h.snapshot.Services {
 		if slices.ContainsFunc(h.children, func(child *host) bool { return child.invocation.Key == invocation.Key }) || h.failed[invocation.Key] {
 			continue
@@ -300,6 +315,11 @@ func (h *host) find(target string) *host {
 // sendLater keeps a delayed event to another session.
 func (h *host) sendLater(to *host, id, typ string, delay time.Duration, sent *message) {
 	h.world.pending = append(h.world.pending, delivery{at: h.world.now.Add(delay), to: to, event: statechart.Event{Type: typ, Payload: sent}, from: h, id: id})
+}
+
+// cancelLater takes back the delayed events to other sessions that were sent under an ID.
+func (h *host) cancelLater(id string) {
+	h.world.pending = slices.DeleteFunc(h.world.pending, func(d delivery) bool { return d.from == h && d.id == id && id != "" })
 }
 
 // advance lets time pass; what is due on the way is delivered.

@@ -24,6 +24,37 @@ var skipped = map[string]string{
 	"w3c-ecma/test201.txml": "sends over HTTP, by the basic HTTP event processor, which is optional",
 }
 
+// manual are the cases whose documents end in a state "final" and ask a tester to read what they
+// logged; their scripts expect a state "pass", which the documents do not have. They are played
+// until nothing is under way, and what they end in and log is compared.
+var manual = map[string]struct {
+	// asks is what the document asks the tester to see.
+	asks string
+	log  []string
+}{
+	"w3c-ecma/test230.txml": {
+		asks: "the invoked session gets the forwarded event as its parent got it, field by field",
+		log:  slices.Concat(childToParent, childToParent),
+	},
+	"w3c-ecma/test250.txml": {
+		asks: "the exit handlers of a cancelled session run, and it does not get to its final state",
+		log:  []string{": Exiting sub01", ": Exiting sub0"},
+	},
+	"w3c-ecma/test307.txml": {
+		asks: "a variable before its late binding and a part that a variable lacks are treated alike",
+		log: []string{
+			"entering s0 value of Var 1 is: undefined", "no error in s0: undefined",
+			"entering s1, value of non-existent substructure of Var 1 is: undefined", "No error in s1: undefined",
+		},
+	},
+}
+
+// childToParent is what test230 logs of an event.
+var childToParent = []string{
+	"name is: childToParent", "type is: external", "sendid is: undefined",
+	"origin is: #_scxml_w3c-ecma/test230.txml/1", "origintype is: " + scxmlProcessor, "invokeid is: s0.0", "data is: undefined",
+}
+
 // script is a case's script.
 type script struct {
 	InitialConfiguration []string
@@ -96,6 +127,16 @@ func play(t *testing.T, name string) {
 	h, err := w.start(d, nil, statechart.Invocation{}, nil)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if expected, ok := manual[name]; ok {
+		if err := w.advance(time.Hour); err != nil {
+			t.Fatal(err)
+		}
+		h.is(t, "at last", []string{"final"})
+		if !slices.Equal(w.log, expected.log) {
+			t.Errorf("%s: got the log %q, want %q", expected.asks, w.log, expected.log)
+		}
+		return
 	}
 	h.is(t, "at first", script.InitialConfiguration)
 	for _, step := range script.Events {
