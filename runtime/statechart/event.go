@@ -25,7 +25,8 @@ const TimerEvent = ReservedPrefix + "timer"
 //
 // Only a chart with a transition for "error.execution" or "error.*" gets it; "*" is not enough.
 // Without one, or if no active state takes the event, the error is that of the step. A panic and
-// ErrLimit always are.
+// ErrLimit always are. A guard of an eventless transition that fails again and again is endless:
+// leave its state.
 const ExecutionError = "error.execution"
 
 // EventNameBytesMax limits the type of an event and the producer's ID "$id", both of which

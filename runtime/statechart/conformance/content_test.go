@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dop251/goja"
+
 	"github.com/settle-run/settle/runtime/statechart"
 )
 

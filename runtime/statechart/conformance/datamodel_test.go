@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/dop251/goja"
+
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
@@ -112,7 +113,7 @@ func sameEvent(a, b statechart.Event) bool {
 		return ok && (len(p) == 0 && len(q) == 0 || len(p) > 0 && len(q) > 0 && &p[0] == &q[0])
 	case statechart.StepError:
 		q, ok := b.Payload.(statechart.StepError)
-		return ok && p.Err == q.Err
+		return ok && errors.Is(p.Err, q.Err)
 	default:
 		return a.Payload == nil && b.Payload == nil
 	}

@@ -119,8 +119,8 @@ func (d *document) states(parent *element) ([]state, error) {
 
 func (d *document) state(e *element) (state, error) {
 	s := state{ID: d.keys[e]}
-	switch {
-	case e.name == "history":
+	switch e.name {
+	case "history":
 		s.Type = statechart.ShallowHistory
 		if e.attrs["type"] == "deep" {
 			s.Type = statechart.DeepHistory
@@ -131,9 +131,9 @@ func (d *document) state(e *element) (state, error) {
 			return s, err
 		}
 		return s, nil
-	case e.name == "parallel":
+	case "parallel":
 		s.Type = statechart.Parallel
-	case e.name == "final":
+	case "final":
 		s.Type = statechart.Final
 		s.Output = func(env env, _ statechart.Event) any { return env.output }
 	}

@@ -157,8 +157,12 @@ func (h *host) take(step statechart.Step[env]) error {
 	if h.snapshot, err = h.document.chart.Restore(stored); err != nil {
 		return err
 	}
-	if again, err := json.Marshal(h.snapshot); err != nil || string(again) != string(stored) {
-		return fmt.Errorf("restored %s as %s, error %v", stored, again, err)
+	again, err := json.Marshal(h.snapshot)
+	if err != nil {
+		return err
+	}
+	if string(again) != string(stored) {
+		return fmt.Errorf("restored %s as %s", stored, again)
 	}
 	for _, effect := range step.Effects {
 		d := delivery{at: effect.At, to: h, event: statechart.Event{Type: statechart.TimerEvent, Timer: effect.Timer}}

@@ -81,7 +81,7 @@ func TestSuite(t *testing.T) {
 		t.Skip("the suite is not installed; make test installs it, or npm ci in testdata/npm")
 	}
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("reading the suite, which make test installs: %v", err)
 	}
 	if len(names) != casesWant {
 		t.Errorf("found %d cases, want %d", len(names), casesWant)
