@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"time"
 )
 
 // Action is one named step of what a chart does on entry, on exit or in a transition. Actions
@@ -14,8 +15,9 @@ type Action[C any] struct {
 	run  func(*interpreter[C]) error
 	// payload is the type that the action expects of the event; nil takes any event.
 	payload reflect.Type
-	// raises is the event type that the action raises, "" if it raises none.
-	raises string
+	// raises is the event type that the action raises, "" if it raises none; sends the one that
+	// it sends the chart itself later.
+	raises, sends string
 }
 
 // Assign returns an action that changes the context. E is Event, for an action that runs on
@@ -26,7 +28,8 @@ func Assign[C, E any](name string, fn func(*C, E)) Action[C] {
 }
 
 // TryAssign is Assign for a function that can fail. Its error fails the step: nothing of the
-// macrostep remains.
+// macrostep remains. If the chart has a transition for ExecutionError, the error raises that
+// event instead, and the actions that follow in the same list are skipped.
 func TryAssign[C, E any](name string, fn func(*C, E) error) Action[C] {
 	if fn, ok := any(fn).(func(*C, Event) error); ok {
 		return Action[C]{Name: name, run: func(x *interpreter[C]) error { return fn(&x.context, x.event) }}
@@ -63,11 +66,27 @@ func RaiseWith[C, P any](typ string, payload func(C, Event) P) Action[C] {
 func SendTo[C any](typ string, fn func(C, Event) (instance string, payload any)) Action[C] {
 	return Action[C]{Name: "send " + typ, run: func(x *interpreter[C]) error {
 		instance, payload := fn(x.context, x.event)
-		body, err := encodeEvent(typ, payload)
-		if err != nil {
-			return err
-		}
-		return x.effect(Effect{Kind: Send, To: instance, Event: body})
+		return x.send(instance, typ, payload)
+	}}
+}
+
+// SendAfter returns an action that sends the chart itself an event once a delay has passed,
+// whatever state it is in by then (SCXML 6.2). The function makes the delay and the payload, which
+// must marshal to a JSON object of the declared type, or be nil. Until then, Cancel takes back the
+// events sent under the ID; several may share one, and "" cannot be cancelled.
+func SendAfter[C any](id, typ string, fn func(C, Event) (delay time.Duration, payload any)) Action[C] {
+	return Action[C]{Name: "send " + typ, sends: typ, run: func(x *interpreter[C]) error {
+		delay, payload := fn(x.context, x.event)
+		return x.sendAfter(id, typ, delay, payload)
+	}}
+}
+
+// Cancel returns an action that takes back the events that SendAfter sent under the ID and that
+// have not arrived (SCXML 6.3).
+func Cancel[C any](id string) Action[C] {
+	return Action[C]{Name: "cancel " + id, run: func(x *interpreter[C]) error {
+		x.cancel(id)
+		return nil
 	}}
 }
 
@@ -110,15 +129,21 @@ type Guard[C any] struct {
 // events that the transition reacts to, as in Assign. The function must not change what the
 // context refers to.
 func When[C, E any](name string, fn func(C, E) bool) Guard[C] {
-	if fn, ok := any(fn).(func(C, Event) bool); ok {
-		return Guard[C]{Name: name, test: func(x *interpreter[C]) (bool, error) { return fn(x.context, x.event), nil }}
+	return TryWhen(name, func(c C, e E) (bool, error) { return fn(c, e), nil })
+}
+
+// TryWhen is When for a function that can fail. Its error fails the step, unless the chart has a
+// transition for ExecutionError: then the guard does not hold.
+func TryWhen[C, E any](name string, fn func(C, E) (bool, error)) Guard[C] {
+	if fn, ok := any(fn).(func(C, Event) (bool, error)); ok {
+		return Guard[C]{Name: name, test: func(x *interpreter[C]) (bool, error) { return fn(x.context, x.event) }}
 	}
 	return Guard[C]{Name: name, payload: reflect.TypeFor[E](), test: func(x *interpreter[C]) (bool, error) {
 		payload, ok := x.event.Payload.(E)
 		if !ok {
 			return false, payloadMismatch[E](x.event)
 		}
-		return fn(x.context, payload), nil
+		return fn(x.context, payload)
 	}}
 }
 
@@ -158,8 +183,7 @@ func Not[C any](guard Guard[C]) Guard[C] {
 // active (SCXML 5.9.1).
 func In[C any](path string) Guard[C] {
 	return Guard[C]{Name: "in " + path, in: path, test: func(x *interpreter[C]) (bool, error) {
-		i, ok := x.chart.byPath[path]
-		return ok && x.configuration.has(i), nil
+		return x.in(path), nil
 	}}
 }
 

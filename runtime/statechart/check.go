@@ -46,7 +46,7 @@ func (c *compiler[C]) find(n *node[C], problem, mend string) {
 }
 
 // reservedPrefixes begin the types of the events that the chart and the runtime make.
-var reservedPrefixes = []string{ReservedPrefix, doneStatePrefix, doneInvokePrefix, errorInvokePrefix}
+var reservedPrefixes = []string{ReservedPrefix, doneStatePrefix, doneInvokePrefix, errorInvokePrefix, ExecutionError}
 
 func (c *compiler[C]) checkHead(def Definition[C]) {
 	if def.ID == "" || strings.Trim(def.ID, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_") != "" {
@@ -88,6 +88,9 @@ func (c *compiler[C]) checkShape(n *node[C]) {
 	region := func(child State[C]) bool { return kindOf(&child) != history }
 	if n.kind == parallel && !slices.ContainsFunc(def.States, region) {
 		c.find(n, "is parallel without regions", "add States")
+	}
+	if len(def.DefaultEntry) > 0 && n.kind != compound && n.kind != history {
+		c.find(n, "has DefaultEntry but no initial state", "move the actions to Entry")
 	}
 	leaf := n.kind == final || n.kind == history
 	if leaf && len(def.States)+len(def.On)+len(def.Always)+len(def.After)+len(def.Invoke)+len(def.OnDone) > 0 {

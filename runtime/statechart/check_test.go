@@ -50,7 +50,7 @@ func checkFlaws(t *testing.T, flaws []flaw) {
 
 func TestHeadOfAChartIsChecked(t *testing.T) {
 	t.Parallel()
-	const event = "use a name without '*' and spaces that does not begin with settle., done.state., done.invoke., error.invoke."
+	const event = "use a name without '*' and spaces that does not begin with settle., done.state., done.invoke., error.invoke., error.execution"
 	checkFlaws(t, []flaw{
 		{"ID", func(d *Def, _, _ *S) { d.ID = "a.b" }, "", `has the ID "a.b"`, "use letters, digits, '-' and '_'"},
 		{"no ID", func(d *Def, _, _ *S) { d.ID = "" }, "", `has the ID ""`, "use letters, digits, '-' and '_'"},
@@ -201,7 +201,7 @@ func TestSeveralFindingsComeAtOnce(t *testing.T) {
 	const want = `chart "c!": 11 findings:
   the chart has the ID "c!": use letters, digits, '-' and '_'
   the chart has the version 0: count versions from 1
-  the chart declares the event type "settle.x": use a name without '*' and spaces that does not begin with settle., done.state., done.invoke., error.invoke.
+  the chart declares the event type "settle.x": use a name without '*' and spaces that does not begin with settle., done.state., done.invoke., error.invoke., error.execution
   state "a" has an Output but is not final: move Output to a final state
   the chart has two children with the ID "b": give each its own ID
   state "a" on GO: target "z" is not a state: name a sibling, a .child, or a #path.of.a.state

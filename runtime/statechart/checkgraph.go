@@ -6,19 +6,24 @@ import (
 	"strings"
 )
 
-// raisedEvents returns the event types that the chart's own actions raise.
-func (c *compiler[C]) raisedEvents() map[string]bool {
-	raised := map[string]bool{}
+// ownEvents returns the event types that the chart's own actions raise, and those that they send
+// the chart later.
+func (c *compiler[C]) ownEvents() (raised, sent map[string]bool) {
+	raised, sent = map[string]bool{}, map[string]bool{}
 	collect := func(actions []Action[C]) {
 		for _, action := range actions {
 			if action.raises != "" {
 				raised[action.raises] = true
+			}
+			if action.sends != "" {
+				sent[action.sends] = true
 			}
 		}
 	}
 	for i := range c.chart.nodes {
 		n := &c.chart.nodes[i]
 		collect(n.def.Entry)
+		collect(n.def.DefaultEntry)
 		collect(n.def.Exit)
 		for k := range n.transitions {
 			collect(n.transitions[k].actions)
@@ -27,12 +32,12 @@ func (c *compiler[C]) raisedEvents() map[string]bool {
 			collect(n.always[k].actions)
 		}
 	}
-	return raised
+	return raised, sent
 }
 
 // madeEvents returns the types of the events that the ends of states and services make.
 func (c *compiler[C]) madeEvents() map[string]bool {
-	made := map[string]bool{}
+	made := map[string]bool{ExecutionError: true}
 	for i := range c.chart.nodes {
 		n := &c.chart.nodes[i]
 		if i > 0 && (n.kind == compound || n.kind == parallel) && c.completes(n) {
@@ -65,14 +70,16 @@ func (c *compiler[C]) checkGraph() {
 	reachable := c.reachable()
 	for i := range c.chart.nodes {
 		n := &c.chart.nodes[i]
-		if i > 0 && !reachable[i] && reachable[n.parent] {
+		if i > 0 && !reachable[i] && reachable[n.parent] && !c.chart.foreign {
 			c.find(n, "is unreachable", "add a transition to it, or remove it")
 		}
 		if n.kind == history && c.ownDefault(i) {
 			c.find(n, "is its own default", "set Target to a state that is not history")
 		}
 	}
-	c.checkAlwaysCycles()
+	if !c.chart.foreign {
+		c.checkAlwaysCycles()
+	}
 }
 
 // reachable returns, by index, the states that some sequence of transitions may enter,

@@ -2,17 +2,29 @@ package statechart
 
 import (
 	"fmt"
+	"reflect"
 	"strings"
 )
 
 // check finds what only the linked chart shows of a state.
 func (c *compiler[C]) check() {
-	raised, made := c.raisedEvents(), c.madeEvents()
-	for _, typ := range sortedKeys(raised) {
-		if _, declared := c.chart.payloads[typ]; !declared {
-			c.find(nil, fmt.Sprintf("raises the undeclared event type %q", typ), "declare it in Payloads, with InternalOf if it never comes from outside")
+	if c.chart.foreign {
+		for i := range c.chart.nodes {
+			c.checkCode(&c.chart.nodes[i])
+		}
+		return
+	}
+	raised, sent := c.ownEvents()
+	made := c.madeEvents()
+	undeclared := func(does string, types map[string]bool) {
+		for _, typ := range sortedKeys(types) {
+			if _, declared := c.chart.payloads[typ]; !declared {
+				c.find(nil, fmt.Sprintf("%s the undeclared event type %q", does, typ), "declare it in Payloads, with InternalOf if it never comes from outside")
+			}
 		}
 	}
+	undeclared("raises", raised)
+	undeclared("sends itself", sent)
 	for i := range c.chart.nodes {
 		n := &c.chart.nodes[i]
 		c.checkCode(n)
@@ -56,6 +68,7 @@ func (c *compiler[C]) checkCode(n *node[C]) {
 		}
 	}
 	actions("entry", n.def.Entry)
+	actions("default entry", n.def.DefaultEntry)
 	actions("exit", n.def.Exit)
 	for _, transitions := range [][]transition[C]{n.transitions, n.always} {
 		for _, t := range transitions {
@@ -69,6 +82,9 @@ func (c *compiler[C]) checkCode(n *node[C]) {
 func (c *compiler[C]) checkEvents(n *node[C], made map[string]bool) {
 	for i := range n.def.On {
 		t := &n.transitions[i]
+		if t.event == ExecutionError {
+			c.checkPayload(n, *t, reflect.TypeFor[StepError]())
+		}
 		known := t.event == "" || t.event == "*" || made[t.event] // without an event: found already
 		for typ := range made {
 			known = known || matches(t.event, typ)

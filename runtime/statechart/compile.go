@@ -5,7 +5,10 @@ import (
 	"fmt"
 	"reflect"
 	"strconv"
+	"strings"
 	"time"
+
+	"github.com/settle-run/settle/runtime/statechart/internal/foreign"
 )
 
 // Chart is a compiled definition: immutable, safe for concurrent use.
@@ -19,6 +22,10 @@ type Chart[C any] struct {
 	// node i are the nodes i+1 to nodes[i].last.
 	nodes  []node[C]
 	byPath map[string]int
+	// foreign says that the chart was compiled by CompileForeign.
+	foreign bool
+	// handlesErrors says that some transition names ExecutionError.
+	handlesErrors bool
 	// cloneContext copies a context so that the copy can be changed. Nil where assignment
 	// copies all of it.
 	cloneContext func(C) C
@@ -48,8 +55,8 @@ type node[C any] struct {
 	// last is the index of the last descendant; the node's own if it has none.
 	last     int
 	children []int
-	// initial is the default child of a compound state, or the default targets of a history
-	// state.
+	// initial are the states that a compound state enters by default, or the default targets
+	// of a history state.
 	initial []int
 	// transitions are those on events: On, OnDone, of services and timers, in this order.
 	transitions []transition[C]
@@ -108,13 +115,26 @@ func Must[C any](def Definition[C]) *Chart[C] {
 
 // Compile checks a definition and compiles it. The error is a *DefinitionError with all
 // findings at once.
-func Compile[C any](def Definition[C]) (*Chart[C], error) {
+func Compile[C any](def Definition[C]) (*Chart[C], error) { return compile(def, false) }
+
+// CompileForeign compiles a chart that was written for an interpreter that does not know Settled,
+// such as an SCXML document of a conformance suite: every configuration may wait, services run
+// beside it, states may be unreachable, and event types need no declaration (an undeclared one
+// carries what it was raised with or, once SendAfter has sent it, the JSON form of the event). An
+// ExecutionError that no state takes is dropped.
+// What remains is what the algorithm needs. It is for this package's own tests, which alone can
+// make a foreign.Document.
+func CompileForeign[C any](def Definition[C], _ foreign.Document) (*Chart[C], error) {
+	return compile(def, true)
+}
+
+func compile[C any](def Definition[C], asForeign bool) (*Chart[C], error) {
 	c := &compiler[C]{chart: &Chart[C]{
-		id: def.ID, version: def.Version, payloads: def.Payloads,
+		id: def.ID, version: def.Version, payloads: def.Payloads, foreign: asForeign,
 		context: def.Context, output: def.Output, byPath: map[string]int{},
 	}}
 	root := &State[C]{
-		ID: def.ID, Initial: def.Initial, States: def.States,
+		ID: def.ID, Initial: def.Initial, DefaultEntry: def.DefaultEntry, States: def.States,
 		On: def.On, After: def.After, Entry: def.Entry, Exit: def.Exit,
 	}
 	if def.Parallel {
@@ -217,6 +237,7 @@ func (c *compiler[C]) link(n *node[C]) {
 			c.find(n, "has a transition in On without an event", "name the event, or move the transition to Always")
 		}
 		n.transitions = append(n.transitions, c.transition(n, *t, t.Event, "on "+t.Event))
+		c.chart.handlesErrors = c.chart.handlesErrors || t.Event != "*" && matches(t.Event, ExecutionError)
 	}
 	for _, t := range def.OnDone {
 		compiled := c.transition(n, t, doneStatePrefix+n.path, "on done")
@@ -238,15 +259,15 @@ func (c *compiler[C]) link(n *node[C]) {
 	}
 }
 
-// linkInitial resolves the default child of a compound state and of a history state.
+// linkInitial resolves what a compound state and a history state enter by default.
 func (c *compiler[C]) linkInitial(n *node[C]) {
 	switch n.kind {
 	case compound:
-		if i, ok := c.child(n, n.def.Initial); ok {
-			n.initial = []int{i}
-		} else {
+		n.initial = c.initial(n)
+		if len(n.initial) == 0 {
 			c.find(n, fmt.Sprintf("is compound but its Initial %q is none of its children", n.def.Initial), "set Initial to the ID of a child")
 		}
+		c.checkTogether(n, n.initial, n.def.Initial, "initial")
 	case history:
 		if n.def.Target != "" {
 			n.initial = c.targets(n, n.def.Target, "default")
@@ -261,19 +282,34 @@ func (c *compiler[C]) linkInitial(n *node[C]) {
 					n.initial = append(n.initial, child)
 				}
 			}
-		} else if i, ok := c.child(parent, parent.def.Initial); ok {
-			n.initial = []int{i}
+		} else {
+			n.initial = c.initial(parent)
 		}
 	}
 }
 
-func (c *compiler[C]) child(n *node[C], id string) (int, bool) {
-	for _, child := range n.children {
-		if c.chart.nodes[child].def.ID == id {
-			return child, true
+// initial returns the states that the Initial of a state names, none if it does not name states
+// below it.
+func (c *compiler[C]) initial(n *node[C]) []int {
+	below := func(path string) (int, bool) {
+		if n.path != "" {
+			path = n.path + "." + path
 		}
+		i, ok := c.chart.byPath[path]
+		return i, ok && i != n.index
 	}
-	return 0, false
+	if i, ok := below(n.def.Initial); ok {
+		return []int{i}
+	}
+	var initial []int
+	for _, path := range strings.Fields(n.def.Initial) {
+		i, ok := below(path)
+		if !ok {
+			return nil
+		}
+		initial = append(initial, i)
+	}
+	return initial
 }
 
 func (c *compiler[C]) linkInvoke(n *node[C], invoke *Invoke[C], position int) {

@@ -40,8 +40,10 @@ type Definition[C any] struct {
 
 	// The remaining fields are those of the root state.
 
-	// Initial is the ID of the child state entered first. Required unless Parallel.
+	// Initial names the state entered first, as a State's does. Required unless Parallel.
 	Initial string
+	// DefaultEntry are the actions of the root's initial transition, as a State's are.
+	DefaultEntry []Action[C]
 	// Parallel makes the top-level states regions that are all active at once.
 	Parallel bool
 	States   []State[C]
@@ -74,8 +76,15 @@ type State[C any] struct {
 	// with dots, are its path: "verifying.sent".
 	ID   string
 	Type Type
-	// Initial is the ID of the child entered by default. Required for a compound state.
+	// Initial names the state entered by default: the ID of a child, or the path of a state
+	// further below, as in "child.grandchild"; several, in different regions, are separated by
+	// spaces. Required for a compound state.
 	Initial string
+	// DefaultEntry are the actions of the initial transition (SCXML 3.6). They run after Entry
+	// and before the children are entered, and only when the state is entered without naming
+	// a state below it. Those of a history state run when its default is entered, after Entry
+	// and DefaultEntry of its parent (SCXML 3.10); if the parent was not left, they do not run.
+	DefaultEntry []Action[C]
 	// States are the children, in document order: the order in which states are entered and
 	// in which transitions of parallel regions are taken.
 	States []State[C]

@@ -15,6 +15,9 @@ func (x *interpreter[C]) enterStates(enabled []*transition[C]) error {
 		if err := x.run(n.def.Entry, i); err != nil {
 			return err
 		}
+		if err := x.runDefaultEntry(n); err != nil {
+			return err
+		}
 		if err := x.startTimers(n); err != nil {
 			return err
 		}
@@ -23,6 +26,20 @@ func (x *interpreter[C]) enterStates(enabled []*transition[C]) error {
 				return err
 			}
 		}
+	}
+	return nil
+}
+
+// runDefaultEntry runs the actions of the initial transition of a state and of the default
+// transition of its history state, if these were what led below it.
+func (x *interpreter[C]) runDefaultEntry(n *node[C]) error {
+	if x.statesForDefaultEntry.has(n.index) {
+		if err := x.run(n.def.DefaultEntry, n.index); err != nil {
+			return err
+		}
+	}
+	if h, ok := x.defaultHistoryContent[n.index]; ok {
+		return x.run(x.chart.nodes[h].def.DefaultEntry, h)
 	}
 	return nil
 }
@@ -59,7 +76,7 @@ func (x *interpreter[C]) finalOutput(n *node[C]) (json.RawMessage, error) {
 	x.running = code{"output", "", n.path}
 	output, err := json.Marshal(n.def.Output(x.context, x.event))
 	if err != nil {
-		return nil, x.fail(err)
+		return nil, x.executionError(x.fail(err))
 	}
 	return output, nil
 }
@@ -107,6 +124,8 @@ func (c *Chart[C]) isInFinalState(state int, configuration stateSet) bool {
 // computeEntrySet collects in statesToEnter the states that the transitions enter.
 func (x *interpreter[C]) computeEntrySet(enabled []*transition[C]) {
 	x.statesToEnter.clear()
+	x.statesForDefaultEntry.clear()
+	clear(x.defaultHistoryContent)
 	for k, t := range enabled {
 		if len(t.targets) == 0 {
 			continue
@@ -141,6 +160,7 @@ func (x *interpreter[C]) addDescendantStatesToEnter(state int) {
 	n := &x.chart.nodes[state]
 	switch n.kind {
 	case history:
+		x.noteDefaultHistory(n)
 		targets := x.getEffectiveTargetStates([]int{state}, nil)
 		for _, target := range targets {
 			x.addStateToEnter(target)
@@ -150,13 +170,29 @@ func (x *interpreter[C]) addDescendantStatesToEnter(state int) {
 			x.addAncestorStatesToEnter(target, n.parent)
 		}
 	case compound:
-		for _, child := range n.initial {
-			x.addStateToEnter(child)
-			x.addDescendantStatesToEnter(child)
+		x.statesForDefaultEntry.add(state)
+		for _, target := range n.initial {
+			x.addStateToEnter(target)
+			x.addDescendantStatesToEnter(target)
+		}
+		for _, target := range n.initial {
+			x.addAncestorStatesToEnter(target, state)
 		}
 	case parallel:
 		x.addMissingRegions(state)
 	}
+}
+
+// noteDefaultHistory notes that the default of a history state is taken, unless it recorded
+// something.
+func (x *interpreter[C]) noteDefaultHistory(n *node[C]) {
+	if _, recorded := x.history[n.index]; recorded || len(n.def.DefaultEntry) == 0 {
+		return
+	}
+	if x.defaultHistoryContent == nil {
+		x.defaultHistoryContent = map[int]int{}
+	}
+	x.defaultHistoryContent[n.parent] = n.index
 }
 
 // addAncestorStatesToEnter adds the proper ancestors of a state below the given one; of

@@ -19,6 +19,16 @@ const ReservedPrefix = "settle."
 // "timer": ID}.
 const TimerEvent = ReservedPrefix + "timer"
 
+// ExecutionError is the type of the event that a chart raises when an action or a guard of its own
+// returns an error, or the output of a final state cannot be encoded (SCXML 3.12.2, error.execution). Its payload is the
+// StepError.
+//
+// Only a chart with a transition for "error.execution" or "error.*" gets it; "*" is not enough.
+// Without one, or if no active state takes the event, the error is that of the step. A panic and
+// ErrLimit always are. A guard of an eventless transition that fails again and again is endless:
+// leave its state.
+const ExecutionError = "error.execution"
+
 // EventNameBytesMax limits the type of an event and the producer's ID "$id", both of which
 // are stored with instances.
 const EventNameBytesMax = 256
@@ -142,6 +152,30 @@ func (p Payloads) decode(chart string, body []byte) (Event, error) {
 		return event, fmt.Errorf("%w: event %q of chart %s: %w", ErrPayload, event.Type, chart, err)
 	}
 	return event, nil
+}
+
+// sent reads an event that a chart sent itself, from its JSON form.
+func (c *Chart[C]) sent(body []byte) (Event, error) {
+	var head map[string]json.RawMessage
+	var event Event
+	err := json.Unmarshal(body, &head)
+	if err == nil {
+		err = json.Unmarshal(head["type"], &event.Type)
+	}
+	if err != nil {
+		return Event{}, err
+	}
+	payload, declared := c.payloads[event.Type]
+	if !declared && c.foreign {
+		return Event{Type: event.Type, Payload: json.RawMessage(body)}, nil
+	}
+	if !declared {
+		return Event{}, fmt.Errorf("%w: %q", ErrUndeclared, event.Type)
+	}
+	if payload.typ != nil {
+		event.Payload, err = payload.decode(body)
+	}
+	return event, err
 }
 
 // decode reads and validates a payload. The type's own methods may panic on input that they

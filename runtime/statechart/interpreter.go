@@ -18,7 +18,8 @@ var (
 	ErrLimit = errors.New("limit exceeded")
 )
 
-// StepError is returned by Step when code of the chart failed or panicked.
+// StepError is returned by Step when code of the chart failed or panicked; it is also the
+// payload of ExecutionError, where the chart has a transition for it.
 type StepError struct {
 	Chart string
 	// State is the path of the state whose code failed, "" for the chart's own.
@@ -67,6 +68,11 @@ type interpreter[C any] struct {
 
 	statesToInvoke stateSet
 	statesToEnter  stateSet
+	// statesForDefaultEntry are those of the entry set whose initial transition is taken.
+	statesForDefaultEntry stateSet
+	// defaultHistoryContent holds, by the index of a parent, the history state whose default is
+	// taken.
+	defaultHistoryContent map[int]int
 	// domains are those of the transitions of the microstep, from before history is recorded;
 	// domain is that of the one whose entry set is computed: it enters only states below.
 	domains []int
@@ -110,6 +116,9 @@ func (x *interpreter[C]) complete() error {
 			if enabled, err = x.selectTransitions(); err != nil {
 				return err
 			}
+			if failure, ok := x.failure(x.event); ok && len(enabled) == 0 {
+				return failure
+			}
 		}
 		if err := x.microstep(enabled); err != nil {
 			return err
@@ -124,7 +133,7 @@ func (x *interpreter[C]) complete() error {
 	return nil
 }
 
-// exitInterpreter runs the exit actions of a chart that is done, innermost first. The
+// exitInterpreter runs the exit actions of a chart that is done or stopped, innermost first. The
 // configuration stays, so that the snapshot shows where the chart ended.
 func (x *interpreter[C]) exitInterpreter() error {
 	for i := x.configuration.prev(len(x.chart.nodes) - 1); i >= 0; i = x.configuration.prev(i - 1) {
@@ -132,7 +141,29 @@ func (x *interpreter[C]) exitInterpreter() error {
 			return err
 		}
 	}
+	for _, event := range x.internalQueue {
+		if failure, ok := x.failure(event); ok {
+			return failure // SCXML would drop it, with all that is left in the queue.
+		}
+	}
 	x.timers, x.services, x.internalQueue = nil, nil, nil
+	return nil
+}
+
+// failure returns what failed, if that is what the event tells and it must not be lost, as it
+// may be in SCXML.
+func (x *interpreter[C]) failure(event Event) (*StepError, bool) {
+	failure, ok := event.Payload.(StepError)
+	return &failure, ok && event.Type == ExecutionError && !x.chart.foreign
+}
+
+// executionError raises the event by which a chart handles what failed in its code. The error is
+// returned if the chart has no transition for the event.
+func (x *interpreter[C]) executionError(failure *StepError) error {
+	if !x.chart.handlesErrors && !x.chart.foreign || errors.Is(failure, ErrLimit) {
+		return failure
+	}
+	x.raise(Event{Type: ExecutionError, Payload: *failure})
 	return nil
 }
 
@@ -176,7 +207,10 @@ func (x *interpreter[C]) firstEnabled(state int, of func(*node[C]) []transition[
 			x.running = code{"guard", t.guard.Name, x.chart.nodes[i].path}
 			holds, err := t.guard.holds(x)
 			if err != nil {
-				return nil, x.fail(err)
+				if err := x.executionError(x.fail(err)); err != nil {
+					return nil, err
+				}
+				continue
 			}
 			if holds {
 				return t, nil
@@ -354,12 +388,12 @@ func (x *interpreter[C]) raise(event Event) {
 	x.internalQueue = append(x.internalQueue, event)
 }
 
-// run runs actions in order.
+// run runs actions in order, up to one that fails.
 func (x *interpreter[C]) run(actions []Action[C], state int) error {
 	for i := range actions {
 		x.running = code{"action", actions[i].Name, x.chart.nodes[state].path}
 		if err := actions[i].run(x); err != nil {
-			return x.fail(err)
+			return x.executionError(x.fail(err))
 		}
 	}
 	return nil

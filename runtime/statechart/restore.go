@@ -27,8 +27,8 @@ func (c *Chart[C]) Restore(data []byte) (Snapshot[C], error) {
 	if form.Machine != c.id || form.Version != c.version {
 		return Snapshot[C]{}, c.unreadable("expected version %d of machine %q, got version %d of %q", c.version, c.id, form.Version, form.Machine)
 	}
-	if form.Status != Active && form.Status != Done {
-		return Snapshot[C]{}, c.unreadable("expected the status %q or %q, got %q", Active, Done, form.Status)
+	if form.Status != Active && form.Status != Done && form.Status != Stopped {
+		return Snapshot[C]{}, c.unreadable("expected the status %q, %q or %q, got %q", Active, Done, Stopped, form.Status)
 	}
 	if form.Steps < 1 || form.Steps == math.MaxInt64 {
 		return Snapshot[C]{}, c.unreadable("expected a count of steps from 1, got %d", form.Steps)
@@ -40,7 +40,7 @@ func (c *Chart[C]) Restore(data []byte) (Snapshot[C], error) {
 	if err := c.restoreValue(form.Value, 0, s.configuration); err != nil {
 		return Snapshot[C]{}, err
 	}
-	if ended := c.isInFinalState(0, s.configuration); ended != (s.Status == Done) || ended && len(form.Timers)+len(form.Services) > 0 {
+	if ended := c.isInFinalState(0, s.configuration); ended != (s.Status == Done) || s.Status != Active && len(form.Timers)+len(form.Services) > 0 {
 		return Snapshot[C]{}, c.unreadable("the status %q does not fit the state %s, its timers and services", s.Status, strings.Join(s.State(), ", "))
 	}
 	for _, restore := range []func(*snapshotJSON, *Snapshot[C]) error{c.restoreHistory, c.restoreTimers, c.restoreServices} {
@@ -176,13 +176,24 @@ func (c *Chart[C]) activeChildren(n *node[C]) int {
 func (c *Chart[C]) restoreTimers(form *snapshotJSON, s *Snapshot[C]) error {
 	for _, id := range sortedIDs(form.Timers) {
 		stored := form.Timers[id]
+		if err := c.checkID(id, s); err != nil {
+			return err
+		}
+		if stored.Event != nil {
+			sent, err := c.sent(stored.Event)
+			if err != nil {
+				return c.unreadable("timer %s: its event: %w", id, err)
+			}
+			if stored.State != "" || stored.After != sent.Type {
+				return c.unreadable("timer %s of the event %q belongs to %q after %q, not to the chart", id, sent.Type, stored.State, stored.After)
+			}
+			s.Timers = append(s.Timers, Timer{ID: id, After: stored.After, At: stored.At.UTC(), Event: stored.Event, Send: stored.Send, state: -1})
+			continue
+		}
 		state, ok := c.byPath[stored.State]
 		index := -1
 		if ok {
 			index = slices.IndexFunc(c.nodes[state].timers, func(d delay[C]) bool { return d.id == stored.After })
-		}
-		if err := c.checkID(id, s); err != nil {
-			return err
 		}
 		if index < 0 || !s.configuration.has(state) {
 			return c.unreadable("timer %s belongs to %q after %q, which is no timer of an active state of this version", id, stored.State, stored.After)

@@ -114,7 +114,7 @@ func TestRestoreRefusesDamage(t *testing.T) {
 		{`{"machine"`, `["machine"`, `invalid character ':' after array element`},
 		{`"machine":"c"`, `"machine":"d"`, `expected version 1 of machine "c", got version 1 of "d"`},
 		{`"version":1`, `"version":2`, `expected version 1 of machine "c", got version 2 of "c"`},
-		{`"status":"active"`, `"status":"error"`, `expected the status "active" or "done", got "error"`},
+		{`"status":"active"`, `"status":"error"`, `expected the status "active", "done" or "stopped", got "error"`},
 		{`"status":"active"`, `"status":"done"`, `the status "done" does not fit the state p.r1.b.y, p.r2.d, its timers and services`},
 		{`"steps":5`, `"steps":0`, `expected a count of steps from 1, got 0`},
 		{`"steps":5`, `"steps":9223372036854775807`, `expected a count of steps from 1, got 9223372036854775807`},

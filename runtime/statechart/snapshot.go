@@ -16,17 +16,26 @@ type Status string
 const (
 	Active Status = "active"
 	Done   Status = "done"
+	// Stopped is the status of an instance that Stop ended.
+	Stopped Status = "stopped"
 )
 
-// Timer is a durable delayed event that a snapshot waits for.
+// Timer is a durable delayed event that a snapshot waits for: an After of a state, or an event
+// that SendAfter sent.
 type Timer struct {
 	// ID is unique within the instance, for ever: a firing with an older ID is stale.
 	ID string
-	// State is the path of the state that started the timer, After its ID there.
+	// State is the path of the state that started the timer, After its ID there. Of an event
+	// that was sent, State is "" and After the event's type.
 	State, After string
 	// At is the deadline in UTC, to the millisecond. Restoring a snapshot keeps it.
 	At time.Time
+	// Event is the JSON form of an event that was sent, Send the ID that cancels it; both are
+	// empty for a state's timer.
+	Event json.RawMessage `json:",omitempty"`
+	Send  string          `json:",omitempty"`
 
+	// state and index locate a state's timer; of an event that was sent, state is -1.
 	state, index int
 }
 
@@ -161,9 +170,11 @@ type snapshotJSON struct {
 }
 
 type timerJSON struct {
-	State string    `json:"state"`
-	After string    `json:"after"`
-	At    time.Time `json:"at"`
+	State string          `json:"state"`
+	After string          `json:"after"`
+	At    time.Time       `json:"at"`
+	Event json.RawMessage `json:"event,omitempty"`
+	Send  string          `json:"send,omitempty"`
 }
 
 type serviceJSON struct {
@@ -200,7 +211,7 @@ func (s Snapshot[C]) MarshalJSON() ([]byte, error) {
 		if form.Timers == nil {
 			form.Timers = map[string]timerJSON{}
 		}
-		form.Timers[timer.ID] = timerJSON{State: timer.State, After: timer.After, At: timer.At}
+		form.Timers[timer.ID] = timerJSON{State: timer.State, After: timer.After, At: timer.At, Event: timer.Event, Send: timer.Send}
 	}
 	for _, service := range s.Services {
 		if form.Services == nil {

@@ -66,24 +66,12 @@ func (c *Chart[C]) Step(snapshot Snapshot[C], event Event) (step Step[C], err er
 	if snapshot.Status != Active {
 		return unchanged, nil
 	}
-	x := &interpreter[C]{
-		chart: c, status: Active, event: event, step: snapshot.Steps + 1,
-		configuration: snapshot.configuration.clone(),
-		timers:        slices.Clip(snapshot.Timers), services: slices.Clip(snapshot.Services),
-	}
+	x := c.interpreter(snapshot, event)
 	defer x.recovered(unchanged, &step, &err)
-	x.prepare()
-	x.running = code{what: "cloning the context"}
-	x.context = c.CloneContext(snapshot.Context)
-	for h, recorded := range snapshot.history {
-		if x.history == nil {
-			x.history = make(map[int]stateSet, len(snapshot.history))
-		}
-		x.history[h] = recorded
-	}
-	awaited, stale := x.take(event)
-	if stale {
-		return unchanged, nil
+	x.resume(snapshot)
+	awaited, stale, err := x.take(event)
+	if stale || err != nil {
+		return unchanged, err
 	}
 	if err := x.macrostep(); err != nil {
 		return unchanged, err
@@ -98,34 +86,84 @@ func (c *Chart[C]) Step(snapshot Snapshot[C], event Event) (step Step[C], err er
 	return taken, nil
 }
 
+// Stop ends an instance from outside, as SCXML's exitInterpreter does when an invocation is
+// cancelled: exit actions run, the innermost first, timers and services end, and nothing follows.
+// Next keeps the configuration and has the status Stopped. An instance that is not active stays as
+// it is; on an error nothing has happened.
+func (c *Chart[C]) Stop(snapshot Snapshot[C], at time.Time) (step Step[C], err error) {
+	unchanged := Step[C]{Next: snapshot}
+	if snapshot.Status != Active {
+		return unchanged, nil
+	}
+	x := c.interpreter(snapshot, Event{At: at})
+	defer x.recovered(unchanged, &step, &err)
+	x.resume(snapshot)
+	x.status = Stopped
+	if err := x.exitInterpreter(); err != nil {
+		return unchanged, err
+	}
+	stopped, err := x.result()
+	if err != nil {
+		return unchanged, err
+	}
+	return stopped, nil
+}
+
+// interpreter returns the interpreter of an event that reaches a snapshot; resume completes it.
+func (c *Chart[C]) interpreter(snapshot Snapshot[C], event Event) *interpreter[C] {
+	return &interpreter[C]{
+		chart: c, status: Active, event: event, step: snapshot.Steps + 1,
+		configuration: snapshot.configuration.clone(),
+		timers:        slices.Clip(snapshot.Timers), services: slices.Clip(snapshot.Services),
+	}
+}
+
+// resume takes over context and history of a snapshot. Cloning the context may panic.
+func (x *interpreter[C]) resume(snapshot Snapshot[C]) {
+	x.prepare()
+	x.running = code{what: "cloning the context"}
+	x.context = x.chart.CloneContext(snapshot.Context)
+	for h, recorded := range snapshot.history {
+		if x.history == nil {
+			x.history = make(map[int]stateSet, len(snapshot.history))
+		}
+		x.history[h] = recorded
+	}
+}
+
 // take removes from the snapshot the timer or the invocation whose end the event is, and
 // reports whether there was one to wait for and whether it is stale.
-func (x *interpreter[C]) take(event Event) (awaited, stale bool) {
+func (x *interpreter[C]) take(event Event) (awaited, stale bool, err error) {
 	switch {
 	case event.Type == TimerEvent:
 		k := slices.IndexFunc(x.timers, func(t Timer) bool { return t.ID == event.Timer })
 		if k < 0 {
-			return false, true
+			return false, true, nil
 		}
 		timer := x.timers[k]
 		x.timers = slices.Delete(slices.Clone(x.timers), k, k+1)
+		if timer.Event != nil {
+			sent, err := x.chart.sent(timer.Event)
+			x.event.Type, x.event.Payload = sent.Type, sent.Payload
+			return true, false, err
+		}
 		x.event.Type = x.chart.nodes[timer.state].timers[timer.index].event
-		return true, false
+		return true, false, nil
 	case event.Invocation != "":
 		k := slices.IndexFunc(x.services, func(i Invocation) bool { return i.Key == event.Invocation })
 		if k < 0 {
-			return false, true
+			return false, true, nil
 		}
 		x.services = slices.Delete(slices.Clone(x.services), k, k+1)
-		return true, false
+		return true, false, nil
 	default:
-		return false, false
+		return false, false, nil
 	}
 }
 
 func (x *interpreter[C]) prepare() {
 	states := len(x.chart.nodes)
-	x.statesToEnter, x.statesToInvoke = newStateSet(states), newStateSet(states)
+	x.statesToEnter, x.statesToInvoke, x.statesForDefaultEntry = newStateSet(states), newStateSet(states), newStateSet(states)
 }
 
 // result makes the step of an interpreter that has come to rest.
@@ -135,7 +173,7 @@ func (x *interpreter[C]) result() (Step[C], error) {
 		Timers: x.timers, Services: x.services, Steps: x.step,
 		chart: x.chart, configuration: x.configuration, history: x.history,
 	}
-	if !next.Settled() && len(next.Services) == 0 {
+	if !next.Settled() && len(next.Services) == 0 && !x.chart.foreign {
 		return Step[C]{}, fmt.Errorf("%w: chart %s would be in %s after event %q, which is not settled, with no service running and no always enabled",
 			ErrStalled, x.chart.id, strings.Join(next.State(), ", "), x.event.Type)
 	}

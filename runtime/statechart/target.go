@@ -16,6 +16,12 @@ func (c *compiler[C]) targets(n *node[C], text, place string) []int {
 		}
 		targets = append(targets, target)
 	}
+	c.checkTogether(n, targets, text, place)
+	return targets
+}
+
+// checkTogether checks that states that are entered together can be active together.
+func (c *compiler[C]) checkTogether(n *node[C], targets []int, text, place string) {
 	for i, a := range targets {
 		for _, b := range targets[i+1:] {
 			if !c.chart.orthogonal(c.scope(a), c.scope(b)) {
@@ -23,7 +29,6 @@ func (c *compiler[C]) targets(n *node[C], text, place string) []int {
 			}
 		}
 	}
-	return targets
 }
 
 // scope returns the state within which entering the given one acts: for a history state its

@@ -54,8 +54,8 @@ func (x *interpreter[C]) cancelInvoke(n *node[C]) {
 // startTimers starts the timers of a state that is entered.
 func (x *interpreter[C]) startTimers(n *node[C]) error {
 	for k := range n.timers {
-		if len(x.timers) >= TimersMax {
-			return fmt.Errorf("%w: chart %s: more than %d timers (TimersMax)", ErrLimit, x.chart.id, TimersMax)
+		if err := x.checkTimers(); err != nil {
+			return err
 		}
 		x.running = code{"delay", n.timers[k].id, n.path}
 		at := n.timers[k].due(x.context, x.event).UTC().Truncate(time.Millisecond)
@@ -76,6 +76,45 @@ func (x *interpreter[C]) startTimers(n *node[C]) error {
 
 // storable reports whether a deadline has the four-digit year that JSON's form of it needs.
 func storable(at time.Time) bool { return at.Year() >= 0 && at.Year() <= 9999 }
+
+func (x *interpreter[C]) checkTimers() error {
+	if len(x.timers) >= TimersMax {
+		return fmt.Errorf("%w: chart %s: more than %d timers (TimersMax)", ErrLimit, x.chart.id, TimersMax)
+	}
+	return nil
+}
+
+// sendAfter starts a timer that brings the chart an event.
+func (x *interpreter[C]) sendAfter(id, typ string, delay time.Duration, payload any) error {
+	if delay < 0 {
+		return fmt.Errorf("sending event %q: expected a delay from 0, got %v", typ, delay)
+	}
+	body, err := encodeEvent(typ, payload)
+	if err != nil {
+		return err
+	}
+	if _, err := x.chart.sent(body); err != nil {
+		return fmt.Errorf("sending event %q: %w", typ, err)
+	}
+	if err := x.checkTimers(); err != nil {
+		return err
+	}
+	at := x.event.At.Add(delay).UTC().Truncate(time.Millisecond)
+	timer := Timer{ID: x.nextID(), After: typ, At: at, Event: body, Send: id, state: -1}
+	x.timers = append(x.timers, timer)
+	return x.effect(Effect{ID: timer.ID, Kind: Schedule, Timer: timer.ID, At: timer.At})
+}
+
+// cancel drops the timers of the events that were sent under an ID.
+func (x *interpreter[C]) cancel(id string) {
+	kept := x.timers[:0:0]
+	for _, timer := range x.timers {
+		if timer.Event == nil || timer.Send != id || id == "" {
+			kept = append(kept, timer)
+		}
+	}
+	x.timers = kept
+}
 
 func (x *interpreter[C]) cancelTimers(n *node[C]) {
 	if len(n.timers) == 0 {

@@ -1,0 +1,82 @@
+package statechart
+
+import (
+	"fmt"
+	"time"
+)
+
+// EnqueueActions returns an action that decides while it runs what to do, in XState's words: for
+// a body of several steps, or events whose types, IDs or number only the context knows. Where one
+// of the other constructors is enough, prefer it: what it raises and sends is checked when the
+// chart is compiled.
+//
+// E and errors are as for TryAssign.
+func EnqueueActions[C, E any](name string, fn func(c *C, e E, enqueue Enqueue) error) Action[C] {
+	if fn, ok := any(fn).(func(*C, Event, Enqueue) error); ok {
+		return Action[C]{Name: name, run: func(x *interpreter[C]) error { return fn(&x.context, x.event, Enqueue{x}) }}
+	}
+	action := TryAssign(name, func(*C, E) error { return nil })
+	action.run = func(x *interpreter[C]) error {
+		payload, ok := x.event.Payload.(E)
+		if !ok {
+			return payloadMismatch[E](x.event)
+		}
+		return fn(&x.context, payload, Enqueue{x})
+	}
+	return action
+}
+
+// Enqueue is how the function of EnqueueActions asks for what the other actions do. It is of use
+// only while that function runs.
+type Enqueue struct{ to enqueuer }
+
+// enqueuer is the part of an interpreter that does not depend on the context type.
+type enqueuer interface {
+	raiseDeclared(typ string, payload any) error
+	send(instance, typ string, payload any) error
+	sendAfter(id, typ string, delay time.Duration, payload any) error
+	cancel(id string)
+	in(path string) bool
+}
+
+// Raise puts an event at the end of the internal queue, as RaiseWith does. The error says that its
+// type is not declared.
+func (q Enqueue) Raise(typ string, payload any) error { return q.to.raiseDeclared(typ, payload) }
+
+// SendTo sends an event to another instance, as the action SendTo does.
+func (q Enqueue) SendTo(instance, typ string, payload any) error {
+	return q.to.send(instance, typ, payload)
+}
+
+// SendAfter sends the chart itself an event later, as the action SendAfter does.
+func (q Enqueue) SendAfter(id, typ string, delay time.Duration, payload any) error {
+	return q.to.sendAfter(id, typ, delay, payload)
+}
+
+// Cancel takes back what was sent under an ID, as the action Cancel does.
+func (q Enqueue) Cancel(id string) { q.to.cancel(id) }
+
+// In reports whether the state with the given path is active, as the guard In does.
+func (q Enqueue) In(path string) bool { return q.to.in(path) }
+
+func (x *interpreter[C]) raiseDeclared(typ string, payload any) error {
+	if _, declared := x.chart.payloads[typ]; !declared && !x.chart.foreign {
+		return fmt.Errorf("raising event: %w: %q", ErrUndeclared, typ)
+	}
+	x.raise(Event{Type: typ, Payload: payload})
+	return nil
+}
+
+// send asks for the effect by which another instance gets an event.
+func (x *interpreter[C]) send(instance, typ string, payload any) error {
+	body, err := encodeEvent(typ, payload)
+	if err != nil {
+		return err
+	}
+	return x.effect(Effect{Kind: Send, To: instance, Event: body})
+}
+
+func (x *interpreter[C]) in(path string) bool {
+	i, ok := x.chart.byPath[path]
+	return ok && x.configuration.has(i)
+}

@@ -1,0 +1,63 @@
+package statechart_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/settle-run/settle/runtime/statechart"
+	"github.com/settle-run/settle/runtime/statechart/internal/foreign"
+)
+
+// What fails in such a chart raises error.execution, and it is dropped where SCXML drops it.
+func TestForeignChartDropsAnErrorThatNobodyTakes(t *testing.T) {
+	t.Parallel()
+	chart, err := statechart.CompileForeign(Def{ID: "c", Version: 1, Initial: "a", States: []S{
+		{ID: "a", On: []On{{Event: "GO", Target: "b", Actions: append(append(logs("1"), failing), logs("2")...)}}},
+		{ID: "b", On: []On{{Event: "END", Target: "c", Actions: Do{failing}}}},
+		{ID: "c", Type: statechart.Final},
+	}}, foreign.Document{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	step, err := chart.Start(statechart.Start{At: epoch})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &run{t: t, chart: chart, step: step, now: epoch}
+	r.send("GO").is("b", "1")
+	r.send("END").is("c", "")
+	equal(t, "status", r.step.Next.Status, statechart.Done)
+}
+
+// A chart of another interpreter waits in any configuration, beside a service too, and raises and
+// sends what it never declared.
+func TestForeignChartNeedNotSettle(t *testing.T) {
+	t.Parallel()
+	def := Def{ID: "c", Version: 1, Initial: "a", States: []S{
+		{ID: "a", On: []On{{Event: "GO", Target: "b"}}},
+		{ID: "b", Invoke: []Invoke{service("s", nil, nil)}, On: []On{
+			{Event: "ASK", Actions: Do{statechart.SendAfter("", "LATER", func(trace, Event) (time.Duration, any) { return time.Minute, nil })}},
+			{Event: "LATER", Target: "c"},
+		}},
+		{ID: "c", Tags: settled, Always: []On{{Target: "d"}}},
+		{ID: "d"}, {ID: "unreachable"},
+	}}
+	if _, err := statechart.Compile(def); err == nil {
+		t.Fatal("Compile took the chart")
+	}
+	chart, err := statechart.CompileForeign(def, foreign.Document{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	step, err := chart.Start(statechart.Start{At: epoch})
+	r := &run{t: t, chart: chart, step: step, now: epoch}
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.is("a", "")
+	r.send("GO", "ASK").is("b", "")
+	r.fire(r.timer("")).is("d", "")
+	if _, err := statechart.CompileForeign(Def{ID: "c", Version: 1, Initial: "x"}, foreign.Document{}); err == nil {
+		t.Error("CompileForeign took a chart without states")
+	}
+}

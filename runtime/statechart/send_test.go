@@ -1,0 +1,104 @@
+package statechart_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/settle-run/settle/runtime/statechart"
+)
+
+type reminder struct {
+	Text string `json:"text"`
+}
+
+// reminding sends itself REMIND with a text in a minute, under the ID r, on ASK; STOP cancels it.
+func reminding(payload any, delay time.Duration) Def {
+	remind := statechart.SendAfter("r", "REMIND", func(trace, Event) (time.Duration, any) { return delay, payload })
+	keep := statechart.Assign("keep", func(c *trace, e reminder) { c.Log = append(c.Log, e.Text) })
+	return Def{Initial: "a", Payloads: statechart.Payloads{"REMIND": statechart.InternalOf[reminder]()}, States: []S{
+		{ID: "a", On: []On{{Event: "ASK", Target: "b", Actions: Do{remind}}, {Event: "BOTH", Actions: Do{remind, statechart.Cancel[trace]("r")}}}},
+		{ID: "b", On: []On{{Event: "REMIND", Actions: Do{keep}}, {Event: "STOP", Actions: Do{statechart.Cancel[trace]("r")}}, {Event: "OTHER", Actions: Do{statechart.Cancel[trace]("x")}}, {Event: "ASK", Actions: Do{remind}}, {Event: "BACK", Target: "a"}}},
+	}}
+}
+
+func TestSendAfterArrivesLaterWhateverStateWasLeft(t *testing.T) {
+	t.Parallel()
+	r := begin(t, reminding(reminder{Text: "now"}, time.Minute))
+	r.send("ASK").is("b", "+a -a +b")
+	equal(t, "effects", text(t, r.step.Effects), `[{"id":"2.0","kind":"schedule","timer":"2.0","at":"2026-01-02T03:05:05Z"}]`)
+	equal(t, "timers", text(t, r.step.Next.Timers), `[{"ID":"2.0","State":"","After":"REMIND","At":"2026-01-02T03:05:05Z","Event":{"text":"now","type":"REMIND"},"Send":"r"}]`)
+	r.send("OTHER")
+	timer := r.timer("")
+	r.fire(timer).is("b", "now")
+	equal(t, "timers", len(r.step.Next.Timers), 0)
+	r.fire(timer).is("b", "")
+	equal(t, "handled", r.step.Handled, false)
+}
+
+func TestSendAfterIsStoredWithTheSnapshot(t *testing.T) {
+	t.Parallel()
+	r := begin(t, reminding(reminder{Text: "stored"}, time.Minute)).send("ASK")
+	stored := text(t, r.step.Next)
+	restored, err := r.chart.Restore([]byte(stored))
+	if err != nil {
+		t.Fatal(err)
+	}
+	equal(t, "restored", text(t, restored), stored)
+	r.step.Next, r.seen = restored, 3
+	r.fire(r.timer("")).is("b", "stored")
+	for problem, edit := range map[string][2]string{
+		"belongs to":            {`"after":"REMIND"`, `"after":"ASK"`},
+		"undeclared event type": {`"type":"REMIND"`, `"type":"OLD"`},
+		"cannot unmarshal":      {`"text":"stored"`, `"text":7`},
+		"unexpected end":        {`"event":{"text":"stored","type":"REMIND"}`, `"event":null`},
+	} {
+		edited := strings.Replace(stored, edit[0], edit[1], 1)
+		if _, err := r.chart.Restore([]byte(edited)); edited == stored || !errors.Is(err, statechart.ErrUnreadable) || !strings.Contains(err.Error(), problem) {
+			t.Errorf("%s: got the error %v", problem, err)
+		}
+	}
+}
+
+func TestCancelTakesBackWhatWasSentUnderItsID(t *testing.T) {
+	t.Parallel()
+	r := begin(t, reminding(reminder{}, time.Minute)).send("ASK", "ASK")
+	equal(t, "timers", len(r.step.Next.Timers), 2)
+	r.send("STOP")
+	equal(t, "timers", len(r.step.Next.Timers), 0)
+	r.send("BACK", "BOTH")
+	equal(t, "timers", len(r.step.Next.Timers), 0)
+	equal(t, "effects of what was sent and cancelled at once", len(r.step.Effects), 0)
+}
+
+func TestSendAfterOfWhatCouldNotArriveFails(t *testing.T) {
+	t.Parallel()
+	for message, def := range map[string]Def{
+		`sending event "REMIND": expected a delay from 0, got -1s`: reminding(nil, -time.Second),
+		"encoding the payload of event":                            reminding([]int{1}, 0),
+		"cannot unmarshal number":                                  reminding(map[string]int{"text": 7}, 0),
+	} {
+		r := begin(t, def)
+		_, err := r.chart.Step(r.step.Next, Event{Type: "ASK", At: epoch})
+		if err == nil || !strings.Contains(err.Error(), message) {
+			t.Errorf("got the error %v, want %q", err, message)
+		}
+	}
+	never := statechart.SendAfter("", "NEVER", func(trace, Event) (time.Duration, any) { return 0, nil })
+	def := Def{Initial: "a", States: []S{{ID: "a", Entry: Do{never}}}}
+	if _, err := statechart.Compile(traced(def)); err == nil || !strings.Contains(err.Error(), `sends itself the undeclared event type "NEVER"`) {
+		t.Errorf("got the error %v", err)
+	}
+}
+
+func TestTimersOfWhatIsSentAreLimited(t *testing.T) {
+	t.Parallel()
+	r := begin(t, reminding(reminder{}, time.Minute)).send("ASK")
+	for len(r.step.Next.Timers) < statechart.TimersMax {
+		r.send("ASK")
+	}
+	if _, err := r.chart.Step(r.step.Next, Event{Type: "ASK", At: epoch}); !errors.Is(err, statechart.ErrLimit) {
+		t.Errorf("got the error %v, want ErrLimit", err)
+	}
+}

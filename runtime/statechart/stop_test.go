@@ -1,0 +1,57 @@
+package statechart_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/settle-run/settle/runtime/statechart"
+)
+
+// stoppable has all that an instance may wait for, and a handler for what fails.
+func stoppable(exit ...statechart.Action[trace]) Def {
+	return Def{Initial: "p", States: []S{
+		{ID: "p", Initial: "a", After: []After{{Delay: time.Hour}}, On: []On{{Event: statechart.ExecutionError}}, Exit: exit, States: []S{
+			{ID: "a", Invoke: []Invoke{service("s", []On{{Target: "b"}}, []On{{Target: "b"}})}},
+			{ID: "b"},
+		}},
+	}}
+}
+
+func TestStopRunsExitActionsAndEndsEverything(t *testing.T) {
+	t.Parallel()
+	send := statechart.SendTo("BYE", func(trace, Event) (string, any) { return "other/1", nil })
+	r := begin(t, stoppable(send))
+	r.is("p.a", "+p +a")
+	step, err := r.chart.Stop(r.step.Next, epoch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := r.step.Next
+	r.step = step
+	r.is("p.a", "-a -p")
+	next := step.Next
+	equal(t, "status", next.Status, statechart.Stopped)
+	equal(t, "what it waits for", len(next.Timers)+len(next.Services), 0)
+	equal(t, "settled", next.Settled(), true)
+	equal(t, "effects", text(t, step.Effects), `[{"id":"2.0","kind":"send","to":"other/1","event":{"type":"BYE"}}]`)
+	r.apply(before.Services[0].Done(nil)).is("p.a", "")
+	restored, err := r.chart.Restore([]byte(text(t, next)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	equal(t, "restored", text(t, restored), text(t, next))
+	again, err := r.chart.Stop(restored, epoch)
+	equal(t, "stopped twice", err == nil && !again.Handled && again.Next.Steps == 2, true)
+}
+
+func TestStopThatFailsChangesNothing(t *testing.T) {
+	t.Parallel()
+	r := begin(t, stoppable(failing))
+	before := text(t, r.step.Next)
+	step, err := r.chart.Stop(r.step.Next, epoch)
+	if !errors.Is(err, errPlanned) {
+		t.Errorf("got the error %v, want the planned one", err)
+	}
+	equal(t, "snapshot", text(t, step.Next), before)
+}
