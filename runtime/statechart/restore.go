@@ -48,7 +48,7 @@ func (c *Chart[C]) Restore(data []byte) (Snapshot[C], error) {
 			return Snapshot[C]{}, err
 		}
 	}
-	if !s.Settled() && len(s.Services) == 0 {
+	if !c.foreign && !s.Settled() && len(s.Services) == 0 {
 		return Snapshot[C]{}, c.unreadable("the state %s is not settled in this version, and no service runs that would end it; bring a migration or host the old version too", strings.Join(s.State(), ", "))
 	}
 	return s, nil
