@@ -149,9 +149,9 @@ func TestDemoSurvivesAFaultAtEveryCall(t *testing.T) {
 					inWorld(t, options{faults: hit, sdkRetries: retries}, func(w *world) {
 						got := playDemo(w)
 						if diff := cmp.Diff(want, got); diff != "" {
-							t.Errorf("%v at call %d (%s): outcomes differ (-without, +with the fault):\n%s", kind, at, hit.calls[at-1], diff)
+							t.Errorf("%v at call %d (%s): outcomes differ (-without, +with the fault):\n%s", kind, at, hit.hit(), diff)
 						}
-						checkServices(w, fmt.Sprintf("%v at call %d (%s)", kind, at, hit.calls[at-1]))
+						checkServices(w, fmt.Sprintf("%v at call %d (%s)", kind, at, hit.hit()))
 					})
 				}
 			})

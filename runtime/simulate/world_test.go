@@ -353,6 +353,17 @@ func (f *faults) next(target string) fault {
 	return none
 }
 
+// hit returns the target of the call that was hit. Groups run side by side, so the order of
+// calls may differ a little from run to run.
+func (f *faults) hit() string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.at > len(f.calls) {
+		return "never made"
+	}
+	return f.calls[f.at-1]
+}
+
 // count returns how many calls had the target.
 func (f *faults) count(target string) int {
 	f.mu.Lock()

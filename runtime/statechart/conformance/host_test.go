@@ -295,7 +295,7 @@ func (h *host) invoked(e *element) (*element, error) {
 	return nil, fmt.Errorf("expected an SCXML document, got %v", value)
 }
 
-// find returns the session that a target names after "#_", nil if there is none.
+// find returns the session named by a target after "#_", nil if there is none.
 func (h *host) find(target string) *host {
 	if target == "parent" {
 		return h.parent
