@@ -23,11 +23,7 @@ var snapshotAttributes = []struct{ key, attribute string }{
 	{"timers", "timers"},
 	{"services", "services"},
 	{"steps", "steps"},
-	{"input", "input"},
 	{"output", "output"},
-	{"deferred", "deferred"},
-	{"children", "children"},
-	{"tokens", "tokens"},
 }
 
 // putSnapshot spreads a snapshot over the attributes of an item.

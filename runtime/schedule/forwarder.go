@@ -59,7 +59,7 @@ func (f *Forwarder) Forward(ctx context.Context, body string) error {
 func decode(body string) (delayed, durable.InstanceID, error) {
 	var message delayed
 	if err := json.Unmarshal([]byte(body), &message); err != nil {
-		return delayed{}, durable.InstanceID{}, fmt.Errorf("%w: expected a JSON object: %w, got %s", ErrNotDelayed, err, excerpt(body))
+		return delayed{}, durable.InstanceID{}, fmt.Errorf("%w: expected a JSON object: %w, got %d bytes", ErrNotDelayed, err, len(body))
 	}
 	for _, field := range []struct {
 		key     string
@@ -71,7 +71,7 @@ func decode(body string) (delayed, durable.InstanceID, error) {
 	} {
 		if field.missing {
 			return delayed{}, durable.InstanceID{}, fmt.Errorf("%w: expected a time under \"at\", an object under \"body\" and a text under \"deduplication_id\", "+
-				"but %q is missing or wrong in %s", ErrNotDelayed, field.key, excerpt(body))
+				"but %q is missing or wrong in the %d bytes that came", ErrNotDelayed, field.key, len(body))
 		}
 	}
 	to, err := durable.ParseInstanceID(message.To)
@@ -79,14 +79,4 @@ func decode(body string) (delayed, durable.InstanceID, error) {
 		return delayed{}, durable.InstanceID{}, fmt.Errorf("%w: the key \"to\": %w", ErrNotDelayed, err)
 	}
 	return message, to, nil
-}
-
-// excerptBytesMax is how much of a foreign body an error quotes.
-const excerptBytesMax = 200
-
-func excerpt(body string) string {
-	if len(body) > excerptBytesMax {
-		return fmt.Sprintf("%q and %d more bytes", body[:excerptBytesMax], len(body)-excerptBytesMax)
-	}
-	return fmt.Sprintf("%q", body)
 }

@@ -190,9 +190,9 @@ func TestForwardSaysWhatFailed(t *testing.T) {
 func TestForwardRefusesWhatScheduleDoesNotWrite(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ name, body, want string }{
-		{"no JSON", "hello", `expected a JSON object: invalid character 'h' looking for beginning of value, got "hello"`},
-		{"long", strings.Repeat("x", 300), "and 100 more bytes"},
-		{"null", "null", `but "at" is missing or wrong in "null"`},
+		{"no JSON", "hello", `expected a JSON object: invalid character 'h' looking for beginning of value, got 5 bytes`},
+		{"long", strings.Repeat("x", 300), "got 300 bytes"},
+		{"null", "null", `but "at" is missing or wrong in the 4 bytes that came`},
 		{"no time", `{"to":"signup/ada","body":{},"deduplication_id":"d"}`, `but "at" is missing or wrong`},
 		{"wrong time", `{"at":"soon","to":"signup/ada","body":{},"deduplication_id":"d"}`, `parsing time`},
 		{"no event", `{"at":"2020-01-01T00:00:00Z","to":"signup/ada","deduplication_id":"d"}`, `but "body" is missing or wrong`},

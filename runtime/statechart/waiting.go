@@ -2,6 +2,7 @@ package statechart
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 )
@@ -42,13 +43,7 @@ func (x *interpreter[C]) cancelInvoke(n *node[C]) {
 	if len(n.invokes) == 0 {
 		return
 	}
-	kept := x.services[:0:0]
-	for _, service := range x.services {
-		if service.state != n.index {
-			kept = append(kept, service)
-		}
-	}
-	x.services = kept
+	x.services = slices.DeleteFunc(slices.Clone(x.services), func(i Invocation) bool { return i.state == n.index })
 }
 
 // startTimers starts the timers of a state that is entered.
@@ -107,24 +102,12 @@ func (x *interpreter[C]) sendAfter(id, typ string, delay time.Duration, payload 
 
 // cancel drops the timers of the events that were sent under an ID.
 func (x *interpreter[C]) cancel(id string) {
-	kept := x.timers[:0:0]
-	for _, timer := range x.timers {
-		if timer.Event == nil || timer.Send != id || id == "" {
-			kept = append(kept, timer)
-		}
-	}
-	x.timers = kept
+	x.timers = slices.DeleteFunc(slices.Clone(x.timers), func(t Timer) bool { return t.Event != nil && t.Send == id && id != "" })
 }
 
 func (x *interpreter[C]) cancelTimers(n *node[C]) {
 	if len(n.timers) == 0 {
 		return
 	}
-	kept := x.timers[:0:0]
-	for _, timer := range x.timers {
-		if timer.state != n.index {
-			kept = append(kept, timer)
-		}
-	}
-	x.timers = kept
+	x.timers = slices.DeleteFunc(slices.Clone(x.timers), func(t Timer) bool { return t.state == n.index })
 }
