@@ -13,6 +13,8 @@ type Action[C any] struct {
 	// Name identifies the action in errors, traces and graphs.
 	Name string
 	run  func(*interpreter[C]) error
+	// update is what the action does if it needs only the context; run is nil then.
+	update func(*C)
 	// payload is the type that the action expects of the event; nil takes any event.
 	payload reflect.Type
 	// raises is the event type that the action raises, "" if it raises none; sends the one that
@@ -26,6 +28,9 @@ type Action[C any] struct {
 func Assign[C, E any](name string, fn func(*C, E)) Action[C] {
 	return TryAssign(name, func(c *C, e E) error { fn(c, e); return nil })
 }
+
+// Update returns an action that changes the context whatever the event, as Assign does.
+func Update[C any](name string, fn func(*C)) Action[C] { return Action[C]{Name: name, update: fn} }
 
 // TryAssign is Assign for a function that can fail. Its error fails the step: nothing of the
 // macrostep remains. If the chart has a transition for ExecutionError, the error raises that

@@ -22,6 +22,16 @@ type Chart[C any] struct {
 	// node i are the nodes i+1 to nodes[i].last.
 	nodes  []node[C]
 	byPath map[string]int
+	// transitions are those of all states; see Transitions.
+	transitions []*transition[C]
+	// symbols are the event types that the chart knows.
+	symbols map[string]symbol
+	// histories are the indexes of the history states, in document order.
+	histories []int
+	// hasAlways says that some state has an eventless transition.
+	hasAlways bool
+	// initial is the transition by which an instance starts.
+	initial transition[C]
 	// foreign says that the chart was compiled by CompileForeign.
 	foreign bool
 	// handlesErrors says that some transition names ExecutionError.
@@ -44,16 +54,18 @@ const (
 
 // node is a compiled state.
 type node[C any] struct {
-	def  *State[C]
-	kind kind
-	// path is the IDs from below the root, joined with dots; "" for the root.
-	path  string
+	def   *State[C]
+	kind  kind
 	index int
 	// parent is the parent's index; -1 for the root.
 	parent int
-	depth  int
 	// last is the index of the last descendant; the node's own if it has none.
-	last     int
+	last  int
+	depth int
+	// table has the transitions of each event; see candidates.
+	table table[C]
+	// path is the IDs from below the root, joined with dots; "" for the root.
+	path     string
 	children []int
 	// initial are the states that a compound state enters by default, or the default targets
 	// of a history state.
@@ -64,7 +76,13 @@ type node[C any] struct {
 	timers      []delay[C]
 	invokes     []invocation[C]
 	settled     bool
+	// doneEvent is the type of the event that says that the state is in a final state.
+	doneEvent string
+	// ordinal is the position of a history state among the chart's.
+	ordinal int
 }
+
+func (n *node[C]) isHistory() bool { return n.kind == history }
 
 // transition is a compiled Transition.
 type transition[C any] struct {
@@ -76,6 +94,13 @@ type transition[C any] struct {
 	reenter bool
 	// place says where the transition stands in the definition, for messages.
 	place string
+	// index is the transition's in the chart's list.
+	index int
+
+	// planned says that domain and entry are known whatever history states have recorded.
+	planned bool
+	domain  int
+	entry   []entering
 }
 
 // delay is the compiled timer that the After entries of one ID share.
@@ -162,6 +187,8 @@ func compile[C any](def Definition[C], asForeign bool) (*Chart[C], error) {
 	if len(c.findings) > 0 {
 		return nil, &DefinitionError{Chart: def.ID, Findings: c.findings}
 	}
+	c.chart.tabulate()
+	c.chart.plan()
 	return c.chart, nil
 }
 
@@ -185,7 +212,11 @@ type compiler[C any] struct {
 func (c *compiler[C]) layOut(def *State[C], parent int, path string, depth int) int {
 	index := len(c.chart.nodes)
 	c.chart.nodes = append(c.chart.nodes, node[C]{def: def, path: path, index: index, parent: parent, depth: depth})
-	n := node[C]{def: def, path: path, index: index, parent: parent, depth: depth, kind: kindOf(def)}
+	n := node[C]{def: def, path: path, index: index, parent: parent, depth: depth, kind: kindOf(def), doneEvent: doneStatePrefix + path}
+	if n.kind == history {
+		n.ordinal = len(c.chart.histories)
+		c.chart.histories = append(c.chart.histories, index)
+	}
 	c.checkShape(&n)
 	if depth > NestingDepthMax || index >= StatesMax {
 		c.tooLarge = true
@@ -240,7 +271,7 @@ func (c *compiler[C]) link(n *node[C]) {
 		c.chart.handlesErrors = c.chart.handlesErrors || t.Event != "*" && matches(t.Event, ExecutionError)
 	}
 	for _, t := range def.OnDone {
-		compiled := c.transition(n, t, doneStatePrefix+n.path, "on done")
+		compiled := c.transition(n, t, n.doneEvent, "on done")
 		if n.kind == parallel {
 			c.checkPayload(n, compiled, nil)
 		} else {

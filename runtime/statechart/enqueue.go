@@ -78,5 +78,5 @@ func (x *interpreter[C]) send(instance, typ string, payload any) error {
 
 func (x *interpreter[C]) in(path string) bool {
 	i, ok := x.chart.byPath[path]
-	return ok && x.configuration.has(i)
+	return ok && x.isActive(i)
 }

@@ -6,23 +6,15 @@ import (
 )
 
 // enterStates enters the entry set in document order.
-func (x *interpreter[C]) enterStates(enabled []*transition[C]) error {
-	x.computeEntrySet(enabled)
-	for i := x.statesToEnter.next(0); i >= 0; i = x.statesToEnter.next(i + 1) {
-		n := &x.chart.nodes[i]
-		x.configuration.add(i)
-		x.statesToInvoke.add(i)
-		if err := x.run(n.def.Entry, i); err != nil {
-			return err
+func (x *interpreter[C]) enterStates() error {
+	for k := range x.enabled {
+		t := &x.enabled[k]
+		entry := t.entry
+		if !t.planned {
+			entry = x.computeEntrySet(t)
 		}
-		if err := x.runDefaultEntry(n); err != nil {
-			return err
-		}
-		if err := x.startTimers(n); err != nil {
-			return err
-		}
-		if n.kind == final {
-			if err := x.enterFinal(n); err != nil {
+		for _, e := range entry {
+			if err := x.enterState(e); err != nil {
 				return err
 			}
 		}
@@ -30,16 +22,45 @@ func (x *interpreter[C]) enterStates(enabled []*transition[C]) error {
 	return nil
 }
 
-// runDefaultEntry runs the actions of the initial transition of a state and of the default
-// transition of its history state, if these were what led below it.
-func (x *interpreter[C]) runDefaultEntry(n *node[C]) error {
-	if x.statesForDefaultEntry.has(n.index) {
+// computeEntrySet returns what a transition enters if history decides.
+func (x *interpreter[C]) computeEntrySet(t *enabledTransition[C]) []entering {
+	if x.entrySet == nil {
+		x.entrySet = newEntrySet(x.chart)
+	}
+	x.entrySet.compute(t.targets, t.domain, x.history)
+	x.entry = x.entrySet.appendTo(x.entry[:0])
+	return x.entry
+}
+
+func (x *interpreter[C]) enterState(e entering) error {
+	n := &x.chart.nodes[e.state]
+	x.configuration.enter(n.index, n.parent)
+	if x.tracing != nil {
+		x.tracing.Entered = append(x.tracing.Entered, n.path)
+	}
+	if len(n.invokes) > 0 {
+		x.willInvoke(n)
+	}
+	if err := x.run(n.def.Entry, n.index); err != nil {
+		return err
+	}
+	if e.byDefault {
 		if err := x.run(n.def.DefaultEntry, n.index); err != nil {
 			return err
 		}
 	}
-	if h, ok := x.defaultHistoryContent[n.index]; ok {
-		return x.run(x.chart.nodes[h].def.DefaultEntry, h)
+	if e.history > 0 {
+		if err := x.run(x.chart.nodes[e.history].def.DefaultEntry, int(e.history)); err != nil {
+			return err
+		}
+	}
+	if len(n.timers) > 0 {
+		if err := x.startTimers(n); err != nil {
+			return err
+		}
+	}
+	if n.kind == final {
+		return x.enterFinal(n)
 	}
 	return nil
 }
@@ -56,14 +77,14 @@ func (x *interpreter[C]) enterFinal(n *node[C]) error {
 	}
 	completed := n.parent
 	if parent.kind == compound {
-		x.raise(Event{Type: doneStatePrefix + parent.path, Payload: output})
+		x.raise(Event{Type: parent.doneEvent, Payload: output})
 		completed = parent.parent
 	}
-	for completed >= 0 && x.chart.nodes[completed].kind == parallel && x.chart.isInFinalState(completed, x.configuration) {
+	for completed >= 0 && x.chart.nodes[completed].kind == parallel && x.chart.isInFinalState(completed, &x.configuration) {
 		if completed == 0 {
 			return x.done(nil)
 		}
-		x.raise(Event{Type: doneStatePrefix + x.chart.nodes[completed].path})
+		x.raise(Event{Type: x.chart.nodes[completed].doneEvent})
 		completed = x.chart.nodes[completed].parent
 	}
 	return nil
@@ -73,7 +94,7 @@ func (x *interpreter[C]) finalOutput(n *node[C]) (json.RawMessage, error) {
 	if n.def.Output == nil {
 		return nil, nil
 	}
-	x.running = code{"output", "", n.path}
+	x.running = code[C]{what: "output", state: n.index}
 	output, err := json.Marshal(n.def.Output(x.context, x.event))
 	if err != nil {
 		return nil, x.executionError(x.fail(err))
@@ -84,7 +105,7 @@ func (x *interpreter[C]) finalOutput(n *node[C]) (json.RawMessage, error) {
 // done ends the chart with the given output, unless the chart makes its own.
 func (x *interpreter[C]) done(output json.RawMessage) error {
 	if x.chart.output != nil {
-		x.running = code{"output", "", ""}
+		x.running = code[C]{what: "output"}
 		made, err := json.Marshal(x.chart.output(x.context, x.event))
 		if err != nil {
 			return x.fail(fmt.Errorf("encoding the chart's output: %w", err))
@@ -97,16 +118,12 @@ func (x *interpreter[C]) done(output json.RawMessage) error {
 
 // isInFinalState reports whether a compound state's active child is final, or whether all
 // regions of a parallel state are in a final state.
-func (c *Chart[C]) isInFinalState(state int, configuration stateSet) bool {
+func (c *Chart[C]) isInFinalState(state int, configuration *configuration) bool {
 	n := &c.nodes[state]
 	switch n.kind {
 	case compound:
-		for _, child := range n.children {
-			if c.nodes[child].kind == final && configuration.has(child) {
-				return true
-			}
-		}
-		return false
+		leaf := configuration.lastWithin(state+1, n.last)
+		return leaf >= 0 && c.nodes[leaf].kind == final && c.nodes[leaf].parent == state
 	case parallel:
 		for _, child := range n.children {
 			if c.nodes[child].kind != history && !c.isInFinalState(child, configuration) {
@@ -115,106 +132,8 @@ func (c *Chart[C]) isInFinalState(state int, configuration stateSet) bool {
 		}
 		return true
 	case final:
-		return configuration.has(state)
+		return c.isActive(state, configuration)
 	default:
 		return false
-	}
-}
-
-// computeEntrySet collects in statesToEnter the states that the transitions enter.
-func (x *interpreter[C]) computeEntrySet(enabled []*transition[C]) {
-	x.statesToEnter.clear()
-	x.statesForDefaultEntry.clear()
-	clear(x.defaultHistoryContent)
-	for k, t := range enabled {
-		if len(t.targets) == 0 {
-			continue
-		}
-		x.domain = x.domains[k]
-		for _, target := range t.targets {
-			x.addStateToEnter(target)
-			x.addDescendantStatesToEnter(target)
-		}
-		for _, target := range x.getEffectiveTargetStates(t.targets, nil) {
-			x.addAncestorStatesToEnter(target, x.domain)
-		}
-		if x.domain >= 0 && x.chart.nodes[x.domain].kind == parallel {
-			x.addMissingRegions(x.domain)
-		}
-	}
-}
-
-// addStateToEnter adds a state. History states only stand for others; and what is not below
-// the domain was not left: the source of an internal transition to itself, or the states
-// between a history state's parent and the part of it that a transition from within leaves.
-// SCXML and XState would run the entry actions of the latter without the exit actions.
-func (x *interpreter[C]) addStateToEnter(state int) {
-	if x.chart.nodes[state].kind != history && x.chart.isDescendant(state, x.domain) {
-		x.statesToEnter.add(state)
-	}
-}
-
-// addDescendantStatesToEnter adds what entering a state entails below it: what a history
-// state stands for, a compound state's default child, all regions of a parallel state.
-func (x *interpreter[C]) addDescendantStatesToEnter(state int) {
-	n := &x.chart.nodes[state]
-	switch n.kind {
-	case history:
-		x.noteDefaultHistory(n)
-		targets := x.getEffectiveTargetStates([]int{state}, nil)
-		for _, target := range targets {
-			x.addStateToEnter(target)
-			x.addDescendantStatesToEnter(target)
-		}
-		for _, target := range targets {
-			x.addAncestorStatesToEnter(target, n.parent)
-		}
-	case compound:
-		x.statesForDefaultEntry.add(state)
-		for _, target := range n.initial {
-			x.addStateToEnter(target)
-			x.addDescendantStatesToEnter(target)
-		}
-		for _, target := range n.initial {
-			x.addAncestorStatesToEnter(target, state)
-		}
-	case parallel:
-		x.addMissingRegions(state)
-	}
-}
-
-// noteDefaultHistory notes that the default of a history state is taken, unless it recorded
-// something.
-func (x *interpreter[C]) noteDefaultHistory(n *node[C]) {
-	if _, recorded := x.history[n.index]; recorded || len(n.def.DefaultEntry) == 0 {
-		return
-	}
-	if x.defaultHistoryContent == nil {
-		x.defaultHistoryContent = map[int]int{}
-	}
-	x.defaultHistoryContent[n.parent] = n.index
-}
-
-// addAncestorStatesToEnter adds the proper ancestors of a state below the given one; of
-// parallel ancestors, also the regions that nothing else enters.
-func (x *interpreter[C]) addAncestorStatesToEnter(state, below int) {
-	for i := x.chart.nodes[state].parent; i >= 0 && i != below; i = x.chart.nodes[i].parent {
-		x.addStateToEnter(i)
-		if x.chart.nodes[i].kind == parallel {
-			x.addMissingRegions(i)
-		}
-	}
-}
-
-// addMissingRegions adds the regions of a parallel state of which no descendant is in the
-// entry set.
-func (x *interpreter[C]) addMissingRegions(state int) {
-	for _, child := range x.chart.nodes[state].children {
-		n := &x.chart.nodes[child]
-		if n.kind == history || x.statesToEnter.anyIn(child+1, n.last) {
-			continue
-		}
-		x.addStateToEnter(child)
-		x.addDescendantStatesToEnter(child)
 	}
 }

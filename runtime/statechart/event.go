@@ -270,6 +270,11 @@ func jsonKind(value json.RawMessage) string {
 	}
 }
 
+// isPartial reports whether a descriptor matches types beside the one that it spells.
+func isPartial(descriptor string) bool {
+	return descriptor == "*" || strings.HasSuffix(descriptor, ".*")
+}
+
 // matches reports whether an event descriptor matches an event type (SCXML 3.12.1): "*",
 // the type itself, or "a.b.*" for a.b and every type that begins with "a.b.". The timers' own
 // events are matched by nothing but themselves.

@@ -3,6 +3,7 @@ package statechart
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -50,9 +51,10 @@ type interpreter[C any] struct {
 	// event is the event being handled; entry actions and eventless transitions see the one
 	// that led to them.
 	event         Event
-	configuration stateSet
-	// history holds, by the index of a history state, what it recorded; nil if nothing.
-	history       map[int]stateSet
+	configuration configuration
+	// history is shared with the snapshot until something is recorded.
+	history       []record
+	historyOwned  bool
 	internalQueue []Event
 	timers        []Timer
 	services      []Invocation
@@ -66,32 +68,46 @@ type interpreter[C any] struct {
 	// step is the number of this macrostep within the instance; with position it makes IDs.
 	step, position int64
 
-	statesToInvoke stateSet
-	statesToEnter  stateSet
-	// statesForDefaultEntry are those of the entry set whose initial transition is taken.
-	statesForDefaultEntry stateSet
-	// defaultHistoryContent holds, by the index of a parent, the history state whose default is
-	// taken.
-	defaultHistoryContent map[int]int
-	// domains are those of the transitions of the microstep, from before history is recorded;
-	// domain is that of the one whose entry set is computed: it enters only states below.
-	domains []int
-	domain  int
+	// enabled are the transitions of the microstep, in the document order of their domains, which
+	// do not overlap.
+	enabled []enabledTransition[C]
+	// statesToInvoke are the states with services that were entered in this macrostep and not left
+	// again, ascending.
+	statesToInvoke []int
+	// entrySet is for transitions whose entry set depends on history.
+	entrySet *entrySet[C]
+	entry    []entering
 	// running is the user code that runs, for errors.
-	running code
+	running code[C]
+	// onMicrostep is told of every microstep, if it is set; tracing is the one under way.
+	onMicrostep func(Microstep)
+	tracing     *Microstep
 }
 
-// code names a piece of the chart's code: what it is, its own name, and the path of its state.
-type code struct{ what, name, state string }
+// enabledTransition is a transition that a microstep takes.
+type enabledTransition[C any] struct {
+	*transition[C]
+	// domain is the state within which it acts, as history stood when it was selected.
+	domain int
+}
+
+// code is a piece of the chart's code: what it is, its own name, and the index of its state.
+type code[C any] struct {
+	what, name string
+	state      int
+	// actions are the list that runs, if it is one, and at is the position in it; the action then
+	// has the name.
+	actions []Action[C]
+	at      int
+}
 
 // macrostep takes the transitions that the event enables, then eventless transitions and
 // internal events until none is left (SCXML's mainEventLoop between two external events).
 func (x *interpreter[C]) macrostep() error {
-	enabled, err := x.selectTransitions()
-	if err != nil {
+	if err := x.selectTransitions(); err != nil {
 		return err
 	}
-	if err := x.microstep(enabled); err != nil {
+	if err := x.microstep(); err != nil {
 		return err
 	}
 	return x.complete()
@@ -104,30 +120,30 @@ func (x *interpreter[C]) complete() error {
 		if microsteps == MicrostepsMax {
 			return fmt.Errorf("%w: chart %s took %d microsteps on event %q (MicrostepsMax); check its always and raise", ErrEndless, x.chart.id, microsteps, x.event.Type)
 		}
-		enabled, err := x.selectEventlessTransitions()
-		if err != nil {
+		if err := x.selectEventlessTransitions(); err != nil {
 			return err
 		}
-		if len(enabled) == 0 {
+		if len(x.enabled) == 0 {
 			if len(x.internalQueue) == 0 {
 				break
 			}
-			x.event, x.internalQueue = x.internalQueue[0], x.internalQueue[1:]
-			if enabled, err = x.selectTransitions(); err != nil {
+			x.event = x.internalQueue[0]
+			x.internalQueue = slices.Delete(x.internalQueue, 0, 1)
+			if err := x.selectTransitions(); err != nil {
 				return err
 			}
-			if failure, ok := x.failure(x.event); ok && len(enabled) == 0 {
+			if failure, ok := x.failure(x.event); ok && len(x.enabled) == 0 {
 				return failure
 			}
 		}
-		if err := x.microstep(enabled); err != nil {
+		if err := x.microstep(); err != nil {
 			return err
 		}
 	}
 	if x.status != Active {
 		return x.exitInterpreter()
 	}
-	for i := x.statesToInvoke.next(0); i >= 0; i = x.statesToInvoke.next(i + 1) {
+	for _, i := range x.statesToInvoke {
 		x.invoke(&x.chart.nodes[i])
 	}
 	return nil
@@ -136,7 +152,8 @@ func (x *interpreter[C]) complete() error {
 // exitInterpreter runs the exit actions of a chart that is done or stopped, innermost first. The
 // configuration stays, so that the snapshot shows where the chart ended.
 func (x *interpreter[C]) exitInterpreter() error {
-	for i := x.configuration.prev(len(x.chart.nodes) - 1); i >= 0; i = x.configuration.prev(i - 1) {
+	active := x.chart.active(&x.configuration)
+	for _, i := range slices.Backward(active) {
 		if err := x.run(x.chart.nodes[i].def.Exit, i); err != nil {
 			return err
 		}
@@ -146,7 +163,7 @@ func (x *interpreter[C]) exitInterpreter() error {
 			return failure // SCXML would drop it, with all that is left in the queue.
 		}
 	}
-	x.timers, x.services, x.internalQueue = nil, nil, nil
+	x.timers, x.services, x.internalQueue = nil, nil, x.internalQueue[:0]
 	return nil
 }
 
@@ -167,45 +184,52 @@ func (x *interpreter[C]) executionError(failure *StepError) error {
 	return nil
 }
 
-// selectEventlessTransitions returns the optimal enabled set of eventless transitions.
-func (x *interpreter[C]) selectEventlessTransitions() ([]*transition[C], error) {
-	return x.selectWhere(func(n *node[C]) []transition[C] { return n.always }, func(*transition[C]) bool { return true })
+// selectEventlessTransitions makes enabled the optimal enabled set of eventless transitions.
+func (x *interpreter[C]) selectEventlessTransitions() error {
+	x.enabled = x.enabled[:0]
+	if !x.chart.hasAlways {
+		return nil
+	}
+	return x.selectWhere(eventless)
 }
 
-// selectTransitions returns the optimal enabled set of transitions for the current event.
-func (x *interpreter[C]) selectTransitions() ([]*transition[C], error) {
-	return x.selectWhere(func(n *node[C]) []transition[C] { return n.transitions }, func(t *transition[C]) bool { return matches(t.event, x.event.Type) })
+// selectTransitions makes enabled the optimal enabled set of transitions for the current event.
+func (x *interpreter[C]) selectTransitions() error {
+	x.enabled = x.enabled[:0]
+	return x.selectWhere(x.chart.symbol(x.event.Type))
 }
 
 // selectWhere finds, for each active atomic state in document order, the first transition in
 // it or in its nearest ancestor whose event matches and whose guard holds.
-func (x *interpreter[C]) selectWhere(of func(*node[C]) []transition[C], eligible func(*transition[C]) bool) ([]*transition[C], error) {
-	var enabled []*transition[C]
-	for i := x.configuration.next(0); i >= 0; i = x.configuration.next(i + 1) {
-		if len(x.chart.nodes[i].children) > 0 {
-			continue
-		}
-		t, err := x.firstEnabled(i, of, eligible)
+func (x *interpreter[C]) selectWhere(symbol symbol) error {
+	for _, leaf := range x.configuration.leaves() {
+		t, err := x.firstEnabled(int(leaf), symbol)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		if t != nil && !contains(enabled, t) {
-			enabled = append(enabled, t)
+		taken := func(other enabledTransition[C]) bool { return other.transition == t }
+		if t != nil && (len(x.enabled) == 0 || !slices.ContainsFunc(x.enabled, taken)) {
+			x.enabled = append(x.enabled, enabledTransition[C]{t, x.getTransitionDomain(t)})
 		}
 	}
-	return x.removeConflictingTransitions(enabled), nil
+	if len(x.enabled) > 1 {
+		x.removeConflictingTransitions()
+	}
+	return nil
 }
 
-func (x *interpreter[C]) firstEnabled(state int, of func(*node[C]) []transition[C], eligible func(*transition[C]) bool) (*transition[C], error) {
+func (x *interpreter[C]) firstEnabled(state int, symbol symbol) (*transition[C], error) {
 	for i := state; i >= 0; i = x.chart.nodes[i].parent {
-		transitions := of(&x.chart.nodes[i])
-		for k := range transitions {
-			t := &transitions[k]
-			if !eligible(t) {
+		transitions, compare := x.chart.nodes[i].candidates(symbol)
+		for _, t := range transitions {
+			if compare && !matches(t.event, x.event.Type) {
 				continue
 			}
-			x.running = code{"guard", t.guard.Name, x.chart.nodes[i].path}
-			holds, err := t.guard.holds(x)
+			if t.guard.test == nil {
+				return t, nil
+			}
+			x.running = code[C]{what: "guard", name: t.guard.Name, state: i}
+			holds, err := t.guard.test(x)
 			if err != nil {
 				if err := x.executionError(x.fail(err)); err != nil {
 					return nil, err
@@ -222,164 +246,159 @@ func (x *interpreter[C]) firstEnabled(state int, of func(*node[C]) []transition[
 
 // removeConflictingTransitions keeps, of transitions that would leave a common state, the one
 // whose source is deeper, else the first in document order.
-func (x *interpreter[C]) removeConflictingTransitions(enabled []*transition[C]) []*transition[C] {
-	if len(enabled) < 2 {
-		return enabled
-	}
-	var filtered []*transition[C]
-	for _, t1 := range enabled {
+func (x *interpreter[C]) removeConflictingTransitions() {
+	kept := x.enabled[:0]
+	for _, t1 := range x.enabled {
 		preempted := false
-		remaining := make([]*transition[C], 0, len(filtered)+1)
-		for _, t2 := range filtered {
-			conflict := x.computeExitSet(t1).intersects(x.computeExitSet(t2))
-			if conflict && !x.chart.isDescendant(t1.source, t2.source) {
-				preempted = true
-				break
-			}
-			if !conflict {
-				remaining = append(remaining, t2)
-			}
+		for _, t2 := range kept {
+			preempted = preempted || x.conflict(t1, t2) && !x.chart.isDescendant(t1.source, t2.source)
 		}
-		if !preempted {
-			remaining = append(remaining, t1)
-			filtered = remaining
+		if preempted {
+			continue
 		}
+		kept = slices.DeleteFunc(kept, func(t2 enabledTransition[C]) bool { return x.conflict(t1, t2) })
+		kept = append(kept, t1)
 	}
-	return filtered
+	x.enabled = kept
 }
 
-// microstep leaves the states that the transitions leave, runs their actions, and enters the
-// states that they enter.
-func (x *interpreter[C]) microstep(enabled []*transition[C]) error {
-	if len(enabled) == 0 {
+// conflict reports whether the exit sets of two transitions intersect. An exit set is what is
+// active below a domain, so it does if one domain is the other's ancestor and something is active
+// below the inner one.
+func (x *interpreter[C]) conflict(t1, t2 enabledTransition[C]) bool {
+	if len(t1.targets) == 0 || len(t2.targets) == 0 {
+		return false
+	}
+	outer, inner := t1.domain, t2.domain
+	if outer > inner {
+		outer, inner = inner, outer
+	}
+	return (outer == inner || x.chart.isDescendant(inner, outer)) && x.lastActiveBelow(inner) >= 0
+}
+
+// lastActiveBelow returns the last leaf of the configuration below a state, -1 if there is none.
+// Every state is below -1.
+func (x *interpreter[C]) lastActiveBelow(state int) int {
+	last := len(x.chart.nodes) - 1
+	if state >= 0 {
+		last = x.chart.nodes[state].last
+	}
+	return x.configuration.lastWithin(state+1, last)
+}
+
+// microstep leaves the states that the enabled transitions leave, runs their actions, and enters
+// the states that they enter.
+func (x *interpreter[C]) microstep() error {
+	if len(x.enabled) == 0 {
 		return nil
 	}
 	x.moved = true
-	x.domains = x.domains[:0]
-	for _, t := range enabled {
-		x.domains = append(x.domains, x.getTransitionDomain(t))
+	if x.onMicrostep != nil {
+		x.traceMicrostep()
 	}
-	if err := x.exitStates(enabled); err != nil {
+	if err := x.exitStates(); err != nil {
 		return err
 	}
-	for _, t := range enabled {
-		if err := x.run(t.actions, t.source); err != nil {
+	for k := range x.enabled {
+		if err := x.run(x.enabled[k].actions, x.enabled[k].source); err != nil {
 			return err
 		}
 	}
-	return x.enterStates(enabled)
-}
-
-// exitStates leaves the exit set, innermost states first, after recording the history that
-// lies in it.
-func (x *interpreter[C]) exitStates(enabled []*transition[C]) error {
-	statesToExit := newStateSet(len(x.chart.nodes))
-	for _, t := range enabled {
-		statesToExit.addAll(x.computeExitSet(t))
+	if err := x.enterStates(); err != nil {
+		return err
 	}
-	last := len(x.chart.nodes) - 1
-	for i := statesToExit.next(0); i >= 0; i = statesToExit.next(i + 1) {
-		x.recordHistory(&x.chart.nodes[i])
-	}
-	for i := statesToExit.prev(last); i >= 0; i = statesToExit.prev(i - 1) {
-		n := &x.chart.nodes[i]
-		if err := x.run(n.def.Exit, i); err != nil {
-			return err
-		}
-		x.statesToInvoke.remove(i)
-		x.cancelInvoke(n)
-		x.cancelTimers(n)
-		x.configuration.remove(i)
+	if x.onMicrostep != nil {
+		x.endMicrostep()
 	}
 	return nil
 }
 
-func (x *interpreter[C]) recordHistory(n *node[C]) {
-	for _, child := range n.children {
-		h := &x.chart.nodes[child]
-		if h.kind != history {
+// exitStates leaves the exit set, in reverse document order, after recording the history that lies
+// in it. The domains do not overlap, so what lies in the last one comes first.
+func (x *interpreter[C]) exitStates() error {
+	if len(x.chart.histories) > 0 {
+		for k := range x.enabled {
+			x.recordHistory(&x.enabled[k])
+		}
+	}
+	for k := len(x.enabled) - 1; k >= 0; k-- {
+		t := &x.enabled[k]
+		if len(t.targets) == 0 {
 			continue
 		}
-		recorded := newStateSet(len(x.chart.nodes))
-		for i := x.configuration.next(n.index + 1); i >= 0 && i <= n.last; i = x.configuration.next(i + 1) {
-			deep := h.def.Type == DeepHistory
-			if deep && len(x.chart.nodes[i].children) == 0 || !deep && x.chart.nodes[i].parent == n.index {
-				recorded.add(i)
+		for i := x.lastActiveBelow(t.domain); i >= 0; i = x.lastActiveBelow(t.domain) {
+			if err := x.exitState(&x.chart.nodes[i]); err != nil {
+				return err
 			}
 		}
-		if x.history == nil {
-			x.history = map[int]stateSet{}
-		}
-		x.history[child] = recorded
 	}
+	return nil
 }
 
-// computeExitSet returns the active states that a transition leaves.
-func (x *interpreter[C]) computeExitSet(t *transition[C]) stateSet {
-	exit := newStateSet(len(x.chart.nodes))
+func (x *interpreter[C]) exitState(n *node[C]) error {
+	if x.tracing != nil {
+		x.tracing.Exited = append(x.tracing.Exited, n.path)
+	}
+	if err := x.run(n.def.Exit, n.index); err != nil {
+		return err
+	}
+	if len(n.invokes) > 0 {
+		x.cancelInvoke(n)
+	}
+	if len(n.timers) > 0 {
+		x.cancelTimers(n)
+	}
+	x.configuration.exit(n.index, n.parent)
+	return nil
+}
+
+// recordHistory records what the history states in the exit set of a transition stand for from
+// now on: the active children of their parent or, deep, the active atomic states below it.
+func (x *interpreter[C]) recordHistory(t *enabledTransition[C]) {
 	if len(t.targets) == 0 {
-		return exit
+		return
 	}
-	domain := x.getTransitionDomain(t)
-	from, to := 0, len(x.chart.nodes)-1
-	if domain >= 0 {
-		from, to = domain+1, x.chart.nodes[domain].last
-	}
-	for i := x.configuration.next(from); i >= 0 && i <= to; i = x.configuration.next(i + 1) {
-		exit.add(i)
-	}
-	return exit
-}
-
-// getTransitionDomain returns the state within which a transition acts: the source, if the
-// transition is internal, else the least common ancestor of source and targets, which may be
-// a <parallel> as in XState; -1 if the root itself is re-entered.
-func (x *interpreter[C]) getTransitionDomain(t *transition[C]) int {
-	targets := x.getEffectiveTargetStates(t.targets, nil)
-	if !t.reenter {
-		internal := true
-		for _, target := range targets {
-			internal = internal && (target == t.source || x.chart.isDescendant(target, t.source))
+	for ordinal, h := range x.chart.histories {
+		parent := &x.chart.nodes[x.chart.nodes[h].parent]
+		if !x.chart.isDescendant(parent.index, t.domain) || !x.isActive(parent.index) {
+			continue
 		}
-		if internal {
-			return t.source
-		}
-	}
-	return x.findLCCA(t.source, targets)
-}
-
-// findLCCA returns the nearest proper ancestor of the source that contains all targets.
-func (x *interpreter[C]) findLCCA(source int, targets []int) int {
-	ancestor := x.chart.nodes[source].parent
-	for ancestor >= 0 {
-		common := true
-		for _, target := range targets {
-			common = common && x.chart.isDescendant(target, ancestor)
-		}
-		if common {
-			return ancestor
-		}
-		ancestor = x.chart.nodes[ancestor].parent
-	}
-	return -1
-}
-
-// getEffectiveTargetStates replaces history states by what they recorded, or else by their
-// default.
-func (x *interpreter[C]) getEffectiveTargetStates(targets []int, into []int) []int {
-	for _, target := range targets {
-		n := &x.chart.nodes[target]
-		if n.kind != history {
-			into = append(into, target)
-		} else if recorded, ok := x.history[target]; ok {
-			for i := recorded.next(0); i >= 0; i = recorded.next(i + 1) {
-				into = append(into, i)
+		var recorded record
+		for _, leaf := range x.configuration.leaves() {
+			i := int(leaf)
+			if !x.chart.isDescendant(i, parent.index) {
+				continue
 			}
-		} else {
-			into = x.getEffectiveTargetStates(n.initial, into)
+			if x.chart.nodes[h].def.Type == ShallowHistory {
+				i = x.chart.childAbove(i, parent.index)
+			}
+			if len(recorded) == 0 || recorded[len(recorded)-1] != uint16(i) {
+				recorded = append(recorded, uint16(i))
+			}
 		}
+		x.ownHistory()[ordinal] = recorded
 	}
-	return into
+}
+
+// ownHistory returns the history so that it can be changed.
+func (x *interpreter[C]) ownHistory() []record {
+	if !x.historyOwned {
+		owned := make([]record, len(x.chart.histories))
+		copy(owned, x.history)
+		x.history, x.historyOwned = owned, true
+	}
+	return x.history
+}
+
+func (x *interpreter[C]) isActive(state int) bool { return x.chart.isActive(state, &x.configuration) }
+
+// getTransitionDomain returns the state within which a transition acts. It is known ahead unless
+// history decides.
+func (x *interpreter[C]) getTransitionDomain(t *transition[C]) int {
+	if t.planned {
+		return t.domain
+	}
+	return x.chart.getTransitionDomain(t, x.history)
 }
 
 // raise puts an event at the end of the internal queue.
@@ -390,9 +409,19 @@ func (x *interpreter[C]) raise(event Event) {
 
 // run runs actions in order, up to one that fails.
 func (x *interpreter[C]) run(actions []Action[C], state int) error {
+	if len(actions) == 0 {
+		return nil
+	}
+	x.running = code[C]{what: "action", state: state, actions: actions}
 	for i := range actions {
-		x.running = code{"action", actions[i].Name, x.chart.nodes[state].path}
-		if err := actions[i].run(x); err != nil {
+		a := &actions[i]
+		x.running.at = i
+		if x.tracing != nil {
+			x.tracing.Actions = append(x.tracing.Actions, a.Name)
+		}
+		if a.update != nil {
+			a.update(&x.context)
+		} else if err := a.run(x); err != nil {
 			return x.executionError(x.fail(err))
 		}
 	}
@@ -400,15 +429,10 @@ func (x *interpreter[C]) run(actions []Action[C], state int) error {
 }
 
 func (x *interpreter[C]) fail(err error) *StepError {
-	named := strings.TrimSuffix(x.running.what+" "+x.running.name, " ")
-	return &StepError{Chart: x.chart.id, State: x.running.state, Event: x.event.Type, Code: named, Err: err}
-}
-
-func contains[C any](transitions []*transition[C], t *transition[C]) bool {
-	for _, other := range transitions {
-		if other == t {
-			return true
-		}
+	name := x.running.name
+	if x.running.actions != nil {
+		name = x.running.actions[x.running.at].Name
 	}
-	return false
+	named := strings.TrimSuffix(x.running.what+" "+name, " ")
+	return &StepError{Chart: x.chart.id, State: x.chart.nodes[x.running.state].path, Event: x.event.Type, Code: named, Err: err}
 }

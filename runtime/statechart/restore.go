@@ -33,14 +33,14 @@ func (c *Chart[C]) Restore(data []byte) (Snapshot[C], error) {
 	if form.Steps < 1 || form.Steps == math.MaxInt64 {
 		return Snapshot[C]{}, c.unreadable("expected a count of steps from 1, got %d", form.Steps)
 	}
-	s := Snapshot[C]{chart: c, Status: form.Status, Steps: form.Steps, Output: form.Output, configuration: newStateSet(len(c.nodes))}
+	s := Snapshot[C]{chart: c, Status: form.Status, Steps: form.Steps, Output: form.Output}
 	if err := json.Unmarshal(form.Context, &s.Context); err != nil {
 		return Snapshot[C]{}, c.unreadable("context: %w", err)
 	}
-	if err := c.restoreValue(form.Value, 0, s.configuration); err != nil {
+	if err := c.restoreValue(form.Value, 0, &s.configuration); err != nil {
 		return Snapshot[C]{}, err
 	}
-	if ended := c.isInFinalState(0, s.configuration); ended != (s.Status == Done) || s.Status != Active && len(form.Timers)+len(form.Services) > 0 {
+	if ended := c.isInFinalState(0, &s.configuration); ended != (s.Status == Done) || s.Status != Active && len(form.Timers)+len(form.Services) > 0 {
 		return Snapshot[C]{}, c.unreadable("the status %q does not fit the state %s, its timers and services", s.Status, strings.Join(s.State(), ", "))
 	}
 	for _, restore := range []func(*snapshotJSON, *Snapshot[C]) error{c.restoreHistory, c.restoreTimers, c.restoreServices} {
@@ -60,9 +60,9 @@ func (c *Chart[C]) unreadable(format string, args ...any) error {
 
 // restoreValue marks as active the given state and what the value says below it. A value must
 // name a legal configuration: one child of each active compound state, all of a parallel one.
-func (c *Chart[C]) restoreValue(value json.RawMessage, state int, into stateSet) error {
+func (c *Chart[C]) restoreValue(value json.RawMessage, state int, into *configuration) error {
 	n := &c.nodes[state]
-	into.add(state)
+	into.enter(state, n.parent)
 	children, err := valueChildren(value)
 	if err != nil {
 		return c.unreadable("the value of state %q: expected a string or an object, got %s", n.path, jsonKind(value))
@@ -104,21 +104,25 @@ func (c *Chart[C]) restoreHistory(form *snapshotJSON, s *Snapshot[C]) error {
 		if !ok || c.nodes[h].kind != history {
 			return c.unreadable("this version has no history state %q", path)
 		}
-		recorded := newStateSet(len(c.nodes))
+		set := newStateSet(len(c.nodes))
 		for _, active := range form.HistoryValue[path] {
 			i, ok := c.byPath[active]
 			if !ok || !c.isDescendant(i, c.nodes[h].parent) || c.nodes[i].kind == history {
 				return c.unreadable("history %q records %q, which is no state beside it in this version", path, active)
 			}
-			recorded.add(i)
+			set.add(i)
 		}
-		if !c.recordable(h, recorded) {
+		if !c.recordable(h, set) {
 			return c.unreadable("history %q records %q, which could not be active together beside it in this version", path, form.HistoryValue[path])
 		}
 		if s.history == nil {
-			s.history = map[int]stateSet{}
+			s.history = make([]record, len(c.histories))
 		}
-		s.history[h] = recorded
+		var recorded record
+		for i := set.next(0); i >= 0; i = set.next(i + 1) {
+			recorded = append(recorded, uint16(i))
+		}
+		s.history[c.nodes[h].ordinal] = recorded
 	}
 	return nil
 }
@@ -195,7 +199,7 @@ func (c *Chart[C]) restoreTimers(form *snapshotJSON, s *Snapshot[C]) error {
 		if ok {
 			index = slices.IndexFunc(c.nodes[state].timers, func(d delay[C]) bool { return d.id == stored.After })
 		}
-		if index < 0 || !s.configuration.has(state) {
+		if index < 0 || !c.isActive(state, &s.configuration) {
 			return c.unreadable("timer %s belongs to %q after %q, which is no timer of an active state of this version", id, stored.State, stored.After)
 		}
 		if slices.ContainsFunc(s.Timers, func(t Timer) bool { return t.state == state && t.index == index }) {
@@ -220,7 +224,7 @@ func (c *Chart[C]) restoreServices(form *snapshotJSON, s *Snapshot[C]) error {
 		if err := c.checkID(key, s); err != nil {
 			return err
 		}
-		if index < 0 || !s.configuration.has(state) {
+		if index < 0 || !c.isActive(state, &s.configuration) {
 			return c.unreadable("service %q of state %q is no service of an active state of this version", stored.ID, stored.State)
 		}
 		if slices.ContainsFunc(s.Services, func(i Invocation) bool { return i.state == state && i.index == index }) {

@@ -55,17 +55,19 @@ type Snapshot[C any] struct {
 	Steps int64
 
 	chart         *Chart[C]
-	configuration stateSet
-	history       map[int]stateSet
+	configuration configuration
+	// history is by the ordinal of the history state, nil while nothing was ever recorded.
+	history []record
 }
+
+// record is what a history state recorded: the indexes of states, ascending; nil if nothing.
+type record []uint16
 
 // State returns the paths of the active atomic and final states, in document order.
 func (s Snapshot[C]) State() []string {
 	var paths []string
-	for i := s.configuration.next(0); i >= 0; i = s.configuration.next(i + 1) {
-		if n := &s.chart.nodes[i]; len(n.children) == 0 {
-			paths = append(paths, n.path)
-		}
+	for _, leaf := range s.configuration.leaves() {
+		paths = append(paths, s.chart.nodes[leaf].path)
 	}
 	return paths
 }
@@ -73,7 +75,7 @@ func (s Snapshot[C]) State() []string {
 // Tags returns the tags of all active states, sorted, each once.
 func (s Snapshot[C]) Tags() []string {
 	var tags []string
-	for i := s.configuration.next(0); i >= 0; i = s.configuration.next(i + 1) {
+	for _, i := range s.chart.active(&s.configuration) {
 		tags = append(tags, s.chart.nodes[i].def.Tags...)
 	}
 	slices.Sort(tags)
@@ -86,7 +88,7 @@ func (s Snapshot[C]) HasTag(tag string) bool { return slices.Contains(s.Tags(), 
 // Matches reports whether the state with the given path is active.
 func (s Snapshot[C]) Matches(path string) bool {
 	i, ok := s.chart.byPath[path]
-	return ok && s.configuration.has(i)
+	return ok && s.chart.isActive(i, &s.configuration)
 }
 
 // Settled reports whether only the outside world can move the instance: every active atomic
@@ -98,8 +100,8 @@ func (s Snapshot[C]) Settled() bool {
 	if len(s.Services) > 0 {
 		return false
 	}
-	for i := s.configuration.next(0); i >= 0; i = s.configuration.next(i + 1) {
-		if n := &s.chart.nodes[i]; n.kind == atomic && !n.settled {
+	for _, leaf := range s.configuration.leaves() {
+		if n := &s.chart.nodes[leaf]; n.kind == atomic && !n.settled {
 			return false
 		}
 	}
@@ -113,8 +115,9 @@ func (s Snapshot[C]) NextEvents() []string {
 	if s.Status != Active {
 		return nil
 	}
+	active := s.chart.active(&s.configuration)
 	for _, typ := range s.chart.payloads.Types() {
-		for i := s.configuration.next(0); i >= 0; i = s.configuration.next(i + 1) {
+		for _, i := range active {
 			if slices.ContainsFunc(s.chart.nodes[i].transitions, func(t transition[C]) bool { return matches(t.event, typ) }) {
 				next = append(next, typ)
 				break
@@ -133,21 +136,25 @@ func (s Snapshot[C]) Value() json.RawMessage {
 }
 
 func (s Snapshot[C]) writeValue(b *strings.Builder, state int) {
-	var active []int
-	for _, child := range s.chart.nodes[state].children {
-		if s.configuration.has(child) {
-			active = append(active, child)
-		}
+	n := &s.chart.nodes[state]
+	active := n.children
+	if n.kind == compound {
+		active = []int{s.chart.childAbove(s.configuration.lastWithin(state+1, n.last), state)}
 	}
-	if len(active) == 1 && s.chart.nodes[state].kind == compound && len(s.chart.nodes[active[0]].children) == 0 {
+	if n.kind == compound && len(s.chart.nodes[active[0]].children) == 0 {
 		fmt.Fprintf(b, "%q", s.chart.nodes[active[0]].def.ID)
 		return
 	}
 	b.WriteByte('{')
-	for k, child := range active {
-		if k > 0 {
+	first := true
+	for _, child := range active {
+		if s.chart.nodes[child].isHistory() {
+			continue
+		}
+		if !first {
 			b.WriteByte(',')
 		}
+		first = false
 		fmt.Fprintf(b, "%q:", s.chart.nodes[child].def.ID)
 		s.writeValue(b, child)
 	}
@@ -197,15 +204,18 @@ func (s Snapshot[C]) MarshalJSON() ([]byte, error) {
 		Machine: s.chart.id, Version: s.chart.version, Status: s.Status, Value: s.Value(),
 		Context: context, Tags: append([]string{}, s.Tags()...), Steps: s.Steps, Output: s.Output,
 	}
-	for h, recorded := range s.history {
+	for ordinal, recorded := range s.history {
+		if recorded == nil {
+			continue
+		}
 		if form.HistoryValue == nil {
 			form.HistoryValue = map[string][]string{}
 		}
 		paths := []string{}
-		for i := recorded.next(0); i >= 0; i = recorded.next(i + 1) {
+		for _, i := range recorded {
 			paths = append(paths, s.chart.nodes[i].path)
 		}
-		form.HistoryValue[s.chart.nodes[h].path] = paths
+		form.HistoryValue[s.chart.nodes[s.chart.histories[ordinal]].path] = paths
 	}
 	for _, timer := range s.Timers {
 		if form.Timers == nil {

@@ -30,25 +30,9 @@ type Step[C any] struct {
 }
 
 // Start enters the initial configuration of a new instance.
-func (c *Chart[C]) Start(start Start) (step Step[C], err error) {
-	x := &interpreter[C]{
-		chart: c, status: Active, event: Event{At: start.At}, step: 1,
-		configuration: newStateSet(len(c.nodes)),
-	}
-	defer x.recovered(Step[C]{}, &step, &err)
-	x.prepare()
-	if c.context != nil {
-		x.running = code{what: "context"}
-		x.context = c.context(start)
-	}
-	initial := transition[C]{source: 0, targets: []int{0}, reenter: true, place: "start"}
-	if err := x.microstep([]*transition[C]{&initial}); err != nil {
-		return Step[C]{}, err
-	}
-	if err := x.complete(); err != nil {
-		return Step[C]{}, err
-	}
-	return x.result()
+func (c *Chart[C]) Start(start Start) (Step[C], error) {
+	snapshot, effects, err := c.Stepper().Start(start)
+	return Step[C]{Next: snapshot, Effects: effects, Handled: err == nil}, err
 }
 
 // Step takes one macrostep: it applies the event and goes on until no eventless transition is
@@ -58,77 +42,112 @@ func (c *Chart[C]) Start(start Start) (step Step[C], err error) {
 //
 // The caller must not step an unsettled snapshot with an event from outside; the ends of its
 // services and its timers are what it waits for.
-func (c *Chart[C]) Step(snapshot Snapshot[C], event Event) (step Step[C], err error) {
-	unchanged := Step[C]{Next: snapshot}
-	if snapshot.chart != c {
-		return unchanged, fmt.Errorf("%w: expected one that this chart, %s, has made or restored, got another's", ErrUnreadable, c.id)
-	}
-	if snapshot.Status != Active {
-		return unchanged, nil
-	}
-	x := c.interpreter(snapshot, event)
-	defer x.recovered(unchanged, &step, &err)
-	x.resume(snapshot)
-	awaited, stale, err := x.take(event)
-	if stale || err != nil {
-		return unchanged, err
-	}
-	if err := x.macrostep(); err != nil {
-		return unchanged, err
-	}
-	if !x.moved && !awaited {
-		return unchanged, nil
-	}
-	taken, err := x.result()
-	if err != nil {
-		return unchanged, err
-	}
-	return taken, nil
+func (c *Chart[C]) Step(snapshot Snapshot[C], event Event) (Step[C], error) {
+	effects, handled, err := c.Stepper().Step(&snapshot, event)
+	return Step[C]{Next: snapshot, Effects: effects, Handled: handled}, err
 }
 
 // Stop ends an instance from outside, as SCXML's exitInterpreter does when an invocation is
 // cancelled: exit actions run, the innermost first, timers and services end, and nothing follows.
 // Next keeps the configuration and has the status Stopped. An instance that is not active stays as
 // it is; on an error nothing has happened.
-func (c *Chart[C]) Stop(snapshot Snapshot[C], at time.Time) (step Step[C], err error) {
-	unchanged := Step[C]{Next: snapshot}
-	if snapshot.Status != Active {
-		return unchanged, nil
+func (c *Chart[C]) Stop(snapshot Snapshot[C], at time.Time) (Step[C], error) {
+	effects, handled, err := c.Stepper().Stop(&snapshot, at)
+	return Step[C]{Next: snapshot, Effects: effects, Handled: handled}, err
+}
+
+// Stepper steps the snapshots of a chart with memory that it keeps from step to step: steps that
+// start no timer and no service, ask for no effect and record no history allocate nothing. What it
+// returns shares nothing with that memory. A Stepper is for one goroutine at a time.
+type Stepper[C any] struct {
+	// OnMicrostep, if set, is told of every microstep as it is over, those included that a later
+	// error undoes.
+	OnMicrostep func(Microstep)
+
+	x interpreter[C]
+}
+
+// Stepper returns a stepper of the chart.
+func (c *Chart[C]) Stepper() *Stepper[C] { return &Stepper[C]{x: interpreter[C]{chart: c}} }
+
+// Start is Chart.Start.
+func (s *Stepper[C]) Start(start Start) (snapshot Snapshot[C], effects []Effect, err error) {
+	x := &s.x
+	defer x.recovered(&effects, nil, &err)
+	x.begin(&Snapshot[C]{chart: x.chart}, Event{At: start.At}, s.OnMicrostep)
+	if x.chart.context != nil {
+		x.running = code[C]{what: "context"}
+		x.context = x.chart.context(start)
 	}
-	x := c.interpreter(snapshot, Event{At: at})
-	defer x.recovered(unchanged, &step, &err)
-	x.resume(snapshot)
+	x.enabled = append(x.enabled[:0], enabledTransition[C]{&x.chart.initial, -1})
+	if err := x.microstep(); err != nil {
+		return Snapshot[C]{}, nil, err
+	}
+	if err := x.complete(); err != nil {
+		return Snapshot[C]{}, nil, err
+	}
+	return snapshot, x.effects, x.end(&snapshot)
+}
+
+// Step is Chart.Step, except that it changes the snapshot in place. Copies of the snapshot made
+// before keep what they had; on an error the snapshot does too.
+// Effects must be performed only after the snapshot is stored.
+func (s *Stepper[C]) Step(snapshot *Snapshot[C], event Event) (effects []Effect, handled bool, err error) {
+	x := &s.x
+	if snapshot.chart != x.chart {
+		return nil, false, fmt.Errorf("%w: expected one that this chart, %s, has made or restored, got another's", ErrUnreadable, x.chart.id)
+	}
+	if snapshot.Status != Active {
+		return nil, false, nil
+	}
+	defer x.recovered(&effects, &handled, &err)
+	x.begin(snapshot, event, s.OnMicrostep)
+	awaited, stale, err := x.take(event)
+	if stale || err != nil {
+		return nil, false, err
+	}
+	if err := x.macrostep(); err != nil {
+		return nil, false, err
+	}
+	if !x.moved && !awaited {
+		return nil, false, nil
+	}
+	if err := x.end(snapshot); err != nil {
+		return nil, false, err
+	}
+	return x.effects, true, nil
+}
+
+// Stop is Chart.Stop, except that it changes the snapshot in place, as Step does.
+func (s *Stepper[C]) Stop(snapshot *Snapshot[C], at time.Time) (effects []Effect, stopped bool, err error) {
+	if snapshot.Status != Active {
+		return nil, false, nil
+	}
+	x := &s.x
+	defer x.recovered(&effects, &stopped, &err)
+	x.begin(snapshot, Event{At: at}, s.OnMicrostep)
 	x.status = Stopped
 	if err := x.exitInterpreter(); err != nil {
-		return unchanged, err
+		return nil, false, err
 	}
-	stopped, err := x.result()
-	if err != nil {
-		return unchanged, err
+	if err := x.end(snapshot); err != nil {
+		return nil, false, err
 	}
-	return stopped, nil
+	return x.effects, true, nil
 }
 
-// interpreter returns the interpreter of an event that reaches a snapshot; resume completes it.
-func (c *Chart[C]) interpreter(snapshot Snapshot[C], event Event) *interpreter[C] {
-	return &interpreter[C]{
-		chart: c, status: Active, event: event, step: snapshot.Steps + 1,
-		configuration: snapshot.configuration.clone(),
-		timers:        slices.Clip(snapshot.Timers), services: slices.Clip(snapshot.Services),
-	}
-}
-
-// resume takes over context and history of a snapshot. Cloning the context may panic.
-func (x *interpreter[C]) resume(snapshot Snapshot[C]) {
-	x.prepare()
-	x.running = code{what: "cloning the context"}
+// begin takes over a snapshot. Nothing of it is changed: what the interpreter changes in place, it
+// has copied. Cloning the context may panic.
+func (x *interpreter[C]) begin(snapshot *Snapshot[C], event Event, onMicrostep func(Microstep)) {
+	x.event, x.status, x.output, x.moved = event, Active, nil, false
+	x.configuration = snapshot.configuration.clone()
+	x.history, x.historyOwned = snapshot.history, false
+	x.timers, x.services = slices.Clip(snapshot.Timers), slices.Clip(snapshot.Services)
+	x.effects, x.step, x.position = nil, snapshot.Steps+1, 0
+	x.internalQueue, x.statesToInvoke = x.internalQueue[:0], x.statesToInvoke[:0]
+	x.onMicrostep, x.tracing = onMicrostep, nil
+	x.running = code[C]{what: "cloning the context"}
 	x.context = x.chart.CloneContext(snapshot.Context)
-	for h, recorded := range snapshot.history {
-		if x.history == nil {
-			x.history = make(map[int]stateSet, len(snapshot.history))
-		}
-		x.history[h] = recorded
-	}
 }
 
 // take removes from the snapshot the timer or the invocation whose end the event is, and
@@ -161,32 +180,33 @@ func (x *interpreter[C]) take(event Event) (awaited, stale bool, err error) {
 	}
 }
 
-func (x *interpreter[C]) prepare() {
-	states := len(x.chart.nodes)
-	x.statesToEnter, x.statesToInvoke, x.statesForDefaultEntry = newStateSet(states), newStateSet(states), newStateSet(states)
-}
-
-// result makes the step of an interpreter that has come to rest.
-func (x *interpreter[C]) result() (Step[C], error) {
+// end writes the snapshot of an interpreter that has come to rest, unless that would be stalled.
+func (x *interpreter[C]) end(snapshot *Snapshot[C]) error {
 	next := Snapshot[C]{
 		Context: x.context, Status: x.status, Output: json.RawMessage(x.output),
 		Timers: x.timers, Services: x.services, Steps: x.step,
 		chart: x.chart, configuration: x.configuration, history: x.history,
 	}
 	if !next.Settled() && len(next.Services) == 0 && !x.chart.foreign {
-		return Step[C]{}, fmt.Errorf("%w: chart %s would be in %s after event %q, which is not settled, with no service running and no always enabled",
+		return fmt.Errorf("%w: chart %s would be in %s after event %q, which is not settled, with no service running and no always enabled",
 			ErrStalled, x.chart.id, strings.Join(next.State(), ", "), x.event.Type)
 	}
-	effects := slices.DeleteFunc(x.effects, func(e Effect) bool {
-		return e.Kind == Schedule && !slices.ContainsFunc(x.timers, func(t Timer) bool { return t.ID == e.Timer })
-	})
-	return Step[C]{Next: next, Effects: effects, Handled: true}, nil
+	if len(x.effects) > 0 {
+		x.effects = slices.DeleteFunc(x.effects, func(e Effect) bool {
+			return e.Kind == Schedule && !slices.ContainsFunc(x.timers, func(t Timer) bool { return t.ID == e.Timer })
+		})
+	}
+	*snapshot = next
+	return nil
 }
 
-// recovered turns a panic of the chart's code into an error; the step is then as it was.
-func (x *interpreter[C]) recovered(unchanged Step[C], step *Step[C], err *error) {
+// recovered turns a panic of the chart's code into an error, and returns nothing else.
+func (x *interpreter[C]) recovered(effects *[]Effect, handled *bool, err *error) {
 	if r := recover(); r != nil {
-		*step = unchanged
+		*effects = nil
+		if handled != nil {
+			*handled = false
+		}
 		failure := x.fail(fmt.Errorf("panic: %v", r))
 		failure.Stack = debug.Stack()
 		*err = failure

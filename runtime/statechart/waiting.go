@@ -39,10 +39,16 @@ func (x *interpreter[C]) invoke(n *node[C]) {
 	}
 }
 
-func (x *interpreter[C]) cancelInvoke(n *node[C]) {
-	if len(n.invokes) == 0 {
-		return
+// willInvoke notes that the services of a state start when the macrostep is over.
+func (x *interpreter[C]) willInvoke(n *node[C]) {
+	if at, known := slices.BinarySearch(x.statesToInvoke, n.index); !known {
+		x.statesToInvoke = slices.Insert(x.statesToInvoke, at, n.index)
 	}
+}
+
+// cancelInvoke ends the services of a state that is left, or sees to it that they do not start.
+func (x *interpreter[C]) cancelInvoke(n *node[C]) {
+	x.statesToInvoke = slices.DeleteFunc(x.statesToInvoke, func(i int) bool { return i == n.index })
 	x.services = slices.DeleteFunc(slices.Clone(x.services), func(i Invocation) bool { return i.state == n.index })
 }
 
@@ -52,7 +58,7 @@ func (x *interpreter[C]) startTimers(n *node[C]) error {
 		if err := x.checkTimers(); err != nil {
 			return err
 		}
-		x.running = code{"delay", n.timers[k].id, n.path}
+		x.running = code[C]{what: "delay", name: n.timers[k].id, state: n.index}
 		at := n.timers[k].due(x.context, x.event).UTC().Truncate(time.Millisecond)
 		if !storable(at) {
 			return x.fail(fmt.Errorf("expected a deadline in the years 0 to 9999, got %v", at))
@@ -106,8 +112,5 @@ func (x *interpreter[C]) cancel(id string) {
 }
 
 func (x *interpreter[C]) cancelTimers(n *node[C]) {
-	if len(n.timers) == 0 {
-		return
-	}
 	x.timers = slices.DeleteFunc(slices.Clone(x.timers), func(t Timer) bool { return t.state == n.index })
 }

@@ -1,0 +1,122 @@
+package statechart
+
+import "slices"
+
+// leavesInline is how many leaves a configuration holds without memory of its own.
+const leavesInline = 7
+
+// configuration is the set of active states, held as its leaves: the active states without an
+// active child. Their ancestors are active too, and nothing else is. Between microsteps the leaves
+// are atomic and final states; within one, also a state whose children are yet to be entered or
+// were left.
+//
+// Copies share many: what changes a configuration works on a clone.
+type configuration struct {
+	// few holds the first count leaves, ascending, unless many does.
+	few   [leavesInline]uint16
+	count uint16
+	many  []uint16
+}
+
+// leaves returns the leaves in document order. They change with the configuration.
+func (c *configuration) leaves() []uint16 {
+	if c.many != nil {
+		return c.many
+	}
+	return c.few[:c.count]
+}
+
+func (c *configuration) clone() configuration {
+	copied := *c
+	copied.many = slices.Clone(c.many)
+	return copied
+}
+
+// lastWithin returns the last leaf between low and high, both included, or -1. With low and high
+// as the index of a state and of its last descendant, it tells whether the state is active.
+func (c *configuration) lastWithin(low, high int) int {
+	leaves := c.leaves()
+	for k := len(leaves) - 1; k >= 0; k-- {
+		switch leaf := int(leaves[k]); {
+		case leaf < low:
+			return -1
+		case leaf <= high:
+			return leaf
+		}
+	}
+	return -1
+}
+
+// enter adds a state whose parent is active and has no other active child, or is parallel. The
+// parent of the root is -1.
+func (c *configuration) enter(state, parent int) {
+	leaves := c.leaves()
+	k := len(leaves)
+	for k > 0 && int(leaves[k-1]) > state {
+		k--
+	}
+	if k > 0 && int(leaves[k-1]) == parent { // A leaf has nothing active between it and its child.
+		leaves[k-1] = uint16(state)
+		return
+	}
+	if c.many == nil && len(leaves) < leavesInline {
+		copy(c.few[k+1:], leaves[k:])
+		c.few[k] = uint16(state)
+		c.count++
+		return
+	}
+	c.many = slices.Insert(slices.Clone(leaves), k, uint16(state))
+}
+
+// exit removes the last leaf below a state, which its parent then is if nothing else is active
+// below it. The parent of the root is -1.
+func (c *configuration) exit(state, parent int) {
+	leaves := c.leaves()
+	k := slices.Index(leaves, uint16(state))
+	if parent >= 0 && (k == 0 || int(leaves[k-1]) < parent) {
+		leaves[k] = uint16(parent)
+		return
+	}
+	if c.many != nil {
+		c.many = slices.Delete(c.many, k, k+1)
+		return
+	}
+	copy(c.few[k:], leaves[k+1:])
+	c.count--
+}
+
+// isActive reports whether a state is active.
+func (c *Chart[C]) isActive(state int, configuration *configuration) bool {
+	return configuration.lastWithin(state, c.nodes[state].last) >= 0
+}
+
+// active returns the active states in document order.
+func (c *Chart[C]) active(configuration *configuration) []int {
+	var active []int
+	previous := -1
+	for _, leaf := range configuration.leaves() {
+		from := len(active)
+		for i := int(leaf); i > previous; i = c.nodes[i].parent { // Up to what the leaf before is below, too.
+			active = append(active, i)
+		}
+		slices.Reverse(active[from:])
+		previous = int(leaf)
+	}
+	return active
+}
+
+// childAbove returns the child of a state that is a descendant of it or contains it.
+func (c *Chart[C]) childAbove(descendant, state int) int {
+	for c.nodes[descendant].parent != state {
+		descendant = c.nodes[descendant].parent
+	}
+	return descendant
+}
+
+// recorded returns what a history state recorded, nil if nothing.
+func (n *node[C]) recorded(history []record) record {
+	if history == nil {
+		return nil
+	}
+	return history[n.ordinal]
+}
