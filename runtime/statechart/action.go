@@ -13,8 +13,11 @@ type Action[C any] struct {
 	// Name identifies the action in errors, traces and graphs.
 	Name string
 	run  func(*interpreter[C]) error
-	// update is what the action does if it needs only the context; run is nil then.
+	// update is what the action does instead if it needs only the context, assign if it cannot fail.
 	update func(*C)
+	assign func(*C, Event)
+	// looks says that the action may ask which states are active.
+	looks bool
 	// payload is the type that the action expects of the event; nil takes any event.
 	payload reflect.Type
 	// raises is the event type that the action raises, "" if it raises none; sends the one that
@@ -26,7 +29,24 @@ type Action[C any] struct {
 // any event, or the payload type of the events that it runs on. The function works on a copy
 // of the context; the snapshot that was stepped is untouched.
 func Assign[C, E any](name string, fn func(*C, E)) Action[C] {
+	if fn, ok := any(fn).(func(*C, Event)); ok {
+		return Action[C]{Name: name, assign: fn}
+	}
 	return TryAssign(name, func(c *C, e E) error { fn(c, e); return nil })
+}
+
+// perform runs the action.
+func (a *Action[C]) perform(x *interpreter[C]) error {
+	switch {
+	case a.update != nil:
+		a.update(&x.snapshot.Context)
+		return nil
+	case a.assign != nil:
+		a.assign(&x.snapshot.Context, *x.event)
+		return nil
+	default:
+		return a.run(x)
+	}
 }
 
 // Update returns an action that changes the context whatever the event, as Assign does.
@@ -37,14 +57,14 @@ func Update[C any](name string, fn func(*C)) Action[C] { return Action[C]{Name: 
 // event instead, and the actions that follow in the same list are skipped.
 func TryAssign[C, E any](name string, fn func(*C, E) error) Action[C] {
 	if fn, ok := any(fn).(func(*C, Event) error); ok {
-		return Action[C]{Name: name, run: func(x *interpreter[C]) error { return fn(&x.context, x.event) }}
+		return Action[C]{Name: name, run: func(x *interpreter[C]) error { return fn(&x.snapshot.Context, *x.event) }}
 	}
 	return Action[C]{Name: name, payload: reflect.TypeFor[E](), run: func(x *interpreter[C]) error {
 		payload, ok := x.event.Payload.(E)
 		if !ok {
-			return payloadMismatch[E](x.event)
+			return payloadMismatch[E](*x.event)
 		}
-		return fn(&x.context, payload)
+		return fn(&x.snapshot.Context, payload)
 	}}
 }
 
@@ -60,7 +80,7 @@ func Raise[C any](typ string) Action[C] {
 // RaiseWith is Raise for an event whose payload is made from the context.
 func RaiseWith[C, P any](typ string, payload func(C, Event) P) Action[C] {
 	return Action[C]{Name: "raise " + typ, raises: typ, run: func(x *interpreter[C]) error {
-		x.raise(Event{Type: typ, Payload: payload(x.context, x.event)})
+		x.raise(Event{Type: typ, Payload: payload(x.snapshot.Context, *x.event)})
 		return nil
 	}}
 }
@@ -70,7 +90,7 @@ func RaiseWith[C, P any](typ string, payload func(C, Event) P) Action[C] {
 // a JSON object, or be nil.
 func SendTo[C any](typ string, fn func(C, Event) (instance string, payload any)) Action[C] {
 	return Action[C]{Name: "send " + typ, run: func(x *interpreter[C]) error {
-		instance, payload := fn(x.context, x.event)
+		instance, payload := fn(x.snapshot.Context, *x.event)
 		return x.send(instance, typ, payload)
 	}}
 }
@@ -81,7 +101,7 @@ func SendTo[C any](typ string, fn func(C, Event) (instance string, payload any))
 // events sent under the ID; several may share one, and "" cannot be cancelled.
 func SendAfter[C any](id, typ string, fn func(C, Event) (delay time.Duration, payload any)) Action[C] {
 	return Action[C]{Name: "send " + typ, sends: typ, run: func(x *interpreter[C]) error {
-		delay, payload := fn(x.context, x.event)
+		delay, payload := fn(x.snapshot.Context, *x.event)
 		return x.sendAfter(id, typ, delay, payload)
 	}}
 }
@@ -141,14 +161,14 @@ func When[C, E any](name string, fn func(C, E) bool) Guard[C] {
 // transition for ExecutionError: then the guard does not hold.
 func TryWhen[C, E any](name string, fn func(C, E) (bool, error)) Guard[C] {
 	if fn, ok := any(fn).(func(C, Event) (bool, error)); ok {
-		return Guard[C]{Name: name, test: func(x *interpreter[C]) (bool, error) { return fn(x.context, x.event) }}
+		return Guard[C]{Name: name, test: func(x *interpreter[C]) (bool, error) { return fn(x.snapshot.Context, *x.event) }}
 	}
 	return Guard[C]{Name: name, payload: reflect.TypeFor[E](), test: func(x *interpreter[C]) (bool, error) {
 		payload, ok := x.event.Payload.(E)
 		if !ok {
-			return false, payloadMismatch[E](x.event)
+			return false, payloadMismatch[E](*x.event)
 		}
-		return fn(x.context, payload)
+		return fn(x.snapshot.Context, payload)
 	}}
 }
 

@@ -50,7 +50,7 @@ func (c *compiler[C]) check() {
 func (c *compiler[C]) checkCode(n *node[C]) {
 	actions := func(place string, actions []Action[C]) {
 		for _, action := range actions {
-			if action.run == nil && action.update == nil {
+			if action.run == nil && action.update == nil && action.assign == nil {
 				c.find(n, fmt.Sprintf("%s: the action %q does nothing", place, action.Name), "make it with Assign, Raise or another constructor")
 			}
 		}

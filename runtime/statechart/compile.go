@@ -24,8 +24,6 @@ type Chart[C any] struct {
 	byPath map[string]int
 	// transitions are those of all states; see Transitions.
 	transitions []*transition[C]
-	// symbols are the event types that the chart knows.
-	symbols map[string]symbol
 	// histories are the indexes of the history states, in document order.
 	histories []int
 	// hasAlways says that some state has an eventless transition.
@@ -101,6 +99,7 @@ type transition[C any] struct {
 	planned bool
 	domain  int
 	entry   []entering
+	program *program[C]
 }
 
 // delay is the compiled timer that the After entries of one ID share.

@@ -85,6 +85,18 @@ func (c *configuration) exit(state, parent int) {
 	c.count--
 }
 
+// replace makes another descendant of the same state the leaf that the given one was, where the two
+// have the same neighbours.
+func (c *configuration) replace(leaf, by uint16) {
+	leaves := c.leaves()
+	for k := range leaves {
+		if leaves[k] == leaf {
+			leaves[k] = by
+			return
+		}
+	}
+}
+
 // isActive reports whether a state is active.
 func (c *Chart[C]) isActive(state int, configuration *configuration) bool {
 	return configuration.lastWithin(state, c.nodes[state].last) >= 0

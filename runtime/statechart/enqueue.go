@@ -13,15 +13,16 @@ import (
 // E and errors are as for TryAssign.
 func EnqueueActions[C, E any](name string, fn func(c *C, e E, enqueue Enqueue) error) Action[C] {
 	if fn, ok := any(fn).(func(*C, Event, Enqueue) error); ok {
-		return Action[C]{Name: name, run: func(x *interpreter[C]) error { return fn(&x.context, x.event, Enqueue{x}) }}
+		return Action[C]{Name: name, looks: true, run: func(x *interpreter[C]) error { return fn(&x.snapshot.Context, *x.event, Enqueue{x}) }}
 	}
 	action := TryAssign(name, func(*C, E) error { return nil })
+	action.looks = true
 	action.run = func(x *interpreter[C]) error {
 		payload, ok := x.event.Payload.(E)
 		if !ok {
-			return payloadMismatch[E](x.event)
+			return payloadMismatch[E](*x.event)
 		}
-		return fn(&x.context, payload, Enqueue{x})
+		return fn(&x.snapshot.Context, payload, Enqueue{x})
 	}
 	return action
 }

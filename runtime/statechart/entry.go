@@ -27,14 +27,14 @@ func (x *interpreter[C]) computeEntrySet(t *enabledTransition[C]) []entering {
 	if x.entrySet == nil {
 		x.entrySet = newEntrySet(x.chart)
 	}
-	x.entrySet.compute(t.targets, t.domain, x.history)
+	x.entrySet.compute(t.targets, t.domain, x.snapshot.history)
 	x.entry = x.entrySet.appendTo(x.entry[:0])
 	return x.entry
 }
 
 func (x *interpreter[C]) enterState(e entering) error {
 	n := &x.chart.nodes[e.state]
-	x.configuration.enter(n.index, n.parent)
+	x.snapshot.configuration.enter(n.index, n.parent)
 	if x.tracing != nil {
 		x.tracing.Entered = append(x.tracing.Entered, n.path)
 	}
@@ -80,7 +80,7 @@ func (x *interpreter[C]) enterFinal(n *node[C]) error {
 		x.raise(Event{Type: parent.doneEvent, Payload: output})
 		completed = parent.parent
 	}
-	for completed >= 0 && x.chart.nodes[completed].kind == parallel && x.chart.isInFinalState(completed, &x.configuration) {
+	for completed >= 0 && x.chart.nodes[completed].kind == parallel && x.chart.isInFinalState(completed, &x.snapshot.configuration) {
 		if completed == 0 {
 			return x.done(nil)
 		}
@@ -94,8 +94,8 @@ func (x *interpreter[C]) finalOutput(n *node[C]) (json.RawMessage, error) {
 	if n.def.Output == nil {
 		return nil, nil
 	}
-	x.running = code[C]{what: "output", state: n.index}
-	output, err := json.Marshal(n.def.Output(x.context, x.event))
+	x.runs(outputCode, "", n.index)
+	output, err := json.Marshal(n.def.Output(x.snapshot.Context, *x.event))
 	if err != nil {
 		return nil, x.executionError(x.fail(err))
 	}
@@ -105,14 +105,15 @@ func (x *interpreter[C]) finalOutput(n *node[C]) (json.RawMessage, error) {
 // done ends the chart with the given output, unless the chart makes its own.
 func (x *interpreter[C]) done(output json.RawMessage) error {
 	if x.chart.output != nil {
-		x.running = code[C]{what: "output"}
-		made, err := json.Marshal(x.chart.output(x.context, x.event))
+		x.runs(outputCode, "", 0)
+		made, err := json.Marshal(x.chart.output(x.snapshot.Context, *x.event))
 		if err != nil {
 			return x.fail(fmt.Errorf("encoding the chart's output: %w", err))
 		}
 		output = made
 	}
-	x.status, x.output = Done, output
+	ended := x.writable()
+	ended.Status, ended.Output, x.ended = Done, output, true
 	return nil
 }
 

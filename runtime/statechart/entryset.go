@@ -23,6 +23,7 @@ func (c *Chart[C]) plan() {
 		set.compute(t.targets, t.domain, nil)
 		if !set.usesHistory {
 			t.entry, t.planned = set.appendTo(nil), true
+			t.program = c.program(t)
 		}
 	}
 	for i := range c.nodes {

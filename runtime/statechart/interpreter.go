@@ -46,27 +46,31 @@ func (e *StepError) Unwrap() error { return e.Err }
 // interpreter runs one macrostep. Its functions are those of SCXML, appendix D, under their
 // names.
 type interpreter[C any] struct {
-	chart   *Chart[C]
-	context C
+	chart *Chart[C]
+	// snapshot is changed in place: its context and configuration directly, the rest through
+	// writable. What it refers to is never changed, but replaced.
+	snapshot *Snapshot[C]
+	// before is the snapshot as it was: context and configuration, and all of it once saved.
+	before Snapshot[C]
+	saved  bool
 	// event is the event being handled; entry actions and eventless transitions see the one
 	// that led to them.
-	event         Event
-	configuration configuration
-	// history is shared with the snapshot until something is recorded.
-	history       []record
-	historyOwned  bool
-	internalQueue []Event
-	timers        []Timer
-	services      []Invocation
-	status        Status
-	output        []byte
+	event *Event
+	// own is the memory of an event that the chart made itself.
+	own Event
+	// ended says that the snapshot is not active any more.
+	ended bool
 	// moved reports whether a transition was taken, be it an eventless one whose guard looked
 	// at an event that enables nothing itself.
 	moved bool
-
-	effects []Effect
-	// step is the number of this macrostep within the instance; with position it makes IDs.
-	step, position int64
+	// returned says that the chart's code has returned, so that there is no panic.
+	returned bool
+	// historyOwned says that the snapshot's history can be changed.
+	historyOwned  bool
+	internalQueue []Event
+	effects       []Effect
+	// position numbers the IDs that this step derives.
+	position int64
 
 	// enabled are the transitions of the microstep, in the document order of their domains, which
 	// do not overlap.
@@ -74,7 +78,7 @@ type interpreter[C any] struct {
 	// statesToInvoke are the states with services that were entered in this macrostep and not left
 	// again, ascending.
 	statesToInvoke []int
-	// entrySet is for transitions whose entry set depends on history.
+	// entrySet and entry are for transitions whose entry set depends on history.
 	entrySet *entrySet[C]
 	entry    []entering
 	// running is the user code that runs, for errors.
@@ -91,14 +95,36 @@ type enabledTransition[C any] struct {
 	domain int
 }
 
-// code is a piece of the chart's code: what it is, its own name, and the index of its state.
+// code is a piece of the chart's code, with the index of its state.
 type code[C any] struct {
-	what, name string
-	state      int
-	// actions are the list that runs, if it is one, and at is the position in it; the action then
-	// has the name.
-	actions []Action[C]
-	at      int
+	kind  codeKind
+	state int
+	// name is its own, unless it is an action: then that is the one at the given index of actions,
+	// or of programmed, which has the state, too.
+	name       string
+	actions    []Action[C]
+	programmed []programmed[C]
+	at         int
+}
+
+// codeKind says what a piece of code is.
+type codeKind uint8
+
+const (
+	actionCode codeKind = iota
+	programmedCode
+	guardCode
+	delayCode
+	outputCode
+	contextCode
+	cloneCode
+)
+
+var codeKinds = [...]string{"action", "action", "guard", "delay", "output", "context", "cloning the context"}
+
+// runs notes what code runs. Fields are set one by one: a literal would be built elsewhere first.
+func (x *interpreter[C]) runs(kind codeKind, name string, state int) {
+	x.running.kind, x.running.name, x.running.state = kind, name, state
 }
 
 // macrostep takes the transitions that the event enables, then eventless transitions and
@@ -110,13 +136,16 @@ func (x *interpreter[C]) macrostep() error {
 	if err := x.microstep(); err != nil {
 		return err
 	}
-	return x.complete()
+	if x.chart.hasAlways || x.ended || len(x.internalQueue)+len(x.statesToInvoke) > 0 {
+		return x.complete()
+	}
+	return nil
 }
 
 // complete runs what follows a microstep within its macrostep, and starts the services of the
 // states that were entered and not left again.
 func (x *interpreter[C]) complete() error {
-	for microsteps := 0; x.status == Active; microsteps++ {
+	for microsteps := 0; !x.ended; microsteps++ {
 		if microsteps == MicrostepsMax {
 			return fmt.Errorf("%w: chart %s took %d microsteps on event %q (MicrostepsMax); check its always and raise", ErrEndless, x.chart.id, microsteps, x.event.Type)
 		}
@@ -127,12 +156,13 @@ func (x *interpreter[C]) complete() error {
 			if len(x.internalQueue) == 0 {
 				break
 			}
-			x.event = x.internalQueue[0]
+			x.own = x.internalQueue[0]
+			x.event = &x.own
 			x.internalQueue = slices.Delete(x.internalQueue, 0, 1)
 			if err := x.selectTransitions(); err != nil {
 				return err
 			}
-			if failure, ok := x.failure(x.event); ok && len(x.enabled) == 0 {
+			if failure, ok := x.failure(*x.event); ok && len(x.enabled) == 0 {
 				return failure
 			}
 		}
@@ -140,7 +170,7 @@ func (x *interpreter[C]) complete() error {
 			return err
 		}
 	}
-	if x.status != Active {
+	if x.ended {
 		return x.exitInterpreter()
 	}
 	for _, i := range x.statesToInvoke {
@@ -152,7 +182,7 @@ func (x *interpreter[C]) complete() error {
 // exitInterpreter runs the exit actions of a chart that is done or stopped, innermost first. The
 // configuration stays, so that the snapshot shows where the chart ended.
 func (x *interpreter[C]) exitInterpreter() error {
-	active := x.chart.active(&x.configuration)
+	active := x.chart.active(&x.snapshot.configuration)
 	for _, i := range slices.Backward(active) {
 		if err := x.run(x.chart.nodes[i].def.Exit, i); err != nil {
 			return err
@@ -163,7 +193,8 @@ func (x *interpreter[C]) exitInterpreter() error {
 			return failure // SCXML would drop it, with all that is left in the queue.
 		}
 	}
-	x.timers, x.services, x.internalQueue = nil, nil, x.internalQueue[:0]
+	ended := x.writable()
+	ended.Timers, ended.Services, x.internalQueue = nil, nil, x.internalQueue[:0]
 	return nil
 }
 
@@ -190,25 +221,25 @@ func (x *interpreter[C]) selectEventlessTransitions() error {
 	if !x.chart.hasAlways {
 		return nil
 	}
-	return x.selectWhere(eventless)
+	return x.selectWhere("")
 }
 
 // selectTransitions makes enabled the optimal enabled set of transitions for the current event.
 func (x *interpreter[C]) selectTransitions() error {
 	x.enabled = x.enabled[:0]
-	return x.selectWhere(x.chart.symbol(x.event.Type))
+	return x.selectWhere(x.event.Type)
 }
 
 // selectWhere finds, for each active atomic state in document order, the first transition in
-// it or in its nearest ancestor whose event matches and whose guard holds.
-func (x *interpreter[C]) selectWhere(symbol symbol) error {
-	for _, leaf := range x.configuration.leaves() {
-		t, err := x.firstEnabled(int(leaf), symbol)
+// it or in its nearest ancestor whose descriptor matches the event type, "" for none, and whose
+// guard holds.
+func (x *interpreter[C]) selectWhere(typ string) error {
+	for _, leaf := range x.snapshot.configuration.leaves() {
+		t, err := x.firstEnabled(int(leaf), typ)
 		if err != nil {
 			return err
 		}
-		taken := func(other enabledTransition[C]) bool { return other.transition == t }
-		if t != nil && (len(x.enabled) == 0 || !slices.ContainsFunc(x.enabled, taken)) {
+		if t != nil && !x.isEnabled(t) {
 			x.enabled = append(x.enabled, enabledTransition[C]{t, x.getTransitionDomain(t)})
 		}
 	}
@@ -218,17 +249,27 @@ func (x *interpreter[C]) selectWhere(symbol symbol) error {
 	return nil
 }
 
-func (x *interpreter[C]) firstEnabled(state int, symbol symbol) (*transition[C], error) {
+// isEnabled reports whether a transition is enabled already, by a leaf below the same source.
+func (x *interpreter[C]) isEnabled(t *transition[C]) bool {
+	for k := range x.enabled {
+		if x.enabled[k].transition == t {
+			return true
+		}
+	}
+	return false
+}
+
+func (x *interpreter[C]) firstEnabled(state int, typ string) (*transition[C], error) {
 	for i := state; i >= 0; i = x.chart.nodes[i].parent {
-		transitions, compare := x.chart.nodes[i].candidates(symbol)
+		transitions, compare := x.chart.nodes[i].candidates(typ)
 		for _, t := range transitions {
-			if compare && !matches(t.event, x.event.Type) {
+			if compare && !matches(t.event, typ) {
 				continue
 			}
 			if t.guard.test == nil {
 				return t, nil
 			}
-			x.running = code[C]{what: "guard", name: t.guard.Name, state: i}
+			x.runs(guardCode, t.guard.Name, i)
 			holds, err := t.guard.test(x)
 			if err != nil {
 				if err := x.executionError(x.fail(err)); err != nil {
@@ -283,7 +324,7 @@ func (x *interpreter[C]) lastActiveBelow(state int) int {
 	if state >= 0 {
 		last = x.chart.nodes[state].last
 	}
-	return x.configuration.lastWithin(state+1, last)
+	return x.snapshot.configuration.lastWithin(state+1, last)
 }
 
 // microstep leaves the states that the enabled transitions leave, runs their actions, and enters
@@ -295,6 +336,10 @@ func (x *interpreter[C]) microstep() error {
 	x.moved = true
 	if x.onMicrostep != nil {
 		x.traceMicrostep()
+	} else if p := x.enabled[0].program; p != nil && len(x.enabled) == 1 {
+		return x.runProgram(p)
+	} else if x.programmed() {
+		return x.runPrograms()
 	}
 	if err := x.exitStates(); err != nil {
 		return err
@@ -348,7 +393,7 @@ func (x *interpreter[C]) exitState(n *node[C]) error {
 	if len(n.timers) > 0 {
 		x.cancelTimers(n)
 	}
-	x.configuration.exit(n.index, n.parent)
+	x.snapshot.configuration.exit(n.index, n.parent)
 	return nil
 }
 
@@ -364,7 +409,7 @@ func (x *interpreter[C]) recordHistory(t *enabledTransition[C]) {
 			continue
 		}
 		var recorded record
-		for _, leaf := range x.configuration.leaves() {
+		for _, leaf := range x.snapshot.configuration.leaves() {
 			i := int(leaf)
 			if !x.chart.isDescendant(i, parent.index) {
 				continue
@@ -384,13 +429,15 @@ func (x *interpreter[C]) recordHistory(t *enabledTransition[C]) {
 func (x *interpreter[C]) ownHistory() []record {
 	if !x.historyOwned {
 		owned := make([]record, len(x.chart.histories))
-		copy(owned, x.history)
-		x.history, x.historyOwned = owned, true
+		copy(owned, x.snapshot.history)
+		x.writable().history, x.historyOwned = owned, true
 	}
-	return x.history
+	return x.snapshot.history
 }
 
-func (x *interpreter[C]) isActive(state int) bool { return x.chart.isActive(state, &x.configuration) }
+func (x *interpreter[C]) isActive(state int) bool {
+	return x.chart.isActive(state, &x.snapshot.configuration)
+}
 
 // getTransitionDomain returns the state within which a transition acts. It is known ahead unless
 // history decides.
@@ -398,7 +445,7 @@ func (x *interpreter[C]) getTransitionDomain(t *transition[C]) int {
 	if t.planned {
 		return t.domain
 	}
-	return x.chart.getTransitionDomain(t, x.history)
+	return x.chart.getTransitionDomain(t, x.snapshot.history)
 }
 
 // raise puts an event at the end of the internal queue.
@@ -412,16 +459,14 @@ func (x *interpreter[C]) run(actions []Action[C], state int) error {
 	if len(actions) == 0 {
 		return nil
 	}
-	x.running = code[C]{what: "action", state: state, actions: actions}
+	x.running.kind, x.running.state, x.running.actions = actionCode, state, actions
 	for i := range actions {
 		a := &actions[i]
 		x.running.at = i
 		if x.tracing != nil {
 			x.tracing.Actions = append(x.tracing.Actions, a.Name)
 		}
-		if a.update != nil {
-			a.update(&x.context)
-		} else if err := a.run(x); err != nil {
+		if err := a.perform(x); err != nil {
 			return x.executionError(x.fail(err))
 		}
 	}
@@ -429,10 +474,13 @@ func (x *interpreter[C]) run(actions []Action[C], state int) error {
 }
 
 func (x *interpreter[C]) fail(err error) *StepError {
-	name := x.running.name
-	if x.running.actions != nil {
+	name, state := x.running.name, x.running.state
+	switch x.running.kind {
+	case actionCode:
 		name = x.running.actions[x.running.at].Name
+	case programmedCode:
+		name, state = x.running.programmed[x.running.at].Name, x.running.programmed[x.running.at].state
 	}
-	named := strings.TrimSuffix(x.running.what+" "+name, " ")
-	return &StepError{Chart: x.chart.id, State: x.chart.nodes[x.running.state].path, Event: x.event.Type, Code: named, Err: err}
+	named := strings.TrimSuffix(codeKinds[x.running.kind]+" "+name, " ")
+	return &StepError{Chart: x.chart.id, State: x.chart.nodes[state].path, Event: x.event.Type, Code: named, Err: err}
 }

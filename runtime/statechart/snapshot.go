@@ -97,11 +97,13 @@ func (s Snapshot[C]) Settled() bool {
 	if s.Status != Active {
 		return true
 	}
-	if len(s.Services) > 0 {
-		return false
-	}
-	for _, leaf := range s.configuration.leaves() {
-		if n := &s.chart.nodes[leaf]; n.kind == atomic && !n.settled {
+	return len(s.Services) == 0 && s.chart.settled(&s.configuration)
+}
+
+// settled reports whether every active atomic state is tagged Settled.
+func (c *Chart[C]) settled(configuration *configuration) bool {
+	for _, leaf := range configuration.leaves() {
+		if n := &c.nodes[leaf]; n.kind == atomic && !n.settled {
 			return false
 		}
 	}

@@ -1,7 +1,6 @@
 package statechart
 
 import (
-	"encoding/json"
 	"fmt"
 	"runtime/debug"
 	"slices"
@@ -43,7 +42,7 @@ func (c *Chart[C]) Start(start Start) (Step[C], error) {
 // The caller must not step an unsettled snapshot with an event from outside; the ends of its
 // services and its timers are what it waits for.
 func (c *Chart[C]) Step(snapshot Snapshot[C], event Event) (Step[C], error) {
-	effects, handled, err := c.Stepper().Step(&snapshot, event)
+	effects, handled, err := c.Stepper().Step(&snapshot, &event)
 	return Step[C]{Next: snapshot, Effects: effects, Handled: handled}, err
 }
 
@@ -73,11 +72,14 @@ func (c *Chart[C]) Stepper() *Stepper[C] { return &Stepper[C]{x: interpreter[C]{
 // Start is Chart.Start.
 func (s *Stepper[C]) Start(start Start) (snapshot Snapshot[C], effects []Effect, err error) {
 	x := &s.x
+	var started Snapshot[C]
+	started.chart, started.Status = x.chart, Active
+	x.own = Event{At: start.At}
+	x.begin(&started, &x.own, s.OnMicrostep)
 	defer x.recovered(&effects, nil, &err)
-	x.begin(&Snapshot[C]{chart: x.chart}, Event{At: start.At}, s.OnMicrostep)
 	if x.chart.context != nil {
-		x.running = code[C]{what: "context"}
-		x.context = x.chart.context(start)
+		x.runs(contextCode, "", 0)
+		started.Context = x.chart.context(start)
 	}
 	x.enabled = append(x.enabled[:0], enabledTransition[C]{&x.chart.initial, -1})
 	if err := x.microstep(); err != nil {
@@ -86,13 +88,17 @@ func (s *Stepper[C]) Start(start Start) (snapshot Snapshot[C], effects []Effect,
 	if err := x.complete(); err != nil {
 		return Snapshot[C]{}, nil, err
 	}
-	return snapshot, x.effects, x.end(&snapshot)
+	if err := x.end(); err != nil {
+		return Snapshot[C]{}, nil, err
+	}
+	return started, x.effects, nil
 }
 
 // Step is Chart.Step, except that it changes the snapshot in place. Copies of the snapshot made
-// before keep what they had; on an error the snapshot does too.
+// before keep what they had; on an error the snapshot does too. The event is only read, and not
+// kept.
 // Effects must be performed only after the snapshot is stored.
-func (s *Stepper[C]) Step(snapshot *Snapshot[C], event Event) (effects []Effect, handled bool, err error) {
+func (s *Stepper[C]) Step(snapshot *Snapshot[C], event *Event) (effects []Effect, handled bool, err error) {
 	x := &s.x
 	if snapshot.chart != x.chart {
 		return nil, false, fmt.Errorf("%w: expected one that this chart, %s, has made or restored, got another's", ErrUnreadable, x.chart.id)
@@ -100,19 +106,24 @@ func (s *Stepper[C]) Step(snapshot *Snapshot[C], event Event) (effects []Effect,
 	if snapshot.Status != Active {
 		return nil, false, nil
 	}
-	defer x.recovered(&effects, &handled, &err)
 	x.begin(snapshot, event, s.OnMicrostep)
-	awaited, stale, err := x.take(event)
-	if stale || err != nil {
-		return nil, false, err
+	defer x.recovered(&effects, &handled, &err)
+	if x.chart.cloneContext != nil {
+		x.ownContext()
 	}
-	if err := x.macrostep(); err != nil {
-		return nil, false, err
+	var awaited, stale bool
+	if event.Invocation != "" || event.Type == TimerEvent {
+		awaited, stale, err = x.take(event)
 	}
-	if !x.moved && !awaited {
-		return nil, false, nil
+	if err == nil && !stale {
+		err = x.macrostep()
 	}
-	if err := x.end(snapshot); err != nil {
+	if err == nil && (x.moved || awaited) {
+		err = x.end()
+	}
+	x.returned = true
+	if err != nil || !x.moved && !awaited {
+		x.undo()
 		return nil, false, err
 	}
 	return x.effects, true, nil
@@ -124,85 +135,123 @@ func (s *Stepper[C]) Stop(snapshot *Snapshot[C], at time.Time) (effects []Effect
 		return nil, false, nil
 	}
 	x := &s.x
+	x.own = Event{At: at}
+	x.begin(snapshot, &x.own, s.OnMicrostep)
 	defer x.recovered(&effects, &stopped, &err)
-	x.begin(snapshot, Event{At: at}, s.OnMicrostep)
-	x.status = Stopped
-	if err := x.exitInterpreter(); err != nil {
-		return nil, false, err
+	x.ownContext()
+	x.ended, x.writable().Status = true, Stopped
+	err = x.exitInterpreter()
+	if err == nil {
+		err = x.end()
 	}
-	if err := x.end(snapshot); err != nil {
+	if err != nil {
+		x.undo()
 		return nil, false, err
 	}
 	return x.effects, true, nil
 }
 
-// begin takes over a snapshot. Nothing of it is changed: what the interpreter changes in place, it
-// has copied. Cloning the context may panic.
-func (x *interpreter[C]) begin(snapshot *Snapshot[C], event Event, onMicrostep func(Microstep)) {
-	x.event, x.status, x.output, x.moved = event, Active, nil, false
-	x.configuration = snapshot.configuration.clone()
-	x.history, x.historyOwned = snapshot.history, false
-	x.timers, x.services = slices.Clip(snapshot.Timers), slices.Clip(snapshot.Services)
-	x.effects, x.step, x.position = nil, snapshot.Steps+1, 0
+// begin takes over a snapshot.
+func (x *interpreter[C]) begin(snapshot *Snapshot[C], event *Event, onMicrostep func(Microstep)) {
+	x.snapshot, x.event = snapshot, event
+	x.before.Context = snapshot.Context
+	x.before.configuration = snapshot.configuration
+	if snapshot.configuration.many != nil {
+		snapshot.configuration.many = slices.Clone(snapshot.configuration.many)
+	}
+	x.saved, x.ended, x.moved, x.historyOwned, x.returned = false, false, false, false, false
+	x.effects, x.position = nil, 0
 	x.internalQueue, x.statesToInvoke = x.internalQueue[:0], x.statesToInvoke[:0]
 	x.onMicrostep, x.tracing = onMicrostep, nil
-	x.running = code[C]{what: "cloning the context"}
-	x.context = x.chart.CloneContext(snapshot.Context)
+}
+
+// writable returns the snapshot for changing what is neither context nor configuration.
+func (x *interpreter[C]) writable() *Snapshot[C] {
+	if !x.saved {
+		context, configuration := x.before.Context, x.before.configuration
+		x.before, x.saved = *x.snapshot, true
+		x.before.Context, x.before.configuration = context, configuration
+	}
+	return x.snapshot
+}
+
+// undo makes the snapshot what it was.
+func (x *interpreter[C]) undo() {
+	if x.saved {
+		*x.snapshot = x.before
+	} else {
+		x.snapshot.Context, x.snapshot.configuration = x.before.Context, x.before.configuration
+	}
+}
+
+// becomes gives the event that is handled another type and payload.
+func (x *interpreter[C]) becomes(typ string, payload any) {
+	x.own = *x.event
+	x.own.Type, x.own.Payload = typ, payload
+	x.event = &x.own
+}
+
+// ownContext makes the context one that can be changed, which may panic.
+func (x *interpreter[C]) ownContext() {
+	if x.chart.cloneContext != nil {
+		x.runs(cloneCode, "", 0)
+		x.snapshot.Context = x.chart.cloneContext(x.before.Context)
+	}
 }
 
 // take removes from the snapshot the timer or the invocation whose end the event is, and
 // reports whether there was one to wait for and whether it is stale.
-func (x *interpreter[C]) take(event Event) (awaited, stale bool, err error) {
+func (x *interpreter[C]) take(event *Event) (awaited, stale bool, err error) {
 	switch {
 	case event.Type == TimerEvent:
-		k := slices.IndexFunc(x.timers, func(t Timer) bool { return t.ID == event.Timer })
+		k := slices.IndexFunc(x.snapshot.Timers, func(t Timer) bool { return t.ID == event.Timer })
 		if k < 0 {
 			return false, true, nil
 		}
-		timer := x.timers[k]
-		x.timers = slices.Delete(slices.Clone(x.timers), k, k+1)
+		timer := x.snapshot.Timers[k]
+		x.writable().Timers = slices.Delete(slices.Clone(x.snapshot.Timers), k, k+1)
 		if timer.Event != nil {
 			sent, err := x.chart.sent(timer.Event)
-			x.event.Type, x.event.Payload = sent.Type, sent.Payload
+			x.becomes(sent.Type, sent.Payload)
 			return true, false, err
 		}
-		x.event.Type = x.chart.nodes[timer.state].timers[timer.index].event
+		x.becomes(x.chart.nodes[timer.state].timers[timer.index].event, event.Payload)
 		return true, false, nil
 	case event.Invocation != "":
-		k := slices.IndexFunc(x.services, func(i Invocation) bool { return i.Key == event.Invocation })
+		k := slices.IndexFunc(x.snapshot.Services, func(i Invocation) bool { return i.Key == event.Invocation })
 		if k < 0 {
 			return false, true, nil
 		}
-		x.services = slices.Delete(slices.Clone(x.services), k, k+1)
+		x.writable().Services = slices.Delete(slices.Clone(x.snapshot.Services), k, k+1)
 		return true, false, nil
 	default:
 		return false, false, nil
 	}
 }
 
-// end writes the snapshot of an interpreter that has come to rest, unless that would be stalled.
-func (x *interpreter[C]) end(snapshot *Snapshot[C]) error {
-	next := Snapshot[C]{
-		Context: x.context, Status: x.status, Output: json.RawMessage(x.output),
-		Timers: x.timers, Services: x.services, Steps: x.step,
-		chart: x.chart, configuration: x.configuration, history: x.history,
-	}
-	if !next.Settled() && len(next.Services) == 0 && !x.chart.foreign {
+// end completes the snapshot of an interpreter that has come to rest, unless that would be stalled.
+func (x *interpreter[C]) end() error {
+	snapshot := x.snapshot
+	if !x.ended && !x.chart.foreign && len(snapshot.Services) == 0 && !x.chart.settled(&snapshot.configuration) {
 		return fmt.Errorf("%w: chart %s would be in %s after event %q, which is not settled, with no service running and no always enabled",
-			ErrStalled, x.chart.id, strings.Join(next.State(), ", "), x.event.Type)
+			ErrStalled, x.chart.id, strings.Join(snapshot.State(), ", "), x.event.Type)
 	}
 	if len(x.effects) > 0 {
 		x.effects = slices.DeleteFunc(x.effects, func(e Effect) bool {
-			return e.Kind == Schedule && !slices.ContainsFunc(x.timers, func(t Timer) bool { return t.ID == e.Timer })
+			return e.Kind == Schedule && !slices.ContainsFunc(snapshot.Timers, func(t Timer) bool { return t.ID == e.Timer })
 		})
 	}
-	*snapshot = next
+	snapshot.Steps++
 	return nil
 }
 
 // recovered turns a panic of the chart's code into an error, and returns nothing else.
 func (x *interpreter[C]) recovered(effects *[]Effect, handled *bool, err *error) {
+	if x.returned {
+		return // Asking recover takes longer.
+	}
 	if r := recover(); r != nil {
+		x.undo()
 		*effects = nil
 		if handled != nil {
 			*handled = false

@@ -9,7 +9,7 @@ import (
 
 // nextID returns an ID that no other timer, invocation or effect of the instance has.
 func (x *interpreter[C]) nextID() string {
-	id := derivedID(x.step, x.position)
+	id := derivedID(x.snapshot.Steps+1, x.position)
 	x.position++
 	return id
 }
@@ -32,7 +32,7 @@ func (x *interpreter[C]) effect(e Effect) error {
 
 func (x *interpreter[C]) invoke(n *node[C]) {
 	for k := range n.invokes {
-		x.services = append(x.services, Invocation{
+		x.writable().Services = append(slices.Clip(x.snapshot.Services), Invocation{
 			ID: n.invokes[k].id, Key: x.nextID(), State: n.path,
 			Service: n.invokes[k].service.Name, state: n.index, index: k,
 		})
@@ -49,7 +49,7 @@ func (x *interpreter[C]) willInvoke(n *node[C]) {
 // cancelInvoke ends the services of a state that is left, or sees to it that they do not start.
 func (x *interpreter[C]) cancelInvoke(n *node[C]) {
 	x.statesToInvoke = slices.DeleteFunc(x.statesToInvoke, func(i int) bool { return i == n.index })
-	x.services = slices.DeleteFunc(slices.Clone(x.services), func(i Invocation) bool { return i.state == n.index })
+	x.writable().Services = slices.DeleteFunc(slices.Clone(x.snapshot.Services), func(i Invocation) bool { return i.state == n.index })
 }
 
 // startTimers starts the timers of a state that is entered.
@@ -58,13 +58,13 @@ func (x *interpreter[C]) startTimers(n *node[C]) error {
 		if err := x.checkTimers(); err != nil {
 			return err
 		}
-		x.running = code[C]{what: "delay", name: n.timers[k].id, state: n.index}
-		at := n.timers[k].due(x.context, x.event).UTC().Truncate(time.Millisecond)
+		x.runs(delayCode, n.timers[k].id, n.index)
+		at := n.timers[k].due(x.snapshot.Context, *x.event).UTC().Truncate(time.Millisecond)
 		if !storable(at) {
 			return x.fail(fmt.Errorf("expected a deadline in the years 0 to 9999, got %v", at))
 		}
 		timer := Timer{ID: x.nextID(), State: n.path, After: n.timers[k].id, At: at, state: n.index, index: k}
-		x.timers = append(x.timers, timer)
+		x.writable().Timers = append(slices.Clip(x.snapshot.Timers), timer)
 		if n.timers[k].inProcess {
 			continue
 		}
@@ -79,7 +79,7 @@ func (x *interpreter[C]) startTimers(n *node[C]) error {
 func storable(at time.Time) bool { return at.Year() >= 0 && at.Year() <= 9999 }
 
 func (x *interpreter[C]) checkTimers() error {
-	if len(x.timers) >= TimersMax {
+	if len(x.snapshot.Timers) >= TimersMax {
 		return fmt.Errorf("%w: chart %s: more than %d timers (TimersMax)", ErrLimit, x.chart.id, TimersMax)
 	}
 	return nil
@@ -102,15 +102,15 @@ func (x *interpreter[C]) sendAfter(id, typ string, delay time.Duration, payload 
 	}
 	at := x.event.At.Add(delay).UTC().Truncate(time.Millisecond)
 	timer := Timer{ID: x.nextID(), After: typ, At: at, Event: body, Send: id, state: -1}
-	x.timers = append(x.timers, timer)
+	x.writable().Timers = append(slices.Clip(x.snapshot.Timers), timer)
 	return x.effect(Effect{ID: timer.ID, Kind: Schedule, Timer: timer.ID, At: timer.At})
 }
 
 // cancel drops the timers of the events that were sent under an ID.
 func (x *interpreter[C]) cancel(id string) {
-	x.timers = slices.DeleteFunc(slices.Clone(x.timers), func(t Timer) bool { return t.Event != nil && t.Send == id && id != "" })
+	x.writable().Timers = slices.DeleteFunc(slices.Clone(x.snapshot.Timers), func(t Timer) bool { return t.Event != nil && t.Send == id && id != "" })
 }
 
 func (x *interpreter[C]) cancelTimers(n *node[C]) {
-	x.timers = slices.DeleteFunc(slices.Clone(x.timers), func(t Timer) bool { return t.state == n.index })
+	x.writable().Timers = slices.DeleteFunc(slices.Clone(x.snapshot.Timers), func(t Timer) bool { return t.state == n.index })
 }

@@ -1,0 +1,131 @@
+package statechart
+
+// program is a microstep of one transition that is known to the last action when the chart is
+// compiled: exitStates, the transition's own actions and enterStates, without the states that have
+// nothing to do. Its source is atomic and there is no choice below its domain: no parallel state, no
+// history, no timer, service or final state.
+type program[C any] struct {
+	// actions are those of the states left, of the transition (from left on), and of the states
+	// entered (from entered on).
+	actions       []programmed[C]
+	left, entered int
+	// from is the leaf that is left and to the one that is entered.
+	from, to uint16
+}
+
+// programmed is an action of a program, with the index of its state.
+type programmed[C any] struct {
+	*Action[C]
+	state int
+	// list numbers the lists of actions: what follows in a list does not run if an action fails.
+	list int
+}
+
+// program makes the program of a planned transition, nil if there is none.
+func (c *Chart[C]) program(t *transition[C]) *program[C] {
+	source := &c.nodes[t.source]
+	if source.kind != atomic || len(c.histories) > 0 {
+		return nil
+	}
+	p := &program[C]{from: uint16(source.index), to: uint16(source.index)}
+	ok, lists := true, 0
+	add := func(actions []Action[C], state int) {
+		lists++
+		for i := range actions {
+			ok = ok && !actions[i].looks
+			p.actions = append(p.actions, programmed[C]{&actions[i], state, lists})
+		}
+	}
+	simple := func(n *node[C]) bool { return len(n.timers)+len(n.invokes) == 0 && n.kind != final }
+	if len(t.targets) > 0 {
+		for i := source.index; i != t.domain; i = c.nodes[i].parent {
+			add(c.nodes[i].def.Exit, i)
+			ok = ok && simple(&c.nodes[i])
+		}
+		for i := source.parent; i >= t.domain && i >= 0; i = c.nodes[i].parent {
+			ok = ok && c.nodes[i].kind != parallel
+		}
+	}
+	p.left = len(p.actions)
+	add(t.actions, t.source)
+	p.entered = len(p.actions)
+	for _, e := range t.entry {
+		n := &c.nodes[e.state]
+		add(n.def.Entry, n.index)
+		if e.byDefault {
+			add(n.def.DefaultEntry, n.index)
+		}
+		ok = ok && simple(n) && n.kind != parallel
+		p.to = e.state
+	}
+	if !ok {
+		return nil
+	}
+	return p
+}
+
+// programmed reports whether all enabled transitions have programs.
+func (x *interpreter[C]) programmed() bool {
+	for k := range x.enabled {
+		if x.enabled[k].program == nil {
+			return false
+		}
+	}
+	return true
+}
+
+// runPrograms is microstep for transitions that have programs.
+func (x *interpreter[C]) runPrograms() error {
+	for k := len(x.enabled) - 1; k >= 0; k-- {
+		p := x.enabled[k].program
+		if err := x.runProgrammed(p.actions[:p.left]); err != nil {
+			return err
+		}
+	}
+	for k := range x.enabled {
+		p := x.enabled[k].program
+		if err := x.runProgrammed(p.actions[p.left:p.entered]); err != nil {
+			return err
+		}
+	}
+	for k := range x.enabled {
+		p := x.enabled[k].program
+		if err := x.runProgrammed(p.actions[p.entered:]); err != nil {
+			return err
+		}
+		x.snapshot.configuration.replace(p.from, p.to)
+	}
+	return nil
+}
+
+// runProgram is microstep for one transition that has a program.
+func (x *interpreter[C]) runProgram(p *program[C]) error {
+	if err := x.runProgrammed(p.actions); err != nil {
+		return err
+	}
+	x.snapshot.configuration.replace(p.from, p.to)
+	return nil
+}
+
+func (x *interpreter[C]) runProgrammed(actions []programmed[C]) error {
+	x.running.kind, x.running.programmed = programmedCode, actions
+	for i := 0; i < len(actions); i++ {
+		a := &actions[i]
+		x.running.at = i
+		if a.update != nil {
+			a.update(&x.snapshot.Context)
+			continue
+		}
+		err := a.perform(x)
+		if err == nil {
+			continue
+		}
+		if err := x.executionError(x.fail(err)); err != nil {
+			return err
+		}
+		for i+1 < len(actions) && actions[i+1].list == a.list {
+			i++
+		}
+	}
+	return nil
+}
