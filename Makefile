@@ -22,6 +22,9 @@ NPM_PACKAGES := $(wildcard */testdata/npm/package-lock.json */*/testdata/npm/pac
                            */*/*/testdata/npm/package-lock.json)
 NPM_INSTALLED := $(NPM_PACKAGES:package-lock.json=node_modules/.package-lock.json)
 
+# The benchmarks are a module of their own: nobody who imports Settle inherits its peers.
+BENCHMARK := runtime/statechart/benchmark
+
 MODULES = $(patsubst ./%,%,$(shell find . -name go.mod -not -path '*/node_modules/*' -not -path '*/testdata/*' \
                                               -not -path './.bin/*' | sort))
 
@@ -38,11 +41,19 @@ demo: ## run two charts end to end, on this machine, without an AWS account
 .PHONY: test
 test: $(NPM_INSTALLED) ## run every test under the race detector
 	CGO_ENABLED=1 $(GO) test -race -timeout=$(TEST_TIMEOUT) $(TEST_FLAGS) $(PKG)
+	@if [[ '$(PKG)' == ./... ]]; then \
+		echo '$(GO) test ./... ($(BENCHMARK))'; \
+		GOWORK=off $(GO) -C $(BENCHMARK) test -timeout=$(TEST_TIMEOUT) $(TEST_FLAGS) ./...; \
+	fi
 
 %/node_modules/.package-lock.json: %/package-lock.json %/package.json
 	@echo '$(NPM) ci ($*)'
 	@cd $* && $(NPM) ci --ignore-scripts --no-audit --no-fund --loglevel=error
 	@touch $@
+
+.PHONY: bench
+bench: $(BENCHMARK)/testdata/npm/node_modules/.package-lock.json ## measure the engine beside others, in one table (2 minutes)
+	@GOWORK=off $(GO) -C $(BENCHMARK) run ./table
 
 .PHONY: lint
 lint: $(LINTER) ## run golangci-lint: import table, clock and environment rules, mistakes, docs
@@ -58,6 +69,7 @@ $(LINTER): .ci/tools/go.mod .ci/tools/go.sum
 .PHONY: vet
 vet: ## run go vet
 	$(GO) vet $(PKG)
+	@if [[ '$(PKG)' == ./... ]]; then GOWORK=off $(GO) -C $(BENCHMARK) vet ./...; fi
 
 .PHONY: fmt
 fmt: $(LINTER) ## format the code: gofmt, and imports in their groups
