@@ -20,9 +20,12 @@ var ErrUnreadable = errors.New("unreadable snapshot")
 // Restore reads a snapshot from its JSON form. Deadlines stay as they were stored; nothing is
 // entered or started. All errors wrap ErrUnreadable.
 func (c *Chart[C]) Restore(data []byte) (Snapshot[C], error) {
-	var form snapshotJSON
-	if err := json.Unmarshal(data, &form); err != nil {
-		return Snapshot[C]{}, c.unreadable("%w", err)
+	form, ok := readCompact(data)
+	if !ok {
+		form = snapshotJSON{}
+		if err := json.Unmarshal(data, &form); err != nil {
+			return Snapshot[C]{}, c.unreadable("%w", err)
+		}
 	}
 	if form.Machine != c.id || form.Version != c.version {
 		return Snapshot[C]{}, c.unreadable("expected version %d of machine %q, got version %d of %q", c.version, c.id, form.Version, form.Machine)
@@ -37,15 +40,21 @@ func (c *Chart[C]) Restore(data []byte) (Snapshot[C], error) {
 	if err := json.Unmarshal(form.Context, &s.Context); err != nil {
 		return Snapshot[C]{}, c.unreadable("context: %w", err)
 	}
-	if err := c.restoreValue(form.Value, 0, &s.configuration); err != nil {
-		return Snapshot[C]{}, err
+	s.configuration.enter(0, -1)
+	if value := (&compact{text: form.Value}); !c.readValue(value, 0, &s.configuration) || value.at < len(form.Value) {
+		s.configuration = configuration{}
+		if err := c.restoreValue(form.Value, 0, &s.configuration); err != nil {
+			return Snapshot[C]{}, err
+		}
 	}
 	if ended := c.isInFinalState(0, &s.configuration); ended != (s.Status == Done) || s.Status != Active && len(form.Timers)+len(form.Services) > 0 {
 		return Snapshot[C]{}, c.unreadable("the status %q does not fit the state %s, its timers and services", s.Status, strings.Join(s.State(), ", "))
 	}
-	for _, restore := range []func(*snapshotJSON, *Snapshot[C]) error{c.restoreHistory, c.restoreTimers, c.restoreServices} {
-		if err := restore(&form, &s); err != nil {
-			return Snapshot[C]{}, err
+	if !ok { // What readCompact reads has none of these.
+		for _, restore := range []func(*snapshotJSON, *Snapshot[C]) error{c.restoreHistory, c.restoreTimers, c.restoreServices} {
+			if err := restore(&form, &s); err != nil {
+				return Snapshot[C]{}, err
+			}
 		}
 	}
 	if !c.foreign && !s.Settled() && len(s.Services) == 0 {

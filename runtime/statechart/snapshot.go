@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
+	"strconv"
 	"time"
 )
 
@@ -73,14 +73,7 @@ func (s Snapshot[C]) State() []string {
 }
 
 // Tags returns the tags of all active states, sorted, each once.
-func (s Snapshot[C]) Tags() []string {
-	var tags []string
-	for _, i := range s.chart.active(&s.configuration) {
-		tags = append(tags, s.chart.nodes[i].def.Tags...)
-	}
-	slices.Sort(tags)
-	return slices.Compact(tags)
-}
+func (s Snapshot[C]) Tags() []string { return s.tags(nil) }
 
 // HasTag reports whether an active state has the tag.
 func (s Snapshot[C]) HasTag(tag string) bool { return slices.Contains(s.Tags(), tag) }
@@ -132,50 +125,27 @@ func (s Snapshot[C]) NextEvents() []string {
 // Value returns the configuration in XState's form: the ID of the active child, or an object
 // from child to value, in document order.
 func (s Snapshot[C]) Value() json.RawMessage {
-	var b strings.Builder
-	s.writeValue(&b, 0)
-	return json.RawMessage(b.String())
-}
-
-func (s Snapshot[C]) writeValue(b *strings.Builder, state int) {
-	n := &s.chart.nodes[state]
-	active := n.children
-	if n.kind == compound {
-		active = []int{s.chart.childAbove(s.configuration.lastWithin(state+1, n.last), state)}
-	}
-	if n.kind == compound && len(s.chart.nodes[active[0]].children) == 0 {
-		fmt.Fprintf(b, "%q", s.chart.nodes[active[0]].def.ID)
-		return
-	}
-	b.WriteByte('{')
-	first := true
-	for _, child := range active {
-		if s.chart.nodes[child].isHistory() {
-			continue
-		}
-		if !first {
-			b.WriteByte(',')
-		}
-		first = false
-		fmt.Fprintf(b, "%q:", s.chart.nodes[child].def.ID)
-		s.writeValue(b, child)
-	}
-	b.WriteByte('}')
+	return s.appendValue(nil, 0)
 }
 
 // snapshotJSON is the JSON form of a snapshot.
 type snapshotJSON struct {
-	Machine      string                 `json:"machine"`
-	Version      int                    `json:"version"`
-	Status       Status                 `json:"status"`
-	Value        json.RawMessage        `json:"value"`
-	Context      json.RawMessage        `json:"context"`
-	Tags         []string               `json:"tags"`
+	Machine string          `json:"machine"`
+	Version int             `json:"version"`
+	Status  Status          `json:"status"`
+	Value   json.RawMessage `json:"value"`
+	Context json.RawMessage `json:"context"`
+	Tags    []string        `json:"tags"`
+	waitingJSON
+	Steps  int64           `json:"steps"`
+	Output json.RawMessage `json:"output,omitempty"`
+}
+
+// waitingJSON is the part of it that most snapshots lack.
+type waitingJSON struct {
 	HistoryValue map[string][]string    `json:"historyValue,omitempty"`
 	Timers       map[string]timerJSON   `json:"timers,omitempty"`
 	Services     map[string]serviceJSON `json:"services,omitempty"`
-	Steps        int64                  `json:"steps"`
-	Output       json.RawMessage        `json:"output,omitempty"`
 }
 
 type timerJSON struct {
@@ -193,8 +163,12 @@ type serviceJSON struct {
 	Attempt int    `json:"attempt"`
 }
 
-// MarshalJSON writes the snapshot; Restore reads it back.
-func (s Snapshot[C]) MarshalJSON() ([]byte, error) {
+// MarshalJSON is AppendJSON, for encoding/json.
+func (s Snapshot[C]) MarshalJSON() ([]byte, error) { return s.AppendJSON(nil) }
+
+// AppendJSON appends the JSON form of the snapshot, which Restore reads back. It is quicker than
+// json.Marshal, which reads again what it is given.
+func (s Snapshot[C]) AppendJSON(b []byte) ([]byte, error) {
 	if s.chart == nil {
 		return nil, errors.New("marshalling a snapshot: expected one made by a chart, got a zero Snapshot")
 	}
@@ -202,10 +176,42 @@ func (s Snapshot[C]) MarshalJSON() ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("marshalling the context of chart %s: %w", s.chart.id, err)
 	}
-	form := snapshotJSON{
-		Machine: s.chart.id, Version: s.chart.version, Status: s.Status, Value: s.Value(),
-		Context: context, Tags: append([]string{}, s.Tags()...), Steps: s.Steps, Output: s.Output,
+	if b == nil {
+		b = make([]byte, 0, 256+len(context))
 	}
+	b = appendText(append(b, `{"machine":`...), s.chart.id)
+	b = strconv.AppendInt(append(b, `,"version":`...), int64(s.chart.version), 10)
+	b = appendText(append(b, `,"status":`...), string(s.Status))
+	b = s.appendValue(append(b, `,"value":`...), 0)
+	b = append(append(b, `,"context":`...), context...)
+	b = s.appendTags(append(b, `,"tags":`...))
+	if rest := s.waiting(); rest != nil {
+		text, err := json.Marshal(rest)
+		if err != nil {
+			return nil, fmt.Errorf("marshalling a snapshot of chart %s: %w", s.chart.id, err)
+		}
+		if members := text[1 : len(text)-1]; len(members) > 0 {
+			b = append(append(b, ','), members...)
+		}
+	}
+	b = strconv.AppendInt(append(b, `,"steps":`...), s.Steps, 10)
+	if s.Output != nil {
+		output, err := json.Marshal(s.Output)
+		if err != nil {
+			return nil, fmt.Errorf("marshalling the output of chart %s: %w", s.chart.id, err)
+		}
+		b = append(append(b, `,"output":`...), output...)
+	}
+	return append(b, '}'), nil
+}
+
+// waiting returns the JSON form of what the snapshot waits for and has recorded, nil if that is
+// nothing.
+func (s *Snapshot[C]) waiting() *waitingJSON {
+	if len(s.Timers)+len(s.Services) == 0 && s.history == nil {
+		return nil
+	}
+	form := &waitingJSON{}
 	for ordinal, recorded := range s.history {
 		if recorded == nil {
 			continue
@@ -231,5 +237,5 @@ func (s Snapshot[C]) MarshalJSON() ([]byte, error) {
 		}
 		form.Services[service.Key] = serviceJSON{ID: service.ID, State: service.State, Service: service.Service, Attempt: service.Attempt}
 	}
-	return json.Marshal(form)
+	return form
 }

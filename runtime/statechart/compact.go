@@ -1,0 +1,277 @@
+package statechart
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+	"strconv"
+)
+
+// compact reads the JSON that AppendJSON writes: no spaces, plain strings. It is quick because it
+// gives up on everything else, which encoding/json reads then, errors included.
+type compact struct {
+	text []byte
+	at   int
+}
+
+// next takes the given byte if it comes next.
+func (c *compact) next(b byte) bool {
+	if c.at < len(c.text) && c.text[c.at] == b {
+		c.at++
+		return true
+	}
+	return false
+}
+
+// plain takes a string without escapes in ASCII.
+func (c *compact) plain() (text []byte, ok bool) {
+	if !c.next('"') {
+		return nil, false
+	}
+	for start := c.at; c.at < len(c.text); c.at++ {
+		switch b := c.text[c.at]; {
+		case b == '"':
+			c.at++
+			return c.text[start : c.at-1], true
+		case b < ' ' || b >= 0x80 || b == '\\':
+			return nil, false
+		}
+	}
+	return nil, false
+}
+
+// raw takes a value of any kind. It finds the end; whether what is in between is valid, whoever
+// reads it will see.
+func (c *compact) raw() (json.RawMessage, bool) {
+	start, depth := c.at, 0
+	for c.at < len(c.text) {
+		switch c.text[c.at] {
+		case '"':
+			for c.at++; c.at < len(c.text) && c.text[c.at] != '"'; c.at++ {
+				if c.text[c.at] == '\\' {
+					c.at++
+				}
+			}
+		case '{', '[':
+			depth++
+		case '}', ']':
+			if depth == 0 {
+				return c.text[start:c.at], c.at > start
+			}
+			depth--
+		case ',':
+			if depth == 0 {
+				return c.text[start:c.at], c.at > start
+			}
+		}
+		c.at++
+	}
+	return nil, false
+}
+
+// number takes an integer.
+func (c *compact) number() (int64, bool) {
+	start := c.at
+	for c.at < len(c.text) && c.text[c.at] >= '0' && c.text[c.at] <= '9' {
+		c.at++
+	}
+	if c.at-start > 18 || c.at-start > 1 && c.text[start] == '0' {
+		return 0, false
+	}
+	n, err := strconv.ParseInt(string(c.text[start:c.at]), 10, 64)
+	return n, err == nil
+}
+
+// plainTexts takes an array of plain strings.
+func (c *compact) plainTexts() bool {
+	if !c.next('[') {
+		return false
+	}
+	if c.next(']') {
+		return true
+	}
+	for {
+		if _, ok := c.plain(); !ok {
+			return false
+		}
+		if c.next(']') {
+			return true
+		}
+		if !c.next(',') {
+			return false
+		}
+	}
+}
+
+// readCompact reads the members of a snapshot that every one has, if they are all there and nothing
+// else is: a snapshot that waits for nothing and recorded nothing.
+func readCompact(data []byte) (form snapshotJSON, ok bool) {
+	c := &compact{text: data}
+	const members = 7
+	var seen [members]bool
+	ok = c.next('{')
+	for i := 0; i < members && ok; i++ {
+		var key []byte
+		if i > 0 {
+			ok = c.next(',')
+		}
+		if key, ok = c.plain(); !ok || !c.next(':') {
+			return form, false
+		}
+		var n int64
+		var text []byte
+		at := -1
+		switch string(key) {
+		case "machine":
+			at = 0
+			text, ok = c.plain()
+			form.Machine = string(text)
+		case "version":
+			at = 1
+			n, ok = c.number()
+			form.Version = int(n)
+		case "status":
+			at = 2
+			text, ok = c.plain()
+			if form.Status = Active; string(text) != string(Active) {
+				form.Status = Status(text)
+			}
+		case "value":
+			at = 3
+			form.Value, ok = c.raw()
+		case "context":
+			at = 4
+			form.Context, ok = c.raw()
+		case "tags":
+			at = 5
+			ok = c.plainTexts()
+		case "steps":
+			at = 6
+			form.Steps, ok = c.number()
+		}
+		if at < 0 || seen[at] {
+			return form, false
+		}
+		seen[at] = true
+	}
+	return form, ok && c.next('}') && c.at == len(data)
+}
+
+// readValue reads a value into a configuration below an active state, if it is a legal one.
+func (c *Chart[C]) readValue(text *compact, state int, into *configuration) bool {
+	n := &c.nodes[state]
+	if text.at < len(text.text) && text.text[text.at] == '"' {
+		id, ok := text.plain()
+		child := c.childByID(n, id)
+		if !ok || n.kind != compound || child < 0 || len(c.nodes[child].children) > 0 {
+			return false
+		}
+		into.enter(child, state)
+		return true
+	}
+	if !text.next('{') {
+		return false
+	}
+	entered := 0
+	for !text.next('}') {
+		if entered > 0 && !text.next(',') {
+			return false
+		}
+		id, ok := text.plain()
+		child := c.childByID(n, id)
+		if !ok || child < 0 || c.isActive(child, into) || !text.next(':') {
+			return false
+		}
+		into.enter(child, state)
+		if !c.readValue(text, child, into) {
+			return false
+		}
+		entered++
+	}
+	return entered == c.activeChildren(n)
+}
+
+// childByID returns the index of a child that can be active, -1 if there is none.
+func (c *Chart[C]) childByID(n *node[C], id []byte) int {
+	var memory [128]byte
+	path := memory[:0]
+	if n.path != "" {
+		path = append(append(path, n.path...), '.')
+	}
+	child, ok := c.byPath[string(append(path, id...))]
+	if !ok || c.nodes[child].parent != n.index || c.nodes[child].isHistory() {
+		return -1
+	}
+	return child
+}
+
+// appendText appends a JSON string.
+func appendText(b []byte, text string) []byte {
+	for i := range len(text) {
+		if c := text[i]; c < ' ' || c >= 0x80 || c == '"' || c == '\\' {
+			var quoted bytes.Buffer
+			encoder := json.NewEncoder(&quoted)
+			encoder.SetEscapeHTML(false)
+			_ = encoder.Encode(text) // A string always encodes.
+			return append(b, bytes.TrimSuffix(quoted.Bytes(), []byte{'\n'})...)
+		}
+	}
+	b = append(b, '"')
+	b = append(b, text...)
+	return append(b, '"')
+}
+
+// appendValue appends the value below an active state.
+func (s *Snapshot[C]) appendValue(b []byte, state int) []byte {
+	n := &s.chart.nodes[state]
+	if n.kind == compound {
+		child := s.chart.childAbove(s.configuration.lastWithin(state+1, n.last), state)
+		id := s.chart.nodes[child].def.ID
+		if len(s.chart.nodes[child].children) == 0 {
+			return appendText(b, id)
+		}
+		b = append(appendText(append(b, '{'), id), ':')
+		return append(s.appendValue(b, child), '}')
+	}
+	b = append(b, '{')
+	first := true
+	for _, child := range n.children {
+		if s.chart.nodes[child].isHistory() {
+			continue
+		}
+		if !first {
+			b = append(b, ',')
+		}
+		first = false
+		b = append(appendText(b, s.chart.nodes[child].def.ID), ':')
+		b = s.appendValue(b, child)
+	}
+	return append(b, '}')
+}
+
+// appendTags appends the tags of all active states, sorted, each once.
+func (s *Snapshot[C]) appendTags(b []byte) []byte {
+	var memory [8]string
+	tags := s.tags(memory[:0])
+	b = append(b, '[')
+	for k, tag := range tags {
+		if k > 0 {
+			b = append(b, ',')
+		}
+		b = appendText(b, tag)
+	}
+	return append(b, ']')
+}
+
+// tags appends the tags of all active states, sorted, each once.
+func (s *Snapshot[C]) tags(tags []string) []string {
+	previous := -1
+	for _, leaf := range s.configuration.leaves() {
+		for i := int(leaf); i > previous; i = s.chart.nodes[i].parent {
+			tags = append(tags, s.chart.nodes[i].def.Tags...)
+		}
+		previous = int(leaf)
+	}
+	slices.Sort(tags)
+	return slices.Compact(tags)
+}
