@@ -8,11 +8,8 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// Settle keeps the counts in the context of the snapshot: an event makes a new one, and leaves the
-// one that it was applied to as it was.
-
-// stepper returns what the benchmarks step a chart with. Here alone it says how.
-func stepper[C any](chart *statechart.Chart[C]) *statechart.Chart[C] { return chart }
+// Settle keeps the counts in the context of the snapshot. Events are made beforehand, as the runtime
+// does when it decodes them.
 
 type (
 	definition = statechart.Definition[counts]
@@ -24,9 +21,9 @@ type (
 var settled = []string{statechart.Settled}
 
 var (
-	countExit   = statechart.Assign("exit", func(c *counts, _ statechart.Event) { c.Exits++ })
-	countAction = statechart.Assign("action", func(c *counts, _ statechart.Event) { c.Actions++ })
-	countEntry  = statechart.Assign("entry", func(c *counts, _ statechart.Event) { c.Entries++ })
+	countExit   = statechart.Update("exit", func(c *counts) { c.Exits++ })
+	countAction = statechart.Update("action", func(c *counts) { c.Actions++ })
+	countEntry  = statechart.Update("entry", func(c *counts) { c.Entries++ })
 	countBy     = statechart.Assign("action", func(c *counts, p added) { c.Actions += p.N })
 )
 
@@ -143,18 +140,14 @@ func settleSubject(def definition, event statechart.Event, asked *int) (subject,
 	if err != nil {
 		return subject{}, err
 	}
-	engine, kept := stepper(chart), started
+	stepper, kept := chart.Stepper(), started
 	return subject{
 		run: func(n int) error {
-			at := kept
 			for range n {
-				step, err := engine.Step(at, event)
-				if err != nil {
+				if _, _, err := stepper.Step(&kept, &event); err != nil {
 					return err
 				}
-				at = step.Next
 			}
-			kept = at
 			return nil
 		},
 		seen: func() seen { return settleSeen(kept, asked) },
@@ -170,7 +163,7 @@ func settlePersist() (subject, error) {
 	if err != nil {
 		return subject{}, err
 	}
-	engine, event, kept := stepper(chart), statechart.Event{Type: "GO"}, started
+	stepper, event, kept := chart.Stepper(), statechart.Event{Type: "GO"}, started
 	return subject{
 		run: func(n int) error {
 			for range n {
@@ -178,11 +171,10 @@ func settlePersist() (subject, error) {
 				if err != nil {
 					return err
 				}
-				step, err := engine.Step(restored, event)
-				if err != nil {
+				if _, _, err := stepper.Step(&restored, &event); err != nil {
 					return err
 				}
-				if stored, err = json.Marshal(step.Next); err != nil {
+				if stored, err = restored.AppendJSON(stored[:0]); err != nil {
 					return err
 				}
 			}
