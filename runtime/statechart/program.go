@@ -1,5 +1,7 @@
 package statechart
 
+import "slices"
+
 // program is a microstep of one transition that is known to the last action when the chart is
 // compiled: exitStates, the transition's own actions and enterStates, without the states that have
 // nothing to do. Its source is atomic and there is no choice below its domain: no parallel state, no
@@ -24,7 +26,7 @@ type programmed[C any] struct {
 // program makes the program of a planned transition, nil if there is none.
 func (c *Chart[C]) program(t *transition[C]) *program[C] {
 	source := &c.nodes[t.source]
-	if source.kind != atomic || len(c.histories) > 0 {
+	if source.kind != atomic {
 		return nil
 	}
 	p := &program[C]{from: uint16(source.index), to: uint16(source.index)}
@@ -36,11 +38,14 @@ func (c *Chart[C]) program(t *transition[C]) *program[C] {
 			p.actions = append(p.actions, programmed[C]{&actions[i], state, lists})
 		}
 	}
+	recorded := func(i int) bool {
+		return slices.ContainsFunc(c.histories, func(h int) bool { return c.nodes[h].parent == i })
+	}
 	simple := func(n *node[C]) bool { return len(n.timers)+len(n.invokes) == 0 && n.kind != final }
 	if len(t.targets) > 0 {
 		for i := source.index; i != t.domain; i = c.nodes[i].parent {
 			add(c.nodes[i].def.Exit, i)
-			ok = ok && simple(&c.nodes[i])
+			ok = ok && simple(&c.nodes[i]) && !recorded(i)
 		}
 		for i := source.parent; i >= t.domain && i >= 0; i = c.nodes[i].parent {
 			ok = ok && c.nodes[i].kind != parallel

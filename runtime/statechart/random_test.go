@@ -47,6 +47,7 @@ func TestRandomChartsRunTheSameThroughJSON(t *testing.T) {
 			if got, want := text(t, again.Next)+text(t, again.Effects), text(t, step.Next)+text(t, step.Effects); got != want {
 				t.Fatalf("event %s on %s: got through JSON\n%s\nwant\n%s", event.Type, before, got, want)
 			}
+			w.microsteps(chart, snapshot, event, step, err)
 			if err == nil && step.Handled {
 				w.watch(snapshot, step)
 			}
@@ -101,6 +102,35 @@ func (w *watcher) watch(before statechart.Snapshot[trace], step statechart.Step[
 	}
 	if !next.Settled() && len(next.Services) == 0 {
 		w.t.Fatalf("unsettled without a service: %s", next.Value())
+	}
+}
+
+// microsteps checks that a step whose microsteps are told does the same, which then takes no short
+// cuts, and that they tell what the log says.
+func (w *watcher) microsteps(chart *statechart.Chart[trace], before statechart.Snapshot[trace], event Event, step statechart.Step[trace], err error) {
+	var told []string
+	stepper := chart.Stepper()
+	stepper.OnMicrostep = func(m statechart.Microstep) {
+		for _, action := range m.Actions {
+			if action[0] == '+' || action[0] == '-' {
+				told = append(told, action)
+			}
+		}
+		if states := len(m.Exited) + len(m.Entered); states > 0 && len(m.Transitions) == 0 {
+			w.t.Fatalf("a microstep without transitions: %+v", m)
+		}
+	}
+	next := before
+	effects, handled, errAgain := stepper.Step(&next, &event)
+	if handled != step.Handled || fmt.Sprint(errAgain) != fmt.Sprint(err) || text(w.t, next)+text(w.t, effects) != text(w.t, step.Next)+text(w.t, step.Effects) {
+		w.t.Fatalf("event %s on %s, told of microsteps: got %v %v\n%s%s\nwant %v %v\n%s%s", event.Type, text(w.t, before),
+			handled, errAgain, text(w.t, next), text(w.t, effects), step.Handled, err, text(w.t, step.Next), text(w.t, step.Effects))
+	}
+	if err != nil || !step.Handled || step.Next.Status != statechart.Active {
+		return // Exit actions of the end belong to no microstep.
+	}
+	if log := step.Next.Context.Log[len(before.Context.Log):]; fmt.Sprint(log) != fmt.Sprint(told) {
+		w.t.Fatalf("microsteps tell of %v, the log of %v", told, log)
 	}
 }
 
