@@ -144,7 +144,7 @@ func concluded(conclusion string) statechart.Guard[Context] {
 }
 
 func launchesLeft(launchesMax int) statechart.Guard[Context] {
-	return statechart.When("launchesLeft", func(c Context, _ statechart.Event) bool { return c.Launches < launchesMax })
+	return statechart.If("launchesLeft", func(c Context) bool { return c.Launches < launchesMax })
 }
 
 // final returns a final state whose output is named after it.

@@ -135,8 +135,8 @@ var (
 	keepUser       = statechart.Assign("keepUser", func(c *Context, e SignUp) { c.Name, c.Email = e.Name, e.Email })
 	keepCodeHash   = statechart.Assign("keepCodeHash", func(c *Context, e sent) { c.CodeHash = e.CodeHash })
 	keepAccount    = statechart.Assign("keepAccount", func(c *Context, e provisioned) { c.AccountID = e.AccountID })
-	countWrongCode = statechart.Assign("countWrongCode", func(c *Context, _ statechart.Event) { c.WrongCodes++ })
-	countResend    = statechart.Assign("countResend", func(c *Context, _ statechart.Event) { c.Resends++ })
+	countWrongCode = statechart.Update("countWrongCode", func(c *Context) { c.WrongCodes++ })
+	countResend    = statechart.Update("countResend", func(c *Context) { c.Resends++ })
 	changeAddress  = statechart.Assign("changeAddress", func(c *Context, e ChangeAddress) { c.Email = e.Email; c.AddressChanges++ })
 )
 
@@ -145,15 +145,15 @@ func rightCode(key []byte) statechart.Guard[Context] {
 }
 
 func lastGuess(wrongCodesMax int) statechart.Guard[Context] {
-	return statechart.When("lastGuess", func(c Context, _ statechart.Event) bool { return c.WrongCodes+1 >= wrongCodesMax })
+	return statechart.If("lastGuess", func(c Context) bool { return c.WrongCodes+1 >= wrongCodesMax })
 }
 
 func resendsLeft(resendsMax int) statechart.Guard[Context] {
-	return statechart.When("resendsLeft", func(c Context, _ statechart.Event) bool { return c.Resends < resendsMax })
+	return statechart.If("resendsLeft", func(c Context) bool { return c.Resends < resendsMax })
 }
 
 func addressChangesLeft(changesMax int) statechart.Guard[Context] {
-	return statechart.When("addressChangesLeft", func(c Context, _ statechart.Event) bool { return c.AddressChanges < changesMax })
+	return statechart.If("addressChangesLeft", func(c Context) bool { return c.AddressChanges < changesMax })
 }
 
 // final returns a final state whose output is named after it.

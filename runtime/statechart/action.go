@@ -157,6 +157,11 @@ func When[C, E any](name string, fn func(C, E) bool) Guard[C] {
 	return TryWhen(name, func(c C, e E) (bool, error) { return fn(c, e), nil })
 }
 
+// If returns a guard over the context alone, whatever the event.
+func If[C any](name string, fn func(C) bool) Guard[C] {
+	return Guard[C]{Name: name, test: func(x *interpreter[C]) (bool, error) { return fn(x.snapshot.Context), nil }}
+}
+
 // TryWhen is When for a function that can fail. Its error fails the step, unless the chart has a
 // transition for ExecutionError: then the guard does not hold.
 func TryWhen[C, E any](name string, fn func(C, E) (bool, error)) Guard[C] {
