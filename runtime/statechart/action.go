@@ -18,6 +18,12 @@ type Action[C any] struct {
 	// raises is the event type that the action raises, "" if it raises none; sends the one that
 	// it sends the chart itself later.
 	raises, sends string
+	// child is the ID of the child instance that the action is about, and spawns says that it
+	// starts it.
+	child  string
+	spawns bool
+	// enqueues says that what the action asks for is known only while it runs.
+	enqueues bool
 }
 
 // Assign returns an action that changes the context. E is Event, for an action that runs on

@@ -56,11 +56,15 @@ type interpreter[C any] struct {
 	internalQueue []Event
 	timers        []Timer
 	services      []Invocation
+	children      []ChildRef
+	deferred      []Deferred
 	status        Status
 	output        []byte
 	// moved reports whether a transition was taken, be it an eventless one whose guard looked
-	// at an event that enables nothing itself.
+	// at an event that enables nothing itself, or the event was deferred.
 	moved bool
+	// microsteps counts those of the whole step.
+	microsteps int
 
 	effects []Effect
 	// step is the number of this macrostep within the instance; with position it makes IDs.
@@ -91,6 +95,9 @@ func (x *interpreter[C]) macrostep() error {
 	if err != nil {
 		return err
 	}
+	if x.defers(enabled) {
+		return x.deferEvent()
+	}
 	if err := x.microstep(enabled); err != nil {
 		return err
 	}
@@ -100,9 +107,9 @@ func (x *interpreter[C]) macrostep() error {
 // complete runs what follows a microstep within its macrostep, and starts the services of the
 // states that were entered and not left again.
 func (x *interpreter[C]) complete() error {
-	for microsteps := 0; x.status == Active; microsteps++ {
-		if microsteps == MicrostepsMax {
-			return fmt.Errorf("%w: chart %s took %d microsteps on event %q (MicrostepsMax); check its always and raise", ErrEndless, x.chart.id, microsteps, x.event.Type)
+	for ; x.status == Active; x.microsteps++ {
+		if x.microsteps == MicrostepsMax {
+			return fmt.Errorf("%w: chart %s took %d microsteps on event %q (MicrostepsMax); check its always and raise", ErrEndless, x.chart.id, x.microsteps, x.event.Type)
 		}
 		enabled, err := x.selectEventlessTransitions()
 		if err != nil {
@@ -130,7 +137,7 @@ func (x *interpreter[C]) complete() error {
 	for i := x.statesToInvoke.next(0); i >= 0; i = x.statesToInvoke.next(i + 1) {
 		x.invoke(&x.chart.nodes[i])
 	}
-	return nil
+	return x.invokeChildren()
 }
 
 // exitInterpreter runs the exit actions of a chart that is done or stopped, innermost first. The
@@ -147,7 +154,7 @@ func (x *interpreter[C]) exitInterpreter() error {
 		}
 	}
 	x.timers, x.services, x.internalQueue = nil, nil, nil
-	return nil
+	return x.stopChildren(func(ChildRef) bool { return true })
 }
 
 // failure returns what failed, if that is what the event tells and it must not be lost, as it
@@ -288,6 +295,9 @@ func (x *interpreter[C]) exitStates(enabled []*transition[C]) error {
 		}
 		x.statesToInvoke.remove(i)
 		x.cancelInvoke(n)
+		if err := x.cancelChildren(n); err != nil {
+			return err
+		}
 		x.cancelTimers(n)
 		x.configuration.remove(i)
 	}

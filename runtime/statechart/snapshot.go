@@ -41,7 +41,7 @@ type Timer struct {
 
 // Snapshot is the state of one instance between macrosteps. It is a value: a step makes a new
 // one. Its JSON form has the keys of an XState snapshot (value, context, status, tags,
-// historyValue) and beside them machine, version, steps, timers and services.
+// historyValue, children) and beside them machine, version, steps, timers, services and deferred.
 type Snapshot[C any] struct {
 	Context C
 	Status  Status
@@ -51,6 +51,11 @@ type Snapshot[C any] struct {
 	Timers []Timer
 	// Services are the invocations whose end the snapshot waits for.
 	Services []Invocation
+	// Children are the child instances that live, in the order in which they were started.
+	Children []ChildRef
+	// Deferred are the events that wait for another configuration, in the order in which they
+	// arrived. An instance that has ended keeps those that it never came to.
+	Deferred []Deferred
 	// Steps counts the macrosteps taken; IDs are derived from it.
 	Steps int64
 
@@ -165,6 +170,8 @@ type snapshotJSON struct {
 	HistoryValue map[string][]string    `json:"historyValue,omitempty"`
 	Timers       map[string]timerJSON   `json:"timers,omitempty"`
 	Services     map[string]serviceJSON `json:"services,omitempty"`
+	Children     map[string]childJSON   `json:"children,omitempty"`
+	Deferred     []deferredJSON         `json:"deferred,omitempty"`
 	Steps        int64                  `json:"steps"`
 	Output       json.RawMessage        `json:"output,omitempty"`
 }
@@ -197,6 +204,7 @@ func (s Snapshot[C]) MarshalJSON() ([]byte, error) {
 		Machine: s.chart.id, Version: s.chart.version, Status: s.Status, Value: s.Value(),
 		Context: context, Tags: append([]string{}, s.Tags()...), Steps: s.Steps, Output: s.Output,
 	}
+	form.Children, form.Deferred = childrenJSON(s.Children), deferredEventsJSON(s.Deferred)
 	for h, recorded := range s.history {
 		if form.HistoryValue == nil {
 			form.HistoryValue = map[string][]string{}

@@ -14,6 +14,9 @@ type Start struct {
 	// Instance is the name of the instance: "signup/42".
 	Instance string
 	At       time.Time
+	// Input is a value of the type that Definition.Input declares, nil if it declares none; see
+	// Chart.DecodeInput. The chart's Context makes of it what the instance keeps.
+	Input any
 }
 
 // Step is the result of a macrostep.
@@ -24,13 +27,17 @@ type Step[C any] struct {
 	// Effects must be performed only after Next is stored.
 	Effects []Effect
 	// Handled reports whether the event meant anything: false if it enabled no transition, not
-	// even an eventless one, if the instance is done, or if a timer or a service's end is stale.
-	// Next then equals the snapshot that was stepped.
+	// even an eventless one, and was not deferred, if the instance is done, or if a timer or the
+	// end of a service or of a child is stale. Next then equals the snapshot that was stepped.
 	Handled bool
 }
 
-// Start enters the initial configuration of a new instance.
+// Start enters the initial configuration of a new instance. The error wraps ErrPayload if the
+// input is not of the declared type.
 func (c *Chart[C]) Start(start Start) (step Step[C], err error) {
+	if err := c.checkInput(start.Input); err != nil {
+		return Step[C]{}, err
+	}
 	x := &interpreter[C]{
 		chart: c, status: Active, event: Event{At: start.At}, step: 1,
 		configuration: newStateSet(len(c.nodes)),
@@ -76,6 +83,9 @@ func (c *Chart[C]) Step(snapshot Snapshot[C], event Event) (step Step[C], err er
 	if err := x.macrostep(); err != nil {
 		return unchanged, err
 	}
+	if err := x.replay(); err != nil {
+		return unchanged, err
+	}
 	if !x.moved && !awaited {
 		return unchanged, nil
 	}
@@ -115,6 +125,7 @@ func (c *Chart[C]) interpreter(snapshot Snapshot[C], event Event) *interpreter[C
 		chart: c, status: Active, event: event, step: snapshot.Steps + 1,
 		configuration: snapshot.configuration.clone(),
 		timers:        slices.Clip(snapshot.Timers), services: slices.Clip(snapshot.Services),
+		children: slices.Clip(snapshot.Children), deferred: slices.Clip(snapshot.Deferred),
 	}
 }
 
@@ -152,7 +163,8 @@ func (x *interpreter[C]) take(event Event) (awaited, stale bool, err error) {
 	case event.Invocation != "":
 		k := slices.IndexFunc(x.services, func(i Invocation) bool { return i.Key == event.Invocation })
 		if k < 0 {
-			return false, true, nil
+			ended := x.takeChild(event.Invocation)
+			return ended, !ended, nil
 		}
 		x.services = slices.Delete(slices.Clone(x.services), k, k+1)
 		return true, false, nil
@@ -170,7 +182,7 @@ func (x *interpreter[C]) prepare() {
 func (x *interpreter[C]) result() (Step[C], error) {
 	next := Snapshot[C]{
 		Context: x.context, Status: x.status, Output: json.RawMessage(x.output),
-		Timers: x.timers, Services: x.services, Steps: x.step,
+		Timers: x.timers, Services: x.services, Children: x.children, Deferred: x.deferred, Steps: x.step,
 		chart: x.chart, configuration: x.configuration, history: x.history,
 	}
 	if !next.Settled() && len(next.Services) == 0 && !x.chart.foreign {
