@@ -79,6 +79,7 @@ var (
 	gaveUp    = statechart.Assign("gave up", func(b *basket, e statechart.ServiceError) { b.Log = append(b.Log, e.Service+": "+e.Message) })
 	breakDown = statechart.TryAssign("break down", func(*basket, statechart.ServiceError) error { return errors.New("broken down") })
 	devour    = statechart.Assign("devour", func(b *basket, answer string) { b.Blob = answer })
+	show      = statechart.Emit("shown", func(b basket, _ statechart.Event) any { return map[string]int{"items": len(b.Log)} })
 	exploding = statechart.When("exploding", func(basket, item) bool { panic("exploded") })
 )
 
@@ -122,7 +123,7 @@ func (w *world) order() durable.Machine {
 				{Event: "doom", Target: "doomed"}, {Event: "devour", Target: "devouring"}, {Event: "poll", Target: "polling"},
 				{Event: "past", Target: "past"}, {Event: "grind", Target: "grinding"},
 			}},
-			{ID: "waiting", Tags: settled, On: []on{{Event: "add", Actions: do{keep}}, {Event: "cancel", Target: "idle"}, {Event: "again", Target: "waiting", Reenter: true}},
+			{ID: "waiting", Tags: settled, On: []on{{Event: "add", Actions: do{keep}}, {Event: "cancel", Target: "idle", Actions: do{show}}, {Event: "again", Target: "waiting", Reenter: true, Actions: do{show}}},
 				After: []after{{Delay: time.Hour, Target: "idle", Actions: do{noted("hour over")}}}},
 			// One service, with retries.
 			{ID: "charging", Invoke: []invoke{{Service: w.service("charge"), Timeout: 10 * time.Second, Retry: retry(3, 5*time.Second), OnDone: idle, OnError: failed}}},

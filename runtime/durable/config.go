@@ -1,6 +1,8 @@
 package durable
 
 import (
+	"context"
+	"encoding/json"
 	"fmt"
 	"log/slog"
 	"time"
@@ -12,8 +14,15 @@ import (
 type Config struct {
 	// Now is the clock. Defaults to time.Now.
 	Now func() time.Time
-	// Logger takes a line a transition and a line a failure. Defaults to slog.Default.
+	// Logger takes a line a transition, a line a failure and what charts log (statechart.Log).
+	// Defaults to slog.Default.
 	Logger *slog.Logger
+	// Emit takes an event that an instance emits (statechart.Emit), in order and at least once,
+	// after the commit that contains it: a repeat has the same ID. An error, or a panic, is tried
+	// again until there is none, and the instance takes no event until then: what must not hold an
+	// instance up, Emit logs and answers with nil. Nil means that nobody listens: what is emitted
+	// then is dropped and costs no write.
+	Emit func(ctx context.Context, from InstanceID, id string, event json.RawMessage) error
 	// AttemptsMax is how often an event that the chart's own code fails on is tried before
 	// it is parked. Defaults to 3. A service has its own RetryPolicy.
 	AttemptsMax int

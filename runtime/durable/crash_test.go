@@ -23,7 +23,8 @@ type posted struct{ to, body string }
 type outcome struct {
 	// Instances is snapshot, status, ignored events and known event IDs, by instance.
 	Instances map[string]string
-	// Sends is the derived IDs of the sends in the order of their first performance, by sender.
+	// Sends is the derived IDs of the sends and emits in the order of their first performance, by
+	// sender.
 	Sends map[string][]string
 	// Problems is what must not be whatever the faults.
 	Problems []string
@@ -37,6 +38,7 @@ func play(t *testing.T, scenario []posted, plan map[int]fault) (o outcome) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
+		w.config.Emit = w.emit
 		w.third["slow"] = lasting(time.Hour, "too late")
 		w.third["left"], w.third["right"] = lasting(time.Second, "left"), lasting(2*time.Second, "right")
 		w.third["pack"], w.third["poll"] = lasting(50*time.Millisecond, "packed"), lasting(300*time.Millisecond, "polled")
@@ -73,7 +75,7 @@ func play(t *testing.T, scenario []posted, plan map[int]fault) (o outcome) {
 			o.Instances[id] = fmt.Sprintf("%s %s, %d ignored, recent %q, expires %t", r.Snapshot, r.Status, r.Ignored, r.RecentEvents, !r.ExpireAt.IsZero())
 		}
 		for _, id := range w.inOrder {
-			if w.committed[id] == string(statechart.Send) {
+			if w.committed[id] != string(statechart.Schedule) {
 				sender, _, _ := strings.Cut(id, "@")
 				o.Sends[sender] = append(o.Sends[sender], id)
 			}

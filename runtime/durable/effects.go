@@ -36,6 +36,8 @@ func (t *turn) perform(ctx context.Context, effect statechart.Effect) error {
 		message.To = to
 		_, err = t.loop.queue.Send(ctx, message)
 		return err
+	case statechart.EmitEvent:
+		return t.emit(ctx, id, effect)
 	default:
 		return fmt.Errorf("this version of the runtime knows no effect of kind %q", effect.Kind)
 	}

@@ -131,16 +131,39 @@ func (i *instance[C]) Apply(event statechart.Event) ([]statechart.Effect, bool, 
 	return step.Effects, step.Handled, nil
 }
 
-// EventBytesMax limits the JSON of an event that one instance sends to another.
+// EventBytesMax limits the JSON of an event that one instance sends to another or emits.
 const EventBytesMax = 256 << 10
 
 // errEffect is wrapped by the errors of effects that can never be performed.
 var errEffect = errors.New("the effect cannot be performed")
 
+// What a chart may ask for and this runtime cannot give.
+var (
+	errNoChildren = errors.New("this runtime does not host child instances yet")
+	errNoInput    = errors.New("this runtime does not give instances an input yet")
+)
+
+// hostable refuses charts that this runtime could never serve.
+func hostable(machine Machine) error {
+	if m, ok := machine.(interface{ UsesChildren() bool }); ok && m.UsesChildren() {
+		return fmt.Errorf("machine %q: %w: remove Children, Spawn, StopChild and SendToChild from its chart", machine.ID(), errNoChildren)
+	}
+	if m, ok := machine.(interface{ TakesInput() bool }); ok && m.TakesInput() {
+		return fmt.Errorf("machine %q: %w: remove Input from its chart", machine.ID(), errNoInput)
+	}
+	return nil
+}
+
 // checkEffects refuses effects that can never be performed before they are committed: in the
 // outbox they would block their instance.
 func checkEffects(effects []statechart.Effect) error {
 	for _, effect := range effects {
+		if effect.Child != "" {
+			return fmt.Errorf("%w: %s %s of a child instance of machine %q: %w", errEffect, effect.Kind, effect.ID, effect.Machine, errNoChildren)
+		}
+		if effect.Kind == statechart.EmitEvent && len(effect.Event) > EventBytesMax {
+			return fmt.Errorf("%w: %s %s: the event has %d bytes, the limit is %d (EventBytesMax)", errEffect, effect.Kind, effect.ID, len(effect.Event), EventBytesMax)
+		}
 		if effect.Kind != statechart.Send {
 			continue
 		}
@@ -208,12 +231,16 @@ type Machines struct {
 	ids  []string
 }
 
-// NewMachines returns the set of the given machines; two with the same ID are an error.
+// NewMachines returns the set of the given machines; two with the same ID are an error, and so is
+// one whose chart has child instances or an input.
 func NewMachines(machines ...Machine) (*Machines, error) {
 	m := &Machines{byID: map[string]Machine{}}
 	for _, machine := range machines {
 		if _, twice := m.byID[machine.ID()]; twice {
 			return nil, fmt.Errorf("two machines have the ID %q: give each its own", machine.ID())
+		}
+		if err := hostable(machine); err != nil {
+			return nil, err
 		}
 		m.byID[machine.ID()] = machine
 		m.ids = append(m.ids, machine.ID())

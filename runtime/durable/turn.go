@@ -260,6 +260,7 @@ func (t *turn) commit(ctx context.Context) error {
 	next.Snapshot, next.State, next.Status = snapshot, t.instance.State(), t.instance.Status()
 	next.UpdatedAt = t.now()
 	next.Outbox = t.pending()
+	messages := t.messages()
 	if retention := t.machine.Retention(); next.Status == statechart.Done && retention > 0 && next.ExpireAt.IsZero() {
 		next.ExpireAt = next.UpdatedAt.Add(retention)
 	}
@@ -272,6 +273,7 @@ func (t *turn) commit(ctx context.Context) error {
 			"from", done.From, "to", done.To, "ignored", done.Ignored, "revision", next.Revision)
 	}
 	t.unlogged = nil
+	t.log(ctx, messages)
 	return nil
 }
 
@@ -288,11 +290,12 @@ func (t *turn) storable() (json.RawMessage, error) {
 	return snapshot, nil
 }
 
-// pending returns the outbox without the timers that the instance no longer waits for.
+// pending returns the outbox without the timers that the instance no longer waits for, and
+// without what is not kept in it: see log and emit.
 func (t *turn) pending() []statechart.Effect {
 	timers := t.instance.Timers()
 	return slices.DeleteFunc(slices.Clone(t.record.Outbox), func(e statechart.Effect) bool {
-		return e.Kind == statechart.Schedule && !slices.ContainsFunc(timers, func(timer statechart.Timer) bool { return timer.ID == e.Timer })
+		return t.isNotKept(e) || e.Kind == statechart.Schedule && !slices.ContainsFunc(timers, func(timer statechart.Timer) bool { return timer.ID == e.Timer })
 	})
 }
 

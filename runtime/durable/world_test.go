@@ -64,6 +64,7 @@ type world struct {
 	calls    []string
 	served   []statechart.Call
 	names    []string // The services of served.
+	emitted  []string
 	queue
 	ledger
 }
@@ -218,6 +219,16 @@ func (p *process) Schedule(ctx context.Context, at time.Time, message durable.Me
 	})
 }
 
+// emit listens to what instances emit; it is a Config.Emit.
+func (w *world) emit(ctx context.Context, from durable.InstanceID, id string, event json.RawMessage) error {
+	p, _ := ctx.Value(processKey{}).(*process)
+	return p.call(ctx, "Emit", from.String(), func() error {
+		w.perform(durable.Message{To: from, DeduplicationID: id})
+		w.emitted = append(w.emitted, id+" "+string(event))
+		return nil
+	})
+}
+
 func (p *process) Park(ctx context.Context, d durable.Delivery, reason string) error {
 	return p.call(ctx, "Park", d.Group, func() error {
 		if !slices.ContainsFunc(p.parked, func(other parking) bool { return other.MessageID == d.MessageID }) {
@@ -288,11 +299,11 @@ func (l *ledger) perform(message durable.Message) {
 	}
 }
 
-// unperformed returns the sends that were committed and never performed, sorted. Timers may be
-// pruned instead.
+// unperformed returns the sends and emits that were committed and never performed, sorted. Timers
+// may be pruned instead.
 func (l *ledger) unperformed() (ids []string) {
 	for id, kind := range l.committed {
-		if kind == string(statechart.Send) && l.performed[id] == 0 {
+		if kind != string(statechart.Schedule) && l.performed[id] == 0 {
 			ids = append(ids, id)
 		}
 	}

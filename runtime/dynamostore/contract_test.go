@@ -188,6 +188,8 @@ func fullRecord(revision int64) durable.Record {
 			"tags": ["settled"], "historyValue": {"a.hist": ["a.b"]}, "steps": 7,
 			"timers": {"3.0": {"state": "unverified", "after": "1d", "at": "2026-03-02T12:00:00.5Z"}},
 			"services": {"2.1": {"id": "mail", "state": "registering", "service": "sendVerification", "attempt": 2}},
+			"children": {"mailer": {"key": "2.2", "machine": "mail"}, "unverified": {"key": "3.1", "machine": "job", "state": "unverified"}},
+			"deferred": [{"id": "p-1", "event": {"type": "VERIFY", "code": 1234}}, {"event": {"type": "RESEND"}}],
 			"output": {"outcome": "active"},
 			"error": {"of": "the snapshot"}, "somethingNew": [1]
 		}`),
@@ -203,6 +205,8 @@ func fullRecord(revision int64) durable.Record {
 		Outbox: []statechart.Effect{
 			{ID: "7.0", Kind: statechart.Schedule, Timer: "7.0", At: at.Add(time.Nanosecond)},
 			{ID: "7.1", Kind: statechart.Send, To: "job/1", Event: json.RawMessage(`{"type": "GO", "n": 9007199254740993}`)},
+			{ID: "7.2", Kind: statechart.EmitEvent, Event: json.RawMessage(`{"type": "MOVED"}`)},
+			{ID: "7.3", Kind: statechart.SpawnInstance, Child: "7.3", Machine: "job", Input: json.RawMessage(`[1]`)},
 		},
 		Attempt: &durable.Attempt{Queue: "arn:aws:sqs:eu-central-1:123456789012:events.fifo", SequenceNumber: "18849496460467696129", Count: 2},
 		Error:   &durable.Failure{At: at, Event: "VERIFY", Message: "tried 3 times"},

@@ -22,6 +22,8 @@ var snapshotAttributes = []struct{ key, attribute string }{
 	{"historyValue", "history_value"},
 	{"timers", "timers"},
 	{"services", "services"},
+	{"children", "children"},
+	{"deferred", "deferred"},
 	{"steps", "steps"},
 	{"output", "output"},
 }

@@ -53,7 +53,8 @@ func TestItemIsReadableInTheConsole(t *testing.T) {
 	client := newClient(t)
 	record := fullRecord(1)
 	record.Snapshot = json.RawMessage(`{"machine": "signup", "version": 3, "status": "done", "value": "active", "context": {"n": 1.50},
-		"tags": [], "timers": {"3.0": {"at": "2026-03-02T12:00:00Z"}}, "steps": 7, "novel": true}`)
+		"tags": [], "timers": {"3.0": {"at": "2026-03-02T12:00:00Z"}}, "steps": 7, "novel": true,
+		"children": {"mailer": {"key": "2.2", "machine": "mail"}}, "deferred": [{"id": "p-1", "event": {"type": "VERIFY", "code": 1234}}]}`)
 	mustCommit(t, dynamostore.New(client, table), record)
 
 	output, err := client.GetItem(t.Context(), &dynamodb.GetItemInput{TableName: aws.String(table),
@@ -64,15 +65,17 @@ func TestItemIsReadableInTheConsole(t *testing.T) {
 	const want = `
 attempt M{count:N 2, queue:S "arn:aws:sqs:eu-central-1:123456789012:events.fifo", sequence_number:S "18849496460467696129"}
 chart_version N 3
+children M{mailer:M{key:S "2.2", machine:S "mail"}}
 context M{n:N 1.5}
 created_at S "2026-03-01T12:00:00.000Z"
+deferred L[M{event:M{code:N 1234, type:S "VERIFY"}, id:S "p-1"}]
 error M{at:S "2026-03-01T12:00:01.234Z", event:S "VERIFY", message:S "tried 3 times"}
 expire_at N 1772452800
 history L[M{at:S "2026-03-01T12:00:00Z", event:S "SIGN_UP", from:L[S "new"], to:L[S "registering"]}, M{at:S "2026-03-01T12:00:01.234Z", event:S "RESEND", from:L[S "registering"], ignored:BOOL true, to:L[S "registering"]}]
 ignored N 3
 instance S "signup/42"
 machine S "signup"
-outbox L[M{at:S "2026-03-01T12:00:01.234000001Z", id:S "7.0", kind:S "schedule", timer:S "7.0"}, M{event:M{n:N 9007199254740993, type:S "GO"}, id:S "7.1", kind:S "send", to:S "job/1"}]
+outbox L[M{at:S "2026-03-01T12:00:01.234000001Z", id:S "7.0", kind:S "schedule", timer:S "7.0"}, M{event:M{n:N 9007199254740993, type:S "GO"}, id:S "7.1", kind:S "send", to:S "job/1"}, M{event:M{type:S "MOVED"}, id:S "7.2", kind:S "emit"}, M{child:S "7.3", id:S "7.3", input:L[N 1], kind:S "spawn", machine:S "job"}]
 recent_events L[S "e-1", S "e-2"]
 revision N 1
 snapshot M{novel:BOOL true}

@@ -16,13 +16,18 @@ type Action[C any] struct {
 	// update is what the action does instead if it needs only the context, assign if it cannot fail.
 	update func(*C)
 	assign func(*C, Event)
-	// looks says that the action may ask which states are active.
-	looks bool
 	// payload is the type that the action expects of the event; nil takes any event.
 	payload reflect.Type
 	// raises is the event type that the action raises, "" if it raises none; sends the one that
 	// it sends the chart itself later.
 	raises, sends string
+	// child is the ID of the child instance that the action is about, and spawns says that it
+	// starts it.
+	child  string
+	spawns bool
+	// enqueues says that what the action asks for is known only while it runs, and that it may ask
+	// which states are active.
+	enqueues bool
 }
 
 // Assign returns an action that changes the context. E is Event, for an action that runs on

@@ -123,6 +123,9 @@ func (g *generator) connect(states []S) {
 		for range g.in(4, "transitions") {
 			s.On = append(s.On, g.transition(events))
 		}
+		if len(s.Invoke) == 0 && g.one(4, "defers") {
+			s.Defer = g.deferring(s)
+		}
 		if len(s.Invoke) > 0 {
 			s.Invoke[0].OnDone = []On{g.transition([]string{""})}
 			s.Invoke[0].OnError = []On{{Target: g.target()}}
@@ -140,6 +143,17 @@ func (g *generator) connect(states []S) {
 			}
 		}
 	}
+}
+
+// deferring draws what a state defers: nothing that it handles without a guard.
+func (g *generator) deferring(s *S) []string {
+	descriptor := []string{"a", "b", "b.c", "b.*"}[g.in(4, "deferred")]
+	for _, t := range s.On {
+		if t.Guard.Name == "" && (t.Event == "*" || t.Event[0] == descriptor[0]) {
+			return nil
+		}
+	}
+	return []string{descriptor}
 }
 
 func (g *generator) transition(events []string) On {

@@ -46,7 +46,7 @@ func (c *compiler[C]) find(n *node[C], problem, mend string) {
 }
 
 // reservedPrefixes begin the types of the events that the chart and the runtime make.
-var reservedPrefixes = []string{ReservedPrefix, doneStatePrefix, doneInvokePrefix, errorInvokePrefix, ExecutionError}
+var reservedPrefixes = []string{ReservedPrefix, doneStatePrefix, doneInvokePrefix, errorInvokePrefix, doneChildPrefix, errorChildPrefix, ExecutionError}
 
 func (c *compiler[C]) checkHead(def Definition[C]) {
 	if def.ID == "" || strings.Trim(def.ID, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_") != "" {
@@ -93,8 +93,8 @@ func (c *compiler[C]) checkShape(n *node[C]) {
 		c.find(n, "has DefaultEntry but no initial state", "move the actions to Entry")
 	}
 	leaf := n.kind == final || n.kind == history
-	if leaf && len(def.States)+len(def.On)+len(def.Always)+len(def.After)+len(def.Invoke)+len(def.OnDone) > 0 {
-		c.find(n, "is final or history but has children, transitions, timers or services", "remove them, or make it a plain state")
+	if leaf && len(def.States)+len(def.On)+len(def.Always)+len(def.After)+len(def.Invoke)+len(def.OnDone)+len(def.Children)+len(def.Defer) > 0 {
+		c.find(n, "is final or history but has children, transitions, timers, services or deferred events", "remove them, or make it a plain state")
 	}
 	if def.Target != "" && n.kind != history {
 		c.find(n, "has a Target but is no history state", "put the target into a transition")

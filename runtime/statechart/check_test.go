@@ -50,7 +50,7 @@ func checkFlaws(t *testing.T, flaws []flaw) {
 
 func TestHeadOfAChartIsChecked(t *testing.T) {
 	t.Parallel()
-	const event = "use a name without '*' and spaces that does not begin with settle., done.state., done.invoke., error.invoke., error.execution"
+	const event = "use a name without '*' and spaces that does not begin with settle., done.state., done.invoke., error.invoke., done.child., error.child., error.execution"
 	checkFlaws(t, []flaw{
 		{"ID", func(d *Def, _, _ *S) { d.ID = "a.b" }, "", `has the ID "a.b"`, "use letters, digits, '-' and '_'"},
 		{"no ID", func(d *Def, _, _ *S) { d.ID = "" }, "", `has the ID ""`, "use letters, digits, '-' and '_'"},
@@ -85,7 +85,7 @@ func nested(n int) S {
 func TestShapeOfStatesIsChecked(t *testing.T) {
 	t.Parallel()
 	const name = "use a name without '.', '#', '/' and spaces"
-	const leaf = "is final or history but has children, transitions, timers or services"
+	const leaf = "is final or history but has children, transitions, timers, services or deferred events"
 	const plain = "remove them, or make it a plain state"
 	flaws := []flaw{
 		{"twice", func(d *Def, _, _ *S) { d.States = append(d.States, d.States[1]) }, "", `has two children with the ID "next"`, "give each its own ID"},
@@ -201,7 +201,7 @@ func TestSeveralFindingsComeAtOnce(t *testing.T) {
 	const want = `chart "c!": 11 findings:
   the chart has the ID "c!": use letters, digits, '-' and '_'
   the chart has the version 0: count versions from 1
-  the chart declares the event type "settle.x": use a name without '*' and spaces that does not begin with settle., done.state., done.invoke., error.invoke., error.execution
+  the chart declares the event type "settle.x": use a name without '*' and spaces that does not begin with settle., done.state., done.invoke., error.invoke., done.child., error.child., error.execution
   state "a" has an Output but is not final: move Output to a final state
   the chart has two children with the ID "b": give each its own ID
   state "a" on GO: target "z" is not a state: name a sibling, a .child, or a #path.of.a.state

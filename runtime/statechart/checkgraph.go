@@ -47,6 +47,7 @@ func (c *compiler[C]) madeEvents() map[string]bool {
 			made[doneInvokePrefix+invoke.id] = true
 			made[errorInvokePrefix+invoke.id] = true
 		}
+		c.madeByChildren(n, made)
 	}
 	return made
 }

@@ -29,6 +29,8 @@ func (c *compiler[C]) check() {
 		n := &c.chart.nodes[i]
 		c.checkCode(n)
 		c.checkEvents(n, made)
+		c.checkDefer(n, raised, sent)
+		c.checkChildren(n, made)
 		switch {
 		case n.kind == atomic && n.settled:
 			c.checkSettled(n)
@@ -43,6 +45,7 @@ func (c *compiler[C]) check() {
 		c.checkHandled(n)
 	}
 	c.checkInvocations()
+	c.checkChildIDs()
 }
 
 // checkCode checks that actions and guards were made by their constructors, and that In
@@ -85,7 +88,7 @@ func (c *compiler[C]) checkEvents(n *node[C], made map[string]bool) {
 		if t.event == ExecutionError {
 			c.checkPayload(n, *t, reflect.TypeFor[StepError]())
 		}
-		known := t.event == "" || t.event == "*" || made[t.event] // without an event: found already
+		known := t.event == "" || t.event == "*" || made[t.event] || childEvent(t.event) // without an event: found already; of children: see checkChildren
 		for typ := range made {
 			known = known || matches(t.event, typ)
 		}

@@ -34,6 +34,11 @@ type Chart[C any] struct {
 	foreign bool
 	// handlesErrors says that some transition names ExecutionError.
 	handlesErrors bool
+	// input declares what an instance starts with.
+	input Payload
+	// defers says that some state defers events, usesChildren that some state or action has to do
+	// with child instances.
+	defers, usesChildren bool
 	// cloneContext copies a context so that the copy can be changed. Nil where assignment
 	// copies all of it.
 	cloneContext func(C) C
@@ -68,7 +73,7 @@ type node[C any] struct {
 	// initial are the states that a compound state enters by default, or the default targets
 	// of a history state.
 	initial []int
-	// transitions are those on events: On, OnDone, of services and timers, in this order.
+	// transitions are those on events: On, OnDone, of services, children and timers, in this order.
 	transitions []transition[C]
 	always      []transition[C]
 	timers      []delay[C]
@@ -154,7 +159,7 @@ func CompileForeign[C any](def Definition[C], _ foreign.Document) (*Chart[C], er
 
 func compile[C any](def Definition[C], asForeign bool) (*Chart[C], error) {
 	c := &compiler[C]{chart: &Chart[C]{
-		id: def.ID, version: def.Version, payloads: def.Payloads, foreign: asForeign,
+		id: def.ID, version: def.Version, payloads: def.Payloads, foreign: asForeign, input: def.Input,
 		context: def.Context, output: def.Output, byPath: map[string]int{},
 	}}
 	root := &State[C]{
@@ -281,9 +286,14 @@ func (c *compiler[C]) link(n *node[C]) {
 	for i := range def.Invoke {
 		c.linkInvoke(n, &def.Invoke[i], i)
 	}
+	for i := range def.Children {
+		c.linkChild(n, i)
+	}
 	for i := range def.After {
 		c.linkAfter(n, &def.After[i])
 	}
+	c.chart.defers = c.chart.defers || len(def.Defer) > 0
+	c.checkMeta(n)
 	for _, t := range def.Always {
 		n.always = append(n.always, c.transition(n, t, "", "always"))
 	}

@@ -8,7 +8,8 @@ const Settled = "settled"
 // Limits of a chart and of its steps. What exceeds one is refused with an error that names
 // the limit; none is silently truncated.
 const (
-	// MicrostepsMax is how many microsteps one macrostep may take before it counts as endless.
+	// MicrostepsMax is how many microsteps one step may take before it counts as endless, those
+	// of the deferred events that it replays included.
 	MicrostepsMax = 1000
 	// NestingDepthMax is how deep states may nest, the root being at depth 0.
 	NestingDepthMax = 32
@@ -16,8 +17,13 @@ const (
 	StatesMax = 4096
 	// TimersMax is how many timers one snapshot may hold.
 	TimersMax = 256
-	// EffectsMax is how many effects one macrostep may ask for.
+	// EffectsMax is how many effects one step may ask for, those of the deferred events that it
+	// replays included.
 	EffectsMax = 256
+	// DeferredMax is how many deferred events one snapshot may hold.
+	DeferredMax = 64
+	// ChildrenMax is how many child instances may live at once.
+	ChildrenMax = 64
 )
 
 // Definition describes a chart over the context type C. It is plain data; Compile checks it
@@ -32,6 +38,9 @@ type Definition[C any] struct {
 	// Payloads declares every event type that the chart may receive, with the type of its
 	// payload. An event type that is not declared is refused before it reaches the chart.
 	Payloads Payloads
+	// Input declares the type of Start.Input, with PayloadOf. The zero value means that the chart
+	// takes none.
+	Input Payload
 	// Context makes the context of a new instance. Nil means the zero value of C.
 	Context func(Start) C
 	// Output makes the output of an instance that reached a top-level final state.
@@ -100,6 +109,11 @@ type State[C any] struct {
 	After []After[C]
 	// Invoke are the services that run while the state is active. A settled state has none.
 	Invoke []Invoke[C]
+	// Children are the child instances that live while the state is active. Unlike a service, a
+	// child lives on its own: a settled state may have some.
+	Children []Child[C]
+	// Defer are the descriptors of the events that wait while the state is active: see Deferred.
+	Defer []string
 	// OnDone are the transitions taken when a compound state's child is final, or when all
 	// regions of a parallel state are.
 	OnDone []Transition[C]
@@ -111,6 +125,9 @@ type State[C any] struct {
 	Output func(C, Event) any
 	// Doc is one sentence about the state for people, shown in graphs.
 	Doc string
+	// Meta is what those who show the instance want to know about the state; see Snapshot.Meta.
+	// It must marshal to JSON. The chart itself has no use for it.
+	Meta any
 }
 
 // Transition describes one transition.
@@ -128,6 +145,8 @@ type Transition[C any] struct {
 	// Reenter makes a transition to the source itself or to its descendant leave and
 	// re-enter the source.
 	Reenter bool
+	// Doc is one sentence about the transition for people.
+	Doc string
 }
 
 // After describes a delayed transition: it is taken when its time has passed since the state

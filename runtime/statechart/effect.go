@@ -14,8 +14,19 @@ const (
 	// reach the instance no earlier. It never has to be cancelled: a timer that the
 	// snapshot no longer holds is stale and does nothing.
 	Schedule EffectKind = "schedule"
-	// Send asks that Event be sent to the instance To.
+	// Send asks that Event be sent to the instance To, or to the child instance Child.
 	Send EffectKind = "send"
+	// EmitEvent asks that Event be shown to whoever listens to the host: see Emit.
+	EmitEvent EffectKind = "emit"
+	// LogMessage asks that Message be written to the host's log: see Log. It is worth less than
+	// the other effects: a host may perform it at most once.
+	LogMessage EffectKind = "log"
+	// SpawnInstance asks for an instance of the machine Machine, with Input: the child instance
+	// Child. When it ends, the host steps its parent with ChildRef.Done or ChildRef.Failed.
+	SpawnInstance EffectKind = "spawn"
+	// StopInstance asks that the child instance Child be stopped. Its parent waits for nothing
+	// of it any more.
+	StopInstance EffectKind = "stop"
 )
 
 // Effect is what a macrostep asks of the outside, as data.
@@ -31,6 +42,17 @@ type Effect struct {
 	At    time.Time `json:"at,omitzero"`
 
 	// To is the name of the instance to send Event to.
-	To    string          `json:"to,omitempty"`
+	To string `json:"to,omitempty"`
+	// Event is the JSON form of the event to send or to emit.
 	Event json.RawMessage `json:"event,omitempty"`
+
+	// Message is the line to log.
+	Message string `json:"message,omitempty"`
+
+	// Child is the key of a child instance (ChildRef.Key), Machine the ID of its machine, and
+	// Input the JSON of what it starts with, nil for nothing. No two children of an instance
+	// share a key; the effect that spawns one has it as ID.
+	Child   string          `json:"child,omitempty"`
+	Machine string          `json:"machine,omitempty"`
+	Input   json.RawMessage `json:"input,omitempty"`
 }

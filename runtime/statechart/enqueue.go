@@ -13,10 +13,10 @@ import (
 // E and errors are as for TryAssign.
 func EnqueueActions[C, E any](name string, fn func(c *C, e E, enqueue Enqueue) error) Action[C] {
 	if fn, ok := any(fn).(func(*C, Event, Enqueue) error); ok {
-		return Action[C]{Name: name, looks: true, run: func(x *interpreter[C]) error { return fn(&x.snapshot.Context, *x.event, Enqueue{x}) }}
+		return Action[C]{Name: name, enqueues: true, run: func(x *interpreter[C]) error { return fn(&x.snapshot.Context, *x.event, Enqueue{x}) }}
 	}
 	action := TryAssign(name, func(*C, E) error { return nil })
-	action.looks = true
+	action.enqueues = true
 	action.run = func(x *interpreter[C]) error {
 		payload, ok := x.event.Payload.(E)
 		if !ok {
@@ -38,6 +38,11 @@ type enqueuer interface {
 	sendAfter(id, typ string, delay time.Duration, payload any) error
 	cancel(id string)
 	in(path string) bool
+	emit(typ string, payload any) error
+	log(message string) error
+	spawn(id, machine, state string, input any) error
+	stopChild(id string) error
+	sendToChild(id, typ string, payload any) error
 }
 
 // Raise puts an event at the end of the internal queue, as RaiseWith does. The error says that its

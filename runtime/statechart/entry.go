@@ -38,7 +38,7 @@ func (x *interpreter[C]) enterState(e entering) error {
 	if x.tracing != nil {
 		x.tracing.Entered = append(x.tracing.Entered, n.path)
 	}
-	if len(n.invokes) > 0 {
+	if len(n.invokes)+len(n.def.Children) > 0 {
 		x.willInvoke(n)
 	}
 	if err := x.run(n.def.Entry, n.index); err != nil {

@@ -61,7 +61,7 @@ type interpreter[C any] struct {
 	// ended says that the snapshot is not active any more.
 	ended bool
 	// moved reports whether a transition was taken, be it an eventless one whose guard looked
-	// at an event that enables nothing itself.
+	// at an event that enables nothing itself, or the event was deferred.
 	moved bool
 	// returned says that the chart's code has returned, so that there is no panic.
 	returned bool
@@ -71,11 +71,13 @@ type interpreter[C any] struct {
 	effects       []Effect
 	// position numbers the IDs that this step derives.
 	position int64
+	// microsteps counts those of the whole step.
+	microsteps int
 
 	// enabled are the transitions of the microstep, in the document order of their domains, which
 	// do not overlap.
 	enabled []enabledTransition[C]
-	// statesToInvoke are the states with services that were entered in this macrostep and not left
+	// statesToInvoke are the states with services or children that were entered in this macrostep and not left
 	// again, ascending.
 	statesToInvoke []int
 	// entrySet and entry are for transitions whose entry set depends on history.
@@ -118,9 +120,15 @@ const (
 	outputCode
 	contextCode
 	cloneCode
+	deferCode
+	replayCode
+	childCode
+	stopCode
 )
 
-var codeKinds = [...]string{"action", "action", "guard", "delay", "output", "context", "cloning the context"}
+var codeKinds = [...]string{
+	"action", "action", "guard", "delay", "output", "context", "cloning the context", "defer", "replay", "child", "stop of children",
+}
 
 // runs notes what code runs. Fields are set one by one: a literal would be built elsewhere first.
 func (x *interpreter[C]) runs(kind codeKind, name string, state int) {
@@ -132,6 +140,9 @@ func (x *interpreter[C]) runs(kind codeKind, name string, state int) {
 func (x *interpreter[C]) macrostep() error {
 	if err := x.selectTransitions(); err != nil {
 		return err
+	}
+	if x.chart.defers && x.defers(x.enabled) {
+		return x.deferEvent()
 	}
 	if err := x.microstep(); err != nil {
 		return err
@@ -145,9 +156,9 @@ func (x *interpreter[C]) macrostep() error {
 // complete runs what follows a microstep within its macrostep, and starts the services of the
 // states that were entered and not left again.
 func (x *interpreter[C]) complete() error {
-	for microsteps := 0; !x.ended; microsteps++ {
-		if microsteps == MicrostepsMax {
-			return fmt.Errorf("%w: chart %s took %d microsteps on event %q (MicrostepsMax); check its always and raise", ErrEndless, x.chart.id, microsteps, x.event.Type)
+	for ; !x.ended; x.microsteps++ {
+		if x.microsteps == MicrostepsMax {
+			return fmt.Errorf("%w: chart %s took %d microsteps on event %q (MicrostepsMax); check its always and raise", ErrEndless, x.chart.id, x.microsteps, x.event.Type)
 		}
 		if err := x.selectEventlessTransitions(); err != nil {
 			return err
@@ -176,7 +187,7 @@ func (x *interpreter[C]) complete() error {
 	for _, i := range x.statesToInvoke {
 		x.invoke(&x.chart.nodes[i])
 	}
-	return nil
+	return x.invokeChildren()
 }
 
 // exitInterpreter runs the exit actions of a chart that is done or stopped, innermost first. The
@@ -195,7 +206,7 @@ func (x *interpreter[C]) exitInterpreter() error {
 	}
 	ended := x.writable()
 	ended.Timers, ended.Services, x.internalQueue = nil, nil, x.internalQueue[:0]
-	return nil
+	return x.stopChildren(func(ChildRef) bool { return true })
 }
 
 // failure returns what failed, if that is what the event tells and it must not be lost, as it
@@ -387,8 +398,11 @@ func (x *interpreter[C]) exitState(n *node[C]) error {
 	if err := x.run(n.def.Exit, n.index); err != nil {
 		return err
 	}
-	if len(n.invokes) > 0 {
+	if len(n.invokes)+len(n.def.Children) > 0 {
 		x.cancelInvoke(n)
+		if err := x.cancelChildren(n); err != nil {
+			return err
+		}
 	}
 	if len(n.timers) > 0 {
 		x.cancelTimers(n)

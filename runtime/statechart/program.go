@@ -34,14 +34,14 @@ func (c *Chart[C]) program(t *transition[C]) *program[C] {
 	add := func(actions []Action[C], state int) {
 		lists++
 		for i := range actions {
-			ok = ok && !actions[i].looks
+			ok = ok && !actions[i].enqueues
 			p.actions = append(p.actions, programmed[C]{&actions[i], state, lists})
 		}
 	}
 	recorded := func(i int) bool {
 		return slices.ContainsFunc(c.histories, func(h int) bool { return c.nodes[h].parent == i })
 	}
-	simple := func(n *node[C]) bool { return len(n.timers)+len(n.invokes) == 0 && n.kind != final }
+	simple := func(n *node[C]) bool { return len(n.timers)+len(n.invokes)+len(n.def.Children) == 0 && n.kind != final }
 	if len(t.targets) > 0 {
 		for i := source.index; i != t.domain; i = c.nodes[i].parent {
 			add(c.nodes[i].def.Exit, i)

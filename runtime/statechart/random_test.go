@@ -2,6 +2,7 @@ package statechart_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -50,6 +51,7 @@ func TestRandomChartsRunTheSameThroughJSON(t *testing.T) {
 			w.microsteps(chart, snapshot, event, step, err)
 			if err == nil && step.Handled {
 				w.watch(snapshot, step)
+				w.deferred(snapshot, event, step.Next)
 			}
 			snapshot = step.Next
 		}
@@ -132,6 +134,40 @@ func (w *watcher) microsteps(chart *statechart.Chart[trace], before statechart.S
 	if log := step.Next.Context.Log[len(before.Context.Log):]; fmt.Sprint(log) != fmt.Sprint(told) {
 		w.t.Fatalf("microsteps tell of %v, the log of %v", told, log)
 	}
+}
+
+// deferred checks that events wait in their order, that none is made up, and that at rest an
+// active state defers every one that waits.
+func (w *watcher) deferred(before statechart.Snapshot[trace], event Event, next statechart.Snapshot[trace]) {
+	var types []string
+	for _, waiting := range before.Deferred {
+		types = append(types, waiting.Type)
+	}
+	types = append(types, event.Type)
+	for _, waiting := range next.Deferred {
+		for len(types) > 0 && types[0] != waiting.Type {
+			types = types[1:]
+		}
+		if len(types) == 0 {
+			w.t.Fatalf("%v waits after %s, out of turn after %v", next.Deferred, event.Type, before.Deferred)
+		}
+		types = types[1:]
+		if next.Status == statechart.Active && next.Settled() && !w.defers(next, w.def.States, "", waiting.Type) {
+			w.t.Fatalf("%s waits in %s, where no state defers it", waiting.Type, next.Value())
+		}
+	}
+}
+
+// defers reports whether an active state below the given ones defers events of a type.
+func (w *watcher) defers(next statechart.Snapshot[trace], states []S, path, typ string) bool {
+	return slices.ContainsFunc(states, func(s S) bool {
+		at := strings.TrimPrefix(path+"."+s.ID, ".")
+		own := slices.ContainsFunc(s.Defer, func(d string) bool {
+			prefix, partial := strings.CutSuffix(d, ".*")
+			return d == typ || partial && (typ == prefix || strings.HasPrefix(typ, prefix+"."))
+		})
+		return next.Matches(at) && (own || w.defers(next, s.States, at, typ))
+	})
 }
 
 // replay checks that states are entered only while they are not active, and left only while

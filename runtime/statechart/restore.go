@@ -47,11 +47,11 @@ func (c *Chart[C]) Restore(data []byte) (Snapshot[C], error) {
 			return Snapshot[C]{}, err
 		}
 	}
-	if ended := c.isInFinalState(0, &s.configuration); ended != (s.Status == Done) || s.Status != Active && len(form.Timers)+len(form.Services) > 0 {
-		return Snapshot[C]{}, c.unreadable("the status %q does not fit the state %s, its timers and services", s.Status, strings.Join(s.State(), ", "))
+	if ended := c.isInFinalState(0, &s.configuration); ended != (s.Status == Done) || s.Status != Active && len(form.Timers)+len(form.Services)+len(form.Children) > 0 {
+		return Snapshot[C]{}, c.unreadable("the status %q does not fit the state %s, its timers, services and children", s.Status, strings.Join(s.State(), ", "))
 	}
 	if !ok { // What readCompact reads has none of these.
-		for _, restore := range []func(*snapshotJSON, *Snapshot[C]) error{c.restoreHistory, c.restoreTimers, c.restoreServices} {
+		for _, restore := range []func(*snapshotJSON, *Snapshot[C]) error{c.restoreHistory, c.restoreTimers, c.restoreServices, c.restoreChildren, c.restoreDeferred} {
 			if err := restore(&form, &s); err != nil {
 				return Snapshot[C]{}, err
 			}

@@ -41,7 +41,7 @@ type Timer struct {
 
 // Snapshot is the state of one instance between macrosteps. It is a value: a step makes a new
 // one. Its JSON form has the keys of an XState snapshot (value, context, status, tags,
-// historyValue) and beside them machine, version, steps, timers and services.
+// historyValue, children) and beside them machine, version, steps, timers, services and deferred.
 type Snapshot[C any] struct {
 	Context C
 	Status  Status
@@ -51,6 +51,11 @@ type Snapshot[C any] struct {
 	Timers []Timer
 	// Services are the invocations whose end the snapshot waits for.
 	Services []Invocation
+	// Children are the child instances that live, in the order in which they were started.
+	Children []ChildRef
+	// Deferred are the events that wait for another configuration, in the order in which they
+	// arrived. An instance that has ended keeps those that it never came to.
+	Deferred []Deferred
 	// Steps counts the macrosteps taken; IDs are derived from it.
 	Steps int64
 
@@ -146,6 +151,8 @@ type waitingJSON struct {
 	HistoryValue map[string][]string    `json:"historyValue,omitempty"`
 	Timers       map[string]timerJSON   `json:"timers,omitempty"`
 	Services     map[string]serviceJSON `json:"services,omitempty"`
+	Children     map[string]childJSON   `json:"children,omitempty"`
+	Deferred     []deferredJSON         `json:"deferred,omitempty"`
 }
 
 type timerJSON struct {
@@ -208,10 +215,10 @@ func (s Snapshot[C]) AppendJSON(b []byte) ([]byte, error) {
 // waiting returns the JSON form of what the snapshot waits for and has recorded, nil if that is
 // nothing.
 func (s *Snapshot[C]) waiting() *waitingJSON {
-	if len(s.Timers)+len(s.Services) == 0 && s.history == nil {
+	if len(s.Timers)+len(s.Services)+len(s.Children)+len(s.Deferred) == 0 && s.history == nil {
 		return nil
 	}
-	form := &waitingJSON{}
+	form := &waitingJSON{Children: childrenJSON(s.Children), Deferred: deferredEventsJSON(s.Deferred)}
 	for ordinal, recorded := range s.history {
 		if recorded == nil {
 			continue

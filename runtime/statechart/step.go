@@ -13,6 +13,9 @@ type Start struct {
 	// Instance is the name of the instance: "signup/42".
 	Instance string
 	At       time.Time
+	// Input is a value of the type that Definition.Input declares, nil if it declares none; see
+	// Chart.DecodeInput. The chart's Context makes of it what the instance keeps.
+	Input any
 }
 
 // Step is the result of a macrostep.
@@ -23,12 +26,13 @@ type Step[C any] struct {
 	// Effects must be performed only after Next is stored.
 	Effects []Effect
 	// Handled reports whether the event meant anything: false if it enabled no transition, not
-	// even an eventless one, if the instance is done, or if a timer or a service's end is stale.
-	// Next then equals the snapshot that was stepped.
+	// even an eventless one, and was not deferred, if the instance is done, or if a timer or the
+	// end of a service or of a child is stale. Next then equals the snapshot that was stepped.
 	Handled bool
 }
 
-// Start enters the initial configuration of a new instance.
+// Start enters the initial configuration of a new instance. The error wraps ErrPayload if the
+// input is not of the declared type.
 func (c *Chart[C]) Start(start Start) (Step[C], error) {
 	snapshot, effects, err := c.Stepper().Start(start)
 	return Step[C]{Next: snapshot, Effects: effects, Handled: err == nil}, err
@@ -72,6 +76,9 @@ func (c *Chart[C]) Stepper() *Stepper[C] { return &Stepper[C]{x: interpreter[C]{
 // Start is Chart.Start.
 func (s *Stepper[C]) Start(start Start) (snapshot Snapshot[C], effects []Effect, err error) {
 	x := &s.x
+	if err := x.chart.checkInput(start.Input); err != nil {
+		return Snapshot[C]{}, nil, err
+	}
 	var started Snapshot[C]
 	started.chart, started.Status = x.chart, Active
 	x.own = Event{At: start.At}
@@ -118,6 +125,9 @@ func (s *Stepper[C]) Step(snapshot *Snapshot[C], event *Event) (effects []Effect
 	if err == nil && !stale {
 		err = x.macrostep()
 	}
+	if err == nil && x.chart.defers && len(snapshot.Deferred) > 0 {
+		err = x.replay()
+	}
 	if err == nil && (x.moved || awaited) {
 		err = x.end()
 	}
@@ -160,7 +170,7 @@ func (x *interpreter[C]) begin(snapshot *Snapshot[C], event *Event, onMicrostep 
 		snapshot.configuration.many = slices.Clone(snapshot.configuration.many)
 	}
 	x.saved, x.ended, x.moved, x.historyOwned, x.returned = false, false, false, false, false
-	x.effects, x.position = nil, 0
+	x.effects, x.position, x.microsteps = nil, 0, 0
 	x.internalQueue, x.statesToInvoke = x.internalQueue[:0], x.statesToInvoke[:0]
 	x.onMicrostep, x.tracing = onMicrostep, nil
 }
@@ -220,7 +230,8 @@ func (x *interpreter[C]) take(event *Event) (awaited, stale bool, err error) {
 	case event.Invocation != "":
 		k := slices.IndexFunc(x.snapshot.Services, func(i Invocation) bool { return i.Key == event.Invocation })
 		if k < 0 {
-			return false, true, nil
+			ended := x.takeChild(event.Invocation)
+			return ended, !ended, nil
 		}
 		x.writable().Services = slices.Delete(slices.Clone(x.snapshot.Services), k, k+1)
 		return true, false, nil

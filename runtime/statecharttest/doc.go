@@ -45,7 +45,11 @@
 //     strings, key:=json any JSON. A JSON object on the lines below the command is the rest of
 //     the payload.
 //   - advance DURATION lets time pass.
-//   - state shows where the instance stands: its state, tags, next events and timers.
+//   - child ID done ends a child instance; JSON on the lines below the command is its output.
+//     child ID failed WORDS ends it with an error. What a child does is for its own machine's
+//     test.
+//   - state shows where the instance stands: its state, tags, next events, timers, children and
+//     deferred events.
 //   - context shows what changed in the context since the last context, or since start; with
 //     keys as arguments, only those.
 package statecharttest

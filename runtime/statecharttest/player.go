@@ -29,6 +29,8 @@ type Config struct {
 	Instance string
 	// At is when the instance starts. Defaults to Epoch.
 	At time.Time
+	// Input is what the instance starts with: a value of the type that the chart declares.
+	Input any
 }
 
 func (c Config) withDefaults(chartID string) Config {
@@ -68,7 +70,7 @@ func Play[C any](t TB, chart *statechart.Chart[C], config Config) *Player[C] {
 	t.Helper()
 	config = config.withDefaults(chart.ID())
 	p := &Player[C]{t: t, chart: chart, config: config, now: config.At}
-	step, err := chart.Start(statechart.Start{Instance: config.Instance, At: p.now})
+	step, err := chart.Start(statechart.Start{Instance: config.Instance, At: p.now, Input: config.Input})
 	if err != nil {
 		t.Fatalf("starting %s: %v", config.Instance, err)
 	}

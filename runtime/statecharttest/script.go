@@ -83,8 +83,10 @@ func (s *script[C]) run(t *testing.T, d *datadriven.TestData) string {
 		return s.state()
 	case "context":
 		return s.context(t, d)
+	case "child":
+		return s.child(t, d)
 	default:
-		d.Fatalf(t, "expected start, send, advance, state or context, got %s", d.Cmd)
+		d.Fatalf(t, "expected start, send, advance, child, state or context, got %s", d.Cmd)
 		return ""
 	}
 }
@@ -187,6 +189,12 @@ func (s *script[C]) state() string {
 	}
 	for _, timer := range p.snapshot.Timers {
 		fmt.Fprintf(&b, "  timer %s %s after %s at %s\n", timer.ID, timer.State, timer.After, p.since(timer.At))
+	}
+	for _, child := range p.snapshot.Children {
+		fmt.Fprintf(&b, "  child %s %s of machine %s\n", child.Key, child.ID, child.Machine)
+	}
+	for _, event := range p.snapshot.Deferred {
+		fmt.Fprintf(&b, "  deferred %s\n", event.Event)
 	}
 	return b.String()
 }

@@ -44,9 +44,11 @@ func (p *Player[C]) step(event statechart.Event) (statechart.Step[C], error) {
 // take makes the step's snapshot the current one and notes what it led to.
 func (p *Player[C]) take(step statechart.Step[C]) {
 	p.t.Helper()
+	before := p.snapshot
 	p.keep(step.Next)
 	p.effects = append(p.effects, step.Effects...)
 	p.trace.enter(p.State())
+	p.trace.deferred(before.Deferred, p.snapshot.Deferred)
 	for _, effect := range step.Effects {
 		p.trace.effect(effect, p.snapshot.Timers, p.since)
 	}
@@ -74,6 +76,8 @@ func (p *Player[C]) keep(snapshot statechart.Snapshot[C]) {
 		{"context", snapshot.Context, restored.Context},
 		{"timers", snapshot.Timers, restored.Timers},
 		{"services", snapshot.Services, restored.Services},
+		{"children", snapshot.Children, restored.Children},
+		{"deferred events", snapshot.Deferred, restored.Deferred},
 	} {
 		if diff := difference(part.stepped, part.restored); diff != "" {
 			p.t.Fatalf("%s: the %s changed by being stored: what counts must be in the JSON (-stepped +restored):\n%s", p.config.Instance, part.name, diff)

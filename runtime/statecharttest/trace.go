@@ -56,6 +56,10 @@ func (t *trace) detail(format string, args ...any) {
 }
 
 func (t *trace) effect(effect statechart.Effect, timers []statechart.Timer, since func(time.Time) string) {
+	if effect.Child != "" {
+		t.childEffect(effect)
+		return
+	}
 	switch effect.Kind {
 	case statechart.Schedule:
 		for _, timer := range timers {
@@ -65,6 +69,10 @@ func (t *trace) effect(effect statechart.Effect, timers []statechart.Timer, sinc
 		}
 	case statechart.Send:
 		t.detail("effect %s send %s %s", effect.ID, effect.To, effect.Event)
+	case statechart.EmitEvent:
+		t.detail("effect %s emit %s", effect.ID, effect.Event)
+	case statechart.LogMessage:
+		t.detail("effect %s log %s", effect.ID, effect.Message)
 	default:
 		text, err := json.Marshal(effect)
 		t.detail("effect %s %s %s", effect.ID, effect.Kind, either(string(text), err))

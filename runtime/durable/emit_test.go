@@ -1,0 +1,247 @@
+package durable_test
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/statechart"
+)
+
+// teller is a machine that emits what is added, and logs on every event, beginning with its start.
+func teller() durable.Machine {
+	say := func(text string) statechart.Action[basket] {
+		return statechart.Log(func(b basket, _ statechart.Event) string { return fmt.Sprint(text, " ", len(b.Log)) })
+	}
+	large := func(kind string) statechart.Action[basket] {
+		return statechart.EnqueueActions(kind, func(_ *basket, i item, enqueue statechart.Enqueue) error {
+			switch text := strings.Repeat("x", i.Bytes); kind {
+			case "emit":
+				return enqueue.Emit("large", map[string]string{"text": text})
+			case "log":
+				return enqueue.Log(text)
+			default:
+				return enqueue.Spawn("child", "order", nil)
+			}
+		})
+	}
+	return durable.Host(statechart.Must(statechart.Definition[basket]{
+		ID: "teller", Version: 1, Initial: "idle", Payloads: payloads(),
+		States: []chartState{{ID: "idle", Tags: settled, Entry: do{say("begun")}, On: []on{
+			{Event: "add", Actions: do{keep, show, say("added")}}, {Event: "refuse", Actions: do{say("refused"), refuse}},
+			{Event: "grow", Actions: do{large("emit")}}, {Event: "grind", Actions: do{large("log")}}, {Event: "both", Actions: do{large("spawn")}},
+		}}},
+	}), durable.MachineConfig{})
+}
+
+// newTellers returns a world of tellers, and what is logged in it by charts.
+func newTellers(t *testing.T) (w *world, logged func() []string) {
+	t.Helper()
+	w = newWorld(t)
+	var logs bytes.Buffer
+	w.config.Logger = slog.New(slog.NewTextHandler(&logs, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+		if a.Key == slog.TimeKey || a.Key == slog.LevelKey {
+			return slog.Attr{}
+		}
+		return a
+	}}))
+	machines, err := durable.NewMachines(w.order(), teller())
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.machines = machines
+	return w, func() []string {
+		return slices.DeleteFunc(strings.Split(logs.String(), "\n"), func(line string) bool { return !strings.HasPrefix(line, `msg="chart log"`) })
+	}
+}
+
+func wantLines(t *testing.T, what string, got []string, want ...string) {
+	t.Helper()
+	if !slices.Equal(got, want) {
+		t.Errorf("%s:\n%s\nwant\n%s", what, strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+func TestWhatIsEmittedIsTakenAfterItsCommitInOrder(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, _ := newTellers(t)
+		w.config.Emit = w.emit
+		w.post("teller/1", adds(2)...)
+		w.invoke()
+		w.wantCalls(t, "Load teller/1", "Commit teller/1", "Emit teller/1", "Emit teller/1", "ClearOutbox teller/1")
+		at := time.Now().UnixMilli()
+		wantLines(t, "emitted", w.emitted, fmt.Sprintf(`teller/1@%d/2.0 {"items":1,"type":"shown"}`, at), fmt.Sprintf(`teller/1@%d/3.0 {"items":2,"type":"shown"}`, at))
+		w.wantSound(t)
+	})
+}
+
+func TestAnEmitThatFailsIsRepeatedUnderTheSameID(t *testing.T) {
+	t.Parallel()
+	for _, what := range []fault{failBefore, failAfter, dieBefore, dieAfter} {
+		synctest.Test(t, func(t *testing.T) {
+			w, _ := newTellers(t)
+			w.config.Emit = w.emit
+			w.hook = faults(map[string]fault{"Emit teller/1 #1": what})
+			w.post("teller/1", adds(1)...)
+			w.run(t)
+			w.wantSound(t)
+			w.wantLog(t, "teller/1", "0")
+			if len(w.performed) != 1 {
+				t.Errorf("%v: emitted under %d IDs, want 1: %q", what, len(w.performed), w.emitted)
+			}
+		})
+	}
+}
+
+func TestWhatNobodyListensToCostsNoWrite(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, _ := newTellers(t)
+		w.post("teller/1", adds(2)...)
+		w.invoke()
+		w.wantCalls(t, "Load teller/1", "Commit teller/1")
+		w.wantSound(t)
+	})
+}
+
+func TestAnOutboxOfWhatNobodyListensToAnyMoreIsEmptied(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, _ := newTellers(t)
+		w.config.Emit = w.emit
+		w.hook = faults(map[string]fault{"Emit teller/1 #1": dieBefore})
+		w.post("teller/1", adds(1)...)
+		w.invoke()
+		w.config.Emit = nil
+		w.run(t)
+		if outbox := w.load("teller/1").Outbox; len(outbox) > 0 || len(w.emitted) > 0 {
+			t.Errorf("the outbox holds %+v, emitted %q", outbox, w.emitted)
+		}
+	})
+}
+
+func TestWhatIsLoggedIsWrittenAfterItsCommitAndCostsNoWrite(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, logged := newTellers(t)
+		var atCommit [][]string
+		w.hook = func(call string) fault {
+			if call == "Commit teller/1" {
+				if atCommit = append(atCommit, logged()); len(atCommit) == 1 {
+					return failBefore
+				}
+			}
+			return none
+		}
+		w.post("teller/1", adds(2)...)
+		at := time.Now().UnixMilli()
+		w.invoke()
+		if lines := logged(); len(lines) > 0 {
+			t.Errorf("logged before the commit: %q", lines)
+		}
+		w.run(t)
+		line := func(id, message string) string {
+			return fmt.Sprintf(`msg="chart log" instance=teller/1 effect=teller/1@%d/%s message=%q`, at, id, message)
+		}
+		wantLines(t, "logged", logged(), line("1.0", "begun 0"), line("2.1", "added 1"), line("3.1", "added 2"))
+		if len(atCommit) != 3 || len(atCommit[1]) > 0 || len(atCommit[2]) != 2 { // The second repeat leaves its mark between them.
+			t.Errorf("logged at commits: %q", atCommit)
+		}
+		w.post("teller/1", adds(1)...)
+		w.calls = nil
+		w.invoke()
+		w.wantCalls(t, "Load teller/1", "Commit teller/1")
+	})
+}
+
+func TestWhatCameToNothingIsNotLogged(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, logged := newTellers(t)
+		w.post("teller/1", event("refuse", ""))
+		w.run(t)
+		w.wantParked(t, [2]string{"refuse", "refused"})
+		wantLines(t, "logged", logged())
+		w.post("teller/1", event("add", "a"))
+		w.run(t)
+		if lines := logged(); len(lines) != 2 || !strings.Contains(lines[0], "begun 0") || !strings.Contains(lines[1], "added 1") {
+			t.Errorf("logged %q, want the start once, and what was added", lines)
+		}
+	})
+}
+
+func TestALongMessageIsCutAndALargeEmitParked(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, logged := newTellers(t)
+		w.post("teller/1", event("add", "a"), fmt.Sprintf(`{"type": "grind", "bytes": %d}`, durable.MessageBytesMax+1), fmt.Sprintf(`{"type": "grow", "bytes": %d}`, durable.EventBytesMax))
+		w.run(t)
+		if lines := logged(); len(lines) != 3 || strings.Count(lines[2], "x") != durable.MessageBytesMax || !strings.HasSuffix(lines[2], "x…") {
+			t.Errorf("logged %d lines, the last of %d bytes", len(lines), len(lines[len(lines)-1]))
+		}
+		w.wantParked(t, [2]string{"grow", "emit 4.0: the event has 262170 bytes, the limit is 262144 (EventBytesMax)"})
+	})
+}
+
+func TestAChildInstanceIsRefusedBeforeAnythingIsStored(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, _ := newTellers(t)
+		w.post("teller/1", event("both", ""))
+		w.run(t)
+		w.wantParked(t, [2]string{"both", `spawn 2.0 of a child instance of machine "order": this runtime does not host child instances yet`})
+		if w.load("teller/1").Revision != 0 {
+			t.Errorf("stored %+v", w.load("teller/1"))
+		}
+	})
+}
+
+func TestMachinesThatCannotBeHostedAreRefused(t *testing.T) {
+	t.Parallel()
+	for message, def := range map[string]statechart.Definition[basket]{
+		`machine "m": this runtime does not host child instances yet: remove Children, Spawn, StopChild and SendToChild from its chart`: {
+			States: []chartState{{ID: "a", Tags: settled, Entry: do{statechart.Spawn[basket]("w", "order", nil)}}}},
+		`machine "m": this runtime does not give instances an input yet: remove Input from its chart`: {
+			Input: statechart.PayloadOf[item](), States: []chartState{{ID: "a", Tags: settled}}},
+	} {
+		def.ID, def.Version, def.Initial = "m", 1, "a"
+		_, err := durable.NewMachines(durable.Host(statechart.Must(def), durable.MachineConfig{}))
+		if err == nil || err.Error() != message {
+			t.Errorf("got the error %v, want %s", err, message)
+		}
+	}
+}
+
+func TestDeferredEventsSurviveTheRuntimeOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		machines, err := durable.NewMachines(durable.Host(statechart.Must(statechart.Definition[basket]{
+			ID: "later", Version: 1, Initial: "busy", Payloads: payloads(),
+			States: []chartState{
+				{ID: "busy", Tags: settled, Defer: []string{"add"}, On: []on{{Event: "wait", Target: "idle"}}},
+				{ID: "idle", Tags: settled, On: []on{{Event: "add", Actions: do{keep}}}},
+			},
+		}), durable.MachineConfig{}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.machines = machines
+		once := `{"type": "add", "item": "a", "$id": "p-1"}`
+		w.post("later/1", once, event("add", "b"))
+		w.run(t)
+		w.wantLog(t, "later/1")
+		w.post("later/1", once, event("wait", ""))
+		w.run(t)
+		w.wantLog(t, "later/1", "a", "b")
+		w.wantState(t, "later/1", "idle")
+		w.wantParked(t)
+	})
+}

@@ -1,0 +1,36 @@
+package statechart
+
+import "fmt"
+
+// Can reports whether stepping the event would do what the chart says of it (can of a snapshot in
+// XState v5): whether it enables a transition that has a target or actions, or would be
+// deferred. It is false for an event that nothing takes or that a transition forbids, for a stale
+// one, and for an instance that is not active. The errors are those with which Step would fail
+// before it takes a transition. Nothing happens to the snapshot.
+func (c *Chart[C]) Can(snapshot Snapshot[C], event Event) (can bool, err error) {
+	if snapshot.chart != c {
+		return false, fmt.Errorf("%w: expected one that this chart, %s, has made or restored, got another's", ErrUnreadable, c.id)
+	}
+	if snapshot.Status != Active {
+		return false, nil
+	}
+	x := &c.Stepper().x
+	x.begin(&snapshot, &event, nil)
+	var none []Effect
+	defer x.recovered(&none, &can, &err)
+	x.ownContext()
+	if _, stale, err := x.take(&event); stale || err != nil {
+		return false, err
+	}
+	if err := x.selectTransitions(); err != nil {
+		return false, err
+	}
+	if c.defers && x.defers(x.enabled) {
+		err := x.keepEvent()
+		return err == nil, err
+	}
+	for k := range x.enabled {
+		can = can || len(x.enabled[k].targets) > 0 || len(x.enabled[k].actions) > 0
+	}
+	return can, nil
+}

@@ -1,0 +1,59 @@
+package statechart_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/settle-run/settle/runtime/statechart"
+)
+
+func TestCanTellsWhatSteppingWouldDo(t *testing.T) {
+	t.Parallel()
+	r := begin(t, Def{Initial: "p", Payloads: statechart.Payloads{"LATER": statechart.NoPayload(), "NOBODY": statechart.NoPayload()}, States: []S{
+		{ID: "p", Initial: "a", On: []On{{Event: "FORBIDDEN", Target: "q"}, {Event: "UP", Target: "q"}}, States: []S{
+			{ID: "a", Defer: []string{"LATER"}, After: []After{{Delay: minutes(1), Target: "b"}}, On: []On{
+				{Event: "MOVE", Target: "b"}, {Event: "ACT", Actions: Do{add(1)}}, {Event: "FORBIDDEN"},
+				{Event: "NEVER", Target: "b", Guard: no}, {Event: "BROKEN", Target: "b", Guard: failingWhen},
+			}},
+			{ID: "b"},
+		}},
+		{ID: "q"}, {ID: "end", Type: statechart.Final}}, On: []On{{Event: "END", Target: ".end"}}})
+	before := text(t, r.step.Next)
+	for event, want := range map[string]bool{"MOVE": true, "ACT": true, "UP": true, "LATER": true, "FORBIDDEN": false, "NEVER": false, "NOBODY": false} {
+		can, err := r.chart.Can(r.step.Next, Event{Type: event, At: epoch})
+		if can != want || err != nil {
+			t.Errorf("can %s: got %t, %v, want %t", event, can, err, want)
+		}
+	}
+	timer := Event{Type: statechart.TimerEvent, Timer: r.timer("p.a").ID, At: epoch}
+	if can, err := r.chart.Can(r.step.Next, timer); !can || err != nil {
+		t.Errorf("can take its timer: got %t, %v", can, err)
+	}
+	timer.Timer = "0.0"
+	if can, err := r.chart.Can(r.step.Next, timer); can || err != nil {
+		t.Errorf("can take a stale timer: got %t, %v", can, err)
+	}
+	_, err := r.chart.Can(r.step.Next, Event{Type: "BROKEN", At: epoch})
+	if !errors.Is(err, errPlanned) {
+		t.Errorf("of a guard that fails, got the error %v", err)
+	}
+	if _, err := begin(t, Def{Initial: "a", States: []S{{ID: "a"}}}).chart.Can(r.step.Next, Event{}); !errors.Is(err, statechart.ErrUnreadable) {
+		t.Errorf("of another chart's snapshot, got the error %v", err)
+	}
+	equal(t, "the snapshot", text(t, r.step.Next), before)
+	r.send("END")
+	if can, err := r.chart.Can(r.step.Next, Event{Type: "UP"}); can || err != nil {
+		t.Errorf("can, being done: got %t, %v", can, err)
+	}
+}
+
+func TestCanOfAGuardThatPanicsIsAnError(t *testing.T) {
+	t.Parallel()
+	panics := statechart.When("panics", func(trace, Event) bool { panic("planned") })
+	r := begin(t, Def{Initial: "a", States: []S{{ID: "a", On: []On{{Event: "GO", Guard: panics}}}}})
+	can, err := r.chart.Can(r.step.Next, Event{Type: "GO"})
+	equal(t, "can", can, false)
+	if want := `chart c, state "a", event "GO": guard panics: panic: planned`; err == nil || err.Error() != want {
+		t.Errorf("got the error %v, want %s", err, want)
+	}
+}

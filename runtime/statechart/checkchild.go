@@ -1,0 +1,142 @@
+package statechart
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strconv"
+	"strings"
+)
+
+// childID returns the ID of the state's child at a position.
+func (n *node[C]) childID(position int) string {
+	switch id := n.def.Children[position].ID; {
+	case id != "":
+		return id
+	case position > 0:
+		return n.path + ":" + strconv.Itoa(position)
+	default:
+		return n.path
+	}
+}
+
+// linkChild compiles what follows the end of a child.
+func (c *compiler[C]) linkChild(n *node[C], position int) {
+	child, id := &n.def.Children[position], n.childID(position)
+	c.chart.usesChildren = true
+	if child.Machine == "" {
+		c.find(n, fmt.Sprintf("has the child %q without a machine", id), "set Machine to the ID of the child's machine")
+	}
+	if len(errorChildPrefix+id) > EventNameBytesMax {
+		c.find(n, fmt.Sprintf("has the child %q, whose ID is too long for the type of an event", id), fmt.Sprintf("use an ID of at most %d bytes", EventNameBytesMax-len(errorChildPrefix)))
+	}
+	for _, t := range child.OnDone {
+		compiled := c.transition(n, t, doneChildPrefix+id, "on done of child "+id)
+		c.checkPayload(n, compiled, reflect.TypeFor[json.RawMessage]())
+		n.transitions = append(n.transitions, compiled)
+	}
+	for _, t := range child.OnError {
+		compiled := c.transition(n, t, errorChildPrefix+id, "on error of child "+id)
+		c.checkPayload(n, compiled, reflect.TypeFor[ChildError]())
+		n.transitions = append(n.transitions, compiled)
+	}
+}
+
+// childEvent reports whether a descriptor names the end of children.
+func childEvent(descriptor string) bool {
+	return strings.HasPrefix(descriptor, doneChildPrefix) || strings.HasPrefix(descriptor, errorChildPrefix)
+}
+
+// madeByChildren adds the types of the events that the ends of a state's children make, and of those
+// that its actions spawn.
+func (c *compiler[C]) madeByChildren(n *node[C], made map[string]bool) {
+	add := func(id string) { made[doneChildPrefix+id], made[errorChildPrefix+id] = true, true }
+	for k := range n.def.Children {
+		add(n.childID(k))
+	}
+	eachAction(n, func(_ string, action Action[C]) {
+		if action.spawns {
+			add(action.child)
+		}
+		c.chart.usesChildren = c.chart.usesChildren || action.spawns || action.child != ""
+	})
+}
+
+// eachAction calls the function with every action of a state and with the place where it stands.
+func eachAction[C any](n *node[C], fn func(place string, action Action[C])) {
+	each := func(place string, actions []Action[C]) {
+		for _, action := range actions {
+			fn(place, action)
+		}
+	}
+	each("entry", n.def.Entry)
+	each("default entry", n.def.DefaultEntry)
+	each("exit", n.def.Exit)
+	for _, transitions := range [][]transition[C]{n.transitions, n.always} {
+		for k := range transitions {
+			each(transitions[k].place, transitions[k].actions)
+		}
+	}
+}
+
+// checkChildren checks that what a state does to children and expects of them has a child that it
+// may be about. Those that EnqueueActions spawns have any ID.
+func (c *compiler[C]) checkChildren(n *node[C], made map[string]bool) {
+	if n.kind == atomic && n.index > 0 && !n.settled && len(n.def.Children) > 0 {
+		c.find(n, fmt.Sprintf("is unsettled but has the child %q, whose end cannot reach it", n.childID(0)), "give the child to the state that waits for it")
+	}
+	eachAction(n, func(place string, action Action[C]) {
+		switch {
+		case action.spawns && action.child == "":
+			c.find(n, place+": spawns a child without an ID", "give it one")
+		case action.child != "" && !made[doneChildPrefix+action.child] && !c.enqueues():
+			c.find(n, fmt.Sprintf("%s: the action %q is about the child %q, which nothing starts", place, action.Name, action.child), "use the ID of one of Children or of a Spawn")
+		}
+	})
+	for i := range n.def.On {
+		t := &n.transitions[i]
+		if !childEvent(t.event) {
+			continue
+		}
+		known := c.enqueues()
+		for typ := range made {
+			known = known || matches(t.event, typ)
+		}
+		if !known {
+			c.find(n, t.place+": nothing starts a child of that ID", "use the ID of one of Children or of a Spawn")
+		}
+		if strings.HasPrefix(t.event, errorChildPrefix) {
+			c.checkPayload(n, *t, reflect.TypeFor[ChildError]())
+		} else {
+			c.checkPayload(n, *t, reflect.TypeFor[json.RawMessage]())
+		}
+	}
+}
+
+// enqueues reports whether some action decides only while it runs what to ask for.
+func (c *compiler[C]) enqueues() bool {
+	found := false
+	for i := range c.chart.nodes {
+		eachAction(&c.chart.nodes[i], func(_ string, action Action[C]) { found = found || action.enqueues })
+	}
+	return found
+}
+
+// checkChildIDs checks that no two children of one ID can live at once for their states: the second
+// could not be started.
+func (c *compiler[C]) checkChildIDs() {
+	holders := map[string][]int{}
+	for i := range c.chart.nodes {
+		n := &c.chart.nodes[i]
+		for k := range n.def.Children {
+			id := n.childID(k)
+			for _, other := range holders[id] {
+				if other == i || c.chart.isDescendant(i, other) || c.chart.orthogonal(i, other) {
+					c.find(n, fmt.Sprintf("has the child %q while %s may too", id, c.name(&c.chart.nodes[other])), "give each child its own ID")
+					break
+				}
+			}
+			holders[id] = append(holders[id], i)
+		}
+	}
+}

@@ -1,0 +1,298 @@
+package statechart_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/settle-run/settle/runtime/statechart"
+)
+
+type Child = statechart.Child[trace]
+
+var (
+	keepOutput = statechart.Assign("keepOutput", func(c *trace, out json.RawMessage) { c.Log = append(c.Log, string(out)) })
+	keepBlame  = statechart.Assign("keepBlame", func(c *trace, e statechart.ChildError) { c.Log = append(c.Log, e.Machine+": "+e.Message) })
+)
+
+// inputN makes the counter the input of a child.
+func inputN(c trace, _ Event) any { return map[string]int{"n": c.N} }
+
+// parenting is a state that has a child while it is active, and actions about a child w.
+func parenting() Def {
+	hello := statechart.SendToChild("w", "HELLO", func(trace, Event) any { return map[string]int{"n": 1} })
+	return Def{Initial: "a", States: []S{
+		{ID: "a", On: []On{{Event: "GO", Target: "p"}}},
+		{ID: "p", Children: []Child{{Machine: "job", Input: inputN, OnDone: []On{{Target: "ok", Actions: Do{keepOutput}}}, OnError: []On{{Target: "a", Actions: Do{keepBlame}}}}},
+			On: []On{{Event: "BACK", Target: "a"}, {Event: "AGAIN", Target: "p", Reenter: true}, {Event: "STOP", Actions: Do{statechart.StopChild[trace]("p")}}}},
+		{ID: "ok"}, {ID: "end", Type: statechart.Final},
+	}, On: []On{
+		{Event: "SPAWN", Actions: Do{statechart.Spawn("w", "worker", inputN)}}, {Event: "STOP_W", Actions: Do{statechart.StopChild[trace]("w")}},
+		{Event: "HELLO", Actions: Do{hello}}, {Event: "END", Target: ".end"},
+		{Event: "BRIEF", Actions: Do{statechart.Spawn[trace]("w", "worker", nil), hello, statechart.StopChild[trace]("w")}},
+		{Event: "done.child.w", Actions: Do{keepOutput}}, {Event: "error.child.*", Actions: Do{keepBlame}},
+	}}
+}
+
+func effects(r *run) string {
+	r.t.Helper()
+	return text(r.t, r.step.Effects)
+}
+
+func (r *run) ref(id string) statechart.ChildRef {
+	r.t.Helper()
+	for _, ref := range r.step.Next.Children {
+		if ref.ID == id {
+			return ref
+		}
+	}
+	r.t.Fatalf("no child %q lives in %+v", id, r.step.Next.Children)
+	return statechart.ChildRef{}
+}
+
+func TestAStateHasItsChildrenWhileItIsActive(t *testing.T) {
+	t.Parallel()
+	r := begin(t, parenting()).send("GO").is("p", "+a -a +p")
+	equal(t, "effects", effects(r), `[{"id":"2.0","kind":"spawn","child":"2.0","machine":"job","input":{"n":0}}]`)
+	equal(t, "settled", r.step.Next.Settled(), true)
+	equal(t, "child", r.ref("p"), statechart.ChildRef{ID: "p", Key: "2.0", Machine: "job", State: "p"})
+	r.send("AGAIN")
+	equal(t, "effects of leaving and entering", effects(r), `[{"id":"3.0","kind":"stop","child":"2.0","machine":"job"},{"id":"3.1","kind":"spawn","child":"3.1","machine":"job","input":{"n":0}}]`)
+	r.send("BACK")
+	equal(t, "effects of leaving", effects(r), `[{"id":"4.0","kind":"stop","child":"3.1","machine":"job"}]`)
+	equal(t, "children", len(r.step.Next.Children), 0)
+	r.send("GO", "STOP")
+	equal(t, "effects of StopChild", effects(r), `[{"id":"6.0","kind":"stop","child":"5.0","machine":"job"}]`)
+	r.send("BACK")
+	equal(t, "effects of leaving then", len(r.step.Effects), 0)
+}
+
+func TestTheEndOfAChildIsAnEvent(t *testing.T) {
+	t.Parallel()
+	r := begin(t, parenting()).send("GO")
+	r.apply(r.ref("p").Done(json.RawMessage(`{"x":1}`))).is("ok", `+a -a +p -p {"x":1} +ok`)
+	equal(t, "effects of a child that has ended", len(r.step.Effects), 0)
+	equal(t, "children", len(r.step.Next.Children), 0)
+
+	r = begin(t, parenting()).send("GO")
+	first := r.ref("p")
+	r.apply(first.Failed(errPlanned)).is("a", "+a -a +p -p job: planned +a")
+	r.send("GO")
+	before := text(t, r.step.Next)
+	for _, stale := range []Event{first.Done(nil), first.Failed(errPlanned)} {
+		r.apply(stale)
+		equal(t, "handled, being stale", r.step.Handled, false)
+		equal(t, "the snapshot", text(t, r.step.Next), before)
+	}
+}
+
+func TestSpawnedChildrenLiveOnTheirOwn(t *testing.T) {
+	t.Parallel()
+	r := begin(t, parenting()).send("SPAWN")
+	equal(t, "effects", effects(r), `[{"id":"2.0","kind":"spawn","child":"2.0","machine":"worker","input":{"n":0}}]`)
+	r.send("GO", "BACK")
+	equal(t, "effects of leaving another's state", effects(r), `[{"id":"4.0","kind":"stop","child":"3.0","machine":"job"}]`)
+	r.send("HELLO")
+	equal(t, "effects of SendToChild", effects(r), `[{"id":"5.0","kind":"send","event":{"n":1,"type":"HELLO"},"child":"2.0","machine":"worker"}]`)
+	r.refuses(Event{Type: "SPAWN"}, nil, `chart c, state "", event "SPAWN": action spawn w: spawning child "w": expected an ID of its own, but a child with that ID lives`)
+	r.apply(r.ref("w").Done(nil)).is("a", "+a -a +p -p +a ")
+	r.refuses(Event{Type: "HELLO"}, nil, `chart c, state "", event "HELLO": action send HELLO: sending event "HELLO": no child "w" lives`)
+	r.send("SPAWN")
+	equal(t, "key of the second", r.ref("w").Key, "7.0")
+	r.apply(r.ref("w").Failed(errPlanned)).is("a", "worker: planned")
+	r.send("SPAWN", "STOP_W")
+	equal(t, "effects of StopChild", effects(r), `[{"id":"10.0","kind":"stop","child":"9.0","machine":"worker"}]`)
+	r.send("STOP_W")
+	equal(t, "effects of stopping what does not live", len(r.step.Effects), 0)
+}
+
+func TestAChildThatIsStoppedAtOnceAsksForNothing(t *testing.T) {
+	t.Parallel()
+	r := begin(t, parenting()).send("BRIEF")
+	equal(t, "effects", len(r.step.Effects), 0)
+	equal(t, "children", len(r.step.Next.Children), 0)
+	// A state that is entered and left again in one macrostep does not even spawn.
+	def := parenting()
+	def.States[1].Entry = Do{raise("AWAY")}
+	def.States[1].On = append(def.States[1].On, On{Event: "AWAY", Target: "a"})
+	r = begin(t, def).send("GO")
+	equal(t, "effects of a state left at once", len(r.step.Effects), 0)
+	// Neither does one that a replayed event leaves.
+	def = parenting()
+	def.States[0].Defer = []string{"BACK"}
+	r = begin(t, def).send("BACK", "GO").is("a", "+a -a +p -p +a")
+	equal(t, "effects of a state that a replay left", len(r.step.Effects), 0)
+}
+
+func TestTheEndOfAnInstanceStopsItsChildren(t *testing.T) {
+	t.Parallel()
+	const stops = `[{"id":"4.0","kind":"stop","child":"2.0","machine":"worker"},{"id":"4.1","kind":"stop","child":"3.0","machine":"job"}]`
+	r := begin(t, parenting()).send("SPAWN", "GO")
+	stopped, err := r.chart.Stop(r.step.Next, epoch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	equal(t, "effects of Stop", text(t, stopped.Effects), stops)
+	r.send("END")
+	equal(t, "children", len(r.step.Next.Children)+len(stopped.Next.Children), 0)
+	// The state of the child of p is left before the instance ends.
+	equal(t, "effects of END", effects(r), `[{"id":"4.0","kind":"stop","child":"3.0","machine":"job"},{"id":"4.1","kind":"stop","child":"2.0","machine":"worker"}]`)
+}
+
+func TestChildrenAreStoredWithTheSnapshot(t *testing.T) {
+	t.Parallel()
+	r := begin(t, parenting()).send("SPAWN", "GO")
+	stored := text(t, r.step.Next)
+	if want := `"children":{"p":{"key":"3.0","machine":"job","state":"p"},"w":{"key":"2.0","machine":"worker"}}`; !strings.Contains(stored, want) {
+		t.Errorf("stored %s, want %s", stored, want)
+	}
+	restored, err := r.chart.Restore([]byte(stored))
+	if err != nil {
+		t.Fatal(err)
+	}
+	equal(t, "restored", text(t, restored), stored)
+	equal(t, "in their order", text(t, restored.Children), text(t, r.step.Next.Children))
+	for problem, edit := range map[string][2]string{
+		`got "9.0"`:                            {`"key":"3.0"`, `"key":"9.0"`},
+		`share the key 2.0`:                    {`"key":"3.0"`, `"key":"2.0"`},
+		`child "p" of machine "other"`:         {`"machine":"job"`, `"machine":"other"`},
+		`none of the active state "a"`:         {`"state":"p"`, `"state":"a"`},
+		`child "x" of machine "job" is none`:   {`"p":{"key"`, `"x":{"key"`},
+		`child "w" of machine "" is none`:      {`"machine":"worker"`, `"machine":""`},
+		`does not fit the state p`:             {`"status":"active"`, `"status":"stopped"`},
+		`expected at most 64 children`:         {`"children":{`, `"children":{` + manyChildren(statechart.ChildrenMax)},
+		`child "" of machine "worker" is none`: {`"w":{"key"`, `"":{"key"`},
+	} {
+		edited := strings.Replace(stored, edit[0], edit[1], 1)
+		if _, err := r.chart.Restore([]byte(edited)); edited == stored || !errors.Is(err, statechart.ErrUnreadable) || !strings.Contains(err.Error(), problem) {
+			t.Errorf("%s: got the error %v", problem, err)
+		}
+	}
+}
+
+func manyChildren(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, `"m%d":{"key":"2.%d","machine":"worker"},`, i, i)
+	}
+	return b.String()
+}
+
+func TestEnqueueSpawnsChildrenOfAnyID(t *testing.T) {
+	t.Parallel()
+	spawn := func(c *trace, _ Event, enqueue statechart.Enqueue) error {
+		c.N++
+		return errors.Join(enqueue.Spawn(fmt.Sprint("w", c.N), "worker", nil), enqueue.SendToChild("w1", "HELLO", nil))
+	}
+	stop := func(_ *trace, _ Event, enqueue statechart.Enqueue) error { return enqueue.StopChild("w1") }
+	r := begin(t, Def{Initial: "a", States: []S{{ID: "a", On: []On{
+		{Event: "SPAWN", Actions: Do{statechart.EnqueueActions("spawn", spawn)}}, {Event: "STOP", Actions: Do{statechart.EnqueueActions("stop", stop)}},
+		{Event: "done.child.w2", Actions: logs("two")},
+	}}}})
+	equal(t, "uses children", r.chart.UsesChildren(), false)
+	r.send("SPAWN", "SPAWN")
+	equal(t, "effects", effects(r), `[{"id":"3.0","kind":"spawn","child":"3.0","machine":"worker"},{"id":"3.1","kind":"send","event":{"type":"HELLO"},"child":"2.0","machine":"worker"}]`)
+	r.send("STOP")
+	equal(t, "effects", effects(r), `[{"id":"4.0","kind":"stop","child":"2.0","machine":"worker"}]`)
+	r.apply(r.ref("w2").Done(nil)).is("a", "+a two")
+}
+
+func TestChildThatCannotBeSpawnedFailsAsAnActionDoes(t *testing.T) {
+	t.Parallel()
+	unwritable := func(trace, Event) any { return func() {} }
+	def := Def{Initial: "a", States: []S{
+		{ID: "a", On: []On{{Event: "GO", Target: "p"}, {Event: "SPAWN", Actions: Do{statechart.Spawn("w", "", inputN)}}}},
+		{ID: "p", Children: []Child{{ID: "c", Machine: "job", Input: unwritable}, {Machine: "job"}}, On: []On{{Event: "BACK", Target: "a"}}},
+	}}
+	r := begin(t, def)
+	equal(t, "uses children", r.chart.UsesChildren(), true)
+	r.refuses(Event{Type: "GO"}, nil, `chart c, state "p", event "GO": child c: encoding the input of child "c": json: unsupported type: func()`)
+	r.refuses(Event{Type: "SPAWN"}, nil, `chart c, state "a", event "SPAWN": action spawn w: spawning a child: expected an ID of at most 244 bytes and a machine, got "w" and ""`)
+
+	handler := On{Event: statechart.ExecutionError, Target: "a", Actions: Do{keepFailure}}
+	def.States[1].On = append(def.States[1].On, handler)
+	r = begin(t, def).send("GO").is("a", `+a -a +p -p child c in "p" on GO: false +a`)
+	equal(t, "effects of the child beside it, which was stopped at once", len(r.step.Effects), 0)
+
+	// A chart that tries again for ever does not hang.
+	def.States[1].On[1].Target, def.States[1].On[1].Reenter = "p", true
+	if _, err := begin(t, def).chart.Step(begin(t, def).step.Next, Event{Type: "GO", At: epoch}); !errors.Is(err, statechart.ErrUnreadable) {
+		t.Errorf("got the error %v, want that of another chart's snapshot", err)
+	}
+	r = begin(t, def)
+	if _, err := r.chart.Step(r.step.Next, Event{Type: "GO", At: epoch}); !errors.Is(err, statechart.ErrEndless) {
+		t.Errorf("got the error %v, want ErrEndless", err)
+	}
+
+	panics := parenting()
+	panics.States[1].Children[0].Input = func(trace, Event) any { panic("planned") }
+	begin(t, panics).refuses(Event{Type: "GO"}, nil, `chart c, state "p", event "GO": child p: panic: planned`)
+}
+
+func TestChildrenAreLimited(t *testing.T) {
+	t.Parallel()
+	spawn := func(c *trace, _ Event, enqueue statechart.Enqueue) error {
+		c.N++
+		return enqueue.Spawn(fmt.Sprint(c.N), "worker", nil)
+	}
+	r := begin(t, Def{Initial: "a", States: []S{{ID: "a", On: []On{{Event: "SPAWN", Actions: Do{statechart.EnqueueActions("spawn", spawn)}}}}}})
+	for range statechart.ChildrenMax {
+		r.send("SPAWN")
+	}
+	r.refuses(Event{Type: "SPAWN"}, statechart.ErrLimit, `chart c, state "a", event "SPAWN": action spawn: limit exceeded: more than 64 children at once (ChildrenMax)`)
+}
+
+func TestSendAfterAndChildrenShareTheDerivedIDs(t *testing.T) {
+	t.Parallel()
+	later := statechart.SendAfter("", "LATER", func(trace, Event) (time.Duration, any) { return time.Minute, nil })
+	r := begin(t, Def{Initial: "a", Payloads: statechart.Payloads{"LATER": statechart.NoPayload()}, States: []S{
+		{ID: "a", Entry: Do{later, statechart.Spawn[trace]("w", "worker", nil), later}, Children: []Child{{Machine: "job"}}}}})
+	equal(t, "keys", r.ref("w").Key+" "+r.ref("a").Key, "1.1 1.3")
+}
+
+func TestChildrenAreChecked(t *testing.T) {
+	t.Parallel()
+	const nobody, mendNobody = "nothing starts a child of that ID", "use the ID of one of Children or of a Spawn"
+	takesInt := statechart.Assign("takesInt", func(*trace, int) {})
+	const mendType = "use the type of the payload, or Event"
+	checkFlaws(t, []flaw{
+		{"machine", func(_ *Def, wait, _ *S) { wait.Children = []Child{{}} }, "wait", `has the child "wait" without a machine`, "set Machine to the ID of the child's machine"},
+		{"long ID", func(_ *Def, wait, _ *S) { wait.Children = []Child{{ID: strings.Repeat("x", 245), Machine: "m"}} }, "wait",
+			`has the child "` + strings.Repeat("x", 245) + `", whose ID is too long for the type of an event`, "use an ID of at most 244 bytes"},
+		{"ID twice", func(_ *Def, wait, _ *S) { wait.Children = []Child{{ID: "x", Machine: "m"}, {ID: "x", Machine: "m"}} }, "wait",
+			`has the child "x" while "wait" may too`, "give each child its own ID"},
+		{"spawn without ID", func(_ *Def, wait, _ *S) { wait.Entry = Do{statechart.Spawn[trace]("", "m", nil)} }, "wait", "entry: spawns a child without an ID", "give it one"},
+		{"unsettled", func(_ *Def, _, next *S) {
+			*next = S{ID: next.ID, Invoke: []Invoke{service("", []On{{Target: "wait"}}, []On{{Target: "wait"}})}, Children: []Child{{Machine: "m"}}}
+		}, "next", `is unsettled but has the child "next", whose end cannot reach it`, "give the child to the state that waits for it"},
+		{"final", func(d *Def, _, _ *S) {
+			d.States = append(d.States, S{ID: "end", Type: statechart.Final, Children: []Child{{Machine: "m"}}})
+			d.On = []On{{Event: "GO", Target: ".end"}}
+		}, "end", "is final or history but has children, transitions, timers, services or deferred events", "remove them, or make it a plain state"},
+		{"done of nobody", func(_ *Def, wait, _ *S) { wait.On = append(wait.On, On{Event: "done.child.x"}) }, "wait", "on done.child.x: " + nobody, mendNobody},
+		{"error of nobody", func(_ *Def, wait, _ *S) { wait.On = append(wait.On, On{Event: "error.child.*"}) }, "wait", "on error.child.*: " + nobody, mendNobody},
+		{"stop of nobody", func(_ *Def, wait, _ *S) { wait.Entry = Do{statechart.StopChild[trace]("x")} }, "wait",
+			`entry: the action "stop x" is about the child "x", which nothing starts`, mendNobody},
+		{"type of OnDone", func(_ *Def, wait, _ *S) {
+			wait.Children = []Child{{Machine: "m", OnDone: []On{{Actions: Do{takesInt}}}}}
+		}, "wait",
+			"on done of child wait: action takesInt expects int, but the event carries json.RawMessage", mendType},
+		{"type of OnError", func(_ *Def, wait, _ *S) {
+			wait.Children = []Child{{Machine: "m", OnError: []On{{Actions: Do{takesInt}}}}}
+		}, "wait",
+			"on error of child wait: action takesInt expects int, but the event carries statechart.ChildError", mendType},
+		{"type of On", func(_ *Def, wait, _ *S) {
+			wait.Entry = Do{statechart.Spawn[trace]("x", "m", nil)}
+			wait.On = append(wait.On, On{Event: "done.child.x", Actions: Do{takesInt}})
+		}, "wait", "on done.child.x: action takesInt expects int, but the event carries json.RawMessage", mendType},
+		{"type of an error in On", func(_ *Def, wait, _ *S) {
+			wait.Entry = Do{statechart.Spawn[trace]("x", "m", nil)}
+			wait.On = append(wait.On, On{Event: "error.child.x", Actions: Do{takesInt}})
+		}, "wait", "on error.child.x: action takesInt expects int, but the event carries statechart.ChildError", mendType},
+		{"forged", func(d *Def, _, _ *S) { d.Payloads["done.child.x"] = statechart.NoPayload() }, "", `declares the event type "done.child.x"`,
+			"use a name without '*' and spaces that does not begin with settle., done.state., done.invoke., error.invoke., done.child., error.child., error.execution"},
+	})
+}

@@ -1,0 +1,205 @@
+package statechart
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// Deferred is an event that waits in a snapshot (UML 2.5.1, 14.2.3.4.4).
+//
+// An event from outside, or one that the chart has sent itself with SendAfter, is deferred if an
+// active state has it in Defer, unless a transition is enabled whose source is that state or one
+// below it; every active state that defers it must be overridden so. No transition is taken then,
+// also none of a state further up.
+//
+// Deferred events are replayed once the configuration is settled: the oldest that would not be
+// deferred again first, as a macrostep of its own within the same step, and then from the oldest
+// on again. A replayed event that no state takes is ignored, as any other; one that the chart
+// fails on fails the step, and waits on.
+type Deferred struct {
+	// Type is the event's type.
+	Type string
+	// ID is the producer's own event ID, empty if it gave none.
+	ID string
+	// Event is the JSON form of the event, without the ID.
+	Event json.RawMessage
+}
+
+type deferredJSON struct {
+	ID    string          `json:"id,omitempty"`
+	Event json.RawMessage `json:"event"`
+}
+
+// defers reports whether the event is to wait, given the transitions that it enables.
+func (x *interpreter[C]) defers(enabled []enabledTransition[C]) bool {
+	if x.event.Invocation != "" || strings.HasPrefix(x.event.Type, ReservedPrefix) {
+		return false
+	}
+	for _, i := range x.chart.active(&x.snapshot.configuration) {
+		overrides := func(t enabledTransition[C]) bool { return t.source == i || x.chart.isDescendant(t.source, i) }
+		if x.chart.nodes[i].defers(x.event.Type) && !slices.ContainsFunc(enabled, overrides) {
+			return true
+		}
+	}
+	return false
+}
+
+// defers reports whether the state defers events of a type.
+func (n *node[C]) defers(typ string) bool {
+	return slices.ContainsFunc(n.def.Defer, func(descriptor string) bool { return matches(descriptor, typ) })
+}
+
+// deferEvent takes the macrostep of an event that waits: nothing happens but what guards have
+// raised that failed.
+func (x *interpreter[C]) deferEvent() error {
+	if err := x.keepEvent(); err != nil {
+		return err
+	}
+	x.moved = true
+	if len(x.internalQueue) == 0 {
+		return nil
+	}
+	x.own = Event{At: x.event.At}
+	x.event = &x.own
+	return x.complete()
+}
+
+// keepEvent puts the event at the end of those that wait, in its JSON form. What could not be
+// restored fails the step: raised as an ExecutionError, it would cost the event.
+func (x *interpreter[C]) keepEvent() error {
+	x.runs(deferCode, "", 0)
+	if len(x.snapshot.Deferred) >= DeferredMax {
+		return x.fail(fmt.Errorf("%w: more than %d deferred events (DeferredMax)", ErrLimit, DeferredMax))
+	}
+	body, err := encodeEvent(x.event.Type, x.event.Payload)
+	if err == nil {
+		_, err = x.chart.sent(body)
+	}
+	if err != nil {
+		return x.fail(err)
+	}
+	x.writable().Deferred = append(slices.Clip(x.snapshot.Deferred), Deferred{Type: x.event.Type, ID: x.event.ID, Event: body})
+	return nil
+}
+
+// replay takes the macrosteps of the deferred events that need not wait any more.
+func (x *interpreter[C]) replay() error {
+	for waiting := len(x.snapshot.Deferred); waiting > 0 && !x.ended && x.atRest(); waiting-- {
+		k, event, err := x.oldestReleased()
+		if k < 0 || err != nil {
+			return err
+		}
+		x.own, x.moved = event, true
+		x.event = &x.own
+		x.writable().Deferred = slices.Delete(slices.Clone(x.snapshot.Deferred), k, k+1)
+		if err := x.macrostep(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// atRest reports whether the configuration is settled.
+func (x *interpreter[C]) atRest() bool {
+	return x.chart.foreign || x.snapshot.Settled()
+}
+
+// oldestReleased returns the first deferred event that would not be deferred again, and its
+// position, -1 if there is none. A guard that fails on an event that waits releases it no more than
+// one that does not hold: the failure counts once the event is replayed.
+func (x *interpreter[C]) oldestReleased() (int, Event, error) {
+	at, queued := x.event.At, len(x.internalQueue)
+	for k, waiting := range x.snapshot.Deferred {
+		x.runs(replayCode, "", 0)
+		event, err := x.chart.sent(waiting.Event)
+		if err != nil {
+			return -1, Event{}, x.fail(err)
+		}
+		event.ID, event.At = waiting.ID, at
+		x.own = event
+		x.event = &x.own
+		if !x.defers(nil) {
+			return k, event, nil
+		}
+		err = x.selectTransitions()
+		x.internalQueue = x.internalQueue[:queued]
+		if err == nil && !x.defers(x.enabled) {
+			return k, event, nil
+		}
+	}
+	return -1, Event{}, nil
+}
+
+func deferredEventsJSON(deferred []Deferred) []deferredJSON {
+	var form []deferredJSON
+	for _, event := range deferred {
+		form = append(form, deferredJSON{ID: event.ID, Event: event.Event})
+	}
+	return form
+}
+
+func (c *Chart[C]) restoreDeferred(form *snapshotJSON, s *Snapshot[C]) error {
+	if len(form.Deferred) > DeferredMax {
+		return c.unreadable("expected at most %d deferred events (DeferredMax), got %d", DeferredMax, len(form.Deferred))
+	}
+	for i, stored := range form.Deferred {
+		event, err := c.sent(stored.Event)
+		if err != nil {
+			return c.unreadable("deferred event %d: %w", i, err)
+		}
+		if len(stored.ID) > EventNameBytesMax {
+			return c.unreadable("deferred event %d: expected an ID of at most %d bytes, got %d", i, EventNameBytesMax, len(stored.ID))
+		}
+		s.Deferred = append(s.Deferred, Deferred{Type: event.Type, ID: stored.ID, Event: stored.Event})
+	}
+	return nil
+}
+
+// checkDefer checks that what a state defers can reach it and can be stored, and that it is not
+// handled there anyway.
+func (c *compiler[C]) checkDefer(n *node[C], raised, sent map[string]bool) {
+	for _, descriptor := range n.def.Defer {
+		var arriving []string
+		reaches := false
+		for _, typ := range sortedKeys(c.chart.payloads) {
+			internal := c.chart.payloads[typ].internal
+			if matches(descriptor, typ) && (!internal || !raised[typ] || sent[typ]) {
+				arriving = append(arriving, typ)
+				reaches = reaches || internal || sent[typ]
+			}
+		}
+		if len(arriving) == 0 {
+			c.find(n, fmt.Sprintf("defers %q, but no event that is declared in Payloads and comes from outside is called so", descriptor), "declare it, or remove the descriptor from Defer")
+			continue
+		}
+		if n.kind == atomic && n.index > 0 && !n.settled && !reaches {
+			c.find(n, fmt.Sprintf("is unsettled, so the event %q cannot reach it to be deferred", descriptor), "tag the state settled, or defer the event where the chart waits")
+		}
+		for _, t := range n.def.On {
+			if t.Guard.test == nil && matches(t.Event, descriptor) {
+				c.find(n, fmt.Sprintf("defers %q, but also handles it without a guard", descriptor), "remove it from Defer, or guard the transition")
+				break
+			}
+		}
+		for _, typ := range arriving {
+			c.checkDeferrable(n, typ)
+		}
+	}
+}
+
+// checkDeferrable finds the fields of an event's payload that its JSON form leaves out: they would
+// be lost while it waits.
+func (c *compiler[C]) checkDeferrable(n *node[C], event string) {
+	payload := c.chart.payloads[event].typ
+	if payload == nil {
+		return
+	}
+	w := storedWalk{known: map[storedType]bool{}, find: func(typ reflect.Type, field string) {
+		c.find(n, fmt.Sprintf("defers %q, whose payload's field %v.%s is not stored", event, typ, field),
+			fmt.Sprintf("export it under a JSON name of its own, or give %v the methods MarshalJSON and UnmarshalJSON", typ))
+	}}
+	w.visit(payload, false)
+}

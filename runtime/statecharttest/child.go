@@ -1,0 +1,104 @@
+package statecharttest
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/cockroachdb/datadriven"
+
+	"github.com/settle-run/settle/runtime/statechart"
+)
+
+// ChildDone ends the child instance with the ID with an output that marshals to JSON, nil for
+// none, and settles the instance. A child that does not live fails the test.
+func (p *Player[C]) ChildDone(id string, output any) {
+	p.t.Helper()
+	var text json.RawMessage
+	if output != nil {
+		var err error
+		if text, err = json.Marshal(output); err != nil {
+			p.t.Fatalf("ending child %s of %s: %v", id, p.config.Instance, err)
+		}
+	}
+	if err := p.endChild(id, func(ref statechart.ChildRef) statechart.Event { return ref.Done(text) }); err != nil {
+		p.t.Fatalf("ending child %s of %s: %v", id, p.config.Instance, err)
+	}
+}
+
+// ChildFailed ends the child instance with the ID with an error, and settles the instance. A child
+// that does not live fails the test.
+func (p *Player[C]) ChildFailed(id string, failure error) {
+	p.t.Helper()
+	if err := p.endChild(id, func(ref statechart.ChildRef) statechart.Event { return ref.Failed(failure) }); err != nil {
+		p.t.Fatalf("ending child %s of %s: %v", id, p.config.Instance, err)
+	}
+}
+
+func (p *Player[C]) endChild(id string, end func(statechart.ChildRef) statechart.Event) error {
+	p.t.Helper()
+	p.begin("")
+	children := p.snapshot.Children
+	k := slices.IndexFunc(children, func(ref statechart.ChildRef) bool { return ref.ID == id })
+	if k < 0 {
+		return fmt.Errorf("expected the ID of a child that lives, got %q; %d live", id, len(children))
+	}
+	if err := p.apply(end(children[k])); err != nil {
+		return err
+	}
+	return p.rest()
+}
+
+// child ends a child: child ID done, with the JSON of its output on the lines below, or child ID
+// failed WORDS.
+func (s *script[C]) child(t *testing.T, d *datadriven.TestData) string {
+	t.Helper()
+	var words []string
+	for _, arg := range d.CmdArgs {
+		words = append(words, arg.String())
+	}
+	switch {
+	case len(words) == 2 && words[1] == "done" && (d.Input == "" || json.Valid([]byte(d.Input))):
+		var output json.RawMessage
+		if d.Input != "" {
+			output = json.RawMessage(d.Input)
+		}
+		return s.show(s.player.endChild(words[0], func(ref statechart.ChildRef) statechart.Event { return ref.Done(output) }))
+	case len(words) > 2 && words[1] == "failed":
+		reason := errors.New(strings.Join(words[2:], " "))
+		return s.show(s.player.endChild(words[0], func(ref statechart.ChildRef) statechart.Event { return ref.Failed(reason) }))
+	default:
+		d.Fatalf(t, "expected child ID done, with JSON or nothing below, or child ID failed and why, got %s", strings.Join(words, " "))
+		return ""
+	}
+}
+
+// childEffect notes an effect about a child instance.
+func (t *trace) childEffect(effect statechart.Effect) {
+	switch effect.Kind {
+	case statechart.SpawnInstance:
+		t.detail("%s", strings.TrimSpace(fmt.Sprintf("effect %s spawn %s %s", effect.ID, effect.Machine, effect.Input)))
+	case statechart.StopInstance:
+		t.detail("effect %s stop %s of %s", effect.ID, effect.Child, effect.Machine)
+	default:
+		t.detail("effect %s %s %s of %s %s", effect.ID, effect.Kind, effect.Child, effect.Machine, effect.Event)
+	}
+}
+
+// deferred notes which events a macrostep has deferred and which it has replayed. Those that wait
+// before and after it are in the same order.
+func (t *trace) deferred(before, after []statechart.Deferred) {
+	for _, event := range before {
+		if len(after) > 0 && after[0].ID == event.ID && string(after[0].Event) == string(event.Event) {
+			after = after[1:]
+			continue
+		}
+		t.detail("replayed %s", event.Type)
+	}
+	for _, event := range after {
+		t.detail("deferred %s", event.Type)
+	}
+}
