@@ -16,8 +16,7 @@ func (c *Chart[C]) Can(snapshot Snapshot[C], event Event) (can bool, err error) 
 	}
 	x := &c.Stepper().x
 	x.begin(&snapshot, &event, nil)
-	var none []Effect
-	defer x.recovered(&none, &can, &err)
+	defer x.recovered(&err)
 	x.ownContext()
 	if _, stale, err := x.take(&event); stale || err != nil {
 		return false, err

@@ -15,20 +15,23 @@ type configuration struct {
 	// few holds the first count leaves, ascending, unless many does.
 	few   [leavesInline]uint16
 	count uint16
-	many  []uint16
+	many  *[]uint16
 }
 
 // leaves returns the leaves in document order. They change with the configuration.
 func (c *configuration) leaves() []uint16 {
 	if c.many != nil {
-		return c.many
+		return *c.many
 	}
 	return c.few[:c.count]
 }
 
 func (c *configuration) clone() configuration {
 	copied := *c
-	copied.many = slices.Clone(c.many)
+	if c.many != nil {
+		leaves := slices.Clone(*c.many)
+		copied.many = &leaves
+	}
 	return copied
 }
 
@@ -65,7 +68,8 @@ func (c *configuration) enter(state, parent int) {
 		c.count++
 		return
 	}
-	c.many = slices.Insert(slices.Clone(leaves), k, uint16(state))
+	more := slices.Insert(slices.Clone(leaves), k, uint16(state))
+	c.many = &more
 }
 
 // exit removes the last leaf below a state, which its parent then is if nothing else is active
@@ -78,7 +82,7 @@ func (c *configuration) exit(state, parent int) {
 		return
 	}
 	if c.many != nil {
-		c.many = slices.Delete(c.many, k, k+1)
+		*c.many = slices.Delete(*c.many, k, k+1)
 		return
 	}
 	copy(c.few[k:], leaves[k+1:])

@@ -250,7 +250,7 @@ func (x *interpreter[C]) selectWhere(typ string) error {
 		if err != nil {
 			return err
 		}
-		if t != nil && !x.isEnabled(t) {
+		if t != nil && (len(x.enabled) == 0 || !x.isEnabled(t)) {
 			x.enabled = append(x.enabled, enabledTransition[C]{t, x.getTransitionDomain(t)})
 		}
 	}
@@ -348,7 +348,9 @@ func (x *interpreter[C]) microstep() error {
 	if x.onMicrostep != nil {
 		x.traceMicrostep()
 	} else if p := x.enabled[0].program; p != nil && len(x.enabled) == 1 {
-		return x.runProgram(p)
+		err := x.runProgrammed(p.actions)
+		x.snapshot.configuration.replace(p.from, p.to)
+		return err
 	} else if x.programmed() {
 		return x.runPrograms()
 	}

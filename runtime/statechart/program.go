@@ -103,15 +103,6 @@ func (x *interpreter[C]) runPrograms() error {
 	return nil
 }
 
-// runProgram is microstep for one transition that has a program.
-func (x *interpreter[C]) runProgram(p *program[C]) error {
-	if err := x.runProgrammed(p.actions); err != nil {
-		return err
-	}
-	x.snapshot.configuration.replace(p.from, p.to)
-	return nil
-}
-
 func (x *interpreter[C]) runProgrammed(actions []programmed[C]) error {
 	x.running.kind, x.running.programmed = programmedCode, actions
 	for i := 0; i < len(actions); i++ {

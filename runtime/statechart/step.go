@@ -83,7 +83,7 @@ func (s *Stepper[C]) Start(start Start) (snapshot Snapshot[C], effects []Effect,
 	started.chart, started.Status = x.chart, Active
 	x.own = Event{At: start.At}
 	x.begin(&started, &x.own, s.OnMicrostep)
-	defer x.recovered(&effects, nil, &err)
+	defer x.recovered(&err)
 	if x.chart.context != nil {
 		x.runs(contextCode, "", 0)
 		started.Context = x.chart.context(start)
@@ -114,25 +114,31 @@ func (s *Stepper[C]) Step(snapshot *Snapshot[C], event *Event) (effects []Effect
 		return nil, false, nil
 	}
 	x.begin(snapshot, event, s.OnMicrostep)
-	defer x.recovered(&effects, &handled, &err)
+	defer x.recovered(&err)
+	return x.stepEvent()
+}
+
+// stepEvent takes the event that has begun.
+func (x *interpreter[C]) stepEvent() (effects []Effect, handled bool, err error) {
 	if x.chart.cloneContext != nil {
 		x.ownContext()
 	}
 	var awaited, stale bool
-	if event.Invocation != "" || event.Type == TimerEvent {
-		awaited, stale, err = x.take(event)
+	if x.event.Invocation != "" || x.event.Type == TimerEvent {
+		awaited, stale, err = x.take(x.event)
 	}
 	if err == nil && !stale {
 		err = x.macrostep()
 	}
-	if err == nil && x.chart.defers && len(snapshot.Deferred) > 0 {
+	if err == nil && x.chart.defers && len(x.snapshot.Deferred) > 0 {
 		err = x.replay()
 	}
-	if err == nil && (x.moved || awaited) {
+	handled = x.moved || awaited
+	if err == nil && handled {
 		err = x.end()
 	}
 	x.returned = true
-	if err != nil || !x.moved && !awaited {
+	if err != nil || !handled {
 		x.undo()
 		return nil, false, err
 	}
@@ -147,7 +153,7 @@ func (s *Stepper[C]) Stop(snapshot *Snapshot[C], at time.Time) (effects []Effect
 	x := &s.x
 	x.own = Event{At: at}
 	x.begin(snapshot, &x.own, s.OnMicrostep)
-	defer x.recovered(&effects, &stopped, &err)
+	defer x.recovered(&err)
 	x.ownContext()
 	x.ended, x.writable().Status = true, Stopped
 	err = x.exitInterpreter()
@@ -167,7 +173,7 @@ func (x *interpreter[C]) begin(snapshot *Snapshot[C], event *Event, onMicrostep 
 	x.before.Context = snapshot.Context
 	x.before.configuration = snapshot.configuration
 	if snapshot.configuration.many != nil {
-		snapshot.configuration.many = slices.Clone(snapshot.configuration.many)
+		snapshot.configuration = snapshot.configuration.clone()
 	}
 	x.saved, x.ended, x.moved, x.historyOwned, x.returned = false, false, false, false, false
 	x.effects, x.position, x.microsteps = nil, 0, 0
@@ -256,17 +262,13 @@ func (x *interpreter[C]) end() error {
 	return nil
 }
 
-// recovered turns a panic of the chart's code into an error, and returns nothing else.
-func (x *interpreter[C]) recovered(effects *[]Effect, handled *bool, err *error) {
+// recovered turns a panic of the chart's code into an error. Other results are not set by then.
+func (x *interpreter[C]) recovered(err *error) {
 	if x.returned {
 		return // Asking recover takes longer.
 	}
 	if r := recover(); r != nil {
 		x.undo()
-		*effects = nil
-		if handled != nil {
-			*handled = false
-		}
 		failure := x.fail(fmt.Errorf("panic: %v", r))
 		failure.Stack = debug.Stack()
 		*err = failure
