@@ -196,8 +196,11 @@ func (x *interpreter[C]) noteDefaultHistory(n *node[C]) {
 }
 
 // addAncestorStatesToEnter adds the proper ancestors of a state below the given one; of
-// parallel ancestors, also the regions that nothing else enters.
+// parallel ancestors, also the regions that nothing else enters. A state has none below itself.
 func (x *interpreter[C]) addAncestorStatesToEnter(state, below int) {
+	if state == below {
+		return
+	}
 	for i := x.chart.nodes[state].parent; i >= 0 && i != below; i = x.chart.nodes[i].parent {
 		x.addStateToEnter(i)
 		if x.chart.nodes[i].kind == parallel {
