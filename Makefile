@@ -132,6 +132,14 @@ fuzz: ## run every fuzz target for FUZZTIME
 		$(GO) test -run='^$$' -fuzz="^$$name$$" -fuzztime=$(FUZZTIME) "$$(dirname "$$file")"; \
 	done <<<"$$targets"
 
+ORACLE_MACHINES ?= 10000
+ORACLE_SEED     ?= 1
+
+.PHONY: oracle
+oracle: $(NPM_INSTALLED) ## compare ORACLE_MACHINES random machines with XState, step by step
+	ORACLE_MACHINES=$(ORACLE_MACHINES) ORACLE_SEED=$(ORACLE_SEED) $(GO) test -count=1 -timeout=2h -v \
+		-run='^TestRandomMachinesRunAsInXState$$' ./runtime/xstatejson
+
 .PHONY: cover
 cover: $(NPM_INSTALLED) ## measure coverage; writes .bin/cover.html
 	@mkdir -p $(BIN)

@@ -236,6 +236,9 @@ type Machines struct {
 func NewMachines(machines ...Machine) (*Machines, error) {
 	m := &Machines{byID: map[string]Machine{}}
 	for _, machine := range machines {
+		if chart, ok := machine.(interface{ Foreign() bool }); ok && chart.Foreign() {
+			return nil, fmt.Errorf("machine %q is another interpreter's, and its states need not settle: compile it with statechart.Compile", machine.ID())
+		}
 		if _, twice := m.byID[machine.ID()]; twice {
 			return nil, fmt.Errorf("two machines have the ID %q: give each its own", machine.ID())
 		}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/internal/foreign"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
@@ -23,6 +24,18 @@ func TestParseInstanceIDTakesWhatSQSTakesAsAGroup(t *testing.T) {
 		if id, err := durable.ParseInstanceID(text); !errors.Is(err, durable.ErrInstanceID) || id != (durable.InstanceID{}) {
 			t.Errorf("ParseInstanceID(%q) = %v, %v, want ErrInstanceID", text, id, err)
 		}
+	}
+}
+
+func TestNoMachineIsAnotherInterpretersChart(t *testing.T) {
+	t.Parallel()
+	chart, err := statechart.CompileForeign(statechart.Definition[struct{}]{ID: "alien", Version: 1, Initial: "a", States: []statechart.State[struct{}]{{ID: "a"}}}, foreign.Document{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = `machine "alien" is another interpreter's, and its states need not settle: compile it with statechart.Compile`
+	if _, err := durable.NewMachines(durable.Host(chart, durable.MachineConfig{})); err == nil || err.Error() != want {
+		t.Errorf("NewMachines: %v, want %s", err, want)
 	}
 }
 

@@ -12,7 +12,10 @@ import (
 type Action[C any] struct {
 	// Name identifies the action in errors, traces and graphs.
 	Name string
-	run  func(*interpreter[C]) error
+	// Params are what the action was made with, in JSON, where it was made from a document; it
+	// is for those who write the chart down again.
+	Params json.RawMessage
+	run    func(*interpreter[C]) error
 	// update is what the action does instead if it needs only the context, assign if it cannot fail.
 	update func(*C)
 	assign func(*C, Event)
@@ -28,6 +31,8 @@ type Action[C any] struct {
 	// enqueues says that what the action asks for is known only while it runs, and that it may ask
 	// which states are active.
 	enqueues bool
+	// made says by which constructor, for Made.
+	made Made
 }
 
 // Assign returns an action that changes the context. E is Event, for an action that runs on
@@ -76,7 +81,7 @@ func TryAssign[C, E any](name string, fn func(*C, E) error) Action[C] {
 // Raise returns an action that puts an event without payload at the end of the internal
 // queue: it is handled in the same macrostep (SCXML 4.2).
 func Raise[C any](typ string) Action[C] {
-	return Action[C]{Name: "raise " + typ, raises: typ, run: func(x *interpreter[C]) error {
+	return Action[C]{Name: "raise " + typ, raises: typ, made: Made{By: MadeByRaise, Event: typ}, run: func(x *interpreter[C]) error {
 		x.raise(Event{Type: typ})
 		return nil
 	}}
@@ -84,7 +89,7 @@ func Raise[C any](typ string) Action[C] {
 
 // RaiseWith is Raise for an event whose payload is made from the context.
 func RaiseWith[C, P any](typ string, payload func(C, Event) P) Action[C] {
-	return Action[C]{Name: "raise " + typ, raises: typ, run: func(x *interpreter[C]) error {
+	return Action[C]{Name: "raise " + typ, raises: typ, made: Made{By: MadeByRaiseWith, Event: typ}, run: func(x *interpreter[C]) error {
 		x.raise(Event{Type: typ, Payload: payload(x.snapshot.Context, *x.event)})
 		return nil
 	}}
@@ -105,7 +110,7 @@ func SendTo[C any](typ string, fn func(C, Event) (instance string, payload any))
 // must marshal to a JSON object of the declared type, or be nil. Until then, Cancel takes back the
 // events sent under the ID; several may share one, and "" cannot be cancelled.
 func SendAfter[C any](id, typ string, fn func(C, Event) (delay time.Duration, payload any)) Action[C] {
-	return Action[C]{Name: "send " + typ, sends: typ, run: func(x *interpreter[C]) error {
+	return Action[C]{Name: "send " + typ, sends: typ, made: Made{By: MadeBySendAfter, Event: typ, ID: id}, run: func(x *interpreter[C]) error {
 		delay, payload := fn(x.snapshot.Context, *x.event)
 		return x.sendAfter(id, typ, delay, payload)
 	}}
@@ -114,7 +119,7 @@ func SendAfter[C any](id, typ string, fn func(C, Event) (delay time.Duration, pa
 // Cancel returns an action that takes back the events that SendAfter sent under the ID and that
 // have not arrived (SCXML 6.3).
 func Cancel[C any](id string) Action[C] {
-	return Action[C]{Name: "cancel " + id, run: func(x *interpreter[C]) error {
+	return Action[C]{Name: "cancel " + id, made: Made{By: MadeByCancel, ID: id}, run: func(x *interpreter[C]) error {
 		x.cancel(id)
 		return nil
 	}}
@@ -147,12 +152,16 @@ func payloadMismatch[E any](event Event) error {
 // Guard is a named condition of a transition. The zero value always holds.
 type Guard[C any] struct {
 	// Name identifies the guard in errors, traces and graphs.
-	Name    string
+	Name string
+	// Params are what the guard was made with, as an action's are.
+	Params  json.RawMessage
 	test    func(*interpreter[C]) (bool, error)
 	payload reflect.Type
 	// in is the state that an In guard asks for, resolved when the chart is compiled.
 	in string
 	of []Guard[C]
+	// made says by which constructor, for Made.
+	made GuardMaker
 }
 
 // When returns a guard over the context and the event. E is Event, or the payload type of the
@@ -184,7 +193,7 @@ func TryWhen[C, E any](name string, fn func(C, E) (bool, error)) Guard[C] {
 
 // And returns a guard that holds when all of the guards do; they are tried in order.
 func And[C any](guards ...Guard[C]) Guard[C] {
-	return Guard[C]{Name: joinGuards("and", guards), of: guards, test: func(x *interpreter[C]) (bool, error) {
+	return Guard[C]{Name: joinGuards("and", guards), made: MadeByAnd, of: guards, test: func(x *interpreter[C]) (bool, error) {
 		for i := range guards {
 			if holds, err := guards[i].holds(x); err != nil || !holds {
 				return false, err
@@ -196,7 +205,7 @@ func And[C any](guards ...Guard[C]) Guard[C] {
 
 // Or returns a guard that holds when one of the guards does; they are tried in order.
 func Or[C any](guards ...Guard[C]) Guard[C] {
-	return Guard[C]{Name: joinGuards("or", guards), of: guards, test: func(x *interpreter[C]) (bool, error) {
+	return Guard[C]{Name: joinGuards("or", guards), made: MadeByOr, of: guards, test: func(x *interpreter[C]) (bool, error) {
 		for i := range guards {
 			if holds, err := guards[i].holds(x); err != nil || holds {
 				return holds, err
@@ -208,7 +217,7 @@ func Or[C any](guards ...Guard[C]) Guard[C] {
 
 // Not returns a guard that holds when the given one does not.
 func Not[C any](guard Guard[C]) Guard[C] {
-	return Guard[C]{Name: "not " + guard.Name, of: []Guard[C]{guard}, test: func(x *interpreter[C]) (bool, error) {
+	return Guard[C]{Name: "not " + guard.Name, made: MadeByNot, of: []Guard[C]{guard}, test: func(x *interpreter[C]) (bool, error) {
 		holds, err := guard.holds(x)
 		return !holds && err == nil, err
 	}}
@@ -217,7 +226,7 @@ func Not[C any](guard Guard[C]) Guard[C] {
 // In returns a guard that holds while the state with the given path ("region.state") is
 // active (SCXML 5.9.1).
 func In[C any](path string) Guard[C] {
-	return Guard[C]{Name: "in " + path, in: path, test: func(x *interpreter[C]) (bool, error) {
+	return Guard[C]{Name: "in " + path, in: path, made: MadeByIn, test: func(x *interpreter[C]) (bool, error) {
 		return x.in(path), nil
 	}}
 }

@@ -114,6 +114,9 @@ func (c *compiler[C]) checkAfter(n *node[C], after *After[C], id string) {
 			ways++
 		}
 	}
+	if ways == 0 && c.joins(n, after) {
+		return
+	}
 	if ways != 1 {
 		c.find(n, fmt.Sprintf("after %s: has %d of Delay, DelayFunc and At", id, ways), "set exactly one")
 		return
@@ -127,11 +130,24 @@ func (c *compiler[C]) checkAfter(n *node[C], after *After[C], id string) {
 	}
 	for i := range n.def.After {
 		other := &n.def.After[i]
-		if other != after && other.id() == id && (other.Delay != after.Delay || other.Delay == 0) {
+		if other != after && other.id() == id && !c.joins(n, other) && (other.Delay != after.Delay || other.Delay == 0) {
 			c.find(n, fmt.Sprintf("after %s: two entries share the ID but not a constant delay, so their timer is ambiguous", id), "give each its own ID")
 			return
 		}
 	}
+}
+
+// joins reports whether an entry has nothing but the ID of the timer of an earlier one.
+func (c *compiler[C]) joins(n *node[C], after *After[C]) bool {
+	if after.ID == "" || after.Delay != 0 || after.DelayFunc != nil || after.At != nil {
+		return false
+	}
+	for i := range n.def.After {
+		if other := &n.def.After[i]; other.ID == after.ID {
+			return other != after
+		}
+	}
+	return false
 }
 
 // checkPayload checks that the actions and the guard of a transition expect what its event

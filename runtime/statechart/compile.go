@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/settle-run/settle/runtime/statechart/internal/foreign"
+	"github.com/settle-run/settle/runtime/internal/foreign"
 )
 
 // Chart is a compiled definition: immutable, safe for concurrent use.
@@ -151,8 +151,8 @@ func Compile[C any](def Definition[C]) (*Chart[C], error) { return compile(def, 
 // beside it, states may be unreachable, and event types need no declaration (an undeclared one
 // carries what it was raised with or, once SendAfter has sent it, the JSON form of the event). An
 // ExecutionError that no state takes is dropped.
-// What remains is what the algorithm needs. It is for this package's own tests, which alone can
-// make a foreign.Document.
+// What remains is what the algorithm needs. It is for the packages of runtime/ that read such
+// documents, which alone can make a foreign.Document; no machine hosts the chart: see Foreign.
 func CompileForeign[C any](def Definition[C], _ foreign.Document) (*Chart[C], error) {
 	return compile(def, true)
 }

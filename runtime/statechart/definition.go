@@ -157,7 +157,8 @@ type After[C any] struct {
 	// text, such as "5m0s"; a delay that may be configured otherwise one day wants an ID, so
 	// that snapshots stored before still read. Required with DelayFunc and At.
 	ID string
-	// Delay is the constant time from entry. Exactly one of Delay, DelayFunc and At is set.
+	// Delay is the constant time from entry. Exactly one of Delay, DelayFunc and At is set, or
+	// none if an earlier entry has the same ID, whose timer it is then.
 	Delay time.Duration
 	// DelayFunc computes the delay from the context when the state is entered.
 	DelayFunc func(C, Event) time.Duration

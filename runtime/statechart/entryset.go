@@ -191,8 +191,11 @@ func (e *entrySet[C]) addDescendantStatesToEnter(state int) {
 }
 
 // addAncestorStatesToEnter adds the proper ancestors of a state below the given one; of
-// parallel ancestors, also the regions that nothing else enters.
+// parallel ancestors, also the regions that nothing else enters. A state has none below itself.
 func (e *entrySet[C]) addAncestorStatesToEnter(state, below int) {
+	if state == below {
+		return
+	}
 	for i := e.chart.nodes[state].parent; i >= 0 && i != below; i = e.chart.nodes[i].parent {
 		e.addStateToEnter(i)
 		if e.chart.nodes[i].kind == parallel {

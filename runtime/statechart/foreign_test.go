@@ -4,8 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/settle-run/settle/runtime/internal/foreign"
 	"github.com/settle-run/settle/runtime/statechart"
-	"github.com/settle-run/settle/runtime/statechart/internal/foreign"
 )
 
 // What fails in such a chart raises error.execution, and it is dropped where SCXML drops it.

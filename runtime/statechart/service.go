@@ -2,6 +2,7 @@ package statechart
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -14,6 +15,8 @@ import (
 type Service[C any] struct {
 	// Name identifies the service in errors, traces and graphs.
 	Name string
+	// Params are what the service was made with, as an action's are.
+	Params json.RawMessage
 	// Run performs one attempt. It must return soon after ctx is done. What it returns is
 	// the payload of done.invoke.ID. It may run more than once for one Call.Key.
 	Run func(ctx context.Context, c C, call Call) (any, error)

@@ -9,8 +9,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/settle-run/settle/runtime/internal/foreign"
 	"github.com/settle-run/settle/runtime/statechart"
-	"github.com/settle-run/settle/runtime/statechart/internal/foreign"
 )
 
 // The words of the charts. Their context is the data model, which is no value: an env refers

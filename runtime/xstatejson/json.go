@@ -1,0 +1,257 @@
+package xstatejson
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"unicode/utf8"
+)
+
+// Limits of a document.
+const (
+	// DocumentBytesMax is how long a document may be.
+	DocumentBytesMax = 4 << 20
+	// JSONDepthMax is how deep its objects and arrays may nest. A state takes two levels.
+	JSONDepthMax = 256
+)
+
+// kind is the kind of a JSON value.
+type kind int
+
+const (
+	null kind = iota
+	boolean
+	number
+	text
+	array
+	object
+)
+
+func (k kind) String() string {
+	return [...]string{"null", "a boolean", "a number", "a string", "an array", "an object"}[k]
+}
+
+// value is a JSON value that keeps the order of keys.
+type value struct {
+	kind kind
+	// text is the string, or the number as it stands.
+	text  string
+	truth bool
+	items []value
+	// members are in the order in which JavaScript would enumerate them.
+	members []member
+}
+
+type member struct {
+	key string
+	value
+}
+
+// get returns the value of a key, nil if there is none.
+func (v *value) get(key string) *value {
+	for i := range v.members {
+		if v.members[i].key == key {
+			return &v.members[i].value
+		}
+	}
+	return nil
+}
+
+// raw writes the value as JSON, its keys in their order.
+func (v *value) raw() json.RawMessage { return v.append(nil) }
+
+func (v *value) append(to []byte) []byte {
+	switch v.kind {
+	case boolean:
+		return strconv.AppendBool(to, v.truth)
+	case number:
+		return append(to, v.text...)
+	case text:
+		return append(to, quote(v.text)...)
+	case array:
+		to = append(to, '[')
+		for i := range v.items {
+			if i > 0 {
+				to = append(to, ',')
+			}
+			to = v.items[i].append(to)
+		}
+		return append(to, ']')
+	case object:
+		to = append(to, '{')
+		for i := range v.members {
+			if i > 0 {
+				to = append(to, ',')
+			}
+			to = append(append(to, quote(v.members[i].key)...), ':')
+			to = v.members[i].append(to)
+		}
+		return append(to, '}')
+	default:
+		return append(to, "null"...)
+	}
+}
+
+// quote writes a string as JSON, without the escapes that HTML would need.
+func quote(s string) []byte {
+	var b bytes.Buffer
+	encoder := json.NewEncoder(&b)
+	encoder.SetEscapeHTML(false)
+	_ = encoder.Encode(s) // a string and a buffer do not fail
+	return bytes.TrimSuffix(b.Bytes(), []byte{'\n'})
+}
+
+// parse reads a document.
+func parse(data []byte) (value, error) {
+	if len(data) > DocumentBytesMax {
+		return value{}, fmt.Errorf("expected at most %d bytes (DocumentBytesMax), got %d", DocumentBytesMax, len(data))
+	}
+	if !utf8.Valid(data) {
+		return value{}, errors.New("expected JSON in UTF-8")
+	}
+	p := parser{json.NewDecoder(bytes.NewReader(data))}
+	p.UseNumber()
+	v, err := p.value("", 0)
+	if err != nil {
+		return value{}, err
+	}
+	if _, err := p.Token(); !errors.Is(err, io.EOF) {
+		return value{}, fmt.Errorf("expected the end of the document at byte %d", p.InputOffset())
+	}
+	return v, nil
+}
+
+type parser struct{ *json.Decoder }
+
+func (p parser) value(path string, depth int) (value, error) {
+	if depth > JSONDepthMax {
+		return value{}, fmt.Errorf("%s: expected a nesting of at most %d (JSONDepthMax)", path, JSONDepthMax)
+	}
+	token, err := p.Token()
+	if errors.Is(err, io.EOF) {
+		err = io.ErrUnexpectedEOF
+	}
+	if err != nil {
+		return value{}, fmt.Errorf("%sreading JSON at byte %d: %w", prefix(path), p.InputOffset(), err)
+	}
+	switch token := token.(type) {
+	case bool:
+		return value{kind: boolean, truth: token}, nil
+	case json.Number:
+		return value{kind: number, text: token.String()}, nil
+	case string:
+		return value{kind: text, text: token}, nil
+	case json.Delim:
+		if token == '[' {
+			return p.array(path, depth)
+		}
+		return p.object(path, depth)
+	default:
+		return value{}, nil
+	}
+}
+
+func (p parser) array(path string, depth int) (value, error) {
+	v := value{kind: array}
+	for p.More() {
+		item, err := p.value(fmt.Sprintf("%s[%d]", path, len(v.items)), depth+1)
+		if err != nil {
+			return value{}, err
+		}
+		v.items = append(v.items, item)
+	}
+	return v, p.end(path)
+}
+
+func (p parser) object(path string, depth int) (value, error) {
+	v := value{kind: object}
+	seen := map[string]bool{}
+	for p.More() {
+		token, err := p.Token()
+		if err != nil {
+			return value{}, fmt.Errorf("%sreading JSON at byte %d: %w", prefix(path), p.InputOffset(), err)
+		}
+		key, _ := token.(string)
+		at := join(path, key)
+		if seen[key] {
+			return value{}, fmt.Errorf("%s: expected each key once, got it twice", at)
+		}
+		seen[key] = true
+		item, err := p.value(at, depth+1)
+		if err != nil {
+			return value{}, err
+		}
+		v.members = append(v.members, member{key, item})
+	}
+	slices.SortStableFunc(v.members, func(a, b member) int { return compareKeys(a.key, b.key) })
+	return v, p.end(path)
+}
+
+// end reads what closes an array or an object.
+func (p parser) end(path string) error {
+	if _, err := p.Token(); err != nil {
+		if errors.Is(err, io.EOF) {
+			err = io.ErrUnexpectedEOF
+		}
+		return fmt.Errorf("%sreading JSON at byte %d: %w", prefix(path), p.InputOffset(), err)
+	}
+	return nil
+}
+
+// compareKeys orders keys as JavaScript enumerates them: integers first, ascending, then all
+// others as they stand (ECMAScript, OrdinaryOwnPropertyKeys).
+func compareKeys(a, b string) int {
+	i, aIsIndex := arrayIndex(a)
+	k, bIsIndex := arrayIndex(b)
+	switch {
+	case aIsIndex && bIsIndex:
+		return int(i) - int(k)
+	case aIsIndex:
+		return -1
+	case bIsIndex:
+		return 1
+	default:
+		return 0
+	}
+}
+
+// arrayIndex reports whether a key is an integer in its shortest form, below 2^32 - 1.
+func arrayIndex(key string) (uint32, bool) {
+	i, err := strconv.ParseUint(key, 10, 32)
+	if err != nil || i == 1<<32-1 || strconv.FormatUint(i, 10) != key {
+		return 0, false
+	}
+	return uint32(i), true
+}
+
+// join extends a JSON path by a key: states.a.on.E, or with quotes where the key is no plain name.
+func join(path, key string) string {
+	if !plain(key) {
+		return fmt.Sprintf("%s[%s]", path, quote(key))
+	}
+	if path == "" {
+		return key
+	}
+	return path + "." + key
+}
+
+func plain(key string) bool {
+	for _, r := range key {
+		if r != '_' && r != '-' && r != '$' && (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') {
+			return false
+		}
+	}
+	return key != ""
+}
+
+// prefix is how a message begins that is about a path.
+func prefix(path string) string {
+	if path == "" {
+		return ""
+	}
+	return path + ": "
+}

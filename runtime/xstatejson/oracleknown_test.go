@@ -1,0 +1,83 @@
+package xstatejson_test
+
+// difference is a way in which XState 5.33 is known to run machines otherwise than the algorithm
+// of SCXML. It is recognised by XState agreeing once nothing but this is mended in it.
+type difference struct {
+	name, why string
+	patches   []patch
+}
+
+var knownDifferences = []difference{
+	{
+		name: "ancestors of regions",
+		why: "XState asks a parallel state and its ancestors for a transition only if no region has one. SCXML asks for every " +
+			"atomic state, up to the root; what conflicts is removed, but what leaves no state conflicts with nothing.",
+		patches: []patch{{"return dist_xstateGuards.transitionNode(this.root, snapshot.value, snapshot, event) || [];", `
+			const found = new Set();
+			for (const leaf of snapshot._nodes.filter(s => s.type === 'atomic' || s.type === 'final')) {
+				for (let s = leaf; s; s = s.parent) {
+					const t = s.next(snapshot, event);
+					if (t) { found.add(t[0]); break; }
+				}
+			}
+			return [...found];`}},
+	},
+	{
+		name: "region order",
+		why: "After a microstep XState lists active states in the order in which they were entered, and takes the " +
+			"transitions of regions in that order. SCXML asks atomic states in document order.",
+		patches: []patch{{"const nextStateNodes = [...mutStateNodeSet];", "const nextStateNodes = [...mutStateNodeSet].sort((a, b) => a.order - b.order);"}},
+	},
+	{
+		name: "domain after history",
+		why: "XState works out the domain of a transition again once history is recorded: a history state then stands for " +
+			"something else, and states that were left are not entered, or others are entered twice.",
+		patches: domainBefore,
+	},
+	{
+		name: "entering what was not left",
+		why: "A transition to a history state from within its parent enters, in XState, the states between the parent " +
+			"and the transition's domain, which it does not leave.",
+		patches: []patch{
+			{"  for (const t of transitions) {\n    const domain =", "  for (const t of transitions) {\n    const before = new Set(statesToEnter);\n    const domain ="},
+			{"!t.source.parent && t.reenter ? undefined : domain);\n    }\n", "!t.source.parent && t.reenter ? undefined : domain);\n    }\n" +
+				"    if (domain && t.eventType !== null) for (const s of [...statesToEnter]) if (!before.has(s) && !isDescendant(s, domain)) { statesToEnter.delete(s); }\n"},
+		},
+	},
+	{
+		name: "default history of a parallel state",
+		why: "In XState the default of a history state in a parallel state is that state itself, so that a transition from " +
+			"within leaves it. Here it is all of its regions.",
+		patches: []patch{{"target: [stateNode.parent]", "target: getChildren(stateNode.parent)"}},
+	},
+	{
+		name: "history as a default",
+		why: "Where the default of a history state is another history state, XState enters that one itself: a " +
+			"pseudo-state is active.",
+		patches: []patch{{"[...statesToEnter].sort(", "[...statesToEnter].filter(s => !isHistoryNode(s)).sort("}},
+	},
+	{
+		name: "initial actions",
+		why: "XState runs the actions of an initial transition only where a state is entered as a target or as a default " +
+			"child, not where it is a region beside a target or comes from history.",
+		patches: []patch{
+			{"          statesToEnter.add(child);\n          addDescendant", "          statesToEnter.add(child); statesForDefaultEntry.add(child);\n          addDescendant"},
+			{"        statesToEnter.add(s);\n        addDescendantStatesToEnter(s,", "        statesToEnter.add(s); statesForDefaultEntry.add(s);\n        addDescendantStatesToEnter(s,"},
+			{"        statesToEnter.add(s);\n        if (historyDefault", "        statesToEnter.add(s); statesForDefaultEntry.add(s);\n        if (historyDefault"},
+		},
+	},
+	{
+		name: "wildcards take timers",
+		why: "In XState \"*\" also takes the event by which the timer of another state fires, which then does nothing. Here a " +
+			"timer is its state's own.",
+		patches: []patch{{"eventDescriptor !== receivedEventType &&", "eventDescriptor !== receivedEventType && !receivedEventType.startsWith('xstate.after.') &&"}},
+	},
+}
+
+// domainBefore makes XState keep the domains from before states are left.
+var domainBefore = []patch{
+	{"  const statesToExit = computeExitSet(transitions, mutStateNodeSet, historyValue);\n",
+		"  for (const t of transitions) domains.set(t, getTransitionDomain(t, historyValue));\n  const statesToExit = computeExitSet(transitions, mutStateNodeSet, historyValue);\n"},
+	{"function computeEntrySet(", "const domains = new WeakMap();\nfunction computeEntrySet("},
+	{"    const domain = getTransitionDomain(t, historyValue);\n    for (", "    const domain = domains.has(t) ? domains.get(t) : getTransitionDomain(t, historyValue);\n    for ("},
+}

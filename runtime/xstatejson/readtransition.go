@@ -1,0 +1,252 @@
+package xstatejson
+
+import (
+	"encoding/json"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/settle-run/settle/runtime/statechart"
+)
+
+// The types of the events that a chart makes itself, here and in XState.
+const (
+	doneState   = "done.state."
+	doneInvoke  = "done.invoke."
+	errorInvoke = "error.invoke."
+
+	xstatePrefix    = "xstate."
+	xstateDoneState = "xstate.done.state."
+	xstateDoneActor = "xstate.done.actor."
+	xstateError     = "xstate.error.actor."
+)
+
+// on reads the transitions on events of a state, and those on the ends of its states and services.
+//
+// XState tries the transitions on the event's own type first, then those on prefixes, the longest
+// first, then those on "*"; a chart tries them as they stand. So they are put in that order, and
+// where a wildcard would take the end of a state or of a service, that is named before it.
+func (r *reader[C]) on(n *stateNode, s *statechart.State[C]) {
+	type group struct {
+		descriptor  string
+		transitions []statechart.Transition[C]
+	}
+	var groups []group
+	path, v := join(n.at, "on"), n.config.get("on")
+	if v != nil && v.kind != object {
+		r.problem(path, "expected an object from event to transition, got %v", v.kind)
+		v = nil
+	}
+	if v != nil {
+		for i := range v.members {
+			at := join(path, v.members[i].key)
+			descriptor := r.descriptor(at, v.members[i].key)
+			groups = append(groups, group{descriptor, r.transitions(n, at, &v.members[i].value, descriptor)})
+		}
+	}
+	slices.SortStableFunc(groups, func(a, b group) int { return rank(b.descriptor) - rank(a.descriptor) })
+	shadowed := func(event string) bool {
+		return slices.ContainsFunc(groups, func(g group) bool { return g.descriptor != event && covers(g.descriptor, event) })
+	}
+	var ends []statechart.Transition[C]
+	end := func(path string, v *value, event string) []statechart.Transition[C] {
+		if v == nil {
+			return nil
+		}
+		if !shadowed(event) {
+			return r.transitions(n, path, v, "")
+		}
+		ends = append(ends, r.transitions(n, path, v, event)...)
+		return nil
+	}
+	s.OnDone = end(join(n.at, "onDone"), n.config.get("onDone"), doneState+n.path)
+	k := 0
+	each(join(n.at, "invoke"), n.config.get("invoke"), func(path string, v *value) {
+		if v.kind != object {
+			return
+		}
+		invoke := &s.Invoke[k]
+		id := invoke.ID
+		if id == "" {
+			id = invokeID(n.path, k)
+		}
+		invoke.OnDone = end(join(path, "onDone"), v.get("onDone"), doneInvoke+id)
+		invoke.OnError = end(join(path, "onError"), v.get("onError"), errorInvoke+id)
+		k++
+	})
+	for _, g := range groups {
+		if rank(g.descriptor) == exact {
+			s.On = append(s.On, g.transitions...)
+		}
+	}
+	s.On = append(s.On, ends...)
+	for _, g := range groups {
+		if rank(g.descriptor) != exact {
+			s.On = append(s.On, g.transitions...)
+		}
+	}
+}
+
+// exact is the rank of a descriptor that is no wildcard.
+const exact = 1 << 30
+
+// rank orders descriptors as XState tries them, the highest first.
+func rank(descriptor string) int {
+	if descriptor == "*" || strings.HasSuffix(descriptor, ".*") {
+		return len(descriptor)
+	}
+	return exact
+}
+
+// covers reports whether a descriptor matches an event type, or every type that another
+// descriptor matches.
+func covers(descriptor, event string) bool {
+	if descriptor == "*" || descriptor == event {
+		return true
+	}
+	prefix, partial := strings.CutSuffix(descriptor, ".*")
+	return partial && (event == prefix || strings.HasPrefix(event, prefix+"."))
+}
+
+// descriptor reads an event descriptor, and declares the event that it names.
+func (r *reader[C]) descriptor(path, key string) string {
+	own := func(into, rest string, ids func(string) (string, bool)) string {
+		if rest == "*" {
+			return into + rest
+		}
+		id, ok := ids(rest)
+		if !ok {
+			r.problem(path, "expected the ID of a state or of an invocation after the prefix, got %q", rest)
+		}
+		return into + id
+	}
+	if rest, ok := strings.CutPrefix(key, xstateDoneState); ok {
+		return own(doneState, rest, func(id string) (string, bool) {
+			if n := r.ids[id]; n != nil {
+				return n.path, true
+			}
+			return "", false
+		})
+	}
+	actor := func(id string) (string, bool) {
+		own, ok := r.actors[id]
+		return own, ok
+	}
+	if rest, ok := strings.CutPrefix(key, xstateDoneActor); ok {
+		return own(doneInvoke, rest, actor)
+	}
+	if rest, ok := strings.CutPrefix(key, xstateError); ok {
+		return own(errorInvoke, rest, actor)
+	}
+	switch key {
+	case "":
+		r.problem(path, "expected an event; a transition without one stands under always")
+		return key
+	case "xstate.done.*", "xstate.error.*":
+		return strings.TrimPrefix(key, xstatePrefix)
+	case "*", statechart.ExecutionError:
+		return key
+	}
+	if plain := strings.TrimSuffix(key, ".*"); strings.Contains(plain, "*") {
+		r.problem(path, "expected a wildcard at the end only, as in \"a.*\", got %q", key)
+	}
+	if strings.HasPrefix(key, xstatePrefix) {
+		r.problem(path, "expected an event of the machine, or one of XState's that a chart knows too: %s*, %s*, %s*; got %q", xstateDoneState, xstateDoneActor, xstateError, key)
+	}
+	if rank(key) == exact {
+		r.declare(path, key)
+	}
+	return key
+}
+
+// declare makes an event type one that the chart takes, with the event's JSON as its payload.
+func (r *reader[C]) declare(path, typ string) {
+	for _, prefix := range []string{doneState, doneInvoke, errorInvoke, statechart.ReservedPrefix, statechart.ExecutionError} {
+		if strings.HasPrefix(typ, prefix) {
+			r.problem(path, "expected an event type that does not begin with %s, got %q", prefix, typ)
+			return
+		}
+	}
+	if _, known := r.payloads[typ]; !known {
+		r.payloads[typ] = statechart.PayloadOf[json.RawMessage]()
+	}
+}
+
+// transitions reads one or several transitions, in an array or not.
+func (r *reader[C]) transitions(n *stateNode, path string, v *value, event string) []statechart.Transition[C] {
+	var transitions []statechart.Transition[C]
+	each(path, v, func(path string, v *value) {
+		t := statechart.Transition[C]{Event: event}
+		switch v.kind {
+		case null: // forbids the event, as undefined does
+		case text:
+			if v.text != "" {
+				t.Target = r.targets(n, path, v)
+			}
+		case object:
+			r.check(path, v, "a transition", transitionKeys)
+			if target := v.get("target"); target != nil && target.kind != null && (target.kind != text || target.text != "") {
+				t.Target = r.targets(n, join(path, "target"), target)
+			}
+			if guard := v.get("guard"); guard != nil {
+				t.Guard = r.guard(join(path, "guard"), guard)
+			}
+			t.Actions = r.actions(join(path, "actions"), v.get("actions"))
+			if reenter := v.get("reenter"); reenter != nil {
+				if reenter.kind != boolean {
+					r.problem(join(path, "reenter"), "expected a boolean, got %v", reenter.kind)
+				}
+				t.Reenter = reenter.truth
+			}
+		default:
+			r.problem(path, "expected a target, a transition or an array of them, got %v", v.kind)
+		}
+		transitions = append(transitions, t)
+	})
+	return transitions
+}
+
+// targets resolves one or several targets to the paths of states.
+func (r *reader[C]) targets(n *stateNode, path string, v *value) string {
+	var targets []string
+	each(path, v, func(path string, v *value) {
+		if v.kind != text || v.text == "" {
+			r.problem(path, "expected a target such as \"sibling\", \".child\" or \"#id\", got %s", v.raw())
+			return
+		}
+		target, problem := r.resolve(n, v.text)
+		if problem != "" {
+			r.problem(path, "%s, got %q", problem, v.text)
+			return
+		}
+		targets = append(targets, "#"+strings.TrimSuffix(r.root.key+"."+target.path, "."))
+	})
+	return strings.Join(targets, " ")
+}
+
+// resolve finds the state that a target names, as XState does: "#id" and a path below it from
+// anywhere, ".child" below the state itself, else a sibling and a path below it.
+func (r *reader[C]) resolve(n *stateNode, target string) (*stateNode, string) {
+	var from *stateNode
+	var rest []string
+	if id, ok := strings.CutPrefix(target, "#"); ok {
+		rest = strings.Split(id, ".")
+		if from = r.ids[rest[0]]; from == nil {
+			return nil, "expected the ID of a state after '#'"
+		}
+		rest = rest[1:]
+	} else if path, ok := strings.CutPrefix(target, "."); ok {
+		from, rest = n, strings.Split(path, ".")
+	} else {
+		if n.parent == nil {
+			return nil, "expected a target with a '.' or '#' before it, for the root has no siblings"
+		}
+		from, rest = n.parent, strings.Split(target, ".")
+	}
+	for _, key := range rest {
+		if from = from.child(key); from == nil {
+			return nil, "expected a state that there is, not " + strconv.Quote(key)
+		}
+	}
+	return from, ""
+}

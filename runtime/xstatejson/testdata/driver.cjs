@@ -1,0 +1,154 @@
+// Runs machines on XState for the oracle of the tests beside it.
+//
+// Every line of the input is {"config", "events", "patches"}, and every line of the output
+// {"steps": [{"value", "log", "tags", "status"}, ...]}, the first step being the start, or
+// {"error"}. An event is {"type"} or {"advance": milliseconds}. A patch is {"find", "replace"}, on
+// the text of XState, which is loaded once for each list of patches.
+'use strict';
+const fs = require('node:fs');
+const path = require('node:path');
+const readline = require('node:readline');
+const Module = require('node:module');
+
+const entry = Module.createRequire(path.join(__dirname, 'npm', 'package.json')).resolve('xstate');
+const home = path.dirname(entry);
+const loaded = new Map();
+
+function load(patches) {
+  const key = JSON.stringify(patches);
+  if (loaded.has(key)) return loaded.get(key);
+  for (const file of Object.keys(require.cache)) if (file.startsWith(home)) delete require.cache[file];
+  const compile = Module._extensions['.js'];
+  const used = patches.map(() => false);
+  Module._extensions['.js'] = (module, file) => {
+    if (!file.startsWith(home)) return compile(module, file);
+    let text = fs.readFileSync(file, 'utf8');
+    patches.forEach((patch, i) => {
+      const parts = text.split(patch.find);
+      if (parts.length > 1) used[i] = true;
+      text = parts.join(patch.replace);
+    });
+    module._compile(text, file);
+  };
+  try {
+    const xstate = require(entry);
+    used.forEach((found, i) => { if (!found) throw new Error('patch without effect: ' + patches[i].find); });
+    loaded.set(key, xstate);
+    return xstate;
+  } finally {
+    Module._extensions['.js'] = compile;
+  }
+}
+
+// Clock fires what is due in the order of deadlines, then in the order in which it was set.
+class Clock {
+  constructor() { this.now = 0; this.next = 0; this.waiting = new Map(); }
+  setTimeout(fn, delay) { const id = this.next++; this.waiting.set(id, { id, due: this.now + delay, fn }); return id; }
+  clearTimeout(id) { this.waiting.delete(id); }
+  advance(ms) {
+    const until = this.now + ms;
+    for (;;) {
+      let first;
+      for (const t of this.waiting.values()) {
+        if (t.due <= until && (!first || t.due < first.due || t.due === first.due && t.id < first.id)) first = t;
+      }
+      if (!first) break;
+      this.waiting.delete(first.id);
+      this.now = first.due;
+      first.fn();
+    }
+    this.now = until;
+  }
+}
+
+// revive makes of the JSON form of XState's builtins the builtins.
+function reviver({ raise, cancel, and, or, not, stateIn }) {
+  const list = x => x === undefined ? [] : Array.isArray(x) ? x : [x];
+  const action = a => a.type === 'xstate.raise' ? raise(a.event, { delay: a.delay, id: a.id })
+    : a.type === 'xstate.cancel' ? cancel(a.sendId) : a;
+  const guard = g => g === undefined || typeof g === 'string' ? g
+    : g.type === 'xstate.and' ? and(g.guards.map(guard))
+    : g.type === 'xstate.or' ? or(g.guards.map(guard))
+    : g.type === 'xstate.not' ? not(guard(g.guards[0]))
+    : g.type === 'xstate.stateIn' ? stateIn(g.stateValue) : g;
+  const transition = t => t === null || typeof t !== 'object' ? t
+    : Array.isArray(t) ? t.map(transition)
+    : { ...t, ...(t.guard && { guard: guard(t.guard) }), ...(t.actions && { actions: list(t.actions).map(action) }) };
+  const each = (o, fn) => Object.fromEntries(Object.entries(o).map(([k, v]) => [k, fn(v)]));
+  const invoke = i => ({ ...i, ...(i.onDone && { onDone: transition(i.onDone) }), ...(i.onError && { onError: transition(i.onError) }) });
+  return function state(s) {
+    const made = { ...s };
+    for (const key of ['entry', 'exit']) if (s[key]) made[key] = list(s[key]).map(action);
+    for (const key of ['on', 'after']) if (s[key]) made[key] = each(s[key], transition);
+    for (const key of ['always', 'onDone']) if (s[key]) made[key] = transition(s[key]);
+    if (s.invoke) made.invoke = list(s.invoke).map(invoke);
+    if (typeof s.initial === 'object') made.initial = transition(s.initial);
+    if (s.states) made.states = each(s.states, state);
+    return made;
+  };
+}
+
+const lenient = name => new Proxy({}, { get: (_, key) => typeof key === 'string' ? name : undefined, has: () => true });
+
+function tree(node) {
+  return {
+    key: node.key, type: node.type, history: node.history || undefined, tags: node.tags,
+    initial: node.type === 'compound' ? node.initial.target.map(t => t.key) : undefined,
+    states: Object.values(node.states).map(tree),
+  };
+}
+
+function run({ config, events, patches, shape }) {
+  const xstate = load(patches || []);
+  const { assign, createActor, createMachine, setup } = xstate;
+  let log = [];
+  config = reviver(xstate)(config);
+  if (shape) {
+    const nothing = () => {};
+    const machine = createMachine(config, { actions: lenient(nothing), guards: lenient(() => true), actors: lenient({}), delays: lenient(1) });
+    return { tree: tree(machine.root) };
+  }
+  const machine = setup({
+    actions: {
+      log: (_, params) => log.push(params.text),
+      inc: assign({ n: ({ context }) => context.n + 1 }),
+      output: ({ event }) => log.push('output ' + JSON.stringify(event.output ?? null)),
+    },
+    guards: {
+      lt: ({ context }, params) => context.n < params.n,
+      even: ({ context }) => context.n % 2 === 0,
+      never: () => false,
+    },
+    delays: { brief: 20, growing: ({ context }) => 10 * (1 + context.n % 4) },
+  }).createMachine({ ...config, context: { n: 0 }, options: { maxIterations: 100000 } });
+  const clock = new Clock();
+  const steps = [];
+  const actor = createActor(machine, { clock });
+  let failure;
+  actor.subscribe({ error: e => { failure = e; } });
+  const take = () => {
+    if (failure) throw failure;
+    const { value, tags, status } = actor.getSnapshot();
+    steps.push({ value, log, tags: [...tags].sort(), status });
+    log = [];
+  };
+  actor.start();
+  take();
+  for (const event of events) {
+    if (event.advance) clock.advance(event.advance);
+    else actor.send(event);
+    take();
+  }
+  return { steps };
+}
+
+console.warn = () => {};
+readline.createInterface({ input: process.stdin }).on('line', line => {
+  let answer;
+  try {
+    answer = run(JSON.parse(line));
+  } catch (e) {
+    answer = { error: String(e && e.message || e) };
+  }
+  process.stdout.write(JSON.stringify(answer) + '\n');
+});

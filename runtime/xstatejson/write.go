@@ -1,0 +1,261 @@
+package xstatejson
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/settle-run/settle/runtime/statechart"
+)
+
+// Write writes a chart as a machine config of XState v5 that Read reads back. The same chart gives
+// the same bytes. The error is an *Error with all that XState has no form for.
+func Write[C any](chart *statechart.Chart[C]) ([]byte, error) {
+	w := &writer[C]{chart: chart, def: chart.Definition(), named: map[string]bool{}, actors: map[string]string{}}
+	def := &w.def
+	root := &statechart.State[C]{
+		ID: def.ID, Initial: def.Initial, DefaultEntry: def.DefaultEntry, States: def.States,
+		On: def.On, After: def.After, Entry: def.Entry, Exit: def.Exit,
+	}
+	if def.Parallel {
+		root.Type = statechart.Parallel
+	}
+	w.findActors(root, "")
+	config := w.state(root, nil, "")
+	if len(w.problems) > 0 {
+		return nil, &Error{What: "writing an XState machine", Problems: w.problems}
+	}
+	var b bytes.Buffer
+	if err := json.Indent(&b, config.raw(), "", "  "); err != nil {
+		return nil, fmt.Errorf("xstatejson: writing chart %s: %w", def.ID, err)
+	}
+	b.WriteByte('\n')
+	return b.Bytes(), nil
+}
+
+type writer[C any] struct {
+	chart    *statechart.Chart[C]
+	def      statechart.Definition[C]
+	problems []Problem
+	// named are the event types that the config names, which Read declares.
+	named map[string]bool
+	// actors are the IDs of invocations in XState by those in the chart.
+	actors map[string]string
+}
+
+func (w *writer[C]) problem(path, format string, args ...any) {
+	w.problems = append(w.problems, Problem{Path: path, Text: fmt.Sprintf(format, args...)})
+}
+
+func textValue(s string) value { return value{kind: text, text: s} }
+
+func numberValue(s string) value { return value{kind: number, text: s} }
+
+func list(items ...value) value { return value{kind: array, items: items} }
+
+// one is a list, or its only item alone.
+func one(items []value) value {
+	if len(items) == 1 {
+		return items[0]
+	}
+	return list(items...)
+}
+
+// rawValue reads JSON that the chart holds.
+func rawValue(text json.RawMessage) (value, error) { return parse(text) }
+
+func (v *value) set(key string, to value) {
+	v.kind = object
+	v.members = append(v.members, member{key, to})
+}
+
+// id returns the ID that XState gives a state.
+func (w *writer[C]) id(path string) string {
+	return strings.TrimSuffix(w.def.ID+"."+path, ".")
+}
+
+func below(path, id string) string { return strings.TrimPrefix(path+"."+id, ".") }
+
+func (w *writer[C]) findActors(s *statechart.State[C], path string) {
+	for i := range s.Invoke {
+		if id := s.Invoke[i].ID; id != "" {
+			w.actors[id] = id
+		} else {
+			w.actors[invokeID(path, i)] = strconv.Itoa(i) + "." + w.id(path)
+		}
+	}
+	for i := range s.States {
+		w.findActors(&s.States[i], below(path, s.States[i].ID))
+	}
+}
+
+// state writes a state and those below it. Keys stand in one order: what the state is, what it
+// does, what leads out of it, what is below.
+func (w *writer[C]) state(s, parent *statechart.State[C], path string) value {
+	v := value{kind: object}
+	if parent == nil {
+		v.set("id", textValue(s.ID))
+		v.set("version", textValue(strconv.Itoa(w.def.Version)))
+	}
+	if s.Doc != "" {
+		v.set("description", textValue(s.Doc))
+	}
+	switch s.Type {
+	case statechart.Parallel:
+		v.set("type", textValue("parallel"))
+	case statechart.Final:
+		v.set("type", textValue("final"))
+	case statechart.ShallowHistory, statechart.DeepHistory:
+		w.history(&v, s, parent, path)
+		return v
+	default:
+		w.initial(&v, s, path)
+	}
+	w.strings(&v, "tags", s.Tags)
+	w.actions(&v, "entry", path, s.Entry)
+	w.actions(&v, "exit", path, s.Exit)
+	meta := value{kind: object}
+	onDone := w.on(&v, &meta, s, path)
+	w.transitions(&v, "always", path, s.Always)
+	w.after(&v, &meta, s, path)
+	if len(onDone) > 0 {
+		v.set("onDone", one(onDone))
+	}
+	if len(s.States) > 0 {
+		v.set("states", w.states(s, path))
+	}
+	if parent == nil {
+		w.events(&meta)
+	}
+	if len(meta.members) > 0 {
+		settle := value{}
+		settle.set("settle", meta)
+		v.set("meta", settle)
+	}
+	return v
+}
+
+func (w *writer[C]) states(s *statechart.State[C], path string) value {
+	states := value{kind: object}
+	for i := range s.States {
+		child := &s.States[i]
+		at := below(path, child.ID)
+		if strings.Contains(child.ID, `\`) {
+			w.problem(at, "expected an ID without '\\', which XState takes for an escape, got %q", child.ID)
+		}
+		states.set(child.ID, w.state(child, s, at))
+	}
+	if !slices.IsSortedFunc(states.members, func(a, b member) int { return compareKeys(a.key, b.key) }) {
+		w.problem(path, "expected children whose IDs are no numbers, or numbers in ascending order before all others: JavaScript puts them so")
+	}
+	return states
+}
+
+func (w *writer[C]) initial(v *value, s *statechart.State[C], path string) {
+	if len(s.States) == 0 {
+		return
+	}
+	if !slices.ContainsFunc(s.States, func(child statechart.State[C]) bool { return child.ID == s.Initial }) {
+		w.problem(path, "expected a child as the initial state, for XState knows no other, got %q", s.Initial)
+	}
+	if len(s.DefaultEntry) == 0 {
+		v.set("initial", textValue(s.Initial))
+		return
+	}
+	initial := value{}
+	initial.set("target", textValue(s.Initial))
+	w.actions(&initial, "actions", path, s.DefaultEntry)
+	v.set("initial", initial)
+}
+
+// history writes a history state. Without a target, XState runs the actions of the parent's
+// initial transition.
+func (w *writer[C]) history(v *value, s, parent *statechart.State[C], path string) {
+	v.set("type", textValue("history"))
+	if s.Type == statechart.DeepHistory {
+		v.set("history", textValue("deep"))
+	} else {
+		v.set("history", textValue("shallow"))
+	}
+	target := s.Target
+	own, inherited := value{}, value{}
+	w.actions(&own, "actions", path, s.DefaultEntry)
+	if target == "" && parent.Type != statechart.Parallel {
+		w.actions(&inherited, "actions", path, parent.DefaultEntry)
+		if len(s.DefaultEntry) == 0 && len(parent.DefaultEntry) > 0 {
+			target, inherited = parent.Initial, own
+		}
+	}
+	if !bytes.Equal(own.raw(), inherited.raw()) {
+		w.problem(path, "expected no actions of its own: a history state has none in XState")
+	}
+	if target != "" {
+		v.set("target", w.targets(path, target))
+	}
+}
+
+func (w *writer[C]) strings(v *value, key string, texts []string) {
+	var items []value
+	for _, t := range texts {
+		items = append(items, textValue(t))
+	}
+	if len(items) > 0 {
+		v.set(key, list(items...))
+	}
+}
+
+// events lists what Read would not declare by itself.
+func (w *writer[C]) events(meta *value) {
+	external := slices.DeleteFunc(w.def.Payloads.Types(), func(typ string) bool { return w.named[typ] })
+	w.strings(meta, "events", external)
+	w.strings(meta, "internal", w.def.Payloads.InternalTypes())
+}
+
+// after writes the delayed transitions. A constant delay that has an ID of its own, or one that is
+// computed, is a named one.
+func (w *writer[C]) after(v, meta *value, s *statechart.State[C], path string) {
+	var keys []string
+	groups, constants := map[string][]value{}, value{}
+	for i := range s.After {
+		after := &s.After[i]
+		key := after.ID
+		_, numeric := milliseconds(key)
+		switch {
+		case key == "":
+			key = formatMilliseconds(after.Delay)
+			if delay, _ := milliseconds(key); delay != after.Delay {
+				w.problem(path, "after %v: expected a delay that milliseconds can tell", after.Delay)
+			}
+		case numeric && key != "0":
+			w.problem(path, "after %s: expected an ID that is no number, which XState takes for milliseconds", key)
+		case after.Delay > 0 && constants.get(key) == nil:
+			constants.set(key, numberValue(formatMilliseconds(after.Delay)))
+		}
+		if _, known := groups[key]; !known {
+			keys = append(keys, key)
+		}
+		t := statechart.Transition[C]{Target: after.Target, Guard: after.Guard, Actions: after.Actions, Reenter: after.Reenter}
+		groups[key] = append(groups[key], w.transition(path, &t))
+	}
+	if len(keys) == 0 {
+		return
+	}
+	slices.SortStableFunc(keys, compareKeys)
+	timers := value{}
+	for _, key := range keys {
+		timers.set(key, one(groups[key]))
+	}
+	v.set("after", timers)
+	if len(constants.members) > 0 {
+		slices.SortStableFunc(constants.members, func(a, b member) int { return compareKeys(a.key, b.key) })
+		meta.set("after", constants)
+	}
+}
+
+func formatMilliseconds(d time.Duration) string {
+	return strconv.FormatFloat(float64(d)/float64(time.Millisecond), 'f', -1, 64)
+}

@@ -1,0 +1,97 @@
+package xstatejson
+
+import (
+	"encoding/json"
+	"strings"
+
+	"github.com/settle-run/settle/runtime/statechart"
+)
+
+func (w *writer[C]) actions(v *value, key, path string, actions []statechart.Action[C]) {
+	var items []value
+	for i := range actions {
+		items = append(items, w.action(path, &actions[i]))
+	}
+	if len(items) > 0 {
+		v.set(key, list(items...))
+	}
+}
+
+// action writes an action: what it was read from, one of XState's, or its name.
+func (w *writer[C]) action(path string, a *statechart.Action[C]) value {
+	v, made := value{kind: object}, a.Made()
+	v.set("type", textValue(raiseType))
+	switch {
+	case made.By == statechart.MadeByRaise:
+		event := value{}
+		event.set("type", textValue(made.Event))
+		v.set("event", event)
+		w.named[made.Event] = true
+		return v
+	case made.By == statechart.MadeByRaiseJSON:
+		v.set("event", w.raw(path, a.Name, a.Params))
+		w.named[made.Event] = true
+		return v
+	case made.By == statechart.MadeBySendAfter && a.Params != nil:
+		sent := w.raw(path, a.Name, a.Params)
+		v.members = append(v.members, sent.members...)
+		if made.ID != "" {
+			v.set("id", textValue(made.ID))
+		}
+		w.named[made.Event] = true
+		return v
+	case made.By == statechart.MadeByCancel && made.ID != "":
+		v.members[0].text = cancelType
+		v.set("sendId", textValue(made.ID))
+		return v
+	}
+	return w.name(path, "action", a.Name, a.Params)
+}
+
+func (w *writer[C]) raw(path, name string, params json.RawMessage) value {
+	v, err := rawValue(params)
+	if err != nil {
+		w.problem(path, "the params of %q: %v", name, err)
+	}
+	return v
+}
+
+// name writes what the implementations of the machine have under a name.
+func (w *writer[C]) name(path, what, name string, params json.RawMessage) value {
+	if name == "" || strings.HasPrefix(name, xstatePrefix) {
+		w.problem(path, "expected each %s to have a name that does not begin with %s, got %q", what, xstatePrefix, name)
+	}
+	if params == nil {
+		return textValue(name)
+	}
+	v := value{}
+	v.set("type", textValue(name))
+	v.set("params", w.raw(path, name, params))
+	return v
+}
+
+func (w *writer[C]) guard(path string, g statechart.Guard[C]) value {
+	made, v := g.Made(), value{kind: object}
+	var operator string
+	switch made.By {
+	case statechart.MadeByAnd:
+		operator = andType
+	case statechart.MadeByOr:
+		operator = orType
+	case statechart.MadeByNot:
+		operator = notType
+	case statechart.MadeByIn:
+		v.set("type", textValue(stateInType))
+		v.set("stateValue", textValue("#"+w.id(made.In)))
+		return v
+	default:
+		return w.name(path, "guard", g.Name, g.Params)
+	}
+	v.set("type", textValue(operator))
+	guards := list()
+	for _, inner := range made.Of {
+		guards.items = append(guards.items, w.guard(path, inner))
+	}
+	v.set("guards", guards)
+	return v
+}

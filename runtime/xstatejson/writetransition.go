@@ -1,0 +1,239 @@
+package xstatejson
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/settle-run/settle/runtime/statechart"
+)
+
+// candidate is a transition of a state with the event descriptor that it has in the chart.
+type candidate struct {
+	descriptor string
+	transition value
+}
+
+// on writes the transitions on events and the invocations of a state, and returns those on its
+// own end.
+//
+// A chart tries them as they stand; XState tries the event's own type first, then prefixes, the
+// longest first, then "*". Where a wildcard stands before what XState would try before it, the
+// latter is written with a copy of it.
+func (w *writer[C]) on(v, meta *value, s *statechart.State[C], path string) (onDone []value) {
+	var candidates []candidate
+	for i := range s.On {
+		candidates = append(candidates, candidate{s.On[i].Event, w.transition(path, &s.On[i])})
+	}
+	ends := map[string]bool{}
+	end := func(descriptor string, transitions []statechart.Transition[C]) {
+		ends[descriptor] = true
+		for i := range transitions {
+			candidates = append(candidates, candidate{descriptor, w.transition(path, &transitions[i])})
+		}
+	}
+	own := doneState + path
+	end(own, s.OnDone)
+	for i := range s.Invoke {
+		id := s.Invoke[i].ID
+		if id == "" {
+			id = invokeID(path, i)
+		}
+		end(doneInvoke+id, s.Invoke[i].OnDone)
+		end(errorInvoke+id, s.Invoke[i].OnError)
+	}
+	w.invokes(v, meta, s, path, candidates)
+	var descriptors []string
+	for _, c := range candidates {
+		if !ends[c.descriptor] && !slices.Contains(descriptors, c.descriptor) {
+			descriptors = append(descriptors, c.descriptor)
+		}
+	}
+	slices.SortStableFunc(descriptors, func(a, b string) int { return rank(b) - rank(a) })
+	on := value{kind: object}
+	for _, descriptor := range descriptors {
+		on.set(w.descriptor(path, descriptor), one(pick(candidates, descriptor)))
+	}
+	slices.SortStableFunc(on.members, func(a, b member) int { return compareKeys(a.key, b.key) })
+	if len(on.members) > 0 {
+		v.set("on", on)
+	}
+	return pick(candidates, own)
+}
+
+// pick returns the transitions that XState is to try for a descriptor: its own, and what stands
+// before one of them and takes the same events.
+func pick(candidates []candidate, descriptor string) []value {
+	last := -1
+	for i, c := range candidates {
+		if c.descriptor == descriptor {
+			last = i
+		}
+	}
+	var picked []value
+	for _, c := range candidates[:last+1] {
+		if covers(c.descriptor, descriptor) {
+			picked = append(picked, c.transition)
+		}
+	}
+	return picked
+}
+
+// descriptor translates an event descriptor.
+func (w *writer[C]) descriptor(path, descriptor string) string {
+	if rest, ok := strings.CutPrefix(descriptor, doneState); ok {
+		if rest == "*" {
+			return xstateDoneState + rest
+		}
+		return xstateDoneState + w.id(rest)
+	}
+	actor := func(into, id string) string {
+		if theirs, ok := w.actors[id]; ok {
+			id = theirs
+		}
+		return into + id
+	}
+	if rest, ok := strings.CutPrefix(descriptor, doneInvoke); ok {
+		return actor(xstateDoneActor, rest)
+	}
+	if rest, ok := strings.CutPrefix(descriptor, errorInvoke); ok {
+		return actor(xstateError, rest)
+	}
+	switch descriptor {
+	case "done.*", "error.*":
+		prefix := strings.TrimSuffix(descriptor, "*")
+		for typ := range w.def.Payloads {
+			if strings.HasPrefix(typ, prefix) {
+				w.problem(path, "expected no event type %q beside the descriptor %q, which XState writes otherwise", typ, descriptor)
+			}
+		}
+		return xstatePrefix + descriptor
+	}
+	if strings.HasPrefix(descriptor, xstatePrefix) {
+		w.problem(path, "expected event types that do not begin with %s, which are XState's own, got %q", xstatePrefix, descriptor)
+	}
+	w.named[descriptor] = true
+	return descriptor
+}
+
+func (w *writer[C]) invokes(v, meta *value, s *statechart.State[C], path string, candidates []candidate) {
+	var invokes, policies []value
+	plain := true
+	for i := range s.Invoke {
+		invoke, out, policy := &s.Invoke[i], value{}, value{kind: object}
+		id := invoke.ID
+		if id == "" {
+			id = invokeID(path, i)
+		} else {
+			out.set("id", textValue(id))
+		}
+		if invoke.Service.Name == "" {
+			w.problem(path, "expected services with names")
+		}
+		out.set("src", textValue(invoke.Service.Name))
+		if invoke.Service.Params != nil {
+			input, err := rawValue(invoke.Service.Params)
+			if err != nil {
+				w.problem(path, "the params of service %q: %v", invoke.Service.Name, err)
+			}
+			out.set("input", input)
+		}
+		if transitions := pick(candidates, doneInvoke+id); len(transitions) > 0 {
+			out.set("onDone", one(transitions))
+		}
+		if transitions := pick(candidates, errorInvoke+id); len(transitions) > 0 {
+			out.set("onError", one(transitions))
+		}
+		if invoke.Timeout != 0 {
+			policy.set("timeout", numberValue(formatMilliseconds(invoke.Timeout)))
+		}
+		if invoke.Retry != (statechart.RetryPolicy{}) {
+			policy.set("retry", retryValue(invoke.Retry))
+		}
+		plain = plain && len(policy.members) == 0
+		invokes, policies = append(invokes, out), append(policies, policy)
+	}
+	if len(invokes) > 0 {
+		v.set("invoke", one(invokes))
+	}
+	if !plain {
+		meta.set("invoke", list(policies...))
+	}
+}
+
+func retryValue(p statechart.RetryPolicy) value {
+	v := value{kind: object}
+	set := func(key, number string, is bool) {
+		if is {
+			v.set(key, numberValue(number))
+		}
+	}
+	set("attempts", strconv.Itoa(p.Attempts), p.Attempts != 0)
+	set("interval", formatMilliseconds(p.Interval), p.Interval != 0)
+	set("rate", strconv.FormatFloat(p.Rate, 'g', -1, 64), p.Rate != 0)
+	set("intervalMax", formatMilliseconds(p.IntervalMax), p.IntervalMax != 0)
+	return v
+}
+
+func (w *writer[C]) transitions(v *value, key, path string, transitions []statechart.Transition[C]) {
+	var items []value
+	for i := range transitions {
+		items = append(items, w.transition(path, &transitions[i]))
+	}
+	if len(items) > 0 {
+		v.set(key, one(items))
+	}
+}
+
+func (w *writer[C]) transition(path string, t *statechart.Transition[C]) value {
+	v := value{kind: object}
+	if strings.TrimSpace(t.Target) != "" {
+		v.set("target", w.targets(path, t.Target))
+	}
+	if !t.Guard.IsZero() {
+		v.set("guard", w.guard(path, t.Guard))
+	}
+	w.actions(&v, "actions", path, t.Actions)
+	if t.Reenter {
+		v.set("reenter", value{kind: boolean, truth: true})
+	}
+	return v
+}
+
+// targets writes the targets of a state: a sibling by its key, what is below by ".child", all else
+// by "#machine.path".
+func (w *writer[C]) targets(path, references string) value {
+	var items []value
+	for _, reference := range strings.Fields(references) {
+		to, ok := w.chart.Resolve(path, reference)
+		if !ok {
+			w.problem(path, "expected a target that there is, got %q", reference)
+		}
+		items = append(items, textValue(w.target(path, to)))
+	}
+	return one(items)
+}
+
+func (w *writer[C]) target(from, to string) string {
+	parent, _, _ := cutLast(from)
+	of, key, _ := cutLast(to)
+	switch {
+	case from != "" && to != "" && of == parent:
+		return key
+	case from != to && from == "":
+		return "." + to
+	case strings.HasPrefix(to, from+"."):
+		return strings.TrimPrefix(to, from)
+	default:
+		return "#" + w.id(to)
+	}
+}
+
+// cutLast cuts a path before its last state.
+func cutLast(path string) (parent, id string, nested bool) {
+	i := strings.LastIndexByte(path, '.')
+	if i < 0 {
+		return "", path, false
+	}
+	return path[:i], path[i+1:], true
+}
