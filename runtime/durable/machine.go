@@ -102,7 +102,7 @@ func (m *hosted[C]) Start(start statechart.Start) (Instance, []statechart.Effect
 	if err != nil {
 		return nil, nil, err
 	}
-	return &instance[C]{chart: m.Chart, snapshot: step.Next}, step.Effects, nil
+	return &instance[C]{chart: m.Chart, stepper: m.Stepper(), snapshot: step.Next}, step.Effects, nil
 }
 
 func (m *hosted[C]) Restore(snapshot json.RawMessage) (Instance, error) {
@@ -110,25 +110,27 @@ func (m *hosted[C]) Restore(snapshot json.RawMessage) (Instance, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &instance[C]{chart: m.Chart, snapshot: restored}, nil
+	return &instance[C]{chart: m.Chart, stepper: m.Stepper(), snapshot: restored}, nil
 }
 
 // instance implements Instance on a chart's snapshot.
 type instance[C any] struct {
 	chart    *statechart.Chart[C]
+	stepper  *statechart.Stepper[C]
 	snapshot statechart.Snapshot[C]
 }
 
 func (i *instance[C]) Apply(event statechart.Event) ([]statechart.Effect, bool, error) {
-	step, err := i.chart.Step(i.snapshot, event)
+	next := i.snapshot
+	effects, handled, err := i.stepper.Step(&next, &event)
 	if err == nil {
-		err = checkEffects(step.Effects)
+		err = checkEffects(effects)
 	}
 	if err != nil {
 		return nil, false, err
 	}
-	i.snapshot = step.Next
-	return step.Effects, step.Handled, nil
+	i.snapshot = next
+	return effects, handled, nil
 }
 
 // EventBytesMax limits the JSON of an event that one instance sends to another or emits.
@@ -184,7 +186,7 @@ func (i *instance[C]) Snapshot() (snapshot json.RawMessage, err error) {
 			err = fmt.Errorf("panic: %v", r)
 		}
 	}()
-	return json.Marshal(i.snapshot)
+	return i.snapshot.AppendJSON(nil)
 }
 
 func (i *instance[C]) Status() statechart.Status            { return i.snapshot.Status }

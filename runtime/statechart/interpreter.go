@@ -204,6 +204,7 @@ func (x *interpreter[C]) exitInterpreter() error {
 			return failure // SCXML would drop it, with all that is left in the queue.
 		}
 	}
+	x.dropTimers(func(Timer) bool { return true })
 	ended := x.writable()
 	ended.Timers, ended.Services, x.internalQueue = nil, nil, x.internalQueue[:0]
 	return x.stopChildren(func(ChildRef) bool { return true })

@@ -253,11 +253,6 @@ func (x *interpreter[C]) end() error {
 		return fmt.Errorf("%w: chart %s would be in %s after event %q, which is not settled, with no service running and no always enabled",
 			ErrStalled, x.chart.id, strings.Join(snapshot.State(), ", "), x.event.Type)
 	}
-	if len(x.effects) > 0 {
-		x.effects = slices.DeleteFunc(x.effects, func(e Effect) bool {
-			return e.Kind == Schedule && !slices.ContainsFunc(snapshot.Timers, func(t Timer) bool { return t.ID == e.Timer })
-		})
-	}
 	snapshot.Steps++
 	return nil
 }

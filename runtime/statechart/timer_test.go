@@ -180,3 +180,17 @@ func TestSendTakesItsPlaceAmongTheEffects(t *testing.T) {
 		`{"id":"2.2","kind":"send","to":"other/1","event":{"from":"GO","n":1,"type":"HELLO"}},`+
 		`{"id":"2.3","kind":"schedule","timer":"2.3","at":"2026-01-02T03:05:05Z"}]`)
 }
+
+func TestTimersThatEndWithinTheStepAskForNothing(t *testing.T) {
+	t.Parallel()
+	rounds := statechart.EffectsMax + 10
+	r := begin(t, traced(Def{Initial: "a", States: []S{
+		{ID: "a", On: []On{{Event: "GO", Target: "b"}}},
+		{ID: "b", After: []After{{Delay: time.Hour, Target: "a"}}, Always: []On{{Target: "b", Reenter: true, Guard: below(rounds), Actions: Do{add(1)}}}, Tags: settled},
+	}}))
+	r.send("GO")
+	equal(t, "rounds", r.step.Next.Context.N, rounds)
+	equal(t, "timers", len(r.step.Next.Timers), 1)
+	equal(t, "effects", len(r.step.Effects), 1)
+	equal(t, "timer", r.step.Effects[0].Timer, r.step.Next.Timers[0].ID)
+}

@@ -108,9 +108,18 @@ func (x *interpreter[C]) sendAfter(id, typ string, delay time.Duration, payload 
 
 // cancel drops the timers of the events that were sent under an ID.
 func (x *interpreter[C]) cancel(id string) {
-	x.writable().Timers = slices.DeleteFunc(slices.Clone(x.snapshot.Timers), func(t Timer) bool { return t.Event != nil && t.Send == id && id != "" })
+	x.dropTimers(func(t Timer) bool { return t.Event != nil && t.Send == id && id != "" })
 }
 
 func (x *interpreter[C]) cancelTimers(n *node[C]) {
-	x.writable().Timers = slices.DeleteFunc(slices.Clone(x.snapshot.Timers), func(t Timer) bool { return t.state == n.index })
+	x.dropTimers(func(t Timer) bool { return t.state == n.index })
+}
+
+// dropTimers drops the timers that the function picks, and what was asked for those of them that
+// this step has started.
+func (x *interpreter[C]) dropTimers(which func(Timer) bool) {
+	x.effects = slices.DeleteFunc(x.effects, func(e Effect) bool {
+		return e.Kind == Schedule && slices.ContainsFunc(x.snapshot.Timers, func(t Timer) bool { return t.ID == e.Timer && which(t) })
+	})
+	x.writable().Timers = slices.DeleteFunc(slices.Clone(x.snapshot.Timers), which)
 }
