@@ -42,7 +42,7 @@ func TestScripts(t *testing.T) {
 	t.Parallel()
 	statecharttest.RunScripts(t, "testdata", func(setup *statecharttest.Setup) *statechart.Chart[job.Context] {
 		return job.New(&launcher{outcomes: setup.Outcomes("launch")}, job.Config{})
-	})
+	}).Require(t)
 }
 
 var queued = job.WorkflowJob{RunID: 7, JobID: 42, Repository: "octo-org/web", InstallationID: 9, Labels: []string{"self-hosted", "gpu"}}

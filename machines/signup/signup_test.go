@@ -60,7 +60,7 @@ func TestScripts(t *testing.T) {
 	t.Parallel()
 	statecharttest.RunScripts(t, "testdata", func(setup *statecharttest.Setup) *statechart.Chart[signup.Context] {
 		return signup.New(&mailbox{outcomes: setup.Outcomes("mail")}, &directory{outcomes: setup.Outcomes("account")}, signup.Config{})
-	})
+	}).Require(t)
 }
 
 func TestOnlyTheCodeOfTheMailSentLastIsAccepted(t *testing.T) {

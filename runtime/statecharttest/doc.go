@@ -52,4 +52,38 @@
 //     deferred events.
 //   - context shows what changed in the context since the last context, or since start; with
 //     keys as arguments, only those.
+//
+// # Coverage
+//
+// RunScripts returns a [Coverage]: the states that its scripts entered and the transitions that
+// they took. Require fails the test for what none of them does, unless that has a reason:
+//
+//	statecharttest.RunScripts(t, "testdata", newChart).Require(t,
+//		statecharttest.AllowedMiss{Name: "state overdue", Reason: "the limit is GitHub's, and comes first"})
+//
+// Other players fill the Coverage in their [Config].
+//
+// # Paths
+//
+// [ShortestPaths] and [SimplePaths] are getShortestPaths and getSimplePaths of XState: they explore
+// a chart with the events that they are given, the outcomes of its services and its timers.
+// [FinalPaths] shows that every outcome can come about. [RunPaths] makes tests of the paths:
+//
+//	config := statecharttest.PathConfig[job.Context]{
+//		Events: []statecharttest.Event{
+//			{Type: "queued", Payload: queued},
+//			{Type: "completed", Payload: failure, Name: "completed with failure"},
+//		},
+//		Invariant: func(s statechart.Snapshot[job.Context]) error {
+//			if s.Context.Launches > 3 {
+//				return fmt.Errorf("expected at most 3 launches, got %d", s.Context.Launches)
+//			}
+//			return nil
+//		},
+//	}
+//	statecharttest.RunPaths(t, chart, config, nil)
+//
+// States are the same if value and context are, see [ByContext]. A chart whose context counts
+// without end has paths without end, and more than a limit are an error: give it fewer events, a
+// StopWhen, or [ByValue].
 package statecharttest

@@ -31,6 +31,9 @@ type Config struct {
 	At time.Time
 	// Input is what the instance starts with: a value of the type that the chart declares.
 	Input any
+	// Coverage, if set, counts the states that the instance enters and the transitions that it
+	// takes. Players of one chart may share it.
+	Coverage *Coverage
 }
 
 func (c Config) withDefaults(chartID string) Config {
@@ -53,6 +56,9 @@ type Player[C any] struct {
 	chart  *statechart.Chart[C]
 	config Config
 	now    time.Time
+	// stepper tells of the microsteps of the last macrostep.
+	stepper    *statechart.Stepper[C]
+	microsteps []statechart.Microstep
 	// snapshot was read back from its JSON after the last macrostep.
 	snapshot statechart.Snapshot[C]
 
@@ -68,17 +74,27 @@ type Player[C any] struct {
 // player's methods, fails the test, unless the method returns an error.
 func Play[C any](t TB, chart *statechart.Chart[C], config Config) *Player[C] {
 	t.Helper()
+	p := open(t, chart, config)
+	if err := p.rest(); err != nil {
+		t.Fatalf("starting %s: %v", p.config.Instance, err)
+	}
+	return p
+}
+
+// open starts an instance and leaves it unsettled.
+func open[C any](t TB, chart *statechart.Chart[C], config Config) *Player[C] {
+	t.Helper()
 	config = config.withDefaults(chart.ID())
 	p := &Player[C]{t: t, chart: chart, config: config, now: config.At}
-	step, err := chart.Start(statechart.Start{Instance: config.Instance, At: p.now, Input: config.Input})
+	if err := p.watch(); err != nil {
+		t.Fatalf("starting %s: %v", config.Instance, err)
+	}
+	step, err := p.start()
 	if err != nil {
 		t.Fatalf("starting %s: %v", config.Instance, err)
 	}
 	p.begin("")
 	p.take(step)
-	if err := p.rest(); err != nil {
-		t.Fatalf("starting %s: %v", config.Instance, err)
-	}
 	return p
 }
 

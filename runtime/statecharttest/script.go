@@ -35,8 +35,9 @@ func (s *Setup) Outcomes(name string) *Outcomes {
 
 // RunScripts plays every file in the directory as a script, each in a parallel subtest of its
 // own; folders are left to others. The package's documentation shows what a script looks like.
-// NewChart makes the chart, with new fakes, for each start.
-func RunScripts[C any](t *testing.T, dir string, newChart func(*Setup) *statechart.Chart[C]) {
+// NewChart makes the chart, with new fakes, for each start. The coverage that is returned is
+// complete once the test is over; to demand it, call its Require.
+func RunScripts[C any](t *testing.T, dir string, newChart func(*Setup) *statechart.Chart[C]) *Coverage {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -46,18 +47,23 @@ func RunScripts[C any](t *testing.T, dir string, newChart func(*Setup) *statecha
 	if len(entries) == 0 {
 		t.Fatalf("expected scripts in %s, found none", dir)
 	}
+	coverage := &Coverage{}
+	coverage.plan(len(entries))
 	for _, entry := range entries {
 		t.Run(entry.Name(), func(t *testing.T) {
 			t.Parallel()
-			s := &script[C]{newChart: newChart}
+			s := &script[C]{newChart: newChart, coverage: coverage}
 			datadriven.RunTest(t, filepath.Join(dir, entry.Name()), s.run)
+			coverage.finish()
 		})
 	}
+	return coverage
 }
 
 // script is a script that is being played.
 type script[C any] struct {
 	newChart func(*Setup) *statechart.Chart[C]
+	coverage *Coverage
 	player   *Player[C]
 	// shown is the context as the last context command left it.
 	shown map[string]json.RawMessage
@@ -107,7 +113,7 @@ func (s *script[C]) start(t *testing.T, d *datadriven.TestData) {
 			d.Fatalf(t, "start: the test knows no %q; it knows %s", arg.Key, strings.Join(slices.Sorted(maps.Keys(setup.used)), ", "))
 		}
 	}
-	s.player = Play(t, chart, Config{})
+	s.player = Play(t, chart, Config{Coverage: s.coverage})
 	s.shown = s.contextKeys(t)
 }
 

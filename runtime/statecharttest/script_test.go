@@ -67,5 +67,5 @@ func TestScripts(t *testing.T) {
 	statecharttest.RunScripts(t, "testdata", func(setup *statecharttest.Setup) *statechart.Chart[workbench] {
 		outcomes := setup.Outcomes("work")
 		return bench(t, func(ctx context.Context, _ statechart.Call) error { return outcomes.Next(ctx) })
-	})
+	}).Require(t)
 }

@@ -20,7 +20,7 @@ func (p *Player[C]) step(event statechart.Event) (statechart.Step[C], error) {
 	}
 	event.At = p.now
 	before := p.marshal(p.snapshot)
-	step, err := p.chart.Step(p.snapshot, event)
+	step, err := p.stepOnce(event)
 	if after := p.marshal(p.snapshot); !bytes.Equal(before, after) {
 		p.t.Fatalf("stepping %s on %q changed the snapshot that was stepped: an action or a guard writes through a reference\nbefore: %s\nafter:  %s",
 			p.config.Instance, event.Type, before, after)
@@ -46,6 +46,7 @@ func (p *Player[C]) take(step statechart.Step[C]) {
 	p.t.Helper()
 	before := p.snapshot
 	p.keep(step.Next)
+	p.cover()
 	p.effects = append(p.effects, step.Effects...)
 	p.trace.enter(p.State())
 	p.trace.deferred(before.Deferred, p.snapshot.Deferred)

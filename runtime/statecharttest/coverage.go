@@ -1,0 +1,281 @@
+package statecharttest
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/settle-run/settle/runtime/statechart"
+)
+
+// Coverage counts which states of one chart were entered and which of its transitions were
+// taken. RunScripts returns one; players fill the one in their Config. What a failed step undid
+// does not count, and neither do history states, which are never entered. The zero value is
+// ready for use; it is safe for concurrent use, and must not be copied once it is in use.
+type Coverage struct {
+	mu sync.Mutex
+	// chart names the chart, "" before the first player began.
+	chart  string
+	states []statechart.StateInfo
+	// items are the states, then the transitions, each in document order.
+	items []item
+	// entered locates a state's item by its path, taken that of the first transition.
+	entered map[string]int
+	taken   int
+	// scripts counts those that are to be played, played those that were, to their end.
+	scripts, played int
+}
+
+// item is a state or a transition.
+type item struct {
+	// name is unique within the chart.
+	name       string
+	transition bool
+	covered    bool
+	// info is a transition's.
+	info statechart.TransitionInfo
+}
+
+// States returns how many states were entered, and how many there are. Both are 0 while no
+// player began.
+func (c *Coverage) States() (covered, all int) { return c.count(false) }
+
+// Transitions returns how many transitions were taken, and how many there are.
+func (c *Coverage) Transitions() (covered, all int) { return c.count(true) }
+
+func (c *Coverage) count(transitions bool) (covered, all int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i := range c.items {
+		if c.items[i].transition != transitions {
+			continue
+		}
+		all++
+		if c.items[i].covered {
+			covered++
+		}
+	}
+	return covered, all
+}
+
+// Missed returns the names of what is not covered: the states, then the transitions, each in
+// document order. Names are unique within a chart:
+//
+//	state expired
+//	queued after pick_up [launchesLeft] -> launching
+//	unverified.awaiting_verification on VERIFY
+//	(chart) on completed -> other
+//
+// A transition's name has its source, trigger, guard and targets; what none of that tells apart
+// from one before it has " #2", " #3" after it.
+func (c *Coverage) Missed() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var missed []string
+	for i := range c.items {
+		if !c.items[i].covered {
+			missed = append(missed, c.items[i].name)
+		}
+	}
+	return missed
+}
+
+// Report returns the counts and what is missed as text, a line each.
+func (c *Coverage) Report() string {
+	states, allStates := c.States()
+	transitions, allTransitions := c.Transitions()
+	c.mu.Lock()
+	chart := c.chart
+	c.mu.Unlock()
+	if chart == "" {
+		return "no chart was played\n"
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: %d of %d states, %d of %d transitions\n", chart, states, allStates, transitions, allTransitions)
+	for _, name := range c.Missed() {
+		fmt.Fprintf(&b, "  missed %s\n", name)
+	}
+	return b.String()
+}
+
+// AllowedMiss is a state or a transition that need not be covered.
+type AllowedMiss struct {
+	// Name is as Missed has it.
+	Name string
+	// Reason says why, to who reads the test.
+	Reason string
+}
+
+// Require fails the test, once it and its subtests are over, unless everything is covered but
+// for what is allowed. An allowed miss without a reason, one that the chart does not have and one
+// that is covered fail it too.
+//
+// Nothing is demanded of a test that failed otherwise, nor of one that did not play all its
+// scripts, as with -run TestScripts/codes.
+func (c *Coverage) Require(tb testing.TB, allowed ...AllowedMiss) {
+	tb.Helper()
+	tb.Cleanup(func() {
+		tb.Helper()
+		c.mu.Lock()
+		partial := c.played < c.scripts
+		c.mu.Unlock()
+		if tb.Failed() || partial {
+			return
+		}
+		if problems := c.problems(allowed); len(problems) > 0 {
+			tb.Errorf("%s\nexpected everything to be covered but for what is allowed, with a reason:\n  %s",
+				strings.TrimSuffix(c.Report(), "\n"), strings.Join(problems, "\n  "))
+		}
+	})
+}
+
+// problems returns what keeps a test from having the coverage that is required.
+func (c *Coverage) problems(allowed []AllowedMiss) []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.chart == "" {
+		return []string{"no chart was played"}
+	}
+	var stale []string
+	excused := map[string]bool{}
+	for _, miss := range allowed {
+		known, covered := false, false
+		for i := range c.items {
+			if c.items[i].name == miss.Name {
+				known, covered = true, c.items[i].covered
+			}
+		}
+		switch {
+		case !known:
+			stale = append(stale, "allowed to miss, but not of this chart: "+miss.Name)
+		case miss.Reason == "":
+			stale = append(stale, "allowed to miss, but without a reason: "+miss.Name)
+		case covered:
+			stale = append(stale, "allowed to miss, but covered: "+miss.Name)
+		case excused[miss.Name]:
+			stale = append(stale, "allowed to miss twice: "+miss.Name)
+		}
+		excused[miss.Name] = true
+	}
+	var problems []string
+	for i := range c.items {
+		if !c.items[i].covered && !excused[c.items[i].name] {
+			problems = append(problems, "not covered: "+c.items[i].name)
+		}
+	}
+	return append(problems, stale...)
+}
+
+// begin makes the coverage that of a chart. All charts must be the same, save for their code.
+func (c *Coverage) begin(chart string, states []statechart.StateInfo, transitions []statechart.TransitionInfo) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.chart != "" {
+		same := chart == c.chart && reflect.DeepEqual(states, c.states) && len(transitions) == len(c.items)-c.taken
+		for i := 0; same && i < len(transitions); i++ {
+			same = reflect.DeepEqual(transitions[i], c.items[c.taken+i].info)
+		}
+		if !same {
+			return fmt.Errorf("expected one chart for one Coverage, %s, got %s with other states or transitions", c.chart, chart)
+		}
+		return nil
+	}
+	c.chart, c.states, c.entered = chart, states, map[string]int{}
+	for _, state := range states {
+		if state.Path == "" || state.Type == statechart.ShallowHistory || state.Type == statechart.DeepHistory {
+			continue
+		}
+		c.entered[state.Path] = len(c.items)
+		c.items = append(c.items, item{name: "state " + state.Path})
+	}
+	c.taken = len(c.items)
+	times := map[string]int{}
+	for _, transition := range transitions {
+		name := transitionName(transition)
+		if times[name]++; times[name] > 1 {
+			name = fmt.Sprintf("%s #%d", name, times[name])
+		}
+		c.items = append(c.items, item{name: name, transition: true, info: transition})
+	}
+	return nil
+}
+
+// add counts microsteps that came to something.
+func (c *Coverage) add(microsteps []statechart.Microstep) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, microstep := range microsteps {
+		for _, path := range microstep.Entered {
+			if i, counts := c.entered[path]; counts {
+				c.items[i].covered = true
+			}
+		}
+		for _, index := range microstep.Transitions {
+			c.items[c.taken+index].covered = true
+		}
+	}
+}
+
+// plan counts scripts that are to be played.
+func (c *Coverage) plan(scripts int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.scripts += scripts
+}
+
+// finish counts a script that was played to its end.
+func (c *Coverage) finish() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.played++
+}
+
+func transitionName(t statechart.TransitionInfo) string {
+	name := t.Source
+	if name == "" {
+		name = "(chart)"
+	}
+	name += " " + t.Trigger
+	if t.Guard != "" {
+		name += " [" + t.Guard + "]"
+	}
+	if len(t.Targets) > 0 {
+		name += " -> " + strings.Join(t.Targets, ", ")
+	}
+	return name
+}
+
+// watch makes the player step with a stepper that tells of its microsteps, and begins its
+// coverage.
+func (p *Player[C]) watch() error {
+	p.stepper = p.chart.Stepper()
+	p.stepper.OnMicrostep = func(m statechart.Microstep) { p.microsteps = append(p.microsteps, m) }
+	if p.config.Coverage == nil {
+		return nil
+	}
+	return p.config.Coverage.begin(fmt.Sprintf("%s version %d", p.chart.ID(), p.chart.Version()), p.chart.States(), p.chart.Transitions())
+}
+
+// start starts the instance.
+func (p *Player[C]) start() (statechart.Step[C], error) {
+	p.microsteps = nil
+	next, effects, err := p.stepper.Start(statechart.Start{Instance: p.config.Instance, At: p.now, Input: p.config.Input})
+	return statechart.Step[C]{Next: next, Effects: effects, Handled: err == nil}, err
+}
+
+// stepOnce takes one macrostep from the snapshot, which stays as it is.
+func (p *Player[C]) stepOnce(event statechart.Event) (statechart.Step[C], error) {
+	p.microsteps = nil
+	next := p.snapshot
+	effects, handled, err := p.stepper.Step(&next, &event)
+	return statechart.Step[C]{Next: next, Effects: effects, Handled: handled}, err
+}
+
+// cover counts what the last macrostep entered and took.
+func (p *Player[C]) cover() {
+	if p.config.Coverage != nil {
+		p.config.Coverage.add(p.microsteps)
+	}
+}

@@ -1,0 +1,85 @@
+package statecharttest
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/settle-run/settle/runtime/statechart"
+)
+
+// RunPaths finds the shortest paths of a chart, or with PathConfig.Simple the simple ones, and runs
+// each that no other begins with in a subtest of its own, named after its last step:
+//
+//	launching -> queued via done.invoke.launching
+//
+// A path is run by a [Player], which checks after every step what it checks elsewhere. At every
+// step, the start included, the invariant is asked, and check, unless it is nil, is called. A path
+// ends with the first step at which one of them fails its test, and shows the way there.
+//
+// The shortest paths come to every state, but need not take every transition; the simple ones take
+// more. PathConfig.Start.Coverage shows what is left.
+func RunPaths[C any](t *testing.T, chart *statechart.Chart[C], config PathConfig[C], check func(*testing.T, PathStep[C])) {
+	t.Helper()
+	find := ShortestPaths[C]
+	if config.Simple {
+		find = SimplePaths[C]
+	}
+	paths, err := find(chart, config)
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
+	coverage := config.Start.Coverage
+	for _, path := range paths {
+		if path.extended {
+			continue
+		}
+		if coverage != nil {
+			coverage.plan(1)
+		}
+		t.Run(path.Steps[len(path.Steps)-1].String(), func(t *testing.T) {
+			runPath(t, chart, config, path, func(step PathStep[C]) {
+				if check != nil {
+					check(t, step)
+				}
+			})
+			if coverage != nil {
+				coverage.finish()
+			}
+		})
+	}
+}
+
+func runPath[C any](tb testing.TB, chart *statechart.Chart[C], config PathConfig[C], path Path[C], check func(PathStep[C])) {
+	tb.Helper()
+	config = config.withDefaults(chart)
+	reached := 0
+	defer func() {
+		if tb.Failed() {
+			tb.Logf("on this path:\n%s", Path[C]{Steps: path.Steps[:reached+1]})
+		}
+	}()
+	p := open(tb, chart, config.Start)
+	for i, step := range path.Steps {
+		reached = i
+		if i > 0 {
+			p.begin("")
+			p.now = step.Event.At
+			if _, err := p.step(step.Event); err != nil {
+				tb.Fatalf("%s: %v", step, err)
+			}
+		}
+		if got, want := config.Identity(p.snapshot), config.Identity(step.Snapshot); got != want {
+			tb.Fatalf("%s: came out differently when it was run: expected %s, got %s in %s", step, want, got, strings.Join(p.snapshot.State(), ", "))
+		}
+		step.Snapshot, step.Effects, step.Microsteps = p.snapshot, p.effects, p.microsteps
+		if config.Invariant != nil {
+			if err := config.Invariant(step.Snapshot); err != nil {
+				tb.Errorf("%s: %v", step, err)
+			}
+		}
+		check(step)
+		if tb.Failed() {
+			return
+		}
+	}
+}
