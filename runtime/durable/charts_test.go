@@ -123,7 +123,7 @@ func (w *world) order() durable.Machine {
 				{Event: "doom", Target: "doomed"}, {Event: "devour", Target: "devouring"}, {Event: "poll", Target: "polling"},
 				{Event: "past", Target: "past"}, {Event: "grind", Target: "grinding"},
 			}},
-			{ID: "waiting", Tags: settled, On: []on{{Event: "add", Actions: do{keep}}, {Event: "cancel", Target: "idle", Actions: do{show}}, {Event: "again", Target: "waiting", Reenter: true, Actions: do{show}}},
+			{ID: "waiting", Tags: settled, Defer: []string{"refuse"}, On: []on{{Event: "add", Actions: do{keep}}, {Event: "cancel", Target: "idle", Actions: do{show}}, {Event: "again", Target: "waiting", Reenter: true, Actions: do{show}}},
 				After: []after{{Delay: time.Hour, Target: "idle", Actions: do{noted("hour over")}}}},
 			// One service, with retries.
 			{ID: "charging", Invoke: []invoke{{Service: w.service("charge"), Timeout: 10 * time.Second, Retry: retry(3, 5*time.Second), OnDone: idle, OnError: failed}}},

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"github.com/settle-run/settle/runtime/statechart"
@@ -38,8 +39,20 @@ func (t *turn) perform(ctx context.Context, effect statechart.Effect) error {
 		return err
 	case statechart.EmitEvent:
 		return t.emit(ctx, id, effect)
+	case statechart.ParkEvent:
+		return t.loop.park(ctx, t.deferredDelivery(effect), errors.New(effect.Message))
 	default:
 		return fmt.Errorf("this version of the runtime knows no effect of kind %q", effect.Kind)
+	}
+}
+
+// deferredDelivery makes a delivery of an event that the chart had deferred, and fails on, for the
+// dead-letter queue. The queue that it came in has forgotten it; the instance stands for that, and
+// the effect's ID for its sequence number.
+func (t *turn) deferredDelivery(effect statechart.Effect) Delivery {
+	return Delivery{
+		MessageID: t.derivedID(effect.ID), Queue: t.derivedID("deferred"), Group: t.record.Instance.String(),
+		SequenceNumber: effect.ID, SentAt: t.record.UpdatedAt, Body: string(effect.Event),
 	}
 }
 

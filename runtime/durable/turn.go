@@ -229,6 +229,11 @@ func (t *turn) apply(event statechart.Event) error {
 		return err
 	}
 	t.record.Outbox = append(t.record.Outbox, effects...)
+	for _, effect := range effects {
+		if effect.Kind == statechart.ParkEvent {
+			t.record.Error = &Failure{At: t.now(), Event: eventType(effect.Event), Message: cut(effect.Message, failureMessageBytesMax)}
+		}
+	}
 	if !handled {
 		t.record.Ignored++
 	}
@@ -237,6 +242,15 @@ func (t *turn) apply(event statechart.Event) error {
 	t.unlogged = append(t.unlogged, transition)
 	t.dirty = true
 	return nil
+}
+
+// eventType returns the type of an event in its JSON form.
+func eventType(body json.RawMessage) string {
+	var head struct {
+		Type string `json:"type"`
+	}
+	_ = json.Unmarshal(body, &head) // A chart wrote it.
+	return head.Type
 }
 
 // remember keeps a producer's event ID, by which a repeat of the event is recognised.

@@ -17,8 +17,9 @@ import (
 //
 // Deferred events are replayed once the configuration is settled: the oldest that would not be
 // deferred again first, as a macrostep of its own within the same step, and then from the oldest
-// on again. A replayed event that no state takes is ignored, as any other; one that the chart
-// fails on fails the step, and waits on.
+// on again. A replayed event that no state takes is ignored, as any other. One that the chart fails
+// on does not fail the event that released it: what it did is undone, and it is handed to the host
+// as an effect of the kind ParkEvent.
 type Deferred struct {
 	// Type is the event's type.
 	Type string
@@ -94,12 +95,57 @@ func (x *interpreter[C]) replay() error {
 		}
 		x.own, x.moved = event, true
 		x.event = &x.own
+		deferred := x.snapshot.Deferred[k]
 		x.writable().Deferred = slices.Delete(slices.Clone(x.snapshot.Deferred), k, k+1)
-		if err := x.macrostep(); err != nil {
-			return err
+		if err := x.replayOne(); err != nil {
+			// Beside EffectsMax: there are not more of these than DeferredMax.
+			x.effects = append(x.effects, Effect{ID: x.nextID(), Kind: ParkEvent, Event: withEventID(deferred), Message: err.Error()})
 		}
 	}
 	return nil
+}
+
+// replayOne takes the macrostep of a deferred event. On an error, nothing of it remains but the
+// numbers that it took for its IDs.
+func (x *interpreter[C]) replayOne() (err error) {
+	snapshot, effects := *x.snapshot, slices.Clone(x.effects)
+	snapshot.configuration = snapshot.configuration.clone()
+	x.historyOwned, x.microsteps = false, 0
+	defer func() {
+		if r := recover(); r != nil {
+			err = x.panicked(r)
+		}
+		if err != nil {
+			*x.snapshot, x.effects = snapshot, effects
+			x.ended, x.historyOwned, x.tracing = false, false, nil
+			x.internalQueue, x.statesToInvoke = x.internalQueue[:0], x.statesToInvoke[:0]
+		}
+	}()
+	if x.chart.cloneContext != nil {
+		x.runs(cloneCode, "", 0)
+		x.snapshot.Context = x.chart.cloneContext(snapshot.Context)
+	}
+	if err := x.macrostep(); err != nil {
+		return err
+	}
+	return x.stalled()
+}
+
+// withEventID returns the JSON form of a deferred event as it came, with the producer's ID.
+func withEventID(deferred Deferred) json.RawMessage {
+	if deferred.ID == "" {
+		return deferred.Event
+	}
+	var fields map[string]json.RawMessage
+	if json.Unmarshal(deferred.Event, &fields) != nil { // encodeEvent wrote it.
+		return deferred.Event
+	}
+	fields["$id"], _ = json.Marshal(deferred.ID) // A string always marshals.
+	body, err := json.Marshal(fields)
+	if err != nil {
+		return deferred.Event
+	}
+	return body
 }
 
 // atRest reports whether the configuration is settled.

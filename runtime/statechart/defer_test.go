@@ -3,6 +3,7 @@ package statechart_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -257,13 +258,40 @@ func TestAnInstanceThatEndsKeepsWhatItNeverCameTo(t *testing.T) {
 	}
 }
 
-func TestAReplayThatFailsFailsTheStep(t *testing.T) {
+// TestAReplayThatFailsIsParked also shows that nothing of the failed replay remains, and that the
+// events around it are not held up.
+func TestAReplayThatFailsIsParked(t *testing.T) {
+	t.Parallel()
+	spoil := statechart.SendAfter("", "ORDER", func(trace, Event) (time.Duration, any) { return time.Hour, nil })
+	for name, last := range map[string]statechart.Action[trace]{
+		"planned":        failing,
+		"panic: planned": statechart.Assign("failing", func(*trace, Event) { panic("planned") }),
+	} {
+		def := busyDef()
+		def.States[2].On[1].Actions = slices.Concat(logs("lost"), Do{spoil, statechart.Emit("LOST", func(trace, Event) any { return nil }), last})
+		r := begin(t, def).send("CALL").order("tea", "").send("CALL")
+		r.send("IDLE").is("idle", "+busy -busy +idle tea")
+		equal(t, "waiting", deferredBy(r), "")
+		equal(t, "timers", len(r.step.Next.Timers), 0)
+		const want = `[{"id":"5.2","kind":"park","event":{"type":"CALL"},"message":"chart c, state \"idle\", event \"CALL\": action failing: %[1]s"},` +
+			`{"id":"5.5","kind":"park","event":{"type":"CALL"},"message":"chart c, state \"idle\", event \"CALL\": action failing: %[1]s"}]`
+		equal(t, "effects", text(t, r.step.Effects), fmt.Sprintf(want, name))
+	}
+}
+
+func TestAParkedEventKeepsItsID(t *testing.T) {
 	t.Parallel()
 	def := busyDef()
 	def.States[2].On[1].Actions = Do{failing}
-	r := begin(t, def).order("tea", "").send("CALL")
-	r.refuses(Event{Type: "IDLE"}, errPlanned, `chart c, state "idle", event "CALL": action failing: planned`)
-	equal(t, "waiting", deferredBy(r), "ORDER CALL")
+	r := begin(t, def)
+	step, err := r.chart.Step(r.step.Next, Event{Type: "CALL", ID: "call-1", At: epoch})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if step, err = r.chart.Step(step.Next, Event{Type: "IDLE", At: epoch}); err != nil {
+		t.Fatal(err)
+	}
+	equal(t, "event", string(step.Effects[0].Event), `{"$id":"call-1","type":"CALL"}`)
 }
 
 func TestAGuardThatFailsReleasesNothing(t *testing.T) {
@@ -288,22 +316,25 @@ func TestDeferredEventsAreLimited(t *testing.T) {
 	equal(t, "log", len(r.step.Next.Context.Log), 3+statechart.DeferredMax)
 }
 
-func TestReplaysOfOneStepAreLimitedTogether(t *testing.T) {
+func TestEveryReplayHasItsOwnLimit(t *testing.T) {
 	t.Parallel()
 	count := statechart.Assign("count", func(c *trace, _ Event) { c.N = 100 })
 	down := On{Guard: enough, Actions: Do{add(-1)}}
+	endless := On{Guard: statechart.If("endless", func(c trace) bool { return c.N < 0 })}
 	r := begin(t, Def{Initial: "a", States: []S{
-		{ID: "a", Defer: []string{"E"}, On: []On{{Event: "GO", Target: "b"}}},
-		{ID: "b", Always: []On{down}, Tags: settled, On: []On{{Event: "E", Actions: Do{count}}}},
+		{ID: "a", Defer: []string{"E", "F"}, On: []On{{Event: "GO", Target: "b"}}},
+		{ID: "b", Always: []On{down, endless}, Tags: settled, On: []On{{Event: "E", Actions: Do{count}}, {Event: "F", Actions: Do{add(-1)}}}},
 	}})
-	for range 9 {
+	for range 15 {
 		r.send("E")
 	}
-	nine := *r
-	nine.send("GO").is("b", "+a -a +b")
-	r.send("E", "E")
-	if _, err := r.chart.Step(r.step.Next, Event{Type: "GO", At: epoch}); !errors.Is(err, statechart.ErrEndless) {
-		t.Errorf("got the error %v, want ErrEndless", err)
+	r.send("F", "E")
+	r.send("GO").is("b", "+a -a +b")
+	equal(t, "waiting", deferredBy(r), "")
+	equal(t, "effects", len(r.step.Effects), 1)
+	equal(t, "parked", string(r.step.Effects[0].Event), `{"type":"F"}`)
+	if !strings.Contains(r.step.Effects[0].Message, "MicrostepsMax") {
+		t.Errorf("got the reason %q, want one that names MicrostepsMax", r.step.Effects[0].Message)
 	}
 }
 

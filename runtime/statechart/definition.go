@@ -8,8 +8,7 @@ const Settled = "settled"
 // Limits of a chart and of its steps. What exceeds one is refused with an error that names
 // the limit; none is silently truncated.
 const (
-	// MicrostepsMax is how many microsteps one step may take before it counts as endless, those
-	// of the deferred events that it replays included.
+	// MicrostepsMax is how many microsteps one event may bring about before it counts as endless.
 	MicrostepsMax = 1000
 	// NestingDepthMax is how deep states may nest, the root being at depth 0.
 	NestingDepthMax = 32
@@ -18,7 +17,7 @@ const (
 	// TimersMax is how many timers one snapshot may hold.
 	TimersMax = 256
 	// EffectsMax is how many effects one step may ask for, those of the deferred events that it
-	// replays included.
+	// replays included; those that park such events come on top.
 	EffectsMax = 256
 	// DeferredMax is how many deferred events one snapshot may hold.
 	DeferredMax = 64

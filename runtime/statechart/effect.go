@@ -24,6 +24,9 @@ const (
 	// SpawnInstance asks for an instance of the machine Machine, with Input: the child instance
 	// Child. When it ends, the host steps its parent with ChildRef.Done or ChildRef.Failed.
 	SpawnInstance EffectKind = "spawn"
+	// ParkEvent asks that Event, which was deferred and which the chart fails on, be put aside where
+	// someone finds it, with Message as the reason: see Deferred.
+	ParkEvent EffectKind = "park"
 	// StopInstance asks that the child instance Child be stopped. Its parent waits for nothing
 	// of it any more.
 	StopInstance EffectKind = "stop"
@@ -43,10 +46,10 @@ type Effect struct {
 
 	// To is the name of the instance to send Event to.
 	To string `json:"to,omitempty"`
-	// Event is the JSON form of the event to send or to emit.
+	// Event is the JSON form of the event to send, to emit or to park.
 	Event json.RawMessage `json:"event,omitempty"`
 
-	// Message is the line to log.
+	// Message is the line to log, or the reason for parking.
 	Message string `json:"message,omitempty"`
 
 	// Child is the key of a child instance (ChildRef.Key), Machine the ID of its machine, and

@@ -71,7 +71,7 @@ type interpreter[C any] struct {
 	effects       []Effect
 	// position numbers the IDs that this step derives.
 	position int64
-	// microsteps counts those of the whole step.
+	// microsteps counts those of the event that is taken, be it one that was deferred.
 	microsteps int
 
 	// enabled are the transitions of the microstep, in the document order of their domains, which

@@ -248,13 +248,20 @@ func (x *interpreter[C]) take(event *Event) (awaited, stale bool, err error) {
 
 // end completes the snapshot of an interpreter that has come to rest, unless that would be stalled.
 func (x *interpreter[C]) end() error {
-	snapshot := x.snapshot
-	if !x.ended && !x.chart.foreign && len(snapshot.Services) == 0 && !x.chart.settled(&snapshot.configuration) {
-		return fmt.Errorf("%w: chart %s would be in %s after event %q, which is not settled, with no service running and no always enabled",
-			ErrStalled, x.chart.id, strings.Join(snapshot.State(), ", "), x.event.Type)
+	if err := x.stalled(); err != nil {
+		return err
 	}
-	snapshot.Steps++
+	x.snapshot.Steps++
 	return nil
+}
+
+// stalled returns an error if the configuration is unsettled and nothing moves it on.
+func (x *interpreter[C]) stalled() error {
+	if x.ended || x.chart.foreign || len(x.snapshot.Services) > 0 || x.chart.settled(&x.snapshot.configuration) {
+		return nil
+	}
+	return fmt.Errorf("%w: chart %s would be in %s after event %q, which is not settled, with no service running and no always enabled",
+		ErrStalled, x.chart.id, strings.Join(x.snapshot.State(), ", "), x.event.Type)
 }
 
 // recovered turns a panic of the chart's code into an error. Other results are not set by then.
@@ -264,8 +271,13 @@ func (x *interpreter[C]) recovered(err *error) {
 	}
 	if r := recover(); r != nil {
 		x.undo()
-		failure := x.fail(fmt.Errorf("panic: %v", r))
-		failure.Stack = debug.Stack()
-		*err = failure
+		*err = x.panicked(r)
 	}
+}
+
+// panicked returns the error of a panic in the chart's code.
+func (x *interpreter[C]) panicked(r any) *StepError {
+	failure := x.fail(fmt.Errorf("panic: %v", r))
+	failure.Stack = debug.Stack()
+	return failure
 }
