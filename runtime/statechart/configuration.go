@@ -26,6 +26,14 @@ func (c *configuration) leaves() []uint16 {
 	return c.few[:c.count]
 }
 
+// only returns the leaf if there is just one, else -1.
+func (c *configuration) only() int {
+	if c.count != 1 || c.many != nil {
+		return -1
+	}
+	return int(c.few[0])
+}
+
 func (c *configuration) clone() configuration {
 	copied := *c
 	if c.many != nil {

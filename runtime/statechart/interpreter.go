@@ -138,19 +138,40 @@ func (x *interpreter[C]) runs(kind codeKind, name string, state int) {
 // macrostep takes the transitions that the event enables, then eventless transitions and
 // internal events until none is left (SCXML's mainEventLoop between two external events).
 func (x *interpreter[C]) macrostep() error {
-	if err := x.selectTransitions(); err != nil {
-		return err
-	}
-	if x.chart.defers && x.defers(x.enabled) {
-		return x.deferEvent()
-	}
-	if err := x.microstep(); err != nil {
+	leaf := x.snapshot.configuration.only()
+	if leaf < 0 || x.onMicrostep != nil || x.chart.defers {
+		if err := x.selectTransitions(); err != nil {
+			return err
+		}
+		if x.chart.defers && x.defers(x.enabled) {
+			return x.deferEvent()
+		}
+		if err := x.microstep(); err != nil {
+			return err
+		}
+	} else if err := x.macrostepOf(leaf); err != nil { // Nothing conflicts with the one transition.
 		return err
 	}
 	if x.chart.hasAlways || x.ended || len(x.internalQueue)+len(x.statesToInvoke) > 0 {
 		return x.complete()
 	}
 	return nil
+}
+
+// macrostepOf takes the transition that the event enables where only one leaf is active.
+func (x *interpreter[C]) macrostepOf(leaf int) error {
+	t, err := x.firstEnabled(leaf, x.event.Type)
+	if t == nil || err != nil {
+		return err
+	}
+	if p := t.program; p != nil {
+		x.moved = true
+		err := x.runProgrammed(p.actions)
+		x.snapshot.configuration.few[0] = p.to
+		return err
+	}
+	x.enabled = append(x.enabled[:0], enabledTransition[C]{t, x.getTransitionDomain(t)})
+	return x.microstep()
 }
 
 // complete runs what follows a microstep within its macrostep, and starts the services of the

@@ -95,9 +95,10 @@ func (s *Stepper[C]) Start(start Start) (snapshot Snapshot[C], effects []Effect,
 	if err := x.complete(); err != nil {
 		return Snapshot[C]{}, nil, err
 	}
-	if err := x.end(); err != nil {
+	if err := x.stalled(); err != nil {
 		return Snapshot[C]{}, nil, err
 	}
+	started.Steps++
 	return started, x.effects, nil
 }
 
@@ -135,7 +136,9 @@ func (x *interpreter[C]) stepEvent() (effects []Effect, handled bool, err error)
 	}
 	handled = x.moved || awaited
 	if err == nil && handled {
-		err = x.end()
+		if err = x.stalled(); err == nil {
+			x.snapshot.Steps++
+		}
 	}
 	x.returned = true
 	if err != nil || !handled {
@@ -156,14 +159,11 @@ func (s *Stepper[C]) Stop(snapshot *Snapshot[C], at time.Time) (effects []Effect
 	defer x.recovered(&err)
 	x.ownContext()
 	x.ended, x.writable().Status = true, Stopped
-	err = x.exitInterpreter()
-	if err == nil {
-		err = x.end()
-	}
-	if err != nil {
+	if err := x.exitInterpreter(); err != nil {
 		x.undo()
 		return nil, false, err
 	}
+	snapshot.Steps++
 	return x.effects, true, nil
 }
 
@@ -244,15 +244,6 @@ func (x *interpreter[C]) take(event *Event) (awaited, stale bool, err error) {
 	default:
 		return false, false, nil
 	}
-}
-
-// end completes the snapshot of an interpreter that has come to rest, unless that would be stalled.
-func (x *interpreter[C]) end() error {
-	if err := x.stalled(); err != nil {
-		return err
-	}
-	x.snapshot.Steps++
-	return nil
 }
 
 // stalled returns an error if the configuration is unsettled and nothing moves it on.
