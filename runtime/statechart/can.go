@@ -1,7 +1,5 @@
 package statechart
 
-import "fmt"
-
 // Can reports whether stepping the event would do what the chart says of it (can of a snapshot in
 // XState v5): whether it enables a transition that has a target or actions, or would be
 // deferred. It is false for an event that nothing takes or that a transition forbids, for a stale
@@ -9,7 +7,7 @@ import "fmt"
 // before it takes a transition. Nothing happens to the snapshot.
 func (c *Chart[C]) Can(snapshot Snapshot[C], event Event) (can bool, err error) {
 	if snapshot.chart != c {
-		return false, fmt.Errorf("%w: expected one that this chart, %s, has made or restored, got another's", ErrUnreadable, c.id)
+		return false, c.anothers()
 	}
 	if snapshot.Status != Active {
 		return false, nil

@@ -77,8 +77,8 @@ type interpreter[C any] struct {
 	// enabled are the transitions of the microstep, in the document order of their domains, which
 	// do not overlap.
 	enabled []enabledTransition[C]
-	// statesToInvoke are the states with services or children that were entered in this macrostep and not left
-	// again, ascending.
+	// statesToInvoke are the states with services or children that were entered in this macrostep
+	// and not left again, ascending.
 	statesToInvoke []int
 	// entrySet and entry are for transitions whose entry set depends on history.
 	entrySet *entrySet[C]

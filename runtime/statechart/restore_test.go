@@ -177,6 +177,9 @@ func TestStepRefusesTheSnapshotOfAnotherChart(t *testing.T) {
 		t.Errorf("got %v, want ErrUnreadable", err)
 	}
 	equal(t, "snapshot", text(t, step.Next), text(t, snapshot))
+	if _, err := everything(t).Stop(snapshot, epoch); !errors.Is(err, statechart.ErrUnreadable) {
+		t.Errorf("stopping: got %v, want ErrUnreadable", err)
+	}
 }
 
 func FuzzRestore(f *testing.F) {

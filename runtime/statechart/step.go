@@ -109,7 +109,7 @@ func (s *Stepper[C]) Start(start Start) (snapshot Snapshot[C], effects []Effect,
 func (s *Stepper[C]) Step(snapshot *Snapshot[C], event *Event) (effects []Effect, handled bool, err error) {
 	x := &s.x
 	if snapshot.chart != x.chart {
-		return nil, false, fmt.Errorf("%w: expected one that this chart, %s, has made or restored, got another's", ErrUnreadable, x.chart.id)
+		return nil, false, x.chart.anothers()
 	}
 	if snapshot.Status != Active {
 		return nil, false, nil
@@ -150,10 +150,13 @@ func (x *interpreter[C]) stepEvent() (effects []Effect, handled bool, err error)
 
 // Stop is Chart.Stop, except that it changes the snapshot in place, as Step does.
 func (s *Stepper[C]) Stop(snapshot *Snapshot[C], at time.Time) (effects []Effect, stopped bool, err error) {
+	x := &s.x
+	if snapshot.chart != x.chart {
+		return nil, false, x.chart.anothers()
+	}
 	if snapshot.Status != Active {
 		return nil, false, nil
 	}
-	x := &s.x
 	x.own = Event{At: at}
 	x.begin(snapshot, &x.own, s.OnMicrostep)
 	defer x.recovered(&err)
@@ -165,6 +168,11 @@ func (s *Stepper[C]) Stop(snapshot *Snapshot[C], at time.Time) (effects []Effect
 	}
 	snapshot.Steps++
 	return x.effects, true, nil
+}
+
+// anothers is the error for a snapshot of another chart.
+func (c *Chart[C]) anothers() error {
+	return fmt.Errorf("%w: expected one that this chart, %s, has made or restored, got another's", ErrUnreadable, c.id)
 }
 
 // begin takes over a snapshot.
