@@ -24,6 +24,9 @@ type Action[C any] struct {
 	// raises is the event type that the action raises, "" if it raises none; sends the one that
 	// it sends the chart itself later.
 	raises, sends string
+	// carries is the type of the payload that a raised event gets, nil for none or for one that is
+	// known only when it is raised.
+	carries reflect.Type
 	// child is the ID of the child instance that the action is about, and spawns says that it
 	// starts it.
 	child  string
@@ -89,7 +92,7 @@ func Raise[C any](typ string) Action[C] {
 
 // RaiseWith is Raise for an event whose payload is made from the context.
 func RaiseWith[C, P any](typ string, payload func(C, Event) P) Action[C] {
-	return Action[C]{Name: "raise " + typ, raises: typ, made: Made{By: MadeByRaiseWith, Event: typ}, run: func(x *interpreter[C]) error {
+	return Action[C]{Name: "raise " + typ, raises: typ, carries: reflect.TypeFor[P](), made: Made{By: MadeByRaiseWith, Event: typ}, run: func(x *interpreter[C]) error {
 		x.raise(Event{Type: typ, Payload: payload(x.snapshot.Context, *x.event)})
 		return nil
 	}}

@@ -26,7 +26,11 @@ type DefinitionError struct {
 // Error lists the findings, a line each.
 func (e *DefinitionError) Error() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "chart %q: %d findings:", e.Chart, len(e.Findings))
+	fmt.Fprintf(&b, "chart %q: %d finding", e.Chart, len(e.Findings))
+	if len(e.Findings) != 1 {
+		b.WriteByte('s')
+	}
+	b.WriteByte(':')
 	for _, f := range e.Findings {
 		if f.State == "" {
 			fmt.Fprintf(&b, "\n  the chart %s: %s", f.Problem, f.Mend)

@@ -53,6 +53,7 @@ func (c *compiler[C]) check() {
 func (c *compiler[C]) checkCode(n *node[C]) {
 	actions := func(place string, actions []Action[C]) {
 		for _, action := range actions {
+			c.checkRaised(n, place, action)
 			if action.run == nil && action.update == nil && action.assign == nil {
 				c.find(n, fmt.Sprintf("%s: the action %q does nothing", place, action.Name), "make it with Assign, Raise or another constructor")
 			}
@@ -79,6 +80,20 @@ func (c *compiler[C]) checkCode(n *node[C]) {
 			guard(t.place, t.guard)
 		}
 	}
+}
+
+// checkRaised checks that an event is raised with the payload that the chart declares for it.
+func (c *compiler[C]) checkRaised(n *node[C], place string, action Action[C]) {
+	payload, declared := c.chart.payloads[action.raises]
+	by := action.made.By
+	if !declared || by != MadeByRaise && by != MadeByRaiseWith || payload.typ == action.carries {
+		return
+	}
+	if action.carries != nil && action.carries.Kind() == reflect.Interface {
+		return // What it holds shows when it is raised.
+	}
+	c.find(n, fmt.Sprintf("%s: raises %q with %s, but declares that it carries %s", place, action.raises, typeName(action.carries), typeName(payload.typ)),
+		"raise it with RaiseWith and the declared type, or declare what it carries")
 }
 
 // checkEvents checks that the chart may see the events of On, and what they carry.

@@ -168,3 +168,34 @@ func TestCyclesOfUnguardedAlwaysAreFound(t *testing.T) {
 			"p.y", is(`"p.y" -> "p.y"`), mend},
 	})
 }
+
+func TestRaisedPayloadsFitTheirDeclaration(t *testing.T) {
+	t.Parallel()
+	const mend = "raise it with RaiseWith and the declared type, or declare what it carries"
+	text := func(trace, Event) string { return "" }
+	for problem, action := range map[string]statechart.Action[trace]{
+		`raises "N" with nothing, but declares that it carries int`:       raise("N"),
+		`raises "N" with string, but declares that it carries int`:        statechart.RaiseWith("N", text),
+		`raises "BARE" with string, but declares that it carries nothing`: statechart.RaiseWith("BARE", text),
+		"": statechart.RaiseWith("N", func(trace, Event) int { return 1 }),
+	} {
+		for place, change := range map[string]func(*S, *Def){
+			"entry":  func(s *S, _ *Def) { s.Entry = Do{action} },
+			"on GO":  func(s *S, _ *Def) { s.On[0].Actions = Do{action} },
+			"always": func(s *S, _ *Def) { s.Always = []On{{Guard: no, Actions: Do{action}}} },
+		} {
+			def := Def{ID: "c", Version: 1, Initial: "a", Payloads: statechart.Payloads{"GO": statechart.NoPayload(), "N": statechart.InternalOf[int](), "BARE": statechart.Internal()},
+				States: []S{{ID: "a", Tags: settled, On: []On{{Event: "GO"}}}}}
+			change(&def.States[0], &def)
+			_, err := statechart.Compile(def)
+			if problem == "" {
+				equal(t, place, err, nil)
+				continue
+			}
+			var findings *statechart.DefinitionError
+			if !errors.As(err, &findings) || len(findings.Findings) != 1 || findings.Findings[0] != (statechart.Finding{State: "a", Problem: place + ": " + problem, Mend: mend}) {
+				t.Errorf("%s: got %v, want %s", place, err, problem)
+			}
+		}
+	}
+}

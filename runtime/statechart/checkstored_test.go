@@ -126,7 +126,7 @@ func TestFieldsOfTheContextThatAreNotStoredAreFound(t *testing.T) {
 func TestFindingOfAFieldThatIsNotStoredSaysWhatToDo(t *testing.T) {
 	t.Parallel()
 	_, err := statechart.Compile(onceDef(func(*lossy) {}))
-	equal(t, "message", fmt.Sprint(err), `chart "c": 1 findings:
+	equal(t, "message", fmt.Sprint(err), `chart "c": 1 finding:
   the chart has a context whose field statechart_test.lossy.n is not stored: export it under a JSON name of its own, or give statechart_test.lossy the methods MarshalJSON and UnmarshalJSON`)
 }
 

@@ -111,11 +111,11 @@ func readCompact(data []byte) (form snapshotJSON, ok bool) {
 	var seen [members]bool
 	ok = c.next('{')
 	for i := 0; i < members && ok; i++ {
-		var key []byte
-		if i > 0 {
-			ok = c.next(',')
+		if i > 0 && !c.next(',') {
+			return form, false
 		}
-		if key, ok = c.plain(); !ok || !c.next(':') {
+		key, plain := c.plain()
+		if !plain || !c.next(':') {
 			return form, false
 		}
 		var n int64

@@ -1,5 +1,6 @@
 // Package statechart compiles and steps statecharts: hierarchical, parallel, with history,
-// final states, guards, eventless transitions, timers and invoked services.
+// final states, guards, eventless transitions, timers, invoked services, child instances and
+// deferred events.
 //
 // A chart is defined as data ([Definition]), compiled once ([Compile], [Must]) and stepped
 // as a pure function:
@@ -16,10 +17,15 @@
 // transitions are internal unless Reenter, targets read `sibling`, `.child`, `#id`, and a
 // <parallel> may be the domain of a transition.
 //
+// The guide docs/charts.md of this module teaches the whole language; its examples are those of
+// this package.
+//
 // # Settled
 //
 // A chart that must wait marks the states it may wait in with the tag [Settled]. A
 // configuration is settled when every active atomic state has the tag or is final, and no
 // service runs: only the outside world can move it. The runtime stores an instance there,
-// stops, and takes the next event only once it is settled again.
+// stops, and takes the next event only once it is settled again. Services run only while it is
+// not; a settled state may wait for events, timers and child instances, and may [State.Defer]
+// events for later.
 package statechart

@@ -84,8 +84,9 @@ func TestPayloadThatDoesNotFitIsNamed(t *testing.T) {
 	t.Parallel()
 	large := statechart.When("large", func(_ trace, n int) bool { return n > 9 })
 	keep := statechart.Assign("keep", func(c *trace, n int) { c.N = n })
+	untyped := statechart.RaiseWith("R", func(trace, Event) any { return nil })
 	def := Def{Initial: "a", Payloads: statechart.Payloads{"N": statechart.PayloadOf[int](), "R": statechart.InternalOf[int]()}, States: []S{
-		{ID: "a", On: []On{{Event: "N", Guard: large}, {Event: "N", Actions: Do{keep}}, {Event: "R", Guard: large}, {Event: "GO", Actions: Do{raise("R")}}}}}}
+		{ID: "a", On: []On{{Event: "N", Guard: large}, {Event: "N", Actions: Do{keep}}, {Event: "R", Guard: large}, {Event: "GO", Actions: Do{untyped}}}}}}
 	r := begin(t, def)
 	r.apply(Event{Type: "N", Payload: 5})
 	equal(t, "counter", r.step.Next.Context.N, 5)

@@ -36,8 +36,9 @@ type Call struct {
 	Attempt int
 }
 
-// ServiceFunc returns a service that runs fn with the context as it was when the service was
-// invoked. R is the payload type of its done event.
+// ServiceFunc returns a service that runs fn with a copy of the context as it is when the attempt
+// begins: what a parallel region has changed since the service was invoked, a later attempt sees. R
+// is the payload type of its done event.
 func ServiceFunc[C, R any](name string, fn func(ctx context.Context, c C, call Call) (R, error)) Service[C] {
 	return Service[C]{Name: name, result: reflect.TypeFor[R](), Run: func(ctx context.Context, c C, call Call) (any, error) {
 		return fn(ctx, c, call)

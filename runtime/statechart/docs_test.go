@@ -1,0 +1,284 @@
+package statechart_test
+
+import (
+	"fmt"
+	"go/ast"
+	"go/doc"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/settle-run/settle/runtime/statechart"
+)
+
+// chartsGuide is the guide whose code, output, diagrams and findings come from this package.
+const chartsGuide = "../../docs/charts.md"
+
+// drawn are the charts that the guide draws.
+var drawn = map[string]func() *statechart.Chart[nothing]{"turnstile": turnstile, "shipment": shipment, "pausable": pausable}
+
+// The guide says with a comment what stands below it:
+//
+//	<!-- example: ExampleX -->  the code of an example, and what it prints
+//	<!-- output: ExampleX -->   only what it prints
+//	<!-- code: name -->         another declaration of the examples' files
+//	<!-- diagram: name -->      one of drawn
+//	<!-- findings -->           what Compile may find
+//	<!-- excerpt: path -->      a part of a file
+//
+// TestChartsGuideShowsWhatRuns fails when that is not what stands there, or when an example is not
+// shown; go test -update writes it, excerpts aside.
+func TestChartsGuideShowsWhatRuns(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile(chartsGuide)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := guide{examples: map[string]*doc.Example{}, code: map[string]string{}, shown: map[string]bool{}}
+	g.readExamples(t)
+	want, err := g.fill(string(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if *update {
+		if err := os.WriteFile(chartsGuide, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		text = []byte(want)
+	}
+	got, filled := strings.Split(string(text), "\n"), strings.Split(want, "\n")
+	for i := range min(len(got), len(filled)) {
+		if got[i] != filled[i] {
+			t.Fatalf("%s:%d differs from the code (go test -update):\ngot:  %s\nwant: %s", chartsGuide, i+1, got[i], filled[i])
+		}
+	}
+	equal(t, "lines", len(got), len(filled))
+	for name := range g.examples {
+		if !g.shown[name] {
+			t.Errorf("%s does not show Example%s", chartsGuide, name)
+		}
+	}
+}
+
+// guide fills the guide from the sources of this package.
+type guide struct {
+	examples map[string]*doc.Example
+	// code is the text of the examples' bodies and of the other declarations, by name. A type has
+	// its methods with it, those of a value receiver.
+	code  map[string]string
+	shown map[string]bool
+}
+
+func (g *guide) readExamples(t *testing.T) {
+	t.Helper()
+	paths, err := filepath.Glob("example*_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	set := token.NewFileSet()
+	for _, path := range paths {
+		source, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		file, err := parser.ParseFile(set, path, source, parser.ParseComments)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, example := range doc.Examples(file) {
+			g.examples[example.Name] = example
+		}
+		between := func(from, to token.Pos) string {
+			return string(source[set.Position(from).Offset:set.Position(to).Offset])
+		}
+		for _, decl := range file.Decls {
+			switch d := decl.(type) {
+			case *ast.FuncDecl:
+				if strings.HasPrefix(d.Name.Name, "Example") {
+					body, _, _ := strings.Cut(between(d.Body.Lbrace+1, d.Body.Rbrace), "\t// Output:")
+					g.code[d.Name.Name] = strings.TrimSpace(strings.ReplaceAll(body, "\n\t", "\n"))
+				} else if d.Recv == nil {
+					g.code[d.Name.Name] = between(d.Pos(), d.End())
+				} else if receiver, ok := d.Recv.List[0].Type.(*ast.Ident); ok {
+					g.code[receiver.Name] += "\n\n" + between(d.Pos(), d.End())
+				}
+			case *ast.GenDecl:
+				for _, spec := range d.Specs {
+					if spec, ok := spec.(*ast.TypeSpec); ok {
+						g.code[spec.Name.Name] = between(d.Pos(), d.End())
+					}
+				}
+			}
+		}
+	}
+}
+
+var (
+	guideMark = regexp.MustCompile(`^<!-- (example|output|code|diagram|findings|excerpt)(?:: (\S+))? -->$`)
+	// guideFence finds the lines that a mark may own.
+	guideFence = map[string][]string{
+		"example": {"```go", "```text"}, "output": {"```text"}, "code": {"```go"}, "diagram": {"```mermaid"}, "excerpt": {"```text"},
+	}
+)
+
+// fill returns the guide with what its marks ask for.
+func (g *guide) fill(text string) (string, error) {
+	var out []string
+	lines := strings.Split(text, "\n")
+	for i := 0; i < len(lines); i++ {
+		mark := guideMark.FindStringSubmatch(lines[i])
+		if mark == nil {
+			if lines[i] == "```go" {
+				return "", fmt.Errorf("%s:%d: code without a mark above it, which nothing compiles", chartsGuide, i+1)
+			}
+			out = append(out, lines[i])
+			continue
+		}
+		owned := g.owned(lines[i+1:], mark[1])
+		shown, err := g.show(mark[1], mark[2], strings.Join(lines[i+1:i+1+owned], "\n"))
+		if err != nil {
+			return "", fmt.Errorf("%s:%d: %w", chartsGuide, i+1, err)
+		}
+		out = append(out, lines[i])
+		out = append(out, strings.Split(shown, "\n")...)
+		i += owned
+	}
+	return strings.Join(out, "\n"), nil
+}
+
+// owned returns how many of the lines below a mark are its own.
+func (g *guide) owned(lines []string, kind string) int {
+	n := 0
+	if kind == "findings" {
+		for n < len(lines) && !strings.HasPrefix(lines[n], "## ") {
+			n++
+		}
+		return n
+	}
+	for _, fence := range guideFence[kind] {
+		at := n
+		for at < len(lines) && lines[at] == "" {
+			at++
+		}
+		if at == len(lines) || lines[at] != fence {
+			break
+		}
+		n = at + 1 + slices.Index(lines[at+1:], "```") + 1
+	}
+	return n
+}
+
+// show returns what stands below a mark.
+func (g *guide) show(kind, name, now string) (string, error) {
+	fence := func(language, text string) string {
+		return "```" + language + "\n" + strings.TrimRight(text, "\n") + "\n```"
+	}
+	example := g.examples[strings.TrimPrefix(name, "Example")]
+	switch {
+	case (kind == "example" || kind == "output") && example != nil:
+		g.shown[example.Name] = true
+		if kind == "output" {
+			return fence("text", example.Output), nil
+		}
+		return fence("go", g.code[name]) + "\n\n" + fence("text", example.Output), nil
+	case kind == "code" && g.code[name] != "":
+		return fence("go", g.code[name]), nil
+	case kind == "diagram" && drawn[name] != nil:
+		return fence("mermaid", drawn[name]().Mermaid()), nil
+	case kind == "findings":
+		return findingsTables()
+	case kind == "excerpt":
+		source, err := os.ReadFile(filepath.Join("..", "..", name))
+		if err != nil {
+			return "", err
+		}
+		excerpt := strings.TrimSuffix(strings.TrimPrefix(now, "```text\n"), "```")
+		if !strings.Contains(string(source), excerpt) {
+			return "", fmt.Errorf("the excerpt is no part of %s", name)
+		}
+		return now, nil
+	default:
+		return "", fmt.Errorf("this package has no %s %q", kind, name)
+	}
+}
+
+// findingsTitles says what the findings of a file of this package are about, in the guide's order.
+var findingsTitles = []struct{ file, title string }{
+	{"check.go", "The shape of states, and payloads"},
+	{"compile.go", "Names and starting points"},
+	{"target.go", "Targets"},
+	{"checklinked.go", "What a state waits for"},
+	{"checkgraph.go", "The chart as a whole"},
+	{"checkchild.go", "Child instances"},
+	{"defer.go", "Deferred events"},
+	{"meta.go", "Meta"},
+	{"checkstored.go", "The context"},
+}
+
+// findingsTables lists the findings that the calls of find in this package make.
+func findingsTables() (string, error) {
+	rows := map[string][]string{}
+	paths, err := filepath.Glob("*.go")
+	if err != nil {
+		return "", err
+	}
+	for _, path := range paths {
+		if strings.HasSuffix(path, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
+		if err != nil {
+			return "", err
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			call, ok := n.(*ast.CallExpr)
+			if !ok || len(call.Args) != 3 {
+				return true
+			}
+			if fn, ok := call.Fun.(*ast.SelectorExpr); !ok || fn.Sel.Name != "find" {
+				return true
+			}
+			row := "| " + template(call.Args[1]) + " | " + template(call.Args[2]) + " |"
+			if !strings.HasPrefix(row, "| … |") && !slices.Contains(rows[path], row) {
+				rows[path] = append(rows[path], row)
+			}
+			return true
+		})
+	}
+	var b strings.Builder
+	for _, about := range findingsTitles {
+		fmt.Fprintf(&b, "\n**%s**\n\n| finding | mend |\n|---|---|\n%s\n", about.title, strings.Join(rows[about.file], "\n"))
+		delete(rows, about.file)
+	}
+	for path := range rows {
+		return "", fmt.Errorf("%s makes findings: give it a title in findingsTitles", path)
+	}
+	return b.String(), nil
+}
+
+var verb = regexp.MustCompile(`%[a-z]`)
+
+// template returns the text that an expression makes, with … for what is not known.
+func template(expr ast.Expr) string {
+	switch e := expr.(type) {
+	case *ast.BasicLit:
+		text, err := strconv.Unquote(e.Value)
+		if err != nil {
+			return e.Value
+		}
+		return strings.NewReplacer("|", `\|`, "*", `\*`, "<", "&lt;").Replace(text)
+	case *ast.BinaryExpr:
+		return template(e.X) + template(e.Y)
+	case *ast.CallExpr:
+		if fn, ok := e.Fun.(*ast.SelectorExpr); ok && fn.Sel.Name == "Sprintf" {
+			return verb.ReplaceAllString(template(e.Args[0]), "…")
+		}
+	}
+	return "…"
+}
