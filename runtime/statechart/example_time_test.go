@@ -142,12 +142,12 @@ func ExampleSendAfter() {
 	// Output:
 	// starts in planned
 	// PLAN: stays in planned
-	//   effect 2.0 schedule  after REMIND at +24h0m0s
+	//   effect 2.0 schedule delayed REMIND at +24h0m0s
 	// MOVE: planned -> moved
-	// +24h0m0s  after REMIND: stays in moved
+	// +24h0m0s delayed REMIND: stays in moved
 	//   effect 4.0 log off to Oslo
 	// PLAN: moved -> planned
-	//   effect 5.0 schedule  after REMIND at +48h0m0s
+	//   effect 5.0 schedule delayed REMIND at +48h0m0s
 	// DROP: stays in planned
 	// nothing due
 }

@@ -206,7 +206,7 @@ func (p *Player[C]) apply(event statechart.Event) error {
 // fire takes the macrostep of a timer that is due while the instance is settled.
 func (p *Player[C]) fire(timer statechart.Timer) error {
 	p.t.Helper()
-	p.trace.section(fmt.Sprintf("%s %s after %s", p.since(timer.At), timer.State, timer.After), p.State())
+	p.trace.section(fmt.Sprintf("%s %s", p.since(timer.At), timerName(timer)), p.State())
 	_, err := p.step(statechart.Event{Type: statechart.TimerEvent, Timer: timer.ID})
 	return err
 }

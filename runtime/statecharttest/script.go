@@ -194,7 +194,7 @@ func (s *script[C]) state() string {
 		fmt.Fprintf(&b, "  takes %s\n", strings.Join(next, ", "))
 	}
 	for _, timer := range p.snapshot.Timers {
-		fmt.Fprintf(&b, "  timer %s %s after %s at %s\n", timer.ID, timer.State, timer.After, p.since(timer.At))
+		fmt.Fprintf(&b, "  timer %s %s at %s\n", timer.ID, timerName(timer), p.since(timer.At))
 	}
 	for _, child := range p.snapshot.Children {
 		fmt.Fprintf(&b, "  child %s %s of machine %s\n", child.Key, child.ID, child.Machine)

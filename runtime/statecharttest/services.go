@@ -84,7 +84,7 @@ func (p *Player[C]) elapse(until time.Time, key string) error {
 			return nil
 		}
 		p.now = later(p.now, timer.At)
-		p.trace.detail("%s %s after %s", p.since(timer.At), timer.State, timer.After)
+		p.trace.detail("%s %s", p.since(timer.At), timerName(timer))
 		if _, err := p.step(statechart.Event{Type: statechart.TimerEvent, Timer: timer.ID}); err != nil {
 			return err
 		}

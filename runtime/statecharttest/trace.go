@@ -64,7 +64,7 @@ func (t *trace) effect(effect statechart.Effect, timers []statechart.Timer, sinc
 	case statechart.Schedule:
 		for _, timer := range timers {
 			if timer.ID == effect.Timer {
-				t.detail("effect %s schedule %s after %s at %s", effect.ID, timer.State, timer.After, since(effect.At))
+				t.detail("effect %s schedule %s at %s", effect.ID, timerName(timer), since(effect.At))
 			}
 		}
 	case statechart.Send:
