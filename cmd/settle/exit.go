@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 
+	"github.com/settle-run/settle/cmd/settle/internal/simulation"
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/statechart"
 )
@@ -23,9 +24,11 @@ var exitCodes = []struct {
 }{
 	{errUsage, exitUsage},
 	{durable.ErrInstanceID, exitUsage},
+	{simulation.ErrName, exitUsage},
 	{errNotFound, exitNotFound},
 	{durable.ErrUnknownMachine, exitNotFound},
 	{errRefused, exitRefused},
+	{simulation.ErrRefused, exitRefused},
 	{durable.ErrReserved, exitRefused},
 	{statechart.ErrNotAnEvent, exitRefused},
 	{statechart.ErrUndeclared, exitRefused},

@@ -1,6 +1,6 @@
 // Command settle is Settle's command line. It runs the whole of Settle on this machine (dev,
-// demo), and sends events to instances and looks at them, here or on AWS (send, get, list,
-// graph).
+// demo), sends events to instances and looks at them, here or on AWS (send, get, list), and
+// shows charts and tries them out (graph, simulate).
 //
 // # Where the instances are
 //
@@ -10,10 +10,10 @@
 //
 // # Exit codes
 //
-//	0  done; for dev: stopped as asked
-//	1  failed: AWS, a port, the demo
+//	0  done; for dev and simulate: stopped as asked
+//	1  failed: AWS, a port, the demo, a step of a simulation
 //	2  the command line itself is wrong
-//	3  no such instance, or no such machine
+//	3  no such instance, machine or file
 //	4  the event was refused: the machine would never take it
 //
 // Errors are one line on standard error.

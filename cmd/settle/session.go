@@ -12,6 +12,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 
 	"github.com/settle-run/settle/cmd/settle/internal/console"
+	"github.com/settle-run/settle/cmd/settle/internal/simulation"
 )
 
 // session is one run of the command line: what it reads from, writes to and reaches out to.
@@ -32,20 +33,22 @@ type session struct {
 
 // commandLine is the grammar; kong reads it from the tags.
 type commandLine struct {
-	Dev     devCommand     `cmd:"" help:"Run Settle on this machine: queues, table, machines, gateway."`
-	Demo    demoCommand    `cmd:"" help:"Play two charts end to end, on this machine, without an AWS account."`
-	Send    sendCommand    `cmd:"" help:"Send an event to an instance."`
-	Get     getCommand     `cmd:"" help:"Show an instance: where it is, since when, and what it waits for."`
-	List    listCommand    `cmd:"" help:"List instances."`
-	Graph   graphCommand   `cmd:"" help:"Print a machine's chart as a Mermaid diagram, or list the machines."`
-	Version versionCommand `cmd:"" help:"Print the version."`
+	Dev   devCommand   `cmd:"" help:"Run Settle on this machine: queues, table, machines, gateway."`
+	Demo  demoCommand  `cmd:"" help:"Play two charts end to end, on this machine, without an AWS account."`
+	Send  sendCommand  `cmd:"" help:"Send an event to an instance."`
+	Get   getCommand   `cmd:"" help:"Show an instance: where it is, since when, and what it waits for."`
+	List  listCommand  `cmd:"" help:"List instances."`
+	Graph graphCommand `cmd:"" help:"Print a machine's chart as a Mermaid diagram or for XState, or list the machines."`
+
+	Simulate simulateCommand `cmd:"" help:"Run a machine config of XState on events from standard input, in virtual time."`
+	Version  versionCommand  `cmd:"" help:"Print the version."`
 }
 
 const description = `Settle runs statecharts on Lambda, SQS FIFO and DynamoDB.
 
 Try "settle dev" in one terminal and the commands that it prints in another.
 
-Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no such instance or machine, 4 event refused.`
+Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no such instance, machine or file, 4 event refused.`
 
 // run runs one command and returns its exit code.
 func (s *session) run(ctx context.Context, args []string) int {
@@ -53,7 +56,7 @@ func (s *session) run(ctx context.Context, args []string) int {
 	parser, err := kong.New(&commandLine{}, kong.Name("settle"), kong.Description(description),
 		kong.Writers(s.out, s.errOut), kong.Exit(func(code int) { exited = code }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, FlagsLast: true, WrapUpperBound: 100}),
-		kong.Vars{"local_endpoint": localEndpoint, "aws_port": devAWSPort, "http_port": devHTTPPort},
+		kong.Vars{"local_endpoint": localEndpoint, "aws_port": devAWSPort, "http_port": devHTTPPort, "simulation_epoch": simulation.Epoch.Format(time.RFC3339)},
 		kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(s))
 	if err != nil {
 		return s.fail(err)
@@ -76,8 +79,12 @@ func (s *session) run(ctx context.Context, args []string) int {
 
 // fail prints the error as one line and returns its exit code.
 func (s *session) fail(err error) int {
-	text := strings.Join(strings.FieldsFunc(err.Error(), func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
-	_, _ = fmt.Fprintf(s.errOut, "settle: %s\n", text) // Where else could this failure be told?
+	var lines []string
+	for line := range strings.FieldsFuncSeq(err.Error(), func(r rune) bool { return r == '\n' || r == '\r' }) {
+		lines = append(lines, strings.TrimSpace(line))
+	}
+	text := strings.ReplaceAll(strings.Join(lines, "; "), ":; ", ": ") // What ends with a colon heads a list.
+	_, _ = fmt.Fprintf(s.errOut, "settle: %s\n", text)                 // Where else could this failure be told?
 	return exitCode(err)
 }
 

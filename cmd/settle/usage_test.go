@@ -72,11 +72,11 @@ func TestHelpTellsCommandsAndExitCodes(t *testing.T) {
 	u := user{t: t}
 	for _, args := range [][]string{nil, {"--help"}} {
 		help := u.must(args...)
-		contains(t, help, "Usage: settle <command>", "  dev ", "  demo ", "  send ", "  get ", "  list ", "  graph ", "  version ")
+		contains(t, help, "Usage: settle <command>", "  dev ", "  demo ", "  send ", "  get ", "  list ", "  graph ", "  simulate ", "  version ")
 		contains(t, strings.Join(strings.Fields(help), " "),
-			"Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no such instance or machine, 4 event refused.")
+			"Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no such instance, machine or file, 4 event refused.")
 	}
-	for _, command := range []string{"dev", "demo", "send", "get", "list", "graph", "version"} {
+	for _, command := range []string{"dev", "demo", "send", "get", "list", "graph", "simulate", "version"} {
 		contains(t, u.must(command, "--help"), "Usage: settle "+command)
 	}
 	contains(t, u.must("send", "--help"), "http://127.0.0.1:7389", "(settle.fifo)", "$SETTLE_QUEUE_URL")

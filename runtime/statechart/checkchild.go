@@ -4,25 +4,20 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
-	"strconv"
 	"strings"
 )
 
 // childID returns the ID of the state's child at a position.
-func (n *node[C]) childID(position int) string {
-	switch id := n.def.Children[position].ID; {
-	case id != "":
+func (c *Chart[C]) childID(n *node[C], position int) string {
+	if id := n.def.Children[position].ID; id != "" {
 		return id
-	case position > 0:
-		return n.path + ":" + strconv.Itoa(position)
-	default:
-		return n.path
 	}
+	return c.defaultID(n, position)
 }
 
 // linkChild compiles what follows the end of a child.
 func (c *compiler[C]) linkChild(n *node[C], position int) {
-	child, id := &n.def.Children[position], n.childID(position)
+	child, id := &n.def.Children[position], c.chart.childID(n, position)
 	c.chart.usesChildren = true
 	if child.Machine == "" {
 		c.find(n, fmt.Sprintf("has the child %q without a machine", id), "set Machine to the ID of the child's machine")
@@ -52,7 +47,7 @@ func childEvent(descriptor string) bool {
 func (c *compiler[C]) madeByChildren(n *node[C], made map[string]bool) {
 	add := func(id string) { made[doneChildPrefix+id], made[errorChildPrefix+id] = true, true }
 	for k := range n.def.Children {
-		add(n.childID(k))
+		add(c.chart.childID(n, k))
 	}
 	eachAction(n, func(_ string, action Action[C]) {
 		if action.spawns {
@@ -83,7 +78,7 @@ func eachAction[C any](n *node[C], fn func(place string, action Action[C])) {
 // may be about. Those that EnqueueActions spawns have any ID.
 func (c *compiler[C]) checkChildren(n *node[C], made map[string]bool) {
 	if n.kind == atomic && n.index > 0 && !n.settled && len(n.def.Children) > 0 {
-		c.find(n, fmt.Sprintf("is unsettled but has the child %q, whose end cannot reach it", n.childID(0)), "give the child to the state that waits for it")
+		c.find(n, fmt.Sprintf("is unsettled but has the child %q, whose end cannot reach it", c.chart.childID(n, 0)), "give the child to the state that waits for it")
 	}
 	eachAction(n, func(place string, action Action[C]) {
 		switch {
@@ -129,7 +124,7 @@ func (c *compiler[C]) checkChildIDs() {
 	for i := range c.chart.nodes {
 		n := &c.chart.nodes[i]
 		for k := range n.def.Children {
-			id := n.childID(k)
+			id := c.chart.childID(n, k)
 			for _, other := range holders[id] {
 				if other == i || c.chart.isDescendant(i, other) || c.chart.orthogonal(i, other) {
 					c.find(n, fmt.Sprintf("has the child %q while %s may too", id, c.name(&c.chart.nodes[other])), "give each child its own ID")

@@ -11,6 +11,7 @@ func (c *compiler[C]) check() {
 	if c.chart.foreign {
 		for i := range c.chart.nodes {
 			c.checkCode(&c.chart.nodes[i])
+			c.madeByChildren(&c.chart.nodes[i], map[string]bool{}) // It notes whether there are some.
 		}
 		return
 	}
@@ -124,8 +125,10 @@ func (c *compiler[C]) checkEvents(n *node[C], made map[string]bool) {
 func (c *compiler[C]) checkSettled(n *node[C]) {
 	for i := n.index; i >= 0; i = c.chart.nodes[i].parent {
 		at := &c.chart.nodes[i]
-		if len(at.invokes) > 0 {
+		if len(at.invokes) > 0 && at.index > 0 {
 			c.find(n, fmt.Sprintf("is settled, but %s invokes the service %q", c.name(at), at.invokes[0].service.Name), "remove the tag, or invoke the service from an unsettled state")
+		} else if len(at.invokes) > 0 {
+			c.find(n, fmt.Sprintf("is settled, but the chart itself invokes the service %q, so that nothing in it ever settles", at.invokes[0].service.Name), "invoke the service from an unsettled state")
 		}
 		for k := range at.always {
 			if unguarded(at.always[k]) {

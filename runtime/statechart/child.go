@@ -17,12 +17,14 @@ const (
 // comes to its end, and stopped when the state is left or the instance ends.
 type Child[C any] struct {
 	// ID names the child in the events done.child.ID and error.child.ID. Empty means the path of
-	// the state.
+	// the state, or the ID of the chart, for one of its own.
 	ID string
 	// Machine is the ID of the child's machine.
 	Machine string
 	// Input makes the input of the child, which must marshal to JSON. Nil means none.
 	Input func(C, Event) any
+	// InputParams are what Input was made with, as an action's Params are.
+	InputParams json.RawMessage
 	// OnDone are the transitions taken when the child is done; its output is the event's payload
 	// (json.RawMessage).
 	OnDone []Transition[C]
@@ -47,7 +49,8 @@ type ChildRef struct {
 	Key string
 	// Machine is the ID of the child's machine.
 	Machine string
-	// State is the path of the state that invokes the child, "" if an action has spawned it.
+	// State is the path of the state that invokes the child, "" if that is the chart itself or if an
+	// action has spawned it.
 	State string
 }
 
@@ -73,23 +76,26 @@ func (c *Chart[C]) UsesChildren() bool { return c.usesChildren }
 // child's input, which must marshal to JSON; nil means none. That a child with the ID lives
 // already is an error.
 func Spawn[C any](id, machine string, input func(C, Event) any) Action[C] {
-	return Action[C]{Name: "spawn " + id, child: id, spawns: true, run: func(x *interpreter[C]) error {
-		return x.spawn(id, machine, "", x.childInput(input))
+	made := Made{By: MadeBySpawn, ID: id, Machine: machine, Computed: input != nil}
+	return Action[C]{Name: "spawn " + id, child: id, spawns: true, made: made, run: func(x *interpreter[C]) error {
+		return x.spawn(id, machine, "", x.made(input))
 	}}
 }
 
 // StopChild returns an action that stops the child instance with the ID, if it lives, invoked ones
 // included. Nothing more arrives from it.
 func StopChild[C any](id string) Action[C] {
-	return Action[C]{Name: "stop " + id, child: id, run: func(x *interpreter[C]) error { return x.stopChild(id) }}
+	made := Made{By: MadeByStopChild, ID: id}
+	return Action[C]{Name: "stop " + id, child: id, made: made, run: func(x *interpreter[C]) error { return x.stopChild(id) }}
 }
 
 // SendToChild returns an action that sends an event to the child instance with the ID, once this
-// step is stored. The function makes the payload, which must marshal to a JSON object, or be nil.
-// That no such child lives is an error.
+// step is stored. The function makes the payload, which must marshal to a JSON object, or be nil; a
+// nil function means none. That no such child lives is an error.
 func SendToChild[C any](id, typ string, fn func(C, Event) any) Action[C] {
-	return Action[C]{Name: "send " + typ, child: id, run: func(x *interpreter[C]) error {
-		return x.sendToChild(id, typ, fn(x.snapshot.Context, *x.event))
+	made := Made{By: MadeBySendToChild, ID: id, Event: typ, Computed: fn != nil}
+	return Action[C]{Name: "send " + typ, child: id, made: made, run: func(x *interpreter[C]) error {
+		return x.sendToChild(id, typ, x.made(fn))
 	}}
 }
 
@@ -106,11 +112,12 @@ func (q Enqueue) SendToChild(id, typ string, payload any) error {
 	return q.to.sendToChild(id, typ, payload)
 }
 
-func (x *interpreter[C]) childInput(input func(C, Event) any) any {
-	if input == nil {
+// made returns what a function of the chart makes, nil if there is none.
+func (x *interpreter[C]) made(fn func(C, Event) any) any {
+	if fn == nil {
 		return nil
 	}
-	return input(x.snapshot.Context, *x.event)
+	return fn(x.snapshot.Context, *x.event)
 }
 
 // spawn starts a child, for a state or, if state is "", for an action.
@@ -194,7 +201,9 @@ func (x *interpreter[C]) takeChild(key string) bool {
 // cancelChildren stops the children of a state that is left.
 func (x *interpreter[C]) cancelChildren(n *node[C]) error {
 	x.runs(stopCode, "", n.index)
-	if err := x.stopChildren(func(r ChildRef) bool { return r.State == n.path }); err != nil {
+	// One of the chart's own has no more of a state than one that was spawned.
+	of := func(r ChildRef) bool { return r.State == n.path && (n.index > 0 || x.chart.hasChild(n, r)) }
+	if err := x.stopChildren(of); err != nil {
 		return x.fail(err)
 	}
 	return nil
@@ -207,8 +216,9 @@ func (x *interpreter[C]) invokeChildren() error {
 		n := &x.chart.nodes[i]
 		for k := range n.def.Children {
 			child := &n.def.Children[k]
-			x.runs(childCode, n.childID(k), n.index)
-			err := x.spawn(n.childID(k), child.Machine, n.path, x.childInput(child.Input))
+			id := x.chart.childID(n, k)
+			x.runs(childCode, id, n.index)
+			err := x.spawn(id, child.Machine, n.path, x.made(child.Input))
 			if err == nil {
 				continue
 			}
@@ -273,9 +283,12 @@ func (c *Chart[C]) invokesChild(s *Snapshot[C], state, id, machine string) bool 
 	if !ok || !c.isActive(i, &s.configuration) {
 		return false
 	}
-	n := &c.nodes[i]
+	return c.hasChild(&c.nodes[i], ChildRef{ID: id, Machine: machine})
+}
+
+func (c *Chart[C]) hasChild(n *node[C], ref ChildRef) bool {
 	for k := range n.def.Children {
-		if n.childID(k) == id && n.def.Children[k].Machine == machine {
+		if c.childID(n, k) == ref.ID && n.def.Children[k].Machine == ref.Machine {
 			return true
 		}
 	}

@@ -18,6 +18,8 @@ type Chart[C any] struct {
 	payloads Payloads
 	context  func(Start) C
 	output   func(C, Event) any
+	// contextParams and outputParams are the definition's, for Definition.
+	contextParams, outputParams json.RawMessage
 	// nodes are the states in document order, the root at index 0: the descendants of the
 	// node i are the nodes i+1 to nodes[i].last.
 	nodes  []node[C]
@@ -161,17 +163,11 @@ func compile[C any](def Definition[C], asForeign bool) (*Chart[C], error) {
 	c := &compiler[C]{chart: &Chart[C]{
 		id: def.ID, version: def.Version, payloads: def.Payloads, foreign: asForeign, input: def.Input,
 		context: def.Context, output: def.Output, byPath: map[string]int{},
+		contextParams: def.ContextParams, outputParams: def.OutputParams,
 	}}
-	root := &State[C]{
-		ID: def.ID, Initial: def.Initial, DefaultEntry: def.DefaultEntry, States: def.States,
-		On: def.On, After: def.After, Entry: def.Entry, Exit: def.Exit,
-	}
-	if def.Parallel {
-		root.Type = Parallel
-	}
 	c.checkHead(def)
 	head := len(c.findings)
-	c.layOut(root, -1, "", 0)
+	c.layOut(def.root(), -1, "", 0)
 	if !c.tooLarge {
 		for i := range c.chart.nodes {
 			c.link(&c.chart.nodes[i])
@@ -352,13 +348,22 @@ func (c *compiler[C]) initial(n *node[C]) []int {
 	return initial
 }
 
+// defaultID returns the ID of an invocation or of a child without one of its own.
+func (c *Chart[C]) defaultID(n *node[C], position int) string {
+	id := n.path
+	if n.index == 0 {
+		id = c.id
+	}
+	if position > 0 {
+		id += ":" + strconv.Itoa(position)
+	}
+	return id
+}
+
 func (c *compiler[C]) linkInvoke(n *node[C], invoke *Invoke[C], position int) {
 	id := invoke.ID
 	if id == "" {
-		id = n.path
-		if position > 0 {
-			id += ":" + strconv.Itoa(position)
-		}
+		id = c.chart.defaultID(n, position)
 	}
 	if invoke.Service.Run == nil {
 		c.find(n, fmt.Sprintf("invokes %q without a service", id), "set Service, for instance with ServiceFunc")
@@ -390,7 +395,7 @@ func (c *compiler[C]) linkAfter(n *node[C], after *After[C]) {
 			inProcess: n.kind == atomic && !n.settled,
 		})
 	}
-	t := Transition[C]{Target: after.Target, Guard: after.Guard, Actions: after.Actions, Reenter: after.Reenter}
+	t := Transition[C]{Target: after.Target, Guard: after.Guard, Actions: after.Actions, Reenter: after.Reenter, Doc: after.Doc}
 	compiled := c.transition(n, t, event, "after "+id)
 	c.checkPayload(n, compiled, nil)
 	n.transitions = append(n.transitions, compiled)

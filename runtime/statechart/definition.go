@@ -1,6 +1,9 @@
 package statechart
 
-import "time"
+import (
+	"encoding/json"
+	"time"
+)
 
 // Settled is the tag of the atomic states in which a chart may wait for the outside world.
 const Settled = "settled"
@@ -45,6 +48,9 @@ type Definition[C any] struct {
 	// Output makes the output of an instance that reached a top-level final state.
 	// Nil means that final state's own output.
 	Output func(C, Event) any
+	// ContextParams and OutputParams are what Context and Output were made with, as an action's
+	// Params are.
+	ContextParams, OutputParams json.RawMessage
 
 	// The remaining fields are those of the root state.
 
@@ -55,10 +61,28 @@ type Definition[C any] struct {
 	// Parallel makes the top-level states regions that are all active at once.
 	Parallel bool
 	States   []State[C]
-	On       []Transition[C]
-	After    []After[C]
-	Entry    []Action[C]
-	Exit     []Action[C]
+	// Tags are on the chart as long as an instance is. Settled is none for it: only an atomic
+	// state waits.
+	Tags  []string
+	Entry []Action[C]
+	Exit  []Action[C]
+	On    []Transition[C]
+	// Always are tried after those of all other states. A chart that settles guards them.
+	Always []Transition[C]
+	After  []After[C]
+	// Invoke are the services that run from the start to the end of an instance, unless they
+	// return before. A chart with a settled state has none, for it could never settle.
+	Invoke []Invoke[C]
+	// Children are the child instances that live as long as the instance does, unless they end
+	// before.
+	Children []Child[C]
+	// Defer are the descriptors of the events that wait wherever no transition takes them; they are
+	// replayed once one does.
+	Defer []string
+	// Doc is one sentence about the chart for people, shown in graphs.
+	Doc string
+	// Meta is what those who show the instance want to know about the chart, as a State's is.
+	Meta any
 }
 
 // Type is the kind of a state. The zero value means atomic, or compound if it has States.
@@ -122,6 +146,8 @@ type State[C any] struct {
 	// Output makes the output of a final state; it is the payload of the parent's done
 	// event and, at the top level, the output of the chart.
 	Output func(C, Event) any
+	// OutputParams are what Output was made with, as an action's Params are.
+	OutputParams json.RawMessage
 	// Doc is one sentence about the state for people, shown in graphs.
 	Doc string
 	// Meta is what those who show the instance want to know about the state; see Snapshot.Meta.
@@ -169,12 +195,14 @@ type After[C any] struct {
 	Guard   Guard[C]
 	Actions []Action[C]
 	Reenter bool
+	// Doc is one sentence about the transition for people.
+	Doc string
 }
 
 // Invoke describes a service that runs while its state is active.
 type Invoke[C any] struct {
 	// ID names the invocation in the events done.invoke.ID and error.invoke.ID. Empty means
-	// the path of the state.
+	// the path of the state, or the ID of the chart, for one of its own.
 	ID      string
 	Service Service[C]
 	// Timeout limits one attempt. Zero means no limit but the host's own.

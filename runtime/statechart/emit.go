@@ -2,17 +2,17 @@ package statechart
 
 // Emit returns an action that shows an event to whoever listens to the host, once this step is
 // stored (emit in XState v5). No chart gets it: SendTo is for that. The function makes the
-// payload, which must marshal to a JSON object, or be nil.
+// payload, which must marshal to a JSON object, or be nil; a nil function means none.
 func Emit[C any](typ string, fn func(C, Event) any) Action[C] {
-	return Action[C]{Name: "emit " + typ, run: func(x *interpreter[C]) error {
-		return x.emit(typ, fn(x.snapshot.Context, *x.event))
+	return Action[C]{Name: "emit " + typ, made: Made{By: MadeByEmit, Event: typ, Computed: fn != nil}, run: func(x *interpreter[C]) error {
+		return x.emit(typ, x.made(fn))
 	}}
 }
 
 // Log returns an action that writes a line to the log of the host, once this step is stored
 // (SCXML 4.7). A host may lose the line if it dies just then.
 func Log[C any](fn func(C, Event) string) Action[C] {
-	return Action[C]{Name: "log", run: func(x *interpreter[C]) error {
+	return Action[C]{Name: "log", made: Made{By: MadeByLog}, run: func(x *interpreter[C]) error {
 		return x.log(fn(x.snapshot.Context, *x.event))
 	}}
 }

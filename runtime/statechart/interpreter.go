@@ -215,10 +215,16 @@ func (x *interpreter[C]) complete() error {
 // configuration stays, so that the snapshot shows where the chart ended.
 func (x *interpreter[C]) exitInterpreter() error {
 	active := x.chart.active(&x.snapshot.configuration)
+	if x.onMicrostep != nil {
+		x.tracing = &Microstep{Event: x.event.Type}
+	}
 	for _, i := range slices.Backward(active) {
 		if err := x.run(x.chart.nodes[i].def.Exit, i); err != nil {
 			return err
 		}
+	}
+	if x.tracing != nil && len(x.tracing.Actions) > 0 {
+		x.endMicrostep()
 	}
 	for _, event := range x.internalQueue {
 		if failure, ok := x.failure(event); ok {

@@ -13,15 +13,22 @@ const (
 	MadeByRaiseJSON
 	MadeBySendAfter
 	MadeByCancel
+	MadeByEmit
+	MadeByLog
+	MadeBySpawn
+	MadeByStopChild
+	MadeBySendToChild
 )
 
 // Made is what can be told of an action apart from its code, by those who write charts down in
 // another notation.
 type Made struct {
 	By Maker
-	// Event is the type that Raise, RaiseWith and SendAfter were given, ID what SendAfter and
-	// Cancel were given.
-	Event, ID string
+	// Event is the type that Raise, RaiseWith, SendAfter, Emit and SendToChild were given, ID what
+	// SendAfter, Cancel, Spawn, StopChild and SendToChild were given, Machine what Spawn was.
+	Event, ID, Machine string
+	// Computed says that Emit, Spawn or SendToChild was given a function.
+	Computed bool
 }
 
 // Made tells how the action was made.
@@ -64,9 +71,27 @@ func (c *Chart[C]) Definition() Definition[C] {
 	root := c.nodes[0].def
 	return Definition[C]{
 		ID: c.id, Version: c.version, Payloads: c.payloads, Context: c.context, Output: c.output, Input: c.input,
-		Initial: root.Initial, DefaultEntry: root.DefaultEntry, Parallel: root.Type == Parallel,
-		States: root.States, On: root.On, After: root.After, Entry: root.Entry, Exit: root.Exit,
+		ContextParams: c.contextParams, OutputParams: c.outputParams,
+		Initial: root.Initial, DefaultEntry: root.DefaultEntry, Parallel: root.Type == Parallel, States: root.States,
+		Tags: root.Tags, Entry: root.Entry, Exit: root.Exit, On: root.On, Always: root.Always, After: root.After,
+		Invoke: root.Invoke, Children: root.Children, Defer: root.Defer, Doc: root.Doc, Meta: root.Meta,
 	}
+}
+
+// Root returns the chart's own state, as Definition has its fields.
+func (c *Chart[C]) Root() *State[C] { return c.nodes[0].def }
+
+// root is the state that the definition's fields from Initial on describe.
+func (d *Definition[C]) root() *State[C] {
+	root := &State[C]{
+		ID: d.ID, Initial: d.Initial, DefaultEntry: d.DefaultEntry, States: d.States,
+		Tags: d.Tags, Entry: d.Entry, Exit: d.Exit, On: d.On, Always: d.Always, After: d.After,
+		Invoke: d.Invoke, Children: d.Children, Defer: d.Defer, Doc: d.Doc, Meta: d.Meta,
+	}
+	if d.Parallel {
+		root.Type = Parallel
+	}
+	return root
 }
 
 // Resolve returns the path of the state that one target reference of the state with the given

@@ -12,6 +12,9 @@ import (
 func (c *Chart[C]) Mermaid() string {
 	var b strings.Builder
 	b.WriteString("stateDiagram-v2\n")
+	if doc := c.nodes[0].def.Doc; doc != "" {
+		fmt.Fprintf(&b, "  accDescr: %s\n", strings.Join(strings.Fields(doc), " "))
+	}
 	if c.nodes[0].kind == parallel { // Mermaid separates regions only within a state.
 		fmt.Fprintf(&b, "  state \"%s\" as %s\n  state %s {\n", c.id, mermaidRoot, mermaidRoot)
 		c.writeStates(&b, 0, 2)

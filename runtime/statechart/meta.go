@@ -2,8 +2,9 @@ package statechart
 
 import "encoding/json"
 
-// Meta returns what the active states have as Meta, by their paths; those without any are left
-// out (getMeta in XState v5). The values are those of the definition and must not be changed.
+// Meta returns what the active states have as Meta, by their paths, "" being the chart's own; those
+// without any are left out (getMeta in XState v5). The values are those of the definition and must
+// not be changed.
 func (s Snapshot[C]) Meta() map[string]any {
 	meta := map[string]any{}
 	for _, i := range s.chart.active(&s.configuration) {

@@ -128,11 +128,12 @@ func (w *watcher) microsteps(chart *statechart.Chart[trace], before statechart.S
 		w.t.Fatalf("event %s on %s, told of microsteps: got %v %v\n%s%s\nwant %v %v\n%s%s", event.Type, text(w.t, before),
 			handled, errAgain, text(w.t, next), text(w.t, effects), step.Handled, err, text(w.t, step.Next), text(w.t, step.Effects))
 	}
-	if err != nil || !step.Handled || step.Next.Status != statechart.Active {
-		return // Exit actions of the end belong to no microstep.
+	undone := slices.ContainsFunc(step.Effects, func(e statechart.Effect) bool { return e.Kind == statechart.ParkEvent })
+	if err != nil || !step.Handled || undone {
+		return // What was undone was told of.
 	}
 	if log := step.Next.Context.Log[len(before.Context.Log):]; fmt.Sprint(log) != fmt.Sprint(told) {
-		w.t.Fatalf("microsteps tell of %v, the log of %v", told, log)
+		w.t.Fatalf("microsteps tell of %d states, the log of %d: %.500s, %.500s", len(told), len(log), fmt.Sprint(told), fmt.Sprint(log))
 	}
 }
 
@@ -241,6 +242,9 @@ func (w *watcher) timers(before statechart.Snapshot[trace], step statechart.Step
 		delete(fresh, call.Key)
 	}
 	for _, effect := range step.Effects {
+		if effect.Kind == statechart.ParkEvent {
+			continue
+		}
 		if effect.ID != effect.Timer || !fresh[effect.ID] {
 			w.t.Fatalf("effect %+v schedules no new timer", effect)
 		}

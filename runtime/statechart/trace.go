@@ -1,13 +1,13 @@
 package statechart
 
 // Microstep is one microstep as a Stepper's OnMicrostep is told of it: transitions that are taken
-// together.
+// together, or the exit actions by which an instance ends, if there are any.
 type Microstep struct {
 	// Event is the type of the event that it takes, or, of an eventless one, of the last that was
 	// taken; "" when the instance starts.
 	Event string
 	// Transitions are the indexes of those taken in Chart.Transitions; empty when the instance
-	// starts.
+	// starts and when it ends.
 	Transitions []int
 	// Exited and Entered are the paths of the states left and entered, in this order.
 	Exited, Entered []string

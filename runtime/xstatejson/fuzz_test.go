@@ -14,6 +14,12 @@ func FuzzRead(f *testing.F) {
 	for _, a := range []string{`{"on":{"*":"b","E":{}},"after":{"brief":[{},{}],"0":"b","1.5":"b"}}`, `{"invoke":[{"src":"greet","id":"g"}],"meta":{"settle":{"invoke":[{"timeout":1}],"after":{"x":1}}}}`, `{"entry":{"type":"xstate.raise","event":{"type":"E"},"delay":1}}`, `{"initial":"x","states":{"x":{"type":"final"},"h":{"history":"deep"}},"onDone":{"guard":{"type":"not","guards":["even"]}}}`} {
 		f.Add([]byte(state(a)))
 	}
+	for _, config := range []string{
+		`{"id":"m","initial":"a","tags":["t"],"context":{"n":1},"output":2,"meta":{"x":1,"settle":{"defer":["E","F.*"],"children":["y"]}},"always":{"guard":"even","target":".a"},"invoke":[{"src":"greet"},{"src":"job","input":1,"onDone":".a"}],"states":{"a":{"meta":"text"}}}`,
+		`{"id":"m","initial":"a","states":{"a":{"invoke":[{"src":"job"},{"src":"greet"}],"meta":{"settle":{"invoke":[{"child":true}]}},"entry":[{"type":"xstate.spawnChild","id":"w","src":"job","input":{}},{"type":"xstate.sendTo","to":"w","event":{"type":"E"}},{"type":"xstate.emit","event":{"type":"E"}},{"type":"xstate.log","value":"x"},{"type":"xstate.stopChild","actorRef":"w"}],"on":{"xstate.done.actor.*":{},"xstate.error.actor.w":{},"xstate.done.actor.0.m.a":{}}}}}`,
+	} {
+		f.Add([]byte(config))
+	}
 	f.Fuzz(func(t *testing.T, config []byte) {
 		def, err := xstatejson.Read(config, withServices())
 		if err != nil {

@@ -89,6 +89,11 @@ type seen struct {
 type answer struct {
 	Steps []seen `json:"steps"`
 	Error string `json:"error,omitempty"`
+	// Emitted, Logged and Received are what XState's machine has emitted and logged, and what its
+	// actor "listener" got.
+	Emitted  json.RawMessage `json:"emitted,omitempty"`
+	Logged   json.RawMessage `json:"logged,omitempty"`
+	Received json.RawMessage `json:"received,omitempty"`
 	// Tree are the states of a machine whose shape was asked for.
 	Tree *shape `json:"tree,omitempty"`
 	// limited says that a limit of this runtime was exceeded.

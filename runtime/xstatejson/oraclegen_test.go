@@ -221,7 +221,7 @@ func (g *drawer) connect(s *drawnState) {
 	}
 	s.entry, s.exit = logged("+"+s.key), logged("-"+s.key)
 	for _, tag := range tagNames {
-		if g.one(5) && s.key != "m" {
+		if g.one(5) {
 			s.tags = append(s.tags, tag)
 		}
 	}
@@ -253,9 +253,6 @@ func (g *drawer) connect(s *drawnState) {
 		}
 		s.on = append(s.on, on)
 	}
-	if s.key == "m" {
-		return
-	}
 	if g.one(6) {
 		s.always = append(s.always, g.transition(s, "always", true))
 	}
@@ -267,7 +264,7 @@ func (g *drawer) connect(s *drawnState) {
 			}
 		}
 	}
-	if s.kind == "compound" && slices.ContainsFunc(s.children, func(c *drawnState) bool { return c.kind == "final" }) || s.kind == "parallel" && g.one(2) {
+	if s.key != "m" && s.kind == "compound" && slices.ContainsFunc(s.children, func(c *drawnState) bool { return c.kind == "final" }) || s.key != "m" && s.kind == "parallel" && g.one(2) {
 		t := g.transition(s, "done", true)
 		t.actions = append([]any{"output"}, t.actions...)
 		s.onDone = append(s.onDone, t)

@@ -30,6 +30,17 @@ type Implementations[C any] struct {
 	// Context makes the context of a new instance. Nil means the config's "context", decoded,
 	// or else the zero value.
 	Context func(statechart.Start) C
+	// Otherwise makes what the maps do not name.
+	Otherwise Otherwise[C]
+}
+
+// Otherwise makes implementations by name, for those who cannot list the names ahead. Where a
+// function is nil, a name that no map has is a problem; so is an error that one returns.
+type Otherwise[C any] struct {
+	Action  func(name string, params json.RawMessage) (statechart.Action[C], error)
+	Guard   func(name string, params json.RawMessage) (statechart.Guard[C], error)
+	Service func(name string, input json.RawMessage) (statechart.Service[C], error)
+	Delay   func(name string) (func(C, statechart.Event) time.Duration, error)
 }
 
 const reading = "reading an XState machine"
@@ -42,7 +53,7 @@ func Read[C any](data []byte, impl Implementations[C]) (statechart.Definition[C]
 		return statechart.Definition[C]{}, &Error{What: reading, Problems: []Problem{{Text: err.Error()}}}
 	}
 	r := &reader[C]{
-		impl: impl, ids: map[string]*stateNode{}, actors: map[string]string{},
+		impl: impl, ids: map[string]*stateNode{}, actors: map[string]actor{},
 		payloads: statechart.Payloads{},
 	}
 	def := r.machine(&config)
@@ -64,9 +75,11 @@ type reader[C any] struct {
 	root     *stateNode
 	// ids are the states by their IDs in XState.
 	ids map[string]*stateNode
-	// actors are the IDs of invocations in the chart by those in XState.
-	actors   map[string]string
-	payloads statechart.Payloads
+	// actors are services and children by their IDs in XState.
+	actors map[string]actor
+	// services and children say that there are some.
+	services, children bool
+	payloads           statechart.Payloads
 }
 
 // stateNode is a state of the document.
@@ -105,15 +118,18 @@ func (r *reader[C]) machine(config *value) statechart.Definition[C] {
 		def.ID = r.text("id", id)
 	}
 	r.root = r.layOut(config, nil, def.ID, "", 0)
+	r.findActors(r.root)
+	r.findSpawned(config)
 	r.version(config.get("version"), &def)
 	r.context(config.get("context"), &def)
 	root := r.state(r.root)
-	def.States, def.Initial, def.DefaultEntry = root.States, root.Initial, root.DefaultEntry
-	def.On, def.After, def.Entry, def.Exit = root.On, root.After, root.Entry, root.Exit
 	def.Parallel = root.Type == statechart.Parallel
+	def.States, def.Initial, def.DefaultEntry = root.States, root.Initial, root.DefaultEntry
+	def.Tags, def.Entry, def.Exit, def.On = root.Tags, root.Entry, root.Exit, root.On
+	def.Always, def.After, def.Invoke, def.Children = root.Always, root.After, root.Invoke, root.Children
+	def.Defer, def.Doc, def.Meta = root.Defer, root.Doc, root.Meta
 	if output := config.get("output"); output != nil {
-		made := output.raw()
-		def.Output = func(C, statechart.Event) any { return made }
+		def.Output, def.OutputParams = literal[C](output)
 	}
 	r.settleEvents(config)
 	for typ, payload := range r.impl.Payloads {
@@ -148,6 +164,13 @@ func (r *reader[C]) context(v *value, def *statechart.Definition[C]) {
 		_ = json.Unmarshal(text, &c) // it has been read before
 		return c
 	}
+	def.ContextParams = text
+}
+
+// literal returns the function that makes what stands in the document, and that.
+func literal[C any](v *value) (func(C, statechart.Event) any, json.RawMessage) {
+	made := v.raw()
+	return func(C, statechart.Event) any { return made }, made
 }
 
 // layOut finds the states and their IDs, so that targets can be resolved.

@@ -13,6 +13,11 @@ import (
 const (
 	raiseType   = "xstate.raise"
 	cancelType  = "xstate.cancel"
+	emitType    = "xstate.emit"
+	logType     = "xstate.log"
+	spawnType   = "xstate.spawnChild"
+	stopType    = "xstate.stopChild"
+	sendToType  = "xstate.sendTo"
 	andType     = "xstate.and"
 	orType      = "xstate.or"
 	notType     = "xstate.not"
@@ -52,23 +57,19 @@ func (r *reader[C]) action(path string, v *value) (statechart.Action[C], bool) {
 	if !ok {
 		return statechart.Action[C]{}, false
 	}
-	switch {
-	case name == raiseType && v.kind == object:
-		return r.raise(path, v)
-	case name == cancelType && v.kind == object:
-		r.check(path, v, "xstate.cancel", cancelKeys)
-		id := v.get("sendId")
-		if id == nil || id.kind != text || id.text == "" {
-			r.problem(path, "expected the key sendId, with the ID of what is cancelled")
-			return statechart.Action[C]{}, false
+	if strings.HasPrefix(name, xstatePrefix) {
+		if keys, builtin := builtinKeys[name]; builtin && v.kind == object {
+			r.check(path, v, name, keys)
+			return r.builtin(path, name, v)
 		}
-		return statechart.Cancel[C](id.text), true
-	case strings.HasPrefix(name, xstatePrefix):
-		r.problem(path, "expected the name of an action, xstate.raise or xstate.cancel, got %q", name)
+		r.problem(path, "expected the name of an action, or an object whose type is one of %s, got %q", strings.Join(sortedKeys(builtinKeys), ", "), name)
 		return statechart.Action[C]{}, false
 	}
 	params := r.params(path, v, "an action", actionKeys)
 	factory, ok := r.impl.Actions[name]
+	if otherwise := r.impl.Otherwise.Action; !ok && otherwise != nil {
+		factory, ok = func(params json.RawMessage) (statechart.Action[C], error) { return otherwise(name, params) }, true
+	}
 	if !ok {
 		r.problem(path, "expected an action that is implemented, got %q", name)
 		return statechart.Action[C]{}, false
@@ -95,34 +96,25 @@ func (r *reader[C]) params(path string, v *value, what string, known []string) j
 
 // raise reads {"type": "xstate.raise", "event": {...}, "delay": ..., "id": ...}.
 func (r *reader[C]) raise(path string, v *value) (statechart.Action[C], bool) {
-	r.check(path, v, "xstate.raise", raiseKeys)
-	event, typ := v.get("event"), (*value)(nil)
-	if event != nil {
-		typ = event.get("type")
-	}
-	if typ == nil || typ.kind != text || typ.text == "" || strings.Contains(typ.text, "*") {
-		r.problem(path, "expected the key event, with an object that has a type, got %s", rawOf(event))
+	typ, body, ok := r.event(path, v)
+	if !ok {
 		return statechart.Action[C]{}, false
 	}
-	if strings.HasPrefix(typ.text, xstatePrefix) {
-		r.problem(join(path, "event"), "expected an event of the machine, not one of XState's, got %q", typ.text)
-		return statechart.Action[C]{}, false
-	}
-	r.declare(join(path, "event"), typ.text)
-	body, id := event.raw(), ""
+	r.declare(join(path, "event"), typ)
+	id := ""
 	if given := v.get("id"); given != nil {
 		id = r.text(join(path, "id"), given)
 	}
 	given := v.get("delay")
 	if given == nil {
-		return statechart.RaiseJSON[C](typ.text, body), true
+		return statechart.RaiseJSON[C](typ, body), true
 	}
 	delay, ok := r.delay(join(path, "delay"), given)
 	if !ok {
 		return statechart.Action[C]{}, false
 	}
-	action := statechart.SendAfter(id, typ.text, func(c C, e statechart.Event) (time.Duration, any) { return delay(c, e), body })
-	action.Params = (&value{kind: object, members: []member{{"event", *event}, {"delay", *given}}}).raw()
+	action := statechart.SendAfter(id, typ, func(c C, e statechart.Event) (time.Duration, any) { return delay(c, e), body })
+	action.Params = (&value{kind: object, members: []member{{"event", *v.get("event")}, {"delay", *given}}}).raw()
 	return action, true
 }
 
@@ -133,11 +125,27 @@ func (r *reader[C]) delay(path string, v *value) (func(C, statechart.Event) time
 			return func(C, statechart.Event) time.Duration { return constant }, true
 		}
 	}
-	if delay, ok := r.impl.Delays[v.text]; ok && v.kind == text {
-		return delay, true
+	if v.kind == text && v.text != "" {
+		return r.namedDelay(path, v.text, "milliseconds from 0 or the name of a delay that is implemented")
 	}
 	r.problem(path, "expected milliseconds from 0 or the name of a delay that is implemented, got %s", v.raw())
 	return nil, false
+}
+
+// namedDelay finds a delay by its name.
+func (r *reader[C]) namedDelay(path, name, expected string) (func(C, statechart.Event) time.Duration, bool) {
+	if delay, ok := r.impl.Delays[name]; ok {
+		return delay, true
+	}
+	if r.impl.Otherwise.Delay == nil {
+		r.problem(path, "expected %s, got %q", expected, name)
+		return nil, false
+	}
+	delay, err := r.impl.Otherwise.Delay(name)
+	if err != nil {
+		r.problem(path, "the delay %q: %v", name, err)
+	}
+	return delay, err == nil
 }
 
 func (r *reader[C]) guard(path string, v *value) statechart.Guard[C] {
@@ -158,6 +166,9 @@ func (r *reader[C]) guard(path string, v *value) statechart.Guard[C] {
 	}
 	params := r.params(path, v, "a guard", guardKeys)
 	factory, ok := r.impl.Guards[name]
+	if otherwise := r.impl.Otherwise.Guard; !ok && otherwise != nil {
+		factory, ok = func(params json.RawMessage) (statechart.Guard[C], error) { return otherwise(name, params) }, true
+	}
 	if !ok {
 		r.problem(path, "expected a guard that is implemented, got %q", name)
 		return statechart.Guard[C]{}

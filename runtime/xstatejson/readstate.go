@@ -3,7 +3,6 @@ package xstatejson
 import (
 	"encoding/json"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -21,8 +20,6 @@ var (
 	initialKeys    = []string{"target", "actions", "meta", "description"}
 	invokeKeys     = []string{"id", "src", "input", "onDone", "onError"}
 	actionKeys     = []string{"type", "params"}
-	raiseKeys      = []string{"type", "event", "delay", "id"}
-	cancelKeys     = []string{"type", "sendId"}
 	guardKeys      = []string{"type", "params"}
 	operatorKeys   = []string{"type", "guards"}
 	stateInKeys    = []string{"type", "stateValue"}
@@ -39,6 +36,8 @@ var (
 		"onSnapshot": "a service has no snapshots",
 		"systemId":   "services have no system",
 		"order":      "document order is the order of keys",
+		"label":      "put it into value",
+		"assignment": "an assignment is a function, to be implemented under a name",
 	}
 )
 
@@ -57,17 +56,21 @@ func (r *reader[C]) check(path string, v *value, what string, known []string) {
 	}
 }
 
-// notAtRoot are the keys that a chart's root cannot have, for they are a state's.
-var notAtRoot = []string{"always", "invoke", "onDone", "tags", "history", "target"}
+// notAtRoot are the keys of a state that a machine cannot have, and why.
+var notAtRoot = []struct{ key, why string }{
+	{"onDone", "cannot stand at the root, where XState never takes it: a machine that is done has ended. Put it into a state around the others"},
+	{"history", "cannot stand at the root, which is no history state"},
+	{"target", "cannot stand at the root, which is no history state"},
+}
 
 // state reads one state and those below it.
 func (r *reader[C]) state(n *stateNode) statechart.State[C] {
 	config := n.config
 	if n.parent == nil {
 		r.check(n.at, config, "a machine", rootKeys)
-		for _, key := range notAtRoot {
-			if config.get(key) != nil {
-				r.problem(key, "cannot stand at the root of a chart: put it into a state around the others")
+		for _, not := range notAtRoot {
+			if config.get(not.key) != nil {
+				r.problem(not.key, "%s", not.why)
 			}
 		}
 		if n.typ != "compound" && n.typ != "parallel" {
@@ -113,15 +116,13 @@ func (r *reader[C]) texts(n *stateNode, s *statechart.State[C]) {
 	if v := n.config.get("id"); v != nil && n.parent != nil {
 		r.text(join(n.at, "id"), v)
 	}
-	if v := n.config.get("meta"); v != nil && v.kind != object {
-		r.problem(join(n.at, "meta"), "expected an object, got %v", v.kind)
-	}
+	s.Meta = n.meta()
+	r.deferred(n, s)
 	if v := n.config.get("output"); v != nil && n.parent != nil {
 		if n.typ != "final" {
 			r.problem(join(n.at, "output"), "expected none: only a final state has an output")
 		}
-		output := v.raw()
-		s.Output = func(C, statechart.Event) any { return output }
+		s.Output, s.OutputParams = literal[C](v)
 	}
 }
 
@@ -183,65 +184,6 @@ func (r *reader[C]) history(n *stateNode, s *statechart.State[C]) {
 	s.Target = r.targets(n, join(n.at, "target"), target)
 }
 
-// invokes reads the services of a state.
-func (r *reader[C]) invokes(n *stateNode, s *statechart.State[C]) {
-	extras := n.settle("invoke")
-	each(join(n.at, "invoke"), n.config.get("invoke"), func(path string, v *value) {
-		if v.kind != object {
-			r.problem(path, "expected an object with the key src, got %v", v.kind)
-			return
-		}
-		r.check(path, v, "an invocation", invokeKeys)
-		position := len(s.Invoke)
-		invoke := statechart.Invoke[C]{}
-		if id := v.get("id"); id != nil {
-			invoke.ID = r.text(join(path, "id"), id)
-			r.actors[invoke.ID] = invoke.ID
-		} else {
-			r.actors[strconv.Itoa(position)+"."+n.id] = invokeID(n.path, position)
-		}
-		invoke.Service = r.service(path, v)
-		if extras != nil && extras.kind == array && position < len(extras.items) {
-			r.policy(&extras.items[position], &invoke)
-		}
-		s.Invoke = append(s.Invoke, invoke)
-	})
-}
-
-// invokeID is the ID that an invocation has in a chart unless it is given one.
-func invokeID(path string, position int) string {
-	if position > 0 {
-		return path + ":" + strconv.Itoa(position)
-	}
-	return path
-}
-
-func (r *reader[C]) service(path string, v *value) statechart.Service[C] {
-	src := v.get("src")
-	if src == nil {
-		r.problem(path, "expected the key src, with the name of a service")
-		return statechart.Service[C]{}
-	}
-	name := r.text(join(path, "src"), src)
-	factory, ok := r.impl.Services[name]
-	if !ok {
-		if name != "" {
-			r.problem(join(path, "src"), "expected a service that is implemented, got %q", name)
-		}
-		return statechart.Service[C]{}
-	}
-	var input json.RawMessage
-	if given := v.get("input"); given != nil {
-		input = given.raw()
-	}
-	service, err := factory(input)
-	if err != nil {
-		r.problem(path, "the service %q: %v", name, err)
-	}
-	service.Name, service.Params = name, input
-	return service
-}
-
 // after reads the delayed transitions of a state.
 func (r *reader[C]) after(n *stateNode, s *statechart.State[C]) {
 	path, v := join(n.at, "after"), n.config.get("after")
@@ -264,12 +206,11 @@ func (r *reader[C]) after(n *stateNode, s *statechart.State[C]) {
 			if base.Delay = delay; delay == 0 {
 				base.ID, base.DelayFunc = key, func(C, statechart.Event) time.Duration { return 0 }
 			}
-		} else if delay, ok := r.impl.Delays[key]; ok {
+		} else if _, implemented := r.impl.Delays[key]; !implemented && named.number(key) > 0 {
+			base.ID, base.Delay = key, named.number(key)
+		} else if delay, ok := r.namedDelay(at, key, "milliseconds or a delay that is implemented"); ok {
 			base.ID, base.DelayFunc = key, delay
-		} else if constant := named.number(key); constant > 0 {
-			base.ID, base.Delay = key, constant
 		} else {
-			r.problem(at, "expected milliseconds or a delay that is implemented, got %q", key)
 			continue
 		}
 		for k := range v.members[i].items {
@@ -279,7 +220,7 @@ func (r *reader[C]) after(n *stateNode, s *statechart.State[C]) {
 		}
 		for _, t := range r.transitions(n, at, &v.members[i].value, "") {
 			after := base
-			after.Target, after.Guard, after.Actions, after.Reenter = t.Target, t.Guard, t.Actions, t.Reenter
+			after.Target, after.Guard, after.Actions, after.Reenter, after.Doc = t.Target, t.Guard, t.Actions, t.Reenter, t.Doc
 			s.After = append(s.After, after)
 			if base.DelayFunc != nil { // the others share the timer
 				base = statechart.After[C]{ID: base.ID}

@@ -14,6 +14,8 @@ const (
 	doneState   = "done.state."
 	doneInvoke  = "done.invoke."
 	errorInvoke = "error.invoke."
+	doneChild   = "done.child."
+	errorChild  = "error.child."
 
 	xstatePrefix    = "xstate."
 	xstateDoneState = "xstate.done.state."
@@ -40,8 +42,14 @@ func (r *reader[C]) on(n *stateNode, s *statechart.State[C]) {
 	if v != nil {
 		for i := range v.members {
 			at := join(path, v.members[i].key)
-			descriptor := r.descriptor(at, v.members[i].key)
-			groups = append(groups, group{descriptor, r.transitions(n, at, &v.members[i].value, descriptor)})
+			transitions := r.transitions(n, at, &v.members[i].value, "")
+			for _, descriptor := range r.descriptors(at, v.members[i].key) {
+				own := slices.Clone(transitions)
+				for k := range own {
+					own[k].Event = descriptor
+				}
+				groups = append(groups, group{descriptor, own})
+			}
 		}
 	}
 	slices.SortStableFunc(groups, func(a, b group) int { return rank(b.descriptor) - rank(a.descriptor) })
@@ -60,20 +68,18 @@ func (r *reader[C]) on(n *stateNode, s *statechart.State[C]) {
 		return nil
 	}
 	s.OnDone = end(join(n.at, "onDone"), n.config.get("onDone"), doneState+n.path)
-	k := 0
-	each(join(n.at, "invoke"), n.config.get("invoke"), func(path string, v *value) {
-		if v.kind != object {
-			return
+	for _, i := range r.invocations(n) {
+		done, failed := join(i.at, "onDone"), join(i.at, "onError")
+		if i.child {
+			child := &s.Children[i.index]
+			child.OnDone = end(done, i.get("onDone"), doneChild+i.id)
+			child.OnError = end(failed, i.get("onError"), errorChild+i.id)
+			continue
 		}
-		invoke := &s.Invoke[k]
-		id := invoke.ID
-		if id == "" {
-			id = invokeID(n.path, k)
-		}
-		invoke.OnDone = end(join(path, "onDone"), v.get("onDone"), doneInvoke+id)
-		invoke.OnError = end(join(path, "onError"), v.get("onError"), errorInvoke+id)
-		k++
-	})
+		invoke := &s.Invoke[i.index]
+		invoke.OnDone = end(done, i.get("onDone"), doneInvoke+i.id)
+		invoke.OnError = end(failed, i.get("onError"), errorInvoke+i.id)
+	}
 	for _, g := range groups {
 		if rank(g.descriptor) == exact {
 			s.On = append(s.On, g.transitions...)
@@ -108,7 +114,34 @@ func covers(descriptor, event string) bool {
 	return partial && (event == prefix || strings.HasPrefix(event, prefix+"."))
 }
 
-// descriptor reads an event descriptor, and declares the event that it names.
+// descriptors reads an event descriptor, and declares the event that it names. What XState calls the
+// end of an actor is, here, that of a service or of a child.
+func (r *reader[C]) descriptors(path, key string) []string {
+	for _, ends := range []struct{ theirs, service, child string }{{xstateDoneActor, doneInvoke, doneChild}, {xstateError, errorInvoke, errorChild}} {
+		id, ok := strings.CutPrefix(key, ends.theirs)
+		if !ok {
+			continue
+		}
+		found, known := r.actors[id]
+		switch {
+		case id == "*" && r.services && r.children:
+			return []string{ends.service + "*", ends.child + "*"}
+		case id == "*" && r.children:
+			return []string{ends.child + "*"}
+		case id == "*":
+			return []string{ends.service + "*"}
+		case !known:
+			r.problem(path, "expected the ID of a state or of an invocation after the prefix, got %q", id)
+			return nil
+		case found.child:
+			return []string{ends.child + found.id}
+		default:
+			return []string{ends.service + found.id}
+		}
+	}
+	return []string{r.descriptor(path, key)}
+}
+
 func (r *reader[C]) descriptor(path, key string) string {
 	own := func(into, rest string, ids func(string) (string, bool)) string {
 		if rest == "*" {
@@ -127,16 +160,6 @@ func (r *reader[C]) descriptor(path, key string) string {
 			}
 			return "", false
 		})
-	}
-	actor := func(id string) (string, bool) {
-		own, ok := r.actors[id]
-		return own, ok
-	}
-	if rest, ok := strings.CutPrefix(key, xstateDoneActor); ok {
-		return own(doneInvoke, rest, actor)
-	}
-	if rest, ok := strings.CutPrefix(key, xstateError); ok {
-		return own(errorInvoke, rest, actor)
 	}
 	switch key {
 	case "":
@@ -161,7 +184,7 @@ func (r *reader[C]) descriptor(path, key string) string {
 
 // declare makes an event type one that the chart takes, with the event's JSON as its payload.
 func (r *reader[C]) declare(path, typ string) {
-	for _, prefix := range []string{doneState, doneInvoke, errorInvoke, statechart.ReservedPrefix, statechart.ExecutionError} {
+	for _, prefix := range []string{doneState, doneInvoke, errorInvoke, doneChild, errorChild, statechart.ReservedPrefix, statechart.ExecutionError} {
 		if strings.HasPrefix(typ, prefix) {
 			r.problem(path, "expected an event type that does not begin with %s, got %q", prefix, typ)
 			return
@@ -192,6 +215,12 @@ func (r *reader[C]) transitions(n *stateNode, path string, v *value, event strin
 				t.Guard = r.guard(join(path, "guard"), guard)
 			}
 			t.Actions = r.actions(join(path, "actions"), v.get("actions"))
+			if doc := v.get("description"); doc != nil {
+				if doc.kind != text {
+					r.problem(join(path, "description"), "expected a string, got %v", doc.kind)
+				}
+				t.Doc = doc.text
+			}
 			if reenter := v.get("reenter"); reenter != nil {
 				if reenter.kind != boolean {
 					r.problem(join(path, "reenter"), "expected a boolean, got %v", reenter.kind)

@@ -20,6 +20,42 @@ func (n *stateNode) settle(key string) *value {
 	return nil
 }
 
+// meta returns what stands under meta beside settle, nil if there is nothing.
+func (n *stateNode) meta() any {
+	meta := n.config.get("meta")
+	if meta == nil || meta.kind == null {
+		return nil
+	}
+	if meta.get("settle") == nil {
+		return meta.raw()
+	}
+	if own := n.settle("meta"); own != nil && own.kind != null {
+		return own.raw()
+	}
+	rest := value{kind: object}
+	for _, m := range meta.members {
+		if m.key != "settle" {
+			rest.set(m.key, m.value)
+		}
+	}
+	if len(rest.members) == 0 {
+		return nil
+	}
+	return rest.raw()
+}
+
+// deferred reads the descriptors of the events that wait in a state.
+func (r *reader[C]) deferred(n *stateNode, s *statechart.State[C]) {
+	const key = "meta.settle.defer"
+	each(join(n.at, key), n.settle("defer"), func(path string, v *value) {
+		descriptor := r.text(path, v)
+		if rank(descriptor) == exact && descriptor != "" {
+			r.declare(path, descriptor)
+		}
+		s.Defer = append(s.Defer, descriptor)
+	})
+}
+
 // number returns a number of milliseconds of an object, 0 if there is none.
 func (v *value) number(key string) time.Duration {
 	if v == nil {

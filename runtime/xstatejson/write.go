@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,23 +16,15 @@ import (
 // Write writes a chart as a machine config of XState v5 that Read reads back. The same chart gives
 // the same bytes. The error is an *Error with all that XState has no form for.
 func Write[C any](chart *statechart.Chart[C]) ([]byte, error) {
-	w := &writer[C]{chart: chart, def: chart.Definition(), named: map[string]bool{}, actors: map[string]string{}}
-	def := &w.def
-	root := &statechart.State[C]{
-		ID: def.ID, Initial: def.Initial, DefaultEntry: def.DefaultEntry, States: def.States,
-		On: def.On, After: def.After, Entry: def.Entry, Exit: def.Exit,
-	}
-	if def.Parallel {
-		root.Type = statechart.Parallel
-	}
-	w.findActors(root, "")
-	config := w.state(root, nil, "")
+	w := &writer[C]{chart: chart, def: chart.Definition(), named: map[string]bool{}, actors: map[actor]string{}, spawned: map[string]bool{}, children: map[string]bool{}}
+	w.findActors(chart.Root(), "")
+	config := w.state(chart.Root(), nil, "")
 	if len(w.problems) > 0 {
 		return nil, &Error{What: "writing an XState machine", Problems: w.problems}
 	}
 	var b bytes.Buffer
 	if err := json.Indent(&b, config.raw(), "", "  "); err != nil {
-		return nil, fmt.Errorf("xstatejson: writing chart %s: %w", def.ID, err)
+		return nil, fmt.Errorf("xstatejson: writing chart %s: %w", chart.ID(), err)
 	}
 	b.WriteByte('\n')
 	return b.Bytes(), nil
@@ -43,8 +36,11 @@ type writer[C any] struct {
 	problems []Problem
 	// named are the event types that the config names, which Read declares.
 	named map[string]bool
-	// actors are the IDs of invocations in XState by those in the chart.
-	actors map[string]string
+	// actors are the IDs in XState of what states invoke.
+	actors map[actor]string
+	// spawned are the IDs of the children that actions of the config spawn, children those whose
+	// ends it names.
+	spawned, children map[string]bool
 }
 
 func (w *writer[C]) problem(path, format string, args ...any) {
@@ -82,14 +78,26 @@ func below(path, id string) string { return strings.TrimPrefix(path+"."+id, ".")
 
 func (w *writer[C]) findActors(s *statechart.State[C], path string) {
 	for i := range s.Invoke {
-		if id := s.Invoke[i].ID; id != "" {
-			w.actors[id] = id
-		} else {
-			w.actors[invokeID(path, i)] = strconv.Itoa(i) + "." + w.id(path)
-		}
+		w.findActor(path, s.Invoke[i].ID, false, i, i)
+	}
+	for i := range s.Children {
+		w.findActor(path, s.Children[i].ID, true, i, len(s.Invoke)+i)
 	}
 	for i := range s.States {
 		w.findActors(&s.States[i], below(path, s.States[i].ID))
+	}
+}
+
+// findActor finds the ID that XState gives what a state invokes: XState counts services and children
+// as one.
+func (w *writer[C]) findActor(path, id string, child bool, index, position int) {
+	name := id
+	if id == "" {
+		id, name = invokeID(w.def.ID, path, index), strconv.Itoa(position)+"."+w.id(path)
+	}
+	w.actors[actor{child, id}] = name
+	if other, both := w.actors[actor{!child, id}]; both && other == name {
+		w.problem(path, "expected an ID that is either a service's or a child's, got %q for both", id)
 	}
 }
 
@@ -101,6 +109,7 @@ func (w *writer[C]) state(s, parent *statechart.State[C], path string) value {
 		v.set("id", textValue(s.ID))
 		v.set("version", textValue(strconv.Itoa(w.def.Version)))
 	}
+	meta := value{kind: object}
 	if s.Doc != "" {
 		v.set("description", textValue(s.Doc))
 	}
@@ -111,14 +120,19 @@ func (w *writer[C]) state(s, parent *statechart.State[C], path string) value {
 		v.set("type", textValue("final"))
 	case statechart.ShallowHistory, statechart.DeepHistory:
 		w.history(&v, s, parent, path)
+		w.meta(&v, &meta, s.Meta, path)
 		return v
 	default:
 		w.initial(&v, s, path)
 	}
 	w.strings(&v, "tags", s.Tags)
+	if parent == nil {
+		w.literal(&v, "context", path, w.def.Context != nil, w.def.ContextParams)
+		w.literal(&v, "output", path, w.def.Output != nil, w.def.OutputParams)
+	}
+	w.literal(&v, "output", path, s.Output != nil, s.OutputParams)
 	w.actions(&v, "entry", path, s.Entry)
 	w.actions(&v, "exit", path, s.Exit)
-	meta := value{kind: object}
 	onDone := w.on(&v, &meta, s, path)
 	w.transitions(&v, "always", path, s.Always)
 	w.after(&v, &meta, s, path)
@@ -128,15 +142,55 @@ func (w *writer[C]) state(s, parent *statechart.State[C], path string) value {
 	if len(s.States) > 0 {
 		v.set("states", w.states(s, path))
 	}
+	w.deferred(&meta, s)
 	if parent == nil {
 		w.events(&meta)
 	}
-	if len(meta.members) > 0 {
-		settle := value{}
-		settle.set("settle", meta)
-		v.set("meta", settle)
-	}
+	w.meta(&v, &meta, s.Meta, path)
 	return v
+}
+
+// literal writes what a function always makes, where that is known.
+func (w *writer[C]) literal(v *value, key, path string, made bool, params json.RawMessage) {
+	if made && params != nil {
+		v.set(key, w.raw(path, key, params))
+	}
+}
+
+// meta writes what stands under meta: the chart's own, and this package's under the key settle beside
+// it; the chart's own stands there too if it has no place for that.
+func (w *writer[C]) meta(v, settle *value, own any, path string) {
+	meta := value{kind: object}
+	if own != nil {
+		text, err := json.Marshal(own)
+		if err == nil {
+			meta, err = parse(text)
+		}
+		if err != nil {
+			w.problem(path, "the Meta: %v", err)
+		}
+	}
+	switch {
+	case meta.kind == null:
+		meta = value{kind: object}
+	case meta.kind != object && len(settle.members) > 0, meta.get("settle") != nil:
+		settle.set("meta", meta)
+		meta = value{kind: object}
+	}
+	if len(settle.members) > 0 {
+		meta.set("settle", *settle)
+	}
+	if own != nil || len(meta.members) > 0 {
+		v.set("meta", meta)
+	}
+}
+
+// deferred lists the events that wait in a state.
+func (w *writer[C]) deferred(meta *value, s *statechart.State[C]) {
+	w.strings(meta, "defer", s.Defer)
+	for _, descriptor := range s.Defer {
+		w.named[descriptor] = true
+	}
 }
 
 func (w *writer[C]) states(s *statechart.State[C], path string) value {
@@ -208,8 +262,15 @@ func (w *writer[C]) strings(v *value, key string, texts []string) {
 	}
 }
 
-// events lists what Read would not declare by itself.
+// events lists what Read would not declare by itself, and the children that it would not find.
 func (w *writer[C]) events(meta *value) {
+	for id := range w.spawned {
+		delete(w.children, id)
+	}
+	if len(w.spawned) > 0 || slices.ContainsFunc(slices.Collect(maps.Keys(w.actors)), func(a actor) bool { return a.child }) {
+		delete(w.children, "*")
+	}
+	w.strings(meta, "children", sortedKeys(w.children))
 	external := slices.DeleteFunc(w.def.Payloads.Types(), func(typ string) bool { return w.named[typ] })
 	w.strings(meta, "events", external)
 	w.strings(meta, "internal", w.def.Payloads.InternalTypes())
@@ -238,7 +299,7 @@ func (w *writer[C]) after(v, meta *value, s *statechart.State[C], path string) {
 		if _, known := groups[key]; !known {
 			keys = append(keys, key)
 		}
-		t := statechart.Transition[C]{Target: after.Target, Guard: after.Guard, Actions: after.Actions, Reenter: after.Reenter}
+		t := statechart.Transition[C]{Target: after.Target, Guard: after.Guard, Actions: after.Actions, Reenter: after.Reenter, Doc: after.Doc}
 		groups[key] = append(groups[key], w.transition(path, &t))
 	}
 	if len(keys) == 0 {

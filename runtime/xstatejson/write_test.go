@@ -1,6 +1,7 @@
 package xstatejson_test
 
 import (
+	"context"
 	"encoding/json"
 	"math/rand/v2"
 	"slices"
@@ -47,7 +48,7 @@ func TestWhatIsWrittenRunsTheSame(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		def.Output, def.Payloads["only.listed"], def.Payloads["own"] = nil, statechart.PayloadOf[json.RawMessage](), statechart.Internal()
+		def.Payloads["only.listed"], def.Payloads["own"] = statechart.PayloadOf[json.RawMessage](), statechart.Internal()
 		random := rand.New(rand.NewPCG(seed, 2))
 		shuffle(random, def.States)
 		random.Shuffle(len(def.On), func(i, k int) { def.On[i], def.On[k] = def.On[k], def.On[i] })
@@ -67,11 +68,10 @@ func TestWhatIsWrittenRunsTheSame(t *testing.T) {
 	}
 }
 
-// shuffle shuffles transitions, and takes outputs away, which cannot be written.
+// shuffle shuffles transitions.
 func shuffle(random *rand.Rand, states []statechart.State[counter]) {
 	for i := range states {
 		s := &states[i]
-		s.Output = nil
 		random.Shuffle(len(s.On), func(i, k int) { s.On[i], s.On[k] = s.On[k], s.On[i] })
 		shuffle(random, s.States)
 	}
@@ -130,7 +130,10 @@ func implement[C any](def statechart.Definition[C]) xstatejson.Implementations[C
 		}
 	}
 	actions(slices.Concat(def.Entry, def.Exit, def.DefaultEntry))
-	transitions(def.On)
+	transitions(def.On, def.Always)
+	for _, child := range def.Children {
+		transitions(child.OnDone, child.OnError)
+	}
 	after(def.After)
 	states(def.States)
 	return impl
@@ -143,6 +146,31 @@ func TestOurMachinesAreMachinesOfXState(t *testing.T) {
 	oracle := startXState(t)
 	ours(t, oracle, job.New(nil, job.Config{}))
 	ours(t, oracle, signup.New(nil, nil, signup.Config{}))
+	ours(t, oracle, rooted())
+}
+
+// rooted is a chart that says of itself what states say, and has all that Go says without a function.
+func rooted() *statechart.Chart[counter] {
+	type (
+		on     = statechart.Transition[counter]
+		action = statechart.Action[counter]
+	)
+	call := statechart.ServiceFunc("call", func(context.Context, counter, statechart.Call) (int, error) { return 0, nil })
+	enough := statechart.If("enough", func(c counter) bool { return c.N > 3 })
+	spawn := statechart.EnqueueActions("spawn", func(_ *counter, _ statechart.Event, q statechart.Enqueue) error { return q.Spawn("code", "job", nil) })
+	return statechart.Must(statechart.Definition[counter]{ID: "rooted", Version: 2, Initial: "waits", Doc: "Has it all.", Meta: map[string]any{"a": 1},
+		Payloads: statechart.Payloads{"GO": statechart.NoPayload(), "LATER": statechart.NoPayload()}, Defer: []string{"LATER"},
+		Always:   []on{{Guard: enough, Target: ".over", Doc: "It is enough."}},
+		Children: []statechart.Child[counter]{{Machine: "watch", OnDone: []on{{Target: ".over"}}}, {ID: "second", Machine: "watch"}},
+		On:       []on{{Event: "done.child.code", Target: ".over"}, {Event: "error.child.w"}},
+		States: []statechart.State[counter]{
+			{ID: "waits", Tags: []string{statechart.Settled}, Meta: []int{1}, Entry: []action{
+				spawn, statechart.Spawn[counter]("w", "job", nil), statechart.SendToChild[counter]("w", "HI", nil), statechart.Emit[counter]("SEEN", nil), statechart.StopChild[counter]("w"),
+			}, On: []on{{Event: "GO", Target: "calls"}},
+				After: []statechart.After[counter]{{ID: "late", Delay: time.Minute, Target: "calls", Doc: "It took long."}}},
+			{ID: "calls", Invoke: []statechart.Invoke[counter]{{Service: call, Timeout: time.Second, OnDone: []on{{Target: "waits"}}, OnError: []on{{Target: "over"}}}}},
+			{ID: "over", Type: statechart.Final},
+		}})
 }
 
 func ours[C any](t *testing.T, oracle *xstate, chart *statechart.Chart[C]) {

@@ -32,7 +32,7 @@ func (w *writer[C]) action(path string, a *statechart.Action[C]) value {
 		v.set("event", w.raw(path, a.Name, a.Params))
 		w.named[made.Event] = true
 		return v
-	case made.By == statechart.MadeBySendAfter && a.Params != nil:
+	case made.By == statechart.MadeBySendAfter && a.Params != nil && a.Name == "send "+made.Event:
 		sent := w.raw(path, a.Name, a.Params)
 		v.members = append(v.members, sent.members...)
 		if made.ID != "" {
@@ -45,7 +45,55 @@ func (w *writer[C]) action(path string, a *statechart.Action[C]) value {
 		v.set("sendId", textValue(made.ID))
 		return v
 	}
+	if v, ok := w.builtin(path, a); ok {
+		return v
+	}
 	return w.name(path, "action", a.Name, a.Params)
+}
+
+// builtin writes an action that emits, logs or is about a child, if what it does is known: if it was
+// read, or was given no function.
+func (w *writer[C]) builtin(path string, a *statechart.Action[C]) (v value, ok bool) {
+	made := a.Made()
+	// Those that are read keep their names, those that implement a name have another.
+	known := func(name string) bool { return a.Params != nil && a.Name == name }
+	body := func() value {
+		if made.Computed {
+			return w.raw(path, a.Name, a.Params)
+		}
+		event := value{}
+		event.set("type", textValue(made.Event))
+		return event
+	}
+	switch {
+	case made.By == statechart.MadeByEmit && (!made.Computed || known("emit "+made.Event)):
+		v.set("type", textValue(emitType))
+		v.set("event", body())
+	case made.By == statechart.MadeByLog && known("log") && a.Params[0] == '"':
+		v.set("type", textValue(logType))
+		v.set("value", w.raw(path, a.Name, a.Params))
+	case made.By == statechart.MadeBySpawn && (!made.Computed || known("spawn "+made.ID)):
+		v.set("type", textValue(spawnType))
+		v.set("id", textValue(made.ID))
+		v.set("src", textValue(made.Machine))
+		if made.Computed {
+			v.set("input", w.raw(path, a.Name, a.Params))
+		}
+		w.spawned[made.ID] = true
+	case made.By == statechart.MadeByStopChild:
+		v.set("type", textValue(stopType))
+		v.set("actorRef", textValue(made.ID))
+	case made.By == statechart.MadeBySendToChild && (!made.Computed || known("send "+made.Event)):
+		v.set("type", textValue(sendToType))
+		v.set("to", textValue(made.ID))
+		v.set("event", body())
+	default:
+		return value{}, false
+	}
+	if strings.HasPrefix(made.ID, "#_") {
+		w.problem(path, "expected IDs of children that do not begin with #_, which are XState's own, got %q", made.ID)
+	}
+	return v, true
 }
 
 func (w *writer[C]) raw(path, name string, params json.RawMessage) value {

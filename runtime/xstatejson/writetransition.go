@@ -1,9 +1,13 @@
 package xstatejson
 
 import (
+	"bytes"
+	"cmp"
+	"encoding/json"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/settle-run/settle/runtime/statechart"
 )
@@ -25,9 +29,9 @@ func (w *writer[C]) on(v, meta *value, s *statechart.State[C], path string) (onD
 	for i := range s.On {
 		candidates = append(candidates, candidate{s.On[i].Event, w.transition(path, &s.On[i])})
 	}
-	ends := map[string]bool{}
+	apart := map[string]bool{}
 	end := func(descriptor string, transitions []statechart.Transition[C]) {
-		ends[descriptor] = true
+		apart[descriptor] = true
 		for i := range transitions {
 			candidates = append(candidates, candidate{descriptor, w.transition(path, &transitions[i])})
 		}
@@ -35,24 +39,34 @@ func (w *writer[C]) on(v, meta *value, s *statechart.State[C], path string) (onD
 	own := doneState + path
 	end(own, s.OnDone)
 	for i := range s.Invoke {
-		id := s.Invoke[i].ID
-		if id == "" {
-			id = invokeID(path, i)
-		}
+		id := cmp.Or(s.Invoke[i].ID, invokeID(w.def.ID, path, i))
 		end(doneInvoke+id, s.Invoke[i].OnDone)
 		end(errorInvoke+id, s.Invoke[i].OnError)
+	}
+	for i := range s.Children {
+		id := cmp.Or(s.Children[i].ID, invokeID(w.def.ID, path, i))
+		end(doneChild+id, s.Children[i].OnDone)
+		end(errorChild+id, s.Children[i].OnError)
 	}
 	w.invokes(v, meta, s, path, candidates)
 	var descriptors []string
 	for _, c := range candidates {
-		if !ends[c.descriptor] && !slices.Contains(descriptors, c.descriptor) {
+		if !apart[c.descriptor] && !slices.Contains(descriptors, c.descriptor) {
 			descriptors = append(descriptors, c.descriptor)
 		}
 	}
 	slices.SortStableFunc(descriptors, func(a, b string) int { return rank(b) - rank(a) })
 	on := value{kind: object}
 	for _, descriptor := range descriptors {
-		on.set(w.descriptor(path, descriptor), one(pick(candidates, descriptor)))
+		key, transitions := w.descriptor(path, descriptor), one(pick(candidates, descriptor))
+		if twin, is := w.twin(descriptor); is && !slices.Contains(descriptors, twin) {
+			w.problem(path, "expected the descriptor %q beside %q, for XState has one for both", twin, descriptor)
+		}
+		if same := on.get(key); same == nil {
+			on.set(key, transitions)
+		} else if !bytes.Equal(same.raw(), transitions.raw()) {
+			w.problem(path, "expected the same transitions on the ends of services and of children, for XState has one descriptor, %q", key)
+		}
 	}
 	slices.SortStableFunc(on.members, func(a, b member) int { return compareKeys(a.key, b.key) })
 	if len(on.members) > 0 {
@@ -79,6 +93,31 @@ func pick(candidates []candidate, descriptor string) []value {
 	return picked
 }
 
+// ends are the events by which services and children end, here and in XState.
+var ends = []struct {
+	prefix, theirs string
+	child          bool
+}{
+	{doneInvoke, xstateDoneActor, false}, {errorInvoke, xstateError, false},
+	{doneChild, xstateDoneActor, true}, {errorChild, xstateError, true},
+}
+
+// twin returns the descriptor that Read makes beside a wildcard for the ends of services or of
+// children.
+func (w *writer[C]) twin(descriptor string) (string, bool) {
+	for i, end := range ends {
+		if descriptor == end.prefix+"*" {
+			twin := ends[(i+2)%len(ends)]
+			is := twin.child && w.chart.UsesChildren()
+			for a := range w.actors {
+				is = is || a.child == twin.child
+			}
+			return twin.prefix + "*", is
+		}
+	}
+	return "", false
+}
+
 // descriptor translates an event descriptor.
 func (w *writer[C]) descriptor(path, descriptor string) string {
 	if rest, ok := strings.CutPrefix(descriptor, doneState); ok {
@@ -87,17 +126,16 @@ func (w *writer[C]) descriptor(path, descriptor string) string {
 		}
 		return xstateDoneState + w.id(rest)
 	}
-	actor := func(into, id string) string {
-		if theirs, ok := w.actors[id]; ok {
-			id = theirs
+	for _, end := range ends {
+		if id, ok := strings.CutPrefix(descriptor, end.prefix); ok {
+			if name, invoked := w.actors[actor{end.child, id}]; invoked {
+				return end.theirs + name
+			}
+			if end.child {
+				w.children[id] = true
+			}
+			return end.theirs + id
 		}
-		return into + id
-	}
-	if rest, ok := strings.CutPrefix(descriptor, doneInvoke); ok {
-		return actor(xstateDoneActor, rest)
-	}
-	if rest, ok := strings.CutPrefix(descriptor, errorInvoke); ok {
-		return actor(xstateError, rest)
 	}
 	switch descriptor {
 	case "done.*", "error.*":
@@ -116,49 +154,64 @@ func (w *writer[C]) descriptor(path, descriptor string) string {
 	return descriptor
 }
 
+// invokes writes the services of a state, and its children after them.
 func (w *writer[C]) invokes(v, meta *value, s *statechart.State[C], path string, candidates []candidate) {
-	var invokes, policies []value
+	var invokes, extras []value
 	plain := true
-	for i := range s.Invoke {
-		invoke, out, policy := &s.Invoke[i], value{}, value{kind: object}
-		id := invoke.ID
-		if id == "" {
-			id = invokeID(path, i)
-		} else {
+	add := func(id, src string, input json.RawMessage, done, failed string, extra value) {
+		out := value{}
+		if id != "" {
 			out.set("id", textValue(id))
 		}
+		out.set("src", textValue(src))
+		if input != nil {
+			out.set("input", w.raw(path, src, input))
+		}
+		if transitions := pick(candidates, done); len(transitions) > 0 {
+			out.set("onDone", one(transitions))
+		}
+		if transitions := pick(candidates, failed); len(transitions) > 0 {
+			out.set("onError", one(transitions))
+		}
+		plain = plain && len(extra.members) == 0
+		invokes, extras = append(invokes, out), append(extras, extra)
+	}
+	for i := range s.Invoke {
+		invoke := &s.Invoke[i]
+		id := cmp.Or(invoke.ID, invokeID(w.def.ID, path, i))
 		if invoke.Service.Name == "" {
 			w.problem(path, "expected services with names")
 		}
-		out.set("src", textValue(invoke.Service.Name))
-		if invoke.Service.Params != nil {
-			input, err := rawValue(invoke.Service.Params)
-			if err != nil {
-				w.problem(path, "the params of service %q: %v", invoke.Service.Name, err)
-			}
-			out.set("input", input)
+		add(invoke.ID, invoke.Service.Name, invoke.Service.Params, doneInvoke+id, errorInvoke+id, policyValue(invoke.Timeout, invoke.Retry))
+	}
+	for i := range s.Children {
+		child := &s.Children[i]
+		id := cmp.Or(child.ID, invokeID(w.def.ID, path, i))
+		var input json.RawMessage
+		if child.Input != nil {
+			input = child.InputParams
 		}
-		if transitions := pick(candidates, doneInvoke+id); len(transitions) > 0 {
-			out.set("onDone", one(transitions))
-		}
-		if transitions := pick(candidates, errorInvoke+id); len(transitions) > 0 {
-			out.set("onError", one(transitions))
-		}
-		if invoke.Timeout != 0 {
-			policy.set("timeout", numberValue(formatMilliseconds(invoke.Timeout)))
-		}
-		if invoke.Retry != (statechart.RetryPolicy{}) {
-			policy.set("retry", retryValue(invoke.Retry))
-		}
-		plain = plain && len(policy.members) == 0
-		invokes, policies = append(invokes, out), append(policies, policy)
+		extra := value{}
+		extra.set("child", value{kind: boolean, truth: true})
+		add(child.ID, child.Machine, input, doneChild+id, errorChild+id, extra)
 	}
 	if len(invokes) > 0 {
 		v.set("invoke", one(invokes))
 	}
 	if !plain {
-		meta.set("invoke", list(policies...))
+		meta.set("invoke", list(extras...))
 	}
+}
+
+func policyValue(timeout time.Duration, retry statechart.RetryPolicy) value {
+	policy := value{kind: object}
+	if timeout != 0 {
+		policy.set("timeout", numberValue(formatMilliseconds(timeout)))
+	}
+	if retry != (statechart.RetryPolicy{}) {
+		policy.set("retry", retryValue(retry))
+	}
+	return policy
 }
 
 func retryValue(p statechart.RetryPolicy) value {
@@ -196,6 +249,9 @@ func (w *writer[C]) transition(path string, t *statechart.Transition[C]) value {
 	w.actions(&v, "actions", path, t.Actions)
 	if t.Reenter {
 		v.set("reenter", value{kind: boolean, truth: true})
+	}
+	if t.Doc != "" {
+		v.set("description", textValue(t.Doc))
 	}
 	return v
 }

@@ -1,8 +1,8 @@
 // Runs machines on XState for the oracle of the tests beside it.
 //
 // Every line of the input is {"config", "events", "patches"}, and every line of the output
-// {"steps": [{"value", "log", "tags", "status"}, ...]}, the first step being the start, or
-// {"error"}. An event is {"type"} or {"advance": milliseconds}. A patch is {"find", "replace"}, on
+// {"steps": [{"value", "log", "tags", "status"}, ...], "emitted", "logged", "received"}, the first
+// step being the start, or {"error"}; received is what the actor "listener" was started with and sent. An event is {"type"} or {"advance": milliseconds}. A patch is {"find", "replace"}, on
 // the text of XState, which is loaded once for each list of patches.
 'use strict';
 const fs = require('node:fs');
@@ -62,10 +62,15 @@ class Clock {
 }
 
 // revive makes of the JSON form of XState's builtins the builtins.
-function reviver({ raise, cancel, and, or, not, stateIn }) {
+function reviver({ raise, cancel, emit, log, spawnChild, stopChild, sendTo, and, or, not, stateIn }) {
   const list = x => x === undefined ? [] : Array.isArray(x) ? x : [x];
   const action = a => a.type === 'xstate.raise' ? raise(a.event, { delay: a.delay, id: a.id })
-    : a.type === 'xstate.cancel' ? cancel(a.sendId) : a;
+    : a.type === 'xstate.cancel' ? cancel(a.sendId)
+    : a.type === 'xstate.emit' ? emit(a.event)
+    : a.type === 'xstate.log' ? log(a.value)
+    : a.type === 'xstate.spawnChild' ? spawnChild(a.src, { id: a.id, input: a.input })
+    : a.type === 'xstate.stopChild' ? stopChild(a.actorRef)
+    : a.type === 'xstate.sendTo' ? sendTo(a.to, a.event) : a;
   const guard = g => g === undefined || typeof g === 'string' ? g
     : g.type === 'xstate.and' ? and(g.guards.map(guard))
     : g.type === 'xstate.or' ? or(g.guards.map(guard))
@@ -100,7 +105,7 @@ function tree(node) {
 
 function run({ config, events, patches, shape }) {
   const xstate = load(patches || []);
-  const { assign, createActor, createMachine, setup } = xstate;
+  const { assign, createActor, createMachine, fromCallback, fromPromise, setup } = xstate;
   let log = [];
   config = reviver(xstate)(config);
   if (shape) {
@@ -108,7 +113,10 @@ function run({ config, events, patches, shape }) {
     const machine = createMachine(config, { actions: lenient(nothing), guards: lenient(() => true), actors: lenient({}), delays: lenient(1) });
     return { tree: tree(machine.root) };
   }
+  const emitted = [], logged = [], received = [];
+  const listener = fromCallback(({ input, receive }) => { received.push({ input: input ?? null }); receive(e => received.push(e)); });
   const machine = setup({
+    actors: { listener, ends: fromPromise(async () => 'ended') },
     actions: {
       log: (_, params) => log.push(params.text),
       inc: assign({ n: ({ context }) => context.n + 1 }),
@@ -123,7 +131,8 @@ function run({ config, events, patches, shape }) {
   }).createMachine({ ...config, context: { n: 0 }, options: { maxIterations: 100000 } });
   const clock = new Clock();
   const steps = [];
-  const actor = createActor(machine, { clock });
+  const actor = createActor(machine, { clock, logger: text => logged.push(text) });
+  actor.on('*', event => emitted.push(event));
   let failure;
   actor.subscribe({ error: e => { failure = e; } });
   const take = () => {
@@ -139,7 +148,7 @@ function run({ config, events, patches, shape }) {
     else actor.send(event);
     take();
   }
-  return { steps };
+  return { steps, emitted, logged, received };
 }
 
 console.warn = () => {};

@@ -1,0 +1,158 @@
+package simulation
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/settle-run/settle/runtime/statechart"
+)
+
+// line is a line of the input.
+type line struct {
+	// typ is the event's type, body all of it.
+	typ  string
+	body json.RawMessage
+	keys map[string]json.RawMessage
+	// advances says that the line lets time pass instead.
+	advances bool
+	advance  time.Duration
+}
+
+// parseLine reads a line. Errors wrap statechart.ErrNotAnEvent.
+func parseLine(text []byte) (line, error) {
+	const expected = `expected a JSON object such as {"type": "VERIFY"} or {"$advance": "5m"}`
+	var body bytes.Buffer
+	if err := json.Compact(&body, text); err != nil {
+		return line{}, fmt.Errorf("%w: %s: %w", statechart.ErrNotAnEvent, expected, err)
+	}
+	given := line{body: body.Bytes()}
+	if err := json.Unmarshal(given.body, &given.keys); err != nil || given.keys == nil {
+		return line{}, fmt.Errorf("%w: %s, got %.40s", statechart.ErrNotAnEvent, expected, given.body)
+	}
+	advance, advances := given.keys["$advance"]
+	if advances {
+		if len(given.keys) > 1 {
+			return line{}, fmt.Errorf("%w: expected no key beside $advance, got %.80s", statechart.ErrNotAnEvent, given.body)
+		}
+		by, err := ParseDuration(strings.Trim(string(advance), `"`))
+		if err != nil {
+			return line{}, fmt.Errorf("%w: $advance: %w", statechart.ErrNotAnEvent, err)
+		}
+		return line{advances: true, advance: by}, nil
+	}
+	if json.Unmarshal(given.keys["type"], &given.typ) != nil || given.typ == "" {
+		return line{}, fmt.Errorf("%w: expected the key type with the type of an event, got %.80s", statechart.ErrNotAnEvent, given.body)
+	}
+	return given, nil
+}
+
+// ParseDuration reads a time that may pass: "5m", or a number of milliseconds.
+func ParseDuration(text string) (time.Duration, error) {
+	duration, err := time.ParseDuration(text)
+	if ms, number := strconv.ParseInt(text, 10, 64); number == nil && ms < int64(1<<63-1)/int64(time.Millisecond) {
+		duration, err = time.Duration(ms)*time.Millisecond, nil
+	}
+	if err != nil || duration < 0 {
+		return 0, fmt.Errorf(`expected a duration such as "5m", or milliseconds, from 0, got %q`, text)
+	}
+	return duration, nil
+}
+
+// made are the types of the events that a machine makes itself, and of those that XState and this
+// runtime keep to themselves.
+var made = []string{statechart.ReservedPrefix, "xstate.", "done.state.", statechart.ExecutionError}
+
+// event makes the event of a line.
+func (s *Simulation) event(given line) (statechart.Event, error) {
+	for _, prefix := range endPrefixes {
+		if id, ok := strings.CutPrefix(given.typ, prefix.text); ok {
+			return s.end(given, id, prefix)
+		}
+	}
+	for _, prefix := range made {
+		if strings.HasPrefix(given.typ, prefix) {
+			return statechart.Event{}, fmt.Errorf("%w: the machine makes events of the type %q itself; time passes with {\"$advance\": \"5m\"}", ErrRefused, given.typ)
+		}
+	}
+	event := statechart.Event{Type: given.typ, Payload: given.body}
+	if id, ok := given.keys["$id"]; ok && json.Unmarshal(id, &event.ID) != nil {
+		return event, fmt.Errorf("%w: expected a text under the key $id, got %.80s", statechart.ErrNotAnEvent, id)
+	}
+	return event, nil
+}
+
+// endPrefix begins the types of the events that end services and children.
+type endPrefix struct {
+	text                   string
+	failed, service, child bool
+}
+
+var endPrefixes = []endPrefix{
+	{"done.invoke.", false, true, false}, {"error.invoke.", true, true, false},
+	{"done.child.", false, false, true}, {"error.child.", true, false, true},
+	{"xstate.done.actor.", false, true, true}, {"xstate.error.actor.", true, true, true},
+}
+
+// end makes the event by which a service or a child ends.
+func (s *Simulation) end(given line, id string, prefix endPrefix) (statechart.Event, error) {
+	output, failure := given.keys["output"], errors.New("failed")
+	if told, ok := given.keys["error"]; ok {
+		text := string(told)
+		_ = json.Unmarshal(told, &text) // What is no text stays JSON.
+		failure = errors.New(text)
+	}
+	var running []string
+	for _, service := range s.snapshot.Services {
+		running = append(running, service.ID)
+		switch {
+		case !prefix.service || service.ID != id && s.actorID(service.State, service.ID, false) != id:
+		case prefix.failed:
+			return service.Failed(failure), nil
+		default:
+			return service.Done(output), nil
+		}
+	}
+	for _, child := range s.snapshot.Children {
+		running = append(running, child.ID)
+		switch {
+		case !prefix.child || child.ID != id && s.actorID(child.State, child.ID, true) != id:
+		case prefix.failed:
+			return child.Failed(failure), nil
+		default:
+			return child.Done(output), nil
+		}
+	}
+	return statechart.Event{}, fmt.Errorf("%w: expected the ID of a service or a child that runs, which are %s, got %q", ErrRefused, list(running), id)
+}
+
+// actorID returns the ID that XState gives what a state invokes without an ID: its position and the
+// ID of the state.
+func (s *Simulation) actorID(path, id string, child bool) string {
+	at, prefix := s.chart.Root(), s.chart.ID()
+	for key := range strings.SplitSeq(path, ".") {
+		for i := range at.States {
+			if at.States[i].ID == key {
+				at, prefix = &at.States[i], prefix+"."+key
+				break
+			}
+		}
+	}
+	if path == "" {
+		path = s.chart.ID()
+	}
+	position := 0
+	if rest, ok := strings.CutPrefix(id, path+":"); ok {
+		position, _ = strconv.Atoi(rest)
+	} else if id != path {
+		return ""
+	}
+	if child {
+		position += len(at.Invoke)
+	}
+	return strconv.Itoa(position) + "." + prefix
+}

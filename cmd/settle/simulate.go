@@ -1,0 +1,196 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/settle-run/settle/cmd/settle/internal/simulation"
+	"github.com/settle-run/settle/functions/gateway/httpapi"
+	"github.com/settle-run/settle/runtime/xstatejson"
+)
+
+type simulateCommand struct {
+	File       string   `arg:"" placeholder:"FILE" help:"A machine config of XState v5 in JSON, or the ID of a machine, such as signup."`
+	Guard      []string `sep:"none" placeholder:"NAME=true|false" help:"What a guard says; those that are not given say true."`
+	Delay      []string `sep:"none" placeholder:"NAME=5m" help:"How long a named delay is: a duration, or milliseconds."`
+	Clock      string   `default:"0s" placeholder:"DURATION" help:"The virtual time that passes after the start and after each event (none)."`
+	Start      string   `default:"${simulation_epoch}" placeholder:"TIME" help:"When the simulation begins, in virtual time (${default})."`
+	Input      string   `placeholder:"JSON" help:"What the instance starts with; it is shown with the start."`
+	Microsteps bool     `help:"Show each microstep too."`
+}
+
+// Help explains what goes in and what comes out.
+func (*simulateCommand) Help() string {
+	return `Standard input has one JSON object a line; blank lines are skipped:
+
+  {"type": "VERIFY", "code": "123456"}                 an event
+  {"$advance": "5m"}                                   time passes, timers fire; also milliseconds
+  {"type": "done.invoke.ID", "output": {"n": 1}}       a service returns
+  {"type": "error.invoke.ID", "error": "no answer"}    a service fails
+  {"type": "done.child.ID"}, error.child.ID            a child instance ends
+
+XState's xstate.done.actor.ID and xstate.error.actor.ID will do for both. Standard output has one JSON
+object for the start, for each event and for each timer that fires, in the order in which they happen:
+value, status, tags, actions (the names of what ran, in order), effects (what was asked of the outside),
+timers (those that wait, the next first), services and children that run, handled (false if the event
+meant nothing).
+
+No code of the machine runs: actions do nothing, guards say true or what --guard says, named delays are
+what --delay says, services and children end when a line says so; their time-outs and retries are not
+played. Nothing reads the clock of this machine: the same input gives the same output.
+
+  echo '{"type": "GO"}' | settle simulate machine.json --guard ready=false --clock 1h
+  settle graph signup --format xstate > signup.json
+
+What the machine would never take ends the simulation with exit code 4 and the number of its line.`
+}
+
+// Run plays the lines of standard input as they come.
+func (c *simulateCommand) Run(ctx context.Context, s *session) error {
+	config, err := c.config()
+	if err != nil {
+		return err
+	}
+	machine, err := c.machine()
+	if err != nil {
+		return err
+	}
+	encoder := json.NewEncoder(s.out)
+	encoder.SetEscapeHTML(false)
+	running, err := simulation.New(machine, config, func(step simulation.Step) error { return encoder.Encode(step) })
+	if err != nil {
+		return fmt.Errorf("%s: %w", c.File, err)
+	}
+	if err := running.Start(); err != nil {
+		return fmt.Errorf("starting: %w", err)
+	}
+	return eachLine(ctx, s.in, func(line []byte) error {
+		if len(bytes.TrimSpace(line)) == 0 {
+			return nil
+		}
+		return running.Send(line)
+	})
+}
+
+// config reads the flags.
+func (c *simulateCommand) config() (simulation.Config, error) {
+	config := simulation.Config{Guards: map[string]bool{}, Delays: map[string]time.Duration{}, Microsteps: c.Microsteps}
+	for _, flag := range c.Guard {
+		name, text, _ := strings.Cut(flag, "=")
+		says, err := strconv.ParseBool(text)
+		if err != nil || name == "" {
+			return config, fmt.Errorf("%w: --guard: expected NAME=true or NAME=false, got %q", errUsage, flag)
+		}
+		config.Guards[name] = says
+	}
+	for _, flag := range c.Delay {
+		name, text, _ := strings.Cut(flag, "=")
+		delay, err := simulation.ParseDuration(text)
+		if err != nil || name == "" {
+			return config, fmt.Errorf("%w: --delay: expected NAME=5m, or NAME= and milliseconds, got %q", errUsage, flag)
+		}
+		config.Delays[name] = delay
+	}
+	var err error
+	if config.Clock, err = simulation.ParseDuration(c.Clock); err != nil {
+		return config, fmt.Errorf("%w: --clock: %w", errUsage, err)
+	}
+	if config.Start, err = time.Parse(time.RFC3339, c.Start); err != nil {
+		return config, fmt.Errorf("%w: --start: expected a time such as 2026-01-02T15:04:05Z, got %q", errUsage, c.Start)
+	}
+	if c.Input != "" {
+		if !json.Valid([]byte(c.Input)) {
+			return config, fmt.Errorf("%w: --input: expected JSON, got %.80q", errUsage, c.Input)
+		}
+		config.Input = json.RawMessage(c.Input)
+	}
+	return config, nil
+}
+
+// machine reads the file or, if there is none, writes the machine of that name.
+func (c *simulateCommand) machine() ([]byte, error) {
+	file, err := os.Open(c.File)
+	if errors.Is(err, fs.ErrNotExist) {
+		known, err := knownMachines()
+		if err != nil {
+			return nil, err
+		}
+		machine, err := known.Lookup(c.File)
+		if err != nil {
+			return nil, fmt.Errorf("there is no file %q, and no such machine: %w", c.File, err)
+		}
+		return writeXState(machine)
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	text, err := io.ReadAll(io.LimitReader(file, xstatejson.DocumentBytesMax+1)) // Read names the limit.
+	if err != nil {
+		return nil, err
+	}
+	return text, nil
+}
+
+// eachLine calls the function with each line of standard input as it comes, until it fails or ctx
+// ends. Errors name the line.
+func eachLine(ctx context.Context, in io.Reader, fn func([]byte) error) error {
+	type read struct {
+		line []byte
+		err  error
+	}
+	lines := make(chan read)
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	go func() { // What waits for a line cannot be interrupted.
+		defer close(lines)
+		scanner := bufio.NewScanner(in)
+		scanner.Buffer(nil, httpapi.EventBytesMax+len("\r\n"))
+		for {
+			next := read{err: io.EOF}
+			if scanner.Scan() {
+				next = read{line: bytes.Clone(scanner.Bytes())}
+			} else if err := scanner.Err(); err != nil {
+				next.err = err
+			}
+			select {
+			case lines <- next:
+			case <-ctx.Done():
+				return
+			}
+			if next.err != nil {
+				return
+			}
+		}
+	}()
+	for number := 1; ; number++ {
+		var next read
+		select {
+		case next = <-lines:
+		case <-ctx.Done():
+			return nil
+		}
+		err := next.err
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case errors.Is(err, bufio.ErrTooLong):
+			err = fmt.Errorf("%w: expected a line of at most %d bytes", errRefused, httpapi.EventBytesMax)
+		case err == nil:
+			err = fn(next.line)
+		}
+		if err != nil {
+			return fmt.Errorf("standard input, line %d: %w", number, err)
+		}
+	}
+}

@@ -1,0 +1,135 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/cockroachdb/datadriven"
+
+	"github.com/settle-run/settle/cmd/settle/internal/simulation"
+	"github.com/settle-run/settle/functions/gateway/httpapi"
+)
+
+// TestSimulateScripts runs the scripts in testdata/simulate and compares all that is printed.
+// `go test -rewrite` writes it down.
+//
+// The command "file NAME" writes its input to a file. "settle ARGUMENTS" runs a command line, its
+// input on standard input; an argument that is the name of a file stands for that file.
+func TestSimulateScripts(t *testing.T) {
+	t.Parallel()
+	scripts, err := filepath.Glob("testdata/simulate/*.txt")
+	if err != nil || len(scripts) == 0 {
+		t.Fatalf("expected scripts in testdata/simulate, got %v, %v", scripts, err)
+	}
+	for _, script := range scripts {
+		t.Run(filepath.Base(script), func(t *testing.T) {
+			t.Parallel()
+			folder := t.TempDir()
+			datadriven.RunTest(t, script, func(t *testing.T, d *datadriven.TestData) string {
+				t.Helper()
+				if d.Cmd == "file" {
+					if err := os.WriteFile(filepath.Join(folder, d.CmdArgs[0].Key), []byte(d.Input), 0o600); err != nil {
+						t.Fatal(err)
+					}
+					return ""
+				}
+				var args []string
+				for _, arg := range d.CmdArgs {
+					text := arg.Key
+					if len(arg.Vals) > 0 {
+						text += "=" + arg.Vals[0]
+					}
+					if path := filepath.Join(folder, text); text != "" && exists(path) {
+						text = path
+					}
+					args = append(args, text)
+				}
+				got := user{t: t}.runWith(d.Input, args...)
+				if got.code == exitDone && got.err == "" {
+					return got.out
+				}
+				return fmt.Sprintf("%s%sexit code %d\n", got.out, strings.ReplaceAll(got.err, folder+string(filepath.Separator), ""), got.code)
+			})
+		})
+	}
+}
+
+func exists(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular()
+}
+
+// machineFile writes a machine of the given states.
+func machineFile(t *testing.T, states string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "m.json")
+	if err := os.WriteFile(path, []byte(`{"id":"m","initial":"a","states":`+states+`}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestSimulateAnswersEachLineAsItComes(t *testing.T) {
+	t.Parallel()
+	path := machineFile(t, `{"a":{"on":{"GO":"b"}},"b":{}}`)
+	in, write := io.Pipe()
+	out := newScreen(t.Context())
+	var errOut syncBuffer
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan int)
+	go func() {
+		ended <- (&session{in: in, out: out, errOut: &errOut}).run(ctx, []string{"simulate", path})
+	}()
+	out.await(t, `"event":{"type":"xstate.init"},"handled":true,"value":"a"`)
+	if _, err := io.WriteString(write, "{\"type\":\"GO\"}\n"); err != nil {
+		t.Fatal(err)
+	}
+	out.await(t, `"event":{"type":"GO"},"handled":true,"value":"b"`)
+	stop() // Ctrl-C, while it waits for a line.
+	if code := <-ended; code != exitDone || errOut.String() != "" {
+		t.Errorf("expected exit code 0 after being stopped, got %d and %q", code, errOut.String())
+	}
+}
+
+func TestSimulateLimitsLinesAndTimers(t *testing.T) {
+	t.Parallel()
+	path := machineFile(t, `{"a":{"after":{"0":"b"}},"b":{"after":{"0":"a"}}}`)
+	long := fmt.Sprintf(`{"type":"GO","x":"%s"}`, strings.Repeat("x", httpapi.EventBytesMax-len(`{"type":"GO","x":""}`)))
+	u := user{t: t}
+	if got := u.runWith("\n"+long+"\r\n", "simulate", path); got.code != exitDone || strings.Count(got.out, "\n") != 2 {
+		t.Errorf("expected the longest line to be taken, got exit code %d and %.200q", got.code, got.err)
+	}
+	for _, c := range []struct {
+		name, in, want string
+		lines, code    int
+	}{
+		{"longer line", "\n" + long + "     ", "line 2: event refused: expected a line of at most 262144 bytes", 1, exitRefused},
+		{"endless timers", `{"$advance":1}`, "line 1: expected at most 10000 timers to fire in one advance of the clock (FiringsMax), got more; at 2000-01-01T00:00:00Z", 1 + simulation.FiringsMax, exitFailed},
+	} {
+		got := u.runWith(c.in, "simulate", path)
+		if got.code != c.code || got.err != "settle: standard input, "+c.want+"\n" || strings.Count(got.out, "\n") != c.lines {
+			t.Errorf("%s: expected exit code %d, %q and %d lines, got %d, %q and %d lines", c.name, c.code, c.want, c.lines, got.code, got.err, strings.Count(got.out, "\n"))
+		}
+	}
+}
+
+func TestEveryMachineIsWrittenForXStateAndSimulated(t *testing.T) {
+	t.Parallel()
+	u := user{t: t}
+	for _, id := range machineIDs(t) {
+		config := u.must("graph", id, "--format", "xstate")
+		contains(t, config, `  "id": "`+id+`",`)
+		path := filepath.Join(t.TempDir(), "config.json")
+		if err := os.WriteFile(path, []byte(config), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if fromFile, byID := u.must("simulate", path), u.must("simulate", id); fromFile != byID || !strings.Contains(byID, `"tags":["settled"]`) {
+			t.Errorf("expected %s to start settled, from its file as by its ID, got\n%s%s", id, fromFile, byID)
+		}
+	}
+}
