@@ -13,7 +13,8 @@ func (c *Chart[C]) Can(snapshot Snapshot[C], event Event) (can bool, err error) 
 		return false, nil
 	}
 	x := &c.Stepper().x
-	x.begin(&snapshot, &event, nil)
+	x.adopt(&snapshot, &event)
+	x.begin(nil)
 	defer x.recovered(&err)
 	x.ownContext()
 	if _, stale, err := x.take(&event); stale || err != nil {

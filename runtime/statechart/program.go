@@ -13,6 +13,9 @@ type program[C any] struct {
 	left, entered int
 	// from is the leaf that is left and to the one that is entered.
 	from, to uint16
+	// whole says that the program is all that its event brings about: no action can fail or ask for
+	// anything, and the chart rests in to.
+	whole bool
 }
 
 // programmed is an action of a program, with the index of its state.
@@ -66,7 +69,38 @@ func (c *Chart[C]) program(t *transition[C]) *program[C] {
 	if !ok {
 		return nil
 	}
+	p.whole = !c.hasAlways && !c.defers && (c.foreign || c.nodes[p.to].settled) && !slices.ContainsFunc(p.actions, func(a programmed[C]) bool { return a.run != nil })
 	return p
+}
+
+// stepWhole takes an event that enables, in the one leaf that is active, a transition without a guard
+// whose program is whole. It reports whether it did; if not, nothing has happened.
+func (x *interpreter[C]) stepWhole() bool {
+	leaf := x.snapshot.configuration.only()
+	if leaf < 0 {
+		return false
+	}
+	transitions, compare := x.chart.nodes[leaf].candidates(x.event.Type)
+	if compare || len(transitions) == 0 {
+		return false
+	}
+	t := transitions[0]
+	if t.guard.test != nil || t.program == nil || !t.program.whole {
+		return false
+	}
+	actions := t.program.actions
+	x.running.kind, x.running.programmed = programmedCode, actions
+	for i := range actions {
+		x.running.at = i
+		if a := actions[i].Action; a.update != nil {
+			a.update(&x.snapshot.Context)
+		} else {
+			a.assign(&x.snapshot.Context, *x.event)
+		}
+	}
+	x.snapshot.configuration.few[0] = t.program.to
+	x.snapshot.Steps++
+	return true
 }
 
 // programmed reports whether all enabled transitions have programs.

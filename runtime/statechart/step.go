@@ -82,7 +82,8 @@ func (s *Stepper[C]) Start(start Start) (snapshot Snapshot[C], effects []Effect,
 	var started Snapshot[C]
 	started.chart, started.Status = x.chart, Active
 	x.own = Event{At: start.At}
-	x.begin(&started, &x.own, s.OnMicrostep)
+	x.adopt(&started, &x.own)
+	x.begin(s.OnMicrostep)
 	defer x.recovered(&err)
 	if x.chart.context != nil {
 		x.runs(contextCode, "", 0)
@@ -114,8 +115,13 @@ func (s *Stepper[C]) Step(snapshot *Snapshot[C], event *Event) (effects []Effect
 	if snapshot.Status != Active {
 		return nil, false, nil
 	}
-	x.begin(snapshot, event, s.OnMicrostep)
+	x.adopt(snapshot, event)
 	defer x.recovered(&err)
+	if s.OnMicrostep == nil && x.chart.cloneContext == nil && event.Invocation == "" && x.stepWhole() {
+		x.returned = true
+		return nil, true, nil
+	}
+	x.begin(s.OnMicrostep)
 	return x.stepEvent()
 }
 
@@ -158,7 +164,8 @@ func (s *Stepper[C]) Stop(snapshot *Snapshot[C], at time.Time) (effects []Effect
 		return nil, false, nil
 	}
 	x.own = Event{At: at}
-	x.begin(snapshot, &x.own, s.OnMicrostep)
+	x.adopt(snapshot, &x.own)
+	x.begin(s.OnMicrostep)
 	defer x.recovered(&err)
 	x.ownContext()
 	x.ended, x.writable().Status = true, Stopped
@@ -175,15 +182,20 @@ func (c *Chart[C]) anothers() error {
 	return fmt.Errorf("%w: expected one that this chart, %s, has made or restored, got another's", ErrUnreadable, c.id)
 }
 
-// begin takes over a snapshot.
-func (x *interpreter[C]) begin(snapshot *Snapshot[C], event *Event, onMicrostep func(Microstep)) {
+// adopt takes over a snapshot and keeps what undo needs.
+func (x *interpreter[C]) adopt(snapshot *Snapshot[C], event *Event) {
 	x.snapshot, x.event = snapshot, event
-	x.before.Context = snapshot.Context
+	x.before.Context = snapshot.Context // One by one: together they would be copied twice.
 	x.before.configuration = snapshot.configuration
-	if snapshot.configuration.many != nil {
-		snapshot.configuration = snapshot.configuration.clone()
+	x.saved, x.returned = false, false
+}
+
+// begin makes the interpreter as good as new for a snapshot that it has adopted.
+func (x *interpreter[C]) begin(onMicrostep func(Microstep)) {
+	if x.snapshot.configuration.many != nil {
+		x.snapshot.configuration = x.snapshot.configuration.clone()
 	}
-	x.saved, x.ended, x.moved, x.historyOwned, x.returned = false, false, false, false, false
+	x.ended, x.moved, x.historyOwned = false, false, false
 	x.effects, x.position, x.microsteps = nil, 0, 0
 	x.internalQueue, x.statesToInvoke = x.internalQueue[:0], x.statesToInvoke[:0]
 	x.onMicrostep, x.tracing = onMicrostep, nil
