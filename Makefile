@@ -42,6 +42,10 @@ demo: ## run two charts end to end, on this machine, without an AWS account
 test: $(NPM_INSTALLED) ## run every test under the race detector
 	CGO_ENABLED=1 $(GO) test -race -timeout=$(TEST_TIMEOUT) $(TEST_FLAGS) $(PKG)
 	@if [[ '$(PKG)' == ./... ]]; then \
+		echo '$(GO) test ./runtime/xstatejson, more machines than under the race detector'; \
+		$(GO) test -timeout=$(TEST_TIMEOUT) $(TEST_FLAGS) -run='^TestRandomMachinesRunAsInXState$$' ./runtime/xstatejson; \
+	fi
+	@if [[ '$(PKG)' == ./... ]]; then \
 		echo '$(GO) test ./... ($(BENCHMARK))'; \
 		GOWORK=off $(GO) -C $(BENCHMARK) test -timeout=$(TEST_TIMEOUT) $(TEST_FLAGS) ./...; \
 	fi

@@ -52,7 +52,8 @@ played. Nothing reads the clock of this machine: the same input gives the same o
   echo '{"type": "GO"}' | settle simulate machine.json --guard ready=false --clock 1h
   settle graph signup --format xstate > signup.json
 
-What the machine would never take ends the simulation with exit code 4 and the number of its line.`
+A line that is no event ends the simulation with exit code 4 and the number of the line. An event that
+nothing in the machine names is answered with "handled": false, as XState does. A line may have 256 KiB.`
 }
 
 // Run plays the lines of standard input as they come.

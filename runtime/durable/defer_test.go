@@ -1,9 +1,13 @@
 package durable_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
+
+	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/statechart"
 )
 
 // TestADeferredEventThatFailsIsParkedAlone fails at every call that parking it takes.
@@ -33,3 +37,52 @@ func TestADeferredEventThatFailsIsParkedAlone(t *testing.T) {
 		}
 	}
 }
+
+func TestADeferredEventThatWasParkedCanBeSentAgain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.post("order/1", event("wait", ""), `{"type": "refuse", "item": "poison", "$id": "p-1"}`, event("cancel", ""))
+		w.invoke()
+		w.wantParked(t, [2]string{"p-1", "refused"})
+		w.post("order/1", w.parked[0].Body)
+		w.run(t)
+		w.wantParked(t, [2]string{"p-1", "refused"}, [2]string{"p-1", "refused"}) // Tried, not skipped.
+	})
+}
+
+func TestADeferredEventWhoseEffectsCannotBePerformedIsParkedAlone(t *testing.T) {
+	t.Parallel()
+	large := statechart.EnqueueActions("large", func(_ *basket, i item, enqueue statechart.Enqueue) error {
+		return enqueue.Emit("large", map[string]string{"text": strings.Repeat("x", i.Bytes)})
+	})
+	spawn := statechart.EnqueueActions("spawn", func(_ *basket, _ item, enqueue statechart.Enqueue) error {
+		return enqueue.Spawn("child", "order", nil)
+	})
+	for reason, body := range map[string]string{
+		"(EventBytesMax)": `{"type": "grow", "item": "x", "bytes": 300000}`,
+		"this runtime does not host child instances yet": `{"type": "ship", "item": "x"}`,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			machines, err := durable.NewMachines(durable.Host(statechart.Must(statechart.Definition[basket]{
+				ID: "shop", Version: 1, Initial: "shut", Payloads: payloads(),
+				States: []chartState{
+					{ID: "shut", Tags: settled, Defer: []string{"grow", "ship"}, On: []on{{Event: "cancel", Target: "open"}}},
+					{ID: "open", Tags: settled, On: []on{{Event: "grow", Actions: do{large}}, {Event: "ship", Actions: do{spawn}}}},
+				}}), durable.MachineConfig{}))
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.machines = machines
+			w.post("shop/1", body, event("cancel", ""))
+			w.run(t)
+			w.wantParked(t, [2]string{eventTypeOf(body), reason})
+			if state := w.load("shop/1").State; !slices.Equal(state, []string{"open"}) {
+				t.Errorf("the instance is in %v, want open", state)
+			}
+		})
+	}
+}
+
+func eventTypeOf(body string) string { return strings.Split(body, `"`)[3] }

@@ -95,14 +95,12 @@ func (m *hosted[C]) StartedBy(eventType string) bool {
 func (m *hosted[C]) Retention() time.Duration { return m.config.Retention }
 
 func (m *hosted[C]) Start(start statechart.Start) (Instance, []statechart.Effect, error) {
-	step, err := m.Chart.Start(start)
-	if err == nil {
-		err = checkEffects(step.Effects)
-	}
+	stepper := m.stepper()
+	started, effects, err := stepper.Start(start)
 	if err != nil {
 		return nil, nil, err
 	}
-	return &instance[C]{chart: m.Chart, stepper: m.Stepper(), snapshot: step.Next}, step.Effects, nil
+	return &instance[C]{chart: m.Chart, stepper: stepper, snapshot: started}, effects, nil
 }
 
 func (m *hosted[C]) Restore(snapshot json.RawMessage) (Instance, error) {
@@ -110,7 +108,14 @@ func (m *hosted[C]) Restore(snapshot json.RawMessage) (Instance, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &instance[C]{chart: m.Chart, stepper: m.Stepper(), snapshot: restored}, nil
+	return &instance[C]{chart: m.Chart, stepper: m.stepper(), snapshot: restored}, nil
+}
+
+// stepper returns a stepper that refuses effects that can never be performed.
+func (m *hosted[C]) stepper() *statechart.Stepper[C] {
+	stepper := m.Stepper()
+	stepper.Accept = checkEffects
+	return stepper
 }
 
 // instance implements Instance on a chart's snapshot.
@@ -123,9 +128,6 @@ type instance[C any] struct {
 func (i *instance[C]) Apply(event statechart.Event) ([]statechart.Effect, bool, error) {
 	next := i.snapshot
 	effects, handled, err := i.stepper.Step(&next, &event)
-	if err == nil {
-		err = checkEffects(effects)
-	}
 	if err != nil {
 		return nil, false, err
 	}

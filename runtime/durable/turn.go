@@ -231,7 +231,10 @@ func (t *turn) apply(event statechart.Event) error {
 	t.record.Outbox = append(t.record.Outbox, effects...)
 	for _, effect := range effects {
 		if effect.Kind == statechart.ParkEvent {
-			t.record.Error = &Failure{At: t.now(), Event: eventType(effect.Event), Message: cut(effect.Message, failureMessageBytesMax)}
+			head := eventHead(effect.Event)
+			t.record.Error = &Failure{At: t.now(), Event: head.Type, Message: cut(effect.Message, failureMessageBytesMax)}
+			// Sent again one day, it is to be applied, not taken for a repeat.
+			t.record.RecentEvents = slices.DeleteFunc(slices.Clone(t.record.RecentEvents), func(id string) bool { return id != "" && id == head.ID })
 		}
 	}
 	if !handled {
@@ -244,13 +247,13 @@ func (t *turn) apply(event statechart.Event) error {
 	return nil
 }
 
-// eventType returns the type of an event in its JSON form.
-func eventType(body json.RawMessage) string {
-	var head struct {
-		Type string `json:"type"`
-	}
+// eventHead returns the type of an event in its JSON form, and the producer's ID.
+func eventHead(body json.RawMessage) (head struct {
+	Type string `json:"type"`
+	ID   string `json:"$id"`
+}) {
 	_ = json.Unmarshal(body, &head) // A chart wrote it.
-	return head.Type
+	return head
 }
 
 // remember keeps a producer's event ID, by which a repeat of the event is recognised.

@@ -45,6 +45,9 @@ func Assign[C, E any](name string, fn func(*C, E)) Action[C] {
 	if fn, ok := any(fn).(func(*C, Event)); ok {
 		return Action[C]{Name: name, assign: fn}
 	}
+	if fn == nil {
+		return Action[C]{Name: name}
+	}
 	return TryAssign(name, func(c *C, e E) error { fn(c, e); return nil })
 }
 
@@ -69,6 +72,9 @@ func Update[C any](name string, fn func(*C)) Action[C] { return Action[C]{Name: 
 // macrostep remains. If the chart has a transition for ExecutionError, the error raises that
 // event instead, and the actions that follow in the same list are skipped.
 func TryAssign[C, E any](name string, fn func(*C, E) error) Action[C] {
+	if fn == nil {
+		return Action[C]{Name: name}
+	}
 	if fn, ok := any(fn).(func(*C, Event) error); ok {
 		return Action[C]{Name: name, run: func(x *interpreter[C]) error { return fn(&x.snapshot.Context, *x.event) }}
 	}
@@ -171,17 +177,26 @@ type Guard[C any] struct {
 // events that the transition reacts to, as in Assign. The function must not change what the
 // context refers to.
 func When[C, E any](name string, fn func(C, E) bool) Guard[C] {
+	if fn == nil {
+		return Guard[C]{Name: name}
+	}
 	return TryWhen(name, func(c C, e E) (bool, error) { return fn(c, e), nil })
 }
 
 // If returns a guard over the context alone, whatever the event.
 func If[C any](name string, fn func(C) bool) Guard[C] {
+	if fn == nil {
+		return Guard[C]{Name: name}
+	}
 	return Guard[C]{Name: name, test: func(x *interpreter[C]) (bool, error) { return fn(x.snapshot.Context), nil }}
 }
 
 // TryWhen is When for a function that can fail. Its error fails the step, unless the chart has a
 // transition for ExecutionError: then the guard does not hold.
 func TryWhen[C, E any](name string, fn func(C, E) (bool, error)) Guard[C] {
+	if fn == nil {
+		return Guard[C]{Name: name}
+	}
 	if fn, ok := any(fn).(func(C, Event) (bool, error)); ok {
 		return Guard[C]{Name: name, test: func(x *interpreter[C]) (bool, error) { return fn(x.snapshot.Context, *x.event) }}
 	}

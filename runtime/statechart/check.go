@@ -89,6 +89,9 @@ func (c *compiler[C]) checkShape(n *node[C]) {
 	if def.Initial != "" && n.kind != parallel && n.kind != compound {
 		c.find(n, "has an Initial but no children", "remove it, or add States")
 	}
+	if def.Type < Plain || def.Type > DeepHistory {
+		c.find(n, fmt.Sprintf("has the type %d", def.Type), "use one of the constants of Type")
+	}
 	region := func(child State[C]) bool { return kindOf(&child) != history }
 	if n.kind == parallel && !slices.ContainsFunc(def.States, region) {
 		c.find(n, "is parallel without regions", "add States")

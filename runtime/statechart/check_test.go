@@ -225,3 +225,25 @@ func TestMustPanicsWithTheFindings(t *testing.T) {
 	}()
 	statechart.Must(flawed(func(d *Def, _, _ *S) { d.Version = -1 }))
 }
+
+func TestCodeThatIsMissingIsFound(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(*S){
+		"assign":    func(s *S) { s.Entry = Do{statechart.Assign[trace, Event]("missing", nil)} },
+		"try":       func(s *S) { s.Entry = Do{statechart.TryAssign[trace, int]("missing", nil)} },
+		"update":    func(s *S) { s.Entry = Do{statechart.Update[trace]("missing", nil)} },
+		"enqueue":   func(s *S) { s.Entry = Do{statechart.EnqueueActions[trace, Event]("missing", nil)} },
+		"if":        func(s *S) { s.On = []On{{Event: "GO", Guard: statechart.If[trace]("missing", nil)}} },
+		"when":      func(s *S) { s.On = []On{{Event: "GO", Guard: statechart.When[trace, Event]("missing", nil)}} },
+		"try when":  func(s *S) { s.On = []On{{Event: "GO", Guard: statechart.TryWhen[trace, int]("missing", nil)}} },
+		"service":   func(s *S) { s.Invoke = []Invoke{{Service: statechart.ServiceFunc[trace, int]("missing", nil)}} },
+		"type 99":   func(s *S) { s.Type = 99 },
+		"no target": func(s *S) { s.On = []On{{Event: "GO", Target: " "}} },
+	} {
+		def := Def{ID: "c", Version: 1, Initial: "a", Payloads: statechart.Payloads{"GO": statechart.NoPayload()}, States: []S{{ID: "a", Tags: settled}}}
+		change(&def.States[0])
+		if _, err := statechart.Compile(def); err == nil {
+			t.Errorf("%s: got no finding", name)
+		}
+	}
+}

@@ -28,7 +28,7 @@ func contextCloner[C any]() (func(C) C, error) {
 	}
 	return func(c C) C {
 		var copied C
-		deepCopy(reflect.ValueOf(&copied).Elem(), reflect.ValueOf(&c).Elem())
+		deepCopy(reflect.ValueOf(&copied).Elem(), reflect.ValueOf(&c).Elem(), 0)
 		return copied
 	}, nil
 }
@@ -74,24 +74,32 @@ func flatType(typ reflect.Type, known map[reflect.Type]bool) (flat bool, err err
 	}
 }
 
-func deepCopy(into, from reflect.Value) {
+// contextDepthMax is how deep a context may refer to other values; one that contains itself has no
+// end, and no JSON form either.
+const contextDepthMax = 1000
+
+// deepCopy copies a value and what it refers to. It panics beyond contextDepthMax.
+func deepCopy(into, from reflect.Value, depth int) {
+	if depth++; depth > contextDepthMax {
+		panic(fmt.Sprintf("the context refers to values more than %d deep (contextDepthMax); does it contain itself?", contextDepthMax))
+	}
 	switch from.Kind() {
 	case reflect.Pointer:
 		if !from.IsNil() {
 			into.Set(reflect.New(from.Type().Elem()))
-			deepCopy(into.Elem(), from.Elem())
+			deepCopy(into.Elem(), from.Elem(), depth)
 		}
 	case reflect.Interface:
 		if !from.IsNil() {
 			inner := reflect.New(from.Elem().Type()).Elem()
-			deepCopy(inner, from.Elem())
+			deepCopy(inner, from.Elem(), depth)
 			into.Set(inner)
 		}
 	case reflect.Slice:
 		if !from.IsNil() {
 			into.Set(reflect.MakeSlice(from.Type(), from.Len(), from.Len()))
 			for i := range from.Len() {
-				deepCopy(into.Index(i), from.Index(i))
+				deepCopy(into.Index(i), from.Index(i), depth)
 			}
 		}
 	case reflect.Map:
@@ -99,7 +107,7 @@ func deepCopy(into, from reflect.Value) {
 			into.Set(reflect.MakeMapWithSize(from.Type(), from.Len()))
 			for it := from.MapRange(); it.Next(); {
 				value := reflect.New(from.Type().Elem()).Elem()
-				deepCopy(value, it.Value())
+				deepCopy(value, it.Value(), depth)
 				into.SetMapIndex(it.Key(), value)
 			}
 		}
@@ -108,13 +116,13 @@ func deepCopy(into, from reflect.Value) {
 		if from.Type() != reflect.TypeFor[time.Time]() {
 			for i := range from.NumField() {
 				if into.Field(i).CanSet() {
-					deepCopy(into.Field(i), from.Field(i))
+					deepCopy(into.Field(i), from.Field(i), depth)
 				}
 			}
 		}
 	case reflect.Array:
 		for i := range from.Len() {
-			deepCopy(into.Index(i), from.Index(i))
+			deepCopy(into.Index(i), from.Index(i), depth)
 		}
 	default:
 		into.Set(from)

@@ -44,6 +44,9 @@ func (c *compact) plain() (text []byte, ok bool) {
 // reads it will see.
 func (c *compact) raw() (json.RawMessage, bool) {
 	start, depth := c.at, 0
+	if start < len(c.text) && c.text[start] <= ' ' {
+		return nil, false
+	}
 	for c.at < len(c.text) {
 		switch c.text[c.at] {
 		case '"':

@@ -83,6 +83,8 @@ type node[C any] struct {
 	settled     bool
 	// doneEvent is the type of the event that says that the state is in a final state.
 	doneEvent string
+	// remembers says that a child is a history state.
+	remembers bool
 	// ordinal is the position of a history state among the chart's.
 	ordinal int
 }
@@ -236,6 +238,7 @@ func (c *compiler[C]) layOut(def *State[C], parent int, path string, depth int) 
 			c.find(&n, fmt.Sprintf("has two children with the ID %q", child.ID), "give each its own ID")
 			continue
 		}
+		n.remembers = n.remembers || kindOf(child) == history
 		n.children = append(n.children, c.layOut(child, index, childPath, depth+1))
 	}
 	n.last = len(c.chart.nodes) - 1

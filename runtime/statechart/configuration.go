@@ -35,11 +35,16 @@ func (c *configuration) only() int {
 }
 
 func (c *configuration) clone() configuration {
-	copied := *c
-	if c.many != nil {
-		leaves := slices.Clone(*c.many)
-		copied.many = &leaves
+	if c.many == nil {
+		return *c
 	}
+	var copied configuration
+	if len(*c.many) <= leavesInline {
+		copied.count = uint16(copy(copied.few[:], *c.many))
+		return copied
+	}
+	leaves := slices.Clone(*c.many)
+	copied.many = &leaves
 	return copied
 }
 
@@ -47,6 +52,13 @@ func (c *configuration) clone() configuration {
 // as the index of a state and of its last descendant, it tells whether the state is active.
 func (c *configuration) lastWithin(low, high int) int {
 	leaves := c.leaves()
+	if len(leaves) > leavesInline {
+		k, _ := slices.BinarySearch(leaves, uint16(high)+1)
+		if k == 0 || int(leaves[k-1]) < low {
+			return -1
+		}
+		return int(leaves[k-1])
+	}
 	for k := len(leaves) - 1; k >= 0; k-- {
 		switch leaf := int(leaves[k]); {
 		case leaf < low:

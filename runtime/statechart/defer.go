@@ -98,17 +98,31 @@ func (x *interpreter[C]) replay() error {
 		deferred := x.snapshot.Deferred[k]
 		x.writable().Deferred = slices.Delete(slices.Clone(x.snapshot.Deferred), k, k+1)
 		if err := x.replayOne(); err != nil {
-			// Beside EffectsMax: there are not more of these than DeferredMax.
-			x.effects = append(x.effects, Effect{ID: x.nextID(), Kind: ParkEvent, Event: withEventID(deferred), Message: err.Error()})
+			x.parked++ // Beside EffectsMax: there are not more of these than DeferredMax.
+			x.effects = append(x.effects, Effect{ID: x.nextID(), Kind: ParkEvent, Event: withEventID(deferred), Message: cut(err.Error(), ReasonBytesMax)})
 		}
 	}
 	return nil
 }
 
+// selectSafely is selectTransitions with a panic of a guard as its error.
+func (x *interpreter[C]) selectSafely() (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = x.panicked(r)
+		}
+	}()
+	return x.selectTransitions()
+}
+
 // replayOne takes the macrostep of a deferred event. On an error, nothing of it remains but the
 // numbers that it took for its IDs.
 func (x *interpreter[C]) replayOne() (err error) {
-	snapshot, effects := *x.snapshot, slices.Clone(x.effects)
+	snapshot, effects, tell := *x.snapshot, slices.Clone(x.effects), x.onMicrostep
+	var told []Microstep // Only what is not undone is told.
+	if tell != nil {
+		x.onMicrostep = func(m Microstep) { told = append(told, m) }
+	}
 	snapshot.configuration = snapshot.configuration.clone()
 	x.historyOwned, x.microsteps = false, 0
 	defer func() {
@@ -119,6 +133,12 @@ func (x *interpreter[C]) replayOne() (err error) {
 			*x.snapshot, x.effects = snapshot, effects
 			x.ended, x.historyOwned, x.tracing = false, false, nil
 			x.internalQueue, x.statesToInvoke = x.internalQueue[:0], x.statesToInvoke[:0]
+			told = nil
+		}
+		if x.onMicrostep = tell; tell != nil {
+			for _, m := range told {
+				tell(m)
+			}
 		}
 	}()
 	if x.chart.cloneContext != nil {
@@ -128,7 +148,18 @@ func (x *interpreter[C]) replayOne() (err error) {
 	if err := x.macrostep(); err != nil {
 		return err
 	}
+	if err := x.accepted(len(effects)); err != nil {
+		return err
+	}
 	return x.stalled()
+}
+
+// cut returns the text, or its beginning if it is longer than that, as valid UTF-8.
+func cut(text string, bytesMax int) string {
+	if len(text) <= bytesMax {
+		return text
+	}
+	return strings.ToValidUTF8(text[:bytesMax], "") + "…"
 }
 
 // withEventID returns the JSON form of a deferred event as it came, with the producer's ID.
@@ -170,7 +201,7 @@ func (x *interpreter[C]) oldestReleased() (int, Event, error) {
 		if !x.defers(nil) {
 			return k, event, nil
 		}
-		err = x.selectTransitions()
+		err = x.selectSafely()
 		x.internalQueue = x.internalQueue[:queued]
 		if err == nil && !x.defers(x.enabled) {
 			return k, event, nil

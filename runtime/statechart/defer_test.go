@@ -411,3 +411,78 @@ func TestDeferIsChecked(t *testing.T) {
 			"export it under a JSON name of its own, or give statechart_test.secretive the methods MarshalJSON and UnmarshalJSON"},
 	})
 }
+
+func TestAGuardThatPanicsReleasesNothing(t *testing.T) {
+	t.Parallel()
+	boom := statechart.If("boom", func(c trace) bool {
+		if c.N > 0 {
+			panic("boom")
+		}
+		return false
+	})
+	r := begin(t, Def{Initial: "a", States: []S{
+		{ID: "a", Defer: []string{"D"}, On: []On{{Event: "D", Guard: boom, Target: "b"}, {Event: "GO", Actions: Do{add(1)}}}},
+		{ID: "b", On: []On{{Event: "GO", Target: "a"}}},
+	}})
+	r.send("D", "GO")
+	equal(t, "counter", r.step.Next.Context.N, 1)
+	equal(t, "waiting", deferredBy(r), "D")
+}
+
+func TestParkedEventsTakeNoRoomAmongTheEffects(t *testing.T) {
+	t.Parallel()
+	line := statechart.Log(func(trace, Event) string { return "line" })
+	many := slices.Repeat(Do{line}, statechart.EffectsMax)
+	long := statechart.TryAssign("long", func(*trace, Event) error { return errors.New(strings.Repeat("é", 1<<20)) })
+	r := begin(t, Def{Initial: "a", States: []S{
+		{ID: "a", Defer: []string{"D", "E", "F"}, On: []On{{Event: "GO", Target: "b", Actions: many[1:]}}},
+		{ID: "b", On: []On{{Event: "D", Actions: Do{long}}, {Event: "E", Actions: Do{line}}, {Event: "F", Actions: Do{line}}}},
+	}})
+	r.send("D", "E", "F", "GO")
+	kinds := map[statechart.EffectKind]int{}
+	for _, e := range r.step.Effects {
+		kinds[e.Kind]++
+		if len(e.Message) > statechart.ReasonBytesMax+3 {
+			t.Errorf("a reason has %d bytes", len(e.Message))
+		}
+	}
+	equal(t, "lines", kinds[statechart.LogMessage], statechart.EffectsMax)
+	equal(t, "parked", kinds[statechart.ParkEvent], 2) // D fails; F is one too many.
+}
+
+func TestADeferredEventIsReplayedThoughNothingDefersAnyMore(t *testing.T) {
+	t.Parallel()
+	chart := compile(t, traced(Def{Initial: "a", States: []S{{ID: "a", On: []On{{Event: "GO", Actions: Do{add(1)}}}}}}))
+	snapshot, err := chart.Restore([]byte(`{"machine":"c","version":1,"status":"active","value":"a","context":{},"tags":["settled"],"deferred":[{"event":{"type":"GO"}}],"steps":1}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	step, err := chart.Step(snapshot, Event{Type: "GO", At: epoch})
+	if err != nil {
+		t.Fatal(err)
+	}
+	equal(t, "counter", step.Next.Context.N, 2)
+	equal(t, "waiting", len(step.Next.Deferred), 0)
+}
+
+func TestAReplayThatIsUndoneIsNotTold(t *testing.T) {
+	t.Parallel()
+	chart := compile(t, traced(Def{Initial: "a", Payloads: statechart.Payloads{"D": statechart.NoPayload()}, States: []S{
+		{ID: "a", Defer: []string{"D"}, On: []On{{Event: "GO", Target: "b"}}},
+		{ID: "b", On: []On{{Event: "D", Target: "x"}}},
+		{ID: "x", Always: []On{{Target: "b", Actions: Do{failing}}}},
+	}}))
+	var entered []string
+	stepper := chart.Stepper()
+	stepper.OnMicrostep = func(m statechart.Microstep) { entered = append(entered, m.Entered...) }
+	snapshot, _, err := stepper.Start(statechart.Start{At: epoch})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, typ := range []string{"D", "GO"} {
+		if _, _, err := stepper.Step(&snapshot, &Event{Type: typ, At: epoch}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	equal(t, "entered", strings.Join(entered, " "), " a b")
+}

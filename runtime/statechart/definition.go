@@ -19,6 +19,8 @@ const (
 	StatesMax = 4096
 	// TimersMax is how many timers one snapshot may hold.
 	TimersMax = 256
+	// ReasonBytesMax is how much of the reason for parking a deferred event is kept.
+	ReasonBytesMax = 2 << 10
 	// EffectsMax is how many effects one step may ask for, those of the deferred events that it
 	// replays included; those that park such events come on top.
 	EffectsMax = 256

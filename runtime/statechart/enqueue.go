@@ -12,6 +12,9 @@ import (
 //
 // E and errors are as for TryAssign.
 func EnqueueActions[C, E any](name string, fn func(c *C, e E, enqueue Enqueue) error) Action[C] {
+	if fn == nil {
+		return Action[C]{Name: name}
+	}
 	if fn, ok := any(fn).(func(*C, Event, Enqueue) error); ok {
 		return Action[C]{Name: name, enqueues: true, run: func(x *interpreter[C]) error { return fn(&x.snapshot.Context, *x.event, Enqueue{x}) }}
 	}

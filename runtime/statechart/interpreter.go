@@ -69,6 +69,10 @@ type interpreter[C any] struct {
 	historyOwned  bool
 	internalQueue []Event
 	effects       []Effect
+	// parked counts the effects of the kind ParkEvent among them.
+	parked int
+	// accept is Stepper.Accept.
+	accept func([]Effect) error
 	// position numbers the IDs that this step derives.
 	position int64
 	// microsteps counts those of the event that is taken, be it one that was deferred.
@@ -113,7 +117,8 @@ type code[C any] struct {
 type codeKind uint8
 
 const (
-	actionCode codeKind = iota
+	noCode codeKind = iota
+	actionCode
 	programmedCode
 	guardCode
 	delayCode
@@ -127,7 +132,7 @@ const (
 )
 
 var codeKinds = [...]string{
-	"action", "action", "guard", "delay", "output", "context", "cloning the context", "defer", "replay", "child", "stop of children",
+	"", "action", "action", "guard", "delay", "output", "context", "cloning the context", "defer", "replay", "child", "stop of children",
 }
 
 // runs notes what code runs. Fields are set one by one: a literal would be built elsewhere first.
@@ -139,7 +144,7 @@ func (x *interpreter[C]) runs(kind codeKind, name string, state int) {
 // internal events until none is left (SCXML's mainEventLoop between two external events).
 func (x *interpreter[C]) macrostep() error {
 	leaf := x.snapshot.configuration.only()
-	if leaf < 0 || x.onMicrostep != nil || x.chart.defers {
+	if leaf < 0 || x.onMicrostep != nil || x.chart.defers || x.event.Type == "" {
 		if err := x.selectTransitions(); err != nil {
 			return err
 		}
@@ -266,6 +271,9 @@ func (x *interpreter[C]) selectEventlessTransitions() error {
 // selectTransitions makes enabled the optimal enabled set of transitions for the current event.
 func (x *interpreter[C]) selectTransitions() error {
 	x.enabled = x.enabled[:0]
+	if x.event.Type == "" {
+		return nil
+	}
 	return x.selectWhere(x.event.Type)
 }
 

@@ -41,14 +41,11 @@ func (c *Chart[C]) program(t *transition[C]) *program[C] {
 			p.actions = append(p.actions, programmed[C]{&actions[i], state, lists})
 		}
 	}
-	recorded := func(i int) bool {
-		return slices.ContainsFunc(c.histories, func(h int) bool { return c.nodes[h].parent == i })
-	}
 	simple := func(n *node[C]) bool { return len(n.timers)+len(n.invokes)+len(n.def.Children) == 0 && n.kind != final }
 	if len(t.targets) > 0 {
 		for i := source.index; i != t.domain; i = c.nodes[i].parent {
 			add(c.nodes[i].def.Exit, i)
-			ok = ok && simple(&c.nodes[i]) && !recorded(i)
+			ok = ok && simple(&c.nodes[i]) && !c.nodes[i].remembers
 		}
 		for i := source.parent; i >= t.domain && i >= 0; i = c.nodes[i].parent {
 			ok = ok && c.nodes[i].kind != parallel

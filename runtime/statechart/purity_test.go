@@ -217,3 +217,23 @@ func TestSnapshotsStepApart(t *testing.T) {
 	}
 	equal(t, "the first step", text(t, b), wrote)
 }
+
+// ring is a context that can contain itself.
+type ring struct {
+	Next *ring `json:"next"`
+}
+
+func TestAContextThatContainsItselfIsAnError(t *testing.T) {
+	t.Parallel()
+	chart := once(t, func(c *ring) { c.Next = c })
+	start, err := chart.Start(statechart.Start{At: epoch})
+	if err != nil {
+		t.Fatal(err)
+	}
+	start.Next.Context.Next = &ring{}
+	start.Next.Context.Next.Next = start.Next.Context.Next
+	_, err = chart.Step(start.Next, Event{Type: "GO"})
+	if err == nil || !strings.Contains(err.Error(), "does it contain itself?") {
+		t.Errorf("got %v, want an error that names the depth", err)
+	}
+}

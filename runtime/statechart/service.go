@@ -40,6 +40,9 @@ type Call struct {
 // begins: what a parallel region has changed since the service was invoked, a later attempt sees. R
 // is the payload type of its done event.
 func ServiceFunc[C, R any](name string, fn func(ctx context.Context, c C, call Call) (R, error)) Service[C] {
+	if fn == nil {
+		return Service[C]{Name: name}
+	}
 	return Service[C]{Name: name, result: reflect.TypeFor[R](), Run: func(ctx context.Context, c C, call Call) (any, error) {
 		return fn(ctx, c, call)
 	}}

@@ -26,7 +26,7 @@ type Step[C any] struct {
 	// Effects must be performed only after Next is stored.
 	Effects []Effect
 	// Handled reports whether the event meant anything: false if it enabled no transition, not
-	// even an eventless one, and was not deferred, if the instance is done, or if a timer or the
+	// even an eventless one, was not deferred and released no deferred event, if the instance is done, or if a timer or the
 	// end of a service or of a child is stale. Next then equals the snapshot that was stepped.
 	Handled bool
 }
@@ -66,6 +66,9 @@ type Stepper[C any] struct {
 	// OnMicrostep, if set, is told of every microstep as it is over, those included that a later
 	// error undoes.
 	OnMicrostep func(Microstep)
+	// Accept, if set, is asked whether the host can perform the effects of a macrostep. Its error
+	// fails the step or, if a deferred event has asked for them, that event.
+	Accept func([]Effect) error
 
 	x interpreter[C]
 }
@@ -83,6 +86,7 @@ func (s *Stepper[C]) Start(start Start) (snapshot Snapshot[C], effects []Effect,
 	started.chart, started.Status = x.chart, Active
 	x.own = Event{At: start.At}
 	x.adopt(&started, &x.own)
+	x.accept = s.Accept
 	x.begin(s.OnMicrostep)
 	defer x.recovered(&err)
 	if x.chart.context != nil {
@@ -94,6 +98,9 @@ func (s *Stepper[C]) Start(start Start) (snapshot Snapshot[C], effects []Effect,
 		return Snapshot[C]{}, nil, err
 	}
 	if err := x.complete(); err != nil {
+		return Snapshot[C]{}, nil, err
+	}
+	if err := x.accepted(0); err != nil {
 		return Snapshot[C]{}, nil, err
 	}
 	if err := x.stalled(); err != nil {
@@ -116,8 +123,9 @@ func (s *Stepper[C]) Step(snapshot *Snapshot[C], event *Event) (effects []Effect
 		return nil, false, nil
 	}
 	x.adopt(snapshot, event)
+	x.accept = s.Accept
 	defer x.recovered(&err)
-	if s.OnMicrostep == nil && x.chart.cloneContext == nil && event.Invocation == "" && x.stepWhole() {
+	if s.OnMicrostep == nil && x.chart.cloneContext == nil && event.Invocation == "" && len(snapshot.Deferred) == 0 && x.stepWhole() {
 		x.returned = true
 		return nil, true, nil
 	}
@@ -137,7 +145,10 @@ func (x *interpreter[C]) stepEvent() (effects []Effect, handled bool, err error)
 	if err == nil && !stale {
 		err = x.macrostep()
 	}
-	if err == nil && x.chart.defers && len(x.snapshot.Deferred) > 0 {
+	if err == nil {
+		err = x.accepted(0)
+	}
+	if err == nil && len(x.snapshot.Deferred) > 0 {
 		err = x.replay()
 	}
 	handled = x.moved || awaited
@@ -165,6 +176,7 @@ func (s *Stepper[C]) Stop(snapshot *Snapshot[C], at time.Time) (effects []Effect
 	}
 	x.own = Event{At: at}
 	x.adopt(snapshot, &x.own)
+	x.accept = s.Accept
 	x.begin(s.OnMicrostep)
 	defer x.recovered(&err)
 	x.ownContext()
@@ -187,7 +199,7 @@ func (x *interpreter[C]) adopt(snapshot *Snapshot[C], event *Event) {
 	x.snapshot, x.event = snapshot, event
 	x.before.Context = snapshot.Context // One by one: together they would be copied twice.
 	x.before.configuration = snapshot.configuration
-	x.saved, x.returned = false, false
+	x.saved, x.returned, x.running.kind = false, false, noCode
 }
 
 // begin makes the interpreter as good as new for a snapshot that it has adopted.
@@ -195,6 +207,7 @@ func (x *interpreter[C]) begin(onMicrostep func(Microstep)) {
 	if x.snapshot.configuration.many != nil {
 		x.snapshot.configuration = x.snapshot.configuration.clone()
 	}
+	x.parked = 0
 	x.ended, x.moved, x.historyOwned = false, false, false
 	x.effects, x.position, x.microsteps = nil, 0, 0
 	x.internalQueue, x.statesToInvoke = x.internalQueue[:0], x.statesToInvoke[:0]
@@ -264,6 +277,14 @@ func (x *interpreter[C]) take(event *Event) (awaited, stale bool, err error) {
 	default:
 		return false, false, nil
 	}
+}
+
+// accepted asks the host whether it can perform the effects from the given index on.
+func (x *interpreter[C]) accepted(from int) error {
+	if x.accept == nil || len(x.effects) <= from {
+		return nil
+	}
+	return x.accept(x.effects[from:])
 }
 
 // stalled returns an error if the configuration is unsettled and nothing moves it on.

@@ -8,6 +8,9 @@ import (
 // targets resolves a target attribute: state references separated by spaces.
 func (c *compiler[C]) targets(n *node[C], text, place string) []int {
 	var targets []int
+	if text != "" && strings.TrimSpace(text) == "" {
+		c.find(n, fmt.Sprintf("%s: the target %q is blank", place, text), "name a sibling, a .child, or a #path.of.a.state")
+	}
 	for _, reference := range strings.Fields(text) {
 		target, problem := c.target(n, reference)
 		if problem != "" {

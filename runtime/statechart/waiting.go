@@ -20,7 +20,7 @@ func derivedID(step, position int64) string {
 
 // effect asks the outside for something.
 func (x *interpreter[C]) effect(e Effect) error {
-	if len(x.effects) == EffectsMax {
+	if len(x.effects)-x.parked >= EffectsMax {
 		return fmt.Errorf("%w: more than %d effects in one macrostep (EffectsMax)", ErrLimit, EffectsMax)
 	}
 	if e.ID == "" {

@@ -2,8 +2,12 @@ package xstatejson_test
 
 import "slices"
 
+// shrinkTriesMax limits how many smaller machines are tried.
+const shrinkTriesMax = 300
+
 // shrink returns a smaller machine that still differs, with the difference.
 func shrink(oracle *xstate, d *drawn, difference string) (*drawn, string) {
+	tries := 0
 	for again := true; again; {
 		again = false
 		for i := 0; ; i++ {
@@ -13,6 +17,9 @@ func shrink(oracle *xstate, d *drawn, difference string) (*drawn, string) {
 			}
 			if smaller.size() >= d.size() {
 				continue
+			}
+			if tries++; tries > shrinkTriesMax {
+				return d, difference
 			}
 			verdict, now, err := compare(oracle, smaller.config(), smaller.events, engine(smaller, false))
 			if err == nil && verdict == differing && !failed(now) {

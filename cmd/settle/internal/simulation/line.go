@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/settle-run/settle/runtime/statechart"
 )
@@ -25,6 +26,9 @@ type line struct {
 
 // parseLine reads a line. Errors wrap statechart.ErrNotAnEvent.
 func parseLine(text []byte) (line, error) {
+	if !utf8.Valid(text) {
+		return line{}, fmt.Errorf("%w: expected UTF-8, got other bytes", statechart.ErrNotAnEvent)
+	}
 	const expected = `expected a JSON object such as {"type": "VERIFY"} or {"$advance": "5m"}`
 	var body bytes.Buffer
 	if err := json.Compact(&body, text); err != nil {

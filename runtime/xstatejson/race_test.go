@@ -1,0 +1,5 @@
+//go:build race
+
+package xstatejson_test
+
+const machines = machinesUnderRace
