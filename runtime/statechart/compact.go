@@ -40,10 +40,13 @@ func (c *compact) plain() (text []byte, ok bool) {
 	return nil, false
 }
 
-// raw takes a value of any kind. It finds the end; whether what is in between is valid, whoever
-// reads it will see.
+// raw takes a value of any kind that no space precedes. It finds the end; whether what is in
+// between is valid, whoever reads it will see.
 func (c *compact) raw() (json.RawMessage, bool) {
 	start, depth := c.at, 0
+	if start < len(c.text) && c.text[start] <= ' ' {
+		return nil, false
+	}
 	for c.at < len(c.text) {
 		switch c.text[c.at] {
 		case '"':
@@ -111,10 +114,10 @@ func readCompact(data []byte) (form snapshotJSON, ok bool) {
 	var seen [members]bool
 	ok = c.next('{')
 	for i := 0; i < members && ok; i++ {
-		var key []byte
-		if i > 0 {
-			ok = c.next(',')
+		if i > 0 && !c.next(',') {
+			return form, false
 		}
+		var key []byte
 		if key, ok = c.plain(); !ok || !c.next(':') {
 			return form, false
 		}

@@ -205,7 +205,7 @@ func (x *interpreter[C]) exitInterpreter() error {
 		}
 	}
 	ended := x.writable()
-	ended.Timers, ended.Services, x.internalQueue = nil, nil, x.internalQueue[:0]
+	ended.Timers, ended.Services = nil, nil
 	return x.stopChildren(func(ChildRef) bool { return true })
 }
 

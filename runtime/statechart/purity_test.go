@@ -102,6 +102,7 @@ func TestStepLeavesTheContextsOfItsSnapshotAlone(t *testing.T) {
 	} {
 		spoils(t, aTree(), change)
 	}
+	spoils(t, [][]int{{1}}, func(c *[][]int) { (*c)[0][0] = 2 })
 	spoils(t, []int{1}, func(c *[]int) { (*c)[0] = 2 })
 	spoils(t, map[string]int{"a": 1}, func(c *map[string]int) { (*c)["a"] = 2 })
 	spoils(t, &leaf{Numbers: []int{1}}, func(c **leaf) { (*c).Numbers[0] = 2 })
@@ -216,4 +217,17 @@ func TestSnapshotsStepApart(t *testing.T) {
 		t.Fatal(err)
 	}
 	equal(t, "the first step", text(t, b), wrote)
+}
+
+func TestCloneOfAContextIsIndependent(t *testing.T) {
+	t.Parallel()
+	chart := once(t, func(*tree) {})
+	original := aTree()
+	written := text(t, original)
+	cloned := chart.CloneContext(original)
+	equal(t, "clone", text(t, cloned), written)
+	cloned.Next.Leaf.Numbers[0], cloned.ByName["x"].Numbers[0], cloned.Rows[1][0] = 9, 9, 9
+	equal(t, "original", text(t, original), written)
+	flat := once(t, func(*count) {})
+	equal(t, "flat", flat.CloneContext(count{7}), count{7})
 }

@@ -3,14 +3,13 @@ package statechart
 import "math/bits"
 
 // stateSet is a set of states by index. Indexes are in document order, parents before
-// children, so walking up is SCXML's entry order and walking down its exit order.
+// children, so walking up is SCXML's entry order.
 type stateSet []uint64
 
 func newStateSet(states int) stateSet { return make(stateSet, (states+63)/64) }
 
 func (s stateSet) has(i int) bool { return s[i>>6]&(1<<(i&63)) != 0 }
 func (s stateSet) add(i int)      { s[i>>6] |= 1 << (i & 63) }
-func (s stateSet) remove(i int)   { s[i>>6] &^= 1 << (i & 63) }
 
 func (s stateSet) clear() {
 	for w := range s {
@@ -19,22 +18,6 @@ func (s stateSet) clear() {
 }
 
 func (s stateSet) clone() stateSet { return append(stateSet(nil), s...) }
-
-func (s stateSet) intersects(t stateSet) bool {
-	for w := range s {
-		if s[w]&t[w] != 0 {
-			return true
-		}
-	}
-	return false
-}
-
-// addAll adds the members of t.
-func (s stateSet) addAll(t stateSet) {
-	for w := range s {
-		s[w] |= t[w]
-	}
-}
 
 // next returns the smallest member that is at least i, or -1.
 func (s stateSet) next(i int) int {
@@ -45,20 +28,6 @@ func (s stateSet) next(i int) int {
 		}
 		if word != 0 {
 			return w<<6 + bits.TrailingZeros64(word)
-		}
-	}
-	return -1
-}
-
-// prev returns the largest member that is at most i, or -1.
-func (s stateSet) prev(i int) int {
-	for w := i >> 6; w >= 0; w-- {
-		word := s[w]
-		if w == i>>6 {
-			word &= ^uint64(0) >> (63 - i&63)
-		}
-		if word != 0 {
-			return w<<6 + 63 - bits.LeadingZeros64(word)
 		}
 	}
 	return -1

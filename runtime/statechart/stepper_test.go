@@ -207,6 +207,7 @@ func TestEveryRunIsTheSame(t *testing.T) {
 }
 
 func runEverything(t *testing.T) string {
+	t.Helper()
 	chart := everything(t)
 	var b strings.Builder
 	stepper := chart.Stepper()
