@@ -146,11 +146,7 @@ func encodeEvent(typ string, payload any) (json.RawMessage, error) {
 			return nil, fmt.Errorf("encoding the payload of event %q: expected a type that marshals to a JSON object, got %T", typ, payload)
 		}
 	}
-	name, err := json.Marshal(typ)
-	if err != nil {
-		return nil, err
-	}
-	fields["type"] = name
+	fields["type"] = appendText(nil, typ)
 	return json.Marshal(fields)
 }
 

@@ -57,3 +57,48 @@ func TestCanOfAGuardThatPanicsIsAnError(t *testing.T) {
 		t.Errorf("got the error %v, want %s", err, want)
 	}
 }
+
+func TestCanIsFalseOfWhatIsStaleOrOverAndTrueOfAnyOfSeveral(t *testing.T) {
+	t.Parallel()
+	r := begin(t, Def{Initial: "p", On: []On{{Event: "*", Actions: logs("any")}}, States: []S{
+		{ID: "p", Type: statechart.Parallel, States: []S{{ID: "r1", On: []On{{Event: "GO", Actions: logs("one")}}}, {ID: "r2", On: []On{{Event: "GO"}, {Event: "END", Target: "#end"}}}}},
+		{ID: "end", Type: statechart.Final},
+	}})
+	can := func(event Event) bool {
+		t.Helper()
+		can, err := r.chart.Can(r.step.Next, event)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return can
+	}
+	equal(t, "one of two regions", can(Event{Type: "GO"}), true)
+	for _, stale := range []Event{{Type: statechart.TimerEvent, Timer: "0.0"}, {Type: "done.invoke.x", Invocation: "0.0"}} {
+		equal(t, "stale "+stale.Type, can(stale), false)
+	}
+	r.send("END")
+	equal(t, "what is over", can(Event{Type: "GO"}), false)
+}
+
+func TestCanLeavesTheSnapshotToAGuardThatDoesNot(t *testing.T) {
+	t.Parallel()
+	spoils := statechart.When("spoils", func(c trace, _ Event) bool { c.Log[0] = "spoilt"; return true })
+	r := begin(t, Def{Initial: "a", States: []S{{ID: "a", On: []On{{Event: "GO", Guard: spoils}}}}})
+	before := text(t, r.step.Next)
+	if _, err := r.chart.Can(r.step.Next, Event{Type: "GO"}); err != nil {
+		t.Fatal(err)
+	}
+	equal(t, "the snapshot", text(t, r.step.Next), before)
+}
+
+func TestCanSaysWhatCannotWait(t *testing.T) {
+	t.Parallel()
+	r := begin(t, busyDef())
+	for range statechart.DeferredMax {
+		r.send("CALL")
+	}
+	can, err := r.chart.Can(r.step.Next, Event{Type: "CALL"})
+	if can || !errors.Is(err, statechart.ErrLimit) {
+		t.Errorf("got %t and the error %v, want ErrLimit", can, err)
+	}
+}

@@ -149,12 +149,8 @@ func (c *compiler[C]) joins(n *node[C], after *After[C]) bool {
 	if after.ID == "" || after.Delay != 0 || after.DelayFunc != nil || after.At != nil {
 		return false
 	}
-	for i := range n.def.After {
-		if other := &n.def.After[i]; other.ID == after.ID {
-			return other != after
-		}
-	}
-	return false
+	first := slices.IndexFunc(n.def.After, func(other After[C]) bool { return other.ID == after.ID })
+	return &n.def.After[first] != after
 }
 
 // checkPayload checks that the actions and the guard of a transition expect what its event

@@ -144,3 +144,14 @@ func TestContextsMethodsOnThePointerWriteIt(t *testing.T) {
 	}
 	equal(t, "what was stored", restored.Context.N, 7)
 }
+
+// Itself embeds itself: encoding/json writes its own fields once.
+type Itself struct {
+	*Itself
+	A int
+}
+
+func TestStructThatEmbedsItselfIsStored(t *testing.T) {
+	t.Parallel()
+	equal(t, "problems", len(unstored[Itself](t)), 0)
+}

@@ -296,3 +296,120 @@ func TestChildrenAreChecked(t *testing.T) {
 			"use a name without '*' and spaces that does not begin with settle., done.state., done.invoke., error.invoke., done.child., error.child., error.execution"},
 	})
 }
+
+func TestStoppingChildrenBeyondTheLimitOfEffectsFails(t *testing.T) {
+	t.Parallel()
+	many := statechart.EnqueueActions("many", func(_ *trace, _ Event, enqueue statechart.Enqueue) error {
+		for range statechart.EffectsMax {
+			if err := enqueue.Log("line"); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	def := parenting()
+	def.States[1].On = append(def.States[1].On, On{Event: "LEAVE", Target: "a", Actions: Do{many}}, On{Event: "STOPS", Actions: Do{many, statechart.StopChild[trace]("p")}})
+	def.States[1].Exit = Do{statechart.EnqueueActions("exit", func(c *trace, _ Event, enqueue statechart.Enqueue) error {
+		for range c.N {
+			if err := enqueue.Log("line"); err != nil {
+				return err
+			}
+		}
+		return nil
+	})}
+	def.On = append(def.On, On{Event: "FILL", Actions: Do{add(statechart.EffectsMax)}})
+	r := begin(t, def).send("GO")
+	const limit = "limit exceeded: more than 256 effects in one macrostep (EffectsMax)"
+	r.refuses(Event{Type: "STOPS"}, statechart.ErrLimit, `chart c, state "p", event "STOPS": action stop p: `+limit)
+	r.send("FILL")
+	r.refuses(Event{Type: "BACK"}, statechart.ErrLimit, `chart c, state "p", event "BACK": stop of children: `+limit)
+}
+
+func TestWhatIsSentToAChildMustBeAnObject(t *testing.T) {
+	t.Parallel()
+	wrong := statechart.SendToChild("p", "HELLO", func(trace, Event) any { return 7 })
+	def := parenting()
+	def.States[1].On = append(def.States[1].On, On{Event: "WRONG", Actions: Do{wrong}})
+	r := begin(t, def).send("GO")
+	r.refuses(Event{Type: "WRONG"}, nil, `chart c, state "p", event "WRONG": action send HELLO: encoding the payload of event "HELLO": expected a type that marshals to a JSON object, got int`)
+}
+
+func TestServicesAndChildrenOfAStateBeginOnceThoughOneChildFails(t *testing.T) {
+	t.Parallel()
+	def := Def{Initial: "a", States: []S{
+		{ID: "a", On: []On{{Event: "GO", Target: "p"}}},
+		{ID: "p", Type: statechart.Parallel, States: []S{
+			{ID: "r", Invoke: []Invoke{service("s", []On{{Target: "#a"}}, []On{{Target: "#a"}})}},
+			{ID: "q", Children: []Child{{ID: "bad", Machine: "job", Input: func(trace, Event) any { return func() {} }}, {ID: "good", Machine: "job"}}},
+		}},
+	}}
+	begin(t, def).refuses(Event{Type: "GO"}, nil, `chart c, state "p.q", event "GO": child bad: encoding the input of child "bad": json: unsupported type: func()`)
+	def.On = []On{{Event: statechart.ExecutionError, Actions: Do{keepFailure}}}
+	r := begin(t, def).send("GO").is("p.r p.q", `+a -a +p +r +q child bad in "p.q" on GO: false`)
+	equal(t, "services", len(r.step.Next.Services), 1)
+	equal(t, "child", r.ref("good").Key, "2.1")
+	equal(t, "children", len(r.step.Next.Children), 1)
+}
+
+func TestAStepThatFailsWhileItStartsThingsStartsNothing(t *testing.T) {
+	t.Parallel()
+	r := begin(t, Def{Initial: "a", States: []S{
+		{ID: "a", On: []On{{Event: "GO", Target: "p"}}},
+		{ID: "p", Type: statechart.Parallel, States: []S{
+			{ID: "r", Invoke: []Invoke{service("s", []On{{Target: "#a"}}, []On{{Target: "#a"}})}},
+			{ID: "q", Children: []Child{{Machine: "job", Input: func(trace, Event) any { panic("planned") }}}},
+		}},
+	}})
+	snapshot, before := r.step.Next, text(t, r.step.Next)
+	if _, handled, err := r.chart.Stepper().Step(&snapshot, &Event{Type: "GO", At: epoch}); handled || err == nil {
+		t.Fatalf("handled %v, error %v", handled, err)
+	}
+	equal(t, "the snapshot", text(t, snapshot), before)
+}
+
+func TestIDsOfSpawnedChildrenFitIntoTheTypesOfTheirEvents(t *testing.T) {
+	t.Parallel()
+	for id, fits := range map[string]bool{"": false, strings.Repeat("x", 244): true, strings.Repeat("x", 245): false} {
+		spawn := statechart.EnqueueActions("spawn", func(_ *trace, _ Event, enqueue statechart.Enqueue) error { return enqueue.Spawn(id, "worker", nil) })
+		r := begin(t, Def{Initial: "a", States: []S{{ID: "a", On: []On{{Event: "GO", Actions: Do{spawn}}}}}})
+		if fits {
+			equal(t, "child", r.send("GO").ref(id).Machine, "worker")
+			continue
+		}
+		r.refuses(Event{Type: "GO"}, nil, fmt.Sprintf(`chart c, state "a", event "GO": action spawn: spawning a child: expected an ID of at most 244 bytes and a machine, got %q and "worker"`, id))
+	}
+}
+
+func TestWhatWasSentToAChildBeforeItIsStoppedIsSent(t *testing.T) {
+	t.Parallel()
+	def := parenting()
+	def.On = append(def.On, On{Event: "BYE", Actions: Do{def.On[2].Actions[0], statechart.StopChild[trace]("w")}})
+	r := begin(t, def).send("GO", "SPAWN", "BYE") // The child of p lives, too, and came first.
+	equal(t, "effects", effects(r), `[{"id":"4.0","kind":"send","event":{"n":1,"type":"HELLO"},"child":"3.0","machine":"worker"},{"id":"4.1","kind":"stop","child":"3.0","machine":"worker"}]`)
+	equal(t, "child", r.ref("p").Key, "2.0")
+}
+
+func TestChildrenAreRestoredUpToTheirLimitInTheOrderOfTheirKeys(t *testing.T) {
+	t.Parallel()
+	r := begin(t, parenting())
+	for range 10 {
+		r.send("GO", "BACK")
+	}
+	r.send("SPAWN", "GO")
+	stored := text(t, r.step.Next)
+	equal(t, "keys", r.ref("w").Key+" "+r.ref("p").Key, "22.0 23.0")
+	earlier := strings.Replace(stored, `"22.0"`, `"9.0"`, 1)
+	restored, err := r.chart.Restore([]byte(earlier))
+	if err != nil {
+		t.Fatal(err)
+	}
+	equal(t, "order", restored.Children[0].ID+restored.Children[1].ID, "wp")
+	inactive := strings.NewReplacer(`"value":"p"`, `"value":"ok"`).Replace(stored)
+	if _, err := r.chart.Restore([]byte(inactive)); !errors.Is(err, statechart.ErrUnreadable) || !strings.Contains(err.Error(), `child "p" of machine "job" is none of the active state "p"`) {
+		t.Errorf("of an inactive state: got the error %v", err)
+	}
+	for more, refused := range map[int]bool{statechart.ChildrenMax - 2: false, statechart.ChildrenMax - 1: true} {
+		_, err := r.chart.Restore([]byte(strings.Replace(stored, `"children":{`, `"children":{`+manyChildren(more), 1)))
+		equal(t, fmt.Sprint("refused with ", more, " more"), errors.Is(err, statechart.ErrUnreadable), refused)
+	}
+}

@@ -40,8 +40,8 @@ func (c *compact) plain() (text []byte, ok bool) {
 	return nil, false
 }
 
-// raw takes a value of any kind. It finds the end; whether what is in between is valid, whoever
-// reads it will see.
+// raw takes a value of any kind that no space precedes. It finds the end; whether what is in
+// between is valid, whoever reads it will see.
 func (c *compact) raw() (json.RawMessage, bool) {
 	start, depth := c.at, 0
 	if start < len(c.text) && c.text[start] <= ' ' {

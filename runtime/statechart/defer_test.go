@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -485,4 +486,84 @@ func TestAReplayThatIsUndoneIsNotTold(t *testing.T) {
 		}
 	}
 	equal(t, "entered", strings.Join(entered, " "), " a b")
+}
+
+// moody is a payload that decodes until it does not any more.
+type moody struct{}
+
+func (moody) MarshalJSON() ([]byte, error) { return []byte("{}"), nil }
+
+var sour atomic.Bool
+
+func (*moody) UnmarshalJSON([]byte) error {
+	if sour.Load() {
+		return errPlanned
+	}
+	return nil
+}
+
+func TestADeferredEventThatDoesNotDecodeAnyMoreFailsTheStep(t *testing.T) {
+	t.Parallel()
+	def := busyDef()
+	def.Payloads["CALL"] = statechart.PayloadOf[moody]()
+	def.On = []On{{Event: "LATER", Actions: Do{statechart.SendAfter("", "CALL", func(trace, Event) (time.Duration, any) { return 1, moody{} })}}}
+	r := begin(t, def).apply(Event{Type: "CALL", Payload: moody{}}).send("LATER")
+	equal(t, "waiting", deferredBy(r), "CALL")
+	idle := begin(t, def).send("IDLE", "LATER")
+	sour.Store(true)
+	// So does one that was sent, and whoever asks is told.
+	due := Event{Type: statechart.TimerEvent, Timer: r.timer("").ID}
+	r.refuses(due, nil, `expected the JSON of a statechart_test.moody, got 15 bytes that do not decode`)
+	due.Timer = idle.timer("").ID
+	if can, err := idle.chart.Can(idle.step.Next, due); can || err == nil {
+		t.Errorf("can: got %t and the error %v", can, err)
+	}
+	r.refuses(Event{Type: "IDLE"}, nil, `chart c, state "", event "IDLE": replay: expected the JSON of a statechart_test.moody, got 15 bytes that do not decode`)
+}
+
+func TestEventlessTransitionsDoNotSeeTheDeferredEvent(t *testing.T) {
+	t.Parallel()
+	now := epoch.Add(time.Hour)
+	sees := statechart.When("sees", func(_ trace, e Event) bool { return e.Type == "E" })
+	blank := statechart.When("blank", func(c trace, e Event) bool { return c.N == 0 && e.Type == "" && e.At.Equal(now) })
+	r := begin(t, Def{Initial: "a", States: []S{
+		{ID: "a", Tags: settled, Defer: []string{"E"}, Always: []On{{Guard: sees, Actions: logs("seen")}, {Guard: blank, Actions: append(logs("blank"), add(1))}},
+			On: []On{{Event: "E", Guard: failingWhen}, {Event: statechart.ExecutionError, Actions: logs("failed")}}},
+	}})
+	r.now = now
+	r.send("E").is("a", "+a blank failed")
+	equal(t, "waiting", deferredBy(r), "E")
+}
+
+func TestGuardsThatFailOnWhatWaitsOnRaiseNothing(t *testing.T) {
+	t.Parallel()
+	guarded := On{Event: "E", Guard: failingWhen}
+	r := begin(t, Def{Initial: "a", On: []On{{Event: statechart.ExecutionError, Actions: logs("failed")}}, States: []S{
+		{ID: "a", Defer: []string{"E", "X"}, On: []On{{Event: "GO", Target: "b"}}},
+		{ID: "b", Defer: []string{"E"}, On: []On{guarded, {Event: "X", Actions: logs("x")}}},
+	}})
+	r.send("E", "X", "GO").is("b", "+a -a +b x")
+	equal(t, "waiting", deferredBy(r), "E")
+}
+
+func TestAGuardThatFailsMattersOnlyOnceItsEventIsReplayed(t *testing.T) {
+	t.Parallel()
+	moody := statechart.TryWhen("moody", func(c trace, _ Event) (bool, error) {
+		if c.N > 0 {
+			return false, errPlanned
+		}
+		return false, nil
+	})
+	r := begin(t, Def{Initial: "a", On: []On{{Event: "ADD", Actions: Do{add(1)}}}, States: []S{
+		{ID: "a", Defer: []string{"E"}, On: []On{{Event: "E", Guard: moody}, {Event: "GO", Target: "b"}, {Event: "STAY", Target: "c"}}},
+		{ID: "b", On: []On{{Event: "E", Guard: moody}}},
+		{ID: "c", Defer: []string{"E"}, On: []On{{Event: "E", Guard: moody}}},
+	}})
+	r.send("E", "ADD")
+	equal(t, "waiting", deferredBy(r), "E")
+	freed := *r
+	freed.send("GO").is("b", "+a -a +b")
+	equal(t, "parked", freed.step.Effects[0].Message, `chart c, state "b", event "E": guard moody: planned`)
+	r.send("STAY").is("c", "+a -a +c")
+	equal(t, "waiting", deferredBy(r), "E")
 }

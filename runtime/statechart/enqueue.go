@@ -2,6 +2,7 @@ package statechart
 
 import (
 	"fmt"
+	"reflect"
 	"time"
 )
 
@@ -18,16 +19,13 @@ func EnqueueActions[C, E any](name string, fn func(c *C, e E, enqueue Enqueue) e
 	if fn, ok := any(fn).(func(*C, Event, Enqueue) error); ok {
 		return Action[C]{Name: name, enqueues: true, run: func(x *interpreter[C]) error { return fn(&x.snapshot.Context, *x.event, Enqueue{x}) }}
 	}
-	action := TryAssign(name, func(*C, E) error { return nil })
-	action.enqueues = true
-	action.run = func(x *interpreter[C]) error {
+	return Action[C]{Name: name, payload: reflect.TypeFor[E](), enqueues: true, run: func(x *interpreter[C]) error {
 		payload, ok := x.event.Payload.(E)
 		if !ok {
 			return payloadMismatch[E](*x.event)
 		}
 		return fn(&x.snapshot.Context, payload, Enqueue{x})
-	}
-	return action
+	}}
 }
 
 // Enqueue is how the function of EnqueueActions asks for what the other actions do. It is of use

@@ -55,3 +55,15 @@ func TestEnqueueActionsMayFail(t *testing.T) {
 		r.refuses(Event{Type: "GO"}, nil, `chart c, state "a", event "GO": action all: `+message)
 	}
 }
+
+func TestEnqueueActionsOverAPayloadTakesNoOther(t *testing.T) {
+	t.Parallel()
+	takes := statechart.EnqueueActions("takes", func(c *trace, e reminder, enqueue statechart.Enqueue) error {
+		c.Log = append(c.Log, e.Text)
+		return enqueue.Raise("NEXT", nil)
+	})
+	r := begin(t, Def{Initial: "a", Payloads: statechart.Payloads{"GO": statechart.PayloadOf[reminder]()}, States: []S{
+		{ID: "a", On: []On{{Event: "GO", Actions: Do{takes}}, {Event: "NEXT", Actions: logs("next")}}}}})
+	r.apply(Event{Type: "GO", Payload: reminder{"tea"}}).is("a", "+a tea next")
+	r.refuses(Event{Type: "GO"}, nil, `chart c, state "a", event "GO": action takes: expected an event that carries statechart_test.reminder, got "GO" with <nil>`)
+}

@@ -14,11 +14,6 @@ type entering struct {
 func (c *Chart[C]) plan() {
 	set := newEntrySet(c)
 	plan := func(t *transition[C]) {
-		for _, target := range t.targets {
-			if c.nodes[target].kind == history {
-				return
-			}
-		}
 		t.domain = c.getTransitionDomain(t, nil)
 		set.compute(t.targets, t.domain, nil)
 		if !set.usesHistory {

@@ -181,3 +181,27 @@ func TestWildcardTakesNoStaleEvents(t *testing.T) {
 	r.apply(Event{Type: statechart.TimerEvent, Timer: "0.0"})
 	r.apply(Event{Type: "done.invoke.a", Invocation: "0.0"}).is("a", "+a")
 }
+
+func TestGuardOverTheContextAloneTakesAnyEvent(t *testing.T) {
+	t.Parallel()
+	positive := statechart.If("positive", func(c trace) bool { return c.N > 0 })
+	r := begin(t, Def{Initial: "a", States: []S{{ID: "a", On: []On{
+		{Event: "GO", Guard: statechart.And(Guard{}, positive), Actions: logs("positive")}, {Event: "GO", Actions: logs("zero")}, {Event: "ADD", Actions: Do{add(1)}}}}}})
+	r.is("a", "+a").send("GO").is("a", "zero").send("ADD", "GO").is("a", "positive")
+}
+
+func TestDescriptorBesideAPrefixMatchesItsOwnTypeOnly(t *testing.T) {
+	t.Parallel()
+	r := begin(t, Def{Initial: "a", Payloads: statechart.Payloads{"mouse.up": statechart.NoPayload(), "key.up": statechart.NoPayload()}, States: []S{
+		{ID: "a", On: []On{{Event: "mouse", Actions: logs("mouse")}, {Event: "key.*", Actions: logs("key")}}}}})
+	r.is("a", "+a").send("mouse.up").is("a", "").send("mouse", "key.up").is("a", "mouse key")
+}
+
+func TestWildcardIsNoEventlessTransition(t *testing.T) {
+	t.Parallel()
+	r := begin(t, Def{Initial: "a", States: []S{
+		{ID: "a", On: []On{{Event: "*", Actions: logs("any")}, {Event: "GO", Actions: logs("never")}}, Tags: settled, Always: []On{{Guard: enough, Target: "b", Actions: logs("always")}}},
+		{ID: "b"},
+	}, On: []On{{Event: "ADD", Actions: Do{add(1)}}}})
+	r.is("a", "+a").send("GO", "ADD").is("a", "any any")
+}

@@ -104,3 +104,37 @@ func TestExecutionErrorIsTheChartsOwn(t *testing.T) {
 		}
 	}
 }
+
+func TestLimitsAreNoExecutionErrors(t *testing.T) {
+	t.Parallel()
+	def := func(handles bool) Def {
+		many := statechart.EnqueueActions("many", func(_ *trace, _ Event, enqueue statechart.Enqueue) error {
+			for range statechart.EffectsMax + 1 {
+				if err := enqueue.Log("line"); err != nil {
+					return fmt.Errorf("logging: %w", err)
+				}
+			}
+			return nil
+		})
+		d := Def{Initial: "a", States: []S{{ID: "a", On: []On{{Event: "GO", Actions: Do{many}}}}}}
+		if handles {
+			d.On = []On{{Event: statechart.ExecutionError, Actions: Do{keepFailure}}}
+		}
+		return d
+	}
+	for _, handles := range []bool{false, true} {
+		begin(t, def(handles)).refuses(Event{Type: "GO"}, statechart.ErrLimit,
+			`chart c, state "a", event "GO": action many: logging: limit exceeded: more than 256 effects in one macrostep (EffectsMax)`)
+	}
+}
+
+func TestAnEventOfTheChartThatCarriesAFailureIsNone(t *testing.T) {
+	t.Parallel()
+	tells := statechart.RaiseWith("TOLD", func(trace, Event) statechart.StepError { return statechart.StepError{Err: errPlanned} })
+	r := begin(t, Def{Initial: "a", Payloads: statechart.Payloads{"TOLD": statechart.InternalOf[statechart.StepError]()}, States: []S{
+		{ID: "a", On: []On{{Event: "GO", Actions: Do{tells}}, {Event: "END", Target: "end", Actions: Do{tells}}, {Event: "TOLD", Guard: no, Actions: logs("told")}}},
+		{ID: "end", Type: statechart.Final},
+	}})
+	r.send("GO").is("a", "+a") // Nobody takes it, so it is dropped.
+	r.send("END").is("end", "-a +end -end")
+}

@@ -115,3 +115,22 @@ func TestFinalStateInADeepCompoundDoesNotEndTheChart(t *testing.T) {
 	equal(t, "status", r.step.Next.Status, statechart.Active)
 	equal(t, "settled", r.step.Next.Settled(), true)
 }
+
+func TestFinalRegionOfTheRootDoesNotEndItAlone(t *testing.T) {
+	t.Parallel()
+	r := begin(t, Def{Parallel: true, Output: output("all"), States: []S{
+		{ID: "f", Type: statechart.Final, Output: output("one")},
+		{ID: "r", Initial: "a", States: []S{{ID: "a", On: []On{{Event: "END", Target: "g"}}}, {ID: "g", Type: statechart.Final}}},
+	}})
+	equal(t, "status", r.step.Next.Status, statechart.Active)
+	r.send("END").is("f r.g", "+f +r +a -a +g -g -r -f")
+	equal(t, "status", r.step.Next.Status, statechart.Done)
+}
+
+func TestParallelStateIsNotDoneBeforeItsLastRegionIsEntered(t *testing.T) {
+	t.Parallel()
+	r := begin(t, Def{Initial: "p", States: []S{{ID: "p", Type: statechart.Parallel, OnDone: []On{{Actions: logs("done")}}, States: []S{
+		{ID: "r", Initial: "g", States: []S{{ID: "g", Type: statechart.Final}}}, {ID: "f", Type: statechart.Final},
+	}}}})
+	r.is("p.r.g p.f", "+p +r +g +f done")
+}

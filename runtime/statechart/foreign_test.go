@@ -61,3 +61,19 @@ func TestForeignChartNeedNotSettle(t *testing.T) {
 		t.Error("CompileForeign took a chart without states")
 	}
 }
+
+func TestForeignChartReplaysWhatItDeferredThoughItIsNotSettled(t *testing.T) {
+	t.Parallel()
+	chart, err := statechart.CompileForeign(Def{ID: "c", Version: 1, Initial: "a", Payloads: statechart.Payloads{"E": statechart.NoPayload()}, States: []S{
+		{ID: "a", Defer: []string{"E"}, On: []On{{Event: "GO", Target: "b"}}}, {ID: "b", On: []On{{Event: "E", Actions: logs("e")}}},
+	}}, foreign.Document{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	step, err := chart.Start(statechart.Start{At: epoch})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &run{t: t, chart: chart, step: step, now: epoch}
+	r.send("E", "GO").is("b", "e")
+}

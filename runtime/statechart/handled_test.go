@@ -20,3 +20,24 @@ func TestEventMayEnableAnEventlessTransition(t *testing.T) {
 	r.send("GO").is("b", "-a +b")
 	equal(t, "handled", r.step.Handled, true)
 }
+
+// copies counts how often it was cloned.
+type copies struct{ N int }
+
+func (c copies) Clone() copies { return copies{c.N + 1} }
+
+func TestUnhandledEventKeepsTheContextThatWas(t *testing.T) {
+	t.Parallel()
+	chart := once(t, func(*copies) {})
+	start, err := chart.Start(statechart.Start{At: epoch})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for typ, want := range map[string]int{"OTHER": 0, "GO": 1} {
+		step, err := chart.Step(start.Next, Event{Type: typ})
+		if err != nil {
+			t.Fatal(err)
+		}
+		equal(t, "clones for "+typ, step.Next.Context.N, want)
+	}
+}

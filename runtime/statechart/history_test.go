@@ -1,6 +1,7 @@
 package statechart_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/settle-run/settle/runtime/statechart"
@@ -114,4 +115,112 @@ func TestHistoryTargetBesideAnotherRegionsTarget(t *testing.T) {
 		{ID: "out", On: []On{{Event: "BACK", Target: "#h #r2.a"}}}}})
 	r.send("GO", "OUT", "BACK")
 	equal(t, "state", states(r), "p.r1.b p.r2.a")
+}
+
+func TestDeepHistoryOfAParallelStateEntersEveryRegionWhereItWas(t *testing.T) {
+	t.Parallel()
+	def := regions(nil, []On{{Event: "ONE", Target: "b"}}, []On{{Event: "TWO", Target: "b"}})
+	p := &def.States[0]
+	p.States = append(p.States, S{ID: "h", Type: statechart.DeepHistory})
+	def.States[1].On = append(def.States[1].On, On{Event: "H", Target: "p.h"})
+	r := begin(t, def)
+	r.send("TWO", "LEAVE").is("out", "+p +r1 +a +r2 +a -a +b -b -r2 -a -r1 -p +out")
+	r.send("H").is("p.r1.a p.r2.b", "-out +p +r1 +a +r2 +b")
+	r.send("ONE", "LEAVE", "H").is("p.r1.b p.r2.b", "-a +b -b -r2 -b -r1 -p +out -out +p +r1 +b +r2 +b")
+}
+
+func TestInitialHistoryEntersWhatLiesBetweenItAndWhatItRecorded(t *testing.T) {
+	t.Parallel()
+	def := playing(S{Type: statechart.DeepHistory, Target: "a"})
+	def.States[0].Initial = "h"
+	r := begin(t, def)
+	r.send("B", "OUT").is("out", "+p +a -a +b +y -y -b -p +out")
+	r.send("FRESH").is("p.b.y", "-out +p +b +y")
+}
+
+func TestHistoryThatStandsForHistoryMayStandForTheSource(t *testing.T) {
+	t.Parallel()
+	// h has recorded nothing. Its default is the history of b, which has recorded x.
+	def := Def{Initial: "p", States: []S{{ID: "p", Initial: "b", States: []S{
+		{ID: "h", Type: statechart.ShallowHistory, Target: "b.hb"},
+		{ID: "a", On: []On{{Event: "BACK", Target: "h"}}},
+		{ID: "b", Initial: "x", States: []S{
+			{ID: "hb", Type: statechart.DeepHistory, Target: "y"},
+			{ID: "x", On: []On{{Event: "A", Target: "#a"}, {Event: "STAY", Target: "#h", Actions: logs("stay")}}}, {ID: "y"},
+		}},
+	}}}}
+	r := begin(t, def)
+	r.is("p.b.x", "+p +b +x")
+	r.send("STAY").is("p.b.y", "-x stay +y") // The default of hb, from within b.
+	r = begin(t, def)
+	r.send("A", "BACK").is("p.b.x", "+p +b +x -x -b +a -a +b +x")
+	r.send("STAY").is("p.b.x", "stay")
+}
+
+func TestWhatAStepperEntersIsThatOfItsStepAlone(t *testing.T) {
+	t.Parallel()
+	// What one step has entered by default, and with the default content of history, must not be
+	// taken for what a later one enters.
+	def := playing(S{Type: statechart.DeepHistory, Target: "b", DefaultEntry: logs("of-h")})
+	def.Initial = "out"
+	def.States[0].DefaultEntry = logs("of-p")
+	def.States[0].States[2].DefaultEntry = logs("of-b")
+	chart := compile(t, traced(def))
+	stepper := chart.Stepper()
+	snapshot, _, err := stepper.Start(statechart.Start{At: epoch})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ event, log string }{
+		{"BACK", "-out back +p of-h +b of-b +x"}, {"OUT", "-x -b -p +out"}, {"BACK", "-out back +p +b +x"},
+		{"OUT", "-x -b -p +out"}, {"FRESH", "-out +p of-p +a"}, {"OUT", "-a -p +out"}, {"BACK", "-out back +p +a"},
+	} {
+		snapshot.Context.Log = nil
+		if _, _, err := stepper.Step(&snapshot, &Event{Type: c.event, At: epoch}); err != nil {
+			t.Fatal(err)
+		}
+		equal(t, c.event, strings.Join(snapshot.Context.Log, " "), c.log)
+	}
+}
+
+// remembering is a region with a compound state x of its own that has a history, and a state out.
+func remembering(id string, typ statechart.Type) S {
+	return S{ID: id, Initial: "x" + id, States: []S{
+		{ID: "x" + id, Initial: "a" + id, On: []On{{Event: "OUT", Target: "out" + id}, {Event: "OUT" + id, Target: "out" + id}, {Event: "IN", Actions: logs("in")}}, States: []S{
+			{ID: "h" + id, Type: typ},
+			{ID: "a" + id, On: []On{{Event: "NEXT", Target: "b" + id}}},
+			{ID: "b" + id, Type: statechart.Parallel, States: []S{{ID: "l" + id}, {ID: "m" + id}}},
+		}},
+		{ID: "out" + id, On: []On{{Event: "BACK", Target: "x" + id + ".h" + id}}},
+	}}
+}
+
+func TestEveryTransitionOfAMicrostepRecordsTheHistoryThatItLeaves(t *testing.T) {
+	t.Parallel()
+	r := begin(t, Def{Parallel: true, States: []S{remembering("1", statechart.ShallowHistory), remembering("2", statechart.DeepHistory)}})
+	r.send("NEXT", "OUT")
+	equal(t, "out", states(r), "1.out1 2.out2")
+	equal(t, "history", strings.Contains(text(t, r.step.Next), `"historyValue":{"1.x1.h1":["1.x1.b1"],"2.x2.h2":["2.x2.b2.l2","2.x2.b2.m2"]}`), true)
+	r.send("BACK")
+	equal(t, "back", states(r), "1.x1.b1.l1 1.x1.b1.m1 2.x2.b2.l2 2.x2.b2.m2")
+}
+
+func TestWhatIsRecordedLaterLeavesEarlierRecordsAlone(t *testing.T) {
+	t.Parallel()
+	r := begin(t, Def{Parallel: true, States: []S{remembering("1", statechart.ShallowHistory), remembering("2", statechart.DeepHistory)}})
+	r.send("NEXT", "OUT1")
+	first := text(t, r.step.Next)
+	earlier := r.step.Next
+	r.send("OUT2")
+	equal(t, "history", strings.Contains(text(t, r.step.Next), `"historyValue":{"1.x1.h1":["1.x1.b1"],"2.x2.h2":["2.x2.b2.l2","2.x2.b2.m2"]}`), true)
+	equal(t, "the earlier snapshot", text(t, earlier), first)
+	r.send("BACK")
+	equal(t, "back", states(r), "1.x1.b1.l1 1.x1.b1.m1 2.x2.b2.l2 2.x2.b2.m2")
+}
+
+func TestNothingIsRecordedWhereNothingIsLeft(t *testing.T) {
+	t.Parallel()
+	def := Def{Parallel: true, On: []On{{Event: "STAY", Actions: logs("stay")}}, States: []S{remembering("1", statechart.ShallowHistory), remembering("2", statechart.DeepHistory)}}
+	r := begin(t, def).send("STAY", "IN", "NEXT")
+	equal(t, "recorded", strings.Contains(text(t, r.step.Next), "historyValue"), false)
 }

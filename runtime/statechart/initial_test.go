@@ -79,3 +79,25 @@ func TestInitialAndItsActionsAreChecked(t *testing.T) {
 		}
 	}
 }
+
+func TestDefaultEntryIsThatOfTheTransitionWhateverComesBeforeIt(t *testing.T) {
+	t.Parallel()
+	r := begin(t, Def{Initial: "p", States: []S{
+		{ID: "p", Initial: "a", DefaultEntry: logs("default"), States: []S{{ID: "a"}, {ID: "b"}}, On: []On{
+			{Event: "DEFAULT", Target: "p", Reenter: true},
+			{Event: "NAMED", Target: ".b", Reenter: true},
+		}},
+	}})
+	r.is("p.a", "+p default +a")
+	r.send("NAMED").is("p.b", "-a -p +p +b")
+}
+
+func TestWhatFailsInADefaultNamesItsState(t *testing.T) {
+	t.Parallel()
+	def := playing(S{Type: statechart.ShallowHistory, Target: "a", DefaultEntry: Do{failing}})
+	def.Initial = "out"
+	begin(t, def).refuses(Event{Type: "BACK"}, errPlanned, `chart c, state "p.h", event "BACK": action failing: planned`)
+	def = playing(S{Type: statechart.ShallowHistory, Target: "a"})
+	def.Initial, def.States[0].DefaultEntry = "out", Do{failing}
+	begin(t, def).refuses(Event{Type: "FRESH"}, errPlanned, `chart c, state "p", event "FRESH": action failing: planned`)
+}

@@ -82,3 +82,14 @@ func TestDecodeInputChecksTheShape(t *testing.T) {
 		}
 	}
 }
+
+func TestWhereNoInputIsDeclaredTheKindOfWhatCameIsNamed(t *testing.T) {
+	t.Parallel()
+	chart := compile(t, traced(Def{Initial: "a", States: []S{{ID: "a"}}}))
+	for body, kind := range map[string]string{`"secret"`: "a string", `7`: "a number", `{}`: "an object", `true`: "a boolean"} {
+		_, err := chart.DecodeInput([]byte(body))
+		if !errors.Is(err, statechart.ErrPayload) || err.Error() != "wrong payload: chart c declares no Input, got "+kind {
+			t.Errorf("%s: got the error %v", body, err)
+		}
+	}
+}

@@ -238,7 +238,7 @@ func (x *interpreter[C]) exitInterpreter() error {
 	}
 	x.dropTimers(func(Timer) bool { return true })
 	ended := x.writable()
-	ended.Timers, ended.Services, x.internalQueue = nil, nil, x.internalQueue[:0]
+	ended.Timers, ended.Services = nil, nil
 	return x.stopChildren(func(ChildRef) bool { return true })
 }
 

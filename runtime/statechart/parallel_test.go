@@ -153,3 +153,41 @@ func TestHistoryRecordedInTheSameMicrostepDoesNotMoveADomain(t *testing.T) {
 	r.is("p.a p.b r2.x r3.z", "+p +a +b +r2 +x +r3 +z")
 	r.send("GO").is("p.a p.b r2.x r3.y", "-z -r3 -x -r2 -b -a -p +p +a +b +r2 +x +r3 +y")
 }
+
+func TestTargetsInSeveralRegionsActWithinTheirCommonAncestorInAnyOrder(t *testing.T) {
+	t.Parallel()
+	for _, targets := range []string{"#r1.b #r2.b", "#r2.b #r1.b"} {
+		// From within a region that one of the targets lies in, and from that region itself.
+		def := regions(nil, []On{{Event: "LEAF", Target: targets}}, nil)
+		for i := range def.States[0].States {
+			region := &def.States[0].States[i]
+			region.On = append(region.On, On{Event: "REGION" + region.ID, Target: targets})
+		}
+		for _, event := range []string{"LEAF", "REGIONr1", "REGIONr2"} {
+			r := begin(t, def)
+			r.is("p.r1.a p.r2.a", "+p +r1 +a +r2 +a")
+			r.send(event).is("p.r1.b p.r2.b", "-a -r2 -a -r1 +r1 +b +r2 +b")
+		}
+	}
+}
+
+func TestConflictEndsWhereTheDomainsAreApart(t *testing.T) {
+	t.Parallel()
+	// The first transition selected has the inner domain, r1, the second one the outer, p.
+	r := begin(t, regions(nil, []On{{Event: "GO", Target: "b"}}, []On{{Event: "GO", Target: "#r1.b"}, {Event: "B"}}))
+	r.is("p.r1.a p.r2.a", "+p +r1 +a +r2 +a")
+	r.send("GO").is("p.r1.b p.r2.a", "-a +b")
+	// Now r1 has none, so that of r2 is taken.
+	r.send("GO").is("p.r1.b p.r2.a", "-a -r2 -b -r1 +r1 +b +r2 +a")
+	// The other way round.
+	r = begin(t, regions(nil, []On{{Event: "GO", Target: "#r2.b"}}, []On{{Event: "GO", Target: "b"}}))
+	r.is("p.r1.a p.r2.a", "+p +r1 +a +r2 +a")
+	r.send("GO").is("p.r1.a p.r2.b", "-a -r2 -a -r1 +r1 +a +r2 +b")
+}
+
+func TestTheAncestorThatStaysActsBesideARegionSelectedBeforeIt(t *testing.T) {
+	t.Parallel()
+	r := begin(t, regions([]On{{Event: "GO", Actions: logs("parent")}}, []On{{Event: "GO", Target: "b", Actions: logs("region")}}, nil))
+	r.is("p.r1.a p.r2.a", "+p +r1 +a +r2 +a")
+	r.send("GO").is("p.r1.b p.r2.a", "-a region parent +b")
+}

@@ -102,6 +102,7 @@ func TestStepLeavesTheContextsOfItsSnapshotAlone(t *testing.T) {
 	} {
 		spoils(t, aTree(), change)
 	}
+	spoils(t, [][]int{{1}}, func(c *[][]int) { (*c)[0][0] = 2 })
 	spoils(t, []int{1}, func(c *[]int) { (*c)[0] = 2 })
 	spoils(t, map[string]int{"a": 1}, func(c *map[string]int) { (*c)["a"] = 2 })
 	spoils(t, &leaf{Numbers: []int{1}}, func(c **leaf) { (*c).Numbers[0] = 2 })
@@ -236,4 +237,17 @@ func TestAContextThatContainsItselfIsAnError(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "does it contain itself?") {
 		t.Errorf("got %v, want an error that names the depth", err)
 	}
+}
+
+func TestCloneOfAContextIsIndependent(t *testing.T) {
+	t.Parallel()
+	chart := once(t, func(*tree) {})
+	original := aTree()
+	written := text(t, original)
+	cloned := chart.CloneContext(original)
+	equal(t, "clone", text(t, cloned), written)
+	cloned.Next.Leaf.Numbers[0], cloned.ByName["x"].Numbers[0], cloned.Rows[1][0] = 9, 9, 9
+	equal(t, "original", text(t, original), written)
+	flat := once(t, func(*count) {})
+	equal(t, "flat", flat.CloneContext(count{7}), count{7})
 }

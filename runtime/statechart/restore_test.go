@@ -188,7 +188,16 @@ func FuzzRestore(f *testing.F) {
 		f.Add([]byte(text(f, full(f, chart, events...))))
 	}
 	f.Add([]byte(`{"machine":"c","version":1,"status":"active","value":"out","context":null,"steps":1}`))
+	other := written(f)
+	for _, data := range writtenSnapshots(f, other) {
+		f.Add([]byte(data))
+	}
 	f.Fuzz(func(t *testing.T, data []byte) {
+		for _, chart := range []*statechart.Chart[trace]{chart, other} {
+			if wrong := agreement(t, chart, data); wrong != "" {
+				t.Fatal(wrong)
+			}
+		}
 		snapshot, err := chart.Restore(data)
 		if err != nil {
 			if !errors.Is(err, statechart.ErrUnreadable) {

@@ -102,3 +102,37 @@ func TestTimersOfWhatIsSentAreLimited(t *testing.T) {
 		t.Errorf("got the error %v, want ErrLimit", err)
 	}
 }
+
+func TestWhatIsSentIsDueToTheMillisecondInUTC(t *testing.T) {
+	t.Parallel()
+	r := begin(t, reminding(reminder{Text: "now"}, time.Minute))
+	r.now = epoch.Add(1_999_999).In(time.FixedZone("east", 3600))
+	r.send("ASK")
+	equal(t, "deadline", r.timer("").At, epoch.Add(time.Minute+time.Millisecond))
+	equal(t, "effect", r.step.Effects[0].At, epoch.Add(time.Minute+time.Millisecond))
+}
+
+func TestCancelTakesBackNothingThatHasNoID(t *testing.T) {
+	t.Parallel()
+	later := func(id string) statechart.Action[trace] {
+		return statechart.SendAfter(id, "LATER", func(trace, Event) (time.Duration, any) { return time.Minute, nil })
+	}
+	cancel := statechart.EnqueueActions("cancel", func(_ *trace, _ Event, enqueue statechart.Enqueue) error { enqueue.Cancel(""); return nil })
+	r := begin(t, Def{Initial: "a", Payloads: statechart.Payloads{"LATER": statechart.NoPayload()}, States: []S{
+		{ID: "a", After: []After{{Delay: time.Hour}}, On: []On{{Event: "GO", Actions: Do{later(""), later("x"), cancel}}}}}})
+	r.send("GO")
+	equal(t, "timers", len(r.step.Next.Timers), 3)
+}
+
+func TestWhatWasSentOutlivesTheReentryOfTheRoot(t *testing.T) {
+	t.Parallel()
+	later := statechart.SendAfter("x", "LATER", func(trace, Event) (time.Duration, any) { return time.Minute, nil })
+	r := begin(t, Def{Initial: "a", Payloads: statechart.Payloads{"LATER": statechart.NoPayload()}, After: []After{{Delay: time.Hour}},
+		On: []On{{Event: "SEND", Actions: Do{later}}, {Event: "AGAIN", Target: "#c", Reenter: true}}, States: []S{{ID: "a"}}})
+	r.send("SEND", "AGAIN")
+	var ids []string
+	for _, timer := range r.step.Next.Timers {
+		ids = append(ids, timer.ID)
+	}
+	equal(t, "timers", strings.Join(ids, " "), "2.0 3.0")
+}

@@ -169,3 +169,31 @@ func TestPermanentMarksAnErrorAndKeepsIt(t *testing.T) {
 	equal(t, "permanent of another", statechart.IsPermanent(cause), false)
 	equal(t, "Permanent(nil)", statechart.Permanent(nil), nil)
 }
+
+func TestServicesOfOneStateAreToldApart(t *testing.T) {
+	t.Parallel()
+	named := func(name string) Invoke {
+		return Invoke{ID: name, Service: statechart.ServiceFunc(name, callNothing), OnDone: []On{{Actions: logs(name)}}, OnError: []On{{Target: "end"}}}
+	}
+	r := begin(t, Def{Initial: "p", States: []S{{ID: "p", Invoke: []Invoke{named("one"), named("two")}}, {ID: "end"}}})
+	for k, name := range []string{"one", "two"} {
+		service, _, _, err := r.chart.Service(r.step.Next.Services[k])
+		if err != nil {
+			t.Fatal(err)
+		}
+		equal(t, "service", service.Name, name)
+	}
+	r.apply(r.step.Next.Services[1].Done(1)).is("p", "+p two")
+	equal(t, "left", r.step.Next.Services[0].ID, "one")
+}
+
+func TestServicesStartInDocumentOrderWhateverTheOrderOfEntry(t *testing.T) {
+	t.Parallel()
+	region := func(id, event string, then ...statechart.Action[trace]) S {
+		return S{ID: "r" + id, Initial: "a" + id, States: []S{{ID: "a" + id, On: []On{{Event: event, Target: "c" + id, Actions: then}}},
+			{ID: "c" + id, Invoke: []Invoke{service(id, []On{{Target: "a" + id}}, []On{{Target: "a" + id}})}}}}
+	}
+	r := begin(t, Def{Parallel: true, States: []S{region("1", "NEXT"), region("2", "GO", raise("NEXT"))}})
+	r.send("GO")
+	equal(t, "services", r.step.Next.Services[0].ID+" "+r.step.Next.Services[0].Key+", "+r.step.Next.Services[1].ID+" "+r.step.Next.Services[1].Key, "1 2.0, 2 2.1")
+}

@@ -1,6 +1,8 @@
 package statechart_test
 
 import (
+	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/settle-run/settle/runtime/statechart"
@@ -84,4 +86,52 @@ func TestContextOfANewInstanceComesFromItsStart(t *testing.T) {
 	}
 	equal(t, "context", text(t, step.Next.Context), `{"log":["c/9","03:04"],"n":0}`)
 	equal(t, "handled", step.Handled, true)
+}
+
+func TestSnapshotThatHoldsNoJSONIsNotWritten(t *testing.T) {
+	t.Parallel()
+	chart := everything(t)
+	active := full(t, chart)
+	active.Timers[0].Event = json.RawMessage("{")
+	_, err := active.MarshalJSON()
+	if err == nil || !strings.HasPrefix(err.Error(), "marshalling a snapshot of chart c: ") {
+		t.Errorf("got the error %v for a timer's event", err)
+	}
+	done := full(t, chart, "END")
+	done.Output = json.RawMessage("{")
+	_, err = done.MarshalJSON()
+	if err == nil || !strings.HasPrefix(err.Error(), "marshalling the output of chart c: ") {
+		t.Errorf("got the error %v for an output", err)
+	}
+}
+
+func TestTextsOfAnyKindAreWrittenAsJSON(t *testing.T) {
+	t.Parallel()
+	tags := []string{`a"b`, `a\b`, "a\tb", "a\x01b", "a\u00e9b", "a<b", "a\u2028b", "\x7f"}
+	r := begin(t, Def{Initial: "a", States: []S{{ID: "a", Tags: tags, On: []On{{Event: `GO"\é`, Actions: Do{raise("x"), statechart.Emit(`"\é<`, func(trace, Event) any { return nil })}}}}}, Payloads: statechart.Payloads{"x": statechart.NoPayload()}})
+	var form struct{ Tags []string }
+	stored := text(t, r.step.Next)
+	if err := json.Unmarshal([]byte(stored), &form); err != nil {
+		t.Fatalf("%v: %s", err, stored)
+	}
+	equal(t, "tags", strings.Join(form.Tags, " "), strings.Join(r.step.Next.Tags(), " "))
+	appended, err := r.step.Next.AppendJSON(nil)
+	if err != nil || !json.Valid(appended) {
+		t.Fatalf("%v: %s", err, appended)
+	}
+	if err := json.Unmarshal(appended, &form); err != nil {
+		t.Fatal(err)
+	}
+	equal(t, "tags, appended", strings.Join(form.Tags, " "), strings.Join(r.step.Next.Tags(), " "))
+	restored, err := r.chart.Restore(appended)
+	if err != nil {
+		t.Fatal(err)
+	}
+	equal(t, "restored", text(t, restored), stored)
+	r.send(`GO"\é`)
+	var event struct{ Type string }
+	if err := json.Unmarshal(r.step.Effects[0].Event, &event); err != nil {
+		t.Fatal(err)
+	}
+	equal(t, "type", event.Type, `"\é<`)
 }

@@ -2,6 +2,7 @@ package statechart_test
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -54,4 +55,17 @@ func TestStopThatFailsChangesNothing(t *testing.T) {
 		t.Errorf("got the error %v, want the planned one", err)
 	}
 	equal(t, "snapshot", text(t, step.Next), before)
+}
+
+func TestExitActionsOfStopChangeTheirOwnContextAndSeeTheTime(t *testing.T) {
+	t.Parallel()
+	spoil := statechart.Assign("spoil", func(c *trace, e Event) { c.Log[0] = e.At.Format(time.TimeOnly) })
+	r := begin(t, Def{Initial: "a", Context: func(statechart.Start) trace { return trace{Log: make([]string, 1, 10)} }, States: []S{{ID: "a", Exit: Do{spoil}}}})
+	before := text(t, r.step.Next)
+	stopped, err := r.chart.Stop(r.step.Next, epoch.Add(time.Hour))
+	if err != nil {
+		t.Fatal(err)
+	}
+	equal(t, "the snapshot", text(t, r.step.Next), before)
+	equal(t, "the log", fmt.Sprint(stopped.Next.Context.Log), "[04:04:05 +a -a]")
 }

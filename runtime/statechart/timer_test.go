@@ -194,3 +194,45 @@ func TestTimersThatEndWithinTheStepAskForNothing(t *testing.T) {
 	equal(t, "effects", len(r.step.Effects), 1)
 	equal(t, "timer", r.step.Effects[0].Timer, r.step.Next.Timers[0].ID)
 }
+
+func TestEveryTimerOfAStateHasItsOwnTransition(t *testing.T) {
+	t.Parallel()
+	for at, want := range []string{"one", "two", "three"} {
+		r := begin(t, waiting(After{Delay: 1, Actions: logs("one")}, After{Delay: 2, Actions: logs("two")}, After{ID: "x", Delay: 3, Actions: logs("three")}))
+		r.is("p", "+p").fire(r.step.Next.Timers[at]).is("p", want)
+		equal(t, "timers left", len(r.step.Next.Timers), 2)
+	}
+}
+
+func TestDeadlinesOfTheYearsZeroTo9999AreStored(t *testing.T) {
+	t.Parallel()
+	for year, stored := range map[int]bool{-1: false, 0: true, 9999: true, 10000: false} {
+		at := time.Date(year, 6, 7, 8, 9, 10, 0, time.UTC)
+		def := waiting(After{ID: "at", At: func(trace, Event) time.Time { return at }})
+		def.Initial = "q"
+		r := begin(t, def)
+		if !stored {
+			r.refuses(Event{Type: "BACK"}, nil, `chart c, state "p", event "BACK": delay at: expected a deadline in the years 0 to 9999, got `+at.String())
+			continue
+		}
+		r.send("BACK")
+		written := text(t, r.step.Next)
+		restored, err := r.chart.Restore([]byte(written))
+		if err != nil {
+			t.Fatal(err)
+		}
+		equal(t, "restored", text(t, restored), written)
+		equal(t, "deadline", restored.Timers[0].At, at)
+	}
+}
+
+func TestAFiringLeavesTheEventOfTheCallerAlone(t *testing.T) {
+	t.Parallel()
+	r := begin(t, waiting(After{Delay: time.Minute, Actions: logs("rang")}))
+	event := Event{Type: statechart.TimerEvent, Timer: r.timer("p").ID, At: epoch, Payload: 7}
+	given, snapshot := event, r.step.Next
+	if _, handled, err := r.chart.Stepper().Step(&snapshot, &event); !handled || err != nil {
+		t.Fatalf("handled %v, error %v", handled, err)
+	}
+	equal(t, "event", event, given)
+}

@@ -1,6 +1,7 @@
 package statechart_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/settle-run/settle/runtime/statechart"
@@ -185,4 +186,18 @@ func TestInternalSelfTransitionEntersNeitherSourceNorAncestors(t *testing.T) {
 	r.is("p.a", "+root +p +a")
 	r.send("STAY").is("p.a", "stay")
 	equal(t, "timer", r.timer("p").ID, "1.0")
+}
+
+func TestTargetsThatNameNothingOrTheSameTwiceAreRefused(t *testing.T) {
+	t.Parallel()
+	for problem, def := range map[string]Def{
+		`target "." is not a state`:                       {Initial: "a", On: []On{{Event: "GO", Target: "."}}, States: []S{{ID: "a"}}},
+		`target "#" is not a state`:                       {Initial: "a", On: []On{{Event: "GO", Target: "#"}}, States: []S{{ID: "a"}}},
+		`the targets "#p #p" cannot be active together`:   {Initial: "p", On: []On{{Event: "GO", Target: "#p #p"}}, States: []S{{ID: "p", Type: statechart.Parallel, States: []S{{ID: "a"}, {ID: "b"}}}}},
+		`the targets ".p.a .p" cannot be active together`: {Initial: "p", On: []On{{Event: "GO", Target: ".p.a .p"}}, States: []S{{ID: "p", Type: statechart.Parallel, States: []S{{ID: "a"}, {ID: "b"}}}}},
+	} {
+		if _, err := statechart.Compile(traced(def)); err == nil || !strings.Contains(err.Error(), problem) {
+			t.Errorf("got the error %v, want %q", err, problem)
+		}
+	}
 }

@@ -41,9 +41,8 @@ func (x *interpreter[C]) invoke(n *node[C]) {
 
 // willInvoke notes that the services of a state start when the macrostep is over.
 func (x *interpreter[C]) willInvoke(n *node[C]) {
-	if at, known := slices.BinarySearch(x.statesToInvoke, n.index); !known {
-		x.statesToInvoke = slices.Insert(x.statesToInvoke, at, n.index)
-	}
+	at, _ := slices.BinarySearch(x.statesToInvoke, n.index)
+	x.statesToInvoke = slices.Insert(x.statesToInvoke, at, n.index)
 }
 
 // cancelInvoke ends the services of a state that is left, or sees to it that they do not start.
@@ -108,7 +107,7 @@ func (x *interpreter[C]) sendAfter(id, typ string, delay time.Duration, payload 
 
 // cancel drops the timers of the events that were sent under an ID.
 func (x *interpreter[C]) cancel(id string) {
-	x.dropTimers(func(t Timer) bool { return t.Event != nil && t.Send == id && id != "" })
+	x.dropTimers(func(t Timer) bool { return id != "" && t.Send == id })
 }
 
 func (x *interpreter[C]) cancelTimers(n *node[C]) {
