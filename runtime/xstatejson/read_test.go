@@ -1,6 +1,7 @@
 package xstatejson_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,7 +18,7 @@ func greeting(input json.RawMessage) (statechart.Service[counter], error) {
 	if string(input) == `"refused"` {
 		return statechart.Service[counter]{}, errors.New("refused")
 	}
-	return statechart.ServiceFunc[counter, json.RawMessage]("", nil), nil
+	return statechart.ServiceFunc("", func(context.Context, counter, statechart.Call) (json.RawMessage, error) { return nil, nil }), nil
 }
 
 func withServices() xstatejson.Implementations[counter] {
