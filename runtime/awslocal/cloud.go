@@ -14,9 +14,12 @@ package awslocal
 
 import (
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/settle-run/settle/runtime/awslocal/internal/dynamo"
+	"github.com/settle-run/settle/runtime/awslocal/internal/sqs"
 	"github.com/settle-run/settle/runtime/awslocal/internal/wire"
 )
 
@@ -45,15 +48,38 @@ func (c Config) withDefaults() Config {
 
 // Cloud is one account's queues and tables. It is safe for concurrent use.
 type Cloud struct {
-	sqs      *sqsService
-	dynamo   *dynamoService
+	now      func() time.Time
 	requests atomic.Uint64 // served so far
+
+	// mu guards everything below. There is one lock for all services because they call one
+	// another, and what one call brings about must be seen, and kept, as a whole.
+	mu     sync.Mutex
+	sqs    *sqs.Model
+	dynamo *dynamo.Model
+	rooms  map[string]*waitingRoom // by queue name; none is empty
 }
 
 // New returns a Cloud without queues or tables.
 func New(config Config) *Cloud {
 	config = config.withDefaults()
-	return &Cloud{sqs: newSQSService(config.Now), dynamo: newDynamoService(config.Now)}
+	return &Cloud{now: config.Now, sqs: sqs.New(), dynamo: dynamo.New(), rooms: make(map[string]*waitingRoom)}
 }
 
 var _ http.Handler = (*Cloud)(nil)
+
+// locked performs work on the models, and whatever follows from it. All calls and all
+// that time brings about pass through here.
+func (c *Cloud) locked(work func(now time.Time)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := c.now()
+	work(now)
+	c.follow(now)
+}
+
+// follow does what a change of the models brings about: receives that wait try again.
+func (c *Cloud) follow(time.Time) {
+	for _, queue := range c.sqs.TakeTouched() {
+		c.arrange(queue)
+	}
+}

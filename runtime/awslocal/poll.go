@@ -10,16 +10,6 @@ import (
 	"github.com/settle-run/settle/runtime/awslocal/internal/sqs"
 )
 
-// Invoker is a Lambda function: payload is the event as JSON, and so is the answer. The
-// handlers of github.com/aws/aws-lambda-go/lambda, made with lambda.NewHandler, are Invokers.
-//
-// Lambda kills a function at its time-out. Invoke cannot be killed: it must return when ctx
-// ends, and until it does it keeps its place among the concurrent invocations. What it
-// returns then counts as a time-out all the same.
-type Invoker interface {
-	Invoke(ctx context.Context, payload []byte) ([]byte, error)
-}
-
 // EventSource is an event source mapping: which queue feeds a function, and how.
 type EventSource struct {
 	// Queue is the name of the queue. It must exist.
@@ -41,15 +31,12 @@ type EventSource struct {
 	OnFailure func(err error)
 }
 
-// functionTimeoutMax is the longest time-out of a Lambda function.
-const functionTimeoutMax = 15 * time.Minute
-
 func (s EventSource) withDefaults() EventSource {
 	if s.BatchSize == 0 {
 		s.BatchSize = sqs.BatchEntriesMax
 	}
 	if s.Timeout == 0 {
-		s.Timeout = 3 * time.Second
+		s.Timeout = functionTimeoutDefault
 	}
 	if s.Concurrency == 0 {
 		s.Concurrency = 5
@@ -83,9 +70,9 @@ func (s EventSource) validate() error {
 // set with ChangeMessageVisibility. Because a FIFO queue locks the group of a message in
 // flight, no two invocations have messages of one group.
 //
-// Like Lambda, Poll starts an execution environment when a batch comes and none is idle; each
-// handles one invocation at a time. An Invoker of aws-lambda-go needs that: the answer it
-// returns is overwritten by its next invocation.
+// Like Lambda, Poll calls start for an execution environment when a batch comes and none is
+// idle; each handles one invocation at a time. An Invoker of aws-lambda-go needs that: the
+// answer it returns is overwritten by its next invocation.
 //
 // Lambda lowers its concurrency while invocations fail, for a time it does not document;
 // Poll does not.
@@ -94,20 +81,20 @@ func (c *Cloud) Poll(ctx context.Context, source EventSource, start func() Invok
 	if err := source.validate(); err != nil {
 		return fmt.Errorf("polling: %w", err)
 	}
-	if err := c.sqs.checkTimeout(source); err != nil {
+	if err := c.checkTimeout(source); err != nil {
 		return fmt.Errorf("polling %s: %w", source.Queue, err)
 	}
 	var running sync.WaitGroup
 	defer running.Wait()
 	places := make(chan struct{}, source.Concurrency)
-	idle := make(chan Invoker, source.Concurrency)
+	function := &environments{start: start, timeout: source.Timeout}
 	for {
 		select {
 		case places <- struct{}{}:
 		case <-ctx.Done():
 			return nil
 		}
-		batch, err := c.sqs.receiveWithin(ctx, &sqs.ReceiveMessageInput{
+		batch, err := c.receive(ctx, &sqs.ReceiveMessageInput{
 			QueueUrl:                    source.Queue,
 			MaxNumberOfMessages:         &source.BatchSize,
 			MessageSystemAttributeNames: []string{"All"},
@@ -119,44 +106,30 @@ func (c *Cloud) Poll(ctx context.Context, source EventSource, start func() Invok
 		if err != nil {
 			return fmt.Errorf("polling %s: %w", source.Queue, err)
 		}
-		var environment Invoker
-		select {
-		case environment = <-idle:
-		default:
-			environment = start()
-		}
 		running.Go(func() {
 			// Lambda lets an invocation finish that has begun.
-			c.sqs.process(context.WithoutCancel(ctx), source, environment, batch.Messages)
-			idle <- environment
+			c.process(context.WithoutCancel(ctx), source, function, batch.Messages)
 			<-places
 		})
 	}
 }
 
 // process invokes the function with a batch and deletes the messages it has dealt with.
-func (s *sqsService) process(ctx context.Context, source EventSource, invoke Invoker, batch []sqs.ReceivedMessage) {
-	failed, err := invokeBatch(ctx, source, invoke, batch)
+func (c *Cloud) process(ctx context.Context, source EventSource, function *environments, batch []sqs.ReceivedMessage) {
+	failed, err := invokeBatch(ctx, source, function, batch)
 	if err != nil {
 		source.OnFailure(fmt.Errorf("a batch of %d messages of %s: %w", len(batch), source.Queue, err))
 		return
 	}
-	s.deleteAll(source.Queue, batch, failed)
+	c.deleteAll(source.Queue, batch, failed)
 }
 
 // invokeBatch invokes the function with a batch and returns the IDs of the messages that
 // have failed. An error means that all have.
-func invokeBatch(ctx context.Context, source EventSource, invoke Invoker, batch []sqs.ReceivedMessage) (map[string]bool, error) {
-	ctx, cancel := context.WithTimeout(ctx, source.Timeout)
-	defer cancel()
-	answer, err := invokeSafely(ctx, invoke, eventJSON(source.Queue, batch))
-	switch {
-	case ctx.Err() != nil:
-		return nil, fmt.Errorf("the function timed out after %v", source.Timeout)
-	case err != nil:
-		return nil, fmt.Errorf("the function failed: %w", err)
-	case !source.ReportBatchItemFailures:
-		return nil, nil
+func invokeBatch(ctx context.Context, source EventSource, function *environments, batch []sqs.ReceivedMessage) (map[string]bool, error) {
+	answer, err := function.invoke(ctx, eventJSON(source.Queue, batch))
+	if err != nil || !source.ReportBatchItemFailures {
+		return nil, err
 	}
 	failed, err := batchItemFailures(answer, batch)
 	if err != nil {
@@ -165,22 +138,12 @@ func invokeBatch(ctx context.Context, source EventSource, invoke Invoker, batch 
 	return failed, nil
 }
 
-// invokeSafely turns a panic of the function into an error, as Lambda does.
-func invokeSafely(ctx context.Context, invoke Invoker, payload []byte) (answer []byte, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("panic: %v", p)
-		}
-	}()
-	return invoke.Invoke(ctx, payload)
-}
-
 // checkTimeout refuses what Lambda refuses to map: a queue that is not there, or whose
 // messages could come again while the function still works on them.
-func (s *sqsService) checkTimeout(source EventSource) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	visibility, err := s.model.VisibilityTimeout(source.Queue)
+func (c *Cloud) checkTimeout(source EventSource) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	visibility, err := c.sqs.VisibilityTimeout(source.Queue)
 	if err != nil {
 		return err
 	}
@@ -193,16 +156,14 @@ func (s *sqsService) checkTimeout(source EventSource) error {
 
 // deleteAll deletes the messages of a batch but those that failed. A message whose
 // visibility time-out has ended meanwhile is not deleted: it comes again, as with Lambda.
-func (s *sqsService) deleteAll(queue string, batch []sqs.ReceivedMessage, failed map[string]bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	now := s.now()
-	for _, message := range batch {
-		if !failed[message.MessageId] {
-			_, _ = s.model.DeleteMessage(now, &sqs.DeleteMessageInput{
-				QueueUrl: queue, ReceiptHandle: message.ReceiptHandle,
-			})
+func (c *Cloud) deleteAll(queue string, batch []sqs.ReceivedMessage, failed map[string]bool) {
+	c.locked(func(now time.Time) {
+		for _, message := range batch {
+			if !failed[message.MessageId] {
+				_, _ = c.sqs.DeleteMessage(now, &sqs.DeleteMessageInput{
+					QueueUrl: queue, ReceiptHandle: message.ReceiptHandle,
+				})
+			}
 		}
-	}
-	s.notify()
+	})
 }

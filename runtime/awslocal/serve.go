@@ -7,7 +7,9 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"time"
 
+	"github.com/settle-run/settle/runtime/awslocal/internal/sqs"
 	"github.com/settle-run/settle/runtime/awslocal/internal/sqsquery"
 	"github.com/settle-run/settle/runtime/awslocal/internal/wire"
 )
@@ -47,10 +49,12 @@ func (c *Cloud) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case query:
 		c.serveQuery(w, r, id, body)
 	case service == sqsTarget:
-		answer, err := c.sqs.call(r.Context(), endpoint(r), operation, body)
+		answer, err := c.callSQS(r.Context(), endpoint(r), operation, body)
 		writeJSON(w, sqsNamespace, answer, err)
 	case service == dynamoTarget:
-		answer, err := c.dynamo.call(operation, body)
+		answer, err := c.call(r.Context(), func(now time.Time) ([]byte, *wire.Error) {
+			return c.dynamo.Call(now, operation, body)
+		})
 		writeDynamo(w, answer, err)
 	default:
 		writeJSONError(w, sqsNamespace, wire.Errorf("UnknownOperationException",
@@ -66,12 +70,42 @@ func (c *Cloud) serveQuery(w http.ResponseWriter, r *http.Request, id string, fo
 		writeXML(w, err, sqsquery.Error(err, id))
 		return
 	}
-	answer, err := c.sqs.call(r.Context(), endpoint(r), operation, input)
+	answer, err := c.callSQS(r.Context(), endpoint(r), operation, input)
 	if err != nil {
 		writeXML(w, err, sqsquery.Error(err, id))
 		return
 	}
 	writeXML(w, nil, sqsquery.Response(operation, answer, id))
+}
+
+// call performs one call on the models, unless whoever made it has gone.
+func (c *Cloud) call(ctx context.Context, perform func(now time.Time) ([]byte, *wire.Error)) (answer []byte, err *wire.Error) {
+	c.locked(func(now time.Time) {
+		if ctx.Err() != nil {
+			err = gone(ctx)
+			return
+		}
+		answer, err = perform(now)
+	})
+	return answer, err
+}
+
+// callSQS performs an operation of SQS, whose input and output are JSON.
+func (c *Cloud) callSQS(ctx context.Context, endpoint, operation string, body []byte) ([]byte, *wire.Error) {
+	if operation != "ReceiveMessage" { // which alone may have to wait
+		return c.call(ctx, func(now time.Time) ([]byte, *wire.Error) {
+			return c.sqs.Call(now, endpoint, operation, body)
+		})
+	}
+	var in sqs.ReceiveMessageInput
+	if err := sqs.Decode(body, &in); err != nil {
+		return nil, err
+	}
+	out, err := c.receive(ctx, &in, 0)
+	if err != nil {
+		return nil, err
+	}
+	return sqs.Encode(out), nil
 }
 
 // endpoint returns the address under which the client reached this server: queue URLs begin

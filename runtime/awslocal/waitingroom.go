@@ -8,7 +8,7 @@ import (
 // waitingRoom is where the receives on one queue wait for a message, first come, first
 // served. One timer wakes the first of them when time alone will bring a message.
 //
-// The lock of the sqsService guards it.
+// The lock of the Cloud guards it.
 type waitingRoom struct {
 	waiting *list.List // of chan struct{}
 	timer   *time.Timer
