@@ -57,12 +57,17 @@ type Cloud struct {
 	sqs    *sqs.Model
 	dynamo *dynamo.Model
 	rooms  map[string]*waitingRoom // by queue name; none is empty
+	// functions are the Lambda functions that state machines can invoke, by name.
+	functions map[string]*environments
 }
 
 // New returns a Cloud without queues or tables.
 func New(config Config) *Cloud {
 	config = config.withDefaults()
-	return &Cloud{now: config.Now, sqs: sqs.New(), dynamo: dynamo.New(), rooms: make(map[string]*waitingRoom)}
+	return &Cloud{
+		now: config.Now, sqs: sqs.New(), dynamo: dynamo.New(),
+		rooms: make(map[string]*waitingRoom), functions: make(map[string]*environments),
+	}
 }
 
 var _ http.Handler = (*Cloud)(nil)

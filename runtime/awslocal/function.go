@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
+	"regexp"
 	"sync"
 	"time"
 )
@@ -17,6 +19,73 @@ import (
 type Invoker interface {
 	Invoke(ctx context.Context, payload []byte) ([]byte, error)
 }
+
+// FunctionError is an error of a function's own, as Lambda reports it.
+type FunctionError struct {
+	// Type is the errorType, which a state machine's Retry and Catch can name.
+	Type string
+	// Message is the errorMessage.
+	Message string
+}
+
+// Error implements the error interface.
+func (e *FunctionError) Error() string { return e.Type + ": " + e.Message }
+
+// failedError is the error of an invocation whose function answered with one.
+type failedError struct{ err error }
+
+func (e *failedError) Error() string { return "the function failed: " + e.err.Error() }
+func (e *failedError) Unwrap() error { return e.err }
+
+// functionError returns what Lambda would report for an error of an invocation: one that is
+// no FunctionError has the name of its Go type, as with aws-lambda-go.
+func functionError(err error) *FunctionError {
+	var own *FunctionError
+	var failed *failedError
+	switch {
+	case errors.As(err, &own):
+		return own
+	case errors.Is(err, errTimedOut):
+		return &FunctionError{Type: "Sandbox.Timedout", Message: err.Error()}
+	case errors.As(err, &failed):
+		err = failed.err
+	}
+	typ := reflect.TypeOf(err)
+	for typ.Kind() == reflect.Pointer {
+		typ = typ.Elem()
+	}
+	return &FunctionError{Type: typ.Name(), Message: err.Error()}
+}
+
+// Function is a Lambda function that state machines can invoke.
+type Function struct {
+	// Timeout is the function's time-out, at most 15 minutes. Defaults to 3 s, as Lambda's does.
+	Timeout time.Duration
+	// Start starts an execution environment. Required.
+	Start func() Invoker
+}
+
+// Register makes a function known under its name. A later one of the same name takes the
+// place of the earlier, as a deployment does.
+func (c *Cloud) Register(name string, function Function) error {
+	if function.Timeout == 0 {
+		function.Timeout = functionTimeoutDefault
+	}
+	switch {
+	case !functionName.MatchString(name):
+		return fmt.Errorf("registering a function: expected a name of 1 to 64 letters, digits, hyphens and underscores, got %q", name)
+	case function.Start == nil:
+		return fmt.Errorf("registering the function %s: expected a Start, got none", name)
+	case function.Timeout < 0 || function.Timeout > functionTimeoutMax:
+		return fmt.Errorf("registering the function %s: expected a Timeout of at most %v, got %v", name, functionTimeoutMax, function.Timeout)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.functions[name] = &environments{start: function.Start, timeout: function.Timeout}
+	return nil
+}
+
+var functionName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 
 const (
 	// functionTimeoutMax is the longest time-out of a Lambda function.
@@ -49,7 +118,7 @@ func (e *environments) invoke(ctx context.Context, payload []byte) ([]byte, erro
 	case ctx.Err() != nil:
 		return nil, fmt.Errorf("%w after %v", errTimedOut, e.timeout)
 	case err != nil:
-		return nil, fmt.Errorf("the function failed: %w", err)
+		return nil, &failedError{err}
 	}
 	return answer, nil
 }
