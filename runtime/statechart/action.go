@@ -34,6 +34,8 @@ type Action[C any] struct {
 	// enqueues says that what the action asks for is known only while it runs, and that it may ask
 	// which states are active.
 	enqueues bool
+	// resolves is the answer that the action gives to those who wait, nil if it gives none.
+	resolves *Resolution[C]
 	// made says by which constructor, for Made.
 	made Made
 }

@@ -106,8 +106,8 @@ func (c *compiler[C]) checkShape(n *node[C]) {
 	if def.Target != "" && n.kind != history {
 		c.find(n, "has a Target but is no history state", "put the target into a transition")
 	}
-	if n.kind == history && len(def.Entry)+len(def.Exit)+len(def.Tags) > 0 {
-		c.find(n, "is history but has actions or tags", "remove them: a history state is never active")
+	if n.kind == history && len(def.Entry)+len(def.Exit)+len(def.Tags)+len(def.Resolve) > 0 {
+		c.find(n, "is history but has actions, tags or resolutions", "remove them: a history state is never active")
 	}
 	if def.Output != nil && n.kind != final {
 		c.find(n, "has an Output but is not final", "move Output to a final state")

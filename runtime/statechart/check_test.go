@@ -112,7 +112,7 @@ func TestShapeOfStatesIsChecked(t *testing.T) {
 		{"history's entry", func(d *Def, wait, _ *S) {
 			d.States = append(d.States, S{ID: "h", Type: statechart.ShallowHistory, Entry: logs("x")})
 			wait.On = append(wait.On, On{Event: "GO", Target: "h"})
-		}, "h", "is history but has actions or tags", "remove them: a history state is never active"},
+		}, "h", "is history but has actions, tags or resolutions", "remove them: a history state is never active"},
 		{"target", func(_ *Def, _, next *S) { next.Target = "wait" }, "next", "has a Target but is no history state", "put the target into a transition"},
 		{"output", func(_ *Def, _, next *S) { next.Output = output(1) }, "next", "has an Output but is not final", "move Output to a final state"},
 		{"tag", func(_ *Def, _, next *S) {

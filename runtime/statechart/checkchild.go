@@ -64,7 +64,7 @@ func eachAction[C any](n *node[C], fn func(place string, action Action[C])) {
 			fn(place, action)
 		}
 	}
-	each("entry", n.def.Entry)
+	each("entry", n.entry)
 	each("default entry", n.def.DefaultEntry)
 	each("exit", n.def.Exit)
 	for _, transitions := range [][]transition[C]{n.transitions, n.always} {

@@ -22,7 +22,7 @@ func (c *compiler[C]) ownEvents() (raised, sent map[string]bool) {
 	}
 	for i := range c.chart.nodes {
 		n := &c.chart.nodes[i]
-		collect(n.def.Entry)
+		collect(n.entry)
 		collect(n.def.DefaultEntry)
 		collect(n.def.Exit)
 		for k := range n.transitions {

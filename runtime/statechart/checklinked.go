@@ -55,6 +55,9 @@ func (c *compiler[C]) checkCode(n *node[C]) {
 	actions := func(place string, actions []Action[C]) {
 		for _, action := range actions {
 			c.checkRaised(n, place, action)
+			if action.resolves != nil {
+				c.checkResolves(n, place, action.resolves)
+			}
 			if action.run == nil && action.update == nil && action.assign == nil {
 				c.find(n, fmt.Sprintf("%s: the action %q does nothing", place, action.Name), "make it with Assign, Raise or another constructor")
 			}
@@ -72,7 +75,7 @@ func (c *compiler[C]) checkCode(n *node[C]) {
 			guard(place, inner)
 		}
 	}
-	actions("entry", n.def.Entry)
+	actions("entry", n.entry)
 	actions("default entry", n.def.DefaultEntry)
 	actions("exit", n.def.Exit)
 	for _, transitions := range [][]transition[C]{n.transitions, n.always} {

@@ -81,6 +81,8 @@ type node[C any] struct {
 	timers      []delay[C]
 	invokes     []invocation[C]
 	settled     bool
+	// entry are the actions on entry: Entry, and the answers of Resolve.
+	entry []Action[C]
 	// doneEvent is the type of the event that says that the state is in a final state.
 	doneEvent string
 	// remembers says that a child is a history state.
@@ -265,6 +267,7 @@ func kindOf[C any](def *State[C]) kind {
 func (c *compiler[C]) link(n *node[C]) {
 	def := n.def
 	c.linkInitial(n)
+	c.linkResolve(n)
 	for i := range def.On {
 		t := &def.On[i]
 		if t.Event == "" {

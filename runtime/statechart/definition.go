@@ -81,6 +81,8 @@ type Definition[C any] struct {
 	// Defer are the descriptors of the events that wait wherever no transition takes them; they are
 	// replayed once one does.
 	Defer []string
+	// Resolve are the answers that those outside who wait for the instance get from the beginning.
+	Resolve []Resolution[C]
 	// Doc is one sentence about the chart for people, shown in graphs.
 	Doc string
 	// Meta is what those who show the instance want to know about the chart, as a State's is.
@@ -139,6 +141,9 @@ type State[C any] struct {
 	Children []Child[C]
 	// Defer are the descriptors of the events that wait while the state is active: see Deferred.
 	Defer []string
+	// Resolve are the answers to those outside who wait for the instance: given once when the state
+	// is entered, after Entry, and for as long as it is active to whoever comes to wait.
+	Resolve []Resolution[C]
 	// OnDone are the transitions taken when a compound state's child is final, or when all
 	// regions of a parallel state are.
 	OnDone []Transition[C]

@@ -217,6 +217,7 @@ var findingsTitles = []struct{ file, title string }{
 	{"checkgraph.go", "The chart as a whole"},
 	{"checkchild.go", "Child instances"},
 	{"defer.go", "Deferred events"},
+	{"resolve.go", "Answers to those who wait"},
 	{"meta.go", "Meta"},
 	{"checkstored.go", "The context"},
 }

@@ -27,6 +27,10 @@ const (
 	// ParkEvent asks that Event, which was deferred and which the chart fails on, be put aside where
 	// someone finds it, with Message as the reason: see Deferred.
 	ParkEvent EffectKind = "park"
+	// ResolveWaits asks that whoever waits for the instance under Name be answered: with Outcome and
+	// Output or, if Error is set, with a failure of that name and Message as its cause; see
+	// Resolution.
+	ResolveWaits EffectKind = "resolve"
 	// StopInstance asks that the child instance Child be stopped. Its parent waits for nothing
 	// of it any more.
 	StopInstance EffectKind = "stop"
@@ -49,7 +53,7 @@ type Effect struct {
 	// Event is the JSON form of the event to send, to emit or to park.
 	Event json.RawMessage `json:"event,omitempty"`
 
-	// Message is the line to log, or the reason for parking.
+	// Message is the line to log, the reason for parking, or the cause of a failure.
 	Message string `json:"message,omitempty"`
 
 	// Child is the key of a child instance (ChildRef.Key), Machine the ID of its machine, and
@@ -58,4 +62,13 @@ type Effect struct {
 	Child   string          `json:"child,omitempty"`
 	Machine string          `json:"machine,omitempty"`
 	Input   json.RawMessage `json:"input,omitempty"`
+
+	// Name is the name under which those wait who are to be answered. They are told Outcome, the
+	// active atomic states as State, the Tags and Output, the JSON of what goes along; or else Error.
+	Name    string          `json:"name,omitempty"`
+	Outcome string          `json:"outcome,omitempty"`
+	State   []string        `json:"state,omitempty"`
+	Tags    []string        `json:"tags,omitempty"`
+	Output  json.RawMessage `json:"output,omitempty"`
+	Error   string          `json:"error,omitempty"`
 }

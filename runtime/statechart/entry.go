@@ -41,7 +41,7 @@ func (x *interpreter[C]) enterState(e entering) error {
 	if len(n.invokes)+len(n.def.Children) > 0 {
 		x.willInvoke(n)
 	}
-	if err := x.run(n.def.Entry, n.index); err != nil {
+	if err := x.run(n.entry, n.index); err != nil {
 		return err
 	}
 	if e.byDefault {

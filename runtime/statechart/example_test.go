@@ -16,6 +16,7 @@ type (
 	state      = statechart.State[nothing]
 	on         = statechart.Transition[nothing]
 	after      = statechart.After[nothing]
+	resolution = statechart.Resolution[nothing]
 	do         = []statechart.Action[nothing]
 )
 

@@ -65,10 +65,11 @@ type interpreter[C any] struct {
 	moved bool
 	// returned says that the chart's code has returned, so that there is no panic.
 	returned bool
-	// historyOwned says that the snapshot's history can be changed.
-	historyOwned  bool
-	internalQueue []Event
-	effects       []Effect
+	// historyOwned says that the snapshot's history can be changed, resolved that an effect answers
+	// those who wait.
+	historyOwned, resolved bool
+	internalQueue          []Event
+	effects                []Effect
 	// parked counts the effects of the kind ParkEvent among them.
 	parked int
 	// accept is Stepper.Accept.

@@ -74,7 +74,7 @@ func (c *Chart[C]) Definition() Definition[C] {
 		ContextParams: c.contextParams, OutputParams: c.outputParams,
 		Initial: root.Initial, DefaultEntry: root.DefaultEntry, Parallel: root.Type == Parallel, States: root.States,
 		Tags: root.Tags, Entry: root.Entry, Exit: root.Exit, On: root.On, Always: root.Always, After: root.After,
-		Invoke: root.Invoke, Children: root.Children, Defer: root.Defer, Doc: root.Doc, Meta: root.Meta,
+		Invoke: root.Invoke, Children: root.Children, Defer: root.Defer, Resolve: root.Resolve, Doc: root.Doc, Meta: root.Meta,
 	}
 }
 
@@ -86,7 +86,7 @@ func (d *Definition[C]) root() *State[C] {
 	root := &State[C]{
 		ID: d.ID, Initial: d.Initial, DefaultEntry: d.DefaultEntry, States: d.States,
 		Tags: d.Tags, Entry: d.Entry, Exit: d.Exit, On: d.On, Always: d.Always, After: d.After,
-		Invoke: d.Invoke, Children: d.Children, Defer: d.Defer, Doc: d.Doc, Meta: d.Meta,
+		Invoke: d.Invoke, Children: d.Children, Defer: d.Defer, Resolve: d.Resolve, Doc: d.Doc, Meta: d.Meta,
 	}
 	if d.Parallel {
 		root.Type = Parallel
@@ -94,9 +94,9 @@ func (d *Definition[C]) root() *State[C] {
 	return root
 }
 
-// Resolve returns the path of the state that one target reference of the state with the given
+// TargetPath returns the path of the state that one target reference of the state with the given
 // path names; "" is the root. It reports false if there is no such state or no such target.
-func (c *Chart[C]) Resolve(state, reference string) (string, bool) {
+func (c *Chart[C]) TargetPath(state, reference string) (string, bool) {
 	from, ok := c.byPath[state]
 	if !ok {
 		return "", false

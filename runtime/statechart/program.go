@@ -56,7 +56,7 @@ func (c *Chart[C]) program(t *transition[C]) *program[C] {
 	p.entered = len(p.actions)
 	for _, e := range t.entry {
 		n := &c.nodes[e.state]
-		add(n.def.Entry, n.index)
+		add(n.entry, n.index)
 		if e.byDefault {
 			add(n.def.DefaultEntry, n.index)
 		}

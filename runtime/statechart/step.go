@@ -185,6 +185,7 @@ func (s *Stepper[C]) Stop(snapshot *Snapshot[C], at time.Time) (effects []Effect
 		x.undo()
 		return nil, false, err
 	}
+	x.tellState()
 	snapshot.Steps++
 	return x.effects, true, nil
 }
@@ -208,7 +209,7 @@ func (x *interpreter[C]) begin(onMicrostep func(Microstep)) {
 		x.snapshot.configuration = x.snapshot.configuration.clone()
 	}
 	x.parked = 0
-	x.ended, x.moved, x.historyOwned = false, false, false
+	x.ended, x.moved, x.historyOwned, x.resolved = false, false, false, false
 	x.effects, x.position, x.microsteps = nil, 0, 0
 	x.internalQueue, x.statesToInvoke = x.internalQueue[:0], x.statesToInvoke[:0]
 	x.onMicrostep, x.tracing = onMicrostep, nil
@@ -281,6 +282,7 @@ func (x *interpreter[C]) take(event *Event) (awaited, stale bool, err error) {
 
 // accepted asks the host whether it can perform the effects from the given index on.
 func (x *interpreter[C]) accepted(from int) error {
+	x.tellState()
 	if x.accept == nil || len(x.effects) <= from {
 		return nil
 	}

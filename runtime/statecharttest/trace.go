@@ -3,6 +3,7 @@ package statecharttest
 import (
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -73,10 +74,28 @@ func (t *trace) effect(effect statechart.Effect, timers []statechart.Timer, sinc
 		t.detail("effect %s emit %s", effect.ID, effect.Event)
 	case statechart.LogMessage:
 		t.detail("effect %s log %s", effect.ID, effect.Message)
+	case statechart.ResolveWaits:
+		t.detail("effect %s resolve %s", effect.ID, answer(effect))
 	default:
 		text, err := json.Marshal(effect)
 		t.detail("effect %s %s %s", effect.ID, effect.Kind, either(string(text), err))
 	}
+}
+
+// answer is what those are told who wait under a name.
+func answer(effect statechart.Effect) string {
+	if effect.Error != "" {
+		line := effect.Name + " error=" + effect.Error
+		if effect.Message != "" {
+			line += " cause=" + strconv.Quote(effect.Message)
+		}
+		return line
+	}
+	line := effect.Name + " outcome=" + effect.Outcome
+	if effect.Output != nil {
+		line += " output=" + string(effect.Output)
+	}
+	return line
 }
 
 func (t *trace) attempt(i statechart.Invocation, end string) {

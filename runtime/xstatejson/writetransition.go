@@ -261,7 +261,7 @@ func (w *writer[C]) transition(path string, t *statechart.Transition[C]) value {
 func (w *writer[C]) targets(path, references string) value {
 	var items []value
 	for _, reference := range strings.Fields(references) {
-		to, ok := w.chart.Resolve(path, reference)
+		to, ok := w.chart.TargetPath(path, reference)
 		if !ok {
 			w.problem(path, "expected a target that there is, got %q", reference)
 		}
