@@ -28,7 +28,7 @@ func newHandler(p boot.Process) (any, error) {
 	store := dynamostore.New(dynamodb.NewFromConfig(p.AWS), p.Settings.Table)
 	queue := sqsqueue.New(client, p.Settings.QueueURL, p.Settings.DeadLetterQueueURL)
 	timers := schedule.NewDelayQueue(client, p.Settings.DelayQueueURL, time.Now)
-	loop, err := durable.New(machines, store, queue, timers, durable.Config{Logger: p.Logger})
+	loop, err := durable.New(machines, durable.Ports{Store: store, Queue: queue, Timers: timers}, durable.Config{Logger: p.Logger})
 	if err != nil {
 		return nil, err
 	}

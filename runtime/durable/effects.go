@@ -20,12 +20,12 @@ func (t *turn) perform(ctx context.Context, effect statechart.Effect) error {
 	message := Message{DeduplicationID: shortened(id)}
 	switch effect.Kind {
 	case statechart.Schedule:
-		body, err := json.Marshal(timerEvent{Type: statechart.TimerEvent, Timer: effect.Timer, Incarnation: t.record.CreatedAt.UnixMilli()})
+		body, err := json.Marshal(timerEvent{Type: statechart.TimerEvent, Timer: effect.Timer, Incarnation: t.incarnation()})
 		if err != nil {
 			return err
 		}
 		message.To, message.Body = t.record.Instance, body
-		return t.loop.timers.Schedule(ctx, effect.At, message)
+		return t.loop.ports.Timers.Schedule(ctx, effect.At, message)
 	case statechart.Send:
 		to, err := ParseInstanceID(effect.To)
 		if err != nil {
@@ -35,8 +35,10 @@ func (t *turn) perform(ctx context.Context, effect statechart.Effect) error {
 			return err
 		}
 		message.To = to
-		_, err = t.loop.queue.Send(ctx, message)
+		_, err = t.loop.ports.Queue.Send(ctx, message)
 		return err
+	case tend:
+		return t.scheduleTending(ctx, effect.At, effect.Name, 0)
 	case statechart.EmitEvent:
 		return t.emit(ctx, id, effect)
 	case statechart.ParkEvent:

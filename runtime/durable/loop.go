@@ -12,19 +12,17 @@ import (
 // state between calls and is safe for concurrent use.
 type Loop struct {
 	machines *Machines
-	store    Store
-	queue    Queue
-	timers   Timers
+	ports    Ports
 	config   Config
 }
 
 // New returns a loop over the given machines and ports.
-func New(machines *Machines, store Store, queue Queue, timers Timers, config Config) (*Loop, error) {
+func New(machines *Machines, ports Ports, config Config) (*Loop, error) {
 	config = config.withDefaults()
 	if err := config.validate(); err != nil {
 		return nil, err
 	}
-	return &Loop{machines: machines, store: store, queue: queue, timers: timers, config: config}, nil
+	return &Loop{machines: machines, ports: ports, config: config}, nil
 }
 
 // Handle takes one batch of deliveries through the loop: groups concurrently, the deliveries
@@ -96,7 +94,7 @@ func (l *Loop) delay(ctx context.Context, rest []Delivery, reason error) {
 	}
 	log := l.config.Logger.With("instance", rest[0].Group, "message_id", rest[0].MessageID)
 	log.WarnContext(ctx, "delivery failed, to be tried again", "error", reason, "wait", wait, "receive_count", rest[0].ReceiveCount)
-	_, err := guarded(func() (int, error) { return 0, l.queue.Delay(ctx, rest, wait) })
+	_, err := guarded(func() (int, error) { return 0, l.ports.Queue.Delay(ctx, rest, wait) })
 	if err != nil {
 		log.WarnContext(ctx, "delaying failed, the visibility time-out will do", "error", err)
 	}
@@ -240,7 +238,10 @@ func (l *Loop) parkUnstorable(ctx context.Context, d Delivery, reason error) (do
 
 // park moves a delivery to the dead-letter queue.
 func (l *Loop) park(ctx context.Context, d Delivery, reason error) error {
-	if err := l.queue.Park(ctx, d, reason.Error()); err != nil {
+	if err := l.failParked(ctx, d, reason); err != nil {
+		return fmt.Errorf("failing the task of message %s of %s: %w", d.MessageID, d.Group, err)
+	}
+	if err := l.ports.Queue.Park(ctx, d, reason.Error()); err != nil {
 		return fmt.Errorf("parking message %s of %s: %w", d.MessageID, d.Group, err)
 	}
 	l.config.Logger.ErrorContext(ctx, "event parked", "instance", d.Group, "message_id", d.MessageID, "reason", reason)
@@ -248,11 +249,13 @@ func (l *Loop) park(ctx context.Context, d Delivery, reason error) error {
 }
 
 func (l *Loop) hydrate(ctx context.Context, id InstanceID, machine Machine) (*turn, error) {
-	record, err := l.store.Load(ctx, id)
+	record, err := l.ports.Store.Load(ctx, id)
 	if err != nil {
 		return nil, fmt.Errorf("hydrating %s: %w", id, err)
 	}
 	t := &turn{loop: l, machine: machine, record: record}
+	// Whoever has stored this may have performed it too.
+	t.repeats = true
 	if record.Revision == 0 {
 		return t, nil
 	}

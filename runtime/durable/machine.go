@@ -48,6 +48,9 @@ type Instance interface {
 	// transition for, sorted.
 	NextEvents() []string
 	Timers() []statechart.Timer
+	// Resolving returns the answer for a task that comes to wait under the name now; false
+	// means that it has to wait.
+	Resolving(name string, event statechart.Event) (answer statechart.Effect, ok bool, err error)
 	// Invocations returns the services whose end the instance waits for.
 	Invocations() []statechart.Invocation
 	// Begin counts one more attempt of the invocation with the key.
@@ -198,6 +201,10 @@ func (i *instance[C]) NextEvents() []string                 { return i.snapshot.
 func (i *instance[C]) Timers() []statechart.Timer           { return i.snapshot.Timers }
 func (i *instance[C]) Invocations() []statechart.Invocation { return i.snapshot.Services }
 
+func (i *instance[C]) Resolving(name string, event statechart.Event) (statechart.Effect, bool, error) {
+	return i.chart.Resolving(i.snapshot, name, event)
+}
+
 func (i *instance[C]) Begin(key string) statechart.Invocation {
 	services := slices.Clone(i.snapshot.Services)
 	i.snapshot.Services = services
@@ -278,6 +285,9 @@ func (m *Machines) Accept(id InstanceID, body []byte) (statechart.Event, error) 
 	event, err := machine.Decode(body)
 	if err != nil {
 		return statechart.Event{}, err
+	}
+	if event.Type == TokenExpired {
+		return statechart.Event{}, fmt.Errorf("event type %q is %w: the loop sends it when a task has timed out", event.Type, ErrReserved)
 	}
 	if strings.HasPrefix(event.Type, statechart.ReservedPrefix) {
 		return statechart.Event{}, fmt.Errorf("event type %q is %w: use another prefix than %q", event.Type, ErrReserved, statechart.ReservedPrefix)

@@ -123,11 +123,11 @@ func TestAConfigWithoutSenseIsRefused(t *testing.T) {
 		{AttemptsMax: -1}, {AbandonedMax: -1}, {ConflictsMax: -1}, {SnapshotBytesMax: -1}, {HistoryMax: -1}, {RecentEventsMax: -1},
 		{DeadlineMargin: -1}, {Backoff: statechart.RetryPolicy{Interval: -1}}, {Backoff: statechart.RetryPolicy{IntervalMax: -1}},
 	} {
-		if loop, err := durable.New(nil, nil, nil, nil, config); err == nil {
+		if loop, err := durable.New(nil, durable.Ports{}, config); err == nil {
 			t.Errorf("New(%+v) = %v, want an error", config, loop)
 		}
 	}
-	if _, err := durable.New(nil, nil, nil, nil, durable.Config{}); err != nil {
+	if _, err := durable.New(nil, durable.Ports{}, durable.Config{}); err != nil {
 		t.Errorf("New with the zero Config: %v", err)
 	}
 }

@@ -38,9 +38,9 @@ type Store interface {
 	// record.Revision-1 (no record, if that is 0). Fails with ErrConflict or
 	// ErrUnstorable; any other error leaves open whether the record was stored.
 	Commit(ctx context.Context, record Record) error
-	// ClearOutbox empties the outbox of the record on condition that its revision is the
-	// given one, which stays. Fails with ErrConflict.
-	ClearOutbox(ctx context.Context, id InstanceID, revision int64) error
+	// ClearOutbox empties the outbox of the record, and leaves it the given tokens, on
+	// condition that its revision is the given one, which stays. Fails with ErrConflict.
+	ClearOutbox(ctx context.Context, id InstanceID, revision int64, tokens []Token) error
 }
 
 // Message is an event on its way to an instance.
@@ -75,6 +75,15 @@ type Timers interface {
 	// Schedule sends the message no earlier than at. Scheduling again under the same
 	// DeduplicationID may send it again.
 	Schedule(ctx context.Context, at time.Time, message Message) error
+}
+
+// Ports is all that a loop reaches.
+type Ports struct {
+	Store  Store
+	Queue  Queue
+	Timers Timers
+	// Tokens may be nil: then an event that hands over a task's token is parked.
+	Tokens Tokens
 }
 
 // Delivery is one receipt of one queue message; a message may be delivered many times.

@@ -41,6 +41,9 @@ type Record struct {
 	// Outbox is the effects committed with Snapshot and not yet known to be performed.
 	// Effects must be performed in order, and only after the record is stored.
 	Outbox []statechart.Effect
+	// Tokens are the Step Functions tasks that wait for the instance, in the order in which they
+	// came, and those whose answer is not yet known to be given.
+	Tokens []Token
 	// Attempt is the mark left before a redelivered event is tried; nil if there is none.
 	Attempt *Attempt
 	// Error is the last event of the instance that was parked, and why; nil if none was.

@@ -76,7 +76,7 @@ func (w *world) handlePicky(t *testing.T, refused func(durable.Record) bool, err
 	t.Helper()
 	p := w.start(functionTimeout)
 	defer p.cancel()
-	loop, newErr := durable.New(w.machines, pickyStore{p, refused, err}, p, p, w.config)
+	loop, newErr := durable.New(w.machines, durable.Ports{Store: pickyStore{p, refused, err}, Queue: p, Timers: p}, w.config)
 	if newErr != nil {
 		t.Fatal(newErr)
 	}

@@ -29,6 +29,8 @@ type turn struct {
 	finished bool
 	// ran says that a service has run in this turn and used up time of the process.
 	ran bool
+	// repeats says that the stored outbox may have been performed before.
+	repeats bool
 	// unlogged are the transitions since the last commit.
 	unlogged []Transition
 	// lost is the error of the commit before services that were to begin. It ends the turn:
@@ -44,13 +46,37 @@ func (t *turn) examine(d Delivery) (event statechart.Event, v verdict, reason er
 	if t.isApplied(d) {
 		return event, skipped, nil
 	}
+	if head := eventHead(json.RawMessage(d.Body)); isBridge(head.Type) {
+		event, v, reason = t.examineBridge(d, head.Type, head.ID)
+	} else {
+		event, v, reason = t.examineEvent(d)
+	}
+	if v != applicable {
+		return event, v, reason
+	}
+	token, err := tokenOf(d)
+	switch {
+	case err != nil:
+		return event, poisoned, err
+	case token != nil && t.loop.ports.Tokens == nil:
+		return event, poisoned, errors.New("it hands over the token of a Step Functions task, and this consumer has no client that could answer: set Ports.Tokens")
+	case token != nil && event.ID == "":
+		// Whoever hands a token over twice means one event.
+		event.ID = "task/" + token.Key
+	}
+	if event.ID != "" && slices.Contains(t.record.RecentEvents, event.ID) {
+		return event, skipped, nil
+	}
+	return event, applicable, nil
+}
+
+// examineEvent is examine for the events of charts.
+func (t *turn) examineEvent(d Delivery) (event statechart.Event, v verdict, reason error) {
 	event, err := t.machine.Decode([]byte(d.Body))
 	switch {
 	case err != nil:
 		return event, poisoned, err
 	case event.Type == statechart.TimerEvent && (t.instance == nil || !t.isTimer(event.Timer, d.Body)):
-		return event, skipped, nil
-	case event.ID != "" && slices.Contains(t.record.RecentEvents, event.ID):
 		return event, skipped, nil
 	case t.instance == nil && !t.machine.StartedBy(event.Type):
 		return event, poisoned, fmt.Errorf("%s does not exist, and an event of type %q does not start one", t.record.Instance, event.Type)
@@ -64,7 +90,7 @@ func (t *turn) isTimer(id, body string) bool {
 	var origin struct {
 		Incarnation int64 `json:"$incarnation"`
 	}
-	if json.Unmarshal([]byte(body), &origin) != nil || origin.Incarnation != t.record.CreatedAt.UnixMilli() {
+	if json.Unmarshal([]byte(body), &origin) != nil || origin.Incarnation != t.incarnation() {
 		return false
 	}
 	return slices.ContainsFunc(t.instance.Timers(), func(timer statechart.Timer) bool { return timer.ID == id })
@@ -86,9 +112,11 @@ func (t *turn) try(ctx context.Context, d Delivery, event statechart.Event) erro
 	}
 	if err == nil {
 		event.At = t.loop.config.Now()
-		err = t.apply(event)
+		err = t.take(ctx, d, event)
 	}
 	switch {
+	case err == nil && event.Type == tendEvent && !t.dirty:
+		return nil // It has changed nothing, and may come again: no write for it.
 	case err == nil:
 		t.pass(d)
 		t.remember(event.ID)
@@ -103,6 +131,31 @@ func (t *turn) try(ctx context.Context, d Delivery, event statechart.Event) erro
 		}
 		return fmt.Errorf("applying %q to %s: %w", event.Type, t.record.Instance, err)
 	}
+}
+
+// take applies the delivery's event, and keeps the token that it hands over. On an error nothing
+// has changed.
+func (t *turn) take(ctx context.Context, d Delivery, event statechart.Event) error {
+	token, err := tokenOf(d)
+	if err != nil {
+		return err
+	}
+	tokens, outbox, dirty := t.record.Tokens, t.record.Outbox, t.dirty
+	t.hold(token)
+	if isBridge(event.Type) {
+		err = t.applyBridge(ctx, d, event)
+	} else {
+		err = t.apply(event)
+	}
+	if err == nil && token != nil {
+		err = t.answerLate(token, event)
+	}
+	if err != nil {
+		t.record.Tokens, t.record.Outbox, t.dirty = tokens, outbox, dirty
+		return err
+	}
+	t.answerEnded()
+	return nil
 }
 
 // untilTimer returns how long it is until the timer whose firing the event is may fire, by the
@@ -132,7 +185,11 @@ func (t *turn) begin(ctx context.Context, d Delivery) error {
 	// The keys of services contain this time: that of the message, not of this try, so that
 	// the key is the same when the first try is cut off and nothing of it was stored.
 	t.record.CreatedAt = d.SentAt.UTC().Truncate(time.Millisecond)
-	t.record.Outbox = append(t.record.Outbox, effects...)
+	for _, effect := range effects {
+		if effect.Kind != statechart.ResolveWaits { // Nobody waits for an instance that is new.
+			t.record.Outbox = append(t.record.Outbox, effect)
+		}
+	}
 	return t.settle(ctx, d)
 }
 
@@ -228,8 +285,12 @@ func (t *turn) apply(event statechart.Event) error {
 	if err != nil {
 		return err
 	}
-	t.record.Outbox = append(t.record.Outbox, effects...)
 	for _, effect := range effects {
+		if effect.Kind == statechart.ResolveWaits {
+			t.answer(effect)
+			continue
+		}
+		t.record.Outbox = append(t.record.Outbox, effect)
 		if effect.Kind == statechart.ParkEvent {
 			head := eventHead(effect.Event)
 			t.record.Error = &Failure{At: t.now(), Event: head.Type, Message: cut(effect.Message, failureMessageBytesMax)}
@@ -240,6 +301,7 @@ func (t *turn) apply(event statechart.Event) error {
 	if !handled {
 		t.record.Ignored++
 	}
+	t.answerEnded()
 	transition := Transition{At: event.At.UTC().Truncate(time.Millisecond), Event: name, From: from, To: t.instance.State(), Ignored: !handled}
 	t.record.History = last(append(t.record.History, transition), t.loop.config.HistoryMax)
 	t.unlogged = append(t.unlogged, transition)
@@ -281,7 +343,7 @@ func (t *turn) commit(ctx context.Context) error {
 	if retention := t.machine.Retention(); next.Status == statechart.Done && retention > 0 && next.ExpireAt.IsZero() {
 		next.ExpireAt = next.UpdatedAt.Add(retention)
 	}
-	if err := t.loop.store.Commit(ctx, next); err != nil {
+	if err := t.loop.ports.Store.Commit(ctx, next); err != nil {
 		return fmt.Errorf("committing %s at revision %d: %w", next.Instance, next.Revision, err)
 	}
 	t.record, t.dirty, t.finished = next, false, false
@@ -312,13 +374,20 @@ func (t *turn) storable() (json.RawMessage, error) {
 func (t *turn) pending() []statechart.Effect {
 	timers := t.instance.Timers()
 	return slices.DeleteFunc(slices.Clone(t.record.Outbox), func(e statechart.Effect) bool {
+		if e.Kind == tend {
+			token := t.token(e.Name)
+			return token == nil || !waits(*token)
+		}
 		return t.isNotKept(e) || e.Kind == statechart.Schedule && !slices.ContainsFunc(timers, func(timer statechart.Timer) bool { return timer.ID == e.Timer })
 	})
 }
 
-// dispatch performs the effects of the stored outbox in order and empties it.
+// dispatch performs the effects of the stored outbox in order, then gives the answers that tasks wait
+// for, and forgets both.
 func (t *turn) dispatch(ctx context.Context) error {
-	if len(t.record.Outbox) == 0 {
+	unanswered := slices.DeleteFunc(slices.Clone(t.record.Tokens), func(k Token) bool { return !waits(k) })
+	if len(t.record.Outbox) == 0 && len(unanswered) == len(t.record.Tokens) {
+		t.repeats = false
 		return nil
 	}
 	for _, effect := range t.record.Outbox {
@@ -326,10 +395,13 @@ func (t *turn) dispatch(ctx context.Context) error {
 			return fmt.Errorf("performing effect %s of %s: %w", effect.ID, t.record.Instance, err)
 		}
 	}
-	if err := t.loop.store.ClearOutbox(ctx, t.record.Instance, t.record.Revision); err != nil {
+	if err := t.giveAnswers(ctx); err != nil {
+		return err
+	}
+	if err := t.loop.ports.Store.ClearOutbox(ctx, t.record.Instance, t.record.Revision, unanswered); err != nil {
 		return fmt.Errorf("clearing the outbox of %s: %w", t.record.Instance, err)
 	}
-	t.record.Outbox = nil
+	t.record.Outbox, t.record.Tokens, t.repeats = nil, unanswered, false
 	return nil
 }
 

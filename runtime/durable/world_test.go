@@ -65,6 +65,10 @@ type world struct {
 	served   []statechart.Call
 	names    []string // The services of served.
 	emitted  []string
+	// noTokens says that the loop cannot answer tasks.
+	noTokens bool
+	// workflows are the tasks that wait, by token.
+	workflows map[string]*workflow
 	queue
 	ledger
 }
@@ -79,7 +83,7 @@ type service func(ctx context.Context, call statechart.Call) (string, error)
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{records: map[string]json.RawMessage{}, revision: map[string]int64{}, third: map[string]service{}}
+	w := &world{workflows: map[string]*workflow{}, records: map[string]json.RawMessage{}, revision: map[string]int64{}, third: map[string]service{}}
 	w.sent, w.committed, w.performed = map[string]time.Time{}, map[string]string{}, map[string]int{}
 	w.config = durable.Config{Now: time.Now, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))}
 	machines, err := durable.NewMachines(w.order(), w.greeter(), w.boot())
@@ -107,7 +111,11 @@ func (w *world) start(timeout time.Duration) *process {
 	p := &process{world: w}
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	p.ctx, p.cancel = context.WithValue(ctx, processKey{}, p), cancel
-	loop, err := durable.New(w.machines, p, p, p, w.config)
+	ports := durable.Ports{Store: p, Queue: p, Timers: p, Tokens: p}
+	if w.noTokens {
+		ports.Tokens = nil
+	}
+	loop, err := durable.New(w.machines, ports, w.config)
 	if err != nil {
 		panic(err)
 	}
@@ -190,13 +198,13 @@ func (p *process) Commit(ctx context.Context, record durable.Record) error {
 	})
 }
 
-func (p *process) ClearOutbox(ctx context.Context, id durable.InstanceID, revision int64) error {
+func (p *process) ClearOutbox(ctx context.Context, id durable.InstanceID, revision int64, tokens []durable.Token) error {
 	return p.call(ctx, "ClearOutbox", id.String(), func() error {
 		if p.revision[id.String()] != revision {
 			return durable.ErrConflict
 		}
 		record := p.load(id.String())
-		record.Outbox = nil
+		record.Outbox, record.Tokens = nil, tokens
 		p.store(record)
 		return nil
 	})
@@ -283,6 +291,9 @@ func (l *ledger) commit(record durable.Record) {
 	for _, effect := range record.Outbox {
 		l.committed[derivedID(record, effect.ID)] = string(effect.Kind)
 	}
+	for _, token := range record.Tokens {
+		l.committed[derivedID(record, "token."+token.Key)] = string(statechart.Schedule)
+	}
 }
 
 func derivedID(record durable.Record, id string) string {
@@ -291,7 +302,11 @@ func derivedID(record durable.Record, id string) string {
 
 func (l *ledger) perform(message durable.Message) {
 	id := message.DeduplicationID
-	if _, ok := l.committed[id]; !ok {
+	known := id
+	if strings.Contains(id, "/token.") {
+		known = id[:strings.LastIndexByte(id, '.')] // What follows from a token that is held.
+	}
+	if _, ok := l.committed[known]; !ok {
 		l.violations = append(l.violations, fmt.Sprintf("effect %s to %s performed before its commit", id, message.To))
 	}
 	if l.performed[id]++; l.performed[id] == 1 {
@@ -303,7 +318,7 @@ func (l *ledger) perform(message durable.Message) {
 // may be pruned instead.
 func (l *ledger) unperformed() (ids []string) {
 	for id, kind := range l.committed {
-		if kind != string(statechart.Schedule) && l.performed[id] == 0 {
+		if kind != string(statechart.Schedule) && kind != "tend" && l.performed[id] == 0 {
 			ids = append(ids, id)
 		}
 	}

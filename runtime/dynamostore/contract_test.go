@@ -136,21 +136,27 @@ func (c contract) clearOutbox() {
 	want := fullRecord(1)
 	mustCommit(c.t, c.store, want)
 	for range 2 { // to clear it again is no error
-		if err := c.store.ClearOutbox(c.t.Context(), id, 1); err != nil {
+		if err := c.store.ClearOutbox(c.t.Context(), id, 1, want.Tokens[1:]); err != nil {
 			c.t.Fatal(err)
 		}
-		want.Outbox = nil
-		wantRecord(c.t, c.store, want)
+		cleared := want
+		cleared.Outbox, cleared.Tokens = nil, want.Tokens[1:]
+		wantRecord(c.t, c.store, cleared)
 	}
+	if err := c.store.ClearOutbox(c.t.Context(), id, 1, nil); err != nil {
+		c.t.Fatal(err)
+	}
+	want.Outbox, want.Tokens = nil, nil
+	wantRecord(c.t, c.store, want)
 	mustCommit(c.t, c.store, smallRecord(id, 2)) // the revision has stayed
 }
 
 func (c contract) clearOutboxConflict() {
-	wantConflict(c.t, c.store.ClearOutbox(c.t.Context(), id, 1))
+	wantConflict(c.t, c.store.ClearOutbox(c.t.Context(), id, 1, nil))
 	wantRecord(c.t, c.store, durable.Record{Instance: id})
 	want := fullRecord(1)
 	mustCommit(c.t, c.store, want)
-	wantConflict(c.t, c.store.ClearOutbox(c.t.Context(), id, 2))
+	wantConflict(c.t, c.store.ClearOutbox(c.t.Context(), id, 2, nil))
 	wantRecord(c.t, c.store, want)
 }
 
@@ -202,6 +208,12 @@ func fullRecord(revision int64) durable.Record {
 			{At: at, Event: "RESEND", From: []string{"registering"}, To: []string{"registering"}, Ignored: true},
 		},
 		Ignored: 3,
+		Tokens: []durable.Token{
+			{Key: "k1", Value: "a token", Name: "Queued", Execution: "an ARN", EnteredAt: time.Date(2026, 1, 2, 3, 4, 5, 6e6, time.UTC),
+				TimeoutSeconds: 300, HeartbeatSeconds: 60, Answer: &durable.Answer{Output: []byte(`{"outcome":"x"}`)}},
+			{Key: "k2", Value: "another", Name: "Queued", EnteredAt: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Answer: &durable.Answer{Error: "E", Cause: "C"}},
+			{Key: "k3", Value: "third", Name: "InProgress", EnteredAt: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)},
+		},
 		Outbox: []statechart.Effect{
 			{ID: "7.0", Kind: statechart.Schedule, Timer: "7.0", At: at.Add(time.Nanosecond)},
 			{ID: "7.1", Kind: statechart.Send, To: "job/1", Event: json.RawMessage(`{"type": "GO", "n": 9007199254740993}`)},

@@ -28,6 +28,7 @@ const (
 	attrHistory      = "history"
 	attrIgnored      = "ignored"
 	attrOutbox       = "outbox"
+	attrTokens       = "tokens"
 	attrAttempt      = "attempt"
 	attrError        = "error"
 )
@@ -69,6 +70,7 @@ func encodeItem(record durable.Record) (map[string]types.AttributeValue, error) 
 		{attrRecentEvents, len(record.RecentEvents) == 0, record.RecentEvents},
 		{attrHistory, len(record.History) == 0, record.History},
 		{attrOutbox, len(record.Outbox) == 0, record.Outbox},
+		{attrTokens, len(record.Tokens) == 0, record.Tokens},
 		{attrAttempt, record.Attempt == nil, record.Attempt},
 		{attrError, record.Error == nil, record.Error},
 	} {
@@ -107,6 +109,7 @@ func decodeItem(item map[string]types.AttributeValue) (durable.Record, error) {
 	r.json(attrRecentEvents, &record.RecentEvents)
 	r.json(attrHistory, &record.History)
 	r.json(attrOutbox, &record.Outbox)
+	r.json(attrTokens, &record.Tokens)
 	r.json(attrAttempt, &record.Attempt)
 	r.json(attrError, &record.Error)
 	if r.err != nil {

@@ -97,19 +97,29 @@ func (s *Store) Commit(ctx context.Context, record durable.Record) error {
 	return nil
 }
 
-// ClearOutbox empties the outbox of an instance on condition that its revision is the given
-// one, which stays. It fails with durable.ErrConflict, also if there is no item.
-func (s *Store) ClearOutbox(ctx context.Context, id durable.InstanceID, revision int64) error {
-	_, err := s.client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
+// ClearOutbox empties the outbox of an instance, and leaves it the given tokens, on condition
+// that its revision is the given one, which stays. It fails with durable.ErrConflict, also if
+// there is no item.
+func (s *Store) ClearOutbox(ctx context.Context, id durable.InstanceID, revision int64, tokens []durable.Token) error {
+	doing := fmt.Sprintf("clearing the outbox of %s at revision %d", id, revision)
+	update := &dynamodb.UpdateItemInput{
 		TableName:                 &s.table,
 		Key:                       key(id),
-		UpdateExpression:          aws.String("REMOVE #outbox"),
+		UpdateExpression:          aws.String("REMOVE #outbox, #tokens"),
 		ConditionExpression:       aws.String("#revision = :revision"),
-		ExpressionAttributeNames:  map[string]string{"#outbox": attrOutbox, "#revision": attrRevision},
+		ExpressionAttributeNames:  map[string]string{"#outbox": attrOutbox, "#tokens": attrTokens, "#revision": attrRevision},
 		ExpressionAttributeValues: map[string]types.AttributeValue{":revision": number(revision)},
-	})
-	if err != nil {
-		return s.failed(fmt.Sprintf("clearing the outbox of %s at revision %d", id, revision), err)
+	}
+	if len(tokens) > 0 {
+		left, err := attributeOf(attrTokens, tokens)
+		if err != nil {
+			return s.failed(doing, err)
+		}
+		update.UpdateExpression = aws.String("REMOVE #outbox SET #tokens = :tokens")
+		update.ExpressionAttributeValues[":tokens"] = left
+	}
+	if _, err := s.client.UpdateItem(ctx, update); err != nil {
+		return s.failed(doing, err)
 	}
 	return nil
 }

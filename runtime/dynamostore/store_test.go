@@ -84,6 +84,7 @@ status S "done"
 steps N 7
 tags L[]
 timers M{3.0:M{at:S "2026-03-02T12:00:00Z"}}
+tokens L[M{answer:M{output:M{outcome:S "x"}}, entered_at:S "2026-01-02T03:04:05.006Z", execution:S "an ARN", heartbeat_seconds:N 60, key:S "k1", name:S "Queued", timeout_seconds:N 300, value:S "a token"}, M{answer:M{cause:S "C", error:S "E"}, entered_at:S "2026-01-02T03:04:05Z", key:S "k2", name:S "Queued", value:S "another"}, M{entered_at:S "2026-01-02T03:04:05Z", key:S "k3", name:S "InProgress", value:S "third"}]
 updated_at S "2026-03-01T12:00:01.234Z"
 value S "active"
 watermark M{arn:aws:sqs:eu-central-1:123456789012:events.fifo:S "18849496460467696128"}
@@ -372,7 +373,7 @@ func TestMissingTableIsNamed(t *testing.T) {
 	t.Parallel()
 	store := dynamostore.New(newClient(t), "elsewhere")
 	_, loadErr := store.Load(t.Context(), id)
-	for _, err := range []error{loadErr, store.Commit(t.Context(), smallRecord(id, 1)), store.ClearOutbox(t.Context(), id, 1)} {
+	for _, err := range []error{loadErr, store.Commit(t.Context(), smallRecord(id, 1)), store.ClearOutbox(t.Context(), id, 1, nil)} {
 		if !errors.Is(err, dynamostore.ErrNoTable) || !strings.Contains(err.Error(), "signup/42") || !strings.Contains(err.Error(), "table elsewhere") {
 			t.Errorf("got %v, want ErrNoTable with instance and table", err)
 		}

@@ -140,11 +140,11 @@ func (w *world) consumer(o options) awslocal.Invoker {
 	return &mortal{faults: w.faults, start: func(client aws.HTTPClient) awslocal.Invoker {
 		config := w.aws(client, o.sdkRetries)
 		queues := sqs.NewFromConfig(config)
-		loop, err := durable.New(w.machines(),
-			dynamostore.New(dynamodb.NewFromConfig(config), table),
-			sqsqueue.New(queues, w.queueURL, w.deadLetterURL),
-			schedule.NewDelayQueue(queues, w.delayURL, time.Now),
-			durable.Config{Logger: slog.New(slog.DiscardHandler)})
+		loop, err := durable.New(w.machines(), durable.Ports{
+			Store:  dynamostore.New(dynamodb.NewFromConfig(config), table),
+			Queue:  sqsqueue.New(queues, w.queueURL, w.deadLetterURL),
+			Timers: schedule.NewDelayQueue(queues, w.delayURL, time.Now),
+		}, durable.Config{Logger: slog.New(slog.DiscardHandler)})
 		if err != nil {
 			w.t.Error(err)
 		}

@@ -31,7 +31,7 @@ func (s *Stack) poll(queues queueURLs) error {
 	client := sqs.NewFromConfig(s.AWS())
 	queue := sqsqueue.New(client, queues.fifo, queues.deadLetter)
 	delays := schedule.NewDelayQueue(client, queues.delay, s.config.Now)
-	loop, err := durable.New(s.machines, s.store, queue, delays, durable.Config{Now: s.config.Now, Logger: s.config.Logger})
+	loop, err := durable.New(s.machines, durable.Ports{Store: s.store, Queue: queue, Timers: delays}, durable.Config{Now: s.config.Now, Logger: s.config.Logger})
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,82 @@
+package durable_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/settle-run/settle/runtime/durable"
+)
+
+// workflow is a task of a Step Functions execution that waits for an instance.
+type workflow struct {
+	entered            time.Time
+	timeout, heartbeat time.Duration // zero: none
+	beaten             time.Time
+	beats              int
+	// answers are those that were taken: at most one.
+	answers []string
+}
+
+// expired reports whether the task has timed out.
+func (f *workflow) expired() bool {
+	if len(f.answers) > 0 {
+		return false
+	}
+	return f.timeout > 0 && time.Since(f.entered) >= f.timeout || f.heartbeat > 0 && time.Since(f.beaten) >= f.heartbeat
+}
+
+// wait makes a task wait under the token, and returns the value of "$task" in the event by which it
+// tells so.
+func (w *world) wait(token, name string, timeout, heartbeat time.Duration) string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.workflows[token] = &workflow{entered: time.Now(), beaten: time.Now(), timeout: timeout, heartbeat: heartbeat}
+	return fmt.Sprintf(`{"token": %q, "state": %q, "execution": "execution of %s", "enteredAt": %q, "timeoutSeconds": %d, "heartbeatSeconds": %d}`,
+		token, name, strings.TrimPrefix(token, "secret-"), time.Now().UTC().Format(time.RFC3339Nano), int(timeout.Seconds()), int(heartbeat.Seconds()))
+}
+
+// answers returns what the task was told, "waits" or "expired".
+func (w *world) answers(token string) string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch f := w.workflows[token]; {
+	case len(f.answers) > 0:
+		return fmt.Sprint(f.answers)
+	case f.expired():
+		return "expired"
+	default:
+		return "waits"
+	}
+}
+
+func (p *process) Answer(ctx context.Context, token durable.Token, answer durable.Answer, repeat bool) error {
+	return p.call(ctx, "Answer", token.Name, func() error {
+		text := string(answer.Output)
+		if answer.Error != "" {
+			text = answer.Error + ": " + answer.Cause
+		}
+		f := p.workflows[token.Value.Reveal()]
+		switch {
+		case len(f.answers) > 0 && repeat && f.answers[0] == text:
+			return nil
+		case len(f.answers) > 0 || f.expired():
+			return durable.ErrExpired
+		}
+		f.answers = append(f.answers, text)
+		return nil
+	})
+}
+
+func (p *process) Heartbeat(ctx context.Context, token durable.Token) error {
+	return p.call(ctx, "Heartbeat", token.Name, func() error {
+		f := p.workflows[token.Value.Reveal()]
+		if len(f.answers) > 0 || f.expired() {
+			return durable.ErrExpired
+		}
+		f.beaten = time.Now()
+		f.beats++
+		return nil
+	})
+}

@@ -1,0 +1,441 @@
+package durable
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/settle-run/settle/runtime/statechart"
+)
+
+// Secret is a text that no log, error or front end shows: formatted in any way, it is
+// "[secret]". Only its JSON form, in which it is stored, has it.
+type Secret string
+
+// String returns "[secret]".
+func (Secret) String() string { return "[secret]" }
+
+// GoString returns "[secret]".
+func (Secret) GoString() string { return "[secret]" }
+
+// LogValue returns "[secret]".
+func (Secret) LogValue() slog.Value { return slog.StringValue("[secret]") }
+
+// Format writes "[secret]".
+func (Secret) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte("[secret]")) }
+
+// Reveal returns the text itself, for the call that needs it.
+func (s Secret) Reveal() string { return string(s) }
+
+// Token is a Step Functions task that waits for an instance, which holds its callback token under a
+// name.
+type Token struct {
+	// Key tells the token from all others of the instance: a hash of Value.
+	Key   string `json:"key"`
+	Value Secret `json:"value"`
+	// Name is the name under which the chart answers: by default that of the task's state.
+	Name string `json:"name"`
+	// Execution is the ARN of the execution, empty if the task did not tell it.
+	Execution string `json:"execution,omitempty"`
+	// EnteredAt is when the execution entered the task's state; if the task did not tell, when its
+	// event was sent.
+	EnteredAt time.Time `json:"entered_at"`
+	// TimeoutSeconds and HeartbeatSeconds are those of the task's state; zero means none.
+	TimeoutSeconds   int `json:"timeout_seconds,omitempty"`
+	HeartbeatSeconds int `json:"heartbeat_seconds,omitempty"`
+	// Answer is what the task is to be told, nil while it has to wait. It is committed before it is
+	// given; a token that has been answered is forgotten.
+	Answer *Answer `json:"answer,omitempty"`
+}
+
+// LogValue returns the token's name and key.
+func (k Token) LogValue() slog.Value {
+	return slog.GroupValue(slog.String("name", k.Name), slog.String("key", k.Key))
+}
+
+// Answer ends the wait of a task: with Output or, if Error is set, with a failure.
+type Answer struct {
+	// Output is the JSON object {"outcome", "state", "tags", "output"}.
+	Output json.RawMessage `json:"output,omitempty"`
+	Error  string          `json:"error,omitempty"`
+	Cause  string          `json:"cause,omitempty"`
+}
+
+// AnswerBytesMax is the longest output of a task (Step Functions Developer Guide, "Service quotas").
+const AnswerBytesMax = 256 << 10
+
+// The errors with which tasks fail that a chart has not answered so.
+const (
+	// ErrorOutputTooLarge fails a task whose answer is longer than AnswerBytesMax.
+	ErrorOutputTooLarge = "Settle.OutputTooLarge"
+	// ErrorParked fails a task whose event was parked.
+	ErrorParked = "Settle.Parked"
+	// ErrorEnded fails a task when the instance ends, or has ended, without an answer for it.
+	ErrorEnded = "Settle.Ended"
+)
+
+// ErrExpired is returned by Tokens when a task does not wait any more: it has timed out, or its
+// execution has ended.
+var ErrExpired = errors.New("the task does not wait any more")
+
+// Tokens answers Step Functions tasks. It is called with tokens that instances hold.
+type Tokens interface {
+	// Answer ends the wait of the task. repeat says that an earlier call may have taken effect; then
+	// ErrExpired means that none has. Any other error leaves open whether it has.
+	Answer(ctx context.Context, token Token, answer Answer, repeat bool) error
+	// Heartbeat tells that the task is still worked on. Fails with ErrExpired.
+	Heartbeat(ctx context.Context, token Token) error
+}
+
+// The event types of the bridge.
+const (
+	// WaitEvent is the type of an event that does nothing but hand over a task's token: the chart
+	// does not see it.
+	WaitEvent = statechart.ReservedPrefix + "wait"
+	// TokenExpired is the type of the event that a chart gets, if it declares it, when a task that
+	// waited for it has timed out or its execution has ended: {"name", "execution"}.
+	TokenExpired = "token.expired"
+	// tendEvent asks the loop to look after a token: {"token": key, "count"}.
+	tendEvent = statechart.ReservedPrefix + "token"
+	// expiredEvent tells the loop that an answer came too late: {"name", "execution"}.
+	expiredEvent = statechart.ReservedPrefix + "token.expired"
+)
+
+// tend is the kind of an effect by which an instance looks after a token: Name is its key.
+const tend statechart.EffectKind = "tend"
+
+// task is the form of a token in an event, under the key "$task".
+type task struct {
+	Token string `json:"token"`
+	Name  string `json:"name"`
+	// State is the name of the task's state, which serves as Name if that is missing.
+	State            string    `json:"state"`
+	Execution        string    `json:"execution"`
+	EnteredAt        time.Time `json:"enteredAt"`
+	TimeoutSeconds   int       `json:"timeoutSeconds"`
+	HeartbeatSeconds int       `json:"heartbeatSeconds"`
+}
+
+// taskKey is the key of an event under which it hands over a task's token.
+const taskKey = "$task"
+
+// errTask is wrapped by the errors of events whose task is not what it should be.
+var errTask = errors.New("wrong $task")
+
+// tokenBytesMax is the longest token of a task (Step Functions API Reference, SendTaskSuccess).
+const tokenBytesMax = 2048
+
+// tokenOf returns the token that the event hands over, nil if it has none.
+func tokenOf(d Delivery) (*Token, error) {
+	if !bytes.Contains([]byte(d.Body), []byte(taskKey)) {
+		return nil, nil
+	}
+	var keys map[string]json.RawMessage
+	if err := json.Unmarshal([]byte(d.Body), &keys); err != nil || keys[taskKey] == nil {
+		return nil, nil //nolint:nilerr // Whether it is an event at all, others decide.
+	}
+	var form task
+	decoder := json.NewDecoder(bytes.NewReader(keys[taskKey]))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&form); err != nil {
+		// The error may quote a value. It is left out, for it may be the token.
+		return nil, fmt.Errorf("%w: expected an object with the keys token, name, state, execution, enteredAt, timeoutSeconds and heartbeatSeconds, got %d bytes that are not",
+			errTask, len(keys[taskKey]))
+	}
+	if form.Name == "" {
+		form.Name = form.State
+	}
+	switch {
+	case form.Token == "" || len(form.Token) > tokenBytesMax:
+		return nil, fmt.Errorf("%w: expected under \"token\" 1 to %d bytes ($$.Task.Token), got %d", errTask, tokenBytesMax, len(form.Token))
+	case form.Name == "" || len(form.Name) > statechart.EventNameBytesMax:
+		return nil, fmt.Errorf("%w: expected under \"name\" or \"state\" a name of 1 to %d bytes, such as $$.State.Name, got %d", errTask, statechart.EventNameBytesMax, len(form.Name))
+	case form.TimeoutSeconds < 0 || form.HeartbeatSeconds < 0:
+		return nil, fmt.Errorf("%w: expected no negative seconds, got a time-out of %d and a heartbeat of %d", errTask, form.TimeoutSeconds, form.HeartbeatSeconds)
+	}
+	hash := sha256.Sum256([]byte(form.Token))
+	if form.EnteredAt.IsZero() {
+		form.EnteredAt = d.SentAt
+	}
+	return &Token{
+		Key: hex.EncodeToString(hash[:8]), Value: Secret(form.Token), Name: form.Name, Execution: form.Execution,
+		EnteredAt: form.EnteredAt.UTC().Truncate(time.Millisecond), TimeoutSeconds: form.TimeoutSeconds, HeartbeatSeconds: form.HeartbeatSeconds,
+	}, nil
+}
+
+// tendAt returns when the token must be looked after next: for its next heartbeat, or once it has
+// timed out. It reports false if it need not be.
+func (k *Token) tendAt(now time.Time) (at time.Time, ok bool) {
+	if k.HeartbeatSeconds > 0 {
+		at, ok = now.Add(max(time.Duration(k.HeartbeatSeconds)*time.Second/3, time.Second)), true
+	}
+	if k.TimeoutSeconds > 0 {
+		// By then Step Functions has given up too; if not, ask again a little later.
+		over := k.EnteredAt.Add(time.Duration(k.TimeoutSeconds)*time.Second + time.Second)
+		if over.Before(now) {
+			over = now.Add(tendAgain)
+		}
+		if !ok || over.Before(at) {
+			at, ok = over, true
+		}
+	}
+	return at, ok
+}
+
+// tendAgain is the wait before a token whose time should be up is looked after again.
+const tendAgain = 10 * time.Second
+
+// hold keeps a token. One that is held already stays as it is.
+func (t *turn) hold(token *Token) {
+	if token == nil || t.token(token.Key) != nil {
+		return
+	}
+	t.record.Tokens = append(slices.Clip(t.record.Tokens), *token)
+	if at, ok := token.tendAt(t.loop.config.Now()); ok {
+		t.record.Outbox = append(t.record.Outbox, statechart.Effect{ID: tendID(token.Key, 0), Kind: tend, Name: token.Key, At: at.UTC()})
+	}
+	t.dirty = true
+}
+
+func tendID(key string, count int) string { return fmt.Sprintf("token.%s.%d", key, count) }
+
+// token returns the token with the key, nil if the instance does not hold it.
+func (t *turn) token(key string) *Token {
+	for i := range t.record.Tokens {
+		if t.record.Tokens[i].Key == key {
+			return &t.record.Tokens[i]
+		}
+	}
+	return nil
+}
+
+// answer gives the tokens of a name, as they are held now, the answer of an effect.
+func (t *turn) answer(effect statechart.Effect) {
+	t.answerAll(answerOf(effect), func(token *Token) bool { return token.Name == effect.Name })
+}
+
+// answerEnded fails the tasks that an instance which has ended leaves without an answer.
+func (t *turn) answerEnded() {
+	if t.instance.Status() == statechart.Active || !slices.ContainsFunc(t.record.Tokens, waits) {
+		return
+	}
+	cause := fmt.Sprintf("%s has ended in %v and has no answer under this name", t.record.Instance, t.instance.State())
+	t.answerAll(&Answer{Error: ErrorEnded, Cause: cause}, func(*Token) bool { return true })
+}
+
+func (t *turn) answerAll(answer *Answer, concerns func(*Token) bool) {
+	t.record.Tokens = slices.Clone(t.record.Tokens)
+	for i := range t.record.Tokens {
+		if token := &t.record.Tokens[i]; waits(*token) && concerns(token) {
+			token.Answer = answer
+		}
+	}
+}
+
+// answerLate answers a token that came when its outcome was reached already.
+func (t *turn) answerLate(token *Token, event statechart.Event) error {
+	held := t.token(token.Key)
+	if held == nil || !waits(*held) {
+		return nil
+	}
+	effect, ok, err := t.instance.Resolving(token.Name, event)
+	if err == nil && ok {
+		t.answer(effect)
+	}
+	return err
+}
+
+// answerOf makes the answer of an effect.
+func answerOf(effect statechart.Effect) *Answer {
+	if effect.Error != "" {
+		return &Answer{Error: effect.Error, Cause: cut(effect.Message, causeBytesMax)}
+	}
+	// Texts, and JSON that the chart has marshalled, always marshal.
+	output, _ := json.Marshal(struct {
+		Outcome string          `json:"outcome"`
+		State   []string        `json:"state"`
+		Tags    []string        `json:"tags"`
+		Output  json.RawMessage `json:"output,omitempty"`
+	}{effect.Outcome, effect.State, append([]string{}, effect.Tags...), effect.Output})
+	if len(output) > AnswerBytesMax {
+		return &Answer{Error: ErrorOutputTooLarge, Cause: fmt.Sprintf("the outcome is %q, but its output has %d bytes, of which Step Functions takes %d: "+
+			"let the chart put it somewhere, and answer with where it is", effect.Outcome, len(output), AnswerBytesMax)}
+	}
+	return &Answer{Output: output}
+}
+
+// waits reports whether the token's task has no answer yet.
+func waits(token Token) bool { return token.Answer == nil }
+
+// causeBytesMax is how much of a failure's cause is told (Step Functions API Reference,
+// SendTaskFailure: 32,768 characters).
+const causeBytesMax = 32 << 10
+
+// giveAnswers answers the tasks whose answers are stored. One that does not wait any more is told to
+// the chart by an event.
+func (t *turn) giveAnswers(ctx context.Context) error {
+	for _, token := range t.record.Tokens {
+		if waits(token) {
+			continue
+		}
+		err := t.loop.ports.Tokens.Answer(ctx, token, *token.Answer, t.repeats)
+		if errors.Is(err, ErrExpired) {
+			err = t.tellExpired(ctx, token)
+		}
+		if err != nil {
+			return fmt.Errorf("answering the task %s of %s: %w", token.Name, t.record.Instance, err)
+		}
+	}
+	return nil
+}
+
+// tellExpired sends the instance the event that an answer came too late.
+func (t *turn) tellExpired(ctx context.Context, token Token) error {
+	body, err := json.Marshal(expired{Type: expiredEvent, Name: token.Name, Execution: token.Execution, Incarnation: t.incarnation()})
+	if err != nil {
+		return err
+	}
+	_, err = t.loop.ports.Queue.Send(ctx, Message{
+		To: t.record.Instance, Body: body, DeduplicationID: shortened(t.derivedID("token." + token.Key + ".expired")),
+	})
+	return err
+}
+
+// expired is the body of expiredEvent, and that of TokenExpired.
+type expired struct {
+	Type        string `json:"type"`
+	Name        string `json:"name"`
+	Execution   string `json:"execution,omitempty"`
+	Incarnation int64  `json:"$incarnation,omitempty"`
+}
+
+// tending is the body of tendEvent.
+type tending struct {
+	Type  string `json:"type"`
+	Token string `json:"token"`
+	// Count tells one firing from the next.
+	Count       int   `json:"count"`
+	Incarnation int64 `json:"$incarnation"`
+}
+
+// isBridge reports whether the event type is one by which the bridge talks to the loop.
+func isBridge(typ string) bool { return typ == WaitEvent || typ == tendEvent || typ == expiredEvent }
+
+// examineBridge is examine for the bridge's own events.
+func (t *turn) examineBridge(d Delivery, typ, id string) (event statechart.Event, v verdict, reason error) {
+	event = statechart.Event{Type: typ, ID: id}
+	if typ == WaitEvent {
+		token, err := tokenOf(d)
+		switch {
+		case err == nil && token == nil:
+			err = fmt.Errorf("%w: expected %s to have the key %s", errTask, WaitEvent, taskKey)
+		case err == nil && t.instance == nil && !t.machine.StartedBy(WaitEvent):
+			err = fmt.Errorf("%s does not exist, and an event of type %q does not start one", t.record.Instance, WaitEvent)
+		}
+		if err != nil {
+			return event, poisoned, err
+		}
+		return event, applicable, nil
+	}
+	var body struct {
+		Incarnation int64 `json:"$incarnation"`
+	}
+	if json.Unmarshal([]byte(d.Body), &body) != nil || t.instance == nil || body.Incarnation != t.incarnation() {
+		return event, skipped, nil
+	}
+	return event, applicable, nil
+}
+
+// tendToken looks after a token: it beats its heart, and learns so whether its task still waits. Nothing
+// is stored unless it does not.
+func (t *turn) tendToken(ctx context.Context, body string) error {
+	var form tending
+	if err := json.Unmarshal([]byte(body), &form); err != nil {
+		return err
+	}
+	token := t.token(form.Token)
+	if token == nil || !waits(*token) {
+		return nil
+	}
+	err := t.loop.ports.Tokens.Heartbeat(ctx, *token)
+	if errors.Is(err, ErrExpired) {
+		gone := *token
+		t.record.Tokens = slices.DeleteFunc(slices.Clone(t.record.Tokens), func(k Token) bool { return k.Key == gone.Key })
+		t.dirty = true
+		return t.applyExpired(gone.Name, gone.Execution)
+	}
+	if err != nil {
+		return fmt.Errorf("beating the heart of the task %s of %s: %w", token.Name, t.record.Instance, err)
+	}
+	at, ok := token.tendAt(t.loop.config.Now())
+	if !ok {
+		return nil
+	}
+	return t.scheduleTending(ctx, at, token.Key, form.Count+1)
+}
+
+// scheduleTending asks for the next firing by which a token is looked after.
+func (t *turn) scheduleTending(ctx context.Context, at time.Time, key string, count int) error {
+	body, err := json.Marshal(tending{Type: tendEvent, Token: key, Count: count, Incarnation: t.incarnation()})
+	if err != nil {
+		return err
+	}
+	return t.loop.ports.Timers.Schedule(ctx, at, Message{
+		To: t.record.Instance, Body: body, DeduplicationID: shortened(t.derivedID(tendID(key, count))),
+	})
+}
+
+// applyExpired tells the chart that a task does not wait any more, if it declares the event.
+func (t *turn) applyExpired(name, execution string) error {
+	if !slices.Contains(t.machine.Events(), TokenExpired) {
+		return nil
+	}
+	body, err := json.Marshal(expired{Type: TokenExpired, Name: name, Execution: execution})
+	if err != nil {
+		return err
+	}
+	event, err := t.machine.Decode(body)
+	if err != nil {
+		return err
+	}
+	event.At = t.loop.config.Now()
+	return t.apply(event)
+}
+
+// applyBridge applies one of the bridge's own events.
+func (t *turn) applyBridge(ctx context.Context, d Delivery, event statechart.Event) error {
+	switch event.Type {
+	case tendEvent:
+		return t.tendToken(ctx, d.Body)
+	case expiredEvent:
+		var form expired
+		if err := json.Unmarshal([]byte(d.Body), &form); err != nil {
+			return err
+		}
+		return t.applyExpired(form.Name, form.Execution)
+	default:
+		return nil // A token is all that it brings.
+	}
+}
+
+// failParked fails the task whose event is about to be parked: it would wait for nothing.
+func (l *Loop) failParked(ctx context.Context, d Delivery, reason error) error {
+	token, err := tokenOf(d)
+	if err != nil || token == nil || l.ports.Tokens == nil {
+		return nil //nolint:nilerr // Without its token, there is no task to fail.
+	}
+	err = l.ports.Tokens.Answer(ctx, *token, Answer{Error: ErrorParked, Cause: reason.Error()}, d.ReceiveCount > 1)
+	if errors.Is(err, ErrExpired) {
+		return nil
+	}
+	return err
+}
+
+func (t *turn) incarnation() int64 { return t.record.CreatedAt.UnixMilli() }

@@ -1,0 +1,415 @@
+package durable_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/statechart"
+)
+
+type resolution = statechart.Resolution[basket]
+
+// gone is the payload of the event that a task does not wait any more.
+type gone struct {
+	Name      string `json:"name"`
+	Execution string `json:"execution"`
+}
+
+// parcel is a machine on which tasks wait: for HandOver, and for Delivery.
+func (w *world) parcel() durable.Machine {
+	p := payloads()
+	p[durable.TokenExpired] = statechart.PayloadOf[gone]()
+	handedOver := resolution{Name: "HandOver", Outcome: "on_its_way"}
+	keepGone := statechart.Assign("keepGone", func(b *basket, e gone) { b.Log = append(b.Log, "gone: "+e.Name+" of "+e.Execution) })
+	return durable.Host(statechart.Must(statechart.Definition[basket]{
+		ID: "parcel", Version: 1, Initial: "ordered", Payloads: p,
+		On: []on{{Event: durable.TokenExpired, Actions: do{keepGone}}},
+		States: []chartState{
+			{ID: "ordered", Tags: settled, On: []on{
+				{Event: "ship", Target: "packing"}, {Event: "hurry", Target: "on_its_way"}, {Event: "refuse", Actions: do{refuse}}}},
+			{ID: "packing", Invoke: []invoke{{Service: w.service("pack"), Retry: statechart.RetryPolicy{Attempts: 2},
+				OnDone:  []on{{Target: "on_its_way", Actions: do{answered}}},
+				OnError: []on{{Target: "lost", Actions: do{gaveUp}}}}}},
+			{ID: "on_its_way", Tags: []string{statechart.Settled, "moving"}, Resolve: []resolution{handedOver}, On: []on{
+				{Event: "finish", Target: "delivered", Actions: do{keep}}, {Event: "doom", Target: "lost"}, {Event: "cancel", Target: "dropped"},
+				{Event: "grow", Target: "heavy", Actions: do{grow}}}},
+			{ID: "delivered", Type: statechart.Final, Resolve: []resolution{handedOver, {Name: "Delivery", Output: func(b basket, _ statechart.Event) any { return b.Log }}}},
+			{ID: "heavy", Type: statechart.Final, Resolve: []resolution{handedOver, {Name: "Delivery", Output: func(b basket, _ statechart.Event) any { return b.Blob }}}},
+			{ID: "lost", Type: statechart.Final, Resolve: []resolution{handedOver, {Name: "Delivery", Error: "Parcel.Lost", Cause: func(basket, statechart.Event) string { return "nobody knows" }}}},
+			{ID: "dropped", Type: statechart.Final},
+		},
+	}), durable.MachineConfig{})
+}
+
+const (
+	parcel1 = "parcel/1"
+	// delivered is the answer to a task that waits for Delivery until the item "ball" has come.
+	delivered = `[{"outcome":"delivered","state":["delivered"],"tags":[],"output":["ball"]}]`
+	handed    = `[{"outcome":"on_its_way","state":["on_its_way"],"tags":["moving","settled"]}]`
+)
+
+// inParcelWorld runs a test in a world that has the machine parcel, in virtual time.
+func inParcelWorld(t *testing.T, test func(t *testing.T, w *world)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		machines, err := durable.NewMachines(w.parcel())
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.machines = machines
+		w.third["pack"] = func(context.Context, statechart.Call) (string, error) { return "packed", nil }
+		test(t, w)
+	})
+}
+
+// waitFor makes a task wait for the parcel, with an event of its own.
+func (w *world) waitFor(token, name string, timeout, heartbeat time.Duration) {
+	w.post(parcel1, `{"type": "settle.wait", "$task": `+w.wait(token, name, timeout, heartbeat)+`}`)
+}
+
+func (w *world) wantAnswer(t *testing.T, token, want string) {
+	t.Helper()
+	if got := w.answers(token); got != want {
+		t.Errorf("task %s: want %s, got %s", token, want, got)
+	}
+}
+
+// wantNoTokens fails if the parcel still holds tokens or has effects to perform.
+func (w *world) wantNoTokens(t *testing.T) {
+	t.Helper()
+	if r := w.load(parcel1); len(r.Tokens) > 0 || len(r.Outbox) > 0 {
+		t.Errorf("want neither tokens nor an outbox left, got %d tokens and %v", len(r.Tokens), r.Outbox)
+	}
+}
+
+func TestATaskEndsInAsManyWaysAsItsChart(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name   string
+		events []string
+		want   string
+	}{
+		{"an outcome", []string{`{"type":"hurry"}`, `{"type":"finish","item":"ball"}`}, delivered},
+		{"a failure", []string{`{"type":"hurry"}`, `{"type":"doom"}`}, "[Parcel.Lost: nobody knows]"},
+		{"an end without an answer", []string{`{"type":"hurry"}`, `{"type":"cancel"}`}, "[Settle.Ended: parcel/1 has ended in [dropped] and has no answer under this name]"},
+		{"no end", []string{`{"type":"hurry"}`}, "waits"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			inParcelWorld(t, func(t *testing.T, w *world) {
+				w.waitFor("t1", "Delivery", 0, 0)
+				w.post(parcel1, c.events...)
+				w.run(t)
+				w.wantAnswer(t, "t1", c.want)
+				if c.want != "waits" {
+					w.wantNoTokens(t)
+				}
+			})
+		})
+	}
+}
+
+func TestTheEventThatBringsATokenMayReachItsOutcome(t *testing.T) {
+	t.Parallel()
+	inParcelWorld(t, func(t *testing.T, w *world) {
+		w.post(parcel1, `{"type": "ship", "$task": `+w.wait("t1", "HandOver", 0, 0)+`}`)
+		w.run(t)
+		w.wantAnswer(t, "t1", handed)
+		w.wantNoTokens(t)
+	})
+}
+
+func TestATokenThatComesLateIsAnsweredAtOnce(t *testing.T) {
+	t.Parallel()
+	inParcelWorld(t, func(t *testing.T, w *world) {
+		w.post(parcel1, `{"type":"hurry"}`)
+		w.run(t)
+		w.waitFor("t1", "HandOver", 0, 0)
+		w.run(t)
+		w.wantAnswer(t, "t1", handed)
+		w.post(parcel1, `{"type":"finish","item":"ball"}`)
+		w.run(t)
+		w.waitFor("t2", "Delivery", 0, 0)
+		w.waitFor("t3", "Nothing", 0, 0)
+		w.run(t)
+		w.wantAnswer(t, "t2", delivered)
+		w.wantAnswer(t, "t3", "[Settle.Ended: parcel/1 has ended in [delivered] and has no answer under this name]")
+		w.wantNoTokens(t)
+	})
+}
+
+func TestManyTasksWaitForOneInstance(t *testing.T) {
+	t.Parallel()
+	inParcelWorld(t, func(t *testing.T, w *world) {
+		w.waitFor("first", "Delivery", 0, 0)
+		w.waitFor("second", "Delivery", 0, 0)
+		w.waitFor("other", "HandOver", 0, 0)
+		w.post(parcel1, `{"type":"hurry"}`)
+		w.run(t)
+		w.wantAnswer(t, "other", handed)
+		w.wantAnswer(t, "first", "waits")
+		w.post(parcel1, `{"type":"finish","item":"ball"}`)
+		w.run(t)
+		w.wantAnswer(t, "first", delivered)
+		w.wantAnswer(t, "second", delivered)
+		w.wantNoTokens(t)
+	})
+}
+
+// TestATokenAnsweredForAStateIsNotKeptForTheNext folds into one turn what one task is told and the
+// wait of another that came too late for it.
+func TestATokenAnsweredForAStateIsNotKeptForTheNext(t *testing.T) {
+	t.Parallel()
+	inParcelWorld(t, func(t *testing.T, w *world) {
+		w.waitFor("t1", "HandOver", 0, 0)
+		w.post(parcel1, `{"type":"hurry"}`)
+		w.waitFor("t1", "HandOver", 0, 0) // a repeat
+		w.post(parcel1, `{"type":"doom"}`)
+		w.run(t)
+		w.wantAnswer(t, "t1", handed)
+		w.wantNoTokens(t)
+		if n := w.counted("Answer"); n != 1 {
+			t.Errorf("want one answer, got %d", n)
+		}
+	})
+}
+
+func TestAnOutputThatIsTooLargeFailsTheTask(t *testing.T) {
+	t.Parallel()
+	inParcelWorld(t, func(t *testing.T, w *world) {
+		w.config.SnapshotBytesMax = 1 << 20
+		w.waitFor("t1", "Delivery", 0, 0)
+		w.post(parcel1, `{"type":"hurry"}`, `{"type":"grow","bytes":300000}`)
+		w.run(t)
+		w.wantAnswer(t, "t1", `[Settle.OutputTooLarge: the outcome is "heavy", but its output has 300059 bytes, of which Step Functions takes 262144: `+
+			`let the chart put it somewhere, and answer with where it is]`)
+		w.wantNoTokens(t)
+	})
+}
+
+func TestAnEventThatIsParkedFailsItsTask(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ event, want string }{
+		"the chart refuses it": {`{"type":"refuse", "$task": TASK}`, "[Settle.Parked: applying"},
+		"it is undeclared":     {`{"type":"unheard of", "$task": TASK}`, "[Settle.Parked: undeclared event type"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inParcelWorld(t, func(t *testing.T, w *world) {
+				w.post(parcel1, strings.Replace(c.event, "TASK", w.wait("t1", "Delivery", 0, 0), 1))
+				w.run(t)
+				if got := w.answers("t1"); name == "it is undeclared" && !strings.HasPrefix(got, c.want) || !strings.HasPrefix(got, "[Settle.Parked: ") {
+					t.Errorf("want the task to fail as %s, got %s", c.want, got)
+				}
+				if len(w.parked) != 1 {
+					t.Errorf("want one event parked, got %d", len(w.parked))
+				}
+			})
+		})
+	}
+}
+
+func TestATaskThatIsNotOneIsParkedWithoutItsToken(t *testing.T) {
+	t.Parallel()
+	for task, want := range map[string]string{
+		`"secret-1"`:                      "expected an object",
+		`{"token": "secret-1", "sate":1}`: "expected an object",
+		`{"token": "secret-1"}`:           `"name" or "state"`,
+		`{"state": "Delivery"}`:           `expected under "token"`,
+		`{"token": "secret-1", "name": "Delivery", "timeoutSeconds": -1}`: "no negative seconds",
+	} {
+		inParcelWorld(t, func(t *testing.T, w *world) {
+			w.post(parcel1, `{"type": "hurry", "$task": `+task+`}`)
+			w.run(t)
+			if len(w.parked) != 1 || !strings.Contains(w.parked[0].Reason, want) || strings.Contains(w.parked[0].Reason, "secret-1") {
+				t.Errorf("%s: want it parked because of %q, without the token, got %+v", task, want, w.parked)
+			}
+		})
+	}
+}
+
+func TestHeartbeatsKeepATaskWaiting(t *testing.T) {
+	t.Parallel()
+	inParcelWorld(t, func(t *testing.T, w *world) {
+		w.waitFor("t1", "Delivery", 0, 30*time.Second)
+		w.post(parcel1, `{"type":"hurry"}`)
+		w.runFor(t, 10*time.Minute)
+		w.wantAnswer(t, "t1", "waits")
+		commits := w.counted("Commit")
+		if beats := w.workflows["t1"].beats; beats < 20 || beats > 61 {
+			t.Errorf("want a heartbeat every 10 to 30 seconds for 10 minutes, got %d", beats)
+		}
+		w.post(parcel1, `{"type":"finish","item":"ball"}`)
+		w.run(t) // comes to an end: nobody's heart is beaten any more
+		w.wantAnswer(t, "t1", delivered)
+		w.wantNoTokens(t)
+		if commits > 2 {
+			t.Errorf("want no write for a heartbeat, got %d commits of 2 events", commits)
+		}
+	})
+}
+
+func TestATaskThatTimesOutIsToldToTheChart(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		timeout, heartbeat time.Duration
+		lose               bool // heartbeats do not arrive
+	}{
+		"time-out":                 {timeout: time.Hour},
+		"time-out with heartbeats": {timeout: time.Hour, heartbeat: time.Minute},
+		"heartbeats lost":          {heartbeat: time.Minute, lose: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inParcelWorld(t, func(t *testing.T, w *world) {
+				if c.lose {
+					w.hook = func(call string) fault {
+						if strings.HasPrefix(call, "Heartbeat") && time.Since(w.workflows["t1"].entered) < 2*time.Minute {
+							return failBefore
+						}
+						return none
+					}
+				}
+				w.waitFor("t1", "Delivery", c.timeout, c.heartbeat)
+				w.post(parcel1, `{"type":"hurry"}`)
+				w.run(t)
+				w.wantAnswer(t, "t1", "expired")
+				w.wantNoTokens(t)
+				if got := w.snapshotLog(t); !slices.Equal(got, []string{"gone: Delivery of execution of t1"}) {
+					t.Errorf("want the chart to be told once, got %q", got)
+				}
+				w.post(parcel1, `{"type":"finish","item":"ball"}`)
+				w.run(t)
+				w.wantAnswer(t, "t1", "expired")
+			})
+		})
+	}
+}
+
+// TestAnAnswerThatComesTooLateIsToldToTheChart has a task that did not say when it times out.
+func TestAnAnswerThatComesTooLateIsToldToTheChart(t *testing.T) {
+	t.Parallel()
+	inParcelWorld(t, func(t *testing.T, w *world) {
+		w.waitFor("t1", "HandOver", 0, 0)
+		w.run(t)
+		w.workflows["t1"].timeout = time.Nanosecond
+		time.Sleep(time.Second)
+		w.post(parcel1, `{"type":"hurry"}`)
+		w.run(t)
+		w.wantAnswer(t, "t1", "expired")
+		w.wantNoTokens(t)
+		if got := w.snapshotLog(t); !slices.Equal(got, []string{"gone: HandOver of execution of t1"}) {
+			t.Errorf("want the chart to be told, got %q", got)
+		}
+	})
+}
+
+// snapshotLog returns the Log of the stored parcel's context.
+func (w *world) snapshotLog(t *testing.T) []string {
+	t.Helper()
+	var snapshot struct{ Context basket }
+	if err := json.Unmarshal(w.load(parcel1).Snapshot, &snapshot); err != nil {
+		t.Fatal(err)
+	}
+	return snapshot.Context.Log
+}
+
+// TestTasksAreAnsweredOnceWhateverCallFails plays a parcel's way once for each call and each kind of
+// fault, and expects both tasks to be answered, once, and the chart never to hear of an expiry.
+func TestTasksAreAnsweredOnceWhateverCallFails(t *testing.T) {
+	t.Parallel()
+	play := func(hook func(call string) fault) (problem string, calls int) {
+		inParcelWorld(t, func(t *testing.T, w *world) {
+			w.hook = hook
+			w.waitFor("t1", "HandOver", 0, 40*time.Minute)
+			if problem = w.live(time.Now().Add(time.Hour)); problem != "" {
+				return
+			}
+			w.post(parcel1, `{"type":"ship"}`)
+			if problem = w.live(time.Now().Add(time.Hour)); problem != "" {
+				return
+			}
+			w.post(parcel1, `{"type":"finish","item":"ball"}`)
+			w.waitFor("t2", "Delivery", 0, 0)
+			if problem = w.live(time.Time{}); problem != "" {
+				return
+			}
+			got := fmt.Sprint(w.answers("t1"), w.answers("t2"), w.snapshotLog(t), len(w.load(parcel1).Tokens), len(w.load(parcel1).Outbox), w.violations, w.unperformed())
+			want := handed + strings.Replace(delivered, `["ball"]`, `["packed","ball"]`, 1) + "[packed ball] 0 0 [] []"
+			if got != want {
+				problem = fmt.Sprintf("want %s\n got %s", want, got)
+			}
+			calls = len(w.calls)
+		})
+		return problem, calls
+	}
+	problem, calls := play(nil)
+	if problem != "" || calls < 15 {
+		t.Fatalf("without faults, in %d calls: %s", calls, problem)
+	}
+	for _, kind := range []fault{failBefore, failAfter, dieBefore, dieAfter} {
+		for at := 1; at <= calls; at++ {
+			n, hit := 0, ""
+			problem, _ := play(func(call string) fault {
+				if n++; n == at {
+					hit = call
+					return kind
+				}
+				return none
+			})
+			if problem != "" {
+				t.Errorf("call %d, %s: %v: %s", at, hit, kind, problem)
+			}
+		}
+	}
+}
+
+func TestTokensAreNotShown(t *testing.T) {
+	t.Parallel()
+	var log bytes.Buffer
+	inParcelWorld(t, func(t *testing.T, w *world) {
+		w.config.Logger = slog.New(slog.NewJSONHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+		w.hook = faults(map[string]fault{"Answer HandOver #1": failBefore, "Heartbeat HandOver #1": failBefore})
+		w.waitFor("secret-1", "HandOver", 0, time.Minute)
+		w.runFor(t, 2*time.Minute)
+		w.post(parcel1, `{"type":"refuse", "$task": `+w.wait("secret-2", "Delivery", 0, 0)+`}`)
+		w.runFor(t, 2*time.Minute)
+		record := w.load(parcel1)
+		if len(record.Tokens) != 1 {
+			t.Fatalf("want a token, got %d", len(record.Tokens))
+		}
+		w.config.Logger.Info("token", "token", record.Tokens[0], "value", record.Tokens[0].Value)
+		for _, text := range []string{fmt.Sprintf("%v %+v %#v %s %q %x", record.Tokens[0], record, record.Tokens, record.Tokens[0].Value, record.Tokens[0].Value, record.Tokens[0].Value), log.String()} {
+			if strings.Contains(text, "secret-") || strings.Contains(text, fmt.Sprintf("%x", "secret-")) {
+				t.Errorf("want no token shown, got %s", text)
+			}
+		}
+		w.post(parcel1, `{"type":"hurry"}`)
+		w.run(t)
+	})
+	if !strings.Contains(log.String(), "HandOver") {
+		t.Error("want the log to tell of the task by its name")
+	}
+}
+
+func TestWithoutTokensAnEventThatBringsOneIsParked(t *testing.T) {
+	t.Parallel()
+	inParcelWorld(t, func(t *testing.T, w *world) {
+		w.noTokens = true
+		w.waitFor("t1", "Delivery", 0, 0)
+		w.run(t)
+		if len(w.parked) != 1 || !strings.Contains(w.parked[0].Reason, "Ports.Tokens") {
+			t.Errorf("want the event parked because of Ports.Tokens, got %+v", w.parked)
+		}
+	})
+}
