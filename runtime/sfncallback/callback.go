@@ -1,0 +1,109 @@
+package sfncallback
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/aws/retry"
+	"github.com/aws/aws-sdk-go-v2/service/sfn"
+	"github.com/aws/aws-sdk-go-v2/service/sfn/types"
+
+	"github.com/settle-run/settle/runtime/durable"
+)
+
+// Client is the part of the Step Functions client that a Callback uses; *sfn.Client has it.
+type Client interface {
+	SendTaskSuccess(context.Context, *sfn.SendTaskSuccessInput, ...func(*sfn.Options)) (*sfn.SendTaskSuccessOutput, error)
+	SendTaskFailure(context.Context, *sfn.SendTaskFailureInput, ...func(*sfn.Options)) (*sfn.SendTaskFailureOutput, error)
+	SendTaskHeartbeat(context.Context, *sfn.SendTaskHeartbeatInput, ...func(*sfn.Options)) (*sfn.SendTaskHeartbeatOutput, error)
+	GetExecutionHistory(context.Context, *sfn.GetExecutionHistoryInput, ...func(*sfn.Options)) (*sfn.GetExecutionHistoryOutput, error)
+}
+
+// triesMax is how often one Answer calls Step Functions before it leaves the rest to its caller, and
+// tryInterval the wait after the first; it doubles.
+const (
+	triesMax    = 3
+	tryInterval = 100 * time.Millisecond
+)
+
+// Callback implements durable.Tokens. It is safe for concurrent use.
+type Callback struct{ client Client }
+
+var _ durable.Tokens = (*Callback)(nil)
+
+// New returns a Callback that calls through the client.
+func New(client Client) *Callback { return &Callback{client: client} }
+
+// Answer ends the wait of the task. If a call came to no answer, or an earlier one may have taken
+// effect (repeat), and the task does not wait any more, the history of the execution decides whether
+// it was ours; if the token came without its execution, it counts as ours. Fails with
+// durable.ErrExpired; any other error leaves open whether the task was answered.
+func (c *Callback) Answer(ctx context.Context, token durable.Token, answer durable.Answer, repeat bool) error {
+	for try := 1; ; try++ {
+		err := c.send(ctx, token, answer)
+		switch {
+		case err == nil:
+			return nil
+		case isOver(err) && repeat:
+			return c.reconcile(ctx, token, answer)
+		case isOver(err):
+			return fmt.Errorf("%w: %w", durable.ErrExpired, err)
+		case !isThrottled(err):
+			repeat = true // It may have taken effect all the same.
+		}
+		if try == triesMax {
+			return fmt.Errorf("answering the task %s: %w", token.Name, err)
+		}
+		select {
+		case <-time.After(tryInterval << (try - 1)):
+		case <-ctx.Done():
+			return fmt.Errorf("answering the task %s: %w", token.Name, errors.Join(context.Cause(ctx), err))
+		}
+	}
+}
+
+// send makes one call. The SDK must not repeat it: of a repeat that finds the task over, nobody could
+// tell why.
+func (c *Callback) send(ctx context.Context, token durable.Token, answer durable.Answer) error {
+	once := func(o *sfn.Options) { o.RetryMaxAttempts, o.Retryer = 1, aws.NopRetryer{} }
+	if answer.Error != "" {
+		_, err := c.client.SendTaskFailure(ctx, &sfn.SendTaskFailureInput{
+			TaskToken: aws.String(token.Value.Reveal()), Error: &answer.Error, Cause: &answer.Cause,
+		}, once)
+		return err
+	}
+	_, err := c.client.SendTaskSuccess(ctx, &sfn.SendTaskSuccessInput{
+		TaskToken: aws.String(token.Value.Reveal()), Output: aws.String(string(answer.Output)),
+	}, once)
+	return err
+}
+
+// Heartbeat tells that the task is still worked on. Fails with durable.ErrExpired.
+func (c *Callback) Heartbeat(ctx context.Context, token durable.Token) error {
+	_, err := c.client.SendTaskHeartbeat(ctx, &sfn.SendTaskHeartbeatInput{TaskToken: aws.String(token.Value.Reveal())})
+	switch {
+	case err == nil:
+		return nil
+	case isOver(err):
+		return fmt.Errorf("%w: %w", durable.ErrExpired, err)
+	default:
+		return fmt.Errorf("beating the heart of the task %s: %w", token.Name, err)
+	}
+}
+
+// isOver reports whether Step Functions says that no task waits under the token.
+func isOver(err error) bool {
+	var timedOut *types.TaskTimedOut
+	var gone *types.TaskDoesNotExist
+	var invalid *types.InvalidToken
+	return errors.As(err, &timedOut) || errors.As(err, &gone) || errors.As(err, &invalid)
+}
+
+// isThrottled reports whether Step Functions has refused a call before it took effect.
+func isThrottled(err error) bool {
+	throttled := retry.ThrottleErrorCode{Codes: retry.DefaultThrottleErrorCodes}
+	return throttled.IsErrorThrottle(err) == aws.TrueTernary
+}

@@ -1,0 +1,9 @@
+// Package sfncallback implements durable.Tokens on AWS Step Functions: it ends the waits of tasks that
+// have handed out a callback token, and beats their hearts (Step Functions Developer Guide, "Wait for a
+// Callback with Task Token").
+//
+// Step Functions answers a repeat and an expiry alike. Callback tells them apart by what it knows of
+// its own calls, and asks for the execution's history only when it does not know. Its IAM role needs
+// states:SendTaskSuccess, states:SendTaskFailure, states:SendTaskHeartbeat and
+// states:GetExecutionHistory.
+package sfncallback

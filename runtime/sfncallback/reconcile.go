@@ -1,0 +1,78 @@
+package sfncallback
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/sfn"
+	"github.com/aws/aws-sdk-go-v2/service/sfn/types"
+
+	"github.com/settle-run/settle/runtime/durable"
+)
+
+// historyPage is how many events of a history are read at once: the most there is.
+const historyPage = 1000
+
+// reconcile looks up how the task ended, in the execution's history: nil means by this very answer.
+func (c *Callback) reconcile(ctx context.Context, token durable.Token, answer durable.Answer) error {
+	if token.Execution == "" {
+		return nil
+	}
+	end, err := c.end(ctx, token)
+	var gone *types.ExecutionDoesNotExist
+	switch {
+	case errors.As(err, &gone):
+		return nil // Who knows; and nobody is left who waits.
+	case err != nil:
+		return fmt.Errorf("looking up how the task %s ended: %w", token.Name, err)
+	case end == nil:
+		return nil
+	}
+	ours := answer.Error == "" && end.Type == types.HistoryEventTypeTaskSucceeded ||
+		answer.Error != "" && end.Type == types.HistoryEventTypeTaskFailed && aws.ToString(end.TaskFailedEventDetails.Error) == answer.Error
+	if ours {
+		return nil
+	}
+	return fmt.Errorf("%w: its history ends with %s", durable.ErrExpired, end.Type)
+}
+
+// end returns the last event of the task that was scheduled with the token, nil if the history has no
+// such task. It reads backwards, for the task is likely to be among the last.
+func (c *Callback) end(ctx context.Context, token durable.Token) (*types.HistoryEvent, error) {
+	after := make(map[int64]types.HistoryEvent) // by the ID of the event before
+	pages := sfn.NewGetExecutionHistoryPaginator(c.client, &sfn.GetExecutionHistoryInput{
+		ExecutionArn: &token.Execution, ReverseOrder: true, MaxResults: historyPage, IncludeExecutionData: aws.Bool(true),
+	})
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return nil, err
+		}
+		for _, event := range page.Events {
+			scheduled := event.TaskScheduledEventDetails
+			if scheduled == nil || !strings.Contains(aws.ToString(scheduled.Parameters), token.Value.Reveal()) {
+				after[event.PreviousEventId] = event
+				continue
+			}
+			for next, ok := after[event.Id]; ok && isOfTask(next); next, ok = after[event.Id] {
+				event = next
+			}
+			return &event, nil
+		}
+	}
+	return nil, nil
+}
+
+func isOfTask(event types.HistoryEvent) bool {
+	switch event.Type { //nolint:exhaustive // These are the events of a task, the others are not.
+	case types.HistoryEventTypeTaskStarted, types.HistoryEventTypeTaskStartFailed, types.HistoryEventTypeTaskSubmitted,
+		types.HistoryEventTypeTaskSubmitFailed, types.HistoryEventTypeTaskSucceeded, types.HistoryEventTypeTaskFailed,
+		types.HistoryEventTypeTaskTimedOut:
+		return true
+	default:
+		return false
+	}
+}
