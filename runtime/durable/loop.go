@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 )
@@ -184,6 +185,8 @@ func (l *Loop) turn(ctx context.Context, deliveries []Delivery) (done int, err e
 		return 0, dispatchErr
 	}
 
+	t.cancelDisarmed(ctx)
+
 	// Acknowledge.
 	return applied, err
 }
@@ -259,7 +262,9 @@ func (l *Loop) hydrate(ctx context.Context, id InstanceID, machine Machine) (*tu
 	if record.Revision == 0 {
 		return t, nil
 	}
-	if t.instance, err = machine.Restore(record.Snapshot); err != nil {
+	if t.instance, err = machine.Restore(record.Snapshot); err == nil {
+		t.armed = slices.Clone(t.instance.Timers())
+	} else {
 		l.config.Logger.ErrorContext(ctx, "stored snapshot is unreadable, nothing is touched", "instance", id.String(), "revision", record.Revision, "error", err)
 		return nil, fmt.Errorf("hydrating %s: %w", id, err)
 	}

@@ -75,6 +75,9 @@ type Timers interface {
 	// Schedule sends the message no earlier than at. Scheduling again under the same
 	// DeduplicationID may send it again.
 	Schedule(ctx context.Context, at time.Time, message Message) error
+	// Cancel tries to save the sending of a message that nobody waits for any more. It may be sent
+	// all the same.
+	Cancel(ctx context.Context, deduplicationID string) error
 }
 
 // Ports is all that a loop reaches.

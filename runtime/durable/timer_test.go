@@ -131,3 +131,45 @@ func TestAnInstanceThatIsNotDoneDoesNotExpire(t *testing.T) {
 		}
 	})
 }
+
+func TestATimerThatNobodyWaitsForIsCancelledIfItIsFarAway(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.cancels = true
+		w.post("order/1", event("wait", "")) // for an hour
+		w.invoke()
+		w.post("order/2", event("wait", ""))
+		w.invoke()
+		if n := len(w.scheduled); n != 2 {
+			t.Fatalf("want two timers armed, got %d", n)
+		}
+		w.hook = func(call string) fault {
+			if strings.HasPrefix(call, "Cancel order/2") {
+				return failBefore
+			}
+			return none
+		}
+		w.post("order/1", event("cancel", ""))
+		w.post("order/2", event("cancel", ""))
+		w.invoke()
+		if n := len(w.scheduled); n != 1 || w.scheduled[0].message.To.ID != "2" {
+			t.Errorf("want only the timer left whose cancelling failed, got %v", w.scheduled)
+		}
+		w.run(t) // It fires in vain.
+		w.wantState(t, "order/1", "idle")
+		w.wantState(t, "order/2", "idle")
+		w.wantLog(t, "order/2")
+
+		w.hook = nil
+		w.post("order/3", event("wait", ""))
+		w.invoke()
+		w.runFor(t, 50*time.Minute)
+		w.calls = nil
+		w.post("order/3", event("cancel", ""))
+		w.invoke()
+		if n := w.counted("Cancel"); n != 0 {
+			t.Errorf("want no call for a timer that fires in ten minutes, got %d", n)
+		}
+	})
+}

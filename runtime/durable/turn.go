@@ -31,6 +31,8 @@ type turn struct {
 	ran bool
 	// repeats says that the stored outbox may have been performed before.
 	repeats bool
+	// armed are the stored timers, disarmed those among the former that are not waited for any more.
+	armed, disarmed []statechart.Timer
 	// unlogged are the transitions since the last commit.
 	unlogged []Transition
 	// lost is the error of the commit before services that were to begin. It ends the turn:
@@ -347,6 +349,7 @@ func (t *turn) commit(ctx context.Context) error {
 		return fmt.Errorf("committing %s at revision %d: %w", next.Instance, next.Revision, err)
 	}
 	t.record, t.dirty, t.finished = next, false, false
+	t.disarm()
 	for _, done := range t.unlogged {
 		t.loop.config.Logger.InfoContext(ctx, "transition", "instance", next.Instance.String(), "event", done.Event,
 			"from", done.From, "to", done.To, "ignored", done.Ignored, "revision", next.Revision)

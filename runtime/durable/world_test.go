@@ -65,6 +65,8 @@ type world struct {
 	served   []statechart.Call
 	names    []string // The services of served.
 	emitted  []string
+	// cancels says that timers can be cancelled, as those of a delay queue cannot.
+	cancels bool
 	// noTokens says that the loop cannot answer tasks.
 	noTokens bool
 	// workflows are the tasks that wait, by token.
@@ -223,6 +225,16 @@ func (p *process) Schedule(ctx context.Context, at time.Time, message durable.Me
 	return p.call(ctx, "Schedule", message.To.String(), func() error {
 		p.perform(message)
 		p.schedule(at, message)
+		return nil
+	})
+}
+
+func (p *process) Cancel(ctx context.Context, deduplicationID string) error {
+	if !p.cancels {
+		return nil
+	}
+	return p.call(ctx, "Cancel", deduplicationID, func() error {
+		p.scheduled = slices.DeleteFunc(p.scheduled, func(s scheduled) bool { return s.message.DeduplicationID == deduplicationID })
 		return nil
 	})
 }

@@ -42,6 +42,9 @@ func (q *DelayQueue) Schedule(ctx context.Context, at time.Time, message durable
 	return q.put(ctx, delayed{At: at, To: message.To.String(), Body: message.Body, DeduplicationID: message.DeduplicationID})
 }
 
+// Cancel does nothing: a message in a queue cannot be taken back.
+func (q *DelayQueue) Cancel(context.Context, string) error { return nil }
+
 // put sends the message into the delay queue, for one hop towards its time.
 func (q *DelayQueue) put(ctx context.Context, message delayed) error {
 	body, err := json.Marshal(message)

@@ -4,7 +4,8 @@
 // fifteen minutes. A message that is due later travels in hops: when it arrives early, the
 // [Forwarder] puts it back with the delay that is left. Once due, it goes to the FIFO queue
 // under its own deduplication ID. A hop costs two SQS requests and a Lambda invocation: a
-// timer of a day takes 96.
+// timer of a day would take 96. So [Timers] leave what is due later than one hop to EventBridge
+// Scheduler, which hands it to the delay queue shortly before its time.
 //
 // A standard queue delivers at least once and in no order. A message may therefore be sent
 // twice; its deduplication ID tells, and its event does.
