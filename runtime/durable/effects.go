@@ -37,6 +37,10 @@ func (t *turn) perform(ctx context.Context, effect statechart.Effect) error {
 		message.To = to
 		_, err = t.loop.ports.Queue.Send(ctx, message)
 		return err
+	case statechart.ClaimAlias:
+		return t.claim(ctx, effect)
+	case release:
+		return t.loop.ports.Store.Release(ctx, effect.Name, t.record.Instance, t.record.CreatedAt)
 	case tend:
 		return t.scheduleTending(ctx, effect.At, effect.Name, 0)
 	case statechart.EmitEvent:

@@ -253,6 +253,9 @@ func NewMachines(machines ...Machine) (*Machines, error) {
 		if _, twice := m.byID[machine.ID()]; twice {
 			return nil, fmt.Errorf("two machines have the ID %q: give each its own", machine.ID())
 		}
+		if machine.ID() == AliasMachine {
+			return nil, fmt.Errorf("a machine has the ID %q, which is %w: give it another", AliasMachine, ErrReserved)
+		}
 		if err := hostable(machine); err != nil {
 			return nil, err
 		}
@@ -286,8 +289,8 @@ func (m *Machines) Accept(id InstanceID, body []byte) (statechart.Event, error) 
 	if err != nil {
 		return statechart.Event{}, err
 	}
-	if event.Type == TokenExpired {
-		return statechart.Event{}, fmt.Errorf("event type %q is %w: the loop sends it when a task has timed out", event.Type, ErrReserved)
+	if event.Type == TokenExpired || event.Type == AliasTaken {
+		return statechart.Event{}, fmt.Errorf("event type %q is %w: only the loop itself sends it", event.Type, ErrReserved)
 	}
 	if strings.HasPrefix(event.Type, statechart.ReservedPrefix) {
 		return statechart.Event{}, fmt.Errorf("event type %q is %w: use another prefix than %q", event.Type, ErrReserved, statechart.ReservedPrefix)

@@ -41,6 +41,11 @@ type Store interface {
 	// ClearOutbox empties the outbox of the record, and leaves it the given tokens, on
 	// condition that its revision is the given one, which stays. Fails with ErrConflict.
 	ClearOutbox(ctx context.Context, id InstanceID, revision int64, tokens []Token) error
+	// Claim makes the instance that was created at the given time known under the alias; to claim it
+	// again changes nothing. Fails with ErrAliasTaken.
+	Claim(ctx context.Context, alias string, id InstanceID, createdAt time.Time) error
+	// Release gives the alias back, if it is that instance's.
+	Release(ctx context.Context, alias string, id InstanceID, createdAt time.Time) error
 }
 
 // Message is an event on its way to an instance.

@@ -44,6 +44,8 @@ type Record struct {
 	// Tokens are the Step Functions tasks that wait for the instance, in the order in which they
 	// came, and those whose answer is not yet known to be given.
 	Tokens []Token
+	// Aliases are the other names that the instance has claimed.
+	Aliases []string
 	// Attempt is the mark left before a redelivered event is tried; nil if there is none.
 	Attempt *Attempt
 	// Error is the last event of the instance that was parked, and why; nil if none was.

@@ -325,11 +325,14 @@ type tending struct {
 	Incarnation int64 `json:"$incarnation"`
 }
 
-// isBridge reports whether the event type is one by which the bridge talks to the loop.
-func isBridge(typ string) bool { return typ == WaitEvent || typ == tendEvent || typ == expiredEvent }
+// isOwn reports whether the event type is one by which the loop is told something that is none of the
+// chart's business.
+func isOwn(typ string) bool {
+	return typ == WaitEvent || typ == tendEvent || typ == expiredEvent || typ == aliasTakenEvent
+}
 
-// examineBridge is examine for the bridge's own events.
-func (t *turn) examineBridge(d Delivery, typ, id string) (event statechart.Event, v verdict, reason error) {
+// examineOwn is examine for the loop's own events.
+func (t *turn) examineOwn(d Delivery, typ, id string) (event statechart.Event, v verdict, reason error) {
 	event = statechart.Event{Type: typ, ID: id}
 	if typ == WaitEvent {
 		token, err := tokenOf(d)
@@ -394,23 +397,11 @@ func (t *turn) scheduleTending(ctx context.Context, at time.Time, key string, co
 
 // applyExpired tells the chart that a task does not wait any more, if it declares the event.
 func (t *turn) applyExpired(name, execution string) error {
-	if !slices.Contains(t.machine.Events(), TokenExpired) {
-		return nil
-	}
-	body, err := json.Marshal(expired{Type: TokenExpired, Name: name, Execution: execution})
-	if err != nil {
-		return err
-	}
-	event, err := t.machine.Decode(body)
-	if err != nil {
-		return err
-	}
-	event.At = t.loop.config.Now()
-	return t.apply(event)
+	return t.applyOwn(TokenExpired, expired{Type: TokenExpired, Name: name, Execution: execution})
 }
 
-// applyBridge applies one of the bridge's own events.
-func (t *turn) applyBridge(ctx context.Context, d Delivery, event statechart.Event) error {
+// applyTold applies one of the loop's own events.
+func (t *turn) applyTold(ctx context.Context, d Delivery, event statechart.Event) error {
 	switch event.Type {
 	case tendEvent:
 		return t.tendToken(ctx, d.Body)
@@ -420,6 +411,8 @@ func (t *turn) applyBridge(ctx context.Context, d Delivery, event statechart.Eve
 			return err
 		}
 		return t.applyExpired(form.Name, form.Execution)
+	case aliasTakenEvent:
+		return t.applyAliasTaken(d.Body)
 	default:
 		return nil // A token is all that it brings.
 	}

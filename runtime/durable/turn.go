@@ -48,8 +48,8 @@ func (t *turn) examine(d Delivery) (event statechart.Event, v verdict, reason er
 	if t.isApplied(d) {
 		return event, skipped, nil
 	}
-	if head := eventHead(json.RawMessage(d.Body)); isBridge(head.Type) {
-		event, v, reason = t.examineBridge(d, head.Type, head.ID)
+	if head := eventHead(json.RawMessage(d.Body)); isOwn(head.Type) {
+		event, v, reason = t.examineOwn(d, head.Type, head.ID)
 	} else {
 		event, v, reason = t.examineEvent(d)
 	}
@@ -142,10 +142,10 @@ func (t *turn) take(ctx context.Context, d Delivery, event statechart.Event) err
 	if err != nil {
 		return err
 	}
-	tokens, outbox, dirty := t.record.Tokens, t.record.Outbox, t.dirty
+	tokens, outbox, aliases, dirty := t.record.Tokens, t.record.Outbox, t.record.Aliases, t.dirty
 	t.hold(token)
-	if isBridge(event.Type) {
-		err = t.applyBridge(ctx, d, event)
+	if isOwn(event.Type) {
+		err = t.applyTold(ctx, d, event)
 	} else {
 		err = t.apply(event)
 	}
@@ -153,7 +153,7 @@ func (t *turn) take(ctx context.Context, d Delivery, event statechart.Event) err
 		err = t.answerLate(token, event)
 	}
 	if err != nil {
-		t.record.Tokens, t.record.Outbox, t.dirty = tokens, outbox, dirty
+		t.record.Tokens, t.record.Outbox, t.record.Aliases, t.dirty = tokens, outbox, aliases, dirty
 		return err
 	}
 	t.answerEnded()
@@ -190,6 +190,9 @@ func (t *turn) begin(ctx context.Context, d Delivery) error {
 	for _, effect := range effects {
 		if effect.Kind != statechart.ResolveWaits { // Nobody waits for an instance that is new.
 			t.record.Outbox = append(t.record.Outbox, effect)
+		}
+		if effect.Kind == statechart.ClaimAlias {
+			t.rememberAlias(effect.Name)
 		}
 	}
 	return t.settle(ctx, d)
@@ -293,6 +296,9 @@ func (t *turn) apply(event statechart.Event) error {
 			continue
 		}
 		t.record.Outbox = append(t.record.Outbox, effect)
+		if effect.Kind == statechart.ClaimAlias {
+			t.rememberAlias(effect.Name)
+		}
 		if effect.Kind == statechart.ParkEvent {
 			head := eventHead(effect.Event)
 			t.record.Error = &Failure{At: t.now(), Event: head.Type, Message: cut(effect.Message, failureMessageBytesMax)}
@@ -304,6 +310,7 @@ func (t *turn) apply(event statechart.Event) error {
 		t.record.Ignored++
 	}
 	t.answerEnded()
+	t.releaseAliases()
 	transition := Transition{At: event.At.UTC().Truncate(time.Millisecond), Event: name, From: from, To: t.instance.State(), Ignored: !handled}
 	t.record.History = last(append(t.record.History, transition), t.loop.config.HistoryMax)
 	t.unlogged = append(t.unlogged, transition)

@@ -39,6 +39,7 @@ func testContract(t *testing.T, newStore func(*testing.T) durable.Store) {
 		{"clearing the outbox keeps all else", contract.clearOutbox},
 		{"clearing the outbox of another revision is refused", contract.clearOutboxConflict},
 		{"instances are apart", contract.instancesApart},
+		{"an alias belongs to one instance until it is released", contract.aliases},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -54,6 +55,37 @@ type contract struct {
 }
 
 func (c contract) loadAbsent() {
+	wantRecord(c.t, c.store, durable.Record{Instance: id})
+}
+
+func (c contract) aliases() {
+	other := durable.InstanceID{Machine: "signup", ID: "43"}
+	claim := func(id durable.InstanceID, at time.Time) error { return c.store.Claim(c.t.Context(), "x/1", id, at) }
+	release := func(id durable.InstanceID, at time.Time) {
+		if err := c.store.Release(c.t.Context(), "x/1", id, at); err != nil {
+			c.t.Fatal(err)
+		}
+	}
+	must := func(err error) {
+		if err != nil {
+			c.t.Fatal(err)
+		}
+	}
+	must(claim(id, created))
+	must(claim(id, created)) // again: no error
+	release(other, created)
+	if err := claim(other, created); !errors.Is(err, durable.ErrAliasTaken) {
+		c.t.Errorf("want ErrAliasTaken, got %v", err)
+	}
+	later := created.Add(time.Hour)
+	must(claim(id, later)) // a later instance of the same name
+	release(id, created)   // too late: it is the later one's
+	if err := claim(other, created); !errors.Is(err, durable.ErrAliasTaken) {
+		c.t.Errorf("want ErrAliasTaken, got %v", err)
+	}
+	release(id, later)
+	release(id, later)
+	must(claim(other, created))
 	wantRecord(c.t, c.store, durable.Record{Instance: id})
 }
 
@@ -214,6 +246,7 @@ func fullRecord(revision int64) durable.Record {
 			{Key: "k2", Value: "another", Name: "Queued", EnteredAt: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Answer: &durable.Answer{Error: "E", Cause: "C"}},
 			{Key: "k3", Value: "third", Name: "InProgress", EnteredAt: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)},
 		},
+		Aliases: []string{"provider/7c"},
 		Outbox: []statechart.Effect{
 			{ID: "7.0", Kind: statechart.Schedule, Timer: "7.0", At: at.Add(time.Nanosecond)},
 			{ID: "7.1", Kind: statechart.Send, To: "job/1", Event: json.RawMessage(`{"type": "GO", "n": 9007199254740993}`)},

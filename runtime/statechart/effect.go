@@ -31,6 +31,8 @@ const (
 	// Output or, if Error is set, with a failure of that name and Message as its cause; see
 	// Resolution.
 	ResolveWaits EffectKind = "resolve"
+	// ClaimAlias asks that the instance be known under Name too: see Alias.
+	ClaimAlias EffectKind = "alias"
 	// StopInstance asks that the child instance Child be stopped. Its parent waits for nothing
 	// of it any more.
 	StopInstance EffectKind = "stop"
@@ -63,7 +65,7 @@ type Effect struct {
 	Machine string          `json:"machine,omitempty"`
 	Input   json.RawMessage `json:"input,omitempty"`
 
-	// Name is the name under which those wait who are to be answered. They are told Outcome, the
+	// Name is the alias to claim, or the name under which those wait who are to be answered. They are told Outcome, the
 	// active atomic states as State, the Tags and Output, the JSON of what goes along; or else Error.
 	Name    string          `json:"name,omitempty"`
 	Outcome string          `json:"outcome,omitempty"`

@@ -1,0 +1,95 @@
+package durable
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/settle-run/settle/runtime/statechart"
+)
+
+// ErrAliasTaken is returned by Store.Claim when another instance has the alias.
+var ErrAliasTaken = errors.New("the alias belongs to another instance")
+
+// AliasMachine is an ID that no machine may have: stores keep aliases under it.
+const AliasMachine = "alias"
+
+// AliasTaken is the type of the event that a chart gets, if it declares it, when an alias that it
+// claimed belongs to another instance: {"alias"}.
+const AliasTaken = "alias.taken"
+
+// aliasTakenEvent tells the loop so.
+const aliasTakenEvent = statechart.ReservedPrefix + "alias.taken"
+
+// aliasTaken is the body of both.
+type aliasTaken struct {
+	Type        string `json:"type"`
+	Alias       string `json:"alias"`
+	Incarnation int64  `json:"$incarnation,omitempty"`
+}
+
+// claim makes the instance known under an alias, or tells the chart that another has it.
+func (t *turn) claim(ctx context.Context, effect statechart.Effect) error {
+	err := t.loop.ports.Store.Claim(ctx, effect.Name, t.record.Instance, t.record.CreatedAt)
+	if !errors.Is(err, ErrAliasTaken) {
+		return err
+	}
+	t.loop.config.Logger.ErrorContext(ctx, "alias is taken", "instance", t.record.Instance.String(), "alias", effect.Name, "error", err)
+	body, err := json.Marshal(aliasTaken{Type: aliasTakenEvent, Alias: effect.Name, Incarnation: t.incarnation()})
+	if err != nil {
+		return err
+	}
+	_, err = t.loop.ports.Queue.Send(ctx, Message{To: t.record.Instance, Body: body, DeduplicationID: shortened(t.derivedID(effect.ID))})
+	return err
+}
+
+// rememberAlias notes an alias that the instance is about to claim.
+func (t *turn) rememberAlias(alias string) {
+	if !slices.Contains(t.record.Aliases, alias) {
+		t.record.Aliases = append(slices.Clip(t.record.Aliases), alias)
+	}
+}
+
+// releaseAliases asks to give the aliases of an instance back that has ended.
+func (t *turn) releaseAliases() {
+	if t.instance.Status() == statechart.Active {
+		return
+	}
+	for _, alias := range t.record.Aliases {
+		t.record.Outbox = append(t.record.Outbox, statechart.Effect{ID: "alias." + alias, Kind: release, Name: alias})
+	}
+	t.record.Aliases = nil
+}
+
+// release is the kind of an effect that gives the alias Name back.
+const release statechart.EffectKind = "release"
+
+// applyAliasTaken tells the chart, if it declares the event, and forgets the alias.
+func (t *turn) applyAliasTaken(body string) error {
+	var form aliasTaken
+	if err := json.Unmarshal([]byte(body), &form); err != nil {
+		return err
+	}
+	t.record.Aliases = slices.DeleteFunc(slices.Clone(t.record.Aliases), func(alias string) bool { return alias == form.Alias })
+	t.dirty = true
+	return t.applyOwn(AliasTaken, aliasTaken{Type: AliasTaken, Alias: form.Alias})
+}
+
+// applyOwn applies an event that the loop itself makes, if the chart declares it.
+func (t *turn) applyOwn(typ string, form any) error {
+	if !slices.Contains(t.machine.Events(), typ) {
+		return nil
+	}
+	body, err := json.Marshal(form)
+	if err != nil {
+		return err
+	}
+	event, err := t.machine.Decode(body)
+	if err != nil {
+		return fmt.Errorf("the chart's own form of %q: %w", typ, err)
+	}
+	event.At = t.loop.config.Now()
+	return t.apply(event)
+}
