@@ -144,6 +144,24 @@ oracle: $(NPM_INSTALLED) ## compare ORACLE_MACHINES random machines with XState,
 	ORACLE_MACHINES=$(ORACLE_MACHINES) ORACLE_SEED=$(ORACLE_SEED) $(GO) test -count=1 -timeout=2h -v \
 		-run='^TestRandomMachinesRunAsInXState$$' ./runtime/xstatejson
 
+AWS_CLI_PORT ?= 7390
+
+.PHONY: awscli
+awscli: ## drive the local AWS with the aws CLI that is installed
+	@command -v aws >/dev/null || { echo 'expected the aws CLI on the PATH' >&2; exit 1; }
+	@mkdir -p $(BIN)
+	@$(GO) build -o $(BIN)/settle ./cmd/settle
+	@$(BIN)/settle dev --aws-port $(AWS_CLI_PORT) --http-port 0 >$(BIN)/awscli.log 2>&1 & settle=$$!; \
+	trap 'kill $$settle' EXIT; \
+	for _ in $$(seq 100); do (: </dev/tcp/127.0.0.1/$(AWS_CLI_PORT)) 2>/dev/null && break; sleep 0.1; done; \
+	runtime/awslocal/testdata/awscli.sh http://127.0.0.1:$(AWS_CLI_PORT)
+
+.PHONY: bench-aws
+bench-aws: $(NPM_INSTALLED) ## measure awslocal beside other emulators, in one table (2 minutes)
+	@mkdir -p $(BIN)
+	@$(GO) build -o $(BIN)/bench-aws ./runtime/awslocal/benchmark
+	@$(BIN)/bench-aws $(BENCH_AWS_FLAGS)
+
 .PHONY: cover
 cover: $(NPM_INSTALLED) ## measure coverage; writes .bin/cover.html
 	@mkdir -p $(BIN)
