@@ -1,6 +1,6 @@
-// Package awslocal is AWS on this machine: SQS and DynamoDB behind the wire protocols that
-// the AWS SDKs and the aws CLI speak, and a poller that hands queue messages to a handler
-// as Lambda's event source mapping does.
+// Package awslocal is AWS on this machine: SQS, DynamoDB and EventBridge Scheduler behind the
+// wire protocols that the AWS SDKs and the aws CLI speak, and a poller that hands queue
+// messages to a handler as Lambda's event source mapping does.
 //
 // A Cloud serves in process through HTTPClient, which needs no socket, or on a loopback port
 // through Listen. The models behind it read no clock but Config.Now and draw no random
@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/settle-run/settle/runtime/awslocal/internal/dynamo"
+	"github.com/settle-run/settle/runtime/awslocal/internal/scheduler"
 	"github.com/settle-run/settle/runtime/awslocal/internal/sqs"
 	"github.com/settle-run/settle/runtime/awslocal/internal/wire"
 )
@@ -37,6 +38,12 @@ type Config struct {
 	// time, which end long polls: the two disagree in nothing but a constant. Defaults to
 	// time.Now.
 	Now func() time.Time
+	// Fault, unless it is nil, is asked what goes wrong with each call. It is called by the
+	// goroutines that make the calls, several at once; it may block, and the call with it.
+	Fault func(Call) Fault
+	// DeliveryFault, unless it is nil, is asked what goes wrong with each batch that Poll has
+	// received, under the same terms.
+	DeliveryFault func(Delivery) DeliveryFault
 }
 
 func (c Config) withDefaults() Config {
@@ -46,10 +53,11 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Cloud is one account's queues and tables. It is safe for concurrent use.
+// Cloud is one account's queues, tables and schedules. It is safe for concurrent use.
 type Cloud struct {
 	now      func() time.Time
 	requests atomic.Uint64 // served so far
+	faults   *faults       // nil: nothing goes wrong
 
 	// mu guards everything below. There is one lock for all services because they call one
 	// another, and what one call brings about must be seen, and kept, as a whole.
@@ -57,6 +65,10 @@ type Cloud struct {
 	sqs    *sqs.Model
 	dynamo *dynamo.Model
 	rooms  map[string]*waitingRoom // by queue name; none is empty
+	// scheduler's next invocation is due at alarmAt; alarm is nil if there is none.
+	scheduler *scheduler.Model
+	alarm     *time.Timer
+	alarmAt   time.Time
 	// functions are the Lambda functions that state machines can invoke, by name.
 	functions map[string]*environments
 }
@@ -65,7 +77,7 @@ type Cloud struct {
 func New(config Config) *Cloud {
 	config = config.withDefaults()
 	return &Cloud{
-		now: config.Now, sqs: sqs.New(), dynamo: dynamo.New(),
+		now: config.Now, sqs: sqs.New(), dynamo: dynamo.New(), scheduler: scheduler.New(), faults: newFaults(config),
 		rooms: make(map[string]*waitingRoom), functions: make(map[string]*environments),
 	}
 }
@@ -78,12 +90,15 @@ func (c *Cloud) locked(work func(now time.Time)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := c.now()
+	c.elapse(now)
 	work(now)
 	c.follow(now)
 }
 
-// follow does what a change of the models brings about: receives that wait try again.
-func (c *Cloud) follow(time.Time) {
+// follow does what a change of the models brings about: the alarm is set for the next
+// schedule, and receives that wait try again.
+func (c *Cloud) follow(now time.Time) {
+	c.setAlarm(now)
 	for _, queue := range c.sqs.TakeTouched() {
 		c.arrange(queue)
 	}

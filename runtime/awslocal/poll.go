@@ -25,6 +25,9 @@ type EventSource struct {
 	// ReportBatchItemFailures lets the function answer which messages have failed. Without
 	// it the answer is ignored, and only an error fails the batch.
 	ReportBatchItemFailures bool
+	// Client is the name of the function's AWS clients (see Cloud.Client), by which
+	// DeliveryFault.Frozen finds their calls. Empty if it has none.
+	Client string
 	// OnFailure is told why an invocation has failed its whole batch: the function's error,
 	// its panic or time-out, or an answer that cannot be read. It may be called by several
 	// goroutines at once. Defaults to telling no one.
@@ -116,7 +119,16 @@ func (c *Cloud) Poll(ctx context.Context, source EventSource, start func() Invok
 
 // process invokes the function with a batch and deletes the messages it has dealt with.
 func (c *Cloud) process(ctx context.Context, source EventSource, function *environments, batch []sqs.ReceivedMessage) {
+	fault := c.faults.ofDelivery(source, batch)
+	if fault.Lost {
+		return
+	}
+	thaw := c.faults.freeze(source.Client, c.now(), fault.Frozen)
 	failed, err := invokeBatch(ctx, source, function, batch)
+	c.faults.wait(thaw, c.now)
+	if fault.AcknowledgementLost {
+		return
+	}
 	if err != nil {
 		source.OnFailure(fmt.Errorf("a batch of %d messages of %s: %w", len(batch), source.Queue, err))
 		return
