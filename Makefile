@@ -144,6 +144,12 @@ oracle: $(NPM_INSTALLED) ## compare ORACLE_MACHINES random machines with XState,
 	ORACLE_MACHINES=$(ORACLE_MACHINES) ORACLE_SEED=$(ORACLE_SEED) $(GO) test -count=1 -timeout=2h -v \
 		-run='^TestRandomMachinesRunAsInXState$$' ./runtime/xstatejson
 
+DEV_KILLS ?= 20
+
+.PHONY: kills
+kills: ## kill settle dev --data DEV_KILLS times in the middle of the demo
+	SETTLE_TEST_DEV_KILLS=$(DEV_KILLS) $(GO) test -count=1 -timeout=1h -v -run='^TestDevGoesOnAfterKills$$' ./cmd/settle
+
 .PHONY: cover
 cover: $(NPM_INSTALLED) ## measure coverage; writes .bin/cover.html
 	@mkdir -p $(BIN)
