@@ -162,6 +162,12 @@ bench-aws: $(NPM_INSTALLED) ## measure awslocal beside other emulators, in one t
 	@$(GO) build -o $(BIN)/bench-aws ./runtime/awslocal/benchmark
 	@$(BIN)/bench-aws $(BENCH_AWS_FLAGS)
 
+DEV_KILLS ?= 20
+
+.PHONY: kills
+kills: ## kill settle dev --data DEV_KILLS times in the middle of the demo
+	SETTLE_TEST_DEV_KILLS=$(DEV_KILLS) $(GO) test -count=1 -timeout=1h -v -run='^TestDevGoesOnAfterKills$$' ./cmd/settle
+
 .PHONY: cover
 cover: $(NPM_INSTALLED) ## measure coverage; writes .bin/cover.html
 	@mkdir -p $(BIN)

@@ -32,7 +32,7 @@ func (c *Cloud) setAlarm(now time.Time) {
 	if ok {
 		c.alarmAt = next
 		// An alarm that goes off too early, by the clock, is set again.
-		c.alarm = time.AfterFunc(next.Sub(now), func() { c.locked(func(time.Time) { c.alarm = nil }) })
+		c.alarm = time.AfterFunc(next.Sub(now), func() { c.change(func(time.Time) { c.alarm = nil }) })
 	}
 }
 

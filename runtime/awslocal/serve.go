@@ -99,13 +99,16 @@ func (c *Cloud) serveQuery(w http.ResponseWriter, r *http.Request, id string, fo
 
 // call performs one call on the models, unless whoever made it has gone.
 func (c *Cloud) call(ctx context.Context, perform func(now time.Time) ([]byte, *wire.Error)) (answer []byte, err *wire.Error) {
-	c.locked(func(now time.Time) {
+	failed := c.locked(func(now time.Time) {
 		if ctx.Err() != nil {
 			err = gone(ctx)
 			return
 		}
 		answer, err = perform(now)
 	})
+	if failed != nil {
+		return nil, failed
+	}
 	return answer, err
 }
 
