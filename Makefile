@@ -20,7 +20,9 @@ LINTER := $(BIN)/golangci-lint
 # node_modules/.package-lock.json last; it says whether what is installed is what the lock file asks for.
 NPM_PACKAGES := $(wildcard */testdata/npm/package-lock.json */*/testdata/npm/package-lock.json \
                            */*/*/testdata/npm/package-lock.json)
-NPM_INSTALLED := $(NPM_PACKAGES:package-lock.json=node_modules/.package-lock.json)
+# The emulators that awslocal is compared with are left to make crosscheck: no test needs them.
+CROSSCHECK    := runtime/awslocal/conformance
+NPM_INSTALLED := $(filter-out $(CROSSCHECK)/%,$(NPM_PACKAGES:package-lock.json=node_modules/.package-lock.json))
 
 # The benchmarks are a module of their own: nobody who imports Settle inherits its peers.
 BENCHMARK := runtime/statechart/benchmark
@@ -168,6 +170,10 @@ DEV_KILLS ?= 20
 kills: ## kill settle dev --data DEV_KILLS times in the middle of the demo
 	SETTLE_TEST_DEV_KILLS=$(DEV_KILLS) $(GO) test -count=1 -timeout=1h -v -run='^TestDevGoesOnAfterKills$$' ./cmd/settle
 
+.PHONY: crosscheck
+crosscheck: $(CROSSCHECK)/testdata/npm/node_modules/.package-lock.json ## compare awslocal with other emulators, test by test (2 minutes)
+	$(GO) test -count=1 -timeout=$(TEST_TIMEOUT) -v -run='^TestCrosscheck$$' ./$(CROSSCHECK) -args -crosscheck
+
 .PHONY: cover
 cover: $(NPM_INSTALLED) ## measure coverage; writes .bin/cover.html
 	@mkdir -p $(BIN)
@@ -177,4 +183,4 @@ cover: $(NPM_INSTALLED) ## measure coverage; writes .bin/cover.html
 
 .PHONY: clean
 clean: ## remove what the other targets made, the linter and npm packages too
-	rm -rf $(BIN) $(dir $(NPM_INSTALLED))
+	rm -rf $(BIN) $(dir $(NPM_INSTALLED)) $(CROSSCHECK)/testdata/npm/node_modules

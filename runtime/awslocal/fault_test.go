@@ -390,3 +390,11 @@ func TestDeliveryFault_frozen_function_acknowledges_too_late(t *testing.T) {
 		f.wantCalls(t, "0s [a1 a2]", "30s [a1 a2]")
 	})
 }
+
+// wantAs fails unless err is an error of the target's type.
+func wantAs[E error](t *testing.T, err error, target *E) {
+	t.Helper()
+	if !errors.As(err, target) {
+		t.Fatalf("got %v, want an error of type %T", err, *target)
+	}
+}

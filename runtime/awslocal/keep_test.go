@@ -114,7 +114,7 @@ func TestKeep_visibility_goes_on_while_nothing_runs(t *testing.T) {
 		q.client = newClient(cloud)
 		messages := q.receive(waiting(20), visible(30))
 		wantBodies(t, messages, "a1")
-		if got := receiveCount(messages[0]); got != "2" {
+		if got := messages[0].Attributes["ApproximateReceiveCount"]; got != "2" {
 			t.Errorf("a1 was received %s times, want 2", got)
 		}
 		wantElapsed(t, start, 30*time.Second)
