@@ -22,6 +22,7 @@ import (
 	"github.com/settle-run/settle/runtime/awslocal/internal/dynamo"
 	"github.com/settle-run/settle/runtime/awslocal/internal/scheduler"
 	"github.com/settle-run/settle/runtime/awslocal/internal/sqs"
+	"github.com/settle-run/settle/runtime/awslocal/internal/states"
 	"github.com/settle-run/settle/runtime/awslocal/internal/wire"
 )
 
@@ -65,14 +66,15 @@ type Cloud struct {
 
 	// mu guards everything below. There is one lock for all services because they call one
 	// another, and what one call brings about must be seen, and kept, as a whole.
-	mu     sync.Mutex
-	sqs    *sqs.Model
-	dynamo *dynamo.Model
-	rooms  map[string]*waitingRoom // by queue name; none is empty
-	// scheduler's next invocation is due at alarmAt; alarm is nil if there is none.
+	mu        sync.Mutex
+	sqs       *sqs.Model
+	dynamo    *dynamo.Model
+	rooms     map[string]*waitingRoom // by queue name; none is empty
 	scheduler *scheduler.Model
-	alarm     *time.Timer
-	alarmAt   time.Time
+	states    *states.Model
+	// What time brings next to scheduler and states is due at alarmAt; alarm is nil if nothing is.
+	alarm   *time.Timer
+	alarmAt time.Time
 	// functions are the Lambda functions that state machines can invoke, by name.
 	functions map[string]*environments
 	// store keeps what the models hold, since opened; nil: nothing does.
@@ -92,7 +94,7 @@ func New(config Config) *Cloud {
 func newCloud(config Config) *Cloud {
 	config = config.withDefaults()
 	return &Cloud{
-		now: config.Now, sqs: sqs.New(), dynamo: dynamo.New(), scheduler: scheduler.New(), faults: newFaults(config),
+		now: config.Now, sqs: sqs.New(), dynamo: dynamo.New(), scheduler: scheduler.New(), states: states.New(), faults: newFaults(config),
 		rooms: make(map[string]*waitingRoom), functions: make(map[string]*environments),
 	}
 }
@@ -120,9 +122,10 @@ func (c *Cloud) change(work func(now time.Time)) disk.Ticket {
 	return c.commit()
 }
 
-// follow does what a change of the models brings about: the alarm is set for the next
-// schedule, and receives that wait try again.
+// follow does what a change of the models brings about: executions call what their tasks
+// name, the alarm is set for what time brings next, and receives that wait try again.
 func (c *Cloud) follow(now time.Time) {
+	c.performTasks(now)
 	c.setAlarm(now)
 	for _, queue := range c.sqs.TakeTouched() {
 		c.arrange(queue)

@@ -240,6 +240,8 @@ func describe(r *http.Request, body []byte) Call {
 		call.Service, call.Operation = "sqs", operation
 	case target == dynamoTarget:
 		call.Service, call.Operation = "dynamodb", operation
+	case target == statesTarget:
+		call.Service, call.Operation = "states", operation
 	case target == "" && scheduler.Serves(r.URL.Path):
 		call.Service = "scheduler"
 		call.Operation, _ = scheduler.Operation(r.Method, r.URL.Path)
@@ -278,7 +280,7 @@ func (c *Cloud) throttle(w http.ResponseWriter, r *http.Request, service string)
 	case service == "sqs":
 		writeJSONError(w, sqsNamespace, tooManyMessages())
 	default:
-		writeJSONError(w, sqsNamespace, wire.Errorf("ThrottlingException", "Rate exceeded"))
+		writeJSONError(w, statesNamespace, wire.Errorf("ThrottlingException", "Rate exceeded"))
 	}
 }
 

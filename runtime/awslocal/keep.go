@@ -27,7 +27,7 @@ type service struct {
 // services are the models that a data folder keeps. Their names are in files: they must not
 // change.
 func (c *Cloud) services() []service {
-	return []service{{"sqs", c.sqs}, {"dynamodb", c.dynamo}, {"scheduler", c.scheduler}}
+	return []service{{"sqs", c.sqs}, {"dynamodb", c.dynamo}, {"scheduler", c.scheduler}, {"states", c.states}}
 }
 
 // Open returns a Cloud that holds what the data folder keeps, and keeps in it what it holds:

@@ -8,34 +8,6 @@ import (
 	"github.com/settle-run/settle/runtime/awslocal/internal/wire"
 )
 
-// elapse performs what time has brought: schedules that are due send their messages.
-func (c *Cloud) elapse(now time.Time) {
-	c.scheduler.Advance(now)
-	for firings := c.scheduler.TakeFirings(); len(firings) > 0; firings = c.scheduler.TakeFirings() {
-		for _, firing := range firings {
-			_, err := c.sqs.Call(now, "", "SendMessage", firing.Request)
-			c.scheduler.Finish(now, firing.ID, err)
-		}
-	}
-}
-
-// setAlarm sees to it that what time brings next is performed in time.
-func (c *Cloud) setAlarm(now time.Time) {
-	next, ok := c.scheduler.Next()
-	if ok && c.alarm != nil && next.Equal(c.alarmAt) {
-		return
-	}
-	if c.alarm != nil {
-		c.alarm.Stop()
-		c.alarm = nil
-	}
-	if ok {
-		c.alarmAt = next
-		// An alarm that goes off too early, by the clock, is set again.
-		c.alarm = time.AfterFunc(next.Sub(now), func() { c.change(func(time.Time) { c.alarm = nil }) })
-	}
-}
-
 // serveScheduler serves a request of EventBridge Scheduler, which is REST-JSON.
 func (c *Cloud) serveScheduler(w http.ResponseWriter, r *http.Request) {
 	body, err := readBody(r)

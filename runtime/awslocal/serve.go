@@ -25,6 +25,8 @@ const (
 	sqsNamespace    = "com.amazonaws.sqs"
 	dynamoTarget    = "DynamoDB_20120810"
 	dynamoNamespace = "com.amazonaws.dynamodb.v20120810"
+	statesTarget    = "AWSStepFunctions"
+	statesNamespace = "com.amazonaws.swf.service.v2.model"
 )
 
 // ServeHTTP serves one request in AWS JSON 1.0, in the query protocol of SQS, or in the
@@ -71,10 +73,15 @@ func (c *Cloud) serve(w http.ResponseWriter, r *http.Request) {
 			return c.dynamo.Call(now, operation, body)
 		})
 		writeDynamo(w, answer, err)
+	case service == statesTarget:
+		answer, err := c.call(r.Context(), func(now time.Time) ([]byte, *wire.Error) {
+			return c.states.Call(now, operation, body)
+		})
+		writeJSON(w, statesNamespace, answer, err)
 	default:
 		writeJSONError(w, sqsNamespace, wire.Errorf("UnknownOperationException",
-			"awslocal serves %s and %s; it has no service %s (asked for %s)",
-			sqsTarget, dynamoTarget, service, operation))
+			"awslocal serves %s, %s, %s and EventBridge Scheduler; it has no service %s (asked for %s)",
+			sqsTarget, dynamoTarget, statesTarget, service, operation))
 	}
 }
 

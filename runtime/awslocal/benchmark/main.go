@@ -199,21 +199,19 @@ func startAll(npm, dir string) ([]*server, error) {
 	type candidate struct {
 		server  server
 		needs   string // a file or a command
-		env     func(port string) []string
 		command func(port string) []string
 	}
-	none := func(string) []string { return nil }
 	candidates := []candidate{
-		{server{name: inMemory, sqs: true, dynamo: true}, self, none, func(port string) []string {
+		{server{name: inMemory, sqs: true, dynamo: true}, self, func(port string) []string {
 			return []string{self, "-serve", "127.0.0.1:" + port}
 		}},
-		{server{name: onDisk, sqs: true, dynamo: true}, self, none, func(port string) []string {
+		{server{name: onDisk, sqs: true, dynamo: true}, self, func(port string) []string {
 			return []string{self, "-serve", "127.0.0.1:" + port, "-data", dir}
 		}},
-		{server{name: "moto_server", sqs: true, dynamo: true}, "moto_server", none, func(port string) []string {
+		{server{name: "moto_server", sqs: true, dynamo: true}, "moto_server", func(port string) []string {
 			return []string{"moto_server", "-H", "127.0.0.1", "-p", port}
 		}},
-		{server{name: "dynalite", dynamo: true}, filepath.Join(npm, "dynalite/cli.js"), none, func(port string) []string {
+		{server{name: "dynalite", dynamo: true}, filepath.Join(npm, "dynalite/cli.js"), func(port string) []string {
 			return []string{"node", filepath.Join(npm, "dynalite/cli.js"), "--host", "127.0.0.1", "--port", port, "--createTableMs", "0"}
 		}},
 	}
@@ -230,7 +228,7 @@ func startAll(npm, dir string) ([]*server, error) {
 			return servers, err
 		}
 		s := c.server
-		if err := s.start(port, c.env(strconv.Itoa(port)), c.command(strconv.Itoa(port))...); err != nil {
+		if err := s.start(port, c.command(strconv.Itoa(port))...); err != nil {
 			return servers, err
 		}
 		servers = append(servers, &s)

@@ -28,10 +28,9 @@ type server struct {
 const startTimeout = 30 * time.Second
 
 // start runs a command that serves on the port given, and waits until it answers.
-func (s *server) start(port int, env []string, command ...string) error {
+func (s *server) start(port int, command ...string) error {
 	s.url = fmt.Sprintf("http://127.0.0.1:%d", port)
 	s.process = exec.CommandContext(context.Background(), command[0], command[1:]...)
-	s.process.Env = append(os.Environ(), env...)
 	s.process.Stderr = os.Stderr
 	began := time.Now()
 	if err := s.process.Start(); err != nil {
