@@ -20,7 +20,9 @@ LINTER := $(BIN)/golangci-lint
 # node_modules/.package-lock.json last; it says whether what is installed is what the lock file asks for.
 NPM_PACKAGES := $(wildcard */testdata/npm/package-lock.json */*/testdata/npm/package-lock.json \
                            */*/*/testdata/npm/package-lock.json)
-NPM_INSTALLED := $(NPM_PACKAGES:package-lock.json=node_modules/.package-lock.json)
+# The emulators that awslocal is compared with are left to make crosscheck: no test needs them.
+CROSSCHECK    := runtime/awslocal/conformance
+NPM_INSTALLED := $(filter-out $(CROSSCHECK)/%,$(NPM_PACKAGES:package-lock.json=node_modules/.package-lock.json))
 
 # The benchmarks are a module of their own: nobody who imports Settle inherits its peers.
 BENCHMARK := runtime/statechart/benchmark
@@ -144,6 +146,34 @@ oracle: $(NPM_INSTALLED) ## compare ORACLE_MACHINES random machines with XState,
 	ORACLE_MACHINES=$(ORACLE_MACHINES) ORACLE_SEED=$(ORACLE_SEED) $(GO) test -count=1 -timeout=2h -v \
 		-run='^TestRandomMachinesRunAsInXState$$' ./runtime/xstatejson
 
+AWS_CLI_PORT ?= 7390
+
+.PHONY: awscli
+awscli: ## drive the local AWS with the aws CLI that is installed
+	@command -v aws >/dev/null || { echo 'expected the aws CLI on the PATH' >&2; exit 1; }
+	@mkdir -p $(BIN)
+	@$(GO) build -o $(BIN)/settle ./cmd/settle
+	@$(BIN)/settle dev --aws-port $(AWS_CLI_PORT) --http-port 0 >$(BIN)/awscli.log 2>&1 & settle=$$!; \
+	trap 'kill $$settle' EXIT; \
+	for _ in $$(seq 100); do (: </dev/tcp/127.0.0.1/$(AWS_CLI_PORT)) 2>/dev/null && break; sleep 0.1; done; \
+	runtime/awslocal/testdata/awscli.sh http://127.0.0.1:$(AWS_CLI_PORT)
+
+.PHONY: bench-aws
+bench-aws: $(NPM_INSTALLED) ## measure awslocal beside other emulators, in one table (2 minutes)
+	@mkdir -p $(BIN)
+	@$(GO) build -o $(BIN)/bench-aws ./runtime/awslocal/benchmark
+	@$(BIN)/bench-aws $(BENCH_AWS_FLAGS)
+
+DEV_KILLS ?= 20
+
+.PHONY: kills
+kills: ## kill settle dev --data DEV_KILLS times in the middle of the demo
+	SETTLE_TEST_DEV_KILLS=$(DEV_KILLS) $(GO) test -count=1 -timeout=1h -v -run='^TestDevGoesOnAfterKills$$' ./cmd/settle
+
+.PHONY: crosscheck
+crosscheck: $(CROSSCHECK)/testdata/npm/node_modules/.package-lock.json ## compare awslocal with other emulators, test by test (2 minutes)
+	$(GO) test -count=1 -timeout=$(TEST_TIMEOUT) -v -run='^TestCrosscheck$$' ./$(CROSSCHECK) -args -crosscheck
+
 .PHONY: cover
 cover: $(NPM_INSTALLED) ## measure coverage; writes .bin/cover.html
 	@mkdir -p $(BIN)
@@ -153,4 +183,4 @@ cover: $(NPM_INSTALLED) ## measure coverage; writes .bin/cover.html
 
 .PHONY: clean
 clean: ## remove what the other targets made, the linter and npm packages too
-	rm -rf $(BIN) $(dir $(NPM_INSTALLED))
+	rm -rf $(BIN) $(dir $(NPM_INSTALLED)) $(CROSSCHECK)/testdata/npm/node_modules

@@ -29,6 +29,8 @@ type devCommand struct {
 	AWSPort  uint16 `name:"aws-port" default:"${aws_port}" help:"The port of the AWS endpoint, on 127.0.0.1; 0 takes a free one (${default})."`
 	HTTPPort uint16 `name:"http-port" default:"${http_port}" help:"The port of the gateway, on 127.0.0.1; 0 takes a free one (${default})."`
 
+	Data string `placeholder:"DIR" help:"Keep queues, timers and instances in this folder and go on with what it holds. Without it nothing is kept."`
+
 	GitHubSecret string `name:"github-secret" env:"SETTLE_GITHUB_WEBHOOK_SECRET" placeholder:"SECRET" help:"What GitHub's webhooks are signed with. One is made up if none is given."`
 
 	JobPickUpTimeout time.Duration `default:"5m" help:"How long a runner may take to pick a job up before the next one is launched (${default})."`
@@ -40,7 +42,10 @@ type devCommand struct {
 // Help explains what a flag's line has no room for.
 func (*devCommand) Help() string {
 	return `What runs here is what runs on AWS: the same handlers get the same events over the same wire
-protocols. Only the services are pretended: what they would do is printed. Nothing survives Ctrl-C.`
+protocols. Only the services are pretended: what they would do is printed.
+
+With --data everything is on disk before it is answered: after Ctrl-C, a crash or a kill, settle dev on the
+same folder goes on with all instances. Without it nothing survives Ctrl-C.`
 }
 
 func (c *devCommand) settings() (machines.Settings, error) {
@@ -75,7 +80,7 @@ func (c *devCommand) Run(ctx context.Context, s *session) error {
 	}
 	logger := slog.New(console.NewHandler(s.out, s.style, ""))
 	running, err := stack.Start(ctx, hostedMachines(logger, settings), stack.Config{
-		AWSAddr: loopback(c.AWSPort), HTTPAddr: loopback(c.HTTPPort), GitHubSecret: secret, Logger: logger,
+		AWSAddr: loopback(c.AWSPort), HTTPAddr: loopback(c.HTTPPort), Data: c.Data, GitHubSecret: secret, Logger: logger,
 	})
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return fmt.Errorf("%w; stop what listens there, or choose other ports with --aws-port and --http-port (0 takes a free one)", err)
@@ -141,7 +146,7 @@ Then send VERIFY with code=, the code that is printed below instead of being mai
     -d '{"type": "SIGN_UP", "email": "eve@example.com", "name": "Eve"}'
   curl %s/instances/signup/44
 
-Each transition is printed below as it is stored. Ctrl-C stops; nothing is kept.
+Each transition is printed below as it is stored. Ctrl-C stops; %s.
 
 `,
 		bold("Settle runs on this machine."),
@@ -149,7 +154,15 @@ Each transition is printed below as it is stored. Ctrl-C stops; nothing is kept.
 		running.HTTPURL(), secret, strings.Join(running.MachineIDs(), ", "),
 		bold("Try it in another terminal:"), settle, settle,
 		bold("The stock aws CLI works too:"), awsVariables, running.AWSURL(), running.QueueURL(), awsVariables, running.AWSURL(), stack.Table,
-		bold("So does HTTP:"), running.HTTPURL(), running.HTTPURL())
+		bold("So does HTTP:"), running.HTTPURL(), running.HTTPURL(), c.kept())
+}
+
+// kept says what remains after the command.
+func (c *devCommand) kept() string {
+	if c.Data == "" {
+		return "nothing is kept"
+	}
+	return "what is in " + c.Data + " goes on when it is given with --data again"
 }
 
 // programToPaste returns how another terminal calls this program: by its name if the shell

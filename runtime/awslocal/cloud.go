@@ -1,6 +1,6 @@
-// Package awslocal is AWS on this machine: SQS and DynamoDB behind the wire protocols that
-// the AWS SDKs and the aws CLI speak, and a poller that hands queue messages to a handler
-// as Lambda's event source mapping does.
+// Package awslocal is AWS on this machine: SQS, DynamoDB and EventBridge Scheduler behind the
+// wire protocols that the AWS SDKs and the aws CLI speak, and a poller that hands queue
+// messages to a handler as Lambda's event source mapping does.
 //
 // A Cloud serves in process through HTTPClient, which needs no socket, or on a loopback port
 // through Listen. The models behind it read no clock but Config.Now and draw no random
@@ -8,8 +8,8 @@
 // bubble everything here runs in virtual time, and the same calls give the same answers.
 //
 // What AWS would do and awslocal cannot, it refuses with an error that names it. There is
-// one account and one Region, any credentials are accepted, and nothing survives the
-// process.
+// one account and one Region, and any credentials are accepted. What a Cloud of Open keeps in
+// a data folder survives a kill of the process; what one of New holds ends with it.
 package awslocal
 
 import (
@@ -18,8 +18,11 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/settle-run/settle/runtime/awslocal/internal/disk"
 	"github.com/settle-run/settle/runtime/awslocal/internal/dynamo"
+	"github.com/settle-run/settle/runtime/awslocal/internal/scheduler"
 	"github.com/settle-run/settle/runtime/awslocal/internal/sqs"
+	"github.com/settle-run/settle/runtime/awslocal/internal/states"
 	"github.com/settle-run/settle/runtime/awslocal/internal/wire"
 )
 
@@ -33,10 +36,19 @@ const (
 
 // Config tunes a Cloud. The zero value is ready to use.
 type Config struct {
-	// Now is the clock. It must not run backwards, and must run with the timers of package
-	// time, which end long polls: the two disagree in nothing but a constant. Defaults to
-	// time.Now.
+	// Now is the clock. It must not run backwards, from one opening of a data folder to the
+	// next included, and must run with the timers of package time, which end long polls: the
+	// two disagree in nothing but a constant. Defaults to time.Now.
 	Now func() time.Time
+	// Fault, unless it is nil, is asked what goes wrong with each call. It is called by the
+	// goroutines that make the calls, several at once; it may block, and the call with it.
+	Fault func(Call) Fault
+	// DeliveryFault, unless it is nil, is asked what goes wrong with each batch that Poll has
+	// received, under the same terms.
+	DeliveryFault func(Delivery) DeliveryFault
+	// Data is the folder that Open keeps queues, messages, tables and items in; it is made if
+	// it is not there. Empty means that nothing survives the process.
+	Data string
 }
 
 func (c Config) withDefaults() Config {
@@ -46,44 +58,75 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Cloud is one account's queues and tables. It is safe for concurrent use.
+// Cloud is one account's queues, tables and schedules. It is safe for concurrent use.
 type Cloud struct {
 	now      func() time.Time
 	requests atomic.Uint64 // served so far
+	faults   *faults       // nil: nothing goes wrong
 
 	// mu guards everything below. There is one lock for all services because they call one
 	// another, and what one call brings about must be seen, and kept, as a whole.
-	mu     sync.Mutex
-	sqs    *sqs.Model
-	dynamo *dynamo.Model
-	rooms  map[string]*waitingRoom // by queue name; none is empty
+	mu        sync.Mutex
+	sqs       *sqs.Model
+	dynamo    *dynamo.Model
+	rooms     map[string]*waitingRoom // by queue name; none is empty
+	scheduler *scheduler.Model
+	states    *states.Model
+	// What time brings next to scheduler and states is due at alarmAt; alarm is nil if nothing is.
+	alarm   *time.Timer
+	alarmAt time.Time
 	// functions are the Lambda functions that state machines can invoke, by name.
 	functions map[string]*environments
+	// store keeps what the models hold, since opened; nil: nothing does.
+	store  *disk.Store
+	opened time.Time
 }
 
-// New returns a Cloud without queues or tables.
+// New returns a Cloud without queues or tables, which keeps nothing. It panics if config has
+// a data folder: that is for Open, which can fail.
 func New(config Config) *Cloud {
+	if config.Data != "" {
+		panic("awslocal: expected New without Config.Data, got " + config.Data + "; use Open")
+	}
+	return newCloud(config)
+}
+
+func newCloud(config Config) *Cloud {
 	config = config.withDefaults()
 	return &Cloud{
-		now: config.Now, sqs: sqs.New(), dynamo: dynamo.New(),
+		now: config.Now, sqs: sqs.New(), dynamo: dynamo.New(), scheduler: scheduler.New(), states: states.New(), faults: newFaults(config),
 		rooms: make(map[string]*waitingRoom), functions: make(map[string]*environments),
 	}
 }
 
 var _ http.Handler = (*Cloud)(nil)
 
-// locked performs work on the models, and whatever follows from it. All calls and all
-// that time brings about pass through here.
-func (c *Cloud) locked(work func(now time.Time)) {
+// locked performs work on the models, and whatever follows from it, and waits until all that
+// it may have seen or changed is kept. All calls pass through here: nothing may be answered
+// before locked returns, or if it returns an error.
+func (c *Cloud) locked(work func(now time.Time)) *wire.Error {
+	if err := c.change(work).Wait(); err != nil {
+		return notKept(err)
+	}
+	return nil
+}
+
+// change is locked without the waiting, for what time brings about, which nobody is told.
+func (c *Cloud) change(work func(now time.Time)) disk.Ticket {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := c.now()
+	c.elapse(now)
 	work(now)
 	c.follow(now)
+	return c.commit()
 }
 
-// follow does what a change of the models brings about: receives that wait try again.
-func (c *Cloud) follow(time.Time) {
+// follow does what a change of the models brings about: executions call what their tasks
+// name, the alarm is set for what time brings next, and receives that wait try again.
+func (c *Cloud) follow(now time.Time) {
+	c.performTasks(now)
+	c.setAlarm(now)
 	for _, queue := range c.sqs.TakeTouched() {
 		c.arrange(queue)
 	}

@@ -25,8 +25,17 @@ type EventSource struct {
 	// ReportBatchItemFailures lets the function answer which messages have failed. Without
 	// it the answer is ignored, and only an error fails the batch.
 	ReportBatchItemFailures bool
+	// Client is the name of the function's AWS clients (see Cloud.Client), by which
+	// DeliveryFault.Frozen finds their calls. Empty if it has none.
+	Client string
+	// Resume makes the messages of the queue available when Poll begins that were in flight
+	// when the Cloud was opened: the functions that worked on them ended with the process
+	// before. Otherwise they come again when their visibility time-out ends. Set it if
+	// nothing but Poll receives from the queue.
+	Resume bool
 	// OnFailure is told why an invocation has failed its whole batch: the function's error,
-	// its panic or time-out, or an answer that cannot be read. It may be called by several
+	// its panic or time-out, or an answer that cannot be read; and why a batch could not be
+	// deleted. It may be called by several
 	// goroutines at once. Defaults to telling no one.
 	OnFailure func(err error)
 }
@@ -84,6 +93,12 @@ func (c *Cloud) Poll(ctx context.Context, source EventSource, start func() Invok
 	if err := c.checkTimeout(source); err != nil {
 		return fmt.Errorf("polling %s: %w", source.Queue, err)
 	}
+	if source.Resume {
+		failed := c.locked(func(now time.Time) { c.sqs.Release(now, source.Queue, c.opened) })
+		if failed != nil {
+			return fmt.Errorf("polling %s: %w", source.Queue, failed)
+		}
+	}
 	var running sync.WaitGroup
 	defer running.Wait()
 	places := make(chan struct{}, source.Concurrency)
@@ -116,12 +131,23 @@ func (c *Cloud) Poll(ctx context.Context, source EventSource, start func() Invok
 
 // process invokes the function with a batch and deletes the messages it has dealt with.
 func (c *Cloud) process(ctx context.Context, source EventSource, function *environments, batch []sqs.ReceivedMessage) {
+	fault := c.faults.ofDelivery(source, batch)
+	if fault.Lost {
+		return
+	}
+	thaw := c.faults.freeze(source.Client, c.now(), fault.Frozen)
 	failed, err := invokeBatch(ctx, source, function, batch)
+	c.faults.wait(thaw, c.now)
+	if fault.AcknowledgementLost {
+		return
+	}
 	if err != nil {
 		source.OnFailure(fmt.Errorf("a batch of %d messages of %s: %w", len(batch), source.Queue, err))
 		return
 	}
-	c.deleteAll(source.Queue, batch, failed)
+	if err := c.deleteAll(source.Queue, batch, failed); err != nil {
+		source.OnFailure(fmt.Errorf("deleting messages of %s: %w", source.Queue, err))
+	}
 }
 
 // invokeBatch invokes the function with a batch and returns the IDs of the messages that
@@ -156,8 +182,8 @@ func (c *Cloud) checkTimeout(source EventSource) error {
 
 // deleteAll deletes the messages of a batch but those that failed. A message whose
 // visibility time-out has ended meanwhile is not deleted: it comes again, as with Lambda.
-func (c *Cloud) deleteAll(queue string, batch []sqs.ReceivedMessage, failed map[string]bool) {
-	c.locked(func(now time.Time) {
+func (c *Cloud) deleteAll(queue string, batch []sqs.ReceivedMessage, failed map[string]bool) error {
+	notDeleted := c.locked(func(now time.Time) {
 		for _, message := range batch {
 			if !failed[message.MessageId] {
 				_, _ = c.sqs.DeleteMessage(now, &sqs.DeleteMessageInput{
@@ -166,4 +192,8 @@ func (c *Cloud) deleteAll(queue string, batch []sqs.ReceivedMessage, failed map[
 			}
 		}
 	})
+	if notDeleted != nil {
+		return notDeleted
+	}
+	return nil
 }

@@ -78,28 +78,6 @@ func (q queue) start(source awslocal.EventSource, invoke awslocal.Invoker) {
 
 func succeed(context.Context, events.SQSEvent) (any, error) { return nil, nil }
 
-func TestLambda_esm_fifo_partial(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		q := newFIFO(t, nil)
-		q.sendAll("a1", "b1", "c1")
-		failing := true
-		f := newFunction(func(_ context.Context, event events.SQSEvent) (any, error) {
-			var response events.SQSEventResponse
-			for _, r := range event.Records {
-				if r.Body == "b1" && failing {
-					response.BatchItemFailures = append(response.BatchItemFailures, events.SQSBatchItemFailure{ItemIdentifier: r.MessageId})
-				}
-			}
-			failing = false
-			return response, nil
-		})
-		q.start(awslocal.EventSource{ReportBatchItemFailures: true}, f)
-		time.Sleep(5 * time.Minute)
-		f.wantCalls(t, "0s [a1 b1 c1]", "30s [b1]")
-	})
-}
-
 func TestLambda_poller_batches_in_queue_order(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -20,7 +20,7 @@ func (c *Cloud) receive(ctx context.Context, in *sqs.ReceiveMessageInput, wait t
 	var place *list.Element
 	for expired := false; ; {
 		done := false
-		c.locked(func(now time.Time) {
+		failed := c.locked(func(now time.Time) {
 			if ctx.Err() != nil {
 				out, err, done = sqs.ReceiveMessageOutput{}, gone(ctx), true
 			} else {
@@ -37,6 +37,12 @@ func (c *Cloud) receive(ctx context.Context, in *sqs.ReceiveMessageInput, wait t
 				place = c.enter(queue)
 			}
 		})
+		if failed != nil && !done {
+			c.change(func(time.Time) { c.leave(queue, place) })
+		}
+		if failed != nil {
+			return sqs.ReceiveMessageOutput{}, failed
+		}
 		if done {
 			return out, err
 		}
@@ -93,7 +99,7 @@ func (c *Cloud) arrange(queue string) {
 	case !ok:
 	case next.After(now):
 		room.timer = time.AfterFunc(next.Sub(now), func() {
-			c.locked(func(time.Time) { c.arrange(queue) })
+			c.change(func(time.Time) { c.arrange(queue) })
 		})
 	default:
 		room.wakeFirst()

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/settle-run/settle/runtime/awslocal/internal/scheduler"
 	"github.com/settle-run/settle/runtime/awslocal/internal/sqs"
 	"github.com/settle-run/settle/runtime/awslocal/internal/sqsquery"
 	"github.com/settle-run/settle/runtime/awslocal/internal/wire"
@@ -24,16 +25,32 @@ const (
 	sqsNamespace    = "com.amazonaws.sqs"
 	dynamoTarget    = "DynamoDB_20120810"
 	dynamoNamespace = "com.amazonaws.dynamodb.v20120810"
+	statesTarget    = "AWSStepFunctions"
+	statesNamespace = "com.amazonaws.swf.service.v2.model"
 )
 
-// ServeHTTP serves one request in AWS JSON 1.0, or in the query protocol of SQS.
+// ServeHTTP serves one request in AWS JSON 1.0, in the query protocol of SQS, or in the
+// REST-JSON of Scheduler.
 func (c *Cloud) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if c.faults != nil {
+		c.serveFaulty(w, r)
+		return
+	}
+	c.serve(w, r)
+}
+
+// serve serves one request as AWS does while nothing goes wrong.
+func (c *Cloud) serve(w http.ResponseWriter, r *http.Request) {
 	// AWS request IDs are opaque; a counter repeats when a run does.
 	id := fmt.Sprintf("00000000-0000-4000-8000-%012d", c.requests.Add(1))
 	w.Header().Set("x-amzn-RequestId", id)
 
 	service, operation, target := strings.Cut(r.Header.Get("X-Amz-Target"), ".")
-	query := !target && strings.HasPrefix(r.Header.Get("Content-Type"), "application/x-www-form-urlencoded")
+	if !target && scheduler.Serves(r.URL.Path) {
+		c.serveScheduler(w, r)
+		return
+	}
+	query := !target && isForm(r)
 	if r.Method != http.MethodPost || !target && !query {
 		writeJSONError(w, sqsNamespace, wire.Errorf("UnknownOperationException",
 			"expected a POST with the header X-Amz-Target (AWS JSON 1.0), or a form with an Action (the SQS "+
@@ -56,11 +73,20 @@ func (c *Cloud) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return c.dynamo.Call(now, operation, body)
 		})
 		writeDynamo(w, answer, err)
+	case service == statesTarget:
+		answer, err := c.call(r.Context(), func(now time.Time) ([]byte, *wire.Error) {
+			return c.states.Call(now, operation, body)
+		})
+		writeJSON(w, statesNamespace, answer, err)
 	default:
 		writeJSONError(w, sqsNamespace, wire.Errorf("UnknownOperationException",
-			"awslocal serves %s and %s; it has no service %s (asked for %s)",
-			sqsTarget, dynamoTarget, service, operation))
+			"awslocal serves %s, %s, %s and EventBridge Scheduler; it has no service %s (asked for %s)",
+			sqsTarget, dynamoTarget, statesTarget, service, operation))
 	}
+}
+
+func isForm(r *http.Request) bool {
+	return strings.HasPrefix(r.Header.Get("Content-Type"), "application/x-www-form-urlencoded")
 }
 
 // serveQuery serves a request of the query protocol: it is the same call, written otherwise.
@@ -80,13 +106,16 @@ func (c *Cloud) serveQuery(w http.ResponseWriter, r *http.Request, id string, fo
 
 // call performs one call on the models, unless whoever made it has gone.
 func (c *Cloud) call(ctx context.Context, perform func(now time.Time) ([]byte, *wire.Error)) (answer []byte, err *wire.Error) {
-	c.locked(func(now time.Time) {
+	failed := c.locked(func(now time.Time) {
 		if ctx.Err() != nil {
 			err = gone(ctx)
 			return
 		}
 		answer, err = perform(now)
 	})
+	if failed != nil {
+		return nil, failed
+	}
 	return answer, err
 }
 

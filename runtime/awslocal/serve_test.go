@@ -53,7 +53,7 @@ func TestServe_unsupported_is_refused_by_name(t *testing.T) {
 		{target("AmazonSQS.CreateQueue"), `{"QueueName":"q","Colour":"red"}`, "InvalidParameterValue", "Colour"},
 		{target("AmazonSQS.CreateQueue"), `{"QueueName":7}`, "SerializationException", "QueueName"},
 		{target("AmazonSQS.CreateQueue"), `{"QueueName":"q"}{}`, "SerializationException", "follows"},
-		{target("AWSStepFunctions.StartExecution"), `{}`, "UnknownOperationException", "AWSStepFunctions"},
+		{target("Kinesis_20131202.PutRecord"), `{}`, "UnknownOperationException", "Kinesis_20131202"},
 		{target("DynamoDB_20120810.CreateGlobalTable"), `{}`, "UnknownOperationException", "CreateGlobalTable"},
 		{map[string]string{}, ``, "UnknownOperationException", "X-Amz-Target"},
 	} {

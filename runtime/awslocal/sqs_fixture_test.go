@@ -169,8 +169,6 @@ func wantBodies(t *testing.T, messages []types.Message, want ...string) {
 	}
 }
 
-func receiveCount(m types.Message) string { return m.Attributes["ApproximateReceiveCount"] }
-
 // wantCode fails unless err has one of the AWS error codes.
 func wantCode(t *testing.T, err error, codes ...string) {
 	t.Helper()

@@ -2,7 +2,6 @@ package awslocal_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"testing"
 	"testing/synctest"
@@ -42,40 +41,6 @@ func (p polled) want(t *testing.T, after time.Duration, want ...string) {
 	}
 }
 
-func TestSQS_longpoll_wake_on_send(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		q := newFIFO(t, nil)
-		poll := q.poll(t.Context())
-		time.Sleep(3 * time.Second)
-		q.sendAll("a1")
-		(<-poll).want(t, 3*time.Second, "a1")
-	})
-}
-
-func TestSQS_longpoll_wake_on_delete(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		q := newFIFO(t, nil)
-		q.sendAll("a1", "a2")
-		a1 := q.receive()
-		poll := q.poll(t.Context())
-		time.Sleep(2 * time.Second)
-		q.delete(a1...)
-		(<-poll).want(t, 2*time.Second, "a2")
-	})
-}
-
-func TestSQS_longpoll_wake_on_expiry(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		q := newFIFO(t, nil)
-		q.sendAll("a1")
-		q.receive(visible(7))
-		(<-q.poll(t.Context())).want(t, 7*time.Second, "a1")
-	})
-}
-
 func TestSQS_longpoll_wake_on_expiry_at_its_last_instant(t *testing.T) {
 	t.Parallel()
 	for range 20 { // the select that decides is random
@@ -86,19 +51,6 @@ func TestSQS_longpoll_wake_on_expiry_at_its_last_instant(t *testing.T) {
 			(<-q.poll(t.Context())).want(t, 20*time.Second, "a1")
 		})
 	}
-}
-
-func TestSQS_longpoll_wake_on_visibility_0(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		q := newFIFO(t, nil)
-		q.sendAll("a1")
-		a1 := q.receive()[0]
-		poll := q.poll(t.Context())
-		time.Sleep(time.Second)
-		q.setVisibility(a1, 0)
-		(<-poll).want(t, time.Second, "a1")
-	})
 }
 
 func TestSQS_longpoll_wake_on_shortened_visibility(t *testing.T) {
@@ -141,14 +93,6 @@ func TestSQS_longpoll_wake_on_redrive(t *testing.T) {
 	})
 }
 
-func TestSQS_longpoll_empty(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		q := newFIFO(t, nil)
-		(<-q.poll(t.Context())).want(t, 20*time.Second)
-	})
-}
-
 func TestSQS_longpoll_as_the_queue_says(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -156,25 +100,6 @@ func TestSQS_longpoll_as_the_queue_says(t *testing.T) {
 		start := time.Now()
 		wantBodies(t, q.receive())
 		wantElapsed(t, start, 6*time.Second)
-	})
-}
-
-func TestSQS_longpoll_parallel(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		idle := newFIFO(t, nil)
-		var polls []<-chan polled
-		for range 20 {
-			polls = append(polls, idle.poll(t.Context()))
-		}
-		busy := addFIFO(t, idle.cloud, "busy.fifo", nil)
-		start := time.Now()
-		busy.sendAll("a1")
-		wantBodies(t, busy.receive(waiting(20)), "a1")
-		wantElapsed(t, start, 0)
-		for _, poll := range polls {
-			(<-poll).want(t, 20*time.Second)
-		}
 	})
 }
 
@@ -217,27 +142,6 @@ func TestSQS_longpoll_two_waiting_get_one_group_each(t *testing.T) {
 		wantElapsed(t, start, 3*time.Second)
 		if !seen["a1"] || !seen["b1"] {
 			t.Fatalf("received %v, want a1 and b1", seen)
-		}
-	})
-}
-
-func TestSQS_longpoll_client_gone(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		q := newFIFO(t, nil)
-		ctx, hangUp := context.WithCancel(t.Context())
-		poll := q.poll(ctx)
-		next := q.poll(t.Context())
-		// No synctest.Wait between the two: the send may find the poll still in line.
-		hangUp()
-		q.sendAll("a1")
-		if p := <-poll; !errors.Is(p.err, context.Canceled) {
-			t.Fatalf("the cancelled poll got %v and %v, want context.Canceled", bodies(p.messages), p.err)
-		}
-		p := <-next
-		p.want(t, 0, "a1")
-		if got := receiveCount(p.messages[0]); got != "1" {
-			t.Fatalf("ApproximateReceiveCount is %s, want 1: the client that was gone has taken it", got)
 		}
 	})
 }

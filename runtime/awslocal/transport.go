@@ -17,18 +17,25 @@ import (
 //		Credentials:  credentials.NewStaticCredentialsProvider("any", "any", ""),
 //		HTTPClient:   cloud.HTTPClient(),
 //	}
-func (c *Cloud) HTTPClient() *http.Client {
-	return &http.Client{Transport: transport{c}}
+func (c *Cloud) HTTPClient() *http.Client { return c.Client("") }
+
+// Client is HTTPClient with a name, which Config.Fault sees in Call.Client: so that a fault
+// hits the calls of one consumer and not those of another.
+func (c *Cloud) Client(name string) *http.Client {
+	return &http.Client{Transport: transport{c, name}}
 }
 
 // transport implements http.RoundTripper by calling the handler.
-type transport struct{ cloud *Cloud }
+type transport struct {
+	cloud *Cloud
+	name  string
+}
 
 // RoundTrip serves the request. It fails as a network would if the request's context ends
 // before there is an answer.
 func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	ctx := r.Context()
-	served := r.Clone(ctx)
+	served := r.Clone(withClient(ctx, t.name))
 	if served.Body == nil {
 		served.Body = http.NoBody
 	}
@@ -40,9 +47,12 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	answer := recorder{header: make(http.Header)}
-	t.cloud.ServeHTTP(&answer, served)
-	if err := ctx.Err(); err != nil {
+	broken := serveUnlessAborted(t.cloud, &answer, served)
+	if err := ctx.Err(); err != nil && !answer.thawed {
 		return nil, err
+	}
+	if broken {
+		return nil, io.ErrUnexpectedEOF
 	}
 	return &http.Response{
 		Status:        strconv.Itoa(answer.status) + " " + http.StatusText(answer.status),
@@ -57,8 +67,27 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}, nil
 }
 
+// serveUnlessAborted serves a request, and reports whether the handler has broken the
+// connection instead of answering, as net/http has it.
+func serveUnlessAborted(handler http.Handler, w http.ResponseWriter, r *http.Request) (aborted bool) {
+	defer func() {
+		switch p := recover(); p {
+		case nil:
+		case http.ErrAbortHandler:
+			aborted = true
+		default:
+			panic(p)
+		}
+	}()
+	handler.ServeHTTP(w, r)
+	return false
+}
+
 // recorder is an http.ResponseWriter that keeps what is written.
 type recorder struct {
+	// thawed says that the client was frozen meanwhile: whatever became of its context, it
+	// sees the answer first.
+	thawed bool
 	header http.Header
 	status int
 	body   bytes.Buffer

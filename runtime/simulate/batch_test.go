@@ -15,10 +15,10 @@ import (
 )
 
 const (
-	getItem     = "DynamoDB_20120810.GetItem"
-	putItem     = "DynamoDB_20120810.PutItem"
-	updateItem  = "DynamoDB_20120810.UpdateItem"
-	sendMessage = "AmazonSQS.SendMessage"
+	getItem     = "dynamodb.GetItem"
+	putItem     = "dynamodb.PutItem"
+	updateItem  = "dynamodb.UpdateItem"
+	sendMessage = "sqs.SendMessage"
 )
 
 // message is one message of a batch that a producer sends past the gateway.

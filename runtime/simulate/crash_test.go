@@ -137,10 +137,10 @@ func TestDemoSurvivesAFaultAtEveryCall(t *testing.T) {
 		t.Fatalf("the demo made only %d calls to AWS; is it played at all?", len(calls))
 	}
 
-	for _, kind := range []fault{failBefore, loseAnswer, dieBefore, dieAfter} {
+	for _, kind := range []fault{failBefore, loseAnswer, throttle, duplicate, freeze, dieBefore, dieAfter} {
 		for _, retries := range []bool{false, true} {
-			if retries && (kind == dieBefore || kind == dieAfter) {
-				continue // The dead repeat nothing.
+			if retries && !slices.Contains([]fault{failBefore, loseAnswer, throttle}, kind) {
+				continue // What does not fail is not repeated, and the dead repeat nothing.
 			}
 			t.Run(fmt.Sprintf("%v, SDK retries %v", kind, retries), func(t *testing.T) {
 				t.Parallel()

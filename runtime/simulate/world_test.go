@@ -5,7 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -72,7 +72,7 @@ func inWorld(t *testing.T, o options, test func(w *world)) {
 		if o.faults == nil {
 			o.faults = &faults{}
 		}
-		w := &world{t: t, cloud: awslocal.New(awslocal.Config{}), faults: o.faults, effects: &recorder{}}
+		w := &world{t: t, cloud: awslocal.New(awslocal.Config{Fault: o.faults.hitting}), faults: o.faults, effects: &recorder{}}
 		w.create()
 		ctx, stop := context.WithCancel(t.Context())
 		var polls sync.WaitGroup
@@ -137,7 +137,7 @@ func (w *world) aws(client aws.HTTPClient, retries bool) aws.Config {
 
 // consumer returns the Lambda function that runs the loop, built anew after each death.
 func (w *world) consumer(o options) awslocal.Invoker {
-	return &mortal{faults: w.faults, start: func(client aws.HTTPClient) awslocal.Invoker {
+	return &mortal{name: "consumer", faults: w.faults, start: func(client aws.HTTPClient) awslocal.Invoker {
 		config := w.aws(client, o.sdkRetries)
 		queues := sqs.NewFromConfig(config)
 		loop, err := durable.New(w.machines(), durable.Ports{
@@ -149,17 +149,17 @@ func (w *world) consumer(o options) awslocal.Invoker {
 			w.t.Error(err)
 		}
 		return lambda.NewHandler(sqsqueue.Handler(loop))
-	}, cloud: w.cloud.HTTPClient()}
+	}, cloud: w.cloud}
 }
 
 // forwarder returns the Lambda function of the delay queue, built anew after each death.
 func (w *world) forwarder(o options) awslocal.Invoker {
-	return &mortal{faults: w.faults, start: func(client aws.HTTPClient) awslocal.Invoker {
+	return &mortal{name: "forwarder", faults: w.faults, start: func(client aws.HTTPClient) awslocal.Invoker {
 		queues := sqs.NewFromConfig(w.aws(client, o.sdkRetries))
 		delays := schedule.NewDelayQueue(queues, w.delayURL, time.Now)
 		forward := schedule.NewForwarder(delays, sqsqueue.New(queues, w.queueURL, "")).Forward
 		return lambda.NewHandler(sqsqueue.EachHandler(slog.New(slog.DiscardHandler), forward))
-	}, cloud: w.cloud.HTTPClient()}
+	}, cloud: w.cloud}
 }
 
 func (w *world) poll(ctx context.Context, queue string, start func() awslocal.Invoker) {
@@ -238,122 +238,116 @@ func (w *world) deadLetters() string {
 // mortal is a Lambda function whose process can die: the invocation fails, and the next one
 // starts the process anew.
 type mortal struct {
+	name   string
 	faults *faults
 	start  func(aws.HTTPClient) awslocal.Invoker
-	cloud  *http.Client
+	cloud  *awslocal.Cloud
 
 	mu      sync.Mutex
-	process *process
+	process string // the name of its AWS client; empty before the first
 	handler awslocal.Invoker
 }
 
 // Invoke implements awslocal.Invoker.
 func (m *mortal) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
 	m.mu.Lock()
-	if m.process == nil || m.process.dead() {
-		m.process = &process{faults: m.faults, cloud: m.cloud}
-		m.handler = m.start(m.process)
+	if m.process == "" || m.faults.dead(m.process) {
+		m.process = m.faults.born(m.name)
+		m.handler = m.start(m.cloud.Client(m.process))
 	}
 	current, handler := m.process, m.handler
 	m.mu.Unlock()
 	answer, err := handler.Invoke(ctx, payload)
-	if current.dead() {
+	if m.faults.dead(current) {
 		return nil, errors.New("the process exited before it answered")
 	}
 	return answer, err
-}
-
-// process is the AWS transport of one process. Once the process is dead, none of its calls
-// reaches AWS.
-type process struct {
-	faults *faults
-	cloud  *http.Client
-	mu     sync.Mutex
-	over   bool
-}
-
-func (p *process) dead() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.over
-}
-
-func (p *process) die() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.over = true
-}
-
-var errLost = errors.New("a fault of the test: connection lost")
-
-// Do implements aws.HTTPClient.
-func (p *process) Do(request *http.Request) (*http.Response, error) {
-	if p.dead() {
-		return nil, errLost
-	}
-	fault := p.faults.next(request.Header.Get("X-Amz-Target"))
-	switch fault {
-	case failBefore:
-		return nil, errLost
-	case dieBefore:
-		p.die()
-		return nil, errLost
-	}
-	response, err := p.cloud.Do(request)
-	if err != nil {
-		return nil, err
-	}
-	switch fault {
-	case loseAnswer, dieAfter:
-		_, _ = io.Copy(io.Discard, response.Body)
-		_ = response.Body.Close()
-		if fault == dieAfter {
-			p.die()
-		}
-		return nil, errLost
-	}
-	return response, nil
 }
 
 // fault is what happens to one call.
 type fault int
 
 const (
-	none fault = iota
+	_ fault = iota // no fault
 	// failBefore fails the call; it has no effect.
 	failBefore
 	// loseAnswer loses the answer of a call that took effect.
 	loseAnswer
+	// throttle has AWS refuse the call.
+	throttle
+	// duplicate has the call take effect twice; the second answer is seen.
+	duplicate
+	// freeze stops the process before the call takes effect, until its messages are visible to
+	// others again; then it goes on.
+	freeze
 	// dieBefore and dieAfter end the process before or after the call takes effect.
 	dieBefore
 	dieAfter
 )
 
 func (f fault) String() string {
-	return [...]string{"none", "fail before", "lose answer", "die before", "die after"}[f]
+	return [...]string{"none", "fail before", "lose answer", "throttle", "duplicate", "freeze", "die before", "die after"}[f]
 }
 
-// faults counts the calls to AWS and hits one of them.
+// faults counts the calls of processes to AWS and hits one of them.
 type faults struct {
 	// at is the number of the call to hit, from 1; 0 hits none.
 	at   int
 	kind fault
 
-	mu    sync.Mutex
-	calls []string
+	mu        sync.Mutex
+	calls     []string // "sqs.SendMessage"
+	processes int
+	ended     map[string]bool // processes that died, by name
 }
 
-func (f *faults) next(target string) fault {
+// born returns the name of a new process.
+func (f *faults) born(name string) string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.calls = append(f.calls, target)
-	if len(f.calls) == f.at {
-		return f.kind
-	}
-	return none
+	f.processes++
+	return fmt.Sprintf("%s %d", name, f.processes)
 }
 
-// hit returns the target of the call that was hit. Groups run side by side, so the order of
+func (f *faults) dead(process string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.ended[process]
+}
+
+// hitting is awslocal's Config.Fault. Once a process is dead, none of its calls reaches AWS.
+func (f *faults) hitting(call awslocal.Call) awslocal.Fault {
+	if call.Client == "" { // the gateway, and the test itself
+		return awslocal.Fault{}
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.ended[call.Client] {
+		return awslocal.Fault{RequestLost: true}
+	}
+	f.calls = append(f.calls, call.Service+"."+call.Operation)
+	if len(f.calls) != f.at {
+		return awslocal.Fault{}
+	}
+	if f.kind == dieBefore || f.kind == dieAfter {
+		f.ended = map[string]bool{call.Client: true}
+	}
+	switch f.kind {
+	case failBefore, dieBefore:
+		return awslocal.Fault{RequestLost: true}
+	case loseAnswer, dieAfter:
+		return awslocal.Fault{AnswerLost: true}
+	case throttle:
+		return awslocal.Fault{Throttled: true}
+	case duplicate:
+		return awslocal.Fault{Duplicated: true}
+	case freeze:
+		return awslocal.Fault{Frozen: 90 * time.Second}
+	}
+	return awslocal.Fault{}
+}
+
+// hit returns the service and operation of the call that was hit. Groups run side by side, so the order of
 // calls may differ a little from run to run.
 func (f *faults) hit() string {
 	f.mu.Lock()
@@ -364,7 +358,7 @@ func (f *faults) hit() string {
 	return f.calls[f.at-1]
 }
 
-// count returns how many calls had the target.
+// count returns how many calls had the target, such as sqs.SendMessage.
 func (f *faults) count(target string) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -1,12 +1,15 @@
 package statechart_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/settle-run/settle/runtime/internal/foreign"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
@@ -311,4 +314,77 @@ func FuzzShortCuts(f *testing.F) {
 			t.Fatal(wrong)
 		}
 	})
+}
+
+// stepping takes one step in place.
+func stepping(t *testing.T, chart *statechart.Chart[nothing], snapshot statechart.Snapshot[nothing], event statechart.Event) (statechart.Snapshot[nothing], []statechart.Effect) {
+	t.Helper()
+	event.At = epoch
+	effects, _, err := chart.Stepper().Step(&snapshot, &event)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return snapshot, effects
+}
+
+// A service of the chart itself is over when its end comes, though the one leaf that is active has a
+// transition for that end that would otherwise be taken at once.
+func TestTheShortCutLeavesNoServiceBehind(t *testing.T) {
+	t.Parallel()
+	chart, err := statechart.CompileForeign(definition{
+		ID: "c", Version: 1, Initial: "a",
+		Invoke: []statechart.Invoke[nothing]{{ID: "s", Service: statechart.ServiceFunc("s", func(context.Context, nothing, statechart.Call) (string, error) { return "", nil })}},
+		States: []state{{ID: "a", On: []on{{Event: "done.invoke.s", Target: "b"}}}, {ID: "b"}},
+	}, foreign.Document{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	started, err := chart.Start(statechart.Start{At: epoch})
+	if err != nil {
+		t.Fatal(err)
+	}
+	next, _ := stepping(t, chart, started.Next, started.Next.Services[0].Done(""))
+	equal(t, "services", len(next.Services), 0)
+	equal(t, "state", next.State()[0], "b")
+}
+
+// A snapshot may hold an event that a former version of the chart has deferred.
+func TestTheShortCutForgetsNoDeferredEvent(t *testing.T) {
+	t.Parallel()
+	chart := statechart.Must(definition{
+		ID: "c", Version: 1, Initial: "a", Payloads: events("GO", "CALL"),
+		States: []state{{ID: "a", Tags: settled, On: []on{{Event: "GO", Target: "b"}}}, {ID: "b", Tags: settled, On: []on{{Event: "CALL", Target: "c"}}}, {ID: "c", Tags: settled}},
+	})
+	snapshot, err := chart.Restore([]byte(`{"machine":"c","version":1,"status":"active","value":"a","context":{},"tags":[],"steps":1,"deferred":[{"event":{"type":"CALL"}}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	next, _ := stepping(t, chart, snapshot, statechart.Event{Type: "GO"})
+	equal(t, "deferred", len(next.Deferred), 0)
+	equal(t, "state", next.State()[0], "c")
+}
+
+func TestAStepWhoseEffectsTheHostRefusesDoesNotHappen(t *testing.T) {
+	t.Parallel()
+	chart := statechart.Must(definition{
+		ID: "c", Version: 1, Initial: "a", Payloads: events("GO", "SAY"),
+		States: []state{{ID: "a", Tags: settled, On: []on{{Event: "GO", Target: "b"}, {Event: "SAY", Target: "b", Actions: do{note("b")}}}}, {ID: "b", Tags: settled}},
+	})
+	started, err := chart.Start(statechart.Start{At: epoch})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stepper, refused := chart.Stepper(), errors.New("refused")
+	stepper.Accept = func(effects []statechart.Effect) error {
+		equal(t, "effects", len(effects), 1)
+		return refused
+	}
+	snapshot := started.Next
+	if _, handled, err := stepper.Step(&snapshot, &statechart.Event{Type: "SAY", At: epoch}); handled || !errors.Is(err, refused) {
+		t.Errorf("want the host's error, got handled %v and %v", handled, err)
+	}
+	equal(t, "state", snapshot.State()[0], "a")
+	if _, handled, err := stepper.Step(&snapshot, &statechart.Event{Type: "GO", At: epoch}); !handled || err != nil {
+		t.Errorf("want a step without effects to happen, got handled %v and %v", handled, err)
+	}
 }

@@ -44,7 +44,7 @@ func (s *Stack) poll(queues queueURLs) error {
 		DelayQueue: sqsqueue.EachHandler(s.config.Logger, forwarder.Forward),
 	} {
 		s.polling.Go(func() {
-			mapping := awslocal.EventSource{Queue: source, Timeout: functionTimeout, ReportBatchItemFailures: true}
+			mapping := awslocal.EventSource{Queue: source, Timeout: functionTimeout, ReportBatchItemFailures: true, Resume: true}
 			if err := s.cloud.Poll(ctx, mapping, func() awslocal.Invoker { return lambda.NewHandler(handler) }); err != nil {
 				s.fail(fmt.Errorf("the function behind %s has stopped: %w", source, err))
 			}

@@ -42,6 +42,9 @@ type Config struct {
 	AWSAddr string
 	// HTTPAddr is where the gateway listens, in the same form.
 	HTTPAddr string
+	// Data is the folder that the queues and the table are kept in, so that a stack that is
+	// started on it later goes on. Empty means that they end with the stack.
+	Data string
 	// GitHubSecret is what webhooks are signed with. Empty means that all are refused.
 	GitHubSecret string
 	// Now is the clock of all parts. Defaults to time.Now.
@@ -82,8 +85,12 @@ func Start(ctx context.Context, machines []durable.Machine, config Config) (*Sta
 		return nil, err
 	}
 	config = config.withDefaults()
+	cloud, err := awslocal.Open(awslocal.Config{Now: config.Now, Data: config.Data})
+	if err != nil {
+		return nil, err
+	}
 	s := &Stack{
-		config: config, machines: hosted, cloud: awslocal.New(awslocal.Config{Now: config.Now}),
+		config: config, machines: hosted, cloud: cloud,
 		stopPolling: func() {}, failed: make(chan error, 1),
 	}
 	if err := s.start(ctx); err != nil {
@@ -174,8 +181,8 @@ func (s *Stack) fail(err error) {
 	}
 }
 
-// Close stops taking events, lets the functions under way finish, and frees the ports. All
-// that the stack held is gone then.
+// Close stops taking events, lets the functions under way finish, and frees the ports and the
+// data folder. Without one, all that the stack held is gone then.
 func (s *Stack) Close() error {
 	var failures []error
 	if s.gateway != nil {
@@ -186,5 +193,6 @@ func (s *Stack) Close() error {
 	if s.aws != nil {
 		failures = append(failures, s.aws.Close())
 	}
+	failures = append(failures, s.cloud.Close())
 	return errors.Join(failures...)
 }

@@ -27,7 +27,7 @@ func deleteRequest(id string) types.WriteRequest {
 	return types.WriteRequest{DeleteRequest: &types.DeleteRequest{Key: item{"id": str(id)}}}
 }
 
-func TestDynamoDB_batch_write_get(t *testing.T) {
+func TestBatch_messages(t *testing.T) {
 	t.Parallel()
 	client := newTable(t, "id")
 	var puts []types.WriteRequest

@@ -68,12 +68,8 @@ func (m *Model) createTable(now time.Time, request *createTableRequest) (any, *w
 	if failed := request.checkBilling(); failed != nil {
 		return nil, failed
 	}
-	t := &table{name: name, created: now, definition: *request, tags: request.Tags}
-	var failed *wire.Error
-	if t.schema, failed = request.schema(request.KeySchema); failed != nil {
-		return nil, failed
-	}
-	if t.indexes, failed = request.newIndexes(t.schema); failed != nil {
+	t := &table{name: name, created: now, definition: *request, tags: request.Tags, kept: &m.kept}
+	if failed := t.define(); failed != nil {
 		return nil, failed
 	}
 	if failed := request.checkAllUsed(); failed != nil {
@@ -83,6 +79,7 @@ func (m *Model) createTable(now time.Time, request *createTableRequest) (any, *w
 		return nil, wire.Errorf("ResourceInUseException", "Table already exists: %s", name)
 	}
 	m.tables[name] = t
+	t.noteTable()
 	return createTableAnswer{t.describe("CREATING")}, nil
 }
 

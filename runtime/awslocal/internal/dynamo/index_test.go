@@ -24,57 +24,7 @@ func newIndexed(t *testing.T) *dynamodb.Client {
 	return client
 }
 
-func TestDynamoDB_gsi_query_paged(t *testing.T) {
-	t.Parallel()
-	client := newIndexed(t)
-	for n := range 7 {
-		put(t, client, item{"id": str(fmt.Sprint("i", n)), "g": str("g"), "n": num(n * 5)})
-	}
-	input := queryByN()
-	input.Limit = aws.Int32(3)
-	first, err := client.Query(t.Context(), input)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want(t, "numbers in order", "0 5 10", names(first.Items, "n"))
-	want(t, "last key", item{"id": str("i2"), "g": str("g"), "n": num(10)}, first.LastEvaluatedKey)
-	all := ""
-	for _, page := range pages(t, client, input) {
-		all += names(page, "n") + ";"
-	}
-	want(t, "pages", "0 5 10;15 20 25;30;", all)
-	input.ScanIndexForward = aws.Bool(false)
-	all = ""
-	for _, page := range pages(t, client, input) {
-		all += names(page, "n") + ";"
-	}
-	want(t, "pages in reverse", "30 25 20;15 10 5;0;", all)
-}
-
-func TestDynamoDB_gsi_equal_sort_keys_paged(t *testing.T) {
-	t.Parallel()
-	client := newIndexed(t)
-	const items = 50
-	for i := range items {
-		put(t, client, item{"id": str(fmt.Sprintf("i%02d", i)), "g": str("g"), "n": num(1)})
-	}
-	for _, forward := range []bool{true, false} {
-		input := queryByN()
-		input.Limit, input.ScanIndexForward = aws.Int32(7), &forward
-		seen := map[string]int{}
-		for _, page := range pages(t, client, input) {
-			for _, i := range page {
-				seen[names([]item{i}, "id")]++
-			}
-		}
-		want(t, "items", items, len(seen))
-		for id, times := range seen {
-			want(t, id, 1, times)
-		}
-	}
-}
-
-func TestDynamoDB_gsi_projection_sparse(t *testing.T) {
+func TestIndex_is_sparse_and_refuses_what_it_lacks(t *testing.T) {
 	t.Parallel()
 	client := newIndexed(t)
 	put(t, client, item{"id": str("a"), "g": str("g"), "n": num(1), "more": str("text")})

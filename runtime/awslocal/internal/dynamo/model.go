@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"time"
 
+	"github.com/settle-run/settle/runtime/awslocal/internal/record"
 	"github.com/settle-run/settle/runtime/awslocal/internal/wire"
 )
 
@@ -15,11 +16,14 @@ import (
 type Model struct {
 	tables map[string]*table
 	tokens tokens
+	kept   record.Touched
 }
 
 // New returns a model without tables.
 func New() *Model {
-	return &Model{tables: make(map[string]*table)}
+	m := &Model{tables: make(map[string]*table)}
+	m.tokens.changed = m.noteToken
+	return m
 }
 
 // handler decodes a request, performs it and returns the answer, to be marshalled.

@@ -49,7 +49,7 @@ func pages(t *testing.T, client *dynamodb.Client, input *dynamodb.QueryInput) []
 	return all
 }
 
-func TestDynamoDB_query_begins_with_between(t *testing.T) {
+func TestQuery_key_conditions(t *testing.T) {
 	t.Parallel()
 	client := newTable(t, "id", "k")
 	for _, k := range []string{"b", "a", "ab", "abc", "a\u00ff", "c"} {
@@ -123,42 +123,7 @@ func TestQuery_orders_numbers_and_bytes(t *testing.T) {
 	want(t, "beginning with 255", 2, len(found.Items))
 }
 
-func TestDynamoDB_filter_limit_semantics(t *testing.T) {
-	t.Parallel()
-	client := newTable(t, "id", "k:N")
-	for k := range 6 {
-		put(t, client, item{"id": str("p"), "k": num(k), "even": &types.AttributeValueMemberBOOL{Value: k%2 == 0}})
-	}
-	input := query("p", "", item{":yes": &types.AttributeValueMemberBOOL{Value: true}})
-	input.FilterExpression = aws.String("even = :yes")
-	input.Limit = aws.Int32(3)
-	first, err := client.Query(t.Context(), input)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want(t, "found", "0 2", names(first.Items, "k"))
-	want(t, "count", int32(2), first.Count)
-	want(t, "scanned", int32(3), first.ScannedCount)
-	want(t, "last key", item{"id": str("p"), "k": num(2)}, first.LastEvaluatedKey)
-
-	input.ExclusiveStartKey = first.LastEvaluatedKey
-	second, err := client.Query(t.Context(), input)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want(t, "found", "4", names(second.Items, "k"))
-	want(t, "last key although nothing follows", item{"id": str("p"), "k": num(5)}, second.LastEvaluatedKey)
-
-	input.ExclusiveStartKey = second.LastEvaluatedKey
-	third, err := client.Query(t.Context(), input)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want(t, "scanned at the end", int32(0), third.ScannedCount)
-	want(t, "last key at the end", item(nil), third.LastEvaluatedKey)
-}
-
-func TestDynamoDB_projection(t *testing.T) {
+func TestProjection(t *testing.T) {
 	t.Parallel()
 	client := newTable(t, "id", "k")
 	elements := &list{Value: []types.AttributeValue{num(0), &object{Value: item{"x": num(1), "y": num(2)}}, num(2)}}
@@ -199,7 +164,7 @@ func TestDynamoDB_projection(t *testing.T) {
 	}
 }
 
-func TestDynamoDB_query_1mb_page(t *testing.T) {
+func TestQuery_page_of_1_MB(t *testing.T) {
 	t.Parallel()
 	client := newTable(t, "id", "k:N")
 	text := strings.Repeat("x", 300<<10)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/settle-run/settle/runtime/awslocal/internal/dynamo/attribute"
 	"github.com/settle-run/settle/runtime/awslocal/internal/dynamo/ordered"
+	"github.com/settle-run/settle/runtime/awslocal/internal/record"
 	"github.com/settle-run/settle/runtime/awslocal/internal/wire"
 )
 
@@ -28,6 +29,17 @@ type table struct {
 	bytes   int
 	indexes []*index
 	ttl     timeToLive
+
+	kept *record.Touched // the model's
+}
+
+// define derives key and indexes from the definition.
+func (t *table) define() (failed *wire.Error) {
+	if t.schema, failed = t.definition.schema(t.definition.KeySchema); failed != nil {
+		return failed
+	}
+	t.indexes, failed = t.definition.newIndexes(t.schema)
+	return failed
 }
 
 // tableARNPrefix is what makes a table's name its ARN. Requests may name a table by either.
@@ -70,6 +82,7 @@ func (t *table) replace(now time.Time, old, changed attribute.Map) {
 	}
 	t.bytes += changed.Size() - old.Size()
 	t.ttl.replace(now, key, changed)
+	t.noteItem(key)
 	for _, index := range t.indexes {
 		index.replace(key, old, changed)
 	}

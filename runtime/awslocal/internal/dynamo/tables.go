@@ -130,6 +130,7 @@ func (m *Model) deleteTable(now time.Time, request *tableRequest) (any, *wire.Er
 	if t.definition.DeletionProtectionEnabled {
 		return nil, validation("Resource cannot be deleted as it is currently protected against deletion. Disable deletion protection first.")
 	}
+	t.noteAll()
 	delete(m.tables, t.name)
 	return createTableAnswer{t.describe("DELETING")}, nil
 }

@@ -40,7 +40,7 @@ func createIndexed(t *testing.T, client *dynamodb.Client) {
 	}
 }
 
-func TestDynamoDB_create_gsi(t *testing.T) {
+func TestCreateTable_is_described(t *testing.T) {
 	t.Parallel()
 	client, _ := newService(t)
 	createIndexed(t, client)

@@ -93,6 +93,8 @@ type tokens struct {
 	requests map[string]rememberedRequest
 	// order holds the tokens in the order in which they were first used.
 	order []string
+	// changed is told each token that is remembered or forgotten.
+	changed func(token string)
 }
 
 type rememberedRequest struct {
@@ -105,6 +107,7 @@ type rememberedRequest struct {
 func (t *tokens) repeated(now time.Time, request *transactWriteRequest) (bool, *wire.Error) {
 	for len(t.order) > 0 && now.Sub(t.requests[t.order[0]].at) >= TokenWindow {
 		delete(t.requests, t.order[0])
+		t.changed(t.order[0])
 		t.order = t.order[1:]
 	}
 	if request.ClientRequestToken == nil {
@@ -126,11 +129,8 @@ func (t *tokens) remember(now time.Time, request *transactWriteRequest) {
 	if request.ClientRequestToken == nil {
 		return
 	}
-	if t.requests == nil {
-		t.requests = make(map[string]rememberedRequest)
-	}
-	t.requests[*request.ClientRequestToken] = rememberedRequest{at: now, digest: digest(request)}
-	t.order = append(t.order, *request.ClientRequestToken)
+	t.add(*request.ClientRequestToken, rememberedRequest{at: now, digest: digest(request)})
+	t.changed(*request.ClientRequestToken)
 }
 
 func digest(request *transactWriteRequest) [sha256.Size]byte {

@@ -9,8 +9,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
-
-	"github.com/settle-run/settle/runtime/awslocal/internal/dynamo"
 )
 
 // transact runs a transaction of writes.
@@ -45,70 +43,7 @@ func wantReasons(t *testing.T, err error, codes ...string) []types.CancellationR
 	return canceled.CancellationReasons
 }
 
-func TestDynamoDB_transact_ok(t *testing.T) {
-	t.Parallel()
-	client := newTable(t, "id")
-	createTable(t, client, "other", "id", "k:N")
-	put(t, client, item{"id": str("updated"), "n": num(1)})
-	put(t, client, item{"id": str("deleted")})
-	put(t, client, item{"id": str("checked"), "n": num(1)})
-	err := transact(
-		t, client,
-		types.TransactWriteItem{Put: &types.Put{TableName: aws.String("other"), Item: item{"id": str("put"), "k": num(1)}}},
-		types.TransactWriteItem{Update: &types.Update{
-			TableName: aws.String("table"), Key: item{"id": str("updated")},
-			UpdateExpression: aws.String("SET n = n + :n"), ExpressionAttributeValues: item{":n": num(1)},
-		}},
-		types.TransactWriteItem{Delete: &types.Delete{TableName: aws.String("table"), Key: item{"id": str("deleted")}}},
-		types.TransactWriteItem{ConditionCheck: &types.ConditionCheck{
-			TableName: aws.String("table"), Key: item{"id": str("checked")},
-			ConditionExpression: aws.String("n = :n"), ExpressionAttributeValues: item{":n": num(1)},
-		}},
-	)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want(t, "updated", item{"id": str("updated"), "n": num(2)}, get(t, client, item{"id": str("updated")}))
-	want(t, "deleted", item(nil), get(t, client, item{"id": str("deleted")}))
-	want(t, "checked", item{"id": str("checked"), "n": num(1)}, get(t, client, item{"id": str("checked")}))
-	out, err := client.GetItem(t.Context(), &dynamodb.GetItemInput{TableName: aws.String("other"), Key: item{"id": str("put"), "k": num(1)}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	want(t, "put", item{"id": str("put"), "k": num(1)}, out.Item)
-}
-
-func TestDynamoDB_transact_cancel_reasons(t *testing.T) {
-	t.Parallel()
-	client := newTable(t, "id")
-	stored := item{"id": str("b"), "n": num(1)}
-	put(t, client, stored)
-	err := transact(
-		t, client,
-		transactPut(item{"id": str("a")}, ""),
-		transactPut(item{"id": str("b")}, "attribute_not_exists(id)"),
-		transactPut(item{"id": str("c")}, ""),
-	)
-	reasons := wantReasons(t, err, "None", "ConditionalCheckFailed", "None")
-	want(t, "item", stored, reasons[1].Item)
-	want(t, "message", "The conditional request failed", aws.ToString(reasons[1].Message))
-	want(t, "items", map[string]int{"b": 1}, scan(t, client, dynamodb.ScanInput{}))
-}
-
-func TestDynamoDB_transact_two_failures(t *testing.T) {
-	t.Parallel()
-	client := newTable(t, "id")
-	err := transact(
-		t, client,
-		transactPut(item{"id": str("a")}, "attribute_exists(id)"),
-		transactPut(item{"id": str("b")}, ""),
-		transactPut(item{"id": str("c")}, "attribute_exists(id)"),
-	)
-	wantReasons(t, err, "ConditionalCheckFailed", "None", "ConditionalCheckFailed")
-	want(t, "items", 0, len(scan(t, client, dynamodb.ScanInput{})))
-}
-
-func TestDynamoDB_transact_validation(t *testing.T) {
+func TestTransactWrite_messages(t *testing.T) {
 	t.Parallel()
 	client := newTable(t, "id")
 	err := transact(t, client, transactPut(item{"id": str("a")}, ""), transactPut(item{"id": str("a"), "n": num(1)}, ""))
@@ -130,38 +65,7 @@ func TestDynamoDB_transact_validation(t *testing.T) {
 	}
 }
 
-func TestDynamoDB_transact_idempotency(t *testing.T) {
-	t.Parallel()
-	client, clock := newService(t)
-	createTable(t, client, "table", "id")
-	add := func(n int) error {
-		_, err := client.TransactWriteItems(t.Context(), &dynamodb.TransactWriteItemsInput{
-			ClientRequestToken: aws.String("token"),
-			TransactItems: []types.TransactWriteItem{{Update: &types.Update{
-				TableName: aws.String("table"), Key: item{"id": str("a")},
-				UpdateExpression: aws.String("ADD n :n"), ExpressionAttributeValues: item{":n": num(n)},
-			}}},
-		})
-		return err
-	}
-	for range 3 {
-		if err := add(1); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want(t, "after repeats", item{"id": str("a"), "n": num(1)}, get(t, client, item{"id": str("a")}))
-	var mismatch *types.IdempotentParameterMismatchException
-	if err := add(2); !errors.As(err, &mismatch) {
-		t.Errorf("other request: want IdempotentParameterMismatchException, got %v", err)
-	}
-	clock.advance(dynamo.TokenWindow)
-	if err := add(1); err != nil {
-		t.Fatal(err)
-	}
-	want(t, "after the window", item{"id": str("a"), "n": num(2)}, get(t, client, item{"id": str("a")}))
-}
-
-func TestDynamoDB_transact_get(t *testing.T) {
+func TestTransactGet_reasons(t *testing.T) {
 	t.Parallel()
 	client := newTable(t, "id")
 	put(t, client, item{"id": str("a"), "n": num(1), "m": num(2)})

@@ -46,12 +46,7 @@ func (ttl *timeToLive) replace(now time.Time, key string, changed attribute.Map)
 	if deadline.Before(now) {
 		deadline = now
 	}
-	dueKey := timeKey(deadline.Add(TTLDelay)) + key
-	ttl.due.Set(dueKey, key)
-	if ttl.dueKeys == nil {
-		ttl.dueKeys = make(map[string]string)
-	}
-	ttl.dueKeys[key] = dueKey
+	ttl.add(timeKey(deadline.Add(TTLDelay))+key, key)
 }
 
 // ttlDeadlineMax bounds deadlines to those that a time.Time can hold: the year 9999.
@@ -123,12 +118,15 @@ func (m *Model) updateTimeToLive(now time.Time, request *updateTimeToLiveRequest
 	case !given.Enabled && active == "":
 		return nil, validation("TimeToLive is already disabled")
 	}
+	t.noteTable()
+	t.noteAllDue()
 	t.ttl = timeToLive{}
 	if given.Enabled {
 		t.ttl.attribute = given.AttributeName
 		for key, item := range t.items.From("") {
 			t.ttl.replace(now, key, item)
 		}
+		t.noteAllDue()
 	}
 	return updateTimeToLiveAnswer{given}, nil
 }

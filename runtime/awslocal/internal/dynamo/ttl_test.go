@@ -20,31 +20,7 @@ func setTTL(t *testing.T, client *dynamodb.Client, attribute string, enabled boo
 	return err
 }
 
-func TestDynamoDB_ttl_api(t *testing.T) {
-	t.Parallel()
-	client := newTable(t, "id")
-	describe := func() types.TimeToLiveDescription {
-		out, err := client.DescribeTimeToLive(t.Context(), &dynamodb.DescribeTimeToLiveInput{TableName: aws.String("table")})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return *out.TimeToLiveDescription
-	}
-	want(t, "at first", types.TimeToLiveStatusDisabled, describe().TimeToLiveStatus)
-	if err := setTTL(t, client, "expire_at", true); err != nil {
-		t.Fatal(err)
-	}
-	want(t, "enabled", types.TimeToLiveStatusEnabled, describe().TimeToLiveStatus)
-	want(t, "attribute", "expire_at", aws.ToString(describe().AttributeName))
-	wantError(t, setTTL(t, client, "expire_at", true), "ValidationException", "TimeToLive is already enabled")
-	wantError(t, setTTL(t, client, "other", true), "ValidationException", "current AttributeName is expire_at")
-	if err := setTTL(t, client, "expire_at", false); err != nil {
-		t.Fatal(err)
-	}
-	wantError(t, setTTL(t, client, "expire_at", false), "ValidationException", "TimeToLive is already disabled")
-}
-
-func TestDynamoDB_ttl_expiry(t *testing.T) {
+func TestTTL_expiry_comes_one_delay_after_the_deadline(t *testing.T) {
 	t.Parallel()
 	client, clock := newService(t)
 	createTable(t, client, "table", "id")

@@ -9,32 +9,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-func TestDynamoDB_types_roundtrip(t *testing.T) {
-	t.Parallel()
-	client := newTable(t, "id")
-	stored := item{
-		"id":            str("a"),
-		"unicode":       str("<&> \"quoted\" \\ \n \u2028 żółw 🐢"),
-		"digits":        num("12345678901234567890123456789012345678"),
-		"fraction":      num("-0.00000000000000000000000000012345"),
-		"binary":        &types.AttributeValueMemberB{Value: []byte{0, 1, 254, 255}},
-		"binaries":      &types.AttributeValueMemberBS{Value: [][]byte{{0}, {1, 2}}},
-		"numbers":       nums("-1", "0", "2.5"),
-		"strings":       strs("", "a", "b"),
-		"null":          &types.AttributeValueMemberNULL{Value: true},
-		"yes":           &types.AttributeValueMemberBOOL{Value: true},
-		"no":            &types.AttributeValueMemberBOOL{Value: false},
-		"empty string":  str(""),
-		"empty binary":  &types.AttributeValueMemberB{Value: []byte{}},
-		"empty list":    &list{Value: []types.AttributeValue{}},
-		"empty map":     &object{Value: item{}},
-		"nested.dotted": &list{Value: []types.AttributeValue{&object{Value: item{"": str("empty name"), "l": &list{Value: []types.AttributeValue{num(1), str("x")}}}}}},
-	}
-	put(t, client, stored)
-	want(t, "item", stored, get(t, client, item{"id": str("a")}))
-}
-
-func TestDynamoDB_types_roundtrip_number_normalisation(t *testing.T) {
+func TestNumbers_are_normalised(t *testing.T) {
 	t.Parallel()
 	client := newTable(t, "id", "k:N")
 	for given, normal := range map[string]string{
@@ -65,7 +40,7 @@ func TestDynamoDB_types_roundtrip_number_normalisation(t *testing.T) {
 	}
 }
 
-func TestDynamoDB_item_size_limit(t *testing.T) {
+func TestItemSize_messages(t *testing.T) {
 	t.Parallel()
 	client := newTable(t, "id")
 	text := func(bytes int) types.AttributeValue { return str(strings.Repeat("x", bytes)) }

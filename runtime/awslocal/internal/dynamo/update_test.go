@@ -21,7 +21,7 @@ func update(t *testing.T, client *dynamodb.Client, expression string, values ite
 	return out.Attributes, nil
 }
 
-func TestDynamoDB_update_expressions(t *testing.T) {
+func TestUpdate_expressions(t *testing.T) {
 	t.Parallel()
 	sets := func(tags ...string) item {
 		return item{"id": str("a"), "tags": strs(tags...)}
@@ -97,7 +97,7 @@ func TestDynamoDB_update_expressions(t *testing.T) {
 	}
 }
 
-func TestDynamoDB_update_expressions_return_values(t *testing.T) {
+func TestUpdate_return_values(t *testing.T) {
 	t.Parallel()
 	before := item{"id": str("a"), "x": num(1), "y": num(1), "m": &object{Value: item{"k": num(1), "l": num(1)}}}
 	for returned, expected := range map[types.ReturnValue]item{
@@ -151,34 +151,6 @@ func TestUpdate_fails_on_what_the_item_holds(t *testing.T) {
 			want(t, "string kept", stored["s"], kept["s"])
 		})
 	}
-}
-
-func TestDynamoDB_update_upsert_guard(t *testing.T) {
-	t.Parallel()
-	client := newTable(t, "id")
-	guarded := func() error {
-		_, err := client.UpdateItem(t.Context(), &dynamodb.UpdateItemInput{
-			TableName: aws.String("table"), Key: item{"id": str("a")},
-			UpdateExpression: aws.String("SET x = :x"), ConditionExpression: aws.String("attribute_exists(id)"),
-			ExpressionAttributeValues: item{":x": num(1)},
-		})
-		return err
-	}
-	wantError(t, guarded(), "ConditionalCheckFailedException", "The conditional request failed")
-	want(t, "refused", item(nil), get(t, client, item{"id": str("a")}))
-	if _, err := update(t, client, "SET x = :x", item{":x": num(0)}, ""); err != nil {
-		t.Fatal(err)
-	}
-	want(t, "created", item{"id": str("a"), "x": num(0)}, get(t, client, item{"id": str("a")}))
-	if err := guarded(); err != nil {
-		t.Fatal(err)
-	}
-	want(t, "updated", item{"id": str("a"), "x": num(1)}, get(t, client, item{"id": str("a")}))
-	_, err := client.UpdateItem(t.Context(), &dynamodb.UpdateItemInput{TableName: aws.String("table"), Key: item{"id": str("b")}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	want(t, "created without expression", item{"id": str("b")}, get(t, client, item{"id": str("b")}))
 }
 
 // TestUpdate_leaves_the_old_item_alone checks that a change deep in an item does not show in

@@ -11,7 +11,7 @@ import (
 	"github.com/settle-run/settle/runtime/awslocal/internal/dynamo"
 )
 
-func TestDynamoDB_validation_errors(t *testing.T) {
+func TestValidation_messages(t *testing.T) {
 	t.Parallel()
 	client := newTable(t, "id")
 	putting := func(i item) func(*testing.T) error {

@@ -9,8 +9,9 @@
 //	Restore(seq iter.Seq2[string, []byte]) error
 //
 // Restore makes of an empty model what it was when all records taken so far, the later over
-// the earlier, were these; the sequence is ordered by key. Nothing else may be state: a
-// restored model answers every call as the first would have.
+// the earlier, were these; the sequence is ordered by key, and its values are valid only
+// until the next one. Nothing else may be state: a restored model answers every call as the
+// first would have. Restore comes before Keep: what is restored has not changed.
 package record
 
 // Record is one part of a model's state.

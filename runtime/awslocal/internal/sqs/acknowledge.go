@@ -2,6 +2,7 @@ package sqs
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/settle-run/settle/runtime/awslocal/internal/wire"
@@ -71,6 +72,22 @@ func (m *Model) ChangeMessageVisibilityBatch(now time.Time, in *ChangeMessageVis
 		func(e ChangeMessageVisibilityBatchEntry) (BatchID, *wire.Error) {
 			return BatchID{e.Id}, q.changeVisibility(now, e.ReceiptHandle, e.VisibilityTimeout)
 		})
+}
+
+// Release makes the messages of the queue named available that are in flight since before the
+// instant given: nobody works on them any more.
+func (m *Model) Release(now time.Time, name string, receivedBefore time.Time) {
+	q, ok := m.queues[name]
+	if !ok {
+		return
+	}
+	for _, msg := range slices.Clone(q.deadlines.order.items) {
+		if msg.state == inFlight && msg.receivedAt.Before(receivedBefore) {
+			q.postpone(msg, now)
+		}
+	}
+	q.advance(now)
+	m.touch(name)
 }
 
 func (q *queue) changeVisibility(now time.Time, handle string, seconds *int) *wire.Error {

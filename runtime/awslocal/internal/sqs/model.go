@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/settle-run/settle/runtime/awslocal/internal/record"
 	"github.com/settle-run/settle/runtime/awslocal/internal/wire"
 )
 
@@ -21,6 +22,7 @@ type Model struct {
 	deleted map[string]time.Time // names of deleted queues, and when
 	serial  uint64               // the last one given
 	touched []string
+	kept    record.Touched
 }
 
 // New returns a model without queues.
@@ -50,6 +52,7 @@ func (m *Model) TakeTouched() []string {
 // nextSerial returns a number that was not given before, higher than all before it.
 func (m *Model) nextSerial() uint64 {
 	m.serial++
+	m.kept.Note(serialKey)
 	return m.serial
 }
 

@@ -1,6 +1,10 @@
 package sqs
 
-import "time"
+import (
+	"time"
+
+	"github.com/settle-run/settle/runtime/awslocal/internal/record"
+)
 
 // inFlightMax is how many messages of a queue may be in flight (SQS Developer Guide,
 // "Amazon SQS message quotas").
@@ -36,10 +40,25 @@ type queue struct {
 
 	sent     window[dedupKey, sendResult]
 	attempts window[string, attempt]
+
+	kept *record.Touched // the model's
+}
+
+// newQueue returns a queue without messages that is not yet one of the model's.
+func (m *Model) newQueue(name string) *queue {
+	q := &queue{name: name, kept: &m.kept}
+	q.sent.changed, q.attempts.changed = q.noteSent, q.noteAttempt
+	q.clear()
+	return q
 }
 
 // clear forgets all messages. Deduplication IDs are remembered on.
 func (q *queue) clear() {
+	if q.kept.Kept() {
+		for _, m := range q.ages.order.items {
+			q.noteWhole(m)
+		}
+	}
 	q.messages = make(map[uint64]*message)
 	q.groups = make(map[string]*group)
 	q.ready = newIndexed(
@@ -62,7 +81,7 @@ func (q *queue) clear() {
 		},
 		func(m *message) *int { return &m.ageIndex })
 	q.inFlight, q.delayed = 0, 0
-	q.attempts = window[string, attempt]{}
+	q.attempts.clear()
 }
 
 // add puts m at the end of the group groupID. m.state says whether it begins as available,
@@ -84,6 +103,7 @@ func (q *queue) add(m *message, groupID string) {
 		q.deadlines.put(m)
 	}
 	q.refresh(g)
+	q.noteWhole(m)
 }
 
 // remove takes m out of the queue, whatever its state.
@@ -97,6 +117,7 @@ func (q *queue) remove(m *message) {
 		delete(q.groups, g.id)
 	}
 	q.refresh(g)
+	q.noteWhole(m)
 }
 
 // hide puts an available message in flight until the instant given.
@@ -106,12 +127,14 @@ func (q *queue) hide(m *message, until time.Time) {
 	q.inFlight++
 	q.deadlines.put(m)
 	q.refresh(m.group)
+	q.noteMessage(m)
 }
 
 // postpone moves the end of a delay or a visibility time-out.
 func (q *queue) postpone(m *message, until time.Time) {
 	m.visibleAt = until
 	q.deadlines.put(m)
+	q.noteMessage(m)
 }
 
 // settle ends m's delay or visibility time-out: it is available again.
@@ -126,6 +149,7 @@ func (q *queue) settle(m *message) {
 	m.state = available
 	q.deadlines.remove(m)
 	q.refresh(m.group)
+	q.noteMessage(m)
 }
 
 // refresh puts g into ready or takes it out, as its messages now demand.

@@ -51,12 +51,12 @@ func (m *Model) CreateQueue(now time.Time, in *CreateQueueInput) (CreateQueueOut
 		return CreateQueueOutput{}, err
 	}
 	delete(m.deleted, in.QueueName)
-	q := &queue{
-		serial: m.nextSerial(), name: in.QueueName, fifo: fifo,
-		attributes: attributes, settings: parsed, tags: maps.Clone(in.Tags),
-		createdAt: now, modifiedAt: now,
-	}
-	q.clear()
+	m.noteDeleted(in.QueueName)
+	q := m.newQueue(in.QueueName)
+	q.serial, q.fifo = m.nextSerial(), fifo
+	q.attributes, q.settings, q.tags = attributes, parsed, maps.Clone(in.Tags)
+	q.createdAt, q.modifiedAt = now, now
+	q.noteQueue()
 	m.queues[in.QueueName] = q
 	m.touch(in.QueueName)
 	return out, nil
@@ -183,6 +183,7 @@ func (m *Model) SetQueueAttributes(now time.Time, in *SetQueueAttributesInput) (
 	}
 	retime := q.fifo && parsed.delay != q.settings.delay
 	q.attributes, q.settings, q.modifiedAt = attributes, parsed, now
+	q.noteQueue()
 	if retime {
 		for _, msg := range q.messages {
 			if msg.state == delayed {
@@ -200,8 +201,12 @@ func (m *Model) DeleteQueue(now time.Time, in *DeleteQueueInput) (Empty, *wire.E
 	if err != nil {
 		return Empty{}, err
 	}
+	q.clear()
+	q.sent.clear()
+	q.noteQueue()
 	delete(m.queues, q.name)
 	m.deleted[q.name] = now
+	m.noteDeleted(q.name)
 	return Empty{}, nil
 }
 
@@ -218,6 +223,7 @@ func (m *Model) PurgeQueue(now time.Time, in *PurgeQueueInput) (Empty, *wire.Err
 		return Empty{}, err
 	}
 	q.purgedAt = now
+	q.noteQueue()
 	q.clear()
 	return Empty{}, nil
 }

@@ -22,9 +22,14 @@ const senderID = "AIDAAWSLOCAL000000000"
 // attempt is a receive that named itself with a ReceiveRequestAttemptId, so that its retry
 // gets the same messages.
 type attempt struct {
-	messages  []*message
-	receives  []uint32 // of each message, at that receive
+	receipts  []receiptOf
 	visibleAt time.Time
+}
+
+// receiptOf is a message by its serial, and message.receives at that receive.
+type receiptOf struct {
+	message  uint64
+	receives uint32
 }
 
 // ReceiveMessage receives up to MaxNumberOfMessages messages and hides them for the
@@ -52,7 +57,7 @@ func (m *Model) ReceiveMessage(now time.Time, in *ReceiveMessageInput) (ReceiveM
 	taken, again := q.retry(now, in.ReceiveRequestAttemptId, params.visibility)
 	if !again {
 		taken = m.take(now, q, params.count, params.visibility)
-		q.note(now, in.ReceiveRequestAttemptId, taken)
+		q.remember(now, in.ReceiveRequestAttemptId, taken)
 	}
 	out := ReceiveMessageOutput{Wait: params.wait}
 	for _, msg := range taken {
@@ -147,14 +152,14 @@ func (m *Model) take(now time.Time, q *queue, count int, visibility time.Duratio
 	return taken
 }
 
-// note remembers what a receive with an attempt ID has taken.
-func (q *queue) note(now time.Time, id string, taken []*message) {
+// remember remembers what a receive with an attempt ID has taken.
+func (q *queue) remember(now time.Time, id string, taken []*message) {
 	if id == "" || len(taken) == 0 {
 		return
 	}
-	a := attempt{messages: taken, visibleAt: taken[0].visibleAt}
+	a := attempt{visibleAt: taken[0].visibleAt}
 	for _, msg := range taken {
-		a.receives = append(a.receives, msg.receives)
+		a.receipts = append(a.receipts, receiptOf{msg.serial, msg.receives})
 	}
 	q.attempts.put(now, id, a)
 }
@@ -170,18 +175,20 @@ func (q *queue) retry(now time.Time, id string, visibility time.Duration) ([]*me
 	if !ok {
 		return nil, false
 	}
-	for i, msg := range a.messages {
-		if q.messages[msg.serial] != msg || msg.state != inFlight ||
-			msg.receives != a.receives[i] || !msg.visibleAt.Equal(a.visibleAt) {
+	var taken []*message
+	for _, r := range a.receipts {
+		msg, ok := q.messages[r.message]
+		if !ok || msg.state != inFlight || msg.receives != r.receives || !msg.visibleAt.Equal(a.visibleAt) {
 			return nil, false
 		}
+		taken = append(taken, msg)
 	}
 	a.visibleAt = now.Add(visibility)
-	for _, msg := range a.messages {
+	for _, msg := range taken {
 		q.postpone(msg, a.visibleAt)
 	}
 	q.attempts.amend(id, a)
-	return a.messages, true
+	return taken, true
 }
 
 // systemAttributeNames are the attributes that SQS itself gives a message.

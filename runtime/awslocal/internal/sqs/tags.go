@@ -20,6 +20,7 @@ func (m *Model) TagQueue(now time.Time, in *TagQueueInput) (Empty, *wire.Error) 
 		q.tags = make(map[string]string)
 	}
 	maps.Copy(q.tags, in.Tags)
+	q.noteQueue()
 	return Empty{}, nil
 }
 
@@ -35,6 +36,7 @@ func (m *Model) UntagQueue(now time.Time, in *UntagQueueInput) (Empty, *wire.Err
 	for _, key := range in.TagKeys {
 		delete(q.tags, key)
 	}
+	q.noteQueue()
 	return Empty{}, nil
 }
 

@@ -1,6 +1,9 @@
 package sqs
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // deduplicationInterval is how long SQS remembers a deduplication ID and a
 // ReceiveRequestAttemptId (SQS Developer Guide, "Exactly-once processing in Amazon SQS").
@@ -11,6 +14,8 @@ const deduplicationInterval = 5 * time.Minute
 type window[K comparable, V any] struct {
 	entries map[K]remembered[V]
 	order   []expiry[K]
+	// changed is told the key of each entry that is put, amended or forgotten. Nil: nobody is.
+	changed func(K)
 }
 
 type remembered[V any] struct {
@@ -39,6 +44,7 @@ func (w *window[K, V]) put(now time.Time, key K, value V) {
 	expires := now.Add(deduplicationInterval)
 	w.entries[key] = remembered[V]{value, expires}
 	w.order = append(w.order, expiry[K]{key, expires})
+	w.tell(key)
 }
 
 func (w *window[K, V]) forget(now time.Time) {
@@ -47,6 +53,7 @@ func (w *window[K, V]) forget(now time.Time) {
 		// A key that was put again since has a later expiry, further back in the order.
 		if e, ok := w.entries[w.order[gone].key]; ok && !now.Before(e.expires) {
 			delete(w.entries, w.order[gone].key)
+			w.tell(w.order[gone].key)
 		}
 	}
 	w.order = w.order[gone:]
@@ -57,5 +64,38 @@ func (w *window[K, V]) amend(key K, value V) {
 	if e, ok := w.entries[key]; ok {
 		e.value = value
 		w.entries[key] = e
+		w.tell(key)
+	}
+}
+
+// clear forgets everything.
+func (w *window[K, V]) clear() {
+	for _, e := range w.order {
+		w.tell(e.key)
+	}
+	w.entries, w.order = nil, nil
+}
+
+func (w *window[K, V]) tell(key K) {
+	if w.changed != nil {
+		w.changed(key)
+	}
+}
+
+// entry is what a window remembers under one key.
+type entry[K comparable, V any] struct {
+	key K
+	remembered[V]
+}
+
+// restore puts back what the window remembered.
+func (w *window[K, V]) restore(entries []entry[K, V]) {
+	slices.SortFunc(entries, func(a, b entry[K, V]) int { return a.expires.Compare(b.expires) })
+	for _, e := range entries {
+		if w.entries == nil {
+			w.entries = make(map[K]remembered[V])
+		}
+		w.entries[e.key] = e.remembered
+		w.order = append(w.order, expiry[K]{e.key, e.expires})
 	}
 }

@@ -1,0 +1,297 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// With this variable the test program is not a test but settle itself, to be killed.
+const actAsSettle = "SETTLE_TEST_ACT_AS_SETTLE"
+
+// devKills says how often TestDevGoesOnAfterKills kills settle dev; make kills sets it.
+const devKills = "SETTLE_TEST_DEV_KILLS"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(actAsSettle) != "" {
+		go func() {
+			_, _ = io.Copy(io.Discard, os.Stdin) // It ends with the test, however that ends.
+			os.Exit(exitFailed)
+		}()
+		main()
+	}
+	os.Exit(m.Run())
+}
+
+// mortal is a settle dev that is killed and started again on the same data folder.
+type mortal struct {
+	dir string
+
+	mu sync.Mutex
+	// gateway is where the gateway is now; empty between two lives.
+	gateway string
+	// code is the one that was mailed last.
+	code string
+	// output is what all lives have printed.
+	output bytes.Buffer
+}
+
+// live runs settle dev until it has served for so long, and kills it. A process that ends by
+// itself is an error.
+func (m *mortal) live(program string, served <-chan time.Time, ready func()) error {
+	command := exec.Command(program, "dev", "--data", m.dir, "--aws-port", "0", "--http-port", "0", "--job-pick-up-timeout", "1s")
+	command.Env = append(os.Environ(), actAsSettle+"=1")
+	if _, err := command.StdinPipe(); err != nil {
+		return err
+	}
+	out, err := command.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	command.Stderr = command.Stdout
+	if err := command.Start(); err != nil {
+		return err
+	}
+	var end error
+	ended := make(chan struct{})
+	go func() {
+		for lines := bufio.NewScanner(out); lines.Scan(); {
+			m.note(lines.Text(), ready)
+		}
+		end = command.Wait()
+		close(ended)
+	}()
+	select {
+	case <-ended:
+		return fmt.Errorf("it has ended by itself: %w", end)
+	case <-served:
+	}
+	err = command.Process.Kill()
+	<-ended
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.gateway = ""
+	return err
+}
+
+func (m *mortal) note(line string, ready func()) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.output.WriteString(line + "\n")
+	if rest, ok := strings.CutPrefix(line, "  gateway  "); ok {
+		m.gateway, _, _ = strings.Cut(rest, " ")
+		ready()
+	}
+	if mail, code, ok := strings.Cut(line, " code="); ok && strings.Contains(mail, "a mail would be sent now") {
+		m.code, _, _ = strings.Cut(code, " ")
+	}
+}
+
+func (m *mortal) lastCode() string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.code
+}
+
+// request makes a request of the gateway until it is answered with the status wanted.
+func (m *mortal) request(ctx context.Context, method, path, body string, want int) ([]byte, error) {
+	last := fmt.Errorf("settle dev did not start")
+	for {
+		m.mu.Lock()
+		gateway := m.gateway
+		m.mu.Unlock()
+		if gateway != "" {
+			answer, err := tryRequest(ctx, method, gateway+path, body, want)
+			if err == nil {
+				return answer, nil
+			}
+			if last = err; errors.Is(err, errRefused) {
+				return nil, fmt.Errorf("%s %s %s: %w", method, path, body, err)
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return nil, fmt.Errorf("%s %s: %w", method, path, last)
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}
+
+func tryRequest(ctx context.Context, method, url, body string, want int) ([]byte, error) {
+	request, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	request.Header.Set("Content-Type", "application/json")
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	answer, err := io.ReadAll(response.Body)
+	if err == nil && response.StatusCode != want {
+		err = fmt.Errorf("expected %d, got %d: %s", want, response.StatusCode, answer)
+		if response.StatusCode == http.StatusBadRequest {
+			err = fmt.Errorf("%w: %w", errRefused, err)
+		}
+	}
+	return answer, err
+}
+
+// step is an event that is sent to an instance, and what the instance must come to before the
+// next one is.
+type step struct {
+	event string // as JSON, without its ID; empty: none is sent
+	state string
+	holds func(context map[string]any) bool // nil: nothing else
+}
+
+// play takes an instance through its steps.
+func (m *mortal) play(ctx context.Context, instance string, steps ...func() step) error {
+	for i, next := range steps {
+		s := next()
+		if s.event != "" {
+			// Repeated until it is taken, it is recognised by its ID.
+			event := strings.Replace(s.event, "{", fmt.Sprintf(`{"$id": "%s-%d", `, strings.ReplaceAll(instance, "/", "-"), i), 1)
+			if _, err := m.request(ctx, http.MethodPost, "/instances/"+instance+"/events", event, http.StatusAccepted); err != nil {
+				return err
+			}
+		}
+		var shown struct {
+			State   []string
+			Context map[string]any
+		}
+		for len(shown.State) != 1 || shown.State[0] != s.state || s.holds != nil && !s.holds(shown.Context) {
+			answer, err := m.request(ctx, http.MethodGet, "/instances/"+instance, "", http.StatusOK)
+			if err == nil {
+				err = json.Unmarshal(answer, &shown)
+			}
+			if err != nil {
+				return fmt.Errorf("%s: waiting for %s after step %d, it is in %v: %w", instance, s.state, i, shown.State, err)
+			}
+		}
+	}
+	return nil
+}
+
+// round plays the three scenes of the demo with instances of its own.
+func (m *mortal) round(ctx context.Context, number int) error {
+	at := func(event, state string) func() step { return func() step { return step{event: event, state: state} } }
+	ids := fmt.Sprintf(`"run_id": %d, "job_id": 1`, number)
+	job := func(event, state string) func() step {
+		return at(fmt.Sprintf(`{"type": %q, %s}`, event, ids), state)
+	}
+	if err := m.play(ctx, fmt.Sprintf("job/run-%d-job-2", number), at(fmt.Sprintf(`{"type": "queued", "run_id": %d, "job_id": 2}`, number), "queued")); err != nil {
+		return err
+	}
+	if err := m.play(ctx, fmt.Sprintf("job/run-%d-job-1", number),
+		job("queued", "queued"), job("in_progress", "in_progress"),
+		at(fmt.Sprintf(`{"type": "completed", "conclusion": "success", %s}`, ids), "success")); err != nil {
+		return err
+	}
+	const waiting = "unverified.awaiting_verification"
+	counted := func(key string) func(map[string]any) bool {
+		return func(context map[string]any) bool { return context[key] == 1.0 }
+	}
+	if err := m.play(ctx, fmt.Sprintf("signup/ada-%d", number),
+		at(`{"type": "SIGN_UP", "email": "ada@example.com", "name": "Ada"}`, waiting),
+		func() step { return step{`{"type": "VERIFY", "code": "no"}`, waiting, counted("wrong_codes")} },
+		func() step { return step{`{"type": "RESEND"}`, waiting, counted("resends")} },
+		func() step {
+			return step{fmt.Sprintf(`{"type": "VERIFY", "code": %q}`, m.lastCode()), "active", counted("wrong_codes")}
+		}); err != nil {
+		return err
+	}
+	return m.play(ctx, fmt.Sprintf("job/run-%d-job-2", number), func() step {
+		return step{"", "not_picked_up", func(context map[string]any) bool { return context["launches"] == 3.0 }}
+	})
+}
+
+func TestDevGoesOnAfterKills(t *testing.T) {
+	t.Parallel()
+	kills, err := strconv.Atoi(cmp.Or(os.Getenv(devKills), "5"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	seed := rand.Uint64()
+	t.Logf("%d kills, seed %d", kills, seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+	m := &mortal{dir: t.TempDir()}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute+time.Duration(kills)*time.Second)
+	defer cancel()
+
+	played := make(chan struct{}) // closed when the rounds are over
+	killed := make(chan struct{}) // closed when the last kill is done
+	var lives sync.WaitGroup
+	lives.Go(func() {
+		for life := range kills + 1 {
+			served := make(chan time.Time)
+			wait := time.Duration(20+random.IntN(400)) * time.Millisecond
+			ready := func() { time.AfterFunc(wait, func() { close(served) }) }
+			if life == kills {
+				close(killed)
+				ready = func() {}
+				go func() { <-played; close(served) }()
+			}
+			if err := m.live(program, served, ready); err != nil {
+				t.Errorf("life %d: %v", life, err)
+				cancel()
+			}
+		}
+	})
+	rounds := 0
+	for more := true; more; rounds++ {
+		if err := m.round(ctx, rounds+1); err != nil {
+			t.Error(err)
+			break
+		}
+		select {
+		case <-killed:
+			more = false
+		default:
+		}
+	}
+	cancel()
+	close(played)
+	lives.Wait()
+	t.Logf("played the demo %d times", rounds)
+	if t.Failed() {
+		t.Logf("what was printed:\n%s", m.output.String())
+	}
+}
+
+func TestDevNamesTheFolderThatIsInUse(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	dev := startDev(t, "--data", dir)
+	contains(t, strings.Join(dev.welcome, "\n"), "Ctrl-C stops; what is in "+dir+" goes on when it is given with --data again.")
+	got := user{t: t}.run("dev", "--aws-port", "0", "--http-port", "0", "--data", dir)
+	want := "settle: the data folder " + dir + " is in use by another process: stop that one, or choose another folder\n"
+	if got.code != exitFailed || got.err != want {
+		t.Errorf("expected exit code 1 and %q, got %d and %q", want, got.code, got.err)
+	}
+	dev.stop()
+	for range dev.screen.lines { // until the end
+	}
+	if code := <-dev.ended; code != exitDone {
+		t.Errorf("expected exit code 0 after being stopped, got %d", code)
+	}
+}

@@ -1,0 +1,370 @@
+package awslocal_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/settle-run/settle/runtime/awslocal"
+)
+
+// logs is where the processes of a test write.
+type logs struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *logs) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *logs) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// functionAnswer is what testdata/handler answers.
+type functionAnswer struct {
+	Value, Request, ARN, Trace string
+	PID                        int
+}
+
+// order invokes testdata/handler, with time enough for a loaded machine to start it.
+func order(t *testing.T, function awslocal.Invoker, payload string) (functionAnswer, error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	text, err := function.Invoke(ctx, []byte(payload))
+	var answer functionAnswer
+	if err == nil {
+		err = json.Unmarshal(text, &answer)
+	}
+	return answer, err
+}
+
+func mustOrder(t *testing.T, function awslocal.Invoker, payload string) functionAnswer {
+	t.Helper()
+	answer, err := order(t, function, payload)
+	if err != nil {
+		t.Fatalf("%s: %v", payload, err)
+	}
+	return answer
+}
+
+// wantFunctionError fails unless err is a FunctionError of a type with words in its message.
+func wantFunctionError(t *testing.T, err error, typ, words string) {
+	t.Helper()
+	var failure *awslocal.FunctionError
+	if !errors.As(err, &failure) || failure.Type != typ || !strings.Contains(failure.Message, words) {
+		t.Errorf("got %v, want %s with %q", err, typ, words)
+	}
+}
+
+// TestBootstrap builds testdata/handler once for all that follows.
+func TestBootstrap(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "bootstrap")
+	build := exec.CommandContext(t.Context(), "go", "build", "-tags", "lambda.norpc", "-o", path, "./testdata/handler")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("building testdata/handler: %v\n%s", err, out)
+	}
+	start := func(t *testing.T, config awslocal.BootstrapConfig) *awslocal.Bootstrap {
+		t.Helper()
+		config.Path = path
+		b, err := awslocal.NewBootstrap(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := b.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+		return b
+	}
+	for name, test := range map[string]func(*testing.T, *awslocal.Bootstrap){
+		"answers in one process":                      testBootstrapAnswers,
+		"reports an error of the function":            testBootstrapError,
+		"reports a panic and starts anew":             testBootstrapPanic,
+		"reports an exit and starts anew":             testBootstrapExit,
+		"kills the process at the time-out":           testBootstrapTimeout,
+		"tells the deadline":                          testBootstrapDeadline,
+		"has one process for each environment":        testBootstrapEnvironments,
+		"refuses an answer that is too long":          testBootstrapSize,
+		"reports an error in the middle of an answer": testBootstrapTrailer,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, start(t, awslocal.BootstrapConfig{}))
+		})
+	}
+	t.Run("sets the environment of Lambda", func(t *testing.T) {
+		t.Parallel()
+		var out logs
+		b := start(t, awslocal.BootstrapConfig{
+			FunctionName: "consumer", MemoryMB: 512, Logs: &out,
+			Env: []string{"AWS_ENDPOINT_URL=http://127.0.0.1:1", "AWS_REGION=eu-central-1"},
+		})
+		testBootstrapEnvironment(t, b.Start(), filepath.Dir(path))
+		if got := out.String(); got != "starting\n" {
+			t.Errorf("got the log %q, want what the process wrote", got)
+		}
+	})
+	t.Run("reports how long the start took", func(t *testing.T) {
+		t.Parallel()
+		var inits []time.Duration
+		b := start(t, awslocal.BootstrapConfig{OnInit: func(d time.Duration) { inits = append(inits, d) }})
+		function := b.Start()
+		began := time.Now()
+		mustOrder(t, function, `{"Do":"echo"}`)
+		mustOrder(t, function, `{"Do":"echo"}`)
+		if len(inits) != 1 || inits[0] <= 0 || inits[0] > time.Since(began) {
+			t.Errorf("got %v, want one duration", inits)
+		}
+	})
+	t.Run("reports why a process does not start", func(t *testing.T) {
+		t.Parallel()
+		exits := start(t, awslocal.BootstrapConfig{Env: []string{"INIT=exit"}}).Start()
+		for range 2 {
+			_, err := order(t, exits, `{"Do":"echo"}`)
+			wantFunctionError(t, err, "Runtime.ExitError", "Runtime exited with error: exit status 7")
+		}
+		_, err := order(t, start(t, awslocal.BootstrapConfig{Env: []string{"INIT=error"}}).Start(), `{"Do":"echo"}`)
+		wantFunctionError(t, err, "Settings.Missing", "no table")
+		_, err = start(t, awslocal.BootstrapConfig{Env: []string{"INIT=hang"}, Timeout: 50 * time.Millisecond}).Start().Invoke(t.Context(), nil)
+		wantFunctionError(t, err, "Sandbox.Timedout", "Task timed out after 0.05 seconds")
+	})
+	t.Run("ends every process and invocation when it closes", func(t *testing.T) {
+		t.Parallel()
+		var out logs
+		testBootstrapClose(t, start(t, awslocal.BootstrapConfig{Logs: &out}), &out)
+	})
+	t.Run("is polled for", func(t *testing.T) {
+		t.Parallel()
+		testBootstrapPolled(t, start(t, awslocal.BootstrapConfig{}))
+	})
+}
+
+func testBootstrapAnswers(t *testing.T, b *awslocal.Bootstrap) {
+	t.Helper()
+	function := b.Start()
+	first := mustOrder(t, function, `{"Do":"echo","Name":"one"}`)
+	second := mustOrder(t, function, `{"Do":"echo","Name":"two"}`)
+	if first.Value != "one" || second.Value != "two" || first.PID != second.PID || first.Request == second.Request || first.Request == "" {
+		t.Errorf("got %+v and %+v, want both from one process, as requests of their own", first, second)
+	}
+	if want := "arn:aws:lambda:us-east-1:000000000000:function:function"; first.ARN != want {
+		t.Errorf("got the ARN %q, want %q", first.ARN, want)
+	}
+	if !strings.HasPrefix(second.Trace, "Root=1-") || second.Trace == first.Trace {
+		t.Errorf("got the trace IDs %q and %q, want two", first.Trace, second.Trace)
+	}
+}
+
+func testBootstrapError(t *testing.T, b *awslocal.Bootstrap) {
+	t.Helper()
+	function := b.Start()
+	before := mustOrder(t, function, `{"Do":"echo"}`)
+	_, err := order(t, function, `{"Do":"error","Name":"tea"}`)
+	wantFunctionError(t, err, "errorString", "no such order: tea")
+	if after := mustOrder(t, function, `{"Do":"echo"}`); after.PID != before.PID {
+		t.Error("the process ended with the error, want it to go on")
+	}
+}
+
+func testBootstrapPanic(t *testing.T, b *awslocal.Bootstrap) {
+	t.Helper()
+	function := b.Start()
+	before := mustOrder(t, function, `{"Do":"echo"}`)
+	_, err := order(t, function, `{"Do":"panic"}`)
+	wantFunctionError(t, err, "string", "out of order")
+	if after := mustOrder(t, function, `{"Do":"echo"}`); after.PID == before.PID {
+		t.Error("the process survived its panic, want another one")
+	}
+}
+
+func testBootstrapExit(t *testing.T, b *awslocal.Bootstrap) {
+	t.Helper()
+	function := b.Start()
+	before := mustOrder(t, function, `{"Do":"echo"}`)
+	_, err := order(t, function, `{"Do":"exit"}`)
+	wantFunctionError(t, err, "Runtime.ExitError", "Error: Runtime exited with error: exit status 3")
+	if after := mustOrder(t, function, `{"Do":"echo"}`); after.PID == before.PID {
+		t.Error("want another process")
+	}
+	_, err = order(t, function, `{"Do":"leave"}`)
+	wantFunctionError(t, err, "Runtime.ExitError", "Runtime exited without providing a reason")
+}
+
+func testBootstrapTimeout(t *testing.T, b *awslocal.Bootstrap) {
+	t.Helper()
+	function := b.Start()
+	before := mustOrder(t, function, `{"Do":"echo"}`)
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	_, err := function.Invoke(ctx, []byte(`{"Do":"sleep"}`))
+	wantFunctionError(t, err, "Sandbox.Timedout", "Task timed out after 0.10 seconds")
+	if _, err := os.Stat("/proc/self"); err == nil {
+		if _, err := os.Stat(filepath.Join("/proc", jsonNumber(before.PID))); err == nil {
+			t.Error("the process lives on after its time-out")
+		}
+	}
+	if after := mustOrder(t, function, `{"Do":"echo"}`); after.PID == before.PID {
+		t.Error("want another process after the time-out")
+	}
+}
+
+func jsonNumber(n int) string {
+	text, err := json.Marshal(n)
+	if err != nil {
+		panic(err)
+	}
+	return string(text)
+}
+
+func testBootstrapDeadline(t *testing.T, b *awslocal.Bootstrap) {
+	t.Helper()
+	deadline := time.Now().Add(100 * time.Second)
+	ctx, cancel := context.WithDeadline(t.Context(), deadline)
+	defer cancel()
+	text, err := b.Start().Invoke(ctx, []byte(`{"Do":"deadline"}`))
+	if want := deadline.UTC().Truncate(time.Millisecond).Format(time.RFC3339Nano); err != nil || !strings.Contains(string(text), want) {
+		t.Errorf("got %s, %v, want the deadline %s", text, err, want)
+	}
+}
+
+func testBootstrapEnvironments(t *testing.T, b *awslocal.Bootstrap) {
+	t.Helper()
+	one, two := b.Start(), b.Start()
+	if mustOrder(t, one, `{"Do":"echo"}`).PID == mustOrder(t, two, `{"Do":"echo"}`).PID {
+		t.Error("two environments share a process")
+	}
+}
+
+func testBootstrapEnvironment(t *testing.T, function awslocal.Invoker, root string) {
+	t.Helper()
+	got := strings.Split(mustOrder(t, function, `{"Do":"environ"}`).Value, "\n")
+	for _, want := range []string{
+		"AWS_LAMBDA_FUNCTION_NAME=consumer", "AWS_LAMBDA_FUNCTION_MEMORY_SIZE=512", "AWS_LAMBDA_FUNCTION_VERSION=$LATEST",
+		"AWS_REGION=eu-central-1", "AWS_ENDPOINT_URL=http://127.0.0.1:1", "LAMBDA_TASK_ROOT=" + root, "_HANDLER=bootstrap", "TZ=:UTC",
+	} {
+		if !slices.Contains(got, want) {
+			t.Errorf("%s is missing from %q", want, got)
+		}
+	}
+	var names []string
+	for _, variable := range got {
+		name, _, _ := strings.Cut(variable, "=")
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	want := []string{ // and nothing of the test's own environment
+		"AWS_ACCESS_KEY_ID", "AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL", "AWS_LAMBDA_FUNCTION_MEMORY_SIZE", "AWS_LAMBDA_FUNCTION_NAME",
+		"AWS_LAMBDA_FUNCTION_VERSION", "AWS_LAMBDA_INITIALIZATION_TYPE", "AWS_LAMBDA_LOG_GROUP_NAME", "AWS_LAMBDA_LOG_STREAM_NAME",
+		"AWS_LAMBDA_RUNTIME_API", "AWS_REGION", "AWS_SECRET_ACCESS_KEY", "LAMBDA_RUNTIME_DIR", "LAMBDA_TASK_ROOT", "LANG", "PATH",
+		"TZ", "_HANDLER", "_X_AMZN_TRACE_ID",
+	}
+	if diff := cmp.Diff(want, names); diff != "" {
+		t.Errorf("variables (-want +got):\n%s", diff)
+	}
+}
+
+func testBootstrapSize(t *testing.T, b *awslocal.Bootstrap) {
+	t.Helper()
+	function := b.Start()
+	_, err := order(t, function, `{"Do":"big"}`)
+	wantFunctionError(t, err, "Function.ResponseSizeTooLarge", "6291556 bytes")
+	mustOrder(t, function, `{"Do":"echo"}`)
+}
+
+func testBootstrapTrailer(t *testing.T, b *awslocal.Bootstrap) {
+	t.Helper()
+	_, err := order(t, b.Start(), `{"Do":"truncate"}`)
+	wantFunctionError(t, err, "errorString", "the other half is missing")
+}
+
+func testBootstrapClose(t *testing.T, b *awslocal.Bootstrap, out *logs) {
+	t.Helper()
+	idle, busy := b.Start(), b.Start()
+	mustOrder(t, idle, `{"Do":"echo"}`)
+	ended := make(chan error, 1)
+	go func() {
+		_, err := order(t, busy, `{"Do":"sleep"}`)
+		ended <- err
+	}()
+	for !strings.Contains(out.String(), "sleeping") {
+		time.Sleep(time.Millisecond)
+	}
+	if err := b.Close(); err != nil {
+		t.Fatal(err)
+	}
+	wantFunctionError(t, <-ended, "Runtime.ExitError", "Runtime exited with error: signal: killed")
+	_, err := order(t, idle, `{"Do":"echo"}`)
+	wantFunctionError(t, err, "Runtime.InvalidEntrypoint", "the Bootstrap is closed")
+}
+
+// testBootstrapPolled shows that a Bootstrap is what Poll takes.
+func testBootstrapPolled(t *testing.T, b *awslocal.Bootstrap) {
+	t.Helper()
+	q := newFIFO(t, map[string]string{"VisibilityTimeout": "60"})
+	q.sendAll("a1", "b1")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	failures := make(chan error, 100)
+	polled := make(chan error, 1)
+	go func() {
+		polled <- q.cloud.Poll(ctx, awslocal.EventSource{
+			Queue: q.name, BatchSize: 1, Timeout: time.Minute, OnFailure: func(err error) { failures <- err },
+		}, b.Start)
+	}()
+	for {
+		left := q.attributes("ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible")
+		if left["ApproximateNumberOfMessages"] == "0" && left["ApproximateNumberOfMessagesNotVisible"] == "0" {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	cancel()
+	if err := <-polled; err != nil {
+		t.Fatal(err)
+	}
+	if len(failures) > 0 {
+		t.Error(<-failures)
+	}
+}
+
+func TestBootstrap_refuses_what_it_cannot_run(t *testing.T) {
+	t.Parallel()
+	plain := filepath.Join(t.TempDir(), "plain")
+	if err := os.WriteFile(plain, []byte("no executable"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	executable, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for words, config := range map[string]awslocal.BootstrapConfig{
+		"BootstrapConfig.Path: expected an executable": {Path: plain},
+		"no such file": {Path: plain + "x"},
+		"BootstrapConfig.FunctionName: expected 1 to 64":  {Path: executable, FunctionName: "a b"},
+		"BootstrapConfig.Timeout: expected at most 15m0s": {Path: executable, Timeout: time.Hour},
+	} {
+		if _, err := awslocal.NewBootstrap(config); err == nil || !strings.Contains(err.Error(), words) {
+			t.Errorf("got %v, want %q", err, words)
+		}
+	}
+}

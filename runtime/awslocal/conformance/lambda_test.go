@@ -1,0 +1,120 @@
+package conformance_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-lambda-go/events"
+	"github.com/aws/aws-lambda-go/lambda"
+
+	"github.com/settle-run/settle/runtime/awslocal"
+)
+
+var lambdaBehaviours = []behaviour{
+	{name: "esm_fifo_partial", test: esmFIFOPartial, promise: "With ReportBatchItemFailures the records that the function names come again after their visibility time-out; the others are deleted."},
+	{name: "poller", test: poller, promise: "A function gets up to ten messages in the queue's order, of several groups, with one invocation a group in flight; if it fails or times out the whole batch comes again a visibility time-out after it was received."},
+	{name: "bootstrap", testedBy: "runtime/awslocal", promise: "A compiled bootstrap for provided.al2023 is served by a Runtime API: next, response, error, deadline."},
+}
+
+// function is a Lambda function that notes when it got which bodies.
+type function struct {
+	start time.Time
+	do    func(ctx context.Context, invocation int, event events.SQSEvent) (any, error)
+
+	mu    sync.Mutex
+	calls []string // "<seconds>s [bodies]"
+}
+
+// feed lets a Cloud feed messages of q to a function until the test ends.
+func (w *world) feed(t *testing.T, q queue, source awslocal.EventSource, do func(context.Context, int, events.SQSEvent) (any, error)) *function {
+	t.Helper()
+	f := &function{start: time.Now(), do: do}
+	source.Queue = q.name
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() {
+		done <- w.cloud.Poll(ctx, source, func() awslocal.Invoker { return lambda.NewHandler(f.handle) })
+	}()
+	t.Cleanup(func() {
+		stop()
+		if err := <-done; err != nil {
+			t.Errorf("Poll: %v", err)
+		}
+	})
+	return f
+}
+
+func (f *function) handle(ctx context.Context, event events.SQSEvent) (any, error) {
+	var bodies []string
+	for _, r := range event.Records {
+		bodies = append(bodies, r.Body)
+	}
+	f.mu.Lock()
+	f.calls = append(f.calls, fmt.Sprint(time.Since(f.start), " ", bodies))
+	invocation := len(f.calls)
+	f.mu.Unlock()
+	return f.do(ctx, invocation, event)
+}
+
+// wantCalls fails unless the function got exactly these batches, in any order: those of one
+// instant have none.
+func (f *function) wantCalls(t *testing.T, what string, calls ...string) {
+	t.Helper()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	want(t, what, slices.Sorted(slices.Values(calls)), slices.Sorted(slices.Values(f.calls)))
+}
+
+func esmFIFOPartial(t *testing.T, w *world) {
+	q := w.fifo(t, nil)
+	q.sendAll("a1", "b1", "c1", "b2")
+	f := w.feed(t, q, awslocal.EventSource{ReportBatchItemFailures: true}, func(_ context.Context, invocation int, event events.SQSEvent) (any, error) {
+		var answer events.SQSEventResponse
+		for _, r := range event.Records {
+			if r.Body[0] == 'b' && invocation == 1 {
+				answer.BatchItemFailures = append(answer.BatchItemFailures, events.SQSBatchItemFailure{ItemIdentifier: r.MessageId})
+			}
+		}
+		return answer, nil
+	})
+	time.Sleep(time.Second)
+	q.wantCounts(0, 2, 0)
+	time.Sleep(5 * time.Minute)
+	f.wantCalls(t, "invocations", "0s [a1 b1 c1 b2]", "30s [b1 b2]")
+	q.wantCounts(0, 0, 0)
+}
+
+func poller(t *testing.T, w *world) {
+	slow := func(context.Context, int, events.SQSEvent) (any, error) {
+		time.Sleep(time.Second)
+		return nil, nil
+	}
+	// The receive after the first finds c locked, and the end of c frees what is left of it.
+	q := w.fifo(t, nil)
+	q.sendAll("a1", "b1", "a2", "c1", "c2", "c3", "c4", "c5", "c6", "c7", "c8", "d1")
+	f := w.feed(t, q, awslocal.EventSource{}, slow)
+	time.Sleep(time.Minute)
+	f.wantCalls(t, "batches", "0s [a1 b1 a2 c1 c2 c3 c4 c5 c6 c7]", "0s [d1]", "1s [c8]")
+
+	for what, fail := range map[string]func(context.Context) error{
+		"error":    func(context.Context) error { return errors.New("out of order") },
+		"time-out": func(ctx context.Context) error { <-ctx.Done(); return nil },
+	} {
+		q := w.fifo(t, map[string]string{"VisibilityTimeout": "60"})
+		q.sendAll("a1", "a2", "b1")
+		f := w.feed(t, q, awslocal.EventSource{Timeout: 10 * time.Second}, func(ctx context.Context, invocation int, _ events.SQSEvent) (any, error) {
+			if invocation == 1 {
+				return nil, fail(ctx)
+			}
+			return nil, nil
+		})
+		time.Sleep(10 * time.Minute)
+		f.wantCalls(t, what, "0s [a1 a2 b1]", "1m0s [a1 a2 b1]")
+		q.wantCounts(0, 0, 0)
+	}
+}

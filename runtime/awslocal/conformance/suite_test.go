@@ -1,0 +1,115 @@
+package conformance_test
+
+import (
+	"flag"
+	"runtime/debug"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/settle-run/settle/runtime/awslocal"
+)
+
+var (
+	sqsEndpoint      = flag.String("sqs-endpoint", "", "run TestSQS against this URL, in real time, instead of awslocal")
+	dynamodbEndpoint = flag.String("dynamodb-endpoint", "", "run TestDynamoDB against this URL, in real time, instead of awslocal")
+	patience         = flag.Duration("patience", time.Minute, "in real time, skip behaviours that take longer than this")
+)
+
+// behaviour is something that AWS does and its clients rely on.
+type behaviour struct {
+	name    string
+	promise string // in one sentence, for docs/awslocal.md
+	// test fails if the emulator that w is of does otherwise. In virtual time it runs in a
+	// bubble of package synctest. It is nil for what another package tests.
+	test func(t *testing.T, w *world)
+	// socket is set where a connection makes a difference: the test runs over one as well.
+	socket bool
+	// takes is how long the test lasts in real time, where that is more than some seconds.
+	takes time.Duration
+	// testedBy says where the behaviour is tested, if not here.
+	testedBy string
+}
+
+// service is a service of AWS with the behaviours that its clients rely on.
+type service struct {
+	name       string
+	behaviours []behaviour
+}
+
+var services = []service{
+	{"SQS", sqsBehaviours},
+	{"DynamoDB", dynamodbBehaviours},
+	{"Lambda", lambdaBehaviours},
+}
+
+func TestSQS(t *testing.T) {
+	t.Parallel()
+	run(t, sqsBehaviours, *sqsEndpoint)
+}
+
+func TestDynamoDB(t *testing.T) {
+	t.Parallel()
+	run(t, dynamodbBehaviours, *dynamodbEndpoint)
+}
+
+func TestLambda(t *testing.T) {
+	t.Parallel()
+	run(t, lambdaBehaviours, "")
+}
+
+// run runs a subtest for each behaviour: in virtual time against a new Cloud, or in real
+// time against the emulator at an endpoint.
+func run(t *testing.T, behaviours []behaviour, endpoint string) {
+	t.Helper()
+	for _, b := range behaviours {
+		t.Run(b.name, func(t *testing.T) {
+			t.Parallel()
+			switch {
+			case b.test == nil:
+				t.Skip("tested by " + b.testedBy)
+			case endpoint == "":
+				synctest.Test(t, func(t *testing.T) { b.test(t, inProcess()) })
+			case b.takes > *patience:
+				t.Skipf("takes %v, more than -patience", b.takes)
+			default:
+				b.runAt(t, endpoint, time.Second)
+			}
+		})
+	}
+}
+
+// runAt runs the behaviour in real time. What an emulator answers can make a test panic; the
+// other tests go on.
+func (b behaviour) runAt(t *testing.T, endpoint string, late time.Duration) {
+	t.Helper()
+	defer func() {
+		if p := recover(); p != nil {
+			t.Errorf("panic: %v\n%s", p, debug.Stack())
+		}
+	}()
+	b.test(t, at(t, endpoint, late))
+}
+
+// TestOverASocket runs the behaviours for which a connection makes a difference against a
+// server of awslocal.
+func TestOverASocket(t *testing.T) {
+	t.Parallel()
+	for _, s := range services {
+		for _, b := range s.behaviours {
+			if !b.socket {
+				continue
+			}
+			t.Run(s.name+"/"+b.name, func(t *testing.T) {
+				t.Parallel()
+				server, err := awslocal.New(awslocal.Config{}).Listen("127.0.0.1:0")
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer server.Close()
+				// A long poll that no one wakes lasts 20 s. Anything less may be the machine.
+				b.runAt(t, server.URL(), 10*time.Second)
+			})
+		}
+	}
+}

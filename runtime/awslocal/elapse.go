@@ -1,0 +1,37 @@
+package awslocal
+
+import "time"
+
+// elapse performs what time has brought: schedules that are due send their messages, and
+// executions go on whose waits and time-outs are over.
+func (c *Cloud) elapse(now time.Time) {
+	c.scheduler.Advance(now)
+	for firings := c.scheduler.TakeFirings(); len(firings) > 0; firings = c.scheduler.TakeFirings() {
+		for _, firing := range firings {
+			_, err := c.sqs.Call(now, "", "SendMessage", firing.Request)
+			c.scheduler.Finish(now, firing.ID, err)
+		}
+	}
+	c.states.Advance(now)
+	c.performTasks(now)
+}
+
+// setAlarm sees to it that what time brings next is performed in time.
+func (c *Cloud) setAlarm(now time.Time) {
+	next, ok := c.scheduler.Next()
+	if at, waits := c.states.Next(); waits && (!ok || at.Before(next)) {
+		next, ok = at, true
+	}
+	if ok && c.alarm != nil && next.Equal(c.alarmAt) {
+		return
+	}
+	if c.alarm != nil {
+		c.alarm.Stop()
+		c.alarm = nil
+	}
+	if ok {
+		c.alarmAt = next
+		// An alarm that goes off too early, by the clock, is set again.
+		c.alarm = time.AfterFunc(next.Sub(now), func() { c.change(func(time.Time) { c.alarm = nil }) })
+	}
+}

@@ -1,0 +1,346 @@
+package disk
+
+import (
+	"errors"
+	"fmt"
+	"iter"
+	"maps"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"go.etcd.io/bbolt"
+
+	"github.com/settle-run/settle/runtime/awslocal/internal/record"
+)
+
+func open(t *testing.T, dir string) *Store {
+	t.Helper()
+	s, err := Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func closeStore(t *testing.T, s *Store) {
+	t.Helper()
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// set is a change of one record; an empty value removes it.
+func set(service, key, value string) Change {
+	r := record.Record{Key: key}
+	if value != "" {
+		r.Value = []byte(value)
+	}
+	return Change{Service: service, Records: []record.Record{r}}
+}
+
+func load(t *testing.T, s *Store, service string) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	if err := s.Load(service, func(records iter.Seq2[string, []byte]) error {
+		for key, value := range records {
+			all[key] = string(value)
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+func TestCommit_outlives_the_store(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "made", "when missing")
+	s := open(t, dir)
+	var last Ticket
+	for _, changes := range [][]Change{
+		{set("sqs", "a", "1"), set("dynamodb", "a", "other")},
+		{set("sqs", "b", "2"), set("sqs", "c", "3")},
+		{set("sqs", "a", "4"), set("sqs", "b", "")},
+	} {
+		last = s.Commit(changes)
+	}
+	if err := last.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	closeStore(t, s)
+	s = open(t, dir)
+	defer closeStore(t, s)
+	for service, want := range map[string]map[string]string{
+		"sqs": {"a": "4", "c": "3"}, "dynamodb": {"a": "other"}, "none": {},
+	} {
+		if diff := cmp.Diff(want, load(t, s, service)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", service, diff)
+		}
+	}
+}
+
+func TestClose_writes_what_nobody_waits_for(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s := open(t, dir)
+	want := map[string]string{}
+	for i := range 100 {
+		key := fmt.Sprint(i)
+		want[key] = key
+		s.Commit([]Change{set("sqs", key, key)})
+	}
+	closeStore(t, s)
+	if err := s.Commit([]Change{set("sqs", "late", "x")}).Wait(); err == nil || !strings.Contains(err.Error(), dir+" is closed") {
+		t.Errorf("a commit after Close: got %v, expected an error that says so", err)
+	}
+	s = open(t, dir)
+	defer closeStore(t, s)
+	if diff := cmp.Diff(want, load(t, s, "sqs")); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// block keeps the store from writing until the function returned is called.
+func block(t *testing.T, s *Store) (release func()) {
+	t.Helper()
+	tx, err := s.db.Begin(true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func() {
+		if err := tx.Rollback(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func (t Ticket) isDone() bool {
+	if t.batch == nil {
+		return true
+	}
+	select {
+	case <-t.batch.done:
+		return true
+	default:
+		return false
+	}
+}
+
+func transactions(t *testing.T, s *Store) (id int) {
+	t.Helper()
+	if err := s.db.View(func(tx *bbolt.Tx) error { id = tx.ID(); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	return id
+}
+
+func TestCommit_is_written_with_all_that_waited_for_the_one_before(t *testing.T) {
+	t.Parallel()
+	s := open(t, t.TempDir())
+	defer closeStore(t, s)
+	before := transactions(t, s)
+	release := block(t, s)
+	tickets := make([]Ticket, 1000)
+	for i := range tickets {
+		tickets[i] = s.Commit([]Change{set("sqs", fmt.Sprint(i), "x")})
+	}
+	release()
+	for _, ticket := range tickets {
+		if err := ticket.Wait(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// The first may have been taken alone before the others came.
+	if wrote := transactions(t, s) - before; wrote > 2 {
+		t.Errorf("1000 commits took %d transactions, want at most 2", wrote)
+	}
+}
+
+func TestCommit_without_changes_waits_for_those_before_it_only(t *testing.T) {
+	t.Parallel()
+	s := open(t, t.TempDir())
+	defer closeStore(t, s)
+	if !s.Commit(nil).isDone() {
+		t.Error("nothing was committed, expected nothing to wait for")
+	}
+	release := block(t, s)
+	write := s.Commit([]Change{set("sqs", "a", "1")})
+	early := s.Commit(nil)
+	for !s.isWriting() {
+		runtime.Gosched()
+	}
+	late := s.Commit(nil)
+	if write.isDone() || early.isDone() || late.isDone() {
+		t.Error("the write is not on disk, expected all to wait for it")
+	}
+	release()
+	if err := errors.Join(write.Wait(), early.Wait(), late.Wait()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (s *Store) isWriting() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.writing != nil
+}
+
+func TestCommit_fails_for_good_once_one_has_failed(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s := open(t, dir)
+	if err := s.Commit([]Change{set("sqs", "a", "1")}).Wait(); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Commit([]Change{set("dynamodb", "a", "1"), set("sqs", "b", "2"), set("sqs", "", "no key")}).Wait(); err == nil {
+		t.Fatal("expected bbolt to refuse a record without a key")
+	}
+	for _, changes := range [][]Change{{set("sqs", "b", "2")}, nil} {
+		err := s.Commit(changes).Wait()
+		if err == nil || !strings.Contains(err.Error(), dir+" cannot be written") || !strings.Contains(err.Error(), "key required") {
+			t.Errorf("a later commit of %v: got %v, expected the folder and the first error", changes, err)
+		}
+	}
+	closeStore(t, s)
+	s = open(t, dir)
+	defer closeStore(t, s)
+	if got := load(t, s, "sqs"); !maps.Equal(got, map[string]string{"a": "1"}) {
+		t.Errorf("got %v, expected what was there before the failure", got)
+	}
+	if got := load(t, s, "dynamodb"); len(got) > 0 {
+		t.Errorf("got %v of the commit that has failed, expected nothing", got)
+	}
+}
+
+func TestOpen_names_the_folder_that_another_process_has_open(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s := open(t, dir)
+	defer closeStore(t, s)
+	want := "the data folder " + dir + " is in use by another process: stop that one, or choose another folder"
+	if _, err := Open(dir); err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+}
+
+func TestOpen_says_what_is_wrong_with_a_file_and_leaves_it_alone(t *testing.T) {
+	t.Parallel()
+	made := t.TempDir()
+	s := open(t, made)
+	for i := range 200 {
+		s.Commit([]Change{set("sqs", fmt.Sprintf("%03d", i), strings.Repeat("x", 1000))})
+	}
+	closeStore(t, s)
+	whole, err := os.ReadFile(filepath.Join(made, FileName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const putBack = "; put back a copy of it, move it away, or choose another folder"
+	for name, test := range map[string]struct {
+		file []byte
+		want []string
+	}{
+		"text":            {[]byte("To be, or not to be\n"), []string{"invalid database", putBack}},
+		"other data":      {[]byte(strings.Repeat("0123456789", 10_000)), []string{"invalid database", putBack}},
+		"cut off":         {whole[:len(whole)/2], []string{"it is cut off: expected at least ", putBack}},
+		"cut to a page":   {whole[:os.Getpagesize()], []string{putBack}},
+		"cut to its head": {whole[:2*os.Getpagesize()], []string{"it is cut off: expected at least ", putBack}},
+		"another bbolt": {bboltFile(t, "kubernetes", "", ""), []string{
+			`it is not one that awslocal has made, it holds "kubernetes"`, putBack}},
+		"a later format": {bboltFile(t, formatBucket, formatKey, "7"), []string{
+			`it has another format: this build reads format 1, it has "7"; use the version of settle that wrote it, or choose another folder`}},
+	} {
+		dir := t.TempDir()
+		path := filepath.Join(dir, FileName)
+		if err := os.WriteFile(path, test.file, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, err := Open(dir)
+		for _, want := range append(test.want, "opening the data file "+path+": ") {
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: got %v, want %q", name, err, want)
+			}
+		}
+		if after, err := os.ReadFile(path); err != nil || string(after) != string(test.file) {
+			t.Errorf("%s: the file has changed (%v), expected it to be left alone", name, err)
+		}
+	}
+}
+
+// bboltFile returns the bytes of a bbolt file with one bucket, and one key in it.
+func bboltFile(t *testing.T, bucket, key, value string) []byte {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "other.db")
+	db, err := bbolt.Open(path, 0o600, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = db.Update(func(tx *bbolt.Tx) error {
+		b, err := tx.CreateBucket([]byte(bucket))
+		if err != nil || key == "" {
+			return err
+		}
+		return b.Put([]byte(key), []byte(value))
+	})
+	if err := errors.Join(err, db.Close()); err != nil {
+		t.Fatal(err)
+	}
+	file, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+func TestOpen_goes_on_after_a_crash_before_the_first_write(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, FileName), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := open(t, dir)
+	defer closeStore(t, s)
+	if got := load(t, s, "sqs"); len(got) > 0 {
+		t.Errorf("got %v, expected nothing", got)
+	}
+}
+
+// One call alone waits for a transaction of its own; many at once share them. Compare:
+//
+//	go test -bench Commit ./runtime/awslocal/internal/disk
+func BenchmarkCommit(b *testing.B) {
+	for _, clients := range []int{1, 32} {
+		b.Run(fmt.Sprintf("clients=%d", clients), func(b *testing.B) {
+			s, err := Open(b.TempDir())
+			if err != nil {
+				b.Fatal(err)
+			}
+			value := strings.Repeat("x", 200)
+			var left atomic.Int64
+			left.Store(int64(b.N))
+			var running sync.WaitGroup
+			b.ResetTimer()
+			for client := range clients {
+				running.Go(func() {
+					for n := left.Add(-1); n >= 0; n = left.Add(-1) {
+						change := set("sqs", fmt.Sprint(client, "/", n%1000), value)
+						if err := s.Commit([]Change{change}).Wait(); err != nil {
+							b.Error(err)
+						}
+					}
+				})
+			}
+			running.Wait()
+			b.StopTimer()
+			if err := s.Close(); err != nil {
+				b.Error(err)
+			}
+		})
+	}
+}

@@ -1,0 +1,92 @@
+package scheduler
+
+import (
+	"fmt"
+	"net/http"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/settle-run/settle/runtime/awslocal/internal/wire"
+)
+
+// validation returns a ValidationException.
+func validation(format string, args ...any) *wire.Error {
+	return wire.Errorf("ValidationException", format, args...)
+}
+
+// constraint returns the ValidationException for a value that breaks a constraint of the
+// API's own definition.
+func constraint(value, parameter, format string, args ...any) *wire.Error {
+	return validation("1 validation error detected: Value '%s' at '%s' failed to satisfy constraint: %s",
+		value, parameter, fmt.Sprintf(format, args...))
+}
+
+// missing returns the ValidationException for a parameter that must be there.
+func missing(parameter string) *wire.Error {
+	return validation("1 validation error detected: Value at '%s' failed to satisfy constraint: Member must not be null", parameter)
+}
+
+func conflict(format string, args ...any) *wire.Error {
+	err := wire.Errorf("ConflictException", format, args...)
+	err.Status = http.StatusConflict
+	return err
+}
+
+func notFound(format string, args ...any) *wire.Error {
+	err := wire.Errorf("ResourceNotFoundException", format, args...)
+	err.Status = http.StatusNotFound
+	return err
+}
+
+func noSuchGroup(name string) *wire.Error {
+	return notFound("Schedule group %s does not exist.", name)
+}
+
+func noSuchSchedule(name string) *wire.Error {
+	return notFound("Schedule %s does not exist.", name)
+}
+
+// checkEnum refuses a value that is none of those allowed.
+func checkEnum(parameter, value string, allowed ...string) *wire.Error {
+	if slices.Contains(allowed, value) {
+		return nil
+	}
+	return constraint(value, parameter, "Member must satisfy enum value set: [%s]", strings.Join(allowed, ", "))
+}
+
+// checkRange refuses a number outside of a range.
+func checkRange(parameter string, value, lowest, highest int) *wire.Error {
+	if value < lowest {
+		return constraint(strconv.Itoa(value), parameter, "Member must have value greater than or equal to %d", lowest)
+	}
+	if value > highest {
+		return constraint(strconv.Itoa(value), parameter, "Member must have value less than or equal to %d", highest)
+	}
+	return nil
+}
+
+// checkLength refuses a string outside of a range of lengths.
+func checkLength(parameter, value string, lowest, highest int) *wire.Error {
+	if len(value) < lowest {
+		return constraint(value, parameter, "Member must have length greater than or equal to %d", lowest)
+	}
+	if len(value) > highest {
+		return constraint(value, parameter, "Member must have length less than or equal to %d", highest)
+	}
+	return nil
+}
+
+var namePattern = regexp.MustCompile(`^[0-9a-zA-Z-_.]+$`)
+
+// checkName refuses what is not the name of a schedule or of a group.
+func checkName(parameter, name string) *wire.Error {
+	if err := checkLength(parameter, name, 1, 64); err != nil {
+		return err
+	}
+	if !namePattern.MatchString(name) {
+		return constraint(name, parameter, "Member must satisfy regular expression pattern: %s", namePattern)
+	}
+	return nil
+}

@@ -1,0 +1,43 @@
+package scheduler
+
+import (
+	"net/url"
+	"testing"
+	"time"
+)
+
+// FuzzServe checks that no request, and nothing that comes of it within a day, panics; and
+// that what is kept can be restored.
+func FuzzServe(f *testing.F) {
+	f.Add("POST", "/schedules/s", "", body(at(4*time.Second), `ClientToken="t"`, `ActionAfterCompletion="DELETE"`, `Target.DeadLetterConfig={"Arn":"`+deadARN+`"}`))
+	f.Add("POST", "/schedules/s", "", body("rate(1 minute)", "StartDate=1772366400", "EndDate=1772370000.5", `ScheduleExpressionTimezone="Asia/Tokyo"`))
+	f.Add("PUT", "/schedules/known", "", body(at(time.Hour), `State="DISABLED"`))
+	f.Add("GET", "/schedules", "NamePrefix=k&MaxResults=1&State=ENABLED&NextToken=x", "")
+	f.Add("DELETE", "/schedules/known", "clientToken=t", "")
+	f.Add("POST", "/schedule-groups/g", "", `{"Tags":[{"Key":"a","Value":"b"}]}`)
+	f.Add("POST", "/tags/"+groupARN("default"), "", `{"Tags":[{"Key":"a","Value":"b"}]}`)
+	f.Fuzz(func(t *testing.T, method, path, query, body string) {
+		values, err := url.ParseQuery(query)
+		if err != nil {
+			t.Skip()
+		}
+		b, kept := newBench(t), map[string][]byte{}
+		b.model.Keep()
+		b.fail = failUntil(b.now.Add(5*time.Second), b)
+		b.ok("POST", "/schedules/known", knownBody)
+		if _, err := b.model.Serve(b.now, method, path, values, []byte(body)); err != nil && err.Message == "" {
+			t.Errorf("the error %s says nothing", err.Code)
+		}
+		b.perform()
+		apply(kept, b.model.TakeRecords())
+		again := b.restored(kept)
+		if want, got := b.ok("GET", "/schedules", ""), again.ok("GET", "/schedules", ""); got != want {
+			t.Errorf("restored: got %s, want %s", got, want)
+		}
+		b.advance(10 * time.Minute)
+		apply(kept, b.model.TakeRecords())
+		b.restored(kept)
+	})
+}
+
+var knownBody = body(at(time.Second))

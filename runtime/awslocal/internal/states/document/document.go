@@ -1,0 +1,117 @@
+// Package document holds JSON values as state machines handle them: decoded into nil, bool,
+// string, json.Number, []any and map[string]any, so that no number loses a digit. A value is
+// never changed once it is made; what alters one, copies what it alters.
+package document
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// Decode reads one JSON value from a text that holds nothing else.
+func Decode(text string) (any, error) {
+	if !utf8.ValidString(text) {
+		return nil, errors.New("the text is not valid UTF-8")
+	}
+	decoder := json.NewDecoder(strings.NewReader(text))
+	decoder.UseNumber()
+	var value any
+	if err := decoder.Decode(&value); err != nil {
+		if errors.Is(err, io.EOF) {
+			return nil, errors.New("the text is empty")
+		}
+		return nil, err
+	}
+	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
+		return nil, errors.New("something follows the JSON value")
+	}
+	return value, nil
+}
+
+// Encode writes a value as JSON without white space, the members of objects sorted by name.
+// Numbers stand as they were written.
+func Encode(value any) string {
+	var buffer bytes.Buffer
+	encoder := json.NewEncoder(&buffer)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(value); err != nil {
+		panic("document: a value that is not JSON: " + err.Error()) // values come from Decode or from code
+	}
+	return strings.TrimSuffix(buffer.String(), "\n")
+}
+
+// Int returns the number n.
+func Int(n int) json.Number { return json.Number(strconv.Itoa(n)) }
+
+// Equal reports whether two values are the same JSON value. Numbers are equal when their
+// values are, so 1 equals 1.0.
+func Equal(a, b any) bool {
+	switch a := a.(type) {
+	case json.Number:
+		b, ok := b.(json.Number)
+		return ok && CompareNumbers(a, b) == 0
+	case []any:
+		b, ok := b.([]any)
+		if !ok || len(a) != len(b) {
+			return false
+		}
+		for i := range a {
+			if !Equal(a[i], b[i]) {
+				return false
+			}
+		}
+		return true
+	case map[string]any:
+		b, ok := b.(map[string]any)
+		if !ok || len(a) != len(b) {
+			return false
+		}
+		for name, value := range a {
+			other, ok := b[name]
+			if !ok || !Equal(value, other) {
+				return false
+			}
+		}
+		return true
+	}
+	switch b.(type) {
+	case []any, map[string]any:
+		return false
+	}
+	return a == b
+}
+
+// CompareNumbers returns a negative number if a is less than b, a positive one if it is
+// greater. Integers of 64 bits are compared exactly, other numbers as float64.
+func CompareNumbers(a, b json.Number) int {
+	x, errX := strconv.ParseInt(string(a), 10, 64)
+	y, errY := strconv.ParseInt(string(b), 10, 64)
+	if errX == nil && errY == nil {
+		return compare(x, y)
+	}
+	return compare(Float(a), Float(b))
+}
+
+func compare[N int64 | float64](x, y N) int {
+	switch {
+	case x < y:
+		return -1
+	case x > y:
+		return 1
+	}
+	return 0
+}
+
+// Float returns the float64 nearest to n, an infinity if it is too large for one.
+func Float(n json.Number) float64 {
+	f, err := strconv.ParseFloat(string(n), 64)
+	if err != nil && !errors.Is(err, strconv.ErrRange) {
+		return 0 // not reached: a json.Number of Decode is a number
+	}
+	return f
+}

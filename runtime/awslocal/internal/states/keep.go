@@ -1,0 +1,186 @@
+package states
+
+import (
+	"encoding/json"
+	"fmt"
+	"iter"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/settle-run/settle/runtime/awslocal/internal/record"
+	"github.com/settle-run/settle/runtime/awslocal/internal/states/asl"
+	"github.com/settle-run/settle/runtime/awslocal/internal/states/document"
+)
+
+// The keys of the model's records. An execution's history has a record an event, so that a
+// step writes what it adds; the rest of an execution is one record.
+const countersKey = "counters"
+
+func machineKey(serial uint64) string         { return fmt.Sprintf("machine/%016x", serial) }
+func revisionKey(serial uint64) string        { return fmt.Sprintf("revision/%016x", serial) }
+func executionKey(serial uint64) string       { return fmt.Sprintf("execution/%016x", serial) }
+func eventKey(execution uint64, n int) string { return fmt.Sprintf("history/%016x/%04x", execution, n) }
+
+// Keep makes the model note from now on what changes.
+func (m *Model) Keep() { m.touched.Keep() }
+
+// note notes that the record has changed that has a serial number under a kind of key.
+func (m *Model) note(key func(uint64) string, serial uint64) {
+	if m.touched.Kept() {
+		m.touched.Note(key(serial))
+	}
+}
+
+// noteEvent notes that an event of an execution was added or is gone.
+func (m *Model) noteEvent(execution uint64, n int) {
+	if m.touched.Kept() {
+		m.touched.Note(eventKey(execution, n))
+	}
+}
+
+// TakeRecords returns the records that have changed since it was last called.
+func (m *Model) TakeRecords() []record.Record {
+	var records []record.Record
+	for _, key := range m.touched.Take() {
+		r := record.Record{Key: key}
+		if value := m.recordOf(key); value != nil {
+			r.Value = []byte(document.Encode(value))
+		}
+		records = append(records, r)
+	}
+	return records
+}
+
+// recordOf returns what must be known to restore the part with a key; nil if it is gone.
+func (m *Model) recordOf(key string) any {
+	kind, serial, n := splitKey(key)
+	switch kind {
+	case "machine":
+		if x, ok := m.serials[serial]; ok {
+			return x
+		}
+	case "revision":
+		if r, ok := m.revisions[serial]; ok {
+			return r
+		}
+	case "execution":
+		if x, ok := m.bySerial[serial]; ok {
+			return x
+		}
+	case "history":
+		if x, ok := m.bySerial[serial]; ok {
+			return x.events[n-1]
+		}
+	default:
+		return m.counters
+	}
+	return nil
+}
+
+// splitKey returns the parts of a key; serial and n are zero where it has none.
+func splitKey(key string) (kind string, serial uint64, n int) {
+	kind, rest, _ := strings.Cut(key, "/")
+	first, second, _ := strings.Cut(rest, "/")
+	serial, _ = strconv.ParseUint(first, 16, 64)
+	event, _ := strconv.ParseUint(second, 16, 32)
+	return kind, serial, int(event)
+}
+
+// Restore makes of an empty model what it was when all records taken so far were these. Tasks
+// that were not finished are there to be taken again.
+func (m *Model) Restore(records iter.Seq2[string, []byte]) error {
+	histories := make(map[uint64][]event)
+	for key, value := range records {
+		kind, serial, _ := splitKey(key)
+		var err error
+		switch kind {
+		case countersKey:
+			err = json.Unmarshal(value, &m.counters)
+		case "machine":
+			x := &machine{serial: serial, executions: make(map[string][]uint64)}
+			err = json.Unmarshal(value, x)
+			m.serials[serial] = x
+			m.machines[x.Name] = x
+		case "revision":
+			err = m.restoreRevision(serial, value)
+		case "execution":
+			x := &execution{serial: serial}
+			err = json.Unmarshal(value, x)
+			m.bySerial[serial], m.executions[x.ARN] = x, x
+		case "history":
+			var e event
+			err = unmarshalExactly(value, &e)
+			histories[serial] = append(histories[serial], e)
+		default:
+			err = fmt.Errorf("there are no such records")
+		}
+		if err != nil {
+			return fmt.Errorf("restoring the record %s: %w", key, err)
+		}
+	}
+	for _, x := range m.serials {
+		x.revision = m.revisions[x.Current]
+	}
+	return m.link(histories)
+}
+
+// unmarshalExactly keeps numbers as they stand.
+func unmarshalExactly(data []byte, into any) error {
+	decoder := json.NewDecoder(strings.NewReader(string(data)))
+	decoder.UseNumber()
+	return decoder.Decode(into)
+}
+
+func (m *Model) restoreRevision(serial uint64, value []byte) error {
+	r := &revision{serial: serial}
+	if err := json.Unmarshal(value, r); err != nil {
+		return err
+	}
+	parsed, findings := asl.Parse(r.Definition)
+	if len(findings) > 0 {
+		return fmt.Errorf("%s", findings)
+	}
+	r.machine = parsed
+	m.revisions[serial] = r
+	return nil
+}
+
+// link joins what was restored from records of its own.
+func (m *Model) link(histories map[uint64][]event) error {
+	for serial, x := range m.bySerial {
+		x.machine, x.revision, x.events = m.serials[x.Machine], m.revisions[x.Revision], histories[serial]
+		if x.machine == nil || x.revision == nil {
+			return fmt.Errorf("restoring the execution %s: its state machine is missing", x.ARN)
+		}
+		x.machine.executions[x.Status] = append(x.machine.executions[x.Status], serial)
+		x.machine.executions[""] = append(x.machine.executions[""], serial)
+		if x.Status == running {
+			m.setTimeout(x)
+		}
+		for _, f := range x.Flows {
+			m.linkFlow(x, f)
+		}
+	}
+	for _, x := range m.serials {
+		for _, list := range x.executions {
+			slices.Sort(list)
+		}
+	}
+	for id := range m.tasks {
+		m.pending = append(m.pending, id)
+	}
+	slices.Sort(m.pending)
+	return nil
+}
+
+func (m *Model) linkFlow(x *execution, f *flow) {
+	f.x, f.state = x, x.revision.machine.All[f.State]
+	if f.Token != 0 {
+		m.tokens[f.Token] = f
+	}
+	if f.Task != 0 {
+		m.tasks[f.Task] = f
+	}
+	m.setAlarm(f)
+}

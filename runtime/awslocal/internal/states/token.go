@@ -1,0 +1,36 @@
+package states
+
+import (
+	"crypto/sha512"
+	"encoding/base64"
+	"encoding/binary"
+	"fmt"
+)
+
+// tokenPrefix begins every task token.
+const tokenPrefix = "AAAAKgAAAAIAAAAA"
+
+// tokenText returns the task token with a serial number: the number and a hash of it, so
+// that a token that was given is known from one that never was when both are forgotten.
+func tokenText(serial uint64) string {
+	token := binary.BigEndian.AppendUint64(nil, serial)
+	for i := range 7 {
+		sum := sha512.Sum512(fmt.Appendf(nil, "task token %d %d", serial, i))
+		token = append(token, sum[:]...)
+	}
+	return tokenPrefix + base64.RawURLEncoding.EncodeToString(token)
+}
+
+// tokenSerial returns the serial number of a token; false means that it is none that the
+// model has given.
+func (m *Model) tokenSerial(text string) (uint64, bool) {
+	if len(text) < len(tokenPrefix)+11 {
+		return 0, false
+	}
+	head, err := base64.RawURLEncoding.DecodeString(text[len(tokenPrefix) : len(tokenPrefix)+11])
+	if err != nil {
+		return 0, false
+	}
+	serial := binary.BigEndian.Uint64(head)
+	return serial, serial <= m.counters.Token && tokenText(serial) == text
+}

@@ -1,0 +1,115 @@
+package awslocal_test
+
+import (
+	"bufio"
+	"cmp"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+
+	"github.com/settle-run/settle/runtime/awslocal"
+)
+
+// With these variables the test program is not a test but a Cloud to be killed.
+const (
+	serveData     = "AWSLOCAL_TEST_SERVE_DATA"      // its data folder
+	serveAhead    = "AWSLOCAL_TEST_SERVE_AHEAD"     // how far its clock is ahead
+	serveBytesMax = "AWSLOCAL_TEST_SERVE_BYTES_MAX" // the longest file that it may write
+)
+
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(serveData); dir != "" {
+		if err := serveChild(dir); err != nil {
+			fmt.Println(err)
+			os.Exit(1)
+		}
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// serveChild serves a Cloud until standard input ends, as it does with the parent at the
+// latest.
+func serveChild(dir string) error {
+	ahead, err := time.ParseDuration(cmp.Or(os.Getenv(serveAhead), "0s"))
+	if err != nil {
+		return err
+	}
+	cloud, err := awslocal.Open(awslocal.Config{Data: dir, Now: func() time.Time { return time.Now().Add(ahead) }})
+	if err != nil {
+		return err
+	}
+	server, err := cloud.Listen("127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	if err := limitFiles(os.Getenv(serveBytesMax)); err != nil {
+		return err
+	}
+	fmt.Println(server.URL())
+	_, err = io.Copy(io.Discard, os.Stdin)
+	return err
+}
+
+// child is a Cloud in a process of its own.
+type child struct {
+	t       *testing.T
+	command *exec.Cmd
+	url     string
+	sqs     *sqs.Client
+	dynamo  *dynamodb.Client
+}
+
+func startChild(t *testing.T, dir string, variables ...string) child {
+	t.Helper()
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	command := exec.Command(program)
+	command.Env = append(os.Environ(), append(variables, serveData+"="+dir)...)
+	command.Stderr = t.Output()
+	_, err = command.StdinPipe() // stays open as long as this process lives
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := command.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	c := child{t: t, command: command}
+	t.Cleanup(c.kill)
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if c.url = strings.TrimSpace(line); err != nil || !strings.HasPrefix(c.url, "http://") {
+		t.Fatalf("expected the address of the child, got %q, %v", line, err)
+	}
+	identity := credentials.NewStaticCredentialsProvider("any", "any", "")
+	c.sqs = sqs.New(sqs.Options{Region: awslocal.Region, BaseEndpoint: &c.url, Credentials: identity, Retryer: aws.NopRetryer{}})
+	c.dynamo = dynamodb.New(dynamodb.Options{Region: awslocal.Region, BaseEndpoint: &c.url, Credentials: identity, Retryer: aws.NopRetryer{}})
+	return c
+}
+
+// kill ends the child as SIGKILL does, whatever it is doing. Again it does nothing.
+func (c child) kill() {
+	if c.command.ProcessState == nil {
+		_ = c.command.Process.Kill() // It may have ended by itself.
+		_ = c.command.Wait()         // Its end by a signal is an error.
+	}
+}
+
+// queue returns the child's queue of a name.
+func (c child) queue(name string) queue {
+	return queue{t: c.t, client: c.sqs, name: name, url: c.url + "/" + awslocal.Account + "/" + name}
+}

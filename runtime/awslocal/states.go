@@ -1,0 +1,73 @@
+package awslocal
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/settle-run/settle/runtime/awslocal/internal/states"
+	"github.com/settle-run/settle/runtime/awslocal/internal/wire"
+)
+
+// performTasks calls what the tasks of executions name: SQS at once, as a part of the same
+// change, and functions beside it.
+func (c *Cloud) performTasks(now time.Time) {
+	for tasks := c.states.TakeTasks(); len(tasks) > 0; tasks = c.states.TakeTasks() {
+		for _, task := range tasks {
+			switch task.Service {
+			case "sqs":
+				answer, err := c.sqs.Call(now, "", "SendMessage", task.Input)
+				c.states.Finish(now, task.ID, answer, sqsFailure(err))
+			case "lambda":
+				c.invokeTask(now, task)
+			default:
+				panic("awslocal: a task of the service " + task.Service) // the model has refused it
+			}
+		}
+	}
+}
+
+// sqsFailure names an error as Step Functions does.
+func sqsFailure(err *wire.Error) *states.Failure {
+	if err == nil {
+		return nil
+	}
+	name := err.Code
+	if !strings.HasSuffix(name, "Exception") {
+		name += "Exception"
+	}
+	return &states.Failure{Error: "SQS." + name, Cause: err.Message}
+}
+
+// invokeTask invokes the function of a task, and finishes the task when it has answered.
+func (c *Cloud) invokeTask(now time.Time, task states.Task) {
+	name := task.Function[strings.LastIndexByte(task.Function, ':')+1:]
+	function, ok := c.functions[name]
+	if !ok {
+		c.states.Finish(now, task.ID, nil, &states.Failure{
+			Error: "Lambda.ResourceNotFoundException",
+			Cause: fmt.Sprintf("Function not found: %s; expected one that was registered with Cloud.Register", task.Function),
+		})
+		return
+	}
+	go func() {
+		answer, err := function.invoke(context.Background(), task.Input)
+		c.change(func(now time.Time) { c.states.Finish(now, task.ID, answer, functionFailure(err)) })
+	}()
+}
+
+// functionFailure names a function's error as Step Functions does: by its errorType, with the
+// error as Lambda reports it for the cause.
+func functionFailure(err error) *states.Failure {
+	if err == nil {
+		return nil
+	}
+	failed := functionError(err)
+	cause, marshalErr := json.Marshal(map[string]string{"errorMessage": failed.Message, "errorType": failed.Type})
+	if marshalErr != nil {
+		panic("awslocal: texts that are not JSON: " + marshalErr.Error())
+	}
+	return &states.Failure{Error: failed.Type, Cause: string(cause)}
+}
