@@ -6,12 +6,15 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/scheduler"
+	"github.com/aws/aws-sdk-go-v2/service/sfn"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
 	"github.com/settle-run/settle/functions/internal/boot"
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/dynamostore"
 	"github.com/settle-run/settle/runtime/schedule"
+	"github.com/settle-run/settle/runtime/sfncallback"
 	"github.com/settle-run/settle/runtime/sqsqueue"
 )
 
@@ -27,10 +30,25 @@ func newHandler(p boot.Process) (any, error) {
 	client := sqs.NewFromConfig(p.AWS)
 	store := dynamostore.New(dynamodb.NewFromConfig(p.AWS), p.Settings.Table)
 	queue := sqsqueue.New(client, p.Settings.QueueURL, p.Settings.DeadLetterQueueURL)
-	timers := schedule.NewDelayQueue(client, p.Settings.DelayQueueURL, time.Now)
-	loop, err := durable.New(machines, durable.Ports{Store: store, Queue: queue, Timers: timers}, durable.Config{Logger: p.Logger})
+	timers, err := newTimers(p, schedule.NewDelayQueue(client, p.Settings.DelayQueueURL, time.Now))
+	if err != nil {
+		return nil, err
+	}
+	loop, err := durable.New(machines, durable.Ports{
+		Store: store, Queue: queue, Timers: timers, Tokens: sfncallback.New(sfn.NewFromConfig(p.AWS)),
+	}, durable.Config{Logger: p.Logger})
 	if err != nil {
 		return nil, err
 	}
 	return sqsqueue.Handler(loop), nil
+}
+
+// newTimers returns timers by the delay queue, and by EventBridge Scheduler if it is set up.
+func newTimers(p boot.Process, delays *schedule.DelayQueue) (durable.Timers, error) {
+	if p.Settings.SchedulerRoleARN == "" {
+		return delays, nil
+	}
+	return schedule.NewTimers(delays, scheduler.NewFromConfig(p.AWS), schedule.SchedulerConfig{
+		Group: p.Settings.ScheduleGroup, QueueARN: p.Settings.DelayQueueARN, RoleARN: p.Settings.SchedulerRoleARN,
+	})
 }

@@ -26,8 +26,8 @@ const Failed = "failed"
 const Retention = 24 * time.Hour
 
 // StartedBy names the events that may make an instance: all, for any webhook may be the first
-// to arrive.
-var StartedBy = []string{"waiting", "queued", "in_progress", "completed"}
+// to arrive, or a workflow that waits for the job.
+var StartedBy = []string{"waiting", "queued", "in_progress", "completed", "settle.wait"}
 
 // Context is what an instance knows.
 type Context struct {
@@ -53,12 +53,23 @@ type Output struct {
 	HTMLURL    string `json:"html_url,omitempty"`
 }
 
+// The names under which Step Functions tasks wait for an instance.
+const (
+	// WaitQueued is answered once a runner has the job, with the outcome "in_progress", or when the
+	// job has ended without.
+	WaitQueued = "Queued"
+	// WaitInProgress is answered when the job has ended, with the final state as the outcome.
+	WaitInProgress = "InProgress"
+)
+
 type (
 	state  = statechart.State[Context]
 	on     = statechart.Transition[Context]
 	after  = statechart.After[Context]
 	invoke = statechart.Invoke[Context]
 	do     = []statechart.Action[Context]
+
+	resolution = statechart.Resolution[Context]
 )
 
 // New returns the chart. It panics if the config is not valid, before the first event.
@@ -114,7 +125,8 @@ func New(runners RunnerLauncher, config Config) *statechart.Chart[Context] {
 					{ID: "pick_up", Delay: config.PickUpTimeout, Target: "not_picked_up"},
 				}},
 			{ID: "in_progress", Tags: settled, Doc: "a runner runs the job",
-				After: []after{{ID: "time_limit", Delay: config.TimeLimit, Target: "overdue"}}},
+				Resolve: []resolution{{Name: WaitQueued, Output: func(c Context, _ statechart.Event) any { return c.output("in_progress") }}},
+				After:   []after{{ID: "time_limit", Delay: config.TimeLimit, Target: "overdue"}}},
 
 			final("success"),
 			final("failure", Failed),
@@ -149,10 +161,15 @@ func launchesLeft(launchesMax int) statechart.Guard[Context] {
 
 // final returns a final state whose output is named after it.
 func final(outcome string, tags ...string) state {
-	return state{ID: outcome, Type: statechart.Final, Tags: tags, Output: func(c Context, _ statechart.Event) any {
-		return Output{
-			Outcome: outcome, Conclusion: c.Job.Conclusion, Launches: c.Launches,
-			RunnerName: c.Job.RunnerName, HTMLURL: c.Job.HTMLURL,
-		}
-	}}
+	output := func(c Context, _ statechart.Event) any { return c.output(outcome) }
+	return state{ID: outcome, Type: statechart.Final, Tags: tags, Output: output,
+		Resolve: []resolution{{Name: WaitQueued, Output: output}, {Name: WaitInProgress, Output: output}}}
+}
+
+// output tells how far the job has come.
+func (c Context) output(outcome string) Output {
+	return Output{
+		Outcome: outcome, Conclusion: c.Job.Conclusion, Launches: c.Launches,
+		RunnerName: c.Job.RunnerName, HTMLURL: c.Job.HTMLURL,
+	}
 }

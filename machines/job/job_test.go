@@ -113,13 +113,14 @@ func TestEveryDeclaredEventMayStartAnInstance(t *testing.T) {
 	for _, typ := range job.StartedBy {
 		started[typ] = true
 	}
-	for _, typ := range chart.Events() {
+	events := append(chart.Events(), "settle.wait") // A workflow may come first, too.
+	for _, typ := range events {
 		if !started[typ] {
 			t.Errorf("the chart takes %q, and StartedBy does not name it", typ)
 		}
 	}
-	if len(job.StartedBy) != len(chart.Events()) {
-		t.Errorf("expected StartedBy to be %v, got %v", chart.Events(), job.StartedBy)
+	if len(job.StartedBy) != len(events) {
+		t.Errorf("expected StartedBy to be %v, got %v", events, job.StartedBy)
 	}
 }
 

@@ -418,6 +418,27 @@ func (t *turn) applyTold(ctx context.Context, d Delivery, event statechart.Event
 	}
 }
 
+// AcceptTask checks an event by which a Step Functions task hands its token to an instance, before it
+// is queued. Its errors wrap ErrUnknownMachine, or those of Machine.Decode.
+func (m *Machines) AcceptTask(id InstanceID, body []byte) error {
+	machine, err := m.Lookup(id.Machine)
+	if err != nil {
+		return err
+	}
+	token, err := tokenOf(Delivery{Body: string(body)})
+	if err == nil && token == nil {
+		err = fmt.Errorf("%w: expected the key %s with the task's token", errTask, taskKey)
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %w", statechart.ErrPayload, err)
+	}
+	if eventHead(body).Type == WaitEvent {
+		return nil
+	}
+	_, err = machine.Decode(body)
+	return err
+}
+
 // failParked fails the task whose event is about to be parked: it would wait for nothing.
 func (l *Loop) failParked(ctx context.Context, d Delivery, reason error) error {
 	token, err := tokenOf(d)

@@ -352,7 +352,8 @@ func (l *ledger) perform(message durable.Message) {
 // may be pruned instead.
 func (l *ledger) unperformed() (ids []string) {
 	for id, kind := range l.committed {
-		if kind != string(statechart.Schedule) && kind != "tend" && l.performed[id] == 0 {
+		isMessage := kind == string(statechart.Send) || kind == string(statechart.EmitEvent)
+		if isMessage && l.performed[id] == 0 {
 			ids = append(ids, id)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -112,5 +113,5 @@ func scheduleName(deduplicationID string) string {
 // description says to people whose schedule it is.
 func description(message durable.Message) string {
 	text := "Settle: " + message.To.String() + ", " + message.DeduplicationID
-	return text[:min(len(text), descriptionBytesMax)]
+	return strings.ToValidUTF8(text[:min(len(text), descriptionBytesMax)], "")
 }

@@ -19,6 +19,8 @@ const (
 	putItem     = "dynamodb.PutItem"
 	updateItem  = "dynamodb.UpdateItem"
 	sendMessage = "sqs.SendMessage"
+
+	createSchedule = "scheduler.CreateSchedule"
 )
 
 // message is one message of a batch that a producer sends past the gateway.
@@ -46,7 +48,7 @@ func (w *world) queues() *sqs.Client {
 func (w *world) calls() map[string]int {
 	synctest.Wait()
 	counts := map[string]int{}
-	for _, target := range []string{getItem, putItem, updateItem, sendMessage} {
+	for _, target := range []string{getItem, putItem, updateItem, sendMessage, createSchedule} {
 		counts[target] = w.faults.count(target)
 	}
 	return counts
@@ -83,7 +85,7 @@ func TestAnEventWithAnEffectCostsOneWriteMore(t *testing.T) {
 	inWorld(t, options{}, func(w *world) {
 		w.workflowJob(10, "in_progress", "")
 		w.await(pickedUp, "in_progress")
-		want := map[string]int{getItem: 1, putItem: 1, updateItem: 1, sendMessage: 1}
+		want := map[string]int{getItem: 1, putItem: 1, updateItem: 1, createSchedule: 1}
 		for target, got := range w.calls() {
 			if got != want[target] {
 				t.Errorf("%s: want %d calls, got %d", target, want[target], got)

@@ -18,6 +18,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/scheduler"
+	"github.com/aws/aws-sdk-go-v2/service/sfn"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
@@ -28,6 +30,7 @@ import (
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/dynamostore"
 	"github.com/settle-run/settle/runtime/schedule"
+	"github.com/settle-run/settle/runtime/sfncallback"
 	"github.com/settle-run/settle/runtime/sqsqueue"
 )
 
@@ -36,6 +39,7 @@ const (
 	queueName       = "settle.fifo"
 	deadLetterName  = "settle-dead-letters.fifo"
 	delayName       = "settle-delay"
+	anyRole         = "arn:aws:iam::" + awslocal.Account + ":role/any"
 	webhookSecret   = "a secret of the tests"
 	functionTimeout = 10 * time.Second
 	// visibilityTimeout is six times the function's, as AWS advises.
@@ -143,13 +147,24 @@ func (w *world) consumer(o options) awslocal.Invoker {
 		loop, err := durable.New(w.machines(), durable.Ports{
 			Store:  dynamostore.New(dynamodb.NewFromConfig(config), table),
 			Queue:  sqsqueue.New(queues, w.queueURL, w.deadLetterURL),
-			Timers: schedule.NewDelayQueue(queues, w.delayURL, time.Now),
+			Timers: w.timers(config),
+			Tokens: sfncallback.New(sfn.NewFromConfig(config)),
 		}, durable.Config{Logger: slog.New(slog.DiscardHandler)})
 		if err != nil {
 			w.t.Error(err)
 		}
 		return lambda.NewHandler(sqsqueue.Handler(loop))
 	}, cloud: w.cloud}
+}
+
+// timers returns what brings messages later, over clients with the configuration.
+func (w *world) timers(config aws.Config) durable.Timers {
+	timers, err := schedule.NewTimers(schedule.NewDelayQueue(sqs.NewFromConfig(config), w.delayURL, time.Now), scheduler.NewFromConfig(config),
+		schedule.SchedulerConfig{QueueARN: "arn:aws:sqs:" + awslocal.Region + ":" + awslocal.Account + ":" + delayName, RoleARN: anyRole})
+	if err != nil {
+		w.t.Error(err)
+	}
+	return timers
 }
 
 // forwarder returns the Lambda function of the delay queue, built anew after each death.

@@ -23,6 +23,13 @@ const (
 	DeadLetterQueueURL = "SETTLE_DEAD_LETTER_QUEUE_URL"
 	// DelayQueueURL is the URL of the standard queue for timers.
 	DelayQueueURL = "SETTLE_DELAY_QUEUE_URL"
+	// DelayQueueARN and SchedulerRoleARN let timers beyond fifteen minutes wait in EventBridge
+	// Scheduler: the ARN of the queue for timers, and of the role by which Scheduler sends to it.
+	// ScheduleGroup is the group that schedules are made in; by default that of the account.
+	// Without the two, such timers go through the queue again every fifteen minutes.
+	DelayQueueARN    = "SETTLE_DELAY_QUEUE_ARN"
+	SchedulerRoleARN = "SETTLE_SCHEDULER_ROLE_ARN"
+	ScheduleGroup    = "SETTLE_SCHEDULE_GROUP"
 	// GitHubWebhookSecret is the secret that GitHub signs its webhooks with.
 	GitHubWebhookSecret = "SETTLE_GITHUB_WEBHOOK_SECRET"
 
@@ -48,6 +55,9 @@ type Settings struct {
 	QueueURL            string
 	DeadLetterQueueURL  string
 	DelayQueueURL       string
+	DelayQueueARN       string
+	SchedulerRoleARN    string
+	ScheduleGroup       string
 	GitHubWebhookSecret string
 	Machines            machines.Settings
 }
@@ -61,7 +71,13 @@ func readSettings(lookup func(name string) (string, bool), required []string) (S
 		QueueURL:            r.fifo(QueueURL, "the URL of the FIFO queue"),
 		DeadLetterQueueURL:  r.fifo(DeadLetterQueueURL, "the URL of the FIFO dead-letter queue"),
 		DelayQueueURL:       r.standard(DelayQueueURL, "the URL of the standard queue for timers"),
+		DelayQueueARN:       r.arn(DelayQueueARN, "sqs"),
+		SchedulerRoleARN:    r.arn(SchedulerRoleARN, "iam"),
+		ScheduleGroup:       r.text(ScheduleGroup, "the name of a schedule group"),
 		GitHubWebhookSecret: r.text(GitHubWebhookSecret, "the secret of the GitHub webhook"),
+	}
+	if (settings.DelayQueueARN == "") != (settings.SchedulerRoleARN == "") {
+		r.wrong(DelayQueueARN+" and "+SchedulerRoleARN, "both or neither", "one")
 	}
 	settings.Machines.Job.PickUpTimeout = r.duration(JobPickUpTimeout)
 	settings.Machines.Job.LaunchesMax = r.count(JobLaunchesMax)
@@ -120,6 +136,14 @@ func (r *reader) standard(name, expected string) string {
 	address, value := r.queue(name, expected)
 	if address != nil && strings.HasSuffix(address.Path, ".fifo") {
 		r.wrong(name, expected+", as FIFO queues cannot delay single messages", strconv.Quote(value))
+	}
+	return value
+}
+
+func (r *reader) arn(name, service string) string {
+	value := r.text(name, "an ARN")
+	if parts := strings.SplitN(value, ":", 6); value != "" && (len(parts) < 6 || parts[0] != "arn" || parts[2] != service) {
+		r.wrong(name, "an ARN of "+service, strconv.Quote(value))
 	}
 	return value
 }

@@ -7,12 +7,15 @@ import (
 	"time"
 
 	"github.com/aws/aws-lambda-go/lambda"
+	"github.com/aws/aws-sdk-go-v2/service/scheduler"
+	"github.com/aws/aws-sdk-go-v2/service/sfn"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
 	"github.com/settle-run/settle/functions/gateway/httpapi"
 	"github.com/settle-run/settle/runtime/awslocal"
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/schedule"
+	"github.com/settle-run/settle/runtime/sfncallback"
 	"github.com/settle-run/settle/runtime/sqsqueue"
 )
 
@@ -31,7 +34,15 @@ func (s *Stack) poll(queues queueURLs) error {
 	client := sqs.NewFromConfig(s.AWS())
 	queue := sqsqueue.New(client, queues.fifo, queues.deadLetter)
 	delays := schedule.NewDelayQueue(client, queues.delay, s.config.Now)
-	loop, err := durable.New(s.machines, durable.Ports{Store: s.store, Queue: queue, Timers: delays}, durable.Config{Now: s.config.Now, Logger: s.config.Logger})
+	timers, err := schedule.NewTimers(delays, scheduler.NewFromConfig(s.AWS()), schedule.SchedulerConfig{
+		QueueARN: arn("sqs", DelayQueue), RoleARN: "arn:aws:iam::" + awslocal.Account + ":role/settle-scheduler",
+	})
+	if err != nil {
+		return err
+	}
+	loop, err := durable.New(s.machines, durable.Ports{
+		Store: s.store, Queue: queue, Timers: timers, Tokens: sfncallback.New(sfn.NewFromConfig(s.AWS())),
+	}, durable.Config{Now: s.config.Now, Logger: s.config.Logger})
 	if err != nil {
 		return err
 	}
@@ -51,4 +62,9 @@ func (s *Stack) poll(queues queueURLs) error {
 		})
 	}
 	return nil
+}
+
+// arn returns the ARN of a resource of this machine's AWS.
+func arn(service, name string) string {
+	return "arn:aws:" + service + ":" + awslocal.Region + ":" + awslocal.Account + ":" + name
 }

@@ -1,0 +1,111 @@
+package durable_test
+
+import (
+	"slices"
+	"testing"
+	"testing/synctest"
+
+	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/statechart"
+)
+
+// takenAlias is the payload of the event that an alias belongs to another.
+type takenAlias struct {
+	Alias string `json:"alias"`
+}
+
+// caller is a machine that claims the item of "add" as an alias.
+func (w *world) caller() durable.Machine {
+	p := payloads()
+	p[durable.AliasTaken] = statechart.PayloadOf[takenAlias]()
+	claim := statechart.Alias(func(b basket, e statechart.Event) string { return e.Payload.(item).Item })
+	refused := statechart.Assign("refused", func(b *basket, e takenAlias) { b.Log = append(b.Log, "taken: "+e.Alias) })
+	return durable.Host(statechart.Must(statechart.Definition[basket]{
+		ID: "caller", Version: 1, Initial: "open", Payloads: p,
+		States: []chartState{
+			{ID: "open", Tags: settled, On: []on{
+				{Event: "add", Actions: do{claim}}, {Event: durable.AliasTaken, Actions: do{refused}}, {Event: "finish", Target: "closed"}}},
+			{ID: "closed", Type: statechart.Final},
+		},
+	}), durable.MachineConfig{})
+}
+
+func inCallerWorld(t *testing.T, test func(t *testing.T, w *world)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		machines, err := durable.NewMachines(w.caller())
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.machines = machines
+		test(t, w)
+	})
+}
+
+func TestAnAliasBelongsToTheFirstUntilItEnds(t *testing.T) {
+	t.Parallel()
+	inCallerWorld(t, func(t *testing.T, w *world) {
+		w.post("caller/1", event("add", "x-7"))
+		w.run(t)
+		w.post("caller/2", event("add", "x-7"))
+		w.run(t)
+		if owner := w.aliases["x-7"]; owner != "caller/1 946684800000" {
+			t.Errorf("want caller/1 to have the alias, got %s", owner)
+		}
+		w.wantLog(t, "caller/1")
+		w.wantLog(t, "caller/2", "taken: x-7")
+		if got := w.load("caller/2").Aliases; len(got) != 0 {
+			t.Errorf("want the alias that was refused forgotten, got %q", got)
+		}
+		if got := w.load("caller/1").Aliases; !slices.Equal(got, []string{"x-7"}) {
+			t.Errorf("want the alias in the record, got %q", got)
+		}
+		w.post("caller/2", event("finish", ""))
+		w.run(t)
+		if _, taken := w.aliases["x-7"]; !taken {
+			t.Error("want the alias kept when another ends")
+		}
+		w.post("caller/1", event("finish", ""))
+		w.run(t)
+		if owner, taken := w.aliases["x-7"]; taken {
+			t.Errorf("want the alias given back with the end, got %s", owner)
+		}
+		w.wantSound(t)
+	})
+}
+
+func TestAliasesAreClaimedAndGivenBackWhateverCallFails(t *testing.T) {
+	t.Parallel()
+	play := func(t *testing.T, hook func(string) fault) (calls int) {
+		t.Helper()
+		inCallerWorld(t, func(t *testing.T, w *world) {
+			w.hook = hook
+			w.post("caller/1", event("add", "x-7"), event("add", "x-8"))
+			w.run(t)
+			if len(w.aliases) != 2 {
+				t.Errorf("want two aliases, got %v", w.aliases)
+			}
+			w.post("caller/1", event("finish", ""))
+			w.run(t)
+			if len(w.aliases) != 0 || len(w.load("caller/1").Outbox) != 0 {
+				t.Errorf("want no alias and no outbox left, got %v and %v", w.aliases, w.load("caller/1").Outbox)
+			}
+			w.wantLog(t, "caller/1")
+			calls = len(w.calls)
+		})
+		return calls
+	}
+	calls := play(t, nil)
+	for _, kind := range []fault{failBefore, failAfter, dieBefore, dieAfter} {
+		for at := 1; at <= calls; at++ {
+			n := 0
+			play(t, func(string) fault {
+				if n++; n == at {
+					return kind
+				}
+				return none
+			})
+		}
+	}
+}

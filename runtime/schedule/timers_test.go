@@ -1,0 +1,152 @@
+package schedule_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/scheduler"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/settle-run/settle/runtime/awslocal"
+	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/schedule"
+)
+
+const role = "arn:aws:iam::000000000000:role/any"
+
+// withTimers returns the fixture's delay queue with EventBridge Scheduler behind it, and a client that
+// looks at the schedules.
+func (f *fixture) withTimers() (*schedule.Timers, *scheduler.Client) {
+	f.t.Helper()
+	client := scheduler.New(scheduler.Options{
+		Region: awslocal.Region, BaseEndpoint: aws.String("http://aws.local"), HTTPClient: f.cloud.HTTPClient(),
+		Credentials: credentials.NewStaticCredentialsProvider("any", "any", ""),
+	})
+	timers, err := schedule.NewTimers(f.delays, client, schedule.SchedulerConfig{QueueARN: "arn:aws:sqs:us-east-1:000000000000:delays", RoleARN: role})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return timers, client
+}
+
+func schedules(t *testing.T, client *scheduler.Client) int {
+	t.Helper()
+	listed, err := client.ListSchedules(t.Context(), &scheduler.ListSchedulesInput{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(listed.Schedules)
+}
+
+// TestTimersFireOnTimeHoweverFarAway has each message sent once, at most a second late.
+func TestTimersFireOnTimeHoweverFarAway(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		after     time.Duration
+		late      time.Duration
+		schedules int
+		hops      string // that the message travels in the delay queue
+	}{
+		{-time.Hour, 0, 0, "0"},
+		{2 * time.Second, 0, 0, "2"},
+		{15 * time.Minute, 0, 0, "900"},
+		{15*time.Minute + time.Nanosecond, time.Second - time.Nanosecond, 1, "181"},
+		{90*time.Minute + 400*time.Millisecond, 600 * time.Millisecond, 1, "181"},
+		{365 * 24 * time.Hour, 0, 1, "180"},
+	} {
+		t.Run(test.after.String(), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				f := newFixture(t)
+				timers, client := f.withTimers()
+				start := time.Now()
+				message := durable.Message{To: ada, Body: []byte(`{"type":"settle.timer","timer":"3.0"}`), DeduplicationID: "signup/ada@1/3.0"}
+				for range 2 { // A repeat makes no second schedule.
+					if err := timers.Schedule(t.Context(), start.Add(test.after), message); err != nil {
+						t.Fatal(err)
+					}
+					if test.schedules == 0 {
+						break
+					}
+				}
+				if got := schedules(t, client); got != test.schedules {
+					t.Errorf("want %d schedules, got %d", test.schedules, got)
+				}
+				f.poll(test.after + 24*2*time.Hour)
+				want := []sent{{start.Add(max(test.after, 0) + test.late), message}}
+				if diff := cmp.Diff(want, f.sent); diff != "" {
+					t.Errorf("sent (-want +got):\n%s", diff)
+				}
+				// What the schedule has sent first is not counted: it came without a delay.
+				if got := strings.Join(f.hops, " "); got != test.hops {
+					t.Errorf("travelled in hops of %s s, want %s", got, test.hops)
+				}
+				if got := schedules(t, client); got != 0 {
+					t.Errorf("want no schedule left, got %d", got)
+				}
+			})
+		})
+	}
+}
+
+func TestACancelledTimerDoesNotFire(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t)
+		timers, client := f.withTimers()
+		message := durable.Message{To: ada, Body: []byte(`{"type":"settle.timer","timer":"3.0"}`), DeduplicationID: "signup/ada@1/3.0"}
+		if err := timers.Schedule(t.Context(), time.Now().Add(time.Hour), message); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 { // There is none the second time, which is no error.
+			if err := timers.Cancel(t.Context(), message.DeduplicationID); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := schedules(t, client); got != 0 {
+			t.Errorf("want no schedule left, got %d", got)
+		}
+		f.poll(2 * time.Hour)
+		if len(f.sent) != 0 {
+			t.Errorf("want nothing sent, got %v", f.sent)
+		}
+	})
+}
+
+// A schedule says whose it is, and an ID of any length and spelling makes a name.
+func TestASchedulesDescriptionNamesTheInstance(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t)
+		timers, client := f.withTimers()
+		message := durable.Message{To: ada, Body: []byte(`{}`), DeduplicationID: strings.Repeat("ä/ ", 400)}
+		if err := timers.Schedule(context.Background(), time.Now().Add(time.Hour), message); err != nil {
+			t.Fatal(err)
+		}
+		listed, err := client.ListSchedules(t.Context(), &scheduler.ListSchedulesInput{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := client.GetSchedule(t.Context(), &scheduler.GetScheduleInput{Name: listed.Schedules[0].Name})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.HasPrefix(*got.Description, "Settle: signup/ada, ") {
+			t.Errorf("got the description %q", *got.Description)
+		}
+	})
+}
+
+func TestTimersNeedAQueueAndARole(t *testing.T) {
+	t.Parallel()
+	for _, config := range []schedule.SchedulerConfig{{}, {QueueARN: "arn:aws:sqs:us-east-1:000000000000:delays"}, {RoleARN: role}} {
+		if _, err := schedule.NewTimers(nil, nil, config); err == nil {
+			t.Errorf("%+v: want an error", config)
+		}
+	}
+}

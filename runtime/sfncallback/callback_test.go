@@ -1,0 +1,224 @@
+package sfncallback_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/sfn"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+
+	"github.com/settle-run/settle/runtime/awslocal"
+	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/sfncallback"
+)
+
+// fixture is a workflow that waits in the state "Wait" of an execution.
+type fixture struct {
+	t        *testing.T
+	cloud    *awslocal.Cloud
+	client   *sfn.Client // which no fault hits
+	callback *sfncallback.Callback
+	token    durable.Token
+	// calls are the operations that the callback has called, and faults what becomes of them, by number.
+	calls  []string
+	faults map[int]awslocal.Fault
+}
+
+// inWorkflow runs a test in virtual time with an execution that waits for a minute.
+func inWorkflow(t *testing.T, faults map[int]awslocal.Fault, test func(f *fixture)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		f := &fixture{t: t, faults: faults}
+		f.cloud = awslocal.New(awslocal.Config{Fault: func(call awslocal.Call) awslocal.Fault {
+			if call.Client != "callback" {
+				return awslocal.Fault{}
+			}
+			f.calls = append(f.calls, call.Operation)
+			return f.faults[len(f.calls)]
+		}})
+		config := aws.Config{
+			Region: awslocal.Region, BaseEndpoint: aws.String("http://aws.local"), HTTPClient: f.cloud.HTTPClient(),
+			Credentials: credentials.NewStaticCredentialsProvider("any", "any", ""),
+		}
+		f.client = sfn.NewFromConfig(config)
+		queues := sqs.NewFromConfig(config)
+		queue, err := queues.CreateQueue(t.Context(), &sqs.CreateQueueInput{QueueName: aws.String("q")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		machine, err := f.client.CreateStateMachine(t.Context(), &sfn.CreateStateMachineInput{
+			Name: aws.String("m"), RoleArn: aws.String("arn:aws:iam::000000000000:role/any"),
+			Definition: aws.String(`{"StartAt": "Before", "States": {"Before": {"Type": "Pass", "Next": "Wait"}, "Wait": {"Type": "Task", "TimeoutSeconds": 60, "HeartbeatSeconds": 20,
+				"Resource": "arn:aws:states:::sqs:sendMessage.waitForTaskToken", "Parameters": {"QueueUrl": "` + *queue.QueueUrl + `", "MessageBody": {"token.$": "$$.Task.Token"}},
+				"Catch": [{"ErrorEquals": ["States.ALL"], "Next": "Go on"}], "Next": "Go on"}, "Go on": {"Type": "Wait", "Seconds": 600, "End": true}}}`),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		execution, err := f.client.StartExecution(t.Context(), &sfn.StartExecutionInput{StateMachineArn: machine.StateMachineArn})
+		if err != nil {
+			t.Fatal(err)
+		}
+		received, err := queues.ReceiveMessage(t.Context(), &sqs.ReceiveMessageInput{QueueUrl: queue.QueueUrl})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var body struct{ Token string }
+		if err := json.Unmarshal([]byte(*received.Messages[0].Body), &body); err != nil {
+			t.Fatal(err)
+		}
+		f.token = durable.Token{Name: "Wait", Value: durable.Secret(body.Token), Execution: *execution.ExecutionArn}
+		config.HTTPClient = f.cloud.Client("callback")
+		f.callback = sfncallback.New(sfn.NewFromConfig(config))
+		test(f)
+	})
+}
+
+var (
+	success = durable.Answer{Output: json.RawMessage(`{"outcome":"delivered"}`)}
+	failure = durable.Answer{Error: "Parcel.Lost", Cause: "nobody knows"}
+)
+
+// ended returns how the history says that the task has ended.
+func (f *fixture) ended() string {
+	f.t.Helper()
+	history, err := f.client.GetExecutionHistory(f.t.Context(), &sfn.GetExecutionHistoryInput{ExecutionArn: &f.token.Execution})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	for _, event := range history.Events {
+		switch {
+		case event.TaskSucceededEventDetails != nil:
+			return *event.TaskSucceededEventDetails.Output
+		case event.TaskFailedEventDetails != nil:
+			return *event.TaskFailedEventDetails.Error + ": " + *event.TaskFailedEventDetails.Cause
+		case event.TaskTimedOutEventDetails != nil:
+			return "timed out"
+		}
+	}
+	return "waits"
+}
+
+func (f *fixture) want(err error, expired bool, ended string, calls ...string) {
+	f.t.Helper()
+	if got := errors.Is(err, durable.ErrExpired); got != expired || err != nil && !expired {
+		f.t.Errorf("want expired %v and no other error, got %v", expired, err)
+	}
+	if got := f.ended(); got != ended {
+		f.t.Errorf("want the task to end with %s, got %s", ended, got)
+	}
+	if !slices.Equal(f.calls, calls) {
+		f.t.Errorf("want the calls %v, got %v", calls, f.calls)
+	}
+}
+
+func (f *fixture) answer(answer durable.Answer, repeat bool) error {
+	return f.callback.Answer(f.t.Context(), f.token, answer, repeat)
+}
+
+func TestATaskIsAnswered(t *testing.T) {
+	t.Parallel()
+	inWorkflow(t, nil, func(f *fixture) {
+		f.want(f.answer(success, false), false, `{"outcome":"delivered"}`, "SendTaskSuccess")
+	})
+	inWorkflow(t, nil, func(f *fixture) {
+		f.want(f.answer(failure, false), false, "Parcel.Lost: nobody knows", "SendTaskFailure")
+	})
+}
+
+// TestARepeatIsToldFromAnExpiry has the history asked only where nothing else tells.
+func TestARepeatIsToldFromAnExpiry(t *testing.T) {
+	t.Parallel()
+	const send, history = "SendTaskSuccess", "GetExecutionHistory"
+	lost, throttled, before := awslocal.Fault{AnswerLost: true}, awslocal.Fault{Throttled: true}, awslocal.Fault{RequestLost: true}
+	for name, c := range map[string]struct {
+		faults  map[int]awslocal.Fault
+		earlier *durable.Answer // what somebody has answered before
+		late    bool            // the task has timed out
+		unknown bool            // the token came without its execution
+		repeat  bool
+		expired bool
+		ended   string
+		calls   []string
+	}{
+		"expired":                                  {late: true, expired: true, ended: "timed out", calls: []string{send}},
+		"expired, and perhaps a repeat":            {late: true, repeat: true, expired: true, ended: "timed out", calls: []string{send, history}},
+		"a repeat":                                 {earlier: &success, repeat: true, ended: `{"outcome":"delivered"}`, calls: []string{send, history}},
+		"answered otherwise by another":            {earlier: &failure, repeat: true, expired: true, ended: "Parcel.Lost: nobody knows", calls: []string{send, history}},
+		"answered by another, and no repeat":       {earlier: &success, expired: true, ended: `{"outcome":"delivered"}`, calls: []string{send}},
+		"the answer is lost":                       {faults: map[int]awslocal.Fault{1: lost}, ended: `{"outcome":"delivered"}`, calls: []string{send, send, history}},
+		"the request is lost":                      {faults: map[int]awslocal.Fault{1: before}, ended: `{"outcome":"delivered"}`, calls: []string{send, send}},
+		"throttled, which cannot have had effect":  {faults: map[int]awslocal.Fault{1: throttled}, late: true, expired: true, ended: "timed out", calls: []string{send, send}},
+		"the history is throttled, too":            {faults: map[int]awslocal.Fault{1: lost, 3: throttled}, ended: `{"outcome":"delivered"}`, calls: []string{send, send, history, history}},
+		"a repeat of a task of unknown execution":  {earlier: &success, unknown: true, repeat: true, ended: `{"outcome":"delivered"}`, calls: []string{send}},
+		"expired, and the execution is not known":  {late: true, unknown: true, expired: true, ended: "timed out", calls: []string{send}},
+		"throttled twice, and taken the next time": {faults: map[int]awslocal.Fault{1: throttled, 2: throttled}, ended: `{"outcome":"delivered"}`, calls: []string{send, send, send}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inWorkflow(t, c.faults, func(f *fixture) {
+				if c.earlier != nil {
+					if err := sfncallback.New(f.client).Answer(f.t.Context(), f.token, *c.earlier, false); err != nil {
+						f.t.Fatal(err)
+					}
+				}
+				if c.late {
+					time.Sleep(2 * time.Minute)
+				}
+				execution := f.token.Execution
+				if c.unknown {
+					f.token.Execution = ""
+				}
+				err := f.answer(success, c.repeat)
+				f.token.Execution = execution
+				f.want(err, c.expired, c.ended, c.calls...)
+			})
+		})
+	}
+}
+
+// TestAnAnswerThatStaysUnknownIsAnError leaves the rest to the next delivery.
+func TestAnAnswerThatStaysUnknownIsAnError(t *testing.T) {
+	t.Parallel()
+	lost := awslocal.Fault{RequestLost: true}
+	inWorkflow(t, map[int]awslocal.Fault{1: lost, 2: lost, 3: lost}, func(f *fixture) {
+		err := f.answer(success, false)
+		if err == nil || errors.Is(err, durable.ErrExpired) {
+			f.t.Errorf("want an error that leaves it open, got %v", err)
+		}
+		if text := fmt.Sprint(err); strings.Contains(text, f.token.Value.Reveal()) {
+			f.t.Errorf("want no token in %s", text)
+		}
+		if got := f.ended(); got != "waits" || len(f.calls) != 3 {
+			f.t.Errorf("want three calls and a task that waits, got %d and %s", len(f.calls), got)
+		}
+	})
+}
+
+func TestHeartbeatsTellWhetherATaskStillWaits(t *testing.T) {
+	t.Parallel()
+	inWorkflow(t, nil, func(f *fixture) {
+		for range 4 {
+			time.Sleep(14 * time.Second)
+			if err := f.callback.Heartbeat(f.t.Context(), f.token); err != nil {
+				f.t.Fatal(err)
+			}
+		}
+		time.Sleep(21 * time.Second)
+		if err := f.callback.Heartbeat(f.t.Context(), f.token); !errors.Is(err, durable.ErrExpired) {
+			f.t.Errorf("want ErrExpired without a heartbeat for 21 of 20 seconds, got %v", err)
+		}
+		f.token.Value = "no token"
+		if err := f.callback.Heartbeat(f.t.Context(), f.token); !errors.Is(err, durable.ErrExpired) {
+			f.t.Errorf("want ErrExpired for a token that is none, got %v", err)
+		}
+	})
+}
