@@ -347,13 +347,20 @@ func (t *turn) examineOwn(d Delivery, typ, id string) (event statechart.Event, v
 		}
 		return event, applicable, nil
 	}
-	var body struct {
-		Incarnation int64 `json:"$incarnation"`
-	}
-	if json.Unmarshal([]byte(d.Body), &body) != nil || t.instance == nil || body.Incarnation != t.incarnation() {
+	if t.instance == nil || incarnationOf(d.Body) != t.incarnation() {
 		return event, skipped, nil
 	}
 	return event, applicable, nil
+}
+
+// incarnationOf returns the creation of the instance that an event of the loop's own was made for, in
+// milliseconds since 1970; 0 if it does not tell.
+func incarnationOf(body string) int64 {
+	var origin struct {
+		Incarnation int64 `json:"$incarnation"`
+	}
+	_ = json.Unmarshal([]byte(body), &origin)
+	return origin.Incarnation
 }
 
 // tendToken looks after a token: it beats its heart, and learns so whether its task still waits. Nothing

@@ -89,10 +89,7 @@ func (t *turn) examineEvent(d Delivery) (event statechart.Event, v verdict, reas
 // isTimer reports whether the instance waits for the timer. A timer of an earlier instance of
 // the same name, deleted since, is told by its incarnation.
 func (t *turn) isTimer(id, body string) bool {
-	var origin struct {
-		Incarnation int64 `json:"$incarnation"`
-	}
-	if json.Unmarshal([]byte(body), &origin) != nil || origin.Incarnation != t.incarnation() {
+	if incarnationOf(body) != t.incarnation() {
 		return false
 	}
 	return slices.ContainsFunc(t.instance.Timers(), func(timer statechart.Timer) bool { return timer.ID == id })

@@ -57,12 +57,18 @@ func (c *Callback) Answer(ctx context.Context, token durable.Token, answer durab
 		if try == triesMax {
 			return fmt.Errorf("answering the task %s: %w", token.Name, err)
 		}
-		select {
-		case <-time.After(tryInterval << (try - 1)):
-		case <-ctx.Done():
-			return fmt.Errorf("answering the task %s: %w", token.Name, errors.Join(context.Cause(ctx), err))
+		if ended := wait(ctx, tryInterval<<(try-1)); ended != nil {
+			return fmt.Errorf("answering the task %s: %w", token.Name, errors.Join(ended, err))
 		}
 	}
+}
+
+// wait returns after the given time with nil, or with the cause when ctx ends before.
+func wait(ctx context.Context, d time.Duration) error {
+	pause, cancel := context.WithTimeout(ctx, d)
+	defer cancel()
+	<-pause.Done()
+	return context.Cause(ctx)
 }
 
 // send makes one call. The SDK must not repeat it: of a repeat that finds the task over, nobody could

@@ -67,7 +67,7 @@ func (c *Callback) end(ctx context.Context, token durable.Token) (*types.History
 }
 
 func isOfTask(event types.HistoryEvent) bool {
-	switch event.Type { //nolint:exhaustive // These are the events of a task, the others are not.
+	switch event.Type {
 	case types.HistoryEventTypeTaskStarted, types.HistoryEventTypeTaskStartFailed, types.HistoryEventTypeTaskSubmitted,
 		types.HistoryEventTypeTaskSubmitFailed, types.HistoryEventTypeTaskSucceeded, types.HistoryEventTypeTaskFailed,
 		types.HistoryEventTypeTaskTimedOut:
