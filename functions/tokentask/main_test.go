@@ -1,0 +1,103 @@
+package main
+
+import (
+	"encoding/json"
+	"io"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/aws/aws-lambda-go/lambda"
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/sfn"
+	"github.com/aws/aws-sdk-go-v2/service/sfn/types"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	sqstypes "github.com/aws/aws-sdk-go-v2/service/sqs/types"
+
+	"github.com/settle-run/settle/functions/internal/boot"
+	"github.com/settle-run/settle/runtime/awslocal"
+)
+
+// TestATaskWaitsThroughTheFunction runs workflows whose task invokes the function: what it refuses fails
+// the task at once, what it takes is in the queue, once, in the group of the instance.
+func TestATaskWaitsThroughTheFunction(t *testing.T) {
+	t.Parallel()
+	const task = `"$task": {"token.$": "$$.Task.Token", "state.$": "$$.State.Name"}`
+	for name, c := range map[string]struct{ payload, fails string }{
+		"a wait":                    {payload: `{"instance": "job/1", "event": {"type": "settle.wait", ` + task + `}}`},
+		"a wait with an event":      {payload: `{"instance": "job/1", "event": {"type": "queued", "run_id": 1, "job_id": 1, ` + task + `}}`},
+		"no instance":               {`{"instance": "job", "event": {"type": "settle.wait", ` + task + `}}`, "instance"},
+		"an unknown machine":        {`{"instance": "jobs/1", "event": {"type": "settle.wait", ` + task + `}}`, "unknown machine"},
+		"no token":                  {`{"instance": "job/1", "event": {"type": "settle.wait"}}`, "$task"},
+		"an undeclared event":       {`{"instance": "job/1", "event": {"type": "unheard of", ` + task + `}}`, "undeclared"},
+		"a payload of wrong shape":  {`{"instance": "job/1", "event": {"type": "queued", "run_id": "one", ` + task + `}}`, "wrong payload"},
+		"an event that is not JSON": {`{"instance": "job/1", "event": "settle.wait"}`, "$task"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				cloud := awslocal.New(awslocal.Config{})
+				config := aws.Config{
+					Region: awslocal.Region, BaseEndpoint: aws.String("http://aws.local"), HTTPClient: cloud.HTTPClient(),
+					Credentials: credentials.NewStaticCredentialsProvider("any", "any", ""),
+				}
+				queues, workflows := sqs.NewFromConfig(config), sfn.NewFromConfig(config)
+				queue, err := queues.CreateQueue(t.Context(), &sqs.CreateQueueInput{QueueName: aws.String("events.fifo"), Attributes: map[string]string{"FifoQueue": "true"}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				handler, err := newHandler(boot.Process{Settings: boot.Settings{QueueURL: *queue.QueueUrl}, AWS: config, Logger: slog.New(slog.NewJSONHandler(io.Discard, nil))})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := cloud.Register("tokentask", awslocal.Function{Start: func() awslocal.Invoker { return lambda.NewHandler(handler) }}); err != nil {
+					t.Fatal(err)
+				}
+				machine, err := workflows.CreateStateMachine(t.Context(), &sfn.CreateStateMachineInput{
+					Name: aws.String("m"), RoleArn: aws.String("arn:aws:iam::000000000000:role/any"),
+					Definition: aws.String(`{"StartAt": "Queued", "States": {"Queued": {"Type": "Task", "End": true,
+						"Resource": "arn:aws:states:::lambda:invoke.waitForTaskToken", "Parameters": {"FunctionName": "tokentask", "Payload": ` + c.payload + `}}}}`),
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				execution, err := workflows.StartExecution(t.Context(), &sfn.StartExecutionInput{StateMachineArn: machine.StateMachineArn})
+				if err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(time.Second)
+				described, err := workflows.DescribeExecution(t.Context(), &sfn.DescribeExecutionInput{ExecutionArn: execution.ExecutionArn})
+				if err != nil {
+					t.Fatal(err)
+				}
+				received, err := queues.ReceiveMessage(t.Context(), &sqs.ReceiveMessageInput{
+					QueueUrl: queue.QueueUrl, MaxNumberOfMessages: 10, MessageSystemAttributeNames: []sqstypes.MessageSystemAttributeName{"All"},
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if c.fails != "" {
+					if described.Status != types.ExecutionStatusFailed || !strings.Contains(aws.ToString(described.Cause), c.fails) || len(received.Messages) > 0 {
+						t.Errorf("want the task to fail because of %q and nothing sent, got %s %s and %d messages", c.fails, described.Status, aws.ToString(described.Cause), len(received.Messages))
+					}
+					return
+				}
+				if described.Status != types.ExecutionStatusRunning || len(received.Messages) != 1 {
+					t.Fatalf("want a task that waits and one message, got %s and %d", described.Status, len(received.Messages))
+				}
+				var body struct {
+					Task struct{ Token, State string } `json:"$task"`
+				}
+				if err := json.Unmarshal([]byte(*received.Messages[0].Body), &body); err != nil {
+					t.Fatal(err)
+				}
+				if body.Task.Token == "" || body.Task.State != "Queued" || received.Messages[0].Attributes["MessageGroupId"] != "job/1" {
+					t.Errorf("want the token of Queued in the group job/1, got a token of %d bytes of %q in %q", len(body.Task.Token), body.Task.State, received.Messages[0].Attributes["MessageGroupId"])
+				}
+			})
+		})
+	}
+}
