@@ -1,6 +1,7 @@
-// Package awslocal is AWS on this machine: SQS, DynamoDB and EventBridge Scheduler behind the
-// wire protocols that the AWS SDKs and the aws CLI speak, and a poller that hands queue
-// messages to a handler as Lambda's event source mapping does.
+// Package awslocal is AWS on this machine: SQS, DynamoDB, EventBridge Scheduler and Step
+// Functions behind the wire protocols that the AWS SDKs and the aws CLI speak, a poller that
+// hands queue messages to a handler as Lambda's event source mapping does, and the Runtime API
+// behind which the very binaries run that are deployed.
 //
 // A Cloud serves in process through HTTPClient, which needs no socket, or on a loopback port
 // through Listen. The models behind it read no clock but Config.Now and draw no random

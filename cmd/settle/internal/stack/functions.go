@@ -35,7 +35,7 @@ func (s *Stack) poll(queues queueURLs) error {
 	queue := sqsqueue.New(client, queues.fifo, queues.deadLetter)
 	delays := schedule.NewDelayQueue(client, queues.delay, s.config.Now)
 	timers, err := schedule.NewTimers(delays, scheduler.NewFromConfig(s.AWS()), schedule.SchedulerConfig{
-		QueueARN: arn("sqs", DelayQueue), RoleARN: "arn:aws:iam::" + awslocal.Account + ":role/settle-scheduler",
+		QueueARN: arn("sqs", DelayQueue), RoleARN: s.RoleARN("settle-scheduler"),
 	})
 	if err != nil {
 		return err

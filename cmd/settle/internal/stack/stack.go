@@ -147,6 +147,11 @@ func (s *Stack) QueueURL() string {
 	return s.AWSURL() + "/" + awslocal.Account + "/" + Queue
 }
 
+// RoleARN returns the ARN of a role. Any will do on this machine.
+func (s *Stack) RoleARN(name string) string {
+	return "arn:aws:iam::" + awslocal.Account + ":role/" + name
+}
+
 // HTTPURL returns the address of the gateway, without a slash at its end. If the gateway does
 // not listen, only HTTPClient understands it.
 func (s *Stack) HTTPURL() string { return s.gateway.url }

@@ -11,11 +11,15 @@ import (
 
 // pickedUp plays a workflow job that a runner picks up and completes.
 func (p *player) pickedUp(ctx context.Context) (end, error) {
-	p.title(1, "A GitHub workflow job runs",
-		"GitHub tells of it in three webhooks. On the first a runner is launched; between them",
-		"nothing runs, the job is an item in DynamoDB.")
+	p.title(1, "A GitHub workflow job runs, and a Step Functions workflow waits for it",
+		"GitHub tells of the job in three webhooks. On the first a runner is launched; between them",
+		"nothing runs, the job is an item in DynamoDB. The workflow waits twice, and branches on the outcome.")
 	hook := newWorkflowJob(1001, 1, "test", time.Now())
 	instance := "job/" + job.InstanceID(hook.RunID, hook.ID)
+	execution, err := p.startWorkflow(ctx, "job", instance, job.WaitQueued)
+	if err != nil {
+		return end{}, err
+	}
 	if err := p.webhook(ctx, hook, "queued", instance, "queued"); err != nil {
 		return end{}, err
 	}
@@ -24,8 +28,14 @@ func (p *player) pickedUp(ctx context.Context) (end, error) {
 	if err := p.webhook(ctx, hook, "in_progress", instance, "in_progress"); err != nil {
 		return end{}, err
 	}
+	if err := p.taskWaits(ctx, instance, job.WaitInProgress); err != nil {
+		return end{}, err
+	}
 	hook.Conclusion = &conclusion
-	return end{instance, "success"}, p.webhook(ctx, hook, "completed", instance, "success")
+	if err := p.webhook(ctx, hook, "completed", instance, "success"); err != nil {
+		return end{}, err
+	}
+	return end{instance, "success"}, p.workflowEnded(ctx, execution, "Queued", "PickedUp?", "InProgress", "Outcome", "Succeeded")
 }
 
 // neverPickedUp plays a workflow job that waits for runners in vain.
@@ -35,10 +45,17 @@ func (p *player) neverPickedUp(ctx context.Context) (end, error) {
 		"runners the job is given up. Only the first event comes from outside, the rest are timers.")
 	hook := newWorkflowJob(1002, 2, "deploy", time.Now())
 	instance := "job/" + job.InstanceID(hook.RunID, hook.ID)
+	execution, err := p.startWorkflow(ctx, "job", instance, job.WaitQueued)
+	if err != nil {
+		return end{}, err
+	}
 	if err := p.webhook(ctx, hook, "queued", instance, "queued"); err != nil {
 		return end{}, err
 	}
-	return end{instance, "not_picked_up"}, p.seen.await(ctx, instance, "", "not_picked_up")
+	if err := p.seen.await(ctx, instance, "", "not_picked_up"); err != nil {
+		return end{}, err
+	}
+	return end{instance, "not_picked_up"}, p.workflowEnded(ctx, execution, "Queued", "PickedUp?", "Outcome", "NotPickedUp")
 }
 
 // signUp plays a sign-up with one wrong code and a mail that is sent again.

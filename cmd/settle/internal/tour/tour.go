@@ -82,8 +82,8 @@ type player struct {
 func (p *player) play(ctx context.Context) error {
 	started := time.Now()
 	p.say("%s", p.config.Style.Bold("Settle on this machine"))
-	p.say("SQS, DynamoDB and Lambda's poller run in this process; every call to them goes over AWS's own")
-	p.say("wire protocols. No account, no container, nothing leaves this computer.")
+	p.say("SQS, DynamoDB, Scheduler, Step Functions and Lambda's poller run in this process; every call to them")
+	p.say("goes over AWS's own wire protocols. No account, no container, nothing leaves this computer.")
 	if url := p.stack.AWSURL(); url != "" {
 		p.say("AWS is at %s, the gateway at %s.", url, p.stack.HTTPURL())
 	}

@@ -37,12 +37,16 @@ func newWatch(next slog.Handler) watch {
 	}}
 }
 
-// queuedMessage is what the gateway logs of each event; the tour has told of it already.
-const queuedMessage = "event queued"
+// What the tour does not print: what the gateway logs of each event, of which it has told already, and
+// the firings of timers that nobody waits for any more.
+const (
+	queuedMessage  = "event queued"
+	skippedMessage = "event skipped, it was applied before or is stale"
+)
 
 // Handle prints the record, then takes note of it.
 func (w watch) Handle(ctx context.Context, record slog.Record) error {
-	if record.Message == queuedMessage {
+	if record.Message == queuedMessage || record.Message == skippedMessage {
 		return nil
 	}
 	err := w.Handler.Handle(ctx, record)
