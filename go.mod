@@ -17,6 +17,7 @@ require (
 	github.com/dop251/goja v0.0.0-20260917113740-793a2a65c13b
 	github.com/google/go-cmp v0.7.0
 	github.com/ohler55/ojg v1.28.5
+	github.com/qmuntal/stateless v1.7.2
 	go.etcd.io/bbolt v1.5.0
 	pgregory.net/rapid v1.3.0
 )

@@ -154,6 +154,10 @@ func (p Payloads) decode(chart string, body []byte) (Event, error) {
 	return event, nil
 }
 
+// EncodeEvent writes an event in the JSON form that Decode reads, as SendTo does. The payload must
+// marshal to a JSON object, or be nil.
+func EncodeEvent(typ string, payload any) (json.RawMessage, error) { return encodeEvent(typ, payload) }
+
 // sent reads an event that a chart sent itself, from its JSON form.
 func (c *Chart[C]) sent(body []byte) (Event, error) {
 	var head map[string]json.RawMessage

@@ -11,6 +11,7 @@ import (
 const (
 	settle    = "settle"
 	stateless = "stateless"
+	host      = "statelesshost"
 	looplab   = "fsm"
 	kit       = "statekit"
 	xstate    = "xstate"
@@ -60,18 +61,18 @@ var cases = []benchmarkCase{
 	{
 		// Two states, one event, one action.
 		name: "flat", each: seen{counts: counts{Actions: 1}}, state: toggled("off", "on"),
-		engines: []engine{{settle, settleFlat}, {stateless, statelessFlat}, {looplab, looplabFlat}, {kit, kitFlat}},
+		engines: []engine{{settle, settleFlat}, {stateless, statelessFlat}, {host, hostedFlat}, {looplab, looplabFlat}, {kit, kitFlat}},
 	},
 	{
 		// The same with an event that carries a payload of a type of the author's, which the
 		// action reads.
 		name: "payload", each: seen{counts: counts{Actions: 1}}, state: toggled("off", "on"),
-		engines: []engine{{settle, settlePayload}, {stateless, statelessPayload}, {looplab, looplabPayload}, {kit, kitPayload}},
+		engines: []engine{{settle, settlePayload}, {stateless, statelessPayload}, {host, hostedPayload}, {looplab, looplabPayload}, {kit, kitPayload}},
 	},
 	{
 		// From a leaf three levels deep to a leaf three levels deep in another branch.
 		name: "nested3", each: seen{counts: nestedCounts}, state: toggled("a3", "b3"),
-		engines: []engine{{settle, settleNested}, {stateless, statelessNested}, {kit, kitNested}},
+		engines: []engine{{settle, settleNested}, {stateless, statelessNested}, {host, hostedNested}, {kit, kitNested}},
 	},
 	{
 		// Five guarded transitions on one event, of which the last holds.
@@ -90,7 +91,7 @@ var cases = []benchmarkCase{
 		// Restore from JSON, apply the event of nested3, persist to JSON. The counts are part of
 		// what is stored.
 		name: "persist", each: seen{counts: nestedCounts}, state: toggled("a3", "b3"),
-		engines: []engine{{settle, settlePersist}, {stateless, statelessPersist}, {kit, kitPersist}},
+		engines: []engine{{settle, settlePersist}, {stateless, statelessPersist}, {host, hostedPersist}, {kit, kitPersist}},
 	},
 	ringCase("large10", flatRing(10), looplabRing),
 	ringCase("large1000", flatRing(1000), looplabRing),

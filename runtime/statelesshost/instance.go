@@ -1,0 +1,288 @@
+package statelesshost
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"slices"
+
+	"github.com/qmuntal/stateless"
+
+	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/statechart"
+)
+
+// instance implements durable.Instance.
+type instance[T any] struct {
+	machine *Machine[T]
+	status  statechart.Status
+	at      int
+	data    T
+	timers  []statechart.Timer
+	steps   int64
+	output  json.RawMessage
+}
+
+// step begins a macrostep. Its data is not set yet.
+func (i *instance[T]) step(event statechart.Event) *step {
+	return &step{
+		of: i.machine, event: event, state: i.machine.states[i.at].value, at: i.at,
+		timers: i.timers, steps: i.steps, sent: i.machine.Decode,
+	}
+}
+
+// commit makes the instance what a step has made of it, and returns the effects.
+func (i *instance[T]) commit(s *step) []statechart.Effect {
+	state := &i.machine.states[s.at]
+	for k := range s.effects {
+		if e := &s.effects[k]; e.Kind == statechart.ResolveWaits {
+			e.State, e.Tags = []string{state.Name}, state.tags
+		}
+	}
+	i.at, i.data, i.timers, i.steps = s.at, *s.data.(*T), s.timers, s.steps+1
+	s.over = true
+	return s.effects
+}
+
+// Apply implements durable.Instance: one transition of the machine, and those that it fires in turn.
+func (i *instance[T]) Apply(event statechart.Event) (effects []statechart.Effect, handled bool, err error) {
+	if i.status != statechart.Active {
+		return nil, false, nil
+	}
+	s := i.step(event)
+	defer i.recovered(s, &err)
+	fire, awaited, err := i.take(s)
+	if err != nil || fire == nil {
+		return nil, false, err
+	}
+	data := i.machine.chart.CloneContext(i.data)
+	s.data = &data
+	s.firing = *fire
+	sm, ctx := i.machine.config.Machine, s.context()
+	if sm == nil {
+		sm = i.build(s)
+	}
+	can, err := sm.CanFireCtx(ctx, fire.trigger, fire.args...)
+	switch {
+	case err != nil:
+		return nil, false, i.failed(s, err)
+	case !can && !awaited:
+		return nil, false, nil
+	case can:
+		err = i.run(ctx, sm, s)
+	}
+	var output json.RawMessage
+	if err == nil {
+		output, err = i.settle(s)
+	}
+	if err != nil {
+		return nil, false, err
+	}
+	if i.machine.states[s.at].Final {
+		i.status, i.output = statechart.Done, output
+	}
+	return i.commit(s), true, nil
+}
+
+// take returns the trigger that the event fires, nil if it is a timer's that the instance does not
+// wait for. awaited says that it is one that it did.
+func (i *instance[T]) take(s *step) (fire *firing, awaited bool, err error) {
+	event := s.event
+	if event.Type == statechart.TimerEvent {
+		k := slices.IndexFunc(s.timers, func(t statechart.Timer) bool { return t.ID == event.Timer })
+		if k < 0 {
+			return nil, false, nil
+		}
+		timer := s.timers[k]
+		s.timers = slices.Delete(slices.Clone(s.timers), k, k+1)
+		if timer.Event == nil {
+			after, _ := i.machine.after(timer.State, timer.After)
+			return &firing{trigger: after.Trigger}, true, nil
+		}
+		sent, err := i.machine.Decode(timer.Event)
+		if err != nil {
+			return nil, false, fmt.Errorf("reading the event of timer %s: %w", timer.ID, err)
+		}
+		event.Type, event.Payload = sent.Type, sent.Payload
+		s.event, awaited = event, true
+	}
+	declared, ok := i.machine.config.Events[event.Type]
+	if !ok {
+		return nil, false, fmt.Errorf("%w: machine %s has no event %q", statechart.ErrUndeclared, i.machine.config.ID, event.Type)
+	}
+	return declared.fires(event.Type, event.Payload), awaited, nil
+}
+
+// fires returns the trigger that an event of the type fires.
+func (e Event) fires(typ string, payload any) *firing {
+	f := &firing{trigger: e.Trigger}
+	if f.trigger == nil {
+		f.trigger = typ
+	}
+	if e.Args != nil {
+		f.args = e.Args(payload)
+	} else if payload != nil {
+		f.args = []any{payload}
+	}
+	return f
+}
+
+// build makes the machine of one step.
+func (i *instance[T]) build(s *step) *stateless.StateMachine {
+	sm := i.machine.config.Build(s.state, s.data.(*T))
+	sm.OnTransitioned(func(ctx context.Context, t stateless.Transition) {
+		if s.over {
+			panic(errors.New("Config.Build has returned a machine that it had returned before: return a new one each time"))
+		}
+		i.machine.transitioned(ctx, sm, s, t)
+	})
+	return sm
+}
+
+// run fires what the event fires, and then what is in the queue, until nothing is left.
+func (i *instance[T]) run(ctx context.Context, sm *stateless.StateMachine, s *step) error {
+	for fired := 1; ; fired++ {
+		s.loads = 0
+		err := sm.FireCtx(ctx, s.firing.trigger, s.firing.args...)
+		if s.failure != nil {
+			err = s.failure
+		}
+		if err != nil {
+			return i.failed(s, err)
+		}
+		if len(s.queue) == 0 {
+			return nil
+		}
+		if fired == statechart.MicrostepsMax {
+			return i.machine.endless(s)
+		}
+		s.firing, s.queue = s.queue[0], s.queue[1:]
+	}
+}
+
+// settle checks where a step has led, and ends an instance that is in a final state.
+func (i *instance[T]) settle(s *step) (output json.RawMessage, err error) {
+	state := &i.machine.states[s.at]
+	if state.settled {
+		return nil, nil
+	}
+	if !state.Final {
+		return nil, fmt.Errorf("%w: machine %s would be in %s after event %q, which is not settled, with no trigger left to fire",
+			statechart.ErrStalled, i.machine.config.ID, state.Name, s.event.Type)
+	}
+	s.drop(func(statechart.Timer) bool { return true })
+	if state.Output == nil {
+		return nil, nil
+	}
+	output, err = json.Marshal(state.Output(*s.data.(*T)))
+	if err != nil {
+		return nil, i.failed(s, fmt.Errorf("encoding the output: %w", err))
+	}
+	return output, nil
+}
+
+// failed is the error of the machine's code, or of a limit that it has exceeded.
+func (i *instance[T]) failed(s *step, err error) error {
+	failure := &statechart.StepError{Chart: i.machine.config.ID, State: i.machine.states[s.at].Name, Event: s.event.Type, Code: "start", Err: err}
+	if s.firing.trigger != nil {
+		failure.Code = fmt.Sprintf("trigger %v", s.firing.trigger)
+	}
+	return failure
+}
+
+// recovered turns a panic of the machine's code into an error. The instance is as it was.
+func (i *instance[T]) recovered(s *step, err *error) {
+	r := recover()
+	if r == nil {
+		return
+	}
+	if endless, ok := r.(error); ok && errors.Is(endless, statechart.ErrEndless) {
+		*err = endless
+		return
+	}
+	failure := &statechart.StepError{}
+	errors.As(i.failed(s, fmt.Errorf("panic: %v", r)), &failure)
+	failure.Stack = debug.Stack()
+	*err = failure
+}
+
+// Status implements durable.Instance.
+func (i *instance[T]) Status() statechart.Status { return i.status }
+
+// Settled implements durable.Instance. A step that does not settle fails.
+func (i *instance[T]) Settled() bool { return true }
+
+// State implements durable.Instance.
+func (i *instance[T]) State() []string { return []string{i.machine.states[i.at].Name} }
+
+// Timers implements durable.Instance.
+func (i *instance[T]) Timers() []statechart.Timer { return i.timers }
+
+// NextEvents implements durable.Instance. stateless knows no answer without its guards: they are
+// asked with the payload of an event that has only its type, and one that panics on that, or whose
+// arguments cannot be made of it, counts as met.
+func (i *instance[T]) NextEvents() []string {
+	if i.status != statechart.Active {
+		return nil
+	}
+	var next []string
+	for _, typ := range i.machine.Events() {
+		if i.can(typ) {
+			next = append(next, typ)
+		}
+	}
+	return next
+}
+
+func (i *instance[T]) can(typ string) (can bool) {
+	s := i.step(statechart.Event{Type: typ})
+	data := i.machine.chart.CloneContext(i.data)
+	s.data = &data
+	fire := i.sample(typ)
+	sm := i.machine.config.Machine
+	defer func() {
+		if recover() != nil {
+			can = true
+		}
+	}()
+	if sm == nil {
+		sm = i.build(s)
+	}
+	can, err := sm.CanFireCtx(s.context(), fire.trigger, fire.args...)
+	return can && err == nil
+}
+
+// sample is what an event that has only its type fires.
+func (i *instance[T]) sample(typ string) (fire *firing) {
+	declared := i.machine.config.Events[typ]
+	defer func() {
+		if recover() != nil {
+			declared.Args = nil
+			fire = declared.fires(typ, nil)
+		}
+	}()
+	body, err := encode(typ, nil)
+	if err != nil {
+		return declared.fires(typ, nil)
+	}
+	event, err := i.machine.Decode(body)
+	if err != nil {
+		event.Payload = nil
+	}
+	return declared.fires(typ, event.Payload)
+}
+
+// Invocations implements durable.Instance: a stateless machine has no services.
+func (i *instance[T]) Invocations() []statechart.Invocation { return nil }
+
+// Begin implements durable.Instance.
+func (i *instance[T]) Begin(string) statechart.Invocation { return statechart.Invocation{} }
+
+// Prepare implements durable.Instance.
+func (i *instance[T]) Prepare(invocation statechart.Invocation, _ statechart.Call) (durable.Work, error) {
+	return durable.Work{}, fmt.Errorf("machine %s has no services, got asked for %q", i.machine.config.ID, invocation.ID)
+}
+
+var _ durable.Instance = (*instance[struct{}])(nil)

@@ -1,0 +1,281 @@
+package statelesshost
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/qmuntal/stateless"
+
+	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/statechart"
+)
+
+// Machine is a stateless machine as the runtime hosts it. It implements durable.Machine, and is safe
+// for concurrent use.
+type Machine[T any] struct {
+	config Config[T]
+	states []hosted[T]
+	index  map[stateless.State]int
+	byName map[string]int
+	// chart has no state of its own worth naming. It does for events and data what charts do for
+	// theirs: it decodes and validates the one, copies the other, and refuses what cannot be stored.
+	chart   *statechart.Chart[T]
+	mermaid string
+}
+
+// hosted is a state with what follows from the others.
+type hosted[T any] struct {
+	State[T]
+	// value is State.State.
+	value stateless.State
+	// path are the indexes of the state and of those that it is a substate of, outermost first.
+	path []int
+	// tags are those of the path, sorted, each once.
+	tags    []string
+	settled bool
+}
+
+// New checks a configuration and makes a machine of it. The error is a *statechart.DefinitionError
+// with all findings at once.
+func New[T any](config Config[T]) (*Machine[T], error) {
+	m := &Machine[T]{config: config, index: map[stateless.State]int{}, byName: map[string]int{}}
+	c := checker[T]{m: m}
+	c.check()
+	if len(c.findings) > 0 {
+		return nil, &statechart.DefinitionError{Chart: config.ID, Findings: c.findings}
+	}
+	return m, nil
+}
+
+// Must is New for machines that are part of a program: it panics on an error.
+func Must[T any](config Config[T]) *Machine[T] {
+	m, err := New(config)
+	if err != nil {
+		panic(err)
+	}
+	return m
+}
+
+// ID implements durable.Machine.
+func (m *Machine[T]) ID() string { return m.config.ID }
+
+// Version implements durable.Machine.
+func (m *Machine[T]) Version() int { return m.config.Version }
+
+// Events implements durable.Machine.
+func (m *Machine[T]) Events() []string { return m.chart.Events() }
+
+// Decode implements durable.Machine: it does what statechart.Chart.Decode does.
+func (m *Machine[T]) Decode(body []byte) (statechart.Event, error) { return m.chart.Decode(body) }
+
+// StartedBy implements durable.Machine.
+func (m *Machine[T]) StartedBy(eventType string) bool {
+	return m.config.StartedBy == nil || slices.Contains(m.config.StartedBy, eventType)
+}
+
+// Retention implements durable.Machine.
+func (m *Machine[T]) Retention() time.Duration { return m.config.Retention }
+
+// Mermaid implements durable.Machine. The diagram shows what stateless shows in its own: dynamic
+// transitions (PermitDynamic) are not in it.
+func (m *Machine[T]) Mermaid() string { return m.mermaid }
+
+// Start implements durable.Machine. It performs nothing of the machine's but Config.Data: the initial
+// state's timers start, its entry actions do not run.
+func (m *Machine[T]) Start(start statechart.Start) (started durable.Instance, effects []statechart.Effect, err error) {
+	i := &instance[T]{machine: m, status: statechart.Active, at: m.index[m.config.Initial]}
+	s := i.step(statechart.Event{At: start.At})
+	defer i.recovered(s, &err)
+	data := new(T)
+	if m.config.Data != nil {
+		*data = m.config.Data(start)
+	}
+	s.data = data
+	for _, k := range m.states[s.at].path {
+		if err := m.enter(s, k); err != nil {
+			return nil, nil, i.failed(s, err)
+		}
+	}
+	return i, i.commit(s), nil
+}
+
+// checker collects what is wrong with a configuration.
+type checker[T any] struct {
+	m        *Machine[T]
+	findings []statechart.Finding
+}
+
+func (c *checker[T]) find(state, problem, mend string) {
+	c.findings = append(c.findings, statechart.Finding{State: state, Problem: problem, Mend: mend})
+}
+
+// check makes the machine of its configuration.
+func (c *checker[T]) check() {
+	c.checkEvents()
+	for _, state := range c.m.config.States {
+		c.add(state)
+	}
+	initial, known := c.m.index[c.m.config.Initial]
+	if !known {
+		c.find("", fmt.Sprintf("has the initial state %v, which is none of States", c.m.config.Initial), "list it, or set Initial")
+	} else if !c.m.states[initial].settled {
+		c.find(c.m.states[initial].Name, "is the initial state and not settled, so that no event could move it", "tag it statechart.Settled")
+	}
+	if (c.m.config.Machine == nil) == (c.m.config.Build == nil) {
+		c.find("", "has both Machine and Build, or neither", "set one of them")
+	}
+	if len(c.findings) > 0 {
+		return // What follows asks the machine about its states.
+	}
+	sm, err := c.m.probe(initial)
+	if err != nil {
+		c.find("", "cannot be asked for its state: "+err.Error(), "make Config.Machine with NewStateMachine, and let Config.Build make a machine that is in the state that it is given")
+		return
+	}
+	c.nest()
+	if len(c.findings) > 0 {
+		return
+	}
+	g := readGraph(c.m, sm.ToGraph())
+	for _, name := range g.unknown {
+		c.find("", fmt.Sprintf("has a machine with the state %s, which States does not list", name), "list it: every state is stored and shown under its name")
+	}
+	c.m.mermaid = g.mermaid(initial)
+	if c.m.config.Machine != nil {
+		c.m.config.Machine.OnTransitioned(func(ctx context.Context, t stateless.Transition) {
+			if s, err := stepOf(ctx); err == nil && s.of == c.m {
+				c.m.transitioned(ctx, c.m.config.Machine, s, t)
+			}
+		})
+	}
+}
+
+// checkEvents makes the chart that stands for events and data.
+func (c *checker[T]) checkEvents() {
+	payloads := statechart.Payloads{}
+	for typ, event := range c.m.config.Events {
+		payloads[typ] = event.Payload
+	}
+	for _, typ := range payloads.InternalTypes() {
+		c.find("", fmt.Sprintf("declares the event %q as internal", typ), "fire its trigger with Fire, which needs no declaration")
+	}
+	for _, typ := range c.m.config.StartedBy {
+		if _, declared := payloads[typ]; !declared {
+			c.find("", fmt.Sprintf("is started by %q, which is none of Events", typ), "declare it, or remove it from StartedBy")
+		}
+	}
+	var err error
+	c.m.chart, err = statechart.Compile(statechart.Definition[T]{
+		ID: c.m.config.ID, Version: c.m.config.Version, Payloads: payloads, Initial: "any",
+		States: []statechart.State[T]{{ID: "any", Tags: []string{statechart.Settled}}},
+	})
+	if definition, ok := err.(*statechart.DefinitionError); ok { //nolint:errorlint // Compile's own error, not wrapped
+		c.findings = append(c.findings, definition.Findings...)
+	}
+}
+
+// add takes over one state.
+func (c *checker[T]) add(state State[T]) {
+	if state.Name == "" {
+		state.Name = fmt.Sprint(state.State)
+	}
+	misplaced := func(r rune) bool { return strings.ContainsRune(".#/ ", r) || !unicode.IsPrint(r) }
+	if state.Name == "" || strings.ContainsFunc(state.Name, misplaced) || !utf8.ValidString(state.Name) {
+		c.find(state.Name, "cannot have this name", "set Name to one without '.', '#', '/' and spaces")
+	}
+	if _, twice := c.m.byName[state.Name]; twice {
+		c.find(state.Name, "is listed twice, or shares its name with another", "list it once, or set Name")
+	}
+	if _, twice := c.m.index[state.State]; twice {
+		c.find(state.Name, "is listed twice", "list it once")
+	}
+	h := hosted[T]{State: state, value: state.State, settled: slices.Contains(state.Tags, statechart.Settled)}
+	switch {
+	case state.Final && h.settled:
+		c.find(state.Name, "is final and settled", "remove one of the two: an instance that has ended waits for nothing")
+	case state.Final && len(state.After) > 0:
+		c.find(state.Name, "is final and has timers", "remove After")
+	case !state.Final && state.Output != nil:
+		c.find(state.Name, "has an Output and is not final", "set Final, or remove Output")
+	}
+	h.After = slices.Clone(state.After)
+	for k := range h.After {
+		after := &h.After[k]
+		if after.ID == "" {
+			after.ID = after.Delay.String()
+		}
+		if after.Delay < 0 || after.Trigger == nil {
+			c.find(state.Name, fmt.Sprintf("has the timer %q without a trigger or with a delay below 0", after.ID), "set Trigger, and Delay from 0")
+		}
+		if slices.ContainsFunc(h.After[:k], func(a After) bool { return a.ID == after.ID }) {
+			c.find(state.Name, fmt.Sprintf("has two timers %q", after.ID), "give one another ID")
+		}
+	}
+	h.Resolve = slices.Clone(state.Resolve)
+	for k := range h.Resolve {
+		r := &h.Resolve[k]
+		if r.Outcome == "" {
+			r.Outcome = state.Name
+		}
+		if r.Name == "" || r.Error == "" && r.Cause != nil || r.Error != "" && r.Output != nil {
+			c.find(state.Name, fmt.Sprintf("answers %q without a name, with a cause but no error, or with an output beside an error", r.Name), "set Name, and either Output or Error and Cause")
+		}
+	}
+	c.m.index[state.State], c.m.byName[state.Name] = len(c.m.states), len(c.m.states)
+	c.m.states = append(c.m.states, h)
+}
+
+// nest learns which states are substates of which.
+func (c *checker[T]) nest() {
+	for k := range c.m.states {
+		state := &c.m.states[k]
+		sm, err := c.m.probe(k)
+		if err != nil {
+			c.find(state.Name, "cannot be asked for: "+err.Error(), "see Config.Build")
+			continue
+		}
+		ctx := (&step{state: state.value}).context()
+		for other := range c.m.states {
+			if in, err := sm.IsInStateCtx(ctx, c.m.states[other].value); err == nil && in {
+				state.path = append(state.path, other)
+				state.tags = append(state.tags, c.m.states[other].Tags...)
+			}
+		}
+		slices.Sort(state.tags)
+		state.tags = slices.Compact(state.tags)
+	}
+	for k := range c.m.states {
+		slices.SortFunc(c.m.states[k].path, func(a, b int) int { return len(c.m.states[a].path) - len(c.m.states[b].path) })
+	}
+}
+
+// probe returns the shared machine, or one made around a state and nothing else, if it says that it
+// is in the state.
+func (m *Machine[T]) probe(state int) (sm *stateless.StateMachine, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("panic: %v", r)
+		}
+	}()
+	want := m.states[state].value
+	if sm = m.config.Machine; sm == nil {
+		sm = m.config.Build(want, new(T))
+	}
+	got, err := sm.State((&step{state: want}).context())
+	if err == nil && got != want {
+		err = fmt.Errorf("expected it to be in %v, it is in %v", want, got)
+	}
+	return sm, err
+}
+
+// unreadable is the error of a stored snapshot that does not fit.
+func (m *Machine[T]) unreadable(format string, args ...any) error {
+	return fmt.Errorf("%w of machine %s: %w", statechart.ErrUnreadable, m.config.ID, fmt.Errorf(format, args...))
+}
+
+var _ durable.Machine = (*Machine[struct{}])(nil)

@@ -1,0 +1,158 @@
+package statelesshost
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/qmuntal/stateless"
+
+	"github.com/settle-run/settle/runtime/statechart"
+)
+
+// errNoStep is returned by the functions that want the context of a guard or an action.
+var errNoStep = errors.New("expected the context.Context that the guard or action was called with, got one without an instance")
+
+// errNested is what fails a step in which one transition began within another.
+var errNested = errors.New("a trigger was fired while a transition was under way: fire it with statelesshost.Fire, " +
+	"which waits until that is over (a machine of Config.Build may also be in FiringQueued mode)")
+
+// NewStateMachine returns a stateless machine for Config.Machine, to be configured as any other. It
+// has no state of its own: its State, Fire, CanFire and so on work only with the context that an
+// action was called with.
+func NewStateMachine() *stateless.StateMachine {
+	return stateless.NewStateMachineWithExternalStorage(load, store, stateless.FiringImmediate)
+}
+
+func load(ctx context.Context) (stateless.State, error) {
+	s, err := stepOf(ctx)
+	if err != nil {
+		return nil, err
+	}
+	// An exit action that fires directly is asked to exit again, and again.
+	if s.loads++; s.loads > loadsMax {
+		s.failure = errNested
+		return nil, errNested
+	}
+	return s.state, nil
+}
+
+// loadsMax is how often the code of a machine may ask for its state while one trigger is fired.
+const loadsMax = 10 * statechart.MicrostepsMax
+
+func store(ctx context.Context, state stateless.State) error {
+	s, err := stepOf(ctx)
+	if err != nil {
+		return err
+	}
+	// stateless puts the transition into the context of an action, and only there: whoever stores a
+	// state with it has fired within that action.
+	if stateless.GetTransition(ctx) != (stateless.Transition{}) {
+		s.failure = errNested
+		return errNested
+	}
+	s.state = state
+	return nil
+}
+
+// step is one macrostep of one instance: a copy of the instance, which takes its place if all goes
+// well. Guards and actions find it in their context.
+type step struct {
+	// of is the Machine that steps.
+	of    any
+	event statechart.Event
+	// state is what a shared machine stores. It runs ahead of at while a transition is under way.
+	state stateless.State
+	// at is the index of the state that the last transition led to.
+	at int
+	// data is the *T of the instance.
+	data   any
+	timers []statechart.Timer
+	steps  int64
+	// sent reads an event that the instance sends itself.
+	sent func(body []byte) (statechart.Event, error)
+
+	queue    []firing
+	firing   firing
+	effects  []statechart.Effect
+	position int64
+	moves    int
+	loads    int
+	// failure fails the step, whatever the machine makes of it.
+	failure error
+	over    bool
+}
+
+// firing is a trigger that is fired, with its arguments.
+type firing struct {
+	trigger stateless.Trigger
+	args    []any
+}
+
+type stepKey struct{}
+
+func (s *step) context() context.Context {
+	return context.WithValue(context.Background(), stepKey{}, s)
+}
+
+func stepOf(ctx context.Context) (*step, error) {
+	s, _ := ctx.Value(stepKey{}).(*step)
+	if s == nil {
+		return nil, errNoStep
+	}
+	return s, nil
+}
+
+// nextID returns an ID as charts derive it: from the count of steps and a position.
+func (s *step) nextID() string {
+	id := strconv.FormatInt(s.steps+1, 10) + "." + strconv.FormatInt(s.position, 10)
+	s.position++
+	return id
+}
+
+// effect asks the outside for something.
+func (s *step) effect(e statechart.Effect) error {
+	if len(s.effects) >= statechart.EffectsMax {
+		return fmt.Errorf("%w: more than %d effects in one macrostep (EffectsMax)", statechart.ErrLimit, statechart.EffectsMax)
+	}
+	if e.ID == "" {
+		e.ID = s.nextID()
+	}
+	s.effects = append(s.effects, e)
+	return nil
+}
+
+// start starts a timer, of which ID and At are not set yet.
+func (s *step) start(timer statechart.Timer, delay time.Duration) error {
+	if len(s.timers) >= statechart.TimersMax {
+		return fmt.Errorf("%w: more than %d timers (TimersMax)", statechart.ErrLimit, statechart.TimersMax)
+	}
+	timer.ID, timer.At = s.nextID(), s.event.At.Add(delay).UTC().Truncate(time.Millisecond)
+	if year := timer.At.Year(); year < 0 || year > 9999 {
+		return fmt.Errorf("expected a deadline in the years 0 to 9999, got %v", timer.At)
+	}
+	s.timers = append(slices.Clip(s.timers), timer)
+	return s.effect(statechart.Effect{ID: timer.ID, Kind: statechart.Schedule, Timer: timer.ID, At: timer.At})
+}
+
+// drop ends the timers that the function picks, and forgets what was asked for those of them that
+// this step has started.
+func (s *step) drop(which func(statechart.Timer) bool) {
+	s.effects = slices.DeleteFunc(s.effects, func(e statechart.Effect) bool {
+		return e.Kind == statechart.Schedule && slices.ContainsFunc(s.timers, func(t statechart.Timer) bool { return t.ID == e.Timer && which(t) })
+	})
+	s.timers = slices.DeleteFunc(slices.Clone(s.timers), which)
+}
+
+// encode writes an event in the JSON form that Decode reads.
+func encode(typ string, payload any) (json.RawMessage, error) {
+	body, err := statechart.EncodeEvent(typ, payload)
+	if err == nil && len(body) > eventBytesMax {
+		err = fmt.Errorf("event %q has %d bytes, the limit is %d (durable.EventBytesMax)", typ, len(body), eventBytesMax)
+	}
+	return body, err
+}

@@ -1,0 +1,374 @@
+package statelesshost_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/qmuntal/stateless"
+
+	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/statechart"
+	"github.com/settle-run/settle/runtime/statelesshost"
+)
+
+type (
+	states = []statelesshost.State[notes]
+	events = map[string]statelesshost.Event
+	do     = func(context.Context, ...any) error
+)
+
+// notes is data of a kind that a plain copy would share.
+type notes struct {
+	Lines []string       `json:"lines,omitempty"`
+	Count map[string]int `json:"count,omitempty"`
+}
+
+func note(ctx context.Context, line string) {
+	n := statelesshost.Data[notes](ctx)
+	n.Lines = append(n.Lines, line)
+	if n.Count == nil {
+		n.Count = map[string]int{}
+	}
+	n.Count[line]++
+}
+
+// noting returns an action that leaves a note.
+func noting(line string) do {
+	return func(ctx context.Context, _ ...any) error { note(ctx, line); return nil }
+}
+
+func settledState(name string) statelesshost.State[notes] {
+	return statelesshost.State[notes]{State: name, Tags: []string{statechart.Settled}}
+}
+
+// host hosts a machine that takes the events GO, with whatever it is configured with.
+func host(t *testing.T, sm *stateless.StateMachine, list states) durable.Machine {
+	t.Helper()
+	machine, err := statelesshost.New(statelesshost.Config[notes]{
+		ID: "m", Version: 1, Machine: sm, Initial: "a", States: list, Events: events{"GO": {}, "NEXT": {}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return machine
+}
+
+// lines returns the notes in the snapshot of an instance.
+func lines(t *testing.T, instance durable.Instance) string {
+	t.Helper()
+	_, rest, _ := strings.Cut(snapshotOf(t, instance), `"lines":[`)
+	found, _, _ := strings.Cut(rest, "]")
+	return strings.ReplaceAll(found, `"`, "")
+}
+
+func TestFiredTriggersWaitForTheTransitionUnderWayAndKeepTheirOrder(t *testing.T) {
+	t.Parallel()
+	sm := statelesshost.NewStateMachine()
+	sm.Configure("a").OnExit(func(ctx context.Context, _ ...any) error {
+		note(ctx, "exit a")
+		return statelesshost.Fire(ctx, "FIRST", "of a")
+	}).Permit("GO", "b")
+	sm.Configure("b").
+		OnEntry(func(ctx context.Context, _ ...any) error {
+			note(ctx, "enter b")
+			return errors.Join(statelesshost.Fire(ctx, "SECOND"), statelesshost.Fire(ctx, "THIRD"))
+		}).
+		OnEntry(noting("second entry of b")).
+		InternalTransition("FIRST", func(ctx context.Context, args ...any) error { note(ctx, "first "+args[0].(string)); return nil }).
+		InternalTransition("SECOND", func(ctx context.Context, _ ...any) error {
+			note(ctx, "second")
+			return statelesshost.Fire(ctx, "LAST")
+		}).
+		Permit("THIRD", "c")
+	sm.Configure("c").OnEntry(noting("enter c")).Permit("LAST", "d")
+	sm.Configure("d").OnEntry(noting("enter d"))
+	machine := host(t, sm, states{settledState("a"), {State: "b"}, {State: "c"}, settledState("d")})
+	instance := start(t, machine)
+	apply(t, instance, statechart.Event{Type: "GO"})
+	equal(t, "state", instance.State(), []string{"d"})
+	equal(t, "order", lines(t, instance), "exit a,enter b,second entry of b,first of a,second,enter c,enter d")
+}
+
+func TestATransitionWithinAnotherFailsTheStep(t *testing.T) {
+	t.Parallel()
+	for name, configure := range map[string]func(sm *stateless.StateMachine){
+		"in an entry action": func(sm *stateless.StateMachine) {
+			sm.Configure("b").OnEntry(func(ctx context.Context, _ ...any) error { return sm.FireCtx(ctx, "ON") })
+		},
+		"in an entry action that forgets the error": func(sm *stateless.StateMachine) {
+			sm.Configure("b").OnEntry(func(ctx context.Context, _ ...any) error { _ = sm.FireCtx(ctx, "ON"); return nil })
+		},
+		"in an exit action": func(sm *stateless.StateMachine) {
+			sm.Configure("a").OnExit(func(ctx context.Context, _ ...any) error { return sm.FireCtx(ctx, "ASIDE") })
+		},
+		"in a callback of the machine": func(sm *stateless.StateMachine) {
+			sm.OnTransitioned(func(ctx context.Context, tr stateless.Transition) {
+				if tr.Destination == "b" {
+					_ = sm.FireCtx(ctx, "ON")
+				}
+			})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			sm := statelesshost.NewStateMachine()
+			sm.Configure("a").Permit("GO", "b").Permit("ASIDE", "c")
+			sm.Configure("b").Permit("ON", "c")
+			configure(sm)
+			instance := start(t, host(t, sm, states{settledState("a"), settledState("b"), settledState("c")}))
+			_, handled, err := instance.Apply(statechart.Event{Type: "GO", At: epoch})
+			const want = `chart m, state "a", event "GO": trigger GO: a trigger was fired while a transition was under way: fire it with statelesshost.Fire, ` +
+				"which waits until that is over (a machine of Config.Build may also be in FiringQueued mode)"
+			if handled || err == nil || err.Error() != want {
+				t.Errorf("handled %v, error %v", handled, err)
+			}
+			equal(t, "state", instance.State(), []string{"a"})
+		})
+	}
+}
+
+// The chain of transitions that the host is told of does not break here: the substate that the inner
+// one leads to is left by the outer one, a re-entry of its superstate.
+func TestATransitionWithinAReentryFailsTheStep(t *testing.T) {
+	t.Parallel()
+	sm := statelesshost.NewStateMachine()
+	sm.Configure("a").PermitReentry("GO").Permit("IN", "b").
+		OnEntry(func(ctx context.Context, _ ...any) error { return sm.FireCtx(ctx, "IN") })
+	sm.Configure("b").SubstateOf("a")
+	instance := start(t, host(t, sm, states{settledState("a"), settledState("b")}))
+	_, handled, err := instance.Apply(statechart.Event{Type: "GO", At: epoch})
+	if handled || err == nil || !strings.Contains(err.Error(), "while a transition was under way") {
+		t.Errorf("handled %v, error %v", handled, err)
+	}
+}
+
+func TestAStepThatFailsLeavesNothingBehind(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		act  do
+		want string
+	}{
+		"an error":             {func(context.Context, ...any) error { return errors.New("no") }, `chart m, state "a", event "GO": trigger GO: no`},
+		"a panic":              {func(context.Context, ...any) error { panic("oh") }, `chart m, state "a", event "GO": trigger GO: panic: oh`},
+		"an error later":       {func(ctx context.Context, _ ...any) error { return statelesshost.Fire(ctx, "FAIL") }, `chart m, state "b", event "GO": trigger FAIL: too late`},
+		"a trigger of its own": {func(ctx context.Context, _ ...any) error { return statelesshost.Fire(ctx, "GHOST") }, `chart m, state "b", event "GO": trigger GHOST: stateless: No valid leaving transitions are permitted from state 'b' for trigger 'GHOST', consider ignoring the trigger`},
+		"an unsettled state":   {func(ctx context.Context, _ ...any) error { return statelesshost.Fire(ctx, "ON") }, `the chart is stalled: machine m would be in c after event "GO", which is not settled, with no trigger left to fire`},
+		"a state not listed":   {func(ctx context.Context, _ ...any) error { return statelesshost.Fire(ctx, "AWAY") }, `chart m, state "b", event "GO": trigger AWAY: the machine has come to the state away, which Config.States does not list: every state is stored and shown under its name`},
+		"no instance's name":   {func(ctx context.Context, _ ...any) error { return statelesshost.SendTo(ctx, "nobody", "E", nil) }, `chart m, state "a", event "GO": trigger GO: not the name of an instance: expected machine/id such as signup/42, got "nobody"`},
+		"an event too large": {func(ctx context.Context, _ ...any) error {
+			return statelesshost.Emit(ctx, "E", map[string]string{"x": strings.Repeat("x", durable.EventBytesMax)})
+		}, `chart m, state "a", event "GO": trigger GO: event "E" has 262163 bytes, the limit is 262144 (durable.EventBytesMax)`},
+		"too many effects": {func(ctx context.Context, _ ...any) (err error) {
+			for range statechart.EffectsMax + 1 {
+				err = errors.Join(err, statelesshost.Log(ctx, "line"))
+			}
+			return err
+		}, `chart m, state "a", event "GO": trigger GO: limit exceeded: more than 256 effects in one macrostep (EffectsMax)`},
+		"an undeclared event of its own": {func(ctx context.Context, _ ...any) error {
+			return statelesshost.SendAfter(ctx, "", "GHOST", time.Minute, nil)
+		}, `chart m, state "a", event "GO": trigger GO: sending event "GHOST": undeclared event type: chart m has no event "GHOST"; it declares GO, NEXT`},
+		"an answer of neither kind": {func(ctx context.Context, _ ...any) error {
+			return statelesshost.Resolve(ctx, statelesshost.Answer{Name: "n"})
+		}, `chart m, state "a", event "GO": trigger GO: answering "n": expected an outcome or an error, got neither`},
+		"data of another type": {func(ctx context.Context, _ ...any) error {
+			statelesshost.Data[ledger](ctx)
+			return nil
+		}, `chart m, state "a", event "GO": trigger GO: panic: expected the data of the machine, a *statelesshost_test.notes, got asked for a *statelesshost_test.ledger`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			sm := statelesshost.NewStateMachine()
+			sm.Configure("a").Permit("GO", "b").InternalTransition("NEXT", func(ctx context.Context, _ ...any) error {
+				note(ctx, "before")
+				return statelesshost.SendAfter(ctx, "later", "GO", time.Hour, nil)
+			}).OnExit(func(ctx context.Context, _ ...any) error {
+				note(ctx, "before")
+				statelesshost.Data[notes](ctx).Lines[0] = "changed"
+				return errors.Join(statelesshost.Cancel(ctx, "later"), statelesshost.SendTo(ctx, "other/1", "E", nil))
+			})
+			sm.Configure("b").OnEntry(c.act).Permit("ON", "c").
+				PermitDynamic("AWAY", func(context.Context, ...any) (stateless.State, error) { return "away", nil }).
+				InternalTransition("FAIL", func(context.Context, ...any) error { return errors.New("too late") })
+			instance := start(t, host(t, sm, states{settledState("a"), settledState("b"), {State: "c"}}))
+			apply(t, instance, statechart.Event{Type: "NEXT"})
+			before := snapshotOf(t, instance)
+			effects, handled, err := instance.Apply(statechart.Event{Type: "GO", At: epoch})
+			if got, _, _ := strings.Cut(fmt.Sprint(err), "\n"); got != c.want {
+				t.Errorf("error:\n got %v\nwant %v", got, c.want)
+			}
+			if handled || effects != nil {
+				t.Errorf("handled %v, effects %v", handled, effects)
+			}
+			equal(t, "snapshot", snapshotOf(t, instance), before)
+			var failed *statechart.StepError
+			if !errors.As(err, &failed) && !errors.Is(err, statechart.ErrStalled) {
+				t.Errorf("the loop would take %v for an error of its own", err)
+			}
+			if wantStack := strings.Contains(c.want, "panic: "); wantStack != (failed != nil && len(failed.Stack) > 0) {
+				t.Errorf("stack %v of %v", failed, err)
+			}
+		})
+	}
+}
+
+func TestAnEventThatNoStateHandlesIsIgnored(t *testing.T) {
+	t.Parallel()
+	sm, asked := statelesshost.NewStateMachine(), false
+	sm.OnUnhandledTrigger(func(context.Context, stateless.State, stateless.Trigger, []string) error {
+		asked = true
+		return nil
+	})
+	sm.Configure("a").Permit("GO", "b", func(ctx context.Context, _ ...any) bool {
+		note(ctx, "a guard that changes what it should not")
+		return false
+	}).InternalTransition("NEXT", func(ctx context.Context, _ ...any) error { return statelesshost.Fire(ctx, "GHOST") })
+	sm.Configure("b")
+	instance := start(t, host(t, sm, states{settledState("a"), settledState("b")}))
+	before := snapshotOf(t, instance)
+	effects, handled, err := instance.Apply(statechart.Event{Type: "GO", At: epoch})
+	if effects != nil || handled || err != nil || asked {
+		t.Errorf("effects %v, handled %v, error %v, OnUnhandledTrigger called %v", effects, handled, err, asked)
+	}
+	equal(t, "snapshot", snapshotOf(t, instance), before)
+
+	// What the machine has fired itself is for OnUnhandledTrigger to decide.
+	apply(t, instance, statechart.Event{Type: "NEXT"})
+	equal(t, "OnUnhandledTrigger called", asked, true)
+}
+
+func TestAnInstanceThatIsDoneTakesNothingMore(t *testing.T) {
+	t.Parallel()
+	machine := newLedgers()
+	instance, _, err := machine.Start(statechart.Start{Instance: "ledger/x", At: epoch})
+	if err != nil {
+		t.Fatal(err)
+	}
+	apply(t, instance, statechart.Event{Type: "BOOK", Payload: entry{"x", 5}})
+	effects := apply(t, instance, statechart.Event{Type: "CLOSE"})
+	equal(t, "effects", len(effects), 0)
+	const want = `{"machine":"ledger","version":1,"status":"done","value":"closed","context":{"owner":"x","trail":["book 5","exit"],"sum":5},"tags":[],"steps":3,"output":5}`
+	equal(t, "snapshot", snapshotOf(t, instance), want)
+	restored, err := machine.Restore([]byte(want))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, handled, err := restored.Apply(statechart.Event{Type: "BOOK", Payload: entry{"x", 5}})
+	if handled || err != nil || restored.NextEvents() != nil || restored.Status() != statechart.Done {
+		t.Errorf("handled %v, error %v, next %v, status %s", handled, err, restored.NextEvents(), restored.Status())
+	}
+	equal(t, "snapshot after it", snapshotOf(t, restored), want)
+}
+
+func TestWhatDoesNotEndIsStopped(t *testing.T) {
+	t.Parallel()
+	const want = `the macrostep does not end: machine m took more than 1000 transitions on event "GO" (MicrostepsMax); check what its actions fire`
+	sm := statelesshost.NewStateMachine()
+	again := func(ctx context.Context, _ ...any) error { return statelesshost.Fire(ctx, "GO") }
+	sm.Configure("a").InternalTransition("GO", again)
+	shared := host(t, sm, states{settledState("a")})
+
+	queued, err := statelesshost.New(statelesshost.Config[notes]{
+		ID: "m", Version: 1, Initial: "a", States: states{settledState("a"), settledState("b")}, Events: events{"GO": {}},
+		Build: func(state stateless.State, _ *notes) *stateless.StateMachine {
+			sm := stateless.NewStateMachine(state)
+			again := func(ctx context.Context, _ ...any) error { return sm.FireCtx(ctx, "GO") }
+			sm.Configure("a").Permit("GO", "b").OnEntry(again)
+			sm.Configure("b").Permit("GO", "a").OnEntry(again)
+			return sm
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, machine := range map[string]durable.Machine{"the instance's queue": shared, "the machine's queue": queued} {
+		instance := start(t, machine)
+		_, _, err := instance.Apply(statechart.Event{Type: "GO", At: epoch})
+		if !errors.Is(err, statechart.ErrEndless) || err.Error() != want {
+			t.Errorf("%s: %v", name, err)
+		}
+		equal(t, name, instance.State(), []string{"a"})
+	}
+}
+
+func TestAMachineOfBuildIsMadeAnewForEachStep(t *testing.T) {
+	t.Parallel()
+	var only *stateless.StateMachine
+	made := 0
+	machine, err := statelesshost.New(statelesshost.Config[notes]{
+		ID: "m", Version: 1, Initial: "a", States: states{settledState("a"), settledState("b")}, Events: events{"GO": {}, "NEXT": {}},
+		Build: func(state stateless.State, _ *notes) *stateless.StateMachine {
+			made++
+			sm := stateless.NewStateMachineWithMode(state, stateless.FiringImmediate)
+			sm.Configure("a").Permit("GO", "b").PermitReentry("NEXT").OnEntry(func(context.Context, ...any) error { return sm.Fire("GO") })
+			sm.Configure("b").PermitReentry("NEXT").PermitReentry("GO")
+			if made > 4 { // Two of them are made by New, one for each state.
+				if only == nil {
+					only = sm
+				}
+				return only
+			}
+			return sm
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	instance := start(t, machine)
+	if _, _, err := instance.Apply(statechart.Event{Type: "NEXT", At: epoch}); err == nil || !strings.Contains(err.Error(), "while a transition was under way") {
+		t.Errorf("a trigger within a transition in FiringImmediate mode: %v", err)
+	}
+	made = 4
+	apply(t, instance, statechart.Event{Type: "GO"})
+	if _, _, err := instance.Apply(statechart.Event{Type: "NEXT", At: epoch}); err == nil || !strings.Contains(err.Error(), "Config.Build has returned a machine that it had returned before") {
+		t.Errorf("the same machine twice: %v", err)
+	}
+}
+
+func TestNextEventsAreThoseWhoseGuardsDoNotSayNo(t *testing.T) {
+	t.Parallel()
+	sm := statelesshost.NewStateMachine()
+	sm.Configure("a").
+		Permit("YES", "b", func(ctx context.Context, _ ...any) bool { note(ctx, "asked"); return true }).
+		Permit("NO", "b", func(context.Context, ...any) bool { return false }).
+		Permit("LARGE", "b", func(_ context.Context, args ...any) bool { return args[0].(entry).N > 100 }).
+		Permit("OWNED", "b", func(_ context.Context, args ...any) bool { return args[0].(entry).Owner == "" }).
+		Permit("PICKY", "b", func(_ context.Context, args ...any) bool { return args[0].(string) == "x" }).
+		Ignore("IGNORED")
+	sm.Configure("b").Permit("ELSEWHERE", "a")
+	payload := statechart.PayloadOf[entry]()
+	machine, err := statelesshost.New(statelesshost.Config[notes]{
+		ID: "m", Version: 1, Machine: sm, Initial: "a", States: states{settledState("a"), settledState("b")},
+		Events: events{
+			"yes": {Trigger: "YES"}, "NO": {}, "LARGE": {Payload: payload}, "OWNED": {Payload: payload}, "ELSEWHERE": {}, "IGNORED": {},
+			"PICKY": {Payload: payload, Args: func(payload any) []any { return []any{payload.(entry).Owner[1:]} }},
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	instance := start(t, machine)
+	before := snapshotOf(t, instance)
+	equal(t, "next events", instance.NextEvents(), []string{"IGNORED", "OWNED", "PICKY", "yes"})
+	equal(t, "snapshot", snapshotOf(t, instance), before)
+	equal(t, "events", machine.Events(), []string{"ELSEWHERE", "IGNORED", "LARGE", "NO", "OWNED", "PICKY", "yes"})
+}
+
+func TestAMachineWithoutServicesHasNoneToRun(t *testing.T) {
+	t.Parallel()
+	instance := start(t, hostPhone())
+	_, err := instance.Prepare(statechart.Invocation{ID: "mail"}, statechart.Call{})
+	if instance.Invocations() != nil || !instance.Settled() || err == nil || !strings.Contains(err.Error(), `machine phone has no services, got asked for "mail"`) {
+		t.Errorf("invocations %v, settled %v, error %v", instance.Invocations(), instance.Settled(), err)
+	}
+	equal(t, "attempt", instance.Begin("1.0").Attempt, 0)
+	machines, err := durable.NewMachines(hostPhone(), hostParcel())
+	if err != nil {
+		t.Fatal(err)
+	}
+	equal(t, "machines", slices.Sorted(slices.Values(machines.IDs())), []string{"parcel", "phone"})
+}

@@ -1,0 +1,152 @@
+package statelesshost
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/qmuntal/stateless"
+
+	"github.com/settle-run/settle/runtime/statechart"
+)
+
+// transitioned follows a transition that is over: the timers of the states that it has left end,
+// those of the states that it has entered start, and what these answer is asked for. It fails the
+// step if the transition did not begin where the last one led: then one ran within the other.
+func (m *Machine[T]) transitioned(ctx context.Context, sm *stateless.StateMachine, s *step, t stateless.Transition) {
+	if s.failure != nil {
+		return
+	}
+	if s.moves++; s.moves > statechart.MicrostepsMax {
+		panic(m.endless(s)) // The queue of a machine in FiringQueued mode cannot be stopped otherwise.
+	}
+	s.failure = m.follow(ctx, sm, s, t)
+}
+
+func (m *Machine[T]) follow(ctx context.Context, sm *stateless.StateMachine, s *step, t stateless.Transition) error {
+	source, listed := m.index[t.Source]
+	if !listed {
+		return m.unlisted(t.Source)
+	}
+	state, err := sm.State(ctx)
+	if err != nil {
+		return err
+	}
+	to, listed := m.index[state]
+	if !listed {
+		return m.unlisted(state)
+	}
+	// PermitReentry of a superstate tells of the superstate alone.
+	reentered := t.IsReentry() && slices.Contains(m.states[s.at].path, source)
+	if source != s.at && !reentered || !t.IsReentry() && state != t.Destination {
+		return errNested
+	}
+	left, entered := m.states[s.at].path, m.states[to].path
+	if reentered {
+		left, entered = m.below(left, source), m.below(entered, source)
+	} else {
+		left, entered = without(left, m.states[to].path), without(entered, m.states[s.at].path)
+	}
+	s.drop(func(timer statechart.Timer) bool {
+		return timer.Event == nil && slices.ContainsFunc(left, func(k int) bool { return m.states[k].Name == timer.State })
+	})
+	s.at = to
+	for _, k := range entered {
+		if err := m.enter(s, k); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// enter starts the timers of a state, and asks for its answers.
+func (m *Machine[T]) enter(s *step, k int) error {
+	state := &m.states[k]
+	for _, after := range state.After {
+		if err := s.start(statechart.Timer{State: state.Name, After: after.ID}, after.Delay); err != nil {
+			return err
+		}
+	}
+	for _, r := range state.Resolve {
+		effect, err := answer(r, *s.data.(*T), s.event).effect()
+		if err == nil {
+			err = s.effect(effect)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// answer makes what a state's Resolve says.
+func answer[T any](r statechart.Resolution[T], data T, event statechart.Event) Answer {
+	a := Answer{Name: r.Name, Outcome: r.Outcome, Error: r.Error}
+	if r.Output != nil {
+		a.Output = r.Output(data, event)
+	}
+	if r.Cause != nil {
+		a.Cause = r.Cause(data, event)
+	}
+	return a
+}
+
+// Resolving implements durable.Instance.
+func (i *instance[T]) Resolving(name string, event statechart.Event) (effect statechart.Effect, ok bool, err error) {
+	s := i.step(event)
+	defer i.recovered(s, &err)
+	for _, k := range i.machine.states[i.at].path {
+		for _, r := range i.machine.states[k].Resolve {
+			if r.Name != name {
+				continue
+			}
+			s.firing.trigger = "resolve " + name
+			effect, err := answer(r, i.machine.chart.CloneContext(i.data), event).effect()
+			if err != nil {
+				return statechart.Effect{}, false, i.failed(s, err)
+			}
+			effect.State, effect.Tags = i.State(), i.machine.states[i.at].tags
+			return effect, true, nil
+		}
+	}
+	return statechart.Effect{}, false, nil
+}
+
+// below returns the states of a path from the given one on.
+func (m *Machine[T]) below(path []int, state int) []int {
+	if k := slices.Index(path, state); k >= 0 {
+		return path[k:]
+	}
+	return nil
+}
+
+// without returns the states of a path that are not in another.
+func without(path, other []int) []int {
+	k := 0
+	for k < len(path) && slices.Contains(other, path[k]) {
+		k++
+	}
+	return path[k:]
+}
+
+func (m *Machine[T]) unlisted(state stateless.State) error {
+	return fmt.Errorf("the machine has come to the state %v, which Config.States does not list: every state is stored and shown under its name", state)
+}
+
+func (m *Machine[T]) endless(s *step) error {
+	return fmt.Errorf("%w: machine %s took more than %d transitions on event %q (MicrostepsMax); check what its actions fire",
+		statechart.ErrEndless, m.config.ID, statechart.MicrostepsMax, s.event.Type)
+}
+
+// after finds a timer of a state.
+func (m *Machine[T]) after(state, id string) (After, bool) {
+	k, ok := m.byName[state]
+	if !ok {
+		return After{}, false
+	}
+	n := slices.IndexFunc(m.states[k].After, func(a After) bool { return a.ID == id })
+	if n < 0 {
+		return After{}, false
+	}
+	return m.states[k].After[n], true
+}
