@@ -171,7 +171,7 @@ kills: ## kill settle dev --data DEV_KILLS times in the middle of the demo
 	SETTLE_TEST_DEV_KILLS=$(DEV_KILLS) $(GO) test -count=1 -timeout=1h -v -run='^TestDevGoesOnAfterKills$$' ./cmd/settle
 
 .PHONY: crosscheck
-crosscheck: $(CROSSCHECK)/testdata/npm/node_modules/.package-lock.json ## compare awslocal with other emulators, test by test (2 minutes)
+crosscheck: $(CROSSCHECK)/testdata/npm/node_modules/.package-lock.json ## compare awslocal with other emulators, test by test (3 minutes)
 	$(GO) test -count=1 -timeout=$(TEST_TIMEOUT) -v -run='^TestCrosscheck$$' ./$(CROSSCHECK) -args -crosscheck
 
 .PHONY: cover

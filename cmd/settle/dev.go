@@ -29,7 +29,7 @@ type devCommand struct {
 	AWSPort  uint16 `name:"aws-port" default:"${aws_port}" help:"The port of the AWS endpoint, on 127.0.0.1; 0 takes a free one (${default})."`
 	HTTPPort uint16 `name:"http-port" default:"${http_port}" help:"The port of the gateway, on 127.0.0.1; 0 takes a free one (${default})."`
 
-	Data string `placeholder:"DIR" help:"Keep queues, timers and instances in this folder and go on with what it holds. Without it nothing is kept."`
+	Data string `placeholder:"DIR" help:"Keep queues, tables, schedules and executions in this folder and go on with what it holds. Without it nothing is kept."`
 
 	GitHubSecret string `name:"github-secret" env:"SETTLE_GITHUB_WEBHOOK_SECRET" placeholder:"SECRET" help:"What GitHub's webhooks are signed with. One is made up if none is given."`
 
@@ -44,8 +44,12 @@ func (*devCommand) Help() string {
 	return `What runs here is what runs on AWS: the same handlers get the same events over the same wire
 protocols. Only the services are pretended: what they would do is printed.
 
+The AWS endpoint serves SQS, DynamoDB, EventBridge Scheduler and Step Functions, and refuses by name what it
+does not do; https://github.com/settle-run/settle/blob/main/docs/awslocal.md lists both. Point any SDK or the
+aws CLI at it with AWS_ENDPOINT_URL.
+
 With --data everything is on disk before it is answered: after Ctrl-C, a crash or a kill, settle dev on the
-same folder goes on with all instances. Without it nothing survives Ctrl-C.`
+same folder goes on with all instances, schedules and executions. Without it nothing survives Ctrl-C.`
 }
 
 func (c *devCommand) settings() (machines.Settings, error) {
@@ -115,7 +119,8 @@ func (c *devCommand) printWelcome(s *session, running *stack.Stack, secret strin
 	bold := s.style.Bold
 	return s.printf(`%s
 
-  AWS      %s    SQS and DynamoDB, for any SDK and the aws CLI; any credentials
+  AWS      %s    SQS, DynamoDB, EventBridge Scheduler and Step Functions,
+             for any SDK and the aws CLI; any credentials
              queue %s, parked events in %s, timers in %s; table %s
   gateway  %s    POST /instances/{machine}/{id}/events, GET /instances/{machine}/{id}
              POST /webhooks/github, signed with the secret %s

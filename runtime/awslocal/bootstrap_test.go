@@ -97,12 +97,10 @@ func TestBootstrap(t *testing.T) {
 		return b
 	}
 	for name, test := range map[string]func(*testing.T, *awslocal.Bootstrap){
-		"answers in one process":                      testBootstrapAnswers,
-		"reports an error of the function":            testBootstrapError,
+		"traces each event":                           testBootstrapTrace,
 		"reports a panic and starts anew":             testBootstrapPanic,
 		"reports an exit and starts anew":             testBootstrapExit,
 		"kills the process at the time-out":           testBootstrapTimeout,
-		"tells the deadline":                          testBootstrapDeadline,
 		"has one process for each environment":        testBootstrapEnvironments,
 		"refuses an answer that is too long":          testBootstrapSize,
 		"reports an error in the middle of an answer": testBootstrapTrailer,
@@ -153,36 +151,14 @@ func TestBootstrap(t *testing.T) {
 		var out logs
 		testBootstrapClose(t, start(t, awslocal.BootstrapConfig{Logs: &out}), &out)
 	})
-	t.Run("is polled for", func(t *testing.T) {
-		t.Parallel()
-		testBootstrapPolled(t, start(t, awslocal.BootstrapConfig{}))
-	})
 }
 
-func testBootstrapAnswers(t *testing.T, b *awslocal.Bootstrap) {
+func testBootstrapTrace(t *testing.T, b *awslocal.Bootstrap) {
 	t.Helper()
 	function := b.Start()
-	first := mustOrder(t, function, `{"Do":"echo","Name":"one"}`)
-	second := mustOrder(t, function, `{"Do":"echo","Name":"two"}`)
-	if first.Value != "one" || second.Value != "two" || first.PID != second.PID || first.Request == second.Request || first.Request == "" {
-		t.Errorf("got %+v and %+v, want both from one process, as requests of their own", first, second)
-	}
-	if want := "arn:aws:lambda:us-east-1:000000000000:function:function"; first.ARN != want {
-		t.Errorf("got the ARN %q, want %q", first.ARN, want)
-	}
+	first, second := mustOrder(t, function, `{"Do":"echo"}`), mustOrder(t, function, `{"Do":"echo"}`)
 	if !strings.HasPrefix(second.Trace, "Root=1-") || second.Trace == first.Trace {
 		t.Errorf("got the trace IDs %q and %q, want two", first.Trace, second.Trace)
-	}
-}
-
-func testBootstrapError(t *testing.T, b *awslocal.Bootstrap) {
-	t.Helper()
-	function := b.Start()
-	before := mustOrder(t, function, `{"Do":"echo"}`)
-	_, err := order(t, function, `{"Do":"error","Name":"tea"}`)
-	wantFunctionError(t, err, "errorString", "no such order: tea")
-	if after := mustOrder(t, function, `{"Do":"echo"}`); after.PID != before.PID {
-		t.Error("the process ended with the error, want it to go on")
 	}
 }
 
@@ -234,17 +210,6 @@ func jsonNumber(n int) string {
 		panic(err)
 	}
 	return string(text)
-}
-
-func testBootstrapDeadline(t *testing.T, b *awslocal.Bootstrap) {
-	t.Helper()
-	deadline := time.Now().Add(100 * time.Second)
-	ctx, cancel := context.WithDeadline(t.Context(), deadline)
-	defer cancel()
-	text, err := b.Start().Invoke(ctx, []byte(`{"Do":"deadline"}`))
-	if want := deadline.UTC().Truncate(time.Millisecond).Format(time.RFC3339Nano); err != nil || !strings.Contains(string(text), want) {
-		t.Errorf("got %s, %v, want the deadline %s", text, err, want)
-	}
 }
 
 func testBootstrapEnvironments(t *testing.T, b *awslocal.Bootstrap) {
@@ -315,36 +280,6 @@ func testBootstrapClose(t *testing.T, b *awslocal.Bootstrap, out *logs) {
 	wantFunctionError(t, <-ended, "Runtime.ExitError", "Runtime exited with error: signal: killed")
 	_, err := order(t, idle, `{"Do":"echo"}`)
 	wantFunctionError(t, err, "Runtime.InvalidEntrypoint", "the Bootstrap is closed")
-}
-
-// testBootstrapPolled shows that a Bootstrap is what Poll takes.
-func testBootstrapPolled(t *testing.T, b *awslocal.Bootstrap) {
-	t.Helper()
-	q := newFIFO(t, map[string]string{"VisibilityTimeout": "60"})
-	q.sendAll("a1", "b1")
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	failures := make(chan error, 100)
-	polled := make(chan error, 1)
-	go func() {
-		polled <- q.cloud.Poll(ctx, awslocal.EventSource{
-			Queue: q.name, BatchSize: 1, Timeout: time.Minute, OnFailure: func(err error) { failures <- err },
-		}, b.Start)
-	}()
-	for {
-		left := q.attributes("ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible")
-		if left["ApproximateNumberOfMessages"] == "0" && left["ApproximateNumberOfMessagesNotVisible"] == "0" {
-			break
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	cancel()
-	if err := <-polled; err != nil {
-		t.Fatal(err)
-	}
-	if len(failures) > 0 {
-		t.Error(<-failures)
-	}
 }
 
 func TestBootstrap_refuses_what_it_cannot_run(t *testing.T) {

@@ -1,7 +1,7 @@
 // Package awslocal is AWS on this machine: SQS, DynamoDB, EventBridge Scheduler and Step
-// Functions behind the wire protocols that the AWS SDKs and the aws CLI speak, a poller that
-// hands queue messages to a handler as Lambda's event source mapping does, and the Runtime API
-// behind which the very binaries run that are deployed.
+// Functions behind the wire protocols that the AWS SDKs and the aws CLI speak, and what calls
+// Lambda functions: a poller that hands them queue messages as an event source mapping does,
+// the tasks of state machines, and a Runtime API for the executables that are deployed.
 //
 // A Cloud serves in process through HTTPClient, which needs no socket, or on a loopback port
 // through Listen. The models behind it read no clock but Config.Now and draw no random
@@ -14,7 +14,9 @@
 package awslocal
 
 import (
+	"maps"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -47,9 +49,12 @@ type Config struct {
 	// DeliveryFault, unless it is nil, is asked what goes wrong with each batch that Poll has
 	// received, under the same terms.
 	DeliveryFault func(Delivery) DeliveryFault
-	// Data is the folder that Open keeps queues, messages, tables and items in; it is made if
-	// it is not there. Empty means that nothing survives the process.
+	// Data is the folder that Open keeps all services in: messages, items, schedules,
+	// executions. It is made if it is not there. Empty means that nothing survives the process.
 	Data string
+	// Functions are registered from the start, by name, as by Cloud.Register: the executions
+	// that a data folder holds invoke them as soon as it is open.
+	Functions map[string]Function
 }
 
 func (c Config) withDefaults() Config {
@@ -59,7 +64,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Cloud is one account's queues, tables and schedules. It is safe for concurrent use.
+// Cloud is one account's queues, tables, schedules and state machines. It is safe for concurrent use.
 type Cloud struct {
 	now      func() time.Time
 	requests atomic.Uint64 // served so far
@@ -84,20 +89,30 @@ type Cloud struct {
 }
 
 // New returns a Cloud without queues or tables, which keeps nothing. It panics if config has
-// a data folder: that is for Open, which can fail.
+// a data folder, which is for Open, or a function that Register refuses.
 func New(config Config) *Cloud {
 	if config.Data != "" {
 		panic("awslocal: expected New without Config.Data, got " + config.Data + "; use Open")
 	}
-	return newCloud(config)
+	c, err := newCloud(config)
+	if err != nil {
+		panic("awslocal: " + err.Error())
+	}
+	return c
 }
 
-func newCloud(config Config) *Cloud {
+func newCloud(config Config) (*Cloud, error) {
 	config = config.withDefaults()
-	return &Cloud{
+	c := &Cloud{
 		now: config.Now, sqs: sqs.New(), dynamo: dynamo.New(), scheduler: scheduler.New(), states: states.New(), faults: newFaults(config),
 		rooms: make(map[string]*waitingRoom), functions: make(map[string]*environments),
 	}
+	for _, name := range slices.Sorted(maps.Keys(config.Functions)) {
+		if err := c.Register(name, config.Functions[name]); err != nil {
+			return nil, err
+		}
+	}
+	return c, nil
 }
 
 var _ http.Handler = (*Cloud)(nil)

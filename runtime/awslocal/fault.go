@@ -27,7 +27,7 @@ type Call struct {
 	// client behind a socket, is its application ID: what aws.Config.AppID or the environment
 	// variable AWS_SDK_UA_APP_ID says, which the SDK sends in its User-Agent.
 	Client string
-	// Service is "sqs", "dynamodb" or "scheduler".
+	// Service is "sqs", "dynamodb", "scheduler" or "states".
 	Service string
 	// Operation is the name of the API operation, such as "SendMessage".
 	Operation string

@@ -66,7 +66,8 @@ type Function struct {
 }
 
 // Register makes a function known under its name. A later one of the same name takes the
-// place of the earlier, as a deployment does.
+// place of the earlier, as a deployment does. One that the executions of a data folder wait
+// for must be there when it is opened: see Config.Functions.
 func (c *Cloud) Register(name string, function Function) error {
 	if function.Timeout == 0 {
 		function.Timeout = functionTimeoutDefault

@@ -33,15 +33,15 @@ func (c *Cloud) services() []service {
 // Open returns a Cloud that holds what the data folder keeps, and keeps in it what it holds:
 // a call is answered when what it changed, and what it saw, is on disk. So whatever was
 // answered survives a kill of the process, and of the machine as far as its disks do what
-// fsync asks. Messages in flight, receipt handles and deduplication go on after it, by
-// Config.Now.
+// fsync asks. Messages in flight, receipt handles, deduplication, schedules, executions and
+// task tokens go on after it, by Config.Now; what has fallen due meanwhile happens at once.
 //
 // A folder is open in one process at a time; Close frees it. If it cannot be written any
 // more, because the disk is full, say, all calls fail from then on.
 func Open(config Config) (*Cloud, error) {
-	c := newCloud(config)
-	if config.Data == "" {
-		return c, nil
+	c, err := newCloud(config)
+	if err != nil || config.Data == "" {
+		return c, err
 	}
 	store, err := disk.Open(config.Data)
 	if err != nil {

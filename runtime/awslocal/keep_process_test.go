@@ -14,6 +14,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/scheduler"
+	"github.com/aws/aws-sdk-go-v2/service/sfn"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
 	"github.com/settle-run/settle/runtime/awslocal"
@@ -62,11 +64,13 @@ func serveChild(dir string) error {
 
 // child is a Cloud in a process of its own.
 type child struct {
-	t       *testing.T
-	command *exec.Cmd
-	url     string
-	sqs     *sqs.Client
-	dynamo  *dynamodb.Client
+	t         *testing.T
+	command   *exec.Cmd
+	url       string
+	sqs       *sqs.Client
+	dynamo    *dynamodb.Client
+	scheduler *scheduler.Client
+	states    *sfn.Client
 }
 
 func startChild(t *testing.T, dir string, variables ...string) child {
@@ -95,9 +99,12 @@ func startChild(t *testing.T, dir string, variables ...string) child {
 	if c.url = strings.TrimSpace(line); err != nil || !strings.HasPrefix(c.url, "http://") {
 		t.Fatalf("expected the address of the child, got %q, %v", line, err)
 	}
-	identity := credentials.NewStaticCredentialsProvider("any", "any", "")
-	c.sqs = sqs.New(sqs.Options{Region: awslocal.Region, BaseEndpoint: &c.url, Credentials: identity, Retryer: aws.NopRetryer{}})
-	c.dynamo = dynamodb.New(dynamodb.Options{Region: awslocal.Region, BaseEndpoint: &c.url, Credentials: identity, Retryer: aws.NopRetryer{}})
+	config := aws.Config{
+		Region: awslocal.Region, BaseEndpoint: &c.url, Credentials: credentials.NewStaticCredentialsProvider("any", "any", ""),
+		Retryer: func() aws.Retryer { return aws.NopRetryer{} },
+	}
+	c.sqs, c.dynamo = sqs.NewFromConfig(config), dynamodb.NewFromConfig(config)
+	c.scheduler, c.states = scheduler.NewFromConfig(config), sfn.NewFromConfig(config)
 	return c
 }
 

@@ -28,7 +28,12 @@ func (c child) createFIFO(name string, attributes map[string]string) queue {
 	for key, value := range attributes {
 		all[key] = value
 	}
-	if _, err := c.sqs.CreateQueue(c.t.Context(), &sqs.CreateQueueInput{QueueName: &name, Attributes: all}); err != nil {
+	return c.create(name, all)
+}
+
+func (c child) create(name string, attributes map[string]string) queue {
+	c.t.Helper()
+	if _, err := c.sqs.CreateQueue(c.t.Context(), &sqs.CreateQueueInput{QueueName: &name, Attributes: attributes}); err != nil {
 		c.t.Fatal(err)
 	}
 	return c.queue(name)
@@ -185,11 +190,17 @@ const (
 
 var killGroups = []string{"a", "b", "c", "d"}
 
-// ledger is what the clients of a Cloud know that is killed again and again: what was
-// answered, and what was asked.
+// witness notes what goes wrong with a Cloud that is killed again and again. Its mu guards what
+// its clients know.
+type witness struct {
+	mu    sync.Mutex
+	wrong []string
+}
+
+// ledger is what the clients of queues know: what was answered, and what was asked.
 type ledger struct {
-	mu        sync.Mutex
-	wrong     []string
+	witness
+
 	answered  map[string]int // by group: so many messages are known to be sent
 	asked     map[string]int // by group: so many were deleted, as far as was asked
 	deleted   map[string]int // by group: so many are known to be deleted
@@ -198,8 +209,8 @@ type ledger struct {
 	delivered int
 }
 
-func (l *ledger) complain(format string, args ...any) {
-	l.wrong = append(l.wrong, fmt.Sprintf(format, args...))
+func (w *witness) complain(format string, args ...any) {
+	w.wrong = append(w.wrong, fmt.Sprintf(format, args...))
 }
 
 // expect checks that the messages of one group that one call has received may be there.
@@ -336,22 +347,22 @@ func (l *ledger) receive(ctx context.Context, q queue) {
 }
 
 // ended complains of an error that a kill does not explain.
-func (l *ledger) ended(ctx context.Context, err error) {
+func (w *witness) ended(ctx context.Context, err error) {
 	var api smithy.APIError
 	if errors.As(err, &api) && ctx.Err() == nil {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		l.complain("%v", err)
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.complain("%v", err)
 	}
 }
 
 // await waits until done says so, or something is wrong, but no longer than a busy machine may
 // take.
-func (l *ledger) await(done func() bool) {
+func (w *witness) await(done func() bool) {
 	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(2 * time.Millisecond) {
-		l.mu.Lock()
-		over := len(l.wrong) > 0 || done()
-		l.mu.Unlock()
+		w.mu.Lock()
+		over := len(w.wrong) > 0 || done()
+		w.mu.Unlock()
 		if over {
 			return
 		}

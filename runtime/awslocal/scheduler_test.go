@@ -75,7 +75,8 @@ func wantArrivals(t *testing.T, got, want map[string]time.Duration) {
 	}
 }
 
-func TestScheduler_at_sqs_fifo(t *testing.T) {
+// What substitutes a context attribute is text: it is not escaped.
+func TestScheduler_fills_in_context_attributes_and_fires_what_is_past_at_once(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		q := newFIFO(t, map[string]string{"ContentBasedDeduplication": "true"})
@@ -133,42 +134,33 @@ func TestScheduler_plain_target_needs_content_based_deduplication(t *testing.T) 
 	})
 }
 
-func TestScheduler_delete_after_completion(t *testing.T) {
+// The SDK writes a ClientToken into the input: to call with it again is to repeat the call.
+func TestScheduler_answers_a_repeated_call_as_before(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		q := newFIFO(t, nil)
-		client := newScheduler(q.cloud)
-		input := q.schedule("once", 4*time.Second, "hello")
-		input.ActionAfterCompletion = types.ActionAfterCompletionDelete
-		create(t, client, input)
-		if _, err := client.GetSchedule(t.Context(), &scheduler.GetScheduleInput{Name: aws.String("once")}); err != nil {
-			t.Fatalf("before it fires: %v", err)
+		client := newScheduler(newFIFO(t, nil).cloud)
+		group := &scheduler.CreateScheduleGroupInput{Name: aws.String("timers"), Tags: []types.Tag{{Key: aws.String("team"), Value: aws.String("a")}}}
+		first, err := client.CreateScheduleGroup(t.Context(), group)
+		if err != nil {
+			t.Fatal(err)
 		}
-		wantArrivals(t, q.arrivals(10*time.Minute), map[string]time.Duration{"hello": 4 * time.Second})
-		_, err := client.GetSchedule(t.Context(), &scheduler.GetScheduleInput{Name: aws.String("once")})
-		var notFound *types.ResourceNotFoundException
-		wantAs(t, err, &notFound)
-	})
-}
-
-func TestScheduler_delete_before_fire(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		q := newFIFO(t, nil)
-		client := newScheduler(q.cloud)
-		create(t, client, q.schedule("s", 4*time.Second, "hello"))
-		time.Sleep(3 * time.Second)
-		// The SDK writes a ClientToken into the input: to call with it again is to repeat the call.
-		first := &scheduler.DeleteScheduleInput{Name: aws.String("s")}
+		again, err := client.CreateScheduleGroup(t.Context(), group)
+		if err != nil || *again.ScheduleGroupArn != *first.ScheduleGroupArn {
+			t.Errorf("got %+v, %v, want %s as before", again, err, *first.ScheduleGroupArn)
+		}
+		tags, err := client.ListTagsForResource(t.Context(), &scheduler.ListTagsForResourceInput{ResourceArn: first.ScheduleGroupArn})
+		if err != nil || len(tags.Tags) != 1 || *tags.Tags[0].Value != "a" {
+			t.Errorf("got the tags %+v, %v, want team=a", tags, err)
+		}
+		deletion := &scheduler.DeleteScheduleGroupInput{Name: aws.String("timers")}
 		for range 2 {
-			if _, err := client.DeleteSchedule(t.Context(), first); err != nil {
+			if _, err := client.DeleteScheduleGroup(t.Context(), deletion); err != nil {
 				t.Fatal(err)
 			}
 		}
-		_, err := client.DeleteSchedule(t.Context(), &scheduler.DeleteScheduleInput{Name: aws.String("s")})
+		_, err = client.DeleteScheduleGroup(t.Context(), &scheduler.DeleteScheduleGroupInput{Name: aws.String("timers")})
 		var notFound *types.ResourceNotFoundException
 		wantAs(t, err, &notFound)
-		wantArrivals(t, q.arrivals(time.Minute), map[string]time.Duration{})
 	})
 }
 
@@ -187,99 +179,4 @@ func TestScheduler_fires_before_a_call_of_the_same_instant(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantBodies(t, q.receive(), "hello")
-}
-
-func TestScheduler_errors(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		q := newFIFO(t, nil)
-		client := newScheduler(q.cloud)
-		create(t, client, q.schedule("s", time.Hour, "hello"))
-
-		_, err := client.CreateSchedule(t.Context(), q.schedule("s", time.Hour, "hello"))
-		var conflict *types.ConflictException
-		wantAs(t, err, &conflict)
-		if got, want := aws.ToString(conflict.Message), "Schedule s already exists."; got != want {
-			t.Errorf("got %q, want %q", got, want)
-		}
-		bad := q.schedule("bad", time.Hour, "hello")
-		bad.ScheduleExpression = aws.String("at(tomorrow)")
-		_, err = client.CreateSchedule(t.Context(), bad)
-		var invalid *types.ValidationException
-		wantAs(t, err, &invalid)
-		if got, want := aws.ToString(invalid.Message), "Invalid Schedule Expression at(tomorrow)."; got != want {
-			t.Errorf("got %q, want %q", got, want)
-		}
-		_, err = client.GetSchedule(t.Context(), &scheduler.GetScheduleInput{Name: aws.String("bad")})
-		var notFound *types.ResourceNotFoundException
-		wantAs(t, err, &notFound)
-		_, err = client.GetSchedule(t.Context(), &scheduler.GetScheduleInput{Name: aws.String("s"), GroupName: aws.String("none")})
-		wantAs(t, err, &notFound)
-	})
-}
-
-func TestScheduler_update_group_list(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		q := newFIFO(t, nil)
-		client := newScheduler(q.cloud)
-		group, err := client.CreateScheduleGroup(t.Context(), &scheduler.CreateScheduleGroupInput{
-			Name: aws.String("timers"), Tags: []types.Tag{{Key: aws.String("team"), Value: aws.String("a")}},
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, name := range []string{"job-1", "job-2", "signup-1"} {
-			input := q.schedule(name, time.Hour, name)
-			input.GroupName = aws.String("timers")
-			create(t, client, input)
-		}
-		create(t, client, q.schedule("job-3", time.Hour, "job-3"))
-		due := time.Now().Add(time.Hour)
-
-		var names []string
-		pages := scheduler.NewListSchedulesPaginator(client, &scheduler.ListSchedulesInput{
-			GroupName: aws.String("timers"), NamePrefix: aws.String("job-"), MaxResults: aws.Int32(1), State: types.ScheduleStateEnabled,
-		})
-		for pages.HasMorePages() {
-			page, err := pages.NextPage(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, s := range page.Schedules {
-				names = append(names, *s.Name)
-			}
-		}
-		if diff := cmp.Diff([]string{"job-1", "job-2"}, names); diff != "" {
-			t.Errorf("ListSchedules (-want +got):\n%s", diff)
-		}
-
-		later := q.schedule("job-1", 30*time.Second, "earlier")
-		created := time.Now()
-		time.Sleep(1500 * time.Millisecond)
-		if _, err := client.UpdateSchedule(t.Context(), &scheduler.UpdateScheduleInput{
-			Name: later.Name, GroupName: aws.String("timers"), ScheduleExpression: later.ScheduleExpression,
-			FlexibleTimeWindow: later.FlexibleTimeWindow, Target: later.Target, Description: aws.String("moved"),
-		}); err != nil {
-			t.Fatal(err)
-		}
-		got, err := client.GetSchedule(t.Context(), &scheduler.GetScheduleInput{Name: aws.String("job-1"), GroupName: aws.String("timers")})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if *got.ScheduleExpression != *later.ScheduleExpression || *got.Description != "moved" || !got.CreationDate.Equal(created) ||
-			!got.LastModificationDate.Equal(time.Now()) || *got.Arn != "arn:aws:scheduler:us-east-1:000000000000:schedule/timers/job-1" {
-			t.Errorf("got %+v, want the update", got)
-		}
-		tags, err := client.ListTagsForResource(t.Context(), &scheduler.ListTagsForResourceInput{ResourceArn: group.ScheduleGroupArn})
-		if err != nil || len(tags.Tags) != 1 || *tags.Tags[0].Value != "a" {
-			t.Errorf("got the tags %+v, %v, want team=a", tags, err)
-		}
-		wantArrivals(t, q.arrivals(time.Minute), map[string]time.Duration{"earlier": 28500 * time.Millisecond})
-		if _, err := client.DeleteScheduleGroup(t.Context(), &scheduler.DeleteScheduleGroupInput{Name: aws.String("timers")}); err != nil {
-			t.Fatal(err)
-		}
-		want := map[string]time.Duration{"job-3": time.Until(due)} // and neither of the group's
-		wantArrivals(t, q.arrivals(2*time.Hour), want)
-	})
 }

@@ -1,7 +1,6 @@
 package awslocal_test
 
 import (
-	"encoding/json"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -30,22 +29,21 @@ func inWorkflows(t *testing.T, test func(t *testing.T, w workflows)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		q := newFIFO(t, map[string]string{"VisibilityTimeout": "43200"})
-		client := sfn.New(sfn.Options{
-			Region:       awslocal.Region,
-			BaseEndpoint: aws.String("http://aws.local"),
-			Credentials:  credentials.NewStaticCredentialsProvider("any", "any", ""),
-			HTTPClient:   q.cloud.HTTPClient(),
-			Retryer:      aws.NopRetryer{},
-		})
-		test(t, workflows{t, client, q})
+		w := newWorkflows(t, q.cloud)
+		w.queue = q
+		test(t, w)
 	})
 }
 
-// task is a Task state that sends its token to the queue's group g, with further fields.
-func (w workflows) task(group, fields string) string {
-	return `{"Type": "Task", "Resource": "arn:aws:states:::sqs:sendMessage.waitForTaskToken", "Parameters": {
-		"QueueUrl": "` + w.queue.url + `", "MessageGroupId": "` + group + `", "MessageDeduplicationId.$": "States.UUID()",
-		"MessageBody": {"token.$": "$$.Task.Token", "in.$": "$"}}` + fields + `}`
+func newWorkflows(t *testing.T, cloud *awslocal.Cloud) workflows {
+	t.Helper()
+	return workflows{t: t, client: sfn.New(sfn.Options{
+		Region:       awslocal.Region,
+		BaseEndpoint: aws.String("http://aws.local"),
+		Credentials:  credentials.NewStaticCredentialsProvider("any", "any", ""),
+		HTTPClient:   cloud.HTTPClient(),
+		Retryer:      aws.NopRetryer{},
+	})}
 }
 
 // create creates a machine of the states given, of which "S" is the first.
@@ -69,12 +67,6 @@ func (w workflows) start(machine, name, input string) string {
 	return *out.ExecutionArn
 }
 
-// run creates a machine of states and starts it.
-func (w workflows) run(states, input string) string {
-	w.t.Helper()
-	return w.start(w.create("m", states), "x", input)
-}
-
 // wantEnd fails unless an execution has the status, and the output or the error and cause.
 func (w workflows) wantEnd(execution string, status types.ExecutionStatus, want ...string) {
 	w.t.Helper()
@@ -91,50 +83,6 @@ func (w workflows) wantEnd(execution string, status types.ExecutionStatus, want 
 	if out.Status != status || strings.Join(got, "|") != strings.Join(want, "|") {
 		w.t.Fatalf("got %s %q, want %s %q", out.Status, got, status, want)
 	}
-}
-
-// token receives the next message and returns the token in it. It waits up to 20 s.
-func (w workflows) token() string {
-	w.t.Helper()
-	messages := w.queue.receive(waiting(20))
-	if len(messages) != 1 {
-		w.t.Fatalf("received %d messages, want one with a token", len(messages))
-	}
-	w.queue.delete(messages...)
-	var body struct{ Token string }
-	if err := json.Unmarshal([]byte(*messages[0].Body), &body); err != nil {
-		w.t.Fatal(err)
-	}
-	return body.Token
-}
-
-func (w workflows) trySuccess(token, output string) error {
-	_, err := w.client.SendTaskSuccess(w.t.Context(), &sfn.SendTaskSuccessInput{TaskToken: &token, Output: &output})
-	return err
-}
-
-func (w workflows) success(token, output string) {
-	w.t.Helper()
-	if err := w.trySuccess(token, output); err != nil {
-		w.t.Fatalf("SendTaskSuccess: %v", err)
-	}
-}
-
-func (w workflows) tryFailure(token, name, cause string) error {
-	_, err := w.client.SendTaskFailure(w.t.Context(), &sfn.SendTaskFailureInput{TaskToken: &token, Error: &name, Cause: &cause})
-	return err
-}
-
-func (w workflows) failure(token, name, cause string) {
-	w.t.Helper()
-	if err := w.tryFailure(token, name, cause); err != nil {
-		w.t.Fatalf("SendTaskFailure: %v", err)
-	}
-}
-
-func (w workflows) tryHeartbeat(token string) error {
-	_, err := w.client.SendTaskHeartbeat(w.t.Context(), &sfn.SendTaskHeartbeatInput{TaskToken: &token})
-	return err
 }
 
 // sleep lets virtual time pass, and what happens in it be done.

@@ -29,7 +29,7 @@ type emulator struct {
 }
 
 var emulators = []emulator{
-	{name: "awslocal", services: []string{"SQS", "DynamoDB"}},
+	{name: "awslocal", services: []string{"SQS", "DynamoDB", "Scheduler", "StepFunctions"}},
 	{name: "dynalite", services: []string{"DynamoDB"}, command: func(port string) []string {
 		return []string{"node", "node_modules/dynalite/cli.js", "--host", "127.0.0.1", "--port", port,
 			"--createTableMs", "10", "--deleteTableMs", "10", "--updateTableMs", "10"}
@@ -37,7 +37,9 @@ var emulators = []emulator{
 	{name: "fauxqs", services: []string{"SQS"}, command: func(port string) []string {
 		return []string{"node", "fauxqs.mjs", port}
 	}},
-	{name: "moto", services: []string{"SQS", "DynamoDB"}, command: func(port string) []string {
+	// moto's executions run for ever, and if it is told to perform them, StartExecution is an
+	// internal error: there is nothing to compare Step Functions with.
+	{name: "moto", services: []string{"SQS", "DynamoDB", "Scheduler"}, command: func(port string) []string {
 		return []string{"moto_server", "-H", "127.0.0.1", "-p", port}
 	}},
 }

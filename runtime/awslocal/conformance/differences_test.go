@@ -15,11 +15,14 @@ type difference struct {
 const (
 	noTransactions = "it has no transactions"
 	oneAGroup      = "a batch has one message a group at most"
+	neverFires     = "no schedule ever fires"
 
-	sqsReference      = "SQS API Reference: "
-	sqsGuide          = "SQS Developer Guide: "
-	dynamodbReference = "DynamoDB API Reference: "
-	dynamodbGuide     = "DynamoDB Developer Guide: "
+	sqsReference       = "SQS API Reference: "
+	sqsGuide           = "SQS Developer Guide: "
+	dynamodbReference  = "DynamoDB API Reference: "
+	dynamodbGuide      = "DynamoDB Developer Guide: "
+	schedulerReference = "EventBridge Scheduler API Reference: "
+	schedulerGuide     = "EventBridge Scheduler User Guide: "
 )
 
 var differences = []difference{
@@ -86,4 +89,10 @@ var differences = []difference{
 	{"moto", "DynamoDB", "types_roundtrip", "an attribute with an empty name is answered in another form", dynamodbReference + "AttributeValue", false},
 	{"moto", "DynamoDB", "concurrent_transact", "an update of two writers at once is lost", dynamodbGuide + "Managing complex workflows with DynamoDB transactions", true},
 	{"moto", "DynamoDB", "consumed_capacity", "a write of 10 KB costs one unit", dynamodbGuide + "DynamoDB read and write operations", false},
+
+	{"moto", "Scheduler", "at_sqs_fifo", neverFires, schedulerGuide + "Schedule types in EventBridge Scheduler", false},
+	{"moto", "Scheduler", "delete_after_completion", neverFires, schedulerGuide + "Schedule types in EventBridge Scheduler", false},
+	{"moto", "Scheduler", "delete_before_fire", neverFires, schedulerGuide + "Schedule types in EventBridge Scheduler", false},
+	{"moto", "Scheduler", "errors", "at(tomorrow) is accepted", schedulerReference + "CreateSchedule, ScheduleExpression", false},
+	{"moto", "Scheduler", "update_group_list", "a second group of the name is accepted", schedulerReference + "CreateScheduleGroup, ConflictException", false},
 }

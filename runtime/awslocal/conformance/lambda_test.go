@@ -2,8 +2,11 @@ package conformance_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"sync"
 	"testing"
@@ -18,7 +21,7 @@ import (
 var lambdaBehaviours = []behaviour{
 	{name: "esm_fifo_partial", test: esmFIFOPartial, promise: "With ReportBatchItemFailures the records that the function names come again after their visibility time-out; the others are deleted."},
 	{name: "poller", test: poller, promise: "A function gets up to ten messages in the queue's order, of several groups, with one invocation a group in flight; if it fails or times out the whole batch comes again a visibility time-out after it was received."},
-	{name: "bootstrap", testedBy: "runtime/awslocal", promise: "A compiled bootstrap for provided.al2023 is served by a Runtime API: next, response, error, deadline."},
+	{name: "bootstrap", test: bootstrap, processes: true, promise: "An executable for provided.al2023 runs as it is deployed against a Runtime API, one process for one invocation after the other: next, response, error, deadline header."},
 }
 
 // function is a Lambda function that notes when it got which bodies.
@@ -117,4 +120,74 @@ func poller(t *testing.T, w *world) {
 		f.wantCalls(t, what, "0s [a1 a2 b1]", "1m0s [a1 a2 b1]")
 		q.wantCounts(0, 0, 0)
 	}
+}
+
+// bootstrap runs a function that aws-lambda-go makes of its handler, and that does what it is
+// told.
+func bootstrap(t *testing.T, w *world) {
+	path := filepath.Join(t.TempDir(), "bootstrap")
+	build := exec.CommandContext(t.Context(), "go", "build", "-tags", "lambda.norpc", "-o", path, "../testdata/handler")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("building testdata/handler: %v\n%s", err, out)
+	}
+	b, err := awslocal.NewBootstrap(awslocal.BootstrapConfig{Path: path, FunctionName: "told"})
+	must(t, "NewBootstrap", err)
+	defer b.Close()
+	// A loaded machine has time enough to start the process.
+	deadline := time.Now().Add(5 * time.Minute).Truncate(time.Millisecond)
+	ctx, cancel := context.WithDeadline(t.Context(), deadline)
+	defer cancel()
+	environment := b.Start()
+	type told struct {
+		Value, Request, ARN string
+		PID                 int
+	}
+	tell := func(order string) (answer told, err error) {
+		text, err := environment.Invoke(ctx, []byte(order))
+		if err == nil {
+			must(t, "reading "+string(text), json.Unmarshal(text, &answer))
+		}
+		return answer, err
+	}
+	first, err := tell(`{"Do": "echo", "Name": "<&> é 🙂"}`)
+	must(t, "the first event", err)
+	want(t, "the first response", told{"<&> é 🙂", first.Request, "arn:aws:lambda:us-east-1:000000000000:function:told", first.PID}, first)
+
+	_, err = tell(`{"Do": "error", "Name": "tea"}`)
+	var failed *awslocal.FunctionError
+	wantAs(t, "an error of the function", err, &failed)
+	want(t, "the error", awslocal.FunctionError{Type: "errorString", Message: "no such order: tea"}, *failed)
+
+	second, err := tell(`{"Do": "deadline"}`)
+	must(t, "the event after the error", err)
+	want(t, "the process", first.PID, second.PID)
+	want(t, "the deadline", deadline.UTC().Format(time.RFC3339Nano), second.Value)
+	if first.Request == "" || first.Request == second.Request {
+		t.Errorf("the request IDs are %q and %q, want one of its own for each event", first.Request, second.Request)
+	}
+	wantPolledProcess(t, w, b)
+}
+
+// wantPolledProcess fails unless the poller feeds a function's processes as it does functions
+// in process.
+func wantPolledProcess(t *testing.T, w *world, b *awslocal.Bootstrap) {
+	t.Helper()
+	q := w.fifo(t, map[string]string{"VisibilityTimeout": "600"})
+	q.sendAll("a1", "b1")
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() {
+		ended <- w.cloud.Poll(ctx, awslocal.EventSource{Queue: q.name, Timeout: time.Minute}, b.Start)
+	}()
+	for ctx.Err() == nil {
+		left := q.attributes("ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible")
+		if left["ApproximateNumberOfMessages"] == "0" && left["ApproximateNumberOfMessagesNotVisible"] == "0" {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	cancel()
+	must(t, "Poll", <-ended)
+	q.wantCounts(0, 0, 0)
 }

@@ -11,9 +11,11 @@ import (
 )
 
 var (
-	sqsEndpoint      = flag.String("sqs-endpoint", "", "run TestSQS against this URL, in real time, instead of awslocal")
-	dynamodbEndpoint = flag.String("dynamodb-endpoint", "", "run TestDynamoDB against this URL, in real time, instead of awslocal")
-	patience         = flag.Duration("patience", time.Minute, "in real time, skip behaviours that take longer than this")
+	sqsEndpoint       = flag.String("sqs-endpoint", "", "run TestSQS against this URL, in real time, instead of awslocal")
+	dynamodbEndpoint  = flag.String("dynamodb-endpoint", "", "run TestDynamoDB against this URL, in real time, instead of awslocal")
+	schedulerEndpoint = flag.String("scheduler-endpoint", "", "run TestScheduler against this URL, where SQS must be too, in real time, instead of awslocal")
+	statesEndpoint    = flag.String("stepfunctions-endpoint", "", "run TestStepFunctions against this URL, where SQS must be too, in real time, instead of awslocal")
+	patience          = flag.Duration("patience", time.Minute, "in real time, skip behaviours that take longer than this")
 )
 
 // behaviour is something that AWS does and its clients rely on.
@@ -21,14 +23,14 @@ type behaviour struct {
 	name    string
 	promise string // in one sentence, for docs/awslocal.md
 	// test fails if the emulator that w is of does otherwise. In virtual time it runs in a
-	// bubble of package synctest. It is nil for what another package tests.
+	// bubble of package synctest.
 	test func(t *testing.T, w *world)
 	// socket is set where a connection makes a difference: the test runs over one as well.
 	socket bool
 	// takes is how long the test lasts in real time, where that is more than some seconds.
 	takes time.Duration
-	// testedBy says where the behaviour is tested, if not here.
-	testedBy string
+	// processes is set where the test runs others, which know no virtual time.
+	processes bool
 }
 
 // service is a service of AWS with the behaviours that its clients rely on.
@@ -40,6 +42,8 @@ type service struct {
 var services = []service{
 	{"SQS", sqsBehaviours},
 	{"DynamoDB", dynamodbBehaviours},
+	{"Scheduler", schedulerBehaviours},
+	{"StepFunctions", statesBehaviours},
 	{"Lambda", lambdaBehaviours},
 }
 
@@ -51,6 +55,16 @@ func TestSQS(t *testing.T) {
 func TestDynamoDB(t *testing.T) {
 	t.Parallel()
 	run(t, dynamodbBehaviours, *dynamodbEndpoint)
+}
+
+func TestScheduler(t *testing.T) {
+	t.Parallel()
+	run(t, schedulerBehaviours, *schedulerEndpoint)
+}
+
+func TestStepFunctions(t *testing.T) {
+	t.Parallel()
+	run(t, statesBehaviours, *statesEndpoint)
 }
 
 func TestLambda(t *testing.T) {
@@ -66,8 +80,8 @@ func run(t *testing.T, behaviours []behaviour, endpoint string) {
 		t.Run(b.name, func(t *testing.T) {
 			t.Parallel()
 			switch {
-			case b.test == nil:
-				t.Skip("tested by " + b.testedBy)
+			case b.processes:
+				b.test(t, inProcess())
 			case endpoint == "":
 				synctest.Test(t, func(t *testing.T) { b.test(t, inProcess()) })
 			case b.takes > *patience:

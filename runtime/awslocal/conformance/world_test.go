@@ -11,8 +11,11 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/scheduler"
+	"github.com/aws/aws-sdk-go-v2/service/sfn"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/smithy-go"
 	"github.com/google/go-cmp/cmp"
@@ -23,25 +26,26 @@ import (
 
 // world is what a behaviour is tested in: clients of an emulator, and a clock.
 type world struct {
-	sqs      *sqs.Client
-	dynamodb *dynamodb.Client
+	sqs       *sqs.Client
+	dynamodb  *dynamodb.Client
+	scheduler *scheduler.Client
+	sfn       *sfn.Client
 	// cloud is the emulator if it is awslocal in process; otherwise it is nil, and time is
 	// real.
 	cloud *awslocal.Cloud
 	// late is what real time allows for a thing that is to happen at an instant.
 	late time.Duration
-	// run sets this run's queues and tables apart from what the emulator has already.
+	// run sets this run's queues, tables and so on apart from what the emulator has already.
 	run string
-	// named counts the queues and tables.
+	// named counts them.
 	named atomic.Int32
 }
 
 // inProcess returns a world with a Cloud of its own.
 func inProcess() *world {
 	cloud := awslocal.New(awslocal.Config{})
-	client := cloud.HTTPClient()
 	w := &world{cloud: cloud, run: "t"}
-	w.connect("http://aws.local", func(o *sqs.Options) { o.HTTPClient = client }, func(o *dynamodb.Options) { o.HTTPClient = client })
+	w.connect("http://aws.local", cloud.HTTPClient())
 	return w
 }
 
@@ -50,25 +54,25 @@ func at(t *testing.T, endpoint string, late time.Duration) *world {
 	t.Helper()
 	name := t.Name()
 	w := &world{late: late, run: fmt.Sprintf("%s-%x", name[strings.LastIndexByte(name, '/')+1:], time.Now().UnixNano()&0xffffffffff)}
-	w.connect(endpoint, func(*sqs.Options) {}, func(*dynamodb.Options) {})
+	w.connect(endpoint, awshttp.NewBuildableClient())
 	return w
 }
 
-func (w *world) connect(endpoint string, forSQS func(*sqs.Options), forDynamoDB func(*dynamodb.Options)) {
-	anyone := credentials.NewStaticCredentialsProvider("any", "any", "")
-	w.sqs = sqs.New(sqs.Options{
-		Region: awslocal.Region, BaseEndpoint: &endpoint, Credentials: anyone, Retryer: aws.NopRetryer{},
-	}, forSQS)
-	w.dynamodb = dynamodb.New(dynamodb.Options{
-		Region: awslocal.Region, BaseEndpoint: &endpoint, Credentials: anyone, Retryer: aws.NopRetryer{},
-	}, forDynamoDB)
+func (w *world) connect(endpoint string, client aws.HTTPClient) {
+	config := aws.Config{
+		Region: awslocal.Region, BaseEndpoint: &endpoint, HTTPClient: client,
+		Credentials: credentials.NewStaticCredentialsProvider("any", "any", ""),
+		Retryer:     func() aws.Retryer { return aws.NopRetryer{} },
+	}
+	w.sqs, w.dynamodb = sqs.NewFromConfig(config), dynamodb.NewFromConfig(config)
+	w.scheduler, w.sfn = scheduler.NewFromConfig(config), sfn.NewFromConfig(config)
 }
 
 // virtual says whether time is: then what must happen at an instant can be asked for at that
 // very instant.
 func (w *world) virtual() bool { return w.cloud != nil }
 
-// name returns a name that no other queue or table of the emulator has.
+// name returns a name that nothing else in the emulator has.
 func (w *world) name() string { return fmt.Sprintf("%s-%d", w.run, w.named.Add(1)) }
 
 // until sleeps until an instant: in real time until it is surely over.
@@ -101,6 +105,15 @@ func (w *world) settle() {
 		return
 	}
 	time.Sleep(500 * time.Millisecond)
+}
+
+// pass lets a time pass in which nothing should happen. In real time two seconds must do.
+func (w *world) pass(d time.Duration) {
+	if !w.virtual() {
+		d = min(d, 2*time.Second)
+	}
+	time.Sleep(d)
+	w.settle()
 }
 
 // wantAt fails unless got is the instant wanted.

@@ -1,0 +1,201 @@
+package conformance_test
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/sfn"
+	"github.com/aws/aws-sdk-go-v2/service/sfn/types"
+)
+
+// statesBehaviours are those of Step Functions: standard workflows with JSONPath.
+var statesBehaviours = []behaviour{
+	{name: "create_describe", test: createDescribe, promise: "A state machine is created, described and listed; creating it again changes nothing, and a definition that is broken is InvalidDefinition."},
+	{name: "pass_choice_wait_fail", test: passChoiceWaitFail, promise: "Pass, Choice, Wait, Succeed and Fail do what they do: an execution waits as long as it says, and ends with its output or with error and cause."},
+	{name: "start_idempotent", test: startIdempotent, promise: "While an execution runs, starting it again with its name and input answers its ARN; with another input, or once it is at its end, it is ExecutionAlreadyExists; a machine that is not there is StateMachineDoesNotExist."},
+	{name: "sqs_wait_success", test: sqsWaitSuccess, socket: true, promise: "sqs:sendMessage.waitForTaskToken sends a FIFO message with a token; the execution is RUNNING until SendTaskSuccess, whose output it goes on with."},
+	{name: "sqs_wait_failure", test: sqsWaitFailure, promise: "SendTaskFailure fails the execution with its error and cause, unless a Catch goes on with both."},
+	{name: "sqs_wait_retry", test: sqsWaitRetry, promise: "Retry sends another message after its interval, with a token of its own; the tokens before are TaskTimedOut."},
+	{name: "heartbeat_keeps_alive", test: heartbeatKeepsAlive, promise: "SendTaskHeartbeat within HeartbeatSeconds keeps a task alive for as long as it goes on."},
+	{name: "heartbeat_timeout", test: heartbeatTimeout, promise: "A task without a heartbeat for HeartbeatSeconds, counted from the last one, fails with States.HeartbeatTimeout, which Catch can name."},
+	{name: "task_timeout", test: taskTimeout, promise: "A task that takes TimeoutSeconds, heartbeats or not, fails with States.Timeout; success, failure and heartbeat are TaskTimedOut then."},
+	{name: "token_errors", test: tokenErrors, promise: "A token that was never given is InvalidToken, one that was used TaskTimedOut, an output that is not JSON InvalidOutput, and none of them moves an execution."},
+	{name: "stop_execution", test: stopExecution, promise: "StopExecution ends an execution as ABORTED, with its error and cause, and for good; its token is TaskTimedOut."},
+	{name: "history", test: history, promise: "GetExecutionHistory answers each event of an execution, page by page, with ascending IDs or reversed: started, entered, scheduled, submitted, succeeded, exited."},
+	{name: "parallel_map", test: parallelMap, promise: "Parallel and inline Map run their branches and iterations at once, MaxConcurrency of them at most; tokens of several groups come back in any order, and the results stand in theirs."},
+	{name: "lambda_wait", test: lambdaWait, promise: "lambda:invoke.waitForTaskToken gives a function of Cloud.Register the token, and the execution waits for the token, not for the function."},
+}
+
+// execution is an execution as the tests see it: through the SDK.
+type execution struct {
+	t   *testing.T
+	w   *world
+	arn string
+}
+
+// task returns a Task state that sends its token, and its input, to a group of the queue.
+// Further fields begin with a comma.
+func (q queue) task(group, fields string) string {
+	return `{"Type": "Task", "Resource": "arn:aws:states:::sqs:sendMessage.waitForTaskToken", "Parameters": {
+		"QueueUrl": "` + q.url + `", ` + group + `, "MessageDeduplicationId.$": "States.UUID()",
+		"MessageBody": {"token.$": "$$.Task.Token", "input.$": "$"}}` + fields + `}`
+}
+
+// inGroup is the parameter of a task's message group.
+func inGroup(name string) string { return `"MessageGroupId": "` + name + `"` }
+
+const ends = `, "End": true`
+
+// definition returns the definition of a machine of states, of which "S" is the first.
+func definition(states string) *string {
+	return aws.String(`{"StartAt": "S", "States": {` + states + `}}`)
+}
+
+// machine creates a state machine and returns its ARN.
+func (w *world) machine(t *testing.T, states string) string {
+	t.Helper()
+	out, err := w.sfn.CreateStateMachine(t.Context(), &sfn.CreateStateMachineInput{
+		Name: aws.String(w.name()), RoleArn: aws.String(anyRole), Definition: definition(states),
+	})
+	must(t, "CreateStateMachine", err)
+	return *out.StateMachineArn
+}
+
+// start starts an execution of a machine.
+func (w *world) start(t *testing.T, machine, input string) execution {
+	t.Helper()
+	out, err := w.sfn.StartExecution(t.Context(), &sfn.StartExecutionInput{
+		StateMachineArn: &machine, Name: aws.String(w.name()), Input: &input,
+	})
+	must(t, "StartExecution", err)
+	return execution{t, w, *out.ExecutionArn}
+}
+
+// execute starts an execution of a machine of its own.
+func (w *world) execute(t *testing.T, states, input string) execution {
+	t.Helper()
+	return w.start(t, w.machine(t, states), input)
+}
+
+func (x execution) describe() *sfn.DescribeExecutionOutput {
+	x.t.Helper()
+	out, err := x.w.sfn.DescribeExecution(x.t.Context(), &sfn.DescribeExecutionInput{ExecutionArn: &x.arn})
+	must(x.t, "DescribeExecution", err)
+	return out
+}
+
+// wantRunning fails unless the execution runs.
+func (x execution) wantRunning() {
+	x.t.Helper()
+	out := x.describe()
+	want(x.t, "the status", types.ExecutionStatusRunning, out.Status)
+	want(x.t, "the output while it runs", "", aws.ToString(out.Output))
+}
+
+// end returns what the execution ends with, which it must do at once.
+func (x execution) end() *sfn.DescribeExecutionOutput {
+	x.t.Helper()
+	for deadline := time.Now().Add(x.w.late); ; time.Sleep(50 * time.Millisecond) {
+		if x.w.virtual() {
+			x.w.settle()
+		}
+		if out := x.describe(); out.Status != types.ExecutionStatusRunning || !time.Now().Before(deadline) {
+			return out
+		}
+	}
+}
+
+// wantSuccess fails unless the execution ends with an output.
+func (x execution) wantSuccess(output string) {
+	x.t.Helper()
+	out := x.end()
+	want(x.t, "the status", types.ExecutionStatusSucceeded, out.Status)
+	want(x.t, "the output", anyJSON(x.t, output), anyJSON(x.t, aws.ToString(out.Output)))
+}
+
+// wantEnd fails unless the execution ends without success, with an error and a cause.
+func (x execution) wantEnd(status types.ExecutionStatus, name, cause string) {
+	x.t.Helper()
+	out := x.end()
+	want(x.t, "the status", status, out.Status)
+	want(x.t, "error and cause", []string{name, cause}, []string{aws.ToString(out.Error), aws.ToString(out.Cause)})
+}
+
+// anyJSON returns the value of a JSON text, with its numbers as they stand.
+func anyJSON(t *testing.T, text string) (value any) {
+	t.Helper()
+	decoder := json.NewDecoder(strings.NewReader(text))
+	decoder.UseNumber()
+	must(t, "reading "+text, decoder.Decode(&value))
+	return value
+}
+
+// tokens receives so many messages of tasks, within 20 s each, and returns their tokens by
+// message group, with the inputs of the tasks.
+func (q queue) tokens(n int) (tokens, inputs map[string]string) {
+	q.t.Helper()
+	tokens, inputs = map[string]string{}, map[string]string{}
+	for received := 0; received < n; {
+		messages := q.receive(upTo(10), waiting(20))
+		if received += len(messages); len(messages) == 0 || received > n {
+			q.t.Fatalf("received %d messages of tasks, want %d", received, n)
+		}
+		for _, m := range messages {
+			var body struct {
+				Token string
+				Input json.RawMessage
+			}
+			must(q.t, "reading "+*m.Body, json.Unmarshal([]byte(*m.Body), &body))
+			group := m.Attributes["MessageGroupId"]
+			tokens[group], inputs[group] = body.Token, string(body.Input)
+		}
+		q.delete(messages...)
+	}
+	return tokens, inputs
+}
+
+// token receives the message of a task of group g and returns the token in it.
+func (q queue) token() string {
+	q.t.Helper()
+	tokens, _ := q.tokens(1)
+	if tokens["g"] == "" {
+		q.t.Fatalf("received tokens of the groups %v, want one of g", tokens)
+	}
+	return tokens["g"]
+}
+
+func (w *world) success(t *testing.T, token, output string) error {
+	t.Helper()
+	_, err := w.sfn.SendTaskSuccess(t.Context(), &sfn.SendTaskSuccessInput{TaskToken: &token, Output: &output})
+	return err
+}
+
+func (w *world) failure(t *testing.T, token, name, cause string) error {
+	t.Helper()
+	_, err := w.sfn.SendTaskFailure(t.Context(), &sfn.SendTaskFailureInput{TaskToken: &token, Error: &name, Cause: &cause})
+	return err
+}
+
+func (w *world) heartbeat(t *testing.T, token string) error {
+	t.Helper()
+	_, err := w.sfn.SendTaskHeartbeat(t.Context(), &sfn.SendTaskHeartbeatInput{TaskToken: &token})
+	return err
+}
+
+// wantOver fails unless no call with a token does anything any more.
+func (w *world) wantOver(t *testing.T, token string) {
+	t.Helper()
+	for what, err := range map[string]error{
+		"SendTaskSuccess":   w.success(t, token, `1`),
+		"SendTaskFailure":   w.failure(t, token, "E", "C"),
+		"SendTaskHeartbeat": w.heartbeat(t, token),
+	} {
+		if over := new(types.TaskTimedOut); !errors.As(err, &over) {
+			t.Fatalf("%s with a token that is over: got %v, want TaskTimedOut", what, err)
+		}
+	}
+}
