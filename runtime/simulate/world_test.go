@@ -57,6 +57,7 @@ type world struct {
 	store   *dynamostore.Store
 	gateway http.Handler
 	effects *recorder
+	more    []durable.Machine
 
 	queueURL, deadLetterURL, delayURL string
 }
@@ -67,6 +68,8 @@ type options struct {
 	// sdkRetries lets the SDK clients of consumer and forwarder repeat failed calls, as they
 	// do in production.
 	sdkRetries bool
+	// more are machines to host beside job and signup.
+	more []durable.Machine
 }
 
 // inWorld runs a test in a bubble of virtual time.
@@ -76,7 +79,7 @@ func inWorld(t *testing.T, o options, test func(w *world)) {
 		if o.faults == nil {
 			o.faults = &faults{}
 		}
-		w := &world{t: t, cloud: awslocal.New(awslocal.Config{Fault: o.faults.hitting}), faults: o.faults, effects: &recorder{}}
+		w := &world{t: t, cloud: awslocal.New(awslocal.Config{Fault: o.faults.hitting}), faults: o.faults, effects: &recorder{}, more: o.more}
 		w.create()
 		ctx, stop := context.WithCancel(t.Context())
 		var polls sync.WaitGroup
@@ -117,10 +120,10 @@ func (w *world) create() {
 
 func (w *world) machines() *durable.Machines {
 	w.t.Helper()
-	machines, err := durable.NewMachines(
+	machines, err := durable.NewMachines(append([]durable.Machine{
 		durable.Host(job.New(w.effects, job.Config{}), durable.MachineConfig{StartedBy: job.StartedBy, Retention: job.Retention}),
 		durable.Host(signup.New(w.effects, w.effects, signup.Config{}), durable.MachineConfig{StartedBy: signup.StartedBy, Retention: signup.Retention}),
-	)
+	}, w.more...)...)
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -1,0 +1,46 @@
+package upload
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/settle-run/settle/runtime/statechart"
+)
+
+// Config tunes the chart. The zero value is useful. A running timer keeps the deadline that it was
+// started with when the config changes.
+type Config struct {
+	// Window is how long the files of a month are taken, corrected ones included, counted from the first
+	// file or from the first workflow that waits for one. Defaults to 14 days.
+	Window time.Duration
+	// ProcessTimeout limits one attempt to process a file. The Lambda function that the services run in
+	// must be given more. Defaults to 30 seconds.
+	ProcessTimeout time.Duration
+	// ProcessRetry says how a failed attempt is repeated. Defaults to 3 attempts, 10 and 20 seconds
+	// apart.
+	ProcessRetry statechart.RetryPolicy
+}
+
+func (c Config) withDefaults() Config {
+	if c.Window == 0 {
+		c.Window = 14 * 24 * time.Hour
+	}
+	if c.ProcessTimeout == 0 {
+		c.ProcessTimeout = 30 * time.Second
+	}
+	if c.ProcessRetry == (statechart.RetryPolicy{}) {
+		c.ProcessRetry = statechart.RetryPolicy{Attempts: 3, Interval: 10 * time.Second}
+	}
+	return c
+}
+
+func (c Config) validate() error {
+	switch {
+	case c.Window < 0:
+		return fmt.Errorf("upload.Config: expected a positive Window, got %v", c.Window)
+	case c.ProcessTimeout < 0:
+		return fmt.Errorf("upload.Config: expected a positive ProcessTimeout, got %v", c.ProcessTimeout)
+	default:
+		return nil
+	}
+}
