@@ -7,6 +7,7 @@ import (
 
 	"github.com/settle-run/settle/machines/job"
 	"github.com/settle-run/settle/machines/signup"
+	"github.com/settle-run/settle/machines/upload"
 	"github.com/settle-run/settle/runtime/durable"
 )
 
@@ -18,6 +19,8 @@ type Services struct {
 	Mailer signup.Mailer
 	// Accounts makes the accounts of signup.
 	Accounts signup.Accounts
+	// Files processes the files of upload.
+	Files upload.Processor
 }
 
 // Settings tunes the machines. The zero value is useful.
@@ -30,6 +33,11 @@ type Settings struct {
 	// SignupRetention is how long a sign-up is kept once it is over. Defaults to
 	// signup.Retention.
 	SignupRetention time.Duration
+
+	Upload upload.Config
+	// UploadRetention is how long a month is kept once its window has closed. Defaults to
+	// upload.Retention.
+	UploadRetention time.Duration
 }
 
 // All returns the machines. It panics if a chart or a setting is not valid, before the first
@@ -43,6 +51,10 @@ func All(services Services, settings Settings) []durable.Machine {
 		durable.Host(signup.New(services.Mailer, services.Accounts, settings.Signup), durable.MachineConfig{
 			StartedBy: signup.StartedBy,
 			Retention: cmp.Or(settings.SignupRetention, signup.Retention),
+		}),
+		durable.Host(upload.New(services.Files, settings.Upload), durable.MachineConfig{
+			StartedBy: upload.StartedBy,
+			Retention: cmp.Or(settings.UploadRetention, upload.Retention),
 		}),
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/settle-run/settle/machines"
 	"github.com/settle-run/settle/machines/job"
 	"github.com/settle-run/settle/machines/signup"
+	"github.com/settle-run/settle/machines/upload"
 )
 
 func TestMachinesAreHostedAsTheirPackagesSay(t *testing.T) {
@@ -20,6 +21,7 @@ func TestMachinesAreHostedAsTheirPackagesSay(t *testing.T) {
 	}{
 		{"job", time.Hour, job.StartedBy[0], "VERIFY"},
 		{"signup", signup.Retention, "SIGN_UP", "VERIFY"},
+		{"upload", upload.Retention, upload.StartedBy[0], "VERIFY"},
 	} {
 		i := 0
 		for i < len(all)-1 && all[i].ID() != want.id {

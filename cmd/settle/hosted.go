@@ -8,6 +8,7 @@ import (
 	"github.com/settle-run/settle/machines/demo"
 	"github.com/settle-run/settle/machines/job"
 	"github.com/settle-run/settle/machines/signup"
+	"github.com/settle-run/settle/machines/upload"
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/xstatejson"
 )
@@ -18,6 +19,7 @@ func hostedMachines(logger *slog.Logger, settings machines.Settings) []durable.M
 		Runners:  demo.Runners{Logger: logger},
 		Mailer:   demo.Mailer{Logger: logger},
 		Accounts: demo.Accounts{Logger: logger},
+		Files:    demo.Files{Logger: logger},
 	}, settings)
 }
 
@@ -30,6 +32,7 @@ func knownMachines() (*durable.Machines, error) {
 // durable.Machine hides the type of its contexts, so each chart stands here once more.
 var writers = map[string]func() ([]byte, error){
 	"job":    func() ([]byte, error) { return xstatejson.Write(job.New(nil, job.Config{})) },
+	"upload": func() ([]byte, error) { return xstatejson.Write(upload.New(nil, upload.Config{})) },
 	"signup": func() ([]byte, error) { return xstatejson.Write(signup.New(nil, nil, signup.Config{})) },
 }
 

@@ -59,6 +59,7 @@ func (p Process) Machines() (*durable.Machines, error) {
 		Runners:  demo.Runners{Logger: p.Logger},
 		Mailer:   demo.Mailer{Logger: p.Logger},
 		Accounts: demo.Accounts{Logger: p.Logger},
+		Files:    demo.Files{Logger: p.Logger},
 	}
 	return durable.NewMachines(machines.All(services, p.Settings.Machines)...)
 }

@@ -47,6 +47,12 @@ const (
 	SignupDeadline = "SETTLE_SIGNUP_DEADLINE"
 	// SignupRetention is how long a sign-up is kept once it is over.
 	SignupRetention = "SETTLE_SIGNUP_RETENTION"
+
+	// UploadWindow and UploadProcessTimeout are fields of upload.Config.
+	UploadWindow         = "SETTLE_UPLOAD_WINDOW"
+	UploadProcessTimeout = "SETTLE_UPLOAD_PROCESS_TIMEOUT"
+	// UploadRetention is how long a month of uploads is kept once its window has closed.
+	UploadRetention = "SETTLE_UPLOAD_RETENTION"
 )
 
 // Settings is what the environment says.
@@ -86,6 +92,9 @@ func readSettings(lookup func(name string) (string, bool), required []string) (S
 	settings.Machines.Signup.CodeKey = r.secret(SignupCodeKey, signup.CodeKeyBytesMin)
 	settings.Machines.Signup.Deadline = r.duration(SignupDeadline)
 	settings.Machines.SignupRetention = r.duration(SignupRetention)
+	settings.Machines.Upload.Window = r.duration(UploadWindow)
+	settings.Machines.Upload.ProcessTimeout = r.duration(UploadProcessTimeout)
+	settings.Machines.UploadRetention = r.duration(UploadRetention)
 	if len(r.problems) > 0 {
 		return Settings{}, fmt.Errorf("reading the settings: %w", errors.Join(r.problems...))
 	}
