@@ -35,6 +35,8 @@ help: ## print this help
 	@printf 'Settle: statecharts in Go on Lambda, SQS FIFO and DynamoDB.\n\n'
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 	@printf '\nVariables: PKG=%s TEST_FLAGS= TEST_TIMEOUT=%s FUZZTIME=%s\n' '$(PKG)' '$(TEST_TIMEOUT)' '$(FUZZTIME)'
+	@printf '           SOAK_MESSAGES=%s SOAK_GROUPS=%s SOAK_KILLS=%s MODEL_MINUTES=%s\n' \
+		'$(SOAK_MESSAGES)' '$(SOAK_GROUPS)' '$(SOAK_KILLS)' '$(MODEL_MINUTES)'
 
 .PHONY: demo
 demo: ## run two charts end to end, on this machine, without an AWS account
@@ -159,10 +161,25 @@ awscli: ## drive the local AWS with the aws CLI that is installed
 	runtime/awslocal/testdata/awscli.sh http://127.0.0.1:$(AWS_CLI_PORT)
 
 .PHONY: bench-aws
-bench-aws: $(NPM_INSTALLED) ## measure awslocal beside other emulators, in one table (2 minutes)
+bench-aws: $(NPM_INSTALLED) ## measure awslocal beside other emulators, and with a million queued (10 minutes)
 	@mkdir -p $(BIN)
 	@$(GO) build -o $(BIN)/bench-aws ./runtime/awslocal/benchmark
 	@$(BIN)/bench-aws $(BENCH_AWS_FLAGS)
+
+SOAK_MESSAGES ?= 100000
+SOAK_GROUPS   ?= 1000
+SOAK_KILLS    ?= 20
+
+.PHONY: soak
+soak: ## send SOAK_MESSAGES to 8 consumers while the server is killed SOAK_KILLS times
+	SOAK_MESSAGES=$(SOAK_MESSAGES) SOAK_GROUPS=$(SOAK_GROUPS) SOAK_KILLS=$(SOAK_KILLS) \
+		$(GO) test -count=1 -timeout=1h -parallel=1 -v -run='^TestSoak_' ./runtime/awslocal
+
+MODEL_MINUTES ?= 60
+
+.PHONY: models
+models: ## compare the models of awslocal with naive ones, at random, for MODEL_MINUTES
+	@GO=$(GO) .ci/models $(MODEL_MINUTES)
 
 DEV_KILLS ?= 20
 

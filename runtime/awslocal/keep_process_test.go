@@ -26,6 +26,7 @@ const (
 	serveData     = "AWSLOCAL_TEST_SERVE_DATA"      // its data folder
 	serveAhead    = "AWSLOCAL_TEST_SERVE_AHEAD"     // how far its clock is ahead
 	serveBytesMax = "AWSLOCAL_TEST_SERVE_BYTES_MAX" // the longest file that it may write
+	serveAt       = "AWSLOCAL_TEST_SERVE_AT"        // host and port
 )
 
 func TestMain(m *testing.M) {
@@ -50,7 +51,16 @@ func serveChild(dir string) error {
 	if err != nil {
 		return err
 	}
-	server, err := cloud.Listen("127.0.0.1:0")
+	addr := cmp.Or(os.Getenv(serveAt), "127.0.0.1:0")
+	server, err := cloud.Listen(addr)
+	for range 100 {
+		if err == nil {
+			break
+		}
+		// Whoever dials a port that nobody listens on may be given that very port to dial from.
+		time.Sleep(10 * time.Millisecond)
+		server, err = cloud.Listen(addr)
+	}
 	if err != nil {
 		return err
 	}

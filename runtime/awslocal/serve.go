@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/settle-run/settle/runtime/awslocal/internal/dynamo"
 	"github.com/settle-run/settle/runtime/awslocal/internal/scheduler"
 	"github.com/settle-run/settle/runtime/awslocal/internal/sqs"
 	"github.com/settle-run/settle/runtime/awslocal/internal/sqsquery"
@@ -69,9 +70,7 @@ func (c *Cloud) serve(w http.ResponseWriter, r *http.Request) {
 		answer, err := c.callSQS(r.Context(), endpoint(r), operation, body)
 		writeJSON(w, sqsNamespace, answer, err)
 	case service == dynamoTarget:
-		answer, err := c.call(r.Context(), func(now time.Time) ([]byte, *wire.Error) {
-			return c.dynamo.Call(now, operation, body)
-		})
+		answer, err := c.callDynamo(r.Context(), operation, body)
 		writeDynamo(w, answer, err)
 	case service == statesTarget:
 		answer, err := c.call(r.Context(), func(now time.Time) ([]byte, *wire.Error) {
@@ -117,6 +116,16 @@ func (c *Cloud) call(ctx context.Context, perform func(now time.Time) ([]byte, *
 		return nil, failed
 	}
 	return answer, err
+}
+
+// callDynamo performs an operation of DynamoDB. It reads the request before it takes the lock,
+// so that others can do their work meanwhile.
+func (c *Cloud) callDynamo(ctx context.Context, operation string, body []byte) ([]byte, *wire.Error) {
+	request, err := dynamo.Decode(operation, body)
+	if err != nil {
+		return nil, err
+	}
+	return c.call(ctx, func(now time.Time) ([]byte, *wire.Error) { return c.dynamo.Perform(now, request) })
 }
 
 // callSQS performs an operation of SQS, whose input and output are JSON.

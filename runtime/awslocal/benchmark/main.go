@@ -102,8 +102,11 @@ func run(npm string, clients int, lasts time.Duration, rounds, million int) erro
 		}
 	}
 	printRates(servers, measured)
+	for _, s := range servers {
+		s.stop() // What follows is about awslocal alone.
+	}
 	if million > 0 {
-		return printGrowth(servers, million, clients, lasts)
+		return printGrowth(million, clients, rounds, lasts)
 	}
 	return nil
 }
@@ -137,41 +140,6 @@ func printRates(servers []*server, measured map[*server]map[string][]float64) {
 	fmt.Printf("\nBehind the others' figures: how many times as fast awslocal is in memory, and with --data.\n")
 }
 
-// printGrowth prints what a call costs once there is much to look through.
-func printGrowth(servers []*server, million, clients int, lasts time.Duration) error {
-	fmt.Printf("\noperations a second with %d messages queued and %d items stored, against few\n\n%-18s", million, million, "")
-	for _, w := range workloads {
-		fmt.Printf(" %24s", w.name)
-	}
-	fmt.Println()
-	for _, s := range servers {
-		if !s.ours() {
-			continue
-		}
-		few := make(map[string]float64)
-		for _, w := range workloads {
-			r, err := w.measure(s, clients, lasts)
-			if err != nil {
-				return err
-			}
-			few[w.name] = r
-		}
-		if err := s.fill(million); err != nil {
-			return fmt.Errorf("filling %s: %w", s.name, err)
-		}
-		fmt.Printf("%-18s", s.name)
-		for _, w := range workloads {
-			r, err := w.measure(s, clients, lasts)
-			if err != nil {
-				return err
-			}
-			fmt.Printf(" %24s", fmt.Sprintf("%.0f  %.2fx", r, r/few[w.name]))
-		}
-		fmt.Println()
-	}
-	return nil
-}
-
 func median(values []float64) float64 {
 	sorted := slices.SortedFunc(slices.Values(values), cmp.Compare)
 	return sorted[len(sorted)/2]
@@ -184,6 +152,14 @@ const (
 	inMemory = "awslocal"
 	onDisk   = "awslocal --data"
 )
+
+// awslocalCommand returns the command line of awslocal on a port, with a data folder if one is
+// given.
+func awslocalCommand(self, dir string) func(port string) []string {
+	return func(port string) []string {
+		return []string{self, "-serve", "127.0.0.1:" + port, "-data", dir}
+	}
+}
 
 // startAll starts awslocal, in memory and with a data folder, and every other emulator that
 // is installed.
@@ -202,12 +178,8 @@ func startAll(npm, dir string) ([]*server, error) {
 		command func(port string) []string
 	}
 	candidates := []candidate{
-		{server{name: inMemory, sqs: true, dynamo: true}, self, func(port string) []string {
-			return []string{self, "-serve", "127.0.0.1:" + port}
-		}},
-		{server{name: onDisk, sqs: true, dynamo: true}, self, func(port string) []string {
-			return []string{self, "-serve", "127.0.0.1:" + port, "-data", dir}
-		}},
+		{server{name: inMemory, sqs: true, dynamo: true}, self, awslocalCommand(self, "")},
+		{server{name: onDisk, sqs: true, dynamo: true}, self, awslocalCommand(self, dir)},
 		{server{name: "moto_server", sqs: true, dynamo: true}, "moto_server", func(port string) []string {
 			return []string{"moto_server", "-H", "127.0.0.1", "-p", port}
 		}},

@@ -26,8 +26,11 @@ func New() *Model {
 	return m
 }
 
-// handler decodes a request, performs it and returns the answer, to be marshalled.
-type handler func(m *Model, now time.Time, body []byte) (any, *wire.Error)
+// handler decodes a request, and returns how to perform it.
+type handler func(body []byte) (performer, *wire.Error)
+
+// performer performs a request and returns the answer, to be marshalled.
+type performer func(m *Model, now time.Time) (any, *wire.Error)
 
 // operations are the operations that the model has.
 var operations = map[string]handler{
@@ -54,11 +57,29 @@ var operations = map[string]handler{
 // body, at the time now, and returns the AWS JSON 1.0 document of its answer. Times must not
 // go backwards from call to call.
 func (m *Model) Call(now time.Time, operation string, body []byte) ([]byte, *wire.Error) {
-	perform, known := operations[operation]
-	if !known {
-		return nil, wire.Errorf("UnknownOperationException", "The operation %s is not supported by the local DynamoDB", operation)
+	request, failed := Decode(operation, body)
+	if failed != nil {
+		return nil, failed
 	}
-	answer, failed := perform(m, now, body)
+	return m.Perform(now, request)
+}
+
+// Request is a decoded request of one operation, to be performed once.
+type Request struct{ perform performer }
+
+// Decode reads a request, which is most of the work of a call and needs no model.
+func Decode(operation string, body []byte) (Request, *wire.Error) {
+	handler, known := operations[operation]
+	if !known {
+		return Request{}, wire.Errorf("UnknownOperationException", "The operation %s is not supported by the local DynamoDB", operation)
+	}
+	perform, failed := handler(body)
+	return Request{perform}, failed
+}
+
+// Perform is Call with a request that Decode has read.
+func (m *Model) Perform(now time.Time, request Request) ([]byte, *wire.Error) {
+	answer, failed := request.perform(m, now)
 	if failed != nil {
 		return nil, failed
 	}
@@ -70,12 +91,12 @@ func (m *Model) Call(now time.Time, operation string, body []byte) ([]byte, *wir
 }
 
 // handle makes a handler of a method that takes a decoded request.
-func handle[Request any](perform func(*Model, time.Time, *Request) (any, *wire.Error)) handler {
-	return func(m *Model, now time.Time, body []byte) (any, *wire.Error) {
-		var request Request
+func handle[In any](perform func(*Model, time.Time, *In) (any, *wire.Error)) handler {
+	return func(body []byte) (performer, *wire.Error) {
+		var request In
 		if failed := decode(body, &request); failed != nil {
 			return nil, failed
 		}
-		return perform(m, now, &request)
+		return func(m *Model, now time.Time) (any, *wire.Error) { return perform(m, now, &request) }, nil
 	}
 }

@@ -172,7 +172,13 @@ func (w *twins) checkRecordsGo() {
 	for _, queue := range []string{"q", "q.fifo", "dead", "dead.fifo"} {
 		w.call("ReceiveMessage", fmt.Sprintf(`{"QueueUrl": %q}`, queue))
 	}
-	w.call("ReceiveMessage", `{"QueueUrl": "q.fifo", "ReceiveRequestAttemptId": "z"}`)
+	for w.attempts() > 0 {
+		before := w.attempts()
+		w.call("ReceiveMessage", `{"QueueUrl": "q.fifo", "ReceiveRequestAttemptId": "z"}`)
+		if w.attempts() >= before {
+			w.Fatalf("%d attempts are remembered after a call as before it, expected fewer", before)
+		}
+	}
 	w.kept.apply(w.restart.TakeRecords())
 	for _, key := range slices.Sorted(maps.Keys(w.kept)) {
 		switch kind, name, _ := strings.Cut(key, "/"); kind {
@@ -189,6 +195,17 @@ func (w *twins) checkRecordsGo() {
 			w.Fatalf("the record %q is kept, expected it to be gone with its message", key)
 		}
 	}
+}
+
+// attempts counts what both remember of the FIFO queue's attempts.
+func (w *twins) attempts() int {
+	count := 0
+	for _, m := range []*Model{w.model, w.restart} {
+		if q, ok := m.queues["q.fifo"]; ok {
+			count += len(q.attempts.order)
+		}
+	}
+	return count
 }
 
 func TestRestore_names_the_record_that_it_cannot_read(t *testing.T) {

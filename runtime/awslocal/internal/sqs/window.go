@@ -9,8 +9,13 @@ import (
 // ReceiveRequestAttemptId (SQS Developer Guide, "Exactly-once processing in Amazon SQS").
 const deduplicationInterval = 5 * time.Minute
 
+// forgottenMax is how many entries one call of a window drops. Whoever puts has asked before:
+// two calls drop two entries where one is added, so a burst that has expired does go.
+const forgottenMax = 1
+
 // window remembers what was put into it for deduplicationInterval. Time moves forward
-// only, so the entries are forgotten in the order they came.
+// only, so the entries are forgotten in the order they came: each in time, but what has
+// expired is dropped a little with every call, so that none pays for all.
 type window[K comparable, V any] struct {
 	entries map[K]remembered[V]
 	order   []expiry[K]
@@ -31,8 +36,11 @@ type expiry[K comparable] struct {
 // get returns what is remembered under key at the instant now.
 func (w *window[K, V]) get(now time.Time, key K) (V, bool) {
 	w.forget(now)
-	e, ok := w.entries[key]
-	return e.value, ok
+	if e, ok := w.entries[key]; ok && now.Before(e.expires) {
+		return e.value, true
+	}
+	var none V
+	return none, false
 }
 
 // put remembers value under key from now on, in place of what was there.
@@ -47,9 +55,10 @@ func (w *window[K, V]) put(now time.Time, key K, value V) {
 	w.tell(key)
 }
 
+// forget drops some of what has expired.
 func (w *window[K, V]) forget(now time.Time) {
 	gone := 0
-	for ; gone < len(w.order) && !now.Before(w.order[gone].expires); gone++ {
+	for ; gone < min(len(w.order), forgottenMax) && !now.Before(w.order[gone].expires); gone++ {
 		// A key that was put again since has a later expiry, further back in the order.
 		if e, ok := w.entries[w.order[gone].key]; ok && !now.Before(e.expires) {
 			delete(w.entries, w.order[gone].key)

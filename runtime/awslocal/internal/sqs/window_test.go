@@ -31,3 +31,26 @@ func TestWindow_forgets_five_minutes_after_the_last_put(t *testing.T) {
 		t.Errorf("%d entries are kept, want none", len(w.order)+len(w.entries))
 	}
 }
+
+func TestWindow_drops_a_burst_a_little_with_every_call(t *testing.T) {
+	t.Parallel()
+	const burst = 1000
+	start := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	dropped := 0
+	var w window[int, int]
+	for i := range burst {
+		w.put(start, i, i)
+	}
+	w.changed = func(int) { dropped++ }
+	for i := range burst / forgottenMax {
+		if got, ok := w.get(start.Add(deduplicationInterval), burst-1); ok {
+			t.Fatalf("call %d: got %d, which has expired", i, got)
+		}
+		if want := (i + 1) * forgottenMax; dropped != want {
+			t.Fatalf("call %d: %d entries are dropped so far, want %d", i, dropped, want)
+		}
+	}
+	if len(w.order)+len(w.entries) != 0 {
+		t.Errorf("%d entries are kept, want none", len(w.order)+len(w.entries))
+	}
+}
