@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -57,6 +58,8 @@ type world struct {
 	store   *dynamostore.Store
 	gateway http.Handler
 	effects *recorder
+	// extra are the machines of options.
+	extra []durable.Machine
 
 	queueURL, deadLetterURL, delayURL string
 }
@@ -67,6 +70,8 @@ type options struct {
 	// sdkRetries lets the SDK clients of consumer and forwarder repeat failed calls, as they
 	// do in production.
 	sdkRetries bool
+	// machines are hosted beside those of the demo.
+	machines []durable.Machine
 }
 
 // inWorld runs a test in a bubble of virtual time.
@@ -76,7 +81,7 @@ func inWorld(t *testing.T, o options, test func(w *world)) {
 		if o.faults == nil {
 			o.faults = &faults{}
 		}
-		w := &world{t: t, cloud: awslocal.New(awslocal.Config{Fault: o.faults.hitting}), faults: o.faults, effects: &recorder{}}
+		w := &world{t: t, cloud: awslocal.New(awslocal.Config{Fault: o.faults.hitting}), faults: o.faults, effects: &recorder{}, extra: o.machines}
 		w.create()
 		ctx, stop := context.WithCancel(t.Context())
 		var polls sync.WaitGroup
@@ -117,10 +122,10 @@ func (w *world) create() {
 
 func (w *world) machines() *durable.Machines {
 	w.t.Helper()
-	machines, err := durable.NewMachines(
+	machines, err := durable.NewMachines(append(slices.Clone(w.extra),
 		durable.Host(job.New(w.effects, job.Config{}), durable.MachineConfig{StartedBy: job.StartedBy, Retention: job.Retention}),
 		durable.Host(signup.New(w.effects, w.effects, signup.Config{}), durable.MachineConfig{StartedBy: signup.StartedBy, Retention: signup.Retention}),
-	)
+	)...)
 	if err != nil {
 		w.t.Fatal(err)
 	}
