@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/settle-run/settle/machines/job"
+	"github.com/settle-run/settle/machines/pipeline"
 	"github.com/settle-run/settle/machines/signup"
 	"github.com/settle-run/settle/machines/upload"
 	"github.com/settle-run/settle/runtime/durable"
@@ -19,6 +20,8 @@ type Services struct {
 	Mailer signup.Mailer
 	// Accounts makes the accounts of signup.
 	Accounts signup.Accounts
+	// Pipeline evaluates data, runs jobs and publishes alerts for pipeline.
+	Pipeline pipeline.Services
 	// Files processes the files of upload.
 	Files upload.Processor
 }
@@ -33,6 +36,11 @@ type Settings struct {
 	// SignupRetention is how long a sign-up is kept once it is over. Defaults to
 	// signup.Retention.
 	SignupRetention time.Duration
+
+	Pipeline pipeline.Config
+	// PipelineRetention is how long a run is kept once it is over. Defaults to
+	// pipeline.Retention.
+	PipelineRetention time.Duration
 
 	Upload upload.Config
 	// UploadRetention is how long a month is kept once its window has closed. Defaults to
@@ -51,6 +59,10 @@ func All(services Services, settings Settings) []durable.Machine {
 		durable.Host(signup.New(services.Mailer, services.Accounts, settings.Signup), durable.MachineConfig{
 			StartedBy: signup.StartedBy,
 			Retention: cmp.Or(settings.SignupRetention, signup.Retention),
+		}),
+		durable.Host(pipeline.New(services.Pipeline, settings.Pipeline), durable.MachineConfig{
+			StartedBy: pipeline.StartedBy,
+			Retention: cmp.Or(settings.PipelineRetention, pipeline.Retention),
 		}),
 		durable.Host(upload.New(services.Files, settings.Upload), durable.MachineConfig{
 			StartedBy: upload.StartedBy,

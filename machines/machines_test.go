@@ -6,6 +6,7 @@ import (
 
 	"github.com/settle-run/settle/machines"
 	"github.com/settle-run/settle/machines/job"
+	"github.com/settle-run/settle/machines/pipeline"
 	"github.com/settle-run/settle/machines/signup"
 	"github.com/settle-run/settle/machines/upload"
 )
@@ -21,6 +22,7 @@ func TestMachinesAreHostedAsTheirPackagesSay(t *testing.T) {
 	}{
 		{"job", time.Hour, job.StartedBy[0], "VERIFY"},
 		{"signup", signup.Retention, "SIGN_UP", "VERIFY"},
+		{"pipeline", pipeline.Retention, pipeline.StartedBy[0], "VERIFY"},
 		{"upload", upload.Retention, upload.StartedBy[0], "VERIFY"},
 	} {
 		i := 0

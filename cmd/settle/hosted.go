@@ -7,6 +7,7 @@ import (
 	"github.com/settle-run/settle/machines"
 	"github.com/settle-run/settle/machines/demo"
 	"github.com/settle-run/settle/machines/job"
+	"github.com/settle-run/settle/machines/pipeline"
 	"github.com/settle-run/settle/machines/signup"
 	"github.com/settle-run/settle/machines/upload"
 	"github.com/settle-run/settle/runtime/durable"
@@ -15,11 +16,13 @@ import (
 
 // hostedMachines returns the machines with services that write to the log what they would do.
 func hostedMachines(logger *slog.Logger, settings machines.Settings) []durable.Machine {
+	plant := &demo.Plant{Logger: logger}
 	return machines.All(machines.Services{
 		Runners:  demo.Runners{Logger: logger},
 		Mailer:   demo.Mailer{Logger: logger},
 		Accounts: demo.Accounts{Logger: logger},
 		Files:    demo.Files{Logger: logger},
+		Pipeline: pipeline.Services{Data: plant, Jobs: plant, Alerts: plant},
 	}, settings)
 }
 
@@ -33,6 +36,9 @@ func knownMachines() (*durable.Machines, error) {
 var writers = map[string]func() ([]byte, error){
 	"job":    func() ([]byte, error) { return xstatejson.Write(job.New(nil, job.Config{})) },
 	"upload": func() ([]byte, error) { return xstatejson.Write(upload.New(nil, upload.Config{})) },
+	"pipeline": func() ([]byte, error) {
+		return xstatejson.Write(pipeline.New(pipeline.Services{}, pipeline.Config{}))
+	},
 	"signup": func() ([]byte, error) { return xstatejson.Write(signup.New(nil, nil, signup.Config{})) },
 }
 

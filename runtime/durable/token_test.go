@@ -141,8 +141,10 @@ func TestATokenThatComesLateIsAnsweredAtOnce(t *testing.T) {
 		w.run(t)
 		w.waitFor("t2", "Delivery", 0, 0)
 		w.waitFor("t3", "Nothing", 0, 0)
+		w.post(parcel1, `{"type": "ship", "$task": `+w.wait("t4", "Delivery", 0, 0)+`}`) // An event that the end ignores.
 		w.run(t)
 		w.wantAnswer(t, "t2", delivered)
+		w.wantAnswer(t, "t4", delivered)
 		w.wantAnswer(t, "t3", "[Settle.Ended: parcel/1 has ended in [delivered] and has no answer under this name]")
 		w.wantNoTokens(t)
 	})

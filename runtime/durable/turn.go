@@ -303,10 +303,11 @@ func (t *turn) apply(event statechart.Event) error {
 			t.record.RecentEvents = slices.DeleteFunc(slices.Clone(t.record.RecentEvents), func(id string) bool { return id != "" && id == head.ID })
 		}
 	}
-	if !handled {
-		t.record.Ignored++
+	if handled {
+		t.answerEnded()
+	} else {
+		t.record.Ignored++ // It has ended nothing, and a token that came with it may still be answered late.
 	}
-	t.answerEnded()
 	t.releaseAliases()
 	transition := Transition{At: event.At.UTC().Truncate(time.Millisecond), Event: name, From: from, To: t.instance.State(), Ignored: !handled}
 	t.record.History = last(append(t.record.History, transition), t.loop.config.HistoryMax)

@@ -53,6 +53,9 @@ type ServiceError struct {
 	Service  string `json:"service"`
 	Message  string `json:"message"`
 	Attempts int    `json:"attempts"`
+	// Permanent says that the error was marked by Permanent: a chart that tries again by itself
+	// need not.
+	Permanent bool `json:"permanent,omitempty"`
 }
 
 // RetryPolicy says how a failed attempt of a service is repeated, in the terms of the Amazon
@@ -133,7 +136,7 @@ func (i Invocation) Done(result any) Event {
 // Failed returns the event by which the host reports that an invocation failed for good.
 func (i Invocation) Failed(err error) Event {
 	return Event{Type: errorInvokePrefix + i.ID, Invocation: i.Key,
-		Payload: ServiceError{Service: i.Service, Message: err.Error(), Attempts: max(i.Attempt, 1)}}
+		Payload: ServiceError{Service: i.Service, Message: err.Error(), Attempts: max(i.Attempt, 1), Permanent: IsPermanent(err)}}
 }
 
 // Service returns the service and the policies of an invocation of a snapshot of this chart.

@@ -168,6 +168,9 @@ func TestPermanentMarksAnErrorAndKeepsIt(t *testing.T) {
 	equal(t, "permanent", statechart.IsPermanent(errors.Join(errors.New("calling"), err)), true)
 	equal(t, "permanent of another", statechart.IsPermanent(cause), false)
 	equal(t, "Permanent(nil)", statechart.Permanent(nil), nil)
+	for want, err := range map[bool]error{true: err, false: cause} {
+		equal(t, "permanent for the chart", statechart.Invocation{}.Failed(err).Payload.(statechart.ServiceError).Permanent, want)
+	}
 }
 
 func TestServicesOfOneStateAreToldApart(t *testing.T) {

@@ -161,7 +161,7 @@ func TestOutcomesSayHowServicesEnd(t *testing.T) {
 	// Both attempts of the policy were made, unless none could mend it.
 	for i, want := range map[int]statechart.ServiceError{
 		2: {Service: "produce", Message: "jam", Attempts: 2},
-		3: {Service: "produce", Message: "no", Attempts: 1},
+		3: {Service: "produce", Message: "no", Attempts: 1, Permanent: true},
 	} {
 		if diff := cmp.Diff(any(want), paths[i].Steps[2].Event.Payload); diff != "" {
 			t.Errorf("path %d: payload (-want +got):\n%s", i, diff)

@@ -2,6 +2,7 @@ package statecharttest
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -19,8 +20,17 @@ import (
 
 // Setup is what the start command of a script asks for. Every argument must be used.
 type Setup struct {
+	words    map[string][]string
 	outcomes map[string]*Outcomes
 	used     map[string]bool
+	err      error
+}
+
+// Words returns the words under the name, for a fake that answers with more than success: `start
+// job=(running, success)` has two under "job".
+func (s *Setup) Words(name string) []string {
+	s.used[name] = true
+	return s.words[name]
 }
 
 // Outcomes returns the outcomes under the name: `start mail=(fail, ok)` has them under "mail".
@@ -28,7 +38,12 @@ type Setup struct {
 func (s *Setup) Outcomes(name string) *Outcomes {
 	s.used[name] = true
 	if s.outcomes[name] == nil {
-		s.outcomes[name] = &Outcomes{}
+		outcomes, err := NewOutcomes(s.words[name]...)
+		if err != nil {
+			s.err = errors.Join(s.err, fmt.Errorf("%s: %w", name, err))
+			outcomes = &Outcomes{}
+		}
+		s.outcomes[name] = outcomes
 	}
 	return s.outcomes[name]
 }
@@ -99,15 +114,14 @@ func (s *script[C]) run(t *testing.T, d *datadriven.TestData) string {
 
 func (s *script[C]) start(t *testing.T, d *datadriven.TestData) {
 	t.Helper()
-	setup := &Setup{outcomes: map[string]*Outcomes{}, used: map[string]bool{}}
+	setup := &Setup{words: map[string][]string{}, outcomes: map[string]*Outcomes{}, used: map[string]bool{}}
 	for _, arg := range d.CmdArgs {
-		outcomes, err := NewOutcomes(arg.Vals...)
-		if err != nil {
-			d.Fatalf(t, "start: %s: %v", arg.Key, err)
-		}
-		setup.outcomes[arg.Key] = outcomes
+		setup.words[arg.Key] = arg.Vals
 	}
 	chart := s.newChart(setup)
+	if setup.err != nil {
+		d.Fatalf(t, "start: %v", setup.err)
+	}
 	for _, arg := range d.CmdArgs {
 		if !setup.used[arg.Key] {
 			d.Fatalf(t, "start: the test knows no %q; it knows %s", arg.Key, strings.Join(slices.Sorted(maps.Keys(setup.used)), ", "))

@@ -2,6 +2,7 @@ package statecharttest_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -66,6 +67,16 @@ func TestScripts(t *testing.T) {
 	t.Parallel()
 	statecharttest.RunScripts(t, "testdata", func(setup *statecharttest.Setup) *statechart.Chart[workbench] {
 		outcomes := setup.Outcomes("work")
+		if words := setup.Words("pieces"); len(words) > 0 {
+			made := 0
+			return bench(t, func(context.Context, statechart.Call) error {
+				made++
+				if words[made-1] == "stone" {
+					return errors.New("a stone in the works")
+				}
+				return nil
+			})
+		}
 		return bench(t, func(ctx context.Context, _ statechart.Call) error { return outcomes.Next(ctx) })
 	}).Require(t)
 }

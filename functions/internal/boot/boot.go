@@ -14,6 +14,7 @@ import (
 
 	"github.com/settle-run/settle/machines"
 	"github.com/settle-run/settle/machines/demo"
+	"github.com/settle-run/settle/machines/pipeline"
 	"github.com/settle-run/settle/runtime/durable"
 )
 
@@ -55,11 +56,13 @@ func start(ctx context.Context, logger *slog.Logger, newHandler func(Process) (a
 // Machines returns the machines that the functions host, on services that write to the log
 // what they would do. This is the place to put your own.
 func (p Process) Machines() (*durable.Machines, error) {
+	plant := &demo.Plant{Logger: p.Logger}
 	services := machines.Services{
 		Runners:  demo.Runners{Logger: p.Logger},
 		Mailer:   demo.Mailer{Logger: p.Logger},
 		Accounts: demo.Accounts{Logger: p.Logger},
 		Files:    demo.Files{Logger: p.Logger},
+		Pipeline: pipeline.Services{Data: plant, Jobs: plant, Alerts: plant},
 	}
 	return durable.NewMachines(machines.All(services, p.Settings.Machines)...)
 }

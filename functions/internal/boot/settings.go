@@ -48,6 +48,10 @@ const (
 	// SignupRetention is how long a sign-up is kept once it is over.
 	SignupRetention = "SETTLE_SIGNUP_RETENTION"
 
+	// PipelineRetention is how long a pipeline's run is kept once it is over. Its intervals and
+	// windows come with the event that starts it.
+	PipelineRetention = "SETTLE_PIPELINE_RETENTION"
+
 	// UploadWindow and UploadProcessTimeout are fields of upload.Config.
 	UploadWindow         = "SETTLE_UPLOAD_WINDOW"
 	UploadProcessTimeout = "SETTLE_UPLOAD_PROCESS_TIMEOUT"
@@ -92,6 +96,7 @@ func readSettings(lookup func(name string) (string, bool), required []string) (S
 	settings.Machines.Signup.CodeKey = r.secret(SignupCodeKey, signup.CodeKeyBytesMin)
 	settings.Machines.Signup.Deadline = r.duration(SignupDeadline)
 	settings.Machines.SignupRetention = r.duration(SignupRetention)
+	settings.Machines.PipelineRetention = r.duration(PipelineRetention)
 	settings.Machines.Upload.Window = r.duration(UploadWindow)
 	settings.Machines.Upload.ProcessTimeout = r.duration(UploadProcessTimeout)
 	settings.Machines.UploadRetention = r.duration(UploadRetention)
