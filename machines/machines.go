@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"time"
 
+	"github.com/settle-run/settle/machines/enrich"
 	"github.com/settle-run/settle/machines/job"
 	"github.com/settle-run/settle/machines/pipeline"
 	"github.com/settle-run/settle/machines/signup"
@@ -14,6 +15,8 @@ import (
 
 // Services are what the machines call while they settle. All are required.
 type Services struct {
+	// Enricher is the third party of enrich.
+	Enricher enrich.Provider
 	// Runners launches the runners of job.
 	Runners job.RunnerLauncher
 	// Mailer mails the codes of signup.
@@ -28,6 +31,14 @@ type Services struct {
 
 // Settings tunes the machines. The zero value is useful.
 type Settings struct {
+	// EnrichCallbacks makes the addresses that enrich's third party calls back. Without them its
+	// instances end in not_accepted.
+	EnrichCallbacks enrich.Callbacks
+	Enrich          enrich.Config
+	// EnrichRetention is how long an instance of enrich is kept once it is over. Defaults to
+	// enrich.Retention.
+	EnrichRetention time.Duration
+
 	Job job.Config
 	// JobRetention is how long a job is kept once it is over. Defaults to job.Retention.
 	JobRetention time.Duration
@@ -52,6 +63,10 @@ type Settings struct {
 // event.
 func All(services Services, settings Settings) []durable.Machine {
 	return []durable.Machine{
+		durable.Host(enrich.New(services.Enricher, settings.EnrichCallbacks, settings.Enrich), durable.MachineConfig{
+			StartedBy: enrich.StartedBy,
+			Retention: cmp.Or(settings.EnrichRetention, enrich.Retention),
+		}),
 		durable.Host(job.New(services.Runners, settings.Job), durable.MachineConfig{
 			StartedBy: job.StartedBy,
 			Retention: cmp.Or(settings.JobRetention, job.Retention),

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/settle-run/settle/machines"
+	"github.com/settle-run/settle/machines/enrich"
 	"github.com/settle-run/settle/machines/job"
 	"github.com/settle-run/settle/machines/pipeline"
 	"github.com/settle-run/settle/machines/signup"
@@ -20,6 +21,7 @@ func TestMachinesAreHostedAsTheirPackagesSay(t *testing.T) {
 		starts    string
 		continues string
 	}{
+		{"enrich", enrich.Retention, enrich.StartedBy[0], "VERIFY"},
 		{"job", time.Hour, job.StartedBy[0], "VERIFY"},
 		{"signup", signup.Retention, "SIGN_UP", "VERIFY"},
 		{"pipeline", pipeline.Retention, pipeline.StartedBy[0], "VERIFY"},

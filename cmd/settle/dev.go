@@ -14,7 +14,9 @@ import (
 
 	"github.com/settle-run/settle/cmd/settle/internal/console"
 	"github.com/settle-run/settle/cmd/settle/internal/stack"
+	"github.com/settle-run/settle/functions/gateway/httpapi"
 	"github.com/settle-run/settle/machines"
+	"github.com/settle-run/settle/machines/enrich"
 	"github.com/settle-run/settle/machines/job"
 	"github.com/settle-run/settle/machines/signup"
 )
@@ -32,6 +34,8 @@ type devCommand struct {
 	Data string `placeholder:"DIR" help:"Keep queues, tables, schedules and executions in this folder and go on with what it holds. Without it nothing is kept."`
 
 	GitHubSecret string `name:"github-secret" env:"SETTLE_GITHUB_WEBHOOK_SECRET" placeholder:"SECRET" help:"What GitHub's webhooks are signed with. One is made up if none is given."`
+
+	EnrichCallbackKey string `name:"enrich-callback-key" env:"SETTLE_ENRICH_CALLBACK_KEY" placeholder:"KEY" help:"What the addresses are made with that enrich's third party calls back, at least 16 bytes. One is made up if none is given; with --data, give one, or addresses end with the process."`
 
 	JobPickUpTimeout time.Duration `default:"5m" help:"How long a runner may take to pick a job up before the next one is launched (${default})."`
 	JobLaunchesMax   int           `default:"3" help:"How many runners are launched for one job (${default})."`
@@ -72,6 +76,30 @@ func (c *devCommand) settings() (machines.Settings, error) {
 	}, nil
 }
 
+// enrichCallbacks makes the addresses that lead to the gateway. With a port that is not known yet there are
+// none, and enrich asks nobody.
+func (c *devCommand) enrichCallbacks() (enrich.Callbacks, error) {
+	if c.HTTPPort == 0 {
+		return enrich.Callbacks{}, nil
+	}
+	callbacks := enrich.Callbacks{Base: "http://" + loopback(c.HTTPPort), Key: []byte(c.EnrichCallbackKey)}
+	if c.EnrichCallbackKey == "" {
+		callbacks.Key = []byte(rand.Text())
+	}
+	if err := callbacks.Validate(); err != nil {
+		return enrich.Callbacks{}, fmt.Errorf("%w: --enrich-callback-key: %w", errUsage, err)
+	}
+	return callbacks, nil
+}
+
+// callbacksOf lets the gateway take what the addresses were made for.
+func callbacksOf(callbacks enrich.Callbacks) map[string]httpapi.Callback {
+	if len(callbacks.Key) == 0 {
+		return nil
+	}
+	return map[string]httpapi.Callback{enrich.ProviderName: {Machine: "enrich", Verify: callbacks.Verify, Read: enrich.ReadCallback}}
+}
+
 // Run serves the stack until ctx ends or a part of it fails.
 func (c *devCommand) Run(ctx context.Context, s *session) error {
 	settings, err := c.settings()
@@ -82,9 +110,13 @@ func (c *devCommand) Run(ctx context.Context, s *session) error {
 	if secret == "" {
 		secret = rand.Text()
 	}
+	settings.EnrichCallbacks, err = c.enrichCallbacks()
+	if err != nil {
+		return err
+	}
 	logger := slog.New(console.NewHandler(s.out, s.style, ""))
 	running, err := stack.Start(ctx, hostedMachines(logger, settings), stack.Config{
-		AWSAddr: loopback(c.AWSPort), HTTPAddr: loopback(c.HTTPPort), Data: c.Data, GitHubSecret: secret, Logger: logger,
+		AWSAddr: loopback(c.AWSPort), HTTPAddr: loopback(c.HTTPPort), Data: c.Data, GitHubSecret: secret, Callbacks: callbacksOf(settings.EnrichCallbacks), Logger: logger,
 	})
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return fmt.Errorf("%w; stop what listens there, or choose other ports with --aws-port and --http-port (0 takes a free one)", err)

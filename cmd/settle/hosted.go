@@ -6,6 +6,7 @@ import (
 
 	"github.com/settle-run/settle/machines"
 	"github.com/settle-run/settle/machines/demo"
+	"github.com/settle-run/settle/machines/enrich"
 	"github.com/settle-run/settle/machines/job"
 	"github.com/settle-run/settle/machines/pipeline"
 	"github.com/settle-run/settle/machines/signup"
@@ -18,6 +19,7 @@ import (
 func hostedMachines(logger *slog.Logger, settings machines.Settings) []durable.Machine {
 	plant := &demo.Plant{Logger: logger}
 	return machines.All(machines.Services{
+		Enricher: demo.Enricher{Logger: logger},
 		Runners:  demo.Runners{Logger: logger},
 		Mailer:   demo.Mailer{Logger: logger},
 		Accounts: demo.Accounts{Logger: logger},
@@ -34,6 +36,7 @@ func knownMachines() (*durable.Machines, error) {
 // writers write the charts of machines.All as configs of XState, by the IDs of their machines. A
 // durable.Machine hides the type of its contexts, so each chart stands here once more.
 var writers = map[string]func() ([]byte, error){
+	"enrich": func() ([]byte, error) { return xstatejson.Write(enrich.New(nil, enrich.Callbacks{}, enrich.Config{})) },
 	"job":    func() ([]byte, error) { return xstatejson.Write(job.New(nil, job.Config{})) },
 	"upload": func() ([]byte, error) { return xstatejson.Write(upload.New(nil, upload.Config{})) },
 	"pipeline": func() ([]byte, error) {

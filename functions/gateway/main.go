@@ -1,5 +1,5 @@
 // Command gateway is the Lambda function behind an HTTP API or a function URL: it sends events
-// to instances, shows instances, and takes GitHub's webhooks.
+// to instances, shows instances, and takes GitHub's webhooks and the callbacks of third parties.
 package main
 
 import (
@@ -8,6 +8,7 @@ import (
 
 	"github.com/settle-run/settle/functions/gateway/httpapi"
 	"github.com/settle-run/settle/functions/internal/boot"
+	"github.com/settle-run/settle/machines/enrich"
 	"github.com/settle-run/settle/runtime/dynamostore"
 	"github.com/settle-run/settle/runtime/sqsqueue"
 )
@@ -23,7 +24,13 @@ func newHandler(p boot.Process) (any, error) {
 	}
 	store := dynamostore.New(dynamodb.NewFromConfig(p.AWS), p.Settings.Table)
 	queue := sqsqueue.New(sqs.NewFromConfig(p.AWS), p.Settings.QueueURL, "")
-	handler, err := httpapi.New(machines, queue, store, httpapi.Config{GitHubSecret: p.Settings.GitHubWebhookSecret, Logger: p.Logger})
+	config := httpapi.Config{GitHubSecret: p.Settings.GitHubWebhookSecret, Logger: p.Logger}
+	if callbacks := p.Settings.Machines.EnrichCallbacks; len(callbacks.Key) > 0 {
+		config.Callbacks = map[string]httpapi.Callback{
+			enrich.ProviderName: {Machine: "enrich", Verify: callbacks.Verify, Read: enrich.ReadCallback},
+		}
+	}
+	handler, err := httpapi.New(machines, queue, store, config)
 	if err != nil {
 		return nil, err
 	}

@@ -20,6 +20,18 @@ const AliasMachine = "alias"
 // claimed belongs to another instance: {"alias"}.
 const AliasTaken = "alias.taken"
 
+// Redemption is what became of a callback that came under an alias: an alias is redeemed by one.
+type Redemption struct {
+	// Instance has the alias, or had it last; zero if no instance does.
+	Instance InstanceID
+	// First says that the alias is redeemed by this callback, and was not before.
+	First bool
+	// Event is the event that the alias was redeemed with, whenever that was; nil if it was not.
+	Event json.RawMessage
+	// Ended says that the instance has ended, and that the alias may be claimed by another.
+	Ended bool
+}
+
 // aliasTakenEvent tells the loop so.
 const aliasTakenEvent = statechart.ReservedPrefix + "alias.taken"
 
@@ -52,7 +64,7 @@ func (t *turn) rememberAlias(alias string) {
 	}
 }
 
-// releaseAliases asks to give the aliases of an instance back that has ended.
+// releaseAliases asks to let others claim the aliases of an instance that has ended.
 func (t *turn) releaseAliases() {
 	if t.instance.Status() == statechart.Active {
 		return
@@ -63,7 +75,7 @@ func (t *turn) releaseAliases() {
 	t.record.Aliases = nil
 }
 
-// release is the kind of an effect that gives the alias Name back.
+// release is the kind of an effect that lets others claim the alias Name.
 const release statechart.EffectKind = "release"
 
 // applyAliasTaken tells the chart, if it declares the event, and forgets the alias.

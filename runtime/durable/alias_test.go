@@ -1,9 +1,12 @@
 package durable_test
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/statechart"
@@ -27,7 +30,7 @@ func (w *world) caller() durable.Machine {
 				{Event: "add", Actions: do{claim}}, {Event: durable.AliasTaken, Actions: do{refused}}, {Event: "finish", Target: "closed"}}},
 			{ID: "closed", Type: statechart.Final},
 		},
-	}), durable.MachineConfig{})
+	}), durable.MachineConfig{Retention: time.Hour})
 }
 
 func inCallerWorld(t *testing.T, test func(t *testing.T, w *world)) {
@@ -63,19 +66,26 @@ func TestAnAliasBelongsToTheFirstUntilItEnds(t *testing.T) {
 		}
 		w.post("caller/2", event("finish", ""))
 		w.run(t)
-		if _, taken := w.aliases["x-7"]; !taken {
-			t.Error("want the alias kept when another ends")
+		if until := w.released["x-7"]; until != "" {
+			t.Errorf("want the alias kept when another ends, got it released %s", until)
 		}
 		w.post("caller/1", event("finish", ""))
 		w.run(t)
-		if owner, taken := w.aliases["x-7"]; taken {
-			t.Errorf("want the alias given back with the end, got %s", owner)
+		want := fmt.Sprint("until ", w.load("caller/1").ExpireAt.UnixMilli())
+		if owner, until := w.aliases["x-7"], w.released["x-7"]; owner != "caller/1 946684800000" || until != want {
+			t.Errorf("want the alias to lead to caller/1 and released %s, when the item may be deleted, got %s, released %q", want, owner, until)
 		}
+		w.post("caller/3", event("add", "x-7"))
+		w.run(t)
+		if owner, until := w.aliases["x-7"], w.released["x-7"]; !strings.HasPrefix(owner, "caller/3 ") || until != "" {
+			t.Errorf("want the alias of an instance that has ended to be the next one's, got %s, released %q", owner, until)
+		}
+		w.wantLog(t, "caller/3")
 		w.wantSound(t)
 	})
 }
 
-func TestAliasesAreClaimedAndGivenBackWhateverCallFails(t *testing.T) {
+func TestAliasesAreClaimedAndReleasedWhateverCallFails(t *testing.T) {
 	t.Parallel()
 	play := func(t *testing.T, hook func(string) fault) (calls int) {
 		t.Helper()
@@ -88,8 +98,8 @@ func TestAliasesAreClaimedAndGivenBackWhateverCallFails(t *testing.T) {
 			}
 			w.post("caller/1", event("finish", ""))
 			w.run(t)
-			if len(w.aliases) != 0 || len(w.load("caller/1").Outbox) != 0 {
-				t.Errorf("want no alias and no outbox left, got %v and %v", w.aliases, w.load("caller/1").Outbox)
+			if len(w.released) != 2 || len(w.load("caller/1").Outbox) != 0 {
+				t.Errorf("want both aliases released and no outbox left, got %v and %v", w.released, w.load("caller/1").Outbox)
 			}
 			w.wantLog(t, "caller/1")
 			calls = len(w.calls)

@@ -40,7 +40,7 @@ func (t *turn) perform(ctx context.Context, effect statechart.Effect) error {
 	case statechart.ClaimAlias:
 		return t.claim(ctx, effect)
 	case release:
-		return t.loop.ports.Store.Release(ctx, effect.Name, t.record.Instance, t.record.CreatedAt)
+		return t.loop.ports.Store.Release(ctx, effect.Name, t.record.Instance, t.record.CreatedAt, t.record.ExpireAt)
 	case tend:
 		return t.scheduleTending(ctx, effect.At, effect.Name, 0)
 	case statechart.EmitEvent:

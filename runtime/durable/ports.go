@@ -44,8 +44,9 @@ type Store interface {
 	// Claim makes the instance that was created at the given time known under the alias; to claim it
 	// again changes nothing. Fails with ErrAliasTaken.
 	Claim(ctx context.Context, alias string, id InstanceID, createdAt time.Time) error
-	// Release gives the alias back, if it is that instance's.
-	Release(ctx context.Context, alias string, id InstanceID, createdAt time.Time) error
+	// Release lets others claim the alias, if it is that instance's. Until one does, it goes on to lead
+	// to the instance, and may be deleted when the instance may: at expireAt, or never if that is zero.
+	Release(ctx context.Context, alias string, id InstanceID, createdAt, expireAt time.Time) error
 }
 
 // Message is an event on its way to an instance.

@@ -65,8 +65,8 @@ type world struct {
 	served   []statechart.Call
 	names    []string // The services of served.
 	emitted  []string
-	// aliases are the owners of aliases.
-	aliases map[string]string
+	// aliases are the owners of aliases; released are those that others may claim.
+	aliases, released map[string]string
 	// cancels says that timers can be cancelled, as those of a delay queue cannot.
 	cancels bool
 	// noTokens says that the loop cannot answer tasks.
@@ -87,7 +87,7 @@ type service func(ctx context.Context, call statechart.Call) (string, error)
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{aliases: map[string]string{}, workflows: map[string]*workflow{}, records: map[string]json.RawMessage{}, revision: map[string]int64{}, third: map[string]service{}}
+	w := &world{aliases: map[string]string{}, released: map[string]string{}, workflows: map[string]*workflow{}, records: map[string]json.RawMessage{}, revision: map[string]int64{}, third: map[string]service{}}
 	w.sent, w.committed, w.performed = map[string]time.Time{}, map[string]string{}, map[string]int{}
 	w.config = durable.Config{Now: time.Now, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))}
 	machines, err := durable.NewMachines(w.order(), w.greeter(), w.boot())
@@ -217,18 +217,22 @@ func (p *process) ClearOutbox(ctx context.Context, id durable.InstanceID, revisi
 func (p *process) Claim(ctx context.Context, alias string, id durable.InstanceID, createdAt time.Time) error {
 	return p.call(ctx, "Claim", alias, func() error {
 		owner := fmt.Sprint(id, " ", createdAt.UnixMilli())
-		if has, taken := p.aliases[alias]; taken && has != owner {
+		has, taken := p.aliases[alias]
+		if taken && has != owner && p.released[alias] == "" {
 			return durable.ErrAliasTaken
+		}
+		if has != owner {
+			delete(p.released, alias)
 		}
 		p.aliases[alias] = owner
 		return nil
 	})
 }
 
-func (p *process) Release(ctx context.Context, alias string, id durable.InstanceID, createdAt time.Time) error {
+func (p *process) Release(ctx context.Context, alias string, id durable.InstanceID, createdAt, expireAt time.Time) error {
 	return p.call(ctx, "Release", alias, func() error {
 		if p.aliases[alias] == fmt.Sprint(id, " ", createdAt.UnixMilli()) {
-			delete(p.aliases, alias)
+			p.released[alias] = fmt.Sprint("until ", expireAt.UnixMilli())
 		}
 		return nil
 	})

@@ -2,6 +2,7 @@ package dynamostore
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -14,46 +15,59 @@ import (
 )
 
 // An alias is an item of its own: "alias/<alias>" under instance, and the instance that it stands for.
-// It has no revision, by which it is told from instances.
+// It has no revision, by which it is told from instances. Once the instance has ended it is released,
+// and expires with the instance. What it was redeemed with, if it was, is the JSON of an event.
 const (
-	aliasPrefix = durable.AliasMachine + "/"
-	attrAliasOf = "alias_of"
+	aliasPrefix    = durable.AliasMachine + "/"
+	attrAliasOf    = "alias_of"
+	attrReleased   = "released"
+	attrRedeemed   = "redeemed"
+	attrRedeemedBy = "redeemed_by"
 )
 
 // ErrNoAlias is returned by Find when no instance has the alias.
 var ErrNoAlias = errors.New("no instance has the alias")
 
-// Find returns the instance that has the alias, as it is at this moment. Fails with ErrNoAlias.
+// Find returns the instance that has the alias, or that had it last if it has ended. Fails with ErrNoAlias.
 func (s *Store) Find(ctx context.Context, alias string) (durable.InstanceID, error) {
 	doing := "finding alias " + alias
 	output, err := s.client.GetItem(ctx, &dynamodb.GetItemInput{TableName: &s.table, Key: aliasKey(alias), ConsistentRead: aws.Bool(true)})
 	if err != nil {
 		return durable.InstanceID{}, s.failed(doing, err)
 	}
-	if len(output.Item) == 0 {
-		return durable.InstanceID{}, s.failed(doing, ErrNoAlias)
-	}
-	r := reader{item: output.Item}
-	id, err := durable.ParseInstanceID(r.text(attrAliasOf))
-	if err = errors.Join(r.err, err); err != nil {
+	redemption, err := redemptionOf(output.Item)
+	if err != nil {
 		return durable.InstanceID{}, s.failed(doing, err)
 	}
-	return id, nil
+	if redemption.Instance == (durable.InstanceID{}) {
+		return durable.InstanceID{}, s.failed(doing, ErrNoAlias)
+	}
+	return redemption.Instance, nil
 }
 
-// Claim makes the instance that was created at the given time known under the alias. It fails with
-// durable.ErrAliasTaken if another instance has it; an earlier one of the same name gives way.
+// Claim makes the instance that was created at the given time known under the alias; to claim it again
+// changes nothing. It fails with durable.ErrAliasTaken if another instance has it that has not ended; an
+// earlier one of the same name gives way.
 func (s *Store) Claim(ctx context.Context, alias string, id durable.InstanceID, createdAt time.Time) error {
 	item := aliasKey(alias)
 	item[attrAliasOf] = text(id.String())
 	item[attrCreatedAt] = text(formatTime(createdAt))
 	_, err := s.client.PutItem(ctx, &dynamodb.PutItemInput{
 		TableName: &s.table, Item: item,
-		ConditionExpression:       aws.String("attribute_not_exists(#instance) OR #of = :of"),
-		ExpressionAttributeNames:  map[string]string{"#instance": attrInstance, "#of": attrAliasOf},
-		ExpressionAttributeValues: map[string]types.AttributeValue{":of": text(id.String())},
+		// A claim that is repeated must not undo that the alias was redeemed or released since.
+		ConditionExpression: aws.String("attribute_not_exists(#instance) OR (attribute_exists(#released) OR #of = :of) AND NOT (#of = :of AND #created_at = :created_at)"),
+		ExpressionAttributeNames: map[string]string{
+			"#instance": attrInstance, "#released": attrReleased, "#of": attrAliasOf, "#created_at": attrCreatedAt,
+		},
+		ExpressionAttributeValues:           map[string]types.AttributeValue{":of": text(id.String()), ":created_at": text(formatTime(createdAt))},
+		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
 	})
-	if errors.Is(classify(err), durable.ErrConflict) {
+	var refused *types.ConditionalCheckFailedException
+	if errors.As(err, &refused) {
+		r := reader{item: refused.Item}
+		if r.text(attrAliasOf) == id.String() && r.text(attrCreatedAt) == formatTime(createdAt) {
+			return nil
+		}
 		err = durable.ErrAliasTaken
 	}
 	if err != nil {
@@ -62,18 +76,77 @@ func (s *Store) Claim(ctx context.Context, alias string, id durable.InstanceID, 
 	return nil
 }
 
-// Release gives the alias back, if it is that instance's.
-func (s *Store) Release(ctx context.Context, alias string, id durable.InstanceID, createdAt time.Time) error {
-	_, err := s.client.DeleteItem(ctx, &dynamodb.DeleteItemInput{
+// Release lets others claim the alias, if it is that instance's. It is found until then, or until
+// DynamoDB deletes it some time after expireAt; if that is zero, it never does.
+func (s *Store) Release(ctx context.Context, alias string, id durable.InstanceID, createdAt, expireAt time.Time) error {
+	update := &dynamodb.UpdateItemInput{
 		TableName: &s.table, Key: aliasKey(alias),
-		ConditionExpression:       aws.String("#of = :of AND #created_at = :created_at"),
-		ExpressionAttributeNames:  map[string]string{"#of": attrAliasOf, "#created_at": attrCreatedAt},
-		ExpressionAttributeValues: map[string]types.AttributeValue{":of": text(id.String()), ":created_at": text(formatTime(createdAt))},
-	})
+		UpdateExpression:         aws.String("SET #released = :released"),
+		ConditionExpression:      aws.String("#of = :of AND #created_at = :created_at"),
+		ExpressionAttributeNames: map[string]string{"#of": attrAliasOf, "#created_at": attrCreatedAt, "#released": attrReleased},
+		ExpressionAttributeValues: map[string]types.AttributeValue{
+			":of": text(id.String()), ":created_at": text(formatTime(createdAt)), ":released": &types.AttributeValueMemberBOOL{Value: true},
+		},
+	}
+	if !expireAt.IsZero() {
+		update.UpdateExpression = aws.String("SET #released = :released, #expire_at = :expire_at")
+		update.ExpressionAttributeNames["#expire_at"] = attrExpireAt
+		update.ExpressionAttributeValues[":expire_at"] = number(expireSeconds(expireAt))
+	}
+	_, err := s.client.UpdateItem(ctx, update)
 	if err != nil && !errors.Is(classify(err), durable.ErrConflict) {
 		return s.failed(fmt.Sprintf("releasing alias %s of %s", alias, id), err)
 	}
 	return nil
+}
+
+// Redeem stores the event of a callback with the alias, if the instance has the alias, has not ended, and
+// the alias was not redeemed before: of callbacks that come at the same time, one is the first. It tells
+// what is stored either way; that it was not the first is no error. An alias that another instance has
+// is left alone. by is the callback's own: a call that is repeated under it is answered as it was before.
+func (s *Store) Redeem(ctx context.Context, alias string, id durable.InstanceID, event json.RawMessage, by string) (durable.Redemption, error) {
+	doing := fmt.Sprintf("redeeming alias %s of %s", alias, id)
+	_, err := s.client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
+		TableName: &s.table, Key: aliasKey(alias),
+		UpdateExpression:    aws.String("SET #redeemed = :event, #by = :by"),
+		ConditionExpression: aws.String("#of = :of AND attribute_not_exists(#redeemed) AND attribute_not_exists(#released)"),
+		ExpressionAttributeNames: map[string]string{
+			"#of": attrAliasOf, "#redeemed": attrRedeemed, "#by": attrRedeemedBy, "#released": attrReleased,
+		},
+		ExpressionAttributeValues: map[string]types.AttributeValue{
+			":of": text(id.String()), ":event": text(string(event)), ":by": text(by),
+		},
+		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
+	})
+	var refused *types.ConditionalCheckFailedException
+	if err == nil {
+		return durable.Redemption{Instance: id, First: true, Event: event}, nil
+	}
+	if !errors.As(err, &refused) {
+		return durable.Redemption{}, s.failed(doing, err)
+	}
+	redemption, err := redemptionOf(refused.Item)
+	if err != nil {
+		return durable.Redemption{}, s.failed(doing, err)
+	}
+	r := reader{item: refused.Item}
+	redemption.First = r.text(attrRedeemedBy) == by
+	return redemption, nil
+}
+
+// redemptionOf reads the item of an alias; without one, it is zero.
+func redemptionOf(item map[string]types.AttributeValue) (durable.Redemption, error) {
+	if len(item) == 0 {
+		return durable.Redemption{}, nil
+	}
+	r := reader{item: item}
+	id, err := durable.ParseInstanceID(r.text(attrAliasOf))
+	redemption := durable.Redemption{Instance: id}
+	_, redemption.Ended = item[attrReleased]
+	if _, redeemed := item[attrRedeemed]; redeemed {
+		redemption.Event = json.RawMessage(r.text(attrRedeemed))
+	}
+	return redemption, errors.Join(r.err, err)
 }
 
 func aliasKey(alias string) map[string]types.AttributeValue {

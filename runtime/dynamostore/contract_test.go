@@ -62,7 +62,7 @@ func (c contract) aliases() {
 	other := durable.InstanceID{Machine: "signup", ID: "43"}
 	claim := func(id durable.InstanceID, at time.Time) error { return c.store.Claim(c.t.Context(), "x/1", id, at) }
 	release := func(id durable.InstanceID, at time.Time) {
-		if err := c.store.Release(c.t.Context(), "x/1", id, at); err != nil {
+		if err := c.store.Release(c.t.Context(), "x/1", id, at, time.Time{}); err != nil {
 			c.t.Fatal(err)
 		}
 	}
@@ -85,7 +85,11 @@ func (c contract) aliases() {
 	}
 	release(id, later)
 	release(id, later)
+	must(claim(id, later)) // repeated: it stays released
 	must(claim(other, created))
+	if err := claim(id, later); !errors.Is(err, durable.ErrAliasTaken) {
+		c.t.Errorf("want ErrAliasTaken, got %v", err)
+	}
 	wantRecord(c.t, c.store, durable.Record{Instance: id})
 }
 

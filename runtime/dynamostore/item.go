@@ -53,7 +53,7 @@ func encodeItem(record durable.Record) (map[string]types.AttributeValue, error) 
 		item[attrUpdatedAt] = text(formatTime(record.UpdatedAt))
 	}
 	if !record.ExpireAt.IsZero() {
-		item[attrExpireAt] = number(record.ExpireAt.Add(time.Second - 1).Unix())
+		item[attrExpireAt] = number(expireSeconds(record.ExpireAt))
 	}
 	if record.Ignored != 0 {
 		item[attrIgnored] = number(record.Ignored)
@@ -191,6 +191,9 @@ func (r *reader) json(attribute string, into any) {
 		r.fail(attribute, err)
 	}
 }
+
+// expireSeconds returns a time in the form of DynamoDB's time to live, rounded up to the second.
+func expireSeconds(t time.Time) int64 { return t.Add(time.Second - 1).Unix() }
 
 // formatTime writes a time in UTC, by RFC 3339, with milliseconds, and more digits only
 // where it has them.

@@ -2,6 +2,7 @@ package simulate_test
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"strings"
 	"testing"
@@ -15,9 +16,14 @@ import (
 // workflows is the Step Functions of a world, which no fault hits.
 func (w *world) workflows() *sfn.Client { return sfn.NewFromConfig(w.aws(w.cloud.HTTPClient(), true)) }
 
-// startWorkflow starts an execution of a workflow file, which waits for the instance.
-func (w *world) startWorkflow(file, name, instance string) (execution string) {
+// startWorkflow starts an execution of a workflow file, which waits for the instance. more is put into
+// its input.
+func (w *world) startWorkflow(file, name, instance string, more ...map[string]string) (execution string) {
 	w.t.Helper()
+	input := map[string]string{"instance": instance, "queue_url": w.queueURL}
+	for _, keys := range more {
+		maps.Copy(input, keys)
+	}
 	definition, err := os.ReadFile("../../infra/workflows/" + file)
 	if err != nil {
 		w.t.Fatal(err)
@@ -30,7 +36,7 @@ func (w *world) startWorkflow(file, name, instance string) (execution string) {
 	}
 	started, err := w.workflows().StartExecution(w.t.Context(), &sfn.StartExecutionInput{
 		StateMachineArn: machine.StateMachineArn, Name: &name,
-		Input: aws.String(fmt.Sprintf(`{"instance": %q, "queue_url": %q}`, instance, w.queueURL)),
+		Input: aws.String(string(mustJSON(w.t, input))),
 	})
 	if err != nil {
 		w.t.Fatal(err)

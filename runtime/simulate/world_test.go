@@ -24,6 +24,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
 	"github.com/settle-run/settle/functions/gateway/httpapi"
+	"github.com/settle-run/settle/machines/enrich"
 	"github.com/settle-run/settle/machines/job"
 	"github.com/settle-run/settle/machines/signup"
 	"github.com/settle-run/settle/runtime/awslocal"
@@ -111,7 +112,7 @@ func (w *world) create() {
 		w.t.Fatal(err)
 	}
 	w.store = dynamostore.New(tables, table)
-	gateway, err := httpapi.New(w.machines(), sqsqueue.New(queues, w.queueURL, ""), w.store, httpapi.Config{GitHubSecret: webhookSecret, Logger: slog.New(slog.DiscardHandler)})
+	gateway, err := httpapi.New(w.machines(), sqsqueue.New(queues, w.queueURL, ""), w.store, httpapi.Config{GitHubSecret: webhookSecret, Callbacks: thirdParties, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -123,6 +124,7 @@ func (w *world) machines() *durable.Machines {
 	machines, err := durable.NewMachines(append([]durable.Machine{
 		durable.Host(job.New(w.effects, job.Config{}), durable.MachineConfig{StartedBy: job.StartedBy, Retention: job.Retention}),
 		durable.Host(signup.New(w.effects, w.effects, signup.Config{}), durable.MachineConfig{StartedBy: signup.StartedBy, Retention: signup.Retention}),
+		durable.Host(enrich.New(w.effects, callbacks, enrich.Config{}), durable.MachineConfig{StartedBy: enrich.StartedBy, Retention: enrich.Retention}),
 	}, w.more...)...)
 	if err != nil {
 		w.t.Fatal(err)
@@ -268,6 +270,7 @@ type mortal struct {
 
 // Invoke implements awslocal.Invoker.
 func (m *mortal) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
+	m.faults.invoked(m.name)
 	m.mu.Lock()
 	if m.process == "" || m.faults.dead(m.process) {
 		m.process = m.faults.born(m.name)
@@ -313,10 +316,21 @@ type faults struct {
 	at   int
 	kind fault
 
-	mu        sync.Mutex
-	calls     []string // "sqs.SendMessage"
-	processes int
-	ended     map[string]bool // processes that died, by name
+	mu          sync.Mutex
+	calls       []string // "sqs.SendMessage"
+	processes   int
+	ended       map[string]bool // processes that died, by name
+	invocations map[string]int  // by function
+}
+
+// invoked counts an invocation of a function.
+func (f *faults) invoked(function string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.invocations == nil {
+		f.invocations = map[string]int{}
+	}
+	f.invocations[function]++
 }
 
 // born returns the name of a new process.
@@ -396,6 +410,9 @@ type recorder struct {
 	calls []string
 	keys  map[string]string
 	codes map[string]string // by address, of the mail sent last
+	// jobs are those that the third party of enrich was asked for, by subject; submitting is called meanwhile.
+	jobs       map[string]enrich.Job
+	submitting func(enrich.Job) error
 }
 
 func (r *recorder) note(service, key string) {

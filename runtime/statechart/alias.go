@@ -6,7 +6,8 @@ import "fmt"
 const AliasBytesMax = 256
 
 // Alias returns an action that makes the instance known under another name too, such as the ID that a
-// third party gave its job, once this step is stored: the host's front ends find the instance by it. The
+// third party gave its job, once this step is stored: the host's front ends find the instance by it, for as long
+// as the instance is kept. The
 // function makes the alias: 1 to AliasBytesMax printable ASCII characters without a space. Of two instances
 // that claim the same alias the first has it, until it ends; the host tells the second.
 func Alias[C any](fn func(C, Event) string) Action[C] {

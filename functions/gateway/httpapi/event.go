@@ -56,13 +56,28 @@ func (a *api) instanceID(r *http.Request) (durable.InstanceID, error) {
 // already. If both are there they must agree; if neither is, the event counts whenever it is
 // sent.
 func (a *api) send(ctx context.Context, to durable.InstanceID, body []byte, eventID string) (reply, error) {
+	m, err := a.prepare(to, body, eventID)
+	if err != nil {
+		return reply{}, err
+	}
+	return a.enqueue(ctx, m)
+}
+
+// checked is an event that the machine takes, ready to be queued.
+type checked struct {
+	message durable.Message
+	typ     string
+}
+
+// prepare checks the event and makes the message of it.
+func (a *api) prepare(to durable.InstanceID, body []byte, eventID string) (checked, error) {
 	if !utf8.Valid(body) {
 		// encoding/json would take it; SQS would not.
-		return reply{}, fmt.Errorf("%w: expected JSON in UTF-8", statechart.ErrNotAnEvent)
+		return checked{}, fmt.Errorf("%w: expected JSON in UTF-8", statechart.ErrNotAnEvent)
 	}
 	event, err := a.machines.Accept(to, body)
 	if err != nil {
-		return reply{}, err
+		return checked{}, err
 	}
 	switch {
 	case eventID == "":
@@ -70,24 +85,30 @@ func (a *api) send(ctx context.Context, to durable.InstanceID, body []byte, even
 	case event.ID == "":
 		body = withEventID(body, eventID)
 	case event.ID != eventID:
-		return reply{}, fmt.Errorf("%w: the header says %q and the event's $id %q: give one of them, or the same twice", errEventID, eventID, event.ID)
+		return checked{}, fmt.Errorf("%w: the header says %q and the event's $id %q: give one of them, or the same twice", errEventID, eventID, event.ID)
 	}
 	if len(eventID) > EventIDBytesMax {
-		return reply{}, fmt.Errorf("%w: expected at most %d bytes, got %d", errEventID, EventIDBytesMax, len(eventID))
+		return checked{}, fmt.Errorf("%w: expected at most %d bytes, got %d", errEventID, EventIDBytesMax, len(eventID))
 	}
 	if len(body) > a.config.EventBytesMax {
-		return reply{}, fmt.Errorf("%w: expected an event of at most %d bytes with its $id, got %d", errTooLarge, a.config.EventBytesMax, len(body))
+		return checked{}, fmt.Errorf("%w: expected an event of at most %d bytes with its $id, got %d", errTooLarge, a.config.EventBytesMax, len(body))
 	}
 	deduplicationID := rand.Text()
 	if eventID != "" {
 		deduplicationID = DeduplicationID(to, eventID)
 	}
-	messageID, err := a.sender.Send(ctx, durable.Message{To: to, Body: body, DeduplicationID: deduplicationID})
+	return checked{durable.Message{To: to, Body: body, DeduplicationID: deduplicationID}, event.Type}, nil
+}
+
+// enqueue queues an event.
+func (a *api) enqueue(ctx context.Context, m checked) (reply, error) {
+	messageID, err := a.sender.Send(ctx, m.message)
 	if err != nil {
 		return reply{}, fmt.Errorf("%w: %w", errQueue, err)
 	}
-	a.config.Logger.InfoContext(ctx, "event queued", "instance", to.String(), "type", event.Type, "message_id", messageID)
-	return reply{status: http.StatusAccepted, body: sentView{MessageID: messageID, Instance: to.String(), Type: event.Type}}, nil
+	to := m.message.To.String()
+	a.config.Logger.InfoContext(ctx, "event queued", "instance", to, "type", m.typ, "message_id", messageID)
+	return reply{status: http.StatusAccepted, body: sentView{MessageID: messageID, Instance: to, Type: m.typ}}, nil
 }
 
 // idempotencyKey reads the event ID of the header Idempotency-Key: a structured string in its

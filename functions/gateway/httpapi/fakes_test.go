@@ -19,6 +19,7 @@ import (
 	"github.com/settle-run/settle/functions/gateway/httpapi"
 	"github.com/settle-run/settle/machines/job"
 	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/dynamostore"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
@@ -105,10 +106,44 @@ func (q *queue) Send(_ context.Context, message durable.Message) (string, error)
 	return q.ids[message.DeduplicationID], nil
 }
 
-// table is a Loader over records in memory.
+// table is a Store over records and aliases in memory.
 type table struct {
+	mu      sync.Mutex
 	down    error
 	records map[durable.InstanceID]durable.Record
+	aliases map[string]durable.Redemption
+}
+
+func (s *table) Find(_ context.Context, alias string) (durable.InstanceID, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	redemption, known := s.aliases[alias]
+	if !known && s.down == nil {
+		return durable.InstanceID{}, dynamostore.ErrNoAlias
+	}
+	return redemption.Instance, s.down
+}
+
+// Redeem keeps the aliases as they are told the next one: never First.
+func (s *table) Redeem(_ context.Context, alias string, id durable.InstanceID, event json.RawMessage, _ string) (durable.Redemption, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	redemption := s.aliases[alias]
+	if s.down != nil || redemption.Instance != id || redemption.Ended || redemption.Event != nil {
+		return redemption, s.down
+	}
+	redemption.Event = event
+	s.aliases[alias] = redemption
+	redemption.First = true
+	return redemption, nil
+}
+
+// claim makes the instance known under the alias.
+func (s *table) claim(alias, id string) {
+	if s.aliases == nil {
+		s.aliases = map[string]durable.Redemption{}
+	}
+	s.aliases[alias] = durable.Redemption{Instance: durable.InstanceID{Machine: "signup", ID: id}}
 }
 
 func (s *table) Load(_ context.Context, id durable.InstanceID) (durable.Record, error) {

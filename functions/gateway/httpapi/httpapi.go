@@ -3,8 +3,11 @@
 //
 //	POST /instances/{machine}/{id}/events  send an event; 202 once the queue has it
 //	GET  /instances/{machine}/{id}         the instance as it was stored last
+//	GET  /aliases/{alias}                  the same, of the instance that has the alias
 //	GET  /machines                         the machines and the events they take
 //	POST /webhooks/github                  GitHub's webhooks, unmodified and signed
+//	POST /webhooks/{provider}/{id}/{until}/{key}
+//	                                       the callback of a third party, once
 //	GET  /healthz                          200 while the process serves
 //
 // An event is checked before it is queued: what the machine would never take is refused with
@@ -17,16 +20,20 @@
 // an ID.
 //
 // Refusals are problem details (RFC 9457) with a code beside the text. The handler knows no
-// users: put an authorizer of API Gateway, IAM or a proxy in front of it. Only the webhook,
-// whose signature it checks, is safe to leave open.
+// users: put an authorizer of API Gateway, IAM or a proxy in front of it. Only the webhooks,
+// whose signature or address it checks, are safe to leave open.
 package httpapi
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
 	"runtime/debug"
+	"slices"
+	"time"
 
 	"github.com/settle-run/settle/runtime/durable"
 )
@@ -46,10 +53,15 @@ const (
 	WebhookBytesMax = 25 << 20
 )
 
-// Loader reads what is stored of an instance; every durable.Store is one.
-type Loader interface {
+// Store reads what is stored of instances, and redeems aliases; *dynamostore.Store is one.
+type Store interface {
 	// Load reads the record; an instance without one gives Revision 0.
 	Load(ctx context.Context, id durable.InstanceID) (durable.Record, error)
+	// Find returns the instance that has the alias, or had it last. Fails with dynamostore.ErrNoAlias.
+	Find(ctx context.Context, alias string) (durable.InstanceID, error)
+	// Redeem stores the event of a callback with the alias of the instance, if it is the first; see
+	// durable.Redemption. A call that is repeated under the same by is answered as it was before.
+	Redeem(ctx context.Context, alias string, id durable.InstanceID, event json.RawMessage, by string) (durable.Redemption, error)
 }
 
 // Config tunes the API. The zero value is useful.
@@ -57,12 +69,16 @@ type Config struct {
 	// GitHubSecret is what GitHub signs its webhooks with. Empty means that no webhook can
 	// be told from a forgery: all are refused with 503.
 	GitHubSecret string
+	// Callbacks are the third parties that call back, by the name that is part of the address.
+	Callbacks map[string]Callback
 	// EventBytesMax limits an event as it is queued, its ID included. Defaults to 256 KiB;
 	// at most QueueBytesMax.
 	EventBytesMax int
 	// Logger takes a line an event and a line a refusal: never a body, a signature or a
 	// header. Defaults to slog.Default.
 	Logger *slog.Logger
+	// Now is the clock by which the addresses of callbacks expire. Defaults to time.Now.
+	Now func() time.Time
 }
 
 func (c Config) withDefaults() Config {
@@ -72,12 +88,20 @@ func (c Config) withDefaults() Config {
 	if c.Logger == nil {
 		c.Logger = slog.Default()
 	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
 	return c
 }
 
 func (c Config) validate(machines *durable.Machines) error {
 	if c.EventBytesMax < 1 || c.EventBytesMax > QueueBytesMax {
 		return fmt.Errorf("httpapi: expected Config.EventBytesMax between 1 and %d, got %d", QueueBytesMax, c.EventBytesMax)
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Callbacks)) {
+		if err := c.Callbacks[name].validate(machines); err != nil {
+			return fmt.Errorf("httpapi: Config.Callbacks[%q]: %w", name, err)
+		}
 	}
 	if c.GitHubSecret == "" {
 		return nil
@@ -92,23 +116,25 @@ func (c Config) validate(machines *durable.Machines) error {
 type api struct {
 	machines *durable.Machines
 	sender   durable.Sender
-	loader   Loader
+	store    Store
 	config   Config
 	mux      *http.ServeMux
 }
 
-// New returns the handler of the API: events go to sender, instances come from loader. It is
+// New returns the handler of the API: events go to sender, instances come from store. It is
 // safe for concurrent use and fit for a server as well as for Lambda.
-func New(machines *durable.Machines, sender durable.Sender, loader Loader, config Config) (http.Handler, error) {
+func New(machines *durable.Machines, sender durable.Sender, store Store, config Config) (http.Handler, error) {
 	config = config.withDefaults()
 	if err := config.validate(machines); err != nil {
 		return nil, err
 	}
-	a := &api{machines: machines, sender: sender, loader: loader, config: config, mux: http.NewServeMux()}
+	a := &api{machines: machines, sender: sender, store: store, config: config, mux: http.NewServeMux()}
 	a.mux.Handle("POST /instances/{machine}/{id}/events", endpoint{a, a.postEvent})
 	a.mux.Handle("GET /instances/{machine}/{id}", endpoint{a, a.getInstance})
+	a.mux.Handle("GET /aliases/{alias...}", endpoint{a, a.getAlias})
 	a.mux.Handle("GET /machines", endpoint{a, a.getMachines})
 	a.mux.Handle("POST /webhooks/github", endpoint{a, a.postGitHub})
+	a.mux.Handle("POST /webhooks/{provider}/{id}/{until}/{key}", endpoint{a, a.postCallback})
 	a.mux.Handle("GET /healthz", endpoint{a, a.getHealth})
 	return a, nil
 }

@@ -37,8 +37,12 @@ func TestConfigThatCannotWorkIsRefused(t *testing.T) {
 		config   httpapi.Config
 		want     string
 	}{
-		"more than SQS takes":          {machines(t), httpapi.Config{EventBytesMax: 1<<20 + 1}, "EventBytesMax between 1 and 1048576, got 1048577"},
-		"a negative limit":             {machines(t), httpapi.Config{EventBytesMax: -1}, "EventBytesMax between 1 and 1048576, got -1"},
+		"more than SQS takes": {machines(t), httpapi.Config{EventBytesMax: 1<<20 + 1}, "EventBytesMax between 1 and 1048576, got 1048577"},
+		"a negative limit":    {machines(t), httpapi.Config{EventBytesMax: -1}, "EventBytesMax between 1 and 1048576, got -1"},
+		"a callback without the machine": {machines(t), httpapi.Config{Callbacks: map[string]httpapi.Callback{"acme": {Machine: "x", Verify: verifyAcme, Read: readAcme}}},
+			`Config.Callbacks["acme"]: unknown machine: expected one of job, signup, got "x"`},
+		"a callback without a check": {machines(t), httpapi.Config{Callbacks: map[string]httpapi.Callback{"acme": {Machine: "signup", Read: readAcme}}},
+			`Config.Callbacks["acme"]: expected both Verify and Read`},
 		"webhooks without the machine": {withoutJob, httpapi.Config{GitHubSecret: "s"}, `unknown machine: expected one of signup, got "job"`},
 	} {
 		_, err := httpapi.New(test.machines, &queue{}, &table{}, test.config)
@@ -155,17 +159,17 @@ func TestKeyInSeveralLinesIsOneKeyAsBehindAPIGateway(t *testing.T) {
 	}
 }
 
-// brokenLoader is a Loader with a bug, whose panic quotes what it was asked for.
-type brokenLoader struct{}
+// brokenLoader is a Store with a bug, whose panic quotes what it was asked for.
+type brokenLoader struct{ table }
 
-func (brokenLoader) Load(_ context.Context, id durable.InstanceID) (durable.Record, error) {
+func (*brokenLoader) Load(_ context.Context, id durable.InstanceID) (durable.Record, error) {
 	panic("no such item: " + id.ID)
 }
 
 func TestPanicIsA500ThatQuotesNothing(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
-	handler, err := httpapi.New(machines(t), &queue{}, brokenLoader{}, httpapi.Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	handler, err := httpapi.New(machines(t), &queue{}, &brokenLoader{}, httpapi.Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -175,7 +179,7 @@ func TestPanicIsA500ThatQuotesNothing(t *testing.T) {
 	if answer.Code != http.StatusInternalServerError || answer.Body.String() != want {
 		t.Errorf("expected 500 %s, got %d %s", want, answer.Code, answer.Body)
 	}
-	if !strings.Contains(log.String(), "brokenLoader.Load") || strings.Contains(log.String(), "PRIVATE") {
+	if !strings.Contains(log.String(), "brokenLoader).Load") || strings.Contains(log.String(), "PRIVATE") {
 		t.Errorf("expected the place of the panic in the log and not its value, got %s", &log)
 	}
 }

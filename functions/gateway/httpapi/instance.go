@@ -3,6 +3,7 @@ package httpapi
 import (
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/dynamostore"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
@@ -133,7 +135,24 @@ func (a *api) getInstance(r *http.Request) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	record, err := a.loader.Load(r.Context(), id)
+	return a.show(r, id)
+}
+
+// getAlias is getInstance for whoever knows only a third party's key.
+func (a *api) getAlias(r *http.Request) (reply, error) {
+	id, err := a.store.Find(r.Context(), r.PathValue("alias"))
+	switch {
+	case errors.Is(err, dynamostore.ErrNoAlias):
+		return reply{}, fmt.Errorf("%w: no instance has the alias %q", errUnknownAlias, r.PathValue("alias"))
+	case err != nil:
+		return reply{}, fmt.Errorf("%w: %w", errStore, err)
+	default:
+		return a.show(r, id)
+	}
+}
+
+func (a *api) show(r *http.Request, id durable.InstanceID) (reply, error) {
+	record, err := a.store.Load(r.Context(), id)
 	if err != nil {
 		return reply{}, fmt.Errorf("%w: %w", errStore, err)
 	}

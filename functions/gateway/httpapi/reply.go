@@ -53,6 +53,12 @@ var (
 	errNoRoute         = errors.New("no such route")
 	errMethod          = errors.New("method not allowed")
 	errUnknownInstance = errors.New("unknown instance")
+	errUnknownAlias    = errors.New("unknown alias")
+	errNoCallback      = errors.New("no callback is expected here")
+	errCallback        = errors.New("not a callback")
+	errExpired         = errors.New("nobody waits for this callback any more")
+	errProcessed       = errors.New("the callback has been taken already")
+	errEarly           = errors.New("the job is not stored yet: call back again in a moment")
 	errMediaType       = errors.New("unsupported media type")
 	errTooLarge        = errors.New("too large")
 	errBody            = errors.New("unreadable request")
@@ -77,6 +83,11 @@ var problems = []struct {
 	{durable.ErrUnknownMachine, http.StatusNotFound, "unknown_machine"},
 	{durable.ErrInstanceID, http.StatusBadRequest, "instance_id"},
 	{errUnknownInstance, http.StatusNotFound, "unknown_instance"},
+	{errUnknownAlias, http.StatusNotFound, "unknown_alias"},
+	{errNoCallback, http.StatusNotFound, "unknown_callback"},
+	{errExpired, http.StatusGone, "expired"},
+	{errProcessed, http.StatusConflict, "already_processed"},
+	{errEarly, http.StatusServiceUnavailable, "early"},
 	{errMediaType, http.StatusUnsupportedMediaType, "media_type"},
 	{errTooLarge, http.StatusRequestEntityTooLarge, "too_large"},
 	{errBody, http.StatusBadRequest, "unreadable"},
@@ -84,6 +95,7 @@ var problems = []struct {
 	{errSignature, http.StatusUnauthorized, "signature"},
 	{errWebhook, http.StatusBadRequest, "webhook"},
 	{job.ErrWebhook, http.StatusBadRequest, "webhook"},
+	{errCallback, http.StatusBadRequest, "callback"},
 	{durable.ErrReserved, http.StatusBadRequest, "reserved"},
 	{statechart.ErrNotAnEvent, http.StatusBadRequest, "not_an_event"},
 	{statechart.ErrUndeclared, http.StatusBadRequest, "undeclared_event"},
@@ -93,8 +105,8 @@ var problems = []struct {
 	{errStore, http.StatusServiceUnavailable, "store"},
 }
 
-// retryAfterSeconds is how long a client should wait when the queue or the store fails. The
-// SDK has tried for longer than that already.
+// retryAfterSeconds is how long a client should wait when the queue or the store fails, or when it is
+// early. The SDK has tried for longer than that already.
 const retryAfterSeconds = 1
 
 // problem is a refusal as RFC 9457 writes it; its type is about:blank, the code tells kinds
@@ -132,7 +144,7 @@ func (a *api) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	} else {
 		log.InfoContext(r.Context(), "request refused")
 	}
-	if errors.Is(err, errQueue) || errors.Is(err, errStore) {
+	if errors.Is(err, errQueue) || errors.Is(err, errStore) || errors.Is(err, errEarly) {
 		w.Header().Set("Retry-After", strconv.Itoa(retryAfterSeconds))
 	}
 	p.write(w)

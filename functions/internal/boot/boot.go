@@ -58,6 +58,7 @@ func start(ctx context.Context, logger *slog.Logger, newHandler func(Process) (a
 func (p Process) Machines() (*durable.Machines, error) {
 	plant := &demo.Plant{Logger: p.Logger}
 	services := machines.Services{
+		Enricher: demo.Enricher{Logger: p.Logger},
 		Runners:  demo.Runners{Logger: p.Logger},
 		Mailer:   demo.Mailer{Logger: p.Logger},
 		Accounts: demo.Accounts{Logger: p.Logger},

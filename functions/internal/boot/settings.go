@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/settle-run/settle/machines"
+	"github.com/settle-run/settle/machines/enrich"
 	"github.com/settle-run/settle/machines/signup"
 )
 
@@ -40,6 +41,17 @@ const (
 	JobTimeLimit     = "SETTLE_JOB_TIME_LIMIT"
 	// JobRetention is how long a job is kept once it is over.
 	JobRetention = "SETTLE_JOB_RETENTION"
+
+	// EnrichCallbackBase is the address under which the gateway is reached from outside, and
+	// EnrichCallbackKey the secret that makes the addresses which enrich's third party calls back;
+	// consumer and gateway need the same. Without them enrich asks nobody.
+	EnrichCallbackBase = "SETTLE_ENRICH_CALLBACK_BASE"
+	EnrichCallbackKey  = "SETTLE_ENRICH_CALLBACK_KEY"
+	// EnrichWait and EnrichGrace are fields of enrich.Config.
+	EnrichWait  = "SETTLE_ENRICH_WAIT"
+	EnrichGrace = "SETTLE_ENRICH_GRACE"
+	// EnrichRetention is how long an instance of enrich is kept once it is over.
+	EnrichRetention = "SETTLE_ENRICH_RETENTION"
 
 	// SignupCodeKey and SignupDeadline are fields of signup.Config. The consumer requires the
 	// key: without it, whoever sees a snapshot can find the code by trying them all.
@@ -93,6 +105,17 @@ func readSettings(lookup func(name string) (string, bool), required []string) (S
 	settings.Machines.Job.LaunchesMax = r.count(JobLaunchesMax)
 	settings.Machines.Job.TimeLimit = r.duration(JobTimeLimit)
 	settings.Machines.JobRetention = r.duration(JobRetention)
+	settings.Machines.EnrichCallbacks = enrich.Callbacks{
+		Base: r.text(EnrichCallbackBase, "the address of the gateway"), Key: r.secret(EnrichCallbackKey, enrich.CallbackKeyBytesMin),
+	}
+	if callbacks := settings.Machines.EnrichCallbacks; callbacks.Base != "" || len(callbacks.Key) > 0 {
+		if err := callbacks.Validate(); err != nil {
+			r.problems = append(r.problems, fmt.Errorf("environment variables %s and %s: %w", EnrichCallbackBase, EnrichCallbackKey, err))
+		}
+	}
+	settings.Machines.Enrich.Wait = r.duration(EnrichWait)
+	settings.Machines.Enrich.Grace = r.duration(EnrichGrace)
+	settings.Machines.EnrichRetention = r.duration(EnrichRetention)
 	settings.Machines.Signup.CodeKey = r.secret(SignupCodeKey, signup.CodeKeyBytesMin)
 	settings.Machines.Signup.Deadline = r.duration(SignupDeadline)
 	settings.Machines.SignupRetention = r.duration(SignupRetention)

@@ -26,7 +26,9 @@ const functionTimeout = time.Minute
 // newGateway returns the handler that the gateway function serves.
 func (s *Stack) newGateway(queues queueURLs) (http.Handler, error) {
 	queue := sqsqueue.New(sqs.NewFromConfig(s.AWS()), queues.fifo, queues.deadLetter)
-	return httpapi.New(s.machines, queue, s.store, httpapi.Config{GitHubSecret: s.config.GitHubSecret, Logger: s.config.Logger})
+	return httpapi.New(s.machines, queue, s.store, httpapi.Config{
+		GitHubSecret: s.config.GitHubSecret, Callbacks: s.config.Callbacks, Now: s.config.Now, Logger: s.config.Logger,
+	})
 }
 
 // poll starts the functions that queues feed, each behind its own poller.

@@ -21,6 +21,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
+	"github.com/settle-run/settle/functions/gateway/httpapi"
 	"github.com/settle-run/settle/runtime/awslocal"
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/dynamostore"
@@ -47,6 +48,8 @@ type Config struct {
 	Data string
 	// GitHubSecret is what webhooks are signed with. Empty means that all are refused.
 	GitHubSecret string
+	// Callbacks are the third parties that call the gateway back, by name.
+	Callbacks map[string]httpapi.Callback
 	// Now is the clock of all parts. Defaults to time.Now.
 	Now func() time.Time
 	// Logger takes what the functions log. Defaults to slog.Default.

@@ -1,0 +1,200 @@
+package httpapi_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/settle-run/settle/functions/gateway/httpapi"
+	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/statechart"
+)
+
+// verifyAcme takes the key "right" for every instance, and until as seconds after the epoch.
+func verifyAcme(_, until, key string) (time.Time, bool) {
+	seconds, err := strconv.Atoi(until)
+	return epoch.Add(time.Duration(seconds) * time.Second), err == nil && key == "right"
+}
+
+// readAcme reads {"job", "code"} as the event VERIFY.
+func readAcme(body []byte) (alias string, event json.RawMessage, err error) {
+	var callback struct {
+		Job  string          `json:"job"`
+		Code json.RawMessage `json:"code"`
+	}
+	if err := json.Unmarshal(body, &callback); err != nil {
+		return "", nil, err
+	}
+	if callback.Job == "" {
+		return "", nil, errors.New("expected a job")
+	}
+	return "acme/" + callback.Job, fmt.Appendf(nil, `{"type":"VERIFY","code":%s}`, callback.Code), nil
+}
+
+// newAcmeWorld is a world in which signup/42 waits for acme's job 7, thirty seconds before the address of
+// its callback expires.
+func newAcmeWorld(t *testing.T) *world {
+	t.Helper()
+	w := newWorld(t, httpapi.Config{
+		Callbacks: map[string]httpapi.Callback{"acme": {Machine: "signup", Verify: verifyAcme, Read: readAcme}},
+		Now:       func() time.Time { return epoch.Add(time.Hour) },
+	})
+	w.table.put(t, "42", 2)
+	id := durable.InstanceID{Machine: "signup", ID: "42"}
+	record := w.table.records[id]
+	record.Outbox = nil
+	w.table.records[id] = record
+	w.table.claim("acme/7", "42")
+	return w
+}
+
+const (
+	acmePath = "/webhooks/acme/42/3630/right"
+	acmeBody = `{"job":"7","code":1234}`
+)
+
+func wantAnswer(t *testing.T, what string, answer *httptest.ResponseRecorder, status int, code string) {
+	t.Helper()
+	if answer.Code != status || !strings.Contains(answer.Body.String(), code) {
+		t.Errorf("%s: want %d with %s, got %d: %s", what, status, code, answer.Code, answer.Body)
+	}
+}
+
+func TestTheFirstCallbackIsTakenAndAllOthersLearnWhyNot(t *testing.T) {
+	t.Parallel()
+	ended := func(w *world, event json.RawMessage) {
+		w.table.aliases["acme/7"] = durable.Redemption{Instance: durable.InstanceID{Machine: "signup", ID: "42"}, Ended: true, Event: event}
+	}
+	for name, c := range map[string]struct {
+		before     func(w *world)
+		path, body string
+		status     int
+		code       string
+		queued     int
+	}{
+		"the first":            {nil, acmePath, acmeBody, http.StatusAccepted, `"instance":"signup/42","type":"VERIFY"`, 1},
+		"a repeat":             {func(w *world) { post(w, acmePath, acmeBody, nil) }, acmePath, acmeBody, http.StatusConflict, "already_processed", 1},
+		"another one after it": {func(w *world) { post(w, acmePath, acmeBody, nil) }, acmePath, `{"job":"7","code":99}`, http.StatusConflict, "already_processed", 1},
+		"one after the end":    {func(w *world) { ended(w, json.RawMessage(`{}`)) }, acmePath, acmeBody, http.StatusConflict, "already_processed", 0},
+		"one nobody waits for": {func(w *world) { ended(w, nil) }, acmePath, acmeBody, http.StatusGone, "expired", 0},
+		"at the deadline":      {nil, "/webhooks/acme/42/3600/right", acmeBody, http.StatusGone, "expired", 0},
+		"a second before it":   {nil, "/webhooks/acme/42/3601/right", acmeBody, http.StatusAccepted, "VERIFY", 1},
+		"a wrong key":          {nil, "/webhooks/acme/42/3630/wrong", acmeBody, http.StatusNotFound, "unknown_callback", 0},
+		"a wrong key, expired": {nil, "/webhooks/acme/42/1/wrong", acmeBody, http.StatusNotFound, "unknown_callback", 0},
+		"an unknown provider":  {nil, "/webhooks/else/42/3630/right", acmeBody, http.StatusNotFound, "unknown_callback", 0},
+		"an unknown job":       {nil, acmePath, `{"job":"8","code":1}`, http.StatusNotFound, "unknown_callback", 0},
+		"the job of another":   {func(w *world) { w.table.claim("acme/8", "43") }, acmePath, `{"job":"8","code":1}`, http.StatusNotFound, "unknown_callback", 0},
+		"another's job while under way": {func(w *world) { w.table.claim("acme/8", "43") }, "/webhooks/acme/44/3630/right", `{"job":"8","code":1}`,
+			http.StatusNotFound, "unknown_callback", 0},
+		"before anything is stored":   {nil, "/webhooks/acme/44/3630/right", `{"job":"8","code":1}`, http.StatusServiceUnavailable, "early", 0},
+		"no job":                      {nil, acmePath, `{}`, http.StatusBadRequest, `"code":"callback","detail":"not a callback: expected a job"`, 0},
+		"no JSON":                     {nil, acmePath, `job=7`, http.StatusBadRequest, `"code":"callback"`, 0},
+		"what the machine refuses":    {nil, acmePath, `{"job":"7","code":""}`, http.StatusBadRequest, `"code":"payload"`, 0},
+		"a store that is down":        {func(w *world) { w.table.down = errors.New("down") }, acmePath, acmeBody, http.StatusServiceUnavailable, `"code":"store"`, 0},
+		"a queue that is down":        {func(w *world) { w.queue.down = errors.New("down") }, acmePath, acmeBody, http.StatusServiceUnavailable, `"code":"queue"`, 0},
+		"a body that is too long":     {nil, acmePath, strings.Repeat(" ", httpapi.EventBytesMax+1), http.StatusRequestEntityTooLarge, "too_large", 0},
+		"an instance with no such ID": {nil, "/webhooks/acme/" + strings.Repeat("4", 200) + "/3630/right", acmeBody, http.StatusBadRequest, "instance_id", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newAcmeWorld(t)
+			if c.before != nil {
+				c.before(w)
+			}
+			wantAnswer(t, name, post(w, c.path, c.body, nil), c.status, c.code)
+			if got := len(w.queue.sent); got != c.queued {
+				t.Errorf("want %d events in the queue, got %d", c.queued, got)
+			}
+			if strings.Contains(w.log.String(), "right") {
+				t.Errorf("the log has the key of an address:\n%s", &w.log)
+			}
+		})
+	}
+}
+
+func TestACallbackThatTheMachineRefusesDoesNotUseUpTheOne(t *testing.T) {
+	t.Parallel()
+	w := newAcmeWorld(t)
+	wantAnswer(t, "wrong", post(w, acmePath, `{"job":"7","code":""}`, nil), http.StatusBadRequest, "payload")
+	wantAnswer(t, "right", post(w, acmePath, acmeBody, nil), http.StatusAccepted, "VERIFY")
+}
+
+func TestACallbackThatTheQueueDidNotConfirmIsQueuedByItsRepeat(t *testing.T) {
+	t.Parallel()
+	w := newAcmeWorld(t)
+	w.queue.down = errors.New("down")
+	wantAnswer(t, "while the queue is down", post(w, acmePath, acmeBody, nil), http.StatusServiceUnavailable, "queue")
+	w.queue.down = nil
+	// What is queued is the first callback, not the one that brings it about.
+	wantAnswer(t, "the repeat", post(w, acmePath, `{"job":"7","code":99}`, nil), http.StatusConflict, "already_processed")
+	const want = `{"type":"VERIFY","code":1234,"$id":"callback/acme/7"}`
+	if len(w.queue.sent) != 1 || string(w.queue.sent[0].Body) != want {
+		t.Errorf("want %s queued, got %+v", want, w.queue.sent)
+	}
+}
+
+func TestOfAHundredCallbacksAtOnceOneIsTaken(t *testing.T) {
+	t.Parallel()
+	w := newAcmeWorld(t)
+	codes := make([]int, 100)
+	var wait sync.WaitGroup
+	for i := range codes {
+		wait.Go(func() { codes[i] = post(w, acmePath, acmeBody, nil).Code })
+	}
+	wait.Wait()
+	slices.Sort(codes)
+	if codes[0] != http.StatusAccepted || codes[1] != http.StatusConflict || codes[99] != http.StatusConflict || len(w.queue.sent) != 1 {
+		t.Errorf("want 202 once, 409 99 times and one event queued, got %v and %d events", codes, len(w.queue.sent))
+	}
+}
+
+// TestACallbackIsEarlyWhileItsInstanceIsUnderWay takes away from a settled instance what makes it so.
+func TestACallbackIsEarlyWhileItsInstanceIsUnderWay(t *testing.T) {
+	t.Parallel()
+	id := durable.InstanceID{Machine: "signup", ID: "42"}
+	for name, c := range map[string]struct {
+		change func(*durable.Record)
+		status int
+	}{
+		"settled": {func(*durable.Record) {}, http.StatusNotFound},
+		"effects to be performed": {func(r *durable.Record) {
+			r.Outbox = []statechart.Effect{{ID: "2.0", Kind: statechart.ClaimAlias, Name: "acme/8"}}
+		}, http.StatusServiceUnavailable},
+		"not stored": {func(r *durable.Record) { *r = durable.Record{Instance: id} }, http.StatusServiceUnavailable},
+		"ended":      {func(r *durable.Record) { r.Status = statechart.Done }, http.StatusNotFound},
+	} {
+		w := newAcmeWorld(t)
+		record := w.table.records[id]
+		c.change(&record)
+		w.table.records[id] = record
+		answer := post(w, acmePath, `{"job":"8","code":1}`, nil)
+		if answer.Code != c.status || (answer.Header().Get("Retry-After") == "1") != (c.status == http.StatusServiceUnavailable) {
+			t.Errorf("%s: want %d, got %d %v: %s", name, c.status, answer.Code, answer.Header(), answer.Body)
+		}
+	}
+}
+
+func TestAnInstanceIsShownByItsAlias(t *testing.T) {
+	t.Parallel()
+	w := newAcmeWorld(t)
+	get := func(path string) *httptest.ResponseRecorder {
+		answer := httptest.NewRecorder()
+		w.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, path, nil))
+		return answer
+	}
+	byName, byAlias := get("/instances/signup/42"), get("/aliases/acme/7")
+	if byAlias.Code != http.StatusOK || byAlias.Body.String() != byName.Body.String() || byAlias.Header().Get("ETag") != byName.Header().Get("ETag") {
+		t.Errorf("want what the name gives, %s, got %d: %s", byName.Body, byAlias.Code, byAlias.Body)
+	}
+	wantAnswer(t, "an alias of nobody", get("/aliases/acme/8"), http.StatusNotFound, "unknown_alias")
+	w.table.down = errors.New("down")
+	wantAnswer(t, "a store that is down", get("/aliases/acme/7"), http.StatusServiceUnavailable, "store")
+}

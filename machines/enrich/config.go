@@ -1,0 +1,50 @@
+package enrich
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/settle-run/settle/runtime/statechart"
+)
+
+// Config tunes the chart. The zero value is useful. A deadline that was set stays when the config changes.
+type Config struct {
+	// Wait is how long callbacks are taken, counted from the ENRICH. Defaults to 30 minutes.
+	Wait time.Duration
+	// Grace is how long after that the chart gives up: longer than a callback that was taken at the last
+	// moment may need through the queue. Defaults to 1 minute.
+	Grace time.Duration
+	// SubmitTimeout limits one attempt to submit. Defaults to 30 seconds.
+	SubmitTimeout time.Duration
+	// SubmitRetry says how a failed attempt is repeated. Defaults to 3 attempts, 10 and 20 seconds apart.
+	SubmitRetry statechart.RetryPolicy
+}
+
+func (c Config) withDefaults() Config {
+	if c.Wait == 0 {
+		c.Wait = 30 * time.Minute
+	}
+	if c.Grace == 0 {
+		c.Grace = time.Minute
+	}
+	if c.SubmitTimeout == 0 {
+		c.SubmitTimeout = 30 * time.Second
+	}
+	if c.SubmitRetry == (statechart.RetryPolicy{}) {
+		c.SubmitRetry = statechart.RetryPolicy{Attempts: 3, Interval: 10 * time.Second}
+	}
+	return c
+}
+
+func (c Config) validate() error {
+	switch {
+	case c.Wait < time.Second:
+		return fmt.Errorf("enrich.Config: expected a Wait of at least 1s, got %v", c.Wait)
+	case c.Grace < 0:
+		return fmt.Errorf("enrich.Config: expected a positive Grace, got %v", c.Grace)
+	case c.SubmitTimeout < 0:
+		return fmt.Errorf("enrich.Config: expected a positive SubmitTimeout, got %v", c.SubmitTimeout)
+	default:
+		return nil
+	}
+}

@@ -1,0 +1,129 @@
+package dynamostore_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/dynamostore"
+)
+
+const alias = "provider/7c"
+
+var callback = json.RawMessage(`{"type":"done"}`)
+
+func TestAnAliasLeadsToItsInstanceUntilBothExpire(t *testing.T) {
+	t.Parallel()
+	client, store := emptyStore(t)
+	if _, err := store.Find(t.Context(), alias); !errors.Is(err, dynamostore.ErrNoAlias) {
+		t.Errorf("of an alias that nobody claimed: want ErrNoAlias, got %v", err)
+	}
+	must(t, store.Claim(t.Context(), alias, id, created))
+	must(t, store.Release(t.Context(), alias, id, created, created.Add(time.Hour+1)))
+	if got, err := store.Find(t.Context(), alias); err != nil || got != id {
+		t.Errorf("of an instance that has ended: want %s, got %s, %v", id, got, err)
+	}
+	output, err := client.GetItem(t.Context(), &dynamodb.GetItemInput{
+		TableName: aws.String(table), Key: map[string]types.AttributeValue{"instance": &types.AttributeValueMemberS{Value: "alias/" + alias}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := fmt.Sprint(created.Add(time.Hour + time.Second).Unix())
+	if got, ok := output.Item["expire_at"].(*types.AttributeValueMemberN); !ok || got.Value != want {
+		t.Errorf("want expire_at %s, rounded up to the second, got %v", want, output.Item["expire_at"])
+	}
+}
+
+func TestAnAliasIsRedeemedOnce(t *testing.T) {
+	t.Parallel()
+	_, store := emptyStore(t)
+	other := durable.InstanceID{Machine: "signup", ID: "43"}
+	redeem := func(id durable.InstanceID, event json.RawMessage, by string, want durable.Redemption) {
+		t.Helper()
+		got, err := store.Redeem(t.Context(), alias, id, event, by)
+		if diff := cmp.Diff(want, got); err != nil || diff != "" {
+			t.Errorf("by %s for %s: error %v (-want +got):\n%s", by, id, err, diff)
+		}
+	}
+	redeem(id, callback, "early", durable.Redemption{})
+	must(t, store.Claim(t.Context(), alias, id, created))
+	redeem(other, callback, "stray", durable.Redemption{Instance: id})
+	redeem(id, callback, "first", durable.Redemption{Instance: id, First: true, Event: callback})
+	redeem(id, callback, "first", durable.Redemption{Instance: id, First: true, Event: callback})
+	redeem(id, json.RawMessage(`{"type":"other"}`), "second", durable.Redemption{Instance: id, Event: callback})
+
+	// A claim that is repeated, as after a lost answer, does not make it redeemable again.
+	must(t, store.Claim(t.Context(), alias, id, created))
+	redeem(id, callback, "third", durable.Redemption{Instance: id, Event: callback})
+	must(t, store.Release(t.Context(), alias, id, created, time.Time{}))
+	must(t, store.Claim(t.Context(), alias, id, created))
+	redeem(id, callback, "fourth", durable.Redemption{Instance: id, Event: callback, Ended: true})
+
+	// The next instance's alias is its own.
+	must(t, store.Claim(t.Context(), alias, other, created))
+	redeem(id, callback, "late", durable.Redemption{Instance: other})
+	redeem(other, callback, "fifth", durable.Redemption{Instance: other, First: true, Event: callback})
+}
+
+func TestAnAliasOfAnInstanceThatHasEndedIsNotRedeemed(t *testing.T) {
+	t.Parallel()
+	_, store := emptyStore(t)
+	must(t, store.Claim(t.Context(), alias, id, created))
+	must(t, store.Release(t.Context(), alias, id, created, time.Time{}))
+	want := durable.Redemption{Instance: id, Ended: true}
+	if got, err := store.Redeem(t.Context(), alias, id, callback, "late"); err != nil || !cmp.Equal(want, got) {
+		t.Errorf("want %+v, got %+v, %v", want, got, err)
+	}
+}
+
+func TestOfConcurrentCallbacksOneRedeems(t *testing.T) {
+	t.Parallel()
+	_, store := emptyStore(t)
+	must(t, store.Claim(t.Context(), alias, id, created))
+	redemptions := make([]durable.Redemption, 100)
+	var wait sync.WaitGroup
+	for i := range redemptions {
+		wait.Go(func() {
+			var err error
+			event := json.RawMessage(fmt.Sprintf(`{"type":"done","n":%d}`, i))
+			if redemptions[i], err = store.Redeem(t.Context(), alias, id, event, fmt.Sprint(i)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wait.Wait()
+	first := 0
+	for _, redemption := range redemptions {
+		if redemption.First {
+			first++
+		}
+		if string(redemption.Event) != string(redemptions[0].Event) {
+			t.Errorf("want all to be told of the same event, got %s and %s", redemption.Event, redemptions[0].Event)
+		}
+	}
+	if first != 1 {
+		t.Errorf("want one first callback, got %d", first)
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func emptyStore(t *testing.T) (*dynamodb.Client, *dynamostore.Store) {
+	t.Helper()
+	client := newClient(t)
+	return client, dynamostore.New(client, table)
+}

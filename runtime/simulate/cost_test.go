@@ -1,0 +1,271 @@
+package simulate_test
+
+import (
+	"flag"
+	"fmt"
+	"maps"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+)
+
+var writeCost = flag.Bool("cost", false, "write the tables of docs/cost.md")
+
+// The list prices of docs/cost.md, in dollars.
+const (
+	gigabyteSecondX86   = 0.0000166667
+	gigabyteSecondARM   = 0.0000133334
+	millionTransitions  = 25.00
+	millionInvocations  = 0.20
+	millionFIFORequests = 0.50
+	millionSQSRequests  = 0.40
+	millionWriteUnits   = 0.625
+	millionReadUnits    = 0.125
+	millionSchedules    = 1.00
+	millionHTTPRequests = 1.00
+)
+
+// The scenario of the text that docs/cost.md speaks of, and what it takes for granted.
+const (
+	callsMonth = 10_000 * 30
+	waitSecond = 5 * 60
+	// runSeconds is how long functions run for one call, all together, with gigabytes of memory.
+	runSeconds, gigabytes = 2, 1
+	// idlePolls are the requests of Lambda's pollers for a queue in a month: five long polls at a time, of
+	// 20 seconds each.
+	idlePolls = 5 * 3 * 60 * 24 * 30
+)
+
+// callCost is what one call costs in AWS calls and units.
+type callCost struct {
+	// calls are those of consumer, forwarder and gateway, by service and operation.
+	calls       map[string]int
+	invocations map[string]int
+	// states are those that the execution entered.
+	states int
+	// instanceUnits and aliasUnits are the write units of the items, as the story leaves them.
+	instanceUnits, aliasUnits int
+}
+
+// measureCall plays the story: a workflow's task, five minutes' wait, a callback with 1 KB of data.
+func measureCall(t *testing.T) (c callCost) {
+	t.Helper()
+	counted := &faults{}
+	inWorld(t, options{faults: counted}, func(w *world) {
+		execution := w.enrich(demo, company)
+		w.await(demo, "waiting")
+		time.Sleep(waitSecond * time.Second)
+		w.wantCallBack(w.effects.callbackURL(company), strings.Replace(found, "Acme", strings.Repeat("A", 1024-len(`{"name":""}`)), 1), http.StatusAccepted)
+		way, _ := w.ended(execution)
+		c.states = len(strings.Fields(way))
+		time.Sleep(time.Hour) // Until all timers would have fired.
+		c.instanceUnits, c.aliasUnits = w.writeUnits(demo), w.writeUnits("alias/enricher/job-7")
+	})
+	c.calls = map[string]int{}
+	for _, call := range counted.calls {
+		c.calls[call]++
+	}
+	c.invocations = counted.invocations
+	return c
+}
+
+// writeUnits returns what it costs to write the item.
+func (w *world) writeUnits(instance string) int {
+	w.t.Helper()
+	client := dynamodb.NewFromConfig(w.aws(w.cloud.HTTPClient(), true))
+	key := map[string]types.AttributeValue{"instance": &types.AttributeValueMemberS{Value: instance}}
+	read, err := client.GetItem(w.t.Context(), &dynamodb.GetItemInput{TableName: aws.String(table), Key: key})
+	if err != nil || len(read.Item) == 0 {
+		w.t.Fatalf("reading %s: %d attributes, %v", instance, len(read.Item), err)
+	}
+	written, err := client.PutItem(w.t.Context(), &dynamodb.PutItemInput{TableName: aws.String(table), Item: read.Item, ReturnConsumedCapacity: types.ReturnConsumedCapacityTotal})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return int(*written.ConsumedCapacity.CapacityUnits)
+}
+
+// madeFor says which calls of one call of the story are made, by whom and what for.
+var madeFor = []struct {
+	call  string
+	times int
+	by    string
+}{
+	{"dynamodb.GetItem", 2, "consumer: reads the instance, for the ENRICH and for the callback"},
+	{"dynamodb.PutItem", 3, "consumer: commits the instance, twice, and claims the alias"},
+	{"dynamodb.UpdateItem", 4, "gateway: redeems the alias; consumer: clears the outbox, twice, and releases the alias"},
+	{"scheduler.CreateSchedule", 1, "consumer: the timer of the expiry"},
+	{"scheduler.DeleteSchedule", 1, "consumer: cancels it"},
+	{"states.SendTaskSuccess", 1, "consumer: ends the wait of the task"},
+	{"sqs.SendMessage", 1, "gateway: the callback, to the FIFO queue"},
+}
+
+func TestACallMakesTheAWSCallsThatTheDocumentCounts(t *testing.T) {
+	t.Parallel()
+	c := measureCall(t)
+	want := map[string]int{}
+	for _, m := range madeFor {
+		want[m.call] = m.times
+	}
+	if !maps.Equal(want, c.calls) {
+		t.Errorf("want the calls %v, got %v", want, c.calls)
+	}
+	if invoked := map[string]int{"consumer": 2, "gateway": 1}; !maps.Equal(invoked, c.invocations) {
+		t.Errorf("want the invocations %v, got %v", invoked, c.invocations)
+	}
+
+	tables := map[string]string{"calls": callTable(c), "bill": billTable(c), "comparison": comparisonTable(c)}
+	const path = "../../docs/cost.md"
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	written := string(text)
+	for _, name := range slices.Sorted(maps.Keys(tables)) {
+		begin, end := "<!-- "+name+" -->\n", "<!-- end -->\n"
+		before, rest, ok := strings.Cut(written, begin)
+		_, after, closed := strings.Cut(rest, end)
+		if !ok || !closed {
+			t.Fatalf("expected %s in %s", strings.TrimSpace(begin), path)
+		}
+		written = before + begin + tables[name] + end + after
+	}
+	if written == string(text) {
+		return
+	}
+	if !*writeCost {
+		t.Fatalf("%s shows other figures: run go test ./runtime/simulate -run DocumentCounts -cost, and read what changes", path)
+	}
+	if err := os.WriteFile(path, []byte(written), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func callTable(c callCost) string {
+	var b strings.Builder
+	b.WriteString("| call | times | made by |\n|---|---|---|\n")
+	for _, m := range madeFor {
+		fmt.Fprintf(&b, "| `%s` | %d | %s |\n", m.call, c.calls[m.call], m.by)
+	}
+	fmt.Fprintf(&b, "| Lambda invocations | %d | consumer %d, gateway %d |\n", c.invocations["consumer"]+c.invocations["gateway"], c.invocations["consumer"], c.invocations["gateway"])
+	return b.String()
+}
+
+// line is one line of a bill.
+type line struct {
+	what    string
+	perCall float64 // units; 0 if the line is not one of calls
+	month   float64 // units
+	price   float64 // of one unit
+	unit    string  // that the price is told of
+	of      float64 // how many units that is
+}
+
+func (l line) dollars() float64 { return l.month * l.price }
+
+// bill is all that 300,000 calls cost.
+func bill(c callCost) []line {
+	perCall := func(what string, units, price float64, unit string, of float64) line {
+		return line{what, units, units * callsMonth, price / of, unit, of}
+	}
+	sent := 1 + c.calls["sqs.SendMessage"] // Step Functions sends too.
+	received := c.invocations["consumer"]
+	// Commits and clearings write the instance, with room for one unit of outbox; the others its alias.
+	const aliasWrites = 3
+	instanceWrites := c.calls["dynamodb.PutItem"] + c.calls["dynamodb.UpdateItem"] - aliasWrites
+	writes := instanceWrites*(c.instanceUnits+1) + aliasWrites*c.aliasUnits
+	const million = 1e6
+	return []line{
+		perCall(fmt.Sprintf("Step Functions, Standard: the start, and %d state", c.states), float64(1+c.states), millionTransitions, "million transitions", million),
+		perCall("Lambda, x86: the text's 2 s at 1 GB", runSeconds*gigabytes, gigabyteSecondX86, "GB-second", 1),
+		perCall("Lambda: invocations", float64(c.invocations["consumer"]+c.invocations["gateway"]), millionInvocations, "million", million),
+		perCall(fmt.Sprintf("SQS FIFO: %d sends, %d receives and %d deletes by Lambda's pollers", sent, received, received), float64(sent+2*received), millionFIFORequests, "million requests", million),
+		perCall(fmt.Sprintf("DynamoDB, on demand: %d writes of the instance (%d KB each), %d of the alias (%d KB)", instanceWrites, c.instanceUnits+1, aliasWrites, c.aliasUnits),
+			float64(writes), millionWriteUnits, "million write units", million),
+		perCall(fmt.Sprintf("DynamoDB, on demand: %d consistent reads (up to 4 KB)", c.calls["dynamodb.GetItem"]), float64(c.calls["dynamodb.GetItem"]), millionReadUnits, "million read units", million),
+		perCall("EventBridge Scheduler: firings, as the timer is cancelled", 0, millionSchedules, "million firings", million),
+		perCall("API Gateway, HTTP API: the callback", float64(c.invocations["gateway"]), millionHTTPRequests, "million requests", million),
+		{"SQS FIFO: Lambda's pollers while nothing comes", 0, idlePolls, millionFIFORequests / million, "million requests", million},
+		{"SQS standard, the delay queue: the same", 0, idlePolls, millionSQSRequests / million, "million requests", million},
+	}
+}
+
+func billTable(c callCost) string {
+	var b strings.Builder
+	b.WriteString("| what | units per call | units a month | list price | a month |\n|---|---|---|---|---|\n")
+	total := 0.0
+	for _, l := range bill(c) {
+		per := fmt.Sprint(l.perCall)
+		if l.perCall == 0 && l.month > 0 {
+			per = "none"
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s | $%s a %s | $%.2f |\n", l.what, per, thousands(int(l.month)), price(l.price*l.of), l.unit, l.dollars())
+		total += l.dollars()
+	}
+	fmt.Fprintf(&b, "| **all** | | | | **$%.2f** |\n", total)
+	return b.String()
+}
+
+// comparisonTable bills ways to wait by the same rules: a run of a function takes half of the text's two
+// seconds, a state of a workflow costs a transition, and so does its start.
+func comparisonTable(c callCost) string {
+	const x86, transition = gigabyteSecondX86 * gigabytes, millionTransitions / 1e6
+	var b strings.Builder
+	b.WriteString("| how it waits | function seconds per call | transitions per call | functions | transitions | all else | a month |\n|---|---|---|---|---|---|---|\n")
+	row := func(how string, seconds, gigabyteSecond float64, transitions int, rest float64) {
+		functions, moved := seconds*gigabyteSecond*callsMonth, float64(transitions)*transition*callsMonth
+		shown := "not counted"
+		if rest > 0 {
+			shown = fmt.Sprintf("$%.2f", rest)
+		}
+		fmt.Fprintf(&b, "| %s | %g | %d | $%s | $%s | %s | **$%s** |\n", how, seconds, transitions, cents(functions), cents(moved), shown, cents(functions+moved+rest))
+	}
+	polling := func(every int) {
+		polls := waitSecond / every
+		row(fmt.Sprintf("a workflow that asks every %d s: Wait, Task, Choice", every), float64(1+polls), x86, 2+3*polls, 0)
+	}
+	rest := 0.0
+	for i, l := range bill(c) {
+		if i > 1 {
+			rest += l.dollars()
+		}
+	}
+	row("the text's function that asks until it is done", waitSecond, x86, 0, 0)
+	polling(5)
+	polling(30)
+	row("the text's callback", runSeconds, x86, 2, 0)
+	row("this runtime, by the same rules", runSeconds, x86, 1+c.states, 0)
+	row("this runtime, all of the bill above", runSeconds, x86, 1+c.states, rest)
+	row("the same, functions of 256 MB on arm64", runSeconds, gigabyteSecondARM/4, 1+c.states, rest)
+	return b.String()
+}
+
+// price writes a price without zeros that say nothing, but with cents.
+func price(dollars float64) string {
+	text := strings.TrimRight(fmt.Sprintf("%.10f", dollars), "0")
+	for len(text)-strings.IndexByte(text, '.') < 3 {
+		text += "0"
+	}
+	return text
+}
+
+func cents(dollars float64) string {
+	whole := int(dollars*100 + 0.5)
+	return fmt.Sprintf("%s.%02d", thousands(whole/100), whole%100)
+}
+
+// thousands writes a number with commas.
+func thousands(n int) string {
+	text := fmt.Sprint(n)
+	for i := len(text) - 3; i > 0; i -= 3 {
+		text = text[:i] + "," + text[i:]
+	}
+	return text
+}
