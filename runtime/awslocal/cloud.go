@@ -6,7 +6,8 @@
 // A Cloud serves in process through HTTPClient, which needs no socket, or on a loopback port
 // through Listen. The models behind it read no clock but Config.Now and draw no random
 // numbers, and what waits, waits on channels and timers alone: inside a testing/synctest
-// bubble everything here runs in virtual time, and the same calls give the same answers.
+// bubble everything here runs in virtual time, and the same calls give the same answers. Only
+// what several functions answer at one and the same instant comes in no fixed order.
 //
 // What AWS would do and awslocal cannot, it refuses with an error that names it. There is
 // one account and one Region, and any credentials are accepted. What a Cloud of Open keeps in
@@ -86,6 +87,9 @@ type Cloud struct {
 	// store keeps what the models hold, since opened; nil: nothing does.
 	store  *disk.Store
 	opened time.Time
+	closed bool
+	// begun are the invocations that the change under way has brought about.
+	begun []func()
 }
 
 // New returns a Cloud without queues or tables, which keeps nothing. It panics if config has
@@ -128,14 +132,28 @@ func (c *Cloud) locked(work func(now time.Time)) *wire.Error {
 }
 
 // change is locked without the waiting, for what time brings about, which nobody is told.
+// Functions are told, so they are invoked once the change is kept. A closed Cloud does not
+// change any more.
 func (c *Cloud) change(work func(now time.Time)) disk.Ticket {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.closed {
+		return c.store.Commit(nil)
+	}
 	now := c.now()
 	c.elapse(now)
 	work(now)
 	c.follow(now)
-	return c.commit()
+	ticket := c.commit()
+	for _, invoke := range c.begun {
+		go func() {
+			if ticket.Wait() == nil {
+				invoke()
+			}
+		}()
+	}
+	c.begun = nil
+	return ticket
 }
 
 // follow does what a change of the models brings about: executions call what their tasks

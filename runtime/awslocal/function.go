@@ -1,6 +1,8 @@
 package awslocal
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -54,7 +56,7 @@ func functionError(err error) *FunctionError {
 	for typ.Kind() == reflect.Pointer {
 		typ = typ.Elem()
 	}
-	return &FunctionError{Type: typ.Name(), Message: err.Error()}
+	return &FunctionError{Type: cmp.Or(typ.Name(), typ.String()), Message: err.Error()}
 }
 
 // Function is a Lambda function that state machines can invoke.
@@ -121,7 +123,7 @@ func (e *environments) invoke(ctx context.Context, payload []byte) ([]byte, erro
 	case err != nil:
 		return nil, &failedError{err}
 	}
-	return answer, nil
+	return bytes.Clone(answer), nil // The environment's next invocation may overwrite it.
 }
 
 // take returns the environment that was last used, as it is the warmest, or starts one.

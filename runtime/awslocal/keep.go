@@ -64,7 +64,18 @@ func (c *Cloud) Close() error {
 	if c.store == nil {
 		return nil
 	}
-	return c.store.Close()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closed = true
+	if c.alarm != nil {
+		c.alarm.Stop()
+	}
+	err := c.store.Close()
+	for _, room := range c.rooms {
+		room.stop()
+		room.wakeAll() // to be told that the Cloud is closed
+	}
+	return err
 }
 
 // commit queues what has changed since it was last called, as one change of the data folder.

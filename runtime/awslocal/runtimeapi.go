@@ -180,9 +180,8 @@ func (p *process) serveResponse(w http.ResponseWriter, r *http.Request) {
 			Type:    "Function.ResponseSizeTooLarge",
 			Message: fmt.Sprintf("Response payload size exceeded maximum allowed payload size (%d bytes).", responseBytesMax),
 		}
-		if p.settle(w, r.PathValue("id"), http.StatusRequestEntityTooLarge, nil, failure) {
-			return
-		}
+		p.settle(w, r.PathValue("id"), http.StatusRequestEntityTooLarge, nil, failure)
+		return
 	}
 	if err != nil {
 		refuse(w, http.StatusBadRequest, "InvalidRequest", "reading the response: "+err.Error())

@@ -43,19 +43,33 @@ func sqsFailure(err *wire.Error) *states.Failure {
 
 // invokeTask invokes the function of a task, and finishes the task when it has answered.
 func (c *Cloud) invokeTask(now time.Time, task states.Task) {
-	name := task.Function[strings.LastIndexByte(task.Function, ':')+1:]
+	name, err := nameOfFunction(task.Function)
 	function, ok := c.functions[name]
-	if !ok {
-		c.states.Finish(now, task.ID, nil, &states.Failure{
-			Error: "Lambda.ResourceNotFoundException",
-			Cause: fmt.Sprintf("Function not found: %s; expected one that was registered with Cloud.Register", task.Function),
-		})
+	if err == nil && !ok {
+		err = fmt.Errorf("Function not found: %s; expected one that was registered with Cloud.Register", task.Function) //nolint:staticcheck,revive // AWS begins so.
+	}
+	if err != nil {
+		c.states.Finish(now, task.ID, nil, &states.Failure{Error: "Lambda.ResourceNotFoundException", Cause: err.Error()})
 		return
 	}
-	go func() {
+	c.begun = append(c.begun, func() {
 		answer, err := function.invoke(context.Background(), task.Input)
 		c.change(func(now time.Time) { c.states.Finish(now, task.ID, answer, functionFailure(err)) })
-	}()
+	})
+}
+
+// nameOfFunction returns the name in a function's name or ARN. A version or an alias is refused:
+// there are none but $LATEST.
+func nameOfFunction(function string) (string, error) {
+	name := function
+	if _, rest, isARN := strings.Cut(function, ":function:"); isARN {
+		name = rest
+	}
+	name, qualifier, qualified := strings.Cut(name, ":")
+	if qualified && qualifier != "$LATEST" {
+		return "", fmt.Errorf("awslocal has no versions and aliases of functions: expected the function without %q, got %s", ":"+qualifier, function)
+	}
+	return name, nil
 }
 
 // functionFailure names a function's error as Step Functions does: by its errorType, with the

@@ -32,6 +32,16 @@ func (r *waitingRoom) wakeFirst() {
 	}
 }
 
+// wakeAll gives all in line their turn.
+func (r *waitingRoom) wakeAll() {
+	for place := r.waiting.Front(); place != nil; place = place.Next() {
+		select {
+		case place.Value.(chan struct{}) <- struct{}{}:
+		default: // it has its turn already
+		}
+	}
+}
+
 // stop ends the timer.
 func (r *waitingRoom) stop() {
 	if r.timer != nil {

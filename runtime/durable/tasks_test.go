@@ -2,9 +2,11 @@ package durable_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/settle-run/settle/runtime/durable"
 )
@@ -57,8 +59,12 @@ func (p *process) Answer(ctx context.Context, token durable.Token, answer durabl
 		if answer.Error != "" {
 			text = answer.Error + ": " + answer.Cause
 		}
-		f := p.workflows[token.Value.Reveal()]
+		f, known := p.workflows[token.Value.Reveal()]
 		switch {
+		case !known:
+			return durable.ErrExpired
+		case utf8.RuneCountInString(answer.Cause) > 32768 || len(answer.Output) > 262144:
+			return errors.New("ValidationException") // as Step Functions refuses it
 		case len(f.answers) > 0 && repeat && f.answers[0] == text:
 			return nil
 		case len(f.answers) > 0 || f.expired():

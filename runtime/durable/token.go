@@ -129,10 +129,15 @@ const taskKey = "$task"
 // errTask is wrapped by the errors of events whose task is not what it should be.
 var errTask = errors.New("wrong $task")
 
+// heartbeatSecondsMin is the shortest interval of heartbeats that an instance can keep up: a beat every
+// third of it, in whole seconds.
+const heartbeatSecondsMin = 3
+
 // tokenBytesMax is the longest token of a task (Step Functions API Reference, SendTaskSuccess).
 const tokenBytesMax = 2048
 
-// tokenOf returns the token that the event hands over, nil if it has none.
+// tokenOf returns the token that the event hands over, nil if it has none. With an error, the token that
+// is returned can do no more than fail its task.
 func tokenOf(d Delivery) (*Token, error) {
 	if !bytes.Contains([]byte(d.Body), []byte(taskKey)) {
 		return nil, nil
@@ -152,45 +157,33 @@ func tokenOf(d Delivery) (*Token, error) {
 	if form.Name == "" {
 		form.Name = form.State
 	}
-	switch {
-	case form.Token == "" || len(form.Token) > tokenBytesMax:
+	if form.Token == "" || len(form.Token) > tokenBytesMax {
 		return nil, fmt.Errorf("%w: expected under \"token\" 1 to %d bytes ($$.Task.Token), got %d", errTask, tokenBytesMax, len(form.Token))
-	case form.Name == "" || len(form.Name) > statechart.EventNameBytesMax:
-		return nil, fmt.Errorf("%w: expected under \"name\" or \"state\" a name of 1 to %d bytes, such as $$.State.Name, got %d", errTask, statechart.EventNameBytesMax, len(form.Name))
-	case form.TimeoutSeconds < 0 || form.HeartbeatSeconds < 0:
-		return nil, fmt.Errorf("%w: expected no negative seconds, got a time-out of %d and a heartbeat of %d", errTask, form.TimeoutSeconds, form.HeartbeatSeconds)
 	}
 	hash := sha256.Sum256([]byte(form.Token))
 	if form.EnteredAt.IsZero() {
 		form.EnteredAt = d.SentAt
 	}
-	return &Token{
+	token := &Token{
 		Key: hex.EncodeToString(hash[:8]), Value: Secret(form.Token), Name: form.Name, Execution: form.Execution,
 		EnteredAt: form.EnteredAt.UTC().Truncate(time.Millisecond), TimeoutSeconds: form.TimeoutSeconds, HeartbeatSeconds: form.HeartbeatSeconds,
-	}, nil
+	}
+	return token, form.check()
 }
 
-// tendAt returns when the token must be looked after next: for its next heartbeat, or once it has
-// timed out. It reports false if it need not be.
-func (k *Token) tendAt(now time.Time) (at time.Time, ok bool) {
-	if k.HeartbeatSeconds > 0 {
-		at, ok = now.Add(max(time.Duration(k.HeartbeatSeconds)*time.Second/3, time.Second)), true
+// check reports what is wrong with a task whose token can be read.
+func (f *task) check() error {
+	switch {
+	case f.Name == "" || len(f.Name) > statechart.EventNameBytesMax:
+		return fmt.Errorf("%w: expected under \"name\" or \"state\" a name of 1 to %d bytes, such as $$.State.Name, got %d", errTask, statechart.EventNameBytesMax, len(f.Name))
+	case f.TimeoutSeconds < 0 || f.HeartbeatSeconds < 0:
+		return fmt.Errorf("%w: expected no negative seconds, got a time-out of %d and a heartbeat of %d", errTask, f.TimeoutSeconds, f.HeartbeatSeconds)
+	case f.HeartbeatSeconds > 0 && f.HeartbeatSeconds < heartbeatSecondsMin:
+		return fmt.Errorf("%w: expected heartbeatSeconds of at least %d, as a heartbeat takes its way through queues, got %d", errTask, heartbeatSecondsMin, f.HeartbeatSeconds)
+	default:
+		return nil
 	}
-	if k.TimeoutSeconds > 0 {
-		// By then Step Functions has given up too; if not, ask again a little later.
-		over := k.EnteredAt.Add(time.Duration(k.TimeoutSeconds)*time.Second + time.Second)
-		if over.Before(now) {
-			over = now.Add(tendAgain)
-		}
-		if !ok || over.Before(at) {
-			at, ok = over, true
-		}
-	}
-	return at, ok
 }
-
-// tendAgain is the wait before a token whose time should be up is looked after again.
-const tendAgain = 10 * time.Second
 
 // hold keeps a token. One that is held already stays as it is.
 func (t *turn) hold(token *Token) {
@@ -316,15 +309,6 @@ type expired struct {
 	Incarnation int64  `json:"$incarnation,omitempty"`
 }
 
-// tending is the body of tendEvent.
-type tending struct {
-	Type  string `json:"type"`
-	Token string `json:"token"`
-	// Count tells one firing from the next.
-	Count       int   `json:"count"`
-	Incarnation int64 `json:"$incarnation"`
-}
-
 // isOwn reports whether the event type is one by which the loop is told something that is none of the
 // chart's business.
 func isOwn(typ string) bool {
@@ -351,55 +335,6 @@ func (t *turn) examineOwn(d Delivery, typ, id string) (event statechart.Event, v
 		return event, skipped, nil
 	}
 	return event, applicable, nil
-}
-
-// incarnationOf returns the creation of the instance that an event of the loop's own was made for, in
-// milliseconds since 1970; 0 if it does not tell.
-func incarnationOf(body string) int64 {
-	var origin struct {
-		Incarnation int64 `json:"$incarnation"`
-	}
-	_ = json.Unmarshal([]byte(body), &origin)
-	return origin.Incarnation
-}
-
-// tendToken looks after a token: it beats its heart, and learns so whether its task still waits. Nothing
-// is stored unless it does not.
-func (t *turn) tendToken(ctx context.Context, body string) error {
-	var form tending
-	if err := json.Unmarshal([]byte(body), &form); err != nil {
-		return err
-	}
-	token := t.token(form.Token)
-	if token == nil || !waits(*token) {
-		return nil
-	}
-	err := t.loop.ports.Tokens.Heartbeat(ctx, *token)
-	if errors.Is(err, ErrExpired) {
-		gone := *token
-		t.record.Tokens = slices.DeleteFunc(slices.Clone(t.record.Tokens), func(k Token) bool { return k.Key == gone.Key })
-		t.dirty = true
-		return t.applyExpired(gone.Name, gone.Execution)
-	}
-	if err != nil {
-		return fmt.Errorf("beating the heart of the task %s of %s: %w", token.Name, t.record.Instance, err)
-	}
-	at, ok := token.tendAt(t.loop.config.Now())
-	if !ok {
-		return nil
-	}
-	return t.scheduleTending(ctx, at, token.Key, form.Count+1)
-}
-
-// scheduleTending asks for the next firing by which a token is looked after.
-func (t *turn) scheduleTending(ctx context.Context, at time.Time, key string, count int) error {
-	body, err := json.Marshal(tending{Type: tendEvent, Token: key, Count: count, Incarnation: t.incarnation()})
-	if err != nil {
-		return err
-	}
-	return t.loop.ports.Timers.Schedule(ctx, at, Message{
-		To: t.record.Instance, Body: body, DeduplicationID: shortened(t.derivedID(tendID(key, count))),
-	})
 }
 
 // applyExpired tells the chart that a task does not wait any more, if it declares the event.
@@ -448,11 +383,11 @@ func (m *Machines) AcceptTask(id InstanceID, body []byte) error {
 
 // failParked fails the task whose event is about to be parked: it would wait for nothing.
 func (l *Loop) failParked(ctx context.Context, d Delivery, reason error) error {
-	token, err := tokenOf(d)
-	if err != nil || token == nil || l.ports.Tokens == nil {
-		return nil //nolint:nilerr // Without its token, there is no task to fail.
+	token, _ := tokenOf(d)
+	if token == nil || l.ports.Tokens == nil {
+		return nil // Without its token, there is no task to fail.
 	}
-	err = l.ports.Tokens.Answer(ctx, *token, Answer{Error: ErrorParked, Cause: reason.Error()}, d.ReceiveCount > 1)
+	err := l.ports.Tokens.Answer(ctx, *token, Answer{Error: ErrorParked, Cause: cut(reason.Error(), causeBytesMax)}, d.ReceiveCount > 1)
 	if errors.Is(err, ErrExpired) {
 		return nil
 	}

@@ -2,6 +2,7 @@ package durable_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -35,7 +36,7 @@ func (w *world) parcel() durable.Machine {
 		On: []on{{Event: durable.TokenExpired, Actions: do{keepGone}}},
 		States: []chartState{
 			{ID: "ordered", Tags: settled, On: []on{
-				{Event: "ship", Target: "packing"}, {Event: "hurry", Target: "on_its_way"}, {Event: "refuse", Actions: do{refuse}}}},
+				{Event: "ship", Target: "packing"}, {Event: "hurry", Target: "on_its_way"}, {Event: "grow", Actions: do{grow}}, {Event: "refuse", Actions: do{refuse}}}},
 			{ID: "packing", Invoke: []invoke{{Service: w.service("pack"), Retry: statechart.RetryPolicy{Attempts: 2},
 				OnDone:  []on{{Target: "on_its_way", Actions: do{answered}}},
 				OnError: []on{{Target: "lost", Actions: do{gaveUp}}}}}},
@@ -44,7 +45,7 @@ func (w *world) parcel() durable.Machine {
 				{Event: "grow", Target: "heavy", Actions: do{grow}}}},
 			{ID: "delivered", Type: statechart.Final, Resolve: []resolution{handedOver, {Name: "Delivery", Output: func(b basket, _ statechart.Event) any { return b.Log }}}},
 			{ID: "heavy", Type: statechart.Final, Resolve: []resolution{handedOver, {Name: "Delivery", Output: func(b basket, _ statechart.Event) any { return b.Blob }}}},
-			{ID: "lost", Type: statechart.Final, Resolve: []resolution{handedOver, {Name: "Delivery", Error: "Parcel.Lost", Cause: func(basket, statechart.Event) string { return "nobody knows" }}}},
+			{ID: "lost", Type: statechart.Final, Resolve: []resolution{handedOver, {Name: "Delivery", Error: "Parcel.Lost", Cause: func(b basket, _ statechart.Event) string { return cmp.Or(b.Blob, "nobody knows") }}}},
 			{ID: "dropped", Type: statechart.Final},
 		},
 	}), durable.MachineConfig{})
@@ -414,4 +415,32 @@ func TestWithoutTokensAnEventThatBringsOneIsParked(t *testing.T) {
 			t.Errorf("want the event parked because of Ports.Tokens, got %+v", w.parked)
 		}
 	})
+}
+
+// TestACauseIsCutToWhatStepFunctionsTakes has the fake refuse what is longer, as Step Functions does.
+func TestACauseIsCutToWhatStepFunctionsTakes(t *testing.T) {
+	t.Parallel()
+	inParcelWorld(t, func(t *testing.T, w *world) {
+		w.waitFor("t1", "Delivery", 0, 0)
+		w.post(parcel1, `{"type":"grow","bytes":40000}`, `{"type":"hurry"}`, `{"type":"doom"}`)
+		w.run(t)
+		if got := w.answers("t1"); len(got) != len("[Parcel.Lost: ]")+32768 || !strings.HasSuffix(got, "x…]") {
+			t.Errorf("want a cause of 32768 bytes with an ellipsis, got %d bytes, the last %q", len(got), got[max(0, len(got)-20):])
+		}
+		w.wantNoTokens(t)
+	})
+}
+
+func TestAHeartbeatThatNobodyKeepsUpIsRefused(t *testing.T) {
+	t.Parallel()
+	for _, seconds := range []time.Duration{1, 2, 3} {
+		inParcelWorld(t, func(t *testing.T, w *world) {
+			w.waitFor("t1", "Delivery", 0, seconds*time.Second)
+			w.runFor(t, 30*time.Second)
+			got := w.answers("t1")
+			if refused := strings.Contains(got, "heartbeatSeconds of at least 3"); refused != (seconds < 3) || !refused && got != "waits" {
+				t.Errorf("%d s: got %s", seconds, got)
+			}
+		})
+	}
 }

@@ -419,12 +419,12 @@ func (t *turn) now() time.Time { return t.loop.config.Now().UTC().Truncate(time.
 // may quote the event, which may be larger than an item.
 const failureMessageBytesMax = 2 << 10
 
-// cut returns the text, or its beginning if it is longer than that, as valid UTF-8.
+// cut returns the text, or its beginning and an ellipsis if it is longer than that, as valid UTF-8.
 func cut(text string, bytesMax int) string {
 	if len(text) <= bytesMax {
 		return text
 	}
-	return strings.ToValidUTF8(text[:bytesMax], "") + "…"
+	return strings.ToValidUTF8(text[:bytesMax-len("…")], "") + "…"
 }
 
 // last returns the last n elements.

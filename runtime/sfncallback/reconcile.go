@@ -2,8 +2,10 @@ package sfncallback
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -31,7 +33,7 @@ func (c *Callback) reconcile(ctx context.Context, token durable.Token, answer du
 	case end == nil:
 		return nil
 	}
-	ours := answer.Error == "" && end.Type == types.HistoryEventTypeTaskSucceeded ||
+	ours := answer.Error == "" && end.Type == types.HistoryEventTypeTaskSucceeded && sameJSON(aws.ToString(end.TaskSucceededEventDetails.Output), answer.Output) ||
 		answer.Error != "" && end.Type == types.HistoryEventTypeTaskFailed && aws.ToString(end.TaskFailedEventDetails.Error) == answer.Error
 	if ours {
 		return nil
@@ -75,4 +77,11 @@ func isOfTask(event types.HistoryEvent) bool {
 	default:
 		return false
 	}
+}
+
+// sameJSON reports whether two texts are the same JSON: an answer that was stored meanwhile may have its
+// keys in another order.
+func sameJSON(a string, b []byte) bool {
+	var left, right any
+	return json.Unmarshal([]byte(a), &left) == nil && json.Unmarshal(b, &right) == nil && reflect.DeepEqual(left, right)
 }

@@ -2,6 +2,7 @@ package states
 
 import (
 	"time"
+	"unicode/utf8"
 
 	"github.com/settle-run/settle/runtime/awslocal/internal/wire"
 )
@@ -61,9 +62,9 @@ func (m *Model) sendTaskFailure(now time.Time, in *sendTaskFailureInput) (any, *
 	switch {
 	case err != nil:
 		return nil, err
-	case len(in.Error) > 256:
+	case utf8.RuneCountInString(in.Error) > 256:
 		return nil, validation("1 validation error detected: Value at 'error' failed to satisfy constraint: Member must have length less than or equal to 256")
-	case len(in.Cause) > 32768:
+	case utf8.RuneCountInString(in.Cause) > 32768:
 		return nil, validation("1 validation error detected: Value at 'cause' failed to satisfy constraint: Member must have length less than or equal to 32768")
 	}
 	r := run{m: m, x: f.x, now: now}

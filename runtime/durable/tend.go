@@ -1,0 +1,90 @@
+package durable
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// tendAt returns when the token must be looked after next: for its next heartbeat, or once it has
+// timed out. It reports false if it need not be.
+func (k *Token) tendAt(now time.Time) (at time.Time, ok bool) {
+	if k.HeartbeatSeconds > 0 {
+		at, ok = now.Add(max(time.Duration(k.HeartbeatSeconds)*time.Second/3, time.Second)), true
+	}
+	if k.TimeoutSeconds > 0 {
+		// By then Step Functions has given up too; if not, ask again a little later.
+		over := k.EnteredAt.Add(time.Duration(k.TimeoutSeconds)*time.Second + time.Second)
+		if over.Before(now) {
+			over = now.Add(tendAgain)
+		}
+		if !ok || over.Before(at) {
+			at, ok = over, true
+		}
+	}
+	return at, ok
+}
+
+// tendAgain is the wait before a token whose time should be up is looked after again.
+const tendAgain = 10 * time.Second
+
+// tending is the body of tendEvent.
+type tending struct {
+	Type  string `json:"type"`
+	Token string `json:"token"`
+	// Count tells one firing from the next.
+	Count       int   `json:"count"`
+	Incarnation int64 `json:"$incarnation"`
+}
+
+// incarnationOf returns the creation of the instance that an event of the loop's own was made for, in
+// milliseconds since 1970; 0 if it does not tell.
+func incarnationOf(body string) int64 {
+	var origin struct {
+		Incarnation int64 `json:"$incarnation"`
+	}
+	_ = json.Unmarshal([]byte(body), &origin)
+	return origin.Incarnation
+}
+
+// tendToken looks after a token: it beats its heart, and learns so whether its task still waits. Nothing
+// is stored unless it does not.
+func (t *turn) tendToken(ctx context.Context, body string) error {
+	var form tending
+	if err := json.Unmarshal([]byte(body), &form); err != nil {
+		return err
+	}
+	token := t.token(form.Token)
+	if token == nil || !waits(*token) {
+		return nil
+	}
+	err := t.loop.ports.Tokens.Heartbeat(ctx, *token)
+	if errors.Is(err, ErrExpired) {
+		gone := *token
+		t.record.Tokens = slices.DeleteFunc(slices.Clone(t.record.Tokens), func(k Token) bool { return k.Key == gone.Key })
+		t.dirty = true
+		return t.applyExpired(gone.Name, gone.Execution)
+	}
+	if err != nil {
+		return fmt.Errorf("beating the heart of the task %s of %s: %w", token.Name, t.record.Instance, err)
+	}
+	at, ok := token.tendAt(t.loop.config.Now())
+	if !ok {
+		return nil
+	}
+	return t.scheduleTending(ctx, at, token.Key, form.Count+1)
+}
+
+// scheduleTending asks for the next firing by which a token is looked after.
+func (t *turn) scheduleTending(ctx context.Context, at time.Time, key string, count int) error {
+	body, err := json.Marshal(tending{Type: tendEvent, Token: key, Count: count, Incarnation: t.incarnation()})
+	if err != nil {
+		return err
+	}
+	return t.loop.ports.Timers.Schedule(ctx, at, Message{
+		To: t.record.Instance, Body: body, DeduplicationID: shortened(t.derivedID(tendID(key, count))),
+	})
+}
