@@ -433,9 +433,9 @@ func TestACauseIsCutToWhatStepFunctionsTakes(t *testing.T) {
 
 func TestAHeartbeatThatNobodyKeepsUpIsRefused(t *testing.T) {
 	t.Parallel()
-	for _, seconds := range []time.Duration{1, 2, 3} {
+	for _, seconds := range []int{1, 2, 3} {
 		inParcelWorld(t, func(t *testing.T, w *world) {
-			w.waitFor("t1", "Delivery", 0, seconds*time.Second)
+			w.waitFor("t1", "Delivery", 0, time.Duration(seconds)*time.Second)
 			w.runFor(t, 30*time.Second)
 			got := w.answers("t1")
 			if refused := strings.Contains(got, "heartbeatSeconds of at least 3"); refused != (seconds < 3) || !refused && got != "waits" {
