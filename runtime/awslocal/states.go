@@ -46,7 +46,7 @@ func (c *Cloud) invokeTask(now time.Time, task states.Task) {
 	name, err := nameOfFunction(task.Function)
 	function, ok := c.functions[name]
 	if err == nil && !ok {
-		err = fmt.Errorf("Function not found: %s; expected one that was registered with Cloud.Register", task.Function) //nolint:revive // AWS begins so.
+		err = fmt.Errorf("Function not found: %s; expected one that was registered with Cloud.Register", task.Function)
 	}
 	if err != nil {
 		c.states.Finish(now, task.ID, nil, &states.Failure{Error: "Lambda.ResourceNotFoundException", Cause: err.Error()})
