@@ -13,7 +13,7 @@ import (
 // timed out. It reports false if it need not be.
 func (k *Token) tendAt(now time.Time) (at time.Time, ok bool) {
 	if k.HeartbeatSeconds > 0 {
-		at, ok = now.Add(max(time.Duration(k.HeartbeatSeconds)*time.Second/3, time.Second)), true
+		at, ok = now.Add(time.Duration(k.HeartbeatSeconds)*time.Second/3), true
 	}
 	if k.TimeoutSeconds > 0 {
 		// By then Step Functions has given up too; if not, ask again a little later.

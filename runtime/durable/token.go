@@ -22,9 +22,6 @@ type Secret string
 // String returns "[secret]".
 func (Secret) String() string { return "[secret]" }
 
-// GoString returns "[secret]".
-func (Secret) GoString() string { return "[secret]" }
-
 // LogValue returns "[secret]".
 func (Secret) LogValue() slog.Value { return slog.StringValue("[secret]") }
 

@@ -216,3 +216,16 @@ func TestItemIsPrintedFaithfully(t *testing.T) {
 		t.Errorf("expected:\n%s\ngot:\n%s", want, got)
 	}
 }
+
+func TestTokensAreNotPrinted(t *testing.T) {
+	t.Parallel()
+	text := itemText(map[string]types.AttributeValue{
+		"instance": &types.AttributeValueMemberS{Value: "job/1"},
+		"tokens": &types.AttributeValueMemberL{Value: []types.AttributeValue{&types.AttributeValueMemberM{Value: map[string]types.AttributeValue{
+			"value": &types.AttributeValueMemberS{Value: "token-1"},
+		}}}},
+	}, "")
+	if strings.Contains(text, "token-1") || !strings.Contains(text, "job/1") || !strings.Contains(text, "secret") {
+		t.Errorf("expected the item without its token, got %s", text)
+	}
+}

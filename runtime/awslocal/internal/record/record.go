@@ -49,11 +49,15 @@ func (t *Touched) Note(key string) {
 	}
 }
 
-// Take returns the keys noted since the last call, each once, in the order in which they
-// were first noted, and forgets them.
-func (t *Touched) Take() []string {
-	keys := t.keys
+// Records returns the records of the keys noted since the last call, each once, in the order in
+// which they were first noted, and forgets the keys. value gives what a record is now, nil if it
+// is gone.
+func (t *Touched) Records(value func(key string) []byte) []Record {
+	var records []Record
+	for _, key := range t.keys {
+		records = append(records, Record{Key: key, Value: value(key)})
+	}
 	t.keys = nil
 	clear(t.noted)
-	return keys
+	return records
 }

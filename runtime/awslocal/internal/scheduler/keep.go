@@ -53,11 +53,7 @@ func (m *Model) touch(i *invocation) {
 
 // TakeRecords returns what has changed since the last call.
 func (m *Model) TakeRecords() []record.Record {
-	var records []record.Record
-	for _, key := range m.touched.Take() {
-		records = append(records, record.Record{Key: key, Value: m.value(key)})
-	}
-	return records
+	return m.touched.Records(m.value)
 }
 
 // value returns the record of a key; nil if there is no longer one.

@@ -36,11 +36,7 @@ func (m *Model) Keep() { m.kept.Keep() }
 
 // TakeRecords returns the records that have changed since it was last asked.
 func (m *Model) TakeRecords() []record.Record {
-	var records []record.Record
-	for _, key := range m.kept.Take() {
-		records = append(records, record.Record{Key: key, Value: m.recordValue(key)})
-	}
-	return records
+	return m.kept.Records(m.recordValue)
 }
 
 // recordValue returns the value of a record as it is now, nil if there is none.

@@ -41,15 +41,12 @@ func (m *Model) noteEvent(execution uint64, n int) {
 
 // TakeRecords returns the records that have changed since it was last called.
 func (m *Model) TakeRecords() []record.Record {
-	var records []record.Record
-	for _, key := range m.touched.Take() {
-		r := record.Record{Key: key}
+	return m.touched.Records(func(key string) []byte {
 		if value := m.recordOf(key); value != nil {
-			r.Value = []byte(document.Encode(value))
+			return []byte(document.Encode(value))
 		}
-		records = append(records, r)
-	}
-	return records
+		return nil
+	})
 }
 
 // recordOf returns what must be known to restore the part with a key; nil if it is gone.
