@@ -39,7 +39,7 @@ help: ## print this help
 		'$(SOAK_MESSAGES)' '$(SOAK_GROUPS)' '$(SOAK_KILLS)' '$(MODEL_MINUTES)'
 
 .PHONY: demo
-demo: ## run two charts end to end, on this machine, without an AWS account
+demo: ## play five machines and their workflows, on this machine, without an AWS account
 	@$(GO) run ./cmd/settle demo
 
 .PHONY: test

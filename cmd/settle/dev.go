@@ -19,6 +19,7 @@ import (
 	"github.com/settle-run/settle/machines/enrich"
 	"github.com/settle-run/settle/machines/job"
 	"github.com/settle-run/settle/machines/signup"
+	"github.com/settle-run/settle/runtime/durable"
 )
 
 // The ports of settle dev: S-E-T-T on a telephone's keys, and the next one.
@@ -76,12 +77,9 @@ func (c *devCommand) settings() (machines.Settings, error) {
 	}, nil
 }
 
-// enrichCallbacks makes the addresses that lead to the gateway. With a port that is not known yet there are
-// none, and enrich asks nobody.
+// enrichCallbacks makes the addresses that lead to the gateway. If it is to take a free port, their Base is known
+// once it listens.
 func (c *devCommand) enrichCallbacks() (enrich.Callbacks, error) {
-	if c.HTTPPort == 0 {
-		return enrich.Callbacks{}, nil
-	}
 	callbacks := enrich.Callbacks{Base: "http://" + loopback(c.HTTPPort), Key: []byte(c.EnrichCallbackKey)}
 	if c.EnrichCallbackKey == "" {
 		callbacks.Key = []byte(rand.Text())
@@ -94,9 +92,6 @@ func (c *devCommand) enrichCallbacks() (enrich.Callbacks, error) {
 
 // callbacksOf lets the gateway take what the addresses were made for.
 func callbacksOf(callbacks enrich.Callbacks) map[string]httpapi.Callback {
-	if len(callbacks.Key) == 0 {
-		return nil
-	}
 	return map[string]httpapi.Callback{enrich.ProviderName: {Machine: "enrich", Verify: callbacks.Verify, Read: enrich.ReadCallback}}
 }
 
@@ -115,7 +110,10 @@ func (c *devCommand) Run(ctx context.Context, s *session) error {
 		return err
 	}
 	logger := slog.New(console.NewHandler(s.out, s.style, ""))
-	running, err := stack.Start(ctx, hostedMachines(logger, settings), stack.Config{
+	running, err := stack.Start(ctx, func(gatewayURL string) []durable.Machine {
+		settings.EnrichCallbacks.Base = gatewayURL
+		return hostedMachines(logger, settings)
+	}, stack.Config{
 		AWSAddr: loopback(c.AWSPort), HTTPAddr: loopback(c.HTTPPort), Data: c.Data, GitHubSecret: secret, Callbacks: callbacksOf(settings.EnrichCallbacks), Logger: logger,
 	})
 	if errors.Is(err, syscall.EADDRINUSE) {

@@ -98,6 +98,21 @@ func TestDevTakesTheTimingsOfItsFlags(t *testing.T) {
 	}
 }
 
+func TestDevTellsTheThirdPartyWhereItListensOnAFreePort(t *testing.T) {
+	t.Parallel()
+	dev := startDev(t)
+	var out, errOut bytes.Buffer
+	s := &session{out: &out, errOut: &errOut, endpoint: dev.aws}
+	if code := s.run(t.Context(), []string{"send", "--local", "enrich/7", "ENRICH", "subject=https://example.com/company/7"}); code != exitDone {
+		t.Fatalf("expected exit code 0 of send, got %d and %q", code, errOut.String())
+	}
+	dev.screen.await(t, "callback="+dev.gateway+"/webhooks/enricher/7/")
+	dev.screen.await(t, "submitting → waiting")
+	dev.stop()
+	for range dev.screen.lines { // until the end
+	}
+}
+
 func TestDevNamesThePortThatIsTaken(t *testing.T) {
 	t.Parallel()
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
@@ -122,8 +137,10 @@ func TestDemoEndsWithZero(t *testing.T) {
 	t.Parallel()
 	out := user{t: t}.must("demo")
 	contains(t, out, "in_progress → success", "queued → not_picked_up", "provisioning → active",
-		"All three ended where they should", "status         S     \"done\"")
-	if launches := strings.Count(out, "launching → queued"); launches != 1+3 {
-		t.Errorf("expected 1 launch for the first job and 3 for the second, got %d", launches)
+		"waiting → succeeded", "409 Conflict", "sla.meeting → met", "sla.breaching → breached",
+		"open.sales.processing → processed", "All 11 ended where they should", "status         S     \"done\"")
+	// Each is told as it happens, and by the history.
+	if launches := strings.Count(out, "launching → queued"); launches != 2*(1+3) {
+		t.Errorf("expected 1 launch for the first job and 3 for the second, each told twice, got %d", launches)
 	}
 }

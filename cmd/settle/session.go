@@ -34,7 +34,7 @@ type session struct {
 // commandLine is the grammar; kong reads it from the tags.
 type commandLine struct {
 	Dev   devCommand   `cmd:"" help:"Run Settle on this machine: queues, table, machines, gateway."`
-	Demo  demoCommand  `cmd:"" help:"Play two charts end to end, on this machine, without an AWS account."`
+	Demo  demoCommand  `cmd:"" help:"Play five machines and their workflows end to end, on this machine, without an AWS account."`
 	Send  sendCommand  `cmd:"" help:"Send an event to an instance."`
 	Get   getCommand   `cmd:"" help:"Show an instance: where it is, since when, and what it waits for."`
 	List  listCommand  `cmd:"" help:"List instances."`

@@ -14,6 +14,7 @@ import (
 	"github.com/settle-run/settle/cmd/settle/internal/console"
 	"github.com/settle-run/settle/cmd/settle/internal/stack"
 	"github.com/settle-run/settle/machines"
+	"github.com/settle-run/settle/runtime/durable"
 )
 
 // user runs command lines as a user would, on a stack in process.
@@ -36,7 +37,8 @@ func withStack(t *testing.T, test func(user)) {
 	synctest.Test(t, func(t *testing.T) {
 		log := &syncBuffer{}
 		logger := slog.New(console.NewHandler(log, console.Style{}, ""))
-		running, err := stack.Start(t.Context(), hostedMachines(logger, machines.Settings{}), stack.Config{Logger: logger, GitHubSecret: "secret"})
+		hosted := func(string) []durable.Machine { return hostedMachines(logger, machines.Settings{}) }
+		running, err := stack.Start(t.Context(), hosted, stack.Config{Logger: logger, GitHubSecret: "secret"})
 		if err != nil {
 			t.Fatal(err)
 		}

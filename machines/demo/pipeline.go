@@ -49,7 +49,7 @@ func (p *Plant) Check(ctx context.Context, _ pipeline.Slot, job pipeline.Job) (p
 		p.checks = map[string]int{}
 	}
 	p.checks[job.ID]++
-	var progress pipeline.Progress
+	progress := pipeline.Progress{Status: "running"}
 	if p.checks[job.ID] > 2 {
 		progress.Status = pipeline.JobSucceeded
 	}

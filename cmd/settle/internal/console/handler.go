@@ -24,6 +24,7 @@ type Handler struct {
 	out    *output
 	style  Style
 	indent string
+	brief  bool
 	// attrs are those of WithAttrs, with the names of their groups; prefix is the name of
 	// the group for those to come.
 	attrs  []slog.Attr
@@ -40,6 +41,21 @@ type output struct {
 // NewHandler returns a handler that writes to out, each line after the indent.
 func NewHandler(out io.Writer, style Style, indent string) *Handler {
 	return &Handler{out: &output{Writer: out, instances: instanceColumn, events: eventColumn}, style: style, indent: indent}
+}
+
+// Brief returns a handler that tells of transitions in fewer words: without the revision, and changes as
+// BriefChange tells them.
+func (h *Handler) Brief() *Handler {
+	derived := *h
+	derived.brief = true
+	return &derived
+}
+
+// SetColumns sets how wide the columns of instances and events are from now on, at least.
+func (h *Handler) SetColumns(instances, events int) {
+	h.out.mu.Lock()
+	defer h.out.mu.Unlock()
+	h.out.instances, h.out.events = instances, events
 }
 
 // Enabled takes all that is not for debugging.
@@ -81,9 +97,11 @@ func (h *Handler) Handle(_ context.Context, record slog.Record) error {
 }
 
 func (h *Handler) transition(t Transition) string {
-	return fmt.Sprintf("%s  %s  %s  %s",
-		h.style.Bold(pad(t.Instance, &h.out.instances)), pad(EventName(t.Event, t.From), &h.out.events), t.Change(h.style),
-		h.style.Dim(fmt.Sprintf("(revision %d)", t.Revision)))
+	line := h.style.Bold(pad(t.Instance, &h.out.instances)) + "  " + pad(EventName(t.Event, t.From), &h.out.events) + "  "
+	if h.brief {
+		return line + BriefChange(h.style, t.From, t.To, t.Ignored)
+	}
+	return line + t.Change(h.style) + "  " + h.style.Dim(fmt.Sprintf("(revision %d)", t.Revision))
 }
 
 func (h *Handler) plain(record slog.Record) string {

@@ -87,3 +87,35 @@ func TestSpanKeepsTheTwoUnitsThatMatter(t *testing.T) {
 		}
 	}
 }
+
+func TestBriefLeavesOutWhatTheReaderKnows(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	log := slog.New(NewHandler(&out, Style{}, "> ").Brief())
+	for _, change := range [][2][]string{
+		{{"new"}, {"unverified.registering"}},
+		{{"unverified.registering"}, {"unverified.waiting"}},
+		{{"unverified.waiting"}, {"active"}},
+		{{"a.b"}, {"a.c.d"}},
+		{{"a.x", "b.x"}, {"a.x", "b.y"}},
+		{{"a.x", "b.x"}, {"a.y", "b.y"}},
+		{{"a.x", "b.x"}, {"a.y", "b.y.z"}},
+		{{"a.x", "b.x"}, {"b.x"}},
+		{{"a.x", "b.x"}, {"a.x", "b.x"}},
+	} {
+		log.Info("transition", "instance", "a/1", "event", "E", "from", change[0], "to", change[1], "revision", int64(1))
+	}
+	want := `> a/1                 E              new → unverified.registering
+> a/1                 E              unverified.registering → waiting
+> a/1                 E              unverified.waiting → active
+> a/1                 E              a.b → a.c.d
+> a/1                 E              b.x → y
+> a/1                 E              a.x → y, b.x → y
+> a/1                 E              a.x, b.x → a.y, b.y.z
+> a/1                 E              a.x, b.x → b.x
+> a/1                 E              stays in a.x, b.x
+`
+	if got := untimed(&out); got != want {
+		t.Errorf("expected:\n%s\ngot:\n%s", want, got)
+	}
+}

@@ -84,3 +84,31 @@ func Change(style Style, from, to []string, ignored bool) string {
 		return fmt.Sprintf("%s → %s", strings.Join(from, ", "), states)
 	}
 }
+
+// BriefChange is Change without what the reader knows already: parallel states that stay as they are, and the
+// parent of a state that takes the place of its sibling.
+func BriefChange(style Style, from, to []string, ignored bool) string {
+	if ignored || slices.Equal(from, to) {
+		return Change(style, from, to, ignored)
+	}
+	left, entered := without(from, to), without(to, from)
+	if len(left) == 0 || len(entered) == 0 {
+		return Change(style, from, to, ignored)
+	}
+	if len(left) != len(entered) {
+		return Change(style, left, entered, ignored)
+	}
+	var changes []string
+	for i, path := range left {
+		sibling, ok := strings.CutPrefix(entered[i], path[:strings.LastIndexByte(path, '.')+1])
+		if !ok || strings.Contains(sibling, ".") {
+			return Change(style, left, entered, ignored)
+		}
+		changes = append(changes, path+" → "+style.State(sibling))
+	}
+	return strings.Join(changes, ", ")
+}
+
+func without(all, some []string) []string {
+	return slices.DeleteFunc(slices.Clone(all), func(s string) bool { return slices.Contains(some, s) })
+}

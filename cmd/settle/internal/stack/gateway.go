@@ -25,20 +25,34 @@ const (
 
 // gateway serves the API on a port or, without an address, over pipes in memory.
 type gateway struct {
-	server    *http.Server
+	listener  net.Listener
+	server    *http.Server // nil until it serves
 	url       string
 	client    *http.Client
 	transport *http.Transport
 	served    chan struct{} // closed when the server has stopped
 }
 
-func serveGateway(addr string, handler http.Handler, fail func(error)) (*gateway, error) {
+// listen returns a gateway whose address is known, and that does not serve yet: who connects waits.
+func listen(addr string) (*gateway, error) {
 	g := &gateway{transport: &http.Transport{}, served: make(chan struct{})}
 	g.client = &http.Client{Transport: g.transport}
-	listener, err := g.listen(addr)
+	if addr == "" {
+		pipes := &pipeListener{conns: make(chan net.Conn), closed: make(chan struct{})}
+		g.transport.DialContext = pipes.dial
+		g.url, g.listener = "http://gateway.local", pipes
+		return g, nil
+	}
+	listener, err := net.Listen("tcp", addr)
 	if err != nil {
 		return nil, err
 	}
+	g.url, g.listener = "http://"+listener.Addr().String(), listener
+	return g, nil
+}
+
+// serve serves the handler until close.
+func (g *gateway) serve(handler http.Handler, fail func(error)) {
 	g.server = &http.Server{
 		// A web page of another origin must not send events to whoever develops here.
 		Handler:           http.NewCrossOriginProtection().Handler(handler),
@@ -49,28 +63,16 @@ func serveGateway(addr string, handler http.Handler, fail func(error)) (*gateway
 	}
 	go func() {
 		defer close(g.served)
-		if err := g.server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		if err := g.server.Serve(g.listener); !errors.Is(err, http.ErrServerClosed) {
 			fail(fmt.Errorf("the gateway has stopped: %w", err))
 		}
 	}()
-	return g, nil
-}
-
-func (g *gateway) listen(addr string) (net.Listener, error) {
-	if addr == "" {
-		pipes := &pipeListener{conns: make(chan net.Conn), closed: make(chan struct{})}
-		g.transport.DialContext = pipes.dial
-		g.url = "http://gateway.local"
-		return pipes, nil
-	}
-	listener, err := net.Listen("tcp", addr)
-	if err == nil {
-		g.url = "http://" + listener.Addr().String()
-	}
-	return listener, err
 }
 
 func (g *gateway) close() error {
+	if g.server == nil {
+		return g.listener.Close()
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), shutdownTimeout)
 	defer cancel()
 	g.transport.CloseIdleConnections()

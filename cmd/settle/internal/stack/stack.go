@@ -80,20 +80,28 @@ type Stack struct {
 	failed      chan error // the first failure of a part
 }
 
-// Start starts a stack that hosts the given machines. It returns once everything is there to
+// Machines makes the machines that a stack hosts. They are told the gateway's address, as HTTPURL
+// returns it, for those whose third parties call it back.
+type Machines func(gatewayURL string) []durable.Machine
+
+// Start starts a stack that hosts the machines. It returns once everything is there to
 // take events; ctx limits only the start.
-func Start(ctx context.Context, machines []durable.Machine, config Config) (*Stack, error) {
-	hosted, err := durable.NewMachines(machines...)
-	if err != nil {
-		return nil, err
-	}
+func Start(ctx context.Context, machines Machines, config Config) (*Stack, error) {
 	config = config.withDefaults()
+	gateway, err := listen(config.HTTPAddr)
+	if err != nil {
+		return nil, fmt.Errorf("starting the gateway: %w", err)
+	}
+	hosted, err := durable.NewMachines(machines(gateway.url)...)
+	if err != nil {
+		return nil, errors.Join(err, gateway.close())
+	}
 	cloud, err := awslocal.Open(awslocal.Config{Now: config.Now, Data: config.Data})
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, gateway.close())
 	}
 	s := &Stack{
-		config: config, machines: hosted, cloud: cloud,
+		config: config, machines: hosted, cloud: cloud, gateway: gateway,
 		stopPolling: func() {}, failed: make(chan error, 1),
 	}
 	if err := s.start(ctx); err != nil {
@@ -121,9 +129,7 @@ func (s *Stack) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if s.gateway, err = serveGateway(s.config.HTTPAddr, handler, s.fail); err != nil {
-		return fmt.Errorf("starting the gateway: %w", err)
-	}
+	s.gateway.serve(handler, s.fail)
 	return s.poll(queues)
 }
 
@@ -192,10 +198,7 @@ func (s *Stack) fail(err error) {
 // Close stops taking events, lets the functions under way finish, and frees the ports and the
 // data folder. Without one, all that the stack held is gone then.
 func (s *Stack) Close() error {
-	var failures []error
-	if s.gateway != nil {
-		failures = append(failures, s.gateway.close())
-	}
+	failures := []error{s.gateway.close()}
 	s.stopPolling()
 	s.polling.Wait()
 	if s.aws != nil {

@@ -23,7 +23,7 @@ import (
 	"github.com/settle-run/settle/runtime/durable"
 )
 
-func hosted() []durable.Machine {
+func hosted(string) []durable.Machine {
 	logger := slog.New(slog.DiscardHandler)
 	return machines.All(machines.Services{
 		Runners: demo.Runners{Logger: logger}, Mailer: demo.Mailer{Logger: logger}, Accounts: demo.Accounts{Logger: logger},
@@ -33,7 +33,7 @@ func hosted() []durable.Machine {
 func start(t *testing.T, config Config) *Stack {
 	t.Helper()
 	config.Logger = slog.New(slog.DiscardHandler)
-	s, err := Start(t.Context(), hosted(), config)
+	s, err := Start(t.Context(), hosted, config)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -245,7 +245,7 @@ func TestPortsAreServedAndFreed(t *testing.T) {
 	}
 	// The second stack takes the AWS port of the first, and must free what it had by then.
 	aws := strings.TrimPrefix(s.AWSURL(), "http://")
-	if _, err := Start(t.Context(), hosted(), Config{AWSAddr: aws}); err == nil || !strings.Contains(err.Error(), "address already in use") {
+	if _, err := Start(t.Context(), hosted, Config{AWSAddr: aws}); err == nil || !strings.Contains(err.Error(), "address already in use") {
 		t.Errorf("expected the port to be in use, got %v", err)
 	}
 	stop(t, s)

@@ -11,8 +11,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// itemColumns is how wide an item is printed: a value that fits into one line stays in one.
-const itemColumns = 110
+// itemColumns is how wide items and outputs are printed: a value that fits into one line stays in one.
+const itemColumns = columns - len("},")
 
 // itemText writes an item with an attribute a line: its name, its DynamoDB type, and its value
 // as JSON. The attributes named come first, the others follow by name. Inside lists and maps
@@ -86,7 +86,8 @@ func layOut(value any, indent string) string {
 		var lines []string
 		used := itemColumns
 		for _, key := range slices.Sorted(maps.Keys(v)) {
-			field := fmt.Sprintf("%q: %s", key, layOut(v[key], inner))
+			label := fmt.Sprintf("%q: ", key)
+			field := label + layOut(v[key], inner+strings.Repeat(" ", len(label)))
 			if used += len(", ") + len(field); used <= itemColumns && !strings.Contains(field, "\n") {
 				lines[len(lines)-1] += ", " + field
 				continue

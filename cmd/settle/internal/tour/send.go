@@ -23,48 +23,70 @@ func (p *player) webhook(ctx context.Context, hook workflowJob, action, instance
 		"X-Github-Delivery":   {fmt.Sprintf("delivery-%d-%s", hook.ID, action)},
 		"X-Hub-Signature-256": {signature(p.secret, body)},
 	}
-	text := fmt.Sprintf(`{"action": %q, "workflow_job": {"run_id": %d, "id": %d, ...}}`, action, hook.RunID, hook.ID)
-	if err := p.post(ctx, "/webhooks/github", header, body, text); err != nil {
+	text := fmt.Sprintf(`{"action": %q, "workflow_job": {"id": %d, ...}}`, action, hook.ID)
+	if err := p.post(ctx, "/webhooks/github", "", header, body, text, http.StatusAccepted); err != nil {
 		return err
 	}
 	return p.seen.await(ctx, instance, "", state)
 }
 
 // event sends an event to an instance over HTTP.
-func (p *player) event(ctx context.Context, machine, id, typ string, payload map[string]any) error {
+func (p *player) event(ctx context.Context, instance, typ string, payload map[string]any) error {
 	event := maps.Clone(payload)
+	if event == nil {
+		event = map[string]any{}
+	}
 	event["type"] = typ
 	body, err := json.Marshal(event)
 	if err != nil {
 		return err
 	}
-	header := http.Header{"Content-Type": {"application/json"}}
-	return p.post(ctx, "/instances/"+machine+"/"+id+"/events", header, body, oneLine(event))
+	return p.post(ctx, "/instances/"+instance+"/events", "", jsonHeader(), body, oneLine(event), http.StatusAccepted)
 }
 
-// answerBytesMax is how much of an answer that nobody expected is read.
-const answerBytesMax = 4 << 10
+func jsonHeader() http.Header { return http.Header{"Content-Type": {"application/json"}} }
 
-// post tells of a request, and makes it: told first, for its transitions may be printed before
-// the answer is here.
-func (p *player) post(ctx context.Context, path string, header http.Header, body []byte, text string) error {
-	p.say("   %s %s", p.config.Style.Bold("POST "+path), text)
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, p.stack.HTTPURL()+path, bytes.NewReader(body))
+// answerBytesMax is how much of an answer is read.
+const answerBytesMax = 64 << 10
+
+// post makes a request and tells of it; shown is printed for the path if that is not for all eyes.
+func (p *player) post(ctx context.Context, path, shown string, header http.Header, body []byte, text string, want int) error {
+	_, err := p.request(ctx, http.MethodPost, path, shown, header, body, text, want)
+	return err
+}
+
+// request makes a request and tells of it and its answer. What comes of it is printed after that.
+func (p *player) request(ctx context.Context, method, path, shown string, header http.Header, body []byte, text string, want int) ([]byte, error) {
+	p.seen.hold()
+	defer p.seen.release()
+	request, err := http.NewRequestWithContext(ctx, method, p.stack.HTTPURL()+path, bytes.NewReader(body))
 	if err != nil {
-		return err
+		return nil, err
+	}
+	if shown == "" {
+		shown = path
 	}
 	request.Header = header
 	answer, err := p.stack.HTTPClient().Do(request)
 	if err != nil {
-		return fmt.Errorf("posting to %s: %w", path, err)
+		return nil, fmt.Errorf("%s %s: %w", method, shown, err)
 	}
 	defer answer.Body.Close()
 	got, err := io.ReadAll(io.LimitReader(answer.Body, answerBytesMax))
 	if err != nil {
-		return fmt.Errorf("reading the answer of %s: %w", path, err)
+		return nil, fmt.Errorf("reading the answer of %s %s: %w", method, shown, err)
 	}
-	if answer.StatusCode != http.StatusAccepted {
-		return fmt.Errorf("posting to %s: expected 202, got %d: %s", path, answer.StatusCode, strings.TrimSpace(string(got)))
+	status := p.config.Style.State(answer.Status)
+	if answer.StatusCode >= http.StatusBadRequest {
+		status = p.config.Style.Warning(answer.Status)
 	}
-	return nil
+	line := p.config.Style.Bold(method + " " + shown)
+	if text != "" {
+		line += " " + text
+	}
+	p.say("   %s  %s", line, status)
+	if answer.StatusCode != want {
+		return nil, fmt.Errorf("%s %s: expected %d, got %s: %s", method, shown, want, answer.Status, strings.TrimSpace(string(got)))
+	}
+	return got, nil
 }

@@ -15,13 +15,14 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// showItems reads each scene's item through the SDK, prints it, and checks where it has ended.
+// showItems reads each scene's item through the SDK, prints the first, and checks where they have ended.
 func (p *player) showItems(ctx context.Context, ends []end) error {
 	p.say("\n%s", p.config.Style.Bold("What DynamoDB holds"))
 	p.say("   One item an instance in the table %s, read through the AWS SDK: name, DynamoDB type, value.", stack.Table)
+	p.say("   This is the first of %d.", len(ends))
 	client := dynamodb.NewFromConfig(p.stack.AWS())
 	var failures []error
-	for _, expected := range ends {
+	for i, expected := range ends {
 		output, err := client.GetItem(ctx, &dynamodb.GetItemInput{
 			TableName:      aws.String(stack.Table),
 			Key:            map[string]types.AttributeValue{"instance": &types.AttributeValueMemberS{Value: expected.instance}},
@@ -30,7 +31,9 @@ func (p *player) showItems(ctx context.Context, ends []end) error {
 		if err != nil {
 			return fmt.Errorf("reading the item of %s: %w", expected.instance, err)
 		}
-		p.say("\n%s", strings.TrimRight(itemText(output.Item, "   ", "instance", "machine", "status", "state", "context", "history"), "\n"))
+		if i == 0 {
+			p.say("\n%s", strings.TrimRight(itemText(output.Item, "   ", "instance", "machine", "status", "state", "context", "history"), "\n"))
+		}
 		failures = append(failures, expected.check(output.Item))
 	}
 	return errors.Join(failures...)
@@ -38,10 +41,13 @@ func (p *player) showItems(ctx context.Context, ends []end) error {
 
 // check compares the item with what is expected of it.
 func (e end) check(item map[string]types.AttributeValue) error {
-	state := &types.AttributeValueMemberL{Value: []types.AttributeValue{&types.AttributeValueMemberS{Value: e.state}}}
+	state := &types.AttributeValueMemberL{}
+	for _, path := range e.states {
+		state.Value = append(state.Value, &types.AttributeValueMemberS{Value: path})
+	}
 	status := &types.AttributeValueMemberS{Value: string(statechart.Done)}
 	if !reflect.DeepEqual(item["state"], types.AttributeValue(state)) || !reflect.DeepEqual(item["status"], types.AttributeValue(status)) {
-		return fmt.Errorf("%s: expected to be done in %s, got the item %v", e.instance, e.state, item)
+		return fmt.Errorf("%s: expected to be done in %s, got the item %v", e.instance, strings.Join(e.states, ", "), item)
 	}
 	return nil
 }

@@ -1,6 +1,6 @@
-// Package tour plays Settle to somebody who sees it for the first time: two charts, end to end
-// on a stack of their own, each transition printed as it happens, and at the end the items as
-// DynamoDB has them.
+// Package tour plays Settle to somebody who sees it for the first time: five machines and their
+// workflows, end to end on a stack of their own, each transition printed as it happens, and at the
+// end of a scene the path of the execution beside the history of the instance.
 package tour
 
 import (
@@ -15,8 +15,11 @@ import (
 
 	"github.com/settle-run/settle/cmd/settle/internal/console"
 	"github.com/settle-run/settle/cmd/settle/internal/stack"
+	"github.com/settle-run/settle/functions/gateway/httpapi"
 	"github.com/settle-run/settle/machines"
+	"github.com/settle-run/settle/machines/enrich"
 	"github.com/settle-run/settle/machines/job"
+	"github.com/settle-run/settle/machines/upload"
 	"github.com/settle-run/settle/runtime/durable"
 )
 
@@ -27,7 +30,9 @@ type Config struct {
 	// PickUpTimeout is how long a job waits for a runner before the next one is launched.
 	// Defaults to a second, the shortest that SQS can delay a timer by.
 	PickUpTimeout time.Duration
-	// TimeLimit is how long the tour may take. Defaults to 15 seconds.
+	// UploadWindow is how long the files of a month are taken. Defaults to 5 seconds.
+	UploadWindow time.Duration
+	// TimeLimit is how long the tour may take. Defaults to a minute.
 	TimeLimit time.Duration
 	// Style marks what is printed.
 	Style console.Style
@@ -37,8 +42,11 @@ func (c Config) withDefaults() Config {
 	if c.PickUpTimeout == 0 {
 		c.PickUpTimeout = time.Second
 	}
+	if c.UploadWindow == 0 {
+		c.UploadWindow = 5 * time.Second
+	}
 	if c.TimeLimit == 0 {
-		c.TimeLimit = 15 * time.Second
+		c.TimeLimit = time.Minute
 	}
 	return c
 }
@@ -56,16 +64,26 @@ func Play(ctx context.Context, out io.Writer, host Host, config Config) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, config.TimeLimit, fmt.Errorf("%w, %v", errTimeLimit, config.TimeLimit))
 	defer cancel()
 
-	watch := newWatch(console.NewHandler(out, config.Style, "   "))
+	out = page{out}
+	handler := console.NewHandler(out, config.Style, "   ").Brief()
+	watch := newWatch(handler)
 	logger, secret := slog.New(watch), rand.Text()
-	settings := machines.Settings{Job: job.Config{PickUpTimeout: config.PickUpTimeout}}
-	running, err := stack.Start(ctx, host(logger, settings), stack.Config{
+	callbacks := enrich.Callbacks{Key: []byte(rand.Text())}
+	running, err := stack.Start(ctx, func(gatewayURL string) []durable.Machine {
+		callbacks.Base = gatewayURL
+		return host(logger, machines.Settings{
+			EnrichCallbacks: callbacks,
+			Job:             job.Config{PickUpTimeout: config.PickUpTimeout},
+			Upload:          upload.Config{Window: config.UploadWindow},
+		})
+	}, stack.Config{
 		AWSAddr: config.AWSAddr, HTTPAddr: config.HTTPAddr, GitHubSecret: secret, Logger: logger,
+		Callbacks: map[string]httpapi.Callback{enrich.ProviderName: {Machine: "enrich", Verify: callbacks.Verify, Read: enrich.ReadCallback}},
 	})
 	if err != nil {
 		return err
 	}
-	p := &player{out: out, config: config, stack: running, seen: watch.seen, secret: secret}
+	p := &player{out: out, log: handler, config: config, stack: running, seen: watch.seen, secret: secret}
 	err = p.play(ctx)
 	return errors.Join(err, running.Close())
 }
@@ -73,10 +91,15 @@ func Play(ctx context.Context, out io.Writer, host Host, config Config) error {
 // player plays one tour.
 type player struct {
 	out    io.Writer
+	log    *console.Handler
 	config Config
 	stack  *stack.Stack
 	seen   *seen
 	secret string
+	// ways are the states that executions of the workflow pipeline have ended in.
+	ways []string
+	// scene is the number of the scene, from 1.
+	scene int
 }
 
 func (p *player) play(ctx context.Context) error {
@@ -88,29 +111,37 @@ func (p *player) play(ctx context.Context) error {
 		p.say("AWS is at %s, the gateway at %s.", url, p.stack.HTTPURL())
 	}
 	p.say("")
-	p.say("Each transition is printed once it is stored. What a service did stands above the transitions")
-	p.say("that it is stored with.")
+	p.say("Each transition is printed once it is stored. What a service did stands above the transitions that")
+	p.say("it is stored with. Left out are parallel states that stay, and a parent that siblings share. At a")
+	p.say("scene's end the path of the Step Functions execution stands beside the history of the instance.")
 	var ends []end
-	for _, scene := range []func(context.Context) (end, error){p.pickedUp, p.neverPickedUp, p.signUp} {
+	for number, scene := range []func(context.Context) ([]end, error){
+		p.pickedUp, p.neverPickedUp, p.signUp, p.calledBack, p.inTime, p.late, p.moreEnds, p.uploaded,
+	} {
+		p.scene = number + 1
 		ended, err := scene(ctx)
 		if err != nil {
 			return err
 		}
-		ends = append(ends, ended)
+		ends = append(ends, ended...)
 	}
 	if err := p.showItems(ctx, ends); err != nil {
 		return err
 	}
-	p.say("\n%s", p.config.Style.Bold(fmt.Sprintf("All three ended where they should, after %.1f s.", time.Since(started).Seconds())))
+	p.say("\n%s", p.config.Style.Bold(fmt.Sprintf("All %d ended where they should, after %.1f s.", len(ends), time.Since(started).Seconds())))
 	for _, ended := range ends {
-		p.say("   %-20s %s", ended.instance, p.config.Style.State(ended.state))
+		p.say("   %-20s %s", ended.instance, p.config.Style.State(strings.Join(ended.states, ", ")))
 	}
-	p.say("\nThe charts are in machines/job and machines/signup. settle dev serves this stack until you stop it.")
+	p.say("\nThe charts are in machines, the workflows in infra/workflows; settle graph draws a chart. settle dev")
+	p.say("serves this stack until you stop it.")
 	return nil
 }
 
 // end is where a scene's instance must be at last.
-type end struct{ instance, state string }
+type end struct {
+	instance string
+	states   []string
+}
 
 // say prints one line of the story. It is told while the runtime waits for an event, so it
 // never falls between the transitions of one.
@@ -118,7 +149,7 @@ func (p *player) say(format string, args ...any) {
 	_, _ = fmt.Fprintf(p.out, format+"\n", args...) // A reader who has left changes nothing about the tour's end.
 }
 
-func (p *player) title(number int, title string, lines ...string) {
-	p.say("\n%s", p.config.Style.Bold(fmt.Sprintf("%d. %s", number, title)))
+func (p *player) title(title string, lines ...string) {
+	p.say("\n%s", p.config.Style.Bold(fmt.Sprintf("%d. %s", p.scene, title)))
 	p.say("   %s\n", strings.Join(lines, "\n   "))
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -19,9 +20,9 @@ import (
 // workflowInterval is how often the tour looks whether an execution has ended.
 const workflowInterval = 20 * time.Millisecond
 
-// startWorkflow starts an execution of the workflow, and returns once it waits for the instance in the
-// task that is named.
-func (p *player) startWorkflow(ctx context.Context, name, instance, waitsIn string) (execution string, err error) {
+// startWorkflow starts an execution of the workflow for the instance; input is what the workflow wants to
+// know beside that.
+func (p *player) startWorkflow(ctx context.Context, name, instance string, input map[string]any) (execution string, err error) {
 	definition, err := workflows.Definition(name)
 	if err != nil {
 		return "", err
@@ -33,35 +34,51 @@ func (p *player) startWorkflow(ctx context.Context, name, instance, waitsIn stri
 	if err != nil {
 		return "", fmt.Errorf("creating the workflow %s: %w", name, err)
 	}
-	input, err := json.Marshal(map[string]string{"instance": instance, "queue_url": p.stack.QueueURL()})
+	whole := map[string]any{"instance": instance, "queue_url": p.stack.QueueURL()}
+	maps.Copy(whole, input)
+	text, err := json.Marshal(whole)
 	if err != nil {
 		return "", err
 	}
-	started, err := client.StartExecution(ctx, &sfn.StartExecutionInput{StateMachineArn: machine.StateMachineArn, Input: aws.String(string(input))})
+	p.seen.hold()
+	defer p.seen.release()
+	started, err := client.StartExecution(ctx, &sfn.StartExecutionInput{StateMachineArn: machine.StateMachineArn, Input: aws.String(string(text))})
 	if err != nil {
 		return "", fmt.Errorf("starting the workflow %s: %w", name, err)
 	}
 	p.say("   %s infra/workflows/%s.asl.json, which waits for %s", p.config.Style.Bold("StartExecution"), name, instance)
-	return *started.ExecutionArn, p.taskWaits(ctx, instance, waitsIn)
+	return *started.ExecutionArn, nil
 }
 
 // taskWaits returns once the instance holds the token of a task that waits under the name: else its
 // event could come before or after the next one of the story.
 func (p *player) taskWaits(ctx context.Context, instance, name string) error {
+	return p.stored(ctx, instance, "hold the token of the task "+name, func(record durable.Record) bool {
+		return slices.ContainsFunc(record.Tokens, func(k durable.Token) bool { return k.Name == name })
+	})
+}
+
+// performed returns once all effects of what is stored of the instance are: they follow the commit, and with
+// it the transitions that are printed.
+func (p *player) performed(ctx context.Context, instance string) error {
+	return p.stored(ctx, instance, "perform its effects", func(record durable.Record) bool {
+		return record.Revision > 0 && len(record.Outbox) == 0
+	})
+}
+
+// stored returns once what is stored of the instance is as wanted.
+func (p *player) stored(ctx context.Context, instance, what string, wanted func(durable.Record) bool) error {
 	id, err := durable.ParseInstanceID(instance)
 	if err != nil {
 		return err
 	}
 	for {
 		record, err := p.stack.Load(ctx, id)
-		if err != nil {
+		if err != nil || wanted(record) {
 			return err
 		}
-		if slices.ContainsFunc(record.Tokens, func(k durable.Token) bool { return k.Name == name }) {
-			return nil
-		}
 		if err := pause(ctx); err != nil {
-			return fmt.Errorf("waited for a task %s to wait for %s: %w", name, instance, err)
+			return fmt.Errorf("waited for %s to %s: %w", instance, what, err)
 		}
 	}
 }
@@ -76,39 +93,48 @@ func pause(ctx context.Context) error {
 	}
 }
 
-// workflowEnded waits until the execution has ended, and prints the states on its way and its output.
-func (p *player) workflowEnded(ctx context.Context, execution string, path ...string) error {
+// execution is an execution that has ended.
+type execution struct {
+	// workflow is the name of its definition.
+	workflow string
+	status   types.ExecutionStatus
+	// path is the states that it has gone through.
+	path []string
+	// output is its output in JSON; if it has failed, failure is its error, and output the cause.
+	failure, output string
+}
+
+// ended waits until the execution has ended, and checks the states on its way.
+func (p *player) ended(ctx context.Context, workflow, arn string, path ...string) (execution, error) {
 	client := sfn.NewFromConfig(p.stack.AWS())
-	described, err := client.DescribeExecution(ctx, &sfn.DescribeExecutionInput{ExecutionArn: &execution})
+	described, err := client.DescribeExecution(ctx, &sfn.DescribeExecutionInput{ExecutionArn: &arn})
 	for err == nil && described.Status == types.ExecutionStatusRunning {
 		if err := pause(ctx); err != nil {
-			return fmt.Errorf("waited for the execution %s to end: %w", execution, err)
+			return execution{}, fmt.Errorf("waited for the execution %s to end: %w", arn, err)
 		}
-		described, err = client.DescribeExecution(ctx, &sfn.DescribeExecutionInput{ExecutionArn: &execution})
+		described, err = client.DescribeExecution(ctx, &sfn.DescribeExecutionInput{ExecutionArn: &arn})
 	}
 	if err != nil {
-		return fmt.Errorf("describing the execution %s: %w", execution, err)
+		return execution{}, fmt.Errorf("describing the execution %s: %w", arn, err)
 	}
-	var way []string
-	pages := sfn.NewGetExecutionHistoryPaginator(client, &sfn.GetExecutionHistoryInput{ExecutionArn: &execution})
+	e := execution{workflow: workflow, status: described.Status, output: aws.ToString(described.Output)}
+	if e.status != types.ExecutionStatusSucceeded {
+		e.failure, e.output = aws.ToString(described.Error), aws.ToString(described.Cause)
+	}
+	pages := sfn.NewGetExecutionHistoryPaginator(client, &sfn.GetExecutionHistoryInput{ExecutionArn: &arn})
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
 		if err != nil {
-			return fmt.Errorf("reading the history of the execution %s: %w", execution, err)
+			return execution{}, fmt.Errorf("reading the history of the execution %s: %w", arn, err)
 		}
 		for _, event := range page.Events {
 			if event.StateEnteredEventDetails != nil {
-				way = append(way, *event.StateEnteredEventDetails.Name)
+				e.path = append(e.path, *event.StateEnteredEventDetails.Name)
 			}
 		}
 	}
-	end := aws.ToString(described.Output)
-	if described.Status != types.ExecutionStatusSucceeded {
-		end = aws.ToString(described.Error) + ": " + aws.ToString(described.Cause)
+	if !slices.Equal(e.path, path) {
+		return e, fmt.Errorf("expected the execution %s to go through %s, got %s with %s %s", arn, strings.Join(path, ", "), strings.Join(e.path, ", "), e.failure, e.output)
 	}
-	p.say("   workflow  %s  %s\n             %s", strings.Join(way, " → "), p.config.Style.State(string(described.Status)), end)
-	if !slices.Equal(way, path) {
-		return fmt.Errorf("expected the execution %s to go through %v, got %v", execution, path, way)
-	}
-	return nil
+	return e, nil
 }

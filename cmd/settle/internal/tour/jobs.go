@@ -10,60 +10,78 @@ import (
 )
 
 // pickedUp plays a workflow job that a runner picks up and completes.
-func (p *player) pickedUp(ctx context.Context) (end, error) {
-	p.title(1, "A GitHub workflow job runs, and a Step Functions workflow waits for it",
+func (p *player) pickedUp(ctx context.Context) ([]end, error) {
+	p.title("A GitHub workflow job runs, and a Step Functions workflow waits for it",
 		"GitHub tells of the job in three webhooks. On the first a runner is launched; between them",
-		"nothing runs, the job is an item in DynamoDB. The workflow waits twice, and branches on the outcome.")
+		"nothing runs, the job is an item in DynamoDB. The workflow waits twice, and branches on",
+		"the outcome.")
+	p.log.SetColumns(len("job/run-1001-job-1"), len("in_progress"))
 	hook := newWorkflowJob(1001, 1, "test", time.Now())
 	instance := "job/" + job.InstanceID(hook.RunID, hook.ID)
-	execution, err := p.startWorkflow(ctx, "job", instance, job.WaitQueued)
+	execution, err := p.startWorkflow(ctx, "job", instance, nil)
 	if err != nil {
-		return end{}, err
+		return nil, err
+	}
+	if err := p.taskWaits(ctx, instance, job.WaitQueued); err != nil {
+		return nil, err
 	}
 	if err := p.webhook(ctx, hook, "queued", instance, "queued"); err != nil {
-		return end{}, err
+		return nil, err
 	}
 	runner, conclusion := "linux-1", "success"
 	hook.RunnerName = &runner
 	if err := p.webhook(ctx, hook, "in_progress", instance, "in_progress"); err != nil {
-		return end{}, err
+		return nil, err
 	}
 	if err := p.taskWaits(ctx, instance, job.WaitInProgress); err != nil {
-		return end{}, err
+		return nil, err
 	}
 	hook.Conclusion = &conclusion
 	if err := p.webhook(ctx, hook, "completed", instance, "success"); err != nil {
-		return end{}, err
+		return nil, err
 	}
-	return end{instance, "success"}, p.workflowEnded(ctx, execution, "Queued", "PickedUp?", "InProgress", "Outcome", "Succeeded")
+	ended, err := p.ended(ctx, "job", execution, "Queued", "PickedUp?", "InProgress", "Outcome", "Succeeded")
+	if err != nil {
+		return nil, err
+	}
+	return []end{{instance, []string{"success"}}}, p.showBeside(ctx, instance, ended)
 }
 
 // neverPickedUp plays a workflow job that waits for runners in vain.
-func (p *player) neverPickedUp(ctx context.Context) (end, error) {
-	p.title(2, "A workflow job that no runner picks up",
+func (p *player) neverPickedUp(ctx context.Context) ([]end, error) {
+	p.title("A workflow job that no runner picks up",
 		fmt.Sprintf("Each runner gets %s to pick the job up; outside of this demo it gets 5 minutes. After three", console.Span(p.config.PickUpTimeout)),
 		"runners the job is given up. Only the first event comes from outside, the rest are timers.")
+	p.log.SetColumns(len("job/run-1002-job-2"), len("after pick_up"))
 	hook := newWorkflowJob(1002, 2, "deploy", time.Now())
 	instance := "job/" + job.InstanceID(hook.RunID, hook.ID)
-	execution, err := p.startWorkflow(ctx, "job", instance, job.WaitQueued)
+	execution, err := p.startWorkflow(ctx, "job", instance, nil)
 	if err != nil {
-		return end{}, err
+		return nil, err
+	}
+	if err := p.taskWaits(ctx, instance, job.WaitQueued); err != nil {
+		return nil, err
 	}
 	if err := p.webhook(ctx, hook, "queued", instance, "queued"); err != nil {
-		return end{}, err
+		return nil, err
 	}
 	if err := p.seen.await(ctx, instance, "", "not_picked_up"); err != nil {
-		return end{}, err
+		return nil, err
 	}
-	return end{instance, "not_picked_up"}, p.workflowEnded(ctx, execution, "Queued", "PickedUp?", "Outcome", "NotPickedUp")
+	ended, err := p.ended(ctx, "job", execution, "Queued", "PickedUp?", "Outcome", "NotPickedUp")
+	if err != nil {
+		return nil, err
+	}
+	return []end{{instance, []string{"not_picked_up"}}}, p.showBeside(ctx, instance, ended)
 }
 
 // signUp plays a sign-up with one wrong code and a mail that is sent again.
-func (p *player) signUp(ctx context.Context) (end, error) {
-	const id, waiting = "ada", "unverified.awaiting_verification"
-	p.title(3, "A sign-up, with a wrong code and a second mail",
+func (p *player) signUp(ctx context.Context) ([]end, error) {
+	const instance, waiting = "signup/ada", "unverified.awaiting_verification"
+	p.title("A sign-up, with a wrong code and a second mail",
 		"A code is mailed and must come back within 24 hours. While the mail is on its way, or the",
 		"account is being made, events wait in the queue: those states are not settled.")
+	p.log.SetColumns(len(instance), len("done.invoke"))
 	steps := []struct {
 		event   string
 		payload func() map[string]any
@@ -82,15 +100,15 @@ func (p *player) signUp(ctx context.Context) (end, error) {
 			if step.payload != nil {
 				payload = step.payload()
 			}
-			if err := p.event(ctx, "signup", id, step.event, payload); err != nil {
-				return end{}, err
+			if err := p.event(ctx, instance, step.event, payload); err != nil {
+				return nil, err
 			}
 		}
-		if err := p.seen.await(ctx, "signup/"+id, step.on, step.ends); err != nil {
-			return end{}, err
+		if err := p.seen.await(ctx, instance, step.on, step.ends); err != nil {
+			return nil, err
 		}
 	}
-	return end{"signup/" + id, "active"}, nil
+	return []end{{instance, []string{"active"}}}, p.showBeside(ctx, instance)
 }
 
 // wrongCode returns a code like the given one that it is not.

@@ -1,0 +1,138 @@
+package tour
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/settle-run/settle/cmd/settle/internal/console"
+	"github.com/settle-run/settle/runtime/durable"
+)
+
+// showBeside prints the paths of executions that have ended beside the history of the instance that they
+// waited for, and what they ended with. Without executions it prints what the instance ended with.
+func (p *player) showBeside(ctx context.Context, instance string, executions ...execution) error {
+	id, err := durable.ParseInstanceID(instance)
+	if err != nil {
+		return err
+	}
+	record, err := p.stack.Load(ctx, id)
+	if err != nil {
+		return err
+	}
+	dim := p.config.Style.Dim
+	left := pathLines(executions)
+	right := append([]string{dim("history of " + instance)}, p.historyLines(record.History)...)
+	wide := 0
+	if len(left) > 0 {
+		for _, line := range left {
+			wide = max(wide, width(line))
+		}
+		left[0] = dim(left[0])
+		wide += 3
+	}
+	p.say("")
+	for i := range max(len(left), len(right)) {
+		line := ""
+		if i < len(left) {
+			line = left[i]
+		}
+		if i < len(right) {
+			line += strings.Repeat(" ", wide-width(line)) + right[i]
+		}
+		p.say("   %s", line)
+	}
+	for _, e := range executions {
+		p.say("   %s %s", dim("output of "+e.workflow+","), p.config.Style.State(string(e.status)))
+		p.say("     %s", e.text())
+	}
+	if len(executions) == 0 {
+		var snapshot struct {
+			Output json.RawMessage `json:"output"`
+		}
+		if err := json.Unmarshal(record.Snapshot, &snapshot); err != nil {
+			return fmt.Errorf("reading the snapshot of %s: %w", instance, err)
+		}
+		p.say("   %s\n     %s", dim("output of "+instance), jsonText(string(snapshot.Output)))
+	}
+	return nil
+}
+
+// text returns what the execution has ended with, laid out.
+func (e execution) text() string {
+	switch {
+	case e.failure == "":
+		return jsonText(e.output)
+	case json.Valid([]byte(e.output)):
+		return e.failure + ":\n     " + jsonText(e.output)
+	default:
+		return e.failure + ": " + e.output
+	}
+}
+
+// pathLines lays the paths out in columns, a state a line, below a line that says what they are.
+func pathLines(executions []execution) []string {
+	if len(executions) == 0 {
+		return nil
+	}
+	lines := []string{"execution"}
+	if len(executions) > 1 {
+		lines[0] = "executions"
+	}
+	for row, more := 0, true; more; row++ {
+		line := ""
+		more = false
+		for column, e := range executions {
+			wide := 0
+			for _, state := range e.path {
+				wide = max(wide, len(state))
+			}
+			if column > 0 {
+				line += "  "
+			}
+			state := ""
+			if row < len(e.path) {
+				state, more = e.path[row], true
+			}
+			line += fmt.Sprintf("%-*s", wide, state)
+		}
+		if more {
+			lines = append(lines, strings.TrimRight(line, " "))
+		}
+	}
+	return lines
+}
+
+// historyLines has a line for each transition: the time since the first one, the event, and the change.
+func (p *player) historyLines(history []durable.Transition) []string {
+	since := func(t durable.Transition) string {
+		span := t.At.Sub(history[0].At)
+		if span < time.Minute {
+			return fmt.Sprintf("%.1fs", span.Seconds())
+		}
+		return console.Span(span)
+	}
+	times, events := 0, 0
+	for _, t := range history {
+		times, events = max(times, len(since(t))), max(events, len(console.EventName(t.Event, t.From)))
+	}
+	var lines []string
+	for _, t := range history {
+		lines = append(lines, fmt.Sprintf("%*s  %-*s  %s", times, since(t),
+			events, console.EventName(t.Event, t.From), console.BriefChange(p.config.Style, t.From, t.To, t.Ignored)))
+	}
+	return lines
+}
+
+// jsonText lays a text of JSON out over lines that stand 5 columns to the right. Other text it returns as it is.
+func jsonText(text string) string {
+	decoder := json.NewDecoder(strings.NewReader(text))
+	decoder.UseNumber()
+	var value any
+	if err := decoder.Decode(&value); err != nil {
+		return text
+	}
+	return layOut(value, strings.Repeat(" ", 5))
+}

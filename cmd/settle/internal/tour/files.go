@@ -1,0 +1,107 @@
+package tour
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+
+	"github.com/settle-run/settle/cmd/settle/internal/console"
+	"github.com/settle-run/settle/machines/upload"
+	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/sqsqueue"
+)
+
+// uploaded plays a month whose sales file is there before its warehouse file, which is corrected later.
+func (p *player) uploaded(ctx context.Context) ([]end, error) {
+	p.title("Two files that depend on one another, in the wrong order",
+		"The sales file needs the warehouse file of its month. S3 may tell of a file twice, and a file may",
+		fmt.Sprintf("be corrected while the window is open: %s here, 14 days outside of this demo.", console.Span(p.config.UploadWindow)))
+	month := time.Now().UTC().Format("2006_01")
+	instance := "upload/" + month
+	p.log.SetColumns(len(instance), len("warehouse_uploaded"))
+	workflows := []struct{ name, waits, arn string }{{name: "upload-warehouse", waits: upload.WaitWarehouse}, {name: "upload-sales", waits: upload.WaitSales}}
+	for i := range workflows {
+		w := &workflows[i]
+		var err error
+		if w.arn, err = p.startWorkflow(ctx, w.name, instance, nil); err != nil {
+			return nil, err
+		}
+		if err := p.taskWaits(ctx, instance, w.waits); err != nil {
+			return nil, err
+		}
+	}
+	var executions []execution
+	const processed, correlated = "open.warehouse.processed", "open.sales.processed"
+	for _, file := range []struct {
+		kind, etag, sequencer, note string
+		states                      []string
+	}{
+		{"sales", "b1946ac9", "0061", "", []string{"open.warehouse.awaited", "open.sales.held"}},
+		{"sales", "b1946ac9", "0061", "told again: dropped", nil},
+		{"warehouse", "0f343b09", "0062", "", []string{processed, correlated}},
+		{"warehouse", "591785b7", "0063", "corrected", []string{processed, correlated}},
+	} {
+		if file.note == "corrected" {
+			for _, w := range workflows {
+				e, err := p.ended(ctx, w.name, w.arn, w.waits, "Outcome", "Processed")
+				if err != nil {
+					return nil, err
+				}
+				executions = append(executions, e)
+			}
+			p.say("   Both executions have ended; the window is still open.")
+		}
+		if err := p.objectCreated(ctx, file.kind, month, file.etag, file.sequencer, file.note); err != nil {
+			return nil, err
+		}
+		if file.states == nil {
+			continue
+		}
+		if err := p.seen.await(ctx, instance, "", file.states...); err != nil {
+			return nil, err
+		}
+	}
+	if err := p.seen.await(ctx, instance, "after window", "completed"); err != nil {
+		return nil, err
+	}
+	return []end{{instance, []string{"completed"}}}, p.showBeside(ctx, instance, executions...)
+}
+
+// objectCreated tells of a file as EventBridge does, and has it queued as functions/objects does.
+func (p *player) objectCreated(ctx context.Context, kind, month, etag, sequencer, note string) error {
+	bucket, key := kind+"-uploads", kind+"_"+month+".csv"
+	created, err := json.Marshal(map[string]any{
+		"version": "0", "id": "17793124-05d4-b198-2fde-7ededc63b103", "detail-type": "Object Created", "source": "aws.s3",
+		"account": "111122223333", "time": time.Now().UTC().Truncate(time.Second), "region": "us-east-1", "resources": []string{"arn:aws:s3:::" + bucket},
+		"detail": map[string]any{
+			"version": "0", "bucket": map[string]any{"name": bucket}, "reason": "PutObject",
+			"object": map[string]any{"key": key, "size": 5, "etag": etag, "sequencer": sequencer},
+		},
+	})
+	if err != nil {
+		return err
+	}
+	id, event, err := upload.FromObjectCreated(created)
+	if err != nil {
+		return err
+	}
+	p.seen.hold()
+	defer p.seen.release()
+	hash := sha256.Sum256(event)
+	queue := sqsqueue.New(sqs.NewFromConfig(p.stack.AWS()), p.stack.QueueURL(), "")
+	if _, err := queue.Send(ctx, durable.Message{
+		To: durable.InstanceID{Machine: "upload", ID: id}, Body: event, DeduplicationID: hex.EncodeToString(hash[:]),
+	}); err != nil {
+		return fmt.Errorf("queueing the upload of %s: %w", key, err)
+	}
+	if note != "" {
+		note = "  " + p.config.Style.Dim("("+note+")")
+	}
+	p.say("   %s s3://%s/%s  etag %s%s", p.config.Style.Bold("Object Created"), bucket, key, etag, note)
+	return nil
+}

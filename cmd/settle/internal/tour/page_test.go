@@ -1,0 +1,34 @@
+package tour
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestLinesAreFoldedWhereTheyMayBe(t *testing.T) {
+	t.Parallel()
+	long := func(s string) string { return strings.Repeat(s, 40) }
+	for name, c := range map[string]struct{ line, want string }{
+		"a line that fits": {long("a") + "  " + long("b"), long("a") + "  " + long("b")},
+		"between fields, below the second one": {
+			"   12:00:00.000  told  a=" + long("a") + "  b=" + long("b") + "  c=" + long("c"),
+			"   12:00:00.000  told  a=" + long("a") + "\n                 b=" + long("b") + "\n                 c=" + long("c")},
+		"between fields, where the second one is far away": {
+			"   " + long("a") + "  " + long("b") + "  " + long("c"),
+			"   " + long("a") + "  " + long("b") + "\n      " + long("c")},
+		"before the only arrow": {
+			"   at  to  " + long("a") + ", b → " + long("c") + ", " + long("d"),
+			"   at  to  " + long("a") + ", b\n           → " + long("c") + ", " + long("d")},
+		"after a comma, where arrows are many": {
+			"   at  to  " + long("a") + " → b, " + long("c") + " → def",
+			"   at  to  " + long("a") + " → b,\n              " + long("c") + " → def"},
+		"marks take no room": {
+			"\x1b[2m" + long("a") + "\x1b[0m  \x1b[1m" + long("b") + "\x1b[0m  \x1b[32mc\x1b[0m",
+			"\x1b[2m" + long("a") + "\x1b[0m  \x1b[1m" + long("b") + "\x1b[0m  \x1b[32mc\x1b[0m"},
+		"nowhere": {long("a") + long("b") + long("c"), long("a") + long("b") + long("c")},
+	} {
+		if got := fold(c.line + "\n"); got != c.want+"\n" {
+			t.Errorf("%s: expected\n%s\ngot\n%s", name, c.want, got)
+		}
+	}
+}
