@@ -14,9 +14,12 @@ import (
 	"github.com/settle-run/settle/functions/gateway/httpapi"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
 	"github.com/settle-run/settle/cmd/settle/internal/stack"
+	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/dynamostore"
 )
 
 func TestSignUpIsSentSeenAndFinished(t *testing.T) {
@@ -179,6 +182,52 @@ func TestGetShowsWhyAnEventWasParked(t *testing.T) {
 			}
 		}
 		contains(u.t, u.log.String(), "ERROR  event parked  instance=signup/42")
+	})
+}
+
+func TestGetFindsAnInstanceByItsAlias(t *testing.T) {
+	t.Parallel()
+	withStack(t, func(u user) {
+		u.must("send", "--local", "signup/42", "SIGN_UP", "email=ada@example.com", "name=Ada")
+		const alias = "enricher/job-7"
+		store := dynamostore.New(dynamodb.NewFromConfig(u.stack.AWS()), stack.Table)
+		if err := store.Claim(u.t.Context(), alias, durable.InstanceID{Machine: "signup", ID: "42"}, time.Now()); err != nil {
+			u.t.Fatal(err)
+		}
+		if got, want := u.must("get", "--local", "--alias", alias), u.must("get", "--local", "signup/42"); got != want || !strings.HasPrefix(got, "signup/42\n") {
+			u.t.Errorf("by %s: expected\n%s\ngot\n%s", alias, want, got)
+		}
+		var shown map[string]any
+		unmarshal(u.t, []byte(u.must("get", "--local", "-o", "json", "--alias", alias)), &shown)
+		if gateway := u.overHTTP("/aliases/" + alias); !reflect.DeepEqual(shown, gateway) {
+			u.t.Errorf("by %s: expected the gateway's %v, got %v", alias, gateway, shown)
+		}
+	})
+}
+
+func TestGetShowsWhoWaitsAndNoToken(t *testing.T) {
+	t.Parallel()
+	withStack(t, func(u user) {
+		u.must("send", "--local", "job/run-1-job-2", "queued", "run_id:=1", "job_id:=2")
+		_, err := sqs.NewFromConfig(u.stack.AWS()).SendMessage(u.t.Context(), &sqs.SendMessageInput{
+			QueueUrl: aws.String(stack.Queue), MessageGroupId: aws.String("job/run-1-job-2"), MessageDeduplicationId: aws.String("1"),
+			MessageBody: aws.String(`{"type": "settle.wait", "$task": {"token": "AAAA-secret", "state": "Queued", "timeoutSeconds": 600}}`),
+		})
+		if err != nil {
+			u.t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		text, asJSON := u.must("get", "--local", "job/run-1-job-2"), u.must("get", "--local", "-o", "json", "job/run-1-job-2")
+		contains(u.t, text, "waits     a task for Queued since 2000-01-01 00:00:00 UTC (1m00s ago), until 2000-01-01 00:10:00 UTC (in 9m00s)\n")
+		gateway, want := u.overHTTP("/instances/job/run-1-job-2")["waits"], []any{map[string]any{
+			"name": "Queued", "since": "2000-01-01T00:00:00Z", "deadline": "2000-01-01T00:10:00Z",
+		}}
+		if !reflect.DeepEqual(gateway, want) {
+			u.t.Errorf("expected the gateway to show %v, got %v", want, gateway)
+		}
+		if strings.Contains(text+asJSON, "AAAA-secret") {
+			u.t.Errorf("expected no token, got:\n%s\n%s", text, asJSON)
+		}
 	})
 }
 

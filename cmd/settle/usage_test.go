@@ -21,6 +21,8 @@ func TestErrorsAreOneLineWithTheDocumentedExitCode(t *testing.T) {
 			{"list --limit 0", exitUsage, "--limit: expected at least 1, got 0"},
 			{"get -o yaml signup/42", exitUsage, `must be one of "text","json" but got "yaml"`},
 			{"get signup", exitUsage, `expected machine/id such as signup/42, got "signup"`},
+			{"get", exitUsage, "expected either an instance, such as signup/42, or --alias"},
+			{"get --alias job-7 signup/42", exitUsage, "expected either an instance, such as signup/42, or --alias"},
 			{"send signup/42 VERIFY code", exitUsage, `expected key=value or key:=JSON, got "code"`},
 			{"send signup/42 VERIFY code:=x", exitUsage, `expected JSON after code:=, got "x"; a text is written code=x`},
 			{"send signup/42 VERIFY code=1 code=2", exitUsage, `the key "code" is given twice`},
@@ -34,6 +36,7 @@ func TestErrorsAreOneLineWithTheDocumentedExitCode(t *testing.T) {
 			{"send nope/1 X", exitNotFound, unknown},
 			{"list --machine nope", exitNotFound, unknown},
 			{"get --local signup/42", exitNotFound, "nothing is stored of signup/42 in table settle"},
+			{"get --local --alias enricher/job-7", exitNotFound, `no instance has the alias "enricher/job-7" in table settle`},
 
 			{"send signup/42 NOPE", exitRefused, `has no event "NOPE"; it declares CANCEL, CHANGE_ADDRESS, RESEND, SIGN_UP, VERIFY`},
 			{"send signup/42 VERIFY", exitRefused, "expected a code of 1 to 128 bytes, got 0"},
@@ -43,6 +46,7 @@ func TestErrorsAreOneLineWithTheDocumentedExitCode(t *testing.T) {
 			{"send signup/42 RESEND x=" + strings.Repeat("x", 300_000), exitRefused, "expected at most 262144 bytes"},
 
 			{"get --local --table nope signup/42", exitFailed, "in table nope: no such table"},
+			{"get --local --table nope --alias job-7", exitFailed, "in table nope: no such table"},
 			{"list --local --table nope", exitFailed, "in table nope: no such table"},
 			{"send --local --queue nope.fifo signup/42 RESEND", exitFailed, "no such queue"},
 		} {
@@ -80,7 +84,7 @@ func TestHelpTellsCommandsAndExitCodes(t *testing.T) {
 		contains(t, u.must(command, "--help"), "Usage: settle "+command)
 	}
 	contains(t, u.must("send", "--help"), "http://127.0.0.1:7389", "(settle.fifo)", "$SETTLE_QUEUE_URL")
-	contains(t, u.must("get", "--help"), "$SETTLE_TABLE")
+	contains(t, u.must("get", "--help"), "$SETTLE_TABLE", "--alias=KEY")
 }
 
 func TestGraphPrintsChartsAndListsMachines(t *testing.T) {
@@ -92,7 +96,7 @@ func TestGraphPrintsChartsAndListsMachines(t *testing.T) {
 		if i >= len(lines) || strings.Fields(lines[i])[0] != id {
 			t.Fatalf("expected %s in line %d of:\n%s", id, i, strings.Join(lines, "\n"))
 		}
-		if want := "job 1 completed, in_progress, queued, waiting"; id == "job" && strings.Join(strings.Fields(lines[i]), " ") != want {
+		if want := "job 1 RELAUNCH, completed, in_progress, queued, waiting"; id == "job" && strings.Join(strings.Fields(lines[i]), " ") != want {
 			t.Errorf("expected the version and the events of job, %q, got %q", want, lines[i])
 		}
 	}

@@ -2,9 +2,9 @@
 // sees to it that a self-hosted runner is there to run it.
 //
 // A runner is launched when the job is queued, and another one when nobody has picked the job
-// up in time. GitHub delivers webhooks late, twice and in any order, so a job only ever moves
-// forward: waiting, queued, in progress, completed. A webhook that tells of less than is known
-// already is ignored.
+// up in time, or when somebody says so with RELAUNCH. GitHub delivers webhooks late, twice and in
+// any order, so a job only ever moves forward: waiting, queued, in progress, completed. A webhook
+// that tells of less than is known already is ignored.
 //
 // Every outcome is a final state of its own, named as GitHub names the conclusion; the chart
 // adds three: launch_failed, not_picked_up and overdue. Those that mean failure carry the tag
@@ -25,8 +25,8 @@ const Failed = "failed"
 // than that makes a new instance.
 const Retention = 24 * time.Hour
 
-// StartedBy names the events that may make an instance: all, for any webhook may be the first
-// to arrive, or a workflow that waits for the job.
+// StartedBy names the events that may make an instance: any webhook may be the first to arrive, or
+// a workflow that waits for the job.
 var StartedBy = []string{"waiting", "queued", "in_progress", "completed", "settle.wait"}
 
 // Context is what an instance knows.
@@ -87,6 +87,7 @@ func New(runners RunnerLauncher, config Config) *statechart.Chart[Context] {
 			"queued":      statechart.PayloadOf[WorkflowJob](),
 			"in_progress": statechart.PayloadOf[WorkflowJob](),
 			"completed":   statechart.PayloadOf[CompletedJob](),
+			"RELAUNCH":    statechart.PayloadOf[Relaunch](),
 		},
 		On: []on{
 			{Event: "completed", Target: ".success", Guard: concluded("success"), Actions: do{keepCompleted}},
@@ -119,7 +120,11 @@ func New(runners RunnerLauncher, config Config) *statechart.Chart[Context] {
 					OnError: []on{{Target: "launch_failed"}},
 				}}},
 			{ID: "queued", Tags: settled, Doc: "waits for a runner to pick the job up",
-				On: []on{{Event: "in_progress", Target: "in_progress", Actions: do{keepJob}}},
+				On: []on{
+					{Event: "in_progress", Target: "in_progress", Actions: do{keepJob}},
+					{Event: "RELAUNCH", Target: "launching", Guard: statechart.And(launchedLast, launchesLeft(config.LaunchesMax))},
+					{Event: "RELAUNCH", Target: "not_picked_up", Guard: launchedLast},
+				},
 				After: []after{
 					{ID: "pick_up", Delay: config.PickUpTimeout, Target: "launching", Guard: launchesLeft(config.LaunchesMax)},
 					{ID: "pick_up", Delay: config.PickUpTimeout, Target: "not_picked_up"},
@@ -154,6 +159,9 @@ var (
 func concluded(conclusion string) statechart.Guard[Context] {
 	return statechart.When("concluded "+conclusion, func(_ Context, e CompletedJob) bool { return e.Conclusion == conclusion })
 }
+
+// launchedLast lets a runner be missed once: by the timer, or by any number of workflows and people.
+var launchedLast = statechart.When("launchedLast", func(c Context, e Relaunch) bool { return e.Launch == c.Launches })
 
 func launchesLeft(launchesMax int) statechart.Guard[Context] {
 	return statechart.If("launchesLeft", func(c Context) bool { return c.Launches < launchesMax })

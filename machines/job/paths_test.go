@@ -29,6 +29,9 @@ func paths() (*statechart.Chart[job.Context], statecharttest.PathConfig[job.Cont
 	events := []statecharttest.Event{
 		{Type: "waiting", Payload: known}, {Type: "queued", Payload: known}, {Type: "in_progress", Payload: known},
 	}
+	for launch := range launchesMax {
+		events = append(events, statecharttest.Event{Type: "RELAUNCH", Payload: job.Relaunch{Launch: launch + 1}, Name: fmt.Sprintf("RELAUNCH %d", launch+1)})
+	}
 	for _, conclusion := range []string{
 		"success", "failure", "cancelled", "skipped", "timed_out", "action_required", "neutral", "stale", "startup_failure", "exploded",
 	} {

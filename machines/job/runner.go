@@ -2,6 +2,7 @@ package job
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/settle-run/settle/runtime/statechart"
 )
@@ -29,6 +30,23 @@ type Request struct {
 type Runner struct {
 	// ID is the launcher's own name for it, such as an EC2 instance ID.
 	ID string `json:"id,omitempty"`
+}
+
+// Relaunch is the payload of RELAUNCH: whoever sends it has waited long enough for the job to be picked
+// up. It does at once what the chart does by itself after Config.PickUpTimeout: another runner is
+// launched, or the job is given up.
+type Relaunch struct {
+	// Launch counts as Request.Launch does, and says which launch was in vain. One that is not the
+	// last changes nothing: another runner is on its way already.
+	Launch int `json:"launch"`
+}
+
+// Validate checks that the payload says which launch it is about.
+func (r Relaunch) Validate() error {
+	if r.Launch <= 0 {
+		return fmt.Errorf("expected a positive launch, got %d", r.Launch)
+	}
+	return nil
 }
 
 func launchRunner(runners RunnerLauncher) statechart.Service[Context] {

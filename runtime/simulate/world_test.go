@@ -58,7 +58,7 @@ type world struct {
 	store   *dynamostore.Store
 	gateway http.Handler
 	effects *recorder
-	more    []durable.Machine
+	options options
 
 	queueURL, deadLetterURL, delayURL string
 }
@@ -71,6 +71,8 @@ type options struct {
 	sdkRetries bool
 	// more are machines to host beside job and signup.
 	more []durable.Machine
+	// job tunes the machine of that name.
+	job job.Config
 }
 
 // inWorld runs a test in a bubble of virtual time.
@@ -80,15 +82,15 @@ func inWorld(t *testing.T, o options, test func(w *world)) {
 		if o.faults == nil {
 			o.faults = &faults{}
 		}
-		w := &world{t: t, cloud: awslocal.New(awslocal.Config{Fault: o.faults.hitting}), faults: o.faults, effects: &recorder{}, more: o.more}
+		w := &world{t: t, cloud: awslocal.New(awslocal.Config{Fault: o.faults.hitting}), faults: o.faults, effects: &recorder{}, options: o}
 		w.create()
 		ctx, stop := context.WithCancel(t.Context())
 		var polls sync.WaitGroup
+		defer polls.Wait() // Also after a Fatal: what goes on polling keeps the bubble alive for ever.
+		defer stop()
 		polls.Go(func() { w.poll(ctx, queueName, func() awslocal.Invoker { return w.consumer(o) }) })
 		polls.Go(func() { w.poll(ctx, delayName, func() awslocal.Invoker { return w.forwarder(o) }) })
 		test(w)
-		stop()
-		polls.Wait()
 	})
 }
 
@@ -122,10 +124,10 @@ func (w *world) create() {
 func (w *world) machines() *durable.Machines {
 	w.t.Helper()
 	machines, err := durable.NewMachines(append([]durable.Machine{
-		durable.Host(job.New(w.effects, job.Config{}), durable.MachineConfig{StartedBy: job.StartedBy, Retention: job.Retention}),
+		durable.Host(job.New(w.effects, w.options.job), durable.MachineConfig{StartedBy: job.StartedBy, Retention: job.Retention}),
 		durable.Host(signup.New(w.effects, w.effects, signup.Config{}), durable.MachineConfig{StartedBy: signup.StartedBy, Retention: signup.Retention}),
 		durable.Host(enrich.New(w.effects, callbacks, enrich.Config{}), durable.MachineConfig{StartedBy: enrich.StartedBy, Retention: enrich.Retention}),
-	}, w.more...)...)
+	}, w.options.more...)...)
 	if err != nil {
 		w.t.Fatal(err)
 	}

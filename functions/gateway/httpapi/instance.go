@@ -41,6 +41,8 @@ type Instance struct {
 	// Timers are by ID, Services by key.
 	Timers   map[string]Timer   `json:"timers,omitempty"`
 	Services map[string]Service `json:"services,omitempty"`
+	// Waits are the Step Functions tasks that wait for the instance, in the order in which they came.
+	Waits []Wait `json:"waits,omitempty"`
 
 	Revision  int64     `json:"revision"`
 	CreatedAt time.Time `json:"created_at"`
@@ -70,6 +72,17 @@ type Service struct {
 	Attempt int    `json:"attempt"`
 }
 
+// Wait is a Step Functions task that waits for an instance. Its token, and what is derived from that,
+// stay inside.
+type Wait struct {
+	// Name is the name under which the instance answers.
+	Name string `json:"name"`
+	// Since is when the execution entered the task's state.
+	Since time.Time `json:"since"`
+	// Deadline is when the task times out, the zero time if it did not tell.
+	Deadline time.Time `json:"deadline,omitzero"`
+}
+
 // Parked names an event that was parked. Why it was is for operators, in the dead-letter
 // queue: the reason may quote the event.
 type Parked struct {
@@ -91,11 +104,23 @@ func ViewOf(machines *durable.Machines, record durable.Record) (Instance, error)
 	v.Name, v.Status, v.State, v.Since = record.Instance.String(), record.Status, notNil(record.State), since(record)
 	v.Tags, v.NextEvents = notNil(v.Tags), notNil(nextEvents(machines, record))
 	v.Revision, v.CreatedAt, v.UpdatedAt, v.ExpireAt = record.Revision, record.CreatedAt, record.UpdatedAt, record.ExpireAt
-	v.History, v.Ignored, v.Parked = notNil(record.History), record.Ignored, nil
+	v.History, v.Ignored, v.Parked, v.Waits = notNil(record.History), record.Ignored, nil, waits(record)
 	if record.Error != nil {
 		v.Parked = &Parked{At: record.Error.At, Event: record.Error.Event}
 	}
 	return v, nil
+}
+
+func waits(record durable.Record) []Wait {
+	var waits []Wait
+	for _, token := range record.Tokens {
+		wait := Wait{Name: token.Name, Since: token.EnteredAt}
+		if token.TimeoutSeconds > 0 {
+			wait.Deadline = token.EnteredAt.Add(time.Duration(token.TimeoutSeconds) * time.Second)
+		}
+		waits = append(waits, wait)
+	}
+	return waits
 }
 
 // since returns when the record's state was entered, as far as its history tells.

@@ -110,6 +110,34 @@ func TestSinceIsWhenTheStateWasEntered(t *testing.T) {
 	}
 }
 
+func TestWaitsAreShownWithoutTheirTokens(t *testing.T) {
+	t.Parallel()
+	v := view(t, stored(t, func(r *durable.Record) {
+		r.Tokens = []durable.Token{
+			{Key: "key-1", Value: taskToken, Name: "Queued", Execution: "arn-1", EnteredAt: epoch, TimeoutSeconds: 300, HeartbeatSeconds: 30},
+			{Key: "key-2", Value: taskToken, Name: "InProgress", EnteredAt: epoch.Add(time.Minute), Answer: &durable.Answer{Output: json.RawMessage(`{}`)}},
+		}
+		// What a snapshot says of waits is none of its business.
+		r.Snapshot = json.RawMessage(strings.Replace(string(r.Snapshot), "{", `{"waits":[{"name":"`+taskToken+`"}],`, 1))
+	}))
+	want := []httpapi.Wait{{Name: "Queued", Since: epoch, Deadline: epoch.Add(5 * time.Minute)}, {Name: "InProgress", Since: epoch.Add(time.Minute)}}
+	if !reflect.DeepEqual(v.Waits, want) {
+		t.Errorf("expected %+v, got %+v", want, v.Waits)
+	}
+	shown, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, secret := range []string{taskToken, "key-1", "key-2", "arn-1"} {
+		if strings.Contains(string(shown), secret) {
+			t.Errorf("expected nothing of %s, got %s", secret, shown)
+		}
+	}
+	if none, err := json.Marshal(view(t, stored(t, func(*durable.Record) {}))); err != nil || strings.Contains(string(none), "waits") {
+		t.Errorf("expected no key waits where nobody waits, got %s, %v", none, err)
+	}
+}
+
 func TestASnapshotOfAnotherFormIsAnErrorThatNamesTheInstance(t *testing.T) {
 	t.Parallel()
 	record := stored(t, func(r *durable.Record) { r.Snapshot = json.RawMessage(`{"timers": 1}`) })

@@ -35,6 +35,7 @@ func (v Instance) WriteText(w io.Writer, style console.Style, now time.Time) err
 	row("next", v.nextText())
 	row("timers", v.timersText(now))
 	row("services", v.servicesText())
+	row("waits", v.waitsText(now))
 	row("context", indented(v.Context))
 	row("output", indented(v.Output))
 	row("parked", style.Warning(v.parkedText(now)))
@@ -88,6 +89,19 @@ func (v Instance) servicesText() string {
 	var lines []string
 	for _, service := range v.services() {
 		lines = append(lines, fmt.Sprintf("%s in %s, attempt %d", service.Service, service.State, max(service.Attempt, 1)))
+	}
+	return strings.Join(lines, "\n")
+}
+
+// waitsText tells which Step Functions tasks wait for the instance. Their names are a workflow's.
+func (v Instance) waitsText(now time.Time) string {
+	var lines []string
+	for _, wait := range v.Waits {
+		line := fmt.Sprintf("a task for %s since %s", harmless(wait.Name), at(wait.Since, now))
+		if !wait.Deadline.IsZero() {
+			line += ", until " + at(wait.Deadline, now)
+		}
+		lines = append(lines, line)
 	}
 	return strings.Join(lines, "\n")
 }

@@ -54,7 +54,11 @@ func record() durable.Record {
 			"timers": {"9.1": {"state": "a.waiting", "after": "late", "at": "2026-01-03T12:00:00Z"}, "9.0": {"state": "a", "after": "soon", "at": "2026-01-02T12:00:30Z"}},
 			"services": {"9.2": {"id": "b.calling", "state": "b.calling", "service": "callVendor", "attempt": 2}}}`),
 		Watermark: map[string]string{"arn": "1"}, RecentEvents: []string{"recent-1"},
-		Outbox:  []statechart.Effect{{ID: "9.0", Kind: statechart.Schedule}},
+		Outbox: []statechart.Effect{{ID: "9.0", Kind: statechart.Schedule}},
+		Tokens: []durable.Token{
+			{Key: "SECRET-key", Value: "SECRET-value", Name: "Queued", Execution: "arn:SECRET", EnteredAt: noon.Add(-time.Minute), TimeoutSeconds: 300},
+			{Key: "SECRET-2", Value: "SECRET-2", Name: "In\x1bProgress", EnteredAt: noon.Add(-time.Hour)},
+		},
 		Ignored: 2, Error: &durable.Failure{At: noon.Add(-2 * time.Hour), Event: "GO", Message: "wrong payload"},
 		History: []durable.Transition{
 			{At: noon.Add(-time.Hour), Event: "GO", From: []string{"start"}, To: []string{"a.waiting", "b.calling"}},
@@ -82,6 +86,8 @@ func TestTextShowsWhatAnInstanceWaitsFor(t *testing.T) {
   timers    soon of a: 2026-01-02 13:00:30 CET (in 30s)
             late of a.waiting: 2026-01-03 13:00:00 CET (in 24h00m)
   services  callVendor in b.calling, attempt 2
+  waits     a task for Queued since 2026-01-02 12:59:00 CET (1m00s ago), until 2026-01-02 13:04:00 CET (in 4m00s)
+            a task for In�Progress since 2026-01-02 12:00:00 CET (1h00m ago)
   context   {
               "n": 1
             }

@@ -1,0 +1,144 @@
+package workflows_test
+
+import (
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/settle-run/settle/infra/workflows"
+)
+
+// validator is where `make test` installs the validator of Amazon States Language.
+const validator = "testdata/npm/node_modules/asl-validator/dist/bin/asl-validator.js"
+
+// validate runs the validator over a file, and returns what it says and whether it takes the file.
+func validate(t *testing.T, path string) (said string, ok bool) {
+	t.Helper()
+	_, err := os.Stat(validator)
+	if err == nil {
+		_, err = exec.LookPath("node")
+	}
+	if (errors.Is(err, fs.ErrNotExist) || errors.Is(err, exec.ErrNotFound)) && os.Getenv("CI") == "" {
+		t.Skip("Node or the npm package asl-validator is not installed: run `make test`")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	output, err := exec.CommandContext(t.Context(), "node", validator, "--json-path", path).CombinedOutput()
+	var refused *exec.ExitError
+	if err != nil && (!errors.As(err, &refused) || refused.ExitCode() != 1) {
+		t.Fatalf("asl-validator did not come to an end: %v\n%s", err, output)
+	}
+	return string(output), err == nil
+}
+
+// names returns the names of all workflows.
+func names(t *testing.T) []string {
+	t.Helper()
+	paths, err := filepath.Glob("*.asl.json")
+	if err != nil || len(paths) < 6 {
+		t.Fatalf("expected at least 6 workflows, got %v, %v", paths, err)
+	}
+	for i := range paths {
+		paths[i] = strings.TrimSuffix(paths[i], ".asl.json")
+	}
+	return paths
+}
+
+func TestEveryWorkflowIsValidAmazonStatesLanguage(t *testing.T) {
+	t.Parallel()
+	for _, name := range names(t) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if said, ok := validate(t, name+".asl.json"); !ok {
+				t.Errorf("asl-validator refuses %s:\n%s", name, said)
+			}
+		})
+	}
+}
+
+func TestWhatIsNoAmazonStatesLanguageIsRefused(t *testing.T) {
+	t.Parallel()
+	definition, err := workflows.Definition("job")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct{ from, to, want string }{
+		"a target that is missing": {`"Next": "PickedUp?"`, `"Next": "PickedUpp?"`, "PickedUpp?"},
+		"an unknown field":         {`"TimeoutSeconds": 3600`, `"TimeoutSecond": 3600`, "/States/Queued is invalid"},
+		"a path that is none":      {`"$.queue_url"`, `"queue_url"`, "/States/Queued/Parameters/QueueUrl.$ is invalid"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			broken := strings.Replace(definition, c.from, c.to, 1)
+			path := filepath.Join(t.TempDir(), "broken.asl.json")
+			if err := os.WriteFile(path, []byte(broken), 0o600); err != nil || broken == definition || !json.Valid([]byte(broken)) {
+				t.Fatalf("breaking the workflow: %v", err)
+			}
+			if said, ok := validate(t, path); ok || !strings.Contains(said, c.want) {
+				t.Errorf("expected it refused for %s, got %v:\n%s", c.want, ok, said)
+			}
+		})
+	}
+}
+
+func TestDefinitionsAreThoseOfTheFilesAndNameNoAccount(t *testing.T) {
+	t.Parallel()
+	for _, name := range names(t) {
+		want, err := os.ReadFile(name + ".asl.json")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := workflows.Definition(name); err != nil || got != string(want) {
+			t.Errorf("%s: expected the text of the file, got %d bytes and %v", name, len(got), err)
+		}
+		if account := regexp.MustCompile(`\b\d{12}\b|https://|\$\{`).FindString(string(want)); account != "" {
+			t.Errorf("%s: expected nothing to fill in and no account, got %s", name, account)
+		}
+	}
+	if _, err := workflows.Definition("nope"); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), `got "nope"`) {
+		t.Errorf("expected an error that names nope, got %v", err)
+	}
+}
+
+// An instance that is told another time-out than its task has looks after the token too early or too late.
+func TestTasksTellTheTimeoutThatTheyHave(t *testing.T) {
+	t.Parallel()
+	told := 0
+	for _, name := range names(t) {
+		text, err := workflows.Definition(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var definition struct {
+			States map[string]struct {
+				TimeoutSeconds int
+				Parameters     struct {
+					MessageBody struct {
+						Task map[string]any `json:"$task"`
+					}
+				}
+			}
+		}
+		if err := json.Unmarshal([]byte(text), &definition); err != nil {
+			t.Fatal(err)
+		}
+		for state, s := range definition.States {
+			if seconds, tells := s.Parameters.MessageBody.Task["timeoutSeconds"]; tells {
+				told++
+				if seconds != float64(s.TimeoutSeconds) {
+					t.Errorf("%s, state %s: expected to tell the instance %d seconds, got %v", name, state, s.TimeoutSeconds, seconds)
+				}
+			}
+		}
+	}
+	if told < 5 {
+		t.Errorf("expected at least 5 tasks that tell their time-out, got %d", told)
+	}
+}
