@@ -34,6 +34,9 @@ const (
 	DeadLetterQueue      = "settle-dlq.fifo"
 	DelayQueue           = "settle-delay"
 	DelayDeadLetterQueue = "settle-delay-dlq"
+	// ExecutionsQueue gets the events of executions that begin and end.
+	ExecutionsQueue           = "settle-executions"
+	ExecutionsDeadLetterQueue = "settle-executions-dlq"
 )
 
 // Config tunes a stack. The zero value listens nowhere and is reached in process.
@@ -88,7 +91,7 @@ func Start(ctx context.Context, machines []durable.Machine, config Config) (*Sta
 		return nil, err
 	}
 	config = config.withDefaults()
-	cloud, err := awslocal.Open(awslocal.Config{Now: config.Now, Data: config.Data})
+	cloud, err := awslocal.Open(awslocal.Config{Now: config.Now, Data: config.Data, StatusChanges: ExecutionsQueue})
 	if err != nil {
 		return nil, err
 	}
