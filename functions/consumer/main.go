@@ -34,8 +34,13 @@ func newHandler(p boot.Process) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	states := sfn.NewFromConfig(p.AWS)
+	workflows, err := sfncallback.NewWorkflows(states, p.Settings.Workflows)
+	if err != nil {
+		return nil, err
+	}
 	loop, err := durable.New(machines, durable.Ports{
-		Store: store, Queue: queue, Timers: timers, Tokens: sfncallback.New(sfn.NewFromConfig(p.AWS)),
+		Store: store, Queue: queue, Timers: timers, Tokens: sfncallback.New(states), Executions: workflows,
 	}, durable.Config{Logger: p.Logger})
 	if err != nil {
 		return nil, err

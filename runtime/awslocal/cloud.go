@@ -50,6 +50,13 @@ type Config struct {
 	// DeliveryFault, unless it is nil, is asked what goes wrong with each batch that Poll has
 	// received, under the same terms.
 	DeliveryFault func(Delivery) DeliveryFault
+	// StatusChanges is the name or the URL of a standard queue that gets EventBridge's event "Step
+	// Functions Execution Status Change" whenever an execution begins or ends, as by a rule without a
+	// filter. Empty means that nobody listens.
+	StatusChanges string
+	// StatusChangeFault, unless it is nil, is asked what goes wrong with each of those events. It must not
+	// call the Cloud.
+	StatusChangeFault func(StatusChange) StatusChangeFault
 	// Data is the folder that Open keeps all services in: messages, items, schedules,
 	// executions. It is made if it is not there. Empty means that nothing survives the process.
 	Data string
@@ -82,6 +89,10 @@ type Cloud struct {
 	// What time brings next to scheduler and states is due at alarmAt; alarm is nil if nothing is.
 	alarm   *time.Timer
 	alarmAt time.Time
+	// statusChanges is the queue of Config.StatusChanges, which gets what became of executions.
+	statusChanges string
+	statusFault   func(StatusChange) StatusChangeFault
+	announced     uint64 // so far
 	// functions are the Lambda functions that state machines can invoke, by name.
 	functions map[string]*environments
 	// store keeps what the models hold, since opened; nil: nothing does.
@@ -110,6 +121,10 @@ func newCloud(config Config) (*Cloud, error) {
 	c := &Cloud{
 		now: config.Now, sqs: sqs.New(), dynamo: dynamo.New(), scheduler: scheduler.New(), states: states.New(), faults: newFaults(config),
 		rooms: make(map[string]*waitingRoom), functions: make(map[string]*environments),
+		statusChanges: config.StatusChanges, statusFault: config.StatusChangeFault,
+	}
+	if config.StatusChanges != "" {
+		c.states.Announce()
 	}
 	for _, name := range slices.Sorted(maps.Keys(config.Functions)) {
 		if err := c.Register(name, config.Functions[name]); err != nil {
@@ -160,6 +175,7 @@ func (c *Cloud) change(work func(now time.Time)) disk.Ticket {
 // name, the alarm is set for what time brings next, and receives that wait try again.
 func (c *Cloud) follow(now time.Time) {
 	c.performTasks(now)
+	c.announce(now)
 	c.setAlarm(now)
 	for _, queue := range c.sqs.TakeTouched() {
 		c.arrange(queue)

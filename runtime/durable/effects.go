@@ -43,6 +43,10 @@ func (t *turn) perform(ctx context.Context, effect statechart.Effect) error {
 		return t.loop.ports.Store.Release(ctx, effect.Name, t.record.Instance, t.record.CreatedAt, t.record.ExpireAt)
 	case tend:
 		return t.scheduleTending(ctx, effect.At, effect.Name, 0)
+	case statechart.StartExecution:
+		return t.startExecution(ctx, effect)
+	case watch:
+		return t.scheduleWatch(ctx, effect.At, effect.Name, 0)
 	case statechart.EmitEvent:
 		return t.emit(ctx, id, effect)
 	case statechart.ParkEvent:

@@ -23,6 +23,9 @@ func New(machines *Machines, ports Ports, config Config) (*Loop, error) {
 	if err := config.validate(); err != nil {
 		return nil, err
 	}
+	if err := startable(machines, ports.Executions); err != nil {
+		return nil, err
+	}
 	return &Loop{machines: machines, ports: ports, config: config}, nil
 }
 

@@ -171,6 +171,9 @@ func checkEffects(effects []statechart.Effect) error {
 		if effect.Kind == statechart.EmitEvent && len(effect.Event) > EventBytesMax {
 			return fmt.Errorf("%w: %s %s: the event has %d bytes, the limit is %d (EventBytesMax)", errEffect, effect.Kind, effect.ID, len(effect.Event), EventBytesMax)
 		}
+		if effect.Kind == statechart.StartExecution && len(effect.Input) > InputBytesMax {
+			return fmt.Errorf("%w: %s %s of the workflow %s: the input has %d bytes, the limit is %d (InputBytesMax)", errEffect, effect.Kind, effect.ID, effect.Name, len(effect.Input), InputBytesMax)
+		}
 		if effect.Kind != statechart.Send {
 			continue
 		}
@@ -289,7 +292,7 @@ func (m *Machines) Accept(id InstanceID, body []byte) (statechart.Event, error) 
 	if err != nil {
 		return statechart.Event{}, err
 	}
-	if event.Type == TokenExpired || event.Type == AliasTaken {
+	if event.Type == TokenExpired || event.Type == AliasTaken || isEnd(machine, event.Type) {
 		return statechart.Event{}, fmt.Errorf("event type %q is %w: only the loop itself sends it", event.Type, ErrReserved)
 	}
 	if strings.HasPrefix(event.Type, statechart.ReservedPrefix) {

@@ -29,7 +29,7 @@ func (f *forgetful) Commit(_ context.Context, record durable.Record) error {
 	return nil
 }
 
-func (f *forgetful) ClearOutbox(context.Context, durable.InstanceID, int64, []durable.Token) error {
+func (f *forgetful) ClearOutbox(context.Context, durable.InstanceID, int64, durable.Left) error {
 	return nil
 }
 

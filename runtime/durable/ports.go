@@ -38,15 +38,21 @@ type Store interface {
 	// record.Revision-1 (no record, if that is 0). Fails with ErrConflict or
 	// ErrUnstorable; any other error leaves open whether the record was stored.
 	Commit(ctx context.Context, record Record) error
-	// ClearOutbox empties the outbox of the record, and leaves it the given tokens, on
+	// ClearOutbox empties the outbox of the record, and leaves it the given tokens and executions, on
 	// condition that its revision is the given one, which stays. Fails with ErrConflict.
-	ClearOutbox(ctx context.Context, id InstanceID, revision int64, tokens []Token) error
+	ClearOutbox(ctx context.Context, id InstanceID, revision int64, left Left) error
 	// Claim makes the instance that was created at the given time known under the alias; to claim it
 	// again changes nothing. Fails with ErrAliasTaken.
 	Claim(ctx context.Context, alias string, id InstanceID, createdAt time.Time) error
 	// Release lets others claim the alias, if it is that instance's. Until one does, it goes on to lead
 	// to the instance, and may be deleted when the instance may: at expireAt, or never if that is zero.
 	Release(ctx context.Context, alias string, id InstanceID, createdAt, expireAt time.Time) error
+}
+
+// Left is what a record is left with when its outbox was performed.
+type Left struct {
+	Tokens     []Token
+	Executions []Execution
 }
 
 // Message is an event on its way to an instance.
@@ -93,6 +99,8 @@ type Ports struct {
 	Timers Timers
 	// Tokens may be nil: then an event that hands over a task's token is parked.
 	Tokens Tokens
+	// Executions may be nil: then New refuses machines that start workflows.
+	Executions Executions
 }
 
 // Delivery is one receipt of one queue message; a message may be delivered many times.

@@ -44,6 +44,9 @@ type Record struct {
 	// Tokens are the Step Functions tasks that wait for the instance, in the order in which they
 	// came, and those whose answer is not yet known to be given.
 	Tokens []Token
+	// Executions are those of workflows whose end the instance waits for, in the order in which it
+	// asked for them.
+	Executions []Execution
 	// Aliases are the other names that the instance has claimed.
 	Aliases []string
 	// Attempt is the mark left before a redelivered event is tried; nil if there is none.

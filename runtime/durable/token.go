@@ -309,7 +309,12 @@ type expired struct {
 // isOwn reports whether the event type is one by which the loop is told something that is none of the
 // chart's business.
 func isOwn(typ string) bool {
-	return typ == WaitEvent || typ == tendEvent || typ == expiredEvent || typ == aliasTakenEvent
+	switch typ {
+	case WaitEvent, tendEvent, expiredEvent, aliasTakenEvent, endedEvent, watchEvent:
+		return true
+	default:
+		return false
+	}
 }
 
 // examineOwn is examine for the loop's own events.
@@ -352,6 +357,14 @@ func (t *turn) applyTold(ctx context.Context, d Delivery, event statechart.Event
 		return t.applyExpired(form.Name, form.Execution)
 	case aliasTakenEvent:
 		return t.applyAliasTaken(d.Body)
+	case endedEvent:
+		var form ended
+		if err := json.Unmarshal([]byte(d.Body), &form); err != nil {
+			return err
+		}
+		return t.applyEnded(ctx, form.End)
+	case watchEvent:
+		return t.watchExecution(ctx, d.Body)
 	default:
 		return nil // A token is all that it brings.
 	}

@@ -80,6 +80,8 @@ func (t *turn) examineEvent(d Delivery) (event statechart.Event, v verdict, reas
 		return event, poisoned, err
 	case event.Type == statechart.TimerEvent && (t.instance == nil || !t.isTimer(event.Timer, d.Body)):
 		return event, skipped, nil
+	case isEnd(t.machine, event.Type):
+		return event, poisoned, fmt.Errorf("event type %q is %w: only the loop itself sends it", event.Type, ErrReserved)
 	case t.instance == nil && !t.machine.StartedBy(event.Type):
 		return event, poisoned, fmt.Errorf("%s does not exist, and an event of type %q does not start one", t.record.Instance, event.Type)
 	}
@@ -114,7 +116,7 @@ func (t *turn) try(ctx context.Context, d Delivery, event statechart.Event) erro
 		err = t.take(ctx, d, event)
 	}
 	switch {
-	case err == nil && event.Type == tendEvent && !t.dirty:
+	case err == nil && (event.Type == tendEvent || event.Type == watchEvent) && !t.dirty:
 		return nil // It has changed nothing, and may come again: no write for it.
 	case err == nil:
 		t.pass(d)
@@ -126,7 +128,7 @@ func (t *turn) try(ctx context.Context, d Delivery, event statechart.Event) erro
 		if t.record.Revision == 0 && !t.dirty {
 			// The instance has begun for this event alone and is not stored: its effects are
 			// not to be performed.
-			t.record.Outbox = nil
+			t.record.Outbox, t.record.Executions = nil, nil
 		}
 		return fmt.Errorf("applying %q to %s: %w", event.Type, t.record.Instance, err)
 	}
@@ -139,7 +141,7 @@ func (t *turn) take(ctx context.Context, d Delivery, event statechart.Event) err
 	if err != nil {
 		return err
 	}
-	tokens, outbox, aliases, dirty := t.record.Tokens, t.record.Outbox, t.record.Aliases, t.dirty
+	tokens, outbox, aliases, executions, dirty := t.record.Tokens, t.record.Outbox, t.record.Aliases, t.record.Executions, t.dirty
 	t.hold(token)
 	if isOwn(event.Type) {
 		err = t.applyTold(ctx, d, event)
@@ -150,7 +152,7 @@ func (t *turn) take(ctx context.Context, d Delivery, event statechart.Event) err
 		err = t.answerLate(token, event)
 	}
 	if err != nil {
-		t.record.Tokens, t.record.Outbox, t.record.Aliases, t.dirty = tokens, outbox, aliases, dirty
+		t.record.Tokens, t.record.Outbox, t.record.Aliases, t.record.Executions, t.dirty = tokens, outbox, aliases, executions, dirty
 		return err
 	}
 	t.answerEnded()
@@ -186,10 +188,7 @@ func (t *turn) begin(ctx context.Context, d Delivery) error {
 	t.record.CreatedAt = d.SentAt.UTC().Truncate(time.Millisecond)
 	for _, effect := range effects {
 		if effect.Kind != statechart.ResolveWaits { // Nobody waits for an instance that is new.
-			t.record.Outbox = append(t.record.Outbox, effect)
-		}
-		if effect.Kind == statechart.ClaimAlias {
-			t.rememberAlias(effect.Name)
+			t.ask(effect)
 		}
 	}
 	return t.settle(ctx, d)
@@ -292,10 +291,7 @@ func (t *turn) apply(event statechart.Event) error {
 			t.answer(effect)
 			continue
 		}
-		t.record.Outbox = append(t.record.Outbox, effect)
-		if effect.Kind == statechart.ClaimAlias {
-			t.rememberAlias(effect.Name)
-		}
+		t.ask(effect)
 		if effect.Kind == statechart.ParkEvent {
 			head := eventHead(effect.Event)
 			t.record.Error = &Failure{At: t.now(), Event: head.Type, Message: cut(effect.Message, failureMessageBytesMax)}
@@ -314,6 +310,18 @@ func (t *turn) apply(event statechart.Event) error {
 	t.unlogged = append(t.unlogged, transition)
 	t.dirty = true
 	return nil
+}
+
+// ask puts an effect into the outbox, and notes what the instance has or waits for by it.
+func (t *turn) ask(effect statechart.Effect) {
+	t.record.Outbox = append(t.record.Outbox, effect)
+	switch effect.Kind {
+	case statechart.ClaimAlias:
+		t.rememberAlias(effect.Name)
+	case statechart.StartExecution:
+		t.await(effect)
+	default:
+	}
 }
 
 // eventHead returns the type of an event in its JSON form, and the producer's ID.
@@ -341,6 +349,7 @@ func (t *turn) commit(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	t.forgetExecutions()
 	next := t.record
 	next.Revision++
 	next.Snapshot, next.State, next.Status = snapshot, t.instance.State(), t.instance.Status()
@@ -386,6 +395,9 @@ func (t *turn) pending() []statechart.Effect {
 			token := t.token(e.Name)
 			return token == nil || !waits(*token)
 		}
+		if e.Kind == watch {
+			return t.execution(e.Name) == nil
+		}
 		return t.isNotKept(e) || e.Kind == statechart.Schedule && !slices.ContainsFunc(timers, func(timer statechart.Timer) bool { return timer.ID == e.Timer })
 	})
 }
@@ -406,7 +418,8 @@ func (t *turn) dispatch(ctx context.Context) error {
 	if err := t.giveAnswers(ctx); err != nil {
 		return err
 	}
-	if err := t.loop.ports.Store.ClearOutbox(ctx, t.record.Instance, t.record.Revision, unanswered); err != nil {
+	left := Left{Tokens: unanswered, Executions: t.record.Executions}
+	if err := t.loop.ports.Store.ClearOutbox(ctx, t.record.Instance, t.record.Revision, left); err != nil {
 		return fmt.Errorf("clearing the outbox of %s: %w", t.record.Instance, err)
 	}
 	t.record.Outbox, t.record.Tokens, t.repeats = nil, unanswered, false

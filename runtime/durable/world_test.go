@@ -73,6 +73,12 @@ type world struct {
 	noTokens bool
 	// workflows are the tasks that wait, by token.
 	workflows map[string]*workflow
+	// executions are those that were started, by ARN.
+	executions map[string]*execution
+	// refusal is what whoever starts an execution is told; nil: it is started. noExecutions says that the loop cannot
+	// start any.
+	refusal      error
+	noExecutions bool
 	queue
 	ledger
 }
@@ -87,7 +93,7 @@ type service func(ctx context.Context, call statechart.Call) (string, error)
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{aliases: map[string]string{}, released: map[string]string{}, workflows: map[string]*workflow{}, records: map[string]json.RawMessage{}, revision: map[string]int64{}, third: map[string]service{}}
+	w := &world{aliases: map[string]string{}, released: map[string]string{}, workflows: map[string]*workflow{}, executions: map[string]*execution{}, records: map[string]json.RawMessage{}, revision: map[string]int64{}, third: map[string]service{}}
 	w.sent, w.committed, w.performed = map[string]time.Time{}, map[string]string{}, map[string]int{}
 	w.config = durable.Config{Now: time.Now, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))}
 	machines, err := durable.NewMachines(w.order(), w.greeter(), w.boot())
@@ -115,7 +121,10 @@ func (w *world) start(timeout time.Duration) *process {
 	p := &process{world: w}
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	p.ctx, p.cancel = context.WithValue(ctx, processKey{}, p), cancel
-	ports := durable.Ports{Store: p, Queue: p, Timers: p, Tokens: p}
+	ports := durable.Ports{Store: p, Queue: p, Timers: p, Tokens: p, Executions: p}
+	if w.noExecutions {
+		ports.Executions = nil
+	}
 	if w.noTokens {
 		ports.Tokens = nil
 	}
@@ -202,13 +211,13 @@ func (p *process) Commit(ctx context.Context, record durable.Record) error {
 	})
 }
 
-func (p *process) ClearOutbox(ctx context.Context, id durable.InstanceID, revision int64, tokens []durable.Token) error {
+func (p *process) ClearOutbox(ctx context.Context, id durable.InstanceID, revision int64, left durable.Left) error {
 	return p.call(ctx, "ClearOutbox", id.String(), func() error {
 		if p.revision[id.String()] != revision {
 			return durable.ErrConflict
 		}
 		record := p.load(id.String())
-		record.Outbox, record.Tokens = nil, tokens
+		record.Outbox, record.Tokens, record.Executions = nil, left.Tokens, left.Executions
 		p.store(record)
 		return nil
 	})
@@ -332,6 +341,9 @@ func (l *ledger) commit(record durable.Record) {
 	for _, token := range record.Tokens {
 		l.committed[derivedID(record, "token."+token.Key)] = string(statechart.Schedule)
 	}
+	for _, execution := range record.Executions {
+		l.committed[derivedID(record, "execution."+execution.Name)] = string(statechart.Schedule)
+	}
 }
 
 func derivedID(record durable.Record, id string) string {
@@ -342,7 +354,9 @@ func (l *ledger) perform(message durable.Message) {
 	id := message.DeduplicationID
 	known := id
 	if strings.Contains(id, "/token.") {
-		known = id[:strings.LastIndexByte(id, '.')] // What follows from a token that is held.
+		known = id[:strings.LastIndexByte(id, '.')] // What follows from a token that is held,
+	} else if strings.Contains(id, "/execution.") {
+		known = id[:strings.LastIndexByte(id, '.')] // or from an execution that is waited for.
 	}
 	if _, ok := l.committed[known]; !ok {
 		l.violations = append(l.violations, fmt.Sprintf("effect %s to %s performed before its commit", id, message.To))

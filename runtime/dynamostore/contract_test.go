@@ -172,27 +172,32 @@ func (c contract) clearOutbox() {
 	want := fullRecord(1)
 	mustCommit(c.t, c.store, want)
 	for range 2 { // to clear it again is no error
-		if err := c.store.ClearOutbox(c.t.Context(), id, 1, want.Tokens[1:]); err != nil {
+		if err := c.store.ClearOutbox(c.t.Context(), id, 1, durable.Left{Tokens: want.Tokens[1:], Executions: want.Executions[1:]}); err != nil {
 			c.t.Fatal(err)
 		}
 		cleared := want
-		cleared.Outbox, cleared.Tokens = nil, want.Tokens[1:]
+		cleared.Outbox, cleared.Tokens, cleared.Executions = nil, want.Tokens[1:], want.Executions[1:]
 		wantRecord(c.t, c.store, cleared)
 	}
-	if err := c.store.ClearOutbox(c.t.Context(), id, 1, nil); err != nil {
+	if err := c.store.ClearOutbox(c.t.Context(), id, 1, durable.Left{Executions: want.Executions[:1]}); err != nil {
 		c.t.Fatal(err)
 	}
-	want.Outbox, want.Tokens = nil, nil
+	want.Outbox, want.Tokens, want.Executions = nil, nil, want.Executions[:1]
+	wantRecord(c.t, c.store, want)
+	if err := c.store.ClearOutbox(c.t.Context(), id, 1, durable.Left{}); err != nil {
+		c.t.Fatal(err)
+	}
+	want.Executions = nil
 	wantRecord(c.t, c.store, want)
 	mustCommit(c.t, c.store, smallRecord(id, 2)) // the revision has stayed
 }
 
 func (c contract) clearOutboxConflict() {
-	wantConflict(c.t, c.store.ClearOutbox(c.t.Context(), id, 1, nil))
+	wantConflict(c.t, c.store.ClearOutbox(c.t.Context(), id, 1, durable.Left{}))
 	wantRecord(c.t, c.store, durable.Record{Instance: id})
 	want := fullRecord(1)
 	mustCommit(c.t, c.store, want)
-	wantConflict(c.t, c.store.ClearOutbox(c.t.Context(), id, 2, nil))
+	wantConflict(c.t, c.store.ClearOutbox(c.t.Context(), id, 2, durable.Left{}))
 	wantRecord(c.t, c.store, want)
 }
 
@@ -249,6 +254,11 @@ func fullRecord(revision int64) durable.Record {
 				TimeoutSeconds: 300, HeartbeatSeconds: 60, Answer: &durable.Answer{Output: []byte(`{"outcome":"x"}`)}},
 			{Key: "k2", Value: "another", Name: "Queued", EnteredAt: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Answer: &durable.Answer{Error: "E", Cause: "C"}},
 			{Key: "k3", Value: "third", Name: "InProgress", EnteredAt: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)},
+		},
+		Executions: []durable.Execution{
+			{Name: "settle-signup-42-x", Workflow: "report", Event: "report.ended", StartedAt: created, ARN: "an ARN"},
+			{Name: "settle-signup-42-y", Workflow: "audit", Event: "audit.ended", StartedAt: created,
+				Refused: &durable.Refusal{Error: "E", Cause: "C"}},
 		},
 		Aliases: []string{"provider/7c"},
 		Outbox: []statechart.Effect{

@@ -29,6 +29,7 @@ const (
 	attrIgnored      = "ignored"
 	attrOutbox       = "outbox"
 	attrTokens       = "tokens"
+	attrExecutions   = "executions"
 	attrAliases      = "aliases"
 	attrAttempt      = "attempt"
 	attrError        = "error"
@@ -72,6 +73,7 @@ func encodeItem(record durable.Record) (map[string]types.AttributeValue, error) 
 		{attrHistory, len(record.History) == 0, record.History},
 		{attrOutbox, len(record.Outbox) == 0, record.Outbox},
 		{attrTokens, len(record.Tokens) == 0, record.Tokens},
+		{attrExecutions, len(record.Executions) == 0, record.Executions},
 		{attrAliases, len(record.Aliases) == 0, record.Aliases},
 		{attrAttempt, record.Attempt == nil, record.Attempt},
 		{attrError, record.Error == nil, record.Error},
@@ -112,6 +114,7 @@ func decodeItem(item map[string]types.AttributeValue) (durable.Record, error) {
 	r.json(attrHistory, &record.History)
 	r.json(attrOutbox, &record.Outbox)
 	r.json(attrTokens, &record.Tokens)
+	r.json(attrExecutions, &record.Executions)
 	r.json(attrAliases, &record.Aliases)
 	r.json(attrAttempt, &record.Attempt)
 	r.json(attrError, &record.Error)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -98,27 +99,39 @@ func (s *Store) Commit(ctx context.Context, record durable.Record) error {
 	return nil
 }
 
-// ClearOutbox empties the outbox of an instance, and leaves it the given tokens, on condition
-// that its revision is the given one, which stays. It fails with durable.ErrConflict, also if
+// ClearOutbox empties the outbox of an instance, and leaves it the given tokens and executions, on
+// condition that its revision is the given one, which stays. It fails with durable.ErrConflict, also if
 // there is no item.
-func (s *Store) ClearOutbox(ctx context.Context, id durable.InstanceID, revision int64, tokens []durable.Token) error {
+func (s *Store) ClearOutbox(ctx context.Context, id durable.InstanceID, revision int64, left durable.Left) error {
 	doing := fmt.Sprintf("clearing the outbox of %s at revision %d", id, revision)
 	update := &dynamodb.UpdateItemInput{
 		TableName:                 &s.table,
 		Key:                       key(id),
-		UpdateExpression:          aws.String("REMOVE #outbox, #tokens"),
 		ConditionExpression:       aws.String("#revision = :revision"),
-		ExpressionAttributeNames:  map[string]string{"#outbox": attrOutbox, "#tokens": attrTokens, "#revision": attrRevision},
+		ExpressionAttributeNames:  map[string]string{"#outbox": attrOutbox, "#tokens": attrTokens, "#executions": attrExecutions, "#revision": attrRevision},
 		ExpressionAttributeValues: map[string]types.AttributeValue{":revision": number(revision)},
 	}
-	if len(tokens) > 0 {
-		left, err := attributeOf(attrTokens, tokens)
+	remove, set := "REMOVE #outbox", ""
+	for _, kept := range []struct {
+		attribute string
+		count     int
+		value     any
+	}{{attrTokens, len(left.Tokens), left.Tokens}, {attrExecutions, len(left.Executions), left.Executions}} {
+		if kept.count == 0 {
+			remove += ", #" + kept.attribute
+			continue
+		}
+		value, err := attributeOf(kept.attribute, kept.value)
 		if err != nil {
 			return s.failed(doing, err)
 		}
-		update.UpdateExpression = aws.String("REMOVE #outbox SET #tokens = :tokens")
-		update.ExpressionAttributeValues[":tokens"] = left
+		set += ", #" + kept.attribute + " = :" + kept.attribute
+		update.ExpressionAttributeValues[":"+kept.attribute] = value
 	}
+	if set != "" {
+		remove += " SET " + strings.TrimPrefix(set, ", ")
+	}
+	update.UpdateExpression = &remove
 	if _, err := s.client.UpdateItem(ctx, update); err != nil {
 		return s.failed(doing, err)
 	}

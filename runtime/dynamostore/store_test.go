@@ -71,6 +71,7 @@ context M{n:N 1.5}
 created_at S "2026-03-01T12:00:00.000Z"
 deferred L[M{event:M{code:N 1234, type:S "VERIFY"}, id:S "p-1"}]
 error M{at:S "2026-03-01T12:00:01.234Z", event:S "VERIFY", message:S "tried 3 times"}
+executions L[M{arn:S "an ARN", event:S "report.ended", name:S "settle-signup-42-x", started_at:S "2026-03-01T12:00:00Z", workflow:S "report"}, M{event:S "audit.ended", name:S "settle-signup-42-y", refused:M{cause:S "C", error:S "E"}, started_at:S "2026-03-01T12:00:00Z", workflow:S "audit"}]
 expire_at N 1772452800
 history L[M{at:S "2026-03-01T12:00:00Z", event:S "SIGN_UP", from:L[S "new"], to:L[S "registering"]}, M{at:S "2026-03-01T12:00:01.234Z", event:S "RESEND", from:L[S "registering"], ignored:BOOL true, to:L[S "registering"]}]
 ignored N 3
@@ -374,7 +375,7 @@ func TestMissingTableIsNamed(t *testing.T) {
 	t.Parallel()
 	store := dynamostore.New(newClient(t), "elsewhere")
 	_, loadErr := store.Load(t.Context(), id)
-	for _, err := range []error{loadErr, store.Commit(t.Context(), smallRecord(id, 1)), store.ClearOutbox(t.Context(), id, 1, nil)} {
+	for _, err := range []error{loadErr, store.Commit(t.Context(), smallRecord(id, 1)), store.ClearOutbox(t.Context(), id, 1, durable.Left{})} {
 		if !errors.Is(err, dynamostore.ErrNoTable) || !strings.Contains(err.Error(), "signup/42") || !strings.Contains(err.Error(), "table elsewhere") {
 			t.Errorf("got %v, want ErrNoTable with instance and table", err)
 		}

@@ -40,6 +40,7 @@ const (
 	queueName       = "settle.fifo"
 	deadLetterName  = "settle-dead-letters.fifo"
 	delayName       = "settle-delay"
+	executionsName  = "settle-executions"
 	anyRole         = "arn:aws:iam::" + awslocal.Account + ":role/any"
 	webhookSecret   = "a secret of the tests"
 	functionTimeout = 10 * time.Second
@@ -73,6 +74,11 @@ type options struct {
 	more []durable.Machine
 	// job tunes the machine of that name.
 	job job.Config
+	// workflows are the state machines that charts start, by the charts' names for them; nil means that there are
+	// none, and no function that hears of their ends.
+	workflows map[string]string
+	// statusFault hits the events of their ends.
+	statusFault func(awslocal.StatusChange) awslocal.StatusChangeFault
 }
 
 // inWorld runs a test in a bubble of virtual time.
@@ -82,26 +88,41 @@ func inWorld(t *testing.T, o options, test func(w *world)) {
 		if o.faults == nil {
 			o.faults = &faults{}
 		}
-		w := &world{t: t, cloud: awslocal.New(awslocal.Config{Fault: o.faults.hitting}), faults: o.faults, effects: &recorder{}, options: o}
-		w.create()
+		w := &world{t: t, cloud: awslocal.New(awslocal.Config{Fault: o.faults.hitting, StatusChanges: o.statusChanges(), StatusChangeFault: o.statusFault}), faults: o.faults, effects: &recorder{}, options: o}
+		w.create(o)
 		ctx, stop := context.WithCancel(t.Context())
 		var polls sync.WaitGroup
 		defer polls.Wait() // Also after a Fatal: what goes on polling keeps the bubble alive for ever.
 		defer stop()
 		polls.Go(func() { w.poll(ctx, queueName, func() awslocal.Invoker { return w.consumer(o) }) })
 		polls.Go(func() { w.poll(ctx, delayName, func() awslocal.Invoker { return w.forwarder(o) }) })
+		if o.workflows != nil {
+			polls.Go(func() { w.poll(ctx, executionsName, func() awslocal.Invoker { return w.executions(o) }) })
+		}
 		test(w)
 	})
 }
 
-func (w *world) create() {
+// statusChanges returns the name of the queue that hears of executions, empty if nobody does.
+func (o options) statusChanges() string {
+	if o.workflows == nil {
+		return ""
+	}
+	return executionsName
+}
+
+func (w *world) create(o options) {
 	w.t.Helper()
 	ctx := w.t.Context()
 	config := w.aws(w.cloud.HTTPClient(), true)
 	queues, tables := sqs.NewFromConfig(config), dynamodb.NewFromConfig(config)
-	for name, url := range map[string]*string{queueName: &w.queueURL, deadLetterName: &w.deadLetterURL, delayName: &w.delayURL} {
+	urls := map[string]*string{queueName: &w.queueURL, deadLetterName: &w.deadLetterURL, delayName: &w.delayURL}
+	if o.workflows != nil {
+		urls[executionsName] = new(string)
+	}
+	for name, url := range urls {
 		attributes := map[string]string{"VisibilityTimeout": visibilityTimeout}
-		if name != delayName {
+		if name != delayName && name != executionsName {
 			attributes["FifoQueue"] = "true"
 		}
 		made, err := queues.CreateQueue(ctx, &sqs.CreateQueueInput{QueueName: &name, Attributes: attributes})
@@ -151,11 +172,17 @@ func (w *world) consumer(o options) awslocal.Invoker {
 	return &mortal{name: "consumer", faults: w.faults, start: func(client aws.HTTPClient) awslocal.Invoker {
 		config := w.aws(client, o.sdkRetries)
 		queues := sqs.NewFromConfig(config)
+		states := sfn.NewFromConfig(config)
+		workflows, err := sfncallback.NewWorkflows(states, o.workflows)
+		if err != nil {
+			w.t.Error(err)
+		}
 		loop, err := durable.New(w.machines(), durable.Ports{
-			Store:  dynamostore.New(dynamodb.NewFromConfig(config), table),
-			Queue:  sqsqueue.New(queues, w.queueURL, w.deadLetterURL),
-			Timers: w.timers(config),
-			Tokens: sfncallback.New(sfn.NewFromConfig(config)),
+			Store:      dynamostore.New(dynamodb.NewFromConfig(config), table),
+			Queue:      sqsqueue.New(queues, w.queueURL, w.deadLetterURL),
+			Timers:     w.timers(config),
+			Tokens:     sfncallback.New(states),
+			Executions: workflows,
 		}, durable.Config{Logger: slog.New(slog.DiscardHandler)})
 		if err != nil {
 			w.t.Error(err)
@@ -181,6 +208,16 @@ func (w *world) forwarder(o options) awslocal.Invoker {
 		delays := schedule.NewDelayQueue(queues, w.delayURL, time.Now)
 		forward := schedule.NewForwarder(delays, sqsqueue.New(queues, w.queueURL, "")).Forward
 		return lambda.NewHandler(sqsqueue.EachHandler(slog.New(slog.DiscardHandler), forward))
+	}, cloud: w.cloud}
+}
+
+// executions returns the Lambda function that hears of the ends of executions, built anew after each death.
+func (w *world) executions(o options) awslocal.Invoker {
+	return &mortal{name: "executions", faults: w.faults, start: func(client aws.HTTPClient) awslocal.Invoker {
+		config := w.aws(client, o.sdkRetries)
+		logger := slog.New(slog.DiscardHandler)
+		forward := sfncallback.NewForwarder(sfn.NewFromConfig(config), sqsqueue.New(sqs.NewFromConfig(config), w.queueURL, ""), logger).Forward
+		return lambda.NewHandler(sqsqueue.EachHandler(logger, forward))
 	}, cloud: w.cloud}
 }
 

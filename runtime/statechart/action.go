@@ -36,6 +36,8 @@ type Action[C any] struct {
 	enqueues bool
 	// resolves is the answer that the action gives to those who wait, nil if it gives none.
 	resolves *Resolution[C]
+	// starts is what the action starts, nil if it starts nothing.
+	starts *start
 	// made says by which constructor, for Made.
 	made Made
 }

@@ -58,6 +58,9 @@ func (c *compiler[C]) checkCode(n *node[C]) {
 			if action.resolves != nil {
 				c.checkResolves(n, place, action.resolves)
 			}
+			if action.starts != nil {
+				c.checkStart(n, place, action.starts)
+			}
 			if action.run == nil && action.update == nil && action.assign == nil {
 				c.find(n, fmt.Sprintf("%s: the action %q does nothing", place, action.Name), "make it with Assign, Raise or another constructor")
 			}

@@ -218,6 +218,7 @@ var findingsTitles = []struct{ file, title string }{
 	{"checkchild.go", "Child instances"},
 	{"defer.go", "Deferred events"},
 	{"resolve.go", "Answers to those who wait"},
+	{"workflow.go", "Workflows"},
 	{"meta.go", "Meta"},
 	{"checkstored.go", "The context"},
 }

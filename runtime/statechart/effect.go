@@ -33,6 +33,9 @@ const (
 	ResolveWaits EffectKind = "resolve"
 	// ClaimAlias asks that the instance be known under Name too: see Alias.
 	ClaimAlias EffectKind = "alias"
+	// StartExecution asks that an execution of the workflow Name be started with Input, once, and that
+	// its end be told by Event, which is still without its payload: see StartWorkflow.
+	StartExecution EffectKind = "start"
 	// StopInstance asks that the child instance Child be stopped. Its parent waits for nothing
 	// of it any more.
 	StopInstance EffectKind = "stop"
@@ -52,20 +55,20 @@ type Effect struct {
 
 	// To is the name of the instance to send Event to.
 	To string `json:"to,omitempty"`
-	// Event is the JSON form of the event to send, to emit or to park.
+	// Event is the JSON form of the event to send, to emit or to park, or that tells of an end.
 	Event json.RawMessage `json:"event,omitempty"`
 
 	// Message is the line to log, the reason for parking, or the cause of a failure.
 	Message string `json:"message,omitempty"`
 
 	// Child is the key of a child instance (ChildRef.Key), Machine the ID of its machine, and
-	// Input the JSON of what it starts with, nil for nothing. No two children of an instance
+	// Input the JSON of what it, or an execution, starts with, nil for nothing. No two children of an instance
 	// share a key; the effect that spawns one has it as ID.
 	Child   string          `json:"child,omitempty"`
 	Machine string          `json:"machine,omitempty"`
 	Input   json.RawMessage `json:"input,omitempty"`
 
-	// Name is the alias to claim, or the name under which those wait who are to be answered. They are told Outcome, the
+	// Name is the alias to claim, the workflow to start, or the name under which those wait who are to be answered. They are told Outcome, the
 	// active atomic states as State, the Tags and Output, the JSON of what goes along; or else Error.
 	Name    string          `json:"name,omitempty"`
 	Outcome string          `json:"outcome,omitempty"`

@@ -76,6 +76,10 @@ func (t *trace) effect(effect statechart.Effect, timers []statechart.Timer, sinc
 		t.detail("effect %s log %s", effect.ID, effect.Message)
 	case statechart.ResolveWaits:
 		t.detail("effect %s resolve %s", effect.ID, answer(effect))
+	case statechart.StartExecution:
+		var end struct{ Type string }
+		_ = json.Unmarshal(effect.Event, &end) // The chart has written it.
+		t.detail("effect %s start %s input=%s end=%s", effect.ID, effect.Name, effect.Input, end.Type)
 	default:
 		text, err := json.Marshal(effect)
 		t.detail("effect %s %s %s", effect.ID, effect.Kind, either(string(text), err))

@@ -36,6 +36,7 @@ func TestSettingsAreRead(t *testing.T) {
 		"SETTLE_QUEUE_URL=https://sqs.eu-central-1.amazonaws.com/123456789012/events.fifo",
 		"SETTLE_DEAD_LETTER_QUEUE_URL=https://sqs.eu-central-1.amazonaws.com/123456789012/dead.fifo",
 		"SETTLE_DELAY_QUEUE_URL=http://localhost:4566/123456789012/delays",
+		"SETTLE_WORKFLOWS=report=arn:aws:states:eu-central-1:123456789012:stateMachine:Report, audit=arn:aws:states:eu-central-1:123456789012:stateMachine:Audit:live",
 		"SETTLE_GITHUB_WEBHOOK_SECRET=hush",
 		"SETTLE_JOB_PICK_UP_TIMEOUT=90s",
 		"SETTLE_JOB_LAUNCHES_MAX=2",
@@ -49,10 +50,14 @@ func TestSettingsAreRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := Settings{
-		Table:               "settle",
-		QueueURL:            "https://sqs.eu-central-1.amazonaws.com/123456789012/events.fifo",
-		DeadLetterQueueURL:  "https://sqs.eu-central-1.amazonaws.com/123456789012/dead.fifo",
-		DelayQueueURL:       "http://localhost:4566/123456789012/delays",
+		Table:              "settle",
+		QueueURL:           "https://sqs.eu-central-1.amazonaws.com/123456789012/events.fifo",
+		DeadLetterQueueURL: "https://sqs.eu-central-1.amazonaws.com/123456789012/dead.fifo",
+		DelayQueueURL:      "http://localhost:4566/123456789012/delays",
+		Workflows: map[string]string{
+			"report": "arn:aws:states:eu-central-1:123456789012:stateMachine:Report",
+			"audit":  "arn:aws:states:eu-central-1:123456789012:stateMachine:Audit:live",
+		},
 		GitHubWebhookSecret: "hush",
 		Machines: machines.Settings{
 			Job:          job.Config{PickUpTimeout: 90 * time.Second, LaunchesMax: 2, TimeLimit: time.Hour},
@@ -83,6 +88,7 @@ func TestAllProblemsAreReportedAtOnce(t *testing.T) {
 		"SETTLE_QUEUE_URL=https://sqs.eu-central-1.amazonaws.com/123456789012/events",
 		"SETTLE_DELAY_QUEUE_URL=https://sqs.eu-central-1.amazonaws.com/123456789012/delays.fifo",
 		"SETTLE_DEAD_LETTER_QUEUE_URL=dead.fifo",
+		"SETTLE_WORKFLOWS=report=Report,audit=arn:aws:states:eu-central-1:123456789012:stateMachine:a,audit=arn:aws:states:eu-central-1:123456789012:stateMachine:b",
 		"SETTLE_JOB_PICK_UP_TIMEOUT=5",
 		"SETTLE_JOB_TIME_LIMIT=-1h",
 		"SETTLE_JOB_LAUNCHES_MAX=0",
@@ -92,6 +98,8 @@ func TestAllProblemsAreReportedAtOnce(t *testing.T) {
 environment variable SETTLE_QUEUE_URL: expected the URL of the FIFO queue, which ends in .fifo, got "https://sqs.eu-central-1.amazonaws.com/123456789012/events"
 environment variable SETTLE_DEAD_LETTER_QUEUE_URL: expected the URL of the FIFO dead-letter queue, such as https://sqs.eu-central-1.amazonaws.com/123456789012/name, got "dead.fifo"
 environment variable SETTLE_DELAY_QUEUE_URL: expected the URL of the standard queue for timers, as FIFO queues cannot delay single messages, got "https://sqs.eu-central-1.amazonaws.com/123456789012/delays.fifo"
+environment variable SETTLE_WORKFLOWS: expected workflows with their ARNs, such as report=arn:aws:states:eu-central-1:123456789012:stateMachine:report, separated by commas, got "report=Report"
+environment variable SETTLE_WORKFLOWS: expected each workflow once, got "audit" twice
 environment variable SETTLE_GITHUB_WEBHOOK_SECRET: expected the secret of the GitHub webhook, got nothing: set it
 environment variable SETTLE_JOB_PICK_UP_TIMEOUT: expected a positive duration such as 90s, 5m or 24h, got "5"
 environment variable SETTLE_JOB_LAUNCHES_MAX: expected a number of at least 1, got "0"

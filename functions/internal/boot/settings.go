@@ -31,6 +31,10 @@ const (
 	DelayQueueARN    = "SETTLE_DELAY_QUEUE_ARN"
 	SchedulerRoleARN = "SETTLE_SCHEDULER_ROLE_ARN"
 	ScheduleGroup    = "SETTLE_SCHEDULE_GROUP"
+	// Workflows are the state machines that charts start: the charts' names for them with their ARNs, such as
+	// report=arn:aws:states:eu-central-1:123456789012:stateMachine:report, separated by commas. An execution
+	// of a workflow that is not among them ends as NOT_STARTED.
+	Workflows = "SETTLE_WORKFLOWS"
 	// GitHubWebhookSecret is the secret that GitHub signs its webhooks with.
 	GitHubWebhookSecret = "SETTLE_GITHUB_WEBHOOK_SECRET"
 
@@ -73,13 +77,15 @@ const (
 
 // Settings is what the environment says.
 type Settings struct {
-	Table               string
-	QueueURL            string
-	DeadLetterQueueURL  string
-	DelayQueueURL       string
-	DelayQueueARN       string
-	SchedulerRoleARN    string
-	ScheduleGroup       string
+	Table              string
+	QueueURL           string
+	DeadLetterQueueURL string
+	DelayQueueURL      string
+	DelayQueueARN      string
+	SchedulerRoleARN   string
+	ScheduleGroup      string
+	// Workflows are ARNs by the charts' names.
+	Workflows           map[string]string
 	GitHubWebhookSecret string
 	Machines            machines.Settings
 }
@@ -96,6 +102,7 @@ func readSettings(lookup func(name string) (string, bool), required []string) (S
 		DelayQueueARN:       r.arn(DelayQueueARN, "sqs"),
 		SchedulerRoleARN:    r.arn(SchedulerRoleARN, "iam"),
 		ScheduleGroup:       r.text(ScheduleGroup, "the name of a schedule group"),
+		Workflows:           r.workflows(Workflows),
 		GitHubWebhookSecret: r.text(GitHubWebhookSecret, "the secret of the GitHub webhook"),
 	}
 	if (settings.DelayQueueARN == "") != (settings.SchedulerRoleARN == "") {
@@ -183,6 +190,26 @@ func (r *reader) arn(name, service string) string {
 		r.wrong(name, "an ARN of "+service, strconv.Quote(value))
 	}
 	return value
+}
+
+// workflows reads names with the ARNs of state machines.
+func (r *reader) workflows(name string) map[string]string {
+	value := r.text(name, "workflows")
+	if value == "" {
+		return nil
+	}
+	arns := map[string]string{}
+	for _, entry := range strings.Split(value, ",") {
+		workflow, arn, _ := strings.Cut(strings.TrimSpace(entry), "=")
+		if parts := strings.Split(arn, ":"); workflow == "" || len(parts) < 7 || parts[0] != "arn" || parts[2] != "states" || parts[5] != "stateMachine" {
+			r.wrong(name, "workflows with their ARNs, such as report=arn:aws:states:eu-central-1:123456789012:stateMachine:report, separated by commas", strconv.Quote(entry))
+		}
+		if _, twice := arns[workflow]; twice {
+			r.wrong(name, "each workflow once", strconv.Quote(workflow)+" twice")
+		}
+		arns[workflow] = arn
+	}
+	return arns
 }
 
 func (r *reader) duration(name string) time.Duration {

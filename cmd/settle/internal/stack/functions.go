@@ -42,19 +42,26 @@ func (s *Stack) poll(queues queueURLs) error {
 	if err != nil {
 		return err
 	}
+	states := sfn.NewFromConfig(s.AWS())
+	workflows, err := s.workflows(states)
+	if err != nil {
+		return err
+	}
 	loop, err := durable.New(s.machines, durable.Ports{
-		Store: s.store, Queue: queue, Timers: timers, Tokens: sfncallback.New(sfn.NewFromConfig(s.AWS())),
+		Store: s.store, Queue: queue, Timers: timers, Tokens: sfncallback.New(states), Executions: workflows,
 	}, durable.Config{Now: s.config.Now, Logger: s.config.Logger})
 	if err != nil {
 		return err
 	}
 	forwarder := schedule.NewForwarder(delays, queue)
+	ends := sfncallback.NewForwarder(states, queue, s.config.Logger)
 
 	ctx, cancel := context.WithCancel(context.Background())
 	s.stopPolling = cancel
 	for source, handler := range map[string]any{
-		Queue:      sqsqueue.Handler(loop),
-		DelayQueue: sqsqueue.EachHandler(s.config.Logger, forwarder.Forward),
+		Queue:           sqsqueue.Handler(loop),
+		DelayQueue:      sqsqueue.EachHandler(s.config.Logger, forwarder.Forward),
+		ExecutionsQueue: sqsqueue.EachHandler(s.config.Logger, ends.Forward),
 	} {
 		s.polling.Go(func() {
 			mapping := awslocal.EventSource{Queue: source, Timeout: functionTimeout, ReportBatchItemFailures: true, Resume: true}
@@ -64,6 +71,16 @@ func (s *Stack) poll(queues queueURLs) error {
 		})
 	}
 	return nil
+}
+
+// workflows returns the workflows that the machines start: state machines of the same names, which whoever
+// develops here creates.
+func (s *Stack) workflows(client *sfn.Client) (*sfncallback.Workflows, error) {
+	arns := map[string]string{}
+	for _, workflow := range s.machines.Workflows() {
+		arns[workflow] = arn("states", "stateMachine:"+workflow)
+	}
+	return sfncallback.NewWorkflows(client, arns)
 }
 
 // arn returns the ARN of a resource of this machine's AWS.

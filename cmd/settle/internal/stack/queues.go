@@ -20,7 +20,7 @@ const (
 	retention = 14 * 24 * time.Hour
 	// receivesMax is high because it is the last resort: parking is the runtime's decision.
 	receivesMax = 1000
-	// delayReceivesMax is how often the delay queue offers a message that cannot be forwarded.
+	// delayReceivesMax is how often a standard queue offers a message that cannot be forwarded.
 	delayReceivesMax = 10
 )
 
@@ -40,6 +40,8 @@ func createQueues(ctx context.Context, client *sqs.Client) (urls queueURLs, err 
 		{Queue, DeadLetterQueue, receivesMax, fifo, &urls.fifo},
 		{DelayDeadLetterQueue, "", 0, nil, new(string)},
 		{DelayQueue, DelayDeadLetterQueue, delayReceivesMax, nil, &urls.delay},
+		{ExecutionsDeadLetterQueue, "", 0, nil, new(string)},
+		{ExecutionsQueue, ExecutionsDeadLetterQueue, delayReceivesMax, nil, new(string)},
 	} {
 		attributes := map[string]string{
 			string(types.QueueAttributeNameVisibilityTimeout):      seconds(visibilityTimeout),

@@ -34,6 +34,9 @@ const (
 	DeadLetterQueue      = "settle-dlq.fifo"
 	DelayQueue           = "settle-delay"
 	DelayDeadLetterQueue = "settle-delay-dlq"
+	// ExecutionsQueue gets the events of executions that begin and end.
+	ExecutionsQueue           = "settle-executions"
+	ExecutionsDeadLetterQueue = "settle-executions-dlq"
 )
 
 // Config tunes a stack. The zero value listens nowhere and is reached in process.
@@ -96,7 +99,7 @@ func Start(ctx context.Context, machines Machines, config Config) (*Stack, error
 	if err != nil {
 		return nil, errors.Join(err, gateway.close())
 	}
-	cloud, err := awslocal.Open(awslocal.Config{Now: config.Now, Data: config.Data})
+	cloud, err := awslocal.Open(awslocal.Config{Now: config.Now, Data: config.Data, StatusChanges: ExecutionsQueue})
 	if err != nil {
 		return nil, errors.Join(err, gateway.close())
 	}

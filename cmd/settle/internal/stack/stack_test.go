@@ -111,10 +111,12 @@ func TestQueuesAreAsTheDesignAsks(t *testing.T) {
 		s := start(t, Config{})
 		defer stop(t, s)
 		for queue, want := range map[string][3]string{
-			Queue:                {"true", DeadLetterQueue, "1000"},
-			DeadLetterQueue:      {"true", "", ""},
-			DelayQueue:           {"", DelayDeadLetterQueue, "10"},
-			DelayDeadLetterQueue: {"", "", ""},
+			Queue:                     {"true", DeadLetterQueue, "1000"},
+			DeadLetterQueue:           {"true", "", ""},
+			DelayQueue:                {"", DelayDeadLetterQueue, "10"},
+			DelayDeadLetterQueue:      {"", "", ""},
+			ExecutionsQueue:           {"", ExecutionsDeadLetterQueue, "10"},
+			ExecutionsDeadLetterQueue: {"", "", ""},
 		} {
 			output, err := sqs.NewFromConfig(s.AWS()).GetQueueAttributes(t.Context(), &sqs.GetQueueAttributesInput{
 				QueueUrl: &queue, AttributeNames: []types.QueueAttributeName{types.QueueAttributeNameAll},

@@ -72,6 +72,7 @@ func (m *Model) startExecution(now time.Time, in *startExecutionInput) (any, *wi
 	}
 	m.executions[arn], m.bySerial[x.serial] = x, x
 	machine.filed(x, "")
+	m.announce(x, now)
 	r := run{m: m, x: x, now: now}
 	r.append(event{Type: "ExecutionStarted", Details: details{"input": text, "roleArn": x.revision.RoleARN}})
 	r.timesOut()

@@ -109,6 +109,7 @@ func (r *run) end(f *flow) {
 		r.stop(succeeded, event{Type: "ExecutionSucceeded", Previous: f.Last, Details: details{"output": output.text}}, nil)
 		if r.x.Status == succeeded { // its history may have been full
 			r.x.Output = &output
+			r.m.announce(r.x, r.now)
 		}
 		return
 	}

@@ -34,6 +34,8 @@ type Model struct {
 	pending    []uint64         // tasks that were not taken, in order
 	alarms     alarms
 	touched    record.Touched
+	announces  bool
+	changes    []StatusChange // that were not taken
 }
 
 // counters are the last serial numbers given.

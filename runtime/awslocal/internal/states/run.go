@@ -273,6 +273,9 @@ func (r *run) stop(status string, last event, failure *Failure) {
 		r.m.alarms.set(x.alarm, time.Time{})
 	}
 	x.Status, x.Stopped, x.Failure = status, r.now, failure
+	if status != succeeded { // else it has no output yet
+		r.m.announce(x, r.now)
+	}
 	r.m.finished(x)
 	r.m.note(executionKey, x.serial)
 }

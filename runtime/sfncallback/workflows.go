@@ -1,0 +1,136 @@
+package sfncallback
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/sfn"
+	"github.com/aws/aws-sdk-go-v2/service/sfn/types"
+	"github.com/aws/smithy-go"
+
+	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/statechart"
+)
+
+// DescribeClient is the part of the Step Functions client that looks after executions.
+type DescribeClient interface {
+	DescribeExecution(context.Context, *sfn.DescribeExecutionInput, ...func(*sfn.Options)) (*sfn.DescribeExecutionOutput, error)
+}
+
+// StartClient is the part of the Step Functions client that Workflows uses; *sfn.Client has it.
+type StartClient interface {
+	DescribeClient
+	StartExecution(context.Context, *sfn.StartExecutionInput, ...func(*sfn.Options)) (*sfn.StartExecutionOutput, error)
+}
+
+// ErrorUnknownWorkflow is the error of an execution of a workflow that no ARN is known for.
+const ErrorUnknownWorkflow = "Settle.UnknownWorkflow"
+
+// Workflows implements durable.Executions. It is safe for concurrent use.
+type Workflows struct {
+	client StartClient
+	// arns are the ARNs of state machines by the names that charts have for them.
+	arns map[string]string
+}
+
+var _ durable.Executions = (*Workflows)(nil)
+
+// NewWorkflows returns the workflows whose state machines are given: their ARNs, by the names that charts have
+// for them. They must be standard workflows: executions of express ones have no end that one could hear of.
+func NewWorkflows(client StartClient, arns map[string]string) (*Workflows, error) {
+	for name, arn := range arns {
+		if parts := strings.Split(arn, ":"); len(parts) < 7 || parts[0] != "arn" || parts[2] != "states" || parts[5] != "stateMachine" {
+			return nil, fmt.Errorf("workflow %q: expected the ARN of a state machine, such as arn:aws:states:eu-central-1:123456789012:stateMachine:name, got %q", name, arn)
+		}
+	}
+	return &Workflows{client: client, arns: arns}, nil
+}
+
+// Start starts an execution and returns its ARN; that there is one of the name counts as started. Fails with a
+// *durable.RefusedError if Step Functions will never start it; any other error leaves open whether it was started.
+func (w *Workflows) Start(ctx context.Context, execution durable.Execution, input json.RawMessage) (arn string, err error) {
+	machine, known := w.arns[execution.Workflow]
+	if !known {
+		return "", &durable.RefusedError{Code: ErrorUnknownWorkflow, Err: fmt.Errorf("no ARN is set for the workflow %q", execution.Workflow)}
+	}
+	started, err := w.client.StartExecution(ctx, &sfn.StartExecutionInput{
+		StateMachineArn: &machine, Name: &execution.Name, Input: aws.String(string(input)),
+	})
+	var exists *types.ExecutionAlreadyExists
+	switch {
+	case err == nil:
+		return aws.ToString(started.ExecutionArn), nil
+	case errors.As(err, &exists):
+		return executionARN(machine, execution.Name), nil
+	}
+	err = fmt.Errorf("starting the execution %s of %s: %w", execution.Name, machine, err)
+	var api smithy.APIError
+	if errors.As(err, &api) && slices.Contains(refusals, api.ErrorCode()) {
+		return "", &durable.RefusedError{Code: api.ErrorCode(), Err: err}
+	}
+	return "", err
+}
+
+// refusals are the errors of StartExecution that no repetition mends (Step Functions API Reference, StartExecution
+// and "Common errors").
+var refusals = []string{
+	"StateMachineDoesNotExist", "StateMachineDeleting", "InvalidArn", "InvalidName", "InvalidExecutionInput",
+	"ValidationException", "AccessDeniedException", "KmsAccessDeniedException", "KmsInvalidStateException",
+}
+
+// executionARN returns the ARN of an execution of a state machine, which may be named with a version or an
+// alias.
+func executionARN(machine, name string) string {
+	parts := strings.Split(machine, ":")
+	return strings.Join(append(slices.Clone(parts[:5]), "execution", parts[6], name), ":")
+}
+
+// Describe returns how the execution has ended, nil while it runs. Fails with durable.ErrNoExecution.
+func (w *Workflows) Describe(ctx context.Context, arn string) (*statechart.ExecutionEnded, error) {
+	described, err := describe(ctx, w.client, arn)
+	if err != nil {
+		return nil, err
+	}
+	end, ended := endOf(described)
+	if !ended {
+		return nil, nil
+	}
+	return &end, nil
+}
+
+func describe(ctx context.Context, client DescribeClient, arn string) (*sfn.DescribeExecutionOutput, error) {
+	described, err := client.DescribeExecution(ctx, &sfn.DescribeExecutionInput{ExecutionArn: &arn})
+	var gone *types.ExecutionDoesNotExist
+	var wrong *types.InvalidArn
+	switch {
+	case errors.As(err, &gone) || errors.As(err, &wrong):
+		return nil, fmt.Errorf("%w: %w", durable.ErrNoExecution, err)
+	case err != nil:
+		return nil, fmt.Errorf("describing the execution %s: %w", arn, err)
+	}
+	return described, nil
+}
+
+// endOf returns how an execution has ended; false while it has not.
+func endOf(described *sfn.DescribeExecutionOutput) (end statechart.ExecutionEnded, ended bool) {
+	end = statechart.ExecutionEnded{
+		Name: aws.ToString(described.Name), Execution: aws.ToString(described.ExecutionArn), Status: statechart.ExecutionStatus(described.Status),
+		Output: json.RawMessage(aws.ToString(described.Output)), Error: aws.ToString(described.Error), Cause: aws.ToString(described.Cause),
+	}
+	return end, isEnd(end.Status)
+}
+
+// isEnd reports whether an execution has ended with the status of Step Functions.
+func isEnd(status statechart.ExecutionStatus) bool {
+	switch status {
+	case statechart.ExecutionSucceeded, statechart.ExecutionFailed, statechart.ExecutionTimedOut, statechart.ExecutionAborted:
+		return true
+	default:
+		return false
+	}
+}

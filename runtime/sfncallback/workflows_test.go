@@ -1,0 +1,265 @@
+package sfncallback_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/sfn"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	"github.com/aws/smithy-go"
+
+	"github.com/settle-run/settle/runtime/awslocal"
+	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/sfncallback"
+	"github.com/settle-run/settle/runtime/statechart"
+)
+
+const stateMachine = "arn:aws:states:us-east-1:000000000000:stateMachine:"
+
+// desk is a Step Functions with the state machine "echo", which answers its input's "text" after a minute, or fails
+// without one; and what becomes of its executions is told to.
+type desk struct {
+	t         *testing.T
+	client    *sfn.Client
+	queues    *sqs.Client
+	workflows *sfncallback.Workflows
+	// fault hits the next call of workflows.
+	fault awslocal.Fault
+	// sent are the messages of the forwarder.
+	sent []string
+}
+
+func (d *desk) Send(_ context.Context, m durable.Message) (string, error) {
+	d.sent = append(d.sent, fmt.Sprint(m.To, " ", m.DeduplicationID, " ", string(m.Body)))
+	return "", nil
+}
+
+func atDesk(t *testing.T, test func(d *desk)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		d := &desk{t: t}
+		cloud := awslocal.New(awslocal.Config{StatusChanges: "changes", Fault: func(call awslocal.Call) awslocal.Fault {
+			if call.Client != "workflows" {
+				return awslocal.Fault{}
+			}
+			fault := d.fault
+			d.fault = awslocal.Fault{}
+			return fault
+		}})
+		config := aws.Config{
+			Region: awslocal.Region, BaseEndpoint: aws.String("http://aws.local"), HTTPClient: cloud.HTTPClient(),
+			Credentials: credentials.NewStaticCredentialsProvider("any", "any", ""), Retryer: func() aws.Retryer { return aws.NopRetryer{} },
+		}
+		d.client, d.queues = sfn.NewFromConfig(config), sqs.NewFromConfig(config)
+		if _, err := d.queues.CreateQueue(t.Context(), &sqs.CreateQueueInput{QueueName: aws.String("changes")}); err != nil {
+			t.Fatal(err)
+		}
+		_, err := d.client.CreateStateMachine(t.Context(), &sfn.CreateStateMachineInput{
+			Name: aws.String("echo"), RoleArn: aws.String("arn:aws:iam::000000000000:role/any"),
+			Definition: aws.String(`{"StartAt": "Wait", "States": {"Wait": {"Type": "Wait", "Seconds": 60, "Next": "Echo"}, "Echo": {"Type": "Pass", "InputPath": "$.text", "End": true}}}`),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		config.HTTPClient = cloud.Client("workflows")
+		d.workflows, err = sfncallback.NewWorkflows(sfn.NewFromConfig(config), map[string]string{"echo": stateMachine + "echo", "gone": stateMachine + "gone"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		test(d)
+	})
+}
+
+func (d *desk) start(workflow, name, input string) (arn string, err error) {
+	return d.workflows.Start(d.t.Context(), durable.Execution{Name: name, Workflow: workflow}, []byte(input))
+}
+
+// forward gives the forwarder the events that have come.
+func (d *desk) forward() {
+	d.t.Helper()
+	forwarder := sfncallback.NewForwarder(d.client, d, slog.New(slog.NewTextHandler(io.Discard, nil)))
+	for {
+		out, err := d.queues.ReceiveMessage(d.t.Context(), &sqs.ReceiveMessageInput{QueueUrl: aws.String("changes"), MaxNumberOfMessages: 10})
+		if err != nil {
+			d.t.Fatal(err)
+		}
+		if len(out.Messages) == 0 {
+			return
+		}
+		for _, m := range out.Messages {
+			if err := forwarder.Forward(d.t.Context(), *m.Body); err != nil {
+				d.t.Error(err)
+			}
+		}
+	}
+}
+
+func TestAnExecutionIsStartedOnceUnderItsName(t *testing.T) {
+	t.Parallel()
+	atDesk(t, func(d *desk) {
+		const want = "arn:aws:states:us-east-1:000000000000:execution:echo:settle-1"
+		for i, input := range []string{`{"text":1}`, `{"text":1}`, `{"text":2}`, `{"text":1}`} {
+			if i == 3 {
+				time.Sleep(2 * time.Minute) // It has ended by then.
+			}
+			if arn, err := d.start("echo", "settle-1", input); err != nil || arn != want {
+				d.t.Errorf("start %d: want %s, got %s and %v", i, want, arn, err)
+			}
+		}
+		listed, err := d.client.ListExecutions(d.t.Context(), &sfn.ListExecutionsInput{StateMachineArn: aws.String(stateMachine + "echo")})
+		if err != nil || len(listed.Executions) != 1 {
+			d.t.Errorf("want one execution, got %v and %v", listed, err)
+		}
+	})
+}
+
+func TestAStartWhoseAnswerIsLostIsFoundStarted(t *testing.T) {
+	t.Parallel()
+	atDesk(t, func(d *desk) {
+		d.fault = awslocal.Fault{AnswerLost: true}
+		_, err := d.start("echo", "settle-1", `{"text":1}`)
+		if refused := new(durable.RefusedError); err == nil || errors.As(err, &refused) {
+			d.t.Errorf("want an error that leaves open what happened, got %v", err)
+		}
+		if _, err := d.start("echo", "settle-1", `{"text":1}`); err != nil {
+			d.t.Errorf("want it to be started, got %v", err)
+		}
+		d.fault = awslocal.Fault{Throttled: true}
+		_, err = d.start("echo", "settle-2", `{"text":1}`)
+		if refused := new(durable.RefusedError); err == nil || errors.As(err, &refused) {
+			d.t.Errorf("want a throttled start to be repeated, got %v", err)
+		}
+	})
+}
+
+// refusing is a client whose calls fail.
+type refusing struct {
+	sfncallback.StartClient
+	code string
+}
+
+func (r refusing) StartExecution(context.Context, *sfn.StartExecutionInput, ...func(*sfn.Options)) (*sfn.StartExecutionOutput, error) {
+	return nil, &smithy.GenericAPIError{Code: r.code}
+}
+
+func TestWhatNoRepetitionWouldStartIsRefused(t *testing.T) {
+	t.Parallel()
+	atDesk(t, func(d *desk) {
+		for want, start := range map[string]func() (string, error){
+			"Settle.UnknownWorkflow":   func() (string, error) { return d.start("other", "settle-1", `{}`) },
+			"StateMachineDoesNotExist": func() (string, error) { return d.start("gone", "settle-1", `{}`) },
+			"InvalidName":              func() (string, error) { return d.start("echo", "settle 1", `{}`) },
+			"InvalidExecutionInput":    func() (string, error) { return d.start("echo", "settle-1", `{`) },
+		} {
+			_, err := start()
+			if refused := new(durable.RefusedError); !errors.As(err, &refused) || refused.Code != want {
+				d.t.Errorf("want a refusal with %s, got %v", want, err)
+			}
+		}
+	})
+	for code, want := range map[string]bool{"AccessDeniedException": true, "InvalidArn": true, "StateMachineDeleting": true, "ExecutionLimitExceeded": false, "ThrottlingException": false, "InternalServerError": false, "ExpiredTokenException": false} {
+		workflows, err := sfncallback.NewWorkflows(refusing{code: code}, map[string]string{"echo": stateMachine + "echo"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = workflows.Start(t.Context(), durable.Execution{Name: "settle-1", Workflow: "echo"}, []byte(`{}`))
+		if refused := new(durable.RefusedError); err == nil || errors.As(err, &refused) != want {
+			t.Errorf("%s: want refused %v, got %v", code, want, err)
+		}
+	}
+}
+
+func TestAWorkflowIsAStateMachine(t *testing.T) {
+	t.Parallel()
+	_, err := sfncallback.NewWorkflows(nil, map[string]string{"report": "report"})
+	if err == nil || !strings.Contains(err.Error(), `workflow "report": expected the ARN of a state machine`) {
+		t.Errorf("want the name to be refused, got %v", err)
+	}
+}
+
+func TestTheEndOfAnExecutionIsDescribed(t *testing.T) {
+	t.Parallel()
+	atDesk(t, func(d *desk) {
+		good, err := d.start("echo", "settle-good", `{"text":"hello"}`)
+		if err != nil {
+			d.t.Fatal(err)
+		}
+		bad, err := d.start("echo", "settle-bad", `{}`)
+		if err != nil {
+			d.t.Fatal(err)
+		}
+		if end, err := d.workflows.Describe(d.t.Context(), good); end != nil || err != nil {
+			d.t.Errorf("want no end while it runs, got %+v and %v", end, err)
+		}
+		time.Sleep(time.Minute)
+		end, err := d.workflows.Describe(d.t.Context(), good)
+		if err != nil || end == nil || end.Status != statechart.ExecutionSucceeded || string(end.Output) != `"hello"` || end.Error != "" {
+			d.t.Errorf(`want SUCCEEDED with "hello", got %+v and %v`, end, err)
+		}
+		end, err = d.workflows.Describe(d.t.Context(), bad)
+		if err != nil || end == nil || end.Status != statechart.ExecutionFailed || end.Error != "States.Runtime" || end.Cause == "" || len(end.Output) > 0 {
+			d.t.Errorf("want FAILED with States.Runtime, got %+v and %v", end, err)
+		}
+		for _, arn := range []string{good + "x", "no ARN"} {
+			if _, err := d.workflows.Describe(d.t.Context(), arn); !errors.Is(err, durable.ErrNoExecution) {
+				d.t.Errorf("%s: want ErrNoExecution, got %v", arn, err)
+			}
+		}
+	})
+}
+
+// own is the input of an execution that an instance has started under the name.
+func own(name, text string) string {
+	return fmt.Sprintf(`{"$settle":{"instance":"month/11","execution":%q,"incarnation":7},"text":%q}`, name, text)
+}
+
+func TestAnEndIsBroughtToItsInstance(t *testing.T) {
+	t.Parallel()
+	const told = `month/11 settle-1.ended {"type":"settle.execution.ended","$incarnation":7,"end":{"workflow":"","name":"settle-1",` +
+		`"execution":"arn:aws:states:us-east-1:000000000000:execution:echo:settle-1","status":`
+	for name, c := range map[string]struct {
+		execution, input string
+		want             []string
+	}{
+		"its own":                  {"settle-1", own("settle-1", "hi"), []string{told + `"SUCCEEDED","output":"hi"}}`}},
+		"too long for EventBridge": {"settle-1", own("settle-1", strings.Repeat("x", 250<<10)), []string{told + `"SUCCEEDED","output":"` + strings.Repeat("x", 250<<10) + `"}}`}},
+		"a copy of an input":       {"settle-2", own("settle-1", "hi"), nil},
+		"another's":                {"settle-1", `{"text":"hi"}`, nil},
+		"another's name":           {"else-1", own("else-1", "hi"), nil},
+		"no object":                {"settle-1", `[1]`, nil},
+	} {
+		atDesk(t, func(d *desk) {
+			if _, err := d.start("echo", c.execution, c.input); err != nil {
+				d.t.Fatal(err)
+			}
+			d.forward() // It runs.
+			if len(d.sent) > 0 {
+				d.t.Errorf("%s: want nothing while it runs, got %v", name, d.sent)
+			}
+			time.Sleep(time.Minute)
+			d.forward()
+			if strings.Join(d.sent, "\n") != strings.Join(c.want, "\n") {
+				d.t.Errorf("%s: want %.300s, got %.300s", name, c.want, d.sent)
+			}
+		})
+	}
+}
+
+func TestWhatIsNoStatusChangeIsLeftToTheQueue(t *testing.T) {
+	t.Parallel()
+	forwarder := sfncallback.NewForwarder(nil, nil, slog.New(slog.DiscardHandler))
+	for _, body := range []string{``, `{}`, `{"detail-type":"Object Created","detail":{"executionArn":"x"}}`, `{"detail-type":"Step Functions Execution Status Change","detail":{}}`} {
+		if err := forwarder.Forward(t.Context(), body); !errors.Is(err, sfncallback.ErrNotStatusChange) {
+			t.Errorf("%s: want ErrNotStatusChange, got %v", body, err)
+		}
+	}
+}
