@@ -1,0 +1,140 @@
+package simulate_test
+
+import (
+	"cmp"
+	"encoding/json"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/aws/aws-lambda-go/events"
+)
+
+// ledger is what a simulation knows of the calls that took effect and of what was delivered, whatever the
+// runtime makes of it.
+type ledger struct {
+	mu sync.Mutex
+	// accepted are the messages of the FIFO queue, by group and sequence number.
+	accepted map[string]map[string]accepted
+	// committed are the derived IDs of the effects that were stored, ever.
+	committed map[string]bool
+	// parked are the reasons of messages in the dead-letter queue, by group and sequence number.
+	parked map[string][]string
+}
+
+// accepted is a message that the FIFO queue has accepted.
+type accepted struct {
+	sequence, body, sent string
+}
+
+func newLedger() ledger {
+	return ledger{accepted: map[string]map[string]accepted{}, committed: map[string]bool{}, parked: map[string][]string{}}
+}
+
+// accept notes the messages of a delivery.
+func (l *ledger) accept(batch events.SQSEvent) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, message := range batch.Records {
+		group, sequence := message.Attributes["MessageGroupId"], message.Attributes["SequenceNumber"]
+		if l.accepted[group] == nil {
+			l.accepted[group] = map[string]accepted{}
+		}
+		l.accepted[group][sequence] = accepted{sequence, message.Body, message.Attributes["SentTimestamp"]}
+	}
+}
+
+// of returns the messages of an instance in the order in which the queue accepted them.
+func (l *ledger) of(instance string) []accepted {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.SortedFunc(maps.Values(l.accepted[instance]), func(a, b accepted) int {
+		return cmp.Or(cmp.Compare(len(a.sequence), len(b.sequence)), cmp.Compare(a.sequence, b.sequence))
+	})
+}
+
+// take sees a call that took effect, and checks that no effect comes before the commit that has it.
+func (s *simulation) take(call takenCall) {
+	if call.status != 200 || !strings.HasPrefix(call.process, "consumer") {
+		return
+	}
+	s.ledger.mu.Lock()
+	defer s.ledger.mu.Unlock()
+	switch call.target {
+	case "dynamodb.PutItem":
+		s.ledger.commit(call.request)
+	case "sqs.SendMessage":
+		var message struct{ QueueUrl, MessageBody, MessageDeduplicationId, MessageGroupId string }
+		if err := json.Unmarshal(call.request, &message); err != nil {
+			s.problem("%v", err)
+			return
+		}
+		switch {
+		case strings.HasSuffix(message.QueueUrl, deadLetterName):
+			s.ledger.park(call.request)
+		case strings.HasSuffix(message.QueueUrl, delayName):
+			var delayed struct {
+				DeduplicationID string `json:"deduplication_id"`
+			}
+			if err := json.Unmarshal([]byte(message.MessageBody), &delayed); err != nil {
+				s.problem("%v", err)
+			}
+			s.isCommitted(delayed.DeduplicationID, call)
+		default:
+			s.isCommitted(message.MessageDeduplicationId, call)
+		}
+	case "scheduler.POST":
+		if found := scheduledID.FindSubmatch(call.request); found != nil {
+			s.isCommitted(string(found[1]), call)
+		} else {
+			s.problem("a schedule without deduplication ID: %s", call.request)
+		}
+	}
+}
+
+// scheduledID finds the deduplication ID in a JSON text within JSON.
+var scheduledID = regexp.MustCompile(`deduplication_id\\":\\"([^\\]+)\\"`)
+
+func (s *simulation) isCommitted(id string, call takenCall) {
+	if !s.ledger.committed[id] {
+		s.problem("%s %s before a commit has the effect %s", call.process, call.target, id)
+	}
+}
+
+// commit notes the effects of a stored item.
+func (l *ledger) commit(request []byte) {
+	var put struct {
+		Item struct {
+			Instance  struct{ S string } `json:"instance"`
+			CreatedAt struct{ S string } `json:"created_at"`
+			Outbox    struct {
+				L []struct {
+					M struct {
+						ID struct{ S string } `json:"id"`
+					}
+				}
+			} `json:"outbox"`
+		}
+	}
+	if err := json.Unmarshal(request, &put); err != nil {
+		panic(err)
+	}
+	for _, effect := range put.Item.Outbox.L {
+		l.committed[derivedID(put.Item.Instance.S, put.Item.CreatedAt.S, effect.M.ID.S)] = true
+	}
+}
+
+// park notes a message of the dead-letter queue.
+func (l *ledger) park(request []byte) {
+	var message struct {
+		MessageGroupId    string
+		MessageAttributes map[string]struct{ StringValue string }
+	}
+	if err := json.Unmarshal(request, &message); err != nil {
+		panic(err)
+	}
+	key := message.MessageGroupId + " " + message.MessageAttributes["sequence_number"].StringValue
+	l.parked[key] = append(l.parked[key], message.MessageAttributes["reason"].StringValue)
+}
