@@ -47,7 +47,7 @@ func (c *Callback) Answer(ctx context.Context, token durable.Token, answer durab
 		switch {
 		case err == nil:
 			return nil
-		case isOver(err) && repeat:
+		case isOver(err) && (repeat || token.Execution != ""):
 			return c.reconcile(ctx, token, answer)
 		case isOver(err):
 			return fmt.Errorf("%w: %w", durable.ErrExpired, err)

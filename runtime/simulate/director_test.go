@@ -34,6 +34,7 @@ type director struct {
 	// rate is how likely a call is hit by a fault, and left how many faults are still to come.
 	rate   float64
 	left   int
+	faults int // so far
 	dead   map[string]bool
 	frozen map[string]time.Time // until when, by process
 	onDie  map[string]func()
@@ -197,6 +198,7 @@ func (d *director) count(kind fault, call *pendingCall) {
 	d.counts[name]++
 	d.counts[name+" "+call.target]++
 	d.left--
+	d.faults++
 }
 
 func (d *director) remove(call *pendingCall) {
@@ -303,6 +305,14 @@ func (d *director) state(process string) (gone, stuck bool) {
 	return d.dead[process], d.frozen[process].After(time.Now())
 }
 
+// wasFrozen reports whether a process has ever been frozen.
+func (d *director) wasFrozen(process string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	_, was := d.frozen[process]
+	return was
+}
+
 // ofDelivery decides what becomes of a batch that Lambda has received: by the batch itself, as several
 // pollers may ask at one instant.
 func (d *director) ofDelivery(delivery awslocal.Delivery) awslocal.DeliveryFault {
@@ -317,6 +327,7 @@ func (d *director) ofDelivery(delivery awslocal.Delivery) awslocal.DeliveryFault
 		return awslocal.DeliveryFault{}
 	}
 	d.left--
+	d.faults++
 	if rng.IntN(3) == 0 {
 		d.counts["delivery lost"]++
 		d.say(time.Now(), "delivery of "+delivery.Queue+" lost")

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"time"
 
@@ -53,10 +54,18 @@ type result struct {
 	Key string `json:"key"`
 }
 
-// failing is the serial of an event that the chart's own code fails on.
-const failing = "failing"
+// failing is the serial of an event that the chart's own code fails on, and huge that of one which makes the
+// context larger than snapshotBytesMax.
+const (
+	failing          = "failing"
+	huge             = "huge"
+	snapshotBytesMax = 8 << 10
+)
 
 var outsideEvents = []string{"a", "b", "c", "d"}
+
+// waitNames are the names under which workflows wait.
+var waitNames = []string{"w", "v"}
 
 // mark returns an action that leaves a trace.
 func mark(name string) chartAction {
@@ -66,6 +75,9 @@ func mark(name string) chartAction {
 		case serial:
 			if payload.Serial == failing {
 				return errors.New("this event is one that the chart fails on")
+			}
+			if payload.Serial == huge {
+				c.Pad = strings.Repeat("x", snapshotBytesMax)
 			}
 			c.leave(payload.Serial)
 		case result:
@@ -195,7 +207,7 @@ func (d *drawer) working(s *chartState) {
 		OnDone:  []chartOn{{Target: "#s1", Actions: []chartAction{mark(name + " done")}}},
 		OnError: []chartOn{{Target: "#s1", Actions: []chartAction{mark(name + " failed")}}},
 	}
-	if kind == alwaysFails || kind == hangs {
+	if kind == alwaysFails || kind == hangs || kind == alwaysKills {
 		invoke.Retry.Attempts = 1 + d.IntN(3)
 	}
 	s.Invoke = []chartInvoke{invoke}
@@ -228,8 +240,13 @@ func (d *drawer) waiting(s *chartState) {
 	if d.one(6) {
 		s.Always = []chartOn{{Target: d.target(), Guard: statechart.If("rarely", func(c trail) bool { return c.Count%11 == 7 }), Actions: []chartAction{mark(s.ID + " always")}}}
 	}
-	if d.one(3) {
-		s.Resolve = []statechart.Resolution[trail]{{Name: "w", Outcome: "in " + s.ID}}
+	for _, name := range waitNames {
+		switch d.IntN(8) {
+		case 0:
+			s.Resolve = append(s.Resolve, statechart.Resolution[trail]{Name: name, Outcome: "in " + s.ID})
+		case 1:
+			s.Resolve = append(s.Resolve, statechart.Resolution[trail]{Name: name, Error: "Failed", Cause: func(c trail, _ statechart.Event) string { return c.Digest }})
+		}
 	}
 }
 
@@ -293,14 +310,23 @@ const (
 	hangs
 	// kills its process in the first two attempts.
 	kills
+	alwaysKills
 	serviceKinds
 )
 
 // lab is the world outside of the services.
 type lab struct {
 	director *director
+	problem  func(format string, args ...any)
 	mu       sync.Mutex
 	tries    map[string]int
+	// finished are the keys of the services that have returned, by instance, and sealed those among them
+	// after which another service has begun: they must never run again.
+	finished map[string][]string
+	sealed   map[string]bool
+	// alone says that an instance's events come through one queue: only then does nobody else work on it,
+	// but for a process that was frozen.
+	alone bool
 }
 
 // serve performs one attempt.
@@ -308,8 +334,16 @@ func (l *lab) serve(ctx context.Context, kind serviceKind, call statechart.Call)
 	l.mu.Lock()
 	l.tries[call.Key]++
 	try := l.tries[call.Key]
-	l.mu.Unlock()
 	process, _ := ctx.Value(processKey{}).(string)
+	if l.sealed[call.Key] && l.alone && !l.director.wasFrozen(process) {
+		l.problem("%s runs again, although another service has begun since it had finished", call.Key)
+	}
+	for _, key := range l.finished[call.Instance] {
+		if key != call.Key {
+			l.sealed[key] = true
+		}
+	}
+	l.mu.Unlock()
 	l.director.tell("%s serves %s, attempt %d (%d here)", process, call.Key, call.Attempt, try)
 	switch {
 	case kind == isSlow:
@@ -321,13 +355,18 @@ func (l *lab) serve(ctx context.Context, kind serviceKind, call statechart.Call)
 	case kind == hangs:
 		<-ctx.Done()
 		return result{}, ctx.Err()
-	case kind == kills && try <= 2:
+	case kind == kills && try <= 2, kind == alwaysKills:
 		l.director.die(process, "is killed by a service")
 		<-ctx.Done()
 		return result{}, ctx.Err()
 	}
 	if err := ctx.Err(); err != nil {
 		return result{}, err
+	}
+	if gone, _ := l.director.state(process); !gone {
+		l.mu.Lock()
+		l.finished[call.Instance] = append(l.finished[call.Instance], call.Key)
+		l.mu.Unlock()
 	}
 	return result{call.Key}, nil
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/aws/aws-lambda-go/events"
 )
@@ -16,7 +17,7 @@ import (
 // runtime makes of it.
 type ledger struct {
 	mu sync.Mutex
-	// accepted are the messages of the FIFO queue, by group and sequence number.
+	// accepted are the messages of the FIFO queues, by group and queue, and by sequence number.
 	accepted map[string]map[string]accepted
 	// committed are the derived IDs of the effects that were stored, ever.
 	committed map[string]bool
@@ -26,7 +27,7 @@ type ledger struct {
 
 // accepted is a message that the FIFO queue has accepted.
 type accepted struct {
-	sequence, body, sent string
+	queue, sequence, body, sent string
 }
 
 func newLedger() ledger {
@@ -38,21 +39,26 @@ func (l *ledger) accept(batch events.SQSEvent) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, message := range batch.Records {
-		group, sequence := message.Attributes["MessageGroupId"], message.Attributes["SequenceNumber"]
+		group, sequence := message.Attributes["MessageGroupId"]+" "+message.EventSourceARN, message.Attributes["SequenceNumber"]
 		if l.accepted[group] == nil {
 			l.accepted[group] = map[string]accepted{}
 		}
-		l.accepted[group][sequence] = accepted{sequence, message.Body, message.Attributes["SentTimestamp"]}
+		l.accepted[group][sequence] = accepted{message.EventSourceARN, sequence, message.Body, message.Attributes["SentTimestamp"]}
 	}
 }
 
-// of returns the messages of an instance in the order in which the queue accepted them.
-func (l *ledger) of(instance string) []accepted {
+// of returns the messages of an instance by queue, in the order in which it accepted them.
+func (l *ledger) of(instance string) (queues [][]accepted) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return slices.SortedFunc(maps.Values(l.accepted[instance]), func(a, b accepted) int {
-		return cmp.Or(cmp.Compare(len(a.sequence), len(b.sequence)), cmp.Compare(a.sequence, b.sequence))
-	})
+	for _, key := range slices.Sorted(maps.Keys(l.accepted)) {
+		if strings.HasPrefix(key, instance+" ") {
+			queues = append(queues, slices.SortedFunc(maps.Values(l.accepted[key]), func(a, b accepted) int {
+				return cmp.Or(cmp.Compare(len(a.sequence), len(b.sequence)), cmp.Compare(a.sequence, b.sequence))
+			}))
+		}
+	}
+	return queues
 }
 
 // take sees a call that took effect, and checks that no effect comes before the commit that has it.
@@ -98,7 +104,7 @@ func (s *simulation) take(call takenCall) {
 var scheduledID = regexp.MustCompile(`deduplication_id\\":\\"([^\\]+)\\"`)
 
 func (s *simulation) isCommitted(id string, call takenCall) {
-	if !s.ledger.committed[id] {
+	if !s.ledger.committed[id] && !strings.Contains(id, "/token.") {
 		s.problem("%s %s before a commit has the effect %s", call.process, call.target, id)
 	}
 }
@@ -121,8 +127,12 @@ func (l *ledger) commit(request []byte) {
 	if err := json.Unmarshal(request, &put); err != nil {
 		panic(err)
 	}
+	createdAt, err := time.Parse(time.RFC3339Nano, put.Item.CreatedAt.S)
+	if err != nil {
+		return // It is no instance's.
+	}
 	for _, effect := range put.Item.Outbox.L {
-		l.committed[derivedID(put.Item.Instance.S, put.Item.CreatedAt.S, effect.M.ID.S)] = true
+		l.committed[derivedID(put.Item.Instance.S, createdAt, effect.M.ID.S)] = true
 	}
 }
 
@@ -135,6 +145,6 @@ func (l *ledger) park(request []byte) {
 	if err := json.Unmarshal(request, &message); err != nil {
 		panic(err)
 	}
-	key := message.MessageGroupId + " " + message.MessageAttributes["sequence_number"].StringValue
+	key := message.MessageGroupId + " " + message.MessageAttributes["source_queue"].StringValue + " " + message.MessageAttributes["sequence_number"].StringValue
 	l.parked[key] = append(l.parked[key], message.MessageAttributes["reason"].StringValue)
 }

@@ -1,119 +1,138 @@
 package simulate_test
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/service/sqs"
-	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
+	"github.com/aws/aws-sdk-go-v2/service/sfn"
 
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
 // derivedID is the ID of an effect among all instances, as docs/adr/0003 has it.
-func derivedID(instance, createdAt, id string) string {
-	at, err := time.Parse(time.RFC3339Nano, createdAt)
-	if err != nil {
-		panic(err)
-	}
-	return fmt.Sprintf("%s@%d/%s", instance, at.UnixMilli(), id)
+func derivedID(instance string, createdAt time.Time, id string) string {
+	return fmt.Sprintf("%s@%d/%s", instance, createdAt.UnixMilli(), id)
 }
 
-// check checks at the end of a run that the guarantees held.
-func (s *simulation) check() {
-	sends := map[string]string{} // the receiver of each event that an instance has sent, by its $id
-	for _, name := range s.plan.instances {
-		id, err := durable.ParseInstanceID(name)
-		if err != nil {
-			s.t.Fatal(err)
-		}
-		record, err := s.store.Load(s.t.Context(), id)
-		if err != nil {
-			s.problem("%s cannot be read: %v", name, err)
-			continue
-		}
-		if len(record.Outbox) > 0 {
-			s.problem("%s has an outbox left behind: %+v", name, record.Outbox)
-		}
-		r := &replay{simulation: s, name: name, record: record, messages: s.ledger.of(name), seen: map[string]bool{}, sends: sends}
-		if r.machine, err = s.machines.Lookup(id.Machine); err != nil {
-			s.t.Fatal(err)
-		}
-		if err := r.run(); err != nil {
-			s.problem("%s: %v\n  its history:\n%s", name, err, r.historyText())
-		}
-	}
-	s.checkSends(sends)
-	s.checkQueues()
-}
-
-// checkSends checks that the events which instances send one another are the ones that arrived.
-func (s *simulation) checkSends(sends map[string]string) {
-	arrived := map[string]bool{}
-	for _, name := range s.plan.instances {
-		for _, message := range s.ledger.of(name) {
-			var head struct {
-				ID string `json:"$id"`
-			}
-			if json.Unmarshal([]byte(message.body), &head) == nil && strings.Contains(head.ID, "@") {
-				arrived[head.ID] = true
-				if sends[head.ID] != name {
-					s.problem("%s got an event that nobody has sent it: %s", name, message.body)
-				}
-			}
-		}
-	}
-	for id, to := range sends {
-		if !arrived[id] {
-			s.problem("the event %s has never arrived at %s", id, to)
-		}
-	}
-}
-
-// checkQueues checks that nothing is left in the queues.
-func (s *simulation) checkQueues() {
-	client := sqs.NewFromConfig(s.truth())
-	for _, url := range []string{s.queueURL, s.delayURL} {
-		got, err := client.GetQueueAttributes(s.t.Context(), &sqs.GetQueueAttributesInput{QueueUrl: &url, AttributeNames: []types.QueueAttributeName{types.QueueAttributeNameAll}})
-		if err != nil {
-			s.t.Fatal(err)
-		}
-		for _, name := range []string{"ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible", "ApproximateNumberOfMessagesDelayed"} {
-			if n := got.Attributes[name]; n != "0" {
-				s.problem("%s of %s is %s at the end", name, url, n)
-			}
-		}
-	}
-}
-
-// replay is the sequential model of one instance: it takes the messages that the queue accepted, in their
-// order and each once, through the chart, at the times that the instance's history has.
+// replay is the sequential model of one instance: it takes the messages that the queues accepted, each
+// queue's in their order and each once, through the chart, at the times that the instance's history has.
+// Where the order between two queues is free, it finds one that the history agrees with.
 type replay struct {
 	simulation *simulation
 	name       string
 	machine    durable.Machine
 	record     durable.Record
-	messages   []accepted
-	instance   durable.Instance
-	at         int // in the history
-	seen       map[string]bool
-	sends      map[string]string
-	began      bool     // for the message at hand
-	stopped    []string // the timers whose firing was parked
+	queues     [][]accepted
+
+	instance durable.Instance
+	at       int // in the history
+	seen     map[string]bool
+	sends    map[string]string // the receiver of each event that was sent, by its $id
+	tokens   map[string]wait   // by the token
+	ends     map[string]*sfn.DescribeExecutionOutput
+	began    bool     // for the message at hand
+	expired  bool     // see linearize
+	stopped  []string // the timers whose firing was parked
 }
 
-// run goes through the messages. Its error says where history and model differ.
-func (r *replay) run() error {
-	for _, message := range r.messages {
-		if err := r.take(message); err != nil {
-			return fmt.Errorf("message %s %s: %w", message.sequence, message.body, err)
+// wait is what the model knows of a task that waits.
+type wait struct {
+	name, execution string
+	// answer is what it is told, "" while it waits; "expired" if the instance has learnt that it does not
+	// wait any more.
+	answer string
+	at     time.Time
+}
+
+// linearize goes through the messages that are left, in every order that the queues allow, until one
+// agrees with the history. Its error says where history and model differ on the way that came furthest.
+func (r *replay) linearize() (*replay, error) {
+	type choice struct {
+		queue int
+		// expired says that a message about a token is the one by which the instance has learnt of its expiry:
+		// the history does not say which of them was.
+		expired bool
+	}
+	var choices []choice
+	for i, queue := range r.queues {
+		if len(queue) > 0 {
+			choices = append(choices, choice{i, false})
+			tells := r.at < len(r.record.History) && r.record.History[r.at].Event == durable.TokenExpired || len(r.parked(queue[0])) > 0
+			if tells && strings.Contains(queue[0].body, `"settle.token`) {
+				choices = append(choices, choice{i, true})
+			}
 		}
 	}
+	if len(choices) == 0 {
+		return r, r.finish()
+	}
+	var failure error
+	furthest := r
+	for _, c := range choices {
+		next := r
+		if len(choices) > 1 {
+			next = r.clone()
+		}
+		message := next.queues[c.queue][0]
+		next.queues[c.queue] = next.queues[c.queue][1:]
+		next.expired = c.expired
+		err := next.take(message)
+		if err != nil {
+			err = fmt.Errorf("message %s %s: %w", message.sequence, message.body, err)
+		} else if next, err = next.linearize(); err == nil {
+			return next, nil
+		}
+		if failure == nil || next.at > furthest.at {
+			failure, furthest = err, next
+		}
+	}
+	return furthest, failure
+}
+
+// clone returns a copy that can go another way.
+func (r *replay) clone() *replay {
+	c := *r
+	c.queues, c.seen, c.sends, c.tokens = slices.Clone(r.queues), maps.Clone(r.seen), maps.Clone(r.sends), maps.Clone(r.tokens)
+	c.stopped = slices.Clip(r.stopped)
+	if r.instance != nil {
+		c.instance = r.restored(r.snapshot())
+	}
+	return &c
+}
+
+func (r *replay) snapshot() json.RawMessage {
+	snapshot, err := r.instance.Snapshot()
+	if err != nil {
+		panic(err)
+	}
+	return snapshot
+}
+
+func (r *replay) restored(snapshot json.RawMessage) durable.Instance {
+	instance, err := r.machine.Restore(snapshot)
+	if err != nil {
+		panic(err)
+	}
+	return limited(instance)
+}
+
+// limited sets the limit that the loop sets too.
+func limited(instance durable.Instance) durable.Instance {
+	instance.(interface{ Limit(int) }).Limit(snapshotBytesMax)
+	return instance
+}
+
+// finish compares the ends of history and model.
+func (r *replay) finish() error {
 	if r.at != len(r.record.History) {
 		return fmt.Errorf("the history has %d steps that no message accounts for, from %+v on", len(r.record.History)-r.at, r.record.History[r.at])
 	}
@@ -130,11 +149,12 @@ func (r *replay) run() error {
 	if timers := r.instance.Timers(); slices.ContainsFunc(timers, left) {
 		return fmt.Errorf("timers have not fired: %+v", timers)
 	}
-	want, err := r.instance.Snapshot()
-	if err != nil {
-		return err
+	for _, task := range r.tokens {
+		if err := task.check(r.ends[task.execution]); err != nil {
+			return err
+		}
 	}
-	if !equalJSON(want, r.record.Snapshot) {
+	if want := r.snapshot(); !equalJSON(want, r.record.Snapshot) {
 		return fmt.Errorf("its snapshot differs:\n want %s\n  got %s", want, r.record.Snapshot)
 	}
 	return nil
@@ -143,13 +163,17 @@ func (r *replay) run() error {
 // take takes one message through the chart.
 func (r *replay) take(message accepted) error {
 	r.began = false
+	at := r.at
 	event, skip, reason := r.examine(message)
 	if skip {
 		return nil
 	}
-	reasons := r.simulation.ledger.parked[r.name+" "+message.sequence]
+	reasons := r.parked(message)
 	if reason == nil && len(reasons) > 0 && strings.Contains(reasons[0], "no try came to an end") {
 		return nil // So it was out of luck. What it takes for that, other tests say.
+	}
+	if reason == nil && r.instance == nil && len(reasons) > 0 && message.sent != fmt.Sprint(r.record.CreatedAt.UnixMilli()) && r.cannotStart(message) {
+		return nil // Nothing of the instance that was to begin with it was stored.
 	}
 	if reason == nil {
 		reason = r.apply(event, message)
@@ -158,14 +182,17 @@ func (r *replay) take(message accepted) error {
 		if len(reasons) > 0 {
 			return fmt.Errorf("it was parked although it can be applied: %s", reasons[0])
 		}
-		r.seen[event.ID] = event.ID != ""
+		if event.ID != "" {
+			r.seen[event.ID] = true
+		}
 		return r.settle()
 	}
-	if different, ok := reason.(*differenceError); ok {
+	var different *differenceError
+	if errors.As(reason, &different) {
 		return different
 	}
 	if r.began && message.sent != fmt.Sprint(r.record.CreatedAt.UnixMilli()) {
-		r.instance = nil // It had begun for this event alone. Had a service run, it would have been stored.
+		r.instance, r.at = nil, at // It had begun for this event alone. Had a service run, it would have been stored.
 	}
 	if event.Type == statechart.TimerEvent {
 		r.stopped = append(r.stopped, event.Timer)
@@ -174,6 +201,16 @@ func (r *replay) take(message accepted) error {
 		return fmt.Errorf("it was not parked, although %w", reason)
 	}
 	return nil
+}
+
+// parked returns why a message was parked, each time that it was.
+func (r *replay) parked(message accepted) []string {
+	return r.simulation.ledger.parked[r.name+" "+message.queue+" "+message.sequence]
+}
+
+// cannotStart reports whether the message is one that the chart cannot take when it is new.
+func (r *replay) cannotStart(message accepted) bool {
+	return strings.Contains(message.body, failing) || strings.Contains(message.body, huge)
 }
 
 // differenceError is how history and model differ.
@@ -185,19 +222,32 @@ func differ(format string, args ...any) error {
 	return &differenceError{fmt.Sprintf(format, args...)}
 }
 
+// head is what the model reads of a message.
+type head struct {
+	Type, Name, Execution string
+	Token                 string
+	Incarnation           int64 `json:"$incarnation"`
+	Task                  *struct {
+		Token, Name, Execution string
+	} `json:"$task"`
+}
+
 // examine decides what becomes of a message, as the table in docs/guarantees.md says.
 func (r *replay) examine(message accepted) (event statechart.Event, skip bool, reason error) {
-	var head struct {
-		Type        string
-		Incarnation int64 `json:"$incarnation"`
-	}
+	var head head
 	if err := json.Unmarshal([]byte(message.body), &head); err != nil {
 		return event, false, err
 	}
 	ours := r.instance != nil && head.Incarnation == r.record.CreatedAt.UnixMilli()
-	if head.Type == "settle.alias.taken" {
+	switch head.Type {
+	case "settle.alias.taken":
 		event, reason = r.machine.Decode([]byte(`{"type": "alias.taken"}`))
 		return event, !ours, reason
+	case "settle.wait":
+		event = statechart.Event{Type: head.Type, ID: "task/" + keyOf(head.Task.Token)}
+		return event, r.seen[event.ID], nil
+	case "settle.token", "settle.token.expired":
+		return statechart.Event{Type: head.Type}, !ours, nil
 	}
 	event, reason = r.machine.Decode([]byte(message.body))
 	switch {
@@ -222,7 +272,69 @@ func (r *replay) apply(event statechart.Event, message accepted) error {
 			return err
 		}
 	}
+	var head head
+	if err := json.Unmarshal([]byte(message.body), &head); err != nil {
+		return err
+	}
+	switch event.Type {
+	case "settle.wait":
+		return r.hold(head)
+	case "settle.token", "settle.token.expired":
+		return r.expire(head)
+	default:
+		return r.step(event)
+	}
+}
+
+// hold keeps a task that waits.
+func (r *replay) hold(head head) error {
+	task := wait{name: head.Task.Name, execution: head.Task.Execution}
+	if r.instance.Status() != statechart.Active {
+		task.answer = durable.ErrorEnded
+	}
+	effect, ok, err := r.instance.Resolving(task.name, statechart.Event{Type: head.Type})
+	if err != nil {
+		return err
+	}
+	if ok {
+		task.answer = answerOf(effect)
+	}
+	r.tokens[head.Task.Token] = task
+	return nil
+}
+
+// expire takes a message about a task.
+func (r *replay) expire(head head) error {
+	if !r.expired {
+		return nil
+	}
+	for token, task := range r.tokens {
+		if keyOf(token) != head.Token && task.execution != head.Execution {
+			continue
+		}
+		if end := r.ends[task.execution]; !timedOut(end) || task.answer == "expired" || r.at < len(r.record.History) && end.StopDate.After(r.record.History[r.at].At.Add(clockSkewMax)) {
+			return differ("the task of %s cannot have expired", task.execution)
+		}
+		task.answer = "expired"
+		r.tokens[token] = task
+	}
+	event, err := r.machine.Decode([]byte(`{"type": "token.expired"}`))
+	if err != nil {
+		return err
+	}
 	return r.step(event)
+}
+
+func keyOf(token string) string {
+	hash := sha256.Sum256([]byte(token))
+	return hex.EncodeToString(hash[:8])
+}
+
+func answerOf(effect statechart.Effect) string {
+	if effect.Error != "" {
+		return effect.Error + ": " + effect.Message
+	}
+	return effect.Outcome
 }
 
 // begin starts the instance, at the time that its context has.
@@ -237,8 +349,9 @@ func (r *replay) begin() error {
 	if err != nil {
 		return err
 	}
-	r.instance = instance
-	return r.note(effects)
+	r.instance = limited(instance)
+	r.note(effects)
+	return nil
 }
 
 // step takes one step, which must be the next of the history.
@@ -255,9 +368,14 @@ func (r *replay) step(event statechart.Event) error {
 	if r.at < len(r.record.History) {
 		event.At = r.record.History[r.at].At
 	}
+	before := r.snapshot()
 	effects, handled, err := r.instance.Apply(event)
 	if err != nil {
 		return err
+	}
+	if size := len(r.snapshot()); size > snapshotBytesMax {
+		r.instance = r.restored(before)
+		return fmt.Errorf("it makes a snapshot of %d bytes", size)
 	}
 	if r.at == len(r.record.History) {
 		return differ("the history ends before %s", name)
@@ -267,17 +385,43 @@ func (r *replay) step(event statechart.Event) error {
 		return differ("step %d of the history differs:\n want %+v\n  got %+v", r.at, is, was)
 	}
 	r.at++
-	return r.note(effects)
+	r.note(effects)
+	return nil
 }
 
-// note keeps the sends among the effects.
-func (r *replay) note(effects []statechart.Effect) error {
+// note keeps the sends and the answers among the effects.
+func (r *replay) note(effects []statechart.Effect) {
 	for _, effect := range effects {
-		if effect.Kind == statechart.Send {
-			r.sends[derivedID(r.name, r.record.CreatedAt.Format(time.RFC3339Nano), effect.ID)] = effect.To
+		switch effect.Kind {
+		case statechart.Send:
+			r.sends[derivedID(r.name, r.record.CreatedAt, effect.ID)] = effect.To
+		case statechart.ParkEvent:
+			var parked struct {
+				ID string `json:"$id"`
+			}
+			if err := json.Unmarshal(effect.Event, &parked); err != nil {
+				panic(err)
+			}
+			delete(r.seen, parked.ID) // Sent again, it is to be applied.
+		case statechart.ResolveWaits:
+			r.answer(answerOf(effect), func(task wait) bool { return task.name == effect.Name })
 		}
 	}
-	return nil
+	if r.instance.Status() != statechart.Active {
+		r.answer(durable.ErrorEnded, func(wait) bool { return true })
+	}
+}
+
+func (r *replay) answer(answer string, concerns func(wait) bool) {
+	for token, task := range r.tokens {
+		if task.answer == "" && concerns(task) {
+			task.answer = answer
+			if r.at > 0 {
+				task.at = r.record.History[r.at-1].At
+			}
+			r.tokens[token] = task
+		}
+	}
 }
 
 // settle feeds the model what the history says has come of its services, and of the time that they had.
@@ -303,9 +447,9 @@ func (r *replay) inside(was durable.Transition) (statechart.Event, bool) {
 	for _, invocation := range r.instance.Invocations() {
 		switch was.Event {
 		case "done.invoke." + invocation.ID:
-			return invocation.Done(result{derivedID(r.name, r.record.CreatedAt.Format(time.RFC3339Nano), invocation.Key)}), true
+			return invocation.Done(result{derivedID(r.name, r.record.CreatedAt, invocation.Key)}), true
 		case "error.invoke." + invocation.ID:
-			return invocation.Failed(fmt.Errorf("any")), true
+			return invocation.Failed(errors.New("any")), true
 		}
 	}
 	var next *statechart.Timer

@@ -51,7 +51,8 @@ type simulation struct {
 	plan     plan
 	ledger   ledger
 
-	queueURL, deadLetterURL, delayURL string
+	queueURLs               []string
+	deadLetterURL, delayURL string
 
 	mu        sync.Mutex
 	processes map[string]int // started, by function
@@ -138,7 +139,7 @@ func simulate(t *testing.T, seed uint64) *simulation {
 		s.plan = drawPlan(rng)
 		s.director = newDirector(awslocal.New, seed, []float64{0, 0.01, 0.03, 0.1, 0.3}[rng.IntN(5)], 2+rng.IntN(20))
 		s.director.taken = s.take
-		s.lab = &lab{director: s.director, tries: map[string]int{}}
+		s.lab = &lab{director: s.director, problem: s.problem, tries: map[string]int{}, finished: map[string][]string{}, alone: s.plan.queues == 1, sealed: map[string]bool{}}
 		var hosted []durable.Machine
 		for _, machine := range s.plan.machines {
 			hosted = append(hosted, machine(s.lab))
@@ -151,12 +152,22 @@ func simulate(t *testing.T, seed uint64) *simulation {
 		ctx, stop := context.WithCancel(context.Background())
 		var running, producing sync.WaitGroup
 		running.Go(func() { s.director.direct(ctx) })
-		running.Go(func() { s.poll(ctx, queueName, s.consumer, 1+rng.IntN(3)) })
+		for i := range s.plan.queues {
+			concurrency := 1 + rng.IntN(3)
+			running.Go(func() { s.poll(ctx, s.queue(i), s.consumer, concurrency) })
+		}
 		running.Go(func() { s.poll(ctx, delayName, s.forwarder, 1) })
 		for i, producer := range s.plan.producers {
 			producing.Go(func() { s.produce(fmt.Sprintf("producer-%d", i), producer) })
 		}
+		for i, one := range s.plan.executions {
+			producing.Go(func() { s.waitFor(i, one) })
+		}
 		producing.Wait()
+		if s.plan.redriven {
+			time.Sleep(time.Hour)
+			s.redrive()
+		}
 		s.director.calm()
 		time.Sleep(s.plan.rest)
 		s.check()
@@ -193,25 +204,29 @@ func (s *simulation) truth() aws.Config {
 func (s *simulation) create() {
 	config := s.truth()
 	queues, tables := sqs.NewFromConfig(config), dynamodb.NewFromConfig(config)
-	for _, queue := range []struct {
-		name string
-		url  *string
-	}{{queueName, &s.queueURL}, {deadLetterName, &s.deadLetterURL}, {delayName, &s.delayURL}} {
+	make := func(name string) string {
 		attributes := map[string]string{"VisibilityTimeout": visibilityTimeout}
-		if queue.name != delayName {
+		if name != delayName {
 			attributes["FifoQueue"] = "true"
 		}
-		made, err := queues.CreateQueue(s.t.Context(), &sqs.CreateQueueInput{QueueName: &queue.name, Attributes: attributes})
+		made, err := queues.CreateQueue(s.t.Context(), &sqs.CreateQueueInput{QueueName: &name, Attributes: attributes})
 		if err != nil {
 			s.t.Fatal(err)
 		}
-		*queue.url = *made.QueueUrl
+		return *made.QueueUrl
+	}
+	s.deadLetterURL, s.delayURL = make(deadLetterName), make(delayName)
+	for i := range s.plan.queues {
+		s.queueURLs = append(s.queueURLs, make(s.queue(i)))
 	}
 	if err := dynamostore.CreateTable(s.t.Context(), tables, table); err != nil {
 		s.t.Fatal(err)
 	}
 	s.store = dynamostore.New(tables, table)
 }
+
+// queue returns the name of a FIFO queue.
+func (s *simulation) queue(i int) string { return []string{queueName, "settle-too.fifo"}[i] }
 
 // poll feeds a queue to a function until ctx ends.
 func (s *simulation) poll(ctx context.Context, queue string, start func(process string, now func() time.Time) lambda.Handler, concurrency int) {
@@ -237,10 +252,10 @@ func (s *simulation) consumer(process string, now func() time.Time) lambda.Handl
 	}
 	loop, err := durable.New(s.machines, durable.Ports{
 		Store:  dynamostore.New(dynamodb.NewFromConfig(config), table),
-		Queue:  sqsqueue.New(queues, s.queueURL, s.deadLetterURL),
+		Queue:  sqsqueue.New(queues, s.queueURLs[0], s.deadLetterURL),
 		Timers: timers,
 		Tokens: sfncallback.New(sfn.NewFromConfig(config)),
-	}, durable.Config{Logger: slog.New(slog.DiscardHandler), Now: now, HistoryMax: historyMax})
+	}, durable.Config{Logger: slog.New(slog.DiscardHandler), Now: now, HistoryMax: historyMax, SnapshotBytesMax: snapshotBytesMax})
 	if err != nil {
 		s.t.Error(err)
 	}
@@ -250,7 +265,7 @@ func (s *simulation) consumer(process string, now func() time.Time) lambda.Handl
 // forwarder starts a process of the delay queue's function.
 func (s *simulation) forwarder(process string, now func() time.Time) lambda.Handler {
 	queues := sqs.NewFromConfig(s.client(process))
-	forwarder := schedule.NewForwarder(schedule.NewDelayQueue(queues, s.delayURL, now), sqsqueue.New(queues, s.queueURL, ""))
+	forwarder := schedule.NewForwarder(schedule.NewDelayQueue(queues, s.delayURL, now), sqsqueue.New(queues, s.queueURLs[0], ""))
 	return lambda.NewHandler(sqsqueue.EachHandler(slog.New(slog.DiscardHandler), forwarder.Forward))
 }
 
@@ -272,7 +287,7 @@ type processKey struct{}
 // Invoke implements awslocal.Invoker.
 func (e *environment) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
 	s := e.simulation
-	if e.queue == queueName {
+	if e.queue != delayName {
 		var batch events.SQSEvent
 		if err := json.Unmarshal(payload, &batch); err != nil {
 			return nil, err
@@ -306,17 +321,23 @@ func (e *environment) Invoke(ctx context.Context, payload []byte) ([]byte, error
 	return nil, errors.New("the process exited before it answered")
 }
 
-// begin starts a process, whose clock may be off by up to two seconds.
+// clockSkewMax is how far the clock of a process may be off.
+const clockSkewMax = 2 * time.Second
+
+// begin starts a process, whose clock may be off.
 func (e *environment) begin() {
 	s := e.simulation
 	s.mu.Lock()
 	s.processes[e.queue]++
-	e.process = fmt.Sprintf("%s-%d", map[string]string{queueName: "consumer", delayName: "forwarder"}[e.queue], s.processes[e.queue])
+	e.process = fmt.Sprintf("consumer%s-%d", strings.TrimSuffix(strings.TrimPrefix(e.queue, "settle"), ".fifo"), s.processes[e.queue])
+	if e.queue == delayName {
+		e.process = fmt.Sprintf("forwarder-%d", s.processes[e.queue])
+	}
 	s.mu.Unlock()
 	rng := rand.New(rand.NewPCG(s.seed, digestOf(e.process)))
 	var skew time.Duration
 	if s.plan.skewed {
-		skew = time.Duration(rng.IntN(4000)-2000) * time.Millisecond
+		skew = time.Duration(rng.Int64N(int64(2*clockSkewMax))) - clockSkewMax
 	}
 	died := make(chan struct{})
 	e.died = died
