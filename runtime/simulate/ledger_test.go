@@ -23,6 +23,14 @@ type ledger struct {
 	committed map[string]bool
 	// parked are the reasons of messages in the dead-letter queue, by group and sequence number.
 	parked map[string][]string
+	// owners are the instances that have aliases, and whether they have released them.
+	owners map[string]owner
+}
+
+// owner is who has an alias.
+type owner struct {
+	of, createdAt string
+	released      bool
 }
 
 // accepted is a message that the FIFO queue has accepted.
@@ -31,7 +39,7 @@ type accepted struct {
 }
 
 func newLedger() ledger {
-	return ledger{accepted: map[string]map[string]accepted{}, committed: map[string]bool{}, parked: map[string][]string{}}
+	return ledger{accepted: map[string]map[string]accepted{}, committed: map[string]bool{}, parked: map[string][]string{}, owners: map[string]owner{}}
 }
 
 // accept notes the messages of a delivery.
@@ -71,6 +79,11 @@ func (s *simulation) take(call takenCall) {
 	switch call.target {
 	case "dynamodb.PutItem":
 		s.ledger.commit(call.request)
+		if of, was := s.ledger.claim(call.request); was != nil {
+			s.problem("%s has claimed an alias that %s has", of, was.of)
+		}
+	case "dynamodb.UpdateItem":
+		s.ledger.release(call.request)
 	case "sqs.SendMessage":
 		var message struct{ QueueUrl, MessageBody, MessageDeduplicationId, MessageGroupId string }
 		if err := json.Unmarshal(call.request, &message); err != nil {
@@ -147,4 +160,43 @@ func (l *ledger) park(request []byte) {
 	}
 	key := message.MessageGroupId + " " + message.MessageAttributes["source_queue"].StringValue + " " + message.MessageAttributes["sequence_number"].StringValue
 	l.parked[key] = append(l.parked[key], message.MessageAttributes["reason"].StringValue)
+}
+
+// claim notes a stored claim of an alias. It returns who claims and, if another instance has the alias, which.
+func (l *ledger) claim(request []byte) (of string, was *owner) {
+	var put struct {
+		Item struct {
+			Instance  struct{ S string } `json:"instance"`
+			Of        struct{ S string } `json:"alias_of"`
+			CreatedAt struct{ S string } `json:"created_at"`
+		}
+	}
+	if err := json.Unmarshal(request, &put); err != nil {
+		panic(err)
+	}
+	of = put.Item.Of.S
+	if of == "" {
+		return "", nil
+	}
+	if before, taken := l.owners[put.Item.Instance.S]; taken && !before.released && before.of != of {
+		was = &before
+	}
+	l.owners[put.Item.Instance.S] = owner{of: of, createdAt: put.Item.CreatedAt.S}
+	return of, was
+}
+
+// release notes that an alias was released.
+func (l *ledger) release(request []byte) {
+	var update struct {
+		Key struct {
+			Instance struct{ S string } `json:"instance"`
+		}
+	}
+	if err := json.Unmarshal(request, &update); err != nil {
+		panic(err)
+	}
+	if of, taken := l.owners[update.Key.Instance.S]; taken {
+		of.released = true
+		l.owners[update.Key.Instance.S] = of
+	}
 }
