@@ -85,4 +85,30 @@ func TestADeferredEventWhoseEffectsCannotBePerformedIsParkedAlone(t *testing.T) 
 	}
 }
 
+// TestADeferredEventThatWouldMakeTheItemTooLargeIsParkedAlone has the event that releases it go on: it is not
+// to blame.
+func TestADeferredEventThatWouldMakeTheItemTooLargeIsParkedAlone(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		machines, err := durable.NewMachines(durable.Host(statechart.Must(statechart.Definition[basket]{
+			ID: "shop", Version: 1, Initial: "shut", Payloads: payloads(),
+			States: []chartState{
+				{ID: "shut", Tags: settled, Defer: []string{"grow", "add"}, On: []on{{Event: "cancel", Target: "open"}}},
+				{ID: "open", Tags: settled, On: []on{{Event: "grow", Actions: do{grow}}, {Event: "add", Actions: do{keep}}}},
+			}}), durable.MachineConfig{}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.machines = machines
+		w.post("shop/1", growing(300<<10), event("add", "beside"), event("cancel", ""))
+		w.run(t)
+		w.wantParked(t, [2]string{"grow", "bytes, the limit is 262144"})
+		w.wantLog(t, "shop/1", "beside")
+		if state := w.load("shop/1").State; !slices.Equal(state, []string{"open"}) {
+			t.Errorf("the instance is in %v, want open", state)
+		}
+	})
+}
+
 func eventTypeOf(body string) string { return strings.Split(body, `"`)[3] }

@@ -265,7 +265,9 @@ func (l *Loop) hydrate(ctx context.Context, id InstanceID, machine Machine) (*tu
 	if record.Revision == 0 {
 		return t, nil
 	}
-	if t.instance, err = machine.Restore(record.Snapshot); err == nil {
+	instance, err := machine.Restore(record.Snapshot)
+	if err == nil {
+		t.adopt(instance)
 		t.armed = slices.Clone(t.instance.Timers())
 	} else {
 		l.config.Logger.ErrorContext(ctx, "stored snapshot is unreadable, nothing is touched", "instance", id.String(), "revision", record.Revision, "error", err)

@@ -128,6 +128,24 @@ type instance[C any] struct {
 	snapshot statechart.Snapshot[C]
 }
 
+// limited is an Instance that parks a deferred event which would make its snapshot too large, as those
+// that Host makes do.
+type limited interface {
+	// Limit sets the longest JSON form of the snapshot.
+	Limit(snapshotBytesMax int)
+}
+
+// Limit implements limited.
+func (i *instance[C]) Limit(snapshotBytesMax int) {
+	i.stepper.Fits = func(snapshot statechart.Snapshot[C]) error {
+		body, err := marshalSafely(snapshot)
+		if err == nil && len(body) > snapshotBytesMax {
+			err = &TooLargeError{Bytes: len(body), BytesMax: snapshotBytesMax}
+		}
+		return err
+	}
+}
+
 func (i *instance[C]) Apply(event statechart.Event) ([]statechart.Effect, bool, error) {
 	next := i.snapshot
 	effects, handled, err := i.stepper.Step(&next, &event)
@@ -187,14 +205,16 @@ func checkEffects(effects []statechart.Effect) error {
 	return nil
 }
 
-// Snapshot takes a panic of the context's own MarshalJSON for its error.
-func (i *instance[C]) Snapshot() (snapshot json.RawMessage, err error) {
+func (i *instance[C]) Snapshot() (json.RawMessage, error) { return marshalSafely(i.snapshot) }
+
+// marshalSafely takes a panic of the context's own MarshalJSON for its error.
+func marshalSafely[C any](snapshot statechart.Snapshot[C]) (body json.RawMessage, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("panic: %v", r)
 		}
 	}()
-	return i.snapshot.AppendJSON(nil)
+	return snapshot.AppendJSON(nil)
 }
 
 func (i *instance[C]) Status() statechart.Status            { return i.snapshot.Status }

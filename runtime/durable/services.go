@@ -291,9 +291,11 @@ func (t *turn) endStorable(event statechart.Event) error {
 		return nil
 	}
 	*t = turnBefore
-	if t.instance, err = t.machine.Restore(before); err != nil {
+	instance, err := t.machine.Restore(before)
+	if err != nil {
 		return err
 	}
+	t.adopt(instance)
 	return tooMuch
 }
 

@@ -182,7 +182,7 @@ func (t *turn) begin(ctx context.Context, d Delivery) error {
 	if err != nil {
 		return err
 	}
-	t.instance = instance
+	t.adopt(instance)
 	// The keys of services contain this time: that of the message, not of this try, so that
 	// the key is the same when the first try is cut off and nothing of it was stored.
 	t.record.CreatedAt = d.SentAt.UTC().Truncate(time.Millisecond)
@@ -192,6 +192,14 @@ func (t *turn) begin(ctx context.Context, d Delivery) error {
 		}
 	}
 	return t.settle(ctx, d)
+}
+
+// adopt takes the instance in hand.
+func (t *turn) adopt(instance Instance) {
+	t.instance = instance
+	if l, ok := instance.(limited); ok {
+		l.Limit(t.loop.config.SnapshotBytesMax)
+	}
 }
 
 // resume settles an instance that was stored unsettled. A delivery that cannot settle it in

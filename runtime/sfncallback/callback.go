@@ -37,17 +37,17 @@ var _ durable.Tokens = (*Callback)(nil)
 // New returns a Callback that calls through the client.
 func New(client Client) *Callback { return &Callback{client: client} }
 
-// Answer ends the wait of the task. If a call came to no answer, or an earlier one may have taken
-// effect (repeat), and the task does not wait any more, the history of the execution decides whether
-// it was ours; if the token came without its execution, it counts as ours. Fails with
-// durable.ErrExpired; any other error leaves open whether the task was answered.
+// Answer ends the wait of the task. If the task does not wait any more, the history of the execution decides
+// whether it was our answer that it has got: an earlier call may have taken effect, or the network may have
+// made one twice. If the token came without its execution, it counts as ours if repeat says that one may
+// have. Fails with durable.ErrExpired; any other error leaves open whether the task was answered.
 func (c *Callback) Answer(ctx context.Context, token durable.Token, answer durable.Answer, repeat bool) error {
 	for try := 1; ; try++ {
 		err := c.send(ctx, token, answer)
 		switch {
 		case err == nil:
 			return nil
-		case isOver(err) && repeat:
+		case isOver(err) && (repeat || token.Execution != ""):
 			return c.reconcile(ctx, token, answer)
 		case isOver(err):
 			return fmt.Errorf("%w: %w", durable.ErrExpired, err)

@@ -134,7 +134,7 @@ func TestATaskIsAnswered(t *testing.T) {
 	})
 }
 
-// TestARepeatIsToldFromAnExpiry has the history asked only where nothing else tells.
+// TestARepeatIsToldFromAnExpiry has the history asked only when Step Functions says that the task is over.
 func TestARepeatIsToldFromAnExpiry(t *testing.T) {
 	t.Parallel()
 	const send, history = "SendTaskSuccess", "GetExecutionHistory"
@@ -149,18 +149,19 @@ func TestARepeatIsToldFromAnExpiry(t *testing.T) {
 		ended   string
 		calls   []string
 	}{
-		"expired":                                  {late: true, expired: true, ended: "timed out", calls: []string{send}},
-		"expired, and perhaps a repeat":            {late: true, repeat: true, expired: true, ended: "timed out", calls: []string{send, history}},
-		"a repeat":                                 {earlier: &success, repeat: true, ended: `{"outcome":"delivered"}`, calls: []string{send, history}},
-		"answered otherwise by another":            {earlier: &failure, repeat: true, expired: true, ended: "Parcel.Lost: nobody knows", calls: []string{send, history}},
-		"answered by another, and no repeat":       {earlier: &success, expired: true, ended: `{"outcome":"delivered"}`, calls: []string{send}},
-		"the answer is lost":                       {faults: map[int]awslocal.Fault{1: lost}, ended: `{"outcome":"delivered"}`, calls: []string{send, send, history}},
-		"the request is lost":                      {faults: map[int]awslocal.Fault{1: before}, ended: `{"outcome":"delivered"}`, calls: []string{send, send}},
-		"throttled, which cannot have had effect":  {faults: map[int]awslocal.Fault{1: throttled}, late: true, expired: true, ended: "timed out", calls: []string{send, send}},
-		"the history is throttled, too":            {faults: map[int]awslocal.Fault{1: lost, 3: throttled}, ended: `{"outcome":"delivered"}`, calls: []string{send, send, history, history}},
-		"a repeat of a task of unknown execution":  {earlier: &success, unknown: true, repeat: true, ended: `{"outcome":"delivered"}`, calls: []string{send}},
-		"expired, and the execution is not known":  {late: true, unknown: true, expired: true, ended: "timed out", calls: []string{send}},
-		"throttled twice, and taken the next time": {faults: map[int]awslocal.Fault{1: throttled, 2: throttled}, ended: `{"outcome":"delivered"}`, calls: []string{send, send, send}},
+		"expired":                       {late: true, expired: true, ended: "timed out", calls: []string{send, history}},
+		"expired, and perhaps a repeat": {late: true, repeat: true, expired: true, ended: "timed out", calls: []string{send, history}},
+		"a repeat":                      {earlier: &success, repeat: true, ended: `{"outcome":"delivered"}`, calls: []string{send, history}},
+		"answered otherwise by another": {earlier: &failure, repeat: true, expired: true, ended: "Parcel.Lost: nobody knows", calls: []string{send, history}},
+		"answered alike, as far as we know by another": {earlier: &success, ended: `{"outcome":"delivered"}`, calls: []string{send, history}},
+		"the answer is lost":                           {faults: map[int]awslocal.Fault{1: lost}, ended: `{"outcome":"delivered"}`, calls: []string{send, send, history}},
+		"the request is lost":                          {faults: map[int]awslocal.Fault{1: before}, ended: `{"outcome":"delivered"}`, calls: []string{send, send}},
+		"throttled, which cannot have had effect":      {faults: map[int]awslocal.Fault{1: throttled}, late: true, expired: true, ended: "timed out", calls: []string{send, send, history}},
+		"the network has made the call twice":          {faults: map[int]awslocal.Fault{1: {Duplicated: true}}, ended: `{"outcome":"delivered"}`, calls: []string{send, history}},
+		"the history is throttled, too":                {faults: map[int]awslocal.Fault{1: lost, 3: throttled}, ended: `{"outcome":"delivered"}`, calls: []string{send, send, history, history}},
+		"a repeat of a task of unknown execution":      {earlier: &success, unknown: true, repeat: true, ended: `{"outcome":"delivered"}`, calls: []string{send}},
+		"expired, and the execution is not known":      {late: true, unknown: true, expired: true, ended: "timed out", calls: []string{send}},
+		"throttled twice, and taken the next time":     {faults: map[int]awslocal.Fault{1: throttled, 2: throttled}, ended: `{"outcome":"delivered"}`, calls: []string{send, send, send}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -151,7 +151,10 @@ func (x *interpreter[C]) replayOne() (err error) {
 	if err := x.accepted(len(effects)); err != nil {
 		return err
 	}
-	return x.stalled()
+	if err := x.stalled(); err != nil || x.fits == nil {
+		return err
+	}
+	return x.fits(*x.snapshot)
 }
 
 // cut returns the text, or its beginning if it is longer than that, as valid UTF-8.

@@ -74,6 +74,8 @@ type interpreter[C any] struct {
 	parked int
 	// accept is Stepper.Accept.
 	accept func([]Effect) error
+	// fits is Stepper.Fits.
+	fits func(Snapshot[C]) error
 	// position numbers the IDs that this step derives.
 	position int64
 	// microsteps counts those of the event that is taken, be it one that was deferred.

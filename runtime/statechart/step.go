@@ -69,6 +69,9 @@ type Stepper[C any] struct {
 	// Accept, if set, is asked whether the host can perform the effects of a macrostep. Its error
 	// fails the step or, if a deferred event has asked for them, that event.
 	Accept func([]Effect) error
+	// Fits, if set, is asked whether the host can store the snapshot that a deferred event has led to.
+	// Its error fails that event, not the step: the event that comes with the step is not to blame.
+	Fits func(Snapshot[C]) error
 
 	x interpreter[C]
 }
@@ -86,7 +89,7 @@ func (s *Stepper[C]) Start(start Start) (snapshot Snapshot[C], effects []Effect,
 	started.chart, started.Status = x.chart, Active
 	x.own = Event{At: start.At}
 	x.adopt(&started, &x.own)
-	x.accept = s.Accept
+	x.accept, x.fits = s.Accept, s.Fits
 	x.begin(s.OnMicrostep)
 	defer x.recovered(&err)
 	if x.chart.context != nil {
@@ -123,7 +126,7 @@ func (s *Stepper[C]) Step(snapshot *Snapshot[C], event *Event) (effects []Effect
 		return nil, false, nil
 	}
 	x.adopt(snapshot, event)
-	x.accept = s.Accept
+	x.accept, x.fits = s.Accept, s.Fits
 	defer x.recovered(&err)
 	if s.OnMicrostep == nil && x.chart.cloneContext == nil && event.Invocation == "" && len(snapshot.Deferred) == 0 && x.stepWhole() {
 		x.returned = true
@@ -176,7 +179,7 @@ func (s *Stepper[C]) Stop(snapshot *Snapshot[C], at time.Time) (effects []Effect
 	}
 	x.own = Event{At: at}
 	x.adopt(snapshot, &x.own)
-	x.accept = s.Accept
+	x.accept, x.fits = s.Accept, s.Fits
 	x.begin(s.OnMicrostep)
 	defer x.recovered(&err)
 	x.ownContext()

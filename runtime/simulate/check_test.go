@@ -1,0 +1,162 @@
+package simulate_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/sfn"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
+
+	"github.com/settle-run/settle/runtime/awslocal"
+	"github.com/settle-run/settle/runtime/durable"
+)
+
+// check checks at the end of a run that the guarantees held.
+func (s *simulation) check() {
+	sends, tokens := map[string]string{}, map[string]wait{}
+	ends := s.ends()
+	for _, name := range s.plan.instances {
+		id, err := durable.ParseInstanceID(name)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		record, err := s.store.Load(s.t.Context(), id)
+		if err != nil {
+			s.problem("%s cannot be read: %v", name, err)
+			continue
+		}
+		if len(record.Outbox) > 0 {
+			s.problem("%s has an outbox left behind: %+v", name, record.Outbox)
+		}
+		if len(record.Tokens) > 0 {
+			s.problem("%s has tokens left behind: %+v", name, record.Tokens)
+		}
+		machine, err := s.machines.Lookup(id.Machine)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		r := &replay{simulation: s, name: name, machine: machine, record: record, queues: s.ledger.of(name), seen: map[string]bool{}, sends: map[string]string{}, tokens: map[string]wait{}, ends: ends}
+		end, err := r.linearize()
+		if err != nil {
+			s.problem("%s: %v\n  its history:\n%s", name, err, r.historyText())
+		}
+		for id, to := range end.sends {
+			sends[id] = to
+		}
+		for _, task := range end.tokens {
+			tokens[task.execution] = task
+		}
+	}
+	s.checkSends(sends)
+	s.checkExecutions(ends, tokens)
+	s.checkQueues()
+}
+
+// checkSends checks that the events which instances send one another are the ones that arrived.
+func (s *simulation) checkSends(sends map[string]string) {
+	arrived := map[string]bool{}
+	for _, name := range s.plan.instances {
+		for _, queue := range s.ledger.of(name) {
+			for _, message := range queue {
+				var head struct {
+					ID string `json:"$id"`
+				}
+				if json.Unmarshal([]byte(message.body), &head) == nil && strings.Contains(head.ID, "@") {
+					arrived[head.ID] = true
+					if sends[head.ID] != name {
+						s.problem("%s got an event that nobody has sent it: %s", name, message.body)
+					}
+				}
+			}
+		}
+	}
+	for id, to := range sends {
+		if !arrived[id] {
+			s.problem("the event %s has never arrived at %s", id, to)
+		}
+	}
+}
+
+// ends returns how the executions have ended, by ARN.
+func (s *simulation) ends() map[string]*sfn.DescribeExecutionOutput {
+	client, ends := sfn.NewFromConfig(s.truth()), map[string]*sfn.DescribeExecutionOutput{}
+	for i := range s.plan.executions {
+		arn := "arn:aws:states:" + awslocal.Region + ":" + awslocal.Account + ":execution:" + waitName(i) + ":" + waitName(i)
+		got, err := client.DescribeExecution(s.t.Context(), &sfn.DescribeExecutionInput{ExecutionArn: &arn})
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		ends[arn] = got
+	}
+	return ends
+}
+
+// timedOut reports whether an execution has waited for too long.
+func timedOut(end *sfn.DescribeExecutionOutput) bool {
+	return end != nil && end.Status == "FAILED" && strings.HasSuffix(aws.ToString(end.Error), "Timeout")
+}
+
+// check checks that a workflow has heard what the model says, or has waited for too long.
+func (w *wait) check(end *sfn.DescribeExecutionOutput) error {
+	said := aws.ToString(end.Error) + ": " + aws.ToString(end.Cause)
+	var output struct{ Outcome string }
+	switch {
+	case timedOut(end):
+		if w.answer != "" && w.answer != "expired" && !w.at.IsZero() && end.StopDate.Sub(w.at) > time.Hour {
+			return fmt.Errorf("%s has timed out at %v, although the answer %q was there at %v", w.execution, end.StopDate, w.answer, w.at)
+		}
+		return nil
+	case end.Status == "SUCCEEDED":
+		if err := json.Unmarshal([]byte(aws.ToString(end.Output)), &output); err != nil || output.Outcome != w.answer {
+			return fmt.Errorf("%s has succeeded with %s, but is to hear %q", w.execution, aws.ToString(end.Output), w.answer)
+		}
+		return nil
+	case end.Status == "FAILED" && w.answer != "" && strings.HasPrefix(said, w.answer):
+		return nil
+	default:
+		return fmt.Errorf("%s is %s with %s, but is to hear %q", w.execution, end.Status, said, w.answer)
+	}
+}
+
+// checkExecutions checks that no workflow waits any more, and none has waited for too long for nothing.
+func (s *simulation) checkExecutions(ends map[string]*sfn.DescribeExecutionOutput, tokens map[string]wait) {
+	for arn, end := range ends {
+		if _, known := tokens[arn]; !known && !timedOut(end) {
+			s.problem("%s is %s, but no instance was waited for", arn, end.Status)
+		}
+		took, timeout := end.StopDate.Sub(*end.StartDate), s.timeoutOf(*end.Name)
+		// A clock that is off delays heartbeats, as does a service that holds the instance up.
+		if timedOut(end) && s.director.faults == 0 && !s.plan.skewed && len(s.lab.tries) == 0 && took < timeout {
+			s.problem("%s has timed out after %v, without a fault, although it waits for %v", arn, took, timeout)
+		}
+	}
+}
+
+// checkQueues checks that nothing is left in the queues.
+func (s *simulation) checkQueues() {
+	client := sqs.NewFromConfig(s.truth())
+	for _, url := range append([]string{s.delayURL}, s.queueURLs...) {
+		got, err := client.GetQueueAttributes(s.t.Context(), &sqs.GetQueueAttributesInput{QueueUrl: &url, AttributeNames: []types.QueueAttributeName{types.QueueAttributeNameAll}})
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		for _, name := range []string{"ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible", "ApproximateNumberOfMessagesDelayed"} {
+			if n := got.Attributes[name]; n != "0" {
+				s.problem("%s of %s is %s at the end", name, url, n)
+			}
+		}
+	}
+}
+
+func (s *simulation) timeoutOf(name string) time.Duration {
+	for i, one := range s.plan.executions {
+		if waitName(i) == name {
+			return one.timeout
+		}
+	}
+	return 0
+}

@@ -1,0 +1,432 @@
+package simulate_test
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing/synctest"
+	"time"
+
+	"github.com/settle-run/settle/runtime/awslocal"
+)
+
+// director lets the calls of a simulation reach AWS one at a time, in an order and with faults that its
+// seed decides: while every goroutine of the bubble waits, it picks one pending call and what becomes of
+// it. So a seed repeats a run.
+type director struct {
+	cloud *awslocal.Cloud
+	// taken is told of each call that took effect.
+	taken func(takenCall)
+	wake  chan struct{}
+
+	mu      sync.Mutex
+	rng     *rand.Rand
+	pending []*pendingCall
+	// rate is how likely a call is hit by a fault, and left how many faults are still to come.
+	rate   float64
+	left   int
+	faults int // so far
+	dead   map[string]bool
+	frozen map[string]time.Time // until when, by process
+	onDie  map[string]func()
+	counts map[string]int // of faults, by kind
+	trace  []string
+	digest uint64
+}
+
+// takenCall is a call that took effect.
+type takenCall struct {
+	process, target string
+	request         []byte
+	status          int
+	answer          []byte
+}
+
+// pendingCall is a call that waits to be let through.
+type pendingCall struct {
+	process, target string
+	// about tells calls of one target apart.
+	about uint64
+	// ready is when the call reaches AWS at the earliest; zero until the director has seen it.
+	ready   time.Time
+	granted chan fault
+}
+
+// slow is the fault of a call that takes long to reach AWS; the client may have given up by then.
+const slow fault = 100
+
+var (
+	errBroken = errors.New("the connection broke")
+	errDead   = errors.New("the process is dead")
+)
+
+func newDirector(cloud func(awslocal.Config) *awslocal.Cloud, seed uint64, rate float64, faults int) *director {
+	d := &director{
+		wake: make(chan struct{}, 1), rng: rand.New(rand.NewPCG(seed, 2)), rate: rate, left: faults,
+		dead: map[string]bool{}, frozen: map[string]time.Time{}, onDie: map[string]func(){}, counts: map[string]int{},
+	}
+	d.cloud = cloud(awslocal.Config{
+		Fault: func(call awslocal.Call) awslocal.Fault {
+			return awslocal.Fault{Throttled: call.Client == throttled}
+		},
+		DeliveryFault: d.ofDelivery,
+	})
+	return d
+}
+
+// throttled is the name of the client whose calls AWS refuses.
+const throttled = "throttled"
+
+// direct lets calls through until ctx ends.
+func (d *director) direct(ctx context.Context) {
+	for {
+		synctest.Wait()
+		call, kind, next := d.choose(time.Now())
+		if call != nil {
+			call.granted <- kind
+			continue
+		}
+		var due <-chan time.Time
+		if !next.IsZero() {
+			timer := time.NewTimer(time.Until(next))
+			defer timer.Stop()
+			due = timer.C
+		}
+		select {
+		case <-d.wake:
+		case <-due:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// choose picks a call and what becomes of it. Without one, next is when one will be ready.
+func (d *director) choose(now time.Time) (call *pendingCall, kind fault, next time.Time) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	slices.SortStableFunc(d.pending, func(a, b *pendingCall) int {
+		return cmp.Or(cmp.Compare(a.process, b.process), cmp.Compare(a.target, b.target), cmp.Compare(a.about, b.about), a.ready.Compare(b.ready))
+	})
+	var eligible []*pendingCall
+	for _, c := range d.pending {
+		if c.ready.IsZero() {
+			c.ready = now.Add(time.Duration(1+d.rng.IntN(20)) * time.Millisecond)
+			if d.hits(0.3) {
+				d.count(slow, c)
+				c.ready = now.Add(time.Duration(1+d.rng.IntN(25)) * time.Second)
+			}
+		}
+		ready := c.ready
+		if thaw, ok := d.frozen[c.process]; ok && thaw.After(ready) && !d.dead[c.process] {
+			ready = thaw
+		}
+		switch {
+		case d.dead[c.process] || !ready.After(now):
+			eligible = append(eligible, c)
+		case next.IsZero() || ready.Before(next):
+			next = ready
+		}
+	}
+	if len(eligible) == 0 {
+		return nil, 0, next
+	}
+	call = eligible[d.rng.IntN(len(eligible))]
+	if d.dead[call.process] {
+		d.remove(call)
+		return call, dieBefore, next
+	}
+	kind = d.draw(call)
+	if kind == freeze {
+		thaw := now.Add(time.Duration(30+d.rng.IntN(180)) * time.Second)
+		d.frozen[call.process] = thaw
+		d.note(now, call, "frozen until "+thaw.Format(time.TimeOnly))
+		return d.chooseAgain(now)
+	}
+	d.remove(call)
+	what := ""
+	if kind != 0 {
+		what = kind.String()
+	}
+	d.note(now, call, what)
+	if kind == dieBefore || kind == dieAfter {
+		d.kill(call.process)
+	}
+	return call, kind, next
+}
+
+// chooseAgain is choose after a process was frozen.
+func (d *director) chooseAgain(now time.Time) (*pendingCall, fault, time.Time) {
+	d.mu.Unlock()
+	defer d.mu.Lock()
+	return d.choose(now)
+}
+
+// hits reports whether a fault is to hit, with so much of the usual likelihood.
+func (d *director) hits(share float64) bool {
+	return d.left > 0 && d.rng.Float64() < d.rate*share
+}
+
+// draw decides what becomes of a call.
+func (d *director) draw(call *pendingCall) fault {
+	if !d.hits(1) {
+		return 0
+	}
+	kinds := []fault{failBefore, loseAnswer, throttle, duplicate}
+	if !strings.HasPrefix(call.process, "producer") {
+		kinds = append(kinds, freeze, dieBefore, dieAfter, dieAfter)
+	}
+	kind := kinds[d.rng.IntN(len(kinds))]
+	d.count(kind, call)
+	return kind
+}
+
+func (d *director) count(kind fault, call *pendingCall) {
+	name := "slow"
+	if kind != slow {
+		name = kind.String()
+	}
+	d.counts[name]++
+	d.counts[name+" "+call.target]++
+	d.left--
+	d.faults++
+}
+
+func (d *director) remove(call *pendingCall) {
+	d.pending = slices.DeleteFunc(d.pending, func(c *pendingCall) bool { return c == call })
+}
+
+func (d *director) note(now time.Time, call *pendingCall, what string) {
+	d.say(now, fmt.Sprintf("%-12s %-24s %08x %s", call.process, call.target, call.about&0xffffffff, what))
+}
+
+// say adds a line to the trace; d.mu is held.
+func (d *director) say(now time.Time, line string) {
+	line = now.Format("2006-01-02 15:04:05.000 ") + line
+	d.trace = append(d.trace, line)
+	d.digest = d.digest*1099511628211 ^ digestOf(line)
+}
+
+// tell adds a line that is none of the director's own. Several may come at one instant, in any order.
+func (d *director) tell(format string, args ...any) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.trace = append(d.trace, time.Now().Format("2006-01-02 15:04:05.000 ")+fmt.Sprintf(format, args...))
+}
+
+func digestOf(text string) uint64 {
+	h := fnv.New64a()
+	_, _ = io.WriteString(h, text)
+	return h.Sum64()
+}
+
+// targetOf returns the service and the operation of a request: "dynamodb.PutItem".
+func targetOf(r *http.Request) string {
+	target := r.Header.Get("X-Amz-Target")
+	service, operation, _ := strings.Cut(target, ".")
+	switch {
+	case target == "":
+		return "scheduler." + r.Method
+	case strings.HasPrefix(service, "DynamoDB"):
+		return "dynamodb." + operation
+	case service == "AmazonSQS":
+		return "sqs." + operation
+	default:
+		return "states." + operation
+	}
+}
+
+// shuffledDigest is a digest of a request that is the same in whatever order the SDK writes the keys of its
+// objects. The idempotency tokens of the scheduler's requests are left out: they are drawn anew each time.
+func shuffledDigest(path string, body []byte) uint64 {
+	if path != "/" {
+		return digestOf(path)
+	}
+	var counts [256]uint16
+	for _, b := range body {
+		counts[b]++
+	}
+	digest := uint64(len(body))
+	for _, n := range counts {
+		digest = digest*1099511628211 ^ uint64(n)
+	}
+	return digest
+}
+
+// kill ends a process; d.mu is held.
+func (d *director) kill(process string) {
+	if !d.dead[process] {
+		d.dead[process] = true
+		if died := d.onDie[process]; died != nil {
+			died()
+		}
+	}
+}
+
+// die ends a process from inside or at its time-out.
+func (d *director) die(process, why string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.dead[process] {
+		d.trace = append(d.trace, time.Now().Format("2006-01-02 15:04:05.000 ")+process+" "+why)
+		d.kill(process)
+	}
+	d.stir()
+}
+
+// stir wakes the director.
+func (d *director) stir() {
+	select {
+	case d.wake <- struct{}{}:
+	default:
+	}
+}
+
+// calm ends the faults.
+func (d *director) calm() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.left = 0
+}
+
+// gone reports whether a process is dead, and stuck whether it is frozen.
+func (d *director) state(process string) (gone, stuck bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.dead[process], d.frozen[process].After(time.Now())
+}
+
+// wasFrozen reports whether a process has ever been frozen.
+func (d *director) wasFrozen(process string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	_, was := d.frozen[process]
+	return was
+}
+
+// ofDelivery decides what becomes of a batch that Lambda has received: by the batch itself, as several
+// pollers may ask at one instant.
+func (d *director) ofDelivery(delivery awslocal.Delivery) awslocal.DeliveryFault {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.left <= 0 {
+		return awslocal.DeliveryFault{}
+	}
+	key := fmt.Sprint(delivery.Queue, delivery.Bodies, time.Now().UnixNano(), d.rate)
+	rng := rand.New(rand.NewPCG(digestOf(key), 3))
+	if rng.Float64() >= d.rate {
+		return awslocal.DeliveryFault{}
+	}
+	d.left--
+	d.faults++
+	if rng.IntN(3) == 0 {
+		d.counts["delivery lost"]++
+		d.say(time.Now(), "delivery of "+delivery.Queue+" lost")
+		return awslocal.DeliveryFault{Lost: true}
+	}
+	d.counts["acknowledgement lost"]++
+	d.say(time.Now(), "acknowledgement to "+delivery.Queue+" lost")
+	return awslocal.DeliveryFault{AcknowledgementLost: true}
+}
+
+// wire is the HTTP client of one process.
+type wire struct {
+	director *director
+	process  string
+}
+
+// Do implements aws.HTTPClient. Whoever gives up has made a call that may still take effect; but a frozen
+// process does not notice that its time is up before it goes on.
+func (w wire) Do(r *http.Request) (*http.Response, error) {
+	var body []byte
+	if r.Body != nil {
+		var err error
+		if body, err = io.ReadAll(r.Body); err != nil {
+			return nil, err
+		}
+	}
+	call := &pendingCall{process: w.process, target: targetOf(r), about: shuffledDigest(r.URL.Path, body), granted: make(chan fault, 1)}
+	d := w.director
+	d.mu.Lock()
+	if d.dead[w.process] {
+		d.mu.Unlock()
+		return nil, errDead
+	}
+	d.pending = append(d.pending, call)
+	d.stir()
+	d.mu.Unlock()
+
+	type outcome struct {
+		response *http.Response
+		err      error
+	}
+	outcomes := make(chan outcome, 1)
+	go func() {
+		response, err := w.perform(r.WithContext(context.WithoutCancel(r.Context())), call, body, <-call.granted)
+		outcomes <- outcome{response, err}
+	}()
+	select {
+	case o := <-outcomes:
+		return o.response, o.err
+	case <-r.Context().Done():
+	}
+	d.mu.Lock()
+	_, stuck := d.frozen[w.process]
+	stuck = stuck && d.frozen[w.process].After(time.Now())
+	d.mu.Unlock()
+	if stuck {
+		o := <-outcomes
+		return o.response, o.err
+	}
+	return nil, r.Context().Err()
+}
+
+// perform makes the call, with the fault that hits it.
+func (w wire) perform(r *http.Request, call *pendingCall, body []byte, kind fault) (*http.Response, error) {
+	client := w.director.cloud.Client(call.process)
+	switch kind {
+	case failBefore:
+		return nil, errBroken
+	case dieBefore:
+		return nil, errDead
+	case throttle:
+		client = w.director.cloud.Client(throttled)
+	case duplicate:
+		if _, err := w.once(client, r, call, body); err != nil {
+			return nil, err
+		}
+	}
+	response, err := w.once(client, r, call, body)
+	switch kind {
+	case loseAnswer:
+		return nil, errBroken
+	case dieAfter:
+		return nil, errDead
+	}
+	return response, err
+}
+
+func (w wire) once(client *http.Client, r *http.Request, call *pendingCall, body []byte) (*http.Response, error) {
+	again := r.Clone(r.Context())
+	again.Body, again.RequestURI = io.NopCloser(bytes.NewReader(body)), ""
+	response, err := client.Do(again)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := io.ReadAll(response.Body)
+	if err != nil {
+		return nil, err
+	}
+	response.Body = io.NopCloser(bytes.NewReader(answer))
+	w.director.taken(takenCall{call.process, call.target, body, response.StatusCode, answer})
+	return response, nil
+}

@@ -1,0 +1,372 @@
+package simulate_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/statechart"
+)
+
+// The random charts of a simulation: every feature that reaches the outside, drawn from a seed, but none
+// that goes on for ever. What a chart does leaves a trace in its context, so that two instances which are
+// equal at the end have gone the same way.
+
+type (
+	chartState  = statechart.State[trail]
+	chartOn     = statechart.Transition[trail]
+	chartAction = statechart.Action[trail]
+	chartAfter  = statechart.After[trail]
+	chartInvoke = statechart.Invoke[trail]
+)
+
+// trail is the context of a drawn chart.
+type trail struct {
+	// Began is when the instance began.
+	Began time.Time `json:"began"`
+	// Digest is one of all that was done, in its order, and Count of how much that was.
+	Digest string `json:"digest"`
+	Count  int    `json:"count"`
+	// Timers and Sends count what could go on for ever, and is limited.
+	Timers int `json:"timers"`
+	Sends  int `json:"sends"`
+	// Pad makes an item large.
+	Pad string `json:"pad,omitempty"`
+}
+
+const (
+	timersLimit = 6
+	sendsLimit  = 5
+)
+
+// serial is the payload of the events from outside.
+type serial struct {
+	Serial string `json:"serial"`
+}
+
+// result is what services return.
+type result struct {
+	Key string `json:"key"`
+}
+
+// failing is the serial of an event that the chart's own code fails on, and huge that of one which makes the
+// context larger than snapshotBytesMax.
+const (
+	failing          = "failing"
+	huge             = "huge"
+	snapshotBytesMax = 8 << 10
+)
+
+var outsideEvents = []string{"a", "b", "c", "d"}
+
+// waitNames are the names under which workflows wait.
+var waitNames = []string{"w", "v"}
+
+// mark returns an action that leaves a trace.
+func mark(name string) chartAction {
+	return statechart.TryAssign(name, func(c *trail, e statechart.Event) error {
+		c.leave(name + " on " + e.Type)
+		switch payload := e.Payload.(type) {
+		case serial:
+			if payload.Serial == failing {
+				return errors.New("this event is one that the chart fails on")
+			}
+			if payload.Serial == huge {
+				c.Pad = strings.Repeat("x", snapshotBytesMax)
+			}
+			c.leave(payload.Serial)
+		case result:
+			c.leave(payload.Key)
+		}
+		return nil
+	})
+}
+
+func (c *trail) leave(text string) {
+	c.Digest = fmt.Sprintf("%016x", digestOf(c.Digest+text))
+	c.Count++
+}
+
+// drawer draws a chart.
+type drawer struct {
+	*rand.Rand
+	lab   *lab
+	id    string
+	peers []string
+	// count is how many states there are, services how many services.
+	count, services int
+	paths           []string
+}
+
+// drawMachine returns what hosts a random chart. Drawn again with the same seed, it is the same.
+func drawMachine(id string, seed uint64, peers []string) func(*lab) durable.Machine {
+	return func(l *lab) durable.Machine {
+		for try := uint64(0); ; try++ {
+			d := &drawer{Rand: rand.New(rand.NewPCG(seed, try)), lab: l, id: id, peers: peers}
+			chart, err := statechart.Compile(d.definition())
+			if err == nil {
+				return durable.Host(chart, durable.MachineConfig{})
+			}
+			if try == 100 {
+				panic(fmt.Sprintf("no chart can be drawn from the seed %d: %v", seed, err))
+			}
+		}
+	}
+}
+
+func (d *drawer) one(of int) bool { return d.IntN(of) == 0 }
+
+func (d *drawer) definition() statechart.Definition[trail] {
+	payloads := statechart.Payloads{"later": statechart.PayloadOf[serial](), "hint": statechart.NoPayload(), "told": statechart.PayloadOf[serial](), durable.AliasTaken: statechart.NoPayload(), durable.TokenExpired: statechart.NoPayload()}
+	for _, typ := range outsideEvents {
+		payloads[typ] = statechart.PayloadOf[serial]()
+	}
+	def := statechart.Definition[trail]{
+		ID: d.id, Version: 1, Payloads: payloads,
+		Context: func(s statechart.Start) trail { return trail{Began: s.At} },
+		On: []chartOn{
+			{Event: "told", Actions: []chartAction{mark("told")}},
+			{Event: durable.AliasTaken, Actions: []chartAction{mark("alias taken")}},
+			{Event: durable.TokenExpired, Actions: []chartAction{mark("token expired")}},
+		},
+	}
+	top := 3 + d.IntN(4)
+	for i := range top {
+		def.States = append(def.States, d.state("", i, i == 0 || i == top-1, 0))
+	}
+	def.Initial = def.States[d.IntN(2)].ID
+	// Every state can be reached, from anywhere.
+	for _, path := range d.paths {
+		def.On = append(def.On, chartOn{Event: "a", Target: "#" + path, Guard: d.sometimes(5), Actions: []chartAction{mark("to " + path)}})
+	}
+	if d.one(3) {
+		def.States = append(def.States, chartState{ID: "end", Type: statechart.Final, Output: func(c trail, _ statechart.Event) any { return map[string]string{"digest": c.Digest} }})
+		def.On = append(def.On, chartOn{Event: "d", Target: "#end", Guard: d.sometimes(4)})
+	}
+	return def
+}
+
+// sometimes returns a guard that holds in one of so many cases.
+func (d *drawer) sometimes(of int) statechart.Guard[trail] {
+	which := d.IntN(of)
+	return statechart.If(fmt.Sprintf("%d of %d", which, of), func(c trail) bool { return c.Count%of == which })
+}
+
+// state draws a state. One that is safe waits for the outside.
+func (d *drawer) state(parent string, i int, safe bool, depth int) chartState {
+	d.count++
+	s := chartState{ID: fmt.Sprintf("s%d", d.count)}
+	path := s.ID
+	if parent != "" {
+		path = parent + "." + s.ID
+	}
+	d.paths = append(d.paths, path)
+	s.Entry, s.Exit = []chartAction{mark("+" + s.ID)}, []chartAction{mark("-" + s.ID)}
+	switch kind := d.IntN(10); {
+	case kind < 2 && depth < 2:
+		for j := range 2 + d.IntN(2) {
+			s.States = append(s.States, d.state(path, j, j == 0, depth+1))
+		}
+		s.Initial = s.States[0].ID
+		if d.one(3) {
+			s.States = append(s.States, chartState{ID: "h" + s.ID, Type: statechart.DeepHistory})
+			d.paths = append(d.paths, path+".h"+s.ID)
+		}
+	case kind < 4 && depth < 2:
+		s.Type = statechart.Parallel
+		for range 2 {
+			s.States = append(s.States, d.state(path, 0, true, depth+1))
+		}
+	case kind < 7 && !safe:
+		d.working(&s)
+		return s
+	}
+	if len(s.States) == 0 {
+		s.Tags = []string{statechart.Settled}
+	}
+	d.waiting(&s)
+	return s
+}
+
+// working makes a state of one that runs a service.
+func (d *drawer) working(s *chartState) {
+	d.services++
+	name := fmt.Sprintf("service%d", d.services)
+	kind := serviceKind(d.IntN(int(serviceKinds)))
+	invoke := chartInvoke{
+		Service: statechart.ServiceFunc(name, func(ctx context.Context, _ trail, call statechart.Call) (result, error) {
+			return d.lab.serve(ctx, kind, call)
+		}),
+		Timeout: 2 * time.Second,
+		Retry:   statechart.RetryPolicy{Attempts: 1000, Interval: time.Second, IntervalMax: 20 * time.Second},
+		OnDone:  []chartOn{{Target: "#s1", Actions: []chartAction{mark(name + " done")}}},
+		OnError: []chartOn{{Target: "#s1", Actions: []chartAction{mark(name + " failed")}}},
+	}
+	if kind == alwaysFails || kind == hangs || kind == alwaysKills {
+		invoke.Retry.Attempts = 1 + d.IntN(3)
+	}
+	s.Invoke = []chartInvoke{invoke}
+	if d.one(4) {
+		s.After = []chartAfter{{Delay: time.Duration(1+d.IntN(8)) * time.Second, Target: "#s1", Actions: []chartAction{mark(name + " took too long")}}}
+	}
+}
+
+// delays are how long drawn charts wait.
+var delays = []time.Duration{time.Second, 20 * time.Second, 14 * time.Minute, 16 * time.Minute, 5 * time.Hour, 400 * 24 * time.Hour}
+
+// waiting gives a state what may happen while it waits.
+func (d *drawer) waiting(s *chartState) {
+	for _, typ := range outsideEvents {
+		for d.one(2) {
+			s.On = append(s.On, chartOn{Event: typ, Target: d.target(), Guard: d.guard(), Actions: d.actions(s.ID + " " + typ), Reenter: d.one(8)})
+		}
+	}
+	s.On = append(s.On, chartOn{Event: "later", Target: d.target(), Actions: []chartAction{mark(s.ID + " later")}})
+	if d.one(2) {
+		delay := delays[d.IntN(len(delays))]
+		limited := statechart.If("timers left", func(c trail) bool { return c.Timers < timersLimit })
+		s.After = append(s.After, chartAfter{Delay: delay, Target: d.target(), Guard: limited, Actions: []chartAction{
+			statechart.Update("count timer", func(c *trail) { c.Timers++ }), mark(s.ID + " after"),
+		}})
+	}
+	if d.one(6) {
+		s.Defer = []string{"b"}
+	}
+	if d.one(6) {
+		s.Always = []chartOn{{Target: d.target(), Guard: statechart.If("rarely", func(c trail) bool { return c.Count%11 == 7 }), Actions: []chartAction{mark(s.ID + " always")}}}
+	}
+	for _, name := range waitNames {
+		switch d.IntN(8) {
+		case 0:
+			s.Resolve = append(s.Resolve, statechart.Resolution[trail]{Name: name, Outcome: "in " + s.ID})
+		case 1:
+			s.Resolve = append(s.Resolve, statechart.Resolution[trail]{Name: name, Error: "Failed", Cause: func(c trail, _ statechart.Event) string { return c.Digest }})
+		}
+	}
+}
+
+// target draws a state to go to, or none.
+func (d *drawer) target() string {
+	if d.one(4) {
+		return ""
+	}
+	return "#" + d.paths[d.IntN(len(d.paths))]
+}
+
+func (d *drawer) guard() statechart.Guard[trail] {
+	if d.one(2) {
+		return d.sometimes(2 + d.IntN(2))
+	}
+	return statechart.Guard[trail]{}
+}
+
+// actions draws what a transition does.
+func (d *drawer) actions(name string) []chartAction {
+	actions := []chartAction{mark(name)}
+	for d.one(2) {
+		switch d.IntN(6) {
+		case 0:
+			actions = append(actions, statechart.Raise[trail]("hint"))
+		case 1:
+			delay := delays[d.IntN(4)]
+			actions = append(actions, statechart.SendAfter("self", "later", func(c trail, _ statechart.Event) (time.Duration, any) {
+				return delay, serial{c.Digest}
+			}))
+		case 2:
+			actions = append(actions, statechart.Cancel[trail]("self"))
+		case 3:
+			alias := fmt.Sprintf("alias-%d", d.IntN(3))
+			actions = append(actions, statechart.Alias(func(trail, statechart.Event) string { return alias }))
+		default:
+			peer := d.peers[d.IntN(len(d.peers))]
+			actions = append(actions, statechart.EnqueueActions("tell "+peer, func(c *trail, _ statechart.Event, enqueue statechart.Enqueue) error {
+				if c.Sends < sendsLimit {
+					c.Sends++
+					return enqueue.SendTo(peer, "told", serial{c.Digest})
+				}
+				return nil
+			}))
+		}
+	}
+	return actions
+}
+
+// serviceKind says how a service behaves.
+type serviceKind int
+
+const (
+	succeeds serviceKind = iota
+	// isSlow takes longer than the network.
+	isSlow
+	// flaky fails the first two attempts.
+	flaky
+	alwaysFails
+	// hangs until its time-out.
+	hangs
+	// kills its process in the first two attempts.
+	kills
+	alwaysKills
+	serviceKinds
+)
+
+// lab is the world outside of the services.
+type lab struct {
+	director *director
+	problem  func(format string, args ...any)
+	mu       sync.Mutex
+	tries    map[string]int
+	// finished are the keys of the services that have returned, by instance, and sealed those among them
+	// after which another service has begun: they must never run again.
+	finished map[string][]string
+	sealed   map[string]bool
+	// alone says that an instance's events come through one queue: only then does nobody else work on it,
+	// but for a process that was frozen.
+	alone bool
+}
+
+// serve performs one attempt.
+func (l *lab) serve(ctx context.Context, kind serviceKind, call statechart.Call) (result, error) {
+	l.mu.Lock()
+	l.tries[call.Key]++
+	try := l.tries[call.Key]
+	process, _ := ctx.Value(processKey{}).(string)
+	if l.sealed[call.Key] && l.alone && !l.director.wasFrozen(process) {
+		l.problem("%s runs again, although another service has begun since it had finished", call.Key)
+	}
+	for _, key := range l.finished[call.Instance] {
+		if key != call.Key {
+			l.sealed[key] = true
+		}
+	}
+	l.mu.Unlock()
+	l.director.tell("%s serves %s, attempt %d (%d here)", process, call.Key, call.Attempt, try)
+	switch {
+	case kind == isSlow:
+		pause, cancel := context.WithTimeout(ctx, 1500*time.Millisecond)
+		defer cancel()
+		<-pause.Done()
+	case kind == flaky && try <= 2, kind == alwaysFails:
+		return result{}, errors.New("out of order")
+	case kind == hangs:
+		<-ctx.Done()
+		return result{}, ctx.Err()
+	case kind == kills && try <= 2, kind == alwaysKills:
+		l.director.die(process, "is killed by a service")
+		<-ctx.Done()
+		return result{}, ctx.Err()
+	}
+	if err := ctx.Err(); err != nil {
+		return result{}, err
+	}
+	if gone, _ := l.director.state(process); !gone {
+		l.mu.Lock()
+		l.finished[call.Instance] = append(l.finished[call.Instance], call.Key)
+		l.mu.Unlock()
+	}
+	return result{call.Key}, nil
+}

@@ -1,0 +1,202 @@
+package simulate_test
+
+import (
+	"cmp"
+	"encoding/json"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/aws/aws-lambda-go/events"
+)
+
+// ledger is what a simulation knows of the calls that took effect and of what was delivered, whatever the
+// runtime makes of it.
+type ledger struct {
+	mu sync.Mutex
+	// accepted are the messages of the FIFO queues, by group and queue, and by sequence number.
+	accepted map[string]map[string]accepted
+	// committed are the derived IDs of the effects that were stored, ever.
+	committed map[string]bool
+	// parked are the reasons of messages in the dead-letter queue, by group and sequence number.
+	parked map[string][]string
+	// owners are the instances that have aliases, and whether they have released them.
+	owners map[string]owner
+}
+
+// owner is who has an alias.
+type owner struct {
+	of, createdAt string
+	released      bool
+}
+
+// accepted is a message that the FIFO queue has accepted.
+type accepted struct {
+	queue, sequence, body, sent string
+}
+
+func newLedger() ledger {
+	return ledger{accepted: map[string]map[string]accepted{}, committed: map[string]bool{}, parked: map[string][]string{}, owners: map[string]owner{}}
+}
+
+// accept notes the messages of a delivery.
+func (l *ledger) accept(batch events.SQSEvent) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, message := range batch.Records {
+		group, sequence := message.Attributes["MessageGroupId"]+" "+message.EventSourceARN, message.Attributes["SequenceNumber"]
+		if l.accepted[group] == nil {
+			l.accepted[group] = map[string]accepted{}
+		}
+		l.accepted[group][sequence] = accepted{message.EventSourceARN, sequence, message.Body, message.Attributes["SentTimestamp"]}
+	}
+}
+
+// of returns the messages of an instance by queue, in the order in which it accepted them.
+func (l *ledger) of(instance string) (queues [][]accepted) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, key := range slices.Sorted(maps.Keys(l.accepted)) {
+		if strings.HasPrefix(key, instance+" ") {
+			queues = append(queues, slices.SortedFunc(maps.Values(l.accepted[key]), func(a, b accepted) int {
+				return cmp.Or(cmp.Compare(len(a.sequence), len(b.sequence)), cmp.Compare(a.sequence, b.sequence))
+			}))
+		}
+	}
+	return queues
+}
+
+// take sees a call that took effect, and checks that no effect comes before the commit that has it.
+func (s *simulation) take(call takenCall) {
+	if call.status != 200 || !strings.HasPrefix(call.process, "consumer") {
+		return
+	}
+	s.ledger.mu.Lock()
+	defer s.ledger.mu.Unlock()
+	switch call.target {
+	case "dynamodb.PutItem":
+		s.ledger.commit(call.request)
+		if of, was := s.ledger.claim(call.request); was != nil {
+			s.problem("%s has claimed an alias that %s has", of, was.of)
+		}
+	case "dynamodb.UpdateItem":
+		s.ledger.release(call.request)
+	case "sqs.SendMessage":
+		var message struct{ QueueUrl, MessageBody, MessageDeduplicationId, MessageGroupId string }
+		if err := json.Unmarshal(call.request, &message); err != nil {
+			s.problem("%v", err)
+			return
+		}
+		switch {
+		case strings.HasSuffix(message.QueueUrl, deadLetterName):
+			s.ledger.park(call.request)
+		case strings.HasSuffix(message.QueueUrl, delayName):
+			var delayed struct {
+				DeduplicationID string `json:"deduplication_id"`
+			}
+			if err := json.Unmarshal([]byte(message.MessageBody), &delayed); err != nil {
+				s.problem("%v", err)
+			}
+			s.isCommitted(delayed.DeduplicationID, call)
+		default:
+			s.isCommitted(message.MessageDeduplicationId, call)
+		}
+	case "scheduler.POST":
+		if found := scheduledID.FindSubmatch(call.request); found != nil {
+			s.isCommitted(string(found[1]), call)
+		} else {
+			s.problem("a schedule without deduplication ID: %s", call.request)
+		}
+	}
+}
+
+// scheduledID finds the deduplication ID in a JSON text within JSON.
+var scheduledID = regexp.MustCompile(`deduplication_id\\":\\"([^\\]+)\\"`)
+
+func (s *simulation) isCommitted(id string, call takenCall) {
+	if !s.ledger.committed[id] && !strings.Contains(id, "/token.") {
+		s.problem("%s %s before a commit has the effect %s", call.process, call.target, id)
+	}
+}
+
+// commit notes the effects of a stored item.
+func (l *ledger) commit(request []byte) {
+	var put struct {
+		Item struct {
+			Instance  struct{ S string } `json:"instance"`
+			CreatedAt struct{ S string } `json:"created_at"`
+			Outbox    struct {
+				L []struct {
+					M struct {
+						ID struct{ S string } `json:"id"`
+					}
+				}
+			} `json:"outbox"`
+		}
+	}
+	if err := json.Unmarshal(request, &put); err != nil {
+		panic(err)
+	}
+	createdAt, err := time.Parse(time.RFC3339Nano, put.Item.CreatedAt.S)
+	if err != nil {
+		return // It is no instance's.
+	}
+	for _, effect := range put.Item.Outbox.L {
+		l.committed[derivedID(put.Item.Instance.S, createdAt, effect.M.ID.S)] = true
+	}
+}
+
+// park notes a message of the dead-letter queue.
+func (l *ledger) park(request []byte) {
+	var message struct {
+		MessageGroupId    string
+		MessageAttributes map[string]struct{ StringValue string }
+	}
+	if err := json.Unmarshal(request, &message); err != nil {
+		panic(err)
+	}
+	key := message.MessageGroupId + " " + message.MessageAttributes["source_queue"].StringValue + " " + message.MessageAttributes["sequence_number"].StringValue
+	l.parked[key] = append(l.parked[key], message.MessageAttributes["reason"].StringValue)
+}
+
+// claim notes a stored claim of an alias. It returns who claims and, if another instance has the alias, which.
+func (l *ledger) claim(request []byte) (of string, was *owner) {
+	var put struct {
+		Item struct {
+			Instance  struct{ S string } `json:"instance"`
+			Of        struct{ S string } `json:"alias_of"`
+			CreatedAt struct{ S string } `json:"created_at"`
+		}
+	}
+	if err := json.Unmarshal(request, &put); err != nil {
+		panic(err)
+	}
+	of = put.Item.Of.S
+	if of == "" {
+		return "", nil
+	}
+	if before, taken := l.owners[put.Item.Instance.S]; taken && !before.released && before.of != of {
+		was = &before
+	}
+	l.owners[put.Item.Instance.S] = owner{of: of, createdAt: put.Item.CreatedAt.S}
+	return of, was
+}
+
+// release notes that an alias was released.
+func (l *ledger) release(request []byte) {
+	var update struct {
+		Key struct {
+			Instance struct{ S string } `json:"instance"`
+		}
+	}
+	if err := json.Unmarshal(request, &update); err != nil {
+		panic(err)
+	}
+	if of, taken := l.owners[update.Key.Instance.S]; taken {
+		of.released = true
+		l.owners[update.Key.Instance.S] = of
+	}
+}

@@ -1,0 +1,478 @@
+package simulate_test
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/sfn"
+
+	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/statechart"
+)
+
+// derivedID is the ID of an effect among all instances, as docs/adr/0003 has it.
+func derivedID(instance string, createdAt time.Time, id string) string {
+	return fmt.Sprintf("%s@%d/%s", instance, createdAt.UnixMilli(), id)
+}
+
+// replay is the sequential model of one instance: it takes the messages that the queues accepted, each
+// queue's in their order and each once, through the chart, at the times that the instance's history has.
+// Where the order between two queues is free, it finds one that the history agrees with.
+type replay struct {
+	simulation *simulation
+	name       string
+	machine    durable.Machine
+	record     durable.Record
+	queues     [][]accepted
+
+	instance durable.Instance
+	at       int // in the history
+	seen     map[string]bool
+	sends    map[string]string // the receiver of each event that was sent, by its $id
+	tokens   map[string]wait   // by the token
+	ends     map[string]*sfn.DescribeExecutionOutput
+	began    bool     // for the message at hand
+	expired  bool     // see linearize
+	stopped  []string // the timers whose firing was parked
+}
+
+// wait is what the model knows of a task that waits.
+type wait struct {
+	name, execution string
+	// answer is what it is told, "" while it waits; "expired" if the instance has learnt that it does not
+	// wait any more.
+	answer string
+	at     time.Time
+}
+
+// linearize goes through the messages that are left, in every order that the queues allow, until one
+// agrees with the history. Its error says where history and model differ on the way that came furthest.
+func (r *replay) linearize() (*replay, error) {
+	type choice struct {
+		queue int
+		// expired says that a message about a token is the one by which the instance has learnt of its expiry:
+		// the history does not say which of them was.
+		expired bool
+	}
+	var choices []choice
+	for i, queue := range r.queues {
+		if len(queue) > 0 {
+			choices = append(choices, choice{i, false})
+			tells := r.at < len(r.record.History) && r.record.History[r.at].Event == durable.TokenExpired || len(r.parked(queue[0])) > 0
+			if tells && strings.Contains(queue[0].body, `"settle.token`) {
+				choices = append(choices, choice{i, true})
+			}
+		}
+	}
+	if len(choices) == 0 {
+		return r, r.finish()
+	}
+	var failure error
+	furthest := r
+	for _, c := range choices {
+		next := r
+		if len(choices) > 1 {
+			next = r.clone()
+		}
+		message := next.queues[c.queue][0]
+		next.queues[c.queue] = next.queues[c.queue][1:]
+		next.expired = c.expired
+		err := next.take(message)
+		if err != nil {
+			err = fmt.Errorf("message %s %s: %w", message.sequence, message.body, err)
+		} else if next, err = next.linearize(); err == nil {
+			return next, nil
+		}
+		if failure == nil || next.at > furthest.at {
+			failure, furthest = err, next
+		}
+	}
+	return furthest, failure
+}
+
+// clone returns a copy that can go another way.
+func (r *replay) clone() *replay {
+	c := *r
+	c.queues, c.seen, c.sends, c.tokens = slices.Clone(r.queues), maps.Clone(r.seen), maps.Clone(r.sends), maps.Clone(r.tokens)
+	c.stopped = slices.Clip(r.stopped)
+	if r.instance != nil {
+		c.instance = r.restored(r.snapshot())
+	}
+	return &c
+}
+
+func (r *replay) snapshot() json.RawMessage {
+	snapshot, err := r.instance.Snapshot()
+	if err != nil {
+		panic(err)
+	}
+	return snapshot
+}
+
+func (r *replay) restored(snapshot json.RawMessage) durable.Instance {
+	instance, err := r.machine.Restore(snapshot)
+	if err != nil {
+		panic(err)
+	}
+	return limited(instance)
+}
+
+// limited sets the limit that the loop sets too.
+func limited(instance durable.Instance) durable.Instance {
+	instance.(interface{ Limit(int) }).Limit(snapshotBytesMax)
+	return instance
+}
+
+// finish compares the ends of history and model.
+func (r *replay) finish() error {
+	if r.at != len(r.record.History) {
+		return fmt.Errorf("the history has %d steps that no message accounts for, from %+v on", len(r.record.History)-r.at, r.record.History[r.at])
+	}
+	if r.instance == nil {
+		if r.record.Revision != 0 {
+			return fmt.Errorf("there is an item that no message accounts for: %+v", r.record)
+		}
+		return nil
+	}
+	if !r.instance.Settled() {
+		return fmt.Errorf("it is not settled at the end, but in %v", r.instance.State())
+	}
+	left := func(timer statechart.Timer) bool { return !slices.Contains(r.stopped, timer.ID) }
+	if timers := r.instance.Timers(); slices.ContainsFunc(timers, left) {
+		return fmt.Errorf("timers have not fired: %+v", timers)
+	}
+	for _, task := range r.tokens {
+		if err := task.check(r.ends[task.execution]); err != nil {
+			return err
+		}
+	}
+	if want := r.snapshot(); !equalJSON(want, r.record.Snapshot) {
+		return fmt.Errorf("its snapshot differs:\n want %s\n  got %s", want, r.record.Snapshot)
+	}
+	return nil
+}
+
+// take takes one message through the chart.
+func (r *replay) take(message accepted) error {
+	r.began = false
+	at := r.at
+	event, skip, reason := r.examine(message)
+	if skip {
+		return nil
+	}
+	reasons := r.parked(message)
+	if reason == nil && len(reasons) > 0 && strings.Contains(reasons[0], "no try came to an end") {
+		return nil // So it was out of luck. What it takes for that, other tests say.
+	}
+	if reason == nil && r.instance == nil && len(reasons) > 0 && message.sent != fmt.Sprint(r.record.CreatedAt.UnixMilli()) && r.cannotStart(message) {
+		return nil // Nothing of the instance that was to begin with it was stored.
+	}
+	if reason == nil {
+		reason = r.apply(event, message)
+	}
+	if reason == nil {
+		if len(reasons) > 0 {
+			return fmt.Errorf("it was parked although it can be applied: %s", reasons[0])
+		}
+		if event.ID != "" {
+			r.seen[event.ID] = true
+		}
+		return r.settle()
+	}
+	var different *differenceError
+	if errors.As(reason, &different) {
+		return different
+	}
+	if r.began && message.sent != fmt.Sprint(r.record.CreatedAt.UnixMilli()) {
+		r.instance, r.at = nil, at // It had begun for this event alone. Had a service run, it would have been stored.
+	}
+	if event.Type == statechart.TimerEvent {
+		r.stopped = append(r.stopped, event.Timer)
+	}
+	if len(reasons) == 0 {
+		return fmt.Errorf("it was not parked, although %w", reason)
+	}
+	return nil
+}
+
+// parked returns why a message was parked, each time that it was.
+func (r *replay) parked(message accepted) []string {
+	return r.simulation.ledger.parked[r.name+" "+message.queue+" "+message.sequence]
+}
+
+// cannotStart reports whether the message is one that the chart cannot take when it is new.
+func (r *replay) cannotStart(message accepted) bool {
+	return strings.Contains(message.body, failing) || strings.Contains(message.body, huge)
+}
+
+// differenceError is how history and model differ.
+type differenceError struct{ text string }
+
+func (e *differenceError) Error() string { return e.text }
+
+func differ(format string, args ...any) error {
+	return &differenceError{fmt.Sprintf(format, args...)}
+}
+
+// head is what the model reads of a message.
+type head struct {
+	Type, Name, Execution string
+	Token                 string
+	Incarnation           int64 `json:"$incarnation"`
+	Task                  *struct {
+		Token, Name, Execution string
+	} `json:"$task"`
+}
+
+// examine decides what becomes of a message, as the table in docs/guarantees.md says.
+func (r *replay) examine(message accepted) (event statechart.Event, skip bool, reason error) {
+	var head head
+	if err := json.Unmarshal([]byte(message.body), &head); err != nil {
+		return event, false, err
+	}
+	ours := r.instance != nil && head.Incarnation == r.record.CreatedAt.UnixMilli()
+	switch head.Type {
+	case "settle.alias.taken":
+		event, reason = r.machine.Decode([]byte(`{"type": "alias.taken"}`))
+		return event, !ours, reason
+	case "settle.wait":
+		event = statechart.Event{Type: head.Type, ID: "task/" + keyOf(head.Task.Token)}
+		return event, r.seen[event.ID], nil
+	case "settle.token", "settle.token.expired":
+		return statechart.Event{Type: head.Type}, !ours, nil
+	}
+	event, reason = r.machine.Decode([]byte(message.body))
+	switch {
+	case reason != nil:
+		return event, false, reason
+	case event.Type == statechart.TimerEvent:
+		known := ours && slices.ContainsFunc(r.instance.Timers(), func(timer statechart.Timer) bool { return timer.ID == event.Timer })
+		return event, !known, nil
+	default:
+		return event, r.seen[event.ID], nil
+	}
+}
+
+// apply applies an event from outside, at the time that the history has.
+func (r *replay) apply(event statechart.Event, message accepted) error {
+	r.began = r.instance == nil
+	if r.began {
+		if err := r.begin(); err != nil {
+			return err
+		}
+		if err := r.settle(); err != nil {
+			return err
+		}
+	}
+	var head head
+	if err := json.Unmarshal([]byte(message.body), &head); err != nil {
+		return err
+	}
+	switch event.Type {
+	case "settle.wait":
+		return r.hold(head)
+	case "settle.token", "settle.token.expired":
+		return r.expire(head)
+	default:
+		return r.step(event)
+	}
+}
+
+// hold keeps a task that waits.
+func (r *replay) hold(head head) error {
+	task := wait{name: head.Task.Name, execution: head.Task.Execution}
+	if r.instance.Status() != statechart.Active {
+		task.answer = durable.ErrorEnded
+	}
+	effect, ok, err := r.instance.Resolving(task.name, statechart.Event{Type: head.Type})
+	if err != nil {
+		return err
+	}
+	if ok {
+		task.answer = answerOf(effect)
+	}
+	r.tokens[head.Task.Token] = task
+	return nil
+}
+
+// expire takes a message about a task.
+func (r *replay) expire(head head) error {
+	if !r.expired {
+		return nil
+	}
+	for token, task := range r.tokens {
+		if keyOf(token) != head.Token && task.execution != head.Execution {
+			continue
+		}
+		if end := r.ends[task.execution]; !timedOut(end) || task.answer == "expired" || r.at < len(r.record.History) && end.StopDate.After(r.record.History[r.at].At.Add(clockSkewMax)) {
+			return differ("the task of %s cannot have expired", task.execution)
+		}
+		task.answer = "expired"
+		r.tokens[token] = task
+	}
+	event, err := r.machine.Decode([]byte(`{"type": "token.expired"}`))
+	if err != nil {
+		return err
+	}
+	return r.step(event)
+}
+
+func keyOf(token string) string {
+	hash := sha256.Sum256([]byte(token))
+	return hex.EncodeToString(hash[:8])
+}
+
+func answerOf(effect statechart.Effect) string {
+	if effect.Error != "" {
+		return effect.Error + ": " + effect.Message
+	}
+	return effect.Outcome
+}
+
+// begin starts the instance, at the time that its context has.
+func (r *replay) begin() error {
+	var snapshot struct{ Context trail }
+	if r.record.Revision > 0 {
+		if err := json.Unmarshal(r.record.Snapshot, &snapshot); err != nil {
+			return differ("%v", err)
+		}
+	}
+	instance, effects, err := r.machine.Start(statechart.Start{Instance: r.name, At: snapshot.Context.Began})
+	if err != nil {
+		return err
+	}
+	r.instance = limited(instance)
+	r.note(effects)
+	return nil
+}
+
+// step takes one step, which must be the next of the history.
+func (r *replay) step(event statechart.Event) error {
+	name, from := event.Type, r.instance.State()
+	for _, timer := range r.instance.Timers() {
+		if event.Type == statechart.TimerEvent && timer.ID == event.Timer {
+			name = "after " + timer.After
+			if r.at < len(r.record.History) && r.record.History[r.at].At.Before(timer.At) {
+				return differ("the timer %s was due at %v and has fired at %v", timer.ID, timer.At, r.record.History[r.at].At)
+			}
+		}
+	}
+	if r.at < len(r.record.History) {
+		event.At = r.record.History[r.at].At
+	}
+	before := r.snapshot()
+	effects, handled, err := r.instance.Apply(event)
+	if err != nil {
+		return err
+	}
+	if size := len(r.snapshot()); size > snapshotBytesMax {
+		r.instance = r.restored(before)
+		return fmt.Errorf("it makes a snapshot of %d bytes", size)
+	}
+	if r.at == len(r.record.History) {
+		return differ("the history ends before %s", name)
+	}
+	was := r.record.History[r.at]
+	if is := (durable.Transition{At: was.At, Event: name, From: from, To: r.instance.State(), Ignored: !handled}); !reflect.DeepEqual(is, was) {
+		return differ("step %d of the history differs:\n want %+v\n  got %+v", r.at, is, was)
+	}
+	r.at++
+	r.note(effects)
+	return nil
+}
+
+// note keeps the sends and the answers among the effects.
+func (r *replay) note(effects []statechart.Effect) {
+	for _, effect := range effects {
+		switch effect.Kind {
+		case statechart.Send:
+			r.sends[derivedID(r.name, r.record.CreatedAt, effect.ID)] = effect.To
+		case statechart.ParkEvent:
+			var parked struct {
+				ID string `json:"$id"`
+			}
+			if err := json.Unmarshal(effect.Event, &parked); err != nil {
+				panic(err)
+			}
+			delete(r.seen, parked.ID) // Sent again, it is to be applied.
+		case statechart.ResolveWaits:
+			r.answer(answerOf(effect), func(task wait) bool { return task.name == effect.Name })
+		}
+	}
+	if r.instance.Status() != statechart.Active {
+		r.answer(durable.ErrorEnded, func(wait) bool { return true })
+	}
+}
+
+func (r *replay) answer(answer string, concerns func(wait) bool) {
+	for token, task := range r.tokens {
+		if task.answer == "" && concerns(task) {
+			task.answer = answer
+			if r.at > 0 {
+				task.at = r.record.History[r.at-1].At
+			}
+			r.tokens[token] = task
+		}
+	}
+}
+
+// settle feeds the model what the history says has come of its services, and of the time that they had.
+func (r *replay) settle() error {
+	for !r.instance.Settled() {
+		if r.at == len(r.record.History) {
+			return differ("the history ends in %v, which is not settled", r.instance.State())
+		}
+		was := r.record.History[r.at]
+		event, ok := r.inside(was)
+		if !ok {
+			return differ("%s was applied in %v, which is not settled", was.Event, r.instance.State())
+		}
+		if err := r.step(event); err != nil {
+			return differ("%v", err)
+		}
+	}
+	return nil
+}
+
+// inside finds what a step of an unsettled instance was about.
+func (r *replay) inside(was durable.Transition) (statechart.Event, bool) {
+	for _, invocation := range r.instance.Invocations() {
+		switch was.Event {
+		case "done.invoke." + invocation.ID:
+			return invocation.Done(result{derivedID(r.name, r.record.CreatedAt, invocation.Key)}), true
+		case "error.invoke." + invocation.ID:
+			return invocation.Failed(errors.New("any")), true
+		}
+	}
+	var next *statechart.Timer
+	for _, timer := range r.instance.Timers() {
+		if next == nil || timer.At.Before(next.At) {
+			next = &timer
+		}
+	}
+	if next == nil || was.Event != "after "+next.After {
+		return statechart.Event{}, false
+	}
+	return statechart.Event{Type: statechart.TimerEvent, Timer: next.ID}, true
+}
+
+func (r *replay) historyText() string {
+	var text strings.Builder
+	for i, step := range r.record.History {
+		fmt.Fprintf(&text, "   %d %s %s: %v -> %v ignored %v\n", i, step.At.Format(time.RFC3339Nano), step.Event, step.From, step.To, step.Ignored)
+	}
+	return text.String()
+}
+
+func equalJSON(a, b json.RawMessage) bool {
+	var x, y any
+	return json.Unmarshal(a, &x) == nil && json.Unmarshal(b, &y) == nil && reflect.DeepEqual(x, y)
+}

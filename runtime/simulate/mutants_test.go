@@ -1,0 +1,169 @@
+package simulate_test
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+var simulateMutants = flag.Bool("simulate.mutants", false, "whether TestMutants builds the runtime with each of its defects")
+
+// mutant is a deliberate defect of the runtime: a text of a file, and what it is replaced by.
+type mutant struct {
+	// name says what the defect is, and breaks which promise it breaks.
+	name, breaks   string
+	file, old, new string
+}
+
+var mutants = []mutant{
+	{"no watermark", "applied once", "runtime/durable/turn.go",
+		`return d.SequenceNumber != "" && compareSequence(d.SequenceNumber, t.record.Watermark[d.Queue]) <= 0`, `return false`},
+	{"one watermark for all queues", "never dropped", "runtime/durable/turn.go",
+		`	if compareSequence(d.SequenceNumber, t.record.Watermark[d.Queue]) > 0 {`, `	d.Queue = "all"
+	if compareSequence(d.SequenceNumber, t.record.Watermark[d.Queue]) > 0 {`},
+	{"outbox overwritten instead of drained", "effects at least once", "runtime/durable/loop.go",
+		`	if err := t.dispatch(ctx); err != nil {
+		return 0, err
+	}
+
+	applied := 0`, `	t.record.Outbox = nil
+
+	applied := 0`},
+	{"dispatch before commit", "effects after their commit", "runtime/durable/turn.go",
+		`	if err := t.loop.ports.Store.Commit(ctx, next); err != nil {`, `	for _, effect := range next.Outbox {
+		_ = t.perform(ctx, effect)
+	}
+	if err := t.loop.ports.Store.Commit(ctx, next); err != nil {`},
+	{"unconditional write", "no overwriting of newer state", "runtime/dynamostore/store.go",
+		`aws.String("#revision = :previous")`, `aws.String("#revision >= :previous OR #revision < :previous")`},
+	{"acknowledge before dispatch", "effects at least once", "runtime/durable/loop.go",
+		`	if dispatchErr := t.dispatch(ctx); dispatchErr != nil {
+		return 0, dispatchErr
+	}`, `	if dispatchErr := t.dispatch(ctx); dispatchErr != nil {
+		return applied, nil
+	}`},
+	{"no commit between services", "a finished service never runs again", "runtime/durable/services.go",
+		`	if t.finished {
+		err = t.commit(ctx)
+	} else`, ``},
+	{"timer ID not checked", "a stale timer does nothing", "runtime/durable/turn.go",
+		`	if incarnationOf(body) != t.incarnation() {
+		return false
+	}`, `	if true {
+		return true
+	}`},
+	{"timers fire early", "no timer before its time", "runtime/durable/turn.go",
+		`			return timer.At.Sub(t.loop.config.Now())`, `			return 0`},
+	{"alias claimed twice", "an alias belongs to one instance", "runtime/dynamostore/alias.go",
+		`aws.String("attribute_not_exists(#instance) OR (attribute_exists(#released) OR #of = :of) AND NOT (#of = :of AND #created_at = :created_at)")`,
+		`aws.String("attribute_not_exists(#instance) OR #of <> :of OR attribute_exists(#released) OR #created_at = :created_at")`},
+	{"retry budget not counted", "a service that kills the process uses up its attempts", "runtime/durable/services.go",
+		`	if len(next) > 0 && s.delivery.ReceiveCount > 1 {`, `	if len(next) > 1<<20 {`},
+	{"token ledger ignored", "a task's answer is told from its expiry", "runtime/sfncallback/callback.go",
+		`		case isOver(err) && (repeat || token.Execution != ""):
+			return c.reconcile(ctx, token, answer)`, ``},
+	{"answers given before they are stored", "answers after their commit", "runtime/durable/turn.go",
+		`	next := t.record
+	next.Revision++`, `	_ = t.giveAnswers(ctx)
+	next := t.record
+	next.Revision++`},
+	{"producers' repeats not recognised", "applied once", "runtime/durable/turn.go",
+		`event.ID != "" && slices.Contains(t.record.RecentEvents, event.ID)`, `event.ID == "-"`},
+	{"sends without ID", "a send takes effect once", "runtime/durable/effects.go",
+		`	fields["$id"] = text
+`, `	_ = text
+`},
+	{"parked without the dead-letter queue", "never dropped", "runtime/durable/loop.go",
+		`	if err := l.ports.Queue.Park(ctx, d, reason.Error()); err != nil {`, `	if err := error(nil); err != nil {`},
+	{"failures acknowledged", "never dropped", "runtime/durable/loop.go",
+		`			l.delay(ctx, rest, err)
+			return rest`, `			l.delay(ctx, rest, err)
+			return nil`},
+	{"outbox cleared whatever its revision", "effects at least once", "runtime/dynamostore/store.go",
+		`aws.String("#revision = :revision"),`, `aws.String("#revision >= :revision"),`},
+	{"a conflict taken for success", "never dropped", "runtime/durable/turn.go",
+		`	if err := t.loop.ports.Store.Commit(ctx, next); err != nil {`, `	if err := t.loop.ports.Store.Commit(ctx, next); err != nil && !errors.Is(err, ErrConflict) {`},
+	{"unsettled instances take events", "no event while unsettled", "runtime/durable/turn.go",
+		`	if t.instance == nil || t.instance.Settled() {
+		return false, nil
+	}`, `	if t.instance == nil || t.record.Revision > 0 {
+		return false, nil
+	}`},
+	{"delayed messages acknowledged before they are sent", "timers fire", "runtime/schedule/forwarder.go",
+		`	if err != nil {
+		return fmt.Errorf("forwarding a message that was due`, `	if err != nil && message.At.IsZero() {
+		return fmt.Errorf("forwarding a message that was due`},
+	{"folded events acknowledged with a failed one", "never dropped", "runtime/durable/loop.go",
+		`		rest = rest[done:]
+`, `		rest = rest[min(len(rest), max(done, fold-1)):]
+`},
+	{"heartbeats only once", "a task with heartbeats is kept alive", "runtime/durable/tend.go",
+		`	return t.scheduleTending(ctx, at, token.Key, form.Count+1)`, `	if form.Count > 0 {
+		return nil
+	}
+	return t.scheduleTending(ctx, at, token.Key, form.Count+1)`},
+}
+
+// simulationFailed finds in the output of TestSimulation which run failed, and the first problem.
+var simulationFailed = regexp.MustCompile(`run (\d+), seed (\d+) .*:\n\s+(.*)`)
+
+// TestMutants builds the runtime with each defect, and expects that TestSimulation finds it. It prints the
+// table of docs/guarantees.md.
+func TestMutants(t *testing.T) {
+	if !*simulateMutants {
+		t.Skip("run by make mutants")
+	}
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var table strings.Builder
+	table.WriteString("| defect | promise | seed | run |\n|---|---|---|---|\n")
+	for _, m := range mutants {
+		output, err := m.simulate(t, root, t.TempDir())
+		found := simulationFailed.FindStringSubmatch(output)
+		if err == nil || found == nil {
+			t.Errorf("%s: not found in %d runs: %v\n%.1000s", m.name, *simulationRuns, err, output)
+			continue
+		}
+		t.Logf("%s: run %s: %.200s", m.name, found[1], found[3])
+		fmt.Fprintf(&table, "| %s | %s | %s | %s |\n", m.name, m.breaks, found[2], found[1])
+	}
+	t.Log("\n" + table.String())
+}
+
+// simulate runs the simulation on the runtime with the defect.
+func (m *mutant) simulate(t *testing.T, root, folder string) (output string, err error) {
+	t.Helper()
+	path := filepath.Join(root, filepath.FromSlash(m.file))
+	source, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Count(string(source), m.old) != 1 {
+		t.Fatalf("%s: expected the text once in %s, got it %d times:\n%s", m.name, m.file, strings.Count(string(source), m.old), m.old)
+	}
+	broken, overlay, binary := filepath.Join(folder, "broken.go"), filepath.Join(folder, "overlay.json"), filepath.Join(folder, "simulate.test")
+	replaced, err := json.Marshal(map[string]map[string]string{"Replace": {path: broken}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for file, content := range map[string]string{broken: strings.Replace(string(source), m.old, m.new, 1), overlay: string(replaced)} {
+		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	build := exec.CommandContext(t.Context(), "go", "test", "-c", "-overlay", overlay, "-o", binary, ".")
+	if output, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%s: building: %v\n%s", m.name, err, output)
+	}
+	run := exec.CommandContext(t.Context(), binary, "-test.run", "^TestSimulation$", fmt.Sprintf("-simulate.runs=%d", *simulationRuns), "-test.failfast")
+	got, err := run.CombinedOutput()
+	return string(got), err
+}

@@ -1,0 +1,197 @@
+package simulate_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/sfn"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
+
+	"github.com/settle-run/settle/runtime/durable"
+)
+
+// plan is what happens in a simulation, faults aside.
+type plan struct {
+	machines  []func(*lab) durable.Machine
+	instances []string
+	producers [][]sending
+	// queues is how many FIFO queues the events come through.
+	queues     int
+	executions []waiting
+	// redriven says that what was parked is sent again.
+	redriven bool
+	// skewed says that the clocks of processes are off.
+	skewed bool
+	// rest is the time that the runtime has to come to rest after the last event.
+	rest time.Duration
+}
+
+// sending is an event that a producer sends.
+type sending struct {
+	after    time.Duration // the one before
+	instance string
+	queue    int
+	body     string
+	// repeats are how long after the event is in the queue it is sent again, under another
+	// deduplication ID.
+	repeats []time.Duration
+}
+
+// waiting is a workflow that waits for an instance.
+type waiting struct {
+	after, timeout, heartbeat time.Duration
+	instance, name            string
+}
+
+// drawPlan draws machines, instances and their events.
+func drawPlan(rng *rand.Rand) plan {
+	p := plan{skewed: rng.IntN(2) == 0, rest: 8 * 400 * 24 * time.Hour, queues: 1, redriven: rng.IntN(4) == 0}
+	if rng.IntN(4) == 0 {
+		p.queues = 2
+	}
+	machines := 1 + rng.IntN(2)
+	for range 1 + rng.IntN(4) {
+		p.instances = append(p.instances, fmt.Sprintf("drawn%d/%d", rng.IntN(machines), len(p.instances)))
+	}
+	for i := range machines {
+		p.machines = append(p.machines, drawMachine(fmt.Sprintf("drawn%d", i), rng.Uint64(), p.instances))
+	}
+	for i := range 1 + rng.IntN(2) {
+		var sendings []sending
+		for j := range 1 + rng.IntN(12) {
+			one := drawSending(rng, p.instances, fmt.Sprintf("p%d-%d", i, j))
+			one.queue = rng.IntN(p.queues)
+			sendings = append(sendings, one)
+		}
+		p.producers = append(p.producers, sendings)
+	}
+	if p.queues > 1 {
+		return p // When a task came to wait, and so what it is told, the history does not say.
+	}
+	for range rng.IntN(4) {
+		one := waiting{
+			after: time.Duration(rng.IntN(1800)) * time.Second, instance: p.instances[rng.IntN(len(p.instances))], name: waitNames[rng.IntN(len(waitNames))],
+			timeout: []time.Duration{20 * time.Second, 10 * time.Minute, 30 * 24 * time.Hour}[rng.IntN(3)],
+		}
+		if one.timeout <= 10*time.Minute && rng.IntN(2) == 0 {
+			one.heartbeat = one.timeout / 4
+		}
+		p.executions = append(p.executions, one)
+	}
+	return p
+}
+
+func drawSending(rng *rand.Rand, instances []string, id string) sending {
+	s := sending{instance: instances[rng.IntN(len(instances))]}
+	switch rng.IntN(6) {
+	case 0: // At once.
+	case 1:
+		s.after = time.Duration(rng.IntN(3600)) * time.Second
+	case 2:
+		s.after = time.Duration(rng.IntN(60*24)) * time.Hour
+	default:
+		s.after = time.Duration(rng.IntN(3000)) * time.Millisecond
+	}
+	event := map[string]any{"type": outsideEvents[rng.IntN(len(outsideEvents))], "serial": id, "$id": id}
+	switch rng.IntN(30) {
+	case 0:
+		event["serial"] = failing
+	case 3:
+		event["serial"] = huge
+	case 1:
+		event["serial"] = 7
+	case 2:
+		event["type"] = "undeclared"
+	}
+	if rng.IntN(5) == 0 {
+		delete(event, "$id")
+	} else if rng.IntN(4) == 0 {
+		s.repeats = append(s.repeats, time.Duration(rng.IntN(900))*time.Second)
+	}
+	body, _ := json.Marshal(event)
+	s.body = string(body)
+	return s
+}
+
+// produce sends events as a careful producer does: again until the queue has answered.
+func (s *simulation) produce(process string, sendings []sending) {
+	client := sqs.NewFromConfig(s.client(process))
+	send := func(one sending, deduplicationID string) {
+		for {
+			_, err := client.SendMessage(s.t.Context(), &sqs.SendMessageInput{
+				QueueUrl: &s.queueURLs[one.queue], MessageBody: &one.body, MessageGroupId: &one.instance, MessageDeduplicationId: &deduplicationID,
+			})
+			if err == nil {
+				return
+			}
+			time.Sleep(time.Second)
+		}
+	}
+	for i, one := range sendings {
+		time.Sleep(one.after)
+		id := fmt.Sprintf("%s-%d", process, i)
+		send(one, id)
+		for j, after := range one.repeats {
+			time.Sleep(after)
+			send(one, fmt.Sprintf("%s-again-%d", id, j))
+		}
+	}
+}
+
+// waitFor starts an execution that waits for an instance.
+func (s *simulation) waitFor(number int, one waiting) {
+	time.Sleep(one.after)
+	client := sfn.NewFromConfig(s.truth())
+	heartbeat, told := "", ""
+	if one.heartbeat > 0 {
+		heartbeat, told = fmt.Sprintf(`"HeartbeatSeconds": %d,`, one.heartbeat/time.Second), fmt.Sprintf(`, "heartbeatSeconds": %d`, one.heartbeat/time.Second)
+	}
+	definition := fmt.Sprintf(`{"StartAt": "wait", "States": {"wait": {"Type": "Task", "Resource": "arn:aws:states:::sqs:sendMessage.waitForTaskToken", "TimeoutSeconds": %d, %s "End": true,
+		"Parameters": {"QueueUrl": %q, "MessageGroupId": %q, "MessageDeduplicationId.$": "States.Hash($$.Task.Token, 'SHA-256')", "MessageBody": {"type": "settle.wait",
+		"$task": {"token.$": "$$.Task.Token", "name": %q, "execution.$": "$$.Execution.Id", "enteredAt.$": "$$.State.EnteredTime", "timeoutSeconds": %d %s}}}}}}`,
+		one.timeout/time.Second, heartbeat, s.queueURLs[0], one.instance, one.name, one.timeout/time.Second, told)
+	name := waitName(number)
+	machine, err := client.CreateStateMachine(s.t.Context(), &sfn.CreateStateMachineInput{Name: &name, Definition: &definition, RoleArn: aws.String(anyRole)})
+	if err != nil {
+		s.problem("%v", err)
+		return
+	}
+	if _, err = client.StartExecution(s.t.Context(), &sfn.StartExecutionInput{StateMachineArn: machine.StateMachineArn, Name: &name}); err != nil {
+		s.problem("%v", err)
+	}
+}
+
+// redrive sends what was parked into its queue again, as an operator does.
+func (s *simulation) redrive() {
+	client := sqs.NewFromConfig(s.truth())
+	for number := 0; ; number++ {
+		got, err := client.ReceiveMessage(s.t.Context(), &sqs.ReceiveMessageInput{
+			QueueUrl: &s.deadLetterURL, MaxNumberOfMessages: 1, MessageSystemAttributeNames: []types.MessageSystemAttributeName{types.MessageSystemAttributeNameAll},
+		})
+		if err != nil {
+			s.problem("%v", err)
+			return
+		}
+		if len(got.Messages) == 0 {
+			return
+		}
+		message := got.Messages[0]
+		group := message.Attributes["MessageGroupId"]
+		_, err = client.SendMessage(s.t.Context(), &sqs.SendMessageInput{
+			QueueUrl: &s.queueURLs[0], MessageBody: message.Body, MessageGroupId: &group, MessageDeduplicationId: aws.String(fmt.Sprintf("redriven-%d", number)),
+		})
+		if err == nil {
+			_, err = client.DeleteMessage(s.t.Context(), &sqs.DeleteMessageInput{QueueUrl: &s.deadLetterURL, ReceiptHandle: message.ReceiptHandle})
+		}
+		if err != nil {
+			s.problem("%v", err)
+			return
+		}
+	}
+}
+
+func waitName(number int) string { return fmt.Sprintf("wait-%d", number) }

@@ -1,0 +1,351 @@
+package simulate_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/aws/aws-lambda-go/events"
+	"github.com/aws/aws-lambda-go/lambda"
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/aws/ratelimit"
+	"github.com/aws/aws-sdk-go-v2/aws/retry"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/scheduler"
+	"github.com/aws/aws-sdk-go-v2/service/sfn"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+
+	"github.com/settle-run/settle/runtime/awslocal"
+	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/dynamostore"
+	"github.com/settle-run/settle/runtime/schedule"
+	"github.com/settle-run/settle/runtime/sfncallback"
+	"github.com/settle-run/settle/runtime/sqsqueue"
+)
+
+var (
+	simulationRuns = flag.Int("simulate.runs", 100, "how many runs TestSimulation makes")
+	simulationSeed = flag.Uint64("simulate.seed", 1, "the seed of TestSimulation's first run; the others follow it")
+)
+
+// simulation is one run: random machines and events over the whole runtime, with the faults that its seed
+// draws.
+type simulation struct {
+	t        *testing.T
+	seed     uint64
+	director *director
+	lab      *lab
+	machines *durable.Machines
+	store    *dynamostore.Store
+	plan     plan
+	ledger   ledger
+
+	queueURLs               []string
+	deadLetterURL, delayURL string
+
+	mu        sync.Mutex
+	processes map[string]int // started, by function
+	problems  []string
+}
+
+// problem notes that a guarantee is broken.
+func (s *simulation) problem(format string, args ...any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.problems = append(s.problems, fmt.Sprintf(format, args...))
+}
+
+// TestSimulation makes runs that differ in their machines, events and faults, and checks in each what
+// docs/guarantees.md promises. A seed makes the same run again:
+//
+//	go test ./runtime/simulate -run TestSimulation -simulate.seed=42 -simulate.runs=1 -v
+func TestSimulation(t *testing.T) {
+	t.Parallel()
+	const workers = 2
+	var mu sync.Mutex
+	counts := map[string]int{}
+	for worker := range workers {
+		t.Run(fmt.Sprint(worker), func(t *testing.T) {
+			t.Parallel()
+			for run := worker; run < *simulationRuns && !t.Failed(); run += workers {
+				s := simulate(t, *simulationSeed+uint64(run))
+				if len(s.problems) > 0 {
+					t.Errorf("run %d, seed %d (again: make simulate SEED=%[2]d RUNS=1): %d problems:\n%s\n\nthe run's end:\n%s", run, s.seed,
+						len(s.problems), strings.Join(first(s.problems, 10), "\n"), strings.Join(s.trace(), "\n"))
+				}
+				mu.Lock()
+				for kind, n := range s.director.counts {
+					counts[kind] += n
+				}
+				counts["runs"]++
+				mu.Unlock()
+			}
+		})
+	}
+	t.Cleanup(func() {
+		var kinds []string
+		for kind, n := range counts {
+			if !strings.Contains(kind, ".") {
+				kinds = append(kinds, fmt.Sprintf("%s %d", kind, n))
+			}
+		}
+		slices.Sort(kinds)
+		t.Log(strings.Join(kinds, ", "))
+	})
+}
+
+// trace returns what happened: all of it, if the run is the only one.
+func (s *simulation) trace() []string {
+	if *simulationRuns == 1 {
+		return s.director.trace
+	}
+	return s.director.trace[max(0, len(s.director.trace)-20):]
+}
+
+// TestASeedRepeatsItsRun makes each run twice, and expects the same calls and faults at the same times.
+func TestASeedRepeatsItsRun(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(10) {
+		once, again := simulate(t, 1000+seed), simulate(t, 1000+seed)
+		if once.director.digest != again.director.digest {
+			for i, line := range once.director.trace {
+				if i >= len(again.director.trace) || again.director.trace[i] != line {
+					t.Errorf("seed %d: the runs differ from line %d on:\n%s\n%s", once.seed, i, line, strings.Join(again.director.trace[i:min(i+1, len(again.director.trace))], ""))
+					break
+				}
+			}
+		}
+	}
+}
+
+// simulate makes the run of a seed.
+func simulate(t *testing.T, seed uint64) *simulation {
+	t.Helper()
+	s := &simulation{seed: seed, processes: map[string]int{}, ledger: newLedger()}
+	synctest.Test(t, func(t *testing.T) {
+		s.t = t
+		rng := rand.New(rand.NewPCG(seed, 1))
+		s.plan = drawPlan(rng)
+		s.director = newDirector(awslocal.New, seed, []float64{0, 0.01, 0.03, 0.1, 0.3}[rng.IntN(5)], 2+rng.IntN(20))
+		s.director.taken = s.take
+		s.lab = &lab{director: s.director, problem: s.problem, tries: map[string]int{}, finished: map[string][]string{}, alone: s.plan.queues == 1, sealed: map[string]bool{}}
+		var hosted []durable.Machine
+		for _, machine := range s.plan.machines {
+			hosted = append(hosted, machine(s.lab))
+		}
+		var err error
+		if s.machines, err = durable.NewMachines(hosted...); err != nil {
+			t.Fatal(err)
+		}
+		s.create()
+		ctx, stop := context.WithCancel(context.Background())
+		var running, producing sync.WaitGroup
+		running.Go(func() { s.director.direct(ctx) })
+		for i := range s.plan.queues {
+			concurrency := 1 + rng.IntN(3)
+			running.Go(func() { s.poll(ctx, s.queue(i), s.consumer, concurrency) })
+		}
+		running.Go(func() { s.poll(ctx, delayName, s.forwarder, 1) })
+		for i, producer := range s.plan.producers {
+			producing.Go(func() { s.produce(fmt.Sprintf("producer-%d", i), producer) })
+		}
+		for i, one := range s.plan.executions {
+			producing.Go(func() { s.waitFor(i, one) })
+		}
+		producing.Wait()
+		if s.plan.redriven {
+			time.Sleep(time.Hour)
+			s.redrive()
+		}
+		s.director.calm()
+		time.Sleep(s.plan.rest)
+		s.check()
+		stop()
+		running.Wait()
+	})
+	return s
+}
+
+// client returns the configuration of a process's SDK clients. Their retries wait for times that nobody
+// draws.
+func (s *simulation) client(process string) aws.Config {
+	return aws.Config{
+		Region: awslocal.Region, BaseEndpoint: aws.String("http://aws.local"), HTTPClient: wire{s.director, process},
+		Credentials: credentials.NewStaticCredentialsProvider("any", "any", ""),
+		Retryer: func() aws.Retryer {
+			return retry.NewStandard(func(o *retry.StandardOptions) {
+				o.RateLimiter = ratelimit.None
+				o.Backoff = retry.BackoffDelayerFunc(func(attempt int, _ error) (time.Duration, error) {
+					return 50 * time.Millisecond << attempt, nil
+				})
+			})
+		},
+	}
+}
+
+// truth is the configuration of clients that no fault hits.
+func (s *simulation) truth() aws.Config {
+	config := s.client("")
+	config.HTTPClient = s.director.cloud.HTTPClient()
+	return config
+}
+
+func (s *simulation) create() {
+	config := s.truth()
+	queues, tables := sqs.NewFromConfig(config), dynamodb.NewFromConfig(config)
+	make := func(name string) string {
+		attributes := map[string]string{"VisibilityTimeout": visibilityTimeout}
+		if name != delayName {
+			attributes["FifoQueue"] = "true"
+		}
+		made, err := queues.CreateQueue(s.t.Context(), &sqs.CreateQueueInput{QueueName: &name, Attributes: attributes})
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		return *made.QueueUrl
+	}
+	s.deadLetterURL, s.delayURL = make(deadLetterName), make(delayName)
+	for i := range s.plan.queues {
+		s.queueURLs = append(s.queueURLs, make(s.queue(i)))
+	}
+	if err := dynamostore.CreateTable(s.t.Context(), tables, table); err != nil {
+		s.t.Fatal(err)
+	}
+	s.store = dynamostore.New(tables, table)
+}
+
+// queue returns the name of a FIFO queue.
+func (s *simulation) queue(i int) string { return []string{queueName, "settle-too.fifo"}[i] }
+
+// poll feeds a queue to a function until ctx ends.
+func (s *simulation) poll(ctx context.Context, queue string, start func(process string, now func() time.Time) lambda.Handler, concurrency int) {
+	err := s.director.cloud.Poll(ctx, awslocal.EventSource{Queue: queue, Timeout: functionTimeout, ReportBatchItemFailures: true, Concurrency: concurrency}, func() awslocal.Invoker {
+		return &environment{simulation: s, queue: queue, start: start}
+	})
+	if err != nil {
+		s.problem("polling %s: %v", queue, err)
+	}
+}
+
+// historyMax keeps the whole history of each instance of a simulation.
+const historyMax = 100_000
+
+// consumer starts a process that runs the loop.
+func (s *simulation) consumer(process string, now func() time.Time) lambda.Handler {
+	config := s.client(process)
+	queues := sqs.NewFromConfig(config)
+	timers, err := schedule.NewTimers(schedule.NewDelayQueue(queues, s.delayURL, now), scheduler.NewFromConfig(config),
+		schedule.SchedulerConfig{QueueARN: "arn:aws:sqs:" + awslocal.Region + ":" + awslocal.Account + ":" + delayName, RoleARN: anyRole})
+	if err != nil {
+		s.t.Error(err)
+	}
+	loop, err := durable.New(s.machines, durable.Ports{
+		Store:  dynamostore.New(dynamodb.NewFromConfig(config), table),
+		Queue:  sqsqueue.New(queues, s.queueURLs[0], s.deadLetterURL),
+		Timers: timers,
+		Tokens: sfncallback.New(sfn.NewFromConfig(config)),
+	}, durable.Config{Logger: slog.New(slog.DiscardHandler), Now: now, HistoryMax: historyMax, SnapshotBytesMax: snapshotBytesMax})
+	if err != nil {
+		s.t.Error(err)
+	}
+	return lambda.NewHandler(sqsqueue.Handler(loop))
+}
+
+// forwarder starts a process of the delay queue's function.
+func (s *simulation) forwarder(process string, now func() time.Time) lambda.Handler {
+	queues := sqs.NewFromConfig(s.client(process))
+	forwarder := schedule.NewForwarder(schedule.NewDelayQueue(queues, s.delayURL, now), sqsqueue.New(queues, s.queueURLs[0], ""))
+	return lambda.NewHandler(sqsqueue.EachHandler(slog.New(slog.DiscardHandler), forwarder.Forward))
+}
+
+// environment is an execution environment of a Lambda function, whose process can die, or freeze and go on
+// when nobody expects it.
+type environment struct {
+	simulation *simulation
+	queue      string
+	start      func(process string, now func() time.Time) lambda.Handler
+
+	process string
+	handler lambda.Handler
+	died    chan struct{}
+}
+
+// processKey is the key of a context's process name.
+type processKey struct{}
+
+// Invoke implements awslocal.Invoker.
+func (e *environment) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
+	s := e.simulation
+	if e.queue != delayName {
+		var batch events.SQSEvent
+		if err := json.Unmarshal(payload, &batch); err != nil {
+			return nil, err
+		}
+		s.ledger.accept(batch)
+	}
+	if gone, stuck := s.director.state(e.process); e.process == "" || gone || stuck {
+		e.begin()
+	}
+	type answer struct {
+		payload []byte
+		err     error
+	}
+	process, answers := e.process, make(chan answer, 1)
+	go func() {
+		payload, err := e.handler.Invoke(context.WithValue(ctx, processKey{}, process), payload)
+		answers <- answer{payload, err}
+	}()
+	select {
+	case a := <-answers:
+		if gone, _ := s.director.state(process); !gone {
+			return a.payload, a.err
+		}
+	case <-e.died:
+	case <-ctx.Done():
+		if _, stuck := s.director.state(process); !stuck {
+			s.director.die(process, "is killed at its time-out")
+		}
+		return nil, ctx.Err()
+	}
+	return nil, errors.New("the process exited before it answered")
+}
+
+// clockSkewMax is how far the clock of a process may be off.
+const clockSkewMax = 2 * time.Second
+
+// begin starts a process, whose clock may be off.
+func (e *environment) begin() {
+	s := e.simulation
+	s.mu.Lock()
+	s.processes[e.queue]++
+	e.process = fmt.Sprintf("consumer%s-%d", strings.TrimSuffix(strings.TrimPrefix(e.queue, "settle"), ".fifo"), s.processes[e.queue])
+	if e.queue == delayName {
+		e.process = fmt.Sprintf("forwarder-%d", s.processes[e.queue])
+	}
+	s.mu.Unlock()
+	rng := rand.New(rand.NewPCG(s.seed, digestOf(e.process)))
+	var skew time.Duration
+	if s.plan.skewed {
+		skew = time.Duration(rng.Int64N(int64(2*clockSkewMax))) - clockSkewMax
+	}
+	died := make(chan struct{})
+	e.died = died
+	s.director.mu.Lock()
+	s.director.onDie[e.process] = func() { close(died) }
+	s.director.mu.Unlock()
+	e.handler = e.start(e.process, func() time.Time { return time.Now().Add(skew).Truncate(time.Millisecond) })
+}
+
+// first returns the first n elements.
+func first[E any](s []E, n int) []E { return s[:min(n, len(s))] }
