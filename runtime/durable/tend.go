@@ -18,7 +18,7 @@ func (k *Token) tendAt(now time.Time) (at time.Time, ok bool) {
 	if k.TimeoutSeconds > 0 {
 		// By then Step Functions has given up too; if not, ask again a little later.
 		over := k.EnteredAt.Add(time.Duration(k.TimeoutSeconds)*time.Second + time.Second)
-		if over.Before(now) {
+		if !over.After(now) {
 			over = now.Add(tendAgain)
 		}
 		if !ok || over.Before(at) {
