@@ -9,7 +9,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/settle-run/settle/runtime/statechart"
@@ -146,10 +148,12 @@ func tokenOf(d Delivery) (*Token, error) {
 	var form task
 	decoder := json.NewDecoder(bytes.NewReader(keys[taskKey]))
 	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(&form); err != nil {
-		// The error may quote a value. It is left out, for it may be the token.
-		return nil, fmt.Errorf("%w: expected an object with the keys token, name, state, execution, enteredAt, timeoutSeconds and heartbeatSeconds, got %d bytes that are not",
-			errTask, len(keys[taskKey]))
+	wrong := decoder.Decode(&form)
+	if wrong != nil {
+		form, wrong = salvaged(keys[taskKey])
+	}
+	if wrong != nil && form.Token == "" {
+		return nil, wrong
 	}
 	if form.Name == "" {
 		form.Name = form.State
@@ -165,7 +169,42 @@ func tokenOf(d Delivery) (*Token, error) {
 		Key: hex.EncodeToString(hash[:8]), Value: Secret(form.Token), Name: form.Name, Execution: form.Execution,
 		EnteredAt: form.EnteredAt.UTC().Truncate(time.Millisecond), TimeoutSeconds: form.TimeoutSeconds, HeartbeatSeconds: form.HeartbeatSeconds,
 	}
-	return token, form.check()
+	if wrong == nil {
+		wrong = form.check()
+	}
+	return token, wrong
+}
+
+// taskKeyBytesMax is the longest key that is quoted: a longer one may be a token that was put there.
+const taskKeyBytesMax = 32
+
+// salvaged reads of a task that is not what it should be at least the token and the execution, so that it can
+// be told. The error names the keys that are wrong, and no value: one may be the token.
+func salvaged(body json.RawMessage) (form task, err error) {
+	var keys map[string]json.RawMessage
+	if json.Unmarshal(body, &keys) != nil {
+		return form, fmt.Errorf("%w: expected an object with the key token and, if need be, name, state, execution, enteredAt, timeoutSeconds and heartbeatSeconds", errTask)
+	}
+	expected := map[string]struct {
+		into any
+		what string
+	}{
+		"token": {&form.Token, "a text"}, "name": {&form.Name, "a text"}, "state": {&form.State, "a text"}, "execution": {&form.Execution, "a text"},
+		"enteredAt":      {&form.EnteredAt, "a time such as $$.State.EnteredTime"},
+		"timeoutSeconds": {&form.TimeoutSeconds, "a whole number"}, "heartbeatSeconds": {&form.HeartbeatSeconds, "a whole number"},
+	}
+	var wrong []string
+	for _, key := range slices.Sorted(maps.Keys(keys)) {
+		switch field, known := expected[key]; {
+		case !known && len(key) > taskKeyBytesMax:
+			wrong = append(wrong, fmt.Sprintf("a key of %d bytes is none of it", len(key)))
+		case !known:
+			wrong = append(wrong, fmt.Sprintf("%q is no key of it", key))
+		case json.Unmarshal(keys[key], field.into) != nil:
+			wrong = append(wrong, fmt.Sprintf("%q is not %s", key, field.what))
+		}
+	}
+	return form, fmt.Errorf("%w: %s", errTask, strings.Join(wrong, ", "))
 }
 
 // check reports what is wrong with a task whose token can be read.

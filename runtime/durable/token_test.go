@@ -222,13 +222,26 @@ func TestAnEventThatIsParkedFailsItsTask(t *testing.T) {
 	}
 }
 
+// TestATaskWhoseTokenCanBeReadIsToldWhatIsWrongWithTheRest: otherwise it would wait until its time-out.
+func TestATaskWhoseTokenCanBeReadIsToldWhatIsWrongWithTheRest(t *testing.T) {
+	t.Parallel()
+	inParcelWorld(t, func(t *testing.T, w *world) {
+		task := strings.TrimSuffix(w.wait("t1", "Delivery", 0, 0), "}") + `, "enteredAt": "yesterday", "sate": 1, "timeoutSeconds": "600"}`
+		w.post(parcel1, `{"type": "hurry", "$task": `+task+`}`)
+		w.run(t)
+		w.wantAnswer(t, "t1", `[Settle.Parked: wrong $task: "enteredAt" is not a time such as $$.State.EnteredTime, "sate" is no key of it, "timeoutSeconds" is not a whole number]`)
+		w.wantParked(t, [2]string{"hurry", "wrong $task"})
+	})
+}
+
 func TestATaskThatIsNotOneIsParkedWithoutItsToken(t *testing.T) {
 	t.Parallel()
 	for task, want := range map[string]string{
 		`"secret-1"`:                      "expected an object",
-		`{"token": "secret-1", "sate":1}`: "expected an object",
-		`{"token": "secret-1"}`:           `"name" or "state"`,
-		`{"state": "Delivery"}`:           `expected under "token"`,
+		`{"token": "secret-1", "sate":1}`: `wrong $task: "sate" is no key of it`,
+		`{"token": 7, "secret-1-secret-1-secret-1-secret-1":1}`:           `wrong $task: a key of 35 bytes is none of it, "token" is not a text`,
+		`{"token": "secret-1"}`:                                           `"name" or "state"`,
+		`{"state": "Delivery"}`:                                           `expected under "token"`,
 		`{"token": "secret-1", "name": "Delivery", "timeoutSeconds": -1}`: "no negative seconds",
 	} {
 		inParcelWorld(t, func(t *testing.T, w *world) {

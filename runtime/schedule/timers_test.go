@@ -10,6 +10,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/scheduler"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/settle-run/settle/runtime/awslocal"
@@ -148,5 +149,52 @@ func TestTimersNeedAQueueAndARole(t *testing.T) {
 		if _, err := schedule.NewTimers(nil, nil, config); err == nil {
 			t.Errorf("%+v: want an error", config)
 		}
+	}
+}
+
+// TestATimerIsInTimeThoughItsScheduleIsLateAndFiresTwice has EventBridge Scheduler be late, as it may be by a
+// minute, and hand its message over twice: Lead makes up for it, and both copies are one to the FIFO queue.
+func TestATimerIsInTimeThoughItsScheduleIsLateAndFiresTwice(t *testing.T) {
+	t.Parallel()
+	for lateBy, late := range map[time.Duration]time.Duration{0: 0, 59 * time.Second: 0, 10 * time.Minute: 10*time.Minute - schedule.Lead} {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFixture(t)
+			timers, client := f.withTimers()
+			at := time.Now().Add(365 * 24 * time.Hour)
+			message := durable.Message{To: ada, Body: []byte(`{"type":"settle.timer","timer":"3.0"}`), DeduplicationID: "signup/ada@1/3.0"}
+			if err := timers.Schedule(t.Context(), at, message); err != nil {
+				t.Fatal(err)
+			}
+			listed, err := client.ListSchedules(t.Context(), &scheduler.ListSchedulesInput{})
+			if err != nil || len(listed.Schedules) != 1 {
+				t.Fatalf("want one schedule, got %v, %v", listed, err)
+			}
+			made, err := client.GetSchedule(t.Context(), &scheduler.GetScheduleInput{Name: listed.Schedules[0].Name})
+			if err != nil {
+				t.Fatal(err)
+			}
+			due, err := time.Parse("at(2006-01-02T15:04:05)", *made.ScheduleExpression)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := timers.Cancel(t.Context(), message.DeduplicationID); err != nil { // It is played by hand from here.
+				t.Fatal(err)
+			}
+			f.poll(time.Until(due.Add(lateBy)))
+			for range 2 {
+				if _, err := f.client.SendMessage(t.Context(), &sqs.SendMessageInput{QueueUrl: &f.url, MessageBody: made.Target.Input}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			f.poll(time.Hour)
+			if len(f.sent) != 2 {
+				t.Fatalf("late by %v: want both copies sent, got %d", lateBy, len(f.sent))
+			}
+			for _, sent := range f.sent {
+				if after := sent.At.Sub(at); after < late || after > late+time.Second || sent.Message.DeduplicationID != message.DeduplicationID {
+					t.Errorf("late by %v: want it sent %v after its time under %s, got %v and %s", lateBy, late, message.DeduplicationID, after, sent.Message.DeduplicationID)
+				}
+			}
+		})
 	}
 }

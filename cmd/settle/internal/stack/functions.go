@@ -73,6 +73,20 @@ func (s *Stack) poll(queues queueURLs) error {
 	return nil
 }
 
+// tokenTask returns the function TokenTask. The executions of a data folder may invoke it before the queue is
+// there.
+func (s *Stack) tokenTask() awslocal.Invoker {
+	return lambda.NewHandler(func(ctx context.Context, task sqsqueue.Task) error {
+		select {
+		case <-s.started:
+			queue := sqsqueue.New(sqs.NewFromConfig(s.AWS()), s.QueueURL(), "")
+			return sqsqueue.TaskHandler(s.machines, queue)(ctx, task)
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	})
+}
+
 // workflows returns the workflows that the machines start: state machines of the same names, which whoever
 // develops here creates.
 func (s *Stack) workflows(client *sfn.Client) (*sfncallback.Workflows, error) {

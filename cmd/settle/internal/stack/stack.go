@@ -37,6 +37,8 @@ const (
 	// ExecutionsQueue gets the events of executions that begin and end.
 	ExecutionsQueue           = "settle-executions"
 	ExecutionsDeadLetterQueue = "settle-executions-dlq"
+	// TokenTask is the function that tasks of state machines invoke to wait for an instance.
+	TokenTask = "settle-tokentask"
 )
 
 // Config tunes a stack. The zero value listens nowhere and is reached in process.
@@ -80,7 +82,8 @@ type Stack struct {
 
 	stopPolling context.CancelFunc
 	polling     sync.WaitGroup
-	failed      chan error // the first failure of a part
+	failed      chan error    // the first failure of a part
+	started     chan struct{} // closed when there is everything that functions use
 }
 
 // Machines makes the machines that a stack hosts. They are told the gateway's address, as HTTPURL
@@ -99,13 +102,16 @@ func Start(ctx context.Context, machines Machines, config Config) (*Stack, error
 	if err != nil {
 		return nil, errors.Join(err, gateway.close())
 	}
-	cloud, err := awslocal.Open(awslocal.Config{Now: config.Now, Data: config.Data, StatusChanges: ExecutionsQueue})
+	s := &Stack{
+		config: config, machines: hosted, gateway: gateway,
+		stopPolling: func() {}, failed: make(chan error, 1), started: make(chan struct{}),
+	}
+	s.cloud, err = awslocal.Open(awslocal.Config{
+		Now: config.Now, Data: config.Data, StatusChanges: ExecutionsQueue,
+		Functions: map[string]awslocal.Function{TokenTask: {Timeout: functionTimeout, Start: s.tokenTask}},
+	})
 	if err != nil {
 		return nil, errors.Join(err, gateway.close())
-	}
-	s := &Stack{
-		config: config, machines: hosted, cloud: cloud, gateway: gateway,
-		stopPolling: func() {}, failed: make(chan error, 1),
 	}
 	if err := s.start(ctx); err != nil {
 		return nil, errors.Join(err, s.Close())
@@ -133,7 +139,11 @@ func (s *Stack) start(ctx context.Context) error {
 		return err
 	}
 	s.gateway.serve(handler, s.fail)
-	return s.poll(queues)
+	if err := s.poll(queues); err != nil {
+		return err
+	}
+	close(s.started)
+	return nil
 }
 
 // AWS returns the settings of SDK clients that reach the stack in process.
