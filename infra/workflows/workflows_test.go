@@ -142,3 +142,45 @@ func TestTasksTellTheTimeoutThatTheyHave(t *testing.T) {
 		t.Errorf("expected at least 5 tasks that tell their time-out, got %d", told)
 	}
 }
+
+// TestWhatIsSentTwiceInFiveMinutesIsToldApart looks at deduplication IDs: SQS drops what comes under one of the whole queue
+// again, whatever instance it is for.
+func TestWhatIsSentTwiceInFiveMinutesIsToldApart(t *testing.T) {
+	t.Parallel()
+	sends := map[string]string{}
+	for _, name := range names(t) {
+		text, err := workflows.Definition(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var definition struct {
+			States map[string]struct {
+				Resource   string
+				Parameters map[string]any
+			}
+		}
+		if err := json.Unmarshal([]byte(text), &definition); err != nil {
+			t.Fatal(err)
+		}
+		for state, s := range definition.States {
+			if strings.Contains(s.Resource, ":sqs:sendMessage") {
+				sends[name+"/"+state], _ = s.Parameters["MessageDeduplicationId.$"].(string)
+			}
+		}
+	}
+	// A task's token is of one attempt alone. Without one, an execution tells its sends apart by what it sends.
+	const byToken = "States.Hash($$.Task.Token, 'SHA-256')"
+	without := map[string]string{"job-relaunch/Relaunch": "States.Hash(States.Format('{}/{}', $$.Execution.Id, $.runner.launch), 'SHA-256')"}
+	for state, got := range sends {
+		want, ok := without[state]
+		if !ok {
+			want = byToken
+		}
+		if got != want {
+			t.Errorf("%s: expected the deduplication ID %s, got %q", state, want, got)
+		}
+	}
+	if len(sends) < 7 {
+		t.Errorf("expected at least 7 sends, got %d", len(sends))
+	}
+}

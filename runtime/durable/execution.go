@@ -234,9 +234,11 @@ func (t *turn) tellEnd(typ string, end statechart.ExecutionEnded) error {
 		return nil
 	}
 	*t = turnBefore
-	if t.instance, err = t.machine.Restore(before); err != nil {
+	instance, err := t.machine.Restore(before)
+	if err != nil {
 		return err
 	}
+	t.adopt(instance)
 	return tooMuch
 }
 

@@ -1,9 +1,11 @@
 package durable_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -242,6 +244,39 @@ func TestALookThatFailsHoldsNothingUp(t *testing.T) {
 	})
 }
 
+// formerPrinter hosts the printer as one that starts nothing more.
+func formerPrinter(t *testing.T, p statechart.Payloads) *durable.Machines {
+	t.Helper()
+	machines, err := durable.NewMachines(durable.Host(statechart.Must(statechart.Definition[basket]{
+		ID: "printer", Version: 1, Initial: "printing", Payloads: p, On: []on{{Event: "add", Actions: do{keep}}},
+		States: []chartState{{ID: "printing", Tags: settled}},
+	}), durable.MachineConfig{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return machines
+}
+
+// TestAnInstanceThatWaitsIsNotHeldUpByAConsumerWithoutExecutions has the chart start nothing more, and still wait.
+func TestAnInstanceThatWaitsIsNotHeldUpByAConsumerWithoutExecutions(t *testing.T) {
+	t.Parallel()
+	inPrinterWorld(t, func(t *testing.T, w *world) {
+		w.post(printer1, `{"type":"ship"}`)
+		w.invoke()
+		before, p := w.machines, payloads()
+		p["printed"] = statechart.PayloadOf[statechart.ExecutionEnded]()
+		w.machines, w.noExecutions = formerPrinter(t, p), true
+		w.runFor(t, 15*time.Minute+time.Millisecond)
+		w.post(printer1, `{"type":"add","item":"ball"}`)
+		w.runFor(t, 0)
+		w.wantPrinted(t, 1, "ball")
+		w.machines, w.noExecutions = before, false
+		w.only(t).end = &printed
+		w.runFor(t, 31*time.Minute)
+		w.wantPrinted(t, 0, "ball", printedLog)
+	})
+}
+
 func TestAnInstanceThatHasEndedHearsOfNothing(t *testing.T) {
 	t.Parallel()
 	for name, events := range map[string][]string{
@@ -277,6 +312,43 @@ func TestAnOutputThatItsInstanceCannotHoldIsLeftOut(t *testing.T) {
 		w.ends(t, w.only(t), statechart.ExecutionEnded{Status: statechart.ExecutionSucceeded, Output: json.RawMessage(`"` + strings.Repeat("x", 20_000) + `"`)}, 1)
 		w.run(t)
 		w.wantPrinted(t, 0, "print SUCCEEDED Settle.OutputTooLarge the execution's output of 20002 bytes is left out")
+	})
+}
+
+// TestAnEndIsHeardOfBesideADeferredEventThatDoesNotFit leaves an output out, and then finds that an event which was
+// deferred until the end does not fit either.
+func TestAnEndIsHeardOfBesideADeferredEventThatDoesNotFit(t *testing.T) {
+	t.Parallel()
+	inPrinterWorld(t, func(t *testing.T, w *world) {
+		w.config.SnapshotBytesMax = 10_000
+		w.post(printer1, `{"type":"hurry"}`, `{"type":"grow","bytes":20000}`)
+		w.invoke()
+		w.ends(t, w.only(t), statechart.ExecutionEnded{Status: statechart.ExecutionSucceeded, Output: json.RawMessage(`"` + strings.Repeat("x", 20_000) + `"`)}, 1)
+		w.run(t)
+		w.wantState(t, printer1, "free")
+		w.wantPrinted(t, 0, "print SUCCEEDED Settle.OutputTooLarge the execution's output of 20002 bytes is left out")
+		if len(w.parked) != 1 || !strings.Contains(w.parked[0].Body, `"type":"grow"`) {
+			t.Errorf("want the deferred event to be parked, and nothing else, got %+v", w.parked)
+		}
+	})
+}
+
+// TestAnEndThatTheChartDoesNotDeclareAnyMoreIsForgotten hosts the chart as it is once it starts nothing more.
+func TestAnEndThatTheChartDoesNotDeclareAnyMoreIsForgotten(t *testing.T) {
+	t.Parallel()
+	inPrinterWorld(t, func(t *testing.T, w *world) {
+		var log bytes.Buffer
+		w.config.Logger = slog.New(slog.NewTextHandler(&log, nil))
+		w.post(printer1, `{"type":"ship"}`)
+		w.invoke()
+		const complaint = "the chart does not declare any more the event by which it was to hear of an execution's end"
+		w.machines = formerPrinter(t, payloads())
+		w.ends(t, w.only(t), printed, 1)
+		w.run(t)
+		w.wantPrinted(t, 0)
+		if n := strings.Count(log.String(), complaint); n != 1 || len(w.parked) > 0 {
+			t.Errorf("want one complaint and nothing parked, got %d and %+v in\n%s", n, w.parked, &log)
+		}
 	})
 }
 

@@ -101,8 +101,10 @@ func (w *world) printer() durable.Machine {
 		On: []on{{Event: "printed", Actions: do{note}}, {Event: "add", Actions: do{keep}}},
 		States: []chartState{
 			{ID: "idle", Tags: settled, On: []on{
-				{Event: "ship", Target: "printing"}, {Event: "doom", Target: "gone", Actions: do{begin}}, {Event: "grow", Actions: do{grow, big}}}},
+				{Event: "ship", Target: "printing"}, {Event: "hurry", Target: "busy"}, {Event: "doom", Target: "gone", Actions: do{begin}}, {Event: "grow", Actions: do{grow, big}}}},
 			{ID: "printing", Tags: settled, Entry: do{begin}, On: []on{{Event: "cancel", Target: "gone"}, {Event: "again", Target: "printing", Reenter: true}}},
+			{ID: "busy", Tags: settled, Entry: do{begin}, Defer: []string{"grow"}, On: []on{{Event: "printed", Target: "free", Actions: do{note}}}},
+			{ID: "free", Tags: settled, On: []on{{Event: "grow", Actions: do{grow}}}},
 			{ID: "gone", Type: statechart.Final},
 		},
 	}), durable.MachineConfig{})

@@ -312,6 +312,31 @@ func TestATaskThatTimesOutIsToldToTheChart(t *testing.T) {
 	}
 }
 
+// TestATaskThatWaitsLongerThanItToldIsLookedAfterNowAndThen has the first look come exactly when the time that the task
+// told is over, to which a second is added.
+func TestATaskThatWaitsLongerThanItToldIsLookedAfterNowAndThen(t *testing.T) {
+	t.Parallel()
+	inParcelWorld(t, func(t *testing.T, w *world) {
+		began := time.Now()
+		w.waitFor("t1", "Delivery", time.Minute, 0)
+		w.workflows["t1"].timeout = 85 * time.Second
+		for _, step := range []struct {
+			at    time.Duration
+			beats int
+		}{{61*time.Second - time.Millisecond, 0}, {61 * time.Second, 1}, {71 * time.Second, 2}, {81 * time.Second, 3}} {
+			w.runFor(t, step.at-time.Since(began))
+			if got := w.workflows["t1"].beats; got != step.beats {
+				t.Errorf("after %v: want %d looks, got %d", step.at, step.beats, got)
+			}
+		}
+		w.run(t)
+		w.wantNoTokens(t)
+		if got, took := w.snapshotLog(t), time.Since(began); len(got) != 1 || took != 91*time.Second {
+			t.Errorf("want the chart to be told after 91 s, got %q after %v", got, took)
+		}
+	})
+}
+
 // TestAnAnswerThatComesTooLateIsToldToTheChart has a task that did not say when it times out.
 func TestAnAnswerThatComesTooLateIsToldToTheChart(t *testing.T) {
 	t.Parallel()

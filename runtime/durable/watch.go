@@ -59,7 +59,7 @@ func (t *turn) watchExecution(ctx context.Context, body string) error {
 	case form.Refused:
 		return nil // It was started after all, when the call was repeated.
 	}
-	end, err := t.loop.ports.Executions.Describe(ctx, awaited.ARN)
+	end, err := t.describe(ctx, awaited.ARN)
 	switch {
 	case errors.Is(err, ErrNoExecution):
 		end = &statechart.ExecutionEnded{Status: statechart.ExecutionLost, Error: "ExecutionDoesNotExist", Cause: cut(err.Error(), causeBytesMax)}
@@ -74,6 +74,15 @@ func (t *turn) watchExecution(ctx context.Context, body string) error {
 	found := *end
 	found.Name = awaited.Name
 	return t.applyEnded(ctx, found)
+}
+
+// describe asks how an execution has ended. The machine may have stopped starting workflows, and its
+// consumer have no client for them any more.
+func (t *turn) describe(ctx context.Context, arn string) (*statechart.ExecutionEnded, error) {
+	if t.loop.ports.Executions == nil {
+		return nil, errNoExecutions
+	}
+	return t.loop.ports.Executions.Describe(ctx, arn)
 }
 
 // scheduleWatch asks for the next firing by which an execution is looked after.

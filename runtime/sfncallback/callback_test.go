@@ -137,13 +137,15 @@ func TestATaskIsAnswered(t *testing.T) {
 // TestARepeatIsToldFromAnExpiry has the history asked only when Step Functions says that the task is over.
 func TestARepeatIsToldFromAnExpiry(t *testing.T) {
 	t.Parallel()
-	const send, history = "SendTaskSuccess", "GetExecutionHistory"
+	const send, fail, history = "SendTaskSuccess", "SendTaskFailure", "GetExecutionHistory"
 	lost, throttled, before := awslocal.Fault{AnswerLost: true}, awslocal.Fault{Throttled: true}, awslocal.Fault{RequestLost: true}
 	for name, c := range map[string]struct {
 		faults  map[int]awslocal.Fault
 		earlier *durable.Answer // what somebody has answered before
 		late    bool            // the task has timed out
 		unknown bool            // the token came without its execution
+		gone    bool            // the execution does not exist any more
+		answer  durable.Answer  // default: success
 		repeat  bool
 		expired bool
 		ended   string
@@ -153,6 +155,14 @@ func TestARepeatIsToldFromAnExpiry(t *testing.T) {
 		"expired, and perhaps a repeat": {late: true, repeat: true, expired: true, ended: "timed out", calls: []string{send, history}},
 		"a repeat":                      {earlier: &success, repeat: true, ended: `{"outcome":"delivered"}`, calls: []string{send, history}},
 		"answered otherwise by another": {earlier: &failure, repeat: true, expired: true, ended: "Parcel.Lost: nobody knows", calls: []string{send, history}},
+		"answered with another outcome by another": {earlier: &durable.Answer{Output: json.RawMessage(`{"outcome":"lost"}`)}, repeat: true, expired: true,
+			ended: `{"outcome":"lost"}`, calls: []string{send, history}},
+		"a repeat whose keys came in another order": {answer: durable.Answer{Output: json.RawMessage(`{"tags":[],"outcome":"delivered"}`)}, repeat: true,
+			earlier: &durable.Answer{Output: json.RawMessage(`{"outcome": "delivered", "tags": []}`)}, ended: `{"outcome": "delivered", "tags": []}`, calls: []string{send, history}},
+		"a repeat of a failure": {answer: failure, earlier: &failure, repeat: true, ended: "Parcel.Lost: nobody knows", calls: []string{fail, history}},
+		"failed with another error by another": {answer: failure, earlier: &durable.Answer{Error: "Parcel.Late", Cause: "snow"}, repeat: true, expired: true,
+			ended: "Parcel.Late: snow", calls: []string{fail, history}},
+		"expired, and the execution is gone":           {late: true, gone: true, ended: "timed out", calls: []string{send, history}},
 		"answered alike, as far as we know by another": {earlier: &success, ended: `{"outcome":"delivered"}`, calls: []string{send, history}},
 		"the answer is lost":                           {faults: map[int]awslocal.Fault{1: lost}, ended: `{"outcome":"delivered"}`, calls: []string{send, send, history}},
 		"the request is lost":                          {faults: map[int]awslocal.Fault{1: before}, ended: `{"outcome":"delivered"}`, calls: []string{send, send}},
@@ -175,10 +185,17 @@ func TestARepeatIsToldFromAnExpiry(t *testing.T) {
 					time.Sleep(2 * time.Minute)
 				}
 				execution := f.token.Execution
-				if c.unknown {
+				switch {
+				case c.unknown:
 					f.token.Execution = ""
+				case c.gone:
+					f.token.Execution += "-gone"
 				}
-				err := f.answer(success, c.repeat)
+				answer := c.answer
+				if answer.Output == nil && answer.Error == "" {
+					answer = success
+				}
+				err := f.answer(answer, c.repeat)
 				f.token.Execution = execution
 				f.want(err, c.expired, c.ended, c.calls...)
 			})

@@ -51,8 +51,9 @@ func NewWorkflows(client StartClient, arns map[string]string) (*Workflows, error
 	return &Workflows{client: client, arns: arns}, nil
 }
 
-// Start starts an execution and returns its ARN; that there is one of the name counts as started. Fails with a
-// *durable.RefusedError if Step Functions will never start it; any other error leaves open whether it was started.
+// Start starts an execution and returns its ARN; that there is one of the name counts as started, also if Step
+// Functions refuses to start it now. Fails with a *durable.RefusedError if Step Functions will never start it; any
+// other error leaves open whether it was started.
 func (w *Workflows) Start(ctx context.Context, execution durable.Execution, input json.RawMessage) (arn string, err error) {
 	machine, known := w.arns[execution.Workflow]
 	if !known {
@@ -70,13 +71,24 @@ func (w *Workflows) Start(ctx context.Context, execution durable.Execution, inpu
 	}
 	err = fmt.Errorf("starting the execution %s of %s: %w", execution.Name, machine, err)
 	var api smithy.APIError
-	if errors.As(err, &api) && slices.Contains(refusals, api.ErrorCode()) {
-		return "", &durable.RefusedError{Code: api.ErrorCode(), Err: err}
+	if !errors.As(err, &api) || !slices.Contains(refusals, api.ErrorCode()) {
+		return "", err
 	}
-	return "", err
+	// A call before this one may have started it, and only its answer got lost.
+	arn = executionARN(machine, execution.Name)
+	_, lookErr := describe(ctx, w.client, arn)
+	var look smithy.APIError
+	switch {
+	case lookErr == nil:
+		return arn, nil
+	case errors.Is(lookErr, durable.ErrNoExecution) || errors.As(lookErr, &look) && slices.Contains(refusals, look.ErrorCode()):
+		return "", &durable.RefusedError{Code: api.ErrorCode(), Err: err}
+	default:
+		return "", errors.Join(err, lookErr)
+	}
 }
 
-// refusals are the errors of StartExecution that no repetition mends (Step Functions API Reference, StartExecution
+// refusals are the errors of StartExecution, and of DescribeExecution, that no repetition mends (Step Functions API Reference, StartExecution
 // and "Common errors").
 var refusals = []string{
 	"StateMachineDoesNotExist", "StateMachineDeleting", "InvalidArn", "InvalidName", "InvalidExecutionInput",

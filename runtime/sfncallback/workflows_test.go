@@ -14,6 +14,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/sfn"
+	"github.com/aws/aws-sdk-go-v2/service/sfn/types"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/smithy-go"
 
@@ -141,14 +142,33 @@ func TestAStartWhoseAnswerIsLostIsFoundStarted(t *testing.T) {
 	})
 }
 
-// refusing is a client whose calls fail.
-type refusing struct {
-	sfncallback.StartClient
-	code string
-}
+// refusing is a client whose calls fail: with code the starts, with look the looks at what was started. Without look,
+// the execution runs.
+type refusing struct{ code, look string }
 
 func (r refusing) StartExecution(context.Context, *sfn.StartExecutionInput, ...func(*sfn.Options)) (*sfn.StartExecutionOutput, error) {
 	return nil, &smithy.GenericAPIError{Code: r.code}
+}
+
+func (r refusing) DescribeExecution(_ context.Context, input *sfn.DescribeExecutionInput, _ ...func(*sfn.Options)) (*sfn.DescribeExecutionOutput, error) {
+	switch r.look {
+	case "":
+		return &sfn.DescribeExecutionOutput{ExecutionArn: input.ExecutionArn, Status: types.ExecutionStatusRunning}, nil
+	case "ExecutionDoesNotExist":
+		return nil, &types.ExecutionDoesNotExist{}
+	default:
+		return nil, &smithy.GenericAPIError{Code: r.look}
+	}
+}
+
+// startRefused starts an execution of the state machine "echo" through the client.
+func startRefused(t *testing.T, client refusing, machine string) (arn string, err error) {
+	t.Helper()
+	workflows, err := sfncallback.NewWorkflows(client, map[string]string{"echo": stateMachine + machine})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return workflows.Start(t.Context(), durable.Execution{Name: "settle-1", Workflow: "echo"}, []byte(`{}`))
 }
 
 func TestWhatNoRepetitionWouldStartIsRefused(t *testing.T) {
@@ -167,22 +187,58 @@ func TestWhatNoRepetitionWouldStartIsRefused(t *testing.T) {
 		}
 	})
 	for code, want := range map[string]bool{"AccessDeniedException": true, "InvalidArn": true, "StateMachineDeleting": true, "ExecutionLimitExceeded": false, "ThrottlingException": false, "InternalServerError": false, "ExpiredTokenException": false} {
-		workflows, err := sfncallback.NewWorkflows(refusing{code: code}, map[string]string{"echo": stateMachine + "echo"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, err = workflows.Start(t.Context(), durable.Execution{Name: "settle-1", Workflow: "echo"}, []byte(`{}`))
+		_, err := startRefused(t, refusing{code, "ExecutionDoesNotExist"}, "echo")
 		if refused := new(durable.RefusedError); err == nil || errors.As(err, &refused) != want {
 			t.Errorf("%s: want refused %v, got %v", code, want, err)
 		}
 	}
 }
 
+// TestWhatWasStartedIsNotRefused has a start refused whose first answer got lost: the state machine is being deleted
+// by then, or the permission is gone.
+func TestWhatWasStartedIsNotRefused(t *testing.T) {
+	t.Parallel()
+	const arn = "arn:aws:states:us-east-1:000000000000:execution:echo:settle-1"
+	for look, c := range map[string]struct{ arn, refused string }{
+		"":                      {arn, ""},
+		"ExecutionDoesNotExist": {"", "StateMachineDeleting"},
+		"AccessDeniedException": {"", "StateMachineDeleting"},
+		"ThrottlingException":   {"", ""},
+	} {
+		got, err := startRefused(t, refusing{"StateMachineDeleting", look}, "echo")
+		refused := &durable.RefusedError{}
+		errors.As(err, &refused)
+		if got != c.arn || refused.Code != c.refused || (err == nil) != (c.arn != "") {
+			t.Errorf("%q: want %q and the refusal %q, got %q and %v", look, c.arn, c.refused, got, err)
+		}
+	}
+}
+
+func TestAnExecutionThatExistsIsNamedByItsStateMachineAlone(t *testing.T) {
+	t.Parallel()
+	for _, machine := range []string{"echo", "echo:7", "echo:live"} {
+		const want = "arn:aws:states:us-east-1:000000000000:execution:echo:settle-1"
+		if got, err := startRefused(t, refusing{code: "StateMachineDeleting"}, machine); got != want || err != nil {
+			t.Errorf("%s: want %s, got %s and %v", machine, want, got, err)
+		}
+	}
+}
+
 func TestAWorkflowIsAStateMachine(t *testing.T) {
 	t.Parallel()
-	_, err := sfncallback.NewWorkflows(nil, map[string]string{"report": "report"})
-	if err == nil || !strings.Contains(err.Error(), `workflow "report": expected the ARN of a state machine`) {
-		t.Errorf("want the name to be refused, got %v", err)
+	for _, arn := range []string{
+		"", "report", "arn:aws:states:eu-central-1:123456789012:stateMachine", "urn:aws:states:eu-central-1:123456789012:stateMachine:report",
+		"arn:aws:sqs:eu-central-1:123456789012:stateMachine:report", "arn:aws:states:eu-central-1:123456789012:execution:report:1",
+	} {
+		_, err := sfncallback.NewWorkflows(nil, map[string]string{"report": arn})
+		if err == nil || !strings.Contains(err.Error(), `workflow "report": expected the ARN of a state machine`) || !strings.HasSuffix(err.Error(), fmt.Sprintf("got %q", arn)) {
+			t.Errorf("want %q to be refused, got %v", arn, err)
+		}
+	}
+	for _, arn := range []string{"arn:aws:states:eu-central-1:123456789012:stateMachine:report", "arn:aws-cn:states:cn-north-1:123456789012:stateMachine:report:live"} {
+		if _, err := sfncallback.NewWorkflows(nil, map[string]string{"report": arn}); err != nil {
+			t.Errorf("want %s to be taken, got %v", arn, err)
+		}
 	}
 }
 

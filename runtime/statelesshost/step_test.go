@@ -295,6 +295,47 @@ func TestWhatDoesNotEndIsStopped(t *testing.T) {
 	}
 }
 
+// TestAsManyTransitionsAreTakenAsTheLimitAllows goes up to MicrostepsMax, and one beyond.
+func TestAsManyTransitionsAreTakenAsTheLimitAllows(t *testing.T) {
+	t.Parallel()
+	// Both count what they have fired since it was 0, and fire on until they have fired max.
+	fired, firedMax := 0, 0
+	again := func(fire func() error) error {
+		if fired++; fired < firedMax {
+			return fire()
+		}
+		return nil
+	}
+	sm := statelesshost.NewStateMachine()
+	sm.Configure("a").InternalTransition("GO", func(ctx context.Context, _ ...any) error {
+		return again(func() error { return statelesshost.Fire(ctx, "GO") })
+	})
+	shared := host(t, sm, states{settledState("a")})
+	queued, err := statelesshost.New(statelesshost.Config[notes]{
+		ID: "m", Version: 1, Initial: "a", States: states{settledState("a")}, Events: events{"GO": {}},
+		Build: func(state stateless.State, _ *notes) *stateless.StateMachine {
+			sm := stateless.NewStateMachine(state)
+			sm.Configure("a").PermitReentry("GO").OnEntry(func(ctx context.Context, _ ...any) error {
+				return again(func() error { return sm.FireCtx(ctx, "GO") })
+			})
+			return sm
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, machine := range map[string]durable.Machine{"the instance's queue": shared, "the machine's queue": queued} {
+		instance := start(t, machine)
+		fired, firedMax = 0, statechart.MicrostepsMax
+		apply(t, instance, statechart.Event{Type: "GO"})
+		equal(t, name+", at the limit", fired, statechart.MicrostepsMax)
+		fired, firedMax = 0, 10*statechart.MicrostepsMax
+		if _, _, err := instance.Apply(statechart.Event{Type: "GO", At: epoch}); !errors.Is(err, statechart.ErrEndless) || fired > statechart.MicrostepsMax+1 {
+			t.Errorf("%s, beyond the limit: %d transitions and %v", name, fired, err)
+		}
+	}
+}
+
 func TestAMachineOfBuildIsMadeAnewForEachStep(t *testing.T) {
 	t.Parallel()
 	var only *stateless.StateMachine

@@ -8,6 +8,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/sfn"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/statechart"
@@ -51,6 +52,26 @@ func TestAMachineStartsAWorkflowAndHearsOfItsEnd(t *testing.T) {
 			if err != nil || len(record.State) != 1 || record.State[0] != step.want {
 				t.Errorf("after %v more: want %s, got %v and %v", step.wait, step.want, record.State, err)
 			}
+		}
+	})
+}
+
+// TestAnEventThatIsNoneOfAnExecutionIsKept leaves it to the dead-letter queue, and brings what comes after it.
+func TestAnEventThatIsNoneOfAnExecutionIsKept(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := start(t, Config{})
+		defer stop(t, s)
+		client := sqs.NewFromConfig(s.AWS())
+		const body = `{"detail-type":"Something Else"}`
+		if _, err := client.SendMessage(t.Context(), &sqs.SendMessageInput{QueueUrl: aws.String(ExecutionsQueue), MessageBody: aws.String(body)}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(24 * time.Hour)
+		synctest.Wait()
+		kept, err := client.ReceiveMessage(t.Context(), &sqs.ReceiveMessageInput{QueueUrl: aws.String(ExecutionsDeadLetterQueue)})
+		if err != nil || len(kept.Messages) != 1 || *kept.Messages[0].Body != body {
+			t.Errorf("want it in the dead-letter queue after a day, got %v and %v", kept, err)
 		}
 	})
 }

@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/google/go-cmp/cmp"
 
@@ -23,6 +24,8 @@ import (
 	"github.com/settle-run/settle/machines/pipeline"
 	"github.com/settle-run/settle/machines/signup"
 	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/dynamostore"
+	"github.com/settle-run/settle/runtime/statechart"
 )
 
 // host hosts all machines; a mailer or a launcher that is not nil takes the place of the one
@@ -240,6 +243,48 @@ func TestTourFailsIfDynamoDBHoldsSomethingElse(t *testing.T) {
 		err = p.showItems(t.Context(), []end{{"signup/nobody", []string{"active"}}})
 		if err == nil || !strings.Contains(err.Error(), "signup/nobody: expected to be done in active") {
 			t.Errorf("expected an error about signup/nobody, got %v", err)
+		}
+		if err := running.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestTheTourWaitsForEffects stores an instance whose effect is performed a minute later.
+func TestTheTourWaitsForEffects(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		logger := slog.New(slog.DiscardHandler)
+		hosted := func(string) []durable.Machine { return host(nil, nil)(logger, machines.Settings{}) }
+		running, err := stack.Start(t.Context(), hosted, stack.Config{Logger: logger})
+		if err != nil {
+			t.Fatal(err)
+		}
+		store := dynamostore.New(dynamodb.NewFromConfig(running.AWS()), stack.Table)
+		id, began := durable.InstanceID{Machine: "enrich", ID: "1"}, time.Now()
+		go func() {
+			time.Sleep(time.Minute) // Until then, there is no such instance.
+			err := store.Commit(t.Context(), durable.Record{
+				Instance: id, Revision: 1, Snapshot: []byte(`{"machine":"enrich","version":1,"value":"waiting","context":{},"status":"active","tags":[]}`),
+				State: []string{"waiting"}, Status: statechart.Active, CreatedAt: began, UpdatedAt: began,
+				Outbox: []statechart.Effect{{ID: "1.0", Kind: statechart.ClaimAlias, Name: "provider/1"}},
+			})
+			if err != nil {
+				t.Error(err)
+			}
+			time.Sleep(time.Minute)
+			if err := store.ClearOutbox(t.Context(), id, 1, durable.Left{}); err != nil {
+				t.Error(err)
+			}
+		}()
+		p := &player{stack: running}
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+		defer cancel()
+		if err := p.performed(ctx, id.String()); err != nil {
+			t.Error(err)
+		}
+		if took := time.Since(began); took < 2*time.Minute || took > 2*time.Minute+time.Second {
+			t.Errorf("expected to wait two minutes, got %v", took)
 		}
 		if err := running.Close(); err != nil {
 			t.Error(err)
