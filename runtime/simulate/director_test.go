@@ -28,6 +28,8 @@ type director struct {
 	taken func(takenCall)
 	wake  chan struct{}
 
+	seed uint64
+
 	mu      sync.Mutex
 	rng     *rand.Rand
 	pending []*pendingCall
@@ -38,9 +40,11 @@ type director struct {
 	dead   map[string]bool
 	frozen map[string]time.Time // until when, by process
 	onDie  map[string]func()
-	counts map[string]int // of faults, by kind
-	trace  []string
-	digest uint64
+	// outages are until when a service answers nobody but the test itself.
+	outages map[string]time.Time
+	counts  map[string]int // of faults, by kind
+	trace   []string
+	digest  uint64
 }
 
 // takenCall is a call that took effect.
@@ -61,8 +65,12 @@ type pendingCall struct {
 	granted chan fault
 }
 
-// slow is the fault of a call that takes long to reach AWS; the client may have given up by then.
-const slow fault = 100
+// slow is the fault of a call that takes long to reach AWS; the client may have given up by then. outage is
+// that of a service which refuses all calls for a while.
+const (
+	slow fault = 100 + iota
+	outage
+)
 
 var (
 	errBroken = errors.New("the connection broke")
@@ -71,8 +79,8 @@ var (
 
 func newDirector(cloud func(awslocal.Config) *awslocal.Cloud, seed uint64, rate float64, faults int) *director {
 	d := &director{
-		wake: make(chan struct{}, 1), rng: rand.New(rand.NewPCG(seed, 2)), rate: rate, left: faults,
-		dead: map[string]bool{}, frozen: map[string]time.Time{}, onDie: map[string]func(){}, counts: map[string]int{},
+		seed: seed, wake: make(chan struct{}, 1), rng: rand.New(rand.NewPCG(seed, 2)), rate: rate, left: faults,
+		dead: map[string]bool{}, frozen: map[string]time.Time{}, onDie: map[string]func(){}, outages: map[string]time.Time{}, counts: map[string]int{},
 	}
 	d.cloud = cloud(awslocal.Config{
 		Fault: func(call awslocal.Call) awslocal.Fault {
@@ -145,7 +153,15 @@ func (d *director) choose(now time.Time) (call *pendingCall, kind fault, next ti
 		d.remove(call)
 		return call, dieBefore, next
 	}
-	kind = d.draw(call)
+	service, _, _ := strings.Cut(call.target, ".")
+	if kind = d.draw(call); kind == outage {
+		d.outages[service] = now.Add(time.Duration(5+d.rng.IntN(300)) * time.Second)
+	}
+	if d.outages[service].After(now) {
+		d.remove(call)
+		d.note(now, call, "outage")
+		return call, []fault{failBefore, throttle}[d.rng.IntN(2)], next
+	}
 	if kind == freeze {
 		thaw := now.Add(time.Duration(30+d.rng.IntN(180)) * time.Second)
 		d.frozen[call.process] = thaw
@@ -181,7 +197,7 @@ func (d *director) draw(call *pendingCall) fault {
 	if !d.hits(1) {
 		return 0
 	}
-	kinds := []fault{failBefore, loseAnswer, throttle, duplicate}
+	kinds := []fault{failBefore, loseAnswer, throttle, duplicate, outage}
 	if !strings.HasPrefix(call.process, "producer") {
 		kinds = append(kinds, freeze, dieBefore, dieAfter, dieAfter)
 	}
@@ -191,8 +207,8 @@ func (d *director) draw(call *pendingCall) fault {
 }
 
 func (d *director) count(kind fault, call *pendingCall) {
-	name := "slow"
-	if kind != slow {
+	name := map[fault]string{slow: "slow", outage: "outage"}[kind]
+	if name == "" {
 		name = kind.String()
 	}
 	d.counts[name]++
@@ -209,8 +225,14 @@ func (d *director) note(now time.Time, call *pendingCall, what string) {
 	d.say(now, fmt.Sprintf("%-12s %-24s %08x %s", call.process, call.target, call.about&0xffffffff, what))
 }
 
+// callsMax is how many calls a run may make. One that makes more never comes to rest.
+const callsMax = 10_000
+
 // say adds a line to the trace; d.mu is held.
 func (d *director) say(now time.Time, line string) {
+	if len(d.trace) > callsMax {
+		panic(fmt.Sprintf("the run of seed %d has made %d calls; its last:\n%s", d.seed, callsMax, strings.Join(d.trace[callsMax-60:], "\n")))
+	}
 	line = now.Format("2006-01-02 15:04:05.000 ") + line
 	d.trace = append(d.trace, line)
 	d.digest = d.digest*1099511628211 ^ digestOf(line)
@@ -296,6 +318,7 @@ func (d *director) calm() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.left = 0
+	clear(d.outages)
 }
 
 // gone reports whether a process is dead, and stuck whether it is frozen.

@@ -193,8 +193,27 @@ func (d *drawer) state(parent string, i int, safe bool, depth int) chartState {
 	return s
 }
 
-// working makes a state of one that runs a service.
+// working makes a state of one that runs a service, or several, one after the other.
 func (d *drawer) working(s *chartState) {
+	if d.one(2) {
+		d.serving(s, "#s1")
+		return
+	}
+	count := 2 + d.IntN(2)
+	for i := range count {
+		d.count++
+		s.States = append(s.States, chartState{ID: fmt.Sprintf("s%d", d.count)})
+		target := "#s1"
+		if i < count-1 {
+			target = fmt.Sprintf("s%d", d.count+1)
+		}
+		d.serving(&s.States[i], target)
+	}
+	s.Initial = s.States[0].ID
+}
+
+// serving has a state run a service, and leaves it for the target when that has returned.
+func (d *drawer) serving(s *chartState, target string) {
 	d.services++
 	name := fmt.Sprintf("service%d", d.services)
 	kind := serviceKind(d.IntN(int(serviceKinds)))
@@ -204,7 +223,7 @@ func (d *drawer) working(s *chartState) {
 		}),
 		Timeout: 2 * time.Second,
 		Retry:   statechart.RetryPolicy{Attempts: 1000, Interval: time.Second, IntervalMax: 20 * time.Second},
-		OnDone:  []chartOn{{Target: "#s1", Actions: []chartAction{mark(name + " done")}}},
+		OnDone:  []chartOn{{Target: target, Actions: []chartAction{mark(name + " done")}}},
 		OnError: []chartOn{{Target: "#s1", Actions: []chartAction{mark(name + " failed")}}},
 	}
 	if kind == alwaysFails || kind == hangs || kind == alwaysKills {
@@ -238,7 +257,9 @@ func (d *drawer) waiting(s *chartState) {
 		s.Defer = []string{"b"}
 	}
 	if d.one(6) {
-		s.Always = []chartOn{{Target: d.target(), Guard: statechart.If("rarely", func(c trail) bool { return c.Count%11 == 7 }), Actions: []chartAction{mark(s.ID + " always")}}}
+		s.Always = []chartOn{{Target: d.target(), Guard: statechart.If("rarely", func(c trail) bool { return c.Count%11 == 7 && c.Timers < timersLimit }), Actions: []chartAction{
+			statechart.Update("count always", func(c *trail) { c.Timers++ }), mark(s.ID + " always"),
+		}}}
 	}
 	for _, name := range waitNames {
 		switch d.IntN(8) {

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/aws/aws-lambda-go/events"
+
+	"github.com/settle-run/settle/runtime/durable"
 )
 
 // ledger is what a simulation knows of the calls that took effect and of what was delivered, whatever the
@@ -23,6 +25,8 @@ type ledger struct {
 	committed map[string]bool
 	// parked are the reasons of messages in the dead-letter queue, by group and sequence number.
 	parked map[string][]string
+	// answered are the tokens whose answers were stored, ever.
+	answered map[string]bool
 	// owners are the instances that have aliases, and whether they have released them.
 	owners map[string]owner
 }
@@ -39,7 +43,7 @@ type accepted struct {
 }
 
 func newLedger() ledger {
-	return ledger{accepted: map[string]map[string]accepted{}, committed: map[string]bool{}, parked: map[string][]string{}, owners: map[string]owner{}}
+	return ledger{accepted: map[string]map[string]accepted{}, committed: map[string]bool{}, parked: map[string][]string{}, answered: map[string]bool{}, owners: map[string]owner{}}
 }
 
 // accept notes the messages of a delivery.
@@ -104,6 +108,14 @@ func (s *simulation) take(call takenCall) {
 		default:
 			s.isCommitted(message.MessageDeduplicationId, call)
 		}
+	case "states.SendTaskSuccess", "states.SendTaskFailure":
+		var answer struct{ TaskToken, Error string }
+		if err := json.Unmarshal(call.request, &answer); err != nil {
+			s.problem("%v", err)
+		}
+		if !s.ledger.answered[answer.TaskToken] && answer.Error != durable.ErrorParked {
+			s.problem("%s answers a task before a commit has the answer: %s", call.process, call.request)
+		}
 	case "scheduler.POST":
 		if found := scheduledID.FindSubmatch(call.request); found != nil {
 			s.isCommitted(string(found[1]), call)
@@ -128,7 +140,15 @@ func (l *ledger) commit(request []byte) {
 		Item struct {
 			Instance  struct{ S string } `json:"instance"`
 			CreatedAt struct{ S string } `json:"created_at"`
-			Outbox    struct {
+			Tokens    struct {
+				L []struct {
+					M struct {
+						Value  struct{ S string } `json:"value"`
+						Answer *json.RawMessage   `json:"answer"`
+					}
+				}
+			} `json:"tokens"`
+			Outbox struct {
 				L []struct {
 					M struct {
 						ID struct{ S string } `json:"id"`
@@ -143,6 +163,11 @@ func (l *ledger) commit(request []byte) {
 	createdAt, err := time.Parse(time.RFC3339Nano, put.Item.CreatedAt.S)
 	if err != nil {
 		return // It is no instance's.
+	}
+	for _, token := range put.Item.Tokens.L {
+		if token.M.Answer != nil {
+			l.answered[token.M.Value.S] = true
+		}
 	}
 	for _, effect := range put.Item.Outbox.L {
 		l.committed[derivedID(put.Item.Instance.S, createdAt, effect.M.ID.S)] = true

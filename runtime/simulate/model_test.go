@@ -61,14 +61,20 @@ func (r *replay) linearize() (*replay, error) {
 		// expired says that a message about a token is the one by which the instance has learnt of its expiry:
 		// the history does not say which of them was.
 		expired bool
+		// begins says that the message has begun the instance, but was taken later: a process that died in
+		// between has stored the instance, and a message of another queue came first.
+		begins bool
 	}
 	var choices []choice
 	for i, queue := range r.queues {
 		if len(queue) > 0 {
-			choices = append(choices, choice{i, false})
+			choices = append(choices, choice{queue: i})
+			if r.instance == nil && len(r.queues) > 1 && r.beganWith(queue[0]) {
+				choices = append(choices, choice{queue: i, begins: true})
+			}
 			tells := r.at < len(r.record.History) && r.record.History[r.at].Event == durable.TokenExpired || len(r.parked(queue[0])) > 0
 			if tells && strings.Contains(queue[0].body, `"settle.token`) {
-				choices = append(choices, choice{i, true})
+				choices = append(choices, choice{queue: i, expired: true})
 			}
 		}
 	}
@@ -83,9 +89,16 @@ func (r *replay) linearize() (*replay, error) {
 			next = r.clone()
 		}
 		message := next.queues[c.queue][0]
-		next.queues[c.queue] = next.queues[c.queue][1:]
 		next.expired = c.expired
-		err := next.take(message)
+		var err error
+		if c.begins {
+			if err = next.begin(); err == nil {
+				err = next.settle()
+			}
+		} else {
+			next.queues[c.queue] = next.queues[c.queue][1:]
+			err = next.take(message)
+		}
 		if err != nil {
 			err = fmt.Errorf("message %s %s: %w", message.sequence, message.body, err)
 		} else if next, err = next.linearize(); err == nil {
@@ -172,7 +185,7 @@ func (r *replay) take(message accepted) error {
 	if reason == nil && len(reasons) > 0 && strings.Contains(reasons[0], "no try came to an end") {
 		return nil // So it was out of luck. What it takes for that, other tests say.
 	}
-	if reason == nil && r.instance == nil && len(reasons) > 0 && message.sent != fmt.Sprint(r.record.CreatedAt.UnixMilli()) && r.cannotStart(message) {
+	if reason == nil && r.instance == nil && len(reasons) > 0 && !r.beganWith(message) && r.cannotStart(message) {
 		return nil // Nothing of the instance that was to begin with it was stored.
 	}
 	if reason == nil {
@@ -191,7 +204,7 @@ func (r *replay) take(message accepted) error {
 	if errors.As(reason, &different) {
 		return different
 	}
-	if r.began && message.sent != fmt.Sprint(r.record.CreatedAt.UnixMilli()) {
+	if r.began && !r.beganWith(message) {
 		r.instance, r.at = nil, at // It had begun for this event alone. Had a service run, it would have been stored.
 	}
 	if event.Type == statechart.TimerEvent {
@@ -206,6 +219,11 @@ func (r *replay) take(message accepted) error {
 // parked returns why a message was parked, each time that it was.
 func (r *replay) parked(message accepted) []string {
 	return r.simulation.ledger.parked[r.name+" "+message.queue+" "+message.sequence]
+}
+
+// beganWith reports whether the instance that is stored was begun by the message.
+func (r *replay) beganWith(message accepted) bool {
+	return message.sent == fmt.Sprint(r.record.CreatedAt.UnixMilli())
 }
 
 // cannotStart reports whether the message is one that the chart cannot take when it is new.

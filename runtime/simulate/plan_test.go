@@ -26,6 +26,8 @@ type plan struct {
 	redriven bool
 	// skewed says that the clocks of processes are off.
 	skewed bool
+	// patient says that the SDK repeats calls that fail, as it does unless it is told otherwise.
+	patient bool
 	// rest is the time that the runtime has to come to rest after the last event.
 	rest time.Duration
 }
@@ -49,7 +51,7 @@ type waiting struct {
 
 // drawPlan draws machines, instances and their events.
 func drawPlan(rng *rand.Rand) plan {
-	p := plan{skewed: rng.IntN(2) == 0, rest: 8 * 400 * 24 * time.Hour, queues: 1, redriven: rng.IntN(4) == 0}
+	p := plan{skewed: rng.IntN(2) == 0, patient: rng.IntN(3) > 0, rest: 8 * 400 * 24 * time.Hour, queues: 1, redriven: rng.IntN(4) == 0}
 	if rng.IntN(4) == 0 {
 		p.queues = 2
 	}

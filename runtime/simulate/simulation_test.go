@@ -184,6 +184,9 @@ func (s *simulation) client(process string) aws.Config {
 		Region: awslocal.Region, BaseEndpoint: aws.String("http://aws.local"), HTTPClient: wire{s.director, process},
 		Credentials: credentials.NewStaticCredentialsProvider("any", "any", ""),
 		Retryer: func() aws.Retryer {
+			if !s.plan.patient {
+				return aws.NopRetryer{}
+			}
 			return retry.NewStandard(func(o *retry.StandardOptions) {
 				o.RateLimiter = ratelimit.None
 				o.Backoff = retry.BackoffDelayerFunc(func(attempt int, _ error) (time.Duration, error) {
