@@ -99,7 +99,7 @@ func Ended(origin Origin, end statechart.ExecutionEnded) (Message, error) {
 	if err != nil {
 		return Message{}, err
 	}
-	body, err := json.Marshal(ended{Type: endedEvent, Incarnation: origin.Incarnation, End: end})
+	body, err := marshalPlain(ended{Type: endedEvent, Incarnation: origin.Incarnation, End: end})
 	return Message{To: to, Body: body, DeduplicationID: shortened(end.Name + ".ended")}, err
 }
 

@@ -287,7 +287,7 @@ func answerOf(effect statechart.Effect) *Answer {
 		return &Answer{Error: effect.Error, Cause: cut(effect.Message, causeBytesMax)}
 	}
 	// Texts, and JSON that the chart has marshalled, always marshal.
-	output, _ := json.Marshal(struct {
+	output, _ := marshalPlain(struct {
 		Outcome string          `json:"outcome"`
 		State   []string        `json:"state"`
 		Tags    []string        `json:"tags"`
@@ -298,6 +298,16 @@ func answerOf(effect statechart.Effect) *Answer {
 			"let the chart put it somewhere, and answer with where it is", effect.Outcome, len(output), AnswerBytesMax)}
 	}
 	return &Answer{Output: output}
+}
+
+// marshalPlain is json.Marshal, but leaves <, > and & as they are: they are not on their way into HTML, and
+// escaped they take six bytes each of the little room that Step Functions and SQS give.
+func marshalPlain(v any) (json.RawMessage, error) {
+	var body bytes.Buffer
+	encoder := json.NewEncoder(&body)
+	encoder.SetEscapeHTML(false)
+	err := encoder.Encode(v)
+	return bytes.TrimSuffix(body.Bytes(), []byte("\n")), err
 }
 
 // waits reports whether the token's task has no answer yet.
