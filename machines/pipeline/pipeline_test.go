@@ -145,6 +145,26 @@ func TestAJobWithoutAnIDWasNotStarted(t *testing.T) {
 	}
 }
 
+// TestAStatusThatNobodyKnowsKeepsTheJobRunning: a job is looked at until it has succeeded, failed or run out of
+// time.
+func TestAStatusThatNobodyKnowsKeepsTheJobRunning(t *testing.T) {
+	t.Parallel()
+	f := newFakes()
+	f.job = []string{"pausing", "", "fail again"}
+	p := statecharttest.Play(t, pipeline.New(f.services(), pipeline.Config{}), statecharttest.Config{})
+	p.Send("START", pipeline.Start{Slot: slot})
+	for checks := 1; checks <= len(f.job); checks++ {
+		p.Advance(time.Minute)
+		if got := p.State(); got != "run.active.job_running, sla.none" || f.checks != checks {
+			t.Errorf("expected the job to run after %d looks, got %s after %d", checks, got, f.checks)
+		}
+	}
+	p.Advance(time.Minute)
+	if got := p.State(); got != "run.succeeded, sla.none" {
+		t.Errorf("expected it to have succeeded, got %s", got)
+	}
+}
+
 type nameless struct{ pipeline.Jobs }
 
 func (nameless) Trigger(context.Context, pipeline.TriggerRequest) (pipeline.Job, error) {
