@@ -162,7 +162,7 @@ func TestABridgeSurvivesAFaultAtEveryCall(t *testing.T) {
 	if calls < 15 {
 		t.Fatalf("only %d calls to AWS", calls)
 	}
-	for _, kind := range []fault{failBefore, loseAnswer, dieBefore, dieAfter} {
+	for _, kind := range []fault{failBefore, loseAnswer, throttle, duplicate, freeze, dieBefore, dieAfter} {
 		t.Run(fmt.Sprint(kind), func(t *testing.T) {
 			t.Parallel()
 			for at := 1; at <= calls; at++ {

@@ -1,0 +1,110 @@
+package simulate_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/sfn"
+
+	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/statechart"
+)
+
+// alarm is the context of a chart that answers a task at a time of its own, and counts how often it is told
+// that the task does not wait any more.
+type alarm struct {
+	Expired int `json:"expired"`
+}
+
+// alarmClock answers the task "Wait" when so much time has passed since the task came to wait.
+func alarmClock(after time.Duration) durable.Machine {
+	settled := []string{statechart.Settled}
+	return durable.Host(statechart.Must(statechart.Definition[alarm]{
+		ID: "alarm", Version: 1, Initial: "set", Payloads: statechart.Payloads{durable.TokenExpired: statechart.NoPayload()},
+		On: []statechart.Transition[alarm]{{Event: durable.TokenExpired, Actions: []statechart.Action[alarm]{
+			statechart.Update("count", func(a *alarm) { a.Expired++ }),
+		}}},
+		States: []statechart.State[alarm]{
+			{ID: "set", Tags: settled, After: []statechart.After[alarm]{{ID: "ring", Delay: after, Target: "rung"}}},
+			{ID: "rung", Tags: settled, Resolve: []statechart.Resolution[alarm]{{Name: "Wait"}}},
+		},
+	}), durable.MachineConfig{})
+}
+
+// startWaiting starts an execution whose task waits for the instance for a minute.
+func (w *world) startWaiting(instance string, toldTimeout bool) (execution string) {
+	w.t.Helper()
+	told := ""
+	if toldTimeout {
+		told = `, "enteredAt.$": "$$.State.EnteredTime", "timeoutSeconds": 60`
+	}
+	machine, err := w.workflows().CreateStateMachine(w.t.Context(), &sfn.CreateStateMachineInput{
+		Name: aws.String("wait"), RoleArn: aws.String(anyRole), Definition: aws.String(`{"StartAt": "Wait", "States": {"Wait": {"Type": "Task", "TimeoutSeconds": 60, "End": true,
+			"Resource": "arn:aws:states:::sqs:sendMessage.waitForTaskToken", "Parameters": {"QueueUrl": "` + w.queueURL + `", "MessageGroupId": "` + instance + `",
+			"MessageDeduplicationId.$": "States.Hash($$.Task.Token, 'SHA-256')", "MessageBody": {"type": "settle.wait", "$task": {"token.$": "$$.Task.Token",
+			"state.$": "$$.State.Name", "execution.$": "$$.Execution.Id"` + told + `}}}}}}`),
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	started, err := w.workflows().StartExecution(w.t.Context(), &sfn.StartExecutionInput{StateMachineArn: machine.StateMachineArn})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return *started.ExecutionArn
+}
+
+// TestAnAnswerThatRacesTheTimeoutIsEitherGivenOrToldExpired has a chart answer a task of a minute just before,
+// at and just after its time-out, with every fault at every call: either the task has succeeded and the chart
+// hears nothing, or it has timed out and the chart is told once.
+func TestAnAnswerThatRacesTheTimeoutIsEitherGivenOrToldExpired(t *testing.T) {
+	t.Parallel()
+	for _, told := range []bool{true, false} {
+		for _, after := range []time.Duration{59 * time.Second, 59999 * time.Millisecond, time.Minute, 60001 * time.Millisecond} {
+			t.Run(fmt.Sprintf("after %v, time-out told %v", after, told), func(t *testing.T) {
+				t.Parallel()
+				play := func(hit *faults) {
+					inWorld(t, options{faults: hit, more: []durable.Machine{alarmClock(after)}}, func(w *world) { w.raceTheTimeout(told) })
+				}
+				quiet := &faults{}
+				play(quiet)
+				for _, kind := range []fault{failBefore, loseAnswer, throttle, duplicate, freeze, dieBefore, dieAfter} {
+					for at := range len(quiet.calls) {
+						play(&faults{at: at + 1, kind: kind})
+					}
+				}
+			})
+		}
+	}
+}
+
+func (w *world) raceTheTimeout(told bool) {
+	w.t.Helper()
+	execution := w.startWaiting("alarm/1", told)
+	time.Sleep(3 * time.Hour)
+	end, err := w.workflows().DescribeExecution(w.t.Context(), &sfn.DescribeExecutionInput{ExecutionArn: &execution})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	record := w.record("alarm/1")
+	var snapshot struct{ Context alarm }
+	if err := json.Unmarshal(record.Snapshot, &snapshot); err != nil {
+		w.t.Fatal(err)
+	}
+	given := end.Status == "SUCCEEDED" && strings.Contains(aws.ToString(end.Output), `"outcome":"rung"`) && snapshot.Context.Expired == 0
+	expired := aws.ToString(end.Error) == "States.Timeout" && snapshot.Context.Expired == 1
+	fault := "no fault"
+	if w.faults.at > 0 {
+		fault = fmt.Sprintf("%v at call %d (%s)", w.faults.kind, w.faults.at, w.faults.hit())
+	}
+	if given == expired {
+		w.t.Errorf("%s: the task is %s with %s %s, and the chart was told %d times that it had expired", fault, end.Status, aws.ToString(end.Error), aws.ToString(end.Output), snapshot.Context.Expired)
+	}
+	if len(record.Tokens)+len(record.Outbox) > 0 || record.State[0] != "rung" || w.deadLetters() != "0" {
+		w.t.Errorf("%s: %s dead letters, and the instance is %+v", fault, w.deadLetters(), record)
+	}
+}
