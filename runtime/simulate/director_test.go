@@ -394,7 +394,8 @@ func (w wire) Do(r *http.Request) (*http.Response, error) {
 	}
 	outcomes := make(chan outcome, 1)
 	go func() {
-		response, err := w.perform(r.WithContext(context.WithoutCancel(r.Context())), call, body, <-call.granted)
+		response, err := w.perform( //nolint:bodyclose // The client that has made the call closes it.
+			r.WithContext(context.WithoutCancel(r.Context())), call, body, <-call.granted)
 		outcomes <- outcome{response, err}
 	}()
 	select {

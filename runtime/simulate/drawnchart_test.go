@@ -321,9 +321,8 @@ func (d *drawer) actions(name string) []chartAction {
 type serviceKind int
 
 const (
-	succeeds serviceKind = iota
-	// isSlow takes longer than the network.
-	isSlow
+	// isSlow takes longer than the network. What is before it, succeeds.
+	isSlow serviceKind = 1 + iota
 	// flaky fails the first two attempts.
 	flaky
 	alwaysFails

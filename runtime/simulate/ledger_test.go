@@ -89,24 +89,28 @@ func (s *simulation) take(call takenCall) {
 	case "dynamodb.UpdateItem":
 		s.ledger.release(call.request)
 	case "sqs.SendMessage":
-		var message struct{ QueueUrl, MessageBody, MessageDeduplicationId, MessageGroupId string }
+		var message struct {
+			Queue string `json:"QueueUrl"`
+			Body  string `json:"MessageBody"`
+			ID    string `json:"MessageDeduplicationId"`
+		}
 		if err := json.Unmarshal(call.request, &message); err != nil {
 			s.problem("%v", err)
 			return
 		}
 		switch {
-		case strings.HasSuffix(message.QueueUrl, deadLetterName):
+		case strings.HasSuffix(message.Queue, deadLetterName):
 			s.ledger.park(call.request)
-		case strings.HasSuffix(message.QueueUrl, delayName):
+		case strings.HasSuffix(message.Queue, delayName):
 			var delayed struct {
 				DeduplicationID string `json:"deduplication_id"`
 			}
-			if err := json.Unmarshal([]byte(message.MessageBody), &delayed); err != nil {
+			if err := json.Unmarshal([]byte(message.Body), &delayed); err != nil {
 				s.problem("%v", err)
 			}
 			s.isCommitted(delayed.DeduplicationID, call)
 		default:
-			s.isCommitted(message.MessageDeduplicationId, call)
+			s.isCommitted(message.ID, call)
 		}
 	case "states.SendTaskSuccess", "states.SendTaskFailure":
 		var answer struct{ TaskToken, Error string }
@@ -177,14 +181,14 @@ func (l *ledger) commit(request []byte) {
 // park notes a message of the dead-letter queue.
 func (l *ledger) park(request []byte) {
 	var message struct {
-		MessageGroupId    string
-		MessageAttributes map[string]struct{ StringValue string }
+		Group      string                                  `json:"MessageGroupId"`
+		Attributes map[string]struct{ StringValue string } `json:"MessageAttributes"`
 	}
 	if err := json.Unmarshal(request, &message); err != nil {
 		panic(err)
 	}
-	key := message.MessageGroupId + " " + message.MessageAttributes["source_queue"].StringValue + " " + message.MessageAttributes["sequence_number"].StringValue
-	l.parked[key] = append(l.parked[key], message.MessageAttributes["reason"].StringValue)
+	key := message.Group + " " + message.Attributes["source_queue"].StringValue + " " + message.Attributes["sequence_number"].StringValue
+	l.parked[key] = append(l.parked[key], message.Attributes["reason"].StringValue)
 }
 
 // claim notes a stored claim of an alias. It returns who claims and, if another instance has the alias, which.

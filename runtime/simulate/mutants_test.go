@@ -116,6 +116,7 @@ var simulationFailed = regexp.MustCompile(`run (\d+), seed (\d+) .*:\n\s+(.*)`)
 // TestMutants builds the runtime with each defect, and expects that TestSimulation finds it. It prints the
 // table of docs/guarantees.md.
 func TestMutants(t *testing.T) {
+	t.Parallel()
 	if *simulateMutants == "" {
 		t.Skip("run by make mutants")
 	}

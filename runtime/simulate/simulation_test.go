@@ -207,7 +207,7 @@ func (s *simulation) truth() aws.Config {
 func (s *simulation) create() {
 	config := s.truth()
 	queues, tables := sqs.NewFromConfig(config), dynamodb.NewFromConfig(config)
-	make := func(name string) string {
+	create := func(name string) string {
 		attributes := map[string]string{"VisibilityTimeout": visibilityTimeout}
 		if name != delayName {
 			attributes["FifoQueue"] = "true"
@@ -218,9 +218,9 @@ func (s *simulation) create() {
 		}
 		return *made.QueueUrl
 	}
-	s.deadLetterURL, s.delayURL = make(deadLetterName), make(delayName)
+	s.deadLetterURL, s.delayURL = create(deadLetterName), create(delayName)
 	for i := range s.plan.queues {
-		s.queueURLs = append(s.queueURLs, make(s.queue(i)))
+		s.queueURLs = append(s.queueURLs, create(s.queue(i)))
 	}
 	if err := dynamostore.CreateTable(s.t.Context(), tables, table); err != nil {
 		s.t.Fatal(err)
