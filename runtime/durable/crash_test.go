@@ -32,6 +32,16 @@ type outcome struct {
 	calls []string
 }
 
+// taking is how long a call of an instance takes: each instance another time, so that the groups of a batch
+// take turns in the same order in every run.
+func taking(id string) time.Duration {
+	d := time.Millisecond
+	for i := range len(id) {
+		d += time.Duration(int(id[i])*(i+1)) * time.Microsecond
+	}
+	return d
+}
+
 // play runs a scenario in a world of its own until nothing is left to do. The nth call, those of
 // services and of Lambda's poller included, meets the fault of that number.
 func play(t *testing.T, scenario []posted, plan map[int]fault) (o outcome) {
@@ -42,15 +52,7 @@ func play(t *testing.T, scenario []posted, plan map[int]fault) (o outcome) {
 		w.third["slow"] = lasting(time.Hour, "too late")
 		w.third["left"], w.third["right"] = lasting(time.Second, "left"), lasting(2*time.Second, "right")
 		w.third["pack"], w.third["poll"] = lasting(50*time.Millisecond, "packed"), lasting(300*time.Millisecond, "polled")
-		// Calls take time, and those of each instance a different one, so that the groups of a
-		// batch take turns in the same order in every run.
-		w.latency = func(id string) time.Duration {
-			d := time.Millisecond
-			for i := range len(id) {
-				d += time.Duration(int(id[i])*(i+1)) * time.Microsecond
-			}
-			return d
-		}
+		w.latency = taking
 		w.hook = func(call string) fault {
 			o.calls = append(o.calls, call)
 			f := plan[len(o.calls)]

@@ -56,12 +56,12 @@ func TestADeferredEventWhoseEffectsCannotBePerformedIsParkedAlone(t *testing.T) 
 	large := statechart.EnqueueActions("large", func(_ *basket, i item, enqueue statechart.Enqueue) error {
 		return enqueue.Emit("large", map[string]string{"text": strings.Repeat("x", i.Bytes)})
 	})
-	spawn := statechart.EnqueueActions("spawn", func(_ *basket, _ item, enqueue statechart.Enqueue) error {
-		return enqueue.Spawn("child", "order", nil)
+	spawn := statechart.EnqueueActions("spawn", func(_ *basket, i item, enqueue statechart.Enqueue) error {
+		return enqueue.Spawn("child", "order", strings.Repeat("x", i.Bytes))
 	})
 	for reason, body := range map[string]string{
 		"(EventBytesMax)": `{"type": "grow", "item": "x", "bytes": 300000}`,
-		"this runtime does not host child instances yet": `{"type": "ship", "item": "x"}`,
+		"spawn 3.0 of machine \"order\": the input has": `{"type": "ship", "item": "x", "bytes": 300000}`,
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t)

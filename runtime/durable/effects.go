@@ -26,7 +26,14 @@ func (t *turn) perform(ctx context.Context, effect statechart.Effect) error {
 		}
 		message.To, message.Body = t.record.Instance, body
 		return t.loop.ports.Timers.Schedule(ctx, effect.At, message)
+	case statechart.SpawnInstance, statechart.StopInstance, refuseChild:
+		return t.tellChild(ctx, effect)
+	case tellParent:
+		return t.tellParent(ctx, effect)
 	case statechart.Send:
+		if effect.Child != "" {
+			return t.tellChild(ctx, effect)
+		}
 		to, err := ParseInstanceID(effect.To)
 		if err != nil {
 			return err
@@ -77,16 +84,7 @@ type timerEvent struct {
 
 // withID adds the ID to an event by which its receiver recognises a repeat.
 func withID(event json.RawMessage, id string) (json.RawMessage, error) {
-	var fields map[string]json.RawMessage
-	if err := json.Unmarshal(event, &fields); err != nil {
-		return nil, err
-	}
-	text, err := json.Marshal(id)
-	if err != nil {
-		return nil, err
-	}
-	fields["$id"] = text
-	return json.Marshal(fields)
+	return withKey(event, "$id", id)
 }
 
 // derivedID makes an ID of the chart unique among all instances, past ones of the same name

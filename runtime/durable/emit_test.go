@@ -190,35 +190,6 @@ func TestALongMessageIsCutAndALargeEmitParked(t *testing.T) {
 	})
 }
 
-func TestAChildInstanceIsRefusedBeforeAnythingIsStored(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w, _ := newTellers(t)
-		w.post("teller/1", event("both", ""))
-		w.run(t)
-		w.wantParked(t, [2]string{"both", `spawn 2.0 of a child instance of machine "order": this runtime does not host child instances yet`})
-		if w.load("teller/1").Revision != 0 {
-			t.Errorf("stored %+v", w.load("teller/1"))
-		}
-	})
-}
-
-func TestMachinesThatCannotBeHostedAreRefused(t *testing.T) {
-	t.Parallel()
-	for message, def := range map[string]statechart.Definition[basket]{
-		`machine "m": this runtime does not host child instances yet: remove Children, Spawn, StopChild and SendToChild from its chart`: {
-			States: []chartState{{ID: "a", Tags: settled, Entry: do{statechart.Spawn[basket]("w", "order", nil)}}}},
-		`machine "m": this runtime does not give instances an input yet: remove Input from its chart`: {
-			Input: statechart.PayloadOf[item](), States: []chartState{{ID: "a", Tags: settled}}},
-	} {
-		def.ID, def.Version, def.Initial = "m", 1, "a"
-		_, err := durable.NewMachines(durable.Host(statechart.Must(def), durable.MachineConfig{}))
-		if err == nil || err.Error() != message {
-			t.Errorf("got the error %v, want %s", err, message)
-		}
-	}
-}
-
 func TestDeferredEventsSurviveTheRuntimeOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

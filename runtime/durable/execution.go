@@ -215,31 +215,14 @@ func (t *turn) applyEnded(ctx context.Context, end statechart.ExecutionEnded) er
 // tellEnd applies the event of an end and forgets the execution, unless that could not be stored: then
 // the turn stays as it was, and the error wraps ErrUnstorable.
 func (t *turn) tellEnd(typ string, end statechart.ExecutionEnded) error {
-	before, err := t.storable()
-	if err != nil {
-		return err
-	}
-	turnBefore := *t
-	t.record.Executions = slices.DeleteFunc(slices.Clone(t.record.Executions), func(e Execution) bool { return e.Name == end.Name })
-	t.dirty = true
-	err = t.applyOwn(typ, struct {
-		Type string `json:"type"`
-		statechart.ExecutionEnded
-	}{typ, end})
-	if err != nil {
-		return err
-	}
-	_, tooMuch := t.storable()
-	if tooMuch == nil {
-		return nil
-	}
-	*t = turnBefore
-	instance, err := t.machine.Restore(before)
-	if err != nil {
-		return err
-	}
-	t.adopt(instance)
-	return tooMuch
+	return t.storably(func() error {
+		t.record.Executions = slices.DeleteFunc(slices.Clone(t.record.Executions), func(e Execution) bool { return e.Name == end.Name })
+		t.dirty = true
+		return t.applyOwn(typ, struct {
+			Type string `json:"type"`
+			statechart.ExecutionEnded
+		}{typ, end})
+	})
 }
 
 // forgetExecutions forgets what an instance that has ended waited for.

@@ -2,6 +2,7 @@ package durable
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -242,8 +243,13 @@ func (l *Loop) parkUnstorable(ctx context.Context, d Delivery, reason error) (do
 	return 1, nil
 }
 
-// park moves a delivery to the dead-letter queue.
+// park moves a delivery to the dead-letter queue, or tells the parent if it is the start of a child.
 func (l *Loop) park(ctx context.Context, d Delivery, reason error) error {
+	if eventHead(json.RawMessage(d.Body)).Type == startEvent {
+		if form, err := readToChild(d.Body); err == nil {
+			return l.failStart(ctx, d, form.Parent, reason)
+		}
+	}
 	if err := l.failParked(ctx, d, reason); err != nil {
 		return fmt.Errorf("failing the task of message %s of %s: %w", d.MessageID, d.Group, err)
 	}

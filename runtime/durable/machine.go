@@ -1,6 +1,7 @@
 package durable
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -23,9 +24,14 @@ type Machine interface {
 	Decode(body []byte) (statechart.Event, error)
 	// StartedBy reports whether an event of the type may create an instance.
 	StartedBy(eventType string) bool
-	// Retention is how long the item of an instance that is done is kept; zero means for
-	// ever.
+	// Retention is how long the item of an instance that is done or stopped is kept; zero means
+	// for ever.
 	Retention() time.Duration
+	// TakesInput reports whether an instance begins with an input: then only a parent starts it.
+	TakesInput() bool
+	// DecodeInput reads the input of an instance for Start; nothing and null are no input. Its errors
+	// wrap statechart.ErrPayload.
+	DecodeInput(body []byte) (any, error)
 	// Start makes a new instance in its initial configuration.
 	Start(start statechart.Start) (Instance, []statechart.Effect, error)
 	// Restore makes an instance from its stored snapshot.
@@ -39,6 +45,9 @@ type Machine interface {
 type Instance interface {
 	// Apply takes one macrostep. On an error the instance stays as it was.
 	Apply(event statechart.Event) (effects []statechart.Effect, handled bool, err error)
+	// Stop ends the instance from outside, with the status Stopped; false means that it has ended
+	// already. On an error the instance stays as it was.
+	Stop(at time.Time) (effects []statechart.Effect, stopped bool, err error)
 	// Snapshot returns the JSON form of the snapshot.
 	Snapshot() (json.RawMessage, error)
 	Status() statechart.Status
@@ -48,6 +57,8 @@ type Instance interface {
 	// transition for, sorted.
 	NextEvents() []string
 	Timers() []statechart.Timer
+	// Children returns the child instances that live.
+	Children() []statechart.ChildRef
 	// Resolving returns the answer for a task that comes to wait under the name now; false
 	// means that it has to wait.
 	Resolving(name string, event statechart.Event) (answer statechart.Effect, ok bool, err error)
@@ -73,10 +84,11 @@ type Work struct {
 // MachineConfig tunes how a chart is hosted. The zero value is useful.
 type MachineConfig struct {
 	// StartedBy names the event types that may create an instance. Nil means all that the
-	// chart declares. Another event for an instance that does not exist is parked.
+	// chart declares. Another event for an instance that does not exist is parked. A parent may start
+	// any as its child.
 	StartedBy []string
-	// Retention is how long the item of an instance that is done is kept. Zero means for
-	// ever.
+	// Retention is how long the item of an instance that is done or stopped is kept. Zero means
+	// for ever.
 	Retention time.Duration
 }
 
@@ -162,29 +174,12 @@ const EventBytesMax = 256 << 10
 // errEffect is wrapped by the errors of effects that can never be performed.
 var errEffect = errors.New("the effect cannot be performed")
 
-// What a chart may ask for and this runtime cannot give.
-var (
-	errNoChildren = errors.New("this runtime does not host child instances yet")
-	errNoInput    = errors.New("this runtime does not give instances an input yet")
-)
-
-// hostable refuses charts that this runtime could never serve.
-func hostable(machine Machine) error {
-	if m, ok := machine.(interface{ UsesChildren() bool }); ok && m.UsesChildren() {
-		return fmt.Errorf("machine %q: %w: remove Children, Spawn, StopChild and SendToChild from its chart", machine.ID(), errNoChildren)
-	}
-	if m, ok := machine.(interface{ TakesInput() bool }); ok && m.TakesInput() {
-		return fmt.Errorf("machine %q: %w: remove Input from its chart", machine.ID(), errNoInput)
-	}
-	return nil
-}
-
 // checkEffects refuses effects that can never be performed before they are committed: in the
 // outbox they would block their instance.
 func checkEffects(effects []statechart.Effect) error {
 	for _, effect := range effects {
-		if effect.Child != "" {
-			return fmt.Errorf("%w: %s %s of a child instance of machine %q: %w", errEffect, effect.Kind, effect.ID, effect.Machine, errNoChildren)
+		if effect.Kind == statechart.SpawnInstance && len(effect.Input) > EventBytesMax {
+			return fmt.Errorf("%w: %s %s of machine %q: the input has %d bytes, the limit is %d (EventBytesMax)", errEffect, effect.Kind, effect.ID, effect.Machine, len(effect.Input), EventBytesMax)
 		}
 		if effect.Kind == statechart.EmitEvent && len(effect.Event) > EventBytesMax {
 			return fmt.Errorf("%w: %s %s: the event has %d bytes, the limit is %d (EventBytesMax)", errEffect, effect.Kind, effect.ID, len(effect.Event), EventBytesMax)
@@ -195,14 +190,28 @@ func checkEffects(effects []statechart.Effect) error {
 		if effect.Kind != statechart.Send {
 			continue
 		}
-		if _, err := ParseInstanceID(effect.To); err != nil {
+		if _, err := ParseInstanceID(effect.To); err != nil && effect.Child == "" {
 			return fmt.Errorf("%w: %s %s: %w", errEffect, effect.Kind, effect.ID, err)
 		}
 		if len(effect.Event) > EventBytesMax {
-			return fmt.Errorf("%w: %s %s to %s: the event has %d bytes, the limit is %d (EventBytesMax)", errEffect, effect.Kind, effect.ID, effect.To, len(effect.Event), EventBytesMax)
+			return fmt.Errorf("%w: %s %s to %s: the event has %d bytes, the limit is %d (EventBytesMax)", errEffect, effect.Kind, effect.ID, cmp.Or(effect.To, "a child of machine "+effect.Machine), len(effect.Event), EventBytesMax)
 		}
 	}
 	return nil
+}
+
+// Stop implements Instance.
+func (i *instance[C]) Stop(at time.Time) ([]statechart.Effect, bool, error) {
+	next := i.snapshot
+	effects, stopped, err := i.stepper.Stop(&next, at)
+	if err == nil {
+		err = checkEffects(effects)
+	}
+	if err != nil {
+		return nil, false, err
+	}
+	i.snapshot = next
+	return effects, stopped, nil
 }
 
 func (i *instance[C]) Snapshot() (json.RawMessage, error) { return marshalSafely(i.snapshot) }
@@ -223,6 +232,7 @@ func (i *instance[C]) State() []string                      { return i.snapshot.
 func (i *instance[C]) NextEvents() []string                 { return i.snapshot.NextEvents() }
 func (i *instance[C]) Timers() []statechart.Timer           { return i.snapshot.Timers }
 func (i *instance[C]) Invocations() []statechart.Invocation { return i.snapshot.Services }
+func (i *instance[C]) Children() []statechart.ChildRef      { return i.snapshot.Children }
 
 func (i *instance[C]) Resolving(name string, event statechart.Event) (statechart.Effect, bool, error) {
 	return i.chart.Resolving(i.snapshot, name, event)
@@ -265,8 +275,9 @@ type Machines struct {
 	ids  []string
 }
 
-// NewMachines returns the set of the given machines; two with the same ID are an error, and so is
-// one whose chart has child instances or an input.
+// NewMachines returns the set of the given machines. Two with the same ID are an error, and so are one
+// that has child instances of a machine that is not among them, and one with an input that none of
+// them could give it.
 func NewMachines(machines ...Machine) (*Machines, error) {
 	m := &Machines{byID: map[string]Machine{}}
 	for _, machine := range machines {
@@ -279,13 +290,13 @@ func NewMachines(machines ...Machine) (*Machines, error) {
 		if machine.ID() == AliasMachine {
 			return nil, fmt.Errorf("a machine has the ID %q, which is %w: give it another", AliasMachine, ErrReserved)
 		}
-		if err := hostable(machine); err != nil {
-			return nil, err
-		}
 		m.byID[machine.ID()] = machine
 		m.ids = append(m.ids, machine.ID())
 	}
 	slices.Sort(m.ids)
+	if err := m.checkChildren(); err != nil {
+		return nil, err
+	}
 	return m, nil
 }
 

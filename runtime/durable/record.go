@@ -47,6 +47,8 @@ type Record struct {
 	// Executions are those of workflows whose end the instance waits for, in the order in which it
 	// asked for them.
 	Executions []Execution
+	// Parent is the instance that has spawned this one; nil if none has.
+	Parent *Parent
 	// Aliases are the other names that the instance has claimed.
 	Aliases []string
 	// Attempt is the mark left before a redelivered event is tried; nil if there is none.

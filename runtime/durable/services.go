@@ -278,25 +278,7 @@ func (s *services) retry() error {
 // endStorable is end, unless the outcome could not be stored: then the turn stays as it was,
 // and the error wraps ErrUnstorable.
 func (t *turn) endStorable(event statechart.Event) error {
-	before, err := t.storable()
-	if err != nil {
-		return err
-	}
-	turnBefore := *t
-	if err := t.end(event); err != nil {
-		return err
-	}
-	_, tooMuch := t.storable()
-	if tooMuch == nil {
-		return nil
-	}
-	*t = turnBefore
-	instance, err := t.machine.Restore(before)
-	if err != nil {
-		return err
-	}
-	t.adopt(instance)
-	return tooMuch
+	return t.storably(func() error { return t.end(event) })
 }
 
 // end applies the end of a service. The tries of the delivery are counted anew from there.

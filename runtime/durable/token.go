@@ -359,7 +359,7 @@ type expired struct {
 // chart's business.
 func isOwn(typ string) bool {
 	switch typ {
-	case WaitEvent, tendEvent, expiredEvent, aliasTakenEvent, endedEvent, watchEvent:
+	case WaitEvent, tendEvent, expiredEvent, aliasTakenEvent, endedEvent, watchEvent, startEvent, stopEvent, childEvent:
 		return true
 	default:
 		return false
@@ -374,13 +374,16 @@ func (t *turn) examineOwn(d Delivery, typ, id string) (event statechart.Event, v
 		switch {
 		case err == nil && token == nil:
 			err = fmt.Errorf("%w: expected %s to have the key %s", errTask, WaitEvent, taskKey)
-		case err == nil && t.instance == nil && !t.machine.StartedBy(WaitEvent):
-			err = fmt.Errorf("%s does not exist, and an event of type %q does not start one", t.record.Instance, WaitEvent)
+		case err == nil && t.instance == nil:
+			err = t.checkBegins(WaitEvent)
 		}
 		if err != nil {
 			return event, poisoned, err
 		}
 		return event, applicable, nil
+	}
+	if typ == startEvent || typ == stopEvent {
+		return t.examineAsChild(d, event)
 	}
 	if t.instance == nil || incarnationOf(d.Body) != t.incarnation() {
 		return event, skipped, nil
@@ -414,8 +417,12 @@ func (t *turn) applyTold(ctx context.Context, d Delivery, event statechart.Event
 		return t.applyEnded(ctx, form.End)
 	case watchEvent:
 		return t.watchExecution(ctx, d.Body)
+	case childEvent:
+		return t.applyChildEnd(ctx, d.Body)
+	case stopEvent:
+		return t.stop()
 	default:
-		return nil // A token is all that it brings.
+		return nil // A token, or its begin, is all that it brings.
 	}
 }
 

@@ -24,6 +24,8 @@ type turn struct {
 	instance Instance
 	// dirty says that record or instance differ from what is stored.
 	dirty bool
+	// birth is what the instance begins with if its parent starts it.
+	birth *birth
 	// finished says that a service, or the time that a timer gave it, has ended since the last
 	// commit: that must be stored before another service starts, so that it never runs again.
 	finished bool
@@ -82,8 +84,13 @@ func (t *turn) examineEvent(d Delivery) (event statechart.Event, v verdict, reas
 		return event, skipped, nil
 	case isEnd(t.machine, event.Type):
 		return event, poisoned, fmt.Errorf("event type %q is %w: only the loop itself sends it", event.Type, ErrReserved)
-	case t.instance == nil && !t.machine.StartedBy(event.Type):
-		return event, poisoned, fmt.Errorf("%s does not exist, and an event of type %q does not start one", t.record.Instance, event.Type)
+	}
+	err = t.checkAddressee(d.Body)
+	if err == nil && t.instance == nil {
+		err = t.checkBegins(event.Type)
+	}
+	if err != nil {
+		return event, poisoned, err
 	}
 	return event, applicable, nil
 }
@@ -104,6 +111,12 @@ func (t *turn) try(ctx context.Context, d Delivery, event statechart.Event) erro
 	if early := t.untilTimer(event); early > 0 {
 		return &retryError{wait: early, err: errors.New("the timer has fired before its time")}
 	}
+	t.birth = nil
+	if event.Type == startEvent {
+		if over, err := t.admit(ctx, d); over || err != nil {
+			return err
+		}
+	}
 	err := t.begin(ctx, d)
 	if err == nil {
 		tried, err = t.mark(ctx, d)
@@ -116,7 +129,7 @@ func (t *turn) try(ctx context.Context, d Delivery, event statechart.Event) erro
 		err = t.take(ctx, d, event)
 	}
 	switch {
-	case err == nil && (event.Type == tendEvent || event.Type == watchEvent) && !t.dirty:
+	case err == nil && (event.Type == tendEvent || event.Type == watchEvent || event.Type == childEvent) && !t.dirty:
 		return nil // It has changed nothing, and may come again: no write for it.
 	case err == nil:
 		t.pass(d)
@@ -178,11 +191,18 @@ func (t *turn) begin(ctx context.Context, d Delivery) error {
 	if t.instance != nil {
 		return nil
 	}
-	instance, effects, err := t.machine.Start(statechart.Start{Instance: t.record.Instance.String(), At: t.loop.config.Now()})
+	start := statechart.Start{Instance: t.record.Instance.String(), At: t.loop.config.Now()}
+	if t.birth != nil {
+		start.Input = t.birth.input
+	}
+	instance, effects, err := t.machine.Start(start)
 	if err != nil {
 		return err
 	}
 	t.adopt(instance)
+	if t.birth != nil {
+		t.record.Parent = &t.birth.parent
+	}
 	// The keys of services contain this time: that of the message, not of this try, so that
 	// the key is the same when the first try is cut off and nothing of it was stored.
 	t.record.CreatedAt = d.SentAt.UTC().Truncate(time.Millisecond)
@@ -191,6 +211,7 @@ func (t *turn) begin(ctx context.Context, d Delivery) error {
 			t.ask(effect)
 		}
 	}
+	t.endAsChild()
 	return t.settle(ctx, d)
 }
 
@@ -261,6 +282,9 @@ func (t *turn) pass(d Delivery) {
 // whose event is applied already, on an instance that cannot settle after it, is not moved:
 // moved back to the queue one day, it would be applied twice.
 func (t *turn) park(ctx context.Context, d Delivery, eventType string, reason error) error {
+	if t.stopStuck(d) {
+		return nil
+	}
 	if t.isApplied(d) {
 		t.loop.config.Logger.ErrorContext(ctx, "event was applied, but its instance cannot go on", "instance", d.Group, "message_id", d.MessageID, "reason", reason)
 	} else if err := t.loop.park(ctx, d, reason); err != nil {
@@ -284,7 +308,7 @@ func (t *turn) isApplied(d Delivery) bool {
 
 // apply takes one macrostep in memory.
 func (t *turn) apply(event statechart.Event) error {
-	from, name := t.instance.State(), event.Type
+	from, name, was := t.instance.State(), event.Type, t.instance.Status()
 	for _, timer := range t.instance.Timers() {
 		if event.Type == statechart.TimerEvent && timer.ID == event.Timer {
 			name = "after " + timer.After
@@ -313,6 +337,9 @@ func (t *turn) apply(event statechart.Event) error {
 		t.record.Ignored++ // It has ended nothing, and a token that came with it may still be answered late.
 	}
 	t.releaseAliases()
+	if was == statechart.Active {
+		t.endAsChild()
+	}
 	transition := Transition{At: event.At.UTC().Truncate(time.Millisecond), Event: name, From: from, To: t.instance.State(), Ignored: !handled}
 	t.record.History = last(append(t.record.History, transition), t.loop.config.HistoryMax)
 	t.unlogged = append(t.unlogged, transition)
@@ -322,6 +349,7 @@ func (t *turn) apply(event statechart.Event) error {
 
 // ask puts an effect into the outbox, and notes what the instance has or waits for by it.
 func (t *turn) ask(effect statechart.Effect) {
+	effect = t.spawnable(effect)
 	t.record.Outbox = append(t.record.Outbox, effect)
 	switch effect.Kind {
 	case statechart.ClaimAlias:
@@ -364,7 +392,7 @@ func (t *turn) commit(ctx context.Context) error {
 	next.UpdatedAt = t.now()
 	next.Outbox = t.pending()
 	messages := t.messages()
-	if retention := t.machine.Retention(); next.Status == statechart.Done && retention > 0 && next.ExpireAt.IsZero() {
+	if retention := t.machine.Retention(); next.Status != statechart.Active && retention > 0 && next.ExpireAt.IsZero() {
 		next.ExpireAt = next.UpdatedAt.Add(retention)
 	}
 	if err := t.loop.ports.Store.Commit(ctx, next); err != nil {

@@ -358,6 +358,7 @@ func (l *ledger) perform(message durable.Message) {
 	} else if strings.Contains(id, "/execution.") {
 		known = id[:strings.LastIndexByte(id, '.')] // or from an execution that is waited for.
 	}
+	known = strings.TrimSuffix(known, ".failed") // A start that failed, of the child that was spawned.
 	if _, ok := l.committed[known]; !ok {
 		l.violations = append(l.violations, fmt.Sprintf("effect %s to %s performed before its commit", id, message.To))
 	}
@@ -370,7 +371,7 @@ func (l *ledger) perform(message durable.Message) {
 // may be pruned instead.
 func (l *ledger) unperformed() (ids []string) {
 	for id, kind := range l.committed {
-		isMessage := kind == string(statechart.Send) || kind == string(statechart.EmitEvent)
+		isMessage := slices.Contains([]string{string(statechart.Send), string(statechart.EmitEvent), string(statechart.SpawnInstance), string(statechart.StopInstance), "refuse", "end"}, kind)
 		if isMessage && l.performed[id] == 0 {
 			ids = append(ids, id)
 		}

@@ -260,6 +260,7 @@ func fullRecord(revision int64) durable.Record {
 			{Name: "settle-signup-42-y", Workflow: "audit", Event: "audit.ended", StartedAt: created,
 				Refused: &durable.Refusal{Error: "E", Cause: "C"}},
 		},
+		Parent:  &durable.Parent{Instance: "order/1", Incarnation: 1772366400000, Child: "3.0"},
 		Aliases: []string{"provider/7c"},
 		Outbox: []statechart.Effect{
 			{ID: "7.0", Kind: statechart.Schedule, Timer: "7.0", At: at.Add(time.Nanosecond)},

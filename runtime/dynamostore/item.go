@@ -30,6 +30,7 @@ const (
 	attrOutbox       = "outbox"
 	attrTokens       = "tokens"
 	attrExecutions   = "executions"
+	attrParent       = "parent"
 	attrAliases      = "aliases"
 	attrAttempt      = "attempt"
 	attrError        = "error"
@@ -74,6 +75,7 @@ func encodeItem(record durable.Record) (map[string]types.AttributeValue, error) 
 		{attrOutbox, len(record.Outbox) == 0, record.Outbox},
 		{attrTokens, len(record.Tokens) == 0, record.Tokens},
 		{attrExecutions, len(record.Executions) == 0, record.Executions},
+		{attrParent, record.Parent == nil, record.Parent},
 		{attrAliases, len(record.Aliases) == 0, record.Aliases},
 		{attrAttempt, record.Attempt == nil, record.Attempt},
 		{attrError, record.Error == nil, record.Error},
@@ -115,6 +117,7 @@ func decodeItem(item map[string]types.AttributeValue) (durable.Record, error) {
 	r.json(attrOutbox, &record.Outbox)
 	r.json(attrTokens, &record.Tokens)
 	r.json(attrExecutions, &record.Executions)
+	r.json(attrParent, &record.Parent)
 	r.json(attrAliases, &record.Aliases)
 	r.json(attrAttempt, &record.Attempt)
 	r.json(attrError, &record.Error)

@@ -78,6 +78,7 @@ ignored N 3
 instance S "signup/42"
 machine S "signup"
 outbox L[M{at:S "2026-03-01T12:00:01.234000001Z", id:S "7.0", kind:S "schedule", timer:S "7.0"}, M{event:M{n:N 9007199254740993, type:S "GO"}, id:S "7.1", kind:S "send", to:S "job/1"}, M{event:M{type:S "MOVED"}, id:S "7.2", kind:S "emit"}, M{child:S "7.3", id:S "7.3", input:L[N 1], kind:S "spawn", machine:S "job"}]
+parent M{child:S "3.0", incarnation:N 1772366400000, instance:S "order/1"}
 recent_events L[S "e-1", S "e-2"]
 revision N 1
 snapshot M{novel:BOOL true}

@@ -193,11 +193,23 @@ func TestEnqueueSpawnsChildrenOfAnyID(t *testing.T) {
 		{Event: "done.child.w2", Actions: logs("two")},
 	}}}})
 	equal(t, "uses children", r.chart.UsesChildren(), false)
+	machines, more := r.chart.ChildMachines()
+	equal(t, "child machines", fmt.Sprint(machines, more), "[] true")
 	r.send("SPAWN", "SPAWN")
 	equal(t, "effects", effects(r), `[{"id":"3.0","kind":"spawn","child":"3.0","machine":"worker"},{"id":"3.1","kind":"send","event":{"type":"HELLO"},"child":"2.0","machine":"worker"}]`)
 	r.send("STOP")
 	equal(t, "effects", effects(r), `[{"id":"4.0","kind":"stop","child":"2.0","machine":"worker"}]`)
 	r.apply(r.ref("w2").Done(nil)).is("a", "+a two")
+}
+
+func TestChildMachinesAreThoseOfStatesAndActions(t *testing.T) {
+	t.Parallel()
+	chart := begin(t, Def{Initial: "a", Children: []Child{{ID: "r", Machine: "root"}}, States: []S{
+		{ID: "a", Children: []Child{{ID: "s", Machine: "of a state"}, {ID: "t", Machine: "root"}},
+			On: []On{{Event: "GO", Target: "a", Actions: Do{statechart.Spawn[trace]("w", "of an action", nil)}}}},
+	}}).chart
+	machines, more := chart.ChildMachines()
+	equal(t, "child machines", fmt.Sprint(machines, more), "[of a state of an action root] false")
 }
 
 func TestChildThatCannotBeSpawnedFailsAsAnActionDoes(t *testing.T) {

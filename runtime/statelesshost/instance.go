@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"runtime/debug"
 	"slices"
+	"time"
 
 	"github.com/qmuntal/stateless"
 
@@ -272,6 +273,18 @@ func (i *instance[T]) sample(typ string) (fire *firing) {
 		event.Payload = nil
 	}
 	return declared.fires(typ, event.Payload)
+}
+
+// Children implements durable.Instance: a stateless machine has none.
+func (i *instance[T]) Children() []statechart.ChildRef { return nil }
+
+// Stop implements durable.Instance. As nothing is fired, no exit action runs.
+func (i *instance[T]) Stop(time.Time) (effects []statechart.Effect, stopped bool, err error) {
+	if i.status != statechart.Active {
+		return nil, false, nil
+	}
+	i.status, i.timers, i.steps = statechart.Stopped, nil, i.steps+1
+	return nil, true, nil
 }
 
 // Invocations implements durable.Instance: a stateless machine has no services.

@@ -81,6 +81,12 @@ func (m *Machine[T]) StartedBy(eventType string) bool {
 // Retention implements durable.Machine.
 func (m *Machine[T]) Retention() time.Duration { return m.config.Retention }
 
+// TakesInput implements durable.Machine: a stateless machine takes none.
+func (m *Machine[T]) TakesInput() bool { return false }
+
+// DecodeInput implements durable.Machine.
+func (m *Machine[T]) DecodeInput(body []byte) (any, error) { return m.chart.DecodeInput(body) }
+
 // Mermaid implements durable.Machine. The diagram shows what stateless shows in its own: dynamic
 // transitions (PermitDynamic) are not in it.
 func (m *Machine[T]) Mermaid() string { return m.mermaid }

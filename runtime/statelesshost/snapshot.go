@@ -86,7 +86,10 @@ func (m *Machine[T]) Restore(snapshot json.RawMessage) (restored durable.Instanc
 	if m.states[at].Final {
 		want = statechart.Done
 	}
-	if form.Status != want || want == statechart.Done && len(form.Timers) > 0 {
+	if form.Status == statechart.Stopped && want == statechart.Active {
+		want = statechart.Stopped
+	}
+	if form.Status != want || want != statechart.Active && len(form.Timers) > 0 {
 		return nil, m.unreadable("the status %q does not fit the state %q and its %d timers", form.Status, form.Value, len(form.Timers))
 	}
 	if want == statechart.Active && !m.states[at].settled {

@@ -216,6 +216,36 @@ func TestAStepThatFailsLeavesNothingBehind(t *testing.T) {
 	}
 }
 
+func TestAnInstanceThatIsStoppedTakesNothingMore(t *testing.T) {
+	t.Parallel()
+	machine := newLedgers()
+	instance, _, err := machine.Start(statechart.Start{Instance: "ledger/x", At: epoch})
+	if err != nil {
+		t.Fatal(err)
+	}
+	apply(t, instance, statechart.Event{Type: "BOOK", Payload: entry{"x", 5}})
+	effects, stopped, err := instance.Stop(epoch)
+	if !stopped || len(effects) != 0 || err != nil {
+		t.Errorf("stopped %v, effects %v, error %v", stopped, effects, err)
+	}
+	snapshot := snapshotOf(t, instance)
+	if want := `"status":"stopped","value":"open"`; !strings.Contains(snapshot, want) || !strings.Contains(snapshot, `"steps":3`) {
+		t.Errorf("want %s after 3 steps, got %s", want, snapshot)
+	}
+	restored, err := machine.Restore([]byte(snapshot))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, handled, err := restored.Apply(statechart.Event{Type: "BOOK", Payload: entry{"x", 5}})
+	_, again, stopErr := restored.Stop(epoch)
+	if handled || again || err != nil || stopErr != nil || len(restored.Children()) != 0 {
+		t.Errorf("handled %v, stopped again %v, errors %v and %v, children %v", handled, again, err, stopErr, restored.Children())
+	}
+	if input, err := machine.DecodeInput([]byte(`{"n": 1}`)); !errors.Is(err, statechart.ErrPayload) || machine.TakesInput() {
+		t.Errorf("took the input %v with the error %v", input, err)
+	}
+}
+
 func TestAnEventThatNoStateHandlesIsIgnored(t *testing.T) {
 	t.Parallel()
 	sm, asked := statelesshost.NewStateMachine(), false

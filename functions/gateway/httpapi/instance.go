@@ -41,6 +41,9 @@ type Instance struct {
 	// Timers are by ID, Services by key.
 	Timers   map[string]Timer   `json:"timers,omitempty"`
 	Services map[string]Service `json:"services,omitempty"`
+	// Children are the child instances that live, by ID; Parent is the instance that has spawned this one.
+	Children map[string]Child `json:"children,omitempty"`
+	Parent   string           `json:"parent,omitempty"`
 	// Waits are the Step Functions tasks that wait for the instance, in the order in which they came.
 	Waits []Wait `json:"waits,omitempty"`
 
@@ -70,6 +73,16 @@ type Service struct {
 	State   string `json:"state"`
 	Service string `json:"service"`
 	Attempt int    `json:"attempt"`
+}
+
+// Child is a child instance that lives.
+type Child struct {
+	// Instance is its name, Key what the name derives from.
+	Instance string `json:"instance"`
+	Key      string `json:"key"`
+	Machine  string `json:"machine"`
+	// State is the path of the state that invokes it, empty if an action has spawned it.
+	State string `json:"state,omitempty"`
 }
 
 // Wait is a Step Functions task that waits for an instance. Its token, and what is derived from that,
@@ -105,6 +118,14 @@ func ViewOf(machines *durable.Machines, record durable.Record) (Instance, error)
 	v.Tags, v.NextEvents = notNil(v.Tags), notNil(nextEvents(machines, record))
 	v.Revision, v.CreatedAt, v.UpdatedAt, v.ExpireAt = record.Revision, record.CreatedAt, record.UpdatedAt, record.ExpireAt
 	v.History, v.Ignored, v.Parked, v.Waits = notNil(record.History), record.Ignored, nil, waits(record)
+	for id, child := range v.Children {
+		child.Instance = durable.ChildName(record.Instance, record.CreatedAt, child.Key, child.Machine).String()
+		v.Children[id] = child
+	}
+	v.Parent = ""
+	if record.Parent != nil {
+		v.Parent = record.Parent.Instance
+	}
 	if record.Error != nil {
 		v.Parked = &Parked{At: record.Error.At, Event: record.Error.Event}
 	}

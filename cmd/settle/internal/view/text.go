@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -35,6 +36,8 @@ func (v Instance) WriteText(w io.Writer, style console.Style, now time.Time) err
 	row("next", v.nextText())
 	row("timers", v.timersText(now))
 	row("services", v.servicesText())
+	row("children", v.childrenText())
+	row("parent", harmless(v.Parent))
 	row("waits", v.waitsText(now))
 	row("context", indented(v.Context))
 	row("output", indented(v.Output))
@@ -89,6 +92,15 @@ func (v Instance) servicesText() string {
 	var lines []string
 	for _, service := range v.services() {
 		lines = append(lines, fmt.Sprintf("%s in %s, attempt %d", service.Service, service.State, max(service.Attempt, 1)))
+	}
+	return strings.Join(lines, "\n")
+}
+
+// childrenText tells which child instances live, and under which names.
+func (v Instance) childrenText() string {
+	var lines []string
+	for _, id := range slices.Sorted(maps.Keys(v.Children)) {
+		lines = append(lines, fmt.Sprintf("%s: %s", harmless(id), v.Children[id].Instance))
 	}
 	return strings.Join(lines, "\n")
 }

@@ -103,6 +103,32 @@ func TestTextShowsWhatAnInstanceWaitsFor(t *testing.T) {
 	}
 }
 
+func TestChildrenAndParentAreShownByTheirNames(t *testing.T) {
+	t.Parallel()
+	r := record()
+	r.Parent = &durable.Parent{Instance: "order/1", Incarnation: 1, Child: "2.0"}
+	r.Snapshot = json.RawMessage(strings.Replace(string(r.Snapshot), `"services"`, `"children": {"van": {"key": "4.0", "machine": "courier"}, "radio": {"key": "3.0", "machine": "radio", "state": "a"}}, "services"`, 1))
+	v, err := Of(pipelines(t), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	if err := v.WriteText(&b, console.Style{}, noon); err != nil {
+		t.Fatal(err)
+	}
+	name := func(key, machine string) string {
+		return durable.ChildName(r.Instance, r.CreatedAt, key, machine).String()
+	}
+	for _, line := range []string{"  children  radio: " + name("3.0", "radio") + "\n            van: " + name("4.0", "courier") + "\n", "  parent    order/1\n"} {
+		if !strings.Contains(b.String(), line) {
+			t.Errorf("want %q in\n%s", line, b.String())
+		}
+	}
+	if child := v.Children["radio"]; child != (httpapi.Child{Instance: name("3.0", "radio"), Key: "3.0", Machine: "radio", State: "a"}) {
+		t.Errorf("the radio is shown as %+v", child)
+	}
+}
+
 func TestNoSecretAndNoBookkeepingIsShown(t *testing.T) {
 	t.Parallel()
 	v, err := Of(pipelines(t), record())

@@ -1,0 +1,407 @@
+package durable_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/statechart"
+)
+
+var ship = event("ship", "parcel")
+
+func TestAChildBeginsWithItsInputAndItsEndReachesItsParent(t *testing.T) {
+	t.Parallel()
+	inFamily(t, func(t *testing.T, w *world) {
+		w.post(boss1, ship, `{"type":"tell","item":"fast"}`)
+		w.run(t)
+		van := w.van(t)
+		w.wantFamily(t, "courier active, radio active")
+		w.wantLog(t, van, "parcel", "board ok", "fast")
+		w.wantState(t, boss1, "shipping")
+		parent := w.load(van).Parent
+		if want := (durable.Parent{Instance: boss1, Incarnation: w.load(boss1).CreatedAt.UnixMilli(), Child: "2.0"}); parent == nil || *parent != want {
+			t.Errorf("the parent is %+v, want %+v", parent, want)
+		}
+		w.post(boss1, event("finish", ""))
+		w.run(t)
+		w.wantState(t, boss1, "idle")
+		w.wantFamily(t, "courier done, radio stopped", `back "parcel board ok fast"`)
+		w.wantLog(t, "order/9", "leave of parcel")
+		w.wantParked(t)
+		if r := w.load(boss1); r.Ignored != 0 || strings.Contains(string(r.Snapshot), "van") {
+			t.Errorf("%d events ignored, and the snapshot is %s", r.Ignored, r.Snapshot)
+		}
+	})
+}
+
+func TestTheCallsOfAChild(t *testing.T) {
+	t.Parallel()
+	inFamily(t, func(t *testing.T, w *world) {
+		w.post(boss1, `{"type":"both","to":"flash"}`)
+		w.run(t)
+		flash := w.stored("flash")[0]
+		w.wantCalls(t, "Load boss/1", "Commit boss/1", "Send "+flash, "ClearOutbox boss/1",
+			"Load "+flash, "Load boss/1", "Commit "+flash, "Send boss/1", "ClearOutbox "+flash,
+			"Load boss/1", "Commit boss/1")
+		w.wantLog(t, boss1, `back "flash"`)
+	})
+}
+
+func TestNamesOfChildrenAreTheirOwn(t *testing.T) {
+	t.Parallel()
+	at := time.UnixMilli(1772366400000)
+	parent := durable.InstanceID{Machine: "boss", ID: "1"}
+	name := durable.ChildName(parent, at, "2.0", "courier")
+	if want := "courier/boss-1-2.0-"; !strings.HasPrefix(name.String(), want) || len(name.String()) != len(want)+32 {
+		t.Errorf("want %s and a hash, got %s", want, name)
+	}
+	seen := map[durable.InstanceID]bool{}
+	long := durable.InstanceID{Machine: "boss", ID: strings.Repeat("~", 123)}
+	for _, id := range []durable.InstanceID{
+		name, durable.ChildName(parent, at, "2.0", "courier"), durable.ChildName(parent, at, "2.1", "courier"),
+		durable.ChildName(parent, at.Add(time.Millisecond), "2.0", "courier"), durable.ChildName(parent, at, "2.0", "radio"),
+		durable.ChildName(long, at, "2.0", "courier"), durable.ChildName(long, at, "2.1", "courier"),
+		durable.ChildName(long, at, "2.0", strings.Repeat("m", 94)),
+	} {
+		if _, err := durable.ParseInstanceID(id.String()); err != nil {
+			t.Error(err)
+		}
+		seen[id] = true
+	}
+	if len(seen) != 7 {
+		t.Errorf("want 7 names, got %d: %v", len(seen), seen)
+	}
+}
+
+func TestAStartThatFailsReachesTheParent(t *testing.T) {
+	t.Parallel()
+	for item, reason := range map[string]string{
+		"heavy": "wrong payload: the input of chart courier: too heavy",
+		"panic": "context: panic: unstartable",
+	} {
+		inFamily(t, func(t *testing.T, w *world) {
+			w.post(boss1, event("ship", item))
+			w.run(t)
+			w.wantState(t, boss1, "idle")
+			if log := w.logOf(t, boss1); len(log) != 1 || !strings.HasPrefix(log[0], "lost courier: ") || !strings.Contains(log[0], reason) {
+				t.Errorf("boss/1 has noted %q, want that the courier was lost: %s", log, reason)
+			}
+			if couriers := w.stored("courier"); len(couriers) != 0 {
+				t.Errorf("stored %q", couriers)
+			}
+			w.wantParked(t)
+		})
+	}
+}
+
+func TestAChildThatCannotSettleAtItsStartIsGivenUpAndStopped(t *testing.T) {
+	t.Parallel()
+	inFamily(t, func(t *testing.T, w *world) {
+		w.third["board"] = func(context.Context, statechart.Call) (string, error) {
+			return "", statechart.Permanent(errors.New("no boat"))
+		}
+		w.post(boss1, ship)
+		w.run(t)
+		w.wantState(t, boss1, "idle")
+		if log := w.logOf(t, boss1); len(log) != 1 || !strings.Contains(log[0], "broken down") {
+			t.Errorf("boss/1 has noted %q", log)
+		}
+		for _, name := range w.stored("courier") {
+			if status := w.load(name).Status; status != statechart.Stopped {
+				t.Errorf("%s is %s", name, status)
+			}
+		}
+		w.wantParked(t)
+	})
+}
+
+func TestAMachineThatNobodyHostsIsRefusedToTheParent(t *testing.T) {
+	t.Parallel()
+	inFamily(t, func(t *testing.T, w *world) {
+		w.post(boss1, `{"type":"both","to":"nobody"}`, event("add", "a"))
+		w.run(t)
+		w.wantLog(t, boss1, "a", `lost nobody: it cannot be a child: unknown machine: expected one of boss, courier, flash, order, radio, got "nobody"`)
+		w.wantParked(t)
+	})
+}
+
+func TestLeavingAStateOrEndingStopsTheChildAndItsOwn(t *testing.T) {
+	t.Parallel()
+	for _, how := range []string{"cancel", "doom"} {
+		inFamily(t, func(t *testing.T, w *world) {
+			w.post(boss1, ship)
+			w.run(t)
+			van := w.van(t)
+			w.post(van, `{"type":"settle.wait","$task":`+w.wait("task", "Queued", 0, 0)+`}`)
+			w.run(t)
+			w.post(boss1, event(how, ""))
+			w.run(t)
+			w.wantFamily(t, "courier stopped, radio stopped")
+			w.wantState(t, van, "driving")
+			w.wantLog(t, "order/9", "leave of parcel")
+			if answer := w.answers("task"); !strings.Contains(answer, durable.ErrorEnded) {
+				t.Errorf("the task was answered %q", answer)
+			}
+			r := w.load(van)
+			if r.ExpireAt.IsZero() || r.History[len(r.History)-1].Event != "settle.stop" {
+				t.Errorf("expires at %v, history %+v", r.ExpireAt, r.History)
+			}
+			w.post(van, event("add", "late"))
+			w.run(t)
+			if r := w.load(van); r.Ignored != 1 {
+				t.Errorf("%d events ignored, want 1", r.Ignored)
+			}
+			w.wantParked(t)
+		})
+	}
+}
+
+func TestAChildThatIsBegunAnewIsAnother(t *testing.T) {
+	t.Parallel()
+	inFamily(t, func(t *testing.T, w *world) {
+		w.post(boss1, ship)
+		w.run(t)
+		w.post(boss1, `{"type":"again","item":"second"}`)
+		w.run(t)
+		w.wantFamily(t, "courier active, courier stopped, radio active, radio stopped")
+		w.wantLog(t, w.van(t), "second", "board ok")
+	})
+}
+
+// TestEveryMessageMayComeAgain has each message between parent, child and grandchild come a second time, an hour
+// later, when nothing recognises it but the instances themselves.
+func TestEveryMessageMayComeAgain(t *testing.T) {
+	t.Parallel()
+	for _, how := range []string{"finish", "cancel"} {
+		inFamily(t, func(t *testing.T, w *world) {
+			var sent []durable.Delivery
+			collect := func() {
+				w.hook = func(call string) fault {
+					for _, m := range w.messages {
+						if !slices.ContainsFunc(sent, func(d durable.Delivery) bool { return d.MessageID == m.MessageID }) {
+							sent = append(sent, m.Delivery)
+						}
+					}
+					return none
+				}
+			}
+			collect()
+			w.post(boss1, ship, `{"type":"tell","item":"fast"}`)
+			w.run(t)
+			again := func() {
+				w.hook = nil
+				for _, m := range sent {
+					if strings.Contains(m.Body, `settle.`) || strings.Contains(m.Body, "$parent") {
+						w.post(m.Group, m.Body)
+					}
+				}
+			}
+			again()
+			w.run(t)
+			w.wantFamily(t, "courier active, radio active")
+			w.wantLog(t, w.van(t), "parcel", "board ok", "fast")
+			collect()
+			w.post(boss1, event(how, ""))
+			w.run(t)
+			time.Sleep(time.Hour)
+			again()
+			w.run(t)
+			if messages := map[string]int{"finish": 10, "cancel": 9}[how]; len(sent) != messages {
+				t.Errorf("%d messages seen, want %d", len(sent), messages)
+			}
+			if how == "finish" {
+				w.wantFamily(t, "courier done, radio stopped", `back "parcel board ok fast"`)
+			} else {
+				w.wantFamily(t, "courier stopped, radio stopped")
+			}
+			w.wantLog(t, "order/9", "leave of parcel")
+			w.wantParked(t)
+			if n := w.load(boss1).Ignored; n != 0 {
+				t.Errorf("%d events of boss/1 ignored", n)
+			}
+		})
+	}
+}
+
+func TestAStartThatComesAfterTheStopBeginsNothing(t *testing.T) {
+	t.Parallel()
+	inFamily(t, func(t *testing.T, w *world) {
+		var start durable.Delivery
+		w.post(boss1, ship)
+		w.invoke()
+		start = w.messages[0].Delivery
+		w.remove(start) // The queue has given it up.
+		w.post(boss1, event("cancel", ""))
+		w.run(t)
+		w.wantFamily(t, "")
+		w.post(start.Group, start.Body) // Somebody sends it again.
+		w.run(t)
+		w.wantFamily(t, "")
+		w.post(boss1, ship)
+		w.run(t)
+		w.post(start.Group, start.Body)
+		w.run(t)
+		w.wantFamily(t, "courier active, radio active")
+		w.wantParked(t)
+	})
+}
+
+func TestAParentOfTheSameNameHasChildrenOfItsOwn(t *testing.T) {
+	t.Parallel()
+	inFamily(t, func(t *testing.T, w *world) {
+		w.post(boss1, ship)
+		w.invoke()
+		start := w.messages[0].Delivery
+		w.run(t)
+		old := w.van(t)
+		delete(w.records, boss1)
+		delete(w.revision, boss1)
+		time.Sleep(time.Minute)
+		w.post(boss1, event("ship", "second"))
+		w.run(t)
+		van := w.van(t)
+		w.post(old, event("finish", ""))
+		w.run(t)
+		w.wantFamily(t, "courier active, courier done, radio active, radio stopped")
+		w.wantState(t, boss1, "shipping")
+		w.post(van, event("finish", ""))
+		w.run(t)
+		w.wantLog(t, boss1, `back "second board ok"`)
+
+		w.post(boss1, event("add", "a"), event("ship", "third"))
+		w.run(t)
+		delete(w.records, boss1)
+		delete(w.revision, boss1)
+		w.post(boss1, ship)
+		w.run(t)
+		delete(w.records, old)
+		delete(w.revision, old)
+		w.post(start.Group, start.Body) // The parent of this name lists a child with the same key.
+		w.run(t)
+		if w.load(old).Revision != 0 {
+			t.Errorf("%s has begun for another parent", old)
+		}
+	})
+}
+
+func TestOnlyItsOwnParentStopsAChild(t *testing.T) {
+	t.Parallel()
+	inFamily(t, func(t *testing.T, w *world) {
+		w.post(boss1, ship)
+		w.run(t)
+		stop := fmt.Sprintf(`{"type":"settle.stop","$parent":{"instance":"boss/1","incarnation":%d,"child":%%q}}`, w.load(boss1).CreatedAt.UnixMilli())
+		w.post(w.van(t), fmt.Sprintf(stop, "1.0"), `{"type":"settle.stop"}`)
+		w.run(t)
+		w.wantFamily(t, "courier active, radio active")
+		w.wantParked(t, [2]string{"settle.stop", "expected the key $parent"})
+		w.post(w.van(t), fmt.Sprintf(stop, "2.0"))
+		w.run(t)
+		w.wantFamily(t, "courier stopped, radio stopped")
+	})
+}
+
+func TestANameThatSomebodyElseHasIsAnError(t *testing.T) {
+	t.Parallel()
+	inFamily(t, func(t *testing.T, w *world) {
+		w.post(boss1, `{"type":"both","to":"radio"}`)
+		w.invoke()
+		name := w.messages[0].Group
+		start := w.messages[0].Delivery
+		w.remove(start)
+		w.post(name, event("add", "stranger"))
+		w.run(t)
+		w.post(name, start.Body)
+		w.run(t)
+		w.wantLog(t, boss1, "lost radio: "+name+" exists, and is not that child of boss/1: somebody else has begun it")
+		if r := w.load(name); r.Status != statechart.Active || r.Parent != nil {
+			t.Errorf("the stranger is %s, a child of %+v", r.Status, r.Parent)
+		}
+	})
+}
+
+func TestAnEventForAChildThatIsNotThereIsParked(t *testing.T) {
+	t.Parallel()
+	inFamily(t, func(t *testing.T, w *world) {
+		w.post(boss1, event("ship", "heavy"), `{"type":"tell","item":"fast"}`)
+		w.run(t)
+		w.wantParked(t, [2]string{"fast", "boss/1 sent it to its child courier/boss-1-"})
+		w.post("courier/1", event("add", "a"))
+		w.run(t)
+		if len(w.parked) != 2 || !strings.Contains(w.parked[1].Reason, "begins with an input: only a parent starts it") {
+			t.Errorf("parked %+v", w.parked)
+		}
+	})
+}
+
+func TestAnOutputThatNobodyCanHoldIsAFailure(t *testing.T) {
+	t.Parallel()
+	for limit, c := range map[int]struct {
+		bytes int
+		log   string
+	}{
+		80_000:  {90_000, "lost courier: it is done, but its output of 90017 bytes does not fit into boss/1: "},
+		600_000: {durable.EventBytesMax, "is done, but its output has 262161 bytes, the limit is 262144 (EventBytesMax)"},
+	} {
+		inFamily(t, func(t *testing.T, w *world) {
+			w.config.SnapshotBytesMax = 600_000
+			w.post(boss1, ship)
+			w.run(t)
+			w.post(w.van(t), fmt.Sprintf(`{"type":"grow","bytes":%d}`, c.bytes))
+			w.invoke()
+			w.config.SnapshotBytesMax = limit
+			w.run(t)
+			if log := w.logOf(t, boss1); len(log) != 1 || !strings.Contains(log[0], c.log) {
+				t.Errorf("boss/1 has noted %.300q, want %q", log, c.log)
+			}
+			w.wantState(t, boss1, "idle")
+			w.wantParked(t)
+		})
+	}
+}
+
+// TestAStuckChildIsStopped has a child whose chart cannot go on.
+func TestAStuckChildIsStopped(t *testing.T) {
+	t.Parallel()
+	inFamily(t, func(t *testing.T, w *world) {
+		w.third["hang"] = hangs
+		w.post(boss1, ship)
+		w.run(t)
+		van := w.van(t)
+		w.post(van, event("wait", ""))
+		w.runFor(t, time.Hour)
+		w.post(boss1, event("cancel", ""))
+		w.run(t)
+		w.wantFamily(t, "courier stopped, radio stopped")
+		w.wantParked(t)
+	})
+}
+
+func TestMachinesThatDoNotFitTogetherAreRefused(t *testing.T) {
+	t.Parallel()
+	host := func(def statechart.Definition[basket]) durable.Machine {
+		def.Version, def.Initial = 1, "a"
+		return durable.Host(statechart.Must(def), durable.MachineConfig{})
+	}
+	spawning := func(machine string) []chartState {
+		return []chartState{{ID: "a", Tags: settled, Entry: do{statechart.Spawn[basket]("w", machine, nil)}}}
+	}
+	long := strings.Repeat("m", 95)
+	for message, set := range map[string][]durable.Machine{
+		`machine "m" has child instances of machine "order": it cannot be a child: unknown machine: expected one of m, got "order": host both, or correct the name in its chart`: {
+			host(statechart.Definition[basket]{ID: "m", States: spawning("order")})},
+		`machine "m" starts with an Input, which only a parent gives it, and no machine here spawns it: host one that does, or take what it needs from its first event`: {
+			host(statechart.Definition[basket]{ID: "m", Input: statechart.PayloadOf[item](), States: []chartState{{ID: "a", Tags: settled}}})},
+		`its name would be wrong`: {
+			host(statechart.Definition[basket]{ID: "m", States: spawning(long)}), host(statechart.Definition[basket]{ID: long, States: []chartState{{ID: "a", Tags: settled}}})},
+	} {
+		if _, err := durable.NewMachines(set...); err == nil || !strings.Contains(err.Error(), message) {
+			t.Errorf("got the error %v, want %s", err, message)
+		}
+	}
+}
