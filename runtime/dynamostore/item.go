@@ -25,12 +25,15 @@ const (
 	attrExpireAt     = "expire_at"
 	attrWatermark    = "watermark"
 	attrRecentEvents = "recent_events"
+	attrLastSends    = "last_sends"
 	attrHistory      = "history"
 	attrIgnored      = "ignored"
+	attrSkipped      = "skipped"
 	attrOutbox       = "outbox"
 	attrTokens       = "tokens"
 	attrExecutions   = "executions"
 	attrAliases      = "aliases"
+	attrFailed       = "failed_effects"
 	attrAttempt      = "attempt"
 	attrError        = "error"
 )
@@ -59,6 +62,9 @@ func encodeItem(record durable.Record) (map[string]types.AttributeValue, error) 
 	if record.Ignored != 0 {
 		item[attrIgnored] = number(record.Ignored)
 	}
+	if record.Skipped != 0 {
+		item[attrSkipped] = number(record.Skipped)
+	}
 	if err := putSnapshot(item, record.Snapshot, record.Status); err != nil {
 		return nil, err
 	}
@@ -70,11 +76,13 @@ func encodeItem(record durable.Record) (map[string]types.AttributeValue, error) 
 		{attrState, len(record.State) == 0, record.State},
 		{attrWatermark, len(record.Watermark) == 0, record.Watermark},
 		{attrRecentEvents, len(record.RecentEvents) == 0, record.RecentEvents},
+		{attrLastSends, len(record.LastSends) == 0, record.LastSends},
 		{attrHistory, len(record.History) == 0, record.History},
 		{attrOutbox, len(record.Outbox) == 0, record.Outbox},
 		{attrTokens, len(record.Tokens) == 0, record.Tokens},
 		{attrExecutions, len(record.Executions) == 0, record.Executions},
 		{attrAliases, len(record.Aliases) == 0, record.Aliases},
+		{attrFailed, len(record.FailedEffects) == 0, record.FailedEffects},
 		{attrAttempt, record.Attempt == nil, record.Attempt},
 		{attrError, record.Error == nil, record.Error},
 	} {
@@ -104,6 +112,7 @@ func decodeItem(item map[string]types.AttributeValue) (durable.Record, error) {
 		CreatedAt: r.time(attrCreatedAt),
 		UpdatedAt: r.time(attrUpdatedAt),
 		Ignored:   r.integer(attrIgnored),
+		Skipped:   r.integer(attrSkipped),
 	}
 	if seconds := r.integer(attrExpireAt); seconds != 0 {
 		record.ExpireAt = time.Unix(seconds, 0).UTC()
@@ -111,11 +120,13 @@ func decodeItem(item map[string]types.AttributeValue) (durable.Record, error) {
 	r.json(attrState, &record.State)
 	r.json(attrWatermark, &record.Watermark)
 	r.json(attrRecentEvents, &record.RecentEvents)
+	r.json(attrLastSends, &record.LastSends)
 	r.json(attrHistory, &record.History)
 	r.json(attrOutbox, &record.Outbox)
 	r.json(attrTokens, &record.Tokens)
 	r.json(attrExecutions, &record.Executions)
 	r.json(attrAliases, &record.Aliases)
+	r.json(attrFailed, &record.FailedEffects)
 	r.json(attrAttempt, &record.Attempt)
 	r.json(attrError, &record.Error)
 	if r.err != nil {
