@@ -29,6 +29,9 @@ type Config struct {
 	// AbandonedMax is how many tries of an event may come to no end, because they killed
 	// the process or what they need was out of reach, before it is parked. Defaults to 10.
 	AbandonedMax int
+	// DeniedWaitMax is how long an effect that AWS denies for want of a permission or a resource (ErrDenied)
+	// is tried again, and holds its instance up, before it is given up: see FailedEffect. Defaults to one hour.
+	DeniedWaitMax time.Duration
 	// Backoff is the wait before a failed delivery is tried again. Defaults to one second,
 	// doubled up to five minutes; its Attempts is not used.
 	Backoff statechart.RetryPolicy
@@ -66,6 +69,9 @@ func (c Config) withDefaults() Config {
 			*field.value = field.fallback
 		}
 	}
+	if c.DeniedWaitMax == 0 {
+		c.DeniedWaitMax = time.Hour
+	}
 	if c.DeadlineMargin == 0 {
 		c.DeadlineMargin = 2 * time.Second
 	}
@@ -76,8 +82,8 @@ func (c Config) validate() error {
 	if c.AttemptsMax < 1 || c.AbandonedMax < 1 || c.ConflictsMax < 1 || c.SnapshotBytesMax < 1 || c.HistoryMax < 1 || c.RecentEventsMax < 1 {
 		return fmt.Errorf("durable: expected positive limits in Config, got %+v", c)
 	}
-	if c.DeadlineMargin < 0 || c.Backoff.Interval < 0 || c.Backoff.IntervalMax < 0 {
-		return fmt.Errorf("durable: expected no negative durations in Config, got margin %v, back-off %+v", c.DeadlineMargin, c.Backoff)
+	if c.DeadlineMargin < 0 || c.DeniedWaitMax < 0 || c.Backoff.Interval < 0 || c.Backoff.IntervalMax < 0 {
+		return fmt.Errorf("durable: expected no negative durations in Config, got margin %v, wait for what is denied %v, back-off %+v", c.DeadlineMargin, c.DeniedWaitMax, c.Backoff)
 	}
 	return nil
 }

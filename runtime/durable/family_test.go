@@ -56,9 +56,9 @@ func (w *world) boss() durable.Machine {
 	}), durable.MachineConfig{})
 }
 
-// courier is a machine that begins with an input. It boards with a service, listens to a radio of its own,
+// sender is a machine that begins with an input. It boards with a service, listens to a radio of its own,
 // and takes leave of order/9.
-func (w *world) courier() durable.Machine {
+func (w *world) sender() durable.Machine {
 	leave := statechart.SendTo("add", func(b basket, _ statechart.Event) (string, any) {
 		return "order/9", map[string]string{"item": "leave of " + b.Log[0]}
 	})
@@ -105,7 +105,7 @@ const boss1 = "boss/1"
 func newFamily(t *testing.T) *world {
 	t.Helper()
 	w := newWorld(t)
-	machines, err := durable.NewMachines(w.boss(), w.courier(), radio(), flash(), w.order())
+	machines, err := durable.NewMachines(w.boss(), w.sender(), radio(), flash(), w.order())
 	if err != nil {
 		t.Fatal(err)
 	}

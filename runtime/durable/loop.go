@@ -131,6 +131,8 @@ func (l *Loop) turn(ctx context.Context, deliveries []Delivery) (done int, err e
 	if err != nil {
 		return 0, err
 	}
+	t.received = deliveries[0].ReceiveCount
+	t.resendReports(ctx)
 
 	// Drain the outbox that an abandoned delivery left behind.
 	if err := t.dispatch(ctx); err != nil {
@@ -156,6 +158,7 @@ func (l *Loop) turn(ctx context.Context, deliveries []Delivery) (done int, err e
 		// Skip what was applied already; park what can never be applied.
 		event, verdict, reason := t.examine(d)
 		if verdict == skipped {
+			t.record.Skipped++ // Stored with the next event that is applied.
 			l.config.Logger.InfoContext(ctx, "event skipped, it was applied before or is stale", "instance", d.Group, "message_id", d.MessageID)
 			continue
 		}
@@ -226,6 +229,7 @@ func (l *Loop) parkUnstorable(ctx context.Context, d Delivery, reason error) (do
 	if err != nil {
 		return 0, err
 	}
+	t.received = d.ReceiveCount
 	event, _, _ := t.examine(d)
 	if err := t.park(ctx, d, event.Type, reason); err != nil {
 		return 0, err

@@ -323,7 +323,7 @@ func (m *Machines) Accept(id InstanceID, body []byte) (statechart.Event, error) 
 	if err != nil {
 		return statechart.Event{}, err
 	}
-	if event.Type == TokenExpired || event.Type == AliasTaken || isEnd(machine, event.Type) {
+	if event.Type == TokenExpired || event.Type == AliasTaken || event.Type == CommunicationError || isEnd(machine, event.Type) {
 		return statechart.Event{}, fmt.Errorf("event type %q is %w: only the loop itself sends it", event.Type, ErrReserved)
 	}
 	if strings.HasPrefix(event.Type, statechart.ReservedPrefix) {

@@ -29,6 +29,17 @@ func (e *TooLargeError) Error() string {
 // Is makes a TooLargeError an ErrUnstorable.
 func (e *TooLargeError) Is(target error) bool { return target == ErrUnstorable }
 
+// The errors of ports that no time mends by itself. All others (throttling, time-outs, lost connections)
+// leave open what has happened, and are tried again.
+var (
+	// ErrRefused is wrapped by the errors of calls that had no effect and never will: what was asked for is
+	// malformed or too long.
+	ErrRefused = errors.New("trying again cannot help")
+	// ErrDenied is wrapped by the errors of calls that had no effect and will have none before somebody
+	// changes something: a permission is missing, or a queue. See Config.DeniedWaitMax.
+	ErrDenied = errors.New("trying again can help only once somebody has changed permissions or resources")
+)
+
 // Store keeps one record an instance.
 type Store interface {
 	// Load reads the record consistently. An instance without one gives a Record that has
@@ -38,8 +49,9 @@ type Store interface {
 	// record.Revision-1 (no record, if that is 0). Fails with ErrConflict or
 	// ErrUnstorable; any other error leaves open whether the record was stored.
 	Commit(ctx context.Context, record Record) error
-	// ClearOutbox empties the outbox of the record, and leaves it the given tokens and executions, on
-	// condition that its revision is the given one, which stays. Fails with ErrConflict.
+	// ClearOutbox empties the outbox of the record, and leaves it the given tokens, executions and failed
+	// effects, on condition that its revision is the given one, which stays. Fails with ErrConflict or
+	// ErrUnstorable.
 	ClearOutbox(ctx context.Context, id InstanceID, revision int64, left Left) error
 	// Claim makes the instance that was created at the given time known under the alias; to claim it
 	// again changes nothing. Fails with ErrAliasTaken.
@@ -53,6 +65,8 @@ type Store interface {
 type Left struct {
 	Tokens     []Token
 	Executions []Execution
+	// FailedEffects take the place of the record's, unless there are none: then those stay.
+	FailedEffects []FailedEffect
 }
 
 // Message is an event on its way to an instance.
@@ -120,4 +134,12 @@ type Delivery struct {
 	ReceiveCount int
 	SentAt       time.Time
 	Body         string
+	// ParkedFrom is where the message was parked first, if it was: this is its copy, sent again. Zero if it was
+	// not, or if that is not known.
+	ParkedFrom Place
+}
+
+// Place is where a message was: the ARN of a queue, and the message's sequence number there.
+type Place struct {
+	Queue, SequenceNumber string
 }

@@ -33,11 +33,20 @@ type Record struct {
 	// RecentEvents are the producers' IDs of the events applied last, oldest first.
 	// Invariant: len(RecentEvents) <= Config.RecentEventsMax.
 	RecentEvents []string
+	// LastSends are, by the ARN of the queue that they came in, the last events of other instances that were
+	// applied, oldest first.
+	// Invariant: len(LastSends[queue]) <= SendersMax, and no two have the same sender.
+	LastSends map[string][]LastSend
 	// History are the last transitions, oldest first.
 	// Invariant: len(History) <= Config.HistoryMax.
 	History []Transition
 	// Ignored counts the events that no active state had a transition for.
 	Ignored int64
+	// Skipped counts the deliveries that were passed over because their event was applied before, or is stale. It is
+	// no reason to write the record: what comes after the last write is not counted.
+	Skipped int64
+	// FailedEffects are those that will never be performed, oldest first; see FailedEffectsMax.
+	FailedEffects []FailedEffect
 	// Outbox is the effects committed with Snapshot and not yet known to be performed.
 	// Effects must be performed in order, and only after the record is stored.
 	Outbox []statechart.Effect

@@ -328,6 +328,9 @@ func (t *turn) giveAnswers(ctx context.Context) error {
 		if errors.Is(err, ErrExpired) {
 			err = t.tellExpired(ctx, token)
 		}
+		if err != nil && t.isForGood(statechart.ResolveWaits, err) {
+			err = t.giveUp(ctx, FailedEffect{ID: "token." + token.Key, Kind: statechart.ResolveWaits, Target: token.Name, Data: token.Answer.Output}, err)
+		}
 		if err != nil {
 			return fmt.Errorf("answering the task %s of %s: %w", token.Name, t.record.Instance, err)
 		}
@@ -359,7 +362,7 @@ type expired struct {
 // chart's business.
 func isOwn(typ string) bool {
 	switch typ {
-	case WaitEvent, tendEvent, expiredEvent, aliasTakenEvent, endedEvent, watchEvent, startEvent, stopEvent, childEvent:
+	case WaitEvent, tendEvent, expiredEvent, aliasTakenEvent, endedEvent, watchEvent, startEvent, stopEvent, childEvent, failedEvent:
 		return true
 	default:
 		return false
@@ -421,6 +424,8 @@ func (t *turn) applyTold(ctx context.Context, d Delivery, event statechart.Event
 		return t.applyChildEnd(ctx, d.Body)
 	case stopEvent:
 		return t.stop()
+	case failedEvent:
+		return t.applyFailed(d.Body)
 	default:
 		return nil // A token, or its begin, is all that it brings.
 	}
@@ -455,6 +460,11 @@ func (l *Loop) failParked(ctx context.Context, d Delivery, reason error) error {
 	}
 	err := l.ports.Tokens.Answer(ctx, *token, Answer{Error: ErrorParked, Cause: cut(reason.Error(), causeBytesMax)}, d.ReceiveCount > 1)
 	if errors.Is(err, ErrExpired) {
+		return nil
+	}
+	if errors.Is(err, ErrRefused) || errors.Is(err, ErrDenied) && d.ReceiveCount >= l.config.AbandonedMax {
+		// The event has to be parked all the same. Its task waits until it times out.
+		l.config.Logger.ErrorContext(ctx, "failing the task of a parked event failed for good", "instance", d.Group, "message_id", d.MessageID, "error", err)
 		return nil
 	}
 	return err

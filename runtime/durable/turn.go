@@ -33,6 +33,10 @@ type turn struct {
 	ran bool
 	// repeats says that the stored outbox may have been performed before.
 	repeats bool
+	// received is how often the first delivery of the turn was received.
+	received int
+	// gaveUp says that effects failed for good, which is yet to be stored.
+	gaveUp bool
 	// armed are the stored timers, disarmed those among the former that are not waited for any more.
 	armed, disarmed []statechart.Timer
 	// unlogged are the transitions since the last commit.
@@ -69,6 +73,9 @@ func (t *turn) examine(d Delivery) (event statechart.Event, v verdict, reason er
 		event.ID = "task/" + token.Key
 	}
 	if event.ID != "" && slices.Contains(t.record.RecentEvents, event.ID) {
+		return event, skipped, nil
+	}
+	if t.isSentAgain(d, event.ID) || t.isParkedTwice(d) {
 		return event, skipped, nil
 	}
 	return event, applicable, nil
@@ -134,6 +141,8 @@ func (t *turn) try(ctx context.Context, d Delivery, event statechart.Event) erro
 	case err == nil:
 		t.pass(d)
 		t.remember(event.ID)
+		t.rememberSend(d, event.ID)
+		t.remember(d.parkedID())
 		return t.settle(ctx, d)
 	case isChartError(err) && tried+1 >= t.loop.config.AttemptsMax:
 		return t.park(ctx, d, event.Type, err)
@@ -447,7 +456,7 @@ func (t *turn) dispatch(ctx context.Context) error {
 		return nil
 	}
 	for _, effect := range t.record.Outbox {
-		if err := t.perform(ctx, effect); err != nil {
+		if err := t.performOrGiveUp(ctx, effect); err != nil {
 			return fmt.Errorf("performing effect %s of %s: %w", effect.ID, t.record.Instance, err)
 		}
 	}
@@ -455,8 +464,8 @@ func (t *turn) dispatch(ctx context.Context) error {
 		return err
 	}
 	left := Left{Tokens: unanswered, Executions: t.record.Executions}
-	if err := t.loop.ports.Store.ClearOutbox(ctx, t.record.Instance, t.record.Revision, left); err != nil {
-		return fmt.Errorf("clearing the outbox of %s: %w", t.record.Instance, err)
+	if err := t.clearOutbox(ctx, left); err != nil {
+		return err
 	}
 	t.record.Outbox, t.record.Tokens, t.repeats = nil, unanswered, false
 	return nil

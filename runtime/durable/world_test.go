@@ -53,6 +53,8 @@ type world struct {
 	latency func(id string) time.Duration
 	// hook decides about each call, such as "Commit order/1"; nil means that all succeed.
 	hook func(call string) fault
+	// refuse answers a call before it takes effect with an error of its own; nil means none.
+	refuse func(call string) error
 	// third is what the third parties answer, by service.
 	third map[string]service
 
@@ -163,7 +165,13 @@ func (p *process) call(ctx context.Context, name, id string, do func() error) er
 		return p.die()
 	case none, failAfter, dieAfter:
 	}
-	err := do()
+	var err error
+	if p.refuse != nil {
+		err = p.refuse(name + " " + id)
+	}
+	if err == nil {
+		err = do()
+	}
 	switch {
 	case what == dieAfter:
 		return p.die()
@@ -218,6 +226,9 @@ func (p *process) ClearOutbox(ctx context.Context, id durable.InstanceID, revisi
 		}
 		record := p.load(id.String())
 		record.Outbox, record.Tokens, record.Executions = nil, left.Tokens, left.Executions
+		if len(left.FailedEffects) > 0 {
+			record.FailedEffects = left.FailedEffects
+		}
 		p.store(record)
 		return nil
 	})
@@ -352,7 +363,7 @@ func derivedID(record durable.Record, id string) string {
 
 func (l *ledger) perform(message durable.Message) {
 	id := message.DeduplicationID
-	known := id
+	known := strings.TrimSuffix(id, ".failed") // The report of an effect that was committed.
 	if strings.Contains(id, "/token.") {
 		known = id[:strings.LastIndexByte(id, '.')] // What follows from a token that is held,
 	} else if strings.Contains(id, "/execution.") {

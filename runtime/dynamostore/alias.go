@@ -71,7 +71,7 @@ func (s *Store) Claim(ctx context.Context, alias string, id durable.InstanceID, 
 		err = durable.ErrAliasTaken
 	}
 	if err != nil {
-		return s.failed(fmt.Sprintf("claiming alias %s for %s", alias, id), err)
+		return s.failed(fmt.Sprintf("claiming alias %s for %s", alias, id), classifyAlias(err))
 	}
 	return nil
 }
@@ -95,7 +95,7 @@ func (s *Store) Release(ctx context.Context, alias string, id durable.InstanceID
 	}
 	_, err := s.client.UpdateItem(ctx, update)
 	if err != nil && !errors.Is(classify(err), durable.ErrConflict) {
-		return s.failed(fmt.Sprintf("releasing alias %s of %s", alias, id), err)
+		return s.failed(fmt.Sprintf("releasing alias %s of %s", alias, id), classifyAlias(err))
 	}
 	return nil
 }

@@ -37,6 +37,7 @@ func testContract(t *testing.T, newStore func(*testing.T) durable.Store) {
 		{"of concurrent writers one wins", contract.concurrentWriters},
 		{"a record too large is refused and changes nothing", contract.tooLarge},
 		{"clearing the outbox keeps all else", contract.clearOutbox},
+		{"clearing the outbox can note what failed for good", contract.clearOutboxFailed},
 		{"clearing the outbox of another revision is refused", contract.clearOutboxConflict},
 		{"instances are apart", contract.instancesApart},
 		{"an alias belongs to one instance until it is released", contract.aliases},
@@ -192,6 +193,25 @@ func (c contract) clearOutbox() {
 	mustCommit(c.t, c.store, smallRecord(id, 2)) // the revision has stayed
 }
 
+func (c contract) clearOutboxFailed() {
+	want := fullRecord(1)
+	mustCommit(c.t, c.store, want)
+	failed := []durable.FailedEffect{{ID: "7.1", Kind: statechart.Send, At: created, Target: "job/1", Error: "no", Data: json.RawMessage(`{"type": "GO", "n": 9007199254740993}`), DataBytes: 36}}
+	for _, left := range []durable.Left{{FailedEffects: failed}, {}} { // Those that are there stay.
+		if err := c.store.ClearOutbox(c.t.Context(), id, 1, left); err != nil {
+			c.t.Fatal(err)
+		}
+		cleared := want
+		cleared.Outbox, cleared.Tokens, cleared.Executions, cleared.FailedEffects = nil, nil, nil, failed
+		wantRecord(c.t, c.store, cleared)
+	}
+	large := failed[0]
+	large.Error = strings.Repeat("x", 1<<20)
+	if err := c.store.ClearOutbox(c.t.Context(), id, 1, durable.Left{FailedEffects: []durable.FailedEffect{large}}); !errors.Is(err, durable.ErrUnstorable) {
+		c.t.Errorf("got %v, want durable.ErrUnstorable", err)
+	}
+}
+
 func (c contract) clearOutboxConflict() {
 	wantConflict(c.t, c.store.ClearOutbox(c.t.Context(), id, 1, durable.Left{}))
 	wantRecord(c.t, c.store, durable.Record{Instance: id})
@@ -248,7 +268,12 @@ func fullRecord(revision int64) durable.Record {
 			{At: created, Event: "SIGN_UP", From: []string{"new"}, To: []string{"registering"}},
 			{At: at, Event: "RESEND", From: []string{"registering"}, To: []string{"registering"}, Ignored: true},
 		},
-		Ignored: 3,
+		Ignored: 3, Skipped: 2,
+		LastSends: map[string][]durable.LastSend{"arn:aws:sqs:eu-central-1:123456789012:events.fifo": {{Sender: "job/1@1767322800000", ID: "3.0"}}},
+		FailedEffects: []durable.FailedEffect{
+			{ID: "6.0", Kind: statechart.Send, At: created, Target: "job/2", Error: "denied", Data: json.RawMessage(`{"type": "GO", "n": 1.5}`), DataBytes: 24, Report: durable.ReportTold},
+			{ID: "6.1", Kind: statechart.ClaimAlias, At: created, Error: "refused"},
+		},
 		Tokens: []durable.Token{
 			{Key: "k1", Value: "a token", Name: "Queued", Execution: "an ARN", EnteredAt: time.Date(2026, 1, 2, 3, 4, 5, 6e6, time.UTC),
 				TimeoutSeconds: 300, HeartbeatSeconds: 60, Answer: &durable.Answer{Output: []byte(`{"outcome":"x"}`)}},

@@ -12,7 +12,7 @@ import (
 )
 
 // ErrNoTable is returned by every method of Store when the table does not exist.
-var ErrNoTable = errors.New("no such table: check its name, the Region and the account")
+var ErrNoTable = fmt.Errorf("no such table: check its name, the Region and the account (%w)", durable.ErrDenied)
 
 // classify turns an answer of DynamoDB into the error that durable.Store promises, and leaves
 // every other error as it is.
@@ -30,7 +30,19 @@ func classify(err error) error {
 		// itemBytes is an estimate, and has just found the item small enough: DynamoDB does not
 		// say how much more it counts.
 		return &durable.TooLargeError{Bytes: ItemBytesMax + 1, BytesMax: ItemBytesMax}
+	case errors.As(err, &api) && api.ErrorCode() == "AccessDeniedException":
+		return fmt.Errorf("%w: %w", durable.ErrDenied, err)
 	default:
 		return err
 	}
+}
+
+// classifyAlias is classify for writes of aliases: all but the alias is the same in every call, so it is the alias that
+// DynamoDB refuses.
+func classifyAlias(err error) error {
+	var api smithy.APIError
+	if errors.As(err, &api) && api.ErrorCode() == "ValidationException" {
+		return fmt.Errorf("%w: %w", durable.ErrRefused, err)
+	}
+	return classify(err)
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/smithy-go"
 
 	"github.com/settle-run/settle/runtime/durable"
@@ -18,6 +19,15 @@ func TestDynamoDBsOwnSizeLimitIsTooLarge(t *testing.T) {
 	for _, message := range []string{"Item size has exceeded the maximum allowed size", "Item size to update has exceeded the maximum allowed size"} {
 		if err := classify(validation(message)); !errors.As(err, &tooLarge) || tooLarge.Bytes <= tooLarge.BytesMax {
 			t.Errorf("%s: got %v, want a *durable.TooLargeError beyond its limit", message, err)
+		}
+	}
+	if err := classifyAlias(validation("One or more parameter values were invalid: Size of hashkey has exceeded the maximum size limit of2048 bytes")); !errors.Is(err, durable.ErrRefused) {
+		t.Errorf("got %v, want durable.ErrRefused", err)
+	}
+	denied := &smithy.OperationError{Err: &smithy.GenericAPIError{Code: "AccessDeniedException", Message: "no"}}
+	for _, err := range []error{classify(denied), classifyAlias(denied), classifyAlias(&types.ResourceNotFoundException{})} {
+		if !errors.Is(err, durable.ErrDenied) || errors.Is(err, durable.ErrRefused) {
+			t.Errorf("got %v, want durable.ErrDenied", err)
 		}
 	}
 	other := validation("One or more parameter values were invalid")

@@ -25,13 +25,16 @@ const (
 	attrExpireAt     = "expire_at"
 	attrWatermark    = "watermark"
 	attrRecentEvents = "recent_events"
+	attrLastSends    = "last_sends"
 	attrHistory      = "history"
 	attrIgnored      = "ignored"
+	attrSkipped      = "skipped"
 	attrOutbox       = "outbox"
 	attrTokens       = "tokens"
 	attrExecutions   = "executions"
 	attrParent       = "parent"
 	attrAliases      = "aliases"
+	attrFailed       = "failed_effects"
 	attrAttempt      = "attempt"
 	attrError        = "error"
 )
@@ -60,6 +63,9 @@ func encodeItem(record durable.Record) (map[string]types.AttributeValue, error) 
 	if record.Ignored != 0 {
 		item[attrIgnored] = number(record.Ignored)
 	}
+	if record.Skipped != 0 {
+		item[attrSkipped] = number(record.Skipped)
+	}
 	if err := putSnapshot(item, record.Snapshot, record.Status); err != nil {
 		return nil, err
 	}
@@ -71,12 +77,14 @@ func encodeItem(record durable.Record) (map[string]types.AttributeValue, error) 
 		{attrState, len(record.State) == 0, record.State},
 		{attrWatermark, len(record.Watermark) == 0, record.Watermark},
 		{attrRecentEvents, len(record.RecentEvents) == 0, record.RecentEvents},
+		{attrLastSends, len(record.LastSends) == 0, record.LastSends},
 		{attrHistory, len(record.History) == 0, record.History},
 		{attrOutbox, len(record.Outbox) == 0, record.Outbox},
 		{attrTokens, len(record.Tokens) == 0, record.Tokens},
 		{attrExecutions, len(record.Executions) == 0, record.Executions},
 		{attrParent, record.Parent == nil, record.Parent},
 		{attrAliases, len(record.Aliases) == 0, record.Aliases},
+		{attrFailed, len(record.FailedEffects) == 0, record.FailedEffects},
 		{attrAttempt, record.Attempt == nil, record.Attempt},
 		{attrError, record.Error == nil, record.Error},
 	} {
@@ -106,6 +114,7 @@ func decodeItem(item map[string]types.AttributeValue) (durable.Record, error) {
 		CreatedAt: r.time(attrCreatedAt),
 		UpdatedAt: r.time(attrUpdatedAt),
 		Ignored:   r.integer(attrIgnored),
+		Skipped:   r.integer(attrSkipped),
 	}
 	if seconds := r.integer(attrExpireAt); seconds != 0 {
 		record.ExpireAt = time.Unix(seconds, 0).UTC()
@@ -113,12 +122,14 @@ func decodeItem(item map[string]types.AttributeValue) (durable.Record, error) {
 	r.json(attrState, &record.State)
 	r.json(attrWatermark, &record.Watermark)
 	r.json(attrRecentEvents, &record.RecentEvents)
+	r.json(attrLastSends, &record.LastSends)
 	r.json(attrHistory, &record.History)
 	r.json(attrOutbox, &record.Outbox)
 	r.json(attrTokens, &record.Tokens)
 	r.json(attrExecutions, &record.Executions)
 	r.json(attrParent, &record.Parent)
 	r.json(attrAliases, &record.Aliases)
+	r.json(attrFailed, &record.FailedEffects)
 	r.json(attrAttempt, &record.Attempt)
 	r.json(attrError, &record.Error)
 	if r.err != nil {

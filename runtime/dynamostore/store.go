@@ -99,9 +99,9 @@ func (s *Store) Commit(ctx context.Context, record durable.Record) error {
 	return nil
 }
 
-// ClearOutbox empties the outbox of an instance, and leaves it the given tokens and executions, on
-// condition that its revision is the given one, which stays. It fails with durable.ErrConflict, also if
-// there is no item.
+// ClearOutbox empties the outbox of an instance, and leaves it the given tokens, executions and failed
+// effects, on condition that its revision is the given one, which stays. It fails with durable.ErrConflict,
+// also if there is no item, and with durable.ErrUnstorable.
 func (s *Store) ClearOutbox(ctx context.Context, id durable.InstanceID, revision int64, left durable.Left) error {
 	doing := fmt.Sprintf("clearing the outbox of %s at revision %d", id, revision)
 	update := &dynamodb.UpdateItemInput{
@@ -127,6 +127,14 @@ func (s *Store) ClearOutbox(ctx context.Context, id durable.InstanceID, revision
 		}
 		set += ", #" + kept.attribute + " = :" + kept.attribute
 		update.ExpressionAttributeValues[":"+kept.attribute] = value
+	}
+	if len(left.FailedEffects) > 0 {
+		value, err := attributeOf(attrFailed, left.FailedEffects)
+		if err != nil {
+			return s.failed(doing, fmt.Errorf("%w: %w", durable.ErrUnstorable, err))
+		}
+		set += ", #failed = :failed"
+		update.ExpressionAttributeNames["#failed"], update.ExpressionAttributeValues[":failed"] = attrFailed, value
 	}
 	if set != "" {
 		remove += " SET " + strings.TrimPrefix(set, ", ")

@@ -37,7 +37,8 @@ func NewDelayQueue(client Client, url string, now func() time.Time) *DelayQueue 
 }
 
 // Schedule sees to it that the message is sent to the FIFO queue no earlier than at. It is
-// sent at once if at has passed. An error leaves open whether it will be.
+// sent at once if at has passed. Errors wrap durable.ErrRefused or durable.ErrDenied, or leave open whether it
+// will be.
 func (q *DelayQueue) Schedule(ctx context.Context, at time.Time, message durable.Message) error {
 	return q.put(ctx, delayed{At: at, To: message.To.String(), Body: message.Body, DeduplicationID: message.DeduplicationID})
 }
@@ -57,7 +58,7 @@ func (q *DelayQueue) put(ctx context.Context, message delayed) error {
 		DelaySeconds: hopSeconds(message.At.Sub(q.now())),
 	})
 	if err != nil {
-		return fmt.Errorf("delaying %s to %s at %s: %w", message.DeduplicationID, message.To, q.url, err)
+		return fmt.Errorf("delaying %s to %s at %s: %w", message.DeduplicationID, message.To, q.url, classify(err))
 	}
 	return nil
 }

@@ -66,7 +66,7 @@ func NewTimers(delays *DelayQueue, client SchedulerClient, config SchedulerConfi
 
 // Schedule sees to it that the message is sent to the FIFO queue no earlier than at, and at once if at
 // has passed. Scheduling again under the same DeduplicationID, with the same at, makes no second
-// schedule. An error leaves open whether it will be sent.
+// schedule. Errors wrap durable.ErrRefused or durable.ErrDenied, or leave open whether it will be sent.
 func (t *Timers) Schedule(ctx context.Context, at time.Time, message durable.Message) error {
 	if at.Sub(t.delays.now()) <= HopMax {
 		return t.delays.Schedule(ctx, at, message)
@@ -85,7 +85,7 @@ func (t *Timers) Schedule(ctx context.Context, at time.Time, message durable.Mes
 	})
 	var exists *types.ConflictException
 	if err != nil && !errors.As(err, &exists) {
-		return fmt.Errorf("scheduling %s to %s at %s: %w", message.DeduplicationID, message.To, at.Format(time.RFC3339), err)
+		return fmt.Errorf("scheduling %s to %s at %s: %w", message.DeduplicationID, message.To, at.Format(time.RFC3339), classify(err))
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws/retry"
 	"github.com/aws/aws-sdk-go-v2/service/sfn"
 	"github.com/aws/aws-sdk-go-v2/service/sfn/types"
+	"github.com/aws/smithy-go"
 
 	"github.com/settle-run/settle/runtime/durable"
 )
@@ -40,7 +41,8 @@ func New(client Client) *Callback { return &Callback{client: client} }
 // Answer ends the wait of the task. If the task does not wait any more, the history of the execution decides
 // whether it was our answer that it has got: an earlier call may have taken effect, or the network may have
 // made one twice. If the token came without its execution, it counts as ours if repeat says that one may
-// have. Fails with durable.ErrExpired; any other error leaves open whether the task was answered.
+// have. Fails with durable.ErrExpired, or wraps durable.ErrRefused or durable.ErrDenied; any other error leaves open
+// whether the task was answered.
 func (c *Callback) Answer(ctx context.Context, token durable.Token, answer durable.Answer, repeat bool) error {
 	for try := 1; ; try++ {
 		err := c.send(ctx, token, answer)
@@ -51,6 +53,8 @@ func (c *Callback) Answer(ctx context.Context, token durable.Token, answer durab
 			return c.reconcile(ctx, token, answer)
 		case isOver(err):
 			return fmt.Errorf("%w: %w", durable.ErrExpired, err)
+		case isForGood(err):
+			return fmt.Errorf("answering the task %s: %w", token.Name, classify(err))
 		case !isThrottled(err):
 			repeat = true // It may have taken effect all the same.
 		}
@@ -106,6 +110,29 @@ func isOver(err error) bool {
 	var gone *types.TaskDoesNotExist
 	var invalid *types.InvalidToken
 	return errors.As(err, &timedOut) || errors.As(err, &gone) || errors.As(err, &invalid)
+}
+
+// classify wraps durable.ErrRefused or durable.ErrDenied around an answer that no time mends (Step Functions API
+// Reference, SendTaskSuccess, GetExecutionHistory and "Common errors"), and leaves every other error as it is.
+func classify(err error) error {
+	var api smithy.APIError
+	if !errors.As(err, &api) {
+		return err
+	}
+	switch api.ErrorCode() {
+	case "InvalidOutput", "ValidationException":
+		return fmt.Errorf("%w: %w", durable.ErrRefused, err)
+	case "AccessDeniedException", "KmsAccessDeniedException", "KmsInvalidStateException":
+		return fmt.Errorf("%w: %w", durable.ErrDenied, err)
+	default:
+		return err
+	}
+}
+
+// isForGood reports whether no time mends the error.
+func isForGood(err error) bool {
+	classified := classify(err)
+	return errors.Is(classified, durable.ErrRefused) || errors.Is(classified, durable.ErrDenied)
 }
 
 // isThrottled reports whether Step Functions has refused a call before it took effect.

@@ -29,7 +29,7 @@ func (c *Callback) reconcile(ctx context.Context, token durable.Token, answer du
 	case errors.As(err, &gone):
 		return nil // Who knows; and nobody is left who waits.
 	case err != nil:
-		return fmt.Errorf("looking up how the task %s ended: %w", token.Name, err)
+		return fmt.Errorf("looking up how the task %s ended: %w", token.Name, classify(err))
 	case end == nil:
 		return nil
 	}

@@ -77,6 +77,8 @@ type options struct {
 	// workflows are the state machines that charts start, by the charts' names for them; nil means that there are
 	// none, and no function that hears of their ends.
 	workflows map[string]string
+	// refuse answers a call of the consumer with an error of AWS's, by its code; empty: it lets it through.
+	refuse func(operation, body string) (code string)
 	// statusFault hits the events of their ends.
 	statusFault func(awslocal.StatusChange) awslocal.StatusChangeFault
 }
@@ -170,6 +172,9 @@ func (w *world) aws(client aws.HTTPClient, retries bool) aws.Config {
 // consumer returns the Lambda function that runs the loop, built anew after each death.
 func (w *world) consumer(o options) awslocal.Invoker {
 	return &mortal{name: "consumer", faults: w.faults, start: func(client aws.HTTPClient) awslocal.Invoker {
+		if o.refuse != nil {
+			client = refuser{client, o.refuse}
+		}
 		config := w.aws(client, o.sdkRetries)
 		queues := sqs.NewFromConfig(config)
 		states := sfn.NewFromConfig(config)

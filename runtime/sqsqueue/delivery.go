@@ -27,6 +27,7 @@ func Decode(message events.SQSMessage) (durable.Delivery, error) {
 		SequenceNumber:  attributes["SequenceNumber"],
 		DeduplicationID: attributes["MessageDeduplicationId"],
 		Body:            message.Body,
+		ParkedFrom:      parkedFrom(message),
 	}
 	count, countErr := strconv.Atoi(attributes["ApproximateReceiveCount"])
 	sentAt, sentErr := strconv.ParseInt(attributes["SentTimestamp"], 10, 64)
@@ -40,6 +41,16 @@ func Decode(message events.SQSMessage) (durable.Delivery, error) {
 			ErrNotFIFO, message.MessageId, message.EventSourceARN, attributes["ApproximateReceiveCount"], attributes["SentTimestamp"])
 	}
 	return delivery, nil
+}
+
+// parkedFrom returns where a message was parked that Park has written and that was sent again with its
+// attributes, as SQS does when it moves the messages of a dead-letter queue.
+func parkedFrom(message events.SQSMessage) durable.Place {
+	queue, number := message.MessageAttributes[AttrSourceQueue].StringValue, message.MessageAttributes[AttrSequenceNumber].StringValue
+	if queue == nil || number == nil || *queue == "" || *number == "" {
+		return durable.Place{}
+	}
+	return durable.Place{Queue: *queue, SequenceNumber: *number}
 }
 
 // DecodeAll reads the messages of one invocation, in their order.

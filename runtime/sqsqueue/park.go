@@ -21,9 +21,11 @@ import (
 const (
 	// AttrReason is why the delivery was parked, cut at ReasonBytesMax.
 	AttrReason = "reason"
-	// AttrSourceQueue is the ARN of the queue that it came from.
+	// AttrSourceQueue is the ARN of the queue that it came from; of a delivery that was parked before and sent
+	// again, the queue that it came from the first time.
 	AttrSourceQueue = "source_queue"
-	// AttrSequenceNumber is its sequence number there.
+	// AttrSequenceNumber is its sequence number there. Both together are the same on all copies of an event, and
+	// stay when SQS moves a message: so the loop applies one of them.
 	AttrSequenceNumber = "sequence_number"
 	// AttrSentAt is when it was sent there, by RFC 3339 with milliseconds.
 	AttrSentAt = "sent_at"
@@ -38,11 +40,12 @@ const ReasonBytesMax = 4 << 10
 // and the origin as message attributes. The deduplication ID is derived from the source queue
 // and the sequence number, so that parking a delivery twice within five minutes parks it
 // once. Where body and attributes together are too long for SQS, attributes are cut, then
-// left out. Errors wrap ErrRefused, ErrNoQueue, or leave open whether the message was sent.
+// left out. Errors wrap ErrRefused, ErrNoQueue, ErrDenied, or leave open whether the message was sent.
 func (q *Queue) Park(ctx context.Context, delivery durable.Delivery, reason string) error {
 	if q.deadLetterURL == "" {
 		return fmt.Errorf("parking message %s: %w", delivery.MessageID, errors.New("expected the URL of a dead-letter queue, got none"))
 	}
+	delivery.Body = sendable(delivery.Body) // The loop makes that of an event which was deferred.
 	_, err := q.client.SendMessage(ctx, &sqs.SendMessageInput{
 		QueueUrl:               &q.deadLetterURL,
 		MessageBody:            &delivery.Body,
@@ -73,8 +76,12 @@ func parkingAttributes(delivery durable.Delivery, reason string) map[string]type
 			room -= size
 		}
 	}
-	put(AttrSourceQueue, "String", delivery.Queue)
-	put(AttrSequenceNumber, "String", delivery.SequenceNumber)
+	from := delivery.ParkedFrom
+	if from == (durable.Place{}) {
+		from = durable.Place{Queue: delivery.Queue, SequenceNumber: delivery.SequenceNumber}
+	}
+	put(AttrSourceQueue, "String", from.Queue)
+	put(AttrSequenceNumber, "String", from.SequenceNumber)
 	put(AttrSentAt, "String", delivery.SentAt.UTC().Format("2006-01-02T15:04:05.000Z07:00"))
 	put(AttrReceiveCount, "Number", strconv.Itoa(delivery.ReceiveCount))
 	put(AttrReason, "String", cut(printable(reason), min(ReasonBytesMax, room-len(AttrReason)-len("String"))))

@@ -39,7 +39,7 @@ func New(client Client, url, deadLetterURL string) *Queue {
 
 // Send sends an event to its instance's group and returns the message ID. Sent again under the
 // same DeduplicationID within five minutes, the message is not delivered twice. Errors wrap
-// ErrRefused, ErrNoQueue, or leave open whether the message was sent.
+// ErrRefused, ErrNoQueue, ErrDenied, or leave open whether the message was sent.
 func (q *Queue) Send(ctx context.Context, message durable.Message) (messageID string, err error) {
 	output, err := q.client.SendMessage(ctx, &sqs.SendMessageInput{
 		QueueUrl:               &q.url,
@@ -58,7 +58,7 @@ var unsendable = strings.NewReplacer("\ufffe", `\ufffe`, "\uffff", `\uffff`)
 
 // sendable returns an event in characters that SQS takes. In JSON, those that it refuses stand
 // in strings only, where their escapes mean the same.
-func sendable(event json.RawMessage) string {
+func sendable[T json.RawMessage | string](event T) string {
 	return unsendable.Replace(string(event))
 }
 

@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/settle-run/settle/cmd/settle/internal/console"
+	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
@@ -42,8 +43,12 @@ func (v Instance) WriteText(w io.Writer, style console.Style, now time.Time) err
 	row("context", indented(v.Context))
 	row("output", indented(v.Output))
 	row("parked", style.Warning(v.parkedText(now)))
+	row("failed", style.Warning(v.failedText(now)))
 	if v.Ignored > 0 {
 		row("ignored", fmt.Sprintf("%d so far, for want of a transition", v.Ignored))
+	}
+	if v.Skipped > 0 {
+		row("skipped", fmt.Sprintf("%d so far: repeats, and timers that nobody waits for", v.Skipped))
 	}
 	row("stored", fmt.Sprintf("revision %d, %s, version %d of %s", v.Revision, ago(v.UpdatedAt, now), v.Version, v.Machine))
 	if !v.ExpireAt.IsZero() {
@@ -128,6 +133,28 @@ func (v Instance) parkedText(now time.Time) string {
 		what = harmless(v.Parked.Event) + ", "
 	}
 	return fmt.Sprintf("%s%s: %s", what, ago(v.Parked.At, now), harmless(v.Parked.Message))
+}
+
+// failedText tells which effects failed for good. Targets and reasons may hold what a producer wrote.
+func (v Instance) failedText(now time.Time) string {
+	var lines []string
+	for _, f := range v.Failed {
+		what := string(f.Kind)
+		if f.Target != "" {
+			what += " to " + harmless(f.Target)
+		}
+		line := fmt.Sprintf("%s, %s: %s", what, ago(f.At, now), harmless(f.Message))
+		switch f.Report {
+		case durable.ReportTold:
+			line += " (the chart was told)"
+		case durable.ReportSent:
+			line += " (the chart is to be told; if it stays so, that was parked)"
+		case durable.ReportUnsent:
+			line += " (the chart could not be told yet)"
+		}
+		lines = append(lines, line)
+	}
+	return strings.Join(lines, "\n")
 }
 
 func (v Instance) historyText(style console.Style, zone *time.Location) string {

@@ -4,19 +4,38 @@ package view
 
 import (
 	"cmp"
+	"encoding/json"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/settle-run/settle/functions/gateway/httpapi"
 	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/statechart"
 )
 
 // Instance is what an operator is shown of an instance: what the gateway shows, under the same
-// keys, and why an event was parked.
+// keys, why an event was parked, and what failed for good.
 type Instance struct {
 	httpapi.Instance
 	// Parked takes the place of the gateway's, with the reason beside it.
 	Parked *Parked `json:"parked,omitempty"`
+	// Failed are the effects that will never be performed, the latest last.
+	Failed []Failed `json:"failed_effects,omitempty"`
+	// Skipped counts the repeats that were passed over, as far as the item tells.
+	Skipped int64 `json:"skipped,omitempty"`
+}
+
+// Failed is an effect that will never be performed.
+type Failed struct {
+	Kind    statechart.EffectKind `json:"kind"`
+	Target  string                `json:"target,omitempty"`
+	At      time.Time             `json:"at"`
+	Message string                `json:"message"`
+	// Data is what was to be sent, as far as it is kept; DataBytes is how long it was.
+	Data      json.RawMessage `json:"data,omitempty"`
+	DataBytes int             `json:"data_bytes,omitempty"`
+	Report    durable.Report  `json:"report,omitempty"`
 }
 
 // Parked is an event that was parked, and why.
@@ -34,6 +53,10 @@ func Of(machines *durable.Machines, record durable.Record) (Instance, error) {
 	v := Instance{Instance: shown}
 	if shown.Parked != nil {
 		v.Parked = &Parked{Parked: *shown.Parked, Message: record.Error.Message}
+	}
+	v.Skipped = record.Skipped
+	for _, f := range record.FailedEffects {
+		v.Failed = append(v.Failed, Failed{Kind: f.Kind, Target: f.Target, At: f.At, Message: f.Error, Data: f.Data, DataBytes: f.DataBytes, Report: f.Report})
 	}
 	return v, nil
 }

@@ -59,7 +59,12 @@ func record() durable.Record {
 			{Key: "SECRET-key", Value: "SECRET-value", Name: "Queued", Execution: "arn:SECRET", EnteredAt: noon.Add(-time.Minute), TimeoutSeconds: 300},
 			{Key: "SECRET-2", Value: "SECRET-2", Name: "In\x1bProgress", EnteredAt: noon.Add(-time.Hour)},
 		},
-		Ignored: 2, Error: &durable.Failure{At: noon.Add(-2 * time.Hour), Event: "GO", Message: "wrong payload"},
+		Ignored: 2, Skipped: 3, FailedEffects: []durable.FailedEffect{
+			{ID: "SECRET-3", Kind: statechart.Send, At: noon.Add(-time.Hour), Target: "pipeline/8", Error: "no\x1bpe", Data: json.RawMessage(`{"type":"GO"}`), DataBytes: 13, Report: durable.ReportTold},
+			{ID: "SECRET-4", Kind: statechart.ClaimAlias, At: noon.Add(-time.Minute), Target: "x-7", Error: "too long", Report: durable.ReportUnsent},
+			{ID: "SECRET-5", Kind: statechart.Schedule, At: noon.Add(-time.Second), Error: "denied", Report: durable.ReportSent},
+			{ID: "SECRET-6", Kind: statechart.Schedule, At: noon.Add(-time.Second), Error: "denied"},
+		}, Error: &durable.Failure{At: noon.Add(-2 * time.Hour), Event: "GO", Message: "wrong payload"},
 		History: []durable.Transition{
 			{At: noon.Add(-time.Hour), Event: "GO", From: []string{"start"}, To: []string{"a.waiting", "b.calling"}},
 			{At: noon.Add(-time.Minute), Event: "NOISE", From: []string{"a.waiting", "b.calling"}, To: []string{"a.waiting", "b.calling"}, Ignored: true},
@@ -92,7 +97,12 @@ func TestTextShowsWhatAnInstanceWaitsFor(t *testing.T) {
               "n": 1
             }
   parked    GO, 2h00m ago: wrong payload
+  failed    send to pipeline/8, 1h00m ago: no�pe (the chart was told)
+            alias to x-7, 1m00s ago: too long (the chart could not be told yet)
+            schedule, 1s ago: denied (the chart is to be told; if it stays so, that was parked)
+            schedule, 1s ago: denied
   ignored   2 so far, for want of a transition
+  skipped   3 so far: repeats, and timers that nobody waits for
   stored    revision 9, 1m00s ago, version 3 of pipeline
   expires   2026-01-03 13:00:00 CET (in 24h00m)
   history   01-02 12:00:00.000  GO     start → a.waiting, b.calling
@@ -166,6 +176,16 @@ func TestAsJSONItIsWhatTheGatewayShowsAndWhyAnEventWasParked(t *testing.T) {
 		t.Fatalf("expected the reason beside the parked event, got %v", got["parked"])
 	}
 	delete(parked, "message")
+	failed, ok := got["failed_effects"].([]any)
+	if !ok || len(failed) != 4 || got["skipped"] != 3.0 {
+		t.Fatalf("expected what failed for good and was skipped, got %v and %v", got["failed_effects"], got["skipped"])
+	}
+	wantFailed := map[string]any{"kind": "send", "target": "pipeline/8", "at": "2026-01-02T11:00:00Z", "message": "no\x1bpe", "data": map[string]any{"type": "GO"}, "data_bytes": 13.0, "report": "told"}
+	if !reflect.DeepEqual(failed[0], wantFailed) {
+		t.Errorf("expected %v, got %v", wantFailed, failed[0])
+	}
+	delete(got, "failed_effects")
+	delete(got, "skipped")
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("expected the gateway's %v beside the reason, got %v", want, got)
 	}

@@ -1,0 +1,239 @@
+package durable_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/statechart"
+)
+
+func TestAFailureForGoodIsToldLaterIfTheQueueRefusesThatToo(t *testing.T) {
+	t.Parallel()
+	inCourierWorld(t, func(t *testing.T, w *world) {
+		f := failings()[0]
+		w.refuse = refusing(durable.ErrDenied, "Send order/2", "Send order/9", "Send courier/1")
+		w.post(courier1, f.post...)
+		w.run(t)
+		r := w.load(courier1)
+		if len(r.FailedEffects) != 2 || r.FailedEffects[0].Report != durable.ReportUnsent || r.FailedEffects[1].Target != "order/9" || len(r.Outbox) > 0 {
+			t.Fatalf("want two failures that are not told, got %+v", r.FailedEffects)
+		}
+		w.wantLog(t, courier1, "ball")
+		w.post(courier1, event("add", "denied still"))
+		w.run(t)
+		w.wantLog(t, courier1, "ball", "denied still")
+		w.refuse = nil
+		w.post(courier1, event("add", "mended"))
+		w.run(t)
+		if log := w.logOf(t, courier1); len(log) != 5 || log[2] != "mended" || !strings.HasPrefix(log[3], `send to "order/2"`) || !strings.HasPrefix(log[4], `send to "order/9"`) {
+			t.Errorf("want both told once the queue is mended, got %q", log)
+		}
+		for _, failed := range w.load(courier1).FailedEffects {
+			if failed.Report != durable.ReportTold {
+				t.Errorf("want it told, got %+v", failed)
+			}
+		}
+	})
+}
+
+func TestAChartThatFailsOnHearingOfAFailureHearsOfItWhenItIsMended(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		broken := true
+		machines, err := durable.NewMachines(w.order(), w.courier(&broken))
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.machines = machines
+		w.refuse = refusing(durable.ErrRefused, "Send order/2")
+		w.post(courier1, telling("order/2", "ball"))
+		w.run(t)
+		w.wantParked(t, [2]string{`"settle.effect.failed"`, "bug in the chart"})
+		if failed := w.load(courier1).FailedEffects; len(failed) != 1 || failed[0].Report != durable.ReportSent {
+			t.Errorf("want the failure kept, got %+v", failed)
+		}
+		broken = false
+		w.post(courier1, w.parked[0].Body, w.parked[0].Body)
+		w.run(t)
+		f := failings()[0]
+		f.wantFailed(t, w, durable.ErrRefused, durable.ReportTold)
+	})
+}
+
+func TestAChartThatDoesNotDeclareItIsNotTold(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.refuse = refusing(durable.ErrRefused, "Send order/2")
+		for i := range durable.FailedEffectsMax + 5 {
+			w.post("order/1", telling("order/2", fmt.Sprint(i)))
+		}
+		w.run(t)
+		failed := w.load("order/1").FailedEffects
+		if len(failed) != durable.FailedEffectsMax {
+			t.Fatalf("want %d failures kept, got %d", durable.FailedEffectsMax, len(failed))
+		}
+		if first := failed[0]; first.Report != "" || !strings.Contains(string(first.Data), `"5"`) {
+			t.Errorf("want the latest, and no report, got %+v", first)
+		}
+		if n := w.counted("Send order/1"); n != 0 {
+			t.Errorf("want nobody told, got %d sends", n)
+		}
+		w.violations = nil
+	})
+}
+
+func TestAllFailuresAreToldHoweverMany(t *testing.T) {
+	t.Parallel()
+	inCourierWorld(t, func(t *testing.T, w *world) {
+		w.refuse = refusing(fmt.Errorf("%s: %w", strings.Repeat("x", 5000), durable.ErrRefused), "Send order/2")
+		const many = 2 * durable.FailedEffectsMax
+		var bodies []string
+		for i := range many {
+			bodies = append(bodies, telling("order/2", strings.Repeat(fmt.Sprint(i%10), 300)))
+		}
+		w.post(courier1, bodies...)
+		longest := 0
+		w.hook = func(string) fault {
+			longest = max(longest, len(w.records[courier1]))
+			return none
+		}
+		w.run(t)
+		told := 0
+		for _, line := range w.logOf(t, courier1) {
+			if strings.HasPrefix(line, `send to "order/2"`) {
+				told++
+			}
+		}
+		if r := w.load(courier1); told != many || len(r.FailedEffects) > many {
+			t.Errorf("want %d told, got %d, and %d kept", many, told, len(r.FailedEffects))
+		}
+		if failed := w.load(courier1).FailedEffects[0]; len(failed.Error) != 1<<10 && len(failed.Error) != 128 {
+			t.Errorf("want its error cut, got %d bytes", len(failed.Error))
+		}
+	})
+}
+
+func TestAFailureForGoodOfAnInstanceThatHasEndedIsKept(t *testing.T) {
+	t.Parallel()
+	inCourierWorld(t, func(t *testing.T, w *world) {
+		w.refuse = refusing(durable.ErrRefused, "Release x-7")
+		w.post(courier1, event("ship", "x-7"), event("finish", ""))
+		w.run(t)
+		failed := w.load(courier1).FailedEffects
+		if len(failed) != 1 || failed[0].Kind != "release" || failed[0].Target != "x-7" || failed[0].Report != "" {
+			t.Errorf("want the release kept, and nobody told, got %+v", failed)
+		}
+		w.wantSound(t)
+	})
+}
+
+// TestWhatCannotBeParkedIsKept has the dead-letter queue refuse a deferred event that the chart fails on.
+func TestWhatCannotBeParkedIsKept(t *testing.T) {
+	t.Parallel()
+	inCourierWorld(t, func(t *testing.T, w *world) {
+		w.post(courier1, event("wait", ""), event("refuse", "poison"))
+		w.invoke()
+		w.refuse = refusing(durable.ErrDenied, "Park courier/1")
+		w.post(courier1, event("cancel", ""))
+		w.runFor(t, 5*time.Hour)
+		if r := w.load(courier1); len(r.FailedEffects) > 0 || len(r.Outbox) != 1 {
+			t.Fatalf("want it tried on and on while that is denied, got %+v and %+v", r.FailedEffects, r.Outbox)
+		}
+		w.refuse = refusing(durable.ErrRefused, "Park courier/1")
+		w.run(t)
+		failed := w.load(courier1).FailedEffects
+		if len(failed) != 1 || failed[0].Kind != statechart.ParkEvent || !strings.Contains(string(failed[0].Data), "poison") || failed[0].Report != durable.ReportTold {
+			t.Errorf("want the event kept on the item, got %+v", failed)
+		}
+	})
+}
+
+func TestWhatIsEmittedNeverFailsForGood(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		refused := true
+		w.config.Emit = func(ctx context.Context, from durable.InstanceID, id string, event json.RawMessage) error {
+			if refused {
+				return fmt.Errorf("%w and %w", durable.ErrRefused, durable.ErrDenied)
+			}
+			return w.emit(ctx, from, id, event)
+		}
+		w.post("order/1", event("wait", ""), event("cancel", ""))
+		w.runFor(t, 5*time.Hour)
+		refused = false
+		w.run(t)
+		if r := w.load("order/1"); len(w.emitted) != 1 || len(r.FailedEffects) > 0 {
+			t.Errorf("want it emitted, got %q and %+v", w.emitted, r.FailedEffects)
+		}
+	})
+}
+
+func TestAnItemWithoutRoomForAFailureGoesOn(t *testing.T) {
+	t.Parallel()
+	inCourierWorld(t, func(t *testing.T, w *world) {
+		full := refusing(durable.ErrRefused, "Send order/2", "Send order/9")
+		clears := 0
+		w.refuse = func(call string) error {
+			if call == "ClearOutbox courier/1" && clears < 1 {
+				clears++
+				return &durable.TooLargeError{Bytes: 400<<10 + 1, BytesMax: 400 << 10}
+			}
+			return full(call)
+		}
+		w.post(courier1, telling("order/2", "ball"))
+		w.run(t)
+		r := w.load(courier1)
+		if len(r.FailedEffects) != 1 || r.FailedEffects[0].Target != "order/9" || len(r.FailedEffects[0].Data) > 0 || len(r.Outbox) > 0 {
+			t.Errorf("want the last one without its data, and no outbox, got %+v and %+v", r.FailedEffects, r.Outbox)
+		}
+		if log := w.logOf(t, courier1); len(log) != 2 {
+			t.Errorf("want the one that is kept told, got %q", log)
+		}
+	})
+}
+
+func TestAnEventIsParkedThoughItsTaskCannotBeFailed(t *testing.T) {
+	t.Parallel()
+	for cause, tries := range map[error]int{durable.ErrRefused: 1, durable.ErrDenied: 10} {
+		inCourierWorld(t, func(t *testing.T, w *world) {
+			w.refuse = refusing(cause, "Answer Rest")
+			w.post(courier1, `{"type": "nothing", "$task": `+w.wait("secret-1", "Rest", time.Hour, 0)+`}`)
+			w.run(t)
+			w.wantParked(t, [2]string{"nothing", "undeclared"})
+			if n := w.counted("Answer Rest"); n != tries {
+				t.Errorf("%v: want %d tries, got %d", cause, tries, n)
+			}
+		})
+	}
+}
+
+func TestNobodyButTheLoopTellsOfAFailure(t *testing.T) {
+	t.Parallel()
+	inCourierWorld(t, func(t *testing.T, w *world) {
+		id := durable.InstanceID{Machine: "courier", ID: "1"}
+		_, err := w.machines.Accept(id, []byte(`{"type":"error.communication","effect":"x","kind":"send","message":"m"}`))
+		if err == nil || !strings.Contains(err.Error(), "only the loop itself sends it") {
+			t.Errorf("want it refused, got %v", err)
+		}
+		// A report that no item bears out does nothing, nor does one of an earlier instance of the name.
+		w.refuse = refusing(durable.ErrRefused, "Send order/2")
+		w.post(courier1, `{"type":"settle.effect.failed","effect":"1.0","$incarnation":946684800000}`, event("add", "a"),
+			`{"type":"settle.effect.failed","effect":"9.9","$incarnation":946684800000}`, telling("order/2", "b"))
+		w.runFor(t, time.Minute)
+		w.post(courier1, `{"type":"settle.effect.failed","effect":"1.0","$incarnation":1}`)
+		w.run(t)
+		if log := w.logOf(t, courier1); len(log) != 3 || !slices.Equal(log[:2], []string{"a", "b"}) {
+			t.Errorf("want one failure told, got %q", log)
+		}
+	})
+}

@@ -1,0 +1,166 @@
+package durable_test
+
+import (
+	"cmp"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/settle-run/settle/runtime/durable"
+)
+
+// noise returns n events with IDs, from the number first on.
+func noise(first, n int) (bodies []string) {
+	for i := range n {
+		bodies = append(bodies, fmt.Sprintf(`{"type": "add", "item": "noise", "$id": "noise-%d"}`, first+i))
+	}
+	return bodies
+}
+
+// wantItem fails unless the item was applied to the instance so many times.
+func (w *world) wantItem(t *testing.T, id, item string, times int) {
+	t.Helper()
+	n := 0
+	for _, line := range w.logOf(t, id) {
+		if line == item {
+			n++
+		}
+	}
+	if n != times {
+		t.Errorf("%q was applied %d times to %s, want %d", item, n, id, times)
+	}
+}
+
+// TestASendTakesEffectOnceHoweverManyEventsCameInBetween has the sender die before it notes its send, and come back
+// when the queue has forgotten the message, and the receiver its ID.
+func TestASendTakesEffectOnceHoweverManyEventsCameInBetween(t *testing.T) {
+	t.Parallel()
+	for _, between := range []int{0, 51, 200} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			w.hook = faults(map[string]fault{"ClearOutbox order/1 #1": dieBefore})
+			w.post("order/1", telling("order/2", "ball"), telling("order/2", "bat"))
+			w.invoke()
+			w.post("order/2", noise(0, between)...)
+			w.runFor(t, visibilityTimeout-time.Second) // longer than SQS's five minutes
+			w.wantItem(t, "order/2", "ball", 1)
+			w.run(t) // The outbox is drained: both are sent again.
+			if sent := w.counted("Send order/2"); sent != 4 {
+				t.Errorf("want each sent twice, got %d sends", sent)
+			}
+			w.wantItem(t, "order/2", "ball", 1)
+			w.wantItem(t, "order/2", "bat", 1)
+			w.post("order/1", telling("order/2", "after"))
+			w.run(t)
+			w.wantItem(t, "order/2", "after", 1)
+			if r := w.load("order/2"); fmt.Sprint(r.LastSends) != "map["+queueARN+":[{order/1@946684800000 4.0}]]" {
+				t.Errorf("want the last send of one sender, got %v", r.LastSends)
+			}
+		})
+	}
+}
+
+// arrival is a message in a queue, from order/1 to order/2.
+type arrival struct{ queue, number, id, deduplicationID, item string }
+
+// arrive hands messages to one invocation.
+func (w *world) arrive(arrivals ...arrival) {
+	var batch []durable.Delivery
+	for _, a := range arrivals {
+		eventID := "order/1@946684800000/" + a.id
+		batch = append(batch, durable.Delivery{
+			MessageID: a.queue + a.number, ReceiptHandle: a.queue + a.number, Queue: a.queue, Group: "order/2", SequenceNumber: a.number, ReceiveCount: 1,
+			DeduplicationID: cmp.Or(a.deduplicationID, eventID), Body: fmt.Sprintf(`{"type": "add", "item": %q, "$id": %q}`, a.item, eventID),
+		})
+	}
+	w.handle(batch, functionTimeout)
+}
+
+// TestASendThatWasParkedIsAppliedWhenItIsSentAgain sends it again after later ones of its sender: below the mark, and
+// yet not applied.
+func TestASendThatWasParkedIsAppliedWhenItIsSentAgain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.arrive(arrival{queue: "q", number: "1", id: "2.0", item: "invalid"}, arrival{queue: "q", number: "2", id: "3.0", item: "ball"})
+		w.wantParked(t, [2]string{"2.0", "invalid item"})
+		w.arrive(arrival{queue: "q", number: "3", id: "2.0", deduplicationID: "an operator's", item: "mended"})
+		w.arrive(arrival{queue: "q", number: "4", id: "2.0", deduplicationID: "an operator's", item: "mended"})
+		w.arrive(arrival{queue: "q", number: "5", id: "2.0", item: "the sender's own repeat"})
+		w.wantLog(t, "order/2", "ball", "mended")
+	})
+}
+
+func TestEachQueueHasItsOwnLastSends(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.arrive(arrival{queue: "q2", number: "1", id: "10.0", item: "late in q2"})
+		w.arrive(
+			arrival{queue: "q1", number: "1", id: "9.2", item: "early in q1"},
+			arrival{queue: "q1", number: "2", id: "9.0", item: "repeat in q1"},
+			arrival{queue: "q1", number: "3", id: "10.0", item: "repeat over queues"}, // by its ID
+			arrival{queue: "q1", number: "4", id: "9.10", item: "next in q1"},
+		)
+		w.arrive(arrival{queue: "q2", number: "2", id: "9.10", item: "repeat in q2"}) // no reason to write
+		w.wantLog(t, "order/2", "late in q2", "early in q1", "next in q1")
+		if r := w.load("order/2"); r.Skipped != 2 || r.Revision != 2 {
+			t.Errorf("want two skipped in two writes, got %d in %d", r.Skipped, r.Revision)
+		}
+	})
+}
+
+func TestLastSendsAreBoundedAndTheOldestGoFirst(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		for i := range durable.SendersMax + 5 {
+			w.post(fmt.Sprintf("order/s%d", i), telling("order/2", fmt.Sprint(i)))
+			w.run(t)
+		}
+		w.post("order/s5", telling("order/2", "again"))
+		w.run(t)
+		kept := w.load("order/2").LastSends[queueARN]
+		if len(kept) != durable.SendersMax || kept[0].Sender[:9] != "order/s6@" || kept[len(kept)-1].Sender[:9] != "order/s5@" || kept[len(kept)-1].ID != "3.0" {
+			t.Errorf("want the last %d, got %d: %+v", durable.SendersMax, len(kept), kept)
+		}
+	})
+}
+
+// TestProducersIDsHaveNoOrder gives events IDs as instances make them, but other deduplication IDs.
+func TestProducersIDsHaveNoOrder(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		for _, id := range []string{"order/1@1/3.0", "order/1@1/2.0", "order/1@1/1.9", "a@b/c@1/1.0", "a@b/c@1/1.0", "x/y@z/1.0", "/@1/1.0", "3.0", "@/.", "order/1@1/3"} {
+			w.post("order/2", fmt.Sprintf(`{"type": "add", "item": %q, "$id": %q}`, id, id))
+		}
+		w.run(t)
+		w.wantLog(t, "order/2", "order/1@1/3.0", "order/1@1/2.0", "order/1@1/1.9", "a@b/c@1/1.0", "x/y@z/1.0", "/@1/1.0", "3.0", "@/.", "order/1@1/3")
+		if r := w.load("order/2"); len(r.LastSends) > 0 {
+			t.Errorf("want no sends, got %v", r.LastSends)
+		}
+	})
+}
+
+// TestOfTwoParkedCopiesOneIsApplied parks an event, dies before that is noted, and is kept from the table for longer
+// than the dead-letter queue remembers.
+func TestOfTwoParkedCopiesOneIsApplied(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		from := durable.Place{Queue: "arn:aws:sqs:eu-west-1:123456789012:old.fifo", SequenceNumber: "7"}
+		redrive := func(number int, from durable.Place, body string) {
+			id := fmt.Sprintf("m-%d", number)
+			w.handle([]durable.Delivery{{MessageID: id, ReceiptHandle: id, Queue: queueARN, Group: "order/1", SequenceNumber: fmt.Sprint(number),
+				DeduplicationID: id, ReceiveCount: 1, Body: body, ParkedFrom: from}}, functionTimeout)
+		}
+		redrive(1, from, event("refuse", "ball")) // It fails once more: the next copy counts.
+		redrive(1, from, event("add", "ball"))
+		for n, place := range []durable.Place{from, {Queue: from.Queue, SequenceNumber: "8"}, {Queue: "another", SequenceNumber: "7"}, from, {}} {
+			redrive(n+2, place, event("add", fmt.Sprint("copy ", n)))
+		}
+		w.wantLog(t, "order/1", "ball", "copy 1", "copy 2", "copy 4")
+	})
+}

@@ -1,0 +1,63 @@
+package sfncallback_test
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/sfn"
+
+	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/sfncallback"
+)
+
+// refuser is a Step Functions that answers calls with errors, by operation, and counts them.
+type refuser struct {
+	codes map[string]string
+	calls int
+}
+
+func (r *refuser) Do(request *http.Request) (*http.Response, error) {
+	r.calls++
+	_, operation, _ := strings.Cut(request.Header.Get("X-Amz-Target"), ".")
+	body := `{"__type": "com.amazonaws.states#` + r.codes[operation] + `", "message": "no"}`
+	return &http.Response{StatusCode: http.StatusBadRequest, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(body))}, nil
+}
+
+func TestWhatNoTimeMendsIsToldFromWhatItMay(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		send, history string
+		want          error // nil: neither
+		calls         int
+	}{
+		{"InvalidOutput", "", durable.ErrRefused, 1},
+		{"ValidationException", "", durable.ErrRefused, 1},
+		{"AccessDeniedException", "", durable.ErrDenied, 1},
+		{"KmsAccessDeniedException", "", durable.ErrDenied, 1},
+		{"KmsInvalidStateException", "", durable.ErrDenied, 1},
+		{"TaskTimedOut", "AccessDeniedException", durable.ErrDenied, 2},
+		{"KmsThrottlingException", "", nil, 3},
+		{"ThrottlingException", "", nil, 3},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			r := &refuser{codes: map[string]string{"SendTaskSuccess": c.send, "GetExecutionHistory": c.history}}
+			callback := sfncallback.New(sfn.New(sfn.Options{Region: "eu-central-1", BaseEndpoint: aws.String("http://aws.local"), HTTPClient: r,
+				Credentials: credentials.NewStaticCredentialsProvider("any", "any", "")}))
+			token := durable.Token{Name: "Wait", Value: "SECRET", Execution: "arn:aws:states:eu-central-1:123456789012:execution:m:e"}
+			err := callback.Answer(t.Context(), token, durable.Answer{Output: []byte(`{}`)}, false)
+			isRefused, isDenied := errors.Is(err, durable.ErrRefused), errors.Is(err, durable.ErrDenied)
+			if err == nil || isRefused != errors.Is(c.want, durable.ErrRefused) || isDenied != errors.Is(c.want, durable.ErrDenied) || r.calls != c.calls {
+				t.Errorf("%s: got %v after %d calls, want %v after %d", c.send, err, r.calls, c.want, c.calls)
+			}
+			if strings.Contains(err.Error(), "SECRET") {
+				t.Errorf("the error tells the token: %v", err)
+			}
+		})
+	}
+}

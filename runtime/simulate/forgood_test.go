@@ -1,0 +1,221 @@
+package simulate_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+
+	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/statechart"
+)
+
+// refuser is an HTTP client that answers some calls as AWS does which a policy denies.
+type refuser struct {
+	next aws.HTTPClient
+	code func(operation, body string) string
+}
+
+func (r refuser) Do(request *http.Request) (*http.Response, error) {
+	var body []byte
+	if request.Body != nil {
+		var err error
+		if body, err = io.ReadAll(request.Body); err != nil {
+			return nil, err
+		}
+		request.Body = io.NopCloser(bytes.NewReader(body))
+	}
+	_, operation, _ := strings.Cut(request.Header.Get("X-Amz-Target"), ".")
+	code := r.code(operation, string(body))
+	if code == "" {
+		return r.next.Do(request)
+	}
+	answer := `{"__type": "com.amazonaws#` + code + `", "message": "no"}`
+	return &http.Response{StatusCode: http.StatusBadRequest, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(answer))}, nil
+}
+
+// post is the context of a chart that sends letters, and notes which cannot be sent.
+type post struct {
+	Letters []string `json:"letters"`
+	Failed  []string `json:"failed"`
+}
+
+type letter struct {
+	To    string `json:"to"`
+	Text  string `json:"text"`
+	Bytes int    `json:"bytes"`
+}
+
+// posting hosts that chart. A letter goes to its receiver, with so many bytes, and a copy to posting/archive.
+func posting() durable.Machine {
+	type on = statechart.Transition[post]
+	type do = []statechart.Action[post]
+	settled := []string{statechart.Settled}
+	send := statechart.SendTo("letter", func(_ post, e statechart.Event) (string, any) {
+		l := e.Payload.(letter)
+		return l.To, letter{Text: l.Text + strings.Repeat(".", l.Bytes)}
+	})
+	file := statechart.SendTo("letter", func(_ post, e statechart.Event) (string, any) {
+		return "posting/archive", letter{Text: e.Payload.(letter).Text}
+	})
+	keep := statechart.Assign("keep", func(p *post, l letter) { p.Letters = append(p.Letters, l.Text) })
+	note := statechart.Assign("note", func(p *post, f statechart.CommunicationFailure) {
+		p.Failed = append(p.Failed, fmt.Sprintf("%s to %s", f.Kind, f.Target))
+	})
+	return durable.Host(statechart.Must(statechart.Definition[post]{
+		ID: "posting", Version: 1, Initial: "open",
+		Payloads: statechart.Payloads{"post": statechart.PayloadOf[letter](), "letter": statechart.PayloadOf[letter](), "pause": statechart.NoPayload(),
+			durable.CommunicationError: statechart.PayloadOf[statechart.CommunicationFailure]()},
+		On: []on{{Event: "letter", Actions: do{keep}}, {Event: durable.CommunicationError, Actions: do{note}}},
+		States: []statechart.State[post]{
+			{ID: "open", Tags: settled, On: []on{{Event: "post", Actions: do{send, file}}, {Event: "pause", Target: "paused"}}},
+			{ID: "paused", Tags: settled, After: []statechart.After[post]{{Delay: 10 * time.Minute, Target: "open"}}},
+		},
+	}), durable.MachineConfig{})
+}
+
+// posted sums up an instance: what has come, what it knows could not be sent, and what should not be left.
+func (w *world) posted(instance string) string {
+	w.t.Helper()
+	r := w.record(instance)
+	var snapshot struct {
+		Context post `json:"context"`
+	}
+	if err := json.Unmarshal(r.Snapshot, &snapshot); err != nil {
+		w.t.Fatal(err)
+	}
+	kept := ""
+	for _, f := range r.FailedEffects {
+		kept += fmt.Sprintf(" [%s %s %s]", f.Kind, f.Target, f.Report)
+	}
+	return fmt.Sprintf("%v %q, kept:%s, %d effects left, %v", snapshot.Context.Letters, snapshot.Context.Failed, kept, len(r.Outbox), r.Error)
+}
+
+const (
+	postOne = `{"type": "post", "to": "posting/2", "text": "one", "bytes": %d}`
+	postTwo = `{"type": "letter", "text": "two"}`
+)
+
+// TestAnEffectThatAWSRefusesForGoodBlocksNothing has AWS refuse an effect in the ways that no time mends.
+func TestAnEffectThatAWSRefusesForGoodBlocksNothing(t *testing.T) {
+	t.Parallel()
+	toSecond := func(operation, body string) string {
+		if operation == "SendMessage" && strings.Contains(body, `"MessageGroupId":"posting/2"`) {
+			return "AccessDeniedException"
+		}
+		return ""
+	}
+	for name, c := range map[string]struct {
+		refuse  func(operation, body string) string
+		prepare func(w *world)
+		event   string
+		after   time.Duration // that it takes to give up, and no less than within
+		within  time.Duration
+		want    string
+		archive string
+	}{
+		"an over-long message": {
+			prepare: func(w *world) {
+				_, err := sqs.NewFromConfig(w.aws(w.cloud.HTTPClient(), true)).SetQueueAttributes(w.t.Context(), &sqs.SetQueueAttributesInput{
+					QueueUrl: &w.queueURL, Attributes: map[string]string{"MaximumMessageSize": "2048"}})
+				if err != nil {
+					w.t.Fatal(err)
+				}
+			},
+			event: fmt.Sprintf(postOne, 3000), within: time.Minute,
+			want: `[two] ["send to posting/2"], kept: [send posting/2 told], 0 effects left, <nil>`, archive: `[one] [], kept:, 0 effects left, <nil>`,
+		},
+		"no permission": {
+			refuse: toSecond, event: fmt.Sprintf(postOne, 0), after: 59 * time.Minute, within: 70 * time.Minute,
+			want: `[two] ["send to posting/2"], kept: [send posting/2 told], 0 effects left, <nil>`, archive: `[one] [], kept:, 0 effects left, <nil>`,
+		},
+		"a queue that is deleted": {
+			prepare: func(w *world) {
+				queues := sqs.NewFromConfig(w.aws(w.cloud.HTTPClient(), true))
+				made, err := queues.CreateQueue(w.t.Context(), &sqs.CreateQueueInput{QueueName: aws.String("gone")})
+				if err == nil {
+					_, err = queues.DeleteQueue(w.t.Context(), &sqs.DeleteQueueInput{QueueUrl: made.QueueUrl})
+				}
+				if err != nil {
+					w.t.Fatal(err)
+				}
+				w.delayURL = *made.QueueUrl
+			},
+			event: `{"type": "pause"}`, after: 59 * time.Minute, within: 70 * time.Minute,
+			want: `[two] ["schedule to 10m0s of paused"], kept: [schedule 10m0s of paused told], 0 effects left, <nil>`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inWorld(t, options{refuse: c.refuse, more: []durable.Machine{posting()}}, func(w *world) {
+				if c.prepare != nil {
+					c.prepare(w)
+				}
+				w.send("posting/1", c.event)
+				w.send("posting/1", postTwo)
+				time.Sleep(c.after)
+				if r := w.record("posting/1"); c.after > 0 && (len(r.FailedEffects) > 0 || len(r.Outbox) == 0) {
+					t.Errorf("want it tried for an hour, got %+v", r)
+				}
+				time.Sleep(c.within - c.after)
+				if got := w.posted("posting/1"); got != c.want {
+					t.Errorf("want %s, got %s", c.want, got)
+				}
+				if c.archive != "" {
+					if got := w.posted("posting/archive"); got != c.archive {
+						t.Errorf("want the rest of the outbox performed: %s, got %s", c.archive, got)
+					}
+				}
+				if r := w.record("posting/2"); r.Revision != 0 || w.deadLetters() != "0" {
+					t.Errorf("want nothing sent and nothing parked, got revision %d and %s", r.Revision, w.deadLetters())
+				}
+			})
+		})
+	}
+}
+
+// TestAnEffectThatFailsForGoodIsToldOnceWhateverCallIsHit meets each fault at each call of the consumer.
+func TestAnEffectThatFailsForGoodIsToldOnceWhateverCallIsHit(t *testing.T) {
+	t.Parallel()
+	refuse := func(operation, body string) string {
+		if operation == "SendMessage" && strings.Contains(body, `"MessageGroupId":"posting/2"`) {
+			return "InvalidParameterValue"
+		}
+		return ""
+	}
+	for kind := failBefore; kind <= dieAfter; kind++ {
+		t.Run(kind.String(), func(t *testing.T) {
+			t.Parallel()
+			calls := 1
+			for n := 0; n <= calls; n++ {
+				hit := &faults{at: n, kind: kind}
+				inWorld(t, options{faults: hit, refuse: refuse, more: []durable.Machine{posting()}}, func(w *world) {
+					w.send("posting/1", fmt.Sprintf(postOne, 0))
+					time.Sleep(30 * time.Minute)
+					if n == 0 {
+						hit.mu.Lock()
+						calls = len(hit.calls)
+						hit.mu.Unlock()
+					}
+					const want = `[] ["send to posting/2"], kept: [send posting/2 told], 0 effects left, <nil>`
+					if got := w.posted("posting/1"); got != want || w.deadLetters() != "0" {
+						t.Errorf("%v at call %d, %s: want %s, got %s, and %s parked", kind, n, hit.hit(), want, got, w.deadLetters())
+					}
+					if got, want := w.posted("posting/archive"), `[one] [], kept:, 0 effects left, <nil>`; got != want {
+						t.Errorf("%v at call %d, %s: want %s, got %s", kind, n, hit.hit(), want, got)
+					}
+				})
+			}
+			if calls < 8 {
+				t.Errorf("want at least 8 calls, got %d", calls)
+			}
+		})
+	}
+}
