@@ -35,8 +35,8 @@ help: ## print this help
 	@printf 'Settle: statecharts in Go on Lambda, SQS FIFO and DynamoDB.\n\n'
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 	@printf '\nVariables: PKG=%s TEST_FLAGS= TEST_TIMEOUT=%s FUZZTIME=%s\n' '$(PKG)' '$(TEST_TIMEOUT)' '$(FUZZTIME)'
-	@printf '           SOAK_MESSAGES=%s SOAK_GROUPS=%s SOAK_KILLS=%s MODEL_MINUTES=%s\n' \
-		'$(SOAK_MESSAGES)' '$(SOAK_GROUPS)' '$(SOAK_KILLS)' '$(MODEL_MINUTES)'
+	@printf '           SOAK_MESSAGES=%s SOAK_GROUPS=%s SOAK_KILLS=%s MODEL_MINUTES=%s SEED=%s RUNS=%s MUTANTS=%s\n' \
+		'$(SOAK_MESSAGES)' '$(SOAK_GROUPS)' '$(SOAK_KILLS)' '$(MODEL_MINUTES)' '$(SEED)' '$(RUNS)' '$(MUTANTS)'
 
 .PHONY: demo
 demo: ## play five machines and their workflows, on this machine, without an AWS account
@@ -48,6 +48,10 @@ test: $(NPM_INSTALLED) ## run every test under the race detector
 	@if [[ '$(PKG)' == ./... ]]; then \
 		echo '$(GO) test ./runtime/xstatejson, more machines than under the race detector'; \
 		$(GO) test -timeout=$(TEST_TIMEOUT) $(TEST_FLAGS) -run='^TestRandomMachinesRunAsInXState$$' ./runtime/xstatejson; \
+	fi
+	@if [[ '$(PKG)' == ./... ]]; then \
+		echo '$(GO) test ./runtime/simulate, more runs than under the race detector'; \
+		$(GO) test -timeout=$(TEST_TIMEOUT) $(TEST_FLAGS) -run='^TestSimulation$$' ./runtime/simulate -simulate.runs=2000; \
 	fi
 	@if [[ '$(PKG)' == ./... ]]; then \
 		echo '$(GO) test ./... ($(BENCHMARK))'; \
@@ -147,6 +151,19 @@ ORACLE_SEED     ?= 1
 oracle: $(NPM_INSTALLED) ## compare ORACLE_MACHINES random machines with XState, step by step
 	ORACLE_MACHINES=$(ORACLE_MACHINES) ORACLE_SEED=$(ORACLE_SEED) $(GO) test -count=1 -timeout=2h -v \
 		-run='^TestRandomMachinesRunAsInXState$$' ./runtime/xstatejson
+
+SEED ?= 1
+RUNS ?= 100000
+
+.PHONY: simulate
+simulate: ## play RUNS random runs of the whole runtime with faults, from the one of SEED on; one run prints its trace
+	$(GO) test -count=1 -timeout=12h -v -run='^TestSimulation$$' ./runtime/simulate -simulate.seed=$(SEED) -simulate.runs=$(RUNS)
+
+MUTANTS ?= .
+
+.PHONY: mutants
+mutants: ## build the runtime with each deliberate defect that MUTANTS matches, and have the simulation find it
+	$(GO) test -count=1 -timeout=12h -v -run='^TestMutants$$' ./runtime/simulate -simulate.mutants='$(MUTANTS)' -simulate.runs=2000
 
 AWS_CLI_PORT ?= 7390
 

@@ -35,7 +35,7 @@ import (
 )
 
 var (
-	simulationRuns = flag.Int("simulate.runs", 100, "how many runs TestSimulation makes")
+	simulationRuns = flag.Int("simulate.runs", 40, "how many runs TestSimulation makes")
 	simulationSeed = flag.Uint64("simulate.seed", 1, "the seed of TestSimulation's first run; the others follow it")
 )
 
@@ -69,7 +69,7 @@ func (s *simulation) problem(format string, args ...any) {
 // TestSimulation makes runs that differ in their machines, events and faults, and checks in each what
 // docs/guarantees.md promises. A seed makes the same run again:
 //
-//	go test ./runtime/simulate -run TestSimulation -simulate.seed=42 -simulate.runs=1 -v
+//	make simulate SEED=42 RUNS=1
 func TestSimulation(t *testing.T) {
 	t.Parallel()
 	const workers = 2
@@ -116,7 +116,7 @@ func (s *simulation) trace() []string {
 // TestASeedRepeatsItsRun makes each run twice, and expects the same calls and faults at the same times.
 func TestASeedRepeatsItsRun(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(10) {
+	for seed := range uint64(5) {
 		once, again := simulate(t, 1000+seed), simulate(t, 1000+seed)
 		if once.director.digest != again.director.digest {
 			for i, line := range once.director.trace {
