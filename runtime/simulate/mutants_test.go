@@ -76,9 +76,7 @@ var mutants = []mutant{
 	{"producers' repeats not recognised", "applied once", "runtime/durable/turn.go",
 		`event.ID != "" && slices.Contains(t.record.RecentEvents, event.ID)`, `event.ID == "-"`},
 	{"sends without ID", "a send takes effect once", "runtime/durable/effects.go",
-		`	fields["$id"] = text
-`, `	_ = text
-`},
+		`return withKey(event, "$id", id)`, `return event, nil`},
 	{"parked without the dead-letter queue", "never dropped", "runtime/durable/loop.go",
 		`	if err := l.ports.Queue.Park(ctx, d, reason.Error()); err != nil {`, `	if err := error(nil); err != nil {`},
 	{"failures acknowledged", "never dropped", "runtime/durable/loop.go",
