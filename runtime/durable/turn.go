@@ -113,208 +113,25 @@ func (t *turn) isTimer(id, body string) bool {
 
 // try applies the delivery's event and settles the instance. An event that the chart fails on
 // is parked after AttemptsMax tries, one that kills the process after AbandonedMax.
-func (t *turn) try(ctx context.Context, d Delivery, event statechart.Event) error {
-	tried := d.ReceiveCount - 1
-	if early := t.untilTimer(event); early > 0 {
-		return &retryError{wait: early, err: errors.New("the timer has fired before its time")}
-	}
-	t.birth = nil
-	if event.Type == startEvent {
-		if over, err := t.admit(ctx, d); over || err != nil {
-			return err
-		}
-	}
-	err := t.begin(ctx, d)
-	if err == nil {
-		tried, err = t.mark(ctx, d)
-	}
-	if err == nil && tried >= t.loop.config.AbandonedMax {
-		return t.park(ctx, d, event.Type, fmt.Errorf("tried %d times, and no try came to an end", tried))
-	}
-	if err == nil {
-		event.At = t.loop.config.Now()
-		err = t.take(ctx, d, event)
-	}
-	switch {
-	case err == nil && (event.Type == tendEvent || event.Type == watchEvent || event.Type == childEvent) && !t.dirty:
-		return nil // It has changed nothing, and may come again: no write for it.
-	case err == nil:
-		t.pass(d)
-		t.remember(event.ID)
-		t.rememberSend(d, event.ID)
-		t.remember(d.parkedID())
-		return t.settle(ctx, d)
-	case isChartError(err) && tried+1 >= t.loop.config.AttemptsMax:
-		return t.park(ctx, d, event.Type, err)
-	default:
-		if t.record.Revision == 0 && !t.dirty {
-			// The instance has begun for this event alone and is not stored: its effects are
-			// not to be performed.
-			t.record.Outbox, t.record.Executions = nil, nil
-		}
-		return fmt.Errorf("applying %q to %s: %w", event.Type, t.record.Instance, err)
-	}
-}
-
 // take applies the delivery's event, and keeps the token that it hands over. On an error nothing
 // has changed.
-func (t *turn) take(ctx context.Context, d Delivery, event statechart.Event) error {
-	token, err := tokenOf(d)
-	if err != nil {
-		return err
-	}
-	tokens, outbox, aliases, executions, dirty := t.record.Tokens, t.record.Outbox, t.record.Aliases, t.record.Executions, t.dirty
-	t.hold(token)
-	if isOwn(event.Type) {
-		err = t.applyTold(ctx, d, event)
-	} else {
-		err = t.apply(event)
-	}
-	if err == nil && token != nil {
-		err = t.answerLate(token, event)
-	}
-	if err != nil {
-		t.record.Tokens, t.record.Outbox, t.record.Aliases, t.record.Executions, t.dirty = tokens, outbox, aliases, executions, dirty
-		return err
-	}
-	t.answerEnded()
-	return nil
-}
-
 // untilTimer returns how long it is until the timer whose firing the event is may fire, by the
 // clock of this process; the clock that sent it may be ahead.
-func (t *turn) untilTimer(event statechart.Event) time.Duration {
-	if event.Type != statechart.TimerEvent {
-		return 0
-	}
-	for _, timer := range t.instance.Timers() {
-		if timer.ID == event.Timer {
-			return timer.At.Sub(t.loop.config.Now())
-		}
-	}
-	return 0
-}
-
 // begin starts an instance that does not exist yet. It is stored with its first event.
-func (t *turn) begin(ctx context.Context, d Delivery) error {
-	if t.instance != nil {
-		return nil
-	}
-	start := statechart.Start{Instance: t.record.Instance.String(), At: t.loop.config.Now()}
-	if t.birth != nil {
-		start.Input = t.birth.input
-	}
-	instance, effects, err := t.machine.Start(start)
-	if err != nil {
-		return err
-	}
-	t.adopt(instance)
-	if t.birth != nil {
-		t.record.Parent = &t.birth.parent
-	}
-	// The keys of services contain this time: that of the message, not of this try, so that
-	// the key is the same when the first try is cut off and nothing of it was stored.
-	t.record.CreatedAt = d.SentAt.UTC().Truncate(time.Millisecond)
-	for _, effect := range effects {
-		if effect.Kind != statechart.ResolveWaits { // Nobody waits for an instance that is new.
-			t.ask(effect)
-		}
-	}
-	t.endAsChild()
-	return t.settle(ctx, d)
-}
-
 // adopt takes the instance in hand.
-func (t *turn) adopt(instance Instance) {
-	t.instance = instance
-	if l, ok := instance.(limited); ok {
-		l.Limit(t.loop.config.SnapshotBytesMax)
-	}
-}
-
 // resume settles an instance that was stored unsettled. A delivery that cannot settle it in
 // AttemptsMax tries that the chart fails on is parked, and so is one of which AbandonedMax tries
 // came to no end; tries that are attempts of a service count for its RetryPolicy instead. It
 // reports whether the delivery was parked, which leaves the instance unsettled.
-func (t *turn) resume(ctx context.Context, d Delivery) (parked bool, err error) {
-	if t.instance == nil || t.instance.Settled() {
-		return false, nil
-	}
-	tried, err := t.mark(ctx, d)
-	attempts := 0
-	for _, invocation := range t.instance.Invocations() {
-		attempts += invocation.Attempt
-	}
-	if err == nil && tried >= t.loop.config.AbandonedMax+attempts {
-		return true, t.park(ctx, d, "", fmt.Errorf("settling %s: tried %d times, and no try came to an end", t.record.Instance, tried))
-	}
-	if err == nil {
-		err = t.settle(ctx, d)
-	}
-	if isChartError(err) && tried+1 >= t.loop.config.AttemptsMax {
-		return true, t.park(ctx, d, "", fmt.Errorf("settling %s: %w", t.record.Instance, err))
-	}
-	return false, err
-}
-
 // mark stores that a redelivered event is about to be tried, and returns how often it was
 // tried before, as far as is known. First deliveries leave no mark and cost no write. The
 // event that would start an instance leaves none either until it was received AttemptsMax
 // times: if the chart fails on it, no instance is to come of that.
-func (t *turn) mark(ctx context.Context, d Delivery) (tried int, err error) {
-	isFirst := t.record.Revision == 0 && !t.dirty
-	if d.ReceiveCount <= 1 || isFirst && d.ReceiveCount <= t.loop.config.AttemptsMax {
-		return max(d.ReceiveCount-1, 0), nil
-	}
-	attempt := Attempt{Queue: d.Queue, SequenceNumber: d.SequenceNumber, Count: 1}
-	if last := t.record.Attempt; last != nil && last.Queue == d.Queue && last.SequenceNumber == d.SequenceNumber {
-		attempt.Count = last.Count + 1
-	}
-	t.record.Attempt = &attempt
-	t.dirty = true
-	return attempt.Count, t.commit(ctx)
-}
-
 // pass notes that the delivery is done with: applied or parked.
-func (t *turn) pass(d Delivery) {
-	if compareSequence(d.SequenceNumber, t.record.Watermark[d.Queue]) > 0 {
-		if t.record.Watermark == nil {
-			t.record.Watermark = map[string]string{}
-		}
-		t.record.Watermark[d.Queue] = d.SequenceNumber
-	}
-	t.record.Attempt = nil
-	t.dirty = true
-}
-
 // park moves the delivery to the dead-letter queue, then lets the instance show why. A delivery
 // whose event is applied already, on an instance that cannot settle after it, is not moved:
 // moved back to the queue one day, it would be applied twice.
-func (t *turn) park(ctx context.Context, d Delivery, eventType string, reason error) error {
-	if t.stopStuck(d) {
-		return nil
-	}
-	if t.isApplied(d) {
-		t.loop.config.Logger.ErrorContext(ctx, "event was applied, but its instance cannot go on", "instance", d.Group, "message_id", d.MessageID, "reason", reason)
-	} else if err := t.loop.park(ctx, d, reason); err != nil {
-		return err
-	}
-	if t.record.Revision == 0 && !t.dirty {
-		// What has begun for this event alone goes with it, effects included.
-		t.instance, t.record = nil, Record{Instance: t.record.Instance}
-	}
-	if t.instance != nil {
-		t.record.Error = &Failure{At: t.now(), Event: eventType, Message: cut(reason.Error(), failureMessageBytesMax)}
-		t.pass(d)
-	}
-	return nil
-}
-
 // isApplied reports whether the delivery's event is in the snapshot, or was parked.
-func (t *turn) isApplied(d Delivery) bool {
-	return d.SequenceNumber != "" && compareSequence(d.SequenceNumber, t.record.Watermark[d.Queue]) <= 0
-}
-
 // apply takes one macrostep in memory.
 func (t *turn) apply(event statechart.Event) error {
 	from, name, was := t.instance.State(), event.Type, t.instance.Status()

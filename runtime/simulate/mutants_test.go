@@ -22,9 +22,9 @@ type mutant struct {
 }
 
 var mutants = []mutant{
-	{"no watermark", "applied once", "runtime/durable/turn.go",
+	{"no watermark", "applied once", "runtime/durable/try.go",
 		`return d.SequenceNumber != "" && compareSequence(d.SequenceNumber, t.record.Watermark[d.Queue]) <= 0`, `return false`},
-	{"one watermark for all queues", "never dropped", "runtime/durable/turn.go",
+	{"one watermark for all queues", "never dropped", "runtime/durable/try.go",
 		`	if compareSequence(d.SequenceNumber, t.record.Watermark[d.Queue]) > 0 {`, `	d.Queue = "all"
 	if compareSequence(d.SequenceNumber, t.record.Watermark[d.Queue]) > 0 {`},
 	{"outbox overwritten instead of drained", "effects at least once", "runtime/durable/loop.go",
@@ -58,7 +58,7 @@ var mutants = []mutant{
 	}`, `	if true {
 		return true
 	}`},
-	{"timers fire early", "no timer before its time", "runtime/durable/turn.go",
+	{"timers fire early", "no timer before its time", "runtime/durable/try.go",
 		`			return timer.At.Sub(t.loop.config.Now())`, `			return 0`},
 	{"alias claimed twice", "an alias belongs to one instance", "runtime/dynamostore/alias.go",
 		`aws.String("attribute_not_exists(#instance) OR (attribute_exists(#released) OR #of = :of) AND NOT (#of = :of AND #created_at = :created_at)")`,
@@ -87,7 +87,7 @@ var mutants = []mutant{
 		`aws.String("#revision = :revision"),`, `aws.String("#revision >= :revision"),`},
 	{"a conflict taken for success", "never dropped", "runtime/durable/turn.go",
 		`	if err := t.loop.ports.Store.Commit(ctx, next); err != nil {`, `	if err := t.loop.ports.Store.Commit(ctx, next); err != nil && !errors.Is(err, ErrConflict) {`},
-	{"unsettled instances take events", "no event while unsettled", "runtime/durable/turn.go",
+	{"unsettled instances take events", "no event while unsettled", "runtime/durable/try.go",
 		`	if t.instance == nil || t.instance.Settled() {
 		return false, nil
 	}`, `	if t.instance == nil || t.record.Revision > 0 {
