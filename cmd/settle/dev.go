@@ -50,8 +50,8 @@ func (*devCommand) Help() string {
 protocols. Only the services are pretended: what they would do is printed.
 
 The AWS endpoint serves SQS, DynamoDB, EventBridge Scheduler and Step Functions, and refuses by name what it
-does not do; https://github.com/settle-run/settle/blob/main/docs/awslocal.md lists both. Point any SDK or the
-aws CLI at it with AWS_ENDPOINT_URL.
+does not do; https://github.com/settle-run/settle/blob/main/docs/awslocal.md lists both. Point any SDK at it with
+AWS_ENDPOINT_URL, and the aws CLI with --endpoint-url.
 
 With --data everything is on disk before it is answered: after Ctrl-C, a crash or a kill, settle dev on the
 same folder goes on with all instances, schedules and executions. Without it nothing survives Ctrl-C.`

@@ -6,7 +6,6 @@ import (
 	"flag"
 	"fmt"
 	"net/url"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -304,24 +303,5 @@ func TestACallbackBecomesAnEvent(t *testing.T) {
 
 func TestTheReadmeShowsTheChart(t *testing.T) {
 	t.Parallel()
-	const path, begin, end = "README.md", "```mermaid\n", "```\n"
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	before, rest, ok := strings.Cut(string(text), begin)
-	shown, after, closed := strings.Cut(rest, end)
-	if !ok || !closed {
-		t.Fatalf("expected a diagram in %s", path)
-	}
-	drawn := strings.TrimSuffix(enrich.New(numbered{}, callbacks, enrich.Config{}).Mermaid(), "\n") + "\n"
-	if shown == drawn {
-		return
-	}
-	if !*update {
-		t.Fatalf("%s shows another chart: run go test ./machines/enrich -update", path)
-	}
-	if err := os.WriteFile(path, []byte(before+begin+drawn+end+after), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	statecharttest.CheckDiagram(t, "README.md", enrich.New(numbered{}, callbacks, enrich.Config{}).Mermaid(), *update)
 }

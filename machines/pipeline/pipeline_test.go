@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
-	"os"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -32,27 +30,11 @@ func TestScripts(t *testing.T) {
 	}).Require(t)
 }
 
-var (
-	update   = flag.Bool("update", false, "rewrite the diagram in README.md")
-	diagrams = regexp.MustCompile("(?s)```mermaid\n.*?```")
-)
+var update = flag.Bool("update", false, "rewrite the diagram in README.md")
 
 func TestReadmeShowsTheChart(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	diagram := "```mermaid\n" + pipeline.New(pipeline.Services{}, pipeline.Config{}).Mermaid() + "```"
-	if *update {
-		text = diagrams.ReplaceAllLiteral(text, []byte(diagram))
-		if err := os.WriteFile("README.md", text, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if shown := string(diagrams.Find(text)); shown != diagram {
-		t.Errorf("the diagram in README.md is not the chart's (go test -update); expected\n%s", diagram)
-	}
+	statecharttest.CheckDiagram(t, "README.md", pipeline.New(pipeline.Services{}, pipeline.Config{}).Mermaid(), *update)
 }
 
 var slot = pipeline.Slot{Pipeline: "sales", Schedule: "daily", Date: "2026-01-01"}

@@ -6,8 +6,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"os"
-	"strings"
 	"testing"
 	"time"
 
@@ -183,27 +181,5 @@ var update = flag.Bool("update", false, "write the diagram into README.md")
 
 func TestTheDiagramInTheReadmeIsThatOfTheChart(t *testing.T) {
 	t.Parallel()
-	const file, begin, end = "README.md", "```mermaid\n", "```\n"
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	before, rest, ok := strings.Cut(string(text), begin)
-	got, after, closed := strings.Cut(rest, end)
-	if !ok || !closed {
-		t.Fatalf("expected a mermaid diagram in %s, found none", file)
-	}
-	want := upload.New(newProcessor(), upload.Config{}).Mermaid()
-	if !strings.HasSuffix(want, "\n") {
-		want += "\n"
-	}
-	if got == want {
-		return
-	}
-	if !*update {
-		t.Fatalf("%s: run go test ./machines/upload -update, and review the diff (-want +got):\n%s", file, cmp.Diff(want, got))
-	}
-	if err := os.WriteFile(file, []byte(before+begin+want+end+after), 0o644); err != nil { //nolint:gosec // G306: a file of the repository
-		t.Fatal(err)
-	}
+	statecharttest.CheckDiagram(t, "README.md", upload.New(newProcessor(), upload.Config{}).Mermaid(), *update)
 }

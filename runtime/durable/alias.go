@@ -49,12 +49,8 @@ func (t *turn) claim(ctx context.Context, effect statechart.Effect) error {
 		return err
 	}
 	t.loop.config.Logger.ErrorContext(ctx, "alias is taken", "instance", t.record.Instance.String(), "alias", effect.Name, "error", err)
-	body, err := json.Marshal(aliasTaken{Type: aliasTakenEvent, Alias: effect.Name, Incarnation: t.incarnation()})
-	if err != nil {
-		return err
-	}
-	_, err = t.loop.ports.Queue.Send(ctx, Message{To: t.record.Instance, Body: body, DeduplicationID: shortened(t.derivedID(effect.ID))})
-	return err
+	form := aliasTaken{Type: aliasTakenEvent, Alias: effect.Name, Incarnation: t.incarnation()}
+	return t.loop.send(ctx, t.record.Instance, form, t.derivedID(effect.ID))
 }
 
 // rememberAlias notes an alias that the instance is about to claim.

@@ -1,6 +1,7 @@
 package durable
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -101,6 +102,16 @@ func Ended(origin Origin, end statechart.ExecutionEnded) (Message, error) {
 	}
 	body, err := marshalPlain(ended{Type: endedEvent, Incarnation: origin.Incarnation, End: end})
 	return Message{To: to, Body: body, DeduplicationID: shortened(end.Name + ".ended")}, err
+}
+
+// marshalPlain is json.Marshal, but leaves <, > and & as they are: what Step Functions has given as an output of
+// 256 KiB would be six times as long escaped, and too long for SQS.
+func marshalPlain(v any) (json.RawMessage, error) {
+	var body bytes.Buffer
+	encoder := json.NewEncoder(&body)
+	encoder.SetEscapeHTML(false)
+	err := encoder.Encode(v)
+	return bytes.TrimSuffix(body.Bytes(), []byte("\n")), err
 }
 
 // ExecutionPrefix begins the names of all executions that instances start.

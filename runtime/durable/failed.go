@@ -155,12 +155,8 @@ func (t *turn) giveUp(ctx context.Context, failed FailedEffect, reason error) er
 
 // sendReport asks for the event by which the chart is told.
 func (t *turn) sendReport(ctx context.Context, id string) error {
-	body, err := json.Marshal(failing{Type: failedEvent, Effect: id, Incarnation: t.incarnation()})
-	if err != nil {
-		return err
-	}
-	_, err = t.loop.ports.Queue.Send(ctx, Message{To: t.record.Instance, Body: body, DeduplicationID: shortened(t.derivedID(id + ".failed"))})
-	return err
+	form := failing{Type: failedEvent, Effect: id, Incarnation: t.incarnation()}
+	return t.loop.send(ctx, t.record.Instance, form, t.derivedID(id+".failed"))
 }
 
 // resendReports tries again what the queue has refused. That it does again holds nothing up.

@@ -287,7 +287,7 @@ func answerOf(effect statechart.Effect) *Answer {
 		return &Answer{Error: effect.Error, Cause: cut(effect.Message, causeBytesMax)}
 	}
 	// Texts, and JSON that the chart has marshalled, always marshal.
-	output, _ := marshalPlain(struct {
+	output, _ := json.Marshal(struct {
 		Outcome string          `json:"outcome"`
 		State   []string        `json:"state"`
 		Tags    []string        `json:"tags"`
@@ -298,16 +298,6 @@ func answerOf(effect statechart.Effect) *Answer {
 			"let the chart put it somewhere, and answer with where it is", effect.Outcome, len(output), AnswerBytesMax)}
 	}
 	return &Answer{Output: output}
-}
-
-// marshalPlain is json.Marshal, but leaves <, > and & as they are: they are not on their way into HTML, and
-// escaped they take six bytes each of the little room that Step Functions and SQS give.
-func marshalPlain(v any) (json.RawMessage, error) {
-	var body bytes.Buffer
-	encoder := json.NewEncoder(&body)
-	encoder.SetEscapeHTML(false)
-	err := encoder.Encode(v)
-	return bytes.TrimSuffix(body.Bytes(), []byte("\n")), err
 }
 
 // waits reports whether the token's task has no answer yet.
@@ -340,14 +330,8 @@ func (t *turn) giveAnswers(ctx context.Context) error {
 
 // tellExpired sends the instance the event that an answer came too late.
 func (t *turn) tellExpired(ctx context.Context, token Token) error {
-	body, err := json.Marshal(expired{Type: expiredEvent, Name: token.Name, Execution: token.Execution, Incarnation: t.incarnation()})
-	if err != nil {
-		return err
-	}
-	_, err = t.loop.ports.Queue.Send(ctx, Message{
-		To: t.record.Instance, Body: body, DeduplicationID: shortened(t.derivedID("token." + token.Key + ".expired")),
-	})
-	return err
+	form := expired{Type: expiredEvent, Name: token.Name, Execution: token.Execution, Incarnation: t.incarnation()}
+	return t.loop.send(ctx, t.record.Instance, form, t.derivedID("token."+token.Key+".expired"))
 }
 
 // expired is the body of expiredEvent, and that of TokenExpired.

@@ -9,6 +9,8 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
+// try applies the delivery's event and settles the instance. An event that the chart fails on
+// is parked after AttemptsMax tries, one that kills the process after AbandonedMax.
 func (t *turn) try(ctx context.Context, d Delivery, event statechart.Event) error {
 	tried := d.ReceiveCount - 1
 	if early := t.untilTimer(event); early > 0 {
@@ -52,6 +54,8 @@ func (t *turn) try(ctx context.Context, d Delivery, event statechart.Event) erro
 	}
 }
 
+// take applies the delivery's event, and keeps the token that it hands over. On an error nothing
+// has changed.
 func (t *turn) take(ctx context.Context, d Delivery, event statechart.Event) error {
 	token, err := tokenOf(d)
 	if err != nil {
@@ -75,6 +79,8 @@ func (t *turn) take(ctx context.Context, d Delivery, event statechart.Event) err
 	return nil
 }
 
+// untilTimer returns how long it is until the timer whose firing the event is may fire, by the
+// clock of this process; the clock that sent it may be ahead.
 func (t *turn) untilTimer(event statechart.Event) time.Duration {
 	if event.Type != statechart.TimerEvent {
 		return 0
@@ -87,6 +93,7 @@ func (t *turn) untilTimer(event statechart.Event) time.Duration {
 	return 0
 }
 
+// begin starts an instance that does not exist yet. It is stored with its first event.
 func (t *turn) begin(ctx context.Context, d Delivery) error {
 	if t.instance != nil {
 		return nil
@@ -115,6 +122,7 @@ func (t *turn) begin(ctx context.Context, d Delivery) error {
 	return t.settle(ctx, d)
 }
 
+// adopt takes the instance in hand.
 func (t *turn) adopt(instance Instance) {
 	t.instance = instance
 	if l, ok := instance.(limited); ok {
@@ -122,6 +130,10 @@ func (t *turn) adopt(instance Instance) {
 	}
 }
 
+// resume settles an instance that was stored unsettled. A delivery that cannot settle it in
+// AttemptsMax tries that the chart fails on is parked, and so is one of which AbandonedMax tries
+// came to no end; tries that are attempts of a service count for its RetryPolicy instead. It
+// reports whether the delivery was parked, which leaves the instance unsettled.
 func (t *turn) resume(ctx context.Context, d Delivery) (parked bool, err error) {
 	if t.instance == nil || t.instance.Settled() {
 		return false, nil
@@ -143,6 +155,10 @@ func (t *turn) resume(ctx context.Context, d Delivery) (parked bool, err error) 
 	return false, err
 }
 
+// mark stores that a redelivered event is about to be tried, and returns how often it was
+// tried before, as far as is known. First deliveries leave no mark and cost no write. The
+// event that would start an instance leaves none either until it was received AttemptsMax
+// times: if the chart fails on it, no instance is to come of that.
 func (t *turn) mark(ctx context.Context, d Delivery) (tried int, err error) {
 	isFirst := t.record.Revision == 0 && !t.dirty
 	if d.ReceiveCount <= 1 || isFirst && d.ReceiveCount <= t.loop.config.AttemptsMax {
@@ -157,6 +173,7 @@ func (t *turn) mark(ctx context.Context, d Delivery) (tried int, err error) {
 	return attempt.Count, t.commit(ctx)
 }
 
+// pass notes that the delivery is done with: applied or parked.
 func (t *turn) pass(d Delivery) {
 	if compareSequence(d.SequenceNumber, t.record.Watermark[d.Queue]) > 0 {
 		if t.record.Watermark == nil {
@@ -168,6 +185,9 @@ func (t *turn) pass(d Delivery) {
 	t.dirty = true
 }
 
+// park moves the delivery to the dead-letter queue, then lets the instance show why. A delivery
+// whose event is applied already, on an instance that cannot settle after it, is not moved:
+// moved back to the queue one day, it would be applied twice.
 func (t *turn) park(ctx context.Context, d Delivery, eventType string, reason error) error {
 	if t.stopStuck(d) {
 		return nil
@@ -188,6 +208,7 @@ func (t *turn) park(ctx context.Context, d Delivery, eventType string, reason er
 	return nil
 }
 
+// isApplied reports whether the delivery's event is in the snapshot, or was parked.
 func (t *turn) isApplied(d Delivery) bool {
 	return d.SequenceNumber != "" && compareSequence(d.SequenceNumber, t.record.Watermark[d.Queue]) <= 0
 }

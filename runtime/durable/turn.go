@@ -111,27 +111,6 @@ func (t *turn) isTimer(id, body string) bool {
 	return slices.ContainsFunc(t.instance.Timers(), func(timer statechart.Timer) bool { return timer.ID == id })
 }
 
-// try applies the delivery's event and settles the instance. An event that the chart fails on
-// is parked after AttemptsMax tries, one that kills the process after AbandonedMax.
-// take applies the delivery's event, and keeps the token that it hands over. On an error nothing
-// has changed.
-// untilTimer returns how long it is until the timer whose firing the event is may fire, by the
-// clock of this process; the clock that sent it may be ahead.
-// begin starts an instance that does not exist yet. It is stored with its first event.
-// adopt takes the instance in hand.
-// resume settles an instance that was stored unsettled. A delivery that cannot settle it in
-// AttemptsMax tries that the chart fails on is parked, and so is one of which AbandonedMax tries
-// came to no end; tries that are attempts of a service count for its RetryPolicy instead. It
-// reports whether the delivery was parked, which leaves the instance unsettled.
-// mark stores that a redelivered event is about to be tried, and returns how often it was
-// tried before, as far as is known. First deliveries leave no mark and cost no write. The
-// event that would start an instance leaves none either until it was received AttemptsMax
-// times: if the chart fails on it, no instance is to come of that.
-// pass notes that the delivery is done with: applied or parked.
-// park moves the delivery to the dead-letter queue, then lets the instance show why. A delivery
-// whose event is applied already, on an instance that cannot settle after it, is not moved:
-// moved back to the queue one day, it would be applied twice.
-// isApplied reports whether the delivery's event is in the snapshot, or was parked.
 // apply takes one macrostep in memory.
 func (t *turn) apply(event statechart.Event) error {
 	from, name, was := t.instance.State(), event.Type, t.instance.Status()
