@@ -37,7 +37,9 @@ const aliasTakenEvent = statechart.ReservedPrefix + "alias.taken"
 
 // aliasTaken is the body of both.
 type aliasTaken struct {
-	Type        string `json:"type"`
+	Type string `json:"type"`
+	// ID tells a repeat that comes after SQS has forgotten the first: the outbox may be stuck for longer.
+	ID          string `json:"$id,omitempty"`
 	Alias       string `json:"alias"`
 	Incarnation int64  `json:"$incarnation,omitempty"`
 }
@@ -49,8 +51,8 @@ func (t *turn) claim(ctx context.Context, effect statechart.Effect) error {
 		return err
 	}
 	t.loop.config.Logger.ErrorContext(ctx, "alias is taken", "instance", t.record.Instance.String(), "alias", effect.Name, "error", err)
-	form := aliasTaken{Type: aliasTakenEvent, Alias: effect.Name, Incarnation: t.incarnation()}
-	return t.loop.send(ctx, t.record.Instance, form, t.derivedID(effect.ID))
+	id := t.derivedID(effect.ID)
+	return t.loop.send(ctx, t.record.Instance, aliasTaken{Type: aliasTakenEvent, ID: id, Alias: effect.Name, Incarnation: t.incarnation()}, id)
 }
 
 // rememberAlias notes an alias that the instance is about to claim.

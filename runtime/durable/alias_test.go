@@ -119,3 +119,29 @@ func TestAliasesAreClaimedAndReleasedWhateverCallFails(t *testing.T) {
 		}
 	}
 }
+
+// stuck returns a hook that fails every call of the given name for so long.
+func stuck(name string, d time.Duration) func(call string) fault {
+	began := time.Now()
+	return func(call string) fault {
+		if call == name && time.Since(began) < d {
+			return failBefore
+		}
+		return none
+	}
+}
+
+func TestAnAliasThatIsTakenIsToldOnceHoweverLongTheOutboxIsStuck(t *testing.T) {
+	t.Parallel()
+	inCallerWorld(t, func(t *testing.T, w *world) {
+		w.post("caller/1", event("add", "x-7"))
+		w.run(t)
+		w.hook = stuck("ClearOutbox caller/2", 20*time.Minute)
+		w.post("caller/2", event("add", "x-7"))
+		w.run(t)
+		if sent := w.counted("Send caller/2"); sent < 3 {
+			t.Fatalf("want the outbox performed again and again, got %d sends", sent)
+		}
+		w.wantLog(t, "caller/2", "taken: x-7")
+	})
+}

@@ -197,3 +197,18 @@ func TestAPortThatPanicsFailsItsGroupAlone(t *testing.T) {
 		})
 	}
 }
+
+func TestWhatHasBegunForAnEventThatCannotBeParkedIsNotPerformed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.hook = faults(map[string]fault{"Park greeter/1 #1": failBefore})
+		w.post("greeter/1", event("refuse", "a"))
+		w.run(t)
+		w.wantParked(t, [2]string{"refuse", "refused"})
+		stored, greeted := slices.Index(w.calls, "Commit greeter/1"), slices.Index(w.calls, "Send order/2")
+		if greeted >= 0 && (stored < 0 || greeted < stored) || w.counted("Park greeter/1") != 2 {
+			t.Errorf("expected two tries to park, and no effect of an instance that is not stored, got the calls %q", w.calls)
+		}
+	})
+}

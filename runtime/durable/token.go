@@ -330,13 +330,15 @@ func (t *turn) giveAnswers(ctx context.Context) error {
 
 // tellExpired sends the instance the event that an answer came too late.
 func (t *turn) tellExpired(ctx context.Context, token Token) error {
-	form := expired{Type: expiredEvent, Name: token.Name, Execution: token.Execution, Incarnation: t.incarnation()}
-	return t.loop.send(ctx, t.record.Instance, form, t.derivedID("token."+token.Key+".expired"))
+	id := t.derivedID("token." + token.Key + ".expired")
+	return t.loop.send(ctx, t.record.Instance, expired{Type: expiredEvent, ID: id, Name: token.Name, Execution: token.Execution, Incarnation: t.incarnation()}, id)
 }
 
 // expired is the body of expiredEvent, and that of TokenExpired.
 type expired struct {
-	Type        string `json:"type"`
+	Type string `json:"type"`
+	// ID tells a repeat that comes after SQS has forgotten the first: the outbox may be stuck for longer.
+	ID          string `json:"$id,omitempty"`
 	Name        string `json:"name"`
 	Execution   string `json:"execution,omitempty"`
 	Incarnation int64  `json:"$incarnation,omitempty"`

@@ -365,6 +365,23 @@ func TestAnAnswerThatComesTooLateIsToldToTheChart(t *testing.T) {
 	})
 }
 
+func TestAnExpiryIsToldOnceHoweverLongTheOutboxIsStuck(t *testing.T) {
+	t.Parallel()
+	inParcelWorld(t, func(t *testing.T, w *world) {
+		w.waitFor("t1", "HandOver", 0, 0)
+		w.run(t)
+		w.workflows["t1"].timeout = time.Nanosecond
+		time.Sleep(time.Second)
+		w.hook = stuck("ClearOutbox "+parcel1, 20*time.Minute)
+		w.post(parcel1, `{"type":"hurry"}`)
+		w.run(t)
+		w.wantNoTokens(t)
+		if got := w.snapshotLog(t); !slices.Equal(got, []string{"gone: HandOver of execution of t1"}) {
+			t.Errorf("want the chart to be told once, got %q", got)
+		}
+	})
+}
+
 // snapshotLog returns the Log of the stored parcel's context.
 func (w *world) snapshotLog(t *testing.T) []string {
 	t.Helper()

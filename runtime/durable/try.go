@@ -45,11 +45,7 @@ func (t *turn) try(ctx context.Context, d Delivery, event statechart.Event) erro
 	case isChartError(err) && tried+1 >= t.loop.config.AttemptsMax:
 		return t.park(ctx, d, event.Type, err)
 	default:
-		if t.record.Revision == 0 && !t.dirty {
-			// The instance has begun for this event alone and is not stored: its effects are
-			// not to be performed.
-			t.record.Outbox, t.record.Executions = nil, nil
-		}
+		t.forgetBeginning()
 		return fmt.Errorf("applying %q to %s: %w", event.Type, t.record.Instance, err)
 	}
 }
@@ -195,17 +191,23 @@ func (t *turn) park(ctx context.Context, d Delivery, eventType string, reason er
 	if t.isApplied(d) {
 		t.loop.config.Logger.ErrorContext(ctx, "event was applied, but its instance cannot go on", "instance", d.Group, "message_id", d.MessageID, "reason", reason)
 	} else if err := t.loop.park(ctx, d, reason); err != nil {
+		t.forgetBeginning()
 		return err
 	}
-	if t.record.Revision == 0 && !t.dirty {
-		// What has begun for this event alone goes with it, effects included.
-		t.instance, t.record = nil, Record{Instance: t.record.Instance}
-	}
+	t.forgetBeginning()
 	if t.instance != nil {
 		t.record.Error = &Failure{At: t.now(), Event: eventType, Message: cut(reason.Error(), failureMessageBytesMax)}
 		t.pass(d)
 	}
 	return nil
+}
+
+// forgetBeginning forgets an instance that has begun for an event which is not applied, and of which nothing is
+// stored: its effects are not to be performed.
+func (t *turn) forgetBeginning() {
+	if t.record.Revision == 0 && !t.dirty {
+		t.instance, t.record = nil, Record{Instance: t.record.Instance}
+	}
 }
 
 // isApplied reports whether the delivery's event is in the snapshot, or was parked.

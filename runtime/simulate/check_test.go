@@ -13,6 +13,7 @@ import (
 
 	"github.com/settle-run/settle/runtime/awslocal"
 	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/statechart"
 )
 
 // check checks at the end of a run that the guarantees held.
@@ -62,10 +63,8 @@ func (s *simulation) checkSends(sends map[string]string) {
 	for _, name := range s.plan.instances {
 		for _, queue := range s.ledger.of(name) {
 			for _, message := range queue {
-				var head struct {
-					ID string `json:"$id"`
-				}
-				if json.Unmarshal([]byte(message.body), &head) == nil && strings.Contains(head.ID, "@") {
+				var head head
+				if json.Unmarshal([]byte(message.body), &head) == nil && strings.Contains(head.ID, "@") && !strings.HasPrefix(head.Type, statechart.ReservedPrefix) {
 					arrived[head.ID] = true
 					if sends[head.ID] != name {
 						s.problem("%s got an event that nobody has sent it: %s", name, message.body)

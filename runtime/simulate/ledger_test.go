@@ -2,7 +2,9 @@ package simulate_test
 
 import (
 	"cmp"
+	"crypto/sha256"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"regexp"
 	"slices"
@@ -13,6 +15,7 @@ import (
 	"github.com/aws/aws-lambda-go/events"
 
 	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/sqsqueue"
 )
 
 // ledger is what a simulation knows of the calls that took effect and of what was delivered, whatever the
@@ -23,8 +26,10 @@ type ledger struct {
 	accepted map[string]map[string]accepted
 	// committed are the derived IDs of the effects that were stored, ever.
 	committed map[string]bool
-	// parked are the reasons of messages in the dead-letter queue, by group and sequence number.
+	// parked are the reasons for which messages were parked, by the deduplication ID that they were parked under.
 	parked map[string][]string
+	// abandoned are the IDs of the messages that a queue has given up.
+	abandoned map[string]bool
 	// answered are the tokens whose answers were stored, ever.
 	answered map[string]bool
 	// owners are the instances that have aliases, and whether they have released them.
@@ -39,11 +44,28 @@ type owner struct {
 
 // accepted is a message that the FIFO queue has accepted.
 type accepted struct {
-	queue, sequence, body, sent string
+	id, queue, sequence, body, sent string
+	// from is where it was parked first, if it is a copy that says so.
+	from string
+}
+
+func acceptedOf(message events.SQSMessage) accepted {
+	a := accepted{message.MessageId, message.EventSourceARN, message.Attributes["SequenceNumber"], message.Body, message.Attributes["SentTimestamp"], ""}
+	queue, number := message.MessageAttributes[sqsqueue.AttrSourceQueue].StringValue, message.MessageAttributes[sqsqueue.AttrSequenceNumber].StringValue
+	if queue != nil && number != nil {
+		a.from = *queue + " " + *number
+	}
+	return a
+}
+
+// parkingID is the deduplication ID that a message is parked under.
+func (a accepted) parkingID() string {
+	queue := sha256.Sum256([]byte(a.queue))
+	return fmt.Sprintf("parked-%x-%s", queue[:8], a.sequence)
 }
 
 func newLedger() ledger {
-	return ledger{accepted: map[string]map[string]accepted{}, committed: map[string]bool{}, parked: map[string][]string{}, answered: map[string]bool{}, owners: map[string]owner{}}
+	return ledger{accepted: map[string]map[string]accepted{}, committed: map[string]bool{}, parked: map[string][]string{}, abandoned: map[string]bool{}, answered: map[string]bool{}, owners: map[string]owner{}}
 }
 
 // accept notes the messages of a delivery.
@@ -51,12 +73,20 @@ func (l *ledger) accept(batch events.SQSEvent) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, message := range batch.Records {
-		group, sequence := message.Attributes["MessageGroupId"]+" "+message.EventSourceARN, message.Attributes["SequenceNumber"]
+		group := message.Attributes["MessageGroupId"] + " " + message.EventSourceARN
 		if l.accepted[group] == nil {
 			l.accepted[group] = map[string]accepted{}
 		}
-		l.accepted[group][sequence] = accepted{message.EventSourceARN, sequence, message.Body, message.Attributes["SentTimestamp"]}
+		one := acceptedOf(message)
+		l.accepted[group][one.sequence] = one
 	}
+}
+
+// abandon notes that a queue has given a message up.
+func (l *ledger) abandon(id string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.abandoned[id] = true
 }
 
 // of returns the messages of an instance by queue, in the order in which it accepted them.
@@ -181,14 +211,13 @@ func (l *ledger) commit(request []byte) {
 // park notes a message of the dead-letter queue.
 func (l *ledger) park(request []byte) {
 	var message struct {
-		Group      string                                  `json:"MessageGroupId"`
+		ID         string                                  `json:"MessageDeduplicationId"`
 		Attributes map[string]struct{ StringValue string } `json:"MessageAttributes"`
 	}
 	if err := json.Unmarshal(request, &message); err != nil {
 		panic(err)
 	}
-	key := message.Group + " " + message.Attributes["source_queue"].StringValue + " " + message.Attributes["sequence_number"].StringValue
-	l.parked[key] = append(l.parked[key], message.Attributes["reason"].StringValue)
+	l.parked[message.ID] = append(l.parked[message.ID], message.Attributes["reason"].StringValue)
 }
 
 // claim notes a stored claim of an alias. It returns who claims and, if another instance has the alias, which.

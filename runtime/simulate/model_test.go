@@ -64,13 +64,19 @@ func (r *replay) linearize() (*replay, error) {
 		// begins says that the message has begun the instance, but was taken later: a process that died in
 		// between has stored the instance, and a message of another queue came first.
 		begins bool
+		// abandoned says that the queue has given the message up before it was applied.
+		abandoned bool
 	}
 	var choices []choice
 	for i, queue := range r.queues {
 		if len(queue) > 0 {
 			choices = append(choices, choice{queue: i})
-			if r.instance == nil && len(r.queues) > 1 && r.beganWith(queue[0]) {
+			abandoned := r.simulation.ledger.abandoned[queue[0].id]
+			if r.instance == nil && (len(r.queues) > 1 || abandoned) && r.beganWith(queue[0]) {
 				choices = append(choices, choice{queue: i, begins: true})
+			}
+			if abandoned {
+				choices = append(choices, choice{queue: i, abandoned: true})
 			}
 			tells := r.at < len(r.record.History) && r.record.History[r.at].Event == durable.TokenExpired || len(r.parked(queue[0])) > 0
 			if tells && strings.Contains(queue[0].body, `"settle.token`) {
@@ -97,7 +103,9 @@ func (r *replay) linearize() (*replay, error) {
 			}
 		} else {
 			next.queues[c.queue] = next.queues[c.queue][1:]
-			err = next.take(message)
+			if !c.abandoned {
+				err = next.take(message)
+			}
 		}
 		if err != nil {
 			err = fmt.Errorf("message %s %s: %w", message.sequence, message.body, err)
@@ -178,7 +186,7 @@ func (r *replay) take(message accepted) error {
 	r.began = false
 	at := r.at
 	event, skip, reason := r.examine(message)
-	if skip {
+	if skip || r.seen[message.from] {
 		return nil
 	}
 	reasons := r.parked(message)
@@ -195,8 +203,10 @@ func (r *replay) take(message accepted) error {
 		if len(reasons) > 0 {
 			return fmt.Errorf("it was parked although it can be applied: %s", reasons[0])
 		}
-		if event.ID != "" {
-			r.seen[event.ID] = true
+		for _, id := range []string{event.ID, message.from} {
+			if id != "" {
+				r.seen[id] = true
+			}
 		}
 		return r.settle()
 	}
@@ -218,7 +228,7 @@ func (r *replay) take(message accepted) error {
 
 // parked returns why a message was parked, each time that it was.
 func (r *replay) parked(message accepted) []string {
-	return r.simulation.ledger.parked[r.name+" "+message.queue+" "+message.sequence]
+	return r.simulation.ledger.parked[message.parkingID()]
 }
 
 // beganWith reports whether the instance that is stored was begun by the message.
@@ -242,6 +252,7 @@ func differ(format string, args ...any) error {
 
 // head is what the model reads of a message.
 type head struct {
+	ID                    string `json:"$id"`
 	Type, Name, Execution string
 	Token                 string
 	Incarnation           int64 `json:"$incarnation"`
@@ -260,12 +271,13 @@ func (r *replay) examine(message accepted) (event statechart.Event, skip bool, r
 	switch head.Type {
 	case "settle.alias.taken":
 		event, reason = r.machine.Decode([]byte(`{"type": "alias.taken"}`))
-		return event, !ours, reason
+		event.ID = head.ID
+		return event, !ours || r.seen[event.ID], reason
 	case "settle.wait":
 		event = statechart.Event{Type: head.Type, ID: "task/" + keyOf(head.Task.Token)}
 		return event, r.seen[event.ID], nil
 	case "settle.token", "settle.token.expired":
-		return statechart.Event{Type: head.Type}, !ours, nil
+		return statechart.Event{Type: head.Type, ID: head.ID}, !ours || head.ID != "" && r.seen[head.ID], nil
 	}
 	event, reason = r.machine.Decode([]byte(message.body))
 	switch {

@@ -1,6 +1,7 @@
 package simulate_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
@@ -12,6 +13,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
 	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/sqsqueue"
 )
 
 // plan is what happens in a simulation, faults aside.
@@ -22,8 +24,10 @@ type plan struct {
 	// queues is how many FIFO queues the events come through.
 	queues     int
 	executions []waiting
-	// redriven says that what was parked is sent again.
-	redriven bool
+	// redriven says that what was parked is sent again, and attributed that its message attributes are, too.
+	redriven, attributed bool
+	// receivesMax is after how many receives the queues give a message up, 0 for never. An operator sends it again.
+	receivesMax int
 	// skewed says that the clocks of processes are off.
 	skewed bool
 	// patient says that the SDK repeats calls that fail, as it does unless it is told otherwise.
@@ -52,8 +56,12 @@ type waiting struct {
 // drawPlan draws machines, instances and their events.
 func drawPlan(rng *rand.Rand) plan {
 	p := plan{skewed: rng.IntN(2) == 0, patient: rng.IntN(3) > 0, rest: 8 * 400 * 24 * time.Hour, queues: 1, redriven: rng.IntN(4) == 0}
-	if rng.IntN(4) == 0 {
+	p.attributed = rng.IntN(2) == 0
+	switch rng.IntN(8) {
+	case 0, 1:
 		p.queues = 2
+	case 2:
+		p.receivesMax = 6 + rng.IntN(5)
 	}
 	machines := 1 + rng.IntN(2)
 	for range 1 + rng.IntN(4) {
@@ -65,7 +73,7 @@ func drawPlan(rng *rand.Rand) plan {
 	for i := range 1 + rng.IntN(2) {
 		var sendings []sending
 		for j := range 1 + rng.IntN(12) {
-			one := drawSending(rng, p.instances, fmt.Sprintf("p%d-%d", i, j))
+			one := drawSending(rng, p.instances, fmt.Sprintf("p%d-%d", i, j), p.receivesMax > 0)
 			one.queue = rng.IntN(p.queues)
 			sendings = append(sendings, one)
 		}
@@ -87,7 +95,8 @@ func drawPlan(rng *rand.Rand) plan {
 	return p
 }
 
-func drawSending(rng *rand.Rand, instances []string, id string) sending {
+// drawSending draws an event. One that is identified has an ID of its own.
+func drawSending(rng *rand.Rand, instances []string, id string, identified bool) sending {
 	s := sending{instance: instances[rng.IntN(len(instances))]}
 	switch rng.IntN(6) {
 	case 0: // At once.
@@ -109,7 +118,7 @@ func drawSending(rng *rand.Rand, instances []string, id string) sending {
 	case 2:
 		event["type"] = "undeclared"
 	}
-	if rng.IntN(5) == 0 {
+	if rng.IntN(5) == 0 && !identified {
 		delete(event, "$id")
 	} else if rng.IntN(4) == 0 {
 		s.repeats = append(s.repeats, time.Duration(rng.IntN(900))*time.Second)
@@ -167,12 +176,14 @@ func (s *simulation) waitFor(number int, one waiting) {
 	}
 }
 
-// redrive sends what was parked into its queue again, as an operator does.
-func (s *simulation) redrive() {
+// redrive empties the dead-letter queue, as an operator does: it sends what the queue has given up into its queue
+// again and, if that is what they want, what was parked.
+func (s *simulation) redrive(parkedToo bool) {
 	client := sqs.NewFromConfig(s.truth())
-	for number := 0; ; number++ {
+	for {
 		got, err := client.ReceiveMessage(s.t.Context(), &sqs.ReceiveMessageInput{
-			QueueUrl: &s.deadLetterURL, MaxNumberOfMessages: 1, MessageSystemAttributeNames: []types.MessageSystemAttributeName{types.MessageSystemAttributeNameAll},
+			QueueUrl: &s.deadLetterURL, MaxNumberOfMessages: 1, MessageAttributeNames: []string{"All"},
+			MessageSystemAttributeNames: []types.MessageSystemAttributeName{types.MessageSystemAttributeNameAll},
 		})
 		if err != nil {
 			s.problem("%v", err)
@@ -182,15 +193,43 @@ func (s *simulation) redrive() {
 			return
 		}
 		message := got.Messages[0]
-		group := message.Attributes["MessageGroupId"]
-		_, err = client.SendMessage(s.t.Context(), &sqs.SendMessageInput{
-			QueueUrl: &s.queueURLs[0], MessageBody: message.Body, MessageGroupId: &group, MessageDeduplicationId: aws.String(fmt.Sprintf("redriven-%d", number)),
-		})
+		_, wasParked := message.MessageAttributes[sqsqueue.AttrReason]
+		if !wasParked {
+			s.ledger.abandon(*message.MessageId)
+		}
+		if !wasParked || parkedToo {
+			s.redriven++
+			again := &sqs.SendMessageInput{
+				QueueUrl: &s.queueURLs[0], MessageBody: message.Body, MessageGroupId: aws.String(message.Attributes["MessageGroupId"]),
+				MessageDeduplicationId: aws.String(fmt.Sprintf("redriven-%d", s.redriven)),
+			}
+			if s.plan.attributed {
+				again.MessageAttributes = message.MessageAttributes
+			}
+			_, err = client.SendMessage(s.t.Context(), again)
+		}
 		if err == nil {
 			_, err = client.DeleteMessage(s.t.Context(), &sqs.DeleteMessageInput{QueueUrl: &s.deadLetterURL, ReceiptHandle: message.ReceiptHandle})
 		}
 		if err != nil {
 			s.problem("%v", err)
+			return
+		}
+	}
+}
+
+// operatorsRound is how often an operator looks into the dead-letter queue. It keeps messages for 14 days.
+const operatorsRound = 10 * 24 * time.Hour
+
+// operate sends again what a queue has given up, until ctx ends.
+func (s *simulation) operate(ctx context.Context) {
+	round := time.NewTicker(operatorsRound)
+	defer round.Stop()
+	for s.plan.receivesMax > 0 {
+		select {
+		case <-round.C:
+			s.redrive(false)
+		case <-ctx.Done():
 			return
 		}
 	}

@@ -56,6 +56,7 @@ type simulation struct {
 
 	mu        sync.Mutex
 	processes map[string]int // started, by function
+	redriven  int            // messages
 	problems  []string
 }
 
@@ -157,6 +158,7 @@ func simulate(t *testing.T, seed uint64) *simulation {
 			running.Go(func() { s.poll(ctx, s.queue(i), s.consumer, concurrency) })
 		}
 		running.Go(func() { s.poll(ctx, delayName, s.forwarder, 1) })
+		running.Go(func() { s.operate(ctx) })
 		for i, producer := range s.plan.producers {
 			producing.Go(func() { s.produce(fmt.Sprintf("producer-%d", i), producer) })
 		}
@@ -166,7 +168,7 @@ func simulate(t *testing.T, seed uint64) *simulation {
 		producing.Wait()
 		if s.plan.redriven {
 			time.Sleep(time.Hour)
-			s.redrive()
+			s.redrive(true)
 		}
 		s.director.calm()
 		time.Sleep(s.plan.rest)
@@ -211,6 +213,12 @@ func (s *simulation) create() {
 		attributes := map[string]string{"VisibilityTimeout": visibilityTimeout}
 		if name != delayName {
 			attributes["FifoQueue"] = "true"
+		}
+		if name == deadLetterName {
+			attributes["MessageRetentionPeriod"] = fmt.Sprint(14 * 24 * 3600)
+		}
+		if s.plan.receivesMax > 0 && name != deadLetterName && name != delayName {
+			attributes["RedrivePolicy"] = fmt.Sprintf(`{"deadLetterTargetArn": "arn:aws:sqs:%s:%s:%s", "maxReceiveCount": %d}`, awslocal.Region, awslocal.Account, deadLetterName, s.plan.receivesMax)
 		}
 		made, err := queues.CreateQueue(s.t.Context(), &sqs.CreateQueueInput{QueueName: &name, Attributes: attributes})
 		if err != nil {

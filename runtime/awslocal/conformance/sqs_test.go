@@ -34,7 +34,7 @@ var sqsBehaviours = []behaviour{
 	{name: "longpoll_empty", test: longpollEmpty, promise: "A receive from an empty queue answers after WaitTimeSeconds, and at once without."},
 	{name: "longpoll_parallel", test: longpollParallel, socket: true, promise: "Twenty receives that wait on one queue hold up nothing on another."},
 	{name: "longpoll_client_gone", test: longpollClientGone, socket: true, promise: "A client that hung up while its receive waited takes no message with it."},
-	{name: "dlq", test: dlq, promise: "A message received maxReceiveCount times goes to the dead-letter queue at the next receive, with its group and ID, and the next of its group is received."},
+	{name: "dlq", test: dlq, promise: "A message received maxReceiveCount times goes to the dead-letter queue at the next receive, with its group and its ID, which is its deduplication ID there, and the next of its group is received."},
 	{name: "dlq_via_change_visibility", test: dlqViaChangeVisibility, promise: "The same if each receive ends with a visibility of 0."},
 	{name: "batch_send", test: batchSend, promise: "Ten entries are queued in their order, each with a sequence number; eleven entries, or an entry ID twice, are refused."},
 	{name: "batch_delete", test: batchDelete, promise: "Ten messages are deleted in a call; a bad handle among them fails alone."},

@@ -127,7 +127,7 @@ func dlq(t *testing.T, w *world) {
 	q.receiveOne("a2") // the third receive
 	m := dead.receiveOne("a1")
 	want(t, "MessageGroupId", "a", m.Attributes["MessageGroupId"])
-	want(t, "MessageDeduplicationId", "a1", m.Attributes["MessageDeduplicationId"])
+	want(t, "MessageDeduplicationId", *sent.MessageId, m.Attributes["MessageDeduplicationId"])
 	want(t, "MessageId", *sent.MessageId, *m.MessageId)
 	q.receiveOne("b1")
 	wantBodies(t, q.receive(upTo(10)))

@@ -113,9 +113,9 @@ func (m *Model) deadLetterQueue(q *queue, msg *message) *queue {
 }
 
 // redrive moves an available message to the end of its group in the dead-letter queue.
-// MessageId, deduplication ID and receive count stay. On a FIFO queue the retention period
-// begins anew, on a standard queue it does not (SQS Developer Guide, "Using dead-letter
-// queues in Amazon SQS").
+// MessageId and receive count stay. On a FIFO queue the MessageId becomes the deduplication ID, and the
+// retention period begins anew; on a standard queue it does not (SQS Developer Guide, "Using dead-letter
+// queues in Amazon SQS" and "Exactly-once processing in Amazon SQS").
 func (m *Model) redrive(now time.Time, q *queue, msg *message, dlq *queue) {
 	groupID := msg.group.id
 	q.remove(msg)
@@ -124,7 +124,7 @@ func (m *Model) redrive(now time.Time, q *queue, msg *message, dlq *queue) {
 	msg.receivesHere = 0
 	msg.source = QueueARN(q.name)
 	if dlq.fifo {
-		msg.sentAt = now
+		msg.sentAt, msg.dedupID = now, msg.id()
 	}
 	dlq.add(msg, groupID)
 	m.touch(dlq.name)
