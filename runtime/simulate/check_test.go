@@ -3,6 +3,7 @@ package simulate_test
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -20,16 +21,13 @@ import (
 func (s *simulation) check() {
 	sends, tokens := map[string]string{}, map[string]wait{}
 	ends := s.ends()
-	for _, name := range s.plan.instances {
+	var replays []*replay
+	for _, name := range s.names() {
 		id, err := durable.ParseInstanceID(name)
 		if err != nil {
 			s.t.Fatal(err)
 		}
-		record, err := s.store.Load(s.t.Context(), id)
-		if err != nil {
-			s.problem("%s cannot be read: %v", name, err)
-			continue
-		}
+		record := s.load(name)
 		if len(record.Outbox) > 0 {
 			s.problem("%s has an outbox left behind: %+v", name, record.Outbox)
 		}
@@ -40,11 +38,12 @@ func (s *simulation) check() {
 		if err != nil {
 			s.t.Fatal(err)
 		}
-		r := &replay{simulation: s, name: name, machine: machine, record: record, queues: s.ledger.of(name), seen: map[string]bool{}, sends: map[string]string{}, tokens: map[string]wait{}, ends: ends}
+		r := &replay{simulation: s, name: name, machine: machine, record: record, queues: s.ledger.of(name), seen: map[string]bool{}, sends: map[string]string{}, tokens: map[string]wait{}, spawned: map[string]json.RawMessage{}, ends: ends}
 		end, err := r.linearize()
 		if err != nil {
 			s.problem("%s: %v\n  its history:\n%s", name, err, r.historyText())
 		}
+		replays = append(replays, end)
 		for id, to := range end.sends {
 			sends[id] = to
 		}
@@ -53,14 +52,48 @@ func (s *simulation) check() {
 		}
 	}
 	s.checkSends(sends)
+	s.checkFamily(replays)
+	s.countEnds(replays)
 	s.checkExecutions(ends, tokens)
 	s.checkQueues()
+}
+
+// countEnds counts what a run had besides faults.
+func (s *simulation) countEnds(replays []*replay) {
+	for _, r := range replays {
+		if r.instance == nil {
+			continue
+		}
+		s.count("instances", 1)
+		s.count("steps", len(r.record.History))
+		if r.record.Parent != nil {
+			s.count("children", 1)
+		}
+		if r.instance.Status() == statechart.Stopped {
+			s.count("children stopped", 1)
+		}
+	}
+	s.ledger.mu.Lock()
+	defer s.ledger.mu.Unlock()
+	s.count("messages parked", len(s.ledger.parked))
+	s.count("messages given up by a queue", len(s.ledger.abandoned))
+	s.count("messages sent again by an operator", s.redriven)
+	if s.plan.skewed {
+		s.count("runs with clocks that are off", 1)
+	}
+}
+
+// names returns the instances of the plan, and those that got messages beside them: their children.
+func (s *simulation) names() []string {
+	names := slices.Concat(s.plan.instances, s.ledger.groups())
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 // checkSends checks that the events which instances send one another are the ones that arrived.
 func (s *simulation) checkSends(sends map[string]string) {
 	arrived := map[string]bool{}
-	for _, name := range s.plan.instances {
+	for _, name := range s.names() {
 		for _, queue := range s.ledger.of(name) {
 			for _, message := range queue {
 				var head head

@@ -2,6 +2,7 @@ package simulate_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -32,9 +33,11 @@ type trail struct {
 	// Digest is one of all that was done, in its order, and Count of how much that was.
 	Digest string `json:"digest"`
 	Count  int    `json:"count"`
-	// Timers and Sends count what could go on for ever, and is limited.
+	// Timers, Sends and Kids count what could go on for ever, and is limited; so does Depth, of the ancestors.
 	Timers int `json:"timers"`
 	Sends  int `json:"sends"`
+	Kids   int `json:"kids"`
+	Depth  int `json:"depth"`
 	// Pad makes an item large.
 	Pad string `json:"pad,omitempty"`
 }
@@ -82,6 +85,8 @@ func mark(name string) chartAction {
 			c.leave(payload.Serial)
 		case result:
 			c.leave(payload.Key)
+		case json.RawMessage: // The output of a child.
+			c.leave(string(payload))
 		}
 		return nil
 	})
@@ -98,16 +103,18 @@ type drawer struct {
 	lab   *lab
 	id    string
 	peers []string
+	// family says that the chart has children, and kid that it is one.
+	family, kid bool
 	// count is how many states there are, services how many services.
 	count, services int
 	paths           []string
 }
 
 // drawMachine returns what hosts a random chart. Drawn again with the same seed, it is the same.
-func drawMachine(id string, seed uint64, peers []string) func(*lab) durable.Machine {
+func drawMachine(id string, seed uint64, peers []string, family bool) func(*lab) durable.Machine {
 	return func(l *lab) durable.Machine {
 		for try := uint64(0); ; try++ {
-			d := &drawer{Rand: rand.New(rand.NewPCG(seed, try)), lab: l, id: id, peers: peers}
+			d := &drawer{Rand: rand.New(rand.NewPCG(seed, try)), lab: l, id: id, peers: peers, family: family, kid: id == kidMachine}
 			chart, err := statechart.Compile(d.definition())
 			if err == nil {
 				return durable.Host(chart, durable.MachineConfig{})
@@ -144,9 +151,12 @@ func (d *drawer) definition() statechart.Definition[trail] {
 	for _, path := range d.paths {
 		def.On = append(def.On, chartOn{Event: "a", Target: "#" + path, Guard: d.sometimes(5), Actions: []chartAction{mark("to " + path)}})
 	}
-	if d.one(3) {
+	if d.kid || d.one(3) {
 		def.States = append(def.States, chartState{ID: "end", Type: statechart.Final, Output: func(c trail, _ statechart.Event) any { return map[string]string{"digest": c.Digest} }})
 		def.On = append(def.On, chartOn{Event: "d", Target: "#end", Guard: d.sometimes(4)})
+	}
+	if d.family {
+		d.raising(&def)
 	}
 	return def
 }
@@ -261,6 +271,9 @@ func (d *drawer) waiting(s *chartState) {
 			statechart.Update("count always", func(c *trail) { c.Timers++ }), mark(s.ID + " always"),
 		}}}
 	}
+	if d.family && !d.kid && d.one(4) {
+		s.Children = []chartChild{d.child(s.ID)}
+	}
 	for _, name := range waitNames {
 		switch d.IntN(8) {
 		case 0:
@@ -290,6 +303,10 @@ func (d *drawer) guard() statechart.Guard[trail] {
 func (d *drawer) actions(name string) []chartAction {
 	actions := []chartAction{mark(name)}
 	for d.one(2) {
+		if d.family && d.one(3) {
+			actions = append(actions, d.parenting())
+			continue
+		}
 		switch d.IntN(6) {
 		case 0:
 			actions = append(actions, statechart.Raise[trail]("hint"))

@@ -1,8 +1,10 @@
 package simulate_test
 
 import (
+	"bytes"
 	"cmp"
 	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -103,8 +105,22 @@ func (l *ledger) of(instance string) (queues [][]accepted) {
 	return queues
 }
 
+// groups returns the groups that got messages.
+func (l *ledger) groups() (groups []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for key := range l.accepted {
+		group, _, _ := strings.Cut(key, " ")
+		groups = append(groups, group)
+	}
+	return groups
+}
+
 // take sees a call that took effect, and checks that no effect comes before the commit that has it.
 func (s *simulation) take(call takenCall) {
+	if call.status == 400 && call.target == "dynamodb.PutItem" && bytes.Contains(call.answer, []byte("ConditionalCheckFailed")) {
+		s.count("conflict", 1)
+	}
 	if call.status != 200 || !strings.HasPrefix(call.process, "consumer") {
 		return
 	}
@@ -163,10 +179,13 @@ func (s *simulation) take(call takenCall) {
 var scheduledID = regexp.MustCompile(`deduplication_id\\":\\"([^\\]+)\\"`)
 
 func (s *simulation) isCommitted(id string, call takenCall) {
-	if !s.ledger.committed[id] && !strings.Contains(id, "/token.") {
+	if !s.ledger.committed[id] && !looksAfter.Match(call.request) {
 		s.problem("%s %s before a commit has the effect %s", call.process, call.target, id)
 	}
 }
+
+// looksAfter finds the messages by which an instance looks after what waits for it: no commit asks for each.
+var looksAfter = regexp.MustCompile(`settle\.(token|execution)[.\\"]`)
 
 // commit notes the effects of a stored item.
 func (l *ledger) commit(request []byte) {
@@ -204,8 +223,19 @@ func (l *ledger) commit(request []byte) {
 		}
 	}
 	for _, effect := range put.Item.Outbox.L {
-		l.committed[derivedID(put.Item.Instance.S, createdAt, effect.M.ID.S)] = true
+		id := derivedID(put.Item.Instance.S, createdAt, effect.M.ID.S)
+		l.committed[shortened(id)] = true
+		l.committed[shortened(id+".failed")] = true // That it has failed may be told.
 	}
+}
+
+// shortened is the ID as it is used for deduplication.
+func shortened(id string) string {
+	if len(id) <= 128 {
+		return id
+	}
+	sum := sha256.Sum256([]byte(id))
+	return hex.EncodeToString(sum[:])
 }
 
 // park notes a message of the dead-letter queue.

@@ -36,8 +36,9 @@ type replay struct {
 	instance durable.Instance
 	at       int // in the history
 	seen     map[string]bool
-	sends    map[string]string // the receiver of each event that was sent, by its $id
-	tokens   map[string]wait   // by the token
+	sends    map[string]string          // the receiver of each event that was sent, by its $id
+	tokens   map[string]wait            // by the token
+	spawned  map[string]json.RawMessage // the input of each child that was asked for, by its name
 	ends     map[string]*sfn.DescribeExecutionOutput
 	began    bool     // for the message at hand
 	expired  bool     // see linearize
@@ -98,7 +99,7 @@ func (r *replay) linearize() (*replay, error) {
 		next.expired = c.expired
 		var err error
 		if c.begins {
-			if err = next.begin(); err == nil {
+			if err = next.begin(message); err == nil {
 				err = next.settle()
 			}
 		} else {
@@ -123,7 +124,7 @@ func (r *replay) linearize() (*replay, error) {
 func (r *replay) clone() *replay {
 	c := *r
 	c.queues, c.seen, c.sends, c.tokens = slices.Clone(r.queues), maps.Clone(r.seen), maps.Clone(r.sends), maps.Clone(r.tokens)
-	c.stopped = slices.Clip(r.stopped)
+	c.spawned, c.stopped = maps.Clone(r.spawned), slices.Clip(r.stopped)
 	if r.instance != nil {
 		c.instance = r.restored(r.snapshot())
 	}
@@ -269,6 +270,8 @@ func (r *replay) examine(message accepted) (event statechart.Event, skip bool, r
 	}
 	ours := r.instance != nil && head.Incarnation == r.record.CreatedAt.UnixMilli()
 	switch head.Type {
+	case "settle.start", "settle.stop", "settle.child":
+		return r.examineFamily(head, message)
 	case "settle.alias.taken":
 		event, reason = r.machine.Decode([]byte(`{"type": "alias.taken"}`))
 		event.ID = head.ID
@@ -280,6 +283,9 @@ func (r *replay) examine(message accepted) (event statechart.Event, skip bool, r
 		return statechart.Event{Type: head.Type, ID: head.ID}, !ours || head.ID != "" && r.seen[head.ID], nil
 	}
 	event, reason = r.machine.Decode([]byte(message.body))
+	if reason == nil && event.Type != statechart.TimerEvent {
+		reason = r.checkAddressee(message)
+	}
 	switch {
 	case reason != nil:
 		return event, false, reason
@@ -295,7 +301,7 @@ func (r *replay) examine(message accepted) (event statechart.Event, skip bool, r
 func (r *replay) apply(event statechart.Event, message accepted) error {
 	r.began = r.instance == nil
 	if r.began {
-		if err := r.begin(); err != nil {
+		if err := r.begin(message); err != nil {
 			return err
 		}
 		if err := r.settle(); err != nil {
@@ -307,6 +313,12 @@ func (r *replay) apply(event statechart.Event, message accepted) error {
 		return err
 	}
 	switch event.Type {
+	case "settle.start":
+		return nil // Its beginning is all that it brings.
+	case "settle.stop":
+		return r.stop()
+	case "settle.child":
+		return r.endOfChild(message)
 	case "settle.wait":
 		return r.hold(head)
 	case "settle.token", "settle.token.expired":
@@ -367,15 +379,23 @@ func answerOf(effect statechart.Effect) string {
 	return effect.Outcome
 }
 
-// begin starts the instance, at the time that its context has.
-func (r *replay) begin() error {
+// begin starts the instance with a message, at the time that its context has.
+func (r *replay) begin(message accepted) error {
 	var snapshot struct{ Context trail }
 	if r.record.Revision > 0 {
 		if err := json.Unmarshal(r.record.Snapshot, &snapshot); err != nil {
 			return differ("%v", err)
 		}
 	}
-	instance, effects, err := r.machine.Start(statechart.Start{Instance: r.name, At: snapshot.Context.Began})
+	start := statechart.Start{Instance: r.name, At: snapshot.Context.Began}
+	if r.machine.TakesInput() {
+		input, err := r.machine.DecodeInput(readFamily(message.body).Input)
+		if err != nil {
+			return err
+		}
+		start.Input = input
+	}
+	instance, effects, err := r.machine.Start(start)
 	if err != nil {
 		return err
 	}
@@ -424,7 +444,13 @@ func (r *replay) note(effects []statechart.Effect) {
 	for _, effect := range effects {
 		switch effect.Kind {
 		case statechart.Send:
-			r.sends[derivedID(r.name, r.record.CreatedAt, effect.ID)] = effect.To
+			to := effect.To
+			if effect.Child != "" {
+				to = r.childName(effect.Child, effect.Machine)
+			}
+			r.sends[derivedID(r.name, r.record.CreatedAt, effect.ID)] = to
+		case statechart.SpawnInstance:
+			r.spawned[r.childName(effect.Child, effect.Machine)] = effect.Input
 		case statechart.ParkEvent:
 			var parked struct {
 				ID string `json:"$id"`

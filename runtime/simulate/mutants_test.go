@@ -101,6 +101,24 @@ var mutants = []mutant{
 		`		rest = rest[done:]
 `, `		rest = rest[min(len(rest), max(done, fold-1)):]
 `},
+	{"children begin although nobody waits for them", "a child is started while its parent waits", "runtime/durable/parent.go",
+		`	if !awaited {`, `	if !awaited && ctx == nil {`},
+	{"stops of children get lost", "a child is stopped when its parent leaves", "runtime/durable/child.go",
+		`		form = toChild{Type: stopEvent, Parent: t.self(effect.Child)}`, `		return nil`},
+	{"ends of children get lost", "a child's end reaches its parent", "runtime/durable/parent.go",
+		`	end := childEnd{Type: childEvent, Incarnation: t.record.Parent.Incarnation,`, `	if t.repeats {
+		return nil
+	}
+	end := childEnd{Type: childEvent, Incarnation: t.record.Parent.Incarnation,`},
+	{"starts that fail are not told", "a start that fails is the child's end", "runtime/durable/loop.go",
+		`			return l.failStart(ctx, d, form.Parent, reason)`, `			return nil`},
+	{"effects of an instance that is not stored", "effects after their commit", "runtime/durable/try.go",
+		`	} else if err := t.loop.park(ctx, d, reason); err != nil {
+		t.forgetBeginning()`, `	} else if err := t.loop.park(ctx, d, reason); err != nil {`},
+	{"an expiry told again and again", "a chart hears of an expiry once", "runtime/durable/token.go",
+		`expired{Type: expiredEvent, ID: id,`, `expired{Type: expiredEvent,`},
+	{"parked twice, applied twice", "applied once", "runtime/durable/senders.go",
+		`	return id != "" && slices.Contains(t.record.RecentEvents, id)`, `	return id == "-"`},
 	{"heartbeats only once", "a task with heartbeats is kept alive", "runtime/durable/tend.go",
 		`	return t.scheduleTending(ctx, at, token.Key, form.Count+1)`, `	if form.Count > 0 {
 		return nil

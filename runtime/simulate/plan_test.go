@@ -67,8 +67,12 @@ func drawPlan(rng *rand.Rand) plan {
 	for range 1 + rng.IntN(4) {
 		p.instances = append(p.instances, fmt.Sprintf("drawn%d/%d", rng.IntN(machines), len(p.instances)))
 	}
+	family := rng.IntN(3) == 0
 	for i := range machines {
-		p.machines = append(p.machines, drawMachine(fmt.Sprintf("drawn%d", i), rng.Uint64(), p.instances))
+		p.machines = append(p.machines, drawMachine(fmt.Sprintf("drawn%d", i), rng.Uint64(), p.instances, family))
+	}
+	if family {
+		p.machines = append(p.machines, drawMachine(kidMachine, rng.Uint64(), p.instances, true))
 	}
 	for i := range 1 + rng.IntN(2) {
 		var sendings []sending

@@ -67,6 +67,13 @@ func (s *simulation) problem(format string, args ...any) {
 	s.problems = append(s.problems, fmt.Sprintf(format, args...))
 }
 
+// count counts what a run had, for the summary of all.
+func (s *simulation) count(what string, n int) {
+	s.director.mu.Lock()
+	defer s.director.mu.Unlock()
+	s.director.counts[what] += n
+}
+
 // TestSimulation makes runs that differ in their machines, events and faults, and checks in each what
 // docs/guarantees.md promises. A seed makes the same run again:
 //

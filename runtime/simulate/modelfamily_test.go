@@ -1,0 +1,189 @@
+package simulate_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/statechart"
+)
+
+// What the sequential model knows of parents and their children.
+
+// familyHead is what the model reads of the messages between them.
+type familyHead struct {
+	Parent  durable.Parent  `json:"$parent"`
+	Input   json.RawMessage `json:"input"`
+	Child   string          `json:"child"`
+	Status  string          `json:"status"`
+	Output  json.RawMessage `json:"output"`
+	Message string          `json:"message"`
+}
+
+func readFamily(body string) (head familyHead) {
+	if err := json.Unmarshal([]byte(body), &head); err != nil {
+		panic(err)
+	}
+	return head
+}
+
+// isChildOf reports whether the instance is that child.
+func (r *replay) isChildOf(parent durable.Parent) bool {
+	return r.instance != nil && r.record.Parent != nil && *r.record.Parent == parent
+}
+
+// examineFamily decides what becomes of a message from a parent or a child.
+func (r *replay) examineFamily(head head, message accepted) (event statechart.Event, skip bool, reason error) {
+	event.Type = head.Type
+	family := readFamily(message.body)
+	switch head.Type {
+	case "settle.start":
+		if r.instance != nil && !r.isChildOf(family.Parent) {
+			return event, false, errors.New("somebody else has begun it")
+		}
+		return event, r.instance != nil || r.record.Revision == 0 || !r.beganWith(message), nil
+	case "settle.stop":
+		return event, !r.isChildOf(family.Parent) || r.instance.Status() != statechart.Active, nil
+	default:
+		return event, r.instance == nil || head.Incarnation != r.record.CreatedAt.UnixMilli(), nil
+	}
+}
+
+// checkAddressee is why an event does not reach the instance, nil if it does.
+func (r *replay) checkAddressee(message accepted) error {
+	if strings.Contains(message.body, `"$parent"`) && !r.isChildOf(readFamily(message.body).Parent) {
+		return errors.New("the child does not exist")
+	}
+	if r.instance == nil && r.machine.TakesInput() {
+		return errors.New("only a parent starts it")
+	}
+	return nil
+}
+
+// stop stops the instance, which must be the next step of the history.
+func (r *replay) stop() error {
+	if r.at == len(r.record.History) {
+		return differ("the history ends before the instance is stopped")
+	}
+	was, from := r.record.History[r.at], r.instance.State()
+	effects, stopped, err := r.instance.Stop(was.At)
+	if err != nil {
+		return err
+	}
+	if !stopped || was.Event != "settle.stop" || fmt.Sprint(was.From, was.To) != fmt.Sprint(from, r.instance.State()) {
+		return differ("step %d of the history differs: want a stop in %v, got %+v", r.at, from, was)
+	}
+	r.at++
+	r.note(effects)
+	return nil
+}
+
+// endOfChild takes the end of a child, if the instance has it still.
+func (r *replay) endOfChild(message accepted) error {
+	head := readFamily(message.body)
+	for _, ref := range r.instance.Children() {
+		if ref.Key != head.Child {
+			continue
+		}
+		name := r.childName(ref.Key, ref.Machine)
+		switch head.Status {
+		case "done":
+			if is := r.simulation.output(name); !equalJSON(is, head.Output) {
+				return differ("%s was told the output %s of %s, whose output is %s", r.name, head.Output, name, is)
+			}
+			return r.step(ref.Done(head.Output))
+		case "failed":
+			if head.Message == "" {
+				return differ("%s was told without a reason that %s has failed", r.name, name)
+			}
+			r.simulation.count("children that failed to start", 1)
+			return r.step(ref.Failed(errors.New(head.Message)))
+		default:
+			return differ("%s was told the status %q of %s", r.name, head.Status, name)
+		}
+	}
+	return nil
+}
+
+func (r *replay) childName(key, machine string) string {
+	id, err := durable.ParseInstanceID(r.name)
+	if err != nil {
+		panic(err)
+	}
+	return durable.ChildName(id, r.record.CreatedAt, key, machine).String()
+}
+
+// load reads a stored instance.
+func (s *simulation) load(name string) durable.Record {
+	id, err := durable.ParseInstanceID(name)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	record, err := s.store.Load(s.t.Context(), id)
+	if err != nil {
+		s.problem("%s cannot be read: %v", name, err)
+	}
+	return record
+}
+
+// output returns the output of an instance that is done.
+func (s *simulation) output(name string) json.RawMessage {
+	var snapshot struct{ Output json.RawMessage }
+	if err := json.Unmarshal(s.load(name).Snapshot, &snapshot); err != nil {
+		s.problem("%s: %v", name, err)
+	}
+	return snapshot.Output
+}
+
+// checkFamily checks that parents and children agree on who lives: neither start, nor end, nor stop was lost.
+func (s *simulation) checkFamily(ends []*replay) {
+	byName := map[string]*replay{}
+	for _, r := range ends {
+		byName[r.name] = r
+	}
+	for _, r := range ends {
+		if r.instance == nil {
+			continue
+		}
+		for _, ref := range r.instance.Children() {
+			name := r.childName(ref.Key, ref.Machine)
+			if child := byName[name]; child == nil || child.instance == nil || child.instance.Status() != statechart.Active {
+				s.problem("%s waits for its child %s, which is not there, or not active", r.name, name)
+			}
+		}
+		if r.record.Parent == nil || r.instance.Status() != statechart.Active {
+			continue
+		}
+		parent := byName[r.record.Parent.Instance]
+		if parent == nil || parent.instance == nil || !parent.lists(r.record.Parent.Child) {
+			s.problem("%s is active, although %s does not wait for it", r.name, r.record.Parent.Instance)
+		}
+	}
+	for _, parent := range ends {
+		for name, input := range parent.spawned {
+			for _, queue := range s.ledger.of(name) {
+				for _, message := range queue {
+					if head := readFamily(message.body); strings.Contains(message.body, `"settle.start"`) && !sameInput(head.Input, input) {
+						s.problem("%s was to begin with %s, and was sent %s", name, input, head.Input)
+					}
+				}
+			}
+		}
+	}
+}
+
+func sameInput(a, b json.RawMessage) bool {
+	return len(a) == 0 && len(b) == 0 || equalJSON(a, b)
+}
+
+// lists reports whether the instance waits for the child with the key.
+func (r *replay) lists(key string) bool {
+	for _, ref := range r.instance.Children() {
+		if ref.Key == key {
+			return true
+		}
+	}
+	return false
+}
