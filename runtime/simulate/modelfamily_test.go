@@ -14,6 +14,7 @@ import (
 
 // familyHead is what the model reads of the messages between them.
 type familyHead struct {
+	Type    string          `json:"type"`
 	Parent  durable.Parent  `json:"$parent"`
 	Input   json.RawMessage `json:"input"`
 	Child   string          `json:"child"`
@@ -56,8 +57,19 @@ func (r *replay) checkAddressee(message accepted) error {
 	if strings.Contains(message.body, `"$parent"`) && !r.isChildOf(readFamily(message.body).Parent) {
 		return errors.New("the child does not exist")
 	}
-	if r.instance == nil && r.machine.TakesInput() {
+	return r.checkBegins(readFamily(message.body).Type)
+}
+
+// checkBegins is why an event does not begin an instance, nil if there is one or it does.
+func (r *replay) checkBegins(typ string) error {
+	if r.instance != nil {
+		return nil
+	}
+	if r.machine.TakesInput() {
 		return errors.New("only a parent starts it")
+	}
+	if !r.machine.StartedBy(typ) {
+		return errors.New("it does not start one")
 	}
 	return nil
 }

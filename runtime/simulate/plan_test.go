@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -68,6 +69,19 @@ func drawPlan(rng *rand.Rand) plan {
 		p.instances = append(p.instances, fmt.Sprintf("drawn%d/%d", rng.IntN(machines), len(p.instances)))
 	}
 	family := rng.IntN(3) == 0
+	var names []string
+	names = append(names, waitNames...)
+	if rng.IntN(3) == 0 {
+		for _, real := range realMachines {
+			if rng.IntN(2) == 0 {
+				p.machines = append(p.machines, real.observed)
+				names = append(names, real.waits...)
+				p.instances = append(p.instances, anyOf(rng, real.names...), anyOf(rng, real.names...))
+			}
+		}
+		slices.Sort(p.instances)
+		p.instances = slices.Compact(p.instances)
+	}
 	for i := range machines {
 		p.machines = append(p.machines, drawMachine(fmt.Sprintf("drawn%d", i), rng.Uint64(), p.instances, family))
 	}
@@ -88,7 +102,7 @@ func drawPlan(rng *rand.Rand) plan {
 	}
 	for range rng.IntN(4) {
 		one := waiting{
-			after: time.Duration(rng.IntN(1800)) * time.Second, instance: p.instances[rng.IntN(len(p.instances))], name: waitNames[rng.IntN(len(waitNames))],
+			after: time.Duration(rng.IntN(1800)) * time.Second, instance: p.instances[rng.IntN(len(p.instances))], name: names[rng.IntN(len(names))],
 			timeout: []time.Duration{20 * time.Second, 10 * time.Minute, 30 * 24 * time.Hour}[rng.IntN(3)],
 		}
 		if one.timeout <= 10*time.Minute && rng.IntN(2) == 0 {
@@ -111,7 +125,11 @@ func drawSending(rng *rand.Rand, instances []string, id string, identified bool)
 	default:
 		s.after = time.Duration(rng.IntN(3000)) * time.Millisecond
 	}
-	event := map[string]any{"type": outsideEvents[rng.IntN(len(outsideEvents))], "serial": id, "$id": id}
+	event := map[string]any{"type": outsideEvents[rng.IntN(len(outsideEvents))], "serial": id}
+	if real := realMachineOf(s.instance); real != nil {
+		event = real.event(rng)
+	}
+	event["$id"] = id
 	switch rng.IntN(30) {
 	case 0:
 		event["serial"] = failing

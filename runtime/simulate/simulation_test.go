@@ -147,7 +147,7 @@ func simulate(t *testing.T, seed uint64) *simulation {
 		s.plan = drawPlan(rng)
 		s.director = newDirector(awslocal.New, seed, []float64{0, 0.01, 0.03, 0.1, 0.3}[rng.IntN(5)], 2+rng.IntN(20))
 		s.director.taken = s.take
-		s.lab = &lab{director: s.director, problem: s.problem, tries: map[string]int{}, finished: map[string][]string{}, alone: s.plan.queues == 1, sealed: map[string]bool{}}
+		s.lab = newLab(s)
 		var hosted []durable.Machine
 		for _, machine := range s.plan.machines {
 			hosted = append(hosted, machine(s.lab))

@@ -1,0 +1,288 @@
+package simulate_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/settle-run/settle/machines/enrich"
+	"github.com/settle-run/settle/machines/job"
+	"github.com/settle-run/settle/machines/pipeline"
+	"github.com/settle-run/settle/machines/signup"
+	"github.com/settle-run/settle/machines/upload"
+	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/statechart"
+)
+
+// The shipped machines in a simulation, beside the drawn ones.
+
+// realMachine is a shipped machine, and what befalls its instances.
+type realMachine struct {
+	host  func() durable.Machine
+	names []string
+	// event draws an event: its type and payload.
+	event func(*rand.Rand) map[string]any
+	// waits are the names under which tasks wait.
+	waits []string
+}
+
+// observed hosts the machine, in trouble.
+func (m realMachine) observed(l *lab) durable.Machine {
+	return observed{Machine: m.host(), lab: l, troubled: true}
+}
+
+// realMachineOf returns the shipped machine of an instance, nil if a drawn one is.
+func realMachineOf(instance string) *realMachine {
+	for i := range realMachines {
+		machine, _, _ := strings.Cut(instance, "/")
+		if strings.HasPrefix(realMachines[i].names[0], machine+"/") {
+			return &realMachines[i]
+		}
+	}
+	return nil
+}
+
+// anyOf draws one of the values.
+func anyOf[V any](rng *rand.Rand, values ...V) V { return values[rng.IntN(len(values))] }
+
+const mailedCode = "271828"
+
+var realMachines = []realMachine{
+	{
+		host: func() durable.Machine {
+			return durable.Host(job.New(outside{}, job.Config{}), durable.MachineConfig{StartedBy: job.StartedBy})
+		},
+		names: []string{"job/17", "job/18"}, waits: []string{job.WaitQueued, job.WaitInProgress},
+		event: func(rng *rand.Rand) map[string]any {
+			typ := anyOf(rng, "waiting", "queued", "queued", "in_progress", "completed", "completed", "RELAUNCH")
+			if typ == "RELAUNCH" {
+				return map[string]any{"type": typ, "launch": 1 + rng.IntN(3)}
+			}
+			event := map[string]any{"type": typ, "run_id": 5, "job_id": 17, "run_attempt": 1, "repository": "octo-org/web", "owner": "octo-org", "labels": []string{"self-hosted"}}
+			if typ == "completed" {
+				event["conclusion"] = anyOf(rng, "success", "failure", "cancelled", "stale")
+			}
+			return event
+		},
+	},
+	{
+		host: func() durable.Machine {
+			return durable.Host(signup.New(outside{}, outside{}, signup.Config{}), durable.MachineConfig{StartedBy: signup.StartedBy})
+		},
+		names: []string{"signup/1", "signup/2"},
+		event: func(rng *rand.Rand) map[string]any {
+			switch typ := anyOf(rng, "SIGN_UP", "SIGN_UP", "VERIFY", "VERIFY", "RESEND", "CHANGE_ADDRESS", "CANCEL"); typ {
+			case "SIGN_UP":
+				return map[string]any{"type": typ, "email": "ada@example.com", "name": "Ada"}
+			case "VERIFY":
+				return map[string]any{"type": typ, "code": anyOf(rng, mailedCode, "314159")}
+			case "CHANGE_ADDRESS":
+				return map[string]any{"type": typ, "email": "lovelace@example.com"}
+			default:
+				return map[string]any{"type": typ}
+			}
+		},
+	},
+	{
+		host: func() durable.Machine {
+			return durable.Host(enrich.New(outside{}, callbacks, enrich.Config{}), durable.MachineConfig{StartedBy: enrich.StartedBy})
+		},
+		names: []string{"enrich/1", "enrich/2"}, waits: []string{enrich.WaitEnrich},
+		event: func(rng *rand.Rand) map[string]any {
+			switch typ := anyOf(rng, "ENRICH", "ENRICH", "SUCCEEDED", "FAILED"); typ {
+			case "ENRICH":
+				return map[string]any{"type": typ, "subject": "https://example.com", "reference": "r-1"}
+			case "SUCCEEDED":
+				return map[string]any{"type": typ, "data": map[string]int{"employees": 7}}
+			default:
+				return map[string]any{"type": typ, "error": "no such page"}
+			}
+		},
+	},
+	{
+		host: func() durable.Machine {
+			return durable.Host(pipeline.New(pipeline.Services{Data: outside{}, Jobs: outside{}, Alerts: outside{}}, pipeline.Config{}), durable.MachineConfig{StartedBy: pipeline.StartedBy})
+		},
+		names: []string{"pipeline/sales.daily.2000-01-01"}, waits: []string{pipeline.WaitPipeline},
+		event: func(rng *rand.Rand) map[string]any {
+			typ := anyOf(rng, "START", "START", "START", "CANCEL", "DATA_CHANGED", "JOB_CHANGED")
+			if typ != "START" {
+				return map[string]any{"type": typ}
+			}
+			return map[string]any{"type": typ, "pipeline": "sales", "schedule": "daily", "date": "2000-01-01", "config": map[string]any{
+				"evaluation_interval_seconds": 600, "evaluation_window_seconds": 3600, "job_check_interval_seconds": 300, "job_time_limit_seconds": 7200,
+				"sla": map[string]any{"deadline": "02:00", "expected_duration_seconds": 1800},
+			}}
+		},
+	},
+	{
+		host: func() durable.Machine {
+			return durable.Host(upload.New(outside{}, upload.Config{Window: uploadWindow}), durable.MachineConfig{StartedBy: upload.StartedBy})
+		},
+		names: []string{month}, waits: []string{upload.WaitWarehouse, upload.WaitSales},
+		event: func(rng *rand.Rand) map[string]any {
+			kind, content := anyOf(rng, "warehouse", "sales"), rng.IntN(4)
+			return map[string]any{"type": kind + "_uploaded", "bucket": kind + "-uploads", "key": kind + "_2026_11.csv", "etag": fmt.Sprint("etag", content),
+				"size": 5, "sequencer": fmt.Sprintf("%016X", rng.IntN(8))}
+		},
+	},
+}
+
+// outside is the world of the shipped machines. What it answers follows from what it is asked; whether it answers
+// at all, observed decides.
+type outside struct{}
+
+func (outside) Launch(_ context.Context, r job.Request) (job.Runner, error) {
+	return job.Runner{ID: "runner of " + r.IdempotencyKey}, nil
+}
+
+func (outside) SendVerification(context.Context, signup.Verification) (string, error) {
+	return mailedCode, nil
+}
+
+func (outside) Provision(_ context.Context, a signup.Account) (string, error) {
+	return "account of " + a.IdempotencyKey, nil
+}
+
+func (outside) Submit(_ context.Context, j enrich.Job) (string, error) {
+	return fmt.Sprintf("job-%d", digestOf(j.IdempotencyKey)%3), nil
+}
+
+func (outside) Evaluate(context.Context, pipeline.Slot) (pipeline.Readiness, error) {
+	return pipeline.Readiness{Ready: time.Now().Minute()%3 == 0, Reason: "no sales yet"}, nil
+}
+
+func (outside) Trigger(_ context.Context, r pipeline.TriggerRequest) (pipeline.Job, error) {
+	return pipeline.Job{ID: r.IdempotencyKey}, nil
+}
+
+func (outside) Check(_ context.Context, _ pipeline.Slot, j pipeline.Job) (pipeline.Progress, error) {
+	status := []pipeline.JobStatus{"", "", pipeline.JobSucceeded, pipeline.JobFailed, pipeline.JobTimedOut}
+	return pipeline.Progress{Status: status[(int(digestOf(j.ID)%5)+time.Now().Minute()/5)%5]}, nil
+}
+
+func (outside) Stop(context.Context, pipeline.Slot, pipeline.Job) error { return nil }
+
+func (outside) Publish(context.Context, pipeline.Alert) error { return nil }
+
+func (outside) ProcessWarehouse(_ context.Context, r upload.WarehouseRequest) (upload.Dataset, error) {
+	return upload.Dataset{Location: "stock " + r.File.ETag}, nil
+}
+
+func (outside) ProcessSales(_ context.Context, r upload.SalesRequest) (upload.Dataset, error) {
+	return upload.Dataset{Location: "report " + r.File.ETag + ", " + r.Warehouse.Location}, nil
+}
+
+// observed is a machine of which the lab knows when its instances began and what its services returned. A service
+// that has returned once returns the same for the same key, as third parties do that are given one.
+type observed struct {
+	durable.Machine
+	lab *lab
+	// troubled says that its services meet trouble; drawn ones have some of their own.
+	troubled bool
+}
+
+func (o observed) Foreign() bool {
+	m, ok := o.Machine.(interface{ Foreign() bool })
+	return ok && m.Foreign()
+}
+
+func (o observed) ChildMachines() (machines []string, more bool) {
+	if m, ok := o.Machine.(interface{ ChildMachines() ([]string, bool) }); ok {
+		return m.ChildMachines()
+	}
+	return nil, false
+}
+
+func (o observed) Workflows() []string {
+	if m, ok := o.Machine.(interface{ Workflows() []string }); ok {
+		return m.Workflows()
+	}
+	return nil
+}
+
+func (o observed) WorkflowEnds() []string {
+	if m, ok := o.Machine.(interface{ WorkflowEnds() []string }); ok {
+		return m.WorkflowEnds()
+	}
+	return nil
+}
+
+func (o observed) Start(start statechart.Start) (durable.Instance, []statechart.Effect, error) {
+	o.lab.beganAt(start.Instance, start.At)
+	instance, effects, err := o.Machine.Start(start)
+	if err != nil {
+		return nil, nil, err
+	}
+	return observedInstance{instance, o}, effects, nil
+}
+
+func (o observed) Restore(snapshot json.RawMessage) (durable.Instance, error) {
+	instance, err := o.Machine.Restore(snapshot)
+	if err != nil {
+		return nil, err
+	}
+	return observedInstance{instance, o}, nil
+}
+
+type observedInstance struct {
+	durable.Instance
+	of observed
+}
+
+func (o observedInstance) Limit(snapshotBytesMax int) {
+	o.Instance.(interface{ Limit(int) }).Limit(snapshotBytesMax)
+}
+
+func (o observedInstance) Prepare(invocation statechart.Invocation, call statechart.Call) (durable.Work, error) {
+	work, err := o.Instance.Prepare(invocation, call)
+	if err != nil {
+		return work, err
+	}
+	run := work.Run
+	work.Run = func(ctx context.Context) (any, error) {
+		if o.of.troubled {
+			trouble := []serviceKind{0, 0, 0, isSlow, flaky, alwaysFails, kills}
+			if _, err := o.of.lab.serve(ctx, trouble[digestOf(call.Key)%uint64(len(trouble))], call); err != nil {
+				return nil, err
+			}
+		}
+		output, err := run(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return o.of.lab.returned(call.Key, output), nil
+	}
+	return work, nil
+}
+
+// returned notes what a service has returned. What it has returned before, it returns again.
+func (l *lab) returned(key string, output any) any {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if before, ok := l.outputs[key]; ok {
+		return before
+	}
+	l.outputs[key] = output
+	return output
+}
+
+// beganAt notes a time at which an instance began, if that was stored.
+func (l *lab) beganAt(instance string, at time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.beginnings[instance] = append(l.beginnings[instance], at)
+}
+
+// beginningsOf returns the times at which the instance began, each once.
+func (l *lab) beginningsOf(instance string) []time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	times := slices.Clone(l.beginnings[instance])
+	slices.SortFunc(times, time.Time.Compare)
+	return slices.CompactFunc(times, time.Time.Equal)
+}
