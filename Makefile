@@ -159,6 +159,12 @@ RUNS ?= 100000
 simulate: ## play RUNS random runs of the whole runtime with faults, from the one of SEED on; one run prints its trace
 	$(GO) test -count=1 -timeout=12h -v -run='^TestSimulation$$' ./runtime/simulate -simulate.seed=$(SEED) -simulate.runs=$(RUNS)
 
+COST_FLAGS ?=
+
+.PHONY: cost
+cost: ## play the runs of docs/cost.md, 10,000 instances among them, and print what an event costs (2 minutes); COST_FLAGS=-cost writes it there
+	$(GO) test -count=1 -timeout=30m -v -run='^(TestRunsEnd|TestItemsHave|TestACallMakes)' ./runtime/simulate -cost.scale=1 $(COST_FLAGS) | grep -E '^ *\||^ *---|^(ok|FAIL|panic)|_test.go'
+
 MUTANTS ?= .
 
 .PHONY: mutants

@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -16,7 +17,10 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-var writeCost = flag.Bool("cost", false, "write the tables of docs/cost.md")
+var (
+	writeCost = flag.Bool("cost", false, "write the tables of docs/cost.md")
+	costScale = flag.Int("cost.scale", costScaleDefault, "by what the numbers of events of the cost runs are divided")
+)
 
 // The list prices of docs/cost.md, in dollars.
 const (
@@ -80,12 +84,7 @@ func measureCall(t *testing.T) (c callCost) {
 func (w *world) writeUnits(instance string) int {
 	w.t.Helper()
 	client := dynamodb.NewFromConfig(w.aws(w.cloud.HTTPClient(), true))
-	key := map[string]types.AttributeValue{"instance": &types.AttributeValueMemberS{Value: instance}}
-	read, err := client.GetItem(w.t.Context(), &dynamodb.GetItemInput{TableName: aws.String(table), Key: key})
-	if err != nil || len(read.Item) == 0 {
-		w.t.Fatalf("reading %s: %d attributes, %v", instance, len(read.Item), err)
-	}
-	written, err := client.PutItem(w.t.Context(), &dynamodb.PutItemInput{TableName: aws.String(table), Item: read.Item, ReturnConsumedCapacity: types.ReturnConsumedCapacityTotal})
+	written, err := client.PutItem(w.t.Context(), &dynamodb.PutItemInput{TableName: aws.String(table), Item: w.item(instance), ReturnConsumedCapacity: types.ReturnConsumedCapacityTotal})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -122,6 +121,17 @@ func TestACallMakesTheAWSCallsThatTheDocumentCounts(t *testing.T) {
 	}
 
 	tables := map[string]string{"calls": callTable(c), "bill": billTable(c), "comparison": comparisonTable(c)}
+	wantInDocument(t, tables)
+}
+
+// document is docs/cost.md, which tests write side by side.
+var document sync.Mutex
+
+// wantInDocument checks that docs/cost.md shows the tables, each under its name, or writes them.
+func wantInDocument(t *testing.T, tables map[string]string) {
+	t.Helper()
+	document.Lock()
+	defer document.Unlock()
 	const path = "../../docs/cost.md"
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -141,7 +151,7 @@ func TestACallMakesTheAWSCallsThatTheDocumentCounts(t *testing.T) {
 		return
 	}
 	if !*writeCost {
-		t.Fatalf("%s shows other figures: run go test ./runtime/simulate -run DocumentCounts -cost, and read what changes", path)
+		t.Fatalf("%s shows other figures: run make cost COST_FLAGS=-cost, and read what changes", path)
 	}
 	if err := os.WriteFile(path, []byte(written), 0o600); err != nil {
 		t.Fatal(err)

@@ -79,6 +79,10 @@ type options struct {
 	workflows map[string]string
 	// refuse answers a call of the consumer with an error of AWS's, by its code; empty: it lets it through.
 	refuse func(operation, body string) (code string)
+	// meter counts what AWS bills for consumer and forwarder; nil counts nothing.
+	meter *meter
+	// historyMax is how many transitions instances remember; 0 means the default.
+	historyMax int
 	// statusFault hits the events of their ends.
 	statusFault func(awslocal.StatusChange) awslocal.StatusChangeFault
 }
@@ -90,7 +94,7 @@ func inWorld(t *testing.T, o options, test func(w *world)) {
 		if o.faults == nil {
 			o.faults = &faults{}
 		}
-		w := &world{t: t, cloud: awslocal.New(awslocal.Config{Fault: o.faults.hitting, StatusChanges: o.statusChanges(), StatusChangeFault: o.statusFault}), faults: o.faults, effects: &recorder{}, options: o}
+		w := &world{t: t, cloud: awslocal.New(awslocal.Config{Fault: o.faults.hitting, DeliveryFault: o.meter.delivered, StatusChanges: o.statusChanges(), StatusChangeFault: o.statusFault}), faults: o.faults, effects: &recorder{}, options: o}
 		w.create(o)
 		ctx, stop := context.WithCancel(t.Context())
 		var polls sync.WaitGroup
@@ -175,7 +179,7 @@ func (w *world) consumer(o options) awslocal.Invoker {
 		if o.refuse != nil {
 			client = refuser{client, o.refuse}
 		}
-		config := w.aws(client, o.sdkRetries)
+		config := w.aws(o.meter.over(client), o.sdkRetries)
 		queues := sqs.NewFromConfig(config)
 		states := sfn.NewFromConfig(config)
 		workflows, err := sfncallback.NewWorkflows(states, o.workflows)
@@ -188,7 +192,7 @@ func (w *world) consumer(o options) awslocal.Invoker {
 			Timers:     w.timers(config),
 			Tokens:     sfncallback.New(states),
 			Executions: workflows,
-		}, durable.Config{Logger: slog.New(slog.DiscardHandler)})
+		}, durable.Config{Logger: slog.New(slog.DiscardHandler), HistoryMax: o.historyMax})
 		if err != nil {
 			w.t.Error(err)
 		}
@@ -209,7 +213,7 @@ func (w *world) timers(config aws.Config) durable.Timers {
 // forwarder returns the Lambda function of the delay queue, built anew after each death.
 func (w *world) forwarder(o options) awslocal.Invoker {
 	return &mortal{name: "forwarder", faults: w.faults, start: func(client aws.HTTPClient) awslocal.Invoker {
-		queues := sqs.NewFromConfig(w.aws(client, o.sdkRetries))
+		queues := sqs.NewFromConfig(w.aws(o.meter.over(client), o.sdkRetries))
 		delays := schedule.NewDelayQueue(queues, w.delayURL, time.Now)
 		forward := schedule.NewForwarder(delays, sqsqueue.New(queues, w.queueURL, "")).Forward
 		return lambda.NewHandler(sqsqueue.EachHandler(slog.New(slog.DiscardHandler), forward))

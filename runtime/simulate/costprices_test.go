@@ -1,0 +1,44 @@
+package simulate_test
+
+import (
+	"fmt"
+	"strings"
+)
+
+// What docs/cost.md takes for granted of an invocation, which nothing here can measure.
+const (
+	invocationSeconds   = 0.020
+	invocationGigabytes = 0.25
+)
+
+// eventBill is what a million events cost, in dollars, by service.
+type eventBill struct{ sqs, dynamodb, lambda, scheduler float64 }
+
+func (b eventBill) total() float64 { return b.sqs + b.dynamodb + b.lambda + b.scheduler }
+
+// dollars returns what a million events like those cost.
+func (u usage) dollars() eventBill {
+	events := float64(u.events)
+	return eventBill{
+		sqs:       (float64(u.fifo)*millionFIFORequests + float64(u.standard)*millionSQSRequests) / events,
+		dynamodb:  (u.read*millionReadUnits + u.write*millionWriteUnits) / events,
+		lambda:    float64(u.invocations) * (millionInvocations + 1e6*invocationSeconds*invocationGigabytes*gigabyteSecondARM) / events,
+		scheduler: float64(u.firings) * millionSchedules / events,
+	}
+}
+
+// eventTable is the table of the runs: what an event uses, which does not depend on how many there are, and what a
+// million of them cost.
+func eventTable(used []usage) string {
+	var b strings.Builder
+	b.WriteString("| run | events | SQS requests | reads | writes | read units | write units | Lambda requests | SQS | DynamoDB | Lambda | Scheduler | a million events |\n" +
+		"|---|---|---|---|---|---|---|---|---|---|---|---|---|\n")
+	for i, u := range used {
+		each := func(n float64) string { return strings.TrimSuffix(fmt.Sprintf("%.2f", n/float64(u.events)), ".00") }
+		bill := u.dollars()
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s | %s | %s | $%.2f | $%.2f | $%.2f | $%.2f | **$%.2f** |\n", costRuns[i].name, thousands(costRuns[i].events),
+			each(float64(u.fifo+u.standard)), each(float64(u.gets)), each(float64(u.puts+u.updates)), each(u.read), each(u.write), each(float64(u.invocations)),
+			bill.sqs, bill.dynamodb, bill.lambda, bill.scheduler, bill.total())
+	}
+	return b.String()
+}

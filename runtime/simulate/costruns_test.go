@@ -1,0 +1,235 @@
+package simulate_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/settle-run/settle/runtime/durable"
+)
+
+// costRun is a run whose bill is told. What it leaves must be exactly what was sent.
+type costRun struct {
+	name string
+	// historyMax is how many transitions instances remember; 0 means the default.
+	historyMax int
+	// events are how many of them are played, at full scale, and atLeast how many at any.
+	events, atLeast int
+	// play plays n events. What it uses before meter.reset is not told.
+	play func(w *world, n int)
+}
+
+// scaled returns how many events are played: a multiple of what one call sends, and of the rounds of playMany.
+func (r costRun) scaled() int {
+	unit := 10
+	if r.events%(rounds*unit) == 0 {
+		unit *= rounds
+	}
+	return max(r.atLeast, r.events / *costScale / unit * unit)
+}
+
+// rounds are how many events playMany sends to each instance.
+const rounds = 3
+
+// payloadBytes is the size of the texts of the runs with large events.
+const payloadBytes = 100_000
+
+var costRuns = []costRun{
+	{"1 KB, one event at a time", 3, 1000, 50, func(w *world, n int) { w.playAlone(n, 465) }},
+	{"the same, 20 transitions kept", 0, 1000, 50, func(w *world, n int) { w.playAlone(n, 465) }},
+	{"1 KB, ten events folded", 3, 1000, 50, func(w *world, n int) { w.playFolded(n, 465) }},
+	{"1 KB, half of them send the other half", 3, 1000, 50, (*world).playSends},
+	{"1 KB, half of them arm a timer of a minute", 3, 200, 20, func(w *world, n int) { w.playTimers(n, 60) }},
+	{"1 KB, half of them arm a timer of a day", 3, 200, 20, func(w *world, n int) { w.playTimers(n, 24*60*60) }},
+	{"100 KB events, their digest is kept", 0, 200, 20, func(w *world, n int) { w.playLarge(n, "add", 0) }},
+	{"100 KB events, the last one is kept", 0, 200, 20, func(w *world, n int) { w.playLarge(n, "keep", payloadBytes) }},
+	{"10,000 events to one instance, in tens", 0, 10_000, 100, func(w *world, n int) { w.playFolded(n, 0) }},
+	{"10,000 instances, a start and 2 events each", 0, 30_000, 60, (*world).playMany},
+}
+
+// TestRunsEndInTheStateThatTheirEventsMake plays the runs, each to its end, and tells what they cost.
+func TestRunsEndInTheStateThatTheirEventsMake(t *testing.T) {
+	t.Parallel()
+	used := make([]usage, len(costRuns))
+	t.Run("play", func(t *testing.T) {
+		for i, run := range costRuns {
+			t.Run(run.name, func(t *testing.T) {
+				t.Parallel()
+				m := &meter{}
+				n := run.scaled()
+				inWorld(t, options{meter: m, historyMax: run.historyMax, more: []durable.Machine{tallying()}}, func(w *world) {
+					run.play(w, n)
+					used[i] = m.usage()
+					w.wantQueuesEmpty()
+				})
+				if used[i].events != n || used[i].refused != 0 {
+					t.Errorf("want %d events delivered, each once, and no condition that fails; got %+v", n, used[i])
+				}
+			})
+		}
+	})
+	if t.Failed() {
+		return
+	}
+	wantCallsPerEvent(t, used)
+	if *costScale > 1 {
+		t.Logf("played with every number of events divided by %d", *costScale)
+	}
+	t.Logf("\n%s", eventTable(used))
+	wantInDocument(t, map[string]string{"events": eventTable(used)})
+}
+
+// wantCallsPerEvent checks what every event costs, however many there are.
+func wantCallsPerEvent(t *testing.T, used []usage) {
+	t.Helper()
+	const dollarsMax = 2.60
+	for i, want := range map[int]usage{
+		0: {gets: 10, puts: 10, read: 10, write: 10, fifo: 30, invocations: 10},
+		// Ten events as one.
+		2: {gets: 1, puts: 1, read: 1, write: 1, fifo: 3, invocations: 1},
+		// One write more for every event with an effect; three units for the item with the IDs of 50 sends.
+		3: {gets: 10, puts: 10, updates: 5, read: 10, write: 25, fifo: 30, invocations: 10},
+		6: {gets: 10, puts: 10, read: 10, write: 20, fifo: 50, invocations: 10},
+		8: {gets: 1, puts: 1, read: 1, write: 2, fifo: 3, invocations: 1},
+		// Ten instances as one batch of the queue, but each with its own read and write.
+		9: {gets: 10, puts: 10, read: 10, write: 10, fifo: 3, invocations: 1},
+	} {
+		got, events := used[i], used[i].events
+		got.events = 0
+		scaled := usage{gets: want.gets * events / 10, puts: want.puts * events / 10, updates: want.updates * events / 10, fifo: want.fifo * events / 10,
+			invocations: want.invocations * events / 10, read: want.read * float64(events) / 10, write: want.write * float64(events) / 10}
+		if got != scaled {
+			t.Errorf("%s: want %+v for %d events, got %+v", costRuns[i].name, scaled, events, got)
+		}
+	}
+	if got := used[0].dollars().total(); got > dollarsMax {
+		t.Errorf("%s: want at most $%.2f a million events, got $%.4f", costRuns[0].name, dollarsMax, got)
+	}
+}
+
+// fill begins instances with so many bytes of text, and plays events until their histories are full.
+func (w *world) fill(bytes int, instances ...string) (events []told) {
+	for i := range 21 {
+		for _, instance := range instances {
+			e := told{instance, "add", number{N: 1_000_001 + i}}
+			if i == 0 {
+				e.typ, e.Text = "keep", strings.Repeat("x", bytes)
+			}
+			w.tell(e)
+			synctest.Wait()
+			events = append(events, e)
+		}
+	}
+	w.options.meter.reset()
+	return events
+}
+
+// wantItemOf1KB checks that an item is written with one unit, and is not much smaller than that.
+func (w *world) wantItemOf1KB(instance string) {
+	w.t.Helper()
+	if bytes := itemBytes(w.item(instance)); w.options.historyMax > 0 && (bytes <= 1000 || bytes > 1024) {
+		w.t.Errorf("want an item of 1,001 to 1,024 bytes, got %d", bytes)
+	}
+}
+
+// playAlone sends events one by one: no producer, no poller and no turn ever has two.
+func (w *world) playAlone(n, bytes int) {
+	const instance = "tally/1"
+	events := w.fill(bytes, instance)
+	for i := range n {
+		e := told{instance, "add", number{N: 1_100_000 + i}}
+		w.tell(e)
+		synctest.Wait()
+		events = append(events, e)
+	}
+	w.wantTold(instance, events, int64(len(events)))
+	w.wantItemOf1KB(instance)
+}
+
+// playFolded sends events to one instance, as many as a producer can at once, faster than they are applied.
+func (w *world) playFolded(n, bytes int) {
+	const instance = "tally/1"
+	events := w.fill(bytes, instance)
+	alone := len(events)
+	for i := range n {
+		events = append(events, told{instance, "add", number{N: 1_100_000 + i}})
+	}
+	for batch := range slices.Chunk(events[alone:], 10) {
+		w.tell(batch...)
+	}
+	synctest.Wait()
+	w.wantTold(instance, events, int64(alone+n/10))
+	if bytes > 0 {
+		w.wantItemOf1KB(instance)
+	}
+}
+
+// playSends has one instance send to another for every event. Before that, so often that the other remembers as many
+// IDs as it may.
+func (w *world) playSends(n int) {
+	const sender, receiver = "tally/1", "tally/2"
+	events := w.fill(300, sender, receiver)
+	bySender := slices.DeleteFunc(slices.Clone(events), func(e told) bool { return e.to != sender })
+	byReceiver := slices.DeleteFunc(slices.Clone(events), func(e told) bool { return e.to != receiver })
+	const remembered = 50
+	for i := range remembered + n/2 {
+		if i == remembered {
+			w.options.meter.reset()
+		}
+		e := told{sender, "tell", number{N: 1_100_000 + i, To: receiver}}
+		w.tell(e)
+		synctest.Wait()
+		bySender = append(bySender, e)
+		byReceiver = append(byReceiver, told{receiver, "add", number{N: e.N}})
+	}
+	w.wantTold(sender, bySender, int64(len(bySender)))
+	w.wantTold(receiver, byReceiver, int64(len(byReceiver)))
+}
+
+// playTimers has every event send another one later.
+func (w *world) playTimers(n, seconds int) {
+	const instance = "tally/1"
+	events := w.fill(300, instance)
+	for i := range n / 2 {
+		e := told{instance, "later", number{N: 1_100_000 + i, Seconds: seconds}}
+		w.tell(e)
+		time.Sleep(time.Duration(seconds)*time.Second + time.Minute)
+		events = append(events, e, told{instance, "after add", number{N: e.N}}) // As the history names it.
+	}
+	w.wantTold(instance, events, int64(len(events)))
+}
+
+// playLarge sends events with texts that differ.
+func (w *world) playLarge(n int, typ string, filled int) {
+	const instance = "tally/1"
+	events := w.fill(filled, instance)
+	for i := range n {
+		e := told{instance, typ, number{N: 1_100_000 + i, Text: fmt.Sprint(i, strings.Repeat("y", payloadBytes))[:payloadBytes]}}
+		w.tell(e)
+		synctest.Wait()
+		events = append(events, e)
+	}
+	w.wantTold(instance, events, int64(len(events)))
+}
+
+// playMany starts instances, ten with one call, and sends two more events to each.
+func (w *world) playMany(n int) {
+	for round := range rounds {
+		var batch []told
+		for i := range n / rounds {
+			batch = append(batch, told{fmt.Sprintf("tally/%d", i), "add", number{N: 1_000_000*round + i}})
+			if len(batch) == 10 {
+				w.tell(batch...)
+				batch = nil
+			}
+		}
+		synctest.Wait()
+	}
+	for i := range n / rounds {
+		instance := fmt.Sprintf("tally/%d", i)
+		w.wantTold(instance, []told{{instance, "add", number{N: i}}, {instance, "add", number{N: 1_000_000 + i}}, {instance, "add", number{N: 2_000_000 + i}}}, rounds)
+	}
+}
