@@ -35,6 +35,8 @@ help: ## print this help
 	@printf 'Settle: statecharts in Go on Lambda, SQS FIFO and DynamoDB.\n\n'
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 	@printf '\nVariables: PKG=%s TEST_FLAGS= TEST_TIMEOUT=%s FUZZTIME=%s\n' '$(PKG)' '$(TEST_TIMEOUT)' '$(FUZZTIME)'
+	@printf '           PROCESSES_INSTANCES=%s PROCESSES_EVENTS=%s PROCESSES_KILLS=%s PROCESSES_SEED=%s\n' \
+		'$(PROCESSES_INSTANCES)' '$(PROCESSES_EVENTS)' '$(PROCESSES_KILLS)' '$(PROCESSES_SEED)'
 	@printf '           SOAK_MESSAGES=%s SOAK_GROUPS=%s SOAK_KILLS=%s MODEL_MINUTES=%s SEED=%s RUNS=%s MUTANTS=%s\n' \
 		'$(SOAK_MESSAGES)' '$(SOAK_GROUPS)' '$(SOAK_KILLS)' '$(MODEL_MINUTES)' '$(SEED)' '$(RUNS)' '$(MUTANTS)'
 
@@ -209,6 +211,16 @@ DEV_KILLS ?= 20
 .PHONY: kills
 kills: ## kill settle dev --data DEV_KILLS times in the middle of the demo
 	SETTLE_TEST_DEV_KILLS=$(DEV_KILLS) $(GO) test -count=1 -timeout=1h -v -run='^TestDevGoesOnAfterKills$$' ./cmd/settle
+
+PROCESSES_INSTANCES ?= 1000
+PROCESSES_EVENTS    ?= 50000
+PROCESSES_KILLS     ?= 100
+PROCESSES_SEED      ?=
+
+.PHONY: processes
+processes: ## kill settle dev --data and its 3 consumers at random, PROCESSES_KILLS times under load (4 minutes)
+	PROCESSES_INSTANCES=$(PROCESSES_INSTANCES) PROCESSES_EVENTS=$(PROCESSES_EVENTS) PROCESSES_KILLS=$(PROCESSES_KILLS) \
+		PROCESSES_SEED=$(PROCESSES_SEED) $(GO) test -count=1 -timeout=1h -v -run='^TestProcessesAreKilledUnderLoad$$' ./functions/consumer
 
 .PHONY: crosscheck
 crosscheck: $(CROSSCHECK)/testdata/npm/node_modules/.package-lock.json ## compare awslocal with other emulators, test by test (3 minutes)

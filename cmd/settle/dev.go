@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -34,6 +35,11 @@ type devCommand struct {
 
 	Data string `placeholder:"DIR" help:"Keep queues, tables, schedules and executions in this folder and go on with what it holds. Without it nothing is kept."`
 
+	Consumer        string        `placeholder:"PATH" help:"Run this executable behind the queue as Lambda would, instead of the consumer in this process: .bin/functions/*/consumer/bootstrap of make functions, or one of your own."`
+	ConsumerEnv     []string      `name:"consumer-env" sep:"none" placeholder:"KEY=VALUE" help:"Set an environment variable of --consumer, over those that settle dev sets. May be repeated."`
+	Concurrency     int           `default:"5" help:"How many batches the consumer handles at once; with --consumer, as many processes (${default})."`
+	FunctionTimeout time.Duration `default:"1m" help:"How long an invocation may take, 1s to 15m. A message whose consumer was killed comes again after six times as long (${default})."`
+
 	GitHubSecret string `name:"github-secret" env:"SETTLE_GITHUB_WEBHOOK_SECRET" placeholder:"SECRET" help:"What GitHub's webhooks are signed with. One is made up if none is given."`
 
 	EnrichCallbackKey string `name:"enrich-callback-key" env:"SETTLE_ENRICH_CALLBACK_KEY" placeholder:"KEY" help:"What the addresses are made with that enrich's third party calls back, at least 16 bytes. One is made up if none is given; with --data, give one, or addresses end with the process."`
@@ -54,7 +60,12 @@ does not do; https://github.com/settle-run/settle/blob/main/docs/awslocal.md lis
 AWS_ENDPOINT_URL, and the aws CLI with --endpoint-url.
 
 With --data everything is on disk before it is answered: after Ctrl-C, a crash or a kill, settle dev on the
-same folder goes on with all instances, schedules and executions. Without it nothing survives Ctrl-C.`
+same folder goes on with all instances, schedules and executions. Without it nothing survives Ctrl-C.
+
+With --consumer the executable that you deploy runs here, in --concurrency processes: killed at its time-out,
+started anew when it has ended. It gets what its template sets on AWS, and the settings of the flags below, as
+environment variables, nothing of this shell's, and a key of its own for the codes of signup; with --data, give one:
+--consumer-env SETTLE_SIGNUP_CODE_KEY=... What it logs is printed as it is.`
 }
 
 func (c *devCommand) settings() (machines.Settings, error) {
@@ -62,6 +73,7 @@ func (c *devCommand) settings() (machines.Settings, error) {
 		name string
 		bad  bool
 	}{
+		{"--concurrency", c.Concurrency <= 0},
 		{"--job-pick-up-timeout", c.JobPickUpTimeout <= 0},
 		{"--job-launches-max", c.JobLaunchesMax <= 0},
 		{"--job-time-limit", c.JobTimeLimit <= 0},
@@ -70,6 +82,17 @@ func (c *devCommand) settings() (machines.Settings, error) {
 		if flag.bad {
 			return machines.Settings{}, fmt.Errorf("%w: %s: expected more than zero", errUsage, flag.name)
 		}
+	}
+	if c.FunctionTimeout < time.Second || c.FunctionTimeout > 15*time.Minute {
+		return machines.Settings{}, fmt.Errorf("%w: --function-timeout: expected 1s to 15m, got %v", errUsage, c.FunctionTimeout)
+	}
+	for _, variable := range c.ConsumerEnv {
+		if name, _, ok := strings.Cut(variable, "="); !ok || name == "" {
+			return machines.Settings{}, fmt.Errorf("%w: --consumer-env: expected KEY=VALUE, got %q", errUsage, variable)
+		}
+	}
+	if len(c.ConsumerEnv) > 0 && c.Consumer == "" {
+		return machines.Settings{}, fmt.Errorf("%w: --consumer-env: expected --consumer with it, got none", errUsage)
 	}
 	return machines.Settings{
 		Job:    job.Config{PickUpTimeout: c.JobPickUpTimeout, LaunchesMax: c.JobLaunchesMax, TimeLimit: c.JobTimeLimit},
@@ -115,6 +138,7 @@ func (c *devCommand) Run(ctx context.Context, s *session) error {
 		return hostedMachines(logger, settings)
 	}, stack.Config{
 		AWSAddr: loopback(c.AWSPort), HTTPAddr: loopback(c.HTTPPort), Data: c.Data, GitHubSecret: secret, Callbacks: callbacksOf(settings.EnrichCallbacks), Logger: logger,
+		Consumer: c.Consumer, ConsumerEnv: c.consumerEnv(settings.EnrichCallbacks.Key), ConsumerLogs: s.out, Concurrency: c.Concurrency, FunctionTimeout: c.FunctionTimeout,
 	})
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return fmt.Errorf("%w; stop what listens there, or choose other ports with --aws-port and --http-port (0 takes a free one)", err)
@@ -130,6 +154,23 @@ func (c *devCommand) Run(ctx context.Context, s *session) error {
 		err = s.printf("\nStopping.\n")
 	}
 	return errors.Join(err, running.Close())
+}
+
+// consumerEnv makes the settings of the machines into the variables that the consumer's executable reads, and
+// adds those that were given.
+func (c *devCommand) consumerEnv(callbackKey []byte) func(gatewayURL string) []string {
+	signupKey := rand.Text()
+	return func(gatewayURL string) []string {
+		return append([]string{
+			"SETTLE_JOB_PICK_UP_TIMEOUT=" + c.JobPickUpTimeout.String(),
+			"SETTLE_JOB_LAUNCHES_MAX=" + strconv.Itoa(c.JobLaunchesMax),
+			"SETTLE_JOB_TIME_LIMIT=" + c.JobTimeLimit.String(),
+			"SETTLE_SIGNUP_DEADLINE=" + c.SignupDeadline.String(),
+			"SETTLE_SIGNUP_CODE_KEY=" + signupKey,
+			"SETTLE_ENRICH_CALLBACK_BASE=" + gatewayURL,
+			"SETTLE_ENRICH_CALLBACK_KEY=" + string(callbackKey),
+		}, c.ConsumerEnv...)
+	}
 }
 
 func loopback(port uint16) string { return net.JoinHostPort("127.0.0.1", fmt.Sprint(port)) }

@@ -27,6 +27,11 @@ func newHandler(p boot.Process) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	return handlerOf(p, machines)
+}
+
+// handlerOf returns the function that hosts the machines.
+func handlerOf(p boot.Process, machines *durable.Machines) (any, error) {
 	client := sqs.NewFromConfig(p.AWS)
 	store := dynamostore.New(dynamodb.NewFromConfig(p.AWS), p.Settings.Table)
 	queue := sqsqueue.New(client, p.Settings.QueueURL, p.Settings.DeadLetterQueueURL)

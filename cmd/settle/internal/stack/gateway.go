@@ -19,7 +19,7 @@ const shutdownTimeout = 5 * time.Second
 const (
 	readHeaderTimeout = 10 * time.Second
 	readTimeout       = 30 * time.Second
-	writeTimeout      = functionTimeout
+	writeTimeout      = functionTimeoutDefault
 	idleTimeout       = 2 * time.Minute
 )
 

@@ -2,7 +2,9 @@ package stack
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"maps"
 	"strconv"
 	"time"
 
@@ -14,8 +16,8 @@ import (
 )
 
 const (
-	// visibilityTimeout is six times the functions' time-out, as AWS advises.
-	visibilityTimeout = 6 * functionTimeout
+	// visibilityTimeouts is how many of the functions' time-outs a queue hides a message for, as AWS advises.
+	visibilityTimeouts = 6
 	// retention is how long a queue keeps a message: the longest that SQS allows.
 	retention = 14 * 24 * time.Hour
 	// receivesMax is high because it is the last resort: parking is the runtime's decision.
@@ -27,8 +29,9 @@ const (
 // queueURLs are the URLs of the queues, as clients in the process see them.
 type queueURLs struct{ fifo, deadLetter, delay string }
 
-// createQueues creates the queues, the dead-letter queues first.
-func createQueues(ctx context.Context, client *sqs.Client) (urls queueURLs, err error) {
+// createQueues creates the queues, the dead-letter queues first. One that a data folder has with other
+// attributes gets these.
+func createQueues(ctx context.Context, client *sqs.Client, visibilityTimeout time.Duration) (urls queueURLs, err error) {
 	fifo := map[string]string{string(types.QueueAttributeNameFifoQueue): "true"}
 	for _, queue := range []struct {
 		name, deadLetter string
@@ -54,13 +57,34 @@ func createQueues(ctx context.Context, client *sqs.Client) (urls queueURLs, err 
 			attributes[string(types.QueueAttributeNameRedrivePolicy)] = fmt.Sprintf(
 				`{"deadLetterTargetArn":%q,"maxReceiveCount":%d}`, queueARN(queue.deadLetter), queue.receivesMax)
 		}
-		created, err := client.CreateQueue(ctx, &sqs.CreateQueueInput{QueueName: &queue.name, Attributes: attributes})
+		address, err := createQueue(ctx, client, queue.name, attributes)
 		if err != nil {
 			return queueURLs{}, fmt.Errorf("creating queue %s: %w", queue.name, err)
 		}
-		*queue.url = aws.ToString(created.QueueUrl)
+		*queue.url = address
 	}
 	return urls, nil
+}
+
+// createQueue returns the URL of the queue of that name, which has the attributes from now on.
+func createQueue(ctx context.Context, client *sqs.Client, name string, attributes map[string]string) (string, error) {
+	created, err := client.CreateQueue(ctx, &sqs.CreateQueueInput{QueueName: &name, Attributes: attributes})
+	var exists *types.QueueNameExists
+	if !errors.As(err, &exists) {
+		if err != nil {
+			return "", err
+		}
+		return aws.ToString(created.QueueUrl), nil
+	}
+	found, err := client.GetQueueUrl(ctx, &sqs.GetQueueUrlInput{QueueName: &name})
+	if err != nil {
+		return "", err
+	}
+	// Whether a queue is a FIFO queue cannot be set again; the names say it too.
+	settable := maps.Clone(attributes)
+	delete(settable, string(types.QueueAttributeNameFifoQueue))
+	_, err = client.SetQueueAttributes(ctx, &sqs.SetQueueAttributesInput{QueueUrl: found.QueueUrl, Attributes: settable})
+	return aws.ToString(found.QueueUrl), err
 }
 
 func queueARN(name string) string {

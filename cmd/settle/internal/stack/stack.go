@@ -11,6 +11,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"sync"
@@ -55,6 +56,21 @@ type Config struct {
 	GitHubSecret string
 	// Callbacks are the third parties that call the gateway back, by name.
 	Callbacks map[string]httpapi.Callback
+	// Consumer is the executable to run behind the queue, as Lambda runs what is deployed. It needs
+	// AWSAddr. Empty means that the consumer runs in this process.
+	Consumer string
+	// ConsumerEnv returns further environment variables of Consumer, as KEY=value, given the gateway's
+	// address. They take precedence over those that the stack sets. Nil means none.
+	ConsumerEnv func(gatewayURL string) []string
+	// ConsumerLogs receives what Consumer writes to its standard output and error. It may be written to
+	// by several processes at once. Defaults to io.Discard.
+	ConsumerLogs io.Writer
+	// Concurrency is how many batches the consumer handles at once; each process of Consumer handles one.
+	// Defaults to 5, as many as Lambda begins with.
+	Concurrency int
+	// FunctionTimeout is Lambda's word for the longest that one invocation may take. The queues hide a
+	// message for six times as long, as AWS advises. One second to 15 minutes; defaults to one minute.
+	FunctionTimeout time.Duration
 	// Now is the clock of all parts. Defaults to time.Now.
 	Now func() time.Time
 	// Logger takes what the functions log. Defaults to slog.Default.
@@ -62,6 +78,12 @@ type Config struct {
 }
 
 func (c Config) withDefaults() Config {
+	if c.FunctionTimeout == 0 {
+		c.FunctionTimeout = functionTimeoutDefault
+	}
+	if c.ConsumerEnv == nil {
+		c.ConsumerEnv = func(string) []string { return nil }
+	}
 	if c.Now == nil {
 		c.Now = time.Now
 	}
@@ -79,6 +101,7 @@ type Stack struct {
 	aws      *awslocal.Server // nil without an address
 	gateway  *gateway
 	store    *dynamostore.Store
+	consumer *awslocal.Bootstrap // nil if it runs in this process
 
 	stopPolling context.CancelFunc
 	polling     sync.WaitGroup
@@ -108,7 +131,7 @@ func Start(ctx context.Context, machines Machines, config Config) (*Stack, error
 	}
 	s.cloud, err = awslocal.Open(awslocal.Config{
 		Now: config.Now, Data: config.Data, StatusChanges: ExecutionsQueue,
-		Functions: map[string]awslocal.Function{TokenTask: {Timeout: functionTimeout, Start: s.tokenTask}},
+		Functions: map[string]awslocal.Function{TokenTask: {Timeout: config.FunctionTimeout, Start: s.tokenTask}},
 	})
 	if err != nil {
 		return nil, errors.Join(err, gateway.close())
@@ -120,7 +143,7 @@ func Start(ctx context.Context, machines Machines, config Config) (*Stack, error
 }
 
 func (s *Stack) start(ctx context.Context) error {
-	queues, err := createQueues(ctx, sqs.NewFromConfig(s.AWS()))
+	queues, err := createQueues(ctx, sqs.NewFromConfig(s.AWS()), visibilityTimeouts*s.config.FunctionTimeout)
 	if err != nil {
 		return err
 	}
@@ -165,9 +188,10 @@ func (s *Stack) AWSURL() string {
 }
 
 // QueueURL returns the URL of the FIFO queue as clients of the AWS endpoint see it.
-func (s *Stack) QueueURL() string {
-	return s.AWSURL() + "/" + awslocal.Account + "/" + Queue
-}
+func (s *Stack) QueueURL() string { return s.urlOf(Queue) }
+
+// urlOf returns the URL of a queue as clients of the AWS endpoint see it.
+func (s *Stack) urlOf(queue string) string { return s.AWSURL() + "/" + awslocal.Account + "/" + queue }
 
 // RoleARN returns the ARN of a role. Any will do on this machine.
 func (s *Stack) RoleARN(name string) string {
@@ -214,6 +238,9 @@ func (s *Stack) Close() error {
 	failures := []error{s.gateway.close()}
 	s.stopPolling()
 	s.polling.Wait()
+	if s.consumer != nil {
+		failures = append(failures, s.consumer.Close())
+	}
 	if s.aws != nil {
 		failures = append(failures, s.aws.Close())
 	}

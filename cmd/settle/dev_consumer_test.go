@@ -1,0 +1,95 @@
+package main
+
+import (
+	"bytes"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
+
+	"github.com/settle-run/settle/cmd/settle/internal/stack"
+)
+
+// TestDevRunsTheConsumerThatIsDeployed builds functions/consumer and has it take the settings of the flags, those
+// that are given for it, and its events; and tells how long the queue hides them.
+func TestDevRunsTheConsumerThatIsDeployed(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "bootstrap")
+	build := exec.CommandContext(t.Context(), "go", "build", "-tags", "lambda.norpc", "-o", path, "../../functions/consumer")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("building the consumer: %v\n%s", err, out)
+	}
+	dev := startDev(t, "--consumer", path, "--concurrency", "1", "--function-timeout", "10s",
+		"--job-pick-up-timeout", "10ms", "--job-launches-max", "3", "--consumer-env", "SETTLE_JOB_LAUNCHES_MAX=1")
+	send := func(arguments ...string) {
+		t.Helper()
+		var out, errOut bytes.Buffer
+		s := &session{out: &out, errOut: &errOut, endpoint: dev.aws}
+		if code := s.run(t.Context(), append([]string{"send", "--local"}, arguments...)); code != exitDone {
+			t.Fatalf("expected exit code 0 of send, got %d and %q", code, errOut.String())
+		}
+	}
+	send("job/run-1-job-2", "queued", "run_id:=1", "job_id:=2")
+	// The process logs JSON, as on Lambda. Its first runner is its last.
+	launched := strings.Join(dev.screen.await(t, `"from":["queued"],"to":["not_picked_up"]`), "\n")
+	if launches := strings.Count(launched, `"from":["launching"],"to":["queued"]`); launches != 1 {
+		t.Errorf("expected 1 launch, got %d in:\n%s", launches, launched)
+	}
+	send("enrich/7", "ENRICH", "subject=https://example.com/company/7")
+	dev.screen.await(t, dev.gateway+"/webhooks/enricher/7/")
+	if got := visibilityTimeout(t, dev.aws); got != "60" {
+		t.Errorf("expected %s to hide messages for 60 s, got %s", stack.Queue, got)
+	}
+	dev.stop()
+	for range dev.screen.lines { // until the end
+	}
+	if code := <-dev.ended; code != exitDone {
+		t.Errorf("expected exit code 0 after being stopped, got %d", code)
+	}
+}
+
+func TestDevGoesOnWithAnotherFunctionTimeout(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for _, step := range [][2]string{{"10s", "60"}, {"1m", "360"}} {
+		flag, want := step[0], step[1]
+		dev := startDev(t, "--data", dir, "--function-timeout", flag)
+		if got := visibilityTimeout(t, dev.aws); got != want {
+			t.Errorf("--function-timeout %s: expected %s to hide messages for %s s, got %s", flag, stack.Queue, want, got)
+		}
+		dev.stop()
+		for range dev.screen.lines { // until the end
+		}
+		<-dev.ended
+	}
+}
+
+func TestDevSaysThatTheConsumerIsNoExecutable(t *testing.T) {
+	t.Parallel()
+	got := user{t: t}.run("dev", "--aws-port", "0", "--http-port", "0", "--consumer", "nowhere/bootstrap")
+	if got.code != exitFailed || strings.Count(got.err, "\n") != 1 {
+		t.Errorf("expected exit code 1 and one line, got %d and %q", got.code, got.err)
+	}
+	contains(t, got.err, "running the consumer: ", "expected an executable", "nowhere/bootstrap")
+}
+
+// visibilityTimeout returns for how many seconds the FIFO queue hides a message.
+func visibilityTimeout(t *testing.T, endpoint string) string {
+	t.Helper()
+	config, err := awsFlags{Local: true}.load(t.Context(), &session{endpoint: endpoint})
+	if err != nil {
+		t.Fatal(err)
+	}
+	attribute := types.QueueAttributeNameVisibilityTimeout
+	output, err := sqs.NewFromConfig(config).GetQueueAttributes(t.Context(), &sqs.GetQueueAttributesInput{
+		QueueUrl: aws.String(stack.Queue), AttributeNames: []types.QueueAttributeName{attribute},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return output.Attributes[string(attribute)]
+}

@@ -1,0 +1,95 @@
+package stack
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/service/scheduler"
+	"github.com/aws/aws-sdk-go-v2/service/sfn"
+
+	"github.com/settle-run/settle/runtime/awslocal"
+	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/schedule"
+	"github.com/settle-run/settle/runtime/sfncallback"
+	"github.com/settle-run/settle/runtime/sqsqueue"
+)
+
+// schedulerRole is the role by which Scheduler sends to the delay queue.
+const schedulerRole = "settle-scheduler"
+
+// newConsumer returns the function that applies the events of instances: the executable of the Config, or
+// what runs in this process.
+func (s *Stack) newConsumer(queue *sqsqueue.Queue, delays *schedule.DelayQueue, states *sfn.Client) (function, error) {
+	var consumer function
+	var err error
+	if s.config.Consumer == "" {
+		consumer, err = s.consumerInProcess(queue, delays, states)
+	} else {
+		consumer, err = s.consumerProcesses()
+	}
+	consumer.concurrency = s.config.Concurrency
+	return consumer, err
+}
+
+func (s *Stack) consumerInProcess(queue *sqsqueue.Queue, delays *schedule.DelayQueue, states *sfn.Client) (function, error) {
+	timers, err := schedule.NewTimers(delays, scheduler.NewFromConfig(s.AWS()), schedule.SchedulerConfig{
+		QueueARN: arn("sqs", DelayQueue), RoleARN: s.RoleARN(schedulerRole),
+	})
+	if err != nil {
+		return function{}, err
+	}
+	workflows, err := sfncallback.NewWorkflows(states, s.workflows())
+	if err != nil {
+		return function{}, err
+	}
+	loop, err := durable.New(s.machines, durable.Ports{
+		Store: s.store, Queue: queue, Timers: timers, Tokens: sfncallback.New(states), Executions: workflows,
+	}, durable.Config{Now: s.config.Now, Logger: s.config.Logger})
+	if err != nil {
+		return function{}, err
+	}
+	return inProcess(sqsqueue.Handler(loop)), nil
+}
+
+// consumerProcesses returns the consumer as processes of its executable, which take their settings from the
+// variables that functions/internal/boot reads.
+func (s *Stack) consumerProcesses() (function, error) {
+	if s.aws == nil {
+		return function{}, errors.New("the consumer's processes need an AWS endpoint that listens: set Config.AWSAddr")
+	}
+	var workflows []string
+	for name, machine := range s.workflows() {
+		workflows = append(workflows, name+"="+machine)
+	}
+	slices.Sort(workflows)
+	bootstrap, err := awslocal.NewBootstrap(awslocal.BootstrapConfig{
+		Path: s.config.Consumer, FunctionName: "settle-consumer", Timeout: s.config.FunctionTimeout, Logs: s.config.ConsumerLogs,
+		Env: append([]string{
+			"AWS_ENDPOINT_URL=" + s.AWSURL(),
+			"SETTLE_TABLE=" + Table,
+			"SETTLE_QUEUE_URL=" + s.urlOf(Queue),
+			"SETTLE_DEAD_LETTER_QUEUE_URL=" + s.urlOf(DeadLetterQueue),
+			"SETTLE_DELAY_QUEUE_URL=" + s.urlOf(DelayQueue),
+			"SETTLE_DELAY_QUEUE_ARN=" + arn("sqs", DelayQueue),
+			"SETTLE_SCHEDULER_ROLE_ARN=" + s.RoleARN(schedulerRole),
+			"SETTLE_WORKFLOWS=" + strings.Join(workflows, ","),
+		}, s.config.ConsumerEnv(s.HTTPURL())...),
+	})
+	if err != nil {
+		return function{}, fmt.Errorf("running the consumer: %w", err)
+	}
+	s.consumer = bootstrap
+	return function{start: bootstrap.Start}, nil
+}
+
+// workflows returns the workflows that the machines start: state machines of the same names, which whoever
+// develops here creates.
+func (s *Stack) workflows() map[string]string {
+	arns := map[string]string{}
+	for _, workflow := range s.machines.Workflows() {
+		arns[workflow] = arn("states", "stateMachine:"+workflow)
+	}
+	return arns
+}

@@ -1,0 +1,125 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/dynamostore"
+	"github.com/settle-run/settle/runtime/statechart"
+)
+
+// atRest are the states of an account that waits for nothing.
+var atRest = []string{"book.open", "clock.stopped", "crew.free", "till.shut"}
+
+// compare returns how what is stored differs from the model.
+func (m *model) compare(ctx context.Context, store *dynamostore.Store) (differences []string) {
+	differ := func(format string, args ...any) { differences = append(differences, fmt.Sprintf(format, args...)) }
+	accounts, hands := map[string]bool{}, map[string]int{}
+	for record, err := range store.List(ctx, dynamostore.Filter{}) {
+		if err != nil {
+			differ("%v", err)
+			return differences
+		}
+		name := record.Instance.String()
+		if left := leftOver(record); left != "" {
+			differ("%s: %s", name, left)
+		}
+		if record.Instance.Machine == "hand" {
+			hand, err := handOf(record)
+			if err != nil {
+				differ("%s: %v", name, err)
+			}
+			hands[hand]++
+			continue
+		}
+		var snapshot struct{ Context account }
+		if err := json.Unmarshal(record.Snapshot, &snapshot); err != nil {
+			differ("%s: %v", name, err)
+			continue
+		}
+		accounts[name] = true
+		if want := m.accounts[name]; want == nil || snapshot.Context != *want {
+			differ("%s: \nwant %+v\n got %+v", name, want, snapshot.Context)
+		}
+		if record.Status != statechart.Active || !slices.Equal(record.State, atRest) {
+			differ("%s: want it active in %v, got %s in %v", name, atRest, record.Status, record.State)
+		}
+	}
+	for name := range m.accounts {
+		if !accounts[name] {
+			differ("%s: nothing is stored", name)
+		}
+	}
+	if !reflect.DeepEqual(hands, m.hands) {
+		differ("children: want each of %d once, got %d: %v", len(m.hands), len(hands), hands)
+	}
+	return differences
+}
+
+// leftOver says what a record at rest must not have.
+func leftOver(record durable.Record) string {
+	var snapshot struct {
+		Timers, Children map[string]json.RawMessage
+		Deferred         []json.RawMessage
+	}
+	if err := json.Unmarshal(record.Snapshot, &snapshot); err != nil {
+		return err.Error()
+	}
+	for what, n := range map[string]int{
+		"effects in its outbox": len(record.Outbox), "failed effects": len(record.FailedEffects), "events ignored": int(record.Ignored),
+		"timers": len(snapshot.Timers), "children": len(snapshot.Children), "deferred events": len(snapshot.Deferred),
+	} {
+		if n > 0 {
+			return fmt.Sprintf("want no %s, got %d", what, n)
+		}
+	}
+	if record.Error != nil {
+		return fmt.Sprintf("want no event parked, got %+v", *record.Error)
+	}
+	return ""
+}
+
+// handOf returns whose child a record is, and for which order.
+func handOf(record durable.Record) (string, error) {
+	var snapshot struct {
+		Context order
+		Output  int64
+	}
+	if err := json.Unmarshal(record.Snapshot, &snapshot); err != nil {
+		return "", err
+	}
+	if want := snapshot.Context.Amount * snapshot.Context.Amount; record.Status != statechart.Done || snapshot.Output != want || record.Parent == nil {
+		return "", fmt.Errorf("want a child that is done with %d, got %s with %d and the parent %v", want, record.Status, snapshot.Output, record.Parent)
+	}
+	return record.Parent.Instance + " " + snapshot.Context.ID(), nil
+}
+
+// comparePayments returns what is wrong with the calls that services have reported, each as key, instance and event:
+// each event at least once, all of its calls under one key, which no other event has.
+func (m *model) comparePayments(reported map[string]int) (differences []string) {
+	keys, events := map[string]string{}, map[string]string{}
+	for line := range reported {
+		key, event, _ := strings.Cut(line, " ")
+		if other, ok := keys[event]; ok {
+			differences = append(differences, fmt.Sprintf("the service was called for %s as %s and as %s", event, other, key))
+		}
+		if other, ok := events[key]; ok {
+			differences = append(differences, fmt.Sprintf("the service was called as %s for %s and for %s", key, event, other))
+		}
+		keys[event], events[key] = key, event
+		if !m.payments[event] {
+			differences = append(differences, fmt.Sprintf("the service was called for %s, which nobody has sent", event))
+		}
+	}
+	for event := range m.payments {
+		if keys[event] == "" {
+			differences = append(differences, fmt.Sprintf("the service was not called for %s", event))
+		}
+	}
+	return differences
+}

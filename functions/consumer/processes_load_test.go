@@ -1,0 +1,242 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
+	"github.com/aws/smithy-go"
+)
+
+const (
+	loadProducers = 8
+	// backlogMax is how many events may wait in the queue before the producers do, so that the consumers are at
+	// work while processes are killed.
+	backlogMax = 500
+)
+
+// sending is one event of a producer, and where the queue has accepted it.
+type sending struct {
+	order
+	event, instance string
+	sequence        string // decimal digits, all of one length; set once it is accepted
+}
+
+// eventID is the $id of the event. Every other producer gives none, and leaves it to the queue to recognise what
+// is sent again.
+func (s sending) eventID() string {
+	if s.Producer%2 == 0 {
+		return ""
+	}
+	return s.ID()
+}
+
+// load is what the producers send.
+type load struct {
+	client   *sqs.Client
+	queueURL string
+	seed     uint64
+	// plan is what each producer sends, in its order.
+	plan [loadProducers][]sending
+
+	accepted atomic.Int64
+	repeated atomic.Int64
+	backlog  atomic.Int64
+}
+
+// newLoad draws the events, of each kind some, for instances that are drawn too.
+func newLoad(client *sqs.Client, queueURL string, seed uint64, instances, events int) *load {
+	l := &load{client: client, queueURL: queueURL, seed: seed}
+	random := rand.New(rand.NewPCG(seed, 0))
+	for i := range events {
+		event := add
+		if kind := random.IntN(100); kind < 20 {
+			event = []string{tell, later, wind, hire, pay}[kind/4]
+		}
+		// Every instance gets one event at least, the others where they fall.
+		instance := i
+		if i >= instances {
+			instance = random.IntN(instances)
+		}
+		p := random.IntN(loadProducers)
+		l.plan[p] = append(l.plan[p], sending{event: event, instance: fmt.Sprint("account/", instance),
+			order: order{Producer: p, Serial: len(l.plan[p]), Amount: 1 + random.Int64N(1000)}})
+	}
+	return l
+}
+
+// produce has all producers send what is planned, and returns when all of it is accepted.
+func (l *load) produce(ctx context.Context, t *testing.T) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var producers, watch sync.WaitGroup
+	watch.Go(func() {
+		for ctx.Err() == nil {
+			if waiting, err := waitingIn(ctx, l.client, l.queueURL); err == nil {
+				l.backlog.Store(waiting)
+			}
+			pause(ctx, 50*time.Millisecond)
+		}
+	})
+	for p := range l.plan {
+		producers.Go(func() {
+			random := rand.New(rand.NewPCG(l.seed, uint64(p)+1))
+			for i := range l.plan[p] {
+				for l.backlog.Load() > backlogMax && ctx.Err() == nil {
+					pause(ctx, 20*time.Millisecond)
+				}
+				err := l.send(ctx, &l.plan[p][i])
+				if err == nil && random.IntN(20) == 0 {
+					l.repeated.Add(1)
+					err = l.send(ctx, &l.plan[p][i-random.IntN(min(i+1, 20))])
+				}
+				if err != nil {
+					t.Errorf("producer %d, event %d: %v", p, i, err)
+					cancel()
+					return
+				}
+			}
+		})
+	}
+	producers.Wait()
+	cancel()
+	watch.Wait()
+}
+
+// send sends an event until that is answered.
+func (l *load) send(ctx context.Context, s *sending) error {
+	body, err := json.Marshal(struct {
+		Type string `json:"type"`
+		ID   string `json:"$id,omitempty"`
+		order
+	}{s.event, s.eventID(), s.order})
+	if err != nil {
+		return err
+	}
+	for {
+		out, err := l.client.SendMessage(ctx, &sqs.SendMessageInput{QueueUrl: &l.queueURL, MessageBody: aws.String(string(body)),
+			MessageGroupId: &s.instance, MessageDeduplicationId: aws.String(s.ID())})
+		if err == nil {
+			if s.sequence == "" {
+				l.accepted.Add(1)
+				s.sequence = *out.SequenceNumber
+			}
+			if s.sequence != *out.SequenceNumber {
+				return fmt.Errorf("the queue has accepted %s twice, as %s and %s", s.ID(), s.sequence, *out.SequenceNumber)
+			}
+			return nil
+		}
+		var api smithy.APIError
+		if ctx.Err() != nil || errors.As(err, &api) {
+			return err
+		}
+		l.repeated.Add(1)
+		pause(ctx, 5*time.Millisecond)
+	}
+}
+
+// waitingIn returns how many messages a queue holds: available, in flight or delayed.
+func waitingIn(ctx context.Context, client *sqs.Client, url string) (int64, error) {
+	out, err := client.GetQueueAttributes(ctx, &sqs.GetQueueAttributesInput{QueueUrl: &url, AttributeNames: []types.QueueAttributeName{
+		types.QueueAttributeNameApproximateNumberOfMessages, types.QueueAttributeNameApproximateNumberOfMessagesNotVisible,
+		types.QueueAttributeNameApproximateNumberOfMessagesDelayed}})
+	if err != nil {
+		return 0, err
+	}
+	sum := int64(0)
+	for name, text := range out.Attributes {
+		var n int64
+		if _, err := fmt.Sscan(text, &n); err != nil {
+			return 0, fmt.Errorf("expected a number in %s: %w", name, err)
+		}
+		sum += n
+	}
+	return sum, nil
+}
+
+// pause waits so long, or until ctx ends.
+func pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// model is the sequential model: what each account must have in the end, given the order in which the queue has
+// accepted its events.
+type model struct {
+	accounts map[string]*account
+	// hands are the children: how often each input was given, by their parents.
+	hands map[string]int
+	// payments are the events that a service was called for, by instance and ID.
+	payments map[string]bool
+}
+
+func (l *load) model() (*model, error) {
+	m := &model{accounts: map[string]*account{}, hands: map[string]int{}, payments: map[string]bool{}}
+	var all []sending
+	for _, sent := range l.plan {
+		latest := map[string]string{}
+		for _, s := range sent {
+			if s.sequence <= latest[s.instance] {
+				return nil, fmt.Errorf("the queue has accepted %s of producer %d before an event that it has sent earlier to %s", s.ID(), s.Producer, s.instance)
+			}
+			latest[s.instance] = s.sequence
+		}
+		all = append(all, sent...)
+	}
+	slices.SortFunc(all, func(a, b sending) int { return cmp.Compare(a.sequence, b.sequence) })
+	for _, s := range all {
+		m.take(s)
+	}
+	return m, nil
+}
+
+func (m *model) account(instance string) *account {
+	a := m.accounts[instance]
+	if a == nil {
+		a = &account{}
+		m.accounts[instance] = a
+	}
+	return a
+}
+
+// take takes one event, and all that follows from it, at once.
+func (m *model) take(s sending) {
+	a := m.account(s.instance)
+	if s.event != wind && s.event != hire { // which may have to wait
+		a.Digest = digest(a.Digest, s.event, s.order)
+	}
+	switch s.event {
+	case add:
+		a.Added.add(s.Amount)
+	case tell:
+		m.account(neighbour(s.order)).Told.add(s.Amount)
+	case later:
+		a.Later.add(s.Amount)
+	case wind:
+		a.Rung.add(1)
+	case hire:
+		a.Hired.add(s.Amount * s.Amount)
+		a.Hiring = s.order
+		m.hands[s.instance+" "+s.ID()]++
+	case pay:
+		a.Paid.add(s.Amount)
+		a.Paying = s.order
+		m.payments[s.instance+" "+s.ID()] = true
+	}
+}
