@@ -21,6 +21,8 @@ type session struct {
 	out, errOut io.Writer
 	// style marks what goes to out.
 	style console.Style
+	// watched says that errOut is a terminal, on which somebody may wait.
+	watched bool
 	// program is how the user called the command; what dev prints begins with it.
 	program string
 	// endpoint is the AWS endpoint of --local.
@@ -38,6 +40,7 @@ type commandLine struct {
 	Send  sendCommand  `cmd:"" help:"Send an event to an instance."`
 	Get   getCommand   `cmd:"" help:"Show an instance: where it is, since when, and what it waits for."`
 	List  listCommand  `cmd:"" help:"List instances."`
+	Check checkCommand `cmd:"" help:"Check before a deployment that this build can carry the stored instances on."`
 	Graph graphCommand `cmd:"" help:"Print a machine's chart as a Mermaid diagram or for XState, or list the machines."`
 
 	Simulate simulateCommand `cmd:"" help:"Run a machine config of XState on events from standard input, in virtual time."`

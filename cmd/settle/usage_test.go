@@ -15,6 +15,7 @@ func TestErrorsAreOneLineWithTheDocumentedExitCode(t *testing.T) {
 			want    string
 		}{
 			{"frobnicate", exitUsage, "unexpected argument frobnicate"},
+			{"check --status done", exitUsage, `must be one of "active","any" but got "done"`},
 			{"send", exitUsage, `expected "<instance> <event>"`},
 			{"dev --http-port 70000", exitUsage, "http-port"},
 			{"dev --job-time-limit 0s", exitUsage, "--job-time-limit: expected more than zero"},
@@ -40,6 +41,7 @@ func TestErrorsAreOneLineWithTheDocumentedExitCode(t *testing.T) {
 			{"graph nope", exitNotFound, unknown},
 			{"send nope/1 X", exitNotFound, unknown},
 			{"list --machine nope", exitNotFound, unknown},
+			{"check --machine nope", exitNotFound, unknown},
 			{"get --local signup/42", exitNotFound, "nothing is stored of signup/42 in table settle"},
 			{"get --local --alias enricher/job-7", exitNotFound, `no instance has the alias "enricher/job-7" in table settle`},
 
@@ -53,6 +55,7 @@ func TestErrorsAreOneLineWithTheDocumentedExitCode(t *testing.T) {
 			{"get --local --table nope signup/42", exitFailed, "in table nope: no such table"},
 			{"get --local --table nope --alias job-7", exitFailed, "in table nope: no such table"},
 			{"list --local --table nope", exitFailed, "in table nope: no such table"},
+			{"check --local --table nope", exitFailed, "in table nope: no such table"},
 			{"send --local --queue nope.fifo signup/42 RESEND", exitFailed, "no such queue"},
 		} {
 			got := u.run(strings.Fields(c.command)...)
@@ -81,11 +84,11 @@ func TestHelpTellsCommandsAndExitCodes(t *testing.T) {
 	u := user{t: t}
 	for _, args := range [][]string{nil, {"--help"}} {
 		help := u.must(args...)
-		contains(t, help, "Usage: settle <command>", "  dev ", "  demo ", "  send ", "  get ", "  list ", "  graph ", "  simulate ", "  version ")
+		contains(t, help, "Usage: settle <command>", "  dev ", "  demo ", "  send ", "  get ", "  list ", "  check ", "  graph ", "  simulate ", "  version ")
 		contains(t, strings.Join(strings.Fields(help), " "),
 			"Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no such instance, machine or file, 4 event refused.")
 	}
-	for _, command := range []string{"dev", "demo", "send", "get", "list", "graph", "simulate", "version"} {
+	for _, command := range []string{"dev", "demo", "send", "get", "list", "check", "graph", "simulate", "version"} {
 		contains(t, u.must(command, "--help"), "Usage: settle "+command)
 	}
 	contains(t, u.must("send", "--help"), "http://127.0.0.1:7389", "(settle.fifo)", "$SETTLE_QUEUE_URL")

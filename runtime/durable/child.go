@@ -103,8 +103,8 @@ func (m *Machines) checkChild(machine string) error {
 // an input that nobody gives it.
 func (m *Machines) checkChildren() error {
 	spawned, anything := map[string]bool{}, false
-	for _, id := range m.ids {
-		parent, ok := m.byID[id].(interface{ ChildMachines() ([]string, bool) })
+	for _, machine := range m.all() {
+		parent, ok := machine.(interface{ ChildMachines() ([]string, bool) })
 		if !ok {
 			continue
 		}
@@ -112,13 +112,13 @@ func (m *Machines) checkChildren() error {
 		for _, child := range children {
 			spawned[child] = true
 			if err := m.checkChild(child); err != nil {
-				return fmt.Errorf("machine %q has child instances of machine %q: %w: host both, or correct the name in its chart", id, child, err)
+				return fmt.Errorf("machine %q has child instances of machine %q: %w: host both, or correct the name in its chart", machine.ID(), child, err)
 			}
 		}
 		anything = anything || more
 	}
 	for _, id := range m.ids {
-		if m.byID[id].TakesInput() && !spawned[id] && !anything {
+		if m.byID[id].current().TakesInput() && !spawned[id] && !anything {
 			return fmt.Errorf("machine %q starts with an Input, which only a parent gives it, and no machine here spawns it: host one that does, or take what it needs from its first event", id)
 		}
 	}

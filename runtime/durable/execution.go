@@ -267,8 +267,8 @@ func isEnd(machine Machine, typ string) bool {
 // Workflows returns the workflows that the machines start, sorted, each once.
 func (m *Machines) Workflows() []string {
 	var workflows []string
-	for _, id := range m.ids {
-		if machine, ok := m.byID[id].(interface{ Workflows() []string }); ok {
+	for _, hosted := range m.all() {
+		if machine, ok := hosted.(interface{ Workflows() []string }); ok {
 			workflows = append(workflows, machine.Workflows()...)
 		}
 	}

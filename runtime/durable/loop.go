@@ -121,13 +121,13 @@ func guarded(fn func() (int, error)) (done int, err error) {
 // performed, skipped, or parked. Deliveries of one turn are folded: one read, and one write
 // unless services run or deliveries are repeats.
 func (l *Loop) turn(ctx context.Context, deliveries []Delivery) (done int, err error) {
-	id, machine, err := l.address(deliveries[0].Group)
+	id, err := l.address(deliveries[0].Group)
 	if err != nil {
 		return l.parkAll(ctx, deliveries, err)
 	}
 
 	// Hydrate: one consistent read.
-	t, err := l.hydrate(ctx, id, machine)
+	t, err := l.hydrate(ctx, id)
 	if err != nil {
 		return 0, err
 	}
@@ -198,14 +198,14 @@ func (l *Loop) turn(ctx context.Context, deliveries []Delivery) (done int, err e
 	return applied, err
 }
 
-// address finds the machine that a message group belongs to.
-func (l *Loop) address(group string) (InstanceID, Machine, error) {
+// address finds the instance that a message group belongs to, if its machine is hosted.
+func (l *Loop) address(group string) (InstanceID, error) {
 	id, err := ParseInstanceID(group)
 	if err != nil {
-		return InstanceID{}, nil, err
+		return InstanceID{}, err
 	}
-	machine, err := l.machines.Lookup(id.Machine)
-	return id, machine, err
+	_, err = l.machines.Lookup(id.Machine)
+	return id, err
 }
 
 // parkAll parks deliveries whose group leads to no machine.
@@ -221,11 +221,11 @@ func (l *Loop) parkAll(ctx context.Context, deliveries []Delivery, reason error)
 // parkUnstorable parks an event whose outcome cannot be stored, on a fresh reading of its
 // instance. What the turn had stored before it failed stays, and its effects are performed.
 func (l *Loop) parkUnstorable(ctx context.Context, d Delivery, reason error) (done int, err error) {
-	id, machine, err := l.address(d.Group)
+	id, err := l.address(d.Group)
 	if err != nil {
 		return 0, err
 	}
-	t, err := l.hydrate(ctx, id, machine)
+	t, err := l.hydrate(ctx, id)
 	if err != nil {
 		return 0, err
 	}
@@ -264,25 +264,29 @@ func (l *Loop) park(ctx context.Context, d Delivery, reason error) error {
 	return nil
 }
 
-func (l *Loop) hydrate(ctx context.Context, id InstanceID, machine Machine) (*turn, error) {
+// hydrate reads an instance, in the hands of the machine that carries it on; a new one is the current
+// version's. What cannot be read is not touched.
+func (l *Loop) hydrate(ctx context.Context, id InstanceID) (*turn, error) {
 	record, err := l.ports.Store.Load(ctx, id)
 	if err != nil {
 		return nil, fmt.Errorf("hydrating %s: %w", id, err)
 	}
-	t := &turn{loop: l, machine: machine, record: record}
+	t := &turn{loop: l, record: record}
 	// Whoever has stored this may have performed it too.
 	t.repeats = true
 	if record.Revision == 0 {
-		return t, nil
+		t.machine, err = l.machines.Lookup(id.Machine)
+		return t, err
 	}
-	instance, err := machine.Restore(record.Snapshot)
-	if err == nil {
-		t.adopt(instance)
-		t.armed = slices.Clone(t.instance.Timers())
-	} else {
+	machine, instance, err := l.machines.Restore(record)
+	if err != nil {
 		l.config.Logger.ErrorContext(ctx, "stored snapshot is unreadable, nothing is touched", "instance", id.String(), "revision", record.Revision, "error", err)
 		return nil, fmt.Errorf("hydrating %s: %w", id, err)
 	}
+	t.machine = machine
+	t.adopt(instance)
+	t.armed = slices.Clone(t.instance.Timers())
+	t.owed, t.migratedFrom = owedTo(record.Snapshot, machine, instance)
 	return t, nil
 }
 

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/settle-run/settle/runtime/statechart"
@@ -259,84 +258,4 @@ func (i *instance[C]) Prepare(invocation statechart.Invocation, call statechart.
 	return Work{Timeout: timeout, Retry: retry, Run: func(ctx context.Context) (any, error) {
 		return service.Run(ctx, chartContext, call)
 	}}, nil
-}
-
-// Errors of Machines.Accept, beside those of Machine.Decode.
-var (
-	// ErrUnknownMachine is returned when no machine has the ID.
-	ErrUnknownMachine = errors.New("unknown machine")
-	// ErrReserved is returned when an event uses a type or a key that is the runtime's.
-	ErrReserved = errors.New("reserved for the runtime")
-)
-
-// Machines is the machines that a process hosts.
-type Machines struct {
-	byID map[string]Machine
-	ids  []string
-}
-
-// NewMachines returns the set of the given machines. Two with the same ID are an error, and so are one
-// that has child instances of a machine that is not among them, and one with an input that none of
-// them could give it.
-func NewMachines(machines ...Machine) (*Machines, error) {
-	m := &Machines{byID: map[string]Machine{}}
-	for _, machine := range machines {
-		if chart, ok := machine.(interface{ Foreign() bool }); ok && chart.Foreign() {
-			return nil, fmt.Errorf("machine %q is another interpreter's, and its states need not settle: compile it with statechart.Compile", machine.ID())
-		}
-		if _, twice := m.byID[machine.ID()]; twice {
-			return nil, fmt.Errorf("two machines have the ID %q: give each its own", machine.ID())
-		}
-		if machine.ID() == AliasMachine {
-			return nil, fmt.Errorf("a machine has the ID %q, which is %w: give it another", AliasMachine, ErrReserved)
-		}
-		m.byID[machine.ID()] = machine
-		m.ids = append(m.ids, machine.ID())
-	}
-	slices.Sort(m.ids)
-	if err := m.checkChildren(); err != nil {
-		return nil, err
-	}
-	return m, nil
-}
-
-// IDs returns the IDs of the machines, sorted.
-func (m *Machines) IDs() []string { return slices.Clone(m.ids) }
-
-// Lookup returns the machine with the ID; its error wraps ErrUnknownMachine.
-func (m *Machines) Lookup(id string) (Machine, error) {
-	machine, ok := m.byID[id]
-	if !ok {
-		return nil, fmt.Errorf("%w: expected one of %s, got %q", ErrUnknownMachine, strings.Join(m.ids, ", "), id)
-	}
-	return machine, nil
-}
-
-// Accept checks an event that a producer wants to send to an instance, before it is queued.
-// Its errors wrap ErrUnknownMachine, ErrReserved, or those of Machine.Decode.
-func (m *Machines) Accept(id InstanceID, body []byte) (statechart.Event, error) {
-	machine, err := m.Lookup(id.Machine)
-	if err != nil {
-		return statechart.Event{}, err
-	}
-	event, err := machine.Decode(body)
-	if err != nil {
-		return statechart.Event{}, err
-	}
-	if event.Type == TokenExpired || event.Type == AliasTaken || event.Type == CommunicationError || isEnd(machine, event.Type) {
-		return statechart.Event{}, fmt.Errorf("event type %q is %w: only the loop itself sends it", event.Type, ErrReserved)
-	}
-	if strings.HasPrefix(event.Type, statechart.ReservedPrefix) {
-		return statechart.Event{}, fmt.Errorf("event type %q is %w: use another prefix than %q", event.Type, ErrReserved, statechart.ReservedPrefix)
-	}
-	var keys map[string]json.RawMessage
-	if err := json.Unmarshal(body, &keys); err != nil {
-		return statechart.Event{}, fmt.Errorf("%w: %w", statechart.ErrNotAnEvent, err)
-	}
-	for key := range keys {
-		if strings.HasPrefix(key, "$") && key != "$id" {
-			return statechart.Event{}, fmt.Errorf("the key %q is %w: of the keys that begin with $, producers may use $id", key, ErrReserved)
-		}
-	}
-	return event, nil
 }

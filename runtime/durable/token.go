@@ -420,8 +420,7 @@ func (t *turn) applyTold(ctx context.Context, d Delivery, event statechart.Event
 // AcceptTask checks an event by which a Step Functions task hands its token to an instance, before it
 // is queued. Its errors wrap ErrUnknownMachine, or those of Machine.Decode.
 func (m *Machines) AcceptTask(id InstanceID, body []byte) error {
-	machine, err := m.Lookup(id.Machine)
-	if err != nil {
+	if _, err := m.Lookup(id.Machine); err != nil {
 		return err
 	}
 	token, err := tokenOf(Delivery{Body: string(body)})
@@ -434,7 +433,7 @@ func (m *Machines) AcceptTask(id InstanceID, body []byte) error {
 	if eventHead(body).Type == WaitEvent {
 		return nil
 	}
-	_, err = machine.Decode(body)
+	_, _, err = m.byID[id.Machine].decode(body)
 	return err
 }
 

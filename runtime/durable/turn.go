@@ -37,6 +37,10 @@ type turn struct {
 	received int
 	// gaveUp says that effects failed for good, which is yet to be stored.
 	gaveUp bool
+	// owed is what the migration of the stored snapshot asks of the outside, which is yet to be stored;
+	// migratedFrom is the version that it was stored by, 0 if that is the machine's or stored since.
+	owed         []statechart.Effect
+	migratedFrom int
 	// armed are the stored timers, disarmed those among the former that are not waited for any more.
 	armed, disarmed []statechart.Timer
 	// unlogged are the transitions since the last commit.
@@ -205,6 +209,11 @@ func (t *turn) commit(ctx context.Context) error {
 	}
 	t.record, t.dirty, t.finished = next, false, false
 	t.disarm()
+	if t.migratedFrom > 0 {
+		t.loop.config.Logger.InfoContext(ctx, "migrated", "instance", next.Instance.String(), "from_version", t.migratedFrom,
+			"to_version", t.machine.Version(), "revision", next.Revision)
+	}
+	t.owed, t.migratedFrom = nil, 0
 	for _, done := range t.unlogged {
 		t.loop.config.Logger.InfoContext(ctx, "transition", "instance", next.Instance.String(), "event", done.Event,
 			"from", done.From, "to", done.To, "ignored", done.Ignored, "revision", next.Revision)
@@ -227,11 +236,11 @@ func (t *turn) storable() (json.RawMessage, error) {
 	return snapshot, nil
 }
 
-// pending returns the outbox without the timers that the instance no longer waits for, and
+// pending returns the outbox, and what a migration asks for, without the timers that the instance no longer waits for, and
 // without what is not kept in it: see log and emit.
 func (t *turn) pending() []statechart.Effect {
 	timers := t.instance.Timers()
-	return slices.DeleteFunc(slices.Clone(t.record.Outbox), func(e statechart.Effect) bool {
+	return slices.DeleteFunc(slices.Concat(t.owed, t.record.Outbox), func(e statechart.Effect) bool {
 		if e.Kind == tend {
 			token := t.token(e.Name)
 			return token == nil || !waits(*token)

@@ -22,14 +22,27 @@ type Filter struct {
 	State string
 	// Status chooses the instances with this status.
 	Status statechart.Status
+	// Consistent has every page read consistently, at twice the read capacity: what was committed before
+	// the page is read is in it.
+	Consistent bool
 }
 
+// ItemError is the error of one item of a List that cannot be decoded.
+type ItemError struct {
+	// Instance is the item's key, as far as it is a text.
+	Instance string
+	err      error
+}
+
+func (e *ItemError) Error() string { return e.err.Error() }
+func (e *ItemError) Unwrap() error { return e.err }
+
 // List yields the records that the filter chooses, in no order. It scans the whole table, page
-// by page as the caller goes on, and its reads are eventually consistent: it is meant for
-// people and for checks, not for events.
+// by page as the caller goes on: it is meant for people and for checks, not for events.
 //
 // A page that cannot be read yields its error and ends the list. An item that cannot be
-// decoded yields its error, which names the item; the list goes on if the caller does.
+// decoded yields an *ItemError, which names the item, and a record that has at most Instance set; the
+// list goes on if the caller does.
 func (s *Store) List(ctx context.Context, filter Filter) iter.Seq2[durable.Record, error] {
 	return func(yield func(durable.Record, error) bool) {
 		input := filter.scan(s.table)
@@ -43,7 +56,10 @@ func (s *Store) List(ctx context.Context, filter Filter) iter.Seq2[durable.Recor
 				record, err := decodeItem(item)
 				if err != nil {
 					r := reader{item: item}
-					err = s.failed("decoding "+r.text(attrInstance), err)
+					name := r.text(attrInstance)
+					err = &ItemError{Instance: name, err: s.failed("decoding "+name, err)}
+					record = durable.Record{}
+					record.Instance, _ = durable.ParseInstanceID(name)
 				} else if !filter.inState(record) {
 					continue
 				}
@@ -74,7 +90,9 @@ func (f Filter) scan(table string) *dynamodb.ScanInput {
 		names["#status"] = attrStatus
 		values[":status"] = text(string(f.Status))
 	}
-	input := &dynamodb.ScanInput{TableName: &table, FilterExpression: aws.String(condition), ExpressionAttributeNames: names}
+	input := &dynamodb.ScanInput{
+		TableName: &table, FilterExpression: aws.String(condition), ExpressionAttributeNames: names, ConsistentRead: aws.Bool(f.Consistent),
+	}
 	if len(values) > 0 { // DynamoDB refuses an empty map
 		input.ExpressionAttributeValues = values
 	}

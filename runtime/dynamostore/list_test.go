@@ -75,14 +75,17 @@ func TestListChoosesByMachineStateAndStatus(t *testing.T) {
 	}
 }
 
-// scanCounter counts the pages.
+// scanCounter counts the pages, and tells how they were asked for.
 type scanCounter struct {
 	dynamostore.Client
 	scans int
+	// consistent is what the last page was asked for with.
+	consistent bool
 }
 
 func (c *scanCounter) Scan(ctx context.Context, input *dynamodb.ScanInput, options ...func(*dynamodb.Options)) (*dynamodb.ScanOutput, error) {
 	c.scans++
+	c.consistent = aws.ToBool(input.ConsistentRead)
 	return c.Client.Scan(ctx, input, options...)
 }
 
@@ -124,8 +127,12 @@ func TestListGoesOnAfterAnUnreadableItem(t *testing.T) {
 	setAttribute(t, client, "revision", &types.AttributeValueMemberS{Value: "one"})
 	var got []string
 	for record, err := range store.List(t.Context(), dynamostore.Filter{}) {
-		if err != nil {
+		var item *dynamostore.ItemError
+		if errors.As(err, &item) {
 			got = append(got, err.Error())
+			if item.Instance != "signup/42" || record.Instance != id || record.Revision != 0 {
+				t.Errorf("the error is of %q, the record %+v, want signup/42 and nothing but its name", item.Instance, record)
+			}
 		} else {
 			got = append(got, record.Instance.String())
 		}
@@ -144,7 +151,19 @@ func TestListEndsWithTheErrorOfAPage(t *testing.T) {
 	for _, err := range store.List(t.Context(), dynamostore.Filter{}) {
 		errs = append(errs, err)
 	}
-	if len(errs) != 1 || !errors.Is(errs[0], dynamostore.ErrNoTable) {
-		t.Errorf("got %v, want ErrNoTable once", errs)
+	var item *dynamostore.ItemError
+	if len(errs) != 1 || !errors.Is(errs[0], dynamostore.ErrNoTable) || errors.As(errs[0], &item) {
+		t.Errorf("got %v, want ErrNoTable once, of no item", errs)
+	}
+}
+
+func TestListReadsConsistentlyIfAsked(t *testing.T) {
+	t.Parallel()
+	for _, consistent := range []bool{false, true} {
+		counter := &scanCounter{Client: newClient(t)}
+		listed(t, dynamostore.New(counter, table), dynamostore.Filter{Consistent: consistent})
+		if counter.consistent != consistent {
+			t.Errorf("read consistently: %t, want %t", counter.consistent, consistent)
+		}
 	}
 }

@@ -41,6 +41,8 @@ type Chart[C any] struct {
 	// defers says that some state defers events, usesChildren that some state or action has to do
 	// with child instances.
 	defers, usesChildren bool
+	// migrations are in the order of their versions; the last one leads to version.
+	migrations []Migration
 	// cloneContext copies a context so that the copy can be changed. Nil where assignment
 	// copies all of it.
 	cloneContext func(C) C
@@ -170,6 +172,7 @@ func compile[C any](def Definition[C], asForeign bool) (*Chart[C], error) {
 		contextParams: def.ContextParams, outputParams: def.OutputParams,
 	}}
 	c.checkHead(def)
+	c.checkMigrations(def)
 	head := len(c.findings)
 	c.layOut(def.root(), -1, "", 0)
 	if !c.tooLarge {

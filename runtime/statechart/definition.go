@@ -39,6 +39,9 @@ type Definition[C any] struct {
 	// Version is stored with every snapshot; raise it when a stored snapshot would read
 	// differently. At least 1.
 	Version int
+	// Migrations take snapshots that earlier versions have stored to this one: one from each version, from
+	// some version on.
+	Migrations []Migration
 	// Payloads declares every event type that the chart may receive, with the type of its
 	// payload. An event type that is not declared is refused before it reaches the chart.
 	Payloads Payloads

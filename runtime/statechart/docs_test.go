@@ -221,6 +221,7 @@ var findingsTitles = []struct{ file, title string }{
 	{"workflow.go", "Workflows"},
 	{"meta.go", "Meta"},
 	{"checkstored.go", "The context"},
+	{"migration.go", "Migrations"},
 }
 
 // findingsTables lists the findings that the calls of find in this package make.

@@ -71,7 +71,7 @@ func (c *Chart[C]) Definition() Definition[C] {
 	root := c.nodes[0].def
 	return Definition[C]{
 		ID: c.id, Version: c.version, Payloads: c.payloads, Context: c.context, Output: c.output, Input: c.input,
-		ContextParams: c.contextParams, OutputParams: c.outputParams,
+		ContextParams: c.contextParams, OutputParams: c.outputParams, Migrations: c.migrations,
 		Initial: root.Initial, DefaultEntry: root.DefaultEntry, Parallel: root.Type == Parallel, States: root.States,
 		Tags: root.Tags, Entry: root.Entry, Exit: root.Exit, On: root.On, Always: root.Always, After: root.After,
 		Invoke: root.Invoke, Children: root.Children, Defer: root.Defer, Resolve: root.Resolve, Doc: root.Doc, Meta: root.Meta,

@@ -17,8 +17,9 @@ import (
 // be, or has a context that does not decode; and by Step for another chart's snapshot.
 var ErrUnreadable = errors.New("unreadable snapshot")
 
-// Restore reads a snapshot from its JSON form. Deadlines stay as they were stored; nothing is
-// entered or started. All errors wrap ErrUnreadable.
+// Restore reads a snapshot from its JSON form. One of an earlier version goes through Migrations first, and
+// must fit this version then as any other. Deadlines stay as they were stored; nothing is entered or
+// started. All errors wrap ErrUnreadable.
 func (c *Chart[C]) Restore(data []byte) (Snapshot[C], error) {
 	form, ok := readCompact(data)
 	if !ok {
@@ -26,6 +27,13 @@ func (c *Chart[C]) Restore(data []byte) (Snapshot[C], error) {
 		if err := json.Unmarshal(data, &form); err != nil {
 			return Snapshot[C]{}, c.unreadable("%w", err)
 		}
+	}
+	if form.Machine == c.id && c.MigratesFrom(form.Version) {
+		var err error
+		if form, err = c.migrate(data); err != nil {
+			return Snapshot[C]{}, err
+		}
+		ok = false
 	}
 	if form.Machine != c.id || form.Version != c.version {
 		return Snapshot[C]{}, c.unreadable("expected version %d of machine %q, got version %d of %q", c.version, c.id, form.Version, form.Machine)

@@ -124,10 +124,6 @@ func (a *api) isUnderWay(record durable.Record) bool {
 	if record.Status != statechart.Active {
 		return false
 	}
-	machine, err := a.machines.Lookup(record.Instance.Machine)
-	if err != nil {
-		return false
-	}
-	instance, err := machine.Restore(record.Snapshot)
+	_, instance, err := a.machines.Restore(record)
 	return err == nil && !instance.Settled()
 }

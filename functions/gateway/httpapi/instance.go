@@ -105,8 +105,8 @@ type Parked struct {
 	Event string `json:"event"`
 }
 
-// ViewOf returns what is shown of a record. It asks the machine that the record belongs to
-// what comes next; where it is not one of machines, or cannot read the snapshot, the rest is
+// ViewOf returns what is shown of a record. It asks the machine that carries the instance on
+// what comes next; where that is not one of machines, or cannot read the snapshot, the rest is
 // shown all the same.
 func ViewOf(machines *durable.Machines, record durable.Record) (Instance, error) {
 	var v Instance
@@ -158,11 +158,7 @@ func since(record durable.Record) time.Time {
 }
 
 func nextEvents(machines *durable.Machines, record durable.Record) []string {
-	machine, err := machines.Lookup(record.Instance.Machine)
-	if err != nil {
-		return nil
-	}
-	instance, err := machine.Restore(record.Snapshot)
+	_, instance, err := machines.Restore(record)
 	if err != nil {
 		return nil
 	}

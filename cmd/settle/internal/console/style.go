@@ -13,12 +13,17 @@ type Style struct{ on bool }
 // StyleFor returns the style for what is written to out: plain unless out is a terminal.
 // A noColor that is not empty makes it plain too (https://no-color.org).
 func StyleFor(out io.Writer, noColor string) Style {
+	return Style{on: noColor == "" && IsTerminal(out)}
+}
+
+// IsTerminal reports whether what is written to out is seen on a terminal.
+func IsTerminal(out io.Writer) bool {
 	file, ok := out.(*os.File)
-	if !ok || noColor != "" {
-		return Style{}
+	if !ok {
+		return false
 	}
 	info, err := file.Stat()
-	return Style{on: err == nil && info.Mode()&os.ModeCharDevice != 0}
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
 // Bold is for what a text is about.

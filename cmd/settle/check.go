@@ -1,0 +1,116 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/settle-run/settle/cmd/settle/internal/view"
+	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/dynamostore"
+	"github.com/settle-run/settle/runtime/statechart"
+)
+
+type checkCommand struct {
+	tableFlags
+	Machine string `help:"Only instances of this machine."`
+	Status  string `enum:"active,any" default:"any" help:"Only instances with this status: active or any."`
+	Output  string `short:"o" enum:"text,json" default:"text" help:"How to print the counts: text or json."`
+}
+
+// Help explains what is checked, and at which cost.
+func (*checkCommand) Help() string {
+	return `Run it with a new build before you deploy that. Each stored snapshot is read by the machines of this build:
+
+  FIT      by the version that has stored it
+  MIGRATE  by a later one, through its migrations
+  BREAK    by none: the state is gone, the context does not decode, a machine or a version is missing
+
+If any breaks, the exit code is 1. Instances that are done or stopped count too, because an event may still come
+for them; --status active leaves them out. Nothing is written. The whole table is read, consistently, whatever is
+asked for: in a large one that takes time and read capacity.`
+}
+
+// Run checks the instances by the machines of this build.
+func (c *checkCommand) Run(ctx context.Context, s *session) error {
+	known, err := knownMachines()
+	if err != nil {
+		return err
+	}
+	return c.check(ctx, s, known)
+}
+
+func (c *checkCommand) check(ctx context.Context, s *session, machines *durable.Machines) error {
+	filter := dynamostore.Filter{Machine: c.Machine, Consistent: true}
+	if c.Machine != "" {
+		if _, err := machines.Lookup(c.Machine); err != nil {
+			return err
+		}
+	}
+	if c.Status == "active" {
+		filter.Status = statechart.Active
+	}
+	store, err := c.store(ctx, s)
+	if err != nil {
+		return err
+	}
+	check, progress := durable.NewCheck(machines), s.newProgress("instances checked")
+	for record, err := range store.List(ctx, filter) {
+		var item *dynamostore.ItemError
+		if err != nil && !errors.As(err, &item) {
+			progress.end()
+			return c.explain(s, err)
+		}
+		check.Add(record, err)
+		progress.add()
+	}
+	progress.end()
+	if c.Output == "json" {
+		err = s.printJSON(check.Rows())
+	} else {
+		err = view.WriteCheck(s.out, s.style, check.Rows())
+	}
+	if checked, broken := check.Counts(); err == nil && broken > 0 {
+		err = fmt.Errorf("%d of %d instances could not go on with this build: bring migrations, or host their versions too", broken, checked)
+	}
+	return err
+}
+
+// progress tells a person at a terminal how far something is that takes longer than a second.
+type progress struct {
+	s     *session
+	what  string
+	count int
+	// next is when the count is shown next; shown says that it was before.
+	next  time.Time
+	shown bool
+}
+
+// progressEvery is how often a progress is shown.
+const progressEvery = time.Second
+
+func (s *session) newProgress(what string) *progress {
+	p := &progress{s: s, what: what}
+	if s.watched {
+		p.next = s.now().Add(progressEvery)
+	}
+	return p
+}
+
+// add counts one more.
+func (p *progress) add() {
+	p.count++
+	if !p.s.watched || p.s.now().Before(p.next) {
+		return
+	}
+	p.shown, p.next = true, p.s.now().Add(progressEvery)
+	_, _ = fmt.Fprintf(p.s.errOut, "\r%d %s", p.count, p.what) // Nothing depends on it.
+}
+
+// end clears the line.
+func (p *progress) end() {
+	if p.shown {
+		_, _ = fmt.Fprint(p.s.errOut, "\r\x1b[K")
+	}
+}

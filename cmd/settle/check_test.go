@@ -1,0 +1,163 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/settle-run/settle/cmd/settle/internal/stack"
+	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/statechart"
+)
+
+// items returns the whole table, as text by key.
+func (u user) items() map[string]string {
+	u.t.Helper()
+	output, err := dynamodb.NewFromConfig(u.stack.AWS()).Scan(u.t.Context(), &dynamodb.ScanInput{TableName: aws.String(stack.Table)})
+	if err != nil {
+		u.t.Fatal(err)
+	}
+	all := map[string]string{}
+	for _, item := range output.Items {
+		text, err := json.Marshal(item)
+		if err != nil {
+			u.t.Fatal(err)
+		}
+		all[item["instance"].(*types.AttributeValueMemberS).Value] = string(text)
+	}
+	return all
+}
+
+// edit changes an attribute of an item behind the back of all.
+func (u user) edit(instance, attribute string, value types.AttributeValue) {
+	u.t.Helper()
+	_, err := dynamodb.NewFromConfig(u.stack.AWS()).UpdateItem(u.t.Context(), &dynamodb.UpdateItemInput{
+		TableName: aws.String(stack.Table), Key: map[string]types.AttributeValue{"instance": &types.AttributeValueMemberS{Value: instance}},
+		UpdateExpression: aws.String("SET #a = :v"), ExpressionAttributeNames: map[string]string{"#a": attribute},
+		ExpressionAttributeValues: map[string]types.AttributeValue{":v": value},
+	})
+	if err != nil {
+		u.t.Fatal(err)
+	}
+}
+
+// populate makes four instances of signup, one of them done, one of job, and an alias.
+func (u user) populate() {
+	u.t.Helper()
+	for _, id := range []string{"1", "2", "3", "4"} {
+		u.must("send", "--local", "signup/"+id, "SIGN_UP", "email=ada@example.com", "name=Ada")
+	}
+	u.must("send", "--local", "signup/4", "CANCEL")
+	u.must("send", "--local", "job/run-1-job-2", "queued", "run_id:=1", "job_id:=2")
+	u.edit("alias/x", "owner", &types.AttributeValueMemberS{Value: "signup/1"})
+}
+
+func TestCheckFindsThatEverythingFitsAndWritesNothing(t *testing.T) {
+	t.Parallel()
+	withStack(t, func(u user) {
+		if got, want := u.must("check", "--local", "-o", "json"), "[]\n"; got != want {
+			u.t.Errorf("expected %q of an empty table, got %q", want, got)
+		}
+		u.populate()
+		before := u.items()
+		const want = "MACHINE  VERSION  STATUS  STATE                             FIT  MIGRATE  BREAK\n" +
+			"job      1        active  queued                            1    0        0\n" +
+			"signup   1        active  unverified.awaiting_verification  3    0        0\n" +
+			"signup   1        done    cancelled                         1    0        0\n"
+		if got := u.must("check", "--local"); got != want {
+			u.t.Errorf("expected\n%s\ngot\n%s", want, got)
+		}
+		if got := u.must("check", "--local", "--machine", "signup", "--status", "active"); strings.Count(got, "\n") != 2 || !strings.Contains(got, "awaiting_verification  3 ") {
+			u.t.Errorf("expected the line of active sign-ups alone, got\n%s", got)
+		}
+		if after := u.items(); !maps.Equal(after, before) || len(after) != 6 {
+			u.t.Errorf("expected the 6 items to stay as they were, %v, got %v", before, after)
+		}
+	})
+}
+
+func TestCheckTellsWhatBreaksAndExitsWithOne(t *testing.T) {
+	t.Parallel()
+	withStack(t, func(u user) {
+		u.populate()
+		u.edit("signup/1", "chart_version", &types.AttributeValueMemberN{Value: "2"})
+		u.edit("signup/2", "value", &types.AttributeValueMemberS{Value: "gone"})
+		u.edit("signup/3", "value", &types.AttributeValueMemberS{Value: "gone"})
+		u.edit("signup/4", "revision", &types.AttributeValueMemberS{Value: "four"})
+		u.edit("ghost/7", "revision", &types.AttributeValueMemberN{Value: "1"})
+		before := u.items()
+		got := u.run("check", "--local")
+		contains(u.t, got.out,
+			"MACHINE  VERSION  STATUS  STATE                             FIT  MIGRATE  BREAK\n"+
+				"ghost    0                                                  0    0        1\n"+
+				"job      1        active  queued                            1    0        0\n"+
+				"signup   0                                                  0    0        1\n"+
+				"signup   1        active  unverified.awaiting_verification  0    0        2\n"+
+				"signup   2        active  unverified.awaiting_verification  0    0        1\n"+
+				"\nghost/7 breaks\n  unknown machine: expected one of ",
+			"\nsignup/4 breaks\n  decoding signup/4 in table settle: attribute \"revision\": expected N, got S\n",
+			" and 1 more of its line break\n  unreadable snapshot of chart signup: this version has no state \"gone\"; bring a migration or host the old version too\n",
+			"\nsignup/1 breaks\n  unreadable snapshot of machine signup: a newer version has stored it: expected at most version 1, the newest that this process hosts, got 2; deploy version 2 again\n")
+		if want := "settle: 5 of 6 instances could not go on with this build: bring migrations, or host their versions too\n"; got.code != exitFailed || got.err != want {
+			u.t.Errorf("expected exit code 1 and %q, got %d and %q", want, got.code, got.err)
+		}
+		asJSON := u.run("check", "--local", "-o", "json", "--machine", "job")
+		var rows []durable.CheckRow
+		unmarshal(u.t, []byte(asJSON.out), &rows)
+		if len(rows) != 1 || rows[0].Fit != 1 || !slices.Equal(rows[0].State, []string{"queued"}) || asJSON.code != exitDone {
+			u.t.Errorf("expected one job that fits and exit code 0, got %+v and %d", rows, asJSON.code)
+		}
+		if after := u.items(); !maps.Equal(after, before) {
+			u.t.Errorf("expected the items to stay as they were, %v, got %v", before, after)
+		}
+	})
+}
+
+func TestCheckMigratesInMemoryAndShowsProgress(t *testing.T) {
+	t.Parallel()
+	withStack(t, func(u user) {
+		u.populate()
+		before := u.items()
+		type state = statechart.State[struct{}]
+		moved := durable.Host(statechart.Must(statechart.Definition[struct{}]{
+			ID: "signup", Version: 2, Initial: "waiting", Payloads: statechart.Payloads{"CANCEL": statechart.NoPayload()},
+			States: []state{{ID: "waiting", Tags: []string{statechart.Settled}, On: []statechart.Transition[struct{}]{{Event: "CANCEL", Target: "cancelled"}}}, {ID: "cancelled", Type: statechart.Final}},
+			Migrations: []statechart.Migration{{From: 1, Changes: []statechart.Change{
+				statechart.MoveState("unverified", "waiting"), statechart.MigrateContext(func(struct{}) struct{} { return struct{}{} }),
+			}}},
+		}), durable.MachineConfig{})
+		machines, err := durable.NewMachines(moved)
+		if err != nil {
+			u.t.Fatal(err)
+		}
+		var out, errOut bytes.Buffer
+		clock := time.Now()
+		s := &session{out: &out, errOut: &errOut, endpoint: "http://aws.local", http: u.stack.AWS().HTTPClient, watched: true,
+			now: func() time.Time { clock = clock.Add(300 * time.Millisecond); return clock }}
+		c := &checkCommand{tableFlags: tableFlags{awsFlags: awsFlags{Local: true}, Table: stack.Table}, Machine: "signup", Status: "any", Output: "text"}
+		if err := c.check(context.Background(), s, machines); err != nil {
+			u.t.Fatal(err)
+		}
+		const want = "MACHINE  VERSION  STATUS  STATE                             FIT  MIGRATE  BREAK\n" +
+			"signup   1        active  unverified.awaiting_verification  0    3        0\n" +
+			"signup   1        done    cancelled                         0    1        0\n"
+		if out.String() != want {
+			u.t.Errorf("expected\n%s\ngot\n%s", want, out.String())
+		}
+		if got, want := errOut.String(), "\r4 instances checked\r\x1b[K"; got != want {
+			u.t.Errorf("expected the progress %q, got %q", want, got)
+		}
+		if after := u.items(); !maps.Equal(after, before) {
+			u.t.Errorf("expected the items to stay as they were, %v, got %v", before, after)
+		}
+	})
+}

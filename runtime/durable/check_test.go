@@ -1,0 +1,56 @@
+package durable_test
+
+import (
+	"encoding/json"
+	"errors"
+	"testing"
+	"testing/synctest"
+
+	"github.com/settle-run/settle/runtime/durable"
+)
+
+func TestACheckCountsWhatFitsMigratesAndBreaks(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.host(t, w.desk(1))
+		w.post("desk/1", event("add", "a"))
+		w.post("desk/2", event("add", "a"))
+		w.post("desk/3", event("finish", ""))
+		w.post("desk/4", event("ship", ""))
+		w.run(t)
+		stored := map[string]durable.Record{}
+		for id := range w.records {
+			stored[id] = w.load(id)
+		}
+		waits := stored["desk/2"]
+		waits.Executions = []durable.Execution{{Workflow: "print", Event: "printed"}}
+		w.host(t, w.desk(2, deskFrom1))
+		check := durable.NewCheck(w.machines)
+		for _, id := range []string{"desk/1", "desk/3", "desk/4", w.stored("order")[0]} {
+			check.Add(stored[id], nil)
+		}
+		check.Add(waits, nil)
+		check.Add(waits, nil)
+		check.Add(durable.Record{Instance: durable.InstanceID{Machine: "ghost", ID: "1"}, Snapshot: json.RawMessage(`{"version":4}`)}, nil)
+		check.Add(durable.Record{Instance: durable.InstanceID{Machine: "desk", ID: "9"}}, errors.New("attribute missing"))
+		rows, err := json.Marshal(check.Rows())
+		if err != nil {
+			t.Fatal(err)
+		}
+		const want = `[{"machine":"desk","version":0,"status":"","state":[],"fit":0,"migrate":0,"break":1,"example":"desk/9","error":"attribute missing"},` +
+			`{"machine":"desk","version":1,"status":"active","state":["helped"],"fit":0,"migrate":1,"break":0},` +
+			`{"machine":"desk","version":1,"status":"active","state":["open"],"fit":0,"migrate":1,"break":2,"example":"desk/2",` +
+			`"error":"it waits for the end of the workflow \"print\" as the event \"printed\", which version 2 does not declare: declare it, or host version 1 too"},` +
+			`{"machine":"desk","version":1,"status":"done","state":["finished"],"fit":0,"migrate":1,"break":0},` +
+			`{"machine":"ghost","version":4,"status":"","state":[],"fit":0,"migrate":0,"break":1,"example":"ghost/1","error":"unknown machine: expected one of desk, order, got \"ghost\""},` +
+			`{"machine":"order","version":1,"status":"active","state":["idle"],"fit":1,"migrate":0,"break":0}]`
+		if string(rows) != want {
+			t.Errorf("got\n%s\nwant\n%s", rows, want)
+		}
+		if checked, broken := check.Counts(); checked != 8 || broken != 4 {
+			t.Errorf("%d checked, %d broken, want 8 and 4", checked, broken)
+		}
+		w.wantSound(t)
+	})
+}

@@ -1,0 +1,201 @@
+package durable
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/settle-run/settle/runtime/statechart"
+)
+
+// Errors of Machines.Accept, beside those of Machine.Decode.
+var (
+	// ErrUnknownMachine is returned when no machine has the ID.
+	ErrUnknownMachine = errors.New("unknown machine")
+	// ErrReserved is returned when an event uses a type or a key that is the runtime's.
+	ErrReserved = errors.New("reserved for the runtime")
+)
+
+// Machines is the machines that a process hosts. Those that share an ID are versions of one another: the
+// highest is the current one, on which new instances begin; see Restore for the others.
+type Machines struct {
+	byID map[string]versions
+	ids  []string
+}
+
+// NewMachines returns the set of the given machines. Two with the same ID and version are an error, and so are
+// one that has child instances of a machine that is not among them, and one with an input that none of
+// them could give it.
+func NewMachines(machines ...Machine) (*Machines, error) {
+	m := &Machines{byID: map[string]versions{}}
+	for _, machine := range machines {
+		id := machine.ID()
+		if chart, ok := machine.(interface{ Foreign() bool }); ok && chart.Foreign() {
+			return nil, fmt.Errorf("machine %q is another interpreter's, and its states need not settle: compile it with statechart.Compile", id)
+		}
+		if slices.ContainsFunc(m.byID[id], func(other Machine) bool { return other.Version() == machine.Version() }) {
+			return nil, fmt.Errorf("two machines have the ID %q and the version %d: give each its own ID, or its own version", id, machine.Version())
+		}
+		if id == AliasMachine {
+			return nil, fmt.Errorf("a machine has the ID %q, which is %w: give it another", AliasMachine, ErrReserved)
+		}
+		if len(m.byID[id]) == 0 {
+			m.ids = append(m.ids, id)
+		}
+		m.byID[id] = append(m.byID[id], machine)
+	}
+	slices.Sort(m.ids)
+	for _, hosted := range m.byID {
+		slices.SortFunc(hosted, func(a, b Machine) int { return cmp.Compare(b.Version(), a.Version()) })
+	}
+	if err := m.checkChildren(); err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+// IDs returns the IDs of the machines, sorted, each once.
+func (m *Machines) IDs() []string { return slices.Clone(m.ids) }
+
+// Lookup returns the current version of the machine with the ID; its error wraps ErrUnknownMachine.
+func (m *Machines) Lookup(id string) (Machine, error) {
+	hosted, ok := m.byID[id]
+	if !ok {
+		return nil, fmt.Errorf("%w: expected one of %s, got %q", ErrUnknownMachine, strings.Join(m.ids, ", "), id)
+	}
+	return hosted.current(), nil
+}
+
+// Restore returns a stored instance and the machine that carries it on: that of the version that has stored it
+// or, if that is not hosted, of the lowest one above that migrates from it. Its errors wrap ErrUnknownMachine
+// or those of Machine.Restore. Nothing is stored.
+func (m *Machines) Restore(record Record) (Machine, Instance, error) {
+	if _, err := m.Lookup(record.Instance.Machine); err != nil {
+		return nil, nil, err
+	}
+	hosted := m.byID[record.Instance.Machine]
+	if len(hosted) == 1 { // Then its error alone is reason to look at the version.
+		if instance, err := hosted.current().Restore(record.Snapshot); err == nil {
+			return hosted.current(), instance, nil
+		}
+	}
+	machine, err := hosted.carrier(record.Snapshot)
+	if err != nil {
+		return nil, nil, err
+	}
+	instance, err := machine.Restore(record.Snapshot)
+	return machine, instance, err
+}
+
+// all returns every version of every machine, by ID, the current one first.
+func (m *Machines) all() []Machine {
+	var all []Machine
+	for _, id := range m.ids {
+		all = append(all, m.byID[id]...)
+	}
+	return all
+}
+
+// versions are machines that share an ID, the highest version first.
+type versions []Machine
+
+func (v versions) current() Machine { return v[0] }
+
+// migratesFrom reports whether a machine reads snapshots of an earlier version.
+func migratesFrom(machine Machine, version int) bool {
+	m, ok := machine.(interface{ MigratesFrom(version int) bool })
+	return ok && m.MigratesFrom(version)
+}
+
+// storedVersion returns the version by which a snapshot was stored.
+func storedVersion(snapshot json.RawMessage) (int, error) {
+	var head struct {
+		Version int `json:"version"`
+	}
+	if err := json.Unmarshal(snapshot, &head); err != nil {
+		return 0, fmt.Errorf("%w: its version: %w", statechart.ErrUnreadable, err)
+	}
+	return head.Version, nil
+}
+
+// carrier returns the machine that carries on what was stored with the snapshot.
+func (v versions) carrier(snapshot json.RawMessage) (Machine, error) {
+	stored, err := storedVersion(snapshot)
+	if err != nil {
+		return nil, err
+	}
+	var lowest Machine
+	for _, machine := range v {
+		if machine.Version() == stored {
+			return machine, nil
+		}
+		if migratesFrom(machine, stored) {
+			lowest = machine
+		}
+	}
+	if lowest != nil {
+		return lowest, nil
+	}
+	if current := v.current(); stored > current.Version() {
+		return nil, fmt.Errorf("%w of machine %s: a newer version has stored it: expected at most version %d, the newest that this process hosts, got %d; deploy version %d again",
+			statechart.ErrUnreadable, current.ID(), current.Version(), stored, stored)
+	}
+	return nil, fmt.Errorf("%w of machine %s: expected %s, or a version that one of them migrates from, got version %d; bring the migration, or host version %d too",
+		statechart.ErrUnreadable, v.current().ID(), v, stored, stored)
+}
+
+// String names the versions: "version 3", "version 3 or 1".
+func (v versions) String() string {
+	numbers := make([]string, len(v))
+	for i, machine := range v {
+		numbers[i] = fmt.Sprint(machine.Version())
+	}
+	return "version " + strings.Join(numbers, " or ")
+}
+
+// decode reads an event that any of the versions takes from outside, with the highest that does. If none
+// does, the current one says why.
+func (v versions) decode(body []byte) (machine Machine, event statechart.Event, err error) {
+	event, err = v.current().Decode(body)
+	if err == nil {
+		return v.current(), event, nil
+	}
+	for _, older := range v[1:] {
+		if event, err := older.Decode(body); err == nil {
+			return older, event, nil
+		}
+	}
+	return v.current(), event, err
+}
+
+// Accept checks an event that a producer wants to send to an instance, before it is queued: one that no
+// hosted version of the machine takes is refused. Whether the instance's own does, shows when it is
+// applied. Its errors wrap ErrUnknownMachine, ErrReserved, or those of Machine.Decode.
+func (m *Machines) Accept(id InstanceID, body []byte) (statechart.Event, error) {
+	if _, err := m.Lookup(id.Machine); err != nil {
+		return statechart.Event{}, err
+	}
+	machine, event, err := m.byID[id.Machine].decode(body)
+	if err != nil {
+		return statechart.Event{}, err
+	}
+	if event.Type == TokenExpired || event.Type == AliasTaken || event.Type == CommunicationError || isEnd(machine, event.Type) {
+		return statechart.Event{}, fmt.Errorf("event type %q is %w: only the loop itself sends it", event.Type, ErrReserved)
+	}
+	if strings.HasPrefix(event.Type, statechart.ReservedPrefix) {
+		return statechart.Event{}, fmt.Errorf("event type %q is %w: use another prefix than %q", event.Type, ErrReserved, statechart.ReservedPrefix)
+	}
+	var keys map[string]json.RawMessage
+	if err := json.Unmarshal(body, &keys); err != nil {
+		return statechart.Event{}, fmt.Errorf("%w: %w", statechart.ErrNotAnEvent, err)
+	}
+	for key := range keys {
+		if strings.HasPrefix(key, "$") && key != "$id" {
+			return statechart.Event{}, fmt.Errorf("the key %q is %w: of the keys that begin with $, producers may use $id", key, ErrReserved)
+		}
+	}
+	return event, nil
+}

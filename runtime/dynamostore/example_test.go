@@ -1,0 +1,28 @@
+package dynamostore_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/dynamostore"
+)
+
+// A check of all stored instances by the machines of a build, as settle check makes it.
+func ExampleStore_List() {
+	_ = func(ctx context.Context, store *dynamostore.Store, machines *durable.Machines) error {
+		check := durable.NewCheck(machines)
+		for record, err := range store.List(ctx, dynamostore.Filter{Consistent: true}) {
+			var item *dynamostore.ItemError
+			if err != nil && !errors.As(err, &item) {
+				return err // The table could not be read to its end.
+			}
+			check.Add(record, err)
+		}
+		if checked, broken := check.Counts(); broken > 0 {
+			return fmt.Errorf("%d of %d instances break: %+v", broken, checked, check.Rows())
+		}
+		return nil
+	}
+}
