@@ -49,6 +49,7 @@ func (s *Stack) poll(queues queueURLs) error {
 	}
 	loop, err := durable.New(s.machines, durable.Ports{
 		Store: s.store, Queue: queue, Timers: timers, Tokens: sfncallback.New(states), Executions: workflows,
+		Acknowledger: sqsqueue.NewAcknowledger(client, queues.fifo),
 	}, durable.Config{Now: s.config.Now, Logger: s.config.Logger})
 	if err != nil {
 		return err
