@@ -46,6 +46,7 @@ func handlerOf(p boot.Process, machines *durable.Machines) (any, error) {
 	}
 	loop, err := durable.New(machines, durable.Ports{
 		Store: store, Queue: queue, Timers: timers, Tokens: sfncallback.New(states), Executions: workflows,
+		Acknowledger: sqsqueue.NewAcknowledger(client, p.Settings.QueueURL),
 	}, durable.Config{Logger: p.Logger})
 	if err != nil {
 		return nil, err

@@ -207,7 +207,7 @@ func TestTheEndOfAServiceThatKillsTheProcessEveryTimeBlocksTheGroupOnlySoLong(t 
 		}
 		w.run(t)
 		w.wantParked(t) // The event is applied; moved back to the queue it would be applied twice.
-		if shown := w.load("order/1").Error; shown == nil || shown.Message != "settling order/1: tried 7 times, and no try came to an end" {
+		if shown := w.load("order/1").Error; shown == nil || shown.Message != "settling order/1: tried 7 times, and no try came to an end; see in the log whether the process died, or AWS was out of reach; mend that, then send the event again" {
 			t.Errorf("the instance shows %+v", shown)
 		}
 		w.wantLog(t, "order/1", "before", "charge: the last of 3 attempts did not come to an end", "after")

@@ -35,6 +35,9 @@ type Config struct {
 	// Backoff is the wait before a failed delivery is tried again. Defaults to one second,
 	// doubled up to five minutes; its Attempts is not used.
 	Backoff statechart.RetryPolicy
+	// AcknowledgeAfter is how long a batch may take before those of its groups that have finished are acknowledged
+	// by Ports.Acknowledger, if there is one. Defaults to one second.
+	AcknowledgeAfter time.Duration
 	// ConflictsMax is how often one turn begins again after another writer was faster.
 	// Defaults to 3.
 	ConflictsMax int
@@ -72,6 +75,9 @@ func (c Config) withDefaults() Config {
 	if c.DeniedWaitMax == 0 {
 		c.DeniedWaitMax = time.Hour
 	}
+	if c.AcknowledgeAfter == 0 {
+		c.AcknowledgeAfter = time.Second
+	}
 	if c.DeadlineMargin == 0 {
 		c.DeadlineMargin = 2 * time.Second
 	}
@@ -82,8 +88,8 @@ func (c Config) validate() error {
 	if c.AttemptsMax < 1 || c.AbandonedMax < 1 || c.ConflictsMax < 1 || c.SnapshotBytesMax < 1 || c.HistoryMax < 1 || c.RecentEventsMax < 1 {
 		return fmt.Errorf("durable: expected positive limits in Config, got %+v", c)
 	}
-	if c.DeadlineMargin < 0 || c.DeniedWaitMax < 0 || c.Backoff.Interval < 0 || c.Backoff.IntervalMax < 0 {
-		return fmt.Errorf("durable: expected no negative durations in Config, got margin %v, wait for what is denied %v, back-off %+v", c.DeadlineMargin, c.DeniedWaitMax, c.Backoff)
+	if c.AcknowledgeAfter < 0 || c.DeadlineMargin < 0 || c.DeniedWaitMax < 0 || c.Backoff.Interval < 0 || c.Backoff.IntervalMax < 0 {
+		return fmt.Errorf("durable: expected no negative durations in Config, got margin %v, acknowledgement after %v, wait for what is denied %v, back-off %+v", c.DeadlineMargin, c.AcknowledgeAfter, c.DeniedWaitMax, c.Backoff)
 	}
 	return nil
 }

@@ -59,7 +59,7 @@ func (t *turn) perform(ctx context.Context, effect statechart.Effect) error {
 	case statechart.ParkEvent:
 		return t.loop.park(ctx, t.deferredDelivery(effect), errors.New(effect.Message))
 	default:
-		return fmt.Errorf("this version of the runtime knows no effect of kind %q", effect.Kind)
+		return fmt.Errorf("%w: this version of the runtime knows no effect of kind %q; deploy the version that has stored it", ErrUnreadable, effect.Kind)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"sync"
 	"time"
@@ -43,9 +44,20 @@ func (l *Loop) Handle(ctx context.Context, deliveries []Delivery) (failed []stri
 		groups[d.Group] = append(groups[d.Group], d)
 	}
 	again := make([][]Delivery, len(order))
+	finished := make(chan []Delivery, len(order))
 	var wait sync.WaitGroup
 	for i, group := range order {
-		wait.Go(func() { again[i] = l.handleGroup(ctx, groups[group]) })
+		wait.Go(func() {
+			again[i] = l.handleGroup(ctx, groups[group])
+			if len(again[i]) == 0 {
+				finished <- groups[group]
+			} else {
+				finished <- nil // It stays locked as long as its deliveries are hidden.
+			}
+		})
+	}
+	if l.ports.Acknowledger != nil && len(order) > 1 {
+		l.acknowledgeEarly(ctx, len(order), finished)
 	}
 	wait.Wait()
 	isAgain := map[string]bool{}
@@ -98,7 +110,11 @@ func (l *Loop) delay(ctx context.Context, rest []Delivery, reason error) {
 		wait = retry.wait
 	}
 	log := l.config.Logger.With("instance", rest[0].Group, "message_id", rest[0].MessageID)
-	log.WarnContext(ctx, "delivery failed, to be tried again", "error", reason, "wait", wait, "receive_count", rest[0].ReceiveCount)
+	level := slog.LevelWarn
+	if errors.Is(reason, ErrUnreadable) {
+		level = slog.LevelError // Only a person can mend that.
+	}
+	log.Log(ctx, level, "delivery failed, to be tried again", "error", reason, "wait", wait, "receive_count", rest[0].ReceiveCount)
 	_, err := guarded(func() (int, error) { return 0, l.ports.Queue.Delay(ctx, rest, wait) })
 	if err != nil {
 		log.WarnContext(ctx, "delaying failed, the visibility time-out will do", "error", err)
@@ -123,7 +139,7 @@ func guarded(fn func() (int, error)) (done int, err error) {
 func (l *Loop) turn(ctx context.Context, deliveries []Delivery) (done int, err error) {
 	id, err := l.address(deliveries[0].Group)
 	if err != nil {
-		return l.parkAll(ctx, deliveries, err)
+		return l.parkAll(ctx, deliveries, fmt.Errorf("the group of the message: %w", err))
 	}
 
 	// Hydrate: one consistent read.

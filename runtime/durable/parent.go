@@ -1,9 +1,11 @@
 package durable
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -24,7 +26,7 @@ func (t *turn) isChildOf(parent Parent) bool {
 // readToChild reads the body of startEvent or stopEvent.
 func readToChild(body string) (form toChild, err error) {
 	if err := json.Unmarshal([]byte(body), &form); err != nil {
-		return form, fmt.Errorf("%w: %w", statechart.ErrPayload, err)
+		return form, fmt.Errorf("%w: %w", statechart.ErrPayload, wrongKey(err))
 	}
 	if _, err := ParseInstanceID(form.Parent.Instance); err != nil || form.Parent.Child == "" {
 		return form, fmt.Errorf("%w: expected the key %s with a parent's instance, incarnation and child, got %+v", statechart.ErrPayload, parentKey, form.Parent)
@@ -58,8 +60,11 @@ func (t *turn) checkAddressee(body string) error {
 	var form struct {
 		Parent *Parent `json:"$parent"`
 	}
-	if err := json.Unmarshal([]byte(body), &form); err != nil || form.Parent == nil || t.isChildOf(*form.Parent) {
-		return err
+	if err := json.Unmarshal([]byte(body), &form); err != nil {
+		return fmt.Errorf("%w: %w", statechart.ErrPayload, wrongKey(err))
+	}
+	if form.Parent == nil || t.isChildOf(*form.Parent) {
+		return nil
 	}
 	return fmt.Errorf("%s sent it to its child %s, which does not exist: it could not be started, or has ended and expired", form.Parent.Instance, t.record.Instance)
 }
@@ -70,7 +75,8 @@ func (t *turn) checkBegins(typ string) error {
 		return fmt.Errorf("%s does not exist, and begins with an input: only a parent starts it", t.record.Instance)
 	}
 	if !t.machine.StartedBy(typ) {
-		return fmt.Errorf("%s does not exist, and an event of type %q does not start one", t.record.Instance, typ)
+		starting := slices.DeleteFunc(t.machine.Events(), func(event string) bool { return !t.machine.StartedBy(event) })
+		return fmt.Errorf("%s does not exist, and an event of type %q does not start one: expected %s first", t.record.Instance, typ, cmp.Or(strings.Join(starting, " or "), "that its parent starts it"))
 	}
 	return nil
 }

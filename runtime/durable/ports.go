@@ -16,6 +16,10 @@ var ErrConflict = errors.New("revision conflict")
 // that led to the record is parked. *TooLargeError is one.
 var ErrUnstorable = errors.New("the record cannot be stored")
 
+// ErrUnreadable is wrapped by the errors of Store.Load when what is stored is not a record as Commit writes it. The loop
+// touches nothing then, and tries again: somebody has to mend what is stored.
+var ErrUnreadable = errors.New("unreadable item, nothing is touched: mend it, or restore it from a backup")
+
 // TooLargeError is returned by Store.Commit when a record does not fit into an item.
 type TooLargeError struct {
 	Bytes, BytesMax int
@@ -43,7 +47,7 @@ var (
 // Store keeps one record an instance.
 type Store interface {
 	// Load reads the record consistently. An instance without one gives a Record that has
-	// only Instance set and Revision 0.
+	// only Instance set and Revision 0. Fails with ErrUnreadable.
 	Load(ctx context.Context, id InstanceID) (Record, error)
 	// Commit stores the record in one write, on condition that the stored revision is
 	// record.Revision-1 (no record, if that is 0). Fails with ErrConflict or
@@ -113,6 +117,8 @@ type Ports struct {
 	Timers Timers
 	// Tokens may be nil: then an event that hands over a task's token is parked.
 	Tokens Tokens
+	// Acknowledger may be nil: then all groups of a batch stay locked until the slowest has finished.
+	Acknowledger Acknowledger
 	// Executions may be nil: then New refuses machines that start workflows.
 	Executions Executions
 }

@@ -132,6 +132,9 @@ var errTask = errors.New("wrong $task")
 // third of it, in whole seconds.
 const heartbeatSecondsMin = 3
 
+// taskSecondsMax is the longest time that Step Functions takes for a task (Amazon States Language, TimeoutSeconds).
+const taskSecondsMax = 99_999_999
+
 // tokenBytesMax is the longest token of a task (Step Functions API Reference, SendTaskSuccess).
 const tokenBytesMax = 2048
 
@@ -170,7 +173,7 @@ func tokenOf(d Delivery) (*Token, error) {
 		EnteredAt: form.EnteredAt.UTC().Truncate(time.Millisecond), TimeoutSeconds: form.TimeoutSeconds, HeartbeatSeconds: form.HeartbeatSeconds,
 	}
 	if wrong == nil {
-		wrong = form.check()
+		wrong = form.check(d.SentAt)
 	}
 	return token, wrong
 }
@@ -204,16 +207,24 @@ func salvaged(body json.RawMessage) (form task, err error) {
 			wrong = append(wrong, fmt.Sprintf("%q is not %s", key, field.what))
 		}
 	}
-	return form, fmt.Errorf("%w: %s", errTask, strings.Join(wrong, ", "))
+	return form, fmt.Errorf("%w: %s; its keys are token, name, state, execution, enteredAt, timeoutSeconds and heartbeatSeconds", errTask, strings.Join(wrong, ", "))
 }
 
-// check reports what is wrong with a task whose token can be read.
-func (f *task) check() error {
+// enteredAfterMax is how much later than its event was sent a task may say that it was entered: clocks differ.
+const enteredAfterMax = 24 * time.Hour
+
+// check reports what is wrong with a task whose token can be read, and whose event was sent at the given time, if that
+// is known.
+func (f *task) check(sentAt time.Time) error {
 	switch {
 	case f.Name == "" || len(f.Name) > statechart.EventNameBytesMax:
 		return fmt.Errorf("%w: expected under \"name\" or \"state\" a name of 1 to %d bytes, such as $$.State.Name, got %d", errTask, statechart.EventNameBytesMax, len(f.Name))
 	case f.TimeoutSeconds < 0 || f.HeartbeatSeconds < 0:
 		return fmt.Errorf("%w: expected no negative seconds, got a time-out of %d and a heartbeat of %d", errTask, f.TimeoutSeconds, f.HeartbeatSeconds)
+	case !sentAt.IsZero() && f.EnteredAt.Sub(sentAt) > enteredAfterMax:
+		return fmt.Errorf("%w: expected enteredAt ($$.State.EnteredTime) no later than the event was sent, at %s, got %s", errTask, sentAt.UTC().Format(time.RFC3339), f.EnteredAt.UTC().Format(time.RFC3339))
+	case f.TimeoutSeconds > taskSecondsMax || f.HeartbeatSeconds > taskSecondsMax:
+		return fmt.Errorf("%w: expected at most %d seconds, as Step Functions does, got a time-out of %d and a heartbeat of %d", errTask, taskSecondsMax, f.TimeoutSeconds, f.HeartbeatSeconds)
 	case f.HeartbeatSeconds > 0 && f.HeartbeatSeconds < heartbeatSecondsMin:
 		return fmt.Errorf("%w: expected heartbeatSeconds of at least %d, as a heartbeat takes its way through queues, got %d", errTask, heartbeatSecondsMin, f.HeartbeatSeconds)
 	default:
@@ -355,10 +366,9 @@ func isOwn(typ string) bool {
 	}
 }
 
-// examineOwn is examine for the loop's own events.
-func (t *turn) examineOwn(d Delivery, typ, id string) (event statechart.Event, v verdict, reason error) {
-	event = statechart.Event{Type: typ, ID: id}
-	if typ == WaitEvent {
+// examineOwn is examine for the loop's own events, of which the type and the producer's ID are known.
+func (t *turn) examineOwn(d Delivery, event statechart.Event) (_ statechart.Event, v verdict, reason error) {
+	if event.Type == WaitEvent {
 		token, err := tokenOf(d)
 		switch {
 		case err == nil && token == nil:
@@ -371,8 +381,11 @@ func (t *turn) examineOwn(d Delivery, typ, id string) (event statechart.Event, v
 		}
 		return event, applicable, nil
 	}
-	if typ == startEvent || typ == stopEvent {
+	if event.Type == startEvent || event.Type == stopEvent {
 		return t.examineAsChild(d, event)
+	}
+	if err := checkOwn(event.Type, d.Body); err != nil {
+		return event, poisoned, err
 	}
 	if t.instance == nil || incarnationOf(d.Body) != t.incarnation() {
 		return event, skipped, nil

@@ -239,7 +239,7 @@ func TestATaskWhoseTokenCanBeReadIsToldWhatIsWrongWithTheRest(t *testing.T) {
 		task := strings.TrimSuffix(w.wait("t1", "Delivery", 0, 0), "}") + `, "enteredAt": "yesterday", "sate": 1, "timeoutSeconds": "600"}`
 		w.post(parcel1, `{"type": "hurry", "$task": `+task+`}`)
 		w.run(t)
-		w.wantAnswer(t, "t1", `[Settle.Parked: wrong $task: "enteredAt" is not a time such as $$.State.EnteredTime, "sate" is no key of it, "timeoutSeconds" is not a whole number]`)
+		w.wantAnswer(t, "t1", `[Settle.Parked: wrong $task: "enteredAt" is not a time such as $$.State.EnteredTime, "sate" is no key of it, "timeoutSeconds" is not a whole number; its keys are token, name, state, execution, enteredAt, timeoutSeconds and heartbeatSeconds]`)
 		w.wantParked(t, [2]string{"hurry", "wrong $task"})
 	})
 }

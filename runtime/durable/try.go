@@ -9,11 +9,16 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
+// abandonedAdvice says what to do about an event whose tries all came to no end.
+const abandonedAdvice = "; see in the log whether the process died, or AWS was out of reach; mend that, then send the event again"
+
 // try applies the delivery's event and settles the instance. An event that the chart fails on
 // is parked after AttemptsMax tries, one that kills the process after AbandonedMax.
 func (t *turn) try(ctx context.Context, d Delivery, event statechart.Event) error {
 	tried := d.ReceiveCount - 1
-	if early := t.untilTimer(event); early > 0 {
+	if early := t.untilTimer(event); early > timerEarlyMax {
+		return t.scheduleAgain(ctx, d, event.Timer)
+	} else if early > 0 {
 		return &retryError{wait: early, err: errors.New("the timer has fired before its time")}
 	}
 	t.birth = nil
@@ -27,7 +32,7 @@ func (t *turn) try(ctx context.Context, d Delivery, event statechart.Event) erro
 		tried, err = t.mark(ctx, d)
 	}
 	if err == nil && tried >= t.loop.config.AbandonedMax {
-		return t.park(ctx, d, event.Type, fmt.Errorf("tried %d times, and no try came to an end", tried))
+		return t.park(ctx, d, event.Type, fmt.Errorf("tried %d times, and no try came to an end%s", tried, abandonedAdvice))
 	}
 	if err == nil {
 		event.At = t.loop.config.Now()
@@ -43,6 +48,9 @@ func (t *turn) try(ctx context.Context, d Delivery, event statechart.Event) erro
 		t.remember(d.parkedID())
 		return t.settle(ctx, d)
 	case isChartError(err) && tried+1 >= t.loop.config.AttemptsMax:
+		if event.Type != startEvent { // Of that, the parent hears, and it is not parked.
+			err = fmt.Errorf("%w; mend the chart, then send the event again", err)
+		}
 		return t.park(ctx, d, event.Type, err)
 	default:
 		t.forgetBeginning()
@@ -87,6 +95,21 @@ func (t *turn) untilTimer(event statechart.Event) time.Duration {
 		}
 	}
 	return 0
+}
+
+// timerEarlyMax is how early a timer's firing may be for the difference of two clocks. One that is earlier was not sent by
+// the loop, and is not to lock its group until it is due.
+const timerEarlyMax = time.Minute
+
+// scheduleAgain lets an early firing pass, and makes sure that another comes in time.
+func (t *turn) scheduleAgain(ctx context.Context, d Delivery, timer string) error {
+	t.loop.config.Logger.WarnContext(ctx, "timer has fired long before its time, scheduled again", "instance", d.Group, "message_id", d.MessageID, "timer", timer)
+	for _, waiting := range t.instance.Timers() {
+		if waiting.ID == timer {
+			return t.perform(ctx, statechart.Effect{ID: timer, Kind: statechart.Schedule, Timer: timer, At: waiting.At})
+		}
+	}
+	return nil
 }
 
 // begin starts an instance that does not exist yet. It is stored with its first event.
@@ -140,7 +163,7 @@ func (t *turn) resume(ctx context.Context, d Delivery) (parked bool, err error) 
 		attempts += invocation.Attempt
 	}
 	if err == nil && tried >= t.loop.config.AbandonedMax+attempts {
-		return true, t.park(ctx, d, "", fmt.Errorf("settling %s: tried %d times, and no try came to an end", t.record.Instance, tried))
+		return true, t.park(ctx, d, "", fmt.Errorf("settling %s: tried %d times, and no try came to an end%s", t.record.Instance, tried, abandonedAdvice))
 	}
 	if err == nil {
 		err = t.settle(ctx, d)

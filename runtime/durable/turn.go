@@ -58,10 +58,11 @@ func (t *turn) examine(d Delivery) (event statechart.Event, v verdict, reason er
 	if t.isApplied(d) {
 		return event, skipped, nil
 	}
-	if head := eventHead(json.RawMessage(d.Body)); isOwn(head.Type) {
-		event, v, reason = t.examineOwn(d, head.Type, head.ID)
+	event, err := t.machine.Decode([]byte(d.Body))
+	if isOwn(event.Type) {
+		event, v, reason = t.examineOwn(d, event)
 	} else {
-		event, v, reason = t.examineEvent(d)
+		event, v, reason = t.examineEvent(d, event, err)
 	}
 	if v != applicable {
 		return event, v, reason
@@ -85,9 +86,8 @@ func (t *turn) examine(d Delivery) (event statechart.Event, v verdict, reason er
 	return event, applicable, nil
 }
 
-// examineEvent is examine for the events of charts.
-func (t *turn) examineEvent(d Delivery) (event statechart.Event, v verdict, reason error) {
-	event, err := t.machine.Decode([]byte(d.Body))
+// examineEvent is examine for the events of charts, as Decode has read them.
+func (t *turn) examineEvent(d Delivery, event statechart.Event, err error) (statechart.Event, verdict, error) {
 	switch {
 	case err != nil:
 		return event, poisoned, err
@@ -169,12 +169,12 @@ func (t *turn) ask(effect statechart.Effect) {
 	}
 }
 
-// eventHead returns the type of an event in its JSON form, and the producer's ID.
-func eventHead(body json.RawMessage) (head struct {
-	Type string `json:"type"`
-	ID   string `json:"$id"`
-}) {
-	_ = json.Unmarshal(body, &head) // A chart wrote it.
+// eventHead returns the type of an event in its JSON form, and the producer's ID; what is no event has neither.
+// Keys are compared exactly, as Decode does: into a struct, encoding/json would take "Type" for "type".
+func eventHead(body json.RawMessage) (head struct{ Type, ID string }) {
+	var keys map[string]json.RawMessage
+	_ = json.Unmarshal(body, &keys)
+	_, _ = json.Unmarshal(keys["type"], &head.Type), json.Unmarshal(keys["$id"], &head.ID)
 	return head
 }
 
@@ -205,7 +205,7 @@ func (t *turn) commit(ctx context.Context) error {
 		next.ExpireAt = next.UpdatedAt.Add(retention)
 	}
 	if err := t.loop.ports.Store.Commit(ctx, next); err != nil {
-		return fmt.Errorf("committing %s at revision %d: %w", next.Instance, next.Revision, err)
+		return fmt.Errorf("storing %s: %w", next.Instance, err)
 	}
 	t.record, t.dirty, t.finished = next, false, false
 	t.disarm()

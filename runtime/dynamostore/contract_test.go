@@ -107,7 +107,7 @@ func (c contract) roundTrip() {
 
 func (c contract) noSnapshot() {
 	want := durable.Record{
-		Instance: id, Revision: 1, UpdatedAt: created,
+		Instance: id, Revision: 1, CreatedAt: created, UpdatedAt: created,
 		Error: &durable.Failure{At: created, Event: "VERIFY", Message: "signup/42 does not exist"},
 	}
 	mustCommit(c.t, c.store, want)

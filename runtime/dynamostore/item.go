@@ -2,8 +2,12 @@ package dynamostore
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
@@ -38,6 +42,9 @@ const (
 	attrAttempt      = "attempt"
 	attrError        = "error"
 )
+
+// sequenceDigitsMax is the length of the longest number of 128 bits, which is what SQS calls a sequence number.
+const sequenceDigitsMax = 39
 
 // encodeItem makes the item of a record; decodeItem reads it back.
 func encodeItem(record durable.Record) (map[string]types.AttributeValue, error) {
@@ -138,6 +145,16 @@ func decodeItem(item map[string]types.AttributeValue) (durable.Record, error) {
 	if record.Revision < 1 {
 		return durable.Record{}, fmt.Errorf("attribute %q: expected a revision of at least 1, got %d", attrRevision, record.Revision)
 	}
+	for _, queue := range slices.Sorted(maps.Keys(record.Watermark)) {
+		// Compared with what is no sequence number, every event might count as applied.
+		if got := record.Watermark[queue]; got == "" || strings.Trim(got, "0123456789") != "" || len(got) > sequenceDigitsMax {
+			return durable.Record{}, fmt.Errorf("attribute %q: queue %s: expected a sequence number of 1 to %d digits, got %q", attrWatermark, queue, sequenceDigitsMax, got)
+		}
+	}
+	if record.CreatedAt.IsZero() {
+		// Without it, the timers that the instance has started would count as those of an earlier one.
+		return durable.Record{}, fmt.Errorf("attribute %q: expected a time such as 2026-01-02T15:04:05.000Z, got none", attrCreatedAt)
+	}
 	record.Snapshot, err = snapshotOf(item)
 	return record, err
 }
@@ -174,7 +191,7 @@ func (r *reader) integer(attribute string) int64 {
 	case *types.AttributeValueMemberN:
 		n, err := strconv.ParseInt(value.Value, 10, 64)
 		if err != nil {
-			r.fail(attribute, err)
+			r.fail(attribute, fmt.Errorf("expected a whole number of 64 bits, got %s", value.Value))
 		}
 		return n
 	default:
@@ -190,7 +207,7 @@ func (r *reader) time(attribute string) time.Time {
 	}
 	t, err := time.Parse(time.RFC3339Nano, value)
 	if err != nil {
-		r.fail(attribute, err)
+		r.fail(attribute, fmt.Errorf("expected a time such as 2026-01-02T15:04:05.000Z, got %q", value))
 	}
 	return t
 }
@@ -203,6 +220,15 @@ func (r *reader) json(attribute string, into any) {
 	data, err := appendJSON(nil, value)
 	if err == nil {
 		err = json.Unmarshal(data, into)
+	}
+	var mismatch *json.UnmarshalTypeError
+	if errors.As(err, &mismatch) {
+		// It has no value, which may be a secret: a token.
+		at, _, _ := strings.Cut(mismatch.Value, " ") // "number 1.5"
+		err = fmt.Errorf("expected the JSON of %s, got %s", mismatch.Type, at)
+		if mismatch.Field != "" {
+			err = fmt.Errorf("key %q: %w", mismatch.Field, err)
+		}
 	}
 	if err != nil {
 		r.fail(attribute, err)

@@ -67,6 +67,11 @@ func putSnapshot(item map[string]types.AttributeValue, snapshot json.RawMessage,
 // snapshotOf gathers a snapshot from the attributes of an item; nil if it has none.
 func snapshotOf(item map[string]types.AttributeValue) (json.RawMessage, error) {
 	if _, ok := item[attrChartVersion]; !ok {
+		for _, field := range snapshotAttributes {
+			if _, ok := item[field.attribute]; ok {
+				return nil, fmt.Errorf("the snapshot: expected the attribute %q beside %q, got none", attrChartVersion, field.attribute)
+			}
+		}
 		return nil, nil
 	}
 	keys := map[string]types.AttributeValue{}

@@ -37,7 +37,7 @@ func New(client Client, table string) *Store {
 }
 
 // Load reads the record of an instance consistently; an instance without an item gives a
-// record that has only Instance set. An item whose expire_at has passed is still there until
+// record that has only Instance set. It fails with durable.ErrUnreadable. An item whose expire_at has passed is still there until
 // DynamoDB deletes it.
 func (s *Store) Load(ctx context.Context, id durable.InstanceID) (durable.Record, error) {
 	output, err := s.client.GetItem(ctx, &dynamodb.GetItemInput{
@@ -53,7 +53,7 @@ func (s *Store) Load(ctx context.Context, id durable.InstanceID) (durable.Record
 	}
 	record, err := decodeItem(output.Item)
 	if err != nil {
-		return durable.Record{}, s.failed("decoding "+id.String(), err)
+		return durable.Record{}, s.failed("decoding "+id.String(), fmt.Errorf("%w: %w", durable.ErrUnreadable, err))
 	}
 	return record, nil
 }

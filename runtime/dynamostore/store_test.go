@@ -341,10 +341,10 @@ func TestUnreadableItemIsAnErrorThatNamesTheAttribute(t *testing.T) {
 	}{
 		{"revision", &types.AttributeValueMemberS{Value: "1"}, `attribute "revision": expected N, got S`},
 		{"revision", &types.AttributeValueMemberN{Value: "0"}, `attribute "revision": expected a revision of at least 1, got 0`},
-		{"ignored", &types.AttributeValueMemberN{Value: "1.5"}, `attribute "ignored": strconv.ParseInt: parsing "1.5": invalid syntax`},
-		{"created_at", &types.AttributeValueMemberS{Value: "yesterday"}, `attribute "created_at": parsing time "yesterday"`},
+		{"ignored", &types.AttributeValueMemberN{Value: "1.5"}, `attribute "ignored": expected a whole number of 64 bits, got 1.5`},
+		{"created_at", &types.AttributeValueMemberS{Value: "yesterday"}, `attribute "created_at": expected a time such as 2026-01-02T15:04:05.000Z, got "yesterday"`},
 		{"state", &types.AttributeValueMemberSS{Value: []string{"a"}}, `attribute "state": expected one of S, N, BOOL, NULL, L, M, got SS`},
-		{"outbox", &types.AttributeValueMemberM{}, `attribute "outbox": json: cannot unmarshal object`},
+		{"outbox", &types.AttributeValueMemberM{}, `attribute "outbox": expected the JSON of []statechart.Effect, got object`},
 		{"context", &types.AttributeValueMemberB{Value: []byte("x")}, `the snapshot: key "context": expected one of S, N, BOOL, NULL, L, M, got B`},
 		{"snapshot", &types.AttributeValueMemberS{Value: "x"}, `attribute "snapshot": expected M, got S`},
 	} {
@@ -355,7 +355,8 @@ func TestUnreadableItemIsAnErrorThatNamesTheAttribute(t *testing.T) {
 			mustCommit(t, store, smallRecord(id, 1))
 			setAttribute(t, client, test.attribute, test.value)
 			_, err := store.Load(t.Context(), id)
-			if want := "decoding signup/42 in table settle: " + test.want; err == nil || !strings.HasPrefix(err.Error(), want) {
+			want := "decoding signup/42 in table settle: " + durable.ErrUnreadable.Error() + ": " + test.want
+			if !errors.Is(err, durable.ErrUnreadable) || !strings.HasPrefix(err.Error(), want) {
 				t.Errorf("got  %v\nwant %s", err, want)
 			}
 		})

@@ -16,8 +16,8 @@ import (
 	"github.com/settle-run/settle/runtime/durable"
 )
 
-// item reads the item of an instance or an alias.
-func (w *world) item(instance string) map[string]types.AttributeValue {
+// storedItem reads the item of an instance or an alias.
+func (w *world) storedItem(instance string) map[string]types.AttributeValue {
 	w.t.Helper()
 	client := dynamodb.NewFromConfig(w.aws(w.cloud.HTTPClient(), true))
 	key := map[string]types.AttributeValue{"instance": &types.AttributeValueMemberS{Value: instance}}
@@ -129,7 +129,7 @@ func TestItemsHaveTheSizesThatTheDocumentShows(t *testing.T) {
 		inWorld(t, story.options, func(w *world) {
 			story.play(w)
 			synctest.Wait()
-			item := w.item(story.instance)
+			item := w.storedItem(story.instance)
 			if units := w.writeUnits(story.instance); units != (itemBytes(item)+1023)/1024 {
 				t.Errorf("%s: counted %d bytes, but it is written with %d units", story.name, itemBytes(item), units)
 			}

@@ -62,6 +62,8 @@ type world struct {
 	options options
 
 	queueURL, deadLetterURL, delayURL string
+	// batches counts the calls of sendRaw, for deduplication IDs.
+	batches int
 }
 
 // options tunes a world. The zero value is the world as it runs in production.
@@ -83,6 +85,12 @@ type options struct {
 	meter *meter
 	// historyMax is how many transitions instances remember; 0 means the default.
 	historyMax int
+	// acknowledgesLate has the consumer leave all acknowledging to the end of the batch.
+	acknowledgesLate bool
+	// log takes what the consumer logs; nil: nothing does.
+	log slog.Handler
+	// source changes how the queue feeds the consumer.
+	source func(*awslocal.EventSource)
 	// statusFault hits the events of their ends.
 	statusFault func(awslocal.StatusChange) awslocal.StatusChangeFault
 }
@@ -115,6 +123,13 @@ func (o options) statusChanges() string {
 		return ""
 	}
 	return executionsName
+}
+
+func (o options) logger() *slog.Logger {
+	if o.log == nil {
+		return slog.New(slog.DiscardHandler)
+	}
+	return slog.New(o.log)
 }
 
 func (w *world) create(o options) {
@@ -186,13 +201,17 @@ func (w *world) consumer(o options) awslocal.Invoker {
 		if err != nil {
 			w.t.Error(err)
 		}
-		loop, err := durable.New(w.machines(), durable.Ports{
+		ports := durable.Ports{
 			Store:      dynamostore.New(dynamodb.NewFromConfig(config), table),
 			Queue:      sqsqueue.New(queues, w.queueURL, w.deadLetterURL),
 			Timers:     w.timers(config),
 			Tokens:     sfncallback.New(states),
 			Executions: workflows,
-		}, durable.Config{Logger: slog.New(slog.DiscardHandler), HistoryMax: o.historyMax})
+		}
+		if !o.acknowledgesLate {
+			ports.Acknowledger = sqsqueue.NewAcknowledger(queues, w.queueURL)
+		}
+		loop, err := durable.New(w.machines(), ports, durable.Config{Logger: o.logger(), HistoryMax: o.historyMax})
 		if err != nil {
 			w.t.Error(err)
 		}
@@ -231,7 +250,11 @@ func (w *world) executions(o options) awslocal.Invoker {
 }
 
 func (w *world) poll(ctx context.Context, queue string, start func() awslocal.Invoker) {
-	err := w.cloud.Poll(ctx, awslocal.EventSource{Queue: queue, Timeout: functionTimeout, ReportBatchItemFailures: true}, start)
+	source := awslocal.EventSource{Queue: queue, Timeout: functionTimeout, ReportBatchItemFailures: true}
+	if queue == queueName && w.options.source != nil {
+		w.options.source(&source)
+	}
+	err := w.cloud.Poll(ctx, source, start)
 	if err != nil {
 		w.t.Errorf("polling %s: %v", queue, err)
 	}
@@ -326,11 +349,41 @@ func (m *mortal) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
 	}
 	current, handler := m.process, m.handler
 	m.mu.Unlock()
+	ctx, exit := context.WithCancel(context.WithValue(ctx, diesAs{}, current))
+	defer exit()
+	m.faults.exits(current, exit)
 	answer, err := handler.Invoke(ctx, payload)
 	if m.faults.dead(current) {
 		return nil, errors.New("the process exited before it answered")
 	}
 	return answer, err
+}
+
+// diesAs is the key of a context under which the name of the process stands that it belongs to.
+type diesAs struct{}
+
+// kill ends the process that a service runs in, which does not return.
+func (f *faults) kill(ctx context.Context) {
+	process := ctx.Value(diesAs{}).(string)
+	f.mu.Lock()
+	if f.ended == nil {
+		f.ended = map[string]bool{}
+	}
+	f.ended[process] = true
+	exit := f.exit[process]
+	f.mu.Unlock()
+	exit()
+	<-ctx.Done()
+}
+
+// exits notes what ends the invocation that a process is in.
+func (f *faults) exits(process string, exit func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.exit == nil {
+		f.exit = map[string]func(){}
+	}
+	f.exit[process] = exit
 }
 
 // fault is what happens to one call.
@@ -364,8 +417,12 @@ type faults struct {
 	at   int
 	kind fault
 
+	// latency is how long each call takes to reach its service.
+	latency time.Duration
+
 	mu          sync.Mutex
-	calls       []string // "sqs.SendMessage"
+	exit        map[string]func() // of processes, by name
+	calls       []string          // "sqs.SendMessage"
 	processes   int
 	ended       map[string]bool // processes that died, by name
 	invocations map[string]int  // by function
@@ -407,7 +464,7 @@ func (f *faults) hitting(call awslocal.Call) awslocal.Fault {
 	}
 	f.calls = append(f.calls, call.Service+"."+call.Operation)
 	if len(f.calls) != f.at {
-		return awslocal.Fault{}
+		return awslocal.Fault{Before: f.latency}
 	}
 	if f.kind == dieBefore || f.kind == dieAfter {
 		f.ended = map[string]bool{call.Client: true}

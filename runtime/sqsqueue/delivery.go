@@ -37,7 +37,7 @@ func Decode(message events.SQSMessage) (durable.Delivery, error) {
 		return durable.Delivery{}, fmt.Errorf("%w: message %s of %s: expected the attributes MessageGroupId and SequenceNumber, got %q and %q: "+
 			"connect the function to the FIFO queue", ErrNotFIFO, message.MessageId, message.EventSourceARN, delivery.Group, delivery.SequenceNumber)
 	case countErr != nil || sentErr != nil:
-		return durable.Delivery{}, fmt.Errorf("%w: message %s of %s: expected numbers as ApproximateReceiveCount and SentTimestamp, got %q and %q",
+		return durable.Delivery{}, fmt.Errorf("%w: message %s of %s: expected numbers as ApproximateReceiveCount and SentTimestamp, got %q and %q: connect the function to the FIFO queue",
 			ErrNotFIFO, message.MessageId, message.EventSourceARN, attributes["ApproximateReceiveCount"], attributes["SentTimestamp"])
 	}
 	return delivery, nil
@@ -47,11 +47,20 @@ func Decode(message events.SQSMessage) (durable.Delivery, error) {
 // attributes, as SQS does when it moves the messages of a dead-letter queue.
 func parkedFrom(message events.SQSMessage) durable.Place {
 	queue, number := message.MessageAttributes[AttrSourceQueue].StringValue, message.MessageAttributes[AttrSequenceNumber].StringValue
-	if queue == nil || number == nil || *queue == "" || *number == "" {
+	if queue == nil || number == nil || *queue == "" || !isPlaceNumber(*number) {
 		return durable.Place{}
 	}
 	return durable.Place{Queue: *queue, SequenceNumber: *number}
 }
+
+// isPlaceNumber reports whether Park may have written the sequence number: decimal digits or, of an event that was
+// deferred, the ID of an effect such as "3.0". What a stranger has put there is not to fill the item.
+func isPlaceNumber(s string) bool {
+	return s != "" && len(s) <= placeNumberBytesMax && strings.Trim(s, "0123456789.") == ""
+}
+
+// placeNumberBytesMax is longer than any number of 128 bits, and any two of 64.
+const placeNumberBytesMax = 41
 
 // DecodeAll reads the messages of one invocation, in their order.
 func DecodeAll(event events.SQSEvent) ([]durable.Delivery, error) {

@@ -142,7 +142,7 @@ func (p Payloads) decode(chart string, body []byte) (Event, error) {
 	}
 	payload, declared := p[event.Type]
 	if !declared || payload.internal {
-		return event, fmt.Errorf("%w: chart %s has no event %q; it declares %s", ErrUndeclared, chart, event.Type, strings.Join(p.Types(), ", "))
+		return event, fmt.Errorf("%w: chart %s has no event %+q; it declares %s", ErrUndeclared, chart, event.Type, strings.Join(p.Types(), ", "))
 	}
 	if payload.typ == nil {
 		return event, nil
@@ -192,7 +192,7 @@ func (p Payload) decode(body []byte) (payload any, err error) {
 	}()
 	pointer := reflect.New(p.typ)
 	if err := json.Unmarshal(body, pointer.Interface()); err != nil {
-		return nil, p.withoutValues(err, len(body))
+		return nil, p.withoutValues(err, body)
 	}
 	validator, ok := pointer.Interface().(interface{ Validate() error })
 	if !ok {
@@ -209,7 +209,7 @@ func (p Payload) decode(body []byte) (payload any, err error) {
 // withoutValues returns the error of decoding a payload without the values that it quotes: of
 // encoding/json's errors, that for a number out of range does, and those that come from
 // UnmarshalJSON and UnmarshalText methods, such as time.Time's, may.
-func (p Payload) withoutValues(err error, bodyBytes int) error {
+func (p Payload) withoutValues(err error, body []byte) error {
 	var syntax *json.SyntaxError
 	if errors.As(err, &syntax) {
 		return syntax
@@ -220,7 +220,22 @@ func (p Payload) withoutValues(err error, bodyBytes int) error {
 		bare.Value, _, _ = strings.Cut(bare.Value, " ") // "number 300"
 		return &bare
 	}
-	return fmt.Errorf("expected the JSON of a %v, got %d bytes that do not decode", p.typ, bodyBytes)
+	undecoded := fmt.Errorf("expected the JSON of a %v, got %d bytes that do not decode", p.typ, len(body))
+	var keys map[string]json.RawMessage
+	if json.Unmarshal(body, &keys) != nil {
+		return undecoded
+	}
+	wrong := map[string]json.RawMessage{}
+	for key, value := range keys {
+		alone, marshalErr := json.Marshal(map[string]json.RawMessage{key: value})
+		if marshalErr == nil && json.Unmarshal(alone, reflect.New(p.typ).Interface()) != nil {
+			wrong[key] = value
+		}
+	}
+	if len(wrong) == 0 || len(wrong) == len(keys) {
+		return undecoded // The type decodes itself as a whole.
+	}
+	return fmt.Errorf("%w: correct %s", undecoded, keyNames(wrong))
 }
 
 // Limits on the keys that an error message names.

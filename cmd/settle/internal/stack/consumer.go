@@ -8,6 +8,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/scheduler"
 	"github.com/aws/aws-sdk-go-v2/service/sfn"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
 	"github.com/settle-run/settle/runtime/awslocal"
 	"github.com/settle-run/settle/runtime/durable"
@@ -46,6 +47,7 @@ func (s *Stack) consumerInProcess(queue *sqsqueue.Queue, delays *schedule.DelayQ
 	}
 	loop, err := durable.New(s.machines, durable.Ports{
 		Store: s.store, Queue: queue, Timers: timers, Tokens: sfncallback.New(states), Executions: workflows,
+		Acknowledger: sqsqueue.NewAcknowledger(sqs.NewFromConfig(s.AWS()), s.QueueURL()),
 	}, durable.Config{Now: s.config.Now, Logger: s.config.Logger})
 	if err != nil {
 		return function{}, err

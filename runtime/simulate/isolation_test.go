@@ -1,0 +1,244 @@
+package simulate_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/settle-run/settle/runtime/awslocal"
+	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/statechart"
+)
+
+// patient is the context of a chart that counts ticks, and is ill in ways that a service or an action can be.
+type patient struct {
+	Ticks int `json:"ticks"`
+}
+
+// illnesses are the services of the chart, by the event that runs them. Each is tried three times.
+func illnesses(w **world) map[string]func(context.Context) error {
+	return map[string]func(context.Context) error{
+		"hang": func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() },
+		"kill": func(ctx context.Context) error { (*w).faults.kill(ctx); return ctx.Err() },
+		"fail": func(context.Context) error { return errors.New("no") },
+	}
+}
+
+// ward hosts the chart.
+func ward(w **world) durable.Machine {
+	type on = statechart.Transition[patient]
+	type do = []statechart.Action[patient]
+	settled := []string{statechart.Settled}
+	tick := statechart.Update("tick", func(p *patient) { p.Ticks++ })
+	crash := statechart.Update("crash", func(*patient) { panic("ill") })
+	letter := statechart.SendTo("tick", func(patient, statechart.Event) (string, any) { return "ward/denied", nil })
+	payloads := statechart.Payloads{"tick": statechart.NoPayload(), "crash": statechart.NoPayload(), "write": statechart.NoPayload()}
+	well := statechart.State[patient]{ID: "well", Tags: settled, On: []on{
+		{Event: "tick", Actions: do{tick}}, {Event: "crash", Actions: do{crash}}, {Event: "write", Actions: do{letter}},
+	}}
+	states := []statechart.State[patient]{}
+	services := illnesses(w)
+	for _, illness := range slices.Sorted(maps.Keys(services)) {
+		payloads[illness] = statechart.NoPayload()
+		well.On = append(well.On, on{Event: illness, Target: "ill_with_" + illness})
+		states = append(states, statechart.State[patient]{ID: "ill_with_" + illness, Invoke: []statechart.Invoke[patient]{{
+			Service: statechart.ServiceFunc(illness, func(ctx context.Context, _ patient, _ statechart.Call) (int, error) { return 0, services[illness](ctx) }),
+			Timeout: 5 * time.Second, Retry: statechart.RetryPolicy{Attempts: 3, Interval: time.Second},
+			OnDone: []on{{Target: "well"}}, OnError: []on{{Target: "well"}},
+		}}})
+	}
+	return durable.Host(statechart.Must(statechart.Definition[patient]{
+		ID: "ward", Version: 1, Initial: "well", Payloads: payloads, States: append(states, well),
+	}), durable.MachineConfig{})
+}
+
+// latencies are the times from the sending of an event to the commit that contains it, by instance, in order.
+type latencies map[string][]time.Duration
+
+const (
+	callLatency = 4 * time.Millisecond
+	goods       = 5
+	ticks       = 43
+	sick        = "ward/sick"
+)
+
+func good(i int) string { return fmt.Sprintf("ward/good-%d", i) }
+
+// commits notes when transitions were logged, which is when they are stored.
+type commits struct {
+	mu sync.Mutex
+	at map[string][]time.Time
+}
+
+func (c *commits) Write(text []byte) (int, error) {
+	var one struct {
+		Msg, Instance string
+		Time          time.Time
+	}
+	if err := json.Unmarshal(bytes.TrimSpace(text), &one); err != nil {
+		return 0, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if one.Msg == "transition" {
+		c.at[one.Instance] = append(c.at[one.Instance], one.Time)
+	}
+	return len(text), nil
+}
+
+// inWard runs a test in a world that hosts the ward and in which each call takes its time; since tells the latencies
+// of events that were sent at the given times.
+func inWard(t *testing.T, o options, test func(w *world, since func(sent map[string][]time.Time) latencies)) {
+	t.Helper()
+	var w *world
+	c := &commits{at: map[string][]time.Time{}}
+	o.more, o.log, o.faults = []durable.Machine{ward(&w)}, slog.NewJSONHandler(c, nil), &faults{latency: callLatency}
+	o.refuse = func(operation, body string) string {
+		if operation == "SendMessage" && strings.Contains(body, "ward/denied") {
+			return "AccessDeniedException"
+		}
+		return ""
+	}
+	inWorld(t, o, func(in *world) {
+		w = in
+		test(w, func(sent map[string][]time.Time) latencies {
+			found := latencies{}
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			for instance, times := range sent {
+				if len(c.at[instance]) != len(times) {
+					t.Errorf("want %d events of %s stored, got %d", len(times), instance, len(c.at[instance]))
+					continue
+				}
+				for i, at := range times {
+					found[instance] = append(found[instance], c.at[instance][i].Sub(at))
+				}
+			}
+			return found
+		})
+	})
+}
+
+// steadily sends each good instance an event every 700 ms, and the sick one the bad event every five
+// seconds, if there is one. It returns the latencies of the good events.
+func steadily(t *testing.T, batchSize int, bad string) (found latencies) {
+	t.Helper()
+	inWard(t, options{source: func(s *awslocal.EventSource) { s.BatchSize, s.Concurrency = batchSize, 50 }}, func(w *world, since func(map[string][]time.Time) latencies) {
+		sent := map[string][]time.Time{}
+		for tick := range ticks {
+			for i := range goods {
+				sent[good(i)] = append(sent[good(i)], time.Now())
+				w.sendRaw(raw{group: good(i), body: `{"type": "tick"}`})
+				time.Sleep(100 * time.Millisecond)
+			}
+			time.Sleep(50 * time.Millisecond)
+			if bad != "" && tick%7 == 0 {
+				w.sendRaw(raw{group: sick, body: bad})
+			}
+			time.Sleep(150 * time.Millisecond)
+		}
+		time.Sleep(time.Minute)
+		found = since(sent)
+	})
+	return found
+}
+
+// troubles are the events that bring an instance into trouble.
+var troubles = map[string]string{
+	"a service that hangs":         `{"type": "hang"}`,
+	"a service that fails":         `{"type": "fail"}`,
+	"a service that kills":         `{"type": "kill"}`,
+	"an action that panics":        `{"type": "crash"}`,
+	"an effect that is denied":     `{"type": "write"}`,
+	"events that are no events":    `{"type": "tick"`,
+	"events that are not declared": `{"type": "vanish"}`,
+}
+
+// TestTheTroubleOfOneInstanceDelaysNoOther compares the latencies of good instances, event by event, with those of a run
+// in which there is no other. They are equal to the nanosecond.
+func TestTheTroubleOfOneInstanceDelaysNoOther(t *testing.T) {
+	t.Parallel()
+	for _, batchSize := range []int{1, 10} {
+		quiet := steadily(t, batchSize, "")
+		if len(quiet) != goods || len(quiet[good(0)]) != ticks || quiet[good(0)][1] != 2*callLatency {
+			t.Fatalf("want %d events of %d instances, each stored after one read and one write, got %v", ticks, goods, quiet)
+		}
+		for name, event := range troubles {
+			t.Run(fmt.Sprintf("batches of %d, %s", batchSize, name), func(t *testing.T) {
+				t.Parallel()
+				if got := steadily(t, batchSize, event); !reflect.DeepEqual(got, quiet) {
+					t.Errorf("want the latencies of the run without it,\n%v\ngot\n%v", quiet, got)
+				}
+			})
+		}
+	}
+}
+
+// TestABatchWithTroubleDelaysTheOthersOfItBySoMuch sends a bad event and good ones in one batch, and another good
+// event for each instance behind them. What is stored first is not delayed; the event behind it waits until its group is
+// acknowledged.
+func TestABatchWithTroubleDelaysTheOthersOfItBySoMuch(t *testing.T) {
+	t.Parallel()
+	const second = time.Second
+	for _, c := range []struct {
+		name, bad string
+		late      bool
+		// first and next are the longest times that the first and the next event of a good instance may take.
+		first, next time.Duration
+	}{
+		{"nothing bad", "", false, 2 * callLatency, 2 * callLatency},
+		{"a service that hangs", `{"type": "hang"}`, false, 2 * callLatency, second},
+		{"a service that hangs, acknowledged with the batch", `{"type": "hang"}`, true, 2 * callLatency, 5 * second},
+		{"a service that fails", `{"type": "fail"}`, false, 2 * callLatency, 2 * callLatency},
+		{"an action that panics", `{"type": "crash"}`, false, 2 * callLatency, 2 * callLatency},
+		{"an event that is no event", `{"type": "tick"`, false, 2 * callLatency, 2 * callLatency},
+		{"an effect that is denied", `{"type": "write"}`, false, 2 * callLatency, 2 * callLatency},
+		// The process is gone before anything is stored, and the messages come again after the visibility time-out of 60 s:
+		// perhaps in one batch with the killer again, until it has used up its attempts.
+		{"a service that kills", `{"type": "kill"}`, false, 4*60*second + 2*callLatency, 4*60*second + 2*callLatency},
+		{"a service that kills, in batches of one", `{"type": "kill"}`, false, 2 * callLatency, 2 * callLatency},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			o := options{acknowledgesLate: c.late}
+			if strings.HasSuffix(c.name, "batches of one") {
+				o.source = func(s *awslocal.EventSource) { s.BatchSize, s.Concurrency = 1, 50 }
+			}
+			inWard(t, o, func(w *world, since func(map[string][]time.Time) latencies) {
+				batch := []raw{}
+				if c.bad != "" {
+					batch = append(batch, raw{group: sick, body: c.bad})
+				}
+				sent := map[string][]time.Time{}
+				for range 2 {
+					for i := range goods {
+						batch = append(batch, raw{group: good(i), body: `{"type": "tick"}`})
+						sent[good(i)] = append(sent[good(i)], time.Now())
+					}
+					w.sendRaw(batch...)
+					batch = nil
+					time.Sleep(100 * time.Millisecond)
+				}
+				time.Sleep(3 * time.Hour) // An effect that is denied is tried for one.
+				for instance, took := range since(sent) {
+					if took[0] > c.first || took[1] > c.next {
+						t.Errorf("%s: want at most %v and %v from sending to storing, got %v", instance, c.first, c.next, took)
+					}
+				}
+				if got := w.unacknowledged(); got != 0 {
+					t.Errorf("want all done with, %d messages are left", got)
+				}
+			})
+		})
+	}
+}
