@@ -34,11 +34,8 @@ func (s *simulation) check() {
 		if len(record.Tokens) > 0 {
 			s.problem("%s has tokens left behind: %+v", name, record.Tokens)
 		}
-		machine, err := s.machines.Lookup(id.Machine)
-		if err != nil {
-			s.t.Fatal(err)
-		}
-		r := &replay{simulation: s, name: name, machine: machine, record: record, queues: s.ledger.of(name), seen: map[string]bool{}, sends: map[string]string{}, tokens: map[string]wait{}, spawned: map[string]json.RawMessage{}, ends: ends}
+		r := &replay{simulation: s, name: name, machine: s.versions[id.Machine][0], record: record, queues: s.ledger.of(name), seen: map[string]bool{}, sends: map[string]string{}, tokens: map[string]wait{}, spawned: map[string]json.RawMessage{}, ends: ends}
+		r.version()
 		end, err := r.play()
 		if err != nil {
 			s.problem("%s: %v\n  its history:\n%s", name, err, r.historyText())

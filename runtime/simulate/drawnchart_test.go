@@ -36,6 +36,8 @@ type trail struct {
 	Sends  int `json:"sends"`
 	Kids   int `json:"kids"`
 	Depth  int `json:"depth"`
+	// Migrated is the Count at which the instance was migrated, and one more, 0 if it was not.
+	Migrated int `json:"migrated,omitempty"`
 	// Pad makes an item large.
 	Pad string `json:"pad,omitempty"`
 }
@@ -103,16 +105,19 @@ type drawer struct {
 	peers []string
 	// family says that the chart has children, and kid that it is one.
 	family, kid bool
-	// count is how many states there are, services how many services.
-	count, services int
-	paths           []string
+	// version is that of the chart; see drawnVersions. renamed is the state that has another name in the second.
+	version, renamed int
+	// count is how many states there are, services and children how many of those.
+	count, services, children int
+	paths                     []string
 }
 
 // drawMachine returns what hosts a random chart. Drawn again with the same seed, it is the same.
-func drawMachine(id string, seed uint64, peers []string, family bool) func(*lab) durable.Machine {
-	return func(l *lab) durable.Machine {
+func drawMachine(id string, seed uint64, peers []string, family bool) func(*lab, int) durable.Machine {
+	return func(l *lab, version int) durable.Machine {
 		for try := uint64(0); ; try++ {
-			d := &drawer{Rand: rand.New(rand.NewPCG(seed, try)), lab: l, id: id, peers: peers, family: family, kid: id == kidMachine}
+			d := &drawer{Rand: rand.New(rand.NewPCG(seed, try)), lab: l, id: id, peers: peers, family: family, kid: id == kidMachine, version: version}
+			d.renamed = 1 + d.IntN(4)
 			chart, err := statechart.Compile(d.definition())
 			if err == nil {
 				return observed{Machine: durable.Host(chart, durable.MachineConfig{}), lab: l}
@@ -132,7 +137,7 @@ func (d *drawer) definition() statechart.Definition[trail] {
 		payloads[typ] = statechart.PayloadOf[serial]()
 	}
 	def := statechart.Definition[trail]{
-		ID: d.id, Version: 1, Payloads: payloads,
+		ID: d.id, Version: d.version, Payloads: payloads,
 		On: []chartOn{
 			{Event: "told", Actions: []chartAction{mark("told")}},
 			{Event: durable.AliasTaken, Actions: []chartAction{mark("alias taken")}},
@@ -155,6 +160,9 @@ func (d *drawer) definition() statechart.Definition[trail] {
 	if d.family {
 		d.raising(&def)
 	}
+	if d.version > 1 {
+		d.migrating(&def)
+	}
 	return def
 }
 
@@ -167,7 +175,7 @@ func (d *drawer) sometimes(of int) statechart.Guard[trail] {
 // state draws a state. One that is safe waits for the outside.
 func (d *drawer) state(parent string, i int, safe bool, depth int) chartState {
 	d.count++
-	s := chartState{ID: fmt.Sprintf("s%d", d.count)}
+	s := chartState{ID: d.name(d.count)}
 	path := s.ID
 	if parent != "" {
 		path = parent + "." + s.ID
@@ -203,16 +211,16 @@ func (d *drawer) state(parent string, i int, safe bool, depth int) chartState {
 // working makes a state of one that runs a service, or several, one after the other.
 func (d *drawer) working(s *chartState) {
 	if d.one(2) {
-		d.serving(s, "#s1")
+		d.serving(s, "#"+d.name(1))
 		return
 	}
 	count := 2 + d.IntN(2)
 	for i := range count {
 		d.count++
-		s.States = append(s.States, chartState{ID: fmt.Sprintf("s%d", d.count)})
-		target := "#s1"
+		s.States = append(s.States, chartState{ID: d.name(d.count)})
+		target := "#" + d.name(1)
 		if i < count-1 {
-			target = fmt.Sprintf("s%d", d.count+1)
+			target = d.name(d.count + 1)
 		}
 		d.serving(&s.States[i], target)
 	}
@@ -231,14 +239,14 @@ func (d *drawer) serving(s *chartState, target string) {
 		Timeout: 2 * time.Second,
 		Retry:   statechart.RetryPolicy{Attempts: 1000, Interval: time.Second, IntervalMax: 20 * time.Second},
 		OnDone:  []chartOn{{Target: target, Actions: []chartAction{mark(name + " done")}}},
-		OnError: []chartOn{{Target: "#s1", Actions: []chartAction{mark(name + " failed")}}},
+		OnError: []chartOn{{Target: "#" + d.name(1), Actions: []chartAction{mark(name + " failed")}}},
 	}
 	if kind == alwaysFails || kind == hangs || kind == alwaysKills {
 		invoke.Retry.Attempts = 1 + d.IntN(3)
 	}
 	s.Invoke = []chartInvoke{invoke}
 	if d.one(4) {
-		s.After = []chartAfter{{Delay: time.Duration(1+d.IntN(8)) * time.Second, Target: "#s1", Actions: []chartAction{mark(name + " took too long")}}}
+		s.After = []chartAfter{{Delay: time.Duration(1+d.IntN(8)) * time.Second, Target: "#" + d.name(1), Actions: []chartAction{mark(name + " took too long")}}}
 	}
 }
 
@@ -269,12 +277,13 @@ func (d *drawer) waiting(s *chartState) {
 		}}}
 	}
 	if d.family && !d.kid && d.one(4) {
-		s.Children = []chartChild{d.child(s.ID)}
+		d.children++
+		s.Children = []chartChild{d.child(fmt.Sprintf("child%d", d.children))}
 	}
 	for _, name := range waitNames {
 		switch d.IntN(8) {
 		case 0:
-			s.Resolve = append(s.Resolve, statechart.Resolution[trail]{Name: name, Outcome: "in " + s.ID})
+			s.Resolve = append(s.Resolve, statechart.Resolution[trail]{Name: name, Outcome: "in " + strings.Replace(s.ID, "renamed", "s", 1)})
 		case 1:
 			s.Resolve = append(s.Resolve, statechart.Resolution[trail]{Name: name, Error: "Failed", Cause: func(c trail, _ statechart.Event) string { return c.Digest }})
 		}

@@ -31,7 +31,7 @@ type realMachine struct {
 }
 
 // observed hosts the machine, in trouble.
-func (m realMachine) observed(l *lab) durable.Machine {
+func (m realMachine) observed(l *lab, _ int) durable.Machine {
 	return observed{Machine: m.host(), lab: l, troubled: true}
 }
 
@@ -203,6 +203,11 @@ func (o observed) Workflows() []string {
 		return m.Workflows()
 	}
 	return nil
+}
+
+func (o observed) MigratesFrom(version int) bool {
+	m, ok := o.Machine.(interface{ MigratesFrom(int) bool })
+	return ok && m.MigratesFrom(version)
 }
 
 func (o observed) WorkflowEnds() []string {

@@ -42,6 +42,7 @@ type replay struct {
 	tokens    map[string]wait            // by the token
 	spawned   map[string]json.RawMessage // the input of each child that was asked for, by its name
 	ends      map[string]*sfn.DescribeExecutionOutput
+	migrated  int      // see trail
 	began     bool     // for the message at hand
 	failed    bool     // a service has, and why is not known: the loop has words of its own for that
 	expired   bool     // see linearize
@@ -169,6 +170,7 @@ func (r *replay) finish() error {
 		}
 		return nil
 	}
+	r.migrate()
 	if !r.instance.Settled() {
 		return fmt.Errorf("it is not settled at the end, but in %v", r.instance.State())
 	}
@@ -190,6 +192,7 @@ func (r *replay) finish() error {
 // take takes one message through the chart.
 func (r *replay) take(message accepted) error {
 	r.began = false
+	r.migrate()
 	at := r.at
 	event, skip, reason := r.examine(message)
 	if skip || r.seen[message.from] {
@@ -526,6 +529,7 @@ func (r *replay) answer(answer string, concerns func(wait) bool) {
 // settle feeds the model what the history says has come of its services, and of the time that they had.
 func (r *replay) settle() error {
 	for !r.instance.Settled() {
+		r.migrate()
 		if r.at == len(r.record.History) {
 			return differ("the history ends in %v, which is not settled", r.instance.State())
 		}

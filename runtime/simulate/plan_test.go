@@ -19,7 +19,11 @@ import (
 
 // plan is what happens in a simulation, faults aside.
 type plan struct {
-	machines  []func(*lab) durable.Machine
+	machines []func(l *lab, version int) durable.Machine
+	// deploy is when new versions of the machines are deployed, 0 for never. Beside them the old ones stay hosted, if
+	// besides says so; else instances are migrated.
+	deploy    time.Duration
+	besides   bool
 	instances []string
 	producers [][]sending
 	// queues is how many FIFO queues the events come through.
@@ -33,6 +37,8 @@ type plan struct {
 	skewed bool
 	// patient says that the SDK repeats calls that fail, as it does unless it is told otherwise.
 	patient bool
+	// acknowledgesLate says that nothing is acknowledged before its batch.
+	acknowledgesLate bool
 	// rest is the time that the runtime has to come to rest after the last event.
 	rest time.Duration
 }
@@ -57,7 +63,10 @@ type waiting struct {
 // drawPlan draws machines, instances and their events.
 func drawPlan(rng *rand.Rand) plan {
 	p := plan{skewed: rng.IntN(2) == 0, patient: rng.IntN(3) > 0, rest: 8 * 400 * 24 * time.Hour, queues: 1, redriven: rng.IntN(4) == 0}
-	p.attributed = rng.IntN(2) == 0
+	p.attributed, p.acknowledgesLate = rng.IntN(2) == 0, rng.IntN(3) == 0
+	if rng.IntN(4) == 0 {
+		p.deploy, p.besides = time.Duration(rng.IntN(1800_000))*time.Millisecond, rng.IntN(3) == 0
+	}
 	switch rng.IntN(8) {
 	case 0, 1:
 		p.queues = 2

@@ -46,10 +46,13 @@ type simulation struct {
 	seed     uint64
 	director *director
 	lab      *lab
-	machines *durable.Machines
-	store    *dynamostore.Store
-	plan     plan
-	ledger   ledger
+	// machines are those of the first versions, and deployed those of the second deployment. Versions are all, by their IDs.
+	machines, deployed *durable.Machines
+	versions           map[string][]durable.Machine
+	deployAt           time.Time
+	store              *dynamostore.Store
+	plan               plan
+	ledger             ledger
 
 	queueURLs               []string
 	deadLetterURL, delayURL string
@@ -148,14 +151,7 @@ func simulate(t *testing.T, seed uint64) *simulation {
 		s.director = newDirector(awslocal.New, seed, []float64{0, 0.01, 0.03, 0.1, 0.3}[rng.IntN(5)], 2+rng.IntN(20))
 		s.director.taken = s.take
 		s.lab = newLab(s)
-		var hosted []durable.Machine
-		for _, machine := range s.plan.machines {
-			hosted = append(hosted, machine(s.lab))
-		}
-		var err error
-		if s.machines, err = durable.NewMachines(hosted...); err != nil {
-			t.Fatal(err)
-		}
+		s.host()
 		s.create()
 		ctx, stop := context.WithCancel(context.Background())
 		var running, producing sync.WaitGroup
@@ -184,6 +180,48 @@ func simulate(t *testing.T, seed uint64) *simulation {
 		running.Wait()
 	})
 	return s
+}
+
+// host makes the machines of both deployments.
+func (s *simulation) host() {
+	s.versions = map[string][]durable.Machine{}
+	var before, after []durable.Machine
+	for _, machine := range s.plan.machines {
+		old := machine(s.lab, firstVersion)
+		before = append(before, old)
+		s.versions[old.ID()] = []durable.Machine{old}
+		if changed := machine(s.lab, newVersion); s.plan.deploy > 0 && changed.Version() == newVersion {
+			after = append(after, changed)
+			s.versions[old.ID()] = append(s.versions[old.ID()], changed)
+			if !s.plan.besides {
+				continue
+			}
+		}
+		after = append(after, old)
+	}
+	var err error
+	if s.machines, err = durable.NewMachines(before...); err == nil {
+		s.deployed, err = durable.NewMachines(after...)
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.deployAt = time.Now().Add(s.plan.deploy)
+}
+
+// hostedBy returns the machines of a process that begins now. While a deployment runs, both kinds begin.
+func (s *simulation) hostedBy(process string) *durable.Machines {
+	rollout := time.Duration(digestOf(process)%60) * time.Second
+	if s.plan.deploy > 0 && time.Now().After(s.deployAt.Add(rollout)) {
+		return s.deployed
+	}
+	return s.machines
+}
+
+// outdated reports whether a process was begun before the deployment and gets no more work: a minute later, none does.
+func (e *environment) outdated() bool {
+	s := e.simulation
+	return s.plan.deploy > 0 && e.begun.Before(s.deployAt.Add(time.Minute)) && time.Now().After(s.deployAt.Add(time.Minute))
 }
 
 // client returns the configuration of a process's SDK clients. Their retries wait for times that nobody
@@ -268,17 +306,49 @@ func (s *simulation) consumer(process string, now func() time.Time) lambda.Handl
 	if err != nil {
 		s.t.Error(err)
 	}
-	loop, err := durable.New(s.machines, durable.Ports{
-		Store:  dynamostore.New(dynamodb.NewFromConfig(config), table),
-		Queue:  sqsqueue.New(queues, s.queueURLs[0], s.deadLetterURL),
-		Timers: timers,
-		Tokens: sfncallback.New(sfn.NewFromConfig(config)),
-	}, durable.Config{Logger: slog.New(slog.DiscardHandler), Now: now, HistoryMax: historyMax, SnapshotBytesMax: snapshotBytesMax})
+	loop, err := durable.New(s.hostedBy(process), durable.Ports{
+		Store:        dynamostore.New(dynamodb.NewFromConfig(config), table),
+		Queue:        sqsqueue.New(queues, s.queueURLs[0], s.deadLetterURL),
+		Timers:       timers,
+		Tokens:       sfncallback.New(sfn.NewFromConfig(config)),
+		Acknowledger: s.acknowledger(queues),
+	}, durable.Config{Logger: slog.New(traced{slog.DiscardHandler, s.director, process}), Now: now, HistoryMax: historyMax, SnapshotBytesMax: snapshotBytesMax})
 	if err != nil {
 		s.t.Error(err)
 	}
 	return lambda.NewHandler(sqsqueue.Handler(loop))
 }
+
+// acknowledger returns what takes messages off the first queue early, nil if nothing does.
+func (s *simulation) acknowledger(client *sqs.Client) durable.Acknowledger {
+	if s.plan.acknowledgesLate {
+		return nil
+	}
+	return sqsqueue.NewAcknowledger(client, s.queueURLs[0])
+}
+
+// traced puts what a process warns of into the trace of a run that is the only one.
+type traced struct {
+	slog.Handler
+	director *director
+	process  string
+}
+
+func (h traced) Enabled(_ context.Context, level slog.Level) bool {
+	return *simulationRuns == 1 && level >= slog.LevelWarn
+}
+
+func (h traced) Handle(_ context.Context, r slog.Record) error {
+	text := h.process + " says: " + r.Message
+	r.Attrs(func(a slog.Attr) bool {
+		text += fmt.Sprintf(" %s=%v", a.Key, a.Value)
+		return true
+	})
+	h.director.tell("%s", text)
+	return nil
+}
+
+func (h traced) WithAttrs([]slog.Attr) slog.Handler { return h }
 
 // forwarder starts a process of the delay queue's function.
 func (s *simulation) forwarder(process string, now func() time.Time) lambda.Handler {
@@ -295,6 +365,7 @@ type environment struct {
 	start      func(process string, now func() time.Time) lambda.Handler
 
 	process string
+	begun   time.Time
 	handler lambda.Handler
 	died    chan struct{}
 }
@@ -312,7 +383,7 @@ func (e *environment) Invoke(ctx context.Context, payload []byte) ([]byte, error
 		}
 		s.ledger.accept(batch)
 	}
-	if gone, stuck := s.director.state(e.process); e.process == "" || gone || stuck {
+	if gone, stuck := s.director.state(e.process); e.process == "" || gone || stuck || e.outdated() {
 		e.begin()
 	}
 	type answer struct {
@@ -358,7 +429,7 @@ func (e *environment) begin() {
 		skew = time.Duration(rng.Int64N(int64(2*clockSkewMax))) - clockSkewMax
 	}
 	died := make(chan struct{})
-	e.died = died
+	e.died, e.begun = died, time.Now()
 	s.director.mu.Lock()
 	s.director.onDie[e.process] = func() { close(died) }
 	s.director.mu.Unlock()

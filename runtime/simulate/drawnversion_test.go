@@ -1,0 +1,40 @@
+package simulate_test
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/settle-run/settle/runtime/statechart"
+)
+
+// The versions of drawn charts. The third is the first one with another name for a state, and with a context that
+// says that it was migrated; the second was never deployed, but the migration goes through it.
+const (
+	firstVersion = 1
+	newVersion   = 3
+)
+
+// name is the ID of a drawn state.
+func (d *drawer) name(count int) string {
+	if d.version == newVersion && count == d.renamed {
+		return fmt.Sprintf("renamed%d", count)
+	}
+	return fmt.Sprintf("s%d", count)
+}
+
+// migrating makes of a chart the new version.
+func (d *drawer) migrating(def *statechart.Definition[trail]) {
+	def.Migrations = []statechart.Migration{{From: 1}, {From: 2, Changes: []statechart.Change{statechart.MigrateContext(func(c trail) trail {
+		if c.Migrated > 0 {
+			c.leave("migrated again")
+		}
+		c.Migrated = c.Count + 1
+		return c
+	})}}}
+	for _, path := range d.paths {
+		if name := d.name(d.renamed); strings.HasSuffix("."+path, "."+name) {
+			old := strings.TrimSuffix(path, name) + fmt.Sprintf("s%d", d.renamed)
+			def.Migrations[0].Changes = []statechart.Change{statechart.RenameState(old, path)}
+		}
+	}
+}

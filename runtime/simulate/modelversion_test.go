@@ -1,0 +1,59 @@
+package simulate_test
+
+import (
+	"encoding/json"
+	"slices"
+
+	"github.com/settle-run/settle/runtime/durable"
+)
+
+// What the sequential model knows of versions.
+
+// versionOf is what a snapshot tells of its version, and when it was migrated.
+type versionOf struct {
+	Version int
+	Context struct{ Count, Migrated int }
+}
+
+func versionIn(snapshot json.RawMessage) (v versionOf) {
+	_ = json.Unmarshal(snapshot, &v) // Where there is none, it is the first.
+	return v
+}
+
+// version finds the version on which the instance has begun.
+func (r *replay) version() {
+	stored := versionIn(r.record.Snapshot)
+	r.migrated = stored.Context.Migrated
+	if stored.Version == newVersion && r.migrated == 0 {
+		r.machine = r.newMachine()
+		r.simulation.count("instances begun on a new version", 1)
+	}
+	if r.migrated > 0 {
+		r.simulation.count("instances migrated", 1)
+	}
+}
+
+func (r *replay) newMachine() durable.Machine {
+	versions := r.simulation.versions[r.machine.ID()]
+	return versions[slices.IndexFunc(versions, func(m durable.Machine) bool { return m.Version() == newVersion })]
+}
+
+// migrate migrates the instance, if it is to be at this point.
+func (r *replay) migrate() {
+	if r.instance == nil || r.migrated == 0 || r.machine.Version() == newVersion {
+		return
+	}
+	snapshot := r.snapshot()
+	if versionIn(snapshot).Context.Count != r.migrated-1 {
+		return
+	}
+	migrated := r.newMachine()
+	instance, err := migrated.Restore(snapshot)
+	if err != nil {
+		panic(err)
+	}
+	// Several steps may have the same count. What the states were called at the next one tells them apart.
+	if r.at == len(r.record.History) || slices.Equal(r.record.History[r.at].From, instance.State()) {
+		r.machine, r.instance = migrated, limited(instance)
+	}
+}
