@@ -188,7 +188,7 @@ func (w *world) boot() durable.Machine {
 		States: []chartState{
 			{ID: "booting", Invoke: []invoke{{Service: w.service("boot"), Retry: statechart.RetryPolicy{Attempts: 30, Rate: 1},
 				OnDone: []on{{Target: "idle", Actions: do{answered}}}, OnError: []on{{Target: "idle", Actions: do{breakDown}}}}}},
-			{ID: "idle", Tags: settled, On: []on{{Event: "add", Actions: do{keep}}, {Event: "refuse", Actions: do{refuse}}}},
+			{ID: "idle", Tags: settled, On: []on{{Event: "add", Actions: do{keep}}, {Event: "refuse", Actions: do{refuse}}, {Event: "grow", Actions: do{grow}}}},
 		},
 	}), durable.MachineConfig{})
 }

@@ -229,7 +229,7 @@ func TestEveryMessageMayComeAgain(t *testing.T) {
 	}
 }
 
-func TestAStartThatComesAfterTheStopBeginsNothing(t *testing.T) {
+func TestAStartThatComesAfterTheStopIsStoppedBeforeItBegins(t *testing.T) {
 	t.Parallel()
 	inFamily(t, func(t *testing.T, w *world) {
 		var start durable.Delivery
@@ -242,12 +242,13 @@ func TestAStartThatComesAfterTheStopBeginsNothing(t *testing.T) {
 		w.wantFamily(t, "")
 		w.post(start.Group, start.Body) // Somebody sends it again.
 		w.run(t)
-		w.wantFamily(t, "")
+		// It is stored as stopped, so that nobody who still believes in it can store it as active, and has no radio.
+		w.wantFamily(t, "courier stopped")
 		w.post(boss1, ship)
 		w.run(t)
 		w.post(start.Group, start.Body)
 		w.run(t)
-		w.wantFamily(t, "courier active, radio active")
+		w.wantFamily(t, "courier active, courier stopped, radio active")
 		w.wantParked(t)
 	})
 }
@@ -284,8 +285,8 @@ func TestAParentOfTheSameNameHasChildrenOfItsOwn(t *testing.T) {
 		delete(w.revision, old)
 		w.post(start.Group, start.Body) // The parent of this name lists a child with the same key.
 		w.run(t)
-		if w.load(old).Revision != 0 {
-			t.Errorf("%s has begun for another parent", old)
+		if status := w.load(old).Status; status != statechart.Stopped {
+			t.Errorf("%s has begun for another parent, it is %s", old, status)
 		}
 	})
 }

@@ -97,6 +97,7 @@ func (t *turn) admit(ctx context.Context, d Delivery) (over bool, err error) {
 	}
 	if !awaited {
 		t.loop.config.Logger.InfoContext(ctx, "start skipped, the parent does not wait for this child any more", "instance", d.Group, "message_id", d.MessageID)
+		t.forestall(ctx, d, form)
 		return true, nil
 	}
 	input, err := t.machine.DecodeInput(form.Input)
@@ -105,6 +106,27 @@ func (t *turn) admit(ctx context.Context, d Delivery) (over bool, err error) {
 	}
 	t.birth = &birth{parent: form.Parent, input: input}
 	return false, nil
+}
+
+// forestall stores a child that nobody waits for as stopped, without its effects: a process that was frozen when the
+// parent still waited may be about to store it as active. If it cannot begin here, it cannot there.
+func (t *turn) forestall(ctx context.Context, d Delivery, form toChild) {
+	now := t.loop.config.Now()
+	input, err := t.machine.DecodeInput(form.Input)
+	if err != nil {
+		return
+	}
+	instance, _, err := t.machine.Start(statechart.Start{Instance: t.record.Instance.String(), At: now, Input: input})
+	if err != nil {
+		return
+	}
+	if _, _, err := instance.Stop(now); err != nil {
+		t.loop.config.Logger.WarnContext(ctx, "a child that nobody waits for cannot be stopped", "instance", d.Group, "error", err)
+		return
+	}
+	t.adopt(instance)
+	t.record.Parent, t.record.CreatedAt = &form.Parent, d.SentAt.UTC().Truncate(time.Millisecond)
+	t.pass(d)
 }
 
 // lists reports whether the parent lists the child. It did when it asked for it: that was stored before.

@@ -223,3 +223,18 @@ func TestAStoredSnapshotThatCannotBeReadIsNotTouched(t *testing.T) {
 		})
 	}
 }
+
+func TestAnInstanceIsSettledBeforeAFirstEventThatCannotBeStored(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.post("boot/1", growing(300<<10))
+		w.run(t)
+		w.wantParked(t, [2]string{"grow", "bytes, the limit is 262144"})
+		w.wantState(t, "boot/1", "idle")
+		w.wantLog(t, "boot/1", "boot ok")
+		if len(w.served) != 1 {
+			t.Errorf("its service has run %d times, want once", len(w.served))
+		}
+	})
+}

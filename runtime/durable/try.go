@@ -28,6 +28,9 @@ func (t *turn) try(ctx context.Context, d Delivery, event statechart.Event) erro
 		}
 	}
 	err := t.begin(ctx, d)
+	if err == nil && t.finished {
+		err = t.commit(ctx) // Before the event, which may turn out unstorable: the instance would be left unsettled.
+	}
 	if err == nil {
 		tried, err = t.mark(ctx, d)
 	}

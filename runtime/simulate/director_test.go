@@ -231,7 +231,7 @@ const callsMax = 10_000
 // say adds a line to the trace; d.mu is held.
 func (d *director) say(now time.Time, line string) {
 	if len(d.trace) > callsMax {
-		panic(fmt.Sprintf("the run of seed %d has made %d calls; its last:\n%s", d.seed, callsMax, strings.Join(d.trace[callsMax-60:], "\n")))
+		panic(fmt.Sprintf("the run of seed %d has made %d calls; its first and last:\n%s\n%s", d.seed, callsMax, strings.Join(d.trace[:200], "\n"), strings.Join(d.trace[callsMax-60:], "\n")))
 	}
 	line = now.Format("2006-01-02 15:04:05.000 ") + line
 	d.trace = append(d.trace, line)

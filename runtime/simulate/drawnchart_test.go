@@ -109,7 +109,8 @@ type drawer struct {
 	version, renamed int
 	// count is how many states there are, services and children how many of those.
 	count, services, children int
-	paths                     []string
+	// paths are the states that transitions lead to, all are all of them.
+	paths, all []string
 }
 
 // drawMachine returns what hosts a random chart. Drawn again with the same seed, it is the same.
@@ -180,7 +181,7 @@ func (d *drawer) state(parent string, i int, safe bool, depth int) chartState {
 	if parent != "" {
 		path = parent + "." + s.ID
 	}
-	d.paths = append(d.paths, path)
+	d.paths, d.all = append(d.paths, path), append(d.all, path)
 	s.Entry, s.Exit = []chartAction{mark("+" + s.ID)}, []chartAction{mark("-" + s.ID)}
 	switch kind := d.IntN(10); {
 	case kind < 2 && depth < 2:
@@ -189,8 +190,8 @@ func (d *drawer) state(parent string, i int, safe bool, depth int) chartState {
 		}
 		s.Initial = s.States[0].ID
 		if d.one(3) {
-			s.States = append(s.States, chartState{ID: "h" + s.ID, Type: statechart.DeepHistory})
-			d.paths = append(d.paths, path+".h"+s.ID)
+			s.States = append(s.States, chartState{ID: "h" + firstName(s.ID), Type: statechart.DeepHistory})
+			d.paths = append(d.paths, path+".h"+firstName(s.ID))
 		}
 	case kind < 4 && depth < 2:
 		s.Type = statechart.Parallel
@@ -214,9 +215,10 @@ func (d *drawer) working(s *chartState) {
 		d.serving(s, "#"+d.name(1))
 		return
 	}
-	count := 2 + d.IntN(2)
+	count, path := 2+d.IntN(2), d.all[len(d.all)-1]
 	for i := range count {
 		d.count++
+		d.all = append(d.all, path+"."+d.name(d.count))
 		s.States = append(s.States, chartState{ID: d.name(d.count)})
 		target := "#" + d.name(1)
 		if i < count-1 {
@@ -283,7 +285,7 @@ func (d *drawer) waiting(s *chartState) {
 	for _, name := range waitNames {
 		switch d.IntN(8) {
 		case 0:
-			s.Resolve = append(s.Resolve, statechart.Resolution[trail]{Name: name, Outcome: "in " + strings.Replace(s.ID, "renamed", "s", 1)})
+			s.Resolve = append(s.Resolve, statechart.Resolution[trail]{Name: name, Outcome: "in " + firstName(s.ID)})
 		case 1:
 			s.Resolve = append(s.Resolve, statechart.Resolution[trail]{Name: name, Error: "Failed", Cause: func(c trail, _ statechart.Event) string { return c.Digest }})
 		}

@@ -22,6 +22,9 @@ func (d *drawer) name(count int) string {
 	return fmt.Sprintf("s%d", count)
 }
 
+// firstName is the name that a state had in the first version.
+func firstName(name string) string { return strings.Replace(name, "renamed", "s", 1) }
+
 // migrating makes of a chart the new version.
 func (d *drawer) migrating(def *statechart.Definition[trail]) {
 	def.Migrations = []statechart.Migration{{From: 1}, {From: 2, Changes: []statechart.Change{statechart.MigrateContext(func(c trail) trail {
@@ -31,7 +34,7 @@ func (d *drawer) migrating(def *statechart.Definition[trail]) {
 		c.Migrated = c.Count + 1
 		return c
 	})}}}
-	for _, path := range d.paths {
+	for _, path := range d.all {
 		if name := d.name(d.renamed); strings.HasSuffix("."+path, "."+name) {
 			old := strings.TrimSuffix(path, name) + fmt.Sprintf("s%d", d.renamed)
 			def.Migrations[0].Changes = []statechart.Change{statechart.RenameState(old, path)}

@@ -317,6 +317,7 @@ func (r *replay) apply(event statechart.Event, message accepted) error {
 		if err := r.settle(); err != nil {
 			return err
 		}
+		r.migrate()
 	}
 	var head head
 	if err := json.Unmarshal([]byte(message.body), &head); err != nil {

@@ -41,6 +41,9 @@ func (r *replay) examineFamily(head head, message accepted) (event statechart.Ev
 	family := readFamily(message.body)
 	switch head.Type {
 	case "settle.start":
+		if r.instance == nil && r.isForestalled() && r.beganWith(message) {
+			r.forestall(family)
+		}
 		if r.instance != nil && !r.isChildOf(family.Parent) {
 			return event, false, errors.New("somebody else has begun it")
 		}
@@ -50,6 +53,26 @@ func (r *replay) examineFamily(head head, message accepted) (event statechart.Ev
 	default:
 		return event, r.instance == nil || head.Incarnation != r.record.CreatedAt.UnixMilli(), nil
 	}
+}
+
+// isForestalled reports whether the instance is a child that was stopped before it began, because nobody waited for it.
+func (r *replay) isForestalled() bool {
+	return r.record.Status == statechart.Stopped && len(r.record.History) == 0
+}
+
+// forestall has such a child begin and stop, without its effects.
+func (r *replay) forestall(family familyHead) {
+	input, err := r.machine.DecodeInput(family.Input)
+	if err == nil {
+		r.instance, _, err = r.machine.Start(statechart.Start{Instance: r.name, At: r.startedAt, Input: input})
+	}
+	if err == nil {
+		_, _, err = r.instance.Stop(r.startedAt)
+	}
+	if err != nil {
+		panic(err)
+	}
+	r.simulation.count("children forestalled", 1)
 }
 
 // checkAddressee is why an event does not reach the instance, nil if it does.

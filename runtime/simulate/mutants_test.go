@@ -111,7 +111,8 @@ var mutants = []mutant{
 	}
 	end := childEnd{Type: childEvent, Incarnation: t.record.Parent.Incarnation,`},
 	{"starts that fail are not told", "a start that fails is the child's end", "runtime/durable/loop.go",
-		`			return l.failStart(ctx, d, form.Parent, reason)`, `			return nil`},
+		`			return l.failStart(ctx, d, form.Parent, reason)`, `			_ = form
+			return nil`},
 	{"effects of an instance that is not stored", "effects after their commit", "runtime/durable/try.go",
 		`	} else if err := t.loop.park(ctx, d, reason); err != nil {
 		t.forgetBeginning()`, `	} else if err := t.loop.park(ctx, d, reason); err != nil {`},
