@@ -29,6 +29,11 @@ type Config struct {
 	// AbandonedMax is how many tries of an event may come to no end, because they killed
 	// the process or what they need was out of reach, before it is parked. Defaults to 10.
 	AbandonedMax int
+	// ServicesMax is how many services may begin, attempts not counted, until one event has settled its instance.
+	// Further ones are not called and have failed, to the chart; after ten of them the instance counts as one that
+	// cannot settle. Each service is a write: that is all that a chart costs whose services lead to one another for ever.
+	// Defaults to 1000, an hour of calls every four seconds; what polls longer waits in a settled state (After).
+	ServicesMax int
 	// DeniedWaitMax is how long an effect that AWS denies for want of a permission or a resource (ErrDenied)
 	// is tried again, and holds its instance up, before it is given up: see FailedEffect. Defaults to one hour.
 	DeniedWaitMax time.Duration
@@ -67,7 +72,7 @@ func (c Config) withDefaults() Config {
 	for _, field := range []struct {
 		value    *int
 		fallback int
-	}{{&c.AttemptsMax, 3}, {&c.AbandonedMax, 10}, {&c.ConflictsMax, 3}, {&c.SnapshotBytesMax, 256 << 10}, {&c.HistoryMax, 20}, {&c.RecentEventsMax, 50}} {
+	}{{&c.AttemptsMax, 3}, {&c.AbandonedMax, 10}, {&c.ServicesMax, 1000}, {&c.ConflictsMax, 3}, {&c.SnapshotBytesMax, 256 << 10}, {&c.HistoryMax, 20}, {&c.RecentEventsMax, 50}} {
 		if *field.value == 0 {
 			*field.value = field.fallback
 		}
@@ -85,7 +90,7 @@ func (c Config) withDefaults() Config {
 }
 
 func (c Config) validate() error {
-	if c.AttemptsMax < 1 || c.AbandonedMax < 1 || c.ConflictsMax < 1 || c.SnapshotBytesMax < 1 || c.HistoryMax < 1 || c.RecentEventsMax < 1 {
+	if c.AttemptsMax < 1 || c.AbandonedMax < 1 || c.ServicesMax < 1 || c.ConflictsMax < 1 || c.SnapshotBytesMax < 1 || c.HistoryMax < 1 || c.RecentEventsMax < 1 {
 		return fmt.Errorf("durable: expected positive limits in Config, got %+v", c)
 	}
 	if c.AcknowledgeAfter < 0 || c.DeadlineMargin < 0 || c.DeniedWaitMax < 0 || c.Backoff.Interval < 0 || c.Backoff.IntervalMax < 0 {

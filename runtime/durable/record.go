@@ -60,7 +60,8 @@ type Record struct {
 	Parent *Parent
 	// Aliases are the other names that the instance has claimed.
 	Aliases []string
-	// Attempt is the mark left before a redelivered event is tried; nil if there is none.
+	// Attempt is the mark left before a redelivered event is tried, and between the services that follow one
+	// another within an event; nil if there is none.
 	Attempt *Attempt
 	// Error is the last event of the instance that was parked, and why; nil if none was.
 	Error *Failure
@@ -77,12 +78,14 @@ type Transition struct {
 	Ignored bool `json:"ignored,omitempty"`
 }
 
-// Attempt counts how often a redelivered event was tried.
+// Attempt counts how often a redelivered event was tried, and the services that have begun within an event.
 type Attempt struct {
 	// Queue and SequenceNumber identify the event.
 	Queue          string `json:"queue"`
 	SequenceNumber string `json:"sequence_number"`
 	Count          int    `json:"count"`
+	// Services counts those that began, once however often each was tried, and those that were refused.
+	Services int `json:"services,omitempty"`
 }
 
 // Failure is an event that was parked.

@@ -72,6 +72,7 @@ func (t *turn) settle(ctx context.Context, d Delivery) error {
 		}
 		s.cancelLeft()
 	}
+	t.record.Attempt = nil
 	return nil
 }
 
@@ -85,7 +86,7 @@ func (l *Loop) withMargin(ctx context.Context) (context.Context, context.CancelF
 }
 
 // start begins the attempts of the invocations that do not run yet. It reports whether the
-// chart moved instead, because an invocation had no attempt left.
+// chart moved instead, because an invocation had no attempt left, or was one too many.
 //
 // Whatever a later delivery must know is stored first: the end of an earlier service, so that
 // it never runs again; and, for a delivery that is a repeat, the count of the attempt about to
@@ -99,6 +100,7 @@ func (s *services) start(ctx context.Context) (moved bool, err error) {
 		work       Work
 	}
 	var next []ready
+	counts := t.attempt(s.delivery)
 	for _, invocation := range t.instance.Invocations() {
 		if s.running[invocation.Key] != nil || s.failed[invocation.Key] != nil {
 			continue
@@ -110,6 +112,14 @@ func (s *services) start(ctx context.Context) (moved bool, err error) {
 		}
 		if invocation.Attempt >= max(work.Retry.Attempts, 1) {
 			return true, t.end(invocation.Failed(fmt.Errorf("the last of %d attempts did not come to an end", invocation.Attempt)))
+		}
+		if invocation.Attempt == 0 {
+			if over := counts.Services >= t.loop.config.ServicesMax; over && len(next) == 0 {
+				return true, s.refuse(invocation)
+			} else if over {
+				continue // Those before it go first, and are counted.
+			}
+			counts.Services++
 		}
 		next = append(next, ready{invocation, work})
 	}
@@ -130,7 +140,7 @@ func (s *services) start(ctx context.Context) (moved bool, err error) {
 	}
 	for i := range next {
 		next[i].invocation = t.instance.Begin(next[i].invocation.Key)
-		t.dirty = true
+		t.dirty, t.record.Attempt = true, &counts
 	}
 	if len(next) > 0 && s.delivery.ReceiveCount > 1 {
 		if t.lost = t.commit(ctx); t.lost != nil {
@@ -141,6 +151,25 @@ func (s *services) start(ctx context.Context) (moved bool, err error) {
 		s.run(r.invocation, r.work)
 	}
 	return false, nil
+}
+
+// refusalsMax is how many services beyond Config.ServicesMax a chart hears to have failed: as many as regions may need to
+// settle, or to try once to clean up.
+const refusalsMax = 10
+
+// refuse ends a service that has not begun, because too many have since the instance was last settled.
+func (s *services) refuse(invocation statechart.Invocation) error {
+	t, counts := s.turn, s.turn.attempt(s.delivery)
+	counts.Services++
+	limit := t.loop.config.ServicesMax
+	if counts.Services > limit+refusalsMax {
+		return fmt.Errorf("%w: expected %s to settle within %d services (Config.ServicesMax), got to %v, which invokes %s, and %d refusals have not settled it; "+
+			"mend the chart: let it wait in a settled state, with After, before it calls again", statechart.ErrEndless, t.record.Instance, limit, t.instance.State(), invocation.Service, refusalsMax)
+	}
+	t.record.Attempt = &counts
+	err := fmt.Errorf("not called: expected at most %d services within one event (Config.ServicesMax), got another; let the chart wait in a settled state, with After, before it calls again", limit)
+	t.loop.config.Logger.WarnContext(s.ctx, "service refused, too many have begun within one event", "instance", t.record.Instance.String(), "service", invocation.Service, "services_max", limit)
+	return t.end(invocation.Failed(err))
 }
 
 // hasTime reports whether the process has the time that an attempt may take. An attempt without
@@ -281,14 +310,16 @@ func (t *turn) endStorable(event statechart.Event) error {
 	return t.storably(func() error { return t.end(event) })
 }
 
-// end applies the end of a service. The tries of the delivery are counted anew from there.
+// end applies the end of a service. The tries of the delivery are counted anew from there, its services are not.
 func (t *turn) end(event statechart.Event) error {
 	event.At = t.loop.config.Now()
 	if err := t.apply(event); err != nil {
 		return err
 	}
 	t.finished = true
-	t.record.Attempt = nil
+	if counts := t.record.Attempt; counts != nil {
+		t.record.Attempt = &Attempt{Queue: counts.Queue, SequenceNumber: counts.SequenceNumber, Services: counts.Services}
+	}
 	return nil
 }
 

@@ -186,13 +186,19 @@ func (t *turn) mark(ctx context.Context, d Delivery) (tried int, err error) {
 	if d.ReceiveCount <= 1 || isFirst && d.ReceiveCount <= t.loop.config.AttemptsMax {
 		return max(d.ReceiveCount-1, 0), nil
 	}
-	attempt := Attempt{Queue: d.Queue, SequenceNumber: d.SequenceNumber, Count: 1}
-	if last := t.record.Attempt; last != nil && last.Queue == d.Queue && last.SequenceNumber == d.SequenceNumber {
-		attempt.Count = last.Count + 1
-	}
+	attempt := t.attempt(d)
+	attempt.Count++
 	t.record.Attempt = &attempt
 	t.dirty = true
 	return attempt.Count, t.commit(ctx)
+}
+
+// attempt returns what is counted of the delivery's event so far.
+func (t *turn) attempt(d Delivery) Attempt {
+	if last := t.record.Attempt; last != nil && last.Queue == d.Queue && last.SequenceNumber == d.SequenceNumber {
+		return *last
+	}
+	return Attempt{Queue: d.Queue, SequenceNumber: d.SequenceNumber}
 }
 
 // pass notes that the delivery is done with: applied or parked.

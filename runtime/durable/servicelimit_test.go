@@ -1,0 +1,230 @@
+package durable_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/statechart"
+)
+
+// refusal is what a chart hears of a service that was one too many.
+const refusal = "not called: expected at most "
+
+// circle is a machine of which two services lead to one another. A failure of either leads to the state onError.
+func (w *world) circle(onDone, onError string) durable.Machine {
+	side := func(id, service, next string) chartState {
+		return chartState{ID: id, Invoke: []invoke{{Service: w.service(service), Retry: statechart.RetryPolicy{Attempts: 3},
+			OnDone: []on{{Target: next}}, OnError: []on{{Target: onError, Reenter: true, Actions: do{gaveUp}}}}}}
+	}
+	return durable.Host(statechart.Must(statechart.Definition[basket]{
+		ID: "circle", Version: 1, Initial: "idle", Payloads: payloads(),
+		States: []chartState{
+			{ID: "idle", Tags: settled, On: []on{{Event: "charge", Target: "asking"}, {Event: "add", Actions: do{keep}}}},
+			side("asking", "ask", "looking"),
+			side("looking", "look", onDone),
+		},
+	}), durable.MachineConfig{})
+}
+
+// atCircles runs a test in a world that hosts a circle. A service that is called more often than callsMax fails for good, so
+// that a test ends where no limit does.
+func atCircles(t *testing.T, onError string, callsMax int, test func(t *testing.T, w *world)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.host(t, w.circle("asking", onError))
+		w.third["ask"] = func(context.Context, statechart.Call) (string, error) {
+			if len(w.served) > callsMax {
+				return "", statechart.Permanent(errors.New("called too often"))
+			}
+			return "asked", nil
+		}
+		test(t, w)
+		w.wantSound(t)
+	})
+}
+
+// wantCounts checks what is counted of the event that the instance is at; nil: nothing.
+func (w *world) wantCounts(t *testing.T, id string, want *durable.Attempt) {
+	t.Helper()
+	got := w.load(id).Attempt
+	if (got == nil) != (want == nil) || got != nil && *got != *want {
+		t.Errorf("of the event of %s, %+v is counted, want %+v", id, got, want)
+	}
+}
+
+func TestAChartWhoseServicesLeadToOneAnotherHearsOfTheLimitAndEachEventHasAllOfIt(t *testing.T) {
+	t.Parallel()
+	atCircles(t, "idle", 2500, func(t *testing.T, w *world) {
+		w.post("circle/1", event("charge", ""), event("charge", ""))
+		w.invoke()
+		if len(w.served) != 2000 {
+			t.Errorf("%d services have begun, want 1000 for each event", len(w.served))
+		}
+		log := w.logOf(t, "circle/1")
+		if want := "ask: " + refusal + "1000 services within one event"; len(log) != 2 || !strings.HasPrefix(log[0], want) || log[1] != log[0] {
+			t.Errorf("the chart has heard %q, want twice %q", log, want)
+		}
+		// Each but the first is begun after a write, which holds the end of the one before, and the first of the second event
+		// after one for the first event; one write stores the end.
+		if n := w.counted("Commit "); n != 2000 {
+			t.Errorf("%d writes, want 2000", n)
+		}
+		w.wantState(t, "circle/1", "idle")
+		w.wantCounts(t, "circle/1", nil)
+		w.wantParked(t)
+	})
+}
+
+func TestAChartThatGoesOnInCirclesBlocksNothingAndGoesOnOnceItIsMended(t *testing.T) {
+	t.Parallel()
+	atCircles(t, "asking", 50, func(t *testing.T, w *world) {
+		w.config.ServicesMax = 5
+		w.post("circle/1", event("charge", ""))
+		w.invoke()
+		w.wantServed(t, "ask 1", "look 1", "ask 1", "look 1", "ask 1")
+		if log := w.logOf(t, "circle/1"); len(log) != 10 {
+			t.Errorf("the chart has heard of %d refusals, want 10: %q", len(log), log)
+		}
+		w.wantCounts(t, "circle/1", &durable.Attempt{Queue: queueARN, SequenceNumber: "1", Services: 15})
+
+		// The event was applied, so it is not parked; the item says what is wrong.
+		w.run(t)
+		w.wantParked(t)
+		if len(w.served) != 5 || len(w.delays) != 2 {
+			t.Errorf("%d services have begun and %d deliveries have failed, want 5 and 2", len(w.served), len(w.delays))
+		}
+		want := "expected circle/1 to settle within 5 services (Config.ServicesMax), got to [asking], which invokes ask, and 10 refusals have not settled it; mend the chart"
+		if shown := w.load("circle/1").Error; shown == nil || !strings.Contains(shown.Message, want) {
+			t.Errorf("the instance shows %+v, want %q", shown, want)
+		}
+
+		// The next one begins to count again, and is parked.
+		w.post("circle/1", event("add", "lost"))
+		w.run(t)
+		w.wantParked(t, [2]string{"lost", want})
+		if len(w.served) != 10 {
+			t.Errorf("%d services have begun for two events, want 10", len(w.served))
+		}
+
+		w.host(t, w.circle("idle", "idle"))
+		w.post("circle/1", event("add", "after"))
+		w.run(t)
+		if log := w.logOf(t, "circle/1"); log[len(log)-1] != "after" {
+			t.Errorf("the event after the chart was mended is not in the log %q", log)
+		}
+		w.wantState(t, "circle/1", "idle")
+		w.wantCounts(t, "circle/1", nil)
+	})
+}
+
+func TestServicesThatKillTheProcessAreCountedOnce(t *testing.T) {
+	t.Parallel()
+	for _, onError := range []string{"idle", "asking"} {
+		atCircles(t, onError, 50, func(t *testing.T, w *world) {
+			w.config.ServicesMax = 6
+			w.third["look"] = func(ctx context.Context, call statechart.Call) (string, error) {
+				if call.Attempt == 1 {
+					kill(ctx)
+					return "", ctx.Err()
+				}
+				return "seen", nil
+			}
+			w.post("circle/1", event("charge", ""))
+			w.run(t)
+			keys := map[string]bool{}
+			for _, call := range w.served {
+				keys[call.Key] = true
+			}
+			// The first look is an attempt of a first delivery, which leaves no mark: it begins twice as the first.
+			w.wantServed(t, "ask 1", "look 1", "look 1", "look 2", "ask 1", "look 1", "look 2", "ask 1", "look 1", "look 2")
+			if len(keys) != 6 {
+				t.Errorf("%d services have begun, want 6", len(keys))
+			}
+			if log := w.logOf(t, "circle/1"); len(log) == 0 || !strings.HasPrefix(log[0], "ask: "+refusal+"6 ") {
+				t.Errorf("the chart has heard %q", log)
+			}
+			if shown := w.load("circle/1").Error; (shown != nil) != (onError == "asking") {
+				t.Errorf("with %s after a failure, the instance shows %+v", onError, shown)
+			}
+		})
+	}
+}
+
+func TestACircleBeforeTheFirstEventParksIt(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.config.ServicesMax = 3
+		enough := statechart.If("enough", func(basket) bool { return len(w.served) > 50 })
+		again := []on{{Target: "idle", Guard: enough}, {Target: "asking", Reenter: true}}
+		w.host(t, durable.Host(statechart.Must(statechart.Definition[basket]{
+			ID: "circle", Version: 1, Initial: "asking", Payloads: payloads(),
+			States: []chartState{
+				{ID: "asking", Invoke: []invoke{{Service: w.service("ask"), OnDone: again, OnError: again}}},
+				{ID: "idle", Tags: settled, On: []on{{Event: "add", Target: "asking"}}},
+			},
+		}), durable.MachineConfig{}))
+		w.post("circle/1", event("add", "first"))
+		w.run(t)
+		w.wantServed(t, "ask 1", "ask 1", "ask 1")
+		w.wantParked(t, [2]string{"first", "within 3 services (Config.ServicesMax)"})
+		w.wantSound(t)
+	})
+}
+
+func TestAttemptsAreNoServicesOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.config.ServicesMax = 1
+		w.third["poll"] = failing(20, errors.New("not yet"))
+		w.post("order/1", event("poll", ""), event("charge", ""))
+		w.run(t)
+		w.wantLog(t, "order/1", "charge ok", "charge ok")
+		w.wantParked(t)
+	})
+}
+
+func TestOfParallelServicesThoseWithinTheLimitBegin(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.config.ServicesMax = 1
+		w.post("order/1", event("both", ""), event("both", ""))
+		w.invoke()
+		w.wantServed(t, "left 1", "left 1")
+		log := w.logOf(t, "order/1")
+		for i := range log {
+			log[i], _, _ = strings.Cut(log[i], "1 services")
+		}
+		if want := []string{"left ok", "right: " + refusal, "both ready"}; !slices.Equal(log, slices.Concat(want, want)) {
+			t.Errorf("the log is %q, want twice %q", log, want)
+		}
+	})
+}
+
+func TestTheNextEventOfAnUnsettledInstanceBeginsToCountAgain(t *testing.T) {
+	t.Parallel()
+	atCircles(t, "idle", 50, func(t *testing.T, w *world) {
+		w.config.ServicesMax = 4
+		w.hook = faults(map[string]fault{"Commit circle/1 #2": dieAfter})
+		w.post("circle/1", event("charge", ""))
+		w.invoke()
+		w.wantCounts(t, "circle/1", &durable.Attempt{Queue: queueARN, SequenceNumber: "1", Services: 2})
+		w.messages = nil // The queue has given it up.
+		w.post("circle/1", event("add", "after"))
+		w.run(t)
+		if len(w.served) != 2+4 {
+			t.Errorf("%d services have begun, want 2 for the first event and 4 for the second", len(w.served))
+		}
+		if log := w.logOf(t, "circle/1"); len(log) != 2 || log[1] != "after" {
+			t.Errorf("the log is %q, want a refusal, then the second event", log)
+		}
+	})
+}
