@@ -94,6 +94,7 @@ func TestCheckTellsWhatBreaksAndExitsWithOne(t *testing.T) {
 		u.edit("signup/3", "value", &types.AttributeValueMemberS{Value: "gone"})
 		u.edit("signup/4", "revision", &types.AttributeValueMemberS{Value: "four"})
 		u.edit("ghost/7", "revision", &types.AttributeValueMemberN{Value: "1"})
+		u.edit("ghost/7", "created_at", &types.AttributeValueMemberS{Value: "2026-01-02T15:04:05.000Z"})
 		before := u.items()
 		got := u.run("check", "--local")
 		contains(u.t, got.out,

@@ -352,6 +352,9 @@ func (r *replay) hold(head head) error {
 		return err
 	}
 	if ok {
+		if r.failed {
+			effect.Message = ""
+		}
 		task.answer = answerOf(effect)
 	}
 	r.tokens[head.Task.Token] = task
@@ -507,6 +510,9 @@ func (r *replay) note(effects []statechart.Effect) {
 			}
 			delete(r.seen, parked.ID) // Sent again, it is to be applied.
 		case statechart.ResolveWaits:
+			if r.failed {
+				effect.Message = "" // It may be why a service has failed.
+			}
 			r.answer(answerOf(effect), func(task wait) bool { return task.name == effect.Name })
 		}
 	}

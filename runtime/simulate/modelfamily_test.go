@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/settle-run/settle/runtime/durable"
@@ -57,7 +58,7 @@ func (r *replay) examineFamily(head head, message accepted) (event statechart.Ev
 
 // isForestalled reports whether the instance is a child that was stopped before it began, because nobody waited for it.
 func (r *replay) isForestalled() bool {
-	return r.record.Status == statechart.Stopped && len(r.record.History) == 0
+	return r.record.Status == statechart.Stopped && !slices.ContainsFunc(r.record.History, func(t durable.Transition) bool { return t.Event == "settle.stop" })
 }
 
 // forestall has such a child begin and stop, without its effects.
