@@ -1,0 +1,96 @@
+package simulate_test
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"time"
+
+	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/statechart"
+)
+
+// What the sequential model knows of tasks that wait.
+
+// wait is what the model knows of a task that waits.
+type wait struct {
+	name, execution string
+	// answer is what it is told, "" while it waits; "expired" if the instance has learnt that it does not
+	// wait any more.
+	answer string
+	at     time.Time
+	// parked says that the message by which it came was parked, and the task told so.
+	parked bool
+}
+
+// hold keeps a task that waits.
+func (r *replay) hold(head head) error {
+	task := wait{name: head.Task.Name, execution: head.Task.Execution, parked: r.tokens[head.Task.Token].parked}
+	if r.instance.Status() != statechart.Active {
+		task.answer = durable.ErrorEnded
+	}
+	effect, ok, err := r.instance.Resolving(task.name, statechart.Event{Type: head.Type})
+	if err != nil {
+		return err
+	}
+	if ok {
+		if r.failed {
+			effect.Message = ""
+		}
+		task.answer = answerOf(effect)
+	}
+	r.tokens[head.Task.Token] = task
+	return nil
+}
+
+// parkTask notes a task whose message was parked.
+func (r *replay) parkTask(message accepted) {
+	var head head
+	if err := json.Unmarshal([]byte(message.body), &head); err == nil && head.Task != nil {
+		r.tokens[head.Task.Token] = wait{name: head.Task.Name, execution: head.Task.Execution, answer: durable.ErrorParked, parked: true}
+	}
+}
+
+// expire takes a message about a task.
+func (r *replay) expire(head head) error {
+	if !r.expired {
+		return nil
+	}
+	told := map[string]any{}
+	for token, task := range r.tokens {
+		if keyOf(token) != head.Token && task.execution != head.Execution {
+			continue
+		}
+		told = map[string]any{"name": task.name, "execution": task.execution}
+		if end := r.ends[task.execution]; !timedOut(end) && !task.parked || task.answer == "expired" || r.at < len(r.record.History) && end.StopDate.After(r.record.History[r.at].At.Add(clockSkewMax)) {
+			return differ("the task of %s cannot have expired", task.execution)
+		}
+		task.answer = "expired"
+		r.tokens[token] = task
+	}
+	return r.tell(durable.TokenExpired, told)
+}
+
+func keyOf(token string) string {
+	hash := sha256.Sum256([]byte(token))
+	return hex.EncodeToString(hash[:8])
+}
+
+func answerOf(effect statechart.Effect) string {
+	if effect.Error != "" {
+		return effect.Error + ": " + effect.Message
+	}
+	return effect.Outcome
+}
+
+func (r *replay) answer(answer string, concerns func(wait) bool) {
+	for token, task := range r.tokens {
+		if task.answer == "" && concerns(task) {
+			task.answer = answer
+			if r.at > 0 {
+				task.at = r.record.History[r.at-1].At
+			}
+			r.tokens[token] = task
+		}
+	}
+}
