@@ -34,7 +34,7 @@ func (s *simulation) check() {
 		if len(record.Tokens) > 0 {
 			s.problem("%s has tokens left behind: %+v", name, record.Tokens)
 		}
-		r := &replay{simulation: s, name: name, machine: s.versions[id.Machine][0], record: record, queues: s.ledger.of(name), seen: map[string]bool{}, sends: map[string]string{}, tokens: map[string]wait{}, spawned: map[string]json.RawMessage{}, ends: ends}
+		r := &replay{simulation: s, name: name, machine: s.versions[id.Machine][0], record: record, queues: s.ledger.of(name), seen: map[string]bool{}, sends: map[string]string{}, tokens: map[string]wait{}, spawned: map[string]json.RawMessage{}, awaited: map[string]string{}, asked: map[string]string{}, ends: ends}
 		r.version()
 		end, err := r.play()
 		if err != nil {
@@ -50,6 +50,7 @@ func (s *simulation) check() {
 	}
 	s.checkSends(sends)
 	s.checkFamily(replays)
+	s.checkWorkflows(replays)
 	s.countEnds(replays)
 	s.checkExecutions(ends, tokens)
 	s.checkQueues()
@@ -170,7 +171,7 @@ func (s *simulation) checkExecutions(ends map[string]*sfn.DescribeExecutionOutpu
 // checkQueues checks that nothing is left in the queues.
 func (s *simulation) checkQueues() {
 	client := sqs.NewFromConfig(s.truth())
-	for _, url := range append([]string{s.delayURL}, s.queueURLs...) {
+	for _, url := range append([]string{s.delayURL, s.executionsURL}, s.queueURLs...) {
 		got, err := client.GetQueueAttributes(s.t.Context(), &sqs.GetQueueAttributesInput{QueueUrl: &url, AttributeNames: []types.QueueAttributeName{types.QueueAttributeNameAll}})
 		if err != nil {
 			s.t.Fatal(err)

@@ -87,6 +87,7 @@ func newDirector(cloud func(awslocal.Config) *awslocal.Cloud, seed uint64, rate 
 			return awslocal.Fault{Throttled: call.Client == throttled}
 		},
 		DeliveryFault: d.ofDelivery,
+		StatusChanges: executionsName, StatusChangeFault: d.ofStatusChange,
 	})
 	return d
 }
@@ -359,6 +360,27 @@ func (d *director) ofDelivery(delivery awslocal.Delivery) awslocal.DeliveryFault
 	d.counts["acknowledgement lost"]++
 	d.say(time.Now(), "acknowledgement to "+delivery.Queue+" lost")
 	return awslocal.DeliveryFault{AcknowledgementLost: true}
+}
+
+// ofStatusChange decides what becomes of the event by which EventBridge tells of an execution.
+func (d *director) ofStatusChange(change awslocal.StatusChange) awslocal.StatusChangeFault {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	rng := rand.New(rand.NewPCG(digestOf(fmt.Sprint(change.Name, change.Status, d.rate)), 4))
+	if d.left <= 0 || rng.Float64() >= 3*d.rate {
+		return awslocal.StatusChangeFault{}
+	}
+	d.left--
+	d.faults++
+	d.counts["event of EventBridge lost, doubled or late"]++
+	switch rng.IntN(3) {
+	case 0:
+		return awslocal.StatusChangeFault{Lost: true}
+	case 1:
+		return awslocal.StatusChangeFault{Duplicated: true}
+	default:
+		return awslocal.StatusChangeFault{Late: time.Duration(1+rng.IntN(900)) * time.Second}
+	}
 }
 
 // wire is the HTTP client of one process.

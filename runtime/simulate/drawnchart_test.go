@@ -84,6 +84,8 @@ func mark(name string) chartAction {
 			c.leave(payload.Serial)
 		case result:
 			c.leave(payload.Key)
+		case statechart.ExecutionEnded:
+			c.leave(fmt.Sprint(payload.Workflow, payload.Status, string(payload.Output), payload.Error))
 		case json.RawMessage: // The output of a child.
 			c.leave(string(payload))
 		}
@@ -104,6 +106,8 @@ type drawer struct {
 	peers []string
 	// family says that the chart has children, and kid that it is one.
 	family, kid bool
+	// flows says that the chart starts workflows.
+	flows bool
 	// version is that of the chart; see drawnVersions. renamed is the state that has another name in the second.
 	version, renamed int
 	// count is how many states there are, services and children how many of those.
@@ -113,10 +117,10 @@ type drawer struct {
 }
 
 // drawMachine returns what hosts a random chart. Drawn again with the same seed, it is the same.
-func drawMachine(id string, seed uint64, peers []string, family bool) func(*lab, int) durable.Machine {
+func drawMachine(id string, seed uint64, peers []string, family, flows bool) func(*lab, int) durable.Machine {
 	return func(l *lab, version int) durable.Machine {
 		for try := uint64(0); ; try++ {
-			d := &drawer{Rand: rand.New(rand.NewPCG(seed, try)), lab: l, id: id, peers: peers, family: family, kid: id == kidMachine, version: version}
+			d := &drawer{Rand: rand.New(rand.NewPCG(seed, try)), lab: l, id: id, peers: peers, family: family, flows: flows, kid: id == kidMachine, version: version}
 			d.renamed = 1 + d.IntN(4)
 			chart, err := statechart.Compile(d.definition())
 			if err == nil {
@@ -133,6 +137,7 @@ func (d *drawer) one(of int) bool { return d.IntN(of) == 0 }
 
 func (d *drawer) definition() statechart.Definition[trail] {
 	payloads := statechart.Payloads{"later": statechart.PayloadOf[serial](), "hint": statechart.NoPayload(), "told": statechart.PayloadOf[serial](), durable.AliasTaken: statechart.NoPayload(), durable.TokenExpired: statechart.NoPayload()}
+	payloads[flowEnded] = statechart.PayloadOf[statechart.ExecutionEnded]()
 	for _, typ := range outsideEvents {
 		payloads[typ] = statechart.PayloadOf[serial]()
 	}
@@ -142,6 +147,7 @@ func (d *drawer) definition() statechart.Definition[trail] {
 			{Event: "told", Actions: []chartAction{mark("told")}},
 			{Event: durable.AliasTaken, Actions: []chartAction{mark("alias taken")}},
 			{Event: durable.TokenExpired, Actions: []chartAction{mark("token expired")}},
+			{Event: flowEnded, Actions: []chartAction{mark("flow ended")}},
 		},
 	}
 	top := 3 + d.IntN(4)
@@ -310,6 +316,10 @@ func (d *drawer) guard() statechart.Guard[trail] {
 func (d *drawer) actions(name string) []chartAction {
 	actions := []chartAction{mark(name)}
 	for d.one(2) {
+		if d.flows && d.one(4) {
+			actions = append(actions, d.starting())
+			continue
+		}
 		if d.family && d.one(3) {
 			actions = append(actions, d.parenting())
 			continue

@@ -45,11 +45,16 @@ func (s *simulation) consumer(process string, now func() time.Time) lambda.Handl
 	if err != nil {
 		s.t.Error(err)
 	}
+	states := sfn.NewFromConfig(config)
+	workflows, err := sfncallback.NewWorkflows(states, flows)
+	if err != nil {
+		s.t.Error(err)
+	}
 	loop, err := durable.New(s.hostedBy(process), durable.Ports{
-		Store:        dynamostore.New(dynamodb.NewFromConfig(config), table),
-		Queue:        sqsqueue.New(queues, s.queueURLs[0], s.deadLetterURL),
-		Timers:       timers,
-		Tokens:       sfncallback.New(sfn.NewFromConfig(config)),
+		Store:  dynamostore.New(dynamodb.NewFromConfig(config), table),
+		Queue:  sqsqueue.New(queues, s.queueURLs[0], s.deadLetterURL),
+		Timers: timers,
+		Tokens: sfncallback.New(states), Executions: workflows,
 		Acknowledger: s.acknowledger(queues),
 	}, durable.Config{Logger: slog.New(traced{slog.DiscardHandler, s.director, process}), Now: now, HistoryMax: historyMax, SnapshotBytesMax: snapshotBytesMax})
 	if err != nil {
@@ -96,6 +101,14 @@ func (s *simulation) forwarder(process string, now func() time.Time) lambda.Hand
 	return lambda.NewHandler(sqsqueue.EachHandler(slog.New(slog.DiscardHandler), forwarder.Forward))
 }
 
+// executions starts a process of the function that hears of the ends of executions.
+func (s *simulation) executions(process string, _ func() time.Time) lambda.Handler {
+	config := s.client(process)
+	queue := sqsqueue.New(sqs.NewFromConfig(config), s.queueURLs[0], "")
+	forwarder := sfncallback.NewForwarder(sfn.NewFromConfig(config), queue, slog.New(slog.DiscardHandler))
+	return lambda.NewHandler(sqsqueue.EachHandler(slog.New(slog.DiscardHandler), forwarder.Forward))
+}
+
 // environment is an execution environment of a Lambda function, whose process can die, or freeze and go on
 // when nobody expects it.
 type environment struct {
@@ -115,7 +128,7 @@ type processKey struct{}
 // Invoke implements awslocal.Invoker.
 func (e *environment) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
 	s := e.simulation
-	if e.queue != delayName {
+	if e.queue != delayName && e.queue != executionsName {
 		var batch events.SQSEvent
 		if err := json.Unmarshal(payload, &batch); err != nil {
 			return nil, err
@@ -158,8 +171,11 @@ func (e *environment) begin() {
 	s.mu.Lock()
 	s.processes[e.queue]++
 	e.process = fmt.Sprintf("consumer%s-%d", strings.TrimSuffix(strings.TrimPrefix(e.queue, "settle"), ".fifo"), s.processes[e.queue])
-	if e.queue == delayName {
+	switch e.queue {
+	case delayName:
 		e.process = fmt.Sprintf("forwarder-%d", s.processes[e.queue])
+	case executionsName:
+		e.process = fmt.Sprintf("executions-%d", s.processes[e.queue])
 	}
 	s.mu.Unlock()
 	rng := rand.New(rand.NewPCG(s.seed, digestOf(e.process)))

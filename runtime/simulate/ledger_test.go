@@ -166,6 +166,12 @@ func (s *simulation) take(call takenCall) {
 		if !s.ledger.answered[answer.TaskToken] && answer.Error != durable.ErrorParked {
 			s.problem("%s answers a task before a commit has the answer: %s", call.process, call.request)
 		}
+	case "states.StartExecution":
+		var started struct{ Name string }
+		if err := json.Unmarshal(call.request, &started); err != nil {
+			s.problem("%v", err)
+		}
+		s.isCommitted(endOfName(started.Name), call)
 	case "scheduler.POST":
 		if found := scheduledID.FindSubmatch(call.request); found != nil {
 			s.isCommitted(string(found[1]), call)
@@ -226,6 +232,7 @@ func (l *ledger) commit(request []byte) {
 		id := derivedID(put.Item.Instance.S, createdAt, effect.M.ID.S)
 		l.committed[shortened(id)] = true
 		l.committed[shortened(id+".failed")] = true // That it has failed may be told.
+		l.committed[nameEnd(id)] = true
 	}
 }
 

@@ -38,12 +38,16 @@ type replay struct {
 	sends     map[string]string          // the receiver of each event that was sent, by its $id
 	tokens    map[string]wait            // by the token
 	spawned   map[string]json.RawMessage // the input of each child that was asked for, by its name
-	ends      map[string]*sfn.DescribeExecutionOutput
-	migrated  int      // see trail
-	began     bool     // for the message at hand
-	failed    bool     // a service has, and why is not known: the loop has words of its own for that
-	expired   bool     // see linearize
-	stopped   []string // the timers whose firing was parked
+	// awaited are the workflows whose ends the instance waits for, and asked all that it has asked for, by how the names
+	// of their executions end.
+	awaited, asked map[string]string
+	ends           map[string]*sfn.DescribeExecutionOutput
+	migrated       int      // see trail
+	began          bool     // for the message at hand
+	failed         bool     // a service has, and why is not known: the loop has words of its own for that
+	expired        bool     // see linearize
+	looked         bool     // see linearize
+	stopped        []string // the timers whose firing was parked
 }
 
 // linearize goes through the messages that are left, in every order that the queues allow, until one
@@ -59,6 +63,8 @@ func (r *replay) linearize() (*replay, error) {
 		begins bool
 		// abandoned says that the queue has given the message up before it was applied.
 		abandoned bool
+		// looked says that a message is the one by which the instance has found that an execution had ended.
+		looked bool
 	}
 	var choices []choice
 	for i, queue := range r.queues {
@@ -70,6 +76,9 @@ func (r *replay) linearize() (*replay, error) {
 			}
 			if abandoned {
 				choices = append(choices, choice{queue: i, abandoned: true})
+			}
+			if strings.Contains(queue[0].body, `"settle.execution"`) && r.at < len(r.record.History) && r.record.History[r.at].Event == flowEnded {
+				choices = append(choices, choice{queue: i, looked: true})
 			}
 			tells := r.at < len(r.record.History) && r.record.History[r.at].Event == durable.TokenExpired || len(r.parked(queue[0])) > 0
 			if tells && strings.Contains(queue[0].body, `"settle.token`) {
@@ -88,7 +97,7 @@ func (r *replay) linearize() (*replay, error) {
 			next = r.clone()
 		}
 		message := next.queues[c.queue][0]
-		next.expired = c.expired
+		next.expired, next.looked = c.expired, c.looked
 		var err error
 		if c.begins {
 			if err = next.begin(message); err == nil {
@@ -116,6 +125,7 @@ func (r *replay) linearize() (*replay, error) {
 func (r *replay) clone() *replay {
 	c := *r
 	c.queues, c.seen, c.sends, c.tokens = slices.Clone(r.queues), maps.Clone(r.seen), maps.Clone(r.sends), maps.Clone(r.tokens)
+	c.awaited, c.asked = maps.Clone(r.awaited), maps.Clone(r.asked)
 	c.spawned, c.stopped = maps.Clone(r.spawned), slices.Clip(r.stopped)
 	if r.instance != nil {
 		c.instance = r.restored(r.snapshot())
@@ -271,6 +281,8 @@ func (r *replay) examine(message accepted) (event statechart.Event, skip bool, r
 	switch head.Type {
 	case "settle.start", "settle.stop", "settle.child":
 		return r.examineFamily(head, message)
+	case "settle.execution.ended", "settle.execution":
+		return statechart.Event{Type: head.Type}, !ours, nil
 	case "settle.alias.taken":
 		return statechart.Event{Type: head.Type, ID: head.ID}, !ours || r.seen[head.ID], nil
 	case "settle.wait":
@@ -319,6 +331,8 @@ func (r *replay) apply(event statechart.Event, message accepted) error {
 		return r.stop()
 	case "settle.child":
 		return r.endOfChild(message)
+	case "settle.execution.ended", "settle.execution":
+		return r.endOfExecution(message, r.looked)
 	case "settle.wait":
 		return r.hold(head)
 	case "settle.token", "settle.token.expired":
@@ -426,6 +440,9 @@ func (r *replay) note(effects []statechart.Effect) {
 				to = r.childName(effect.Child, effect.Machine)
 			}
 			r.sends[derivedID(r.name, r.record.CreatedAt, effect.ID)] = to
+		case statechart.StartExecution:
+			end := nameEnd(derivedID(r.name, r.record.CreatedAt, effect.ID))
+			r.awaited[end], r.asked[end] = effect.Name, effect.Name
 		case statechart.SpawnInstance:
 			r.spawned[r.childName(effect.Child, effect.Machine)] = effect.Input
 		case statechart.ParkEvent:
@@ -445,6 +462,7 @@ func (r *replay) note(effects []statechart.Effect) {
 	}
 	if r.instance.Status() != statechart.Active {
 		r.answer(durable.ErrorEnded, func(wait) bool { return true })
+		clear(r.awaited)
 	}
 }
 

@@ -77,7 +77,7 @@ func drawPlan(rng *rand.Rand) plan {
 	for range 1 + rng.IntN(4) {
 		p.instances = append(p.instances, fmt.Sprintf("drawn%d/%d", rng.IntN(machines), len(p.instances)))
 	}
-	family := rng.IntN(3) == 0
+	family, flows := rng.IntN(3) == 0, rng.IntN(4) == 0
 	var names []string
 	names = append(names, waitNames...)
 	if rng.IntN(3) == 0 {
@@ -92,10 +92,10 @@ func drawPlan(rng *rand.Rand) plan {
 		p.instances = slices.Compact(p.instances)
 	}
 	for i := range machines {
-		p.machines = append(p.machines, drawMachine(fmt.Sprintf("drawn%d", i), rng.Uint64(), p.instances, family))
+		p.machines = append(p.machines, drawMachine(fmt.Sprintf("drawn%d", i), rng.Uint64(), p.instances, family, flows))
 	}
 	if family {
-		p.machines = append(p.machines, drawMachine(kidMachine, rng.Uint64(), p.instances, true))
+		p.machines = append(p.machines, drawMachine(kidMachine, rng.Uint64(), p.instances, true, flows))
 	}
 	for i := range 1 + rng.IntN(2) {
 		var sendings []sending

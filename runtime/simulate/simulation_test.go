@@ -45,8 +45,8 @@ type simulation struct {
 	plan               plan
 	ledger             ledger
 
-	queueURLs               []string
-	deadLetterURL, delayURL string
+	queueURLs                              []string
+	deadLetterURL, delayURL, executionsURL string
 
 	mu        sync.Mutex
 	processes map[string]int // started, by function
@@ -152,6 +152,7 @@ func simulate(t *testing.T, seed uint64) *simulation {
 			running.Go(func() { s.poll(ctx, s.queue(i), s.consumer, concurrency) })
 		}
 		running.Go(func() { s.poll(ctx, delayName, s.forwarder, 1) })
+		running.Go(func() { s.poll(ctx, executionsName, s.executions, 1) })
 		running.Go(func() { s.operate(ctx) })
 		for i, producer := range s.plan.producers {
 			producing.Go(func() { s.produce(fmt.Sprintf("producer-%d", i), producer) })
@@ -241,13 +242,13 @@ func (s *simulation) create() {
 	queues, tables := sqs.NewFromConfig(config), dynamodb.NewFromConfig(config)
 	create := func(name string) string {
 		attributes := map[string]string{"VisibilityTimeout": visibilityTimeout}
-		if name != delayName {
+		if name != delayName && name != executionsName {
 			attributes["FifoQueue"] = "true"
 		}
 		if name == deadLetterName {
 			attributes["MessageRetentionPeriod"] = fmt.Sprint(14 * 24 * 3600)
 		}
-		if s.plan.receivesMax > 0 && name != deadLetterName && name != delayName {
+		if s.plan.receivesMax > 0 && attributes["FifoQueue"] != "" && name != deadLetterName {
 			attributes["RedrivePolicy"] = fmt.Sprintf(`{"deadLetterTargetArn": "arn:aws:sqs:%s:%s:%s", "maxReceiveCount": %d}`, awslocal.Region, awslocal.Account, deadLetterName, s.plan.receivesMax)
 		}
 		made, err := queues.CreateQueue(s.t.Context(), &sqs.CreateQueueInput{QueueName: &name, Attributes: attributes})
@@ -256,7 +257,8 @@ func (s *simulation) create() {
 		}
 		return *made.QueueUrl
 	}
-	s.deadLetterURL, s.delayURL = create(deadLetterName), create(delayName)
+	s.deadLetterURL, s.delayURL, s.executionsURL = create(deadLetterName), create(delayName), create(executionsName)
+	s.createFlow()
 	for i := range s.plan.queues {
 		s.queueURLs = append(s.queueURLs, create(s.queue(i)))
 	}

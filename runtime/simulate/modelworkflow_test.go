@@ -1,0 +1,106 @@
+package simulate_test
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/sfn"
+
+	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/statechart"
+)
+
+// What the sequential model knows of workflows that charts start.
+
+// nameEnd is how the name of an execution ends: with a hash of the effect that asks for it.
+func nameEnd(id string) string {
+	hash := sha256.Sum256([]byte(id))
+	return hex.EncodeToString(hash[:16])
+}
+
+func endOfName(name string) string { return name[strings.LastIndexByte(name, '-')+1:] }
+
+// endOfExecution takes the end of an execution, if the instance waits for it still. A message by which the instance
+// only looks after it does something if looked says so: the history does not tell which message it was.
+func (r *replay) endOfExecution(message accepted, looked bool) error {
+	var told struct {
+		Type, Execution string
+		End             statechart.ExecutionEnded
+	}
+	if err := json.Unmarshal([]byte(message.body), &told); err != nil {
+		return err
+	}
+	name, looks := told.End.Name, told.Type == "settle.execution"
+	if looks {
+		name = told.Execution
+	}
+	workflow, awaited := r.awaited[endOfName(name)]
+	if !awaited || looks && !looked {
+		return nil
+	}
+	end := r.simulation.endOf(name, workflow)
+	if !looks && (told.End.Status != end.Status || string(told.End.Output) != string(end.Output) || told.End.Error != end.Error) {
+		return differ("%s was told that %s has ended with %+v, but it has with %+v", r.name, name, told.End, end)
+	}
+	delete(r.awaited, endOfName(name))
+	body, err := json.Marshal(struct {
+		Type string `json:"type"`
+		statechart.ExecutionEnded
+	}{flowEnded, end})
+	if err != nil {
+		return err
+	}
+	event, err := r.machine.Decode(body)
+	if err != nil {
+		return err
+	}
+	return r.step(event)
+}
+
+// endOf returns how an execution has ended.
+func (s *simulation) endOf(name, workflow string) statechart.ExecutionEnded {
+	end := statechart.ExecutionEnded{Workflow: workflow, Name: name}
+	arn := strings.Replace(flows[workflow], ":stateMachine:", ":execution:", 1) + ":" + name
+	got, err := sfn.NewFromConfig(s.truth()).DescribeExecution(s.t.Context(), &sfn.DescribeExecutionInput{ExecutionArn: &arn})
+	if err != nil {
+		end.Status, end.Error = statechart.ExecutionNotStarted, "StateMachineDoesNotExist"
+		return end
+	}
+	end.Status, end.Error, end.Cause = statechart.ExecutionStatus(got.Status), aws.ToString(got.Error), aws.ToString(got.Cause)
+	if got.Output != nil {
+		end.Output = json.RawMessage(*got.Output)
+	}
+	return end
+}
+
+// checkWorkflows checks that what was asked for was started, once, and nothing else.
+func (s *simulation) checkWorkflows(replays []*replay) {
+	asked, started := map[string]bool{}, map[string]bool{}
+	for _, r := range replays {
+		for name, workflow := range r.asked {
+			asked[name] = workflow == "flow"
+		}
+		if len(r.awaited) > 0 {
+			s.problem("%s waits for ever for the end of %d executions", r.name, len(r.awaited))
+		}
+	}
+	listed, err := sfn.NewFromConfig(s.truth()).ListExecutions(s.t.Context(), &sfn.ListExecutionsInput{StateMachineArn: aws.String(flows["flow"]), MaxResults: 1000})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for _, execution := range listed.Executions {
+		name := endOfName(*execution.Name)
+		if started[name] = true; !asked[name] || !strings.HasPrefix(*execution.Name, durable.ExecutionPrefix) {
+			s.problem("the execution %s was started, and nobody has asked for it", *execution.Name)
+		}
+	}
+	for name, exists := range asked {
+		if exists && !started[name] {
+			s.problem("an execution whose name ends with %s was asked for, and was not started", name)
+		}
+	}
+	s.count("executions that charts have started", len(listed.Executions))
+}
