@@ -5,6 +5,7 @@ import (
 
 	"github.com/settle-run/settle/cmd/settle/internal/simulation"
 	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/dynamostore"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
@@ -24,6 +25,7 @@ var exitCodes = []struct {
 }{
 	{errUsage, exitUsage},
 	{durable.ErrInstanceID, exitUsage},
+	{dynamostore.ErrCursor, exitUsage},
 	{simulation.ErrName, exitUsage},
 	{errNotFound, exitNotFound},
 	{durable.ErrUnknownMachine, exitNotFound},

@@ -93,7 +93,7 @@ func TestEventWithAnIDCountsOnceAndOthersAsOftenAsSent(t *testing.T) {
 func TestListShowsSortsAndFilters(t *testing.T) {
 	t.Parallel()
 	withStack(t, func(u user) {
-		if got, want := u.must("list", "--local", "-o", "json"), "[]\n"; got != want {
+		if got, want := u.must("list", "--local", "-o", "json"), "{\n  \"instances\": [],\n  \"source\": \"index\"\n}\n"; got != want {
 			u.t.Errorf("expected %q of an empty table, got %q", want, got)
 		}
 		for _, id := range []string{"2", "1"} {
@@ -115,19 +115,18 @@ func TestListShowsSortsAndFilters(t *testing.T) {
 			{[]string{"--machine", "signup"}, []string{"signup/1", "signup/2"}},
 			{[]string{"--state", "unverified"}, []string{"signup/2"}},
 			{[]string{"--status", "done"}, []string{"signup/1"}},
+			{[]string{"--status", "stopped"}, nil},
+			{[]string{"--tag", "settled"}, []string{"job/run-1-job-2", "signup/2"}},
 			{[]string{"--machine", "job", "--state", "in_progress"}, nil},
 		} {
-			var got []struct{ Instance string }
-			unmarshal(u.t, []byte(u.must(append([]string{"list", "--local", "-o", "json"}, c.flags...)...)), &got)
-			var names []string
-			for _, instance := range got {
-				names = append(names, instance.Instance)
-			}
-			if !reflect.DeepEqual(names, c.want) {
-				u.t.Errorf("%v: expected %v, got %v", c.flags, c.want, names)
+			for source, flags := range map[string][]string{"index": c.flags, "table": append([]string{"--consistent"}, c.flags...)} {
+				names, page := u.list(flags...)
+				if !reflect.DeepEqual(names, c.want) || page.Source != source || page.Cursor != "" {
+					u.t.Errorf("%v: expected %v of the %s, got %v of %+v", flags, c.want, source, names, page)
+				}
 			}
 		}
-		limited := u.run("list", "--local", "--limit", "2")
+		limited := u.run("list", "--local", "--consistent", "--limit", "2")
 		contains(u.t, limited.err, "settle: more than 2 instances: narrow the search or raise --limit\n")
 		if lines := strings.Count(limited.out, "\n"); limited.code != exitFailed || lines != 3 {
 			u.t.Errorf("expected exit code 1 after a table of 2, got %d after:\n%s", limited.code, limited.out)

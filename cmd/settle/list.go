@@ -8,29 +8,75 @@ import (
 	"slices"
 
 	"github.com/settle-run/settle/cmd/settle/internal/view"
+	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/dynamostore"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
 type listCommand struct {
 	tableFlags
-	Machine string `help:"Only instances of this machine."`
-	State   string `help:"Only instances in this state, or in one inside it: unverified, unverified.registering."`
-	Status  string `enum:"active,done,any" default:"any" help:"Only instances with this status: active, done or any."`
-	Limit   int    `default:"1000" help:"Stop after this many instances (${default})."`
-	Output  string `short:"o" enum:"text,json" default:"text" help:"How to print them: text or json."`
+	Machine    string `help:"Only instances of this machine."`
+	State      string `help:"Only instances in this state, or in one inside it: unverified, unverified.registering."`
+	Tag        string `help:"Only instances with this tag."`
+	Status     string `enum:"active,done,stopped,any" default:"any" help:"Only instances with this status: active, done, stopped or any."`
+	Limit      int    `default:"1000" help:"Stop after this many instances (${default})."`
+	Cursor     string `placeholder:"CURSOR" help:"Go on where an earlier list with the same flags stopped."`
+	Consistent bool   `help:"Read the whole table consistently instead of its index."`
+	Output     string `short:"o" enum:"text,json" default:"text" help:"How to print them: text or json."`
 }
 
-// Help explains what the listing costs.
+// Help explains what the listing is worth, and what it costs.
 func (*listCommand) Help() string {
-	return `The whole table is read, whatever is asked for: in a large one that takes time and read capacity.`
+	return `If the table has the index by_state, instances are found by it, and listed by machine, state and ID. With --machine, or
+--machine and --state, only that part of it is read. The index follows the table, a moment behind as a rule: what is
+listed is read from the instances themselves and was so, but an instance may be missing that has come into its state, or
+begun, only just. So are those that no event has reached since the index was switched on. --consistent misses none.
+
+Without the index, and with --consistent, the whole table is read, whatever is asked for: in a large one that takes time
+and read capacity. What is found is listed by name.
+
+If there are more than --limit, an index is left with a --cursor to go on with, a table with exit code 1.`
 }
 
-// Run lists the instances, sorted by name. An item that cannot be read does not hide the
-// others: they are shown first, and the error after them.
+// The sources of a listing.
+const (
+	sourceIndex = "index"
+	sourceTable = "table"
+)
+
+// listing is what a list command has found, and its form in JSON.
+type listing struct {
+	Instances []view.Instance `json:"instances"`
+	// Source tells what they were found by: an index is eventually consistent.
+	Source string `json:"source"`
+	// Cursor is where the next page begins, if there is one.
+	Cursor string `json:"cursor,omitempty"`
+
+	machines *durable.Machines
+	failures []error
+}
+
+// add adds an instance as it is shown, or why it cannot be.
+func (l *listing) add(record durable.Record, err error) {
+	var shown view.Instance
+	if err == nil {
+		shown, err = view.Of(l.machines, record)
+	}
+	if err != nil {
+		l.failures = append(l.failures, err)
+		return
+	}
+	l.Instances = append(l.Instances, shown)
+}
+
+// Run lists the instances. An item that cannot be read does not hide the others: they are shown first, and the
+// error after them.
 func (c *listCommand) Run(ctx context.Context, s *session) error {
 	if c.Limit < 1 {
 		return fmt.Errorf("%w: --limit: expected at least 1, got %d", errUsage, c.Limit)
+	}
+	if c.Cursor != "" && c.Consistent {
+		return fmt.Errorf("%w: expected either --cursor, which is of the index, or --consistent, which reads the table, got both", errUsage)
 	}
 	known, err := knownMachines()
 	if err != nil {
@@ -45,35 +91,83 @@ func (c *listCommand) Run(ctx context.Context, s *session) error {
 	if err != nil {
 		return err
 	}
-	filter := dynamostore.Filter{Machine: c.Machine, State: c.State}
+	filter := dynamostore.Filter{Machine: c.Machine, State: c.State, Tag: c.Tag, Consistent: c.Consistent}
 	if c.Status != "any" {
 		filter.Status = statechart.Status(c.Status)
 	}
-	found := []view.Instance{}
-	var failures []error
-	for record, err := range store.List(ctx, filter) {
-		if err == nil && len(found) == c.Limit {
-			failures = append(failures, fmt.Errorf("more than %d instances: narrow the search or raise --limit", c.Limit))
-			break
-		}
-		var shown view.Instance
-		if err == nil {
-			shown, err = view.Of(known, record)
-		}
-		if err != nil {
-			failures = append(failures, err)
-			continue
-		}
-		found = append(found, shown)
+	found, err := c.find(ctx, store, filter, known)
+	if err != nil {
+		return c.explain(s, err)
 	}
-	if len(found) == 0 && len(failures) > 0 {
-		return c.explain(s, errors.Join(failures...))
+	if len(found.Instances) == 0 && len(found.failures) > 0 {
+		return c.explain(s, errors.Join(found.failures...))
 	}
-	slices.SortFunc(found, func(a, b view.Instance) int { return cmp.Compare(a.Name, b.Name) })
 	if c.Output == "json" {
 		err = s.printJSON(found)
 	} else {
-		err = view.WriteTable(s.out, found, s.now())
+		err = view.WriteTable(s.out, found.Instances, s.now())
 	}
-	return errors.Join(append(failures, err)...)
+	c.note(s, found)
+	return errors.Join(append(found.failures, err)...)
+}
+
+// find lists by the index if there is one, unless it is to be consistent.
+func (c *listCommand) find(ctx context.Context, store *dynamostore.Store, filter dynamostore.Filter, known *durable.Machines) (*listing, error) {
+	found := &listing{Instances: []view.Instance{}, machines: known}
+	if !c.Consistent {
+		err := c.findByIndex(ctx, store, filter, found)
+		if err == nil || !errors.Is(err, dynamostore.ErrNoIndex) || c.Cursor != "" {
+			return found, err
+		}
+	}
+	c.findInTable(ctx, store, filter, found)
+	return found, nil
+}
+
+func (c *listCommand) findByIndex(ctx context.Context, store *dynamostore.Store, filter dynamostore.Filter, found *listing) error {
+	found.Source, found.Cursor = sourceIndex, c.Cursor
+	for seen := 0; ; {
+		page, err := store.ListPage(ctx, filter, min(c.Limit-seen, dynamostore.PageInstancesMax), found.Cursor)
+		if err != nil {
+			return err
+		}
+		for _, record := range page.Records {
+			found.add(record, nil)
+		}
+		for _, unreadable := range page.Unreadable {
+			found.add(durable.Record{}, unreadable)
+		}
+		seen += len(page.Records) + len(page.Unreadable)
+		found.Cursor = page.Cursor
+		if found.Cursor == "" || seen == c.Limit {
+			return nil
+		}
+	}
+}
+
+// findInTable reads the table. Whatever stops it is among the failures.
+func (c *listCommand) findInTable(ctx context.Context, store *dynamostore.Store, filter dynamostore.Filter, found *listing) {
+	found.Source, found.Cursor = sourceTable, ""
+	for record, err := range store.List(ctx, filter) {
+		if err == nil && len(found.Instances) == c.Limit {
+			found.failures = append(found.failures, fmt.Errorf("more than %d instances: narrow the search or raise --limit", c.Limit))
+			break
+		}
+		found.add(record, err)
+	}
+	slices.SortFunc(found.Instances, func(a, b view.Instance) int { return cmp.Compare(a.Name, b.Name) })
+}
+
+// note tells on standard error what the list does not show: how to go on, and what it was found by, if
+// somebody may want to know.
+func (c *listCommand) note(s *session, found *listing) {
+	say := func(format string, args ...any) { _, _ = fmt.Fprintf(s.errOut, format, args...) } // Nothing depends on it.
+	switch {
+	case found.Cursor != "":
+		say("There are more: go on with --cursor %s\n", found.Cursor)
+	case found.Source == sourceTable && !c.Consistent:
+		say("The whole table was read: %s has no index %s.\n", c.Table, dynamostore.IndexName)
+	case found.Source == sourceIndex && s.watched:
+		say("Found by the index, which may be a moment behind; --consistent reads the whole table.\n")
+	}
 }

@@ -25,6 +25,8 @@ func TestErrorsAreOneLineWithTheDocumentedExitCode(t *testing.T) {
 			{"dev --consumer bootstrap --consumer-env KEY", exitUsage, `--consumer-env: expected KEY=VALUE, got "KEY"`},
 			{"dev --consumer-env KEY=1", exitUsage, "--consumer-env: expected --consumer with it, got none"},
 			{"list --limit 0", exitUsage, "--limit: expected at least 1, got 0"},
+			{"list --consistent --cursor x", exitUsage, "expected either --cursor, which is of the index, or --consistent, which reads the table, got both"},
+			{"list --local --cursor x", exitUsage, `not a cursor of this listing: expected the text that came with the page before, whole, got "x"`},
 			{"get -o yaml signup/42", exitUsage, `must be one of "text","json" but got "yaml"`},
 			{"get signup", exitUsage, `expected machine/id such as signup/42, got "signup"`},
 			{"get", exitUsage, "expected either an instance, such as signup/42, or --alias"},

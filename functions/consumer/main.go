@@ -33,7 +33,7 @@ func newHandler(p boot.Process) (any, error) {
 // handlerOf returns the function that hosts the machines.
 func handlerOf(p boot.Process, machines *durable.Machines) (any, error) {
 	client := sqs.NewFromConfig(p.AWS)
-	store := dynamostore.New(dynamodb.NewFromConfig(p.AWS), p.Settings.Table)
+	store := newStore(p)
 	queue := sqsqueue.New(client, p.Settings.QueueURL, p.Settings.DeadLetterQueueURL)
 	timers, err := newTimers(p, schedule.NewDelayQueue(client, p.Settings.DelayQueueURL, time.Now))
 	if err != nil {
@@ -52,6 +52,14 @@ func handlerOf(p boot.Process, machines *durable.Machines) (any, error) {
 		return nil, err
 	}
 	return sqsqueue.Handler(loop), nil
+}
+
+// newStore returns the store on the table, which keeps the index if the table has one.
+func newStore(p boot.Process) *dynamostore.Store {
+	if p.Settings.TableIndex {
+		return dynamostore.NewIndexed(dynamodb.NewFromConfig(p.AWS), p.Settings.Table)
+	}
+	return dynamostore.New(dynamodb.NewFromConfig(p.AWS), p.Settings.Table)
 }
 
 // newTimers returns timers by the delay queue, and by EventBridge Scheduler if it is set up.

@@ -39,9 +39,9 @@ func TestConsumerStoresSchedulesAndParks(t *testing.T) {
 		}
 		fifo := map[string]string{"FifoQueue": "true"}
 		settings := boot.Settings{
-			Table: "settle", QueueURL: create("events.fifo", fifo), DeadLetterQueueURL: create("dead.fifo", fifo), DelayQueueURL: create("delays", nil),
+			Table: "settle", TableIndex: true, QueueURL: create("events.fifo", fifo), DeadLetterQueueURL: create("dead.fifo", fifo), DelayQueueURL: create("delays", nil),
 		}
-		if err := dynamostore.CreateTable(t.Context(), tables, settings.Table); err != nil {
+		if err := dynamostore.CreateIndexedTable(t.Context(), tables, settings.Table); err != nil {
 			t.Fatal(err)
 		}
 		queue := sqsqueue.New(queues, settings.QueueURL, "")
@@ -65,6 +65,10 @@ func TestConsumerStoresSchedulesAndParks(t *testing.T) {
 		record, err := dynamostore.New(tables, settings.Table).Load(t.Context(), job)
 		if err != nil || len(record.State) != 1 || record.State[0] != "queued" || len(record.Outbox) != 0 {
 			t.Errorf("got %+v, %v, want the instance in state queued with its outbox performed", record, err)
+		}
+		page, err := dynamostore.New(tables, settings.Table).ListPage(t.Context(), dynamostore.Filter{Machine: "job", State: "queued"}, 10, "")
+		if err != nil || len(page.Records) != 1 || page.Records[0].Instance != job {
+			t.Errorf("got %+v, %v, want the instance to be found by the index", page.Records, err)
 		}
 		for url, what := range map[string]string{settings.DeadLetterQueueURL: "parked events", settings.DelayQueueURL: "timers"} {
 			output, err := queues.ReceiveMessage(t.Context(), &sqs.ReceiveMessageInput{QueueUrl: &url, MaxNumberOfMessages: 10})

@@ -12,6 +12,13 @@
 // error. Empty ones are left out. Attributes that are not listed here are ignored, and
 // dropped by the next commit.
 //
+// # The index
+//
+// A store of NewIndexed adds index_shard and index_key, the keys of the global secondary index by_state, which
+// ListPage reads: "active/7" and "signup/unverified.registering/42".
+//
+// # Values
+//
 // What is stored comes back equal as JSON: null, empty strings, empty lists and maps
 // included. Numbers keep their value to the last digit, not their spelling: DynamoDB trims
 // zeros, so that 1.50 and 15e-1 come back as 1.5, and -0 as 0. Numbers that DynamoDB cannot

@@ -23,6 +23,7 @@ const (
 	attrSnapshot     = "snapshot"
 	attrState        = "state"
 	attrStatus       = "status"
+	attrTags         = "tags"
 	attrRevision     = "revision"
 	attrCreatedAt    = "created_at"
 	attrUpdatedAt    = "updated_at"

@@ -4,7 +4,6 @@ import (
 	"context"
 	"iter"
 	"slices"
-	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -20,14 +19,16 @@ type Filter struct {
 	Machine string
 	// State chooses the instances that are in the state with this path, or in one inside it.
 	State string
+	// Tag chooses the instances that have this tag.
+	Tag string
 	// Status chooses the instances with this status.
 	Status statechart.Status
-	// Consistent has every page read consistently, at twice the read capacity: what was committed before
-	// the page is read is in it.
+	// Consistent has every page of List read consistently, at twice the read capacity: what was committed before
+	// the page is read is in it. ListPage refuses it.
 	Consistent bool
 }
 
-// ItemError is the error of one item of a List that cannot be decoded.
+// ItemError is the error of one item of a listing that cannot be decoded.
 type ItemError struct {
 	// Instance is the item's key, as far as it is a text.
 	Instance string
@@ -38,7 +39,8 @@ func (e *ItemError) Error() string { return e.err.Error() }
 func (e *ItemError) Unwrap() error { return e.err }
 
 // List yields the records that the filter chooses, in no order. It scans the whole table, page
-// by page as the caller goes on: it is meant for people and for checks, not for events.
+// by page as the caller goes on: it is meant for people and for checks, not for events. ListPage finds the
+// same by an index, if the table has one.
 //
 // A page that cannot be read yields its error and ends the list. An item that cannot be
 // decoded yields an *ItemError, which names the item, and a record that has at most Instance set; the
@@ -53,14 +55,11 @@ func (s *Store) List(ctx context.Context, filter Filter) iter.Seq2[durable.Recor
 				return
 			}
 			for _, item := range page.Items {
-				record, err := decodeItem(item)
-				if err != nil {
-					r := reader{item: item}
-					name := r.text(attrInstance)
-					err = &ItemError{Instance: name, err: s.failed("decoding "+name, err)}
-					record = durable.Record{}
-					record.Instance, _ = durable.ParseInstanceID(name)
-				} else if !filter.inState(record) {
+				record, unreadable := s.decodeListed(item)
+				var err error
+				if unreadable != nil {
+					err = unreadable
+				} else if !filter.inState(record.State) {
 					continue
 				}
 				if !yield(record, err) {
@@ -73,6 +72,19 @@ func (s *Store) List(ctx context.Context, filter Filter) iter.Seq2[durable.Recor
 			input.ExclusiveStartKey = page.LastEvaluatedKey
 		}
 	}
+}
+
+// decodeListed decodes an item, or tells which it is that cannot be decoded; the record then has at most Instance set.
+func (s *Store) decodeListed(item map[string]types.AttributeValue) (durable.Record, *ItemError) {
+	record, err := decodeItem(item)
+	if err == nil {
+		return record, nil
+	}
+	r := reader{item: item}
+	name := r.text(attrInstance)
+	record = durable.Record{}
+	record.Instance, _ = durable.ParseInstanceID(name)
+	return record, &ItemError{Instance: name, err: s.failed("decoding "+name, err)}
 }
 
 // scan returns the request of the first page. Items without a revision are not instances.
@@ -90,6 +102,11 @@ func (f Filter) scan(table string) *dynamodb.ScanInput {
 		names["#status"] = attrStatus
 		values[":status"] = text(string(f.Status))
 	}
+	if f.Tag != "" {
+		condition += " AND contains(#tags, :tag)"
+		names["#tags"] = attrTags
+		values[":tag"] = text(f.Tag)
+	}
 	input := &dynamodb.ScanInput{
 		TableName: &table, FilterExpression: aws.String(condition), ExpressionAttributeNames: names, ConsistentRead: aws.Bool(f.Consistent),
 	}
@@ -99,10 +116,20 @@ func (f Filter) scan(table string) *dynamodb.ScanInput {
 	return input
 }
 
-// inState reports whether the record is in the filter's state: DynamoDB's conditions cannot
+// inState reports whether one of the active states is the filter's, or inside it: DynamoDB's conditions cannot
 // ask for the prefix of a list's element.
-func (f Filter) inState(record durable.Record) bool {
-	return f.State == "" || slices.ContainsFunc(record.State, func(path string) bool {
-		return path == f.State || strings.HasPrefix(path, f.State+".")
-	})
+func (f Filter) inState(state []string) bool {
+	return f.State == "" || slices.ContainsFunc(state, func(path string) bool { return within(path, f.State) })
+}
+
+// chooses reports whether the filter chooses an instance by what its item says now; its machine it has for ever.
+func (f Filter) chooses(item map[string]types.AttributeValue, record durable.Record) bool {
+	if f.Tag != "" {
+		r := reader{item: item}
+		var tags []string
+		if r.json(attrTags, &tags); !slices.Contains(tags, f.Tag) {
+			return false
+		}
+	}
+	return (f.Status == "" || f.Status == record.Status) && f.inState(record.State)
 }

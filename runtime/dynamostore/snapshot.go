@@ -18,7 +18,7 @@ var snapshotAttributes = []struct{ key, attribute string }{
 	{"version", attrChartVersion},
 	{"value", "value"},
 	{"context", "context"},
-	{"tags", "tags"},
+	{"tags", attrTags},
 	{"historyValue", "history_value"},
 	{"timers", "timers"},
 	{"services", "services"},

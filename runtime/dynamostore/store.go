@@ -20,6 +20,7 @@ type Client interface {
 	PutItem(context.Context, *dynamodb.PutItemInput, ...func(*dynamodb.Options)) (*dynamodb.PutItemOutput, error)
 	UpdateItem(context.Context, *dynamodb.UpdateItemInput, ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error)
 	DeleteItem(context.Context, *dynamodb.DeleteItemInput, ...func(*dynamodb.Options)) (*dynamodb.DeleteItemOutput, error)
+	Query(context.Context, *dynamodb.QueryInput, ...func(*dynamodb.Options)) (*dynamodb.QueryOutput, error)
 	Scan(context.Context, *dynamodb.ScanInput, ...func(*dynamodb.Options)) (*dynamodb.ScanOutput, error)
 }
 
@@ -27,6 +28,8 @@ type Client interface {
 type Store struct {
 	client Client
 	table  string
+	// indexed says that what is committed has the keys of the index.
+	indexed bool
 }
 
 var _ durable.Store = (*Store)(nil)
@@ -34,6 +37,13 @@ var _ durable.Store = (*Store)(nil)
 // New returns a store on the table with the given name or ARN.
 func New(client Client, table string) *Store {
 	return &Store{client: client, table: table}
+}
+
+// NewIndexed returns a store that commits every item with the keys by which ListPage finds it. All that commit to
+// a table have to be of one kind: a commit of a store of New takes the instance out of the index.
+// It does no harm before the table has the index, nor does it need it.
+func NewIndexed(client Client, table string) *Store {
+	return &Store{client: client, table: table, indexed: true}
 }
 
 // Load reads the record of an instance consistently; an instance without an item gives a
@@ -71,6 +81,9 @@ func (s *Store) Commit(ctx context.Context, record durable.Record) error {
 	item, err := encodeItem(record)
 	if err != nil {
 		return s.failed(doing, fmt.Errorf("%w: %w", durable.ErrUnstorable, err))
+	}
+	if s.indexed {
+		putIndex(item, record)
 	}
 	size := itemBytes(item)
 	if size > ItemBytesMax {

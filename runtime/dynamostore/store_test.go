@@ -36,16 +36,21 @@ func TestStoreKeepsTheContract(t *testing.T) {
 // newClient returns a client of a DynamoDB that has the empty table.
 func newClient(t *testing.T) *dynamodb.Client {
 	t.Helper()
-	client := dynamodb.New(dynamodb.Options{
+	client := newLocalClient()
+	if err := dynamostore.CreateTable(t.Context(), client, table); err != nil {
+		t.Fatal(err)
+	}
+	return client
+}
+
+// newLocalClient returns a client of a DynamoDB without tables.
+func newLocalClient() *dynamodb.Client {
+	return dynamodb.New(dynamodb.Options{
 		Region:       awslocal.Region,
 		BaseEndpoint: aws.String("http://aws.local"),
 		Credentials:  credentials.NewStaticCredentialsProvider("any", "any", ""),
 		HTTPClient:   awslocal.New(awslocal.Config{}).HTTPClient(),
 	})
-	if err := dynamostore.CreateTable(t.Context(), client, table); err != nil {
-		t.Fatal(err)
-	}
-	return client
 }
 
 func TestItemIsReadableInTheConsole(t *testing.T) {

@@ -20,12 +20,31 @@ const tableReadyWait = 2 * time.Minute
 // It serves local stacks and tests. In an account of your own the table belongs to the
 // infrastructure's code, with backups and encryption as you need them.
 func CreateTable(ctx context.Context, client *dynamodb.Client, table string) error {
-	_, err := client.CreateTable(ctx, &dynamodb.CreateTableInput{
+	return createTable(ctx, client, tableSchema(table))
+}
+
+// CreateIndexedTable is CreateTable with the index that ListPage reads. A table of the name that is there
+// already is kept as it is, without the index if it has none.
+func CreateIndexedTable(ctx context.Context, client *dynamodb.Client, table string) error {
+	input := tableSchema(table)
+	keys, index := indexSchema()
+	input.AttributeDefinitions = append(input.AttributeDefinitions, keys...)
+	input.GlobalSecondaryIndexes = []types.GlobalSecondaryIndex{index}
+	return createTable(ctx, client, input)
+}
+
+func tableSchema(table string) *dynamodb.CreateTableInput {
+	return &dynamodb.CreateTableInput{
 		TableName:            &table,
 		BillingMode:          types.BillingModePayPerRequest,
 		AttributeDefinitions: []types.AttributeDefinition{{AttributeName: aws.String(attrInstance), AttributeType: types.ScalarAttributeTypeS}},
 		KeySchema:            []types.KeySchemaElement{{AttributeName: aws.String(attrInstance), KeyType: types.KeyTypeHash}},
-	})
+	}
+}
+
+func createTable(ctx context.Context, client *dynamodb.Client, input *dynamodb.CreateTableInput) error {
+	table := *input.TableName
+	_, err := client.CreateTable(ctx, input)
 	var exists *types.ResourceInUseException
 	if err != nil && !errors.As(err, &exists) {
 		return fmt.Errorf("creating table %s: %w", table, err)

@@ -33,6 +33,7 @@ func TestSettingsAreRead(t *testing.T) {
 	t.Parallel()
 	got, err := readSettings(environment(
 		"SETTLE_TABLE=settle",
+		"SETTLE_TABLE_INDEX=on",
 		"SETTLE_QUEUE_URL=https://sqs.eu-central-1.amazonaws.com/123456789012/events.fifo",
 		"SETTLE_DEAD_LETTER_QUEUE_URL=https://sqs.eu-central-1.amazonaws.com/123456789012/dead.fifo",
 		"SETTLE_DELAY_QUEUE_URL=http://localhost:4566/123456789012/delays",
@@ -51,6 +52,7 @@ func TestSettingsAreRead(t *testing.T) {
 	}
 	want := Settings{
 		Table:              "settle",
+		TableIndex:         true,
 		QueueURL:           "https://sqs.eu-central-1.amazonaws.com/123456789012/events.fifo",
 		DeadLetterQueueURL: "https://sqs.eu-central-1.amazonaws.com/123456789012/dead.fifo",
 		DelayQueueURL:      "http://localhost:4566/123456789012/delays",
@@ -85,6 +87,7 @@ func TestAllProblemsAreReportedAtOnce(t *testing.T) {
 	t.Parallel()
 	_, err := readSettings(environment(
 		"SETTLE_TABLE=",
+		"SETTLE_TABLE_INDEX=yes",
 		"SETTLE_QUEUE_URL=https://sqs.eu-central-1.amazonaws.com/123456789012/events",
 		"SETTLE_DELAY_QUEUE_URL=https://sqs.eu-central-1.amazonaws.com/123456789012/delays.fifo",
 		"SETTLE_DEAD_LETTER_QUEUE_URL=dead.fifo",
@@ -95,6 +98,7 @@ func TestAllProblemsAreReportedAtOnce(t *testing.T) {
 		"SETTLE_SIGNUP_CODE_KEY=short",
 	), []string{Table, QueueURL, GitHubWebhookSecret})
 	const want = `reading the settings: environment variable SETTLE_TABLE: expected the name of the DynamoDB table, got nothing: set it
+environment variable SETTLE_TABLE_INDEX: expected on or off, got "yes"
 environment variable SETTLE_QUEUE_URL: expected the URL of the FIFO queue, which ends in .fifo, got "https://sqs.eu-central-1.amazonaws.com/123456789012/events"
 environment variable SETTLE_DEAD_LETTER_QUEUE_URL: expected the URL of the FIFO dead-letter queue, such as https://sqs.eu-central-1.amazonaws.com/123456789012/name, got "dead.fifo"
 environment variable SETTLE_DELAY_QUEUE_URL: expected the URL of the standard queue for timers, as FIFO queues cannot delay single messages, got "https://sqs.eu-central-1.amazonaws.com/123456789012/delays.fifo"

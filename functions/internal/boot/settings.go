@@ -18,6 +18,9 @@ import (
 const (
 	// Table is the name of the DynamoDB table.
 	Table = "SETTLE_TABLE"
+	// TableIndex says that the table has the index by_state and that commits keep it: on or off, the default.
+	// All consumers of a table need the same.
+	TableIndex = "SETTLE_TABLE_INDEX"
 	// QueueURL is the URL of the FIFO queue.
 	QueueURL = "SETTLE_QUEUE_URL"
 	// DeadLetterQueueURL is the URL of the FIFO queue's FIFO dead-letter queue.
@@ -78,6 +81,7 @@ const (
 // Settings is what the environment says.
 type Settings struct {
 	Table              string
+	TableIndex         bool
 	QueueURL           string
 	DeadLetterQueueURL string
 	DelayQueueURL      string
@@ -96,6 +100,7 @@ func readSettings(lookup func(name string) (string, bool), required []string) (S
 	r := &reader{lookup: lookup, required: required}
 	settings := Settings{
 		Table:               r.text(Table, "the name of the DynamoDB table"),
+		TableIndex:          r.onOff(TableIndex),
 		QueueURL:            r.fifo(QueueURL, "the URL of the FIFO queue"),
 		DeadLetterQueueURL:  r.fifo(DeadLetterQueueURL, "the URL of the FIFO dead-letter queue"),
 		DelayQueueURL:       r.standard(DelayQueueURL, "the URL of the standard queue for timers"),
@@ -154,6 +159,14 @@ func (r *reader) text(name, expected string) string {
 		r.wrong(name, expected, "nothing: set it")
 	}
 	return value
+}
+
+func (r *reader) onOff(name string) bool {
+	value := r.text(name, "on or off")
+	if value != "" && value != "on" && value != "off" {
+		r.wrong(name, "on or off", strconv.Quote(value))
+	}
+	return value == "on"
 }
 
 func (r *reader) queue(name, expected string) (address *url.URL, value string) {

@@ -71,6 +71,7 @@ func (s *Stack) consumerProcesses() (function, error) {
 		Env: append([]string{
 			"AWS_ENDPOINT_URL=" + s.AWSURL(),
 			"SETTLE_TABLE=" + Table,
+			"SETTLE_TABLE_INDEX=on",
 			"SETTLE_QUEUE_URL=" + s.urlOf(Queue),
 			"SETTLE_DEAD_LETTER_QUEUE_URL=" + s.urlOf(DeadLetterQueue),
 			"SETTLE_DELAY_QUEUE_URL=" + s.urlOf(DelayQueue),

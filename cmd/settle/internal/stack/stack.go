@@ -148,10 +148,10 @@ func (s *Stack) start(ctx context.Context) error {
 		return err
 	}
 	table := dynamodb.NewFromConfig(s.AWS())
-	if err := dynamostore.CreateTable(ctx, table, Table); err != nil {
+	if err := dynamostore.CreateIndexedTable(ctx, table, Table); err != nil {
 		return err
 	}
-	s.store = dynamostore.New(table, Table)
+	s.store = dynamostore.NewIndexed(table, Table)
 	if s.config.AWSAddr != "" {
 		if s.aws, err = s.cloud.Listen(s.config.AWSAddr); err != nil {
 			return fmt.Errorf("starting the AWS endpoint: %w", err)

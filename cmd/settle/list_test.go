@@ -1,0 +1,117 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"github.com/settle-run/settle/runtime/dynamostore"
+)
+
+// listed is what a list command prints as JSON.
+type listed struct {
+	Instances []struct{ Instance string }
+	Source    string
+	Cursor    string
+}
+
+// list runs a list command and returns the names that it printed. On standard error it may only tell
+// how to go on.
+func (u user) list(flags ...string) ([]string, listed) {
+	u.t.Helper()
+	got := u.run(append([]string{"list", "--local", "-o", "json"}, flags...)...)
+	if got.code != exitDone {
+		u.t.Fatalf("list %v: expected exit code 0, got %d and %q", flags, got.code, got.err)
+	}
+	var page listed
+	unmarshal(u.t, []byte(got.out), &page)
+	told := ""
+	if page.Cursor != "" {
+		told = "There are more: go on with --cursor " + page.Cursor + "\n"
+	}
+	if got.err != told {
+		u.t.Errorf("list %v: expected %q on standard error, got %q", flags, told, got.err)
+	}
+	var names []string
+	for _, instance := range page.Instances {
+		names = append(names, instance.Instance)
+	}
+	return names, page
+}
+
+func TestListGoesOnByCursorUntilTheEnd(t *testing.T) {
+	t.Parallel()
+	withStack(t, func(u user) {
+		var want []string
+		for i := range 5 {
+			name := fmt.Sprint("signup/", i)
+			u.must("send", "--local", name, "SIGN_UP", "email=ada@example.com", "name=Ada")
+			want = append(want, name)
+		}
+		u.must("send", "--local", "job/run-1-job-2", "queued", "run_id:=1", "job_id:=2")
+		for limit, wantPages := range map[string]int{"1": 5, "2": 3, "5": 1, "1000000": 1} {
+			var got []string
+			flags, pages := []string{"--machine", "signup", "--limit", limit}, 0
+			for cursor := ""; ; {
+				names, page := u.list(append(flags, "--cursor="+cursor)...)
+				got, pages = append(got, names...), pages+1
+				if cursor = page.Cursor; cursor == "" {
+					break
+				}
+			}
+			if !reflect.DeepEqual(got, want) || pages != wantPages {
+				u.t.Errorf("pages of %s: expected %v in %d pages, got %v in %d", limit, want, wantPages, got, pages)
+			}
+		}
+		_, page := u.list("--machine", "signup", "--limit", "1")
+		other := u.run("list", "--local", "--machine", "job", "--cursor", page.Cursor)
+		contains(u.t, other.err, "expected the one of a page with the same machine, state, tag and status, got that of another listing: begin without a cursor\n")
+		if other.code != exitUsage || other.out != "" {
+			u.t.Errorf("another listing's cursor: expected exit code 2, got %d and %q", other.code, other.out)
+		}
+	})
+}
+
+func TestListWithoutAnIndexReadsTheTableAndSaysSo(t *testing.T) {
+	t.Parallel()
+	withStack(t, func(u user) {
+		if err := dynamostore.CreateTable(u.t.Context(), dynamodb.NewFromConfig(u.stack.AWS()), "plain"); err != nil {
+			u.t.Fatal(err)
+		}
+		got := u.run("list", "--local", "--table", "plain", "-o", "json")
+		if got.code != exitDone || got.out != "{\n  \"instances\": [],\n  \"source\": \"table\"\n}\n" || got.err != "The whole table was read: plain has no index by_state.\n" {
+			u.t.Errorf("expected no instances of the table and a word about it, got %+v", got)
+		}
+		if got := u.run("list", "--local", "--table", "plain", "--consistent"); got.code != exitDone || got.err != "" {
+			u.t.Errorf("asked for the table: expected no word about it, got %+v", got)
+		}
+		u.must("send", "--local", "signup/1", "SIGN_UP", "email=ada@example.com", "name=Ada")
+		u.must("send", "--local", "signup/2", "SIGN_UP", "email=ada@example.com", "name=Ada")
+		_, page := u.list("--limit", "1")
+		got = u.run("list", "--local", "--table", "plain", "--cursor", page.Cursor)
+		if got.code != exitFailed || !strings.Contains(got.err, "the table has no index by_state") {
+			u.t.Errorf("a cursor without an index: expected exit code 1 and why, got %+v", got)
+		}
+	})
+}
+
+func TestListTellsWhoWatchesThatTheIndexMayBeBehind(t *testing.T) {
+	t.Parallel()
+	withStack(t, func(u user) {
+		for _, watched := range []bool{false, true} {
+			var out, errOut bytes.Buffer
+			s := &session{out: &out, errOut: &errOut, endpoint: "http://aws.local", http: u.stack.AWS().HTTPClient, watched: watched}
+			code := s.run(u.t.Context(), []string{"list", "--local", "-o", "json"})
+			want := map[bool]string{true: "Found by the index, which may be a moment behind; --consistent reads the whole table.\n"}[watched]
+			if code != exitDone || errOut.String() != want {
+				u.t.Errorf("watched %t: expected %q, got exit code %d and %q", watched, want, code, errOut.String())
+			}
+		}
+		contains(u.t, strings.Join(strings.Fields(u.must("list", "--help")), " "), "an instance may be missing that has come into its state, or begun, only just",
+			"--consistent misses none")
+	})
+}
