@@ -81,11 +81,11 @@ func drawPlan(rng *rand.Rand) plan {
 	var names []string
 	names = append(names, waitNames...)
 	if rng.IntN(3) == 0 {
-		for _, real := range realMachines {
+		for _, machine := range realMachines {
 			if rng.IntN(2) == 0 {
-				p.machines = append(p.machines, real.observed)
-				names = append(names, real.waits...)
-				p.instances = append(p.instances, anyOf(rng, real.names...), anyOf(rng, real.names...))
+				p.machines = append(p.machines, machine.observed)
+				names = append(names, machine.waits...)
+				p.instances = append(p.instances, anyOf(rng, machine.names...), anyOf(rng, machine.names...))
 			}
 		}
 		slices.Sort(p.instances)
@@ -135,8 +135,8 @@ func drawSending(rng *rand.Rand, instances []string, id string, identified bool)
 		s.after = time.Duration(rng.IntN(3000)) * time.Millisecond
 	}
 	event := map[string]any{"type": outsideEvents[rng.IntN(len(outsideEvents))], "serial": id}
-	if real := realMachineOf(s.instance); real != nil {
-		event = real.event(rng)
+	if machine := realMachineOf(s.instance); machine != nil {
+		event = machine.event(rng)
 	}
 	event["$id"] = id
 	switch rng.IntN(30) {
