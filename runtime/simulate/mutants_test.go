@@ -120,6 +120,26 @@ var mutants = []mutant{
 		`expired{Type: expiredEvent, ID: id,`, `expired{Type: expiredEvent,`},
 	{"parked twice, applied twice", "applied once", "runtime/durable/senders.go",
 		`	return id != "" && slices.Contains(t.record.RecentEvents, id)`, `	return id == "-"`},
+	{"a child comes to life after its stop", "a child is stopped when its parent leaves", "runtime/durable/parent.go",
+		`		t.forestall(ctx, d, form)
+		return true, nil`, `		return true, nil`},
+	{"an instance left between two services", "no instance is stuck", "runtime/durable/try.go",
+		`	if err == nil && t.finished {
+		err = t.commit(ctx) //`, `	if err == nil && t.finished && ctx == nil {
+		err = t.commit(ctx) //`},
+	{"timers of a migrated instance not scheduled", "timers fire", "runtime/durable/migrate.go",
+		`	if len(stored.Services) > 0 {`, `	if len(stored.Services) > 1<<20 {`},
+	{"unfinished groups acknowledged early", "never dropped", "runtime/durable/loop.go",
+		`				finished <- nil //`, `				finished <- groups[group] //`},
+	{"executions not looked after", "the end of a workflow reaches its chart", "runtime/durable/watch.go",
+		`	if end == nil {`, `	if end == nil && ctx != nil {
+		return nil
+	}
+	if end == nil {`},
+	{"ends of executions told again", "the end of a workflow reaches its chart once", "runtime/durable/execution.go",
+		`return e.Name == end.Name })
+		t.dirty = true`, `return e.Name == "-" })
+		t.dirty = true`},
 	{"heartbeats only once", "a task with heartbeats is kept alive", "runtime/durable/tend.go",
 		`	return t.scheduleTending(ctx, at, token.Key, form.Count+1)`, `	if form.Count > 0 {
 		return nil
