@@ -42,9 +42,12 @@ type director struct {
 	onDie  map[string]func()
 	// outages are until when a service answers nobody but the test itself.
 	outages map[string]time.Time
-	counts  map[string]int // of faults, by kind
-	trace   []string
-	digest  uint64
+	// denied are until when consumers have no permission for an operation, if denies says that this happens at all.
+	denied map[string]time.Time
+	denies bool
+	counts map[string]int // of faults, by kind
+	trace  []string
+	digest uint64
 }
 
 // takenCall is a call that took effect.
@@ -70,6 +73,8 @@ type pendingCall struct {
 const (
 	slow fault = 100 + iota
 	outage
+	// deny is that of an operation that consumers have no permission for, for longer than they try.
+	deny
 )
 
 var (
@@ -80,7 +85,7 @@ var (
 func newDirector(cloud func(awslocal.Config) *awslocal.Cloud, seed uint64, rate float64, faults int) *director {
 	d := &director{
 		seed: seed, wake: make(chan struct{}, 1), rng: rand.New(rand.NewPCG(seed, 2)), rate: rate, left: faults,
-		dead: map[string]bool{}, frozen: map[string]time.Time{}, onDie: map[string]func(){}, outages: map[string]time.Time{}, counts: map[string]int{},
+		dead: map[string]bool{}, frozen: map[string]time.Time{}, onDie: map[string]func(){}, outages: map[string]time.Time{}, denied: map[string]time.Time{}, counts: map[string]int{},
 	}
 	d.cloud = cloud(awslocal.Config{
 		Fault: func(call awslocal.Call) awslocal.Fault {
@@ -163,6 +168,14 @@ func (d *director) choose(now time.Time) (call *pendingCall, kind fault, next ti
 		d.note(now, call, "outage")
 		return call, []fault{failBefore, throttle}[d.rng.IntN(2)], next
 	}
+	if kind == deny {
+		d.denied[call.target] = now.Add(70*time.Minute + time.Duration(d.rng.IntN(10800))*time.Second)
+	}
+	if d.denied[call.target].After(now) && strings.HasPrefix(call.process, "consumer") {
+		d.remove(call)
+		d.note(now, call, "denied")
+		return call, deny, next
+	}
 	if kind == freeze {
 		thaw := now.Add(time.Duration(30+d.rng.IntN(180)) * time.Second)
 		d.frozen[call.process] = thaw
@@ -202,13 +215,16 @@ func (d *director) draw(call *pendingCall) fault {
 	if !strings.HasPrefix(call.process, "producer") {
 		kinds = append(kinds, freeze, dieBefore, dieAfter, dieAfter)
 	}
+	if d.denies && strings.HasPrefix(call.process, "consumer") && (call.target == "sqs.SendMessage" || call.target == "scheduler.POST") {
+		kinds = append(kinds, slices.Repeat([]fault{deny}, len(kinds))...)
+	}
 	kind := kinds[d.rng.IntN(len(kinds))]
 	d.count(kind, call)
 	return kind
 }
 
 func (d *director) count(kind fault, call *pendingCall) {
-	name := map[fault]string{slow: "slow", outage: "outage"}[kind]
+	name := map[fault]string{slow: "slow", outage: "outage", deny: "permission missing"}[kind]
 	if name == "" {
 		name = kind.String()
 	}
@@ -320,6 +336,7 @@ func (d *director) calm() {
 	defer d.mu.Unlock()
 	d.left = 0
 	clear(d.outages)
+	clear(d.denied)
 }
 
 // gone reports whether a process is dead, and stuck whether it is frozen.
@@ -444,6 +461,10 @@ func (w wire) perform(r *http.Request, call *pendingCall, body []byte, kind faul
 		return nil, errBroken
 	case dieBefore:
 		return nil, errDead
+	case deny:
+		const answer = `{"__type": "com.amazonaws#AccessDeniedException", "message": "not authorized"}`
+		header := http.Header{"X-Amzn-Errortype": {"AccessDeniedException"}}
+		return &http.Response{StatusCode: http.StatusBadRequest, Header: header, Body: io.NopCloser(strings.NewReader(answer))}, nil
 	case throttle:
 		client = w.director.cloud.Client(throttled)
 	case duplicate:

@@ -137,6 +137,7 @@ func (d *drawer) one(of int) bool { return d.IntN(of) == 0 }
 
 func (d *drawer) definition() statechart.Definition[trail] {
 	payloads := statechart.Payloads{"later": statechart.PayloadOf[serial](), "hint": statechart.NoPayload(), "told": statechart.PayloadOf[serial](), durable.AliasTaken: statechart.NoPayload(), durable.TokenExpired: statechart.NoPayload()}
+	payloads[durable.CommunicationError] = statechart.PayloadOf[statechart.CommunicationFailure]()
 	payloads[flowEnded] = statechart.PayloadOf[statechart.ExecutionEnded]()
 	for _, typ := range outsideEvents {
 		payloads[typ] = statechart.PayloadOf[serial]()
@@ -147,6 +148,7 @@ func (d *drawer) definition() statechart.Definition[trail] {
 			{Event: "told", Actions: []chartAction{mark("told")}},
 			{Event: durable.AliasTaken, Actions: []chartAction{mark("alias taken")}},
 			{Event: durable.TokenExpired, Actions: []chartAction{mark("token expired")}},
+			{Event: durable.CommunicationError, Actions: []chartAction{mark("communication failed")}},
 			{Event: flowEnded, Actions: []chartAction{mark("flow ended")}},
 		},
 	}

@@ -34,6 +34,9 @@ type ledger struct {
 	abandoned map[string]bool
 	// answered are the tokens whose answers were stored, ever.
 	answered map[string]bool
+	// failed are the derived IDs of the effects that were given up, and created the instances' creations.
+	failed  map[string]bool
+	created map[string]time.Time
 	// owners are the instances that have aliases, and whether they have released them.
 	owners map[string]owner
 }
@@ -67,7 +70,7 @@ func (a accepted) parkingID() string {
 }
 
 func newLedger() ledger {
-	return ledger{accepted: map[string]map[string]accepted{}, committed: map[string]bool{}, parked: map[string][]string{}, abandoned: map[string]bool{}, answered: map[string]bool{}, owners: map[string]owner{}}
+	return ledger{accepted: map[string]map[string]accepted{}, committed: map[string]bool{}, parked: map[string][]string{}, abandoned: map[string]bool{}, answered: map[string]bool{}, failed: map[string]bool{}, created: map[string]time.Time{}, owners: map[string]owner{}}
 }
 
 // accept notes the messages of a delivery.
@@ -134,6 +137,9 @@ func (s *simulation) take(call takenCall) {
 		}
 	case "dynamodb.UpdateItem":
 		s.ledger.release(call.request)
+		if s.ledger.giveUp(call.request) && !s.plan.denies {
+			s.problem("%s gives an effect up, although nothing is denied: %s", call.process, call.request)
+		}
 	case "sqs.SendMessage":
 		var message struct {
 			Queue string `json:"QueueUrl"`
@@ -202,6 +208,7 @@ func (l *ledger) commit(request []byte) {
 			Tokens    struct {
 				L []struct {
 					M struct {
+						Key    struct{ S string } `json:"key"`
 						Value  struct{ S string } `json:"value"`
 						Answer *json.RawMessage   `json:"answer"`
 					}
@@ -223,9 +230,11 @@ func (l *ledger) commit(request []byte) {
 	if err != nil {
 		return // It is no instance's.
 	}
+	l.created[put.Item.Instance.S] = createdAt
 	for _, token := range put.Item.Tokens.L {
 		if token.M.Answer != nil {
 			l.answered[token.M.Value.S] = true
+			l.committed[shortened(derivedID(put.Item.Instance.S, createdAt, "token."+token.M.Key.S+".failed"))] = true
 		}
 	}
 	for _, effect := range put.Item.Outbox.L {
@@ -243,6 +252,33 @@ func shortened(id string) string {
 	}
 	sum := sha256.Sum256([]byte(id))
 	return hex.EncodeToString(sum[:])
+}
+
+// giveUp notes the effects that are stored as failed for good, and reports whether there are any.
+func (l *ledger) giveUp(request []byte) bool {
+	var update struct {
+		Key struct {
+			Instance struct{ S string } `json:"instance"`
+		}
+		ExpressionAttributeValues struct {
+			Failed struct {
+				L []struct {
+					M struct {
+						ID struct{ S string } `json:"id"`
+					}
+				}
+			} `json:":failed"`
+		}
+	}
+	if err := json.Unmarshal(request, &update); err != nil {
+		panic(err)
+	}
+	instance := update.Key.Instance.S
+	for _, effect := range update.ExpressionAttributeValues.Failed.L {
+		l.failed[derivedID(instance, l.created[instance], effect.M.ID.S)] = true
+		l.failed[instance] = true
+	}
+	return len(update.ExpressionAttributeValues.Failed.L) > 0
 }
 
 // park notes a message of the dead-letter queue.

@@ -41,6 +41,7 @@ type replay struct {
 	// awaited are the workflows whose ends the instance waits for, and asked all that it has asked for, by how the names
 	// of their executions end.
 	awaited, asked map[string]string
+	failures       map[string]bool // the effects whose failure it has heard of
 	ends           map[string]*sfn.DescribeExecutionOutput
 	migrated       int      // see trail
 	began          bool     // for the message at hand
@@ -125,6 +126,7 @@ func (r *replay) linearize() (*replay, error) {
 func (r *replay) clone() *replay {
 	c := *r
 	c.queues, c.seen, c.sends, c.tokens = slices.Clone(r.queues), maps.Clone(r.seen), maps.Clone(r.sends), maps.Clone(r.tokens)
+	c.failures = maps.Clone(r.failures)
 	c.awaited, c.asked = maps.Clone(r.awaited), maps.Clone(r.asked)
 	c.spawned, c.stopped = maps.Clone(r.spawned), slices.Clip(r.stopped)
 	if r.instance != nil {
@@ -170,7 +172,9 @@ func (r *replay) finish() error {
 	if !r.instance.Settled() {
 		return fmt.Errorf("it is not settled at the end, but in %v", r.instance.State())
 	}
-	left := func(timer statechart.Timer) bool { return !slices.Contains(r.stopped, timer.ID) }
+	left := func(timer statechart.Timer) bool {
+		return !slices.Contains(r.stopped, timer.ID) && !r.simulation.ledger.failed[derivedID(r.name, r.record.CreatedAt, timer.ID)]
+	}
 	if timers := r.instance.Timers(); slices.ContainsFunc(timers, left) {
 		return fmt.Errorf("timers have not fired: %+v", timers)
 	}
@@ -263,12 +267,23 @@ func differ(format string, args ...any) error {
 type head struct {
 	ID                    string `json:"$id"`
 	Type, Name, Execution string
-	Alias                 string
+	Alias, Effect         string
 	Token                 string
 	Incarnation           int64 `json:"$incarnation"`
 	Task                  *struct {
 		Token, Name, Execution string
 	} `json:"$task"`
+}
+
+// tellFailed tells the chart of an effect that was given up, once.
+func (r *replay) tellFailed(effect string) error {
+	id := derivedID(r.name, r.record.CreatedAt, effect)
+	if !r.simulation.ledger.failed[id] || r.failures[id] {
+		return nil
+	}
+	r.failures[id] = true
+	r.simulation.count("charts told that an effect has failed for good", 1)
+	return r.tell(durable.CommunicationError, map[string]any{"effect": id, "kind": "any"})
 }
 
 // examine decides what becomes of a message, as the table in docs/guarantees.md says.
@@ -281,7 +296,7 @@ func (r *replay) examine(message accepted) (event statechart.Event, skip bool, r
 	switch head.Type {
 	case "settle.start", "settle.stop", "settle.child":
 		return r.examineFamily(head, message)
-	case "settle.execution.ended", "settle.execution":
+	case "settle.execution.ended", "settle.execution", "settle.effect.failed":
 		return statechart.Event{Type: head.Type}, !ours, nil
 	case "settle.alias.taken":
 		return statechart.Event{Type: head.Type, ID: head.ID}, !ours || r.seen[head.ID], nil
@@ -331,6 +346,8 @@ func (r *replay) apply(event statechart.Event, message accepted) error {
 		return r.stop()
 	case "settle.child":
 		return r.endOfChild(message)
+	case "settle.effect.failed":
+		return r.tellFailed(head.Effect)
 	case "settle.execution.ended", "settle.execution":
 		return r.endOfExecution(message, r.looked)
 	case "settle.wait":

@@ -185,6 +185,9 @@ func (s *simulation) checkFamily(ends []*replay) {
 		}
 		for _, ref := range r.instance.Children() {
 			name := r.childName(ref.Key, ref.Machine)
+			if s.ledger.failed[r.name] || s.ledger.failed[name] {
+				continue // The start, or the news of the end, was given up.
+			}
 			if child := byName[name]; child == nil || child.instance == nil || child.instance.Status() != statechart.Active {
 				s.problem("%s waits for its child %s, which is not there, or not active", r.name, name)
 			}
@@ -193,6 +196,9 @@ func (s *simulation) checkFamily(ends []*replay) {
 			continue
 		}
 		parent := byName[r.record.Parent.Instance]
+		if s.ledger.failed[r.record.Parent.Instance] {
+			continue // The stop was given up.
+		}
 		if parent == nil || parent.instance == nil || !parent.lists(r.record.Parent.Child) {
 			s.problem("%s is active, although %s does not wait for it", r.name, r.record.Parent.Instance)
 		}

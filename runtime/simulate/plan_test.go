@@ -29,6 +29,8 @@ type plan struct {
 	// queues is how many FIFO queues the events come through.
 	queues     int
 	executions []waiting
+	// denies says that permissions are missing for a while.
+	denies bool
 	// redriven says that what was parked is sent again, and attributed that its message attributes are, too.
 	redriven, attributed bool
 	// receivesMax is after how many receives the queues give a message up, 0 for never. An operator sends it again.
@@ -62,7 +64,7 @@ type waiting struct {
 
 // drawPlan draws machines, instances and their events.
 func drawPlan(rng *rand.Rand) plan {
-	p := plan{skewed: rng.IntN(2) == 0, patient: rng.IntN(3) > 0, rest: 8 * 400 * 24 * time.Hour, queues: 1, redriven: rng.IntN(4) == 0}
+	p := plan{skewed: rng.IntN(2) == 0, patient: rng.IntN(3) > 0, rest: 20 * 400 * 24 * time.Hour, queues: 1, redriven: rng.IntN(4) == 0}
 	p.attributed, p.acknowledgesLate = rng.IntN(2) == 0, rng.IntN(3) == 0
 	if rng.IntN(4) == 0 {
 		p.deploy, p.besides = time.Duration(rng.IntN(1800_000))*time.Millisecond, rng.IntN(3) == 0
@@ -72,6 +74,8 @@ func drawPlan(rng *rand.Rand) plan {
 		p.queues = 2
 	case 2:
 		p.receivesMax = 6 + rng.IntN(5)
+	case 3, 4:
+		p.denies = true
 	}
 	machines := 1 + rng.IntN(2)
 	for range 1 + rng.IntN(4) {
