@@ -111,6 +111,10 @@ func (t *turn) admit(ctx context.Context, d Delivery) (over bool, err error) {
 // forestall stores a child that nobody waits for as stopped, without its effects: a process that was frozen when the
 // parent still waited may be about to store it as active. If it cannot begin here, it cannot there.
 func (t *turn) forestall(ctx context.Context, d Delivery, form toChild) {
+	parent, err := ParseInstanceID(form.Parent.Instance)
+	if err != nil || t.record.Instance != ChildName(parent, time.UnixMilli(form.Parent.Incarnation), form.Parent.Child, t.machine.ID()) {
+		return // No parent has asked for a child of this name.
+	}
 	now := t.loop.config.Now()
 	input, err := t.machine.DecodeInput(form.Input)
 	if err != nil {

@@ -173,3 +173,21 @@ func TestATimerThatNobodyWaitsForIsCancelledIfItIsFarAway(t *testing.T) {
 		}
 	})
 }
+
+func TestATimerThatFiresMinutesEarlyIsNotLost(t *testing.T) {
+	t.Parallel()
+	for _, early := range []time.Duration{2 * time.Minute, 5 * time.Minute, 7 * time.Minute} {
+		t.Run(early.String(), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				w.post("order/1", event("wait", ""))
+				w.invoke()
+				w.scheduled[0].at = w.scheduled[0].at.Add(-early) // As if the forwarder's clock were ahead.
+				w.runFor(t, 24*time.Hour)
+				w.wantState(t, "order/1", "idle")
+				w.wantLog(t, "order/1", "hour over")
+			})
+		})
+	}
+}

@@ -101,8 +101,9 @@ func (t *turn) untilTimer(event statechart.Event) time.Duration {
 }
 
 // timerEarlyMax is how early a timer's firing may be for the difference of two clocks. One that is earlier was not sent by
-// the loop, and is not to lock its group until it is due.
-const timerEarlyMax = time.Minute
+// the loop, and is not to lock its group until it is due. It is longer than the five minutes for which SQS drops the next
+// firing as a repeat of this one (SQS Developer Guide, "Exactly-once processing").
+const timerEarlyMax = 6 * time.Minute
 
 // scheduleAgain lets an early firing pass, and makes sure that another comes in time.
 func (t *turn) scheduleAgain(ctx context.Context, d Delivery, timer string) error {

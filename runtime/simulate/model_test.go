@@ -200,7 +200,14 @@ func (r *replay) take(message accepted) error {
 	}
 	reasons := r.parked(message)
 	if reason == nil && len(reasons) > 0 && strings.Contains(reasons[0], "no try came to an end") {
-		return nil // So it was out of luck. What it takes for that, other tests say.
+		// So it was out of luck. What it takes for that, other tests say. The instance may have begun for it all the same.
+		if r.instance == nil && r.beganWith(message) {
+			if err := r.begin(message); err != nil {
+				return err
+			}
+			return r.settle()
+		}
+		return nil
 	}
 	if reason == nil && r.instance == nil && len(reasons) > 0 && !r.beganWith(message) && r.cannotStart(message) {
 		return nil // Nothing of the instance that was to begin with it was stored.
