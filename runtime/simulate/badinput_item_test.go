@@ -153,10 +153,10 @@ func TestBadItems(t *testing.T) {
 		i["alias_of"] = textValue(probe2)
 	}
 	for _, row := range []badItem{
-		{name: "newer version", spoil: set("chart_version", numberValue("3")), text: `unreadable snapshot of chart probe: expected version 2 of machine "probe", got version 3 of "probe"`},
-		{name: "older version", spoil: set("chart_version", numberValue("1")), text: `unreadable snapshot of chart probe: expected version 2 of machine "probe", got version 1 of "probe"`},
-		{name: "version a text", spoil: set("chart_version", textValue("2")), text: `unreadable snapshot of chart probe: json: cannot unmarshal string into Go struct field snapshotJSON.version of type int`},
-		{name: "version with a fraction", spoil: set("chart_version", numberValue("2.5")), text: `unreadable snapshot of chart probe: json: cannot unmarshal number 2.5 into Go struct field snapshotJSON.version of type int`},
+		{name: "newer version", spoil: set("chart_version", numberValue("3")), text: "unreadable snapshot of machine probe: a newer version has stored it: expected at most version 2, the newest that this process hosts, got 3; deploy version 3 again"},
+		{name: "older version", spoil: set("chart_version", numberValue("1")), text: "unreadable snapshot of machine probe: expected version 2, or a version that one of them migrates from, got version 1; bring the migration, or host version 1 too"},
+		{name: "version a text", spoil: set("chart_version", textValue("2")), text: `unreadable snapshot: its version: json: cannot unmarshal string into Go struct field .version of type int`},
+		{name: "version with a fraction", spoil: set("chart_version", numberValue("2.5")), text: `unreadable snapshot: its version: json: cannot unmarshal number 2.5 into Go struct field .version of type int`},
 		{name: "no version", spoil: drop("chart_version"), text: `hydrating probe/1: decoding probe/1 in table settle: unreadable item, nothing is touched: mend it, or restore it from a backup: the snapshot: expected the attribute "chart_version" beside "machine", got none`},
 		{name: "another machine", spoil: set("machine", textValue("signup")), text: `unreadable snapshot of chart probe: expected version 2 of machine "probe", got version 2 of "signup"`},
 		{name: "no machine", spoil: drop("machine"), text: `unreadable snapshot of chart probe: expected version 2 of machine "probe", got version 2 of ""`},
