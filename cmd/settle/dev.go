@@ -29,6 +29,9 @@ const (
 	devAWSPort  = "7389"
 )
 
+// functionTimeoutMin leaves services three seconds beside the loop's Config.DeadlineMargin.
+const functionTimeoutMin = 5 * time.Second
+
 type devCommand struct {
 	AWSPort  uint16 `name:"aws-port" default:"${aws_port}" help:"The port of the AWS endpoint, on 127.0.0.1; 0 takes a free one (${default})."`
 	HTTPPort uint16 `name:"http-port" default:"${http_port}" help:"The port of the gateway, on 127.0.0.1; 0 takes a free one (${default})."`
@@ -38,7 +41,7 @@ type devCommand struct {
 	Consumer        string        `placeholder:"PATH" help:"Run this executable behind the queue as Lambda would, instead of the consumer in this process: .bin/functions/*/consumer/bootstrap of make functions, or one of your own."`
 	ConsumerEnv     []string      `name:"consumer-env" sep:"none" placeholder:"KEY=VALUE" help:"Set an environment variable of --consumer, over those that settle dev sets. May be repeated."`
 	Concurrency     int           `default:"5" help:"How many batches the consumer handles at once; with --consumer, as many processes (${default})."`
-	FunctionTimeout time.Duration `default:"1m" help:"How long an invocation may take, 1s to 15m. A message whose consumer was killed comes again after six times as long (${default})."`
+	FunctionTimeout time.Duration `default:"1m" help:"How long an invocation may take, 5s to 15m. A message whose consumer was killed comes again after six times as long (${default})."`
 
 	GitHubSecret string `name:"github-secret" env:"SETTLE_GITHUB_WEBHOOK_SECRET" placeholder:"SECRET" help:"What GitHub's webhooks are signed with. One is made up if none is given."`
 
@@ -83,8 +86,8 @@ func (c *devCommand) settings() (machines.Settings, error) {
 			return machines.Settings{}, fmt.Errorf("%w: %s: expected more than zero", errUsage, flag.name)
 		}
 	}
-	if c.FunctionTimeout < time.Second || c.FunctionTimeout > 15*time.Minute {
-		return machines.Settings{}, fmt.Errorf("%w: --function-timeout: expected 1s to 15m, got %v", errUsage, c.FunctionTimeout)
+	if c.FunctionTimeout < functionTimeoutMin || c.FunctionTimeout > 15*time.Minute {
+		return machines.Settings{}, fmt.Errorf("%w: --function-timeout: expected 5s to 15m, got %v; two seconds of it are kept for storing, so services need more", errUsage, c.FunctionTimeout)
 	}
 	for _, variable := range c.ConsumerEnv {
 		if name, _, ok := strings.Cut(variable, "="); !ok || name == "" {

@@ -2,6 +2,7 @@ package durable
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -13,6 +14,10 @@ import (
 // Check finds out whether machines can carry stored instances on. It writes nothing and runs nothing but
 // migrations.
 type Check struct {
+	// SnapshotBytesMax is the loop's Config.SnapshotBytesMax: an instance whose snapshot a migration makes larger
+	// breaks. Defaults to 256 KiB as that does.
+	SnapshotBytesMax int
+
 	machines *Machines
 	rows     map[rowKey]*CheckRow
 }
@@ -44,10 +49,11 @@ type CheckRow struct {
 
 // NewCheck returns a check by the machines, which has seen no instance yet.
 func NewCheck(machines *Machines) *Check {
-	return &Check{machines: machines, rows: map[rowKey]*CheckRow{}}
+	return &Check{SnapshotBytesMax: Config{}.withDefaults().SnapshotBytesMax, machines: machines, rows: map[rowKey]*CheckRow{}}
 }
 
-// Add checks a stored instance. The error is that of its item, if the item itself could not be read.
+// Add checks a stored instance. The error is that of its item, if the item itself could not be read. If it has the method
+// Key, that is the item's key: an item whose key is no machine/id is shown by it.
 func (c *Check) Add(record Record, itemErr error) {
 	version, _ := storedVersion(record.Snapshot) // What has none breaks below.
 	key := rowKey{record.Instance.Machine, version, record.Status, strings.Join(record.State, ", ")}
@@ -67,9 +73,18 @@ func (c *Check) Add(record Record, itemErr error) {
 		row.Migrate++
 	default:
 		if row.Break++; row.Break == 1 {
-			row.Example, row.Error = record.Instance.String(), err.Error()
+			row.Example, row.Error = nameOf(record, itemErr), err.Error()
 		}
 	}
+}
+
+// nameOf returns what a person finds the item by.
+func nameOf(record Record, itemErr error) string {
+	var item interface{ Key() string }
+	if record.Instance == (InstanceID{}) && errors.As(itemErr, &item) {
+		return item.Key()
+	}
+	return record.Instance.String()
 }
 
 // carry reads an instance as the loop would, and the outcome of a migration as it would be read next time.
@@ -90,6 +105,10 @@ func (c *Check) carry(record Record, stored int) (version int, err error) {
 	}
 	if err != nil {
 		return 0, err
+	}
+	if limit := c.SnapshotBytesMax; machine.Version() != stored && len(snapshot) > limit {
+		return 0, fmt.Errorf("migrated from version %d to %d, the snapshot would have %d bytes, the limit is %d (Config.SnapshotBytesMax): let the migration keep less, or host version %d too",
+			stored, machine.Version(), len(snapshot), limit, stored)
 	}
 	for _, e := range record.Executions {
 		if instance.Status() == statechart.Active && !slices.Contains(machine.Events(), e.Event) {

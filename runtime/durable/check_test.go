@@ -3,11 +3,62 @@ package durable_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 
 	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/statechart"
 )
+
+// unnamedItem is the error of an item whose key is no machine/id.
+type unnamedItem struct{ error }
+
+func (unnamedItem) Key() string { return "no name" }
+
+func TestACheckShowsTheKeyOfAnItemThatIsNoInstance(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		check := durable.NewCheck(newWorld(t).machines)
+		check.Add(durable.Record{}, fmt.Errorf("listing: %w", unnamedItem{errors.New("no slash")}))
+		if got := check.Rows()[0]; got.Example != "no name" || got.Error != "listing: no slash" || got.Break != 1 {
+			t.Errorf("expected one break of the item no name, got %+v", got)
+		}
+	})
+}
+
+func TestACheckCountsAMigrationThatMakesTheSnapshotTooLargeAsABreak(t *testing.T) {
+	t.Parallel()
+	atDesks(t, func(t *testing.T, w *world) {
+		w.post("desk/1", event("add", "a"))
+		w.run(t)
+		record := w.load("desk/1")
+		grow := statechart.MigrateContext(func(b basket) basket {
+			b.Log = append(b.Log, strings.Repeat("x", 256<<10))
+			return b
+		})
+		rows := func(snapshotBytesMax int, changes ...statechart.Change) durable.CheckRow {
+			w.host(t, w.desk(2, statechart.Migration{From: 1, Changes: append(changes, deskFrom1.Changes...)}))
+			check := durable.NewCheck(w.machines)
+			if snapshotBytesMax > 0 {
+				check.SnapshotBytesMax = snapshotBytesMax
+			}
+			check.Add(record, nil)
+			return check.Rows()[0]
+		}
+		if got := rows(0); got.Migrate != 1 {
+			t.Errorf("expected a small snapshot to migrate, got %+v", got)
+		}
+		if got := rows(512<<10, grow); got.Migrate != 1 {
+			t.Errorf("expected the snapshot to migrate within a limit of 512 KiB, got %+v", got)
+		}
+		const want = "the limit is 262144 (Config.SnapshotBytesMax): let the migration keep less, or host version 1 too"
+		if got := rows(0, grow); got.Break != 1 || !strings.HasPrefix(got.Error, "migrated from version 1 to 2, the snapshot would have 262") || !strings.HasSuffix(got.Error, want) {
+			t.Errorf("expected a break because of %q, got %+v", want, got)
+		}
+	})
+}
 
 func TestACheckCountsWhatFitsMigratesAndBreaks(t *testing.T) {
 	t.Parallel()

@@ -29,7 +29,7 @@ type Config struct {
 	// AbandonedMax is how many tries of an event may come to no end, because they killed
 	// the process or what they need was out of reach, before it is parked. Defaults to 10.
 	AbandonedMax int
-	// ServicesMax is how many services may begin, attempts not counted, until one event has settled its instance.
+	// ServicesMax is how many services may begin for each event, attempts not counted, until the instance is settled.
 	// Further ones are not called and have failed, to the chart; after ten of them the instance counts as one that
 	// cannot settle. Each service is a write: that is all that a chart costs whose services lead to one another for ever.
 	// Defaults to 1000, an hour of calls every four seconds; what polls longer waits in a settled state (After).

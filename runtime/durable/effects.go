@@ -59,9 +59,20 @@ func (t *turn) perform(ctx context.Context, effect statechart.Effect) error {
 	case statechart.ParkEvent:
 		return t.loop.park(ctx, t.deferredDelivery(effect), errors.New(effect.Message))
 	default:
-		return fmt.Errorf("%w: this version of the runtime knows no effect of kind %q; deploy the version that has stored it", ErrUnreadable, effect.Kind)
+		return unknownEffectError{effect.Kind}
 	}
 }
+
+// unknownEffectError is an ErrUnreadable that another version of the runtime mends.
+type unknownEffectError struct{ kind statechart.EffectKind }
+
+// Error says what to do instead of mending the item.
+func (e unknownEffectError) Error() string {
+	return fmt.Sprintf("unreadable item, nothing is touched: this version of the runtime knows no effect of kind %q; deploy the version that has stored it", e.kind)
+}
+
+// Is makes an unknownEffectError an ErrUnreadable.
+func (e unknownEffectError) Is(target error) bool { return target == ErrUnreadable }
 
 // deferredDelivery makes a delivery of an event that the chart had deferred, and fails on, for the
 // dead-letter queue. The queue that it came in has forgotten it; the instance stands for that, and

@@ -31,6 +31,8 @@ func wrongKey(err error) error {
 	switch got {
 	case "array", "object":
 		got = "an " + got
+	case "bool":
+		got = "a boolean"
 	case "number":
 		got = "another number"
 		if kindName(mismatch) != wholeNumber {

@@ -38,6 +38,9 @@ type ItemError struct {
 func (e *ItemError) Error() string { return e.err.Error() }
 func (e *ItemError) Unwrap() error { return e.err }
 
+// Key returns Instance, for durable.Check.
+func (e *ItemError) Key() string { return e.Instance }
+
 // List yields the records that the filter chooses, in no order. It scans the whole table, page
 // by page as the caller goes on: it is meant for people and for checks, not for events. ListPage finds the
 // same by an index, if the table has one.

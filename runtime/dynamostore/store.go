@@ -46,8 +46,8 @@ func NewIndexed(client Client, table string) *Store {
 	return &Store{client: client, table: table, indexed: true}
 }
 
-// Load reads the record of an instance consistently; an instance without an item gives a
-// record that has only Instance set. It fails with durable.ErrUnreadable. An item whose expire_at has passed is still there until
+// Load reads the record of an instance consistently; an instance without an item gives a record that has only
+// Instance set. It fails with durable.ErrUnreadable. An item whose expire_at has passed is still there until
 // DynamoDB deletes it.
 func (s *Store) Load(ctx context.Context, id durable.InstanceID) (durable.Record, error) {
 	output, err := s.client.GetItem(ctx, &dynamodb.GetItemInput{

@@ -90,7 +90,26 @@ func (c *Chart[C]) migrate(data []byte) (snapshotJSON, error) {
 		return form, c.unreadable("migrated from version %d: %w", form.Version, err)
 	}
 	migrated.Version = c.version
+	c.liftShallow(migrated.HistoryValue)
 	return migrated, nil
+}
+
+// liftShallow puts in the place of what shallow history states have recorded the states beside them, if a migration has moved it
+// deeper: which states are shallow only the chart knows.
+func (c *Chart[C]) liftShallow(recorded map[string][]string) {
+	for _, path := range sortedKeys(recorded) {
+		h, ok := c.byPath[path]
+		if !ok || c.nodes[h].kind != history || c.nodes[h].def.Type != ShallowHistory {
+			continue
+		}
+		for k, active := range recorded[path] {
+			i, ok := c.byPath[active]
+			for ok && c.isDescendant(i, c.nodes[h].parent) && c.nodes[i].parent != c.nodes[h].parent {
+				i = c.nodes[i].parent
+				recorded[path][k] = c.nodes[i].path
+			}
+		}
+	}
 }
 
 // apply makes the change, with a panic as its error.

@@ -71,16 +71,17 @@ func RenameState(from, to string) Change {
 }
 
 // MoveState returns a change for a state that is gone, or is not atomic any more: instances that are in it or
-// below it are in the state to, which may lie below it. What the states that are not active any more had
-// started is dropped. What a history state has recorded is moved too if to lies beside it, and else forgotten.
+// below it are in the state to, which may lie below it. What states that are not active any more had started is
+// dropped, those above from included. What a history state has recorded is moved too if to lies beside it or below its
+// siblings, and else forgotten.
 func MoveState(from, to string) Change {
 	change := Change{Name: fmt.Sprintf("move from state %q to %q", from, to), problem: pathsProblem(from, to)}
 	change.run = func(s *Stored) error {
+		before := s.State
 		s.State = moved(s.State, from, to)
 		left := func(state string) bool {
-			_, affected := within(state, from)
 			active := func(leaf string) bool { _, ok := within(leaf, state); return ok }
-			return affected && !slices.ContainsFunc(s.State, active)
+			return slices.ContainsFunc(before, active) && !slices.ContainsFunc(s.State, active)
 		}
 		s.Timers = slices.DeleteFunc(s.Timers, func(t Timer) bool { return left(t.State) })
 		s.Services = slices.DeleteFunc(s.Services, func(i Invocation) bool { return left(i.State) })

@@ -28,7 +28,8 @@ func (c *Chart[C]) Restore(data []byte) (Snapshot[C], error) {
 			return Snapshot[C]{}, c.unreadable("%w", err)
 		}
 	}
-	if form.Machine == c.id && c.MigratesFrom(form.Version) {
+	migrated := form.Machine == c.id && c.MigratesFrom(form.Version)
+	if migrated {
 		var err error
 		if form, err = c.migrate(data); err != nil {
 			return Snapshot[C]{}, err
@@ -67,6 +68,11 @@ func (c *Chart[C]) Restore(data []byte) (Snapshot[C], error) {
 	}
 	if !c.foreign && !s.Settled() && len(s.Services) == 0 {
 		return Snapshot[C]{}, c.unreadable("the state %s is not settled in this version, and no service runs that would end it; bring a migration or host the old version too", strings.Join(s.State(), ", "))
+	}
+	if migrated && !c.foreign && s.Status == Active {
+		if leaf, service, ok := c.unserved(&s); ok {
+			return Snapshot[C]{}, c.unreadable("the state %s is not settled in this version and waits for its service %q, which does not run and which no migration starts; move the instance to another state or host the old version too", leaf.path, service)
+		}
 	}
 	return s, nil
 }
