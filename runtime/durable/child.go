@@ -1,6 +1,7 @@
 package durable
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -248,11 +249,17 @@ func (t *turn) storably(change func() error) error {
 	if tooMuch == nil {
 		return nil
 	}
-	*t = turnBefore
-	instance, err := t.machine.Restore(before)
+	return cmp.Or(t.revert(turnBefore, before), tooMuch)
+}
+
+// revert makes the turn what it was, with the instance as the snapshot has it. If it cannot, nothing of the turn is stored.
+func (t *turn) revert(before turn, snapshot json.RawMessage) error {
+	*t = before
+	instance, err := t.machine.Restore(snapshot)
 	if err != nil {
-		return err
+		t.lost = fmt.Errorf("reverting %s: %w", t.record.Instance, err)
+		return t.lost
 	}
 	t.adopt(instance)
-	return tooMuch
+	return nil
 }

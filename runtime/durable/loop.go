@@ -49,11 +49,8 @@ func (l *Loop) Handle(ctx context.Context, deliveries []Delivery) (failed []stri
 	for i, group := range order {
 		wait.Go(func() {
 			again[i] = l.handleGroup(ctx, groups[group])
-			if len(again[i]) == 0 {
-				finished <- groups[group]
-			} else {
-				finished <- nil // It stays locked as long as its deliveries are hidden.
-			}
+			// What comes again are the last ones, which lock the group as long as they are hidden.
+			finished <- groups[group][:len(groups[group])-len(again[i])]
 		})
 	}
 	if l.ports.Acknowledger != nil && len(order) > 1 {
@@ -75,7 +72,7 @@ func (l *Loop) Handle(ctx context.Context, deliveries []Delivery) (failed []stri
 }
 
 // handleGroup takes the deliveries of one group through the loop and returns those that must
-// be delivered again, which it has hidden for the time to wait.
+// be delivered again, which it has hidden for the time to wait: the first that failed, and all behind it.
 func (l *Loop) handleGroup(ctx context.Context, deliveries []Delivery) []Delivery {
 	rest := deliveries
 	log := l.config.Logger.With("instance", deliveries[0].Group)

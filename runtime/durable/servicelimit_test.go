@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/statechart"
@@ -225,6 +226,53 @@ func TestTheNextEventOfAnUnsettledInstanceBeginsToCountAgain(t *testing.T) {
 		}
 		if log := w.logOf(t, "circle/1"); len(log) != 2 || log[1] != "after" {
 			t.Errorf("the log is %q, want a refusal, then the second event", log)
+		}
+	})
+}
+
+func TestAServiceWhoseStateIsLeftForARefusalIsCancelledAtOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.config.ServicesMax = 3
+		calling := func(id, service, next string) chartState {
+			return chartState{ID: id, Invoke: []invoke{{Service: w.service(service), OnDone: []on{{Target: next}}, OnError: []on{{Target: "#calm", Actions: do{gaveUp}}}}}}
+		}
+		done := chartState{ID: "done", Type: statechart.Final}
+		w.host(t, durable.Host(statechart.Must(statechart.Definition[basket]{
+			ID: "pair", Version: 1, Initial: "idle", Payloads: payloads(),
+			States: []chartState{
+				{ID: "idle", Tags: settled, On: []on{{Event: "charge", Target: "busy"}}},
+				{ID: "busy", Type: statechart.Parallel, OnDone: []on{{Target: "idle"}}, States: []chartState{
+					{ID: "other", Initial: "calling", States: []chartState{calling("calling", "long", "done"), done}},
+					{ID: "one", Initial: "both", States: []chartState{
+						{ID: "both", Type: statechart.Parallel, States: []chartState{
+							{ID: "left", Initial: "calling", States: []chartState{calling("calling", "slow", "done"), done}},
+							{ID: "right", Initial: "calling", States: []chartState{calling("calling", "quick", "next"), calling("next", "ask", "done"), done}},
+						}},
+						{ID: "calm", Type: statechart.Final},
+					}},
+				}},
+			},
+		}), durable.MachineConfig{}))
+		var cancelled time.Duration
+		began := time.Now()
+		w.third["quick"] = lasting(time.Second, "done")
+		w.third["long"] = lasting(20*time.Second, "done")
+		w.third["slow"] = func(ctx context.Context, _ statechart.Call) (string, error) {
+			<-ctx.Done()
+			cancelled = time.Since(began)
+			return "", ctx.Err()
+		}
+		w.post("pair/1", event("charge", ""))
+		w.invoke()
+		w.wantState(t, "pair/1", "idle")
+		if log := w.logOf(t, "pair/1"); len(log) != 1 || !strings.HasPrefix(log[0], "ask: "+refusal+"3 ") {
+			t.Errorf("the log is %q, want the refusal of ask", log)
+		}
+		synctest.Wait()
+		if cancelled != time.Second {
+			t.Errorf("slow was cancelled after %v, want after a second, when ask was refused", cancelled)
 		}
 	})
 }

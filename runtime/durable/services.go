@@ -59,6 +59,7 @@ func (t *turn) settle(ctx context.Context, d Delivery) error {
 			return err
 		}
 		if again {
+			s.cancelLeft()
 			continue
 		}
 		if len(s.running) == 0 {

@@ -1,7 +1,9 @@
 package durable
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -68,7 +70,12 @@ func (t *turn) take(ctx context.Context, d Delivery, event statechart.Event) err
 	if err != nil {
 		return err
 	}
-	tokens, outbox, aliases, executions, dirty := t.record.Tokens, t.record.Outbox, t.record.Aliases, t.record.Executions, t.dirty
+	before, snapshot := *t, json.RawMessage(nil)
+	if token != nil { // Whether it can be answered shows when the event is applied.
+		if snapshot, err = t.instance.Snapshot(); err != nil {
+			return fmt.Errorf("applying an event that hands over a token to %s: %w: %w", t.record.Instance, ErrUnstorable, err)
+		}
+	}
 	t.hold(token)
 	if isOwn(event.Type) {
 		err = t.applyTold(ctx, d, event)
@@ -78,8 +85,11 @@ func (t *turn) take(ctx context.Context, d Delivery, event statechart.Event) err
 	if err == nil && token != nil {
 		err = t.answerLate(token, event)
 	}
-	if err != nil {
-		t.record.Tokens, t.record.Outbox, t.record.Aliases, t.record.Executions, t.dirty = tokens, outbox, aliases, executions, dirty
+	if err != nil && token != nil {
+		return cmp.Or(t.revert(before, snapshot), err)
+	} else if err != nil {
+		was := before.record
+		t.record.Tokens, t.record.Outbox, t.record.Aliases, t.record.Executions, t.dirty = was.Tokens, was.Outbox, was.Aliases, was.Executions, before.dirty
 		return err
 	}
 	t.answerEnded()

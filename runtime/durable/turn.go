@@ -45,8 +45,8 @@ type turn struct {
 	armed, disarmed []statechart.Timer
 	// unlogged are the transitions since the last commit.
 	unlogged []Transition
-	// lost is the error of the commit before services that were to begin. It ends the turn:
-	// stored later, their attempts would count although they never began.
+	// lost ends the turn, and nothing more of it is stored: the error of the commit before services that were to begin,
+	// whose attempts would count although they never began, or that of revert.
 	lost error
 }
 

@@ -81,6 +81,8 @@ type world struct {
 	// start any.
 	refusal      error
 	noExecutions bool
+	// acknowledger is the loop's, nil: everything is acknowledged with its batch.
+	acknowledger durable.Acknowledger
 	queue
 	ledger
 }
@@ -123,7 +125,7 @@ func (w *world) start(timeout time.Duration) *process {
 	p := &process{world: w}
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	p.ctx, p.cancel = context.WithValue(ctx, processKey{}, p), cancel
-	ports := durable.Ports{Store: p, Queue: p, Timers: p, Tokens: p, Executions: p}
+	ports := durable.Ports{Store: p, Queue: p, Timers: p, Tokens: p, Executions: p, Acknowledger: w.acknowledger}
 	if w.noExecutions {
 		ports.Executions = nil
 	}

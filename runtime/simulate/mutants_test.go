@@ -130,7 +130,7 @@ var mutants = []mutant{
 	{"timers of a migrated instance not scheduled", "timers fire", "runtime/durable/migrate.go",
 		`	if len(stored.Services) > 0 {`, `	if len(stored.Services) > 1<<20 {`},
 	{"unfinished groups acknowledged early", "never dropped", "runtime/durable/loop.go",
-		`				finished <- nil //`, `				finished <- groups[group] //`},
+		`			finished <- groups[group][:len(groups[group])-len(again[i])]`, `			finished <- groups[group]`},
 	{"executions not looked after", "the end of a workflow reaches its chart", "runtime/durable/watch.go",
 		`	if end == nil {`, `	if end == nil && ctx != nil {
 		return nil
