@@ -29,8 +29,8 @@ const (
 	devAWSPort  = "7389"
 )
 
-// functionTimeoutMin leaves services three seconds beside the loop's Config.DeadlineMargin.
-const functionTimeoutMin = 5 * time.Second
+// functionTimeoutLeast leaves services three seconds beside the loop's Config.DeadlineMargin.
+const functionTimeoutLeast = 5 * time.Second
 
 type devCommand struct {
 	AWSPort  uint16 `name:"aws-port" default:"${aws_port}" help:"The port of the AWS endpoint, on 127.0.0.1; 0 takes a free one (${default})."`
@@ -86,7 +86,7 @@ func (c *devCommand) settings() (machines.Settings, error) {
 			return machines.Settings{}, fmt.Errorf("%w: %s: expected more than zero", errUsage, flag.name)
 		}
 	}
-	if c.FunctionTimeout < functionTimeoutMin || c.FunctionTimeout > 15*time.Minute {
+	if c.FunctionTimeout < functionTimeoutLeast || c.FunctionTimeout > 15*time.Minute {
 		return machines.Settings{}, fmt.Errorf("%w: --function-timeout: expected 5s to 15m, got %v; two seconds of it are kept for storing, so services need more", errUsage, c.FunctionTimeout)
 	}
 	for _, variable := range c.ConsumerEnv {

@@ -12,16 +12,16 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// unnamedItem is the error of an item whose key is no machine/id.
-type unnamedItem struct{ error }
+// unnamedItemError is the error of an item whose key is no machine/id.
+type unnamedItemError struct{ error }
 
-func (unnamedItem) Key() string { return "no name" }
+func (unnamedItemError) Key() string { return "no name" }
 
 func TestACheckShowsTheKeyOfAnItemThatIsNoInstance(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		check := durable.NewCheck(newWorld(t).machines)
-		check.Add(durable.Record{}, fmt.Errorf("listing: %w", unnamedItem{errors.New("no slash")}))
+		check.Add(durable.Record{}, fmt.Errorf("listing: %w", unnamedItemError{errors.New("no slash")}))
 		if got := check.Rows()[0]; got.Example != "no name" || got.Error != "listing: no slash" || got.Break != 1 {
 			t.Errorf("expected one break of the item no name, got %+v", got)
 		}
