@@ -121,17 +121,17 @@ func (c *Cloud) Poll(ctx context.Context, source EventSource, start func() Invok
 		if err != nil {
 			return fmt.Errorf("polling %s: %w", source.Queue, err)
 		}
+		fault := c.faults.ofDelivery(source, batch.Messages) // Here, so that they come in the order of the batches.
 		running.Go(func() {
 			// Lambda lets an invocation finish that has begun.
-			c.process(context.WithoutCancel(ctx), source, function, batch.Messages)
+			c.process(context.WithoutCancel(ctx), source, function, batch.Messages, fault)
 			<-places
 		})
 	}
 }
 
 // process invokes the function with a batch and deletes the messages it has dealt with.
-func (c *Cloud) process(ctx context.Context, source EventSource, function *environments, batch []sqs.ReceivedMessage) {
-	fault := c.faults.ofDelivery(source, batch)
+func (c *Cloud) process(ctx context.Context, source EventSource, function *environments, batch []sqs.ReceivedMessage, fault DeliveryFault) {
 	if fault.Lost {
 		return
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/fnv"
@@ -15,6 +16,8 @@ import (
 	"sync"
 	"testing/synctest"
 	"time"
+
+	"github.com/aws/aws-lambda-go/events"
 
 	"github.com/settle-run/settle/runtime/awslocal"
 )
@@ -37,17 +40,20 @@ type director struct {
 	rate   float64
 	left   int
 	faults int // so far
-	dead   map[string]bool
-	frozen map[string]time.Time // until when, by process
-	onDie  map[string]func()
+	// deliveredLeft is what was left when the first batch of the instant deliveredAt came: pollers come in any order.
+	deliveredAt   time.Time
+	deliveredLeft int
+	dead          map[string]bool
+	frozen        map[string]time.Time // until when, by process
+	onDie         map[string]func()
 	// outages are until when a service answers nobody but the test itself.
 	outages map[string]time.Time
 	// denied are until when consumers have no permission for an operation, if denies says that this happens at all.
 	denied map[string]time.Time
 	denies bool
 	counts map[string]int // of faults, by kind
-	trace  []string
-	digest uint64
+	// calls are the calls and their faults in order, and trace is what else happened, too.
+	calls, trace []string
 }
 
 // takenCall is a call that took effect.
@@ -96,6 +102,9 @@ func newDirector(cloud func(awslocal.Config) *awslocal.Cloud, seed uint64, rate 
 	})
 	return d
 }
+
+// invocation is the target of what Lambda does: its faults are those of the batch.
+const invocation = "lambda.Invoke"
 
 // throttled is the name of the client whose calls AWS refuses.
 const throttled = "throttled"
@@ -208,7 +217,7 @@ func (d *director) hits(share float64) bool {
 
 // draw decides what becomes of a call.
 func (d *director) draw(call *pendingCall) fault {
-	if !d.hits(1) {
+	if call.target == invocation || !d.hits(1) {
 		return 0
 	}
 	kinds := []fault{failBefore, loseAnswer, throttle, duplicate, outage}
@@ -247,25 +256,45 @@ const callsMax = 10_000
 
 // say adds a line to the trace; d.mu is held.
 func (d *director) say(now time.Time, line string) {
-	if len(d.trace) > callsMax {
-		panic(fmt.Sprintf("the run of seed %d has made %d calls; its first and last:\n%s\n%s", d.seed, callsMax, strings.Join(d.trace[:200], "\n"), strings.Join(d.trace[callsMax-60:], "\n")))
+	if len(d.calls) > callsMax {
+		panic(fmt.Sprintf("the run of seed %d has made %d calls; its first and last:\n%s\n%s", d.seed, callsMax, strings.Join(d.trace[:200], "\n"), strings.Join(d.trace[len(d.trace)-60:], "\n")))
 	}
-	line = now.Format("2006-01-02 15:04:05.000 ") + line
+	line = stamp(now) + line
 	d.trace = append(d.trace, line)
-	d.digest = d.digest*1099511628211 ^ digestOf(line)
+	d.calls = append(d.calls, line)
 }
 
 // tell adds a line that is none of the director's own. Several may come at one instant, in any order.
 func (d *director) tell(format string, args ...any) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.trace = append(d.trace, time.Now().Format("2006-01-02 15:04:05.000 ")+fmt.Sprintf(format, args...))
+	d.trace = append(d.trace, stamp(time.Now())+fmt.Sprintf(format, args...))
 }
+
+func stamp(now time.Time) string { return now.Format("2006-01-02 15:04:05.000 ") }
 
 func digestOf(text string) uint64 {
 	h := fnv.New64a()
 	_, _ = io.WriteString(h, text)
 	return h.Sum64()
+}
+
+// invoke lets an invocation of a queue's function begin, when its turn comes.
+func (d *director) invoke(ctx context.Context, queue string, payload []byte) error {
+	call := &pendingCall{process: "lambda", target: invocation, about: batchDigest(queue, payload), granted: make(chan fault, 1)}
+	d.mu.Lock()
+	d.pending = append(d.pending, call)
+	d.stir()
+	d.mu.Unlock()
+	select {
+	case <-call.granted:
+		return nil
+	case <-ctx.Done():
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.remove(call)
+		return ctx.Err()
+	}
 }
 
 // targetOf returns the service and the operation of a request: "dynamodb.PutItem".
@@ -301,6 +330,17 @@ func shuffledDigest(path string, body []byte) uint64 {
 	return digest
 }
 
+// batchDigest is a digest of what no two batches have in common at a time: where and when their messages came.
+func batchDigest(queue string, payload []byte) uint64 {
+	var batch events.SQSEvent
+	_ = json.Unmarshal(payload, &batch)
+	text := queue
+	for _, m := range batch.Records {
+		text += fmt.Sprint(" ", m.Attributes["SequenceNumber"], m.Attributes["SentTimestamp"], m.Body)
+	}
+	return digestOf(text)
+}
+
 // kill ends a process; d.mu is held.
 func (d *director) kill(process string) {
 	if !d.dead[process] {
@@ -316,7 +356,7 @@ func (d *director) die(process, why string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if !d.dead[process] {
-		d.trace = append(d.trace, time.Now().Format("2006-01-02 15:04:05.000 ")+process+" "+why)
+		d.trace = append(d.trace, stamp(time.Now())+process+" "+why)
 		d.kill(process)
 	}
 	d.stir()
@@ -354,15 +394,19 @@ func (d *director) wasFrozen(process string) bool {
 	return was
 }
 
-// ofDelivery decides what becomes of a batch that Lambda has received: by the batch itself, as several
-// pollers may ask at one instant.
+// ofDelivery decides what becomes of a batch that Lambda has received: by the batch itself, as the pollers of
+// several queues may ask at one instant.
 func (d *director) ofDelivery(delivery awslocal.Delivery) awslocal.DeliveryFault {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.left <= 0 {
+	now := time.Now()
+	if !now.Equal(d.deliveredAt) {
+		d.deliveredAt, d.deliveredLeft = now, d.left
+	}
+	if d.deliveredLeft <= 0 {
 		return awslocal.DeliveryFault{}
 	}
-	key := fmt.Sprint(delivery.Queue, delivery.Bodies, time.Now().UnixNano(), d.rate)
+	key := fmt.Sprint(delivery.Queue, delivery.Bodies, now.UnixNano(), d.rate)
 	rng := rand.New(rand.NewPCG(digestOf(key), 3))
 	if rng.Float64() >= d.rate {
 		return awslocal.DeliveryFault{}
@@ -371,11 +415,11 @@ func (d *director) ofDelivery(delivery awslocal.Delivery) awslocal.DeliveryFault
 	d.faults++
 	if rng.IntN(3) == 0 {
 		d.counts["delivery lost"]++
-		d.say(time.Now(), "delivery of "+delivery.Queue+" lost")
+		d.trace = append(d.trace, stamp(now)+"delivery of "+delivery.Queue+" lost")
 		return awslocal.DeliveryFault{Lost: true}
 	}
 	d.counts["acknowledgement lost"]++
-	d.say(time.Now(), "acknowledgement to "+delivery.Queue+" lost")
+	d.trace = append(d.trace, stamp(now)+"acknowledgement to "+delivery.Queue+" lost")
 	return awslocal.DeliveryFault{AcknowledgementLost: true}
 }
 

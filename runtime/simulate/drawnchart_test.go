@@ -245,7 +245,7 @@ func (d *drawer) serving(s *chartState, target string) {
 		Service: statechart.ServiceFunc(name, func(ctx context.Context, _ trail, call statechart.Call) (result, error) {
 			return d.lab.serve(ctx, kind, call)
 		}),
-		Timeout: 2 * time.Second,
+		Timeout: 2*time.Second + time.Millisecond, // Never over at the instant of a delay: what is first, no seed decides.
 		Retry:   statechart.RetryPolicy{Attempts: 1000, Interval: time.Second, IntervalMax: 20 * time.Second},
 		OnDone:  []chartOn{{Target: target, Actions: []chartAction{mark(name + " done")}}},
 		OnError: []chartOn{{Target: "#" + d.name(1), Actions: []chartAction{mark(name + " failed")}}},

@@ -250,6 +250,8 @@ func (o observedInstance) Prepare(invocation statechart.Invocation, call statech
 	}
 	run := work.Run
 	work.Run = func(ctx context.Context) (any, error) {
+		// Services side by side do not come to their ends at one instant: which would be first, no seed decides.
+		time.Sleep(time.Duration(1+digestOf(call.Key)%20_000) * time.Microsecond)
 		if o.of.troubled {
 			trouble := []serviceKind{0, 0, 0, isSlow, flaky, alwaysFails, kills}
 			if _, err := o.of.lab.serve(ctx, trouble[digestOf(call.Key)%uint64(len(trouble))], call); err != nil {

@@ -1,13 +1,16 @@
 package simulate_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/aws/aws-lambda-go/events"
@@ -26,12 +29,6 @@ import (
 )
 
 // The processes of a simulation.
-
-// outdated reports whether a process was begun before the deployment and gets no more work: a minute later, none does.
-func (e *environment) outdated() bool {
-	s := e.simulation
-	return s.plan.deploy > 0 && e.begun.Before(s.deployAt.Add(time.Minute)) && time.Now().After(s.deployAt.Add(time.Minute))
-}
 
 // historyMax keeps the whole history of each instance of a simulation.
 const historyMax = 100_000
@@ -109,84 +106,120 @@ func (s *simulation) executions(process string, _ func() time.Time) lambda.Handl
 	return lambda.NewHandler(sqsqueue.EachHandler(slog.New(slog.DiscardHandler), forwarder.Forward))
 }
 
-// environment is an execution environment of a Lambda function, whose process can die, or freeze and go on
-// when nobody expects it.
-type environment struct {
+// function is a Lambda function with its execution environments. Which of them takes an invocation is settled
+// while everything else waits, so that a seed repeats it.
+type function struct {
 	simulation *simulation
 	queue      string
 	start      func(process string, now func() time.Time) lambda.Handler
 
+	mu    sync.Mutex
+	begun int
+	idle  []*environment
+}
+
+// environment is an execution environment, whose process can die, or freeze and go on when nobody expects it.
+type environment struct {
+	number  int
 	process string
 	begun   time.Time
 	handler lambda.Handler
 	died    chan struct{}
 }
 
+// outdated reports whether an environment was begun before the deployment and gets no more work: a minute later, none does.
+func (s *simulation) outdated(e *environment) bool {
+	return s.plan.deploy > 0 && e.begun.Before(s.deployAt.Add(time.Minute)) && time.Now().After(s.deployAt.Add(time.Minute))
+}
+
 // processKey is the key of a context's process name.
 type processKey struct{}
 
 // Invoke implements awslocal.Invoker.
-func (e *environment) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
-	s := e.simulation
-	if e.queue != delayName && e.queue != executionsName {
+func (f *function) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
+	s := f.simulation
+	if err := s.director.invoke(ctx, f.queue, payload); err != nil {
+		return nil, err
+	}
+	if f.queue != delayName && f.queue != executionsName {
 		var batch events.SQSEvent
 		if err := json.Unmarshal(payload, &batch); err != nil {
 			return nil, err
 		}
 		s.ledger.accept(batch)
 	}
-	if gone, stuck := s.director.state(e.process); e.process == "" || gone || stuck || e.outdated() {
-		e.begin()
-	}
+	e := f.take()
+	defer f.release(e)
 	type answer struct {
 		payload []byte
 		err     error
 	}
-	process, answers := e.process, make(chan answer, 1)
+	answers := make(chan answer, 1)
 	go func() {
-		payload, err := e.handler.Invoke(context.WithValue(ctx, processKey{}, process), payload)
+		payload, err := e.handler.Invoke(context.WithValue(ctx, processKey{}, e.process), payload)
 		answers <- answer{payload, err}
 	}()
 	select {
 	case a := <-answers:
-		if gone, _ := s.director.state(process); !gone {
+		if gone, _ := s.director.state(e.process); !gone {
 			return a.payload, a.err
 		}
 	case <-e.died:
 	case <-ctx.Done():
-		if _, stuck := s.director.state(process); !stuck {
-			s.director.die(process, "is killed at its time-out")
+		if _, stuck := s.director.state(e.process); !stuck {
+			s.director.die(e.process, "is killed at its time-out")
 		}
 		return nil, ctx.Err()
 	}
 	return nil, errors.New("the process exited before it answered")
 }
 
+// take returns the first environment that is idle and lives, or begins one.
+func (f *function) take() *environment {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.idle = slices.DeleteFunc(f.idle, func(e *environment) bool {
+		gone, stuck := f.simulation.director.state(e.process)
+		return gone || stuck || f.simulation.outdated(e)
+	})
+	if len(f.idle) == 0 {
+		return f.begin()
+	}
+	e := slices.MinFunc(f.idle, func(a, b *environment) int { return cmp.Compare(a.number, b.number) })
+	f.idle = slices.DeleteFunc(f.idle, func(other *environment) bool { return other == e })
+	return e
+}
+
+func (f *function) release(e *environment) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.idle = append(f.idle, e)
+}
+
 // clockSkewMax is how far the clock of a process may be off.
 const clockSkewMax = 2 * time.Second
 
-// begin starts a process, whose clock may be off.
-func (e *environment) begin() {
-	s := e.simulation
-	s.mu.Lock()
-	s.processes[e.queue]++
-	e.process = fmt.Sprintf("consumer%s-%d", strings.TrimSuffix(strings.TrimPrefix(e.queue, "settle"), ".fifo"), s.processes[e.queue])
-	switch e.queue {
+// begin starts a process, whose clock may be off; f.mu is held.
+func (f *function) begin() *environment {
+	s := f.simulation
+	f.begun++
+	e := &environment{number: f.begun, begun: time.Now(), died: make(chan struct{})}
+	switch f.queue {
 	case delayName:
-		e.process = fmt.Sprintf("forwarder-%d", s.processes[e.queue])
+		e.process = fmt.Sprintf("forwarder-%d", f.begun)
 	case executionsName:
-		e.process = fmt.Sprintf("executions-%d", s.processes[e.queue])
+		e.process = fmt.Sprintf("executions-%d", f.begun)
+	default:
+		e.process = fmt.Sprintf("consumer%s-%d", strings.TrimSuffix(strings.TrimPrefix(f.queue, "settle"), ".fifo"), f.begun)
 	}
-	s.mu.Unlock()
 	rng := rand.New(rand.NewPCG(s.seed, digestOf(e.process)))
 	var skew time.Duration
 	if s.plan.skewed {
 		skew = time.Duration(rng.Int64N(int64(2*clockSkewMax))) - clockSkewMax
 	}
-	died := make(chan struct{})
-	e.died, e.begun = died, time.Now()
 	s.director.mu.Lock()
-	s.director.onDie[e.process] = func() { close(died) }
+	s.director.onDie[e.process] = func() { close(e.died) }
 	s.director.mu.Unlock()
-	e.handler = e.start(e.process, func() time.Time { return time.Now().Add(skew).Truncate(time.Millisecond) })
+	e.handler = f.start(e.process, func() time.Time { return time.Now().Add(skew).Truncate(time.Millisecond) })
+	return e
 }

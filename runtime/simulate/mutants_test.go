@@ -163,7 +163,7 @@ func TestMutants(t *testing.T) {
 		t.Fatal(err)
 	}
 	var table strings.Builder
-	table.WriteString("| defect | promise | seed |\n|---|---|---|\n")
+	table.WriteString("| defect | promise | seed and run |\n|---|---|---|\n")
 	for _, m := range mutants {
 		if !regexp.MustCompile(*simulateMutants).MatchString(m.name) {
 			continue
