@@ -49,7 +49,7 @@ func (t *turn) perform(ctx context.Context, effect statechart.Effect) error {
 	case release:
 		return t.loop.ports.Store.Release(ctx, effect.Name, t.record.Instance, t.record.CreatedAt, t.record.ExpireAt)
 	case tend:
-		return t.scheduleTending(ctx, effect.At, effect.Name, 0)
+		return t.scheduleTending(ctx, effect.At, tending{Token: effect.Name})
 	case statechart.StartExecution:
 		return t.startExecution(ctx, effect)
 	case watch:

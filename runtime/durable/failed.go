@@ -84,8 +84,8 @@ func (t *turn) performOrGiveUp(ctx context.Context, effect statechart.Effect) er
 }
 
 // isForGood reports whether an effect is given up after the error: at once if it is refused, and if it is
-// denied, once that has lasted DeniedWaitMax since the effect was stored. Emitting and parking are tried again
-// and again: the one is the host's own code, and what cannot be parked would be lost.
+// denied, once that has lasted DeniedWaitMax since the effect was stored. What is denied for
+// parking is tried again and again, as it would be lost, and so is emitting, which is the host's own code.
 func (t *turn) isForGood(kind statechart.EffectKind, err error) bool {
 	switch {
 	case kind == statechart.EmitEvent:

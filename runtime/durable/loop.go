@@ -243,7 +243,11 @@ func (l *Loop) parkUnstorable(ctx context.Context, d Delivery, reason error) (do
 		return 0, err
 	}
 	t.received = d.ReceiveCount
-	event, _, _ := t.examine(d)
+	event, v, _ := t.examine(d)
+	if v == skipped && !t.isApplied(d) {
+		// A repeat is not what cannot be stored: the instance owes something else, and says so with what comes next.
+		return 1, t.dispatch(ctx)
+	}
 	if err := t.park(ctx, d, event.Type, reason); err != nil {
 		return 0, err
 	}

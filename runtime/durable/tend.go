@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 )
@@ -31,12 +30,28 @@ func (k *Token) tendAt(now time.Time) (at time.Time, ok bool) {
 // tendAgain is the wait before a token whose time should be up is looked after again.
 const tendAgain = 10 * time.Second
 
+// tendAgainMax is the longest wait before a token is looked after again, once that has failed: the wait doubles.
+const tendAgainMax = 15 * time.Minute
+
+// tendAgainIn returns the wait before a token is looked after again, once that has failed so many times in a row, from 1.
+func (k *Token) tendAgainIn(failures int) time.Duration {
+	wait := tendAgain
+	for ; failures > 1 && wait < tendAgainMax; failures-- {
+		wait *= 2
+	}
+	if k.HeartbeatSeconds > 0 {
+		wait = min(wait, time.Duration(k.HeartbeatSeconds)*time.Second/3)
+	}
+	return min(wait, tendAgainMax)
+}
+
 // tending is the body of tendEvent.
 type tending struct {
 	Type  string `json:"type"`
 	Token string `json:"token"`
-	// Count tells one firing from the next.
+	// Count tells one firing from the next, and Failures how many of the last have failed.
 	Count       int   `json:"count"`
+	Failures    int   `json:"failures,omitempty"`
 	Incarnation int64 `json:"$incarnation"`
 }
 
@@ -51,7 +66,7 @@ func incarnationOf(body string) int64 {
 }
 
 // tendToken looks after a token: it beats its heart, and learns so whether its task still waits. Nothing
-// is stored unless it does not.
+// is stored unless it does not. A beat that fails is repeated with the next firing, which then comes sooner.
 func (t *turn) tendToken(ctx context.Context, body string) error {
 	var form tending
 	if err := json.Unmarshal([]byte(body), &form); err != nil {
@@ -68,23 +83,29 @@ func (t *turn) tendToken(ctx context.Context, body string) error {
 		t.dirty = true
 		return t.applyExpired(gone.Name, gone.Execution)
 	}
-	if err != nil {
-		return fmt.Errorf("beating the heart of the task %s of %s: %w", token.Name, t.record.Instance, err)
-	}
 	at, ok := token.tendAt(t.loop.config.Now())
+	form.Count, form.Failures = form.Count+1, form.Failures+1
+	if err == nil {
+		form.Failures = 0
+	} else {
+		// That is no reason to hold up the events of the instance.
+		at, ok = t.loop.config.Now().Add(token.tendAgainIn(form.Failures)), true
+		t.loop.config.Logger.WarnContext(ctx, "looking after a task failed, to be tried again", "instance", t.record.Instance.String(), "task", token.Name, "failures", form.Failures, "error", err)
+	}
 	if !ok {
 		return nil
 	}
-	return t.scheduleTending(ctx, at, token.Key, form.Count+1)
+	return t.scheduleTending(ctx, at, form)
 }
 
 // scheduleTending asks for the next firing by which a token is looked after.
-func (t *turn) scheduleTending(ctx context.Context, at time.Time, key string, count int) error {
-	body, err := json.Marshal(tending{Type: tendEvent, Token: key, Count: count, Incarnation: t.incarnation()})
+func (t *turn) scheduleTending(ctx context.Context, at time.Time, form tending) error {
+	form.Type, form.Incarnation = tendEvent, t.incarnation()
+	body, err := json.Marshal(form)
 	if err != nil {
 		return err
 	}
 	return t.loop.ports.Timers.Schedule(ctx, at, Message{
-		To: t.record.Instance, Body: body, DeduplicationID: shortened(t.derivedID(tendID(key, count))),
+		To: t.record.Instance, Body: body, DeduplicationID: shortened(t.derivedID(tendID(form.Token, form.Count))),
 	})
 }

@@ -327,7 +327,7 @@ func (t *turn) giveAnswers(ctx context.Context) error {
 		}
 		err := t.loop.ports.Tokens.Answer(ctx, token, *token.Answer, t.repeats)
 		if errors.Is(err, ErrExpired) {
-			err = t.tellExpired(ctx, token)
+			err = t.tellUnlessAnswered(ctx, token)
 		}
 		if err != nil && t.isForGood(statechart.ResolveWaits, err) {
 			err = t.giveUp(ctx, FailedEffect{ID: "token." + token.Key, Kind: statechart.ResolveWaits, Target: token.Name, Data: token.Answer.Output}, err)
@@ -337,6 +337,21 @@ func (t *turn) giveAnswers(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// tellUnlessAnswered tells the chart of an expiry, unless another process may have given the answer while this one was frozen.
+// Of a token that came without its execution, only the item tells: who answers takes the answer off it.
+func (t *turn) tellUnlessAnswered(ctx context.Context, token Token) error {
+	if token.Execution == "" {
+		stored, err := t.loop.ports.Store.Load(ctx, t.record.Instance)
+		if err != nil {
+			return err
+		}
+		if !slices.ContainsFunc(stored.Tokens, func(k Token) bool { return k.Key == token.Key && !waits(k) }) {
+			return nil
+		}
+	}
+	return t.tellExpired(ctx, token)
 }
 
 // tellExpired sends the instance the event that an answer came too late.

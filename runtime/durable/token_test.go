@@ -285,6 +285,43 @@ func TestHeartbeatsKeepATaskWaiting(t *testing.T) {
 	})
 }
 
+// TestALookAtATaskThatFailsHoldsNobodyUp has Step Functions out of reach for longer than an event is tried.
+func TestALookAtATaskThatFailsHoldsNobodyUp(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		timeout, heartbeat time.Duration
+		looksMax           int
+	}{
+		"time-out":   {timeout: 10 * time.Minute, looksMax: 13},
+		"heartbeats": {heartbeat: time.Minute, looksMax: 310},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inParcelWorld(t, func(t *testing.T, w *world) {
+				w.waitFor("t1", "Delivery", c.timeout, c.heartbeat)
+				w.runFor(t, time.Second)
+				w.hook = stuck("Heartbeat Delivery", 100*time.Minute)
+				w.runFor(t, 90*time.Minute)
+				w.wantParked(t)
+				w.post(parcel1, `{"type":"hurry"}`)
+				if failed := w.invoke(); len(failed) > 0 {
+					t.Errorf("failed: %q", failed)
+				}
+				w.wantState(t, parcel1, "on_its_way")
+				w.run(t)
+				w.wantNoTokens(t)
+				w.wantAnswer(t, "t1", "expired")
+				if got := w.snapshotLog(t); !slices.Equal(got, []string{"gone: Delivery of execution of t1"}) {
+					t.Errorf("want the chart to be told once, got %q", got)
+				}
+				if looks := w.counted("Heartbeat"); looks < 10 || looks > c.looksMax {
+					t.Errorf("looked %d times, want 10 to %d", looks, c.looksMax)
+				}
+			})
+		})
+	}
+}
+
 func TestATaskThatTimesOutIsToldToTheChart(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

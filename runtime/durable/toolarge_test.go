@@ -238,3 +238,24 @@ func TestAnInstanceIsSettledBeforeAFirstEventThatCannotBeStored(t *testing.T) {
 		}
 	})
 }
+
+// TestARepeatIsNotParkedForWhatItsInstanceOwes deploys a version whose migration asks for something that makes the snapshot too
+// large; what comes then was applied before, or is a timer's that nobody waits for.
+func TestARepeatIsNotParkedForWhatItsInstanceOwes(t *testing.T) {
+	t.Parallel()
+	atDesks(t, func(t *testing.T, w *world) {
+		body := fmt.Sprintf(`{"type": "add", "item": "a", "$task": %s}`, w.wait("t1", "Outcome", 24*time.Hour, 0))
+		w.post("desk/1", body, event("ship", ""))
+		w.runFor(t, time.Minute)
+		w.wantState(t, "desk/1", "helped")
+		w.host(t, w.desk(2, deskFrom1))
+		w.config.SnapshotBytesMax = 100
+		w.post("desk/1", body, `{"type": "settle.timer", "timer": "9.9"}`)
+		w.runFor(t, time.Minute)
+		w.wantParked(t)
+		w.wantAnswer(t, "t1", "waits")
+		w.post("desk/1", event("add", "b"))
+		w.runFor(t, time.Minute)
+		w.wantParked(t, [2]string{"add", "the limit is 100"})
+	})
+}

@@ -44,6 +44,8 @@ func (t *turn) try(ctx context.Context, d Delivery, event statechart.Event) erro
 		err = t.take(ctx, d, event)
 	}
 	switch {
+	case t.lost != nil:
+		return t.lost
 	case err == nil && (event.Type == tendEvent || event.Type == watchEvent || event.Type == childEvent) && !t.dirty:
 		return nil // It has changed nothing, and may come again: no write for it.
 	case err == nil:
@@ -87,7 +89,7 @@ func (t *turn) take(ctx context.Context, d Delivery, event statechart.Event) err
 	}
 	if err != nil && token != nil {
 		return cmp.Or(t.revert(before, snapshot), err)
-	} else if err != nil {
+	} else if err != nil { // Of the chart itself; it has not moved.
 		was := before.record
 		t.record.Tokens, t.record.Outbox, t.record.Aliases, t.record.Executions, t.dirty = was.Tokens, was.Outbox, was.Aliases, was.Executions, before.dirty
 		return err

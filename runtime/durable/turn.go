@@ -33,6 +33,8 @@ type turn struct {
 	ran bool
 	// repeats says that the stored outbox may have been performed before.
 	repeats bool
+	// answered says that the last commit has answers which are not given yet.
+	answered bool
 	// received is how often the first delivery of the turn was received.
 	received int
 	// gaveUp says that effects failed for good, which is yet to be stored.
@@ -208,6 +210,8 @@ func (t *turn) commit(ctx context.Context) error {
 		return fmt.Errorf("storing %s: %w", next.Instance, err)
 	}
 	t.record, t.dirty, t.finished = next, false, false
+	t.repeats = t.repeats || t.answered // Another process may have given the earlier answers since.
+	t.answered = slices.ContainsFunc(next.Tokens, func(k Token) bool { return !waits(k) })
 	t.disarm()
 	if t.migratedFrom > 0 {
 		t.loop.config.Logger.InfoContext(ctx, "migrated", "instance", next.Instance.String(), "from_version", t.migratedFrom,
@@ -272,7 +276,7 @@ func (t *turn) dispatch(ctx context.Context) error {
 	if err := t.clearOutbox(ctx, left); err != nil {
 		return err
 	}
-	t.record.Outbox, t.record.Tokens, t.repeats = nil, unanswered, false
+	t.record.Outbox, t.record.Tokens, t.repeats, t.answered = nil, unanswered, false, false
 	return nil
 }
 

@@ -54,8 +54,9 @@ func (s *Store) Claim(ctx context.Context, alias string, id durable.InstanceID, 
 	item[attrCreatedAt] = text(formatTime(createdAt))
 	_, err := s.client.PutItem(ctx, &dynamodb.PutItemInput{
 		TableName: &s.table, Item: item,
-		// A claim that is repeated must not undo that the alias was redeemed or released since.
-		ConditionExpression: aws.String("attribute_not_exists(#instance) OR (attribute_exists(#released) OR #of = :of) AND NOT (#of = :of AND #created_at = :created_at)"),
+		// A claim that is repeated must not undo that the alias was redeemed or released since, nor that a later
+		// instance of the name has it.
+		ConditionExpression: aws.String("attribute_not_exists(#instance) OR attribute_exists(#released) AND #of <> :of OR #of = :of AND #created_at < :created_at"),
 		ExpressionAttributeNames: map[string]string{
 			"#instance": attrInstance, "#released": attrReleased, "#of": attrAliasOf, "#created_at": attrCreatedAt,
 		},

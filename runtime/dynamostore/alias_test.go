@@ -85,6 +85,20 @@ func TestAnAliasOfAnInstanceThatHasEndedIsNotRedeemed(t *testing.T) {
 	}
 }
 
+func TestALateClaimOfAnEarlierInstanceDoesNotTakeTheAliasFromTheNext(t *testing.T) {
+	t.Parallel()
+	_, store := emptyStore(t)
+	next := created.Add(time.Hour)
+	must(t, store.Claim(t.Context(), alias, id, created))
+	must(t, store.Release(t.Context(), alias, id, created, time.Time{}))
+	must(t, store.Claim(t.Context(), alias, id, next))
+	if err := store.Claim(t.Context(), alias, id, created); !errors.Is(err, durable.ErrAliasTaken) {
+		t.Errorf("claimed for the earlier instance: want ErrAliasTaken, got %v", err)
+	}
+	must(t, store.Release(t.Context(), alias, id, next, time.Time{}))
+	must(t, store.Claim(t.Context(), alias, durable.InstanceID{Machine: "signup", ID: "43"}, created))
+}
+
 func TestOfConcurrentCallbacksOneRedeems(t *testing.T) {
 	t.Parallel()
 	_, store := emptyStore(t)

@@ -52,8 +52,8 @@ type director struct {
 	denied map[string]time.Time
 	denies bool
 	counts map[string]int // of faults, by kind
-	// calls are the calls and their faults in order, and trace is what else happened, too.
-	calls, trace []string
+	// calls are the calls and their faults in order, batches are the faults of batches, and trace is what else happened, too.
+	calls, batches, trace []string
 }
 
 // takenCall is a call that took effect.
@@ -415,12 +415,24 @@ func (d *director) ofDelivery(delivery awslocal.Delivery) awslocal.DeliveryFault
 	d.faults++
 	if rng.IntN(3) == 0 {
 		d.counts["delivery lost"]++
-		d.trace = append(d.trace, stamp(now)+"delivery of "+delivery.Queue+" lost")
+		d.hitBatch(now, "delivery of "+delivery.Queue+" lost")
 		return awslocal.DeliveryFault{Lost: true}
 	}
 	d.counts["acknowledgement lost"]++
-	d.trace = append(d.trace, stamp(now)+"acknowledgement to "+delivery.Queue+" lost")
+	d.hitBatch(now, "acknowledgement to "+delivery.Queue+" lost")
 	return awslocal.DeliveryFault{AcknowledgementLost: true}
+}
+
+// hitBatch notes the fault of a batch. Those of several queues may come at one instant, in any order; d.mu is held.
+func (d *director) hitBatch(now time.Time, what string) {
+	d.trace = append(d.trace, stamp(now)+what)
+	d.batches = append(d.batches, stamp(now)+what)
+}
+
+// happened returns all that a seed decides.
+func (d *director) happened() []string {
+	slices.Sort(d.batches)
+	return slices.Concat(d.calls, d.batches)
 }
 
 // ofStatusChange decides what becomes of the event by which EventBridge tells of an execution.

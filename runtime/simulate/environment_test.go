@@ -149,7 +149,6 @@ func (f *function) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
 		s.ledger.accept(batch)
 	}
 	e := f.take()
-	defer f.release(e)
 	type answer struct {
 		payload []byte
 		err     error
@@ -162,6 +161,7 @@ func (f *function) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
 	select {
 	case a := <-answers:
 		if gone, _ := s.director.state(e.process); !gone {
+			f.release(e)
 			return a.payload, a.err
 		}
 	case <-e.died:

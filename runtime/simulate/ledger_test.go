@@ -18,6 +18,7 @@ import (
 
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/sqsqueue"
+	"github.com/settle-run/settle/runtime/statechart"
 )
 
 // ledger is what a simulation knows of the calls that took effect and of what was delivered, whatever the
@@ -106,6 +107,27 @@ func (l *ledger) of(instance string) (queues [][]accepted) {
 		}
 	}
 	return queues
+}
+
+// sent returns the IDs of the events that instances have sent one another, with the instance where each has arrived.
+func (l *ledger) sent(instances []string) map[string]string {
+	arrived := map[string]string{}
+	for _, name := range instances {
+		for _, message := range slices.Concat(l.of(name)...) {
+			var head head
+			if json.Unmarshal([]byte(message.body), &head) == nil && strings.Contains(head.ID, "@") && !strings.HasPrefix(head.Type, statechart.ReservedPrefix) {
+				arrived[head.ID] = name
+			}
+		}
+	}
+	return arrived
+}
+
+// gaveUpTending reports whether an event by which the instance looks after a token was parked: AWS was out of reach for long.
+func (l *ledger) gaveUpTending(instance string) bool {
+	return slices.ContainsFunc(slices.Concat(l.of(instance)...), func(a accepted) bool {
+		return strings.Contains(a.body, `"settle.token"`) && len(l.parked[a.parkingID()]) > 0
+	})
 }
 
 // groups returns the groups that got messages.

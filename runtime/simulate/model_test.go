@@ -178,6 +178,11 @@ func (r *replay) finish() error {
 	if timers := r.instance.Timers(); slices.ContainsFunc(timers, left) {
 		return fmt.Errorf("timers have not fired: %+v", timers)
 	}
+	for id, to := range r.sends { // Of two orders in which events of two queues were kept for later, one has sent this.
+		if len(r.queues) > 1 && r.simulation.arrivals[id] != to && !r.simulation.ledger.failed[id] {
+			return fmt.Errorf("the event %s has never arrived at %s", id, to)
+		}
+	}
 	for _, task := range r.tokens {
 		if err := task.check(r.ends[task.execution]); err != nil {
 			return err
@@ -195,10 +200,13 @@ func (r *replay) take(message accepted) error {
 	r.migrate()
 	at := r.at
 	event, skip, reason := r.examine(message)
+	reasons := r.parked(message)
 	if skip || r.seen[message.from] {
+		if len(reasons) > 0 && skip && len(r.queues) == 1 {
+			return fmt.Errorf("it was parked although it is to be passed over: %s", reasons[0])
+		}
 		return nil
 	}
-	reasons := r.parked(message)
 	if reason == nil && len(reasons) > 0 && strings.Contains(reasons[0], "no try came to an end") {
 		// So it was out of luck. What it takes for that, other tests say. The instance may have begun for it all the same.
 		if r.instance == nil && r.beganWith(message) {

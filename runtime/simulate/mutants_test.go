@@ -61,8 +61,8 @@ var mutants = []mutant{
 	{"timers fire early", "no timer before its time", "runtime/durable/try.go",
 		`			return timer.At.Sub(t.loop.config.Now())`, `			return 0`},
 	{"alias claimed twice", "an alias belongs to one instance", "runtime/dynamostore/alias.go",
-		`aws.String("attribute_not_exists(#instance) OR (attribute_exists(#released) OR #of = :of) AND NOT (#of = :of AND #created_at = :created_at)")`,
-		`aws.String("attribute_not_exists(#instance) OR #of <> :of OR attribute_exists(#released) OR #created_at = :created_at")`},
+		`aws.String("attribute_not_exists(#instance) OR attribute_exists(#released) AND #of <> :of OR #of = :of AND #created_at < :created_at")`,
+		`aws.String("attribute_not_exists(#instance) OR #of <> :of OR #of = :of AND #created_at < :created_at OR attribute_exists(#released)")`},
 	{"retry budget not counted", "a service that kills the process uses up its attempts", "runtime/durable/services.go",
 		`	if len(next) > 0 && s.delivery.ReceiveCount > 1 {`, `	if len(next) > 1<<20 {`},
 	{"token ledger ignored", "a task's answer is told from its expiry", "runtime/sfncallback/callback.go",
@@ -141,10 +141,10 @@ var mutants = []mutant{
 		t.dirty = true`, `return e.Name == "-" })
 		t.dirty = true`},
 	{"heartbeats only once", "a task with heartbeats is kept alive", "runtime/durable/tend.go",
-		`	return t.scheduleTending(ctx, at, token.Key, form.Count+1)`, `	if form.Count > 0 {
+		`	return t.scheduleTending(ctx, at, form)`, `	if form.Count > 1 {
 		return nil
 	}
-	return t.scheduleTending(ctx, at, token.Key, form.Count+1)`},
+	return t.scheduleTending(ctx, at, form)`},
 }
 
 // simulationFailed finds in the output of TestSimulation which run failed, and the first problem, or that it never came

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -28,7 +27,8 @@ type Acknowledger struct {
 
 var _ durable.Acknowledger = (*Acknowledger)(nil)
 
-// NewAcknowledger returns the acknowledger of the queue with the given URL.
+// NewAcknowledger returns the acknowledger of the queue with the given URL, and of others of its Region that feed the same
+// consumer: a delivery says which it is from.
 func NewAcknowledger(client DeleteClient, url string) *Acknowledger {
 	return &Acknowledger{client: client, url: url}
 }
@@ -40,19 +40,20 @@ const deleteEntriesMax = 10
 // that were not deleted.
 func (a *Acknowledger) Acknowledge(ctx context.Context, deliveries []durable.Delivery) error {
 	var failures []error
-	for chunk := range slices.Chunk(deliveries, deleteEntriesMax) {
+	for chunk := range chunks(deliveries, deleteEntriesMax) {
+		url := urlOf(a.url, chunk[0].Queue)
 		entries := make([]types.DeleteMessageBatchRequestEntry, len(chunk))
 		for i := range chunk {
 			entries[i] = types.DeleteMessageBatchRequestEntry{Id: aws.String(strconv.Itoa(i)), ReceiptHandle: &chunk[i].ReceiptHandle}
 		}
-		output, err := a.client.DeleteMessageBatch(ctx, &sqs.DeleteMessageBatchInput{QueueUrl: &a.url, Entries: entries})
+		output, err := a.client.DeleteMessageBatch(ctx, &sqs.DeleteMessageBatchInput{QueueUrl: &url, Entries: entries})
 		if err != nil {
-			failures = append(failures, fmt.Errorf("deleting %d messages of %s: %w", len(chunk), a.url, classify(err)))
+			failures = append(failures, fmt.Errorf("deleting %d messages of %s: %w", len(chunk), url, classify(err)))
 			continue
 		}
 		for _, failed := range output.Failed {
 			if i, err := strconv.Atoi(aws.ToString(failed.Id)); err == nil && i < len(chunk) {
-				failures = append(failures, fmt.Errorf("deleting message %s of %s: %w", chunk[i].MessageID, a.url, classify(entryError(failed))))
+				failures = append(failures, fmt.Errorf("deleting message %s of %s: %w", chunk[i].MessageID, url, classify(entryError(failed))))
 			}
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"time"
 
@@ -28,7 +27,7 @@ const visibilityBatchMax = 10
 func (q *Queue) Delay(ctx context.Context, deliveries []durable.Delivery, wait time.Duration) error {
 	seconds := int32((min(max(wait, 0), WaitMax) + time.Second - 1) / time.Second)
 	var failures []error
-	for chunk := range slices.Chunk(deliveries, visibilityBatchMax) {
+	for chunk := range chunks(deliveries, visibilityBatchMax) {
 		failures = append(failures, q.delay(ctx, chunk, seconds))
 	}
 	return errors.Join(failures...)
@@ -41,9 +40,10 @@ func (q *Queue) delay(ctx context.Context, deliveries []durable.Delivery, second
 			Id: aws.String(strconv.Itoa(i)), ReceiptHandle: aws.String(delivery.ReceiptHandle), VisibilityTimeout: seconds,
 		}
 	}
-	output, err := q.client.ChangeMessageVisibilityBatch(ctx, &sqs.ChangeMessageVisibilityBatchInput{QueueUrl: &q.url, Entries: entries})
+	url := urlOf(q.url, deliveries[0].Queue)
+	output, err := q.client.ChangeMessageVisibilityBatch(ctx, &sqs.ChangeMessageVisibilityBatchInput{QueueUrl: &url, Entries: entries})
 	if err != nil {
-		return fmt.Errorf("delaying messages %s to %s at %s: %w", deliveries[0].MessageID, deliveries[len(deliveries)-1].MessageID, q.url, classify(err))
+		return fmt.Errorf("delaying messages %s to %s at %s: %w", deliveries[0].MessageID, deliveries[len(deliveries)-1].MessageID, url, classify(err))
 	}
 	var failures []error
 	for _, failed := range output.Failed {
@@ -51,7 +51,7 @@ func (q *Queue) delay(ctx context.Context, deliveries []durable.Delivery, second
 		if i, err := strconv.Atoi(id); err == nil && i >= 0 && i < len(deliveries) {
 			id = deliveries[i].MessageID
 		}
-		failures = append(failures, fmt.Errorf("delaying message %s at %s: %w", id, q.url, classify(entryError(failed))))
+		failures = append(failures, fmt.Errorf("delaying message %s at %s: %w", id, url, classify(entryError(failed))))
 	}
 	return errors.Join(failures...)
 }

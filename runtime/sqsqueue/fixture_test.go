@@ -106,3 +106,10 @@ func bodiesOf(deliveries []durable.Delivery) []string {
 	}
 	return bodies
 }
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -185,6 +185,31 @@ func TestDelayNamesTheMessagesThatFailedAndDelaysTheOthers(t *testing.T) {
 	})
 }
 
+// TestOneConsumerServesSeveralQueues has a consumer whose URL is that of one queue delay and acknowledge what came from another.
+func TestOneConsumerServesSeveralQueues(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t)
+		f.send("own", "d-1")
+		otherURL, otherARN := f.create("other.fifo", map[string]string{"FifoQueue": "true"})
+		other := &fixture{t: t, cloud: f.cloud, client: f.client, queue: sqsqueue.New(f.client, otherURL, ""), url: otherURL, arn: otherARN}
+		other.send("kept", "d-1")
+		mixed := slices.Concat(f.deliveries(), other.deliveries())
+		must(t, f.queue.Delay(t.Context(), mixed, 2*visibility))
+		time.Sleep(visibility + time.Second)
+		if early := slices.Concat(f.deliveries(), other.deliveries()); len(early) > 0 {
+			t.Errorf("got %s before the time", bodiesOf(early))
+		}
+		time.Sleep(visibility)
+		mixed = slices.Concat(f.deliveries(), other.deliveries())
+		must(t, sqsqueue.NewAcknowledger(f.client, f.url).Acknowledge(t.Context(), mixed))
+		time.Sleep(2 * visibility)
+		if again := slices.Concat(f.deliveries(), other.deliveries()); len(mixed) != 2 || len(again) > 0 {
+			t.Errorf("after %s were acknowledged, got %s", bodiesOf(mixed), bodiesOf(again))
+		}
+	})
+}
+
 func TestDelayOfAnExpiredReceiptIsErrExpired(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -200,7 +225,8 @@ func TestDelayOfAnExpiredReceiptIsErrExpired(t *testing.T) {
 		if !errors.Is(err, sqsqueue.ErrExpired) || !strings.Contains(err.Error(), "delaying message "+deliveries[0].MessageID) {
 			t.Errorf("received again: got %v, want ErrExpired that names the message", err)
 		}
-		err = sqsqueue.New(f.client, f.url+"x.fifo", "").Delay(t.Context(), deliveries, time.Minute)
+		deliveries[0].Queue += "x"
+		err = f.queue.Delay(t.Context(), deliveries, time.Minute)
 		if !errors.Is(err, sqsqueue.ErrNoQueue) || !strings.Contains(err.Error(), deliveries[0].MessageID) {
 			t.Errorf("no queue: got %v, want ErrNoQueue that names the message", err)
 		}

@@ -1,0 +1,172 @@
+package durable_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/statechart"
+)
+
+// anonymous is a task that hands over its token without its execution, so that no history says who has answered it.
+func (w *world) anonymous(token, name string) string {
+	return strings.Replace(w.wait(token, name, 24*time.Hour, 0), fmt.Sprintf(`"execution": "execution of %s", `, token), "", 1)
+}
+
+// TestAnAnswerThatAnotherProcessGaveIsNoExpiry has a process freeze between its commit and the answer.
+func TestAnAnswerThatAnotherProcessGaveIsNoExpiry(t *testing.T) {
+	t.Parallel()
+	inParcelWorld(t, func(t *testing.T, w *world) {
+		frozen := 0
+		w.latency = func(id string) time.Duration {
+			if id == "HandOver" {
+				frozen++
+			}
+			if id == "HandOver" && frozen == 1 {
+				return 7 * time.Minute
+			}
+			return 0
+		}
+		w.post(parcel1, fmt.Sprintf(`{"type": "hurry", "$task": %s}`, w.anonymous("t1", "HandOver")))
+		w.mu.Lock()
+		batch := w.receive(10)
+		w.mu.Unlock()
+		overtaken := make(chan []string)
+		go func() { overtaken <- w.handle(batch, time.Hour) }()
+		time.Sleep(6*time.Minute + time.Second)
+		w.invoke()
+		w.wantAnswer(t, "t1", handed)
+		<-overtaken
+		w.run(t)
+		w.wantAnswer(t, "t1", handed)
+		w.wantNoTokens(t)
+		if got := w.snapshotLog(t); len(got) > 0 || frozen != 2 {
+			t.Errorf("after %d answers the chart was told %q, want nothing after 2", frozen, got)
+		}
+	})
+}
+
+// TestAnAnswerThatWaitsForTheNextCommitMayHaveBeenGiven has a process freeze while it stores that a service begins, with an
+// answer that is stored and not given.
+func TestAnAnswerThatWaitsForTheNextCommitMayHaveBeenGiven(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		p := payloads()
+		p[durable.TokenExpired] = statechart.PayloadOf[gone]()
+		w.host(t, durable.Host(statechart.Must(statechart.Definition[basket]{
+			ID: "route", Version: 1, Initial: "waiting", Payloads: p,
+			On: []on{{Event: durable.TokenExpired, Actions: do{noted("expired")}}},
+			States: []chartState{
+				{ID: "waiting", Tags: settled, On: []on{{Event: "charge", Target: "first"}}},
+				{ID: "first", Resolve: []resolution{{Name: "Outcome"}}, Invoke: []invoke{{Service: w.service("first"), OnDone: []on{{Target: "second"}}, OnError: []on{{Target: "waiting"}}}}},
+				{ID: "second", Invoke: []invoke{{Service: w.service("second"), OnDone: []on{{Target: "third"}}, OnError: []on{{Target: "waiting"}}}}},
+				{ID: "third", Invoke: []invoke{{Service: w.service("third"), OnDone: []on{{Target: "over"}}, OnError: []on{{Target: "waiting"}}}}},
+				{ID: "over", Tags: settled},
+			},
+		}), durable.MachineConfig{}))
+		w.third["first"], w.third["second"], w.third["third"] = lasting(0, ""), lasting(7*time.Minute, ""), lasting(0, "")
+		w.post("route/1", fmt.Sprintf(`{"type": "settle.wait", "$task": %s}`, w.anonymous("t1", "Outcome")))
+		w.runFor(t, time.Second)
+		w.post("route/1", event("charge", ""))
+		w.mu.Lock()
+		batch := w.receive(10)
+		w.mu.Unlock()
+		overtaken := make(chan []string)
+		go func() { overtaken <- w.handle(batch, time.Hour) }()
+		time.Sleep(time.Minute)
+		// A process of another queue gives the answer meanwhile, clears the outbox, and dies.
+		w.hook = faults(map[string]fault{"ClearOutbox route/1 #1": dieAfter})
+		w.deliver("another.fifo", "route/1", [2]string{"1", event("add", "x")})
+		if told := w.answers("t1"); !strings.Contains(told, "first") {
+			t.Errorf("the task was told %s; calls %q", told, w.calls)
+		}
+		<-overtaken
+		w.run(t)
+		w.wantState(t, "route/1", "over")
+		for _, step := range w.load("route/1").History {
+			if step.Event == durable.TokenExpired {
+				t.Errorf("the chart was told of an expiry, although the task was told %s", w.answers("t1"))
+			}
+		}
+	})
+}
+
+// brittle is a context that cannot be read back once brittleFails is 1.
+type brittle struct {
+	Log []string `json:"log"`
+}
+
+var brittleFails atomic.Int32
+
+func (b *brittle) UnmarshalJSON(data []byte) error {
+	if brittleFails.CompareAndSwap(1, 0) {
+		return errors.New("not now")
+	}
+	type plain brittle
+	return json.Unmarshal(data, (*plain)(b))
+}
+
+// TestATurnThatCannotGoBackStoresNothing has an event whose token cannot be answered undone by an instance that cannot be read
+// back: what is in memory is worth nothing then.
+func TestATurnThatCannotGoBackStoresNothing(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		keepItem := statechart.Assign("keepItem", func(b *brittle, i item) { b.Log = append(b.Log, i.Item) })
+		var broke sync.Once
+		output := func(b brittle, _ statechart.Event) any {
+			if len(b.Log) == 2 {
+				broke.Do(func() { brittleFails.Store(1) })
+				panic("no answer")
+			}
+			return b.Log
+		}
+		w.host(t, durable.Host(statechart.Must(statechart.Definition[brittle]{
+			ID: "brittle", Version: 1, Initial: "open", Payloads: payloads(),
+			States: []statechart.State[brittle]{{
+				ID: "open", Tags: settled,
+				Resolve: []statechart.Resolution[brittle]{{Name: "Outcome", Output: output}},
+				On:      []statechart.Transition[brittle]{{Event: "add", Actions: []statechart.Action[brittle]{keepItem}}},
+			}},
+		}), durable.MachineConfig{}))
+		hands := fmt.Sprintf(`{"type": "add", "item": "b", "$task": %s}`, w.wait("t1", "Outcome", 24*time.Hour, 0))
+		w.post("brittle/1", event("add", "a"), hands, event("add", "c"))
+		if failed := w.invoke(); len(w.records) > 0 || len(failed) != 3 || brittleFails.Load() != 0 {
+			t.Errorf("stored %s, with the failures %q and %d readings to fail, want nothing stored, all failed, none left", w.records["brittle/1"], failed, brittleFails.Load())
+		}
+		w.run(t)
+		w.wantLog(t, "brittle/1", "a", "c")
+		w.wantParked(t, [2]string{"add", "no answer"})
+		w.wantSound(t)
+	})
+}
+
+// TestEachServiceHasItsOwnTries has more attempts in one event than AbandonedMax, each in a delivery of its own.
+func TestEachServiceHasItsOwnTries(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.config.AbandonedMax = 3
+		states := []chartState{{ID: "idle", Tags: settled, On: []on{{Event: "charge", Target: "s1"}}}}
+		for i := 1; i <= 4; i++ {
+			name := fmt.Sprint("s", i)
+			w.third[name] = failing(2, errors.New("busy"))
+			states = append(states, chartState{ID: name, Invoke: []invoke{{Service: w.service(name), Retry: statechart.RetryPolicy{Attempts: 5, Interval: time.Second},
+				OnDone: []on{{Target: fmt.Sprint("s", i+1)}}, OnError: []on{{Target: "idle"}}}}})
+		}
+		states = append(states, chartState{ID: "s5", Tags: settled})
+		w.host(t, durable.Host(statechart.Must(statechart.Definition[basket]{ID: "row", Version: 1, Initial: "idle", Payloads: payloads(), States: states}), durable.MachineConfig{}))
+		w.post("row/1", event("charge", ""))
+		w.run(t)
+		w.wantState(t, "row/1", "s5")
+		w.wantParked(t)
+	})
+}
