@@ -258,7 +258,7 @@ func TestAStartThatNoParentHasSentLeavesNothing(t *testing.T) {
 	inFamily(t, func(t *testing.T, w *world) {
 		w.post(boss1, event("add", "a"))
 		w.run(t)
-		w.post("courier/free", fmt.Sprintf(`{"type": "settle.start", "$parent": {"instance": "boss/1", "incarnation": %d, "child": "1.0"}, "input": "first"}`, w.load(boss1).CreatedAt.UnixMilli()))
+		w.post("courier/free", fmt.Sprintf(`{"type": "settle.start", "$parent": {"instance": "boss/1", "incarnation": %d, "child": "1.0"}, "input": {"item": "first"}}`, w.load(boss1).CreatedAt.UnixMilli()))
 		w.run(t)
 		if names := w.stored("courier"); len(names) > 0 {
 			t.Errorf("the names %q are taken", names)
