@@ -52,13 +52,18 @@ func (s *simulation) check() {
 	s.checkSends(sends)
 	s.checkFamily(replays)
 	s.checkWorkflows(replays)
-	s.countEnds(replays)
+	s.countEnds(replays, ends)
 	s.checkExecutions(ends, tokens)
 	s.checkQueues()
 }
 
 // countEnds counts what a run had besides faults.
-func (s *simulation) countEnds(replays []*replay) {
+func (s *simulation) countEnds(replays []*replay, ends map[string]*sfn.DescribeExecutionOutput) {
+	for _, end := range ends {
+		if timedOut(end) {
+			s.count(countTaskTimedOut, 1)
+		}
+	}
 	for _, r := range replays {
 		if r.instance == nil {
 			continue
@@ -75,10 +80,12 @@ func (s *simulation) countEnds(replays []*replay) {
 	s.ledger.mu.Lock()
 	defer s.ledger.mu.Unlock()
 	s.count("messages parked", len(s.ledger.parked))
-	s.count("messages given up by a queue", len(s.ledger.abandoned))
+	s.count(countAbandoned, len(s.ledger.abandoned))
 	s.count("messages sent again by an operator", s.redriven)
-	if s.plan.skewed {
-		s.count("runs with clocks that are off", 1)
+	for kind, is := range map[string]bool{countSkewed: s.plan.skewed, countTwoQueues: s.plan.queues == 2, countDeployed: s.plan.deploy > 0} {
+		if is {
+			s.count(kind, 1)
+		}
 	}
 }
 

@@ -52,8 +52,10 @@ type director struct {
 	denied map[string]time.Time
 	denies bool
 	counts map[string]int // of faults, by kind
-	// calls are the calls and their faults in order, batches are the faults of batches, and trace is what else happened, too.
-	calls, batches, trace []string
+	// calls counts the calls. trace is what has happened, and told what was told of since the last call: several things of one
+	// instant may come in any order.
+	calls       int
+	trace, told []string
 }
 
 // takenCall is a call that took effect.
@@ -232,15 +234,28 @@ func (d *director) draw(call *pendingCall) fault {
 	return kind
 }
 
-func (d *director) count(kind fault, call *pendingCall) {
-	name := map[fault]string{slow: "slow", outage: "outage", deny: "permission missing"}[kind]
-	if name == "" {
-		name = kind.String()
+func nameOf(kind fault) string {
+	if name := map[fault]string{slow: "slow", outage: "outage", deny: "permission missing"}[kind]; name != "" {
+		return name
 	}
+	return kind.String()
+}
+
+func (d *director) count(kind fault, call *pendingCall) {
+	name := nameOf(kind)
 	d.counts[name]++
 	d.counts[name+" "+call.target]++
 	d.left--
 	d.faults++
+}
+
+// tally counts a kind, unless it is none.
+func (d *director) tally(kind string, hit bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if hit && kind != "" {
+		d.counts[kind]++
+	}
 }
 
 func (d *director) remove(call *pendingCall) {
@@ -256,19 +271,26 @@ const callsMax = 10_000
 
 // say adds a line to the trace; d.mu is held.
 func (d *director) say(now time.Time, line string) {
-	if len(d.calls) > callsMax {
+	d.flush()
+	if d.calls++; d.calls > callsMax {
 		panic(fmt.Sprintf("the run of seed %d has made %d calls; its first and last:\n%s\n%s", d.seed, callsMax, strings.Join(d.trace[:200], "\n"), strings.Join(d.trace[len(d.trace)-60:], "\n")))
 	}
 	line = stamp(now) + line
 	d.trace = append(d.trace, line)
-	d.calls = append(d.calls, line)
 }
 
-// tell adds a line that is none of the director's own. Several may come at one instant, in any order.
+// flush puts what was told into the trace, in an order that the seed decides; d.mu is held.
+func (d *director) flush() {
+	slices.Sort(d.told)
+	d.trace = append(d.trace, d.told...)
+	d.told = nil
+}
+
+// tell adds a line that is none of the director's own.
 func (d *director) tell(format string, args ...any) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.trace = append(d.trace, stamp(time.Now())+fmt.Sprintf(format, args...))
+	d.told = append(d.told, stamp(time.Now())+fmt.Sprintf(format, args...))
 }
 
 func stamp(now time.Time) string { return now.Format("2006-01-02 15:04:05.000 ") }
@@ -356,7 +378,8 @@ func (d *director) die(process, why string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if !d.dead[process] {
-		d.trace = append(d.trace, stamp(time.Now())+process+" "+why)
+		d.told = append(d.told, stamp(time.Now())+process+" is "+why)
+		d.counts[why]++
 		d.kill(process)
 	}
 	d.stir()
@@ -414,25 +437,13 @@ func (d *director) ofDelivery(delivery awslocal.Delivery) awslocal.DeliveryFault
 	d.left--
 	d.faults++
 	if rng.IntN(3) == 0 {
-		d.counts["delivery lost"]++
-		d.hitBatch(now, "delivery of "+delivery.Queue+" lost")
+		d.counts[countLost]++
+		d.told = append(d.told, stamp(now)+"delivery of "+delivery.Queue+" lost")
 		return awslocal.DeliveryFault{Lost: true}
 	}
-	d.counts["acknowledgement lost"]++
-	d.hitBatch(now, "acknowledgement to "+delivery.Queue+" lost")
+	d.counts[countUnacked]++
+	d.told = append(d.told, stamp(now)+"acknowledgement to "+delivery.Queue+" lost")
 	return awslocal.DeliveryFault{AcknowledgementLost: true}
-}
-
-// hitBatch notes the fault of a batch. Those of several queues may come at one instant, in any order; d.mu is held.
-func (d *director) hitBatch(now time.Time, what string) {
-	d.trace = append(d.trace, stamp(now)+what)
-	d.batches = append(d.batches, stamp(now)+what)
-}
-
-// happened returns all that a seed decides.
-func (d *director) happened() []string {
-	slices.Sort(d.batches)
-	return slices.Concat(d.calls, d.batches)
 }
 
 // ofStatusChange decides what becomes of the event by which EventBridge tells of an execution.
@@ -445,7 +456,7 @@ func (d *director) ofStatusChange(change awslocal.StatusChange) awslocal.StatusC
 	}
 	d.left--
 	d.faults++
-	d.counts["event of EventBridge lost, doubled or late"]++
+	d.counts[countBridge]++
 	switch rng.IntN(3) {
 	case 0:
 		return awslocal.StatusChangeFault{Lost: true}

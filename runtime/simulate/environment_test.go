@@ -75,8 +75,11 @@ type traced struct {
 	process  string
 }
 
-func (h traced) Enabled(_ context.Context, level slog.Level) bool {
-	return *simulationRuns == 1 && level >= slog.LevelWarn
+// Enabled implements slog.Handler. What a process says with its last breath depends on which of its goroutines hears of its
+// end first, and is left out.
+func (h traced) Enabled(ctx context.Context, level slog.Level) bool {
+	gone, _ := h.director.state(h.process)
+	return *simulationRuns == 1 && level >= slog.LevelWarn && !gone && ctx.Err() == nil
 }
 
 func (h traced) Handle(_ context.Context, r slog.Record) error {
@@ -167,7 +170,7 @@ func (f *function) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
 	case <-e.died:
 	case <-ctx.Done():
 		if _, stuck := s.director.state(e.process); !stuck {
-			s.director.die(e.process, "is killed at its time-out")
+			s.director.die(e.process, countTimeOut)
 		}
 		return nil, ctx.Err()
 	}

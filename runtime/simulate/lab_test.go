@@ -69,6 +69,7 @@ func (l *lab) serve(ctx context.Context, kind serviceKind, call statechart.Call)
 		}
 	}
 	l.mu.Unlock()
+	l.director.tally(map[serviceKind]string{isSlow: countServiceSlow, flaky: countServiceFails, alwaysFails: countServiceFails, hangs: countServiceHangs}[kind], kind != flaky || try <= 2)
 	l.director.tell("%s serves %s, attempt %d (%d here)", process, call.Key, call.Attempt, try)
 	switch {
 	case kind == isSlow:
@@ -81,7 +82,7 @@ func (l *lab) serve(ctx context.Context, kind serviceKind, call statechart.Call)
 		<-ctx.Done()
 		return result{}, ctx.Err()
 	case kind == kills && try <= 2, kind == alwaysKills:
-		l.director.die(process, "is killed by a service")
+		l.director.die(process, countKilled)
 		<-ctx.Done()
 		return result{}, ctx.Err()
 	}

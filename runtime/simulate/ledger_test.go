@@ -144,10 +144,13 @@ func (l *ledger) groups() (groups []string) {
 // take sees a call that took effect, and checks that no effect comes before the commit that has it.
 func (s *simulation) take(call takenCall) {
 	if call.status == 400 && call.target == "dynamodb.PutItem" && bytes.Contains(call.answer, []byte("ConditionalCheckFailed")) {
-		s.count("conflict", 1)
+		s.count(countConflict, 1)
 	}
 	if call.status != 200 || !strings.HasPrefix(call.process, "consumer") {
 		return
+	}
+	if call.target == "states.SendTaskHeartbeat" {
+		s.count("heartbeats", 1)
 	}
 	s.ledger.mu.Lock()
 	defer s.ledger.mu.Unlock()

@@ -181,8 +181,10 @@ func (s *simulation) produce(process string, sendings []sending) {
 		time.Sleep(one.after)
 		id := fmt.Sprintf("%s-%d", process, i)
 		send(one, id)
+		s.countSending(one.body)
 		for j, after := range one.repeats {
 			time.Sleep(after)
+			s.count(map[bool]string{true: countRepeatedSoon, false: countRepeatedLate}[after < 5*time.Minute], 1)
 			send(one, fmt.Sprintf("%s-again-%d", id, j))
 		}
 	}
