@@ -1,17 +1,12 @@
 package durable
 
 import (
-	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/settle-run/settle/runtime/statechart"
@@ -109,128 +104,6 @@ const (
 
 // tend is the kind of an effect by which an instance looks after a token: Name is its key.
 const tend statechart.EffectKind = "tend"
-
-// task is the form of a token in an event, under the key "$task".
-type task struct {
-	Token string `json:"token"`
-	Name  string `json:"name"`
-	// State is the name of the task's state, which serves as Name if that is missing.
-	State            string    `json:"state"`
-	Execution        string    `json:"execution"`
-	EnteredAt        time.Time `json:"enteredAt"`
-	TimeoutSeconds   int       `json:"timeoutSeconds"`
-	HeartbeatSeconds int       `json:"heartbeatSeconds"`
-}
-
-// taskKey is the key of an event under which it hands over a task's token.
-const taskKey = "$task"
-
-// errTask is wrapped by the errors of events whose task is not what it should be.
-var errTask = errors.New("wrong $task")
-
-// heartbeatSecondsMin is the shortest interval of heartbeats that an instance can keep up: a beat every
-// third of it, in whole seconds.
-const heartbeatSecondsMin = 3
-
-// taskSecondsMax is the longest time that Step Functions takes for a task (Amazon States Language, TimeoutSeconds).
-const taskSecondsMax = 99_999_999
-
-// tokenBytesMax is the longest token of a task (Step Functions API Reference, SendTaskSuccess).
-const tokenBytesMax = 2048
-
-// tokenOf returns the token that the event hands over, nil if it has none. With an error, the token that
-// is returned can do no more than fail its task.
-func tokenOf(d Delivery) (*Token, error) {
-	if !bytes.Contains([]byte(d.Body), []byte(taskKey)) {
-		return nil, nil
-	}
-	var keys map[string]json.RawMessage
-	if err := json.Unmarshal([]byte(d.Body), &keys); err != nil || keys[taskKey] == nil {
-		return nil, nil //nolint:nilerr // Whether it is an event at all, others decide.
-	}
-	var form task
-	decoder := json.NewDecoder(bytes.NewReader(keys[taskKey]))
-	decoder.DisallowUnknownFields()
-	wrong := decoder.Decode(&form)
-	if wrong != nil {
-		form, wrong = salvaged(keys[taskKey])
-	}
-	if wrong != nil && form.Token == "" {
-		return nil, wrong
-	}
-	if form.Name == "" {
-		form.Name = form.State
-	}
-	if form.Token == "" || len(form.Token) > tokenBytesMax {
-		return nil, fmt.Errorf("%w: expected under \"token\" 1 to %d bytes ($$.Task.Token), got %d", errTask, tokenBytesMax, len(form.Token))
-	}
-	hash := sha256.Sum256([]byte(form.Token))
-	if form.EnteredAt.IsZero() {
-		form.EnteredAt = d.SentAt
-	}
-	token := &Token{
-		Key: hex.EncodeToString(hash[:8]), Value: Secret(form.Token), Name: form.Name, Execution: form.Execution,
-		EnteredAt: form.EnteredAt.UTC().Truncate(time.Millisecond), TimeoutSeconds: form.TimeoutSeconds, HeartbeatSeconds: form.HeartbeatSeconds,
-	}
-	if wrong == nil {
-		wrong = form.check(d.SentAt)
-	}
-	return token, wrong
-}
-
-// taskKeyBytesMax is the longest key that is quoted: a longer one may be a token that was put there.
-const taskKeyBytesMax = 32
-
-// salvaged reads of a task that is not what it should be at least the token and the execution, so that it can
-// be told. The error names the keys that are wrong, and no value: one may be the token.
-func salvaged(body json.RawMessage) (form task, err error) {
-	var keys map[string]json.RawMessage
-	if json.Unmarshal(body, &keys) != nil {
-		return form, fmt.Errorf("%w: expected an object with the key token and, if need be, name, state, execution, enteredAt, timeoutSeconds and heartbeatSeconds", errTask)
-	}
-	expected := map[string]struct {
-		into any
-		what string
-	}{
-		"token": {&form.Token, "a text"}, "name": {&form.Name, "a text"}, "state": {&form.State, "a text"}, "execution": {&form.Execution, "a text"},
-		"enteredAt":      {&form.EnteredAt, "a time such as $$.State.EnteredTime"},
-		"timeoutSeconds": {&form.TimeoutSeconds, "a whole number"}, "heartbeatSeconds": {&form.HeartbeatSeconds, "a whole number"},
-	}
-	var wrong []string
-	for _, key := range slices.Sorted(maps.Keys(keys)) {
-		switch field, known := expected[key]; {
-		case !known && len(key) > taskKeyBytesMax:
-			wrong = append(wrong, fmt.Sprintf("a key of %d bytes is none of it", len(key)))
-		case !known:
-			wrong = append(wrong, fmt.Sprintf("%q is no key of it", key))
-		case json.Unmarshal(keys[key], field.into) != nil:
-			wrong = append(wrong, fmt.Sprintf("%q is not %s", key, field.what))
-		}
-	}
-	return form, fmt.Errorf("%w: %s; its keys are token, name, state, execution, enteredAt, timeoutSeconds and heartbeatSeconds", errTask, strings.Join(wrong, ", "))
-}
-
-// enteredAfterMax is how much later than its event was sent a task may say that it was entered: clocks differ.
-const enteredAfterMax = 24 * time.Hour
-
-// check reports what is wrong with a task whose token can be read, and whose event was sent at the given time, if that
-// is known.
-func (f *task) check(sentAt time.Time) error {
-	switch {
-	case f.Name == "" || len(f.Name) > statechart.EventNameBytesMax:
-		return fmt.Errorf("%w: expected under \"name\" or \"state\" a name of 1 to %d bytes, such as $$.State.Name, got %d", errTask, statechart.EventNameBytesMax, len(f.Name))
-	case f.TimeoutSeconds < 0 || f.HeartbeatSeconds < 0:
-		return fmt.Errorf("%w: expected no negative seconds, got a time-out of %d and a heartbeat of %d", errTask, f.TimeoutSeconds, f.HeartbeatSeconds)
-	case !sentAt.IsZero() && f.EnteredAt.Sub(sentAt) > enteredAfterMax:
-		return fmt.Errorf("%w: expected enteredAt ($$.State.EnteredTime) no later than the event was sent, at %s, got %s", errTask, sentAt.UTC().Format(time.RFC3339), f.EnteredAt.UTC().Format(time.RFC3339))
-	case f.TimeoutSeconds > taskSecondsMax || f.HeartbeatSeconds > taskSecondsMax:
-		return fmt.Errorf("%w: expected at most %d seconds, as Step Functions does, got a time-out of %d and a heartbeat of %d", errTask, taskSecondsMax, f.TimeoutSeconds, f.HeartbeatSeconds)
-	case f.HeartbeatSeconds > 0 && f.HeartbeatSeconds < heartbeatSecondsMin:
-		return fmt.Errorf("%w: expected heartbeatSeconds of at least %d, as a heartbeat takes its way through queues, got %d", errTask, heartbeatSecondsMin, f.HeartbeatSeconds)
-	default:
-		return nil
-	}
-}
 
 // hold keeps a token. One that is held already stays as it is.
 func (t *turn) hold(token *Token) {
@@ -443,44 +316,6 @@ func (t *turn) applyTold(ctx context.Context, d Delivery, event statechart.Event
 	default:
 		return nil // A token, or its begin, is all that it brings.
 	}
-}
-
-// AcceptTask checks an event by which a Step Functions task hands its token to an instance, before it
-// is queued. Its errors wrap ErrUnknownMachine, or those of Machine.Decode.
-func (m *Machines) AcceptTask(id InstanceID, body []byte) error {
-	if _, err := m.Lookup(id.Machine); err != nil {
-		return err
-	}
-	token, err := tokenOf(Delivery{Body: string(body)})
-	if err == nil && token == nil {
-		err = fmt.Errorf("%w: expected the key %s with the task's token", errTask, taskKey)
-	}
-	if err != nil {
-		return fmt.Errorf("%w: %w", statechart.ErrPayload, err)
-	}
-	if eventHead(body).Type == WaitEvent {
-		return nil
-	}
-	_, _, err = m.byID[id.Machine].decode(body)
-	return err
-}
-
-// failParked fails the task whose event is about to be parked: it would wait for nothing.
-func (l *Loop) failParked(ctx context.Context, d Delivery, reason error) error {
-	token, _ := tokenOf(d)
-	if token == nil || l.ports.Tokens == nil {
-		return nil // Without its token, there is no task to fail.
-	}
-	err := l.ports.Tokens.Answer(ctx, *token, Answer{Error: ErrorParked, Cause: cut(reason.Error(), causeBytesMax)}, d.ReceiveCount > 1)
-	if errors.Is(err, ErrExpired) {
-		return nil
-	}
-	if errors.Is(err, ErrRefused) || errors.Is(err, ErrDenied) && d.ReceiveCount >= l.config.AbandonedMax {
-		// The event has to be parked all the same. Its task waits until it times out.
-		l.config.Logger.ErrorContext(ctx, "failing the task of a parked event failed for good", "instance", d.Group, "message_id", d.MessageID, "error", err)
-		return nil
-	}
-	return err
 }
 
 func (t *turn) incarnation() int64 { return t.record.CreatedAt.UnixMilli() }

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -264,161 +263,6 @@ func TestATaskThatIsNotOneIsParkedWithoutItsToken(t *testing.T) {
 	}
 }
 
-func TestHeartbeatsKeepATaskWaiting(t *testing.T) {
-	t.Parallel()
-	inParcelWorld(t, func(t *testing.T, w *world) {
-		w.waitFor("t1", "Delivery", 0, 30*time.Second)
-		w.post(parcel1, `{"type":"hurry"}`)
-		w.runFor(t, 10*time.Minute)
-		w.wantAnswer(t, "t1", "waits")
-		commits := w.counted("Commit")
-		if beats := w.workflows["t1"].beats; beats < 20 || beats > 61 {
-			t.Errorf("want a heartbeat every 10 to 30 seconds for 10 minutes, got %d", beats)
-		}
-		w.post(parcel1, `{"type":"finish","item":"ball"}`)
-		w.run(t) // comes to an end: nobody's heart is beaten any more
-		w.wantAnswer(t, "t1", delivered)
-		w.wantNoTokens(t)
-		if commits > 2 {
-			t.Errorf("want no write for a heartbeat, got %d commits of 2 events", commits)
-		}
-	})
-}
-
-// TestALookAtATaskThatFailsHoldsNobodyUp has Step Functions out of reach for longer than an event is tried.
-func TestALookAtATaskThatFailsHoldsNobodyUp(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
-		timeout, heartbeat time.Duration
-		looksMax           int
-	}{
-		"time-out":   {timeout: 10 * time.Minute, looksMax: 13},
-		"heartbeats": {heartbeat: time.Minute, looksMax: 310},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			inParcelWorld(t, func(t *testing.T, w *world) {
-				w.waitFor("t1", "Delivery", c.timeout, c.heartbeat)
-				w.runFor(t, time.Second)
-				w.hook = stuck("Heartbeat Delivery", 100*time.Minute)
-				w.runFor(t, 90*time.Minute)
-				w.wantParked(t)
-				w.post(parcel1, `{"type":"hurry"}`)
-				if failed := w.invoke(); len(failed) > 0 {
-					t.Errorf("failed: %q", failed)
-				}
-				w.wantState(t, parcel1, "on_its_way")
-				w.run(t)
-				w.wantNoTokens(t)
-				w.wantAnswer(t, "t1", "expired")
-				if got := w.snapshotLog(t); !slices.Equal(got, []string{"gone: Delivery of execution of t1"}) {
-					t.Errorf("want the chart to be told once, got %q", got)
-				}
-				if looks := w.counted("Heartbeat"); looks < 10 || looks > c.looksMax {
-					t.Errorf("looked %d times, want 10 to %d", looks, c.looksMax)
-				}
-			})
-		})
-	}
-}
-
-func TestATaskThatTimesOutIsToldToTheChart(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
-		timeout, heartbeat time.Duration
-		lose               bool // heartbeats do not arrive
-	}{
-		"time-out":                 {timeout: time.Hour},
-		"time-out with heartbeats": {timeout: time.Hour, heartbeat: time.Minute},
-		"heartbeats lost":          {heartbeat: time.Minute, lose: true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			inParcelWorld(t, func(t *testing.T, w *world) {
-				if c.lose {
-					w.hook = func(call string) fault {
-						if strings.HasPrefix(call, "Heartbeat") && time.Since(w.workflows["t1"].entered) < 2*time.Minute {
-							return failBefore
-						}
-						return none
-					}
-				}
-				w.waitFor("t1", "Delivery", c.timeout, c.heartbeat)
-				w.post(parcel1, `{"type":"hurry"}`)
-				w.run(t)
-				w.wantAnswer(t, "t1", "expired")
-				w.wantNoTokens(t)
-				if got := w.snapshotLog(t); !slices.Equal(got, []string{"gone: Delivery of execution of t1"}) {
-					t.Errorf("want the chart to be told once, got %q", got)
-				}
-				w.post(parcel1, `{"type":"finish","item":"ball"}`)
-				w.run(t)
-				w.wantAnswer(t, "t1", "expired")
-			})
-		})
-	}
-}
-
-// TestATaskThatWaitsLongerThanItToldIsLookedAfterNowAndThen has the first look come exactly when the time that the task
-// told is over, to which a second is added.
-func TestATaskThatWaitsLongerThanItToldIsLookedAfterNowAndThen(t *testing.T) {
-	t.Parallel()
-	inParcelWorld(t, func(t *testing.T, w *world) {
-		began := time.Now()
-		w.waitFor("t1", "Delivery", time.Minute, 0)
-		w.workflows["t1"].timeout = 85 * time.Second
-		for _, step := range []struct {
-			at    time.Duration
-			beats int
-		}{{61*time.Second - time.Millisecond, 0}, {61 * time.Second, 1}, {71 * time.Second, 2}, {81 * time.Second, 3}} {
-			w.runFor(t, step.at-time.Since(began))
-			if got := w.workflows["t1"].beats; got != step.beats {
-				t.Errorf("after %v: want %d looks, got %d", step.at, step.beats, got)
-			}
-		}
-		w.run(t)
-		w.wantNoTokens(t)
-		if got, took := w.snapshotLog(t), time.Since(began); len(got) != 1 || took != 91*time.Second {
-			t.Errorf("want the chart to be told after 91 s, got %q after %v", got, took)
-		}
-	})
-}
-
-// TestAnAnswerThatComesTooLateIsToldToTheChart has a task that did not say when it times out.
-func TestAnAnswerThatComesTooLateIsToldToTheChart(t *testing.T) {
-	t.Parallel()
-	inParcelWorld(t, func(t *testing.T, w *world) {
-		w.waitFor("t1", "HandOver", 0, 0)
-		w.run(t)
-		w.workflows["t1"].timeout = time.Nanosecond
-		time.Sleep(time.Second)
-		w.post(parcel1, `{"type":"hurry"}`)
-		w.run(t)
-		w.wantAnswer(t, "t1", "expired")
-		w.wantNoTokens(t)
-		if got := w.snapshotLog(t); !slices.Equal(got, []string{"gone: HandOver of execution of t1"}) {
-			t.Errorf("want the chart to be told, got %q", got)
-		}
-	})
-}
-
-func TestAnExpiryIsToldOnceHoweverLongTheOutboxIsStuck(t *testing.T) {
-	t.Parallel()
-	inParcelWorld(t, func(t *testing.T, w *world) {
-		w.waitFor("t1", "HandOver", 0, 0)
-		w.run(t)
-		w.workflows["t1"].timeout = time.Nanosecond
-		time.Sleep(time.Second)
-		w.hook = stuck("ClearOutbox "+parcel1, 20*time.Minute)
-		w.post(parcel1, `{"type":"hurry"}`)
-		w.run(t)
-		w.wantNoTokens(t)
-		if got := w.snapshotLog(t); !slices.Equal(got, []string{"gone: HandOver of execution of t1"}) {
-			t.Errorf("want the chart to be told once, got %q", got)
-		}
-	})
-}
-
 // snapshotLog returns the Log of the stored parcel's context.
 func (w *world) snapshotLog(t *testing.T) []string {
 	t.Helper()
@@ -531,18 +375,4 @@ func TestACauseIsCutToWhatStepFunctionsTakes(t *testing.T) {
 		}
 		w.wantNoTokens(t)
 	})
-}
-
-func TestAHeartbeatThatNobodyKeepsUpIsRefused(t *testing.T) {
-	t.Parallel()
-	for _, seconds := range []int{1, 2, 3} {
-		inParcelWorld(t, func(t *testing.T, w *world) {
-			w.waitFor("t1", "Delivery", 0, time.Duration(seconds)*time.Second)
-			w.runFor(t, 30*time.Second)
-			got := w.answers("t1")
-			if refused := strings.Contains(got, "heartbeatSeconds of at least 3"); refused != (seconds < 3) || !refused && got != "waits" {
-				t.Errorf("%d s: got %s", seconds, got)
-			}
-		})
-	}
 }
