@@ -39,6 +39,8 @@ help: ## print this help
 		'$(PROCESSES_INSTANCES)' '$(PROCESSES_EVENTS)' '$(PROCESSES_KILLS)' '$(PROCESSES_SEED)'
 	@printf '           SOAK_MESSAGES=%s SOAK_GROUPS=%s SOAK_KILLS=%s MODEL_MINUTES=%s SEED=%s RUNS=%s MUTANTS=%s\n' \
 		'$(SOAK_MESSAGES)' '$(SOAK_GROUPS)' '$(SOAK_KILLS)' '$(MODEL_MINUTES)' '$(SEED)' '$(RUNS)' '$(MUTANTS)'
+	@printf '           DEV_KILLS=%s ORACLE_MACHINES=%s ORACLE_SEED=%s COST_FLAGS=%s AWS_CLI_PORT=%s BENCH_AWS_FLAGS=%s\n' \
+		'$(DEV_KILLS)' '$(ORACLE_MACHINES)' '$(ORACLE_SEED)' '$(COST_FLAGS)' '$(AWS_CLI_PORT)' '$(BENCH_AWS_FLAGS)'
 
 .PHONY: demo
 demo: ## play five machines and their workflows, on this machine, without an AWS account
@@ -159,7 +161,7 @@ RUNS ?= 100000
 # A simulation makes much garbage and keeps little: collecting it less often saves a quarter of the time.
 
 .PHONY: simulate
-simulate: ## play RUNS random runs of the whole runtime with faults, from the one of SEED on; one run prints its trace
+simulate: ## play RUNS random runs of the whole runtime with faults, from SEED on (100,000: an hour on 2 cores); one run prints its trace
 	GOGC=1000 $(GO) test -count=1 -timeout=12h -v -run='^TestSimulation$$' ./runtime/simulate -simulate.seed=$(SEED) -simulate.runs=$(RUNS)
 
 COST_FLAGS ?=
@@ -171,7 +173,7 @@ cost: ## play the runs of docs/cost.md, 10,000 instances among them, and print w
 MUTANTS ?= .
 
 .PHONY: mutants
-mutants: ## build the runtime with each deliberate defect that MUTANTS matches, and have the simulation find it
+mutants: ## build the runtime with each deliberate defect that MUTANTS matches, and have the simulation find it (20 minutes)
 	GOGC=1000 $(GO) test -count=1 -timeout=12h -v -run='^TestMutants$$' ./runtime/simulate -simulate.mutants='$(MUTANTS)' -simulate.runs=2000
 
 AWS_CLI_PORT ?= 7390

@@ -33,6 +33,8 @@ type usage struct {
 type meter struct {
 	mu   sync.Mutex
 	used usage
+	// batch is told of each batch of the FIFO queue, if it is not nil.
+	batch func(bodies []string)
 }
 
 // reset forgets what was used so far.
@@ -79,6 +81,9 @@ func (m *meter) delivered(batch awslocal.Delivery) awslocal.DeliveryFault {
 	switch batch.Queue {
 	case queueName:
 		m.used.events += len(batch.Bodies)
+		if m.batch != nil {
+			m.batch(batch.Bodies)
+		}
 	case delayName:
 		// What the runtime has not sent itself, a schedule has, and pays for: see sent.
 		m.used.firings += len(batch.Bodies)

@@ -31,13 +31,13 @@ func (u usage) dollars() eventBill {
 // million of them cost.
 func eventTable(used []usage) string {
 	var b strings.Builder
-	b.WriteString("| run | events | SQS requests | reads | writes | read units | write units | Lambda requests | SQS | DynamoDB | Lambda | Scheduler | a million events |\n" +
-		"|---|---|---|---|---|---|---|---|---|---|---|---|---|\n")
+	b.WriteString("| run | events | FIFO requests | standard requests | reads | writes | read units | write units | Lambda requests | SQS | DynamoDB | Lambda | Scheduler | a million events |\n" +
+		"|---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n")
 	for i, u := range used {
 		each := func(n float64) string { return strings.TrimSuffix(fmt.Sprintf("%.2f", n/float64(u.events)), ".00") }
 		bill := u.dollars()
-		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s | %s | %s | $%.2f | $%.2f | $%.2f | $%.2f | **$%.2f** |\n", costRuns[i].name, thousands(costRuns[i].events),
-			each(float64(u.fifo+u.standard)), each(float64(u.gets)), each(float64(u.puts+u.updates)), each(u.read), each(u.write), each(float64(u.invocations)),
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s | %s | %s | %s | $%.2f | $%.2f | $%.2f | $%.2f | **$%.2f** |\n", costRuns[i].name, thousands(costRuns[i].events),
+			each(float64(u.fifo)), each(float64(u.standard)), each(float64(u.gets)), each(float64(u.puts+u.updates)), each(u.read), each(u.write), each(float64(u.invocations)),
 			bill.sqs, bill.dynamodb, bill.lambda, bill.scheduler, bill.total())
 	}
 	return b.String()

@@ -46,8 +46,8 @@ var costRuns = []costRun{
 	{"1 KB, half of them arm a timer of a day", 3, 200, 20, func(w *world, n int) { w.playTimers(n, 24*60*60) }},
 	{"100 KB events, their digest is kept", 0, 200, 20, func(w *world, n int) { w.playLarge(n, "add", 0) }},
 	{"100 KB events, the last one is kept", 0, 200, 20, func(w *world, n int) { w.playLarge(n, "keep", payloadBytes) }},
-	{"10,000 events to one instance, in tens", 0, 10_000, 100, func(w *world, n int) { w.playFolded(n, 0) }},
-	{"10,000 instances, a start and 2 events each", 0, 30_000, 60, (*world).playMany},
+	{"10,000 events to one instance, sent in tens", 0, 10_000, 100, func(w *world, n int) { w.playFolded(n, 0) }},
+	{"10,000 instances, a start and 2 events each, sent in tens", 0, 30_000, 60, (*world).playMany},
 }
 
 // TestRunsEndInTheStateThatTheirEventsMake plays the runs, each to its end, and tells what they cost.

@@ -70,6 +70,7 @@ const (
 	goods       = 5
 	ticks       = 43
 	sick        = "ward/sick"
+	tickEvent   = `{"type": "tick"}`
 )
 
 func good(i int) string { return fmt.Sprintf("ward/good-%d", i) }
@@ -129,55 +130,79 @@ func inWard(t *testing.T, o options, test func(w *world, since func(sent map[str
 	})
 }
 
-// steadily sends each good instance an event every 700 ms, and the sick one the bad event every five
-// seconds, if there is one. It returns the latencies of the good events.
-func steadily(t *testing.T, batchSize int, bad string) (found latencies) {
+// steadily sends all good instances an event each at one instant, every 700 ms, and every five seconds the sick one the bad
+// event, if there is one: at the same instant too, so that it comes in the same batch, or apart, 50 ms later. It returns the
+// latencies of the good events.
+func steadily(t *testing.T, batchSize int, bad trouble) (found latencies) {
 	t.Helper()
-	inWard(t, options{source: func(s *awslocal.EventSource) { s.BatchSize, s.Concurrency = batchSize, 50 }}, func(w *world, since func(map[string][]time.Time) latencies) {
+	mixed := 0
+	m := &meter{batch: func(bodies []string) {
+		if slices.Contains(bodies, tickEvent) && slices.Contains(bodies, bad.event) {
+			mixed++
+		}
+	}}
+	inWard(t, options{meter: m, source: func(s *awslocal.EventSource) { s.BatchSize, s.Concurrency = batchSize, 50 }}, func(w *world, since func(map[string][]time.Time) latencies) {
 		sent := map[string][]time.Time{}
 		for tick := range ticks {
+			var batch []raw
+			isBad := bad.event != "" && tick%7 == 0
+			if isBad && !bad.apart {
+				batch = append(batch, raw{group: sick, body: bad.event})
+			}
 			for i := range goods {
+				batch = append(batch, raw{group: good(i), body: tickEvent})
 				sent[good(i)] = append(sent[good(i)], time.Now())
-				w.sendRaw(raw{group: good(i), body: `{"type": "tick"}`})
-				time.Sleep(100 * time.Millisecond)
 			}
+			w.sendRaw(batch...)
 			time.Sleep(50 * time.Millisecond)
-			if bad != "" && tick%7 == 0 {
-				w.sendRaw(raw{group: sick, body: bad})
+			if isBad && bad.apart {
+				w.sendRaw(raw{group: sick, body: bad.event})
 			}
-			time.Sleep(150 * time.Millisecond)
+			time.Sleep(650 * time.Millisecond)
 		}
 		time.Sleep(time.Minute)
 		found = since(sent)
 	})
+	if want := bad.event != "" && !bad.apart && batchSize > goods; (mixed > 0) != want {
+		t.Errorf("want the bad event in one batch with good ones: %v, got it in %d batches", want, mixed)
+	}
 	return found
 }
 
-// troubles are the events that bring an instance into trouble.
-var troubles = map[string]string{
-	"a service that hangs":         `{"type": "hang"}`,
-	"a service that fails":         `{"type": "fail"}`,
-	"a service that kills":         `{"type": "kill"}`,
-	"an action that panics":        `{"type": "crash"}`,
-	"an effect that is denied":     `{"type": "write"}`,
-	"events that are no events":    `{"type": "tick"`,
-	"events that are not declared": `{"type": "vanish"}`,
+// trouble is an event that brings an instance into trouble.
+type trouble struct {
+	event string
+	// apart says that the trouble lasts, or ends the process: what is in one batch with it is delayed, as
+	// TestABatchWithTroubleDelaysTheOthersOfItBySoMuch shows.
+	apart bool
+}
+
+var troubles = map[string]trouble{
+	"a service that hangs":         {`{"type": "hang"}`, true},
+	"a service that kills":         {`{"type": "kill"}`, true},
+	"a service that fails":         {`{"type": "fail"}`, false},
+	"an action that panics":        {`{"type": "crash"}`, false},
+	"an effect that is denied":     {`{"type": "write"}`, false},
+	"events that are no events":    {`{"type": "tick"`, false},
+	"events that are not declared": {`{"type": "vanish"}`, false},
 }
 
 // TestTheTroubleOfOneInstanceDelaysNoOther compares the latencies of good instances, event by event, with those of a run
-// in which there is no other. They are equal to the nanosecond.
+// in which there is no other. They are equal to the nanosecond: each event is stored after one read and one write of its own.
 func TestTheTroubleOfOneInstanceDelaysNoOther(t *testing.T) {
 	t.Parallel()
+	quiet := latencies{}
+	for i := range goods {
+		quiet[good(i)] = slices.Repeat([]time.Duration{2 * callLatency}, ticks)
+	}
 	for _, batchSize := range []int{1, 10} {
-		quiet := steadily(t, batchSize, "")
-		if len(quiet) != goods || len(quiet[good(0)]) != ticks || quiet[good(0)][1] != 2*callLatency {
-			t.Fatalf("want %d events of %d instances, each stored after one read and one write, got %v", ticks, goods, quiet)
-		}
-		for name, event := range troubles {
+		cases := maps.Clone(troubles)
+		cases["nothing bad"] = trouble{}
+		for name, bad := range cases {
 			t.Run(fmt.Sprintf("batches of %d, %s", batchSize, name), func(t *testing.T) {
 				t.Parallel()
-				if got := steadily(t, batchSize, event); !reflect.DeepEqual(got, quiet) {
-					t.Errorf("want the latencies of the run without it,\n%v\ngot\n%v", quiet, got)
+				if got := steadily(t, batchSize, bad); !reflect.DeepEqual(got, quiet) {
+					t.Errorf("want the latencies of a run without trouble,\n%v\ngot\n%v", quiet, got)
 				}
 			})
 		}
@@ -222,7 +247,7 @@ func TestABatchWithTroubleDelaysTheOthersOfItBySoMuch(t *testing.T) {
 				sent := map[string][]time.Time{}
 				for range 2 {
 					for i := range goods {
-						batch = append(batch, raw{group: good(i), body: `{"type": "tick"}`})
+						batch = append(batch, raw{group: good(i), body: tickEvent})
 						sent[good(i)] = append(sent[good(i)], time.Now())
 					}
 					w.sendRaw(batch...)

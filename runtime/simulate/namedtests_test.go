@@ -8,7 +8,10 @@ import (
 	"testing"
 )
 
-const priorArt = "../../docs/prior-art.md"
+const (
+	priorArt   = "../../docs/prior-art.md"
+	guarantees = "../../docs/guarantees.md"
+)
 
 // The parts of the last cell of a row: a package with a test of it or with a file of its scripts, and a case.
 var (
@@ -18,15 +21,47 @@ var (
 	namedCase      = regexp.MustCompile(`"([^"]+)"`)
 )
 
+// folderOrTest finds what docs/guarantees.md quotes of these: folders of packages, and names that look like a test's.
+var folderOrTest = regexp.MustCompile("`(?:((?:runtime|functions|cmd|machines|infra)/[\\w/]+)|(Test\\w+))`")
+
+// TestGuaranteesNameTestsThatExist looks for each test in the package that the document names last before it on the line. Each
+// row of the table of guarantees names some.
+func TestGuaranteesNameTestsThatExist(t *testing.T) {
+	t.Parallel()
+	const rowsMin = 12
+	inTable, rows := false, 0
+	for i, line := range linesOf(t, guarantees) {
+		folder, tests := "", 0
+		for _, named := range folderOrTest.FindAllStringSubmatch(line, -1) {
+			if named[1] != "" {
+				folder = named[1]
+				continue
+			}
+			tests++
+			if folder == "" || !hasTest(testCode(t, folder), named[2]) {
+				t.Errorf("line %d: no test %s in the package that is named before it, %q", i+1, named[2], folder)
+			}
+		}
+		isHead := strings.HasPrefix(line, "| guarantee |")
+		inTable = isHead || inTable && strings.HasPrefix(line, "|")
+		if isHead || !inTable || !strings.HasPrefix(line, "| ") {
+			continue
+		}
+		rows++
+		if tests == 0 {
+			t.Errorf("line %d: expected the names of tests in %s", i+1, line)
+		}
+	}
+	if rows < rowsMin {
+		t.Errorf("expected at least %d guarantees, got %d", rowsMin, rows)
+	}
+}
+
 // TestPriorArtNamesTestsThatExist reads the last cell of every row of the document.
 func TestPriorArtNamesTestsThatExist(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile(priorArt)
-	if err != nil {
-		t.Fatal(err)
-	}
 	machine, rows := "", 0
-	for i, line := range strings.Split(string(text), "\n") {
+	for i, line := range linesOf(t, priorArt) {
 		if strings.HasPrefix(line, "## ") {
 			found := sectionPackage.FindStringSubmatch(line)
 			if found == nil {
@@ -61,8 +96,8 @@ func missingOf(t *testing.T, cell, machine string) string {
 	}
 	code := ""
 	for _, test := range tests {
-		code = testCode(t, test[1], machine)
-		if !strings.Contains(code, "\nfunc Test"+test[2]+"(t *testing.T) {\n") {
+		code = testCode(t, folderOf(test[1], machine))
+		if !hasTest(code, "Test"+test[2]) {
 			return "no test Test" + test[2]
 		}
 	}
@@ -79,18 +114,36 @@ func missingOf(t *testing.T, cell, machine string) string {
 	return ""
 }
 
-// testCode returns the text of all test files of a package, as the document names it.
-func testCode(t *testing.T, named, machine string) string {
-	t.Helper()
-	folder := "runtime/" + named
+// folderOf returns the folder of a package, as docs/prior-art.md names it.
+func folderOf(named, machine string) string {
 	switch root, _, _ := strings.Cut(named, "/"); {
 	case named == "S":
-		folder = "runtime/simulate"
+		return "runtime/simulate"
 	case named == "P":
-		folder = machine
+		return machine
 	case root == "functions" || root == "cmd" || root == "infra" || root == "machines":
-		folder = named
+		return named
 	}
+	return "runtime/" + named
+}
+
+// linesOf returns the lines of a document.
+func linesOf(t *testing.T, path string) []string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Split(string(text), "\n")
+}
+
+func hasTest(code, name string) bool {
+	return strings.Contains(code, "\nfunc "+name+"(t *testing.T) {\n")
+}
+
+// testCode returns the text of all test files of a package.
+func testCode(t *testing.T, folder string) string {
+	t.Helper()
 	paths, err := filepath.Glob(filepath.Join("../..", folder, "*_test.go"))
 	if err != nil {
 		t.Fatal(err)
