@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
@@ -40,8 +41,8 @@ func TestAnEventThatTheChartFailsOnIsTriedAndThenParked(t *testing.T) {
 
 				time.Sleep(w.delays[0])
 				w.invoke()
-				if record := w.load("order/1"); record.Attempt == nil || record.Attempt.Count != 1 || record.Attempt.SequenceNumber != "2" {
-					t.Errorf("the second try left the mark %+v", record.Attempt)
+				if record := w.load("order/1"); markOf(record) == nil || markOf(record).Count != 1 || markOf(record).SequenceNumber != "2" {
+					t.Errorf("the second try left the mark %+v", markOf(record))
 				}
 				w.wantParked(t)
 
@@ -156,11 +157,11 @@ func TestAnEventThatKillsTheProcessEveryTimeIsParkedAtLast(t *testing.T) {
 				if call != "Commit order/1" || len(w.parked) > 0 {
 					return none
 				}
-				if record.Attempt != nil && record.Attempt.Count > commits {
-					commits = record.Attempt.Count
+				if markOf(record) != nil && markOf(record).Count > commits {
+					commits = markOf(record).Count
 					return dieBefore
 				}
-				if record.Attempt == nil && (!exists && w.messages[0].ReceiveCount <= 3 || exists && w.messages[0].ReceiveCount == 1) {
+				if markOf(record) == nil && (!exists && w.messages[0].ReceiveCount <= 3 || exists && w.messages[0].ReceiveCount == 1) {
 					return dieBefore
 				}
 				return none
@@ -198,7 +199,7 @@ func TestTheEndOfAServiceThatKillsTheProcessEveryTimeBlocksTheGroupOnlySoLong(t 
 					last = 2
 				}
 			case "Commit order/1":
-				attempt := w.load("order/1").Attempt
+				attempt := markOf(w.load("order/1"))
 				if commits++; commits == last && (attempt == nil || attempt.SequenceNumber == "2" && attempt.Count < 7) {
 					return dieBefore
 				}
@@ -271,4 +272,40 @@ func TestAServiceThatExhaustsItsAttemptsBeforeTheFirstEventParksIt(t *testing.T)
 		w.wantState(t, "boot/1", "booting")
 		w.wantServed(t, "boot 1", "boot 2", "boot 3") // Once a try; the end could not be stored.
 	})
+}
+
+// TestTheTriesOfEachQueueAreCountedApart has two events that the chart fails on come by turns, one of each queue.
+func TestTheTriesOfEachQueueAreCountedApart(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.deliver("one", "order/1", [2]string{"1", event("add", "a")})
+		failing := func(queue string, received int) durable.Delivery {
+			return durable.Delivery{MessageID: queue, ReceiptHandle: queue, Queue: queue, Group: "order/1", SequenceNumber: "2", ReceiveCount: received, Body: event("crash", "")}
+		}
+		for received := 1; received <= 3; received++ {
+			for _, queue := range []string{"one", "two"} {
+				failed := w.handle([]durable.Delivery{failing(queue, received)}, functionTimeout)
+				if again := len(failed) > 0; again != (received < 3) {
+					t.Errorf("try %d of queue %s: to come again is %t", received, queue, again)
+				}
+				if received == 2 && queue == "two" && len(w.load("order/1").Attempts) != 2 {
+					t.Errorf("counted is %+v, want one of each queue", w.load("order/1").Attempts)
+				}
+			}
+		}
+		w.wantParked(t, [2]string{"crash", "crash"}, [2]string{"crash", "crash"})
+		if left := w.load("order/1").Attempts; len(left) > 0 {
+			t.Errorf("the marks %+v are left behind", left)
+		}
+		w.wantLog(t, "order/1", "a")
+	})
+}
+
+// markOf returns what is counted of the event that the first queue has come to, nil if nothing is.
+func markOf(record durable.Record) *durable.Attempt {
+	if len(record.Attempts) == 0 {
+		return nil
+	}
+	return &record.Attempts[0]
 }

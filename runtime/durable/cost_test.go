@@ -82,8 +82,8 @@ func TestARedeliveryCostsTheMark(t *testing.T) {
 		w.calls = nil
 		w.run(t)
 		w.wantCalls(t, "Load order/1", "Commit order/1", "Commit order/1")
-		if record := w.load("order/1"); record.Attempt != nil {
-			t.Errorf("the mark is left behind: %+v", record.Attempt)
+		if record := w.load("order/1"); markOf(record) != nil {
+			t.Errorf("the mark is left behind: %+v", markOf(record))
 		}
 		w.wantLog(t, "order/1", "a", "b")
 	})

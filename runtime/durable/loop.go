@@ -155,6 +155,7 @@ func (l *Loop) turn(ctx context.Context, deliveries []Delivery) (done int, err e
 	applied := 0
 	for ; applied < len(deliveries); applied++ {
 		d := deliveries[applied]
+		t.queue = d.Queue
 
 		// Settle what an abandoned delivery left unsettled, before any other event.
 		parked, resumeErr := t.resume(ctx, d)

@@ -60,9 +60,9 @@ type Record struct {
 	Parent *Parent
 	// Aliases are the other names that the instance has claimed.
 	Aliases []string
-	// Attempt is the mark left before a redelivered event is tried, and between the services that follow one
-	// another within an event; nil if there is none.
-	Attempt *Attempt
+	// Attempts are the marks left before a redelivered event is tried, and between the services that follow one
+	// another within an event: at most one for each queue.
+	Attempts []Attempt
 	// Error is the last event of the instance that was parked, and why; nil if none was.
 	Error *Failure
 }

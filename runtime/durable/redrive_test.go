@@ -131,7 +131,7 @@ func TestAnEventIsTriedAbandonedMaxTimes(t *testing.T) {
 			r := w.load("order/1")
 			m := w.messages[0]
 			mark := m.ReceiveCount - 1
-			if r.Attempt == nil && m.ReceiveCount == 1 || r.Attempt != nil && r.Attempt.Count == mark {
+			if markOf(r) == nil && m.ReceiveCount == 1 || markOf(r) != nil && markOf(r).Count == mark {
 				tries++
 				return dieBefore
 			}

@@ -222,8 +222,8 @@ func TestAttemptsOfOneServiceAreNotCountedAgainstTheNext(t *testing.T) {
 		w.run(t)
 		w.wantParked(t)
 		w.wantLog(t, "order/1", "charge ok", "after")
-		if record := w.load("order/1"); record.Attempt != nil {
-			t.Errorf("the mark is left behind: %+v", record.Attempt)
+		if record := w.load("order/1"); markOf(record) != nil {
+			t.Errorf("the mark is left behind: %+v", markOf(record))
 		}
 	})
 }

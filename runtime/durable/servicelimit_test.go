@@ -53,7 +53,7 @@ func atCircles(t *testing.T, onError string, callsMax int, test func(t *testing.
 // wantCounts checks what is counted of the event that the instance is at; nil: nothing.
 func (w *world) wantCounts(t *testing.T, id string, want *durable.Attempt) {
 	t.Helper()
-	got := w.load(id).Attempt
+	got := markOf(w.load(id))
 	if (got == nil) != (want == nil) || got != nil && *got != *want {
 		t.Errorf("of the event of %s, %+v is counted, want %+v", id, got, want)
 	}

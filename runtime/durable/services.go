@@ -73,7 +73,7 @@ func (t *turn) settle(ctx context.Context, d Delivery) error {
 		}
 		s.cancelLeft()
 	}
-	t.record.Attempt = nil
+	t.forgetAttempts(d)
 	return nil
 }
 
@@ -141,7 +141,8 @@ func (s *services) start(ctx context.Context) (moved bool, err error) {
 	}
 	for i := range next {
 		next[i].invocation = t.instance.Begin(next[i].invocation.Key)
-		t.dirty, t.record.Attempt = true, &counts
+		t.dirty = true
+		t.count(counts)
 	}
 	if len(next) > 0 && s.delivery.ReceiveCount > 1 {
 		if t.lost = t.commit(ctx); t.lost != nil {
@@ -167,7 +168,7 @@ func (s *services) refuse(invocation statechart.Invocation) error {
 		return fmt.Errorf("%w: expected %s to settle within %d services (Config.ServicesMax), got to %v, which invokes %s, and %d refusals have not settled it; "+
 			"mend the chart: let it wait in a settled state, with After, before it calls again", statechart.ErrEndless, t.record.Instance, limit, t.instance.State(), invocation.Service, refusalsMax)
 	}
-	t.record.Attempt = &counts
+	t.count(counts)
 	err := fmt.Errorf("not called: expected at most %d services within one event (Config.ServicesMax), got another; let the chart wait in a settled state, with After, before it calls again", limit)
 	t.loop.config.Logger.WarnContext(s.ctx, "service refused, too many have begun within one event", "instance", t.record.Instance.String(), "service", invocation.Service, "services_max", limit)
 	return t.end(invocation.Failed(err))
@@ -318,8 +319,8 @@ func (t *turn) end(event statechart.Event) error {
 		return err
 	}
 	t.finished = true
-	if counts := t.record.Attempt; counts != nil {
-		t.record.Attempt = &Attempt{Queue: counts.Queue, SequenceNumber: counts.SequenceNumber, Services: counts.Services}
+	if counts := t.attemptAt(t.queue); counts != nil {
+		t.count(Attempt{Queue: counts.Queue, SequenceNumber: counts.SequenceNumber, Services: counts.Services})
 	}
 	return nil
 }

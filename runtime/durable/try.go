@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/settle-run/settle/runtime/statechart"
@@ -201,17 +202,40 @@ func (t *turn) mark(ctx context.Context, d Delivery) (tried int, err error) {
 	}
 	attempt := t.attempt(d)
 	attempt.Count++
-	t.record.Attempt = &attempt
+	t.count(attempt)
 	t.dirty = true
 	return attempt.Count, t.commit(ctx)
 }
 
 // attempt returns what is counted of the delivery's event so far.
 func (t *turn) attempt(d Delivery) Attempt {
-	if last := t.record.Attempt; last != nil && last.Queue == d.Queue && last.SequenceNumber == d.SequenceNumber {
+	if last := t.attemptAt(d.Queue); last != nil && last.SequenceNumber == d.SequenceNumber {
 		return *last
 	}
 	return Attempt{Queue: d.Queue, SequenceNumber: d.SequenceNumber}
+}
+
+// attemptAt returns what is counted of the event that the queue has come to, nil if nothing is.
+func (t *turn) attemptAt(queue string) *Attempt {
+	for i, attempt := range t.record.Attempts {
+		if attempt.Queue == queue {
+			return &t.record.Attempts[i]
+		}
+	}
+	return nil
+}
+
+// count notes what is counted of a queue's event. The list is made anew: copies of the record share the old one.
+func (t *turn) count(attempt Attempt) {
+	t.record.Attempts = slices.DeleteFunc(slices.Clone(t.record.Attempts), func(a Attempt) bool { return a.Queue == attempt.Queue })
+	t.record.Attempts = append(t.record.Attempts, attempt)
+}
+
+// forgetAttempts ends the counting of the delivery's event, and of those of other queues that are done with.
+func (t *turn) forgetAttempts(d Delivery) {
+	t.record.Attempts = slices.DeleteFunc(slices.Clone(t.record.Attempts), func(a Attempt) bool {
+		return a.Queue == d.Queue || compareSequence(a.SequenceNumber, t.record.Watermark[a.Queue]) <= 0
+	})
 }
 
 // pass notes that the delivery is done with: applied or parked.
@@ -222,7 +246,7 @@ func (t *turn) pass(d Delivery) {
 		}
 		t.record.Watermark[d.Queue] = d.SequenceNumber
 	}
-	t.record.Attempt = nil
+	t.forgetAttempts(d)
 	t.dirty = true
 }
 

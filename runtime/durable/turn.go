@@ -35,6 +35,8 @@ type turn struct {
 	repeats bool
 	// answered says that the last commit has answers which are not given yet.
 	answered bool
+	// queue is that of the delivery in hand.
+	queue string
 	// received is how often the first delivery of the turn was received.
 	received int
 	// gaveUp says that effects failed for good, which is yet to be stored.

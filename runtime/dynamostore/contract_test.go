@@ -293,8 +293,8 @@ func fullRecord(revision int64) durable.Record {
 			{ID: "7.2", Kind: statechart.EmitEvent, Event: json.RawMessage(`{"type": "MOVED"}`)},
 			{ID: "7.3", Kind: statechart.SpawnInstance, Child: "7.3", Machine: "job", Input: json.RawMessage(`[1]`)},
 		},
-		Attempt: &durable.Attempt{Queue: "arn:aws:sqs:eu-central-1:123456789012:events.fifo", SequenceNumber: "18849496460467696129", Count: 2},
-		Error:   &durable.Failure{At: at, Event: "VERIFY", Message: "tried 3 times"},
+		Attempts: []durable.Attempt{{Queue: "arn:aws:sqs:eu-central-1:123456789012:events.fifo", SequenceNumber: "18849496460467696129", Count: 2}},
+		Error:    &durable.Failure{At: at, Event: "VERIFY", Message: "tried 3 times"},
 	}
 }
 

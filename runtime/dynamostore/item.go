@@ -40,7 +40,7 @@ const (
 	attrParent       = "parent"
 	attrAliases      = "aliases"
 	attrFailed       = "failed_effects"
-	attrAttempt      = "attempt"
+	attrAttempts     = "attempts"
 	attrError        = "error"
 )
 
@@ -93,7 +93,7 @@ func encodeItem(record durable.Record) (map[string]types.AttributeValue, error) 
 		{attrParent, record.Parent == nil, record.Parent},
 		{attrAliases, len(record.Aliases) == 0, record.Aliases},
 		{attrFailed, len(record.FailedEffects) == 0, record.FailedEffects},
-		{attrAttempt, record.Attempt == nil, record.Attempt},
+		{attrAttempts, len(record.Attempts) == 0, record.Attempts},
 		{attrError, record.Error == nil, record.Error},
 	} {
 		if field.empty {
@@ -138,7 +138,7 @@ func decodeItem(item map[string]types.AttributeValue) (durable.Record, error) {
 	r.json(attrParent, &record.Parent)
 	r.json(attrAliases, &record.Aliases)
 	r.json(attrFailed, &record.FailedEffects)
-	r.json(attrAttempt, &record.Attempt)
+	r.json(attrAttempts, &record.Attempts)
 	r.json(attrError, &record.Error)
 	if r.err != nil {
 		return durable.Record{}, r.err

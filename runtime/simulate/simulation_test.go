@@ -71,7 +71,7 @@ func (s *simulation) count(what string, n int) {
 // TestSimulation makes runs that differ in their machines, events and faults, and checks in each what
 // docs/guarantees.md promises. A seed makes the same run again:
 //
-//	make simulate SEED=42 RUNS=1
+//	make simulate SEED=1402 RUNS=1
 func TestSimulation(t *testing.T) {
 	t.Parallel()
 	const workers = 2

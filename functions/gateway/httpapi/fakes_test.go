@@ -173,9 +173,9 @@ func (s *table) put(t *testing.T, id string, revision int64) {
 	s.records[name] = durable.Record{
 		Instance: name, Revision: revision, Snapshot: snapshot, State: instance.State(), Status: instance.Status(),
 		CreatedAt: epoch, UpdatedAt: epoch.Add(time.Minute), Outbox: effects, Ignored: 2,
-		History: []durable.Transition{{At: epoch, Event: "RESEND", From: []string{"verifying"}, To: []string{"verifying"}}},
-		Error:   &durable.Failure{At: epoch, Event: "VERIFY", Message: `wrong payload: "{\"$task\":{\"token\":\"` + taskToken + `"`},
-		Attempt: &durable.Attempt{Queue: "arn:aws:sqs:eu-west-1:123456789012:events.fifo", SequenceNumber: "1", Count: 1},
+		History:  []durable.Transition{{At: epoch, Event: "RESEND", From: []string{"verifying"}, To: []string{"verifying"}}},
+		Error:    &durable.Failure{At: epoch, Event: "VERIFY", Message: `wrong payload: "{\"$task\":{\"token\":\"` + taskToken + `"`},
+		Attempts: []durable.Attempt{{Queue: "arn:aws:sqs:eu-west-1:123456789012:events.fifo", SequenceNumber: "1", Count: 1}},
 	}
 }
 
