@@ -25,7 +25,8 @@ func (*checkCommand) Help() string {
 
   FIT      by the version that has stored it
   MIGRATE  by a later one, through its migrations
-  BREAK    by none: the state is gone, the context does not decode, a machine or a version is missing
+  BREAK    by none: the state is gone, the context does not decode, a machine or a version is missing, the item
+           is damaged
 
 If any breaks, the exit code is 1. Instances that are done or stopped count too, because an event may still come
 for them; --status active leaves them out. Nothing is written. The whole table is read, consistently, whatever is
@@ -72,9 +73,22 @@ func (c *checkCommand) check(ctx context.Context, s *session, machines *durable.
 		err = view.WriteCheck(s.out, s.style, check.Rows())
 	}
 	if checked, broken := check.Counts(); err == nil && broken > 0 {
-		err = fmt.Errorf("%d of %d instances could not go on with this build: bring migrations, or host their versions too", broken, checked)
+		err = fmt.Errorf("%d of %d instances could not go on with this build: %s", broken, checked, remedy(broken, check.Spoilt()))
 	}
 	return err
+}
+
+// remedy says what to do about the instances that break, some of which only mending their items helps.
+func remedy(broken, spoilt int) string {
+	const versions = "bring migrations, or host their versions too"
+	switch spoilt {
+	case 0:
+		return versions
+	case broken:
+		return "mend their items, or restore them from a backup"
+	default:
+		return fmt.Sprintf("%s; mend the items of %d, or restore them from a backup", versions, spoilt)
+	}
 }
 
 // progress tells a person at a terminal how far something is that takes longer than a second.

@@ -96,6 +96,12 @@ func TestCheckTellsWhatBreaksAndExitsWithOne(t *testing.T) {
 		u.edit("ghost/7", "revision", &types.AttributeValueMemberN{Value: "1"})
 		u.edit("ghost/7", "created_at", &types.AttributeValueMemberS{Value: "2026-01-02T15:04:05.000Z"})
 		before := u.items()
+		item, err := dynamodb.NewFromConfig(u.stack.AWS()).GetItem(u.t.Context(), &dynamodb.GetItemInput{TableName: aws.String(stack.Table),
+			Key: map[string]types.AttributeValue{"instance": &types.AttributeValueMemberS{Value: "job/run-1-job-2"}}})
+		if err != nil {
+			u.t.Fatal(err)
+		}
+		whole := item.Item["context"]
 		got := u.run("check", "--local")
 		contains(u.t, got.out,
 			"MACHINE  VERSION  STATUS  STATE                             FIT  MIGRATE  BREAK\n"+
@@ -105,12 +111,19 @@ func TestCheckTellsWhatBreaksAndExitsWithOne(t *testing.T) {
 				"signup   1        active  unverified.awaiting_verification  0    0        2\n"+
 				"signup   2        active  unverified.awaiting_verification  0    0        1\n"+
 				"\nghost/7 breaks\n  unknown machine: expected one of ",
-			"\nsignup/4 breaks\n  decoding signup/4 in table settle: attribute \"revision\": expected N, got S\n",
+			"\nsignup/4 breaks\n  decoding signup/4 in table settle: unreadable item, nothing is touched: mend it, or restore it from a backup: attribute \"revision\": expected a number (N), got a string (S)\n",
 			" and 1 more of its line break\n  unreadable snapshot of chart signup: this version has no state \"gone\"; bring a migration or host the old version too\n",
 			"\nsignup/1 breaks\n  unreadable snapshot of machine signup: a newer version has stored it: expected at most version 1, the newest that this process hosts, got 2; deploy version 2 again\n")
-		if want := "settle: 5 of 6 instances could not go on with this build: bring migrations, or host their versions too\n"; got.code != exitFailed || got.err != want {
+		if want := "settle: 5 of 6 instances could not go on with this build: bring migrations, or host their versions too; mend the items of 1, or restore them from a backup\n"; got.code != exitFailed || got.err != want {
 			u.t.Errorf("expected exit code 1 and %q, got %d and %q", want, got.code, got.err)
 		}
+		u.edit("job/run-1-job-2", "context", &types.AttributeValueMemberS{Value: "four"})
+		spoilt := u.run("check", "--local", "--machine", "job")
+		contains(u.t, spoilt.out, "\njob/run-1-job-2 breaks\n  unreadable snapshot of chart job: context: expected an object, got a string; mend it, or restore it from a backup\n")
+		if want := "settle: 1 of 1 instances could not go on with this build: mend their items, or restore them from a backup\n"; spoilt.code != exitFailed || spoilt.err != want {
+			u.t.Errorf("expected exit code 1 and %q, got %d and %q", want, spoilt.code, spoilt.err)
+		}
+		u.edit("job/run-1-job-2", "context", whole)
 		asJSON := u.run("check", "--local", "-o", "json", "--machine", "job")
 		var rows []durable.CheckRow
 		unmarshal(u.t, []byte(asJSON.out), &rows)

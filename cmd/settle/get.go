@@ -46,12 +46,15 @@ func (c *getCommand) Run(ctx context.Context, s *session) error {
 	if err != nil {
 		return c.explain(s, err)
 	}
-	if record.Revision == 0 {
-		return fmt.Errorf("%w: nothing is stored of %s in table %s; its first event creates it", errNotFound, id, c.Table)
-	}
 	known, err := knownMachines()
 	if err != nil {
 		return err
+	}
+	if record.Revision == 0 {
+		if _, err := known.Lookup(id.Machine); err != nil {
+			return err
+		}
+		return fmt.Errorf("%w: nothing is stored of %s in table %s; its first event creates it", errNotFound, id, c.Table)
 	}
 	shown, err := view.Of(known, record)
 	if err != nil {

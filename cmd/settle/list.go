@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/settle-run/settle/cmd/settle/internal/view"
 	"github.com/settle-run/settle/runtime/durable"
@@ -86,6 +87,9 @@ func (c *listCommand) Run(ctx context.Context, s *session) error {
 		if _, err := known.Lookup(c.Machine); err != nil {
 			return err
 		}
+		if err := c.checkState(known.States(c.Machine)); err != nil {
+			return err
+		}
 	}
 	store, err := c.store(ctx, s)
 	if err != nil {
@@ -109,6 +113,14 @@ func (c *listCommand) Run(ctx context.Context, s *session) error {
 	}
 	c.note(s, found)
 	return errors.Join(append(found.failures, err)...)
+}
+
+// checkState refuses a state that no version of the machine has, if its states are known.
+func (c *listCommand) checkState(states []string) error {
+	if c.State == "" || len(states) == 0 || slices.Contains(states, c.State) {
+		return nil
+	}
+	return fmt.Errorf("%w: machine %s has no state %q: expected one of %s", errNotFound, c.Machine, c.State, strings.Join(states, ", "))
 }
 
 // find lists by the index if there is one, unless it is to be consistent.

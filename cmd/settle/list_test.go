@@ -76,6 +76,38 @@ func TestListGoesOnByCursorUntilTheEnd(t *testing.T) {
 	})
 }
 
+func TestListRefusesAStateThatTheMachineDoesNotHave(t *testing.T) {
+	t.Parallel()
+	withStack(t, func(u user) {
+		got := u.run("list", "--local", "--machine", "signup", "--state", "nosuch")
+		if got.code != exitNotFound || got.out != "" || !strings.HasPrefix(got.err, `settle: not found: machine signup has no state "nosuch": expected one of `) || !strings.Contains(got.err, "unverified.awaiting_verification") {
+			u.t.Errorf("expected exit code 3 and the states, got %+v", got)
+		}
+		for _, state := range []string{"unverified", "unverified.awaiting_verification"} {
+			if names, _ := u.list("--machine", "signup", "--state", state); len(names) != 0 {
+				u.t.Errorf("%s: expected a state that nobody is in, got %v", state, names)
+			}
+		}
+		if names, _ := u.list("--state", "nosuch"); len(names) != 0 {
+			u.t.Errorf("expected no instances without a machine to look the state up in, got %v", names)
+		}
+	})
+}
+
+func TestGetSaysThatNoSuchMachineIsHosted(t *testing.T) {
+	t.Parallel()
+	withStack(t, func(u user) {
+		got := u.run("get", "--local", "nosuch/1")
+		if want := "settle: unknown machine: expected one of enrich, job, pipeline, signup, upload, got \"nosuch\"\n"; got.code != exitNotFound || got.err != want {
+			u.t.Errorf("expected exit code 3 and %q, got %+v", want, got)
+		}
+		got = u.run("get", "--local", "signup/1")
+		if got.code != exitNotFound || !strings.Contains(got.err, "nothing is stored of signup/1 in table settle; its first event creates it") {
+			u.t.Errorf("expected exit code 3 and that nothing is stored, got %+v", got)
+		}
+	})
+}
+
 func TestListWithoutAnIndexReadsTheTableAndSaysSo(t *testing.T) {
 	t.Parallel()
 	withStack(t, func(u user) {

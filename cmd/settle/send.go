@@ -168,9 +168,9 @@ func pairs(arguments []string) (map[string]json.RawMessage, error) {
 
 // withHint says how to write what is no text, where that is what went wrong.
 func withHint(err error) error {
-	var mismatch *json.UnmarshalTypeError
-	if errors.Is(err, statechart.ErrPayload) && errors.As(err, &mismatch) && mismatch.Value == "string" {
-		return fmt.Errorf("%w; numbers, booleans, lists and objects are written %s:=value", err, mismatch.Field)
+	var mismatch *statechart.JSONError
+	if errors.Is(err, statechart.ErrPayload) && errors.As(err, &mismatch) && mismatch.Key != "" && (mismatch.Got == "a string" || mismatch.Got == "an empty string") {
+		return fmt.Errorf("%w; numbers, booleans, lists and objects are written %s:=value", err, mismatch.Key)
 	}
 	return err
 }

@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -238,5 +240,36 @@ func (m *model) take(s sending) {
 		a.Paid.add(s.Amount)
 		a.Paying = s.order
 		m.payments[s.instance+" "+s.ID()] = true
+	}
+}
+
+// number returns the number that a variable has, or else the one given.
+func number(t *testing.T, variable string, least, small int) int {
+	t.Helper()
+	n, err := atLeast(variable, cmp.Or(os.Getenv(variable), strconv.Itoa(small)), least)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// atLeast reads the text of a variable.
+func atLeast(variable, text string, least int) (int, error) {
+	n, err := strconv.Atoi(text)
+	if err != nil || n < least {
+		return 0, fmt.Errorf("expected a whole number from %d in %s, got %q", least, variable, text)
+	}
+	return n, nil
+}
+
+func TestSizesThatMakeNoSenseAreRefused(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{"1": "", "50000": "",
+		"0": `expected a whole number from 1 in PROCESSES_EVENTS, got "0"`, "-1": `expected a whole number from 1 in PROCESSES_EVENTS, got "-1"`, "many": `expected a whole number from 1 in PROCESSES_EVENTS, got "many"`,
+	} {
+		n, err := atLeast(processesEvents, text, 1)
+		if want == "" && (err != nil || strconv.Itoa(n) != text) || want != "" && (err == nil || err.Error() != want) {
+			t.Errorf("%s: want %q, got %d and %v", text, want, n, err)
+		}
 	}
 }

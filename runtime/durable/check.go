@@ -20,6 +20,7 @@ type Check struct {
 
 	machines *Machines
 	rows     map[rowKey]*CheckRow
+	spoilt   int
 }
 
 // rowKey is what the instances of a row have in common.
@@ -72,10 +73,19 @@ func (c *Check) Add(record Record, itemErr error) {
 	case err == nil:
 		row.Migrate++
 	default:
+		if isSpoilt(err) {
+			c.spoilt++
+		}
 		if row.Break++; row.Break == 1 {
 			row.Example, row.Error = nameOf(record, itemErr), err.Error()
 		}
 	}
+}
+
+// isSpoilt reports whether nothing but mending the item helps: no other version would read it either.
+func isSpoilt(err error) bool {
+	var snapshot *statechart.UnreadableError
+	return errors.Is(err, ErrUnreadable) || errors.As(err, &snapshot) && snapshot.Todo == ""
 }
 
 // nameOf returns what a person finds the item by.
@@ -140,3 +150,6 @@ func (c *Check) Counts() (checked, broken int) {
 	}
 	return checked, broken
 }
+
+// Spoilt returns how many of those that break no migration and no other version helps: their items are to be mended.
+func (c *Check) Spoilt() int { return c.spoilt }

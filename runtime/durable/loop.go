@@ -9,6 +9,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/settle-run/settle/runtime/statechart"
 )
 
 // Loop applies the deliveries of a FIFO queue to the instances of its machines. It keeps no
@@ -107,11 +109,11 @@ func (l *Loop) delay(ctx context.Context, rest []Delivery, reason error) {
 		wait = retry.wait
 	}
 	log := l.config.Logger.With("instance", rest[0].Group, "message_id", rest[0].MessageID)
-	level := slog.LevelWarn
-	if errors.Is(reason, ErrUnreadable) {
-		level = slog.LevelError // Only a person can mend that.
+	level, message := slog.LevelWarn, "delivery failed, to be tried again"
+	if errors.Is(reason, ErrUnreadable) || errors.Is(reason, statechart.ErrUnreadable) {
+		level, message = slog.LevelError, "stored item is unreadable, nothing is touched" // Only a person can mend that.
 	}
-	log.Log(ctx, level, "delivery failed, to be tried again", "error", reason, "wait", wait, "receive_count", rest[0].ReceiveCount)
+	log.Log(ctx, level, message, "error", reason, "wait", wait, "receive_count", rest[0].ReceiveCount)
 	_, err := guarded(func() (int, error) { return 0, l.ports.Queue.Delay(ctx, rest, wait) })
 	if err != nil {
 		log.WarnContext(ctx, "delaying failed, the visibility time-out will do", "error", err)
@@ -298,7 +300,6 @@ func (l *Loop) hydrate(ctx context.Context, id InstanceID) (*turn, error) {
 	}
 	machine, instance, err := l.machines.Restore(record)
 	if err != nil {
-		l.config.Logger.ErrorContext(ctx, "stored snapshot is unreadable, nothing is touched", "instance", id.String(), "revision", record.Revision, "error", err)
 		return nil, fmt.Errorf("hydrating %s: %w", id, err)
 	}
 	t.machine = machine

@@ -69,6 +69,24 @@ func (m *Machines) Lookup(id string) (Machine, error) {
 	return hosted.current(), nil
 }
 
+// States returns the paths of the states that any hosted version of a machine has; nil if one of them does not tell its
+// states, or no machine has the ID.
+func (m *Machines) States(id string) []string {
+	var paths []string
+	for _, machine := range m.byID[id] {
+		chart, ok := machine.(interface{ States() []statechart.StateInfo })
+		if !ok {
+			return nil
+		}
+		for _, state := range chart.States()[1:] { // The first is the chart itself.
+			if !slices.Contains(paths, state.Path) {
+				paths = append(paths, state.Path)
+			}
+		}
+	}
+	return paths
+}
+
 // Restore returns a stored instance and the machine that carries it on: that of the version that has stored it
 // or, if that is not hosted, of the lowest one above that migrates from it. Its errors wrap ErrUnknownMachine
 // or those of Machine.Restore. Nothing is stored.
@@ -115,8 +133,8 @@ func storedVersion(snapshot json.RawMessage) (int, error) {
 	var head struct {
 		Version int `json:"version"`
 	}
-	if err := json.Unmarshal(snapshot, &head); err != nil {
-		return 0, fmt.Errorf("%w: its version: %w", statechart.ErrUnreadable, err)
+	if err := statechart.ReadJSON(snapshot, &head); err != nil {
+		return 0, &statechart.UnreadableError{Err: err}
 	}
 	return head.Version, nil
 }
@@ -140,11 +158,17 @@ func (v versions) carrier(snapshot json.RawMessage) (Machine, error) {
 		return lowest, nil
 	}
 	if current := v.current(); stored > current.Version() {
-		return nil, fmt.Errorf("%w of machine %s: a newer version has stored it: expected at most version %d, the newest that this process hosts, got %d; deploy version %d again",
-			statechart.ErrUnreadable, current.ID(), current.Version(), stored, stored)
+		return nil, &statechart.UnreadableError{
+			Of:   "machine " + current.ID(),
+			Err:  fmt.Errorf("a newer version has stored it: expected at most version %d, the newest that this process hosts, got %d", current.Version(), stored),
+			Todo: fmt.Sprintf("deploy version %d again", stored),
+		}
 	}
-	return nil, fmt.Errorf("%w of machine %s: expected %s, or a version that one of them migrates from, got version %d; bring the migration, or host version %d too",
-		statechart.ErrUnreadable, v.current().ID(), v, stored, stored)
+	return nil, &statechart.UnreadableError{
+		Of:   "machine " + v.current().ID(),
+		Err:  fmt.Errorf("expected %s, or a version that one of them migrates from, got version %d", v, stored),
+		Todo: fmt.Sprintf("bring the migration, or host version %d too", stored),
+	}
 }
 
 // String names the versions: "version 3", "version 3 or 1".

@@ -11,6 +11,6 @@ func TestAnEventOfTheLoopWithABooleanForATextIsParkedInWordsOfJSON(t *testing.T)
 		w := newWorld(t)
 		w.post("order/1", event("wait", ""), `{"type": "settle.token", "token": true}`)
 		w.invoke()
-		w.wantParked(t, [2]string{"settle.token", `expected under the key "token" a string, got a boolean`})
+		w.wantParked(t, [2]string{"settle.token", `expected a string under "token", got a boolean`})
 	})
 }

@@ -25,8 +25,8 @@ func (t *turn) isChildOf(parent Parent) bool {
 
 // readToChild reads the body of startEvent or stopEvent.
 func readToChild(body string) (form toChild, err error) {
-	if err := json.Unmarshal([]byte(body), &form); err != nil {
-		return form, fmt.Errorf("%w: %w", statechart.ErrPayload, wrongKey(err))
+	if err := statechart.ReadJSON([]byte(body), &form); err != nil {
+		return form, fmt.Errorf("%w: %w", statechart.ErrPayload, err)
 	}
 	if _, err := ParseInstanceID(form.Parent.Instance); err != nil || form.Parent.Child == "" {
 		return form, fmt.Errorf("%w: expected the key %s with a parent's instance, incarnation and child, got %+v", statechart.ErrPayload, parentKey, form.Parent)
@@ -60,8 +60,8 @@ func (t *turn) checkAddressee(body string) error {
 	var form struct {
 		Parent *Parent `json:"$parent"`
 	}
-	if err := json.Unmarshal([]byte(body), &form); err != nil {
-		return fmt.Errorf("%w: %w", statechart.ErrPayload, wrongKey(err))
+	if err := statechart.ReadJSON([]byte(body), &form); err != nil {
+		return fmt.Errorf("%w: %w", statechart.ErrPayload, err)
 	}
 	if form.Parent == nil || t.isChildOf(*form.Parent) {
 		return nil

@@ -91,29 +91,30 @@ const taskKeyBytesMax = 32
 // be told. The error names the keys that are wrong, and no value: one may be the token.
 func salvaged(body json.RawMessage) (form task, err error) {
 	var keys map[string]json.RawMessage
-	if json.Unmarshal(body, &keys) != nil {
-		return form, fmt.Errorf("%w: expected an object with the key token and, if need be, name, state, execution, enteredAt, timeoutSeconds and heartbeatSeconds", errTask)
+	var mismatch *statechart.JSONError
+	if errors.As(statechart.ReadJSON(body, &keys), &mismatch) {
+		return form, fmt.Errorf("%w: expected an object with the key token and, if need be, name, state, execution, enteredAt, timeoutSeconds and heartbeatSeconds, got %s", errTask, mismatch.Got)
 	}
-	expected := map[string]struct {
-		into any
-		what string
-	}{
-		"token": {&form.Token, "a text"}, "name": {&form.Name, "a text"}, "state": {&form.State, "a text"}, "execution": {&form.Execution, "a text"},
-		"enteredAt":      {&form.EnteredAt, "a time such as $$.State.EnteredTime"},
-		"timeoutSeconds": {&form.TimeoutSeconds, "a whole number"}, "heartbeatSeconds": {&form.HeartbeatSeconds, "a whole number"},
+	expected := map[string]any{
+		"token": &form.Token, "name": &form.Name, "state": &form.State, "execution": &form.Execution,
+		"enteredAt": &form.EnteredAt, "timeoutSeconds": &form.TimeoutSeconds, "heartbeatSeconds": &form.HeartbeatSeconds,
 	}
 	var wrong []string
 	for _, key := range slices.Sorted(maps.Keys(keys)) {
-		switch field, known := expected[key]; {
+		switch into, known := expected[key]; {
 		case !known && len(key) > taskKeyBytesMax:
 			wrong = append(wrong, fmt.Sprintf("a key of %d bytes is none of it", len(key)))
 		case !known:
 			wrong = append(wrong, fmt.Sprintf("%q is no key of it", key))
-		case json.Unmarshal(keys[key], field.into) != nil:
-			wrong = append(wrong, fmt.Sprintf("%q is not %s", key, field.what))
+		case errors.As(statechart.ReadJSON(keys[key], into), &mismatch):
+			mismatch.Key = key
+			if key == "enteredAt" {
+				mismatch.Expected = "a time such as $$.State.EnteredTime"
+			}
+			wrong = append(wrong, mismatch.Error())
 		}
 	}
-	return form, fmt.Errorf("%w: %s; its keys are token, name, state, execution, enteredAt, timeoutSeconds and heartbeatSeconds", errTask, strings.Join(wrong, ", "))
+	return form, fmt.Errorf("%w: %s; its keys are token, name, state, execution, enteredAt, timeoutSeconds and heartbeatSeconds", errTask, strings.Join(wrong, "; "))
 }
 
 // enteredAfterMax is how much later than its event was sent a task may say that it was entered: clocks differ.

@@ -238,7 +238,7 @@ func TestATaskWhoseTokenCanBeReadIsToldWhatIsWrongWithTheRest(t *testing.T) {
 		task := strings.TrimSuffix(w.wait("t1", "Delivery", 0, 0), "}") + `, "enteredAt": "yesterday", "sate": 1, "timeoutSeconds": "600"}`
 		w.post(parcel1, `{"type": "hurry", "$task": `+task+`}`)
 		w.run(t)
-		w.wantAnswer(t, "t1", `[Settle.Parked: wrong $task: "enteredAt" is not a time such as $$.State.EnteredTime, "sate" is no key of it, "timeoutSeconds" is not a whole number; its keys are token, name, state, execution, enteredAt, timeoutSeconds and heartbeatSeconds]`)
+		w.wantAnswer(t, "t1", `[Settle.Parked: wrong $task: expected a time such as $$.State.EnteredTime under "enteredAt", got another string; "sate" is no key of it; expected a whole number of 64 bits under "timeoutSeconds", got a string; its keys are token, name, state, execution, enteredAt, timeoutSeconds and heartbeatSeconds]`)
 		w.wantParked(t, [2]string{"hurry", "wrong $task"})
 	})
 }
@@ -248,7 +248,7 @@ func TestATaskThatIsNotOneIsParkedWithoutItsToken(t *testing.T) {
 	for task, want := range map[string]string{
 		`"secret-1"`:                      "expected an object",
 		`{"token": "secret-1", "sate":1}`: `wrong $task: "sate" is no key of it`,
-		`{"token": 7, "secret-1-secret-1-secret-1-secret-1":1}`:           `wrong $task: a key of 35 bytes is none of it, "token" is not a text`,
+		`{"token": 7, "secret-1-secret-1-secret-1-secret-1":1}`:           `wrong $task: a key of 35 bytes is none of it; expected a string under "token", got a number`,
 		`{"token": "secret-1"}`:                                           `"name" or "state"`,
 		`{"state": "Delivery"}`:                                           `expected under "token"`,
 		`{"token": "secret-1", "name": "Delivery", "timeoutSeconds": -1}`: "no negative seconds",

@@ -214,7 +214,7 @@ func TestASnapshotThatNoHostedVersionReadsIsNotTouched(t *testing.T) {
 		"no migration": {1, func(w *world) []durable.Machine { return []durable.Machine{w.desk(3, deskFrom2), w.desk(2)} },
 			"unreadable snapshot of machine desk: expected version 3 or 2, or a version that one of them migrates from, got version 1; bring the migration, or host version 1 too"},
 		"a migration that fails": {1, func(w *world) []durable.Machine { return []durable.Machine{w.desk(2, failing)} },
-			"unreadable snapshot of chart desk: migrating from version 1, look up: panic: no such desk"},
+			"unreadable snapshot of chart desk: migrating from version 1, look up: panic: no such desk; mend the migration"},
 		"a migration that leads nowhere": {1, func(w *world) []durable.Machine { return []durable.Machine{w.desk(2, statechart.Migration{From: 1})} },
 			`unreadable snapshot of chart desk: this version has no state "open"; bring a migration or host the old version too`},
 	} {
@@ -238,8 +238,11 @@ func TestASnapshotThatNoHostedVersionReadsIsNotTouched(t *testing.T) {
 					t.Errorf("the loop called %q, want only Load and Delay, again and again", w.calls)
 				}
 				reason, _ := json.Marshal("hydrating desk/1: " + c.reason)
-				if !strings.Contains(log.String(), string(reason)) {
+				if !strings.Contains(log.String(), `"msg":"stored item is unreadable, nothing is touched","instance":"desk/1","message_id":"message-2","error":`+string(reason)) {
 					t.Errorf("logged %s\nwant %s", log.String(), reason)
+				}
+				if lines, tries := strings.Count(log.String(), string(reason)), w.counted("Delay"); lines != tries {
+					t.Errorf("want one line a try, got %d lines of %d tries", lines, tries)
 				}
 				w.host(t, w.desk(c.stored))
 				w.run(t)

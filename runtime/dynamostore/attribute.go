@@ -108,7 +108,7 @@ func appendJSON(data []byte, value types.AttributeValue) ([]byte, error) {
 	case *types.AttributeValueMemberM:
 		return appendMap(data, value.Value)
 	default:
-		return nil, fmt.Errorf("expected one of S, N, BOOL, NULL, L, M, got %s", typeName(value))
+		return nil, fmt.Errorf("expected a string (S), number (N), boolean (BOOL), null (NULL), list (L) or map (M), got %s", typeName(value))
 	}
 }
 
@@ -146,31 +146,31 @@ func appendMap(data []byte, fields map[string]types.AttributeValue) ([]byte, err
 	return append(data, '}'), nil
 }
 
-// typeName returns DynamoDB's name of an attribute value's type.
+// typeName names an attribute value's type, with DynamoDB's own name of it.
 func typeName(value types.AttributeValue) string {
 	switch value.(type) {
 	case nil:
 		return "nothing"
 	case *types.AttributeValueMemberS:
-		return "S"
+		return "a string (S)"
 	case *types.AttributeValueMemberN:
-		return "N"
+		return "a number (N)"
 	case *types.AttributeValueMemberBOOL:
-		return "BOOL"
+		return "a boolean (BOOL)"
 	case *types.AttributeValueMemberNULL:
-		return "NULL"
+		return "null (NULL)"
 	case *types.AttributeValueMemberL:
-		return "L"
+		return "a list (L)"
 	case *types.AttributeValueMemberM:
-		return "M"
+		return "a map (M)"
 	case *types.AttributeValueMemberB:
-		return "B"
+		return "a binary (B)"
 	case *types.AttributeValueMemberSS:
-		return "SS"
+		return "a set of strings (SS)"
 	case *types.AttributeValueMemberNS:
-		return "NS"
+		return "a set of numbers (NS)"
 	case *types.AttributeValueMemberBS:
-		return "BS"
+		return "a set of binaries (BS)"
 	default:
 		return fmt.Sprintf("%T", value)
 	}

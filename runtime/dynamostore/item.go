@@ -1,8 +1,6 @@
 package dynamostore
 
 import (
-	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -108,8 +106,17 @@ func encodeItem(record durable.Record) (map[string]types.AttributeValue, error) 
 	return item, nil
 }
 
-// decodeItem reads an item that encodeItem has made. What is empty comes back as nil.
+// decodeItem reads an item that encodeItem has made. What is empty comes back as nil. Its errors wrap
+// durable.ErrUnreadable.
 func decodeItem(item map[string]types.AttributeValue) (durable.Record, error) {
+	record, err := recordOf(item)
+	if err != nil {
+		return durable.Record{}, fmt.Errorf("%w: %w", durable.ErrUnreadable, err)
+	}
+	return record, nil
+}
+
+func recordOf(item map[string]types.AttributeValue) (durable.Record, error) {
 	r := reader{item: item}
 	id, err := durable.ParseInstanceID(r.text(attrInstance))
 	if err != nil && r.err == nil {
@@ -180,7 +187,7 @@ func (r *reader) text(attribute string) string {
 	case *types.AttributeValueMemberS:
 		return value.Value
 	default:
-		r.fail(attribute, fmt.Errorf("expected S, got %s", typeName(value)))
+		r.fail(attribute, fmt.Errorf("expected a string (S), got %s", typeName(value)))
 		return ""
 	}
 }
@@ -196,7 +203,7 @@ func (r *reader) integer(attribute string) int64 {
 		}
 		return n
 	default:
-		r.fail(attribute, fmt.Errorf("expected N, got %s", typeName(value)))
+		r.fail(attribute, fmt.Errorf("expected a number (N), got %s", typeName(value)))
 		return 0
 	}
 }
@@ -220,16 +227,7 @@ func (r *reader) json(attribute string, into any) {
 	}
 	data, err := appendJSON(nil, value)
 	if err == nil {
-		err = json.Unmarshal(data, into)
-	}
-	var mismatch *json.UnmarshalTypeError
-	if errors.As(err, &mismatch) {
-		// It has no value, which may be a secret: a token.
-		at, _, _ := strings.Cut(mismatch.Value, " ") // "number 1.5"
-		err = fmt.Errorf("expected the JSON of %s, got %s", mismatch.Type, at)
-		if mismatch.Field != "" {
-			err = fmt.Errorf("key %q: %w", mismatch.Field, err)
-		}
+		err = statechart.ReadJSON(data, into) // It quotes no value: one may be a secret, a token.
 	}
 	if err != nil {
 		r.fail(attribute, err)

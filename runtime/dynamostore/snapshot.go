@@ -78,7 +78,7 @@ func snapshotOf(item map[string]types.AttributeValue) (json.RawMessage, error) {
 	if rest, ok := item[attrSnapshot]; ok {
 		fields, ok := rest.(*types.AttributeValueMemberM)
 		if !ok {
-			return nil, fmt.Errorf("attribute %q: expected M, got %s", attrSnapshot, typeName(rest))
+			return nil, fmt.Errorf("attribute %q: expected a map (M), got %s", attrSnapshot, typeName(rest))
 		}
 		maps.Copy(keys, fields.Value)
 	}

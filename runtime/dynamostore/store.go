@@ -63,7 +63,7 @@ func (s *Store) Load(ctx context.Context, id durable.InstanceID) (durable.Record
 	}
 	record, err := decodeItem(output.Item)
 	if err != nil {
-		return durable.Record{}, s.failed("decoding "+id.String(), fmt.Errorf("%w: %w", durable.ErrUnreadable, err))
+		return durable.Record{}, s.failed("decoding "+id.String(), err)
 	}
 	return record, nil
 }

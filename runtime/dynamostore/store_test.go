@@ -344,14 +344,14 @@ func TestUnreadableItemIsAnErrorThatNamesTheAttribute(t *testing.T) {
 		value     types.AttributeValue
 		want      string
 	}{
-		{"revision", &types.AttributeValueMemberS{Value: "1"}, `attribute "revision": expected N, got S`},
+		{"revision", &types.AttributeValueMemberS{Value: "1"}, `attribute "revision": expected a number (N), got a string (S)`},
 		{"revision", &types.AttributeValueMemberN{Value: "0"}, `attribute "revision": expected a revision of at least 1, got 0`},
 		{"ignored", &types.AttributeValueMemberN{Value: "1.5"}, `attribute "ignored": expected a whole number of 64 bits, got 1.5`},
 		{"created_at", &types.AttributeValueMemberS{Value: "yesterday"}, `attribute "created_at": expected a time such as 2026-01-02T15:04:05.000Z, got "yesterday"`},
-		{"state", &types.AttributeValueMemberSS{Value: []string{"a"}}, `attribute "state": expected one of S, N, BOOL, NULL, L, M, got SS`},
-		{"outbox", &types.AttributeValueMemberM{}, `attribute "outbox": expected the JSON of []statechart.Effect, got object`},
-		{"context", &types.AttributeValueMemberB{Value: []byte("x")}, `the snapshot: key "context": expected one of S, N, BOOL, NULL, L, M, got B`},
-		{"snapshot", &types.AttributeValueMemberS{Value: "x"}, `attribute "snapshot": expected M, got S`},
+		{"state", &types.AttributeValueMemberSS{Value: []string{"a"}}, `attribute "state": expected a string (S), number (N), boolean (BOOL), null (NULL), list (L) or map (M), got a set of strings (SS)`},
+		{"outbox", &types.AttributeValueMemberM{}, `attribute "outbox": expected an array, got an object`},
+		{"context", &types.AttributeValueMemberB{Value: []byte("x")}, `the snapshot: key "context": expected a string (S), number (N), boolean (BOOL), null (NULL), list (L) or map (M), got a binary (B)`},
+		{"snapshot", &types.AttributeValueMemberS{Value: "x"}, `attribute "snapshot": expected a map (M), got a string (S)`},
 	} {
 		t.Run(test.attribute, func(t *testing.T) {
 			t.Parallel()

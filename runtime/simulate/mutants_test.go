@@ -162,12 +162,13 @@ func TestMutants(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	chosen, err := chosenMutants(*simulateMutants)
+	if err != nil {
+		t.Fatal(err)
+	}
 	var table strings.Builder
 	table.WriteString("| defect | promise | seed and run |\n|---|---|---|\n")
-	for _, m := range mutants {
-		if !regexp.MustCompile(*simulateMutants).MatchString(m.name) {
-			continue
-		}
+	for _, m := range chosen {
 		output, err := m.simulate(t, root, t.TempDir())
 		found := simulationFailed.FindStringSubmatch(output)
 		if err == nil || found == nil {
@@ -182,6 +183,40 @@ func TestMutants(t *testing.T) {
 		fmt.Fprintf(&table, "| %s | %s | %s |\n", m.name, m.breaks, seed)
 	}
 	t.Log("\n" + table.String())
+}
+
+// chosenMutants returns the defects whose names the expression matches.
+func chosenMutants(expression string) (chosen []mutant, err error) {
+	var names []string
+	matcher, err := regexp.Compile(expression)
+	for _, m := range mutants {
+		names = append(names, m.name)
+		if err == nil && matcher.MatchString(m.name) {
+			chosen = append(chosen, m)
+		}
+	}
+	if len(chosen) > 0 {
+		return chosen, nil
+	}
+	return nil, fmt.Errorf("MUTANTS (-simulate.mutants): expected a regular expression that matches a defect, got %q; there are: %s", expression, strings.Join(names, "; "))
+}
+
+// TestMutantsAreChosenByARegularExpression checks what make mutants takes, and what it says to the rest.
+func TestMutantsAreChosenByARegularExpression(t *testing.T) {
+	t.Parallel()
+	for expression, want := range map[string]string{".": "", "^no watermark$": "no watermark", "timer": "timer ID not checked"} {
+		chosen, err := chosenMutants(expression)
+		if err != nil || len(chosen) == 0 || want != "" && chosen[0].name != want || want == "" && len(chosen) != len(mutants) {
+			t.Errorf("%q: want %q, got %d defects and %v", expression, want, len(chosen), err)
+		}
+	}
+	for _, expression := range []string{"xyz", "("} {
+		chosen, err := chosenMutants(expression)
+		want := fmt.Sprintf("MUTANTS (-simulate.mutants): expected a regular expression that matches a defect, got %q; there are: no watermark; one watermark for all queues; ", expression)
+		if len(chosen) != 0 || err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%q: want %s..., got %d defects and %v", expression, want, len(chosen), err)
+		}
+	}
 }
 
 // simulate runs the simulation on the runtime with the defect.

@@ -289,7 +289,7 @@ func (c *Chart[C]) restoreChildren(form *snapshotJSON, s *Snapshot[C]) error {
 		id := byKey[key]
 		stored := form.Children[id]
 		if id == "" || stored.Machine == "" || stored.State != "" && !c.invokesChild(s, stored.State, id, stored.Machine) {
-			return c.unreadable("child %q of machine %q is none of the active state %q of this version", id, stored.Machine, stored.State)
+			return c.unmatched(hostOrMend, "child %q of machine %q is none of the active state %q of this version", id, stored.Machine, stored.State)
 		}
 		s.Children = append(s.Children, ChildRef{ID: id, Key: key, Machine: stored.Machine, State: stored.State})
 	}

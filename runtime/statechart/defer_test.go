@@ -352,7 +352,7 @@ func TestAnEventThatCannotWaitFailsTheStep(t *testing.T) {
 	def.Payloads["CALL"] = statechart.PayloadOf[fickle]()
 	r := begin(t, def)
 	r.refuses(Event{Type: "CALL", Payload: fickle{1}}, nil,
-		`chart c, state "", event "CALL": defer: expected the JSON of a statechart_test.fickle, got 21 bytes that do not decode`)
+		`chart c, state "", event "CALL": defer: expected the JSON of a statechart_test.fickle, got an object that does not decode`)
 	r.refuses(Event{Type: "CALL", Payload: 7}, nil,
 		`chart c, state "", event "CALL": defer: encoding the payload of event "CALL": expected a type that marshals to a JSON object, got int`)
 }
@@ -362,11 +362,11 @@ func TestDeferredEventsThatDoNotFitAreUnreadable(t *testing.T) {
 	r := begin(t, busyDef()).order("tea", "p-1")
 	stored := text(t, r.step.Next)
 	for problem, edit := range map[string][2]string{
-		`deferred event 0: undeclared event type: "OLD"`: {`"type":"ORDER"`, `"type":"OLD"`},
-		`deferred event 0: json: cannot unmarshal`:       {`"item":"tea"`, `"item":7`},
-		`deferred event 0: unexpected end of JSON input`: {`{"item":"tea","type":"ORDER"}`, `null`},
-		`expected an ID of at most 256 bytes`:            {`"p-1"`, `"` + strings.Repeat("p", 257) + `"`},
-		`expected at most 64 deferred events`:            {`"deferred":[`, `"deferred":[` + strings.Repeat(`{"event":{"type":"CALL"}},`, 64)},
+		`deferred event 0: undeclared event type: "OLD"`:                 {`"type":"ORDER"`, `"type":"OLD"`},
+		`deferred event 0: expected a string under "item", got a number`: {`"item":"tea"`, `"item":7`},
+		`deferred event 0: unexpected end of JSON input`:                 {`{"item":"tea","type":"ORDER"}`, `null`},
+		`expected an ID of at most 256 bytes`:                            {`"p-1"`, `"` + strings.Repeat("p", 257) + `"`},
+		`expected at most 64 deferred events`:                            {`"deferred":[`, `"deferred":[` + strings.Repeat(`{"event":{"type":"CALL"}},`, 64)},
 	} {
 		edited := strings.Replace(stored, edit[0], edit[1], 1)
 		if _, err := r.chart.Restore([]byte(edited)); edited == stored || !errors.Is(err, statechart.ErrUnreadable) || !strings.Contains(err.Error(), problem) {
@@ -513,12 +513,12 @@ func TestADeferredEventThatDoesNotDecodeAnyMoreFailsTheStep(t *testing.T) {
 	sour.Store(true)
 	// So does one that was sent, and whoever asks is told.
 	due := Event{Type: statechart.TimerEvent, Timer: r.timer("").ID}
-	r.refuses(due, nil, `expected the JSON of a statechart_test.moody, got 15 bytes that do not decode`)
+	r.refuses(due, nil, `expected the JSON of a statechart_test.moody, got an object that does not decode`)
 	due.Timer = idle.timer("").ID
 	if can, err := idle.chart.Can(idle.step.Next, due); can || err == nil {
 		t.Errorf("can: got %t and the error %v", can, err)
 	}
-	r.refuses(Event{Type: "IDLE"}, nil, `chart c, state "", event "IDLE": replay: expected the JSON of a statechart_test.moody, got 15 bytes that do not decode`)
+	r.refuses(Event{Type: "IDLE"}, nil, `chart c, state "", event "IDLE": replay: expected the JSON of a statechart_test.moody, got an object that does not decode`)
 }
 
 func TestEventlessTransitionsDoNotSeeTheDeferredEvent(t *testing.T) {

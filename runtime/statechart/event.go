@@ -9,6 +9,8 @@ import (
 	"sort"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 )
 
 // ReservedPrefix begins the event types that belong to the runtime; producers may not send
@@ -110,9 +112,12 @@ func (p Payloads) decode(chart string, body []byte) (Event, error) {
 	// "Type" for "type".
 	var head map[string]json.RawMessage
 	if trimmed := bytes.TrimLeft(body, " \t\r\n"); len(trimmed) == 0 || trimmed[0] != '{' {
-		return Event{}, fmt.Errorf("%w: expected a JSON object such as {\"type\": \"VERIFY\"}, got %d bytes", ErrNotAnEvent, len(body))
+		return Event{}, fmt.Errorf("%w: expected a JSON object such as {\"type\": \"VERIFY\"}, got %s", ErrNotAnEvent, beginning(body))
 	}
 	if err := json.Unmarshal(body, &head); err != nil {
+		if err = syntaxError(err); errors.As(err, new(*JSONError)) {
+			return Event{}, fmt.Errorf("%w: %w", ErrNotAnEvent, err)
+		}
 		return Event{}, fmt.Errorf("%w: %w, got %d bytes", ErrNotAnEvent, err, len(body))
 	}
 	var event Event
@@ -154,6 +159,26 @@ func (p Payloads) decode(chart string, body []byte) (Event, error) {
 	return event, nil
 }
 
+// beginningRunesMax is how much of a body that is no event is quoted at most.
+const beginningRunesMax = 8
+
+// beginning says how a body begins that is no object: with white space and a byte order mark, which nobody sees, and one
+// character more. The rest may be secret.
+func beginning(body []byte) string {
+	if len(body) == 0 {
+		return "0 bytes"
+	}
+	length := 0
+	for range beginningRunesMax {
+		r, size := utf8.DecodeRune(body[length:])
+		length += size
+		if r != '\ufeff' && !unicode.IsSpace(r) {
+			break
+		}
+	}
+	return fmt.Sprintf("%d bytes that begin with %+q", len(body), body[:length])
+}
+
 // EncodeEvent writes an event in the JSON form that Decode reads, as SendTo does. The payload must
 // marshal to a JSON object, or be nil.
 func EncodeEvent(typ string, payload any) (json.RawMessage, error) { return encodeEvent(typ, payload) }
@@ -192,7 +217,7 @@ func (p Payload) decode(body []byte) (payload any, err error) {
 	}()
 	pointer := reflect.New(p.typ)
 	if err := json.Unmarshal(body, pointer.Interface()); err != nil {
-		return nil, p.withoutValues(err, body)
+		return nil, jsonError(err, body, p.typ)
 	}
 	validator, ok := pointer.Interface().(interface{ Validate() error })
 	if !ok {
@@ -204,38 +229,6 @@ func (p Payload) decode(body []byte) (payload any, err error) {
 		}
 	}
 	return pointer.Elem().Interface(), nil
-}
-
-// withoutValues returns the error of decoding a payload without the values that it quotes: of
-// encoding/json's errors, that for a number out of range does, and those that come from
-// UnmarshalJSON and UnmarshalText methods, such as time.Time's, may.
-func (p Payload) withoutValues(err error, body []byte) error {
-	var syntax *json.SyntaxError
-	if errors.As(err, &syntax) {
-		return syntax
-	}
-	var mismatch *json.UnmarshalTypeError
-	if errors.As(err, &mismatch) {
-		bare := *mismatch
-		bare.Value, _, _ = strings.Cut(bare.Value, " ") // "number 300"
-		return &bare
-	}
-	undecoded := fmt.Errorf("expected the JSON of a %v, got %d bytes that do not decode", p.typ, len(body))
-	var keys map[string]json.RawMessage
-	if json.Unmarshal(body, &keys) != nil {
-		return undecoded
-	}
-	wrong := map[string]json.RawMessage{}
-	for key, value := range keys {
-		alone, marshalErr := json.Marshal(map[string]json.RawMessage{key: value})
-		if marshalErr == nil && json.Unmarshal(alone, reflect.New(p.typ).Interface()) != nil {
-			wrong[key] = value
-		}
-	}
-	if len(wrong) == 0 || len(wrong) == len(keys) {
-		return undecoded // The type decodes itself as a whole.
-	}
-	return fmt.Errorf("%w: correct %s", undecoded, keyNames(wrong))
 }
 
 // Limits on the keys that an error message names.

@@ -145,7 +145,7 @@ func ExampleChart_Restore() {
 	fmt.Println(err)
 	// Output:
 	// [unlocked] 2026-11-20 09:01:00 +0000 UTC
-	// unreadable snapshot of chart turnstile: expected version 1 of machine "turnstile", got version 2 of "turnstile"
+	// unreadable snapshot of chart turnstile: expected version 1 of machine "turnstile", got version 2 of "turnstile"; bring a migration or host that version too
 	// unreadable snapshot of chart turnstile: this version has no state "ajar"; bring a migration or host the old version too
 }
 

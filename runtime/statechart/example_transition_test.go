@@ -55,9 +55,9 @@ func ExamplePayloadOf() {
 	// Output:
 	// INVITE mail-17 {ada@example.com}
 	// wrong payload: event "INVITE" of chart team: expected an email with an @
-	// wrong payload: event "INVITE" of chart team: json: cannot unmarshal number into Go struct field invitation.email of type string
+	// wrong payload: event "INVITE" of chart team: expected a string under "email", got a number
 	// undeclared event type: chart team has no event "FULL"; it declares CLOSE, INVITE
-	// not an event: expected a JSON object such as {"type": "VERIFY"}, got 9 bytes
+	// not an event: expected a JSON object such as {"type": "VERIFY"}, got 9 bytes that begin with "["
 }
 
 func ExampleTransition() {

@@ -65,9 +65,9 @@ func TestDecodeInputChecksTheShape(t *testing.T) {
 	t.Parallel()
 	chart := seating(t, statechart.PayloadOf[ticket]())
 	for body, message := range map[string]string{
-		`{"seats": "3"}`: "wrong payload: the input of chart c: json: cannot unmarshal string into Go struct field ticket.seats of type int",
+		`{"seats": "3"}`: "wrong payload: the input of chart c: expected a whole number of 64 bits under \"seats\", got a string",
 		`{"seats": -1}`:  "wrong payload: the input of chart c: planned",
-		``:               "wrong payload: the input of chart c: unexpected end of JSON input",
+		``:               "wrong payload: the input of chart c: expected an object, got nothing",
 	} {
 		if _, err := chart.DecodeInput([]byte(body)); !errors.Is(err, statechart.ErrPayload) || err.Error() != message {
 			t.Errorf("%s: got the error %v, want %s", body, err, message)

@@ -70,7 +70,7 @@ func (c *Chart[C]) MigratesFrom(version int) bool {
 // migrate reads a stored snapshot of an earlier version and takes it to this one.
 func (c *Chart[C]) migrate(data []byte) (snapshotJSON, error) {
 	var form snapshotJSON
-	if err := json.Unmarshal(data, &form); err != nil {
+	if err := ReadJSON(data, &form); err != nil {
 		return form, c.unreadable("%w", err)
 	}
 	s, err := form.stored()
@@ -81,13 +81,13 @@ func (c *Chart[C]) migrate(data []byte) (snapshotJSON, error) {
 	for _, migration := range c.migrations[form.Version-first:] {
 		for _, change := range migration.Changes {
 			if err := change.apply(s); err != nil {
-				return form, c.unreadable("migrating from version %d, %s: %w", migration.From, change.Name, err)
+				return form, c.unmatched(mendMigration, "migrating from version %d, %s: %w", migration.From, change.Name, err)
 			}
 		}
 	}
 	migrated, err := s.form(form)
 	if err != nil {
-		return form, c.unreadable("migrated from version %d: %w", form.Version, err)
+		return form, c.unmatched(mendMigration, "migrated from version %d: %w", form.Version, err)
 	}
 	migrated.Version = c.version
 	c.liftShallow(migrated.HistoryValue)
@@ -144,7 +144,7 @@ func (form *snapshotJSON) stored() (*Stored, error) {
 	}
 	for _, d := range form.Deferred {
 		var head struct{ Type string }
-		if err := json.Unmarshal(d.Event, &head); err != nil {
+		if err := ReadJSON(d.Event, &head); err != nil {
 			return nil, fmt.Errorf("deferred event: %w", err)
 		}
 		s.Deferred = append(s.Deferred, Deferred{Type: head.Type, ID: d.ID, Event: d.Event})
@@ -156,7 +156,7 @@ func (form *snapshotJSON) stored() (*Stored, error) {
 func leavesOf(value json.RawMessage, above string, into []string) ([]string, error) {
 	children, err := valueChildren(value)
 	if err != nil {
-		return nil, fmt.Errorf("state %q: expected a string or an object, got %s", above, jsonKind(value))
+		return nil, fmt.Errorf("%s: expected a string or an object, got %s", stateName(above), jsonKind(value))
 	}
 	if len(children) == 0 && above != "" {
 		return append(into, above), nil

@@ -170,7 +170,7 @@ func TestAChartKnowsWhereItMigratesFrom(t *testing.T) {
 	}
 	equal(t, "versions", fmt.Sprint(from), "[2]")
 	_, err := chart.Restore(storedByV1(t))
-	if want := `unreadable snapshot of chart guest: expected version 3 of machine "guest", got version 1 of "guest"`; !errors.Is(err, statechart.ErrUnreadable) || err.Error() != want {
+	if want := `unreadable snapshot of chart guest: expected version 3 of machine "guest", got version 1 of "guest"; bring a migration or host that version too`; !errors.Is(err, statechart.ErrUnreadable) || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}
 	equal(t, "in the definition", len(versioned(t, 3, wordsV3, guestV3{}, fromV2, fromV1).Definition().Migrations), 2)
@@ -192,22 +192,22 @@ func TestMigrationThatFailsIsUnreadableAndSaysWhere(t *testing.T) {
 		change  statechart.Change
 		message string
 	}{
-		{statechart.Rewrite("mine", func(*statechart.Stored) error { return errors.New("no such guest") }), `migrating from version 1, mine: no such guest`},
-		{rewrite(func(*statechart.Stored) { panic("no guest") }), `migrating from version 1, mine: panic: no guest`},
-		{statechart.MigrateContext(func(int) guestV2 { return guestV2{} }), `migrating from version 1, migrate the context: the old context: json: cannot unmarshal object into Go value of type int`},
-		{statechart.RenameState("job.left", "job.right"), `migrating from version 1, rename state "job.left" to "job.right": expected no active state "job.right", got ["job.left.b" "job.right.busy"]`},
-		{rewrite(func(s *statechart.Stored) { s.State = nil }), `state "": expected 1 active children, got 0`},
+		{statechart.Rewrite("mine", func(*statechart.Stored) error { return errors.New("no such guest") }), `migrating from version 1, mine: no such guest; mend the migration`},
+		{rewrite(func(*statechart.Stored) { panic("no guest") }), `migrating from version 1, mine: panic: no guest; mend the migration`},
+		{statechart.MigrateContext(func(int) guestV2 { return guestV2{} }), `migrating from version 1, migrate the context: the old context: expected a whole number of 64 bits, got an object; mend the migration`},
+		{statechart.RenameState("job.left", "job.right"), `migrating from version 1, rename state "job.left" to "job.right": expected no active state "job.right", got ["job.left.b" "job.right.busy"]; mend the migration`},
+		{rewrite(func(s *statechart.Stored) { s.State = nil }), `the chart itself: expected 1 active children, got 0; mend the migration`},
 		{rewrite(func(s *statechart.Stored) { s.State = []string{"gone"} }), `this version has no state "gone"; bring a migration or host the old version too`},
-		{rewrite(func(s *statechart.Stored) { s.Context = []byte(`{"First":1}`) }), `context: json: cannot unmarshal number into Go struct field guestV2.First of type string`},
-		{rewrite(func(s *statechart.Stored) { s.Timers[1].At = s.Timers[1].At.Add(time.Hour) }), `migrated from version 1: timer 4.1 of state "job.left": expected one of the stored timers, once, with its deadline: a migration starts no timer and moves no deadline`},
-		{rewrite(func(s *statechart.Stored) { s.Timers[1].ID = "4.9" }), `migrated from version 1: timer 4.9 of state "job.left": expected one of the stored timers, once, with its deadline: a migration starts no timer and moves no deadline`},
-		{rewrite(func(s *statechart.Stored) { s.Timers = append(s.Timers, s.Timers[1]) }), `migrated from version 1: timer 4.1 of state "job.left": expected one of the stored timers, once, with its deadline: a migration starts no timer and moves no deadline`},
-		{rewrite(func(s *statechart.Stored) { s.Services[0].Key = "6.1" }), `migrated from version 1: service "job.right.busy" under the key "6.1": expected one of the stored services, once: a migration starts none`},
+		{rewrite(func(s *statechart.Stored) { s.Context = []byte(`{"First":1}`) }), `context: expected a string under "First", got a number; mend the migration`},
+		{rewrite(func(s *statechart.Stored) { s.Timers[1].At = s.Timers[1].At.Add(time.Hour) }), `migrated from version 1: timer 4.1 of state "job.left": expected one of the stored timers, once, with its deadline: a migration starts no timer and moves no deadline; mend the migration`},
+		{rewrite(func(s *statechart.Stored) { s.Timers[1].ID = "4.9" }), `migrated from version 1: timer 4.9 of state "job.left": expected one of the stored timers, once, with its deadline: a migration starts no timer and moves no deadline; mend the migration`},
+		{rewrite(func(s *statechart.Stored) { s.Timers = append(s.Timers, s.Timers[1]) }), `migrated from version 1: timer 4.1 of state "job.left": expected one of the stored timers, once, with its deadline: a migration starts no timer and moves no deadline; mend the migration`},
+		{rewrite(func(s *statechart.Stored) { s.Services[0].Key = "6.1" }), `migrated from version 1: service "job.right.busy" under the key "6.1": expected one of the stored services, once: a migration starts none; mend the migration`},
 		{rewrite(func(s *statechart.Stored) { s.Services = nil }), `the state job.left.b, job.right.busy is not settled in this version, and no service runs that would end it; bring a migration or host the old version too`},
-		{rewrite(func(s *statechart.Stored) { s.Children[0].Machine = "other" }), `migrated from version 1: child "job" under the key "4.2": expected one of the stored children, once, of its machine: a migration starts none`},
-		{rewrite(func(s *statechart.Stored) { s.Deferred[0].Event = []byte(`{"type":"NEVER"}`) }), `deferred event 0: undeclared event type: "NEVER"`},
-		{statechart.RenameTimer("job.left", "1h0m0s", "sla"), `timer 4.1 belongs to "job.left" after "sla", which is no timer of an active state of this version`},
-		{statechart.RenameService("job.right.busy", "job.right.busy", "x"), `service "x" of state "job.right.busy" is no service of an active state of this version`},
+		{rewrite(func(s *statechart.Stored) { s.Children[0].Machine = "other" }), `migrated from version 1: child "job" under the key "4.2": expected one of the stored children, once, of its machine: a migration starts none; mend the migration`},
+		{rewrite(func(s *statechart.Stored) { s.Deferred[0].Event = []byte(`{"type":"NEVER"}`) }), `deferred event 0: undeclared event type: "NEVER"; mend the migration`},
+		{statechart.RenameTimer("job.left", "1h0m0s", "sla"), `timer 4.1 belongs to "job.left" after "sla", which is no timer of an active state of this version; mend the migration`},
+		{statechart.RenameService("job.right.busy", "job.right.busy", "x"), `service "x" of state "job.right.busy" is no service of an active state of this version; mend the migration`},
 	} {
 		_, err := rewritten(t, nil, []statechart.Change{c.change})
 		if want := "unreadable snapshot of chart guest: " + c.message; !errors.Is(err, statechart.ErrUnreadable) || err.Error() != want {
@@ -217,11 +217,11 @@ func TestMigrationThatFailsIsUnreadableAndSaysWhere(t *testing.T) {
 	chart := versioned(t, 2, wordsV2, guestV2{}, fromV1)
 	for _, damage := range []struct{ old, new, message string }{
 		{`{"left":"b","right":"busy"}`, `7`, `version 1: value: state "work": expected a string or an object, got a number`},
-		{`{"id":"p-LATER","event":{"type":"LATER"}}`, `{"event":7}`, `version 1: deferred event: json: cannot unmarshal number into Go value of type struct { Type string }`},
-		{`"steps":6`, `"steps":"6"`, `json: cannot unmarshal string into Go struct field snapshotJSON.steps of type int64`},
+		{`{"id":"p-LATER","event":{"type":"LATER"}}`, `{"event":7}`, `version 1: deferred event: expected an object, got a number`},
+		{`"steps":6`, `"steps":"6"`, `expected a whole number of 64 bits under "steps", got a string`},
 	} {
 		_, err := chart.Restore([]byte(strings.Replace(string(storedByV1(t)), damage.old, damage.new, 1)))
-		if want := "unreadable snapshot of chart guest: " + damage.message; err == nil || err.Error() != want {
+		if want := "unreadable snapshot of chart guest: " + damage.message + "; mend it, or restore it from a backup"; err == nil || err.Error() != want {
 			t.Errorf("%s: got %v\nwant %s", damage.new, err, want)
 		}
 	}

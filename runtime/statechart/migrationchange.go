@@ -23,7 +23,7 @@ func MigrateContext[Old, New any](fn func(old Old) New) Change {
 	}
 	change.run = func(s *Stored) error {
 		var old Old
-		if err := json.Unmarshal(s.Context, &old); err != nil {
+		if err := ReadJSON(s.Context, &old); err != nil {
 			return fmt.Errorf("the old context: %w", err)
 		}
 		migrated := fn(old)
@@ -179,7 +179,7 @@ func RenameEvent(from, to string) Change {
 // retyped returns the JSON form of an event under another type.
 func retyped(event json.RawMessage, typ string) (json.RawMessage, error) {
 	var fields map[string]json.RawMessage
-	err := json.Unmarshal(event, &fields)
+	err := ReadJSON(event, &fields)
 	if err == nil {
 		fields["type"], err = json.Marshal(typ)
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,27 +18,79 @@ import (
 // be, or has a context that does not decode; and by Step for another chart's snapshot.
 var ErrUnreadable = errors.New("unreadable snapshot")
 
+// UnreadableError is an ErrUnreadable with what is wrong with the snapshot, and what to do about it.
+type UnreadableError struct {
+	// Of names what should have read it, such as "chart signup"; "" if that is not known.
+	Of string
+	// Err says what is wrong.
+	Err error
+	// Todo is what to do. Empty means that the snapshot is damaged: to mend it, as no migration and no other version
+	// can help.
+	Todo string
+}
+
+// The remedies of an UnreadableError, beside those of a version that is not there.
+const (
+	mendSnapshot  = "mend it, or restore it from a backup"
+	mendMigration = "mend the migration"
+	hostOld       = "bring a migration or host the old version too"
+	hostOrMend    = hostOld + ", or mend it"
+)
+
+// Error says what is wrong, and what to do.
+func (e *UnreadableError) Error() string {
+	of := ""
+	if e.Of != "" {
+		of = " of " + e.Of
+	}
+	return fmt.Sprintf("%v%s: %v; %s", ErrUnreadable, of, e.Err, cmp.Or(e.Todo, mendSnapshot))
+}
+
+// Unwrap makes it an ErrUnreadable, and what Err is.
+func (e *UnreadableError) Unwrap() []error { return []error{ErrUnreadable, e.Err} }
+
 // Restore reads a snapshot from its JSON form. One of an earlier version goes through Migrations first, and
 // must fit this version then as any other. Deadlines stay as they were stored; nothing is entered or
-// started. All errors wrap ErrUnreadable.
+// started. All errors wrap ErrUnreadable, and are an *UnreadableError.
 func (c *Chart[C]) Restore(data []byte) (Snapshot[C], error) {
 	form, ok := readCompact(data)
 	if !ok {
 		form = snapshotJSON{}
-		if err := json.Unmarshal(data, &form); err != nil {
+		if err := ReadJSON(data, &form); err != nil {
 			return Snapshot[C]{}, c.unreadable("%w", err)
 		}
 	}
-	migrated := form.Machine == c.id && c.MigratesFrom(form.Version)
-	if migrated {
-		var err error
-		if form, err = c.migrate(data); err != nil {
-			return Snapshot[C]{}, err
-		}
-		ok = false
+	if form.Machine != c.id || !c.MigratesFrom(form.Version) {
+		return c.restore(form, ok)
 	}
-	if form.Machine != c.id || form.Version != c.version {
+	form, err := c.migrate(data)
+	if err != nil {
+		return Snapshot[C]{}, err
+	}
+	s, err := c.restore(form, false)
+	if err == nil && !c.foreign && s.Status == Active {
+		if leaf, service, ok := c.unserved(&s); ok {
+			err = c.unmatched("move the instance to another state or host the old version too",
+				"the state %s is not settled in this version and waits for its service %q, which does not run and which no migration starts", leaf.path, service)
+		}
+	}
+	var unreadable *UnreadableError
+	if errors.As(err, &unreadable) && (unreadable.Todo == "" || unreadable.Todo == hostOrMend) {
+		unreadable.Todo = mendMigration // What was stored has gone through it.
+	}
+	if err != nil {
+		return Snapshot[C]{}, err
+	}
+	return s, nil
+}
+
+// restore reads a form of this version; compact says that readCompact has read it.
+func (c *Chart[C]) restore(form snapshotJSON, compactForm bool) (Snapshot[C], error) {
+	if form.Machine != c.id {
 		return Snapshot[C]{}, c.unreadable("expected version %d of machine %q, got version %d of %q", c.version, c.id, form.Version, form.Machine)
+	}
+	if form.Version != c.version {
+		return Snapshot[C]{}, c.unmatched("bring a migration or host that version too", "expected version %d of machine %q, got version %d of %q", c.version, c.id, form.Version, form.Machine)
 	}
 	if form.Status != Active && form.Status != Done && form.Status != Stopped {
 		return Snapshot[C]{}, c.unreadable("expected the status %q, %q or %q, got %q", Active, Done, Stopped, form.Status)
@@ -47,6 +100,7 @@ func (c *Chart[C]) Restore(data []byte) (Snapshot[C], error) {
 	}
 	s := Snapshot[C]{chart: c, Status: form.Status, Steps: form.Steps, Output: form.Output}
 	if err := json.Unmarshal(form.Context, &s.Context); err != nil {
+		err = jsonError(err, form.Context, reflect.TypeFor[C]())
 		return Snapshot[C]{}, c.unreadable("context: %w", err)
 	}
 	s.configuration.enter(0, -1)
@@ -59,7 +113,7 @@ func (c *Chart[C]) Restore(data []byte) (Snapshot[C], error) {
 	if ended := c.isInFinalState(0, &s.configuration); ended != (s.Status == Done) || s.Status != Active && len(form.Timers)+len(form.Services)+len(form.Children) > 0 {
 		return Snapshot[C]{}, c.unreadable("the status %q does not fit the state %s, its timers, services and children", s.Status, strings.Join(s.State(), ", "))
 	}
-	if !ok { // What readCompact reads has none of these.
+	if !compactForm { // What readCompact reads has none of these.
 		for _, restore := range []func(*snapshotJSON, *Snapshot[C]) error{c.restoreHistory, c.restoreTimers, c.restoreServices, c.restoreChildren, c.restoreDeferred} {
 			if err := restore(&form, &s); err != nil {
 				return Snapshot[C]{}, err
@@ -67,18 +121,27 @@ func (c *Chart[C]) Restore(data []byte) (Snapshot[C], error) {
 		}
 	}
 	if !c.foreign && !s.Settled() && len(s.Services) == 0 {
-		return Snapshot[C]{}, c.unreadable("the state %s is not settled in this version, and no service runs that would end it; bring a migration or host the old version too", strings.Join(s.State(), ", "))
-	}
-	if migrated && !c.foreign && s.Status == Active {
-		if leaf, service, ok := c.unserved(&s); ok {
-			return Snapshot[C]{}, c.unreadable("the state %s is not settled in this version and waits for its service %q, which does not run and which no migration starts; move the instance to another state or host the old version too", leaf.path, service)
-		}
+		return Snapshot[C]{}, c.unmatched(hostOld, "the state %s is not settled in this version, and no service runs that would end it", strings.Join(s.State(), ", "))
 	}
 	return s, nil
 }
 
+// unreadable is the error of a snapshot that is damaged.
 func (c *Chart[C]) unreadable(format string, args ...any) error {
-	return fmt.Errorf("%w of chart %s: %w", ErrUnreadable, c.id, fmt.Errorf(format, args...))
+	return &UnreadableError{Of: "chart " + c.id, Err: fmt.Errorf(format, args...)}
+}
+
+// unmatched is the error of a snapshot that may be whole, but does not fit this version.
+func (c *Chart[C]) unmatched(todo, format string, args ...any) error {
+	return &UnreadableError{Of: "chart " + c.id, Err: fmt.Errorf(format, args...), Todo: todo}
+}
+
+// stateName names a state by its path, for a message.
+func stateName(path string) string {
+	if path == "" {
+		return "the chart itself"
+	}
+	return fmt.Sprintf("state %q", path)
 }
 
 // restoreValue marks as active the given state and what the value says below it. A value must
@@ -88,10 +151,10 @@ func (c *Chart[C]) restoreValue(value json.RawMessage, state int, into *configur
 	into.enter(state, n.parent)
 	children, err := valueChildren(value)
 	if err != nil {
-		return c.unreadable("the value of state %q: expected a string or an object, got %s", n.path, jsonKind(value))
+		return c.unreadable("the value of %s: expected a string or an object, got %s", stateName(n.path), jsonKind(value))
 	}
 	if want := c.activeChildren(n); len(children) != want {
-		return c.unreadable("state %q: expected %d active children, got %d", n.path, want, len(children))
+		return c.unreadable("%s: expected %d active children, got %d", stateName(n.path), want, len(children))
 	}
 	for _, id := range sortedKeys(children) {
 		path := id
@@ -100,7 +163,7 @@ func (c *Chart[C]) restoreValue(value json.RawMessage, state int, into *configur
 		}
 		child, ok := c.byPath[path]
 		if !ok || c.nodes[child].parent != state || c.nodes[child].kind == history {
-			return c.unreadable("this version has no state %q; bring a migration or host the old version too", path)
+			return c.unmatched(hostOld, "this version has no state %q", path)
 		}
 		if err := c.restoreValue(children[id], child, into); err != nil {
 			return err
@@ -125,18 +188,18 @@ func (c *Chart[C]) restoreHistory(form *snapshotJSON, s *Snapshot[C]) error {
 	for _, path := range sortedKeys(form.HistoryValue) {
 		h, ok := c.byPath[path]
 		if !ok || c.nodes[h].kind != history {
-			return c.unreadable("this version has no history state %q", path)
+			return c.unmatched(hostOld, "this version has no history state %q", path)
 		}
 		set := newStateSet(len(c.nodes))
 		for _, active := range form.HistoryValue[path] {
 			i, ok := c.byPath[active]
 			if !ok || !c.isDescendant(i, c.nodes[h].parent) || c.nodes[i].kind == history {
-				return c.unreadable("history %q records %q, which is no state beside it in this version", path, active)
+				return c.unmatched(hostOrMend, "history %q records %q, which is no state beside it in this version", path, active)
 			}
 			set.add(i)
 		}
 		if !c.recordable(h, set) {
-			return c.unreadable("history %q records %q, which could not be active together beside it in this version", path, form.HistoryValue[path])
+			return c.unmatched(hostOrMend, "history %q records %q, which could not be active together beside it in this version", path, form.HistoryValue[path])
 		}
 		if s.history == nil {
 			s.history = make([]record, len(c.histories))
@@ -223,7 +286,7 @@ func (c *Chart[C]) restoreTimers(form *snapshotJSON, s *Snapshot[C]) error {
 			index = slices.IndexFunc(c.nodes[state].timers, func(d delay[C]) bool { return d.id == stored.After })
 		}
 		if index < 0 || !c.isActive(state, &s.configuration) {
-			return c.unreadable("timer %s belongs to %q after %q, which is no timer of an active state of this version", id, stored.State, stored.After)
+			return c.unmatched(hostOrMend, "timer %s belongs to %q after %q, which is no timer of an active state of this version", id, stored.State, stored.After)
 		}
 		if slices.ContainsFunc(s.Timers, func(t Timer) bool { return t.state == state && t.index == index }) {
 			return c.unreadable("state %q has its timer %q twice", stored.State, stored.After)
@@ -248,7 +311,7 @@ func (c *Chart[C]) restoreServices(form *snapshotJSON, s *Snapshot[C]) error {
 			return err
 		}
 		if index < 0 || !c.isActive(state, &s.configuration) {
-			return c.unreadable("service %q of state %q is no service of an active state of this version", stored.ID, stored.State)
+			return c.unmatched(hostOrMend, "service %q of state %q is no service of an active state of this version", stored.ID, stored.State)
 		}
 		if slices.ContainsFunc(s.Services, func(i Invocation) bool { return i.state == state && i.index == index }) {
 			return c.unreadable("state %q has its service %q twice", stored.State, stored.ID)

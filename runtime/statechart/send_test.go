@@ -51,8 +51,8 @@ func TestSendAfterIsStoredWithTheSnapshot(t *testing.T) {
 	for problem, edit := range map[string][2]string{
 		"belongs to":            {`"after":"REMIND"`, `"after":"ASK"`},
 		"undeclared event type": {`"type":"REMIND"`, `"type":"OLD"`},
-		"cannot unmarshal":      {`"text":"stored"`, `"text":7`},
-		"unexpected end":        {`"event":{"text":"stored","type":"REMIND"}`, `"event":null`},
+		`expected a string under "text", got a number`: {`"text":"stored"`, `"text":7`},
+		"unexpected end": {`"event":{"text":"stored","type":"REMIND"}`, `"event":null`},
 	} {
 		edited := strings.Replace(stored, edit[0], edit[1], 1)
 		if _, err := r.chart.Restore([]byte(edited)); edited == stored || !errors.Is(err, statechart.ErrUnreadable) || !strings.Contains(err.Error(), problem) {
@@ -77,7 +77,7 @@ func TestSendAfterOfWhatCouldNotArriveFails(t *testing.T) {
 	for message, def := range map[string]Def{
 		`sending event "REMIND": expected a delay from 0, got -1s`: reminding(nil, -time.Second),
 		"encoding the payload of event":                            reminding([]int{1}, 0),
-		"cannot unmarshal number":                                  reminding(map[string]int{"text": 7}, 0),
+		`expected a string under "text", got a number`:             reminding(map[string]int{"text": 7}, 0),
 	} {
 		r := begin(t, def)
 		_, err := r.chart.Step(r.step.Next, Event{Type: "ASK", At: epoch})

@@ -279,9 +279,14 @@ func (m *Machine[T]) probe(state int) (sm *stateless.StateMachine, err error) {
 	return sm, err
 }
 
-// unreadable is the error of a stored snapshot that does not fit.
+// unreadable is the error of a stored snapshot that is damaged.
 func (m *Machine[T]) unreadable(format string, args ...any) error {
-	return fmt.Errorf("%w of machine %s: %w", statechart.ErrUnreadable, m.config.ID, fmt.Errorf(format, args...))
+	return &statechart.UnreadableError{Of: "machine " + m.config.ID, Err: fmt.Errorf(format, args...)}
+}
+
+// unmatched is the error of a stored snapshot that may be whole, but does not fit this version.
+func (m *Machine[T]) unmatched(format string, args ...any) error {
+	return &statechart.UnreadableError{Of: "machine " + m.config.ID, Err: fmt.Errorf(format, args...), Todo: "host the old version too"}
 }
 
 var _ durable.Machine = (*Machine[struct{}])(nil)

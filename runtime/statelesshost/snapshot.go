@@ -69,7 +69,7 @@ func (m *Machine[T]) Restore(snapshot json.RawMessage) (restored durable.Instanc
 	}()
 	i := &instance[T]{machine: m}
 	form := snapshotJSON[T]{Context: &i.data}
-	if err := json.Unmarshal(snapshot, &form); err != nil {
+	if err := statechart.ReadJSON(snapshot, &form); err != nil {
 		return nil, m.unreadable("%w", err)
 	}
 	if form.Machine != m.config.ID || form.Version != m.config.Version {
@@ -80,7 +80,7 @@ func (m *Machine[T]) Restore(snapshot json.RawMessage) (restored durable.Instanc
 	}
 	at, known := m.byName[form.Value]
 	if !known {
-		return nil, m.unreadable("this version has no state %q; host the old version too", form.Value)
+		return nil, m.unmatched("this version has no state %q", form.Value)
 	}
 	want := statechart.Active
 	if m.states[at].Final {
@@ -93,7 +93,7 @@ func (m *Machine[T]) Restore(snapshot json.RawMessage) (restored durable.Instanc
 		return nil, m.unreadable("the status %q does not fit the state %q and its %d timers", form.Status, form.Value, len(form.Timers))
 	}
 	if want == statechart.Active && !m.states[at].settled {
-		return nil, m.unreadable("the state %q is not settled in this version; host the old version too", form.Value)
+		return nil, m.unmatched("the state %q is not settled in this version", form.Value)
 	}
 	i.status, i.at, i.steps, i.output = form.Status, at, form.Steps, form.Output
 	if err := m.restoreTimers(i, form.Timers); err != nil {
