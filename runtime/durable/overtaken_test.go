@@ -24,12 +24,9 @@ func (w *world) anonymous(token, name string) string {
 func TestAnAnswerThatAnotherProcessGaveIsNoExpiry(t *testing.T) {
 	t.Parallel()
 	inParcelWorld(t, func(t *testing.T, w *world) {
-		frozen := 0
+		var answers atomic.Int32
 		w.latency = func(id string) time.Duration {
-			if id == "HandOver" {
-				frozen++
-			}
-			if id == "HandOver" && frozen == 1 {
+			if id == "HandOver" && answers.Add(1) == 1 {
 				return 7 * time.Minute
 			}
 			return 0
@@ -47,8 +44,8 @@ func TestAnAnswerThatAnotherProcessGaveIsNoExpiry(t *testing.T) {
 		w.run(t)
 		w.wantAnswer(t, "t1", handed)
 		w.wantNoTokens(t)
-		if got := w.snapshotLog(t); len(got) > 0 || frozen != 2 {
-			t.Errorf("after %d answers the chart was told %q, want nothing after 2", frozen, got)
+		if got := w.snapshotLog(t); len(got) > 0 || answers.Load() != 2 {
+			t.Errorf("after %d answers the chart was told %q, want nothing after 2", answers.Load(), got)
 		}
 	})
 }
@@ -76,6 +73,7 @@ func TestAnAnswerThatWaitsForTheNextCommitMayHaveBeenGiven(t *testing.T) {
 		w.post("route/1", fmt.Sprintf(`{"type": "settle.wait", "$task": %s}`, w.anonymous("t1", "Outcome")))
 		w.runFor(t, time.Second)
 		w.post("route/1", event("charge", ""))
+		w.hook = faults(map[string]fault{"ClearOutbox route/1 #1": dieAfter})
 		w.mu.Lock()
 		batch := w.receive(10)
 		w.mu.Unlock()
@@ -83,7 +81,6 @@ func TestAnAnswerThatWaitsForTheNextCommitMayHaveBeenGiven(t *testing.T) {
 		go func() { overtaken <- w.handle(batch, time.Hour) }()
 		time.Sleep(time.Minute)
 		// A process of another queue gives the answer meanwhile, clears the outbox, and dies.
-		w.hook = faults(map[string]fault{"ClearOutbox route/1 #1": dieAfter})
 		w.deliver("another.fifo", "route/1", [2]string{"1", event("add", "x")})
 		if told := w.answers("t1"); !strings.Contains(told, "first") {
 			t.Errorf("the task was told %s; calls %q", told, w.calls)

@@ -311,7 +311,7 @@ func TestDeferredEventsAreLimited(t *testing.T) {
 	for range statechart.DeferredMax {
 		r.send("CALL")
 	}
-	r.refuses(Event{Type: "CALL"}, statechart.ErrLimit, `chart c, state "", event "CALL": defer: limit exceeded: more than 64 deferred events (DeferredMax)`)
+	r.refuses(Event{Type: "CALL"}, statechart.ErrLimit, `chart c, event "CALL": defer: limit exceeded: more than 64 deferred events (DeferredMax)`)
 	r.send("IDLE")
 	equal(t, "waiting", deferredBy(r), "")
 	equal(t, "log", len(r.step.Next.Context.Log), 3+statechart.DeferredMax)
@@ -352,9 +352,9 @@ func TestAnEventThatCannotWaitFailsTheStep(t *testing.T) {
 	def.Payloads["CALL"] = statechart.PayloadOf[fickle]()
 	r := begin(t, def)
 	r.refuses(Event{Type: "CALL", Payload: fickle{1}}, nil,
-		`chart c, state "", event "CALL": defer: expected the JSON of a statechart_test.fickle, got an object that does not decode`)
+		`chart c, event "CALL": defer: expected the JSON of a statechart_test.fickle, got an object that does not decode`)
 	r.refuses(Event{Type: "CALL", Payload: 7}, nil,
-		`chart c, state "", event "CALL": defer: encoding the payload of event "CALL": expected a type that marshals to a JSON object, got int`)
+		`chart c, event "CALL": defer: encoding the payload of event "CALL": expected a type that marshals to a JSON object, got int`)
 }
 
 func TestDeferredEventsThatDoNotFitAreUnreadable(t *testing.T) {
@@ -518,7 +518,7 @@ func TestADeferredEventThatDoesNotDecodeAnyMoreFailsTheStep(t *testing.T) {
 	if can, err := idle.chart.Can(idle.step.Next, due); can || err == nil {
 		t.Errorf("can: got %t and the error %v", can, err)
 	}
-	r.refuses(Event{Type: "IDLE"}, nil, `chart c, state "", event "IDLE": replay: expected the JSON of a statechart_test.moody, got an object that does not decode`)
+	r.refuses(Event{Type: "IDLE"}, nil, `chart c, event "IDLE": replay: expected the JSON of a statechart_test.moody, got an object that does not decode`)
 }
 
 func TestEventlessTransitionsDoNotSeeTheDeferredEvent(t *testing.T) {

@@ -107,15 +107,15 @@ func TestErrorOfAnActionIsWrapped(t *testing.T) {
 func TestFailingStartReturnsNothing(t *testing.T) {
 	t.Parallel()
 	for message, change := range map[string]func(*Def){
-		`chart c, state "", event "": context: panic: no`:   func(d *Def) { d.Context = func(statechart.Start) trace { panic("no") } },
-		`chart c, state "a", event "": action keep: broken`: func(d *Def) { d.States[0].Entry = Do{statechart.TryAssign("keep", fails)} },
-		`chart c, state "", event "": output: encoding the chart's output: json: unsupported type: func()`: func(d *Def) {
+		`chart c: context: panic: no`:   func(d *Def) { d.Context = func(statechart.Start) trace { panic("no") } },
+		`chart c, state "a": action keep: broken`: func(d *Def) { d.States[0].Entry = Do{statechart.TryAssign("keep", fails)} },
+		`chart c: output: encoding the chart's output: json: unsupported type: func()`: func(d *Def) {
 			d.States, d.Output = []S{{ID: "a", Type: statechart.Final}}, output(func() {})
 		},
-		`chart c, state "a", event "": guard sure: panic: who knows`: func(d *Def) {
+		`chart c, state "a": guard sure: panic: who knows`: func(d *Def) {
 			d.States[0].Always = []On{{Guard: statechart.When("sure", func(trace, Event) bool { panic("who knows") }), Actions: logs("x")}}
 		},
-		`chart c, state "", event "": action keep: broken`: func(d *Def) {
+		`chart c: action keep: broken`: func(d *Def) {
 			d.States, d.Exit = []S{{ID: "a", Type: statechart.Final}}, Do{statechart.TryAssign("keep", fails)}
 		},
 	} {
@@ -149,7 +149,7 @@ func TestPanicOfTheContextsCloneIsAnError(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = chart.Step(step.Next, Event{Type: "GO"})
-	equal(t, "message", err.Error(), `chart c, state "", event "GO": cloning the context: panic: cracked`)
+	equal(t, "message", err.Error(), `chart c, event "GO": cloning the context: panic: cracked`)
 }
 
 func TestEndlessMacrostepIsRefused(t *testing.T) {

@@ -35,9 +35,16 @@ type StepError struct {
 	Stack []byte
 }
 
-// Error names chart, state, event and code.
+// Error names chart, state, event and code. The chart itself is no state, and its start no event.
 func (e *StepError) Error() string {
-	return fmt.Sprintf("chart %s, state %q, event %q: %s: %v", e.Chart, e.State, e.Event, e.Code, e.Err)
+	where := "chart " + e.Chart
+	if e.State != "" {
+		where += fmt.Sprintf(", state %q", e.State)
+	}
+	if e.Event != "" {
+		where += fmt.Sprintf(", event %q", e.Event)
+	}
+	return fmt.Sprintf("%s: %s: %v", where, e.Code, e.Err)
 }
 
 // Unwrap returns the error of the code.
