@@ -107,7 +107,7 @@ func TestErrorOfAnActionIsWrapped(t *testing.T) {
 func TestFailingStartReturnsNothing(t *testing.T) {
 	t.Parallel()
 	for message, change := range map[string]func(*Def){
-		`chart c: context: panic: no`:   func(d *Def) { d.Context = func(statechart.Start) trace { panic("no") } },
+		`chart c: context: panic: no`:             func(d *Def) { d.Context = func(statechart.Start) trace { panic("no") } },
 		`chart c, state "a": action keep: broken`: func(d *Def) { d.States[0].Entry = Do{statechart.TryAssign("keep", fails)} },
 		`chart c: output: encoding the chart's output: json: unsupported type: func()`: func(d *Def) {
 			d.States, d.Output = []S{{ID: "a", Type: statechart.Final}}, output(func() {})
