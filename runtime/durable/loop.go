@@ -249,7 +249,10 @@ func (l *Loop) parkUnstorable(ctx context.Context, d Delivery, reason error) (do
 	event, v, _ := t.examine(d)
 	if v == skipped && !t.isApplied(d) {
 		// A repeat is not what cannot be stored: the instance owes something else, and says so with what comes next.
-		return 1, t.dispatch(ctx)
+		if err := t.dispatch(ctx); err != nil {
+			return 0, err
+		}
+		return 1, nil
 	}
 	if err := t.park(ctx, d, event.Type, reason); err != nil {
 		return 0, err
