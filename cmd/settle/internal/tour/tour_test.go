@@ -262,7 +262,9 @@ func TestTheTourWaitsForEffects(t *testing.T) {
 		}
 		store := dynamostore.New(dynamodb.NewFromConfig(running.AWS()), stack.Table)
 		id, began := durable.InstanceID{Machine: "enrich", ID: "1"}, time.Now()
+		storing := make(chan struct{})
 		go func() {
+			defer close(storing)
 			time.Sleep(time.Minute) // Until then, there is no such instance.
 			err := store.Commit(t.Context(), durable.Record{
 				Instance: id, Revision: 1, Snapshot: []byte(`{"machine":"enrich","version":1,"value":"waiting","context":{},"status":"active","tags":[]}`),
@@ -286,6 +288,7 @@ func TestTheTourWaitsForEffects(t *testing.T) {
 		if took := time.Since(began); took < 2*time.Minute || took > 2*time.Minute+time.Second {
 			t.Errorf("expected to wait two minutes, got %v", took)
 		}
+		<-storing // What it does last may be seen before it knows.
 		if err := running.Close(); err != nil {
 			t.Error(err)
 		}
