@@ -259,3 +259,49 @@ func TestARepeatIsNotParkedForWhatItsInstanceOwes(t *testing.T) {
 		w.wantParked(t, [2]string{"add", "the limit is 100"})
 	})
 }
+
+// TestARepeatIsNotAcknowledgedBeforeTheOutboxOfAnother has a process of the old version store an event beside one of the new
+// version, which cannot store what the migration asks for, and die before it has performed what it owes: the new one does,
+// even if all that it was handed is a repeat.
+func TestARepeatIsNotAcknowledgedBeforeTheOutboxOfAnother(t *testing.T) {
+	t.Parallel()
+	atDesks(t, func(t *testing.T, w *world) {
+		w.post("desk/1", event("ship", ""))
+		w.runFor(t, time.Minute)
+		w.host(t, w.desk(2, deskFrom1))
+		w.config.SnapshotBytesMax = 100
+		loads, refused := 0, 0
+		refuse := func(call string) fault {
+			if call != "Send order/2" || refused == 2 {
+				return none
+			}
+			refused++
+			return failBefore
+		}
+		w.hook = func(call string) fault {
+			if call == "Load desk/1" {
+				loads++
+			}
+			if call != "Load desk/1" || loads != 2 { // The second is the one before parking.
+				return refuse(call)
+			}
+			w.mu.Unlock()
+			defer w.mu.Lock()
+			machines, config := w.machines, w.config
+			w.host(t, w.desk(1))
+			w.config.SnapshotBytesMax = 0
+			w.hook = faults(map[string]fault{"Send order/2 #1": dieBefore})
+			w.deliver("another queue", "desk/1", [2]string{"1", telling("order/2", "owed")})
+			w.machines, w.config, w.hook = machines, config, refuse
+			return none
+		}
+		w.post("desk/1", `{"type": "settle.timer", "timer": "9.9"}`)
+		if failed := w.invoke(); len(failed) != 1 || len(w.load("desk/1").Outbox) == 0 {
+			t.Errorf("failed: %q, and the outbox has %+v: want the repeat to come again, for the outbox", failed, w.load("desk/1").Outbox)
+		}
+		w.config.SnapshotBytesMax = 0
+		w.runFor(t, time.Minute)
+		w.wantParked(t)
+		w.wantLog(t, "order/2", "owed")
+	})
+}
