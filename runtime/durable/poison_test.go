@@ -106,6 +106,31 @@ func TestAnEventThatDoesNotStartAnInstanceIsParkedAndTheNextOneMayStartIt(t *tes
 	})
 }
 
+// TestAnEventThatWasParkedBeforeItsInstanceBeganIsNotAppliedToIt has the next event begin the instance and leave a mark, and then
+// both be delivered again.
+func TestAnEventThatWasParkedBeforeItsInstanceBeganIsNotAppliedToIt(t *testing.T) {
+	t.Parallel()
+	for _, what := range []fault{failBefore, dieBefore} {
+		t.Run(what.String(), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				w.hook = faults(map[string]fault{
+					"Load greeter/1 #1": failBefore, "Load greeter/1 #2": failBefore, "Load greeter/1 #3": failBefore, // So the next try is marked.
+					"Commit greeter/1 #2": what,
+				})
+				w.post("greeter/1", event("wait", "a"), event("add", "b"))
+				w.runFor(t, 10*time.Minute)
+				w.wantLog(t, "greeter/1", "b")
+				record := w.load("greeter/1")
+				if reason := "does not start one"; len(w.parked) == 0 || !strings.Contains(w.parked[0].Reason, reason) || record.Ignored != 0 || len(record.History) != 1 {
+					t.Errorf("parked %+v, ignored %d, history %+v: want the first parked because it %s, and never applied", w.parked, record.Ignored, record.History, reason)
+				}
+			})
+		})
+	}
+}
+
 func TestPoisonThatCannotBeParkedIsDeliveredAgainAndNothingIsLost(t *testing.T) {
 	t.Parallel()
 	for _, what := range []fault{failBefore, failAfter, dieBefore, dieAfter} {

@@ -247,7 +247,7 @@ func (t *turn) pass(d Delivery) {
 		t.record.Watermark[d.Queue] = d.SequenceNumber
 	}
 	t.forgetAttempts(d)
-	t.dirty = true
+	t.dirty = t.dirty || t.instance != nil // Without one, it is stored with the instance that a later event begins.
 }
 
 // park moves the delivery to the dead-letter queue, then lets the instance show why. A delivery
@@ -266,8 +266,8 @@ func (t *turn) park(ctx context.Context, d Delivery, eventType string, reason er
 	t.forgetBeginning()
 	if t.instance != nil {
 		t.record.Error = &Failure{At: t.now(), Event: eventType, Message: cut(reason.Error(), failureMessageBytesMax)}
-		t.pass(d)
 	}
+	t.pass(d)
 	return nil
 }
 

@@ -35,7 +35,8 @@ func (s *simulation) check() {
 		if len(record.Tokens) > 0 && !s.plan.denies && !s.ledger.gaveUpTending(name) { // Else nobody may have looked after them.
 			s.problem("%s has tokens left behind: %+v", name, record.Tokens)
 		}
-		r := &replay{simulation: s, name: name, machine: s.versions[id.Machine][0], record: record, queues: s.ledger.of(name), seen: map[string]bool{}, sends: map[string]string{}, tokens: map[string]wait{}, spawned: map[string]json.RawMessage{}, awaited: map[string]string{}, asked: map[string]string{}, failures: map[string]bool{}, ends: ends}
+		queues := s.ledger.of(name)
+		r := &replay{simulation: s, name: name, machine: s.versions[id.Machine][0], record: record, queues: queues, messages: slices.Concat(queues...), deadEnds: map[uint64]deadEnd{}, seen: map[string]bool{}, sends: map[string]string{}, tokens: map[string]wait{}, spawned: map[string]json.RawMessage{}, awaited: map[string]string{}, asked: map[string]string{}, failures: map[string]bool{}, ends: ends}
 		r.version()
 		end, err := r.play()
 		if err != nil {

@@ -40,6 +40,7 @@ type director struct {
 	rate   float64
 	left   int
 	faults int // so far
+	aim    *aim
 	// deliveredLeft is what was left when the first batch of the instant deliveredAt came: pollers come in any order.
 	deliveredAt   time.Time
 	deliveredLeft int
@@ -76,6 +77,10 @@ type pendingCall struct {
 	granted chan fault
 }
 
+func (c *pendingCall) isConsumers() bool { return strings.HasPrefix(c.process, "consumer") }
+
+func (c *pendingCall) isProducers() bool { return strings.HasPrefix(c.process, "producer") }
+
 // slow is the fault of a call that takes long to reach AWS; the client may have given up by then. outage is
 // that of a service which refuses all calls for a while.
 const (
@@ -92,7 +97,7 @@ var (
 
 func newDirector(cloud func(awslocal.Config) *awslocal.Cloud, seed uint64, rate float64, faults int) *director {
 	d := &director{
-		seed: seed, wake: make(chan struct{}, 1), rng: rand.New(rand.NewPCG(seed, 2)), rate: rate, left: faults,
+		seed: seed, wake: make(chan struct{}, 1), rng: rand.New(rand.NewPCG(seed, 2)), rate: rate, left: faults, aim: drawAim(rand.New(rand.NewPCG(seed, 5))),
 		dead: map[string]bool{}, frozen: map[string]time.Time{}, onDie: map[string]func(){}, outages: map[string]time.Time{}, denied: map[string]time.Time{}, counts: map[string]int{},
 	}
 	d.cloud = cloud(awslocal.Config{
@@ -146,7 +151,7 @@ func (d *director) choose(now time.Time) (call *pendingCall, kind fault, next ti
 	for _, c := range d.pending {
 		if c.ready.IsZero() {
 			c.ready = now.Add(time.Duration(1+d.rng.IntN(20)) * time.Millisecond)
-			if d.hits(0.3) {
+			if d.aim == nil && d.hits(0.3) {
 				d.count(slow, c)
 				c.ready = now.Add(time.Duration(1+d.rng.IntN(25)) * time.Second)
 			}
@@ -172,7 +177,7 @@ func (d *director) choose(now time.Time) (call *pendingCall, kind fault, next ti
 	}
 	service, _, _ := strings.Cut(call.target, ".")
 	if kind = d.draw(call); kind == outage {
-		d.outages[service] = now.Add(time.Duration(5+d.rng.IntN(300)) * time.Second)
+		d.outages[service] = now.Add(d.drawOutage())
 	}
 	if d.outages[service].After(now) {
 		d.remove(call)
@@ -182,7 +187,7 @@ func (d *director) choose(now time.Time) (call *pendingCall, kind fault, next ti
 	if kind == deny {
 		d.denied[call.target] = now.Add(70*time.Minute + time.Duration(d.rng.IntN(10800))*time.Second)
 	}
-	if d.denied[call.target].After(now) && strings.HasPrefix(call.process, "consumer") {
+	if d.denied[call.target].After(now) && call.isConsumers() {
 		d.remove(call)
 		d.note(now, call, "denied")
 		return call, deny, next
@@ -215,23 +220,6 @@ func (d *director) chooseAgain(now time.Time) (*pendingCall, fault, time.Time) {
 // hits reports whether a fault is to hit, with so much of the usual likelihood.
 func (d *director) hits(share float64) bool {
 	return d.left > 0 && d.rng.Float64() < d.rate*share
-}
-
-// draw decides what becomes of a call.
-func (d *director) draw(call *pendingCall) fault {
-	if call.target == invocation || !d.hits(1) {
-		return 0
-	}
-	kinds := []fault{failBefore, loseAnswer, throttle, duplicate, outage}
-	if !strings.HasPrefix(call.process, "producer") {
-		kinds = append(kinds, freeze, dieBefore, dieAfter, dieAfter)
-	}
-	if d.denies && strings.HasPrefix(call.process, "consumer") && (call.target == "sqs.SendMessage" || call.target == "scheduler.POST") {
-		kinds = append(kinds, slices.Repeat([]fault{deny}, len(kinds))...)
-	}
-	kind := kinds[d.rng.IntN(len(kinds))]
-	d.count(kind, call)
-	return kind
 }
 
 func nameOf(kind fault) string {

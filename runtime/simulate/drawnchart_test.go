@@ -114,13 +114,16 @@ type drawer struct {
 	count, services, children int
 	// paths are the states that transitions lead to, all are all of them.
 	paths, all []string
+	// retreats are states beside those that run services, where a new version may have their instances wait, by the path of
+	// the latter.
+	retreats map[string]string
 }
 
 // drawMachine returns what hosts a random chart. Drawn again with the same seed, it is the same.
 func drawMachine(id string, seed uint64, peers []string, family, flows bool) func(*lab, int) durable.Machine {
 	return func(l *lab, version int) durable.Machine {
 		for try := uint64(0); ; try++ {
-			d := &drawer{Rand: rand.New(rand.NewPCG(seed, try)), lab: l, id: id, peers: peers, family: family, flows: flows, kid: id == kidMachine, version: version}
+			d := &drawer{Rand: rand.New(rand.NewPCG(seed, try)), lab: l, id: id, peers: peers, family: family, flows: flows, kid: id == kidMachine, version: version, retreats: map[string]string{}}
 			d.renamed = 1 + d.IntN(4)
 			chart, err := statechart.Compile(d.definition())
 			if err == nil {
@@ -156,6 +159,7 @@ func (d *drawer) definition() statechart.Definition[trail] {
 	for i := range top {
 		def.States = append(def.States, d.state("", i, i == 0 || i == top-1, 0))
 	}
+	d.retreat("", def.States)
 	def.Initial = def.States[d.IntN(2)].ID
 	// Every state can be reached, from anywhere.
 	for _, path := range d.paths {
@@ -184,10 +188,7 @@ func (d *drawer) sometimes(of int) statechart.Guard[trail] {
 func (d *drawer) state(parent string, i int, safe bool, depth int) chartState {
 	d.count++
 	s := chartState{ID: d.name(d.count)}
-	path := s.ID
-	if parent != "" {
-		path = parent + "." + s.ID
-	}
+	path := join(parent, s.ID)
 	d.paths, d.all = append(d.paths, path), append(d.all, path)
 	s.Entry, s.Exit = []chartAction{mark("+" + s.ID)}, []chartAction{mark("-" + s.ID)}
 	switch kind := d.IntN(10); {
@@ -195,6 +196,7 @@ func (d *drawer) state(parent string, i int, safe bool, depth int) chartState {
 		for j := range 2 + d.IntN(2) {
 			s.States = append(s.States, d.state(path, j, j == 0, depth+1))
 		}
+		d.retreat(path, s.States)
 		s.Initial = s.States[0].ID
 		if d.one(3) {
 			s.States = append(s.States, chartState{ID: "h" + firstName(s.ID), Type: statechart.DeepHistory})
@@ -214,6 +216,29 @@ func (d *drawer) state(parent string, i int, safe bool, depth int) chartState {
 	}
 	d.waiting(&s)
 	return s
+}
+
+// join is the path of a state.
+func join(parent, id string) string {
+	if parent == "" {
+		return id
+	}
+	return parent + "." + id
+}
+
+// retreat notes where instances could wait that are in one of the states with a service: in the first, if it has no states
+// of its own.
+func (d *drawer) retreat(parent string, states []chartState) {
+	for _, s := range states {
+		if len(states[0].States) == 0 && (len(s.Invoke) > 0 || d.isSequence(s)) {
+			d.retreats[join(parent, s.ID)] = join(parent, states[0].ID)
+		}
+	}
+}
+
+// isSequence reports whether a state is one that runs services one after the other.
+func (d *drawer) isSequence(s chartState) bool {
+	return len(s.States) > 0 && len(s.States[0].Invoke) > 0
 }
 
 // working makes a state of one that runs a service, or several, one after the other.

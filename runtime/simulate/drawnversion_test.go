@@ -2,13 +2,15 @@ package simulate_test
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
 // The versions of drawn charts. The third is the first one with another name for a state, and with a context that
-// says that it was migrated; the second was never deployed, but the migration goes through it.
+// says that it was migrated; instances that services ran in may wait for the outside instead. The second was never deployed, but the migration goes through it.
 const (
 	firstVersion = 1
 	newVersion   = 3
@@ -34,6 +36,11 @@ func (d *drawer) migrating(def *statechart.Definition[trail]) {
 		c.Migrated = c.Count + 1
 		return c
 	})}}}
+	for _, from := range slices.Sorted(maps.Keys(d.retreats)) {
+		if d.one(2) {
+			def.Migrations[1].Changes = append(def.Migrations[1].Changes, statechart.MoveState(from, d.retreats[from]))
+		}
+	}
 	for _, path := range d.all {
 		if name := d.name(d.renamed); strings.HasSuffix("."+path, "."+name) {
 			old := strings.TrimSuffix(path, name) + fmt.Sprintf("s%d", d.renamed)

@@ -132,7 +132,7 @@ type environment struct {
 
 // outdated reports whether an environment was begun before the deployment and gets no more work: a minute later, none does.
 func (s *simulation) outdated(e *environment) bool {
-	return s.plan.deploy > 0 && e.begun.Before(s.deployAt.Add(time.Minute)) && time.Now().After(s.deployAt.Add(time.Minute))
+	return s.rolledOut(time.Minute, time.Now()) && !s.rolledOut(time.Minute, e.begun)
 }
 
 // processKey is the key of a context's process name.

@@ -41,6 +41,8 @@ type lab struct {
 	// alone says that an instance's events come through one queue: only then does nobody else work on it,
 	// but for a process that was frozen.
 	alone bool
+	// deploy is called when a service kills its process for the second time.
+	deploy func()
 	// outputs are what services have returned, by their keys, and beginnings when instances began.
 	outputs    map[string]any
 	beginnings map[string][]time.Time
@@ -48,7 +50,7 @@ type lab struct {
 
 func newLab(s *simulation) *lab {
 	return &lab{
-		director: s.director, problem: s.problem, tries: map[string]int{}, finished: map[string][]string{}, alone: s.plan.queues == 1,
+		director: s.director, problem: s.problem, deploy: s.deployAtWork, tries: map[string]int{}, finished: map[string][]string{}, alone: s.plan.queues == 1,
 		sealed: map[string]bool{}, outputs: map[string]any{}, beginnings: map[string][]time.Time{},
 	}
 }
@@ -82,6 +84,9 @@ func (l *lab) serve(ctx context.Context, kind serviceKind, call statechart.Call)
 		<-ctx.Done()
 		return result{}, ctx.Err()
 	case kind == kills && try <= 2, kind == alwaysKills:
+		if try == 2 {
+			l.deploy()
+		}
 		l.director.die(process, countKilled)
 		<-ctx.Done()
 		return result{}, ctx.Err()

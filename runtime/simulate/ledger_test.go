@@ -53,10 +53,15 @@ type accepted struct {
 	id, queue, sequence, body, sent string
 	// from is where it was parked first, if it is a copy that says so.
 	from string
+	// redriven says that an operator has sent it.
+	redriven bool
 }
 
 func acceptedOf(message events.SQSMessage) accepted {
-	a := accepted{message.MessageId, message.EventSourceARN, message.Attributes["SequenceNumber"], message.Body, message.Attributes["SentTimestamp"], ""}
+	a := accepted{
+		id: message.MessageId, queue: message.EventSourceARN, sequence: message.Attributes["SequenceNumber"], body: message.Body, sent: message.Attributes["SentTimestamp"],
+		redriven: strings.HasPrefix(message.Attributes["MessageDeduplicationId"], redrivenPrefix),
+	}
 	queue, number := message.MessageAttributes[sqsqueue.AttrSourceQueue].StringValue, message.MessageAttributes[sqsqueue.AttrSequenceNumber].StringValue
 	if queue != nil && number != nil {
 		a.from = *queue + " " + *number
@@ -68,6 +73,18 @@ func acceptedOf(message events.SQSMessage) accepted {
 func (a accepted) parkingID() string {
 	queue := sha256.Sum256([]byte(a.queue))
 	return fmt.Sprintf("parked-%x-%s", queue[:8], a.sequence)
+}
+
+// head is what the model reads of the message; empty if it is no event.
+func (a accepted) head() (head head) {
+	_ = json.Unmarshal([]byte(a.body), &head)
+	return head
+}
+
+// isSend reports whether the message is an event that an instance has sent.
+func (a accepted) isSend() bool {
+	head := a.head()
+	return strings.Contains(head.ID, "@") && !strings.HasPrefix(head.Type, statechart.ReservedPrefix)
 }
 
 func newLedger() ledger {
@@ -95,6 +112,20 @@ func (l *ledger) abandon(id string) {
 	l.abandoned[id] = true
 }
 
+// passesOver reports whether an instance may pass a message over which it has not applied. The queue has given it up, or
+// another copy that its sender, an instance, has put there: what came after that copy was applied, so that later ones are
+// repeats, until an operator sends the one that was given up.
+func (l *ledger) passesOver(message accepted, all []accepted) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.abandoned[message.id] {
+		return true
+	}
+	return !message.redriven && message.isSend() && slices.ContainsFunc(all, func(other accepted) bool {
+		return l.abandoned[other.id] && other.body == message.body
+	})
+}
+
 // of returns the messages of an instance by queue, in the order in which it accepted them.
 func (l *ledger) of(instance string) (queues [][]accepted) {
 	l.mu.Lock()
@@ -114,9 +145,8 @@ func (l *ledger) sent(instances []string) map[string]string {
 	arrived := map[string]string{}
 	for _, name := range instances {
 		for _, message := range slices.Concat(l.of(name)...) {
-			var head head
-			if json.Unmarshal([]byte(message.body), &head) == nil && strings.Contains(head.ID, "@") && !strings.HasPrefix(head.Type, statechart.ReservedPrefix) {
-				arrived[head.ID] = name
+			if message.isSend() {
+				arrived[message.head().ID] = name
 			}
 		}
 	}
@@ -188,6 +218,9 @@ func (s *simulation) take(call takenCall) {
 			s.isCommitted(delayed.DeduplicationID, call)
 		default:
 			s.isCommitted(message.ID, call)
+			if strings.Contains(message.Body, `"settle.token.expired"`) {
+				s.count("answers that came too late", 1)
+			}
 		}
 	case "states.SendTaskSuccess", "states.SendTaskFailure":
 		var answer struct{ TaskToken, Error string }

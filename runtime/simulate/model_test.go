@@ -30,6 +30,9 @@ type replay struct {
 	machine    durable.Machine
 	record     durable.Record
 	queues     [][]accepted
+	messages   []accepted // of all queues
+	// deadEnds are positions that were tried, for all copies.
+	deadEnds map[uint64]deadEnd
 
 	instance  durable.Instance
 	startedAt time.Time
@@ -54,24 +57,11 @@ type replay struct {
 // linearize goes through the messages that are left, in every order that the queues allow, until one
 // agrees with the history. Its error says where history and model differ on the way that came furthest.
 func (r *replay) linearize() (*replay, error) {
-	type choice struct {
-		queue int
-		// expired says that a message about a token is the one by which the instance has learnt of its expiry:
-		// the history does not say which of them was.
-		expired bool
-		// begins says that the message has begun the instance, but was taken later: a process that died in
-		// between has stored the instance, and a message of another queue came first.
-		begins bool
-		// abandoned says that the queue has given the message up before it was applied.
-		abandoned bool
-		// looked says that a message is the one by which the instance has found that an execution had ended.
-		looked bool
-	}
 	var choices []choice
 	for i, queue := range r.queues {
 		if len(queue) > 0 {
 			choices = append(choices, choice{queue: i})
-			abandoned := r.simulation.ledger.abandoned[queue[0].id]
+			abandoned := r.simulation.ledger.passesOver(queue[0], r.messages)
 			if r.instance == nil && (len(r.queues) > 1 || abandoned) && r.beganWith(queue[0]) {
 				choices = append(choices, choice{queue: i, begins: true})
 			}
@@ -90,36 +80,81 @@ func (r *replay) linearize() (*replay, error) {
 	if len(choices) == 0 {
 		return r, r.finish()
 	}
+	if len(choices) == 1 {
+		return r.follow(choices[0])
+	}
+	position := r.position()
+	if end, ok := r.deadEnds[position]; ok {
+		return end.furthest, end.failure
+	}
 	var failure error
 	furthest := r
 	for _, c := range choices {
-		next := r
-		if len(choices) > 1 {
-			next = r.clone()
-		}
-		message := next.queues[c.queue][0]
-		next.expired, next.looked = c.expired, c.looked
-		var err error
-		if c.begins {
-			if err = next.begin(message); err == nil {
-				err = next.settle()
-			}
-		} else {
-			next.queues[c.queue] = next.queues[c.queue][1:]
-			if !c.abandoned {
-				err = next.take(message)
-			}
-		}
-		if err != nil {
-			err = fmt.Errorf("message %s %s: %w", message.sequence, message.body, err)
-		} else if next, err = next.linearize(); err == nil {
+		next, err := r.clone().follow(c)
+		if err == nil {
 			return next, nil
 		}
 		if failure == nil || next.at > furthest.at {
 			failure, furthest = err, next
 		}
 	}
+	r.deadEnds[position] = deadEnd{furthest, failure}
 	return furthest, failure
+}
+
+// choice is one way on from a position.
+type choice struct {
+	queue int
+	// expired says that a message about a token is the one by which the instance has learnt of its expiry:
+	// the history does not say which of them was.
+	expired bool
+	// begins says that the message has begun the instance, but was taken later: a process that died in
+	// between has stored the instance, and a message of another queue came first.
+	begins bool
+	// abandoned says that the queue has given the message up before it was applied, or another copy of it.
+	abandoned bool
+	// looked says that a message is the one by which the instance has found that an execution had ended.
+	looked bool
+}
+
+// follow goes one way, and on from there.
+func (r *replay) follow(c choice) (_ *replay, err error) {
+	message := r.queues[c.queue][0]
+	r.expired, r.looked = c.expired, c.looked
+	switch {
+	case c.begins:
+		if err = r.begin(message); err == nil {
+			err = r.settle()
+		}
+	case c.abandoned:
+		r.queues[c.queue] = r.queues[c.queue][1:]
+	default:
+		r.queues[c.queue] = r.queues[c.queue][1:]
+		err = r.take(message)
+	}
+	if err != nil {
+		return r, fmt.Errorf("message %s %s: %w", message.sequence, message.body, err)
+	}
+	return r.linearize()
+}
+
+// deadEnd is how a position turned out from which no way leads to the history's end.
+type deadEnd struct {
+	furthest *replay
+	failure  error
+}
+
+// position is a digest of all that decides which ways lead on. Many orders of two queues meet again in one.
+func (r *replay) position() uint64 {
+	left := 0
+	for _, queue := range r.queues {
+		left = left*1000 + len(queue)
+	}
+	var snapshot json.RawMessage
+	if r.instance != nil {
+		snapshot = r.snapshot()
+	}
+	return digestOf(fmt.Sprint(left, r.at, r.startedAt, r.machine.Version(), string(snapshot), r.began, r.failed, r.stopped, r.seen, r.sends, r.tokens, r.awaited, r.asked, r.failures, r.spawned))
 }
 
 // clone returns a copy that can go another way.

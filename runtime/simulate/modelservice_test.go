@@ -14,7 +14,9 @@ import (
 // settle feeds the model what the history says has come of its services, and of the time that they had.
 func (r *replay) settle() error {
 	for !r.instance.Settled() {
-		r.migrate()
+		if r.migrate(); r.instance.Settled() {
+			return nil // The new version waits for the outside here.
+		}
 		if r.at == len(r.record.History) {
 			return differ("the history ends in %v, which is not settled", r.instance.State())
 		}

@@ -22,13 +22,17 @@ type plan struct {
 	machines []func(l *lab, version int) durable.Machine
 	// deploy is when new versions of the machines are deployed, 0 for never. Beside them the old ones stay hosted, if
 	// besides says so; else instances are migrated.
-	deploy    time.Duration
-	besides   bool
+	deploy  time.Duration
+	besides bool
+	// atWork says that they are deployed as soon as an instance cannot settle: a service has killed its process twice.
+	atWork    bool
 	instances []string
 	producers [][]sending
 	// queues is how many FIFO queues the events come through.
 	queues     int
 	executions []waiting
+	// unstorable says that the first event of each instance makes its snapshot too large.
+	unstorable bool
 	// denies says that permissions are missing for a while.
 	denies bool
 	// redriven says that what was parked is sent again, and attributed that its message attributes are, too.
@@ -67,7 +71,7 @@ func drawPlan(rng *rand.Rand) plan {
 	p := plan{skewed: rng.IntN(2) == 0, patient: rng.IntN(3) > 0, rest: 20 * 400 * 24 * time.Hour, queues: 1, redriven: rng.IntN(4) == 0}
 	p.attributed, p.acknowledgesLate = rng.IntN(2) == 0, rng.IntN(3) == 0
 	if rng.IntN(4) == 0 {
-		p.deploy, p.besides = time.Duration(rng.IntN(1800_000))*time.Millisecond, rng.IntN(3) == 0
+		p.deploy, p.besides, p.atWork = time.Duration(rng.IntN(1800_000))*time.Millisecond, rng.IntN(3) == 0, rng.IntN(2) == 0
 	}
 	switch rng.IntN(8) {
 	case 0, 1:
@@ -77,6 +81,7 @@ func drawPlan(rng *rand.Rand) plan {
 	case 3, 4:
 		p.denies = true
 	}
+	p.unstorable = rng.IntN(8) == 0
 	machines := 1 + rng.IntN(2)
 	for range 1 + rng.IntN(4) {
 		p.instances = append(p.instances, fmt.Sprintf("drawn%d/%d", rng.IntN(machines), len(p.instances)))
@@ -104,7 +109,7 @@ func drawPlan(rng *rand.Rand) plan {
 	for i := range 1 + rng.IntN(2) {
 		var sendings []sending
 		for j := range 1 + rng.IntN(12) {
-			one := drawSending(rng, p.instances, fmt.Sprintf("p%d-%d", i, j), p.receivesMax > 0)
+			one := p.drawSending(rng, fmt.Sprintf("p%d-%d", i, j))
 			one.queue = rng.IntN(p.queues)
 			sendings = append(sendings, one)
 		}
@@ -126,9 +131,9 @@ func drawPlan(rng *rand.Rand) plan {
 	return p
 }
 
-// drawSending draws an event. One that is identified has an ID of its own.
-func drawSending(rng *rand.Rand, instances []string, id string, identified bool) sending {
-	s := sending{instance: instances[rng.IntN(len(instances))]}
+// drawSending draws an event. If the queues give messages up, it has an ID.
+func (p *plan) drawSending(rng *rand.Rand, id string) sending {
+	s := sending{instance: p.instances[rng.IntN(len(p.instances))]}
 	switch rng.IntN(6) {
 	case 0: // At once.
 	case 1:
@@ -153,7 +158,11 @@ func drawSending(rng *rand.Rand, instances []string, id string, identified bool)
 	case 2:
 		event["type"] = "undeclared"
 	}
-	if rng.IntN(5) == 0 && !identified {
+	isKnown := func(other sending) bool { return other.instance == s.instance }
+	if p.unstorable && !slices.ContainsFunc(slices.Concat(p.producers...), isKnown) {
+		event["serial"] = huge
+	}
+	if rng.IntN(5) == 0 && p.receivesMax == 0 {
 		delete(event, "$id")
 	} else if rng.IntN(4) == 0 {
 		s.repeats = append(s.repeats, time.Duration(rng.IntN(900))*time.Second)
@@ -214,6 +223,9 @@ func (s *simulation) waitFor(number int, one waiting) {
 	}
 }
 
+// redrivenPrefix begins the deduplication IDs of what an operator sends.
+const redrivenPrefix = "redriven-"
+
 // redrive empties the dead-letter queue, as an operator does: it sends what the queue has given up into its queue
 // again and, if that is what they want, what was parked.
 func (s *simulation) redrive(parkedToo bool) {
@@ -239,7 +251,7 @@ func (s *simulation) redrive(parkedToo bool) {
 			s.redriven++
 			again := &sqs.SendMessageInput{
 				QueueUrl: &s.queueURLs[0], MessageBody: message.Body, MessageGroupId: aws.String(message.Attributes["MessageGroupId"]),
-				MessageDeduplicationId: aws.String(fmt.Sprintf("redriven-%d", s.redriven)),
+				MessageDeduplicationId: aws.String(fmt.Sprintf("%s%d", redrivenPrefix, s.redriven)),
 			}
 			if s.plan.attributed {
 				again.MessageAttributes = message.MessageAttributes

@@ -40,7 +40,7 @@ type simulation struct {
 	// machines are those of the first versions, and deployed those of the second deployment. Versions are all, by their IDs.
 	machines, deployed *durable.Machines
 	versions           map[string][]durable.Machine
-	deployAt           time.Time
+	deployAt           time.Time // under mu
 	store              *dynamostore.Store
 	plan               plan
 	ledger             ledger
@@ -202,10 +202,26 @@ func (s *simulation) host() {
 	s.deployAt = time.Now().Add(s.plan.deploy)
 }
 
+// rolledOut reports whether the deployment, if there is one, was more than a period before the given time.
+func (s *simulation) rolledOut(period time.Duration, at time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.plan.deploy > 0 && at.After(s.deployAt.Add(period))
+}
+
+// deployAtWork brings the deployment forward, if it is to come while an instance is at work.
+func (s *simulation) deployAtWork() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if now := time.Now(); s.plan.atWork && now.Before(s.deployAt) {
+		s.deployAt = now
+	}
+}
+
 // hostedBy returns the machines of a process that begins now. While a deployment runs, both kinds begin.
 func (s *simulation) hostedBy(process string) *durable.Machines {
 	rollout := time.Duration(digestOf(process)%60) * time.Second
-	if s.plan.deploy > 0 && time.Now().After(s.deployAt.Add(rollout)) {
+	if s.rolledOut(rollout, time.Now()) {
 		return s.deployed
 	}
 	return s.machines

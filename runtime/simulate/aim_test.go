@@ -1,0 +1,81 @@
+package simulate_test
+
+import (
+	"math/rand/v2"
+	"slices"
+	"time"
+)
+
+// aim has the faults of a run hit some calls only, each in one way. Faults that are spread over all calls seldom come where
+// several must meet: some runs take aim at a moment that counts.
+type aim struct {
+	// kinds are what hits the calls, by their targets.
+	kinds map[string]fault
+	// outage is the least that an outage takes.
+	outage time.Duration
+}
+
+// deduplicationPeriod is for how long SQS remembers a deduplication ID.
+const deduplicationPeriod = 5 * time.Minute
+
+// aims are the moments that count.
+var aims = []aim{
+	// A process that has read an instance writes when nobody expects it any more.
+	{kinds: map[string]fault{"dynamodb.PutItem": freeze}},
+	// What a process has sent, it sends again when SQS has forgotten the first: parked, and not noted; performed, and not
+	// cleared.
+	{kinds: map[string]fault{"dynamodb.PutItem": outage}, outage: deduplicationPeriod},
+	{kinds: map[string]fault{"dynamodb.UpdateItem": outage}, outage: deduplicationPeriod},
+	// The task does not wait any more when its answer comes, and what the chart is told of that is sent again.
+	{kinds: map[string]fault{"states.SendTaskSuccess": outage, "states.SendTaskFailure": outage, "dynamodb.UpdateItem": outage}, outage: deduplicationPeriod},
+}
+
+// drawAim takes aim in one run of three; in the others it returns nil.
+func drawAim(rng *rand.Rand) *aim {
+	if rng.IntN(3) > 0 {
+		return nil
+	}
+	return &aims[rng.IntN(len(aims))]
+}
+
+// aimedShare is how much more likely than usual an aimed fault hits its target.
+const aimedShare = 3
+
+// draw decides what becomes of a call.
+func (d *director) draw(call *pendingCall) fault {
+	if call.target == invocation {
+		return 0
+	}
+	var kind fault
+	switch {
+	case d.aim == nil && d.hits(1):
+		kind = d.drawKind(call)
+	case d.aim != nil && d.aim.kinds[call.target] != 0 && d.hits(aimedShare):
+		kind = d.aim.kinds[call.target]
+	default:
+		return 0
+	}
+	d.count(kind, call)
+	return kind
+}
+
+// drawKind draws a fault that a call can have.
+func (d *director) drawKind(call *pendingCall) fault {
+	kinds := []fault{failBefore, loseAnswer, throttle, duplicate, outage}
+	if !call.isProducers() {
+		kinds = append(kinds, freeze, dieBefore, dieAfter, dieAfter)
+	}
+	if d.denies && call.isConsumers() && (call.target == "sqs.SendMessage" || call.target == "scheduler.POST") {
+		kinds = append(kinds, slices.Repeat([]fault{deny}, len(kinds))...)
+	}
+	return kinds[d.rng.IntN(len(kinds))]
+}
+
+// drawOutage draws for how long a service is out.
+func (d *director) drawOutage() time.Duration {
+	period := time.Duration(5+d.rng.IntN(300)) * time.Second
+	if d.aim != nil {
+		period += d.aim.outage
+	}
+	return period
+}
