@@ -49,7 +49,7 @@ func playFamily(t *testing.T, plan map[int]fault) (end, calls []string) {
 		}
 		for _, id := range slices.Sorted(maps.Keys(w.records)) {
 			r := w.load(id)
-			end = append(end, fmt.Sprintf("%s: %s %s, %d ignored, recent %d, error %v", id, r.Snapshot, r.Status, r.Ignored, len(r.RecentEvents), r.Error))
+			end = append(end, fmt.Sprintf("%s: %s %s, %d ignored, recent %d, error %v", id, r.Snapshot, r.Status, r.Ignored, len(recent(r)), r.Error))
 		}
 		// The names of grandchildren contain when a child began.
 		for i, line := range end {

@@ -74,7 +74,7 @@ func play(t *testing.T, scenario []posted, plan map[int]fault) (o outcome) {
 		o.Instances, o.Sends = map[string]string{}, map[string][]string{}
 		for id := range w.records {
 			r := w.load(id)
-			o.Instances[id] = fmt.Sprintf("%s %s, %d ignored, recent %q, expires %t", r.Snapshot, r.Status, r.Ignored, r.RecentEvents, !r.ExpireAt.IsZero())
+			o.Instances[id] = fmt.Sprintf("%s %s, %d ignored, recent %q, expires %t", r.Snapshot, r.Status, r.Ignored, recent(r), !r.ExpireAt.IsZero())
 		}
 		for _, id := range w.inOrder {
 			if w.committed[id] != string(statechart.Schedule) {

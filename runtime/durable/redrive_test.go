@@ -173,3 +173,51 @@ func TestASlowInstanceDoesNotHoldUpTheOthersOfItsBatch(t *testing.T) {
 		}
 	})
 }
+
+// TestAnEventThatWasParkedAndThenAppliedIsNotAppliedAgainFromTheDeadLetterQueue loses the note that an event was parked. A mended
+// chart is deployed before it comes again, and takes it; then an operator moves the parked copy back.
+func TestAnEventThatWasParkedAndThenAppliedIsNotAppliedAgainFromTheDeadLetterQueue(t *testing.T) {
+	t.Parallel()
+	for name, body := range map[string]string{"without an ID": event("add", "a"), "with an ID": `{"type": "add", "item": "a", "$id": "a-1"}`} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				broken := true
+				keep := statechart.TryAssign("keep", func(b *basket, i item) error {
+					if broken {
+						return errors.New("bug in the chart")
+					}
+					b.Log = append(b.Log, i.Item)
+					return nil
+				})
+				w.host(t, durable.Host(statechart.Must(statechart.Definition[basket]{
+					ID: "shelf", Version: 1, Initial: "idle", Payloads: payloads(),
+					States: []chartState{{ID: "idle", Tags: settled, On: []on{{Event: "tell"}, {Event: "add", Actions: do{keep}}}}},
+				}), durable.MachineConfig{}))
+				w.post("shelf/1", telling("order/1", "any"))
+				w.run(t)
+				w.hook = func(call string) fault { // What is said of a parking does not reach the table.
+					if call == "Commit shelf/1" && len(w.parked) > 0 && broken {
+						broken = false
+						return failBefore
+					}
+					return none
+				}
+				w.post("shelf/1", body)
+				w.run(t)
+				if len(w.parked) != 1 || broken {
+					t.Fatalf("parked %+v, want the event once, and the note of it lost", w.parked)
+				}
+				w.wantLog(t, "shelf/1", "a")
+				copied := w.parked[0].Delivery
+				copied.ParkedFrom = durable.Place{Queue: copied.Queue, SequenceNumber: copied.SequenceNumber}
+				copied.MessageID, copied.SequenceNumber, copied.ReceiveCount = "copy", "999", 1
+				if failed := w.handle([]durable.Delivery{copied}, functionTimeout); len(failed) > 0 {
+					t.Errorf("failed: %q", failed)
+				}
+				w.wantLog(t, "shelf/1", "a")
+			})
+		})
+	}
+}

@@ -85,17 +85,22 @@ func (t *turn) rememberSend(d Delivery, eventID string) {
 	t.record.LastSends[d.Queue] = last(append(others, send.LastSend), SendersMax)
 }
 
-// parkedID returns the ID of what was parked, the same for all copies; empty if the delivery is none. A delivery
-// can be parked more than once: see Queue.Park.
+// parkedID returns the ID of what was parked, the same for all copies; empty if that cannot be. A delivery can be
+// parked more than once (see Queue.Park), and one that comes again may have been: that is noted afterwards.
 func (d Delivery) parkedID() string {
-	if d.ParkedFrom == (Place{}) {
+	place := d.ParkedFrom
+	switch {
+	case place != (Place{}):
+	case d.ReceiveCount > 1:
+		place = Place{Queue: d.Queue, SequenceNumber: d.SequenceNumber}
+	default:
 		return ""
 	}
-	queue := sha256.Sum256([]byte(d.ParkedFrom.Queue))
-	return "parked/" + hex.EncodeToString(queue[:8]) + "/" + d.ParkedFrom.SequenceNumber
+	queue := sha256.Sum256([]byte(place.Queue))
+	return "parked/" + hex.EncodeToString(queue[:8]) + "/" + place.SequenceNumber
 }
 
-// isParkedTwice reports whether another copy of what was parked is applied.
+// isParkedTwice reports whether another copy of what was parked is applied, or the delivery that it was made of.
 func (t *turn) isParkedTwice(d Delivery) bool {
 	id := d.parkedID()
 	return id != "" && slices.Contains(t.record.RecentEvents, id)

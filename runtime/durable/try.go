@@ -51,9 +51,10 @@ func (t *turn) try(ctx context.Context, d Delivery, event statechart.Event) erro
 		return nil // It has changed nothing, and may come again: no write for it.
 	case err == nil:
 		t.pass(d)
-		t.remember(event.ID)
 		t.rememberSend(d, event.ID)
-		t.remember(d.parkedID())
+		if t.remember(event.ID); event.ID == "" && !isOwn(event.Type) && event.Type != statechart.TimerEvent {
+			t.remember(d.parkedID())
+		}
 		return t.settle(ctx, d)
 	case isChartError(err) && tried+1 >= t.loop.config.AttemptsMax:
 		if event.Type != startEvent { // Of that, the parent hears, and it is not parked.

@@ -335,6 +335,11 @@ func (w *world) store(record durable.Record) {
 	w.revision[record.Instance.String()] = record.Revision
 }
 
+// recent are the IDs of events that the record keeps. Which deliveries came more than once depends on the faults.
+func recent(record durable.Record) []string {
+	return slices.DeleteFunc(slices.Clone(record.RecentEvents), func(id string) bool { return strings.HasPrefix(id, "parked/") })
+}
+
 // ledger checks what the loop asks of the outside against what it has stored.
 type ledger struct {
 	// committed is, by derived ID, the instance whose stored outbox held the effect.

@@ -13,6 +13,9 @@ type aim struct {
 	kinds map[string]fault
 	// outage is the least that an outage takes.
 	outage time.Duration
+	// family, parking and tasks say what there is more of in such runs: children, events that are parked and sent again, and
+	// tasks that wait.
+	family, parking, tasks bool
 }
 
 // deduplicationPeriod is for how long SQS remembers a deduplication ID.
@@ -21,21 +24,21 @@ const deduplicationPeriod = 5 * time.Minute
 // aims are the moments that count.
 var aims = []aim{
 	// A process that has read an instance writes when nobody expects it any more.
-	{kinds: map[string]fault{"dynamodb.PutItem": freeze}},
+	{kinds: map[string]fault{"dynamodb.PutItem": freeze}, family: true},
 	// What a process has sent, it sends again when SQS has forgotten the first: parked, and not noted; performed, and not
 	// cleared.
-	{kinds: map[string]fault{"dynamodb.PutItem": outage}, outage: deduplicationPeriod},
+	{kinds: map[string]fault{"dynamodb.PutItem": outage}, outage: deduplicationPeriod, parking: true},
 	{kinds: map[string]fault{"dynamodb.UpdateItem": outage}, outage: deduplicationPeriod},
 	// The task does not wait any more when its answer comes, and what the chart is told of that is sent again.
-	{kinds: map[string]fault{"states.SendTaskSuccess": outage, "states.SendTaskFailure": outage, "dynamodb.UpdateItem": outage}, outage: deduplicationPeriod},
+	{kinds: map[string]fault{"states.SendTaskSuccess": outage, "states.SendTaskFailure": outage, "dynamodb.UpdateItem": outage}, outage: deduplicationPeriod, tasks: true},
 }
 
-// drawAim takes aim in one run of three; in the others it returns nil.
-func drawAim(rng *rand.Rand) *aim {
+// drawAim takes aim in one run of three.
+func drawAim(rng *rand.Rand) aim {
 	if rng.IntN(3) > 0 {
-		return nil
+		return aim{}
 	}
-	return &aims[rng.IntN(len(aims))]
+	return aims[rng.IntN(len(aims))]
 }
 
 // aimedShare is how much more likely than usual an aimed fault hits its target.
@@ -48,9 +51,9 @@ func (d *director) draw(call *pendingCall) fault {
 	}
 	var kind fault
 	switch {
-	case d.aim == nil && d.hits(1):
+	case d.aim.kinds == nil && d.hits(1):
 		kind = d.drawKind(call)
-	case d.aim != nil && d.aim.kinds[call.target] != 0 && d.hits(aimedShare):
+	case d.aim.kinds[call.target] != 0 && d.hits(aimedShare):
 		kind = d.aim.kinds[call.target]
 	default:
 		return 0
@@ -73,9 +76,5 @@ func (d *director) drawKind(call *pendingCall) fault {
 
 // drawOutage draws for how long a service is out.
 func (d *director) drawOutage() time.Duration {
-	period := time.Duration(5+d.rng.IntN(300)) * time.Second
-	if d.aim != nil {
-		period += d.aim.outage
-	}
-	return period
+	return d.aim.outage + time.Duration(5+d.rng.IntN(300))*time.Second
 }

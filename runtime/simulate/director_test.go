@@ -40,7 +40,7 @@ type director struct {
 	rate   float64
 	left   int
 	faults int // so far
-	aim    *aim
+	aim    aim
 	// deliveredLeft is what was left when the first batch of the instant deliveredAt came: pollers come in any order.
 	deliveredAt   time.Time
 	deliveredLeft int
@@ -97,7 +97,7 @@ var (
 
 func newDirector(cloud func(awslocal.Config) *awslocal.Cloud, seed uint64, rate float64, faults int) *director {
 	d := &director{
-		seed: seed, wake: make(chan struct{}, 1), rng: rand.New(rand.NewPCG(seed, 2)), rate: rate, left: faults, aim: drawAim(rand.New(rand.NewPCG(seed, 5))),
+		seed: seed, wake: make(chan struct{}, 1), rng: rand.New(rand.NewPCG(seed, 2)), rate: rate, left: faults,
 		dead: map[string]bool{}, frozen: map[string]time.Time{}, onDie: map[string]func(){}, outages: map[string]time.Time{}, denied: map[string]time.Time{}, counts: map[string]int{},
 	}
 	d.cloud = cloud(awslocal.Config{
@@ -151,7 +151,7 @@ func (d *director) choose(now time.Time) (call *pendingCall, kind fault, next ti
 	for _, c := range d.pending {
 		if c.ready.IsZero() {
 			c.ready = now.Add(time.Duration(1+d.rng.IntN(20)) * time.Millisecond)
-			if d.aim == nil && d.hits(0.3) {
+			if d.aim.kinds == nil && d.hits(0.3) {
 				d.count(slow, c)
 				c.ready = now.Add(time.Duration(1+d.rng.IntN(25)) * time.Second)
 			}

@@ -39,7 +39,7 @@ func (d *drawer) raising(def *statechart.Definition[trail]) {
 		if input.Serial == failing {
 			panic("this input is one that the chart fails on")
 		}
-		c := trail{Depth: input.Depth}
+		c := trail{Depth: input.Depth, Mended: d.version == newVersion}
 		c.leave(input.Serial)
 		return c
 	}

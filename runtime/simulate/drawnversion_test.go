@@ -10,7 +10,7 @@ import (
 )
 
 // The versions of drawn charts. The third is the first one with another name for a state, and with a context that
-// says that it was migrated; instances that services ran in may wait for the outside instead. The second was never deployed, but the migration goes through it.
+// says that it was migrated, and does not fail where the first does; instances that services ran in may wait for the outside instead. The second was never deployed, but the migration goes through it.
 const (
 	firstVersion = 1
 	newVersion   = 3
@@ -33,7 +33,7 @@ func (d *drawer) migrating(def *statechart.Definition[trail]) {
 		if c.Migrated > 0 {
 			c.leave("migrated again")
 		}
-		c.Migrated = c.Count + 1
+		c.Migrated, c.Mended = c.Count+1, true
 		return c
 	})}}}
 	for _, from := range slices.Sorted(maps.Keys(d.retreats)) {

@@ -69,6 +69,9 @@ func acceptedOf(message events.SQSMessage) accepted {
 	return a
 }
 
+// place is where the message was parked first, or may have been.
+func (a accepted) place() string { return cmp.Or(a.from, a.queue+" "+a.sequence) }
+
 // parkingID is the deduplication ID that a message is parked under.
 func (a accepted) parkingID() string {
 	queue := sha256.Sum256([]byte(a.queue))

@@ -49,8 +49,9 @@ type replay struct {
 	migrated       int      // see trail
 	began          bool     // for the message at hand
 	failed         bool     // a service has, and why is not known: the loop has words of its own for that
-	expired        bool     // see linearize
-	looked         bool     // see linearize
+	expired        bool     // see choice
+	looked         bool     // see choice
+	unmigrated     bool     // see choice
 	stopped        []string // the timers whose firing was parked
 }
 
@@ -64,6 +65,9 @@ func (r *replay) linearize() (*replay, error) {
 			abandoned := r.simulation.ledger.passesOver(queue[0], r.messages)
 			if r.instance == nil && (len(r.queues) > 1 || abandoned) && r.beganWith(queue[0]) {
 				choices = append(choices, choice{queue: i, begins: true})
+			}
+			if r.mayMigrateLater() {
+				choices = append(choices, choice{queue: i, unmigrated: true})
 			}
 			if abandoned {
 				choices = append(choices, choice{queue: i, abandoned: true})
@@ -115,12 +119,14 @@ type choice struct {
 	abandoned bool
 	// looked says that a message is the one by which the instance has found that an execution had ended.
 	looked bool
+	// unmigrated says that the instance is migrated later.
+	unmigrated bool
 }
 
 // follow goes one way, and on from there.
 func (r *replay) follow(c choice) (_ *replay, err error) {
 	message := r.queues[c.queue][0]
-	r.expired, r.looked = c.expired, c.looked
+	r.expired, r.looked, r.unmigrated = c.expired, c.looked, c.unmigrated
 	switch {
 	case c.begins:
 		if err = r.begin(message); err == nil {
@@ -236,7 +242,7 @@ func (r *replay) take(message accepted) error {
 	at := r.at
 	event, skip, reason := r.examine(message)
 	reasons := r.parked(message)
-	if skip || r.seen[message.from] {
+	if skip || message.from != "" && r.seen[message.place()] {
 		if len(reasons) > 0 && skip && len(r.queues) == 1 {
 			return fmt.Errorf("it was parked although it is to be passed over: %s", reasons[0])
 		}
@@ -259,15 +265,15 @@ func (r *replay) take(message accepted) error {
 		reason = r.apply(event, message)
 	}
 	if reason == nil {
-		// With two queues it may have been parked, and delivered again when a message of the other one had moved the instance.
-		if len(reasons) > 0 && r.simulation.plan.queues == 1 {
+		// With two queues it may have been parked, and delivered again when a message of the other one had moved the instance,
+		// or when the next version had come, which takes what the first one fails on.
+		if len(reasons) > 0 && r.simulation.plan.queues == 1 && !r.isMended(message) {
 			return fmt.Errorf("it was parked although it can be applied: %s", reasons[0])
 		}
-		for _, id := range []string{event.ID, message.from} {
-			if id != "" {
-				r.seen[id] = true
-			}
+		if event.ID != "" {
+			r.seen[event.ID] = true
 		}
+		r.seen[message.place()] = true
 		return r.settle()
 	}
 	var different *differenceError
@@ -302,6 +308,11 @@ func (r *replay) beganWith(message accepted) bool {
 // cannotStart reports whether the message is one that the chart cannot take when it is new.
 func (r *replay) cannotStart(message accepted) bool {
 	return strings.Contains(message.body, failing) || strings.Contains(message.body, huge)
+}
+
+// isMended reports whether the message is one that the first version alone fails on, and the instance is on the next.
+func (r *replay) isMended(message accepted) bool {
+	return strings.Contains(message.body, failing) && r.machine.Version() == newVersion
 }
 
 // differenceError is how history and model differ.

@@ -3,6 +3,7 @@ package simulate_test
 import (
 	"encoding/json"
 	"slices"
+	"strings"
 
 	"github.com/settle-run/settle/runtime/durable"
 )
@@ -38,15 +39,29 @@ func (r *replay) newMachine() durable.Machine {
 	return versions[slices.IndexFunc(versions, func(m durable.Machine) bool { return m.Version() == newVersion })]
 }
 
+// isToMigrate reports whether the instance has come to where it was migrated, or may yet begin there.
+func (r *replay) isToMigrate() bool {
+	if r.migrated == 0 || r.machine.Version() == newVersion {
+		return false
+	}
+	return r.instance == nil || versionIn(r.snapshot()).Context.Count == r.migrated-1
+}
+
+// mayMigrateLater reports whether the instance may be migrated later than as soon as it can be: the history does not say
+// whether an event that the first version alone fails on was parked before or after.
+func (r *replay) mayMigrateLater() bool {
+	failed := func(message accepted) bool {
+		return strings.Contains(message.body, failing) && len(r.parked(message)) > 0
+	}
+	return r.isToMigrate() && slices.ContainsFunc(slices.Concat(r.queues...), failed)
+}
+
 // migrate migrates the instance, if it is to be at this point.
 func (r *replay) migrate() {
-	if r.instance == nil || r.migrated == 0 || r.machine.Version() == newVersion {
+	if r.instance == nil || r.unmigrated || !r.isToMigrate() {
 		return
 	}
 	snapshot := r.snapshot()
-	if versionIn(snapshot).Context.Count != r.migrated-1 {
-		return
-	}
 	migrated := r.newMachine()
 	instance, err := migrated.Restore(snapshot)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/settle-run/settle/runtime/sqsqueue"
 )
 
-// plan is what happens in a simulation, faults aside.
+// plan is what happens in a simulation, and what its faults take aim at.
 type plan struct {
 	machines []func(l *lab, version int) durable.Machine
 	// deploy is when new versions of the machines are deployed, 0 for never. Beside them the old ones stay hosted, if
@@ -45,6 +45,7 @@ type plan struct {
 	patient bool
 	// acknowledgesLate says that nothing is acknowledged before its batch.
 	acknowledgesLate bool
+	aim              aim
 	// rest is the time that the runtime has to come to rest after the last event.
 	rest time.Duration
 }
@@ -69,8 +70,11 @@ type waiting struct {
 // drawPlan draws machines, instances and their events.
 func drawPlan(rng *rand.Rand) plan {
 	p := plan{skewed: rng.IntN(2) == 0, patient: rng.IntN(3) > 0, rest: 20 * 400 * 24 * time.Hour, queues: 1, redriven: rng.IntN(4) == 0}
-	p.attributed, p.acknowledgesLate = rng.IntN(2) == 0, rng.IntN(3) == 0
-	if rng.IntN(4) == 0 {
+	p.attributed, p.acknowledgesLate, p.aim = rng.IntN(2) == 0, rng.IntN(3) == 0, drawAim(rng)
+	if p.aim.parking { // What the first version fails on, the second may take.
+		p.redriven, p.attributed = true, true
+	}
+	if rng.IntN(4) == 0 || p.aim.parking {
 		p.deploy, p.besides, p.atWork = time.Duration(rng.IntN(1800_000))*time.Millisecond, rng.IntN(3) == 0, rng.IntN(2) == 0
 	}
 	switch rng.IntN(8) {
@@ -86,7 +90,7 @@ func drawPlan(rng *rand.Rand) plan {
 	for range 1 + rng.IntN(4) {
 		p.instances = append(p.instances, fmt.Sprintf("drawn%d/%d", rng.IntN(machines), len(p.instances)))
 	}
-	family, flows := rng.IntN(3) == 0, rng.IntN(4) == 0
+	family, flows := rng.IntN(3) == 0 || p.aim.family, rng.IntN(4) == 0
 	var names []string
 	names = append(names, waitNames...)
 	if rng.IntN(3) == 0 {
@@ -118,7 +122,11 @@ func drawPlan(rng *rand.Rand) plan {
 	if p.queues > 1 {
 		return p // When a task came to wait, and so what it is told, the history does not say.
 	}
-	for range rng.IntN(4) {
+	waits := rng.IntN(4)
+	if p.aim.tasks {
+		waits += 4
+	}
+	for range waits {
 		one := waiting{
 			after: time.Duration(rng.IntN(1800)) * time.Second, instance: p.instances[rng.IntN(len(p.instances))], name: names[rng.IntN(len(names))],
 			timeout: []time.Duration{20 * time.Second, 10 * time.Minute, 30 * 24 * time.Hour}[rng.IntN(3)],
@@ -148,6 +156,13 @@ func (p *plan) drawSending(rng *rand.Rand, id string) sending {
 		event = machine.event(rng)
 	}
 	event["$id"] = id
+	withoutID := 5
+	if p.aim.parking {
+		withoutID = 2
+		if rng.IntN(3) == 0 {
+			event["serial"] = failing
+		}
+	}
 	switch rng.IntN(30) {
 	case 0:
 		event["serial"] = failing
@@ -162,7 +177,7 @@ func (p *plan) drawSending(rng *rand.Rand, id string) sending {
 	if p.unstorable && !slices.ContainsFunc(slices.Concat(p.producers...), isKnown) {
 		event["serial"] = huge
 	}
-	if rng.IntN(5) == 0 && p.receivesMax == 0 {
+	if rng.IntN(withoutID) == 0 && p.receivesMax == 0 {
 		delete(event, "$id")
 	} else if rng.IntN(4) == 0 {
 		s.repeats = append(s.repeats, time.Duration(rng.IntN(900))*time.Second)
