@@ -1,6 +1,7 @@
 package simulate_test
 
 import (
+	"bytes"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -13,6 +14,10 @@ type aim struct {
 	kinds map[string]fault
 	// outage is the least that an outage takes.
 	outage time.Duration
+	// about is a part of what the calls say; empty means anything.
+	about string
+	// afterParking says that only the calls are hit by which a process notes that it has parked a message.
+	afterParking bool
 	// family, parking and tasks say what there is more of in such runs: children, events that are parked and sent again, and
 	// tasks that wait.
 	family, parking, tasks bool
@@ -24,10 +29,10 @@ const deduplicationPeriod = 5 * time.Minute
 // aims are the moments that count.
 var aims = []aim{
 	// A process that has read an instance writes when nobody expects it any more.
-	{kinds: map[string]fault{"dynamodb.PutItem": freeze}, family: true},
+	{kinds: map[string]fault{"dynamodb.PutItem": freeze}, about: `{"S":"` + kidMachine + "/", family: true},
 	// What a process has sent, it sends again when SQS has forgotten the first: parked, and not noted; performed, and not
 	// cleared.
-	{kinds: map[string]fault{"dynamodb.PutItem": outage}, outage: deduplicationPeriod, parking: true},
+	{kinds: map[string]fault{"dynamodb.PutItem": outage}, outage: deduplicationPeriod, afterParking: true, parking: true},
 	{kinds: map[string]fault{"dynamodb.UpdateItem": outage}, outage: deduplicationPeriod},
 	// The task does not wait any more when its answer comes, and what the chart is told of that is sent again.
 	{kinds: map[string]fault{"states.SendTaskSuccess": outage, "states.SendTaskFailure": outage, "dynamodb.UpdateItem": outage}, outage: deduplicationPeriod, tasks: true},
@@ -53,7 +58,7 @@ func (d *director) draw(call *pendingCall) fault {
 	switch {
 	case d.aim.kinds == nil && d.hits(1):
 		kind = d.drawKind(call)
-	case d.aim.kinds[call.target] != 0 && d.hits(aimedShare):
+	case d.aim.kinds[call.target] != 0 && bytes.Contains(call.body, []byte(d.aim.about)) && (!d.aim.afterParking || d.parks[call.process]) && d.hits(aimedShare):
 		kind = d.aim.kinds[call.target]
 	default:
 		return 0

@@ -41,6 +41,8 @@ type director struct {
 	left   int
 	faults int // so far
 	aim    aim
+	// parks says of each process whether its last call was to park a message.
+	parks map[string]bool
 	// deliveredLeft is what was left when the first batch of the instant deliveredAt came: pollers come in any order.
 	deliveredAt   time.Time
 	deliveredLeft int
@@ -72,6 +74,7 @@ type pendingCall struct {
 	process, target string
 	// about tells calls of one target apart.
 	about uint64
+	body  []byte
 	// ready is when the call reaches AWS at the earliest; zero until the director has seen it.
 	ready   time.Time
 	granted chan fault
@@ -98,7 +101,7 @@ var (
 func newDirector(cloud func(awslocal.Config) *awslocal.Cloud, seed uint64, rate float64, faults int) *director {
 	d := &director{
 		seed: seed, wake: make(chan struct{}, 1), rng: rand.New(rand.NewPCG(seed, 2)), rate: rate, left: faults,
-		dead: map[string]bool{}, frozen: map[string]time.Time{}, onDie: map[string]func(){}, outages: map[string]time.Time{}, denied: map[string]time.Time{}, counts: map[string]int{},
+		dead: map[string]bool{}, parks: map[string]bool{}, frozen: map[string]time.Time{}, onDie: map[string]func(){}, outages: map[string]time.Time{}, denied: map[string]time.Time{}, counts: map[string]int{},
 	}
 	d.cloud = cloud(awslocal.Config{
 		Fault: func(call awslocal.Call) awslocal.Fault {
@@ -199,6 +202,7 @@ func (d *director) choose(now time.Time) (call *pendingCall, kind fault, next ti
 		return d.chooseAgain(now)
 	}
 	d.remove(call)
+	d.parks[call.process] = bytes.Contains(call.body, []byte(deadLetterName))
 	what := ""
 	if kind != 0 {
 		what = kind.String()
@@ -471,7 +475,7 @@ func (w wire) Do(r *http.Request) (*http.Response, error) {
 			return nil, err
 		}
 	}
-	call := &pendingCall{process: w.process, target: targetOf(r), about: shuffledDigest(r.URL.Path, body), granted: make(chan fault, 1)}
+	call := &pendingCall{process: w.process, target: targetOf(r), about: shuffledDigest(r.URL.Path, body), body: body, granted: make(chan fault, 1)}
 	d := w.director
 	d.mu.Lock()
 	if d.dead[w.process] {

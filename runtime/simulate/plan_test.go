@@ -76,6 +76,9 @@ func drawPlan(rng *rand.Rand) plan {
 	}
 	if rng.IntN(4) == 0 || p.aim.parking {
 		p.deploy, p.besides, p.atWork = time.Duration(rng.IntN(1800_000))*time.Millisecond, rng.IntN(3) == 0, rng.IntN(2) == 0
+		if p.aim.parking {
+			p.deploy, p.besides, p.atWork = time.Duration(rng.IntN(100*24))*time.Hour, false, false
+		}
 	}
 	switch rng.IntN(8) {
 	case 0, 1:
