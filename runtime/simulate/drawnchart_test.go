@@ -116,6 +116,8 @@ type drawer struct {
 	count, services, children int
 	// paths are the states that transitions lead to, all are all of them.
 	paths, all []string
+	// dropped are the services that the new version does not have any more: it waits in their states for the outside.
+	dropped []string
 	// retreats are states beside those that run services, where a new version may have their instances wait, by the path of
 	// the latter.
 	retreats map[string]string
@@ -282,7 +284,12 @@ func (d *drawer) serving(s *chartState, target string) {
 		invoke.Retry.Attempts = 1 + d.IntN(3)
 	}
 	s.Invoke = []chartInvoke{invoke}
-	if d.one(4) {
+	if d.one(2) && d.version == newVersion {
+		d.dropped = append(d.dropped, name)
+		s.Invoke, s.Tags = nil, []string{statechart.Settled}
+		s.On = []chartOn{{Event: "b", Target: target, Actions: []chartAction{mark(name + " is not needed")}}}
+	}
+	if d.one(2) {
 		s.After = []chartAfter{{Delay: time.Duration(1+d.IntN(8)) * time.Second, Target: "#" + d.name(1), Actions: []chartAction{mark(name + " took too long")}}}
 	}
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // The versions of drawn charts. The third is the first one with another name for a state, and with a context that
-// says that it was migrated, and does not fail where the first does; instances that services ran in may wait for the outside instead. The second was never deployed, but the migration goes through it.
+// says that it was migrated, and does not fail where the first does; where services ran, instances may wait for the outside instead. The second was never deployed, but the migration goes through it.
 const (
 	firstVersion = 1
 	newVersion   = 3
@@ -36,6 +36,10 @@ func (d *drawer) migrating(def *statechart.Definition[trail]) {
 		c.Migrated, c.Mended = c.Count+1, true
 		return c
 	})}}}
+	def.Migrations[1].Changes = append(def.Migrations[1].Changes, statechart.Rewrite("drop services", func(s *statechart.Stored) error {
+		s.Services = slices.DeleteFunc(s.Services, func(i statechart.Invocation) bool { return slices.Contains(d.dropped, i.Service) })
+		return nil
+	}))
 	for _, from := range slices.Sorted(maps.Keys(d.retreats)) {
 		if d.one(2) {
 			def.Migrations[1].Changes = append(def.Migrations[1].Changes, statechart.MoveState(from, d.retreats[from]))
