@@ -1,0 +1,151 @@
+package simulate_test
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// How the calls of a simulation reach AWS.
+
+// takenCall is a call that took effect.
+type takenCall struct {
+	process, target string
+	request         []byte
+	status          int
+	answer          []byte
+}
+
+// targetOf returns the service and the operation of a request: "dynamodb.PutItem".
+func targetOf(r *http.Request) string {
+	target := r.Header.Get("X-Amz-Target")
+	service, operation, _ := strings.Cut(target, ".")
+	switch {
+	case target == "":
+		return "scheduler." + r.Method
+	case strings.HasPrefix(service, "DynamoDB"):
+		return "dynamodb." + operation
+	case service == "AmazonSQS":
+		return "sqs." + operation
+	default:
+		return "states." + operation
+	}
+}
+
+// shuffledDigest is a digest of a request that is the same in whatever order the SDK writes the keys of its
+// objects. The idempotency tokens of the scheduler's requests are left out: they are drawn anew each time.
+func shuffledDigest(path string, body []byte) uint64 {
+	if path != "/" {
+		return digestOf(path)
+	}
+	var counts [256]uint16
+	for _, b := range body {
+		counts[b]++
+	}
+	digest := uint64(len(body))
+	for _, n := range counts {
+		digest = digest*1099511628211 ^ uint64(n)
+	}
+	return digest
+}
+
+// wire is the HTTP client of one process.
+type wire struct {
+	director *director
+	process  string
+}
+
+// Do implements aws.HTTPClient. Whoever gives up has made a call that may still take effect; but a frozen
+// process does not notice that its time is up before it goes on.
+func (w wire) Do(r *http.Request) (*http.Response, error) {
+	var body []byte
+	if r.Body != nil {
+		var err error
+		if body, err = io.ReadAll(r.Body); err != nil {
+			return nil, err
+		}
+	}
+	call := &pendingCall{process: w.process, target: targetOf(r), about: shuffledDigest(r.URL.Path, body), body: body, granted: make(chan fault, 1)}
+	d := w.director
+	d.mu.Lock()
+	if d.dead[w.process] {
+		d.mu.Unlock()
+		return nil, errDead
+	}
+	d.pending = append(d.pending, call)
+	d.stir()
+	d.mu.Unlock()
+
+	type outcome struct {
+		response *http.Response
+		err      error
+	}
+	outcomes := make(chan outcome, 1)
+	go func() {
+		response, err := w.perform( //nolint:bodyclose // The client that has made the call closes it.
+			r.WithContext(context.WithoutCancel(r.Context())), call, body, <-call.granted)
+		outcomes <- outcome{response, err}
+	}()
+	select {
+	case o := <-outcomes:
+		return o.response, o.err
+	case <-r.Context().Done():
+	}
+	d.mu.Lock()
+	_, stuck := d.frozen[w.process]
+	stuck = stuck && d.frozen[w.process].After(time.Now())
+	d.mu.Unlock()
+	if stuck {
+		o := <-outcomes
+		return o.response, o.err
+	}
+	return nil, r.Context().Err()
+}
+
+// perform makes the call, with the fault that hits it.
+func (w wire) perform(r *http.Request, call *pendingCall, body []byte, kind fault) (*http.Response, error) {
+	client := w.director.cloud.Client(call.process)
+	switch kind {
+	case failBefore:
+		return nil, errBroken
+	case dieBefore:
+		return nil, errDead
+	case deny:
+		const answer = `{"__type": "com.amazonaws#AccessDeniedException", "message": "not authorized"}`
+		header := http.Header{"X-Amzn-Errortype": {"AccessDeniedException"}}
+		return &http.Response{StatusCode: http.StatusBadRequest, Header: header, Body: io.NopCloser(strings.NewReader(answer))}, nil
+	case throttle:
+		client = w.director.cloud.Client(throttled)
+	case duplicate:
+		if _, err := w.once(client, r, call, body); err != nil {
+			return nil, err
+		}
+	}
+	response, err := w.once(client, r, call, body)
+	switch kind {
+	case loseAnswer:
+		return nil, errBroken
+	case dieAfter:
+		return nil, errDead
+	}
+	return response, err
+}
+
+func (w wire) once(client *http.Client, r *http.Request, call *pendingCall, body []byte) (*http.Response, error) {
+	again := r.Clone(r.Context())
+	again.Body, again.RequestURI = io.NopCloser(bytes.NewReader(body)), ""
+	response, err := client.Do(again)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := io.ReadAll(response.Body)
+	if err != nil {
+		return nil, err
+	}
+	response.Body = io.NopCloser(bytes.NewReader(answer))
+	w.director.taken(takenCall{call.process, call.target, body, response.StatusCode, answer})
+	return response, nil
+}
