@@ -303,6 +303,23 @@ func TestAnInstanceThatHasEndedHearsOfNothing(t *testing.T) {
 	}
 }
 
+// TestAnInstanceThatEndsInABatchHearsOfNothingInIt folds the end of an execution behind the event that ends the instance.
+func TestAnInstanceThatEndsInABatchHearsOfNothingInIt(t *testing.T) {
+	t.Parallel()
+	inPrinterWorld(t, func(t *testing.T, w *world) {
+		w.post(printer1, `{"type":"ship"}`)
+		w.invoke()
+		w.post(printer1, `{"type":"cancel"}`)
+		w.ends(t, w.only(t), printed, 1)
+		w.run(t)
+		w.wantState(t, printer1, "gone")
+		w.wantPrinted(t, 0)
+		if r := w.load(printer1); r.Ignored != 0 || len(r.History) != 2 {
+			t.Errorf("want two steps and nothing ignored, got %+v and %d", r.History, r.Ignored)
+		}
+	})
+}
+
 func TestAnOutputThatItsInstanceCannotHoldIsLeftOut(t *testing.T) {
 	t.Parallel()
 	inPrinterWorld(t, func(t *testing.T, w *world) {

@@ -308,8 +308,9 @@ func (l *Loop) hydrate(ctx context.Context, id InstanceID) (*turn, error) {
 	t.machine = machine
 	t.adopt(instance)
 	t.armed = slices.Clone(t.instance.Timers())
-	t.owed, t.migratedFrom = owedTo(record.Snapshot, machine, instance)
-	t.dirty = len(t.owed) > 0 // Even if all deliveries turn out repeats: no other may come.
+	var settles bool
+	t.owed, t.migratedFrom, settles = owedTo(record.Snapshot, machine, instance)
+	t.dirty = len(t.owed) > 0 || settles // Even if all deliveries turn out repeats: no other may come.
 	return t, nil
 }
 

@@ -14,9 +14,12 @@ import (
 //   - The timers of an instance that a service was running in. While it is unsettled, its timers are served in
 //     process; on the new version they may be such as fire through the queue.
 //   - The stop of a child that the instance has no more.
-func owedTo(snapshot json.RawMessage, machine Machine, instance Instance) (owed []statechart.Effect, from int) {
+//
+// Settles says that the instance was stored unsettled, and that the migration has settled it: no event need come
+// for that to be stored.
+func owedTo(snapshot json.RawMessage, machine Machine, instance Instance) (owed []statechart.Effect, from int, settles bool) {
 	if !migratesFrom(machine, machine.Version()-1) {
-		return nil, 0
+		return nil, 0, false
 	}
 	var stored struct {
 		Version  int                        `json:"version"`
@@ -27,7 +30,7 @@ func owedTo(snapshot json.RawMessage, machine Machine, instance Instance) (owed 
 		} `json:"children"`
 	}
 	if err := json.Unmarshal(snapshot, &stored); err != nil || stored.Version == machine.Version() {
-		return nil, 0 // The machine has read it.
+		return nil, 0, false // The machine has read it.
 	}
 	if len(stored.Services) > 0 {
 		for _, timer := range instance.Timers() {
@@ -41,5 +44,5 @@ func owedTo(snapshot json.RawMessage, machine Machine, instance Instance) (owed 
 			owed = append(owed, statechart.Effect{ID: "child." + child.Key + ".stop", Kind: statechart.StopInstance, Child: child.Key, Machine: child.Machine})
 		}
 	}
-	return owed, stored.Version
+	return owed, stored.Version, len(stored.Services) > 0 && instance.Settled()
 }

@@ -186,7 +186,7 @@ func (t *turn) stopStuck(d Delivery) bool {
 	if err != nil || !t.isChildOf(form.Parent) || t.stop() != nil {
 		return false
 	}
-	t.answerEnded()
+	t.leaveOff()
 	t.pass(d)
 	return true
 }

@@ -30,7 +30,8 @@ type Record struct {
 	// Watermark maps a queue's ARN to the sequence number of the last event of this
 	// instance that was applied or parked.
 	Watermark map[string]string
-	// RecentEvents are the producers' IDs of the events applied last, oldest first.
+	// RecentEvents are the producers' IDs of the events applied last, oldest first. Of one that has none, and came more than
+	// once or was parked before, it is the place where it was, or may have been, parked.
 	// Invariant: len(RecentEvents) <= Config.RecentEventsMax.
 	RecentEvents []string
 	// LastSends are, by the ARN of the queue that they came in, the last events of other instances that were

@@ -134,6 +134,13 @@ func (t *turn) answer(effect statechart.Effect) {
 	t.answerAll(answerOf(effect), func(token *Token) bool { return token.Name == effect.Name })
 }
 
+// leaveOff ends all that an instance which has ended waits for. It is called after each step: the next event of the turn
+// may tell of an end already.
+func (t *turn) leaveOff() {
+	t.answerEnded()
+	t.forgetExecutions()
+}
+
 // answerEnded fails the tasks that an instance which has ended leaves without an answer.
 func (t *turn) answerEnded() {
 	if t.instance.Status() == statechart.Active || !slices.ContainsFunc(t.record.Tokens, waits) {

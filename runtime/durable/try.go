@@ -96,7 +96,7 @@ func (t *turn) take(ctx context.Context, d Delivery, event statechart.Event) err
 		t.record.Tokens, t.record.Outbox, t.record.Aliases, t.record.Executions, t.dirty = was.Tokens, was.Outbox, was.Aliases, was.Executions, before.dirty
 		return err
 	}
-	t.answerEnded()
+	t.leaveOff()
 	return nil
 }
 

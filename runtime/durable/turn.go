@@ -145,7 +145,7 @@ func (t *turn) apply(event statechart.Event) error {
 		}
 	}
 	if handled {
-		t.answerEnded()
+		t.leaveOff()
 	} else {
 		t.record.Ignored++ // It has ended nothing, and a token that came with it may still be answered late.
 	}
@@ -198,7 +198,6 @@ func (t *turn) commit(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	t.forgetExecutions()
 	next := t.record
 	next.Revision++
 	next.Snapshot, next.State, next.Status = snapshot, t.instance.State(), t.instance.Status()

@@ -167,6 +167,22 @@ func TestATimerThatWasServedInProcessFiresThroughTheQueueOnceItsStateIsSettled(t
 	})
 }
 
+// TestAnInstanceThatAMigrationSettlesIsStoredSettled has nothing else to store, and no other event comes.
+func TestAnInstanceThatAMigrationSettlesIsStoredSettled(t *testing.T) {
+	t.Parallel()
+	atDesks(t, func(t *testing.T, w *world) {
+		w.third["charge"] = func(context.Context, statechart.Call) (string, error) { return "", errors.New("no till") }
+		w.post("desk/1", event("charge", ""))
+		w.invoke()
+		w.wantState(t, "desk/1", "charging")
+		changes := append(slices.Clone(deskFrom1.Changes), statechart.DropTimer("paying", "limit"))
+		w.host(t, w.desk(2, statechart.Migration{From: 1, Changes: changes}))
+		w.runFor(t, 24*time.Hour)
+		w.wantVersion(t, "desk/1", 2)
+		w.wantState(t, "desk/1", "paying")
+	})
+}
+
 func TestAChildThatAMigrationDropsIsStopped(t *testing.T) {
 	t.Parallel()
 	atDesks(t, func(t *testing.T, w *world) {

@@ -18,9 +18,9 @@ type aim struct {
 	about string
 	// afterParking says that only the calls are hit by which a process notes that it has parked a message.
 	afterParking bool
-	// family, parking and tasks say what there is more of in such runs: children, events that are parked and sent again, and
-	// tasks that wait.
-	family, parking, tasks bool
+	// family, parking, tasks and givesUp say what there is more of in such runs: children, events that are parked and sent
+	// again, tasks that wait, and messages that the queue gives up.
+	family, parking, tasks, givesUp bool
 }
 
 // deduplicationPeriod is for how long SQS remembers a deduplication ID.
@@ -30,6 +30,8 @@ const deduplicationPeriod = 5 * time.Minute
 var aims = []aim{
 	// A process that has read an instance writes when nobody expects it any more.
 	{kinds: map[string]fault{"dynamodb.PutItem": freeze}, about: `{"S":"` + kidMachine + "/", family: true},
+	// A child is to start, and the queue gives that up until its parent does not wait any more.
+	{kinds: map[string]fault{"dynamodb.GetItem": failBefore, "dynamodb.PutItem": failBefore}, about: `{"S":"` + kidMachine + "/", family: true, givesUp: true},
 	// What a process has sent, it sends again when SQS has forgotten the first: parked, and not noted; performed, and not
 	// cleared.
 	{kinds: map[string]fault{"dynamodb.PutItem": outage}, outage: deduplicationPeriod, afterParking: true, parking: true},

@@ -120,6 +120,16 @@ var mutants = []mutant{
 		`expired{Type: expiredEvent, ID: id,`, `expired{Type: expiredEvent,`},
 	{"parked twice, applied twice", "applied once", "runtime/durable/senders.go",
 		`	return id != "" && slices.Contains(t.record.RecentEvents, id)`, `	return id == "-"`},
+	{"parked before its instance began, and applied to it", "applied once, or parked", "runtime/durable/try.go",
+		`	}
+	t.pass(d)
+	return nil
+}`, `		t.pass(d)
+	}
+	return nil
+}`},
+	{"parked, applied, and applied from the dead-letter queue", "applied once", "runtime/durable/senders.go",
+		`	case d.ReceiveCount > 1:`, `	case d.ReceiveCount > 1<<20:`},
 	{"a child comes to life after its stop", "a child is stopped when its parent leaves", "runtime/durable/parent.go",
 		`		t.forestall(ctx, d, form)
 		return true, nil`, `		return true, nil`},
@@ -129,6 +139,8 @@ var mutants = []mutant{
 		err = t.commit(ctx) //`},
 	{"timers of a migrated instance not scheduled", "timers fire", "runtime/durable/migrate.go",
 		`	if len(stored.Services) > 0 {`, `	if len(stored.Services) > 1<<20 {`},
+	{"an instance that a migration settles stays stored unsettled", "no instance is stuck", "runtime/durable/loop.go",
+		`len(t.owed) > 0 || settles`, `len(t.owed) > 0 || settles && ctx == nil`},
 	{"unfinished groups acknowledged early", "never dropped", "runtime/durable/loop.go",
 		`			finished <- groups[group][:len(groups[group])-len(again[i])]`, `			finished <- groups[group]`},
 	{"executions not looked after", "the end of a workflow reaches its chart", "runtime/durable/watch.go",
