@@ -40,6 +40,7 @@ type replay struct {
 	sends     map[string]string          // the receiver of each event that was sent, by its $id
 	tokens    map[string]wait            // by the token
 	spawned   map[string]json.RawMessage // the input of each child that was asked for, by its name
+	left      map[string]time.Time       // when it has left each child that it does not wait for any more, by its name
 	// awaited are the workflows whose ends the instance waits for, and asked all that it has asked for, by how the names
 	// of their executions end.
 	awaited, asked map[string]string
@@ -327,6 +328,7 @@ func (r *replay) step(event statechart.Event) error {
 		event.At = r.record.History[r.at].At
 	}
 	before := r.snapshot()
+	children := r.instance.Children()
 	effects, handled, err := r.instance.Apply(event)
 	if err != nil {
 		return err
@@ -344,6 +346,7 @@ func (r *replay) step(event statechart.Event) error {
 	}
 	r.at++
 	r.note(effects)
+	r.leave(children, was.At)
 	return nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/statechart"
@@ -104,6 +105,7 @@ func (r *replay) stop() error {
 		return differ("the history ends before the instance is stopped")
 	}
 	was, from := r.record.History[r.at], r.instance.State()
+	children := r.instance.Children()
 	effects, stopped, err := r.instance.Stop(was.At)
 	if err != nil {
 		return err
@@ -113,7 +115,17 @@ func (r *replay) stop() error {
 	}
 	r.at++
 	r.note(effects)
+	r.leave(children, was.At)
 	return nil
+}
+
+// leave notes which of the children a step has left.
+func (r *replay) leave(before []statechart.ChildRef, at time.Time) {
+	for _, ref := range before {
+		if !r.lists(ref.Key) {
+			r.left[r.childName(ref.Key, ref.Machine)] = at
+		}
+	}
 }
 
 // endOfChild takes the end of a child, if the instance has it still.
@@ -173,6 +185,9 @@ func (s *simulation) output(name string) json.RawMessage {
 	return snapshot.Output
 }
 
+// commitWithin is how long after a step its commit may come: the process freezes, and the call is slow.
+const commitWithin = 10 * time.Minute
+
 // checkFamily checks that parents and children agree on who lives: neither start, nor end, nor stop was lost.
 func (s *simulation) checkFamily(ends []*replay) {
 	byName := map[string]*replay{}
@@ -192,10 +207,18 @@ func (s *simulation) checkFamily(ends []*replay) {
 				s.problem("%s waits for its child %s, which is not there, or not active", r.name, name)
 			}
 		}
-		if r.record.Parent == nil || r.instance.Status() != statechart.Active {
+		if r.record.Parent == nil {
 			continue
 		}
 		parent := byName[r.record.Parent.Instance]
+		if parent != nil && !r.isForestalled() {
+			if at, has := parent.left[r.name]; has && r.startedAt.After(at.Add(commitWithin)) {
+				s.problem("%s has begun at %v, although %s waits for it no longer than %v", r.name, r.startedAt, parent.name, at)
+			}
+		}
+		if r.instance.Status() != statechart.Active {
+			continue
+		}
 		if s.ledger.failed[r.record.Parent.Instance] {
 			continue // The stop was given up.
 		}

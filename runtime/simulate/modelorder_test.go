@@ -126,7 +126,7 @@ func (r *replay) clone() *replay {
 	c.queues, c.seen, c.sends, c.tokens = slices.Clone(r.queues), maps.Clone(r.seen), maps.Clone(r.sends), maps.Clone(r.tokens)
 	c.failures = maps.Clone(r.failures)
 	c.awaited, c.asked = maps.Clone(r.awaited), maps.Clone(r.asked)
-	c.spawned, c.stopped = maps.Clone(r.spawned), slices.Clip(r.stopped)
+	c.spawned, c.left, c.stopped = maps.Clone(r.spawned), maps.Clone(r.left), slices.Clip(r.stopped)
 	if r.instance != nil {
 		c.instance = r.restored(r.snapshot())
 	}

@@ -120,16 +120,6 @@ var mutants = []mutant{
 		`expired{Type: expiredEvent, ID: id,`, `expired{Type: expiredEvent,`},
 	{"parked twice, applied twice", "applied once", "runtime/durable/senders.go",
 		`	return id != "" && slices.Contains(t.record.RecentEvents, id)`, `	return id == "-"`},
-	{"parked before its instance began, and applied to it", "applied once, or parked", "runtime/durable/try.go",
-		`	}
-	t.pass(d)
-	return nil
-}`, `		t.pass(d)
-	}
-	return nil
-}`},
-	{"parked, applied, and applied from the dead-letter queue", "applied once", "runtime/durable/senders.go",
-		`	case d.ReceiveCount > 1:`, `	case d.ReceiveCount > 1<<20:`},
 	{"a child comes to life after its stop", "a child is stopped when its parent leaves", "runtime/durable/parent.go",
 		`		t.forestall(ctx, d, form)
 		return true, nil`, `		return true, nil`},
