@@ -129,8 +129,6 @@ var mutants = []mutant{
 		err = t.commit(ctx) //`},
 	{"timers of a migrated instance not scheduled", "timers fire", "runtime/durable/migrate.go",
 		`	if len(stored.Services) > 0 {`, `	if len(stored.Services) > 1<<20 {`},
-	{"an instance that a migration settles stays stored unsettled", "no instance is stuck", "runtime/durable/loop.go",
-		`len(t.owed) > 0 || settles`, `len(t.owed) > 0 || settles && ctx == nil`},
 	{"unfinished groups acknowledged early", "never dropped", "runtime/durable/loop.go",
 		`			finished <- groups[group][:len(groups[group])-len(again[i])]`, `			finished <- groups[group]`},
 	{"executions not looked after", "the end of a workflow reaches its chart", "runtime/durable/watch.go",

@@ -74,7 +74,7 @@ func drawPlan(rng *rand.Rand) plan {
 	if p.aim.parking { // What the first version fails on, the second may take.
 		p.redriven, p.attributed = true, true
 	}
-	if rng.IntN(3) == 0 || p.aim.parking {
+	if rng.IntN(2) == 0 || p.aim.parking {
 		p.deploy, p.besides, p.atWork = time.Duration(rng.IntN(1800_000))*time.Millisecond, rng.IntN(3) == 0, rng.IntN(3) > 0
 		if p.aim.parking {
 			p.deploy, p.besides, p.atWork = time.Duration(rng.IntN(100*24))*time.Hour, false, false
@@ -88,7 +88,7 @@ func drawPlan(rng *rand.Rand) plan {
 	case 3, 4:
 		p.denies = true
 	}
-	p.unstorable = rng.IntN(8) == 0
+	p.unstorable = rng.IntN(4) == 0
 	if p.aim.givesUp {
 		p.queues, p.receivesMax, p.denies = 1, 4, false
 	}
