@@ -235,14 +235,14 @@ func join(parent, id string) string {
 // of its own.
 func (d *drawer) retreat(parent string, states []chartState) {
 	for _, s := range states {
-		if len(states[0].States) == 0 && (len(s.Invoke) > 0 || d.isSequence(s)) {
+		if len(states[0].States) == 0 && (len(s.Invoke) > 0 || isSequence(s)) {
 			d.retreats[join(parent, s.ID)] = join(parent, states[0].ID)
 		}
 	}
 }
 
 // isSequence reports whether a state is one that runs services one after the other.
-func (d *drawer) isSequence(s chartState) bool {
+func isSequence(s chartState) bool {
 	return len(s.States) > 0 && len(s.States[0].Invoke) > 0
 }
 

@@ -10,7 +10,8 @@ import (
 )
 
 // The versions of drawn charts. The third is the first one with another name for a state, and with a context that
-// says that it was migrated, and does not fail where the first does; where services ran, instances may wait for the outside instead. The second was never deployed, but the migration goes through it.
+// says that it was migrated, and does not fail where the first does; where services ran, instances may wait for the outside
+// instead. The second was never deployed, but the migration goes through it.
 const (
 	firstVersion = 1
 	newVersion   = 3
