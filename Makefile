@@ -120,7 +120,10 @@ paths-check: ## fail if a file names a path of one machine, or a lock file a pri
 build: functions ## build .bin/settle and every function
 	$(GO) build -trimpath -o $(BIN)/settle ./cmd/settle
 
-# -buildvcs=false: a function's zip changes when its code does, not with every commit.
+# -buildvcs=false: a function's zip changes when its code does, not with every commit. The rest keeps the executables small
+# (docs/adr/0025-observability.md): nothing that a function calls speaks HTTP/2, and inlining in what waits for the network buys nothing.
+FUNCTION_FLAGS := -buildvcs=false -trimpath -ldflags=-s\ -w -tags=lambda.norpc,nethttpomithttp2 -gcflags=github.com/...=-l
+
 .PHONY: functions
 functions: ## build every function: .bin/functions/<arch>/<name>/bootstrap
 	@mains=$$($(GO) list -f '{{if eq .Name "main"}}{{.ImportPath}}{{end}}' ./functions/...); \
@@ -128,11 +131,20 @@ functions: ## build every function: .bin/functions/<arch>/<name>/bootstrap
 	for arch in arm64 amd64; do \
 		for main in $$mains; do \
 			out=.bin/functions/$$arch/$${main##*/}/bootstrap; \
-			GOOS=linux GOARCH=$$arch CGO_ENABLED=0 $(GO) build -buildvcs=false -trimpath -ldflags='-s -w' \
-				-tags lambda.norpc -o $$out $$main; \
+			GOOS=linux GOARCH=$$arch CGO_ENABLED=0 $(GO) build $(FUNCTION_FLAGS) -o $$out $$main; \
 			printf '%s  %.1f MB\n' $$out $$(wc -c <$$out | awk '{ print $$1 / 1e6 }'); \
 		done; \
 	done
+
+.PHONY: size
+size: ## build every function for both architectures and print how large each is (12 MB at most)
+	@$(GO) test -count=1 -v -run='^TestExecutablesAreSmall$$' ./functions/host | grep -E '^ *\||^(ok|FAIL|panic)|_test.go.*want'
+
+START_RUNS ?= 30
+
+.PHONY: start
+start: ## start every function START_RUNS times, and a bare handler beside them (10 ms at most on the median)
+	@$(GO) test -count=1 -v -run='^TestFunctionsStartFast$$' ./functions/host -start.runs=$(START_RUNS) | grep -E '^ *\||^(ok|FAIL|panic)|_test.go.*want'
 
 .PHONY: check
 check: ## run what CI runs

@@ -13,6 +13,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
 	"github.com/settle-run/settle/functions/internal/boot"
+	"github.com/settle-run/settle/functions/internal/shipped"
 	"github.com/settle-run/settle/runtime/awslocal"
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/dynamostore"
@@ -55,7 +56,7 @@ func TestBootstrapStoresAnEvent(t *testing.T) {
 			boot.QueueURL + "=" + url,
 			boot.DeadLetterQueueURL + "=" + create("dead.fifo", map[string]string{"FifoQueue": "true"}),
 			boot.DelayQueueURL + "=" + create("delays", nil),
-			boot.SignupCodeKey + "=0123456789abcdef0123456789abcdef",
+			shipped.SignupCodeKey + "=0123456789abcdef0123456789abcdef",
 		},
 	})
 	if err != nil {

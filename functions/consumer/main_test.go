@@ -14,12 +14,17 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
+	"github.com/settle-run/settle/functions/internal/assemble"
 	"github.com/settle-run/settle/functions/internal/boot"
+	"github.com/settle-run/settle/functions/internal/shipped"
 	"github.com/settle-run/settle/runtime/awslocal"
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/dynamostore"
 	"github.com/settle-run/settle/runtime/sqsqueue"
 )
+
+// nothing is an environment without variables.
+func nothing(string) (string, bool) { return "", false }
 
 func TestConsumerStoresSchedulesAndParks(t *testing.T) {
 	t.Parallel()
@@ -52,7 +57,16 @@ func TestConsumerStoresSchedulesAndParks(t *testing.T) {
 			}
 		}
 
-		handler, err := newHandler(boot.Process{Settings: settings, AWS: config, Logger: slog.New(slog.NewJSONHandler(io.Discard, nil))})
+		process := &boot.Process{Env: boot.NewEnv(nothing), Settings: settings, AWS: config, Logger: slog.New(slog.NewJSONHandler(io.Discard, nil))}
+		machines, err := shipped.Machines(process)
+		if err != nil {
+			t.Fatal(err)
+		}
+		hosted, err := durable.NewMachines(machines...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		handler, err := assemble.Consumer(process, hosted)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/settle-run/settle/functions/internal/boot"
+	"github.com/settle-run/settle/functions/host"
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/statechart"
 )
@@ -51,13 +51,7 @@ func consume(address string) {
 		_, err := fmt.Fprintf(report, "%s %s %s\n", call.Key, call.Instance, a.Paying.ID())
 		return payment{Amount: a.Paying.Amount}, err
 	}
-	boot.Main(func(p boot.Process) (any, error) {
-		machines, err := durable.NewMachines(accounts(pay), hands())
-		if err != nil {
-			return nil, err
-		}
-		return handlerOf(p, machines)
-	}, boot.Table, boot.QueueURL, boot.DeadLetterQueueURL, boot.DelayQueueURL)
+	host.Consumer(func(*host.Process) ([]durable.Machine, error) { return []durable.Machine{accounts(pay), hands()}, nil })
 }
 
 type (

@@ -364,7 +364,7 @@ func (l *local) awaitRest(ctx context.Context) error {
 	return nil
 }
 
-// tail returns the last lines that were logged and are no transitions.
+// tail returns the last lines that were logged and tell of more than events and metrics.
 func (l *local) tail() string {
 	text, err := os.ReadFile(l.log.Name())
 	if err != nil {
@@ -372,7 +372,7 @@ func (l *local) tail() string {
 	}
 	var lines [][]byte
 	for line := range bytes.Lines(text) {
-		if !bytes.Contains(line, []byte(`"msg":"transition"`)) {
+		if !bytes.Contains(line, []byte(`"msg":"event applied"`)) && !bytes.HasPrefix(line, []byte(`{"AWSCalls"`)) {
 			lines = append(lines, line)
 		}
 	}

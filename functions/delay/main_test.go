@@ -13,6 +13,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
+	"github.com/settle-run/settle/functions/internal/assemble"
 	"github.com/settle-run/settle/functions/internal/boot"
 	"github.com/settle-run/settle/runtime/awslocal"
 	"github.com/settle-run/settle/runtime/durable"
@@ -36,7 +37,7 @@ func TestDelayBringsATimerOfHalfAnHourToTheFIFOQueue(t *testing.T) {
 			return *output.QueueUrl
 		}
 		settings := boot.Settings{QueueURL: create("events.fifo", map[string]string{"FifoQueue": "true"}), DelayQueueURL: create("delays", nil)}
-		handler, err := newHandler(boot.Process{Settings: settings, AWS: config, Logger: slog.New(slog.NewJSONHandler(io.Discard, nil))})
+		handler, err := assemble.Delay(&boot.Process{Settings: settings, AWS: config, Logger: slog.New(slog.NewJSONHandler(io.Discard, nil))}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

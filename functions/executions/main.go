@@ -3,21 +3,6 @@
 // report batch item failures.
 package main
 
-import (
-	"github.com/aws/aws-sdk-go-v2/service/sfn"
-	"github.com/aws/aws-sdk-go-v2/service/sqs"
+import "github.com/settle-run/settle/functions/host"
 
-	"github.com/settle-run/settle/functions/internal/boot"
-	"github.com/settle-run/settle/runtime/sfncallback"
-	"github.com/settle-run/settle/runtime/sqsqueue"
-)
-
-func main() {
-	boot.Main(newHandler, boot.QueueURL)
-}
-
-func newHandler(p boot.Process) (any, error) {
-	queue := sqsqueue.New(sqs.NewFromConfig(p.AWS), p.Settings.QueueURL, "")
-	forwarder := sfncallback.NewForwarder(sfn.NewFromConfig(p.AWS), queue, p.Logger)
-	return sqsqueue.EachHandler(p.Logger, forwarder.Forward), nil
-}
+func main() { host.Executions() }

@@ -15,6 +15,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
+	"github.com/settle-run/settle/functions/internal/assemble"
 	"github.com/settle-run/settle/functions/internal/boot"
 	"github.com/settle-run/settle/runtime/awslocal"
 )
@@ -41,7 +42,7 @@ func TestTheEndOfAnExecutionBecomesAnEventOfItsInstance(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		made, err := newHandler(boot.Process{Settings: boot.Settings{QueueURL: *queue.QueueUrl}, AWS: config, Logger: slog.New(slog.NewJSONHandler(io.Discard, nil))})
+		made, err := assemble.Executions(&boot.Process{Settings: boot.Settings{QueueURL: *queue.QueueUrl}, AWS: config, Logger: slog.New(slog.NewJSONHandler(io.Discard, nil))}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

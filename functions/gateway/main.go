@@ -3,36 +3,8 @@
 package main
 
 import (
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
-	"github.com/aws/aws-sdk-go-v2/service/sqs"
-
-	"github.com/settle-run/settle/functions/gateway/httpapi"
-	"github.com/settle-run/settle/functions/internal/boot"
-	"github.com/settle-run/settle/machines/enrich"
-	"github.com/settle-run/settle/runtime/dynamostore"
-	"github.com/settle-run/settle/runtime/sqsqueue"
+	"github.com/settle-run/settle/functions/host"
+	"github.com/settle-run/settle/functions/internal/shipped"
 )
 
-func main() {
-	boot.Main(newHandler, boot.Table, boot.QueueURL)
-}
-
-func newHandler(p boot.Process) (any, error) {
-	machines, err := p.Machines()
-	if err != nil {
-		return nil, err
-	}
-	store := dynamostore.New(dynamodb.NewFromConfig(p.AWS), p.Settings.Table)
-	queue := sqsqueue.New(sqs.NewFromConfig(p.AWS), p.Settings.QueueURL, "")
-	config := httpapi.Config{GitHubSecret: p.Settings.GitHubWebhookSecret, Logger: p.Logger}
-	if callbacks := p.Settings.Machines.EnrichCallbacks; len(callbacks.Key) > 0 {
-		config.Callbacks = map[string]httpapi.Callback{
-			enrich.ProviderName: {Machine: "enrich", Verify: callbacks.Verify, Read: enrich.ReadCallback},
-		}
-	}
-	handler, err := httpapi.New(machines, queue, store, config)
-	if err != nil {
-		return nil, err
-	}
-	return httpapi.Lambda(handler), nil
-}
+func main() { host.Gateway(shipped.Machines, shipped.Callbacks) }

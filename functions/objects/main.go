@@ -20,7 +20,7 @@ import (
 )
 
 func main() {
-	boot.Main(newHandler, boot.QueueURL, boot.DeadLetterQueueURL)
+	boot.Main(boot.Function{Requires: []string{boot.QueueURL, boot.DeadLetterQueueURL}, Handler: newHandler})
 }
 
 // machine is the machine that uploads become events of.
@@ -29,7 +29,7 @@ const machine = "upload"
 // parkedGroup is the message group of events that belong to no instance.
 const parkedGroup = machine + "/unnamed"
 
-func newHandler(p boot.Process) (any, error) {
+func newHandler(p *boot.Process, _ *durable.Machines) (any, error) {
 	queue := sqsqueue.New(sqs.NewFromConfig(p.AWS), p.Settings.QueueURL, p.Settings.DeadLetterQueueURL)
 	// An error has Lambda invoke it again, as EventBridge's events come asynchronously.
 	return func(ctx context.Context, created json.RawMessage) error {

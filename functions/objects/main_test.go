@@ -47,9 +47,9 @@ func inCloud(t *testing.T, test func(t *testing.T, invoke func(created string) e
 			}
 			urls = append(urls, *made.QueueUrl)
 		}
-		made, err := newHandler(boot.Process{
+		made, err := newHandler(&boot.Process{
 			Settings: boot.Settings{QueueURL: urls[0], DeadLetterQueueURL: urls[1]}, AWS: config, Logger: slog.New(slog.NewJSONHandler(io.Discard, nil)),
-		})
+		}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

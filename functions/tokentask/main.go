@@ -4,20 +4,8 @@
 package main
 
 import (
-	"github.com/aws/aws-sdk-go-v2/service/sqs"
-
-	"github.com/settle-run/settle/functions/internal/boot"
-	"github.com/settle-run/settle/runtime/sqsqueue"
+	"github.com/settle-run/settle/functions/host"
+	"github.com/settle-run/settle/functions/internal/shipped"
 )
 
-func main() {
-	boot.Main(newHandler, boot.QueueURL)
-}
-
-func newHandler(p boot.Process) (any, error) {
-	machines, err := p.Machines()
-	if err != nil {
-		return nil, err
-	}
-	return sqsqueue.TaskHandler(machines, sqsqueue.New(sqs.NewFromConfig(p.AWS), p.Settings.QueueURL, "")), nil
-}
+func main() { host.TokenTask(shipped.Machines) }

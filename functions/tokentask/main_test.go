@@ -17,8 +17,11 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	sqstypes "github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
+	"github.com/settle-run/settle/functions/internal/assemble"
 	"github.com/settle-run/settle/functions/internal/boot"
+	"github.com/settle-run/settle/functions/internal/shipped"
 	"github.com/settle-run/settle/runtime/awslocal"
+	"github.com/settle-run/settle/runtime/durable"
 )
 
 // TestATaskWaitsThroughTheFunction runs workflows whose task invokes the function: what it refuses fails
@@ -49,7 +52,19 @@ func TestATaskWaitsThroughTheFunction(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				handler, err := newHandler(boot.Process{Settings: boot.Settings{QueueURL: *queue.QueueUrl}, AWS: config, Logger: slog.New(slog.NewJSONHandler(io.Discard, nil))})
+				process := &boot.Process{
+					Env:      boot.NewEnv(func(string) (string, bool) { return "", false }),
+					Settings: boot.Settings{QueueURL: *queue.QueueUrl}, AWS: config, Logger: slog.New(slog.NewJSONHandler(io.Discard, nil)),
+				}
+				machines, err := shipped.Machines(process)
+				if err != nil {
+					t.Fatal(err)
+				}
+				hosted, err := durable.NewMachines(machines...)
+				if err != nil {
+					t.Fatal(err)
+				}
+				handler, err := assemble.TokenTask(process, hosted)
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -15,8 +15,10 @@ type Config struct {
 	// Now is the clock. Defaults to time.Now.
 	Now func() time.Time
 	// Logger takes a line a transition, a line a failure and what charts log (statechart.Log).
-	// Defaults to slog.Default.
+	// Defaults to slog.Default. The transitions are at DEBUG if Observer.Applied tells of events.
 	Logger *slog.Logger
+	// Observer hears of what the loop does: for logs, metrics and traces. Defaults to nobody.
+	Observer Observer
 	// Emit takes an event that an instance emits (statechart.Emit), in order and at least once,
 	// after the commit that contains it: a repeat has the same ID. An error, or a panic, is tried
 	// again until there is none, and the instance takes no event until then: what must not hold an

@@ -79,7 +79,7 @@ func (l *Loop) handleGroup(ctx context.Context, deliveries []Delivery) []Deliver
 	rest := deliveries
 	log := l.config.Logger.With("instance", deliveries[0].Group)
 	for conflicts, fold := 0, len(deliveries); len(rest) > 0; {
-		done, err := guarded(func() (int, error) { return l.turn(ctx, rest[:min(fold, len(rest))]) })
+		done, err := guarded(func() (int, error) { return l.observedTurn(ctx, rest[:min(fold, len(rest))]) })
 		if errors.Is(err, ErrUnstorable) && fold == 1 {
 			done, err = guarded(func() (int, error) { return l.parkUnstorable(ctx, rest[0], err) })
 		}
@@ -89,6 +89,9 @@ func (l *Loop) handleGroup(ctx context.Context, deliveries []Delivery) []Deliver
 		case errors.Is(err, ErrConflict) && conflicts < l.config.ConflictsMax:
 			conflicts++
 			log.InfoContext(ctx, "beginning again", "error", err)
+			if told := l.config.Observer.Conflict; told != nil {
+				told(ctx, rest[0].Group)
+			}
 		case errors.Is(err, ErrUnstorable) && fold > 1:
 			// Which of the folded events it was shows when they go one by one.
 			fold = 1
@@ -114,6 +117,9 @@ func (l *Loop) delay(ctx context.Context, rest []Delivery, reason error) {
 		level, message = slog.LevelError, "stored item is unreadable, nothing is touched" // Only a person can mend that.
 	}
 	log.Log(ctx, level, message, "error", reason, "wait", wait, "receive_count", rest[0].ReceiveCount)
+	if told := l.config.Observer.Retried; told != nil {
+		told(ctx, Retried{Delivery: rest[0], Reason: reason, Wait: wait})
+	}
 	_, err := guarded(func() (int, error) { return 0, l.ports.Queue.Delay(ctx, rest, wait) })
 	if err != nil {
 		log.WarnContext(ctx, "delaying failed, the visibility time-out will do", "error", err)
@@ -147,6 +153,7 @@ func (l *Loop) turn(ctx context.Context, deliveries []Delivery) (done int, err e
 		return 0, err
 	}
 	t.received = deliveries[0].ReceiveCount
+	t.tellLoaded(ctx)
 	t.resendReports(ctx)
 
 	// Drain the outbox that an abandoned delivery left behind.
@@ -160,7 +167,7 @@ func (l *Loop) turn(ctx context.Context, deliveries []Delivery) (done int, err e
 		t.queue = d.Queue
 
 		// Settle what an abandoned delivery left unsettled, before any other event.
-		parked, resumeErr := t.resume(ctx, d)
+		parked, resumeErr := t.observedResume(ctx, d)
 		if err = resumeErr; err != nil {
 			break
 		}
@@ -176,6 +183,9 @@ func (l *Loop) turn(ctx context.Context, deliveries []Delivery) (done int, err e
 		if verdict == skipped {
 			t.record.Skipped++ // Stored with the next event that is applied.
 			l.config.Logger.InfoContext(ctx, "event skipped, it was applied before or is stale", "instance", d.Group, "message_id", d.MessageID)
+			if told := l.config.Observer.Skipped; told != nil {
+				told(ctx, d)
+			}
 			continue
 		}
 		if verdict == poisoned {
@@ -193,7 +203,7 @@ func (l *Loop) turn(ctx context.Context, deliveries []Delivery) (done int, err e
 		}
 
 		// Settle: apply the event and run the services until only the outside can go on.
-		if err = t.try(ctx, d, event); err != nil {
+		if err = t.observedTry(ctx, d, event); err != nil {
 			break
 		}
 	}
@@ -202,6 +212,7 @@ func (l *Loop) turn(ctx context.Context, deliveries []Delivery) (done int, err e
 	if commitErr := t.commit(ctx); commitErr != nil {
 		return 0, commitErr
 	}
+	t.tell(ctx)
 
 	// Dispatch the effects, then clear the outbox.
 	if dispatchErr := t.dispatch(ctx); dispatchErr != nil {
@@ -284,6 +295,9 @@ func (l *Loop) park(ctx context.Context, d Delivery, reason error) error {
 		return fmt.Errorf("parking message %s of %s: %w", d.MessageID, d.Group, err)
 	}
 	l.config.Logger.ErrorContext(ctx, "event parked", "instance", d.Group, "message_id", d.MessageID, "reason", reason)
+	if told := l.config.Observer.Parked; told != nil {
+		told(ctx, Parked{Delivery: d, Event: eventHead(json.RawMessage(d.Body)).Type, Reason: reason})
+	}
 	return nil
 }
 

@@ -143,6 +143,8 @@ type Delivery struct {
 	// ParkedFrom is where the message was parked first, if it was: this is its copy, sent again. Zero if it was
 	// not, or if that is not known.
 	ParkedFrom Place
+	// Trace is the place of the message in a distributed trace; zero if it has none.
+	Trace Trace
 }
 
 // Place is where a message was: the ARN of a queue, and the message's sequence number there.

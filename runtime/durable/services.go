@@ -193,7 +193,7 @@ func (s *services) run(invocation statechart.Invocation, work Work) {
 	s.running[invocation.Key] = cancel
 	s.turn.ran = true
 	go func() {
-		value, err := attempt(ctx, work.Run)
+		value, err := s.observedAttempt(ctx, invocation, work.Run)
 		select {
 		case s.results <- result{invocation, work.Retry, value, err}:
 		case <-s.ctx.Done():

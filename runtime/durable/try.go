@@ -255,6 +255,7 @@ func (t *turn) pass(d Delivery) {
 // whose event is applied already, on an instance that cannot settle after it, is not moved:
 // moved back to the queue one day, it would be applied twice.
 func (t *turn) park(ctx context.Context, d Delivery, eventType string, reason error) error {
+	t.parks++
 	if t.stopStuck(d) {
 		return nil
 	}

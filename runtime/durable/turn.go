@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"time"
@@ -47,8 +48,13 @@ type turn struct {
 	migratedFrom int
 	// armed are the stored timers, disarmed those among the former that are not waited for any more.
 	armed, disarmed []statechart.Timer
-	// unlogged are the transitions since the last commit.
+	// unlogged are the transitions since the last commit, untold the events of which Observer.Applied has not heard.
 	unlogged []Transition
+	untold   []Applied
+	// traces are those that the effects of this turn belong to, by their IDs.
+	traces map[string]Trace
+	// parks is how many deliveries were parked.
+	parks int
 	// lost ends the turn, and nothing more of it is stored: the error of the commit before services that were to begin,
 	// whose attempts would count although they never began, or that of revert.
 	lost error
@@ -219,12 +225,17 @@ func (t *turn) commit(ctx context.Context) error {
 			"to_version", t.machine.Version(), "revision", next.Revision)
 	}
 	t.owed, t.migratedFrom = nil, 0
+	level := slog.LevelInfo
+	if t.loop.config.Observer.Applied != nil {
+		level = slog.LevelDebug
+	}
 	for _, done := range t.unlogged {
-		t.loop.config.Logger.InfoContext(ctx, "transition", "instance", next.Instance.String(), "event", done.Event,
+		t.loop.config.Logger.Log(ctx, level, "transition", "instance", next.Instance.String(), "event", done.Event,
 			"from", done.From, "to", done.To, "ignored", done.Ignored, "revision", next.Revision)
 	}
 	t.unlogged = nil
 	t.log(ctx, messages)
+	t.tellCommitted(ctx)
 	return nil
 }
 
@@ -266,7 +277,7 @@ func (t *turn) dispatch(ctx context.Context) error {
 		return nil
 	}
 	for _, effect := range t.record.Outbox {
-		if err := t.performOrGiveUp(ctx, effect); err != nil {
+		if err := t.observedPerform(ctx, effect); err != nil {
 			return fmt.Errorf("performing effect %s of %s: %w", effect.ID, t.record.Instance, err)
 		}
 	}

@@ -40,7 +40,7 @@ func NewDelayQueue(client Client, url string, now func() time.Time) *DelayQueue 
 // sent at once if at has passed. Errors wrap durable.ErrRefused or durable.ErrDenied, or leave open whether it
 // will be.
 func (q *DelayQueue) Schedule(ctx context.Context, at time.Time, message durable.Message) error {
-	return q.put(ctx, delayed{At: at, To: message.To.String(), Body: message.Body, DeduplicationID: message.DeduplicationID})
+	return q.put(ctx, delay(ctx, at, message))
 }
 
 // Cancel does nothing: a message in a queue cannot be taken back.

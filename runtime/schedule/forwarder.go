@@ -24,6 +24,18 @@ type delayed struct {
 	Body json.RawMessage `json:"body"`
 	// DeduplicationID is the one to send the message to the FIFO queue under.
 	DeduplicationID string `json:"deduplication_id"`
+	// Traceparent and AWSTrace are the trace that the message belongs to: a schedule cannot give its message attributes.
+	Traceparent string `json:"traceparent,omitempty"`
+	AWSTrace    string `json:"aws_trace,omitempty"`
+}
+
+// delay makes the body of a message that is sent on at that time, with the trace of the context.
+func delay(ctx context.Context, at time.Time, message durable.Message) delayed {
+	trace := durable.TraceOf(ctx)
+	return delayed{
+		At: at, To: message.To.String(), Body: message.Body, DeduplicationID: message.DeduplicationID,
+		Traceparent: trace.Parent, AWSTrace: trace.AWS,
+	}
 }
 
 // Forwarder takes messages out of a delay queue. It is safe for concurrent use.
@@ -44,6 +56,9 @@ func (f *Forwarder) Forward(ctx context.Context, body string) error {
 	message, to, err := decode(body)
 	if err != nil {
 		return err
+	}
+	if message.Traceparent != "" || message.AWSTrace != "" {
+		ctx = durable.WithTrace(ctx, durable.Trace{Parent: message.Traceparent, AWS: message.AWSTrace})
 	}
 	if message.At.After(f.delays.now()) {
 		return f.delays.put(ctx, message)

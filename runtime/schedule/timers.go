@@ -71,7 +71,7 @@ func (t *Timers) Schedule(ctx context.Context, at time.Time, message durable.Mes
 	if at.Sub(t.delays.now()) <= HopMax {
 		return t.delays.Schedule(ctx, at, message)
 	}
-	body, err := json.Marshal(delayed{At: at, To: message.To.String(), Body: message.Body, DeduplicationID: message.DeduplicationID})
+	body, err := json.Marshal(delay(ctx, at, message))
 	if err != nil {
 		return fmt.Errorf("scheduling %s to %s: %w", message.DeduplicationID, message.To, err)
 	}

@@ -28,6 +28,7 @@ func Decode(message events.SQSMessage) (durable.Delivery, error) {
 		DeduplicationID: attributes["MessageDeduplicationId"],
 		Body:            message.Body,
 		ParkedFrom:      parkedFrom(message),
+		Trace:           traceOf(message),
 	}
 	count, countErr := strconv.Atoi(attributes["ApproximateReceiveCount"])
 	sentAt, sentErr := strconv.ParseInt(attributes["SentTimestamp"], 10, 64)

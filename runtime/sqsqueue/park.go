@@ -84,6 +84,7 @@ func parkingAttributes(delivery durable.Delivery, reason string) map[string]type
 	put(AttrSequenceNumber, "String", from.SequenceNumber)
 	put(AttrSentAt, "String", delivery.SentAt.UTC().Format("2006-01-02T15:04:05.000Z07:00"))
 	put(AttrReceiveCount, "Number", strconv.Itoa(delivery.ReceiveCount))
+	put(AttrTraceparent, "String", delivery.Trace.Parent)
 	put(AttrReason, "String", cut(printable(reason), min(ReasonBytesMax, room-len(AttrReason)-len("String"))))
 	return attributes
 }

@@ -41,11 +41,15 @@ func New(client Client, url, deadLetterURL string) *Queue {
 // same DeduplicationID within five minutes, the message is not delivered twice. Errors wrap
 // ErrRefused, ErrNoQueue, ErrDenied, or leave open whether the message was sent.
 func (q *Queue) Send(ctx context.Context, message durable.Message) (messageID string, err error) {
+	body := sendable(message.Body)
 	output, err := q.client.SendMessage(ctx, &sqs.SendMessageInput{
 		QueueUrl:               &q.url,
-		MessageBody:            aws.String(sendable(message.Body)),
+		MessageBody:            &body,
 		MessageGroupId:         aws.String(message.To.String()),
 		MessageDeduplicationId: &message.DeduplicationID,
+
+		MessageAttributes:       traceAttributes(ctx, MessageBytesMax-len(body)),
+		MessageSystemAttributes: traceSystemAttributes(ctx),
 	})
 	if err != nil {
 		return "", fmt.Errorf("sending %s to %s at %s: %w", message.DeduplicationID, message.To, q.url, classify(err))

@@ -3,37 +3,48 @@
 package boot
 
 import (
-	"context"
 	"fmt"
+	"io"
 	"log/slog"
+	"net/http"
 	"os"
+	"time"
 
 	"github.com/aws/aws-lambda-go/lambda"
 	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/config"
 
-	"github.com/settle-run/settle/machines"
-	"github.com/settle-run/settle/machines/demo"
-	"github.com/settle-run/settle/machines/pipeline"
+	"github.com/settle-run/settle/functions/internal/otlp"
+	"github.com/settle-run/settle/functions/internal/telemetry"
 	"github.com/settle-run/settle/runtime/durable"
 )
 
 // Process is what a function is built from when it starts.
 type Process struct {
+	// Env reads the variables of machines and their services.
+	Env      *Env
 	Settings Settings
 	// AWS is the configuration of the SDK's clients. No call has been made with it yet.
 	AWS aws.Config
 	// Logger writes JSON lines to standard error, where Lambda picks them up.
 	Logger *slog.Logger
+	// Telemetry may be nil.
+	Telemetry *telemetry.Telemetry
 }
 
-// Main runs a function: it reads the settings, builds the handler, and hands it to Lambda,
-// which may be any that lambda.Start takes. The variables named must be set; the others have
-// defaults. If anything is wrong, the process logs it and ends with exit code 1, which Lambda
-// reports as a failed start.
-func Main(newHandler func(Process) (handler any, err error), required ...string) {
-	logger := slog.New(slog.NewJSONHandler(os.Stderr, nil))
-	handler, err := start(context.Background(), logger, newHandler, required)
+// Function is what Main runs.
+type Function struct {
+	// Requires names the variables that must be set; the others have defaults.
+	Requires []string
+	// Machines makes the machines that the function hosts, and reads their variables. Nil for a function that hosts none.
+	Machines func(*Process) ([]durable.Machine, error)
+	// Handler makes the handler, any that lambda.Start takes.
+	Handler func(*Process, *durable.Machines) (any, error)
+}
+
+// Main runs a function: it reads the settings, builds the handler, and hands it to Lambda. If anything is wrong, the process
+// logs it and ends with exit code 1, which Lambda reports as a failed start.
+func Main(function Function) {
+	handler, logger, err := Start(function, os.LookupEnv, os.Stdout, os.Stderr)
 	if err != nil {
 		logger.Error("the function cannot start", "error", err)
 		os.Exit(1)
@@ -41,29 +52,47 @@ func Main(newHandler func(Process) (handler any, err error), required ...string)
 	lambda.Start(handler)
 }
 
-func start(ctx context.Context, logger *slog.Logger, newHandler func(Process) (any, error), required []string) (any, error) {
-	settings, err := readSettings(os.LookupEnv, required)
-	if err != nil {
-		return nil, err
+// Start makes the handler of a function from the variables that lookup finds. Metrics are written to metrics, all else to logs.
+func Start(function Function, lookup func(name string) (string, bool), metrics, logs io.Writer) (lambda.Handler, *slog.Logger, error) {
+	env := &Env{lookup: lookup, required: function.Requires}
+	p := &Process{Env: env, Settings: readSettings(env), AWS: env.awsConfig()}
+	p.Logger = slog.New(slog.NewJSONHandler(logs, &slog.HandlerOptions{Level: p.Settings.LogLevel}))
+	p.Telemetry = telemetry.New(telemetry.Config{
+		Service: p.Settings.Service, Logger: p.Logger, Payloads: p.Settings.LogPayloads, Metrics: metrics, Now: time.Now,
+		TracesEndpoint: p.Settings.TracesEndpoint, TracesHeaders: p.Settings.TracesHeaders, TracesClient: http.DefaultClient,
+		Resource: []otlp.Attribute{
+			{Key: "cloud.provider", Value: "aws"}, {Key: "cloud.region", Value: p.AWS.Region}, {Key: "faas.name", Value: env.Text("AWS_LAMBDA_FUNCTION_NAME", "")},
+		},
+	})
+	p.Telemetry.AWS(&p.AWS)
+	machines, err := function.machines(p)
+	if wrong := env.err(); wrong != nil {
+		return nil, p.Logger, wrong
 	}
-	awsConfig, err := config.LoadDefaultConfig(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("reading the AWS configuration: %w", err)
+		return nil, p.Logger, err
 	}
-	return newHandler(Process{Settings: settings, AWS: awsConfig, Logger: logger})
+	handler, err := function.Handler(p, machines)
+	if err != nil {
+		return nil, p.Logger, err
+	}
+	return p.Telemetry.Handler(lambda.NewHandler(handler)), p.Logger, nil
 }
 
-// Machines returns the machines that the functions host, on services that write to the log
-// what they would do. This is the place to put your own.
-func (p Process) Machines() (*durable.Machines, error) {
-	plant := &demo.Plant{Logger: p.Logger}
-	services := machines.Services{
-		Enricher: demo.Enricher{Logger: p.Logger},
-		Runners:  demo.Runners{Logger: p.Logger},
-		Mailer:   demo.Mailer{Logger: p.Logger},
-		Accounts: demo.Accounts{Logger: p.Logger},
-		Files:    demo.Files{Logger: p.Logger},
-		Pipeline: pipeline.Services{Data: plant, Jobs: plant, Alerts: plant},
+// machines makes the machines. A panic is an error: what charts and services make of variables that are wrong does not matter
+// where those are reported.
+func (f Function) machines(p *Process) (hosted *durable.Machines, err error) {
+	if f.Machines == nil {
+		return nil, nil
 	}
-	return durable.NewMachines(machines.All(services, p.Settings.Machines)...)
+	defer func() {
+		if r := recover(); r != nil {
+			hosted, err = nil, fmt.Errorf("making the machines: panic: %v", r)
+		}
+	}()
+	machines, err := f.Machines(p)
+	if err != nil {
+		return nil, fmt.Errorf("making the machines: %w", err)
+	}
+	return durable.NewMachines(machines...)
 }

@@ -1,20 +1,17 @@
 package boot
 
 import (
-	"context"
-	"errors"
 	"io"
 	"log/slog"
-	"slices"
+	"net/url"
 	"strings"
 	"testing"
-	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/settle-run/settle/machines"
-	"github.com/settle-run/settle/machines/job"
-	"github.com/settle-run/settle/machines/signup"
+	"github.com/settle-run/settle/runtime/durable"
 )
 
 // environment is a lookup of variables written as NAME=value.
@@ -31,7 +28,7 @@ func environment(variables ...string) func(string) (string, bool) {
 
 func TestSettingsAreRead(t *testing.T) {
 	t.Parallel()
-	got, err := readSettings(environment(
+	env := NewEnv(environment(
 		"SETTLE_TABLE=settle",
 		"SETTLE_TABLE_INDEX=on",
 		"SETTLE_QUEUE_URL=https://sqs.eu-central-1.amazonaws.com/123456789012/events.fifo",
@@ -39,15 +36,15 @@ func TestSettingsAreRead(t *testing.T) {
 		"SETTLE_DELAY_QUEUE_URL=http://localhost:4566/123456789012/delays",
 		"SETTLE_WORKFLOWS=report=arn:aws:states:eu-central-1:123456789012:stateMachine:Report, audit=arn:aws:states:eu-central-1:123456789012:stateMachine:Audit:live",
 		"SETTLE_GITHUB_WEBHOOK_SECRET=hush",
-		"SETTLE_JOB_PICK_UP_TIMEOUT=90s",
-		"SETTLE_JOB_LAUNCHES_MAX=2",
-		"SETTLE_JOB_TIME_LIMIT=1h",
-		"SETTLE_JOB_RETENTION=48h",
-		"SETTLE_SIGNUP_CODE_KEY=0123456789abcdef",
-		"SETTLE_SIGNUP_DEADLINE=12h",
-		"SETTLE_SIGNUP_RETENTION=1h",
-	), []string{Table, QueueURL, DeadLetterQueueURL, DelayQueueURL, GitHubWebhookSecret})
-	if err != nil {
+		"SETTLE_SERVICE=orders",
+		"SETTLE_LOG_LEVEL=warn",
+		"SETTLE_LOG_PAYLOADS=on",
+		"OTEL_EXPORTER_OTLP_ENDPOINT=http://localhost:4318",
+		"OTEL_EXPORTER_OTLP_HEADERS=api-key=a%2Cb, x-team = core",
+	))
+	env.Require(Table, QueueURL, DeadLetterQueueURL, DelayQueueURL, GitHubWebhookSecret)
+	got := readSettings(env)
+	if err := env.err(); err != nil {
 		t.Fatal(err)
 	}
 	want := Settings{
@@ -61,11 +58,11 @@ func TestSettingsAreRead(t *testing.T) {
 			"audit":  "arn:aws:states:eu-central-1:123456789012:stateMachine:Audit:live",
 		},
 		GitHubWebhookSecret: "hush",
-		Machines: machines.Settings{
-			Job:          job.Config{PickUpTimeout: 90 * time.Second, LaunchesMax: 2, TimeLimit: time.Hour},
-			JobRetention: 48 * time.Hour,
-			Signup:       signup.Config{CodeKey: []byte("0123456789abcdef"), Deadline: 12 * time.Hour}, SignupRetention: time.Hour,
-		},
+		Service:             "orders",
+		LogLevel:            slog.LevelWarn,
+		LogPayloads:         true,
+		TracesEndpoint:      &url.URL{Scheme: "http", Host: "localhost:4318"},
+		TracesHeaders:       map[string]string{"api-key": "a,b", "x-team": "core"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("settings (-want +got):\n%s", diff)
@@ -74,29 +71,40 @@ func TestSettingsAreRead(t *testing.T) {
 
 func TestNothingIsRequiredThatIsNotNamed(t *testing.T) {
 	t.Parallel()
-	got, err := readSettings(environment("SETTLE_JOB_LAUNCHES_MAX="), nil)
-	if err != nil {
-		t.Fatal(err)
+	env := NewEnv(environment("SETTLE_SERVICE="))
+	if diff := cmp.Diff(Settings{Service: "settle"}, readSettings(env)); diff != "" || env.err() != nil {
+		t.Errorf("got %v, settings (-want +got):\n%s", env.err(), diff)
 	}
-	if diff := cmp.Diff(Settings{}, got); diff != "" {
-		t.Errorf("settings (-want +got):\n%s", diff)
+}
+
+// own are the variables of somebody's machines.
+func own(p *Process) ([]durable.Machine, error) {
+	p.Env.Require("BANK_URL")
+	if p.Env.Text("BANK_URL", "the address of the bank"); p.Env.Count("BANK_TRIES") == 0 {
+		panic("no tries")
 	}
+	p.Env.Secret("BANK_KEY", 16)
+	p.Env.Duration("BANK_WAIT")
+	return nil, nil
 }
 
 func TestAllProblemsAreReportedAtOnce(t *testing.T) {
 	t.Parallel()
-	_, err := readSettings(environment(
+	_, _, err := Start(Function{Requires: []string{Table, QueueURL, GitHubWebhookSecret}, Machines: own}, environment(
 		"SETTLE_TABLE=",
 		"SETTLE_TABLE_INDEX=yes",
 		"SETTLE_QUEUE_URL=https://sqs.eu-central-1.amazonaws.com/123456789012/events",
 		"SETTLE_DELAY_QUEUE_URL=https://sqs.eu-central-1.amazonaws.com/123456789012/delays.fifo",
 		"SETTLE_DEAD_LETTER_QUEUE_URL=dead.fifo",
 		"SETTLE_WORKFLOWS=report=Report,audit=arn:aws:states:eu-central-1:123456789012:stateMachine:a,audit=arn:aws:states:eu-central-1:123456789012:stateMachine:b",
-		"SETTLE_JOB_PICK_UP_TIMEOUT=5",
-		"SETTLE_JOB_TIME_LIMIT=-1h",
-		"SETTLE_JOB_LAUNCHES_MAX=0",
-		"SETTLE_SIGNUP_CODE_KEY=short",
-	), []string{Table, QueueURL, GitHubWebhookSecret})
+		"SETTLE_LOG_LEVEL=loud",
+		"SETTLE_LOG_PAYLOADS=all",
+		"OTEL_EXPORTER_OTLP_ENDPOINT=http://user:hush@collector",
+		"OTEL_EXPORTER_OTLP_HEADERS=a=b,hush",
+		"AWS_RETRY_MODE=eager",
+		"AWS_MAX_ATTEMPTS=none",
+		"BANK_TRIES=-1",
+	), io.Discard, io.Discard)
 	const want = `reading the settings: environment variable SETTLE_TABLE: expected the name of the DynamoDB table, got nothing: set it
 environment variable SETTLE_TABLE_INDEX: expected on or off, got "yes"
 environment variable SETTLE_QUEUE_URL: expected the URL of the FIFO queue, which ends in .fifo, got "https://sqs.eu-central-1.amazonaws.com/123456789012/events"
@@ -105,34 +113,75 @@ environment variable SETTLE_DELAY_QUEUE_URL: expected the URL of the standard qu
 environment variable SETTLE_WORKFLOWS: expected workflows with their ARNs, such as report=arn:aws:states:eu-central-1:123456789012:stateMachine:report, separated by commas, got "report=Report"
 environment variable SETTLE_WORKFLOWS: expected each workflow once, got "audit" twice
 environment variable SETTLE_GITHUB_WEBHOOK_SECRET: expected the secret of the GitHub webhook, got nothing: set it
-environment variable SETTLE_JOB_PICK_UP_TIMEOUT: expected a positive duration such as 90s, 5m or 24h, got "5"
-environment variable SETTLE_JOB_LAUNCHES_MAX: expected a number of at least 1, got "0"
-environment variable SETTLE_JOB_TIME_LIMIT: expected a positive duration such as 90s, 5m or 24h, got "-1h"
-environment variable SETTLE_SIGNUP_CODE_KEY: expected a secret of at least 16 bytes, got 5 bytes`
+environment variable SETTLE_LOG_LEVEL: expected debug, info, warn or error, got "loud"
+environment variable SETTLE_LOG_PAYLOADS: expected on or off, got "all"
+environment variable OTEL_EXPORTER_OTLP_ENDPOINT: expected the URL of a collector for OTLP over HTTP, such as http://localhost:4318, and keys in OTEL_EXPORTER_OTLP_HEADERS, got something else
+environment variable OTEL_EXPORTER_OTLP_HEADERS: expected headers such as api-key=value, separated by commas, got something else as number 2
+environment variable AWS_REGION: expected the Region of the function, which Lambda sets, got nothing: set it
+environment variable AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY: expected the credentials of the function's role, which Lambda sets, got nothing: set them
+environment variable AWS_MAX_ATTEMPTS: expected a number of at least 1, got "none"
+environment variable AWS_RETRY_MODE: expected standard or adaptive, got "eager"
+environment variable BANK_URL: expected the address of the bank, got nothing: set it
+environment variable BANK_TRIES: expected a number of at least 1, got "-1"`
 	if err == nil || err.Error() != want {
 		t.Errorf("got\n%v\nwant\n%s", err, want)
 	}
 }
 
-// Not parallel: it sets environment variables of the process.
-func TestStartHandsOverSettingsAndMachines(t *testing.T) {
-	t.Setenv(Table, "settle")
-	t.Setenv("AWS_REGION", "eu-central-1")
-	failure := errors.New("no handler")
-	_, err := start(t.Context(), slog.New(slog.NewJSONHandler(io.Discard, nil)), func(p Process) (any, error) {
-		hosted, err := p.Machines()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if ids := hosted.IDs(); !slices.Contains(ids, "job") || !slices.Contains(ids, "signup") || p.Settings.Table != "settle" || p.AWS.Region != "eu-central-1" {
-			t.Errorf("got machines %v, table %q, Region %q", hosted.IDs(), p.Settings.Table, p.AWS.Region)
-		}
-		return nil, failure
-	}, []string{Table})
-	if !errors.Is(err, failure) {
-		t.Errorf("got %v, want the error of the function", err)
+func TestMachinesThatPanicAreAnError(t *testing.T) {
+	t.Parallel()
+	_, _, err := Start(Function{Machines: func(*Process) ([]durable.Machine, error) { panic("a chart is not valid") }},
+		environment("AWS_REGION=eu-central-1", "AWS_ACCESS_KEY_ID=id", "AWS_SECRET_ACCESS_KEY=hush"), io.Discard, io.Discard)
+	if want := "making the machines: panic: a chart is not valid"; err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
 	}
-	if _, err := start(context.Background(), nil, nil, []string{GitHubWebhookSecret}); err == nil || !strings.Contains(err.Error(), GitHubWebhookSecret) {
-		t.Errorf("got %v, want an error that names the missing variable", err)
+}
+
+func TestTheClientsAreConfiguredByTheEnvironment(t *testing.T) {
+	t.Parallel()
+	env := NewEnv(environment("AWS_DEFAULT_REGION=eu-central-1", "AWS_ACCESS_KEY_ID=id", "AWS_SECRET_ACCESS_KEY=hush", "AWS_SESSION_TOKEN=session",
+		"AWS_ENDPOINT_URL=http://all", "AWS_ENDPOINT_URL_STEP=http://other", "AWS_MAX_ATTEMPTS=7", "AWS_RETRY_MODE=adaptive", "AWS_USE_FIPS_ENDPOINT=true"))
+	config := env.awsConfig()
+	credentials, err := config.Credentials.Retrieve(t.Context())
+	if err != nil || credentials.AccessKeyID != "id" || credentials.SecretAccessKey != "hush" || credentials.SessionToken != "session" {
+		t.Errorf("got credentials %+v and %v, want those of the environment", credentials, err)
+	}
+	if env.err() != nil || config.Region != "eu-central-1" || config.RetryMaxAttempts != 7 || config.RetryMode != aws.RetryModeAdaptive {
+		t.Errorf("got %v, Region %q, %d tries, retry mode %q", env.err(), config.Region, config.RetryMaxAttempts, config.RetryMode)
+	}
+	options := sqs.NewFromConfig(config).Options()
+	if aws.ToString(options.BaseEndpoint) != "http://all" || options.EndpointOptions.UseFIPSEndpoint != aws.FIPSEndpointStateEnabled {
+		t.Errorf("got endpoint %q, FIPS %v, want http://all and FIPS", aws.ToString(options.BaseEndpoint), options.EndpointOptions.UseFIPSEndpoint)
+	}
+	if endpoint, ok, _ := (awsSource{env}).GetServiceBaseEndpoint(t.Context(), "Step"); !ok || endpoint != "http://other" {
+		t.Errorf("got endpoint %q of a service, want http://other", endpoint)
+	}
+}
+
+// TestStartHandsOverSettingsAndMachines starts a function, and looks at its lines of metrics and of log.
+func TestStartHandsOverSettingsAndMachines(t *testing.T) {
+	t.Parallel()
+	var metrics, logs strings.Builder
+	handler, _, err := Start(Function{
+		Requires: []string{Table},
+		Handler: func(p *Process, machines *durable.Machines) (any, error) {
+			if machines != nil || p.Settings.Table != "settle" || p.AWS.Region != "eu-central-1" {
+				t.Errorf("got machines %v, table %q, Region %q", machines, p.Settings.Table, p.AWS.Region)
+			}
+			return func(name string) (string, error) { p.Logger.Info("asked"); return "hello " + name, nil }, nil
+		},
+	}, environment("SETTLE_TABLE=settle", "AWS_REGION=eu-central-1", "AWS_ACCESS_KEY_ID=id", "AWS_SECRET_ACCESS_KEY=hush"), &metrics, &logs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := handler.Invoke(t.Context(), []byte(`"world"`))
+	if err != nil || string(answer) != `"hello world"` {
+		t.Errorf("got %s and %v", answer, err)
+	}
+	if !strings.Contains(metrics.String(), `"Service":"settle"`) || strings.Count(metrics.String(), "\n") != 1 {
+		t.Errorf("got metrics %q, want one line of the service settle", metrics.String())
+	}
+	if !strings.Contains(logs.String(), `"msg":"asked"`) {
+		t.Errorf("got log %q, want the handler's line", logs.String())
 	}
 }

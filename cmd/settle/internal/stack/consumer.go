@@ -78,6 +78,7 @@ func (s *Stack) consumerProcesses() (function, error) {
 			"SETTLE_DELAY_QUEUE_ARN=" + arn("sqs", DelayQueue),
 			"SETTLE_SCHEDULER_ROLE_ARN=" + s.RoleARN(schedulerRole),
 			"SETTLE_WORKFLOWS=" + strings.Join(workflows, ","),
+			"SETTLE_LOG_PAYLOADS=on", // The demonstration's services show nothing without it.
 		}, s.config.ConsumerEnv(s.HTTPURL())...),
 	})
 	if err != nil {

@@ -1,0 +1,100 @@
+// Package host makes Lambda functions of machines: the consumer, the gateway and what is around them. A module of your own has
+// a main for each, of which this is one:
+//
+//	func main() { host.Consumer(machines) }
+//
+//	func machines(p *host.Process) ([]durable.Machine, error) {
+//		bank := bank.New(p.Env.Text("BANK_URL", "the address of the bank"))
+//		return []durable.Machine{durable.Host(order.New(bank), durable.MachineConfig{})}, nil
+//	}
+//
+// The functions read their settings from the environment. A variable that is missing or wrong ends the process before its first
+// event, with a line of log that names it:
+//
+//	SETTLE_TABLE                   the DynamoDB table                                      consumer, gateway
+//	SETTLE_TABLE_INDEX             on if the table has the index by_state                  consumer
+//	SETTLE_QUEUE_URL               the FIFO queue                                          all
+//	SETTLE_DEAD_LETTER_QUEUE_URL   its FIFO dead-letter queue                              consumer
+//	SETTLE_DELAY_QUEUE_URL         the standard queue for timers                           consumer, delay
+//	SETTLE_DELAY_QUEUE_ARN, SETTLE_SCHEDULER_ROLE_ARN, SETTLE_SCHEDULE_GROUP               consumer, for timers beyond 15 minutes
+//	SETTLE_WORKFLOWS               name=ARN of the state machines that charts start        consumer
+//	SETTLE_GITHUB_WEBHOOK_SECRET   what GitHub signs its webhooks with                     gateway
+//	SETTLE_SERVICE                 the name in metrics and traces; settle by default
+//	SETTLE_LOG_LEVEL               debug, info, warn or error
+//	SETTLE_LOG_PAYLOADS            on to log what events carry, without task tokens
+//	OTEL_EXPORTER_OTLP_ENDPOINT    a collector for traces, OTLP over HTTP; none by default
+//	OTEL_EXPORTER_OTLP_HEADERS     headers for it: name=value, separated by commas
+package host
+
+import (
+	"github.com/settle-run/settle/functions/gateway/httpapi"
+	"github.com/settle-run/settle/functions/internal/assemble"
+	"github.com/settle-run/settle/functions/internal/boot"
+	"github.com/settle-run/settle/runtime/durable"
+)
+
+// Process is what machines and their services are made of: the configuration of the AWS SDK's clients, the logger, and Env, which
+// reads variables of your own. With its AWS, services' calls are counted and traced.
+type Process = boot.Process
+
+// Env reads variables of the environment.
+type Env = boot.Env
+
+// Machines makes the machines that a function hosts. It is called once, when the process starts. If a variable that it reads is
+// missing or wrong, what it returns is not used.
+type Machines func(p *Process) ([]durable.Machine, error)
+
+// Callbacks makes the third parties that may call the gateway back, by the names that are part of the addresses.
+type Callbacks func(p *Process) map[string]httpapi.Callback
+
+// Consumer runs the function behind the FIFO queue: it applies the events of instances. Its event source mapping must report
+// batch item failures.
+func Consumer(machines Machines) { boot.Main(consumer(machines)) }
+
+func consumer(machines Machines) boot.Function {
+	return boot.Function{
+		Requires: []string{boot.Table, boot.QueueURL, boot.DeadLetterQueueURL, boot.DelayQueueURL},
+		Machines: machines, Handler: assemble.Consumer,
+	}
+}
+
+// Gateway runs the function behind an HTTP API or a function URL: it sends events to instances, shows instances, and takes
+// webhooks and callbacks. callbacks may be nil. Its machines are asked about events, and never run.
+func Gateway(machines Machines, callbacks Callbacks) { boot.Main(gateway(machines, callbacks)) }
+
+func gateway(machines Machines, callbacks Callbacks) boot.Function {
+	return boot.Function{
+		Requires: []string{boot.Table, boot.QueueURL},
+		Machines: machines,
+		Handler: func(p *Process, hosted *durable.Machines) (any, error) {
+			if callbacks == nil {
+				return assemble.Gateway(p, hosted, nil)
+			}
+			return assemble.Gateway(p, hosted, callbacks(p))
+		},
+	}
+}
+
+// TokenTask runs the function that a Step Functions task invokes to wait for an instance (arn:aws:states:::lambda:invoke.waitForTaskToken).
+// It checks the event, which a task that sends straight to the queue cannot, and puts it into the FIFO queue.
+func TokenTask(machines Machines) { boot.Main(tokenTask(machines)) }
+
+func tokenTask(machines Machines) boot.Function {
+	return boot.Function{Requires: []string{boot.QueueURL}, Machines: machines, Handler: assemble.TokenTask}
+}
+
+// Delay runs the function behind the delay queue: it brings timers that are due to the FIFO queue. Its event source mapping must
+// report batch item failures.
+func Delay() { boot.Main(delay()) }
+
+func delay() boot.Function {
+	return boot.Function{Requires: []string{boot.QueueURL, boot.DelayQueueURL}, Handler: assemble.Delay}
+}
+
+// Executions runs the function behind the queue of an EventBridge rule for "Step Functions Execution Status Change": it tells
+// instances of the ends of the executions that they have started. Its event source mapping must report batch item failures.
+func Executions() { boot.Main(executions()) }
+
+func executions() boot.Function {
+	return boot.Function{Requires: []string{boot.QueueURL}, Handler: assemble.Executions}
+}

@@ -1,0 +1,10 @@
+// Command gateway is the API of the machines of this module.
+package main
+
+import (
+	"github.com/settle-run/settle/functions/host"
+
+	"example.com/orders/order"
+)
+
+func main() { host.Gateway(order.Machines, nil) }

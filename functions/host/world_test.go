@@ -1,0 +1,240 @@
+package host
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-lambda-go/lambda"
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+
+	"github.com/settle-run/settle/functions/internal/boot"
+	"github.com/settle-run/settle/functions/internal/emf/emftest"
+	"github.com/settle-run/settle/functions/internal/shipped"
+	"github.com/settle-run/settle/runtime/awslocal"
+	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/dynamostore"
+)
+
+// lines is a log that several functions write.
+type lines struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *lines) Write(line []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(line)
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// The queues of a world.
+const (
+	events = "events.fifo"
+	dead   = "dead.fifo"
+	delays = "delays"
+)
+
+// world is the functions of the shipped machines around an AWS of its own, with a collector for their spans.
+type world struct {
+	t             *testing.T
+	cloud         *awslocal.Cloud
+	queues        *sqs.Client
+	urls          map[string]string
+	variables     map[string]string
+	logs, metrics lines
+	spans         lines // the bodies of the requests to the collector, a line each
+	gateway       lambda.Handler
+	store         *dynamostore.Store
+	polling       sync.WaitGroup
+}
+
+// newWorld starts the functions, with further variables.
+func newWorld(t *testing.T, variables map[string]string) *world {
+	t.Helper()
+	w := &world{t: t, cloud: awslocal.New(awslocal.Config{}), urls: map[string]string{}}
+	server, err := w.cloud.Listen("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = server.Close() })
+	collector := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		if r.URL.Path != "/v1/traces" || r.Header.Get("Content-Type") != "application/json" || r.Header.Get("Api-Key") != "canary-collector" {
+			t.Errorf("got a request for %s with %v", r.URL.Path, r.Header)
+		}
+		_, _ = w.spans.Write(append(body, '\n'))
+		rw.Header().Set("Content-Type", "application/json")
+		_, _ = rw.Write([]byte("{}"))
+	}))
+	t.Cleanup(collector.Close)
+	config := aws.Config{Region: awslocal.Region, BaseEndpoint: aws.String(server.URL()), Credentials: credentials.NewStaticCredentialsProvider("any", "any", "")}
+	w.queues, w.store = sqs.NewFromConfig(config), dynamostore.New(dynamodb.NewFromConfig(config), "settle")
+	for name, attributes := range map[string]map[string]string{events: {"FifoQueue": "true"}, dead: {"FifoQueue": "true"}, delays: nil} {
+		made, err := w.queues.CreateQueue(t.Context(), &sqs.CreateQueueInput{QueueName: &name, Attributes: attributes})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.urls[name] = *made.QueueUrl
+	}
+	if err := dynamostore.CreateTable(t.Context(), dynamodb.NewFromConfig(config), "settle"); err != nil {
+		t.Fatal(err)
+	}
+	w.variables = map[string]string{
+		"AWS_REGION": awslocal.Region, "AWS_ACCESS_KEY_ID": "any", "AWS_SECRET_ACCESS_KEY": "canary-aws", "AWS_ENDPOINT_URL": server.URL(),
+		boot.Table: "settle", boot.QueueURL: w.urls[events], boot.DeadLetterQueueURL: w.urls[dead], boot.DelayQueueURL: w.urls[delays],
+		boot.TracesEndpoint: collector.URL, boot.TracesHeaders: "api-key=canary-collector",
+		shipped.SignupCodeKey: "canary-0123456789abcdef",
+	}
+	for name, value := range variables {
+		w.variables[name] = value
+	}
+	w.gateway = w.start(gateway(shipped.Machines, shipped.Callbacks))
+	return w
+}
+
+// start starts a function.
+func (w *world) start(function boot.Function) lambda.Handler {
+	w.t.Helper()
+	handler, _, err := boot.Start(function, func(name string) (string, bool) { value, ok := w.variables[name]; return value, ok }, &w.metrics, &w.logs)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return handler
+}
+
+// poll has the queues feed their functions until the test, or the function returned, ends that.
+func (w *world) poll() (stop func()) {
+	ctx, cancel := context.WithCancel(w.t.Context())
+	for queue, function := range map[string]boot.Function{events: consumer(shipped.ConsumerMachines), delays: delay()} {
+		w.polling.Go(func() {
+			source := awslocal.EventSource{Queue: queue, ReportBatchItemFailures: true, Timeout: 20 * time.Second}
+			if err := w.cloud.Poll(ctx, source, func() awslocal.Invoker { return w.start(function) }); err != nil {
+				w.t.Error(err)
+			}
+		})
+	}
+	return func() { cancel(); w.polling.Wait() }
+}
+
+// request asks the gateway as an HTTP API does, and returns the status.
+func (w *world) request(method, path string, headers map[string]string, body string) (status int, answer string) {
+	w.t.Helper()
+	event, err := json.Marshal(map[string]any{
+		"version": "2.0", "rawPath": path, "headers": headers, "body": body,
+		"requestContext": map[string]any{"http": map[string]any{"method": method, "sourceIp": "192.0.2.1"}, "stage": "$default"},
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	out, err := w.gateway.Invoke(w.t.Context(), event)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	var response struct {
+		StatusCode int    `json:"statusCode"`
+		Body       string `json:"body"`
+	}
+	if err := json.Unmarshal(out, &response); err != nil {
+		w.t.Fatal(err)
+	}
+	return response.StatusCode, response.Body
+}
+
+// until waits until the instance is as it is to be.
+func (w *world) until(name string, reached func(durable.Record) bool) durable.Record {
+	w.t.Helper()
+	id, err := durable.ParseInstanceID(name)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	var record durable.Record
+	for range 1000 {
+		if record, err = w.store.Load(w.t.Context(), id); err == nil && reached(record) {
+			return record
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	w.t.Fatalf("%s is in %v after 10 s, with the error %v, its record has %+v", name, record.State, err, record.Error)
+	return record
+}
+
+// logged are the lines of the log with the message.
+func (w *world) logged(message string) (found []map[string]any) {
+	w.t.Helper()
+	for line := range strings.Lines(w.logs.String()) {
+		var entry map[string]any
+		if err := json.Unmarshal([]byte(line), &entry); err != nil {
+			w.t.Fatalf("expected JSON in the log, got %q", line)
+		}
+		if entry["msg"] == message {
+			found = append(found, entry)
+		}
+	}
+	return found
+}
+
+// measured sums the metrics of all lines, each of which must follow the specification.
+func (w *world) measured() (sum map[string]float64, invocations int) {
+	w.t.Helper()
+	sum = map[string]float64{}
+	for line := range strings.Lines(w.metrics.String()) {
+		values, err := emftest.Check([]byte(line))
+		if err != nil {
+			w.t.Errorf("metrics %q: %v", line, err)
+		}
+		for name, value := range values {
+			sum[name] += value
+		}
+		invocations++
+	}
+	return sum, invocations
+}
+
+// span is one that the collector was sent.
+type span struct {
+	TraceID, SpanID, ParentSpanID, Name string
+	Kind                                int
+	Start                               string `json:"startTimeUnixNano"`
+	End                                 string `json:"endTimeUnixNano"`
+	Attributes                          []struct {
+		Key   string
+		Value struct{ StringValue string }
+	}
+	Status struct{ Code int }
+}
+
+// collected are the spans that the collector was sent.
+func (w *world) collected() (spans []span) {
+	w.t.Helper()
+	for line := range strings.Lines(w.spans.String()) {
+		var request struct {
+			ResourceSpans []struct{ ScopeSpans []struct{ Spans []span } }
+		}
+		if err := json.Unmarshal([]byte(line), &request); err != nil {
+			w.t.Fatal(err)
+		}
+		for _, resource := range request.ResourceSpans {
+			for _, scope := range resource.ScopeSpans {
+				spans = append(spans, scope.Spans...)
+			}
+		}
+	}
+	return spans
+}

@@ -1,0 +1,93 @@
+// Package assemble makes the handlers of the functions of what a process has.
+package assemble
+
+import (
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/scheduler"
+	"github.com/aws/aws-sdk-go-v2/service/sfn"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+
+	"github.com/settle-run/settle/functions/gateway/httpapi"
+	"github.com/settle-run/settle/functions/internal/boot"
+	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/dynamostore"
+	"github.com/settle-run/settle/runtime/schedule"
+	"github.com/settle-run/settle/runtime/sfncallback"
+	"github.com/settle-run/settle/runtime/sqsqueue"
+)
+
+// Consumer returns the handler of the FIFO queue: it applies the events of instances.
+func Consumer(p *boot.Process, machines *durable.Machines) (any, error) {
+	client := sqs.NewFromConfig(p.AWS)
+	timers, err := newTimers(p, schedule.NewDelayQueue(client, p.Settings.DelayQueueURL, time.Now))
+	if err != nil {
+		return nil, err
+	}
+	states := sfn.NewFromConfig(p.AWS)
+	workflows, err := sfncallback.NewWorkflows(states, p.Settings.Workflows)
+	if err != nil {
+		return nil, err
+	}
+	loop, err := durable.New(machines, durable.Ports{
+		Store: newStore(p), Queue: sqsqueue.New(client, p.Settings.QueueURL, p.Settings.DeadLetterQueueURL), Timers: timers,
+		Tokens: sfncallback.New(states), Executions: workflows, Acknowledger: sqsqueue.NewAcknowledger(client, p.Settings.QueueURL),
+	}, durable.Config{Logger: p.Logger, Observer: p.Telemetry.Observer()})
+	if err != nil {
+		return nil, err
+	}
+	return sqsqueue.Handler(loop), nil
+}
+
+// newStore returns the store on the table, which keeps the index if the table has one.
+func newStore(p *boot.Process) *dynamostore.Store {
+	if p.Settings.TableIndex {
+		return dynamostore.NewIndexed(dynamodb.NewFromConfig(p.AWS), p.Settings.Table)
+	}
+	return dynamostore.New(dynamodb.NewFromConfig(p.AWS), p.Settings.Table)
+}
+
+// newTimers returns timers by the delay queue, and by EventBridge Scheduler if it is set up.
+func newTimers(p *boot.Process, delays *schedule.DelayQueue) (durable.Timers, error) {
+	if p.Settings.SchedulerRoleARN == "" {
+		return delays, nil
+	}
+	return schedule.NewTimers(delays, scheduler.NewFromConfig(p.AWS), schedule.SchedulerConfig{
+		Group: p.Settings.ScheduleGroup, QueueARN: p.Settings.DelayQueueARN, RoleARN: p.Settings.SchedulerRoleARN,
+	})
+}
+
+// Gateway returns the handler of the API.
+func Gateway(p *boot.Process, machines *durable.Machines, callbacks map[string]httpapi.Callback) (any, error) {
+	store := dynamostore.New(dynamodb.NewFromConfig(p.AWS), p.Settings.Table)
+	handler, err := httpapi.New(machines, sender(p), store, httpapi.Config{
+		GitHubSecret: p.Settings.GitHubWebhookSecret, Callbacks: callbacks, Logger: p.Logger,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return httpapi.Lambda(p.Telemetry.HTTP(handler)), nil
+}
+
+// sender returns the FIFO queue for functions that only send.
+func sender(p *boot.Process) *sqsqueue.Queue {
+	return sqsqueue.New(sqs.NewFromConfig(p.AWS), p.Settings.QueueURL, "")
+}
+
+// Delay returns the handler of the delay queue.
+func Delay(p *boot.Process, _ *durable.Machines) (any, error) {
+	delays := schedule.NewDelayQueue(sqs.NewFromConfig(p.AWS), p.Settings.DelayQueueURL, time.Now)
+	return sqsqueue.EachHandler(p.Logger, schedule.NewForwarder(delays, sender(p)).Forward), nil
+}
+
+// Executions returns the handler of the queue of ends of executions.
+func Executions(p *boot.Process, _ *durable.Machines) (any, error) {
+	forwarder := sfncallback.NewForwarder(sfn.NewFromConfig(p.AWS), sender(p), p.Logger)
+	return sqsqueue.EachHandler(p.Logger, forwarder.Forward), nil
+}
+
+// TokenTask returns the handler of Step Functions tasks.
+func TokenTask(p *boot.Process, machines *durable.Machines) (any, error) {
+	return sqsqueue.TaskHandler(machines, sender(p)), nil
+}

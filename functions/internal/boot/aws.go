@@ -1,0 +1,88 @@
+package boot
+
+import (
+	"context"
+	"strconv"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+)
+
+// The variables of the AWS SDK that are read. Lambda sets the Region and the credentials of the function's role. All else
+// that the SDK can be configured by, such as profiles and single sign-on, is nothing that a function has, and reading it
+// would make each executable two megabytes larger.
+const (
+	awsRegion        = "AWS_REGION"
+	awsDefaultRegion = "AWS_DEFAULT_REGION"
+	awsKeyID         = "AWS_ACCESS_KEY_ID"
+	awsSecret        = "AWS_SECRET_ACCESS_KEY"
+	awsSession       = "AWS_SESSION_TOKEN"
+	awsEndpoint      = "AWS_ENDPOINT_URL"
+	awsIgnore        = "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS"
+	awsAttempts      = "AWS_MAX_ATTEMPTS"
+	awsRetryMode     = "AWS_RETRY_MODE"
+	awsFIPS          = "AWS_USE_FIPS_ENDPOINT"
+	awsDualStack     = "AWS_USE_DUALSTACK_ENDPOINT"
+)
+
+// awsConfig returns the configuration of the SDK's clients. What is wrong with it, the Env knows.
+func (r *Env) awsConfig() aws.Config {
+	config := aws.Config{ConfigSources: []any{awsSource{r}}}
+	if config.Region = r.Text(awsRegion, ""); config.Region == "" {
+		config.Region = r.Text(awsDefaultRegion, "")
+	}
+	if config.Region == "" {
+		r.Wrong(awsRegion, "the Region of the function, which Lambda sets", "nothing: set it")
+	}
+	keys := aws.Credentials{AccessKeyID: r.Text(awsKeyID, ""), SecretAccessKey: r.Text(awsSecret, ""), SessionToken: r.Text(awsSession, ""), Source: "environment"}
+	if !keys.HasKeys() {
+		r.Wrong(awsKeyID+" and "+awsSecret, "the credentials of the function's role, which Lambda sets", "nothing: set them")
+	}
+	config.Credentials = aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) { return keys, nil })
+	if endpoint := r.Text(awsEndpoint, ""); endpoint != "" && !r.isTrue(awsIgnore) {
+		config.BaseEndpoint = &endpoint
+	}
+	if attempts := r.Text(awsAttempts, ""); attempts != "" {
+		config.RetryMaxAttempts = r.Count(awsAttempts)
+	}
+	if mode := r.Text(awsRetryMode, ""); mode != "" {
+		var err error
+		if config.RetryMode, err = aws.ParseRetryMode(mode); err != nil {
+			r.Wrong(awsRetryMode, "standard or adaptive", strconv.Quote(mode))
+		}
+	}
+	return config
+}
+
+func (r *Env) isTrue(name string) bool { return strings.EqualFold(r.Text(name, ""), "true") }
+
+// awsSource tells the SDK's clients what each asks for itself.
+type awsSource struct{ env *Env }
+
+// GetServiceBaseEndpoint returns the endpoint of one service, such as that in AWS_ENDPOINT_URL_SQS.
+func (s awsSource) GetServiceBaseEndpoint(_ context.Context, sdkID string) (string, bool, error) {
+	value := s.env.Text(awsEndpoint+"_"+strings.ToUpper(strings.ReplaceAll(sdkID, " ", "_")), "")
+	return value, value != "", nil
+}
+
+// GetIgnoreConfiguredEndpoints reports whether all such variables are to be ignored.
+func (s awsSource) GetIgnoreConfiguredEndpoints(context.Context) (bool, bool, error) {
+	ignore := s.env.isTrue(awsIgnore)
+	return ignore, ignore, nil
+}
+
+// GetUseFIPSEndpoint reports whether the endpoints with validated cryptography are to be used.
+func (s awsSource) GetUseFIPSEndpoint(context.Context) (aws.FIPSEndpointState, bool, error) {
+	if !s.env.isTrue(awsFIPS) {
+		return aws.FIPSEndpointStateUnset, false, nil
+	}
+	return aws.FIPSEndpointStateEnabled, true, nil
+}
+
+// GetUseDualStackEndpoint reports whether the endpoints with IPv6 are to be used.
+func (s awsSource) GetUseDualStackEndpoint(context.Context) (aws.DualStackEndpointState, bool, error) {
+	if !s.env.isTrue(awsDualStack) {
+		return aws.DualStackEndpointStateUnset, false, nil
+	}
+	return aws.DualStackEndpointStateEnabled, true, nil
+}

@@ -1,0 +1,62 @@
+// Package emf writes metrics in CloudWatch's embedded metric format: JSON lines in a log that CloudWatch makes metrics of,
+// without a call. Its rules are those of
+// https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/CloudWatch_Embedded_Metric_Format_Specification.html
+package emf
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// Unit is a unit of CloudWatch (MetricDatum, in the CloudWatch API Reference).
+type Unit string
+
+// The units in use.
+const (
+	Count   Unit = "Count"
+	Seconds Unit = "Seconds"
+)
+
+// MetricsMax is how many metrics one line may define.
+const MetricsMax = 100
+
+// Metric is one value.
+type Metric struct {
+	Name  string
+	Unit  Unit
+	Value float64
+}
+
+// Line returns the metrics as one line, which ends in a line feed: in the namespace, with one dimension.
+// Invariant: len(metrics) <= MetricsMax; neither a metric nor the dimension is named "_aws".
+func Line(at time.Time, namespace, dimension, value string, metrics []Metric) ([]byte, error) {
+	definitions := make([]definition, len(metrics))
+	line := map[string]any{dimension: value}
+	for i, metric := range metrics {
+		definitions[i] = definition{metric.Name, metric.Unit}
+		line[metric.Name] = metric.Value
+	}
+	line["_aws"] = metadata{
+		Timestamp:         at.UnixMilli(),
+		CloudWatchMetrics: []directive{{Namespace: namespace, Dimensions: [][]string{{dimension}}, Metrics: definitions}},
+	}
+	text, err := json.Marshal(line)
+	return append(text, '\n'), err
+}
+
+type metadata struct {
+	// Timestamp is in milliseconds since 1970.
+	Timestamp         int64
+	CloudWatchMetrics []directive
+}
+
+type directive struct {
+	Namespace  string
+	Dimensions [][]string
+	Metrics    []definition
+}
+
+type definition struct {
+	Name string
+	Unit Unit
+}

@@ -1,0 +1,237 @@
+// Package otlp makes spans and sends them to an OpenTelemetry collector, by OTLP over HTTP in its JSON form:
+// https://opentelemetry.io/docs/specs/otlp/#otlphttp
+//
+// The official exporter makes an executable seven megabytes larger, of which a function has twelve in all; see
+// docs/adr/0025-observability.md.
+package otlp
+
+import (
+	"bytes"
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// SpanContext is the place of a span in its trace.
+type SpanContext struct {
+	TraceID [16]byte
+	SpanID  [8]byte
+	Sampled bool
+}
+
+// New returns the place of a first span.
+func New() SpanContext {
+	var c SpanContext
+	for c.TraceID == [16]byte{} {
+		random(c.TraceID[:])
+	}
+	return c.Child(true)
+}
+
+// Child returns the place of a span within c's.
+func (c SpanContext) Child(sampled bool) SpanContext {
+	for c.SpanID = [8]byte{}; c.SpanID == [8]byte{}; {
+		random(c.SpanID[:])
+	}
+	c.Sampled = sampled
+	return c
+}
+
+// random fills an ID. It tells spans apart, and is no secret.
+func random(id []byte) {
+	for i := range id {
+		id[i] = byte(rand.Uint32())
+	}
+}
+
+// Parse reads a traceparent (W3C Trace Context, version 00; what a later version adds is left out). ok is false if it is none.
+func Parse(traceparent string) (c SpanContext, ok bool) {
+	parts := strings.SplitN(traceparent, "-", 5)
+	if len(parts) < 4 || len(parts[0]) != 2 || parts[0] == "ff" || parts[0] == "00" && len(parts) != 4 ||
+		len(parts[1]) != 32 || len(parts[2]) != 16 || len(parts[3]) != 2 || strings.ToLower(traceparent) != traceparent {
+		return SpanContext{}, false
+	}
+	var version, flags [1]byte
+	for _, part := range []struct {
+		to   []byte
+		text string
+	}{{version[:], parts[0]}, {c.TraceID[:], parts[1]}, {c.SpanID[:], parts[2]}, {flags[:], parts[3]}} {
+		if _, err := hex.Decode(part.to, []byte(part.text)); err != nil {
+			return SpanContext{}, false
+		}
+	}
+	c.Sampled = flags[0]&1 == 1
+	return c, c.TraceID != [16]byte{} && c.SpanID != [8]byte{}
+}
+
+// String returns the traceparent of what is within the span.
+func (c SpanContext) String() string {
+	flags := "00"
+	if c.Sampled {
+		flags = "01"
+	}
+	return "00-" + hex.EncodeToString(c.TraceID[:]) + "-" + hex.EncodeToString(c.SpanID[:]) + "-" + flags
+}
+
+// Kind says on which side of a call a span is. The numbers are the protocol's.
+type Kind int
+
+// The kinds of spans.
+const (
+	Internal Kind = iota + 1
+	Server
+	Client
+	Producer
+	Consumer
+)
+
+// Span is one piece of work.
+type Span struct {
+	SpanContext
+	// Parent is zero for the first span of a trace.
+	Parent     [8]byte
+	Name       string
+	Kind       Kind
+	Start, End time.Time
+	Attributes []Attribute
+	// Failed says that the work has failed.
+	Failed bool
+}
+
+// Attribute says something about a span or a resource.
+type Attribute struct{ Key, Value string }
+
+// Exporter sends spans. It is safe for concurrent use.
+type Exporter struct {
+	client   *http.Client
+	url      string
+	headers  map[string]string
+	resource []Attribute
+}
+
+// NewExporter returns an exporter to the collector at the base URL, with headers of its own. All spans are the resource's.
+func NewExporter(client *http.Client, endpoint *url.URL, headers map[string]string, resource []Attribute) *Exporter {
+	return &Exporter{client: client, url: endpoint.JoinPath("v1", "traces").String(), headers: headers, resource: resource}
+}
+
+// answerBytesMax is how much of an answer is read.
+const answerBytesMax = 64 << 10
+
+// Export sends the spans in one request, once: what is not delivered is lost.
+func (e *Exporter) Export(ctx context.Context, spans []Span) error {
+	body, err := json.Marshal(requestOf(e.resource, spans))
+	if err != nil {
+		return fmt.Errorf("exporting %d spans: %w", len(spans), err)
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, e.url, bytes.NewReader(body))
+	if err != nil {
+		return fmt.Errorf("exporting %d spans: %w", len(spans), err)
+	}
+	request.Header.Set("Content-Type", "application/json")
+	for name, value := range e.headers {
+		request.Header.Set(name, value)
+	}
+	response, err := e.client.Do(request)
+	if err != nil {
+		return fmt.Errorf("exporting %d spans: %w", len(spans), err)
+	}
+	answer, err := io.ReadAll(io.LimitReader(response.Body, answerBytesMax))
+	if err = errors.Join(err, response.Body.Close()); err != nil {
+		return fmt.Errorf("exporting %d spans: reading the answer: %w", len(spans), err)
+	}
+	var partial struct {
+		PartialSuccess struct {
+			RejectedSpans json.Number `json:"rejectedSpans"`
+		} `json:"partialSuccess"`
+	}
+	switch {
+	case response.StatusCode != http.StatusOK:
+		return fmt.Errorf("exporting %d spans to %s: expected status 200, got %d", len(spans), e.url, response.StatusCode)
+	case json.Unmarshal(answer, &partial) == nil && partial.PartialSuccess.RejectedSpans != "" && partial.PartialSuccess.RejectedSpans != "0":
+		return fmt.Errorf("exporting %d spans to %s: %s were rejected", len(spans), e.url, partial.PartialSuccess.RejectedSpans)
+	default:
+		return nil
+	}
+}
+
+// scope is what makes the spans.
+const scope = "github.com/settle-run/settle"
+
+// The JSON form of an ExportTraceServiceRequest: IDs are hexadecimal, 64-bit integers are texts.
+type (
+	exportRequest struct {
+		ResourceSpans []resourceSpans `json:"resourceSpans"`
+	}
+	resourceSpans struct {
+		Resource   resource     `json:"resource"`
+		ScopeSpans []scopeSpans `json:"scopeSpans"`
+	}
+	resource struct {
+		Attributes []keyValue `json:"attributes"`
+	}
+	scopeSpans struct {
+		Scope scopeName  `json:"scope"`
+		Spans []jsonSpan `json:"spans"`
+	}
+	scopeName struct {
+		Name string `json:"name"`
+	}
+	keyValue struct {
+		Key   string    `json:"key"`
+		Value textValue `json:"value"`
+	}
+	textValue struct {
+		StringValue string `json:"stringValue"`
+	}
+	jsonSpan struct {
+		TraceID      string     `json:"traceId"`
+		SpanID       string     `json:"spanId"`
+		ParentSpanID string     `json:"parentSpanId,omitempty"`
+		Name         string     `json:"name"`
+		Kind         Kind       `json:"kind"`
+		Start        string     `json:"startTimeUnixNano"`
+		End          string     `json:"endTimeUnixNano"`
+		Attributes   []keyValue `json:"attributes,omitempty"`
+		Status       *status    `json:"status,omitempty"`
+	}
+	status struct {
+		Code int `json:"code"`
+	}
+)
+
+// statusError is STATUS_CODE_ERROR.
+const statusError = 2
+
+func requestOf(attributes []Attribute, spans []Span) exportRequest {
+	made := make([]jsonSpan, len(spans))
+	for i, span := range spans {
+		made[i] = jsonSpan{
+			TraceID: hex.EncodeToString(span.TraceID[:]), SpanID: hex.EncodeToString(span.SpanID[:]), Name: span.Name, Kind: span.Kind,
+			Start: strconv.FormatInt(span.Start.UnixNano(), 10), End: strconv.FormatInt(span.End.UnixNano(), 10), Attributes: keyValues(span.Attributes),
+		}
+		if span.Parent != [8]byte{} {
+			made[i].ParentSpanID = hex.EncodeToString(span.Parent[:])
+		}
+		if span.Failed {
+			made[i].Status = &status{statusError}
+		}
+	}
+	return exportRequest{[]resourceSpans{{resource{keyValues(attributes)}, []scopeSpans{{scopeName{scope}, made}}}}}
+}
+
+func keyValues(attributes []Attribute) []keyValue {
+	made := make([]keyValue, len(attributes))
+	for i, attribute := range attributes {
+		made[i] = keyValue{attribute.Key, textValue{attribute.Value}}
+	}
+	return made
+}

@@ -1,0 +1,188 @@
+package telemetry
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-lambda-go/lambda"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/settle-run/settle/functions/internal/emf/emftest"
+	"github.com/settle-run/settle/functions/internal/otlp"
+	"github.com/settle-run/settle/runtime/durable"
+)
+
+var epoch = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+// quiet is a configuration of the clock epoch, whose metrics and log go to the writers.
+func quiet(metrics, log io.Writer) Config {
+	return Config{Service: "settle", Logger: slog.New(slog.NewJSONHandler(log, nil)), Metrics: metrics, Now: func() time.Time { return epoch }}
+}
+
+func TestAnInvocationHasTheOldestAgesAndTheNearestDeadline(t *testing.T) {
+	t.Parallel()
+	var metrics strings.Builder
+	tele := New(quiet(&metrics, io.Discard))
+	observer := tele.Observer()
+	handler := tele.Handler(lambda.NewHandler(func(ctx context.Context) error {
+		observer.Loaded(ctx, durable.Loaded{Unsettled: 3 * time.Second, Outbox: time.Second, Deadline: epoch.Add(time.Hour)})
+		observer.Loaded(ctx, durable.Loaded{Unsettled: 2 * time.Second, Outbox: 4 * time.Second, Deadline: epoch.Add(time.Minute)})
+		observer.Committed(ctx, durable.Committed{Deadline: epoch.Add(2 * time.Minute)})
+		observer.Conflict(ctx, "order/1")
+		observer.Retried(ctx, durable.Retried{})
+		return errors.New("failed all the same")
+	}))
+	if _, err := handler.Invoke(t.Context(), []byte("{}")); err == nil {
+		t.Error("want the error of the handler")
+	}
+	got, err := emftest.Check([]byte(metrics.String()))
+	want := map[string]float64{"UnsettledAge": 3, "OutboxAge": 4, "TokenDeadline": 60, "Commits": 1, "Conflicts": 1, "Retried": 1, "AWSCalls": 0}
+	if diff := cmp.Diff(want, got); diff != "" || err != nil {
+		t.Errorf("metrics (-want +got):\n%s%v", diff, err)
+	}
+	observer.Conflict(t.Context(), "order/1") // of no invocation: nobody is told
+	metrics.Reset()
+	passed := tele.Handler(lambda.NewHandler(func(ctx context.Context) error {
+		observer.Loaded(ctx, durable.Loaded{Deadline: epoch.Add(-time.Hour)})
+		return nil
+	}))
+	if _, err := passed.Invoke(t.Context(), []byte("{}")); err != nil {
+		t.Error(err)
+	}
+	got, err = emftest.Check([]byte(metrics.String()))
+	if diff := cmp.Diff(map[string]float64{"TokenDeadline": 0, "AWSCalls": 0}, got); diff != "" || err != nil {
+		t.Errorf("of a deadline that has passed (-want +got):\n%s%v", diff, err)
+	}
+}
+
+func TestAPayloadIsShownWithoutItsToken(t *testing.T) {
+	t.Parallel()
+	for body, want := range map[string]string{
+		`{"type":"VERIFY","code":"1"}`:                         `{"code":"1","type":"VERIFY"}`,
+		`{"type":"settle.wait","$task":{"token":"hush"}}`:      `{"$task":"[secret]","type":"settle.wait"}`,
+		`{"type":"settle.wait","$task":"hush","\u0024task":1}`: `{"$task":"[secret]","type":"settle.wait"}`,
+		`{"type":"settle.wait","$task":{"token":"hush"}`:       `"[no JSON object]"`,
+		`["hush"]`: `"[no JSON object]"`,
+	} {
+		if got := string(payloadOf(body)); got != want || !json.Valid([]byte(got)) {
+			t.Errorf("%s is shown as %s, want %s", body, got, want)
+		}
+	}
+}
+
+// TestTracesThatAreOffCostNothing looks at each place where a trace would begin: without a collector, what is there is what was.
+//
+//nolint:paralleltest // It counts allocations.
+func TestTracesThatAreOffCostNothing(t *testing.T) {
+	off := New(quiet(io.Discard, io.Discard))
+	if off.Observer().Begin != nil {
+		t.Error("want the loop to begin nothing")
+	}
+	without := http.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	request := httptest.NewRequest(http.MethodGet, "/", http.NoBody)
+	count := func(handler http.Handler) float64 {
+		return testing.AllocsPerRun(100, func() { handler.ServeHTTP(nil, request) })
+	}
+	if a, b := count(off.HTTP(without)), count(without); a != b {
+		t.Errorf("a request allocates %v times with traces off, want %v as without them", a, b)
+	}
+}
+
+func BenchmarkRequest(b *testing.B) {
+	endpoint, err := url.Parse("http://127.0.0.1:1")
+	if err != nil {
+		b.Fatal(err)
+	}
+	on := quiet(io.Discard, io.Discard)
+	on.TracesEndpoint, on.TracesClient = endpoint, http.DefaultClient
+	without := http.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	request := httptest.NewRequest(http.MethodGet, "/", http.NoBody)
+	for _, c := range []struct {
+		name    string
+		handler http.Handler
+	}{{"without", without}, {"off", New(quiet(io.Discard, io.Discard)).HTTP(without)}, {"on", New(on).HTTP(without)}} {
+		b.Run(c.name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				c.handler.ServeHTTP(nil, request)
+			}
+		})
+	}
+}
+
+// TestACollectorThatIsDownFailsNoInvocation loses the spans, says so, and goes on; and it says when one invocation has too many.
+func TestACollectorThatIsDownFailsNoInvocation(t *testing.T) {
+	t.Parallel()
+	var got int
+	collector := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		got += strings.Count(string(body), `"spanId"`)
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}))
+	defer collector.Close()
+	var log strings.Builder
+	config := quiet(io.Discard, &log)
+	config.TracesClient = collector.Client()
+	var err error
+	if config.TracesEndpoint, err = url.Parse(collector.URL); err != nil {
+		t.Fatal(err)
+	}
+	tele := New(config)
+	var after func()
+	handler := tele.Handler(lambda.NewHandler(func(ctx context.Context) error {
+		for range spansMax + 1 {
+			_, end := tele.start(ctx, "work", otlp.Internal)
+			end(nil)
+		}
+		after = func() { _, end := tele.start(ctx, "late", otlp.Internal); end(nil) }
+		return nil
+	}))
+	if _, err := handler.Invoke(t.Context(), []byte("{}")); err != nil {
+		t.Error(err)
+	}
+	after()
+	if got != spansMax || !strings.Contains(log.String(), "got 503") || !strings.Contains(log.String(), `"lost":1,`) {
+		t.Errorf("got %d spans, want %d, and the log\n%s", got, spansMax, log.String())
+	}
+}
+
+func TestASpanThatEndsAfterItsInvocationIsNotKept(t *testing.T) {
+	t.Parallel()
+	for _, over := range []bool{false, true} {
+		current := &invocation{over: over}
+		current.keep(otlp.Span{})
+		if kept := len(current.spans) == 1; kept == over || current.lost != 0 {
+			t.Errorf("over %v: kept %v, lost %d", over, kept, current.lost)
+		}
+	}
+}
+
+func TestASpanThatIsNotSampledIsCarriedOnAndNotKept(t *testing.T) {
+	t.Parallel()
+	config := quiet(io.Discard, io.Discard)
+	config.TracesEndpoint, config.TracesClient = &url.URL{Scheme: "http", Host: "127.0.0.1:1"}, http.DefaultClient
+	tele := New(config)
+	current := &invocation{now: config.Now}
+	ctx := context.WithValue(t.Context(), invocationKey{}, current)
+	const parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-0"
+	for sampled, want := range []int{0, 1} {
+		within, end := tele.start(durable.WithTrace(ctx, durable.Trace{Parent: fmt.Sprint(parent, sampled)}), "work", otlp.Internal)
+		end(errors.New("canary"))
+		if got := durable.TraceOf(within).Parent; !strings.HasPrefix(got, parent[:36]) || !strings.HasSuffix(got, fmt.Sprint("-0", sampled)) || len(current.spans) != want {
+			t.Errorf("sampled %d: got %s and %d spans, want %d", sampled, got, len(current.spans), want)
+		}
+	}
+	if text := fmt.Sprint(current.spans[0].Attributes); strings.Contains(text, "canary") || !strings.Contains(text, "_OTHER") {
+		t.Errorf("got %s, want the kind of the error, not its text", text)
+	}
+}

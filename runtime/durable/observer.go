@@ -1,0 +1,322 @@
+package durable
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/settle-run/settle/runtime/statechart"
+)
+
+// Observer hears of what a loop does. Each of its functions may be nil, and then costs nothing. They are called by the
+// goroutines that do the work, several at once: they must not block, and must not change what they are given. The context
+// is the one of Handle, or made of it by Begin.
+type Observer struct {
+	// Applied is told of an event once its outcome is stored.
+	Applied func(ctx context.Context, applied Applied)
+	// Parked is told of a delivery once it is in the dead-letter queue.
+	Parked func(ctx context.Context, parked Parked)
+	// Retried is told of a delivery that has failed and is to come again, with those behind it.
+	Retried func(ctx context.Context, retried Retried)
+	// Committed is told of a commit, of which an event may take several.
+	Committed func(ctx context.Context, committed Committed)
+	// Conflict is told of a turn that begins again because another writer was faster.
+	Conflict func(ctx context.Context, instance string)
+	// Skipped is told of a delivery that is passed over: its event was applied before, or is stale.
+	Skipped func(ctx context.Context, delivery Delivery)
+	// Loaded is told of what a turn finds stored of its instance.
+	Loaded func(ctx context.Context, loaded Loaded)
+	// Performed is told of an effect that was tried.
+	Performed func(ctx context.Context, performed Performed)
+	// Begin is called before an activity, which gets the context that it returns; end is called when the activity is over.
+	Begin func(ctx context.Context, activity Activity) (_ context.Context, end func(err error))
+}
+
+// Applied is an event that was applied, and is stored.
+type Applied struct {
+	// Delivery is what has brought the event.
+	Delivery Delivery
+	// Event is its type.
+	Event string
+	// Revision is that of the record in which the outcome is stored first.
+	Revision int64
+	// From and To are the active atomic states before, and when the instance had settled; From is nil for an instance that
+	// the event has begun.
+	From, To []string
+	// Attempts is how often the event was delivered, this time included.
+	Attempts int
+	// Duration is from the begin of this try until the instance had settled.
+	Duration time.Duration
+	// Settled is false if a service is to be tried again: another delivery settles the instance, and is told of with Resumed.
+	Settled bool
+	// Resumed says that the event was applied by an earlier delivery, and that this one has settled the instance.
+	Resumed bool
+}
+
+// Parked is a delivery that was parked.
+type Parked struct {
+	Delivery Delivery
+	// Event is the type of the event, empty if the body has none.
+	Event  string
+	Reason error
+}
+
+// Retried is a delivery that comes again after Wait.
+type Retried struct {
+	Delivery Delivery
+	Reason   error
+	Wait     time.Duration
+}
+
+// Committed is a commit of an instance.
+type Committed struct {
+	Instance string
+	Revision int64
+	// Effects is how many are to be performed.
+	Effects int
+	// Deadline is when the first of the tasks that wait for the instance times out; zero if none does.
+	Deadline time.Time
+}
+
+// Loaded is what a turn finds stored. The ages are zero where there is nothing to wait for.
+type Loaded struct {
+	Instance string
+	Revision int64
+	// Unsettled is how long the instance has made no step although it is unsettled.
+	Unsettled time.Duration
+	// Outbox is how long effects have waited to be performed.
+	Outbox time.Duration
+	// Deadline is as in Committed.
+	Deadline time.Time
+}
+
+// Performed is an effect that was tried: Err says how it has failed, if it has.
+type Performed struct {
+	Instance string
+	ID       string
+	Kind     statechart.EffectKind
+	Err      error
+}
+
+// ActivityKind says what an Activity is.
+type ActivityKind string
+
+// The kinds of activities. A turn has events and effects in it, an event has services.
+const (
+	// TurnActivity is one pass of an instance through the loop. Its Trace is that of the first delivery.
+	TurnActivity ActivityKind = "turn"
+	// EventActivity is one event, until its instance has settled: Name is its type, Trace that of its delivery.
+	EventActivity ActivityKind = "event"
+	// ServiceActivity is one attempt of a service: Name is the service's.
+	ServiceActivity ActivityKind = "service"
+	// EffectActivity is the performing of one effect: Name is its kind.
+	EffectActivity ActivityKind = "effect"
+)
+
+// Activity is work that begins and ends.
+type Activity struct {
+	Kind     ActivityKind
+	Instance string
+	Name     string
+	Attempt  int
+	Trace    Trace
+}
+
+// Trace is the place of a message in a distributed trace. A loop takes the trace of each delivery to Begin; Queue and
+// Timers send on the one that the context has.
+type Trace struct {
+	// Parent is a W3C traceparent.
+	Parent string
+	// AWS is the trace header of X-Ray, as SQS has it in AWSTraceHeader.
+	AWS string
+}
+
+type traceKey struct{}
+
+// WithTrace returns a context whose messages belong to the trace.
+func WithTrace(ctx context.Context, trace Trace) context.Context {
+	return context.WithValue(ctx, traceKey{}, trace)
+}
+
+// TraceOf returns the trace of the context, the zero value if it has none.
+func TraceOf(ctx context.Context) Trace {
+	trace, _ := ctx.Value(traceKey{}).(Trace)
+	return trace
+}
+
+func unobserved(error) {}
+
+// begin is Observer.Begin, if there is one.
+func (l *Loop) begin(ctx context.Context, activity Activity) (context.Context, func(error)) {
+	if l.config.Observer.Begin == nil {
+		return ctx, unobserved
+	}
+	return l.config.Observer.Begin(ctx, activity)
+}
+
+// observedTurn is turn, as an activity.
+func (l *Loop) observedTurn(ctx context.Context, deliveries []Delivery) (done int, err error) {
+	ctx, end := l.begin(ctx, Activity{Kind: TurnActivity, Instance: deliveries[0].Group, Trace: deliveries[0].Trace})
+	defer func() { end(err) }()
+	return l.turn(ctx, deliveries)
+}
+
+// observedTry is try, as an activity. What it applies is told of by tell.
+func (t *turn) observedTry(ctx context.Context, d Delivery, event statechart.Event) error {
+	observer := &t.loop.config.Observer
+	if observer.Applied == nil && observer.Begin == nil {
+		return t.try(ctx, d, event)
+	}
+	begun, parks, name := t.loop.config.Now(), t.parks, event.Type
+	var from []string
+	if t.instance != nil {
+		from = t.instance.State()
+		if of := t.timerOf(event); of != "" {
+			name = of
+		}
+	}
+	ctx, end := t.loop.begin(ctx, Activity{Kind: EventActivity, Instance: d.Group, Name: name, Attempt: d.ReceiveCount, Trace: d.Trace})
+	err := t.try(ctx, d, event)
+	end(err)
+	t.traceEffects(ctx)
+	if t.isApplied(d) && t.parks == parks && t.lost == nil && t.instance != nil { // What is over for an instance that never began has none.
+		t.untold = append(t.untold, Applied{
+			Delivery: d, Event: name, From: from, To: t.instance.State(), Attempts: d.ReceiveCount,
+			Duration: t.loop.config.Now().Sub(begun), Settled: err == nil,
+		})
+	}
+	return err
+}
+
+// observedResume is resume, told of if there was something to settle.
+func (t *turn) observedResume(ctx context.Context, d Delivery) (parked bool, err error) {
+	if t.instance == nil || t.instance.Settled() || t.loop.config.Observer.Applied == nil && t.loop.config.Observer.Begin == nil {
+		return t.resume(ctx, d)
+	}
+	begun, from := t.loop.config.Now(), t.instance.State()
+	ctx, end := t.loop.begin(ctx, Activity{Kind: EventActivity, Instance: d.Group, Name: "resume", Attempt: d.ReceiveCount, Trace: d.Trace})
+	parked, err = t.resume(ctx, d)
+	end(err)
+	t.traceEffects(ctx)
+	if err == nil && !parked {
+		t.untold = append(t.untold, Applied{
+			Delivery: d, Event: eventHead([]byte(d.Body)).Type, From: from, To: t.instance.State(), Attempts: d.ReceiveCount,
+			Duration: t.loop.config.Now().Sub(begun), Settled: true, Resumed: true,
+		})
+	}
+	return parked, err
+}
+
+// timerOf returns how the history names the timer whose firing the event is.
+func (t *turn) timerOf(event statechart.Event) string {
+	for _, timer := range t.instance.Timers() {
+		if event.Type == statechart.TimerEvent && timer.ID == event.Timer {
+			return "after " + timer.After
+		}
+	}
+	return ""
+}
+
+// traceEffects notes the trace of the context for the effects that have none yet: what has just been tried has asked for them.
+func (t *turn) traceEffects(ctx context.Context) {
+	trace := TraceOf(ctx)
+	if trace == (Trace{}) {
+		return
+	}
+	for _, effect := range t.record.Outbox {
+		if _, known := t.traces[effect.ID]; known {
+			continue
+		}
+		if t.traces == nil {
+			t.traces = map[string]Trace{}
+		}
+		t.traces[effect.ID] = trace
+	}
+}
+
+// observedPerform is performOrGiveUp, as an activity of the trace that has asked for the effect, if that is known still.
+func (t *turn) observedPerform(ctx context.Context, effect statechart.Effect) error {
+	observer := &t.loop.config.Observer
+	if observer.Begin == nil && observer.Performed == nil {
+		return t.performOrGiveUp(ctx, effect)
+	}
+	instance := t.record.Instance.String()
+	ctx, end := t.loop.begin(ctx, Activity{Kind: EffectActivity, Instance: instance, Name: string(effect.Kind), Trace: t.traces[effect.ID]})
+	err := t.performOrGiveUp(ctx, effect)
+	end(err)
+	if observer.Performed != nil {
+		observer.Performed(ctx, Performed{Instance: instance, ID: effect.ID, Kind: effect.Kind, Err: err})
+	}
+	return err
+}
+
+// tell tells of the events that are stored by now.
+func (t *turn) tell(ctx context.Context) {
+	if told := t.loop.config.Observer.Applied; told != nil {
+		for _, applied := range t.untold {
+			applied.Revision = t.record.Revision
+			told(ctx, applied)
+		}
+	}
+	t.untold = nil
+}
+
+// tellCommitted tells of a commit, and of what it has stored.
+func (t *turn) tellCommitted(ctx context.Context) {
+	if told := t.loop.config.Observer.Committed; told != nil {
+		told(ctx, Committed{Instance: t.record.Instance.String(), Revision: t.record.Revision, Effects: len(t.record.Outbox), Deadline: t.deadline()})
+	}
+	t.tell(ctx)
+}
+
+// tellLoaded tells of what is stored of an instance.
+func (t *turn) tellLoaded(ctx context.Context) {
+	told := t.loop.config.Observer.Loaded
+	if told == nil || t.record.Revision == 0 {
+		return
+	}
+	loaded := Loaded{Instance: t.record.Instance.String(), Revision: t.record.Revision, Deadline: t.deadline()}
+	now := t.loop.config.Now()
+	if !t.instance.Settled() {
+		// A retry that leaves a mark writes the record, and is no step.
+		stepped := t.record.UpdatedAt
+		for _, transition := range slices.Backward(t.record.History) {
+			if !transition.Ignored {
+				stepped = transition.At
+				break
+			}
+		}
+		loaded.Unsettled = max(now.Sub(stepped), 0)
+	}
+	if len(t.record.Outbox) > 0 {
+		loaded.Outbox = max(now.Sub(t.record.UpdatedAt), 0)
+	}
+	told(ctx, loaded)
+}
+
+// deadline returns when the first of the tasks that wait times out; zero if none does.
+func (t *turn) deadline() (first time.Time) {
+	for _, token := range t.record.Tokens {
+		if !waits(token) || token.TimeoutSeconds <= 0 {
+			continue
+		}
+		if at := token.EnteredAt.Add(time.Duration(token.TimeoutSeconds) * time.Second); first.IsZero() || at.Before(first) {
+			first = at
+		}
+	}
+	return first
+}
+
+// observedAttempt is attempt, as an activity.
+func (s *services) observedAttempt(ctx context.Context, invocation statechart.Invocation, run func(context.Context) (any, error)) (any, error) {
+	loop := s.turn.loop
+	if loop.config.Observer.Begin == nil {
+		return attempt(ctx, run)
+	}
+	ctx, end := loop.begin(ctx, Activity{
+		Kind: ServiceActivity, Instance: s.delivery.Group, Name: invocation.Service, Attempt: invocation.Attempt,
+	})
+	value, err := attempt(ctx, run)
+	end(err)
+	return value, err
+}

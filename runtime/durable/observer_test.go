@@ -1,0 +1,157 @@
+package durable_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/settle-run/settle/runtime/durable"
+)
+
+// heard is an observer that writes down what it is told, with the activities around it.
+type heard struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+func (h *heard) note(format string, args ...any) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.lines = append(h.lines, fmt.Sprintf(format, args...))
+}
+
+func (h *heard) observer() durable.Observer {
+	return durable.Observer{
+		Applied: func(_ context.Context, a durable.Applied) {
+			h.note("applied %s of %s revision %d %v to %v attempts %d after %v settled %v resumed %v", a.Event, a.Delivery.Group, a.Revision, a.From, a.To, a.Attempts, a.Duration, a.Settled, a.Resumed)
+		},
+		Parked:  func(_ context.Context, p durable.Parked) { h.note("parked %s of %s", p.Event, p.Delivery.Group) },
+		Retried: func(_ context.Context, r durable.Retried) { h.note("retried after %v", r.Wait) },
+		Committed: func(_ context.Context, c durable.Committed) {
+			h.note("committed %d with %d effects", c.Revision, c.Effects)
+		},
+		Conflict: func(_ context.Context, instance string) { h.note("conflict of %s", instance) },
+		Skipped:  func(_ context.Context, d durable.Delivery) { h.note("skipped %s", d.Body) },
+		Loaded: func(_ context.Context, l durable.Loaded) {
+			if l.Unsettled+l.Outbox > 0 {
+				h.note("unsettled for %v, outbox of %v", l.Unsettled, l.Outbox)
+			}
+		},
+		Performed: func(_ context.Context, p durable.Performed) { h.note("performed %s, failed %v", p.Kind, p.Err != nil) },
+	}
+}
+
+func (h *heard) want(t *testing.T, want ...string) {
+	t.Helper()
+	if !slices.Equal(h.lines, want) {
+		t.Errorf("heard\n  %s\nwant\n  %s", strings.Join(h.lines, "\n  "), strings.Join(want, "\n  "))
+	}
+}
+
+func TestAnObserverHearsOfRetriesUntilTheInstanceHasSettled(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, h := newWorld(t), &heard{}
+		w.config.Observer = h.observer()
+		w.third["charge"] = failing(2, errors.New("busy"))
+		w.post("order/1", event("charge", ""))
+		for range 3 {
+			w.invoke()
+			time.Sleep(10 * time.Second)
+		}
+		h.want(t,
+			"committed 1 with 0 effects",
+			"applied charge of order/1 revision 1 [] to [charging] attempts 1 after 0s settled false resumed false",
+			"retried after 5s",
+			"unsettled for 10s, outbox of 0s",
+			"committed 2 with 0 effects", // the mark of the second try
+			"committed 3 with 0 effects", // the attempt that it counts
+			"retried after 10s",
+			"unsettled for 20s, outbox of 0s", // although it was written since
+			"committed 4 with 0 effects",
+			"committed 5 with 0 effects",
+			"skipped "+event("charge", ""), // It is applied already, and has settled its instance.
+			"committed 6 with 0 effects",
+			"applied charge of order/1 revision 6 [charging] to [idle] attempts 3 after 0s settled true resumed true",
+		)
+	})
+}
+
+func TestAnObserverHearsOfEffectsConflictsAndWhatIsParked(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, h := newWorld(t), &heard{}
+		w.config.Observer = h.observer()
+		w.post("order/1", telling("order/2", "a"), `{"type":"unheard of"}`)
+		w.hook = faults(map[string]fault{"Send order/2 #1": dieBefore})
+		w.invoke()
+		time.Sleep(visibilityTimeout)
+		w.hook = w.rival("order/1", 1, func() { w.deliver("another queue", "order/1", [2]string{"1", event("add", "rival")}) })
+		w.invoke()
+		for _, want := range []string{
+			"parked unheard of of order/1", "committed 1 with 1 effects",
+			"applied tell of order/1 revision 1 [] to [idle] attempts 1 after 0s settled true resumed false",
+			"performed send, failed true", "unsettled for 0s, outbox of " + visibilityTimeout.String(), "performed send, failed false",
+		} {
+			if !slices.Contains(h.lines, want) {
+				t.Errorf("want to hear %q, heard\n  %s", want, strings.Join(h.lines, "\n  "))
+			}
+		}
+		w.post("order/1", event("add", "b"))
+		w.hook = w.rival("order/1", 1, func() { w.deliver("another queue", "order/1", [2]string{"2", event("add", "rival")}) })
+		h.lines = nil
+		w.invoke()
+		if !slices.Contains(h.lines, "conflict of order/1") {
+			t.Errorf("want to hear of the conflict, heard\n  %s", strings.Join(h.lines, "\n  "))
+		}
+		applied := 0
+		for _, line := range h.lines {
+			if strings.HasPrefix(line, "applied add of order/1") {
+				applied++
+			}
+		}
+		if applied != 2 {
+			t.Errorf("heard of %d events, want that of each writer once:\n  %s", applied, strings.Join(h.lines, "\n  "))
+		}
+	})
+}
+
+// TestEffectsAndServicesBelongToTheTraceOfTheirEvent folds two events of two traces: what each sends is of its own.
+func TestEffectsAndServicesBelongToTheTraceOfTheirEvent(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		var mu sync.Mutex
+		var begun []string
+		w.config.Observer.Begin = func(ctx context.Context, a durable.Activity) (context.Context, func(error)) {
+			if a.Trace == (durable.Trace{}) {
+				a.Trace = durable.TraceOf(ctx)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			if a.Kind != durable.TurnActivity && a.Instance == "order/1" {
+				begun = append(begun, fmt.Sprintf("%s %s of %s", a.Kind, a.Name, a.Trace.Parent))
+			}
+			return durable.WithTrace(ctx, a.Trace), func(error) {}
+		}
+		w.third["charge"] = failing(0, nil)
+		w.post("order/1", telling("order/2", "a"), telling("order/3", "b"), event("charge", ""))
+		w.mu.Lock()
+		batch := w.receive(batchSize)
+		w.mu.Unlock()
+		for i, trace := range []string{"red", "blue", "green"} {
+			batch[i].Trace = durable.Trace{Parent: trace}
+		}
+		w.handle(batch, functionTimeout)
+		want := []string{"event tell of red", "event tell of blue", "event charge of green", "service charge of green", "effect send of red", "effect send of blue"}
+		if !slices.Equal(begun, want) {
+			t.Errorf("begun\n  %s\nwant\n  %s", strings.Join(begun, "\n  "), strings.Join(want, "\n  "))
+		}
+	})
+}

@@ -1,0 +1,55 @@
+package sqsqueue
+
+import (
+	"context"
+
+	"github.com/aws/aws-lambda-go/events"
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
+
+	"github.com/settle-run/settle/runtime/durable"
+)
+
+// AttrTraceparent is the message attribute in which a message carries the trace that it belongs to, by the W3C's Trace Context.
+// A producer may set it.
+const AttrTraceparent = "traceparent"
+
+// attrAWSTraceHeader is the system attribute in which X-Ray's trace header travels.
+const attrAWSTraceHeader = string(types.MessageSystemAttributeNameForSendsAWSTraceHeader)
+
+const (
+	// traceparentBytes is the length of a traceparent of version 00.
+	traceparentBytes = 55
+	// awsTraceHeaderBytesMax is longer than any trace header that X-Ray makes.
+	awsTraceHeaderBytesMax = 512
+)
+
+// traceOf returns the trace of a message. What cannot be one is left out: it is no reason to refuse an event.
+func traceOf(message events.SQSMessage) (trace durable.Trace) {
+	if parent := message.MessageAttributes[AttrTraceparent].StringValue; parent != nil && len(*parent) == traceparentBytes {
+		trace.Parent = *parent
+	}
+	if header := message.Attributes[attrAWSTraceHeader]; len(header) <= awsTraceHeaderBytesMax {
+		trace.AWS = header
+	}
+	return trace
+}
+
+// traceAttributes returns the message attributes by which a message carries on the trace of the context: nil if it has none, or
+// if the message has no room for them.
+func traceAttributes(ctx context.Context, room int) map[string]types.MessageAttributeValue {
+	trace := durable.TraceOf(ctx)
+	if trace.Parent == "" || len(AttrTraceparent)+len("String")+len(trace.Parent) > room {
+		return nil
+	}
+	return map[string]types.MessageAttributeValue{AttrTraceparent: {DataType: aws.String("String"), StringValue: aws.String(trace.Parent)}}
+}
+
+// traceSystemAttributes is traceAttributes for X-Ray.
+func traceSystemAttributes(ctx context.Context) map[string]types.MessageSystemAttributeValue {
+	trace := durable.TraceOf(ctx)
+	if trace.AWS == "" {
+		return nil
+	}
+	return map[string]types.MessageSystemAttributeValue{attrAWSTraceHeader: {DataType: aws.String("String"), StringValue: aws.String(trace.AWS)}}
+}

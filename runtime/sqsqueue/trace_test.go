@@ -1,0 +1,84 @@
+package sqsqueue_test
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/aws/aws-lambda-go/events"
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/sqsqueue"
+)
+
+var trace = durable.Trace{Parent: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", AWS: "Root=1-5759e988-bd862e3fe1be46a994272793"}
+
+// received is the first message of the queue as Lambda hands it over, with its attributes.
+func (f *fixture) received(url string) events.SQSMessage {
+	f.t.Helper()
+	messages := f.receive(url)
+	if len(messages) != 1 {
+		f.t.Fatalf("got %d messages, want 1", len(messages))
+	}
+	message := events.SQSMessage{
+		MessageId: *messages[0].MessageId, ReceiptHandle: *messages[0].ReceiptHandle, Body: *messages[0].Body,
+		Attributes: messages[0].Attributes, EventSourceARN: f.arn, MessageAttributes: map[string]events.SQSMessageAttribute{},
+	}
+	for name, value := range messages[0].MessageAttributes {
+		message.MessageAttributes[name] = events.SQSMessageAttribute{StringValue: value.StringValue, DataType: *value.DataType}
+	}
+	return message
+}
+
+func TestATraceGoesThroughTheQueueAndIntoTheDeadLetters(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t)
+		_, err := f.queue.Send(durable.WithTrace(t.Context(), trace), durable.Message{To: ada, Body: []byte(`{"type":"VERIFY"}`), DeduplicationID: "d"})
+		must(t, err)
+		delivery, err := sqsqueue.Decode(f.received(f.url))
+		must(t, err)
+		if diff := cmp.Diff(trace, delivery.Trace); diff != "" {
+			t.Errorf("trace (-want +got):\n%s", diff)
+		}
+		f.park(delivery, "a reason")
+		if parked := f.received(f.deadLetterURL); aws.ToString(parked.MessageAttributes[sqsqueue.AttrTraceparent].StringValue) != trace.Parent {
+			t.Errorf("got the attributes %v, want the trace among them", parked.MessageAttributes)
+		}
+	})
+}
+
+func TestAMessageWithoutATraceOrRoomForItHasNone(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t)
+		f.send(`{"type":"VERIFY"}`, "d-1")
+		if message := f.received(f.url); len(message.MessageAttributes) > 0 || message.Attributes["AWSTraceHeader"] != "" {
+			t.Errorf("got the attributes %v and %v, want no trace", message.MessageAttributes, message.Attributes)
+		}
+		f = newFixture(t)
+		body := `{"type":"VERIFY","code":"` + strings.Repeat("1", sqsqueue.MessageBytesMax-27) + `"}`
+		_, err := f.queue.Send(durable.WithTrace(t.Context(), trace), durable.Message{To: ada, Body: []byte(body), DeduplicationID: "d-2"})
+		must(t, err)
+		if message := f.received(f.url); len(message.Body) != sqsqueue.MessageBytesMax || len(message.MessageAttributes) > 0 {
+			t.Errorf("got %d bytes with the attributes %v, want the longest message without any", len(message.Body), message.MessageAttributes)
+		}
+	})
+}
+
+func TestWhatIsNoTraceIsLeftOut(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t)
+		f.send(`{"type":"VERIFY"}`, "d-1")
+		message := f.received(f.url)
+		message.MessageAttributes[sqsqueue.AttrTraceparent] = events.SQSMessageAttribute{StringValue: aws.String(trace.Parent + "-more"), DataType: "String"}
+		message.Attributes["AWSTraceHeader"] = strings.Repeat("x", 1000)
+		delivery, err := sqsqueue.Decode(message)
+		if err != nil || delivery.Trace != (durable.Trace{}) {
+			t.Errorf("got %+v and %v, want no trace and no error", delivery.Trace, err)
+		}
+	})
+}
