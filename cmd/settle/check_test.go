@@ -1,8 +1,6 @@
 package main
 
 import (
-	"bytes"
-	"context"
 	"encoding/json"
 	"maps"
 	"slices"
@@ -14,6 +12,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"github.com/settle-run/settle/cmd/settle/command"
 	"github.com/settle-run/settle/cmd/settle/internal/stack"
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/statechart"
@@ -114,20 +113,20 @@ func TestCheckTellsWhatBreaksAndExitsWithOne(t *testing.T) {
 			"\nsignup/4 breaks\n  decoding signup/4 in table settle: unreadable item, nothing is touched: mend it, or restore it from a backup: attribute \"revision\": expected a number (N), got a string (S)\n",
 			" and 1 more of its line break\n  unreadable snapshot of chart signup: this version has no state \"gone\"; bring a migration or host the old version too\n",
 			"\nsignup/1 breaks\n  unreadable snapshot of machine signup: a newer version has stored it: expected at most version 1, the newest that this process hosts, got 2; deploy version 2 again\n")
-		if want := "settle: 5 of 6 instances could not go on with this build: bring migrations, or host their versions too; mend the items of 1, or restore them from a backup\n"; got.code != exitFailed || got.err != want {
+		if want := "settle: 5 of 6 instances could not go on with this build: bring migrations, or host their versions too; mend the items of 1, or restore them from a backup\n"; got.code != command.ExitFailed || got.err != want {
 			u.t.Errorf("expected exit code 1 and %q, got %d and %q", want, got.code, got.err)
 		}
 		u.edit("job/run-1-job-2", "context", &types.AttributeValueMemberS{Value: "four"})
 		spoilt := u.run("check", "--local", "--machine", "job")
 		contains(u.t, spoilt.out, "\njob/run-1-job-2 breaks\n  unreadable snapshot of chart job: context: expected an object, got a string; mend it, or restore it from a backup\n")
-		if want := "settle: 1 of 1 instances could not go on with this build: mend their items, or restore them from a backup\n"; spoilt.code != exitFailed || spoilt.err != want {
+		if want := "settle: 1 of 1 instances could not go on with this build: mend their items, or restore them from a backup\n"; spoilt.code != command.ExitFailed || spoilt.err != want {
 			u.t.Errorf("expected exit code 1 and %q, got %d and %q", want, spoilt.code, spoilt.err)
 		}
 		u.edit("job/run-1-job-2", "context", whole)
 		asJSON := u.run("check", "--local", "-o", "json", "--machine", "job")
 		var rows []durable.CheckRow
 		unmarshal(u.t, []byte(asJSON.out), &rows)
-		if len(rows) != 1 || rows[0].Fit != 1 || !slices.Equal(rows[0].State, []string{"queued"}) || asJSON.code != exitDone {
+		if len(rows) != 1 || rows[0].Fit != 1 || !slices.Equal(rows[0].State, []string{"queued"}) || asJSON.code != command.ExitDone {
 			u.t.Errorf("expected one job that fits and exit code 0, got %+v and %d", rows, asJSON.code)
 		}
 		if after := u.items(); !maps.Equal(after, before) {
@@ -149,25 +148,17 @@ func TestCheckMigratesInMemoryAndShowsProgress(t *testing.T) {
 				statechart.MoveState("unverified", "waiting"), statechart.MigrateContext(func(struct{}) struct{} { return struct{}{} }),
 			}}},
 		}), durable.MachineConfig{})
-		machines, err := durable.NewMachines(moved)
-		if err != nil {
-			u.t.Fatal(err)
-		}
-		var out, errOut bytes.Buffer
+		u.config = command.Config{Machines: func(command.Environment) []durable.Machine { return []durable.Machine{moved} }}
 		clock := time.Now()
-		s := &session{out: &out, errOut: &errOut, endpoint: "http://aws.local", http: u.stack.AWS().HTTPClient, watched: true,
-			now: func() time.Time { clock = clock.Add(300 * time.Millisecond); return clock }}
-		c := &checkCommand{tableFlags: tableFlags{awsFlags: awsFlags{Local: true}, Table: stack.Table}, Machine: "signup", Status: "any", Output: "text"}
-		if err := c.check(context.Background(), s, machines); err != nil {
-			u.t.Fatal(err)
-		}
+		got := u.runAs(command.Process{Terminal: true, Watched: true, Now: func() time.Time { clock = clock.Add(300 * time.Millisecond); return clock }},
+			"check", "--local", "--machine", "signup")
 		const want = "MACHINE  VERSION  STATUS  STATE                             FIT  MIGRATE  BREAK\n" +
 			"signup   1        active  unverified.awaiting_verification  0    3        0\n" +
 			"signup   1        done    cancelled                         0    1        0\n"
-		if out.String() != want {
-			u.t.Errorf("expected\n%s\ngot\n%s", want, out.String())
+		if got.out != want {
+			u.t.Errorf("expected\n%s\ngot\n%s", want, got.out)
 		}
-		if got, want := errOut.String(), "\r4 instances checked\r\x1b[K"; got != want {
+		if got, want := got.err, "\r4 instances checked\x1b[K\r\x1b[K"; got != want {
 			u.t.Errorf("expected the progress %q, got %q", want, got)
 		}
 		if after := u.items(); !maps.Equal(after, before) {

@@ -1,16 +1,17 @@
 package main
 
 import (
-	"bytes"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
+	"github.com/settle-run/settle/cmd/settle/command"
 	"github.com/settle-run/settle/cmd/settle/internal/stack"
 )
 
@@ -27,10 +28,8 @@ func TestDevRunsTheConsumerThatIsDeployed(t *testing.T) {
 		"--job-pick-up-timeout", "10ms", "--job-launches-max", "3", "--consumer-env", "SETTLE_JOB_LAUNCHES_MAX=1")
 	send := func(arguments ...string) {
 		t.Helper()
-		var out, errOut bytes.Buffer
-		s := &session{out: &out, errOut: &errOut, endpoint: dev.aws}
-		if code := s.run(t.Context(), append([]string{"send", "--local"}, arguments...)); code != exitDone {
-			t.Fatalf("expected exit code 0 of send, got %d and %q", code, errOut.String())
+		if code, errOut := dev.settle(t, append([]string{"send", "--local"}, arguments...)...); code != command.ExitDone {
+			t.Fatalf("expected exit code 0 of send, got %d and %q", code, errOut)
 		}
 	}
 	send("job/run-1-job-2", "queued", "run_id:=1", "job_id:=2")
@@ -47,7 +46,7 @@ func TestDevRunsTheConsumerThatIsDeployed(t *testing.T) {
 	dev.stop()
 	for range dev.screen.lines { // until the end
 	}
-	if code := <-dev.ended; code != exitDone {
+	if code := <-dev.ended; code != command.ExitDone {
 		t.Errorf("expected exit code 0 after being stopped, got %d", code)
 	}
 }
@@ -71,7 +70,7 @@ func TestDevGoesOnWithAnotherFunctionTimeout(t *testing.T) {
 func TestDevSaysThatTheConsumerIsNoExecutable(t *testing.T) {
 	t.Parallel()
 	got := user{t: t}.run("dev", "--aws-port", "0", "--http-port", "0", "--consumer", "nowhere/bootstrap")
-	if got.code != exitFailed || strings.Count(got.err, "\n") != 1 {
+	if got.code != command.ExitFailed || strings.Count(got.err, "\n") != 1 {
 		t.Errorf("expected exit code 1 and one line, got %d and %q", got.code, got.err)
 	}
 	contains(t, got.err, "running the consumer: ", "expected an executable", "nowhere/bootstrap")
@@ -80,10 +79,7 @@ func TestDevSaysThatTheConsumerIsNoExecutable(t *testing.T) {
 // visibilityTimeout returns for how many seconds the FIFO queue hides a message.
 func visibilityTimeout(t *testing.T, endpoint string) string {
 	t.Helper()
-	config, err := awsFlags{Local: true}.load(t.Context(), &session{endpoint: endpoint})
-	if err != nil {
-		t.Fatal(err)
-	}
+	config := aws.Config{Region: "us-east-1", BaseEndpoint: &endpoint, Credentials: credentials.NewStaticCredentialsProvider("any", "any", "")}
 	attribute := types.QueueAttributeNameVisibilityTimeout
 	output, err := sqs.NewFromConfig(config).GetQueueAttributes(t.Context(), &sqs.GetQueueAttributesInput{
 		QueueUrl: aws.String(stack.Queue), AttributeNames: []types.QueueAttributeName{attribute},

@@ -18,24 +18,36 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/settle-run/settle/cmd/settle/command"
 )
 
 // With this variable the test program is not a test but settle itself, to be killed.
 const actAsSettle = "SETTLE_TEST_ACT_AS_SETTLE"
 
+// actOnTerminal is the value of the variable for a process that reads its input itself.
+const actOnTerminal = "terminal"
+
 // devKills says how often TestDevGoesOnAfterKills kills settle dev; make kills sets it.
 const devKills = "SETTLE_TEST_DEV_KILLS"
 
 func TestMain(m *testing.M) {
-	if os.Getenv(actAsSettle) != "" {
+	switch os.Getenv(actAsSettle) {
+	case "":
+	case actOnTerminal: // It ends with the terminal.
+		main()
+	default:
 		go func() {
 			_, _ = io.Copy(io.Discard, os.Stdin) // It ends with the test, however that ends.
-			os.Exit(exitFailed)
+			os.Exit(command.ExitFailed)
 		}()
 		main()
 	}
 	os.Exit(m.Run())
 }
+
+// errBadRequest is wrapped when the gateway will never take a request.
+var errBadRequest = errors.New("bad request")
 
 // mortal is a settle dev that is killed and started again on the same data folder.
 type mortal struct {
@@ -119,7 +131,7 @@ func (m *mortal) request(ctx context.Context, method, path, body string, want in
 			if err == nil {
 				return answer, nil
 			}
-			if last = err; errors.Is(err, errRefused) {
+			if last = err; errors.Is(err, errBadRequest) {
 				return nil, fmt.Errorf("%s %s %s: %w", method, path, body, err)
 			}
 		}
@@ -146,7 +158,7 @@ func tryRequest(ctx context.Context, method, url, body string, want int) ([]byte
 	if err == nil && response.StatusCode != want {
 		err = fmt.Errorf("expected %d, got %d: %s", want, response.StatusCode, answer)
 		if response.StatusCode == http.StatusBadRequest {
-			err = fmt.Errorf("%w: %w", errRefused, err)
+			err = fmt.Errorf("%w: %w", errBadRequest, err)
 		}
 	}
 	return answer, err
@@ -285,13 +297,13 @@ func TestDevNamesTheFolderThatIsInUse(t *testing.T) {
 	contains(t, strings.Join(dev.welcome, "\n"), "Ctrl-C stops; what is in "+dir+" goes on when it is given with --data again.")
 	got := user{t: t}.run("dev", "--aws-port", "0", "--http-port", "0", "--data", dir)
 	want := "settle: the data folder " + dir + " is in use by another process: stop that one, or choose another folder\n"
-	if got.code != exitFailed || got.err != want {
+	if got.code != command.ExitFailed || got.err != want {
 		t.Errorf("expected exit code 1 and %q, got %d and %q", want, got.code, got.err)
 	}
 	dev.stop()
 	for range dev.screen.lines { // until the end
 	}
-	if code := <-dev.ended; code != exitDone {
+	if code := <-dev.ended; code != command.ExitDone {
 		t.Errorf("expected exit code 0 after being stopped, got %d", code)
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"net"
 	"strings"
 	"testing"
+
+	"github.com/settle-run/settle/cmd/settle/command"
 )
 
 // devRun is settle dev on free ports.
@@ -23,9 +25,8 @@ func startDev(t *testing.T, flags ...string) devRun {
 	ctx, stop := context.WithCancel(t.Context())
 	d := devRun{screen: newScreen(t.Context()), stop: stop, ended: make(chan int, 1)}
 	var errOut syncBuffer
-	s := &session{out: d.screen, errOut: &errOut, program: "settle", endpoint: localEndpoint}
 	go func() {
-		code := s.run(ctx, append([]string{"dev", "--aws-port", "0", "--http-port", "0"}, flags...))
+		code := command.Run(ctx, settle(), command.Process{Out: d.screen, Err: &errOut, Program: "settle"}, append([]string{"dev", "--aws-port", "0", "--http-port", "0"}, flags...))
 		d.ended <- code
 		_ = d.screen.Close() // A pipe's Close returns no error.
 	}()
@@ -47,6 +48,14 @@ func startDev(t *testing.T, flags ...string) devRun {
 	return d
 }
 
+// settle runs a command line against it and returns the exit code and what was said of errors.
+func (d devRun) settle(t *testing.T, args ...string) (code int, errOut string) {
+	t.Helper()
+	var said bytes.Buffer
+	code = command.Run(t.Context(), settle(), command.Process{Err: &said, Terminal: true, Endpoint: d.aws}, args)
+	return code, said.String()
+}
+
 func TestDevServesPrintsAndStops(t *testing.T) {
 	t.Parallel()
 	dev := startDev(t, "--github-secret", "do-not-print-me")
@@ -59,10 +68,8 @@ func TestDevServesPrintsAndStops(t *testing.T) {
 		t.Errorf("expected the secret that was given to stay unprinted, got:\n%s", welcome)
 	}
 
-	var out, errOut bytes.Buffer
-	s := &session{out: &out, errOut: &errOut, endpoint: dev.aws}
-	if code := s.run(t.Context(), []string{"send", "--local", "signup/42", "SIGN_UP", "email=ada@example.com", "name=Ada"}); code != exitDone {
-		t.Fatalf("expected exit code 0 of send, got %d and %q", code, errOut.String())
+	if code, errOut := dev.settle(t, "send", "--local", "signup/42", "SIGN_UP", "email=ada@example.com", "name=Ada"); code != command.ExitDone {
+		t.Fatalf("expected exit code 0 of send, got %d and %q", code, errOut)
 	}
 	dev.screen.await(t, "signup/42           SIGN_UP        new → unverified.registering  (revision 1)")
 	dev.screen.await(t, "signup/42           done.invoke    unverified.registering → unverified.awaiting_verification  (revision 1)")
@@ -71,7 +78,7 @@ func TestDevServesPrintsAndStops(t *testing.T) {
 	dev.screen.await(t, "Stopping.")
 	for range dev.screen.lines { // until the end
 	}
-	if code := <-dev.ended; code != exitDone {
+	if code := <-dev.ended; code != command.ExitDone {
 		t.Errorf("expected exit code 0 after being stopped, got %d", code)
 	}
 	for _, url := range []string{dev.aws, dev.gateway} {
@@ -88,8 +95,7 @@ func TestDevTakesTheTimingsOfItsFlags(t *testing.T) {
 	t.Parallel()
 	dev := startDev(t, "--job-pick-up-timeout", "10ms", "--job-launches-max", "1")
 	contains(t, strings.Join(dev.welcome, "\n"), "signed with the secret ")
-	s := &session{out: &bytes.Buffer{}, errOut: &bytes.Buffer{}, endpoint: dev.aws}
-	if code := s.run(t.Context(), []string{"send", "--local", "job/run-1-job-2", "queued", "run_id:=1", "job_id:=2"}); code != exitDone {
+	if code, _ := dev.settle(t, "send", "--local", "job/run-1-job-2", "queued", "run_id:=1", "job_id:=2"); code != command.ExitDone {
 		t.Fatalf("expected exit code 0 of send, got %d", code)
 	}
 	dev.screen.await(t, "queued → not_picked_up")
@@ -101,10 +107,8 @@ func TestDevTakesTheTimingsOfItsFlags(t *testing.T) {
 func TestDevTellsTheThirdPartyWhereItListensOnAFreePort(t *testing.T) {
 	t.Parallel()
 	dev := startDev(t)
-	var out, errOut bytes.Buffer
-	s := &session{out: &out, errOut: &errOut, endpoint: dev.aws}
-	if code := s.run(t.Context(), []string{"send", "--local", "enrich/7", "ENRICH", "subject=https://example.com/company/7"}); code != exitDone {
-		t.Fatalf("expected exit code 0 of send, got %d and %q", code, errOut.String())
+	if code, errOut := dev.settle(t, "send", "--local", "enrich/7", "ENRICH", "subject=https://example.com/company/7"); code != command.ExitDone {
+		t.Fatalf("expected exit code 0 of send, got %d and %q", code, errOut)
 	}
 	dev.screen.await(t, "callback="+dev.gateway+"/webhooks/enricher/7/")
 	dev.screen.await(t, "submitting → waiting")
@@ -126,7 +130,7 @@ func TestDevNamesThePortThatIsTaken(t *testing.T) {
 	}
 	for _, flags := range [][]string{{"--aws-port", port, "--http-port", "0"}, {"--aws-port", "0", "--http-port", port}} {
 		got := user{t: t}.run(append([]string{"dev"}, flags...)...)
-		if got.code != exitFailed || got.out != "" || strings.Count(got.err, "\n") != 1 {
+		if got.code != command.ExitFailed || got.out != "" || strings.Count(got.err, "\n") != 1 {
 			t.Errorf("%v: expected exit code 1 and one line, got %d, %q and %q", flags, got.code, got.err, got.out)
 		}
 		contains(t, got.err, "127.0.0.1:"+port, "address already in use", "choose other ports with --aws-port and --http-port")

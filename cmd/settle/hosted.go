@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"log/slog"
 
 	"github.com/settle-run/settle/machines"
@@ -28,11 +27,6 @@ func hostedMachines(logger *slog.Logger, settings machines.Settings) []durable.M
 	}, settings)
 }
 
-// knownMachines returns the machines to look things up in: none of their services ever runs.
-func knownMachines() (*durable.Machines, error) {
-	return durable.NewMachines(hostedMachines(slog.New(slog.DiscardHandler), machines.Settings{})...)
-}
-
 // writers write the charts of machines.All as configs of XState, by the IDs of their machines. A
 // durable.Machine hides the type of its contexts, so each chart stands here once more.
 var writers = map[string]func() ([]byte, error){
@@ -43,13 +37,4 @@ var writers = map[string]func() ([]byte, error){
 		return xstatejson.Write(pipeline.New(pipeline.Services{}, pipeline.Config{}))
 	},
 	"signup": func() ([]byte, error) { return xstatejson.Write(signup.New(nil, nil, signup.Config{})) },
-}
-
-// writeXState writes the chart of a machine as a config of XState.
-func writeXState(machine durable.Machine) ([]byte, error) {
-	write, ok := writers[machine.ID()]
-	if !ok {
-		return nil, fmt.Errorf("machine %q cannot be written for XState yet: add it to writers in cmd/settle/hosted.go", machine.ID())
-	}
-	return write()
 }

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/settle-run/settle/cmd/settle/command"
 	"github.com/settle-run/settle/functions/gateway/httpapi"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -128,7 +129,7 @@ func TestListShowsSortsAndFilters(t *testing.T) {
 		}
 		limited := u.run("list", "--local", "--consistent", "--limit", "2")
 		contains(u.t, limited.err, "settle: more than 2 instances: narrow the search or raise --limit\n")
-		if lines := strings.Count(limited.out, "\n"); limited.code != exitFailed || lines != 3 {
+		if lines := strings.Count(limited.out, "\n"); limited.code != command.ExitFailed || lines != 3 {
 			u.t.Errorf("expected exit code 1 after a table of 2, got %d after:\n%s", limited.code, limited.out)
 		}
 	})
@@ -144,14 +145,14 @@ func TestSendReadsThePayloadFromStandardInput(t *testing.T) {
 			Type      string `json:"type"`
 		}
 		unmarshal(u.t, []byte(got.out), &sent)
-		if got.code != exitDone || sent.MessageID == "" || sent.Instance != "signup/42" || sent.Type != "SIGN_UP" {
+		if got.code != command.ExitDone || sent.MessageID == "" || sent.Instance != "signup/42" || sent.Type != "SIGN_UP" {
 			u.t.Errorf("expected the message ID of SIGN_UP to signup/42, got %+v, exit code %d, %q", sent, got.code, got.err)
 		}
 		contains(u.t, u.must("get", "--local", "signup/42"), `"name": "Ada"`)
 
 		large := u.runWith(`{"name": "`+strings.Repeat("x", httpapi.EventBytesMax)+`"}`, "send", "--local", "signup/42", "SIGN_UP", "--json", "-")
 		contains(u.t, large.err, "expected an event of at most 262144 bytes")
-		if large.code != exitRefused {
+		if large.code != command.ExitRefused {
 			u.t.Errorf("expected exit code 4 for an event that is too large, got %d", large.code)
 		}
 	})

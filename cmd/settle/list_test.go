@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
 	"reflect"
 	"strings"
@@ -9,6 +8,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
+	"github.com/settle-run/settle/cmd/settle/command"
 	"github.com/settle-run/settle/runtime/dynamostore"
 )
 
@@ -24,7 +24,7 @@ type listed struct {
 func (u user) list(flags ...string) ([]string, listed) {
 	u.t.Helper()
 	got := u.run(append([]string{"list", "--local", "-o", "json"}, flags...)...)
-	if got.code != exitDone {
+	if got.code != command.ExitDone {
 		u.t.Fatalf("list %v: expected exit code 0, got %d and %q", flags, got.code, got.err)
 	}
 	var page listed
@@ -70,7 +70,7 @@ func TestListGoesOnByCursorUntilTheEnd(t *testing.T) {
 		_, page := u.list("--machine", "signup", "--limit", "1")
 		other := u.run("list", "--local", "--machine", "job", "--cursor", page.Cursor)
 		contains(u.t, other.err, "expected the one of a page with the same machine, state, tag and status, got that of another listing: begin without a cursor\n")
-		if other.code != exitUsage || other.out != "" {
+		if other.code != command.ExitUsage || other.out != "" {
 			u.t.Errorf("another listing's cursor: expected exit code 2, got %d and %q", other.code, other.out)
 		}
 	})
@@ -80,7 +80,7 @@ func TestListRefusesAStateThatTheMachineDoesNotHave(t *testing.T) {
 	t.Parallel()
 	withStack(t, func(u user) {
 		got := u.run("list", "--local", "--machine", "signup", "--state", "nosuch")
-		if got.code != exitNotFound || got.out != "" || !strings.HasPrefix(got.err, `settle: not found: machine signup has no state "nosuch": expected one of `) || !strings.Contains(got.err, "unverified.awaiting_verification") {
+		if got.code != command.ExitNotFound || got.out != "" || !strings.HasPrefix(got.err, `settle: not found: machine signup has no state "nosuch": expected one of `) || !strings.Contains(got.err, "unverified.awaiting_verification") {
 			u.t.Errorf("expected exit code 3 and the states, got %+v", got)
 		}
 		for _, state := range []string{"unverified", "unverified.awaiting_verification"} {
@@ -98,11 +98,11 @@ func TestGetSaysThatNoSuchMachineIsHosted(t *testing.T) {
 	t.Parallel()
 	withStack(t, func(u user) {
 		got := u.run("get", "--local", "nosuch/1")
-		if want := "settle: unknown machine: expected one of enrich, job, pipeline, signup, upload, got \"nosuch\"\n"; got.code != exitNotFound || got.err != want {
+		if want := "settle: unknown machine: expected one of enrich, job, pipeline, signup, upload, got \"nosuch\"\n"; got.code != command.ExitNotFound || got.err != want {
 			u.t.Errorf("expected exit code 3 and %q, got %+v", want, got)
 		}
 		got = u.run("get", "--local", "signup/1")
-		if got.code != exitNotFound || !strings.Contains(got.err, "nothing is stored of signup/1 in table settle; its first event creates it") {
+		if got.code != command.ExitNotFound || !strings.Contains(got.err, "nothing is stored of signup/1 in table settle; its first event creates it") {
 			u.t.Errorf("expected exit code 3 and that nothing is stored, got %+v", got)
 		}
 	})
@@ -115,17 +115,17 @@ func TestListWithoutAnIndexReadsTheTableAndSaysSo(t *testing.T) {
 			u.t.Fatal(err)
 		}
 		got := u.run("list", "--local", "--table", "plain", "-o", "json")
-		if got.code != exitDone || got.out != "{\n  \"instances\": [],\n  \"source\": \"table\"\n}\n" || got.err != "The whole table was read: plain has no index by_state.\n" {
+		if got.code != command.ExitDone || got.out != "{\n  \"instances\": [],\n  \"source\": \"table\"\n}\n" || got.err != "The whole table was read: plain has no index by_state.\n" {
 			u.t.Errorf("expected no instances of the table and a word about it, got %+v", got)
 		}
-		if got := u.run("list", "--local", "--table", "plain", "--consistent"); got.code != exitDone || got.err != "" {
+		if got := u.run("list", "--local", "--table", "plain", "--consistent"); got.code != command.ExitDone || got.err != "" {
 			u.t.Errorf("asked for the table: expected no word about it, got %+v", got)
 		}
 		u.must("send", "--local", "signup/1", "SIGN_UP", "email=ada@example.com", "name=Ada")
 		u.must("send", "--local", "signup/2", "SIGN_UP", "email=ada@example.com", "name=Ada")
 		_, page := u.list("--limit", "1")
 		got = u.run("list", "--local", "--table", "plain", "--cursor", page.Cursor)
-		if got.code != exitFailed || !strings.Contains(got.err, "the table has no index by_state") {
+		if got.code != command.ExitFailed || !strings.Contains(got.err, "the table has no index by_state") {
 			u.t.Errorf("a cursor without an index: expected exit code 1 and why, got %+v", got)
 		}
 	})
@@ -135,12 +135,10 @@ func TestListTellsWhoWatchesThatTheIndexMayBeBehind(t *testing.T) {
 	t.Parallel()
 	withStack(t, func(u user) {
 		for _, watched := range []bool{false, true} {
-			var out, errOut bytes.Buffer
-			s := &session{out: &out, errOut: &errOut, endpoint: "http://aws.local", http: u.stack.AWS().HTTPClient, watched: watched}
-			code := s.run(u.t.Context(), []string{"list", "--local", "-o", "json"})
+			got := u.runAs(command.Process{Watched: watched}, "list", "--local")
 			want := map[bool]string{true: "Found by the index, which may be a moment behind; --consistent reads the whole table.\n"}[watched]
-			if code != exitDone || errOut.String() != want {
-				u.t.Errorf("watched %t: expected %q, got exit code %d and %q", watched, want, code, errOut.String())
+			if got.code != command.ExitDone || got.err != want {
+				u.t.Errorf("watched %t: expected %q, got exit code %d and %q", watched, want, got.code, got.err)
 			}
 		}
 		contains(u.t, strings.Join(strings.Fields(u.must("list", "--help")), " "), "an instance may be missing that has come into its state, or begun, only just",

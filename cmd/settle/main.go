@@ -1,46 +1,53 @@
-// Command settle is Settle's command line. It runs the whole of Settle on this machine (dev,
-// demo), sends events to instances and looks at them, here or on AWS (send, get, list), checks that
-// a new build can carry them on (check), and shows charts and tries them out (graph, simulate).
+// Command settle is Settle's command line. It runs the whole of Settle on this machine (dev, demo), sends events to
+// instances and looks at them, here or on AWS (send, get, list, history, watch, graph, export), mends what is stuck (dlq,
+// resume), tells what a new build would do to them (check, migrate), and tries charts out (simulate). docs/cli.md tells of
+// each command.
 //
 // # Where the instances are
 //
-// send, get, list and check use the AWS account, Region and credentials that the AWS CLI would use:
-// the AWS_* variables, profiles, roles. With --local they use the stack that settle dev
-// serves, at AWS_ENDPOINT_URL if that is set, with made-up credentials.
+// All but dev, demo and simulate use the AWS account, Region and credentials that the AWS CLI would use: the AWS_*
+// variables, profiles, roles. With --local they use the stack that settle dev serves, at AWS_ENDPOINT_URL if that is set,
+// with made-up credentials.
 //
-// # Exit codes
-//
-//	0  done; for dev and simulate: stopped as asked
-//	1  failed: AWS, a port, the demo, a step of a simulation, an instance that a check finds to break
-//	2  the command line itself is wrong
-//	3  no such instance, machine or file
-//	4  the event was refused: the machine would never take it
-//
-// Errors are one line on standard error.
+// The commands and their exit codes are those of package command, which makes the same command for machines of your own.
 package main
 
 import (
-	"cmp"
 	"context"
+	"io"
 	"os"
-	"os/signal"
-	"syscall"
-	"time"
 
+	"github.com/settle-run/settle/cmd/settle/command"
 	"github.com/settle-run/settle/cmd/settle/internal/console"
+	"github.com/settle-run/settle/cmd/settle/internal/tour"
 )
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	// The first signal asks to stop; a second one ends the process as if nobody listened.
-	context.AfterFunc(ctx, stop)
-	s := &session{
-		in: os.Stdin, out: os.Stdout, errOut: os.Stderr,
-		style:    console.StyleFor(os.Stdout, os.Getenv("NO_COLOR")),
-		watched:  console.IsTerminal(os.Stderr),
-		program:  os.Args[0],
-		endpoint: cmp.Or(os.Getenv("AWS_ENDPOINT_URL"), localEndpoint),
-		now:      time.Now,
+func main() { command.Main(settle()) }
+
+// settle is the command of this module's machines.
+func settle() command.Config {
+	hosted := &hosted{}
+	return command.Config{
+		Machines: hosted.machines,
+		XState:   writers,
+		Dev:      command.Dev{Flags: &hosted.flags, Prepare: hosted.prepare, ConsumerEnv: hosted.consumerEnv, Example: example},
+		Commands: []command.Command{{
+			Name: "demo", Summary: "Play five machines and their workflows end to end, on this machine, without an AWS account.",
+			Help: demoHelp, Run: playTour,
+		}},
 	}
-	os.Exit(s.run(ctx, os.Args[1:]))
+}
+
+const demoHelp = `A workflow job that runs, and one that no runner picks up; a sign-up with a wrong code; a third party that
+calls back; a data pipeline in time, late and cancelled, and three more of its ends; two files of which one needs the
+other. All but the sign-up with the Step Functions workflows that wait for them. Takes 20 seconds; exits with 0 only if
+all instances and executions end where they should, within a minute.
+
+  settle demo`
+
+// playTour plays the tour on free ports.
+func playTour(ctx context.Context, out io.Writer) error {
+	const free = "127.0.0.1:0"
+	style := console.NewStyle(console.IsTerminal(out) && os.Getenv("NO_COLOR") == "")
+	return tour.Play(ctx, out, hostedMachines, tour.Config{AWSAddr: free, HTTPAddr: free, Style: style})
 }

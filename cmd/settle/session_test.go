@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/settle-run/settle/cmd/settle/command"
 	"github.com/settle-run/settle/cmd/settle/internal/console"
 	"github.com/settle-run/settle/cmd/settle/internal/stack"
 	"github.com/settle-run/settle/machines"
@@ -23,6 +24,8 @@ type user struct {
 	stack *stack.Stack
 	// log is what the stack's functions have logged.
 	log *syncBuffer
+	// config is the command; that of this module if it has no machines.
+	config command.Config
 }
 
 // answer is what a user sees of a command.
@@ -34,11 +37,23 @@ type answer struct {
 // withStack runs the test in virtual time beside a stack that no port leads to.
 func withStack(t *testing.T, test func(user)) {
 	t.Helper()
+	withMachines(t, settle(), test)
+}
+
+// withMachines is withStack with the command and the machines of a config.
+func withMachines(t *testing.T, config command.Config, test func(user)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		log := &syncBuffer{}
 		logger := slog.New(console.NewHandler(log, console.Style{}, ""))
-		hosted := func(string) []durable.Machine { return hostedMachines(logger, machines.Settings{}) }
-		running, err := stack.Start(t.Context(), hosted, stack.Config{Logger: logger, GitHubSecret: "secret"})
+		hosted := func(url string) []durable.Machine {
+			return config.Machines(command.Environment{Logger: logger, GatewayURL: url})
+		}
+		secret := ""
+		if config.XState != nil { // this module's machines
+			secret = "secret"
+		}
+		running, err := stack.Start(t.Context(), hosted, stack.Config{Logger: logger, GitHubSecret: secret})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -47,7 +62,7 @@ func withStack(t *testing.T, test func(user)) {
 				t.Errorf("closing the stack: %v", err)
 			}
 		}()
-		test(user{t: t, stack: running, log: log})
+		test(user{t: t, stack: running, log: log, config: config})
 	})
 }
 
@@ -59,15 +74,25 @@ func (u user) run(args ...string) answer {
 
 func (u user) runWith(stdin string, args ...string) answer {
 	u.t.Helper()
+	return u.runAs(command.Process{In: strings.NewReader(stdin), Terminal: true}, args...)
+}
+
+// runAs is run for another process than one with a terminal.
+func (u user) runAs(process command.Process, args ...string) answer {
+	u.t.Helper()
 	var out, errOut bytes.Buffer
-	s := &session{
-		in: strings.NewReader(stdin), out: &out, errOut: &errOut, program: "settle",
-		endpoint: "http://aws.local", now: func() time.Time { return time.Now().UTC() },
+	process.Out, process.Err, process.Program, process.Endpoint = &out, &errOut, "settle", "http://aws.local"
+	if process.Now == nil {
+		process.Now = func() time.Time { return time.Now().UTC() }
 	}
 	if u.stack != nil {
-		s.http = u.stack.AWS().HTTPClient
+		process.HTTP = u.stack.AWS().HTTPClient
 	}
-	code := s.run(u.t.Context(), args)
+	config := u.config
+	if config.Machines == nil {
+		config = settle()
+	}
+	code := command.Run(u.t.Context(), config, process, args)
 	if u.stack != nil {
 		synctest.Wait()
 	}
@@ -78,7 +103,7 @@ func (u user) runWith(stdin string, args ...string) answer {
 func (u user) must(args ...string) string {
 	u.t.Helper()
 	got := u.run(args...)
-	if got.code != exitDone || got.err != "" {
+	if got.code != command.ExitDone || got.err != "" {
 		u.t.Fatalf("settle %s: expected exit code 0, got %d and %q", strings.Join(args, " "), got.code, got.err)
 	}
 	return got.out
@@ -99,7 +124,7 @@ func (u user) mailedCode() string {
 // machineIDs returns the IDs of the machines that are hosted, whichever those are.
 func machineIDs(t *testing.T) []string {
 	t.Helper()
-	known, err := knownMachines()
+	known, err := durable.NewMachines(hostedMachines(slog.New(slog.DiscardHandler), machines.Settings{})...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/cockroachdb/datadriven"
 
+	"github.com/settle-run/settle/cmd/settle/command"
 	"github.com/settle-run/settle/cmd/settle/internal/simulation"
 	"github.com/settle-run/settle/functions/gateway/httpapi"
 )
@@ -50,7 +51,7 @@ func TestSimulateScripts(t *testing.T) {
 					args = append(args, text)
 				}
 				got := user{t: t}.runWith(d.Input, args...)
-				if got.code == exitDone && got.err == "" {
+				if got.code == command.ExitDone && got.err == "" {
 					return got.out
 				}
 				return fmt.Sprintf("%s%sexit code %d\n", got.out, strings.ReplaceAll(got.err, folder+string(filepath.Separator), ""), got.code)
@@ -83,7 +84,7 @@ func TestSimulateAnswersEachLineAsItComes(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan int)
 	go func() {
-		ended <- (&session{in: in, out: out, errOut: &errOut}).run(ctx, []string{"simulate", path})
+		ended <- command.Run(ctx, settle(), command.Process{In: in, Out: out, Err: &errOut}, []string{"simulate", path})
 	}()
 	out.await(t, `"event":{"type":"xstate.init"},"handled":true,"value":"a"`)
 	if _, err := io.WriteString(write, "{\"type\":\"GO\"}\n"); err != nil {
@@ -91,7 +92,7 @@ func TestSimulateAnswersEachLineAsItComes(t *testing.T) {
 	}
 	out.await(t, `"event":{"type":"GO"},"handled":true,"value":"b"`)
 	stop() // Ctrl-C, while it waits for a line.
-	if code := <-ended; code != exitDone || errOut.String() != "" {
+	if code := <-ended; code != command.ExitDone || errOut.String() != "" {
 		t.Errorf("expected exit code 0 after being stopped, got %d and %q", code, errOut.String())
 	}
 }
@@ -101,15 +102,15 @@ func TestSimulateLimitsLinesAndTimers(t *testing.T) {
 	path := machineFile(t, `{"a":{"after":{"0":"b"}},"b":{"after":{"0":"a"}}}`)
 	long := fmt.Sprintf(`{"type":"GO","x":"%s"}`, strings.Repeat("x", httpapi.EventBytesMax-len(`{"type":"GO","x":""}`)))
 	u := user{t: t}
-	if got := u.runWith("\n"+long+"\r\n", "simulate", path); got.code != exitDone || strings.Count(got.out, "\n") != 2 {
+	if got := u.runWith("\n"+long+"\r\n", "simulate", path); got.code != command.ExitDone || strings.Count(got.out, "\n") != 2 {
 		t.Errorf("expected the longest line to be taken, got exit code %d and %.200q", got.code, got.err)
 	}
 	for _, c := range []struct {
 		name, in, want string
 		lines, code    int
 	}{
-		{"longer line", "\n" + long + "     ", "line 2: event refused: expected a line of at most 262144 bytes", 1, exitRefused},
-		{"endless timers", `{"$advance":1}`, "line 1: expected at most 10000 timers to fire in one advance of the clock (FiringsMax), got more; at 2000-01-01T00:00:00Z", 1 + simulation.FiringsMax, exitFailed},
+		{"longer line", "\n" + long + "     ", "line 2: event refused: expected a line of at most 262144 bytes", 1, command.ExitRefused},
+		{"endless timers", `{"$advance":1}`, "line 1: expected at most 10000 timers to fire in one advance of the clock (FiringsMax), got more; at 2000-01-01T00:00:00Z", 1 + simulation.FiringsMax, command.ExitFailed},
 	} {
 		got := u.runWith(c.in, "simulate", path)
 		if got.code != c.code || got.err != "settle: standard input, "+c.want+"\n" || strings.Count(got.out, "\n") != c.lines {

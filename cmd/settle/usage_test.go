@@ -3,6 +3,8 @@ package main
 import (
 	"strings"
 	"testing"
+
+	"github.com/settle-run/settle/cmd/settle/command"
 )
 
 func TestErrorsAreOneLineWithTheDocumentedExitCode(t *testing.T) {
@@ -14,51 +16,68 @@ func TestErrorsAreOneLineWithTheDocumentedExitCode(t *testing.T) {
 			code    int
 			want    string
 		}{
-			{"frobnicate", exitUsage, "unexpected argument frobnicate"},
-			{"check --status done", exitUsage, `must be one of "active","any" but got "done"`},
-			{"send", exitUsage, `expected "<instance> <event>"`},
-			{"dev --http-port 70000", exitUsage, "http-port"},
-			{"dev --job-time-limit 0s", exitUsage, "--job-time-limit: expected more than zero"},
-			{"dev --concurrency 0", exitUsage, "--concurrency: expected more than zero"},
-			{"dev --function-timeout 16m", exitUsage, "--function-timeout: expected 5s to 15m, got 16m0s"},
-			{"dev --function-timeout 4.9s", exitUsage, "--function-timeout: expected 5s to 15m, got 4.9s; two seconds of it are kept for storing, so services need more"},
-			{"dev --consumer bootstrap --consumer-env KEY", exitUsage, `--consumer-env: expected KEY=VALUE, got "KEY"`},
-			{"dev --consumer-env KEY=1", exitUsage, "--consumer-env: expected --consumer with it, got none"},
-			{"list --limit 0", exitUsage, "--limit: expected at least 1, got 0"},
-			{"list --consistent --cursor x", exitUsage, "expected either --cursor, which is of the index, or --consistent, which reads the table, got both"},
-			{"list --local --cursor x", exitUsage, `not a cursor of this listing: expected the text that came with the page before, whole, got "x"`},
-			{"get -o yaml signup/42", exitUsage, `must be one of "text","json" but got "yaml"`},
-			{"get signup", exitUsage, `expected machine/id such as signup/42, got "signup"`},
-			{"get", exitUsage, "expected either an instance, such as signup/42, or --alias"},
-			{"get --alias job-7 signup/42", exitUsage, "expected either an instance, such as signup/42, or --alias"},
-			{"send signup/42 VERIFY code", exitUsage, `expected key=value or key:=JSON, got "code"`},
-			{"send signup/42 VERIFY code:=x", exitUsage, `expected JSON after code:=, got "x"; a text is written code=x`},
-			{"send signup/42 VERIFY code=1 code=2", exitUsage, `the key "code" is given twice`},
-			{"send signup/42 VERIFY code=1 --json {}", exitUsage, "expected the payload as key=value or as --json, got both"},
-			{"send signup/42 VERIFY --json [1]", exitUsage, `expected a JSON object`},
-			{"send signup/42 VERIFY type=x", exitUsage, `must not have the key "type"`},
-			{"send signup/42 VERIFY $id=x", exitUsage, `must not have the key "$id"`},
-			{"send signup/42 RESEND --id " + strings.Repeat("x", 257), exitUsage, "--id: expected at most 256 bytes, got 257"},
+			{"frobnicate", command.ExitUsage, "unexpected argument frobnicate"},
+			{"check --status done", command.ExitUsage, `must be one of "active","any" but got "done"`},
+			{"send", command.ExitUsage, `expected "<instance> <event>"`},
+			{"dev --http-port 70000", command.ExitUsage, "http-port"},
+			{"dev --job-time-limit 0s", command.ExitUsage, "--job-time-limit: expected more than zero"},
+			{"dev --concurrency 0", command.ExitUsage, "--concurrency: expected more than zero"},
+			{"dev --function-timeout 16m", command.ExitUsage, "--function-timeout: expected 5s to 15m, got 16m0s"},
+			{"dev --function-timeout 4.9s", command.ExitUsage, "--function-timeout: expected 5s to 15m, got 4.9s; two seconds of it are kept for storing, so services need more"},
+			{"dev --consumer bootstrap --consumer-env KEY", command.ExitUsage, `--consumer-env: expected KEY=VALUE, got "KEY"`},
+			{"dev --consumer-env KEY=1", command.ExitUsage, "--consumer-env: expected --consumer with it, got none"},
+			{"list --limit 0", command.ExitUsage, "--limit: expected at least 1, got 0"},
+			{"list --consistent --cursor x", command.ExitUsage, "expected either --cursor, which is of the index, or --consistent, which reads the table, got both"},
+			{"list --local --cursor x", command.ExitUsage, `not a cursor of this listing: expected the text that came with the page before, whole, got "x"`},
+			{"get -o yaml signup/42", command.ExitUsage, `must be one of "auto","text","json" but got "yaml"`},
+			{"get signup", command.ExitUsage, `expected machine/id such as signup/42, got "signup"`},
+			{"get", command.ExitUsage, "expected either an instance, such as signup/42, or --alias"},
+			{"get --alias job-7 signup/42", command.ExitUsage, "expected either an instance, such as signup/42, or --alias"},
+			{"send signup/42 VERIFY code", command.ExitUsage, `expected key=value or key:=JSON, got "code"`},
+			{"send signup/42 VERIFY code:=x", command.ExitUsage, `expected JSON after code:=, got "x"; a text is written code=x`},
+			{"send signup/42 VERIFY code=1 code=2", command.ExitUsage, `the key "code" is given twice`},
+			{"send signup/42 VERIFY code=1 --json {}", command.ExitUsage, "expected the payload as key=value or as --json, got both"},
+			{"send signup/42 VERIFY --json [1]", command.ExitUsage, `expected a JSON object`},
+			{"send signup/42 VERIFY type=x", command.ExitUsage, `must not have the key "type"`},
+			{"send signup/42 VERIFY $id=x", command.ExitUsage, `must not have the key "$id"`},
+			{"send signup/42 RESEND --id " + strings.Repeat("x", 257), command.ExitUsage, "--id: expected at most 256 bytes, got 257"},
 
-			{"graph nope", exitNotFound, unknown},
-			{"send nope/1 X", exitNotFound, unknown},
-			{"list --machine nope", exitNotFound, unknown},
-			{"check --machine nope", exitNotFound, unknown},
-			{"get --local signup/42", exitNotFound, "nothing is stored of signup/42 in table settle"},
-			{"get --local --alias enricher/job-7", exitNotFound, `no instance has the alias "enricher/job-7" in table settle`},
+			{"dlq list --limit 0", command.ExitUsage, "--limit: expected at least 1, got 0"},
+			{"dlq redrive", command.ExitUsage, "expected either IDs of messages, or --instance, or --all"},
+			{"resume signup", command.ExitUsage, `expected machine/id such as signup/42, got "signup"`},
+			{"watch signup", command.ExitUsage, `expected machine/id such as signup/42, got "signup"`},
+			{"completion", command.ExitUsage, `expected "<shell>"`},
 
-			{"send signup/42 NOPE", exitRefused, `has no event "NOPE"; it declares CANCEL, CHANGE_ADDRESS, RESEND, SIGN_UP, VERIFY`},
-			{"send signup/42 VERIFY", exitRefused, "expected a code of 1 to 128 bytes, got 0"},
-			{"send job/run-1-job-2 queued run_id=1", exitRefused, "numbers, booleans, lists and objects are written run_id:=value"},
-			{"send signup/42 settle.timer timer=1", exitRefused, "reserved for the runtime"},
-			{"send signup/42 RESEND $task=x", exitRefused, "reserved for the runtime"},
-			{"send signup/42 RESEND x=" + strings.Repeat("x", 300_000), exitRefused, "expected at most 262144 bytes"},
+			{"graph nope", command.ExitNotFound, unknown},
+			{"graph --local signup/42", command.ExitNotFound, "nothing is stored of signup/42 in table settle"},
+			{"watch nope/1", command.ExitNotFound, unknown},
+			{"export --machine nope", command.ExitNotFound, unknown},
+			{"migrate --dry-run --machine nope", command.ExitNotFound, unknown},
+			{"history --local signup/42", command.ExitNotFound, "nothing is stored of signup/42 in table settle"},
+			{"resume --local nope/1", command.ExitNotFound, unknown},
+			{"dlq show --local nope", command.ExitNotFound, "1 of the 1 messages are not to be seen in the queue"},
+			{"send nope/1 X", command.ExitNotFound, unknown},
+			{"list --machine nope", command.ExitNotFound, unknown},
+			{"check --machine nope", command.ExitNotFound, unknown},
+			{"get --local signup/42", command.ExitNotFound, "nothing is stored of signup/42 in table settle"},
+			{"get --local --alias enricher/job-7", command.ExitNotFound, `no instance has the alias "enricher/job-7" in table settle`},
 
-			{"get --local --table nope signup/42", exitFailed, "in table nope: no such table"},
-			{"get --local --table nope --alias job-7", exitFailed, "in table nope: no such table"},
-			{"list --local --table nope", exitFailed, "in table nope: no such table"},
-			{"check --local --table nope", exitFailed, "in table nope: no such table"},
-			{"send --local --queue nope.fifo signup/42 RESEND", exitFailed, "no such queue"},
+			{"send signup/42 NOPE", command.ExitRefused, `has no event "NOPE"; it declares CANCEL, CHANGE_ADDRESS, RESEND, SIGN_UP, VERIFY`},
+			{"send signup/42 VERIFY", command.ExitRefused, "expected a code of 1 to 128 bytes, got 0"},
+			{"send job/run-1-job-2 queued run_id=1", command.ExitRefused, "numbers, booleans, lists and objects are written run_id:=value"},
+			{"send signup/42 settle.timer timer=1", command.ExitRefused, "reserved for the runtime"},
+			{"send signup/42 RESEND $task=x", command.ExitRefused, "reserved for the runtime"},
+			{"send signup/42 RESEND x=" + strings.Repeat("x", 300_000), command.ExitRefused, "expected at most 262144 bytes"},
+
+			{"get --local --table nope signup/42", command.ExitFailed, "in table nope: no such table"},
+			{"get --local --table nope --alias job-7", command.ExitFailed, "in table nope: no such table"},
+			{"list --local --table nope", command.ExitFailed, "in table nope: no such table"},
+			{"check --local --table nope", command.ExitFailed, "in table nope: no such table"},
+			{"export --local --table nope", command.ExitFailed, "in table nope: no such table"},
+			{"watch --local --table nope signup/42", command.ExitFailed, "in table nope: no such table"},
+			{"dlq list --local --dead-letter-queue nope.fifo", command.ExitFailed, "no such queue"},
+			{"dlq redrive --local --all --queue nope.fifo", command.ExitFailed, "no such queue"},
+			{"send --local --queue nope.fifo signup/42 RESEND", command.ExitFailed, "no such queue"},
 		} {
 			got := u.run(strings.Fields(c.command)...)
 			if got.code != c.code || got.out != "" || !strings.HasPrefix(got.err, "settle: ") || !strings.Contains(got.err, c.want) {
@@ -74,9 +93,8 @@ func TestErrorsAreOneLineWithTheDocumentedExitCode(t *testing.T) {
 func TestNothingListensLocally(t *testing.T) {
 	t.Parallel()
 	var errOut strings.Builder
-	s := &session{errOut: &errOut, endpoint: "http://127.0.0.1:1"}
-	code := s.run(t.Context(), []string{"get", "--local", "signup/42"})
-	if want := "settle: nothing answers at http://127.0.0.1:1: start it with settle dev\n"; code != exitFailed || errOut.String() != want {
+	code := command.Run(t.Context(), settle(), command.Process{Err: &errOut, Endpoint: "http://127.0.0.1:1"}, []string{"get", "--local", "signup/42"})
+	if want := "settle: nothing answers at http://127.0.0.1:1: start it with settle dev\n"; code != command.ExitFailed || errOut.String() != want {
 		t.Errorf("expected exit code 1 and %q, got %d and %q", want, code, errOut.String())
 	}
 }
@@ -88,9 +106,9 @@ func TestHelpTellsCommandsAndExitCodes(t *testing.T) {
 		help := u.must(args...)
 		contains(t, help, "Usage: settle <command>", "  dev ", "  demo ", "  send ", "  get ", "  list ", "  check ", "  graph ", "  simulate ", "  version ")
 		contains(t, strings.Join(strings.Fields(help), " "),
-			"Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no such instance, machine or file, 4 event refused.")
+			"Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no such instance, machine, file or message, 4 event refused, 5 time is up.")
 	}
-	for _, command := range []string{"dev", "demo", "send", "get", "list", "check", "graph", "simulate", "version"} {
+	for _, command := range []string{"dev", "demo", "send", "get", "list", "history", "watch", "resume", "check", "migrate", "export", "graph", "completion", "simulate", "version"} {
 		contains(t, u.must(command, "--help"), "Usage: settle "+command)
 	}
 	contains(t, u.must("send", "--help"), "http://127.0.0.1:7389", "(settle.fifo)", "$SETTLE_QUEUE_URL")

@@ -9,7 +9,11 @@ import (
 
 // Mermaid returns the chart as a Mermaid state diagram
 // (https://mermaid.js.org/syntax/stateDiagram.html): settled states carry the class settled.
-func (c *Chart[C]) Mermaid() string {
+func (c *Chart[C]) Mermaid() string { return c.MermaidAt(nil) }
+
+// MermaidAt returns the diagram of Mermaid with the states of the given paths in the class current; the chart has no
+// others, see Snapshot.State.
+func (c *Chart[C]) MermaidAt(state []string) string {
 	var b strings.Builder
 	b.WriteString("stateDiagram-v2\n")
 	if doc := c.nodes[0].def.Doc; doc != "" {
@@ -40,6 +44,15 @@ func (c *Chart[C]) Mermaid() string {
 	b.WriteString("  classDef settled fill:#e6f4ea,stroke:#137333\n")
 	if len(waiting) > 0 {
 		fmt.Fprintf(&b, "  class %s settled\n", strings.Join(waiting, ","))
+	}
+	var current []string
+	for i := 1; i < len(c.nodes); i++ {
+		if slices.Contains(state, c.nodes[i].path) {
+			current = append(current, mermaidID(c.nodes[i].path))
+		}
+	}
+	if len(current) > 0 {
+		fmt.Fprintf(&b, "  classDef current fill:#fce8b2,stroke:#b06000,stroke-width:3px\n  class %s current\n", strings.Join(current, ","))
 	}
 	return b.String()
 }

@@ -89,3 +89,27 @@ func TestMermaidIdentifiersNeverMeet(t *testing.T) {
 	}
 	equal(t, "identifiers", len(names), len(ids)+2)
 }
+
+func TestMermaidAtMarksTheActiveStates(t *testing.T) {
+	t.Parallel()
+	chart := diagrams(t)["compound"]
+	plain := chart.Mermaid()
+	for _, c := range []struct {
+		state []string
+		want  string
+	}{
+		{[]string{"both.right.b", "both.left.a_1"}, "  class both__left__a_u1,both__right__b current\n"},
+		{[]string{"state"}, "  class state_ current\n"},
+		{[]string{`say"hi"`, "gone"}, "  class say_x22_hi_x22_ current\n"},
+		{[]string{"gone", ""}, ""},
+		{nil, ""},
+	} {
+		added, ok := strings.CutPrefix(chart.MermaidAt(c.state), plain)
+		if c.want != "" {
+			c.want = "  classDef current fill:#fce8b2,stroke:#b06000,stroke-width:3px\n" + c.want
+		}
+		if !ok || added != c.want {
+			t.Errorf("%q: expected the diagram and %q, got %q after it", c.state, c.want, added)
+		}
+	}
+}

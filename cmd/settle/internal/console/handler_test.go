@@ -66,8 +66,8 @@ func TestOtherRecordsAreOnePlainLine(t *testing.T) {
 
 func TestStyleMarksOnlyOnTerminals(t *testing.T) {
 	t.Parallel()
-	if got := StyleFor(&bytes.Buffer{}, ""); got.on {
-		t.Error("expected no marks in a buffer")
+	if IsTerminal(&bytes.Buffer{}) {
+		t.Error("expected a buffer to be no terminal")
 	}
 	var out bytes.Buffer
 	logTo(&out, Style{on: true}).Info("transition", "instance", "a/1", "event", "E", "from", []string{"x"}, "to", []string{"y"})

@@ -10,11 +10,8 @@ import (
 // Style marks text for a terminal. The zero value marks nothing.
 type Style struct{ on bool }
 
-// StyleFor returns the style for what is written to out: plain unless out is a terminal.
-// A noColor that is not empty makes it plain too (https://no-color.org).
-func StyleFor(out io.Writer, noColor string) Style {
-	return Style{on: noColor == "" && IsTerminal(out)}
-}
+// NewStyle returns a style that marks, if color is true; see https://no-color.org for who does not want it.
+func NewStyle(color bool) Style { return Style{on: color} }
 
 // IsTerminal reports whether what is written to out is seen on a terminal.
 func IsTerminal(out io.Writer) bool {

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/settle-run/settle/cmd/settle/internal/console"
 	"github.com/settle-run/settle/runtime/durable"
@@ -13,13 +12,16 @@ import (
 // WriteCheck writes the counts of a check as a table, one machine, version, status and state a line, and below
 // it an example of what breaks in each.
 func WriteCheck(w io.Writer, style console.Style, rows []durable.CheckRow) error {
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(table, "MACHINE\tVERSION\tSTATUS\tSTATE\tFIT\tMIGRATE\tBREAK") // Flush returns the first failure.
+	table := NewTable(style, "MACHINE", "VERSION", "STATUS", "STATE", "FIT", "MIGRATE", "BREAK")
 	for _, row := range rows {
-		_, _ = fmt.Fprintf(table, "%s\t%d\t%s\t%s\t%d\t%d\t%d\n", harmless(row.Machine), row.Version, harmless(string(row.Status)),
-			harmless(strings.Join(row.State, ", ")), row.Fit, row.Migrate, row.Break)
+		breaks := Plain
+		if row.Break > 0 {
+			breaks = Warning
+		}
+		table.Add(Bold(row.Machine), Plain(fmt.Sprint(row.Version)), Plain(string(row.Status)), State(strings.Join(row.State, ", ")),
+			Plain(fmt.Sprint(row.Fit)), Plain(fmt.Sprint(row.Migrate)), breaks(fmt.Sprint(row.Break)))
 	}
-	if err := table.Flush(); err != nil {
+	if err := table.Write(w); err != nil {
 		return err
 	}
 	for _, row := range rows {

@@ -4,16 +4,15 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
 	"time"
 
+	"github.com/settle-run/settle/cmd/settle/internal/console"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
 // WriteTable writes instances as a table, one a line; now is what times are counted from.
-func WriteTable(w io.Writer, instances []Instance, now time.Time) error {
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(table, "INSTANCE\tSTATE\tSTATUS\tSINCE\tNEXT TIMER") // Flush returns the first failure.
+func WriteTable(w io.Writer, style console.Style, instances []Instance, now time.Time) error {
+	table := NewTable(style, "INSTANCE", "STATE", "STATUS", "SINCE", "NEXT TIMER")
 	for _, v := range instances {
 		since, timer := "", "-"
 		if !v.Since.IsZero() {
@@ -22,7 +21,7 @@ func WriteTable(w io.Writer, instances []Instance, now time.Time) error {
 		if timers := v.timers(); v.Status == statechart.Active && len(timers) > 0 {
 			timer = fmt.Sprintf("%s, %s", timers[0].After, ago(timers[0].At, now))
 		}
-		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", v.Name, strings.Join(v.State, ", "), v.Status, since, timer)
+		table.Add(Bold(v.Name), State(strings.Join(v.State, ", ")), Plain(string(v.Status)), Plain(since), Plain(timer))
 	}
-	return table.Flush()
+	return table.Write(w)
 }

@@ -40,6 +40,7 @@ func (v Instance) WriteText(w io.Writer, style console.Style, now time.Time) err
 	row("children", v.childrenText())
 	row("parent", harmless(v.Parent))
 	row("waits", v.waitsText(now))
+	row("workflow", v.executionsText(now))
 	row("context", indented(v.Context))
 	row("output", indented(v.Output))
 	row("parked", style.Warning(v.parkedText(now)))
@@ -54,9 +55,23 @@ func (v Instance) WriteText(w io.Writer, style console.Style, now time.Time) err
 	if !v.ExpireAt.IsZero() {
 		row("expires", at(v.ExpireAt, now))
 	}
-	row("history", v.historyText(style, now.Location()))
+	row("history", historyText(style, v.History, now.Location()))
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// Settled reports whether only the outside can move the instance.
+func (v Instance) Settled() bool {
+	return v.Status != statechart.Active || len(v.Services) == 0 && slices.Contains(v.Tags, statechart.Settled)
+}
+
+// Summary says in a line where the instance is.
+func (v Instance) Summary(style console.Style) string {
+	how := string(v.Status)
+	if v.Status == statechart.Active {
+		how = map[bool]string{true: "settled", false: "not settled"}[v.Settled()]
+	}
+	return fmt.Sprintf("%s is in %s, %s, revision %d", style.Bold(v.Name), style.State(harmless(strings.Join(v.State, ", "))), how, v.Revision)
 }
 
 // settledText says in words what the tag and the services mean.
@@ -64,7 +79,7 @@ func (v Instance) settledText() string {
 	switch {
 	case v.Status != statechart.Active:
 		return ""
-	case len(v.Services) == 0 && slices.Contains(v.Tags, statechart.Settled):
+	case v.Settled():
 		return ", settled: nothing runs until an event or a timer comes"
 	default:
 		return ", not settled: its next events wait in the queue"
@@ -123,6 +138,22 @@ func (v Instance) waitsText(now time.Time) string {
 	return strings.Join(lines, "\n")
 }
 
+// executionsText tells whose end the instance waits for.
+func (v Instance) executionsText(now time.Time) string {
+	var lines []string
+	for _, e := range v.Executions {
+		line := fmt.Sprintf("%s since %s, whose end is %s", harmless(e.Workflow), at(e.StartedAt, now), harmless(e.Event))
+		switch {
+		case e.Refused != "":
+			line += "; it will never start: " + harmless(e.Refused)
+		case e.ARN == "":
+			line += "; not known to be started yet"
+		}
+		lines = append(lines, line)
+	}
+	return strings.Join(lines, "\n")
+}
+
 // parkedText tells what was parked, and why. The type and parts of the reason are a producer's.
 func (v Instance) parkedText(now time.Time) string {
 	if v.Parked == nil {
@@ -157,15 +188,15 @@ func (v Instance) failedText(now time.Time) string {
 	return strings.Join(lines, "\n")
 }
 
-func (v Instance) historyText(style console.Style, zone *time.Location) string {
+func historyText(style console.Style, history []durable.Transition, zone *time.Location) string {
 	width := 0
-	for _, transition := range v.History {
+	for _, transition := range history {
 		width = max(width, len(console.EventName(transition.Event, transition.From)))
 	}
 	var lines []string
-	for _, transition := range v.History {
+	for _, transition := range history {
 		lines = append(lines, fmt.Sprintf("%s  %-*s  %s", style.Dim(transition.At.In(zone).Format("01-02 15:04:05.000")),
-			width, console.EventName(transition.Event, transition.From), console.Change(style, transition.From, transition.To, transition.Ignored)))
+			width, harmless(console.EventName(transition.Event, transition.From)), console.Change(style, transition.From, transition.To, transition.Ignored)))
 	}
 	return strings.Join(lines, "\n")
 }

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/settle-run/settle/functions/gateway/httpapi"
@@ -22,6 +23,8 @@ type Instance struct {
 	Parked *Parked `json:"parked,omitempty"`
 	// Failed are the effects that will never be performed, the latest last.
 	Failed []Failed `json:"failed_effects,omitempty"`
+	// Executions are those of workflows whose end the instance waits for, in the order in which it asked for them.
+	Executions []Execution `json:"executions,omitempty"`
 	// Skipped counts the repeats that were passed over, as far as the item tells.
 	Skipped int64 `json:"skipped,omitempty"`
 }
@@ -36,6 +39,18 @@ type Failed struct {
 	Data      json.RawMessage `json:"data,omitempty"`
 	DataBytes int             `json:"data_bytes,omitempty"`
 	Report    durable.Report  `json:"report,omitempty"`
+}
+
+// Execution is one of a workflow.
+type Execution struct {
+	Workflow  string    `json:"workflow"`
+	Name      string    `json:"name"`
+	Event     string    `json:"event"`
+	StartedAt time.Time `json:"started_at"`
+	// ARN is empty until the execution is known to be started.
+	ARN string `json:"arn,omitempty"`
+	// Refused is why it will never be.
+	Refused string `json:"refused,omitempty"`
 }
 
 // Parked is an event that was parked, and why.
@@ -55,6 +70,13 @@ func Of(machines *durable.Machines, record durable.Record) (Instance, error) {
 		v.Parked = &Parked{Parked: *shown.Parked, Message: record.Error.Message}
 	}
 	v.Skipped = record.Skipped
+	for _, e := range record.Executions {
+		shown := Execution{Workflow: e.Workflow, Name: e.Name, Event: e.Event, StartedAt: e.StartedAt, ARN: e.ARN}
+		if e.Refused != nil {
+			shown.Refused = strings.TrimSuffix(e.Refused.Error+": "+e.Refused.Cause, ": ")
+		}
+		v.Executions = append(v.Executions, shown)
+	}
 	for _, f := range record.FailedEffects {
 		v.Failed = append(v.Failed, Failed{Kind: f.Kind, Target: f.Target, At: f.At, Message: f.Error, Data: f.Data, DataBytes: f.DataBytes, Report: f.Report})
 	}

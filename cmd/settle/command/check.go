@@ -1,10 +1,9 @@
-package main
+package command
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/settle-run/settle/cmd/settle/internal/view"
 	"github.com/settle-run/settle/runtime/durable"
@@ -16,7 +15,7 @@ type checkCommand struct {
 	tableFlags
 	Machine string `help:"Only instances of this machine."`
 	Status  string `enum:"active,any" default:"any" help:"Only instances with this status: active or any."`
-	Output  string `short:"o" enum:"text,json" default:"text" help:"How to print the counts: text or json."`
+	outputFlag
 }
 
 // Help explains what is checked, and at which cost.
@@ -30,19 +29,18 @@ func (*checkCommand) Help() string {
 
 If any breaks, the exit code is 1. Instances that are done or stopped count too, because an event may still come
 for them; --status active leaves them out. Nothing is written. The whole table is read, consistently, whatever is
-asked for: in a large one that takes time and read capacity.`
+asked for: in a large one that takes time and read capacity.
+
+  settle check
+  settle check --machine signup --status active`
 }
 
 // Run checks the instances by the machines of this build.
 func (c *checkCommand) Run(ctx context.Context, s *session) error {
-	known, err := knownMachines()
+	machines, err := s.machines()
 	if err != nil {
 		return err
 	}
-	return c.check(ctx, s, known)
-}
-
-func (c *checkCommand) check(ctx context.Context, s *session, machines *durable.Machines) error {
 	filter := dynamostore.Filter{Machine: c.Machine, Consistent: true}
 	if c.Machine != "" {
 		if _, err := machines.Lookup(c.Machine); err != nil {
@@ -67,7 +65,7 @@ func (c *checkCommand) check(ctx context.Context, s *session, machines *durable.
 		progress.add()
 	}
 	progress.end()
-	if c.Output == "json" {
+	if c.json(s) {
 		err = s.printJSON(check.Rows())
 	} else {
 		err = view.WriteCheck(s.out, s.style, check.Rows())
@@ -88,43 +86,5 @@ func remedy(broken, spoilt int) string {
 		return "mend their items, or restore them from a backup"
 	default:
 		return fmt.Sprintf("%s; mend the items of %d, or restore them from a backup", versions, spoilt)
-	}
-}
-
-// progress tells a person at a terminal how far something is that takes longer than a second.
-type progress struct {
-	s     *session
-	what  string
-	count int
-	// next is when the count is shown next; shown says that it was before.
-	next  time.Time
-	shown bool
-}
-
-// progressEvery is how often a progress is shown.
-const progressEvery = time.Second
-
-func (s *session) newProgress(what string) *progress {
-	p := &progress{s: s, what: what}
-	if s.watched {
-		p.next = s.now().Add(progressEvery)
-	}
-	return p
-}
-
-// add counts one more.
-func (p *progress) add() {
-	p.count++
-	if !p.s.watched || p.s.now().Before(p.next) {
-		return
-	}
-	p.shown, p.next = true, p.s.now().Add(progressEvery)
-	_, _ = fmt.Fprintf(p.s.errOut, "\r%d %s", p.count, p.what) // Nothing depends on it.
-}
-
-// end clears the line.
-func (p *progress) end() {
-	if p.shown {
-		_, _ = fmt.Fprint(p.s.errOut, "\r\x1b[K")
 	}
 }

@@ -1,4 +1,4 @@
-package main
+package command
 
 import (
 	"cmp"
@@ -11,19 +11,15 @@ import (
 	"github.com/settle-run/settle/cmd/settle/internal/view"
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/dynamostore"
-	"github.com/settle-run/settle/runtime/statechart"
 )
 
 type listCommand struct {
 	tableFlags
-	Machine    string `help:"Only instances of this machine."`
-	State      string `help:"Only instances in this state, or in one inside it: unverified, unverified.registering."`
-	Tag        string `help:"Only instances with this tag."`
-	Status     string `enum:"active,done,stopped,any" default:"any" help:"Only instances with this status: active, done, stopped or any."`
+	filterFlags
 	Limit      int    `default:"1000" help:"Stop after this many instances (${default})."`
 	Cursor     string `placeholder:"CURSOR" help:"Go on where an earlier list with the same flags stopped."`
 	Consistent bool   `help:"Read the whole table consistently instead of its index."`
-	Output     string `short:"o" enum:"text,json" default:"text" help:"How to print them: text or json."`
+	outputFlag
 }
 
 // Help explains what the listing is worth, and what it costs.
@@ -36,7 +32,11 @@ begun, only just. So are those that no event has reached since the index was swi
 Without the index, and with --consistent, the whole table is read, whatever is asked for: in a large one that takes time
 and read capacity. What is found is listed by name.
 
-If there are more than --limit, an index is left with a --cursor to go on with, a table with exit code 1.`
+If there are more than --limit, an index is left with a --cursor to go on with, a table with exit code 1.
+
+  settle list --machine signup --state unverified
+  settle list --tag urgent --status active
+  settle list -o json | jq -r '.instances[].instance'`
 }
 
 // The sources of a listing.
@@ -79,52 +79,45 @@ func (c *listCommand) Run(ctx context.Context, s *session) error {
 	if c.Cursor != "" && c.Consistent {
 		return fmt.Errorf("%w: expected either --cursor, which is of the index, or --consistent, which reads the table, got both", errUsage)
 	}
-	known, err := knownMachines()
+	known, err := s.machines()
 	if err != nil {
 		return err
 	}
-	if c.Machine != "" {
-		if _, err := known.Lookup(c.Machine); err != nil {
-			return err
-		}
-		if err := c.checkState(known.States(c.Machine)); err != nil {
-			return err
-		}
+	filter, err := c.filter(known)
+	if err != nil {
+		return err
 	}
+	filter.Consistent = c.Consistent
 	store, err := c.store(ctx, s)
 	if err != nil {
 		return err
 	}
-	filter := dynamostore.Filter{Machine: c.Machine, State: c.State, Tag: c.Tag, Consistent: c.Consistent}
-	if c.Status != "any" {
-		filter.Status = statechart.Status(c.Status)
-	}
-	found, err := c.find(ctx, store, filter, known)
+	found, err := c.find(ctx, s, store, filter, known)
 	if err != nil {
 		return c.explain(s, err)
 	}
 	if len(found.Instances) == 0 && len(found.failures) > 0 {
 		return c.explain(s, errors.Join(found.failures...))
 	}
-	if c.Output == "json" {
+	if c.json(s) {
 		err = s.printJSON(found)
 	} else {
-		err = view.WriteTable(s.out, found.Instances, s.now())
+		err = view.WriteTable(s.out, s.style, found.Instances, s.now())
 	}
 	c.note(s, found)
 	return errors.Join(append(found.failures, err)...)
 }
 
 // checkState refuses a state that no version of the machine has, if its states are known.
-func (c *listCommand) checkState(states []string) error {
-	if c.State == "" || len(states) == 0 || slices.Contains(states, c.State) {
+func (f filterFlags) checkState(states []string) error {
+	if f.State == "" || len(states) == 0 || slices.Contains(states, f.State) {
 		return nil
 	}
-	return fmt.Errorf("%w: machine %s has no state %q: expected one of %s", errNotFound, c.Machine, c.State, strings.Join(states, ", "))
+	return fmt.Errorf("%w: machine %s has no state %q: expected one of %s", errNotFound, f.Machine, f.State, strings.Join(states, ", "))
 }
 
 // find lists by the index if there is one, unless it is to be consistent.
-func (c *listCommand) find(ctx context.Context, store *dynamostore.Store, filter dynamostore.Filter, known *durable.Machines) (*listing, error) {
+func (c *listCommand) find(ctx context.Context, s *session, store *dynamostore.Store, filter dynamostore.Filter, known *durable.Machines) (*listing, error) {
 	found := &listing{Instances: []view.Instance{}, machines: known}
 	if !c.Consistent {
 		err := c.findByIndex(ctx, store, filter, found)
@@ -132,7 +125,7 @@ func (c *listCommand) find(ctx context.Context, store *dynamostore.Store, filter
 			return found, err
 		}
 	}
-	c.findInTable(ctx, store, filter, found)
+	c.findInTable(ctx, s, store, filter, found)
 	return found, nil
 }
 
@@ -158,9 +151,12 @@ func (c *listCommand) findByIndex(ctx context.Context, store *dynamostore.Store,
 }
 
 // findInTable reads the table. Whatever stops it is among the failures.
-func (c *listCommand) findInTable(ctx context.Context, store *dynamostore.Store, filter dynamostore.Filter, found *listing) {
+func (c *listCommand) findInTable(ctx context.Context, s *session, store *dynamostore.Store, filter dynamostore.Filter, found *listing) {
 	found.Source, found.Cursor = sourceTable, ""
+	progress := s.newProgress("instances found")
+	defer progress.end()
 	for record, err := range store.List(ctx, filter) {
+		progress.add()
 		if err == nil && len(found.Instances) == c.Limit {
 			found.failures = append(found.failures, fmt.Errorf("more than %d instances: narrow the search or raise --limit", c.Limit))
 			break

@@ -1,4 +1,4 @@
-package main
+package command
 
 import (
 	"bufio"
@@ -62,7 +62,7 @@ func (c *simulateCommand) Run(ctx context.Context, s *session) error {
 	if err != nil {
 		return err
 	}
-	machine, err := c.machine()
+	machine, err := c.machine(s)
 	if err != nil {
 		return err
 	}
@@ -119,10 +119,10 @@ func (c *simulateCommand) config() (simulation.Config, error) {
 }
 
 // machine reads the file or, if there is none, writes the machine of that name.
-func (c *simulateCommand) machine() ([]byte, error) {
+func (c *simulateCommand) machine(s *session) ([]byte, error) {
 	file, err := os.Open(c.File)
 	if errors.Is(err, fs.ErrNotExist) {
-		known, err := knownMachines()
+		known, err := s.machines()
 		if err != nil {
 			return nil, err
 		}
@@ -130,7 +130,7 @@ func (c *simulateCommand) machine() ([]byte, error) {
 		if err != nil {
 			return nil, fmt.Errorf("there is no file %q, and no such machine: %w", c.File, err)
 		}
-		return writeXState(machine)
+		return s.writeXState(machine)
 	}
 	if err != nil {
 		return nil, err

@@ -1,11 +1,22 @@
-package main
+package command
 
 import (
 	"runtime"
 	"runtime/debug"
 )
 
+// settleModule is the path of this module, which is a dependency of others' commands.
+const settleModule = "github.com/settle-run/settle"
+
 type versionCommand struct{}
+
+// Help shows how to call it.
+func (versionCommand) Help() string {
+	return `Printed are the version of the module that the command was built from, that of Settle if it is another one, the commit if
+it was built from a checkout, and Go's.
+
+  settle version`
+}
 
 // Run prints the module's version and, if it was built from a checkout, the commit.
 func (versionCommand) Run(s *session) error {
@@ -13,6 +24,11 @@ func (versionCommand) Run(s *session) error {
 	if info, ok := debug.ReadBuildInfo(); ok {
 		if info.Main.Version != "" {
 			version = info.Main.Version
+		}
+		for _, dependency := range info.Deps {
+			if dependency.Path == settleModule {
+				version += ", with Settle " + dependency.Version
+			}
 		}
 		for _, setting := range info.Settings {
 			if setting.Key == "vcs.revision" {

@@ -1,4 +1,4 @@
-package main
+package command
 
 import (
 	"context"
@@ -9,47 +9,56 @@ import (
 	"io"
 	"strings"
 
-	"github.com/aws/aws-sdk-go-v2/service/sqs"
-
+	"github.com/settle-run/settle/cmd/settle/internal/view"
 	"github.com/settle-run/settle/functions/gateway/httpapi"
 	"github.com/settle-run/settle/runtime/durable"
-	"github.com/settle-run/settle/runtime/sqsqueue"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
 type sendCommand struct {
-	awsFlags
+	tableFlags
+	waitFlags
 	Queue    string   `default:"settle.fifo" env:"SETTLE_QUEUE_URL" placeholder:"NAME|URL" help:"The FIFO queue (${default})."`
 	Instance string   `arg:"" help:"The instance, such as signup/42. An event may create it."`
 	Event    string   `arg:"" help:"The event's type, such as VERIFY."`
 	Payload  []string `arg:"" optional:"" name:"key=value" help:"The payload: key=value is a text, key:=value is JSON, as in attempt:=3."`
 	JSON     string   `name:"json" placeholder:"OBJECT|-" help:"The payload as a JSON object, or - to read it from standard input."`
 	ID       string   `name:"id" help:"The event's own ID: sent again with the same ID, it still counts once."`
-	Output   string   `short:"o" enum:"text,json" default:"text" help:"How to print the answer: text or json."`
+	outputFlag
 }
 
 // Help explains what a flag's line has no room for.
 func (*sendCommand) Help() string {
 	return `The event is checked first: what the machine would never take is refused here, with exit code 4,
 and reaches no queue. That the queue has the event says nothing about what the instance makes of it:
-settle get shows that.
+settle get shows that, and --wait waits for it.
+
+--wait waits until this event is applied, and what follows of it has come: an instance that is settled, or that is
+done, or that has a tag. What was so before the event does not count. The exit code is 5 if --timeout is over first, and 1
+if the event is parked, or if the instance is over without what is waited for. To wait for the tags "settled" or "done"
+of a chart of yours, look at it with settle watch. A tag that an instance has for a moment only may be missed: the item is
+read every 100 ms at first, then ever less often, down to every two seconds.
 
   settle send signup/42 SIGN_UP email=ada@example.com name=Ada
   settle send job/run-1-job-2 queued run_id:=1 job_id:=2
-  settle send signup/42 VERIFY --id verify-1 --json '{"code": "123456"}'`
+  settle send signup/42 VERIFY --id verify-1 --json '{"code": "123456"}'
+  settle send signup/42 CANCEL --wait done --timeout 10s`
 }
 
-// Run checks the event and sends it.
+// Run checks the event, sends it, and waits for what it leads to.
 func (c *sendCommand) Run(ctx context.Context, s *session) error {
 	to, err := durable.ParseInstanceID(c.Instance)
 	if err != nil {
+		return err
+	}
+	if err := c.validate(); err != nil {
 		return err
 	}
 	body, err := c.body(s.in)
 	if err != nil {
 		return err
 	}
-	known, err := knownMachines()
+	known, err := s.machines()
 	if err != nil {
 		return err
 	}
@@ -59,37 +68,50 @@ func (c *sendCommand) Run(ctx context.Context, s *session) error {
 	if len(body) > httpapi.EventBytesMax {
 		return fmt.Errorf("%w: expected at most %d bytes, got %d", errRefused, httpapi.EventBytesMax, len(body))
 	}
-	loaded, err := c.load(ctx, s)
-	if err != nil {
-		return err
-	}
-	client := sqs.NewFromConfig(loaded)
-	url, err := sqsqueue.ResolveURL(ctx, client, c.Queue)
-	if err != nil {
-		return c.explain(s, err)
-	}
 	// Without an ID of its own an event counts whenever it is sent: two RESEND are two.
 	deduplicationID := rand.Text()
 	if c.ID != "" {
 		deduplicationID = httpapi.DeduplicationID(to, c.ID)
 	}
-	messageID, err := sqsqueue.New(client, url, "").Send(ctx, durable.Message{To: to, Body: body, DeduplicationID: deduplicationID})
+	w := &waiter{session: s, flags: c.waitFlags, table: c.tableFlags, machines: known, queue: c.Queue, eventID: c.ID, eventType: c.Event}
+	if err := w.send(ctx, durable.Message{To: to, Body: body, DeduplicationID: deduplicationID}); err != nil {
+		return c.explain(s, err)
+	}
+	if c.Wait == "" {
+		return c.print(s, w.messageID, nil)
+	}
+	shown, err := w.await(ctx)
 	if err != nil {
 		return c.explain(s, err)
 	}
-	return c.print(s, messageID)
+	return c.print(s, w.messageID, &shown)
 }
 
-// print writes the answer; as JSON, it is that of the gateway.
-func (c *sendCommand) print(s *session, messageID string) error {
-	if c.Output == "text" {
-		return s.printf("sent %s to %s as message %s\n", c.Event, c.Instance, messageID)
+// sentAnswer is the answer of the gateway and, if the command has waited, where the instance is then.
+type sentAnswer struct {
+	MessageID string `json:"message_id"`
+	Instance  string `json:"instance"`
+	Type      string `json:"type"`
+
+	Status   statechart.Status `json:"status,omitempty"`
+	State    []string          `json:"state,omitempty"`
+	Tags     []string          `json:"tags,omitempty"`
+	Revision int64             `json:"revision,omitempty"`
+}
+
+// print writes the answer; shown is the instance that was waited for, nil if none was.
+func (c *sendCommand) print(s *session, messageID string, shown *view.Instance) error {
+	answer := sentAnswer{MessageID: messageID, Instance: c.Instance, Type: c.Event}
+	if shown != nil {
+		answer.Status, answer.State, answer.Tags, answer.Revision = shown.Status, shown.State, shown.Tags, shown.Revision
 	}
-	return s.printJSON(struct {
-		MessageID string `json:"message_id"`
-		Instance  string `json:"instance"`
-		Type      string `json:"type"`
-	}{messageID, c.Instance, c.Event})
+	if c.json(s) {
+		return s.printJSON(answer)
+	}
+	if err := s.printf("sent %s to %s as message %s\n", c.Event, c.Instance, messageID); err != nil || shown == nil {
+		return err
+	}
+	return s.printf("%s\n", shown.Summary(s.style))
 }
 
 // body returns the event in its JSON form.

@@ -1,0 +1,212 @@
+package command
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/alecthomas/kong"
+)
+
+type completionCommand struct {
+	Shell string `arg:"" enum:"bash,zsh,fish" help:"The shell: bash, zsh or fish."`
+}
+
+// Help says where the script goes.
+func (*completionCommand) Help() string {
+	return `Commands, flags and what flags take are completed, and machines, their states and the types of their events; instances
+are not, which would read the table at each key.
+
+  settle completion bash > ~/.local/share/bash-completion/completions/settle
+  settle completion zsh > "${fpath[1]}/_settle"
+  settle completion fish > ~/.config/fish/completions/settle.fish`
+}
+
+// completeWord is the first argument by which the scripts ask for candidates. It is no command of the grammar: what
+// follows it is not to be parsed.
+const completeWord = "__complete"
+
+// completionScripts ask this program with the words up to the cursor. A candidate that ends with a slash, or with an equals
+// sign, is followed by no space.
+var completionScripts = map[string]string{
+	"bash": `# bash completion for settle
+_settle() {
+	local IFS=$'\n'
+	COMPREPLY=($("${COMP_WORDS[0]}" ` + completeWord + ` "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null))
+	if [[ ${#COMPREPLY[@]} -eq 1 && ${COMPREPLY[0]} == */ ]]; then
+		compopt -o nospace 2>/dev/null
+	fi
+}
+complete -o default -F _settle settle
+`,
+	"zsh": `#compdef settle
+# zsh completion for settle
+_settle() {
+	local -a found open
+	found=("${(@f)$(${words[1]} ` + completeWord + ` "${(@)words[2,CURRENT]}" 2>/dev/null)}")
+	found=("${(@)found:#}")
+	open=("${(@M)found:#*/}")
+	found=("${(@)found:#*/}")
+	(( ${#open} + ${#found} )) || { _files; return }
+	(( ${#open} )) && compadd -S '' -- "${open[@]}"
+	(( ${#found} )) && compadd -- "${found[@]}"
+}
+compdef _settle settle
+`,
+	"fish": `# fish completion for settle
+complete -c settle -f -a '(settle ` + completeWord + ` (commandline -opc)[2..-1] (commandline -ct | string collect --allow-empty))'
+complete -c settle -n '__fish_seen_subcommand_from simulate' -F
+`,
+}
+
+// Run prints the script.
+func (c *completionCommand) Run(s *session) error { return s.printf("%s", completionScripts[c.Shell]) }
+
+// completed is a command line that is not finished.
+type completed struct {
+	node *kong.Node
+	// arguments are those before the cursor, flags what flags were given.
+	arguments []string
+	flags     map[string]string
+	// open is the flag that the last word is the value of.
+	open *kong.Flag
+}
+
+// complete prints the candidates for the last word, one a line.
+func (s *session) complete(ctx context.Context, words []string) error {
+	parser, _, err := s.parser(ctx)
+	if err != nil {
+		return err
+	}
+	if len(words) == 0 {
+		words = []string{""}
+	}
+	line := completed{node: parser.Model.Node, flags: map[string]string{}}
+	for _, word := range words[:len(words)-1] {
+		line.take(word)
+	}
+	last, before := words[len(words)-1], ""
+	if last == "=" && line.open != nil { // bash hands it over as a word of its own.
+		last = ""
+	}
+	if name, value, ok := strings.Cut(last, "="); ok && strings.HasPrefix(name, "--") {
+		line.take(name)
+		last, before = value, name+"="
+	}
+	for _, candidate := range s.candidates(line, last) {
+		if !strings.HasPrefix(candidate, last) {
+			continue
+		}
+		if err := s.printf("%s%s\n", before, candidate); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// take reads one word before the cursor.
+func (c *completed) take(word string) {
+	name, value, assigned := strings.Cut(word, "=")
+	switch {
+	case word == "=" && c.open != nil:
+	case c.open != nil:
+		c.flags[c.open.Name] = word
+		c.open = nil
+	case strings.HasPrefix(word, "-"):
+		for _, flag := range c.allFlags() {
+			if name != "--"+flag.Name && (flag.Short == 0 || name != "-"+string(flag.Short)) {
+				continue
+			}
+			switch {
+			case assigned:
+				c.flags[flag.Name] = value
+			case !flag.IsBool():
+				c.open = flag
+			}
+			return
+		}
+	default:
+		for _, child := range c.node.Children {
+			if child.Name == word {
+				c.node = child
+				return
+			}
+		}
+		c.arguments = append(c.arguments, word)
+	}
+}
+
+// allFlags returns the flags of the command and of those above it.
+func (c *completed) allFlags() []*kong.Flag {
+	var flags []*kong.Flag
+	for _, group := range c.node.AllFlags(true) {
+		flags = append(flags, group...)
+	}
+	return flags
+}
+
+// candidates returns what the word at the cursor may be.
+func (s *session) candidates(line completed, word string) []string {
+	var found []string
+	switch {
+	case line.open != nil:
+		return s.valuesOf(line, line.open.Value)
+	case strings.HasPrefix(word, "-"):
+		for _, flag := range line.allFlags() {
+			found = append(found, "--"+flag.Name)
+		}
+	case len(line.node.Children) > 0 && len(line.arguments) > 0: // no command of that name
+	case len(line.node.Children) > 0:
+		for _, child := range line.node.Children {
+			if !child.Hidden {
+				found = append(found, child.Name)
+			}
+		}
+	default:
+		positional := line.node.Positional
+		if k := min(len(line.arguments), len(positional)-1); k >= 0 {
+			return s.valuesOf(line, positional[k])
+		}
+	}
+	return found
+}
+
+// valuesOf returns what a flag or an argument may be, as far as that is known without asking AWS.
+func (s *session) valuesOf(line completed, value *kong.Value) []string {
+	if value.Enum != "" {
+		return slices.DeleteFunc(value.EnumSlice(), func(one string) bool { return one == "" })
+	}
+	known, err := s.machines()
+	if err != nil {
+		return nil
+	}
+	machines := known.IDs()
+	var found []string
+	switch value.Name {
+	case "machine":
+		return machines
+	case "instance", "machine|instance":
+		for _, id := range machines {
+			found = append(found, id+"/")
+		}
+		if value.Name != "instance" {
+			found = append(machines, found...)
+		}
+	case "state":
+		for _, id := range machines {
+			if only := line.flags["machine"]; only == "" || only == id {
+				found = append(found, known.States(id)...)
+			}
+		}
+	case "event":
+		if len(line.arguments) > 0 {
+			id, _, _ := strings.Cut(line.arguments[0], "/")
+			if machine, err := known.Lookup(id); err == nil {
+				return machine.Events()
+			}
+		}
+	case "wait":
+		return []string{waitSettled, waitDone}
+	}
+	return found
+}

@@ -1,0 +1,199 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/settle-run/settle/cmd/settle/internal/console"
+	"github.com/settle-run/settle/cmd/settle/internal/stack"
+	"github.com/settle-run/settle/runtime/durable"
+)
+
+// The ports of settle dev: S-E-T-T on a telephone's keys, and the next one.
+const (
+	devHTTPPort = "7388"
+	devAWSPort  = "7389"
+)
+
+// functionTimeoutLeast leaves services three seconds beside the loop's Config.DeadlineMargin.
+const functionTimeoutLeast = 5 * time.Second
+
+type devCommand struct {
+	AWSPort  uint16 `name:"aws-port" default:"${aws_port}" help:"The port of the AWS endpoint, on 127.0.0.1; 0 takes a free one (${default})."`
+	HTTPPort uint16 `name:"http-port" default:"${http_port}" help:"The port of the gateway, on 127.0.0.1; 0 takes a free one (${default})."`
+
+	Data string `placeholder:"DIR" help:"Keep queues, tables, schedules and executions in this folder and go on with what it holds. Without it nothing is kept."`
+
+	Consumer        string        `placeholder:"PATH" help:"Run this executable behind the queue as Lambda would, instead of the consumer in this process: .bin/functions/*/consumer/bootstrap of make functions, or one of your own."`
+	ConsumerEnv     []string      `name:"consumer-env" sep:"none" placeholder:"KEY=VALUE" help:"Set an environment variable of --consumer, over those that settle dev sets. May be repeated."`
+	Concurrency     int           `default:"5" help:"How many batches the consumer handles at once; with --consumer, as many processes (${default})."`
+	FunctionTimeout time.Duration `default:"1m" help:"How long an invocation may take, 5s to 15m. A message whose consumer was killed comes again after six times as long (${default})."`
+
+	// Plugins is Config.Dev.Flags.
+	kong.Plugins
+}
+
+// Help explains what a flag's line has no room for.
+func (*devCommand) Help() string {
+	return `What runs here is what runs on AWS: the same handlers get the same events over the same wire
+protocols. Only the services are pretended: what they would do is printed.
+
+The AWS endpoint serves SQS, DynamoDB, EventBridge Scheduler and Step Functions, and refuses by name what it
+does not do; https://github.com/settle-run/settle/blob/main/docs/awslocal.md lists both. Point any SDK at it with
+AWS_ENDPOINT_URL, and the aws CLI with --endpoint-url.
+
+With --data everything is on disk before it is answered: after Ctrl-C, a crash or a kill, settle dev on the
+same folder goes on with all instances, schedules and executions. Without it nothing survives Ctrl-C.
+
+With --consumer the executable that you deploy runs here, in --concurrency processes: killed at its time-out,
+started anew when it has ended. It gets what its template sets on AWS, and the settings of the flags of machines, as
+environment variables, nothing of this shell's, and keys that are made up, such as that for the codes of signup; with
+--data, give them: --consumer-env SETTLE_SIGNUP_CODE_KEY=... What it logs is printed as it is.
+
+  settle dev
+  settle dev --data ~/.settle --function-timeout 15s
+  settle dev --aws-port 0 --http-port 0 --consumer ./bootstrap --consumer-env LOG_LEVEL=debug`
+}
+
+// validate refuses flags that make no sense.
+func (c *devCommand) validate() error {
+	if c.Concurrency <= 0 {
+		return fmt.Errorf("%w: --concurrency: expected more than zero", errUsage)
+	}
+	if c.FunctionTimeout < functionTimeoutLeast || c.FunctionTimeout > 15*time.Minute {
+		return fmt.Errorf("%w: --function-timeout: expected 5s to 15m, got %v; two seconds of it are kept for storing, so services need more", errUsage, c.FunctionTimeout)
+	}
+	for _, variable := range c.ConsumerEnv {
+		if name, _, ok := strings.Cut(variable, "="); !ok || name == "" {
+			return fmt.Errorf("%w: --consumer-env: expected KEY=VALUE, got %q", errUsage, variable)
+		}
+	}
+	if len(c.ConsumerEnv) > 0 && c.Consumer == "" {
+		return fmt.Errorf("%w: --consumer-env: expected --consumer with it, got none", errUsage)
+	}
+	return nil
+}
+
+// prepare returns what the gateway of the command's machines takes.
+func (c *devCommand) prepare(s *session) (Gateway, error) {
+	if s.config.Dev.Prepare == nil {
+		return Gateway{}, nil
+	}
+	gateway, err := s.config.Dev.Prepare()
+	if err != nil {
+		return Gateway{}, fmt.Errorf("%w: %w", errUsage, err)
+	}
+	return gateway, nil
+}
+
+// Run serves the stack until ctx ends or a part of it fails.
+func (c *devCommand) Run(ctx context.Context, s *session) error {
+	if err := c.validate(); err != nil {
+		return err
+	}
+	gateway, err := c.prepare(s)
+	if err != nil {
+		return err
+	}
+	logger := slog.New(console.NewHandler(s.out, s.style, ""))
+	running, err := stack.Start(ctx, func(gatewayURL string) []durable.Machine {
+		return s.config.Machines(Environment{Logger: logger, GatewayURL: gatewayURL})
+	}, stack.Config{
+		AWSAddr: loopback(c.AWSPort), HTTPAddr: loopback(c.HTTPPort), Data: c.Data, GitHubSecret: gateway.GitHubSecret, Callbacks: gateway.Callbacks, Logger: logger,
+		Consumer: c.Consumer, ConsumerEnv: c.consumerEnv(s), ConsumerLogs: s.out, Concurrency: c.Concurrency, FunctionTimeout: c.FunctionTimeout,
+	})
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return fmt.Errorf("%w; stop what listens there, or choose other ports with --aws-port and --http-port (0 takes a free one)", err)
+	}
+	if err != nil {
+		return err
+	}
+	if err := c.printWelcome(s, running, gateway); err != nil {
+		return errors.Join(err, running.Close())
+	}
+	err = running.Wait(ctx)
+	if err == nil {
+		err = s.printf("\nStopping.\n")
+	}
+	return errors.Join(err, running.Close())
+}
+
+// consumerEnv returns what the consumer's executable gets: what its machines want, and what was given.
+func (c *devCommand) consumerEnv(s *session) func(gatewayURL string) []string {
+	return func(gatewayURL string) []string {
+		var own []string
+		if s.config.Dev.ConsumerEnv != nil {
+			own = s.config.Dev.ConsumerEnv(gatewayURL)
+		}
+		return append(own, c.ConsumerEnv...)
+	}
+}
+
+func loopback(port uint16) string { return net.JoinHostPort("127.0.0.1", fmt.Sprint(port)) }
+
+// printWelcome says what is served, and prints commands that work when pasted.
+func (c *devCommand) printWelcome(s *session, running *stack.Stack, gateway Gateway) error {
+	settle := s.programToPaste()
+	if running.AWSURL() != localEndpoint {
+		settle = "AWS_ENDPOINT_URL=" + running.AWSURL() + " " + settle
+	}
+	note := ""
+	if gateway.Note != "" {
+		note = "\n             " + gateway.Note
+	}
+	if err := s.printf(`%s
+
+  AWS      %s    SQS, DynamoDB, EventBridge Scheduler and Step Functions,
+             for any SDK and the aws CLI; any credentials
+             queue %s, parked events in %s, timers in %s; table %s
+  gateway  %s    POST /instances/{machine}/{id}/events, GET /instances/{machine}/{id}%s
+  machines %s
+
+`,
+		s.style.Bold("Settle runs on this machine."),
+		running.AWSURL(), stack.Queue, stack.DeadLetterQueue, stack.DelayQueue, stack.Table,
+		running.HTTPURL(), note, strings.Join(running.MachineIDs(), ", ")); err != nil {
+		return err
+	}
+	example, err := s.example()
+	if err != nil {
+		return err
+	}
+	if err := example.print(s, running, settle); err != nil {
+		return err
+	}
+	return s.printf("Each transition is printed below as it is stored. Ctrl-C stops; %s.\n\n", c.kept())
+}
+
+// kept says what remains after the command.
+func (c *devCommand) kept() string {
+	if c.Data == "" {
+		return "nothing is kept"
+	}
+	return "what is in " + c.Data + " goes on when it is given with --data again"
+}
+
+// programToPaste returns how another terminal calls this program: by its name if the shell
+// finds it, else by its path.
+func (s *session) programToPaste() string {
+	if filepath.Base(s.program) == s.program {
+		return s.program
+	}
+	path, err := filepath.Abs(s.program)
+	if err != nil {
+		path = s.program
+	}
+	if strings.ContainsAny(path, " '\"$&;()<>|*?[]`\\") {
+		path = "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
+	}
+	return path
+}

@@ -1,0 +1,127 @@
+package command
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/dynamostore"
+	"github.com/settle-run/settle/runtime/statechart"
+)
+
+type exportCommand struct {
+	tableFlags
+	filterFlags
+	Consistent bool `help:"Read the table consistently, at twice the read capacity."`
+}
+
+// filterFlags choose instances.
+type filterFlags struct {
+	Machine string `help:"Only instances of this machine."`
+	State   string `help:"Only instances in this state, or in one inside it: unverified, unverified.registering."`
+	Tag     string `help:"Only instances with this tag."`
+	Status  string `enum:"active,done,stopped,any" default:"any" help:"Only instances with this status: active, done, stopped or any."`
+}
+
+// filter checks the flags by the machines and returns what they choose.
+func (f filterFlags) filter(known *durable.Machines) (dynamostore.Filter, error) {
+	filter := dynamostore.Filter{Machine: f.Machine, State: f.State, Tag: f.Tag}
+	if f.Status != "any" {
+		filter.Status = statechart.Status(f.Status)
+	}
+	if f.Machine == "" {
+		return filter, nil
+	}
+	if _, err := known.Lookup(f.Machine); err != nil {
+		return filter, err
+	}
+	return filter, f.checkState(known.States(f.Machine))
+}
+
+// Help explains what is written, and at which cost.
+func (*exportCommand) Help() string {
+	return `A line of JSON an instance, as it is read: its name, revision and times, its aliases, and its snapshot, which an XState
+front end can read. The tokens of tasks are not in it. The whole table is read, in no order; in a large one that takes time
+and read capacity. An item that cannot be read is told on standard error, and the exit code is 1 in the end.
+
+  settle export > all.jsonl
+  settle export --machine signup --status done | jq -r '[.instance, .snapshot.output.outcome] | @tsv'`
+}
+
+// exported is a line of an export.
+type exported struct {
+	Instance  string                     `json:"instance"`
+	Revision  int64                      `json:"revision"`
+	CreatedAt time.Time                  `json:"created_at"`
+	UpdatedAt time.Time                  `json:"updated_at"`
+	ExpireAt  time.Time                  `json:"expire_at,omitzero"`
+	Parent    string                     `json:"parent,omitempty"`
+	Aliases   []string                   `json:"aliases,omitempty"`
+	Snapshot  map[string]json.RawMessage `json:"snapshot"`
+}
+
+// Run writes the lines.
+func (c *exportCommand) Run(ctx context.Context, s *session) error {
+	known, err := s.machines()
+	if err != nil {
+		return err
+	}
+	filter, err := c.filter(known)
+	if err != nil {
+		return err
+	}
+	filter.Consistent = c.Consistent
+	store, err := c.store(ctx, s)
+	if err != nil {
+		return err
+	}
+	progress, unreadable := s.newProgress("instances exported"), 0
+	defer progress.end()
+	for record, err := range store.List(ctx, filter) {
+		var item *dynamostore.ItemError
+		if err != nil && !errors.As(err, &item) {
+			return c.explain(s, err)
+		}
+		if err == nil {
+			err = s.printLineOf(record)
+		}
+		if errors.Is(err, errOutput) {
+			return err
+		}
+		if err != nil {
+			progress.end()
+			s.note("settle: %v", err)
+			unreadable++
+			continue
+		}
+		progress.add()
+	}
+	if unreadable > 0 {
+		return fmt.Errorf("%d instances could not be exported: mend their items, or restore them from a backup", unreadable)
+	}
+	return nil
+}
+
+// errOutput is wrapped when standard output takes no more.
+var errOutput = errors.New("writing the output")
+
+// printLineOf writes the line of one instance.
+func (s *session) printLineOf(record durable.Record) error {
+	line := exported{
+		Instance: record.Instance.String(), Revision: record.Revision, CreatedAt: record.CreatedAt, UpdatedAt: record.UpdatedAt, ExpireAt: record.ExpireAt,
+		Aliases: record.Aliases,
+	}
+	if record.Parent != nil {
+		line.Parent = record.Parent.Instance
+	}
+	if err := json.Unmarshal(record.Snapshot, &line.Snapshot); err != nil {
+		return fmt.Errorf("the snapshot of %s: %w", record.Instance, err)
+	}
+	if err := s.printLine(line); err != nil {
+		return fmt.Errorf("%w: %w", errOutput, err)
+	}
+	return nil
+}

@@ -1,0 +1,108 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/settle-run/settle/cmd/settle/internal/view"
+	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/dynamostore"
+)
+
+type getCommand struct {
+	tableFlags
+	Instance string `arg:"" optional:"" help:"The instance, such as signup/42."`
+	Alias    string `placeholder:"KEY" help:"Show the instance that has this alias, such as a third party's job ID, or had it last."`
+	outputFlag
+}
+
+// Help shows what to ask for.
+func (*getCommand) Help() string {
+	return `Shown is the instance as it was stored last: its states and what it takes next, timers, services, children, the tasks
+and the workflows that it waits for or has started, what was parked and which effects have failed for good, and its last
+transitions. The tokens of tasks never are.
+
+  settle get signup/42
+  settle get --alias enricher/job-7
+  settle get signup/42 -o json | jq .context`
+}
+
+// Run shows the instance as it was stored last.
+func (c *getCommand) Run(ctx context.Context, s *session) error {
+	if (c.Instance == "") == (c.Alias == "") {
+		return fmt.Errorf("%w: expected either an instance, such as signup/42, or --alias", errUsage)
+	}
+	var id durable.InstanceID
+	if c.Alias == "" {
+		var err error
+		if id, err = durable.ParseInstanceID(c.Instance); err != nil {
+			return err
+		}
+	}
+	store, err := c.store(ctx, s)
+	if err != nil {
+		return err
+	}
+	if c.Alias != "" {
+		id, err = store.Find(ctx, c.Alias)
+		if errors.Is(err, dynamostore.ErrNoAlias) {
+			return fmt.Errorf("%w: no instance has the alias %q in table %s", errNotFound, c.Alias, c.Table)
+		}
+		if err != nil {
+			return c.explain(s, err)
+		}
+	}
+	record, err := store.Load(ctx, id)
+	if err != nil {
+		return c.explain(s, err)
+	}
+	known, err := s.machines()
+	if err != nil {
+		return err
+	}
+	if record.Revision == 0 {
+		return c.missing(known, id)
+	}
+	shown, err := view.Of(known, record)
+	if err != nil {
+		return err
+	}
+	if c.json(s) {
+		return s.printJSON(shown)
+	}
+	return shown.WriteText(s.out, s.style, s.now())
+}
+
+// missing is the error of an instance of which nothing is stored.
+func (f tableFlags) missing(known *durable.Machines, id durable.InstanceID) error {
+	if _, err := known.Lookup(id.Machine); err != nil {
+		return err
+	}
+	return fmt.Errorf("%w: nothing is stored of %s in table %s; its first event creates it", errNotFound, id, f.Table)
+}
+
+// read returns an instance as it is stored and as it is shown.
+func (f tableFlags) read(ctx context.Context, s *session, name string) (durable.Record, view.Instance, error) {
+	id, err := durable.ParseInstanceID(name)
+	if err != nil {
+		return durable.Record{}, view.Instance{}, err
+	}
+	store, err := f.store(ctx, s)
+	if err != nil {
+		return durable.Record{}, view.Instance{}, err
+	}
+	record, err := store.Load(ctx, id)
+	if err != nil {
+		return durable.Record{}, view.Instance{}, f.explain(s, err)
+	}
+	known, err := s.machines()
+	if err == nil && record.Revision == 0 {
+		err = f.missing(known, id)
+	}
+	if err != nil {
+		return durable.Record{}, view.Instance{}, err
+	}
+	shown, err := view.Of(known, record)
+	return record, shown, err
+}

@@ -1,0 +1,105 @@
+package command
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/settle-run/settle/cmd/settle/internal/view"
+	"github.com/settle-run/settle/runtime/durable"
+)
+
+type graphCommand struct {
+	tableFlags
+	Machine string `arg:"" optional:"" name:"machine|instance" help:"The machine, such as signup, or an instance, such as signup/42, whose state is marked. Without it, the machines are listed."`
+	Format  string `enum:"mermaid,xstate" default:"mermaid" help:"How to print a chart: mermaid or xstate."`
+	outputFlag
+}
+
+// Help explains the formats.
+func (*graphCommand) Help() string {
+	return `mermaid is a state diagram that GitHub draws in Markdown; that of an instance is the chart of the version that carries
+the instance on, with the active states in the class current. xstate is a machine config of XState v5 in JSON, for
+editors, front ends and settle simulate; what the machine does is in it by name, and it is the same for an instance.
+--output is for the list of machines.
+
+  settle graph
+  settle graph signup > signup.mmd
+  settle graph signup/42
+  settle graph signup --format xstate > signup.json`
+}
+
+// machineRow is a machine in the list of machines.
+type machineRow struct {
+	Machine string   `json:"machine"`
+	Version int      `json:"version"`
+	Events  []string `json:"events"`
+}
+
+// Run prints the chart.
+func (c *graphCommand) Run(ctx context.Context, s *session) error {
+	known, err := s.machines()
+	if err != nil {
+		return err
+	}
+	switch {
+	case strings.Contains(c.Machine, "/"):
+		return c.instance(ctx, s, known)
+	case c.Machine == "":
+		return c.list(s, known)
+	}
+	machine, err := known.Lookup(c.Machine)
+	if err != nil {
+		return err
+	}
+	if c.Format == "xstate" {
+		return c.xstate(s, machine)
+	}
+	return s.printf("%s", machine.Mermaid())
+}
+
+func (c *graphCommand) xstate(s *session, machine durable.Machine) error {
+	config, err := s.writeXState(machine)
+	if err != nil {
+		return err
+	}
+	return s.printf("%s", config)
+}
+
+// instance prints the chart of an instance.
+func (c *graphCommand) instance(ctx context.Context, s *session, known *durable.Machines) error {
+	record, _, err := c.read(ctx, s, c.Machine)
+	if err != nil {
+		return err
+	}
+	machine, instance, err := known.Restore(record)
+	if err != nil {
+		return err
+	}
+	if c.Format == "xstate" {
+		return c.xstate(s, machine)
+	}
+	chart, ok := machine.(interface{ MermaidAt(state []string) string })
+	if !ok {
+		return fmt.Errorf("machine %q is no chart of Settle's, and its diagram cannot be marked: print it with settle graph %s", machine.ID(), machine.ID())
+	}
+	return s.printf("%s", chart.MermaidAt(instance.State()))
+}
+
+// list prints which machines there are.
+func (c *graphCommand) list(s *session, known *durable.Machines) error {
+	rows := []machineRow{}
+	table := view.NewTable(s.style, "MACHINE", "VERSION", "EVENTS")
+	for _, id := range known.IDs() {
+		machine, err := known.Lookup(id)
+		if err != nil {
+			return err
+		}
+		rows = append(rows, machineRow{id, machine.Version(), machine.Events()})
+		table.Add(view.Bold(id), view.Plain(fmt.Sprint(machine.Version())), view.Plain(strings.Join(machine.Events(), ", ")))
+	}
+	if c.json(s) {
+		return s.printJSON(rows)
+	}
+	return table.Write(s.out)
+}

@@ -1,0 +1,99 @@
+package command
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/settle-run/settle/cmd/settle/internal/view"
+	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/dynamostore"
+)
+
+type migrateCommand struct {
+	tableFlags
+	DryRun  bool   `help:"Show what would change. Required: instances migrate by themselves."`
+	Machine string `help:"Only instances of this machine."`
+	outputFlag
+}
+
+// Help explains why there is nothing but a dry run.
+func (*migrateCommand) Help() string {
+	return `Instances migrate by themselves: each when its next event is applied, in the same write. There is nothing to start, and
+an instance that no event comes for may stay as it is for ever; therefore migrate wants --dry-run. To bring instances over at a
+time of your choice, send them an event that your chart takes without moving.
+
+With --dry-run each stored instance is read by the machines of this build as its next event would read it. Shown is how
+many would migrate, by machine, versions and state, and of one of each what would change first. Nothing is written.
+Those that no version reads are counted, and settle check says why; the exit code is 1 if there are any. The whole table
+is read, consistently.
+
+  settle migrate --dry-run
+  settle migrate --dry-run --machine signup -o json`
+}
+
+// Run shows what the migrations would do.
+func (c *migrateCommand) Run(ctx context.Context, s *session) error {
+	if !c.DryRun {
+		return fmt.Errorf("%w: expected --dry-run: instances migrate by themselves, each with its next event, and there is nothing to start", errUsage)
+	}
+	known, err := s.machines()
+	if err != nil {
+		return err
+	}
+	if c.Machine != "" {
+		if _, err := known.Lookup(c.Machine); err != nil {
+			return err
+		}
+	}
+	store, err := c.store(ctx, s)
+	if err != nil {
+		return err
+	}
+	var found view.Migrations
+	progress := s.newProgress("instances read")
+	defer progress.end()
+	for record, err := range store.List(ctx, dynamostore.Filter{Machine: c.Machine, Consistent: true}) {
+		var item *dynamostore.ItemError
+		if err != nil && !errors.As(err, &item) {
+			return c.explain(s, err)
+		}
+		if err == nil {
+			err = c.add(&found, known, record)
+		}
+		if err != nil {
+			found.Broken++
+		}
+		progress.add()
+	}
+	progress.end()
+	if c.json(s) {
+		err = s.printJSON(found.Rows())
+	} else {
+		err = found.Write(s.out, s.style)
+	}
+	if err == nil && found.Broken > 0 {
+		err = fmt.Errorf("%d instances are read by no version of this build: settle check tells why", found.Broken)
+	}
+	return err
+}
+
+// add counts an instance, if it would migrate.
+func (c *migrateCommand) add(found *view.Migrations, known *durable.Machines, record durable.Record) error {
+	var stored struct {
+		Version int `json:"version"`
+	}
+	if err := json.Unmarshal(record.Snapshot, &stored); err != nil {
+		return err
+	}
+	machine, instance, err := known.Restore(record)
+	if err != nil || machine.Version() == stored.Version {
+		return err
+	}
+	migrated, err := instance.Snapshot()
+	if err != nil {
+		return err
+	}
+	return found.Add(record, stored.Version, machine.Version(), migrated)
+}

@@ -1,0 +1,90 @@
+package command
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+
+	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/statechart"
+)
+
+type resumeCommand struct {
+	tableFlags
+	Queue    string `default:"settle.fifo" env:"SETTLE_QUEUE_URL" placeholder:"NAME|URL" help:"The FIFO queue (${default})."`
+	Instance string `arg:"" help:"The instance, such as signup/42."`
+	waitFlags
+	outputFlag
+}
+
+// Help explains what is sent, and when that helps.
+func (*resumeCommand) Help() string {
+	return `An instance is unsettled while its services run. It stays so if the chart fails on what a service has returned, or if
+the queue has given its event up: then nothing happens until its next event, which settles it first. So do effects that
+were committed and not performed yet. This sends the instance such a next event, which itself is none of the chart's: the
+firing of a timer that the instance does not have. It changes nothing but what was left to do, and nothing at all if the
+instance is settled; then it is not even sent.
+
+While the queue still holds the instance's event, to try it again after a back-off, this one waits behind it. If the
+instance cannot settle still, after three tries, this event is parked, with the reason; drop it there. Sent again, it
+does what it does now.
+
+  settle resume signup/42
+  settle resume signup/42 --wait settled --timeout 2m`
+}
+
+// resumed is the answer.
+type resumed struct {
+	Instance string `json:"instance"`
+	// Needed says that something was left to do; MessageID is that of the message then.
+	Needed    bool     `json:"needed"`
+	MessageID string   `json:"message_id,omitempty"`
+	State     []string `json:"state"`
+	Settled   bool     `json:"settled"`
+}
+
+// resumeTimer is the ID of a timer that no instance has: theirs begin with a number.
+const resumeTimer = "resume"
+
+// Run sends the instance a stale timer's firing, which the loop skips once it has settled the instance and performed its
+// effects.
+func (c *resumeCommand) Run(ctx context.Context, s *session) error {
+	if err := c.validate(); err != nil {
+		return err
+	}
+	record, shown, err := c.read(ctx, s, c.Instance)
+	if err != nil {
+		return err
+	}
+	answer := resumed{Instance: c.Instance, Needed: !shown.Settled() || len(record.Outbox) > 0, State: shown.State, Settled: shown.Settled()}
+	if answer.Needed {
+		body, err := json.Marshal(map[string]string{"type": statechart.TimerEvent, "timer": resumeTimer})
+		if err != nil {
+			return err
+		}
+		known, err := s.machines()
+		if err != nil {
+			return err
+		}
+		w := &waiter{session: s, flags: c.waitFlags, table: c.tableFlags, machines: known, queue: c.Queue}
+		if err := w.send(ctx, durable.Message{To: record.Instance, Body: body, DeduplicationID: rand.Text()}); err != nil {
+			return c.explain(s, err)
+		}
+		answer.MessageID = w.messageID
+		if c.Wait != "" {
+			if shown, err = w.await(ctx); err != nil {
+				return c.explain(s, err)
+			}
+			answer.State, answer.Settled = shown.State, shown.Settled()
+		}
+	}
+	if c.json(s) {
+		return s.printJSON(answer)
+	}
+	said := fmt.Sprintf("asked %s to go on, as message %s", c.Instance, answer.MessageID)
+	if !answer.Needed {
+		said = "there is nothing to do"
+	}
+	return s.printf("%s\n%s\n", said, shown.Summary(s.style))
+}

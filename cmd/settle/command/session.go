@@ -1,0 +1,186 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/alecthomas/kong"
+	"github.com/aws/aws-sdk-go-v2/aws"
+
+	"github.com/settle-run/settle/cmd/settle/internal/console"
+	"github.com/settle-run/settle/cmd/settle/internal/simulation"
+	"github.com/settle-run/settle/runtime/durable"
+)
+
+// session is one run of the command line: what it reads from, writes to and reaches out to.
+type session struct {
+	config      Config
+	in          io.Reader
+	out, errOut io.Writer
+	// asked says that somebody answers on in, terminal that out is seen on a terminal.
+	asked, terminal bool
+	// style marks what goes to out.
+	style console.Style
+	// watched says that errOut is a terminal, on which somebody may wait.
+	watched bool
+	// program is how the user called the command; what dev prints begins with it.
+	program string
+	// endpoint is the AWS endpoint of --local.
+	endpoint string
+	// http reaches endpoint. Nil means over the network.
+	http aws.HTTPClient
+	// now is the clock that the ages of things are told by, in the zone to show times in.
+	now func() time.Time
+}
+
+// commandLine is the grammar; kong reads it from the tags.
+type commandLine struct {
+	Dev devCommand `cmd:"" help:"Run Settle on this machine: queues, table, machines, gateway."`
+
+	Send    sendCommand    `cmd:"" help:"Send an event to an instance, and wait for what it leads to if you like."`
+	Get     getCommand     `cmd:"" help:"Show an instance: where it is, since when, and what it waits for."`
+	List    listCommand    `cmd:"" help:"List instances."`
+	History historyCommand `cmd:"" help:"Show the last transitions of an instance."`
+	Watch   watchCommand   `cmd:"" help:"Show the transitions of an instance as they happen."`
+	Graph   graphCommand   `cmd:"" help:"Print a machine's chart, or an instance's with its state marked, or list the machines."`
+
+	DLQ     dlqCommand     `cmd:"" name:"dlq" help:"Look at the events that were parked, send them again, or drop them."`
+	Resume  resumeCommand  `cmd:"" help:"Have an instance go on that was left unsettled."`
+	Check   checkCommand   `cmd:"" help:"Check before a deployment that this build can carry the stored instances on."`
+	Migrate migrateCommand `cmd:"" help:"Show what this build's migrations would make of the stored instances."`
+	Export  exportCommand  `cmd:"" help:"Write the snapshots of instances as JSON lines."`
+
+	Simulate   simulateCommand   `cmd:"" help:"Run a machine config of XState on events from standard input, in virtual time."`
+	Completion completionCommand `cmd:"" help:"Print what makes bash, zsh or fish complete this command."`
+	Version    versionCommand    `cmd:"" help:"Print the version."`
+}
+
+const description = `Settle runs statecharts on Lambda, SQS FIFO and DynamoDB.
+
+Try "settle dev" in one terminal and the commands that it prints in another. On a terminal the answers are tables and
+text, elsewhere JSON; -o text and -o json choose.
+
+Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no such instance, machine, file or message, 4 event refused, 5 time is up.`
+
+// parser returns the grammar as kong reads it, and where it puts the exit code after a help text.
+func (s *session) parser(ctx context.Context) (parser *kong.Kong, exited *int, err error) {
+	exited = new(int)
+	*exited = -1
+	line := &commandLine{}
+	if s.config.Dev.Flags != nil {
+		line.Dev.Plugins = kong.Plugins{s.config.Dev.Flags}
+	}
+	options := []kong.Option{
+		kong.Name("settle"), kong.Description(description),
+		kong.Writers(s.out, s.errOut), kong.Exit(func(code int) { *exited = code }),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, FlagsLast: true, WrapUpperBound: 100}),
+		kong.Vars{"local_endpoint": localEndpoint, "aws_port": devAWSPort, "http_port": devHTTPPort, "simulation_epoch": simulation.Epoch.Format(time.RFC3339)},
+		kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(s),
+	}
+	for _, further := range s.config.Commands {
+		options = append(options, kong.DynamicCommand(further.Name, further.Summary, "", &furtherCommand{Command: further}))
+	}
+	parser, err = kong.New(line, options...)
+	return parser, exited, err
+}
+
+// furtherCommand is one of Config.Commands.
+type furtherCommand struct {
+	Command `kong:"-"`
+}
+
+// Help is the command's own.
+func (c *furtherCommand) Help() string { return c.Command.Help }
+
+// Run runs it.
+func (c *furtherCommand) Run(ctx context.Context, s *session) error {
+	return c.Command.Run(ctx, s.out)
+}
+
+// run runs one command and returns its exit code.
+func (s *session) run(ctx context.Context, args []string) int {
+	if len(args) > 0 && args[0] == completeWord {
+		if err := s.complete(ctx, args[1:]); err != nil {
+			return s.fail(err)
+		}
+		return ExitDone
+	}
+	parser, exited, err := s.parser(ctx)
+	if err != nil {
+		return s.fail(err)
+	}
+	if len(args) == 0 {
+		args = []string{"--help"}
+	}
+	command, err := parser.Parse(args)
+	if *exited >= 0 {
+		return *exited
+	}
+	if err != nil {
+		return s.fail(fmt.Errorf("%w: %w; settle --help explains", errUsage, err))
+	}
+	if err := command.Run(); err != nil {
+		return s.fail(err)
+	}
+	return ExitDone
+}
+
+// fail prints the error as one line and returns its exit code.
+func (s *session) fail(err error) int {
+	var lines []string
+	for line := range strings.FieldsFuncSeq(err.Error(), func(r rune) bool { return r == '\n' || r == '\r' }) {
+		lines = append(lines, strings.TrimSpace(line))
+	}
+	text := strings.ReplaceAll(strings.Join(lines, "; "), ":; ", ": ") // What ends with a colon heads a list.
+	_, _ = fmt.Fprintf(s.errOut, "settle: %s\n", text)                 // Where else could this failure be told?
+	return exitCode(err)
+}
+
+// printf writes to the session's output.
+func (s *session) printf(format string, args ...any) error {
+	_, err := fmt.Fprintf(s.out, format, args...)
+	return err
+}
+
+// machines returns the machines to look things up in: none of their services ever runs.
+func (s *session) machines() (*durable.Machines, error) {
+	return durable.NewMachines(s.config.Machines(Environment{Logger: slog.New(slog.DiscardHandler)})...)
+}
+
+// writeXState writes the chart of a machine as a config of XState.
+func (s *session) writeXState(machine durable.Machine) ([]byte, error) {
+	write, ok := s.config.XState[machine.ID()]
+	if !ok {
+		return nil, fmt.Errorf("machine %q cannot be written for XState yet: add it to XState in the Config of this command", machine.ID())
+	}
+	return write()
+}
+
+// wait returns after the time, or with the cause when ctx ends.
+func (s *session) wait(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+var (
+	// errUsage is wrapped by the errors of a command line that is wrong in itself.
+	errUsage = errors.New("usage")
+	// errNotFound is wrapped when there is no such instance or message.
+	errNotFound = errors.New("not found")
+	// errRefused is wrapped when an event is refused that the machine's own errors do not
+	// speak of.
+	errRefused = errors.New("event refused")
+	// errTimeUp is wrapped when what was waited for has not come in time.
+	errTimeUp = errors.New("the time is up")
+)

@@ -1,0 +1,183 @@
+package command
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
+
+	"github.com/settle-run/settle/cmd/settle/internal/console"
+	"github.com/settle-run/settle/cmd/settle/internal/view"
+	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/dynamostore"
+	"github.com/settle-run/settle/runtime/sqsqueue"
+	"github.com/settle-run/settle/runtime/statechart"
+)
+
+// How often an item is looked at: often at first, then ever less.
+const (
+	pollFirst = 100 * time.Millisecond
+	pollMax   = 2 * time.Second
+)
+
+// nextPoll returns the pause after the given one.
+func nextPoll(pause time.Duration) time.Duration { return min(pause*3/2, pollMax) }
+
+// What --wait waits for beside a tag.
+const (
+	waitSettled = "settled"
+	waitDone    = "done"
+)
+
+// waitFlags are those of the commands that wait for what they lead to.
+type waitFlags struct {
+	Wait    string        `placeholder:"TAG|settled|done" help:"Wait until the instance, after this, has the tag, is settled, or is done."`
+	Timeout time.Duration `default:"1m" help:"How long to wait at most (${default}); the exit code is 5 then."`
+}
+
+func (f waitFlags) validate() error {
+	if f.Timeout <= 0 {
+		return fmt.Errorf("%w: --timeout: expected more than zero, got %v", errUsage, f.Timeout)
+	}
+	return nil
+}
+
+// waiter sends a message to an instance, and waits for what it leads to.
+type waiter struct {
+	session  *session
+	flags    waitFlags
+	table    tableFlags
+	machines *durable.Machines
+	// queue is the queue's name or URL.
+	queue string
+	// eventID is the producer's ID of the event, eventType its type. Without a type the message has no event that an
+	// instance applies: it is enough to reach what is waited for.
+	eventID, eventType string
+
+	to        durable.InstanceID
+	store     *dynamostore.Store
+	messageID string
+	// arn is that of the queue, sequence the message's number in it.
+	arn, sequence string
+	// failure is what the instance showed as parked before the message was sent.
+	failure *durable.Failure
+}
+
+// sequenceRecorder notes the sequence number of what is sent.
+type sequenceRecorder struct {
+	*sqs.Client
+	sequence string
+}
+
+// SendMessage implements sqsqueue.Client.
+func (r *sequenceRecorder) SendMessage(ctx context.Context, input *sqs.SendMessageInput, options ...func(*sqs.Options)) (*sqs.SendMessageOutput, error) {
+	output, err := r.Client.SendMessage(ctx, input, options...)
+	if err == nil {
+		r.sequence = aws.ToString(output.SequenceNumber)
+	}
+	return output, err
+}
+
+// send sends the message, and notes all by which its outcome is recognised.
+func (w *waiter) send(ctx context.Context, message durable.Message) error {
+	loaded, err := w.table.load(ctx, w.session)
+	if err != nil {
+		return err
+	}
+	client := &sequenceRecorder{Client: sqs.NewFromConfig(loaded)}
+	url, err := sqsqueue.ResolveURL(ctx, client.Client, w.queue)
+	if err != nil {
+		return err
+	}
+	w.to = message.To
+	if w.flags.Wait != "" {
+		attributes, err := client.GetQueueAttributes(ctx, &sqs.GetQueueAttributesInput{QueueUrl: &url, AttributeNames: []types.QueueAttributeName{types.QueueAttributeNameQueueArn}})
+		if err != nil {
+			return fmt.Errorf("asking for the ARN of %s: %w", url, err)
+		}
+		w.arn = attributes.Attributes[string(types.QueueAttributeNameQueueArn)]
+		if w.store, err = w.table.store(ctx, w.session); err != nil {
+			return err
+		}
+		before, err := w.store.Load(ctx, w.to)
+		if err != nil {
+			return err
+		}
+		w.failure = before.Error
+	}
+	w.messageID, err = sqsqueue.New(client, url, "").Send(ctx, message)
+	w.sequence = client.sequence
+	return err
+}
+
+// await returns the instance once it is what is waited for.
+func (w *waiter) await(ctx context.Context) (view.Instance, error) {
+	ctx, stop := context.WithTimeoutCause(ctx, w.flags.Timeout, errTimeUp)
+	defer stop()
+	progress := w.session.newProgress("")
+	defer progress.end()
+	where := fmt.Sprintf("nothing is stored of %s: the event may have been parked, see settle dlq list", w.to)
+	for pause := pollFirst; ; pause = nextPoll(pause) {
+		record, err := w.store.Load(ctx, w.to)
+		var shown view.Instance
+		if err == nil && record.Revision > 0 {
+			shown, err = view.Of(w.machines, record)
+			where = shown.Summary(console.Style{})
+		}
+		reached := false
+		if err == nil && record.Revision > 0 {
+			if w.eventType != "" && !w.isApplied(record) {
+				where += ", where the event has not been applied yet"
+			} else {
+				reached, err = w.reached(record, shown)
+			}
+		}
+		if err == nil && !reached {
+			progress.say("waiting: " + where)
+			err = w.session.wait(ctx, pause)
+		}
+		if reached {
+			return shown, nil
+		}
+		if err != nil {
+			if errors.Is(context.Cause(ctx), errTimeUp) && ctx.Err() != nil {
+				err = fmt.Errorf("%w: waited %v for %s; %s", errTimeUp, w.flags.Timeout, w.flags.Wait, where)
+			}
+			return shown, err
+		}
+	}
+}
+
+// isApplied reports whether the instance is done with the event: it was applied, ignored or parked. A repeat of an event
+// whose ID is known was applied before, and leaves no other trace.
+func (w *waiter) isApplied(record durable.Record) bool {
+	applied := record.Watermark[w.arn]
+	return cmp.Or(cmp.Compare(len(applied), len(w.sequence)), cmp.Compare(applied, w.sequence)) >= 0 ||
+		w.eventID != "" && slices.Contains(record.RecentEvents, w.eventID)
+}
+
+// reached reports whether the instance is what is waited for; it fails if it will never be.
+func (w *waiter) reached(record durable.Record, shown view.Instance) (bool, error) {
+	if f := record.Error; f != nil && (w.failure == nil || *f != *w.failure) && (f.Event == w.eventType || f.Event == "") {
+		return false, fmt.Errorf("the event was parked: %s; settle dlq list --instance %s finds it", f.Message, w.to)
+	}
+	switch over := shown.Status != statechart.Active; {
+	case w.flags.Wait == waitSettled:
+		return shown.Settled(), nil
+	case w.flags.Wait == waitDone && shown.Status == statechart.Done:
+		return true, nil
+	case w.flags.Wait != waitDone && slices.Contains(shown.Tags, w.flags.Wait):
+		return true, nil
+	case over:
+		return false, fmt.Errorf("waited for %s, and %s is over without it: it is %s in %s", w.flags.Wait, w.to, shown.Status, strings.Join(shown.State, ", "))
+	default:
+		return false, nil
+	}
+}

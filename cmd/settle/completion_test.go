@@ -1,0 +1,107 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// completions returns the candidates for the last word.
+func (u user) completions(words ...string) []string {
+	u.t.Helper()
+	return strings.Fields(u.must(append([]string{"__complete"}, words...)...))
+}
+
+func TestCompletionKnowsCommandsFlagsAndMachines(t *testing.T) {
+	t.Parallel()
+	u := user{t: t}
+	for _, c := range []struct {
+		line string // words, the last one up to the cursor
+		want string
+	}{
+		{"ex|", "export"},
+		{"dlq |", "list show redrive drop"},
+		{"dlq re|", "redrive"},
+		{"list --s|", "--state --status"},
+		{"list --status |", "active done stopped any"},
+		{"list --status=d|", "--status=done"},
+		{"list --status = d|", "done"},
+		{"list -o j|", "json"},
+		{"list --machine s|", "signup"},
+		{"list --machine job --state in|", "in_progress"},
+		{"get sig|", "signup/"},
+		{"graph sig|", "signup signup/"},
+		{"send signup/42 |", "CANCEL CHANGE_ADDRESS RESEND SIGN_UP VERIFY"},
+		{"send --local --queue x signup/42 V|", "VERIFY"},
+		{"send signup/42 VERIFY --wait |", "settled done"},
+		{"completion |", "bash zsh fish"},
+		{"dev --job-l|", "--job-launches-max"},
+		{"nope |", ""},
+	} {
+		words := strings.Split(strings.TrimSuffix(c.line, "|"), " ")
+		if got := strings.Join(u.completions(words...), " "); got != c.want {
+			t.Errorf("%s: expected %q, got %q", c.line, c.want, got)
+		}
+	}
+	all := u.completions()
+	for _, command := range []string{"send", "demo", "simulate", "version"} {
+		if !slices.Contains(all, command) {
+			t.Errorf("expected %s among the commands, got %v", command, all)
+		}
+	}
+}
+
+// TestBashCompletes has bash itself complete lines, with the script, as its completion calls it.
+func TestBashCompletes(t *testing.T) {
+	t.Parallel()
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder := t.TempDir()
+	if err := os.Symlink(program, filepath.Join(folder, "settle")); err != nil {
+		t.Fatal(err)
+	}
+	script := filepath.Join(folder, "settle.bash")
+	if err := os.WriteFile(script, []byte(user{t: t}.must("completion", "bash")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for line, want := range map[string]string{
+		"settle hist":                     "history",
+		"settle list --machine sig":       "signup",
+		"settle get up":                   "upload/",
+		"settle send signup/42 VER":       "VERIFY",
+		"settle graph signup --format x":  "xstate",
+		"settle dlq drop --instance job/": "job/",
+	} {
+		// What readline does before it calls the function: COMP_WORDS, split also at = and :, and COMP_CWORD.
+		bash := exec.CommandContext(t.Context(), "bash", "--norc", "-c", `
+			source "$1"
+			read -ra COMP_WORDS <<< "$2"
+			COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
+			complete -p settle | grep -q -- '-F _settle settle' || exit 1
+			_settle
+			printf '%s\n' "${COMPREPLY[@]}"`, "bash", script, line)
+		bash.Env = append(os.Environ(), actAsSettle+"=1", "PATH="+folder+string(os.PathListSeparator)+os.Getenv("PATH"))
+		if _, err := bash.StdinPipe(); err != nil { // It lives as long as its input does; see TestMain.
+			t.Fatal(err)
+		}
+		out, err := bash.CombinedOutput()
+		if got := strings.TrimSpace(string(out)); err != nil || got != want {
+			t.Errorf("%s: expected %q, got %q, %v", line, want, got, err)
+		}
+	}
+}
+
+func TestCompletionScriptsAskThisProgram(t *testing.T) {
+	t.Parallel()
+	u := user{t: t}
+	contains(t, u.must("completion", "zsh"), "#compdef settle\n", "__complete", "compdef _settle settle\n")
+	contains(t, u.must("completion", "fish"), "complete -c settle -f ", "settle __complete ")
+	if got := u.run("completion", "tcsh"); got.code != 2 || !strings.Contains(got.err, `must be one of "bash","zsh","fish"`) {
+		t.Errorf("expected exit code 2 for a shell that is not known, got %+v", got)
+	}
+}

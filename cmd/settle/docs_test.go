@@ -1,0 +1,124 @@
+package main
+
+import (
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// grammar returns the commands, such as "list" and "dlq list", with the flags of each.
+func (u user) grammar() map[string][]string {
+	u.t.Helper()
+	all := map[string][]string{}
+	for _, name := range u.completions() {
+		if below := u.completions(name, ""); name == "dlq" {
+			for _, sub := range below {
+				all[name+" "+sub] = u.completions(name, sub, "--")
+			}
+		} else {
+			all[name] = u.completions(name, "--")
+		}
+	}
+	return all
+}
+
+// called returns the command that a line calls, and the flags that it gives it; no command if it calls none.
+func called(line string, grammar map[string][]string) (name string, flags []string) {
+	_, line, ok := strings.Cut(" "+line, " settle ")
+	if !ok {
+		return "", nil
+	}
+	line, _, _ = strings.Cut(line, " | ")
+	line, _, _ = strings.Cut(line, " # ")
+	words := strings.Fields(line)
+	if len(words) == 0 {
+		return "", nil
+	}
+	name = words[0]
+	if len(words) > 1 && grammar[name+" "+words[1]] != nil {
+		name += " " + words[1]
+	}
+	for _, word := range words {
+		if flag, _, _ := strings.Cut(word, "="); strings.HasPrefix(flag, "--") {
+			flags = append(flags, flag)
+		}
+	}
+	return name, flags
+}
+
+func TestTheDocumentHasAllCommandsAndNoOtherFlags(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../docs/cli.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	grammar := user{t: t}.grammar()
+	if len(grammar) < 19 {
+		t.Fatalf("expected all commands, got %v", grammar)
+	}
+	sections := map[string]string{}
+	for section := range strings.SplitSeq(string(text), "\n## settle ") {
+		name, rest, _ := strings.Cut(section, "\n")
+		sections[name], _, _ = strings.Cut(rest, "\n## ")
+	}
+	inText := regexp.MustCompile("`(--[a-z-]+)`")
+	for name, flags := range grammar {
+		section, ok := sections[name]
+		if !ok || !strings.Contains(section, "$ settle "+name) && !strings.Contains(section, "| settle "+name) {
+			t.Errorf("expected a section and an example of settle %s in docs/cli.md", name)
+		}
+		for _, found := range inText.FindAllStringSubmatch(section, -1) {
+			if !slices.Contains(flags, found[1]) {
+				t.Errorf("docs/cli.md: settle %s has no flag %s, but %v", name, found[1], flags)
+			}
+		}
+	}
+	for line := range strings.Lines(string(text)) {
+		if prompt, ok := strings.CutPrefix(line, "$ "); ok {
+			checkCall(t, "docs/cli.md", prompt, grammar)
+		}
+	}
+}
+
+func TestHelpHasAnExampleOfEachCommand(t *testing.T) {
+	t.Parallel()
+	u := user{t: t}
+	grammar := u.grammar()
+	for name := range grammar {
+		_, detail, _ := strings.Cut(u.must(append(strings.Fields(name), "--help")...), "\n")
+		examples := 0
+		for line := range strings.Lines(detail) {
+			if !strings.HasPrefix(line, "    ") || strings.HasPrefix(line, "     ") { // Not set off as an example is.
+				continue
+			}
+			if of, _ := called(line, grammar); of == name {
+				examples++
+			}
+			checkCall(t, "the help of "+name, line, grammar)
+		}
+		if examples == 0 {
+			t.Errorf("expected an example in the help of %s, got:\n%s", name, detail)
+		}
+	}
+}
+
+// checkCall checks that the command and the flags of a line exist.
+func checkCall(t *testing.T, where, line string, grammar map[string][]string) {
+	t.Helper()
+	name, flags := called(strings.TrimSpace(line), grammar)
+	if name == "" {
+		return
+	}
+	known, ok := grammar[name]
+	if !ok {
+		t.Errorf("%s: there is no command settle %s: %s", where, name, line)
+		return
+	}
+	for _, flag := range flags {
+		if !slices.Contains(known, flag) {
+			t.Errorf("%s: settle %s has no flag %s: %s", where, name, flag, line)
+		}
+	}
+}

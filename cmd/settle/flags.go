@@ -1,0 +1,107 @@
+package main
+
+import (
+	"cmp"
+	"crypto/rand"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/settle-run/settle/cmd/settle/command"
+	"github.com/settle-run/settle/functions/gateway/httpapi"
+	"github.com/settle-run/settle/machines"
+	"github.com/settle-run/settle/machines/enrich"
+	"github.com/settle-run/settle/machines/job"
+	"github.com/settle-run/settle/machines/signup"
+	"github.com/settle-run/settle/runtime/durable"
+)
+
+// example is what settle dev shows people to try.
+var example = command.Example{
+	Machine: "signup", Event: "SIGN_UP", Payload: [][2]string{{"email", "ada@example.com"}, {"name", "Ada"}},
+	Next: "Then send VERIFY with code=, the code that is printed below instead of being mailed.",
+}
+
+// devFlags are the flags of settle dev that this module's machines have.
+type devFlags struct {
+	GitHubSecret string `name:"github-secret" env:"SETTLE_GITHUB_WEBHOOK_SECRET" placeholder:"SECRET" help:"What GitHub's webhooks are signed with. One is made up if none is given."`
+
+	EnrichCallbackKey string `name:"enrich-callback-key" env:"SETTLE_ENRICH_CALLBACK_KEY" placeholder:"KEY" help:"What the addresses are made with that enrich's third party calls back, at least 16 bytes. One is made up if none is given; with --data, give one, or addresses end with the process."`
+
+	JobPickUpTimeout time.Duration `default:"5m" help:"How long a runner may take to pick a job up before the next one is launched (${default})."`
+	JobLaunchesMax   int           `default:"3" help:"How many runners are launched for one job (${default})."`
+	JobTimeLimit     time.Duration `default:"6h" help:"How long a job may be in progress (${default})."`
+	SignupDeadline   time.Duration `default:"24h" help:"How long a user may take to send the code (${default})."`
+}
+
+// validate refuses flags that make no sense.
+func (f devFlags) validate() error {
+	for _, flag := range []struct {
+		name string
+		bad  bool
+	}{
+		{"--job-pick-up-timeout", f.JobPickUpTimeout <= 0},
+		{"--job-launches-max", f.JobLaunchesMax <= 0},
+		{"--job-time-limit", f.JobTimeLimit <= 0},
+		{"--signup-deadline", f.SignupDeadline <= 0},
+	} {
+		if flag.bad {
+			return fmt.Errorf("%s: expected more than zero", flag.name)
+		}
+	}
+	return nil
+}
+
+// hosted is this module's machines as the flags have them.
+type hosted struct {
+	flags     devFlags
+	callbacks enrich.Callbacks
+}
+
+// machines returns the machines. The addresses that enrich's third party calls back lead to the gateway.
+func (h *hosted) machines(environment command.Environment) []durable.Machine {
+	settings := machines.Settings{
+		Job:    job.Config{PickUpTimeout: h.flags.JobPickUpTimeout, LaunchesMax: h.flags.JobLaunchesMax, TimeLimit: h.flags.JobTimeLimit},
+		Signup: signup.Config{Deadline: h.flags.SignupDeadline},
+	}
+	if environment.GatewayURL != "" {
+		h.callbacks.Base = environment.GatewayURL
+		settings.EnrichCallbacks = h.callbacks
+	}
+	return hostedMachines(environment.Logger, settings)
+}
+
+// prepare makes up the secrets that were not given.
+func (h *hosted) prepare() (command.Gateway, error) {
+	if err := h.flags.validate(); err != nil {
+		return command.Gateway{}, err
+	}
+	// The address is known once the gateway listens.
+	h.callbacks = enrich.Callbacks{Base: "http://127.0.0.1", Key: []byte(cmp.Or(h.flags.EnrichCallbackKey, rand.Text()))}
+	if err := h.callbacks.Validate(); err != nil {
+		return command.Gateway{}, fmt.Errorf("--enrich-callback-key: %w", err)
+	}
+	secret, shown := h.flags.GitHubSecret, "that was given"
+	if secret == "" {
+		secret = rand.Text()
+		shown = secret
+	}
+	return command.Gateway{
+		GitHubSecret: secret, Note: "POST /webhooks/github, signed with the secret " + shown,
+		// The gateway takes what the addresses were made for.
+		Callbacks: map[string]httpapi.Callback{enrich.ProviderName: {Machine: "enrich", Verify: h.callbacks.Verify, Read: enrich.ReadCallback}},
+	}, nil
+}
+
+// consumerEnv makes the settings into the variables that the consumer's executable reads.
+func (h *hosted) consumerEnv(gatewayURL string) []string {
+	return []string{
+		"SETTLE_JOB_PICK_UP_TIMEOUT=" + h.flags.JobPickUpTimeout.String(),
+		"SETTLE_JOB_LAUNCHES_MAX=" + strconv.Itoa(h.flags.JobLaunchesMax),
+		"SETTLE_JOB_TIME_LIMIT=" + h.flags.JobTimeLimit.String(),
+		"SETTLE_SIGNUP_DEADLINE=" + h.flags.SignupDeadline.String(),
+		"SETTLE_SIGNUP_CODE_KEY=" + rand.Text(),
+		"SETTLE_ENRICH_CALLBACK_BASE=" + gatewayURL,
+		"SETTLE_ENRICH_CALLBACK_KEY=" + string(h.callbacks.Key),
+	}
+}

@@ -1,0 +1,203 @@
+// Package deadletter reads the messages of a dead-letter queue without losing or hiding any: what was received and not
+// deleted is put back.
+//
+// A FIFO queue shows the first ten messages of a group at most: while they are in the hands of a reader, it keeps the
+// rest of the group back, and once they are deleted it shows the next ones.
+package deadletter
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
+
+	"github.com/settle-run/settle/runtime/sqsqueue"
+)
+
+const (
+	// Hidden is how long messages stay out of others' sight if the reader dies before it puts them back.
+	Hidden = 5 * time.Minute
+	// batchMax is how many messages SQS hands over at a time.
+	batchMax = 10
+	// receiveWait is how long SQS looks for messages: all its servers, which it does only if it is to wait.
+	receiveWait = time.Second
+	// releaseTimeout limits the putting back, which goes on when the command was stopped.
+	releaseTimeout = 20 * time.Second
+)
+
+// Message is a message of the queue.
+type Message struct {
+	ID string
+	// Group is the name of its instance, empty in a standard queue.
+	Group string
+	Body  string
+	// Sent is when it came into this queue, or when it was sent first if SQS has moved it here.
+	Sent time.Time
+	// Reason is why the runtime has parked it; empty if SQS has given it up.
+	Reason string
+	// SourceQueue and Sequence are where it was parked first.
+	SourceQueue, Sequence string
+	// SentFirst is when it was sent to that queue, Receives how often it was received there, as texts.
+	SentFirst, Receives string
+
+	attributes map[string]types.MessageAttributeValue
+	trace      string
+	receipt    string
+}
+
+// Head is what can be told of the message's body: the event's type, and its producer's ID.
+func (m *Message) Head() (eventType, eventID string) {
+	var keys map[string]json.RawMessage
+	_ = json.Unmarshal([]byte(m.Body), &keys) // What is no event has neither.
+	_, _ = json.Unmarshal(keys["type"], &eventType), json.Unmarshal(keys["$id"], &eventID)
+	return eventType, eventID
+}
+
+// hiddenToken stands where a task's token was.
+const hiddenToken = "(hidden)"
+
+// Shown is the body without the token of a task.
+func (m *Message) Shown() string {
+	var keys, task map[string]json.RawMessage
+	if err := json.Unmarshal([]byte(m.Body), &keys); err != nil {
+		if strings.Contains(m.Body, "$task") {
+			return fmt.Sprintf("(%d bytes that are no JSON object and may hold the token of a task: not shown)", len(m.Body))
+		}
+		return m.Body
+	}
+	if len(keys["$task"]) == 0 {
+		return m.Body
+	}
+	hidden := json.RawMessage(strconv.Quote(hiddenToken))
+	if json.Unmarshal(keys["$task"], &task) == nil && task["token"] != nil {
+		task["token"] = hidden
+		if text, err := json.Marshal(task); err == nil {
+			hidden = text
+		}
+	}
+	keys["$task"] = hidden
+	text, err := json.Marshal(keys)
+	if err != nil {
+		return err.Error()
+	}
+	return string(text)
+}
+
+// origin tells copies of one event from others: a message that is parked again has that of the first time. Empty if it
+// has none.
+func (m *Message) origin() string {
+	if m.SourceQueue == "" || m.Sequence == "" {
+		return ""
+	}
+	return m.SourceQueue + " " + m.Sequence
+}
+
+// Reader reads a dead-letter queue. Call Close in the end.
+type Reader struct {
+	client *sqs.Client
+	url    string
+	// held are the messages in hand, by ID; seen are all that were.
+	held map[string]*Message
+	seen map[string]bool
+}
+
+// NewReader returns a reader of the queue with the URL.
+func NewReader(client *sqs.Client, url string) *Reader {
+	return &Reader{client: client, url: url, held: map[string]*Message{}, seen: map[string]bool{}}
+}
+
+// Count returns how many messages the queue says it has, and how many of them others have in hand; approximately.
+func (r *Reader) Count(ctx context.Context) (messages, inFlight int, err error) {
+	names := []types.QueueAttributeName{types.QueueAttributeNameApproximateNumberOfMessages, types.QueueAttributeNameApproximateNumberOfMessagesNotVisible}
+	output, err := r.client.GetQueueAttributes(ctx, &sqs.GetQueueAttributesInput{QueueUrl: &r.url, AttributeNames: names})
+	if err != nil {
+		return 0, 0, fmt.Errorf("counting the messages of %s: %w", r.url, err)
+	}
+	visible, _ := strconv.Atoi(output.Attributes[string(names[0])])
+	inFlight, _ = strconv.Atoi(output.Attributes[string(names[1])])
+	return visible + inFlight, inFlight, nil
+}
+
+// Next receives up to ten messages that were not received before, those of a group in order. None means that the queue
+// shows no more.
+func (r *Reader) Next(ctx context.Context) ([]*Message, error) {
+	for {
+		output, err := r.client.ReceiveMessage(ctx, &sqs.ReceiveMessageInput{
+			QueueUrl: &r.url, MaxNumberOfMessages: batchMax, WaitTimeSeconds: int32(receiveWait / time.Second), VisibilityTimeout: int32(Hidden / time.Second),
+			MessageAttributeNames: []string{"All"}, MessageSystemAttributeNames: []types.MessageSystemAttributeName{types.MessageSystemAttributeNameAll},
+		})
+		if err != nil {
+			return nil, fmt.Errorf("receiving from %s: %w", r.url, err)
+		}
+		if len(output.Messages) == 0 {
+			return nil, nil
+		}
+		var fresh []*Message
+		for _, received := range output.Messages {
+			message := read(received)
+			r.held[message.ID] = message // One whose time was over has a new receipt.
+			if !r.seen[message.ID] {
+				r.seen[message.ID] = true
+				fresh = append(fresh, message)
+			}
+		}
+		if len(fresh) > 0 {
+			return fresh, nil
+		}
+	}
+}
+
+// read returns a message as it was received.
+func read(received types.Message) *Message {
+	text := func(name string) string { return aws.ToString(received.MessageAttributes[name].StringValue) }
+	millis, _ := strconv.ParseInt(received.Attributes["SentTimestamp"], 10, 64)
+	return &Message{
+		ID: aws.ToString(received.MessageId), Group: received.Attributes["MessageGroupId"], Body: aws.ToString(received.Body), Sent: time.UnixMilli(millis).UTC(),
+		Reason: text(sqsqueue.AttrReason), SourceQueue: text(sqsqueue.AttrSourceQueue), Sequence: text(sqsqueue.AttrSequenceNumber),
+		SentFirst: text(sqsqueue.AttrSentAt), Receives: text(sqsqueue.AttrReceiveCount),
+		attributes: received.MessageAttributes, trace: received.Attributes["AWSTraceHeader"], receipt: aws.ToString(received.ReceiptHandle),
+	}
+}
+
+// Delete deletes a message for good.
+func (r *Reader) Delete(ctx context.Context, m *Message) error {
+	if _, err := r.client.DeleteMessage(ctx, &sqs.DeleteMessageInput{QueueUrl: &r.url, ReceiptHandle: &m.receipt}); err != nil {
+		return fmt.Errorf("deleting message %s from %s: %w", m.ID, r.url, err)
+	}
+	delete(r.held, m.ID)
+	return nil
+}
+
+// Close puts back what is in hand, so that it can be received again at once, though ctx may be over.
+func (r *Reader) Close(ctx context.Context) error {
+	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
+	defer stop()
+	var failures []error
+	for ids := range slices.Chunk(slices.Sorted(maps.Keys(r.held)), batchMax) {
+		input := &sqs.ChangeMessageVisibilityBatchInput{QueueUrl: &r.url}
+		for i, id := range ids {
+			input.Entries = append(input.Entries, types.ChangeMessageVisibilityBatchRequestEntry{Id: aws.String(strconv.Itoa(i)), ReceiptHandle: &r.held[id].receipt})
+		}
+		output, err := r.client.ChangeMessageVisibilityBatch(ctx, input)
+		if err == nil && len(output.Failed) > 0 {
+			err = fmt.Errorf("%d of %d refused, the first because %s", len(output.Failed), len(ids), aws.ToString(output.Failed[0].Message))
+		}
+		if err != nil {
+			failures = append(failures, err)
+		}
+	}
+	r.held = map[string]*Message{}
+	if err := errors.Join(failures...); err != nil {
+		return fmt.Errorf("putting messages back into %s, where they are to be seen again within %v in any case: %w", r.url, Hidden, err)
+	}
+	return nil
+}

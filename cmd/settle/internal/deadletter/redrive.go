@@ -1,0 +1,96 @@
+package deadletter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
+)
+
+// Outcome is what became of a redrive.
+type Outcome struct {
+	// Moved are the messages that are in the queue again, in the order in which they were sent.
+	Moved []*Message
+	// Again counts those that were parked once more meanwhile, and stay.
+	Again int
+}
+
+// Redrive sends the chosen messages to the queue with the URL, each with its body, group and attributes, and deletes it
+// then. What is parked once more meanwhile is not sent again. If a message cannot be sent or deleted, those behind it in
+// its group stay.
+//
+// Sent twice, because the answer of SQS or of this process was lost, a message is recognised: within five minutes by
+// its deduplication ID, later by the attributes that the runtime has parked it with.
+func (r *Reader) Redrive(ctx context.Context, to string, chosen func(*Message) bool, each func()) (Outcome, error) {
+	var outcome Outcome
+	var failures []error
+	moved, stuck := map[string]bool{}, map[string]bool{}
+	for {
+		batch, err := r.Next(ctx)
+		if err != nil || len(batch) == 0 {
+			return outcome, errors.Join(append(failures, err)...)
+		}
+		for _, m := range batch {
+			origin := m.origin()
+			switch {
+			case !chosen(m) || stuck[m.Group]:
+				continue
+			case origin != "" && moved[origin]:
+				outcome.Again++
+				continue
+			}
+			moved[origin] = true
+			if err := r.move(ctx, to, m); err != nil {
+				failures = append(failures, err)
+				stuck[m.Group] = m.Group != ""
+				continue
+			}
+			outcome.Moved = append(outcome.Moved, m)
+			each()
+		}
+	}
+}
+
+// move sends a message, then deletes it.
+func (r *Reader) move(ctx context.Context, to string, m *Message) error {
+	input := &sqs.SendMessageInput{QueueUrl: &to, MessageBody: &m.Body, MessageAttributes: m.attributes}
+	if m.Group != "" {
+		// Another ID than that of its sender: the loop would take an older one for a repeat.
+		input.MessageGroupId, input.MessageDeduplicationId = &m.Group, aws.String("redrive-"+m.ID)
+	}
+	if m.trace != "" {
+		input.MessageSystemAttributes = map[string]types.MessageSystemAttributeValue{
+			"AWSTraceHeader": {DataType: aws.String("String"), StringValue: &m.trace},
+		}
+	}
+	if _, err := r.client.SendMessage(ctx, input); err != nil {
+		return fmt.Errorf("sending message %s of %s to %s: %w", m.ID, m.Group, to, err)
+	}
+	if err := r.Delete(ctx, m); err != nil {
+		return fmt.Errorf("message %s was sent to %s, and is parked still: %w", m.ID, to, err)
+	}
+	return nil
+}
+
+// Drop deletes the chosen messages for good, and returns how many those were.
+func (r *Reader) Drop(ctx context.Context, chosen func(*Message) bool, each func()) (dropped int, err error) {
+	for {
+		batch, err := r.Next(ctx)
+		if err != nil || len(batch) == 0 {
+			return dropped, err
+		}
+		for _, m := range batch {
+			if !chosen(m) {
+				continue
+			}
+			if err := r.Delete(ctx, m); err != nil {
+				return dropped, err
+			}
+			dropped++
+			each()
+		}
+	}
+}

@@ -1,0 +1,158 @@
+package view
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/settle-run/settle/cmd/settle/internal/console"
+	"github.com/settle-run/settle/runtime/durable"
+)
+
+// Migrations counts instances that would migrate. The zero value has none.
+type Migrations struct {
+	// Broken counts those that no version reads.
+	Broken int
+
+	rows map[migrationKey]*MigrationRow
+}
+
+type migrationKey struct {
+	machine  string
+	from, to int
+	state    string
+}
+
+// MigrationRow counts the instances of one machine that would migrate from one version to another, from one state.
+type MigrationRow struct {
+	Machine string   `json:"machine"`
+	From    int      `json:"from"`
+	To      int      `json:"to"`
+	State   []string `json:"state"`
+	Count   int      `json:"count"`
+	// Example is the first of them, and Changes what would change in its snapshot first.
+	Example string   `json:"example"`
+	Changes []Change `json:"changes"`
+	// More is how many changes of the example are not shown.
+	More int `json:"more,omitempty"`
+}
+
+// Change is a place of a snapshot that is not the same before and after.
+type Change struct {
+	// Path is the keys that lead there, with dots between.
+	Path string `json:"path"`
+	// Before and After are nil where there is nothing.
+	Before any `json:"before,omitempty"`
+	After  any `json:"after,omitempty"`
+}
+
+// changesMax is how many changes of an example are shown.
+const changesMax = 5
+
+// Add counts an instance, whose snapshot would become the given one.
+func (m *Migrations) Add(record durable.Record, from, to int, migrated json.RawMessage) error {
+	key := migrationKey{record.Instance.Machine, from, to, strings.Join(record.State, ", ")}
+	if row := m.rows[key]; row != nil {
+		row.Count++
+		return nil
+	}
+	var before, after map[string]any
+	if err := json.Unmarshal(record.Snapshot, &before); err != nil {
+		return err
+	}
+	if err := json.Unmarshal(migrated, &after); err != nil {
+		return err
+	}
+	delete(before, "version") // It is in the row.
+	delete(after, "version")
+	changes := compare(nil, "", before, after)
+	row := &MigrationRow{Machine: key.machine, From: from, To: to, State: append([]string{}, record.State...), Count: 1, Example: record.Instance.String(), Changes: []Change{}}
+	row.Changes = append(row.Changes, changes[:min(len(changes), changesMax)]...)
+	row.More = len(changes) - len(row.Changes)
+	if m.rows == nil {
+		m.rows = map[migrationKey]*MigrationRow{}
+	}
+	m.rows[key] = row
+	return nil
+}
+
+// compare appends what differs, by the order of keys. Lists are compared as a whole.
+func compare(changes []Change, path string, before, after any) []Change {
+	old, wasObject := before.(map[string]any)
+	young, isObject := after.(map[string]any)
+	if !wasObject || !isObject {
+		if !reflect.DeepEqual(before, after) {
+			changes = append(changes, Change{path, before, after})
+		}
+		return changes
+	}
+	keys := slices.Concat(slices.Collect(maps.Keys(old)), slices.Collect(maps.Keys(young)))
+	slices.Sort(keys)
+	for _, key := range slices.Compact(keys) {
+		changes = compare(changes, strings.TrimPrefix(path+"."+key, "."), old[key], young[key])
+	}
+	return changes
+}
+
+// Rows returns the counts, by machine, versions and state.
+func (m *Migrations) Rows() []MigrationRow {
+	rows := []MigrationRow{}
+	for _, key := range slices.SortedFunc(maps.Keys(m.rows), func(a, b migrationKey) int {
+		return cmp.Or(cmp.Compare(a.machine, b.machine), cmp.Compare(a.from, b.from), cmp.Compare(a.to, b.to), cmp.Compare(a.state, b.state))
+	}) {
+		rows = append(rows, *m.rows[key])
+	}
+	return rows
+}
+
+// Write writes the counts as a table, and below it the example of each row.
+func (m *Migrations) Write(w io.Writer, style console.Style) error {
+	rows := m.Rows()
+	if len(rows) == 0 {
+		_, err := fmt.Fprintln(w, "No instance would migrate.")
+		return err
+	}
+	table := NewTable(style, "MACHINE", "FROM", "TO", "STATE", "COUNT")
+	for _, row := range rows {
+		table.Add(Bold(row.Machine), Plain(fmt.Sprint(row.From)), Plain(fmt.Sprint(row.To)), State(strings.Join(row.State, ", ")), Plain(fmt.Sprint(row.Count)))
+	}
+	if err := table.Write(w); err != nil {
+		return err
+	}
+	var b strings.Builder
+	for _, row := range rows {
+		fmt.Fprintf(&b, "\n%s, from version %d to %d\n", style.Bold(harmless(row.Example)), row.From, row.To)
+		if len(row.Changes) == 0 {
+			b.WriteString("  nothing but the version changes\n")
+		}
+		for _, change := range row.Changes {
+			fmt.Fprintf(&b, "  %s: %s → %s\n", harmless(change.Path), shortJSON(change.Before), style.State(shortJSON(change.After)))
+		}
+		if row.More > 0 {
+			fmt.Fprintf(&b, "  and %d more changes\n", row.More)
+		}
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// shortJSON is a value in a line that is not too long.
+func shortJSON(value any) string {
+	if value == nil {
+		return "nothing"
+	}
+	text, err := json.Marshal(value)
+	if err != nil {
+		return err.Error()
+	}
+	const runesMax = 80
+	if runes := []rune(string(text)); len(runes) > runesMax {
+		text = []byte(string(runes[:runesMax]) + "...")
+	}
+	return harmless(string(text))
+}

@@ -1,0 +1,92 @@
+package view
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/settle-run/settle/cmd/settle/internal/console"
+	"github.com/settle-run/settle/cmd/settle/internal/deadletter"
+)
+
+// ParkedEvent is an event of a dead-letter queue.
+type ParkedEvent struct {
+	MessageID string `json:"message_id"`
+	Instance  string `json:"instance"`
+	// Event is its type, EventID its producer's ID; empty if it is no event.
+	Event   string    `json:"event"`
+	EventID string    `json:"event_id,omitempty"`
+	Since   time.Time `json:"since"`
+	// Reason is why it was parked, empty if the queue has given it up.
+	Reason string `json:"reason,omitempty"`
+	// SourceQueue is the ARN of the queue that it was parked from first, SequenceNumber its number there.
+	SourceQueue    string `json:"source_queue,omitempty"`
+	SequenceNumber string `json:"sequence_number,omitempty"`
+	SentAt         string `json:"sent_at,omitempty"`
+	ReceiveCount   string `json:"receive_count,omitempty"`
+	// Body is the event with its payload, without the token of a task, as JSON if it is.
+	Body json.RawMessage `json:"body,omitempty"`
+}
+
+// OfParked makes the view of a message, without its payload.
+func OfParked(m *deadletter.Message) ParkedEvent {
+	eventType, eventID := m.Head()
+	return ParkedEvent{
+		MessageID: m.ID, Instance: m.Group, Event: eventType, EventID: eventID, Since: m.Sent, Reason: m.Reason,
+		SourceQueue: m.SourceQueue, SequenceNumber: m.Sequence, SentAt: m.SentFirst, ReceiveCount: m.Receives,
+	}
+}
+
+// WithEvent adds the payload.
+func (p ParkedEvent) WithEvent(m *deadletter.Message) ParkedEvent {
+	p.Body = json.RawMessage(m.Shown())
+	if !json.Valid(p.Body) {
+		p.Body, _ = json.Marshal(m.Shown()) // A string always has a form.
+	}
+	return p
+}
+
+// givenUp is the reason of what has none.
+const givenUp = "none: the queue has given it up"
+
+// reasonRunesMax is how much of a reason stands in a table.
+const reasonRunesMax = 100
+
+// WriteParked writes parked events as a table, one a line.
+func WriteParked(w io.Writer, style console.Style, parked []ParkedEvent, now time.Time) error {
+	table := NewTable(style, "MESSAGE ID", "INSTANCE", "EVENT", "SINCE", "REASON")
+	for _, p := range parked {
+		reason := []rune(cmp.Or(p.Reason, givenUp))
+		if len(reason) > reasonRunesMax {
+			reason = append(reason[:reasonRunesMax], []rune("...")...)
+		}
+		table.Add(Plain(p.MessageID), Bold(p.Instance), Plain(cmp.Or(p.Event, "-")), Plain(ago(p.Since, now)), Warning(string(reason)))
+	}
+	return table.Write(w)
+}
+
+// WriteText writes the event for people to read.
+func (p ParkedEvent) WriteText(w io.Writer, style console.Style, now time.Time) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s\n", style.Bold(harmless(p.Instance)))
+	row := func(label, value string) {
+		if value != "" {
+			fmt.Fprintf(&b, "  %s  %s\n", style.Dim(fmt.Sprintf("%-8s", label)), strings.ReplaceAll(harmless(value), "\n", "\n            "))
+		}
+	}
+	row("event", p.Event)
+	row("id", p.EventID)
+	row("parked", at(p.Since, now))
+	row("reason", cmp.Or(p.Reason, givenUp))
+	row("from", p.SourceQueue)
+	row("number", p.SequenceNumber)
+	row("sent", p.SentAt)
+	row("received", p.ReceiveCount)
+	row("message", p.MessageID)
+	row("body", indented(p.Body))
+	_, err := io.WriteString(w, b.String())
+	return err
+}
