@@ -22,7 +22,9 @@ NPM_PACKAGES := $(wildcard */testdata/npm/package-lock.json */*/testdata/npm/pac
                            */*/*/testdata/npm/package-lock.json)
 # The emulators that awslocal is compared with are left to make crosscheck: no test needs them.
 CROSSCHECK    := runtime/awslocal/conformance
-NPM_INSTALLED := $(filter-out $(CROSSCHECK)/%,$(NPM_PACKAGES:package-lock.json=node_modules/.package-lock.json))
+# So are the tools of make infra, which has a module of its own: only infra/cdk needs CDK and its compilation, a minute of CPU.
+INFRA         := infra/cdk
+NPM_INSTALLED := $(filter-out $(CROSSCHECK)/% $(INFRA)/%,$(NPM_PACKAGES:package-lock.json=node_modules/.package-lock.json))
 
 # The benchmarks are a module of their own: nobody who imports Settle inherits its peers.
 BENCHMARK := runtime/statechart/benchmark
@@ -39,6 +41,7 @@ help: ## print this help
 		'$(PROCESSES_INSTANCES)' '$(PROCESSES_EVENTS)' '$(PROCESSES_KILLS)' '$(PROCESSES_SEED)'
 	@printf '           SOAK_MESSAGES=%s SOAK_GROUPS=%s SOAK_KILLS=%s MODEL_MINUTES=%s SEED=%s RUNS=%s MUTANTS=%s\n' \
 		'$(SOAK_MESSAGES)' '$(SOAK_GROUPS)' '$(SOAK_KILLS)' '$(MODEL_MINUTES)' '$(SEED)' '$(RUNS)' '$(MUTANTS)'
+	@printf '           STACK=%s BUCKET= PARAMETERS= FORCE= DELETE_TABLE= DRY= INFRA_FLAGS=%s CDK=%s\n' '$(STACK)' '$(INFRA_FLAGS)' '$(CDK)'
 	@printf '           DEV_KILLS=%s ORACLE_MACHINES=%s ORACLE_SEED=%s COST_FLAGS=%s AWS_CLI_PORT=%s BENCH_AWS_FLAGS=%s\n' \
 		'$(DEV_KILLS)' '$(ORACLE_MACHINES)' '$(ORACLE_SEED)' '$(COST_FLAGS)' '$(AWS_CLI_PORT)' '$(BENCH_AWS_FLAGS)'
 
@@ -146,6 +149,36 @@ START_RUNS ?= 30
 start: ## start every function START_RUNS times, and a bare handler beside them (10 ms at most on the median)
 	@$(GO) test -count=1 -v -run='^TestFunctionsStartFast$$' ./functions/host -start.runs=$(START_RUNS) | grep -E '^ *\||^(ok|FAIL|panic)|_test.go.*want'
 
+INFRA_FLAGS ?=
+
+.PHONY: infra
+infra: $(INFRA)/testdata/npm/node_modules/.package-lock.json infra/workflows/testdata/npm/node_modules/.package-lock.json
+infra: ## check infra/template.yaml, its properties and its roles; INFRA_FLAGS=-update makes it anew from infra/cdk (2 minutes)
+	GOWORK=off $(GO) -C $(INFRA) vet ./...
+	GOWORK=off $(GO) -C $(INFRA) test -count=1 -timeout=$(TEST_TIMEOUT) $(TEST_FLAGS) ./internal/plain $(INFRA_FLAGS)
+	GOWORK=off $(GO) -C $(INFRA) test -count=1 -timeout=$(TEST_TIMEOUT) $(TEST_FLAGS) . ./app ./internal/template ./internal/properties
+	$(GO) test -count=1 -timeout=$(TEST_TIMEOUT) $(TEST_FLAGS) ./infra/...
+
+# What is deployed: Lambda runs it on arm64.
+DEPLOYED := .bin/functions/arm64
+STACK    ?= settle
+
+.PHONY: deploy
+deploy: functions ## deploy the stack STACK with the aws CLI; BUCKET= PARAMETERS='Name=value ...', DRY=1 prints what it would do
+	@$(GO) run ./infra/pack $(DEPLOYED) | \
+		STACK='$(STACK)' BUCKET='$(BUCKET)' PARAMETERS='$(PARAMETERS)' DRY='$(DRY)' infra/deploy.sh $(DEPLOYED)
+
+# The last CLI that reads what the construct's CDK writes.
+CDK ?= npx --yes aws-cdk@2.1148.1
+
+.PHONY: deploy-cdk
+deploy-cdk: functions ## deploy the stack STACK with CDK, in an account that it is bootstrapped for; DRY=1 only synthesizes
+	cd $(INFRA) && GOWORK=off $(CDK) $(if $(DRY),synth --quiet,deploy) -c stack='$(STACK)' -c functions='$(CURDIR)/$(DEPLOYED)'
+
+.PHONY: destroy
+destroy: ## delete the stack STACK, unless instances are live; FORCE=1 all the same, DELETE_TABLE=1 the table too, DRY=1 prints
+	@STACK='$(STACK)' FORCE='$(FORCE)' DELETE_TABLE='$(DELETE_TABLE)' DRY='$(DRY)' infra/destroy.sh
+
 .PHONY: check
 check: ## run what CI runs
 	@.ci/run
@@ -250,4 +283,4 @@ cover: $(NPM_INSTALLED) ## measure coverage; writes .bin/cover.html
 
 .PHONY: clean
 clean: ## remove what the other targets made, the linter and npm packages too
-	rm -rf $(BIN) $(dir $(NPM_INSTALLED)) $(CROSSCHECK)/testdata/npm/node_modules
+	rm -rf $(BIN) $(dir $(NPM_INSTALLED)) $(CROSSCHECK)/testdata/npm/node_modules $(INFRA)/testdata/npm/node_modules

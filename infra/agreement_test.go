@@ -1,0 +1,135 @@
+package infra
+
+import (
+	"encoding/json"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/settle-run/settle/runtime/awslocal"
+	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/dynamostore"
+)
+
+// variables returns the environment variables that the functions name in their code.
+func variables(t *testing.T) map[string]bool {
+	t.Helper()
+	named := map[string]bool{}
+	err := filepath.WalkDir("../functions", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
+		if err != nil {
+			return err
+		}
+		ast.Inspect(file, func(node ast.Node) bool {
+			if literal, ok := node.(*ast.BasicLit); ok && literal.Kind == token.STRING {
+				if text, err := strconv.Unquote(literal.Value); err == nil && strings.HasPrefix(text, "SETTLE_") {
+					named[text] = true
+				}
+			}
+			return true
+		})
+		return nil
+	})
+	if err != nil || len(named) < 20 {
+		t.Fatalf("expected at least 20 variables in functions, got %d, %v", len(named), err)
+	}
+	return named
+}
+
+func TestTheEnvironmentIsWhatFunctionsRead(t *testing.T) {
+	t.Parallel()
+	named := variables(t)
+	functions, err := Functions()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if names := slices.Sorted(maps.Keys(functions)); !slices.Equal(names, []string{"consumer", "delay", "executions", "gateway", "tokentask"}) {
+		t.Errorf("got the functions %v", names)
+	}
+	for name, function := range functions {
+		for variable := range function.Environment {
+			if !named[variable] {
+				t.Errorf("%s: expected no variable %s, which no function reads", name, variable)
+			}
+		}
+	}
+}
+
+// infra/cdk has the prefix in its roles and its rule, and cannot import it.
+func TestExecutionsHaveThePrefixThatInfraKnows(t *testing.T) {
+	t.Parallel()
+	roles, err := os.ReadFile("cdk/roles.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "const executionPrefix = " + strconv.Quote(durable.ExecutionPrefix); !strings.Contains(string(roles), want) {
+		t.Errorf("expected %s in infra/cdk/roles.go", want)
+	}
+}
+
+func TestTheTableIsTheOneOfTheRuntime(t *testing.T) {
+	t.Parallel()
+	cloud := awslocal.New(awslocal.Config{})
+	client := dynamodb.NewFromConfig(aws.Config{
+		Region: awslocal.Region, BaseEndpoint: aws.String("http://aws.local"), HTTPClient: cloud.HTTPClient(),
+		Credentials: credentials.NewStaticCredentialsProvider("any", "any", ""),
+	})
+	if err := dynamostore.CreateIndexedTable(t.Context(), client, "settle"); err != nil {
+		t.Fatal(err)
+	}
+	table, err := client.DescribeTable(t.Context(), &dynamodb.DescribeTableInput{TableName: aws.String("settle")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ttl, err := client.DescribeTimeToLive(t.Context(), &dynamodb.DescribeTimeToLiveInput{TableName: aws.String("settle")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var read struct {
+		Table struct {
+			AttributeDefinitions    []types.AttributeDefinition
+			KeySchema               []types.KeySchemaElement
+			GlobalSecondaryIndexes  []types.GlobalSecondaryIndexDescription
+			TimeToLiveSpecification types.TimeToLiveSpecification
+		}
+	}
+	if err := json.Unmarshal(extract, &read); err != nil {
+		t.Fatal(err)
+	}
+	sorted := cmpopts.SortSlices(func(a, b types.AttributeDefinition) bool { return *a.AttributeName < *b.AttributeName })
+	schema := cmp.Options{sorted, cmpopts.IgnoreUnexported(types.AttributeDefinition{}, types.KeySchemaElement{}, types.Projection{}, types.GlobalSecondaryIndexDescription{})}
+	if diff := cmp.Diff(table.Table.AttributeDefinitions, read.Table.AttributeDefinitions, schema); diff != "" {
+		t.Errorf("attributes (-runtime +template):\n%s", diff)
+	}
+	if diff := cmp.Diff(table.Table.KeySchema, read.Table.KeySchema, schema); diff != "" {
+		t.Errorf("keys (-runtime +template):\n%s", diff)
+	}
+	if len(table.Table.GlobalSecondaryIndexes) != 1 || len(read.Table.GlobalSecondaryIndexes) != 1 {
+		t.Fatalf("expected one index, got %d and %d", len(table.Table.GlobalSecondaryIndexes), len(read.Table.GlobalSecondaryIndexes))
+	}
+	made, ours := table.Table.GlobalSecondaryIndexes[0], read.Table.GlobalSecondaryIndexes[0]
+	if diff := cmp.Diff(types.GlobalSecondaryIndexDescription{IndexName: made.IndexName, KeySchema: made.KeySchema, Projection: made.Projection}, ours, schema); diff != "" {
+		t.Errorf("index (-runtime +template):\n%s", diff)
+	}
+	if got := aws.ToString(read.Table.TimeToLiveSpecification.AttributeName); got != *ttl.TimeToLiveDescription.AttributeName || !aws.ToBool(read.Table.TimeToLiveSpecification.Enabled) {
+		t.Errorf("TTL: expected %s, got %s", *ttl.TimeToLiveDescription.AttributeName, got)
+	}
+}

@@ -1,0 +1,163 @@
+package cdk
+
+import (
+	"time"
+
+	"github.com/aws/aws-cdk-go/awscdk/v2"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awscloudwatch"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awssqs"
+	"github.com/aws/jsii-runtime-go"
+)
+
+// Namespace is that of the functions' own metrics, whose dimension Service is Props.Name.
+const Namespace = "Settle"
+
+// The functions' own metrics that alarms and the dashboard show.
+const (
+	// MetricUnsettledAge is for how many seconds an instance has been unsettled.
+	MetricUnsettledAge = "UnsettledAge"
+	// MetricOutboxAge is for how many seconds an instance has owed an effect.
+	MetricOutboxAge = "OutboxAge"
+	// MetricTokenDeadline is in how many seconds a task token that an instance holds expires.
+	MetricTokenDeadline = "TokenDeadline"
+	MetricEvents        = "Events"
+	MetricCommits       = "Commits"
+	MetricConflicts     = "Conflicts"
+	MetricRetried       = "Retried"
+	MetricParked        = "Parked"
+)
+
+const (
+	metricPeriod = 5 * time.Minute
+
+	oldestMessageSeconds = 15 * 60
+	// oldestTimerSeconds counts from when a timer came into the delay queue, where it may wait for 15 minutes.
+	oldestTimerSeconds   = 30 * 60
+	unsettledSeconds     = 15 * 60
+	outboxSeconds        = 5 * 60
+	tokenDeadlineSeconds = 5 * 60
+)
+
+// alarm is one that goes off when the metric is beyond the threshold in each of the periods.
+type alarm struct {
+	id, description string
+	metric          awscloudwatch.IMetric
+	threshold       float64
+	below           bool
+	periods         int
+}
+
+func (s *Settle) addAlarms() {
+	s.addQueueAlarms()
+	s.addInstanceAlarms()
+	s.addFunctionAlarms()
+	s.addServiceAlarms()
+}
+
+func (s *Settle) addQueueAlarms() {
+	for _, queue := range []struct {
+		id, what          string
+		queue, deadLetter awssqs.Queue
+		oldest            float64
+	}{
+		{"", "events", s.Queue, s.DeadLetterQueue, oldestMessageSeconds},
+		{"Delay", "timers", s.DelayQueue, s.DelayDeadLetterQueue, oldestTimerSeconds},
+		{"Executions", "ends of executions", s.ExecutionsQueue, s.ExecutionsDeadLetterQueue, oldestMessageSeconds},
+	} {
+		s.addAlarm(alarm{
+			id: queue.id + "DeadLetters", description: "In the dead-letter queue are " + queue.what + ": settle dlq list says why.",
+			metric: queueMetric(queue.deadLetter, "ApproximateNumberOfMessagesVisible"), periods: 1,
+		})
+		s.addAlarm(alarm{
+			id: queue.id + "OldestMessage", description: "The oldest of the " + queue.what + " has waited for too long: nobody takes it, or it fails again and again.",
+			metric: queueMetric(queue.queue, "ApproximateAgeOfOldestMessage"), threshold: queue.oldest, periods: 2,
+		})
+	}
+}
+
+func (s *Settle) addInstanceAlarms() {
+	s.addAlarm(alarm{
+		id: "Unsettled", description: "An instance has not settled for 15 minutes: a service of it fails or hangs, and its events wait.",
+		metric: s.metric(MetricUnsettledAge, "Maximum"), threshold: unsettledSeconds, periods: 1,
+	})
+	s.addAlarm(alarm{
+		id: "Outbox", description: "An instance has owed an effect for 5 minutes: a call to AWS fails again and again.",
+		metric: s.metric(MetricOutboxAge, "Maximum"), threshold: outboxSeconds, periods: 1,
+	})
+	s.addAlarm(alarm{
+		id: "TokenDeadline", description: "A task that waits for an instance times out within 5 minutes.",
+		metric: s.metric(MetricTokenDeadline, "Minimum"), threshold: tokenDeadlineSeconds, below: true, periods: 1,
+	})
+}
+
+func (s *Settle) addFunctionAlarms() {
+	options := &awscloudwatch.MetricOptions{Period: seconds(metricPeriod), Statistic: jsii.String("Sum")}
+	for _, name := range Functions {
+		s.addAlarm(alarm{
+			id: pascal(name) + "Errors", description: "The function " + name + " fails: see its log.",
+			metric: s.Functions[name].MetricErrors(options), periods: 1,
+		})
+		s.addAlarm(alarm{
+			id: pascal(name) + "Throttles", description: "Lambda throttles the function " + name + ": the account's concurrency is used up.",
+			metric: s.Functions[name].MetricThrottles(options), periods: 1,
+		})
+	}
+}
+
+func (s *Settle) addServiceAlarms() {
+	for _, throttle := range []struct{ id, metric, what string }{
+		{"TableReadThrottles", "ReadThrottleEvents", "reads"}, {"TableWriteThrottles", "WriteThrottleEvents", "writes"},
+	} {
+		s.addAlarm(alarm{
+			id: throttle.id, description: "DynamoDB throttles the table's " + throttle.what + ".",
+			metric: sum("AWS/DynamoDB", throttle.metric, map[string]*string{"TableName": s.Table.TableName()}), periods: 1,
+		})
+	}
+	s.addAlarm(alarm{
+		id: "SchedulesDropped", description: "EventBridge Scheduler has given up timers: it cannot send to the delay queue.",
+		metric: sum("AWS/Scheduler", "InvocationDroppedCount", map[string]*string{"ScheduleGroup": s.ScheduleGroup.ScheduleGroupName()}), periods: 1,
+	})
+	s.addAlarm(alarm{
+		id: "GatewayFails", description: "The HTTP API answers with 5xx: see the gateway's log.",
+		metric: sum("AWS/ApiGateway", "5xx", map[string]*string{"ApiId": s.HTTPAPI.Ref()}), periods: 1,
+	})
+}
+
+// addAlarm adds an alarm. Where nothing is measured, nothing is wrong: a stack that is idle measures nothing.
+func (s *Settle) addAlarm(a alarm) {
+	comparison := awscloudwatch.ComparisonOperator_GREATER_THAN_THRESHOLD
+	if a.below {
+		comparison = awscloudwatch.ComparisonOperator_LESS_THAN_THRESHOLD
+	}
+	added := awscloudwatch.NewAlarm(s.Scope, jsii.String(a.id+"Alarm"), &awscloudwatch.AlarmProps{
+		AlarmDescription: jsii.String("Settle: " + a.description), Metric: a.metric, Threshold: &a.threshold,
+		ComparisonOperator: comparison, EvaluationPeriods: jsii.Number(a.periods),
+		TreatMissingData: awscloudwatch.TreatMissingData_NOT_BREACHING,
+	})
+	if len(s.props.AlarmActions) > 0 {
+		resource := added.Node().DefaultChild().(awscloudwatch.CfnAlarm)
+		resource.SetAlarmActions(&s.props.AlarmActions)
+		resource.SetOkActions(&s.props.AlarmActions)
+	}
+	s.Alarms = append(s.Alarms, added)
+}
+
+// metric is one of the functions' own.
+func (s *Settle) metric(name, statistic string) awscloudwatch.Metric {
+	return metricOf(Namespace, name, statistic, map[string]*string{"Service": s.name})
+}
+
+func queueMetric(queue awssqs.Queue, name string) awscloudwatch.Metric {
+	return metricOf("AWS/SQS", name, "Maximum", map[string]*string{"QueueName": queue.QueueName()})
+}
+
+func sum(namespace, name string, dimensions map[string]*string) awscloudwatch.Metric {
+	return metricOf(namespace, name, "Sum", dimensions)
+}
+
+func metricOf(namespace, name, statistic string, dimensions map[string]*string) awscloudwatch.Metric {
+	return awscloudwatch.NewMetric(&awscloudwatch.MetricProps{
+		Namespace: &namespace, MetricName: &name, Statistic: &statistic, DimensionsMap: &dimensions,
+		Period: awscdk.Duration_Seconds(jsii.Number(metricPeriod / time.Second)),
+	})
+}

@@ -1,0 +1,86 @@
+package cdk
+
+import (
+	"encoding/json"
+
+	"github.com/aws/aws-cdk-go/awscdk/v2"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awsapigatewayv2"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awslambda"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awslogs"
+	"github.com/aws/jsii-runtime-go"
+)
+
+// Authorisation of routes.
+const (
+	byIAM  = "AWS_IAM"
+	byNone = "NONE"
+)
+
+// routes are those of functions/gateway. Open are only the two that check by themselves who calls: by GitHub's signature, and
+// by the key in the address.
+var routes = []struct{ id, key, authorization string }{
+	{"PostEvent", "POST /instances/{machine}/{id}/events", byIAM},
+	{"GetInstance", "GET /instances/{machine}/{id}", byIAM},
+	{"GetAlias", "GET /aliases/{alias+}", byIAM},
+	{"GetMachines", "GET /machines", byIAM},
+	{"GetHealth", "GET /healthz", byIAM},
+	{"PostGitHub", "POST /webhooks/github", byNone},
+	{"PostCallback", "POST /webhooks/{provider}/{id}/{until}/{key}", byNone},
+}
+
+// What the HTTP API takes a second: everybody reaches its open routes. It is a quarter of what an account gets.
+const (
+	requestsPerSecond = 2500
+	requestsBurst     = 1250
+)
+
+// addAPI adds the HTTP API, whose address the functions are told.
+func (s *Settle) addAPI() {
+	s.HTTPAPI = awsapigatewayv2.NewCfnApi(s.Scope, jsii.String("HttpApi"), &awsapigatewayv2.CfnApiProps{
+		Name: s.name, Description: jsii.String("Settle: sends events to instances and shows them."), ProtocolType: jsii.String("HTTP"),
+	})
+	s.URL = s.HTTPAPI.AttrApiEndpoint()
+}
+
+// addRoutes puts the gateway behind the API.
+func (s *Settle) addRoutes() {
+	gateway := s.Functions[Gateway]
+	integration := awsapigatewayv2.NewCfnIntegration(s.Scope, jsii.String("HttpApiIntegration"), &awsapigatewayv2.CfnIntegrationProps{
+		ApiId: s.HTTPAPI.Ref(), IntegrationType: jsii.String("AWS_PROXY"), IntegrationMethod: jsii.String("POST"),
+		IntegrationUri: gateway.FunctionArn(), PayloadFormatVersion: jsii.String("2.0"),
+	})
+	for _, route := range routes {
+		awsapigatewayv2.NewCfnRoute(s.Scope, jsii.String(route.id+"Route"), &awsapigatewayv2.CfnRouteProps{
+			ApiId: s.HTTPAPI.Ref(), RouteKey: jsii.String(route.key), AuthorizationType: jsii.String(route.authorization),
+			Target: jsii.String("integrations/" + *integration.Ref()),
+		})
+	}
+	awslambda.NewCfnPermission(s.Scope, jsii.String("HttpApiInvokesGateway"), &awslambda.CfnPermissionProps{
+		Action: jsii.String("lambda:InvokeFunction"), FunctionName: gateway.FunctionArn(), Principal: jsii.String("apigateway.amazonaws.com"),
+		SourceArn: arn("execute-api", *s.HTTPAPI.Ref()+"/*"), SourceAccount: awscdk.Aws_ACCOUNT_ID(),
+	})
+	logs := awslogs.NewLogGroup(s.Scope, jsii.String("HttpApiLogs"), &awslogs.LogGroupProps{
+		Retention: s.props.LogRetention, EncryptionKey: s.props.EncryptionKey, RemovalPolicy: awscdk.RemovalPolicy_DESTROY,
+	})
+	awsapigatewayv2.NewCfnStage(s.Scope, jsii.String("HttpApiStage"), &awsapigatewayv2.CfnStageProps{
+		ApiId: s.HTTPAPI.Ref(), StageName: jsii.String("$default"), AutoDeploy: jsii.Bool(true),
+		AccessLogSettings: &awsapigatewayv2.CfnStage_AccessLogSettingsProperty{
+			DestinationArn: logs.LogGroupArn(), Format: jsii.String(accessLogFormat()),
+		},
+		DefaultRouteSettings: &awsapigatewayv2.CfnStage_RouteSettingsProperty{
+			ThrottlingRateLimit: jsii.Number(requestsPerSecond), ThrottlingBurstLimit: jsii.Number(requestsBurst), DetailedMetricsEnabled: jsii.Bool(false),
+		},
+	})
+}
+
+// accessLogFormat names the route and not the path: the path of a callback has a key in it.
+func accessLogFormat() string {
+	text, err := json.Marshal(map[string]string{
+		"time": "$context.requestTime", "request": "$context.requestId", "route": "$context.routeKey", "status": "$context.status",
+		"ip": "$context.identity.sourceIp", "caller": "$context.identity.caller", "latency": "$context.responseLatency", "error": "$context.error.message",
+	})
+	if err != nil {
+		panic(err) // strings always have a JSON
+	}
+	return string(text)
+}

@@ -1,0 +1,55 @@
+package cdk
+
+import (
+	"github.com/aws/aws-cdk-go/awscdk/v2"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awscloudwatch"
+	"github.com/aws/jsii-runtime-go"
+)
+
+// The dashboard's grid is 24 wide.
+const (
+	widgetWidth  = 8
+	widgetHeight = 6
+)
+
+// addDashboard shows, from top to bottom: what is wrong, what is done, what waits, and what the functions do.
+func (s *Settle) addDashboard() {
+	alarms := make([]awscloudwatch.IAlarm, len(s.Alarms))
+	for i := range s.Alarms {
+		alarms[i] = s.Alarms[i]
+	}
+	options := &awscloudwatch.MetricOptions{Period: seconds(metricPeriod)}
+	var invocations, errors, durations []awscloudwatch.IMetric
+	for _, name := range Functions {
+		function := s.Functions[name]
+		label := &awscloudwatch.MetricOptions{Label: jsii.String(name), Period: options.Period}
+		invocations = append(invocations, function.MetricInvocations(label))
+		errors = append(errors, function.MetricErrors(label))
+		durations = append(durations, function.MetricDuration(&awscloudwatch.MetricOptions{Label: jsii.String(name), Period: options.Period, Statistic: jsii.String("p99")}))
+	}
+	s.Dashboard = awscloudwatch.NewDashboard(s.Scope, jsii.String("Dashboard"), &awscloudwatch.DashboardProps{
+		DefaultInterval: awscdk.Duration_Hours(jsii.Number(3)),
+		Widgets: &[]*[]awscloudwatch.IWidget{
+			{awscloudwatch.NewAlarmStatusWidget(&awscloudwatch.AlarmStatusWidgetProps{
+				Title: jsii.String("Alarms"), Alarms: &alarms, Width: jsii.Number(3 * widgetWidth), Height: jsii.Number(widgetHeight),
+			})},
+			{
+				graph("Events and commits", s.metric(MetricEvents, "Sum"), s.metric(MetricCommits, "Sum")),
+				graph("Retried, parked, conflicts", s.metric(MetricRetried, "Sum"), s.metric(MetricParked, "Sum"), s.metric(MetricConflicts, "Sum")),
+				graph("Seconds unsettled, seconds in the outbox", s.metric(MetricUnsettledAge, "Maximum"), s.metric(MetricOutboxAge, "Maximum")),
+			},
+			{
+				graph("Seconds until the next token expires", s.metric(MetricTokenDeadline, "Minimum")),
+				graph("Messages that wait", queueMetric(s.Queue, "ApproximateNumberOfMessagesVisible"), queueMetric(s.DelayQueue, "ApproximateNumberOfMessagesDelayed"), queueMetric(s.ExecutionsQueue, "ApproximateNumberOfMessagesVisible")),
+				graph("Age of the oldest message, seconds", queueMetric(s.Queue, "ApproximateAgeOfOldestMessage"), queueMetric(s.DelayQueue, "ApproximateAgeOfOldestMessage"), queueMetric(s.ExecutionsQueue, "ApproximateAgeOfOldestMessage")),
+			},
+			{graph("Invocations", invocations...), graph("Errors", errors...), graph("Duration, p99", durations...)},
+		},
+	})
+}
+
+func graph(title string, metrics ...awscloudwatch.IMetric) awscloudwatch.IWidget {
+	return awscloudwatch.NewGraphWidget(&awscloudwatch.GraphWidgetProps{
+		Title: &title, Left: &metrics, Width: jsii.Number(widgetWidth), Height: jsii.Number(widgetHeight),
+	})
+}

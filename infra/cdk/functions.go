@@ -1,0 +1,113 @@
+package cdk
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-cdk-go/awscdk/v2"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awslambda"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awslogs"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awssqs"
+	"github.com/aws/jsii-runtime-go"
+)
+
+const (
+	// batch is how many messages a function takes at once: the most that a FIFO queue gives.
+	batch = 10
+	// forwarderConcurrency is how many batches of a standard queue are forwarded at once.
+	forwarderConcurrency = 10
+)
+
+// environment is the environment of a function: what functions/internal/boot reads and the function uses.
+func (s *Settle) environment(function string) map[string]*string {
+	env := map[string]*string{"SETTLE_SERVICE": s.name, "SETTLE_QUEUE_URL": s.Queue.QueueUrl()}
+	switch function {
+	case Consumer:
+		env["SETTLE_TABLE"] = s.Table.TableName()
+		env["SETTLE_TABLE_INDEX"] = jsii.String("on")
+		if s.props.WithoutIndex {
+			env["SETTLE_TABLE_INDEX"] = jsii.String("off")
+		}
+		env["SETTLE_DEAD_LETTER_QUEUE_URL"] = s.DeadLetterQueue.QueueUrl()
+		env["SETTLE_DELAY_QUEUE_URL"] = s.DelayQueue.QueueUrl()
+		env["SETTLE_DELAY_QUEUE_ARN"] = s.DelayQueue.QueueArn()
+		env["SETTLE_SCHEDULER_ROLE_ARN"] = s.SchedulerRole.RoleArn()
+		env["SETTLE_SCHEDULE_GROUP"] = s.ScheduleGroup.ScheduleGroupName()
+		env["SETTLE_SIGNUP_CODE_KEY"] = s.secrets.SignupCodeKey.UnsafeUnwrap()
+		s.setCallbacks(env)
+		var workflows []string
+		for _, name := range slices.Sorted(maps.Keys(s.props.Workflows)) {
+			workflows = append(workflows, name+"="+*s.props.Workflows[name].StateMachineArn())
+		}
+		if len(workflows) > 0 {
+			env["SETTLE_WORKFLOWS"] = jsii.String(strings.Join(workflows, ","))
+		}
+	case Gateway:
+		env["SETTLE_TABLE"] = s.Table.TableName()
+		env["SETTLE_GITHUB_WEBHOOK_SECRET"] = s.secrets.GitHubWebhook.UnsafeUnwrap()
+		s.setCallbacks(env)
+	case Delay:
+		env["SETTLE_DELAY_QUEUE_URL"] = s.DelayQueue.QueueUrl()
+	}
+	for name, value := range s.props.Environment {
+		env[name] = jsii.String(value)
+	}
+	return env
+}
+
+func (s *Settle) setCallbacks(env map[string]*string) {
+	env["SETTLE_ENRICH_CALLBACK_BASE"] = s.URL
+	if s.props.CallbackBase != "" {
+		env["SETTLE_ENRICH_CALLBACK_BASE"] = &s.props.CallbackBase
+	}
+	env["SETTLE_ENRICH_CALLBACK_KEY"] = s.secrets.EnrichCallbackKey.UnsafeUnwrap()
+}
+
+func (s *Settle) addFunctions() {
+	for _, name := range Functions {
+		s.addFunction(name)
+	}
+	s.feed(Consumer, s.Queue, s.props.ConsumerConcurrency)
+	s.feed(Delay, s.DelayQueue, forwarderConcurrency)
+	s.feed(Executions, s.ExecutionsQueue, forwarderConcurrency)
+}
+
+func (s *Settle) addFunction(name string) {
+	logs := awslogs.NewLogGroup(s.Scope, jsii.String(pascal(name)+"Logs"), &awslogs.LogGroupProps{
+		Retention: s.props.LogRetention, EncryptionKey: s.props.EncryptionKey, RemovalPolicy: awscdk.RemovalPolicy_DESTROY,
+	})
+	env := s.environment(name)
+	props := &awslambda.FunctionProps{
+		Description:  jsii.String("Settle: functions/" + name + "."),
+		Architecture: awslambda.Architecture_ARM_64(),
+		Runtime:      awslambda.Runtime_PROVIDED_AL2023(),
+		Handler:      jsii.String("bootstrap"),
+		Code:         s.props.Code(s.Scope, name),
+		Role:         s.functionRole(name, logs),
+		LogGroup:     logs,
+		Environment:  &env,
+		MemorySize:   jsii.Number(s.props.MemoryMiB),
+		Timeout:      seconds(s.timeout(name)),
+	}
+	if s.props.EncryptionKey != nil {
+		props.EnvironmentEncryption = s.props.EncryptionKey
+	}
+	s.Functions[name] = awslambda.NewFunction(s.Scope, jsii.String(pascal(name)), props)
+}
+
+func (s *Settle) timeout(function string) time.Duration {
+	if function == Consumer {
+		return s.props.ConsumerTimeout
+	}
+	return forwarderTimeout
+}
+
+// feed puts a function behind a queue.
+func (s *Settle) feed(function string, queue awssqs.Queue, concurrency int) {
+	awslambda.NewEventSourceMapping(s.Scope, jsii.String(pascal(function)+"Mapping"), &awslambda.EventSourceMappingProps{
+		Target: s.Functions[function], EventSourceArn: queue.QueueArn(), BatchSize: jsii.Number(batch),
+		ReportBatchItemFailures: jsii.Bool(true), MaxConcurrency: jsii.Number(concurrency),
+	})
+}

@@ -1,0 +1,112 @@
+// Package plain makes infra/template.yaml of the construct: a template without assets and without CDK's bootstrap stack, which
+// the aws CLI alone deploys.
+package plain
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/aws/aws-cdk-go/awscdk/v2"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awslambda"
+	"github.com/aws/constructs-go/constructs/v10"
+	"github.com/aws/jsii-runtime-go"
+
+	"github.com/settle-run/settle/infra/cdk"
+)
+
+// stackName is that of the stack in CDK's eyes; who deploys the template gives it another.
+const stackName = "Settle"
+
+// description is the template's.
+const description = "Settle: statecharts in Go on Lambda, SQS FIFO and DynamoDB. Made by make infra from infra/cdk; deployed by make deploy."
+
+// Synthesize returns the template as CDK writes it, in JSON.
+func Synthesize() ([]byte, error) {
+	folder, err := os.MkdirTemp("", "settle-cdk-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(folder)
+	app := awscdk.NewApp(&awscdk.AppProps{Outdir: &folder, AnalyticsReporting: jsii.Bool(false)})
+	stack := awscdk.NewStack(app, jsii.String(stackName), &awscdk.StackProps{
+		Synthesizer: awscdk.NewBootstraplessSynthesizer(nil), Description: jsii.String(description),
+	})
+	fill(stack)
+	app.Synth(nil)
+	text, err := os.ReadFile(filepath.Join(folder, stackName+".template.json"))
+	if err != nil {
+		return nil, fmt.Errorf("reading what CDK has synthesized: %w", err)
+	}
+	if !json.Valid(text) {
+		return nil, fmt.Errorf("expected CDK to write JSON, got %d bytes that are none", len(text))
+	}
+	return text, nil
+}
+
+// fill adds the parameters, the construct and the outputs.
+func fill(stack awscdk.Stack) {
+	bucket := parameter(stack, "CodeBucket", "The S3 bucket with the functions' zips.", nil)
+	keys := map[string]awscdk.CfnParameter{}
+	for _, name := range cdk.Functions {
+		keys[name] = parameter(stack, strings.ToUpper(name[:1])+name[1:]+"Code", "The key of the zip of functions/"+name+".", nil)
+	}
+	topic := parameter(stack, "AlarmTopic", "The ARN of an SNS topic that alarms are sent to. Empty: they are only shown.", jsii.String(""))
+	awscdk.NewCfnCondition(stack, jsii.String("HasAlarmTopic"), &awscdk.CfnConditionProps{
+		Expression: awscdk.Fn_ConditionNot(awscdk.Fn_ConditionEquals(topic.ValueAsString(), "")),
+	})
+	concurrency := awscdk.NewCfnParameter(stack, jsii.String("ConsumerConcurrency"), &awscdk.CfnParameterProps{
+		Type: jsii.String("Number"), Default: 50, MinValue: jsii.Number(cdk.ConsumerConcurrencyMin), MaxValue: jsii.Number(cdk.ConsumerConcurrencyMax),
+		Description: jsii.String("How many batches of events are handled at once at most."),
+	})
+	settle := cdk.NewSettle(stack, "Settle", cdk.Props{
+		Name:         awscdk.Aws_STACK_NAME(),
+		Code:         cdk.CodeFromBucket(bucket.ValueAsString(), func(function string) *string { return keys[function].ValueAsString() }),
+		AlarmActions: []*string{awscdk.Token_AsString(awscdk.Fn_ConditionIf(jsii.String("HasAlarmTopic"), topic.ValueAsString(), awscdk.Aws_NO_VALUE()), nil)},
+	})
+	settle.Scope.Node().FindChild(jsii.String("ConsumerMapping")).Node().DefaultChild().(awslambda.CfnEventSourceMapping).
+		AddPropertyOverride(jsii.String("ScalingConfig.MaximumConcurrency"), concurrency.ValueAsNumber())
+	for _, output := range []struct {
+		id, description string
+		value           *string
+	}{
+		{"Url", "The address of the HTTP API.", settle.URL},
+		{"QueueUrl", "The FIFO queue, which takes events.", settle.Queue.QueueUrl()},
+		{"DeadLetterQueueUrl", "The queue of what was parked.", settle.DeadLetterQueue.QueueUrl()},
+		{"TableName", "The table of the instances.", settle.Table.TableName()},
+		{"DashboardName", "The dashboard.", settle.Dashboard.DashboardName()},
+		{"TokenTaskArn", "The function for tasks that wait for an instance without sending to the queue.", settle.Functions[cdk.TokenTask].FunctionArn()},
+	} {
+		awscdk.NewCfnOutput(stack, &output.id, &awscdk.CfnOutputProps{Value: output.value, Description: &output.description})
+	}
+	for _, workflow := range settle.Workflows {
+		// cfn-lint 1.51 refuses OutputPath in a Succeed state, which Amazon States Language has. asl-validator checks the workflows.
+		workflow.Node().DefaultChild().(awscdk.CfnResource).AddMetadata(jsii.String("cfn-lint"), map[string]any{
+			"config": map[string]any{"ignore_checks": []string{"E3601"}},
+		})
+	}
+	nameResources(settle)
+}
+
+func parameter(stack awscdk.Stack, id, description string, otherwise *string) awscdk.CfnParameter {
+	props := &awscdk.CfnParameterProps{Type: jsii.String("String"), Description: &description}
+	if otherwise != nil {
+		props.Default = *otherwise
+	}
+	return awscdk.NewCfnParameter(stack, &id, props)
+}
+
+// nameResources gives the resources the names that they have in the construct, without CDK's hashes: in this template there is
+// one Settle.
+func nameResources(settle *cdk.Settle) {
+	prefix := *settle.Scope.Node().Path() + "/"
+	for _, child := range *settle.Scope.Node().FindAll(constructs.ConstructOrder_PREORDER) {
+		if !*awscdk.CfnElement_IsCfnElement(child) {
+			continue
+		}
+		name := strings.TrimSuffix(strings.TrimPrefix(*child.Node().Path(), prefix), "/Resource")
+		child.(awscdk.CfnElement).OverrideLogicalId(jsii.String(strings.ReplaceAll(name, "/", "")))
+	}
+}

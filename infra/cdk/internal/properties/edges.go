@@ -1,0 +1,172 @@
+package properties
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/settle-run/settle/infra/workflows"
+)
+
+func spaced(values ...any) string { return strings.TrimSuffix(fmt.Sprintln(values...), "\n") }
+
+func routes(r *reader) {
+	var got []string
+	for _, id := range r.ofType("AWS::ApiGatewayV2::Route") {
+		got = append(got, r.text(id, "RouteKey")+" "+r.text(id, "AuthorizationType"))
+		r.want("API of "+id, "${HttpApi}", r.text(id, "ApiId"))
+		r.want("target of "+id, "integrations/${HttpApiIntegration}", r.text(id, "Target"))
+	}
+	r.same("routes", []string{
+		"POST /instances/{machine}/{id}/events AWS_IAM", "GET /instances/{machine}/{id} AWS_IAM", "GET /aliases/{alias+} AWS_IAM",
+		"GET /machines AWS_IAM", "GET /healthz AWS_IAM",
+		"POST /webhooks/github NONE", "POST /webhooks/{provider}/{id}/{until}/{key} NONE",
+	}, got)
+	r.want("what the API invokes", "${Gateway.Arn}", r.text("HttpApiIntegration", "IntegrationUri"))
+	r.want("payload format", "2.0", r.text("HttpApiIntegration", "PayloadFormatVersion"))
+	r.same("permissions to invoke", []string{"HttpApiInvokesGateway"}, r.ofType("AWS::Lambda::Permission"))
+	r.want("who invokes the gateway", "apigateway.amazonaws.com", r.text("HttpApiInvokesGateway", "Principal"))
+	r.want("what is invoked", "${Gateway.Arn}", r.text("HttpApiInvokesGateway", "FunctionName"))
+	r.want("for which API", arn+"execute-api"+here+"${HttpApi}/*", r.text("HttpApiInvokesGateway", "SourceArn"))
+	format := r.text("HttpApiStage", "AccessLogSettings", "Format")
+	if !strings.Contains(format, "routeKey") || strings.Contains(format, "$context.path") || strings.Contains(format, "resourcePath") {
+		r.wrong("the access log: expected the route, and no path, which may have a key in it, got %s", format)
+	}
+	if r.number("HttpApiStage", "DefaultRouteSettings", "ThrottlingRateLimit") <= 0 {
+		r.wrong("HttpApiStage: expected a limit of requests a second")
+	}
+}
+
+func executionEvents(r *reader) {
+	r.want("pattern", "map[detail:map[name:[map[prefix:settle-]] status:[SUCCEEDED FAILED TIMED_OUT ABORTED]] "+
+		"detail-type:[Step Functions Execution Status Change] source:[aws.states]]", r.get("ExecutionsRule", "EventPattern"))
+	// The machines of this repository start no workflows, and those of another Settle are none of ours.
+	r.want("state", "DISABLED", r.get("ExecutionsRule", "State"))
+	r.want("target", "${ExecutionsQueue.Arn}", r.text("ExecutionsRule", "Targets", 0, "Arn"))
+	r.want("who sends to ExecutionsQueue", "map[Action:sqs:SendMessage Condition:map[ArnEquals:map[aws:SourceArn:map[Fn::GetAtt:[ExecutionsRule Arn]]]] Effect:Allow "+
+		"Principal:map[Service:events.amazonaws.com] Resource:map[Fn::GetAtt:[ExecutionsQueue Arn]] Sid:EventBridgeSends]",
+		r.get("ExecutionsQueuePolicy", "PolicyDocument", "Statement", 1))
+	for _, id := range r.ofType("AWS::SQS::QueuePolicy") {
+		statements, _ := r.get(id, "PolicyDocument", "Statement").([]any)
+		expected := 1 // it denies what comes without TLS
+		if id == "ExecutionsQueuePolicy" {
+			expected = 2
+		}
+		if len(statements) != expected {
+			r.wrong("%s: expected %d statements, got %d", id, expected, len(statements))
+		}
+	}
+}
+
+// workflowNames are the workflows of infra/workflows by their logical IDs.
+var workflowNames = map[string]string{
+	"EnrichWorkflow": "enrich", "JobWorkflow": "job", "JobRelaunchWorkflow": "job-relaunch", "PipelineWorkflow": "pipeline",
+	"UploadSalesWorkflow": "upload-sales", "UploadWarehouseWorkflow": "upload-warehouse",
+}
+
+func workflowsAreOurs(r *reader) {
+	r.same("workflows", slices.Collect(maps.Keys(workflowNames)), r.ofType("AWS::StepFunctions::StateMachine"))
+	for id, name := range workflowNames {
+		definition, err := workflows.Definition(name)
+		if err != nil {
+			r.wrong("%v", err)
+		}
+		got, _ := r.get(id, "DefinitionString").(string)
+		if got != definition {
+			r.wrong("%s: expected the text of infra/workflows/%s.asl.json", id, name)
+		}
+		r.want("type of "+id, "STANDARD", r.get(id, "StateMachineType"))
+		r.want("role of "+id, "${WorkflowsRole.Arn}", r.text(id, "RoleArn"))
+		r.taskTokens(id, got)
+	}
+}
+
+// taskTokens looks at the states that wait with a task token: each for a limited time, to an instance, under an ID of its own.
+func (r *reader) taskTokens(id, definition string) {
+	var parsed struct {
+		States map[string]struct {
+			Resource       string
+			TimeoutSeconds float64
+			Parameters     map[string]any
+		}
+	}
+	if err := json.Unmarshal([]byte(definition), &parsed); err != nil {
+		r.wrong("%s: %v", id, err)
+	}
+	waiting := 0
+	for name, state := range parsed.States {
+		if !strings.HasSuffix(state.Resource, ".waitForTaskToken") {
+			continue
+		}
+		waiting++
+		body, _ := state.Parameters["MessageBody"].(map[string]any)
+		task, _ := body["$task"].(map[string]any)
+		if state.Resource != "arn:aws:states:::sqs:sendMessage.waitForTaskToken" || state.TimeoutSeconds <= 0 ||
+			task["token.$"] != "$$.Task.Token" || state.Parameters["MessageGroupId.$"] == nil || state.Parameters["MessageDeduplicationId.$"] == nil {
+			r.wrong("%s, state %s: expected to send its task token to an instance, and a time-out", id, name)
+		}
+	}
+	if waiting == 0 {
+		r.wrong("%s: expected a state that waits with a task token", id)
+	}
+}
+
+// watched are the alarms: metric, statistic, comparison, threshold.
+var watched = func() map[string]string {
+	const above, below = " GreaterThanThreshold ", " LessThanThreshold "
+	alarms := map[string]string{
+		"UnsettledAlarm":           "Settle UnsettledAge Maximum Service=${AWS::StackName}" + above + "900",
+		"OutboxAlarm":              "Settle OutboxAge Maximum Service=${AWS::StackName}" + above + "300",
+		"TokenDeadlineAlarm":       "Settle TokenDeadline Minimum Service=${AWS::StackName}" + below + "300",
+		"TableReadThrottlesAlarm":  "AWS/DynamoDB ReadThrottleEvents Sum TableName=${Table}" + above + "0",
+		"TableWriteThrottlesAlarm": "AWS/DynamoDB WriteThrottleEvents Sum TableName=${Table}" + above + "0",
+		"SchedulesDroppedAlarm":    "AWS/Scheduler InvocationDroppedCount Sum ScheduleGroup=${AWS::StackName}" + above + "0",
+		"GatewayFailsAlarm":        "AWS/ApiGateway 5xx Sum ApiId=${HttpApi}" + above + "0",
+	}
+	for queue, deadLetter := range deadLettersOf {
+		seconds := map[string]string{"Queue": "900", "DelayQueue": "1800", "ExecutionsQueue": "900"}[queue]
+		prefix := strings.TrimSuffix(queue, "Queue")
+		alarms[prefix+"DeadLettersAlarm"] = "AWS/SQS ApproximateNumberOfMessagesVisible Maximum QueueName=${" + deadLetter + ".QueueName}" + above + "0"
+		alarms[prefix+"OldestMessageAlarm"] = "AWS/SQS ApproximateAgeOfOldestMessage Maximum QueueName=${" + queue + ".QueueName}" + above + seconds
+	}
+	for _, function := range names {
+		for _, metric := range []string{"Errors", "Throttles"} {
+			alarms[function+metric+"Alarm"] = "AWS/Lambda " + metric + " Sum FunctionName=${" + function + "}" + above + "0"
+		}
+	}
+	return alarms
+}()
+
+func alarms(r *reader) {
+	r.same("alarms", slices.Collect(maps.Keys(watched)), r.ofType("AWS::CloudWatch::Alarm"))
+	for id, expected := range watched {
+		dimension := fmt.Sprint(r.get(id, "Dimensions", 0, "Name")) + "=" + r.text(id, "Dimensions", 0, "Value")
+		r.want(id, expected, spaced(r.get(id, "Namespace"), r.get(id, "MetricName"), r.get(id, "Statistic"), dimension, r.get(id, "ComparisonOperator"), r.get(id, "Threshold")))
+		r.want("missing data of "+id, "notBreaching", r.get(id, "TreatMissingData"))
+		for _, action := range []string{"AlarmActions", "OKActions"} {
+			r.want(action+" of "+id, "[map[Fn::If:[HasAlarmTopic map[Ref:AlarmTopic] map[Ref:AWS::NoValue]]]]", r.get(id, action))
+		}
+		if description, _ := r.get(id, "AlarmDescription").(string); len(description) < len("Settle: ")+20 {
+			r.wrong("%s: expected to say what is wrong, got %q", id, description)
+		}
+	}
+}
+
+func dashboard(r *reader) {
+	body := r.text("Dashboard", "DashboardBody")
+	for _, metric := range []string{
+		"Events", "Commits", "Conflicts", "Retried", "Parked", "UnsettledAge", "OutboxAge", "TokenDeadline",
+		"ApproximateAgeOfOldestMessage", "Invocations", "Errors", "Duration",
+	} {
+		if !strings.Contains(body, `"`+metric+`"`) {
+			r.wrong("expected the metric %s", metric)
+		}
+	}
+	for id := range watched {
+		if !strings.Contains(body, "${"+id+".Arn}") {
+			r.wrong("expected the alarm %s", id)
+		}
+	}
+}

@@ -1,0 +1,244 @@
+package properties_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/settle-run/settle/infra/cdk/internal/template"
+)
+
+// mistake is one that somebody might make in the template.
+type mistake struct {
+	name string
+	make func(*editor)
+	// caughtBy are the checks that catch it, and what they say: all of them, but cfn-lint is asked only where it is named.
+	caughtBy map[string]string
+}
+
+var mistakes = []mistake{
+	{"the queue is limited as a whole", func(e *editor) { e.set("perQueue", "Queue", "FifoThroughputLimit") },
+		map[string]string{byProperties: "high throughput", byGuard: "fifo_queues_have_high_throughput"}},
+	{"the dead-letter queue is no FIFO queue", func(e *editor) {
+		for _, property := range []string{"FifoQueue", "DeduplicationScope", "FifoThroughputLimit"} {
+			e.drop("DeadLetterQueue", property)
+		}
+		e.set(map[string]any{"Fn::Sub": "${AWS::StackName}-dlq"}, "DeadLetterQueue", "QueueName")
+	}, map[string]string{byProperties: "dead-letter queue of its kind"}},
+	{"what is parked is kept for four days", func(e *editor) { e.drop("DeadLetterQueue", "MessageRetentionPeriod") },
+		map[string]string{byProperties: "retention of DeadLetterQueue", byGuard: "queues_keep_messages_for_14_days"}},
+	{"any queue may use the dead-letter queue", func(e *editor) { e.drop("DeadLetterQueue", "RedriveAllowPolicy") },
+		map[string]string{byProperties: "redrivePermission of DeadLetterQueue", byGuard: "queues_have_or_are_dead_letter_queues"}},
+	{"a message comes again while it is being handled", func(e *editor) { e.set(60, "Queue", "VisibilityTimeout") },
+		map[string]string{byProperties: "Queue: expected to hide messages for 360 s"}},
+	{"one bad message fails its batch", func(e *editor) { e.drop("ConsumerMapping", "FunctionResponseTypes") },
+		map[string]string{byProperties: "FunctionResponseTypes of ConsumerMapping", byGuard: "mappings_report_failures"}},
+	{"nothing limits the consumers", func(e *editor) { e.drop("ConsumerMapping", "ScalingConfig") },
+		map[string]string{byProperties: "expected a MaximumConcurrency", byGuard: "mappings_report_failures"}},
+	{"timers go to the consumer", func(e *editor) { e.set(reference("Consumer"), "DelayMapping", "FunctionName") },
+		map[string]string{byProperties: "${DelayQueue.Arn} to ${Delay}, which is missing"}},
+	{"a queue is not encrypted", func(e *editor) { e.set(false, "DelayQueue", "SqsManagedSseEnabled") },
+		map[string]string{byProperties: "DelayQueue: expected encryption", byGuard: "queues_are_encrypted"}},
+	{"a queue takes what comes without TLS", func(e *editor) { e.remove("QueuePolicy") },
+		map[string]string{byProperties: "Queue: expected a policy that denies"}},
+	{"anybody's rule may send to the queue of executions", func(e *editor) { e.drop("ExecutionsQueuePolicy", "PolicyDocument", "Statement", 1, "Condition") },
+		map[string]string{byProperties: "who sends to ExecutionsQueue", byGuard: "queue_policies_allow_services_only"}},
+	{"the table has no backups", func(e *editor) { e.drop("Table", "PointInTimeRecoverySpecification") },
+		map[string]string{byProperties: "point-in-time recovery", byGuard: "tables_are_kept"}},
+	{"the table goes with the stack", func(e *editor) { e.resource("Table")["DeletionPolicy"] = "Delete" },
+		map[string]string{byProperties: "deletion policy", byGuard: "tables_are_kept"}},
+	{"items expire by another attribute", func(e *editor) { e.set("expires", "Table", "TimeToLiveSpecification", "AttributeName") },
+		map[string]string{byProperties: "TTL"}},
+	{"the index shows too little to filter by", func(e *editor) {
+		e.set([]any{"state"}, "Table", "GlobalSecondaryIndexes", 0, "Projection", "NonKeyAttributes")
+	}, map[string]string{byProperties: "index"}},
+	{"a function misses a variable", func(e *editor) { e.drop("Consumer", "Environment", "Variables", "SETTLE_DELAY_QUEUE_ARN") },
+		map[string]string{byProperties: "SETTLE_DELAY_QUEUE_ARN, which is missing"}},
+	{"a secret stands in the template", func(e *editor) {
+		e.set("0123456789abcdef", "Consumer", "Environment", "Variables", "SETTLE_SIGNUP_CODE_KEY")
+	},
+		map[string]string{byProperties: "expected a reference to a secret", byGuard: "secrets_come_by_reference"}},
+	{"the gateway may write instances", func(e *editor) { e.drop("GatewayRole", "Policies", 0, "PolicyDocument", "Statement", 2, "Condition") },
+		map[string]string{byProperties: "permissions of GatewayRole"}},
+	{"the consumer may use any queue", func(e *editor) {
+		e.set("*", "ConsumerRole", "Policies", 0, "PolicyDocument", "Statement", 1, "Resource")
+	},
+		map[string]string{byProperties: "permissions of ConsumerRole", byGuard: "roles_are_narrow"}},
+	{"the consumer may do anything to the table", func(e *editor) {
+		e.set([]any{"dynamodb:*"}, "ConsumerRole", "Policies", 0, "PolicyDocument", "Statement", 2, "Action")
+	}, map[string]string{byProperties: "expected no dynamodb:*", byGuard: "roles_are_narrow"}},
+	{"a role has a managed policy", func(e *editor) {
+		e.set([]any{"arn:aws:iam::aws:policy/service-role/AWSLambdaSQSQueueExecutionRole"}, "DelayRole", "ManagedPolicyArns")
+	}, map[string]string{byProperties: "expected no managed policy", byGuard: "roles_are_narrow"}},
+	{"the consumer may pass the role to any service", func(e *editor) { e.drop("ConsumerRole", "Policies", 0, "PolicyDocument", "Statement", 4, "Condition") },
+		map[string]string{byProperties: "to scheduler.amazonaws.com alone", byGuard: "roles_are_narrow"}},
+	{"another account's schedules may use the role", func(e *editor) {
+		e.drop("SchedulerRole", "AssumeRolePolicyDocument", "Statement", 0, "Condition")
+	}, map[string]string{byProperties: "principal of SchedulerRole"}},
+	{"another service assumes a function's role", func(e *editor) {
+		e.set("ec2.amazonaws.com", "DelayRole", "AssumeRolePolicyDocument", "Statement", 0, "Principal", "Service")
+	}, map[string]string{byProperties: "principal of DelayRole"}},
+	{"everybody may send events", func(e *editor) { e.set("NONE", "PostEventRoute", "AuthorizationType") },
+		map[string]string{byProperties: "the HTTP API asks for IAM", byGuard: "routes_ask_who_calls"}},
+	{"anybody's API invokes the gateway", func(e *editor) { e.drop("HttpApiInvokesGateway", "SourceArn") },
+		map[string]string{byProperties: "for which API", byGuard: "permissions_name_their_source"}},
+	{"the keys of callbacks are logged", func(e *editor) {
+		e.set("$context.routeKey $context.path", "HttpApiStage", "AccessLogSettings", "Format")
+	},
+		map[string]string{byProperties: "no path, which may have a key"}},
+	{"logs are kept for ever", func(e *editor) { e.drop("ConsumerLogs", "RetentionInDays") },
+		map[string]string{byProperties: "ConsumerLogs: expected a retention", byGuard: "log_groups_forget"}},
+	{"executions that are aborted are not told of", func(e *editor) {
+		e.set([]any{"SUCCEEDED", "FAILED", "TIMED_OUT"}, "ExecutionsRule", "EventPattern", "detail", "status")
+	}, map[string]string{byProperties: "pattern"}},
+	{"executions of others are told of", func(e *editor) { e.set("ENABLED", "ExecutionsRule", "State") },
+		map[string]string{byProperties: "state: expected DISABLED"}},
+	{"a workflow goes to a state that it has not", func(e *editor) {
+		e.replace(`"Next": "PickedUp?"`, `"Next": "PickedUpp?"`, "JobWorkflow", "DefinitionString")
+	},
+		map[string]string{byProperties: "expected the text of infra/workflows/job.asl.json", byASLValidator: "PickedUpp?"}},
+	{"a workflow waits for ever", func(e *editor) { e.replace(`"TimeoutSeconds": 604800,`, ``, "PipelineWorkflow", "DefinitionString") },
+		map[string]string{byProperties: "state Pipeline: expected to send its task token"}},
+	{"nobody hears of dead letters", func(e *editor) { e.remove("DeadLettersAlarm") },
+		map[string]string{byProperties: "DeadLettersAlarm, which is missing"}},
+	{"the alarm for tokens goes off when there is time", func(e *editor) {
+		e.set("GreaterThanThreshold", "TokenDeadlineAlarm", "ComparisonOperator")
+	}, map[string]string{byProperties: "TokenDeadlineAlarm: expected"}},
+	{"a function runs on another architecture than it is built for", func(e *editor) { e.drop("Gateway", "Architectures") },
+		map[string]string{byProperties: "architecture of Gateway", byGuard: "functions_are_lean"}},
+	{"an output names a resource that is not there", func(e *editor) {
+		e.template["Outputs"].(map[string]any)["QueueUrl"].(map[string]any)["Value"] = reference("Queu")
+	}, map[string]string{byLint: "Queu"}},
+	{"a property has another name", func(e *editor) {
+		e.resource("HttpApi")["Properties"].(map[string]any)["Nam"] = "settle"
+	}, map[string]string{byLint: "'Nam' was unexpected"}},
+	{"two resources wait for each other", func(e *editor) { e.resource("HttpApi")["DependsOn"] = "Gateway" },
+		map[string]string{byLint: "Circular Dependencies"}},
+}
+
+func TestEverySeededMistakeIsCaught(t *testing.T) {
+	t.Parallel()
+	original := committed(t)
+	for _, m := range mistakes {
+		t.Run(m.name, func(t *testing.T) {
+			t.Parallel()
+			e := &editor{t: t, template: original.Clone()}
+			m.make(e)
+			if len(m.caughtBy) == 0 {
+				t.Fatal("expected a check that catches it")
+			}
+			for name, check := range checks {
+				want, catches := m.caughtBy[name]
+				if name == byLint && !catches {
+					continue // it takes seconds
+				}
+				said := check(t, e.template)
+				if catches && !strings.Contains(said, want) {
+					t.Errorf("%s: expected to say %q, got\n%s", name, want, said)
+				}
+				if !catches && said != "" {
+					t.Errorf("%s: expected not to catch it, got\n%s", name, said)
+				}
+			}
+		})
+	}
+}
+
+func TestThereAreTwentyMistakesThatNeedNoPython(t *testing.T) {
+	t.Parallel()
+	count := 0
+	for _, m := range mistakes {
+		if _, lint := m.caughtBy[byLint]; !lint {
+			count++
+		}
+	}
+	if count < 20 {
+		t.Errorf("expected 20 mistakes or more that are caught without cfn-lint, got %d", count)
+	}
+}
+
+// editor changes a template. A path begins with a logical ID; what it leads through must be there.
+type editor struct {
+	t        *testing.T
+	template template.Template
+}
+
+func reference(id string) map[string]any { return map[string]any{"Ref": id} }
+
+func (e *editor) resource(id string) map[string]any {
+	e.t.Helper()
+	resource, ok := e.template["Resources"].(map[string]any)[id].(map[string]any)
+	if !ok {
+		e.t.Fatalf("the template has no resource %s", id)
+	}
+	return resource
+}
+
+func (e *editor) remove(id string) {
+	e.t.Helper()
+	e.resource(id)
+	delete(e.template["Resources"].(map[string]any), id)
+}
+
+// holder returns the mapping that has the last key of the path.
+func (e *editor) holder(id string, path []any) map[string]any {
+	e.t.Helper()
+	value := e.resource(id)["Properties"]
+	for _, step := range path[:len(path)-1] {
+		switch step := step.(type) {
+		case string:
+			mapping, _ := value.(map[string]any)
+			value = mapping[step]
+		case int:
+			list, _ := value.([]any)
+			if step < len(list) {
+				value = list[step]
+			}
+		}
+	}
+	mapping, ok := value.(map[string]any)
+	if !ok {
+		e.t.Fatalf("%s has nothing at %v", id, path)
+	}
+	return mapping
+}
+
+// set changes a property, or adds ManagedPolicyArns, which no role has.
+func (e *editor) set(value any, id string, path ...any) {
+	e.t.Helper()
+	holder, key := e.holder(id, path), path[len(path)-1].(string)
+	if _, ok := holder[key]; !ok && key != "ManagedPolicyArns" {
+		e.t.Fatalf("%s has no %v", id, path)
+	}
+	holder[key] = value
+}
+
+func (e *editor) drop(id string, path ...any) {
+	e.t.Helper()
+	holder, key := e.holder(id, path), path[len(path)-1].(string)
+	if _, ok := holder[key]; !ok {
+		e.t.Fatalf("%s has no %v", id, path)
+	}
+	delete(holder, key)
+}
+
+func (e *editor) replace(from, to, id string, path ...any) {
+	e.t.Helper()
+	holder, key := e.holder(id, path), path[len(path)-1].(string)
+	text, _ := holder[key].(string)
+	if !strings.Contains(text, from) {
+		e.t.Fatalf("%s has no %s", id, from)
+	}
+	holder[key] = strings.Replace(text, from, to, 1)
+}
+
+func TestMistakesHaveNamesOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	var names []string
+	for _, m := range mistakes {
+		if slices.Contains(names, m.name) {
+			t.Errorf("expected each mistake once, got %q twice", m.name)
+		}
+		names = append(names, m.name)
+	}
+}

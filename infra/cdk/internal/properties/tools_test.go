@@ -1,0 +1,173 @@
+package properties_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/settle-run/settle/infra/cdk/internal/properties"
+	"github.com/settle-run/settle/infra/cdk/internal/template"
+)
+
+// Where `make infra` installs the tools.
+const (
+	guardFolder  = "../../testdata/npm/node_modules/@cdklabs/cdk-validator-cfnguard/bin"
+	guardRules   = "../../rules"
+	aslValidator = "../../../workflows/testdata/npm/node_modules/asl-validator/dist/bin/asl-validator.js"
+)
+
+// The checks of a template.
+const (
+	byProperties   = "properties"
+	byGuard        = "cfn-guard"
+	byASLValidator = "asl-validator"
+	byLint         = "cfn-lint"
+)
+
+// checks return what is wrong with a template, "" if nothing is.
+var checks = map[string]func(*testing.T, template.Template) string{
+	byProperties:   checkProperties,
+	byGuard:        checkGuard,
+	byASLValidator: checkWorkflows,
+	byLint:         checkLint,
+}
+
+func checkProperties(t *testing.T, of template.Template) string {
+	t.Helper()
+	var said strings.Builder
+	problems := properties.Check(of)
+	for _, name := range slices.Sorted(maps.Keys(problems)) {
+		fmt.Fprintf(&said, "%s: %s\n", name, strings.Join(problems[name], "; "))
+	}
+	return said.String()
+}
+
+// checkGuard has cfn-guard, of the npm package that carries it for several machines, apply our rules.
+func checkGuard(t *testing.T, of template.Template) string {
+	t.Helper()
+	system := map[string]string{"linux": "ubuntu", "darwin": "macos"}[runtime.GOOS]
+	machine := map[string]string{"amd64": "x86_64", "arm64": "aarch64"}[runtime.GOARCH]
+	guard := filepath.Join(guardFolder, system, machine, "cfn-guard")
+	installed(t, guard)
+	output, err := exec.CommandContext(t.Context(), guard, "validate", "--rules", guardRules, "--data", written(t, of),
+		"--structured", "--output-format", "json", "--show-summary", "none").CombinedOutput()
+	const broken = 19 // the exit code of a template that breaks rules
+	var exit *exec.ExitError
+	if err != nil && (!errors.As(err, &exit) || exit.ExitCode() != broken) {
+		t.Fatalf("cfn-guard did not come to an end: %v\n%s", err, output)
+	}
+	var reports []struct {
+		NotCompliant []struct{ Rule struct{ Name string } } `json:"not_compliant"`
+		Compliant    []string                               `json:"compliant"`
+		Skipped      []string                               `json:"not_applicable"`
+	}
+	if err := json.Unmarshal(output, &reports); err != nil || len(reports) != 1 {
+		t.Fatalf("expected one report of cfn-guard, got %v\n%s", err, output)
+	}
+	var rules []string
+	for _, broken := range reports[0].NotCompliant {
+		rules = append(rules, broken.Rule.Name)
+	}
+	for _, skipped := range reports[0].Skipped {
+		rules = append(rules, skipped+" (not applied)")
+	}
+	slices.Sort(rules)
+	return strings.Join(slices.Compact(rules), "\n")
+}
+
+// checkWorkflows has asl-validator read the workflows.
+func checkWorkflows(t *testing.T, of template.Template) string {
+	t.Helper()
+	var said strings.Builder
+	resources := of.Resources()
+	for _, id := range slices.Sorted(maps.Keys(resources)) {
+		if definition, ok := resources[id].Properties["DefinitionString"].(string); ok {
+			validated, _ := validations.LoadOrStore(definition, sync.OnceValue(func() string { return validate(t, definition) }))
+			said.WriteString(validated.(func() string)())
+		}
+	}
+	return said.String()
+}
+
+// validations are what asl-validator has said, by definition: nearly all mistakes leave the workflows as they are.
+var validations sync.Map
+
+// validate returns what asl-validator finds wrong with a definition.
+func validate(t *testing.T, definition string) string {
+	t.Helper()
+	installed(t, aslValidator)
+	path := filepath.Join(t.TempDir(), "workflow.asl.json")
+	if err := os.WriteFile(path, []byte(definition), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	output, err := exec.CommandContext(t.Context(), "node", aslValidator, "--json-path", path).CombinedOutput()
+	var refused *exec.ExitError
+	switch {
+	case err == nil:
+		return ""
+	case errors.As(err, &refused) && refused.ExitCode() == 1:
+		return string(output)
+	}
+	t.Fatalf("asl-validator did not come to an end: %v\n%s", err, output)
+	return ""
+}
+
+// checkLint has cfn-lint read the template. Whoever has it not installed sees the test skipped.
+func checkLint(t *testing.T, of template.Template) string {
+	t.Helper()
+	lint, err := exec.LookPath("cfn-lint")
+	if err != nil {
+		t.Skip("cfn-lint is not installed: pip install cfn-lint==1.51.0")
+	}
+	output, err := exec.CommandContext(t.Context(), lint, "--non-zero-exit-code", "error", "--format", "parseable", written(t, of)).CombinedOutput()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Fatalf("cfn-lint did not come to an end: %v\n%s", err, output)
+	}
+	if err == nil {
+		return ""
+	}
+	return string(output)
+}
+
+func written(t *testing.T, of template.Template) string {
+	t.Helper()
+	text, err := json.Marshal(of)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "template.json")
+	if err := os.WriteFile(path, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func installed(t *testing.T, path string) {
+	t.Helper()
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		t.Fatalf("expected %s: run `make infra`, which installs it", path)
+	}
+}
+
+func TestTheTemplatePassesEveryCheck(t *testing.T) {
+	t.Parallel()
+	for name, check := range checks {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if said := check(t, committed(t)); said != "" {
+				t.Errorf("%s refuses infra/template.yaml:\n%s", name, said)
+			}
+		})
+	}
+}

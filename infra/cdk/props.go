@@ -1,0 +1,173 @@
+package cdk
+
+import (
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-cdk-go/awscdk/v2"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awskms"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awslambda"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awslogs"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awss3"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awsstepfunctions"
+	"github.com/aws/constructs-go/constructs/v10"
+	"github.com/aws/jsii-runtime-go"
+)
+
+// The functions, by the names of their folders in functions/.
+const (
+	Consumer   = "consumer"
+	Gateway    = "gateway"
+	Delay      = "delay"
+	Executions = "executions"
+	TokenTask  = "tokentask"
+)
+
+// Functions are the names of all functions, in the order in which they are built.
+var Functions = []string{Consumer, Gateway, Delay, Executions, TokenTask}
+
+// Limits of Props.
+const (
+	// ConsumerTimeoutMax is the longest that Lambda lets a function run.
+	ConsumerTimeoutMax = 15 * time.Minute
+	// ConsumerConcurrencyMin and ConsumerConcurrencyMax are what SQS event source mappings take.
+	ConsumerConcurrencyMin = 2
+	ConsumerConcurrencyMax = 1000
+	// MemoryMiBMin and MemoryMiBMax are what Lambda takes.
+	MemoryMiBMin = 128
+	MemoryMiBMax = 10240
+)
+
+// Props tunes the construct. Only Code is required.
+type Props struct {
+	// Code returns the code of a function, given its name and a scope for what it needs. Required.
+	// CodeFromFolder and CodeFromBucket make one.
+	Code func(scope constructs.Construct, function string) awslambda.Code
+	// Environment is set for every function, over what the construct sets: settings of machines, such as
+	// SETTLE_JOB_TIME_LIMIT. A secret goes in as what SecretValue.UnsafeUnwrap returns, never as its text.
+	Environment map[string]string
+	// Secrets are what the machines of this repository and GitHub's webhook need.
+	Secrets Secrets
+
+	// ConsumerTimeout is how long a batch may take, services included. The queue hides a message for six
+	// times as long. One second to ConsumerTimeoutMax; defaults to one minute.
+	ConsumerTimeout time.Duration
+	// ConsumerConcurrency is how many batches are handled at once at most. ConsumerConcurrencyMin to
+	// ConsumerConcurrencyMax; defaults to 50.
+	ConsumerConcurrency int
+	// MemoryMiB is the memory of each function. Defaults to 256.
+	MemoryMiB int
+
+	// WithoutIndex leaves the index by_state out: nothing is written for it, and `settle list` reads the whole table.
+	WithoutIndex bool
+	// WithoutDeletionProtection lets the table be deleted.
+	WithoutDeletionProtection bool
+	// TableRemoval is what becomes of the table when the stack is deleted. Defaults to RETAIN.
+	TableRemoval awscdk.RemovalPolicy
+	// EncryptionKey encrypts the queues, the table, the secrets, the logs and the functions' environments. Nil means keys
+	// that AWS owns, which cost nothing. The key must be one that its stack makes, or its policy must let SQS, EventBridge and
+	// CloudWatch Logs use it.
+	EncryptionKey awskms.IKey
+
+	// Workflows are the state machines that charts start, by the charts' names for them. None by default.
+	Workflows map[string]awsstepfunctions.IStateMachine
+	// WaitingWorkflows are state machines of yours that wait for instances, beside those of infra/workflows: the consumer may
+	// answer their tasks.
+	WaitingWorkflows []awsstepfunctions.IStateMachine
+	// WithoutExamples leaves out the workflows of infra/workflows, which wait for the machines of this repository.
+	WithoutExamples bool
+
+	// CallbackBase is the address under which third parties reach the HTTP API. Defaults to its own.
+	CallbackBase string
+	// LogRetention defaults to a month.
+	LogRetention awslogs.RetentionDays
+	// Name begins the names of the queues, and is the dimension Service of the functions' metrics: 60 characters at most, and
+	// another for each Settle of a Region. Defaults to the stack's name.
+	Name *string
+	// AlarmActions are the ARNs of what alarms tell, such as an SNS topic. None by default: then the alarms are only
+	// seen in the console.
+	AlarmActions []*string
+}
+
+// Secrets come by reference: nothing of them is in a template. One that is nil is generated, in Secrets Manager.
+type Secrets struct {
+	// SignupCodeKey keys the hashes of the codes that signup mails: 16 bytes or more.
+	SignupCodeKey awscdk.SecretValue
+	// EnrichCallbackKey makes the addresses that enrich's third party calls back: 16 bytes or more.
+	EnrichCallbackKey awscdk.SecretValue
+	// GitHubWebhook is what GitHub signs its webhooks with.
+	GitHubWebhook awscdk.SecretValue
+}
+
+func (p Props) withDefaults() Props {
+	if p.ConsumerTimeout == 0 {
+		p.ConsumerTimeout = time.Minute
+	}
+	if p.ConsumerConcurrency == 0 {
+		p.ConsumerConcurrency = 50
+	}
+	if p.MemoryMiB == 0 {
+		p.MemoryMiB = 256
+	}
+	if p.TableRemoval == "" {
+		p.TableRemoval = awscdk.RemovalPolicy_RETAIN
+	}
+	if p.LogRetention == "" {
+		p.LogRetention = awslogs.RetentionDays_ONE_MONTH
+	}
+	return p
+}
+
+// workflowName is what boot.Workflows can hold: it is a list with commas and equals signs.
+var workflowName = regexp.MustCompile(`^[A-Za-z0-9_.-]+$`)
+
+func (p Props) validate() error {
+	if p.Code == nil {
+		return fmt.Errorf("cdk: expected Props.Code, got none: set it to CodeFromFolder or CodeFromBucket")
+	}
+	if p.ConsumerTimeout < time.Second || p.ConsumerTimeout > ConsumerTimeoutMax || p.ConsumerTimeout%time.Second != 0 {
+		return fmt.Errorf("cdk: expected Props.ConsumerTimeout in whole seconds from 1s to %s, got %s", ConsumerTimeoutMax, p.ConsumerTimeout)
+	}
+	if p.ConsumerConcurrency < ConsumerConcurrencyMin || p.ConsumerConcurrency > ConsumerConcurrencyMax {
+		return fmt.Errorf("cdk: expected Props.ConsumerConcurrency from %d to %d, got %d", ConsumerConcurrencyMin, ConsumerConcurrencyMax, p.ConsumerConcurrency)
+	}
+	if p.MemoryMiB < MemoryMiBMin || p.MemoryMiB > MemoryMiBMax {
+		return fmt.Errorf("cdk: expected Props.MemoryMiB from %d to %d, got %d", MemoryMiBMin, MemoryMiBMax, p.MemoryMiB)
+	}
+	for name := range p.Workflows {
+		if !workflowName.MatchString(name) {
+			return fmt.Errorf("cdk: expected names of Props.Workflows to match %s, got %q", workflowName, name)
+		}
+	}
+	return nil
+}
+
+// CodeFromFolder takes each function's code from folder/<function>, where `make functions` puts it.
+func CodeFromFolder(folder string) func(constructs.Construct, string) awslambda.Code {
+	return func(_ constructs.Construct, function string) awslambda.Code {
+		return awslambda.Code_FromAsset(jsii.String(filepath.Join(folder, function)), nil)
+	}
+}
+
+// CodeFromBucket takes each function's code from a zip in a bucket, whose key depends on the function's name.
+func CodeFromBucket(bucket *string, key func(function string) *string) func(constructs.Construct, string) awslambda.Code {
+	return func(scope constructs.Construct, function string) awslambda.Code {
+		imported := awss3.Bucket_FromBucketName(scope, jsii.String(pascal(function)+"CodeBucket"), bucket)
+		return awslambda.Code_FromBucket(imported, key(function), nil)
+	}
+}
+
+// pascal makes a construct's ID of a name: job-relaunch becomes JobRelaunch.
+func pascal(name string) string {
+	var id strings.Builder
+	for part := range strings.SplitSeq(name, "-") {
+		if part == "" {
+			continue
+		}
+		id.WriteString(strings.ToUpper(part[:1]) + part[1:])
+	}
+	return id.String()
+}

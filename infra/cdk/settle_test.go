@@ -1,0 +1,277 @@
+package cdk_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-cdk-go/awscdk/v2"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awskms"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awsstepfunctions"
+	"github.com/aws/jsii-runtime-go"
+
+	"github.com/settle-run/settle/infra/cdk"
+	"github.com/settle-run/settle/infra/cdk/internal/template"
+)
+
+// kernel is CDK's, which does one thing at a time.
+var kernel sync.Mutex
+
+// synthesized returns the resources of a stack.
+func synthesized(t *testing.T, fill func(awscdk.Stack)) map[string]template.Resource {
+	t.Helper()
+	kernel.Lock()
+	defer kernel.Unlock()
+	folder := t.TempDir()
+	app := awscdk.NewApp(&awscdk.AppProps{Outdir: &folder, AnalyticsReporting: jsii.Bool(false)})
+	fill(awscdk.NewStack(app, jsii.String("Other"), nil))
+	app.Synth(nil)
+	text, err := os.ReadFile(filepath.Join(folder, "Other.template.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	parsed, err := template.Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return parsed.Resources()
+}
+
+// find returns the logical ID and the resource of the type whose logical ID begins so.
+func find(t *testing.T, resources map[string]template.Resource, kind, prefix string) (string, template.Resource) {
+	t.Helper()
+	found := ""
+	for id, resource := range resources {
+		if resource.Type == kind && strings.HasPrefix(id, prefix) && (found == "" || len(id) < len(found)) {
+			found = id
+		}
+	}
+	if found == "" {
+		t.Fatalf("expected a %s whose name begins with %s", kind, prefix)
+	}
+	return found, resources[found]
+}
+
+func environment(t *testing.T, resources map[string]template.Resource, function string) map[string]any {
+	t.Helper()
+	_, resource := find(t, resources, "AWS::Lambda::Function", "Settle"+function)
+	variables, _ := resource.Properties["Environment"].(map[string]any)["Variables"].(map[string]any)
+	return variables
+}
+
+// allowed returns the resources on which the role of a function may do something, as JSON.
+func allowed(t *testing.T, resources map[string]template.Resource, function, action string) string {
+	t.Helper()
+	role, _ := find(t, resources, "AWS::IAM::Role", "Settle"+function+"Role")
+	text := ""
+	for _, resource := range resources {
+		policies, _ := resource.Properties["Policies"].([]any)
+		for _, policy := range policies {
+			text += statementsFor(policy.(map[string]any)["PolicyDocument"], action, resource.Type == "AWS::IAM::Role" && fmt.Sprint(resource.Properties["Description"]) == "Settle's function "+strings.ToLower(function)+".")
+		}
+		if roles := fmt.Sprint(resource.Properties["Roles"]); resource.Type == "AWS::IAM::Policy" && strings.Contains(roles, role) {
+			text += statementsFor(resource.Properties["PolicyDocument"], action, true)
+		}
+	}
+	return text
+}
+
+func statementsFor(document any, action string, ours bool) string {
+	if !ours {
+		return ""
+	}
+	text := ""
+	for _, statement := range document.(map[string]any)["Statement"].([]any) {
+		fields := statement.(map[string]any)
+		if strings.Contains(fmt.Sprint(fields["Action"]), action) {
+			encoded, _ := json.Marshal(fields["Resource"])
+			text += string(encoded)
+		}
+	}
+	return text
+}
+
+func props() cdk.Props {
+	return cdk.Props{Code: cdk.CodeFromBucket(jsii.String("code"), func(function string) *string { return jsii.String("v1/" + function + ".zip") })}
+}
+
+func TestACustomersKeyEncryptsEverything(t *testing.T) {
+	t.Parallel()
+	resources := synthesized(t, func(stack awscdk.Stack) {
+		p := props()
+		p.EncryptionKey = awskms.NewKey(stack, jsii.String("Key"), nil)
+		cdk.NewSettle(stack, "Settle", p)
+	})
+	key, keyResource := find(t, resources, "AWS::KMS::Key", "Key")
+	of := map[string]string{
+		"AWS::SQS::Queue": "KmsMasterKeyId", "AWS::DynamoDB::Table": "SSESpecification", "AWS::SecretsManager::Secret": "KmsKeyId",
+		"AWS::Logs::LogGroup": "KmsKeyId", "AWS::Lambda::Function": "KmsKeyArn",
+	}
+	seen := map[string]int{}
+	for id, resource := range resources {
+		if property, ok := of[resource.Type]; ok {
+			seen[resource.Type]++
+			if got := fmt.Sprint(resource.Properties[property]); !strings.Contains(got, key) {
+				t.Errorf("%s: expected %s to be the key, got %s", id, property, got)
+			}
+		}
+	}
+	if want := "map[AWS::DynamoDB::Table:1 AWS::Lambda::Function:5 AWS::Logs::LogGroup:6 AWS::SQS::Queue:6 AWS::SecretsManager::Secret:3]"; fmt.Sprint(seen) != want {
+		t.Errorf("expected %s, got %v", want, seen)
+	}
+	policy := fmt.Sprint(keyResource.Properties["KeyPolicy"])
+	for _, service := range []string{"events.amazonaws.com", "logs.amazonaws.com"} {
+		if !strings.Contains(policy, service) {
+			t.Errorf("expected the key's policy to let %s use it", service)
+		}
+	}
+	for _, function := range []string{"Consumer", "Gateway", "Delay", "Executions", "Tokentask"} {
+		if got := allowed(t, resources, function, "kms:GenerateDataKey"); !strings.Contains(got, key) {
+			t.Errorf("expected %s to be allowed to use the key, got %q", function, got)
+		}
+	}
+}
+
+func TestTheIndexIsLeftOut(t *testing.T) {
+	t.Parallel()
+	resources := synthesized(t, func(stack awscdk.Stack) {
+		p := props()
+		p.WithoutIndex, p.WithoutDeletionProtection, p.TableRemoval = true, true, awscdk.RemovalPolicy_DESTROY
+		cdk.NewSettle(stack, "Settle", p)
+	})
+	_, table := find(t, resources, "AWS::DynamoDB::Table", "SettleTable")
+	if table.Properties["GlobalSecondaryIndexes"] != nil || table.Properties["DeletionProtectionEnabled"] != false || table.DeletionPolicy != "Delete" {
+		t.Errorf("expected a table without index and protection, got %v, %s", table.Properties, table.DeletionPolicy)
+	}
+	if got := environment(t, resources, "Consumer")["SETTLE_TABLE_INDEX"]; got != "off" {
+		t.Errorf("SETTLE_TABLE_INDEX: expected off, got %v", got)
+	}
+}
+
+func TestWorkflowsThatChartsStart(t *testing.T) {
+	t.Parallel()
+	resources := synthesized(t, func(stack awscdk.Stack) {
+		p := props()
+		p.WithoutExamples = true
+		p.Workflows = map[string]awsstepfunctions.IStateMachine{
+			"report": awsstepfunctions.StateMachine_FromStateMachineArn(stack, jsii.String("Report"), jsii.String("arn:aws:states:eu-central-1:123456789012:stateMachine:Report")),
+			"audit": awsstepfunctions.NewStateMachine(stack, jsii.String("Audit"), &awsstepfunctions.StateMachineProps{
+				DefinitionBody: awsstepfunctions.DefinitionBody_FromString(jsii.String(`{"StartAt":"A","States":{"A":{"Type":"Succeed"}}}`)),
+			}),
+		}
+		p.WaitingWorkflows = []awsstepfunctions.IStateMachine{
+			awsstepfunctions.StateMachine_FromStateMachineArn(stack, jsii.String("Mine"), jsii.String("arn:aws:states:eu-central-1:123456789012:stateMachine:Mine")),
+		}
+		cdk.NewSettle(stack, "Settle", p)
+	})
+	encoded, _ := json.Marshal(environment(t, resources, "Consumer")["SETTLE_WORKFLOWS"])
+	if got := string(encoded); !strings.Contains(got, "audit=") || !strings.Contains(got, ",report=arn:aws:states:eu-central-1:123456789012:stateMachine:Report") {
+		t.Errorf("SETTLE_WORKFLOWS: got %s", got)
+	}
+	for _, c := range [][3]string{
+		{"Consumer", "states:StartExecution", "stateMachine:Report"}, {"Consumer", "states:StartExecution", "Audit"},
+		{"Consumer", "states:DescribeExecution", ":execution:Report:settle-*"}, {"Executions", "states:DescribeExecution", ":execution:Report:settle-*"},
+		{"Consumer", "states:SendTaskSuccess", "stateMachine:Mine"}, {"Consumer", "states:GetExecutionHistory", ":execution:Mine:*"},
+	} {
+		if got := allowed(t, resources, c[0], c[1]); !strings.Contains(got, c[2]) {
+			t.Errorf("%s: expected %s on %s, got %s", c[0], c[1], c[2], got)
+		}
+	}
+	_, rule := find(t, resources, "AWS::Events::Rule", "Settle")
+	pattern, _ := json.Marshal(rule.Properties["EventPattern"])
+	if !strings.Contains(string(pattern), `"stateMachineArn":[{"Ref":"Audit`) || !strings.Contains(string(pattern), "stateMachine:Report") || rule.Properties["State"] != "ENABLED" {
+		t.Errorf("expected a rule for the two workflows, got %s, %v", pattern, rule.Properties["State"])
+	}
+	for id, resource := range resources {
+		if resource.Type == "AWS::StepFunctions::StateMachine" && !strings.HasPrefix(id, "Audit") {
+			t.Errorf("expected no example, got %s", id)
+		}
+	}
+}
+
+func TestSecretsAndSettingsOfOnesOwn(t *testing.T) {
+	t.Parallel()
+	resources := synthesized(t, func(stack awscdk.Stack) {
+		p := props()
+		p.Secrets.SignupCodeKey = awscdk.SecretValue_SecretsManager(jsii.String("mine"), &awscdk.SecretsManagerSecretOptions{JsonField: jsii.String("code_key")})
+		p.Environment = map[string]string{"SETTLE_JOB_TIME_LIMIT": "2h"}
+		p.CallbackBase = "https://callbacks.example.com"
+		p.ConsumerTimeout = 5 * time.Minute
+		cdk.NewSettle(stack, "Settle", p)
+	})
+	consumer := environment(t, resources, "Consumer")
+	for name, want := range map[string]string{
+		"SETTLE_SIGNUP_CODE_KEY": "{{resolve:secretsmanager:mine:SecretString:code_key::}}", "SETTLE_JOB_TIME_LIMIT": "2h",
+		"SETTLE_ENRICH_CALLBACK_BASE": "https://callbacks.example.com",
+	} {
+		if consumer[name] != want {
+			t.Errorf("%s: expected %q, got %v", name, want, consumer[name])
+		}
+	}
+	if got := environment(t, resources, "Tokentask"); got["SETTLE_JOB_TIME_LIMIT"] != "2h" || got["SETTLE_SIGNUP_CODE_KEY"] != nil {
+		t.Errorf("expected tokentask to have the setting and no secret, got %v", got)
+	}
+	for id, resource := range resources {
+		if resource.Type == "AWS::SecretsManager::Secret" && strings.Contains(id, "Signup") {
+			t.Errorf("expected no secret to be generated that is given, got %s", id)
+		}
+	}
+	if _, queue := find(t, resources, "AWS::SQS::Queue", "SettleQueue"); queue.Properties["VisibilityTimeout"] != float64(30*60) {
+		t.Errorf("expected the queue to hide messages for six time-outs, half an hour, got %v", queue.Properties["VisibilityTimeout"])
+	}
+}
+
+func TestTwoInOneStack(t *testing.T) {
+	t.Parallel()
+	resources := synthesized(t, func(stack awscdk.Stack) {
+		for _, name := range []string{"blue", "green"} {
+			p := props()
+			p.Name = jsii.String(name)
+			cdk.NewSettle(stack, name, p)
+		}
+	})
+	names := map[string]string{}
+	for id, resource := range resources {
+		if resource.Type == "AWS::SQS::Queue" {
+			name := fmt.Sprint(resource.Properties["QueueName"])
+			if other, taken := names[name]; taken {
+				t.Errorf("expected queues to have names of their own, got %s for %s and %s", name, id, other)
+			}
+			names[name] = id
+		}
+	}
+	if names["blue.fifo"] == "" || names["green-delay-dlq"] == "" || len(names) != 12 {
+		t.Errorf("expected twelve queues, named by their Settle, got %v", names)
+	}
+}
+
+func TestWrongPropsAreRefused(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		change func(*cdk.Props)
+		want   string
+	}{
+		{func(p *cdk.Props) { p.Code = nil }, "expected Props.Code, got none"},
+		{func(p *cdk.Props) { p.ConsumerTimeout = 16 * time.Minute }, "got 16m0s"},
+		{func(p *cdk.Props) { p.ConsumerTimeout = 1500 * time.Millisecond }, "got 1.5s"},
+		{func(p *cdk.Props) { p.ConsumerConcurrency = 1 }, "from 2 to 1000, got 1"},
+		{func(p *cdk.Props) { p.MemoryMiB = 64 }, "from 128 to 10240, got 64"},
+		{func(p *cdk.Props) { p.Workflows = map[string]awsstepfunctions.IStateMachine{"a=b": nil} }, `got "a=b"`},
+	} {
+		p := props()
+		c.change(&p)
+		said := func() (said any) {
+			defer func() { said = recover() }()
+			synthesized(t, func(stack awscdk.Stack) { cdk.NewSettle(stack, "Settle", p) })
+			return nil
+		}()
+		if !strings.Contains(fmt.Sprint(said), c.want) {
+			t.Errorf("expected a panic with %q, got %v", c.want, said)
+		}
+	}
+}

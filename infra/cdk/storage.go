@@ -1,0 +1,147 @@
+package cdk
+
+import (
+	"strings"
+	"time"
+
+	"github.com/aws/aws-cdk-go/awscdk/v2"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awsdynamodb"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awsiam"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awsscheduler"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awssecretsmanager"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awssqs"
+	"github.com/aws/jsii-runtime-go"
+)
+
+const (
+	// retentionDays is how long a queue keeps a message: the longest that SQS allows.
+	retentionDays = 14
+	// receivesMax is high because it is the last resort: parking is the runtime's decision.
+	receivesMax = 1000
+	// forwarderReceivesMax is how often a standard queue offers a message that cannot be forwarded.
+	forwarderReceivesMax = 10
+	// secretCharacters is the length of a generated secret of letters and digits: 256 bits.
+	secretCharacters = 43
+)
+
+// addQueues adds the queues, each with its dead-letter queue, under names that begin with the construct's. The names are
+// ours because a dead-letter queue and its source have to know each other's ARN, which CloudFormation alone would call a circle.
+func (s *Settle) addQueues() {
+	fifo := awssqs.QueueProps{
+		Fifo:                jsii.Bool(true),
+		DeduplicationScope:  awssqs.DeduplicationScope_MESSAGE_GROUP,
+		FifoThroughputLimit: awssqs.FifoThroughputLimit_PER_MESSAGE_GROUP_ID,
+	}
+	s.Queue, s.DeadLetterQueue = s.queues("", ".fifo", fifo, s.props.ConsumerTimeout, receivesMax)
+	s.DelayQueue, s.DelayDeadLetterQueue = s.queues("-delay", "", awssqs.QueueProps{}, forwarderTimeout, forwarderReceivesMax)
+	s.ExecutionsQueue, s.ExecutionsDeadLetterQueue = s.queues("-executions", "", awssqs.QueueProps{}, forwarderTimeout, forwarderReceivesMax)
+}
+
+// queues adds a queue behind which is a function with the time-out, and its dead-letter queue.
+func (s *Settle) queues(name, suffix string, props awssqs.QueueProps, timeout time.Duration, receives int) (queue, deadLetter awssqs.Queue) {
+	props.RetentionPeriod = awscdk.Duration_Days(jsii.Number(retentionDays))
+	props.VisibilityTimeout = seconds(visibilityTimeouts * timeout)
+	props.EnforceSSL = jsii.Bool(true)
+	props.Encryption = awssqs.QueueEncryption_SQS_MANAGED
+	if s.props.EncryptionKey != nil {
+		props.Encryption, props.EncryptionMasterKey = awssqs.QueueEncryption_KMS, s.props.EncryptionKey
+	}
+	id := pascal(strings.TrimPrefix(name, "-"))
+	source := *s.name + name + suffix
+
+	dead := props
+	dead.QueueName = jsii.String(*s.name + name + "-dlq" + suffix)
+	deadLetter = awssqs.NewQueue(s.Scope, jsii.String(id+"DeadLetterQueue"), &dead)
+	deadLetter.Node().DefaultChild().(awssqs.CfnQueue).SetRedriveAllowPolicy(map[string]any{
+		"redrivePermission": "byQueue", "sourceQueueArns": []*string{arn("sqs", source)},
+	})
+	props.QueueName = &source
+	props.DeadLetterQueue = &awssqs.DeadLetterQueue{Queue: deadLetter, MaxReceiveCount: jsii.Number(receives)}
+	return awssqs.NewQueue(s.Scope, jsii.String(id+"Queue"), &props), deadLetter
+}
+
+func (s *Settle) addTable() {
+	props := awsdynamodb.TableProps{
+		PartitionKey:                     &awsdynamodb.Attribute{Name: jsii.String("instance"), Type: awsdynamodb.AttributeType_STRING},
+		BillingMode:                      awsdynamodb.BillingMode_PAY_PER_REQUEST,
+		TimeToLiveAttribute:              jsii.String("expire_at"),
+		PointInTimeRecoverySpecification: &awsdynamodb.PointInTimeRecoverySpecification{PointInTimeRecoveryEnabled: jsii.Bool(true)},
+		Stream:                           awsdynamodb.StreamViewType_NEW_AND_OLD_IMAGES,
+		DeletionProtection:               jsii.Bool(!s.props.WithoutDeletionProtection),
+		RemovalPolicy:                    s.props.TableRemoval,
+	}
+	if s.props.EncryptionKey != nil {
+		props.Encryption, props.EncryptionKey = awsdynamodb.TableEncryption_CUSTOMER_MANAGED, s.props.EncryptionKey
+	}
+	s.Table = awsdynamodb.NewTable(s.Scope, jsii.String("Table"), &props)
+	if s.props.WithoutIndex {
+		return
+	}
+	s.Table.AddGlobalSecondaryIndex(&awsdynamodb.GlobalSecondaryIndexProps{
+		IndexName:        jsii.String("by_state"),
+		PartitionKey:     &awsdynamodb.Attribute{Name: jsii.String("index_shard"), Type: awsdynamodb.AttributeType_STRING},
+		SortKey:          &awsdynamodb.Attribute{Name: jsii.String("index_key"), Type: awsdynamodb.AttributeType_STRING},
+		ProjectionType:   awsdynamodb.ProjectionType_INCLUDE,
+		NonKeyAttributes: jsii.Strings("state", "status", "tags"),
+	})
+}
+
+// addScheduler adds the group in which timers beyond fifteen minutes wait, and the role by which they reach the delay
+// queue.
+func (s *Settle) addScheduler() {
+	s.ScheduleGroup = awsscheduler.NewScheduleGroup(s.Scope, jsii.String("ScheduleGroup"), &awsscheduler.ScheduleGroupProps{
+		ScheduleGroupName: s.name, RemovalPolicy: awscdk.RemovalPolicy_DESTROY,
+	})
+	s.SchedulerRole = s.role("SchedulerRole", "EventBridge Scheduler: brings timers to the delay queue.",
+		servicePrincipal("scheduler.amazonaws.com", s.ScheduleGroup.ScheduleGroupArn()),
+		allow(actions("sqs:SendMessage"), s.DelayQueue.QueueArn()))
+	s.grantKey(s.SchedulerRole)
+}
+
+// addSecrets generates the secrets that are not given.
+func (s *Settle) addSecrets() {
+	s.secrets = s.props.Secrets
+	for _, secret := range []struct {
+		id, description string
+		value           *awscdk.SecretValue
+	}{
+		{"SignupCodeKey", "Keys the hashes of the codes that signup mails.", &s.secrets.SignupCodeKey},
+		{"EnrichCallbackKey", "Makes the addresses that enrich's third party calls back.", &s.secrets.EnrichCallbackKey},
+		{"GitHubWebhookSecret", "What GitHub signs its webhooks with: give it to the webhook.", &s.secrets.GitHubWebhook},
+	} {
+		if *secret.value != nil {
+			continue
+		}
+		*secret.value = awssecretsmanager.NewSecret(s.Scope, &secret.id, &awssecretsmanager.SecretProps{
+			Description: &secret.description, EncryptionKey: s.props.EncryptionKey,
+			GenerateSecretString: &awssecretsmanager.SecretStringGenerator{
+				PasswordLength: jsii.Number(secretCharacters), ExcludePunctuation: jsii.Bool(true),
+			},
+		}).SecretValue()
+	}
+}
+
+// addKeyPolicy lets the services that write with the key's help use it.
+func (s *Settle) addKeyPolicy() {
+	key := s.props.EncryptionKey
+	if key == nil {
+		return
+	}
+	account := map[string]any{"StringEquals": map[string]any{"aws:SourceAccount": *awscdk.Aws_ACCOUNT_ID()}}
+	key.AddToResourcePolicy(awsiam.NewPolicyStatement(&awsiam.PolicyStatementProps{
+		Principals: &[]awsiam.IPrincipal{awsiam.NewServicePrincipal(jsii.String("events.amazonaws.com"), nil)},
+		Actions:    actions("kms:Decrypt", "kms:GenerateDataKey"), Resources: jsii.Strings("*"), Conditions: &account,
+	}), nil)
+	logs := map[string]any{"ArnLike": map[string]any{"kms:EncryptionContext:aws:logs:arn": *arn("logs", "log-group:*")}}
+	key.AddToResourcePolicy(awsiam.NewPolicyStatement(&awsiam.PolicyStatementProps{
+		Principals: &[]awsiam.IPrincipal{awsiam.NewServicePrincipal(jsii.String("logs.amazonaws.com"), nil)},
+		Actions:    actions("kms:Decrypt", "kms:Encrypt", "kms:GenerateDataKey*", "kms:ReEncrypt*", "kms:DescribeKey"), Resources: jsii.Strings("*"), Conditions: &logs,
+	}), nil)
+}
+
+// grantKey lets a role use the customer's key, if there is one.
+func (s *Settle) grantKey(role awsiam.Role) {
+	if s.props.EncryptionKey != nil {
+		s.props.EncryptionKey.Grant(role, *actions("kms:Decrypt", "kms:GenerateDataKey")...)
+	}
+}

@@ -1,0 +1,163 @@
+package infra_test
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// standIn is an aws CLI that notes each call and answers the ones that read: by what the test has put beside it.
+const standIn = `#!/usr/bin/env bash
+folder=$(dirname "$0")
+echo "$*" >>"$folder/calls"
+case "$1 $2" in
+"sts get-caller-identity") echo 123456789012 ;;
+"configure get") echo eu-central-1 ;;
+"s3api head-bucket") [[ -e $folder/bucket ]] ;;
+"s3api head-object") [[ -e $folder/object ]] ;;
+"cloudformation describe-stacks")
+	case "$*" in
+	*TableName*) echo settle-Table-1 ;;
+	*QueueUrl*) echo https://sqs.eu-central-1.amazonaws.com/123456789012/settle.fifo ;;
+	esac
+	;;
+"dynamodb scan") cat "$folder/live" ;;
+"sqs get-queue-attributes") cat "$folder/waiting" ;;
+esac
+`
+
+// script runs a script with the stand-in before all else on the PATH, and files beside it. It returns what the script
+// says, the calls of the aws CLI and the exit code.
+func script(t *testing.T, name, input string, files map[string]string, env ...string) (said string, calls []string, code int) {
+	t.Helper()
+	folder := t.TempDir()
+	if err := os.WriteFile(filepath.Join(folder, "aws"), []byte(standIn), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for file, content := range files {
+		if err := os.WriteFile(filepath.Join(folder, file), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	command := exec.CommandContext(t.Context(), "bash", name, "zips")
+	command.Env = append([]string{"PATH=" + folder + string(filepath.ListSeparator) + os.Getenv("PATH")}, env...)
+	command.Stdin = strings.NewReader(input)
+	output, err := command.CombinedOutput()
+	if err != nil && command.ProcessState == nil {
+		t.Fatal(err)
+	}
+	noted, err := os.ReadFile(filepath.Join(folder, "calls"))
+	if err != nil && !os.IsNotExist(err) {
+		t.Fatal(err)
+	}
+	for line := range bytes.Lines(noted) {
+		calls = append(calls, strings.TrimSpace(string(line)))
+	}
+	return string(output), calls, command.ProcessState.ExitCode()
+}
+
+// keys are what infra/pack prints.
+const keys = "consumer consumer-1.zip\ndelay delay-2.zip\nexecutions executions-3.zip\ngateway gateway-4.zip\nobjects objects-5.zip\ntokentask tokentask-6.zip\n"
+
+func with(calls []string, prefix string) []string {
+	var found []string
+	for _, call := range calls {
+		if strings.HasPrefix(call, prefix) {
+			found = append(found, call)
+		}
+	}
+	return found
+}
+
+func TestDeployUploadsWhatIsNewAndDeploysTheTemplate(t *testing.T) {
+	t.Parallel()
+	said, calls, code := script(t, "deploy.sh", keys, nil, "STACK=blue", "PARAMETERS=AlarmTopic=arn:aws:sns:eu-central-1:123456789012:alarms ConsumerConcurrency=20")
+	if code != 0 {
+		t.Fatalf("exit code %d\n%s", code, said)
+	}
+	if made := with(calls, "s3 mb"); len(made) != 1 || made[0] != "s3 mb s3://settle-code-123456789012-eu-central-1 --region eu-central-1" {
+		t.Errorf("expected the bucket to be made, got %q", made)
+	}
+	uploads := with(calls, "s3 cp")
+	if len(uploads) != 5 || uploads[0] != "s3 cp --only-show-errors zips/consumer.zip s3://settle-code-123456789012-eu-central-1/blue/consumer-1.zip --region eu-central-1" {
+		t.Errorf("expected the five functions of the template to be uploaded, got %q", uploads)
+	}
+	want := "cloudformation deploy --region eu-central-1 --stack-name blue --template-file ./template.yaml --s3-bucket settle-code-123456789012-eu-central-1 --s3-prefix blue " +
+		"--capabilities CAPABILITY_IAM --no-fail-on-empty-changeset --parameter-overrides CodeBucket=settle-code-123456789012-eu-central-1 " +
+		"ConsumerCode=blue/consumer-1.zip DelayCode=blue/delay-2.zip ExecutionsCode=blue/executions-3.zip GatewayCode=blue/gateway-4.zip TokentaskCode=blue/tokentask-6.zip " +
+		"AlarmTopic=arn:aws:sns:eu-central-1:123456789012:alarms ConsumerConcurrency=20"
+	if deployed := with(calls, "cloudformation deploy"); len(deployed) != 1 || deployed[0] != want {
+		t.Errorf("got\n%q\nwant\n%s", deployed, want)
+	}
+}
+
+func TestDeployUploadsNothingTwice(t *testing.T) {
+	t.Parallel()
+	said, calls, code := script(t, "deploy.sh", keys, map[string]string{"bucket": "", "object": ""})
+	if code != 0 || len(with(calls, "s3 ")) != 0 || len(with(calls, "cloudformation deploy")) != 1 {
+		t.Errorf("expected a deployment without uploads, got exit code %d and %q\n%s", code, calls, said)
+	}
+}
+
+func TestADryRunCallsNothing(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]string{"deploy.sh": "+ aws cloudformation deploy --region REGION", "destroy.sh": "+ aws cloudformation delete-stack --stack-name settle"} {
+		said, calls, code := script(t, name, keys, nil, "DRY=1")
+		if code != 0 || len(calls) != 0 || !strings.Contains(said, want) {
+			t.Errorf("%s: expected %q and no call, got exit code %d and %q\n%s", name, want, code, calls, said)
+		}
+	}
+}
+
+func TestDeployRefusesWhatItCannotDeploy(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ input, env, want string }{
+		{keys, "STACK=a_b", "expected STACK to be a name"},
+		{keys, "STACK=" + strings.Repeat("a", 61), "expected STACK to be a name"},
+		{"consumer consumer-1.zip\n", "DRY=1", "expected five functions"},
+	} {
+		said, calls, code := script(t, "deploy.sh", c.input, nil, c.env)
+		if code != 2 || !strings.Contains(said, c.want) || len(with(calls, "cloudformation deploy")) != 0 {
+			t.Errorf("%s: expected exit code 2 and %q, got %d and\n%s", c.env, c.want, code, said)
+		}
+	}
+}
+
+func TestDestroyRefusesWhileInstancesAreLive(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name, live, waiting, want string
+		env                       []string
+		code                      int
+	}{
+		{"none", "\n\n", "0\t0\t0\n", "The table settle-Table-1 is kept", nil, 0},
+		{"two", "signup/1\tjob/7\nNone\n", "0\t0\t0\n", "live instances, such as: signup/1 job/7", nil, 1},
+		{"messages", "\n", "1\t0\t2\n", "About 12 messages are in its queues", nil, 1},
+		{"two, by force", "signup/1\tjob/7\n", "0\t0\t0\n", "live instances, such as: signup/1 job/7", []string{"FORCE=1"}, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			said, calls, code := script(t, "destroy.sh", "", map[string]string{"live": c.live, "waiting": c.waiting}, c.env...)
+			if code != c.code || !strings.Contains(said, c.want) {
+				t.Errorf("expected exit code %d and %q, got %d and\n%s", c.code, c.want, code, said)
+			}
+			if deleted := len(with(calls, "cloudformation delete-stack")) == 1; deleted != (c.code == 0) {
+				t.Errorf("expected the stack deleted: %v, got %q", c.code == 0, calls)
+			}
+			if table := with(calls, "dynamodb delete-table"); len(table) != 0 {
+				t.Errorf("expected the table kept, got %q", table)
+			}
+		})
+	}
+}
+
+func TestDestroyDeletesTheTableIfItIsTold(t *testing.T) {
+	t.Parallel()
+	said, calls, code := script(t, "destroy.sh", "", map[string]string{"live": "\n", "waiting": "0\n"}, "DELETE_TABLE=1")
+	if table := with(calls, "dynamodb delete-table"); code != 0 || len(table) != 1 || table[0] != "dynamodb delete-table --table-name settle-Table-1" {
+		t.Errorf("expected the table deleted, got exit code %d and %q\n%s", code, calls, said)
+	}
+}

@@ -1,0 +1,78 @@
+#!/usr/bin/env bash
+# Deletes a stack of infra/template.yaml, unless instances are live in it, or events parked or on their way. The table stays, with what has
+# ended, unless it is named. `make destroy` calls it.
+#
+#   STACK         the stack's name; settle by default
+#   FORCE=1       deletes it although instances are live: they and their events are lost to it
+#   DELETE_TABLE=1  deletes the table as well
+#   DRY=1         prints what would be done, and calls nothing
+set -euo pipefail
+
+stack=${STACK:-settle}
+if [[ -n ${AWS_REGION:-} ]]; then
+	export AWS_DEFAULT_REGION=$AWS_REGION # version 1 of the CLI does not read AWS_REGION
+fi
+
+say() {
+	printf '+'
+	printf ' %q' "$@"
+	printf '\n'
+}
+
+run() {
+	say "$@"
+	if [[ -z ${DRY:-} ]]; then "$@"; fi
+}
+
+# ask prints a command that only reads and, with DRY, gives a stand-in for its answer.
+ask() {
+	local stand_in=$1
+	shift
+	if [[ -n ${DRY:-} ]]; then
+		say "$@" >&2
+		printf '%s\n' "$stand_in"
+	else
+		"$@"
+	fi
+}
+
+output() {
+	ask "$1" aws cloudformation describe-stacks --stack-name "$stack" \
+		--query "Stacks[0].Outputs[?OutputKey=='$1'].OutputValue" --output text
+}
+
+table=$(output TableName)
+queue=$(output QueueUrl)
+if [[ -z $table || -z $queue ]]; then
+	echo "expected the stack $stack to have the outputs TableName and QueueUrl: is it one of infra/template.yaml?" >&2
+	exit 1
+fi
+
+# Up to five are named; if there are none, the whole table is read.
+live=$(ask '' aws dynamodb scan --table-name "$table" --consistent-read --projection-expression instance \
+	--filter-expression '#status = :active' --expression-attribute-names '{"#status": "status"}' \
+	--expression-attribute-values '{":active": {"S": "active"}}' --max-items 5 --query 'Items[].instance.S' --output text |
+	tr '\t' '\n' | sed -e '/^None$/d' -e '/^$/d' | paste -sd ' ' -)
+waiting=0
+for url in "$queue" "${queue%.fifo}-dlq.fifo" "${queue%.fifo}-delay" "${queue%.fifo}-executions"; do
+	counts=$(ask 0 aws sqs get-queue-attributes --queue-url "$url" --attribute-names ApproximateNumberOfMessages \
+		ApproximateNumberOfMessagesNotVisible ApproximateNumberOfMessagesDelayed --query 'values(Attributes)' --output text)
+	for count in $counts; do waiting=$((waiting + count)); done
+done
+if [[ -n $live ]] || ((waiting > 0)); then
+	printf 'In the stack %s are live instances, such as: %s\nAbout %d messages are in its queues, parked ones among them.\n' "$stack" "${live:-none}" "$waiting" >&2
+	if [[ -z ${FORCE:-} ]]; then
+		echo 'Let them end, or give FORCE=1 to delete it all the same.' >&2
+		exit 1
+	fi
+fi
+
+run aws cloudformation delete-stack --stack-name "$stack"
+run aws cloudformation wait stack-delete-complete --stack-name "$stack"
+if [[ -z ${DELETE_TABLE:-} ]]; then
+	echo "The table $table is kept. To delete it: aws dynamodb update-table --table-name $table --no-deletion-protection-enabled, then aws dynamodb delete-table --table-name $table"
+	exit 0
+fi
+run aws dynamodb update-table --table-name "$table" --no-deletion-protection-enabled
+run aws dynamodb wait table-exists --table-name "$table"
+run aws dynamodb delete-table --table-name "$table"

@@ -1,0 +1,201 @@
+package guard_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/aws/aws-sdk-go-v2/service/scheduler"
+	"github.com/aws/aws-sdk-go-v2/service/sfn"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	"github.com/aws/smithy-go"
+
+	"github.com/settle-run/settle/infra"
+	"github.com/settle-run/settle/infra/guard"
+	"github.com/settle-run/settle/runtime/awslocal"
+	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/dynamostore"
+	"github.com/settle-run/settle/runtime/schedule"
+	"github.com/settle-run/settle/runtime/sqsqueue"
+)
+
+func stack() infra.Stack {
+	return infra.Stack{
+		Name: "settle", Account: awslocal.Account, Region: awslocal.Region, QueueURLs: "http://aws.local",
+		Values:  map[string]string{"Table": "settle", "HttpApi.ApiEndpoint": "http://gateway.local"},
+		Secrets: map[string]string{"SignupCodeKey": "0123456789abcdef", "EnrichCallbackKey": "0123456789abcdef", "GitHubWebhookSecret": "hush"},
+	}
+}
+
+// guarded returns the configuration of clients that reach an AWS with the stack's queues and table, by the role of a function.
+func guarded(t *testing.T, function string) (aws.Config, *guard.Guard) {
+	t.Helper()
+	cloud := awslocal.New(awslocal.Config{})
+	config := aws.Config{
+		Region: awslocal.Region, BaseEndpoint: aws.String("http://aws.local"), HTTPClient: cloud.HTTPClient(),
+		Credentials: credentials.NewStaticCredentialsProvider("any", "any", ""),
+	}
+	for name, attributes := range map[string]map[string]string{"settle.fifo": {"FifoQueue": "true"}, "settle-dlq.fifo": {"FifoQueue": "true"}, "settle-delay": nil} {
+		if _, err := sqs.NewFromConfig(config).CreateQueue(t.Context(), &sqs.CreateQueueInput{QueueName: &name, Attributes: attributes}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := dynamostore.CreateIndexedTable(t.Context(), dynamodb.NewFromConfig(config), "settle"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := scheduler.NewFromConfig(config).CreateScheduleGroup(t.Context(), &scheduler.CreateScheduleGroupInput{Name: aws.String("settle")}); err != nil {
+		t.Fatal(err)
+	}
+	g, err := guard.New(stack(), function)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.Attach(&config)
+	return config, g
+}
+
+var (
+	job   = durable.InstanceID{Machine: "job", ID: "7"}
+	event = durable.Message{To: job, Body: []byte(`{"type":"queued"}`), DeduplicationID: "a"}
+)
+
+const (
+	queue      = "http://aws.local/" + awslocal.Account + "/settle.fifo"
+	deadLetter = "http://aws.local/" + awslocal.Account + "/settle-dlq.fifo"
+	delay      = "http://aws.local/" + awslocal.Account + "/settle-delay"
+)
+
+func TestWhatTheConsumerDoesIsAllowed(t *testing.T) {
+	t.Parallel()
+	config, g := guarded(t, "consumer")
+	client := sqs.NewFromConfig(config)
+	events := sqsqueue.New(client, queue, deadLetter)
+	if _, err := events.Send(t.Context(), event); err != nil {
+		t.Error(err)
+	}
+	if err := events.Park(t.Context(), durable.Delivery{Group: "job/7", SequenceNumber: "1", Body: "{}"}, "no event"); err != nil {
+		t.Error(err)
+	}
+	delays := schedule.NewDelayQueue(client, delay, time.Now)
+	timers, err := schedule.NewTimers(delays, scheduler.NewFromConfig(config), schedule.SchedulerConfig{
+		Group: "settle", QueueARN: "arn:aws:sqs:" + awslocal.Region + ":" + awslocal.Account + ":settle-delay",
+		RoleARN: "arn:aws:iam::" + awslocal.Account + ":role/settle-SchedulerRole",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, wait := range []time.Duration{time.Minute, time.Hour} {
+		if err := timers.Schedule(t.Context(), time.Now().Add(wait), event); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := timers.Cancel(t.Context(), "a"); err != nil {
+		t.Error(err)
+	}
+	if _, err := dynamostore.New(dynamodb.NewFromConfig(config), "settle").Load(t.Context(), job); err != nil {
+		t.Error(err)
+	}
+	if denied := g.Denied(); len(denied) != 0 {
+		t.Errorf("expected no call to be denied, got %v", denied)
+	}
+	unused := g.Unused()
+	const sqsARN = "arn:aws:sqs:" + awslocal.Region + ":" + awslocal.Account + ":"
+	for permission, used := range map[infra.Permission]bool{
+		{Action: "sqs:SendMessage", Resource: sqsARN + "settle.fifo"}:                                                            true,
+		{Action: "sqs:SendMessage", Resource: sqsARN + "settle-dlq.fifo"}:                                                        true,
+		{Action: "sqs:ChangeMessageVisibility", Resource: sqsARN + "settle.fifo"}:                                                false,
+		{Action: "iam:PassRole", Resource: "arn:aws:iam::" + awslocal.Account + ":role/settle-SchedulerRole"}:                    true,
+		{Action: "dynamodb:GetItem", Resource: "arn:aws:dynamodb:" + awslocal.Region + ":" + awslocal.Account + ":table/settle"}: true,
+		{Action: "dynamodb:PutItem", Resource: "arn:aws:dynamodb:" + awslocal.Region + ":" + awslocal.Account + ":table/settle"}: false,
+	} {
+		if listed := slices.Contains(unused, permission); listed == used {
+			t.Errorf("%v: expected to be listed as unused: %v, got %v", permission, !used, unused)
+		}
+	}
+}
+
+func TestWhatARoleDoesNotAllowFails(t *testing.T) {
+	t.Parallel()
+	arn := "arn:aws:states:" + awslocal.Region + ":" + awslocal.Account
+	for name, c := range map[string]struct {
+		function, want string
+		call           func(context.Context, aws.Config) error
+	}{
+		"the gateway parks": {"gateway", "sqs:SendMessage", func(ctx context.Context, config aws.Config) error {
+			return sqsqueue.New(sqs.NewFromConfig(config), queue, deadLetter).Park(ctx, durable.Delivery{Group: "job/7", SequenceNumber: "1", Body: "{}"}, "why")
+		}},
+		"the gateway writes an instance": {"gateway", "dynamodb:UpdateItem", func(ctx context.Context, config aws.Config) error {
+			store := dynamodb.NewFromConfig(config)
+			_, err := store.UpdateItem(ctx, &dynamodb.UpdateItemInput{TableName: aws.String("settle"), Key: dynamoKey("job/7")})
+			return err
+		}},
+		"the gateway lists": {"gateway", "dynamodb:Scan", func(ctx context.Context, config aws.Config) error {
+			_, err := dynamodb.NewFromConfig(config).Scan(ctx, &dynamodb.ScanInput{TableName: aws.String("settle")})
+			return err
+		}},
+		"the consumer passes another role": {"consumer", "iam:PassRole", func(ctx context.Context, config aws.Config) error {
+			timers, err := schedule.NewTimers(schedule.NewDelayQueue(sqs.NewFromConfig(config), delay, time.Now), scheduler.NewFromConfig(config), schedule.SchedulerConfig{
+				Group: "settle", QueueARN: "arn:aws:sqs:" + awslocal.Region + ":" + awslocal.Account + ":settle-delay", RoleARN: "arn:aws:iam::" + awslocal.Account + ":role/admin",
+			})
+			if err != nil {
+				return err
+			}
+			return timers.Schedule(ctx, time.Now().Add(time.Hour), event)
+		}},
+		"the consumer starts a workflow": {"consumer", "states:StartExecution", func(ctx context.Context, config aws.Config) error {
+			_, err := sfn.NewFromConfig(config).StartExecution(ctx, &sfn.StartExecutionInput{StateMachineArn: aws.String(arn + ":stateMachine:report")})
+			return err
+		}},
+		"the delay forwarder sends elsewhere": {"delay", "sqs:SendMessage", func(ctx context.Context, config aws.Config) error {
+			_, err := sqsqueue.New(sqs.NewFromConfig(config), deadLetter, "").Send(ctx, event)
+			return err
+		}},
+		"a call of no queue": {"delay", "expected the URL of a queue", func(ctx context.Context, config aws.Config) error {
+			_, err := sqs.NewFromConfig(config).ListQueues(ctx, &sqs.ListQueuesInput{})
+			return err
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			config, g := guarded(t, c.function)
+			err := c.call(t.Context(), config)
+			var refused smithy.APIError
+			if !errors.As(err, &refused) || refused.ErrorCode() != "AccessDeniedException" || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("expected AccessDeniedException for %s, got %v", c.want, err)
+			}
+			if denied := g.Denied(); len(denied) != 1 || !errors.Is(denied[0], infra.ErrDenied) {
+				t.Errorf("expected one call to be noted, got %v", denied)
+			}
+		})
+	}
+}
+
+func TestTheGatewayMayNoteACallbackWithItsAlias(t *testing.T) {
+	t.Parallel()
+	config, g := guarded(t, "gateway")
+	store := dynamostore.New(dynamodb.NewFromConfig(config), "settle")
+	if _, err := store.Redeem(t.Context(), "enricher/7", job, []byte(`{}`), "me"); err != nil {
+		t.Error(err)
+	}
+	if denied := g.Denied(); len(denied) != 0 {
+		t.Errorf("expected no call to be denied, got %v", denied)
+	}
+}
+
+func TestAnUnknownFunctionIsRefused(t *testing.T) {
+	t.Parallel()
+	if _, err := guard.New(stack(), "mailer"); err == nil || !strings.Contains(err.Error(), `got "mailer"`) {
+		t.Errorf("expected an error that names mailer, got %v", err)
+	}
+}
+
+func dynamoKey(instance string) map[string]types.AttributeValue {
+	return map[string]types.AttributeValue{"instance": &types.AttributeValueMemberS{Value: instance}}
+}

@@ -1,0 +1,153 @@
+package infra
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Statement allows actions on resources, under conditions. There are none that deny.
+type Statement struct {
+	// Actions are named in full, such as sqs:SendMessage.
+	Actions []string `json:"actions"`
+	// Resources are ARNs, in which * stands for any text and ? for any character.
+	Resources []string `json:"resources"`
+	// Conditions are values by operator and key. All must hold.
+	Conditions map[string]map[string][]string `json:"conditions"`
+}
+
+// Call is a call of AWS as IAM sees it.
+type Call struct {
+	// Action such as sqs:SendMessage; ActionOf gives that of an operation.
+	Action string
+	// Resource is the ARN of what it is about. Empty if the call does not tell, as those that answer a task by its token:
+	// then any resource of a statement will do.
+	Resource string
+	// Context has the values of condition keys, such as dynamodb:LeadingKeys.
+	Context map[string][]string
+}
+
+// ErrDenied is returned by Check when no statement allows a call.
+var ErrDenied = errors.New("denied")
+
+// Permission is an action on a resource, both as a statement names them.
+type Permission struct{ Action, Resource string }
+
+// Permissions returns all that the function's role may do.
+func (f Function) Permissions() []Permission {
+	var permissions []Permission
+	for _, statement := range f.Statements {
+		for _, action := range statement.Actions {
+			for _, resource := range statement.Resources {
+				permissions = append(permissions, Permission{action, resource})
+			}
+		}
+	}
+	return permissions
+}
+
+// Check returns the permissions by which the function's role allows the call: several if the call does not tell its resource.
+// Fails with ErrDenied if there is none. The function must have been resolved.
+func (f Function) Check(call Call) ([]Permission, error) {
+	var permissions []Permission
+	for _, statement := range f.Statements {
+		if statement.holds(call.Context) {
+			permissions = append(permissions, statement.matching(call)...)
+		}
+	}
+	if len(permissions) == 0 {
+		return nil, fmt.Errorf("%w: the role of the function %s in infra/template.yaml does not allow %s on %q with %v: extend infra/cdk/roles.go, or call less",
+			ErrDenied, f.Name, call.Action, call.Resource, call.Context)
+	}
+	return permissions, nil
+}
+
+// matching returns what the statement allows of the call, its conditions aside.
+func (s Statement) matching(call Call) []Permission {
+	var permissions []Permission
+	for _, action := range s.Actions {
+		if !like(strings.ToLower(action), strings.ToLower(call.Action)) { // as IAM compares names of actions
+			continue
+		}
+		for _, resource := range s.Resources {
+			if call.Resource == "" || like(resource, call.Resource) {
+				permissions = append(permissions, Permission{action, resource})
+			}
+		}
+	}
+	return permissions
+}
+
+// holds reports whether all conditions of the statement do.
+func (s Statement) holds(context map[string][]string) bool {
+	for operator, keys := range s.Conditions {
+		for key, expected := range keys {
+			if !holds(operator, expected, context[key]) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// holds reports whether a condition holds. Operators that the template does not have never do, so that a call under one
+// is denied, and somebody notices.
+func holds(operator string, expected, got []string) bool {
+	matches := func(value string) bool { return slices.Contains(expected, value) }
+	switch strings.TrimPrefix(operator, "ForAllValues:") {
+	case "StringEquals":
+	case "StringLike":
+		matches = func(value string) bool {
+			return slices.ContainsFunc(expected, func(pattern string) bool { return like(pattern, value) })
+		}
+	default:
+		return false
+	}
+	if strings.HasPrefix(operator, "ForAllValues:") { // holds where there are none: IAM User Guide, "Set operators"
+		return !slices.ContainsFunc(got, func(value string) bool { return !matches(value) })
+	}
+	return len(got) == 1 && matches(got[0])
+}
+
+// like reports whether the text is of the pattern, in which * stands for any text and ? for any character.
+func like(pattern, text string) bool {
+	for pattern != "" {
+		switch {
+		case pattern[0] == '*':
+			for i := range len(text) + 1 {
+				if like(pattern[1:], text[i:]) {
+					return true
+				}
+			}
+			return false
+		case text == "" || pattern[0] != '?' && pattern[0] != text[0]:
+			return false
+		}
+		pattern, text = pattern[1:], text[1:]
+	}
+	return text == ""
+}
+
+// batches are the operations that IAM knows by the name of another.
+var batches = map[string]string{
+	"sqs:SendMessageBatch": "sqs:SendMessage", "sqs:DeleteMessageBatch": "sqs:DeleteMessage",
+	"sqs:ChangeMessageVisibilityBatch": "sqs:ChangeMessageVisibility",
+}
+
+// services are the prefixes of actions by the SDK's names of services.
+var services = map[string]string{"SQS": "sqs", "DynamoDB": "dynamodb", "SFN": "states", "Scheduler": "scheduler"}
+
+// ActionOf returns the action that an operation of the SDK needs, such as sqs:SendMessage of SQS and SendMessageBatch.
+func ActionOf(service, operation string) (string, error) {
+	prefix, ok := services[service]
+	if !ok {
+		return "", fmt.Errorf("expected one of the services %v, got %q", slices.Sorted(maps.Keys(services)), service)
+	}
+	action := prefix + ":" + operation
+	if single, ok := batches[action]; ok {
+		return single, nil
+	}
+	return action, nil
+}
