@@ -1,0 +1,140 @@
+package docs_test
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// unstable are what differs from run to run, and what stands for it.
+var unstable = []struct {
+	pattern *regexp.Regexp
+	name    string
+}{
+	{regexp.MustCompile(`\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b`), "UUID"},
+	{regexp.MustCompile(`\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?( ?UTC|Z)?`), "TIME"},
+	{regexp.MustCompile(`\b\d\d-\d\d \d\d:\d\d:\d\d\.\d{3}\b`), "TIME"},
+	{regexp.MustCompile(`\b\d\d:\d\d:\d\d\.\d{3}\b`), "TIME"},
+	{regexp.MustCompile(`\b((\d+(\.\d+)?(h|ms|m|s|µs|d))+ ago|just now)`), "AGO"},
+	{regexp.MustCompile(`\bin (\d+(h|m|s|ms|d))+\b`), "IN"},
+	{regexp.MustCompile(`\b[0-9a-f]{32,}\b`), "HASH"},
+	{regexp.MustCompile(`\b1\d{18,}\b`), "SEQUENCE"},
+	{regexp.MustCompile(`\bdemo-runner-[0-9a-f]{12}\b`), "RUNNER"},
+	{regexp.MustCompile(`secret [A-Z2-7]{20,}`), "SECRET"},
+	{regexp.MustCompile(`\bcode=\d+\b`), "CODE"},
+	{regexp.MustCompile(`^(ok\s+\S+\s+)(\d+\.\d+s|\(cached\))`), "${1}PASSED"},
+	{regexp.MustCompile(`\(\d+\.\d\ds\)|\bafter \d+\.\d s`), "TOOK"},
+	{regexp.MustCompile(`(webhooks/\w+/[^/ ]+)/\d+/[\w-]{43}`), "${1}/ADDRESS"},
+	{regexp.MustCompile(`\s+`), " "},
+}
+
+// shown returns what was printed as a page writes it.
+func (s *session) shown(text string) string {
+	return strings.NewReplacer("AWS_ENDPOINT_URL=http://"+s.aws+" ", "", s.aws, shownAWS, s.gateway, shownGateway, s.folder, "~/settle").Replace(text)
+}
+
+// pattern returns a line with what is unstable in it named.
+func (s *session) pattern(line string) string {
+	line = s.shown(line)
+	for _, u := range unstable {
+		line = u.pattern.ReplaceAllString(line, u.name)
+	}
+	return strings.TrimRight(line, " ")
+}
+
+// patterns returns the patterns of lines, but for empty ones at their end.
+func (s *session) patterns(lines []string) []string {
+	var patterns []string
+	for _, line := range lines {
+		patterns = append(patterns, s.pattern(line))
+	}
+	for len(patterns) > 0 && patterns[len(patterns)-1] == "" {
+		patterns = patterns[:len(patterns)-1]
+	}
+	return patterns
+}
+
+// matches reports whether the lines are what is wanted, where "..." is any lines.
+func matches(want, got []string) bool {
+	if len(want) == 0 {
+		return len(got) == 0
+	}
+	if want[0] != "..." {
+		return len(got) > 0 && want[0] == got[0] && matches(want[1:], got[1:])
+	}
+	for i := range len(got) + 1 {
+		if matches(want[1:], got[i:]) {
+			return true
+		}
+	}
+	return false
+}
+
+// apply makes the changes of a diff, whose hunks begin with "@@" and may be anywhere in the text, once.
+func apply(text, diff string) (string, error) {
+	hunks := strings.Split("\n"+diff, "\n@@")
+	for _, hunk := range hunks[1:] {
+		var before, after strings.Builder
+		_, hunk, _ = strings.Cut(hunk, "\n")
+		for line := range strings.Lines(strings.TrimSuffix(hunk, "\n") + "\n") {
+			switch line[0] {
+			case '-':
+				before.WriteString(line[1:])
+			case '+':
+				after.WriteString(line[1:])
+			case ' ', '\n':
+				before.WriteString(strings.TrimPrefix(line, " "))
+				after.WriteString(strings.TrimPrefix(line, " "))
+			default:
+				return "", fmt.Errorf("expected a line of a diff, got %q", line)
+			}
+		}
+		if n := strings.Count(text, before.String()); n != 1 {
+			return "", fmt.Errorf("expected these lines once in the file, got them %d times:\n%s", n, before.String())
+		}
+		text = strings.Replace(text, before.String(), after.String(), 1)
+	}
+	if len(hunks) < 2 {
+		return "", errors.New("expected a diff with a line @@, got none")
+	}
+	return text, nil
+}
+
+func TestOutputIsComparedByPatterns(t *testing.T) {
+	t.Parallel()
+	s := &session{aws: "127.0.0.1:40001", gateway: "127.0.0.1:40002", folder: "/tmp/x"}
+	for _, test := range []struct {
+		want, got string
+		same      bool
+	}{
+		{"sent A to a/1 as message 088712be-8a58-4fca-90f5-647d2380309d", "sent A to a/1 as message 6aa9d614-35db-463e-875b-9307abf55005", true},
+		{"sent A to a/1 as message 088712be-8a58-4fca-90f5-647d2380309d", "sent A to a/2 as message 6aa9d614-35db-463e-875b-9307abf55005", false},
+		{"since  2026-11-20 17:19:34 UTC (8s ago)", "since 2027-01-02 03:04:05 UTC (1m12s ago)", true},
+		{"since  2026-11-20 17:19:34 UTC (8s ago)", "since 2027-01-02 03:04:05 UTC", false},
+		{"curl http://127.0.0.1:7388/x", "curl http://127.0.0.1:40002/x", true},
+		{"curl http://127.0.0.1:7388/x", "curl http://127.0.0.1:40001/x", false},
+		{"a\n...\nd", "a\nb\nc\nd", true},
+		{"a\n...\nd", "a\nb\nc", false},
+		{"a\n...", "a", true},
+		{"a", "a\nb", false},
+	} {
+		if got := matches(s.patterns(strings.Split(test.want, "\n")), s.patterns(strings.Split(test.got, "\n"))); got != test.same {
+			t.Errorf("%q and %q: expected same %v, got %v", test.want, test.got, test.same, got)
+		}
+	}
+}
+
+func TestDiffsAreApplied(t *testing.T) {
+	t.Parallel()
+	got, err := apply("a\nb\nc\nd\n", "@@ the middle\n b\n+new\n-c\n@@\n d\n+end\n")
+	if want := "a\nb\nnew\nd\nend\n"; err != nil || got != want {
+		t.Errorf("expected %q, got %q and %v", want, got, err)
+	}
+	for _, diff := range []string{"@@\n-x\n", "@@\n-a\n", "+y\n", "@@\nx\n"} {
+		if got, err := apply("a\na\n", diff); err == nil {
+			t.Errorf("%q: expected an error, got %q", diff, got)
+		}
+	}
+}

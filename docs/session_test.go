@@ -1,0 +1,380 @@
+package docs_test
+
+import (
+	"bufio"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/creack/pty"
+)
+
+const (
+	// commandTimeout leaves time to compile everything on a busy machine.
+	commandTimeout = 5 * time.Minute
+	// patience is how long something may be on its way.
+	patience = time.Minute
+	// pause is how long is waited before it is looked for again.
+	pause = 100 * time.Millisecond
+)
+
+// What pages write for the addresses of settle dev.
+const (
+	shownAWS     = "127.0.0.1:7389"
+	shownGateway = "127.0.0.1:7388"
+)
+
+// session is a reader with a terminal or two: commands answer people otherwise than pipes.
+type session struct {
+	folder string
+	env    []string
+	shell  io.Writer
+	output *bufio.Reader
+	// end is a line that no command prints.
+	end string
+	// stays is what goes on in the other terminal.
+	stays *terminal
+	// aws and gateway are the addresses of its settle dev.
+	aws, gateway string
+}
+
+// newSession returns a reader in an empty folder, or in a clone.
+func newSession(t *testing.T, clone bool) *session {
+	t.Helper()
+	home := t.TempDir()
+	s := &session{folder: filepath.Join(home, "folder"), end: "end of command " + rand.Text(), aws: shownAWS, gateway: shownGateway}
+	bin := filepath.Join(home, "bin")
+	for _, folder := range []string{s.folder, bin} {
+		if err := os.Mkdir(folder, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	writeStandIns(t, bin)
+	path := bin
+	ready := binaries(t) // In a clone it only fills the cache of what is compiled again, which pages would do side by side.
+	if clone {
+		copyRepository(t, s.folder)
+	} else {
+		path += string(filepath.ListSeparator) + ready
+	}
+	command := exec.CommandContext(t.Context(), "bash", "--noprofile", "--norc")
+	for _, variable := range command.Environ() {
+		if !strings.HasPrefix(variable, "AWS_") && !strings.HasPrefix(variable, "PATH=") {
+			s.env = append(s.env, variable)
+		}
+	}
+	repository, err := filepath.Abs(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.env = append(s.env, "PATH="+path+string(filepath.ListSeparator)+os.Getenv("PATH"), "GOBIN="+bin,
+		"GOPROXY=off", "GOWORK=off", "GOFLAGS=-trimpath", "SETTLE="+repository, "LC_ALL=C.UTF-8", "TZ=UTC", "TERM=xterm", "NO_COLOR=1", "AWS_PAGER=")
+	command.Env, command.Dir = s.env, s.folder
+	stdin, err := command.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	screen, end, err := pty.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	command.Stdout, command.Stderr = end, end
+	if err := errors.Join(pty.Setsize(screen, &pty.Winsize{Rows: 50, Cols: 120}), command.Start(), end.Close()); err != nil {
+		t.Fatal(err)
+	}
+	s.shell, s.output = stdin, bufio.NewReader(screen)
+	t.Cleanup(func() {
+		s.stop(t)
+		_ = stdin.Close() // It ends with it.
+		_ = command.Wait()
+		_ = screen.Close()
+	})
+	return s
+}
+
+// play does what a block is marked as.
+func (s *session) play(t *testing.T, b block) {
+	t.Helper()
+	switch b.mark {
+	case "run":
+		commands := commandsOf(b)
+		for i, c := range commands {
+			if b.argument == "stays" && i == len(commands)-1 {
+				s.start(t, b, c)
+				continue
+			}
+			s.run(t, b, c)
+		}
+	case "printed":
+		if s.stays == nil {
+			t.Fatalf("%s:%d: expected a command that stays above, got none", b.page, b.line)
+		}
+		s.stays.await(t, s, b)
+	case "file":
+		s.write(t, b.argument, b.text)
+	case "apply":
+		path := filepath.Join(s.folder, b.argument)
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		changed, err := apply(string(text), b.text)
+		if err != nil {
+			t.Fatalf("%s:%d: %v", b.page, b.line, err)
+		}
+		s.write(t, b.argument, changed)
+	}
+}
+
+func (s *session) write(t *testing.T, path, text string) {
+	t.Helper()
+	path = filepath.Join(s.folder, path)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// run types a command, and compares what it prints and its exit code.
+func (s *session) run(t *testing.T, b block, c command) {
+	t.Helper()
+	want := 0
+	if code, ok := strings.CutPrefix(b.argument, "exits "); ok {
+		want, _ = strconv.Atoi(code)
+	}
+	for deadline := time.Now().Add(patience); ; time.Sleep(pause) {
+		got, code, err := s.do(t.Context(), c.text)
+		if err != nil {
+			t.Fatalf("%s:%d: %s: %v, after\n%s", b.page, b.line, c.text, err, got)
+		}
+		lines := strings.Split(strings.TrimRight(got, "\n"), "\n")
+		same := len(c.want) == 0 || matches(s.patterns(c.want), s.patterns(lines))
+		switch {
+		case same && code == want:
+			return
+		case b.argument == "again" && time.Now().Before(deadline):
+			continue
+		}
+		t.Fatalf("%s:%d: %s\nexit code %d, want %d, prints:\n%s\nwant:\n%s", b.page, b.line, c.text, code, want, s.shown(got), strings.Join(c.want, "\n"))
+	}
+}
+
+// progress is what a terminal shows for a while only.
+var progress = regexp.MustCompile(`(\r[^\r\n]*)*\r\x1b\[K`)
+
+// do types a command and returns what it prints.
+func (s *session) do(ctx context.Context, text string) (printed string, code int, err error) {
+	text = strings.NewReplacer(shownAWS, s.aws, shownGateway, s.gateway).Replace(text)
+	if _, err := fmt.Fprintf(s.shell, "{ %s\n} </dev/null; printf '\\n%s %%d\\n' $?\n", text, s.end); err != nil {
+		return "", 0, err
+	}
+	type result struct {
+		printed string
+		code    int
+		err     error
+	}
+	done := make(chan result, 1)
+	go func() {
+		var b strings.Builder
+		for {
+			line, err := s.output.ReadString('\n')
+			line = strings.ReplaceAll(progress.ReplaceAllString(line, ""), "\r\n", "\n")
+			if err != nil {
+				done <- result{b.String(), 0, fmt.Errorf("the shell has ended: %w", err)}
+				return
+			}
+			if rest, ok := strings.CutPrefix(line, s.end); ok {
+				code, err := strconv.Atoi(strings.TrimSpace(rest))
+				done <- result{strings.TrimSuffix(b.String(), "\n"), code, err}
+				return
+			}
+			b.WriteString(line)
+		}
+	}()
+	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
+	defer cancel()
+	select {
+	case r := <-done:
+		return r.printed, r.code, r.err
+	case <-ctx.Done():
+		return "", 0, ctx.Err()
+	}
+}
+
+// terminal is one in which a command stays.
+type terminal struct {
+	command *exec.Cmd
+	log     string
+	// seen is how much of what it has printed was compared.
+	seen int
+}
+
+// start types a command that stays, into a terminal of its own, and waits until it has printed what it is to.
+func (s *session) start(t *testing.T, b block, c command) {
+	t.Helper()
+	s.stop(t)
+	folder, _, err := s.do(t.Context(), "pwd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := &terminal{log: filepath.Join(t.TempDir(), "terminal")}
+	log, err := os.Create(x.log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	text := devPattern.ReplaceAllString(c.text, "$1 dev --aws-port 0 --http-port 0$2") // Another test may have the ports.
+	x.command = exec.Command("bash", "--noprofile", "--norc", "-c", text)
+	x.command.Env, x.command.Dir = s.env, strings.TrimSpace(folder)
+	x.command.Stdout, x.command.Stderr = log, log
+	x.command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // so that all that it starts ends with it
+	if err := x.command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	s.stays = x
+	s.readAddresses(t, b)
+	if len(c.want) > 0 {
+		b.text = strings.Join(c.want, "\n") + "\n"
+		x.await(t, s, b)
+	}
+}
+
+// devPattern finds the command that serves the stack, of this module or of one's own.
+var devPattern = regexp.MustCompile(`(\S+) dev( |$)`)
+
+var addresses = regexp.MustCompile(`(?s)  AWS      http://(\S+) .*  gateway  http://(\S+) .*Each transition is printed below`)
+
+// readAddresses waits until settle dev tells where it listens.
+func (s *session) readAddresses(t *testing.T, b block) {
+	t.Helper()
+	for deadline := time.Now().Add(commandTimeout); time.Now().Before(deadline); time.Sleep(pause) {
+		text, err := os.ReadFile(s.stays.log)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if found := addresses.FindStringSubmatch(string(text)); found != nil {
+			s.aws, s.gateway = found[1], found[2]
+			if _, _, err := s.do(t.Context(), "export AWS_ENDPOINT_URL=http://"+s.aws); err != nil {
+				t.Fatal(err)
+			}
+			return
+		}
+		if err := s.stays.command.Process.Signal(syscall.Signal(0)); errors.Is(err, os.ErrProcessDone) {
+			break
+		}
+	}
+	text, _ := os.ReadFile(s.stays.log) // It is empty then.
+	t.Fatalf("%s:%d: expected settle dev to start, got:\n%s", b.page, b.line, text)
+}
+
+// await waits until the lines of the block are printed, in their order, others between them or not.
+func (x *terminal) await(t *testing.T, s *session, b block) {
+	t.Helper()
+	want := s.patterns(strings.Split(strings.TrimRight(b.text, "\n"), "\n"))
+	var text []byte
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(pause) {
+		var err error
+		if text, err = os.ReadFile(x.log); err != nil {
+			t.Fatal(err)
+		}
+		left, seen := want, 0
+		for line := range strings.Lines(string(text[x.seen:])) {
+			for len(left) > 0 && (left[0] == "..." || left[0] == "") {
+				left = left[1:]
+			}
+			if len(left) == 0 {
+				break
+			}
+			seen += len(line)
+			if s.pattern(line) == left[0] {
+				left = left[1:]
+			}
+		}
+		if len(left) == 0 {
+			x.seen += seen
+			return
+		}
+	}
+	t.Fatalf("%s:%d: the terminal prints:\n%s\nwant:\n%s", b.page, b.line, s.shown(string(text[x.seen:])), b.text)
+}
+
+// stop ends what stays, and what it has started.
+func (s *session) stop(t *testing.T) {
+	t.Helper()
+	if s.stays == nil {
+		return
+	}
+	if err := syscall.Kill(-s.stays.command.Process.Pid, syscall.SIGTERM); err != nil {
+		t.Errorf("ending %s: %v", s.stays.command, err)
+	}
+	_ = s.stays.command.Wait() // It was killed.
+	s.stays = nil
+}
+
+// copyRepository makes what a clone is of the files that are there.
+func copyRepository(t *testing.T, to string) {
+	t.Helper()
+	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		switch name := entry.Name(); {
+		case path != root && (name == ".git" || name == ".bin" || name == "node_modules"):
+			if entry.IsDir() {
+				return filepath.SkipDir
+			}
+			return nil
+		case entry.IsDir():
+			return os.MkdirAll(filepath.Join(to, strings.TrimPrefix(path, root)), 0o755)
+		case !entry.Type().IsRegular():
+			return nil
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(filepath.Join(to, strings.TrimPrefix(path, root)), text, 0o644)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// built is settle as this repository builds it, in a folder that TestMain makes and removes.
+var built struct {
+	sync.Mutex
+	folder string
+	done   bool
+}
+
+// binaries returns the folder with settle.
+func binaries(t *testing.T) string {
+	t.Helper()
+	built.Lock()
+	defer built.Unlock()
+	if built.done {
+		return built.folder
+	}
+	build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-buildvcs=false", "-o", built.folder, "./cmd/settle")
+	build.Dir = root
+	if printed, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("building settle: %v\n%s", err, printed)
+	}
+	built.done = true
+	return built.folder
+}
