@@ -162,48 +162,12 @@ func (l *Loop) turn(ctx context.Context, deliveries []Delivery) (done int, err e
 	}
 
 	applied := 0
-	for ; applied < len(deliveries); applied++ {
-		d := deliveries[applied]
-		t.queue = d.Queue
-
-		// Settle what an abandoned delivery left unsettled, before any other event.
-		parked, resumeErr := t.observedResume(ctx, d)
-		if err = resumeErr; err != nil {
-			break
-		}
-		if parked {
-			// To try the next one now could kill the process before this one is acknowledged.
+	for _, d := range deliveries {
+		done, takeErr := t.take(ctx, d)
+		if done {
 			applied++
-			err = fmt.Errorf("%s cannot settle", id)
-			break
 		}
-
-		// Skip what was applied already; park what can never be applied.
-		event, verdict, reason := t.examine(d)
-		if verdict == skipped {
-			t.record.Skipped++ // Stored with the next event that is applied.
-			l.config.Logger.InfoContext(ctx, "event skipped, it was applied before or is stale", "instance", d.Group, "message_id", d.MessageID)
-			if told := l.config.Observer.Skipped; told != nil {
-				told(ctx, d)
-			}
-			continue
-		}
-		if verdict == poisoned {
-			if err = t.park(ctx, d, event.Type, reason); err != nil {
-				break
-			}
-			continue
-		}
-
-		// Store the end of a service before the next event, which may turn out unstorable.
-		if t.finished {
-			if err = t.commit(ctx); err != nil {
-				break
-			}
-		}
-
-		// Settle: apply the event and run the services until only the outside can go on.
-		if err = t.observedTry(ctx, d, event); err != nil {
+		if err = takeErr; err != nil {
 			break
 		}
 	}
@@ -223,6 +187,48 @@ func (l *Loop) turn(ctx context.Context, deliveries []Delivery) (done int, err e
 
 	// Acknowledge.
 	return applied, err
+}
+
+// take takes one delivery: it settles what an earlier one left unsettled, and then applies the event, passes it over, or parks it.
+// done says that the delivery need not come again. An error ends the turn: those behind it must.
+func (t *turn) take(ctx context.Context, d Delivery) (done bool, err error) {
+	t.queue = d.Queue
+
+	// Settle what an abandoned delivery left unsettled, before any other event.
+	parked, err := t.observedResume(ctx, d)
+	if err != nil {
+		return false, err
+	}
+	if parked {
+		// To try the next one now could kill the process before this one is acknowledged.
+		return true, fmt.Errorf("%s cannot settle", t.record.Instance)
+	}
+
+	// Skip what was applied already; park what can never be applied.
+	event, verdict, reason := t.examine(d)
+	switch verdict {
+	case skipped:
+		t.record.Skipped++ // Stored with the next event that is applied.
+		t.loop.config.Logger.InfoContext(ctx, "event skipped, it was applied before or is stale", "instance", d.Group, "message_id", d.MessageID)
+		if told := t.loop.config.Observer.Skipped; told != nil {
+			told(ctx, d)
+		}
+		return true, nil
+	case poisoned:
+		err := t.park(ctx, d, event.Type, reason)
+		return err == nil, err
+	}
+
+	// Store the end of a service before the next event, which may turn out unstorable.
+	if t.finished {
+		if err := t.commit(ctx); err != nil {
+			return false, err
+		}
+	}
+
+	// Settle: apply the event and run the services until only the outside can go on.
+	err = t.observedTry(ctx, d, event)
+	return err == nil, err
 }
 
 // address finds the instance that a message group belongs to, if its machine is hosted.
