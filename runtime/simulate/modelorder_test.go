@@ -91,6 +91,7 @@ func (r *replay) follow(c choice) (_ *replay, err error) {
 		}
 	case c.abandoned:
 		r.queues[c.queue] = r.queues[c.queue][1:]
+		r.abandonTask(message)
 	default:
 		r.queues[c.queue] = r.queues[c.queue][1:]
 		err = r.take(message)

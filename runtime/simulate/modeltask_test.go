@@ -51,6 +51,17 @@ func (r *replay) parkTask(message accepted) {
 	}
 }
 
+// abandonTask notes a task whose message the queue has given up. If the message was to be parked, the task may have been told so: it is
+// told first, and the dead-letter queue may have been out of reach until then.
+func (r *replay) abandonTask(message accepted) {
+	if message.head().Type != durable.WaitEvent {
+		return
+	}
+	if _, _, reason := r.examine(message); reason != nil {
+		r.parkTask(message)
+	}
+}
+
 // expire takes a message about a task.
 func (r *replay) expire(head head) error {
 	if !r.expired {
