@@ -41,7 +41,7 @@ help: ## print this help
 		'$(PROCESSES_INSTANCES)' '$(PROCESSES_EVENTS)' '$(PROCESSES_KILLS)' '$(PROCESSES_SEED)'
 	@printf '           SOAK_MESSAGES=%s SOAK_GROUPS=%s SOAK_KILLS=%s MODEL_MINUTES=%s SEED=%s RUNS=%s MUTANTS=%s\n' \
 		'$(SOAK_MESSAGES)' '$(SOAK_GROUPS)' '$(SOAK_KILLS)' '$(MODEL_MINUTES)' '$(SEED)' '$(RUNS)' '$(MUTANTS)'
-	@printf '           STACK=%s BUCKET= PARAMETERS= FORCE= DELETE_TABLE= DRY= INFRA_FLAGS=%s CDK=%s\n' '$(STACK)' '$(INFRA_FLAGS)' '$(CDK)'
+	@printf '           STACK=%s BUCKET= PARAMETERS= FORCE= DELETE_TABLE= DRY= INFRA_FLAGS=%s CDK=%s VULN_DB=%s\n' '$(STACK)' '$(INFRA_FLAGS)' '$(CDK)' '$(VULN_DB)'
 	@printf '           DEV_KILLS=%s ORACLE_MACHINES=%s ORACLE_SEED=%s COST_FLAGS=%s AWS_CLI_PORT=%s BENCH_AWS_FLAGS=%s\n' \
 		'$(DEV_KILLS)' '$(ORACLE_MACHINES)' '$(ORACLE_SEED)' '$(COST_FLAGS)' '$(AWS_CLI_PORT)' '$(BENCH_AWS_FLAGS)'
 
@@ -83,6 +83,28 @@ $(LINTER): .ci/tools/go.mod .ci/tools/go.sum
 	@mkdir -p $(BIN)
 	@GOWORK=off GOFLAGS= CGO_ENABLED=0 $(GO) -C .ci/tools build -trimpath -o $@ \
 		github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+	@touch $@
+
+VULN         := $(BIN)/govulncheck
+VULN_VERSION := v1.1.4
+VULN_DB      ?= https://vuln.go.dev
+
+# govulncheck ends with 3 if it has found something, and with another code if it could not look.
+.PHONY: vuln
+vuln: $(VULN) ## look for known vulnerabilities in what is called; asks the database at VULN_DB
+	@for module in . $(INFRA); do \
+		echo "govulncheck ./... ($$module)"; \
+		GOWORK=off $(VULN) -C $$module -db '$(VULN_DB)' ./... && code=0 || code=$$?; \
+		case $$code in \
+		0) ;; \
+		3) echo 'known vulnerabilities: update the modules that are named above' >&2; exit 1 ;; \
+		*) echo "nothing was checked in $$module: expected to reach the vulnerability database at $(VULN_DB); name a mirror of it with VULN_DB=" >&2; exit 1 ;; \
+		esac; \
+	done
+
+$(VULN): Makefile
+	@mkdir -p $(BIN)
+	GOWORK=off GOFLAGS= GOBIN=$(BIN) $(GO) install golang.org/x/vuln/cmd/govulncheck@$(VULN_VERSION)
 	@touch $@
 
 .PHONY: vet

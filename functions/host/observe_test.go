@@ -1,7 +1,10 @@
 package host
 
 import (
+	"context"
+	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -14,11 +17,15 @@ import (
 
 const traceID = "4bf92f3577b34da6a3ce929d0e0e4736"
 
-// TestOneTraceLeadsFromTheGatewayToATimer sends an event by HTTP, within a trace of the client's, and follows it: through the queue,
-// the consumer, its service and its effects, to the timer that fires a second later.
-func TestOneTraceLeadsFromTheGatewayToATimer(t *testing.T) {
+// xray is a span of the client's trace as X-Ray's header has it.
+const xray = "Root=1-4bf92f35-77b34da6a3ce929d0e0e4736;Parent=00f067aa0ba902b7;Sampled=1"
+
+// TestOneTraceLeadsThroughAllFunctions sends an event by HTTP, within a trace of the client's, and follows it: through the queue,
+// the consumer, its service and its effects, to the timer that the delay queue brings two seconds later. A task that waits through a
+// function, and the end of an execution, come within the same trace, by X-Ray's header.
+func TestOneTraceLeadsThroughAllFunctions(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, map[string]string{shipped.JobPickUpTimeout: "1s", shipped.JobLaunchesMax: "2"})
+	w := newWorld(t, map[string]string{shipped.JobPickUpTimeout: "2s", shipped.JobLaunchesMax: "1"})
 	status, answer := w.request(http.MethodPost, "/instances/job/7/events", map[string]string{
 		"content-type": "application/json", "traceparent": "00-" + traceID + "-00f067aa0ba902b7-01", "x-amzn-trace-id": "Root=1-5759e988-bd862e3fe1be46a994272793",
 	}, `{"type":"queued","run_id":1,"job_id":7}`)
@@ -26,47 +33,89 @@ func TestOneTraceLeadsFromTheGatewayToATimer(t *testing.T) {
 		t.Fatalf("got %d %s", status, answer)
 	}
 	stop := w.poll()
+	queued := w.until("job/7", func(r durable.Record) bool { return len(r.State) == 1 && r.State[0] == "queued" && len(r.Outbox) == 0 })
+	w.waitInTrace(queued)
 	w.until("job/7", func(r durable.Record) bool {
-		return slices.ContainsFunc(r.History, func(h durable.Transition) bool { return strings.HasPrefix(h.Event, "after") }) && len(r.Outbox) == 0
+		return len(r.State) == 1 && r.State[0] == "not_picked_up" && len(r.Outbox) == 0 && len(r.Tokens) == 0
 	})
 	stop()
 
-	named := map[string]span{}
-	byID := map[string]span{}
-	for _, s := range w.collected() {
-		byID[s.SpanID] = s
-		if s.TraceID != traceID {
-			t.Errorf("%s is of the trace %s, want that of the client", s.Name, s.TraceID)
-		}
-		if s.Start == "" || s.Start > s.End {
-			t.Errorf("%s goes from %q to %q", s.Name, s.Start, s.End)
-		}
-		if _, later := named[s.Name]; !later {
-			named[s.Name] = s // the first: the timer leads to a second launch
-		}
-	}
-	path := func(name string) (path string) {
-		for s, ok := named[name]; ok; s, ok = byID[s.ParentSpanID] {
-			path = s.Name + " > " + path
-		}
-		return strings.TrimSuffix(path, " > ")
-	}
-	const sent = "POST > turn > event queued"
+	paths := w.paths()
+	const sent, waiting = "POST > turn > event queued", "send settle.wait > turn > event settle.wait"
+	const fired = sent + " > effect schedule > send settle.timer > turn > event after pick_up"
 	for name, want := range map[string]string{
 		"event queued": sent, "service launchRunner": sent + " > service launchRunner", "effect schedule": sent + " > effect schedule",
-		"event after pick_up": sent + " > effect schedule > turn > event after pick_up",
-		"DynamoDB.GetItem":    "POST > turn > DynamoDB.GetItem",
+		"DynamoDB.GetItem": "POST > turn > DynamoDB.GetItem", "event settle.wait": waiting, "send settle.execution.ended": "send settle.execution.ended",
+		"event after pick_up": fired, "SFN.SendTaskSuccess": strings.Replace(fired, "event after pick_up", "SFN.SendTaskSuccess", 1),
 	} {
-		if path(name) != want {
-			t.Errorf("got the path %q, want %q", path(name), want)
+		if !slices.Contains(paths[name], want) {
+			t.Errorf("got the paths %q to %q, want %q among them", paths[name], name, want)
 		}
 	}
-	if first := named["POST"]; first.ParentSpanID != "00f067aa0ba902b7" || first.Kind != 2 {
-		t.Errorf("got the span %+v, want one of a server within the client's", first)
+	for _, line := range w.logged("event queued") {
+		if line["trace_id"] != traceID || line["instance"] != "job/7" || line["message_id"] == "" {
+			t.Errorf("got the line %v, want the trace in it", line)
+		}
 	}
-	if line := w.logged("event applied"); len(line) == 0 || line[0]["trace_id"] != traceID {
-		t.Errorf("got %v, want lines with the trace", line)
+	types := map[any]int{}
+	for _, line := range w.logged("event queued") {
+		types[line["type"]]++
 	}
+	if want := map[any]int{"queued": 1, "settle.wait": 1, "settle.timer": 1, "settle.execution.ended": 1}; !maps.Equal(types, want) {
+		t.Errorf("got %v events queued, want %v", types, want)
+	}
+	if lines := w.logged("event applied"); len(lines) < 3 || lines[0]["trace_id"] != traceID {
+		t.Errorf("got %v, want lines with the trace", lines)
+	}
+}
+
+// waitInTrace has a task wait for the instance, through the function tokentask, and the end of an execution come through the function
+// executions.
+func (w *world) waitInTrace(job durable.Record) {
+	w.t.Helper()
+	traced := context.WithValue(w.t.Context(), "x-amzn-trace-id", xray) //nolint:revive,staticcheck // The key of aws-lambda-go's.
+	const task = `{"instance":"job/7","event":{"type":"settle.wait","$task":{"token":"canary-token","name":"Queued","timeoutSeconds":600}}}`
+	if _, err := w.start(tokenTask(shipped.Machines)).Invoke(traced, []byte(task)); err != nil {
+		w.t.Error(err)
+	}
+	w.until("job/7", func(r durable.Record) bool { return len(r.Tokens) == 1 })
+	body := fmt.Sprintf(`{"detail-type":"Step Functions Execution Status Change","detail":{"executionArn":"arn:aws:states:us-east-1:000000000000:execution:m:settle-1",`+
+		`"name":"settle-1","status":"SUCCEEDED","input":"{\"$settle\":{\"instance\":\"job/7\",\"execution\":\"settle-1\",\"incarnation\":%d}}","output":"{}"}}`, job.CreatedAt.UnixMilli())
+	batch, err := json.Marshal(map[string]any{"Records": []any{map[string]any{"messageId": "1", "body": body, "attributes": map[string]string{"AWSTraceHeader": xray}}}})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if answer, err := w.start(executions()).Invoke(w.t.Context(), batch); err != nil || string(answer) != `{"batchItemFailures":[]}` {
+		w.t.Errorf("got %s and %v", answer, err)
+	}
+}
+
+// paths returns how the spans are reached, by their names. All must be of the client's trace, and what has no parent here within the
+// client's span.
+func (w *world) paths() map[string][]string {
+	w.t.Helper()
+	byID, found := map[string]span{}, map[string][]string{}
+	for _, s := range w.collected() {
+		byID[s.SpanID] = s
+	}
+	for _, s := range byID {
+		if s.TraceID != traceID || s.Start == "" || s.Start > s.End {
+			w.t.Errorf("got the span %+v, want one of the client's trace that ends after it began", s)
+		}
+		path := s.Name
+		first := s
+		for parent, ok := byID[s.ParentSpanID]; ok; parent, ok = byID[parent.ParentSpanID] {
+			first, path = parent, parent.Name+" > "+path
+		}
+		if first.ParentSpanID != "00f067aa0ba902b7" {
+			w.t.Errorf("%s: got the parent %s, want the client's span", path, first.ParentSpanID)
+		}
+		if kind := map[string]int{"POST": 2, "send settle.wait": 4}[s.Name]; kind != 0 && s.Kind != kind {
+			w.t.Errorf("%s: got the kind %d, want %d", s.Name, s.Kind, kind)
+		}
+		found[s.Name] = append(found[s.Name], path)
+	}
+	return found
 }
 
 // TestEachEventIsALineAndEachInvocationHasItsMetrics applies, skips and parks events, and looks at what is told of them.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -59,16 +60,28 @@ type world struct {
 	urls          map[string]string
 	variables     map[string]string
 	logs, metrics lines
-	spans         lines // the bodies of the requests to the collector, a line each
+	spans         lines    // the bodies of the requests to the collector, a line each
+	answers       lines    // what the functions have answered, and their errors, a line each
+	machines      Machines // of the gateway and the tasks
+	consumes      Machines // of the consumer
 	gateway       lambda.Handler
 	store         *dynamostore.Store
 	polling       sync.WaitGroup
 }
 
-// newWorld starts the functions, with further variables.
+// newWorld starts the functions of the shipped machines, with further variables.
 func newWorld(t *testing.T, variables map[string]string) *world {
 	t.Helper()
-	w := &world{t: t, cloud: awslocal.New(awslocal.Config{}), urls: map[string]string{}}
+	return newWorldOf(t, awslocal.Config{}, shipped.Machines, shipped.ConsumerMachines, variables)
+}
+
+// testClient is the name that the test's own calls go by, for faults to spare them.
+const testClient = "test"
+
+// newWorldOf starts the functions, which host the machines.
+func newWorldOf(t *testing.T, cloud awslocal.Config, machines, consumes Machines, variables map[string]string) *world {
+	t.Helper()
+	w := &world{t: t, cloud: awslocal.New(cloud), urls: map[string]string{}, machines: machines, consumes: consumes}
 	server, err := w.cloud.Listen("127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -84,7 +97,7 @@ func newWorld(t *testing.T, variables map[string]string) *world {
 		_, _ = rw.Write([]byte("{}"))
 	}))
 	t.Cleanup(collector.Close)
-	config := aws.Config{Region: awslocal.Region, BaseEndpoint: aws.String(server.URL()), Credentials: credentials.NewStaticCredentialsProvider("any", "any", "")}
+	config := aws.Config{Region: awslocal.Region, BaseEndpoint: aws.String(server.URL()), AppID: testClient, Credentials: credentials.NewStaticCredentialsProvider("any", "any", "")}
 	w.queues, w.store = sqs.NewFromConfig(config), dynamostore.New(dynamodb.NewFromConfig(config), "settle")
 	for name, attributes := range map[string]map[string]string{events: {"FifoQueue": "true"}, dead: {"FifoQueue": "true"}, delays: nil} {
 		made, err := w.queues.CreateQueue(t.Context(), &sqs.CreateQueueInput{QueueName: &name, Attributes: attributes})
@@ -100,13 +113,25 @@ func newWorld(t *testing.T, variables map[string]string) *world {
 		"AWS_REGION": awslocal.Region, "AWS_ACCESS_KEY_ID": "any", "AWS_SECRET_ACCESS_KEY": "canary-aws", "AWS_ENDPOINT_URL": server.URL(),
 		boot.Table: "settle", boot.QueueURL: w.urls[events], boot.DeadLetterQueueURL: w.urls[dead], boot.DelayQueueURL: w.urls[delays],
 		boot.TracesEndpoint: collector.URL, boot.TracesHeaders: "api-key=canary-collector",
-		shipped.SignupCodeKey: "canary-0123456789abcdef",
+		shipped.SignupCodeKey: "canary-code-key-0123456789abcdef",
 	}
 	for name, value := range variables {
 		w.variables[name] = value
 	}
-	w.gateway = w.start(gateway(shipped.Machines, shipped.Callbacks))
+	w.gateway = w.start(gateway(machines, shipped.Callbacks))
 	return w
+}
+
+// noting notes what a function answers.
+type noting struct {
+	lambda.Handler
+	answers *lines
+}
+
+func (n noting) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
+	answer, err := n.Handler.Invoke(ctx, payload)
+	_, _ = fmt.Fprintf(n.answers, "%s %v\n", answer, err)
+	return answer, err
 }
 
 // start starts a function.
@@ -116,13 +141,13 @@ func (w *world) start(function boot.Function) lambda.Handler {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	return handler
+	return noting{handler, &w.answers}
 }
 
 // poll has the queues feed their functions until the test, or the function returned, ends that.
 func (w *world) poll() (stop func()) {
 	ctx, cancel := context.WithCancel(w.t.Context())
-	for queue, function := range map[string]boot.Function{events: consumer(shipped.ConsumerMachines), delays: delay()} {
+	for queue, function := range map[string]boot.Function{events: consumer(w.consumes), delays: delay()} {
 		w.polling.Go(func() {
 			source := awslocal.EventSource{Queue: queue, ReportBatchItemFailures: true, Timeout: 20 * time.Second}
 			if err := w.cloud.Poll(ctx, source, func() awslocal.Invoker { return w.start(function) }); err != nil {

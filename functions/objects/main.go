@@ -31,20 +31,38 @@ const parkedGroup = machine + "/unnamed"
 
 func newHandler(p *boot.Process, _ *durable.Machines) (any, error) {
 	queue := sqsqueue.New(sqs.NewFromConfig(p.AWS), p.Settings.QueueURL, p.Settings.DeadLetterQueueURL)
+	told := p.Telemetry.Sender(queue)
 	// An error has Lambda invoke it again, as EventBridge's events come asynchronously.
 	return func(ctx context.Context, created json.RawMessage) error {
 		id, event, err := upload.FromObjectCreated(created)
 		if errors.Is(err, upload.ErrObjectCreated) {
-			p.Logger.ErrorContext(ctx, "the event is parked", "error", err)
-			return queue.Park(ctx, parked(created), err.Error())
+			return park(ctx, p, queue, created, err)
 		}
 		if err != nil {
 			return err
 		}
 		// However often the upload is told of, the event is the same.
-		_, err = queue.Send(ctx, durable.Message{To: durable.InstanceID{Machine: machine, ID: id}, Body: event, DeduplicationID: hash(event)})
+		_, err = told.Send(ctx, durable.Message{To: durable.InstanceID{Machine: machine, ID: id}, Body: event, DeduplicationID: hash(event)})
 		return err
 	}, nil
+}
+
+// park parks an event that is no upload of ours. The reason is beside it in the dead-letter queue; the log has it only where
+// payloads are logged, for it quotes the name of the file.
+func park(ctx context.Context, p *boot.Process, queue *sqsqueue.Queue, created json.RawMessage, reason error) error {
+	d := parked(created)
+	if err := queue.Park(ctx, d, reason.Error()); err != nil {
+		return err
+	}
+	attributes := []any{"instance", d.Group}
+	if p.Settings.LogPayloads {
+		attributes = append(attributes, "reason", reason)
+	}
+	p.Logger.ErrorContext(ctx, "event parked", attributes...)
+	if told := p.Telemetry.Observer().Parked; told != nil {
+		told(ctx, durable.Parked{Delivery: d, Reason: reason})
+	}
+	return nil
 }
 
 // parked is the delivery of an event that did not come through the queue. What stands for its sequence number

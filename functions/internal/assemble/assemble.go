@@ -2,6 +2,9 @@
 package assemble
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -78,16 +81,24 @@ func sender(p *boot.Process) *sqsqueue.Queue {
 // Delay returns the handler of the delay queue.
 func Delay(p *boot.Process, _ *durable.Machines) (any, error) {
 	delays := schedule.NewDelayQueue(sqs.NewFromConfig(p.AWS), p.Settings.DelayQueueURL, time.Now)
-	return sqsqueue.EachHandler(p.Logger, schedule.NewForwarder(delays, sender(p)).Forward), nil
+	forwarder := schedule.NewForwarder(delays, p.Telemetry.Sender(sender(p)))
+	return p.Telemetry.Each(sqsqueue.EachHandler(p.Logger, func(ctx context.Context, body string) error {
+		err := forwarder.Forward(ctx, body)
+		if errors.Is(err, schedule.ErrNotDelayed) {
+			// Not the reason: it may quote the body.
+			return fmt.Errorf("%w: %d bytes of another form; once it is in the dead-letter queue, look at it there", schedule.ErrNotDelayed, len(body))
+		}
+		return err
+	})), nil
 }
 
 // Executions returns the handler of the queue of ends of executions.
 func Executions(p *boot.Process, _ *durable.Machines) (any, error) {
-	forwarder := sfncallback.NewForwarder(sfn.NewFromConfig(p.AWS), sender(p), p.Logger)
-	return sqsqueue.EachHandler(p.Logger, forwarder.Forward), nil
+	forwarder := sfncallback.NewForwarder(sfn.NewFromConfig(p.AWS), p.Telemetry.Sender(sender(p)), p.Logger)
+	return p.Telemetry.Each(sqsqueue.EachHandler(p.Logger, forwarder.Forward)), nil
 }
 
 // TokenTask returns the handler of Step Functions tasks.
 func TokenTask(p *boot.Process, machines *durable.Machines) (any, error) {
-	return sqsqueue.TaskHandler(machines, sender(p)), nil
+	return sqsqueue.TaskHandler(machines, p.Telemetry.Sender(sender(p))), nil
 }

@@ -49,6 +49,9 @@ func Main(function Function) {
 		logger.Error("the function cannot start", "error", err)
 		os.Exit(1)
 	}
+	// What aws-lambda-go logs, the errors of invocations, are lines of the same form.
+	slog.SetLogLoggerLevel(slog.LevelError)
+	slog.SetDefault(logger)
 	lambda.Start(handler)
 }
 
@@ -56,7 +59,11 @@ func Main(function Function) {
 func Start(function Function, lookup func(name string) (string, bool), metrics, logs io.Writer) (lambda.Handler, *slog.Logger, error) {
 	env := &Env{lookup: lookup, required: function.Requires}
 	p := &Process{Env: env, Settings: readSettings(env), AWS: env.awsConfig()}
-	p.Logger = slog.New(slog.NewJSONHandler(logs, &slog.HandlerOptions{Level: p.Settings.LogLevel}))
+	var lines slog.Handler = slog.NewJSONHandler(logs, &slog.HandlerOptions{Level: p.Settings.LogLevel})
+	if p.Settings.TracesEndpoint != nil {
+		lines = telemetry.LogHandler(lines)
+	}
+	p.Logger = slog.New(lines)
 	p.Telemetry = telemetry.New(telemetry.Config{
 		Service: p.Settings.Service, Logger: p.Logger, Payloads: p.Settings.LogPayloads, Metrics: metrics, Now: time.Now,
 		TracesEndpoint: p.Settings.TracesEndpoint, TracesHeaders: p.Settings.TracesHeaders, TracesClient: http.DefaultClient,

@@ -73,6 +73,34 @@ func Parse(traceparent string) (c SpanContext, ok bool) {
 	return c, c.TraceID != [16]byte{} && c.SpanID != [8]byte{}
 }
 
+// ParseXRay reads a trace header of X-Ray, such as Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8;Sampled=1. ok is
+// false if it names no span. The trace ID is that of its Root without the hyphens, as in all that joins X-Ray with OpenTelemetry:
+// https://docs.aws.amazon.com/xray/latest/devguide/xray-api-sendingdata.html#xray-api-traceids
+func ParseXRay(header string) (c SpanContext, ok bool) {
+	var root, parent string
+	for field := range strings.SplitSeq(header, ";") {
+		switch key, value, _ := strings.Cut(strings.TrimSpace(field), "="); key {
+		case "Root":
+			root = value
+		case "Parent":
+			parent = value
+		case "Sampled":
+			c.Sampled = value == "1"
+		}
+	}
+	digits, ok := strings.CutPrefix(root, "1-")
+	if digits = strings.Replace(digits, "-", "", 1); !ok || len(root) != 35 || len(digits) != 32 || len(parent) != 16 {
+		return SpanContext{}, false
+	}
+	if _, err := hex.Decode(c.TraceID[:], []byte(digits)); err != nil {
+		return SpanContext{}, false
+	}
+	if _, err := hex.Decode(c.SpanID[:], []byte(parent)); err != nil {
+		return SpanContext{}, false
+	}
+	return c, c.TraceID != [16]byte{} && c.SpanID != [8]byte{}
+}
+
 // String returns the traceparent of what is within the span.
 func (c SpanContext) String() string {
 	flags := "00"

@@ -43,6 +43,30 @@ func TestATraceparentIsReadAndWritten(t *testing.T) {
 	}
 }
 
+func TestATraceHeaderOfXRayIsRead(t *testing.T) {
+	t.Parallel()
+	const root, parent = "Root=1-4bf92f35-77b34da6a3ce929d0e0e4736", "Parent=00f067aa0ba902b7"
+	for header, want := range map[string]string{
+		root + ";" + parent + ";Sampled=1":                          traceparent,
+		"Self=1-x;" + parent + "; " + root + ";Sampled=1;Lineage=a": traceparent,
+		root + ";" + parent + ";Sampled=0":                          strings.TrimSuffix(traceparent, "1") + "0",
+		root + ";" + parent:                                         strings.TrimSuffix(traceparent, "1") + "0",
+		root:                                                        "", // What an HTTP API sends names no span.
+		"":                                                          "",
+		parent + ";Sampled=1":                                       "",
+		strings.Replace(root, "=1", "=2", 1) + ";" + parent:     "",
+		strings.Replace(root, "4bf9", "wxyz", 1) + ";" + parent: "",
+		root + ";Parent=00f067aa0ba902xx":                       "",
+		root + ";Parent=0000000000000000":                       "",
+		strings.Replace(root, "35-", "", 1) + ";" + parent:      "",
+	} {
+		c, ok := otlp.ParseXRay(header)
+		if ok != (want != "") || ok && c.String() != want {
+			t.Errorf("%q: got %s, %v, want %q", header, c, ok, want)
+		}
+	}
+}
+
 func TestSpansAreSentInTheJSONFormOfOTLP(t *testing.T) {
 	t.Parallel()
 	var path, body, key string

@@ -44,14 +44,14 @@ func (t *Telemetry) applied(ctx context.Context, applied durable.Applied) {
 		"duration_ms", float64(applied.Duration.Microseconds()) / 1e3, "attempts", applied.Attempts, "settled", applied.Settled,
 		"message_id", applied.Delivery.MessageID,
 	}
-	t.config.Logger.InfoContext(ctx, message, append(attributes, t.asked(ctx, applied.Delivery)...)...)
+	t.config.Logger.InfoContext(ctx, message, append(attributes, t.asked(applied.Delivery)...)...)
 }
 
 // parked counts: the loop itself has logged the reason.
 func (t *Telemetry) parked(ctx context.Context, told durable.Parked) {
 	invocationOf(ctx).count(parked)
 	if t.config.Payloads {
-		t.config.Logger.InfoContext(ctx, "payload of the parked event", append([]any{"instance", told.Delivery.Group, "event", told.Event, "message_id", told.Delivery.MessageID}, t.asked(ctx, told.Delivery)...)...)
+		t.config.Logger.InfoContext(ctx, "payload of the parked event", append([]any{"instance", told.Delivery.Group, "event", told.Event, "message_id", told.Delivery.MessageID}, t.asked(told.Delivery)...)...)
 	}
 }
 
@@ -72,15 +72,12 @@ func (t *Telemetry) performed(ctx context.Context, performed durable.Performed) 
 	t.config.Logger.DebugContext(ctx, "effect tried", "instance", performed.Instance, "effect", performed.ID, "kind", string(performed.Kind), "failed", performed.Err != nil)
 }
 
-// asked returns what a line has only if that is asked for: the trace, and the payload.
-func (t *Telemetry) asked(ctx context.Context, delivery durable.Delivery) (attributes []any) {
-	if trace := durable.TraceOf(ctx); t.exporter != nil && len(trace.Parent) == 55 {
-		attributes = append(attributes, "trace_id", trace.Parent[3:35])
+// asked returns the payload, which a line has only if that is asked for.
+func (t *Telemetry) asked(delivery durable.Delivery) []any {
+	if !t.config.Payloads {
+		return nil
 	}
-	if t.config.Payloads {
-		attributes = append(attributes, "payload", payloadOf(delivery.Body))
-	}
-	return attributes
+	return []any{"payload", payloadOf(delivery.Body)}
 }
 
 // taskKey is the key of an event under which a task's token is.

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	lambdaevents "github.com/aws/aws-lambda-go/events"
 	"github.com/aws/aws-lambda-go/lambda"
 	"github.com/google/go-cmp/cmp"
 
@@ -95,6 +96,24 @@ func TestTracesThatAreOffCostNothing(t *testing.T) {
 	}
 	if a, b := count(off.HTTP(without)), count(without); a != b {
 		t.Errorf("a request allocates %v times with traces off, want %v as without them", a, b)
+	}
+	config := quiet(io.Discard, io.Discard)
+	config.Logger = slog.New(slog.NewJSONHandler(io.Discard, &slog.HandlerOptions{Level: slog.LevelError}))
+	message := durable.Message{To: durable.InstanceID{Machine: "order", ID: "1"}, Body: []byte(`{"type":"PAY"}`)}
+	sends := func(queue durable.Sender) float64 {
+		return testing.AllocsPerRun(100, func() { _, _ = queue.Send(t.Context(), message) })
+	}
+	if got := sends(New(config).Sender(&queue{})); got != 0 {
+		t.Errorf("sending an event allocates %v times with traces and the log off, want 0", got)
+	}
+	batch := lambdaevents.SQSEvent{Records: make([]lambdaevents.SQSMessage, 10)}
+	calls := 0
+	each := New(config).Each(func(context.Context, lambdaevents.SQSEvent) (answer lambdaevents.SQSEventResponse, err error) {
+		calls++
+		return
+	})
+	if got := testing.AllocsPerRun(100, func() { _, _ = each(t.Context(), batch) }); got != 0 || calls != 101 {
+		t.Errorf("a batch allocates %v times and is handled %d times, want 0 and 101: at once", got, calls)
 	}
 }
 

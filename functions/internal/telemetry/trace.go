@@ -22,7 +22,11 @@ const spansMax = 2000
 // within the span.
 func (t *Telemetry) start(ctx context.Context, name string, kind otlp.Kind, attributes ...otlp.Attribute) (context.Context, func(error)) {
 	trace := durable.TraceOf(ctx)
-	parent, isChild := otlp.Parse(trace.Parent)
+	if trace.AWS == "" {
+		// Lambda's own place in X-Ray's trace of the invocation.
+		trace.AWS, _ = ctx.Value("x-amzn-trace-id").(string)
+	}
+	parent, isChild := placeOf(trace)
 	span := otlp.Span{Name: name, Kind: kind, Start: t.config.Now(), Attributes: attributes}
 	if isChild {
 		span.SpanContext, span.Parent = parent.Child(parent.Sampled), parent.SpanID
@@ -30,10 +34,6 @@ func (t *Telemetry) start(ctx context.Context, name string, kind otlp.Kind, attr
 		span.SpanContext = otlp.New()
 	}
 	trace.Parent = span.SpanContext.String()
-	if trace.AWS == "" {
-		// Lambda's own place in X-Ray's trace of the invocation.
-		trace.AWS, _ = ctx.Value("x-amzn-trace-id").(string)
-	}
 	return durable.WithTrace(ctx, trace), func(err error) {
 		if !span.Sampled {
 			return
@@ -45,6 +45,16 @@ func (t *Telemetry) start(ctx context.Context, name string, kind otlp.Kind, attr
 		}
 		invocationOf(ctx).keep(span)
 	}
+}
+
+// placeOf returns the span that the trace leads to: W3C's or, if there is none, X-Ray's where that is sampled. Lambda names one to every
+// invocation, also where X-Ray is off, and that is nobody's parent.
+func placeOf(trace durable.Trace) (place otlp.SpanContext, ok bool) {
+	if place, ok = otlp.Parse(trace.Parent); ok {
+		return place, true
+	}
+	place, ok = otlp.ParseXRay(trace.AWS)
+	return place, ok && place.Sampled
 }
 
 // keep notes a span that has ended.
@@ -111,9 +121,9 @@ func (t *Telemetry) begin(ctx context.Context, activity durable.Activity) (conte
 
 // sameTrace reports whether the trace of a delivery is that of the context: then what is within the context's span stays there.
 func sameTrace(a, b durable.Trace) bool {
-	first, _ := otlp.Parse(a.Parent)
-	second, ok := otlp.Parse(b.Parent)
-	return ok && (a.Parent == "" || first.TraceID == second.TraceID)
+	first, known := placeOf(a)
+	second, ok := placeOf(b)
+	return ok && (!known || first.TraceID == second.TraceID)
 }
 
 // HTTP returns the handler with a span for each request, within the trace that the client says.

@@ -1,0 +1,372 @@
+package host_test
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/sfn"
+	"github.com/aws/aws-sdk-go-v2/service/sfn/types"
+
+	"github.com/settle-run/settle/infra/workflows"
+	"github.com/settle-run/settle/machines/demo"
+	"github.com/settle-run/settle/machines/enrich"
+	"github.com/settle-run/settle/machines/pipeline"
+	"github.com/settle-run/settle/runtime/durable"
+)
+
+// outcome is how a scene has ended: where its instance is, and what the executions that have waited for it were told.
+type outcome struct {
+	// States are the instance's; empty if it does not end in this test.
+	States     string
+	Executions []ended
+}
+
+// ended is the end of an execution: Outcome is the chart's word, or the name of the error.
+type ended struct{ Workflow, Status, Outcome string }
+
+// scene plays what the demonstration plays of the instance, and returns how that has ended.
+type scene func(d *deployed, instance string) (outcome, error)
+
+// scenes are those of settle demo, by their instances. Not among them is the job that no runner picks up: with the template's
+// environment its runners have five minutes each. For the same reason the month of uploads is left with its window open.
+var scenes = map[string]scene{
+	"job/run-1001-job-1": pickedUp, "signup/ada": signUp,
+	"enrich/demo-7": found, "enrich/demo-8": missed,
+	"pipeline/sales-01": run(pipeline.RunConfig{
+		EvaluationIntervalSeconds: 1, EvaluationWindowSeconds: 60, JobCheckIntervalSeconds: 1, SLA: pipeline.SLA{ExpectedDurationSeconds: 20},
+	}, time.Minute),
+	"pipeline/stock-01": late,
+	"pipeline/costs-01": run(pipeline.RunConfig{EvaluationIntervalSeconds: 60, EvaluationWindowSeconds: 1}, 0),
+	"pipeline/leads-01": run(pipeline.RunConfig{EvaluationIntervalSeconds: 1, JobTimeLimitSeconds: 1}, 0),
+	"pipeline/plans-01": run(pipeline.RunConfig{EvaluationIntervalSeconds: 1, JobCheckIntervalSeconds: 1}, -time.Hour),
+	"upload/2000_01":    uploaded,
+}
+
+// pickedUp plays a job that GitHub tells of in webhooks, and a workflow that waits for it through the function tokentask.
+func pickedUp(d *deployed, instance string) (outcome, error) {
+	definition, err := throughFunction("job")
+	if err != nil {
+		return outcome{}, err
+	}
+	arn, err := d.startWorkflow("job", definition, instance, nil)
+	if err != nil {
+		return outcome{}, err
+	}
+	if err := d.holds(instance, "Queued"); err != nil {
+		return outcome{}, err
+	}
+	hook := map[string]any{
+		"id": 1, "run_id": 1001, "run_attempt": 1, "workflow_name": "CI", "name": "canary-payload-test", "labels": []string{"self-hosted", "linux"},
+		"created_at": time.Now().UTC().Truncate(time.Second),
+	}
+	for _, step := range []struct {
+		action, key, value, state string
+	}{{"queued", "", "", "queued"}, {"in_progress", "runner_name", "canary-payload-linux", "in_progress"}, {"completed", "conclusion", "success", "success"}} {
+		if step.key != "" {
+			hook[step.key] = step.value
+		}
+		if err := d.webhook(step.action, hook); err != nil {
+			return outcome{}, err
+		}
+		if _, err := d.settles(instance, step.state); err != nil {
+			return outcome{}, err
+		}
+		if step.state == "in_progress" {
+			if err := d.holds(instance, "InProgress"); err != nil {
+				return outcome{}, err
+			}
+		}
+	}
+	return d.ended("success", "job", arn)
+}
+
+// signUp plays a sign-up with a wrong code and a second mail.
+func signUp(d *deployed, instance string) (outcome, error) {
+	const waiting = "unverified.awaiting_verification"
+	if err := d.event(instance, `{"type":"SIGN_UP","email":"canary-payload@example.com","name":"canary-payload"}`); err != nil {
+		return outcome{}, err
+	}
+	for _, event := range []string{`{"type":"VERIFY","code":"none"}`, `{"type":"RESEND"}`} {
+		before, err := d.settles(instance, waiting)
+		if err != nil {
+			return outcome{}, err
+		}
+		if err := d.event(instance, event); err != nil {
+			return outcome{}, err
+		}
+		if _, err := d.until(instance, "told of "+event, func(r durable.Record) bool { return r.Revision > before.Revision }); err != nil {
+			return outcome{}, err
+		}
+	}
+	record, err := d.settles(instance, waiting)
+	if err != nil {
+		return outcome{}, err
+	}
+	code, err := mailed(record)
+	if err != nil {
+		return outcome{}, err
+	}
+	if err := d.event(instance, `{"type":"VERIFY","code":"`+code+`"}`); err != nil {
+		return outcome{}, err
+	}
+	_, err = d.settles(instance, "active")
+	return outcome{States: "active"}, err
+}
+
+// mailed returns the code that the demonstration has mailed last: the one of its key that has the stored hash, under the template's secret.
+func mailed(record durable.Record) (string, error) {
+	var snapshot struct {
+		Context struct {
+			CodeHash string `json:"code_hash"`
+		} `json:"context"`
+	}
+	if err := json.Unmarshal(record.Snapshot, &snapshot); err != nil {
+		return "", err
+	}
+	for step := range 20 {
+		for position := range 10 {
+			code := demo.Code(fmt.Sprintf("%s@%d/%d.%d", record.Instance, record.CreatedAt.UnixMilli(), step, position))
+			mac := hmac.New(sha256.New, []byte(secrets["SignupCodeKey"]))
+			mac.Write([]byte(record.Instance.String() + "\n" + code))
+			if hex.EncodeToString(mac.Sum(nil)) == snapshot.Context.CodeHash {
+				return code, nil
+			}
+		}
+	}
+	return "", errors.New("expected the hash of a code that was mailed, under the secret SignupCodeKey, got another one: is it in the consumer's environment?")
+}
+
+// asked starts the workflow, and returns the third party's ID of the job and the path of the callback's address.
+func (d *deployed) asked(instance string) (arn, jobID, path string, err error) {
+	arn, err = d.startWorkflow("enrich", "", instance, map[string]any{"subject": "https://example.com/canary-payload", "reference": strings.TrimPrefix(instance, "enrich/")})
+	if err != nil {
+		return "", "", "", err
+	}
+	record, err := d.settles(instance, "waiting")
+	if err != nil {
+		return "", "", "", err
+	}
+	var snapshot struct{ Context enrich.Context }
+	if err := json.Unmarshal(record.Snapshot, &snapshot); err != nil {
+		return "", "", "", err
+	}
+	address := enrich.Callbacks{Base: d.api.URL, Key: []byte(secrets["EnrichCallbackKey"])}.Address(instance, snapshot.Context.Deadline)
+	d.plant(address[strings.LastIndexByte(address, '/')+1:])
+	return arn, snapshot.Context.JobID, strings.TrimPrefix(address, d.api.URL), nil
+}
+
+// found plays a third party whose first callback counts.
+func found(d *deployed, instance string) (outcome, error) {
+	arn, jobID, path, err := d.asked(instance)
+	if err != nil {
+		return outcome{}, err
+	}
+	if view, err := d.request(http.MethodGet, "/aliases/"+enrich.Alias(jobID), nil, nil, http.StatusOK); err != nil || !strings.Contains(string(view), `"instance":"`+instance+`"`) {
+		return outcome{}, fmt.Errorf("expected %s under its alias, got %s %w", instance, view, err)
+	}
+	body := fmt.Appendf(nil, `{"jobId":%q,"success":true,"data":{"name":"canary-payload","employees":250}}`, jobID)
+	forged := path[:strings.LastIndexByte(path, '/')] + "/canary-callback-forged"
+	for _, try := range []struct {
+		path   string
+		status int
+	}{{forged, http.StatusNotFound}, {path, http.StatusAccepted}, {path, http.StatusConflict}} {
+		if _, err := d.request(http.MethodPost, try.path, nil, body, try.status); err != nil {
+			return outcome{}, err
+		}
+	}
+	if _, err = d.settles(instance, "succeeded"); err != nil {
+		return outcome{}, err
+	}
+	return d.ended("succeeded", "enrich", arn)
+}
+
+// missed plays a third party that finds nothing.
+func missed(d *deployed, instance string) (outcome, error) {
+	arn, jobID, path, err := d.asked(instance)
+	if err != nil {
+		return outcome{}, err
+	}
+	if _, err := d.request(http.MethodPost, path, nil, fmt.Appendf(nil, `{"jobId":%q,"success":false,"error":"canary-payload is gone"}`, jobID), http.StatusAccepted); err != nil {
+		return outcome{}, err
+	}
+	if _, err = d.settles(instance, "failed"); err != nil {
+		return outcome{}, err
+	}
+	return d.ended("failed", "enrich", arn)
+}
+
+// run plays a run of a pipeline, to its end. Its timers wait in the delay queue. A deadline that is not zero is so far away.
+func run(config pipeline.RunConfig, deadline time.Duration) scene {
+	return func(d *deployed, instance string) (outcome, error) {
+		arn, err := d.startPipeline(instance, config, deadline)
+		if err != nil {
+			return outcome{}, err
+		}
+		return d.endOfPipeline(instance, arn)
+	}
+}
+
+func (d *deployed) startPipeline(instance string, config pipeline.RunConfig, deadline time.Duration) (arn string, err error) {
+	today := time.Now().UTC()
+	if deadline != 0 {
+		config.SLA.Deadline = today.Add(deadline + time.Second - 1).Truncate(time.Second).Format(time.RFC3339)
+	}
+	name, _, _ := strings.Cut(strings.TrimPrefix(instance, "pipeline/"), "-")
+	return d.startWorkflow("pipeline", "", instance, map[string]any{
+		"pipeline": name, "schedule": "canary-payload-daily", "date": today.Format(time.DateOnly), "config": config,
+	})
+}
+
+func (d *deployed) endOfPipeline(instance, arn string) (outcome, error) {
+	record, err := d.until(instance, "done", func(r durable.Record) bool { return r.Status == "done" && len(r.Outbox) == 0 })
+	if err != nil {
+		return outcome{}, err
+	}
+	return d.ended(strings.Join(record.State, ", "), "pipeline", arn)
+}
+
+// late plays a pipeline that warns, and is too late, until it is cancelled.
+func late(d *deployed, instance string) (outcome, error) {
+	arn, err := d.startPipeline(instance, pipeline.RunConfig{
+		EvaluationIntervalSeconds: 60, EvaluationWindowSeconds: 600, JobCheckIntervalSeconds: 60, SLA: pipeline.SLA{ExpectedDurationSeconds: 1},
+	}, 2*time.Second)
+	if err != nil {
+		return outcome{}, err
+	}
+	for _, step := range []struct{ state, event string }{{"run.active.not_ready", "DATA_CHANGED"}, {"sla.breached", "CANCEL"}} {
+		if _, err := d.until(instance, step.state, func(r durable.Record) bool { return slices.Contains(r.State, step.state) }); err != nil {
+			return outcome{}, err
+		}
+		if err := d.event(instance, `{"type":"`+step.event+`"}`); err != nil {
+			return outcome{}, err
+		}
+	}
+	return d.endOfPipeline(instance, arn)
+}
+
+// uploaded plays a month whose sales file is there before its warehouse file. What tells of files is not in the template.
+func uploaded(d *deployed, instance string) (outcome, error) {
+	var arns []string
+	for _, workflow := range []struct{ name, waits string }{{"upload-warehouse", "Warehouse"}, {"upload-sales", "Sales"}} {
+		arn, err := d.startWorkflow(workflow.name, "", instance, nil)
+		if err != nil {
+			return outcome{}, err
+		}
+		if err := d.holds(instance, workflow.waits); err != nil {
+			return outcome{}, err
+		}
+		arns = append(arns, arn)
+	}
+	for _, file := range []struct{ kind, sequencer, sales, warehouse string }{
+		{"sales", "0061", "open.sales.held", "open.warehouse.awaited"}, {"warehouse", "0062", "open.sales.processed", "open.warehouse.processed"},
+	} {
+		event := fmt.Sprintf(`{"type":"%[1]s_uploaded","bucket":"canary-payload-uploads","key":"%[1]s_2000_01.csv","size":5,"etag":"b1946ac9","sequencer":%[2]q,"created_at":"2000-02-01T00:00:00Z"}`, file.kind, file.sequencer)
+		if err := d.event(instance, event); err != nil {
+			return outcome{}, err
+		}
+		if _, err := d.settles(instance, file.warehouse, file.sales); err != nil {
+			return outcome{}, err
+		}
+	}
+	return d.ended("", "upload-warehouse", arns[0], "upload-sales", arns[1])
+}
+
+// throughFunction returns the definition of a workflow whose tasks invoke the function tokentask, instead of sending to the queue.
+func throughFunction(name string) (string, error) {
+	text, err := workflows.Definition(name)
+	if err != nil {
+		return "", err
+	}
+	var definition map[string]any
+	if err := json.Unmarshal([]byte(text), &definition); err != nil {
+		return "", err
+	}
+	for _, state := range definition["States"].(map[string]any) {
+		task := state.(map[string]any)
+		if task["Resource"] == "arn:aws:states:::sqs:sendMessage.waitForTaskToken" {
+			parameters := task["Parameters"].(map[string]any)
+			task["Resource"] = "arn:aws:states:::lambda:invoke.waitForTaskToken"
+			task["Parameters"] = map[string]any{
+				"FunctionName": "tokentask", "Payload": map[string]any{"instance.$": parameters["MessageGroupId.$"], "event": parameters["MessageBody"]},
+			}
+		}
+	}
+	changed, err := json.Marshal(definition)
+	return string(changed), err
+}
+
+// startWorkflow starts an execution that waits for the instance: of the definition or, if it is empty, of infra/workflows.
+func (d *deployed) startWorkflow(name, definition, instance string, input map[string]any) (arn string, err error) {
+	if definition == "" {
+		if definition, err = workflows.Definition(name); err != nil {
+			return "", err
+		}
+	}
+	machine, err := d.states.CreateStateMachine(d.ctx, &sfn.CreateStateMachineInput{Name: &name, Definition: &definition, RoleArn: aws.String("arn:aws:iam::000000000000:role/workflows")})
+	if err != nil {
+		return "", err
+	}
+	whole := map[string]any{"instance": instance, "queue_url": d.functions["consumer"].Environment["SETTLE_QUEUE_URL"]}
+	for key, value := range input {
+		whole[key] = value
+	}
+	text, err := json.Marshal(whole)
+	if err != nil {
+		return "", err
+	}
+	started, err := d.states.StartExecution(d.ctx, &sfn.StartExecutionInput{StateMachineArn: machine.StateMachineArn, Input: aws.String(string(text))})
+	if err != nil {
+		return "", err
+	}
+	return *started.ExecutionArn, nil
+}
+
+// holds waits until the instance holds the token of the task.
+func (d *deployed) holds(instance, task string) error {
+	record, err := d.until(instance, "waited for by the task "+task, func(r durable.Record) bool {
+		return slices.ContainsFunc(r.Tokens, func(k durable.Token) bool { return k.Name == task })
+	})
+	for _, token := range record.Tokens {
+		d.plant(string(token.Value))
+	}
+	return err
+}
+
+// ended returns the outcome of a scene whose executions are given as their workflows and ARNs, once they have ended.
+func (d *deployed) ended(states string, executions ...string) (outcome, error) {
+	end := outcome{States: states}
+	for execution := range slices.Chunk(executions, 2) {
+		described, err := d.states.DescribeExecution(d.ctx, &sfn.DescribeExecutionInput{ExecutionArn: &execution[1]})
+		for err == nil && described.Status == types.ExecutionStatusRunning {
+			select {
+			case <-d.ctx.Done():
+				return end, fmt.Errorf("waited for the end of %s: %w", execution[1], errors.Join(d.ctx.Err()))
+			case <-time.After(20 * time.Millisecond):
+			}
+			described, err = d.states.DescribeExecution(d.ctx, &sfn.DescribeExecutionInput{ExecutionArn: &execution[1]})
+		}
+		if err != nil {
+			return end, err
+		}
+		var output struct {
+			Outcome  string
+			Enriched struct{ Outcome string }
+		}
+		if described.Error == nil {
+			if err := json.Unmarshal([]byte(aws.ToString(described.Output)), &output); err != nil {
+				return end, err
+			}
+		}
+		end.Executions = append(end.Executions, ended{execution[0], string(described.Status), output.Outcome + output.Enriched.Outcome + aws.ToString(described.Error)})
+	}
+	return end, nil
+}

@@ -1,0 +1,321 @@
+package host_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-lambda-go/events"
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/scheduler"
+	"github.com/aws/aws-sdk-go-v2/service/sfn"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+
+	"github.com/settle-run/settle/infra"
+	"github.com/settle-run/settle/runtime/awslocal"
+	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/dynamostore"
+)
+
+// stackName is what the stack is called; all names of the template follow from it.
+const stackName = "acme-settle"
+
+// secrets are the values of the template's secrets.
+var secrets = map[string]string{
+	"SignupCodeKey": "canary-code-key-0123456789abcdef", "EnrichCallbackKey": "canary-callback-key-0123456789abcdef",
+	"GitHubWebhookSecret": "canary-webhook-secret",
+}
+
+// deployed is what infra/template.yaml deploys: the executables behind an AWS of this machine, each with the environment that the
+// template gives it and what Lambda sets, and nothing else but the address of that AWS.
+type deployed struct {
+	t *testing.T
+	// ctx ends with the test, or with what has failed.
+	ctx       context.Context
+	fail      context.CancelCauseFunc
+	cloud     *awslocal.Cloud
+	config    aws.Config
+	stack     infra.Stack
+	functions map[string]infra.Function
+	logs      map[string]*written
+	store     *dynamostore.Store
+	states    *sfn.Client
+	// planted is what no log may have: payloads, secrets, and the tokens and keys that come up.
+	planting sync.Mutex
+	planted  []string
+	// api is the HTTP API in front of the gateway.
+	api     *httptest.Server
+	gateway awslocal.Invoker
+}
+
+// written is what the processes of one function write.
+type written struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (o *written) Write(line []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.Write(line)
+}
+
+func (o *written) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.String()
+}
+
+// deploy starts what the template deploys, made of the executables.
+func deploy(t *testing.T, executables map[string]string) *deployed {
+	t.Helper()
+	ctx, cancel := context.WithTimeoutCause(t.Context(), time.Minute, errors.New("a minute is over"))
+	t.Cleanup(cancel)
+	d := &deployed{t: t, functions: map[string]infra.Function{}, logs: map[string]*written{}, planted: []string{"canary"}}
+	d.ctx, d.fail = context.WithCancelCause(ctx)
+	d.cloud = awslocal.New(awslocal.Config{StatusChanges: stackName + "-executions"})
+	server, err := d.cloud.Listen("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = server.Close() })
+	d.api = httptest.NewServer(http.HandlerFunc(d.serve))
+	t.Cleanup(d.api.Close)
+	d.config = aws.Config{
+		Region: awslocal.Region, BaseEndpoint: aws.String("http://aws.local"), HTTPClient: d.cloud.HTTPClient(), Credentials: credentials.NewStaticCredentialsProvider("any", "any", ""),
+	}
+	d.stack = infra.Stack{
+		Name: stackName, Account: awslocal.Account, Region: awslocal.Region, QueueURLs: server.URL(), Secrets: secrets,
+		Values: map[string]string{"Table": stackName + "-table", "HttpApi.ApiEndpoint": d.api.URL},
+	}
+	d.store, d.states = dynamostore.NewIndexed(dynamodb.NewFromConfig(d.config), stackName+"-table"), sfn.NewFromConfig(d.config)
+	d.createResources()
+	bootstraps := d.startFunctions(server.URL(), executables)
+	d.gateway = bootstraps["gateway"].Start()
+	if err := d.cloud.Register("tokentask", awslocal.Function{Timeout: d.timeout("tokentask"), Start: bootstraps["tokentask"].Start}); err != nil {
+		t.Fatal(err)
+	}
+	var polling sync.WaitGroup
+	for queue, function := range map[string]string{".fifo": "consumer", "-delay": "delay", "-executions": "executions"} {
+		polling.Go(func() {
+			err := d.cloud.Poll(d.ctx, awslocal.EventSource{
+				Queue: stackName + queue, ReportBatchItemFailures: true, Timeout: d.timeout(function),
+				// The services of the demonstration count in their process.
+				Concurrency: 1,
+				OnFailure:   func(err error) { d.fail(fmt.Errorf("%s: %w\n%s", function, err, d.logs[function])) },
+			}, bootstraps[function].Start)
+			if err != nil {
+				d.fail(err)
+			}
+		})
+	}
+	t.Cleanup(polling.Wait)
+	t.Cleanup(func() { d.fail(errors.New("the test is over")) })
+	return d
+}
+
+func (d *deployed) timeout(function string) time.Duration {
+	return time.Duration(d.functions[function].TimeoutSeconds) * time.Second
+}
+
+// plant notes what no log may have.
+func (d *deployed) plant(secret string) {
+	d.planting.Lock()
+	defer d.planting.Unlock()
+	d.planted = append(d.planted, secret)
+}
+
+// createResources makes the queues, the table and the schedule group of the template.
+func (d *deployed) createResources() {
+	d.t.Helper()
+	queues := sqs.NewFromConfig(d.config)
+	for _, end := range []string{".fifo", "-dlq.fifo", "-delay", "-delay-dlq", "-executions", "-executions-dlq"} {
+		attributes := map[string]string{"VisibilityTimeout": "360"}
+		if strings.HasSuffix(end, ".fifo") {
+			attributes["FifoQueue"] = "true"
+		}
+		if _, err := queues.CreateQueue(d.ctx, &sqs.CreateQueueInput{QueueName: aws.String(stackName + end), Attributes: attributes}); err != nil {
+			d.t.Fatal(err)
+		}
+	}
+	if err := dynamostore.CreateIndexedTable(d.ctx, dynamodb.NewFromConfig(d.config), stackName+"-table"); err != nil {
+		d.t.Fatal(err)
+	}
+	if _, err := scheduler.NewFromConfig(d.config).CreateScheduleGroup(d.ctx, &scheduler.CreateScheduleGroupInput{Name: aws.String(stackName)}); err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+// startFunctions returns the functions of the template, each with its environment.
+func (d *deployed) startFunctions(endpoint string, executables map[string]string) map[string]*awslocal.Bootstrap {
+	d.t.Helper()
+	declared, err := infra.Functions()
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	bootstraps := map[string]*awslocal.Bootstrap{}
+	for name, function := range declared {
+		if d.functions[name], err = d.stack.Resolve(function); err != nil {
+			d.t.Fatal(err)
+		}
+		environment := []string{"AWS_ENDPOINT_URL=" + endpoint}
+		for variable, value := range d.functions[name].Environment {
+			environment = append(environment, variable+"="+value)
+		}
+		d.logs[name] = &written{}
+		bootstraps[name], err = awslocal.NewBootstrap(awslocal.BootstrapConfig{
+			Path: executables[name], Env: environment, FunctionName: stackName + "-" + name, MemoryMB: function.MemoryMiB,
+			Timeout: d.timeout(name), Logs: d.logs[name],
+		})
+		if err != nil {
+			d.t.Fatal(err)
+		}
+		d.t.Cleanup(func() { _ = bootstraps[name].Close() })
+	}
+	return bootstraps
+}
+
+// buildDeployed builds the functions that the template deploys for this machine, as make functions does, all in one go.
+func buildDeployed(t *testing.T) map[string]string {
+	t.Helper()
+	declared, err := infra.Functions()
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder := t.TempDir()
+	args := append(append([]string{"build"}, buildFlags(t)...), "-o", folder+string(filepath.Separator))
+	executables := map[string]string{}
+	for _, name := range slices.Sorted(maps.Keys(declared)) {
+		args = append(args, "../"+name)
+		executables[name] = filepath.Join(folder, name)
+	}
+	command := exec.CommandContext(t.Context(), "go", args...)
+	command.Env = append(os.Environ(), "GOOS=linux", "CGO_ENABLED=0", "GOFLAGS=")
+	if out, err := command.CombinedOutput(); err != nil {
+		t.Fatalf("building the functions: %v\n%s", err, out)
+	}
+	return executables
+}
+
+// serve is an HTTP API: it invokes the gateway for each request, in payload format 2.0.
+func (d *deployed) serve(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		http.Error(w, "reading the request", http.StatusBadGateway)
+		return
+	}
+	event := events.APIGatewayV2HTTPRequest{
+		Version: "2.0", RouteKey: "$default", RawPath: r.URL.Path, RawQueryString: r.URL.RawQuery, Headers: map[string]string{"host": r.Host}, Body: string(body),
+		RequestContext: events.APIGatewayV2HTTPRequestContext{
+			Stage: "$default", DomainName: r.Host, HTTP: events.APIGatewayV2HTTPRequestContextHTTPDescription{Method: r.Method, Path: r.URL.Path, SourceIP: "192.0.2.1"},
+		},
+	}
+	for name, values := range r.Header {
+		event.Headers[strings.ToLower(name)] = strings.Join(values, ",")
+	}
+	payload, err := json.Marshal(event)
+	if err != nil {
+		http.Error(w, "encoding the request", http.StatusBadGateway)
+		return
+	}
+	answer, err := d.gateway.Invoke(d.ctx, payload)
+	var response events.APIGatewayV2HTTPResponse
+	if err = errors.Join(err, json.Unmarshal(answer, &response)); err != nil {
+		d.fail(fmt.Errorf("gateway: %w\n%s", err, d.logs["gateway"]))
+		http.Error(w, "invoking the gateway", http.StatusBadGateway)
+		return
+	}
+	for name, value := range response.Headers {
+		w.Header().Set(name, value)
+	}
+	w.WriteHeader(response.StatusCode)
+	_, _ = io.WriteString(w, response.Body) // Who has left misses nothing.
+}
+
+// request asks the API, and returns the body of the answer, which must have the status.
+func (d *deployed) request(method, path string, header map[string]string, body []byte, status int) ([]byte, error) {
+	request, err := http.NewRequestWithContext(d.ctx, method, d.api.URL+path, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	request.Header.Set("Content-Type", "application/json")
+	for name, value := range header {
+		request.Header.Set(name, value)
+	}
+	response, err := d.api.Client().Do(request)
+	if err != nil {
+		return nil, errors.Join(err, context.Cause(d.ctx))
+	}
+	defer response.Body.Close()
+	answer, err := io.ReadAll(response.Body)
+	if err != nil || response.StatusCode != status {
+		return nil, fmt.Errorf("%s %s: expected the status %d, got %d %s %w", method, path, status, response.StatusCode, answer, errors.Join(err, context.Cause(d.ctx)))
+	}
+	return answer, nil
+}
+
+// event sends an event to an instance.
+func (d *deployed) event(instance, body string) error {
+	_, err := d.request(http.MethodPost, "/instances/"+instance+"/events", nil, []byte(body), http.StatusAccepted)
+	return err
+}
+
+// webhook delivers a webhook as GitHub does.
+func (d *deployed) webhook(action string, job map[string]any) error {
+	job["status"] = action
+	body, err := json.Marshal(map[string]any{
+		"action": action, "workflow_job": job, "repository": map[string]any{"full_name": "octo-org/web", "owner": map[string]any{"login": "octo-org"}},
+	})
+	if err != nil {
+		return err
+	}
+	mac := hmac.New(sha256.New, []byte(secrets["GitHubWebhookSecret"]))
+	mac.Write(body)
+	_, err = d.request(http.MethodPost, "/webhooks/github", map[string]string{
+		"X-GitHub-Event": "workflow_job", "X-GitHub-Delivery": fmt.Sprintf("%v-%s", job["id"], action), "X-Hub-Signature-256": "sha256=" + hex.EncodeToString(mac.Sum(nil)),
+	}, body, http.StatusAccepted)
+	return err
+}
+
+// until waits until what is stored of the instance is as it is to be.
+func (d *deployed) until(instance, what string, reached func(durable.Record) bool) (durable.Record, error) {
+	id, err := durable.ParseInstanceID(instance)
+	if err != nil {
+		return durable.Record{}, err
+	}
+	for {
+		record, err := d.store.Load(d.ctx, id)
+		if err == nil && reached(record) {
+			return record, nil
+		}
+		select {
+		case <-d.ctx.Done():
+			return record, fmt.Errorf("waited for %s to be %s, it is in %v: %w", instance, what, record.State, context.Cause(d.ctx))
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// settles waits until the instance is in exactly the states and has performed its effects.
+func (d *deployed) settles(instance string, states ...string) (durable.Record, error) {
+	return d.until(instance, "in "+strings.Join(states, ", "), func(r durable.Record) bool { return slices.Equal(r.State, states) && len(r.Outbox) == 0 })
+}

@@ -1,0 +1,30 @@
+package telemetry
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/settle-run/settle/runtime/durable"
+)
+
+// LogHandler returns a handler of log lines that adds to each the trace of its context, by which spans are found.
+func LogHandler(next slog.Handler) slog.Handler { return traced{next} }
+
+type traced struct{ slog.Handler }
+
+// Handle adds trace_id to a line that is within a span.
+func (h traced) Handle(ctx context.Context, record slog.Record) error {
+	if trace := durable.TraceOf(ctx); len(trace.Parent) == len("00-")+32+len("-")+16+len("-01") {
+		record = record.Clone()
+		record.AddAttrs(slog.String("trace_id", trace.Parent[3:35]))
+	}
+	return h.Handler.Handle(ctx, record)
+}
+
+// WithAttrs adds the trace too.
+func (h traced) WithAttrs(attributes []slog.Attr) slog.Handler {
+	return traced{h.Handler.WithAttrs(attributes)}
+}
+
+// WithGroup adds the trace too, to the group.
+func (h traced) WithGroup(name string) slog.Handler { return traced{h.Handler.WithGroup(name)} }

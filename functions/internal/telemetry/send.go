@@ -1,0 +1,102 @@
+package telemetry
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+
+	lambdaevents "github.com/aws/aws-lambda-go/events"
+
+	"github.com/settle-run/settle/functions/internal/otlp"
+	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/sqsqueue"
+)
+
+// Sender returns the queue for a function that brings events to it, told of: each event that is queued is a line of log, and a span
+// that what comes of the event is within.
+func (t *Telemetry) Sender(queue durable.Sender) durable.Sender {
+	if t == nil {
+		return queue
+	}
+	return sender{t, queue}
+}
+
+type sender struct {
+	telemetry *Telemetry
+	queue     durable.Sender
+}
+
+// Send sends the event.
+func (s sender) Send(ctx context.Context, message durable.Message) (messageID string, err error) {
+	t := s.telemetry
+	if t.exporter == nil && !t.config.Logger.Enabled(ctx, slog.LevelInfo) {
+		return s.queue.Send(ctx, message)
+	}
+	to, typ := message.To.String(), typeOf(message.Body)
+	if t.exporter != nil {
+		var end func(error)
+		ctx, end = t.start(ctx, "send "+typ, otlp.Producer, otlp.Attribute{Key: "settle.instance", Value: to})
+		defer func() { end(err) }()
+	}
+	if messageID, err = s.queue.Send(ctx, message); err == nil {
+		t.config.Logger.InfoContext(ctx, "event queued", "instance", to, "type", typ, "message_id", messageID)
+	}
+	return messageID, err
+}
+
+// typeOf returns the type of an event.
+func typeOf(event json.RawMessage) string {
+	var head struct {
+		Type string `json:"type"`
+	}
+	_ = json.Unmarshal(event, &head) // What is no event has no type.
+	return head.Type
+}
+
+// BatchHandler is the Lambda handler of a queue.
+type BatchHandler = func(context.Context, lambdaevents.SQSEvent) (lambdaevents.SQSEventResponse, error)
+
+// Each returns the handler of a standard queue, told of: messages that are to be delivered again are counted, and each is handled within
+// the trace that it carries.
+func (t *Telemetry) Each(handler BatchHandler) BatchHandler {
+	if t == nil {
+		return handler
+	}
+	if t.exporter != nil {
+		handler = oneByOne(handler)
+	}
+	return func(ctx context.Context, batch lambdaevents.SQSEvent) (lambdaevents.SQSEventResponse, error) {
+		answer, err := handler(ctx, batch)
+		for range answer.BatchItemFailures {
+			invocationOf(ctx).count(retried)
+		}
+		return answer, err
+	}
+}
+
+// oneByOne hands the handler one message at a time, with its trace.
+func oneByOne(handler BatchHandler) BatchHandler {
+	return func(ctx context.Context, batch lambdaevents.SQSEvent) (lambdaevents.SQSEventResponse, error) {
+		answer := lambdaevents.SQSEventResponse{BatchItemFailures: []lambdaevents.SQSBatchItemFailure{}}
+		for _, message := range batch.Records {
+			one, err := handler(durable.WithTrace(ctx, carried(message)), lambdaevents.SQSEvent{Records: []lambdaevents.SQSMessage{message}})
+			if err != nil {
+				return lambdaevents.SQSEventResponse{}, err
+			}
+			answer.BatchItemFailures = append(answer.BatchItemFailures, one.BatchItemFailures...)
+		}
+		return answer, nil
+	}
+}
+
+// carried returns the trace of a message, zero if what it carries leads nowhere.
+func carried(message lambdaevents.SQSMessage) durable.Trace {
+	trace := durable.Trace{AWS: message.Attributes["AWSTraceHeader"]}
+	if parent := message.MessageAttributes[sqsqueue.AttrTraceparent].StringValue; parent != nil {
+		trace.Parent = *parent
+	}
+	if _, ok := placeOf(trace); !ok {
+		return durable.Trace{}
+	}
+	return trace
+}

@@ -1,0 +1,106 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+
+	"github.com/settle-run/settle/functions/internal/boot"
+	"github.com/settle-run/settle/functions/internal/emf/emftest"
+	"github.com/settle-run/settle/runtime/awslocal"
+)
+
+// xray is Lambda's place in X-Ray's trace.
+const xray = "Root=1-4bf92f35-77b34da6a3ce929d0e0e4736;Parent=00f067aa0ba902b7;Sampled=1"
+
+// TestUploadsAreToldOfWithoutTheirNames invokes the function for a file of ours and for another one, with all that it can tell: lines of
+// log, metrics, and spans within the trace of the invocation.
+func TestUploadsAreToldOfWithoutTheirNames(t *testing.T) {
+	t.Parallel()
+	for _, payloads := range []string{"off", "on"} {
+		t.Run("payloads "+payloads, func(t *testing.T) {
+			t.Parallel()
+			logs, metrics, spans := observed(t, payloads)
+			for where, text := range map[string]string{"the metrics": metrics, "the spans": spans, "the log": logs} {
+				if shown := strings.Contains(text, "canary"); shown != (payloads == "on" && where == "the log") {
+					t.Errorf("payloads are %s, and %s shows them: %v\n%s", payloads, where, shown, text)
+				}
+			}
+			const trace = `"trace_id":"4bf92f3577b34da6a3ce929d0e0e4736"`
+			for _, want := range []string{`"msg":"event queued","instance":"upload/2026_11","type":"sales_uploaded","message_id":"`, `"msg":"event parked","instance":"upload/unnamed"`, trace} {
+				if !strings.Contains(logs, want) {
+					t.Errorf("got the log\n%swant %s in it", logs, want)
+				}
+			}
+			if want := `"traceId":"4bf92f3577b34da6a3ce929d0e0e4736"`; !strings.Contains(spans, `"name":"send sales_uploaded"`) || !strings.Contains(spans, want) {
+				t.Errorf("got the spans\n%swant one of the event, with %s", spans, want)
+			}
+			sum := map[string]float64{}
+			for line := range strings.Lines(metrics) {
+				values, err := emftest.Check([]byte(line))
+				if err != nil {
+					t.Error(err)
+				}
+				for name, value := range values {
+					sum[name] += value
+				}
+			}
+			if sum["Parked"] != 1 || sum["AWSCalls"] != 2 {
+				t.Errorf("got %v, want one parked in two calls", sum)
+			}
+		})
+	}
+}
+
+// observed returns what the function tells of two files.
+func observed(t *testing.T, payloads string) (logs, metrics, spans string) {
+	t.Helper()
+	cloud := awslocal.New(awslocal.Config{})
+	server, err := cloud.Listen("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = server.Close() })
+	var taken strings.Builder
+	collector := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(&taken, r.Body)
+		_, _ = io.WriteString(w, "{}")
+	}))
+	t.Cleanup(collector.Close)
+	client := sqs.NewFromConfig(aws.Config{
+		Region: awslocal.Region, BaseEndpoint: aws.String(server.URL()), HTTPClient: cloud.HTTPClient(), Credentials: credentials.NewStaticCredentialsProvider("any", "any", ""),
+	})
+	variables := map[string]string{
+		"AWS_REGION": awslocal.Region, "AWS_ACCESS_KEY_ID": "any", "AWS_SECRET_ACCESS_KEY": "any", "AWS_ENDPOINT_URL": server.URL(),
+		boot.TracesEndpoint: collector.URL, boot.LogPayloads: payloads, boot.LogLevel: "debug",
+	}
+	for variable, name := range map[string]string{boot.QueueURL: "events.fifo", boot.DeadLetterQueueURL: "dead.fifo"} {
+		if _, err := client.CreateQueue(t.Context(), &sqs.CreateQueueInput{QueueName: &name, Attributes: map[string]string{"FifoQueue": "true"}}); err != nil {
+			t.Fatal(err)
+		}
+		variables[variable] = fmt.Sprintf("%s/%s/%s", server.URL(), awslocal.Account, name)
+	}
+	var told, measured strings.Builder
+	handler, _, err := boot.Start(boot.Function{Requires: []string{boot.QueueURL, boot.DeadLetterQueueURL}, Handler: newHandler},
+		func(name string) (string, bool) { value, ok := variables[name]; return value, ok }, &measured, &told)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := context.WithValue(t.Context(), "x-amzn-trace-id", xray) //nolint:revive,staticcheck // The key of aws-lambda-go's.
+	for _, name := range []string{"canary/sales_2026_11.csv", "canary-november.csv"} {
+		created := strings.ReplaceAll(strings.ReplaceAll(objectCreated, "2026/sales_2026_11.csv", name), "sales-uploads", "canary-uploads")
+		if _, err := handler.Invoke(ctx, json.RawMessage(created)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return told.String(), measured.String(), taken.String()
+}
