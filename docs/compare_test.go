@@ -1,6 +1,7 @@
 package docs_test
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"regexp"
@@ -8,18 +9,20 @@ import (
 	"testing"
 )
 
+var uuidPattern = regexp.MustCompile(`\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b`)
+
 // unstable are what differs from run to run, and what stands for it.
 var unstable = []struct {
 	pattern *regexp.Regexp
 	name    string
 }{
-	{regexp.MustCompile(`\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b`), "UUID"},
+	{uuidPattern, "UUID"},
 	{regexp.MustCompile(`\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?( ?UTC|Z)?`), "TIME"},
 	{regexp.MustCompile(`\b\d\d-\d\d \d\d:\d\d:\d\d\.\d{3}\b`), "TIME"},
 	{regexp.MustCompile(`\b\d\d:\d\d:\d\d\.\d{3}\b`), "TIME"},
 	{regexp.MustCompile(`\b((\d+(\.\d+)?(h|ms|m|s|µs|d))+ ago|just now)`), "AGO"},
 	{regexp.MustCompile(`\bin (\d+(h|m|s|ms|d))+\b`), "IN"},
-	{regexp.MustCompile(`\b[0-9a-f]{32,}\b`), "HASH"},
+	{regexp.MustCompile(`\b[0-9a-f]{32,}\b|-[0-9a-f]{16}\.zip\b`), "HASH"},
 	{regexp.MustCompile(`\b1\d{18,}\b`), "SEQUENCE"},
 	{regexp.MustCompile(`\bdemo-runner-[0-9a-f]{12}\b`), "RUNNER"},
 	{regexp.MustCompile(`secret [A-Z2-7]{20,}`), "SECRET"},
@@ -33,6 +36,29 @@ var unstable = []struct {
 // shown returns what was printed as a page writes it.
 func (s *session) shown(text string) string {
 	return strings.NewReplacer("AWS_ENDPOINT_URL=http://"+s.aws+" ", "", s.aws, shownAWS, s.gateway, shownGateway, s.folder, "~/settle").Replace(text)
+}
+
+// typed returns what a page has its reader type as it is typed here. Modules are built with -trimpath, as all else is, so that what they
+// share is compiled once.
+func (s *session) typed(text string) string {
+	text = strings.NewReplacer(shownAWS, s.aws, shownGateway, s.gateway, "export GOFLAGS=-mod=mod", "export GOFLAGS='-mod=mod -trimpath'").Replace(text)
+	return uuidPattern.ReplaceAllStringFunc(text, func(id string) string { return cmp.Or(s.ids[id], id) })
+}
+
+// learn notes the IDs that were printed in place of those that the page shows.
+func (s *session) learn(want, got []string) {
+	for _, line := range want {
+		for _, printed := range got {
+			if s.pattern(printed) != s.pattern(line) {
+				continue
+			}
+			ids := uuidPattern.FindAllString(printed, -1)
+			for i, id := range uuidPattern.FindAllString(line, -1) {
+				s.ids[id] = ids[i]
+			}
+			break
+		}
+	}
 }
 
 // pattern returns a line with what is unstable in it named.
@@ -123,6 +149,16 @@ func TestOutputIsComparedByPatterns(t *testing.T) {
 		if got := matches(s.patterns(strings.Split(test.want, "\n")), s.patterns(strings.Split(test.got, "\n"))); got != test.same {
 			t.Errorf("%q and %q: expected same %v, got %v", test.want, test.got, test.same, got)
 		}
+	}
+}
+
+func TestIDsMayBeTypedAsThePageShowsThem(t *testing.T) {
+	t.Parallel()
+	const shown, other, printed = "6aa9d614-35db-463e-875b-9307abf55005", "5de186dc-ba77-4207-8084-75f02ee37363", "088712be-8a58-4fca-90f5-647d2380309d"
+	s := &session{aws: "127.0.0.1:40001", gateway: "127.0.0.1:40002", folder: "/tmp/x", ids: map[string]string{}}
+	s.learn([]string{"ID  SINCE", shown + "  5s ago"}, []string{"ID  SINCE", other + "  a", printed + "  1m ago"})
+	if got, want := s.typed("show "+shown+" "+other+" http://127.0.0.1:7389"), "show "+printed+" "+other+" http://127.0.0.1:40001"; got != want {
+		t.Errorf("expected %q, got %q", want, got)
 	}
 }
 

@@ -13,7 +13,8 @@
 //	<!-- apply: PATH -->   a diff for a file that is there
 //	<!-- not run: WHY -->  commands that cannot run here
 //
-// A line "..." stands for any lines. Times, IDs, hashes and the ports of this machine are compared by their patterns.
+// A line "..." stands for any lines. Times, IDs, hashes and the ports of this machine are compared by their patterns. An ID
+// that a command has printed may be typed again as the page shows it.
 package docs_test
 
 import (
@@ -54,20 +55,23 @@ func TestMain(m *testing.M) {
 
 // notRun is how many commands of each page are marked as not run. One more has to be decided on here.
 var notRun = map[string]int{
-	"README.md":                   2,
-	"docs/awslocal.md":            10 + 4,
-	"docs/define-a-machine.md":    1,
-	"docs/getting-started.md":     1,
-	"docs/migration.md":           1,
-	"docs/operations.md":          2,
-	"docs/send-events.md":         1,
-	"docs/snapshots.md":           1,
-	"machines/pipeline/README.md": 1,
-	"machines/upload/README.md":   3,
+	"README.md":                2,
+	"docs/awslocal.md":         10 + 4,
+	"docs/define-a-machine.md": 2,
+	"docs/deploy.md":           14,
+	"docs/getting-started.md":  1,
+	"docs/migration.md":        1,
+	"docs/operations.md":       4,
+	"docs/send-events.md":      1,
+	"docs/snapshots.md":        1,
 }
 
+// elsewhere are the pages whose commands need no marks, as other tests hold them to what there is: those of cmd/settle
+// each command and each flag of the reference.
+var elsewhere = []string{"docs/cli.md"}
+
 // inClone are the pages whose reader is in a clone of the repository; those of the others have an empty folder.
-var inClone = []string{"README.md", "docs/getting-started.md"}
+var inClone = []string{"README.md", "docs/deploy.md", "docs/getting-started.md"}
 
 func TestPagesDoWhatTheySay(t *testing.T) {
 	t.Parallel()
@@ -94,6 +98,7 @@ func TestEveryCommandIsRunOrSaysWhyNot(t *testing.T) {
 			switch {
 			case !b.isShell() && b.mark != "run" && b.mark != "not run":
 			case b.mark == "run" && b.isShell():
+			case b.mark == "" && slices.Contains(elsewhere, page):
 			case b.mark == "not run" && b.argument != "" && b.isShell():
 				left += len(commandsOf(b))
 			default:

@@ -49,13 +49,15 @@ type session struct {
 	stays *terminal
 	// aws and gateway are the addresses of its settle dev.
 	aws, gateway string
+	// ids are those that were printed here, by those that the page shows in their place.
+	ids map[string]string
 }
 
 // newSession returns a reader in an empty folder, or in a clone.
 func newSession(t *testing.T, clone bool) *session {
 	t.Helper()
 	home := t.TempDir()
-	s := &session{folder: filepath.Join(home, "folder"), end: "end of command " + rand.Text(), aws: shownAWS, gateway: shownGateway}
+	s := &session{folder: filepath.Join(home, "folder"), end: "end of command " + rand.Text(), aws: shownAWS, gateway: shownGateway, ids: map[string]string{}}
 	bin := filepath.Join(home, "bin")
 	for _, folder := range []string{s.folder, bin} {
 		if err := os.Mkdir(folder, 0o755); err != nil {
@@ -92,7 +94,7 @@ func newSession(t *testing.T, clone bool) *session {
 		t.Fatal(err)
 	}
 	command.Stdout, command.Stderr = end, end
-	if err := errors.Join(pty.Setsize(screen, &pty.Winsize{Rows: 50, Cols: 120}), command.Start(), end.Close()); err != nil {
+	if err := errors.Join(pty.Setsize(screen, &pty.Winsize{Rows: 50, Cols: 200}), command.Start(), end.Close()); err != nil {
 		t.Fatal(err)
 	}
 	s.shell, s.output = stdin, bufio.NewReader(screen)
@@ -166,6 +168,7 @@ func (s *session) run(t *testing.T, b block, c command) {
 		same := len(c.want) == 0 || matches(s.patterns(c.want), s.patterns(lines))
 		switch {
 		case same && code == want:
+			s.learn(c.want, lines)
 			return
 		case b.argument == "again" && time.Now().Before(deadline):
 			continue
@@ -179,7 +182,7 @@ var progress = regexp.MustCompile(`(\r[^\r\n]*)*\r\x1b\[K`)
 
 // do types a command and returns what it prints.
 func (s *session) do(ctx context.Context, text string) (printed string, code int, err error) {
-	text = strings.NewReplacer(shownAWS, s.aws, shownGateway, s.gateway).Replace(text)
+	text = s.typed(text)
 	if _, err := fmt.Fprintf(s.shell, "{ %s\n} </dev/null; printf '\\n%s %%d\\n' $?\n", text, s.end); err != nil {
 		return "", 0, err
 	}
@@ -348,7 +351,11 @@ func copyRepository(t *testing.T, to string) {
 		if err != nil {
 			return err
 		}
-		return os.WriteFile(filepath.Join(to, strings.TrimPrefix(path, root)), text, 0o644)
+		info, err := entry.Info() // Scripts stay executable.
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(filepath.Join(to, strings.TrimPrefix(path, root)), text, info.Mode().Perm())
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -362,7 +369,7 @@ var built struct {
 	done   bool
 }
 
-// binaries returns the folder with settle.
+// binaries returns the folder with settle. The modules of infra/cdk are there then, too.
 func binaries(t *testing.T) string {
 	t.Helper()
 	built.Lock()
@@ -374,6 +381,13 @@ func binaries(t *testing.T) string {
 	build.Dir = root
 	if printed, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("building settle: %v\n%s", err, printed)
+	}
+	// The pages ask no proxy: what their modules need beside this one's is fetched here, unless it is there.
+	download := exec.CommandContext(t.Context(), "go", "mod", "download")
+	download.Dir = filepath.Join(root, "infra", "cdk")
+	download.Env = append(download.Environ(), "GOWORK=off", "GOFLAGS=")
+	if printed, err := download.CombinedOutput(); err != nil {
+		t.Fatalf("fetching the modules of infra/cdk: %v\n%s", err, printed)
 	}
 	built.done = true
 	return built.folder
