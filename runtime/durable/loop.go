@@ -163,7 +163,7 @@ func (l *Loop) turn(ctx context.Context, deliveries []Delivery) (done int, err e
 
 	applied := 0
 	for _, d := range deliveries {
-		done, takeErr := t.take(ctx, d)
+		done, takeErr := t.receive(ctx, d)
 		if done {
 			applied++
 		}
@@ -189,9 +189,9 @@ func (l *Loop) turn(ctx context.Context, deliveries []Delivery) (done int, err e
 	return applied, err
 }
 
-// take takes one delivery: it settles what an earlier one left unsettled, and then applies the event, passes it over, or parks it.
+// receive takes one delivery: it settles what an earlier one left unsettled, and then applies the event, passes it over, or parks it.
 // done says that the delivery need not come again. An error ends the turn: those behind it must.
-func (t *turn) take(ctx context.Context, d Delivery) (done bool, err error) {
+func (t *turn) receive(ctx context.Context, d Delivery) (done bool, err error) {
 	t.queue = d.Queue
 
 	// Settle what an abandoned delivery left unsettled, before any other event.
