@@ -41,7 +41,8 @@ help: ## print this help
 		'$(PROCESSES_INSTANCES)' '$(PROCESSES_EVENTS)' '$(PROCESSES_KILLS)' '$(PROCESSES_SEED)'
 	@printf '           SOAK_MESSAGES=%s SOAK_GROUPS=%s SOAK_KILLS=%s MODEL_MINUTES=%s SEED=%s RUNS=%s MUTANTS=%s\n' \
 		'$(SOAK_MESSAGES)' '$(SOAK_GROUPS)' '$(SOAK_KILLS)' '$(MODEL_MINUTES)' '$(SEED)' '$(RUNS)' '$(MUTANTS)'
-	@printf '           STACK=%s BUCKET= PARAMETERS= FORCE= DELETE_TABLE= DRY= INFRA_FLAGS=%s CDK=%s VULN_DB=%s\n' '$(STACK)' '$(INFRA_FLAGS)' '$(CDK)' '$(VULN_DB)'
+	@printf '           STACK=%s OWN= BUCKET= PARAMETERS= BUCKETS= FORCE= DELETE_TABLE= DRY= INFRA_FLAGS=%s CDK=%s VULN_DB=%s\n' \
+		'$(STACK)' '$(INFRA_FLAGS)' '$(CDK)' '$(VULN_DB)'
 	@printf '           DEV_KILLS=%s ORACLE_MACHINES=%s ORACLE_SEED=%s COST_FLAGS=%s AWS_CLI_PORT=%s BENCH_AWS_FLAGS=%s\n' \
 		'$(DEV_KILLS)' '$(ORACLE_MACHINES)' '$(ORACLE_SEED)' '$(COST_FLAGS)' '$(AWS_CLI_PORT)' '$(BENCH_AWS_FLAGS)'
 
@@ -173,9 +174,12 @@ start: ## start every function START_RUNS times, and a bare handler beside them 
 
 INFRA_FLAGS ?=
 
+# cfn-lint is Python's: whoever has it gets its checks too.
 .PHONY: infra
 infra: $(INFRA)/testdata/npm/node_modules/.package-lock.json infra/workflows/testdata/npm/node_modules/.package-lock.json
 infra: ## check infra/template.yaml, its properties and its roles; INFRA_FLAGS=-update makes it anew from infra/cdk (2 minutes)
+	@if command -v cfn-lint >/dev/null; then cfn-lint --version; else \
+		echo 'cfn-lint is not installed: its check, and the mistakes that only it catches, are SKIPPED (pip install cfn-lint==1.51.0)'; fi
 	GOWORK=off $(GO) -C $(INFRA) vet ./...
 	GOWORK=off $(GO) -C $(INFRA) test -count=1 -timeout=$(TEST_TIMEOUT) $(TEST_FLAGS) ./internal/plain $(INFRA_FLAGS)
 	GOWORK=off $(GO) -C $(INFRA) test -count=1 -timeout=$(TEST_TIMEOUT) $(TEST_FLAGS) . ./app ./internal/template ./internal/properties
@@ -184,18 +188,23 @@ infra: ## check infra/template.yaml, its properties and its roles; INFRA_FLAGS=-
 # What is deployed: Lambda runs it on arm64.
 DEPLOYED := .bin/functions/arm64
 STACK    ?= settle
+# A folder with functions of your own, built as Settle's are: OWN/consumer/bootstrap and so on. They are deployed in the place of Settle's.
+OWN      ?=
 
 .PHONY: deploy
-deploy: functions ## deploy the stack STACK with the aws CLI; BUCKET= PARAMETERS='Name=value ...', DRY=1 prints what it would do
-	@$(GO) run ./infra/pack $(DEPLOYED) | \
-		STACK='$(STACK)' BUCKET='$(BUCKET)' PARAMETERS='$(PARAMETERS)' DRY='$(DRY)' infra/deploy.sh $(DEPLOYED)
+deploy: functions ## deploy the stack STACK with the aws CLI; OWN= BUCKET= PARAMETERS='Name=value ...', DRY=1 prints what it would do
+	@$(GO) run ./infra/pack $(OWN) $(DEPLOYED) | \
+		STACK='$(STACK)' BUCKET='$(BUCKET)' PARAMETERS='$(PARAMETERS)' DRY='$(DRY)' infra/deploy.sh
+
+COMMA := ,
 
 # The last CLI that reads what the construct's CDK writes.
 CDK ?= npx --yes aws-cdk@2.1148.1
 
 .PHONY: deploy-cdk
-deploy-cdk: functions ## deploy the stack STACK with CDK, in an account that it is bootstrapped for; DRY=1 only synthesizes
-	cd $(INFRA) && GOWORK=off $(CDK) $(if $(DRY),synth --quiet,deploy) -c stack='$(STACK)' -c functions='$(CURDIR)/$(DEPLOYED)'
+deploy-cdk: functions ## deploy the stack STACK with CDK, in an account that it is bootstrapped for; OWN= BUCKETS=, DRY=1 only synthesizes
+	cd $(INFRA) && GOWORK=off $(CDK) $(if $(DRY),synth --quiet,deploy) -c stack='$(STACK)' -c buckets='$(BUCKETS)' \
+		-c functions='$(if $(OWN),$(abspath $(OWN))$(COMMA))$(CURDIR)/$(DEPLOYED)' -c own='$(if $(OWN),true)'
 
 .PHONY: destroy
 destroy: ## delete the stack STACK, unless instances are live; FORCE=1 all the same, DELETE_TABLE=1 the table too, DRY=1 prints

@@ -61,13 +61,80 @@ func TestTheEnvironmentIsWhatFunctionsRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if names := slices.Sorted(maps.Keys(functions)); !slices.Equal(names, []string{"consumer", "delay", "executions", "gateway", "tokentask"}) {
+	if names := slices.Sorted(maps.Keys(functions)); !slices.Equal(names, []string{"consumer", "delay", "executions", "gateway", "objects", "tokentask"}) {
 		t.Errorf("got the functions %v", names)
 	}
 	for name, function := range functions {
 		for variable := range function.Environment {
 			if !named[variable] {
 				t.Errorf("%s: expected no variable %s, which no function reads", name, variable)
+			}
+		}
+	}
+}
+
+// required returns the variables that each function of the template requires, by the lists in its code.
+func required(t *testing.T) map[string][]string {
+	t.Helper()
+	parse := func(path string) *ast.File {
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	values := map[string]string{} // of the constants of boot, by name
+	ast.Inspect(parse("../functions/internal/boot/settings.go"), func(node ast.Node) bool {
+		if spec, ok := node.(*ast.ValueSpec); ok && len(spec.Values) == 1 {
+			if literal, ok := spec.Values[0].(*ast.BasicLit); ok {
+				values[spec.Names[0].Name], _ = strconv.Unquote(literal.Value)
+			}
+		}
+		return true
+	})
+	lists := map[string][]string{}
+	collect := func(function string, code ast.Node) {
+		ast.Inspect(code, func(node ast.Node) bool {
+			pair, ok := node.(*ast.KeyValueExpr)
+			if !ok {
+				return true
+			}
+			key, _ := pair.Key.(*ast.Ident)
+			list, isList := pair.Value.(*ast.CompositeLit)
+			if key == nil || key.Name != "Requires" || !isList {
+				return true
+			}
+			for _, element := range list.Elts {
+				if selector, ok := element.(*ast.SelectorExpr); ok {
+					lists[function] = append(lists[function], values[selector.Sel.Name])
+				}
+			}
+			return false
+		})
+	}
+	for _, declaration := range parse("../functions/host/host.go").Decls {
+		if function, ok := declaration.(*ast.FuncDecl); ok {
+			collect(strings.ToLower(function.Name.Name), function)
+		}
+	}
+	collect("objects", parse("../functions/objects/main.go"))
+	return lists
+}
+
+func TestTheEnvironmentHasWhatFunctionsRequire(t *testing.T) {
+	t.Parallel()
+	functions, err := Functions()
+	if err != nil {
+		t.Fatal(err)
+	}
+	lists := required(t)
+	for name, function := range functions {
+		if len(lists[name]) == 0 {
+			t.Errorf("%s: expected a list of what it requires", name)
+		}
+		for _, variable := range lists[name] {
+			if function.Environment[variable] == "" {
+				t.Errorf("%s: expected the variable %q, which it requires, in infra/cdk/functions.go", name, variable)
 			}
 		}
 	}

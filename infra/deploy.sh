@@ -1,17 +1,16 @@
 #!/usr/bin/env bash
 # Uploads the functions' zips and deploys infra/template.yaml, with the aws CLI alone. `make deploy` builds the zips and calls it.
 #
-#   infra/deploy.sh FOLDER <KEYS
+#   infra/deploy.sh <ZIPS
 #
-# FOLDER has the zips, KEYS are the lines of infra/pack: a function and the key of its zip.
+# ZIPS are the lines of infra/pack: a function, the key of its zip, and the zip.
 #
 #   STACK         the stack's name; settle by default
 #   BUCKET        the bucket for the zips; by default settle-code-ACCOUNT-REGION, which is made
-#   PARAMETERS    parameters of the template, such as 'AlarmTopic=arn:... ConsumerConcurrency=20'
+#   PARAMETERS    parameters of the template, such as 'AlarmTopic=arn:... ConsumerConcurrency=20 UploadBuckets=sales,warehouse'
 #   DRY=1         prints what would be done, and calls nothing
 set -euo pipefail
 
-folder=${1:?expected the folder of the zips}
 template=$(dirname "${BASH_SOURCE[0]}")/template.yaml
 stack=${STACK:-settle}
 
@@ -41,23 +40,24 @@ if [[ -z ${BUCKET:-} ]] && { [[ -n ${DRY:-} ]] || ! aws s3api head-bucket --buck
 fi
 
 parameters=("CodeBucket=$bucket")
-while read -r function key; do
+while read -r function key zip; do
 	case $function in
 	consumer) parameter=ConsumerCode ;;
 	gateway) parameter=GatewayCode ;;
 	delay) parameter=DelayCode ;;
 	executions) parameter=ExecutionsCode ;;
 	tokentask) parameter=TokentaskCode ;;
+	objects) parameter=ObjectsCode ;;
 	*) continue ;; # not part of the template
 	esac
 	parameters+=("$parameter=$stack/$key")
 	if [[ -z ${DRY:-} ]] && aws s3api head-object --bucket "$bucket" --key "$stack/$key" >/dev/null 2>&1; then
 		continue # what is there has this content: the key has its hash
 	fi
-	run aws s3 cp --only-show-errors "$folder/$function.zip" "s3://$bucket/$stack/$key" --region "$region"
+	run aws s3 cp --only-show-errors "$zip" "s3://$bucket/$stack/$key" --region "$region"
 done
-if ((${#parameters[@]} != 6)); then
-	echo "expected five functions on standard input, got: ${parameters[*]:1}" >&2
+if ((${#parameters[@]} != 7)); then
+	echo "expected six functions on standard input, got: ${parameters[*]:1}" >&2
 	exit 2
 fi
 read -ra more <<<"${PARAMETERS:-}"

@@ -42,7 +42,7 @@ func script(t *testing.T, name, input string, files map[string]string, env ...st
 			t.Fatal(err)
 		}
 	}
-	command := exec.CommandContext(t.Context(), "bash", name, "zips")
+	command := exec.CommandContext(t.Context(), "bash", name)
 	command.Env = append([]string{"PATH=" + folder + string(filepath.ListSeparator) + os.Getenv("PATH")}, env...)
 	command.Stdin = strings.NewReader(input)
 	output, err := command.CombinedOutput()
@@ -60,7 +60,8 @@ func script(t *testing.T, name, input string, files map[string]string, env ...st
 }
 
 // keys are what infra/pack prints.
-const keys = "consumer consumer-1.zip\ndelay delay-2.zip\nexecutions executions-3.zip\ngateway gateway-4.zip\nobjects objects-5.zip\ntokentask tokentask-6.zip\n"
+const keys = "consumer consumer-1.zip own folder/consumer.zip\ndelay delay-2.zip zips/delay.zip\nexecutions executions-3.zip zips/executions.zip\n" +
+	"gateway gateway-4.zip zips/gateway.zip\nobjects objects-5.zip zips/objects.zip\nother other-7.zip zips/other.zip\ntokentask tokentask-6.zip zips/tokentask.zip\n"
 
 func with(calls []string, prefix string) []string {
 	var found []string
@@ -74,7 +75,7 @@ func with(calls []string, prefix string) []string {
 
 func TestDeployUploadsWhatIsNewAndDeploysTheTemplate(t *testing.T) {
 	t.Parallel()
-	said, calls, code := script(t, "deploy.sh", keys, nil, "STACK=blue", "PARAMETERS=AlarmTopic=arn:aws:sns:eu-central-1:123456789012:alarms ConsumerConcurrency=20")
+	said, calls, code := script(t, "deploy.sh", keys, nil, "STACK=blue", "PARAMETERS=AlarmTopic=arn:aws:sns:eu-central-1:123456789012:alarms ConsumerConcurrency=20 UploadBuckets=sales,warehouse")
 	if code != 0 {
 		t.Fatalf("exit code %d\n%s", code, said)
 	}
@@ -82,13 +83,13 @@ func TestDeployUploadsWhatIsNewAndDeploysTheTemplate(t *testing.T) {
 		t.Errorf("expected the bucket to be made, got %q", made)
 	}
 	uploads := with(calls, "s3 cp")
-	if len(uploads) != 5 || uploads[0] != "s3 cp --only-show-errors zips/consumer.zip s3://settle-code-123456789012-eu-central-1/blue/consumer-1.zip --region eu-central-1" {
-		t.Errorf("expected the five functions of the template to be uploaded, got %q", uploads)
+	if len(uploads) != 6 || uploads[0] != "s3 cp --only-show-errors own folder/consumer.zip s3://settle-code-123456789012-eu-central-1/blue/consumer-1.zip --region eu-central-1" {
+		t.Errorf("expected the six functions of the template to be uploaded, got %q", uploads)
 	}
 	want := "cloudformation deploy --region eu-central-1 --stack-name blue --template-file ./template.yaml --s3-bucket settle-code-123456789012-eu-central-1 --s3-prefix blue " +
 		"--capabilities CAPABILITY_IAM --no-fail-on-empty-changeset --parameter-overrides CodeBucket=settle-code-123456789012-eu-central-1 " +
-		"ConsumerCode=blue/consumer-1.zip DelayCode=blue/delay-2.zip ExecutionsCode=blue/executions-3.zip GatewayCode=blue/gateway-4.zip TokentaskCode=blue/tokentask-6.zip " +
-		"AlarmTopic=arn:aws:sns:eu-central-1:123456789012:alarms ConsumerConcurrency=20"
+		"ConsumerCode=blue/consumer-1.zip DelayCode=blue/delay-2.zip ExecutionsCode=blue/executions-3.zip GatewayCode=blue/gateway-4.zip ObjectsCode=blue/objects-5.zip TokentaskCode=blue/tokentask-6.zip " +
+		"AlarmTopic=arn:aws:sns:eu-central-1:123456789012:alarms ConsumerConcurrency=20 UploadBuckets=sales,warehouse"
 	if deployed := with(calls, "cloudformation deploy"); len(deployed) != 1 || deployed[0] != want {
 		t.Errorf("got\n%q\nwant\n%s", deployed, want)
 	}
@@ -117,7 +118,7 @@ func TestDeployRefusesWhatItCannotDeploy(t *testing.T) {
 	for _, c := range []struct{ input, env, want string }{
 		{keys, "STACK=a_b", "expected STACK to be a name"},
 		{keys, "STACK=" + strings.Repeat("a", 61), "expected STACK to be a name"},
-		{"consumer consumer-1.zip\n", "DRY=1", "expected five functions"},
+		{"consumer consumer-1.zip zips/consumer.zip\n", "DRY=1", "expected six functions"},
 	} {
 		said, calls, code := script(t, "deploy.sh", c.input, nil, c.env)
 		if code != 2 || !strings.Contains(said, c.want) || len(with(calls, "cloudformation deploy")) != 0 {
@@ -135,7 +136,7 @@ func TestDestroyRefusesWhileInstancesAreLive(t *testing.T) {
 	}{
 		{"none", "\n\n", "0\t0\t0\n", "The table settle-Table-1 is kept", nil, 0},
 		{"two", "signup/1\tjob/7\nNone\n", "0\t0\t0\n", "live instances, such as: signup/1 job/7", nil, 1},
-		{"messages", "\n", "1\t0\t2\n", "About 12 messages are in its queues", nil, 1},
+		{"messages", "\n", "1\t0\t2\n", "About 21 messages are in its queues", nil, 1},
 		{"two, by force", "signup/1\tjob/7\n", "0\t0\t0\n", "live instances, such as: signup/1 job/7", []string{"FORCE=1"}, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {

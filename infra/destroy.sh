@@ -54,7 +54,7 @@ live=$(ask '' aws dynamodb scan --table-name "$table" --consistent-read --projec
 	--expression-attribute-values '{":active": {"S": "active"}}' --max-items 5 --query 'Items[].instance.S' --output text |
 	tr '\t' '\n' | sed -e '/^None$/d' -e '/^$/d' | paste -sd ' ' -)
 waiting=0
-for url in "$queue" "${queue%.fifo}-dlq.fifo" "${queue%.fifo}-delay" "${queue%.fifo}-executions"; do
+for url in "$queue" "${queue%.fifo}-dlq.fifo" "${queue%.fifo}"-{delay,delay-dlq,executions,executions-dlq,objects-dlq}; do
 	counts=$(ask 0 aws sqs get-queue-attributes --queue-url "$url" --attribute-names ApproximateNumberOfMessages \
 		ApproximateNumberOfMessagesNotVisible ApproximateNumberOfMessagesDelayed --query 'values(Attributes)' --output text)
 	for count in $counts; do waiting=$((waiting + count)); done

@@ -7,7 +7,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -28,11 +30,27 @@ type Function struct {
 	Statements []Statement `json:"statements"`
 }
 
+// extracted is what functions.json has.
+type extracted struct {
+	Functions []Function
+	// Options are what functions may do, by their names, for each state machine that Props of the construct has and the template
+	// has not. In these statements it is called ${Workflow}.
+	Options struct{ Workflows, WaitingWorkflows map[string][]Statement }
+}
+
+func read() (extracted, error) {
+	var e extracted
+	if err := json.Unmarshal(extract, &e); err != nil {
+		return e, fmt.Errorf("reading functions.json: %w", err)
+	}
+	return e, nil
+}
+
 // Functions returns the functions of the template, by name.
 func Functions() (map[string]Function, error) {
-	var read struct{ Functions []Function }
-	if err := json.Unmarshal(extract, &read); err != nil {
-		return nil, fmt.Errorf("reading functions.json: %w", err)
+	read, err := read()
+	if err != nil {
+		return nil, err
 	}
 	functions := map[string]Function{}
 	for _, f := range read.Functions {
@@ -52,12 +70,19 @@ type Stack struct {
 	Secrets map[string]string
 	// QueueURLs is what the URLs of queues begin with. Defaults to that of SQS in the Region.
 	QueueURLs string
+	// Workflows are the ARNs of the state machines that charts start, by the charts' names for them, as in Props.Workflows of
+	// the construct. The template has none.
+	Workflows map[string]string
+	// WaitingWorkflows are the ARNs of state machines that wait for instances, beside those of the template, as in
+	// Props.WaitingWorkflows.
+	WaitingWorkflows []string
 }
 
 // ErrUnknownReference is returned by Resolve when a text refers to something that the Stack does not know.
 var ErrUnknownReference = errors.New("unknown reference")
 
-// Resolve returns the function with the stack's values in place of references.
+// Resolve returns the function with the stack's values in place of references. What it may do for the stack's workflows is
+// added; the variable SETTLE_WORKFLOWS is not.
 func (s Stack) Resolve(f Function) (Function, error) {
 	r := resolver{stack: s}
 	environment := map[string]string{}
@@ -65,23 +90,68 @@ func (s Stack) Resolve(f Function) (Function, error) {
 		environment[name] = r.text(value)
 	}
 	f.Environment = environment
-	statements := make([]Statement, len(f.Statements))
-	for i, statement := range f.Statements {
-		statements[i] = Statement{Actions: statement.Actions, Conditions: statement.Conditions}
-		for _, resource := range statement.Resources {
-			statements[i].Resources = append(statements[i].Resources, r.text(resource))
-		}
+	statements, err := s.Statements(f)
+	if err := errors.Join(r.err(f), err); err != nil {
+		return Function{}, err
 	}
 	f.Statements = statements
-	if len(r.problems) > 0 {
-		return Function{}, fmt.Errorf("function %s: %w", f.Name, errors.Join(r.problems...))
-	}
 	return f, nil
 }
 
+// Statements returns what the role of the function may do, as Resolve does, and needs no values but those of its resources.
+func (s Stack) Statements(f Function) ([]Statement, error) {
+	read, err := read()
+	if err != nil {
+		return nil, err
+	}
+	r := resolver{stack: s}
+	statements := r.statements(f.Statements)
+	for _, name := range slices.Sorted(maps.Keys(s.Workflows)) {
+		r.workflow = s.Workflows[name]
+		statements = append(statements, r.statements(read.Options.Workflows[f.Name])...)
+	}
+	for _, r.workflow = range s.WaitingWorkflows {
+		statements = append(statements, r.statements(read.Options.WaitingWorkflows[f.Name])...)
+	}
+	return statements, r.err(f)
+}
+
 type resolver struct {
-	stack    Stack
+	stack Stack
+	// workflow is the ARN of the state machine called ${Workflow}.
+	workflow string
 	problems []error
+}
+
+// err returns what was not known of a function.
+func (r *resolver) err(f Function) error {
+	if len(r.problems) == 0 {
+		return nil
+	}
+	return fmt.Errorf("function %s: %w", f.Name, errors.Join(r.problems...))
+}
+
+func (r *resolver) statements(statements []Statement) []Statement {
+	resolved := make([]Statement, len(statements))
+	for i, statement := range statements {
+		resolved[i] = Statement{Actions: statement.Actions, References: statement.Resources, Conditions: statement.Conditions}
+		for _, resource := range statement.Resources {
+			resolved[i].Resources = append(resolved[i].Resources, r.text(resource))
+		}
+	}
+	return resolved
+}
+
+// value returns what a reference stands for.
+func (r *resolver) value(name string) (string, bool) {
+	switch {
+	case r.workflow == "":
+	case name == "Workflow":
+		return r.workflow, true
+	case name == "Workflow.Name":
+		return r.workflow[strings.LastIndex(r.workflow, ":")+1:], true
+	}
+	return r.stack.value(name)
 }
 
 var (
@@ -103,7 +173,7 @@ func (r *resolver) text(text string) string {
 		if escaped, ok := strings.CutPrefix(name, "!"); ok {
 			return "${" + escaped + "}"
 		}
-		value, ok := r.stack.value(name)
+		value, ok := r.value(name)
 		if !ok {
 			r.problems = append(r.problems, fmt.Errorf("%w: expected %s in Stack.Values", ErrUnknownReference, name))
 		}
@@ -116,6 +186,7 @@ var queueNames = map[string]string{
 	"Queue": ".fifo", "DeadLetterQueue": "-dlq.fifo",
 	"DelayQueue": "-delay", "DelayDeadLetterQueue": "-delay-dlq",
 	"ExecutionsQueue": "-executions", "ExecutionsDeadLetterQueue": "-executions-dlq",
+	"ObjectsDeadLetterQueue": "-objects-dlq",
 }
 
 // value returns what a reference stands for: a Ref, such as Queue, or an attribute, such as Queue.Arn.

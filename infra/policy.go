@@ -14,6 +14,8 @@ type Statement struct {
 	Actions []string `json:"actions"`
 	// Resources are ARNs, in which * stands for any text and ? for any character.
 	Resources []string `json:"resources"`
+	// References are the resources as the template names them, such as ${Queue.Arn}, in the order of Resources. Resolve sets them.
+	References []string `json:"-"`
 	// Conditions are values by operator and key. All must hold.
 	Conditions map[string]map[string][]string `json:"conditions"`
 }

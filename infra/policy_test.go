@@ -115,6 +115,9 @@ func TestRolesAllowTheirCallsAndNoOthers(t *testing.T) {
 		{"executions", infra.Call{Action: "sqs:SendMessage", Resource: sqs + "settle-delay"}, false},
 		{"tokentask", infra.Call{Action: "sqs:SendMessage", Resource: sqs + "settle.fifo"}, true},
 		{"tokentask", infra.Call{Action: "dynamodb:GetItem", Resource: table}, false},
+		{"objects", infra.Call{Action: "sqs:SendMessage", Resource: sqs + "settle-dlq.fifo"}, true},
+		{"objects", infra.Call{Action: "sqs:SendMessage", Resource: sqs + "settle-objects-dlq"}, true},
+		{"objects", infra.Call{Action: "sqs:SendMessage", Resource: sqs + "settle-delay"}, false},
 	} {
 		_, err := resolved(t, c.function).Check(c.call)
 		if c.allowed && err != nil || !c.allowed && !errors.Is(err, infra.ErrDenied) {

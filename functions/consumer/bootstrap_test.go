@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"net/http/httptest"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -14,6 +16,8 @@ import (
 
 	"github.com/settle-run/settle/functions/internal/boot"
 	"github.com/settle-run/settle/functions/internal/shipped"
+	"github.com/settle-run/settle/infra"
+	"github.com/settle-run/settle/infra/guard"
 	"github.com/settle-run/settle/runtime/awslocal"
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/dynamostore"
@@ -21,7 +25,7 @@ import (
 )
 
 // TestBootstrapStoresAnEvent runs the executable that is deployed, as Lambda does: configured
-// by its environment alone, its AWS behind a socket.
+// by its environment alone, its AWS behind a socket, and with its role.
 func TestBootstrapStoresAnEvent(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "bootstrap")
@@ -30,13 +34,14 @@ func TestBootstrapStoresAnEvent(t *testing.T) {
 		t.Fatalf("building the consumer: %v\n%s", err, out)
 	}
 	cloud := awslocal.New(awslocal.Config{})
-	server, err := cloud.Listen("127.0.0.1:0")
+	roles, err := guard.NewRoles(infra.Stack{Name: "settle", Account: awslocal.Account, Region: awslocal.Region, Values: map[string]string{"Table": "settle"}})
 	if err != nil {
 		t.Fatal(err)
 	}
+	server := httptest.NewServer(roles.Handler(cloud))
 	defer server.Close()
 	config := aws.Config{
-		Region: awslocal.Region, BaseEndpoint: aws.String(server.URL()),
+		Region: awslocal.Region, BaseEndpoint: aws.String(server.URL),
 		Credentials: credentials.NewStaticCredentialsProvider("any", "any", ""),
 	}
 	queues, tables := sqs.NewFromConfig(config), dynamodb.NewFromConfig(config)
@@ -47,15 +52,16 @@ func TestBootstrapStoresAnEvent(t *testing.T) {
 		}
 		return *output.QueueUrl
 	}
-	url := create("events.fifo", map[string]string{"FifoQueue": "true", "VisibilityTimeout": "60"})
+	url := create("settle.fifo", map[string]string{"FifoQueue": "true", "VisibilityTimeout": "60"})
 	bootstrap, err := awslocal.NewBootstrap(awslocal.BootstrapConfig{
 		Path: path, FunctionName: "consumer", Logs: t.Output(),
 		Env: []string{
-			"AWS_ENDPOINT_URL=" + server.URL(),
+			"AWS_ENDPOINT_URL=" + server.URL,
+			"AWS_ACCESS_KEY_ID=consumer",
 			boot.Table + "=settle",
 			boot.QueueURL + "=" + url,
-			boot.DeadLetterQueueURL + "=" + create("dead.fifo", map[string]string{"FifoQueue": "true"}),
-			boot.DelayQueueURL + "=" + create("delays", nil),
+			boot.DeadLetterQueueURL + "=" + create("settle-dlq.fifo", map[string]string{"FifoQueue": "true"}),
+			boot.DelayQueueURL + "=" + create("settle-delay", nil),
 			shipped.SignupCodeKey + "=0123456789abcdef0123456789abcdef",
 		},
 	})
@@ -79,7 +85,7 @@ func TestBootstrapStoresAnEvent(t *testing.T) {
 	polled := make(chan error, 1)
 	go func() {
 		polled <- cloud.Poll(ctx, awslocal.EventSource{
-			Queue: "events.fifo", ReportBatchItemFailures: true, Timeout: time.Minute, OnFailure: func(err error) { failures <- err; cancel() },
+			Queue: "settle.fifo", ReportBatchItemFailures: true, Timeout: time.Minute, OnFailure: func(err error) { failures <- err; cancel() },
 		}, bootstrap.Start)
 	}()
 	store := dynamostore.New(tables, "settle")
@@ -87,6 +93,9 @@ func TestBootstrapStoresAnEvent(t *testing.T) {
 		record, err := store.Load(t.Context(), job)
 		if err == nil && len(record.State) == 1 && record.State[0] == "queued" && len(record.Outbox) == 0 {
 			break
+		}
+		if err := roles.Denied(); err != nil {
+			t.Fatalf("the consumer has called AWS beyond its role:\n%v", err)
 		}
 		select {
 		case err := <-failures:
@@ -97,5 +106,8 @@ func TestBootstrapStoresAnEvent(t *testing.T) {
 	cancel()
 	if err := <-polled; err != nil {
 		t.Error(err)
+	}
+	if unused := guard.Unused(roles); slices.Contains(unused, "consumer: dynamodb:PutItem on ${Table.Arn}") {
+		t.Errorf("expected the consumer to have called by its role, and it has not needed %v", unused)
 	}
 }

@@ -17,6 +17,8 @@ import (
 	"github.com/settle-run/settle/functions/internal/assemble"
 	"github.com/settle-run/settle/functions/internal/boot"
 	"github.com/settle-run/settle/functions/internal/shipped"
+	"github.com/settle-run/settle/infra"
+	"github.com/settle-run/settle/infra/guard"
 	"github.com/settle-run/settle/runtime/awslocal"
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/dynamostore"
@@ -44,7 +46,7 @@ func TestConsumerStoresSchedulesAndParks(t *testing.T) {
 		}
 		fifo := map[string]string{"FifoQueue": "true"}
 		settings := boot.Settings{
-			Table: "settle", TableIndex: true, QueueURL: create("events.fifo", fifo), DeadLetterQueueURL: create("dead.fifo", fifo), DelayQueueURL: create("delays", nil),
+			Table: "settle", TableIndex: true, QueueURL: create("settle.fifo", fifo), DeadLetterQueueURL: create("settle-dlq.fifo", fifo), DelayQueueURL: create("settle-delay", nil),
 		}
 		if err := dynamostore.CreateIndexedTable(t.Context(), tables, settings.Table); err != nil {
 			t.Fatal(err)
@@ -57,7 +59,18 @@ func TestConsumerStoresSchedulesAndParks(t *testing.T) {
 			}
 		}
 
-		process := &boot.Process{Env: boot.NewEnv(nothing), Settings: settings, AWS: config, Logger: slog.New(slog.NewJSONHandler(io.Discard, nil))}
+		role, err := guard.New(infra.Stack{Name: "settle", Account: awslocal.Account, Region: awslocal.Region, Values: map[string]string{"Table": "settle"}}, "consumer")
+		if err != nil {
+			t.Fatal(err)
+		}
+		own := config
+		role.Attach(&own)
+		t.Cleanup(func() {
+			if denied := role.Denied(); len(denied) > 0 {
+				t.Errorf("expected no call beyond the role of the function, got %v", denied)
+			}
+		})
+		process := &boot.Process{Env: boot.NewEnv(nothing), Settings: settings, AWS: own, Logger: slog.New(slog.NewJSONHandler(io.Discard, nil))}
 		machines, err := shipped.Machines(process)
 		if err != nil {
 			t.Fatal(err)
@@ -72,7 +85,7 @@ func TestConsumerStoresSchedulesAndParks(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
-		if err := cloud.Poll(ctx, awslocal.EventSource{Queue: "events.fifo", ReportBatchItemFailures: true}, func() awslocal.Invoker { return lambda.NewHandler(handler) }); err != nil {
+		if err := cloud.Poll(ctx, awslocal.EventSource{Queue: "settle.fifo", ReportBatchItemFailures: true}, func() awslocal.Invoker { return lambda.NewHandler(handler) }); err != nil {
 			t.Fatal(err)
 		}
 

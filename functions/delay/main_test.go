@@ -15,6 +15,8 @@ import (
 
 	"github.com/settle-run/settle/functions/internal/assemble"
 	"github.com/settle-run/settle/functions/internal/boot"
+	"github.com/settle-run/settle/infra"
+	"github.com/settle-run/settle/infra/guard"
 	"github.com/settle-run/settle/runtime/awslocal"
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/schedule"
@@ -36,8 +38,19 @@ func TestDelayBringsATimerOfHalfAnHourToTheFIFOQueue(t *testing.T) {
 			}
 			return *output.QueueUrl
 		}
-		settings := boot.Settings{QueueURL: create("events.fifo", map[string]string{"FifoQueue": "true"}), DelayQueueURL: create("delays", nil)}
-		handler, err := assemble.Delay(&boot.Process{Settings: settings, AWS: config, Logger: slog.New(slog.NewJSONHandler(io.Discard, nil))}, nil)
+		settings := boot.Settings{QueueURL: create("settle.fifo", map[string]string{"FifoQueue": "true"}), DelayQueueURL: create("settle-delay", nil)}
+		role, err := guard.New(infra.Stack{Name: "settle", Account: awslocal.Account, Region: awslocal.Region}, "delay")
+		if err != nil {
+			t.Fatal(err)
+		}
+		own := config
+		role.Attach(&own)
+		t.Cleanup(func() {
+			if denied := role.Denied(); len(denied) > 0 {
+				t.Errorf("expected no call beyond the role of the function, got %v", denied)
+			}
+		})
+		handler, err := assemble.Delay(&boot.Process{Settings: settings, AWS: own, Logger: slog.New(slog.NewJSONHandler(io.Discard, nil))}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -50,7 +63,7 @@ func TestDelayBringsATimerOfHalfAnHourToTheFIFOQueue(t *testing.T) {
 			want int
 		}{{30*time.Minute - time.Nanosecond, 0}, {time.Second, 1}} {
 			ctx, cancel := context.WithTimeout(t.Context(), step.wait)
-			if err := cloud.Poll(ctx, awslocal.EventSource{Queue: "delays", ReportBatchItemFailures: true}, func() awslocal.Invoker { return lambda.NewHandler(handler) }); err != nil {
+			if err := cloud.Poll(ctx, awslocal.EventSource{Queue: "settle-delay", ReportBatchItemFailures: true}, func() awslocal.Invoker { return lambda.NewHandler(handler) }); err != nil {
 				t.Fatal(err)
 			}
 			cancel()

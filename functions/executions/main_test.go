@@ -17,6 +17,8 @@ import (
 
 	"github.com/settle-run/settle/functions/internal/assemble"
 	"github.com/settle-run/settle/functions/internal/boot"
+	"github.com/settle-run/settle/infra"
+	"github.com/settle-run/settle/infra/guard"
 	"github.com/settle-run/settle/runtime/awslocal"
 )
 
@@ -38,11 +40,22 @@ func TestTheEndOfAnExecutionBecomesAnEventOfItsInstance(t *testing.T) {
 			Credentials: credentials.NewStaticCredentialsProvider("any", "any", ""),
 		}
 		client := sqs.NewFromConfig(config)
-		queue, err := client.CreateQueue(t.Context(), &sqs.CreateQueueInput{QueueName: aws.String("events.fifo"), Attributes: map[string]string{"FifoQueue": "true"}})
+		queue, err := client.CreateQueue(t.Context(), &sqs.CreateQueueInput{QueueName: aws.String("settle.fifo"), Attributes: map[string]string{"FifoQueue": "true"}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		made, err := assemble.Executions(&boot.Process{Settings: boot.Settings{QueueURL: *queue.QueueUrl}, AWS: config, Logger: slog.New(slog.NewJSONHandler(io.Discard, nil))}, nil)
+		role, err := guard.New(infra.Stack{Name: "settle", Account: awslocal.Account, Region: awslocal.Region}, "executions")
+		if err != nil {
+			t.Fatal(err)
+		}
+		own := config
+		role.Attach(&own)
+		t.Cleanup(func() {
+			if denied := role.Denied(); len(denied) > 0 {
+				t.Errorf("expected no call beyond the role of the function, got %v", denied)
+			}
+		})
+		made, err := assemble.Executions(&boot.Process{Settings: boot.Settings{QueueURL: *queue.QueueUrl}, AWS: own, Logger: slog.New(slog.NewJSONHandler(io.Discard, nil))}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -176,7 +176,7 @@ func (w *world) playThrottled() {
 			w.t.Errorf("%s %s: got %d %s, want %d", c.method, c.path, status, answer, c.status)
 		}
 	}
-	task := w.start(tokenTask(w.machines))
+	task := w.start("tokentask", tokenTask(w.machines))
 	for _, event := range []string{
 		`{"type":"PAY","card":"canary-payload","$task":{"token":"canary-token","name":"wait"}}`,
 		`{"type":"PAY","card":"canary-payload","note":"panic","$task":{"token":"canary-token","name":"wait"}}`,
@@ -215,7 +215,7 @@ func (w *world) playQueues() {
 	w.t.Helper()
 	const change = `{"detail-type":"Step Functions Execution Status Change","detail":{"executionArn":"arn:aws:states:us-east-1:000000000000:execution:m:settle-1","name":"settle-1",` +
 		`"status":"FAILED","input":"{\"$settle\":{\"instance\":\"till/4\",\"execution\":\"settle-1\",\"incarnation\":1},\"canary-payload\":\"canary-payload\"}","error":"canary-payload","cause":"canary-payload"}}`
-	ends := w.start(executions())
+	ends := w.start("executions", executions())
 	for _, body := range []string{change, strings.Replace(change, `"FAILED"`, `"SUCCEEDED"`, 1), `canary-payload`, `{"detail-type":"canary-payload"}`} {
 		batch, err := json.Marshal(map[string]any{"Records": []any{map[string]any{"messageId": "1", "body": body}}})
 		if err != nil {
@@ -223,7 +223,7 @@ func (w *world) playQueues() {
 		}
 		_, _ = ends.Invoke(w.t.Context(), batch) // What fails is in the log.
 	}
-	timers := w.start(delay())
+	timers := w.start("delay", delay())
 	for _, body := range []string{
 		`canary-payload`, `{"at":"2026-01-02T03:04:05Z","to":"till/4","body":"canary-payload","deduplication_id":"1"}`,
 		`{"at":"canary-payload","to":"till/4","body":{"type":"PAY","card":"canary-payload"},"deduplication_id":"1"}`,

@@ -75,7 +75,7 @@ func (w *world) waitInTrace(job durable.Record) {
 	w.t.Helper()
 	traced := context.WithValue(w.t.Context(), "x-amzn-trace-id", xray) //nolint:revive,staticcheck // The key of aws-lambda-go's.
 	const task = `{"instance":"job/7","event":{"type":"settle.wait","$task":{"token":"canary-token","name":"Queued","timeoutSeconds":600}}}`
-	if _, err := w.start(tokenTask(shipped.Machines)).Invoke(traced, []byte(task)); err != nil {
+	if _, err := w.start("tokentask", tokenTask(shipped.Machines)).Invoke(traced, []byte(task)); err != nil {
 		w.t.Error(err)
 	}
 	w.until("job/7", func(r durable.Record) bool { return len(r.Tokens) == 1 })
@@ -85,7 +85,7 @@ func (w *world) waitInTrace(job durable.Record) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	if answer, err := w.start(executions()).Invoke(w.t.Context(), batch); err != nil || string(answer) != `{"batchItemFailures":[]}` {
+	if answer, err := w.start("executions", executions()).Invoke(w.t.Context(), batch); err != nil || string(answer) != `{"batchItemFailures":[]}` {
 		w.t.Errorf("got %s and %v", answer, err)
 	}
 }

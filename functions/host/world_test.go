@@ -22,6 +22,8 @@ import (
 	"github.com/settle-run/settle/functions/internal/boot"
 	"github.com/settle-run/settle/functions/internal/emf/emftest"
 	"github.com/settle-run/settle/functions/internal/shipped"
+	"github.com/settle-run/settle/infra"
+	"github.com/settle-run/settle/infra/guard"
 	"github.com/settle-run/settle/runtime/awslocal"
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/dynamostore"
@@ -45,11 +47,11 @@ func (l *lines) String() string {
 	return l.text.String()
 }
 
-// The queues of a world.
+// The queues of a world, under the names of infra/template.yaml.
 const (
-	events = "events.fifo"
-	dead   = "dead.fifo"
-	delays = "delays"
+	events = "settle.fifo"
+	dead   = "settle-dlq.fifo"
+	delays = "settle-delay"
 )
 
 // world is the functions of the shipped machines around an AWS of its own, with a collector for their spans.
@@ -66,6 +68,7 @@ type world struct {
 	consumes      Machines // of the consumer
 	gateway       lambda.Handler
 	store         *dynamostore.Store
+	roles         *guard.Roles
 	polling       sync.WaitGroup
 }
 
@@ -81,7 +84,16 @@ const testClient = "test"
 // newWorldOf starts the functions, which host the machines.
 func newWorldOf(t *testing.T, cloud awslocal.Config, machines, consumes Machines, variables map[string]string) *world {
 	t.Helper()
-	w := &world{t: t, cloud: awslocal.New(cloud), urls: map[string]string{}, machines: machines, consumes: consumes}
+	roles, err := guard.NewRoles(infra.Stack{Name: "settle", Account: awslocal.Account, Region: awslocal.Region, Values: map[string]string{"Table": "settle"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := roles.Denied(); err != nil {
+			t.Errorf("the functions have called AWS beyond their roles:\n%v", err)
+		}
+	})
+	w := &world{t: t, cloud: awslocal.New(cloud), urls: map[string]string{}, machines: machines, consumes: consumes, roles: roles}
 	server, err := w.cloud.Listen("127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -118,7 +130,7 @@ func newWorldOf(t *testing.T, cloud awslocal.Config, machines, consumes Machines
 	for name, value := range variables {
 		w.variables[name] = value
 	}
-	w.gateway = w.start(gateway(machines, shipped.Callbacks))
+	w.gateway = w.start("gateway", gateway(machines, shipped.Callbacks))
 	return w
 }
 
@@ -134,9 +146,14 @@ func (n noting) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
 	return answer, err
 }
 
-// start starts a function.
-func (w *world) start(function boot.Function) lambda.Handler {
+// start starts a function, which calls AWS by the role of its name.
+func (w *world) start(name string, function boot.Function) lambda.Handler {
 	w.t.Helper()
+	handlerOf := function.Handler
+	function.Handler = func(p *Process, machines *durable.Machines) (any, error) {
+		w.roles.Attach(name, &p.AWS)
+		return handlerOf(p, machines)
+	}
 	handler, _, err := boot.Start(function, func(name string) (string, bool) { value, ok := w.variables[name]; return value, ok }, &w.metrics, &w.logs)
 	if err != nil {
 		w.t.Fatal(err)
@@ -147,10 +164,10 @@ func (w *world) start(function boot.Function) lambda.Handler {
 // poll has the queues feed their functions until the test, or the function returned, ends that.
 func (w *world) poll() (stop func()) {
 	ctx, cancel := context.WithCancel(w.t.Context())
-	for queue, function := range map[string]boot.Function{events: consumer(w.consumes), delays: delay()} {
+	for name, function := range map[string]boot.Function{"consumer": consumer(w.consumes), "delay": delay()} {
 		w.polling.Go(func() {
-			source := awslocal.EventSource{Queue: queue, ReportBatchItemFailures: true, Timeout: 20 * time.Second}
-			if err := w.cloud.Poll(ctx, source, func() awslocal.Invoker { return w.start(function) }); err != nil {
+			source := awslocal.EventSource{Queue: map[string]string{"consumer": events, "delay": delays}[name], ReportBatchItemFailures: true, Timeout: 20 * time.Second}
+			if err := w.cloud.Poll(ctx, source, func() awslocal.Invoker { return w.start(name, function) }); err != nil {
 				w.t.Error(err)
 			}
 		})

@@ -16,6 +16,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
 	"github.com/settle-run/settle/functions/internal/boot"
+	"github.com/settle-run/settle/infra"
+	"github.com/settle-run/settle/infra/guard"
 	"github.com/settle-run/settle/machines/upload"
 	"github.com/settle-run/settle/runtime/awslocal"
 	"github.com/settle-run/settle/runtime/sqsqueue"
@@ -40,15 +42,26 @@ func inCloud(t *testing.T, test func(t *testing.T, invoke func(created string) e
 		}
 		client := sqs.NewFromConfig(config)
 		var urls []string
-		for _, name := range []string{"events.fifo", "dead.fifo"} {
+		for _, name := range []string{"settle.fifo", "settle-dlq.fifo"} {
 			made, err := client.CreateQueue(t.Context(), &sqs.CreateQueueInput{QueueName: &name, Attributes: map[string]string{"FifoQueue": "true"}})
 			if err != nil {
 				t.Fatal(err)
 			}
 			urls = append(urls, *made.QueueUrl)
 		}
+		role, err := guard.New(infra.Stack{Name: "settle", Account: awslocal.Account, Region: awslocal.Region}, "objects")
+		if err != nil {
+			t.Fatal(err)
+		}
+		own := config
+		role.Attach(&own)
+		t.Cleanup(func() {
+			if denied := role.Denied(); len(denied) > 0 {
+				t.Errorf("expected no call beyond the role of the function, got %v", denied)
+			}
+		})
 		made, err := newHandler(&boot.Process{
-			Settings: boot.Settings{QueueURL: urls[0], DeadLetterQueueURL: urls[1]}, AWS: config, Logger: slog.New(slog.NewJSONHandler(io.Discard, nil)),
+			Settings: boot.Settings{QueueURL: urls[0], DeadLetterQueueURL: urls[1]}, AWS: own, Logger: slog.New(slog.NewJSONHandler(io.Discard, nil)),
 		}, nil)
 		if err != nil {
 			t.Fatal(err)

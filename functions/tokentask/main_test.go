@@ -20,6 +20,8 @@ import (
 	"github.com/settle-run/settle/functions/internal/assemble"
 	"github.com/settle-run/settle/functions/internal/boot"
 	"github.com/settle-run/settle/functions/internal/shipped"
+	"github.com/settle-run/settle/infra"
+	"github.com/settle-run/settle/infra/guard"
 	"github.com/settle-run/settle/runtime/awslocal"
 	"github.com/settle-run/settle/runtime/durable"
 )
@@ -48,13 +50,24 @@ func TestATaskWaitsThroughTheFunction(t *testing.T) {
 					Credentials: credentials.NewStaticCredentialsProvider("any", "any", ""),
 				}
 				queues, workflows := sqs.NewFromConfig(config), sfn.NewFromConfig(config)
-				queue, err := queues.CreateQueue(t.Context(), &sqs.CreateQueueInput{QueueName: aws.String("events.fifo"), Attributes: map[string]string{"FifoQueue": "true"}})
+				queue, err := queues.CreateQueue(t.Context(), &sqs.CreateQueueInput{QueueName: aws.String("settle.fifo"), Attributes: map[string]string{"FifoQueue": "true"}})
 				if err != nil {
 					t.Fatal(err)
 				}
+				role, err := guard.New(infra.Stack{Name: "settle", Account: awslocal.Account, Region: awslocal.Region}, "tokentask")
+				if err != nil {
+					t.Fatal(err)
+				}
+				own := config
+				role.Attach(&own)
+				t.Cleanup(func() {
+					if denied := role.Denied(); len(denied) > 0 {
+						t.Errorf("expected no call beyond the role of the function, got %v", denied)
+					}
+				})
 				process := &boot.Process{
 					Env:      boot.NewEnv(func(string) (string, bool) { return "", false }),
-					Settings: boot.Settings{QueueURL: *queue.QueueUrl}, AWS: config, Logger: slog.New(slog.NewJSONHandler(io.Discard, nil)),
+					Settings: boot.Settings{QueueURL: *queue.QueueUrl}, AWS: own, Logger: slog.New(slog.NewJSONHandler(io.Discard, nil)),
 				}
 				machines, err := shipped.Machines(process)
 				if err != nil {

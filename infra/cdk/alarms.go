@@ -73,6 +73,12 @@ func (s *Settle) addQueueAlarms() {
 			metric: queueMetric(queue.queue, "ApproximateAgeOfOldestMessage"), threshold: queue.oldest, periods: 2,
 		})
 	}
+	if s.hasUploads() {
+		s.addAlarm(alarm{
+			id: "ObjectsDeadLetters", description: "In the dead-letter queue are uploads that could not be brought to the queue: see the log of the function objects.",
+			metric: queueMetric(s.ObjectsDeadLetterQueue, "ApproximateNumberOfMessagesVisible"), periods: 1,
+		})
+	}
 }
 
 func (s *Settle) addInstanceAlarms() {
@@ -92,7 +98,7 @@ func (s *Settle) addInstanceAlarms() {
 
 func (s *Settle) addFunctionAlarms() {
 	options := &awscloudwatch.MetricOptions{Period: seconds(metricPeriod), Statistic: jsii.String("Sum")}
-	for _, name := range Functions {
+	for _, name := range s.functions() {
 		s.addAlarm(alarm{
 			id: pascal(name) + "Errors", description: "The function " + name + " fails: see its log.",
 			metric: s.Functions[name].MetricErrors(options), periods: 1,

@@ -20,7 +20,7 @@ func (s *Settle) addDashboard() {
 	}
 	options := &awscloudwatch.MetricOptions{Period: seconds(metricPeriod)}
 	var invocations, errors, durations []awscloudwatch.IMetric
-	for _, name := range Functions {
+	for _, name := range s.functions() {
 		function := s.Functions[name]
 		label := &awscloudwatch.MetricOptions{Label: jsii.String(name), Period: options.Period}
 		invocations = append(invocations, function.MetricInvocations(label))

@@ -35,7 +35,7 @@ func (s *Settle) environment(function string) map[string]*string {
 		env["SETTLE_DELAY_QUEUE_ARN"] = s.DelayQueue.QueueArn()
 		env["SETTLE_SCHEDULER_ROLE_ARN"] = s.SchedulerRole.RoleArn()
 		env["SETTLE_SCHEDULE_GROUP"] = s.ScheduleGroup.ScheduleGroupName()
-		env["SETTLE_SIGNUP_CODE_KEY"] = s.secrets.SignupCodeKey.UnsafeUnwrap()
+		setSecret(env, "SETTLE_SIGNUP_CODE_KEY", s.secrets.SignupCodeKey)
 		s.setCallbacks(env)
 		var workflows []string
 		for _, name := range slices.Sorted(maps.Keys(s.props.Workflows)) {
@@ -50,6 +50,8 @@ func (s *Settle) environment(function string) map[string]*string {
 		s.setCallbacks(env)
 	case Delay:
 		env["SETTLE_DELAY_QUEUE_URL"] = s.DelayQueue.QueueUrl()
+	case Objects:
+		env["SETTLE_DEAD_LETTER_QUEUE_URL"] = s.DeadLetterQueue.QueueUrl()
 	}
 	for name, value := range s.props.Environment {
 		env[name] = jsii.String(value)
@@ -57,16 +59,27 @@ func (s *Settle) environment(function string) map[string]*string {
 	return env
 }
 
+// setCallbacks tells enrich under which addresses its third party calls back: both variables, or none.
 func (s *Settle) setCallbacks(env map[string]*string) {
+	if s.secrets.EnrichCallbackKey == nil {
+		return
+	}
 	env["SETTLE_ENRICH_CALLBACK_BASE"] = s.URL
 	if s.props.CallbackBase != "" {
 		env["SETTLE_ENRICH_CALLBACK_BASE"] = &s.props.CallbackBase
 	}
-	env["SETTLE_ENRICH_CALLBACK_KEY"] = s.secrets.EnrichCallbackKey.UnsafeUnwrap()
+	setSecret(env, "SETTLE_ENRICH_CALLBACK_KEY", s.secrets.EnrichCallbackKey)
+}
+
+// setSecret sets a variable to what a secret is referred to by, if there is the secret.
+func setSecret(env map[string]*string, name string, value awscdk.SecretValue) {
+	if value != nil {
+		env[name] = value.UnsafeUnwrap()
+	}
 }
 
 func (s *Settle) addFunctions() {
-	for _, name := range Functions {
+	for _, name := range s.functions() {
 		s.addFunction(name)
 	}
 	s.feed(Consumer, s.Queue, s.props.ConsumerConcurrency)

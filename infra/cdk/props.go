@@ -2,6 +2,7 @@ package cdk
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -24,10 +25,12 @@ const (
 	Delay      = "delay"
 	Executions = "executions"
 	TokenTask  = "tokentask"
+	Objects    = "objects"
 )
 
-// Functions are the names of all functions, in the order in which they are built.
-var Functions = []string{Consumer, Gateway, Delay, Executions, TokenTask}
+// Functions are the names of all functions, in the order in which they are built. Objects is in a stack only with
+// Props.UploadBuckets.
+var Functions = []string{Consumer, Gateway, Delay, Executions, TokenTask, Objects}
 
 // Limits of Props.
 const (
@@ -77,8 +80,12 @@ type Props struct {
 	// WaitingWorkflows are state machines of yours that wait for instances, beside those of infra/workflows: the consumer may
 	// answer their tasks.
 	WaitingWorkflows []awsstepfunctions.IStateMachine
-	// WithoutExamples leaves out the workflows of infra/workflows, which wait for the machines of this repository.
+	// WithoutExamples leaves out what only the machines of this repository need: the workflows of infra/workflows, which wait for
+	// them, and the secrets of signup and enrich, unless Secrets has them. Set it if the consumer hosts machines of yours.
 	WithoutExamples bool
+	// UploadBuckets are the names of S3 buckets whose new objects become events of the machine upload, by the function objects. The
+	// buckets must be in the stack's Region and send their events to EventBridge. None by default: then there is no such function.
+	UploadBuckets []*string
 
 	// CallbackBase is the address under which third parties reach the HTTP API. Defaults to its own.
 	CallbackBase string
@@ -142,13 +149,37 @@ func (p Props) validate() error {
 			return fmt.Errorf("cdk: expected names of Props.Workflows to match %s, got %q", workflowName, name)
 		}
 	}
+	if len(p.UploadBuckets) == 0 || *awscdk.Token_IsUnresolved(p.UploadBuckets) {
+		return nil
+	}
+	for _, bucket := range p.UploadBuckets {
+		if !*awscdk.Token_IsUnresolved(bucket) && !bucketName.MatchString(*bucket) {
+			return fmt.Errorf("cdk: expected names of Props.UploadBuckets to match %s, got %q", bucketName, *bucket)
+		}
+	}
 	return nil
 }
 
-// CodeFromFolder takes each function's code from folder/<function>, where `make functions` puts it.
-func CodeFromFolder(folder string) func(constructs.Construct, string) awslambda.Code {
+// bucketName is roughly S3's own rule (Amazon S3 User Guide, "Bucket naming rules"): an ARN or an address is none.
+var bucketName = regexp.MustCompile(`^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$`)
+
+// CodeFromFolder takes each function's code from <folder>/<function>, of the first folder in which that has a bootstrap. So
+// functions of your own stand before those that `make functions` has built of this repository:
+//
+//	cdk.CodeFromFolder("build", settle+"/.bin/functions/arm64")
+//
+// where build has consumer/bootstrap, gateway/bootstrap and tokentask/bootstrap, which host your machines; delay, executions and
+// objects host none. It panics, as constructs do, if a function is in none of the folders.
+func CodeFromFolder(folder string, others ...string) func(constructs.Construct, string) awslambda.Code {
+	folders := append([]string{folder}, others...)
 	return func(_ constructs.Construct, function string) awslambda.Code {
-		return awslambda.Code_FromAsset(jsii.String(filepath.Join(folder, function)), nil)
+		for _, folder := range folders {
+			path := filepath.Join(folder, function)
+			if _, err := os.Stat(filepath.Join(path, "bootstrap")); err == nil {
+				return awslambda.Code_FromAsset(&path, nil)
+			}
+		}
+		panic(fmt.Sprintf("cdk: expected %s/bootstrap in one of the folders %q, found none: build it (make functions builds Settle's)", function, folders))
 	}
 }
 

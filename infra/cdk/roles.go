@@ -44,6 +44,11 @@ func (s *Settle) statements(function string) []awsiam.PolicyStatement {
 		}, s.describing()...)
 	case TokenTask:
 		return []awsiam.PolicyStatement{allow(actions("sqs:SendMessage"), s.Queue.QueueArn())}
+	case Objects:
+		return []awsiam.PolicyStatement{
+			// What is no upload it parks. What it fails on, Lambda puts into its own dead-letter queue, by this role.
+			allow(actions("sqs:SendMessage"), s.Queue.QueueArn(), s.DeadLetterQueue.QueueArn(), s.ObjectsDeadLetterQueue.QueueArn()),
+		}
 	default:
 		panic("cdk: no permissions are known for the function " + function)
 	}

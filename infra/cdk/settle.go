@@ -2,6 +2,7 @@ package cdk
 
 import (
 	"cmp"
+	"slices"
 	"time"
 
 	"github.com/aws/aws-cdk-go/awscdk/v2"
@@ -29,6 +30,8 @@ type Settle struct {
 	DelayDeadLetterQueue      awssqs.Queue
 	ExecutionsQueue           awssqs.Queue
 	ExecutionsDeadLetterQueue awssqs.Queue
+	// ObjectsDeadLetterQueue has the uploads that could not be brought to the queue; nil without Props.UploadBuckets.
+	ObjectsDeadLetterQueue awssqs.Queue
 	// Table has the instances. Its stream carries the old and the new item.
 	Table         awsdynamodb.Table
 	ScheduleGroup awsscheduler.ScheduleGroup
@@ -77,9 +80,21 @@ func NewSettle(scope constructs.Construct, id string, props Props) *Settle {
 	s.addFunctions()
 	s.addRoutes()
 	s.addExecutionEvents()
+	s.addUploadEvents()
 	s.addAlarms()
 	s.addDashboard()
 	return s
+}
+
+// hasUploads reports whether there is the function objects.
+func (s *Settle) hasUploads() bool { return len(s.props.UploadBuckets) > 0 }
+
+// functions are the names of the functions that there are.
+func (s *Settle) functions() []string {
+	if s.hasUploads() {
+		return Functions
+	}
+	return slices.DeleteFunc(slices.Clone(Functions), func(name string) bool { return name == Objects })
 }
 
 // arn returns the ARN of a resource in the stack's account and Region.

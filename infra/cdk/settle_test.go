@@ -57,9 +57,15 @@ func find(t *testing.T, resources map[string]template.Resource, kind, prefix str
 	return found, resources[found]
 }
 
+func functionID(t *testing.T, resources map[string]template.Resource, function string) string {
+	t.Helper()
+	id, _ := find(t, resources, "AWS::Lambda::Function", "Settle"+function)
+	return id
+}
+
 func environment(t *testing.T, resources map[string]template.Resource, function string) map[string]any {
 	t.Helper()
-	_, resource := find(t, resources, "AWS::Lambda::Function", "Settle"+function)
+	resource := resources[functionID(t, resources, function)]
 	variables, _ := resource.Properties["Environment"].(map[string]any)["Variables"].(map[string]any)
 	return variables
 }
@@ -105,6 +111,7 @@ func TestACustomersKeyEncryptsEverything(t *testing.T) {
 	resources := synthesized(t, func(stack awscdk.Stack) {
 		p := props()
 		p.EncryptionKey = awskms.NewKey(stack, jsii.String("Key"), nil)
+		p.UploadBuckets = []*string{jsii.String("sales-uploads")}
 		cdk.NewSettle(stack, "Settle", p)
 	})
 	key, keyResource := find(t, resources, "AWS::KMS::Key", "Key")
@@ -121,7 +128,7 @@ func TestACustomersKeyEncryptsEverything(t *testing.T) {
 			}
 		}
 	}
-	if want := "map[AWS::DynamoDB::Table:1 AWS::Lambda::Function:5 AWS::Logs::LogGroup:6 AWS::SQS::Queue:6 AWS::SecretsManager::Secret:3]"; fmt.Sprint(seen) != want {
+	if want := "map[AWS::DynamoDB::Table:1 AWS::Lambda::Function:6 AWS::Logs::LogGroup:7 AWS::SQS::Queue:7 AWS::SecretsManager::Secret:3]"; fmt.Sprint(seen) != want {
 		t.Errorf("expected %s, got %v", want, seen)
 	}
 	policy := fmt.Sprint(keyResource.Properties["KeyPolicy"])
@@ -130,7 +137,7 @@ func TestACustomersKeyEncryptsEverything(t *testing.T) {
 			t.Errorf("expected the key's policy to let %s use it", service)
 		}
 	}
-	for _, function := range []string{"Consumer", "Gateway", "Delay", "Executions", "Tokentask"} {
+	for _, function := range []string{"Consumer", "Gateway", "Delay", "Executions", "Tokentask", "Objects"} {
 		if got := allowed(t, resources, function, "kms:GenerateDataKey"); !strings.Contains(got, key) {
 			t.Errorf("expected %s to be allowed to use the key, got %q", function, got)
 		}
@@ -188,8 +195,16 @@ func TestWorkflowsThatChartsStart(t *testing.T) {
 		t.Errorf("expected a rule for the two workflows, got %s, %v", pattern, rule.Properties["State"])
 	}
 	for id, resource := range resources {
-		if resource.Type == "AWS::StepFunctions::StateMachine" && !strings.HasPrefix(id, "Audit") {
+		isWorkflow := resource.Type == "AWS::StepFunctions::StateMachine" && !strings.HasPrefix(id, "Audit")
+		if isWorkflow || resource.Type == "AWS::SecretsManager::Secret" && !strings.Contains(id, "GitHub") {
 			t.Errorf("expected no example, got %s", id)
+		}
+	}
+	for _, function := range []string{"Consumer", "Gateway"} {
+		for name := range environment(t, resources, function) {
+			if strings.HasPrefix(name, "SETTLE_ENRICH") || strings.HasPrefix(name, "SETTLE_SIGNUP") {
+				t.Errorf("%s: expected no variable of an example, got %s", function, name)
+			}
 		}
 	}
 }
@@ -262,6 +277,8 @@ func TestWrongPropsAreRefused(t *testing.T) {
 		{func(p *cdk.Props) { p.ConsumerConcurrency = 1 }, "from 2 to 1000, got 1"},
 		{func(p *cdk.Props) { p.MemoryMiB = 64 }, "from 128 to 10240, got 64"},
 		{func(p *cdk.Props) { p.Workflows = map[string]awsstepfunctions.IStateMachine{"a=b": nil} }, `got "a=b"`},
+		{func(p *cdk.Props) { p.UploadBuckets = []*string{jsii.String("arn:aws:s3:::sales")} }, `got "arn:aws:s3:::sales"`},
+		{func(p *cdk.Props) { p.Code = cdk.CodeFromFolder("nowhere", "neither") }, `expected consumer/bootstrap in one of the folders ["nowhere" "neither"]`},
 	} {
 		p := props()
 		c.change(&p)

@@ -35,29 +35,40 @@ func (s *Settle) addQueues() {
 	s.Queue, s.DeadLetterQueue = s.queues("", ".fifo", fifo, s.props.ConsumerTimeout, receivesMax)
 	s.DelayQueue, s.DelayDeadLetterQueue = s.queues("-delay", "", awssqs.QueueProps{}, forwarderTimeout, forwarderReceivesMax)
 	s.ExecutionsQueue, s.ExecutionsDeadLetterQueue = s.queues("-executions", "", awssqs.QueueProps{}, forwarderTimeout, forwarderReceivesMax)
+	if s.hasUploads() {
+		// It takes from EventBridge and from Lambda, and from no queue.
+		s.ObjectsDeadLetterQueue = s.queue("ObjectsDeadLetterQueue", "-objects-dlq", awssqs.QueueProps{})
+		allowRedrive(s.ObjectsDeadLetterQueue, map[string]any{"redrivePermission": "denyAll"})
+	}
 }
 
 // queues adds a queue behind which is a function with the time-out, and its dead-letter queue.
 func (s *Settle) queues(name, suffix string, props awssqs.QueueProps, timeout time.Duration, receives int) (queue, deadLetter awssqs.Queue) {
-	props.RetentionPeriod = awscdk.Duration_Days(jsii.Number(retentionDays))
 	props.VisibilityTimeout = seconds(visibilityTimeouts * timeout)
+	id := pascal(strings.TrimPrefix(name, "-"))
+	deadLetter = s.queue(id+"DeadLetterQueue", name+"-dlq"+suffix, props)
+	allowRedrive(deadLetter, map[string]any{
+		"redrivePermission": "byQueue", "sourceQueueArns": []*string{arn("sqs", *s.name+name+suffix)},
+	})
+	props.DeadLetterQueue = &awssqs.DeadLetterQueue{Queue: deadLetter, MaxReceiveCount: jsii.Number(receives)}
+	return s.queue(id+"Queue", name+suffix, props), deadLetter
+}
+
+// queue adds a queue whose name ends so.
+func (s *Settle) queue(id, name string, props awssqs.QueueProps) awssqs.Queue {
+	props.QueueName = jsii.String(*s.name + name)
+	props.RetentionPeriod = awscdk.Duration_Days(jsii.Number(retentionDays))
 	props.EnforceSSL = jsii.Bool(true)
 	props.Encryption = awssqs.QueueEncryption_SQS_MANAGED
 	if s.props.EncryptionKey != nil {
 		props.Encryption, props.EncryptionMasterKey = awssqs.QueueEncryption_KMS, s.props.EncryptionKey
 	}
-	id := pascal(strings.TrimPrefix(name, "-"))
-	source := *s.name + name + suffix
+	return awssqs.NewQueue(s.Scope, &id, &props)
+}
 
-	dead := props
-	dead.QueueName = jsii.String(*s.name + name + "-dlq" + suffix)
-	deadLetter = awssqs.NewQueue(s.Scope, jsii.String(id+"DeadLetterQueue"), &dead)
-	deadLetter.Node().DefaultChild().(awssqs.CfnQueue).SetRedriveAllowPolicy(map[string]any{
-		"redrivePermission": "byQueue", "sourceQueueArns": []*string{arn("sqs", source)},
-	})
-	props.QueueName = &source
-	props.DeadLetterQueue = &awssqs.DeadLetterQueue{Queue: deadLetter, MaxReceiveCount: jsii.Number(receives)}
-	return awssqs.NewQueue(s.Scope, jsii.String(id+"Queue"), &props), deadLetter
+// allowRedrive says which queues may use a queue for their dead letters.
+func allowRedrive(deadLetter awssqs.Queue, policy map[string]any) {
+	deadLetter.Node().DefaultChild().(awssqs.CfnQueue).SetRedriveAllowPolicy(policy)
 }
 
 func (s *Settle) addTable() {
@@ -98,18 +109,19 @@ func (s *Settle) addScheduler() {
 	s.grantKey(s.SchedulerRole)
 }
 
-// addSecrets generates the secrets that are not given.
+// addSecrets generates the secrets that are not given and are needed.
 func (s *Settle) addSecrets() {
 	s.secrets = s.props.Secrets
 	for _, secret := range []struct {
 		id, description string
 		value           *awscdk.SecretValue
+		ofExample       bool
 	}{
-		{"SignupCodeKey", "Keys the hashes of the codes that signup mails.", &s.secrets.SignupCodeKey},
-		{"EnrichCallbackKey", "Makes the addresses that enrich's third party calls back.", &s.secrets.EnrichCallbackKey},
-		{"GitHubWebhookSecret", "What GitHub signs its webhooks with: give it to the webhook.", &s.secrets.GitHubWebhook},
+		{"SignupCodeKey", "Keys the hashes of the codes that signup mails.", &s.secrets.SignupCodeKey, true},
+		{"EnrichCallbackKey", "Makes the addresses that enrich's third party calls back.", &s.secrets.EnrichCallbackKey, true},
+		{"GitHubWebhookSecret", "What GitHub signs its webhooks with: give it to the webhook.", &s.secrets.GitHubWebhook, false},
 	} {
-		if *secret.value != nil {
+		if *secret.value != nil || secret.ofExample && s.props.WithoutExamples {
 			continue
 		}
 		*secret.value = awssecretsmanager.NewSecret(s.Scope, &secret.id, &awssecretsmanager.SecretProps{

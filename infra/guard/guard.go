@@ -6,15 +6,12 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"reflect"
 	"slices"
 	"strings"
 	"sync"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awsmiddleware "github.com/aws/aws-sdk-go-v2/aws/middleware"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
-	scheduler "github.com/aws/aws-sdk-go-v2/service/scheduler/types"
 	"github.com/aws/smithy-go"
 	"github.com/aws/smithy-go/middleware"
 
@@ -26,10 +23,20 @@ type Guard struct {
 	stack    infra.Stack
 	function infra.Function
 
+	// conditional are the actions, in lower case, whose permission depends on more than the resource.
+	conditional map[string]bool
+
 	mu     sync.Mutex
 	denied []error
 	used   map[infra.Permission]bool
+	// known are calls that were allowed before and would be again, whatever their context: most of a process are.
+	known map[known]bool
 }
+
+type known struct{ action, resource string }
+
+// deniedMax is how many denied calls are kept: one that is repeated fills no memory.
+const deniedMax = 100
 
 // New returns a guard for the function of a stack, by the name of its folder in functions/.
 func New(stack infra.Stack, name string) (*Guard, error) {
@@ -41,10 +48,19 @@ func New(stack infra.Stack, name string) (*Guard, error) {
 	if !ok {
 		return nil, fmt.Errorf("guard: expected one of the functions %v, got %q", slices.Sorted(maps.Keys(functions)), name)
 	}
-	if function, err = stack.Resolve(function); err != nil {
+	function.Environment = nil // Not everybody who calls AWS knows the functions' secrets.
+	if function.Statements, err = stack.Statements(function); err != nil {
 		return nil, err
 	}
-	return &Guard{stack: stack, function: function, used: map[infra.Permission]bool{}}, nil
+	g := &Guard{stack: stack, function: function, conditional: map[string]bool{}, used: map[infra.Permission]bool{}, known: map[known]bool{}}
+	for _, statement := range function.Statements {
+		for _, action := range statement.Actions {
+			if len(statement.Conditions) > 0 {
+				g.conditional[strings.ToLower(action)] = true
+			}
+		}
+	}
+	return g, nil
 }
 
 // Attach has the clients that are made from the configuration ask the guard before each call. One that is denied fails with
@@ -62,7 +78,7 @@ func (g *Guard) Attach(config *aws.Config) {
 	})
 }
 
-// Denied returns the calls that the role does not allow, in their order.
+// Denied returns the calls that the role does not allow, in their order: up to 100.
 func (g *Guard) Denied() []error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -87,87 +103,83 @@ func (g *Guard) Unused() []infra.Permission {
 var ofLambda = []string{"sqs:ReceiveMessage", "sqs:GetQueueAttributes", "sqs:DeleteMessage", "logs:CreateLogStream", "logs:PutLogEvents"}
 
 func (g *Guard) check(ctx context.Context, parameters any) error {
-	calls, err := g.callsOf(awsmiddleware.GetServiceID(ctx), awsmiddleware.GetOperationName(ctx), parameters)
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	for _, call := range calls {
-		var permissions []infra.Permission
-		if permissions, err = g.function.Check(call); err != nil {
-			break
-		}
-		for _, permission := range permissions {
-			g.used[permission] = true
-		}
-	}
+	err := g.decide(operationOf(awsmiddleware.GetServiceID(ctx), awsmiddleware.GetOperationName(ctx), parameters))
 	if err == nil {
 		return nil
 	}
-	g.denied = append(g.denied, err)
-	return &smithy.GenericAPIError{Code: "AccessDeniedException", Message: err.Error(), Fault: smithy.FaultClient}
+	return &smithy.GenericAPIError{Code: accessDenied, Message: err.Error(), Fault: smithy.FaultClient}
+}
+
+const accessDenied = "AccessDeniedException"
+
+// decide notes an operation, and fails if the role does not allow it.
+func (g *Guard) decide(o operation) error {
+	calls, err := g.callsOf(o)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, call := range calls {
+		if err = g.allow(call); err != nil {
+			break
+		}
+	}
+	if err != nil && len(g.denied) < deniedMax {
+		g.denied = append(g.denied, err)
+	}
+	return err
+}
+
+// allow notes which permissions allow the call, and fails if there is none; g.mu is held.
+func (g *Guard) allow(call infra.Call) error {
+	key := known{call.Action, call.Resource}
+	if g.known[key] {
+		return nil
+	}
+	permissions, err := g.function.Check(call)
+	if err != nil {
+		return err
+	}
+	named := call.Resource == ""
+	for _, permission := range permissions {
+		g.used[permission] = true
+		named = named || permission.Resource == call.Resource
+	}
+	// What a pattern allows, such as a schedule, has a name of its own each time: there is no end to them.
+	if named && !g.conditional[strings.ToLower(call.Action)] {
+		g.known[key] = true
+	}
+	return nil
 }
 
 // callsOf returns what IAM checks for an operation: the call itself, and the passing of a role if it passes one.
-func (g *Guard) callsOf(service, operation string, parameters any) ([]infra.Call, error) {
-	action, err := infra.ActionOf(service, operation)
+func (g *Guard) callsOf(o operation) ([]infra.Call, error) {
+	action, err := infra.ActionOf(o.service, o.name)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", infra.ErrDenied, err)
 	}
 	call := infra.Call{Action: action}
 	here := ":" + g.stack.Region + ":"
-	switch service {
+	switch o.service {
 	case "SQS":
-		path := strings.Split(field(parameters, "QueueUrl"), "/")
+		path := strings.Split(o.queueURL, "/")
 		if len(path) < 3 {
-			return nil, fmt.Errorf("%w: %s: expected the URL of a queue, got %q", infra.ErrDenied, action, strings.Join(path, "/"))
+			return nil, fmt.Errorf("%w: %s: expected the URL of a queue, got %q", infra.ErrDenied, action, o.queueURL)
 		}
 		call.Resource = "arn:aws:sqs" + here + path[len(path)-2] + ":" + path[len(path)-1]
 	case "DynamoDB":
-		call.Resource = "arn:aws:dynamodb" + here + g.stack.Account + ":table/" + field(parameters, "TableName")
-		if index := field(parameters, "IndexName"); index != "" {
-			call.Resource += "/index/" + index
+		call.Resource = "arn:aws:dynamodb" + here + g.stack.Account + ":table/" + o.table
+		if o.index != "" {
+			call.Resource += "/index/" + o.index
 		}
-		call.Context = map[string][]string{"dynamodb:LeadingKeys": leadingKeys(parameters)}
+		call.Context = map[string][]string{"dynamodb:LeadingKeys": o.keys}
 	case "SFN":
-		call.Resource = field(parameters, "StateMachineArn") + field(parameters, "ExecutionArn") // it has one of them, or a token
+		call.Resource = o.stateMachine + o.execution // it has one of them, or a token
 	case "Scheduler":
-		call.Resource = "arn:aws:scheduler" + here + g.stack.Account + ":schedule/" + field(parameters, "GroupName") + "/" + field(parameters, "Name")
-		if target, ok := member(parameters, "Target").(*scheduler.Target); ok && target != nil {
+		call.Resource = "arn:aws:scheduler" + here + g.stack.Account + ":schedule/" + o.group + "/" + o.schedule
+		if o.passedRole != "" {
 			return []infra.Call{call, {
-				Action: "iam:PassRole", Resource: aws.ToString(target.RoleArn), Context: map[string][]string{"iam:PassedToService": {"scheduler.amazonaws.com"}},
+				Action: "iam:PassRole", Resource: o.passedRole, Context: map[string][]string{"iam:PassedToService": {"scheduler.amazonaws.com"}},
 			}}, nil
 		}
 	}
 	return []infra.Call{call}, nil
-}
-
-// member returns a field of an operation's input, nil if it has none of the name.
-func member(parameters any, name string) any {
-	value := reflect.Indirect(reflect.ValueOf(parameters))
-	if value.Kind() != reflect.Struct {
-		return nil
-	}
-	if value = value.FieldByName(name); !value.IsValid() {
-		return nil
-	}
-	return value.Interface()
-}
-
-func field(parameters any, name string) string {
-	text, _ := member(parameters, name).(*string)
-	return aws.ToString(text)
-}
-
-// partitionKey is that of the table.
-const partitionKey = "instance"
-
-// leadingKeys are the partition keys of the items that an operation is about.
-func leadingKeys(parameters any) []string {
-	var keys []string
-	for _, name := range []string{"Key", "Item"} {
-		item, _ := member(parameters, name).(map[string]types.AttributeValue)
-		if key, ok := item[partitionKey].(*types.AttributeValueMemberS); ok {
-			keys = append(keys, key.Value)
-		}
-	}
-	return keys
 }

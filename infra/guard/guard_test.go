@@ -199,3 +199,39 @@ func TestAnUnknownFunctionIsRefused(t *testing.T) {
 func dynamoKey(instance string) map[string]types.AttributeValue {
 	return map[string]types.AttributeValue{"instance": &types.AttributeValueMemberS{Value: instance}}
 }
+
+// The schedules of a process have no end of names: only what is named in the role is remembered.
+func TestWhatIsAllowedOnceIsNotAskedAgain(t *testing.T) {
+	t.Parallel()
+	config, g := guarded(t, "gateway")
+	client := dynamodb.NewFromConfig(config)
+	store := dynamostore.New(client, "settle")
+	for range 2 {
+		if _, err := store.Load(t.Context(), job); err != nil {
+			t.Error(err)
+		}
+	}
+	// An item of an alias is allowed; an instance is not, although the same action on the same table was.
+	if _, err := store.Redeem(t.Context(), "enricher/7", job, []byte(`{}`), "me"); err != nil {
+		t.Error(err)
+	}
+	if _, err := client.UpdateItem(t.Context(), &dynamodb.UpdateItemInput{TableName: aws.String("settle"), Key: dynamoKey("job/7")}); err == nil {
+		t.Error("expected the gateway to write no instance after it has written an alias")
+	}
+	if denied := g.Denied(); len(denied) != 1 {
+		t.Errorf("expected one denied call, got %v", denied)
+	}
+}
+
+func TestDeniedCallsFillNoMemory(t *testing.T) {
+	t.Parallel()
+	config, g := guarded(t, "delay")
+	for range 150 {
+		if _, err := sqsqueue.New(sqs.NewFromConfig(config), deadLetter, "").Send(t.Context(), event); err == nil {
+			t.Fatal("expected the delay forwarder not to send to the dead-letter queue")
+		}
+	}
+	if denied := g.Denied(); len(denied) != 100 {
+		t.Errorf("expected the first hundred denied calls, got %d", len(denied))
+	}
+}

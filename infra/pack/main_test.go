@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -27,22 +28,22 @@ func TestTheSameExecutableGivesTheSameZip(t *testing.T) {
 			t.Fatal(err)
 		}
 		var out strings.Builder
-		if err := pack(folder, &out); err != nil {
+		if err := pack([]string{folder}, &out); err != nil {
 			t.Fatal(err)
 		}
 		zipped, err := os.ReadFile(filepath.Join(folder, "consumer.zip"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		return zipped, out.String()
+		return zipped, strings.ReplaceAll(out.String(), folder, "built")
 	}
 	first, line := packed(time.Unix(1_700_000_000, 0))
 	second, again := packed(time.Unix(1_800_000_000, 0))
 	if !bytes.Equal(first, second) || line != again {
 		t.Errorf("expected the same zip and key, got %q and %q", line, again)
 	}
-	if !regexp.MustCompile(`^consumer consumer-[0-9a-f]{16}\.zip\n$`).MatchString(line) {
-		t.Errorf("expected the function and its key, got %q", line)
+	if !regexp.MustCompile(`^consumer consumer-[0-9a-f]{16}\.zip built/consumer\.zip\n$`).MatchString(line) {
+		t.Errorf("expected the function, its key and its zip, got %q", line)
 	}
 	archive, err := zip.NewReader(bytes.NewReader(first), int64(len(first)))
 	if err != nil || len(archive.File) != 1 {
@@ -62,9 +63,47 @@ func TestTheSameExecutableGivesTheSameZip(t *testing.T) {
 	}
 }
 
+func TestFunctionsOfOnesOwnComeFirst(t *testing.T) {
+	t.Parallel()
+	own, settle := t.TempDir(), t.TempDir()
+	for path, content := range map[string]string{
+		filepath.Join(own, "consumer"): "mine", filepath.Join(settle, "consumer"): "theirs", filepath.Join(settle, "delay"): "theirs",
+	} {
+		if err := os.Mkdir(path, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(path, "bootstrap"), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var out strings.Builder
+	if err := pack([]string{own, settle}, &out); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for line := range strings.Lines(out.String()) {
+		fields := strings.Fields(line)
+		got = append(got, fields[0]+" "+fields[2])
+	}
+	want := []string{"consumer " + filepath.Join(own, "consumer.zip"), "delay " + filepath.Join(settle, "delay.zip")}
+	if !slices.Equal(got, want) {
+		t.Errorf("want %q, got %q", want, got)
+	}
+}
+
+// A folder that is named and has nothing is a mistake, whatever the others have.
 func TestAFolderWithoutFunctionsIsRefused(t *testing.T) {
 	t.Parallel()
-	if err := pack(t.TempDir(), io.Discard); err == nil || !strings.Contains(err.Error(), "run make functions") {
-		t.Errorf("expected to be told to build them, got %v", err)
+	empty, built := t.TempDir(), t.TempDir()
+	if err := os.Mkdir(filepath.Join(built, "consumer"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(built, "consumer", "bootstrap"), []byte("mine"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, folders := range [][]string{{empty}, {built, empty}} {
+		if err := pack(folders, io.Discard); err == nil || !strings.Contains(err.Error(), "expected "+empty+"/<function>/bootstrap, found none: build them") {
+			t.Errorf("expected to be told to build them, got %v", err)
+		}
 	}
 }

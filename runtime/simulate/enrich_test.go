@@ -68,7 +68,7 @@ func (r *recorder) callbackURL(subject string) string {
 func (w *world) callBack(address, body string) *httptest.ResponseRecorder {
 	w.t.Helper()
 	w.faults.invoked("gateway")
-	config := w.aws(w.cloud.Client(w.faults.born("gateway")), false)
+	config := w.by("gateway", w.aws(w.cloud.Client(w.faults.born("gateway")), false))
 	gateway, err := httpapi.New(w.machines(), sqsqueue.New(sqs.NewFromConfig(config), w.queueURL, ""), dynamostore.New(dynamodb.NewFromConfig(config), table),
 		httpapi.Config{Callbacks: thirdParties, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {

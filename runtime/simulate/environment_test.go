@@ -35,7 +35,7 @@ const historyMax = 100_000
 
 // consumer starts a process that runs the loop.
 func (s *simulation) consumer(process string, now func() time.Time) lambda.Handler {
-	config := s.client(process)
+	config := s.by("consumer", process)
 	queues := sqs.NewFromConfig(config)
 	timers, err := schedule.NewTimers(schedule.NewDelayQueue(queues, s.delayURL, now), scheduler.NewFromConfig(config),
 		schedule.SchedulerConfig{QueueARN: "arn:aws:sqs:" + awslocal.Region + ":" + awslocal.Account + ":" + delayName, RoleARN: anyRole})
@@ -96,14 +96,14 @@ func (h traced) WithAttrs([]slog.Attr) slog.Handler { return h }
 
 // forwarder starts a process of the delay queue's function.
 func (s *simulation) forwarder(process string, now func() time.Time) lambda.Handler {
-	queues := sqs.NewFromConfig(s.client(process))
+	queues := sqs.NewFromConfig(s.by("delay", process))
 	forwarder := schedule.NewForwarder(schedule.NewDelayQueue(queues, s.delayURL, now), sqsqueue.New(queues, s.queueURLs[0], ""))
 	return lambda.NewHandler(sqsqueue.EachHandler(slog.New(slog.DiscardHandler), forwarder.Forward))
 }
 
 // executions starts a process of the function that hears of the ends of executions.
 func (s *simulation) executions(process string, _ func() time.Time) lambda.Handler {
-	config := s.client(process)
+	config := s.by("executions", process)
 	queue := sqsqueue.New(sqs.NewFromConfig(config), s.queueURLs[0], "")
 	forwarder := sfncallback.NewForwarder(sfn.NewFromConfig(config), queue, slog.New(slog.DiscardHandler))
 	return lambda.NewHandler(sqsqueue.EachHandler(slog.New(slog.DiscardHandler), forwarder.Forward))

@@ -53,8 +53,9 @@ const (
 		"How": {"Type": "Choice", "Choices": [{"Variable": "$.how", "StringEquals": "slow", "Next": "Slow"}], "Default": "Write"},
 		"Slow": {"Type": "Wait", "Seconds": 86400, "Next": "Written"},
 		"Write": {"Type": "Wait", "Seconds": 10, "Next": "Good?"},
-		"Good?": {"Type": "Choice", "Choices": [{"Variable": "$.how", "StringEquals": "bad", "Next": "Bad"}], "Default": "Written"},
+		"Good?": {"Type": "Choice", "Choices": [{"Variable": "$.how", "StringEquals": "bad", "Next": "Bad"}, {"Variable": "$.how", "StringEquals": "mute", "Next": "Mute"}], "Default": "Written"},
 		"Bad": {"Type": "Fail", "Error": "Report.Bad", "Cause": "nothing was sold"},
+		"Mute": {"Type": "Fail"},
 		"Written": {"Type": "Pass", "Parameters": {"report.$": "$.month"}, "End": true}}}`
 )
 
@@ -115,6 +116,7 @@ func TestAChartHearsHowItsWorkflowHasEnded(t *testing.T) {
 	}{
 		"succeeded":   {how: "well", end: `SUCCEEDED {"report":"2026-11"}`},
 		"failed":      {how: "bad", end: "FAILED Report.Bad"},
+		"said no why": {how: "mute", end: "FAILED "}, // The function asks Step Functions, as the event lacks the error.
 		"timed out":   {how: "slow", end: "TIMED_OUT "},
 		"aborted":     {how: "slow", end: "ABORTED Nobody.Cares"},
 		"not started": {how: "well", end: "NOT_STARTED StateMachineDoesNotExist", absent: true},

@@ -13,6 +13,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
+	"github.com/settle-run/settle/infra/guard"
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/statechart"
 )
@@ -147,6 +148,16 @@ func TestAnEffectThatAWSRefusesForGoodBlocksNothing(t *testing.T) {
 					w.t.Fatal(err)
 				}
 				w.delayURL = *made.QueueUrl
+				stack := stackOfTests()
+				stack.Values["DelayQueue.Arn"] = arnOfQueues + "gone"
+				if w.roles, err = guard.NewRoles(stack); err != nil {
+					w.t.Fatal(err)
+				}
+				w.t.Cleanup(func() {
+					if err := w.roles.Denied(); err != nil {
+						w.t.Errorf("expected the queue to be missing, and not the permission: %v", err)
+					}
+				})
 			},
 			event: `{"type": "pause"}`, after: 59 * time.Minute, within: 70 * time.Minute,
 			want: `[two] ["schedule to 10m0s of paused"], kept: [schedule 10m0s of paused told], 0 effects left, <nil>`,

@@ -93,7 +93,7 @@ func (w *world) uploaded(kind, etag, sequencer string) {
 		w.t.Fatal(err)
 	}
 	hash := sha256.Sum256(event)
-	queue := sqsqueue.New(sqs.NewFromConfig(w.aws(w.cloud.HTTPClient(), true)), w.queueURL, "")
+	queue := sqsqueue.New(sqs.NewFromConfig(w.by("objects", w.aws(w.cloud.HTTPClient(), true))), w.queueURL, "")
 	if _, err := queue.Send(w.t.Context(), durable.Message{
 		To: durable.InstanceID{Machine: "upload", ID: id}, Body: event, DeduplicationID: hex.EncodeToString(hash[:]),
 	}); err != nil {

@@ -24,6 +24,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
 	"github.com/settle-run/settle/functions/gateway/httpapi"
+	"github.com/settle-run/settle/infra/guard"
 	"github.com/settle-run/settle/machines/enrich"
 	"github.com/settle-run/settle/machines/job"
 	"github.com/settle-run/settle/machines/signup"
@@ -62,6 +63,8 @@ type world struct {
 	options options
 
 	queueURL, deadLetterURL, delayURL string
+	// roles are those of the functions, if they differ from those of all tests.
+	roles *guard.Roles
 	// batches counts the calls of sendRaw, for deduplication IDs.
 	batches int
 }
@@ -156,7 +159,8 @@ func (w *world) create(o options) {
 		w.t.Fatal(err)
 	}
 	w.store = dynamostore.New(tables, table)
-	gateway, err := httpapi.New(w.machines(), sqsqueue.New(queues, w.queueURL, ""), w.store, httpapi.Config{GitHubSecret: webhookSecret, Callbacks: thirdParties, Logger: slog.New(slog.DiscardHandler)})
+	own := w.by("gateway", config)
+	gateway, err := httpapi.New(w.machines(), sqsqueue.New(sqs.NewFromConfig(own), w.queueURL, ""), dynamostore.New(dynamodb.NewFromConfig(own), table), httpapi.Config{GitHubSecret: webhookSecret, Callbacks: thirdParties, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -194,7 +198,7 @@ func (w *world) consumer(o options) awslocal.Invoker {
 		if o.refuse != nil {
 			client = refuser{client, o.refuse}
 		}
-		config := w.aws(o.meter.over(client), o.sdkRetries)
+		config := w.by("consumer", w.aws(o.meter.over(client), o.sdkRetries))
 		queues := sqs.NewFromConfig(config)
 		states := sfn.NewFromConfig(config)
 		workflows, err := sfncallback.NewWorkflows(states, o.workflows)
@@ -232,7 +236,7 @@ func (w *world) timers(config aws.Config) durable.Timers {
 // forwarder returns the Lambda function of the delay queue, built anew after each death.
 func (w *world) forwarder(o options) awslocal.Invoker {
 	return &mortal{name: "forwarder", faults: w.faults, start: func(client aws.HTTPClient) awslocal.Invoker {
-		queues := sqs.NewFromConfig(w.aws(o.meter.over(client), o.sdkRetries))
+		queues := sqs.NewFromConfig(w.by("delay", w.aws(o.meter.over(client), o.sdkRetries)))
 		delays := schedule.NewDelayQueue(queues, w.delayURL, time.Now)
 		forward := schedule.NewForwarder(delays, sqsqueue.New(queues, w.queueURL, "")).Forward
 		return lambda.NewHandler(sqsqueue.EachHandler(slog.New(slog.DiscardHandler), forward))
@@ -242,7 +246,7 @@ func (w *world) forwarder(o options) awslocal.Invoker {
 // executions returns the Lambda function that hears of the ends of executions, built anew after each death.
 func (w *world) executions(o options) awslocal.Invoker {
 	return &mortal{name: "executions", faults: w.faults, start: func(client aws.HTTPClient) awslocal.Invoker {
-		config := w.aws(client, o.sdkRetries)
+		config := w.by("executions", w.aws(client, o.sdkRetries))
 		logger := slog.New(slog.DiscardHandler)
 		forward := sfncallback.NewForwarder(sfn.NewFromConfig(config), sqsqueue.New(sqs.NewFromConfig(config), w.queueURL, ""), logger).Forward
 		return lambda.NewHandler(sqsqueue.EachHandler(logger, forward))

@@ -1,8 +1,14 @@
-// Command app is a CDK app with one stack of Settle, for those who deploy by CDK: `make deploy-cdk`. Its context has the stack's
-// name and the folder of the built functions.
+// Command app is a CDK app with one stack of Settle, for those who deploy by CDK: `make deploy-cdk`. Its context has
+//
+//	stack      the stack's name; settle by default
+//	functions  the folder of the built functions; several with commas between them, those of one's own first
+//	buckets    the buckets whose uploads become events of the machine upload, with commas between them; none by default
+//	own        true if the consumer hosts machines of one's own: the stack has no examples then
 package main
 
 import (
+	"strings"
+
 	"github.com/aws/aws-cdk-go/awscdk/v2"
 	"github.com/aws/jsii-runtime-go"
 
@@ -12,16 +18,27 @@ import (
 func main() {
 	defer jsii.Close()
 	app := awscdk.NewApp(nil)
-	stack := awscdk.NewStack(app, jsii.String(context(app, "stack", "settle")), nil)
-	cdk.NewSettle(stack, "Settle", cdk.Props{
-		Code: cdk.CodeFromFolder(context(app, "functions", "../../.bin/functions/arm64")),
-	})
+	fill(app)
 	app.Synth(nil)
 }
 
-// context returns a value of `cdk -c key=value`.
+// fill adds the stack that the app's context asks for.
+func fill(app awscdk.App) {
+	stack := awscdk.NewStack(app, jsii.String(context(app, "stack", "settle")), nil)
+	folders := strings.Split(context(app, "functions", "../../.bin/functions/arm64"), ",")
+	props := cdk.Props{
+		Code:            cdk.CodeFromFolder(folders[0], folders[1:]...),
+		WithoutExamples: context(app, "own", "") == "true",
+	}
+	if buckets := context(app, "buckets", ""); buckets != "" {
+		props.UploadBuckets = *jsii.Strings(strings.Split(buckets, ",")...)
+	}
+	cdk.NewSettle(stack, "Settle", props)
+}
+
+// context returns a value of `cdk -c key=value`; what is empty counts as not given.
 func context(app awscdk.App, key, otherwise string) string {
-	if value, ok := app.Node().TryGetContext(&key).(string); ok {
+	if value, ok := app.Node().TryGetContext(&key).(string); ok && value != "" {
 		return value
 	}
 	return otherwise

@@ -6,12 +6,14 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/scheduler"
 	"github.com/aws/aws-sdk-go-v2/service/sfn"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
 	"github.com/settle-run/settle/runtime/awslocal"
 	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/dynamostore"
 	"github.com/settle-run/settle/runtime/schedule"
 	"github.com/settle-run/settle/runtime/sfncallback"
 	"github.com/settle-run/settle/runtime/sqsqueue"
@@ -22,11 +24,11 @@ const schedulerRole = "settle-scheduler"
 
 // newConsumer returns the function that applies the events of instances: the executable of the Config, or
 // what runs in this process.
-func (s *Stack) newConsumer(queue *sqsqueue.Queue, delays *schedule.DelayQueue, states *sfn.Client) (function, error) {
+func (s *Stack) newConsumer(queues queueURLs) (function, error) {
 	var consumer function
 	var err error
 	if s.config.Consumer == "" {
-		consumer, err = s.consumerInProcess(queue, delays, states)
+		consumer, err = s.consumerInProcess(queues)
 	} else {
 		consumer, err = s.consumerProcesses()
 	}
@@ -34,8 +36,11 @@ func (s *Stack) newConsumer(queue *sqsqueue.Queue, delays *schedule.DelayQueue, 
 	return consumer, err
 }
 
-func (s *Stack) consumerInProcess(queue *sqsqueue.Queue, delays *schedule.DelayQueue, states *sfn.Client) (function, error) {
-	timers, err := schedule.NewTimers(delays, scheduler.NewFromConfig(s.AWS()), schedule.SchedulerConfig{
+func (s *Stack) consumerInProcess(queues queueURLs) (function, error) {
+	settings := s.role("consumer")
+	client, states := sqs.NewFromConfig(settings), sfn.NewFromConfig(settings)
+	delays := schedule.NewDelayQueue(client, queues.delay, s.config.Now)
+	timers, err := schedule.NewTimers(delays, scheduler.NewFromConfig(settings), schedule.SchedulerConfig{
 		QueueARN: arn("sqs", DelayQueue), RoleARN: s.RoleARN(schedulerRole),
 	})
 	if err != nil {
@@ -46,8 +51,9 @@ func (s *Stack) consumerInProcess(queue *sqsqueue.Queue, delays *schedule.DelayQ
 		return function{}, err
 	}
 	loop, err := durable.New(s.machines, durable.Ports{
-		Store: s.store, Queue: queue, Timers: timers, Tokens: sfncallback.New(states), Executions: workflows,
-		Acknowledger: sqsqueue.NewAcknowledger(sqs.NewFromConfig(s.AWS()), s.QueueURL()),
+		Store: dynamostore.NewIndexed(dynamodb.NewFromConfig(settings), Table), Queue: sqsqueue.New(client, queues.fifo, queues.deadLetter),
+		Timers: timers, Tokens: sfncallback.New(states), Executions: workflows,
+		Acknowledger: sqsqueue.NewAcknowledger(client, s.QueueURL()),
 	}, durable.Config{Now: s.config.Now, Logger: s.config.Logger})
 	if err != nil {
 		return function{}, err

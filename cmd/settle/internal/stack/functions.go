@@ -7,11 +7,13 @@ import (
 	"time"
 
 	"github.com/aws/aws-lambda-go/lambda"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/sfn"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
 	"github.com/settle-run/settle/functions/gateway/httpapi"
 	"github.com/settle-run/settle/runtime/awslocal"
+	"github.com/settle-run/settle/runtime/dynamostore"
 	"github.com/settle-run/settle/runtime/schedule"
 	"github.com/settle-run/settle/runtime/sfncallback"
 	"github.com/settle-run/settle/runtime/sqsqueue"
@@ -22,8 +24,9 @@ const functionTimeoutDefault = time.Minute
 
 // newGateway returns the handler that the gateway function serves.
 func (s *Stack) newGateway(queues queueURLs) (http.Handler, error) {
-	queue := sqsqueue.New(sqs.NewFromConfig(s.AWS()), queues.fifo, queues.deadLetter)
-	return httpapi.New(s.machines, queue, s.store, httpapi.Config{
+	settings := s.role("gateway")
+	queue, store := sqsqueue.New(sqs.NewFromConfig(settings), queues.fifo, ""), dynamostore.NewIndexed(dynamodb.NewFromConfig(settings), Table)
+	return httpapi.New(s.machines, queue, store, httpapi.Config{
 		GitHubSecret: s.config.GitHubSecret, Callbacks: s.config.Callbacks, Now: s.config.Now, Logger: s.config.Logger,
 	})
 }
@@ -41,16 +44,15 @@ func inProcess(handler any) function {
 
 // poll starts the functions that queues feed, each behind its own poller.
 func (s *Stack) poll(queues queueURLs) error {
-	client := sqs.NewFromConfig(s.AWS())
-	queue := sqsqueue.New(client, queues.fifo, queues.deadLetter)
-	delays := schedule.NewDelayQueue(client, queues.delay, s.config.Now)
-	states := sfn.NewFromConfig(s.AWS())
-	consumer, err := s.newConsumer(queue, delays, states)
+	consumer, err := s.newConsumer(queues)
 	if err != nil {
 		return err
 	}
-	forwarder := schedule.NewForwarder(delays, queue)
-	ends := sfncallback.NewForwarder(states, queue, s.config.Logger)
+	settings := s.role("delay")
+	client := sqs.NewFromConfig(settings)
+	forwarder := schedule.NewForwarder(schedule.NewDelayQueue(client, queues.delay, s.config.Now), sqsqueue.New(client, queues.fifo, ""))
+	settings = s.role("executions")
+	ends := sfncallback.NewForwarder(sfn.NewFromConfig(settings), sqsqueue.New(sqs.NewFromConfig(settings), queues.fifo, ""), s.config.Logger)
 
 	ctx, cancel := context.WithCancel(context.Background())
 	s.stopPolling = cancel
@@ -78,7 +80,7 @@ func (s *Stack) tokenTask() awslocal.Invoker {
 	return lambda.NewHandler(func(ctx context.Context, task sqsqueue.Task) error {
 		select {
 		case <-s.started:
-			queue := sqsqueue.New(sqs.NewFromConfig(s.AWS()), s.QueueURL(), "")
+			queue := sqsqueue.New(sqs.NewFromConfig(s.role("tokentask")), s.QueueURL(), "")
 			return sqsqueue.TaskHandler(s.machines, queue)(ctx, task)
 		case <-ctx.Done():
 			return context.Cause(ctx)

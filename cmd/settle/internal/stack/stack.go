@@ -71,6 +71,9 @@ type Config struct {
 	// FunctionTimeout is Lambda's word for the longest that one invocation may take. The queues hide a
 	// message for six times as long, as AWS advises. One second to 15 minutes; defaults to one minute.
 	FunctionTimeout time.Duration
+	// Role, unless it is nil, is given the settings of the clients of each function that runs in this process, by the name of its
+	// folder in functions/, before they are used. A test holds them to what the function's role may do on AWS.
+	Role func(function string, settings *aws.Config)
 	// Now is the clock of all parts. Defaults to time.Now.
 	Now func() time.Time
 	// Logger takes what the functions log. Defaults to slog.Default.
@@ -83,6 +86,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.ConsumerEnv == nil {
 		c.ConsumerEnv = func(string) []string { return nil }
+	}
+	if c.Role == nil {
+		c.Role = func(string, *aws.Config) {}
 	}
 	if c.Now == nil {
 		c.Now = time.Now
@@ -177,6 +183,13 @@ func (s *Stack) AWS() aws.Config {
 		Credentials:  credentials.NewStaticCredentialsProvider("any", "any", ""),
 		HTTPClient:   s.cloud.HTTPClient(),
 	}
+}
+
+// role returns the settings of the SDK clients of a function.
+func (s *Stack) role(function string) aws.Config {
+	settings := s.AWS()
+	s.config.Role(function, &settings)
+	return settings
 }
 
 // AWSURL returns the address of the AWS endpoint, empty if it does not listen.

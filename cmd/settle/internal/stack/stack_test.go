@@ -33,6 +33,9 @@ func hosted(string) []durable.Machine {
 func start(t *testing.T, config Config) *Stack {
 	t.Helper()
 	config.Logger = slog.New(slog.DiscardHandler)
+	if config.Role == nil {
+		config = byRoles(t, config)
+	}
 	s, err := Start(t.Context(), hosted, config)
 	if err != nil {
 		t.Fatal(err)

@@ -28,7 +28,7 @@ func TestATaskCanWaitThroughTheFunction(t *testing.T) {
 	}), durable.MachineConfig{})
 	for instance, want := range map[string]string{"door/1": `"outcome":"open"`, "gate/1": "unknown machine"} {
 		synctest.Test(t, func(t *testing.T) {
-			s, err := Start(t.Context(), func(string) []durable.Machine { return []durable.Machine{machine} }, Config{Logger: slog.New(slog.DiscardHandler)})
+			s, err := Start(t.Context(), func(string) []durable.Machine { return []durable.Machine{machine} }, byRoles(t, Config{Logger: slog.New(slog.DiscardHandler)}))
 			if err != nil {
 				t.Fatal(err)
 			}

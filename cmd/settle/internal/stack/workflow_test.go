@@ -30,7 +30,7 @@ func TestAMachineStartsAWorkflowAndHearsOfItsEnd(t *testing.T) {
 		},
 	}), durable.MachineConfig{})
 	synctest.Test(t, func(t *testing.T) {
-		s, err := Start(t.Context(), func(string) []durable.Machine { return []durable.Machine{machine} }, Config{Logger: slog.New(slog.DiscardHandler)})
+		s, err := Start(t.Context(), func(string) []durable.Machine { return []durable.Machine{machine} }, byRoles(t, Config{Logger: slog.New(slog.DiscardHandler)}))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/aws/aws-cdk-go/awscdk/v2"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awsevents"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awslambda"
 	"github.com/aws/constructs-go/constructs/v10"
 	"github.com/aws/jsii-runtime-go"
@@ -24,7 +25,10 @@ const stackName = "Settle"
 const description = "Settle: statecharts in Go on Lambda, SQS FIFO and DynamoDB. Made by make infra from infra/cdk; deployed by make deploy."
 
 // Synthesize returns the template as CDK writes it, in JSON.
-func Synthesize() ([]byte, error) {
+func Synthesize() ([]byte, error) { return synthesize(fill) }
+
+// synthesize returns the template of a stack.
+func synthesize(fill func(awscdk.Stack)) ([]byte, error) {
 	folder, err := os.MkdirTemp("", "settle-cdk-")
 	if err != nil {
 		return nil, err
@@ -53,6 +57,7 @@ func fill(stack awscdk.Stack) {
 	for _, name := range cdk.Functions {
 		keys[name] = parameter(stack, strings.ToUpper(name[:1])+name[1:]+"Code", "The key of the zip of functions/"+name+".", nil)
 	}
+	buckets := uploadBuckets(stack)
 	topic := parameter(stack, "AlarmTopic", "The ARN of an SNS topic that alarms are sent to. Empty: they are only shown.", jsii.String(""))
 	awscdk.NewCfnCondition(stack, jsii.String("HasAlarmTopic"), &awscdk.CfnConditionProps{
 		Expression: awscdk.Fn_ConditionNot(awscdk.Fn_ConditionEquals(topic.ValueAsString(), "")),
@@ -62,10 +67,13 @@ func fill(stack awscdk.Stack) {
 		Description: jsii.String("How many batches of events are handled at once at most."),
 	})
 	settle := cdk.NewSettle(stack, "Settle", cdk.Props{
-		Name:         awscdk.Aws_STACK_NAME(),
-		Code:         cdk.CodeFromBucket(bucket.ValueAsString(), func(function string) *string { return keys[function].ValueAsString() }),
-		AlarmActions: []*string{awscdk.Token_AsString(awscdk.Fn_ConditionIf(jsii.String("HasAlarmTopic"), topic.ValueAsString(), awscdk.Aws_NO_VALUE()), nil)},
+		Name:          awscdk.Aws_STACK_NAME(),
+		Code:          cdk.CodeFromBucket(bucket.ValueAsString(), func(function string) *string { return keys[function].ValueAsString() }),
+		AlarmActions:  []*string{awscdk.Token_AsString(awscdk.Fn_ConditionIf(jsii.String("HasAlarmTopic"), topic.ValueAsString(), awscdk.Aws_NO_VALUE()), nil)},
+		UploadBuckets: *buckets,
 	})
+	settle.Scope.Node().FindChild(jsii.String("UploadsRule")).(awsevents.CfnRule).
+		SetState(awscdk.Token_AsString(awscdk.Fn_ConditionIf(jsii.String(hasUploadBuckets), "ENABLED", "DISABLED"), nil))
 	settle.Scope.Node().FindChild(jsii.String("ConsumerMapping")).Node().DefaultChild().(awslambda.CfnEventSourceMapping).
 		AddPropertyOverride(jsii.String("ScalingConfig.MaximumConcurrency"), concurrency.ValueAsNumber())
 	for _, output := range []struct {
@@ -88,6 +96,22 @@ func fill(stack awscdk.Stack) {
 		})
 	}
 	nameResources(settle)
+}
+
+// hasUploadBuckets is the condition under which the rule for uploads is on.
+const hasUploadBuckets = "HasUploadBuckets"
+
+// uploadBuckets adds the parameter of that name and returns its value. Where it is empty, the value is a name that no bucket has, as
+// the pattern of a rule wants one.
+func uploadBuckets(stack awscdk.Stack) *[]*string {
+	list := awscdk.NewCfnParameter(stack, jsii.String("UploadBuckets"), &awscdk.CfnParameterProps{
+		Type: jsii.String("CommaDelimitedList"), Default: "",
+		Description: jsii.String("The names of buckets whose uploads become events of the machine upload, separated by commas. Empty: none."),
+	}).ValueAsList()
+	awscdk.NewCfnCondition(stack, jsii.String(hasUploadBuckets), &awscdk.CfnConditionProps{
+		Expression: awscdk.Fn_ConditionNot(awscdk.Fn_ConditionEquals(awscdk.Fn_Join(jsii.String(""), list), "")),
+	})
+	return awscdk.Token_AsList(awscdk.Fn_ConditionIf(jsii.String(hasUploadBuckets), list, []string{"-"}), nil)
 }
 
 func parameter(stack awscdk.Stack, id, description string, otherwise *string) awscdk.CfnParameter {

@@ -16,24 +16,29 @@ var update = flag.Bool("update", false, "write infra/template.yaml and infra/fun
 // infra is the folder of the committed files.
 const infra = "../../.."
 
-// synthesize is Synthesize; CDK's kernel does one thing at a time.
-var synthesize = func() func() ([]byte, error) {
-	var kernel sync.Mutex
-	return func() ([]byte, error) {
-		kernel.Lock()
-		defer kernel.Unlock()
-		return Synthesize()
-	}
-}()
+// kernel is CDK's, which does one thing at a time.
+var kernel sync.Mutex
+
+func synthesized() ([]byte, error) {
+	kernel.Lock()
+	defer kernel.Unlock()
+	return Synthesize()
+}
 
 // TestTheCommittedFilesAreMadeFromTheConstruct is the drift test. With -update it writes them.
 func TestTheCommittedFilesAreMadeFromTheConstruct(t *testing.T) {
 	t.Parallel()
-	synthesized, err := synthesize()
+	text, err := synthesized()
 	if err != nil {
 		t.Fatal(err)
 	}
-	rendered, err := template.Render(synthesized)
+	kernel.Lock()
+	options, err := Options()
+	kernel.Unlock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	rendered, err := template.Render(text)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +46,7 @@ func TestTheCommittedFilesAreMadeFromTheConstruct(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	extract, err := template.Extract(parsed)
+	extract, err := template.Extract(parsed, options)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,11 +69,11 @@ func TestTheCommittedFilesAreMadeFromTheConstruct(t *testing.T) {
 
 func TestTheSameConstructGivesTheSameBytes(t *testing.T) {
 	t.Parallel()
-	first, err := synthesize()
+	first, err := synthesized()
 	if err != nil {
 		t.Fatal(err)
 	}
-	second, err := synthesize()
+	second, err := synthesized()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -26,7 +26,7 @@ func routes(r *reader) {
 	}, got)
 	r.want("what the API invokes", "${Gateway.Arn}", r.text("HttpApiIntegration", "IntegrationUri"))
 	r.want("payload format", "2.0", r.text("HttpApiIntegration", "PayloadFormatVersion"))
-	r.same("permissions to invoke", []string{"HttpApiInvokesGateway"}, r.ofType("AWS::Lambda::Permission"))
+	r.same("permissions to invoke", []string{"HttpApiInvokesGateway", "UploadsInvokeObjects"}, r.ofType("AWS::Lambda::Permission"))
 	r.want("who invokes the gateway", "apigateway.amazonaws.com", r.text("HttpApiInvokesGateway", "Principal"))
 	r.want("what is invoked", "${Gateway.Arn}", r.text("HttpApiInvokesGateway", "FunctionName"))
 	r.want("for which API", arn+"execute-api"+here+"${HttpApi}/*", r.text("HttpApiInvokesGateway", "SourceArn"))
@@ -45,19 +45,56 @@ func executionEvents(r *reader) {
 	// The machines of this repository start no workflows, and those of another Settle are none of ours.
 	r.want("state", "DISABLED", r.get("ExecutionsRule", "State"))
 	r.want("target", "${ExecutionsQueue.Arn}", r.text("ExecutionsRule", "Targets", 0, "Arn"))
-	r.want("who sends to ExecutionsQueue", "map[Action:sqs:SendMessage Condition:map[ArnEquals:map[aws:SourceArn:map[Fn::GetAtt:[ExecutionsRule Arn]]]] Effect:Allow "+
-		"Principal:map[Service:events.amazonaws.com] Resource:map[Fn::GetAtt:[ExecutionsQueue Arn]] Sid:EventBridgeSends]",
-		r.get("ExecutionsQueuePolicy", "PolicyDocument", "Statement", 1))
+	r.ruleSends("ExecutionsRule", "ExecutionsQueue")
+}
+
+// sentTo are the queues that EventBridge sends to, by the rules.
+var sentTo = map[string]string{"ExecutionsRule": "ExecutionsQueue", "UploadsRule": "ObjectsDeadLetterQueue"}
+
+// ruleSends notes if anybody but the rule may send to the queue.
+func (r *reader) ruleSends(rule, queue string) {
+	r.want("who sends to "+queue, "map[Action:sqs:SendMessage Condition:map[ArnEquals:map[aws:SourceArn:map[Fn::GetAtt:["+rule+" Arn]]]] Effect:Allow "+
+		"Principal:map[Service:events.amazonaws.com] Resource:map[Fn::GetAtt:["+queue+" Arn]] Sid:EventBridgeSends]",
+		r.get(queue+"Policy", "PolicyDocument", "Statement", 1))
+}
+
+func queuePolicies(r *reader) {
+	r.same("rules", slices.Collect(maps.Keys(sentTo)), r.ofType("AWS::Events::Rule"))
 	for _, id := range r.ofType("AWS::SQS::QueuePolicy") {
 		statements, _ := r.get(id, "PolicyDocument", "Statement").([]any)
 		expected := 1 // it denies what comes without TLS
-		if id == "ExecutionsQueuePolicy" {
+		if slices.Contains(slices.Collect(maps.Values(sentTo)), strings.TrimSuffix(id, "Policy")) {
 			expected = 2
 		}
 		if len(statements) != expected {
 			r.wrong("%s: expected %d statements, got %d", id, expected, len(statements))
 		}
 	}
+}
+
+func uploadEvents(r *reader) {
+	r.want("pattern", "map[detail:map[bucket:map[name:map[Fn::If:[HasUploadBuckets map[Ref:UploadBuckets] [-]]]]] detail-type:[Object Created] source:[aws.s3]]",
+		r.get("UploadsRule", "EventPattern"))
+	r.want("state", "map[Fn::If:[HasUploadBuckets ENABLED DISABLED]]", r.get("UploadsRule", "State"))
+	conditions, _ := r.template["Conditions"].(map[string]any)
+	r.want("condition", "map[Fn::Not:[map[Fn::Equals:[map[Fn::Join:[ map[Ref:UploadBuckets]]] ]]]]", conditions["HasUploadBuckets"])
+	parameters, _ := r.template["Parameters"].(map[string]any)
+	parameter, _ := parameters["UploadBuckets"].(map[string]any)
+	r.want("parameter", "CommaDelimitedList with ", fmt.Sprint(parameter["Type"], " with ", parameter["Default"]))
+
+	r.want("target", "${Objects.Arn}", r.text("UploadsRule", "Targets", 0, "Arn"))
+	r.want("attempts to bring an upload to Lambda", "map[MaximumEventAgeInSeconds:86400 MaximumRetryAttempts:185]", r.get("UploadsRule", "Targets", 0, "RetryPolicy"))
+	r.want("what EventBridge could not bring", "${ObjectsDeadLetterQueue.Arn}", r.text("UploadsRule", "Targets", 0, "DeadLetterConfig", "Arn"))
+	r.ruleSends("UploadsRule", "ObjectsDeadLetterQueue")
+	r.want("who invokes objects", "events.amazonaws.com", r.text("UploadsInvokeObjects", "Principal"))
+	r.want("what they invoke", "${Objects.Arn}", r.text("UploadsInvokeObjects", "FunctionName"))
+	r.want("for which rule", "${UploadsRule.Arn}", r.text("UploadsInvokeObjects", "SourceArn"))
+
+	r.want("what the function could not do", "${ObjectsDeadLetterQueue.Arn}", r.text("Objects", "DeadLetterConfig", "TargetArn"))
+	r.want("whose retries", "${Objects} $LATEST", spaced(r.text("ObjectsRetries", "FunctionName"), r.get("ObjectsRetries", "Qualifier")))
+	r.want("retries of the function", "2 for 21600 s", fmt.Sprint(r.get("ObjectsRetries", "MaximumRetryAttempts"), " for ", r.get("ObjectsRetries", "MaximumEventAgeInSeconds"), " s"))
+	r.want("redrivePermission of ObjectsDeadLetterQueue", "denyAll", r.get("ObjectsDeadLetterQueue", "RedriveAllowPolicy", "redrivePermission"))
+	r.want("retention of ObjectsDeadLetterQueue", fortnight, r.number("ObjectsDeadLetterQueue", "MessageRetentionPeriod"))
 }
 
 // workflowNames are the workflows of infra/workflows by their logical IDs.
@@ -124,6 +161,7 @@ var watched = func() map[string]string {
 		"TableWriteThrottlesAlarm": "AWS/DynamoDB WriteThrottleEvents Sum TableName=${Table}" + above + "0",
 		"SchedulesDroppedAlarm":    "AWS/Scheduler InvocationDroppedCount Sum ScheduleGroup=${AWS::StackName}" + above + "0",
 		"GatewayFailsAlarm":        "AWS/ApiGateway 5xx Sum ApiId=${HttpApi}" + above + "0",
+		"ObjectsDeadLettersAlarm":  "AWS/SQS ApproximateNumberOfMessagesVisible Maximum QueueName=${ObjectsDeadLetterQueue.QueueName}" + above + "0",
 	}
 	for queue, deadLetter := range deadLettersOf {
 		seconds := map[string]string{"Queue": "900", "DelayQueue": "1800", "ExecutionsQueue": "900"}[queue]

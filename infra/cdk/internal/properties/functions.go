@@ -9,7 +9,7 @@ import (
 )
 
 // names are the logical IDs of the functions.
-var names = []string{"Consumer", "Delay", "Executions", "Gateway", "Tokentask"}
+var names = []string{"Consumer", "Delay", "Executions", "Gateway", "Objects", "Tokentask"}
 
 func functions(r *reader) {
 	r.same("functions", names, r.ofType("AWS::Lambda::Function"))
@@ -42,6 +42,7 @@ var environments = map[string]map[string]string{
 	"Delay":      {"SETTLE_SERVICE": "${AWS::StackName}", "SETTLE_QUEUE_URL": "${Queue}", "SETTLE_DELAY_QUEUE_URL": "${DelayQueue}"},
 	"Executions": {"SETTLE_SERVICE": "${AWS::StackName}", "SETTLE_QUEUE_URL": "${Queue}"},
 	"Tokentask":  {"SETTLE_SERVICE": "${AWS::StackName}", "SETTLE_QUEUE_URL": "${Queue}"},
+	"Objects":    {"SETTLE_SERVICE": "${AWS::StackName}", "SETTLE_QUEUE_URL": "${Queue}", "SETTLE_DEAD_LETTER_QUEUE_URL": "${DeadLetterQueue}"},
 }
 
 func environment(r *reader) {
@@ -121,6 +122,9 @@ var calls = map[string][]string{
 		"sqs:SendMessage ${Queue.Arn}",
 	}, ownLogs("Executions")),
 	"TokentaskRole": slices.Concat([]string{"sqs:SendMessage ${Queue.Arn}"}, ownLogs("Tokentask")),
+	"ObjectsRole": slices.Concat([]string{
+		"sqs:SendMessage ${Queue.Arn}", "sqs:SendMessage ${DeadLetterQueue.Arn}", "sqs:SendMessage ${ObjectsDeadLetterQueue.Arn}",
+	}, ownLogs("Objects")),
 	"SchedulerRole": {"sqs:SendMessage ${DelayQueue.Arn}"},
 	"WorkflowsRole": {"sqs:SendMessage ${Queue.Arn}"},
 }

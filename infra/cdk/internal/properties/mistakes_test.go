@@ -1,6 +1,8 @@
 package properties_test
 
 import (
+	"maps"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -93,6 +95,22 @@ var mistakes = []mistake{
 	}, map[string]string{byProperties: "pattern"}},
 	{"executions of others are told of", func(e *editor) { e.set("ENABLED", "ExecutionsRule", "State") },
 		map[string]string{byProperties: "state: expected DISABLED"}},
+	{"uploads to all buckets are told of", func(e *editor) { e.drop("UploadsRule", "EventPattern", "detail") },
+		map[string]string{byProperties: "uploads to the buckets that are named"}},
+	{"uploads are told of where no bucket is named", func(e *editor) { e.set("ENABLED", "UploadsRule", "State") },
+		map[string]string{byProperties: "state: expected map[Fn::If:[HasUploadBuckets"}},
+	{"an upload that Lambda does not take is lost", func(e *editor) { e.drop("UploadsRule", "Targets", 0, "DeadLetterConfig") },
+		map[string]string{byProperties: "what EventBridge could not bring", byGuard: "events_are_kept"}},
+	{"an upload that the function fails on is lost", func(e *editor) { e.drop("Objects", "DeadLetterConfig") },
+		map[string]string{byProperties: "what the function could not do"}},
+	{"anybody's rule invokes the function of uploads", func(e *editor) { e.drop("UploadsInvokeObjects", "SourceArn") },
+		map[string]string{byProperties: "for which rule", byGuard: "permissions_name_their_source"}},
+	{"the rule may not keep what it cannot bring", func(e *editor) {
+		e.set("sqs:ReceiveMessage", "ObjectsDeadLetterQueuePolicy", "PolicyDocument", "Statement", 1, "Action")
+	}, map[string]string{byProperties: "who sends to ObjectsDeadLetterQueue"}},
+	{"a queue uses the dead letters of uploads for its own", func(e *editor) {
+		e.set("allowAll", "ObjectsDeadLetterQueue", "RedriveAllowPolicy", "redrivePermission")
+	}, map[string]string{byProperties: "redrivePermission of ObjectsDeadLetterQueue", byGuard: "queues_have_or_are_dead_letter_queues"}},
 	{"a workflow goes to a state that it has not", func(e *editor) {
 		e.replace(`"Next": "PickedUp?"`, `"Next": "PickedUpp?"`, "JobWorkflow", "DefinitionString")
 	},
@@ -230,6 +248,23 @@ func (e *editor) replace(from, to, id string, path ...any) {
 		e.t.Fatalf("%s has no %s", id, from)
 	}
 	holder[key] = strings.Replace(text, from, to, 1)
+}
+
+// The list is for people: infra/README.md has it, after its heading "Seeded mistakes".
+func TestTheReadmeListsEveryMistake(t *testing.T) {
+	t.Parallel()
+	var list strings.Builder
+	list.WriteString("| mistake | caught by |\n|---|---|\n")
+	for _, m := range mistakes {
+		list.WriteString("| " + m.name + " | " + strings.Join(slices.Sorted(maps.Keys(m.caughtBy)), ", ") + " |\n")
+	}
+	text, err := os.ReadFile("../../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, listed, _ := strings.Cut(string(text), "\n## Seeded mistakes\n"); !strings.HasSuffix(listed, "\n\n"+list.String()) {
+		t.Errorf("expected infra/README.md to end with the list\n%s", list.String())
+	}
 }
 
 func TestMistakesHaveNamesOfTheirOwn(t *testing.T) {

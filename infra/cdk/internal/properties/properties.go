@@ -35,6 +35,8 @@ var All = []Property{
 	{"one role may be passed, to EventBridge Scheduler", passRole},
 	{"the HTTP API asks for IAM, but for the routes that check who calls", routes},
 	{"the ends of executions come to their queue", executionEvents},
+	{"uploads to the buckets that are named come to their function, and what cannot be brought is kept", uploadEvents},
+	{"only the rule of a queue sends to it, beside roles", queuePolicies},
 	{"workflows are those of infra/workflows, wait with a task token for a limited time, and may send to the queue", workflowsAreOurs},
 	{"alarms watch what the operator must know", alarms},
 	{"the dashboard shows what is measured", dashboard},
@@ -158,7 +160,8 @@ var (
 )
 
 func deadLetters(r *reader) {
-	r.same("queues", slices.Concat(slices.Collect(maps.Keys(deadLettersOf)), slices.Collect(maps.Values(deadLettersOf))), r.ofType("AWS::SQS::Queue"))
+	expected := slices.Concat(slices.Collect(maps.Keys(deadLettersOf)), slices.Collect(maps.Values(deadLettersOf)), []string{"ObjectsDeadLetterQueue"})
+	r.same("queues", expected, r.ofType("AWS::SQS::Queue"))
 	for queue, deadLetter := range deadLettersOf {
 		r.want("dead-letter queue of "+queue, "${"+deadLetter+".Arn}", r.text(queue, "RedrivePolicy", "deadLetterTargetArn"))
 		r.want("FifoQueue of "+deadLetter, r.get(queue, "FifoQueue"), r.get(deadLetter, "FifoQueue"))

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 )
@@ -31,8 +32,8 @@ type Statement struct {
 var tableProperties = []string{"AttributeDefinitions", "KeySchema", "GlobalSecondaryIndexes", "TimeToLiveSpecification"}
 
 // Extract writes what functions may do, what their environment is, and what the table is like, in JSON, for those who cannot read
-// a template.
-func Extract(t Template) ([]byte, error) {
+// a template. Options are statements that some stacks have beyond those of the template, by option and function.
+func Extract(t Template, options map[string]map[string][]Statement) ([]byte, error) {
 	functions, err := Functions(t)
 	if err != nil {
 		return nil, err
@@ -45,10 +46,43 @@ func Extract(t Template) ([]byte, error) {
 	encoder := json.NewEncoder(&out)
 	encoder.SetEscapeHTML(false)
 	encoder.SetIndent("", "  ")
-	if err := encoder.Encode(map[string]any{"functions": functions, "table": table}); err != nil {
+	if err := encoder.Encode(map[string]any{"functions": functions, "options": options, "table": table}); err != nil {
 		return nil, err
 	}
 	return out.Bytes(), nil
+}
+
+// Added returns the statements that functions have in one template beyond those of another, by function. It fails if it lacks
+// one: what is taken away cannot be told in this way.
+func Added(before, after Template) (map[string][]Statement, error) {
+	old, err := Functions(before)
+	if err != nil {
+		return nil, err
+	}
+	functions, err := Functions(after)
+	if err != nil {
+		return nil, err
+	}
+	added := map[string][]Statement{}
+	for _, f := range functions {
+		left := slices.Clone(f.Statements)
+		for _, other := range old {
+			if other.Name != f.Name {
+				continue
+			}
+			for _, statement := range other.Statements {
+				i := slices.IndexFunc(left, func(s Statement) bool { return reflect.DeepEqual(s, statement) })
+				if i < 0 {
+					return nil, fmt.Errorf("function %s: expected to keep %v, got %v", f.Name, statement, f.Statements)
+				}
+				left = slices.Delete(left, i, i+1)
+			}
+		}
+		if len(left) > 0 {
+			added[f.Name] = left
+		}
+	}
+	return added, nil
 }
 
 // Functions returns the template's functions by name.

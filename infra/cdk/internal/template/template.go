@@ -200,7 +200,10 @@ func shortenFunction(node *yaml.Node, function string, argument *yaml.Node) {
 	case "Fn::Join":
 		if text, ok := joined(argument); ok {
 			*node = yaml.Node{Kind: yaml.ScalarNode, Tag: "!Sub", Value: text}
+			return
 		}
+		argument.Tag, argument.Style = "!Join", yaml.FlowStyle
+		*node = *argument
 	case "Fn::If", "Fn::Equals", "Fn::Not":
 		argument.Tag, argument.Style = "!"+strings.TrimPrefix(function, "Fn::"), yaml.FlowStyle
 		*node = *argument

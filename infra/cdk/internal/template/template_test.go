@@ -17,7 +17,7 @@ const synthesized = `{"Resources": {
     {"Effect": "Allow", "Action": ["kms:Decrypt"], "Resource": {"Fn::Join": ["", ["arn:", {"Ref": "AWS::Partition"}, ":key"]]}}]}}},
   "Consumer": {"Type": "AWS::Lambda::Function", "DependsOn": ["Role", "Grant"], "Properties": {"Role": {"Fn::GetAtt": ["Role", "Arn"]}, "Timeout": 60,
     "Environment": {"Variables": {"INDEX": "on", "URL": {"Ref": "Queue"}, "LITERAL": "${x}", "SECRET": {"Fn::Join": ["", ["{{resolve:", {"Ref": "Key"}, "}} ${y}"]]}}}}}
-}, "Conditions": {"Has": {"Fn::Not": [{"Fn::Equals": [{"Ref": "Topic"}, ""]}]}}}`
+}, "Conditions": {"Has": {"Fn::Not": [{"Fn::Equals": [{"Ref": "Topic"}, ""]}]}, "Some": {"Fn::Equals": [{"Fn::Join": ["", {"Ref": "Names"}]}, "a"]}}}`
 
 func TestATemplateIsRenderedForPeople(t *testing.T) {
 	t.Parallel()
@@ -28,6 +28,7 @@ func TestATemplateIsRenderedForPeople(t *testing.T) {
 	const want = "# Made by `make infra INFRA_FLAGS=-update` from infra/cdk: change it there.\n" + `AWSTemplateFormatVersion: "2010-09-09"
 Conditions:
   Has: !Not [!Equals [!Ref Topic, ""]]
+  Some: !Equals [!Join ["", !Ref Names], a]
 Resources:
   Role:
     Type: AWS::IAM::Role
@@ -99,6 +100,29 @@ func TestWhatIsRenderedIsReadAgain(t *testing.T) {
 	}
 	if again, err := template.Functions(direct); err != nil || fmt.Sprint(again) != want {
 		t.Errorf("of the template that CDK has written: got %v, %v", again, err)
+	}
+}
+
+func TestTheStatementsThatATemplateHasMore(t *testing.T) {
+	t.Parallel()
+	parse := func(from, to string) template.Template {
+		parsed, err := template.Parse([]byte(strings.Replace(synthesized, from, to, 1)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return parsed
+	}
+	const decrypt = `{"Effect": "Allow", "Action": ["kms:Decrypt"]`
+	before, after := parse("", ""), parse(decrypt, `{"Effect": "Allow", "Action": "kms:Encrypt", "Resource": {"Ref": "Key"}}, `+decrypt)
+	added, err := template.Added(before, after)
+	if got := fmt.Sprint(added); err != nil || got != "map[consumer:[{[kms:Encrypt] [${Key}] map[]}]]" {
+		t.Errorf("expected the statement that is new, got %s, %v", got, err)
+	}
+	if same, err := template.Added(after, after); err != nil || len(same) != 0 {
+		t.Errorf("expected nothing, got %v, %v", same, err)
+	}
+	if _, err := template.Added(after, before); err == nil || !strings.Contains(err.Error(), "function consumer: expected to keep {[kms:Encrypt]") {
+		t.Errorf("expected an error that names the statement that is gone, got %v", err)
 	}
 }
 

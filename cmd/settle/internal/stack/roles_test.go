@@ -1,0 +1,83 @@
+package stack
+
+import (
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+
+	"github.com/settle-run/settle/infra"
+	"github.com/settle-run/settle/infra/guard"
+	"github.com/settle-run/settle/runtime/awslocal"
+)
+
+// byRoles has the functions of a stack call AWS by their roles of infra/template.yaml. What they call beyond them is denied, and fails
+// the test. The stack's resources have the template's names, but for what the values say.
+func byRoles(t *testing.T, config Config) Config {
+	t.Helper()
+	roles, err := guard.NewRoles(infra.Stack{
+		Name: "settle", Account: awslocal.Account, Region: awslocal.Region,
+		Values: map[string]string{
+			"Table": Table, "SchedulerRole.Arn": (*Stack)(nil).RoleARN(schedulerRole),
+			"AWS::StackName": "default", // It names the schedule group.
+		},
+		// What the tests' charts start, and what waits for them.
+		Workflows: map[string]string{"nap": arn("states", "stateMachine:nap")}, WaitingWorkflows: []string{arn("states", "stateMachine:wait")},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.Role = roles.Attach
+	t.Cleanup(func() {
+		if err := roles.Denied(); err != nil {
+			t.Errorf("the functions have called AWS beyond their roles:\n%v", err)
+		}
+	})
+	return config
+}
+
+// TestEachFunctionCallsByItsOwnRole takes all away from one function after another, and looks for what is not done then.
+func TestEachFunctionCallsByItsOwnRole(t *testing.T) {
+	t.Parallel()
+	for function, want := range map[string]string{
+		"gateway": "503", "consumer": "", "delay": "queued", "": "not_picked_up",
+	} {
+		t.Run(function, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := start(t, Config{Role: func(name string, settings *aws.Config) {
+					if name == function {
+						settings.HTTPClient = nobody{}
+					}
+				}})
+				defer stop(t, s)
+				answer, err := s.HTTPClient().Post(s.HTTPURL()+"/instances/job/run-1-job-2/events", "application/json", strings.NewReader(`{"type": "queued", "run_id": 1, "job_id": 2}`))
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer answer.Body.Close()
+				if answer.StatusCode != http.StatusAccepted {
+					if got := strconv.Itoa(answer.StatusCode); got != want {
+						t.Errorf("expected %q, got the status %s of the gateway", want, got)
+					}
+					return
+				}
+				time.Sleep(time.Hour)
+				synctest.Wait()
+				if got := stateOf(t, s, "run-1-job-2"); got != want {
+					t.Errorf("expected %q after an hour, got %q", want, got)
+				}
+			})
+		})
+	}
+}
+
+// nobody reaches no AWS.
+type nobody struct{}
+
+func (nobody) Do(*http.Request) (*http.Response, error) { return nil, errors.New("nobody answers") }

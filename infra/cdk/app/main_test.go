@@ -1,0 +1,149 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/aws/aws-cdk-go/awscdk/v2"
+	"github.com/aws/jsii-runtime-go"
+
+	"github.com/settle-run/settle/infra/cdk"
+	"github.com/settle-run/settle/infra/cdk/internal/template"
+)
+
+// kernel is CDK's, which does one thing at a time.
+var kernel sync.Mutex
+
+// assembly is what `cdk synth` writes.
+type assembly struct {
+	folder    string
+	resources map[string]template.Resource
+}
+
+// synthesized returns the assembly of the app by its context, which names the stack.
+func synthesized(t *testing.T, context map[string]any) assembly {
+	t.Helper()
+	kernel.Lock()
+	defer kernel.Unlock()
+	folder := t.TempDir()
+	app := awscdk.NewApp(&awscdk.AppProps{Outdir: &folder, AnalyticsReporting: jsii.Bool(false), Context: &context})
+	fill(app)
+	app.Synth(nil)
+	text, err := os.ReadFile(filepath.Join(folder, context["stack"].(string)+".template.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	parsed, err := template.Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return assembly{folder, parsed.Resources()}
+}
+
+// functions returns the logical IDs of the functions by their descriptions' names.
+func (a assembly) functions() map[string]string {
+	ids := map[string]string{}
+	for id, resource := range a.resources {
+		if description, _ := resource.Properties["Description"].(string); resource.Type == "AWS::Lambda::Function" {
+			ids[strings.TrimSuffix(strings.TrimPrefix(description, "Settle: functions/"), ".")] = id
+		}
+	}
+	return ids
+}
+
+// bootstrap returns the content of the executable that CDK would upload for a function.
+func (a assembly) bootstrap(t *testing.T, id string) string {
+	t.Helper()
+	code, _ := a.resources[id].Properties["Code"].(map[string]any)
+	key, _ := code["S3Key"].(string)
+	text, err := os.ReadFile(filepath.Join(a.folder, "asset."+strings.TrimSuffix(key, ".zip"), "bootstrap"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// built writes a folder of functions, as `make functions` does. Each executable says which it is.
+func built(t *testing.T, by string, functions ...string) string {
+	t.Helper()
+	folder := t.TempDir()
+	for _, name := range functions {
+		if err := os.Mkdir(filepath.Join(folder, name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(folder, name, "bootstrap"), []byte(name+" of "+by), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return folder
+}
+
+// TestTheAppDeploysWhatMakeFunctionsHasBuilt synthesizes what `make deploy-cdk` deploys.
+func TestTheAppDeploysWhatMakeFunctionsHasBuilt(t *testing.T) {
+	t.Parallel()
+	a := synthesized(t, map[string]any{"stack": "blue", "functions": built(t, "settle", cdk.Functions...), "buckets": "", "own": ""})
+	ids := a.functions()
+	for _, name := range []string{cdk.Consumer, cdk.Gateway, cdk.Delay, cdk.Executions, cdk.TokenTask} {
+		if got := a.bootstrap(t, ids[name]); got != name+" of settle" {
+			t.Errorf("%s: got the executable %q", name, got)
+		}
+	}
+	if len(ids) != 5 {
+		t.Errorf("expected the five functions and, without buckets, not objects, got %v", ids)
+	}
+	names, workflows := map[string]bool{}, 0
+	for _, resource := range a.resources {
+		switch resource.Type {
+		case "AWS::SQS::Queue":
+			names[resource.Properties["QueueName"].(string)] = true
+		case "AWS::StepFunctions::StateMachine":
+			workflows++
+		}
+	}
+	if len(names) != 6 || !names["blue.fifo"] || !names["blue-dlq.fifo"] || workflows != len(cdk.Examples) {
+		t.Errorf("expected six queues that are named after the stack, and the examples, got %v and %d", names, workflows)
+	}
+}
+
+// TestAMachineOfOnesOwnIsInTheStack synthesizes a stack whose consumer, gateway and tokentask come from a module of one's own, and
+// whose other functions are Settle's: see docs/define-a-machine.md.
+func TestAMachineOfOnesOwnIsInTheStack(t *testing.T) {
+	t.Parallel()
+	own, settle := built(t, "library", cdk.Consumer, cdk.Gateway, cdk.TokenTask), built(t, "settle", cdk.Functions...)
+	a := synthesized(t, map[string]any{"stack": "library", "functions": own + "," + settle, "own": "true", "buckets": "sales-uploads,warehouse-uploads"})
+	ids := a.functions()
+	for name, by := range map[string]string{
+		cdk.Consumer: "library", cdk.Gateway: "library", cdk.TokenTask: "library", cdk.Delay: "settle", cdk.Executions: "settle", cdk.Objects: "settle",
+	} {
+		if got := a.bootstrap(t, ids[name]); got != name+" of "+by {
+			t.Errorf("%s: expected that of %s, got %q", name, by, got)
+		}
+	}
+	for id, resource := range a.resources {
+		if resource.Type == "AWS::StepFunctions::StateMachine" {
+			t.Errorf("expected no workflow of an example, got %s", id)
+		}
+	}
+	variables, _ := a.resources[ids[cdk.Consumer]].Properties["Environment"].(map[string]any)["Variables"].(map[string]any)
+	for _, name := range []string{"SETTLE_QUEUE_URL", "SETTLE_DEAD_LETTER_QUEUE_URL", "SETTLE_DELAY_QUEUE_URL", "SETTLE_DELAY_QUEUE_ARN", "SETTLE_SCHEDULER_ROLE_ARN", "SETTLE_TABLE"} {
+		if variables[name] == nil {
+			t.Errorf("expected the consumer to be told %s, got %v", name, variables)
+		}
+	}
+}
+
+func TestTheAppNamesTheFunctionThatIsNotBuilt(t *testing.T) {
+	t.Parallel()
+	folder := built(t, "settle", cdk.Consumer)
+	said := func() (said any) {
+		defer func() { said = recover() }()
+		synthesized(t, map[string]any{"stack": "blue", "functions": folder})
+		return nil
+	}()
+	if text, _ := said.(string); !strings.Contains(text, "expected gateway/bootstrap in one of the folders") || !strings.Contains(text, folder) {
+		t.Errorf("expected a panic that names the gateway and the folder, got %v", said)
+	}
+}

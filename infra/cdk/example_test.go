@@ -1,0 +1,39 @@
+package cdk_test
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/aws/aws-cdk-go/awscdk/v2"
+
+	"github.com/settle-run/settle/infra/cdk"
+)
+
+// A stack whose consumer, gateway and tokentask host machines of a module of its own, and whose other functions are Settle's.
+func ExampleNewSettle() {
+	app := awscdk.NewApp(nil)
+	stack := awscdk.NewStack(app, nil, nil)
+	cdk.NewSettle(stack, "Library", cdk.Props{
+		Code:            cdk.CodeFromFolder("build", "../settle/.bin/functions/arm64"),
+		WithoutExamples: true, // no workflows and no secrets of the machines that are not there
+		Environment:     map[string]string{"BANK_URL": "https://bank.example.com"},
+	})
+	app.Synth(nil)
+}
+
+func TestTheReadmesExampleIsThisOne(t *testing.T) {
+	t.Parallel()
+	read := func(path string) string {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	_, rest, _ := strings.Cut(read("../README.md"), "\n```go\n")
+	block, _, found := strings.Cut(rest, "```\n")
+	if indented := "\t" + strings.ReplaceAll(strings.TrimSuffix(block, "\n"), "\n", "\n\t"); !found || !strings.Contains(read("example_test.go"), indented) {
+		t.Errorf("expected the example of infra/README.md in example_test.go, where it is compiled:\n%s", block)
+	}
+}

@@ -1,0 +1,78 @@
+package guard
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+)
+
+// Handler holds the processes of functions to their roles. It stands before an AWS such as awslocal's Cloud, and takes the calls
+// of clients whose access key ID is a function's name, such as consumer. It denies as AWS would what the role does not allow; all
+// other calls pass.
+func (r *Roles) Handler(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
+		g, ok := r.guards[callerOf(request)]
+		if !ok {
+			next.ServeHTTP(w, request)
+			return
+		}
+		body, err := io.ReadAll(request.Body)
+		if err != nil {
+			http.Error(w, "reading the request: "+err.Error(), http.StatusBadRequest)
+			return
+		}
+		if err := g.decide(operationIn(request, body)); err != nil {
+			w.Header().Set("Content-Type", "application/x-amz-json-1.0")
+			w.Header().Set("X-Amzn-ErrorType", accessDenied)
+			w.WriteHeader(http.StatusBadRequest)
+			_ = json.NewEncoder(w).Encode(map[string]string{"__type": accessDenied, "message": err.Error()}) // Who hung up, hears nothing.
+			return
+		}
+		request.Body = io.NopCloser(bytes.NewReader(body))
+		next.ServeHTTP(w, request)
+	})
+}
+
+// callerOf returns the access key ID of the caller, "" if the request is not signed: Credential=ID/date/region/service/aws4_request.
+func callerOf(request *http.Request) string {
+	_, credential, _ := strings.Cut(request.Header.Get("Authorization"), "Credential=")
+	id, _, _ := strings.Cut(credential, "/")
+	return id
+}
+
+// targets are the SDK's names of services by what begins their targets.
+var targets = map[string]string{"AmazonSQS": "SQS", "DynamoDB_20120810": "DynamoDB", "AWSStepFunctions": "SFN"}
+
+// schedulerMethods are the operations of EventBridge Scheduler on a schedule, by their methods.
+var schedulerMethods = map[string]string{
+	http.MethodPost: "CreateSchedule", http.MethodPut: "UpdateSchedule", http.MethodGet: "GetSchedule", http.MethodDelete: "DeleteSchedule",
+}
+
+// operationIn reads a request. What it does not know is an operation that no role allows.
+func operationIn(request *http.Request, body []byte) operation {
+	type item map[string]struct{ S string }
+	var parameters struct {
+		QueueURL, TableName, IndexName, StateMachineARN, ExecutionARN, GroupName string // names differ in case, which JSON's reader does not mind
+		Key, Item                                                                item
+		Target                                                                   struct{ RoleARN string }
+	}
+	_ = json.Unmarshal(body, &parameters) // A body that is no JSON names no resource.
+	target, name, _ := strings.Cut(request.Header.Get("X-Amz-Target"), ".")
+	o := operation{
+		service: targets[target], name: name,
+		queueURL: parameters.QueueURL, table: parameters.TableName, index: parameters.IndexName,
+		stateMachine: parameters.StateMachineARN, execution: parameters.ExecutionARN,
+	}
+	for _, one := range []item{parameters.Key, parameters.Item} {
+		if key := one[partitionKey].S; key != "" {
+			o.keys = append(o.keys, key)
+		}
+	}
+	if schedule, ok := strings.CutPrefix(request.URL.Path, "/schedules/"); ok && target == "" {
+		o.service, o.name, o.schedule, o.passedRole = "Scheduler", schedulerMethods[request.Method], schedule, parameters.Target.RoleARN
+		o.group = parameters.GroupName + request.URL.Query().Get("groupName")
+	}
+	return o
+}

@@ -1,0 +1,120 @@
+package guard_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/aws/aws-sdk-go-v2/service/scheduler"
+	"github.com/aws/aws-sdk-go-v2/service/sfn"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	"github.com/aws/smithy-go"
+
+	"github.com/settle-run/settle/runtime/awslocal"
+	"github.com/settle-run/settle/runtime/schedule"
+	"github.com/settle-run/settle/runtime/sqsqueue"
+)
+
+// process makes a call by a configuration.
+type process func(context.Context, aws.Config) error
+
+func sendEvent(ctx context.Context, config aws.Config) error {
+	_, err := sqsqueue.New(sqs.NewFromConfig(config), queue, "").Send(ctx, event)
+	return err
+}
+
+func update(instance string) process {
+	return func(ctx context.Context, config aws.Config) error {
+		_, err := dynamodb.NewFromConfig(config).UpdateItem(ctx, &dynamodb.UpdateItemInput{TableName: aws.String("settle"), Key: dynamoKey(instance)})
+		return err
+	}
+}
+
+func putInstance(ctx context.Context, config aws.Config) error {
+	_, err := dynamodb.NewFromConfig(config).PutItem(ctx, &dynamodb.PutItemInput{TableName: aws.String("settle"), Item: map[string]types.AttributeValue{"instance": &types.AttributeValueMemberS{Value: "job/7"}}})
+	return err
+}
+
+func later(group, role string) process {
+	return func(ctx context.Context, config aws.Config) error {
+		timers, err := schedule.NewTimers(schedule.NewDelayQueue(sqs.NewFromConfig(config), delay, time.Now), scheduler.NewFromConfig(config), schedule.SchedulerConfig{
+			Group: group, QueueARN: arnOfQueues + "settle-delay", RoleARN: "arn:aws:iam::" + awslocal.Account + ":role/" + role,
+		})
+		if err != nil {
+			return err
+		}
+		return timers.Schedule(ctx, time.Now().Add(time.Hour), event)
+	}
+}
+
+func cancel(ctx context.Context, config aws.Config) error {
+	_, err := scheduler.NewFromConfig(config).DeleteSchedule(ctx, &scheduler.DeleteScheduleInput{Name: aws.String("a"), GroupName: aws.String("settle")})
+	return err
+}
+
+func steps(call call) process {
+	return func(ctx context.Context, config aws.Config) error { return call(ctx, sfn.NewFromConfig(config)) }
+}
+
+func answer(ctx context.Context, client *sfn.Client) error {
+	_, err := client.SendTaskSuccess(ctx, &sfn.SendTaskSuccessInput{TaskToken: aws.String("a"), Output: aws.String("{}")})
+	return err
+}
+
+// TestProcessesAreHeldToTheirRoles has clients with the names of functions as keys call an AWS behind a socket.
+func TestProcessesAreHeldToTheirRoles(t *testing.T) {
+	t.Parallel()
+	roles := rolesOf(t, stack())
+	server := httptest.NewServer(roles.Handler(awslocal.New(awslocal.Config{})))
+	defer server.Close()
+	by := func(caller string) aws.Config {
+		return aws.Config{
+			Region: awslocal.Region, BaseEndpoint: aws.String(server.URL), HTTPClient: http.DefaultClient,
+			Credentials: credentials.NewStaticCredentialsProvider(caller, "any", ""), Retryer: func() aws.Retryer { return aws.NopRetryer{} },
+		}
+	}
+	if _, err := sqs.NewFromConfig(by("any")).CreateQueue(t.Context(), &sqs.CreateQueueInput{QueueName: aws.String("settle.fifo"), Attributes: map[string]string{"FifoQueue": "true"}}); err != nil {
+		t.Fatalf("expected whoever is no function to do as it likes, got %v", err)
+	}
+	denied := 0
+	for _, c := range []struct {
+		function, name string
+		call           process
+		denied         bool
+	}{
+		{"gateway", "send", sendEvent, false},
+		{"gateway", "note an alias", update("alias/a"), false},
+		{"gateway", "write an instance", update("job/7"), true},
+		{"gateway", "put an instance", putInstance, true},
+		{"gateway", "answer a task", steps(answer), true},
+		{"consumer", "put an instance", putInstance, false},
+		{"consumer", "answer a task", steps(answer), false},
+		{"consumer", "history", steps(history("settle-JobWorkflow:1")), false},
+		{"consumer", "history of another's", steps(history("other:1")), true},
+		{"consumer", "schedule", later("settle", "settle-SchedulerRole"), false},
+		{"consumer", "cancel a schedule", cancel, false},
+		{"consumer", "schedule in another group", later("default", "settle-SchedulerRole"), true},
+		{"consumer", "pass another role", later("settle", "admin"), true},
+		{"delay", "cancel a schedule", cancel, true},
+		{"nobody", "cancel a schedule", cancel, false},
+	} {
+		var refused smithy.APIError
+		err := c.call(t.Context(), by(c.function))
+		if got := errors.As(err, &refused) && refused.ErrorCode() == "AccessDeniedException"; got != c.denied {
+			t.Errorf("%s, %s: expected denied=%v, got %v", c.function, c.name, c.denied, err)
+		}
+		if c.denied {
+			denied++
+		}
+	}
+	if noted, ok := roles.Denied().(interface{ Unwrap() []error }); !ok || len(noted.Unwrap()) != denied {
+		t.Errorf("expected %d denied calls to be noted, got %v", denied, roles.Denied())
+	}
+}
