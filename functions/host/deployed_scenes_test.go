@@ -253,7 +253,7 @@ func late(d *deployed, instance string) (outcome, error) {
 	return d.endOfPipeline(instance, arn)
 }
 
-// uploaded plays a month whose sales file is there before its warehouse file. What tells of files is not in the template.
+// uploaded plays a month whose sales file is there before its warehouse file: EventBridge tells of both.
 func uploaded(d *deployed, instance string) (outcome, error) {
 	var arns []string
 	for _, workflow := range []struct{ name, waits string }{{"upload-warehouse", "Warehouse"}, {"upload-sales", "Sales"}} {
@@ -269,8 +269,9 @@ func uploaded(d *deployed, instance string) (outcome, error) {
 	for _, file := range []struct{ kind, sequencer, sales, warehouse string }{
 		{"sales", "0061", "open.sales.held", "open.warehouse.awaited"}, {"warehouse", "0062", "open.sales.processed", "open.warehouse.processed"},
 	} {
-		event := fmt.Sprintf(`{"type":"%[1]s_uploaded","bucket":"canary-payload-uploads","key":"%[1]s_2000_01.csv","size":5,"etag":"b1946ac9","sequencer":%[2]q,"created_at":"2000-02-01T00:00:00Z"}`, file.kind, file.sequencer)
-		if err := d.event(instance, event); err != nil {
+		created := fmt.Sprintf(`{"source":"aws.s3","detail-type":"Object Created","time":"2000-02-01T00:00:00Z","detail":{"bucket":{"name":"canary-payload-uploads"},
+			"object":{"key":"%s_2000_01.csv","size":5,"etag":"b1946ac9","sequencer":%q}}}`, file.kind, file.sequencer)
+		if _, err := d.objects.Invoke(d.ctx, []byte(created)); err != nil {
 			return outcome{}, err
 		}
 		if _, err := d.settles(instance, file.warehouse, file.sales); err != nil {

@@ -65,6 +65,8 @@ type deployed struct {
 	// api is the HTTP API in front of the gateway.
 	api     *httptest.Server
 	gateway awslocal.Invoker
+	// objects is the function that EventBridge tells of uploads.
+	objects awslocal.Invoker
 }
 
 // written is what the processes of one function write.
@@ -110,7 +112,7 @@ func deploy(t *testing.T, executables map[string]string) *deployed {
 	d.store, d.states = dynamostore.NewIndexed(dynamodb.NewFromConfig(d.config), stackName+"-table"), sfn.NewFromConfig(d.config)
 	d.createResources()
 	bootstraps := d.startFunctions(server.URL(), executables)
-	d.gateway = bootstraps["gateway"].Start()
+	d.gateway, d.objects = bootstraps["gateway"].Start(), bootstraps["objects"].Start()
 	if err := d.cloud.Register("tokentask", awslocal.Function{Timeout: d.timeout("tokentask"), Start: bootstraps["tokentask"].Start}); err != nil {
 		t.Fatal(err)
 	}
