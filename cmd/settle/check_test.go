@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -135,30 +134,37 @@ func TestCheckTellsWhatBreaksAndExitsWithOne(t *testing.T) {
 	})
 }
 
+// movedSignUp is the command of a build in which sign-ups have another chart, with a migration to it.
+func movedSignUp() command.Config {
+	type (
+		none  struct{}
+		next  struct{ Added int }
+		state = statechart.State[next]
+	)
+	moved := durable.Host(statechart.Must(statechart.Definition[next]{
+		ID: "signup", Version: 2, Initial: "waiting", Payloads: statechart.Payloads{"CANCEL": statechart.NoPayload()},
+		States: []state{{ID: "waiting", Tags: []string{statechart.Settled}, On: []statechart.Transition[next]{{Event: "CANCEL", Target: "cancelled"}}}, {ID: "cancelled", Type: statechart.Final}},
+		Migrations: []statechart.Migration{{From: 1, Changes: []statechart.Change{
+			statechart.MoveState("unverified", "waiting"), statechart.MigrateContext(func(none) next { return next{} }),
+		}}},
+	}), durable.MachineConfig{})
+	return command.Config{Machines: func(command.Environment) []durable.Machine { return []durable.Machine{moved} }}
+}
+
 func TestCheckMigratesInMemoryAndShowsProgress(t *testing.T) {
 	t.Parallel()
 	withStack(t, func(u user) {
 		u.populate()
 		before := u.items()
-		type state = statechart.State[struct{}]
-		moved := durable.Host(statechart.Must(statechart.Definition[struct{}]{
-			ID: "signup", Version: 2, Initial: "waiting", Payloads: statechart.Payloads{"CANCEL": statechart.NoPayload()},
-			States: []state{{ID: "waiting", Tags: []string{statechart.Settled}, On: []statechart.Transition[struct{}]{{Event: "CANCEL", Target: "cancelled"}}}, {ID: "cancelled", Type: statechart.Final}},
-			Migrations: []statechart.Migration{{From: 1, Changes: []statechart.Change{
-				statechart.MoveState("unverified", "waiting"), statechart.MigrateContext(func(struct{}) struct{} { return struct{}{} }),
-			}}},
-		}), durable.MachineConfig{})
-		u.config = command.Config{Machines: func(command.Environment) []durable.Machine { return []durable.Machine{moved} }}
-		clock := time.Now()
-		got := u.runAs(command.Process{Terminal: true, Watched: true, Now: func() time.Time { clock = clock.Add(300 * time.Millisecond); return clock }},
-			"check", "--local", "--machine", "signup")
+		u.config = movedSignUp()
+		got := u.runAs(u.slowly(80), "check", "--local", "--machine", "signup")
 		const want = "MACHINE  VERSION  STATUS  STATE                             FIT  MIGRATE  BREAK\n" +
 			"signup   1        active  unverified.awaiting_verification  0    3        0\n" +
 			"signup   1        done    cancelled                         0    1        0\n"
 		if got.out != want {
 			u.t.Errorf("expected\n%s\ngot\n%s", want, got.out)
 		}
-		if got, want := got.err, "\r4 instances checked\x1b[K\r\x1b[K"; got != want {
+		if got, want := got.err, "\r0 instances checked, 1s\x1b[K\r\x1b[K"; got != want {
 			u.t.Errorf("expected the progress %q, got %q", want, got)
 		}
 		if after := u.items(); !maps.Equal(after, before) {

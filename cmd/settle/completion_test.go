@@ -38,6 +38,8 @@ func TestCompletionKnowsCommandsFlagsAndMachines(t *testing.T) {
 		{"send --local --queue x signup/42 V|", "VERIFY"},
 		{"send signup/42 VERIFY --wait |", "settled done"},
 		{"completion |", "bash zsh fish"},
+		{"watch --machine s|", "signup"},
+		{"watch --machine job --state in|", "in_progress"},
 		{"dev --job-l|", "--job-launches-max"},
 		{"nope |", ""},
 	} {
@@ -99,8 +101,10 @@ func TestBashCompletes(t *testing.T) {
 func TestCompletionScriptsAskThisProgram(t *testing.T) {
 	t.Parallel()
 	u := user{t: t}
-	contains(t, u.must("completion", "zsh"), "#compdef settle\n", "__complete", "compdef _settle settle\n")
-	contains(t, u.must("completion", "fish"), "complete -c settle -f ", "settle __complete ")
+	// Read from $fpath by the first completion, zsh's script has to complete it; sourced, it must not.
+	contains(t, u.must("completion", "zsh"), "#compdef settle\n", `"$program" __complete "${(@Q)words[2,CURRENT]}"`,
+		"if [[ $funcstack[1] == _settle ]]; then\n\t_settle \"$@\"", "else\n\tcompdef _settle settle\nfi\n")
+	contains(t, u.must("completion", "fish"), "set -l last (commandline -ct)\n\tsettle __complete (commandline -opc)[2..-1] \"$last\"", "complete -c settle -f -a '(__settle_complete)'\n", "from simulate dev' -F\n")
 	if got := u.run("completion", "tcsh"); got.code != 2 || !strings.Contains(got.err, `must be one of "bash","zsh","fish"`) {
 		t.Errorf("expected exit code 2 for a shell that is not known, got %+v", got)
 	}

@@ -15,7 +15,6 @@ package main
 import (
 	"context"
 	"io"
-	"os"
 
 	"github.com/settle-run/settle/cmd/settle/command"
 	"github.com/settle-run/settle/cmd/settle/internal/console"
@@ -48,6 +47,6 @@ all instances and executions end where they should, within a minute.
 // playTour plays the tour on free ports.
 func playTour(ctx context.Context, out io.Writer) error {
 	const free = "127.0.0.1:0"
-	style := console.NewStyle(console.IsTerminal(out) && os.Getenv("NO_COLOR") == "")
+	style := console.NewStyle(console.HasColor(out), console.Columns(out))
 	return tour.Play(ctx, out, hostedMachines, tour.Config{AWSAddr: free, HTTPAddr: free, Style: style})
 }

@@ -53,8 +53,9 @@ func New() *statechart.Chart[Context] {
 `,
 }
 
-func TestAModuleOfSomebodyElsesMakesItsOwnCommand(t *testing.T) {
-	t.Parallel()
+// buildLamp builds the command of the module, and returns its path.
+func buildLamp(t *testing.T) string {
+	t.Helper()
 	folder := t.TempDir()
 	root, err := filepath.Abs("../..")
 	if err != nil {
@@ -83,7 +84,12 @@ func TestAModuleOfSomebodyElsesMakesItsOwnCommand(t *testing.T) {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("building the command: %v\n%s", err, out)
 	}
+	return program
+}
 
+func TestAModuleOfSomebodyElsesMakesItsOwnCommand(t *testing.T) {
+	t.Parallel()
+	program := buildLamp(t)
 	dev := newScreen(t.Context())
 	running := exec.CommandContext(t.Context(), program, "dev", "--aws-port", "0", "--http-port", "0")
 	running.Stdout, running.Stderr = dev, dev

@@ -51,11 +51,11 @@ func TestWatchPrintsEachTransitionUntilTheEnd(t *testing.T) {
 				time.Sleep(time.Minute)
 			}
 			got := <-watched
-			want := "01-01 00:01:00.000  START  idle → busy\n" +
+			want := "01-01 00:01:00.000  START        idle → busy\n" +
 				"01-01 00:01:01.000  done.invoke  busy → ready\n" +
-				"01-01 00:02:00.000  START  ready → busy\n" +
+				"01-01 00:02:00.000  START        ready → busy\n" +
 				"01-01 00:02:01.000  done.invoke  busy → ready\n" +
-				"01-01 00:03:00.000  FINISH  ready → over\n" +
+				"01-01 00:03:00.000  FINISH       ready → over\n" +
 				"work/1 is done in over\n"
 			if name == "json" {
 				want = `{"instance":"work/1","at":"2000-01-01T00:01:00Z","event":"START","from":["idle"],"to":["busy"],"revision":1}` + "\n" +
@@ -95,7 +95,7 @@ func TestWatchBeginsWithWhereTheInstanceIsAndStopsAsAsked(t *testing.T) {
 			u.t.Errorf("expected exit code 0 after being stopped, got %d and %q", code, errOut.String())
 		}
 		lines := strings.Split(out.String(), "\n")
-		if !strings.HasPrefix(lines[0], "work/1 is in ready, settled, revision ") || !strings.Contains(lines[len(lines)-2], "COUNT  stays in ready") {
+		if !strings.HasPrefix(lines[0], "work/1 is in ready, settled, revision ") || !strings.Contains(lines[len(lines)-2], "COUNT        stays in ready") {
 			u.t.Errorf("expected where it is, and then its transitions, got\n%s", out.String())
 		}
 		if want := "Some transitions of work/1 were missed here.\n"; errOut.String() != want {

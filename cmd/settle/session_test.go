@@ -80,19 +80,25 @@ func (u user) runWith(stdin string, args ...string) answer {
 // runAs is run for another process than one with a terminal.
 func (u user) runAs(process command.Process, args ...string) answer {
 	u.t.Helper()
+	return u.runUntil(u.t.Context(), process, args...)
+}
+
+// runUntil is runAs for a process that is asked to stop when ctx ends.
+func (u user) runUntil(ctx context.Context, process command.Process, args ...string) answer {
+	u.t.Helper()
 	var out, errOut bytes.Buffer
 	process.Out, process.Err, process.Program, process.Endpoint = &out, &errOut, "settle", "http://aws.local"
 	if process.Now == nil {
 		process.Now = func() time.Time { return time.Now().UTC() }
 	}
-	if u.stack != nil {
+	if u.stack != nil && process.HTTP == nil {
 		process.HTTP = u.stack.AWS().HTTPClient
 	}
 	config := u.config
 	if config.Machines == nil {
 		config = settle()
 	}
-	code := command.Run(u.t.Context(), config, process, args)
+	code := command.Run(ctx, config, process, args)
 	if u.stack != nil {
 		synctest.Wait()
 	}

@@ -63,13 +63,7 @@ func asSettle(t *testing.T, how, endpoint string, args ...string) *exec.Cmd {
 
 func TestTerminalSeesColorAndTablesAndPipesGetJSON(t *testing.T) {
 	t.Parallel()
-	dev := startDev(t)
-	over := make(chan struct{})
-	go func() { // What nobody reads would hold dev up.
-		defer close(over)
-		for range dev.screen.lines {
-		}
-	}()
+	dev := quietDev(t)
 	sent := onTerminal(t, dev.aws, "", "send", "--local", "signup/42", "SIGN_UP", "email=ada@example.com", "name=Ada", "--wait", "settled")
 	contains(t, sent, "sent SIGN_UP to signup/42 as message ", "\x1b[1msignup/42\x1b[0m is in \x1b[32munverified.awaiting_verification\x1b[0m, settled, revision 1\n")
 
@@ -105,6 +99,4 @@ func TestTerminalSeesColorAndTablesAndPipesGetJSON(t *testing.T) {
 	if dropped := onTerminal(t, dev.aws, "y\n", "dlq", "drop", "--local", "--all"); !strings.Contains(dropped, "for good? [y/N] ") || !strings.HasSuffix(dropped, "0 events are gone\n") {
 		t.Errorf("expected the question and the answer, got %q", dropped)
 	}
-	dev.stop()
-	<-over
 }

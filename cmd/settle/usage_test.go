@@ -7,87 +7,115 @@ import (
 	"github.com/settle-run/settle/cmd/settle/command"
 )
 
+// wrongLines are command lines that fail, the exit code, and what is said.
+var wrongLines = []struct {
+	command string
+	code    int
+	want    string
+}{
+	{"frobnicate", command.ExitUsage, "unexpected argument frobnicate"},
+	{"check --status done", command.ExitUsage, `must be one of "active","any" but got "done"`},
+	{"send", command.ExitUsage, `expected "<instance> <event>"`},
+	{"dev --http-port 70000", command.ExitUsage, "http-port"},
+	{"dev --job-time-limit 0s", command.ExitUsage, "--job-time-limit: expected more than zero"},
+	{"dev --concurrency 0", command.ExitUsage, "--concurrency: expected more than zero"},
+	{"dev --function-timeout 16m", command.ExitUsage, "--function-timeout: expected 5s to 15m, got 16m0s"},
+	{"dev --function-timeout 4.9s", command.ExitUsage, "--function-timeout: expected 5s to 15m, got 4.9s; two seconds of it are kept for storing, so services need more"},
+	{"dev --consumer bootstrap --consumer-env KEY", command.ExitUsage, `--consumer-env: expected KEY=VALUE, got "KEY"`},
+	{"dev --consumer-env KEY=1", command.ExitUsage, "--consumer-env: expected --consumer with it, got none"},
+	{"list --limit 0", command.ExitUsage, "--limit: expected at least 1, got 0"},
+	{"list --consistent --cursor x", command.ExitUsage, "expected either --cursor, which is of the index, or --consistent, which reads the table, got both"},
+	{"list --local --cursor x", command.ExitUsage, `not a cursor of this listing: expected the text that came with the page before, whole, got "x"`},
+	{"get -o yaml signup/42", command.ExitUsage, `must be one of "auto","text","json" but got "yaml"`},
+	{"get signup", command.ExitUsage, `expected machine/id such as signup/42, got "signup"`},
+	{"get", command.ExitUsage, "expected either an instance, such as signup/42, or --alias"},
+	{"get --alias job-7 signup/42", command.ExitUsage, "expected either an instance, such as signup/42, or --alias"},
+	{"send signup/42 VERIFY code", command.ExitUsage, `expected key=value or key:=JSON, got "code"`},
+	{"send signup/42 VERIFY code:=x", command.ExitUsage, `expected JSON after code:=, got "x"; a text is written code=x`},
+	{"send signup/42 VERIFY code=1 code=2", command.ExitUsage, `the key "code" is given twice`},
+	{"send signup/42 VERIFY code=1 --json {}", command.ExitUsage, "expected the payload as key=value or as --json, got both"},
+	{"send signup/42 VERIFY --json [1]", command.ExitUsage, `expected a JSON object`},
+	{"send signup/42 VERIFY type=x", command.ExitUsage, `must not have the key "type"`},
+	{"send signup/42 VERIFY $id=x", command.ExitUsage, `must not have the key "$id"`},
+	{"send signup/42 RESEND --id " + strings.Repeat("x", 257), command.ExitUsage, "--id: expected at most 256 bytes, got 257"},
+
+	{"dlq list --limit 0", command.ExitUsage, "--limit: expected at least 1, got 0"},
+	{"dlq redrive", command.ExitUsage, "expected either IDs of messages, or --instance, or --all"},
+	{"resume signup", command.ExitUsage, `expected machine/id such as signup/42, got "signup"`},
+	{"watch signup", command.ExitUsage, `expected machine/id such as signup/42, got "signup"`},
+	{"watch", command.ExitUsage, "expected either an instance, such as signup/42, or --machine"},
+	{"watch signup/42 --machine signup", command.ExitUsage, "expected either an instance, such as signup/42, or --machine"},
+	{"watch signup/42 --tag x", command.ExitUsage, "--state and --tag: expected --machine with them, got an instance"},
+	{"watch --machine signup --every 1ms", command.ExitUsage, "--every: expected at least 100ms, got 1ms"},
+	{"watch --machine signup --state nope", command.ExitNotFound, `machine signup has no state "nope"`},
+	{"watch --machine nope", command.ExitNotFound, `, got "nope"`},
+	{"watch --local --machine signup --table nope", command.ExitFailed, "in table nope: no such table"},
+	{"graph --format xstate", command.ExitUsage, "--format: expected a machine or an instance with it, got none"},
+	{"graph signup -o json", command.ExitUsage, "--output is for the list of machines: expected --format xstate for a chart in JSON, or neither for Mermaid"},
+	{"send signup/42 RESEND --timeout 5s", command.ExitUsage, "--timeout: expected --wait with it, got none"},
+	{"resume signup/42 --timeout 5s", command.ExitUsage, "--timeout: expected --wait with it, got none"},
+	{"completion", command.ExitUsage, `expected "<shell>"`},
+
+	{"graph nope", command.ExitNotFound, `, got "nope"`},
+	{"graph --local signup/42", command.ExitNotFound, "nothing is stored of signup/42 in table settle"},
+	{"watch nope/1", command.ExitNotFound, `, got "nope"`},
+	{"export --machine nope", command.ExitNotFound, `, got "nope"`},
+	{"migrate --dry-run --machine nope", command.ExitNotFound, `, got "nope"`},
+	{"history --local signup/42", command.ExitNotFound, "nothing is stored of signup/42 in table settle"},
+	{"resume --local nope/1", command.ExitNotFound, `, got "nope"`},
+	{"dlq show --local nope", command.ExitNotFound, "1 of the 1 messages are not to be seen in the queue"},
+	{"send nope/1 X", command.ExitNotFound, `, got "nope"`},
+	{"list --machine nope", command.ExitNotFound, `, got "nope"`},
+	{"check --machine nope", command.ExitNotFound, `, got "nope"`},
+	{"get --local signup/42", command.ExitNotFound, "nothing is stored of signup/42 in table settle"},
+	{"get --local --alias enricher/job-7", command.ExitNotFound, `no instance has the alias "enricher/job-7" in table settle`},
+
+	{"send signup/42 NOPE", command.ExitRefused, `has no event "NOPE"; it declares CANCEL, CHANGE_ADDRESS, RESEND, SIGN_UP, VERIFY`},
+	{"send signup/42 VERIFY", command.ExitRefused, "expected a code of 1 to 128 bytes, got 0"},
+	{"send job/run-1-job-2 queued run_id=1", command.ExitRefused, "numbers, booleans, lists and objects are written run_id:=value"},
+	{"send signup/42 settle.timer timer=1", command.ExitRefused, "reserved for the runtime"},
+	{"send signup/42 RESEND $task=x", command.ExitRefused, "reserved for the runtime"},
+	{"send signup/42 RESEND x=" + strings.Repeat("x", 300_000), command.ExitRefused, "expected at most 262144 bytes"},
+
+	{"get --local --table nope signup/42", command.ExitFailed, "in table nope: no such table"},
+	{"get --local --table nope --alias job-7", command.ExitFailed, "in table nope: no such table"},
+	{"list --local --table nope", command.ExitFailed, "in table nope: no such table"},
+	{"check --local --table nope", command.ExitFailed, "in table nope: no such table"},
+	{"export --local --table nope", command.ExitFailed, "in table nope: no such table"},
+	{"watch --local --table nope signup/42", command.ExitFailed, "in table nope: no such table"},
+	{"dlq list --local --dead-letter-queue nope.fifo", command.ExitFailed, "no such queue"},
+	{"dlq redrive --local --all --queue nope.fifo", command.ExitFailed, "no such queue"},
+	{"send --local --queue nope.fifo signup/42 RESEND", command.ExitFailed, "no such queue"},
+}
+
 func TestErrorsAreOneLineWithTheDocumentedExitCode(t *testing.T) {
 	t.Parallel()
 	withStack(t, func(u user) {
-		unknown := "expected one of " + strings.Join(machineIDs(u.t), ", ") + `, got "nope"`
-		for _, c := range []struct {
-			command string
-			code    int
-			want    string
-		}{
-			{"frobnicate", command.ExitUsage, "unexpected argument frobnicate"},
-			{"check --status done", command.ExitUsage, `must be one of "active","any" but got "done"`},
-			{"send", command.ExitUsage, `expected "<instance> <event>"`},
-			{"dev --http-port 70000", command.ExitUsage, "http-port"},
-			{"dev --job-time-limit 0s", command.ExitUsage, "--job-time-limit: expected more than zero"},
-			{"dev --concurrency 0", command.ExitUsage, "--concurrency: expected more than zero"},
-			{"dev --function-timeout 16m", command.ExitUsage, "--function-timeout: expected 5s to 15m, got 16m0s"},
-			{"dev --function-timeout 4.9s", command.ExitUsage, "--function-timeout: expected 5s to 15m, got 4.9s; two seconds of it are kept for storing, so services need more"},
-			{"dev --consumer bootstrap --consumer-env KEY", command.ExitUsage, `--consumer-env: expected KEY=VALUE, got "KEY"`},
-			{"dev --consumer-env KEY=1", command.ExitUsage, "--consumer-env: expected --consumer with it, got none"},
-			{"list --limit 0", command.ExitUsage, "--limit: expected at least 1, got 0"},
-			{"list --consistent --cursor x", command.ExitUsage, "expected either --cursor, which is of the index, or --consistent, which reads the table, got both"},
-			{"list --local --cursor x", command.ExitUsage, `not a cursor of this listing: expected the text that came with the page before, whole, got "x"`},
-			{"get -o yaml signup/42", command.ExitUsage, `must be one of "auto","text","json" but got "yaml"`},
-			{"get signup", command.ExitUsage, `expected machine/id such as signup/42, got "signup"`},
-			{"get", command.ExitUsage, "expected either an instance, such as signup/42, or --alias"},
-			{"get --alias job-7 signup/42", command.ExitUsage, "expected either an instance, such as signup/42, or --alias"},
-			{"send signup/42 VERIFY code", command.ExitUsage, `expected key=value or key:=JSON, got "code"`},
-			{"send signup/42 VERIFY code:=x", command.ExitUsage, `expected JSON after code:=, got "x"; a text is written code=x`},
-			{"send signup/42 VERIFY code=1 code=2", command.ExitUsage, `the key "code" is given twice`},
-			{"send signup/42 VERIFY code=1 --json {}", command.ExitUsage, "expected the payload as key=value or as --json, got both"},
-			{"send signup/42 VERIFY --json [1]", command.ExitUsage, `expected a JSON object`},
-			{"send signup/42 VERIFY type=x", command.ExitUsage, `must not have the key "type"`},
-			{"send signup/42 VERIFY $id=x", command.ExitUsage, `must not have the key "$id"`},
-			{"send signup/42 RESEND --id " + strings.Repeat("x", 257), command.ExitUsage, "--id: expected at most 256 bytes, got 257"},
-
-			{"dlq list --limit 0", command.ExitUsage, "--limit: expected at least 1, got 0"},
-			{"dlq redrive", command.ExitUsage, "expected either IDs of messages, or --instance, or --all"},
-			{"resume signup", command.ExitUsage, `expected machine/id such as signup/42, got "signup"`},
-			{"watch signup", command.ExitUsage, `expected machine/id such as signup/42, got "signup"`},
-			{"completion", command.ExitUsage, `expected "<shell>"`},
-
-			{"graph nope", command.ExitNotFound, unknown},
-			{"graph --local signup/42", command.ExitNotFound, "nothing is stored of signup/42 in table settle"},
-			{"watch nope/1", command.ExitNotFound, unknown},
-			{"export --machine nope", command.ExitNotFound, unknown},
-			{"migrate --dry-run --machine nope", command.ExitNotFound, unknown},
-			{"history --local signup/42", command.ExitNotFound, "nothing is stored of signup/42 in table settle"},
-			{"resume --local nope/1", command.ExitNotFound, unknown},
-			{"dlq show --local nope", command.ExitNotFound, "1 of the 1 messages are not to be seen in the queue"},
-			{"send nope/1 X", command.ExitNotFound, unknown},
-			{"list --machine nope", command.ExitNotFound, unknown},
-			{"check --machine nope", command.ExitNotFound, unknown},
-			{"get --local signup/42", command.ExitNotFound, "nothing is stored of signup/42 in table settle"},
-			{"get --local --alias enricher/job-7", command.ExitNotFound, `no instance has the alias "enricher/job-7" in table settle`},
-
-			{"send signup/42 NOPE", command.ExitRefused, `has no event "NOPE"; it declares CANCEL, CHANGE_ADDRESS, RESEND, SIGN_UP, VERIFY`},
-			{"send signup/42 VERIFY", command.ExitRefused, "expected a code of 1 to 128 bytes, got 0"},
-			{"send job/run-1-job-2 queued run_id=1", command.ExitRefused, "numbers, booleans, lists and objects are written run_id:=value"},
-			{"send signup/42 settle.timer timer=1", command.ExitRefused, "reserved for the runtime"},
-			{"send signup/42 RESEND $task=x", command.ExitRefused, "reserved for the runtime"},
-			{"send signup/42 RESEND x=" + strings.Repeat("x", 300_000), command.ExitRefused, "expected at most 262144 bytes"},
-
-			{"get --local --table nope signup/42", command.ExitFailed, "in table nope: no such table"},
-			{"get --local --table nope --alias job-7", command.ExitFailed, "in table nope: no such table"},
-			{"list --local --table nope", command.ExitFailed, "in table nope: no such table"},
-			{"check --local --table nope", command.ExitFailed, "in table nope: no such table"},
-			{"export --local --table nope", command.ExitFailed, "in table nope: no such table"},
-			{"watch --local --table nope signup/42", command.ExitFailed, "in table nope: no such table"},
-			{"dlq list --local --dead-letter-queue nope.fifo", command.ExitFailed, "no such queue"},
-			{"dlq redrive --local --all --queue nope.fifo", command.ExitFailed, "no such queue"},
-			{"send --local --queue nope.fifo signup/42 RESEND", command.ExitFailed, "no such queue"},
-		} {
+		for _, c := range wrongLines {
 			got := u.run(strings.Fields(c.command)...)
 			if got.code != c.code || got.out != "" || !strings.HasPrefix(got.err, "settle: ") || !strings.Contains(got.err, c.want) {
 				u.t.Errorf("settle %.80s: expected exit code %d and %q, got %d and %q%q", c.command, c.code, c.want, got.code, got.err, got.out)
+			}
+			if unknown := "expected one of " + strings.Join(machineIDs(u.t), ", ") + `, got "nope"`; strings.Contains(c.want, `got "nope"`) && !strings.Contains(got.err, unknown) {
+				u.t.Errorf("settle %s: expected the machines that there are, %q, got %q", c.command, unknown, got.err)
 			}
 			if strings.Count(got.err, "\n") != 1 {
 				u.t.Errorf("settle %.80s: expected one line, got %q", c.command, got.err)
 			}
 		}
 	})
+}
+
+func TestErrorsHaveNothingThatATerminalObeys(t *testing.T) {
+	t.Parallel()
+	got := user{t: t}.run("send", "signup/42", "\x1b[2J\u009b\u202eX")
+	if got.code != command.ExitRefused || strings.ContainsAny(got.err, "\x1b\u009b\u202e") || !strings.Contains(got.err, `\x1b[2J`) {
+		t.Errorf("expected the event's type to be escaped, got %q", got.err)
+	}
+	got = user{t: t}.run("dlq", "show", "\x1b[2J", "\u009b")
+	if strings.ContainsAny(got.err, "\x1b\u009b") || got.code != command.ExitUsage {
+		t.Errorf("expected exit code 2 and no escapes, got %+v", got)
+	}
 }
 
 func TestNothingListensLocally(t *testing.T) {
@@ -106,7 +134,7 @@ func TestHelpTellsCommandsAndExitCodes(t *testing.T) {
 		help := u.must(args...)
 		contains(t, help, "Usage: settle <command>", "  dev ", "  demo ", "  send ", "  get ", "  list ", "  check ", "  graph ", "  simulate ", "  version ")
 		contains(t, strings.Join(strings.Fields(help), " "),
-			"Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no such instance, machine, file or message, 4 event refused, 5 time is up.")
+			"Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no such instance, machine, file or message, 4 event refused, 5 time is up, 130 interrupted.")
 	}
 	for _, command := range []string{"dev", "demo", "send", "get", "list", "history", "watch", "resume", "check", "migrate", "export", "graph", "completion", "simulate", "version"} {
 		contains(t, u.must(command, "--help"), "Usage: settle "+command)

@@ -38,6 +38,10 @@ func (f awsFlags) load(ctx context.Context, s *session) (aws.Config, error) {
 	if loaded.Region == "" {
 		return aws.Config{}, errors.New("no AWS Region is configured: set AWS_REGION or a profile, or use --local for the stack of settle dev")
 	}
+	if _, err := loaded.Credentials.Retrieve(ctx); err != nil && ctx.Err() == nil {
+		return aws.Config{}, fmt.Errorf("no AWS credentials are to be had: expected those that the aws CLI would use (AWS_PROFILE, AWS_ACCESS_KEY_ID, aws sso login), "+
+			"or --local for the stack of settle dev: %w", err)
+	}
 	return loaded, nil
 }
 
@@ -61,5 +65,5 @@ func (f tableFlags) store(ctx context.Context, s *session) (*dynamostore.Store, 
 	if err != nil {
 		return nil, err
 	}
-	return dynamostore.New(dynamodb.NewFromConfig(loaded), f.Table), nil
+	return dynamostore.New(meteredClient{dynamodb.NewFromConfig(loaded), &s.read}, f.Table), nil
 }

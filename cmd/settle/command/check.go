@@ -55,16 +55,15 @@ func (c *checkCommand) Run(ctx context.Context, s *session) error {
 		return err
 	}
 	check, progress := durable.NewCheck(machines), s.newProgress("instances checked")
+	defer progress.end()
 	for record, err := range store.List(ctx, filter) {
 		var item *dynamostore.ItemError
 		if err != nil && !errors.As(err, &item) {
-			progress.end()
 			return c.explain(s, err)
 		}
 		check.Add(record, err)
 		progress.add()
 	}
-	progress.end()
 	if c.json(s) {
 		err = s.printJSON(check.Rows())
 	} else {

@@ -18,6 +18,7 @@
 //	3  no such instance, machine, file or parked message
 //	4  the event was refused: the machine would never take it
 //	5  the time of --timeout is up, and what --wait waits for has not come
+//	130  stopped by Ctrl-C or SIGTERM before it was done
 //
 // Errors are one line on standard error.
 package command
@@ -108,8 +109,10 @@ type Process struct {
 	// Asked says that somebody at a terminal answers on In, Terminal that Out is one: then tables are written rather than
 	// JSON. Watched says that Err is one, on which somebody may wait.
 	Asked, Terminal, Watched bool
-	// Color says that Out takes the escapes of a terminal.
-	Color bool
+	// Color says that Out takes the escapes of a terminal. Plain says that Err does not: progress is told in lines then.
+	Color, Plain bool
+	// Columns is how wide the terminal is; 0 if that is not known, and nothing is folded.
+	Columns int
 	// Program is how the user has called the command; what dev prints begins with it.
 	Program string
 	// Endpoint is the AWS endpoint of --local. Defaults to that of dev.
@@ -128,7 +131,8 @@ func Main(config Config) {
 	os.Exit(Run(ctx, config, Process{
 		In: os.Stdin, Out: os.Stdout, Err: os.Stderr,
 		Asked: console.IsTerminal(os.Stdin), Terminal: console.IsTerminal(os.Stdout), Watched: console.IsTerminal(os.Stderr),
-		Color:   console.IsTerminal(os.Stdout) && os.Getenv("NO_COLOR") == "",
+		Color: console.HasColor(os.Stdout), Plain: !console.Obeys(os.Stderr),
+		Columns: cmp.Or(console.Columns(os.Stdout), console.Columns(os.Stderr)),
 		Program: os.Args[0], Endpoint: os.Getenv("AWS_ENDPOINT_URL"),
 	}, os.Args[1:]))
 }
@@ -136,7 +140,7 @@ func Main(config Config) {
 // Run runs one command line and returns its exit code.
 func Run(ctx context.Context, config Config, process Process, args []string) int {
 	s := &session{
-		config: config, in: process.In, out: process.Out, errOut: process.Err, style: console.NewStyle(process.Color),
+		config: config, in: process.In, out: process.Out, errOut: process.Err,
 		asked: process.Asked, terminal: process.Terminal, watched: process.Watched, program: process.Program,
 		endpoint: cmp.Or(process.Endpoint, localEndpoint), http: process.HTTP, now: process.Now,
 	}
@@ -151,6 +155,18 @@ func Run(ctx context.Context, config Config, process Process, args []string) int
 	}
 	if s.errOut == nil {
 		s.errOut = io.Discard
+	}
+	columns := 0
+	if s.terminal {
+		columns = process.Columns
+	}
+	s.style, s.raw = console.NewStyle(process.Color, columns), s.out
+	s.screen = &screen{err: s.errOut, columns: process.Columns, plain: process.Plain}
+	if s.watched {
+		s.errOut = beside{s.errOut, s.screen}
+	}
+	if s.watched && s.terminal {
+		s.out = beside{s.out, s.screen}
 	}
 	return s.run(ctx, args)
 }

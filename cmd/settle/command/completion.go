@@ -31,8 +31,8 @@ const completeWord = "__complete"
 var completionScripts = map[string]string{
 	"bash": `# bash completion for settle
 _settle() {
-	local IFS=$'\n'
-	COMPREPLY=($("${COMP_WORDS[0]}" ` + completeWord + ` "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null))
+	local IFS=$'\n' program=${COMP_WORDS[0]/#\~/$HOME}
+	COMPREPLY=($("$program" ` + completeWord + ` "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null))
 	if [[ ${#COMPREPLY[@]} -eq 1 && ${COMPREPLY[0]} == */ ]]; then
 		compopt -o nospace 2>/dev/null
 	fi
@@ -42,8 +42,9 @@ complete -o default -F _settle settle
 	"zsh": `#compdef settle
 # zsh completion for settle
 _settle() {
+	local program=${~${(Q)words[1]}}
 	local -a found open
-	found=("${(@f)$(${words[1]} ` + completeWord + ` "${(@)words[2,CURRENT]}" 2>/dev/null)}")
+	found=("${(@f)$("$program" ` + completeWord + ` "${(@Q)words[2,CURRENT]}" 2>/dev/null)}")
 	found=("${(@)found:#}")
 	open=("${(@M)found:#*/}")
 	found=("${(@)found:#*/}")
@@ -51,11 +52,19 @@ _settle() {
 	(( ${#open} )) && compadd -S '' -- "${open[@]}"
 	(( ${#found} )) && compadd -- "${found[@]}"
 }
-compdef _settle settle
+if [[ $funcstack[1] == _settle ]]; then
+	_settle "$@" # zsh has read this file from $fpath to complete a line.
+else
+	compdef _settle settle
+fi
 `,
 	"fish": `# fish completion for settle
-complete -c settle -f -a '(settle ` + completeWord + ` (commandline -opc)[2..-1] (commandline -ct | string collect --allow-empty))'
-complete -c settle -n '__fish_seen_subcommand_from simulate' -F
+function __settle_complete
+	set -l last (commandline -ct)
+	settle ` + completeWord + ` (commandline -opc)[2..-1] "$last" # In quotes it is one word, though it be empty.
+end
+complete -c settle -f -a '(__settle_complete)'
+complete -c settle -n '__fish_seen_subcommand_from simulate dev' -F
 `,
 }
 

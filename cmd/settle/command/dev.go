@@ -104,12 +104,12 @@ func (c *devCommand) Run(ctx context.Context, s *session) error {
 	if err != nil {
 		return err
 	}
-	logger := slog.New(console.NewHandler(s.out, s.style, ""))
+	logger := slog.New(console.NewHandler(s.raw, s.style, ""))
 	running, err := stack.Start(ctx, func(gatewayURL string) []durable.Machine {
 		return s.config.Machines(Environment{Logger: logger, GatewayURL: gatewayURL})
 	}, stack.Config{
 		AWSAddr: loopback(c.AWSPort), HTTPAddr: loopback(c.HTTPPort), Data: c.Data, GitHubSecret: gateway.GitHubSecret, Callbacks: gateway.Callbacks, Logger: logger,
-		Consumer: c.Consumer, ConsumerEnv: c.consumerEnv(s), ConsumerLogs: s.out, Concurrency: c.Concurrency, FunctionTimeout: c.FunctionTimeout,
+		Consumer: c.Consumer, ConsumerEnv: c.consumerEnv(s), ConsumerLogs: s.raw, Concurrency: c.Concurrency, FunctionTimeout: c.FunctionTimeout,
 	})
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return fmt.Errorf("%w; stop what listens there, or choose other ports with --aws-port and --http-port (0 takes a free one)", err)
@@ -150,7 +150,7 @@ func (c *devCommand) printWelcome(s *session, running *stack.Stack, gateway Gate
 	if gateway.Note != "" {
 		note = "\n             " + gateway.Note
 	}
-	if err := s.printf(`%s
+	head := fmt.Sprintf(`%s
 
   AWS      %s    SQS, DynamoDB, EventBridge Scheduler and Step Functions,
              for any SDK and the aws CLI; any credentials
@@ -161,7 +161,8 @@ func (c *devCommand) printWelcome(s *session, running *stack.Stack, gateway Gate
 `,
 		s.style.Bold("Settle runs on this machine."),
 		running.AWSURL(), stack.Queue, stack.DeadLetterQueue, stack.DelayQueue, stack.Table,
-		running.HTTPURL(), note, strings.Join(running.MachineIDs(), ", ")); err != nil {
+		running.HTTPURL(), note, strings.Join(running.MachineIDs(), ", "))
+	if err := s.printf("%s", s.style.Fold(head)); err != nil {
 		return err
 	}
 	example, err := s.example()
@@ -171,7 +172,7 @@ func (c *devCommand) printWelcome(s *session, running *stack.Stack, gateway Gate
 	if err := example.print(s, running, settle); err != nil {
 		return err
 	}
-	return s.printf("Each transition is printed below as it is stored. Ctrl-C stops; %s.\n\n", c.kept())
+	return s.printf("%s", s.style.Fold(fmt.Sprintf("Each transition is printed below as it is stored. Ctrl-C stops; %s.\n\n", c.kept())))
 }
 
 // kept says what remains after the command.

@@ -17,6 +17,8 @@ const (
 	ExitNotFound = 3
 	ExitRefused  = 4
 	ExitTimeUp   = 5
+	// ExitInterrupted is that of a process that SIGINT has ended, as shells know it.
+	ExitInterrupted = 130
 )
 
 // exitCodes maps errors to exit codes: the only place that does.
@@ -24,6 +26,7 @@ var exitCodes = []struct {
 	err  error
 	code int
 }{
+	{errInterrupted, ExitInterrupted},
 	{errUsage, ExitUsage},
 	{durable.ErrInstanceID, ExitUsage},
 	{dynamostore.ErrCursor, ExitUsage},

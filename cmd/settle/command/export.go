@@ -9,36 +9,12 @@ import (
 
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/dynamostore"
-	"github.com/settle-run/settle/runtime/statechart"
 )
 
 type exportCommand struct {
 	tableFlags
 	filterFlags
 	Consistent bool `help:"Read the table consistently, at twice the read capacity."`
-}
-
-// filterFlags choose instances.
-type filterFlags struct {
-	Machine string `help:"Only instances of this machine."`
-	State   string `help:"Only instances in this state, or in one inside it: unverified, unverified.registering."`
-	Tag     string `help:"Only instances with this tag."`
-	Status  string `enum:"active,done,stopped,any" default:"any" help:"Only instances with this status: active, done, stopped or any."`
-}
-
-// filter checks the flags by the machines and returns what they choose.
-func (f filterFlags) filter(known *durable.Machines) (dynamostore.Filter, error) {
-	filter := dynamostore.Filter{Machine: f.Machine, State: f.State, Tag: f.Tag}
-	if f.Status != "any" {
-		filter.Status = statechart.Status(f.Status)
-	}
-	if f.Machine == "" {
-		return filter, nil
-	}
-	if _, err := known.Lookup(f.Machine); err != nil {
-		return filter, err
-	}
-	return filter, f.checkState(known.States(f.Machine))
 }
 
 // Help explains what is written, and at which cost.
@@ -65,19 +41,11 @@ type exported struct {
 
 // Run writes the lines.
 func (c *exportCommand) Run(ctx context.Context, s *session) error {
-	known, err := s.machines()
-	if err != nil {
-		return err
-	}
-	filter, err := c.filter(known)
+	_, filter, store, err := c.choose(ctx, s, c.tableFlags)
 	if err != nil {
 		return err
 	}
 	filter.Consistent = c.Consistent
-	store, err := c.store(ctx, s)
-	if err != nil {
-		return err
-	}
 	progress, unreadable := s.newProgress("instances exported"), 0
 	defer progress.end()
 	for record, err := range store.List(ctx, filter) {
@@ -92,7 +60,6 @@ func (c *exportCommand) Run(ctx context.Context, s *session) error {
 			return err
 		}
 		if err != nil {
-			progress.end()
 			s.note("settle: %v", err)
 			unreadable++
 			continue

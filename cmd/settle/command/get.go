@@ -33,6 +33,7 @@ func (c *getCommand) Run(ctx context.Context, s *session) error {
 	if (c.Instance == "") == (c.Alias == "") {
 		return fmt.Errorf("%w: expected either an instance, such as signup/42, or --alias", errUsage)
 	}
+	defer s.newProgress("").end()
 	var id durable.InstanceID
 	if c.Alias == "" {
 		var err error
@@ -84,6 +85,7 @@ func (f tableFlags) missing(known *durable.Machines, id durable.InstanceID) erro
 
 // read returns an instance as it is stored and as it is shown.
 func (f tableFlags) read(ctx context.Context, s *session, name string) (durable.Record, view.Instance, error) {
+	defer s.newProgress("").end()
 	id, err := durable.ParseInstanceID(name)
 	if err != nil {
 		return durable.Record{}, view.Instance{}, err

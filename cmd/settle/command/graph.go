@@ -29,6 +29,9 @@ editors, front ends and settle simulate; what the machine does is in it by name,
   settle graph signup --format xstate > signup.json`
 }
 
+// formatXState is that of --format for a config of XState.
+const formatXState = "xstate"
+
 // machineRow is a machine in the list of machines.
 type machineRow struct {
 	Machine string   `json:"machine"`
@@ -38,6 +41,12 @@ type machineRow struct {
 
 // Run prints the chart.
 func (c *graphCommand) Run(ctx context.Context, s *session) error {
+	switch {
+	case c.Machine == "" && c.Format == formatXState:
+		return fmt.Errorf("%w: --format: expected a machine or an instance with it, got none", errUsage)
+	case c.Machine != "" && c.Output != "auto":
+		return fmt.Errorf("%w: --output is for the list of machines: expected --format xstate for a chart in JSON, or neither for Mermaid", errUsage)
+	}
 	known, err := s.machines()
 	if err != nil {
 		return err
@@ -52,7 +61,7 @@ func (c *graphCommand) Run(ctx context.Context, s *session) error {
 	if err != nil {
 		return err
 	}
-	if c.Format == "xstate" {
+	if c.Format == formatXState {
 		return c.xstate(s, machine)
 	}
 	return s.printf("%s", machine.Mermaid())
@@ -76,7 +85,7 @@ func (c *graphCommand) instance(ctx context.Context, s *session, known *durable.
 	if err != nil {
 		return err
 	}
-	if c.Format == "xstate" {
+	if c.Format == formatXState {
 		return c.xstate(s, machine)
 	}
 	chart, ok := machine.(interface{ MermaidAt(state []string) string })

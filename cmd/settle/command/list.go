@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/settle-run/settle/cmd/settle/internal/view"
 	"github.com/settle-run/settle/runtime/durable"
@@ -54,11 +53,13 @@ type listing struct {
 	Cursor string `json:"cursor,omitempty"`
 
 	machines *durable.Machines
+	progress *progress
 	failures []error
 }
 
 // add adds an instance as it is shown, or why it cannot be.
 func (l *listing) add(record durable.Record, err error) {
+	l.progress.add()
 	var shown view.Instance
 	if err == nil {
 		shown, err = view.Of(l.machines, record)
@@ -79,19 +80,11 @@ func (c *listCommand) Run(ctx context.Context, s *session) error {
 	if c.Cursor != "" && c.Consistent {
 		return fmt.Errorf("%w: expected either --cursor, which is of the index, or --consistent, which reads the table, got both", errUsage)
 	}
-	known, err := s.machines()
-	if err != nil {
-		return err
-	}
-	filter, err := c.filter(known)
+	known, filter, store, err := c.choose(ctx, s, c.tableFlags)
 	if err != nil {
 		return err
 	}
 	filter.Consistent = c.Consistent
-	store, err := c.store(ctx, s)
-	if err != nil {
-		return err
-	}
 	found, err := c.find(ctx, s, store, filter, known)
 	if err != nil {
 		return c.explain(s, err)
@@ -108,24 +101,17 @@ func (c *listCommand) Run(ctx context.Context, s *session) error {
 	return errors.Join(append(found.failures, err)...)
 }
 
-// checkState refuses a state that no version of the machine has, if its states are known.
-func (f filterFlags) checkState(states []string) error {
-	if f.State == "" || len(states) == 0 || slices.Contains(states, f.State) {
-		return nil
-	}
-	return fmt.Errorf("%w: machine %s has no state %q: expected one of %s", errNotFound, f.Machine, f.State, strings.Join(states, ", "))
-}
-
 // find lists by the index if there is one, unless it is to be consistent.
 func (c *listCommand) find(ctx context.Context, s *session, store *dynamostore.Store, filter dynamostore.Filter, known *durable.Machines) (*listing, error) {
-	found := &listing{Instances: []view.Instance{}, machines: known}
+	found := &listing{Instances: []view.Instance{}, machines: known, progress: s.newProgress("instances found")}
+	defer found.progress.end()
 	if !c.Consistent {
 		err := c.findByIndex(ctx, store, filter, found)
 		if err == nil || !errors.Is(err, dynamostore.ErrNoIndex) || c.Cursor != "" {
 			return found, err
 		}
 	}
-	c.findInTable(ctx, s, store, filter, found)
+	c.findInTable(ctx, store, filter, found)
 	return found, nil
 }
 
@@ -151,12 +137,9 @@ func (c *listCommand) findByIndex(ctx context.Context, store *dynamostore.Store,
 }
 
 // findInTable reads the table. Whatever stops it is among the failures.
-func (c *listCommand) findInTable(ctx context.Context, s *session, store *dynamostore.Store, filter dynamostore.Filter, found *listing) {
+func (c *listCommand) findInTable(ctx context.Context, store *dynamostore.Store, filter dynamostore.Filter, found *listing) {
 	found.Source, found.Cursor = sourceTable, ""
-	progress := s.newProgress("instances found")
-	defer progress.end()
 	for record, err := range store.List(ctx, filter) {
-		progress.add()
 		if err == nil && len(found.Instances) == c.Limit {
 			found.failures = append(found.failures, fmt.Errorf("more than %d instances: narrow the search or raise --limit", c.Limit))
 			break
@@ -169,13 +152,12 @@ func (c *listCommand) findInTable(ctx context.Context, s *session, store *dynamo
 // note tells on standard error what the list does not show: how to go on, and what it was found by, if
 // somebody may want to know.
 func (c *listCommand) note(s *session, found *listing) {
-	say := func(format string, args ...any) { _, _ = fmt.Fprintf(s.errOut, format, args...) } // Nothing depends on it.
 	switch {
 	case found.Cursor != "":
-		say("There are more: go on with --cursor %s\n", found.Cursor)
+		s.note("There are more: go on with --cursor %s", found.Cursor)
 	case found.Source == sourceTable && !c.Consistent:
-		say("The whole table was read: %s has no index %s.\n", c.Table, dynamostore.IndexName)
+		s.note("The whole table was read: %s has no index %s.", c.Table, dynamostore.IndexName)
 	case found.Source == sourceIndex && s.watched:
-		say("Found by the index, which may be a moment behind; --consistent reads the whole table.\n")
+		s.note("Found by the index, which may be a moment behind; --consistent reads the whole table.")
 	}
 }

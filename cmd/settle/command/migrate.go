@@ -67,7 +67,6 @@ func (c *migrateCommand) Run(ctx context.Context, s *session) error {
 		}
 		progress.add()
 	}
-	progress.end()
 	if c.json(s) {
 		err = s.printJSON(found.Rows())
 	} else {

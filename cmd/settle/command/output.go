@@ -1,9 +1,13 @@
 package command
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
-	"time"
+	"io"
+	"sync"
+
+	"github.com/settle-run/settle/cmd/settle/internal/console"
 )
 
 // outputFlag is that of the commands that answer.
@@ -17,66 +21,84 @@ func (f outputFlag) json(s *session) bool {
 }
 
 // printJSON writes a value as indented JSON.
-func (s *session) printJSON(value any) error {
-	encoder := json.NewEncoder(s.out)
-	encoder.SetEscapeHTML(false)
-	encoder.SetIndent("", "  ")
-	return encoder.Encode(value)
-}
+func (s *session) printJSON(value any) error { return s.encode(value, "  ") }
 
 // printLine writes a value as one line of JSON.
-func (s *session) printLine(value any) error {
-	encoder := json.NewEncoder(s.out)
+func (s *session) printLine(value any) error { return s.encode(value, "") }
+
+// encode writes a value as JSON in which a terminal finds nothing to obey.
+func (s *session) encode(value any, indent string) error {
+	var b bytes.Buffer
+	encoder := json.NewEncoder(&b)
 	encoder.SetEscapeHTML(false)
-	return encoder.Encode(value)
-}
-
-// progress tells a person at a terminal how far something is that takes longer than a second.
-type progress struct {
-	s     *session
-	what  string
-	count int
-	// next is when the count is shown next; shown says that it was before.
-	next  time.Time
-	shown bool
-}
-
-// progressEvery is how often a progress is shown.
-const progressEvery = time.Second
-
-// newProgress returns the progress of something that is counted, or only said: see add and say.
-func (s *session) newProgress(what string) *progress {
-	p := &progress{s: s, what: what}
-	if s.watched {
-		p.next = s.now().Add(progressEvery)
+	encoder.SetIndent("", indent)
+	if err := encoder.Encode(value); err != nil {
+		return err
 	}
-	return p
-}
-
-// add counts one more.
-func (p *progress) add() {
-	p.count++
-	p.say(fmt.Sprintf("%d %s", p.count, p.what))
-}
-
-// say shows a text in the place of the last one, if it is time.
-func (p *progress) say(text string) {
-	if !p.s.watched || p.s.now().Before(p.next) {
-		return
-	}
-	p.shown, p.next = true, p.s.now().Add(progressEvery)
-	_, _ = fmt.Fprintf(p.s.errOut, "\r%s\x1b[K", text) // Nothing depends on it.
-}
-
-// end clears the line.
-func (p *progress) end() {
-	if p.shown {
-		_, _ = fmt.Fprint(p.s.errOut, "\r\x1b[K")
-		p.shown = false
-	}
+	_, err := io.WriteString(s.out, console.EscapeJSON(b.String()))
+	return err
 }
 
 // note says something on standard error that is no failure.
 func (s *session) note(format string, args ...any) {
-	_, _ = fmt.Fprintf(s.errOut, format+"\n", args...) // Nothing depends on it.
+	text := fmt.Sprintf(format+"\n", args...)
+	if s.watched {
+		text = console.Fold(text, s.screen.columns)
+	}
+	s.tell("%s", text)
+}
+
+// screen is where progress is shown: the last line of a terminal that answers and errors go to as well.
+type screen struct {
+	mu  sync.Mutex
+	err io.Writer
+	// columns is how wide it is, 0 if that is not known; plain says that it knows no escapes.
+	columns int
+	plain   bool
+	// shown says that the last line is a progress.
+	shown bool
+}
+
+// show puts a text in the place of the one shown before. On a plain screen it stays.
+func (s *screen) show(text string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.plain {
+		_, _ = io.WriteString(s.err, text+"\n") // Nothing depends on it.
+		return
+	}
+	for s.columns > 0 && console.Width(text) >= s.columns { // A line that is folded cannot be taken back.
+		runes := []rune(text)
+		text = string(runes[:len(runes)-1])
+	}
+	s.shown = true
+	_, _ = io.WriteString(s.err, "\r"+text+"\x1b[K")
+}
+
+// clear takes away what is shown.
+func (s *screen) clear() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.clearLocked()
+}
+
+func (s *screen) clearLocked() {
+	if s.shown {
+		_, _ = io.WriteString(s.err, "\r\x1b[K")
+		s.shown = false
+	}
+}
+
+// beside is a writer to the same terminal: what is shown makes room for it.
+type beside struct {
+	io.Writer
+	screen *screen
+}
+
+// Write takes away what is shown, and writes.
+func (b beside) Write(text []byte) (int, error) {
+	b.screen.mu.Lock()
+	defer b.screen.mu.Unlock()
+	b.screen.clearLocked()
+	return b.Writer.Write(text)
 }

@@ -86,5 +86,5 @@ func (c *resumeCommand) Run(ctx context.Context, s *session) error {
 	if !answer.Needed {
 		said = "there is nothing to do"
 	}
-	return s.printf("%s\n%s\n", said, shown.Summary(s.style))
+	return s.printf("%s", s.style.Fold(said+"\n"+shown.Summary(s.style)+"\n"))
 }

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 
 	"github.com/settle-run/settle/cmd/settle/internal/view"
@@ -54,7 +53,7 @@ func (c *sendCommand) Run(ctx context.Context, s *session) error {
 	if err := c.validate(); err != nil {
 		return err
 	}
-	body, err := c.body(s.in)
+	body, err := c.body(ctx, s)
 	if err != nil {
 		return err
 	}
@@ -111,15 +110,15 @@ func (c *sendCommand) print(s *session, messageID string, shown *view.Instance) 
 	if err := s.printf("sent %s to %s as message %s\n", c.Event, c.Instance, messageID); err != nil || shown == nil {
 		return err
 	}
-	return s.printf("%s\n", shown.Summary(s.style))
+	return s.printf("%s", s.style.Fold(shown.Summary(s.style)+"\n"))
 }
 
 // body returns the event in its JSON form.
-func (c *sendCommand) body(in io.Reader) (json.RawMessage, error) {
+func (c *sendCommand) body(ctx context.Context, s *session) (json.RawMessage, error) {
 	if len(c.ID) > httpapi.EventIDBytesMax {
 		return nil, fmt.Errorf("%w: --id: expected at most %d bytes, got %d", errUsage, httpapi.EventIDBytesMax, len(c.ID))
 	}
-	event, err := c.payload(in)
+	event, err := c.payload(ctx, s)
 	if err != nil {
 		return nil, err
 	}
@@ -138,7 +137,7 @@ func (c *sendCommand) body(in io.Reader) (json.RawMessage, error) {
 	return json.Marshal(event)
 }
 
-func (c *sendCommand) payload(in io.Reader) (map[string]json.RawMessage, error) {
+func (c *sendCommand) payload(ctx context.Context, s *session) (map[string]json.RawMessage, error) {
 	text := []byte(c.JSON)
 	switch {
 	case c.JSON != "" && len(c.Payload) > 0:
@@ -147,7 +146,7 @@ func (c *sendCommand) payload(in io.Reader) (map[string]json.RawMessage, error) 
 		return pairs(c.Payload)
 	case c.JSON == "-":
 		var err error
-		if text, err = io.ReadAll(io.LimitReader(in, httpapi.EventBytesMax+1)); err != nil {
+		if text, err = s.readInput(ctx); err != nil {
 			return nil, fmt.Errorf("reading the payload: %w", err)
 		}
 	}

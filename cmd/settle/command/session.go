@@ -22,6 +22,12 @@ type session struct {
 	config      Config
 	in          io.Reader
 	out, errOut io.Writer
+	// raw is out as the process has it: who writes there must know whether it is a terminal, and shows no progress.
+	raw io.Writer
+	// screen is where progress is shown.
+	screen *screen
+	// read is what was read of tables so far.
+	read reads
 	// asked says that somebody answers on in, terminal that out is seen on a terminal.
 	asked, terminal bool
 	// style marks what goes to out.
@@ -65,7 +71,8 @@ const description = `Settle runs statecharts on Lambda, SQS FIFO and DynamoDB.
 Try "settle dev" in one terminal and the commands that it prints in another. On a terminal the answers are tables and
 text, elsewhere JSON; -o text and -o json choose.
 
-Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no such instance, machine, file or message, 4 event refused, 5 time is up.`
+Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no such instance, machine, file or message, 4 event refused, 5 time is up,
+130 interrupted.`
 
 // parser returns the grammar as kong reads it, and where it puts the exit code after a help text.
 func (s *session) parser(ctx context.Context) (parser *kong.Kong, exited *int, err error) {
@@ -77,7 +84,7 @@ func (s *session) parser(ctx context.Context) (parser *kong.Kong, exited *int, e
 	}
 	options := []kong.Option{
 		kong.Name("settle"), kong.Description(description),
-		kong.Writers(s.out, s.errOut), kong.Exit(func(code int) { *exited = code }),
+		kong.Writers(s.raw, s.errOut), kong.Exit(func(code int) { *exited = code }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, FlagsLast: true, WrapUpperBound: 100}),
 		kong.Vars{"local_endpoint": localEndpoint, "aws_port": devAWSPort, "http_port": devHTTPPort, "simulation_epoch": simulation.Epoch.Format(time.RFC3339)},
 		kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(s),
@@ -99,7 +106,7 @@ func (c *furtherCommand) Help() string { return c.Command.Help }
 
 // Run runs it.
 func (c *furtherCommand) Run(ctx context.Context, s *session) error {
-	return c.Command.Run(ctx, s.out)
+	return c.Command.Run(ctx, s.raw)
 }
 
 // run runs one command and returns its exit code.
@@ -124,10 +131,20 @@ func (s *session) run(ctx context.Context, args []string) int {
 	if err != nil {
 		return s.fail(fmt.Errorf("%w: %w; settle --help explains", errUsage, err))
 	}
-	if err := command.Run(); err != nil {
+	if err := stopped(ctx, command.Run()); err != nil {
+		if ctx.Err() != nil {
+			s.breakLine()
+		}
 		return s.fail(err)
 	}
 	return ExitDone
+}
+
+// breakLine begins a new line where a terminal has shown ^C.
+func (s *session) breakLine() {
+	if s.watched {
+		s.tell("\n")
+	}
 }
 
 // fail prints the error as one line and returns its exit code.
@@ -137,8 +154,13 @@ func (s *session) fail(err error) int {
 		lines = append(lines, strings.TrimSpace(line))
 	}
 	text := strings.ReplaceAll(strings.Join(lines, "; "), ":; ", ": ") // What ends with a colon heads a list.
-	_, _ = fmt.Fprintf(s.errOut, "settle: %s\n", text)                 // Where else could this failure be told?
+	s.tell("settle: %s\n", text)
 	return exitCode(err)
+}
+
+// tell says something on standard error, without what a terminal would obey: parts of it may be a producer's.
+func (s *session) tell(format string, args ...any) {
+	_, _ = io.WriteString(s.errOut, console.Escape(fmt.Sprintf(format, args...))) // Where else could a failure of it be told?
 }
 
 // printf writes to the session's output.
@@ -159,18 +181,6 @@ func (s *session) writeXState(machine durable.Machine) ([]byte, error) {
 		return nil, fmt.Errorf("machine %q cannot be written for XState yet: add it to XState in the Config of this command", machine.ID())
 	}
 	return write()
-}
-
-// wait returns after the time, or with the cause when ctx ends.
-func (s *session) wait(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }
 
 var (

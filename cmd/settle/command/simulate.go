@@ -66,9 +66,7 @@ func (c *simulateCommand) Run(ctx context.Context, s *session) error {
 	if err != nil {
 		return err
 	}
-	encoder := json.NewEncoder(s.out)
-	encoder.SetEscapeHTML(false)
-	running, err := simulation.New(machine, config, func(step simulation.Step) error { return encoder.Encode(step) })
+	running, err := simulation.New(machine, config, func(step simulation.Step) error { return s.printLine(step) })
 	if err != nil {
 		return fmt.Errorf("%s: %w", c.File, err)
 	}

@@ -3,7 +3,6 @@ package command
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -38,15 +37,32 @@ const (
 
 // waitFlags are those of the commands that wait for what they lead to.
 type waitFlags struct {
-	Wait    string        `placeholder:"TAG|settled|done" help:"Wait until the instance, after this, has the tag, is settled, or is done."`
-	Timeout time.Duration `default:"1m" help:"How long to wait at most (${default}); the exit code is 5 then."`
+	Wait    string         `placeholder:"TAG|settled|done" help:"Wait until the instance, after this, has the tag, is settled, or is done."`
+	Timeout *time.Duration `placeholder:"1m" help:"How long to wait at most (1m); the exit code is 5 then. With --wait."`
 }
 
+// waitDefault is how long is waited unless told otherwise.
+const waitDefault = time.Minute
+
 func (f waitFlags) validate() error {
-	if f.Timeout <= 0 {
-		return fmt.Errorf("%w: --timeout: expected more than zero, got %v", errUsage, f.Timeout)
+	switch {
+	case f.Timeout == nil:
+		return nil
+	case f.Wait == "":
+		return fmt.Errorf("%w: --timeout: expected --wait with it, got none", errUsage)
+	case *f.Timeout <= 0:
+		return fmt.Errorf("%w: --timeout: expected more than zero, got %v", errUsage, *f.Timeout)
+	default:
+		return nil
 	}
-	return nil
+}
+
+// timeout returns how long to wait at most.
+func (f waitFlags) timeout() time.Duration {
+	if f.Timeout == nil {
+		return waitDefault
+	}
+	return *f.Timeout
 }
 
 // waiter sends a message to an instance, and waits for what it leads to.
@@ -87,6 +103,7 @@ func (r *sequenceRecorder) SendMessage(ctx context.Context, input *sqs.SendMessa
 
 // send sends the message, and notes all by which its outcome is recognised.
 func (w *waiter) send(ctx context.Context, message durable.Message) error {
+	defer w.session.newProgress("").end()
 	loaded, err := w.table.load(ctx, w.session)
 	if err != nil {
 		return err
@@ -114,12 +131,15 @@ func (w *waiter) send(ctx context.Context, message durable.Message) error {
 	}
 	w.messageID, err = sqsqueue.New(client, url, "").Send(ctx, message)
 	w.sequence = client.sequence
+	if err != nil && ctx.Err() != nil {
+		return fmt.Errorf("%w: whether %s has the event is not known; settle get %s tells what became of it", errInterrupted, w.queue, w.to)
+	}
 	return err
 }
 
 // await returns the instance once it is what is waited for.
-func (w *waiter) await(ctx context.Context) (view.Instance, error) {
-	ctx, stop := context.WithTimeoutCause(ctx, w.flags.Timeout, errTimeUp)
+func (w *waiter) await(outer context.Context) (view.Instance, error) {
+	ctx, stop := context.WithTimeoutCause(outer, w.flags.timeout(), errTimeUp)
 	defer stop()
 	progress := w.session.newProgress("")
 	defer progress.end()
@@ -147,8 +167,11 @@ func (w *waiter) await(ctx context.Context) (view.Instance, error) {
 			return shown, nil
 		}
 		if err != nil {
-			if errors.Is(context.Cause(ctx), errTimeUp) && ctx.Err() != nil {
-				err = fmt.Errorf("%w: waited %v for %s; %s", errTimeUp, w.flags.Timeout, w.flags.Wait, where)
+			switch {
+			case outer.Err() != nil:
+				err = fmt.Errorf("%w while waiting for %s: the queue has the event, as message %s; %s", errInterrupted, w.flags.Wait, w.messageID, where)
+			case ctx.Err() != nil:
+				err = fmt.Errorf("%w: waited %v for %s; %s", errTimeUp, w.flags.timeout(), w.flags.Wait, where)
 			}
 			return shown, err
 		}

@@ -2,29 +2,44 @@ package command
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/settle-run/settle/cmd/settle/internal/view"
 	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/dynamostore"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
 type watchCommand struct {
 	tableFlags
-	Instance string `arg:"" help:"The instance, such as signup/42. It need not exist yet."`
+	placeFlags
+	Every    *time.Duration `placeholder:"2s" help:"How often to look, instead of as told above."`
+	Instance string         `arg:"" optional:"" help:"The instance, such as signup/42. It need not exist yet."`
 	outputFlag
 }
 
-// Help tells how it sees what happens.
+// watchEveryLeast is the shortest pause that may be asked for.
+const watchEveryLeast = 100 * time.Millisecond
+
+// Help tells how it sees what happens, and what that costs.
 func (*watchCommand) Help() string {
 	return `Printed is where the instance is and, from then on, each transition once it is stored, until the instance is over or
 Ctrl-C. As JSON it is one transition a line, and nothing else. The item is read, consistently: every 100 ms after
-something has happened, then ever less often, down to every two seconds. If more transitions come between two readings
+something has happened, then ever less often, down to every two seconds. If more transitions come between two looks
 than the item keeps, some are missed, which is said.
 
+With --machine, and --state or --tag to narrow it down, it is those of all active instances, up to 1,000, until Ctrl-C.
+Each look reads them all: found by the index by_state every two seconds, or, if the table has none, by reading the whole
+table every ten. What a look costs is told after the first one. An instance that begins and is over between two looks is
+not seen; one that the first look did not find is shown from as far back as its history goes.
+
   settle watch signup/42
-  settle watch signup/42 -o json | jq -r '.to[]'`
+  settle watch signup/42 -o json | jq -r '.to[]'
+  settle watch --machine signup --every 5s`
 }
 
 // watched is a transition as watch prints it.
@@ -35,31 +50,84 @@ type watched struct {
 	Revision int64 `json:"revision"`
 }
 
+// validate refuses flags that do not go together.
+func (c *watchCommand) validate() error {
+	switch {
+	case (c.Instance == "") == (c.Machine == ""):
+		return fmt.Errorf("%w: expected either an instance, such as signup/42, or --machine", errUsage)
+	case c.Instance != "" && (c.State != "" || c.Tag != ""):
+		return fmt.Errorf("%w: --state and --tag: expected --machine with them, got an instance", errUsage)
+	case c.Every != nil && *c.Every < watchEveryLeast:
+		return fmt.Errorf("%w: --every: expected at least %v, got %v", errUsage, watchEveryLeast, *c.Every)
+	default:
+		return nil
+	}
+}
+
 // Run prints the transitions as they come.
 func (c *watchCommand) Run(ctx context.Context, s *session) error {
-	id, err := durable.ParseInstanceID(c.Instance)
-	if err != nil {
+	if err := c.validate(); err != nil {
 		return err
 	}
 	known, err := s.machines()
 	if err != nil {
 		return err
 	}
-	if _, err := known.Lookup(id.Machine); err != nil {
+	filter, err := c.filter(known)
+	if err != nil {
 		return err
+	}
+	var id durable.InstanceID
+	if c.Instance != "" {
+		if id, err = durable.ParseInstanceID(c.Instance); err != nil {
+			return err
+		}
+		if _, err := known.Lookup(id.Machine); err != nil {
+			return err
+		}
 	}
 	store, err := c.store(ctx, s)
 	if err != nil {
 		return err
 	}
+	begun := s.now()
+	w := &watch{session: s, flags: c, machines: known, store: store,
+		log: view.NewLog(s.out, s.style, s.now().Location(), c.Machine != "")}
+	if c.Machine != "" {
+		filter.Status = statechart.Active
+		err = w.several(ctx, filter)
+	} else {
+		err = w.one(ctx, id)
+	}
+	if ctx.Err() != nil && (err == nil || errors.Is(stopped(ctx, err), errInterrupted)) {
+		s.breakLine()
+		if c.Machine != "" {
+			s.note("It took %d read units in %v.", s.read.units(), s.now().Sub(begun).Truncate(time.Second))
+		}
+		return nil // Stopped as asked.
+	}
+	return c.explain(s, err)
+}
+
+// watch is a watch command that runs.
+type watch struct {
+	session  *session
+	flags    *watchCommand
+	machines *durable.Machines
+	store    *dynamostore.Store
+	log      *view.Log
+}
+
+// one prints what happens to an instance until it is over.
+func (w *watch) one(ctx context.Context, id durable.InstanceID) error {
 	seen := durable.Record{Revision: -1}
 	for pause := pollFirst; ctx.Err() == nil; pause = nextPoll(pause) {
-		record, err := store.Load(ctx, id)
-		if err != nil && ctx.Err() == nil {
-			return c.explain(s, err)
+		record, err := w.store.Load(ctx, id)
+		if err != nil {
+			return err
 		}
-		if err == nil && record.Revision != seen.Revision {
-			if err := c.print(s, known, seen, record); err != nil {
+		if record.Revision != seen.Revision {
+			if err := w.print(seen, record); err != nil {
 				return err
 			}
 			if record.Revision > 0 && record.Status != statechart.Active {
@@ -67,13 +135,19 @@ func (c *watchCommand) Run(ctx context.Context, s *session) error {
 			}
 			seen, pause = record, pollFirst
 		}
-		_ = s.wait(ctx, pause) // If ctx is over, so is the loop.
+		if w.flags.Every != nil {
+			pause = *w.flags.Every
+		}
+		if err := w.session.wait(ctx, pause); err != nil {
+			return err
+		}
 	}
-	return nil // Stopped as asked.
+	return nil
 }
 
-// print prints what has happened from one reading to the next.
-func (c *watchCommand) print(s *session, known *durable.Machines, seen, record durable.Record) error {
+// print prints what has happened from one look to the next.
+func (w *watch) print(seen, record durable.Record) error {
+	s := w.session
 	switch {
 	case record.Revision == 0 && seen.Revision < 0:
 		s.note("Nothing is stored of %s yet: its first event creates it.", record.Instance)
@@ -81,37 +155,53 @@ func (c *watchCommand) print(s *session, known *durable.Machines, seen, record d
 	case record.Revision == 0:
 		s.note("%s is gone.", record.Instance)
 		return nil
-	case seen.Revision < 0 && !c.json(s):
-		shown, err := view.Of(known, record)
+	case seen.Revision < 0 && !w.flags.json(s):
+		shown, err := view.Of(w.machines, record)
 		if err != nil {
 			return err
 		}
-		return s.printf("%s\n", shown.Summary(s.style))
+		return s.printf("%s", s.style.Fold(shown.Summary(s.style)+"\n"))
 	case seen.Revision < 0:
 		return nil
 	}
-	fresh, missed := newTransitions(seen.History, record.History)
-	if missed {
-		s.note("Some transitions of %s were missed here.", record.Instance)
-	}
-	for _, transition := range fresh {
-		var err error
-		if c.json(s) {
-			err = s.printLine(watched{record.Instance.String(), transition, record.Revision})
-		} else {
-			err = view.WriteHistory(s.out, s.style, []durable.Transition{transition}, s.now().Location())
-		}
-		if err != nil {
+	for _, transition := range w.fresh(seen, record) {
+		if err := w.write(transition); err != nil {
 			return err
 		}
 	}
-	if record.Status != statechart.Active && !c.json(s) {
-		return s.printf("%s is %s in %s\n", s.style.Bold(record.Instance.String()), record.Status, s.style.State(strings.Join(record.State, ", ")))
-	}
-	return nil
+	return w.writeEnd(record)
 }
 
-// newTransitions returns those at the end of a history that an earlier reading of it did not have; missed says that there
+// fresh returns the transitions that an earlier look has not seen, and says if some may be missing.
+func (w *watch) fresh(seen, record durable.Record) []watched {
+	transitions, missed := newTransitions(seen.History, record.History)
+	if missed {
+		w.session.note("Some transitions of %s were missed here.", record.Instance)
+	}
+	fresh := make([]watched, len(transitions))
+	for i, transition := range transitions {
+		fresh[i] = watched{record.Instance.String(), transition, record.Revision}
+	}
+	return fresh
+}
+
+func (w *watch) write(transition watched) error {
+	if w.flags.json(w.session) {
+		return w.session.printLine(transition)
+	}
+	return w.log.Write(transition.Instance, transition.Transition)
+}
+
+// writeEnd says that an instance is over, if it is.
+func (w *watch) writeEnd(record durable.Record) error {
+	s := w.session
+	if record.Status == statechart.Active || w.flags.json(s) {
+		return nil
+	}
+	return s.printf("%s", s.style.Fold(fmt.Sprintf("%s is %s in %s\n", s.style.Bold(record.Instance.String()), record.Status, s.style.State(strings.Join(record.State, ", ")))))
+}
+
+// newTransitions returns those at the end of a history that an earlier look at it did not have; missed says that there
 // is nothing left of that, so that there may have been more.
 func newTransitions(before, after []durable.Transition) (fresh []durable.Transition, missed bool) {
 	same := func(a, b durable.Transition) bool {

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"unicode/utf8"
 )
 
 // A column grows with what is in it, up to columnMax; beyond that the next one gives way.
@@ -19,7 +18,7 @@ const (
 )
 
 // Handler is a slog.Handler for people: transitions in columns, other records as their message
-// and their attributes. Every record is one line and one write. It is safe for concurrent use.
+// and their attributes. Every record is one line, folded if the style knows at how many columns, and one write. It is safe for concurrent use.
 type Handler struct {
 	out    *output
 	style  Style
@@ -92,12 +91,12 @@ func (h *Handler) Handle(_ context.Context, record slog.Record) error {
 	if !record.Time.IsZero() {
 		line = h.style.Dim(record.Time.Format("15:04:05.000")) + "  " + line
 	}
-	_, err := io.WriteString(h.out, h.indent+line+"\n")
+	_, err := io.WriteString(h.out, h.style.Fold(h.indent+line+"\n"))
 	return err
 }
 
 func (h *Handler) transition(t Transition) string {
-	line := h.style.Bold(pad(t.Instance, &h.out.instances)) + "  " + pad(EventName(t.Event, t.From), &h.out.events) + "  "
+	line := h.style.Bold(Pad(Escape(t.Instance), &h.out.instances)) + "  " + Pad(Escape(EventName(t.Event, t.From)), &h.out.events) + "  "
 	if h.brief {
 		return line + BriefChange(h.style, t.From, t.To, t.Ignored)
 	}
@@ -129,17 +128,8 @@ func writeAttr(b *strings.Builder, prefix string, attr slog.Attr) {
 		return
 	}
 	text := value.String()
-	if text == "" || strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f || r == utf8.RuneError }) {
-		text = fmt.Sprintf("%q", text) // A log line must not be able to forge another.
+	if text == "" || strings.Contains(text, "\n") || Escape(text) != text {
+		text = fmt.Sprintf("%q", text) // A log line must not be able to forge another, nor give a terminal orders.
 	}
 	fmt.Fprintf(b, "  %s=%s", prefix+attr.Key, text)
-}
-
-// pad pads text to the width of its column, which grows with it.
-func pad(text string, width *int) string {
-	length := utf8.RuneCountInString(text)
-	if length <= columnMax {
-		*width = max(*width, length)
-	}
-	return text + strings.Repeat(" ", max(0, *width-length))
 }

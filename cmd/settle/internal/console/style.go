@@ -1,27 +1,21 @@
 // Package console shows people what happens: a slog.Handler that prints transitions as lines
-// to read, and the few styles that the command line uses.
+// to read, the few styles that the command line uses, and how long lines are folded.
 package console
 
-import (
-	"io"
-	"os"
-)
-
-// Style marks text for a terminal. The zero value marks nothing.
-type Style struct{ on bool }
-
-// NewStyle returns a style that marks, if color is true; see https://no-color.org for who does not want it.
-func NewStyle(color bool) Style { return Style{on: color} }
-
-// IsTerminal reports whether what is written to out is seen on a terminal.
-func IsTerminal(out io.Writer) bool {
-	file, ok := out.(*os.File)
-	if !ok {
-		return false
-	}
-	info, err := file.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
+// Style marks text for a terminal, and knows how wide that is. The zero value marks nothing and folds nothing.
+type Style struct {
+	on      bool
+	columns int
 }
+
+// NewStyle returns a style that marks, if color is true, and folds lines at so many columns, if that is not 0.
+func NewStyle(color bool, columns int) Style { return Style{on: color, columns: columns} }
+
+// Columns returns how wide the terminal is; 0 if that is not known.
+func (s Style) Columns() int { return s.columns }
+
+// Fold is Fold for a text of lines.
+func (s Style) Fold(text string) string { return Fold(text, s.columns) }
 
 // Bold is for what a text is about.
 func (s Style) Bold(text string) string { return s.mark("1", text) }

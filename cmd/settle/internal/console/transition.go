@@ -74,14 +74,14 @@ func EventName(event string, from []string) string {
 
 // Change says in a few words what a transition did to the active states.
 func Change(style Style, from, to []string, ignored bool) string {
-	states := style.State(strings.Join(to, ", "))
+	states := style.State(Escape(strings.Join(to, ", ")))
 	switch {
 	case ignored:
 		return style.Warning("ignored") + " in " + states
 	case slices.Equal(from, to):
 		return "stays in " + states
 	default:
-		return fmt.Sprintf("%s → %s", strings.Join(from, ", "), states)
+		return fmt.Sprintf("%s → %s", Escape(strings.Join(from, ", ")), states)
 	}
 }
 
@@ -104,7 +104,7 @@ func BriefChange(style Style, from, to []string, ignored bool) string {
 		if !ok || strings.Contains(sibling, ".") {
 			return Change(style, left, entered, ignored)
 		}
-		changes = append(changes, path+" → "+style.State(sibling))
+		changes = append(changes, Escape(path)+" → "+style.State(Escape(sibling)))
 	}
 	return strings.Join(changes, ", ")
 }

@@ -7,6 +7,7 @@ package deadletter
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -32,6 +33,11 @@ const (
 	receiveWait = time.Second
 	// releaseTimeout limits the putting back, which goes on when the command was stopped.
 	releaseTimeout = 20 * time.Second
+	// grace is how long a call goes on that had begun when the command was stopped: none is left half-way.
+	grace = 5 * time.Second
+	// holdMargin is how much of Hidden must be left for a message to be moved: to send it and not to be able to delete it
+	// any more would leave two.
+	holdMargin = time.Minute
 )
 
 // Message is a message of the queue.
@@ -52,6 +58,8 @@ type Message struct {
 	attributes map[string]types.MessageAttributeValue
 	trace      string
 	receipt    string
+	// until is when it can be received by others again, by the clock on the wall: a machine may have slept.
+	until time.Time
 }
 
 // Head is what can be told of the message's body: the event's type, and its producer's ID.
@@ -105,15 +113,22 @@ func (m *Message) origin() string {
 type Reader struct {
 	client *sqs.Client
 	url    string
+	fifo   bool
 	// held are the messages in hand, by ID; seen are all that were.
 	held map[string]*Message
 	seen map[string]bool
 }
 
+// IsFIFO reports whether the queue with the URL is a FIFO queue, whose names SQS has end so.
+func IsFIFO(url string) bool { return strings.HasSuffix(url, ".fifo") }
+
 // NewReader returns a reader of the queue with the URL.
 func NewReader(client *sqs.Client, url string) *Reader {
-	return &Reader{client: client, url: url, held: map[string]*Message{}, seen: map[string]bool{}}
+	return &Reader{client: client, url: url, fifo: IsFIFO(url), held: map[string]*Message{}, seen: map[string]bool{}}
 }
+
+// URL returns that of the queue.
+func (r *Reader) URL() string { return r.url }
 
 // Count returns how many messages the queue says it has, and how many of them others have in hand; approximately.
 func (r *Reader) Count(ctx context.Context) (messages, inFlight int, err error) {
@@ -130,20 +145,13 @@ func (r *Reader) Count(ctx context.Context) (messages, inFlight int, err error) 
 // Next receives up to ten messages that were not received before, those of a group in order. None means that the queue
 // shows no more.
 func (r *Reader) Next(ctx context.Context) ([]*Message, error) {
-	for {
-		output, err := r.client.ReceiveMessage(ctx, &sqs.ReceiveMessageInput{
-			QueueUrl: &r.url, MaxNumberOfMessages: batchMax, WaitTimeSeconds: int32(receiveWait / time.Second), VisibilityTimeout: int32(Hidden / time.Second),
-			MessageAttributeNames: []string{"All"}, MessageSystemAttributeNames: []types.MessageSystemAttributeName{types.MessageSystemAttributeNameAll},
-		})
-		if err != nil {
-			return nil, fmt.Errorf("receiving from %s: %w", r.url, err)
-		}
-		if len(output.Messages) == 0 {
-			return nil, nil
+	for ctx.Err() == nil {
+		received, err := r.receive(ctx)
+		if err != nil || len(received) == 0 {
+			return nil, err
 		}
 		var fresh []*Message
-		for _, received := range output.Messages {
-			message := read(received)
+		for _, message := range received {
 			r.held[message.ID] = message // One whose time was over has a new receipt.
 			if !r.seen[message.ID] {
 				r.seen[message.ID] = true
@@ -153,6 +161,49 @@ func (r *Reader) Next(ctx context.Context) ([]*Message, error) {
 		if len(fresh) > 0 {
 			return fresh, nil
 		}
+	}
+	return nil, ctx.Err()
+}
+
+// receive receives once. What SQS has handed over is in hand, though the command was stopped or an answer got lost meanwhile.
+func (r *Reader) receive(ctx context.Context) ([]*Message, error) {
+	ctx, stop := finishing(ctx)
+	defer stop()
+	input := &sqs.ReceiveMessageInput{
+		QueueUrl: &r.url, MaxNumberOfMessages: batchMax, WaitTimeSeconds: int32(receiveWait / time.Second), VisibilityTimeout: int32(Hidden / time.Second),
+		MessageAttributeNames: []string{"All"}, MessageSystemAttributeNames: []types.MessageSystemAttributeName{types.MessageSystemAttributeNameAll},
+	}
+	if r.fifo {
+		input.ReceiveRequestAttemptId = aws.String(rand.Text()) // Tried again, it hands over the same messages.
+	}
+	until := time.Now().Round(0).Add(Hidden)
+	output, err := r.client.ReceiveMessage(ctx, input)
+	if err != nil {
+		return nil, fmt.Errorf("receiving from %s: %w", r.url, err)
+	}
+	messages := make([]*Message, len(output.Messages))
+	for i, received := range output.Messages {
+		messages[i] = read(received)
+		messages[i].until = until
+	}
+	return messages, nil
+}
+
+// finishing returns a context that ends a little later than ctx when that is stopped.
+func finishing(ctx context.Context) (context.Context, context.CancelFunc) {
+	longer, end := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() {
+		timer := time.NewTimer(grace)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+			end()
+		case <-longer.Done():
+		}
+	})
+	return longer, func() {
+		stop()
+		end()
 	}
 }
 
@@ -170,6 +221,8 @@ func read(received types.Message) *Message {
 
 // Delete deletes a message for good.
 func (r *Reader) Delete(ctx context.Context, m *Message) error {
+	ctx, stop := finishing(ctx)
+	defer stop()
 	if _, err := r.client.DeleteMessage(ctx, &sqs.DeleteMessageInput{QueueUrl: &r.url, ReceiptHandle: &m.receipt}); err != nil {
 		return fmt.Errorf("deleting message %s from %s: %w", m.ID, r.url, err)
 	}
@@ -182,6 +235,8 @@ func (r *Reader) Close(ctx context.Context) error {
 	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
 	defer stop()
 	var failures []error
+	now := time.Now().Round(0)
+	maps.DeleteFunc(r.held, func(_ string, m *Message) bool { return !now.Before(m.until) }) // They are back already.
 	for ids := range slices.Chunk(slices.Sorted(maps.Keys(r.held)), batchMax) {
 		input := &sqs.ChangeMessageVisibilityBatchInput{QueueUrl: &r.url}
 		for i, id := range ids {

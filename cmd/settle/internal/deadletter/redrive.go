@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
@@ -20,7 +21,7 @@ type Outcome struct {
 
 // Redrive sends the chosen messages to the queue with the URL, each with its body, group and attributes, and deletes it
 // then. What is parked once more meanwhile is not sent again. If a message cannot be sent or deleted, those behind it in
-// its group stay.
+// its group stay. When ctx ends, what was begun with one message is finished, and the others stay.
 //
 // Sent twice, because the answer of SQS or of this process was lost, a message is recognised: within five minutes by
 // its deduplication ID, later by the attributes that the runtime has parked it with.
@@ -36,18 +37,20 @@ func (r *Reader) Redrive(ctx context.Context, to string, chosen func(*Message) b
 		for _, m := range batch {
 			origin := m.origin()
 			switch {
+			case ctx.Err() != nil:
+				return outcome, errors.Join(append(failures, ctx.Err())...)
 			case !chosen(m) || stuck[m.Group]:
 				continue
-			case origin != "" && moved[origin]:
+			case moved[origin]:
 				outcome.Again++
 				continue
 			}
-			moved[origin] = true
 			if err := r.move(ctx, to, m); err != nil {
 				failures = append(failures, err)
 				stuck[m.Group] = m.Group != ""
 				continue
 			}
+			moved[origin] = origin != ""
 			outcome.Moved = append(outcome.Moved, m)
 			each()
 		}
@@ -56,6 +59,11 @@ func (r *Reader) Redrive(ctx context.Context, to string, chosen func(*Message) b
 
 // move sends a message, then deletes it.
 func (r *Reader) move(ctx context.Context, to string, m *Message) error {
+	if time.Now().Round(0).Add(holdMargin).After(m.until) {
+		return fmt.Errorf("message %s of %s was not sent: it was in hand for too long, as if this machine had slept; call the command again", m.ID, m.Group)
+	}
+	ctx, stop := finishing(ctx)
+	defer stop()
 	input := &sqs.SendMessageInput{QueueUrl: &to, MessageBody: &m.Body, MessageAttributes: m.attributes}
 	if m.Group != "" {
 		// Another ID than that of its sender: the loop would take an older one for a repeat.
@@ -83,6 +91,9 @@ func (r *Reader) Drop(ctx context.Context, chosen func(*Message) bool, each func
 			return dropped, err
 		}
 		for _, m := range batch {
+			if ctx.Err() != nil {
+				return dropped, ctx.Err()
+			}
 			if !chosen(m) {
 				continue
 			}

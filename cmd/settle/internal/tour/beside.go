@@ -28,19 +28,22 @@ func (p *player) showBeside(ctx context.Context, instance string, executions ...
 	wide := 0
 	if len(left) > 0 {
 		for _, line := range left {
-			wide = max(wide, width(line))
+			wide = max(wide, console.Width(line))
 		}
 		left[0] = dim(left[0])
 		wide += 3
 	}
 	p.say("")
+	if columns := p.config.Style.Columns(); columns > 0 && columns < columnsMax { // There is no room beside them.
+		left, right, wide = append(left, right...), nil, 0
+	}
 	for i := range max(len(left), len(right)) {
 		line := ""
 		if i < len(left) {
 			line = left[i]
 		}
 		if i < len(right) {
-			line += strings.Repeat(" ", wide-width(line)) + right[i]
+			line += strings.Repeat(" ", wide-console.Width(line)) + right[i]
 		}
 		p.say("   %s", line)
 	}

@@ -12,7 +12,7 @@ import (
 )
 
 // itemColumns is how wide items and outputs are printed: a value that fits into one line stays in one.
-const itemColumns = columns - len("},")
+const itemColumns = columnsMax - len("},")
 
 // itemText writes an item with an attribute a line: its name, its DynamoDB type, and its value
 // as JSON. The attributes named come first, the others follow by name. Inside lists and maps

@@ -4,6 +4,7 @@
 package tour
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -34,7 +35,7 @@ type Config struct {
 	UploadWindow time.Duration
 	// TimeLimit is how long the tour may take. Defaults to a minute.
 	TimeLimit time.Duration
-	// Style marks what is printed.
+	// Style marks what is printed. Lines are folded at its columns, and at 100 in any case.
 	Style console.Style
 }
 
@@ -64,7 +65,7 @@ func Play(ctx context.Context, out io.Writer, host Host, config Config) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, config.TimeLimit, fmt.Errorf("%w, %v", errTimeLimit, config.TimeLimit))
 	defer cancel()
 
-	out = page{out}
+	out = page{out, min(cmp.Or(config.Style.Columns(), columnsMax), columnsMax)}
 	handler := console.NewHandler(out, config.Style, "   ").Brief()
 	watch := newWatch(handler)
 	logger, secret := slog.New(watch), rand.Text()

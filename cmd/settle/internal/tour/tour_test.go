@@ -17,6 +17,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/settle-run/settle/cmd/settle/internal/console"
 	"github.com/settle-run/settle/cmd/settle/internal/stack"
 	"github.com/settle-run/settle/machines"
 	"github.com/settle-run/settle/machines/demo"
@@ -109,8 +110,8 @@ func TestTourTellsTheStoryOfItsTranscript(t *testing.T) {
 		t.Errorf("expected the story of %s; go test -update rewrites it (-want +got):\n%s", transcript, diff)
 	}
 	for number, line := range strings.Split(got, "\n") {
-		if n := width(line); n > columns {
-			t.Errorf("line %d: expected at most %d columns, got %d: %s", number+1, columns, n, line)
+		if n := console.Width(line); n > columnsMax {
+			t.Errorf("line %d: expected at most %d columns, got %d: %s", number+1, columnsMax, n, line)
 		}
 	}
 }

@@ -27,7 +27,7 @@ func TestExecutionsAreShownWithHowTheyAre(t *testing.T) {
 		t.Fatal(err)
 	}
 	const want = "  workflow  nightly since 2026-01-02 11:00:00 UTC (1h00m ago), whose end is ended\n" +
-		"            night\uFFFDly since 2026-01-02 11:59:00 UTC (1m00s ago), whose end is ended; not known to be started yet\n" +
+		"            night\\x1bly since 2026-01-02 11:59:00 UTC (1m00s ago), whose end is ended; not known to be started yet\n" +
 		"            weekly since 2026-01-02 12:00:00 UTC (0s ago), whose end is over; it will never start: NOT_STARTED: no such workflow\n"
 	if !strings.Contains(b.String(), want) {
 		t.Errorf("expected\n%s\nin\n%s", want, b.String())

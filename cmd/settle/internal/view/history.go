@@ -2,6 +2,7 @@ package view
 
 import (
 	"io"
+	"strings"
 	"time"
 
 	"github.com/settle-run/settle/cmd/settle/internal/console"
@@ -13,6 +14,40 @@ func WriteHistory(w io.Writer, style console.Style, history []durable.Transition
 	if len(history) == 0 {
 		return nil
 	}
-	_, err := io.WriteString(w, historyText(style, history, zone)+"\n")
+	_, err := io.WriteString(w, style.Fold(historyText(style, history, zone)+"\n"))
 	return err
+}
+
+// Log writes transitions as they come, one a line, in columns that grow with what is in them.
+type Log struct {
+	w     io.Writer
+	style console.Style
+	zone  *time.Location
+	// named says that each line has the name of its instance.
+	named bool
+	// instances and events are the widths of the columns so far.
+	instances, events int
+}
+
+// NewLog returns a log of one instance, or of several, whose lines are named.
+func NewLog(w io.Writer, style console.Style, zone *time.Location, named bool) *Log {
+	return &Log{w: w, style: style, zone: zone, named: named, events: len("done.invoke")}
+}
+
+// Write writes a transition of an instance.
+func (l *Log) Write(instance string, transition durable.Transition) error {
+	_, err := io.WriteString(l.w, l.style.Fold(l.line(instance, transition)))
+	return err
+}
+
+func (l *Log) event(t durable.Transition) string { return harmless(console.EventName(t.Event, t.From)) }
+
+func (l *Log) line(instance string, t durable.Transition) string {
+	var b strings.Builder
+	b.WriteString(l.style.Dim(t.At.In(l.zone).Format("01-02 15:04:05.000")) + "  ")
+	if l.named {
+		b.WriteString(l.style.Bold(console.Pad(harmless(instance), &l.instances)) + "  ")
+	}
+	b.WriteString(console.Pad(l.event(t), &l.events) + "  " + console.Change(l.style, t.From, t.To, t.Ignored) + "\n")
+	return b.String()
 }

@@ -63,7 +63,7 @@ func WriteParked(w io.Writer, style console.Style, parked []ParkedEvent, now tim
 		if len(reason) > reasonRunesMax {
 			reason = append(reason[:reasonRunesMax], []rune("...")...)
 		}
-		table.Add(Plain(p.MessageID), Bold(p.Instance), Plain(cmp.Or(p.Event, "-")), Plain(ago(p.Since, now)), Warning(string(reason)))
+		table.Add(Plain(p.MessageID), Bold(cmp.Or(p.Instance, "-")), Plain(cmp.Or(p.Event, "-")), Plain(ago(p.Since, now)), Warning(string(reason)))
 	}
 	return table.Write(w)
 }
@@ -71,12 +71,8 @@ func WriteParked(w io.Writer, style console.Style, parked []ParkedEvent, now tim
 // WriteText writes the event for people to read.
 func (p ParkedEvent) WriteText(w io.Writer, style console.Style, now time.Time) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s\n", style.Bold(harmless(p.Instance)))
-	row := func(label, value string) {
-		if value != "" {
-			fmt.Fprintf(&b, "  %s  %s\n", style.Dim(fmt.Sprintf("%-8s", label)), strings.ReplaceAll(harmless(value), "\n", "\n            "))
-		}
-	}
+	fmt.Fprintf(&b, "%s\n", style.Bold(harmless(cmp.Or(p.Instance, "no instance"))))
+	row := func(label, value string) { b.WriteString(style.Fold(labelled(style, label, harmless(value)))) }
 	row("event", p.Event)
 	row("id", p.EventID)
 	row("parked", at(p.Since, now))
@@ -86,7 +82,7 @@ func (p ParkedEvent) WriteText(w io.Writer, style console.Style, now time.Time) 
 	row("sent", p.SentAt)
 	row("received", p.ReceiveCount)
 	row("message", p.MessageID)
-	row("body", indented(p.Body))
+	b.WriteString(labelled(style, "body", indented(p.Body)))
 	_, err := io.WriteString(w, b.String())
 	return err
 }

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/settle-run/settle/cmd/settle/internal/console"
@@ -24,25 +23,21 @@ const timeFormat = "2006-01-02 15:04:05 MST"
 // the zone that they are shown in.
 func (v Instance) WriteText(w io.Writer, style console.Style, now time.Time) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s\n", style.Bold(v.Name))
-	row := func(label, value string) {
-		if value != "" {
-			fmt.Fprintf(&b, "  %s  %s\n", style.Dim(fmt.Sprintf("%-8s", label)), strings.ReplaceAll(value, "\n", "\n            "))
-		}
-	}
-	row("state", style.State(strings.Join(v.State, ", ")))
+	fmt.Fprintf(&b, "%s\n", style.Bold(harmless(v.Name)))
+	row := func(label, value string) { b.WriteString(style.Fold(labelled(style, label, value))) }
+	row("state", style.State(harmless(strings.Join(v.State, ", "))))
 	row("since", v.sinceText(now))
 	row("status", string(v.Status)+v.settledText())
-	row("tags", strings.Join(without(v.Tags, statechart.Settled), ", "))
-	row("next", v.nextText())
+	row("tags", harmless(strings.Join(without(v.Tags, statechart.Settled), ", ")))
+	row("next", harmless(v.nextText()))
 	row("timers", v.timersText(now))
 	row("services", v.servicesText())
 	row("children", v.childrenText())
 	row("parent", harmless(v.Parent))
 	row("waits", v.waitsText(now))
 	row("workflow", v.executionsText(now))
-	row("context", indented(v.Context))
-	row("output", indented(v.Output))
+	b.WriteString(labelled(style, "context", indented(v.Context)))
+	b.WriteString(labelled(style, "output", indented(v.Output)))
 	row("parked", style.Warning(v.parkedText(now)))
 	row("failed", style.Warning(v.failedText(now)))
 	if v.Ignored > 0 {
@@ -60,6 +55,14 @@ func (v Instance) WriteText(w io.Writer, style console.Style, now time.Time) err
 	return err
 }
 
+// labelled is a line, or several, of what has a name; nothing if there is no value.
+func labelled(style console.Style, label, value string) string {
+	if value == "" {
+		return ""
+	}
+	return fmt.Sprintf("  %s  %s\n", style.Dim(fmt.Sprintf("%-8s", label)), strings.ReplaceAll(value, "\n", "\n            "))
+}
+
 // Settled reports whether only the outside can move the instance.
 func (v Instance) Settled() bool {
 	return v.Status != statechart.Active || len(v.Services) == 0 && slices.Contains(v.Tags, statechart.Settled)
@@ -71,7 +74,7 @@ func (v Instance) Summary(style console.Style) string {
 	if v.Status == statechart.Active {
 		how = map[bool]string{true: "settled", false: "not settled"}[v.Settled()]
 	}
-	return fmt.Sprintf("%s is in %s, %s, revision %d", style.Bold(v.Name), style.State(harmless(strings.Join(v.State, ", "))), how, v.Revision)
+	return fmt.Sprintf("%s is in %s, %s, revision %d", style.Bold(harmless(v.Name)), style.State(harmless(strings.Join(v.State, ", "))), how, v.Revision)
 }
 
 // settledText says in words what the tag and the services mean.
@@ -103,7 +106,7 @@ func (v Instance) nextText() string {
 func (v Instance) timersText(now time.Time) string {
 	var lines []string
 	for _, timer := range v.timers() {
-		lines = append(lines, fmt.Sprintf("%s of %s: %s", timer.After, timer.State, at(timer.At, now)))
+		lines = append(lines, fmt.Sprintf("%s of %s: %s", harmless(timer.After), harmless(timer.State), at(timer.At, now)))
 	}
 	return strings.Join(lines, "\n")
 }
@@ -111,7 +114,7 @@ func (v Instance) timersText(now time.Time) string {
 func (v Instance) servicesText() string {
 	var lines []string
 	for _, service := range v.services() {
-		lines = append(lines, fmt.Sprintf("%s in %s, attempt %d", service.Service, service.State, max(service.Attempt, 1)))
+		lines = append(lines, fmt.Sprintf("%s in %s, attempt %d", harmless(service.Service), harmless(service.State), max(service.Attempt, 1)))
 	}
 	return strings.Join(lines, "\n")
 }
@@ -120,7 +123,7 @@ func (v Instance) servicesText() string {
 func (v Instance) childrenText() string {
 	var lines []string
 	for _, id := range slices.Sorted(maps.Keys(v.Children)) {
-		lines = append(lines, fmt.Sprintf("%s: %s", harmless(id), v.Children[id].Instance))
+		lines = append(lines, fmt.Sprintf("%s: %s", harmless(id), harmless(v.Children[id].Instance)))
 	}
 	return strings.Join(lines, "\n")
 }
@@ -170,7 +173,7 @@ func (v Instance) parkedText(now time.Time) string {
 func (v Instance) failedText(now time.Time) string {
 	var lines []string
 	for _, f := range v.Failed {
-		what := string(f.Kind)
+		what := harmless(string(f.Kind))
 		if f.Target != "" {
 			what += " to " + harmless(f.Target)
 		}
@@ -189,16 +192,15 @@ func (v Instance) failedText(now time.Time) string {
 }
 
 func historyText(style console.Style, history []durable.Transition, zone *time.Location) string {
-	width := 0
+	var b strings.Builder
+	log := Log{w: &b, style: style, zone: zone}
 	for _, transition := range history {
-		width = max(width, len(console.EventName(transition.Event, transition.From)))
+		console.Pad(log.event(transition), &log.events)
 	}
-	var lines []string
 	for _, transition := range history {
-		lines = append(lines, fmt.Sprintf("%s  %-*s  %s", style.Dim(transition.At.In(zone).Format("01-02 15:04:05.000")),
-			width, harmless(console.EventName(transition.Event, transition.From)), console.Change(style, transition.From, transition.To, transition.Ignored)))
+		b.WriteString(log.line("", transition))
 	}
-	return strings.Join(lines, "\n")
+	return strings.TrimSuffix(b.String(), "\n")
 }
 
 // at shows a point in time and how far it is away.
@@ -219,24 +221,23 @@ const textBytesMax = 1000
 // harmless returns a text of a producer's without what a terminal would obey, and cut off where
 // it fills the screen.
 func harmless(text string) string {
-	if len(text) > textBytesMax {
-		text = fmt.Sprintf("%s... and %d more bytes", text[:textBytesMax], len(text)-textBytesMax)
+	if len(text) <= textBytesMax {
+		return console.Escape(text)
 	}
-	return strings.Map(func(r rune) rune {
-		if r != '\n' && !unicode.IsPrint(r) {
-			return utf8.RuneError
-		}
-		return r
-	}, text)
+	end := textBytesMax
+	for end > textBytesMax-utf8.UTFMax && !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return fmt.Sprintf("%s... and %d more bytes", console.Escape(text[:end]), len(text)-end)
 }
 
-// indented lays JSON out over lines; it is shown as it is if it cannot be.
+// indented lays JSON out over lines, whole; what is none is shown as it is. Neither has what a terminal would obey.
 func indented(text json.RawMessage) string {
 	var b bytes.Buffer
 	if json.Indent(&b, text, "", "  ") != nil {
-		return string(text)
+		return console.Escape(string(text))
 	}
-	return b.String()
+	return console.EscapeJSON(b.String())
 }
 
 func without(all []string, one string) []string {

@@ -92,12 +92,12 @@ func TestTextShowsWhatAnInstanceWaitsFor(t *testing.T) {
             late of a.waiting: 2026-01-03 13:00:00 CET (in 24h00m)
   services  callVendor in b.calling, attempt 2
   waits     a task for Queued since 2026-01-02 12:59:00 CET (1m00s ago), until 2026-01-02 13:04:00 CET (in 4m00s)
-            a task for In�Progress since 2026-01-02 12:00:00 CET (1h00m ago)
+            a task for In\x1bProgress since 2026-01-02 12:00:00 CET (1h00m ago)
   context   {
               "n": 1
             }
   parked    GO, 2h00m ago: wrong payload
-  failed    send to pipeline/8, 1h00m ago: no�pe (the chart was told)
+  failed    send to pipeline/8, 1h00m ago: no\x1bpe (the chart was told)
             alias to x-7, 1m00s ago: too long (the chart could not be told yet)
             schedule, 1s ago: denied (the chart is to be told; if it stays so, that was parked)
             schedule, 1s ago: denied
@@ -209,7 +209,7 @@ func TestParkedEventsAreShownHoweverTheirProducersWroteThem(t *testing.T) {
 	for _, c := range []struct{ event, message, want string }{
 		{"NOPE", "undeclared event type", "NOPE, 2h00m ago: undeclared event type\n"},
 		{"", "not an event: expected a JSON object", "2h00m ago: not an event: expected a JSON object\n"},
-		{"N\x1b[2JO\rPE", "one\ntwo\x9b", "N\uFFFD[2JO\uFFFDPE, 2h00m ago: one\n            two\uFFFD\n"},
+		{"N\x1b[2JO\rPE", "one\ntwo\x9b", "N\\x1b[2JO\\rPE, 2h00m ago: one\n            two\\x9b\n"},
 		{strings.Repeat("N", 1007), "long", strings.Repeat("N", 1000) + "... and 7 more bytes, 2h00m ago: long\n"},
 	} {
 		parked := record()

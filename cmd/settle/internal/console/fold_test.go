@@ -1,4 +1,4 @@
-package tour
+package console
 
 import (
 	"strings"
@@ -25,9 +25,13 @@ func TestLinesAreFoldedWhereTheyMayBe(t *testing.T) {
 		"marks take no room": {
 			"\x1b[2m" + long("a") + "\x1b[0m  \x1b[1m" + long("b") + "\x1b[0m  \x1b[32mc\x1b[0m",
 			"\x1b[2m" + long("a") + "\x1b[0m  \x1b[1m" + long("b") + "\x1b[0m  \x1b[32mc\x1b[0m"},
-		"nowhere": {long("a") + long("b") + long("c"), long("a") + long("b") + long("c")},
+		"prose, at a space and no further to the right": {"   " + long("ab") + " " + long("c"), "   " + long("ab") + "\n   " + long("c")},
+		"a field without a comma, at a space":           {"   at  " + long("ab") + " " + long("c"), "   at  " + long("ab") + "\n       " + long("c")},
+		"JSON, after a comma":                           {`  {"a": "` + long("bb") + `", "c": "` + long("d") + `e"}`, `  {"a": "` + long("bb") + "\",\n" + `     "c": "` + long("d") + `e"}`},
+		"wide characters take two columns":              {strings.Repeat("界", 49) + " 界", strings.Repeat("界", 49) + "\n界"},
+		"nowhere":                                       {long("a") + long("b") + long("c"), long("a") + long("b") + long("c")},
 	} {
-		if got := fold(c.line + "\n"); got != c.want+"\n" {
+		if got := Fold(c.line+"\n", 100); got != c.want+"\n" {
 			t.Errorf("%s: expected\n%s\ngot\n%s", name, c.want, got)
 		}
 	}

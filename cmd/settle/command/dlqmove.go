@@ -1,0 +1,202 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+
+	"github.com/settle-run/settle/cmd/settle/internal/deadletter"
+	"github.com/settle-run/settle/runtime/sqsqueue"
+)
+
+// choiceFlags choose parked events.
+type choiceFlags struct {
+	Message  []string `arg:"" optional:"" name:"message-id" help:"The IDs of the messages, as list prints them."`
+	Instance string   `help:"All events of this instance."`
+	All      bool     `help:"All events."`
+}
+
+// choice is what the flags choose.
+type choice struct {
+	// name is how to call it.
+	name   string
+	chosen func(*deadletter.Message) bool
+	// named are the IDs that were given, and unseen those of them that were not met yet.
+	named, unseen []string
+}
+
+// choice checks the flags and returns what they choose.
+func (f choiceFlags) choice() (*choice, error) {
+	given := 0
+	for _, is := range []bool{len(f.Message) > 0, f.Instance != "", f.All} {
+		if is {
+			given++
+		}
+	}
+	switch {
+	case given != 1:
+		return nil, fmt.Errorf("%w: expected either IDs of messages, or --instance, or --all", errUsage)
+	case f.All:
+		return &choice{name: "all events", chosen: func(*deadletter.Message) bool { return true }}, nil
+	case f.Instance != "":
+		return &choice{name: "all events of " + f.Instance, chosen: func(m *deadletter.Message) bool { return m.Group == f.Instance }}, nil
+	}
+	named := slices.Compact(slices.Sorted(slices.Values(f.Message)))
+	c := &choice{name: fmt.Sprintf("%d events", len(named)), named: named, unseen: slices.Clone(named)}
+	c.chosen = func(m *deadletter.Message) bool {
+		c.unseen = slices.DeleteFunc(c.unseen, func(id string) bool { return id == m.ID })
+		return slices.Contains(named, m.ID)
+	}
+	return c, nil
+}
+
+// check refuses IDs that were not met.
+func (c *choice) check() error {
+	if len(c.unseen) == 0 {
+		return nil
+	}
+	return notToBeSeen(c.unseen, len(c.named))
+}
+
+// notToBeSeen is the error of messages that the queue does not show, some of all that were asked for.
+func notToBeSeen(ids []string, of int) error {
+	return fmt.Errorf("%w: %d of the %d messages are not to be seen in the queue, %s: it shows ten of an instance at a time, and none that somebody else has in hand; "+
+		"settle dlq list shows which it shows", errNotFound, len(ids), of, strings.Join(ids, ", "))
+}
+
+type dlqRedriveCommand struct {
+	dlqFlags
+	Queue string `default:"settle.fifo" env:"SETTLE_QUEUE_URL" placeholder:"NAME|URL" help:"The queue to send them to (${default})."`
+	choiceFlags
+	outputFlag
+}
+
+// Help tells what an event keeps.
+func (*dlqRedriveCommand) Help() string {
+	return `The events are sent to the queue, each with its body, its instance and all attributes, those of an instance in their order,
+and deleted here then. So what was parked is applied once, however often it is redriven, as long as fewer than 50 other
+events come between (docs/guarantees.md). Of one instance, redrive all: what was parked later may depend on what was parked
+before.
+
+An event that is parked once more meanwhile stays, and is counted. If one cannot be sent, those behind it of its
+instance stay too. Ctrl-C stops between two events; those that were not sent stay.
+
+  settle dlq redrive --instance signup/42
+  settle dlq redrive 5fea7756-0ea4-451a-a703-a558b933e274
+  settle dlq redrive --all
+  settle dlq redrive --all --dead-letter-queue settle-delay-dlq --queue settle-delay`
+}
+
+// redriven is the answer.
+type redriven struct {
+	Redriven int `json:"redriven"`
+	// ParkedAgain counts those that came back while the command ran.
+	ParkedAgain int `json:"parked_again"`
+}
+
+// Run sends the events again.
+func (c *dlqRedriveCommand) Run(ctx context.Context, s *session) error {
+	choice, err := c.choice()
+	if err != nil {
+		return err
+	}
+	var outcome *deadletter.Outcome
+	err = c.read(ctx, s, func(client *sqs.Client, r *deadletter.Reader) error {
+		url, err := sqsqueue.ResolveURL(ctx, client, c.Queue)
+		if err != nil {
+			return err
+		}
+		if err := c.checkQueues(r.URL(), url); err != nil {
+			return err
+		}
+		progress := s.newProgress("events redriven")
+		defer progress.end()
+		done, err := r.Redrive(ctx, url, choice.chosen, progress.add)
+		outcome = &done
+		if err == nil {
+			err = choice.check()
+		}
+		return err
+	})
+	if outcome == nil {
+		return err
+	}
+	answer := redriven{len(outcome.Moved), outcome.Again}
+	if c.json(s) {
+		return errors.Join(err, s.printJSON(answer))
+	}
+	said := fmt.Sprintf("%d events are in %s again\n", answer.Redriven, c.Queue)
+	if answer.ParkedAgain > 0 {
+		said += fmt.Sprintf("%d of them were parked again: settle dlq list tells why\n", answer.ParkedAgain)
+	}
+	return errors.Join(err, s.printf("%s", said))
+}
+
+// checkQueues refuses a queue that cannot take what the dead-letter queue has, before anything is received.
+func (c *dlqRedriveCommand) checkQueues(from, to string) error {
+	switch {
+	case from == to:
+		return fmt.Errorf("%w: --queue: expected another queue than the dead-letter queue, got %s for both", errUsage, c.Queue)
+	case deadletter.IsFIFO(from) != deadletter.IsFIFO(to):
+		kinds := map[bool]string{true: "a FIFO queue", false: "a standard queue"}
+		return fmt.Errorf("%w: --queue: expected %s, as the dead-letter queue %s is one, got %s", errUsage, kinds[deadletter.IsFIFO(from)], c.DeadLetterQueue, c.Queue)
+	default:
+		return nil
+	}
+}
+
+type dlqDropCommand struct {
+	dlqFlags
+	choiceFlags
+	Yes bool `short:"y" help:"Do not ask."`
+	outputFlag
+}
+
+// Help tells that there is no way back.
+func (*dlqDropCommand) Help() string {
+	return `The events are deleted for good, those of an instance beyond the first ten and those that are parked meanwhile too. It
+asks before, and without a terminal to ask on wants --yes.
+
+  settle dlq drop 5fea7756-0ea4-451a-a703-a558b933e274
+  settle dlq drop --instance signup/42 --yes`
+}
+
+// dropped is the answer.
+type dropped struct {
+	Dropped int `json:"dropped"`
+}
+
+// Run deletes the events.
+func (c *dlqDropCommand) Run(ctx context.Context, s *session) error {
+	choice, err := c.choice()
+	if err != nil {
+		return err
+	}
+	if !c.Yes {
+		if err := s.confirm(ctx, "Drop "+choice.name+" in "+c.DeadLetterQueue+" for good?"); err != nil {
+			return err
+		}
+	}
+	var answer *dropped
+	err = c.read(ctx, s, func(_ *sqs.Client, r *deadletter.Reader) error {
+		progress := s.newProgress("events dropped")
+		defer progress.end()
+		n, err := r.Drop(ctx, choice.chosen, progress.add)
+		answer = &dropped{n}
+		if err == nil {
+			err = choice.check()
+		}
+		return err
+	})
+	if answer == nil {
+		return err
+	}
+	if c.json(s) {
+		return errors.Join(err, s.printJSON(answer))
+	}
+	return errors.Join(err, s.printf("%d events are gone\n", answer.Dropped))
+}

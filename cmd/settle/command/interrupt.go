@@ -1,0 +1,78 @@
+package command
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/settle-run/settle/functions/gateway/httpapi"
+)
+
+// errInterrupted is wrapped when the command was stopped before it was done.
+var errInterrupted = errors.New("interrupted")
+
+// stopped tells that a command failed because it was asked to stop: nobody needs to know which call that has hit.
+func stopped(ctx context.Context, err error) error {
+	if ctx.Err() == nil || errors.Is(err, errInterrupted) || !errors.Is(err, ctx.Err()) && !errors.Is(err, context.Cause(ctx)) {
+		return err
+	}
+	return errInterrupted
+}
+
+// until calls a function that cannot be interrupted, such as one that waits for a line, and returns what it returns, or
+// ctx's error if that ends first.
+func until[T any](ctx context.Context, do func() (T, error)) (T, error) {
+	type answer struct {
+		value T
+		err   error
+	}
+	answers := make(chan answer, 1)
+	go func() {
+		value, err := do()
+		answers <- answer{value, err}
+	}()
+	select {
+	case a := <-answers:
+		return a.value, a.err
+	case <-ctx.Done():
+		var none T
+		return none, ctx.Err()
+	}
+}
+
+// readInput reads standard input to its end, but no more than is too much for an event.
+func (s *session) readInput(ctx context.Context) ([]byte, error) {
+	return until(ctx, func() ([]byte, error) { return io.ReadAll(io.LimitReader(s.in, httpapi.EventBytesMax+1)) })
+}
+
+// confirm asks somebody at a terminal.
+func (s *session) confirm(ctx context.Context, question string) error {
+	if !s.asked {
+		return fmt.Errorf("%w: expected --yes, as there is no terminal to ask on", errUsage)
+	}
+	s.tell("%s [y/N] ", question)
+	answer, err := until(ctx, func() (string, error) { return bufio.NewReader(s.in).ReadString('\n') })
+	if err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	if answer = strings.ToLower(strings.TrimSpace(answer)); answer != "y" && answer != "yes" {
+		return errors.New("not confirmed, nothing was dropped")
+	}
+	return nil
+}
+
+// wait returns after the time, or with ctx's error when it ends.
+func (s *session) wait(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

@@ -1,0 +1,215 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/dynamostore"
+	"github.com/settle-run/settle/runtime/statechart"
+)
+
+const (
+	// watchByIndex and watchByTable are how long watch --machine waits between two looks, by what these read.
+	watchByIndex = 2 * time.Second
+	watchByTable = 10 * time.Second
+	// watchInstancesMax is how many instances it reads in a look.
+	watchInstancesMax = 1000
+)
+
+// crowd is the instances that watch --machine has seen.
+type crowd struct {
+	*watch
+	filter dynamostore.Filter
+	// byTable says that the table has no index.
+	byTable bool
+	// seen are those that are active, as they were read last; listed are those that the last look found.
+	seen   map[durable.InstanceID]durable.Record
+	listed map[durable.InstanceID]bool
+	// unreadable are those whose items could not be read, which was said.
+	unreadable map[string]bool
+}
+
+// several prints what happens to the instances that the filter chooses, until ctx ends.
+func (w *watch) several(ctx context.Context, filter dynamostore.Filter) error {
+	c := &crowd{watch: w, filter: filter, seen: map[durable.InstanceID]durable.Record{}, unreadable: map[string]bool{}}
+	progress := w.session.newProgress("instances found")
+	err := c.look(ctx, progress)
+	progress.end()
+	if err != nil {
+		return err
+	}
+	if err := c.introduce(); err != nil {
+		return err
+	}
+	for err == nil {
+		if err = w.session.wait(ctx, c.pause()); err == nil {
+			err = c.look(ctx, nil)
+		}
+	}
+	return err
+}
+
+// pause is how long to wait between two looks.
+func (c *crowd) pause() time.Duration {
+	switch {
+	case c.flags.Every != nil:
+		return *c.flags.Every
+	case c.byTable:
+		return watchByTable
+	default:
+		return watchByIndex
+	}
+}
+
+// introduce tells what the first look has found, and what each costs.
+func (c *crowd) introduce() error {
+	s, counts := c.session, map[string]int{}
+	for _, record := range c.seen {
+		counts[strings.Join(record.State, ", ")]++
+	}
+	if !c.flags.json(s) {
+		said := fmt.Sprintf("%d instances of %s are active", len(c.seen), s.style.Bold(c.filter.Machine))
+		for i, state := range slices.Sorted(maps.Keys(counts)) {
+			said += fmt.Sprintf("%s %d in %s", map[bool]string{true: ":", false: ","}[i == 0], counts[state], s.style.State(state))
+		}
+		if err := s.printf("%s", s.style.Fold(said+"\n")); err != nil {
+			return err
+		}
+	}
+	what := "the index " + dynamostore.IndexName + " and these instances"
+	if c.byTable {
+		what = "the whole table " + c.flags.Table + ", which has no index " + dynamostore.IndexName
+	}
+	units := s.read.units()
+	s.note("Each look reads %s, %d read units now: every %v, that is about %d an hour.", what, units, c.pause(), units*int64(time.Hour/c.pause()))
+	return nil
+}
+
+// look reads the instances and prints, from the second time on, what has happened since, in the order of time.
+func (c *crowd) look(ctx context.Context, first *progress) error {
+	records, err := c.list(ctx, first)
+	if err != nil {
+		return err
+	}
+	before := c.listed
+	c.listed = map[durable.InstanceID]bool{}
+	for _, record := range records {
+		c.listed[record.Instance] = true
+	}
+	for id := range before {
+		if !c.listed[id] { // It is over, or somewhere else, or the index is behind.
+			record, err := c.store.Load(ctx, id)
+			if err != nil {
+				return err
+			}
+			records = append(records, record)
+		}
+	}
+	var fresh []watched
+	var over []durable.Record
+	for _, record := range records {
+		seen, known := c.seen[record.Instance]
+		if record.Revision < seen.Revision && record.Revision > 0 { // The table was not read consistently.
+			continue
+		}
+		c.seen[record.Instance] = record
+		if record.Revision == 0 || record.Status != statechart.Active {
+			delete(c.seen, record.Instance)
+			over = append(over, record)
+		}
+		if first == nil && record.Revision > 0 && (!known || record.Revision != seen.Revision) {
+			fresh = append(fresh, c.fresh(seen, record)...)
+		}
+	}
+	return c.printLook(fresh, over)
+}
+
+// printLook prints what a look has found: that an instance is over, behind the last of its transitions.
+func (c *crowd) printLook(fresh []watched, over []durable.Record) error {
+	slices.SortStableFunc(fresh, func(a, b watched) int { return a.At.Compare(b.At) })
+	slices.SortFunc(over, func(a, b durable.Record) int { return strings.Compare(a.Instance.String(), b.Instance.String()) })
+	for i, transition := range fresh {
+		if err := c.write(transition); err != nil {
+			return err
+		}
+		k := slices.IndexFunc(over, func(r durable.Record) bool { return r.Instance.String() == transition.Instance })
+		if k < 0 || slices.ContainsFunc(fresh[i+1:], func(t watched) bool { return t.Instance == transition.Instance }) {
+			continue
+		}
+		if err := c.writeEnd(over[k]); err != nil {
+			return err
+		}
+		over = slices.Delete(over, k, k+1)
+	}
+	for _, record := range over {
+		if record.Revision == 0 {
+			c.session.note("%s is gone.", record.Instance)
+		} else if err := c.writeEnd(record); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// list reads the instances: by the index, unless the table has none.
+func (c *crowd) list(ctx context.Context, first *progress) ([]durable.Record, error) {
+	var records []durable.Record
+	for record, err := range c.each(ctx) {
+		var unreadable *dynamostore.ItemError
+		switch {
+		case errors.As(err, &unreadable):
+			if !c.unreadable[unreadable.Instance] {
+				c.unreadable[unreadable.Instance] = true
+				c.session.note("settle: %v", unreadable)
+			}
+			continue
+		case err != nil:
+			return nil, err
+		}
+		if records = append(records, record); len(records) > watchInstancesMax {
+			return nil, fmt.Errorf("expected at most %d active instances of %s, got more: narrow them down with --state or --tag", watchInstancesMax, c.filter.Machine)
+		}
+		if first != nil {
+			first.add()
+		}
+	}
+	return records, nil
+}
+
+// each yields the instances, as Store.List does.
+func (c *crowd) each(ctx context.Context) iter.Seq2[durable.Record, error] {
+	return func(yield func(durable.Record, error) bool) {
+		for cursor := ""; !c.byTable; {
+			page, err := c.store.ListPage(ctx, c.filter, dynamostore.PageInstancesMax, cursor)
+			if errors.Is(err, dynamostore.ErrNoIndex) {
+				c.byTable = true
+				break
+			}
+			if err != nil {
+				yield(durable.Record{}, err)
+				return
+			}
+			for _, record := range page.Records {
+				if !yield(record, nil) {
+					return
+				}
+			}
+			for _, unreadable := range page.Unreadable {
+				if !yield(durable.Record{}, unreadable) {
+					return
+				}
+			}
+			if cursor = page.Cursor; cursor == "" {
+				return
+			}
+		}
+		c.store.List(ctx, c.filter)(yield)
+	}
+}

@@ -1,0 +1,261 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
+
+	"github.com/settle-run/settle/cmd/settle/command"
+	"github.com/settle-run/settle/cmd/settle/internal/stack"
+)
+
+// isSend reports whether a call sends the event with the ID.
+func isSend(operation, body, id string) bool {
+	return operation == "SendMessage" && strings.Contains(body, `\"$id\":\"`+id+`\"`)
+}
+
+// parkedIDs returns the IDs of the events that are parked of an instance, which are to be seen at once.
+func (u user) parkedIDs(instance string) []string {
+	u.t.Helper()
+	var ids []string
+	for _, event := range u.parked("--instance", instance) {
+		ids = append(ids, event.EventID)
+	}
+	return ids
+}
+
+// checkRedriven checks what work/1 has counted and which of its events are parked still; then it redrives the rest, and
+// checks that each of the four was counted once, in order.
+func (u user) checkRedriven(counted, parked []string) {
+	u.t.Helper()
+	time.Sleep(time.Minute)
+	if got := u.counted("work/1"); !slices.Equal(got, counted) {
+		u.t.Errorf("expected work/1 to have counted %v, got %v", counted, got)
+	}
+	if got := u.parkedIDs("work/1"); !slices.Equal(got, parked) {
+		u.t.Errorf("expected %v of work/1 to stay parked, got %v", parked, got)
+	}
+	time.Sleep(10 * time.Minute) // The queue's deduplication is over.
+	u.must("dlq", "redrive", "--local", "--all")
+	time.Sleep(time.Minute)
+	if got, want := u.counted("work/1"), []string{"0", "2", "4", "6"}; !slices.Equal(got, want) {
+		u.t.Errorf("expected each to be counted once, in order, %v, got %v", want, got)
+	}
+	if got, want := u.counted("work/2"), []string{"1", "3"}; !slices.Equal(got, want) {
+		u.t.Errorf("expected work/2 to have counted %v, got %v", want, got)
+	}
+}
+
+// withParked runs the test with four events of work/1 and two of work/2 parked, and the chart mended.
+func withParked(t *testing.T, test func(user)) {
+	t.Helper()
+	w := &work{}
+	withWork(t, w, func(u user) {
+		u.park(w, 0, 1, 2, 3, 4, 6)
+		w.broken.Store(false)
+		test(u)
+	})
+}
+
+func TestRedriveStopsAnInstanceAtAnEventThatCannotBeSent(t *testing.T) {
+	t.Parallel()
+	withParked(t, func(u user) {
+		got := u.runAs(u.faultily(func(operation, body string) error {
+			if isSend(operation, body, "e2") {
+				return errors.New("no route")
+			}
+			return nil
+		}, nil), "dlq", "redrive", "--local", "--all")
+		if got.code != command.ExitFailed || got.out != "3 events are in settle.fifo again\n" || !strings.Contains(got.err, "settle: sending message ") {
+			u.t.Errorf("expected 3 to be sent, and exit code 1 with the one that could not, got %+v", got)
+		}
+		u.checkRedriven([]string{"0"}, []string{"e2", "e4", "e6"})
+	})
+}
+
+func TestRedriveSendsNothingBehindAnEventThatItCannotDelete(t *testing.T) {
+	t.Parallel()
+	withParked(t, func(u user) {
+		culprit, sent := "", false
+		got := u.runAs(u.faultily(func(operation, body string) error {
+			if operation == "DeleteMessage" && sent && culprit == "" {
+				culprit = body
+			}
+			if operation == "DeleteMessage" && body == culprit {
+				return errors.New("no route")
+			}
+			return nil
+		}, func(operation, body string) error {
+			sent = sent || isSend(operation, body, "e2")
+			return nil
+		}), "dlq", "redrive", "--local", "--all")
+		contains(u.t, got.err, " was sent to http://aws.local/000000000000/settle.fifo, and is parked still: deleting message ")
+		if got.code != command.ExitFailed {
+			u.t.Errorf("expected exit code 1, got %+v", got)
+		}
+		u.checkRedriven([]string{"0", "2"}, []string{"e2", "e4", "e6"})
+	})
+}
+
+func TestRedriveThatIsInterruptedLeavesNoEventHalfWay(t *testing.T) {
+	t.Parallel()
+	for _, operation := range []string{"SendMessage", "DeleteMessage"} {
+		withParked(t, func(u user) {
+			ctx, stop := context.WithCancel(u.t.Context())
+			defer stop()
+			sent := false
+			got := u.runUntil(ctx, u.faultily(func(called, body string) error {
+				sent = sent || isSend(called, body, "e2")
+				if sent && called == operation {
+					stop()
+				}
+				return nil
+			}, nil), "dlq", "redrive", "--local", "--instance", "work/1")
+			if got.code != command.ExitInterrupted || got.out != "2 events are in settle.fifo again\n" || got.err != "settle: interrupted\n" {
+				u.t.Errorf("%s: expected 2 to be sent and exit code 130, got %+v", operation, got)
+			}
+			u.checkRedriven([]string{"0", "2"}, []string{"e4", "e6"})
+		})
+	}
+}
+
+func TestRedriveDoesNotSendWhatItHasHeldForTooLong(t *testing.T) {
+	t.Parallel()
+	for slept, want := range map[time.Duration]struct {
+		parked []string
+		said   string
+	}{
+		// Another minute, and the next one could be received by somebody else before it is deleted.
+		270 * time.Second: {[]string{"e4", "e6"}, " was not sent: it was in hand for too long, as if this machine had slept; call the command again"},
+		// It is to be seen in the queue already while it is sent.
+		400 * time.Second: {[]string{"e2", "e4", "e6"}, ", and is parked still: "},
+	} {
+		withParked(t, func(u user) {
+			got := u.runAs(u.faultily(func(operation, body string) error {
+				if isSend(operation, body, "e2") {
+					time.Sleep(slept)
+				}
+				return nil
+			}, nil), "dlq", "redrive", "--local", "--instance", "work/1")
+			contains(u.t, got.err, want.said)
+			if got.code != command.ExitFailed || strings.Contains(got.err, "putting messages back") {
+				u.t.Errorf("after %v: expected exit code 1 and no word of what is back already, got %+v", slept, got)
+			}
+			u.checkRedriven([]string{"0", "2"}, want.parked)
+		})
+	}
+}
+
+func TestAnswerThatGetsLostHidesNothing(t *testing.T) {
+	t.Parallel()
+	withParked(t, func(u user) {
+		lost := 0
+		got := u.runAs(u.faultily(nil, func(operation, _ string) error {
+			if operation == "ReceiveMessage" && lost == 0 {
+				lost++
+				return errors.New("connection reset")
+			}
+			return nil
+		}), "dlq", "list", "--local", "-o", "json")
+		if shown := strings.Count(got.out, "message_id"); shown != 6 || got.err != "" {
+			u.t.Errorf("expected all 6, got %d and %q", shown, got.err)
+		}
+	})
+}
+
+func TestDropThatIsInterruptedDropsNothingMore(t *testing.T) {
+	t.Parallel()
+	withParked(t, func(u user) {
+		ctx, stop := context.WithCancel(u.t.Context())
+		defer stop()
+		got := u.runUntil(ctx, u.faultily(func(operation, _ string) error {
+			if operation == "DeleteMessage" {
+				stop()
+			}
+			return nil
+		}, nil), "dlq", "drop", "--local", "--instance", "work/1", "--yes")
+		if got.code != command.ExitInterrupted || got.out != "1 events are gone\n" || got.err != "settle: interrupted\n" {
+			u.t.Errorf("expected one to be gone and exit code 130, got %+v", got)
+		}
+		if left := u.parkedIDs("work/1"); !slices.Equal(left, []string{"e2", "e4", "e6"}) {
+			u.t.Errorf("expected the others to be to be seen at once, got %v", left)
+		}
+	})
+}
+
+// seenBack is an output that looks, when it is written to, whether the queue has all its messages back.
+type seenBack struct {
+	u        user
+	inFlight []string
+}
+
+func (s *seenBack) Write(text []byte) (int, error) {
+	output, err := sqs.NewFromConfig(s.u.stack.AWS()).GetQueueAttributes(s.u.t.Context(), &sqs.GetQueueAttributesInput{
+		QueueUrl: aws.String(stack.DeadLetterQueue), AttributeNames: []types.QueueAttributeName{"ApproximateNumberOfMessagesNotVisible"}})
+	if err != nil {
+		return 0, err
+	}
+	s.inFlight = append(s.inFlight, output.Attributes["ApproximateNumberOfMessagesNotVisible"])
+	return len(text), nil
+}
+
+func TestMessagesAreBackBeforeAnythingIsPrinted(t *testing.T) {
+	t.Parallel()
+	withParked(t, func(u user) {
+		id := u.parked()[0].MessageID
+		for _, line := range []string{"list", "show " + id, "redrive " + id, "drop --yes " + u.parked()[1].MessageID} {
+			out := &seenBack{u: u}
+			args := append([]string{"dlq"}, strings.Fields(line)...)
+			code := command.Run(u.t.Context(), u.config, command.Process{Out: out, Endpoint: "http://aws.local", HTTP: u.stack.AWS().HTTPClient}, append(args, "--local"))
+			if code != command.ExitDone || len(out.inFlight) == 0 || slices.ContainsFunc(out.inFlight, func(n string) bool { return n != "0" }) {
+				u.t.Errorf("dlq %s: expected no message in hand when the answer is printed, got %v and exit code %d", line, out.inFlight, code)
+			}
+		}
+	})
+}
+
+func TestRedriveRefusesAQueueThatCannotTakeTheEvents(t *testing.T) {
+	t.Parallel()
+	withParked(t, func(u user) {
+		for flags, want := range map[string]string{
+			"--queue " + stack.DeadLetterQueue:                  "settle: usage: --queue: expected another queue than the dead-letter queue, got settle-dlq.fifo for both\n",
+			"--queue " + stack.DelayQueue:                       "settle: usage: --queue: expected a FIFO queue, as the dead-letter queue settle-dlq.fifo is one, got settle-delay\n",
+			"--dead-letter-queue " + stack.DelayDeadLetterQueue: "settle: usage: --queue: expected a standard queue, as the dead-letter queue settle-delay-dlq is one, got settle.fifo\n",
+		} {
+			got := u.run(append([]string{"dlq", "redrive", "--local", "--all"}, strings.Fields(flags)...)...)
+			if got.code != command.ExitUsage || got.err != want || got.out != "" {
+				u.t.Errorf("redrive --all %s: expected exit code 2 and %q, got %+v", flags, want, got)
+			}
+		}
+		if left := u.parked(); len(left) != 6 {
+			u.t.Errorf("expected all to stay parked, got %+v", left)
+		}
+	})
+}
+
+func TestMessagesThatAreNamedTwiceOrAreCopiesAreFound(t *testing.T) {
+	t.Parallel()
+	withParked(t, func(u user) {
+		ids := u.parked("--instance", "work/1")
+		twice := u.must("dlq", "redrive", "--local", ids[0].MessageID, ids[0].MessageID)
+		if want := "1 events are in settle.fifo again\n"; twice != want {
+			u.t.Errorf("expected %q, got %q", want, twice)
+		}
+		missing := u.run("dlq", "drop", "--local", "--yes", "nope", ids[1].MessageID, ids[0].MessageID)
+		contains(u.t, missing.err, "settle: not found: 2 of the 3 messages are not to be seen in the queue, ", ids[0].MessageID, "nope")
+		if missing.code != command.ExitNotFound || missing.out != "1 events are gone\n" || strings.Contains(missing.err, ids[1].MessageID) {
+			u.t.Errorf("expected one to be dropped, and the others to be named, got %+v", missing)
+		}
+		few := u.run("dlq", "list", "--local", "--limit", "2")
+		if want := "The queue has about 4 events, and these are the first 2: raise --limit for more.\n"; few.err != want {
+			u.t.Errorf("expected %q, got %q", want, few.err)
+		}
+	})
+}

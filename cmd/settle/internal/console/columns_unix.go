@@ -1,0 +1,23 @@
+//go:build linux || darwin || freebsd || netbsd || openbsd || dragonfly
+
+package console
+
+import (
+	"os"
+	"syscall"
+	"unsafe"
+)
+
+// columnsOf returns how wide a terminal is; ok is false if the file is none. /dev/null is a character device and none.
+func columnsOf(file *os.File) (columns int, ok bool) {
+	raw, err := file.SyscallConn()
+	if err != nil {
+		return 0, false
+	}
+	var size struct{ rows, columns, x, y uint16 } // struct winsize of ioctl_tty(2)
+	var failed syscall.Errno
+	err = raw.Control(func(fd uintptr) {
+		_, _, failed = syscall.Syscall(syscall.SYS_IOCTL, fd, syscall.TIOCGWINSZ, uintptr(unsafe.Pointer(&size)))
+	})
+	return int(size.columns), err == nil && failed == 0
+}

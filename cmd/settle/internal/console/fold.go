@@ -1,0 +1,116 @@
+package console
+
+import (
+	"regexp"
+	"strings"
+)
+
+const (
+	// hangMax is how far to the right a line's second field may begin for further fields to stand below it.
+	hangMax = 20
+	// hangDefault is how far what is folded is indented otherwise, beyond what it belongs to.
+	hangDefault = 3
+)
+
+// gaps are between fields. folds are where a line of fields may be folded: there, before the arrow of a transition, and
+// after a comma.
+var (
+	gaps  = regexp.MustCompile(`\S {2,}\S`)
+	folds = regexp.MustCompile(`\S {2,}| → |, `)
+)
+
+const (
+	arrow = " → "
+	// keyEnd is what a line of JSON has and no prose.
+	keyEnd = `": `
+)
+
+func indentOf(line string) int { return len(line) - len(strings.TrimLeft(line, " ")) }
+
+// Fold breaks the lines of a text that take more than so many columns, where that can be done; marks for a terminal
+// take none. A line that has fields, with two spaces or more between them, or an arrow, or is JSON, is folded there or after a comma, else at a
+// space; any other at a space. With no columns, nothing is folded.
+func Fold(text string, columns int) string {
+	if columns <= 0 {
+		return text
+	}
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		foldLine(&b, line, columns)
+	}
+	return b.String()
+}
+
+func foldLine(b *strings.Builder, line string, columns int) {
+	gap := gaps.FindStringIndex(line)
+	prose := gap == nil && !strings.Contains(line, arrow) && !strings.Contains(line, keyEnd)
+	under := indentOf(line) + hangDefault
+	if gap != nil {
+		if second := Width(line[:gap[1]-1]); second <= hangMax {
+			under = second
+		}
+	}
+	for Width(strings.TrimRight(line, "\n")) > columns {
+		end, next, hang := 0, 0, 0
+		if !prose {
+			end, next, hang = lastFold(line, under, columns)
+		}
+		if end == 0 {
+			end, next = lastSpace(line, columns)
+			if hang = under; prose {
+				hang = indentOf(line)
+			}
+		}
+		if end == 0 {
+			break
+		}
+		b.WriteString(line[:end] + "\n")
+		line = strings.Repeat(" ", hang) + line[next:]
+	}
+	b.WriteString(line)
+}
+
+// lastFold returns where the first part of a line of fields ends and the next one begins, and how far to indent that. The
+// arrow of a transition comes before all other places, unless it is one of several. Fields are indented to the
+// column that is given, arrows to where their field begins, and other parts of a field a little further.
+func lastFold(line string, fields, columns int) (end, next, hang int) {
+	field, arrows := indentOf(line), strings.Count(line, arrow)
+	for _, place := range folds.FindAllStringIndex(line, -1) {
+		at, begin, under := place[0], place[1], field+hangDefault
+		switch line[place[0]:place[1]] {
+		case arrow:
+			if arrows > 1 {
+				continue
+			}
+			begin, under = at+1, field
+		case ", ":
+			at++
+		default: // a gap between fields
+			at = len(strings.TrimRight(line[:begin], " "))
+			field, under = Width(line[:begin]), fields
+		}
+		used := Width(line[:at])
+		if used > columns {
+			break
+		}
+		if used > under+hangDefault {
+			end, next, hang = at, begin, under
+		}
+		if line[place[0]:place[1]] == arrow {
+			break
+		}
+	}
+	return end, next, hang
+}
+
+// lastSpace returns where the last word begins that has no room any more, and where the one before it ends.
+func lastSpace(line string, columns int) (end, next int) {
+	for at := indentOf(line); ; {
+		space := strings.IndexByte(line[at:], ' ')
+		if space < 0 || Width(line[:at+space]) > columns {
+			return end, next
+		}
+		end, at = at+space, at+space+1
+		next = at
+	}
+}

@@ -1,0 +1,82 @@
+package console
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"testing"
+)
+
+func TestEscapeLeavesATerminalNothingToObey(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"plain, ünïcode 界 👩\nnext line": "plain, ünïcode 界 👩\nnext line",
+		"\x1b[2Jclear":                  `\x1b[2Jclear`,
+		"\u009b2J, \u009d0;title\a":     `\u009b2J, \u009d0;title\a`,
+		"over\rwritten\tand\x7fgone":    `over\rwritten\tand\x7fgone`,
+		"bidi \u202e\u2066":             `bidi \u202e\u2066`,
+		"no \x9b\xff UTF-8":             `no \x9b\xff UTF-8`,
+		"private \U000f0000\ue000":      `private \U000f0000\ue000`,
+	} {
+		if got := Escape(text); got != want {
+			t.Errorf("%q: expected %s, got %q", text, want, got)
+		}
+	}
+}
+
+func TestEscapedJSONSaysTheSame(t *testing.T) {
+	t.Parallel()
+	text := "{\n\t\"a\u009b\": \"\u202e\x7f\U000f0000界\"\r\n}"
+	const want = "{\n\t\"a\\u009b\": \"\\u202e\\u007f\\udb80\\udc00界\"\r\n}"
+	got := EscapeJSON(text)
+	if got != want {
+		t.Errorf("expected %q, got %q", want, got)
+	}
+	var before, after map[string]string
+	if err := json.Unmarshal([]byte(text), &before); err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal([]byte(got), &after); err != nil || after["a\u009b"] != before["a\u009b"] || before["a\u009b"] == "" {
+		t.Errorf("expected %q, got %q, %v", before, after, err)
+	}
+	if got, want := EscapeJSON("\"\x9b\""), `"\ufffd"`; got != want {
+		t.Errorf("no UTF-8: expected %s, got %q", want, got)
+	}
+}
+
+func TestWidthIsThatOnATerminal(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]int{
+		"": 0, "abc": 3, "\x1b[32mabc\x1b[0m": 3, "→ ü": 3, "界面": 4, "e\u0301": 1, "한글": 4, "ｆｕｌｌ": 8, "🚀!": 3, "𠀀": 2,
+	} {
+		if got := Width(text); got != want {
+			t.Errorf("%q: expected %d columns, got %d", text, want, got)
+		}
+	}
+}
+
+func TestWhatIsADeviceIsNoTerminalForThat(t *testing.T) {
+	t.Parallel()
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer null.Close()
+	if IsTerminal(null) || Columns(null) != 0 || Obeys(null) || HasColor(null) {
+		t.Errorf("expected %s to be no terminal", os.DevNull)
+	}
+}
+
+func TestLogLinesHaveNothingThatATerminalObeys(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	log := logTo(&out, Style{})
+	log.Info("transition", "instance", "a/\u009b1", "event", "\x1bE", "from", []string{"x\u202e"}, "to", []string{"y\x1b"}, "revision", int64(1))
+	log.Info("event parked", "reason", "\u009b2J", "ok", "plain")
+	const want = `> a/\u009b1           \x1bE          x\u202e → y\x1b  (revision 1)
+> event parked  reason="\u009b2J"  ok=plain
+`
+	if got := untimed(&out); got != want {
+		t.Errorf("expected\n%s\ngot\n%s", want, got)
+	}
+}

@@ -1,0 +1,111 @@
+package view
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/settle-run/settle/cmd/settle/internal/console"
+	"github.com/settle-run/settle/runtime/durable"
+)
+
+func TestTablesFitTheTerminal(t *testing.T) {
+	t.Parallel()
+	table := func(columns int) string {
+		table := NewTable(console.NewStyle(false, columns), "INSTANCE", "STATE", "SINCE", "REASON")
+		table.Add(Bold("signup/42"), State("unverified.waiting"), Plain("2h ago"), Warning("wrong payload: expected a code of 6 digits, got none"))
+		table.Add(Bold("面/1"), State("ready"), Plain("1h00m ago"), Warning("-"))
+		var b strings.Builder
+		if err := table.Write(&b); err != nil {
+			t.Fatal(err)
+		}
+		return b.String()
+	}
+	for columns, want := range map[int]string{
+		0: "INSTANCE   STATE               SINCE      REASON\n" +
+			"signup/42  unverified.waiting  2h ago     wrong payload: expected a code of 6 digits, got none\n" +
+			"面/1       ready               1h00m ago  -\n",
+		70: "INSTANCE   STATE               SINCE      REASON\n" +
+			"signup/42  unverified.waiting  2h ago     wrong payload: expected a\n" +
+			"                                          code of 6 digits, got none\n" +
+			"面/1       ready               1h00m ago  -\n",
+		50: "INSTANCE   STATE               SINCE\n    REASON\n" +
+			"signup/42  unverified.waiting  2h ago\n" +
+			"    wrong payload: expected a code of 6 digits,\n    got none\n" +
+			"面/1       ready               1h00m ago\n",
+		25: "INSTANCE\n    STATE\n    SINCE\n    REASON\n" +
+			"signup/42\n    unverified.waiting\n    2h ago\n" +
+			"    wrong payload: expected\n    a code of 6 digits, got\n    none\n" +
+			"面/1\n    ready\n    1h00m ago\n",
+	} {
+		if got := table(columns); got != want {
+			t.Errorf("%d columns: expected\n%s\ngot\n%s", columns, want, got)
+		}
+	}
+}
+
+func TestInstanceFitsTheTerminalButForItsContext(t *testing.T) {
+	t.Parallel()
+	r := record()
+	r.History = []durable.Transition{{At: noon, Event: "SIGN_UP", From: []string{"unverified.registering"}, To: []string{"unverified.awaiting_verification"}}}
+	v, err := Of(pipelines(t), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v.NextEvents = strings.Fields(strings.Repeat("EVENT ", 20))
+	v.Context = json.RawMessage(`{"long": "` + strings.Repeat("two words, ", 20) + `"}`)
+	var b strings.Builder
+	if err := v.WriteText(&b, console.NewStyle(false, 60), noon); err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(b.String()) {
+		if isContext := strings.Contains(line, `"long": "two words`); console.Width(strings.TrimSuffix(line, "\n")) > 60 != isContext {
+			t.Errorf("expected at most 60 columns but of the context, got %q", line)
+		}
+	}
+	if text := b.String(); !strings.Contains(text, "  history   01-02 12:00:00.000  SIGN_UP") || !strings.Contains(text, "→ unverified.awaiting_verification\n") {
+		t.Errorf("expected the history to be folded before the arrow, got\n%s", text)
+	}
+}
+
+func TestNothingOfAnInstanceIsObeyed(t *testing.T) {
+	t.Parallel()
+	const evil = "\x1b[2J\u009b2J\u202e"
+	r := record()
+	r.State = []string{"busy" + evil}
+	r.History = []durable.Transition{{At: noon, Event: "E" + evil, From: r.State, To: r.State}, {At: noon, Event: "E", From: []string{"a" + evil}, To: r.State}}
+	v, err := Of(pipelines(t), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// JSON may hold everything but what is below the space as it is.
+	v.Context, v.Output = json.RawMessage("{\"k\u009b\": \"v\u009b2J\u202e\x7f\"}"), json.RawMessage("no JSON\x1b")
+	v.Tags, v.NextEvents, v.Parent = []string{"tag" + evil}, []string{"NEXT" + evil}, "p/"+evil
+	var b strings.Builder
+	if err := v.WriteText(&b, console.Style{}, noon); err != nil {
+		t.Fatal(err)
+	}
+	if err := WriteTable(&b, console.Style{}, []Instance{v}, noon); err != nil {
+		t.Fatal(err)
+	}
+	b.WriteString(v.Summary(console.Style{}))
+	if text := b.String(); strings.ContainsAny(text, "\x1b\u009b\u202e\x7f") || !strings.Contains(text, `"k\u009b": "v\u009b2J\u202e\u007f"`) || !strings.Contains(text, `busy\x1b[2J\u009b2J\u202e`) {
+		t.Errorf("expected everything to be escaped, got %q", text)
+	}
+}
+
+func TestAParkedEventIsShownWhole(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("x", 5000)
+	var b strings.Builder
+	p := ParkedEvent{Event: "E\x1b", Since: noon, Body: json.RawMessage(`{"long": "` + long + "\u009b" + `"}`)}
+	if err := p.WriteText(&b, console.Style{}, noon.Add(time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	want := "no instance\n  event     E\\x1b\n  parked    2026-01-02 12:00:00 UTC (1h00m ago)\n  reason    none: the queue has given it up\n" +
+		"  body      {\n              \"long\": \"" + long + "\\u009b\"\n            }\n"
+	if b.String() != want {
+		t.Errorf("expected\n%s\ngot\n%s", want, b.String())
+	}
+}

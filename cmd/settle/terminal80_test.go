@@ -1,0 +1,175 @@
+package main
+
+import (
+	"errors"
+	"io"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/creack/pty"
+
+	"github.com/settle-run/settle/cmd/settle/command"
+	"github.com/settle-run/settle/cmd/settle/internal/console"
+)
+
+// typing is what a person types once a text is to be seen.
+type typing struct{ seen, typed string }
+
+// ctrlC is what the key sends; the terminal makes a SIGINT of it.
+const ctrlC = "\x03"
+
+// atTerminal runs a process on a terminal of 80 columns and 24 lines, and returns what was to be seen there and the exit code.
+func atTerminal(t *testing.T, process *exec.Cmd, steps ...typing) (seen string, code int) {
+	t.Helper()
+	terminal, err := pty.StartWithSize(process, &pty.Winsize{Rows: 24, Cols: 80})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer terminal.Close()
+	var screen syncBuffer
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		_, _ = io.Copy(&screen, terminal) // On Linux, the end of a terminal is an error (EIO).
+	}()
+	for _, step := range steps {
+		for waited := time.Duration(0); !strings.Contains(screen.String(), step.seen); waited += 10 * time.Millisecond {
+			if waited > lineWait {
+				t.Fatalf("%v: expected %q within %v, got %q", process.Args, step.seen, lineWait, screen.String())
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		if _, err := io.WriteString(terminal, step.typed); err != nil {
+			t.Fatal(err)
+		}
+	}
+	<-over
+	var failed *exec.ExitError
+	if err := process.Wait(); err != nil && !errors.As(err, &failed) {
+		t.Fatal(err)
+	}
+	return strings.ReplaceAll(screen.String(), "\r\n", "\n"), process.ProcessState.ExitCode()
+}
+
+// widest returns the line that takes the most columns.
+func widest(text string) (line string, columns int) {
+	for one := range strings.SplitSeq(strings.ReplaceAll(text, "\x1b[K", ""), "\n") {
+		one = one[strings.LastIndexByte(one, '\r')+1:]
+		if width := console.Width(one); width > columns {
+			line, columns = one, width
+		}
+	}
+	return line, columns
+}
+
+// quietDev is a settle dev whose output nobody waits for.
+func quietDev(t *testing.T) devRun {
+	t.Helper()
+	dev := startDev(t)
+	over := make(chan struct{})
+	go func() { // What nobody reads would hold dev up.
+		defer close(over)
+		for range dev.screen.lines {
+		}
+	}()
+	t.Cleanup(func() {
+		dev.stop()
+		<-over
+	})
+	return dev
+}
+
+func TestTextFitsATerminalOf80Columns(t *testing.T) {
+	t.Parallel()
+	dev := quietDev(t)
+	on := func(line string, steps ...typing) (string, int) {
+		t.Helper()
+		return atTerminal(t, asSettle(t, actOnTerminal, dev.aws, strings.Fields(line)...), steps...)
+	}
+	for _, line := range []string{
+		"send --local signup/42 SIGN_UP email=ada@example.com name=Ada --wait settled", "send --local job/run-1-job-2 queued run_id:=1 job_id:=2",
+		"send --local signup/42 RESEND --wait settled",
+		"list --local", "history --local signup/42", "graph", "check --local", "migrate --local --dry-run", "resume --local signup/42", "dlq list --local",
+		"dlq redrive --local --all", "dlq drop --local --all --yes", "--help", "dev --help", "dlq --help", "send --help", "watch --help", "completion bash",
+	} {
+		seen, code := on(line)
+		if long, columns := widest(seen); columns > 80 && !strings.Contains(long, "settle ") && !strings.Contains(long, "COMPREPLY") || code != command.ExitDone || seen == "" {
+			t.Errorf("%s: expected at most 80 columns and exit code 0, got %d in %q, and exit code %d", line, columns, long, code)
+		}
+	}
+	seen, _ := on("get --local signup/42")
+	before, rest, _ := strings.Cut(seen, "context")
+	_, after, _ := strings.Cut(rest, "stored")
+	if long, columns := widest(before + "\n" + after); columns > 80 {
+		t.Errorf("get: expected at most 80 columns beside the context, got %q", long)
+	}
+	if list, _ := on("list --local"); !strings.Contains(list, "\n    deadline, in 23h59m\n") {
+		t.Errorf("list: expected the timer in a line of its own, got\n%s", list)
+	}
+	seen, code := on("watch --local --machine signup --every 100ms", typing{"that is about", ctrlC})
+	long, columns := widest(seen)
+	if columns > 80 || code != command.ExitDone || !strings.Contains(seen, "^C\nIt took ") || !strings.HasSuffix(seen, "s.\n") {
+		t.Errorf("watch: expected at most 80 columns, a line of its own after ^C, and exit code 0, got %q in\n%q, and %d", long, seen, code)
+	}
+}
+
+func TestCtrlCLeavesTheTerminalClean(t *testing.T) {
+	t.Parallel()
+	dev := quietDev(t)
+	for _, c := range []struct {
+		line  string
+		steps []typing
+		end   string
+		code  int
+	}{
+		{"watch --local signup/42", []typing{{"Nothing is stored", ctrlC}}, "^C\n", command.ExitDone},
+		{"dlq drop --local --all", []typing{{"[y/N] ", ctrlC}}, "[y/N] ^C\nsettle: interrupted\n", command.ExitInterrupted},
+		{"send --local signup/7 SIGN_UP email=ada@example.com name=Ada --wait nothing", []typing{{"waiting: ", ctrlC}}, ", revision 1\n", command.ExitInterrupted},
+		{"simulate signup", []typing{{"xstate.init", ctrlC}}, "^C", command.ExitDone},
+	} {
+		seen, code := atTerminal(t, asSettle(t, actOnTerminal, dev.aws, strings.Fields(c.line)...), c.steps...)
+		last := seen[strings.LastIndex(seen, "\x1b[K")+1:]
+		if !strings.HasSuffix(seen, c.end) || code != c.code || strings.Contains(last, "waiting: ") {
+			t.Errorf("%s: expected the end %q and exit code %d, got %q and %d", c.line, c.end, c.code, seen, code)
+		}
+	}
+}
+
+func TestDevOnATerminalIsFoldedAndStops(t *testing.T) {
+	t.Parallel()
+	seen, code := atTerminal(t, asSettle(t, actOnTerminal, "", "dev", "--aws-port", "0", "--http-port", "0"), typing{"Ctrl-C stops; nothing is kept.", ctrlC})
+	if code != command.ExitDone || !strings.HasSuffix(seen, "^C\nStopping.\n") {
+		t.Errorf("expected exit code 0 and a word, got %d and %q", code, seen)
+	}
+	head, _, _ := strings.Cut(seen, "Try it in another terminal:")
+	if long, columns := widest(head); columns > 80 {
+		t.Errorf("expected at most 80 columns above the commands to paste, got %q", long)
+	}
+}
+
+func TestATerminalThatKnowsNoEscapesGetsNone(t *testing.T) {
+	t.Parallel()
+	dev := quietDev(t)
+	for _, line := range []string{"send --local signup/42 SIGN_UP email=ada@example.com name=Ada --wait settled", "list --local", "dlq list --local", "get --local signup/42"} {
+		process := asSettle(t, actOnTerminal, dev.aws, strings.Fields(line)...)
+		process.Env = append(process.Env, "TERM=dumb")
+		if seen, code := atTerminal(t, process); code != command.ExitDone || strings.ContainsAny(seen, "\x1b\r") {
+			t.Errorf("%s: expected exit code 0 and no escapes, got %d and %q", line, code, seen)
+		}
+	}
+}
+
+func TestMissingCredentialsAreSaidSoWithWhatToDo(t *testing.T) {
+	t.Parallel()
+	process := asSettle(t, actOnTerminal, "", "list")
+	process.Env = append(process.Env, "AWS_REGION=us-east-1", "AWS_EC2_METADATA_DISABLED=true", "AWS_ACCESS_KEY_ID=", "AWS_SECRET_ACCESS_KEY=", "AWS_PROFILE=",
+		"AWS_CONFIG_FILE="+t.TempDir()+"/none", "AWS_SHARED_CREDENTIALS_FILE="+t.TempDir()+"/none", "AWS_CONTAINER_CREDENTIALS_FULL_URI=",
+		"AWS_CONTAINER_CREDENTIALS_RELATIVE_URI=", "AWS_WEB_IDENTITY_TOKEN_FILE=")
+	seen, code := atTerminal(t, process)
+	const want = "settle: no AWS credentials are to be had: expected those that the aws CLI would use (AWS_PROFILE, AWS_ACCESS_KEY_ID, aws sso login), or --local for the stack of settle dev: "
+	if code != command.ExitFailed || !strings.HasPrefix(seen, want) || strings.Count(seen, "\n") != 1 {
+		t.Errorf("expected exit code 1 and %q, got %d and %q", want, code, seen)
+	}
+}
