@@ -21,9 +21,6 @@ var startRuns = flag.Int("start.runs", 3, "how often the start of each function 
 const (
 	// executableBytesMax is how large a function's executable may be.
 	executableBytesMax = 12_000_000
-	// consumerAMD64BytesMax is how large the consumer may be for amd64, which is not what the template deploys. Each machine has the
-	// engine compiled for its context, about 0.5 MB; see docs/adr/0025-observability.md.
-	consumerAMD64BytesMax = 13_000_000
 	// startMax is how long a function may take from exec to its first call for an event, on the median.
 	startMax = 10 * time.Millisecond
 	// startRunsMin is from how many runs on a median counts.
@@ -77,12 +74,8 @@ func TestExecutablesAreSmall(t *testing.T) {
 				t.Fatal(err)
 			}
 			table += fmt.Sprintf(" | %.2f MB", float64(info.Size())/1e6)
-			limit := int64(executableBytesMax)
-			if function == "consumer" && arch == "amd64" {
-				limit = consumerAMD64BytesMax
-			}
-			if info.Size() > limit {
-				t.Errorf("%s for %s has %d bytes, want at most %d", function, arch, info.Size(), limit)
+			if info.Size() > executableBytesMax {
+				t.Errorf("%s for %s has %d bytes, want at most %d", function, arch, info.Size(), executableBytesMax)
 			}
 		}
 		table += " |\n"

@@ -11,13 +11,13 @@ const AliasBytesMax = 256
 // function makes the alias: 1 to AliasBytesMax printable ASCII characters without a space. Of two instances
 // that claim the same alias the first has it, until it ends; the host tells the second.
 func Alias[C any](fn func(C, Event) string) Action[C] {
-	return Action[C]{Name: "alias", run: func(x *interpreter[C]) error {
-		alias := fn(x.snapshot.Context, *x.event)
+	return Action[C]{Name: "alias", actionBody: actionBody{run: func(x *interpreter) error {
+		alias := fn(*contextOf[C](x), *x.event)
 		if err := checkAlias(alias); err != nil {
 			return err
 		}
 		return x.effect(Effect{Kind: ClaimAlias, Name: alias})
-	}}
+	}}}
 }
 
 // checkAlias reports what is wrong with an alias.

@@ -6,29 +6,15 @@ package statechart
 // one, and for an instance that is not active. The errors are those with which Step would fail
 // before it takes a transition. Nothing happens to the snapshot.
 func (c *Chart[C]) Can(snapshot Snapshot[C], event Event) (can bool, err error) {
-	if snapshot.chart != c {
+	if snapshot.chart != &c.chart {
 		return false, c.anothers()
 	}
 	if snapshot.Status != Active {
 		return false, nil
 	}
-	x := &c.Stepper().x
-	x.adopt(&snapshot, &event)
-	x.begin(nil)
-	defer x.recovered(&err)
-	x.ownContext()
-	if _, stale, err := x.take(&event); stale || err != nil {
-		return false, err
-	}
-	if err := x.selectTransitions(); err != nil {
-		return false, err
-	}
-	if c.defers && x.defers(x.enabled) {
-		err := x.keepEvent()
-		return err == nil, err
-	}
-	for k := range x.enabled {
-		can = can || len(x.enabled[k].targets) > 0 || len(x.enabled[k].actions) > 0
-	}
-	return can, nil
+	s := c.Stepper()
+	s.adopt(&snapshot, &event)
+	s.begin(&snapshot)
+	defer s.recovered(&snapshot, &err)
+	return s.x.can()
 }

@@ -41,7 +41,7 @@ func (e *DefinitionError) Error() string {
 	return b.String()
 }
 
-func (c *compiler[C]) find(n *node[C], problem, mend string) {
+func (c *compiler) find(n *node, problem, mend string) {
 	state := ""
 	if n != nil {
 		state = n.path
@@ -52,17 +52,17 @@ func (c *compiler[C]) find(n *node[C], problem, mend string) {
 // reservedPrefixes begin the types of the events that the chart and the runtime make.
 var reservedPrefixes = []string{ReservedPrefix, doneStatePrefix, doneInvokePrefix, errorInvokePrefix, doneChildPrefix, errorChildPrefix, ExecutionError}
 
-func (c *compiler[C]) checkHead(def Definition[C]) {
-	if def.ID == "" || strings.Trim(def.ID, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_") != "" {
-		c.find(nil, fmt.Sprintf("has the ID %q", def.ID), "use letters, digits, '-' and '_'")
+func (c *compiler) checkHead(def heldDefinition) {
+	if def.id == "" || strings.Trim(def.id, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_") != "" {
+		c.find(nil, fmt.Sprintf("has the ID %q", def.id), "use letters, digits, '-' and '_'")
 	}
-	if def.Version < 1 {
-		c.find(nil, fmt.Sprintf("has the version %d", def.Version), "count versions from 1")
+	if def.version < 1 {
+		c.find(nil, fmt.Sprintf("has the version %d", def.version), "count versions from 1")
 	}
-	if len(def.States) == 0 {
+	if len(def.root.States) == 0 {
 		c.find(nil, "has no states", "add States")
 	}
-	for _, typ := range sortedKeys(def.Payloads) {
+	for _, typ := range sortedKeys(def.payloads) {
 		own := func(prefix string) bool { return strings.HasPrefix(typ, prefix) }
 		if typ == "" || strings.ContainsAny(typ, "* ") || slices.ContainsFunc(reservedPrefixes, own) {
 			c.find(nil, fmt.Sprintf("declares the event type %q", typ), "use a name without '*' and spaces that does not begin with "+strings.Join(reservedPrefixes, ", "))
@@ -71,7 +71,7 @@ func (c *compiler[C]) checkHead(def Definition[C]) {
 }
 
 // checkShape checks what can be seen of a state without its surroundings.
-func (c *compiler[C]) checkShape(n *node[C]) {
+func (c *compiler) checkShape(n *node) {
 	def := n.def
 	if n.depth > NestingDepthMax {
 		c.find(n, fmt.Sprintf("is nested %d deep", n.depth), fmt.Sprintf("nest at most %d deep (NestingDepthMax)", NestingDepthMax))
@@ -92,7 +92,7 @@ func (c *compiler[C]) checkShape(n *node[C]) {
 	if def.Type < Plain || def.Type > DeepHistory {
 		c.find(n, fmt.Sprintf("has the type %d", def.Type), "use one of the constants of Type")
 	}
-	region := func(child State[C]) bool { return kindOf(&child) != history }
+	region := func(child State[held]) bool { return kindOf(&child) != history }
 	if n.kind == parallel && !slices.ContainsFunc(def.States, region) {
 		c.find(n, "is parallel without regions", "add States")
 	}
@@ -114,7 +114,7 @@ func (c *compiler[C]) checkShape(n *node[C]) {
 	}
 }
 
-func (c *compiler[C]) checkAfter(n *node[C], after *After[C], id string) {
+func (c *compiler) checkAfter(n *node, after *After[held], id string) {
 	ways := 0
 	for _, set := range []bool{after.Delay != 0, after.DelayFunc != nil, after.At != nil} {
 		if set {
@@ -145,17 +145,17 @@ func (c *compiler[C]) checkAfter(n *node[C], after *After[C], id string) {
 }
 
 // joins reports whether an entry has nothing but the ID of the timer of an earlier one.
-func (c *compiler[C]) joins(n *node[C], after *After[C]) bool {
+func (c *compiler) joins(n *node, after *After[held]) bool {
 	if after.ID == "" || after.Delay != 0 || after.DelayFunc != nil || after.At != nil {
 		return false
 	}
-	first := slices.IndexFunc(n.def.After, func(other After[C]) bool { return other.ID == after.ID })
+	first := slices.IndexFunc(n.def.After, func(other After[held]) bool { return other.ID == after.ID })
 	return &n.def.After[first] != after
 }
 
 // checkPayload checks that the actions and the guard of a transition expect what its event
 // carries; nil means nothing.
-func (c *compiler[C]) checkPayload(n *node[C], t transition[C], carries reflect.Type) {
+func (c *compiler) checkPayload(n *node, t transition, carries reflect.Type) {
 	carried := "nothing"
 	if carries != nil {
 		carried = carries.String()
@@ -168,8 +168,8 @@ func (c *compiler[C]) checkPayload(n *node[C], t transition[C], carries reflect.
 	for _, action := range t.actions {
 		mismatch("action", action.Name, action.payload)
 	}
-	var guard func(g Guard[C])
-	guard = func(g Guard[C]) {
+	var guard func(g Guard[held])
+	guard = func(g Guard[held]) {
 		mismatch("guard", g.Name, g.payload)
 		for _, inner := range g.of {
 			guard(inner)

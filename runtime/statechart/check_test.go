@@ -129,6 +129,11 @@ func TestShapeOfStatesIsChecked(t *testing.T) {
 			*wait = nested(statechart.NestingDepthMax + 1)
 			d.States, d.Initial = d.States[:1], "x"
 		}, strings.Repeat("x.", statechart.NestingDepthMax) + "x", "is nested 33 deep", "nest at most 32 deep (NestingDepthMax)"},
+		{"endless", func(d *Def, _, _ *S) {
+			itself := []S{{ID: "x", Initial: "x"}}
+			itself[0].States = itself
+			d.States, d.Initial = itself, "x"
+		}, strings.Repeat("x.", statechart.NestingDepthMax) + "x", "is nested 33 deep", "nest at most 32 deep (NestingDepthMax)"},
 	}
 	for _, id := range []string{"", "a.b", "a b", "a#", "a/b", "a\tb", "a\u00a0b", "\xff"} {
 		flaws = append(flaws, flaw{fmt.Sprintf("ID %q", id), func(d *Def, wait, _ *S) {

@@ -8,7 +8,7 @@ import (
 )
 
 // childID returns the ID of the state's child at a position.
-func (c *Chart[C]) childID(n *node[C], position int) string {
+func (c *chart) childID(n *node, position int) string {
 	if id := n.def.Children[position].ID; id != "" {
 		return id
 	}
@@ -16,7 +16,7 @@ func (c *Chart[C]) childID(n *node[C], position int) string {
 }
 
 // linkChild compiles what follows the end of a child.
-func (c *compiler[C]) linkChild(n *node[C], position int) {
+func (c *compiler) linkChild(n *node, position int) {
 	child, id := &n.def.Children[position], c.chart.childID(n, position)
 	c.chart.usesChildren = true
 	if child.Machine == "" {
@@ -44,12 +44,12 @@ func childEvent(descriptor string) bool {
 
 // madeByChildren adds the types of the events that the ends of a state's children make, and of those
 // that its actions spawn.
-func (c *compiler[C]) madeByChildren(n *node[C], made map[string]bool) {
+func (c *compiler) madeByChildren(n *node, made map[string]bool) {
 	add := func(id string) { made[doneChildPrefix+id], made[errorChildPrefix+id] = true, true }
 	for k := range n.def.Children {
 		add(c.chart.childID(n, k))
 	}
-	eachAction(n, func(_ string, action Action[C]) {
+	eachAction(n, func(_ string, action Action[held]) {
 		if action.spawns {
 			add(action.child)
 		}
@@ -58,8 +58,8 @@ func (c *compiler[C]) madeByChildren(n *node[C], made map[string]bool) {
 }
 
 // eachAction calls the function with every action of a state and with the place where it stands.
-func eachAction[C any](n *node[C], fn func(place string, action Action[C])) {
-	each := func(place string, actions []Action[C]) {
+func eachAction(n *node, fn func(place string, action Action[held])) {
+	each := func(place string, actions []Action[held]) {
 		for _, action := range actions {
 			fn(place, action)
 		}
@@ -67,7 +67,7 @@ func eachAction[C any](n *node[C], fn func(place string, action Action[C])) {
 	each("entry", n.entry)
 	each("default entry", n.def.DefaultEntry)
 	each("exit", n.def.Exit)
-	for _, transitions := range [][]transition[C]{n.transitions, n.always} {
+	for _, transitions := range [][]transition{n.transitions, n.always} {
 		for k := range transitions {
 			each(transitions[k].place, transitions[k].actions)
 		}
@@ -76,11 +76,11 @@ func eachAction[C any](n *node[C], fn func(place string, action Action[C])) {
 
 // checkChildren checks that what a state does to children and expects of them has a child that it
 // may be about. Those that EnqueueActions spawns have any ID.
-func (c *compiler[C]) checkChildren(n *node[C], made map[string]bool) {
+func (c *compiler) checkChildren(n *node, made map[string]bool) {
 	if n.kind == atomic && n.index > 0 && !n.settled && len(n.def.Children) > 0 {
 		c.find(n, fmt.Sprintf("is unsettled but has the child %q, whose end cannot reach it", c.chart.childID(n, 0)), "give the child to the state that waits for it")
 	}
-	eachAction(n, func(place string, action Action[C]) {
+	eachAction(n, func(place string, action Action[held]) {
 		switch {
 		case action.spawns && action.child == "":
 			c.find(n, place+": spawns a child without an ID", "give it one")
@@ -109,17 +109,17 @@ func (c *compiler[C]) checkChildren(n *node[C], made map[string]bool) {
 }
 
 // enqueues reports whether some action decides only while it runs what to ask for.
-func (c *compiler[C]) enqueues() bool {
+func (c *compiler) enqueues() bool {
 	found := false
 	for i := range c.chart.nodes {
-		eachAction(&c.chart.nodes[i], func(_ string, action Action[C]) { found = found || action.enqueues })
+		eachAction(&c.chart.nodes[i], func(_ string, action Action[held]) { found = found || action.enqueues })
 	}
 	return found
 }
 
 // checkChildIDs checks that no two children of one ID can live at once for their states: the second
 // could not be started.
-func (c *compiler[C]) checkChildIDs() {
+func (c *compiler) checkChildIDs() {
 	holders := map[string][]int{}
 	for i := range c.chart.nodes {
 		n := &c.chart.nodes[i]

@@ -8,9 +8,9 @@ import (
 
 // ownEvents returns the event types that the chart's own actions raise, and those that they send
 // the chart later.
-func (c *compiler[C]) ownEvents() (raised, sent map[string]bool) {
+func (c *compiler) ownEvents() (raised, sent map[string]bool) {
 	raised, sent = map[string]bool{}, map[string]bool{}
-	collect := func(actions []Action[C]) {
+	collect := func(actions []Action[held]) {
 		for _, action := range actions {
 			if action.raises != "" {
 				raised[action.raises] = true
@@ -36,7 +36,7 @@ func (c *compiler[C]) ownEvents() (raised, sent map[string]bool) {
 }
 
 // madeEvents returns the types of the events that the ends of states and services make.
-func (c *compiler[C]) madeEvents() map[string]bool {
+func (c *compiler) madeEvents() map[string]bool {
 	made := map[string]bool{ExecutionError: true}
 	for i := range c.chart.nodes {
 		n := &c.chart.nodes[i]
@@ -53,7 +53,7 @@ func (c *compiler[C]) madeEvents() map[string]bool {
 }
 
 // completes reports whether a state can be in a final state: see isInFinalState.
-func (c *compiler[C]) completes(n *node[C]) bool {
+func (c *compiler) completes(n *node) bool {
 	completes := n.kind == final || n.kind == parallel
 	for _, i := range n.children {
 		switch child := &c.chart.nodes[i]; n.kind {
@@ -67,7 +67,7 @@ func (c *compiler[C]) completes(n *node[C]) bool {
 }
 
 // checkGraph finds what the transitions of a chart show together.
-func (c *compiler[C]) checkGraph() {
+func (c *compiler) checkGraph() {
 	reachable := c.reachable()
 	for i := range c.chart.nodes {
 		n := &c.chart.nodes[i]
@@ -85,7 +85,7 @@ func (c *compiler[C]) checkGraph() {
 
 // reachable returns, by index, the states that some sequence of transitions may enter,
 // guards taken as open.
-func (c *compiler[C]) reachable() []bool {
+func (c *compiler) reachable() []bool {
 	nodes := c.chart.nodes
 	seen := make([]bool, len(nodes))
 	var enter func(i int)
@@ -125,7 +125,7 @@ func (c *compiler[C]) reachable() []bool {
 
 // ownDefault reports whether the default of a history state, followed through other history
 // states, is the state itself.
-func (c *compiler[C]) ownDefault(h int) bool {
+func (c *compiler) ownDefault(h int) bool {
 	seen, pending := newStateSet(len(c.chart.nodes)), []int{h}
 	for len(pending) > 0 {
 		at := pending[0]
@@ -144,7 +144,7 @@ func (c *compiler[C]) ownDefault(h int) bool {
 }
 
 // checkAlwaysCycles finds cycles of unguarded eventless transitions, which never end.
-func (c *compiler[C]) checkAlwaysCycles() {
+func (c *compiler) checkAlwaysCycles() {
 	reported := make([]bool, len(c.chart.nodes))
 	for i := range c.chart.nodes {
 		var trail []int
@@ -173,7 +173,7 @@ func (c *compiler[C]) checkAlwaysCycles() {
 // alwaysNext returns the state that unguarded eventless transitions are certain to lead to
 // once the given one is entered. They are looked for as selectEventlessTransitions does: from
 // the default atomic descendant upwards. Where regions or guards decide, nothing is certain.
-func (c *compiler[C]) alwaysNext(i int) (int, bool) {
+func (c *compiler) alwaysNext(i int) (int, bool) {
 	leaf := &c.chart.nodes[i]
 	for leaf.kind == compound {
 		leaf = &c.chart.nodes[leaf.initial[0]]
@@ -196,7 +196,7 @@ func (c *compiler[C]) alwaysNext(i int) (int, bool) {
 	return 0, false
 }
 
-func unguarded[C any](t transition[C]) bool { return t.guard.test == nil }
+func unguarded(t transition) bool { return t.guard.test == nil }
 
 func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K {
 	keys := make([]K, 0, len(m))

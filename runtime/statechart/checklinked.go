@@ -7,7 +7,7 @@ import (
 )
 
 // check finds what only the linked chart shows of a state.
-func (c *compiler[C]) check() {
+func (c *compiler) check() {
 	if c.chart.foreign {
 		for i := range c.chart.nodes {
 			c.checkCode(&c.chart.nodes[i])
@@ -51,8 +51,8 @@ func (c *compiler[C]) check() {
 
 // checkCode checks that actions and guards were made by their constructors, and that In
 // guards name states.
-func (c *compiler[C]) checkCode(n *node[C]) {
-	actions := func(place string, actions []Action[C]) {
+func (c *compiler) checkCode(n *node) {
+	actions := func(place string, actions []Action[held]) {
 		for _, action := range actions {
 			c.checkRaised(n, place, action)
 			if action.resolves != nil {
@@ -66,8 +66,8 @@ func (c *compiler[C]) checkCode(n *node[C]) {
 			}
 		}
 	}
-	var guard func(place string, g Guard[C])
-	guard = func(place string, g Guard[C]) {
+	var guard func(place string, g Guard[held])
+	guard = func(place string, g Guard[held]) {
 		if g.test == nil && g.Name != "" {
 			c.find(n, fmt.Sprintf("%s: the guard %q tests nothing", place, g.Name), "make it with When or another constructor")
 		}
@@ -81,7 +81,7 @@ func (c *compiler[C]) checkCode(n *node[C]) {
 	actions("entry", n.entry)
 	actions("default entry", n.def.DefaultEntry)
 	actions("exit", n.def.Exit)
-	for _, transitions := range [][]transition[C]{n.transitions, n.always} {
+	for _, transitions := range [][]transition{n.transitions, n.always} {
 		for _, t := range transitions {
 			actions(t.place, t.actions)
 			guard(t.place, t.guard)
@@ -90,7 +90,7 @@ func (c *compiler[C]) checkCode(n *node[C]) {
 }
 
 // checkRaised checks that an event is raised with the payload that the chart declares for it.
-func (c *compiler[C]) checkRaised(n *node[C], place string, action Action[C]) {
+func (c *compiler) checkRaised(n *node, place string, action Action[held]) {
 	payload, declared := c.chart.payloads[action.raises]
 	by := action.made.By
 	if !declared || by != MadeByRaise && by != MadeByRaiseWith || payload.typ == action.carries {
@@ -104,7 +104,7 @@ func (c *compiler[C]) checkRaised(n *node[C], place string, action Action[C]) {
 }
 
 // checkEvents checks that the chart may see the events of On, and what they carry.
-func (c *compiler[C]) checkEvents(n *node[C], made map[string]bool) {
+func (c *compiler) checkEvents(n *node, made map[string]bool) {
 	for i := range n.def.On {
 		t := &n.transitions[i]
 		if t.event == ExecutionError {
@@ -128,13 +128,13 @@ func (c *compiler[C]) checkEvents(n *node[C], made map[string]bool) {
 }
 
 // checkSettled checks that nothing but the outside world can move a settled state.
-func (c *compiler[C]) checkSettled(n *node[C]) {
+func (c *compiler) checkSettled(n *node) {
 	for i := n.index; i >= 0; i = c.chart.nodes[i].parent {
 		at := &c.chart.nodes[i]
 		if len(at.invokes) > 0 && at.index > 0 {
-			c.find(n, fmt.Sprintf("is settled, but %s invokes the service %q", c.name(at), at.invokes[0].service.Name), "remove the tag, or invoke the service from an unsettled state")
+			c.find(n, fmt.Sprintf("is settled, but %s invokes the service %q", c.name(at), at.invokes[0].service), "remove the tag, or invoke the service from an unsettled state")
 		} else if len(at.invokes) > 0 {
-			c.find(n, fmt.Sprintf("is settled, but the chart itself invokes the service %q, so that nothing in it ever settles", at.invokes[0].service.Name), "invoke the service from an unsettled state")
+			c.find(n, fmt.Sprintf("is settled, but the chart itself invokes the service %q, so that nothing in it ever settles", at.invokes[0].service), "invoke the service from an unsettled state")
 		}
 		for k := range at.always {
 			if unguarded(at.always[k]) {
@@ -147,7 +147,7 @@ func (c *compiler[C]) checkSettled(n *node[C]) {
 
 // checkUnsettled checks that something moves an unsettled atomic state on within the step
 // that entered it: it cannot wait for the queue, which waits for it.
-func (c *compiler[C]) checkUnsettled(n *node[C], raised map[string]bool) {
+func (c *compiler) checkUnsettled(n *node, raised map[string]bool) {
 	moves, invokes := false, false
 	for i := n.index; i >= 0; i = c.chart.nodes[i].parent {
 		at := &c.chart.nodes[i]
@@ -186,7 +186,7 @@ func internalEvent(descriptor string) bool {
 }
 
 // checkHandled checks that the end of every invocation leads somewhere, whatever it is.
-func (c *compiler[C]) checkHandled(n *node[C]) {
+func (c *compiler) checkHandled(n *node) {
 	for _, invoke := range n.invokes {
 		for _, end := range []struct{ event, field string }{{doneInvokePrefix + invoke.id, "OnDone"}, {errorInvokePrefix + invoke.id, "OnError"}} {
 			handled := false
@@ -196,7 +196,7 @@ func (c *compiler[C]) checkHandled(n *node[C]) {
 				}
 			}
 			if !handled {
-				c.find(n, fmt.Sprintf("invokes %s without %s", invoke.service.Name, end.field), "say what follows in "+end.field)
+				c.find(n, fmt.Sprintf("invokes %s without %s", invoke.service, end.field), "say what follows in "+end.field)
 			}
 		}
 	}
@@ -204,7 +204,7 @@ func (c *compiler[C]) checkHandled(n *node[C]) {
 
 // checkInvocations checks that no two invocations of one ID can run at once: each would take
 // the other's end for its own.
-func (c *compiler[C]) checkInvocations() {
+func (c *compiler) checkInvocations() {
 	holders := map[string][]int{}
 	for i := range c.chart.nodes {
 		n := &c.chart.nodes[i]
@@ -220,7 +220,7 @@ func (c *compiler[C]) checkInvocations() {
 	}
 }
 
-func (c *compiler[C]) name(n *node[C]) string {
+func (c *compiler) name(n *node) string {
 	if n.index == 0 {
 		return "the chart"
 	}

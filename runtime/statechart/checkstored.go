@@ -10,7 +10,7 @@ import (
 
 // checkStored finds the fields of the context that its JSON form leaves out: they would be
 // lost whenever a snapshot is restored, so that what a chart does would depend on when it is.
-func (c *compiler[C]) checkStored(context reflect.Type) {
+func (c *compiler) checkStored(context reflect.Type) {
 	w := storedWalk{known: map[storedType]bool{}, find: func(typ reflect.Type, field string) {
 		c.find(nil, fmt.Sprintf("has a context whose field %v.%s is not stored", typ, field),
 			fmt.Sprintf("export it under a JSON name of its own, or give %v the methods MarshalJSON and UnmarshalJSON", typ))

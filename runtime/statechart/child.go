@@ -68,18 +68,18 @@ func (r ChildRef) Failed(err error) Event {
 
 // UsesChildren reports whether some state has Children or some action is about a child. An action of
 // EnqueueActions may be although this says no.
-func (c *Chart[C]) UsesChildren() bool { return c.usesChildren }
+func (c *chart) UsesChildren() bool { return c.usesChildren }
 
 // ChildMachines returns the IDs of the machines of which the chart has children, sorted. More says that
 // an action of EnqueueActions may spawn others.
-func (c *Chart[C]) ChildMachines() (machines []string, more bool) {
+func (c *chart) ChildMachines() (machines []string, more bool) {
 	known := map[string]bool{}
 	for i := range c.nodes {
 		n := &c.nodes[i]
 		for k := range n.def.Children {
 			known[n.def.Children[k].Machine] = true
 		}
-		eachAction(n, func(_ string, action Action[C]) {
+		eachAction(n, func(_ string, action Action[held]) {
 			if action.spawns {
 				known[action.made.Machine] = true
 			}
@@ -96,16 +96,17 @@ func (c *Chart[C]) ChildMachines() (machines []string, more bool) {
 // already is an error.
 func Spawn[C any](id, machine string, input func(C, Event) any) Action[C] {
 	made := Made{By: MadeBySpawn, ID: id, Machine: machine, Computed: input != nil}
-	return Action[C]{Name: "spawn " + id, child: id, spawns: true, made: made, run: func(x *interpreter[C]) error {
-		return x.spawn(id, machine, "", x.made(input))
-	}}
+	erased := eraseFunc(input)
+	return Action[C]{Name: "spawn " + id, actionBody: actionBody{child: id, spawns: true, made: made, run: func(x *interpreter) error {
+		return x.spawn(id, machine, "", x.made(erased))
+	}}}
 }
 
 // StopChild returns an action that stops the child instance with the ID, if it lives, invoked ones
 // included. Nothing more arrives from it.
 func StopChild[C any](id string) Action[C] {
 	made := Made{By: MadeByStopChild, ID: id}
-	return Action[C]{Name: "stop " + id, child: id, made: made, run: func(x *interpreter[C]) error { return x.stopChild(id) }}
+	return Action[C]{Name: "stop " + id, actionBody: actionBody{child: id, made: made, run: func(x *interpreter) error { return x.stopChild(id) }}}
 }
 
 // SendToChild returns an action that sends an event to the child instance with the ID, once this
@@ -113,9 +114,10 @@ func StopChild[C any](id string) Action[C] {
 // nil function means none. That no such child lives is an error.
 func SendToChild[C any](id, typ string, fn func(C, Event) any) Action[C] {
 	made := Made{By: MadeBySendToChild, ID: id, Event: typ, Computed: fn != nil}
-	return Action[C]{Name: "send " + typ, child: id, made: made, run: func(x *interpreter[C]) error {
-		return x.sendToChild(id, typ, x.made(fn))
-	}}
+	erased := eraseFunc(fn)
+	return Action[C]{Name: "send " + typ, actionBody: actionBody{child: id, made: made, run: func(x *interpreter) error {
+		return x.sendToChild(id, typ, x.made(erased))
+	}}}
 }
 
 // Spawn starts a child instance with an input, nil for none, as the action Spawn does.
@@ -132,15 +134,15 @@ func (q Enqueue) SendToChild(id, typ string, payload any) error {
 }
 
 // made returns what a function of the chart makes, nil if there is none.
-func (x *interpreter[C]) made(fn func(C, Event) any) any {
+func (x *interpreter) made(fn func(held, Event) any) any {
 	if fn == nil {
 		return nil
 	}
-	return fn(x.snapshot.Context, *x.event)
+	return fn(x.context, *x.event)
 }
 
 // spawn starts a child, for a state or, if state is "", for an action.
-func (x *interpreter[C]) spawn(id, machine, state string, input any) error {
+func (x *interpreter) spawn(id, machine, state string, input any) error {
 	if id == "" || machine == "" || len(errorChildPrefix+id) > EventNameBytesMax {
 		return fmt.Errorf("spawning a child: expected an ID of at most %d bytes and a machine, got %q and %q", EventNameBytesMax-len(errorChildPrefix), id, machine)
 	}
@@ -163,7 +165,7 @@ func (x *interpreter[C]) spawn(id, machine, state string, input any) error {
 }
 
 // child returns the child that lives under an ID.
-func (x *interpreter[C]) child(id string) (ChildRef, bool) {
+func (x *interpreter) child(id string) (ChildRef, bool) {
 	k := slices.IndexFunc(x.snapshot.Children, func(r ChildRef) bool { return r.ID == id })
 	if k < 0 {
 		return ChildRef{}, false
@@ -171,7 +173,7 @@ func (x *interpreter[C]) child(id string) (ChildRef, bool) {
 	return x.snapshot.Children[k], true
 }
 
-func (x *interpreter[C]) sendToChild(id, typ string, payload any) error {
+func (x *interpreter) sendToChild(id, typ string, payload any) error {
 	ref, lives := x.child(id)
 	if !lives {
 		return fmt.Errorf("sending event %q: no child %q lives", typ, id)
@@ -183,13 +185,13 @@ func (x *interpreter[C]) sendToChild(id, typ string, payload any) error {
 	return x.effect(Effect{Kind: Send, Child: ref.Key, Machine: ref.Machine, Event: body})
 }
 
-func (x *interpreter[C]) stopChild(id string) error {
+func (x *interpreter) stopChild(id string) error {
 	return x.stopChildren(func(r ChildRef) bool { return r.ID == id })
 }
 
 // stopChildren stops the children that the function picks. Of one that this step has spawned,
 // nothing is asked.
-func (x *interpreter[C]) stopChildren(which func(ChildRef) bool) error {
+func (x *interpreter) stopChildren(which func(ChildRef) bool) error {
 	if !slices.ContainsFunc(x.snapshot.Children, which) {
 		return nil
 	}
@@ -211,14 +213,14 @@ func (x *interpreter[C]) stopChildren(which func(ChildRef) bool) error {
 }
 
 // takeChild removes the child with the key, whose end has come, and reports whether it lived.
-func (x *interpreter[C]) takeChild(key string) bool {
+func (x *interpreter) takeChild(key string) bool {
 	before := len(x.snapshot.Children)
 	x.writable().Children = slices.DeleteFunc(slices.Clone(x.snapshot.Children), func(r ChildRef) bool { return r.Key == key })
 	return len(x.snapshot.Children) < before
 }
 
 // cancelChildren stops the children of a state that is left.
-func (x *interpreter[C]) cancelChildren(n *node[C]) error {
+func (x *interpreter) cancelChildren(n *node) error {
 	x.runs(stopCode, "", n.index)
 	// One of the chart's own has no more of a state than one that was spawned.
 	of := func(r ChildRef) bool { return r.State == n.path && (n.index > 0 || x.chart.hasChild(n, r)) }
@@ -230,7 +232,7 @@ func (x *interpreter[C]) cancelChildren(n *node[C]) error {
 
 // invokeChildren starts the children of the states that were entered and not left again. Events
 // that this has raised are handled in the same macrostep, as in SCXML's mainEventLoop.
-func (x *interpreter[C]) invokeChildren() error {
+func (x *interpreter) invokeChildren() error {
 	for _, i := range x.statesToInvoke {
 		n := &x.chart.nodes[i]
 		for k := range n.def.Children {
@@ -270,7 +272,7 @@ func childrenJSON(children []ChildRef) map[string]childJSON {
 	return form
 }
 
-func (c *Chart[C]) restoreChildren(form *snapshotJSON, s *Snapshot[C]) error {
+func (c *chart) restoreChildren(form *snapshotJSON, s *bareSnapshot) error {
 	if len(form.Children) > ChildrenMax {
 		return c.unreadable("expected at most %d children (ChildrenMax), got %d", ChildrenMax, len(form.Children))
 	}
@@ -297,7 +299,7 @@ func (c *Chart[C]) restoreChildren(form *snapshotJSON, s *Snapshot[C]) error {
 }
 
 // invokesChild reports whether an active state has the child.
-func (c *Chart[C]) invokesChild(s *Snapshot[C], state, id, machine string) bool {
+func (c *chart) invokesChild(s *bareSnapshot, state, id, machine string) bool {
 	i, ok := c.byPath[state]
 	if !ok || !c.isActive(i, &s.configuration) {
 		return false
@@ -305,7 +307,7 @@ func (c *Chart[C]) invokesChild(s *Snapshot[C], state, id, machine string) bool 
 	return c.hasChild(&c.nodes[i], ChildRef{ID: id, Machine: machine})
 }
 
-func (c *Chart[C]) hasChild(n *node[C], ref ChildRef) bool {
+func (c *chart) hasChild(n *node, ref ChildRef) bool {
 	for k := range n.def.Children {
 		if c.childID(n, k) == ref.ID && n.def.Children[k].Machine == ref.Machine {
 			return true

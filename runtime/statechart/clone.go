@@ -6,15 +6,6 @@ import (
 	"time"
 )
 
-// CloneContext returns a copy of a context that shares nothing with it that can be changed: what
-// a service gets, which runs while the chart goes on.
-func (c *Chart[C]) CloneContext(context C) C {
-	if c.cloneContext == nil {
-		return context
-	}
-	return c.cloneContext(context)
-}
-
 // contextCloner returns the function that copies a context deeply enough that changing the
 // copy leaves the original alone, or nil if plain assignment does that. A method Clone() C
 // of C or *C is preferred.

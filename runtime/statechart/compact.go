@@ -161,7 +161,7 @@ func readCompact(data []byte) (form snapshotJSON, ok bool) {
 }
 
 // readValue reads a value into a configuration below an active state, if it is a legal one.
-func (c *Chart[C]) readValue(text *compact, state int, into *configuration) bool {
+func (c *chart) readValue(text *compact, state int, into *configuration) bool {
 	n := &c.nodes[state]
 	if text.at < len(text.text) && text.text[text.at] == '"' {
 		id, ok := text.plain()
@@ -195,7 +195,7 @@ func (c *Chart[C]) readValue(text *compact, state int, into *configuration) bool
 }
 
 // childByID returns the index of a child that can be active, -1 if there is none.
-func (c *Chart[C]) childByID(n *node[C], id []byte) int {
+func (c *chart) childByID(n *node, id []byte) int {
 	var memory [128]byte
 	path := memory[:0]
 	if n.path != "" {
@@ -225,37 +225,37 @@ func appendText(b []byte, text string) []byte {
 }
 
 // appendValue appends the value below an active state.
-func (s *Snapshot[C]) appendValue(b []byte, state int) []byte {
-	n := &s.chart.nodes[state]
+func (c *chart) appendValue(b []byte, configuration *configuration, state int) []byte {
+	n := &c.nodes[state]
 	if n.kind == compound {
-		child := s.chart.childAbove(s.configuration.lastWithin(state+1, n.last), state)
-		id := s.chart.nodes[child].def.ID
-		if len(s.chart.nodes[child].children) == 0 {
+		child := c.childAbove(configuration.lastWithin(state+1, n.last), state)
+		id := c.nodes[child].def.ID
+		if len(c.nodes[child].children) == 0 {
 			return appendText(b, id)
 		}
 		b = append(appendText(append(b, '{'), id), ':')
-		return append(s.appendValue(b, child), '}')
+		return append(c.appendValue(b, configuration, child), '}')
 	}
 	b = append(b, '{')
 	first := true
 	for _, child := range n.children {
-		if s.chart.nodes[child].isHistory() {
+		if c.nodes[child].isHistory() {
 			continue
 		}
 		if !first {
 			b = append(b, ',')
 		}
 		first = false
-		b = append(appendText(b, s.chart.nodes[child].def.ID), ':')
-		b = s.appendValue(b, child)
+		b = append(appendText(b, c.nodes[child].def.ID), ':')
+		b = c.appendValue(b, configuration, child)
 	}
 	return append(b, '}')
 }
 
 // appendTags appends the tags of all active states, sorted, each once.
-func (s *Snapshot[C]) appendTags(b []byte) []byte {
+func (c *chart) appendTags(b []byte, configuration *configuration) []byte {
 	var memory [8]string
-	tags := s.tags(memory[:0])
+	tags := c.tags(configuration, memory[:0])
 	b = append(b, '[')
 	for k, tag := range tags {
 		if k > 0 {
@@ -267,11 +267,11 @@ func (s *Snapshot[C]) appendTags(b []byte) []byte {
 }
 
 // tags appends the tags of all active states, sorted, each once.
-func (s *Snapshot[C]) tags(tags []string) []string {
+func (c *chart) tags(configuration *configuration, tags []string) []string {
 	previous := -1
-	for _, leaf := range s.configuration.leaves() {
-		for i := int(leaf); i > previous; i = s.chart.nodes[i].parent {
-			tags = append(tags, s.chart.nodes[i].def.Tags...)
+	for _, leaf := range configuration.leaves() {
+		for i := int(leaf); i > previous; i = c.nodes[i].parent {
+			tags = append(tags, c.nodes[i].def.Tags...)
 		}
 		previous = int(leaf)
 	}

@@ -7,31 +7,28 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/settle-run/settle/runtime/internal/foreign"
 )
 
-// Chart is a compiled definition: immutable, safe for concurrent use.
-type Chart[C any] struct {
+// chart is a Chart without its context type: what the engine works with.
+type chart struct {
 	id       string
 	version  int
 	payloads Payloads
-	context  func(Start) C
-	output   func(C, Event) any
-	// contextParams and outputParams are the definition's, for Definition.
-	contextParams, outputParams json.RawMessage
+	contexts contexts
+	// output is Definition.Output.
+	output func(held, Event) any
 	// nodes are the states in document order, the root at index 0: the descendants of the
 	// node i are the nodes i+1 to nodes[i].last.
-	nodes  []node[C]
+	nodes  []node
 	byPath map[string]int
 	// transitions are those of all states; see Transitions.
-	transitions []*transition[C]
+	transitions []*transition
 	// histories are the indexes of the history states, in document order.
 	histories []int
 	// hasAlways says that some state has an eventless transition.
 	hasAlways bool
 	// initial is the transition by which an instance starts.
-	initial transition[C]
+	initial transition
 	// foreign says that the chart was compiled by CompileForeign.
 	foreign bool
 	// handlesErrors says that some transition names ExecutionError.
@@ -43,9 +40,6 @@ type Chart[C any] struct {
 	defers, usesChildren bool
 	// migrations are in the order of their versions; the last one leads to version.
 	migrations []Migration
-	// cloneContext copies a context so that the copy can be changed. Nil where assignment
-	// copies all of it.
-	cloneContext func(C) C
 }
 
 // kind is what a state turned out to be.
@@ -60,8 +54,8 @@ const (
 )
 
 // node is a compiled state.
-type node[C any] struct {
-	def   *State[C]
+type node struct {
+	def   *State[held]
 	kind  kind
 	index int
 	// parent is the parent's index; -1 for the root.
@@ -70,7 +64,7 @@ type node[C any] struct {
 	last  int
 	depth int
 	// table has the transitions of each event; see candidates.
-	table table[C]
+	table table
 	// path is the IDs from below the root, joined with dots; "" for the root.
 	path     string
 	children []int
@@ -78,13 +72,13 @@ type node[C any] struct {
 	// of a history state.
 	initial []int
 	// transitions are those on events: On, OnDone, of services, children and timers, in this order.
-	transitions []transition[C]
-	always      []transition[C]
-	timers      []delay[C]
-	invokes     []invocation[C]
+	transitions []transition
+	always      []transition
+	timers      []delay
+	invokes     []invocation
 	settled     bool
 	// entry are the actions on entry: Entry, and the answers of Resolve.
-	entry []Action[C]
+	entry []Action[held]
 	// doneEvent is the type of the event that says that the state is in a final state.
 	doneEvent string
 	// remembers says that a child is a history state.
@@ -93,15 +87,15 @@ type node[C any] struct {
 	ordinal int
 }
 
-func (n *node[C]) isHistory() bool { return n.kind == history }
+func (n *node) isHistory() bool { return n.kind == history }
 
 // transition is a compiled Transition.
-type transition[C any] struct {
+type transition struct {
 	source  int
 	event   string
 	targets []int
-	guard   Guard[C]
-	actions []Action[C]
+	guard   Guard[held]
+	actions []Action[held]
 	reenter bool
 	// place says where the transition stands in the definition, for messages.
 	place string
@@ -112,26 +106,21 @@ type transition[C any] struct {
 	planned bool
 	domain  int
 	entry   []entering
-	program *program[C]
+	program *program
 }
 
 // delay is the compiled timer that the After entries of one ID share.
-type delay[C any] struct {
+type delay struct {
 	id    string
 	event string
-	due   func(C, Event) time.Time
+	due   func(held, Event) time.Time
 	// inProcess timers are those of unsettled atomic states: the host serves them while it
 	// runs the state's services, so they are never scheduled outside.
 	inProcess bool
 }
 
-// invocation is a compiled Invoke.
-type invocation[C any] struct {
-	id      string
-	service Service[C]
-	timeout time.Duration
-	retry   RetryPolicy
-}
+// invocation is a compiled Invoke: its ID, and the name of its service.
+type invocation struct{ id, service string }
 
 // The types of the events that the chart itself makes.
 const (
@@ -141,40 +130,28 @@ const (
 	afterPrefix       = ReservedPrefix + "after."
 )
 
-// Must is Compile for charts that are part of the program: it panics with all findings.
-func Must[C any](def Definition[C]) *Chart[C] {
-	chart, err := Compile(def)
-	if err != nil {
-		panic(err)
+// heldDefinition is a Definition as the engine takes it: with the root as a state, over held contexts.
+type heldDefinition struct {
+	id         string
+	version    int
+	migrations []Migration
+	payloads   Payloads
+	input      Payload
+	root       *State[held]
+	output     func(held, Event) any
+	contexts   contexts
+}
+
+// compile makes the chart.
+func (c *compiler) compile(def heldDefinition, asForeign bool) error {
+	*c.chart = chart{
+		id: def.id, version: def.version, payloads: def.payloads, foreign: asForeign, input: def.input,
+		output: def.output, contexts: def.contexts, byPath: map[string]int{},
 	}
-	return chart
-}
-
-// Compile checks a definition and compiles it. The error is a *DefinitionError with all
-// findings at once.
-func Compile[C any](def Definition[C]) (*Chart[C], error) { return compile(def, false) }
-
-// CompileForeign compiles a chart that was written for an interpreter that does not know Settled,
-// such as an SCXML document of a conformance suite: every configuration may wait, services run
-// beside it, states may be unreachable, and event types need no declaration (an undeclared one
-// carries what it was raised with or, once SendAfter has sent it, the JSON form of the event). An
-// ExecutionError that no state takes is dropped.
-// What remains is what the algorithm needs. It is for the packages of runtime/ that read such
-// documents, which alone can make a foreign.Document; no machine hosts the chart: see Foreign.
-func CompileForeign[C any](def Definition[C], _ foreign.Document) (*Chart[C], error) {
-	return compile(def, true)
-}
-
-func compile[C any](def Definition[C], asForeign bool) (*Chart[C], error) {
-	c := &compiler[C]{chart: &Chart[C]{
-		id: def.ID, version: def.Version, payloads: def.Payloads, foreign: asForeign, input: def.Input,
-		context: def.Context, output: def.Output, byPath: map[string]int{},
-		contextParams: def.ContextParams, outputParams: def.OutputParams,
-	}}
 	c.checkHead(def)
 	c.checkMigrations(def)
 	head := len(c.findings)
-	c.layOut(def.root(), -1, "", 0)
+	c.layOut(def.root, -1, "", 0)
 	if !c.tooLarge {
 		for i := range c.chart.nodes {
 			c.link(&c.chart.nodes[i])
@@ -185,41 +162,39 @@ func compile[C any](def Definition[C], asForeign bool) (*Chart[C], error) {
 			c.checkGraph()
 		}
 	}
-	clone, err := contextCloner[C]()
-	if err != nil {
-		c.find(nil, err.Error(), "give the context type a method Clone() that returns a copy")
+	if problem := def.contexts.problem; problem != nil {
+		c.find(nil, problem.Error(), "give the context type a method Clone() that returns a copy")
 	}
-	c.chart.cloneContext = clone
-	c.checkStored(reflect.TypeFor[C]())
+	c.checkStored(def.contexts.typ)
 	if len(c.findings) > 0 {
-		return nil, &DefinitionError{Chart: def.ID, Findings: c.findings}
+		return &DefinitionError{Chart: def.id, Findings: c.findings}
 	}
 	c.chart.tabulate()
 	c.chart.plan()
-	return c.chart, nil
+	return nil
 }
 
 // ID returns the chart's ID.
-func (c *Chart[C]) ID() string { return c.id }
+func (c *chart) ID() string { return c.id }
 
 // Version returns the chart's version.
-func (c *Chart[C]) Version() int { return c.version }
+func (c *chart) Version() int { return c.version }
 
 // Events returns the types of the events that the chart takes from outside, sorted.
-func (c *Chart[C]) Events() []string { return c.payloads.Types() }
+func (c *chart) Events() []string { return c.payloads.Types() }
 
-type compiler[C any] struct {
-	chart    *Chart[C]
+type compiler struct {
+	chart    *chart
 	findings []Finding
 	// tooLarge says that a limit ended the layout, so that states are missing.
 	tooLarge bool
 }
 
 // layOut appends the state and its descendants in document order.
-func (c *compiler[C]) layOut(def *State[C], parent int, path string, depth int) int {
+func (c *compiler) layOut(def *State[held], parent int, path string, depth int) int {
 	index := len(c.chart.nodes)
-	c.chart.nodes = append(c.chart.nodes, node[C]{def: def, path: path, index: index, parent: parent, depth: depth})
-	n := node[C]{def: def, path: path, index: index, parent: parent, depth: depth, kind: kindOf(def), doneEvent: doneStatePrefix + path}
+	c.chart.nodes = append(c.chart.nodes, node{def: def, path: path, index: index, parent: parent, depth: depth})
+	n := node{def: def, path: path, index: index, parent: parent, depth: depth, kind: kindOf(def), doneEvent: doneStatePrefix + path}
 	if n.kind == history {
 		n.ordinal = len(c.chart.histories)
 		c.chart.histories = append(c.chart.histories, index)
@@ -251,7 +226,7 @@ func (c *compiler[C]) layOut(def *State[C], parent int, path string, depth int) 
 	return index
 }
 
-func kindOf[C any](def *State[C]) kind {
+func kindOf(def *State[held]) kind {
 	switch {
 	case def.Type == Parallel:
 		return parallel
@@ -267,7 +242,7 @@ func kindOf[C any](def *State[C]) kind {
 }
 
 // link compiles what refers to other states: transitions, timers, invocations, defaults.
-func (c *compiler[C]) link(n *node[C]) {
+func (c *compiler) link(n *node) {
 	def := n.def
 	c.linkInitial(n)
 	c.linkResolve(n)
@@ -305,7 +280,7 @@ func (c *compiler[C]) link(n *node[C]) {
 }
 
 // linkInitial resolves what a compound state and a history state enter by default.
-func (c *compiler[C]) linkInitial(n *node[C]) {
+func (c *compiler) linkInitial(n *node) {
 	switch n.kind {
 	case compound:
 		n.initial = c.initial(n)
@@ -335,7 +310,7 @@ func (c *compiler[C]) linkInitial(n *node[C]) {
 
 // initial returns the states that the Initial of a state names, none if it does not name states
 // below it.
-func (c *compiler[C]) initial(n *node[C]) []int {
+func (c *compiler) initial(n *node) []int {
 	below := func(path string) (int, bool) {
 		if n.path != "" {
 			path = n.path + "." + path
@@ -358,7 +333,7 @@ func (c *compiler[C]) initial(n *node[C]) []int {
 }
 
 // defaultID returns the ID of an invocation or of a child without one of its own.
-func (c *Chart[C]) defaultID(n *node[C], position int) string {
+func (c *chart) defaultID(n *node, position int) string {
 	id := n.path
 	if n.index == 0 {
 		id = c.id
@@ -369,7 +344,7 @@ func (c *Chart[C]) defaultID(n *node[C], position int) string {
 	return id
 }
 
-func (c *compiler[C]) linkInvoke(n *node[C], invoke *Invoke[C], position int) {
+func (c *compiler) linkInvoke(n *node, invoke *Invoke[held], position int) {
 	id := invoke.ID
 	if id == "" {
 		id = c.chart.defaultID(n, position)
@@ -377,7 +352,7 @@ func (c *compiler[C]) linkInvoke(n *node[C], invoke *Invoke[C], position int) {
 	if invoke.Service.Run == nil {
 		c.find(n, fmt.Sprintf("invokes %q without a service", id), "set Service, for instance with ServiceFunc")
 	}
-	n.invokes = append(n.invokes, invocation[C]{id: id, service: invoke.Service, timeout: invoke.Timeout, retry: invoke.Retry})
+	n.invokes = append(n.invokes, invocation{id: id, service: invoke.Service.Name})
 	for _, t := range invoke.OnDone {
 		compiled := c.transition(n, t, doneInvokePrefix+id, "on done of "+invoke.Service.Name)
 		c.checkPayload(n, compiled, invoke.Service.result)
@@ -390,7 +365,7 @@ func (c *compiler[C]) linkInvoke(n *node[C], invoke *Invoke[C], position int) {
 	}
 }
 
-func (c *compiler[C]) linkAfter(n *node[C], after *After[C]) {
+func (c *compiler) linkAfter(n *node, after *After[held]) {
 	id := after.id()
 	event := afterPrefix + n.path + "#" + id // No path has a '#', so no two timers share an event.
 	c.checkAfter(n, after, id)
@@ -399,12 +374,12 @@ func (c *compiler[C]) linkAfter(n *node[C], after *After[C]) {
 		known = known || n.timers[i].id == id
 	}
 	if !known {
-		n.timers = append(n.timers, delay[C]{
+		n.timers = append(n.timers, delay{
 			id: id, event: event, due: after.deadline(),
 			inProcess: n.kind == atomic && !n.settled,
 		})
 	}
-	t := Transition[C]{Target: after.Target, Guard: after.Guard, Actions: after.Actions, Reenter: after.Reenter, Doc: after.Doc}
+	t := Transition[held]{Target: after.Target, Guard: after.Guard, Actions: after.Actions, Reenter: after.Reenter, Doc: after.Doc}
 	compiled := c.transition(n, t, event, "after "+id)
 	c.checkPayload(n, compiled, nil)
 	n.transitions = append(n.transitions, compiled)
@@ -431,8 +406,8 @@ func (a *After[C]) deadline() func(C, Event) time.Time {
 	}
 }
 
-func (c *compiler[C]) transition(n *node[C], t Transition[C], event, place string) transition[C] {
-	return transition[C]{
+func (c *compiler) transition(n *node, t Transition[held], event, place string) transition {
+	return transition{
 		source: n.index, event: event, guard: t.Guard, actions: t.Actions, reenter: t.Reenter,
 		targets: c.targets(n, t.Target, place), place: place,
 	}

@@ -122,12 +122,12 @@ func (c *configuration) replace(leaf, by uint16) {
 }
 
 // isActive reports whether a state is active.
-func (c *Chart[C]) isActive(state int, configuration *configuration) bool {
+func (c *chart) isActive(state int, configuration *configuration) bool {
 	return configuration.lastWithin(state, c.nodes[state].last) >= 0
 }
 
 // active returns the active states in document order.
-func (c *Chart[C]) active(configuration *configuration) []int {
+func (c *chart) active(configuration *configuration) []int {
 	var active []int
 	previous := -1
 	for _, leaf := range configuration.leaves() {
@@ -142,7 +142,7 @@ func (c *Chart[C]) active(configuration *configuration) []int {
 }
 
 // childAbove returns the child of a state that is a descendant of it or contains it.
-func (c *Chart[C]) childAbove(descendant, state int) int {
+func (c *chart) childAbove(descendant, state int) int {
 	for c.nodes[descendant].parent != state {
 		descendant = c.nodes[descendant].parent
 	}
@@ -150,7 +150,7 @@ func (c *Chart[C]) childAbove(descendant, state int) int {
 }
 
 // recorded returns what a history state recorded, nil if nothing.
-func (n *node[C]) recorded(history []record) record {
+func (n *node) recorded(history []record) record {
 	if history == nil {
 		return nil
 	}

@@ -35,12 +35,12 @@ type deferredJSON struct {
 }
 
 // defers reports whether the event is to wait, given the transitions that it enables.
-func (x *interpreter[C]) defers(enabled []enabledTransition[C]) bool {
+func (x *interpreter) defers(enabled []enabledTransition) bool {
 	if x.event.Invocation != "" || strings.HasPrefix(x.event.Type, ReservedPrefix) {
 		return false
 	}
 	for _, i := range x.chart.active(&x.snapshot.configuration) {
-		overrides := func(t enabledTransition[C]) bool { return t.source == i || x.chart.isDescendant(t.source, i) }
+		overrides := func(t enabledTransition) bool { return t.source == i || x.chart.isDescendant(t.source, i) }
 		if x.chart.nodes[i].defers(x.event.Type) && !slices.ContainsFunc(enabled, overrides) {
 			return true
 		}
@@ -49,13 +49,13 @@ func (x *interpreter[C]) defers(enabled []enabledTransition[C]) bool {
 }
 
 // defers reports whether the state defers events of a type.
-func (n *node[C]) defers(typ string) bool {
+func (n *node) defers(typ string) bool {
 	return slices.ContainsFunc(n.def.Defer, func(descriptor string) bool { return matches(descriptor, typ) })
 }
 
 // deferEvent takes the macrostep of an event that waits: nothing happens but what guards have
 // raised that failed.
-func (x *interpreter[C]) deferEvent() error {
+func (x *interpreter) deferEvent() error {
 	if err := x.keepEvent(); err != nil {
 		return err
 	}
@@ -70,7 +70,7 @@ func (x *interpreter[C]) deferEvent() error {
 
 // keepEvent puts the event at the end of those that wait, in its JSON form. What could not be
 // restored fails the step: raised as an ExecutionError, it would cost the event.
-func (x *interpreter[C]) keepEvent() error {
+func (x *interpreter) keepEvent() error {
 	x.runs(deferCode, "", 0)
 	if len(x.snapshot.Deferred) >= DeferredMax {
 		return x.fail(fmt.Errorf("%w: more than %d deferred events (DeferredMax)", ErrLimit, DeferredMax))
@@ -87,7 +87,7 @@ func (x *interpreter[C]) keepEvent() error {
 }
 
 // replay takes the macrosteps of the deferred events that need not wait any more.
-func (x *interpreter[C]) replay() error {
+func (x *interpreter) replay() error {
 	for waiting := len(x.snapshot.Deferred); waiting > 0 && !x.ended && x.atRest(); waiting-- {
 		k, event, err := x.oldestReleased()
 		if k < 0 || err != nil {
@@ -106,7 +106,7 @@ func (x *interpreter[C]) replay() error {
 }
 
 // selectSafely is selectTransitions with a panic of a guard as its error.
-func (x *interpreter[C]) selectSafely() (err error) {
+func (x *interpreter) selectSafely() (err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = x.panicked(r)
@@ -117,8 +117,9 @@ func (x *interpreter[C]) selectSafely() (err error) {
 
 // replayOne takes the macrostep of a deferred event. On an error, nothing of it remains but the
 // numbers that it took for its IDs.
-func (x *interpreter[C]) replayOne() (err error) {
-	snapshot, effects, tell := *x.snapshot, slices.Clone(x.effects), x.onMicrostep
+func (x *interpreter) replayOne() (err error) {
+	snapshot, effects, tell := x.snapshot, slices.Clone(x.effects), x.onMicrostep
+	restore := x.chart.contexts.keep(x.context)
 	var told []Microstep // Only what is not undone is told.
 	if tell != nil {
 		x.onMicrostep = func(m Microstep) { told = append(told, m) }
@@ -130,7 +131,8 @@ func (x *interpreter[C]) replayOne() (err error) {
 			err = x.panicked(r)
 		}
 		if err != nil {
-			*x.snapshot, x.effects = snapshot, effects
+			restore()
+			x.snapshot, x.effects = snapshot, effects
 			x.ended, x.historyOwned, x.tracing = false, false, nil
 			x.internalQueue, x.statesToInvoke = x.internalQueue[:0], x.statesToInvoke[:0]
 			told = nil
@@ -141,10 +143,7 @@ func (x *interpreter[C]) replayOne() (err error) {
 			}
 		}
 	}()
-	if x.chart.cloneContext != nil {
-		x.runs(cloneCode, "", 0)
-		x.snapshot.Context = x.chart.cloneContext(snapshot.Context)
-	}
+	x.ownContext()
 	if err := x.macrostep(); err != nil {
 		return err
 	}
@@ -154,7 +153,7 @@ func (x *interpreter[C]) replayOne() (err error) {
 	if err := x.stalled(); err != nil || x.fits == nil {
 		return err
 	}
-	return x.fits(*x.snapshot)
+	return x.fits.fitsNow()
 }
 
 // cut returns the text, or its beginning if it is longer than that, as valid UTF-8.
@@ -183,14 +182,14 @@ func withEventID(deferred Deferred) json.RawMessage {
 }
 
 // atRest reports whether the configuration is settled.
-func (x *interpreter[C]) atRest() bool {
-	return x.chart.foreign || x.snapshot.Settled()
+func (x *interpreter) atRest() bool {
+	return x.chart.foreign || x.snapshot.settled()
 }
 
 // oldestReleased returns the first deferred event that would not be deferred again, and its
 // position, -1 if there is none. A guard that fails on an event that waits releases it no more than
 // one that does not hold: the failure counts once the event is replayed.
-func (x *interpreter[C]) oldestReleased() (int, Event, error) {
+func (x *interpreter) oldestReleased() (int, Event, error) {
 	at, queued := x.event.At, len(x.internalQueue)
 	for k, waiting := range x.snapshot.Deferred {
 		x.runs(replayCode, "", 0)
@@ -221,7 +220,7 @@ func deferredEventsJSON(deferred []Deferred) []deferredJSON {
 	return form
 }
 
-func (c *Chart[C]) restoreDeferred(form *snapshotJSON, s *Snapshot[C]) error {
+func (c *chart) restoreDeferred(form *snapshotJSON, s *bareSnapshot) error {
 	if len(form.Deferred) > DeferredMax {
 		return c.unreadable("expected at most %d deferred events (DeferredMax), got %d", DeferredMax, len(form.Deferred))
 	}
@@ -240,7 +239,7 @@ func (c *Chart[C]) restoreDeferred(form *snapshotJSON, s *Snapshot[C]) error {
 
 // checkDefer checks that what a state defers can reach it and can be stored, and that it is not
 // handled there anyway.
-func (c *compiler[C]) checkDefer(n *node[C], raised, sent map[string]bool) {
+func (c *compiler) checkDefer(n *node, raised, sent map[string]bool) {
 	for _, descriptor := range n.def.Defer {
 		var arriving []string
 		reaches := false
@@ -272,7 +271,7 @@ func (c *compiler[C]) checkDefer(n *node[C], raised, sent map[string]bool) {
 
 // checkDeferrable finds the fields of an event's payload that its JSON form leaves out: they would
 // be lost while it waits.
-func (c *compiler[C]) checkDeferrable(n *node[C], event string) {
+func (c *compiler) checkDeferrable(n *node, event string) {
 	payload := c.chart.payloads[event].typ
 	if payload == nil {
 		return

@@ -4,17 +4,18 @@ package statechart
 // stored (emit in XState v5). No chart gets it: SendTo is for that. The function makes the
 // payload, which must marshal to a JSON object, or be nil; a nil function means none.
 func Emit[C any](typ string, fn func(C, Event) any) Action[C] {
-	return Action[C]{Name: "emit " + typ, made: Made{By: MadeByEmit, Event: typ, Computed: fn != nil}, run: func(x *interpreter[C]) error {
-		return x.emit(typ, x.made(fn))
-	}}
+	erased := eraseFunc(fn)
+	return Action[C]{Name: "emit " + typ, actionBody: actionBody{made: Made{By: MadeByEmit, Event: typ, Computed: fn != nil}, run: func(x *interpreter) error {
+		return x.emit(typ, x.made(erased))
+	}}}
 }
 
 // Log returns an action that writes a line to the log of the host, once this step is stored
 // (SCXML 4.7). A host may lose the line if it dies just then.
 func Log[C any](fn func(C, Event) string) Action[C] {
-	return Action[C]{Name: "log", made: Made{By: MadeByLog}, run: func(x *interpreter[C]) error {
-		return x.log(fn(x.snapshot.Context, *x.event))
-	}}
+	return Action[C]{Name: "log", actionBody: actionBody{made: Made{By: MadeByLog}, run: func(x *interpreter) error {
+		return x.log(fn(*contextOf[C](x), *x.event))
+	}}}
 }
 
 // Emit shows an event to whoever listens to the host, as the action Emit does.
@@ -23,7 +24,7 @@ func (q Enqueue) Emit(typ string, payload any) error { return q.to.emit(typ, pay
 // Log writes a line to the log of the host, as the action Log does.
 func (q Enqueue) Log(message string) error { return q.to.log(message) }
 
-func (x *interpreter[C]) emit(typ string, payload any) error {
+func (x *interpreter) emit(typ string, payload any) error {
 	body, err := encodeEvent(typ, payload)
 	if err != nil {
 		return err
@@ -31,6 +32,6 @@ func (x *interpreter[C]) emit(typ string, payload any) error {
 	return x.effect(Effect{Kind: EmitEvent, Event: body})
 }
 
-func (x *interpreter[C]) log(message string) error {
+func (x *interpreter) log(message string) error {
 	return x.effect(Effect{Kind: LogMessage, Message: message})
 }

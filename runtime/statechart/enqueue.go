@@ -17,34 +17,20 @@ func EnqueueActions[C, E any](name string, fn func(c *C, e E, enqueue Enqueue) e
 		return Action[C]{Name: name}
 	}
 	if fn, ok := any(fn).(func(*C, Event, Enqueue) error); ok {
-		return Action[C]{Name: name, enqueues: true, run: func(x *interpreter[C]) error { return fn(&x.snapshot.Context, *x.event, Enqueue{x}) }}
+		return Action[C]{Name: name, actionBody: actionBody{enqueues: true, run: func(x *interpreter) error { return fn(contextOf[C](x), *x.event, Enqueue{x}) }}}
 	}
-	return Action[C]{Name: name, payload: reflect.TypeFor[E](), enqueues: true, run: func(x *interpreter[C]) error {
+	return Action[C]{Name: name, actionBody: actionBody{payload: reflect.TypeFor[E](), enqueues: true, run: func(x *interpreter) error {
 		payload, ok := x.event.Payload.(E)
 		if !ok {
 			return payloadMismatch[E](*x.event)
 		}
-		return fn(&x.snapshot.Context, payload, Enqueue{x})
-	}}
+		return fn(contextOf[C](x), payload, Enqueue{x})
+	}}}
 }
 
 // Enqueue is how the function of EnqueueActions asks for what the other actions do. It is of use
 // only while that function runs.
-type Enqueue struct{ to enqueuer }
-
-// enqueuer is the part of an interpreter that does not depend on the context type.
-type enqueuer interface {
-	raiseDeclared(typ string, payload any) error
-	send(instance, typ string, payload any) error
-	sendAfter(id, typ string, delay time.Duration, payload any) error
-	cancel(id string)
-	in(path string) bool
-	emit(typ string, payload any) error
-	log(message string) error
-	spawn(id, machine, state string, input any) error
-	stopChild(id string) error
-	sendToChild(id, typ string, payload any) error
-}
+type Enqueue struct{ to *interpreter }
 
 // Raise puts an event at the end of the internal queue, as RaiseWith does. The error says that its
 // type is not declared.
@@ -66,7 +52,7 @@ func (q Enqueue) Cancel(id string) { q.to.cancel(id) }
 // In reports whether the state with the given path is active, as the guard In does.
 func (q Enqueue) In(path string) bool { return q.to.in(path) }
 
-func (x *interpreter[C]) raiseDeclared(typ string, payload any) error {
+func (x *interpreter) raiseDeclared(typ string, payload any) error {
 	if _, declared := x.chart.payloads[typ]; !declared && !x.chart.foreign {
 		return fmt.Errorf("raising event: %w: %q", ErrUndeclared, typ)
 	}
@@ -75,7 +61,7 @@ func (x *interpreter[C]) raiseDeclared(typ string, payload any) error {
 }
 
 // send asks for the effect by which another instance gets an event.
-func (x *interpreter[C]) send(instance, typ string, payload any) error {
+func (x *interpreter) send(instance, typ string, payload any) error {
 	body, err := encodeEvent(typ, payload)
 	if err != nil {
 		return err
@@ -83,7 +69,7 @@ func (x *interpreter[C]) send(instance, typ string, payload any) error {
 	return x.effect(Effect{Kind: Send, To: instance, Event: body})
 }
 
-func (x *interpreter[C]) in(path string) bool {
+func (x *interpreter) in(path string) bool {
 	i, ok := x.chart.byPath[path]
 	return ok && x.isActive(i)
 }

@@ -6,7 +6,7 @@ import (
 )
 
 // enterStates enters the entry set in document order.
-func (x *interpreter[C]) enterStates() error {
+func (x *interpreter) enterStates() error {
 	for k := range x.enabled {
 		t := &x.enabled[k]
 		entry := t.entry
@@ -23,7 +23,7 @@ func (x *interpreter[C]) enterStates() error {
 }
 
 // computeEntrySet returns what a transition enters if history decides.
-func (x *interpreter[C]) computeEntrySet(t *enabledTransition[C]) []entering {
+func (x *interpreter) computeEntrySet(t *enabledTransition) []entering {
 	if x.entrySet == nil {
 		x.entrySet = newEntrySet(x.chart)
 	}
@@ -32,7 +32,7 @@ func (x *interpreter[C]) computeEntrySet(t *enabledTransition[C]) []entering {
 	return x.entry
 }
 
-func (x *interpreter[C]) enterState(e entering) error {
+func (x *interpreter) enterState(e entering) error {
 	n := &x.chart.nodes[e.state]
 	x.snapshot.configuration.enter(n.index, n.parent)
 	if x.tracing != nil {
@@ -66,7 +66,7 @@ func (x *interpreter[C]) enterState(e entering) error {
 }
 
 // enterFinal raises the done events that a final state brings about, or ends the chart.
-func (x *interpreter[C]) enterFinal(n *node[C]) error {
+func (x *interpreter) enterFinal(n *node) error {
 	output, err := x.finalOutput(n)
 	if err != nil {
 		return err
@@ -90,12 +90,12 @@ func (x *interpreter[C]) enterFinal(n *node[C]) error {
 	return nil
 }
 
-func (x *interpreter[C]) finalOutput(n *node[C]) (json.RawMessage, error) {
+func (x *interpreter) finalOutput(n *node) (json.RawMessage, error) {
 	if n.def.Output == nil {
 		return nil, nil
 	}
 	x.runs(outputCode, "", n.index)
-	output, err := json.Marshal(n.def.Output(x.snapshot.Context, *x.event))
+	output, err := json.Marshal(n.def.Output(x.context, *x.event))
 	if err != nil {
 		return nil, x.executionError(x.fail(err))
 	}
@@ -103,10 +103,10 @@ func (x *interpreter[C]) finalOutput(n *node[C]) (json.RawMessage, error) {
 }
 
 // done ends the chart with the given output, unless the chart makes its own.
-func (x *interpreter[C]) done(output json.RawMessage) error {
+func (x *interpreter) done(output json.RawMessage) error {
 	if x.chart.output != nil {
 		x.runs(outputCode, "", 0)
-		made, err := json.Marshal(x.chart.output(x.snapshot.Context, *x.event))
+		made, err := json.Marshal(x.chart.output(x.context, *x.event))
 		if err != nil {
 			return x.fail(fmt.Errorf("encoding the chart's output: %w", err))
 		}
@@ -119,7 +119,7 @@ func (x *interpreter[C]) done(output json.RawMessage) error {
 
 // isInFinalState reports whether a compound state's active child is final, or whether all
 // regions of a parallel state are in a final state.
-func (c *Chart[C]) isInFinalState(state int, configuration *configuration) bool {
+func (c *chart) isInFinalState(state int, configuration *configuration) bool {
 	n := &c.nodes[state]
 	switch n.kind {
 	case compound:

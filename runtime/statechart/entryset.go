@@ -11,9 +11,9 @@ type entering struct {
 
 // plan works out ahead what the transitions of a valid chart do: domain and entry set, unless they
 // depend on what history states will have recorded.
-func (c *Chart[C]) plan() {
+func (c *chart) plan() {
 	set := newEntrySet(c)
-	plan := func(t *transition[C]) {
+	plan := func(t *transition) {
 		t.domain = c.getTransitionDomain(t, nil)
 		set.compute(t.targets, t.domain, nil)
 		if !set.usesHistory {
@@ -30,14 +30,14 @@ func (c *Chart[C]) plan() {
 			plan(&n.always[k])
 		}
 	}
-	c.initial = transition[C]{targets: []int{0}, reenter: true, place: "start"}
+	c.initial = transition{targets: []int{0}, reenter: true, place: "start"}
 	plan(&c.initial)
 }
 
 // getTransitionDomain returns the state within which a transition acts: the source, if the
 // transition is internal, else the least common ancestor of source and targets, which may be
 // a <parallel> as in XState; -1 if the root itself is re-entered.
-func (c *Chart[C]) getTransitionDomain(t *transition[C], history []record) int {
+func (c *chart) getTransitionDomain(t *transition, history []record) int {
 	targets := c.getEffectiveTargetStates(t.targets, history, nil)
 	if !t.reenter {
 		internal := true
@@ -52,7 +52,7 @@ func (c *Chart[C]) getTransitionDomain(t *transition[C], history []record) int {
 }
 
 // findLCCA returns the nearest proper ancestor of the source that contains all targets.
-func (c *Chart[C]) findLCCA(source int, targets []int) int {
+func (c *chart) findLCCA(source int, targets []int) int {
 	ancestor := c.nodes[source].parent
 	for ancestor >= 0 {
 		common := true
@@ -69,7 +69,7 @@ func (c *Chart[C]) findLCCA(source int, targets []int) int {
 
 // getEffectiveTargetStates replaces history states by what they recorded, or else by their
 // default.
-func (c *Chart[C]) getEffectiveTargetStates(targets []int, history []record, into []int) []int {
+func (c *chart) getEffectiveTargetStates(targets []int, history []record, into []int) []int {
 	for _, target := range targets {
 		n := &c.nodes[target]
 		if !n.isHistory() {
@@ -88,8 +88,8 @@ func (c *Chart[C]) getEffectiveTargetStates(targets []int, history []record, int
 // entrySet works out which states a transition enters (SCXML's computeEntrySet). The sets of the
 // transitions of one microstep lie below their domains, which do not overlap, so each can be worked
 // out alone.
-type entrySet[C any] struct {
-	chart *Chart[C]
+type entrySet struct {
+	chart *chart
 	// history is what the history states recorded, domain that of the transition: it enters only
 	// states below.
 	history []record
@@ -105,15 +105,15 @@ type entrySet[C any] struct {
 	usesHistory bool
 }
 
-func newEntrySet[C any](chart *Chart[C]) *entrySet[C] {
-	return &entrySet[C]{
+func newEntrySet(chart *chart) *entrySet {
+	return &entrySet{
 		chart: chart, defaultHistoryContent: map[int]int{},
 		statesToEnter: newStateSet(len(chart.nodes)), statesForDefaultEntry: newStateSet(len(chart.nodes)),
 	}
 }
 
 // compute collects in statesToEnter what a transition enters.
-func (e *entrySet[C]) compute(targets []int, domain int, history []record) {
+func (e *entrySet) compute(targets []int, domain int, history []record) {
 	e.domain, e.history, e.usesHistory = domain, history, false
 	e.statesToEnter.clear()
 	e.statesForDefaultEntry.clear()
@@ -134,7 +134,7 @@ func (e *entrySet[C]) compute(targets []int, domain int, history []record) {
 }
 
 // appendTo appends the set in document order.
-func (e *entrySet[C]) appendTo(entry []entering) []entering {
+func (e *entrySet) appendTo(entry []entering) []entering {
 	for i := e.statesToEnter.next(0); i >= 0; i = e.statesToEnter.next(i + 1) {
 		entry = append(entry, entering{
 			state: uint16(i), history: uint16(e.defaultHistoryContent[i]), byDefault: e.statesForDefaultEntry.has(i),
@@ -147,7 +147,7 @@ func (e *entrySet[C]) appendTo(entry []entering) []entering {
 // the domain was not left: the source of an internal transition to itself, or the states
 // between a history state's parent and the part of it that a transition from within leaves.
 // SCXML and XState would run the entry actions of the latter without the exit actions.
-func (e *entrySet[C]) addStateToEnter(state int) {
+func (e *entrySet) addStateToEnter(state int) {
 	if !e.chart.nodes[state].isHistory() && e.chart.isDescendant(state, e.domain) {
 		e.statesToEnter.add(state)
 	}
@@ -155,7 +155,7 @@ func (e *entrySet[C]) addStateToEnter(state int) {
 
 // addDescendantStatesToEnter adds what entering a state entails below it: what a history
 // state stands for, a compound state's default child, all regions of a parallel state.
-func (e *entrySet[C]) addDescendantStatesToEnter(state int) {
+func (e *entrySet) addDescendantStatesToEnter(state int) {
 	n := &e.chart.nodes[state]
 	switch n.kind {
 	case history:
@@ -187,7 +187,7 @@ func (e *entrySet[C]) addDescendantStatesToEnter(state int) {
 
 // addAncestorStatesToEnter adds the proper ancestors of a state below the given one; of
 // parallel ancestors, also the regions that nothing else enters. A state has none below itself.
-func (e *entrySet[C]) addAncestorStatesToEnter(state, below int) {
+func (e *entrySet) addAncestorStatesToEnter(state, below int) {
 	if state == below {
 		return
 	}
@@ -201,7 +201,7 @@ func (e *entrySet[C]) addAncestorStatesToEnter(state, below int) {
 
 // addMissingRegions adds the regions of a parallel state of which no descendant is in the
 // entry set.
-func (e *entrySet[C]) addMissingRegions(state int) {
+func (e *entrySet) addMissingRegions(state int) {
 	for _, child := range e.chart.nodes[state].children {
 		n := &e.chart.nodes[child]
 		if n.isHistory() || e.statesToEnter.anyIn(child+1, n.last) {

@@ -105,7 +105,7 @@ var (
 // ErrUndeclared or ErrPayload; with the latter two, the event that is returned has its type.
 // Of the body they quote no values, which may be secret, but an undeclared type and names of
 // keys.
-func (c *Chart[C]) Decode(body []byte) (Event, error) { return c.payloads.decode(c.id, body) }
+func (c *chart) Decode(body []byte) (Event, error) { return c.payloads.decode(c.id, body) }
 
 func (p Payloads) decode(chart string, body []byte) (Event, error) {
 	// Keys are compared exactly, through a map: into a struct, encoding/json would take
@@ -184,7 +184,7 @@ func beginning(body []byte) string {
 func EncodeEvent(typ string, payload any) (json.RawMessage, error) { return encodeEvent(typ, payload) }
 
 // sent reads an event that a chart sent itself, from its JSON form.
-func (c *Chart[C]) sent(body []byte) (Event, error) {
+func (c *chart) sent(body []byte) (Event, error) {
 	var head map[string]json.RawMessage
 	var event Event
 	err := json.Unmarshal(body, &head)

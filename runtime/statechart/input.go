@@ -7,12 +7,12 @@ import (
 )
 
 // TakesInput reports whether an instance starts with an input: whether the chart declares one.
-func (c *Chart[C]) TakesInput() bool { return c.input.typ != nil }
+func (c *chart) TakesInput() bool { return c.input.typ != nil }
 
 // DecodeInput reads the input of an instance from its JSON form, as Start takes it. A chart that
 // declares none takes nothing or null. The error wraps ErrPayload; like those of Decode, it
 // quotes no values.
-func (c *Chart[C]) DecodeInput(body []byte) (any, error) {
+func (c *chart) DecodeInput(body []byte) (any, error) {
 	if !c.TakesInput() {
 		if body = bytes.TrimSpace(body); len(body) > 0 && string(body) != "null" {
 			return nil, fmt.Errorf("%w: chart %s declares no Input, got %s", ErrPayload, c.id, jsonKind(body))
@@ -27,7 +27,7 @@ func (c *Chart[C]) DecodeInput(body []byte) (any, error) {
 }
 
 // checkInput checks that an input is of the declared type.
-func (c *Chart[C]) checkInput(input any) error {
+func (c *chart) checkInput(input any) error {
 	if got := reflect.TypeOf(input); got != c.input.typ {
 		return fmt.Errorf("%w: the input of chart %s: expected %s, got %s", ErrPayload, c.id, typeName(c.input.typ), typeName(got))
 	}

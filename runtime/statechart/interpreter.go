@@ -8,14 +8,15 @@ import (
 
 // interpreter runs one macrostep. Its functions are those of SCXML, appendix D, under their
 // names.
-type interpreter[C any] struct {
-	chart *Chart[C]
-	// snapshot is changed in place: its context and configuration directly, the rest through
-	// writable. What it refers to is never changed, but replaced.
-	snapshot *Snapshot[C]
-	// before is the snapshot as it was: context and configuration, and all of it once saved.
-	before Snapshot[C]
-	saved  bool
+type interpreter struct {
+	chart *chart
+	// context is changed in place. The Stepper keeps what it was.
+	context held
+	// snapshot is a copy of all the rest, which the Stepper takes back if the step succeeds. The configuration and the
+	// count of steps are changed directly, the rest through writable. What it refers to is never changed, but replaced.
+	snapshot bareSnapshot
+	// changed says that writable was called.
+	changed bool
 	// event is the event being handled; entry actions and eventless transitions see the one
 	// that led to them.
 	event *Event
@@ -37,8 +38,8 @@ type interpreter[C any] struct {
 	parked int
 	// accept is Stepper.Accept.
 	accept func([]Effect) error
-	// fits is Stepper.Fits.
-	fits func(Snapshot[C]) error
+	// fits asks Stepper.Fits, nil if that is not set.
+	fits interface{ fitsNow() error }
 	// position numbers the IDs that this step derives.
 	position int64
 	// microsteps counts those of the event that is taken, be it one that was deferred.
@@ -46,30 +47,30 @@ type interpreter[C any] struct {
 
 	// enabled are the transitions of the microstep, in the document order of their domains, which
 	// do not overlap.
-	enabled []enabledTransition[C]
+	enabled []enabledTransition
 	// statesToInvoke are the states with services or children that were entered in this macrostep
 	// and not left again, ascending.
 	statesToInvoke []int
 	// entrySet and entry are for transitions whose entry set depends on history.
-	entrySet *entrySet[C]
+	entrySet *entrySet
 	entry    []entering
 	// running is the user code that runs, for errors.
-	running code[C]
+	running code
 	// onMicrostep is told of every microstep, if it is set; tracing is the one under way.
 	onMicrostep func(Microstep)
 	tracing     *Microstep
 }
 
 // enabledTransition is a transition that a microstep takes.
-type enabledTransition[C any] struct {
-	*transition[C]
+type enabledTransition struct {
+	*transition
 	// domain is the state within which it acts, as history stood when it was selected.
 	domain int
 }
 
 // macrostep takes the transitions that the event enables, then eventless transitions and
 // internal events until none is left (SCXML's mainEventLoop between two external events).
-func (x *interpreter[C]) macrostep() error {
+func (x *interpreter) macrostep() error {
 	leaf := x.snapshot.configuration.only()
 	if leaf < 0 || x.onMicrostep != nil || x.chart.defers || x.event.Type == "" {
 		if err := x.selectTransitions(); err != nil {
@@ -91,7 +92,7 @@ func (x *interpreter[C]) macrostep() error {
 }
 
 // macrostepOf takes the transition that the event enables where only one leaf is active.
-func (x *interpreter[C]) macrostepOf(leaf int) error {
+func (x *interpreter) macrostepOf(leaf int) error {
 	t, err := x.firstEnabled(leaf, x.event.Type)
 	if t == nil || err != nil {
 		return err
@@ -102,13 +103,13 @@ func (x *interpreter[C]) macrostepOf(leaf int) error {
 		x.snapshot.configuration.few[0] = p.to
 		return err
 	}
-	x.enabled = append(x.enabled[:0], enabledTransition[C]{t, x.getTransitionDomain(t)})
+	x.enabled = append(x.enabled[:0], enabledTransition{t, x.getTransitionDomain(t)})
 	return x.microstep()
 }
 
 // complete runs what follows a microstep within its macrostep, and starts the services of the
 // states that were entered and not left again.
-func (x *interpreter[C]) complete() error {
+func (x *interpreter) complete() error {
 	for ; !x.ended; x.microsteps++ {
 		if x.microsteps == MicrostepsMax {
 			return fmt.Errorf("%w: chart %s took %d microsteps on event %q (MicrostepsMax); check its always and raise", ErrEndless, x.chart.id, x.microsteps, x.event.Type)
@@ -145,7 +146,7 @@ func (x *interpreter[C]) complete() error {
 
 // exitInterpreter runs the exit actions of a chart that is done or stopped, innermost first. The
 // configuration stays, so that the snapshot shows where the chart ended.
-func (x *interpreter[C]) exitInterpreter() error {
+func (x *interpreter) exitInterpreter() error {
 	active := x.chart.active(&x.snapshot.configuration)
 	if x.onMicrostep != nil {
 		x.tracing = &Microstep{Event: x.event.Type}
@@ -171,14 +172,14 @@ func (x *interpreter[C]) exitInterpreter() error {
 
 // failure returns what failed, if that is what the event tells and it must not be lost, as it
 // may be in SCXML.
-func (x *interpreter[C]) failure(event Event) (*StepError, bool) {
+func (x *interpreter) failure(event Event) (*StepError, bool) {
 	failure, ok := event.Payload.(StepError)
 	return &failure, ok && event.Type == ExecutionError && !x.chart.foreign
 }
 
 // executionError raises the event by which a chart handles what failed in its code. The error is
 // returned if the chart has no transition for the event.
-func (x *interpreter[C]) executionError(failure *StepError) error {
+func (x *interpreter) executionError(failure *StepError) error {
 	if !x.chart.handlesErrors && !x.chart.foreign || errors.Is(failure, ErrLimit) {
 		return failure
 	}
@@ -187,7 +188,7 @@ func (x *interpreter[C]) executionError(failure *StepError) error {
 }
 
 // selectEventlessTransitions makes enabled the optimal enabled set of eventless transitions.
-func (x *interpreter[C]) selectEventlessTransitions() error {
+func (x *interpreter) selectEventlessTransitions() error {
 	x.enabled = x.enabled[:0]
 	if !x.chart.hasAlways {
 		return nil
@@ -196,7 +197,7 @@ func (x *interpreter[C]) selectEventlessTransitions() error {
 }
 
 // selectTransitions makes enabled the optimal enabled set of transitions for the current event.
-func (x *interpreter[C]) selectTransitions() error {
+func (x *interpreter) selectTransitions() error {
 	x.enabled = x.enabled[:0]
 	if x.event.Type == "" {
 		return nil
@@ -207,14 +208,14 @@ func (x *interpreter[C]) selectTransitions() error {
 // selectWhere finds, for each active atomic state in document order, the first transition in
 // it or in its nearest ancestor whose descriptor matches the event type, "" for none, and whose
 // guard holds.
-func (x *interpreter[C]) selectWhere(typ string) error {
+func (x *interpreter) selectWhere(typ string) error {
 	for _, leaf := range x.snapshot.configuration.leaves() {
 		t, err := x.firstEnabled(int(leaf), typ)
 		if err != nil {
 			return err
 		}
 		if t != nil && (len(x.enabled) == 0 || !x.isEnabled(t)) {
-			x.enabled = append(x.enabled, enabledTransition[C]{t, x.getTransitionDomain(t)})
+			x.enabled = append(x.enabled, enabledTransition{t, x.getTransitionDomain(t)})
 		}
 	}
 	if len(x.enabled) > 1 {
@@ -224,7 +225,7 @@ func (x *interpreter[C]) selectWhere(typ string) error {
 }
 
 // isEnabled reports whether a transition is enabled already, by a leaf below the same source.
-func (x *interpreter[C]) isEnabled(t *transition[C]) bool {
+func (x *interpreter) isEnabled(t *transition) bool {
 	for k := range x.enabled {
 		if x.enabled[k].transition == t {
 			return true
@@ -233,7 +234,7 @@ func (x *interpreter[C]) isEnabled(t *transition[C]) bool {
 	return false
 }
 
-func (x *interpreter[C]) firstEnabled(state int, typ string) (*transition[C], error) {
+func (x *interpreter) firstEnabled(state int, typ string) (*transition, error) {
 	for i := state; i >= 0; i = x.chart.nodes[i].parent {
 		transitions, compare := x.chart.nodes[i].candidates(typ)
 		for _, t := range transitions {
@@ -261,7 +262,7 @@ func (x *interpreter[C]) firstEnabled(state int, typ string) (*transition[C], er
 
 // removeConflictingTransitions keeps, of transitions that would leave a common state, the one
 // whose source is deeper, else the first in document order.
-func (x *interpreter[C]) removeConflictingTransitions() {
+func (x *interpreter) removeConflictingTransitions() {
 	kept := x.enabled[:0]
 	for _, t1 := range x.enabled {
 		preempted := false
@@ -271,7 +272,7 @@ func (x *interpreter[C]) removeConflictingTransitions() {
 		if preempted {
 			continue
 		}
-		kept = slices.DeleteFunc(kept, func(t2 enabledTransition[C]) bool { return x.conflict(t1, t2) })
+		kept = slices.DeleteFunc(kept, func(t2 enabledTransition) bool { return x.conflict(t1, t2) })
 		kept = append(kept, t1)
 	}
 	x.enabled = kept
@@ -280,7 +281,7 @@ func (x *interpreter[C]) removeConflictingTransitions() {
 // conflict reports whether the exit sets of two transitions intersect. An exit set is what is
 // active below a domain, so it does if one domain is the other's ancestor and something is active
 // below the inner one.
-func (x *interpreter[C]) conflict(t1, t2 enabledTransition[C]) bool {
+func (x *interpreter) conflict(t1, t2 enabledTransition) bool {
 	if len(t1.targets) == 0 || len(t2.targets) == 0 {
 		return false
 	}
@@ -293,7 +294,7 @@ func (x *interpreter[C]) conflict(t1, t2 enabledTransition[C]) bool {
 
 // lastActiveBelow returns the last leaf of the configuration below a state, -1 if there is none.
 // Every state is below -1.
-func (x *interpreter[C]) lastActiveBelow(state int) int {
+func (x *interpreter) lastActiveBelow(state int) int {
 	last := len(x.chart.nodes) - 1
 	if state >= 0 {
 		last = x.chart.nodes[state].last
@@ -303,7 +304,7 @@ func (x *interpreter[C]) lastActiveBelow(state int) int {
 
 // microstep leaves the states that the enabled transitions leave, runs their actions, and enters
 // the states that they enter.
-func (x *interpreter[C]) microstep() error {
+func (x *interpreter) microstep() error {
 	if len(x.enabled) == 0 {
 		return nil
 	}
@@ -336,7 +337,7 @@ func (x *interpreter[C]) microstep() error {
 
 // exitStates leaves the exit set, in reverse document order, after recording the history that lies
 // in it. The domains do not overlap, so what lies in the last one comes first.
-func (x *interpreter[C]) exitStates() error {
+func (x *interpreter) exitStates() error {
 	if len(x.chart.histories) > 0 {
 		for k := range x.enabled {
 			x.recordHistory(&x.enabled[k])
@@ -356,7 +357,7 @@ func (x *interpreter[C]) exitStates() error {
 	return nil
 }
 
-func (x *interpreter[C]) exitState(n *node[C]) error {
+func (x *interpreter) exitState(n *node) error {
 	if x.tracing != nil {
 		x.tracing.Exited = append(x.tracing.Exited, n.path)
 	}
@@ -378,7 +379,7 @@ func (x *interpreter[C]) exitState(n *node[C]) error {
 
 // recordHistory records what the history states in the exit set of a transition stand for from
 // now on: the active children of their parent or, deep, the active atomic states below it.
-func (x *interpreter[C]) recordHistory(t *enabledTransition[C]) {
+func (x *interpreter) recordHistory(t *enabledTransition) {
 	if len(t.targets) == 0 {
 		return
 	}
@@ -405,7 +406,7 @@ func (x *interpreter[C]) recordHistory(t *enabledTransition[C]) {
 }
 
 // ownHistory returns the history so that it can be changed.
-func (x *interpreter[C]) ownHistory() []record {
+func (x *interpreter) ownHistory() []record {
 	if !x.historyOwned {
 		owned := make([]record, len(x.chart.histories))
 		copy(owned, x.snapshot.history)
@@ -414,13 +415,13 @@ func (x *interpreter[C]) ownHistory() []record {
 	return x.snapshot.history
 }
 
-func (x *interpreter[C]) isActive(state int) bool {
+func (x *interpreter) isActive(state int) bool {
 	return x.chart.isActive(state, &x.snapshot.configuration)
 }
 
 // getTransitionDomain returns the state within which a transition acts. It is known ahead unless
 // history decides.
-func (x *interpreter[C]) getTransitionDomain(t *transition[C]) int {
+func (x *interpreter) getTransitionDomain(t *transition) int {
 	if t.planned {
 		return t.domain
 	}
@@ -428,13 +429,13 @@ func (x *interpreter[C]) getTransitionDomain(t *transition[C]) int {
 }
 
 // raise puts an event at the end of the internal queue.
-func (x *interpreter[C]) raise(event Event) {
+func (x *interpreter) raise(event Event) {
 	event.At = x.event.At
 	x.internalQueue = append(x.internalQueue, event)
 }
 
 // run runs actions in order, up to one that fails.
-func (x *interpreter[C]) run(actions []Action[C], state int) error {
+func (x *interpreter) run(actions []Action[held], state int) error {
 	if len(actions) == 0 {
 		return nil
 	}

@@ -9,11 +9,11 @@ import (
 
 // Mermaid returns the chart as a Mermaid state diagram
 // (https://mermaid.js.org/syntax/stateDiagram.html): settled states carry the class settled.
-func (c *Chart[C]) Mermaid() string { return c.MermaidAt(nil) }
+func (c *chart) Mermaid() string { return c.MermaidAt(nil) }
 
 // MermaidAt returns the diagram of Mermaid with the states of the given paths in the class current; the chart has no
 // others, see Snapshot.State.
-func (c *Chart[C]) MermaidAt(state []string) string {
+func (c *chart) MermaidAt(state []string) string {
 	var b strings.Builder
 	b.WriteString("stateDiagram-v2\n")
 	if doc := c.nodes[0].def.Doc; doc != "" {
@@ -58,7 +58,7 @@ func (c *Chart[C]) MermaidAt(state []string) string {
 }
 
 // writeStates writes the children of a state, nested as they are.
-func (c *Chart[C]) writeStates(b *strings.Builder, state, depth int) {
+func (c *chart) writeStates(b *strings.Builder, state, depth int) {
 	n := &c.nodes[state]
 	indent := strings.Repeat("  ", depth)
 	regions := 0
@@ -93,7 +93,7 @@ func (c *Chart[C]) writeStates(b *strings.Builder, state, depth int) {
 	}
 }
 
-func (c *Chart[C]) writeTransition(b *strings.Builder, t *transition[C]) {
+func (c *chart) writeTransition(b *strings.Builder, t *transition) {
 	label := strings.TrimPrefix(t.place, "on ")
 	if t.guard.test != nil {
 		label += " [" + t.guard.Name + "]"

@@ -63,12 +63,12 @@ func (s *Stored) Status() Status { return s.status }
 
 // MigratesFrom reports whether the chart has the migrations that lead from a version to its own. Restore
 // reads snapshots of those versions too.
-func (c *Chart[C]) MigratesFrom(version int) bool {
+func (c *chart) MigratesFrom(version int) bool {
 	return version < c.version && version >= c.version-len(c.migrations)
 }
 
 // migrate reads a stored snapshot of an earlier version and takes it to this one.
-func (c *Chart[C]) migrate(data []byte) (snapshotJSON, error) {
+func (c *chart) migrate(data []byte) (snapshotJSON, error) {
 	var form snapshotJSON
 	if err := ReadJSON(data, &form); err != nil {
 		return form, c.unreadable("%w", err)
@@ -96,7 +96,7 @@ func (c *Chart[C]) migrate(data []byte) (snapshotJSON, error) {
 
 // liftShallow puts in the place of what shallow history states have recorded the states beside them, if a migration has moved it
 // deeper: which states are shallow only the chart knows.
-func (c *Chart[C]) liftShallow(recorded map[string][]string) {
+func (c *chart) liftShallow(recorded map[string][]string) {
 	for _, path := range sortedKeys(recorded) {
 		h, ok := c.byPath[path]
 		if !ok || c.nodes[h].kind != history || c.nodes[h].def.Type != ShallowHistory {
@@ -229,17 +229,17 @@ func (s *Stored) form(old snapshotJSON) (form snapshotJSON, err error) {
 
 // checkMigrations checks that the migrations are one chain that ends at the chart's version, and orders
 // them.
-func (c *compiler[C]) checkMigrations(def Definition[C]) {
+func (c *compiler) checkMigrations(def heldDefinition) {
 	byVersion := map[int]Migration{}
-	lowest := def.Version
-	for _, m := range def.Migrations {
+	lowest := def.version
+	for _, m := range def.migrations {
 		_, twice := byVersion[m.From]
 		switch {
 		case m.From < 1:
 			c.find(nil, fmt.Sprintf("has a migration from version %d", m.From), "count versions from 1")
 			continue
-		case m.From >= def.Version:
-			c.find(nil, fmt.Sprintf("has a migration from version %d, but is version %d itself", m.From, def.Version), "raise Version above the versions that it migrates from")
+		case m.From >= def.version:
+			c.find(nil, fmt.Sprintf("has a migration from version %d, but is version %d itself", m.From, def.version), "raise Version above the versions that it migrates from")
 			continue
 		case twice:
 			c.find(nil, fmt.Sprintf("has two migrations from version %d", m.From), "put all changes into one")
@@ -249,7 +249,7 @@ func (c *compiler[C]) checkMigrations(def Definition[C]) {
 		lowest = min(lowest, m.From)
 	}
 	var made reflect.Type
-	for version := lowest; version < def.Version && len(byVersion) > 0; version++ {
+	for version := lowest; version < def.version && len(byVersion) > 0; version++ {
 		m, ok := byVersion[version]
 		if !ok {
 			c.find(nil, fmt.Sprintf("has a migration from version %d, but none from version %d", lowest, version), "add one, without Changes if the next version reads the same")
@@ -268,7 +268,7 @@ func (c *compiler[C]) checkMigrations(def Definition[C]) {
 		m.From, m.Changes = version, slices.Clone(m.Changes)
 		c.chart.migrations = append(c.chart.migrations, m)
 	}
-	if own := reflect.TypeFor[C](); made != nil && made != own {
+	if own := def.contexts.typ; made != nil && made != own {
 		c.find(nil, fmt.Sprintf("has migrations that end with the context type %v, but its own is %v", made, own), "let the last MigrateContext return the chart's context type")
 	}
 }

@@ -6,10 +6,10 @@ import "slices"
 // compiled: exitStates, the transition's own actions and enterStates, without the states that have
 // nothing to do. Its source is atomic and there is no choice below its domain: no parallel state, no
 // history, no timer, service or final state.
-type program[C any] struct {
+type program struct {
 	// actions are those of the states left, of the transition (from left on), and of the states
 	// entered (from entered on).
-	actions       []programmed[C]
+	actions       []programmed
 	left, entered int
 	// from is the leaf that is left and to the one that is entered.
 	from, to uint16
@@ -19,29 +19,29 @@ type program[C any] struct {
 }
 
 // programmed is an action of a program, with the index of its state.
-type programmed[C any] struct {
-	*Action[C]
+type programmed struct {
+	*Action[held]
 	state int
 	// list numbers the lists of actions: what follows in a list does not run if an action fails.
 	list int
 }
 
 // program makes the program of a planned transition, nil if there is none.
-func (c *Chart[C]) program(t *transition[C]) *program[C] {
+func (c *chart) program(t *transition) *program {
 	source := &c.nodes[t.source]
 	if source.kind != atomic {
 		return nil
 	}
-	p := &program[C]{from: uint16(source.index), to: uint16(source.index)}
+	p := &program{from: uint16(source.index), to: uint16(source.index)}
 	ok, lists := true, 0
-	add := func(actions []Action[C], state int) {
+	add := func(actions []Action[held], state int) {
 		lists++
 		for i := range actions {
 			ok = ok && !actions[i].enqueues
-			p.actions = append(p.actions, programmed[C]{&actions[i], state, lists})
+			p.actions = append(p.actions, programmed{&actions[i], state, lists})
 		}
 	}
-	simple := func(n *node[C]) bool { return len(n.timers)+len(n.invokes)+len(n.def.Children) == 0 && n.kind != final }
+	simple := func(n *node) bool { return len(n.timers)+len(n.invokes)+len(n.def.Children) == 0 && n.kind != final }
 	if len(t.targets) > 0 {
 		for i := source.index; i != t.domain; i = c.nodes[i].parent {
 			add(c.nodes[i].def.Exit, i)
@@ -66,14 +66,15 @@ func (c *Chart[C]) program(t *transition[C]) *program[C] {
 	if !ok {
 		return nil
 	}
-	p.whole = !c.hasAlways && !c.defers && (c.foreign || c.nodes[p.to].settled) && !slices.ContainsFunc(p.actions, func(a programmed[C]) bool { return a.run != nil })
+	p.whole = !c.hasAlways && !c.defers && (c.foreign || c.nodes[p.to].settled) && !slices.ContainsFunc(p.actions, func(a programmed) bool { return a.run != nil })
 	return p
 }
 
 // stepWhole takes an event that enables, in the one leaf that is active, a transition without a guard
-// whose program is whole. It reports whether it did; if not, nothing has happened.
-func (x *interpreter[C]) stepWhole() bool {
-	leaf := x.snapshot.configuration.only()
+// whose program is whole: it brings about a change of the configuration and of the context. It reports whether it did; if
+// not, nothing has happened.
+func (x *interpreter) stepWhole(configuration *configuration) bool {
+	leaf := configuration.only()
 	if leaf < 0 {
 		return false
 	}
@@ -90,18 +91,17 @@ func (x *interpreter[C]) stepWhole() bool {
 	for i := range actions {
 		x.running.at = i
 		if a := actions[i].Action; a.update != nil {
-			a.update(&x.snapshot.Context)
+			a.update(x.context)
 		} else {
-			a.assign(&x.snapshot.Context, *x.event)
+			a.assign(x.context, x.event)
 		}
 	}
-	x.snapshot.configuration.few[0] = t.program.to
-	x.snapshot.Steps++
+	configuration.few[0] = t.program.to
 	return true
 }
 
 // programmed reports whether all enabled transitions have programs.
-func (x *interpreter[C]) programmed() bool {
+func (x *interpreter) programmed() bool {
 	for k := range x.enabled {
 		if x.enabled[k].program == nil {
 			return false
@@ -111,7 +111,7 @@ func (x *interpreter[C]) programmed() bool {
 }
 
 // runPrograms is microstep for transitions that have programs.
-func (x *interpreter[C]) runPrograms() error {
+func (x *interpreter) runPrograms() error {
 	for k := len(x.enabled) - 1; k >= 0; k-- {
 		p := x.enabled[k].program
 		if err := x.runProgrammed(p.actions[:p.left]); err != nil {
@@ -134,13 +134,13 @@ func (x *interpreter[C]) runPrograms() error {
 	return nil
 }
 
-func (x *interpreter[C]) runProgrammed(actions []programmed[C]) error {
+func (x *interpreter) runProgrammed(actions []programmed) error {
 	x.running.kind, x.running.programmed = programmedCode, actions
 	for i := 0; i < len(actions); i++ {
 		a := &actions[i]
 		x.running.at = i
 		if a.update != nil {
-			a.update(&x.snapshot.Context)
+			a.update(x.context)
 			continue
 		}
 		err := a.perform(x)

@@ -24,18 +24,23 @@ type Resolution[C any] struct {
 // Resolve returns an action that answers those who wait under a name when the step is stored. Who
 // comes to wait later is not answered by it: State.Resolve is for that.
 func Resolve[C any](r Resolution[C]) Action[C] {
-	return Action[C]{Name: "resolve " + r.Name, resolves: &r, run: func(x *interpreter[C]) error {
-		answer, err := r.effect(x.snapshot.Context, *x.event)
+	erased := resolve(eraseResolutions([]Resolution[C]{r})[0])
+	return Action[C]{Name: erased.Name, actionBody: erased.actionBody}
+}
+
+func resolve(r Resolution[held]) Action[held] {
+	return Action[held]{Name: "resolve " + r.Name, actionBody: actionBody{resolves: &r, run: func(x *interpreter) error {
+		answer, err := answerOf(&r, x.context, *x.event)
 		if err != nil {
 			return err
 		}
 		x.resolved = true
 		return x.effect(answer)
-	}}
+	}}}
 }
 
-// effect makes the answer, still without the state that it tells of.
-func (r *Resolution[C]) effect(context C, event Event) (Effect, error) {
+// answerOf makes the answer of a resolution, still without the state that it tells of.
+func answerOf(r *Resolution[held], context held, event Event) (Effect, error) {
 	effect := Effect{Kind: ResolveWaits, Name: r.Name, Outcome: r.Outcome, Error: r.Error}
 	if r.Error != "" {
 		effect.Outcome = ""
@@ -56,13 +61,13 @@ func (r *Resolution[C]) effect(context C, event Event) (Effect, error) {
 }
 
 // tellState completes the answers of a macrostep that is over with where it has led.
-func (x *interpreter[C]) tellState() {
+func (x *interpreter) tellState() {
 	if !x.resolved {
 		return
 	}
 	for k := range x.effects {
 		if e := &x.effects[k]; e.Kind == ResolveWaits && e.State == nil {
-			e.State, e.Tags = x.snapshot.State(), x.snapshot.Tags()
+			e.State, e.Tags = x.chart.state(&x.snapshot.configuration), x.chart.tags(&x.snapshot.configuration, nil)
 		}
 	}
 }
@@ -72,14 +77,20 @@ func (x *interpreter[C]) tellState() {
 // there is none: they have to wait. The answer is made with the event, and has no ID; an instance
 // that is done answers with the state that it ended in.
 func (c *Chart[C]) Resolving(snapshot Snapshot[C], name string, event Event) (answer Effect, ok bool, err error) {
-	if snapshot.chart != c {
+	if snapshot.chart != &c.chart {
 		return Effect{}, false, c.anothers()
 	}
-	for _, i := range c.active(&snapshot.configuration) {
+	context := snapshot.Context
+	return c.resolving(&snapshot.configuration, &context, name, event)
+}
+
+// resolving is Chart.Resolving; it may change the context.
+func (c *chart) resolving(configuration *configuration, context held, name string, event Event) (answer Effect, ok bool, err error) {
+	for _, i := range c.active(configuration) {
 		n := &c.nodes[i]
 		for k := range n.def.Resolve {
 			if n.def.Resolve[k].Name == name {
-				answer, err = n.answer(&n.def.Resolve[k], c, snapshot, event)
+				answer, err = c.answer(n, &n.def.Resolve[k], configuration, context, event)
 				return answer, err == nil, err
 			}
 		}
@@ -87,8 +98,8 @@ func (c *Chart[C]) Resolving(snapshot Snapshot[C], name string, event Event) (an
 	return Effect{}, false, nil
 }
 
-// answer is Resolution.effect with a panic as its error.
-func (n *node[C]) answer(r *Resolution[C], c *Chart[C], snapshot Snapshot[C], event Event) (answer Effect, err error) {
+// answer makes the answer of a state's resolution, with a panic as its error.
+func (c *chart) answer(n *node, r *Resolution[held], configuration *configuration, context held, event Event) (answer Effect, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("panic: %v", p)
@@ -97,17 +108,16 @@ func (n *node[C]) answer(r *Resolution[C], c *Chart[C], snapshot Snapshot[C], ev
 			err = &StepError{Chart: c.id, State: n.path, Event: event.Type, Code: "action resolve " + r.Name, Err: err}
 		}
 	}()
-	context := snapshot.Context
-	if c.cloneContext != nil {
-		context = c.cloneContext(context)
+	if c.contexts.own != nil {
+		c.contexts.own(context)
 	}
-	answer, err = n.defaults(*r).effect(context, event)
-	answer.State, answer.Tags = snapshot.State(), snapshot.Tags()
+	answer, err = answerOf(n.defaults(*r), context, event)
+	answer.State, answer.Tags = c.state(configuration), c.tags(configuration, nil)
 	return answer, err
 }
 
 // defaults returns a resolution of the state with what is left out.
-func (n *node[C]) defaults(r Resolution[C]) *Resolution[C] {
+func (n *node) defaults(r Resolution[held]) *Resolution[held] {
 	if r.Outcome == "" {
 		r.Outcome = n.def.ID
 	}
@@ -116,10 +126,10 @@ func (n *node[C]) defaults(r Resolution[C]) *Resolution[C] {
 
 // Resolves returns the names under which the chart answers those who wait, in document order, each
 // once.
-func (c *Chart[C]) Resolves() []string {
+func (c *chart) Resolves() []string {
 	var names []string
 	known := map[string]bool{}
-	add := func(actions []Action[C]) {
+	add := func(actions []Action[held]) {
 		for i := range actions {
 			if r := actions[i].resolves; r != nil && !known[r.Name] {
 				known[r.Name] = true
@@ -132,7 +142,7 @@ func (c *Chart[C]) Resolves() []string {
 		add(n.entry)
 		add(n.def.DefaultEntry)
 		add(n.def.Exit)
-		for _, transitions := range [][]transition[C]{n.transitions, n.always} {
+		for _, transitions := range [][]transition{n.transitions, n.always} {
 			for k := range transitions {
 				add(transitions[k].actions)
 			}
@@ -142,19 +152,19 @@ func (c *Chart[C]) Resolves() []string {
 }
 
 // linkResolve makes the answers of a state actions that follow those of its entry.
-func (c *compiler[C]) linkResolve(n *node[C]) {
+func (c *compiler) linkResolve(n *node) {
 	n.entry = n.def.Entry
 	if len(n.def.Resolve) == 0 {
 		return
 	}
-	n.entry = append([]Action[C]{}, n.def.Entry...)
+	n.entry = append([]Action[held]{}, n.def.Entry...)
 	for i := range n.def.Resolve {
-		n.entry = append(n.entry, Resolve(*n.defaults(n.def.Resolve[i])))
+		n.entry = append(n.entry, resolve(*n.defaults(n.def.Resolve[i])))
 	}
 }
 
 // checkResolves checks an answer that an action gives.
-func (c *compiler[C]) checkResolves(n *node[C], place string, r *Resolution[C]) {
+func (c *compiler) checkResolves(n *node, place string, r *Resolution[held]) {
 	switch {
 	case r.Name == "":
 		c.find(n, place+": resolves no name", "set Resolution.Name to the name under which a task waits")

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -53,21 +52,33 @@ func (e *UnreadableError) Unwrap() []error { return []error{ErrUnreadable, e.Err
 // must fit this version then as any other. Deadlines stay as they were stored; nothing is entered or
 // started. All errors wrap ErrUnreadable, and are an *UnreadableError.
 func (c *Chart[C]) Restore(data []byte) (Snapshot[C], error) {
+	var context C
+	bare, err := c.read(data, &context)
+	if err != nil {
+		return Snapshot[C]{}, err
+	}
+	snapshot := Snapshot[C]{Context: context}
+	snapshot.dress(&bare)
+	return snapshot, nil
+}
+
+// read is Restore; it reads the context into the one that is held.
+func (c *chart) read(data []byte, context held) (bareSnapshot, error) {
 	form, ok := readCompact(data)
 	if !ok {
 		form = snapshotJSON{}
 		if err := ReadJSON(data, &form); err != nil {
-			return Snapshot[C]{}, c.unreadable("%w", err)
+			return bareSnapshot{}, c.unreadable("%w", err)
 		}
 	}
 	if form.Machine != c.id || !c.MigratesFrom(form.Version) {
-		return c.restore(form, ok)
+		return c.restore(form, ok, context)
 	}
 	form, err := c.migrate(data)
 	if err != nil {
-		return Snapshot[C]{}, err
+		return bareSnapshot{}, err
 	}
-	s, err := c.restore(form, false)
+	s, err := c.restore(form, false, context)
 	if err == nil && !c.foreign && s.Status == Active {
 		if leaf, service, ok := c.unserved(&s); ok {
 			err = c.unmatched("move the instance to another state or host the old version too",
@@ -79,60 +90,75 @@ func (c *Chart[C]) Restore(data []byte) (Snapshot[C], error) {
 		unreadable.Todo = mendMigration // What was stored has gone through it.
 	}
 	if err != nil {
-		return Snapshot[C]{}, err
+		return bareSnapshot{}, err
 	}
 	return s, nil
 }
 
 // restore reads a form of this version; compact says that readCompact has read it.
-func (c *Chart[C]) restore(form snapshotJSON, compactForm bool) (Snapshot[C], error) {
+func (c *chart) restore(form snapshotJSON, compactForm bool, context held) (bareSnapshot, error) {
 	if form.Machine != c.id {
-		return Snapshot[C]{}, c.unreadable("expected version %d of machine %q, got version %d of %q", c.version, c.id, form.Version, form.Machine)
+		return bareSnapshot{}, c.unreadable("expected version %d of machine %q, got version %d of %q", c.version, c.id, form.Version, form.Machine)
 	}
 	if form.Version != c.version {
-		return Snapshot[C]{}, c.unmatched("bring a migration or host that version too", "expected version %d of machine %q, got version %d of %q", c.version, c.id, form.Version, form.Machine)
+		return bareSnapshot{}, c.unmatched("bring a migration or host that version too", "expected version %d of machine %q, got version %d of %q", c.version, c.id, form.Version, form.Machine)
 	}
 	if form.Status != Active && form.Status != Done && form.Status != Stopped {
-		return Snapshot[C]{}, c.unreadable("expected the status %q, %q or %q, got %q", Active, Done, Stopped, form.Status)
+		return bareSnapshot{}, c.unreadable("expected the status %q, %q or %q, got %q", Active, Done, Stopped, form.Status)
 	}
 	if form.Steps < 1 || form.Steps == math.MaxInt64 {
-		return Snapshot[C]{}, c.unreadable("expected a count of steps from 1, got %d", form.Steps)
+		return bareSnapshot{}, c.unreadable("expected a count of steps from 1, got %d", form.Steps)
 	}
-	s := Snapshot[C]{chart: c, Status: form.Status, Steps: form.Steps, Output: form.Output}
-	if err := json.Unmarshal(form.Context, &s.Context); err != nil {
-		err = jsonError(err, form.Context, reflect.TypeFor[C]())
-		return Snapshot[C]{}, c.unreadable("context: %w", err)
+	s := bareSnapshot{chart: c, Status: form.Status, Steps: form.Steps, Output: form.Output}
+	if err := json.Unmarshal(form.Context, context); err != nil {
+		err = jsonError(err, form.Context, c.contexts.typ)
+		return bareSnapshot{}, c.unreadable("context: %w", err)
 	}
 	s.configuration.enter(0, -1)
 	if value := (&compact{text: form.Value}); !c.readValue(value, 0, &s.configuration) || value.at < len(form.Value) {
 		s.configuration = configuration{}
 		if err := c.restoreValue(form.Value, 0, &s.configuration); err != nil {
-			return Snapshot[C]{}, err
+			return bareSnapshot{}, err
 		}
 	}
 	if ended := c.isInFinalState(0, &s.configuration); ended != (s.Status == Done) || s.Status != Active && len(form.Timers)+len(form.Services)+len(form.Children) > 0 {
-		return Snapshot[C]{}, c.unreadable("the status %q does not fit the state %s, its timers, services and children", s.Status, strings.Join(s.State(), ", "))
+		return bareSnapshot{}, c.unreadable("the status %q does not fit the state %s, its timers, services and children", s.Status, strings.Join(c.state(&s.configuration), ", "))
 	}
 	if !compactForm { // What readCompact reads has none of these.
-		for _, restore := range []func(*snapshotJSON, *Snapshot[C]) error{c.restoreHistory, c.restoreTimers, c.restoreServices, c.restoreChildren, c.restoreDeferred} {
-			if err := restore(&form, &s); err != nil {
-				return Snapshot[C]{}, err
-			}
+		if err := c.restoreWaiting(&form, &s); err != nil {
+			return bareSnapshot{}, err
 		}
 	}
-	if !c.foreign && !s.Settled() && len(s.Services) == 0 {
-		return Snapshot[C]{}, c.unmatched(hostOld, "the state %s is not settled in this version, and no service runs that would end it", strings.Join(s.State(), ", "))
+	if !c.foreign && !s.settled() && len(s.Services) == 0 {
+		return bareSnapshot{}, c.unmatched(hostOld, "the state %s is not settled in this version, and no service runs that would end it", strings.Join(c.state(&s.configuration), ", "))
 	}
 	return s, nil
 }
 
+// restoreWaiting reads what the snapshot waits for and has recorded.
+func (c *chart) restoreWaiting(form *snapshotJSON, s *bareSnapshot) error {
+	if err := c.restoreHistory(form, s); err != nil {
+		return err
+	}
+	if err := c.restoreTimers(form, s); err != nil {
+		return err
+	}
+	if err := c.restoreServices(form, s); err != nil {
+		return err
+	}
+	if err := c.restoreChildren(form, s); err != nil {
+		return err
+	}
+	return c.restoreDeferred(form, s)
+}
+
 // unreadable is the error of a snapshot that is damaged.
-func (c *Chart[C]) unreadable(format string, args ...any) error {
+func (c *chart) unreadable(format string, args ...any) error {
 	return &UnreadableError{Of: "chart " + c.id, Err: fmt.Errorf(format, args...)}
 }
 
 // unmatched is the error of a snapshot that may be whole, but does not fit this version.
-func (c *Chart[C]) unmatched(todo, format string, args ...any) error {
+func (c *chart) unmatched(todo, format string, args ...any) error {
 	return &UnreadableError{Of: "chart " + c.id, Err: fmt.Errorf(format, args...), Todo: todo}
 }
 
@@ -146,7 +172,7 @@ func stateName(path string) string {
 
 // restoreValue marks as active the given state and what the value says below it. A value must
 // name a legal configuration: one child of each active compound state, all of a parallel one.
-func (c *Chart[C]) restoreValue(value json.RawMessage, state int, into *configuration) error {
+func (c *chart) restoreValue(value json.RawMessage, state int, into *configuration) error {
 	n := &c.nodes[state]
 	into.enter(state, n.parent)
 	children, err := valueChildren(value)
@@ -184,7 +210,7 @@ func valueChildren(value json.RawMessage) (map[string]json.RawMessage, error) {
 	return children, err
 }
 
-func (c *Chart[C]) restoreHistory(form *snapshotJSON, s *Snapshot[C]) error {
+func (c *chart) restoreHistory(form *snapshotJSON, s *bareSnapshot) error {
 	for _, path := range sortedKeys(form.HistoryValue) {
 		h, ok := c.byPath[path]
 		if !ok || c.nodes[h].kind != history {
@@ -215,7 +241,7 @@ func (c *Chart[C]) restoreHistory(form *snapshotJSON, s *Snapshot[C]) error {
 
 // recordable reports whether a history state could have recorded the states: whether they are
 // all active children of its parent or, if it is deep, all active atomic states below it.
-func (c *Chart[C]) recordable(h int, recorded stateSet) bool {
+func (c *chart) recordable(h int, recorded stateSet) bool {
 	parent, deep := c.nodes[h].parent, c.nodes[h].def.Type == DeepHistory
 	active := recorded.clone()
 	for i := recorded.next(0); i >= 0; i = recorded.next(i + 1) {
@@ -231,7 +257,7 @@ func (c *Chart[C]) recordable(h int, recorded stateSet) bool {
 
 // legal reports whether an active state has as many active children as its kind asks for and,
 // if deep, whether they are legal too.
-func (c *Chart[C]) legal(state int, active stateSet, deep bool) bool {
+func (c *chart) legal(state int, active stateSet, deep bool) bool {
 	children := 0
 	for _, child := range c.nodes[state].children {
 		if active.has(child) {
@@ -246,7 +272,7 @@ func (c *Chart[C]) legal(state int, active stateSet, deep bool) bool {
 
 // activeChildren returns how many children of an active state are active: one of a compound
 // state, all regions of a parallel one.
-func (c *Chart[C]) activeChildren(n *node[C]) int {
+func (c *chart) activeChildren(n *node) int {
 	switch n.kind {
 	case compound:
 		return 1
@@ -263,7 +289,7 @@ func (c *Chart[C]) activeChildren(n *node[C]) int {
 	}
 }
 
-func (c *Chart[C]) restoreTimers(form *snapshotJSON, s *Snapshot[C]) error {
+func (c *chart) restoreTimers(form *snapshotJSON, s *bareSnapshot) error {
 	for _, id := range sortedIDs(form.Timers) {
 		stored := form.Timers[id]
 		if err := c.checkID(id, s); err != nil {
@@ -283,7 +309,7 @@ func (c *Chart[C]) restoreTimers(form *snapshotJSON, s *Snapshot[C]) error {
 		state, ok := c.byPath[stored.State]
 		index := -1
 		if ok {
-			index = slices.IndexFunc(c.nodes[state].timers, func(d delay[C]) bool { return d.id == stored.After })
+			index = slices.IndexFunc(c.nodes[state].timers, func(d delay) bool { return d.id == stored.After })
 		}
 		if index < 0 || !c.isActive(state, &s.configuration) {
 			return c.unmatched(hostOrMend, "timer %s belongs to %q after %q, which is no timer of an active state of this version", id, stored.State, stored.After)
@@ -299,13 +325,13 @@ func (c *Chart[C]) restoreTimers(form *snapshotJSON, s *Snapshot[C]) error {
 	return nil
 }
 
-func (c *Chart[C]) restoreServices(form *snapshotJSON, s *Snapshot[C]) error {
+func (c *chart) restoreServices(form *snapshotJSON, s *bareSnapshot) error {
 	for _, key := range sortedIDs(form.Services) {
 		stored := form.Services[key]
 		state, ok := c.byPath[stored.State]
 		index := -1
 		if ok {
-			index = slices.IndexFunc(c.nodes[state].invokes, func(i invocation[C]) bool { return i.id == stored.ID })
+			index = slices.IndexFunc(c.nodes[state].invokes, func(i invocation) bool { return i.id == stored.ID })
 		}
 		if err := c.checkID(key, s); err != nil {
 			return err
@@ -318,7 +344,7 @@ func (c *Chart[C]) restoreServices(form *snapshotJSON, s *Snapshot[C]) error {
 		}
 		s.Services = append(s.Services, Invocation{
 			ID: stored.ID, Key: key, State: stored.State, Attempt: stored.Attempt,
-			Service: c.nodes[state].invokes[index].service.Name, state: state, index: index,
+			Service: c.nodes[state].invokes[index].service, state: state, index: index,
 		})
 	}
 	return nil
@@ -326,7 +352,7 @@ func (c *Chart[C]) restoreServices(form *snapshotJSON, s *Snapshot[C]) error {
 
 // checkID checks that an ID was derived by a step that the snapshot has taken: another would
 // be derived once more.
-func (c *Chart[C]) checkID(id string, s *Snapshot[C]) error {
+func (c *chart) checkID(id string, s *bareSnapshot) error {
 	step, position := splitID(id)
 	if step < 1 || step > s.Steps || position < 0 || id != derivedID(step, position) {
 		return c.unreadable("expected an ID that one of %d steps derived, such as 1.0, got %q", s.Steps, id)

@@ -144,6 +144,6 @@ func (c *Chart[C]) Service(i Invocation) (Service[C], time.Duration, RetryPolicy
 	if i.state >= len(c.nodes) || i.index >= len(c.nodes[i.state].invokes) || c.nodes[i.state].invokes[i.index].id != i.ID {
 		return Service[C]{}, 0, RetryPolicy{}, fmt.Errorf("chart %s has no invocation %q", c.id, i.ID)
 	}
-	invoke := &c.nodes[i.state].invokes[i.index]
-	return invoke.service, invoke.timeout, invoke.retry, nil
+	invoke := &c.states[i.state].Invoke[i.index]
+	return invoke.Service, invoke.Timeout, invoke.Retry, nil
 }

@@ -59,26 +59,55 @@ type Snapshot[C any] struct {
 	// Steps counts the macrosteps taken; IDs are derived from it.
 	Steps int64
 
-	chart         *Chart[C]
+	chart         *chart
 	configuration configuration
 	// history is by the ordinal of the history state, nil while nothing was ever recorded.
 	history []record
+}
+
+// bareSnapshot is a Snapshot without its context. The fields are the same.
+type bareSnapshot struct {
+	Status   Status
+	Output   json.RawMessage
+	Timers   []Timer
+	Services []Invocation
+	Children []ChildRef
+	Deferred []Deferred
+	Steps    int64
+
+	chart         *chart
+	configuration configuration
+	history       []record
+}
+
+// strip copies all but the context.
+func (s *Snapshot[C]) strip(into *bareSnapshot) {
+	into.Status, into.Output, into.Timers, into.Services, into.Children, into.Deferred, into.Steps = s.Status, s.Output, s.Timers, s.Services, s.Children, s.Deferred, s.Steps
+	into.chart, into.configuration, into.history = s.chart, s.configuration, s.history
+}
+
+// dress makes all but the context what it is in the given snapshot.
+func (s *Snapshot[C]) dress(b *bareSnapshot) {
+	s.Status, s.Output, s.Timers, s.Services, s.Children, s.Deferred, s.Steps = b.Status, b.Output, b.Timers, b.Services, b.Children, b.Deferred, b.Steps
+	s.chart, s.configuration, s.history = b.chart, b.configuration, b.history
 }
 
 // record is what a history state recorded: the indexes of states, ascending; nil if nothing.
 type record []uint16
 
 // State returns the paths of the active atomic and final states, in document order.
-func (s Snapshot[C]) State() []string {
+func (s Snapshot[C]) State() []string { return s.chart.state(&s.configuration) }
+
+func (c *chart) state(configuration *configuration) []string {
 	var paths []string
-	for _, leaf := range s.configuration.leaves() {
-		paths = append(paths, s.chart.nodes[leaf].path)
+	for _, leaf := range configuration.leaves() {
+		paths = append(paths, c.nodes[leaf].path)
 	}
 	return paths
 }
 
 // Tags returns the tags of all active states, sorted, each once.
-func (s Snapshot[C]) Tags() []string { return s.tags(nil) }
+func (s Snapshot[C]) Tags() []string { return s.chart.tags(&s.configuration, nil) }
 
 // HasTag reports whether an active state has the tag.
 func (s Snapshot[C]) HasTag(tag string) bool { return slices.Contains(s.Tags(), tag) }
@@ -92,6 +121,12 @@ func (s Snapshot[C]) Matches(path string) bool {
 // Settled reports whether only the outside world can move the instance: every active atomic
 // state is tagged Settled or final and no service runs, or the instance is done.
 func (s Snapshot[C]) Settled() bool {
+	var bare bareSnapshot
+	s.strip(&bare)
+	return bare.settled()
+}
+
+func (s *bareSnapshot) settled() bool {
 	if s.Status != Active {
 		return true
 	}
@@ -99,7 +134,7 @@ func (s Snapshot[C]) Settled() bool {
 }
 
 // settled reports whether every active atomic state is tagged Settled.
-func (c *Chart[C]) settled(configuration *configuration) bool {
+func (c *chart) settled(configuration *configuration) bool {
 	for _, leaf := range configuration.leaves() {
 		if n := &c.nodes[leaf]; n.kind == atomic && !n.settled {
 			return false
@@ -111,14 +146,18 @@ func (c *Chart[C]) settled(configuration *configuration) bool {
 // NextEvents returns the types of events from outside that some active state has a transition
 // for, sorted. Guards are not asked.
 func (s Snapshot[C]) NextEvents() []string {
-	var next []string
 	if s.Status != Active {
 		return nil
 	}
-	active := s.chart.active(&s.configuration)
-	for _, typ := range s.chart.payloads.Types() {
+	return s.chart.nextEvents(&s.configuration)
+}
+
+func (c *chart) nextEvents(configuration *configuration) []string {
+	var next []string
+	active := c.active(configuration)
+	for _, typ := range c.payloads.Types() {
 		for _, i := range active {
-			if slices.ContainsFunc(s.chart.nodes[i].transitions, func(t transition[C]) bool { return matches(t.event, typ) }) {
+			if slices.ContainsFunc(c.nodes[i].transitions, func(t transition) bool { return matches(t.event, typ) }) {
 				next = append(next, typ)
 				break
 			}
@@ -129,9 +168,7 @@ func (s Snapshot[C]) NextEvents() []string {
 
 // Value returns the configuration in XState's form: the ID of the active child, or an object
 // from child to value, in document order.
-func (s Snapshot[C]) Value() json.RawMessage {
-	return s.appendValue(nil, 0)
-}
+func (s Snapshot[C]) Value() json.RawMessage { return s.chart.appendValue(nil, &s.configuration, 0) }
 
 // snapshotJSON is the JSON form of a snapshot.
 type snapshotJSON struct {
@@ -179,19 +216,27 @@ func (s Snapshot[C]) AppendJSON(b []byte) ([]byte, error) {
 	if s.chart == nil {
 		return nil, errors.New("marshalling a snapshot: expected one made by a chart, got a zero Snapshot")
 	}
-	context, err := json.Marshal(&s.Context) // The pointer lets methods of *C write it too.
+	context := s.Context
+	text, err := json.Marshal(&context) // The pointer lets methods of *C write it too.
 	if err != nil {
 		return nil, fmt.Errorf("marshalling the context of chart %s: %w", s.chart.id, err)
 	}
+	var bare bareSnapshot
+	s.strip(&bare)
+	return bare.appendJSON(b, text)
+}
+
+// appendJSON is AppendJSON, with the JSON of the context.
+func (s *bareSnapshot) appendJSON(b, context []byte) ([]byte, error) {
 	if b == nil {
 		b = make([]byte, 0, 256+len(context))
 	}
 	b = appendText(append(b, `{"machine":`...), s.chart.id)
 	b = strconv.AppendInt(append(b, `,"version":`...), int64(s.chart.version), 10)
 	b = appendText(append(b, `,"status":`...), string(s.Status))
-	b = s.appendValue(append(b, `,"value":`...), 0)
+	b = s.chart.appendValue(append(b, `,"value":`...), &s.configuration, 0)
 	b = append(append(b, `,"context":`...), context...)
-	b = s.appendTags(append(b, `,"tags":`...))
+	b = s.chart.appendTags(append(b, `,"tags":`...), &s.configuration)
 	if rest := s.waiting(); rest != nil {
 		text, err := json.Marshal(rest)
 		if err != nil {
@@ -214,7 +259,7 @@ func (s Snapshot[C]) AppendJSON(b []byte) ([]byte, error) {
 
 // waiting returns the JSON form of what the snapshot waits for and has recorded, nil if that is
 // nothing.
-func (s *Snapshot[C]) waiting() *waitingJSON {
+func (s *bareSnapshot) waiting() *waitingJSON {
 	if len(s.Timers)+len(s.Services)+len(s.Children)+len(s.Deferred) == 0 && s.history == nil {
 		return nil
 	}

@@ -1,12 +1,6 @@
 package statechart
 
-import (
-	"fmt"
-	"runtime/debug"
-	"slices"
-	"strings"
-	"time"
-)
+import "time"
 
 // Start says what a new instance begins with.
 type Start struct {
@@ -73,11 +67,16 @@ type Stepper[C any] struct {
 	// Its error fails that event, not the step: the event that comes with the step is not to blame.
 	Fits func(Snapshot[C]) error
 
-	x interpreter[C]
+	chart *Chart[C]
+	x     interpreter
+	// before is the context of the snapshot that is stepped, as it was.
+	before C
 }
 
 // Stepper returns a stepper of the chart.
-func (c *Chart[C]) Stepper() *Stepper[C] { return &Stepper[C]{x: interpreter[C]{chart: c}} }
+func (c *Chart[C]) Stepper() *Stepper[C] {
+	return &Stepper[C]{chart: c, x: interpreter{chart: &c.chart}}
+}
 
 // Start is Chart.Start.
 func (s *Stepper[C]) Start(start Start) (snapshot Snapshot[C], effects []Effect, err error) {
@@ -88,28 +87,17 @@ func (s *Stepper[C]) Start(start Start) (snapshot Snapshot[C], effects []Effect,
 	var started Snapshot[C]
 	started.chart, started.Status = x.chart, Active
 	x.own = Event{At: start.At}
-	x.adopt(&started, &x.own)
-	x.accept, x.fits = s.Accept, s.Fits
-	x.begin(s.OnMicrostep)
-	defer x.recovered(&err)
-	if x.chart.context != nil {
+	s.adopt(&started, &x.own)
+	s.begin(&started)
+	defer s.recovered(&started, &err)
+	if context := s.chart.definition.Context; context != nil {
 		x.runs(contextCode, "", 0)
-		started.Context = x.chart.context(start)
+		started.Context = context(start)
 	}
-	x.enabled = append(x.enabled[:0], enabledTransition[C]{&x.chart.initial, -1})
-	if err := x.microstep(); err != nil {
+	if err := x.start(); err != nil {
 		return Snapshot[C]{}, nil, err
 	}
-	if err := x.complete(); err != nil {
-		return Snapshot[C]{}, nil, err
-	}
-	if err := x.accepted(0); err != nil {
-		return Snapshot[C]{}, nil, err
-	}
-	if err := x.stalled(); err != nil {
-		return Snapshot[C]{}, nil, err
-	}
-	started.Steps++
+	started.dress(&x.snapshot)
 	return started, x.effects, nil
 }
 
@@ -125,45 +113,24 @@ func (s *Stepper[C]) Step(snapshot *Snapshot[C], event *Event) (effects []Effect
 	if snapshot.Status != Active {
 		return nil, false, nil
 	}
-	x.adopt(snapshot, event)
-	x.accept, x.fits = s.Accept, s.Fits
-	defer x.recovered(&err)
-	if s.OnMicrostep == nil && x.chart.cloneContext == nil && event.Invocation == "" && len(snapshot.Deferred) == 0 && x.stepWhole() {
+	s.adopt(snapshot, event)
+	defer s.recovered(snapshot, &err)
+	if s.OnMicrostep == nil && x.chart.contexts.own == nil && event.Invocation == "" && len(snapshot.Deferred) == 0 && x.stepWhole(&snapshot.configuration) {
+		snapshot.Steps++
 		x.returned = true
 		return nil, true, nil
 	}
-	x.begin(s.OnMicrostep)
-	return x.stepEvent()
-}
-
-// stepEvent takes the event that has begun.
-func (x *interpreter[C]) stepEvent() (effects []Effect, handled bool, err error) {
-	if x.chart.cloneContext != nil {
-		x.ownContext()
-	}
-	var awaited, stale bool
-	if x.event.Invocation != "" || x.event.Type == TimerEvent {
-		awaited, stale, err = x.take(x.event)
-	}
-	if err == nil && !stale {
-		err = x.macrostep()
-	}
-	if err == nil {
-		err = x.accepted(0)
-	}
-	if err == nil && len(x.snapshot.Deferred) > 0 {
-		err = x.replay()
-	}
-	handled = x.moved || awaited
-	if err == nil && handled {
-		if err = x.stalled(); err == nil {
-			x.snapshot.Steps++
-		}
-	}
+	s.begin(snapshot)
+	handled, err = x.stepEvent()
 	x.returned = true
 	if err != nil || !handled {
-		x.undo()
+		snapshot.Context = s.before
 		return nil, false, err
+	}
+	if x.changed {
+		snapshot.dress(&x.snapshot)
+	} else {
+		snapshot.configuration, snapshot.Steps = x.snapshot.configuration, x.snapshot.Steps
 	}
 	return x.effects, true, nil
 }
@@ -178,143 +145,50 @@ func (s *Stepper[C]) Stop(snapshot *Snapshot[C], at time.Time) (effects []Effect
 		return nil, false, nil
 	}
 	x.own = Event{At: at}
-	x.adopt(snapshot, &x.own)
-	x.accept, x.fits = s.Accept, s.Fits
-	x.begin(s.OnMicrostep)
-	defer x.recovered(&err)
-	x.ownContext()
-	x.ended, x.writable().Status = true, Stopped
-	if err := x.exitInterpreter(); err != nil {
-		x.undo()
+	s.adopt(snapshot, &x.own)
+	s.begin(snapshot)
+	defer s.recovered(snapshot, &err)
+	if err := x.stop(); err != nil {
+		snapshot.Context = s.before
 		return nil, false, err
 	}
-	x.tellState()
-	snapshot.Steps++
+	snapshot.dress(&x.snapshot)
 	return x.effects, true, nil
 }
 
-// anothers is the error for a snapshot of another chart.
-func (c *Chart[C]) anothers() error {
-	return fmt.Errorf("%w: expected one that this chart, %s, has made or restored, got another's", ErrUnreadable, c.id)
+// adopt takes over the context of a snapshot, and keeps what it is.
+func (s *Stepper[C]) adopt(snapshot *Snapshot[C], event *Event) {
+	x := &s.x
+	s.before = snapshot.Context
+	x.context, x.event = &snapshot.Context, event
+	x.returned, x.running.kind = false, noCode
 }
 
-// adopt takes over a snapshot and keeps what undo needs.
-func (x *interpreter[C]) adopt(snapshot *Snapshot[C], event *Event) {
-	x.snapshot, x.event = snapshot, event
-	x.before.Context = snapshot.Context // One by one: together they would be copied twice.
-	x.before.configuration = snapshot.configuration
-	x.saved, x.returned, x.running.kind = false, false, noCode
-}
-
-// begin makes the interpreter as good as new for a snapshot that it has adopted.
-func (x *interpreter[C]) begin(onMicrostep func(Microstep)) {
-	if x.snapshot.configuration.many != nil {
-		x.snapshot.configuration = x.snapshot.configuration.clone()
+// begin makes the interpreter as good as new for a snapshot that the stepper has adopted.
+func (s *Stepper[C]) begin(snapshot *Snapshot[C]) {
+	x := &s.x
+	snapshot.strip(&x.snapshot)
+	x.accept, x.fits = s.Accept, nil
+	if s.Fits != nil {
+		x.fits = s
 	}
-	x.parked = 0
-	x.ended, x.moved, x.historyOwned, x.resolved = false, false, false, false
-	x.effects, x.position, x.microsteps = nil, 0, 0
-	x.internalQueue, x.statesToInvoke = x.internalQueue[:0], x.statesToInvoke[:0]
-	x.onMicrostep, x.tracing = onMicrostep, nil
+	x.begin(s.OnMicrostep)
 }
 
-// writable returns the snapshot for changing what is neither context nor configuration.
-func (x *interpreter[C]) writable() *Snapshot[C] {
-	if !x.saved {
-		context, configuration := x.before.Context, x.before.configuration
-		x.before, x.saved = *x.snapshot, true
-		x.before.Context, x.before.configuration = context, configuration
-	}
-	return x.snapshot
-}
-
-// undo makes the snapshot what it was.
-func (x *interpreter[C]) undo() {
-	if x.saved {
-		*x.snapshot = x.before
-	} else {
-		x.snapshot.Context, x.snapshot.configuration = x.before.Context, x.before.configuration
-	}
-}
-
-// becomes gives the event that is handled another type and payload.
-func (x *interpreter[C]) becomes(typ string, payload any) {
-	x.own = *x.event
-	x.own.Type, x.own.Payload = typ, payload
-	x.event = &x.own
-}
-
-// ownContext makes the context one that can be changed, which may panic.
-func (x *interpreter[C]) ownContext() {
-	if x.chart.cloneContext != nil {
-		x.runs(cloneCode, "", 0)
-		x.snapshot.Context = x.chart.cloneContext(x.before.Context)
-	}
-}
-
-// take removes from the snapshot the timer or the invocation whose end the event is, and
-// reports whether there was one to wait for and whether it is stale.
-func (x *interpreter[C]) take(event *Event) (awaited, stale bool, err error) {
-	switch {
-	case event.Type == TimerEvent:
-		k := slices.IndexFunc(x.snapshot.Timers, func(t Timer) bool { return t.ID == event.Timer })
-		if k < 0 {
-			return false, true, nil
-		}
-		timer := x.snapshot.Timers[k]
-		x.writable().Timers = slices.Delete(slices.Clone(x.snapshot.Timers), k, k+1)
-		if timer.Event != nil {
-			sent, err := x.chart.sent(timer.Event)
-			x.becomes(sent.Type, sent.Payload)
-			return true, false, err
-		}
-		x.becomes(x.chart.nodes[timer.state].timers[timer.index].event, event.Payload)
-		return true, false, nil
-	case event.Invocation != "":
-		k := slices.IndexFunc(x.snapshot.Services, func(i Invocation) bool { return i.Key == event.Invocation })
-		if k < 0 {
-			ended := x.takeChild(event.Invocation)
-			return ended, !ended, nil
-		}
-		x.writable().Services = slices.Delete(slices.Clone(x.snapshot.Services), k, k+1)
-		return true, false, nil
-	default:
-		return false, false, nil
-	}
-}
-
-// accepted asks the host whether it can perform the effects from the given index on.
-func (x *interpreter[C]) accepted(from int) error {
-	x.tellState()
-	if x.accept == nil || len(x.effects) <= from {
-		return nil
-	}
-	return x.accept(x.effects[from:])
-}
-
-// stalled returns an error if the configuration is unsettled and nothing moves it on.
-func (x *interpreter[C]) stalled() error {
-	if x.ended || x.chart.foreign || len(x.snapshot.Services) > 0 || x.chart.settled(&x.snapshot.configuration) {
-		return nil
-	}
-	return fmt.Errorf("%w: chart %s would be in %s after event %q, which is not settled, with no service running and no always enabled",
-		ErrStalled, x.chart.id, strings.Join(x.snapshot.State(), ", "), x.event.Type)
+// fitsNow asks Fits about the snapshot as it stands.
+func (s *Stepper[C]) fitsNow() error {
+	snapshot := Snapshot[C]{Context: *contextOf[C](&s.x)}
+	snapshot.dress(&s.x.snapshot)
+	return s.Fits(snapshot)
 }
 
 // recovered turns a panic of the chart's code into an error. Other results are not set by then.
-func (x *interpreter[C]) recovered(err *error) {
-	if x.returned {
+func (s *Stepper[C]) recovered(snapshot *Snapshot[C], err *error) {
+	if s.x.returned {
 		return // Asking recover takes longer.
 	}
 	if r := recover(); r != nil {
-		x.undo()
-		*err = x.panicked(r)
+		snapshot.Context = s.before
+		*err = s.x.panicked(r)
 	}
-}
-
-// panicked returns the error of a panic in the chart's code.
-func (x *interpreter[C]) panicked(r any) *StepError {
-	failure := x.fail(fmt.Errorf("panic: %v", r))
-	failure.Stack = debug.Stack()
-	return failure
 }

@@ -50,14 +50,14 @@ func (e *StepError) Error() string {
 func (e *StepError) Unwrap() error { return e.Err }
 
 // code is a piece of the chart's code, with the index of its state.
-type code[C any] struct {
+type code struct {
 	kind  codeKind
 	state int
 	// name is its own, unless it is an action: then that is the one at the given index of actions,
 	// or of programmed, which has the state, too.
 	name       string
-	actions    []Action[C]
-	programmed []programmed[C]
+	actions    []Action[held]
+	programmed []programmed
 	at         int
 }
 
@@ -84,11 +84,11 @@ var codeKinds = [...]string{
 }
 
 // runs notes what code runs. Fields are set one by one: a literal would be built elsewhere first.
-func (x *interpreter[C]) runs(kind codeKind, name string, state int) {
+func (x *interpreter) runs(kind codeKind, name string, state int) {
 	x.running.kind, x.running.name, x.running.state = kind, name, state
 }
 
-func (x *interpreter[C]) fail(err error) *StepError {
+func (x *interpreter) fail(err error) *StepError {
 	name, state := x.running.name, x.running.state
 	switch x.running.kind {
 	case actionCode:

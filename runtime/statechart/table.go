@@ -6,23 +6,23 @@ import (
 )
 
 // table finds the transitions of a state that an event may enable.
-type table[C any] struct {
+type table struct {
 	// rows are in the order of their descriptors; "" is that of eventless transitions.
-	rows []row[C]
+	rows []row
 	// all are the state's transitions on events, in document order, if one of their descriptors is
 	// a wildcard or a prefix: then every one is compared.
-	all []*transition[C]
+	all []*transition
 }
 
 // row holds the transitions with one descriptor in document order.
-type row[C any] struct {
+type row struct {
 	event       string
-	transitions []*transition[C]
+	transitions []*transition
 }
 
 // candidates returns, in document order, the transitions that an event of the type may enable, ""
 // for none, and whether their descriptors still have to be compared with it.
-func (n *node[C]) candidates(typ string) (transitions []*transition[C], compare bool) {
+func (n *node) candidates(typ string) (transitions []*transition, compare bool) {
 	if n.table.all != nil && typ != "" {
 		return n.table.all, true
 	}
@@ -47,11 +47,11 @@ func (n *node[C]) candidates(typ string) (transitions []*transition[C], compare 
 const linearRowsMax = 8
 
 // tabulate numbers the transitions of a chart and makes its tables.
-func (c *Chart[C]) tabulate() {
+func (c *chart) tabulate() {
 	for i := range c.nodes {
 		n := &c.nodes[i]
 		wildcards := false
-		var all []*transition[C]
+		var all []*transition
 		for k := range n.transitions {
 			all = append(all, &n.transitions[k])
 			wildcards = wildcards || isPartial(n.transitions[k].event)
@@ -66,9 +66,9 @@ func (c *Chart[C]) tabulate() {
 		for _, t := range all {
 			t.index = len(c.transitions)
 			c.transitions = append(c.transitions, t)
-			k, found := slices.BinarySearchFunc(n.table.rows, t.event, func(r row[C], event string) int { return strings.Compare(r.event, event) })
+			k, found := slices.BinarySearchFunc(n.table.rows, t.event, func(r row, event string) int { return strings.Compare(r.event, event) })
 			if !found {
-				n.table.rows = slices.Insert(n.table.rows, k, row[C]{event: t.event})
+				n.table.rows = slices.Insert(n.table.rows, k, row{event: t.event})
 			}
 			n.table.rows[k].transitions = append(n.table.rows[k].transitions, t)
 		}

@@ -6,7 +6,7 @@ import (
 )
 
 // targets resolves a target attribute: state references separated by spaces.
-func (c *compiler[C]) targets(n *node[C], text, place string) []int {
+func (c *compiler) targets(n *node, text, place string) []int {
 	var targets []int
 	if text != "" && strings.TrimSpace(text) == "" {
 		c.find(n, fmt.Sprintf("%s: the target %q is blank", place, text), "name a sibling, a .child, or a #path.of.a.state")
@@ -24,7 +24,7 @@ func (c *compiler[C]) targets(n *node[C], text, place string) []int {
 }
 
 // checkTogether checks that states that are entered together can be active together.
-func (c *compiler[C]) checkTogether(n *node[C], targets []int, text, place string) {
+func (c *compiler) checkTogether(n *node, targets []int, text, place string) {
 	for i, a := range targets {
 		for _, b := range targets[i+1:] {
 			if !c.chart.orthogonal(c.scope(a), c.scope(b)) {
@@ -36,7 +36,7 @@ func (c *compiler[C]) checkTogether(n *node[C], targets []int, text, place strin
 
 // scope returns the state within which entering the given one acts: for a history state its
 // parent, for it may stand for anything below.
-func (c *compiler[C]) scope(i int) int {
+func (c *compiler) scope(i int) int {
 	if c.chart.nodes[i].kind == history {
 		return c.chart.nodes[i].parent
 	}
@@ -45,7 +45,7 @@ func (c *compiler[C]) scope(i int) int {
 
 // target resolves one reference as XState v5 does: `.child` from the state itself, `#id` from
 // anywhere, else a sibling.
-func (c *compiler[C]) target(n *node[C], reference string) (int, string) {
+func (c *compiler) target(n *node, reference string) (int, string) {
 	nodes := c.chart.nodes
 	if path, ok := strings.CutPrefix(reference, "#"); ok {
 		return c.targetByID(path)
@@ -68,7 +68,7 @@ func (c *compiler[C]) target(n *node[C], reference string) (int, string) {
 
 // targetByID resolves "#id": a path from the root, with or without the chart's ID before it,
 // or the ID of a state that only one state has, with a path below it.
-func (c *compiler[C]) targetByID(path string) (int, string) {
+func (c *compiler) targetByID(path string) (int, string) {
 	if rest, ok := strings.CutPrefix(path, c.chart.id+"."); ok {
 		if i, ok := c.chart.byPath[rest]; ok {
 			return i, ""
@@ -107,7 +107,7 @@ func (c *compiler[C]) targetByID(path string) (int, string) {
 
 // orthogonal reports whether two states can be active together without one containing the
 // other: their least common ancestor is parallel (SCXML 3.4).
-func (c *Chart[C]) orthogonal(a, b int) bool {
+func (c *chart) orthogonal(a, b int) bool {
 	if a == b || c.isDescendant(a, b) || c.isDescendant(b, a) {
 		return false
 	}
@@ -120,6 +120,6 @@ func (c *Chart[C]) orthogonal(a, b int) bool {
 
 // isDescendant reports whether state is a proper descendant of ancestor; every state descends
 // from the index -1, which stands for outside the root.
-func (c *Chart[C]) isDescendant(state, ancestor int) bool {
+func (c *chart) isDescendant(state, ancestor int) bool {
 	return ancestor < 0 || state > ancestor && state <= c.nodes[ancestor].last
 }

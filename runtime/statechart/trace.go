@@ -16,7 +16,7 @@ type Microstep struct {
 }
 
 // traceMicrostep begins to note what happens in a microstep.
-func (x *interpreter[C]) traceMicrostep() {
+func (x *interpreter) traceMicrostep() {
 	x.tracing = &Microstep{Event: x.event.Type}
 	for k := range x.enabled {
 		if t := x.enabled[k].transition; t != &x.chart.initial {
@@ -26,7 +26,7 @@ func (x *interpreter[C]) traceMicrostep() {
 }
 
 // endMicrostep tells of the microstep that is over.
-func (x *interpreter[C]) endMicrostep() {
+func (x *interpreter) endMicrostep() {
 	if x.tracing != nil {
 		x.onMicrostep(*x.tracing)
 		x.tracing = nil
@@ -52,7 +52,7 @@ type TransitionInfo struct {
 // Transitions returns the transitions of the chart in document order of their sources; of one
 // state, those on events first and then those of OnDone, of services, of timers, and the eventless
 // ones.
-func (c *Chart[C]) Transitions() []TransitionInfo {
+func (c *chart) Transitions() []TransitionInfo {
 	infos := make([]TransitionInfo, 0, len(c.transitions))
 	for _, t := range c.transitions {
 		info := TransitionInfo{Source: c.nodes[t.source].path, Trigger: t.place, Event: t.event, Guard: t.guard.Name}
@@ -78,7 +78,7 @@ type StateInfo struct {
 }
 
 // States returns the states of the chart in document order, the chart itself first.
-func (c *Chart[C]) States() []StateInfo {
+func (c *chart) States() []StateInfo {
 	infos := make([]StateInfo, 0, len(c.nodes))
 	for i := range c.nodes {
 		n := &c.nodes[i]

@@ -3,7 +3,7 @@ package statechart
 // unserved returns an unsettled active leaf that waits for a service which does not run, and the service's ID; ok is
 // false if there is none. This version itself stores no such leaf: only one counts that the end of its service, or of a
 // service of a state above it, is sure to leave. One with an always, of its own or above it, may wait for another region.
-func (c *Chart[C]) unserved(s *Snapshot[C]) (leaf *node[C], service string, ok bool) {
+func (c *chart) unserved(s *bareSnapshot) (leaf *node, service string, ok bool) {
 	for _, index := range s.configuration.leaves() {
 		leaf = &c.nodes[index]
 		if leaf.kind != atomic || leaf.settled {
@@ -31,7 +31,7 @@ func (c *Chart[C]) unserved(s *Snapshot[C]) (leaf *node[C], service string, ok b
 
 // alwaysLeft reports whether an active state is left whenever the event comes: by its own transitions, whatever their
 // guards say, and with no other state but those above it that could take the event or preempt them.
-func (c *Chart[C]) alwaysLeft(n *node[C], typ string) bool {
+func (c *chart) alwaysLeft(n *node, typ string) bool {
 	for i := range c.nodes {
 		if i == n.index || c.isDescendant(n.index, i) {
 			continue
@@ -59,7 +59,7 @@ func (c *Chart[C]) alwaysLeft(n *node[C], typ string) bool {
 
 // leaves reports whether a transition leaves its source, whatever history states have recorded. If it enters it again,
 // its services start anew.
-func (c *Chart[C]) leaves(t *transition[C]) bool {
+func (c *chart) leaves(t *transition) bool {
 	beyond := false
 	for _, target := range t.targets {
 		if c.nodes[target].isHistory() && !t.reenter {

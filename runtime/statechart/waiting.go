@@ -8,7 +8,7 @@ import (
 )
 
 // nextID returns an ID that no other timer, invocation or effect of the instance has.
-func (x *interpreter[C]) nextID() string {
+func (x *interpreter) nextID() string {
 	id := derivedID(x.snapshot.Steps+1, x.position)
 	x.position++
 	return id
@@ -19,7 +19,7 @@ func derivedID(step, position int64) string {
 }
 
 // effect asks the outside for something.
-func (x *interpreter[C]) effect(e Effect) error {
+func (x *interpreter) effect(e Effect) error {
 	if len(x.effects)-x.parked >= EffectsMax {
 		return fmt.Errorf("%w: more than %d effects in one macrostep (EffectsMax)", ErrLimit, EffectsMax)
 	}
@@ -30,35 +30,35 @@ func (x *interpreter[C]) effect(e Effect) error {
 	return nil
 }
 
-func (x *interpreter[C]) invoke(n *node[C]) {
+func (x *interpreter) invoke(n *node) {
 	for k := range n.invokes {
 		x.writable().Services = append(slices.Clip(x.snapshot.Services), Invocation{
 			ID: n.invokes[k].id, Key: x.nextID(), State: n.path,
-			Service: n.invokes[k].service.Name, state: n.index, index: k,
+			Service: n.invokes[k].service, state: n.index, index: k,
 		})
 	}
 }
 
 // willInvoke notes that the services of a state start when the macrostep is over.
-func (x *interpreter[C]) willInvoke(n *node[C]) {
+func (x *interpreter) willInvoke(n *node) {
 	at, _ := slices.BinarySearch(x.statesToInvoke, n.index)
 	x.statesToInvoke = slices.Insert(x.statesToInvoke, at, n.index)
 }
 
 // cancelInvoke ends the services of a state that is left, or sees to it that they do not start.
-func (x *interpreter[C]) cancelInvoke(n *node[C]) {
+func (x *interpreter) cancelInvoke(n *node) {
 	x.statesToInvoke = slices.DeleteFunc(x.statesToInvoke, func(i int) bool { return i == n.index })
 	x.writable().Services = slices.DeleteFunc(slices.Clone(x.snapshot.Services), func(i Invocation) bool { return i.state == n.index })
 }
 
 // startTimers starts the timers of a state that is entered.
-func (x *interpreter[C]) startTimers(n *node[C]) error {
+func (x *interpreter) startTimers(n *node) error {
 	for k := range n.timers {
 		if err := x.checkTimers(); err != nil {
 			return err
 		}
 		x.runs(delayCode, n.timers[k].id, n.index)
-		at := n.timers[k].due(x.snapshot.Context, *x.event).UTC().Truncate(time.Millisecond)
+		at := n.timers[k].due(x.context, *x.event).UTC().Truncate(time.Millisecond)
 		if !storable(at) {
 			return x.fail(fmt.Errorf("expected a deadline in the years 0 to 9999, got %v", at))
 		}
@@ -77,7 +77,7 @@ func (x *interpreter[C]) startTimers(n *node[C]) error {
 // storable reports whether a deadline has the four-digit year that JSON's form of it needs.
 func storable(at time.Time) bool { return at.Year() >= 0 && at.Year() <= 9999 }
 
-func (x *interpreter[C]) checkTimers() error {
+func (x *interpreter) checkTimers() error {
 	if len(x.snapshot.Timers) >= TimersMax {
 		return fmt.Errorf("%w: chart %s: more than %d timers (TimersMax)", ErrLimit, x.chart.id, TimersMax)
 	}
@@ -85,7 +85,7 @@ func (x *interpreter[C]) checkTimers() error {
 }
 
 // sendAfter starts a timer that brings the chart an event.
-func (x *interpreter[C]) sendAfter(id, typ string, delay time.Duration, payload any) error {
+func (x *interpreter) sendAfter(id, typ string, delay time.Duration, payload any) error {
 	if delay < 0 {
 		return fmt.Errorf("sending event %q: expected a delay from 0, got %v", typ, delay)
 	}
@@ -106,17 +106,17 @@ func (x *interpreter[C]) sendAfter(id, typ string, delay time.Duration, payload 
 }
 
 // cancel drops the timers of the events that were sent under an ID.
-func (x *interpreter[C]) cancel(id string) {
+func (x *interpreter) cancel(id string) {
 	x.dropTimers(func(t Timer) bool { return id != "" && t.Send == id })
 }
 
-func (x *interpreter[C]) cancelTimers(n *node[C]) {
+func (x *interpreter) cancelTimers(n *node) {
 	x.dropTimers(func(t Timer) bool { return t.state == n.index })
 }
 
 // dropTimers drops the timers that the function picks, and what was asked for those of them that
 // this step has started.
-func (x *interpreter[C]) dropTimers(which func(Timer) bool) {
+func (x *interpreter) dropTimers(which func(Timer) bool) {
 	x.effects = slices.DeleteFunc(x.effects, func(e Effect) bool {
 		return e.Kind == Schedule && slices.ContainsFunc(x.snapshot.Timers, func(t Timer) bool { return t.ID == e.Timer && which(t) })
 	})

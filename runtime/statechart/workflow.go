@@ -54,8 +54,9 @@ type ExecutionEnded struct {
 // PayloadOf[ExecutionEnded], in whatever state it is by then. An instance that has ended gets none. Leaving a
 // state does not stop an execution.
 func StartWorkflow[C any](workflow, onEnd string, input func(C, Event) any) Action[C] {
-	return Action[C]{Name: "start " + workflow, starts: &start{workflow, onEnd}, run: func(x *interpreter[C]) error {
-		body, err := encodeInput(x.made(input))
+	erased := eraseFunc(input)
+	return Action[C]{Name: "start " + workflow, actionBody: actionBody{starts: &start{workflow, onEnd}, run: func(x *interpreter) error {
+		body, err := encodeInput(x.made(erased))
 		if err != nil {
 			return fmt.Errorf("encoding the input of the workflow %q: %w", workflow, err)
 		}
@@ -64,7 +65,7 @@ func StartWorkflow[C any](workflow, onEnd string, input func(C, Event) any) Acti
 			return err
 		}
 		return x.effect(Effect{Kind: StartExecution, Name: workflow, Event: event, Input: body})
-	}}
+	}}}
 }
 
 // start is what an action of StartWorkflow starts, and the event that tells of its end.
@@ -90,19 +91,19 @@ func encodeInput(input any) (json.RawMessage, error) {
 }
 
 // Workflows returns the workflows that the chart starts, sorted.
-func (c *Chart[C]) Workflows() []string {
+func (c *chart) Workflows() []string {
 	return c.started(func(s *start) string { return s.workflow })
 }
 
 // WorkflowEnds returns the types of the events by which the chart hears of the ends of workflows, sorted:
 // only the host sends them.
-func (c *Chart[C]) WorkflowEnds() []string {
+func (c *chart) WorkflowEnds() []string {
 	return c.started(func(s *start) string { return s.onEnd })
 }
 
-func (c *Chart[C]) started(of func(*start) string) []string {
+func (c *chart) started(of func(*start) string) []string {
 	known := map[string]bool{}
-	add := func(actions []Action[C]) {
+	add := func(actions []Action[held]) {
 		for i := range actions {
 			if s := actions[i].starts; s != nil {
 				known[of(s)] = true
@@ -114,7 +115,7 @@ func (c *Chart[C]) started(of func(*start) string) []string {
 		add(n.entry)
 		add(n.def.DefaultEntry)
 		add(n.def.Exit)
-		for _, transitions := range [][]transition[C]{n.transitions, n.always} {
+		for _, transitions := range [][]transition{n.transitions, n.always} {
 			for k := range transitions {
 				add(transitions[k].actions)
 			}
@@ -124,7 +125,7 @@ func (c *Chart[C]) started(of func(*start) string) []string {
 }
 
 // checkStart checks what an action starts, and that the chart can hear of its end.
-func (c *compiler[C]) checkStart(n *node[C], place string, s *start) {
+func (c *compiler) checkStart(n *node, place string, s *start) {
 	if problem := workflowNameProblem(s.workflow); problem != "" {
 		c.find(n, fmt.Sprintf("%s: starts the workflow %q, whose name %s", place, s.workflow, problem), "name it in letters, digits, - and _")
 	}

@@ -1,0 +1,177 @@
+package statechart
+
+import (
+	"fmt"
+	"runtime/debug"
+	"slices"
+	"strings"
+)
+
+// begin makes the interpreter as good as new for a snapshot of which it has a copy.
+func (x *interpreter) begin(onMicrostep func(Microstep)) {
+	if x.snapshot.configuration.many != nil {
+		x.snapshot.configuration = x.snapshot.configuration.clone()
+	}
+	x.changed, x.parked = false, 0
+	x.ended, x.moved, x.historyOwned, x.resolved = false, false, false, false
+	x.effects, x.position, x.microsteps = nil, 0, 0
+	x.internalQueue, x.statesToInvoke = x.internalQueue[:0], x.statesToInvoke[:0]
+	x.onMicrostep, x.tracing = onMicrostep, nil
+}
+
+// writable returns the snapshot for changing what is neither configuration nor count of steps.
+func (x *interpreter) writable() *bareSnapshot {
+	x.changed = true
+	return &x.snapshot
+}
+
+// start enters the initial configuration.
+func (x *interpreter) start() error {
+	x.enabled = append(x.enabled[:0], enabledTransition{&x.chart.initial, -1})
+	if err := x.microstep(); err != nil {
+		return err
+	}
+	if err := x.complete(); err != nil {
+		return err
+	}
+	if err := x.accepted(0); err != nil {
+		return err
+	}
+	if err := x.stalled(); err != nil {
+		return err
+	}
+	x.snapshot.Steps++
+	return nil
+}
+
+// stepEvent takes the event, and reports whether it meant anything: see Step.Handled.
+func (x *interpreter) stepEvent() (handled bool, err error) {
+	x.ownContext()
+	var awaited, stale bool
+	if x.event.Invocation != "" || x.event.Type == TimerEvent {
+		awaited, stale, err = x.take(x.event)
+	}
+	if err == nil && !stale {
+		err = x.macrostep()
+	}
+	if err == nil {
+		err = x.accepted(0)
+	}
+	if err == nil && len(x.snapshot.Deferred) > 0 {
+		err = x.replay()
+	}
+	handled = x.moved || awaited
+	if err == nil && handled {
+		if err = x.stalled(); err == nil {
+			x.snapshot.Steps++
+		}
+	}
+	return handled, err
+}
+
+// stop ends the instance from outside.
+func (x *interpreter) stop() error {
+	x.ownContext()
+	x.ended, x.writable().Status = true, Stopped
+	if err := x.exitInterpreter(); err != nil {
+		return err
+	}
+	x.tellState()
+	x.snapshot.Steps++
+	return nil
+}
+
+// can reports whether the event would do anything: see Chart.Can.
+func (x *interpreter) can() (can bool, err error) {
+	x.ownContext()
+	if _, stale, err := x.take(x.event); stale || err != nil {
+		return false, err
+	}
+	if err := x.selectTransitions(); err != nil {
+		return false, err
+	}
+	if x.chart.defers && x.defers(x.enabled) {
+		err := x.keepEvent()
+		return err == nil, err
+	}
+	for k := range x.enabled {
+		can = can || len(x.enabled[k].targets) > 0 || len(x.enabled[k].actions) > 0
+	}
+	return can, nil
+}
+
+// becomes gives the event that is handled another type and payload.
+func (x *interpreter) becomes(typ string, payload any) {
+	x.own = *x.event
+	x.own.Type, x.own.Payload = typ, payload
+	x.event = &x.own
+}
+
+// ownContext makes the context one that can be changed, which may panic.
+func (x *interpreter) ownContext() {
+	if x.chart.contexts.own != nil {
+		x.runs(cloneCode, "", 0)
+		x.chart.contexts.own(x.context)
+	}
+}
+
+// take removes from the snapshot the timer or the invocation whose end the event is, and
+// reports whether there was one to wait for and whether it is stale.
+func (x *interpreter) take(event *Event) (awaited, stale bool, err error) {
+	switch {
+	case event.Type == TimerEvent:
+		k := slices.IndexFunc(x.snapshot.Timers, func(t Timer) bool { return t.ID == event.Timer })
+		if k < 0 {
+			return false, true, nil
+		}
+		timer := x.snapshot.Timers[k]
+		x.writable().Timers = slices.Delete(slices.Clone(x.snapshot.Timers), k, k+1)
+		if timer.Event != nil {
+			sent, err := x.chart.sent(timer.Event)
+			x.becomes(sent.Type, sent.Payload)
+			return true, false, err
+		}
+		x.becomes(x.chart.nodes[timer.state].timers[timer.index].event, event.Payload)
+		return true, false, nil
+	case event.Invocation != "":
+		k := slices.IndexFunc(x.snapshot.Services, func(i Invocation) bool { return i.Key == event.Invocation })
+		if k < 0 {
+			ended := x.takeChild(event.Invocation)
+			return ended, !ended, nil
+		}
+		x.writable().Services = slices.Delete(slices.Clone(x.snapshot.Services), k, k+1)
+		return true, false, nil
+	default:
+		return false, false, nil
+	}
+}
+
+// accepted asks the host whether it can perform the effects from the given index on.
+func (x *interpreter) accepted(from int) error {
+	x.tellState()
+	if x.accept == nil || len(x.effects) <= from {
+		return nil
+	}
+	return x.accept(x.effects[from:])
+}
+
+// stalled returns an error if the configuration is unsettled and nothing moves it on.
+func (x *interpreter) stalled() error {
+	if x.ended || x.chart.foreign || len(x.snapshot.Services) > 0 || x.chart.settled(&x.snapshot.configuration) {
+		return nil
+	}
+	return fmt.Errorf("%w: chart %s would be in %s after event %q, which is not settled, with no service running and no always enabled",
+		ErrStalled, x.chart.id, strings.Join(x.chart.state(&x.snapshot.configuration), ", "), x.event.Type)
+}
+
+// panicked returns the error of a panic in the chart's code.
+func (x *interpreter) panicked(r any) *StepError {
+	failure := x.fail(fmt.Errorf("panic: %v", r))
+	failure.Stack = debug.Stack()
+	return failure
+}
+
+// anothers is the error for a snapshot of another chart.
+func (c *chart) anothers() error {
+	return fmt.Errorf("%w: expected one that this chart, %s, has made or restored, got another's", ErrUnreadable, c.id)
+}
