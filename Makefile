@@ -150,11 +150,13 @@ build: functions ## build .bin/settle and every function
 # (docs/adr/0025-observability.md): nothing that a function calls speaks HTTP/2, and inlining in what waits for the network buys nothing.
 FUNCTION_FLAGS := -buildvcs=false -trimpath -ldflags=-s\ -w -tags=lambda.norpc,nethttpomithttp2 -gcflags=github.com/...=-l
 
+ARCHS ?= arm64 amd64
+
 .PHONY: functions
 functions: ## build every function: .bin/functions/<arch>/<name>/bootstrap
 	@mains=$$($(GO) list -f '{{if eq .Name "main"}}{{.ImportPath}}{{end}}' ./functions/...); \
 	if [[ -z $$mains ]]; then echo 'found no main package in functions/' >&2; exit 1; fi; \
-	for arch in arm64 amd64; do \
+	for arch in $(ARCHS); do \
 		for main in $$mains; do \
 			out=.bin/functions/$$arch/$${main##*/}/bootstrap; \
 			GOOS=linux GOARCH=$$arch CGO_ENABLED=0 $(GO) build $(FUNCTION_FLAGS) -o $$out $$main; \
@@ -190,6 +192,8 @@ DEPLOYED := .bin/functions/arm64
 STACK    ?= settle
 # A folder with functions of your own, built as Settle's are: OWN/consumer/bootstrap and so on. They are deployed in the place of Settle's.
 OWN      ?=
+
+deploy deploy-cdk: ARCHS := arm64
 
 .PHONY: deploy
 deploy: functions ## deploy the stack STACK with the aws CLI; OWN= BUCKET= PARAMETERS='Name=value ...', DRY=1 prints what it would do
