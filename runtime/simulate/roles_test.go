@@ -38,6 +38,12 @@ var unneeded = []string{
 	"tokentask: sqs:SendMessage on ${Queue.Arn}",
 }
 
+// rare are the permissions that only faults at every call need: under the race detector, where stride leaves calls out, they may be unused.
+var rare = []string{
+	"consumer: states:GetExecutionHistory on arn:${AWS::Partition}:states:${AWS::Region}:${AWS::AccountId}:execution:${EnrichWorkflow.Name}:*",
+	"consumer: states:GetExecutionHistory on arn:${AWS::Partition}:states:${AWS::Region}:${AWS::AccountId}:execution:${PipelineWorkflow.Name}:*",
+}
+
 func TestMain(m *testing.M) {
 	err := makeRoles()
 	if err != nil {
@@ -102,7 +108,7 @@ func judgeRoles(whole bool) error {
 	fmt.Println("permissions of infra/template.yaml that no test of this package needs:\n  " + strings.Join(unused, "\n  "))
 	var wrong []string
 	for _, permission := range unused {
-		if !slices.Contains(unneeded, permission) {
+		if !slices.Contains(unneeded, permission) && (stride == 1 || !slices.Contains(rare, permission)) {
 			wrong = append(wrong, "expected to be needed, or to be in the list unneeded with its reason: "+permission)
 		}
 	}
