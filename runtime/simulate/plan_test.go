@@ -31,8 +31,9 @@ type plan struct {
 	// queues is how many FIFO queues the events come through.
 	queues     int
 	executions []waiting
-	// unstorable says that the first event of each instance makes its snapshot too large.
-	unstorable bool
+	// hopeless says that the first event of each instance makes its snapshot too large or, where calls are not repeated and so its
+	// parking often fails, that the chart fails on it.
+	hopeless bool
 	// denies says that permissions are missing for a while.
 	denies bool
 	// redriven says that what was parked is sent again, and attributed that its message attributes are, too.
@@ -88,7 +89,7 @@ func drawPlan(rng *rand.Rand) plan {
 	case 3, 4:
 		p.denies = true
 	}
-	p.unstorable = rng.IntN(4) == 0
+	p.hopeless = rng.IntN(4) == 0
 	if p.aim.givesUp {
 		p.queues, p.receivesMax, p.denies = 1, 4, false
 	}
@@ -180,8 +181,11 @@ func (p *plan) drawSending(rng *rand.Rand, id string) sending {
 		event["type"] = "undeclared"
 	}
 	isKnown := func(other sending) bool { return other.instance == s.instance }
-	if p.unstorable && !slices.ContainsFunc(slices.Concat(p.producers...), isKnown) {
+	if p.hopeless && !slices.ContainsFunc(slices.Concat(p.producers...), isKnown) {
 		event["serial"] = huge
+		if !p.patient {
+			event["serial"] = failing
+		}
 	}
 	if rng.IntN(withoutID) == 0 && p.receivesMax == 0 {
 		delete(event, "$id")
