@@ -25,7 +25,11 @@ case "$1 $2" in
 	esac
 	;;
 "dynamodb scan") cat "$folder/live" ;;
-"sqs get-queue-attributes") cat "$folder/waiting" ;;
+"sqs list-queues") if [[ -e $folder/uploads ]]; then cat "$folder/uploads"; else echo None; fi ;;
+"sqs get-queue-attributes")
+	if [[ $* == *-objects-dlq* && ! -e $folder/uploads ]]; then echo 'The specified queue does not exist.' >&2; exit 254; fi
+	cat "$folder/waiting"
+	;;
 esac
 `
 
@@ -136,7 +140,7 @@ func TestDestroyRefusesWhileInstancesAreLive(t *testing.T) {
 	}{
 		{"none", "\n\n", "0\t0\t0\n", "The table settle-Table-1 is kept", nil, 0},
 		{"two", "signup/1\tjob/7\nNone\n", "0\t0\t0\n", "live instances, such as: signup/1 job/7", nil, 1},
-		{"messages", "\n", "1\t0\t2\n", "About 21 messages are in its queues", nil, 1},
+		{"messages", "\n", "1\t0\t2\n", "About 18 messages are in its queues", nil, 1},
 		{"two, by force", "signup/1\tjob/7\n", "0\t0\t0\n", "live instances, such as: signup/1 job/7", []string{"FORCE=1"}, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -152,6 +156,14 @@ func TestDestroyRefusesWhileInstancesAreLive(t *testing.T) {
 				t.Errorf("expected the table kept, got %q", table)
 			}
 		})
+	}
+}
+
+func TestDestroyLooksAtTheDeadLettersOfUploads(t *testing.T) {
+	t.Parallel()
+	files := map[string]string{"live": "\n", "waiting": "1\t0\t2\n", "uploads": "https://sqs.eu-central-1.amazonaws.com/123456789012/settle-objects-dlq\n"}
+	if said, _, code := script(t, "destroy.sh", "", files); code != 1 || !strings.Contains(said, "About 21 messages are in its queues") {
+		t.Errorf("expected the messages of seven queues, got exit code %d and\n%s", code, said)
 	}
 }
 

@@ -54,7 +54,12 @@ live=$(ask '' aws dynamodb scan --table-name "$table" --consistent-read --projec
 	--expression-attribute-values '{":active": {"S": "active"}}' --max-items 5 --query 'Items[].instance.S' --output text |
 	tr '\t' '\n' | sed -e '/^None$/d' -e '/^$/d' | paste -sd ' ' -)
 waiting=0
-for url in "$queue" "${queue%.fifo}-dlq.fifo" "${queue%.fifo}"-{delay,delay-dlq,executions,executions-dlq,objects-dlq}; do
+base=${queue%.fifo}
+queues=("$queue" "$base-dlq.fifo" "$base"-{delay,delay-dlq,executions,executions-dlq})
+# A stack of the construct may have no uploads.
+uploads=$(ask "$base-objects-dlq" aws sqs list-queues --queue-name-prefix "${base##*/}-objects-dlq" --query 'QueueUrls[]' --output text)
+if [[ $uploads == *-objects-dlq ]]; then queues+=("$base-objects-dlq"); fi
+for url in "${queues[@]}"; do
 	counts=$(ask 0 aws sqs get-queue-attributes --queue-url "$url" --attribute-names ApproximateNumberOfMessages \
 		ApproximateNumberOfMessagesNotVisible ApproximateNumberOfMessagesDelayed --query 'values(Attributes)' --output text)
 	for count in $counts; do waiting=$((waiting + count)); done

@@ -53,7 +53,7 @@ func TestAModuleOfItsOwnHostsItsMachines(t *testing.T) {
 			t.Parallel()
 			invoke := func(variables ...string) (answer, logs string) {
 				var log strings.Builder
-				bootstrap, err := awslocal.NewBootstrap(awslocal.BootstrapConfig{Path: path, Logs: &log, Env: append(variables, environment...)})
+				bootstrap, err := awslocal.NewBootstrap(awslocal.BootstrapConfig{Path: path, Logs: &log, Env: append(append(variables, "SETTLE_GITHUB_WEBHOOK_SECRET=which the template always sets"), environment...)})
 				if err != nil {
 					t.Fatal(err)
 				}

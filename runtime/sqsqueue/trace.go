@@ -2,6 +2,7 @@ package sqsqueue
 
 import (
 	"context"
+	"regexp"
 
 	"github.com/aws/aws-lambda-go/events"
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -45,11 +46,14 @@ func traceAttributes(ctx context.Context, room int) map[string]types.MessageAttr
 	return map[string]types.MessageAttributeValue{AttrTraceparent: {DataType: aws.String("String"), StringValue: aws.String(trace.Parent)}}
 }
 
+// traceHeaderPattern is what X-Ray's trace headers are like (AWS X-Ray Developer Guide, "Tracing header").
+var traceHeaderPattern = regexp.MustCompile(`^(Self=[0-9A-Za-z-]{1,64};)?Root=1-[0-9a-f]{8}-[0-9a-f]{24}(;(Parent=[0-9a-f]{16}|Sampled=[01?]|Lineage=[0-9a-z:|,]{1,200}))*$`)
+
 // traceSystemAttributes is traceAttributes for X-Ray.
 func traceSystemAttributes(ctx context.Context) map[string]types.MessageSystemAttributeValue {
 	trace := durable.TraceOf(ctx)
-	if trace.AWS == "" {
-		return nil
+	if !traceHeaderPattern.MatchString(trace.AWS) {
+		return nil // SQS would refuse the message for it.
 	}
 	return map[string]types.MessageSystemAttributeValue{attrAWSTraceHeader: {DataType: aws.String("String"), StringValue: aws.String(trace.AWS)}}
 }

@@ -68,6 +68,24 @@ func TestAMessageWithoutATraceOrRoomForItHasNone(t *testing.T) {
 	})
 }
 
+func TestATraceHeaderThatSQSWouldRefuseIsNotSent(t *testing.T) {
+	t.Parallel()
+	const root = "Root=1-5759e988-bd862e3fe1be46a994272793"
+	for header, isSent := range map[string]bool{
+		root: true, root + ";Parent=53995c3f42cd8ad8;Sampled=1": true, "Self=1-67891234-12456789abcdef012345678;" + root: true, root + ";Parent=53995c3f42cd8ad8;Sampled=0;Lineage=a87bd80c:1|68fd508a:5": true,
+		"Root=dummy": false, root + ";Note=any": false, root + "\n": false, strings.Repeat("x", 1000): false,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFixture(t)
+			_, err := f.queue.Send(durable.WithTrace(t.Context(), durable.Trace{AWS: header}), durable.Message{To: ada, Body: []byte(`{"type":"VERIFY"}`), DeduplicationID: "d"})
+			must(t, err)
+			if got := f.received(f.url).Attributes["AWSTraceHeader"]; (got == header) != isSent || got != "" && !isSent {
+				t.Errorf("%q: got %q, want it sent: %v", header, got, isSent)
+			}
+		})
+	}
+}
+
 func TestWhatIsNoTraceIsLeftOut(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -13,8 +13,8 @@ import (
 	"github.com/settle-run/settle/runtime/durable"
 )
 
-// webhookMachine is the machine that GitHub's webhooks become events of.
-const webhookMachine = "job"
+// WebhookMachine is the machine that GitHub's webhooks become events of.
+const WebhookMachine = "job"
 
 // webhookView is the answer to a webhook that is no event of an instance.
 type webhookView struct {
@@ -50,7 +50,7 @@ func (a *api) postGitHub(r *http.Request) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	id, err := durable.ParseInstanceID(webhookMachine + "/" + instance)
+	id, err := durable.ParseInstanceID(WebhookMachine + "/" + instance)
 	if err != nil {
 		return reply{}, err
 	}

@@ -106,8 +106,8 @@ func (c Config) validate(machines *durable.Machines) error {
 	if c.GitHubSecret == "" {
 		return nil
 	}
-	if _, err := machines.Lookup(webhookMachine); err != nil {
-		return fmt.Errorf("httpapi: Config.GitHubSecret asks for webhooks, which become events of the machine %q: %w", webhookMachine, err)
+	if _, err := machines.Lookup(WebhookMachine); err != nil {
+		return fmt.Errorf("httpapi: Config.GitHubSecret asks for webhooks, which become events of the machine %q: %w", WebhookMachine, err)
 	}
 	return nil
 }

@@ -64,8 +64,14 @@ func newTimers(p *boot.Process, delays *schedule.DelayQueue) (durable.Timers, er
 // Gateway returns the handler of the API.
 func Gateway(p *boot.Process, machines *durable.Machines, callbacks map[string]httpapi.Callback) (any, error) {
 	store := dynamostore.New(dynamodb.NewFromConfig(p.AWS), p.Settings.Table)
+	secret := p.Settings.GitHubWebhookSecret
+	if _, err := machines.Lookup(httpapi.WebhookMachine); err != nil && secret != "" {
+		// The template sets the secret whatever is hosted.
+		p.Logger.Warn("webhooks of GitHub are refused: the machine that they are events of is not hosted", "machine", httpapi.WebhookMachine, "variable", boot.GitHubWebhookSecret)
+		secret = ""
+	}
 	handler, err := httpapi.New(machines, sender(p), store, httpapi.Config{
-		GitHubSecret: p.Settings.GitHubWebhookSecret, Callbacks: callbacks, Logger: p.Logger,
+		GitHubSecret: secret, Callbacks: callbacks, Logger: p.Logger,
 	})
 	if err != nil {
 		return nil, err

@@ -79,11 +79,24 @@ func Start(function Function, lookup func(name string) (string, bool), metrics, 
 	if err != nil {
 		return nil, p.Logger, err
 	}
-	handler, err := function.Handler(p, machines)
+	handler, err := function.handler(p, machines)
+	if wrong := env.err(); wrong != nil { // What it is made of reads variables too.
+		return nil, p.Logger, wrong
+	}
 	if err != nil {
 		return nil, p.Logger, err
 	}
 	return p.Telemetry.Handler(lambda.NewHandler(handler)), p.Logger, nil
+}
+
+// handler makes the handler. A panic is an error, as for the machines.
+func (f Function) handler(p *Process, hosted *durable.Machines) (handler any, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			handler, err = nil, fmt.Errorf("making the handler: panic: %v", r)
+		}
+	}()
+	return f.Handler(p, hosted)
 }
 
 // machines makes the machines. A panic is an error: what charts and services make of variables that are wrong does not matter

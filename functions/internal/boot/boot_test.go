@@ -185,3 +185,20 @@ func TestStartHandsOverSettingsAndMachines(t *testing.T) {
 		t.Errorf("got log %q, want the handler's line", logs.String())
 	}
 }
+
+func TestWhatTheHandlerReadsIsCheckedToo(t *testing.T) {
+	t.Parallel()
+	for want, read := range map[string]func(*Process){
+		"environment variable ACME_KEY: expected":   func(p *Process) { p.Env.Require("ACME_KEY"); p.Env.Secret("ACME_KEY", 16) },
+		"making the handler: panic: no third party": func(*Process) { panic("no third party") },
+	} {
+		function := Function{Handler: func(p *Process, _ *durable.Machines) (any, error) {
+			read(p)
+			return func() {}, nil
+		}}
+		_, _, err := Start(function, environment("AWS_REGION=eu-central-1", "AWS_ACCESS_KEY_ID=any", "AWS_SECRET_ACCESS_KEY=any"), io.Discard, io.Discard)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("expected %q, got %v", want, err)
+		}
+	}
+}

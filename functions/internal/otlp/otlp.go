@@ -182,7 +182,7 @@ func (e *Exporter) Export(ctx context.Context, spans []Span) error {
 		} `json:"partialSuccess"`
 	}
 	switch {
-	case response.StatusCode != http.StatusOK:
+	case response.StatusCode/100 != 2: // Some collectors accept with 202.
 		return fmt.Errorf("exporting %d spans to %s: expected status 200, got %d", len(spans), e.url, response.StatusCode)
 	case json.Unmarshal(answer, &partial) == nil && partial.PartialSuccess.RejectedSpans != "" && partial.PartialSuccess.RejectedSpans != "0":
 		return fmt.Errorf("exporting %d spans to %s: %s were rejected", len(spans), e.url, partial.PartialSuccess.RejectedSpans)

@@ -176,6 +176,14 @@ func (i *invocation) metrics() []emf.Metric {
 	return metrics
 }
 
+// end returns what the invocation has done. From then on nothing is kept of it.
+func (i *invocation) end() (metrics []emf.Metric, spans []otlp.Span, lost int) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.over = true
+	return i.metrics(), i.spans, i.lost
+}
+
 // The time that spans are given to reach the collector, and what is kept of the invocation's time for its answer.
 const (
 	exportMax    = 2 * time.Second
@@ -184,10 +192,8 @@ const (
 
 // flush writes what the invocation has done. What comes later, of a service that did not end with it, is not told.
 func (t *Telemetry) flush(ctx context.Context, invocation *invocation) {
-	invocation.mu.Lock()
-	defer invocation.mu.Unlock()
-	invocation.over = true
-	line, err := emf.Line(t.config.Now(), namespace, dimension, t.config.Service, invocation.metrics())
+	metrics, spans, lost := invocation.end()
+	line, err := emf.Line(t.config.Now(), namespace, dimension, t.config.Service, metrics)
 	if err == nil {
 		t.writing.Lock()
 		_, err = t.config.Metrics.Write(line)
@@ -196,7 +202,7 @@ func (t *Telemetry) flush(ctx context.Context, invocation *invocation) {
 	if err != nil {
 		t.config.Logger.WarnContext(ctx, "metrics are not written", "error", err)
 	}
-	if len(invocation.spans) == 0 {
+	if len(spans) == 0 {
 		return
 	}
 	if deadline, ok := ctx.Deadline(); ok {
@@ -206,10 +212,10 @@ func (t *Telemetry) flush(ctx context.Context, invocation *invocation) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, exportMax)
 	defer cancel()
-	if err := t.exporter.Export(ctx, invocation.spans); err != nil {
+	if err := t.exporter.Export(ctx, spans); err != nil {
 		t.config.Logger.WarnContext(ctx, "spans are lost", "error", err)
 	}
-	if invocation.lost > 0 {
-		t.config.Logger.WarnContext(ctx, "spans are lost, one invocation had too many", "lost", invocation.lost, "spans_max", spansMax)
+	if lost > 0 {
+		t.config.Logger.WarnContext(ctx, "spans are lost, one invocation had too many", "lost", lost, "spans_max", spansMax)
 	}
 }
