@@ -402,7 +402,13 @@ func (d *director) ofStatusChange(change awslocal.StatusChange) awslocal.StatusC
 	defer d.mu.Unlock()
 	rng := rand.New(rand.NewPCG(digestOf(fmt.Sprint(change.Name, change.Status, d.rate)), 4))
 	if d.left <= 0 || rng.Float64() >= 3*d.rate {
-		return awslocal.StatusChangeFault{}
+		// Executions are long: when they end, the run may have had its faults. Some ends get lost all the same.
+		if d.rate == 0 || rng.IntN(20) > 0 {
+			return awslocal.StatusChangeFault{}
+		}
+		d.faults++
+		d.counts[countBridge]++
+		return awslocal.StatusChangeFault{Lost: true}
 	}
 	d.left--
 	d.faults++
