@@ -2,6 +2,7 @@ package durable
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -154,11 +155,32 @@ func (l *Loop) begin(ctx context.Context, activity Activity) (context.Context, f
 	return l.config.Observer.Begin(ctx, activity)
 }
 
+// errPanicked is what an activity ends with that panics.
+var errPanicked = errors.New("panic")
+
+// during does the work of an activity and ends that, also if the work panics.
+func during(end func(error), work func() error) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			end(errPanicked)
+			panic(r)
+		}
+		end(err)
+	}()
+	return work()
+}
+
 // observedTurn is turn, as an activity.
 func (l *Loop) observedTurn(ctx context.Context, deliveries []Delivery) (done int, err error) {
+	if l.config.Observer.Begin == nil {
+		return l.turn(ctx, deliveries)
+	}
 	ctx, end := l.begin(ctx, Activity{Kind: TurnActivity, Instance: deliveries[0].Group, Trace: deliveries[0].Trace})
-	defer func() { end(err) }()
-	return l.turn(ctx, deliveries)
+	err = during(end, func() error {
+		done, err = l.turn(ctx, deliveries)
+		return err
+	})
+	return done, err
 }
 
 // observedTry is try, as an activity. What it applies is told of by tell.
@@ -176,8 +198,7 @@ func (t *turn) observedTry(ctx context.Context, d Delivery, event statechart.Eve
 		}
 	}
 	ctx, end := t.loop.begin(ctx, Activity{Kind: EventActivity, Instance: d.Group, Name: name, Attempt: d.ReceiveCount, Trace: d.Trace})
-	err := t.try(ctx, d, event)
-	end(err)
+	err := during(end, func() error { return t.try(ctx, d, event) })
 	t.traceEffects(ctx)
 	if t.isApplied(d) && t.parks == parks && t.lost == nil && t.instance != nil { // What is over for an instance that never began has none.
 		t.untold = append(t.untold, Applied{
@@ -195,8 +216,10 @@ func (t *turn) observedResume(ctx context.Context, d Delivery) (parked bool, err
 	}
 	begun, from := t.loop.config.Now(), t.instance.State()
 	ctx, end := t.loop.begin(ctx, Activity{Kind: EventActivity, Instance: d.Group, Name: "resume", Attempt: d.ReceiveCount, Trace: d.Trace})
-	parked, err = t.resume(ctx, d)
-	end(err)
+	err = during(end, func() error {
+		parked, err = t.resume(ctx, d)
+		return err
+	})
 	t.traceEffects(ctx)
 	if err == nil && !parked {
 		t.untold = append(t.untold, Applied{
@@ -242,8 +265,7 @@ func (t *turn) observedPerform(ctx context.Context, effect statechart.Effect) er
 	}
 	instance := t.record.Instance.String()
 	ctx, end := t.loop.begin(ctx, Activity{Kind: EffectActivity, Instance: instance, Name: string(effect.Kind), Trace: t.traces[effect.ID]})
-	err := t.performOrGiveUp(ctx, effect)
-	end(err)
+	err := during(end, func() error { return t.performOrGiveUp(ctx, effect) })
 	if observer.Performed != nil {
 		observer.Performed(ctx, Performed{Instance: instance, ID: effect.ID, Kind: effect.Kind, Err: err})
 	}

@@ -155,3 +155,24 @@ func TestEffectsAndServicesBelongToTheTraceOfTheirEvent(t *testing.T) {
 		}
 	})
 }
+
+func TestAnActivityThatPanicsEndsWithAnError(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, h := newWorld(t), &heard{}
+		w.config.Observer.Begin = func(ctx context.Context, a durable.Activity) (context.Context, func(error)) {
+			return ctx, func(err error) { h.note("%s ends with %v", a.Kind, err) }
+		}
+		panics := true
+		w.hook = func(call string) fault {
+			if strings.HasPrefix(call, "Send ") && panics {
+				panics = false
+				panic("no client")
+			}
+			return none
+		}
+		w.post("order/1", telling("order/2", "a"))
+		w.invoke()
+		h.want(t, "event ends with <nil>", "effect ends with panic", "turn ends with panic")
+	})
+}
