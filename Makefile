@@ -241,7 +241,7 @@ RUNS ?= 100000
 # A simulation makes much garbage and keeps little: collecting it less often saves a quarter of the time.
 
 .PHONY: simulate
-simulate: ## play RUNS random runs of the whole runtime with faults, from SEED on (100,000: an hour on 2 cores); one run prints its trace
+simulate: ## play RUNS random runs of the whole runtime with faults, from SEED on (100,000: 85 minutes on 2 busy cores); one run prints its trace
 	GOGC=1000 $(GO) test -count=1 -timeout=12h -v -run='^TestSimulation$$' ./runtime/simulate -simulate.seed=$(SEED) -simulate.runs=$(RUNS)
 
 COST_FLAGS ?=
@@ -253,7 +253,7 @@ cost: ## play the runs of docs/cost.md, 10,000 instances among them, and print w
 MUTANTS ?= .
 
 .PHONY: mutants
-mutants: ## build the runtime with each deliberate defect that MUTANTS matches, and have the simulation find it (20 minutes)
+mutants: ## build the runtime with each deliberate defect that MUTANTS matches, and have the simulation find it (half an hour)
 	GOGC=1000 $(GO) test -count=1 -timeout=12h -v -run='^TestMutants$$' ./runtime/simulate -simulate.mutants='$(MUTANTS)' -simulate.runs=2000
 
 AWS_CLI_PORT ?= 7390
