@@ -186,6 +186,7 @@ infra: ## check infra/template.yaml, its properties and its roles; INFRA_FLAGS=-
 	GOWORK=off $(GO) -C $(INFRA) test -count=1 -timeout=$(TEST_TIMEOUT) $(TEST_FLAGS) ./internal/plain $(INFRA_FLAGS)
 	GOWORK=off $(GO) -C $(INFRA) test -count=1 -timeout=$(TEST_TIMEOUT) $(TEST_FLAGS) . ./app ./internal/template ./internal/properties
 	$(GO) test -count=1 -timeout=$(TEST_TIMEOUT) $(TEST_FLAGS) ./infra/...
+	$(GO) test -count=1 -timeout=$(TEST_TIMEOUT) $(TEST_FLAGS) -run='^TestPagesDoWhatTheySay$$' ./docs -docs.stacks
 
 # What is deployed: Lambda runs it on arm64.
 DEPLOYED := .bin/functions/arm64

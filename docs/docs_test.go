@@ -31,6 +31,9 @@ import (
 // root is the repository.
 const root = ".."
 
+// stacksFlag has the pages run that synthesize a stack, in the place of the others: they compile CDK, which make infra does anyway.
+var stacksFlag = flag.Bool("docs.stacks", false, "run the pages that synthesize a stack of their own instead of the others (make infra does)")
+
 // awsFlag has the pages use another aws CLI than the stand-in of this package, such as the one that is installed.
 var awsFlag = flag.String("docs.aws", "", "run this aws CLI instead of the stand-in")
 
@@ -70,6 +73,9 @@ var notRun = map[string]int{
 // each command and each flag of the reference.
 var elsewhere = []string{"docs/cli.md"}
 
+// withStacks are the pages that need stacksFlag.
+var withStacks = []string{"docs/define-a-machine.md"}
+
 // inClone are the pages whose reader is in a clone of the repository; those of the others have an empty folder.
 var inClone = []string{"README.md", "docs/deploy.md", "docs/getting-started.md"}
 
@@ -77,7 +83,8 @@ func TestPagesDoWhatTheySay(t *testing.T) {
 	t.Parallel()
 	for _, page := range pages(t) {
 		blocks := blocksOf(t, page)
-		if !slices.ContainsFunc(blocks, func(b block) bool { return b.mark == "run" }) {
+		runs := slices.ContainsFunc(blocks, func(b block) bool { return b.mark == "run" })
+		if !runs || slices.Contains(withStacks, page) != *stacksFlag {
 			continue
 		}
 		t.Run(page, func(t *testing.T) {

@@ -83,7 +83,7 @@ func newSession(t *testing.T, clone bool) *session {
 		t.Fatal(err)
 	}
 	s.env = append(s.env, "PATH="+path+string(filepath.ListSeparator)+os.Getenv("PATH"), "GOBIN="+bin,
-		"GOPROXY=off", "GOWORK=off", "GOFLAGS=-trimpath", "SETTLE="+repository, "LC_ALL=C.UTF-8", "TZ=UTC", "TERM=xterm", "NO_COLOR=1", "AWS_PAGER=")
+		"GOPROXY=off", "GOWORK=off", "GOFLAGS="+goFlags(), "SETTLE="+repository, "LC_ALL=C.UTF-8", "TZ=UTC", "TERM=xterm", "NO_COLOR=1", "AWS_PAGER=")
 	command.Env, command.Dir = s.env, s.folder
 	stdin, err := command.StdinPipe()
 	if err != nil {
@@ -369,7 +369,15 @@ var built struct {
 	done   bool
 }
 
-// binaries returns the folder with settle. The modules of infra/cdk are there then, too.
+// goFlags has clones share what is compiled, and the pages that synthesize a stack what make infra has compiled.
+func goFlags() string {
+	if *stacksFlag {
+		return ""
+	}
+	return "-trimpath"
+}
+
+// binaries returns the folder with settle. What the pages then import is there, too.
 func binaries(t *testing.T) string {
 	t.Helper()
 	built.Lock()
@@ -377,17 +385,18 @@ func binaries(t *testing.T) string {
 	if built.done {
 		return built.folder
 	}
-	build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-buildvcs=false", "-o", built.folder, "./cmd/settle")
-	build.Dir = root
+	build := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-o", built.folder, "./cmd/settle")
+	build.Dir, build.Env = root, append(build.Environ(), "GOFLAGS="+goFlags())
 	if printed, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("building settle: %v\n%s", err, printed)
 	}
-	// The pages ask no proxy: what their modules need beside this one's is fetched here, unless it is there.
-	download := exec.CommandContext(t.Context(), "go", "mod", "download")
-	download.Dir = filepath.Join(root, "infra", "cdk")
-	download.Env = append(download.Environ(), "GOWORK=off", "GOFLAGS=")
-	if printed, err := download.CombinedOutput(); err != nil {
-		t.Fatalf("fetching the modules of infra/cdk: %v\n%s", err, printed)
+	if *stacksFlag { // The pages ask no proxy: what their modules need beside this one's is fetched here, unless it is there.
+		download := exec.CommandContext(t.Context(), "go", "mod", "download")
+		download.Dir = filepath.Join(root, "infra", "cdk")
+		download.Env = append(download.Environ(), "GOWORK=off", "GOFLAGS=")
+		if printed, err := download.CombinedOutput(); err != nil {
+			t.Fatalf("fetching the modules of infra/cdk: %v\n%s", err, printed)
+		}
 	}
 	built.done = true
 	return built.folder
