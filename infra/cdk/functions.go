@@ -103,6 +103,9 @@ func (s *Settle) addFunction(name string) {
 		Environment:  &env,
 		MemorySize:   jsii.Number(s.props.MemoryMiB),
 		Timeout:      seconds(s.timeout(name)),
+		// A timer that a timer's transition arms, and a send that answers a send, go round through these functions. Lambda would
+		// take the 16th for a fault and invoke nothing, without a line of log (AWS Lambda Developer Guide, "Recursive loop detection").
+		RecursiveLoop: awslambda.RecursiveLoop_ALLOW,
 	}
 	if s.props.EncryptionKey != nil {
 		props.EnvironmentEncryption = s.props.EncryptionKey

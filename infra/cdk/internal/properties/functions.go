@@ -17,6 +17,7 @@ func functions(r *reader) {
 		r.want("architecture of "+id, []any{"arm64"}, r.get(id, "Architectures"))
 		r.want("runtime of "+id, "provided.al2023", r.get(id, "Runtime"))
 		r.want("handler of "+id, "bootstrap", r.get(id, "Handler"))
+		r.want("recursive loop detection of "+id, "Allow", r.get(id, "RecursiveLoop"))
 		r.want("bucket of "+id, "${CodeBucket}", r.text(id, "Code", "S3Bucket"))
 		r.want("code of "+id, "${"+id+"Code}", r.text(id, "Code", "S3Key"))
 	}

@@ -37,6 +37,8 @@ var mistakes = []mistake{
 		map[string]string{byProperties: "FunctionResponseTypes of ConsumerMapping", byGuard: "mappings_report_failures"}},
 	{"nothing limits the consumers", func(e *editor) { e.drop("ConsumerMapping", "ScalingConfig") },
 		map[string]string{byProperties: "expected a MaximumConcurrency", byGuard: "mappings_report_failures"}},
+	{"Lambda stops what goes round 16 times", func(e *editor) { e.drop("Consumer", "RecursiveLoop") },
+		map[string]string{byProperties: "recursive loop detection of Consumer", byGuard: "functions_go_round"}},
 	{"timers go to the consumer", func(e *editor) { e.set(reference("Consumer"), "DelayMapping", "FunctionName") },
 		map[string]string{byProperties: "${DelayQueue.Arn} to ${Delay}, which is missing"}},
 	{"a queue is not encrypted", func(e *editor) { e.set(false, "DelayQueue", "SqsManagedSseEnabled") },
