@@ -16,7 +16,7 @@ import (
 	"github.com/settle-run/settle/runtime/awslocal"
 )
 
-var startRuns = flag.Int("start.runs", 3, "how often the start of each function is measured; with 30 and more, it must be fast enough")
+var startRuns = flag.Int("start.runs", 3, "how often the start of each function is measured; with 30 and more the median must be fast enough, with fewer the fastest")
 
 const (
 	// executableBytesMax is how large a function's executable may be.
@@ -105,8 +105,8 @@ func TestFunctionsStartFast(t *testing.T) {
 		slices.Sort(times)
 		median := times[len(times)/2]
 		table += fmt.Sprintf("| %s | %.1f ms | %.1f ms | %.1f ms |\n", name, milliseconds(median), milliseconds(times[0]), milliseconds(times[len(times)-1]))
-		if median > startMax && *startRuns >= startRunsMin {
-			t.Errorf("%s starts in %v, want at most %v", name, median, startMax)
+		if *startRuns >= startRunsMin && median > startMax || times[0] > startMax {
+			t.Errorf("%s starts in %v (the fastest of %d in %v), want at most %v", name, median, *startRuns, times[0], startMax)
 		}
 	}
 	t.Log(table)

@@ -35,7 +35,7 @@ func TestSettingsAreRead(t *testing.T) {
 		"SETTLE_DEAD_LETTER_QUEUE_URL=https://sqs.eu-central-1.amazonaws.com/123456789012/dead.fifo",
 		"SETTLE_DELAY_QUEUE_URL=http://localhost:4566/123456789012/delays",
 		"SETTLE_WORKFLOWS=report=arn:aws:states:eu-central-1:123456789012:stateMachine:Report, audit=arn:aws:states:eu-central-1:123456789012:stateMachine:Audit:live",
-		"SETTLE_GITHUB_WEBHOOK_SECRET=hush",
+		"SETTLE_GITHUB_WEBHOOK_SECRET=hush, and long enough",
 		"SETTLE_SERVICE=orders",
 		"SETTLE_LOG_LEVEL=warn",
 		"SETTLE_LOG_PAYLOADS=on",
@@ -57,7 +57,7 @@ func TestSettingsAreRead(t *testing.T) {
 			"report": "arn:aws:states:eu-central-1:123456789012:stateMachine:Report",
 			"audit":  "arn:aws:states:eu-central-1:123456789012:stateMachine:Audit:live",
 		},
-		GitHubWebhookSecret: "hush",
+		GitHubWebhookSecret: "hush, and long enough",
 		Service:             "orders",
 		LogLevel:            slog.LevelWarn,
 		LogPayloads:         true,
@@ -90,13 +90,14 @@ func own(p *Process) ([]durable.Machine, error) {
 
 func TestAllProblemsAreReportedAtOnce(t *testing.T) {
 	t.Parallel()
-	_, _, err := Start(Function{Requires: []string{Table, QueueURL, GitHubWebhookSecret}, Machines: own}, environment(
+	_, _, err := Start(Function{Requires: []string{Table, QueueURL, ScheduleGroup}, Machines: own}, environment(
 		"SETTLE_TABLE=",
 		"SETTLE_TABLE_INDEX=yes",
 		"SETTLE_QUEUE_URL=https://sqs.eu-central-1.amazonaws.com/123456789012/events",
 		"SETTLE_DELAY_QUEUE_URL=https://sqs.eu-central-1.amazonaws.com/123456789012/delays.fifo",
 		"SETTLE_DEAD_LETTER_QUEUE_URL=dead.fifo",
 		"SETTLE_WORKFLOWS=report=Report,audit=arn:aws:states:eu-central-1:123456789012:stateMachine:a,audit=arn:aws:states:eu-central-1:123456789012:stateMachine:b",
+		"SETTLE_GITHUB_WEBHOOK_SECRET=hush",
 		"SETTLE_LOG_LEVEL=loud",
 		"SETTLE_LOG_PAYLOADS=all",
 		"OTEL_EXPORTER_OTLP_ENDPOINT=http://user:hush@collector",
@@ -110,9 +111,10 @@ environment variable SETTLE_TABLE_INDEX: expected on or off, got "yes"
 environment variable SETTLE_QUEUE_URL: expected the URL of the FIFO queue, which ends in .fifo, got "https://sqs.eu-central-1.amazonaws.com/123456789012/events"
 environment variable SETTLE_DEAD_LETTER_QUEUE_URL: expected the URL of the FIFO dead-letter queue, such as https://sqs.eu-central-1.amazonaws.com/123456789012/name, got "dead.fifo"
 environment variable SETTLE_DELAY_QUEUE_URL: expected the URL of the standard queue for timers, as FIFO queues cannot delay single messages, got "https://sqs.eu-central-1.amazonaws.com/123456789012/delays.fifo"
+environment variable SETTLE_SCHEDULE_GROUP: expected the name of a schedule group, got nothing: set it
 environment variable SETTLE_WORKFLOWS: expected workflows with their ARNs, such as report=arn:aws:states:eu-central-1:123456789012:stateMachine:report, separated by commas, got "report=Report"
 environment variable SETTLE_WORKFLOWS: expected each workflow once, got "audit" twice
-environment variable SETTLE_GITHUB_WEBHOOK_SECRET: expected the secret of the GitHub webhook, got nothing: set it
+environment variable SETTLE_GITHUB_WEBHOOK_SECRET: expected a secret of at least 16 bytes, got 4 bytes
 environment variable SETTLE_LOG_LEVEL: expected debug, info, warn or error, got "loud"
 environment variable SETTLE_LOG_PAYLOADS: expected on or off, got "all"
 environment variable OTEL_EXPORTER_OTLP_ENDPOINT: expected the URL of a collector for OTLP over HTTP, such as http://localhost:4318, and keys in OTEL_EXPORTER_OTLP_HEADERS, got something else

@@ -166,7 +166,7 @@ func (r *Env) endpoint(name string) *url.URL {
 		return nil
 	}
 	address, err := url.Parse(value)
-	if err != nil || address.Host == "" || address.User != nil || address.Scheme != "https" && address.Scheme != "http" {
+	if err != nil || address.Host == "" || address.User != nil || address.RawQuery != "" || address.Scheme != "https" && address.Scheme != "http" {
 		r.Wrong(name, "the URL of a collector for OTLP over HTTP, such as http://localhost:4318, and keys in "+TracesHeaders, "something else")
 		return nil
 	}

@@ -46,6 +46,9 @@ const (
 	TracesHeaders  = "OTEL_EXPORTER_OTLP_HEADERS"
 )
 
+// webhookSecretBytesMin is the least length of the secret: whoever guesses it, offline from one webhook, forges events.
+const webhookSecretBytesMin = 16
+
 // Settings is what the environment says.
 type Settings struct {
 	Table              string
@@ -80,7 +83,7 @@ func readSettings(r *Env) Settings {
 		SchedulerRoleARN:    r.arn(SchedulerRoleARN, "iam"),
 		ScheduleGroup:       r.Text(ScheduleGroup, "the name of a schedule group"),
 		Workflows:           r.workflows(Workflows),
-		GitHubWebhookSecret: r.Text(GitHubWebhookSecret, "the secret of the GitHub webhook"),
+		GitHubWebhookSecret: string(r.Secret(GitHubWebhookSecret, webhookSecretBytesMin)),
 		Service:             cmp.Or(r.Text(Service, "a name"), "settle"),
 		LogLevel:            r.level(LogLevel),
 		LogPayloads:         r.OnOff(LogPayloads),

@@ -45,6 +45,7 @@ type Telemetry struct {
 	config   Config
 	exporter *otlp.Exporter // nil if nothing is traced
 	writing  sync.Mutex
+	collector
 }
 
 // New returns the telemetry of a function.
@@ -184,12 +185,6 @@ func (i *invocation) end() (metrics []emf.Metric, spans []otlp.Span, lost int) {
 	return i.metrics(), i.spans, i.lost
 }
 
-// The time that spans are given to reach the collector, and what is kept of the invocation's time for its answer.
-const (
-	exportMax    = 2 * time.Second
-	exportMargin = 250 * time.Millisecond
-)
-
 // flush writes what the invocation has done. What comes later, of a service that did not end with it, is not told.
 func (t *Telemetry) flush(ctx context.Context, invocation *invocation) {
 	metrics, spans, lost := invocation.end()
@@ -202,19 +197,7 @@ func (t *Telemetry) flush(ctx context.Context, invocation *invocation) {
 	if err != nil {
 		t.config.Logger.WarnContext(ctx, "metrics are not written", "error", err)
 	}
-	if len(spans) == 0 {
-		return
-	}
-	if deadline, ok := ctx.Deadline(); ok {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadline(ctx, deadline.Add(-exportMargin))
-		defer cancel()
-	}
-	ctx, cancel := context.WithTimeout(ctx, exportMax)
-	defer cancel()
-	if err := t.exporter.Export(ctx, spans); err != nil {
-		t.config.Logger.WarnContext(ctx, "spans are lost", "error", err)
-	}
+	t.export(ctx, spans)
 	if lost > 0 {
 		t.config.Logger.WarnContext(ctx, "spans are lost, one invocation had too many", "lost", lost, "spans_max", spansMax)
 	}
