@@ -41,7 +41,7 @@ help: ## print this help
 		'$(PROCESSES_INSTANCES)' '$(PROCESSES_EVENTS)' '$(PROCESSES_KILLS)' '$(PROCESSES_SEED)'
 	@printf '           SOAK_MESSAGES=%s SOAK_GROUPS=%s SOAK_KILLS=%s MODEL_MINUTES=%s SEED=%s RUNS=%s MUTANTS=%s\n' \
 		'$(SOAK_MESSAGES)' '$(SOAK_GROUPS)' '$(SOAK_KILLS)' '$(MODEL_MINUTES)' '$(SEED)' '$(RUNS)' '$(MUTANTS)'
-	@printf '           STACK=%s OWN= BUCKET= PARAMETERS= BUCKETS= FORCE= DELETE_TABLE= DRY= INFRA_FLAGS=%s CDK=%s VULN_DB=%s\n' \
+	@printf '           STACK=%s OWN= BUCKET= PARAMETERS= BUCKETS= ALARMS= CONCURRENCY= FORCE= DELETE_TABLE= DRY= INFRA_FLAGS=%s CDK=%s VULN_DB=%s\n' \
 		'$(STACK)' '$(INFRA_FLAGS)' '$(CDK)' '$(VULN_DB)'
 	@printf '           DEV_KILLS=%s ORACLE_MACHINES=%s ORACLE_SEED=%s COST_FLAGS=%s AWS_CLI_PORT=%s BENCH_AWS_FLAGS=%s\n' \
 		'$(DEV_KILLS)' '$(ORACLE_MACHINES)' '$(ORACLE_SEED)' '$(COST_FLAGS)' '$(AWS_CLI_PORT)' '$(BENCH_AWS_FLAGS)'
@@ -182,6 +182,7 @@ infra: $(INFRA)/testdata/npm/node_modules/.package-lock.json infra/workflows/tes
 infra: ## check infra/template.yaml, its properties and its roles; INFRA_FLAGS=-update makes it anew from infra/cdk (2 minutes)
 	@if command -v cfn-lint >/dev/null; then cfn-lint --version; else \
 		echo 'cfn-lint is not installed: its check, and the mistakes that only it catches, are SKIPPED (pip install cfn-lint==1.51.0)'; fi
+	$(if $(findstring -update,$(INFRA_FLAGS)),rm -f $(INFRA)/internal/examples/*.asl.json; cp infra/workflows/*.asl.json $(INFRA)/internal/examples/)
 	GOWORK=off $(GO) -C $(INFRA) vet ./...
 	GOWORK=off $(GO) -C $(INFRA) test -count=1 -timeout=$(TEST_TIMEOUT) $(TEST_FLAGS) ./internal/plain $(INFRA_FLAGS)
 	GOWORK=off $(GO) -C $(INFRA) test -count=1 -timeout=$(TEST_TIMEOUT) $(TEST_FLAGS) . ./app ./internal/template ./internal/properties
@@ -207,8 +208,9 @@ COMMA := ,
 CDK ?= npx --yes aws-cdk@2.1148.1
 
 .PHONY: deploy-cdk
-deploy-cdk: functions ## deploy the stack STACK with CDK, in an account that it is bootstrapped for; OWN= BUCKETS=, DRY=1 only synthesizes
+deploy-cdk: functions ## deploy the stack STACK with CDK, in an account that it is bootstrapped for; OWN= BUCKETS= ALARMS= CONCURRENCY=, DRY=1 only synthesizes
 	cd $(INFRA) && GOWORK=off $(CDK) $(if $(DRY),synth --quiet,deploy) -c stack='$(STACK)' -c buckets='$(BUCKETS)' \
+		-c alarms='$(ALARMS)' -c concurrency='$(CONCURRENCY)' \
 		-c functions='$(if $(OWN),$(abspath $(OWN))$(COMMA))$(CURDIR)/$(DEPLOYED)' -c own='$(if $(OWN),true)'
 
 .PHONY: destroy

@@ -1,6 +1,7 @@
 package infra
 
 import (
+	"bytes"
 	"encoding/json"
 	"go/ast"
 	"go/parser"
@@ -149,6 +150,47 @@ func TestExecutionsHaveThePrefixThatInfraKnows(t *testing.T) {
 	}
 	if want := "const executionPrefix = " + strconv.Quote(durable.ExecutionPrefix); !strings.Contains(string(roles), want) {
 		t.Errorf("expected %s in infra/cdk/roles.go", want)
+	}
+}
+
+// infra/cdk is a module of its own and cannot embed files of this one.
+func TestTheConstructHasTheWorkflows(t *testing.T) {
+	t.Parallel()
+	ours, err := filepath.Glob("workflows/*.asl.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	copies, err := filepath.Glob("cdk/internal/examples/*.asl.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(ours) == 0 || len(copies) != len(ours) {
+		t.Errorf("expected %d workflows in infra/cdk/internal/examples, got %v", len(ours), copies)
+	}
+	for _, path := range ours {
+		want, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		name := filepath.Base(path)
+		if got, err := os.ReadFile(filepath.Join("cdk/internal/examples", name)); err != nil || !bytes.Equal(got, want) {
+			t.Errorf("infra/cdk/internal/examples/%s is not infra/workflows/%s (%v): run `make infra INFRA_FLAGS=-update`", name, name, err)
+		}
+	}
+}
+
+// TestTheConstructsModuleCanBeFetched: who takes it into a module of theirs does not get its replace directives, so it must not
+// need any, nor a version of this module.
+func TestTheConstructsModuleCanBeFetched(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("cdk/go.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		if strings.HasPrefix(line, "replace") || strings.HasPrefix(strings.TrimSpace(line), "github.com/settle-run/settle ") {
+			t.Errorf("infra/cdk/go.mod: expected neither a replace directive nor to require this module, got %s", line)
+		}
 	}
 }
 

@@ -22,9 +22,32 @@ run() {
 	if [[ -z ${DRY:-} ]]; then "$@"; fi
 }
 
-# SQS takes names of 80 characters; the longest here is the stack's with -executions-dlq.
-if [[ ! $stack =~ ^[A-Za-z][A-Za-z0-9-]{0,59}$ ]]; then
-	echo "expected STACK to be a name of up to 60 letters, digits and hyphens, got '$stack'" >&2
+# failed_first says what to do about a stack whose first deployment has failed, and fails if the stack is no such one. CloudFormation rolls
+# one back to ROLLBACK_COMPLETE, from where it is only deleted; a table with DeletionPolicy Retain it leaves behind.
+failed_first() {
+	local where=(--region "$region" --stack-name "$stack") status table
+	if [[ -n ${DRY:-} ]]; then return 1; fi
+	status=$(aws cloudformation describe-stacks "${where[@]}" --query 'Stacks[0].StackStatus' --output text 2>/dev/null) || return 1
+	if [[ $status != ROLLBACK_COMPLETE && $status != ROLLBACK_FAILED ]]; then return 1; fi
+	table=$(aws cloudformation describe-stack-resources "${where[@]}" \
+		--query "StackResources[?ResourceType=='AWS::DynamoDB::Table' && ResourceStatus=='DELETE_SKIPPED'].PhysicalResourceId" --output text) || true
+	cat >&2 <<-END
+		The stack $stack is in $status: its first deployment failed, and CloudFormation cannot update it. Delete it, then deploy again:
+		  aws cloudformation delete-stack ${where[*]} && aws cloudformation wait stack-delete-complete ${where[*]}
+		Why it failed, which is easier to see before:
+		  aws cloudformation describe-stack-events ${where[*]} --query "StackEvents[?ResourceStatus=='CREATE_FAILED'].[LogicalResourceId,ResourceStatusReason]" --output text
+	END
+	if [[ -n $table && $table != None ]]; then
+		cat >&2 <<-END
+			It has left the table $table, which is empty, and which the next stack does not take over. To delete it:
+			  aws dynamodb update-table --region $region --table-name $table --no-deletion-protection-enabled && aws dynamodb wait table-exists --region $region --table-name $table && aws dynamodb delete-table --region $region --table-name $table
+		END
+	fi
+}
+
+# A schedule group has the stack's name, of 64 characters at most; SQS takes names of 80, of which -executions-dlq is the longest end.
+if [[ ! $stack =~ ^[A-Za-z][A-Za-z0-9-]{0,63}$ ]]; then
+	echo "expected STACK to be a name of up to 64 letters, digits and hyphens, got '$stack'" >&2
 	exit 2
 fi
 if [[ -n ${DRY:-} ]]; then
@@ -34,6 +57,7 @@ else
 	export AWS_DEFAULT_REGION=$region # version 1 of the CLI does not read AWS_REGION
 	account=$(aws sts get-caller-identity --query Account --output text)
 fi
+if failed_first; then exit 1; fi
 bucket=${BUCKET:-settle-code-$account-$region}
 if [[ -z ${BUCKET:-} ]] && { [[ -n ${DRY:-} ]] || ! aws s3api head-bucket --bucket "$bucket" --expected-bucket-owner "$account" >/dev/null 2>&1; }; then
 	run aws s3 mb "s3://$bucket" --region "$region"
@@ -63,8 +87,11 @@ fi
 read -ra more <<<"${PARAMETERS:-}"
 parameters+=(${more[@]+"${more[@]}"}) # an empty list is an error to old shells
 
-run aws cloudformation deploy --region "$region" --stack-name "$stack" --template-file "$template" \
+if ! run aws cloudformation deploy --region "$region" --stack-name "$stack" --template-file "$template" \
 	--s3-bucket "$bucket" --s3-prefix "$stack" --capabilities CAPABILITY_IAM --no-fail-on-empty-changeset \
-	--parameter-overrides "${parameters[@]}"
+	--parameter-overrides "${parameters[@]}"; then
+	failed_first || true # an update that has failed is rolled back, and the stack goes on
+	exit 1
+fi
 run aws cloudformation describe-stacks --region "$region" --stack-name "$stack" \
 	--query 'Stacks[0].Outputs[].[OutputKey,OutputValue]' --output text

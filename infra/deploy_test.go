@@ -18,10 +18,13 @@ case "$1 $2" in
 "configure get") echo eu-central-1 ;;
 "s3api head-bucket") [[ -e $folder/bucket ]] ;;
 "s3api head-object") [[ -e $folder/object ]] ;;
+"cloudformation deploy") if [[ -e $folder/refused ]]; then cp "$folder/refused" "$folder/status"; exit 255; fi ;;
+"cloudformation describe-stack-resources") if [[ -e $folder/left ]]; then cat "$folder/left"; else echo None; fi ;;
 "cloudformation describe-stacks")
 	case "$*" in
-	*TableName*) echo settle-Table-1 ;;
-	*QueueUrl*) echo https://sqs.eu-central-1.amazonaws.com/123456789012/settle.fifo ;;
+	*StackStatus*) cat "$folder/status" ;;
+	*TableName*) if [[ ! -e $folder/bare ]]; then echo settle-Table-1; fi ;;
+	*QueueUrl*) if [[ ! -e $folder/bare ]]; then echo https://sqs.eu-central-1.amazonaws.com/123456789012/settle.fifo; fi ;;
 	esac
 	;;
 "dynamodb scan") cat "$folder/live" ;;
@@ -121,13 +124,67 @@ func TestDeployRefusesWhatItCannotDeploy(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ input, env, want string }{
 		{keys, "STACK=a_b", "expected STACK to be a name"},
-		{keys, "STACK=" + strings.Repeat("a", 61), "expected STACK to be a name"},
+		{keys, "STACK=" + strings.Repeat("a", 65), "expected STACK to be a name"},
 		{"consumer consumer-1.zip zips/consumer.zip\n", "DRY=1", "expected six functions"},
 	} {
 		said, calls, code := script(t, "deploy.sh", c.input, nil, c.env)
 		if code != 2 || !strings.Contains(said, c.want) || len(with(calls, "cloudformation deploy")) != 0 {
 			t.Errorf("%s: expected exit code 2 and %q, got %d and\n%s", c.env, c.want, code, said)
 		}
+	}
+}
+
+// TestDeploySaysHowToGoOnAfterAFirstDeploymentThatFailed has a stack be in ROLLBACK_COMPLETE before, or after a deployment that is refused.
+func TestDeploySaysHowToGoOnAfterAFirstDeploymentThatFailed(t *testing.T) {
+	t.Parallel()
+	const deletion = "aws cloudformation delete-stack --region eu-central-1 --stack-name blue && aws cloudformation wait stack-delete-complete --region eu-central-1 --stack-name blue\n"
+	const ofTable = "aws dynamodb delete-table --region eu-central-1 --table-name blue-Table-1\n"
+	for _, c := range []struct {
+		name           string
+		files          map[string]string
+		code           int
+		deployed, told bool
+		table          bool
+	}{
+		{"before", map[string]string{"status": "ROLLBACK_COMPLETE\n"}, 1, false, true, false},
+		{"before, with a table", map[string]string{"status": "ROLLBACK_FAILED\n", "left": "blue-Table-1\n"}, 1, false, true, true},
+		{"after", map[string]string{"refused": "ROLLBACK_COMPLETE\n", "left": "blue-Table-1\n"}, 1, true, true, true},
+		{"an update", map[string]string{"status": "UPDATE_COMPLETE\n", "refused": "UPDATE_ROLLBACK_COMPLETE\n"}, 1, true, false, false},
+		{"all is well", map[string]string{"status": "UPDATE_COMPLETE\n"}, 0, true, false, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			said, calls, code := script(t, "deploy.sh", keys, c.files, "STACK=blue")
+			if code != c.code || (len(with(calls, "cloudformation deploy")) == 1) != c.deployed || (len(with(calls, "s3 cp")) > 0) != c.deployed {
+				t.Errorf("expected exit code %d and a deployment: %v, got %d and %q\n%s", c.code, c.deployed, code, calls, said)
+			}
+			if strings.Contains(said, deletion) != c.told || strings.Contains(said, "its first deployment failed") != c.told || strings.Contains(said, ofTable) != c.table {
+				t.Errorf("expected to hear how to delete the stack: %v, and the table: %v, got\n%s", c.told, c.table, said)
+			}
+			if deleted := with(calls, "cloudformation delete-stack"); len(deleted) != 0 {
+				t.Errorf("expected nothing to be deleted, got %q", deleted)
+			}
+		})
+	}
+}
+
+func TestTheDeployPageHasWhatDeploySays(t *testing.T) {
+	t.Parallel()
+	said, _, _ := script(t, "deploy.sh", keys, map[string]string{"status": "ROLLBACK_COMPLETE\n", "left": "settle-Table-1ABCDEFGHIJKL\n"})
+	page, err := os.ReadFile("../docs/deploy.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Count(said, "\n") != 6 || !strings.Contains(string(page), "\n"+said+"```\n") {
+		t.Errorf("expected docs/deploy.md to have what infra/deploy.sh says:\n%s", said)
+	}
+}
+
+func TestDestroyRefusesWhatIsNoStackOfOurs(t *testing.T) {
+	t.Parallel()
+	said, calls, code := script(t, "destroy.sh", "", map[string]string{"bare": ""}, "STACK=blue")
+	if code != 1 || !strings.Contains(said, "has none: aws cloudformation delete-stack --stack-name blue\n") || len(with(calls, "cloudformation delete-stack")) != 0 {
+		t.Errorf("expected exit code 1 and what to do, got %d, %q and\n%s", code, calls, said)
 	}
 }
 

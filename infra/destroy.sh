@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Deletes a stack of infra/template.yaml, unless instances are live in it, or events parked or on their way. The table stays, with what has
+# Deletes a stack of infra/template.yaml or of infra/cdk/app, unless instances are live in it, or events parked or on their way. The table stays, with what has
 # ended, unless it is named. `make destroy` calls it.
 #
 #   STACK         the stack's name; settle by default
@@ -44,7 +44,7 @@ output() {
 table=$(output TableName)
 queue=$(output QueueUrl)
 if [[ -z $table || -z $queue ]]; then
-	echo "expected the stack $stack to have the outputs TableName and QueueUrl: is it one of infra/template.yaml?" >&2
+	echo "expected the stack $stack to have the outputs TableName and QueueUrl: is it one of make deploy, of make deploy-cdk, or one that calls AddOutputs? A stack in ROLLBACK_COMPLETE has none: aws cloudformation delete-stack --stack-name $stack" >&2
 	exit 1
 fi
 

@@ -47,11 +47,12 @@ func TestTheEnvironmentHasTheStacksValues(t *testing.T) {
 	}
 	consumer := resolved(t, "consumer").Environment
 	for name, want := range map[string]string{
-		"SETTLE_DEAD_LETTER_QUEUE_URL": "https://sqs.eu-central-1.amazonaws.com/123456789012/settle-dlq.fifo",
-		"SETTLE_DELAY_QUEUE_ARN":       "arn:aws:sqs:eu-central-1:123456789012:settle-delay",
-		"SETTLE_SCHEDULER_ROLE_ARN":    "arn:aws:iam::123456789012:role/settle-SchedulerRole",
-		"SETTLE_SCHEDULE_GROUP":        "settle",
-		"SETTLE_SIGNUP_CODE_KEY":       "0123456789abcdef",
+		"SETTLE_DEAD_LETTER_QUEUE_URL":       "https://sqs.eu-central-1.amazonaws.com/123456789012/settle-dlq.fifo",
+		"SETTLE_DELAY_QUEUE_ARN":             "arn:aws:sqs:eu-central-1:123456789012:settle-delay",
+		"SETTLE_DELAY_DEAD_LETTER_QUEUE_ARN": "arn:aws:sqs:eu-central-1:123456789012:settle-delay-dlq",
+		"SETTLE_SCHEDULER_ROLE_ARN":          "arn:aws:iam::123456789012:role/settle-SchedulerRole",
+		"SETTLE_SCHEDULE_GROUP":              "settle",
+		"SETTLE_SIGNUP_CODE_KEY":             "0123456789abcdef",
 	} {
 		if consumer[name] != want {
 			t.Errorf("%s: expected %q, got %q", name, want, consumer[name])

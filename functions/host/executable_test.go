@@ -154,6 +154,7 @@ var environment = []string{
 	"SETTLE_DEAD_LETTER_QUEUE_URL=http://127.0.0.1:1/000000000000/dead.fifo",
 	"SETTLE_DELAY_QUEUE_URL=http://127.0.0.1:1/000000000000/delays",
 	"SETTLE_DELAY_QUEUE_ARN=arn:aws:sqs:eu-central-1:000000000000:delays",
+	"SETTLE_DELAY_DEAD_LETTER_QUEUE_ARN=arn:aws:sqs:eu-central-1:000000000000:lost-delays",
 	"SETTLE_SCHEDULER_ROLE_ARN=arn:aws:iam::000000000000:role/scheduler",
 	"SETTLE_SIGNUP_CODE_KEY=0123456789abcdef0123456789abcdef",
 }

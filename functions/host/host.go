@@ -17,6 +17,7 @@
 //	SETTLE_DEAD_LETTER_QUEUE_URL   its FIFO dead-letter queue                              consumer
 //	SETTLE_DELAY_QUEUE_URL         the standard queue for timers                           consumer, delay
 //	SETTLE_DELAY_QUEUE_ARN, SETTLE_SCHEDULER_ROLE_ARN, SETTLE_SCHEDULE_GROUP               consumer, for timers beyond 15 minutes
+//	SETTLE_DELAY_DEAD_LETTER_QUEUE_ARN   what of them cannot be sent                       consumer
 //	SETTLE_WORKFLOWS               name=ARN of the state machines that charts start        consumer
 //	SETTLE_GITHUB_WEBHOOK_SECRET   what GitHub signs its webhooks with                     gateway
 //	SETTLE_SERVICE                 the name in metrics and traces; settle by default

@@ -1,6 +1,7 @@
 package cdk
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -20,7 +21,8 @@ const (
 	forwarderConcurrency = 10
 )
 
-// environment is the environment of a function: what functions/internal/boot reads and the function uses.
+// environment is the environment of a function: what functions/internal/boot reads and the function uses. It panics if
+// Props.Environment has a variable that is ours: a function with the queue of another Settle, say, would go on for long.
 func (s *Settle) environment(function string) map[string]*string {
 	env := map[string]*string{"SETTLE_SERVICE": s.name, "SETTLE_QUEUE_URL": s.Queue.QueueUrl()}
 	switch function {
@@ -33,6 +35,7 @@ func (s *Settle) environment(function string) map[string]*string {
 		env["SETTLE_DEAD_LETTER_QUEUE_URL"] = s.DeadLetterQueue.QueueUrl()
 		env["SETTLE_DELAY_QUEUE_URL"] = s.DelayQueue.QueueUrl()
 		env["SETTLE_DELAY_QUEUE_ARN"] = s.DelayQueue.QueueArn()
+		env["SETTLE_DELAY_DEAD_LETTER_QUEUE_ARN"] = s.DelayDeadLetterQueue.QueueArn()
 		env["SETTLE_SCHEDULER_ROLE_ARN"] = s.SchedulerRole.RoleArn()
 		env["SETTLE_SCHEDULE_GROUP"] = s.ScheduleGroup.ScheduleGroupName()
 		setSecret(env, "SETTLE_SIGNUP_CODE_KEY", s.secrets.SignupCodeKey)
@@ -53,8 +56,12 @@ func (s *Settle) environment(function string) map[string]*string {
 	case Objects:
 		env["SETTLE_DEAD_LETTER_QUEUE_URL"] = s.DeadLetterQueue.QueueUrl()
 	}
-	for name, value := range s.props.Environment {
-		env[name] = jsii.String(value)
+	for _, name := range slices.Sorted(maps.Keys(s.props.Environment)) {
+		if _, taken := env[name]; taken {
+			panic(fmt.Sprintf("cdk: expected no %s in Props.Environment, which the construct sets for the function %s: leave it out, "+
+				"and set the field of Props that it follows from, if there is one", name, function))
+		}
+		env[name] = jsii.String(s.props.Environment[name])
 	}
 	return env
 }

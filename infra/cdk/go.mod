@@ -6,7 +6,6 @@ require (
 	github.com/aws/aws-cdk-go/awscdk/v2 v2.220.0
 	github.com/aws/constructs-go/constructs/v10 v10.4.2
 	github.com/aws/jsii-runtime-go v1.113.0
-	github.com/settle-run/settle v0.0.0
 	gopkg.in/yaml.v3 v3.0.1
 )
 
@@ -25,5 +24,3 @@ require (
 	golang.org/x/sys v0.45.0 // indirect
 	golang.org/x/tools v0.35.0 // indirect
 )
-
-replace github.com/settle-run/settle => ../..

@@ -42,6 +42,9 @@ const (
 	// MemoryMiBMin and MemoryMiBMax are what Lambda takes.
 	MemoryMiBMin = 128
 	MemoryMiBMax = 10240
+	// NameCharactersMax is what the name of a schedule group may have (EventBridge Scheduler API Reference,
+	// "CreateScheduleGroup"). The queues' names, of 80 characters at most, end in 15 of ours at most.
+	NameCharactersMax = 64
 )
 
 // Props tunes the construct. Only Code is required.
@@ -49,7 +52,7 @@ type Props struct {
 	// Code returns the code of a function, given its name and a scope for what it needs. Required.
 	// CodeFromFolder and CodeFromBucket make one.
 	Code func(scope constructs.Construct, function string) awslambda.Code
-	// Environment is set for every function, over what the construct sets: settings of machines, such as
+	// Environment is set for every function, beside what the construct sets, which it may not name: settings of machines, such as
 	// SETTLE_JOB_TIME_LIMIT. A secret goes in as what SecretValue.UnsafeUnwrap returns, never as its text.
 	Environment map[string]string
 	// Secrets are what the machines of this repository and GitHub's webhook need.
@@ -91,8 +94,8 @@ type Props struct {
 	CallbackBase string
 	// LogRetention defaults to a month.
 	LogRetention awslogs.RetentionDays
-	// Name begins the names of the queues, and is the dimension Service of the functions' metrics: 60 characters at most, and
-	// another for each Settle of a Region. Defaults to the stack's name.
+	// Name begins the names of the queues, is that of the schedule group, and the dimension Service of the functions' metrics: letters,
+	// digits, hyphens and underscores, NameCharactersMax at most, and another for each Settle of a Region. Defaults to the stack's name.
 	Name *string
 	// AlarmActions are the ARNs of what alarms tell, such as an SNS topic. None by default: then the alarms are only
 	// seen in the console.
@@ -158,6 +161,24 @@ func (p Props) validate() error {
 		}
 	}
 	return nil
+}
+
+// settleName is what the names of queues and of schedule groups may be made of.
+var settleName = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
+
+// checkName refuses a name of which none of the derived ones could be made. One that only CloudFormation knows it lets pass.
+func checkName(name *string) error {
+	switch {
+	case *awscdk.Token_IsUnresolved(name):
+		return nil
+	case len(*name) > NameCharactersMax:
+		return fmt.Errorf("cdk: expected Props.Name, or the stack's name in its place, of %d characters at most, as schedule groups have, got %d, %q: "+
+			"set Props.Name to a shorter one", NameCharactersMax, len(*name), *name)
+	case !settleName.MatchString(*name):
+		return fmt.Errorf("cdk: expected Props.Name, or the stack's name in its place, to match %s, as names of queues do, got %q", settleName, *name)
+	default:
+		return nil
+	}
 }
 
 // bucketName is roughly S3's own rule (Amazon S3 User Guide, "Bucket naming rules"): an ARN or an address is none.

@@ -118,7 +118,11 @@ func (s *Settle) executionsOf(machine awsstepfunctions.IStateMachine, name strin
 func (s *Settle) functionRole(function string, logs awslogs.LogGroup) awsiam.Role {
 	role := s.role(pascal(function)+"Role", "Settle's function "+function+".", awsiam.NewServicePrincipal(jsii.String("lambda.amazonaws.com"), nil),
 		append(s.statements(function), allow(actions("logs:CreateLogStream", "logs:PutLogEvents"), logs.LogGroupArn()))...)
-	s.grantKey(role)
+	key := queueKey
+	if function == Consumer || function == Gateway { // they use the table
+		key = tableKey
+	}
+	s.grantKey(role, key)
 	return role
 }
 

@@ -70,6 +70,9 @@ func NewSettle(scope constructs.Construct, id string, props Props) *Settle {
 		Functions: map[string]awslambda.Function{}, roles: map[string]awsiam.Role{}, Workflows: map[string]awsstepfunctions.StateMachine{},
 	}
 	s.name = cmp.Or(props.Name, awscdk.Stack_Of(s.Scope).StackName())
+	if err := checkName(s.name); err != nil {
+		panic(err)
+	}
 	s.addKeyPolicy()
 	s.addQueues()
 	s.addTable()
@@ -84,6 +87,24 @@ func NewSettle(scope constructs.Construct, id string, props Props) *Settle {
 	s.addAlarms()
 	s.addDashboard()
 	return s
+}
+
+// AddOutputs adds the outputs of infra/template.yaml to the stack: the command line, `make destroy` and docs/deploy.md ask for them by
+// these names. A stack has them once.
+func (s *Settle) AddOutputs() {
+	for _, output := range []struct {
+		id, description string
+		value           *string
+	}{
+		{"Url", "The address of the HTTP API.", s.URL},
+		{"QueueUrl", "The FIFO queue, which takes events.", s.Queue.QueueUrl()},
+		{"DeadLetterQueueUrl", "The queue of what was parked.", s.DeadLetterQueue.QueueUrl()},
+		{"TableName", "The table of the instances.", s.Table.TableName()},
+		{"DashboardName", "The dashboard.", s.Dashboard.DashboardName()},
+		{"TokenTaskArn", "The function for tasks that wait for an instance without sending to the queue.", s.Functions[TokenTask].FunctionArn()},
+	} {
+		awscdk.NewCfnOutput(awscdk.Stack_Of(s.Scope), &output.id, &awscdk.CfnOutputProps{Value: output.value, Description: &output.description})
+	}
 }
 
 // hasUploads reports whether there is the function objects.

@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/aws/aws-cdk-go/awscdk/v2"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awsiam"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awskms"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsstepfunctions"
 	"github.com/aws/jsii-runtime-go"
@@ -137,11 +139,60 @@ func TestACustomersKeyEncryptsEverything(t *testing.T) {
 			t.Errorf("expected the key's policy to let %s use it", service)
 		}
 	}
-	for _, function := range []string{"Consumer", "Gateway", "Delay", "Executions", "Tokentask", "Objects"} {
-		if got := allowed(t, resources, function, "kms:GenerateDataKey"); !strings.Contains(got, key) {
-			t.Errorf("expected %s to be allowed to use the key, got %q", function, got)
+	// What CDK's own Table.GrantReadWriteData gives.
+	ofTable := []string{"kms:Decrypt", "kms:DescribeKey", "kms:Encrypt", "kms:ReEncrypt*", "kms:GenerateDataKey*"}
+	ofQueues := []string{"kms:Decrypt", "kms:GenerateDataKey"}
+	for function, actions := range map[string][]string{
+		"Consumer": ofTable, "Gateway": ofTable, "Delay": ofQueues, "Executions": ofQueues, "Tokentask": ofQueues, "Objects": ofQueues,
+	} {
+		if got := actionsOn(t, resources, function, key); !slices.Equal(got, actions) {
+			t.Errorf("%s: expected to be allowed %v with the key, got %v", function, actions, got)
 		}
 	}
+}
+
+// TestTheTablesUsersMayWithTheKeyWhatCDKGrants compares with CDK's own grant.
+func TestTheTablesUsersMayWithTheKeyWhatCDKGrants(t *testing.T) {
+	t.Parallel()
+	resources := synthesized(t, func(stack awscdk.Stack) {
+		p := props()
+		p.EncryptionKey = awskms.NewKey(stack, jsii.String("Key"), nil)
+		settle := cdk.NewSettle(stack, "Settle", p)
+		settle.Table.GrantReadWriteData(awsiam.NewRole(stack, jsii.String("SettleOtherRole"), &awsiam.RoleProps{
+			AssumedBy: awsiam.NewServicePrincipal(jsii.String("lambda.amazonaws.com"), nil),
+		}))
+	})
+	key, _ := find(t, resources, "AWS::KMS::Key", "Key")
+	want := actionsOn(t, resources, "Other", key)
+	if len(want) == 0 {
+		t.Fatal("expected CDK to grant on the key")
+	}
+	for _, function := range []string{"Consumer", "Gateway"} {
+		if got := actionsOn(t, resources, function, key); !slices.Equal(got, want) {
+			t.Errorf("%s: expected %v with the key, as CDK grants, got %v", function, want, got)
+		}
+	}
+}
+
+// actionsOn returns what the role of a function may do with a key, by the policies that CDK's grants make.
+func actionsOn(t *testing.T, resources map[string]template.Resource, function, key string) []string {
+	t.Helper()
+	role, _ := find(t, resources, "AWS::IAM::Role", "Settle"+function+"Role")
+	var actions []string
+	for _, resource := range resources {
+		if resource.Type != "AWS::IAM::Policy" || !strings.Contains(fmt.Sprint(resource.Properties["Roles"]), role) {
+			continue
+		}
+		for _, statement := range resource.Properties["PolicyDocument"].(map[string]any)["Statement"].([]any) {
+			fields := statement.(map[string]any)
+			if strings.Contains(fmt.Sprint(fields["Resource"]), key) {
+				for _, action := range fields["Action"].([]any) {
+					actions = append(actions, fmt.Sprint(action))
+				}
+			}
+		}
+	}
+	return actions
 }
 
 func TestTheIndexIsLeftOut(t *testing.T) {
@@ -241,6 +292,36 @@ func TestSecretsAndSettingsOfOnesOwn(t *testing.T) {
 	}
 }
 
+// TestTheLongestNameIsTaken derives all names from it that there are.
+func TestTheLongestNameIsTaken(t *testing.T) {
+	t.Parallel()
+	longest := strings.Repeat("a", cdk.NameCharactersMax)
+	resources := synthesized(t, func(stack awscdk.Stack) {
+		p := props()
+		p.Name, p.UploadBuckets = &longest, []*string{jsii.String("sales-uploads")}
+		cdk.NewSettle(stack, "Settle", p)
+	})
+	// What AWS takes: SQS Developer Guide, "Queue quotas"; EventBridge Scheduler and API Gateway API References, Name.
+	limits := map[string]int{"QueueName": 80, "AWS::Scheduler::ScheduleGroup": 64, "AWS::ApiGatewayV2::Api": 128}
+	seen := 0
+	for id, resource := range resources {
+		for _, property := range []string{"Name", "QueueName", "FunctionName", "RoleName", "AlarmName", "DashboardName", "LogGroupName", "StateMachineName", "TableName"} {
+			name, _ := resource.Properties[property].(string)
+			if !strings.HasPrefix(name, longest) {
+				continue
+			}
+			seen++
+			limit := max(limits[property], limits[resource.Type])
+			if len(name) > limit {
+				t.Errorf("%s: expected a %s of %d characters at most, got %d", id, property, limit, len(name))
+			}
+		}
+	}
+	if want := 7 + 1 + 1; seen != want {
+		t.Errorf("expected the names of %d resources, of queues, the schedule group and the API, got %d", want, seen)
+	}
+}
+
 func TestTwoInOneStack(t *testing.T) {
 	t.Parallel()
 	resources := synthesized(t, func(stack awscdk.Stack) {
@@ -278,6 +359,13 @@ func TestWrongPropsAreRefused(t *testing.T) {
 		{func(p *cdk.Props) { p.MemoryMiB = 64 }, "from 128 to 10240, got 64"},
 		{func(p *cdk.Props) { p.Workflows = map[string]awsstepfunctions.IStateMachine{"a=b": nil} }, `got "a=b"`},
 		{func(p *cdk.Props) { p.UploadBuckets = []*string{jsii.String("arn:aws:s3:::sales")} }, `got "arn:aws:s3:::sales"`},
+		{func(p *cdk.Props) { p.Name = jsii.String(strings.Repeat("a", 65)) }, "of 64 characters at most, as schedule groups have, got 65"},
+		{func(p *cdk.Props) { p.Name = jsii.String("") }, `as names of queues do, got ""`},
+		{func(p *cdk.Props) { p.Name = jsii.String("orders.blue") }, `as names of queues do, got "orders.blue"`},
+		{func(p *cdk.Props) { p.Environment = map[string]string{"SETTLE_SERVICE": "mine"} }, "expected no SETTLE_SERVICE in Props.Environment"},
+		{func(p *cdk.Props) {
+			p.Environment = map[string]string{"SETTLE_ENRICH_CALLBACK_BASE": "https://api.example.com"}
+		}, "expected no SETTLE_ENRICH_CALLBACK_BASE in Props.Environment"},
 		{func(p *cdk.Props) { p.Code = cdk.CodeFromFolder("nowhere", "neither") }, `expected consumer/bootstrap in one of the folders ["nowhere" "neither"]`},
 	} {
 		p := props()

@@ -98,15 +98,15 @@ func (s *Settle) addTable() {
 }
 
 // addScheduler adds the group in which timers beyond fifteen minutes wait, and the role by which they reach the delay
-// queue.
+// queue, or its dead-letter queue.
 func (s *Settle) addScheduler() {
 	s.ScheduleGroup = awsscheduler.NewScheduleGroup(s.Scope, jsii.String("ScheduleGroup"), &awsscheduler.ScheduleGroupProps{
 		ScheduleGroupName: s.name, RemovalPolicy: awscdk.RemovalPolicy_DESTROY,
 	})
 	s.SchedulerRole = s.role("SchedulerRole", "EventBridge Scheduler: brings timers to the delay queue.",
 		servicePrincipal("scheduler.amazonaws.com", s.ScheduleGroup.ScheduleGroupArn()),
-		allow(actions("sqs:SendMessage"), s.DelayQueue.QueueArn()))
-	s.grantKey(s.SchedulerRole)
+		allow(actions("sqs:SendMessage"), s.DelayQueue.QueueArn(), s.DelayDeadLetterQueue.QueueArn()))
+	s.grantKey(s.SchedulerRole, queueKey)
 }
 
 // addSecrets generates the secrets that are not given and are needed.
@@ -151,9 +151,16 @@ func (s *Settle) addKeyPolicy() {
 	}), nil)
 }
 
+// What is done with the customer's key by those who use encrypted queues, and the table: the latter is what CDK's own grants to read
+// and write a table give (Amazon DynamoDB Developer Guide, "DynamoDB encryption at rest: usage notes", "Authorizing use of a customer managed key").
+var (
+	queueKey = actions("kms:Decrypt", "kms:GenerateDataKey")
+	tableKey = actions("kms:Decrypt", "kms:DescribeKey", "kms:Encrypt", "kms:ReEncrypt*", "kms:GenerateDataKey*")
+)
+
 // grantKey lets a role use the customer's key, if there is one.
-func (s *Settle) grantKey(role awsiam.Role) {
+func (s *Settle) grantKey(role awsiam.Role, actions *[]*string) {
 	if s.props.EncryptionKey != nil {
-		s.props.EncryptionKey.Grant(role, *actions("kms:Decrypt", "kms:GenerateDataKey")...)
+		s.props.EncryptionKey.Grant(role, *actions...)
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsevents"
-	"github.com/aws/aws-cdk-go/awscdk/v2/awsiam"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awslambda"
 	"github.com/aws/jsii-runtime-go"
 )
@@ -45,10 +44,5 @@ func (s *Settle) addUploadEvents() {
 	awslambda.NewCfnPermission(s.Scope, jsii.String("UploadsInvokeObjects"), &awslambda.CfnPermissionProps{
 		Action: jsii.String("lambda:InvokeFunction"), FunctionName: function.FunctionArn(), Principal: jsii.String("events.amazonaws.com"), SourceArn: rule.AttrArn(),
 	})
-	s.ObjectsDeadLetterQueue.AddToResourcePolicy(awsiam.NewPolicyStatement(&awsiam.PolicyStatementProps{
-		Sid:        jsii.String("EventBridgeSends"),
-		Principals: &[]awsiam.IPrincipal{awsiam.NewServicePrincipal(jsii.String("events.amazonaws.com"), nil)},
-		Actions:    actions("sqs:SendMessage"), Resources: &[]*string{deadLetters},
-		Conditions: &map[string]any{"ArnEquals": map[string]any{"aws:SourceArn": rule.AttrArn()}},
-	}))
+	letSend(rule, s.ObjectsDeadLetterQueue)
 }

@@ -6,10 +6,11 @@ import (
 
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsevents"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsiam"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awssqs"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsstepfunctions"
 	"github.com/aws/jsii-runtime-go"
 
-	"github.com/settle-run/settle/infra/workflows"
+	"github.com/settle-run/settle/infra/cdk/internal/examples"
 )
 
 // Examples are the workflows of infra/workflows, by name.
@@ -23,9 +24,9 @@ func (s *Settle) addWorkflows() {
 	}
 	role := s.role("WorkflowsRole", "Settle's workflows: send to the FIFO queue.",
 		servicePrincipal("states.amazonaws.com", arn("states", "stateMachine:*")), allow(actions("sqs:SendMessage"), s.Queue.QueueArn()))
-	s.grantKey(role)
+	s.grantKey(role, queueKey)
 	for _, name := range Examples {
-		definition, err := workflows.Definition(name)
+		definition, err := examples.Definition(name)
 		if err != nil {
 			panic(err)
 		}
@@ -38,6 +39,7 @@ func (s *Settle) addWorkflows() {
 
 // addExecutionEvents has EventBridge tell of the ends of the executions that charts have started: of the state machines in
 // Props.Workflows, as another Settle of the account starts its own under names like ours. Where charts start none, the rule is off.
+// Ends that it cannot bring to ExecutionsQueue are kept in ExecutionsDeadLetterQueue, which is a standard queue as EventBridge wants it.
 func (s *Settle) addExecutionEvents() {
 	detail := map[string]any{
 		"name":   []any{map[string]any{"prefix": executionPrefix}},
@@ -56,12 +58,20 @@ func (s *Settle) addExecutionEvents() {
 		EventPattern: map[string]any{
 			"source": []string{"aws.states"}, "detail-type": []string{"Step Functions Execution Status Change"}, "detail": detail,
 		},
-		Targets: []any{map[string]any{"id": "queue", "arn": s.ExecutionsQueue.QueueArn()}},
+		Targets: []any{map[string]any{
+			"id": "queue", "arn": s.ExecutionsQueue.QueueArn(), "deadLetterConfig": map[string]any{"arn": s.ExecutionsDeadLetterQueue.QueueArn()},
+		}},
 	})
-	s.ExecutionsQueue.AddToResourcePolicy(awsiam.NewPolicyStatement(&awsiam.PolicyStatementProps{
+	letSend(rule, s.ExecutionsQueue)
+	letSend(rule, s.ExecutionsDeadLetterQueue)
+}
+
+// letSend lets a rule of EventBridge send to a queue, and no other rule.
+func letSend(rule awsevents.CfnRule, queue awssqs.Queue) {
+	queue.AddToResourcePolicy(awsiam.NewPolicyStatement(&awsiam.PolicyStatementProps{
 		Sid:        jsii.String("EventBridgeSends"),
 		Principals: &[]awsiam.IPrincipal{awsiam.NewServicePrincipal(jsii.String("events.amazonaws.com"), nil)},
-		Actions:    actions("sqs:SendMessage"), Resources: &[]*string{s.ExecutionsQueue.QueueArn()},
+		Actions:    actions("sqs:SendMessage"), Resources: &[]*string{queue.QueueArn()},
 		Conditions: &map[string]any{"ArnEquals": map[string]any{"aws:SourceArn": rule.AttrArn()}},
 	}))
 }

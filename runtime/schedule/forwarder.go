@@ -49,9 +49,17 @@ func NewForwarder(delays *DelayQueue, sender durable.Sender) *Forwarder {
 	return &Forwarder{delays: delays, sender: sender}
 }
 
+// letter is what EventBridge Scheduler has put into a dead-letter queue: the request that has failed for good, which has
+// the message in it (EventBridge Scheduler User Guide, "Configuring a schedule's dead-letter queue").
+type letter struct {
+	delayed
+	MessageBody string
+}
+
 // Forward handles one message of the delay queue: it sends it on if it is due by the delay
 // queue's clock, or puts it back for another hop. The message may be deleted only after that
-// has succeeded. Errors wrap ErrNotDelayed, or leave open whether it has.
+// has succeeded. A dead letter of EventBridge Scheduler, sent to the delay queue, counts as the message that
+// it tells of. Errors wrap ErrNotDelayed, or leave open whether it has.
 func (f *Forwarder) Forward(ctx context.Context, body string) error {
 	message, to, err := decode(body)
 	if err != nil {
@@ -70,12 +78,28 @@ func (f *Forwarder) Forward(ctx context.Context, body string) error {
 	return nil
 }
 
-// decode reads a body that put has written.
+// Read returns what a message of the delay queue, or of its dead-letter queue, is to bring to which instance. Errors wrap
+// ErrNotDelayed.
+func Read(body string) (durable.Message, error) {
+	message, to, err := decode(body)
+	if err != nil {
+		return durable.Message{}, err
+	}
+	return durable.Message{To: to, Body: message.Body, DeduplicationID: message.DeduplicationID}, nil
+}
+
+// decode reads a body that put or EventBridge Scheduler has written.
 func decode(body string) (delayed, durable.InstanceID, error) {
-	var message delayed
-	if err := json.Unmarshal([]byte(body), &message); err != nil {
+	var read letter
+	err := json.Unmarshal([]byte(body), &read)
+	if err == nil && read.MessageBody != "" {
+		body, read = read.MessageBody, letter{}
+		err = json.Unmarshal([]byte(body), &read)
+	}
+	if err != nil {
 		return delayed{}, durable.InstanceID{}, fmt.Errorf("%w: expected a JSON object: %w, got %d bytes", ErrNotDelayed, err, len(body))
 	}
+	message := read.delayed
 	for _, field := range []struct {
 		key     string
 		missing bool

@@ -41,6 +41,9 @@ type SchedulerConfig struct {
 	// RoleARN is the role by which EventBridge Scheduler sends to the delay queue: it needs
 	// sqs:SendMessage there. Required.
 	RoleARN string
+	// DeadLetterQueueARN is the ARN of a standard queue for what EventBridge Scheduler cannot bring to the delay
+	// queue: the role needs sqs:SendMessage there too. A Forwarder takes what it puts there. Without one, such timers are lost.
+	DeadLetterQueueARN string
 }
 
 // Timers implements durable.Timers: by the delay queue alone what one hop can bring, and the rest by
@@ -75,13 +78,17 @@ func (t *Timers) Schedule(ctx context.Context, at time.Time, message durable.Mes
 	if err != nil {
 		return fmt.Errorf("scheduling %s to %s: %w", message.DeduplicationID, message.To, err)
 	}
+	target := &types.Target{Arn: &t.config.QueueARN, RoleArn: &t.config.RoleARN, Input: aws.String(string(body))}
+	if t.config.DeadLetterQueueARN != "" {
+		target.DeadLetterConfig = &types.DeadLetterConfig{Arn: &t.config.DeadLetterQueueARN}
+	}
 	_, err = t.client.CreateSchedule(ctx, &scheduler.CreateScheduleInput{
 		Name: aws.String(scheduleName(message.DeduplicationID)), GroupName: &t.config.Group,
 		Description:           aws.String(description(message)),
 		ScheduleExpression:    aws.String("at(" + at.Add(-Lead).UTC().Format("2006-01-02T15:04:05") + ")"),
 		FlexibleTimeWindow:    &types.FlexibleTimeWindow{Mode: types.FlexibleTimeWindowModeOff},
 		ActionAfterCompletion: types.ActionAfterCompletionDelete,
-		Target:                &types.Target{Arn: &t.config.QueueARN, RoleArn: &t.config.RoleARN, Input: aws.String(string(body))},
+		Target:                target,
 	})
 	var exists *types.ConflictException
 	if err != nil && !errors.As(err, &exists) {

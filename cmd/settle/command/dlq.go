@@ -118,7 +118,7 @@ func (c *dlqListCommand) find(ctx context.Context, s *session, r *deadletter.Rea
 		for _, m := range batch {
 			progress.add()
 			seen++
-			if c.Instance == "" || m.Group == c.Instance {
+			if c.Instance == "" || m.Instance == c.Instance {
 				found = append(found, view.OfParked(m))
 			}
 			if len(found) == c.Limit {

@@ -43,7 +43,7 @@ func (f choiceFlags) choice() (*choice, error) {
 	case f.All:
 		return &choice{name: "all events", chosen: func(*deadletter.Message) bool { return true }}, nil
 	case f.Instance != "":
-		return &choice{name: "all events of " + f.Instance, chosen: func(m *deadletter.Message) bool { return m.Group == f.Instance }}, nil
+		return &choice{name: "all events of " + f.Instance, chosen: func(m *deadletter.Message) bool { return m.Instance == f.Instance }}, nil
 	}
 	named := slices.Compact(slices.Sorted(slices.Values(f.Message)))
 	c := &choice{name: fmt.Sprintf("%d events", len(named)), named: named, unseen: slices.Clone(named)}

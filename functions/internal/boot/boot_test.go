@@ -69,6 +69,40 @@ func TestSettingsAreRead(t *testing.T) {
 	}
 }
 
+func TestSchedulerIsSetUpAsAWhole(t *testing.T) {
+	t.Parallel()
+	const (
+		queue = "SETTLE_DELAY_QUEUE_ARN=arn:aws:sqs:eu-central-1:123456789012:delays"
+		dead  = "SETTLE_DELAY_DEAD_LETTER_QUEUE_ARN=arn:aws:sqs:eu-central-1:123456789012:lost"
+		role  = "SETTLE_SCHEDULER_ROLE_ARN=arn:aws:iam::123456789012:role/scheduler"
+	)
+	for _, c := range []struct {
+		variables []string
+		want      string
+	}{
+		{[]string{queue, role}, ""},
+		{[]string{queue, role, dead}, ""},
+		{[]string{queue}, "SETTLE_DELAY_QUEUE_ARN and SETTLE_SCHEDULER_ROLE_ARN: expected both or neither, got one"},
+		{[]string{dead}, "SETTLE_DELAY_DEAD_LETTER_QUEUE_ARN: expected nothing without SETTLE_DELAY_QUEUE_ARN and SETTLE_SCHEDULER_ROLE_ARN, " +
+			`as it is for EventBridge Scheduler, got "arn:aws:sqs:eu-central-1:123456789012:lost"`},
+		{[]string{queue, role, dead + ".fifo"}, `SETTLE_DELAY_DEAD_LETTER_QUEUE_ARN: expected the ARN of a standard queue, got "arn:aws:sqs:eu-central-1:123456789012:lost.fifo"`},
+		{[]string{queue, role, "SETTLE_DELAY_DEAD_LETTER_QUEUE_ARN=lost"}, `SETTLE_DELAY_DEAD_LETTER_QUEUE_ARN: expected an ARN of sqs, got "lost"`},
+	} {
+		env := NewEnv(environment(c.variables...))
+		settings := readSettings(env)
+		got := ""
+		if err := env.err(); err != nil {
+			_, got, _ = strings.Cut(err.Error(), "environment variable ")
+		}
+		if got != c.want {
+			t.Errorf("%q: got %q, want %q", c.variables, got, c.want)
+		}
+		if len(c.variables) == 3 && c.want == "" && settings.DelayDeadLetterQueueARN != "arn:aws:sqs:eu-central-1:123456789012:lost" {
+			t.Errorf("got the queue %q", settings.DelayDeadLetterQueueARN)
+		}
+	}
+}
+
 func TestNothingIsRequiredThatIsNotNamed(t *testing.T) {
 	t.Parallel()
 	env := NewEnv(environment("SETTLE_SERVICE="))

@@ -95,6 +95,15 @@ func (r *Env) arn(name, service string) string {
 	return value
 }
 
+// standardARN reads the ARN of a standard queue, as EventBridge Scheduler takes no FIFO queue for dead letters.
+func (r *Env) standardARN(name string) string {
+	value := r.arn(name, "sqs")
+	if strings.HasSuffix(value, ".fifo") {
+		r.Wrong(name, "the ARN of a standard queue", strconv.Quote(value))
+	}
+	return value
+}
+
 // workflows reads names with the ARNs of state machines.
 func (r *Env) workflows(name string) map[string]string {
 	value := r.Text(name, "workflows")

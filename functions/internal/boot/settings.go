@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"log/slog"
 	"net/url"
+	"strconv"
 )
 
 // The environment variables of the functions. An empty one counts as not set.
@@ -22,10 +23,13 @@ const (
 	// DelayQueueARN and SchedulerRoleARN let timers beyond fifteen minutes wait in EventBridge
 	// Scheduler: the ARN of the queue for timers, and of the role by which Scheduler sends to it.
 	// ScheduleGroup is the group that schedules are made in; by default that of the account.
-	// Without the two, such timers go through the queue again every fifteen minutes.
-	DelayQueueARN    = "SETTLE_DELAY_QUEUE_ARN"
-	SchedulerRoleARN = "SETTLE_SCHEDULER_ROLE_ARN"
-	ScheduleGroup    = "SETTLE_SCHEDULE_GROUP"
+	// Without the two, such timers go through the queue again every fifteen minutes. DelayDeadLetterQueueARN
+	// is the ARN of the dead-letter queue of the queue for timers: Scheduler puts there what it cannot bring to that
+	// queue. Without it, such timers are lost.
+	DelayQueueARN           = "SETTLE_DELAY_QUEUE_ARN"
+	DelayDeadLetterQueueARN = "SETTLE_DELAY_DEAD_LETTER_QUEUE_ARN"
+	SchedulerRoleARN        = "SETTLE_SCHEDULER_ROLE_ARN"
+	ScheduleGroup           = "SETTLE_SCHEDULE_GROUP"
 	// Workflows are the state machines that charts start: the charts' names for them with their ARNs, such as
 	// report=arn:aws:states:eu-central-1:123456789012:stateMachine:report, separated by commas. An execution
 	// of a workflow that is not among them ends as NOT_STARTED.
@@ -51,14 +55,15 @@ const webhookSecretBytesMin = 16
 
 // Settings is what the environment says.
 type Settings struct {
-	Table              string
-	TableIndex         bool
-	QueueURL           string
-	DeadLetterQueueURL string
-	DelayQueueURL      string
-	DelayQueueARN      string
-	SchedulerRoleARN   string
-	ScheduleGroup      string
+	Table                   string
+	TableIndex              bool
+	QueueURL                string
+	DeadLetterQueueURL      string
+	DelayQueueURL           string
+	DelayQueueARN           string
+	DelayDeadLetterQueueARN string
+	SchedulerRoleARN        string
+	ScheduleGroup           string
 	// Workflows are ARNs by the charts' names.
 	Workflows           map[string]string
 	GitHubWebhookSecret string
@@ -74,24 +79,28 @@ type Settings struct {
 // readSettings reads the environment; what is wrong with it, the Env knows.
 func readSettings(r *Env) Settings {
 	settings := Settings{
-		Table:               r.Text(Table, "the name of the DynamoDB table"),
-		TableIndex:          r.OnOff(TableIndex),
-		QueueURL:            r.fifo(QueueURL, "the URL of the FIFO queue"),
-		DeadLetterQueueURL:  r.fifo(DeadLetterQueueURL, "the URL of the FIFO dead-letter queue"),
-		DelayQueueURL:       r.standard(DelayQueueURL, "the URL of the standard queue for timers"),
-		DelayQueueARN:       r.arn(DelayQueueARN, "sqs"),
-		SchedulerRoleARN:    r.arn(SchedulerRoleARN, "iam"),
-		ScheduleGroup:       r.Text(ScheduleGroup, "the name of a schedule group"),
-		Workflows:           r.workflows(Workflows),
-		GitHubWebhookSecret: string(r.Secret(GitHubWebhookSecret, webhookSecretBytesMin)),
-		Service:             cmp.Or(r.Text(Service, "a name"), "settle"),
-		LogLevel:            r.level(LogLevel),
-		LogPayloads:         r.OnOff(LogPayloads),
-		TracesEndpoint:      r.endpoint(TracesEndpoint),
-		TracesHeaders:       r.headers(TracesHeaders),
+		Table:                   r.Text(Table, "the name of the DynamoDB table"),
+		TableIndex:              r.OnOff(TableIndex),
+		QueueURL:                r.fifo(QueueURL, "the URL of the FIFO queue"),
+		DeadLetterQueueURL:      r.fifo(DeadLetterQueueURL, "the URL of the FIFO dead-letter queue"),
+		DelayQueueURL:           r.standard(DelayQueueURL, "the URL of the standard queue for timers"),
+		DelayQueueARN:           r.arn(DelayQueueARN, "sqs"),
+		DelayDeadLetterQueueARN: r.standardARN(DelayDeadLetterQueueARN),
+		SchedulerRoleARN:        r.arn(SchedulerRoleARN, "iam"),
+		ScheduleGroup:           r.Text(ScheduleGroup, "the name of a schedule group"),
+		Workflows:               r.workflows(Workflows),
+		GitHubWebhookSecret:     string(r.Secret(GitHubWebhookSecret, webhookSecretBytesMin)),
+		Service:                 cmp.Or(r.Text(Service, "a name"), "settle"),
+		LogLevel:                r.level(LogLevel),
+		LogPayloads:             r.OnOff(LogPayloads),
+		TracesEndpoint:          r.endpoint(TracesEndpoint),
+		TracesHeaders:           r.headers(TracesHeaders),
 	}
 	if (settings.DelayQueueARN == "") != (settings.SchedulerRoleARN == "") {
 		r.Wrong(DelayQueueARN+" and "+SchedulerRoleARN, "both or neither", "one")
+	}
+	if settings.DelayDeadLetterQueueARN != "" && settings.SchedulerRoleARN == "" {
+		r.Wrong(DelayDeadLetterQueueARN, "nothing without "+DelayQueueARN+" and "+SchedulerRoleARN+", as it is for EventBridge Scheduler", strconv.Quote(settings.DelayDeadLetterQueueARN))
 	}
 	return settings
 }

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -21,6 +23,7 @@ var kernel sync.Mutex
 type assembly struct {
 	folder    string
 	resources map[string]template.Resource
+	outputs   map[string]any
 }
 
 // synthesized returns the assembly of the app by its context, which names the stack.
@@ -40,7 +43,8 @@ func synthesized(t *testing.T, context map[string]any) assembly {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return assembly{folder, parsed.Resources()}
+	outputs, _ := parsed["Outputs"].(map[string]any)
+	return assembly{folder, parsed.Resources(), outputs}
 }
 
 // functions returns the logical IDs of the functions by their descriptions' names.
@@ -135,14 +139,91 @@ func TestAMachineOfOnesOwnIsInTheStack(t *testing.T) {
 	}
 }
 
+// TestTheStackHasTheOutputsOfTheTemplate holds the stack of `make deploy-cdk` to what `make destroy` and docs/deploy.md ask for.
+func TestTheStackHasTheOutputsOfTheTemplate(t *testing.T) {
+	t.Parallel()
+	a := synthesized(t, map[string]any{"stack": "blue", "functions": built(t, "settle", cdk.Functions...)})
+	committed, err := os.ReadFile("../../template.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain, err := template.Parse(committed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	expected, _ := plain["Outputs"].(map[string]any)
+	if len(expected) < 6 {
+		t.Fatalf("expected six outputs or more in infra/template.yaml, got %v", expected)
+	}
+	if got, want := slices.Sorted(maps.Keys(a.outputs)), slices.Sorted(maps.Keys(expected)); !slices.Equal(got, want) {
+		t.Errorf("expected the outputs %v, got %v", want, got)
+	}
+	for name, kind := range map[string]string{"TableName": "AWS::DynamoDB::Table", "QueueUrl": "AWS::SQS::Queue", "DeadLetterQueueUrl": "AWS::SQS::Queue"} {
+		output, _ := a.outputs[name].(map[string]any)
+		value, _ := output["Value"].(map[string]any)
+		id, _ := value["Ref"].(string)
+		if a.resources[id].Type != kind {
+			t.Errorf("%s: expected to refer to a %s, got %v", name, kind, output)
+		}
+	}
+}
+
+func TestTheContextSetsAlarmsAndConcurrency(t *testing.T) {
+	t.Parallel()
+	const topic = "arn:aws:sns:eu-central-1:123456789012:alarms"
+	folder := built(t, "settle", cdk.Functions...)
+	for _, c := range []struct {
+		context     map[string]any
+		topic       string
+		concurrency float64
+	}{
+		{map[string]any{"alarms": topic, "concurrency": "20"}, topic, 20},
+		{map[string]any{"alarms": "", "concurrency": ""}, "", 50},
+	} {
+		c.context["stack"], c.context["functions"] = "blue", folder
+		a := synthesized(t, c.context)
+		alarms, concurrencies := 0, map[any]bool{}
+		for id, resource := range a.resources {
+			switch resource.Type {
+			case "AWS::CloudWatch::Alarm":
+				alarms++
+				actions, _ := resource.Properties["AlarmActions"].([]any)
+				if told := len(actions) == 1 && actions[0] == topic; told != (c.topic != "") {
+					t.Errorf("%s: expected %q to be told, got %v", id, c.topic, actions)
+				}
+			case "AWS::Lambda::EventSourceMapping":
+				scaling, _ := resource.Properties["ScalingConfig"].(map[string]any)
+				concurrencies[scaling["MaximumConcurrency"]] = true
+			}
+		}
+		if alarms == 0 || !concurrencies[c.concurrency] {
+			t.Errorf("%v: expected alarms, and a concurrency of %v, got %d and %v", c.context, c.concurrency, alarms, concurrencies)
+		}
+	}
+	for key, want := range map[string]string{
+		"alarms": `expected the ARN of an SNS topic as alarms, got "many"`, "concurrency": `expected a number from 2 to 1000 as concurrency, got "many"`,
+	} {
+		if said := refused(t, map[string]any{"stack": "blue", "functions": folder, key: "many"}); said != want {
+			t.Errorf("%s: expected %q, got %v", key, want, said)
+		}
+	}
+	if said, _ := refused(t, map[string]any{"stack": "blue", "functions": folder, "concurrency": "1001"}).(error); said == nil || !strings.Contains(said.Error(), "from 2 to 1000, got 1001") {
+		t.Errorf("expected a panic that says how many there may be, got %v", said)
+	}
+}
+
+// refused returns what the app panics with.
+func refused(t *testing.T, context map[string]any) (said any) {
+	t.Helper()
+	defer func() { said = recover() }()
+	synthesized(t, context)
+	return nil
+}
+
 func TestTheAppNamesTheFunctionThatIsNotBuilt(t *testing.T) {
 	t.Parallel()
 	folder := built(t, "settle", cdk.Consumer)
-	said := func() (said any) {
-		defer func() { said = recover() }()
-		synthesized(t, map[string]any{"stack": "blue", "functions": folder})
-		return nil
-	}()
+	said := refused(t, map[string]any{"stack": "blue", "functions": folder})
 	if text, _ := said.(string); !strings.Contains(text, "expected gateway/bootstrap in one of the folders") || !strings.Contains(text, folder) {
 		t.Errorf("expected a panic that names the gateway and the folder, got %v", said)
 	}

@@ -91,6 +91,7 @@ var differences = []difference{
 	{"moto", "DynamoDB", "consumed_capacity", "a write of 10 KB costs one unit", dynamodbGuide + "DynamoDB read and write operations", false},
 
 	{"moto", "Scheduler", "at_sqs_fifo", neverFires, schedulerGuide + "Schedule types in EventBridge Scheduler", false},
+	{"moto", "Scheduler", "dead_letter", neverFires, schedulerGuide + "Configuring a schedule's dead-letter queue in EventBridge Scheduler", false},
 	{"moto", "Scheduler", "delete_after_completion", neverFires, schedulerGuide + "Schedule types in EventBridge Scheduler", false},
 	{"moto", "Scheduler", "delete_before_fire", neverFires, schedulerGuide + "Schedule types in EventBridge Scheduler", false},
 	{"moto", "Scheduler", "errors", "at(tomorrow) is accepted", schedulerReference + "CreateSchedule, ScheduleExpression", false},

@@ -2,6 +2,7 @@ package conformance_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -16,6 +17,7 @@ import (
 // schedulerBehaviours are those of EventBridge Scheduler with SQS for its target.
 var schedulerBehaviours = []behaviour{
 	{name: "at_sqs_fifo", test: atSQSFIFO, socket: true, promise: "A schedule of at() sends its Input to a FIFO queue when it is due, in the MessageGroupId of its target, be that templated or universal."},
+	{name: "dead_letter", test: deadLetter, promise: "What cannot be sent to the target, after as many retries as the RetryPolicy says, goes to the standard queue of DeadLetterConfig: the request as the body, and why in attributes. A FIFO queue is ValidationException there."},
 	{name: "delete_after_completion", test: deleteAfterCompletion, promise: "A schedule of at() fires once; with ActionAfterCompletion=DELETE it is gone thereafter, otherwise it stays."},
 	{name: "delete_before_fire", test: deleteBeforeFire, promise: "A schedule that is deleted does not fire; deleting it again is ResourceNotFoundException."},
 	{name: "errors", test: schedulerErrors, promise: "A name that is taken is ConflictException, a bad expression ValidationException and makes no schedule, a schedule or group that is not there ResourceNotFoundException."},
@@ -115,6 +117,38 @@ func atSQSFIFO(t *testing.T, w *world) {
 	want(t, "MessageGroupId", "a", messages[0].Attributes["MessageGroupId"])
 	q.delete(messages...)
 	q.wantArrivals(second, "b universal")
+}
+
+// deadLetter takes the universal target, whose dead letter AWS shows in its guide.
+func deadLetter(t *testing.T, w *world) {
+	dead, due, name := w.queue(t, w.name(), nil), instant(4*time.Second), w.name()
+	target := &types.Target{
+		Arn: aws.String("arn:aws:scheduler:::aws-sdk:sqs:sendMessage"), RoleArn: aws.String(anyRole),
+		Input:            aws.String(fmt.Sprintf(`{"QueueUrl": %q, "MessageBody": "lost"}`, dead.url+"-gone")),
+		DeadLetterConfig: &types.DeadLetterConfig{Arn: dead.arn()}, RetryPolicy: &types.RetryPolicy{MaximumRetryAttempts: aws.Int32(0)},
+	}
+	w.createSchedule(t, schedule(name, due, target))
+	messages := dead.receive(upTo(10), waiting(20))
+	if len(messages) != 1 {
+		t.Fatalf("want one dead letter, got %q", bodies(messages))
+	}
+	w.wantAt(t, "the dead letter", time.Now(), due)
+	var request struct{ MessageBody, QueueUrl string }
+	must(t, "the body", json.Unmarshal([]byte(*messages[0].Body), &request))
+	want(t, "MessageBody and QueueUrl of the body", "lost "+dead.url+"-gone", request.MessageBody+" "+request.QueueUrl)
+	attribute := func(name string) string { return aws.ToString(messages[0].MessageAttributes[name].StringValue) }
+	for name, value := range map[string]string{
+		"ERROR_CODE": "AWS.SimpleQueueService.NonExistentQueue", "RETRY_ATTEMPTS": "0", "IS_PAYLOAD_TRUNCATED": "false",
+		"TARGET_ARN": *target.Arn, "SCHEDULED_TIME": due.UTC().Format(time.RFC3339),
+	} {
+		want(t, name, value, attribute(name))
+	}
+	if !strings.HasSuffix(attribute("SCHEDULE_ARN"), ":schedule/default/"+name) || attribute("ERROR_MESSAGE") == "" || attribute("EXECUTION_ID") == "" {
+		t.Errorf("want the ARN of the schedule, a message and an ID, got %v", messages[0].MessageAttributes)
+	}
+	target.DeadLetterConfig = &types.DeadLetterConfig{Arn: w.fifo(t, nil).arn()}
+	_, err := w.scheduler.CreateSchedule(t.Context(), schedule(w.name(), due, target))
+	wantAs(t, "a FIFO queue for dead letters", err, new(*types.ValidationException))
 }
 
 // deleteAfterCompletion takes a standard queue, which drops no duplicates: what fires twice

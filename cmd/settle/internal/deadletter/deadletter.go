@@ -21,6 +21,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
+	"github.com/settle-run/settle/runtime/schedule"
 	"github.com/settle-run/settle/runtime/sqsqueue"
 )
 
@@ -40,15 +41,24 @@ const (
 	holdMargin = time.Minute
 )
 
+// What EventBridge says of its dead letters, Scheduler's and those of rules (EventBridge Scheduler User Guide, "Configuring a
+// schedule's dead-letter queue"; EventBridge User Guide, "Using dead-letter queues to process undelivered events").
+const (
+	attrErrorCode    = "ERROR_CODE"
+	attrErrorMessage = "ERROR_MESSAGE"
+)
+
 // Message is a message of the queue.
 type Message struct {
 	ID string
 	// Group is the name of its instance, empty in a standard queue.
 	Group string
-	Body  string
+	// Instance is that of its group or, if it is a timer, the one that it is for. Empty if it tells of none.
+	Instance string
+	Body     string
 	// Sent is when it came into this queue, or when it was sent first if SQS has moved it here.
 	Sent time.Time
-	// Reason is why the runtime has parked it; empty if SQS has given it up.
+	// Reason is why the runtime has parked it, or why EventBridge could not bring it; empty if SQS has given it up.
 	Reason string
 	// SourceQueue and Sequence are where it was parked first.
 	SourceQueue, Sequence string
@@ -62,10 +72,14 @@ type Message struct {
 	until time.Time
 }
 
-// Head is what can be told of the message's body: the event's type, and its producer's ID.
+// Head is what can be told of the message's body: the event's type, and its producer's ID. Of a timer, those of what it brings.
 func (m *Message) Head() (eventType, eventID string) {
+	body := []byte(m.Body)
+	if timer, err := schedule.Read(m.Body); err == nil {
+		body = timer.Body
+	}
 	var keys map[string]json.RawMessage
-	_ = json.Unmarshal([]byte(m.Body), &keys) // What is no event has neither.
+	_ = json.Unmarshal(body, &keys) // What is no event has neither.
 	_, _ = json.Unmarshal(keys["type"], &eventType), json.Unmarshal(keys["$id"], &eventID)
 	return eventType, eventID
 }
@@ -211,12 +225,21 @@ func finishing(ctx context.Context) (context.Context, context.CancelFunc) {
 func read(received types.Message) *Message {
 	text := func(name string) string { return aws.ToString(received.MessageAttributes[name].StringValue) }
 	millis, _ := strconv.ParseInt(received.Attributes["SentTimestamp"], 10, 64)
-	return &Message{
+	m := &Message{
 		ID: aws.ToString(received.MessageId), Group: received.Attributes["MessageGroupId"], Body: aws.ToString(received.Body), Sent: time.UnixMilli(millis).UTC(),
 		Reason: text(sqsqueue.AttrReason), SourceQueue: text(sqsqueue.AttrSourceQueue), Sequence: text(sqsqueue.AttrSequenceNumber),
 		SentFirst: text(sqsqueue.AttrSentAt), Receives: text(sqsqueue.AttrReceiveCount),
 		attributes: received.MessageAttributes, trace: received.Attributes["AWSTraceHeader"], receipt: aws.ToString(received.ReceiptHandle),
 	}
+	if m.Instance = m.Group; m.Instance == "" {
+		if timer, err := schedule.Read(m.Body); err == nil {
+			m.Instance = timer.To.String()
+		}
+	}
+	if code := text(attrErrorCode); m.Reason == "" && code != "" {
+		m.Reason = "EventBridge could not bring it: " + code + ": " + text(attrErrorMessage)
+	}
+	return m
 }
 
 // Delete deletes a message for good.

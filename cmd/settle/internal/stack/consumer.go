@@ -41,7 +41,7 @@ func (s *Stack) consumerInProcess(queues queueURLs) (function, error) {
 	client, states := sqs.NewFromConfig(settings), sfn.NewFromConfig(settings)
 	delays := schedule.NewDelayQueue(client, queues.delay, s.config.Now)
 	timers, err := schedule.NewTimers(delays, scheduler.NewFromConfig(settings), schedule.SchedulerConfig{
-		QueueARN: arn("sqs", DelayQueue), RoleARN: s.RoleARN(schedulerRole),
+		QueueARN: arn("sqs", DelayQueue), RoleARN: s.RoleARN(schedulerRole), DeadLetterQueueARN: arn("sqs", DelayDeadLetterQueue),
 	})
 	if err != nil {
 		return function{}, err
@@ -82,6 +82,7 @@ func (s *Stack) consumerProcesses() (function, error) {
 			"SETTLE_DEAD_LETTER_QUEUE_URL=" + s.urlOf(DeadLetterQueue),
 			"SETTLE_DELAY_QUEUE_URL=" + s.urlOf(DelayQueue),
 			"SETTLE_DELAY_QUEUE_ARN=" + arn("sqs", DelayQueue),
+			"SETTLE_DELAY_DEAD_LETTER_QUEUE_ARN=" + arn("sqs", DelayDeadLetterQueue),
 			"SETTLE_SCHEDULER_ROLE_ARN=" + s.RoleARN(schedulerRole),
 			"SETTLE_WORKFLOWS=" + strings.Join(workflows, ","),
 			"SETTLE_LOG_PAYLOADS=on", // The demonstration's services show nothing without it.

@@ -20,7 +20,7 @@ type ParkedEvent struct {
 	Event   string    `json:"event"`
 	EventID string    `json:"event_id,omitempty"`
 	Since   time.Time `json:"since"`
-	// Reason is why it was parked, empty if the queue has given it up.
+	// Reason is why it was parked, or why EventBridge could not bring it; empty if the queue has given it up.
 	Reason string `json:"reason,omitempty"`
 	// SourceQueue is the ARN of the queue that it was parked from first, SequenceNumber its number there.
 	SourceQueue    string `json:"source_queue,omitempty"`
@@ -35,7 +35,7 @@ type ParkedEvent struct {
 func OfParked(m *deadletter.Message) ParkedEvent {
 	eventType, eventID := m.Head()
 	return ParkedEvent{
-		MessageID: m.ID, Instance: m.Group, Event: eventType, EventID: eventID, Since: m.Sent, Reason: m.Reason,
+		MessageID: m.ID, Instance: m.Instance, Event: eventType, EventID: eventID, Since: m.Sent, Reason: m.Reason,
 		SourceQueue: m.SourceQueue, SequenceNumber: m.Sequence, SentAt: m.SentFirst, ReceiveCount: m.Receives,
 	}
 }

@@ -76,19 +76,7 @@ func fill(stack awscdk.Stack) {
 		SetState(awscdk.Token_AsString(awscdk.Fn_ConditionIf(jsii.String(hasUploadBuckets), "ENABLED", "DISABLED"), nil))
 	settle.Scope.Node().FindChild(jsii.String("ConsumerMapping")).Node().DefaultChild().(awslambda.CfnEventSourceMapping).
 		AddPropertyOverride(jsii.String("ScalingConfig.MaximumConcurrency"), concurrency.ValueAsNumber())
-	for _, output := range []struct {
-		id, description string
-		value           *string
-	}{
-		{"Url", "The address of the HTTP API.", settle.URL},
-		{"QueueUrl", "The FIFO queue, which takes events.", settle.Queue.QueueUrl()},
-		{"DeadLetterQueueUrl", "The queue of what was parked.", settle.DeadLetterQueue.QueueUrl()},
-		{"TableName", "The table of the instances.", settle.Table.TableName()},
-		{"DashboardName", "The dashboard.", settle.Dashboard.DashboardName()},
-		{"TokenTaskArn", "The function for tasks that wait for an instance without sending to the queue.", settle.Functions[cdk.TokenTask].FunctionArn()},
-	} {
-		awscdk.NewCfnOutput(stack, &output.id, &awscdk.CfnOutputProps{Value: output.value, Description: &output.description})
-	}
+	settle.AddOutputs()
 	for _, workflow := range settle.Workflows {
 		// cfn-lint 1.51 refuses OutputPath in a Succeed state, which Amazon States Language has. asl-validator checks the workflows.
 		workflow.Node().DefaultChild().(awscdk.CfnResource).AddMetadata(jsii.String("cfn-lint"), map[string]any{

@@ -7,7 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/settle-run/settle/infra/workflows"
+	"github.com/settle-run/settle/infra/cdk/internal/examples"
+	"github.com/settle-run/settle/infra/cdk/internal/template"
 )
 
 func spaced(values ...any) string { return strings.TrimSuffix(fmt.Sprintln(values...), "\n") }
@@ -45,11 +46,16 @@ func executionEvents(r *reader) {
 	// The machines of this repository start no workflows, and those of another Settle are none of ours.
 	r.want("state", "DISABLED", r.get("ExecutionsRule", "State"))
 	r.want("target", "${ExecutionsQueue.Arn}", r.text("ExecutionsRule", "Targets", 0, "Arn"))
+	r.want("ends that EventBridge could not bring", "${ExecutionsDeadLetterQueue.Arn}", r.text("ExecutionsRule", "Targets", 0, "DeadLetterConfig", "Arn"))
+	if r.get("ExecutionsDeadLetterQueue", "FifoQueue") != nil {
+		r.wrong("ExecutionsDeadLetterQueue: expected a standard queue, as EventBridge takes no other for what it cannot bring")
+	}
 	r.ruleSends("ExecutionsRule", "ExecutionsQueue")
+	r.ruleSends("ExecutionsRule", "ExecutionsDeadLetterQueue")
 }
 
 // sentTo are the queues that EventBridge sends to, by the rules.
-var sentTo = map[string]string{"ExecutionsRule": "ExecutionsQueue", "UploadsRule": "ObjectsDeadLetterQueue"}
+var sentTo = map[string][]string{"ExecutionsRule": {"ExecutionsQueue", "ExecutionsDeadLetterQueue"}, "UploadsRule": {"ObjectsDeadLetterQueue"}}
 
 // ruleSends notes if anybody but the rule may send to the queue.
 func (r *reader) ruleSends(rule, queue string) {
@@ -63,12 +69,30 @@ func queuePolicies(r *reader) {
 	for _, id := range r.ofType("AWS::SQS::QueuePolicy") {
 		statements, _ := r.get(id, "PolicyDocument", "Statement").([]any)
 		expected := 1 // it denies what comes without TLS
-		if slices.Contains(slices.Collect(maps.Values(sentTo)), strings.TrimSuffix(id, "Policy")) {
+		if slices.Contains(slices.Concat(slices.Collect(maps.Values(sentTo))...), strings.TrimSuffix(id, "Policy")) {
 			expected = 2
 		}
 		if len(statements) != expected {
 			r.wrong("%s: expected %d statements, got %d", id, expected, len(statements))
 		}
+	}
+}
+
+// scheduleDeadLetters looks at the queue that the consumer names in each schedule: a standard one, as Scheduler takes no other, to which
+// the role of the schedules may send.
+func scheduleDeadLetters(r *reader) {
+	queue := referred(r.text("Consumer", "Environment", "Variables", "SETTLE_DELAY_DEAD_LETTER_QUEUE_ARN"))
+	if r.resources[queue].Type != "AWS::SQS::Queue" || r.get(queue, "FifoQueue") != nil {
+		r.wrong("Consumer: expected a standard queue for timers that cannot be brought, got %q", queue)
+	}
+	statements, err := template.Statements(r.resources, referred(r.text("Consumer", "Environment", "Variables", "SETTLE_SCHEDULER_ROLE_ARN")))
+	if err != nil {
+		r.wrong("%v", err)
+	}
+	if !slices.ContainsFunc(statements, func(s template.Statement) bool {
+		return slices.Contains(s.Actions, "sqs:SendMessage") && slices.Contains(s.Resources, "${"+queue+".Arn}")
+	}) {
+		r.wrong("expected the role of schedules to send to %q", queue)
 	}
 }
 
@@ -106,7 +130,7 @@ var workflowNames = map[string]string{
 func workflowsAreOurs(r *reader) {
 	r.same("workflows", slices.Collect(maps.Keys(workflowNames)), r.ofType("AWS::StepFunctions::StateMachine"))
 	for id, name := range workflowNames {
-		definition, err := workflows.Definition(name)
+		definition, err := examples.Definition(name)
 		if err != nil {
 			r.wrong("%v", err)
 		}

@@ -32,7 +32,8 @@ var environments = map[string]map[string]string{
 		"SETTLE_TABLE": "${Table}", "SETTLE_TABLE_INDEX": "on",
 		"SETTLE_SERVICE": "${AWS::StackName}", "SETTLE_QUEUE_URL": "${Queue}", "SETTLE_DEAD_LETTER_QUEUE_URL": "${DeadLetterQueue}",
 		"SETTLE_DELAY_QUEUE_URL": "${DelayQueue}", "SETTLE_DELAY_QUEUE_ARN": "${DelayQueue.Arn}",
-		"SETTLE_SCHEDULER_ROLE_ARN": "${SchedulerRole.Arn}", "SETTLE_SCHEDULE_GROUP": "${AWS::StackName}",
+		"SETTLE_DELAY_DEAD_LETTER_QUEUE_ARN": "${DelayDeadLetterQueue.Arn}",
+		"SETTLE_SCHEDULER_ROLE_ARN":          "${SchedulerRole.Arn}", "SETTLE_SCHEDULE_GROUP": "${AWS::StackName}",
 		"SETTLE_ENRICH_CALLBACK_BASE": "${HttpApi.ApiEndpoint}", "SETTLE_ENRICH_CALLBACK_KEY": secret("EnrichCallbackKey"),
 		"SETTLE_SIGNUP_CODE_KEY": secret("SignupCodeKey"),
 	},
@@ -126,7 +127,7 @@ var calls = map[string][]string{
 	"ObjectsRole": slices.Concat([]string{
 		"sqs:SendMessage ${Queue.Arn}", "sqs:SendMessage ${DeadLetterQueue.Arn}", "sqs:SendMessage ${ObjectsDeadLetterQueue.Arn}",
 	}, ownLogs("Objects")),
-	"SchedulerRole": {"sqs:SendMessage ${DelayQueue.Arn}"},
+	"SchedulerRole": {"sqs:SendMessage ${DelayQueue.Arn}", "sqs:SendMessage ${DelayDeadLetterQueue.Arn}"},
 	"WorkflowsRole": {"sqs:SendMessage ${Queue.Arn}"},
 }
 

@@ -95,6 +95,17 @@ var mistakes = []mistake{
 	{"executions that are aborted are not told of", func(e *editor) {
 		e.set([]any{"SUCCEEDED", "FAILED", "TIMED_OUT"}, "ExecutionsRule", "EventPattern", "detail", "status")
 	}, map[string]string{byProperties: "pattern"}},
+	{"the end of an execution that cannot be brought is lost", func(e *editor) { e.drop("ExecutionsRule", "Targets", 0, "DeadLetterConfig") },
+		map[string]string{byProperties: "ends that EventBridge could not bring", byGuard: "events_are_kept"}},
+	{"the rule may not keep the end of an execution", func(e *editor) {
+		e.set("sqs:ReceiveMessage", "ExecutionsDeadLetterQueuePolicy", "PolicyDocument", "Statement", 1, "Action")
+	}, map[string]string{byProperties: "who sends to ExecutionsDeadLetterQueue"}},
+	{"a timer that Scheduler cannot bring is lost", func(e *editor) {
+		e.drop("Consumer", "Environment", "Variables", "SETTLE_DELAY_DEAD_LETTER_QUEUE_ARN")
+	}, map[string]string{byProperties: "expected a standard queue for timers that cannot be brought"}},
+	{"Scheduler may not keep the timers that it cannot bring", func(e *editor) {
+		e.set(map[string]any{"Fn::GetAtt": []any{"DelayQueue", "Arn"}}, "SchedulerRole", "Policies", 0, "PolicyDocument", "Statement", 0, "Resource")
+	}, map[string]string{byProperties: "expected the role of schedules to send"}},
 	{"executions of others are told of", func(e *editor) { e.set("ENABLED", "ExecutionsRule", "State") },
 		map[string]string{byProperties: "state: expected DISABLED"}},
 	{"uploads to all buckets are told of", func(e *editor) { e.drop("UploadsRule", "EventPattern", "detail") },
