@@ -2,6 +2,7 @@ package cdk
 
 import (
 	"encoding/json"
+	"slices"
 
 	"github.com/aws/aws-cdk-go/awscdk/v2"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsapigatewayv2"
@@ -16,9 +17,11 @@ const (
 	byNone = "NONE"
 )
 
+type route struct{ id, key, authorization string }
+
 // routes are those of functions/gateway. Open are only the two that check by themselves who calls: by GitHub's signature, and
 // by the key in the address.
-var routes = []struct{ id, key, authorization string }{
+var routes = []route{
 	{"PostEvent", "POST /instances/{machine}/{id}/events", byIAM},
 	{"GetInstance", "GET /instances/{machine}/{id}", byIAM},
 	{"GetAlias", "GET /aliases/{alias+}", byIAM},
@@ -28,11 +31,17 @@ var routes = []struct{ id, key, authorization string }{
 	{"PostCallback", "POST /webhooks/{provider}/{id}/{until}/{key}", byNone},
 }
 
-// What the HTTP API takes a second: everybody reaches its open routes. It is a quarter of what an account gets.
+// What a route takes a second whose callers are signed: a quarter of what an account gets. Those that everybody reaches take
+// Props.WebhooksPerSecond.
 const (
 	requestsPerSecond = 2500
 	requestsBurst     = 1250
 )
+
+// routes are those of the stack.
+func (s *Settle) routes() []route {
+	return slices.DeleteFunc(slices.Clone(routes), func(r route) bool { return r.id == "PostGitHub" && s.secrets.GitHubWebhook == nil })
+}
 
 // addAPI adds the HTTP API, whose address the functions are told.
 func (s *Settle) addAPI() {
@@ -49,11 +58,17 @@ func (s *Settle) addRoutes() {
 		ApiId: s.HTTPAPI.Ref(), IntegrationType: jsii.String("AWS_PROXY"), IntegrationMethod: jsii.String("POST"),
 		IntegrationUri: gateway.FunctionArn(), PayloadFormatVersion: jsii.String("2.0"),
 	})
-	for _, route := range routes {
-		awsapigatewayv2.NewCfnRoute(s.Scope, jsii.String(route.id+"Route"), &awsapigatewayv2.CfnRouteProps{
+	limits := map[string]any{}
+	var limited []awsapigatewayv2.CfnRoute
+	for _, route := range s.routes() {
+		added := awsapigatewayv2.NewCfnRoute(s.Scope, jsii.String(route.id+"Route"), &awsapigatewayv2.CfnRouteProps{
 			ApiId: s.HTTPAPI.Ref(), RouteKey: jsii.String(route.key), AuthorizationType: jsii.String(route.authorization),
 			Target: jsii.String("integrations/" + *integration.Ref()),
 		})
+		if route.authorization == byNone {
+			limits[route.key] = map[string]any{"ThrottlingRateLimit": s.props.WebhooksPerSecond, "ThrottlingBurstLimit": s.props.WebhooksPerSecond}
+			limited = append(limited, added)
+		}
 	}
 	awslambda.NewCfnPermission(s.Scope, jsii.String("HttpApiInvokesGateway"), &awslambda.CfnPermissionProps{
 		Action: jsii.String("lambda:InvokeFunction"), FunctionName: gateway.FunctionArn(), Principal: jsii.String("apigateway.amazonaws.com"),
@@ -62,7 +77,7 @@ func (s *Settle) addRoutes() {
 	logs := awslogs.NewLogGroup(s.Scope, jsii.String("HttpApiLogs"), &awslogs.LogGroupProps{
 		Retention: s.props.LogRetention, EncryptionKey: s.props.EncryptionKey, RemovalPolicy: awscdk.RemovalPolicy_DESTROY,
 	})
-	awsapigatewayv2.NewCfnStage(s.Scope, jsii.String("HttpApiStage"), &awsapigatewayv2.CfnStageProps{
+	stage := awsapigatewayv2.NewCfnStage(s.Scope, jsii.String("HttpApiStage"), &awsapigatewayv2.CfnStageProps{
 		ApiId: s.HTTPAPI.Ref(), StageName: jsii.String("$default"), AutoDeploy: jsii.Bool(true),
 		AccessLogSettings: &awsapigatewayv2.CfnStage_AccessLogSettingsProperty{
 			DestinationArn: logs.LogGroupArn(), Format: jsii.String(accessLogFormat()),
@@ -70,7 +85,11 @@ func (s *Settle) addRoutes() {
 		DefaultRouteSettings: &awsapigatewayv2.CfnStage_RouteSettingsProperty{
 			ThrottlingRateLimit: jsii.Number(requestsPerSecond), ThrottlingBurstLimit: jsii.Number(requestsBurst), DetailedMetricsEnabled: jsii.Bool(false),
 		},
+		RouteSettings: limits,
 	})
+	for _, route := range limited {
+		stage.AddDependency(route) // API Gateway refuses settings of routes that are not there yet.
+	}
 }
 
 // accessLogFormat names the route and not the path: the path of a callback has a key in it.

@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// batch is how many messages a function takes at once: the most that a FIFO queue gives.
-	batch = 10
+	// forwarderBatch is how many messages a forwarder takes at once: it sends them on with one call.
+	forwarderBatch = 10
 	// forwarderConcurrency is how many batches of a standard queue are forwarded at once.
 	forwarderConcurrency = 10
 )
@@ -49,7 +49,7 @@ func (s *Settle) environment(function string) map[string]*string {
 		}
 	case Gateway:
 		env["SETTLE_TABLE"] = s.Table.TableName()
-		env["SETTLE_GITHUB_WEBHOOK_SECRET"] = s.secrets.GitHubWebhook.UnsafeUnwrap()
+		setSecret(env, "SETTLE_GITHUB_WEBHOOK_SECRET", s.secrets.GitHubWebhook)
 		s.setCallbacks(env)
 	case Delay:
 		env["SETTLE_DELAY_QUEUE_URL"] = s.DelayQueue.QueueUrl()
@@ -89,9 +89,9 @@ func (s *Settle) addFunctions() {
 	for _, name := range s.functions() {
 		s.addFunction(name)
 	}
-	s.feed(Consumer, s.Queue, s.props.ConsumerConcurrency)
-	s.feed(Delay, s.DelayQueue, forwarderConcurrency)
-	s.feed(Executions, s.ExecutionsQueue, forwarderConcurrency)
+	s.feed(Consumer, s.Queue, s.props.ConsumerBatch, s.props.ConsumerConcurrency)
+	s.feed(Delay, s.DelayQueue, forwarderBatch, forwarderConcurrency)
+	s.feed(Executions, s.ExecutionsQueue, forwarderBatch, forwarderConcurrency)
 }
 
 func (s *Settle) addFunction(name string) {
@@ -128,7 +128,7 @@ func (s *Settle) timeout(function string) time.Duration {
 }
 
 // feed puts a function behind a queue.
-func (s *Settle) feed(function string, queue awssqs.Queue, concurrency int) {
+func (s *Settle) feed(function string, queue awssqs.Queue, batch, concurrency int) {
 	awslambda.NewEventSourceMapping(s.Scope, jsii.String(pascal(function)+"Mapping"), &awslambda.EventSourceMappingProps{
 		Target: s.Functions[function], EventSourceArn: queue.QueueArn(), BatchSize: jsii.Number(batch),
 		ReportBatchItemFailures: jsii.Bool(true), MaxConcurrency: jsii.Number(concurrency),

@@ -39,6 +39,10 @@ const (
 	// ConsumerConcurrencyMin and ConsumerConcurrencyMax are what SQS event source mappings take.
 	ConsumerConcurrencyMin = 2
 	ConsumerConcurrencyMax = 1000
+	// ConsumerBatchMax is what a FIFO queue gives at once.
+	ConsumerBatchMax = 10
+	// WebhooksPerSecondMax is a quarter of what an account's HTTP APIs take together (API Gateway Developer Guide, "Quotas").
+	WebhooksPerSecondMax = 2500
 	// MemoryMiBMin and MemoryMiBMax are what Lambda takes.
 	MemoryMiBMin = 128
 	MemoryMiBMax = 10240
@@ -64,6 +68,12 @@ type Props struct {
 	// ConsumerConcurrency is how many batches are handled at once at most. ConsumerConcurrencyMin to
 	// ConsumerConcurrencyMax; defaults to 50.
 	ConsumerConcurrency int
+	// ConsumerBatch is how many messages the consumer takes at once, those of several instances side by side: one to
+	// ConsumerBatchMax, which is the default. One keeps instances apart whose services kill the process.
+	ConsumerBatch int
+	// WebhooksPerSecond limits each of the two routes that anybody reaches, who is checked by a signature or a key. One to
+	// WebhooksPerSecondMax; defaults to 100. What is beyond gets status 429.
+	WebhooksPerSecond int
 	// MemoryMiB is the memory of each function. Defaults to 256.
 	MemoryMiB int
 
@@ -84,7 +94,8 @@ type Props struct {
 	// answer their tasks.
 	WaitingWorkflows []awsstepfunctions.IStateMachine
 	// WithoutExamples leaves out what only the machines of this repository need: the workflows of infra/workflows, which wait for
-	// them, and the secrets of signup and enrich, unless Secrets has them. Set it if the consumer hosts machines of yours.
+	// them, the secrets of signup and enrich, and GitHub's webhook, each unless Secrets has its secret. Set it if the consumer hosts
+	// machines of yours.
 	WithoutExamples bool
 	// UploadBuckets are the names of S3 buckets whose new objects become events of the machine upload, by the function objects. The
 	// buckets must be in the stack's Region and send their events to EventBridge. None by default: then there is no such function.
@@ -108,7 +119,7 @@ type Secrets struct {
 	SignupCodeKey awscdk.SecretValue
 	// EnrichCallbackKey makes the addresses that enrich's third party calls back: 16 bytes or more.
 	EnrichCallbackKey awscdk.SecretValue
-	// GitHubWebhook is what GitHub signs its webhooks with.
+	// GitHubWebhook is what GitHub signs its webhooks with: 16 bytes or more.
 	GitHubWebhook awscdk.SecretValue
 }
 
@@ -118,6 +129,12 @@ func (p Props) withDefaults() Props {
 	}
 	if p.ConsumerConcurrency == 0 {
 		p.ConsumerConcurrency = 50
+	}
+	if p.ConsumerBatch == 0 {
+		p.ConsumerBatch = ConsumerBatchMax
+	}
+	if p.WebhooksPerSecond == 0 {
+		p.WebhooksPerSecond = 100
 	}
 	if p.MemoryMiB == 0 {
 		p.MemoryMiB = 256
@@ -143,6 +160,12 @@ func (p Props) validate() error {
 	}
 	if p.ConsumerConcurrency < ConsumerConcurrencyMin || p.ConsumerConcurrency > ConsumerConcurrencyMax {
 		return fmt.Errorf("cdk: expected Props.ConsumerConcurrency from %d to %d, got %d", ConsumerConcurrencyMin, ConsumerConcurrencyMax, p.ConsumerConcurrency)
+	}
+	if p.ConsumerBatch < 1 || p.ConsumerBatch > ConsumerBatchMax {
+		return fmt.Errorf("cdk: expected Props.ConsumerBatch from 1 to %d, got %d", ConsumerBatchMax, p.ConsumerBatch)
+	}
+	if p.WebhooksPerSecond < 1 || p.WebhooksPerSecond > WebhooksPerSecondMax {
+		return fmt.Errorf("cdk: expected Props.WebhooksPerSecond from 1 to %d, got %d", WebhooksPerSecondMax, p.WebhooksPerSecond)
 	}
 	if p.MemoryMiB < MemoryMiBMin || p.MemoryMiB > MemoryMiBMax {
 		return fmt.Errorf("cdk: expected Props.MemoryMiB from %d to %d, got %d", MemoryMiBMin, MemoryMiBMax, p.MemoryMiB)

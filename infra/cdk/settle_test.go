@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -247,16 +248,41 @@ func TestWorkflowsThatChartsStart(t *testing.T) {
 	}
 	for id, resource := range resources {
 		isWorkflow := resource.Type == "AWS::StepFunctions::StateMachine" && !strings.HasPrefix(id, "Audit")
-		if isWorkflow || resource.Type == "AWS::SecretsManager::Secret" && !strings.Contains(id, "GitHub") {
+		isWebhook := resource.Type == "AWS::ApiGatewayV2::Route" && resource.Properties["RouteKey"] == "POST /webhooks/github"
+		if isWorkflow || isWebhook || resource.Type == "AWS::SecretsManager::Secret" {
 			t.Errorf("expected no example, got %s", id)
 		}
 	}
 	for _, function := range []string{"Consumer", "Gateway"} {
 		for name := range environment(t, resources, function) {
-			if strings.HasPrefix(name, "SETTLE_ENRICH") || strings.HasPrefix(name, "SETTLE_SIGNUP") {
+			if strings.HasPrefix(name, "SETTLE_ENRICH") || strings.HasPrefix(name, "SETTLE_SIGNUP") || strings.HasPrefix(name, "SETTLE_GITHUB") {
 				t.Errorf("%s: expected no variable of an example, got %s", function, name)
 			}
 		}
+	}
+}
+
+func TestBatchesAndWebhooksAreLimitedAsAsked(t *testing.T) {
+	t.Parallel()
+	resources := synthesized(t, func(stack awscdk.Stack) {
+		p := props()
+		p.ConsumerBatch, p.WebhooksPerSecond, p.WithoutExamples = 1, 7, true
+		p.Secrets.GitHubWebhook = awscdk.SecretValue_SecretsManager(jsii.String("mine"), nil)
+		cdk.NewSettle(stack, "Settle", p)
+	})
+	for name, want := range map[string]float64{"SettleConsumerMapping": 1, "SettleDelayMapping": 10, "SettleExecutionsMapping": 10} {
+		if _, mapping := find(t, resources, "AWS::Lambda::EventSourceMapping", name); mapping.Properties["BatchSize"] != want {
+			t.Errorf("batches of %s: expected %v, got %v", name, want, mapping.Properties["BatchSize"])
+		}
+	}
+	_, stage := find(t, resources, "AWS::ApiGatewayV2::Stage", "Settle")
+	limit := map[string]any{"ThrottlingRateLimit": 7., "ThrottlingBurstLimit": 7.}
+	want := map[string]any{"POST /webhooks/github": limit, "POST /webhooks/{provider}/{id}/{until}/{key}": limit}
+	if !reflect.DeepEqual(stage.Properties["RouteSettings"], want) {
+		t.Errorf("limits of routes: expected %v, got %v", want, stage.Properties["RouteSettings"])
+	}
+	if got := environment(t, resources, "Gateway")["SETTLE_GITHUB_WEBHOOK_SECRET"]; got != "{{resolve:secretsmanager:mine:SecretString:::}}" {
+		t.Errorf("the webhook's secret: expected the one that is given, got %v", got)
 	}
 }
 
@@ -356,6 +382,8 @@ func TestWrongPropsAreRefused(t *testing.T) {
 		{func(p *cdk.Props) { p.ConsumerTimeout = 16 * time.Minute }, "got 16m0s"},
 		{func(p *cdk.Props) { p.ConsumerTimeout = 1500 * time.Millisecond }, "got 1.5s"},
 		{func(p *cdk.Props) { p.ConsumerConcurrency = 1 }, "from 2 to 1000, got 1"},
+		{func(p *cdk.Props) { p.ConsumerBatch = 11 }, "ConsumerBatch from 1 to 10, got 11"},
+		{func(p *cdk.Props) { p.WebhooksPerSecond = -1 }, "WebhooksPerSecond from 1 to 2500, got -1"},
 		{func(p *cdk.Props) { p.MemoryMiB = 64 }, "from 128 to 10240, got 64"},
 		{func(p *cdk.Props) { p.Workflows = map[string]awsstepfunctions.IStateMachine{"a=b": nil} }, `got "a=b"`},
 		{func(p *cdk.Props) { p.UploadBuckets = []*string{jsii.String("arn:aws:s3:::sales")} }, `got "arn:aws:s3:::sales"`},

@@ -115,13 +115,12 @@ func (s *Settle) addSecrets() {
 	for _, secret := range []struct {
 		id, description string
 		value           *awscdk.SecretValue
-		ofExample       bool
 	}{
-		{"SignupCodeKey", "Keys the hashes of the codes that signup mails.", &s.secrets.SignupCodeKey, true},
-		{"EnrichCallbackKey", "Makes the addresses that enrich's third party calls back.", &s.secrets.EnrichCallbackKey, true},
-		{"GitHubWebhookSecret", "What GitHub signs its webhooks with: give it to the webhook.", &s.secrets.GitHubWebhook, false},
+		{"SignupCodeKey", "Keys the hashes of the codes that signup mails.", &s.secrets.SignupCodeKey},
+		{"EnrichCallbackKey", "Makes the addresses that enrich's third party calls back.", &s.secrets.EnrichCallbackKey},
+		{"GitHubWebhookSecret", "What GitHub signs its webhooks with: give it to the webhook.", &s.secrets.GitHubWebhook},
 	} {
-		if *secret.value != nil || secret.ofExample && s.props.WithoutExamples {
+		if *secret.value != nil || s.props.WithoutExamples {
 			continue
 		}
 		*secret.value = awssecretsmanager.NewSecret(s.Scope, &secret.id, &awssecretsmanager.SecretProps{

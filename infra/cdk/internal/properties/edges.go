@@ -38,6 +38,14 @@ func routes(r *reader) {
 	if r.number("HttpApiStage", "DefaultRouteSettings", "ThrottlingRateLimit") <= 0 {
 		r.wrong("HttpApiStage: expected a limit of requests a second")
 	}
+	for id, open := range map[string]string{"PostGitHubRoute": "POST /webhooks/github", "PostCallbackRoute": "POST /webhooks/{provider}/{id}/{until}/{key}"} {
+		if limit := r.number("HttpApiStage", "RouteSettings", open, "ThrottlingRateLimit"); limit <= 0 || limit > 100 {
+			r.wrong("HttpApiStage: expected %s, which anybody reaches, to take up to 100 requests a second, got %v", open, limit)
+		}
+		if after, _ := r.resources["HttpApiStage"].DependsOn.([]any); !slices.Contains(after, any(id)) {
+			r.wrong("HttpApiStage: expected to wait for %s, which its settings are of", id)
+		}
+	}
 }
 
 func executionEvents(r *reader) {

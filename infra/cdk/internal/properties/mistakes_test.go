@@ -84,6 +84,10 @@ var mistakes = []mistake{
 	}, map[string]string{byProperties: "principal of DelayRole"}},
 	{"everybody may send events", func(e *editor) { e.set("NONE", "PostEventRoute", "AuthorizationType") },
 		map[string]string{byProperties: "the HTTP API asks for IAM", byGuard: "routes_ask_who_calls"}},
+	{"strangers may call as often as those who are known", func(e *editor) { e.drop("HttpApiStage", "RouteSettings") },
+		map[string]string{byProperties: "which anybody reaches, to take up to 100"}},
+	{"the limits of routes come before the routes", func(e *editor) { delete(e.resource("HttpApiStage"), "DependsOn") },
+		map[string]string{byProperties: "expected to wait for PostGitHubRoute"}},
 	{"anybody's API invokes the gateway", func(e *editor) { e.drop("HttpApiInvokesGateway", "SourceArn") },
 		map[string]string{byProperties: "for which API", byGuard: "permissions_name_their_source"}},
 	{"the keys of callbacks are logged", func(e *editor) {

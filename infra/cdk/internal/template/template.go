@@ -17,6 +17,7 @@ import (
 // Resource is a resource of a template.
 type Resource struct {
 	Type                string
+	DependsOn           any // a logical ID, or a list of them
 	Properties          map[string]any
 	DeletionPolicy      string
 	UpdateReplacePolicy string
