@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/settle-run/settle/functions/internal/boot"
 	"github.com/settle-run/settle/functions/internal/shipped"
@@ -129,16 +130,20 @@ func TestEachEventIsALineAndEachInvocationHasItsMetrics(t *testing.T) {
 	w.send("job/7", `{"type":"settle.wait","$task":{"token":"canary-token","name":"wait","timeoutSeconds":3600}}`)
 	stop := w.poll()
 	w.until("job/7", func(r durable.Record) bool { return len(r.Tokens) == 1 })
+	late := time.Now().Add(-59 * time.Minute).UTC().Format(time.RFC3339)
+	w.send("job/7", `{"type":"settle.wait","$task":{"token":"canary-late","name":"late","enteredAt":"`+late+`","timeoutSeconds":3600}}`)
+	w.until("job/7", func(r durable.Record) bool { return len(r.Tokens) == 2 })
 	w.send("job/7", `{"type":"completed","run_id":1,"job_id":7,"conclusion":"success"}`)
 	w.until("job/7", func(r durable.Record) bool { return len(r.State) == 1 && r.State[0] == "success" })
 	stop()
 
 	applied := w.logged("event applied")
-	if len(applied) < 4 { // A fifth tells that nobody knows the task.
-		t.Fatalf("got %d lines of events, want 4 and more: %v", len(applied), applied)
+	if len(applied) < 5 { // Two more tell that nobody knows the tasks.
+		t.Fatalf("got %d lines of events, want 5 and more: %v", len(applied), applied)
 	}
 	for i, want := range []string{
-		"queued [] [queued] 1 true", "queued [queued] [queued] 1 true", "settle.wait [queued] [queued] 1 true", "completed [queued] [success] 1 true",
+		"queued [] [queued] 1 true", "queued [queued] [queued] 1 true", "settle.wait [queued] [queued] 1 true",
+		"settle.wait [queued] [queued] 1 true", "completed [queued] [success] 1 true",
 	} {
 		line := applied[i]
 		from := line["from"]
@@ -153,8 +158,11 @@ func TestEachEventIsALineAndEachInvocationHasItsMetrics(t *testing.T) {
 		}
 	}
 	got, invocations := w.measured()
-	if got["Events"] != float64(len(applied)) || got["Parked"] != 1 || got["Skipped"] != 1 || got["Commits"] < 1 || got["AWSCalls"] < 5 || got["TokenDeadline"] < 3500 || invocations == 0 {
+	if got["Events"] != float64(len(applied)) || got["Parked"] != 1 || got["Skipped"] != 1 || got["Commits"] < 1 || got["AWSCalls"] < 5 || invocations == 0 {
 		t.Errorf("got %v in %d invocations", got, invocations)
+	}
+	if got["TokenDeadline"] < 1 || got["TokenDeadline"] > 60 {
+		t.Errorf("got a deadline in %v s, want that of the late task alone, in a minute", got["TokenDeadline"])
 	}
 	if !strings.Contains(w.metrics.String(), `"Service":"orders"`) || !strings.Contains(w.metrics.String(), `"Namespace":"Settle"`) {
 		t.Errorf("got %s", w.metrics.String())

@@ -18,13 +18,16 @@ const (
 	MetricUnsettledAge = "UnsettledAge"
 	// MetricOutboxAge is for how many seconds an instance has owed an effect.
 	MetricOutboxAge = "OutboxAge"
-	// MetricTokenDeadline is in how many seconds a task token that an instance holds expires.
+	// MetricTokenDeadline is in how many seconds a task that waits for an instance times out. It is told only when less than a tenth
+	// of the task's time is left.
 	MetricTokenDeadline = "TokenDeadline"
-	MetricEvents        = "Events"
-	MetricCommits       = "Commits"
-	MetricConflicts     = "Conflicts"
-	MetricRetried       = "Retried"
-	MetricParked        = "Parked"
+	// MetricUnreadable counts the deliveries that wait because what is stored of their instance cannot be read.
+	MetricUnreadable = "Unreadable"
+	MetricEvents     = "Events"
+	MetricCommits    = "Commits"
+	MetricConflicts  = "Conflicts"
+	MetricRetried    = "Retried"
+	MetricParked     = "Parked"
 )
 
 const (
@@ -32,19 +35,30 @@ const (
 
 	oldestMessageSeconds = 15 * 60
 	// oldestTimerSeconds counts from when a timer came into the delay queue, where it may wait for 15 minutes.
-	oldestTimerSeconds   = 30 * 60
-	unsettledSeconds     = 15 * 60
-	outboxSeconds        = 5 * 60
-	tokenDeadlineSeconds = 5 * 60
+	oldestTimerSeconds = 30 * 60
+	unsettledSeconds   = 15 * 60
+	outboxSeconds      = 5 * 60
 )
 
-// alarm is one that goes off when the metric is beyond the threshold in each of the periods.
+// What is told at each try is to ring until the next one: in one of as many periods as lie between them, and two more, for the try
+// takes time, and so do metrics.
+const (
+	// serviceRetryPeriods are for a service, which is tried again within an hour unless its chart says otherwise
+	// (statechart.RetryPolicy).
+	serviceRetryPeriods = 12 + 2
+	// loopRetryPeriods are for a delivery, which the loop tries again within five minutes (durable.Config.Backoff).
+	loopRetryPeriods = 1 + 2
+	// A group that is stuck fails in each period but for a few. What passes fails in one or two.
+	stuckPeriods, stuckPeriodsOf = 3, 4
+)
+
+// alarm is one that goes off when the metric is above the threshold in some of the last periods: in datapoints of them, in all
+// of them if that is zero.
 type alarm struct {
-	id, description string
-	metric          awscloudwatch.IMetric
-	threshold       float64
-	below           bool
-	periods         int
+	id, description     string
+	metric              awscloudwatch.IMetric
+	threshold           float64
+	datapoints, periods int
 }
 
 func (s *Settle) addAlarms() {
@@ -69,7 +83,7 @@ func (s *Settle) addQueueAlarms() {
 			metric: queueMetric(queue.deadLetter, "ApproximateNumberOfMessagesVisible"), periods: 1,
 		})
 		s.addAlarm(alarm{
-			id: queue.id + "OldestMessage", description: "The oldest of the " + queue.what + " has waited for too long: nobody takes it, or it fails again and again.",
+			id: queue.id + "OldestMessage", description: "The oldest of the " + queue.what + " has waited for too long: nobody takes it.",
 			metric: queueMetric(queue.queue, "ApproximateAgeOfOldestMessage"), threshold: queue.oldest, periods: 2,
 		})
 	}
@@ -84,15 +98,23 @@ func (s *Settle) addQueueAlarms() {
 func (s *Settle) addInstanceAlarms() {
 	s.addAlarm(alarm{
 		id: "Unsettled", description: "An instance has not settled for 15 minutes: a service of it fails or hangs, and its events wait.",
-		metric: s.metric(MetricUnsettledAge, "Maximum"), threshold: unsettledSeconds, periods: 1,
+		metric: s.metric(MetricUnsettledAge, "Maximum"), threshold: unsettledSeconds, datapoints: 1, periods: serviceRetryPeriods,
 	})
 	s.addAlarm(alarm{
 		id: "Outbox", description: "An instance has owed an effect for 5 minutes: a call to AWS fails again and again.",
-		metric: s.metric(MetricOutboxAge, "Maximum"), threshold: outboxSeconds, periods: 1,
+		metric: s.metric(MetricOutboxAge, "Maximum"), threshold: outboxSeconds, datapoints: 1, periods: loopRetryPeriods,
 	})
 	s.addAlarm(alarm{
-		id: "TokenDeadline", description: "A task that waits for an instance times out within 5 minutes.",
-		metric: s.metric(MetricTokenDeadline, "Minimum"), threshold: tokenDeadlineSeconds, below: true, periods: 1,
+		id: "TokenDeadline", description: "A task waits for an instance, and less than a tenth of its time is left.",
+		metric: s.metric(MetricTokenDeadline, "SampleCount"), datapoints: 1, periods: serviceRetryPeriods,
+	})
+	s.addAlarm(alarm{
+		id: "Unreadable", description: "What is stored of an instance cannot be read: its events wait until somebody mends that.",
+		metric: s.metric(MetricUnreadable, "Sum"), datapoints: 1, periods: loopRetryPeriods,
+	})
+	s.addAlarm(alarm{
+		id: "Retried", description: "Deliveries fail again and again: a group is stuck, or a third party is in trouble. See the log of the function consumer.",
+		metric: s.metric(MetricRetried, "Sum"), datapoints: stuckPeriods, periods: stuckPeriodsOf,
 	})
 }
 
@@ -112,11 +134,21 @@ func (s *Settle) addFunctionAlarms() {
 
 func (s *Settle) addServiceAlarms() {
 	for _, throttle := range []struct{ id, metric, what string }{
-		{"TableReadThrottles", "ReadThrottleEvents", "reads"}, {"TableWriteThrottles", "WriteThrottleEvents", "writes"},
+		{"ReadThrottles", "ReadThrottleEvents", "reads"}, {"WriteThrottles", "WriteThrottleEvents", "writes"},
 	} {
 		s.addAlarm(alarm{
-			id: throttle.id, description: "DynamoDB throttles the table's " + throttle.what + ".",
+			id: "Table" + throttle.id, description: "DynamoDB throttles the table's " + throttle.what + ".",
 			metric: sum("AWS/DynamoDB", throttle.metric, map[string]*string{"TableName": s.Table.TableName()}), periods: 1,
+		})
+		if s.props.WithoutIndex {
+			continue
+		}
+		// What the table's own metric leaves out.
+		s.addAlarm(alarm{
+			id: "Index" + throttle.id, description: "DynamoDB throttles the " + throttle.what + " of the index by state.",
+			metric: sum("AWS/DynamoDB", throttle.metric, map[string]*string{
+				"TableName": s.Table.TableName(), "GlobalSecondaryIndexName": jsii.String(indexName),
+			}), periods: 1,
 		})
 	}
 	s.addAlarm(alarm{
@@ -131,15 +163,15 @@ func (s *Settle) addServiceAlarms() {
 
 // addAlarm adds an alarm. Where nothing is measured, nothing is wrong: a stack that is idle measures nothing.
 func (s *Settle) addAlarm(a alarm) {
-	comparison := awscloudwatch.ComparisonOperator_GREATER_THAN_THRESHOLD
-	if a.below {
-		comparison = awscloudwatch.ComparisonOperator_LESS_THAN_THRESHOLD
-	}
-	added := awscloudwatch.NewAlarm(s.Scope, jsii.String(a.id+"Alarm"), &awscloudwatch.AlarmProps{
+	props := awscloudwatch.AlarmProps{
 		AlarmDescription: jsii.String("Settle: " + a.description), Metric: a.metric, Threshold: &a.threshold,
-		ComparisonOperator: comparison, EvaluationPeriods: jsii.Number(a.periods),
+		ComparisonOperator: awscloudwatch.ComparisonOperator_GREATER_THAN_THRESHOLD, EvaluationPeriods: jsii.Number(a.periods),
 		TreatMissingData: awscloudwatch.TreatMissingData_NOT_BREACHING,
-	})
+	}
+	if a.datapoints > 0 {
+		props.DatapointsToAlarm = jsii.Number(a.datapoints)
+	}
+	added := awscloudwatch.NewAlarm(s.Scope, jsii.String(a.id+"Alarm"), &props)
 	if len(s.props.AlarmActions) > 0 {
 		resource := added.Node().DefaultChild().(awscloudwatch.CfnAlarm)
 		resource.SetAlarmActions(&s.props.AlarmActions)

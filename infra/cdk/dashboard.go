@@ -35,11 +35,11 @@ func (s *Settle) addDashboard() {
 			})},
 			{
 				graph("Events and commits", s.metric(MetricEvents, "Sum"), s.metric(MetricCommits, "Sum")),
-				graph("Retried, parked, conflicts", s.metric(MetricRetried, "Sum"), s.metric(MetricParked, "Sum"), s.metric(MetricConflicts, "Sum")),
+				graph("Retried, unreadable, parked, conflicts", s.metric(MetricRetried, "Sum"), s.metric(MetricUnreadable, "Sum"), s.metric(MetricParked, "Sum"), s.metric(MetricConflicts, "Sum")),
 				graph("Seconds unsettled, seconds in the outbox", s.metric(MetricUnsettledAge, "Maximum"), s.metric(MetricOutboxAge, "Maximum")),
 			},
 			{
-				graph("Seconds until the next token expires", s.metric(MetricTokenDeadline, "Minimum")),
+				graph("Seconds left of tasks that are about to time out", s.metric(MetricTokenDeadline, "Minimum")),
 				graph("Messages that wait", queueMetric(s.Queue, "ApproximateNumberOfMessagesVisible"), queueMetric(s.DelayQueue, "ApproximateNumberOfMessagesDelayed"), queueMetric(s.ExecutionsQueue, "ApproximateNumberOfMessagesVisible")),
 				graph("Age of the oldest message, seconds", queueMetric(s.Queue, "ApproximateAgeOfOldestMessage"), queueMetric(s.DelayQueue, "ApproximateAgeOfOldestMessage"), queueMetric(s.ExecutionsQueue, "ApproximateAgeOfOldestMessage")),
 			},

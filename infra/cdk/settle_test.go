@@ -210,6 +210,21 @@ func TestTheIndexIsLeftOut(t *testing.T) {
 	if got := environment(t, resources, "Consumer")["SETTLE_TABLE_INDEX"]; got != "off" {
 		t.Errorf("SETTLE_TABLE_INDEX: expected off, got %v", got)
 	}
+	throttles := 0
+	for id, resource := range resources {
+		if resource.Type != "AWS::CloudWatch::Alarm" {
+			continue
+		}
+		if dimensions := fmt.Sprint(resource.Properties["Dimensions"]); strings.Contains(dimensions, "GlobalSecondaryIndexName") {
+			t.Errorf("%s: expected no alarm for an index that is not there, got one for %s", id, dimensions)
+		}
+		if resource.Properties["Namespace"] == "AWS/DynamoDB" {
+			throttles++
+		}
+	}
+	if throttles != 2 {
+		t.Errorf("expected two alarms for the table alone, got %d", throttles)
+	}
 }
 
 func TestWorkflowsThatChartsStart(t *testing.T) {

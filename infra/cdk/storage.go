@@ -16,6 +16,8 @@ import (
 const (
 	// retentionDays is how long a queue keeps a message: the longest that SQS allows.
 	retentionDays = 14
+	// indexName is what the store calls the index (dynamostore.IndexName).
+	indexName = "by_state"
 	// receivesMax is high because it is the last resort: parking is the runtime's decision.
 	receivesMax = 1000
 	// forwarderReceivesMax is how often a standard queue offers a message that cannot be forwarded.
@@ -89,7 +91,7 @@ func (s *Settle) addTable() {
 		return
 	}
 	s.Table.AddGlobalSecondaryIndex(&awsdynamodb.GlobalSecondaryIndexProps{
-		IndexName:        jsii.String("by_state"),
+		IndexName:        jsii.String(indexName),
 		PartitionKey:     &awsdynamodb.Attribute{Name: jsii.String("index_shard"), Type: awsdynamodb.AttributeType_STRING},
 		SortKey:          &awsdynamodb.Attribute{Name: jsii.String("index_key"), Type: awsdynamodb.AttributeType_STRING},
 		ProjectionType:   awsdynamodb.ProjectionType_INCLUDE,

@@ -112,13 +112,14 @@ func (l *Loop) delay(ctx context.Context, rest []Delivery, reason error) {
 		wait = retry.wait
 	}
 	log := l.config.Logger.With("instance", rest[0].Group, "message_id", rest[0].MessageID)
+	unreadable := errors.Is(reason, ErrUnreadable) || errors.Is(reason, statechart.ErrUnreadable)
 	level, message := slog.LevelWarn, "delivery failed, to be tried again"
-	if errors.Is(reason, ErrUnreadable) || errors.Is(reason, statechart.ErrUnreadable) {
+	if unreadable {
 		level, message = slog.LevelError, "stored item is unreadable, nothing is touched" // Only a person can mend that.
 	}
 	log.Log(ctx, level, message, "error", reason, "wait", wait, "receive_count", rest[0].ReceiveCount)
 	if told := l.config.Observer.Retried; told != nil {
-		told(ctx, Retried{Delivery: rest[0], Reason: reason, Wait: wait})
+		told(ctx, Retried{Delivery: rest[0], Reason: reason, Wait: wait, Unreadable: unreadable})
 	}
 	_, err := guarded(func() (int, error) { return 0, l.ports.Queue.Delay(ctx, rest, wait) })
 	if err != nil {
@@ -154,6 +155,7 @@ func (l *Loop) turn(ctx context.Context, deliveries []Delivery) (done int, err e
 	}
 	t.received = deliveries[0].ReceiveCount
 	t.tellLoaded(ctx)
+	defer func() { t.tellHeld(ctx, err) }()
 	t.resendReports(ctx)
 
 	// Drain the outbox that an abandoned delivery left behind.
@@ -310,11 +312,11 @@ func (l *Loop) park(ctx context.Context, d Delivery, reason error) error {
 // hydrate reads an instance, in the hands of the machine that carries it on; a new one is the current
 // version's. What cannot be read is not touched.
 func (l *Loop) hydrate(ctx context.Context, id InstanceID) (*turn, error) {
-	record, err := l.ports.Store.Load(ctx, id)
+	record, err := l.load(ctx, id)
 	if err != nil {
 		return nil, fmt.Errorf("hydrating %s: %w", id, err)
 	}
-	t := &turn{loop: l, record: record}
+	t := &turn{loop: l, record: record, stored: record.Tokens}
 	// Whoever has stored this may have performed it too.
 	t.repeats = true
 	if record.Revision == 0 {
@@ -333,6 +335,24 @@ func (l *Loop) hydrate(ctx context.Context, id InstanceID) (*turn, error) {
 	t.dirty = len(t.owed) > 0 || settles // Even if all deliveries turn out repeats: no other may come.
 	return t, nil
 }
+
+// load reads a record. A table that is not to be read is unreadable too: no time mends it.
+func (l *Loop) load(ctx context.Context, id InstanceID) (Record, error) {
+	record, err := l.ports.Store.Load(ctx, id)
+	if errors.Is(err, ErrDenied) {
+		err = deniedReadError{err}
+	}
+	return record, err
+}
+
+// deniedReadError is an ErrUnreadable that no item is to blame for, and that says so in the store's own words.
+type deniedReadError struct{ error }
+
+// Is makes a deniedReadError an ErrUnreadable.
+func (deniedReadError) Is(target error) bool { return target == ErrUnreadable }
+
+// Unwrap returns the store's error.
+func (e deniedReadError) Unwrap() error { return e.error }
 
 // verdict says what becomes of a delivery.
 type verdict int

@@ -27,6 +27,8 @@ type Observer struct {
 	Skipped func(ctx context.Context, delivery Delivery)
 	// Loaded is told of what a turn finds stored of its instance.
 	Loaded func(ctx context.Context, loaded Loaded)
+	// Held is told of each task that a turn leaves waiting for the instance, and that has told when it times out.
+	Held func(ctx context.Context, held Held)
 	// Performed is told of an effect that was tried.
 	Performed func(ctx context.Context, performed Performed)
 	// Begin is called before an activity, which gets the context that it returns; end is called when the activity is over.
@@ -67,6 +69,9 @@ type Retried struct {
 	Delivery Delivery
 	Reason   error
 	Wait     time.Duration
+	// Unreadable says that what is stored cannot be read, which only a person mends: no hosted version reads it, somebody has
+	// edited it, or the table is denied.
+	Unreadable bool
 }
 
 // Committed is a commit of an instance.
@@ -75,8 +80,6 @@ type Committed struct {
 	Revision int64
 	// Effects is how many are to be performed.
 	Effects int
-	// Deadline is when the first of the tasks that wait for the instance times out; zero if none does.
-	Deadline time.Time
 }
 
 // Loaded is what a turn finds stored. The ages are zero where there is nothing to wait for.
@@ -85,10 +88,18 @@ type Loaded struct {
 	Revision int64
 	// Unsettled is how long the instance has made no step although it is unsettled.
 	Unsettled time.Duration
-	// Outbox is how long effects have waited to be performed.
+	// Outbox is how long effects, or answers to tasks, have waited to be performed.
 	Outbox time.Duration
-	// Deadline is as in Committed.
-	Deadline time.Time
+}
+
+// Held is a task that waits for an instance when a turn of it ends: none of its events has answered it, or the answer could not
+// be given.
+type Held struct {
+	Instance string
+	// Name is that of the token.
+	Name string
+	// Timeout is how long the task may wait in all, and Left how much of that is left: nothing, or less, if it has timed out.
+	Timeout, Left time.Duration
 }
 
 // Performed is an effect that was tried: Err says how it has failed, if it has.
@@ -286,7 +297,7 @@ func (t *turn) tell(ctx context.Context) {
 // tellCommitted tells of a commit, and of what it has stored.
 func (t *turn) tellCommitted(ctx context.Context) {
 	if told := t.loop.config.Observer.Committed; told != nil {
-		told(ctx, Committed{Instance: t.record.Instance.String(), Revision: t.record.Revision, Effects: len(t.record.Outbox), Deadline: t.deadline()})
+		told(ctx, Committed{Instance: t.record.Instance.String(), Revision: t.record.Revision, Effects: len(t.record.Outbox)})
 	}
 	t.tell(ctx)
 }
@@ -297,7 +308,7 @@ func (t *turn) tellLoaded(ctx context.Context) {
 	if told == nil || t.record.Revision == 0 {
 		return
 	}
-	loaded := Loaded{Instance: t.record.Instance.String(), Revision: t.record.Revision, Deadline: t.deadline()}
+	loaded := Loaded{Instance: t.record.Instance.String(), Revision: t.record.Revision}
 	now := t.loop.config.Now()
 	if !t.instance.Settled() {
 		// A retry that leaves a mark writes the record, and is no step.
@@ -310,23 +321,27 @@ func (t *turn) tellLoaded(ctx context.Context) {
 		}
 		loaded.Unsettled = max(now.Sub(stepped), 0)
 	}
-	if len(t.record.Outbox) > 0 {
+	if len(t.record.Outbox) > 0 || slices.ContainsFunc(t.record.Tokens, func(k Token) bool { return !waits(k) }) {
 		loaded.Outbox = max(now.Sub(t.record.UpdatedAt), 0)
 	}
 	told(ctx, loaded)
 }
 
-// deadline returns when the first of the tasks that wait times out; zero if none does.
-func (t *turn) deadline() (first time.Time) {
-	for _, token := range t.record.Tokens {
-		if !waits(token) || token.TimeoutSeconds <= 0 {
+// tellHeld tells of the tasks that wait for the instance when its turn has ended with the error. If another writer was faster, what
+// is stored is not known, and the turn begins again.
+func (t *turn) tellHeld(ctx context.Context, err error) {
+	told := t.loop.config.Observer.Held
+	if told == nil || errors.Is(err, ErrConflict) {
+		return
+	}
+	now := t.loop.config.Now()
+	for _, token := range t.stored {
+		if token.TimeoutSeconds <= 0 {
 			continue
 		}
-		if at := token.EnteredAt.Add(time.Duration(token.TimeoutSeconds) * time.Second); first.IsZero() || at.Before(first) {
-			first = at
-		}
+		timeout := time.Duration(token.TimeoutSeconds) * time.Second
+		told(ctx, Held{Instance: t.record.Instance.String(), Name: token.Name, Timeout: timeout, Left: token.EnteredAt.Add(timeout).Sub(now)})
 	}
-	return first
 }
 
 // observedAttempt is attempt, as an activity.

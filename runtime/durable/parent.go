@@ -139,7 +139,7 @@ func (l *Loop) lists(ctx context.Context, parent Parent) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	record, err := l.ports.Store.Load(ctx, id)
+	record, err := l.load(ctx, id)
 	if err != nil {
 		return false, fmt.Errorf("reading the parent %s: %w", id, err)
 	}
@@ -152,7 +152,7 @@ func (l *Loop) lists(ctx context.Context, parent Parent) (bool, error) {
 		} `json:"children"`
 	}
 	if err := json.Unmarshal(record.Snapshot, &snapshot); err != nil {
-		return false, fmt.Errorf("reading the snapshot of the parent %s: %w", id, err)
+		return false, fmt.Errorf("reading the snapshot of the parent %s: %w: %w", id, ErrUnreadable, err)
 	}
 	for _, child := range snapshot.Children {
 		if child.Key == parent.Child {

@@ -223,7 +223,7 @@ func (t *turn) giveAnswers(ctx context.Context) error {
 // Of a token that came without its execution, only the item tells: who answers takes the answer off it.
 func (t *turn) tellUnlessAnswered(ctx context.Context, token Token) error {
 	if token.Execution == "" {
-		stored, err := t.loop.ports.Store.Load(ctx, t.record.Instance)
+		stored, err := t.loop.load(ctx, t.record.Instance)
 		if err != nil {
 			return err
 		}

@@ -34,6 +34,8 @@ type turn struct {
 	ran bool
 	// repeats says that the stored outbox may have been performed before.
 	repeats bool
+	// stored are the tokens of the stored record: the tasks that wait still, whatever becomes of the turn.
+	stored []Token
 	// answered says that the last commit has answers which are not given yet.
 	answered bool
 	// queue is that of the delivery in hand.
@@ -216,7 +218,7 @@ func (t *turn) commit(ctx context.Context) error {
 	if err := t.loop.ports.Store.Commit(ctx, next); err != nil {
 		return fmt.Errorf("storing %s: %w", next.Instance, err)
 	}
-	t.record, t.dirty, t.finished = next, false, false
+	t.record, t.stored, t.dirty, t.finished = next, next.Tokens, false, false
 	t.repeats = t.repeats || t.answered // Another process may have given the earlier answers since.
 	t.answered = slices.ContainsFunc(next.Tokens, func(k Token) bool { return !waits(k) })
 	t.disarm()
@@ -288,7 +290,7 @@ func (t *turn) dispatch(ctx context.Context) error {
 	if err := t.clearOutbox(ctx, left); err != nil {
 		return err
 	}
-	t.record.Outbox, t.record.Tokens, t.repeats, t.answered = nil, unanswered, false, false
+	t.record.Outbox, t.record.Tokens, t.stored, t.repeats, t.answered = nil, unanswered, unanswered, false, false
 	return nil
 }
 

@@ -16,11 +16,12 @@ func (t *Telemetry) Observer() durable.Observer {
 	observer := durable.Observer{
 		Applied:   t.applied,
 		Parked:    t.parked,
-		Retried:   func(ctx context.Context, _ durable.Retried) { invocationOf(ctx).count(retried) },
-		Committed: t.committed,
+		Retried:   t.retried,
+		Committed: func(ctx context.Context, _ durable.Committed) { invocationOf(ctx).count(commits) },
 		Conflict:  func(ctx context.Context, _ string) { invocationOf(ctx).count(conflicts) },
 		Skipped:   func(ctx context.Context, _ durable.Delivery) { invocationOf(ctx).count(skipped) },
 		Loaded:    t.loaded,
+		Held:      t.held,
 		Performed: t.performed,
 	}
 	if t.exporter != nil {
@@ -55,17 +56,30 @@ func (t *Telemetry) parked(ctx context.Context, told durable.Parked) {
 	}
 }
 
-func (t *Telemetry) committed(ctx context.Context, committed durable.Committed) {
+// retried counts: the loop itself has logged the reason.
+func (t *Telemetry) retried(ctx context.Context, told durable.Retried) {
 	invocation := invocationOf(ctx)
-	invocation.count(commits)
-	invocation.deadline(committed.Deadline)
+	invocation.count(retried)
+	if told.Unreadable {
+		invocation.count(unreadable)
+	}
 }
 
 func (t *Telemetry) loaded(ctx context.Context, loaded durable.Loaded) {
 	invocation := invocationOf(ctx)
 	invocation.age(unsettledAge, loaded.Unsettled)
 	invocation.age(outboxAge, loaded.Outbox)
-	invocation.deadline(loaded.Deadline)
+}
+
+// nearDeadline is the part of a task's time that is left when its deadline is near: a tenth. What that is in seconds is the
+// workflow's to say: to some five minutes are the whole of it, to others the last moment of a week.
+const nearDeadline = 10
+
+// held tells of a task that is about to time out. One that has is not told: its workflow goes on without, and the chart hears of it.
+func (t *Telemetry) held(ctx context.Context, held durable.Held) {
+	if held.Left > 0 && held.Left < held.Timeout/nearDeadline {
+		invocationOf(ctx).deadline(held.Left)
+	}
 }
 
 func (t *Telemetry) performed(ctx context.Context, performed durable.Performed) {

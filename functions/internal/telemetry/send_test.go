@@ -45,7 +45,7 @@ func withTraces(t *testing.T, log io.Writer) (*Telemetry, context.Context, *invo
 	config := quiet(io.Discard, log)
 	config.Logger = slog.New(LogHandler(config.Logger.Handler()))
 	config.TracesEndpoint, config.TracesClient = &url.URL{Scheme: "http", Host: "127.0.0.1:1"}, http.DefaultClient
-	current := &invocation{now: config.Now}
+	current := &invocation{}
 	return New(config), context.WithValue(t.Context(), invocationKey{}, current), current
 }
 

@@ -79,15 +79,13 @@ type invoker struct {
 
 // Invoke invokes the handler.
 func (i invoker) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
-	invocation := &invocation{now: i.telemetry.config.Now}
+	invocation := &invocation{}
 	defer i.telemetry.flush(ctx, invocation)
 	return i.handler.Invoke(context.WithValue(ctx, invocationKey{}, invocation), payload)
 }
 
 // invocation is what one invocation has done so far.
 type invocation struct {
-	now func() time.Time
-
 	mu sync.Mutex
 	// counts are those of the metrics below.
 	counts [len(countNames)]int
@@ -112,13 +110,14 @@ const (
 	events = iota
 	parked
 	retried
+	unreadable
 	commits
 	conflicts
 	skipped
 	awsCalls
 )
 
-var countNames = [...]string{"Events", "Parked", "Retried", "Commits", "Conflicts", "Skipped", "AWSCalls"}
+var countNames = [...]string{"Events", "Parked", "Retried", "Unreadable", "Commits", "Conflicts", "Skipped", "AWSCalls"}
 
 // The metrics of which an invocation has the worst, in seconds, and their names.
 const (
@@ -148,12 +147,11 @@ func (i *invocation) age(metric int, age time.Duration) {
 	i.extremes[metric], i.has[metric] = max(i.extremes[metric], age), true
 }
 
-// deadline notes a deadline, if it is the nearest. One that has passed is told as 0 seconds away.
-func (i *invocation) deadline(at time.Time) {
-	if i == nil || at.IsZero() {
+// deadline notes how long it is until a task times out, if that is the nearest.
+func (i *invocation) deadline(left time.Duration) {
+	if i == nil {
 		return
 	}
-	left := max(at.Sub(i.now()), 0)
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if !i.has[tokenDeadline] || left < i.extremes[tokenDeadline] {

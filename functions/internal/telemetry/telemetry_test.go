@@ -36,33 +36,53 @@ func TestAnInvocationHasTheOldestAgesAndTheNearestDeadline(t *testing.T) {
 	tele := New(quiet(&metrics, io.Discard))
 	observer := tele.Observer()
 	handler := tele.Handler(lambda.NewHandler(func(ctx context.Context) error {
-		observer.Loaded(ctx, durable.Loaded{Unsettled: 3 * time.Second, Outbox: time.Second, Deadline: epoch.Add(time.Hour)})
-		observer.Loaded(ctx, durable.Loaded{Unsettled: 2 * time.Second, Outbox: 4 * time.Second, Deadline: epoch.Add(time.Minute)})
-		observer.Committed(ctx, durable.Committed{Deadline: epoch.Add(2 * time.Minute)})
+		observer.Loaded(ctx, durable.Loaded{Unsettled: 3 * time.Second, Outbox: time.Second})
+		observer.Loaded(ctx, durable.Loaded{Unsettled: 2 * time.Second, Outbox: 4 * time.Second})
+		observer.Held(ctx, durable.Held{Left: 2 * time.Minute, Timeout: time.Hour})
+		observer.Held(ctx, durable.Held{Left: time.Minute, Timeout: time.Hour})
+		observer.Held(ctx, durable.Held{Left: 3 * time.Minute, Timeout: time.Hour})
+		observer.Committed(ctx, durable.Committed{})
 		observer.Conflict(ctx, "order/1")
 		observer.Retried(ctx, durable.Retried{})
+		observer.Retried(ctx, durable.Retried{Unreadable: true})
 		return errors.New("failed all the same")
 	}))
 	if _, err := handler.Invoke(t.Context(), []byte("{}")); err == nil {
 		t.Error("want the error of the handler")
 	}
 	got, err := emftest.Check([]byte(metrics.String()))
-	want := map[string]float64{"UnsettledAge": 3, "OutboxAge": 4, "TokenDeadline": 60, "Commits": 1, "Conflicts": 1, "Retried": 1, "AWSCalls": 0}
+	want := map[string]float64{"UnsettledAge": 3, "OutboxAge": 4, "TokenDeadline": 60, "Commits": 1, "Conflicts": 1, "Retried": 2, "Unreadable": 1, "AWSCalls": 0}
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Errorf("metrics (-want +got):\n%s%v", diff, err)
 	}
 	observer.Conflict(t.Context(), "order/1") // of no invocation: nobody is told
-	metrics.Reset()
-	passed := tele.Handler(lambda.NewHandler(func(ctx context.Context) error {
-		observer.Loaded(ctx, durable.Loaded{Deadline: epoch.Add(-time.Hour)})
-		return nil
-	}))
-	if _, err := passed.Invoke(t.Context(), []byte("{}")); err != nil {
-		t.Error(err)
-	}
-	got, err = emftest.Check([]byte(metrics.String()))
-	if diff := cmp.Diff(map[string]float64{"TokenDeadline": 0, "AWSCalls": 0}, got); diff != "" || err != nil {
-		t.Errorf("of a deadline that has passed (-want +got):\n%s%v", diff, err)
+	observer.Held(t.Context(), durable.Held{Left: time.Second, Timeout: time.Hour})
+}
+
+// TestATaskIsToldOfWhenLessThanATenthOfItsTimeIsLeft looks at tasks of all lengths: the same five minutes are much or little.
+func TestATaskIsToldOfWhenLessThanATenthOfItsTimeIsLeft(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		left, timeout time.Duration
+		told          bool
+	}{
+		{5 * time.Minute, 5 * time.Minute, false}, {30 * time.Second, 5 * time.Minute, false}, {30*time.Second - 1, 5 * time.Minute, true},
+		{5 * time.Minute, 7 * 24 * time.Hour, true}, {17 * time.Hour, 7 * 24 * time.Hour, false}, {16 * time.Hour, 7 * 24 * time.Hour, true},
+		{1, time.Second, true}, {0, time.Hour, false}, {-time.Second, time.Hour, false},
+	} {
+		var metrics strings.Builder
+		tele := New(quiet(&metrics, io.Discard))
+		handler := tele.Handler(lambda.NewHandler(func(ctx context.Context) error {
+			tele.Observer().Held(ctx, durable.Held{Left: c.left, Timeout: c.timeout})
+			return nil
+		}))
+		if _, err := handler.Invoke(t.Context(), []byte("{}")); err != nil {
+			t.Error(err)
+		}
+		got, err := emftest.Check([]byte(metrics.String()))
+		if seconds, told := got["TokenDeadline"]; told != c.told || told && seconds != c.left.Seconds() || err != nil {
+			t.Errorf("%v of %v left: got %v, %v, want told %v", c.left, c.timeout, got, err, c.told)
+		}
 	}
 }
 
@@ -191,7 +211,7 @@ func TestASpanThatIsNotSampledIsCarriedOnAndNotKept(t *testing.T) {
 	config := quiet(io.Discard, io.Discard)
 	config.TracesEndpoint, config.TracesClient = &url.URL{Scheme: "http", Host: "127.0.0.1:1"}, http.DefaultClient
 	tele := New(config)
-	current := &invocation{now: config.Now}
+	current := &invocation{}
 	ctx := context.WithValue(t.Context(), invocationKey{}, current)
 	const parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-0"
 	for sampled, want := range []int{0, 1} {

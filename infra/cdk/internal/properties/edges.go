@@ -182,28 +182,32 @@ func (r *reader) taskTokens(id, definition string) {
 	}
 }
 
-// watched are the alarms: metric, statistic, comparison, threshold.
+// watched are the alarms: metric, statistic, dimensions, threshold, and in how many of the last periods it is to be passed.
 var watched = func() map[string]string {
-	const above, below = " GreaterThanThreshold ", " LessThanThreshold "
+	const own, above, once = " Service=${AWS::StackName}", " above ", " above 0 in 1 of 1"
 	alarms := map[string]string{
-		"UnsettledAlarm":           "Settle UnsettledAge Maximum Service=${AWS::StackName}" + above + "900",
-		"OutboxAlarm":              "Settle OutboxAge Maximum Service=${AWS::StackName}" + above + "300",
-		"TokenDeadlineAlarm":       "Settle TokenDeadline Minimum Service=${AWS::StackName}" + below + "300",
-		"TableReadThrottlesAlarm":  "AWS/DynamoDB ReadThrottleEvents Sum TableName=${Table}" + above + "0",
-		"TableWriteThrottlesAlarm": "AWS/DynamoDB WriteThrottleEvents Sum TableName=${Table}" + above + "0",
-		"SchedulesDroppedAlarm":    "AWS/Scheduler InvocationDroppedCount Sum ScheduleGroup=${AWS::StackName}" + above + "0",
-		"GatewayFailsAlarm":        "AWS/ApiGateway 5xx Sum ApiId=${HttpApi}" + above + "0",
-		"ObjectsDeadLettersAlarm":  "AWS/SQS ApproximateNumberOfMessagesVisible Maximum QueueName=${ObjectsDeadLetterQueue.QueueName}" + above + "0",
+		"UnsettledAlarm":           "Settle UnsettledAge Maximum" + own + above + "900 in 1 of 14", // longer than an hour
+		"TokenDeadlineAlarm":       "Settle TokenDeadline SampleCount" + own + above + "0 in 1 of 14",
+		"OutboxAlarm":              "Settle OutboxAge Maximum" + own + above + "300 in 1 of 3",
+		"UnreadableAlarm":          "Settle Unreadable Sum" + own + above + "0 in 1 of 3",
+		"RetriedAlarm":             "Settle Retried Sum" + own + above + "0 in 3 of 4",
+		"TableReadThrottlesAlarm":  "AWS/DynamoDB ReadThrottleEvents Sum TableName=${Table}" + once,
+		"TableWriteThrottlesAlarm": "AWS/DynamoDB WriteThrottleEvents Sum TableName=${Table}" + once,
+		"IndexReadThrottlesAlarm":  "AWS/DynamoDB ReadThrottleEvents Sum GlobalSecondaryIndexName=by_state TableName=${Table}" + once,
+		"IndexWriteThrottlesAlarm": "AWS/DynamoDB WriteThrottleEvents Sum GlobalSecondaryIndexName=by_state TableName=${Table}" + once,
+		"SchedulesDroppedAlarm":    "AWS/Scheduler InvocationDroppedCount Sum ScheduleGroup=${AWS::StackName}" + once,
+		"GatewayFailsAlarm":        "AWS/ApiGateway 5xx Sum ApiId=${HttpApi}" + once,
+		"ObjectsDeadLettersAlarm":  "AWS/SQS ApproximateNumberOfMessagesVisible Maximum QueueName=${ObjectsDeadLetterQueue.QueueName}" + once,
 	}
 	for queue, deadLetter := range deadLettersOf {
 		seconds := map[string]string{"Queue": "900", "DelayQueue": "1800", "ExecutionsQueue": "900"}[queue]
 		prefix := strings.TrimSuffix(queue, "Queue")
-		alarms[prefix+"DeadLettersAlarm"] = "AWS/SQS ApproximateNumberOfMessagesVisible Maximum QueueName=${" + deadLetter + ".QueueName}" + above + "0"
-		alarms[prefix+"OldestMessageAlarm"] = "AWS/SQS ApproximateAgeOfOldestMessage Maximum QueueName=${" + queue + ".QueueName}" + above + seconds
+		alarms[prefix+"DeadLettersAlarm"] = "AWS/SQS ApproximateNumberOfMessagesVisible Maximum QueueName=${" + deadLetter + ".QueueName}" + once
+		alarms[prefix+"OldestMessageAlarm"] = "AWS/SQS ApproximateAgeOfOldestMessage Maximum QueueName=${" + queue + ".QueueName}" + above + seconds + " in 2 of 2"
 	}
 	for _, function := range names {
 		for _, metric := range []string{"Errors", "Throttles"} {
-			alarms[function+metric+"Alarm"] = "AWS/Lambda " + metric + " Sum FunctionName=${" + function + "}" + above + "0"
+			alarms[function+metric+"Alarm"] = "AWS/Lambda " + metric + " Sum FunctionName=${" + function + "}" + once
 		}
 	}
 	return alarms
@@ -212,8 +216,20 @@ var watched = func() map[string]string {
 func alarms(r *reader) {
 	r.same("alarms", slices.Collect(maps.Keys(watched)), r.ofType("AWS::CloudWatch::Alarm"))
 	for id, expected := range watched {
-		dimension := fmt.Sprint(r.get(id, "Dimensions", 0, "Name")) + "=" + r.text(id, "Dimensions", 0, "Value")
-		r.want(id, expected, spaced(r.get(id, "Namespace"), r.get(id, "MetricName"), r.get(id, "Statistic"), dimension, r.get(id, "ComparisonOperator"), r.get(id, "Threshold")))
+		list, _ := r.get(id, "Dimensions").([]any)
+		dimensions := make([]string, len(list))
+		for i := range list {
+			dimensions[i] = fmt.Sprint(r.get(id, "Dimensions", i, "Name")) + "=" + r.text(id, "Dimensions", i, "Value")
+		}
+		slices.Sort(dimensions)
+		periods, datapoints := r.get(id, "EvaluationPeriods"), r.get(id, "DatapointsToAlarm")
+		if datapoints == nil {
+			datapoints = periods
+		}
+		r.want(id, expected, spaced(r.get(id, "Namespace"), r.get(id, "MetricName"), r.get(id, "Statistic"), strings.Join(dimensions, " "),
+			"above", r.get(id, "Threshold"), "in", datapoints, "of", periods))
+		r.want("comparison of "+id, "GreaterThanThreshold", r.get(id, "ComparisonOperator"))
+		r.want("period of "+id, 300, r.get(id, "Period"))
 		r.want("missing data of "+id, "notBreaching", r.get(id, "TreatMissingData"))
 		for _, action := range []string{"AlarmActions", "OKActions"} {
 			r.want(action+" of "+id, "[map[Fn::If:[HasAlarmTopic map[Ref:AlarmTopic] map[Ref:AWS::NoValue]]]]", r.get(id, action))
@@ -227,7 +243,7 @@ func alarms(r *reader) {
 func dashboard(r *reader) {
 	body := r.text("Dashboard", "DashboardBody")
 	for _, metric := range []string{
-		"Events", "Commits", "Conflicts", "Retried", "Parked", "UnsettledAge", "OutboxAge", "TokenDeadline",
+		"Events", "Commits", "Conflicts", "Retried", "Unreadable", "Parked", "UnsettledAge", "OutboxAge", "TokenDeadline",
 		"ApproximateAgeOfOldestMessage", "Invocations", "Errors", "Duration",
 	} {
 		if !strings.Contains(body, `"`+metric+`"`) {

@@ -136,9 +136,20 @@ var mistakes = []mistake{
 		map[string]string{byProperties: "state Pipeline: expected to send its task token"}},
 	{"nobody hears of dead letters", func(e *editor) { e.remove("DeadLettersAlarm") },
 		map[string]string{byProperties: "DeadLettersAlarm, which is missing"}},
-	{"the alarm for tokens goes off when there is time", func(e *editor) {
-		e.set("GreaterThanThreshold", "TokenDeadlineAlarm", "ComparisonOperator")
-	}, map[string]string{byProperties: "TokenDeadlineAlarm: expected"}},
+	{"nobody hears of a group that is stuck", func(e *editor) { e.remove("RetriedAlarm") },
+		map[string]string{byProperties: "RetriedAlarm, which is missing"}},
+	{"a delivery that fails once rings", func(e *editor) { e.set(1, "RetriedAlarm", "DatapointsToAlarm") },
+		map[string]string{byProperties: "above 0 in 3 of 4"}},
+	{"an alarm ends between two tries", func(e *editor) { e.set(1, "UnsettledAlarm", "EvaluationPeriods") },
+		map[string]string{byProperties: "above 900 in 1 of 14"}},
+	{"an item that nobody can read rings at the second one", func(e *editor) { e.set(1, "UnreadableAlarm", "Threshold") },
+		map[string]string{byProperties: "UnreadableAlarm: expected"}},
+	{"the alarm for tasks never goes off", func(e *editor) {
+		e.set("LessThanThreshold", "TokenDeadlineAlarm", "ComparisonOperator")
+	}, map[string]string{byProperties: "comparison of TokenDeadlineAlarm"}},
+	{"throttles of the index are looked for at the table", func(e *editor) {
+		e.set([]any{map[string]any{"Name": "TableName", "Value": reference("Table")}}, "IndexWriteThrottlesAlarm", "Dimensions")
+	}, map[string]string{byProperties: "IndexWriteThrottlesAlarm: expected"}},
 	{"a function runs on another architecture than it is built for", func(e *editor) { e.drop("Gateway", "Architectures") },
 		map[string]string{byProperties: "architecture of Gateway", byGuard: "functions_are_lean"}},
 	{"an output names a resource that is not there", func(e *editor) {

@@ -1,0 +1,247 @@
+package telemetry
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"maps"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-lambda-go/lambda"
+
+	"github.com/settle-run/settle/functions/internal/emf/emftest"
+	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/statechart"
+)
+
+// stage is where one instance plays, in the virtual time of a bubble: its table, its queue with the poller, timers and tasks. What
+// fails comes again when the loop says.
+type stage struct {
+	// calls may fail a call, such as "Load", or have it take time; nil means that all succeed.
+	calls func(name string) error
+	// measured is what each invocation has told.
+	measured []measurement
+
+	record   json.RawMessage
+	messages []*delivery
+	timers   []timer
+	sequence int
+	// expires says when tasks time out, by their tokens.
+	expires map[string]time.Time
+}
+
+type measurement struct {
+	at     time.Time
+	values map[string]float64
+}
+
+type delivery struct {
+	durable.Delivery
+	visible time.Time
+}
+
+type timer struct {
+	at   time.Time
+	body string
+}
+
+const group = "order/1"
+
+// Write takes a line of metrics.
+func (s *stage) Write(line []byte) (int, error) {
+	values, err := emftest.Check(line)
+	s.measured = append(s.measured, measurement{time.Now(), values})
+	return len(line), err
+}
+
+func (s *stage) call(name string) error {
+	if s.calls == nil {
+		return nil
+	}
+	return s.calls(name)
+}
+
+func (s *stage) Load(_ context.Context, id durable.InstanceID) (record durable.Record, err error) {
+	record.Instance = id
+	if err = s.call("Load"); err == nil && s.record != nil {
+		err = json.Unmarshal(s.record, &record)
+	}
+	return record, err
+}
+
+func (s *stage) Commit(_ context.Context, record durable.Record) (err error) {
+	s.record, err = json.Marshal(record)
+	return err
+}
+
+func (s *stage) ClearOutbox(ctx context.Context, id durable.InstanceID, _ int64, left durable.Left) error {
+	record, err := s.Load(ctx, id)
+	if err != nil {
+		return err
+	}
+	record.Outbox, record.Tokens = nil, left.Tokens
+	return s.Commit(ctx, record)
+}
+
+func (s *stage) Claim(context.Context, string, durable.InstanceID, time.Time) error { return nil }
+func (s *stage) Release(context.Context, string, durable.InstanceID, time.Time, time.Time) error {
+	return nil
+}
+
+// Send sends to other instances, which are none of this stage's business.
+func (s *stage) Send(context.Context, durable.Message) (string, error) { return "m", s.call("Send") }
+
+func (s *stage) Park(_ context.Context, d durable.Delivery, reason string) error {
+	return errors.New("expected nothing to be parked, got " + d.Body + ": " + reason)
+}
+
+func (s *stage) Delay(_ context.Context, deliveries []durable.Delivery, wait time.Duration) error {
+	for _, message := range s.messages {
+		if slices.ContainsFunc(deliveries, func(d durable.Delivery) bool { return d.MessageID == message.MessageID }) {
+			message.visible = time.Now().Add(wait)
+		}
+	}
+	return nil
+}
+
+func (s *stage) Schedule(_ context.Context, at time.Time, message durable.Message) error {
+	s.timers = append(s.timers, timer{at, string(message.Body)})
+	return nil
+}
+func (s *stage) Cancel(context.Context, string) error { return nil }
+
+func (s *stage) Answer(_ context.Context, token durable.Token, _ durable.Answer, _ bool) error {
+	if time.Now().After(s.expires[token.Value.Reveal()]) {
+		return durable.ErrExpired
+	}
+	return nil
+}
+
+func (s *stage) Heartbeat(_ context.Context, token durable.Token) error {
+	if time.Now().After(s.expires[token.Value.Reveal()]) {
+		return durable.ErrExpired
+	}
+	return nil
+}
+
+// wait returns an event that hands over a task with a time-out.
+func (s *stage) wait(token string, timeout time.Duration) string {
+	s.expires[token] = time.Now().Add(timeout)
+	entered, _ := json.Marshal(time.Now())
+	return `{"type":"settle.wait","$task":{"token":"` + token + `","name":"Queued","enteredAt":` + string(entered) +
+		`,"timeoutSeconds":` + strconv.Itoa(int(timeout.Seconds())) + `}}`
+}
+
+func (s *stage) post(body string) {
+	s.sequence++
+	id := strconv.Itoa(s.sequence)
+	s.messages = append(s.messages, &delivery{visible: time.Now(), Delivery: durable.Delivery{
+		MessageID: id, ReceiptHandle: id, Queue: "q", Group: group, SequenceNumber: id, DeduplicationID: id, SentAt: time.Now(), Body: body,
+	}})
+}
+
+// invoke hands what the group has to the function, unless it is locked.
+func (s *stage) invoke(t *testing.T, handler func([]durable.Delivery) []string) {
+	t.Helper()
+	s.timers = slices.DeleteFunc(s.timers, func(due timer) bool {
+		if due.at.After(time.Now()) {
+			return false
+		}
+		s.post(due.body)
+		return true
+	})
+	var batch []durable.Delivery
+	for _, message := range s.messages {
+		if message.visible.After(time.Now()) {
+			return
+		}
+		message.ReceiveCount++
+		batch = append(batch, message.Delivery)
+	}
+	if len(batch) == 0 {
+		return
+	}
+	failed := handler(batch)
+	s.messages = slices.DeleteFunc(s.messages, func(d *delivery) bool { return !slices.Contains(failed, d.MessageID) })
+}
+
+// play has the events come at their times, and looks after the queue each second until the end.
+func (s *stage) play(t *testing.T, service func() error, script map[time.Duration]func(*stage), end time.Duration) {
+	t.Helper()
+	s.expires = map[string]time.Time{}
+	tele := New(Config{Service: "settle", Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), Metrics: s, Now: time.Now})
+	machines, err := durable.NewMachines(order(service))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ports := durable.Ports{Store: s, Queue: s, Timers: s, Tokens: s}
+	loop, err := durable.New(machines, ports, durable.Config{Now: time.Now, Logger: tele.config.Logger, Observer: tele.Observer()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	handler := func(batch []durable.Delivery) (failed []string) {
+		invoked := tele.Handler(lambda.NewHandler(func(ctx context.Context) error {
+			failed = loop.Handle(ctx, batch)
+			return nil
+		}))
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		if _, err := invoked.Invoke(ctx, []byte("{}")); err != nil {
+			t.Error(err)
+		}
+		return failed
+	}
+	began, script := time.Now(), maps.Clone(script)
+	for second := time.Duration(0); second < end; second = time.Since(began).Truncate(time.Second) + time.Second {
+		time.Sleep(time.Until(began.Add(second)))
+		for at, act := range script {
+			if at <= second {
+				act(s)
+				delete(script, at)
+			}
+		}
+		s.invoke(t, handler)
+	}
+	if len(s.messages) > 0 {
+		t.Errorf("expected an empty queue in the end, got %+v", s.messages[0].Delivery)
+	}
+}
+
+// bag is the context of the machine order.
+type bag struct{}
+
+// order is a machine whose state charging has a service that is tried again within an hour, whose event TELL sends another
+// instance one, and whose state picked answers the tasks that wait for it.
+func order(service func() error) durable.Machine {
+	charge := statechart.ServiceFunc("charge", func(context.Context, bag, statechart.Call) (string, error) {
+		time.Sleep(30 * time.Second)
+		return "", service()
+	})
+	tell := statechart.SendTo("NOTE", func(bag, statechart.Event) (string, any) { return "order/2", nil })
+	idle := []statechart.Transition[bag]{{Target: "idle"}}
+	settled := []string{statechart.Settled}
+	type none struct{}
+	payloads := statechart.Payloads{}
+	for _, event := range []string{"NOTE", "CHARGE", "TELL", "PICK", "DROP"} {
+		payloads[event] = statechart.PayloadOf[none]()
+	}
+	return durable.Host(statechart.Must(statechart.Definition[bag]{
+		ID: "order", Version: 1, Initial: "idle", Payloads: payloads,
+		States: []statechart.State[bag]{
+			{ID: "idle", Tags: settled, On: []statechart.Transition[bag]{
+				{Event: "NOTE"}, {Event: "CHARGE", Target: "charging"}, {Event: "PICK", Target: "picked"},
+				{Event: "TELL", Actions: []statechart.Action[bag]{tell}},
+			}},
+			{ID: "charging", Invoke: []statechart.Invoke[bag]{{
+				Service: charge, Retry: statechart.RetryPolicy{Attempts: 99, Interval: 20 * time.Minute}, OnDone: idle, OnError: idle,
+			}}},
+			{ID: "picked", Tags: settled, Resolve: []statechart.Resolution[bag]{{Name: "Queued"}},
+				On: []statechart.Transition[bag]{{Event: "DROP", Target: "idle"}}},
+		},
+	}), durable.MachineConfig{})
+}

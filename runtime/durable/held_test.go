@@ -1,0 +1,245 @@
+package durable_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/settle-run/settle/runtime/durable"
+)
+
+// tasks observes what turns leave waiting, and the age of what they find in the outbox.
+func (h *heard) tasks() durable.Observer {
+	return durable.Observer{
+		Held: func(_ context.Context, held durable.Held) {
+			h.note("%s of %s has %v of %v", held.Name, held.Instance, held.Left, held.Timeout)
+		},
+		Loaded: func(_ context.Context, loaded durable.Loaded) {
+			if loaded.Outbox > 0 {
+				h.note("outbox of %v", loaded.Outbox)
+			}
+		},
+	}
+}
+
+// wants is want, and forgets what was heard.
+func (h *heard) wants(t *testing.T, want ...string) {
+	t.Helper()
+	h.want(t, want...)
+	h.lines = nil
+}
+
+// heardInParcelWorld runs a test in a world with the machine parcel whose loops tell of tasks.
+func heardInParcelWorld(t *testing.T, test func(t *testing.T, w *world, h *heard)) {
+	t.Helper()
+	inParcelWorld(t, func(t *testing.T, w *world) {
+		h := &heard{}
+		w.config.Observer = h.tasks()
+		test(t, w, h)
+	})
+}
+
+func TestATurnTellsOfTheTasksThatItLeavesWaiting(t *testing.T) {
+	t.Parallel()
+	heardInParcelWorld(t, func(t *testing.T, w *world, h *heard) {
+		w.waitFor("t1", "Delivery", 5*time.Minute, 0)
+		w.waitFor("t2", "HandOver", time.Hour, 0)
+		w.waitFor("t3", "Delivery", 0, 0) // has not told when it times out
+		w.invoke()
+		h.wants(t, "Delivery of parcel/1 has 5m0s of 5m0s", "HandOver of parcel/1 has 1h0m0s of 1h0m0s")
+		time.Sleep(280 * time.Second)
+		w.post(parcel1, event("hurry", "")) // which answers HandOver
+		w.invoke()
+		h.wants(t, "Delivery of parcel/1 has 20s of 5m0s")
+		time.Sleep(15 * time.Second)
+		w.post(parcel1, event("finish", "ball")) // which answers Delivery
+		w.invoke()
+		h.wants(t)
+		w.wantAnswer(t, "t1", delivered)
+		w.wantNoTokens(t)
+	})
+}
+
+// TestATaskThatHasTimedOutIsToldOfUntilItIsLookedAfter has an event come between a task's time-out and the look that follows a
+// second later.
+func TestATaskThatHasTimedOutIsToldOfUntilItIsLookedAfter(t *testing.T) {
+	t.Parallel()
+	heardInParcelWorld(t, func(t *testing.T, w *world, h *heard) {
+		w.waitFor("t1", "Delivery", 5*time.Minute, 0)
+		w.invoke()
+		h.wants(t, "Delivery of parcel/1 has 5m0s of 5m0s")
+		time.Sleep(300*time.Second + 500*time.Millisecond)
+		w.post(parcel1, event("hurry", ""))
+		w.invoke()
+		h.wants(t, "Delivery of parcel/1 has -500ms of 5m0s")
+		w.run(t)
+		h.wants(t)
+		w.wantNoTokens(t)
+	})
+}
+
+func TestATurnThatFailsLeavesWaitingWhatIsStored(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		// post is what comes 200 s after the task has begun to wait, and hook what becomes of it.
+		post []string
+		hook func(w *world) func(call string) fault
+		want []string
+		// then is what is heard of the next try, a second later.
+		then []string
+	}{
+		"its service is to be tried again": {
+			post: []string{event("ship", "")},
+			hook: func(w *world) func(string) fault {
+				w.third["pack"] = failing(9, errors.New("no tape"))
+				return nil
+			},
+			want: []string{"Delivery of parcel/1 has 1m40s of 5m0s"},
+			then: nil, // It has failed for good, and the parcel is lost: the task is answered.
+		},
+		"its commit fails": {
+			post: []string{event("hurry", ""), event("finish", "ball")},
+			hook: func(*world) func(string) fault { return faults(map[string]fault{"Commit parcel/1 #1": failBefore}) },
+			want: []string{"Delivery of parcel/1 has 1m40s of 5m0s"},
+		},
+		"its answer cannot be given": {
+			post: []string{event("hurry", ""), event("finish", "ball")},
+			hook: func(*world) func(string) fault { return faults(map[string]fault{"Answer Delivery #1": failBefore}) },
+			want: []string{"Delivery of parcel/1 has 1m40s of 5m0s"},
+			then: []string{"outbox of 1s"},
+		},
+		"its answer is given, and that is not stored": {
+			post: []string{event("hurry", ""), event("finish", "ball")},
+			hook: func(*world) func(string) fault {
+				return faults(map[string]fault{"ClearOutbox parcel/1 #1": failBefore})
+			},
+			want: []string{"Delivery of parcel/1 has 1m40s of 5m0s"},
+			then: []string{"outbox of 1s"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			heardInParcelWorld(t, func(t *testing.T, w *world, h *heard) {
+				w.waitFor("t1", "Delivery", 5*time.Minute, 0)
+				w.invoke()
+				h.lines = nil
+				time.Sleep(200 * time.Second)
+				w.hook = c.hook(w)
+				w.post(parcel1, c.post...)
+				w.invoke()
+				h.wants(t, c.want...)
+				time.Sleep(time.Second)
+				w.invoke()
+				h.wants(t, c.then...)
+				w.wantNoTokens(t)
+			})
+		})
+	}
+}
+
+// TestATurnThatAnotherWriterHasOvertakenLeavesNothing has the other leave the task waiting: it tells so, and the turn that begins
+// again answers.
+func TestATurnThatAnotherWriterHasOvertakenLeavesNothing(t *testing.T) {
+	t.Parallel()
+	heardInParcelWorld(t, func(t *testing.T, w *world, h *heard) {
+		w.waitFor("t1", "Delivery", 5*time.Minute, 0)
+		w.invoke()
+		h.lines = nil
+		w.hook = w.rival(parcel1, 1, func() { w.deliver("another queue", parcel1, [2]string{"1", event("hurry", "")}) })
+		w.post(parcel1, event("hurry", ""), event("finish", "ball"))
+		if failed := w.invoke(); len(failed) > 0 {
+			t.Errorf("failed: %q", failed)
+		}
+		h.wants(t, "Delivery of parcel/1 has 5m0s of 5m0s")
+		w.wantAnswer(t, "t1", delivered)
+	})
+}
+
+// spoiler makes something unreadable, or go wrong.
+type spoiler func(w *world)
+
+func edited(id string, change func(*durable.Record)) spoiler {
+	return func(w *world) {
+		record := w.load(id)
+		change(&record)
+		w.store(record)
+	}
+}
+
+func refused(err error, call string) spoiler {
+	return func(w *world) { w.refuse = refusing(err, call) }
+}
+
+// TestWhatCannotBeReadIsToldOf has a delivery come again for all sorts of reasons.
+func TestWhatCannotBeReadIsToldOf(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		spoil      spoiler
+		unreadable bool
+		reason     string
+	}{
+		"an item that is no record": {refused(durable.ErrUnreadable, "Load order/1"), true, "hydrating order/1: no Load order/1: unreadable item"},
+		"a table that is denied":    {refused(durable.ErrDenied, "Load order/1"), true, "hydrating order/1: no Load order/1: trying again can help only once somebody"},
+		"a snapshot that is none": {edited("order/1", func(r *durable.Record) { r.Snapshot = []byte(`{"version": "one"}`) }), true,
+			"hydrating order/1: unreadable snapshot"},
+		"an effect that nobody knows":          {edited("order/1", func(r *durable.Record) { r.Outbox[0].Kind = "beam" }), true, `no effect of kind "beam"`},
+		"a table that answers too slowly":      {refused(errors.New("throttled"), "Load order/1"), false, "hydrating order/1: no Load order/1: throttled"},
+		"a queue that is denied":               {refused(durable.ErrDenied, "Send order/9"), false, "performing effect"},
+		"a table that is not to be written to": {refused(durable.ErrDenied, "ClearOutbox order/1"), false, "clearing the outbox of order/1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				w.hook = faults(map[string]fault{"Send order/9 #1": failBefore})
+				w.post("order/1", telling("order/9", "ball"))
+				w.invoke()
+				h := w.tellingOfRetries()
+				c.spoil(w)
+				time.Sleep(time.Second)
+				w.invoke()
+				h.wantRetry(t, c.unreadable, c.reason)
+			})
+		})
+	}
+}
+
+// TestAParentThatCannotBeReadIsToldOf has the start of a child ask for its parent.
+func TestAParentThatCannotBeReadIsToldOf(t *testing.T) {
+	t.Parallel()
+	for name, spoil := range map[string]spoiler{
+		"its item":     refused(durable.ErrUnreadable, "Load boss/1"),
+		"its snapshot": edited(boss1, func(r *durable.Record) { r.Snapshot = []byte(`"none"`) }),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := newFamily(t)
+				w.post(boss1, ship)
+				w.invoke()
+				h := w.tellingOfRetries()
+				spoil(w)
+				w.invoke()
+				h.wantRetry(t, true, "the parent boss/1")
+			})
+		})
+	}
+}
+
+// tellingOfRetries has the loop tell of retries from now on.
+func (w *world) tellingOfRetries() *heard {
+	h := &heard{}
+	w.config.Observer.Retried = func(_ context.Context, r durable.Retried) { h.note("unreadable %v: %v", r.Unreadable, r.Reason) }
+	return h
+}
+
+func (h *heard) wantRetry(t *testing.T, unreadable bool, reason string) {
+	t.Helper()
+	if prefix := fmt.Sprintf("unreadable %v: ", unreadable); len(h.lines) != 1 || !strings.HasPrefix(h.lines[0], prefix) || !strings.Contains(h.lines[0], reason) {
+		t.Errorf("heard %q, want one retry, %sand the reason %q", h.lines, prefix, reason)
+	}
+}
