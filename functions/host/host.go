@@ -19,6 +19,7 @@
 //	SETTLE_DELAY_QUEUE_ARN, SETTLE_SCHEDULER_ROLE_ARN, SETTLE_SCHEDULE_GROUP               consumer, for timers beyond 15 minutes
 //	SETTLE_WORKFLOWS               name=ARN of the state machines that charts start        consumer
 //	SETTLE_GITHUB_WEBHOOK_SECRET   what GitHub signs its webhooks with                     gateway
+//	SETTLE_HISTORY_MAX             how many transitions an instance remembers, 1 to 500    consumer; 20 by default
 //	SETTLE_SERVICE                 the name in metrics and traces; settle by default
 //	SETTLE_LOG_LEVEL               debug, info, warn or error
 //	SETTLE_LOG_PAYLOADS            on to log what events carry, without task tokens
