@@ -251,7 +251,7 @@ COST_FLAGS ?=
 
 .PHONY: cost
 cost: ## play the runs of docs/cost.md, 10,000 instances among them, and print what an event costs (2 minutes); COST_FLAGS=-cost writes it there
-	$(GO) test -count=1 -timeout=30m -v -run='^(TestRunsEnd|TestItemsHave|TestACallMakes)' ./runtime/simulate -cost.scale=1 $(COST_FLAGS) | grep -E '^ *\||^ *---|^(ok|FAIL|panic)|_test.go'
+	$(GO) test -count=1 -timeout=30m -v -run='^(TestRunsEnd|TestADeployed|TestItemsHave|TestACallMakes)' ./runtime/simulate -cost.scale=1 $(COST_FLAGS) | grep -E '^ *\||^ *---|^(ok|FAIL|panic)|_test.go'
 
 MUTANTS ?= .
 

@@ -127,7 +127,7 @@ func TestEveryCommandIsRunOrSaysWhyNot(t *testing.T) {
 func pages(t *testing.T) []string {
 	t.Helper()
 	var found []string
-	for _, pattern := range []string{"*.md", "docs/*.md", "machines/*/README.md"} {
+	for _, pattern := range []string{"*.md", "docs/*.md", "*/README.md", "*/*/README.md"} {
 		paths, err := filepath.Glob(filepath.Join(root, pattern))
 		if err != nil {
 			t.Fatal(err)

@@ -121,4 +121,30 @@ func checkCall(t *testing.T, where, line string, grammar map[string][]string) {
 			t.Errorf("%s: settle %s has no flag %s: %s", where, name, flag, line)
 		}
 	}
+	for _, given := range givenVariable.FindAllStringSubmatch(line, -1) {
+		if !variables(t)[given[1]] {
+			t.Errorf("%s: the consumer reads no variable %s: %s", where, given[1], line)
+		}
+	}
+}
+
+var (
+	givenVariable  = regexp.MustCompile(`--consumer-env[ =](\w+)=`)
+	variablesNamed = regexp.MustCompile(`= "(SETTLE_\w+)"`)
+)
+
+// variables returns those that functions read, by the constants that name them.
+func variables(t *testing.T) map[string]bool {
+	t.Helper()
+	read := map[string]bool{}
+	for _, path := range []string{"../../functions/internal/boot/settings.go", "../../functions/internal/shipped/settings.go"} {
+		source, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, named := range variablesNamed.FindAllStringSubmatch(string(source), -1) {
+			read[named[1]] = true
+		}
+	}
+	return read
 }

@@ -70,16 +70,16 @@ func (s *Settle) addAlarms() {
 
 func (s *Settle) addQueueAlarms() {
 	for _, queue := range []struct {
-		id, what          string
+		id, what, see     string
 		queue, deadLetter awssqs.Queue
 		oldest            float64
 	}{
-		{"", "events", s.Queue, s.DeadLetterQueue, oldestMessageSeconds},
-		{"Delay", "timers", s.DelayQueue, s.DelayDeadLetterQueue, oldestTimerSeconds},
-		{"Executions", "ends of executions", s.ExecutionsQueue, s.ExecutionsDeadLetterQueue, oldestMessageSeconds},
+		{"", "events", "settle dlq list says why", s.Queue, s.DeadLetterQueue, oldestMessageSeconds},
+		{"Delay", "timers", "see settle dlq list --dead-letter-queue, and the log of the function delay", s.DelayQueue, s.DelayDeadLetterQueue, oldestTimerSeconds},
+		{"Executions", "ends of executions", "see settle dlq list --dead-letter-queue, and the log of the function executions", s.ExecutionsQueue, s.ExecutionsDeadLetterQueue, oldestMessageSeconds},
 	} {
 		s.addAlarm(alarm{
-			id: queue.id + "DeadLetters", description: "In the dead-letter queue are " + queue.what + ": settle dlq list says why.",
+			id: queue.id + "DeadLetters", description: "In the dead-letter queue are " + queue.what + ": " + queue.see + ".",
 			metric: queueMetric(queue.deadLetter, "ApproximateNumberOfMessagesVisible"), periods: 1,
 		})
 		s.addAlarm(alarm{

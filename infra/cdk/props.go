@@ -84,7 +84,7 @@ type Props struct {
 	// TableRemoval is what becomes of the table when the stack is deleted. Defaults to RETAIN.
 	TableRemoval awscdk.RemovalPolicy
 	// EncryptionKey encrypts the queues, the table, the secrets, the logs and the functions' environments. Nil means keys
-	// that AWS owns, which cost nothing. The key must be one that its stack makes, or its policy must let SQS, EventBridge and
+	// that AWS owns or manages, which cost nothing. The key must be one that its stack makes, or its policy must let SQS, EventBridge and
 	// CloudWatch Logs use it.
 	EncryptionKey awskms.IKey
 

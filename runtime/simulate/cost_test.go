@@ -34,9 +34,10 @@ const (
 	millionReadUnits    = 0.125
 	millionSchedules    = 1.00
 	millionHTTPRequests = 1.00
+	gigabyteLogs        = 0.50
 )
 
-// The scenario of the text that docs/cost.md speaks of, and what it takes for granted.
+// The scenario of the estimate that docs/cost.md speaks of, and what it takes for granted.
 const (
 	callsMonth = 10_000 * 30
 	waitSecond = 5 * 60
@@ -194,7 +195,7 @@ func bill(c callCost) []line {
 	const million = 1e6
 	return []line{
 		perCall(fmt.Sprintf("Step Functions, Standard: the start, and %d state", c.states), float64(1+c.states), millionTransitions, "million transitions", million),
-		perCall("Lambda, x86: the text's 2 s at 1 GB", runSeconds*gigabytes, gigabyteSecondX86, "GB-second", 1),
+		perCall("Lambda, x86: the estimate's 2 s at 1 GB", runSeconds*gigabytes, gigabyteSecondX86, "GB-second", 1),
 		perCall("Lambda: invocations", float64(c.invocations["consumer"]+c.invocations["gateway"]), millionInvocations, "million", million),
 		perCall(fmt.Sprintf("SQS FIFO: %d sends, %d receives and %d deletes by Lambda's pollers", sent, received, received), float64(sent+2*received), millionFIFORequests, "million requests", million),
 		perCall(fmt.Sprintf("DynamoDB, on demand: %d writes of the instance (%d KB each), %d of the alias (%d KB)", instanceWrites, c.instanceUnits+1, aliasWrites, c.aliasUnits),
@@ -223,7 +224,7 @@ func billTable(c callCost) string {
 	return b.String()
 }
 
-// comparisonTable bills ways to wait by the same rules: a run of a function takes half of the text's two
+// comparisonTable bills ways to wait by the same rules: a run of a function takes half of the estimate's two
 // seconds, a state of a workflow costs a transition, and so does its start.
 func comparisonTable(c callCost) string {
 	const x86, transition = gigabyteSecondX86 * gigabytes, millionTransitions / 1e6
@@ -247,10 +248,10 @@ func comparisonTable(c callCost) string {
 			rest += l.dollars()
 		}
 	}
-	row("the text's function that asks until it is done", waitSecond, x86, 0, 0)
+	row("the estimate's function that asks until it is done", waitSecond, x86, 0, 0)
 	polling(5)
 	polling(30)
-	row("the text's callback", runSeconds, x86, 2, 0)
+	row("the estimate's callback", runSeconds, x86, 2, 0)
 	row("this runtime, by the same rules", runSeconds, x86, 1+c.states, 0)
 	row("this runtime, all of the bill above", runSeconds, x86, 1+c.states, rest)
 	row("the same, functions of 256 MB on arm64", runSeconds, gigabyteSecondARM/4, 1+c.states, rest)

@@ -22,6 +22,8 @@ type usage struct {
 	// those whose condition did not hold: they consume units too, but DynamoDB does not say how many.
 	gets, puts, updates, refused int
 	read, write                  float64
+	// index are the write units of the index, which are among write.
+	index float64
 	// fifo and standard are the requests to the queues of those kinds, as they are billed: one for each 64 KB.
 	fifo, standard int
 	invocations    int
@@ -117,7 +119,7 @@ func (m metered) Do(request *http.Request) (*http.Response, error) {
 	}
 	isTable := strings.HasPrefix(service, "DynamoDB")
 	if isTable {
-		body = slices.Concat([]byte(`{"ReturnConsumedCapacity":"TOTAL",`), bytes.TrimPrefix(body, []byte("{")))
+		body = slices.Concat([]byte(`{"ReturnConsumedCapacity":"INDEXES",`), bytes.TrimPrefix(body, []byte("{")))
 	} else if service == "AmazonSQS" {
 		m.meter.sent(operation, body)
 	}
@@ -161,7 +163,10 @@ func (m *meter) sent(operation string, body []byte) {
 // consumed counts a call to DynamoDB.
 func (m *meter) consumed(operation string, status int, answer []byte) {
 	var told struct {
-		ConsumedCapacity struct{ CapacityUnits float64 }
+		ConsumedCapacity struct {
+			CapacityUnits          float64
+			GlobalSecondaryIndexes map[string]struct{ CapacityUnits float64 }
+		}
 	}
 	if err := json.Unmarshal(answer, &told); err != nil {
 		panic(err)
@@ -184,4 +189,7 @@ func (m *meter) consumed(operation string, status int, answer []byte) {
 		panic("expected GetItem, PutItem or UpdateItem, got " + operation)
 	}
 	*units += told.ConsumedCapacity.CapacityUnits
+	for _, index := range told.ConsumedCapacity.GlobalSecondaryIndexes {
+		m.used.index += index.CapacityUnits
+	}
 }

@@ -44,7 +44,8 @@ func (t tally) add(n number) tally {
 	return t
 }
 
-// tallying hosts that chart: it adds what it is told, keeps the text of some, tells others, or itself later.
+// tallying hosts that chart: it adds what it is told, keeps the text of some, tells others, or itself later, and hops to
+// another state and back.
 func tallying() durable.Machine {
 	type on = statechart.Transition[tally]
 	type do = []statechart.Action[tally]
@@ -59,7 +60,7 @@ func tallying() durable.Machine {
 		return time.Duration(n.Seconds) * time.Second, number{N: n.N}
 	})
 	payloads := statechart.Payloads{}
-	for _, typ := range []string{"add", "keep", "tell", "later"} {
+	for _, typ := range []string{"add", "keep", "tell", "later", "hop"} {
 		payloads[typ] = statechart.PayloadOf[number]()
 	}
 	return durable.Host(statechart.Must(statechart.Definition[tally]{
@@ -67,7 +68,8 @@ func tallying() durable.Machine {
 		States: []statechart.State[tally]{{ID: "open", Tags: []string{statechart.Settled}, On: []on{
 			{Event: "add", Actions: do{add}}, {Event: "keep", Actions: do{add, keep}},
 			{Event: "tell", Actions: do{add, tell}}, {Event: "later", Actions: do{add, later}},
-		}}},
+			{Event: "hop", Target: "shut", Actions: do{add}},
+		}}, {ID: "shut", Tags: []string{statechart.Settled}, On: []on{{Event: "hop", Target: "open", Actions: do{add}}}}},
 	}), durable.MachineConfig{})
 }
 

@@ -88,6 +88,8 @@ type options struct {
 	meter *meter
 	// historyMax is how many transitions instances remember; 0 means the default.
 	historyMax int
+	// indexed has the table an index, which the consumer keeps.
+	indexed bool
 	// acknowledgesLate has the consumer leave all acknowledging to the end of the batch.
 	acknowledgesLate bool
 	// log takes what the consumer logs; nil: nothing does.
@@ -128,6 +130,14 @@ func (o options) statusChanges() string {
 	return executionsName
 }
 
+// newStore returns the consumer's store.
+func (o options) newStore(client *dynamodb.Client) *dynamostore.Store {
+	if o.indexed {
+		return dynamostore.NewIndexed(client, table)
+	}
+	return dynamostore.New(client, table)
+}
+
 func (o options) logger() *slog.Logger {
 	if o.log == nil {
 		return slog.New(slog.DiscardHandler)
@@ -155,7 +165,11 @@ func (w *world) create(o options) {
 		}
 		*url = *made.QueueUrl
 	}
-	if err := dynamostore.CreateTable(ctx, tables, table); err != nil {
+	createTable := dynamostore.CreateTable
+	if o.indexed {
+		createTable = dynamostore.CreateIndexedTable
+	}
+	if err := createTable(ctx, tables, table); err != nil {
 		w.t.Fatal(err)
 	}
 	w.store = dynamostore.New(tables, table)
@@ -206,7 +220,7 @@ func (w *world) consumer(o options) awslocal.Invoker {
 			w.t.Error(err)
 		}
 		ports := durable.Ports{
-			Store:      dynamostore.New(dynamodb.NewFromConfig(config), table),
+			Store:      o.newStore(dynamodb.NewFromConfig(config)),
 			Queue:      sqsqueue.New(queues, w.queueURL, w.deadLetterURL),
 			Timers:     w.timers(config),
 			Tokens:     sfncallback.New(states),

@@ -61,7 +61,7 @@ environment variables, nothing of this shell's, and keys that are made up, such 
 
   settle dev
   settle dev --data ~/.settle --function-timeout 15s
-  settle dev --aws-port 0 --http-port 0 --consumer ./bootstrap --consumer-env LOG_LEVEL=debug`
+  settle dev --aws-port 0 --http-port 0 --consumer ./bootstrap --consumer-env SETTLE_LOG_LEVEL=debug`
 }
 
 // validate refuses flags that make no sense.

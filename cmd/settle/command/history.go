@@ -14,9 +14,10 @@ type historyCommand struct {
 
 // Help tells how much there is.
 func (*historyCommand) Help() string {
-	return `The item of an instance keeps its last transitions, 20 unless the loop is told otherwise (Config.HistoryMax): events,
-timers and the ends of services, with those that no state had a transition for. As JSON it is one a line. What was
-before is in the log of the consumer, a line "transition" each.
+	return `The item of an instance keeps its last transitions, 20 unless the consumer's SETTLE_HISTORY_MAX says otherwise, or
+durable.Config.HistoryMax of a loop of your own: events, timers and the ends of services, with those that no state had a
+transition for. As JSON it is one a line. What was before is in the log of the consumer: a line "event applied" for each
+event, and at the level debug (SETTLE_LOG_LEVEL) a line "transition" for each transition.
 
   settle history signup/42
   settle history signup/42 -o json | jq -r .event`

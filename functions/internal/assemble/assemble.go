@@ -36,7 +36,7 @@ func Consumer(p *boot.Process, machines *durable.Machines) (any, error) {
 	loop, err := durable.New(machines, durable.Ports{
 		Store: newStore(p), Queue: sqsqueue.New(client, p.Settings.QueueURL, p.Settings.DeadLetterQueueURL), Timers: timers,
 		Tokens: sfncallback.New(states), Executions: workflows, Acknowledger: sqsqueue.NewAcknowledger(client, p.Settings.QueueURL),
-	}, durable.Config{Logger: p.Logger, Observer: p.Telemetry.Observer()})
+	}, durable.Config{Logger: p.Logger, Observer: p.Telemetry.Observer(), HistoryMax: p.Settings.HistoryMax})
 	if err != nil {
 		return nil, err
 	}

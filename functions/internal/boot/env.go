@@ -150,6 +150,19 @@ func (r *Env) Count(name string) int {
 	return count
 }
 
+// countTo reads a number from 1 to the largest.
+func (r *Env) countTo(name string, largest int) int {
+	value := r.Text(name, "a number")
+	if value == "" {
+		return 0
+	}
+	count, err := strconv.Atoi(value)
+	if err != nil || count < 1 || count > largest {
+		r.Wrong(name, fmt.Sprintf("a whole number from 1 to %d, or nothing for the default", largest), strconv.Quote(value))
+	}
+	return count
+}
+
 // Secret reads a secret of at least that many bytes. No error quotes it.
 func (r *Env) Secret(name string, bytesMin int) []byte {
 	value := r.Text(name, "a secret")

@@ -37,6 +37,10 @@ const (
 	// GitHubWebhookSecret is the secret that GitHub signs its webhooks with.
 	GitHubWebhookSecret = "SETTLE_GITHUB_WEBHOOK_SECRET"
 
+	// HistoryMax is how many transitions an instance remembers: 1 to HistoryTransitionsMax, by default those of
+	// durable.Config.HistoryMax. Each KB of them is a write unit more with each event.
+	HistoryMax = "SETTLE_HISTORY_MAX"
+
 	// Service is the name that logs, metrics and traces go by; "settle" by default.
 	Service = "SETTLE_SERVICE"
 	// LogLevel is the least level that is logged: debug, info, the default, warn or error.
@@ -53,6 +57,10 @@ const (
 // webhookSecretBytesMin is the least length of the secret: whoever guesses it, offline from one webhook, forges events.
 const webhookSecretBytesMin = 16
 
+// HistoryTransitionsMax is the largest HistoryMax: 75 KB as a rule, as a transition has 150 bytes if the names of states are
+// long. Beside the largest snapshot, an item has room for about twice that.
+const HistoryTransitionsMax = 500
+
 // Settings is what the environment says.
 type Settings struct {
 	Table                   string
@@ -67,6 +75,8 @@ type Settings struct {
 	// Workflows are ARNs by the charts' names.
 	Workflows           map[string]string
 	GitHubWebhookSecret string
+	// HistoryMax is 0 for the default.
+	HistoryMax int
 	// Service is never empty.
 	Service     string
 	LogLevel    slog.Level
@@ -96,6 +106,7 @@ func readSettings(r *Env) Settings {
 		TracesEndpoint:          r.endpoint(TracesEndpoint),
 		TracesHeaders:           r.headers(TracesHeaders),
 	}
+	settings.HistoryMax = r.countTo(HistoryMax, HistoryTransitionsMax)
 	if (settings.DelayQueueARN == "") != (settings.SchedulerRoleARN == "") {
 		r.Wrong(DelayQueueARN+" and "+SchedulerRoleARN, "both or neither", "one")
 	}

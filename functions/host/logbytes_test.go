@@ -1,0 +1,101 @@
+package host
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/settle-run/settle/functions/internal/boot"
+	"github.com/settle-run/settle/functions/internal/shipped"
+	"github.com/settle-run/settle/runtime/durable"
+)
+
+// logRow finds the rows of docs/cost.md that say how many bytes of log there are.
+var logRow = regexp.MustCompile(`(?m)^\| of each (event|invocation), the line .* \| (\d+) \| measured \|$`)
+
+// TestTheLogHasTheBytesThatTheCostPageSays plays events one by one, with the settings that the template has, and measures what the
+// consumer writes of each that runs no service.
+func TestTheLogHasTheBytesThatTheCostPageSays(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../docs/cost.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	says := map[string]float64{}
+	for _, row := range logRow.FindAllStringSubmatch(string(text), -1) {
+		says[row[1]], _ = strconv.ParseFloat(row[2], 64)
+	}
+	if len(says) != 2 {
+		t.Fatalf("expected docs/cost.md to say what is measured of each event and each invocation, got %v", says)
+	}
+
+	w := newWorld(t, map[string]string{boot.TracesEndpoint: "", boot.TracesHeaders: ""})
+	stop := w.poll()
+	const jobs = 10
+	for i := range jobs {
+		id := 1001 + i
+		job := fmt.Sprintf("job/run-%d-job-%d", id, id)
+		for _, event := range []struct{ body, state string }{
+			{`{"type":"queued","run_id":%d,"job_id":%d}`, "queued"},
+			{`{"type":"in_progress","run_id":%d,"job_id":%d}`, "in_progress"},
+			{`{"type":"completed","run_id":%d,"job_id":%d,"conclusion":"success"}`, "success"},
+		} {
+			w.send(job, fmt.Sprintf(event.body, id, id))
+			w.until(job, func(r durable.Record) bool {
+				return len(r.State) == 1 && r.State[0] == event.state && len(r.Outbox) == 0
+			})
+		}
+	}
+	stop()
+
+	events, bytes := 0, 0
+	for line := range strings.Lines(w.logs.String()) {
+		applied := strings.Contains(line, `"msg":"event applied"`)
+		if !applied && !strings.Contains(line, "runner") {
+			t.Errorf("expected no line but that an event was applied or a runner would be launched, got %s", line)
+		}
+		if applied && !strings.Contains(line, `"event":"queued"`) {
+			events, bytes = events+1, bytes+len(line)
+		}
+	}
+	wantAbout(t, "the line of an event", says["event"], float64(bytes)/float64(events))
+	invocations, bytes := 0, 0
+	for line := range strings.Lines(w.metrics.String()) {
+		if strings.Contains(line, `"Events":1,`) {
+			invocations, bytes = invocations+1, bytes+len(line)
+		}
+	}
+	wantAbout(t, "the metrics of an invocation", says["invocation"], float64(bytes)/float64(invocations))
+	if events != 2*jobs || invocations != 3*jobs {
+		t.Errorf("want %d lines of events without services and %d invocations with one event, got %d and %d", 2*jobs, 3*jobs, events, invocations)
+	}
+}
+
+// wantAbout compares what docs/cost.md says with what was measured: times and durations have a digit more or less.
+func wantAbout(t *testing.T, what string, says, measured float64) {
+	t.Helper()
+	t.Logf("%s has %.1f bytes", what, measured)
+	if math.IsNaN(measured) || math.Abs(says-measured) > 10 {
+		t.Errorf("%s has %.1f bytes, and docs/cost.md says %.0f: change it in runtime/simulate/costdeployed_test.go, and run make cost COST_FLAGS=-cost", what, measured, says)
+	}
+}
+
+func TestAnInstanceRemembersAsManyTransitionsAsItIsTold(t *testing.T) {
+	t.Parallel()
+	for value, want := range map[string]int{"2": 2, "": 4} {
+		w := newWorld(t, map[string]string{boot.HistoryMax: value, shipped.JobLaunchesMax: "1"})
+		stop := w.poll()
+		for _, typ := range []string{"queued", "in_progress", "completed"} {
+			w.send("job/7", `{"type":"`+typ+`","run_id":1,"job_id":7,"conclusion":"success"}`)
+		}
+		record := w.until("job/7", func(r durable.Record) bool { return r.Status == "done" && len(r.Outbox) == 0 })
+		stop()
+		if len(record.History) != want || record.History[len(record.History)-1].Event != "completed" {
+			t.Errorf("%s=%s: want the last %d transitions, got %+v", boot.HistoryMax, value, want, record.History)
+		}
+	}
+}
