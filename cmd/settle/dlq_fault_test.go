@@ -181,7 +181,7 @@ func TestDropThatIsInterruptedDropsNothingMore(t *testing.T) {
 			}
 			return nil
 		}, nil), "dlq", "drop", "--local", "--instance", "work/1", "--yes")
-		if got.code != command.ExitInterrupted || got.out != "1 events are gone\n" || got.err != "settle: interrupted\n" {
+		if got.code != command.ExitInterrupted || got.out != "1 event is gone\n" || got.err != "settle: interrupted\n" {
 			u.t.Errorf("expected one to be gone and exit code 130, got %+v", got)
 		}
 		if left := u.parkedIDs("work/1"); !slices.Equal(left, []string{"e2", "e4", "e6"}) {
@@ -245,12 +245,12 @@ func TestMessagesThatAreNamedTwiceOrAreCopiesAreFound(t *testing.T) {
 	withParked(t, func(u user) {
 		ids := u.parked("--instance", "work/1")
 		twice := u.must("dlq", "redrive", "--local", ids[0].MessageID, ids[0].MessageID)
-		if want := "1 events are in settle.fifo again\n"; twice != want {
+		if want := "1 event is in settle.fifo again\n"; twice != want {
 			u.t.Errorf("expected %q, got %q", want, twice)
 		}
 		missing := u.run("dlq", "drop", "--local", "--yes", "nope", ids[1].MessageID, ids[0].MessageID)
 		contains(u.t, missing.err, "settle: not found: 2 of the 3 messages are not to be seen in the queue, ", ids[0].MessageID, "nope")
-		if missing.code != command.ExitNotFound || missing.out != "1 events are gone\n" || strings.Contains(missing.err, ids[1].MessageID) {
+		if missing.code != command.ExitNotFound || missing.out != "1 event is gone\n" || strings.Contains(missing.err, ids[1].MessageID) {
 			u.t.Errorf("expected one to be dropped, and the others to be named, got %+v", missing)
 		}
 		few := u.run("dlq", "list", "--local", "--limit", "2")

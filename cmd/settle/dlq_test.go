@@ -90,7 +90,7 @@ func TestParkedEventsAreListedShownAndPutBack(t *testing.T) {
 			u.t.Errorf("expected %v of work/1, got %v", want, ofOne)
 		}
 		k := slices.IndexFunc(listed, func(e parkedEvent) bool { return e.EventID == "e1" })
-		if e := listed[k]; e.Instance != "work/2" || e.Event != "COUNT" || !strings.Contains(e.Reason, "out of order") ||
+		if e := listed[k]; e.Instance != "work/2" || e.Event != "COUNT" || !strings.Contains(e.Reason, "action note: panic: a value of the type string") ||
 			e.SourceQueue != "arn:aws:sqs:us-east-1:000000000000:settle.fifo" || e.SequenceNumber == "" || e.ReceiveCount != "3" || e.Body != nil {
 			u.t.Errorf("expected the attributes that e1 was parked with, and no payload, got %+v", e)
 		}
@@ -99,7 +99,7 @@ func TestParkedEventsAreListedShownAndPutBack(t *testing.T) {
 		if shown.Body["what"] != "1" || shown.Reason != listed[k].Reason {
 			u.t.Errorf("expected the payload of e1, got %+v", shown)
 		}
-		contains(u.t, u.must("dlq", "list", "--local"), listed[k].MessageID+"  work/2    COUNT  24h01m ago  ", "action note: panic: out of order")
+		contains(u.t, u.must("dlq", "list", "--local"), listed[k].MessageID+"  work/2    COUNT  24h01m ago  ", "action note: panic: a value of the type string")
 		contains(u.t, u.must("dlq", "show", "--local", listed[k].MessageID), "work/2\n  event     COUNT\n  id        e1\n", `"what": "1"`)
 
 		all := ""
@@ -239,8 +239,8 @@ func TestDropAsksAndThenDeletesForGood(t *testing.T) {
 				u.t.Errorf("answered %q, of %d: expected them to be dropped: %t, got %+v and %+v", answer, before, dropped, got, left)
 			}
 		}
-		contains(u.t, u.must("dlq", "drop", "--local", "--yes", u.parked()[0].MessageID), "1 events are gone\n")
-		contains(u.t, u.must("dlq", "drop", "--local", "--yes", "--all"), "1 events are gone\n")
+		contains(u.t, u.must("dlq", "drop", "--local", "--yes", u.parked()[0].MessageID), "1 event is gone\n")
+		contains(u.t, u.must("dlq", "drop", "--local", "--yes", "--all"), "1 event is gone\n")
 		if left := u.parked(); len(left) != 0 {
 			u.t.Errorf("expected none to be left, got %+v", left)
 		}
@@ -265,6 +265,6 @@ func TestWhatTheDelayQueueGaveUpIsRedrivenToo(t *testing.T) {
 			u.t.Errorf("expected what the queue gave up, got %+v", listed)
 		}
 		contains(u.t, u.must("dlq", "redrive", "--local", "--all", "--dead-letter-queue", stack.DelayDeadLetterQueue, "--queue", stack.DelayQueue),
-			"1 events are in settle-delay again\n")
+			"1 event is in settle-delay again\n")
 	})
 }

@@ -56,7 +56,7 @@ func TestSendTellsThatTheEventItWaitsForWasParked(t *testing.T) {
 		u.must("send", "--local", "work/1", "START", "--wait", "rested")
 		w.broken.Store(true)
 		got := u.run("send", "--local", "work/1", "COUNT", "what=1", "--wait", "settled", "--timeout", "1h")
-		contains(u.t, got.err, "settle: the event was parked: ", "out of order", "settle dlq list --instance work/1 finds it\n")
+		contains(u.t, got.err, "settle: the event was parked: ", "action note: panic: a value of the type string", "settle dlq list --instance work/1 finds it\n")
 		if got.code != command.ExitFailed || got.out != "" {
 			u.t.Errorf("expected exit code 1, got %+v", got)
 		}
@@ -108,7 +108,7 @@ func TestResumeSettlesAnInstanceThatWasLeftUnsettled(t *testing.T) {
 		contains(u.t, u.must("get", "--local", "work/1"), "state     busy\n", "not settled")
 
 		stuck := u.run("resume", "--local", "work/1", "--wait", "settled", "--timeout", "1h")
-		contains(u.t, stuck.err, "settle: the event was parked: settling work/1: ", "out of order")
+		contains(u.t, stuck.err, "settle: the event was parked: settling work/1: ", "action failIfBroken: panic: a value of the type string")
 		if stuck.code != command.ExitFailed {
 			u.t.Errorf("while the chart is broken: expected exit code 1, got %+v", stuck)
 		}

@@ -47,7 +47,7 @@ func TestWatchShowsTheTransitionsOfAllInstancesOfAMachine(t *testing.T) {
 				u.must("send", "--local", "work/twenty", "FINISH")
 				time.Sleep(10 * time.Second)
 			}, "--machine", "work")
-			want := "1 instances of work are active: 1 in ready\n" +
+			want := "1 instance of work is active: 1 in ready\n" +
 				"01-01 00:01:01.000  work/one  COUNT        stays in ready\n" +
 				"01-01 00:01:01.001  work/twenty  START        idle → busy\n" +
 				"01-01 00:01:01.001  work/twenty  done.invoke  busy → ready\n" +
@@ -87,7 +87,7 @@ func TestWatchWithoutAnIndexReadsTheTableLessOften(t *testing.T) {
 			u.must("send", "--local", "work/1", "FINISH")
 			time.Sleep(25 * time.Second)
 		}, "--machine", "work")
-		contains(u.t, got.out, "1 instances of work are active: 1 in ready\n", "FINISH       ready → over\nwork/1 is done in over\n")
+		contains(u.t, got.out, "1 instance of work is active: 1 in ready\n", "FINISH       ready → over\nwork/1 is done in over\n")
 		contains(u.t, got.err, "Each look reads the whole table settle, which has no index by_state, 1 read units now: every 10s, that is about 360 an hour.\n")
 		if looks != 3 {
 			u.t.Errorf("expected 3 looks in 26 s, got %d", looks)
@@ -110,7 +110,7 @@ func TestWatchFollowsThoseThatAreInAState(t *testing.T) {
 			fields := strings.Fields(line)
 			changes = append(changes, strings.Join(fields[2:], " "))
 		}
-		want := "of work are active: 1 in ready; work/1 START ready → busy; work/1 done.invoke busy → ready"
+		want := "of work is active: 1 in ready; work/1 START ready → busy; work/1 done.invoke busy → ready"
 		if joined := strings.Join(changes, "; "); joined != want {
 			u.t.Errorf("expected %s, got %s", want, joined)
 		}

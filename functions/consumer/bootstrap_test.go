@@ -28,11 +28,7 @@ import (
 // by its environment alone, its AWS behind a socket, and with its role.
 func TestBootstrapStoresAnEvent(t *testing.T) {
 	t.Parallel()
-	path := filepath.Join(t.TempDir(), "bootstrap")
-	build := exec.CommandContext(t.Context(), "go", "build", "-tags", "lambda.norpc", "-o", path, ".")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("building the consumer: %v\n%s", err, out)
-	}
+	path := buildConsumer(t)
 	cloud := awslocal.New(awslocal.Config{})
 	roles, err := guard.NewRoles(infra.Stack{Name: "settle", Account: awslocal.Account, Region: awslocal.Region, Values: map[string]string{"Table": "settle"}})
 	if err != nil {
@@ -88,11 +84,34 @@ func TestBootstrapStoresAnEvent(t *testing.T) {
 			Queue: "settle.fifo", ReportBatchItemFailures: true, Timeout: time.Minute, OnFailure: func(err error) { failures <- err; cancel() },
 		}, bootstrap.Start)
 	}()
-	store := dynamostore.New(tables, "settle")
+	awaitQueued(t, dynamostore.New(tables, "settle"), job, roles, failures)
+	cancel()
+	if err := <-polled; err != nil {
+		t.Error(err)
+	}
+	if unused := guard.Unused(roles); slices.Contains(unused, "consumer: dynamodb:PutItem on ${Table.Arn}") {
+		t.Errorf("expected the consumer to have called by its role, and it has not needed %v", unused)
+	}
+}
+
+// buildConsumer returns the path of the executable.
+func buildConsumer(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "bootstrap")
+	build := exec.CommandContext(t.Context(), "go", "build", "-tags", "lambda.norpc", "-o", path, ".")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("building the consumer: %v\n%s", err, out)
+	}
+	return path
+}
+
+// awaitQueued waits until the instance is stored in the state queued, with its effects performed.
+func awaitQueued(t *testing.T, store *dynamostore.Store, id durable.InstanceID, roles *guard.Roles, failures <-chan error) {
+	t.Helper()
 	for {
-		record, err := store.Load(t.Context(), job)
+		record, err := store.Load(t.Context(), id)
 		if err == nil && len(record.State) == 1 && record.State[0] == "queued" && len(record.Outbox) == 0 {
-			break
+			return
 		}
 		if err := roles.Denied(); err != nil {
 			t.Fatalf("the consumer has called AWS beyond its role:\n%v", err)
@@ -102,12 +121,5 @@ func TestBootstrapStoresAnEvent(t *testing.T) {
 			t.Fatal(err)
 		case <-time.After(20 * time.Millisecond):
 		}
-	}
-	cancel()
-	if err := <-polled; err != nil {
-		t.Error(err)
-	}
-	if unused := guard.Unused(roles); slices.Contains(unused, "consumer: dynamodb:PutItem on ${Table.Arn}") {
-		t.Errorf("expected the consumer to have called by its role, and it has not needed %v", unused)
 	}
 }

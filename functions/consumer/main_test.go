@@ -59,33 +59,10 @@ func TestConsumerStoresSchedulesAndParks(t *testing.T) {
 			}
 		}
 
-		role, err := guard.New(infra.Stack{Name: "settle", Account: awslocal.Account, Region: awslocal.Region, Values: map[string]string{"Table": "settle"}}, "consumer")
-		if err != nil {
-			t.Fatal(err)
-		}
-		own := config
-		role.Attach(&own)
-		t.Cleanup(func() {
-			if denied := role.Denied(); len(denied) > 0 {
-				t.Errorf("expected no call beyond the role of the function, got %v", denied)
-			}
-		})
-		process := &boot.Process{Env: boot.NewEnv(nothing), Settings: settings, AWS: own, Logger: slog.New(slog.NewJSONHandler(io.Discard, nil))}
-		machines, err := shipped.Machines(process)
-		if err != nil {
-			t.Fatal(err)
-		}
-		hosted, err := durable.NewMachines(machines...)
-		if err != nil {
-			t.Fatal(err)
-		}
-		handler, err := assemble.Consumer(process, hosted)
-		if err != nil {
-			t.Fatal(err)
-		}
+		handler := newConsumer(t, config, settings)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
-		if err := cloud.Poll(ctx, awslocal.EventSource{Queue: "settle.fifo", ReportBatchItemFailures: true}, func() awslocal.Invoker { return lambda.NewHandler(handler) }); err != nil {
+		if err := cloud.Poll(ctx, awslocal.EventSource{Queue: "settle.fifo", ReportBatchItemFailures: true}, func() awslocal.Invoker { return handler }); err != nil {
 			t.Fatal(err)
 		}
 
@@ -104,4 +81,33 @@ func TestConsumerStoresSchedulesAndParks(t *testing.T) {
 			}
 		}
 	})
+}
+
+// newConsumer returns the function, which may call what its role allows.
+func newConsumer(t *testing.T, config aws.Config, settings boot.Settings) lambda.Handler {
+	t.Helper()
+	role, err := guard.New(infra.Stack{Name: "settle", Account: awslocal.Account, Region: awslocal.Region, Values: map[string]string{"Table": "settle"}}, "consumer")
+	if err != nil {
+		t.Fatal(err)
+	}
+	role.Attach(&config)
+	t.Cleanup(func() {
+		if denied := role.Denied(); len(denied) > 0 {
+			t.Errorf("expected no call beyond the role of the function, got %v", denied)
+		}
+	})
+	process := &boot.Process{Env: boot.NewEnv(nothing), Settings: settings, AWS: config, Logger: slog.New(slog.NewJSONHandler(io.Discard, nil))}
+	machines, err := shipped.Machines(process)
+	if err != nil {
+		t.Fatal(err)
+	}
+	hosted, err := durable.NewMachines(machines...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	handler, err := assemble.Consumer(process, hosted)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return lambda.NewHandler(handler)
 }

@@ -1,16 +1,13 @@
 package host
 
 import (
-	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
@@ -22,83 +19,6 @@ import (
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/statechart"
 )
-
-type tillContext struct {
-	Card  string         `json:"card"`
-	Count map[string]int `json:"count,omitempty"`
-}
-
-// pay is a payload whose own check panics where it is told to.
-type pay struct {
-	Card string `json:"card"`
-	Note string `json:"note,omitempty"`
-}
-
-// Validate refuses a payment without a card.
-func (p pay) Validate() error {
-	var none []int
-	switch {
-	case p.Note == "panic":
-		return fmt.Errorf("got %d", none[len(p.Card)])
-	case p.Card == "":
-		return errors.New("expected a card")
-	}
-	return nil
-}
-
-// till is a machine in which everything goes wrong that can: its service fails, panics, and succeeds; its actions and guards panic.
-func till(p *Process) ([]durable.Machine, error) {
-	type on = statechart.Transition[tillContext]
-	hosted, err := shipped.Machines(p)
-	if err != nil {
-		return nil, err
-	}
-	charge := statechart.ServiceFunc("charge", func(_ context.Context, c tillContext, call statechart.Call) (pay, error) {
-		var none []int
-		switch call.Attempt {
-		case 1:
-			return pay{}, errors.New("no answer")
-		case 2:
-			return pay{}, fmt.Errorf("got %d", none[len(c.Card)])
-		default:
-			return pay{Card: c.Card}, nil
-		}
-	})
-	refuse := statechart.ServiceFunc("refuse", func(context.Context, tillContext, statechart.Call) (pay, error) {
-		return pay{}, statechart.Permanent(errors.New("refused"))
-	})
-	settled := []string{statechart.Settled}
-	keep := statechart.Assign("keep", func(c *tillContext, e pay) { c.Card = e.Card })
-	remind := statechart.SendAfter("remind", "REMIND", func(c tillContext, _ statechart.Event) (time.Duration, any) { return time.Second, pay{Card: c.Card} })
-	crash := statechart.Assign("crash", func(c *tillContext, e pay) { c.Count[e.Card]++ })
-	wrong := statechart.When("wrong", func(c tillContext, e pay) bool { return e.Card[len(e.Card)+len(c.Card)] == 'x' })
-	chart, err := statechart.Compile(statechart.Definition[tillContext]{
-		ID: "till", Version: 1, Initial: "open",
-		Payloads: statechart.Payloads{
-			"PAY": statechart.PayloadOf[pay](), "CRASH": statechart.PayloadOf[pay](), "WRONG": statechart.PayloadOf[pay](), "REMIND": statechart.PayloadOf[pay](),
-			"REFUSE": statechart.PayloadOf[pay](),
-		},
-		States: []statechart.State[tillContext]{
-			{ID: "open", Tags: settled, On: []on{
-				{Event: "PAY", Target: "paying", Actions: []statechart.Action[tillContext]{keep}},
-				{Event: "CRASH", Actions: []statechart.Action[tillContext]{crash}}, {Event: "WRONG", Target: "paid", Guard: wrong}, {Event: "REFUSE", Target: "refusing"},
-			}},
-			{ID: "paying", Invoke: []statechart.Invoke[tillContext]{{
-				Service: charge, Retry: statechart.RetryPolicy{Attempts: 3, Interval: time.Second, Rate: 1}, OnError: []on{{Target: "open"}},
-				OnDone: []on{{Target: "paid", Actions: []statechart.Action[tillContext]{remind}}},
-			}}},
-			{ID: "refusing", Invoke: []statechart.Invoke[tillContext]{{Service: refuse, OnDone: []on{{Target: "paid"}}, OnError: []on{{Target: "open"}}}}},
-			{ID: "paid", Tags: settled, On: []on{{Event: "REMIND", Target: "reminded"}}, Resolve: []statechart.Resolution[tillContext]{{
-				Name: "wait", Output: func(c tillContext, _ statechart.Event) any { return c },
-			}}},
-			{ID: "reminded", Type: statechart.Final},
-		},
-	})
-	if err != nil {
-		return nil, err
-	}
-	return append(hosted, durable.Host(chart, durable.MachineConfig{})), nil
-}
 
 // throttling refuses the first call that the functions make of each operation, once it is on.
 type throttling struct {
@@ -120,12 +40,22 @@ func (f *throttling) fault(call awslocal.Call) awslocal.Fault {
 }
 
 // TestNoSecretIsToldOfWhenThingsGoWrong plays events whose services fail and panic, whose actions, guards and payloads panic, and calls
-// that AWS throttles, all with canaries.
+// that AWS throttles, all with canaries. What code has panicked with is in the log only if payloads are asked for.
 func TestNoSecretIsToldOfWhenThingsGoWrong(t *testing.T) {
 	t.Parallel()
+	for _, payloads := range []string{"off", "on"} {
+		t.Run("payloads "+payloads, func(t *testing.T) {
+			t.Parallel()
+			playWhatGoesWrong(t, payloads)
+		})
+	}
+}
+
+func playWhatGoesWrong(t *testing.T, payloads string) {
+	t.Helper()
 	faults := &throttling{calls: map[string]int{}}
 	w := newWorldOf(t, awslocal.Config{Fault: faults.fault}, till, till, map[string]string{
-		boot.LogLevel: "debug", boot.GitHubWebhookSecret: webhookSecret, "AWS_MAX_ATTEMPTS": "1",
+		boot.LogPayloads: payloads, boot.LogLevel: "debug", boot.GitHubWebhookSecret: webhookSecret, "AWS_MAX_ATTEMPTS": "1",
 		shipped.EnrichCallbackBase: "https://canary-base.example.com", shipped.EnrichCallbackKey: callbackKey,
 	})
 	faults.on.Store(true)
@@ -138,12 +68,13 @@ func TestNoSecretIsToldOfWhenThingsGoWrong(t *testing.T) {
 	} {
 		w.send(to, body)
 	}
-	w.playCallback()
+	w.playCallback(payloads == "on")
 	w.until("till/1", func(r durable.Record) bool { return r.Status == statechart.Done && len(r.Outbox) == 0 })
 	w.until("till/1", func(durable.Record) bool { return len(w.logged("event parked")) >= 4 })
 	w.playQueues()
 	stop()
-	w.checkSecrets(false)
+	w.checkSecrets(payloads == "on")
+	w.checkPanics(payloads == "on")
 
 	for message, want := range map[string]int{
 		"event parked": 4, "delivery failed, to be tried again": 5, "service failed, to be tried again": 2, "service failed for good": 1, "request failed": 2,
@@ -153,9 +84,34 @@ func TestNoSecretIsToldOfWhenThingsGoWrong(t *testing.T) {
 			t.Errorf("got %d lines %q, want at least %d: the case is not played", got, message, want)
 		}
 	}
-	for _, with := range []string{"panic: ", "throttl"} {
-		if !strings.Contains(w.logs.String(), with) {
-			t.Errorf("the log has nothing with %q: the case is not played", with)
+	if !strings.Contains(w.logs.String(), "throttl") {
+		t.Error("the log has nothing that is throttled: the case is not played")
+	}
+}
+
+// checkPanics looks for the panics of actions, guards, services and payloads: each has its stack, and its value only if that is to be shown.
+func (w *world) checkPanics(valuesShown bool) {
+	w.t.Helper()
+	for message, want := range map[string]struct {
+		value string
+		code  []string
+	}{
+		"delivery failed, to be tried again": {"canary-payload", []string{"action crash: panic: a value of the type *errors.errorString", "guard wrong: panic: a value of the type host.pay"}},
+		"service failed, to be tried again":  {"no price for canary-payload", []string{"panic: a value of the type string"}},
+		"event parked":                       {"canary-payload", []string{"panic: a value of the type host.pay"}},
+	} {
+		for _, code := range want.code {
+			found := false
+			for _, line := range w.logged(message) {
+				if !strings.Contains(fmt.Sprint(line["error"], line["reason"]), code) {
+					continue
+				}
+				value, shown := line["panic"].(string)
+				found = strings.Contains(fmt.Sprint(line["stack"]), "till_test.go:") && shown == valuesShown && (!shown || strings.Contains(value, want.value))
+			}
+			if !found {
+				w.t.Errorf("got no line %q of %s with its stack, and its value: %v", message, code, valuesShown)
+			}
 		}
 	}
 }
@@ -188,7 +144,7 @@ func (w *world) playThrottled() {
 }
 
 // playCallback has a third party call back, at the address that it was told.
-func (w *world) playCallback() {
+func (w *world) playCallback(payloadsShown bool) {
 	w.t.Helper()
 	w.send("enrich/1", `{"type":"ENRICH","subject":"canary-payload"}`)
 	record := w.until("enrich/1", func(r durable.Record) bool { return len(r.State) == 1 && r.State[0] == "waiting" && len(r.Outbox) == 0 })
@@ -204,7 +160,7 @@ func (w *world) playCallback() {
 	}
 	w.until("enrich/1", func(r durable.Record) bool { return len(r.State) == 1 && r.State[0] == "succeeded" })
 	for where, text := range map[string]string{"the log": w.logs.String(), "the spans": w.spans.String(), "the answers": w.answers.String()} {
-		if strings.Contains(text, key) {
+		if strings.Contains(text, key) && !(payloadsShown && where == "the log") { // What the third party would be asked is a payload.
 			w.t.Errorf("%s shows the key of a callback's address", where)
 		}
 	}

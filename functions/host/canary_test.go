@@ -89,8 +89,8 @@ func TestNoSecretIsToldOf(t *testing.T) {
 	}
 }
 
-// play sends events that are taken and events that are not, each with a canary.
-func (w *world) play() {
+// playGateway sends requests that are taken and requests that are not, each with a canary.
+func (w *world) playGateway() {
 	w.t.Helper()
 	header := func(body, signature string) map[string]string {
 		return map[string]string{
@@ -126,6 +126,12 @@ func (w *world) play() {
 			w.t.Errorf("%s: got %d %s, want %d", c.path, status, answer, c.status)
 		}
 	}
+}
+
+// play sends events that are taken and events that are not, each with a canary.
+func (w *world) play() {
+	w.t.Helper()
+	w.playGateway()
 	stop := w.poll()
 	w.until("signup/1", func(r durable.Record) bool { return r.Revision > 0 && len(r.Outbox) == 0 })
 	const token = `"$task":{"token":"canary-token-AAAAKgAAAAIAAAAA","name":"wait","timeoutSeconds":600}`

@@ -16,6 +16,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
+	"github.com/settle-run/settle/infra/guard"
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/dynamostore"
 )
@@ -90,6 +91,26 @@ func TestTheDeployedFunctionsPlayTheDemo(t *testing.T) {
 	d.checkNothingIsDead()
 	d.checkLogs()
 	d.checkRefusal()
+	d.checkRoles()
+}
+
+// checkRoles holds the functions to their roles: what they have called was allowed, and went through the roles of all of them.
+func (d *deployed) checkRoles() {
+	d.t.Helper()
+	if err := d.roles.Denied(); err != nil {
+		d.t.Errorf("the functions have called AWS beyond their roles:\n%v", err)
+	}
+	unused := guard.Unused(d.roles)
+	for _, needed := range []string{
+		"consumer: dynamodb:PutItem on ${Table.Arn}", "consumer: iam:PassRole on ${SchedulerRole.Arn}", "consumer: states:SendTaskSuccess on ${JobWorkflow}",
+		"consumer: sqs:SendMessage on ${DelayQueue.Arn}", "delay: sqs:SendMessage on ${Queue.Arn}", "executions: sqs:SendMessage on ${Queue.Arn}",
+		"gateway: sqs:SendMessage on ${Queue.Arn}", "gateway: dynamodb:GetItem on ${Table.Arn}", "objects: sqs:SendMessage on ${Queue.Arn}",
+		"tokentask: sqs:SendMessage on ${Queue.Arn}",
+	} {
+		if slices.Contains(unused, needed) {
+			d.t.Errorf("expected a call by the permission of the %s, got none that went through its role", needed)
+		}
+	}
 }
 
 // checkEndsOfExecutions has an execution end that says it is the job's: the function executions tells the job.

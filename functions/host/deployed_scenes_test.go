@@ -312,7 +312,7 @@ func (d *deployed) startWorkflow(name, definition, instance string, input map[st
 			return "", err
 		}
 	}
-	machine, err := d.states.CreateStateMachine(d.ctx, &sfn.CreateStateMachineInput{Name: &name, Definition: &definition, RoleArn: aws.String("arn:aws:iam::000000000000:role/workflows")})
+	machine, err := d.states.CreateStateMachine(d.ctx, &sfn.CreateStateMachineInput{Name: aws.String(workflowName(name)), Definition: &definition, RoleArn: aws.String("arn:aws:iam::000000000000:role/workflows")})
 	if err != nil {
 		return "", err
 	}
@@ -329,6 +329,15 @@ func (d *deployed) startWorkflow(name, definition, instance string, input map[st
 		return "", err
 	}
 	return *started.ExecutionArn, nil
+}
+
+// workflowName returns what the stack calls a workflow: acme-settle-UploadSalesWorkflow for upload-sales.
+func workflowName(name string) string {
+	id := ""
+	for word := range strings.SplitSeq(name, "-") {
+		id += strings.ToUpper(word[:1]) + word[1:]
+	}
+	return stackName + "-" + id + "Workflow"
 }
 
 // holds waits until the instance holds the token of the task.

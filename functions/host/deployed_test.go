@@ -28,9 +28,9 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/scheduler"
 	"github.com/aws/aws-sdk-go-v2/service/sfn"
-	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
 	"github.com/settle-run/settle/infra"
+	"github.com/settle-run/settle/infra/guard"
 	"github.com/settle-run/settle/runtime/awslocal"
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/dynamostore"
@@ -46,7 +46,7 @@ var secrets = map[string]string{
 }
 
 // deployed is what infra/template.yaml deploys: the executables behind an AWS of this machine, each with the environment that the
-// template gives it and what Lambda sets, and nothing else but the address of that AWS.
+// template gives it and what Lambda sets, and nothing else but the address of that AWS. Each may call what its role allows, and no more.
 type deployed struct {
 	t *testing.T
 	// ctx ends with the test, or with what has failed.
@@ -55,6 +55,7 @@ type deployed struct {
 	cloud     *awslocal.Cloud
 	config    aws.Config
 	stack     infra.Stack
+	roles     *guard.Roles
 	functions map[string]infra.Function
 	logs      map[string]*written
 	store     *dynamostore.Store
@@ -95,23 +96,25 @@ func deploy(t *testing.T, executables map[string]string) *deployed {
 	d := &deployed{t: t, functions: map[string]infra.Function{}, logs: map[string]*written{}, planted: []string{"canary"}}
 	d.ctx, d.fail = context.WithCancelCause(ctx)
 	d.cloud = awslocal.New(awslocal.Config{StatusChanges: stackName + "-executions"})
-	server, err := d.cloud.Listen("127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = server.Close() })
 	d.api = httptest.NewServer(http.HandlerFunc(d.serve))
 	t.Cleanup(d.api.Close)
 	d.config = aws.Config{
 		Region: awslocal.Region, BaseEndpoint: aws.String("http://aws.local"), HTTPClient: d.cloud.HTTPClient(), Credentials: credentials.NewStaticCredentialsProvider("any", "any", ""),
 	}
 	d.stack = infra.Stack{
-		Name: stackName, Account: awslocal.Account, Region: awslocal.Region, QueueURLs: server.URL(), Secrets: secrets,
+		Name: stackName, Account: awslocal.Account, Region: awslocal.Region, Secrets: secrets,
 		Values: map[string]string{"Table": stackName + "-table", "HttpApi.ApiEndpoint": d.api.URL},
 	}
+	var err error
+	if d.roles, err = guard.NewRoles(d.stack); err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(d.roles.Handler(d.cloud))
+	t.Cleanup(server.Close)
+	d.stack.QueueURLs = server.URL
 	d.store, d.states = dynamostore.NewIndexed(dynamodb.NewFromConfig(d.config), stackName+"-table"), sfn.NewFromConfig(d.config)
 	d.createResources()
-	bootstraps := d.startFunctions(server.URL(), executables)
+	bootstraps := d.startFunctions(server.URL, executables)
 	d.gateway, d.objects = bootstraps["gateway"].Start(), bootstraps["objects"].Start()
 	if err := d.cloud.Register("tokentask", awslocal.Function{Timeout: d.timeout("tokentask"), Start: bootstraps["tokentask"].Start}); err != nil {
 		t.Fatal(err)
@@ -149,16 +152,7 @@ func (d *deployed) plant(secret string) {
 // createResources makes the queues, the table and the schedule group of the template.
 func (d *deployed) createResources() {
 	d.t.Helper()
-	queues := sqs.NewFromConfig(d.config)
-	for _, end := range []string{".fifo", "-dlq.fifo", "-delay", "-delay-dlq", "-executions", "-executions-dlq"} {
-		attributes := map[string]string{"VisibilityTimeout": "360"}
-		if strings.HasSuffix(end, ".fifo") {
-			attributes["FifoQueue"] = "true"
-		}
-		if _, err := queues.CreateQueue(d.ctx, &sqs.CreateQueueInput{QueueName: aws.String(stackName + end), Attributes: attributes}); err != nil {
-			d.t.Fatal(err)
-		}
-	}
+	d.createQueues()
 	if err := dynamostore.CreateIndexedTable(d.ctx, dynamodb.NewFromConfig(d.config), stackName+"-table"); err != nil {
 		d.t.Fatal(err)
 	}
@@ -179,7 +173,7 @@ func (d *deployed) startFunctions(endpoint string, executables map[string]string
 		if d.functions[name], err = d.stack.Resolve(function); err != nil {
 			d.t.Fatal(err)
 		}
-		environment := []string{"AWS_ENDPOINT_URL=" + endpoint}
+		environment := []string{"AWS_ENDPOINT_URL=" + endpoint, "AWS_ACCESS_KEY_ID=" + name} // By the ID, the roles know who calls.
 		for variable, value := range d.functions[name].Environment {
 			environment = append(environment, variable+"="+value)
 		}

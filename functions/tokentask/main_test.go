@@ -44,88 +44,102 @@ func TestATaskWaitsThroughTheFunction(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				cloud := awslocal.New(awslocal.Config{})
-				config := aws.Config{
-					Region: awslocal.Region, BaseEndpoint: aws.String("http://aws.local"), HTTPClient: cloud.HTTPClient(),
-					Credentials: credentials.NewStaticCredentialsProvider("any", "any", ""),
-				}
-				queues, workflows := sqs.NewFromConfig(config), sfn.NewFromConfig(config)
-				queue, err := queues.CreateQueue(t.Context(), &sqs.CreateQueueInput{QueueName: aws.String("settle.fifo"), Attributes: map[string]string{"FifoQueue": "true"}})
-				if err != nil {
-					t.Fatal(err)
-				}
-				role, err := guard.New(infra.Stack{Name: "settle", Account: awslocal.Account, Region: awslocal.Region}, "tokentask")
-				if err != nil {
-					t.Fatal(err)
-				}
-				own := config
-				role.Attach(&own)
-				t.Cleanup(func() {
-					if denied := role.Denied(); len(denied) > 0 {
-						t.Errorf("expected no call beyond the role of the function, got %v", denied)
-					}
-				})
-				process := &boot.Process{
-					Env:      boot.NewEnv(func(string) (string, bool) { return "", false }),
-					Settings: boot.Settings{QueueURL: *queue.QueueUrl}, AWS: own, Logger: slog.New(slog.NewJSONHandler(io.Discard, nil)),
-				}
-				machines, err := shipped.Machines(process)
-				if err != nil {
-					t.Fatal(err)
-				}
-				hosted, err := durable.NewMachines(machines...)
-				if err != nil {
-					t.Fatal(err)
-				}
-				handler, err := assemble.TokenTask(process, hosted)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if err := cloud.Register("tokentask", awslocal.Function{Start: func() awslocal.Invoker { return lambda.NewHandler(handler) }}); err != nil {
-					t.Fatal(err)
-				}
-				machine, err := workflows.CreateStateMachine(t.Context(), &sfn.CreateStateMachineInput{
-					Name: aws.String("m"), RoleArn: aws.String("arn:aws:iam::000000000000:role/any"),
-					Definition: aws.String(`{"StartAt": "Queued", "States": {"Queued": {"Type": "Task", "End": true,
-						"Resource": "arn:aws:states:::lambda:invoke.waitForTaskToken", "Parameters": {"FunctionName": "tokentask", "Payload": ` + c.payload + `}}}}`),
-				})
-				if err != nil {
-					t.Fatal(err)
-				}
-				execution, err := workflows.StartExecution(t.Context(), &sfn.StartExecutionInput{StateMachineArn: machine.StateMachineArn})
-				if err != nil {
-					t.Fatal(err)
-				}
-				time.Sleep(time.Second)
-				described, err := workflows.DescribeExecution(t.Context(), &sfn.DescribeExecutionInput{ExecutionArn: execution.ExecutionArn})
-				if err != nil {
-					t.Fatal(err)
-				}
-				received, err := queues.ReceiveMessage(t.Context(), &sqs.ReceiveMessageInput{
-					QueueUrl: queue.QueueUrl, MaxNumberOfMessages: 10, MessageSystemAttributeNames: []sqstypes.MessageSystemAttributeName{"All"},
-				})
-				if err != nil {
-					t.Fatal(err)
-				}
+				described, received := runTask(t, c.payload)
 				if c.fails != "" {
-					if described.Status != types.ExecutionStatusFailed || !strings.Contains(aws.ToString(described.Cause), c.fails) || len(received.Messages) > 0 {
-						t.Errorf("want the task to fail because of %q and nothing sent, got %s %s and %d messages", c.fails, described.Status, aws.ToString(described.Cause), len(received.Messages))
+					if described.Status != types.ExecutionStatusFailed || !strings.Contains(aws.ToString(described.Cause), c.fails) || len(received) > 0 {
+						t.Errorf("want the task to fail because of %q and nothing sent, got %s %s and %d messages", c.fails, described.Status, aws.ToString(described.Cause), len(received))
 					}
 					return
 				}
-				if described.Status != types.ExecutionStatusRunning || len(received.Messages) != 1 {
-					t.Fatalf("want a task that waits and one message, got %s and %d", described.Status, len(received.Messages))
+				if described.Status != types.ExecutionStatusRunning || len(received) != 1 {
+					t.Fatalf("want a task that waits and one message, got %s and %d", described.Status, len(received))
 				}
 				var body struct {
 					Task struct{ Token, State string } `json:"$task"`
 				}
-				if err := json.Unmarshal([]byte(*received.Messages[0].Body), &body); err != nil {
+				if err := json.Unmarshal([]byte(*received[0].Body), &body); err != nil {
 					t.Fatal(err)
 				}
-				if body.Task.Token == "" || body.Task.State != "Queued" || received.Messages[0].Attributes["MessageGroupId"] != "job/1" {
-					t.Errorf("want the token of Queued in the group job/1, got a token of %d bytes of %q in %q", len(body.Task.Token), body.Task.State, received.Messages[0].Attributes["MessageGroupId"])
+				if body.Task.Token == "" || body.Task.State != "Queued" || received[0].Attributes["MessageGroupId"] != "job/1" {
+					t.Errorf("want the token of Queued in the group job/1, got a token of %d bytes of %q in %q", len(body.Task.Token), body.Task.State, received[0].Attributes["MessageGroupId"])
 				}
 			})
 		})
 	}
+}
+
+// runTask runs a workflow whose one task invokes the function with the payload, and returns what has become of the execution and what
+// is in the queue.
+func runTask(t *testing.T, payload string) (*sfn.DescribeExecutionOutput, []sqstypes.Message) {
+	t.Helper()
+	cloud := awslocal.New(awslocal.Config{})
+	config := aws.Config{
+		Region: awslocal.Region, BaseEndpoint: aws.String("http://aws.local"), HTTPClient: cloud.HTTPClient(),
+		Credentials: credentials.NewStaticCredentialsProvider("any", "any", ""),
+	}
+	queues, workflows := sqs.NewFromConfig(config), sfn.NewFromConfig(config)
+	queue, err := queues.CreateQueue(t.Context(), &sqs.CreateQueueInput{QueueName: aws.String("settle.fifo"), Attributes: map[string]string{"FifoQueue": "true"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	handler := newTokenTask(t, config, *queue.QueueUrl)
+	if err := cloud.Register("tokentask", awslocal.Function{Start: func() awslocal.Invoker { return handler }}); err != nil {
+		t.Fatal(err)
+	}
+	machine, err := workflows.CreateStateMachine(t.Context(), &sfn.CreateStateMachineInput{
+		Name: aws.String("m"), RoleArn: aws.String("arn:aws:iam::000000000000:role/any"),
+		Definition: aws.String(`{"StartAt": "Queued", "States": {"Queued": {"Type": "Task", "End": true,
+			"Resource": "arn:aws:states:::lambda:invoke.waitForTaskToken", "Parameters": {"FunctionName": "tokentask", "Payload": ` + payload + `}}}}`),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	execution, err := workflows.StartExecution(t.Context(), &sfn.StartExecutionInput{StateMachineArn: machine.StateMachineArn})
+	if err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(time.Second)
+	described, err := workflows.DescribeExecution(t.Context(), &sfn.DescribeExecutionInput{ExecutionArn: execution.ExecutionArn})
+	if err != nil {
+		t.Fatal(err)
+	}
+	received, err := queues.ReceiveMessage(t.Context(), &sqs.ReceiveMessageInput{
+		QueueUrl: queue.QueueUrl, MaxNumberOfMessages: 10, MessageSystemAttributeNames: []sqstypes.MessageSystemAttributeName{"All"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return described, received.Messages
+}
+
+// newTokenTask returns the function, which may call what its role allows.
+func newTokenTask(t *testing.T, config aws.Config, queueURL string) lambda.Handler {
+	t.Helper()
+	role, err := guard.New(infra.Stack{Name: "settle", Account: awslocal.Account, Region: awslocal.Region}, "tokentask")
+	if err != nil {
+		t.Fatal(err)
+	}
+	role.Attach(&config)
+	t.Cleanup(func() {
+		if denied := role.Denied(); len(denied) > 0 {
+			t.Errorf("expected no call beyond the role of the function, got %v", denied)
+		}
+	})
+	process := &boot.Process{
+		Env:      boot.NewEnv(func(string) (string, bool) { return "", false }),
+		Settings: boot.Settings{QueueURL: queueURL}, AWS: config, Logger: slog.New(slog.NewJSONHandler(io.Discard, nil)),
+	}
+	machines, err := shipped.Machines(process)
+	if err != nil {
+		t.Fatal(err)
+	}
+	hosted, err := durable.NewMachines(machines...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	handler, err := assemble.TokenTask(process, hosted)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return lambda.NewHandler(handler)
 }

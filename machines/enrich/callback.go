@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/settle-run/settle/runtime/statechart"
 )
 
 // ProviderName is the name of the third party in the addresses of callbacks and in aliases.
@@ -88,7 +90,7 @@ func ReadCallback(body []byte) (alias string, event json.RawMessage, err error) 
 		Data    json.RawMessage `json:"data"`
 		Error   json.RawMessage `json:"error"`
 	}
-	if err := json.Unmarshal(body, &callback); err != nil {
+	if err := readBody(body, &callback); err != nil {
 		return "", nil, fmt.Errorf("%w: %w", ErrCallback, err)
 	}
 	if err := checkJobID(callback.JobID); err != nil {
@@ -112,6 +114,22 @@ func ReadCallback(body []byte) (alias string, event json.RawMessage, err error) 
 	}
 	return Alias(callback.JobID), event, err
 }
+
+// readBody decodes the body of a callback. Its errors are for the third party, and quote nothing of the body.
+func readBody(body []byte, into any) error {
+	err := statechart.ReadJSON(body, into)
+	var syntax *json.SyntaxError
+	if errors.As(err, &syntax) {
+		return fmt.Errorf("expected a JSON object, got %d bytes that are no JSON at byte %d: send one such as "+bodyExample, len(body), syntax.Offset)
+	}
+	if err != nil {
+		return fmt.Errorf("%w: send an object such as "+bodyExample, err)
+	}
+	return nil
+}
+
+// bodyExample is the body of a callback.
+const bodyExample = `{"jobId": "7", "success": true, "data": {}}`
 
 // textOf returns the text of a failure: the third party's own where it gives one, as a string or in other
 // JSON.

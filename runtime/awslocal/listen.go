@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"sync"
 	"time"
 )
 
@@ -18,6 +19,12 @@ type Server struct {
 	url    string
 	hangUp context.CancelCauseFunc // ends the calls that wait for messages
 	served chan error              // what http.Server.Serve returned
+
+	mu      sync.Mutex
+	closing bool
+	// silent are the connections on which nothing was asked yet, such as those that clients open to have one at hand.
+	// http.Server.Shutdown waits five seconds for them.
+	silent map[net.Conn]bool
 }
 
 // Listen serves c on addr, host and port, such as "127.0.0.1:4566"; port 0 takes a free one.
@@ -40,10 +47,35 @@ func (c *Cloud) Listen(addr string) (*Server, error) {
 		},
 		url:    "http://" + listener.Addr().String(),
 		hangUp: hangUp,
-		served: make(chan error, 1),
+		served: make(chan error, 1), silent: map[net.Conn]bool{},
 	}
+	s.http.ConnState = s.track
 	go func() { s.served <- s.http.Serve(listener) }()
 	return s, nil
+}
+
+// track keeps silent.
+func (s *Server) track(connection net.Conn, state http.ConnState) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case state != http.StateNew:
+		delete(s.silent, connection)
+	case s.closing:
+		_ = connection.Close() // Nobody waits for anything on it.
+	default:
+		s.silent[connection] = true
+	}
+}
+
+// leaveSilent closes the connections on which nothing was asked, also those that come yet.
+func (s *Server) leaveSilent() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closing = true
+	for connection := range s.silent {
+		_ = connection.Close() // Nobody waits for anything on it.
+	}
 }
 
 // URL returns the address of the server, such as "http://127.0.0.1:4566", for BaseEndpoint
@@ -54,6 +86,7 @@ func (s *Server) URL() string { return s.url }
 // The Cloud remains and can be served again.
 func (s *Server) Close() error {
 	s.hangUp(errors.New("the server is closing"))
+	s.leaveSilent()
 	ctx, cancel := context.WithTimeout(context.Background(), shutdownTimeout)
 	defer cancel()
 	if err := s.http.Shutdown(ctx); err != nil {

@@ -17,8 +17,8 @@ func TestAnEventThatTheChartFailsOnIsTriedAndThenParked(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ typ, reason string }{
 		{"refuse", `chart order, state "idle", event "refuse": action refuse: refused`},
-		{"crash", "panic: crashed"},
-		{"explode", "panic: exploded"},
+		{"crash", "action crash: panic: a value of the type string"},
+		{"explode", "guard exploding: panic: a value of the type string"},
 	} {
 		t.Run(c.typ, func(t *testing.T) {
 			t.Parallel()
@@ -106,7 +106,7 @@ func TestAStartThatFailsIsTriedAndThenParked(t *testing.T) {
 		w := newWorld(t)
 		w.post("greeter/unstartable", adds(2)...)
 		w.run(t)
-		w.wantParked(t, [2]string{`"0"`, "panic: unstartable"}, [2]string{`"1"`, "panic: unstartable"})
+		w.wantParked(t, [2]string{`"0"`, "panic: a value of the type string"}, [2]string{`"1"`, "panic: a value of the type string"})
 		if len(w.records) != 0 {
 			t.Errorf("stored: %s", w.records)
 		}

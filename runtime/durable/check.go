@@ -102,7 +102,7 @@ func nameOf(record Record, itemErr error) string {
 func (c *Check) carry(record Record, stored int) (version int, err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			err = fmt.Errorf("panic: %v", r)
+			err = statechart.Panicked(r)
 		}
 	}()
 	machine, instance, err := c.machines.Restore(record)

@@ -83,7 +83,7 @@ func TestAStartThatFailsReachesTheParent(t *testing.T) {
 	t.Parallel()
 	for item, reason := range map[string]string{
 		"heavy": "wrong payload: the input of chart courier: too heavy",
-		"panic": "context: panic: unstartable",
+		"panic": "context: panic: a value of the type string",
 	} {
 		inFamily(t, func(t *testing.T, w *world) {
 			w.post(boss1, event("ship", item))
@@ -227,130 +227,6 @@ func TestEveryMessageMayComeAgain(t *testing.T) {
 			}
 		})
 	}
-}
-
-func TestAStartThatComesAfterTheStopIsStoppedBeforeItBegins(t *testing.T) {
-	t.Parallel()
-	inFamily(t, func(t *testing.T, w *world) {
-		var start durable.Delivery
-		w.post(boss1, ship)
-		w.invoke()
-		start = w.messages[0].Delivery
-		w.remove(start) // The queue has given it up.
-		w.post(boss1, event("cancel", ""))
-		w.run(t)
-		w.wantFamily(t, "")
-		w.post(start.Group, start.Body) // Somebody sends it again.
-		w.run(t)
-		// It is stored as stopped, so that nobody who still believes in it can store it as active, and has no radio.
-		w.wantFamily(t, "courier stopped")
-		w.post(boss1, ship)
-		w.run(t)
-		w.post(start.Group, start.Body)
-		w.run(t)
-		w.wantFamily(t, "courier active, courier stopped, radio active")
-		w.wantParked(t)
-	})
-}
-
-func TestAStartThatNoParentHasSentLeavesNothing(t *testing.T) {
-	t.Parallel()
-	inFamily(t, func(t *testing.T, w *world) {
-		w.post(boss1, event("add", "a"))
-		w.run(t)
-		w.post("courier/free", fmt.Sprintf(`{"type": "settle.start", "$parent": {"instance": "boss/1", "incarnation": %d, "child": "1.0"}, "input": {"item": "first"}}`, w.load(boss1).CreatedAt.UnixMilli()))
-		w.run(t)
-		if names := w.stored("courier"); len(names) > 0 {
-			t.Errorf("the names %q are taken", names)
-		}
-	})
-}
-
-func TestAParentOfTheSameNameHasChildrenOfItsOwn(t *testing.T) {
-	t.Parallel()
-	inFamily(t, func(t *testing.T, w *world) {
-		w.post(boss1, ship)
-		w.invoke()
-		start := w.messages[0].Delivery
-		w.run(t)
-		old := w.van(t)
-		delete(w.records, boss1)
-		delete(w.revision, boss1)
-		time.Sleep(time.Minute)
-		w.post(boss1, event("ship", "second"))
-		w.run(t)
-		van := w.van(t)
-		w.post(old, event("finish", ""))
-		w.run(t)
-		w.wantFamily(t, "courier active, courier done, radio active, radio stopped")
-		w.wantState(t, boss1, "shipping")
-		w.post(van, event("finish", ""))
-		w.run(t)
-		w.wantLog(t, boss1, `back "second board ok"`)
-
-		w.post(boss1, event("add", "a"), event("ship", "third"))
-		w.run(t)
-		delete(w.records, boss1)
-		delete(w.revision, boss1)
-		w.post(boss1, ship)
-		w.run(t)
-		delete(w.records, old)
-		delete(w.revision, old)
-		w.post(start.Group, start.Body) // The parent of this name lists a child with the same key.
-		w.run(t)
-		if status := w.load(old).Status; status != statechart.Stopped {
-			t.Errorf("%s has begun for another parent, it is %s", old, status)
-		}
-	})
-}
-
-func TestOnlyItsOwnParentStopsAChild(t *testing.T) {
-	t.Parallel()
-	inFamily(t, func(t *testing.T, w *world) {
-		w.post(boss1, ship)
-		w.run(t)
-		stop := fmt.Sprintf(`{"type":"settle.stop","$parent":{"instance":"boss/1","incarnation":%d,"child":%%q}}`, w.load(boss1).CreatedAt.UnixMilli())
-		w.post(w.van(t), fmt.Sprintf(stop, "1.0"), `{"type":"settle.stop"}`)
-		w.run(t)
-		w.wantFamily(t, "courier active, radio active")
-		w.wantParked(t, [2]string{"settle.stop", "expected the key $parent"})
-		w.post(w.van(t), fmt.Sprintf(stop, "2.0"))
-		w.run(t)
-		w.wantFamily(t, "courier stopped, radio stopped")
-	})
-}
-
-func TestANameThatSomebodyElseHasIsAnError(t *testing.T) {
-	t.Parallel()
-	inFamily(t, func(t *testing.T, w *world) {
-		w.post(boss1, `{"type":"both","to":"radio"}`)
-		w.invoke()
-		name := w.messages[0].Group
-		start := w.messages[0].Delivery
-		w.remove(start)
-		w.post(name, event("add", "stranger"))
-		w.run(t)
-		w.post(name, start.Body)
-		w.run(t)
-		w.wantLog(t, boss1, "lost radio: "+name+" exists, and is not that child of boss/1: somebody else has begun it")
-		if r := w.load(name); r.Status != statechart.Active || r.Parent != nil {
-			t.Errorf("the stranger is %s, a child of %+v", r.Status, r.Parent)
-		}
-	})
-}
-
-func TestAnEventForAChildThatIsNotThereIsParked(t *testing.T) {
-	t.Parallel()
-	inFamily(t, func(t *testing.T, w *world) {
-		w.post(boss1, event("ship", "heavy"), `{"type":"tell","item":"fast"}`)
-		w.run(t)
-		w.wantParked(t, [2]string{"fast", "boss/1 sent it to its child courier/boss-1-"})
-		w.post("courier/1", event("add", "a"))
-		w.run(t)
-		if len(w.parked) != 2 || !strings.Contains(w.parked[1].Reason, "begins with an input: only a parent starts it") {
-			t.Errorf("parked %+v", w.parked)
-		}
-	})
 }
 
 func TestAnOutputThatNobodyCanHoldIsAFailure(t *testing.T) {

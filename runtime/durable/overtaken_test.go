@@ -141,7 +141,7 @@ func TestATurnThatCannotGoBackStoresNothing(t *testing.T) {
 		}
 		w.run(t)
 		w.wantLog(t, "brittle/1", "a", "c")
-		w.wantParked(t, [2]string{"add", "no answer"})
+		w.wantParked(t, [2]string{"add", "action resolve Outcome: panic: "})
 		w.wantSound(t)
 	})
 }

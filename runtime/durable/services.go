@@ -211,7 +211,7 @@ func attempt(ctx context.Context, run func(context.Context) (any, error)) (any, 
 	go func() {
 		defer func() {
 			if r := recover(); r != nil {
-				answers <- answer{err: fmt.Errorf("panic: %v", r)}
+				answers <- answer{err: statechart.Panicked(r)}
 			}
 		}()
 		value, err := run(ctx)

@@ -230,7 +230,7 @@ func TestASnapshotThatNoHostedVersionReadsIsNotTouched(t *testing.T) {
 		"no migration": {1, func(w *world) []durable.Machine { return []durable.Machine{w.desk(3, deskFrom2), w.desk(2)} },
 			"unreadable snapshot of machine desk: expected version 3 or 2, or a version that one of them migrates from, got version 1; bring the migration, or host version 1 too"},
 		"a migration that fails": {1, func(w *world) []durable.Machine { return []durable.Machine{w.desk(2, failing)} },
-			"unreadable snapshot of chart desk: migrating from version 1, look up: panic: no such desk; mend the migration"},
+			"unreadable snapshot of chart desk: migrating from version 1, look up: panic: a value of the type string; mend the migration"},
 		"a migration that leads nowhere": {1, func(w *world) []durable.Machine { return []durable.Machine{w.desk(2, statechart.Migration{From: 1})} },
 			`unreadable snapshot of chart desk: this version has no state "open"; bring a migration or host the old version too`},
 	} {

@@ -313,60 +313,6 @@ func batchDigest(queue string, payload []byte) uint64 {
 	return digestOf(text)
 }
 
-// kill ends a process; d.mu is held.
-func (d *director) kill(process string) {
-	if !d.dead[process] {
-		d.dead[process] = true
-		if died := d.onDie[process]; died != nil {
-			died()
-		}
-	}
-}
-
-// die ends a process from inside or at its time-out.
-func (d *director) die(process, why string) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if !d.dead[process] {
-		d.told = append(d.told, stamp(time.Now())+process+" is "+why)
-		d.counts[why]++
-		d.kill(process)
-	}
-	d.stir()
-}
-
-// stir wakes the director.
-func (d *director) stir() {
-	select {
-	case d.wake <- struct{}{}:
-	default:
-	}
-}
-
-// calm ends the faults.
-func (d *director) calm() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.left = 0
-	clear(d.outages)
-	clear(d.denied)
-}
-
-// gone reports whether a process is dead, and stuck whether it is frozen.
-func (d *director) state(process string) (gone, stuck bool) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.dead[process], d.frozen[process].After(time.Now())
-}
-
-// wasFrozen reports whether a process has ever been frozen.
-func (d *director) wasFrozen(process string) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	_, was := d.frozen[process]
-	return was
-}
-
 // ofDelivery decides what becomes of a batch that Lambda has received: by the batch itself, as the pollers of
 // several queues may ask at one instant.
 func (d *director) ofDelivery(delivery awslocal.Delivery) awslocal.DeliveryFault {

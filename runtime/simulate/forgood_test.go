@@ -104,6 +104,30 @@ const (
 	postTwo = `{"type": "letter", "text": "two"}`
 )
 
+// loseDelayQueue gives the world a delay queue that is deleted, and a role that allows its use.
+func (w *world) loseDelayQueue() {
+	w.t.Helper()
+	queues := sqs.NewFromConfig(w.aws(w.cloud.HTTPClient(), true))
+	made, err := queues.CreateQueue(w.t.Context(), &sqs.CreateQueueInput{QueueName: aws.String("gone")})
+	if err == nil {
+		_, err = queues.DeleteQueue(w.t.Context(), &sqs.DeleteQueueInput{QueueUrl: made.QueueUrl})
+	}
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.delayURL = *made.QueueUrl
+	stack := stackOfTests()
+	stack.Values["DelayQueue.Arn"] = arnOfQueues + "gone"
+	if w.roles, err = guard.NewRoles(stack); err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(func() {
+		if err := w.roles.Denied(); err != nil {
+			w.t.Errorf("expected the queue to be missing, and not the permission: %v", err)
+		}
+	})
+}
+
 // TestAnEffectThatAWSRefusesForGoodBlocksNothing has AWS refuse an effect in the ways that no time mends.
 func TestAnEffectThatAWSRefusesForGoodBlocksNothing(t *testing.T) {
 	t.Parallel()
@@ -138,28 +162,8 @@ func TestAnEffectThatAWSRefusesForGoodBlocksNothing(t *testing.T) {
 			want: `[two] ["send to posting/2"], kept: [send posting/2 told], 0 effects left, <nil>`, archive: `[one] [], kept:, 0 effects left, <nil>`,
 		},
 		"a queue that is deleted": {
-			prepare: func(w *world) {
-				queues := sqs.NewFromConfig(w.aws(w.cloud.HTTPClient(), true))
-				made, err := queues.CreateQueue(w.t.Context(), &sqs.CreateQueueInput{QueueName: aws.String("gone")})
-				if err == nil {
-					_, err = queues.DeleteQueue(w.t.Context(), &sqs.DeleteQueueInput{QueueUrl: made.QueueUrl})
-				}
-				if err != nil {
-					w.t.Fatal(err)
-				}
-				w.delayURL = *made.QueueUrl
-				stack := stackOfTests()
-				stack.Values["DelayQueue.Arn"] = arnOfQueues + "gone"
-				if w.roles, err = guard.NewRoles(stack); err != nil {
-					w.t.Fatal(err)
-				}
-				w.t.Cleanup(func() {
-					if err := w.roles.Denied(); err != nil {
-						w.t.Errorf("expected the queue to be missing, and not the permission: %v", err)
-					}
-				})
-			},
-			event: `{"type": "pause"}`, after: 59 * time.Minute, within: 70 * time.Minute,
+			prepare: (*world).loseDelayQueue,
+			event:   `{"type": "pause"}`, after: 59 * time.Minute, within: 70 * time.Minute,
 			want: `[two] ["schedule to 10m0s of paused"], kept: [schedule 10m0s of paused told], 0 effects left, <nil>`,
 		},
 	} {

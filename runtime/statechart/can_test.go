@@ -53,7 +53,7 @@ func TestCanOfAGuardThatPanicsIsAnError(t *testing.T) {
 	r := begin(t, Def{Initial: "a", States: []S{{ID: "a", On: []On{{Event: "GO", Guard: panics}}}}})
 	can, err := r.chart.Can(r.step.Next, Event{Type: "GO"})
 	equal(t, "can", can, false)
-	if want := `chart c, state "a", event "GO": guard panics: panic: planned`; err == nil || err.Error() != want {
+	if want := `chart c, state "a", event "GO": guard panics: panic: a value of the type string`; err == nil || err.Error() != want {
 		t.Errorf("got the error %v, want %s", err, want)
 	}
 }

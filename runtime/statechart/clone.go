@@ -72,7 +72,7 @@ const contextDepthMax = 1000
 // deepCopy copies a value and what it refers to. It panics beyond contextDepthMax.
 func deepCopy(into, from reflect.Value, depth int) {
 	if depth++; depth > contextDepthMax {
-		panic(fmt.Sprintf("the context refers to values more than %d deep (contextDepthMax); does it contain itself?", contextDepthMax))
+		panic(ownPanic(fmt.Sprintf("the context refers to values more than %d deep (contextDepthMax); does it contain itself?", contextDepthMax)))
 	}
 	switch from.Kind() {
 	case reflect.Pointer:

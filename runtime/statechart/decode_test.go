@@ -103,8 +103,8 @@ func TestDecodeRefusesWhatIsNoEventOfTheChart(t *testing.T) {
 		`{"type":"order","count":"two"}`:    {statechart.ErrPayload, `wrong payload: event "order" of chart shop: expected a whole number of 64 bits under "count", got a string`},
 		`{"type":"order","count":0}`:        {statechart.ErrPayload, `wrong payload: event "order" of chart shop: count: expected at least 1`},
 		`{"type":"pointer","count":0}`:      {statechart.ErrPayload, `wrong payload: event "pointer" of chart shop: count: expected at least 1`},
-		`{"type":"order","count":13}`:       {statechart.ErrPayload, `wrong payload: event "order" of chart shop: panic: unlucky`},
-		`{"type":"picky"}`:                  {statechart.ErrPayload, `wrong payload: event "picky" of chart shop: panic: too picky`},
+		`{"type":"order","count":13}`:       {statechart.ErrPayload, `wrong payload: event "order" of chart shop: panic: a value of the type string`},
+		`{"type":"picky"}`:                  {statechart.ErrPayload, `wrong payload: event "picky" of chart shop: panic: a value of the type string`},
 		`{"type":"flagged"}`:                {statechart.ErrPayload, `wrong payload: event "flagged" of chart shop: expected a boolean, got an object`},
 	} {
 		event, err := chart.Decode([]byte(body))

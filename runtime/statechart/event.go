@@ -212,7 +212,7 @@ func (c *chart) sent(body []byte) (Event, error) {
 func (p Payload) decode(body []byte) (payload any, err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			payload, err = nil, fmt.Errorf("panic: %v", r)
+			payload, err = nil, Panicked(r)
 		}
 	}()
 	pointer := reflect.New(p.typ)

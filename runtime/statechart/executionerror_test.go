@@ -88,7 +88,7 @@ func TestPanicIsNoExecutionError(t *testing.T) {
 	r := begin(t, Def{Initial: "a", States: []S{
 		{ID: "a", On: []On{{Event: "GO", Actions: Do{panics}}, {Event: statechart.ExecutionError}}},
 	}})
-	r.refuses(Event{Type: "GO"}, nil, `chart c, state "a", event "GO": action panics: panic: planned`)
+	r.refuses(Event{Type: "GO"}, nil, `chart c, state "a", event "GO": action panics: panic: a value of the type string`)
 }
 
 func TestExecutionErrorIsTheChartsOwn(t *testing.T) {

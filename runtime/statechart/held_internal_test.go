@@ -1,24 +1,18 @@
 package statechart
 
 import (
+	"math"
 	"reflect"
 	"testing"
 )
 
 type counter struct{ N int }
 
-// TestErasingLosesNothing fills all fields of a definition's states and looks for them in what is erased.
+// TestErasingLosesNothing fills all fields of a definition's states, no two alike, and looks for each where it belongs in what is erased.
 func TestErasingLosesNothing(t *testing.T) {
 	t.Parallel()
-	var state State[counter]
-	fill(reflect.ValueOf(&state).Elem(), 2)
-	state.Entry = append(state.Entry, Update("up", func(c *counter) { c.N++ }))
-	state.On[0].Guard = Not(If("none", func(c counter) bool { return c.N == 0 }))
-	state.On[0].Guard.Params = []byte("1")
-	state.Invoke[0].Service.result = reflect.TypeFor[counter]()
-
-	erased := eraseStates([]State[counter]{state}, map[stateList][]State[held]{})[0]
-	checkFilled(t, "State", reflect.ValueOf(erased))
+	f := &filling{truth: func(string) bool { return true }, numbers: map[string]int{}}
+	erased := f.erase(t)
 	if got := erased.Invoke[0].Service.result; got != reflect.TypeFor[counter]() {
 		t.Errorf("got a service with the result %v, want that of the definition's", got)
 	}
@@ -30,37 +24,68 @@ func TestErasingLosesNothing(t *testing.T) {
 	if holds, err := guard.holds(x); !holds || err != nil || len(guard.of) != 1 || guard.of[0].Name != "none" {
 		t.Errorf("got %v and %v of the guard, made of %v, want it to hold and to know what it is made of", holds, err, guard.of)
 	}
+	if len(f.truths) < 10 {
+		t.Errorf("got the truth values %q, want at least ten", f.truths)
+	}
+	for _, alone := range f.truths {
+		(&filling{truth: func(path string) bool { return path == alone }, numbers: map[string]int{}}).erase(t)
+	}
+}
+
+// filling fills a value: texts and functions with the paths that they are at, numbers with one of their own each.
+type filling struct {
+	truth   func(path string) bool
+	numbers map[string]int
+	// truths are the paths of truth values.
+	truths []string
+}
+
+// erase fills a state, and checks what is erased of it.
+func (f *filling) erase(t *testing.T) State[held] {
+	t.Helper()
+	var state State[counter]
+	f.fill("State", reflect.ValueOf(&state).Elem(), 2)
+	state.Entry = append(state.Entry, Update("up", func(c *counter) { c.N++ }))
+	guard := &state.On[0].Guard
+	name, params := guard.Name, guard.Params
+	*guard = Not(If("none", func(c counter) bool { return c.N == 0 }))
+	guard.Name, guard.Params = name, params
+	state.Invoke[0].Service.result = reflect.TypeFor[counter]()
+	erased := eraseStates([]State[counter]{state}, map[stateList][]State[held]{})[0]
+	f.check(t, "State", reflect.ValueOf(erased))
+	return erased
 }
 
 // fill sets all exported fields below a value that is set, lists of states as deep as that.
-func fill(v reflect.Value, depth int) {
+func (f *filling) fill(path string, v reflect.Value, depth int) {
 	switch v.Kind() {
 	case reflect.String:
-		v.SetString("x")
+		v.SetString(path)
 	case reflect.Bool:
-		v.SetBool(true)
+		f.truths = append(f.truths, path)
+		v.SetBool(f.truth(path))
 	case reflect.Int, reflect.Int64:
-		v.SetInt(1)
+		v.SetInt(f.number(path))
 	case reflect.Uint8:
-		v.SetUint('1')
+		v.SetUint(uint64(f.number(path)))
 	case reflect.Float64:
-		v.SetFloat(1)
+		v.SetFloat(float64(f.number(path)))
 	case reflect.Interface:
-		v.Set(reflect.ValueOf("x"))
+		v.Set(reflect.ValueOf(path))
 	case reflect.Func:
-		v.Set(reflect.MakeFunc(v.Type(), func([]reflect.Value) []reflect.Value { panic("expected not to be called") }))
+		v.Set(reflect.MakeFunc(v.Type(), func([]reflect.Value) []reflect.Value { panic(path) }))
 	case reflect.Slice:
 		if v.Type() == reflect.TypeFor[[]State[counter]]() {
 			depth--
 		}
 		if depth > 0 {
 			v.Set(reflect.MakeSlice(v.Type(), 1, 1))
-			fill(v.Index(0), depth)
+			f.fill(path, v.Index(0), depth)
 		}
 	case reflect.Struct:
 		for i := range v.NumField() {
-			if v.Type().Field(i).IsExported() {
-				fill(v.Field(i), depth)
+			if field := v.Type().Field(i); field.IsExported() {
+				f.fill(path+"."+field.Name, v.Field(i), depth)
 			}
 		}
 	default:
@@ -68,26 +93,70 @@ func fill(v reflect.Value, depth int) {
 	}
 }
 
-// checkFilled checks that all that fill sets is set.
-func checkFilled(t *testing.T, path string, v reflect.Value) {
+// number returns a number that no other path has, and that a byte holds.
+func (f *filling) number(path string) int64 {
+	f.numbers[path] = len(f.numbers) + 1
+	if f.numbers[path] > math.MaxUint8 {
+		panic("expected at most 255 numbers")
+	}
+	return int64(f.numbers[path])
+}
+
+// check checks that each value is the one that fill has set at its path.
+func (f *filling) check(t *testing.T, path string, v reflect.Value) {
 	t.Helper()
-	if v.IsZero() || v.Kind() == reflect.Slice && v.Len() == 0 {
-		if path != "State.States.States" {
+	var got, want any
+	switch v.Kind() {
+	case reflect.String:
+		got, want = v.String(), path
+	case reflect.Bool:
+		got, want = v.Bool(), f.truth(path)
+	case reflect.Int, reflect.Int64:
+		got, want = v.Int(), int64(f.numbers[path])
+	case reflect.Uint8:
+		got, want = v.Uint(), uint64(f.numbers[path])
+	case reflect.Float64:
+		got, want = v.Float(), float64(f.numbers[path])
+	case reflect.Interface:
+		got, want = v.Interface(), path
+	case reflect.Func:
+		got, want = panicOf(v), path
+	case reflect.Slice:
+		if v.Len() > 0 {
+			f.check(t, path, v.Index(0))
+		} else if path != "State.States.States" {
 			t.Errorf("%s is lost", path)
 		}
-		return
-	}
-	switch v.Kind() {
-	case reflect.Slice:
-		checkFilled(t, path, v.Index(0))
 	case reflect.Struct:
 		for i := range v.NumField() {
 			if field := v.Type().Field(i); field.IsExported() {
-				checkFilled(t, path+"."+field.Name, v.Field(i))
+				f.check(t, path+"."+field.Name, v.Field(i))
 			}
 		}
 	default:
+		t.Errorf("%s: expected a kind that check knows, got %v", path, v.Kind())
 	}
+	if got != want {
+		t.Errorf("%s: got %v, want %v", path, got, want)
+	}
+}
+
+// panicOf calls an erased function, and returns what it panics with.
+func panicOf(function reflect.Value) (value any) {
+	if function.IsNil() {
+		return nil
+	}
+	var args []reflect.Value
+	for i := range function.Type().NumIn() {
+		arg := reflect.Zero(function.Type().In(i))
+		if function.Type().In(i) == reflect.TypeFor[held]() {
+			arg = reflect.ValueOf(&counter{})
+		}
+		args = append(args, arg)
+	}
+	defer func() { value = recover() }()
+	function.Call(args)
+	return nil
 }
 
 // TestContextTypesDoNotMix shows that no conversion makes of what was made for one context type what runs on another.

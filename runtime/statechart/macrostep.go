@@ -2,7 +2,6 @@ package statechart
 
 import (
 	"fmt"
-	"runtime/debug"
 	"slices"
 	"strings"
 )
@@ -166,9 +165,7 @@ func (x *interpreter) stalled() error {
 
 // panicked returns the error of a panic in the chart's code.
 func (x *interpreter) panicked(r any) *StepError {
-	failure := x.fail(fmt.Errorf("panic: %v", r))
-	failure.Stack = debug.Stack()
-	return failure
+	return x.fail(Panicked(r))
 }
 
 // anothers is the error for a snapshot of another chart.

@@ -116,7 +116,7 @@ func (c *chart) liftShallow(recorded map[string][]string) {
 func (c Change) apply(s *Stored) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			err = fmt.Errorf("panic: %v", r)
+			err = Panicked(r)
 		}
 	}()
 	return c.run(s)

@@ -193,7 +193,7 @@ func TestMigrationThatFailsIsUnreadableAndSaysWhere(t *testing.T) {
 		message string
 	}{
 		{statechart.Rewrite("mine", func(*statechart.Stored) error { return errors.New("no such guest") }), `migrating from version 1, mine: no such guest; mend the migration`},
-		{rewrite(func(*statechart.Stored) { panic("no guest") }), `migrating from version 1, mine: panic: no guest; mend the migration`},
+		{rewrite(func(*statechart.Stored) { panic("no guest") }), `migrating from version 1, mine: panic: a value of the type string; mend the migration`},
 		{statechart.MigrateContext(func(int) guestV2 { return guestV2{} }), `migrating from version 1, migrate the context: the old context: expected a whole number of 64 bits, got an object; mend the migration`},
 		{statechart.RenameState("job.left", "job.right"), `migrating from version 1, rename state "job.left" to "job.right": expected no active state "job.right", got ["job.left.b" "job.right.busy"]; mend the migration`},
 		{rewrite(func(s *statechart.Stored) { s.State = nil }), `the chart itself: expected 1 active children, got 0; mend the migration`},

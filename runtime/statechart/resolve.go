@@ -102,7 +102,7 @@ func (c *chart) resolving(configuration *configuration, context held, name strin
 func (c *chart) answer(n *node, r *Resolution[held], configuration *configuration, context held, event Event) (answer Effect, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = fmt.Errorf("panic: %v", p)
+			err = Panicked(p)
 		}
 		if err != nil {
 			err = &StepError{Chart: c.id, State: n.path, Event: event.Type, Code: "action resolve " + r.Name, Err: err}

@@ -28,10 +28,8 @@ type StepError struct {
 	Event string
 	// Code names what failed: "action keepConclusion", "guard retriesLeft".
 	Code string
-	Err  error
-	// Stack is where Code panicked, empty if it did not. It is no part of Error, which is
-	// the same for the same input.
-	Stack []byte
+	// Err is a *PanicError if the code panicked.
+	Err error
 }
 
 // Error names chart, state, event and code. The chart itself is no state, and its start no event.

@@ -21,7 +21,7 @@ func (p *Player[C]) attempt(invocation statechart.Invocation, service statechart
 	s := &sleeper[C]{player: p, key: invocation.Key, timeout: timeout, deadline: p.now.Add(timeout), cancel: cancel}
 	defer func() {
 		if r := recover(); r != nil {
-			result, failure = nil, fmt.Errorf("panic: %v", r)
+			result, failure = nil, statechart.Panicked(r)
 		}
 		if ctx.Err() != nil {
 			result, failure = nil, context.Cause(ctx)

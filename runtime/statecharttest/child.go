@@ -21,11 +21,11 @@ func (p *Player[C]) ChildDone(id string, output any) {
 	if output != nil {
 		var err error
 		if text, err = json.Marshal(output); err != nil {
-			p.t.Fatalf("ending child %s of %s: %v", id, p.config.Instance, err)
+			p.t.Fatalf("ending child %s of %s: %v", id, p.config.Instance, explained(err))
 		}
 	}
 	if err := p.endChild(id, func(ref statechart.ChildRef) statechart.Event { return ref.Done(text) }); err != nil {
-		p.t.Fatalf("ending child %s of %s: %v", id, p.config.Instance, err)
+		p.t.Fatalf("ending child %s of %s: %v", id, p.config.Instance, explained(err))
 	}
 }
 
@@ -34,7 +34,7 @@ func (p *Player[C]) ChildDone(id string, output any) {
 func (p *Player[C]) ChildFailed(id string, failure error) {
 	p.t.Helper()
 	if err := p.endChild(id, func(ref statechart.ChildRef) statechart.Event { return ref.Failed(failure) }); err != nil {
-		p.t.Fatalf("ending child %s of %s: %v", id, p.config.Instance, err)
+		p.t.Fatalf("ending child %s of %s: %v", id, p.config.Instance, explained(err))
 	}
 }
 

@@ -328,7 +328,7 @@ func (x *explorer[C]) end(snapshot statechart.Snapshot[C], invocation statechart
 func (x *explorer[C]) call(service statechart.Service[C], c C, invocation statechart.Invocation) (result any, failure error) {
 	defer func() {
 		if r := recover(); r != nil {
-			result, failure = nil, fmt.Errorf("panic: %v", r)
+			result, failure = nil, statechart.Panicked(r)
 		}
 	}()
 	instance := x.config.Start.Instance

@@ -190,7 +190,7 @@ func TestServiceIsCalledAsOnAHost(t *testing.T) {
 	if diff := cmp.Diff([]statechart.Call{{Instance: "bench/7", Key: "bench/7/2.1", Attempt: 1}}, calls); diff != "" {
 		t.Errorf("calls (-want +got):\n%s", diff)
 	}
-	if got, want := paths[2].Snapshot().Context.Error, "panic: dropped"; got != want {
+	if got, want := paths[2].Snapshot().Context.Error, "panic: a value of the type string"; got != want {
 		t.Errorf("expected the error %q, got %q", want, got)
 	}
 }

@@ -76,7 +76,7 @@ func Play[C any](t TB, chart *statechart.Chart[C], config Config) *Player[C] {
 	t.Helper()
 	p := open(t, chart, config)
 	if err := p.rest(); err != nil {
-		t.Fatalf("starting %s: %v", p.config.Instance, err)
+		t.Fatalf("starting %s: %v", p.config.Instance, explained(err))
 	}
 	return p
 }
@@ -87,11 +87,11 @@ func open[C any](t TB, chart *statechart.Chart[C], config Config) *Player[C] {
 	config = config.withDefaults(chart.ID())
 	p := &Player[C]{t: t, chart: chart, config: config, now: config.At}
 	if err := p.watch(); err != nil {
-		t.Fatalf("starting %s: %v", config.Instance, err)
+		t.Fatalf("starting %s: %v", config.Instance, explained(err))
 	}
 	step, err := p.start()
 	if err != nil {
-		t.Fatalf("starting %s: %v", config.Instance, err)
+		t.Fatalf("starting %s: %v", config.Instance, explained(err))
 	}
 	p.begin("")
 	p.take(step)
@@ -104,7 +104,7 @@ func (p *Player[C]) Send(typ string, payload any) {
 	p.t.Helper()
 	body, err := encode(typ, payload)
 	if err != nil {
-		p.t.Fatalf("sending %s to %s: %v", typ, p.config.Instance, err)
+		p.t.Fatalf("sending %s to %s: %v", typ, p.config.Instance, explained(err))
 	}
 	p.SendJSON(body)
 }
@@ -113,7 +113,7 @@ func (p *Player[C]) Send(typ string, payload any) {
 func (p *Player[C]) SendJSON(body string) {
 	p.t.Helper()
 	if err := p.Try(body); err != nil {
-		p.t.Fatalf("sending %s to %s: %v", body, p.config.Instance, err)
+		p.t.Fatalf("sending %s to %s: %v", body, p.config.Instance, explained(err))
 	}
 }
 
@@ -139,7 +139,7 @@ func (p *Player[C]) Try(body string) error {
 func (p *Player[C]) Advance(d time.Duration) {
 	p.t.Helper()
 	if err := p.advance(d); err != nil {
-		p.t.Fatalf("advancing %s by %v: %v", p.config.Instance, d, err)
+		p.t.Fatalf("advancing %s by %v: %v", p.config.Instance, d, explained(err))
 	}
 }
 

@@ -167,7 +167,7 @@ func TestServiceIsCalledWithItsCallAndPanicsAreFailures(t *testing.T) {
 	if diff := cmp.Diff(want, calls); diff != "" {
 		t.Errorf("calls (-want +got):\n%s", diff)
 	}
-	if got, want := p.Snapshot().Context.Error, "panic: dropped"; got != want {
+	if got, want := p.Snapshot().Context.Error, "panic: a value of the type string"; got != want {
 		t.Errorf("expected the error %q, got %q", want, got)
 	}
 }

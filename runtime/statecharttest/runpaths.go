@@ -26,7 +26,7 @@ func RunPaths[C any](t *testing.T, chart *statechart.Chart[C], config PathConfig
 	}
 	paths, err := find(chart, config)
 	if err != nil {
-		t.Fatalf("%v", err)
+		t.Fatalf("%v", explained(err))
 	}
 	coverage := config.Start.Coverage
 	for _, path := range paths {
@@ -65,7 +65,7 @@ func runPath[C any](tb testing.TB, chart *statechart.Chart[C], config PathConfig
 			p.begin("")
 			p.now = step.Event.At
 			if _, err := p.step(step.Event); err != nil {
-				tb.Fatalf("%s: %v", step, err)
+				tb.Fatalf("%s: %v", step, explained(err))
 			}
 		}
 		if got, want := config.Identity(p.snapshot), config.Identity(step.Snapshot); got != want {
@@ -74,7 +74,7 @@ func runPath[C any](tb testing.TB, chart *statechart.Chart[C], config PathConfig
 		step.Snapshot, step.Effects, step.Microsteps = p.snapshot, p.effects, p.microsteps
 		if config.Invariant != nil {
 			if err := config.Invariant(step.Snapshot); err != nil {
-				tb.Errorf("%s: %v", step, err)
+				tb.Errorf("%s: %v", step, explained(err))
 			}
 		}
 		check(step)

@@ -25,14 +25,17 @@ const eventBytesMax = durable.EventBytesMax
 func Data[T any](ctx context.Context) *T {
 	s, err := stepOf(ctx)
 	if err != nil {
-		panic(err)
+		panic(misuse{err})
 	}
 	data, ok := s.data.(*T)
 	if !ok {
-		panic(fmt.Errorf("expected the data of the machine, a %T, got asked for a %T", s.data, data))
+		panic(misuse{fmt.Errorf("expected the data of the machine, a %T, got asked for a %T", s.data, data)})
 	}
 	return data
 }
+
+// misuse is what this package panics with: unlike other panics it holds nothing of an event.
+type misuse struct{ error }
 
 // Now returns the time of the step, the only one that a machine should know: a repeated step is to
 // do the same.

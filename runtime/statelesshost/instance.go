@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"slices"
 	"time"
 
@@ -135,7 +134,7 @@ func (i *instance[T]) build(s *step) *stateless.StateMachine {
 	sm := i.machine.config.Build(s.state, s.data.(*T))
 	sm.OnTransitioned(func(ctx context.Context, t stateless.Transition) {
 		if s.over {
-			panic(errors.New("Config.Build has returned a machine that it had returned before: return a new one each time"))
+			panic(misuse{errors.New("Config.Build has returned a machine that it had returned before: return a new one each time")})
 		}
 		i.machine.transitioned(ctx, sm, s, t)
 	})
@@ -203,10 +202,11 @@ func (i *instance[T]) recovered(s *step, err *error) {
 		*err = endless
 		return
 	}
-	failure := &statechart.StepError{}
-	errors.As(i.failed(s, fmt.Errorf("panic: %v", r)), &failure)
-	failure.Stack = debug.Stack()
-	*err = failure
+	if own, ok := r.(misuse); ok {
+		*err = i.failed(s, own.error)
+		return
+	}
+	*err = i.failed(s, statechart.Panicked(r))
 }
 
 // Status implements durable.Instance.

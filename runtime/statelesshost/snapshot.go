@@ -3,7 +3,6 @@ package statelesshost
 import (
 	"cmp"
 	"encoding/json"
-	"fmt"
 	"maps"
 	"math"
 	"slices"
@@ -40,7 +39,7 @@ type timerJSON struct {
 func (i *instance[T]) Snapshot() (snapshot json.RawMessage, err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			err = fmt.Errorf("panic: %v", r)
+			err = statechart.Panicked(r)
 		}
 	}()
 	state := &i.machine.states[i.at]
@@ -64,7 +63,7 @@ func (i *instance[T]) Snapshot() (snapshot json.RawMessage, err error) {
 func (m *Machine[T]) Restore(snapshot json.RawMessage) (restored durable.Instance, err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			restored, err = nil, m.unreadable("panic: %v", r)
+			restored, err = nil, m.unreadable("%w", statechart.Panicked(r))
 		}
 	}()
 	i := &instance[T]{machine: m}

@@ -113,30 +113,51 @@ func parse(data []byte) (value, error) {
 	if !utf8.Valid(data) {
 		return value{}, errors.New("expected JSON in UTF-8")
 	}
-	p := parser{json.NewDecoder(bytes.NewReader(data))}
+	p := parser{json.NewDecoder(bytes.NewReader(data)), data}
 	p.UseNumber()
 	v, err := p.value("", 0)
 	if err != nil {
 		return value{}, err
 	}
+	end := p.InputOffset()
 	if _, err := p.Token(); !errors.Is(err, io.EOF) {
-		return value{}, fmt.Errorf("expected the end of the document at byte %d", p.InputOffset())
+		return value{}, fmt.Errorf("expected the end of the document at byte %d, got %s: remove what follows the machine", end, p.quoted(end))
 	}
 	return v, nil
 }
 
-type parser struct{ *json.Decoder }
+type parser struct {
+	*json.Decoder
+	data []byte
+}
+
+// quotedRunesMax is how much of a document a message quotes.
+const quotedRunesMax = 10
+
+// quoted says what the document has from a byte on.
+func (p parser) quoted(from int64) string {
+	rest := []rune(string(p.data[from:min(from+utf8.UTFMax*(quotedRunesMax+1), int64(len(p.data)))]))
+	if len(rest) > quotedRunesMax {
+		return fmt.Sprintf("%q and more", string(rest[:quotedRunesMax]))
+	}
+	return strconv.Quote(string(rest))
+}
+
+// failed is the error of a token that cannot be read.
+func (p parser) failed(path string, err error) error {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || p.InputOffset() == int64(len(p.data)) {
+		return fmt.Errorf("%sexpected more JSON at byte %d, got the end of the document: is all of it there?", prefix(path), len(p.data))
+	}
+	return fmt.Errorf("%sexpected JSON at byte %d, got %s: look for a comma, a colon, a quote or a bracket that is missing or too many", prefix(path), p.InputOffset(), p.quoted(p.InputOffset()))
+}
 
 func (p parser) value(path string, depth int) (value, error) {
 	if depth > JSONDepthMax {
 		return value{}, fmt.Errorf("%s: expected a nesting of at most %d (JSONDepthMax)", path, JSONDepthMax)
 	}
 	token, err := p.Token()
-	if errors.Is(err, io.EOF) {
-		err = io.ErrUnexpectedEOF
-	}
 	if err != nil {
-		return value{}, fmt.Errorf("%sreading JSON at byte %d: %w", prefix(path), p.InputOffset(), err)
+		return value{}, p.failed(path, err)
 	}
 	switch token := token.(type) {
 	case bool:
@@ -173,7 +194,7 @@ func (p parser) object(path string, depth int) (value, error) {
 	for p.More() {
 		token, err := p.Token()
 		if err != nil {
-			return value{}, fmt.Errorf("%sreading JSON at byte %d: %w", prefix(path), p.InputOffset(), err)
+			return value{}, p.failed(path, err)
 		}
 		key, _ := token.(string)
 		at := join(path, key)
@@ -194,10 +215,7 @@ func (p parser) object(path string, depth int) (value, error) {
 // end reads what closes an array or an object.
 func (p parser) end(path string) error {
 	if _, err := p.Token(); err != nil {
-		if errors.Is(err, io.EOF) {
-			err = io.ErrUnexpectedEOF
-		}
-		return fmt.Errorf("%sreading JSON at byte %d: %w", prefix(path), p.InputOffset(), err)
+		return p.failed(path, err)
 	}
 	return nil
 }

@@ -155,8 +155,8 @@ func (r *reader[C]) context(v *value, def *statechart.Definition[C]) {
 		return
 	}
 	text := v.raw()
-	if err := json.Unmarshal(text, new(C)); err != nil {
-		r.problem("context", "expected the JSON of a %T: %v", *new(C), err)
+	if err := statechart.ReadJSON(text, new(C)); err != nil {
+		r.problem("context", "%v: it is to become a %T", err, *new(C))
 		return
 	}
 	def.Context = func(statechart.Start) C {

@@ -104,7 +104,7 @@ func (c *devCommand) Run(ctx context.Context, s *session) error {
 	if err != nil {
 		return err
 	}
-	logger := slog.New(console.NewHandler(s.raw, s.style, ""))
+	logger := slog.New(durable.LogPanics(console.NewHandler(s.raw, s.style, ""), true))
 	running, err := stack.Start(ctx, func(gatewayURL string) []durable.Machine {
 		return s.config.Machines(Environment{Logger: logger, GatewayURL: gatewayURL})
 	}, stack.Config{

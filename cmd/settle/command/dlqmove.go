@@ -46,7 +46,7 @@ func (f choiceFlags) choice() (*choice, error) {
 		return &choice{name: "all events of " + f.Instance, chosen: func(m *deadletter.Message) bool { return m.Instance == f.Instance }}, nil
 	}
 	named := slices.Compact(slices.Sorted(slices.Values(f.Message)))
-	c := &choice{name: fmt.Sprintf("%d events", len(named)), named: named, unseen: slices.Clone(named)}
+	c := &choice{name: counted(len(named), "event", "events"), named: named, unseen: slices.Clone(named)}
 	c.chosen = func(m *deadletter.Message) bool {
 		c.unseen = slices.DeleteFunc(c.unseen, func(id string) bool { return id == m.ID })
 		return slices.Contains(named, m.ID)
@@ -129,9 +129,9 @@ func (c *dlqRedriveCommand) Run(ctx context.Context, s *session) error {
 	if c.json(s) {
 		return errors.Join(err, s.printJSON(answer))
 	}
-	said := fmt.Sprintf("%d events are in %s again\n", answer.Redriven, c.Queue)
+	said := fmt.Sprintf("%s in %s again\n", counted(answer.Redriven, "event is", "events are"), c.Queue)
 	if answer.ParkedAgain > 0 {
-		said += fmt.Sprintf("%d of them were parked again: settle dlq list tells why\n", answer.ParkedAgain)
+		said += fmt.Sprintf("%s parked again: settle dlq list tells why\n", counted(answer.ParkedAgain, "of them was", "of them were"))
 	}
 	return errors.Join(err, s.printf("%s", said))
 }
@@ -198,5 +198,5 @@ func (c *dlqDropCommand) Run(ctx context.Context, s *session) error {
 	if c.json(s) {
 		return errors.Join(err, s.printJSON(answer))
 	}
-	return errors.Join(err, s.printf("%d events are gone\n", answer.Dropped))
+	return errors.Join(err, s.printf("%s gone\n", counted(answer.Dropped, "event is", "events are")))
 }

@@ -67,7 +67,7 @@ func (c *exportCommand) Run(ctx context.Context, s *session) error {
 		progress.add()
 	}
 	if unreadable > 0 {
-		return fmt.Errorf("%d instances could not be exported: mend their items, or restore them from a backup", unreadable)
+		return fmt.Errorf("%s could not be exported: mend the items, or restore them from a backup", counted(unreadable, "instance", "instances"))
 	}
 	return nil
 }

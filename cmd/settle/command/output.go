@@ -39,6 +39,14 @@ func (s *session) encode(value any, indent string) error {
 	return err
 }
 
+// counted says how many there are, in the words for one or for another number.
+func counted(n int, one, several string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, several)
+}
+
 // note says something on standard error that is no failure.
 func (s *session) note(format string, args ...any) {
 	text := fmt.Sprintf(format+"\n", args...)

@@ -57,7 +57,7 @@ func (c *resumeCommand) Run(ctx context.Context, s *session) error {
 	if err != nil {
 		return err
 	}
-	answer := resumed{Instance: c.Instance, Needed: !shown.Settled() || len(record.Outbox) > 0, State: shown.State, Settled: shown.Settled()}
+	answer := resumed{Instance: c.Instance, Needed: !shown.Settled || len(record.Outbox) > 0, State: shown.State, Settled: shown.Settled}
 	if answer.Needed {
 		body, err := json.Marshal(map[string]string{"type": statechart.TimerEvent, "timer": resumeTimer})
 		if err != nil {
@@ -76,7 +76,7 @@ func (c *resumeCommand) Run(ctx context.Context, s *session) error {
 			if shown, err = w.await(ctx); err != nil {
 				return c.explain(s, err)
 			}
-			answer.State, answer.Settled = shown.State, shown.Settled()
+			answer.State, answer.Settled = shown.State, shown.Settled
 		}
 	}
 	if c.json(s) {

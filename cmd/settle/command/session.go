@@ -149,13 +149,17 @@ func (s *session) breakLine() {
 
 // fail prints the error as one line and returns its exit code.
 func (s *session) fail(err error) int {
+	s.tell("settle: %s\n", oneLine(err))
+	return exitCode(err)
+}
+
+// oneLine returns the text of an error, its lines in one.
+func oneLine(err error) string {
 	var lines []string
 	for line := range strings.FieldsFuncSeq(err.Error(), func(r rune) bool { return r == '\n' || r == '\r' }) {
 		lines = append(lines, strings.TrimSpace(line))
 	}
-	text := strings.ReplaceAll(strings.Join(lines, "; "), ":; ", ": ") // What ends with a colon heads a list.
-	s.tell("settle: %s\n", text)
-	return exitCode(err)
+	return strings.ReplaceAll(strings.Join(lines, "; "), ":; ", ": ") // What ends with a colon heads a list.
 }
 
 // tell says something on standard error, without what a terminal would obey: parts of it may be a producer's.

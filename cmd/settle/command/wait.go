@@ -193,7 +193,7 @@ func (w *waiter) reached(record durable.Record, shown view.Instance) (bool, erro
 	}
 	switch over := shown.Status != statechart.Active; {
 	case w.flags.Wait == waitSettled:
-		return shown.Settled(), nil
+		return shown.Settled, nil
 	case w.flags.Wait == waitDone && shown.Status == statechart.Done:
 		return true, nil
 	case w.flags.Wait != waitDone && slices.Contains(shown.Tags, w.flags.Wait):

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -30,7 +31,8 @@ func (*watchCommand) Help() string {
 	return `Printed is where the instance is and, from then on, each transition once it is stored, until the instance is over or
 Ctrl-C. As JSON it is one transition a line, and nothing else. The item is read, consistently: every 100 ms after
 something has happened, then ever less often, down to every two seconds. If more transitions come between two looks
-than the item keeps, some are missed, which is said.
+than the item keeps, some are missed, which is said. If AWS fails later than at the first look, and longer than the SDK
+tries again, it says so and looks again: after a second, then ever later, up to every 30 seconds.
 
 With --machine, and --state or --tag to narrow it down, it is those of all active instances, up to 1,000, until Ctrl-C.
 Each look reads them all: found by the index by_state every two seconds, or, if the table has none, by reading the whole
@@ -116,6 +118,8 @@ type watch struct {
 	machines *durable.Machines
 	store    *dynamostore.Store
 	log      *view.Log
+	// failures counts the looks that have failed since the last one that has not.
+	failures int
 }
 
 // one prints what happens to an instance until it is over.
@@ -123,10 +127,11 @@ func (w *watch) one(ctx context.Context, id durable.InstanceID) error {
 	seen := durable.Record{Revision: -1}
 	for pause := pollFirst; ctx.Err() == nil; pause = nextPoll(pause) {
 		record, err := w.store.Load(ctx, id)
+		retry, err := w.outlast(ctx, seen.Revision < 0, err)
 		if err != nil {
 			return err
 		}
-		if record.Revision != seen.Revision {
+		if retry == 0 && record.Revision != seen.Revision {
 			if err := w.print(seen, record); err != nil {
 				return err
 			}
@@ -138,7 +143,7 @@ func (w *watch) one(ctx context.Context, id durable.InstanceID) error {
 		if w.flags.Every != nil {
 			pause = *w.flags.Every
 		}
-		if err := w.session.wait(ctx, pause); err != nil {
+		if err := w.session.wait(ctx, cmp.Or(retry, pause)); err != nil {
 			return err
 		}
 	}

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -48,9 +49,9 @@ func (w *watch) several(ctx context.Context, filter dynamostore.Filter) error {
 	if err := c.introduce(); err != nil {
 		return err
 	}
-	for err == nil {
-		if err = w.session.wait(ctx, c.pause()); err == nil {
-			err = c.look(ctx, nil)
+	for again := time.Duration(0); err == nil; {
+		if err = w.session.wait(ctx, cmp.Or(again, c.pause())); err == nil {
+			again, err = w.outlast(ctx, false, c.look(ctx, nil))
 		}
 	}
 	return err
@@ -75,7 +76,7 @@ func (c *crowd) introduce() error {
 		counts[strings.Join(record.State, ", ")]++
 	}
 	if !c.flags.json(s) {
-		said := fmt.Sprintf("%d instances of %s are active", len(c.seen), s.style.Bold(c.filter.Machine))
+		said := fmt.Sprintf("%s of %s %s active", counted(len(c.seen), "instance", "instances"), s.style.Bold(c.filter.Machine), map[bool]string{true: "is", false: "are"}[len(c.seen) == 1])
 		for i, state := range slices.Sorted(maps.Keys(counts)) {
 			said += fmt.Sprintf("%s %d in %s", map[bool]string{true: ":", false: ","}[i == 0], counts[state], s.style.State(state))
 		}
@@ -98,13 +99,12 @@ func (c *crowd) look(ctx context.Context, first *progress) error {
 	if err != nil {
 		return err
 	}
-	before := c.listed
-	c.listed = map[durable.InstanceID]bool{}
+	listed := map[durable.InstanceID]bool{}
 	for _, record := range records {
-		c.listed[record.Instance] = true
+		listed[record.Instance] = true
 	}
-	for id := range before {
-		if !c.listed[id] { // It is over, or somewhere else, or the index is behind.
+	for id := range c.listed {
+		if !listed[id] { // It is over, or somewhere else, or the index is behind.
 			record, err := c.store.Load(ctx, id)
 			if err != nil {
 				return err
@@ -112,6 +112,7 @@ func (c *crowd) look(ctx context.Context, first *progress) error {
 			records = append(records, record)
 		}
 	}
+	c.listed = listed // Not before all is read: a look that fails is made again.
 	var fresh []watched
 	var over []durable.Record
 	for _, record := range records {

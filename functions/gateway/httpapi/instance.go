@@ -34,6 +34,9 @@ type Instance struct {
 	// transition for, sorted; guards are not asked. They are those of the chart that this
 	// process hosts: if it cannot read the snapshot, there are none.
 	NextEvents []string `json:"next_events"`
+	// Settled reports whether only the outside world can move the instance, by the chart that this process hosts. If it
+	// cannot read the snapshot, what this holds tells: no service runs, and a state has the tag.
+	Settled bool `json:"-"`
 
 	Context      json.RawMessage `json:"context"`
 	Output       json.RawMessage `json:"output,omitempty"`
@@ -115,7 +118,10 @@ func ViewOf(machines *durable.Machines, record durable.Record) (Instance, error)
 		return Instance{}, fmt.Errorf("reading the snapshot of %s at revision %d: %w", record.Instance, record.Revision, err)
 	}
 	v.Name, v.Status, v.State, v.Since = record.Instance.String(), record.Status, notNil(record.State), since(record)
-	v.Tags, v.NextEvents = notNil(v.Tags), notNil(nextEvents(machines, record))
+	v.Tags, v.NextEvents, v.Settled = notNil(v.Tags), []string{}, v.Status != statechart.Active || len(v.Services) == 0 && slices.Contains(v.Tags, statechart.Settled)
+	if _, instance, err := machines.Restore(record); err == nil {
+		v.NextEvents, v.Settled = notNil(instance.NextEvents()), instance.Settled()
+	}
 	v.Revision, v.CreatedAt, v.UpdatedAt, v.ExpireAt = record.Revision, record.CreatedAt, record.UpdatedAt, record.ExpireAt
 	v.History, v.Ignored, v.Parked, v.Waits = notNil(record.History), record.Ignored, nil, waits(record)
 	for id, child := range v.Children {
@@ -155,14 +161,6 @@ func since(record durable.Record) time.Time {
 		return time.Time{} // Older transitions may have been forgotten.
 	}
 	return record.CreatedAt
-}
-
-func nextEvents(machines *durable.Machines, record durable.Record) []string {
-	_, instance, err := machines.Restore(record)
-	if err != nil {
-		return nil
-	}
-	return instance.NextEvents()
 }
 
 func notNil[E any](s []E) []E {

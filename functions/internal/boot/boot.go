@@ -59,7 +59,7 @@ func Main(function Function) {
 func Start(function Function, lookup func(name string) (string, bool), metrics, logs io.Writer) (lambda.Handler, *slog.Logger, error) {
 	env := &Env{lookup: lookup, required: function.Requires}
 	p := &Process{Env: env, Settings: readSettings(env), AWS: env.awsConfig()}
-	var lines slog.Handler = slog.NewJSONHandler(logs, &slog.HandlerOptions{Level: p.Settings.LogLevel})
+	lines := durable.LogPanics(slog.NewJSONHandler(logs, &slog.HandlerOptions{Level: p.Settings.LogLevel}), p.Settings.LogPayloads)
 	if p.Settings.TracesEndpoint != nil {
 		lines = telemetry.LogHandler(lines)
 	}

@@ -5,6 +5,7 @@ package emf
 
 import (
 	"encoding/json"
+	"fmt"
 	"time"
 )
 
@@ -27,9 +28,13 @@ type Metric struct {
 	Value float64
 }
 
-// Line returns the metrics as one line, which ends in a line feed: in the namespace, with one dimension.
-// Invariant: len(metrics) <= MetricsMax; neither a metric nor the dimension is named "_aws".
+// Line returns the metrics as one line, which ends in a line feed: in the namespace, with one dimension. It fails if there are more
+// than MetricsMax.
+// Invariant: neither a metric nor the dimension is named "_aws".
 func Line(at time.Time, namespace, dimension, value string, metrics []Metric) ([]byte, error) {
+	if len(metrics) > MetricsMax {
+		return nil, fmt.Errorf("emf: expected at most %d metrics a line (MetricsMax), got %d: write several lines", MetricsMax, len(metrics))
+	}
 	definitions := make([]definition, len(metrics))
 	line := map[string]any{dimension: value}
 	for i, metric := range metrics {

@@ -63,7 +63,7 @@ func (t *Telemetry) Each(handler BatchHandler) BatchHandler {
 		return handler
 	}
 	if t.exporter != nil {
-		handler = oneByOne(handler)
+		handler = t.oneByOne(handler)
 	}
 	return func(ctx context.Context, batch lambdaevents.SQSEvent) (lambdaevents.SQSEventResponse, error) {
 		answer, err := handler(ctx, batch)
@@ -74,14 +74,17 @@ func (t *Telemetry) Each(handler BatchHandler) BatchHandler {
 	}
 }
 
-// oneByOne hands the handler one message at a time, with its trace.
-func oneByOne(handler BatchHandler) BatchHandler {
+// oneByOne hands the handler one message at a time, with its trace. A message for which the handler fails is to be delivered again, and
+// none beside it: those before it have been handled.
+func (t *Telemetry) oneByOne(handler BatchHandler) BatchHandler {
 	return func(ctx context.Context, batch lambdaevents.SQSEvent) (lambdaevents.SQSEventResponse, error) {
 		answer := lambdaevents.SQSEventResponse{BatchItemFailures: []lambdaevents.SQSBatchItemFailure{}}
 		for _, message := range batch.Records {
 			one, err := handler(durable.WithTrace(ctx, carried(message)), lambdaevents.SQSEvent{Records: []lambdaevents.SQSMessage{message}})
 			if err != nil {
-				return lambdaevents.SQSEventResponse{}, err
+				t.config.Logger.ErrorContext(ctx, "message failed, to be delivered again", "error", err,
+					"queue", message.EventSourceARN, "message_id", message.MessageId, "receive_count", message.Attributes["ApproximateReceiveCount"])
+				one.BatchItemFailures = []lambdaevents.SQSBatchItemFailure{{ItemIdentifier: message.MessageId}}
 			}
 			answer.BatchItemFailures = append(answer.BatchItemFailures, one.BatchItemFailures...)
 		}

@@ -63,16 +63,11 @@ func labelled(style console.Style, label, value string) string {
 	return fmt.Sprintf("  %s  %s\n", style.Dim(fmt.Sprintf("%-8s", label)), strings.ReplaceAll(value, "\n", "\n            "))
 }
 
-// Settled reports whether only the outside can move the instance.
-func (v Instance) Settled() bool {
-	return v.Status != statechart.Active || len(v.Services) == 0 && slices.Contains(v.Tags, statechart.Settled)
-}
-
 // Summary says in a line where the instance is.
 func (v Instance) Summary(style console.Style) string {
 	how := string(v.Status)
 	if v.Status == statechart.Active {
-		how = map[bool]string{true: "settled", false: "not settled"}[v.Settled()]
+		how = map[bool]string{true: "settled", false: "not settled"}[v.Settled]
 	}
 	return fmt.Sprintf("%s is in %s, %s, revision %d", style.Bold(harmless(v.Name)), style.State(harmless(strings.Join(v.State, ", "))), how, v.Revision)
 }
@@ -82,7 +77,7 @@ func (v Instance) settledText() string {
 	switch {
 	case v.Status != statechart.Active:
 		return ""
-	case v.Settled():
+	case v.Settled:
 		return ", settled: nothing runs until an event or a timer comes"
 	default:
 		return ", not settled: its next events wait in the queue"

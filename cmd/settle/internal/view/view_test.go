@@ -19,11 +19,19 @@ var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 // pipelines returns the machine of the record below.
 func pipelines(t *testing.T) *durable.Machines {
 	t.Helper()
+	machines, err := durable.NewMachines(pipeline())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return machines
+}
+
+func pipeline() durable.Machine {
 	type on = statechart.Transition[map[string]int]
 	type after = statechart.After[map[string]int]
 	settled := []string{statechart.Settled}
 	call := statechart.ServiceFunc("callVendor", func(context.Context, map[string]int, statechart.Call) (int, error) { return 0, nil })
-	machines, err := durable.NewMachines(durable.Host(statechart.Must(statechart.Definition[map[string]int]{
+	return durable.Host(statechart.Must(statechart.Definition[map[string]int]{
 		ID: "pipeline", Version: 3, Parallel: true,
 		Payloads: statechart.Payloads{"GO": statechart.NoPayload(), "STOP": statechart.NoPayload()},
 		States: []statechart.State[map[string]int]{
@@ -35,11 +43,7 @@ func pipelines(t *testing.T) *durable.Machines {
 					{Service: call, OnDone: []on{{Target: "idle"}}, OnError: []on{{Target: "idle"}}},
 				}}, {ID: "idle", Tags: settled}}},
 		},
-	}), durable.MachineConfig{}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return machines
+	}), durable.MachineConfig{})
 }
 
 // record is an instance with something in every place; its snapshot holds a secret where later

@@ -1,0 +1,71 @@
+package view
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/settle-run/settle/cmd/settle/internal/console"
+	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/statechart"
+)
+
+// orders returns a machine whose last state is final inside of one that nothing leaves: it stays active there, without a tag.
+func orders(t *testing.T) durable.Machine {
+	t.Helper()
+	type state = statechart.State[map[string]int]
+	return durable.Host(statechart.Must(statechart.Definition[map[string]int]{
+		ID: "order", Version: 1, Initial: "open", Payloads: statechart.Payloads{"SHIP": statechart.NoPayload()},
+		States: []state{{ID: "open", Initial: "packing", States: []state{
+			{ID: "packing", Tags: []string{statechart.Settled}, On: []statechart.Transition[map[string]int]{{Event: "SHIP", Target: "shipped"}}},
+			{ID: "shipped", Type: statechart.Final},
+		}}},
+	}), durable.MachineConfig{})
+}
+
+// TestSettledIsWhatTheEngineSays shows instances whose tags alone would tell the opposite.
+func TestSettledIsWhatTheEngineSays(t *testing.T) {
+	t.Parallel()
+	machine := orders(t)
+	instance, _, err := machine.Start(statechart.Start{Instance: "order/1", At: noon})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := instance.Apply(statechart.Event{Type: "SHIP", At: noon}); err != nil {
+		t.Fatal(err)
+	}
+	snapshot, err := instance.Snapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	shipped := durable.Record{
+		Instance: durable.InstanceID{Machine: "order", ID: "1"}, Revision: 2, State: instance.State(), Status: instance.Status(), Snapshot: snapshot,
+		CreatedAt: noon, UpdatedAt: noon,
+	}
+	half := record() // Its service is gone, and nothing would move it on.
+	half.Snapshot = json.RawMessage(strings.Replace(strings.Replace(string(half.Snapshot), `"tags": ["slow"]`, `"tags": ["settled"]`, 1), `"services": {"9.2"`, `"none": {"9.2"`, 1))
+	hosted, err := durable.NewMachines(machine, pipeline())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		machines *durable.Machines
+		record   durable.Record
+		want     bool
+	}{
+		"a final state without the tag":              {hosted, shipped, true},
+		"the tag, of a snapshot that cannot be read": {hosted, half, true},
+		"the tag, of a machine that is not hosted":   {&durable.Machines{}, half, true},
+		"no tag, of a machine that is not hosted":    {&durable.Machines{}, shipped, false},
+		"a service that runs":                        {hosted, record(), false},
+	} {
+		shown, err := Of(c.machines, c.record)
+		if err != nil {
+			t.Fatal(err)
+		}
+		said := shown.Summary(console.Style{})
+		if shown.Settled != c.want || strings.Contains(said, ", settled, ") != c.want || strings.Contains(said, ", not settled, ") == c.want {
+			t.Errorf("%s: got settled %v and %q, want %v", name, shown.Settled, said, c.want)
+		}
+	}
+}

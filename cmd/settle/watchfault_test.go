@@ -1,0 +1,116 @@
+package main
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+
+	"github.com/settle-run/settle/cmd/settle/command"
+)
+
+// outage fails the calls of a terminal's command while it is on.
+func (u user) outage() (process command.Process, on *atomic.Bool) {
+	on = &atomic.Bool{}
+	return u.faultily(func(string, string) error {
+		if on.Load() {
+			return &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
+		}
+		return nil
+	}, nil), on
+}
+
+// TestWatchOutlastsAnOutage has AWS fail for minutes: what happens meanwhile is shown behind it, and nothing twice.
+func TestWatchOutlastsAnOutage(t *testing.T) {
+	t.Parallel()
+	for _, watched := range [][]string{{"work/1"}, {"--machine", "work"}} {
+		withWork(t, &work{}, func(u user) {
+			u.must("send", "--local", "work/1", "START", "--wait", "rested")
+			time.Sleep(time.Minute)
+			process, outage := u.outage()
+			got := u.watching(process, func() {
+				u.must("send", "--local", "work/1", "COUNT", "what=before")
+				time.Sleep(5 * time.Second)
+				outage.Store(true)
+				time.Sleep(10 * time.Second)
+				u.must("send", "--local", "work/1", "COUNT", "what=during")
+				time.Sleep(3 * time.Minute)
+				outage.Store(false)
+				time.Sleep(time.Minute)
+				u.must("send", "--local", "work/1", "COUNT", "what=after")
+				time.Sleep(5 * time.Second)
+				outage.Store(true)
+				time.Sleep(30 * time.Second)
+			}, watched...)
+			if got.code != command.ExitDone || strings.Count(got.out, "COUNT") != 3 {
+				u.t.Errorf("%v: expected exit code 0 and three transitions, got %d and\n%s", watched, got.code, got.out)
+			}
+			var waits []string
+			for line := range strings.Lines(got.err) {
+				if _, wait, ok := strings.Cut(line, "; looking again in "); ok && strings.HasPrefix(line, "settle: ") {
+					waits = append(waits, strings.TrimSpace(wait))
+				} else if line == "AWS answers again.\n" {
+					waits = append(waits, "answers")
+				}
+			}
+			told := strings.Join(waits, " ")
+			if !strings.HasPrefix(told, "1s 2s 4s 8s 16s 30s 30s ") || strings.Count(told, "answers 1s 2s") != 1 || len(waits) > 20 {
+				u.t.Errorf("%v: expected each failure told, with a wait that grows to 30s and begins anew, got %s\n%s", watched, told, got.err)
+			}
+		})
+	}
+}
+
+// denying answers as AWS does to who may not read the table, while it is on.
+type denying struct {
+	aws.HTTPClient
+	on *atomic.Bool
+}
+
+// Do implements aws.HTTPClient.
+func (c denying) Do(r *http.Request) (*http.Response, error) {
+	if !c.on.Load() {
+		return c.HTTPClient.Do(r)
+	}
+	const refusal = `{"__type": "com.amazon.coral.service#AccessDeniedException", "message": "User: arn:aws:iam::0:user/ada is not authorized"}`
+	return &http.Response{StatusCode: http.StatusBadRequest, Header: http.Header{"Content-Type": {"application/x-amz-json-1.0"}},
+		Body: io.NopCloser(strings.NewReader(refusal)), Request: r}, nil
+}
+
+// TestWatchEndsWithWhatDoesNotPass ends a watch whose first look fails, and one that loses its permission.
+func TestWatchEndsWithWhatDoesNotPass(t *testing.T) {
+	t.Parallel()
+	withWork(t, &work{}, func(u user) {
+		u.must("send", "--local", "work/1", "START", "--wait", "rested")
+		process, outage := u.outage()
+		outage.Store(true)
+		if got := u.runUntil(u.t.Context(), process, "watch", "--local", "work/1"); got.code != command.ExitFailed || !strings.Contains(got.err, "start it with settle dev") {
+			u.t.Errorf("expected exit code 1 and what to do, got %+v", got)
+		}
+		process, _ = u.outage()
+		denied := denying{process.HTTP, &atomic.Bool{}}
+		process.HTTP = denied
+		ctx, stop := context.WithCancel(u.t.Context())
+		defer stop()
+		ended := make(chan answer, 1)
+		go func() { ended <- u.runUntil(ctx, process, "watch", "--local", "--machine", "work") }()
+		time.Sleep(3 * time.Second)
+		denied.on.Store(true)
+		time.Sleep(10 * time.Second)
+		select {
+		case got := <-ended:
+			if got.code != command.ExitFailed || !strings.Contains(got.err, "not authorized") || strings.Contains(got.err, "looking again") {
+				u.t.Errorf("expected exit code 1 and the refusal, got %+v", got)
+			}
+		default:
+			u.t.Error("expected the watch to end")
+		}
+	})
+}

@@ -1,0 +1,121 @@
+package durable_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/statechart"
+)
+
+func TestAnInstanceThatHasEndedHearsOfNothing(t *testing.T) {
+	t.Parallel()
+	for name, events := range map[string][]string{
+		"meanwhile": {`{"type":"ship"}`, `{"type":"cancel"}`},
+		"with it":   {`{"type":"doom"}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inPrinterWorld(t, func(t *testing.T, w *world) {
+				for _, event := range events {
+					w.post(printer1, event)
+					w.invoke()
+				}
+				w.wantPrinted(t, 0)
+				w.ends(t, w.only(t), printed, 1)
+				w.run(t)
+				w.wantState(t, printer1, "gone")
+				w.wantPrinted(t, 0)
+				if r := w.load(printer1); r.Ignored != 0 || len(w.parked) != 0 || w.describes() != 0 {
+					t.Errorf("want nothing ignored, parked or looked at, got %d, %v and %d", r.Ignored, w.parked, w.describes())
+				}
+			})
+		})
+	}
+}
+
+// TestAnInstanceThatEndsInABatchHearsOfNothingInIt folds the end of an execution behind the event that ends the instance.
+func TestAnInstanceThatEndsInABatchHearsOfNothingInIt(t *testing.T) {
+	t.Parallel()
+	inPrinterWorld(t, func(t *testing.T, w *world) {
+		w.post(printer1, `{"type":"ship"}`)
+		w.invoke()
+		w.post(printer1, `{"type":"cancel"}`)
+		w.ends(t, w.only(t), printed, 1)
+		w.run(t)
+		w.wantState(t, printer1, "gone")
+		w.wantPrinted(t, 0)
+		if r := w.load(printer1); r.Ignored != 0 || len(r.History) != 2 {
+			t.Errorf("want two steps and nothing ignored, got %+v and %d", r.History, r.Ignored)
+		}
+	})
+}
+
+func TestAnOutputThatItsInstanceCannotHoldIsLeftOut(t *testing.T) {
+	t.Parallel()
+	inPrinterWorld(t, func(t *testing.T, w *world) {
+		w.config.SnapshotBytesMax = 10_000
+		w.post(printer1, `{"type":"ship"}`)
+		w.invoke()
+		w.ends(t, w.only(t), statechart.ExecutionEnded{Status: statechart.ExecutionSucceeded, Output: json.RawMessage(`"` + strings.Repeat("x", 20_000) + `"`)}, 1)
+		w.run(t)
+		w.wantPrinted(t, 0, "print SUCCEEDED Settle.OutputTooLarge the execution's output of 20002 bytes is left out")
+	})
+}
+
+// TestAnEndIsHeardOfBesideADeferredEventThatDoesNotFit leaves an output out, and then finds that an event which was
+// deferred until the end does not fit either.
+func TestAnEndIsHeardOfBesideADeferredEventThatDoesNotFit(t *testing.T) {
+	t.Parallel()
+	inPrinterWorld(t, func(t *testing.T, w *world) {
+		w.config.SnapshotBytesMax = 10_000
+		w.post(printer1, `{"type":"hurry"}`, `{"type":"grow","bytes":20000}`)
+		w.invoke()
+		w.ends(t, w.only(t), statechart.ExecutionEnded{Status: statechart.ExecutionSucceeded, Output: json.RawMessage(`"` + strings.Repeat("x", 20_000) + `"`)}, 1)
+		w.run(t)
+		w.wantState(t, printer1, "free")
+		w.wantPrinted(t, 0, "print SUCCEEDED Settle.OutputTooLarge the execution's output of 20002 bytes is left out")
+		if len(w.parked) != 1 || !strings.Contains(w.parked[0].Body, `"type":"grow"`) {
+			t.Errorf("want the deferred event to be parked, and nothing else, got %+v", w.parked)
+		}
+	})
+}
+
+// TestAnEndThatTheChartDoesNotDeclareAnyMoreIsForgotten hosts the chart as it is once it starts nothing more.
+func TestAnEndThatTheChartDoesNotDeclareAnyMoreIsForgotten(t *testing.T) {
+	t.Parallel()
+	inPrinterWorld(t, func(t *testing.T, w *world) {
+		var log bytes.Buffer
+		w.config.Logger = slog.New(slog.NewTextHandler(&log, nil))
+		w.post(printer1, `{"type":"ship"}`)
+		w.invoke()
+		const complaint = "the chart does not declare any more the event by which it was to hear of an execution's end"
+		w.machines = formerPrinter(t, payloads())
+		w.ends(t, w.only(t), printed, 1)
+		w.run(t)
+		w.wantPrinted(t, 0)
+		if n := strings.Count(log.String(), complaint); n != 1 || len(w.parked) > 0 {
+			t.Errorf("want one complaint and nothing parked, got %d and %+v in\n%s", n, w.parked, &log)
+		}
+	})
+}
+
+func TestNobodyElseTellsOfAnEnd(t *testing.T) {
+	t.Parallel()
+	inPrinterWorld(t, func(t *testing.T, w *world) {
+		const forged = `{"type":"printed","status":"SUCCEEDED"}`
+		if _, err := w.machines.Accept(durable.InstanceID{Machine: "printer", ID: "1"}, []byte(forged)); !errors.Is(err, durable.ErrReserved) {
+			t.Errorf("want ErrReserved, got %v", err)
+		}
+		w.post(printer1, `{"type":"ship"}`, forged)
+		w.invoke()
+		w.wantPrinted(t, 1)
+		if len(w.parked) != 1 || !strings.Contains(w.parked[0].Reason, `event type "printed" is reserved for the runtime`) {
+			t.Errorf("want it parked, got %+v", w.parked)
+		}
+	})
+}

@@ -1,0 +1,54 @@
+package durable
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+
+	"github.com/settle-run/settle/runtime/statechart"
+)
+
+// panicValueBytesMax is how much a line has of what code has panicked with.
+const panicValueBytesMax = 1 << 10
+
+// LogPanics returns a handler for Config.Logger that adds to a line whose error is a statechart.PanicError where the code
+// has panicked, as "stack", and, if values are asked for, what with, as "panic". Values may hold what events carry.
+func LogPanics(next slog.Handler, values bool) slog.Handler { return panicLog{next, values} }
+
+type panicLog struct {
+	slog.Handler
+	values bool
+}
+
+// Handle implements slog.Handler.
+func (h panicLog) Handle(ctx context.Context, record slog.Record) error {
+	var panicked *statechart.PanicError
+	record.Attrs(func(attribute slog.Attr) bool {
+		if attribute.Value.Kind() != slog.KindAny {
+			return true
+		}
+		err, ok := attribute.Value.Any().(error)
+		return !ok || !errors.As(err, &panicked)
+	})
+	if panicked != nil {
+		record = record.Clone()
+		if h.values {
+			value := fmt.Sprint(panicked.Value)
+			record.AddAttrs(slog.String("panic", strings.ToValidUTF8(value[:min(len(value), panicValueBytesMax)], "")))
+		}
+		record.AddAttrs(slog.Any("stack", panicked.Stack))
+	}
+	return h.Handler.Handle(ctx, record)
+}
+
+// WithAttrs implements slog.Handler.
+func (h panicLog) WithAttrs(attributes []slog.Attr) slog.Handler {
+	return panicLog{h.Handler.WithAttrs(attributes), h.values}
+}
+
+// WithGroup implements slog.Handler.
+func (h panicLog) WithGroup(name string) slog.Handler {
+	return panicLog{h.Handler.WithGroup(name), h.values}
+}

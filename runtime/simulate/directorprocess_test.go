@@ -1,0 +1,57 @@
+package simulate_test
+
+import "time"
+
+// kill ends a process; d.mu is held.
+func (d *director) kill(process string) {
+	if !d.dead[process] {
+		d.dead[process] = true
+		if died := d.onDie[process]; died != nil {
+			died()
+		}
+	}
+}
+
+// die ends a process from inside or at its time-out.
+func (d *director) die(process, why string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.dead[process] {
+		d.told = append(d.told, stamp(time.Now())+process+" is "+why)
+		d.counts[why]++
+		d.kill(process)
+	}
+	d.stir()
+}
+
+// stir wakes the director.
+func (d *director) stir() {
+	select {
+	case d.wake <- struct{}{}:
+	default:
+	}
+}
+
+// calm ends the faults.
+func (d *director) calm() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.left = 0
+	clear(d.outages)
+	clear(d.denied)
+}
+
+// gone reports whether a process is dead, and stuck whether it is frozen.
+func (d *director) state(process string) (gone, stuck bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.dead[process], d.frozen[process].After(time.Now())
+}
+
+// wasFrozen reports whether a process has ever been frozen.
+func (d *director) wasFrozen(process string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	_, was := d.frozen[process]
+	return was
+}

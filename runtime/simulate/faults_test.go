@@ -1,0 +1,195 @@
+package simulate_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+
+	"github.com/settle-run/settle/runtime/awslocal"
+)
+
+// mortal is a Lambda function whose process can die: the invocation fails, and the next one
+// starts the process anew.
+type mortal struct {
+	name   string
+	faults *faults
+	start  func(aws.HTTPClient) awslocal.Invoker
+	cloud  *awslocal.Cloud
+
+	mu      sync.Mutex
+	process string // the name of its AWS client; empty before the first
+	handler awslocal.Invoker
+}
+
+// Invoke implements awslocal.Invoker.
+func (m *mortal) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
+	m.faults.invoked(m.name)
+	m.mu.Lock()
+	if m.process == "" || m.faults.dead(m.process) {
+		m.process = m.faults.born(m.name)
+		m.handler = m.start(m.cloud.Client(m.process))
+	}
+	current, handler := m.process, m.handler
+	m.mu.Unlock()
+	ctx, exit := context.WithCancel(context.WithValue(ctx, diesAs{}, current))
+	defer exit()
+	m.faults.exits(current, exit)
+	answer, err := handler.Invoke(ctx, payload)
+	if m.faults.dead(current) {
+		return nil, errors.New("the process exited before it answered")
+	}
+	return answer, err
+}
+
+// diesAs is the key of a context under which the name of the process stands that it belongs to.
+type diesAs struct{}
+
+// kill ends the process that a service runs in, which does not return.
+func (f *faults) kill(ctx context.Context) {
+	process := ctx.Value(diesAs{}).(string)
+	f.mu.Lock()
+	if f.ended == nil {
+		f.ended = map[string]bool{}
+	}
+	f.ended[process] = true
+	exit := f.exit[process]
+	f.mu.Unlock()
+	exit()
+	<-ctx.Done()
+}
+
+// exits notes what ends the invocation that a process is in.
+func (f *faults) exits(process string, exit func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.exit == nil {
+		f.exit = map[string]func(){}
+	}
+	f.exit[process] = exit
+}
+
+// fault is what happens to one call.
+type fault int
+
+const (
+	_ fault = iota // no fault
+	// failBefore fails the call; it has no effect.
+	failBefore
+	// loseAnswer loses the answer of a call that took effect.
+	loseAnswer
+	// throttle has AWS refuse the call.
+	throttle
+	// duplicate has the call take effect twice; the second answer is seen.
+	duplicate
+	// freeze stops the process before the call takes effect, until its messages are visible to
+	// others again; then it goes on.
+	freeze
+	// dieBefore and dieAfter end the process before or after the call takes effect.
+	dieBefore
+	dieAfter
+)
+
+func (f fault) String() string {
+	return [...]string{"none", "fail before", "lose answer", "throttle", "duplicate", "freeze", "die before", "die after"}[f]
+}
+
+// faults counts the calls of processes to AWS and hits one of them.
+type faults struct {
+	// at is the number of the call to hit, from 1; 0 hits none.
+	at   int
+	kind fault
+
+	// latency is how long each call takes to reach its service.
+	latency time.Duration
+
+	mu          sync.Mutex
+	exit        map[string]func() // of processes, by name
+	calls       []string          // "sqs.SendMessage"
+	processes   int
+	ended       map[string]bool // processes that died, by name
+	invocations map[string]int  // by function
+}
+
+// invoked counts an invocation of a function.
+func (f *faults) invoked(function string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.invocations == nil {
+		f.invocations = map[string]int{}
+	}
+	f.invocations[function]++
+}
+
+// born returns the name of a new process.
+func (f *faults) born(name string) string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.processes++
+	return fmt.Sprintf("%s %d", name, f.processes)
+}
+
+func (f *faults) dead(process string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.ended[process]
+}
+
+// hitting is awslocal's Config.Fault. Once a process is dead, none of its calls reaches AWS.
+func (f *faults) hitting(call awslocal.Call) awslocal.Fault {
+	if call.Client == "" { // the gateway, and the test itself
+		return awslocal.Fault{}
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.ended[call.Client] {
+		return awslocal.Fault{RequestLost: true}
+	}
+	f.calls = append(f.calls, call.Service+"."+call.Operation)
+	if len(f.calls) != f.at {
+		return awslocal.Fault{Before: f.latency}
+	}
+	if f.kind == dieBefore || f.kind == dieAfter {
+		f.ended = map[string]bool{call.Client: true}
+	}
+	switch f.kind {
+	case failBefore, dieBefore:
+		return awslocal.Fault{RequestLost: true}
+	case loseAnswer, dieAfter:
+		return awslocal.Fault{AnswerLost: true}
+	case throttle:
+		return awslocal.Fault{Throttled: true}
+	case duplicate:
+		return awslocal.Fault{Duplicated: true}
+	case freeze:
+		return awslocal.Fault{Frozen: 90 * time.Second}
+	}
+	return awslocal.Fault{}
+}
+
+// hit returns the service and operation of the call that was hit. Groups run side by side, so the order of
+// calls may differ a little from run to run.
+func (f *faults) hit() string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.at > len(f.calls) {
+		return "never made"
+	}
+	return f.calls[f.at-1]
+}
+
+// count returns how many calls had the target, such as sqs.SendMessage.
+func (f *faults) count(target string) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	n := 0
+	for _, call := range f.calls {
+		if call == target {
+			n++
+		}
+	}
+	return n
+}

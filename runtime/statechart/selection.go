@@ -1,0 +1,118 @@
+package statechart
+
+import "slices"
+
+// selectEventlessTransitions makes enabled the optimal enabled set of eventless transitions.
+func (x *interpreter) selectEventlessTransitions() error {
+	x.enabled = x.enabled[:0]
+	if !x.chart.hasAlways {
+		return nil
+	}
+	return x.selectWhere("")
+}
+
+// selectTransitions makes enabled the optimal enabled set of transitions for the current event.
+func (x *interpreter) selectTransitions() error {
+	x.enabled = x.enabled[:0]
+	if x.event.Type == "" {
+		return nil
+	}
+	return x.selectWhere(x.event.Type)
+}
+
+// selectWhere finds, for each active atomic state in document order, the first transition in
+// it or in its nearest ancestor whose descriptor matches the event type, "" for none, and whose
+// guard holds.
+func (x *interpreter) selectWhere(typ string) error {
+	for _, leaf := range x.snapshot.configuration.leaves() {
+		t, err := x.firstEnabled(int(leaf), typ)
+		if err != nil {
+			return err
+		}
+		if t != nil && (len(x.enabled) == 0 || !x.isEnabled(t)) {
+			x.enabled = append(x.enabled, enabledTransition{t, x.getTransitionDomain(t)})
+		}
+	}
+	if len(x.enabled) > 1 {
+		x.removeConflictingTransitions()
+	}
+	return nil
+}
+
+// isEnabled reports whether a transition is enabled already, by a leaf below the same source.
+func (x *interpreter) isEnabled(t *transition) bool {
+	for k := range x.enabled {
+		if x.enabled[k].transition == t {
+			return true
+		}
+	}
+	return false
+}
+
+func (x *interpreter) firstEnabled(state int, typ string) (*transition, error) {
+	for i := state; i >= 0; i = x.chart.nodes[i].parent {
+		transitions, compare := x.chart.nodes[i].candidates(typ)
+		for _, t := range transitions {
+			if compare && !matches(t.event, typ) {
+				continue
+			}
+			if t.guard.test == nil {
+				return t, nil
+			}
+			x.runs(guardCode, t.guard.Name, i)
+			holds, err := t.guard.test(x)
+			if err != nil {
+				if err := x.executionError(x.fail(err)); err != nil {
+					return nil, err
+				}
+				continue
+			}
+			if holds {
+				return t, nil
+			}
+		}
+	}
+	return nil, nil
+}
+
+// removeConflictingTransitions keeps, of transitions that would leave a common state, the one
+// whose source is deeper, else the first in document order.
+func (x *interpreter) removeConflictingTransitions() {
+	kept := x.enabled[:0]
+	for _, t1 := range x.enabled {
+		preempted := false
+		for _, t2 := range kept {
+			preempted = preempted || x.conflict(t1, t2) && !x.chart.isDescendant(t1.source, t2.source)
+		}
+		if preempted {
+			continue
+		}
+		kept = slices.DeleteFunc(kept, func(t2 enabledTransition) bool { return x.conflict(t1, t2) })
+		kept = append(kept, t1)
+	}
+	x.enabled = kept
+}
+
+// conflict reports whether the exit sets of two transitions intersect. An exit set is what is
+// active below a domain, so it does if one domain is the other's ancestor and something is active
+// below the inner one.
+func (x *interpreter) conflict(t1, t2 enabledTransition) bool {
+	if len(t1.targets) == 0 || len(t2.targets) == 0 {
+		return false
+	}
+	outer, inner := t1.domain, t2.domain
+	if outer > inner {
+		outer, inner = inner, outer
+	}
+	return (outer == inner || x.chart.isDescendant(inner, outer)) && x.lastActiveBelow(inner) >= 0
+}
+
+// lastActiveBelow returns the last leaf of the configuration below a state, -1 if there is none.
+// Every state is below -1.
+func (x *interpreter) lastActiveBelow(state int) int {
+	last := len(x.chart.nodes) - 1
+	if state >= 0 {
+		last = x.chart.nodes[state].last
+	}
+	return x.snapshot.configuration.lastWithin(state+1, last)
+}
