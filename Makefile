@@ -228,7 +228,7 @@ fuzz: ## run every fuzz target for FUZZTIME
 	while IFS=: read -r file func; do \
 		name=$${func#func }; \
 		echo "$$name in $$(dirname "$$file") for $(FUZZTIME)"; \
-		$(GO) test -run='^$$' -fuzz="^$$name$$" -fuzztime=$(FUZZTIME) "$$(dirname "$$file")"; \
+		$(GO) test -run='^$$' -fuzz="^$$name$$" -fuzztime=$(FUZZTIME) -fuzzminimizetime=10x "$$(dirname "$$file")"; \
 	done <<<"$$targets"
 
 ORACLE_MACHINES ?= 10000

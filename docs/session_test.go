@@ -7,14 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -327,77 +325,4 @@ func (s *session) stop(t *testing.T) {
 	}
 	_ = s.stays.command.Wait() // It was killed.
 	s.stays = nil
-}
-
-// copyRepository makes what a clone is of the files that are there.
-func copyRepository(t *testing.T, to string) {
-	t.Helper()
-	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		switch name := entry.Name(); {
-		case path != root && (name == ".git" || name == ".bin" || name == "node_modules"):
-			if entry.IsDir() {
-				return filepath.SkipDir
-			}
-			return nil
-		case entry.IsDir():
-			return os.MkdirAll(filepath.Join(to, strings.TrimPrefix(path, root)), 0o755)
-		case !entry.Type().IsRegular():
-			return nil
-		}
-		text, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		info, err := entry.Info() // Scripts stay executable.
-		if err != nil {
-			return err
-		}
-		return os.WriteFile(filepath.Join(to, strings.TrimPrefix(path, root)), text, info.Mode().Perm())
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-// built is settle as this repository builds it, in a folder that TestMain makes and removes.
-var built struct {
-	sync.Mutex
-	folder string
-	done   bool
-}
-
-// goFlags has clones share what is compiled, and the pages that synthesize a stack what make infra has compiled.
-func goFlags() string {
-	if *stacksFlag {
-		return ""
-	}
-	return "-trimpath"
-}
-
-// binaries returns the folder with settle. What the pages then import is there, too.
-func binaries(t *testing.T) string {
-	t.Helper()
-	built.Lock()
-	defer built.Unlock()
-	if built.done {
-		return built.folder
-	}
-	build := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-o", built.folder, "./cmd/settle")
-	build.Dir, build.Env = root, append(build.Environ(), "GOFLAGS="+goFlags())
-	if printed, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("building settle: %v\n%s", err, printed)
-	}
-	if *stacksFlag { // The pages ask no proxy: what their modules need beside this one's is fetched here, unless it is there.
-		download := exec.CommandContext(t.Context(), "go", "mod", "download")
-		download.Dir = filepath.Join(root, "infra", "cdk")
-		download.Env = append(download.Environ(), "GOWORK=off", "GOFLAGS=")
-		if printed, err := download.CombinedOutput(); err != nil {
-			t.Fatalf("fetching the modules of infra/cdk: %v\n%s", err, printed)
-		}
-	}
-	built.done = true
-	return built.folder
 }

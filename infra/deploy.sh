@@ -53,7 +53,11 @@ fi
 if [[ -n ${DRY:-} ]]; then
 	account=ACCOUNT region=${AWS_REGION:-${AWS_DEFAULT_REGION:-REGION}}
 else
-	region=${AWS_REGION:-${AWS_DEFAULT_REGION:-$(aws configure get region)}}
+	region=${AWS_REGION:-${AWS_DEFAULT_REGION:-$(aws configure get region || true)}}
+	if [[ -z $region ]]; then
+		echo 'expected a Region, found none: set AWS_REGION, or run aws configure set region eu-central-1' >&2
+		exit 2
+	fi
 	export AWS_DEFAULT_REGION=$region # version 1 of the CLI does not read AWS_REGION
 	account=$(aws sts get-caller-identity --query Account --output text)
 fi

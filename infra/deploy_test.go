@@ -15,7 +15,7 @@ folder=$(dirname "$0")
 echo "$*" >>"$folder/calls"
 case "$1 $2" in
 "sts get-caller-identity") echo 123456789012 ;;
-"configure get") echo eu-central-1 ;;
+"configure get") if [[ -e $folder/nowhere ]]; then exit 1; fi; echo eu-central-1 ;;
 "s3api head-bucket") [[ -e $folder/bucket ]] ;;
 "s3api head-object") [[ -e $folder/object ]] ;;
 "cloudformation deploy") if [[ -e $folder/refused ]]; then cp "$folder/refused" "$folder/status"; exit 255; fi ;;
@@ -99,6 +99,18 @@ func TestDeployUploadsWhatIsNewAndDeploysTheTemplate(t *testing.T) {
 		"AlarmTopic=arn:aws:sns:eu-central-1:123456789012:alarms ConsumerConcurrency=20 UploadBuckets=sales,warehouse"
 	if deployed := with(calls, "cloudformation deploy"); len(deployed) != 1 || deployed[0] != want {
 		t.Errorf("got\n%q\nwant\n%s", deployed, want)
+	}
+}
+
+func TestDeployAsksForARegion(t *testing.T) {
+	t.Parallel()
+	said, calls, code := script(t, "deploy.sh", keys, map[string]string{"nowhere": ""})
+	if code != 2 || said != "expected a Region, found none: set AWS_REGION, or run aws configure set region eu-central-1\n" || len(calls) != 1 {
+		t.Errorf("expected to be asked for a Region, got exit code %d, %q and %q", code, calls, said)
+	}
+	said, calls, code = script(t, "deploy.sh", keys, map[string]string{"nowhere": ""}, "AWS_DEFAULT_REGION=eu-west-1")
+	if deployed := with(calls, "cloudformation deploy"); code != 0 || len(deployed) != 1 || !strings.Contains(deployed[0], "--region eu-west-1") {
+		t.Errorf("expected a deployment to eu-west-1, got exit code %d, %q and %q", code, calls, said)
 	}
 }
 

@@ -31,6 +31,9 @@ func routes(r *reader) {
 	r.want("who invokes the gateway", "apigateway.amazonaws.com", r.text("HttpApiInvokesGateway", "Principal"))
 	r.want("what is invoked", "${Gateway.Arn}", r.text("HttpApiInvokesGateway", "FunctionName"))
 	r.want("for which API", arn+"execute-api"+here+"${HttpApi}/*", r.text("HttpApiInvokesGateway", "SourceArn"))
+	// Another stage's name would be part of each address, that of webhooks and callbacks too.
+	r.want("name of the stage", "$default", r.text("HttpApiStage", "StageName"))
+	r.want("AutoDeploy of the stage", true, r.get("HttpApiStage", "AutoDeploy"))
 	format := r.text("HttpApiStage", "AccessLogSettings", "Format")
 	if !strings.Contains(format, "routeKey") || strings.Contains(format, "$context.path") || strings.Contains(format, "resourcePath") {
 		r.wrong("the access log: expected the route, and no path, which may have a key in it, got %s", format)
@@ -45,6 +48,24 @@ func routes(r *reader) {
 		if after, _ := r.resources["HttpApiStage"].DependsOn.([]any); !slices.Contains(after, any(id)) {
 			r.wrong("HttpApiStage: expected to wait for %s, which its settings are of", id)
 		}
+	}
+}
+
+// outputs are what the command line, make destroy and docs/deploy.md ask the stack for.
+func outputs(r *reader) {
+	expected := map[string]string{
+		"Url": "${HttpApi.ApiEndpoint}", "QueueUrl": "${Queue}", "DeadLetterQueueUrl": "${DeadLetterQueue}", "TableName": "${Table}",
+		"DashboardName": "${Dashboard}", "TokenTaskArn": "${Tokentask.Arn}",
+	}
+	got, _ := r.template["Outputs"].(map[string]any)
+	r.same("outputs", slices.Collect(maps.Keys(expected)), slices.Collect(maps.Keys(got)))
+	for name, value := range expected {
+		output, _ := got[name].(map[string]any)
+		text, err := template.Text(output["Value"])
+		if err != nil {
+			text = err.Error()
+		}
+		r.want("output "+name, value, text)
 	}
 }
 

@@ -84,6 +84,14 @@ var mistakes = []mistake{
 	}, map[string]string{byProperties: "principal of DelayRole"}},
 	{"everybody may send events", func(e *editor) { e.set("NONE", "PostEventRoute", "AuthorizationType") },
 		map[string]string{byProperties: "the HTTP API asks for IAM", byGuard: "routes_ask_who_calls"}},
+	{"addresses have the name of a stage", func(e *editor) { e.set("prod", "HttpApiStage", "StageName") },
+		map[string]string{byProperties: "name of the stage"}},
+	{"routes are changed and not deployed", func(e *editor) { e.set(false, "HttpApiStage", "AutoDeploy") },
+		map[string]string{byProperties: "AutoDeploy of the stage"}},
+	{"each event is an invocation of its own", func(e *editor) { e.set(1, "ConsumerMapping", "BatchSize") },
+		map[string]string{byProperties: "most messages in a batch of ConsumerMapping"}},
+	{"the output of the queue is the dead-letter queue", func(e *editor) { e.output("QueueUrl")["Value"] = reference("DeadLetterQueue") },
+		map[string]string{byProperties: "output QueueUrl"}},
 	{"strangers may call as often as those who are known", func(e *editor) { e.drop("HttpApiStage", "RouteSettings") },
 		map[string]string{byProperties: "which anybody reaches, to take up to 100"}},
 	{"the limits of routes come before the routes", func(e *editor) { delete(e.resource("HttpApiStage"), "DependsOn") },
@@ -153,8 +161,8 @@ var mistakes = []mistake{
 	{"a function runs on another architecture than it is built for", func(e *editor) { e.drop("Gateway", "Architectures") },
 		map[string]string{byProperties: "architecture of Gateway", byGuard: "functions_are_lean"}},
 	{"an output names a resource that is not there", func(e *editor) {
-		e.template["Outputs"].(map[string]any)["QueueUrl"].(map[string]any)["Value"] = reference("Queu")
-	}, map[string]string{byLint: "Queu"}},
+		e.output("QueueUrl")["Value"] = reference("Queu")
+	}, map[string]string{byProperties: "output QueueUrl", byLint: "Queu"}},
 	{"a property has another name", func(e *editor) {
 		e.resource("HttpApi")["Properties"].(map[string]any)["Nam"] = "settle"
 	}, map[string]string{byLint: "'Nam' was unexpected"}},
@@ -218,6 +226,16 @@ func (e *editor) resource(id string) map[string]any {
 		e.t.Fatalf("the template has no resource %s", id)
 	}
 	return resource
+}
+
+// output returns an output.
+func (e *editor) output(name string) map[string]any {
+	e.t.Helper()
+	output, ok := e.template["Outputs"].(map[string]any)[name].(map[string]any)
+	if !ok {
+		e.t.Fatalf("the template has no output %s", name)
+	}
+	return output
 }
 
 func (e *editor) remove(id string) {

@@ -34,6 +34,7 @@ var All = []Property{
 	{"roles are assumed by their services, for this account's resources", trust},
 	{"one role may be passed, to EventBridge Scheduler", passRole},
 	{"the HTTP API asks for IAM, but for the routes that check who calls", routes},
+	{"the outputs are what the command line and the scripts ask for", outputs},
 	{"the ends of executions come to their queue, and what cannot be brought is kept", executionEvents},
 	{"uploads to the buckets that are named come to their function, and what cannot be brought is kept", uploadEvents},
 	{"only the rule of a queue sends to it, beside roles", queuePolicies},
@@ -191,9 +192,7 @@ func mappings(r *reader) {
 		if r.get(id, "ScalingConfig", "MaximumConcurrency") == nil {
 			r.wrong("%s: expected a MaximumConcurrency", id)
 		}
-		if size := r.number(id, "BatchSize"); size < 1 || size > 10 {
-			r.wrong("%s: expected batches of 1 to 10 messages, got %v", id, size)
-		}
+		r.want("most messages in a batch of "+id, 10, r.number(id, "BatchSize"))
 		if r.get(id, "FilterCriteria") != nil || r.get(id, "Enabled") == false {
 			r.wrong("%s: expected to be on and to filter nothing", id)
 		}

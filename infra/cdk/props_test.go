@@ -1,0 +1,105 @@
+package cdk_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-cdk-go/awscdk/v2"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awsstepfunctions"
+	"github.com/aws/jsii-runtime-go"
+
+	"github.com/settle-run/settle/infra/cdk"
+)
+
+// TestTheLongestNameIsTaken derives all names from it that there are.
+func TestTheLongestNameIsTaken(t *testing.T) {
+	t.Parallel()
+	longest := strings.Repeat("a", cdk.NameCharactersMax)
+	resources := synthesized(t, func(stack awscdk.Stack) {
+		p := props()
+		p.Name, p.UploadBuckets = &longest, []*string{jsii.String("sales-uploads")}
+		cdk.NewSettle(stack, "Settle", p)
+	})
+	// What AWS takes: SQS Developer Guide, "Queue quotas"; EventBridge Scheduler and API Gateway API References, Name.
+	limits := map[string]int{"QueueName": 80, "AWS::Scheduler::ScheduleGroup": 64, "AWS::ApiGatewayV2::Api": 128}
+	seen := 0
+	for id, resource := range resources {
+		for _, property := range []string{"Name", "QueueName", "FunctionName", "RoleName", "AlarmName", "DashboardName", "LogGroupName", "StateMachineName", "TableName"} {
+			name, _ := resource.Properties[property].(string)
+			if !strings.HasPrefix(name, longest) {
+				continue
+			}
+			seen++
+			limit := max(limits[property], limits[resource.Type])
+			if len(name) > limit {
+				t.Errorf("%s: expected a %s of %d characters at most, got %d", id, property, limit, len(name))
+			}
+		}
+	}
+	if want := 7 + 1 + 1; seen != want {
+		t.Errorf("expected the names of %d resources, of queues, the schedule group and the API, got %d", want, seen)
+	}
+}
+
+func TestTwoInOneStack(t *testing.T) {
+	t.Parallel()
+	resources := synthesized(t, func(stack awscdk.Stack) {
+		for _, name := range []string{"blue", "green"} {
+			p := props()
+			p.Name = jsii.String(name)
+			cdk.NewSettle(stack, name, p)
+		}
+	})
+	names := map[string]string{}
+	for id, resource := range resources {
+		if resource.Type == "AWS::SQS::Queue" {
+			name := fmt.Sprint(resource.Properties["QueueName"])
+			if other, taken := names[name]; taken {
+				t.Errorf("expected queues to have names of their own, got %s for %s and %s", name, id, other)
+			}
+			names[name] = id
+		}
+	}
+	if names["blue.fifo"] == "" || names["green-delay-dlq"] == "" || len(names) != 12 {
+		t.Errorf("expected twelve queues, named by their Settle, got %v", names)
+	}
+}
+
+func TestWrongPropsAreRefused(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		change func(*cdk.Props)
+		want   string
+	}{
+		{func(p *cdk.Props) { p.Code = nil }, "expected Props.Code, got none"},
+		{func(p *cdk.Props) { p.ConsumerTimeout = 16 * time.Minute }, "got 16m0s"},
+		{func(p *cdk.Props) { p.ConsumerTimeout = 1500 * time.Millisecond }, "got 1.5s"},
+		{func(p *cdk.Props) { p.ConsumerConcurrency = 1 }, "from 2 to 1000, got 1"},
+		{func(p *cdk.Props) { p.ConsumerBatch = 11 }, "ConsumerBatch from 1 to 10, got 11"},
+		{func(p *cdk.Props) { p.WebhooksPerSecond = -1 }, "WebhooksPerSecond from 1 to 2500, got -1"},
+		{func(p *cdk.Props) { p.MemoryMiB = 64 }, "from 128 to 10240, got 64"},
+		{func(p *cdk.Props) { p.Workflows = map[string]awsstepfunctions.IStateMachine{"a=b": nil} }, `got "a=b"`},
+		{func(p *cdk.Props) { p.UploadBuckets = []*string{jsii.String("arn:aws:s3:::sales")} }, `got "arn:aws:s3:::sales"`},
+		{func(p *cdk.Props) { p.Name = jsii.String(strings.Repeat("a", 65)) }, "of 64 characters at most, as schedule groups have, got 65"},
+		{func(p *cdk.Props) { p.Name = jsii.String("") }, `as names of queues do, got ""`},
+		{func(p *cdk.Props) { p.Name = jsii.String("orders.blue") }, `as names of queues do, got "orders.blue"`},
+		{func(p *cdk.Props) { p.Environment = map[string]string{"SETTLE_SERVICE": "mine"} }, "expected no SETTLE_SERVICE in Props.Environment"},
+		{func(p *cdk.Props) {
+			p.Environment = map[string]string{"SETTLE_ENRICH_CALLBACK_BASE": "https://api.example.com"}
+		}, "expected no SETTLE_ENRICH_CALLBACK_BASE in Props.Environment"},
+		{func(p *cdk.Props) { p.Code = cdk.CodeFromFolder("nowhere", "neither") }, `expected consumer/bootstrap in one of the folders ["nowhere" "neither"]`},
+	} {
+		p := props()
+		c.change(&p)
+		said := func() (said any) {
+			defer func() { said = recover() }()
+			synthesized(t, func(stack awscdk.Stack) { cdk.NewSettle(stack, "Settle", p) })
+			return nil
+		}()
+		if !strings.Contains(fmt.Sprint(said), c.want) {
+			t.Errorf("expected a panic with %q, got %v", c.want, said)
+		}
+	}
+}
