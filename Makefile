@@ -90,6 +90,10 @@ VULN         := $(BIN)/govulncheck
 VULN_VERSION := v1.1.4
 VULN_DB      ?= https://vuln.go.dev
 
+# The database as of a day, from the module mirror: what CI says of a commit depends on the commit, not on the day.
+VULNDB_VERSION := v0.0.0-20260813214354-9de686e1fb00
+VULNDB         := $(BIN)/vulndb/$(VULNDB_VERSION)
+
 # govulncheck ends with 3 if it has found something, and with another code if it could not look.
 .PHONY: vuln
 vuln: $(VULN) ## look for known vulnerabilities in what is called; asks the database at VULN_DB
@@ -102,6 +106,15 @@ vuln: $(VULN) ## look for known vulnerabilities in what is called; asks the data
 		*) echo "nothing was checked in $$module: expected to reach the vulnerability database at $(VULN_DB); name a mirror of it with VULN_DB=" >&2; exit 1 ;; \
 		esac; \
 	done
+
+.PHONY: vuln-pinned
+vuln-pinned: $(VULNDB)/index/modules.json ## the same with the database of VULNDB_VERSION, as CI does
+	@$(MAKE) --no-print-directory vuln VULN_DB=file://$(VULNDB)
+
+$(VULNDB)/index/modules.json:
+	@echo 'fetching the vulnerability database $(VULNDB_VERSION)'
+	@folder=$$(GOWORK=off GOFLAGS=-mod=mod $(GO) mod download -json golang.org/x/vulndb@$(VULNDB_VERSION) | sed -n 's/^\t"Dir": "\(.*\)",$$/\1/p') && \
+		rm -rf $(BIN)/vulndb && $(GO) run ./.ci/vulndb "$$folder/data/osv" $(VULNDB)
 
 $(VULN): Makefile
 	@mkdir -p $(BIN)
