@@ -161,6 +161,9 @@ func TestEachEventIsALineAndEachInvocationHasItsMetrics(t *testing.T) {
 	if got["Events"] != float64(len(applied)) || got["Parked"] != 1 || got["Skipped"] != 1 || got["Commits"] < 1 || got["AWSCalls"] < 5 || invocations == 0 {
 		t.Errorf("got %v in %d invocations", got, invocations)
 	}
+	if faults := strings.Count(w.logs.String(), `"level":"ERROR"`); faults < 1 || got["Faults"] != float64(faults) {
+		t.Errorf("got %v faults, want the %d lines of level ERROR, that of the parked event among them", got["Faults"], faults)
+	}
 	if got["TokenDeadline"] < 1 || got["TokenDeadline"] > 60 {
 		t.Errorf("got a deadline in %v s, want that of the late task alone, in a minute", got["TokenDeadline"])
 	}

@@ -23,11 +23,13 @@ const (
 	MetricTokenDeadline = "TokenDeadline"
 	// MetricUnreadable counts the deliveries that wait because what is stored of their instance cannot be read.
 	MetricUnreadable = "Unreadable"
-	MetricEvents     = "Events"
-	MetricCommits    = "Commits"
-	MetricConflicts  = "Conflicts"
-	MetricRetried    = "Retried"
-	MetricParked     = "Parked"
+	// MetricFaults counts the lines of log of level ERROR: what a person should look at.
+	MetricFaults    = "Faults"
+	MetricEvents    = "Events"
+	MetricCommits   = "Commits"
+	MetricConflicts = "Conflicts"
+	MetricRetried   = "Retried"
+	MetricParked    = "Parked"
 )
 
 const (
@@ -111,6 +113,10 @@ func (s *Settle) addInstanceAlarms() {
 	s.addAlarm(alarm{
 		id: "Unreadable", description: "What is stored of an instance cannot be read: its events wait until somebody mends that.",
 		metric: s.metric(MetricUnreadable, "Sum"), datapoints: 1, periods: loopRetryPeriods,
+	})
+	s.addAlarm(alarm{
+		id: "Faults", description: "The log of a function has a line of level ERROR: see that line for the instance and the reason.",
+		metric: s.metric(MetricFaults, "Sum"), datapoints: 1, periods: loopRetryPeriods,
 	})
 	s.addAlarm(alarm{
 		id: "Retried", description: "Deliveries fail again and again: a group is stuck, or a third party is in trouble. See the log of the function consumer.",

@@ -35,7 +35,8 @@ func (s *Settle) addDashboard() {
 			})},
 			{
 				graph("Events and commits", s.metric(MetricEvents, "Sum"), s.metric(MetricCommits, "Sum")),
-				graph("Retried, unreadable, parked, conflicts", s.metric(MetricRetried, "Sum"), s.metric(MetricUnreadable, "Sum"), s.metric(MetricParked, "Sum"), s.metric(MetricConflicts, "Sum")),
+				graph("Retried, unreadable, parked, faults, conflicts", s.metric(MetricRetried, "Sum"), s.metric(MetricUnreadable, "Sum"), s.metric(MetricParked, "Sum"),
+					s.metric(MetricFaults, "Sum"), s.metric(MetricConflicts, "Sum")),
 				graph("Seconds unsettled, seconds in the outbox", s.metric(MetricUnsettledAge, "Maximum"), s.metric(MetricOutboxAge, "Maximum")),
 			},
 			{

@@ -119,7 +119,7 @@ func (l *Loop) delay(ctx context.Context, rest []Delivery, reason error) {
 	}
 	log.Log(ctx, level, message, "error", reason, "wait", wait, "receive_count", rest[0].ReceiveCount)
 	if told := l.config.Observer.Retried; told != nil {
-		told(ctx, Retried{Delivery: rest[0], Reason: reason, Wait: wait, Unreadable: unreadable})
+		told(ctx, Retried{Delivery: rest[0], Behind: len(rest) - 1, Reason: reason, Wait: wait, Unreadable: unreadable})
 	}
 	_, err := guarded(func() (int, error) { return 0, l.ports.Queue.Delay(ctx, rest, wait) })
 	if err != nil {

@@ -39,7 +39,7 @@ type Observer struct {
 type Applied struct {
 	// Delivery is what has brought the event.
 	Delivery Delivery
-	// Event is its type.
+	// Event is its type; of a timer's firing, how the history names the timer.
 	Event string
 	// Revision is that of the record in which the outcome is stored first.
 	Revision int64
@@ -48,18 +48,19 @@ type Applied struct {
 	From, To []string
 	// Attempts is how often the event was delivered, this time included.
 	Attempts int
-	// Duration is from the begin of this try until the instance had settled.
+	// Duration is from the begin of this try until the instance had settled; 0 of the event that stops one that cannot settle.
 	Duration time.Duration
 	// Settled is false if a service is to be tried again: another delivery settles the instance, and is told of with Resumed.
 	Settled bool
-	// Resumed says that the event was applied by an earlier delivery, and that this one has settled the instance.
+	// Resumed says that nothing was applied: before its own event, of which nothing is told here, the delivery has settled what an
+	// earlier one left unsettled. Event is "resume" then, and Revision that of the record which is settled.
 	Resumed bool
 }
 
 // Parked is a delivery that was parked.
 type Parked struct {
 	Delivery Delivery
-	// Event is the type of the event, empty if the body has none.
+	// Event is the type of the event, empty if the body has none, and cut if no event's type is so long.
 	Event  string
 	Reason error
 }
@@ -67,8 +68,10 @@ type Parked struct {
 // Retried is a delivery that comes again after Wait.
 type Retried struct {
 	Delivery Delivery
-	Reason   error
-	Wait     time.Duration
+	// Behind is how many deliveries of its instance, of the same batch, come again only because they are behind it.
+	Behind int
+	Reason error
+	Wait   time.Duration
 	// Unreadable says that what is stored cannot be read, which only a person mends: no hosted version reads it, somebody has
 	// edited it, or the table is denied.
 	Unreadable bool
@@ -211,7 +214,7 @@ func (t *turn) observedTry(ctx context.Context, d Delivery, event statechart.Eve
 	ctx, end := t.loop.begin(ctx, Activity{Kind: EventActivity, Instance: d.Group, Name: name, Attempt: d.ReceiveCount, Trace: d.Trace})
 	err := during(end, func() error { return t.try(ctx, d, event) })
 	t.traceEffects(ctx)
-	if t.isApplied(d) && t.parks == parks && t.lost == nil && t.instance != nil { // What is over for an instance that never began has none.
+	if t.isApplied(d) && t.parks == parks && t.instance != nil { // What is over for an instance that never began has none.
 		t.untold = append(t.untold, Applied{
 			Delivery: d, Event: name, From: from, To: t.instance.State(), Attempts: d.ReceiveCount,
 			Duration: t.loop.config.Now().Sub(begun), Settled: err == nil,
@@ -220,13 +223,16 @@ func (t *turn) observedTry(ctx context.Context, d Delivery, event statechart.Eve
 	return err
 }
 
+// resumeName is what the settling of an instance is told as that an earlier delivery left unsettled.
+const resumeName = "resume"
+
 // observedResume is resume, told of if there was something to settle.
 func (t *turn) observedResume(ctx context.Context, d Delivery) (parked bool, err error) {
 	if t.instance == nil || t.instance.Settled() || t.loop.config.Observer.Applied == nil && t.loop.config.Observer.Begin == nil {
 		return t.resume(ctx, d)
 	}
 	begun, from := t.loop.config.Now(), t.instance.State()
-	ctx, end := t.loop.begin(ctx, Activity{Kind: EventActivity, Instance: d.Group, Name: "resume", Attempt: d.ReceiveCount, Trace: d.Trace})
+	ctx, end := t.loop.begin(ctx, Activity{Kind: EventActivity, Instance: d.Group, Name: resumeName, Attempt: d.ReceiveCount, Trace: d.Trace})
 	err = during(end, func() error {
 		parked, err = t.resume(ctx, d)
 		return err
@@ -234,7 +240,7 @@ func (t *turn) observedResume(ctx context.Context, d Delivery) (parked bool, err
 	t.traceEffects(ctx)
 	if err == nil && !parked {
 		t.untold = append(t.untold, Applied{
-			Delivery: d, Event: eventHead([]byte(d.Body)).Type, From: from, To: t.instance.State(), Attempts: d.ReceiveCount,
+			Delivery: d, Event: resumeName, From: from, To: t.instance.State(), Attempts: d.ReceiveCount,
 			Duration: t.loop.config.Now().Sub(begun), Settled: true, Resumed: true,
 		})
 	}
@@ -311,8 +317,8 @@ func (t *turn) tellLoaded(ctx context.Context) {
 	loaded := Loaded{Instance: t.record.Instance.String(), Revision: t.record.Revision}
 	now := t.loop.config.Now()
 	if !t.instance.Settled() {
-		// A retry that leaves a mark writes the record, and is no step.
-		stepped := t.record.UpdatedAt
+		// A retry that leaves a mark writes the record, and is no step. Until the first one, the instance is where it has begun.
+		stepped := t.record.CreatedAt
 		for _, transition := range slices.Backward(t.record.History) {
 			if !transition.Ignored {
 				stepped = transition.At

@@ -31,8 +31,14 @@ func (h *heard) observer() durable.Observer {
 		Applied: func(_ context.Context, a durable.Applied) {
 			h.note("applied %s of %s revision %d %v to %v attempts %d after %v settled %v resumed %v", a.Event, a.Delivery.Group, a.Revision, a.From, a.To, a.Attempts, a.Duration, a.Settled, a.Resumed)
 		},
-		Parked:  func(_ context.Context, p durable.Parked) { h.note("parked %s of %s", p.Event, p.Delivery.Group) },
-		Retried: func(_ context.Context, r durable.Retried) { h.note("retried after %v", r.Wait) },
+		Parked: func(_ context.Context, p durable.Parked) { h.note("parked %s of %s", p.Event, p.Delivery.Group) },
+		Retried: func(_ context.Context, r durable.Retried) {
+			if r.Behind > 0 {
+				h.note("retried after %v with %d behind it", r.Wait, r.Behind)
+				return
+			}
+			h.note("retried after %v", r.Wait)
+		},
 		Committed: func(_ context.Context, c durable.Committed) {
 			h.note("committed %d with %d effects", c.Revision, c.Effects)
 		},
@@ -78,7 +84,7 @@ func TestAnObserverHearsOfRetriesUntilTheInstanceHasSettled(t *testing.T) {
 			"committed 5 with 0 effects",
 			"skipped "+event("charge", ""), // It is applied already, and has settled its instance.
 			"committed 6 with 0 effects",
-			"applied charge of order/1 revision 6 [charging] to [idle] attempts 3 after 0s settled true resumed true",
+			"applied resume of order/1 revision 6 [charging] to [idle] attempts 3 after 0s settled true resumed true",
 		)
 	})
 }

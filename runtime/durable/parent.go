@@ -183,11 +183,13 @@ func (t *turn) stopStuck(d Delivery) bool {
 		return false
 	}
 	form, err := readToChild(d.Body)
+	from := t.instance.State()
 	if err != nil || !t.isChildOf(form.Parent) || t.stop() != nil {
 		return false
 	}
 	t.leaveOff()
 	t.pass(d)
+	t.untold = append(t.untold, Applied{Delivery: d, Event: stopEvent, From: from, To: t.instance.State(), Attempts: d.ReceiveCount, Settled: true})
 	return true
 }
 

@@ -170,7 +170,7 @@ func (t *turn) adopt(instance Instance) {
 // resume settles an instance that was stored unsettled. A delivery that cannot settle it in
 // AttemptsMax tries that the chart fails on is parked, and so is one of which AbandonedMax tries
 // came to no end; tries that are attempts of a service count for its RetryPolicy instead. It
-// reports whether the delivery was parked, which leaves the instance unsettled.
+// reports whether the delivery was parked, which leaves the instance unsettled unless the delivery stops it.
 func (t *turn) resume(ctx context.Context, d Delivery) (parked bool, err error) {
 	if t.instance == nil || t.instance.Settled() {
 		return false, nil
@@ -255,10 +255,10 @@ func (t *turn) pass(d Delivery) {
 // whose event is applied already, on an instance that cannot settle after it, is not moved:
 // moved back to the queue one day, it would be applied twice.
 func (t *turn) park(ctx context.Context, d Delivery, eventType string, reason error) error {
-	t.parks++
 	if t.stopStuck(d) {
 		return nil
 	}
+	t.parks++
 	if t.isApplied(d) {
 		t.loop.config.Logger.ErrorContext(ctx, "event was applied, but its instance cannot go on", "instance", d.Group, "message_id", d.MessageID, "reason", reason)
 	} else if err := t.loop.park(ctx, d, reason); err != nil {

@@ -55,7 +55,7 @@ type turn struct {
 	untold   []Applied
 	// traces are those that the effects of this turn belong to, by their IDs.
 	traces map[string]Trace
-	// parks is how many deliveries were parked.
+	// parks is how many deliveries were parked, or given up because their instance cannot go on.
 	parks int
 	// lost ends the turn, and nothing more of it is stored: the error of the commit before services that were to begin,
 	// whose attempts would count although they never began, or that of revert.
@@ -181,12 +181,14 @@ func (t *turn) ask(effect statechart.Effect) {
 	}
 }
 
-// eventHead returns the type of an event in its JSON form, and the producer's ID; what is no event has neither.
+// eventHead returns the type of an event in its JSON form, and the producer's ID; what is no event has neither. A type that is
+// longer than any event's is cut: it is as long as its sender likes, and goes to logs.
 // Keys are compared exactly, as Decode does: into a struct, encoding/json would take "Type" for "type".
 func eventHead(body json.RawMessage) (head struct{ Type, ID string }) {
 	var keys map[string]json.RawMessage
 	_ = json.Unmarshal(body, &keys)
 	_, _ = json.Unmarshal(keys["type"], &head.Type), json.Unmarshal(keys["$id"], &head.ID)
+	head.Type = cut(head.Type, statechart.EventNameBytesMax)
 	return head
 }
 

@@ -112,8 +112,8 @@ func TestEachHandlerFailsMessagesAloneUntilTheyAreDead(t *testing.T) {
 		if got, want := strings.Join(handled, " "), "bad bad fine good"; got != want {
 			t.Errorf("handled %s, want %s", got, want)
 		}
-		if n := strings.Count(log.String(), `error="it is bad"`); n != 2 {
-			t.Errorf("%d lines tell of the failures, want 2:\n%s", n, &log)
+		if n := strings.Count(log.String(), `level=WARN msg="message failed, to be delivered again" error="it is bad"`); n != 2 {
+			t.Errorf("%d lines warn of the failures, want 2:\n%s", n, &log)
 		}
 		if dead := f.receive(deadURL); len(dead) != 1 || *dead[0].Body != "bad" {
 			t.Errorf("the dead-letter queue has %d messages, want the bad one", len(dead))

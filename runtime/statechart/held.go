@@ -41,7 +41,7 @@ func contextsOf[C any](clone func(C) C, problem error) contexts {
 }
 
 // The functions below make, of parts of a definition over a C, the same parts over held contexts. What does not mention
-// the context is shared.
+// the context is shared. Lists that are nil become empty ones, but for those of states and guards: the engine does not tell them apart.
 
 // stateList tells lists of states apart.
 type stateList struct {

@@ -63,7 +63,7 @@ func Start(function Function, lookup func(name string) (string, bool), metrics, 
 	if p.Settings.TracesEndpoint != nil {
 		lines = telemetry.LogHandler(lines)
 	}
-	p.Logger = slog.New(lines)
+	p.Logger = slog.New(telemetry.FaultHandler(lines))
 	p.Telemetry = telemetry.New(telemetry.Config{
 		Service: p.Settings.Service, Logger: p.Logger, Payloads: p.Settings.LogPayloads, Metrics: metrics, Now: time.Now,
 		TracesEndpoint: p.Settings.TracesEndpoint, TracesHeaders: p.Settings.TracesHeaders, TracesClient: http.DefaultClient,

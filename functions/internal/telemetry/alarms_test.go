@@ -162,19 +162,28 @@ func relaunches(answered bool) map[time.Duration]func(*stage) {
 func TestAlarmsRingUntilItIsMended(t *testing.T) {
 	t.Parallel()
 	found := rules(t)
-	if len(found) != 5 {
-		t.Fatalf("expected five alarms on metrics of the functions, got %v", found)
+	if len(found) != 6 {
+		t.Fatalf("expected six alarms on metrics of the functions, got %v", found)
 	}
 	errBusy := errors.New("busy")
 	noted := map[time.Duration]func(*stage){0: posting("NOTE"), time.Hour: posting("NOTE")}
 	for name, c := range map[string]scene{
 		"an item that nobody can read": {
 			script: noted, calls: failsFrom("Load", durable.ErrUnreadable, time.Second, 7*time.Hour), length: 9 * time.Hour,
-			rings: []string{"Retried from 1h11m0s to 7h10m0s", "Unreadable from 1h1m0s to 7h15m0s"},
+			rings: []string{"Faults from 1h1m0s to 7h15m0s", "Retried from 1h11m0s to 7h10m0s", "Unreadable from 1h1m0s to 7h15m0s"},
 		},
 		"a table that may not be read": {
 			script: noted, calls: failsFrom("Load", durable.ErrDenied, time.Second, 7*time.Hour), length: 9 * time.Hour,
-			rings: []string{"Retried from 1h11m0s to 7h10m0s", "Unreadable from 1h1m0s to 7h15m0s"},
+			rings: []string{"Faults from 1h1m0s to 7h15m0s", "Retried from 1h11m0s to 7h10m0s", "Unreadable from 1h1m0s to 7h15m0s"},
+		},
+		"an instance that cannot go on": { // Nothing of it is parked, and nothing more comes for it.
+			script: map[time.Duration]func(*stage){time.Hour: posting("BREAK")}, length: 3 * time.Hour,
+			rings: []string{"Faults from 1h1m0s to 1h16m0s"},
+		},
+		"an effect that is given up": {
+			script: map[time.Duration]func(*stage){time.Hour: posting("TELL")},
+			calls:  failsFrom("Send", durable.ErrRefused, time.Second, 6*time.Hour), length: 3 * time.Hour,
+			rings: []string{"Faults from 1h1m0s to 1h16m0s"},
 		},
 		"a table that answers nobody for a minute": {
 			script: noted, calls: failsFrom("Load", errBusy, time.Second, time.Hour+time.Minute), length: 3 * time.Hour,

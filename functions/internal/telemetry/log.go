@@ -7,6 +7,28 @@ import (
 	"github.com/settle-run/settle/runtime/durable"
 )
 
+// FaultHandler returns a handler of log lines that counts those of level ERROR as faults of the invocation that their context is of.
+// What cannot be logged is counted too.
+func FaultHandler(next slog.Handler) slog.Handler { return faulty{next} }
+
+type faulty struct{ slog.Handler }
+
+// Handle counts a line of level ERROR.
+func (h faulty) Handle(ctx context.Context, record slog.Record) error {
+	if record.Level >= slog.LevelError {
+		invocationOf(ctx).count(faults)
+	}
+	return h.Handler.Handle(ctx, record)
+}
+
+// WithAttrs counts too.
+func (h faulty) WithAttrs(attributes []slog.Attr) slog.Handler {
+	return faulty{h.Handler.WithAttrs(attributes)}
+}
+
+// WithGroup counts too.
+func (h faulty) WithGroup(name string) slog.Handler { return faulty{h.Handler.WithGroup(name)} }
+
 // LogHandler returns a handler of log lines that adds to each the trace of its context, by which spans are found.
 func LogHandler(next slog.Handler) slog.Handler { return traced{next} }
 

@@ -56,12 +56,12 @@ func (t *Telemetry) parked(ctx context.Context, told durable.Parked) {
 	}
 }
 
-// retried counts: the loop itself has logged the reason.
+// retried counts what comes again, as Each does: the delivery that has failed and those behind it. The loop itself has logged the reason.
 func (t *Telemetry) retried(ctx context.Context, told durable.Retried) {
 	invocation := invocationOf(ctx)
-	invocation.count(retried)
+	invocation.add(retried, 1+told.Behind)
 	if told.Unreadable {
-		invocation.count(unreadable)
+		invocation.add(unreadable, 1+told.Behind)
 	}
 }
 

@@ -47,7 +47,7 @@ func TestAMessageThatCannotBeHandledFailsNoOther(t *testing.T) {
 	if err := json.Unmarshal([]byte(log.String()), &line); err != nil {
 		t.Fatalf("%v in %s, want one line", err, log.String())
 	}
-	if line["level"] != "ERROR" || line["error"] != "no answer" || line["message_id"] != "broken" || line["queue"] != "arn:of:the:queue" || line["receive_count"] != "3" {
+	if line["level"] != "WARN" || line["error"] != "no answer" || line["message_id"] != "broken" || line["queue"] != "arn:of:the:queue" || line["receive_count"] != "3" {
 		t.Errorf("got the line %v, want one of the message that is broken", line)
 	}
 }

@@ -4,12 +4,14 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
+	"strings"
 
 	lambdaevents "github.com/aws/aws-lambda-go/events"
 
 	"github.com/settle-run/settle/functions/internal/otlp"
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/sqsqueue"
+	"github.com/settle-run/settle/runtime/statechart"
 )
 
 // Sender returns the queue for a function that brings events to it, told of: each event that is queued is a line of log, and a span
@@ -44,12 +46,15 @@ func (s sender) Send(ctx context.Context, message durable.Message) (messageID st
 	return messageID, err
 }
 
-// typeOf returns the type of an event.
+// typeOf returns the type of an event, or the beginning of one that is longer than any event's: its sender need not have checked it.
 func typeOf(event json.RawMessage) string {
 	var head struct {
 		Type string `json:"type"`
 	}
 	_ = json.Unmarshal(event, &head) // What is no event has no type.
+	if len(head.Type) > statechart.EventNameBytesMax {
+		return strings.ToValidUTF8(head.Type[:statechart.EventNameBytesMax-len("…")], "") + "…"
+	}
 	return head.Type
 }
 
@@ -67,9 +72,7 @@ func (t *Telemetry) Each(handler BatchHandler) BatchHandler {
 	}
 	return func(ctx context.Context, batch lambdaevents.SQSEvent) (lambdaevents.SQSEventResponse, error) {
 		answer, err := handler(ctx, batch)
-		for range answer.BatchItemFailures {
-			invocationOf(ctx).count(retried)
-		}
+		invocationOf(ctx).add(retried, len(answer.BatchItemFailures))
 		return answer, err
 	}
 }
@@ -82,7 +85,7 @@ func (t *Telemetry) oneByOne(handler BatchHandler) BatchHandler {
 		for _, message := range batch.Records {
 			one, err := handler(durable.WithTrace(ctx, carried(message)), lambdaevents.SQSEvent{Records: []lambdaevents.SQSMessage{message}})
 			if err != nil {
-				t.config.Logger.ErrorContext(ctx, "message failed, to be delivered again", "error", err,
+				t.config.Logger.WarnContext(ctx, "message failed, to be delivered again", "error", err,
 					"queue", message.EventSourceARN, "message_id", message.MessageId, "receive_count", message.Attributes["ApproximateReceiveCount"])
 				one.BatchItemFailures = []lambdaevents.SQSBatchItemFailure{{ItemIdentifier: message.MessageId}}
 			}

@@ -174,7 +174,7 @@ func (s *stage) invoke(t *testing.T, handler func([]durable.Delivery) []string) 
 func (s *stage) play(t *testing.T, service func() error, script map[time.Duration]func(*stage), end time.Duration) {
 	t.Helper()
 	s.expires = map[string]time.Time{}
-	tele := New(Config{Service: "settle", Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), Metrics: s, Now: time.Now})
+	tele := New(Config{Service: "settle", Logger: slog.New(FaultHandler(slog.NewTextHandler(io.Discard, nil))), Metrics: s, Now: time.Now})
 	machines, err := durable.NewMachines(order(service))
 	if err != nil {
 		t.Fatal(err)
@@ -216,18 +216,20 @@ func (s *stage) play(t *testing.T, service func() error, script map[time.Duratio
 type bag struct{}
 
 // order is a machine whose state charging has a service that is tried again within an hour, whose event TELL sends another
-// instance one, and whose state picked answers the tasks that wait for it.
+// instance one, whose state picked answers the tasks that wait for it, and whose chart fails on what the state broken waits for.
 func order(service func() error) durable.Machine {
 	charge := statechart.ServiceFunc("charge", func(context.Context, bag, statechart.Call) (string, error) {
 		time.Sleep(30 * time.Second)
 		return "", service()
 	})
 	tell := statechart.SendTo("NOTE", func(bag, statechart.Event) (string, any) { return "order/2", nil })
+	count := statechart.ServiceFunc("count", func(context.Context, bag, statechart.Call) (string, error) { return "", errors.New("none") })
+	fail := statechart.TryAssign("fail", func(*bag, statechart.ServiceError) error { return errors.New("expected some") })
 	idle := []statechart.Transition[bag]{{Target: "idle"}}
 	settled := []string{statechart.Settled}
 	type none struct{}
 	payloads := statechart.Payloads{}
-	for _, event := range []string{"NOTE", "CHARGE", "TELL", "PICK", "DROP"} {
+	for _, event := range []string{"NOTE", "CHARGE", "TELL", "PICK", "DROP", "BREAK"} {
 		payloads[event] = statechart.PayloadOf[none]()
 	}
 	return durable.Host(statechart.Must(statechart.Definition[bag]{
@@ -235,10 +237,14 @@ func order(service func() error) durable.Machine {
 		States: []statechart.State[bag]{
 			{ID: "idle", Tags: settled, On: []statechart.Transition[bag]{
 				{Event: "NOTE"}, {Event: "CHARGE", Target: "charging"}, {Event: "PICK", Target: "picked"},
+				{Event: "BREAK", Target: "broken"},
 				{Event: "TELL", Actions: []statechart.Action[bag]{tell}},
 			}},
 			{ID: "charging", Invoke: []statechart.Invoke[bag]{{
 				Service: charge, Retry: statechart.RetryPolicy{Attempts: 99, Interval: 20 * time.Minute}, OnDone: idle, OnError: idle,
+			}}},
+			{ID: "broken", Invoke: []statechart.Invoke[bag]{{
+				Service: count, OnDone: idle, OnError: []statechart.Transition[bag]{{Target: "idle", Actions: []statechart.Action[bag]{fail}}},
 			}}},
 			{ID: "picked", Tags: settled, Resolve: []statechart.Resolution[bag]{{Name: "Queued"}},
 				On: []statechart.Transition[bag]{{Event: "DROP", Target: "idle"}}},

@@ -111,13 +111,14 @@ const (
 	parked
 	retried
 	unreadable
+	faults
 	commits
 	conflicts
 	skipped
 	awsCalls
 )
 
-var countNames = [...]string{"Events", "Parked", "Retried", "Unreadable", "Commits", "Conflicts", "Skipped", "AWSCalls"}
+var countNames = [...]string{"Events", "Parked", "Retried", "Unreadable", "Faults", "Commits", "Conflicts", "Skipped", "AWSCalls"}
 
 // The metrics of which an invocation has the worst, in seconds, and their names.
 const (
@@ -128,13 +129,15 @@ const (
 
 var extremeNames = [...]string{"UnsettledAge", "OutboxAge", "TokenDeadline"}
 
-func (i *invocation) count(metric int) {
+func (i *invocation) count(metric int) { i.add(metric, 1) }
+
+func (i *invocation) add(metric, n int) {
 	if i == nil {
 		return
 	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	i.counts[metric]++
+	i.counts[metric] += n
 }
 
 // age notes an age, if it is the oldest.

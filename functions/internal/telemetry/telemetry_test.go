@@ -44,14 +44,14 @@ func TestAnInvocationHasTheOldestAgesAndTheNearestDeadline(t *testing.T) {
 		observer.Committed(ctx, durable.Committed{})
 		observer.Conflict(ctx, "order/1")
 		observer.Retried(ctx, durable.Retried{})
-		observer.Retried(ctx, durable.Retried{Unreadable: true})
+		observer.Retried(ctx, durable.Retried{Unreadable: true, Behind: 2})
 		return errors.New("failed all the same")
 	}))
 	if _, err := handler.Invoke(t.Context(), []byte("{}")); err == nil {
 		t.Error("want the error of the handler")
 	}
 	got, err := emftest.Check([]byte(metrics.String()))
-	want := map[string]float64{"UnsettledAge": 3, "OutboxAge": 4, "TokenDeadline": 60, "Commits": 1, "Conflicts": 1, "Retried": 2, "Unreadable": 1, "AWSCalls": 0}
+	want := map[string]float64{"UnsettledAge": 3, "OutboxAge": 4, "TokenDeadline": 60, "Commits": 1, "Conflicts": 1, "Retried": 4, "Unreadable": 3, "AWSCalls": 0}
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Errorf("metrics (-want +got):\n%s%v", diff, err)
 	}

@@ -211,6 +211,7 @@ var watched = func() map[string]string {
 		"TokenDeadlineAlarm":       "Settle TokenDeadline SampleCount" + own + above + "0 in 1 of 14",
 		"OutboxAlarm":              "Settle OutboxAge Maximum" + own + above + "300 in 1 of 3",
 		"UnreadableAlarm":          "Settle Unreadable Sum" + own + above + "0 in 1 of 3",
+		"FaultsAlarm":              "Settle Faults Sum" + own + above + "0 in 1 of 3",
 		"RetriedAlarm":             "Settle Retried Sum" + own + above + "0 in 3 of 4",
 		"TableReadThrottlesAlarm":  "AWS/DynamoDB ReadThrottleEvents Sum TableName=${Table}" + once,
 		"TableWriteThrottlesAlarm": "AWS/DynamoDB WriteThrottleEvents Sum TableName=${Table}" + once,
@@ -264,7 +265,7 @@ func alarms(r *reader) {
 func dashboard(r *reader) {
 	body := r.text("Dashboard", "DashboardBody")
 	for _, metric := range []string{
-		"Events", "Commits", "Conflicts", "Retried", "Unreadable", "Parked", "UnsettledAge", "OutboxAge", "TokenDeadline",
+		"Events", "Commits", "Conflicts", "Retried", "Unreadable", "Parked", "Faults", "UnsettledAge", "OutboxAge", "TokenDeadline",
 		"ApproximateAgeOfOldestMessage", "Invocations", "Errors", "Duration",
 	} {
 		if !strings.Contains(body, `"`+metric+`"`) {

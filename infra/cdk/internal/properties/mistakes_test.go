@@ -152,6 +152,8 @@ var mistakes = []mistake{
 		map[string]string{byProperties: "above 900 in 1 of 14"}},
 	{"an item that nobody can read rings at the second one", func(e *editor) { e.set(1, "UnreadableAlarm", "Threshold") },
 		map[string]string{byProperties: "UnreadableAlarm: expected"}},
+	{"one line of level ERROR rings nobody", func(e *editor) { e.set(2, "FaultsAlarm", "DatapointsToAlarm") },
+		map[string]string{byProperties: "FaultsAlarm: expected"}},
 	{"the alarm for tasks never goes off", func(e *editor) {
 		e.set("LessThanThreshold", "TokenDeadlineAlarm", "ComparisonOperator")
 	}, map[string]string{byProperties: "comparison of TokenDeadlineAlarm"}},

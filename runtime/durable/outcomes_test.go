@@ -1,0 +1,222 @@
+package durable_test
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/settle-run/settle/runtime/durable"
+)
+
+// toldOf is what becomes of deliveries, and all that an observer hears of it.
+type toldOf struct {
+	// play is what happens, in a world whose instances of the machine order have seen nothing; nil: what is posted is delivered.
+	play func(t *testing.T, w *world)
+	// post is what order/1 is sent.
+	post []string
+	want []string
+}
+
+// again has what is in the queue delivered so many times, two minutes apart.
+func (w *world) again(times int) {
+	for range times {
+		w.invoke()
+		time.Sleep(2 * time.Minute)
+	}
+}
+
+func outcomes() map[string]toldOf {
+	const idled = "applied add of order/1 revision 1 [] to [idle] attempts 1 after 0s settled true resumed false"
+	return map[string]toldOf{
+		"an event that is ignored": {
+			post: []string{event("add", "a"), event("cancel", "")},
+			want: []string{
+				"committed 1 with 0 effects", idled,
+				"applied cancel of order/1 revision 1 [idle] to [idle] attempts 1 after 0s settled true resumed false",
+			},
+		},
+		"an event that the chart fails on": {
+			post: []string{event("add", "a"), event("refuse", "b")},
+			play: func(_ *testing.T, w *world) { w.again(4) },
+			want: []string{
+				"committed 1 with 0 effects", idled, "retried after 1s",
+				"committed 2 with 0 effects", "retried after 2s", // the mark of the second try
+				"committed 3 with 0 effects", "parked refuse of order/1", "committed 4 with 0 effects",
+			},
+		},
+		"an event that begins an instance, and that the chart fails on": {
+			post: []string{event("refuse", "a")},
+			play: func(_ *testing.T, w *world) { w.again(4) },
+			want: []string{"retried after 1s", "retried after 2s", "parked refuse of order/1"},
+		},
+		"an instance that cannot go on": {
+			post: []string{event("doom", "")},
+			play: func(_ *testing.T, w *world) {
+				w.third["doom"] = failing(9, errors.New("busy"))
+				w.again(4)
+			},
+			want: []string{
+				"committed 1 with 0 effects", "applied doom of order/1 revision 1 [] to [doomed] attempts 1 after 0s settled false resumed false", "retried after 1s",
+				"unsettled for 2m0s, outbox of 0s", "committed 2 with 0 effects", "retried after 2s",
+				"unsettled for 4m0s, outbox of 0s", "committed 3 with 0 effects", "committed 4 with 0 effects",
+			},
+		},
+		"events that wait behind one that fails": {
+			post: []string{event("add", "a"), event("refuse", "b"), event("add", "c"), event("add", "d")},
+			want: []string{"committed 1 with 0 effects", idled, "retried after 1s with 2 behind it"},
+		},
+		"an attempt that cannot be counted": {
+			post: []string{event("add", "a")},
+			play: func(_ *testing.T, w *world) {
+				w.invoke()
+				w.hook = faults(map[string]fault{"Load order/1 #1": failBefore, "Commit order/1 #2": failBefore})
+				w.post("order/1", event("charge", ""))
+				w.again(2)
+			},
+			want: []string{
+				"committed 1 with 0 effects", idled, "retried after 1s",
+				"committed 2 with 0 effects", "retried after 2s", // the mark of the second try, which is lost
+			},
+		},
+		"an instance that another event settles": {
+			play: func(_ *testing.T, w *world) {
+				w.third["charge"] = failing(1, errors.New("busy"))
+				w.deliver("one queue", "order/1", [2]string{"1", event("charge", "")})
+				time.Sleep(time.Minute)
+				w.deliver("another queue", "order/1", [2]string{"1", event("cancel", "")})
+			},
+			want: []string{
+				"committed 1 with 0 effects",
+				"applied charge of order/1 revision 1 [] to [charging] attempts 1 after 0s settled false resumed false", "retried after 5s",
+				"unsettled for 1m0s, outbox of 0s", "committed 2 with 0 effects",
+				"applied resume of order/1 revision 2 [charging] to [idle] attempts 1 after 0s settled true resumed true",
+				"committed 3 with 0 effects", "applied cancel of order/1 revision 3 [idle] to [idle] attempts 1 after 0s settled true resumed false",
+			},
+		},
+		"an instance that an event of an unknown type settles": {
+			play: func(_ *testing.T, w *world) {
+				w.third["charge"] = failing(1, errors.New("busy"))
+				w.deliver("one queue", "order/1", [2]string{"1", event("charge", "")})
+				w.deliver("another queue", "order/1", [2]string{"1", fmt.Sprintf(`{"type": %q}`, strings.Repeat("long", 9999))})
+			},
+			want: []string{
+				"committed 1 with 0 effects",
+				"applied charge of order/1 revision 1 [] to [charging] attempts 1 after 0s settled false resumed false", "retried after 5s",
+				"parked " + strings.Repeat("long", 63) + "l… of order/1", // no longer than a type may be
+				"committed 2 with 0 effects", "applied resume of order/1 revision 2 [charging] to [idle] attempts 1 after 0s settled true resumed true",
+			},
+		},
+	}
+}
+
+// TestAnObserverHearsOfEachOutcomeOnce has all that is told of an outcome: what has failed, was parked or given up is not told as applied.
+func TestAnObserverHearsOfEachOutcomeOnce(t *testing.T) {
+	t.Parallel()
+	for name, c := range outcomes() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w, h := newWorld(t), &heard{}
+				w.config.Observer = h.observer()
+				w.post("order/1", c.post...)
+				if c.play == nil {
+					w.invoke()
+				} else {
+					c.play(t, w)
+				}
+				h.want(t, c.want...)
+			})
+		})
+	}
+}
+
+// TestTheStopOfAChildThatCannotGoOnIsTold has a child hang in a service, and its parent leave.
+func TestTheStopOfAChildThatCannotGoOnIsTold(t *testing.T) {
+	t.Parallel()
+	inFamily(t, func(t *testing.T, w *world) {
+		w.third["hang"] = hangs
+		w.post(boss1, ship)
+		w.run(t)
+		van := w.van(t)
+		w.post(van, event("wait", ""))
+		w.runFor(t, time.Hour)
+		h := &heard{}
+		w.config.Observer = durable.Observer{Applied: h.observer().Applied, Parked: h.observer().Parked}
+		w.post(boss1, event("cancel", ""))
+		w.run(t)
+		h.want(t,
+			"applied cancel of boss/1 revision 2 [shipping] to [idle] attempts 1 after 0s settled true resumed false",
+			"applied settle.stop of "+van+" revision 9 [stuck] to [stuck] attempts 3 after 0s settled true resumed false",
+		)
+	})
+}
+
+// TestTransitionsAreInTheLogOfWhoHearsOfNoEvents compares the log of a loop that nobody observes with that of one whose observer
+// hears of events.
+func TestTransitionsAreInTheLogOfWhoHearsOfNoEvents(t *testing.T) {
+	t.Parallel()
+	for name, observed := range map[string]bool{"unobserved": false, "observed": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w, h := newWorld(t), &heard{}
+				var log strings.Builder
+				w.config.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+				want := "INFO"
+				if observed {
+					w.config.Observer, want = h.observer(), "DEBUG"
+				}
+				w.post("order/1", event("add", "a"))
+				w.invoke()
+				lines := slices.DeleteFunc(strings.Split(log.String(), "\n"), func(line string) bool { return !strings.Contains(line, "msg=transition") })
+				if len(lines) != 1 || !strings.Contains(lines[0], "level="+want+" ") || !strings.HasSuffix(lines[0], "instance=order/1 event=add from=[idle] to=[idle] ignored=false revision=1") {
+					t.Errorf("got the lines %q, want one of level %s", lines, want)
+				}
+			})
+		})
+	}
+}
+
+// TestAnInstanceIsUnsettledSinceItsLastStep looks at how long it is told to be so: a retry that writes the item is no step, nor is an
+// event that was ignored.
+func TestAnInstanceIsUnsettledSinceItsLastStep(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		id    string
+		spoil spoiler
+		want  []string
+	}{
+		"in a state that an event has led to": {id: "order/1", want: []string{"unsettled for 10m0s, outbox of 0s", "unsettled for 20m0s, outbox of 0s"}},
+		"in its first state":                  {id: "boot/1", want: []string{"unsettled for 10m0s, outbox of 0s", "unsettled for 20m0s, outbox of 0s"}},
+		"with an event ignored since": {
+			id: "order/1",
+			spoil: edited("order/1", func(r *durable.Record) {
+				r.History = append(r.History, durable.Transition{At: r.UpdatedAt.Add(10 * time.Minute), Event: "note", Ignored: true})
+			}),
+			want: []string{"unsettled for 10m0s, outbox of 0s", "unsettled for 20m0s, outbox of 0s"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w, h := newWorld(t), &heard{}
+				w.config.Observer = durable.Observer{Loaded: h.observer().Loaded}
+				w.third["boot"], w.third["poll"] = failing(99, errors.New("busy")), failing(99, errors.New("busy"))
+				w.post(c.id, event("poll", ""))
+				for try := range 3 {
+					if try == 1 && c.spoil != nil {
+						c.spoil(w)
+					}
+					w.invoke()
+					time.Sleep(10 * time.Minute)
+				}
+				h.want(t, c.want...)
+			})
+		})
+	}
+}
