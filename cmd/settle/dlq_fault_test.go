@@ -249,7 +249,7 @@ func TestMessagesThatAreNamedTwiceOrAreCopiesAreFound(t *testing.T) {
 			u.t.Errorf("expected %q, got %q", want, twice)
 		}
 		missing := u.run("dlq", "drop", "--local", "--yes", "nope", ids[1].MessageID, ids[0].MessageID)
-		contains(u.t, missing.err, "settle: not found: 2 of the 3 messages are not to be seen in the queue, ", ids[0].MessageID, "nope")
+		contains(u.t, missing.err, "settle: not found: the queue does not show 2 of the 3 messages, ", ids[0].MessageID, "nope")
 		if missing.code != command.ExitNotFound || missing.out != "1 event is gone\n" || strings.Contains(missing.err, ids[1].MessageID) {
 			u.t.Errorf("expected one to be dropped, and the others to be named, got %+v", missing)
 		}

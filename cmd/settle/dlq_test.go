@@ -70,8 +70,11 @@ func TestParkedEventsAreListedShownAndPutBack(t *testing.T) {
 	t.Parallel()
 	w := &work{}
 	withWork(t, w, func(u user) {
-		if got, want := u.must("dlq", "list", "--local"), "MESSAGE ID  INSTANCE  EVENT  SINCE  REASON\n"; got != want {
+		if got, want := u.must("dlq", "list", "--local"), "Nothing is parked.\n"; got != want {
 			u.t.Errorf("expected %q of an empty queue, got %q", want, got)
+		}
+		if got, want := u.must("dlq", "list", "--local", "--instance", "work/1"), "Nothing of work/1 is parked.\n"; got != want {
+			u.t.Errorf("expected %q of an instance without any, got %q", want, got)
 		}
 		u.park(w, 0, 1, 2)
 		u.put("work/2", "poison", `{"type": "COUNT", "what": 7, "$task": {"token": "do-not-print-me", "state": "Wait"}}`)
@@ -135,7 +138,7 @@ func TestRedriveAppliesWhatWasParkedOnceInOrder(t *testing.T) {
 		if shown := strings.Count(got.out, "message_id"); shown != 20 {
 			u.t.Errorf("expected the first ten of both, got %d", shown)
 		}
-		contains(u.t, got.err, "The queue has about 50 events, and 20 were received: of an instance it shows ten at a time")
+		contains(u.t, got.err, "The queue has about 50 events, and 20 were received: of an instance it shows up to ten at a time")
 
 		again := u.must("dlq", "redrive", "--local", "--instance", "work/1")
 		contains(u.t, again, "events are in settle.fifo again\n")
@@ -206,9 +209,16 @@ func TestRedriveTakesWhatItIsTold(t *testing.T) {
 			u.t.Errorf("expected %v, got %v", want, got)
 		}
 		got := u.run("dlq", "redrive", "--local", "-o", "json", listed[0].MessageID, listed[1].MessageID)
-		contains(u.t, got.err, "settle: not found: 1 of the 2 messages are not to be seen in the queue")
+		contains(u.t, got.err, "settle: not found: the queue does not show 1 of the 2 messages, "+listed[1].MessageID+": ")
 		if got.code != command.ExitNotFound || !strings.Contains(got.out, `"redriven": 1`) {
 			u.t.Errorf("expected one to be redriven and exit code 3 for the other, got %+v", got)
+		}
+		for _, move := range [][]string{{"redrive"}, {"drop", "--yes"}} {
+			got := u.run(slices.Concat([]string{"dlq"}, move, []string{"--local", "nope"})...)
+			const want = "settle: not found: the queue does not show message nope: it shows up to ten of an instance, and none that somebody else has in hand; see settle dlq list\n"
+			if got.code != command.ExitNotFound || got.out != "" || got.err != want {
+				u.t.Errorf("dlq %v: expected exit code 3 and nothing but %q, got %+v", move, want, got)
+			}
 		}
 		for _, flags := range []string{"", "--all --instance work/1", "--all x"} {
 			if got := u.run(append([]string{"dlq", "redrive", "--local"}, strings.Fields(flags)...)...); got.code != command.ExitUsage {

@@ -97,6 +97,9 @@ func TestListShowsSortsAndFilters(t *testing.T) {
 		if got, want := u.must("list", "--local", "-o", "json"), "{\n  \"instances\": [],\n  \"source\": \"index\"\n}\n"; got != want {
 			u.t.Errorf("expected %q of an empty table, got %q", want, got)
 		}
+		if got, want := u.must("list", "--local"), "No instances.\n"; got != want {
+			u.t.Errorf("expected %q of an empty table, got %q", want, got)
+		}
 		for _, id := range []string{"2", "1"} {
 			u.must("send", "--local", "signup/"+id, "SIGN_UP", "email=ada@example.com", "name=Ada")
 		}

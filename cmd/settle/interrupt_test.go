@@ -23,9 +23,9 @@ func TestCommandsThatWaitForInputAreInterrupted(t *testing.T) {
 		u.must("send", "--local", "signup/1", "SIGN_UP", "email=ada@example.com", "name=Ada")
 		before := u.items()
 		for line, said := range map[string]string{
-			"dlq drop --local --all":                         "Drop all events in settle-dlq.fifo for good? [y/N] \nsettle: interrupted\n",
-			"send --local signup/1 CHANGE_ADDRESS --json -":  "\nsettle: interrupted\n",
-			"send --local signup/1 VERIFY code=1 --wait bar": "",
+			"dlq drop --local --all":                            "Drop all events in settle-dlq.fifo for good? [y/N] \nsettle: interrupted\n",
+			"send --local signup/1 CHANGE_ADDRESS --json -":     "\nsettle: interrupted\n",
+			"send --local signup/1 VERIFY code=1 --wait failed": "",
 		} {
 			ctx, stop := context.WithCancel(u.t.Context())
 			in, closeIn := silent()
@@ -41,7 +41,7 @@ func TestCommandsThatWaitForInputAreInterrupted(t *testing.T) {
 				u.t.Errorf("%s: expected exit code 130 at once and %q, got %+v after %v", line, said, got, waited)
 			}
 			if said == "" {
-				contains(u.t, got.err, "settle: interrupted while waiting for bar: the queue has the event, as message ", "; signup/1 is in unverified.awaiting_verification")
+				contains(u.t, got.err, "settle: interrupted while waiting for failed: the queue has the event, as message ", "; signup/1 is in unverified.awaiting_verification")
 			}
 			closeIn()
 			synctest.Wait()

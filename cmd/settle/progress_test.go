@@ -26,9 +26,11 @@ func TestProgressIsToldOnceASecondWhetherAnythingIsFoundOrNot(t *testing.T) {
 			{"check", "\r0 instances checked, 1s\x1b[K\r\x1b[K"},
 			{"migrate --dry-run", "\r0 instances read, 1s\x1b[K\r\x1b[K"},
 			{"list --consistent --status stopped", "\r0 instances found, 1s\x1b[K\r\x1b[K"},
-			{"get signup/1", "\r1s\x1b[K\r\x1b[K"},
-			{"dlq list", "\r0 events received, 1s\x1b[K\r0 events received, 2s\x1b[K\r\x1b[K"},
-			{"dlq drop --all --yes", "\r0 events dropped, 1s\x1b[K\r0 events dropped, 2s\x1b[K\r\x1b[K"},
+			{"get signup/1", "\rreading signup/1, 1s\x1b[K\r\x1b[K"},
+			{"history signup/1", "\rreading signup/1, 1s\x1b[K\r\x1b[K"},
+			{"send signup/1 RESEND", "\rsending to signup/1, 1s\x1b[K\rsending to signup/1, 2s\x1b[K\rsending to signup/1, 3s\x1b[K\r\x1b[K"},
+			{"dlq list", "\rlooking for settle-dlq.fifo, 1s\x1b[K\r0 events received, 2s\x1b[K\r0 events received, 3s\x1b[K\r0 events received, 4s\x1b[K\r0 events received, 5s\x1b[K\r\x1b[K"},
+			{"dlq drop --all --yes", "\rlooking for settle-dlq.fifo, 1s\x1b[K\r0 events dropped, 2s\x1b[K\r0 events dropped, 3s\x1b[K\r0 events dropped, 4s\x1b[K\r\x1b[K"},
 		} {
 			got := u.runAs(u.slowly(80), append(strings.Fields(c.line), "--local")...)
 			if got.code != command.ExitDone || got.err != c.want {
@@ -88,7 +90,7 @@ func TestProgressCounts(t *testing.T) {
 	withParked(t, func(u user) {
 		process := u.slowly(80)
 		got := u.runAs(process, "dlq", "redrive", "--local", "--instance", "work/1")
-		contains(u.t, got.err, "\r1 events redriven, ", "\r2 events redriven, ", "\r3 events redriven, ")
+		contains(u.t, got.err, "\r1 event redriven, ", "\r2 events redriven, ", "\r3 events redriven, ")
 		if got.code != command.ExitDone || strings.Contains(got.err, "5 events") {
 			u.t.Errorf("expected the four of work/1, got %+v", got)
 		}

@@ -3,6 +3,8 @@ package main
 import (
 	"errors"
 	"io"
+	"net/http"
+	"net/http/httptest"
 	"os/exec"
 	"strings"
 	"testing"
@@ -126,7 +128,7 @@ func TestCtrlCLeavesTheTerminalClean(t *testing.T) {
 	}{
 		{"watch --local signup/42", []typing{{"Nothing is stored", ctrlC}}, "^C\n", command.ExitDone},
 		{"dlq drop --local --all", []typing{{"[y/N] ", ctrlC}}, "[y/N] ^C\nsettle: interrupted\n", command.ExitInterrupted},
-		{"send --local signup/7 SIGN_UP email=ada@example.com name=Ada --wait nothing", []typing{{"waiting: ", ctrlC}}, ", revision 1\n", command.ExitInterrupted},
+		{"send --local signup/7 SIGN_UP email=ada@example.com name=Ada --wait failed", []typing{{"waiting: ", ctrlC}}, ", revision 1\n", command.ExitInterrupted},
 		{"simulate signup", []typing{{"xstate.init", ctrlC}}, "^C", command.ExitDone},
 	} {
 		seen, code := atTerminal(t, asSettle(t, actOnTerminal, dev.aws, strings.Fields(c.line)...), c.steps...)
@@ -161,15 +163,37 @@ func TestATerminalThatKnowsNoEscapesGetsNone(t *testing.T) {
 	}
 }
 
+// withoutCredentials lists on AWS, with an environment that has none.
+func withoutCredentials(t *testing.T, environment ...string) *exec.Cmd {
+	t.Helper()
+	process := asSettle(t, actOnTerminal, "", "list")
+	process.Env = append(append(process.Env, "AWS_REGION=us-east-1", "AWS_ACCESS_KEY_ID=", "AWS_SECRET_ACCESS_KEY=", "AWS_PROFILE=",
+		"AWS_CONFIG_FILE="+t.TempDir()+"/none", "AWS_SHARED_CREDENTIALS_FILE="+t.TempDir()+"/none", "AWS_CONTAINER_CREDENTIALS_FULL_URI=",
+		"AWS_CONTAINER_CREDENTIALS_RELATIVE_URI=", "AWS_WEB_IDENTITY_TOKEN_FILE="), environment...)
+	return process
+}
+
+// An instance metadata service without tokens makes the SDK warn, in lines of its own.
+func TestTheSDKSaysNothingBesideTheError(t *testing.T) {
+	t.Parallel()
+	metadata := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(metadata.Close)
+	process := withoutCredentials(t, "AWS_EC2_METADATA_DISABLED=false", "AWS_EC2_METADATA_SERVICE_ENDPOINT="+metadata.URL)
+	seen, code := atTerminal(t, process)
+	if code != command.ExitFailed || !strings.HasPrefix(seen, "settle: no AWS credentials are to be had: ") || strings.Contains(seen, "SDK") || strings.Contains(seen, "WARN") {
+		t.Errorf("expected exit code 1 and an error alone, got %d and %q", code, seen)
+	}
+}
+
 func TestMissingCredentialsAreSaidSoWithWhatToDo(t *testing.T) {
 	t.Parallel()
-	process := asSettle(t, actOnTerminal, "", "list")
-	process.Env = append(process.Env, "AWS_REGION=us-east-1", "AWS_EC2_METADATA_DISABLED=true", "AWS_ACCESS_KEY_ID=", "AWS_SECRET_ACCESS_KEY=", "AWS_PROFILE=",
-		"AWS_CONFIG_FILE="+t.TempDir()+"/none", "AWS_SHARED_CREDENTIALS_FILE="+t.TempDir()+"/none", "AWS_CONTAINER_CREDENTIALS_FULL_URI=",
-		"AWS_CONTAINER_CREDENTIALS_RELATIVE_URI=", "AWS_WEB_IDENTITY_TOKEN_FILE=")
+	process := withoutCredentials(t, "AWS_EC2_METADATA_DISABLED=true")
 	seen, code := atTerminal(t, process)
 	const want = "settle: no AWS credentials are to be had: expected those that the aws CLI would use (AWS_PROFILE, AWS_ACCESS_KEY_ID, aws sso login), or --local for the stack of settle dev: "
-	if code != command.ExitFailed || !strings.HasPrefix(seen, want) || strings.Count(seen, "\n") != 1 {
+	if one := strings.ReplaceAll(seen, "\n", " "); code != command.ExitFailed || !strings.HasPrefix(one, want) {
 		t.Errorf("expected exit code 1 and %q, got %d and %q", want, code, seen)
+	}
+	if long, columns := widest(seen); columns > 80 {
+		t.Errorf("expected an error that is folded at words, got %q", long)
 	}
 }

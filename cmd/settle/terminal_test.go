@@ -57,6 +57,7 @@ func asSettle(t *testing.T, how, endpoint string, args ...string) *exec.Cmd {
 		t.Fatal(err)
 	}
 	command := exec.CommandContext(t.Context(), program, args...)
+	command.Args[0] = "settle"
 	command.Env = append(os.Environ(), actAsSettle+"="+how, "AWS_ENDPOINT_URL="+endpoint, "NO_COLOR=", "TERM=xterm")
 	return command
 }
@@ -72,11 +73,11 @@ func TestTerminalSeesColorAndTablesAndPipesGetJSON(t *testing.T) {
 		seen []string
 	}{
 		{"list --local", []string{"\x1b[2mINSTANCE\x1b[0m   \x1b[2mSTATE\x1b[0m  ", "\x1b[1msignup/42\x1b[0m  \x1b[32munverified.awaiting_verification\x1b[0m  active"}},
-		{"get --local signup/42", []string{"\x1b[1msignup/42\x1b[0m\n", "\x1b[2mstate   \x1b[0m  \x1b[32munverified.awaiting_verification\x1b[0m\n"}},
+		{"get --local signup/42", []string{"\x1b[1msignup/42\x1b[0m\n", "\x1b[2mstate\x1b[0m     \x1b[32munverified.awaiting_verification\x1b[0m\n"}},
 		{"history --local signup/42", []string{"  SIGN_UP      new → \x1b[32munverified.registering\x1b[0m\n"}},
 		{"graph", []string{"\x1b[1msignup\x1b[0m    1        CANCEL"}},
 		{"check --local", []string{"\x1b[2mMACHINE\x1b[0m  \x1b[2mVERSION\x1b[0m"}},
-		{"dlq list --local", []string{"\x1b[2mMESSAGE ID\x1b[0m  \x1b[2mINSTANCE\x1b[0m"}},
+		{"dlq list --local", []string{"Nothing is parked.\n"}},
 	} {
 		contains(t, onTerminal(t, dev.aws, "", strings.Fields(c.line)...), c.seen...)
 		piped := inPipe(t, dev.aws, strings.Fields(c.line)...)

@@ -327,7 +327,7 @@ func (t *turn) tellLoaded(ctx context.Context) {
 		}
 		loaded.Unsettled = max(now.Sub(stepped), 0)
 	}
-	if len(t.record.Outbox) > 0 || slices.ContainsFunc(t.record.Tokens, func(k Token) bool { return !waits(k) }) {
+	if t.record.Owes() {
 		loaded.Outbox = max(now.Sub(t.record.UpdatedAt), 0)
 	}
 	told(ctx, loaded)

@@ -10,6 +10,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/smithy-go/logging"
 
 	"github.com/settle-run/settle/runtime/awslocal"
 	"github.com/settle-run/settle/runtime/dynamostore"
@@ -31,7 +32,7 @@ func (f awsFlags) load(ctx context.Context, s *session) (aws.Config, error) {
 			Credentials: credentials.NewStaticCredentialsProvider("local", "local", ""),
 		}, nil
 	}
-	loaded, err := config.LoadDefaultConfig(ctx)
+	loaded, err := config.LoadDefaultConfig(ctx, config.WithLogger(logging.Nop{})) // What fails is this command's error, in one line.
 	if err != nil {
 		return aws.Config{}, fmt.Errorf("reading the AWS configuration: %w", err)
 	}

@@ -24,8 +24,8 @@ func (*checkCommand) Help() string {
 
   FIT      by the version that has stored it
   MIGRATE  by a later one, through its migrations
-  BREAK    by none: the state is gone, the context does not decode, a machine or a version is missing, the item
-           is damaged
+  BREAK    by none: the state is gone, the context does not decode, a machine or a version
+           is missing, the item is damaged
 
 If any breaks, the exit code is 1. Instances that are done or stopped count too, because an event may still come
 for them; --status active leaves them out. Nothing is written. The whole table is read, consistently, whatever is
@@ -54,7 +54,7 @@ func (c *checkCommand) Run(ctx context.Context, s *session) error {
 	if err != nil {
 		return err
 	}
-	check, progress := durable.NewCheck(machines), s.newProgress("instances checked")
+	check, progress := durable.NewCheck(machines), s.newProgress("instance checked", "instances checked")
 	defer progress.end()
 	for record, err := range store.List(ctx, filter) {
 		var item *dynamostore.ItemError

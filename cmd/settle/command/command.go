@@ -20,7 +20,7 @@
 //	5  the time of --timeout is up, and what --wait waits for has not come
 //	130  stopped by Ctrl-C or SIGTERM before it was done
 //
-// Errors are one line on standard error.
+// Errors are one line on standard error, which a terminal shows folded at its width.
 package command
 
 import (
@@ -113,7 +113,8 @@ type Process struct {
 	Color, Plain bool
 	// Columns is how wide the terminal is; 0 if that is not known, and nothing is folded.
 	Columns int
-	// Program is how the user has called the command; what dev prints begins with it.
+	// Program is how the user has called the command; what dev prints begins with it. Its last element is what help texts,
+	// errors and completion scripts call the command by.
 	Program string
 	// Endpoint is the AWS endpoint of --local. Defaults to that of dev.
 	Endpoint string

@@ -2,6 +2,7 @@ package command
 
 import (
 	"context"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -9,7 +10,7 @@ import (
 )
 
 type completionCommand struct {
-	Shell string `arg:"" enum:"bash,zsh,fish" help:"The shell: bash, zsh or fish."`
+	Shell string `arg:"" name:"bash|zsh|fish" enum:"bash,zsh,fish" help:"The shell: bash, zsh or fish."`
 }
 
 // Help says where the script goes.
@@ -27,49 +28,61 @@ are not, which would read the table at each key.
 const completeWord = "__complete"
 
 // completionScripts ask this program with the words up to the cursor. A candidate that ends with a slash, or with an equals
-// sign, is followed by no space.
+// sign, is followed by no space. Files are offered to the commands that take some. {name} is the program's name, and {function} that
+// of a function.
 var completionScripts = map[string]string{
-	"bash": `# bash completion for settle
-_settle() {
+	"bash": `# bash completion for {name}
+{function}() {
 	local IFS=$'\n' program=${COMP_WORDS[0]/#\~/$HOME}
 	COMPREPLY=($("$program" ` + completeWord + ` "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null))
 	if [[ ${#COMPREPLY[@]} -eq 1 && ${COMPREPLY[0]} == */ ]]; then
 		compopt -o nospace 2>/dev/null
+	elif [[ ${COMP_WORDS[1]} == simulate || ${COMP_WORDS[1]} == dev ]]; then
+		compopt -o default 2>/dev/null
 	fi
 }
-complete -o default -F _settle settle
+complete -F {function} {name}
 `,
-	"zsh": `#compdef settle
-# zsh completion for settle
-_settle() {
+	"zsh": `#compdef {name}
+# zsh completion for {name}
+{function}() {
 	local program=${~${(Q)words[1]}}
 	local -a found open
 	found=("${(@f)$("$program" ` + completeWord + ` "${(@Q)words[2,CURRENT]}" 2>/dev/null)}")
 	found=("${(@)found:#}")
 	open=("${(@M)found:#*/}")
 	found=("${(@)found:#*/}")
-	(( ${#open} + ${#found} )) || { _files; return }
+	if [[ $words[2] == (simulate|dev) ]] && (( ! ${#open} + ${#found} )); then
+		_files
+		return
+	fi
 	(( ${#open} )) && compadd -S '' -- "${open[@]}"
 	(( ${#found} )) && compadd -- "${found[@]}"
 }
-if [[ $funcstack[1] == _settle ]]; then
-	_settle "$@" # zsh has read this file from $fpath to complete a line.
+if [[ $funcstack[1] == {function} ]]; then
+	{function} "$@" # zsh has read this file from $fpath to complete a line.
 else
-	compdef _settle settle
+	compdef {function} {name}
 fi
 `,
-	"fish": `# fish completion for settle
-function __settle_complete
+	"fish": `# fish completion for {name}
+function _{function}_complete
 	set -l last (commandline -ct)
-	settle ` + completeWord + ` (commandline -opc)[2..-1] "$last" # In quotes it is one word, though it be empty.
+	{name} ` + completeWord + ` (commandline -opc)[2..-1] "$last" # In quotes it is one word, though it be empty.
 end
-complete -c settle -f -a '(__settle_complete)'
-complete -c settle -n '__fish_seen_subcommand_from simulate dev' -F
+complete -c {name} -f -a '(_{function}_complete)'
+complete -c {name} -n '__fish_seen_subcommand_from simulate dev' -F
 `,
 }
 
+// noIdentifier is what the name of a function cannot have.
+var noIdentifier = regexp.MustCompile(`[^A-Za-z0-9_]`)
+
 // Run prints the script.
-func (c *completionCommand) Run(s *session) error { return s.printf("%s", completionScripts[c.Shell]) }
+func (c *completionCommand) Run(s *session) error {
+	function := "_" + noIdentifier.ReplaceAllString(s.name(), "_")
+	return s.printf("%s", strings.NewReplacer("{name}", s.name(), "{function}", function).Replace(completionScripts[c.Shell]))
+}
 
 // completed is a command line that is not finished.
 type completed struct {
@@ -192,7 +205,7 @@ func (s *session) valuesOf(line completed, value *kong.Value) []string {
 	machines := known.IDs()
 	var found []string
 	switch value.Name {
-	case "machine":
+	case "machine", "file":
 		return machines
 	case "instance", "machine|instance":
 		for _, id := range machines {
@@ -215,7 +228,16 @@ func (s *session) valuesOf(line completed, value *kong.Value) []string {
 			}
 		}
 	case "wait":
-		return []string{waitSettled, waitDone}
+		found = []string{waitSettled, waitDone}
+		if len(line.arguments) > 0 {
+			id, _, _ := strings.Cut(line.arguments[0], "/")
+			tags, _ := s.tags(id)
+			for _, tag := range tags {
+				if !slices.Contains(found, tag) {
+					found = append(found, tag)
+				}
+			}
+		}
 	}
 	return found
 }

@@ -57,11 +57,13 @@ same folder goes on with all instances, schedules and executions. Without it not
 With --consumer the executable that you deploy runs here, in --concurrency processes: killed at its time-out,
 started anew when it has ended. It gets what its template sets on AWS, and the settings of the flags of machines, as
 environment variables, nothing of this shell's, and keys that are made up, such as that for the codes of signup; with
---data, give them: --consumer-env SETTLE_SIGNUP_CODE_KEY=... What it logs is printed as it is.
+--data, give them: --consumer-env SETTLE_SIGNUP_CODE_KEY=... What it logs is printed as it is. Other than on AWS, payloads are
+in it: SETTLE_LOG_PAYLOADS is on, as services that are only pretended show nothing else; --consumer-env SETTLE_LOG_PAYLOADS=off
+leaves them out.
 
   settle dev
   settle dev --data ~/.settle --function-timeout 15s
-  settle dev --aws-port 0 --http-port 0 --consumer ./bootstrap --consumer-env SETTLE_LOG_LEVEL=debug`
+  settle dev --aws-port 0 --consumer ./bootstrap --consumer-env SETTLE_LOG_LEVEL=debug`
 }
 
 // validate refuses flags that make no sense.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
+	"github.com/settle-run/settle/cmd/settle/internal/console"
 	"github.com/settle-run/settle/cmd/settle/internal/deadletter"
 	"github.com/settle-run/settle/cmd/settle/internal/view"
 	"github.com/settle-run/settle/runtime/sqsqueue"
@@ -26,7 +27,7 @@ from. So is, without a reason, what the queue itself has given up.
 
 A queue cannot be looked into without receiving. These commands receive all that the queue shows, and put back at once
 what they do not delete; if they are killed, it is to be seen again five minutes later. Meanwhile nobody else sees it. And
-of each instance a FIFO queue shows the first ten events only: the next ones are to be seen when those are redriven or
+of each instance a FIFO queue shows the first ten events at most: the next ones are to be seen when those are redriven or
 dropped. redrive and drop go on by themselves until there are no more.
 
   settle dlq list
@@ -40,8 +41,10 @@ type dlqFlags struct {
 }
 
 // read calls the function with a reader of the queue, and puts back what is left in its hands. What the function finds is
-// to be printed after that: whoever reads the output may end the process.
-func (f dlqFlags) read(ctx context.Context, s *session, do func(client *sqs.Client, r *deadletter.Reader) error) error {
+// to be printed after that: whoever reads the output may end the process. Meanwhile the progress is shown.
+func (f dlqFlags) read(ctx context.Context, s *session, progress *progress, do func(client *sqs.Client, r *deadletter.Reader) error) error {
+	defer progress.end()
+	progress.say("looking for " + f.DeadLetterQueue)
 	loaded, err := f.load(ctx, s)
 	if err != nil {
 		return err
@@ -51,6 +54,7 @@ func (f dlqFlags) read(ctx context.Context, s *session, do func(client *sqs.Clie
 	if err != nil {
 		return f.explain(s, err)
 	}
+	progress.say("")
 	r := deadletter.NewReader(client, url)
 	err = do(client, r)
 	if err != nil {
@@ -81,34 +85,41 @@ func (c *dlqListCommand) Run(ctx context.Context, s *session) error {
 	}
 	var total, seen int
 	var found []view.ParkedEvent
-	err := c.read(ctx, s, func(_ *sqs.Client, r *deadletter.Reader) (err error) {
+	progress := s.newProgress("event received", "events received")
+	err := c.read(ctx, s, progress, func(_ *sqs.Client, r *deadletter.Reader) (err error) {
 		if total, _, err = r.Count(ctx); err != nil {
 			return err
 		}
-		found, seen, err = c.find(ctx, s, r)
+		found, seen, err = c.find(ctx, r, progress)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	if c.json(s) {
+	switch {
+	case c.json(s):
 		err = s.printJSON(found)
-	} else {
+	case len(found) > 0:
 		err = view.WriteParked(s.out, s.style, found, s.now())
+	case total > seen:
+		err = s.printf("Nothing is to be seen.\n")
+	case c.Instance != "":
+		err = s.printf("Nothing of %s is parked.\n", console.Escape(c.Instance))
+	default:
+		err = s.printf("Nothing is parked.\n")
 	}
 	switch {
 	case total > seen && len(found) == c.Limit:
-		s.note("The queue has about %d events, and these are the first %d: raise --limit for more.", total, c.Limit)
+		s.note("The queue has about %s, and these are the first %d: raise --limit for more.", counted(total, "event", "events"), c.Limit)
 	case total > seen:
-		s.note("The queue has about %d events, and %d were received: of an instance it shows ten at a time, and none that somebody else has in hand.", total, seen)
+		s.note("The queue has about %s, and %s received: of an instance it shows up to ten at a time, and none that somebody else has in hand.",
+			counted(total, "event", "events"), counted(seen, "was", "were"))
 	}
 	return err
 }
 
 // find receives until there are no more, or enough.
-func (c *dlqListCommand) find(ctx context.Context, s *session, r *deadletter.Reader) (found []view.ParkedEvent, seen int, err error) {
-	progress := s.newProgress("events received")
-	defer progress.end()
+func (c *dlqListCommand) find(ctx context.Context, r *deadletter.Reader, progress *progress) (found []view.ParkedEvent, seen int, err error) {
 	found = []view.ParkedEvent{}
 	for {
 		batch, err := r.Next(ctx)
@@ -144,9 +155,8 @@ func (*dlqShowCommand) Help() string {
 // Run shows one event.
 func (c *dlqShowCommand) Run(ctx context.Context, s *session) error {
 	var found *deadletter.Message
-	err := c.read(ctx, s, func(_ *sqs.Client, r *deadletter.Reader) (err error) {
-		progress := s.newProgress("events received")
-		defer progress.end()
+	progress := s.newProgress("event received", "events received")
+	err := c.read(ctx, s, progress, func(_ *sqs.Client, r *deadletter.Reader) (err error) {
 		found, err = c.find(ctx, r, progress)
 		return err
 	})

@@ -64,8 +64,11 @@ func (c *choice) check() error {
 
 // notToBeSeen is the error of messages that the queue does not show, some of all that were asked for.
 func notToBeSeen(ids []string, of int) error {
-	return fmt.Errorf("%w: %d of the %d messages are not to be seen in the queue, %s: it shows ten of an instance at a time, and none that somebody else has in hand; "+
-		"settle dlq list shows which it shows", errNotFound, len(ids), of, strings.Join(ids, ", "))
+	which := "message " + ids[0]
+	if of > 1 {
+		which = fmt.Sprintf("%d of the %d messages, %s", len(ids), of, strings.Join(ids, ", "))
+	}
+	return fmt.Errorf("%w: the queue does not show %s: it shows up to ten of an instance, and none that somebody else has in hand; see settle dlq list", errNotFound, which)
 }
 
 type dlqRedriveCommand struct {
@@ -105,7 +108,8 @@ func (c *dlqRedriveCommand) Run(ctx context.Context, s *session) error {
 		return err
 	}
 	var outcome *deadletter.Outcome
-	err = c.read(ctx, s, func(client *sqs.Client, r *deadletter.Reader) error {
+	progress := s.newProgress("event redriven", "events redriven")
+	err = c.read(ctx, s, progress, func(client *sqs.Client, r *deadletter.Reader) error {
 		url, err := sqsqueue.ResolveURL(ctx, client, c.Queue)
 		if err != nil {
 			return err
@@ -113,8 +117,6 @@ func (c *dlqRedriveCommand) Run(ctx context.Context, s *session) error {
 		if err := c.checkQueues(r.URL(), url); err != nil {
 			return err
 		}
-		progress := s.newProgress("events redriven")
-		defer progress.end()
 		done, err := r.Redrive(ctx, url, choice.chosen, progress.add)
 		outcome = &done
 		if err == nil {
@@ -126,14 +128,17 @@ func (c *dlqRedriveCommand) Run(ctx context.Context, s *session) error {
 		return err
 	}
 	answer := redriven{len(outcome.Moved), outcome.Again}
-	if c.json(s) {
+	switch {
+	case c.json(s):
 		return errors.Join(err, s.printJSON(answer))
+	case err != nil && answer == redriven{}: // The error says all.
+		return err
 	}
 	said := fmt.Sprintf("%s in %s again\n", counted(answer.Redriven, "event is", "events are"), c.Queue)
 	if answer.ParkedAgain > 0 {
 		said += fmt.Sprintf("%s parked again: settle dlq list tells why\n", counted(answer.ParkedAgain, "of them was", "of them were"))
 	}
-	return errors.Join(err, s.printf("%s", said))
+	return errors.Join(err, s.printf("%s", s.named(said)))
 }
 
 // checkQueues refuses a queue that cannot take what the dead-letter queue has, before anything is received.
@@ -182,9 +187,8 @@ func (c *dlqDropCommand) Run(ctx context.Context, s *session) error {
 		}
 	}
 	var answer *dropped
-	err = c.read(ctx, s, func(_ *sqs.Client, r *deadletter.Reader) error {
-		progress := s.newProgress("events dropped")
-		defer progress.end()
+	progress := s.newProgress("event dropped", "events dropped")
+	err = c.read(ctx, s, progress, func(_ *sqs.Client, r *deadletter.Reader) error {
 		n, err := r.Drop(ctx, choice.chosen, progress.add)
 		answer = &dropped{n}
 		if err == nil {
@@ -195,8 +199,11 @@ func (c *dlqDropCommand) Run(ctx context.Context, s *session) error {
 	if answer == nil {
 		return err
 	}
-	if c.json(s) {
+	switch {
+	case c.json(s):
 		return errors.Join(err, s.printJSON(answer))
+	case err != nil && answer.Dropped == 0: // The error says all.
+		return err
 	}
 	return errors.Join(err, s.printf("%s gone\n", counted(answer.Dropped, "event is", "events are")))
 }

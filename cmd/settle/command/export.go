@@ -24,7 +24,7 @@ front end can read. The tokens of tasks are not in it. The whole table is read, 
 and read capacity. An item that cannot be read is told on standard error, and the exit code is 1 in the end.
 
   settle export > all.jsonl
-  settle export --machine signup --status done | jq -r '[.instance, .snapshot.output.outcome] | @tsv'`
+  settle export --status done | jq -r '[.instance, .snapshot.output.outcome] | @tsv'`
 }
 
 // exported is a line of an export.
@@ -46,7 +46,7 @@ func (c *exportCommand) Run(ctx context.Context, s *session) error {
 		return err
 	}
 	filter.Consistent = c.Consistent
-	progress, unreadable := s.newProgress("instances exported"), 0
+	progress, unreadable := s.newProgress("instance exported", "instances exported"), 0
 	defer progress.end()
 	for record, err := range store.List(ctx, filter) {
 		var item *dynamostore.ItemError
@@ -60,7 +60,7 @@ func (c *exportCommand) Run(ctx context.Context, s *session) error {
 			return err
 		}
 		if err != nil {
-			s.note("settle: %v", err)
+			s.note("%s: %v", s.name(), err)
 			unreadable++
 			continue
 		}

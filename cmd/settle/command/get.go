@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -33,7 +34,7 @@ func (c *getCommand) Run(ctx context.Context, s *session) error {
 	if (c.Instance == "") == (c.Alias == "") {
 		return fmt.Errorf("%w: expected either an instance, such as signup/42, or --alias", errUsage)
 	}
-	defer s.newProgress("").end()
+	defer s.newTask("reading " + cmp.Or(c.Instance, c.Alias)).end()
 	var id durable.InstanceID
 	if c.Alias == "" {
 		var err error
@@ -85,7 +86,7 @@ func (f tableFlags) missing(known *durable.Machines, id durable.InstanceID) erro
 
 // read returns an instance as it is stored and as it is shown.
 func (f tableFlags) read(ctx context.Context, s *session, name string) (durable.Record, view.Instance, error) {
-	defer s.newProgress("").end()
+	defer s.newTask("reading " + name).end()
 	id, err := durable.ParseInstanceID(name)
 	if err != nil {
 		return durable.Record{}, view.Instance{}, err

@@ -92,9 +92,12 @@ func (c *listCommand) Run(ctx context.Context, s *session) error {
 	if len(found.Instances) == 0 && len(found.failures) > 0 {
 		return c.explain(s, errors.Join(found.failures...))
 	}
-	if c.json(s) {
+	switch {
+	case c.json(s):
 		err = s.printJSON(found)
-	} else {
+	case len(found.Instances) == 0:
+		err = s.printf("No instances.\n")
+	default:
 		err = view.WriteTable(s.out, s.style, found.Instances, s.now())
 	}
 	c.note(s, found)
@@ -103,7 +106,7 @@ func (c *listCommand) Run(ctx context.Context, s *session) error {
 
 // find lists by the index if there is one, unless it is to be consistent.
 func (c *listCommand) find(ctx context.Context, s *session, store *dynamostore.Store, filter dynamostore.Filter, known *durable.Machines) (*listing, error) {
-	found := &listing{Instances: []view.Instance{}, machines: known, progress: s.newProgress("instances found")}
+	found := &listing{Instances: []view.Instance{}, machines: known, progress: s.newProgress("instance found", "instances found")}
 	defer found.progress.end()
 	if !c.Consistent {
 		err := c.findByIndex(ctx, store, filter, found)

@@ -52,7 +52,7 @@ func (c *migrateCommand) Run(ctx context.Context, s *session) error {
 		return err
 	}
 	var found view.Migrations
-	progress := s.newProgress("instances read")
+	progress := s.newProgress("instance read", "instances read")
 	defer progress.end()
 	for record, err := range store.List(ctx, dynamostore.Filter{Machine: c.Machine, Consistent: true}) {
 		var item *dynamostore.ItemError

@@ -1,7 +1,6 @@
 package command
 
 import (
-	"fmt"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -14,11 +13,11 @@ import (
 // anything comes or not.
 type progress struct {
 	session *session
-	// what is what is counted; empty if nothing is.
-	what  string
-	begun time.Time
-	count atomic.Int64
-	// said is what say was given last.
+	// one and several are what is counted, one or another number of them; empty if nothing is.
+	one, several string
+	begun        time.Time
+	count        atomic.Int64
+	// said is what say was given last, nil if that was nothing.
 	said atomic.Pointer[string]
 
 	over chan struct{}
@@ -32,9 +31,17 @@ const (
 	progressPlainEvery = 10
 )
 
-// newProgress begins the progress of something that is counted, or only said: see add and say. Call end in the end.
-func (s *session) newProgress(what string) *progress {
-	p := &progress{session: s, what: what, begun: s.now(), over: make(chan struct{})}
+// newTask begins the progress of something that is only said. Call end in the end.
+func (s *session) newTask(what string) *progress {
+	p := s.newProgress("", "")
+	p.say(what)
+	return p
+}
+
+// newProgress begins the progress of something that is counted, in the words for one and for another number: see add and say.
+// Call end in the end.
+func (s *session) newProgress(one, several string) *progress {
+	p := &progress{session: s, one: one, several: several, begun: s.now(), over: make(chan struct{})}
 	if s.watched {
 		p.done.Go(p.run)
 	}
@@ -62,11 +69,11 @@ func (p *progress) text() string {
 	var parts []string
 	if said := p.said.Load(); said != nil {
 		parts = append(parts, console.Escape(*said))
-	} else if p.what != "" {
-		parts = append(parts, fmt.Sprintf("%d %s", p.count.Load(), p.what))
+	} else if p.one != "" {
+		parts = append(parts, counted(int(p.count.Load()), p.one, p.several))
 	}
-	if read := p.session.read.items.Load(); read > 0 && p.what != "" {
-		parts = append(parts, fmt.Sprintf("%d items read", read))
+	if read := p.session.read.items.Load(); read > 0 && p.one != "" {
+		parts = append(parts, counted(int(read), "item read", "items read"))
 	}
 	return strings.Join(append(parts, console.Span(p.session.now().Sub(p.begun))), ", ")
 }
@@ -74,8 +81,14 @@ func (p *progress) text() string {
 // add counts one more.
 func (p *progress) add() { p.count.Add(1) }
 
-// say sets what is shown instead of a count.
-func (p *progress) say(text string) { p.said.Store(&text) }
+// say sets what is shown instead of a count; with nothing, the count is shown again.
+func (p *progress) say(text string) {
+	said := &text
+	if text == "" {
+		said = nil
+	}
+	p.said.Store(said)
+}
 
 // end takes it away. Further calls do nothing.
 func (p *progress) end() {

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/statechart"
@@ -22,8 +23,8 @@ type resumeCommand struct {
 func (*resumeCommand) Help() string {
 	return `An instance is unsettled while its services run. It stays so if the chart fails on what a service has returned, or if
 the queue has given its event up: then nothing happens until its next event, which settles it first. So do effects that
-were committed and not performed yet. This sends the instance such a next event, which itself is none of the chart's: the
-firing of a timer that the instance does not have. It changes nothing but what was left to do, and nothing at all if the
+were committed and not performed yet, and answers to tasks of workflows that were not given. This sends the instance such a
+next event, which itself is none of the chart's: the firing of a timer that the instance does not have. It changes nothing but what was left to do, and nothing at all if the
 instance is settled; then it is not even sent.
 
 While the queue still holds the instance's event, to try it again after a back-off, this one waits behind it. If the
@@ -53,11 +54,18 @@ func (c *resumeCommand) Run(ctx context.Context, s *session) error {
 	if err := c.validate(); err != nil {
 		return err
 	}
+	machine, _, _ := strings.Cut(c.Instance, "/")
+	if err := c.check(s, machine); err != nil {
+		return err
+	}
 	record, shown, err := c.read(ctx, s, c.Instance)
 	if err != nil {
 		return err
 	}
-	answer := resumed{Instance: c.Instance, Needed: !shown.Settled || len(record.Outbox) > 0, State: shown.State, Settled: shown.Settled}
+	if shown.Problem != "" {
+		return fmt.Errorf("problem: %s; nothing was sent to %s", shown.Problem, c.Instance)
+	}
+	answer := resumed{Instance: c.Instance, Needed: !shown.Settled || record.Owes(), State: shown.State, Settled: shown.Settled}
 	if answer.Needed {
 		body, err := json.Marshal(map[string]string{"type": statechart.TimerEvent, "timer": resumeTimer})
 		if err != nil {
@@ -73,7 +81,7 @@ func (c *resumeCommand) Run(ctx context.Context, s *session) error {
 		}
 		answer.MessageID = w.messageID
 		if c.Wait != "" {
-			if shown, err = w.await(ctx); err != nil {
+			if shown, _, err = w.await(ctx); err != nil {
 				return c.explain(s, err)
 			}
 			answer.State, answer.Settled = shown.State, shown.Settled

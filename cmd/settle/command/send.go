@@ -34,7 +34,8 @@ settle get shows that, and --wait waits for it.
 
 --wait waits until this event is applied, and what follows of it has come: an instance that is settled, or that is
 done, or that has a tag. What was so before the event does not count. The exit code is 5 if --timeout is over first, and 1
-if the event is parked, or if the instance is over without what is waited for. To wait for the tags "settled" or "done"
+if the event is parked, or if the instance is over without what is waited for. While nothing is stored of the instance, it looks
+into the dead-letter queue for the event, now and then. To wait for the tags "settled" or "done"
 of a chart of yours, look at it with settle watch. A tag that an instance has for a moment only may be missed: the item is
 read every 100 ms at first, then ever less often, down to every two seconds.
 
@@ -64,6 +65,9 @@ func (c *sendCommand) Run(ctx context.Context, s *session) error {
 	if _, err := known.Accept(to, body); err != nil {
 		return withHint(err)
 	}
+	if err := c.check(s, to.Machine); err != nil {
+		return err
+	}
 	if len(body) > httpapi.EventBytesMax {
 		return fmt.Errorf("%w: expected at most %d bytes, got %d", errRefused, httpapi.EventBytesMax, len(body))
 	}
@@ -77,13 +81,13 @@ func (c *sendCommand) Run(ctx context.Context, s *session) error {
 		return c.explain(s, err)
 	}
 	if c.Wait == "" {
-		return c.print(s, w.messageID, nil)
+		return c.print(s, w.messageID, nil, false)
 	}
-	shown, err := w.await(ctx)
+	shown, ignored, err := w.await(ctx)
 	if err != nil {
 		return c.explain(s, err)
 	}
-	return c.print(s, w.messageID, &shown)
+	return c.print(s, w.messageID, &shown, ignored)
 }
 
 // sentAnswer is the answer of the gateway and, if the command has waited, where the instance is then.
@@ -96,11 +100,13 @@ type sentAnswer struct {
 	State    []string          `json:"state,omitempty"`
 	Tags     []string          `json:"tags,omitempty"`
 	Revision int64             `json:"revision,omitempty"`
+	Ignored  bool              `json:"ignored,omitempty"`
 }
 
-// print writes the answer; shown is the instance that was waited for, nil if none was.
-func (c *sendCommand) print(s *session, messageID string, shown *view.Instance) error {
-	answer := sentAnswer{MessageID: messageID, Instance: c.Instance, Type: c.Event}
+// print writes the answer; shown is the instance that was waited for, nil if none was, and ignored says that the event is known
+// to have meant nothing to it.
+func (c *sendCommand) print(s *session, messageID string, shown *view.Instance, ignored bool) error {
+	answer := sentAnswer{MessageID: messageID, Instance: c.Instance, Type: c.Event, Ignored: ignored}
 	if shown != nil {
 		answer.Status, answer.State, answer.Tags, answer.Revision = shown.Status, shown.State, shown.Tags, shown.Revision
 	}
@@ -110,7 +116,11 @@ func (c *sendCommand) print(s *session, messageID string, shown *view.Instance) 
 	if err := s.printf("sent %s to %s as message %s\n", c.Event, c.Instance, messageID); err != nil || shown == nil {
 		return err
 	}
-	return s.printf("%s", s.style.Fold(shown.Summary(s.style)+"\n"))
+	said := ""
+	if ignored {
+		said = eventIgnored
+	}
+	return s.printf("%s", s.style.Fold(shown.Summary(s.style)+said+"\n"))
 }
 
 // body returns the event in its JSON form.

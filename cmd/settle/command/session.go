@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -36,6 +38,8 @@ type session struct {
 	watched bool
 	// program is how the user called the command; what dev prints begins with it.
 	program string
+	// commands finds what texts call this program by, where its name is another; nil where it is not. See named.
+	commands *regexp.Regexp
 	// endpoint is the AWS endpoint of --local.
 	endpoint string
 	// http reaches endpoint. Nil means over the network.
@@ -83,7 +87,7 @@ func (s *session) parser(ctx context.Context) (parser *kong.Kong, exited *int, e
 		line.Dev.Plugins = kong.Plugins{s.config.Dev.Flags}
 	}
 	options := []kong.Option{
-		kong.Name("settle"), kong.Description(description),
+		kong.Name(s.name()), kong.Description(description),
 		kong.Writers(s.raw, s.errOut), kong.Exit(func(code int) { *exited = code }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, FlagsLast: true, WrapUpperBound: 100}),
 		kong.Vars{"local_endpoint": localEndpoint, "aws_port": devAWSPort, "http_port": devHTTPPort, "simulation_epoch": simulation.Epoch.Format(time.RFC3339)},
@@ -92,8 +96,11 @@ func (s *session) parser(ctx context.Context) (parser *kong.Kong, exited *int, e
 	for _, further := range s.config.Commands {
 		options = append(options, kong.DynamicCommand(further.Name, further.Summary, "", &furtherCommand{Command: further}))
 	}
-	parser, err = kong.New(line, options...)
-	return parser, exited, err
+	if parser, err = kong.New(line, options...); err != nil {
+		return nil, nil, err
+	}
+	s.rename(parser.Model.Node)
+	return parser, exited, nil
 }
 
 // furtherCommand is one of Config.Commands.
@@ -121,15 +128,20 @@ func (s *session) run(ctx context.Context, args []string) int {
 	if err != nil {
 		return s.fail(err)
 	}
-	if len(args) == 0 {
+	switch {
+	case len(args) == 0:
 		args = []string{"--help"}
+	case args[0] == "--version":
+		args = []string{"version"}
+	case args[0] == "help":
+		args = append(slices.Clone(args[1:]), "--help")
 	}
 	command, err := parser.Parse(args)
 	if *exited >= 0 {
 		return *exited
 	}
 	if err != nil {
-		return s.fail(fmt.Errorf("%w: %w; settle --help explains", errUsage, err))
+		return s.fail(fmt.Errorf("%w: %w; %s --help explains", errUsage, err, s.calledOf(err)))
 	}
 	if err := stopped(ctx, command.Run()); err != nil {
 		if ctx.Err() != nil {
@@ -147,9 +159,20 @@ func (s *session) breakLine() {
 	}
 }
 
+// calledOf returns the command that a command line has come to before it failed.
+func (s *session) calledOf(err error) string {
+	var failed *kong.ParseError
+	if errors.As(err, &failed) && failed.Context != nil {
+		if node := failed.Context.Selected(); node != nil {
+			return node.FullPath()
+		}
+	}
+	return s.name()
+}
+
 // fail prints the error as one line and returns its exit code.
 func (s *session) fail(err error) int {
-	s.tell("settle: %s\n", oneLine(err))
+	s.note("%s: %s", s.name(), oneLine(err))
 	return exitCode(err)
 }
 
@@ -164,7 +187,7 @@ func oneLine(err error) string {
 
 // tell says something on standard error, without what a terminal would obey: parts of it may be a producer's.
 func (s *session) tell(format string, args ...any) {
-	_, _ = io.WriteString(s.errOut, console.Escape(fmt.Sprintf(format, args...))) // Where else could a failure of it be told?
+	_, _ = io.WriteString(s.errOut, s.named(console.Escape(fmt.Sprintf(format, args...)))) // Where else could a failure of it be told?
 }
 
 // printf writes to the session's output.
@@ -176,6 +199,23 @@ func (s *session) printf(format string, args ...any) error {
 // machines returns the machines to look things up in: none of their services ever runs.
 func (s *session) machines() (*durable.Machines, error) {
 	return durable.NewMachines(s.config.Machines(Environment{Logger: slog.New(slog.DiscardHandler)})...)
+}
+
+// tags returns the tags that the states of any hosted version of a machine have, sorted; known is false if one of them does
+// not tell its tags, or no machine has the ID.
+func (s *session) tags(id string) (tags []string, known bool) {
+	for _, machine := range s.config.Machines(Environment{Logger: slog.New(slog.DiscardHandler)}) {
+		if machine.ID() != id {
+			continue
+		}
+		chart, ok := machine.(interface{ Tags() []string })
+		if !ok {
+			return nil, false
+		}
+		tags, known = append(tags, chart.Tags()...), true
+	}
+	slices.Sort(tags)
+	return slices.Compact(tags), known
 }
 
 // writeXState writes the chart of a machine as a config of XState.

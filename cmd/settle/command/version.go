@@ -36,5 +36,5 @@ func (versionCommand) Run(s *session) error {
 			}
 		}
 	}
-	return s.printf("settle %s%s, %s %s/%s\n", version, commit, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	return s.printf("%s %s%s, %s %s/%s\n", s.name(), version, commit, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }

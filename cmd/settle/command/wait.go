@@ -44,6 +44,9 @@ type waitFlags struct {
 // waitDefault is how long is waited unless told otherwise.
 const waitDefault = time.Minute
 
+// eventIgnored is added to where an instance is after an event that no active state had a transition for.
+const eventIgnored = " (the event was ignored)"
+
 func (f waitFlags) validate() error {
 	switch {
 	case f.Timeout == nil:
@@ -55,6 +58,24 @@ func (f waitFlags) validate() error {
 	default:
 		return nil
 	}
+}
+
+// check refuses a tag that no version of the machine has, if its tags are known: it would never come.
+func (f waitFlags) check(s *session, machine string) error {
+	if f.Wait == "" || f.Wait == waitSettled || f.Wait == waitDone {
+		return nil
+	}
+	tags, known := s.tags(machine)
+	if !known || slices.Contains(tags, f.Wait) {
+		return nil
+	}
+	expected := []string{waitSettled, waitDone}
+	for _, tag := range tags {
+		if tag != statechart.Settled {
+			expected = append(expected, tag)
+		}
+	}
+	return fmt.Errorf("%w: --wait: machine %s has no tag %q: expected one of %s", errUsage, machine, f.Wait, strings.Join(expected, ", "))
 }
 
 // timeout returns how long to wait at most.
@@ -82,8 +103,12 @@ type waiter struct {
 	messageID string
 	// arn is that of the queue, sequence the message's number in it.
 	arn, sequence string
-	// failure is what the instance showed as parked before the message was sent.
-	failure *durable.Failure
+	// deadLetterQueue is the name of the queue's dead-letter queue; empty if it is not known, or cannot be looked into.
+	deadLetterQueue string
+	// settings are those of the clients.
+	settings aws.Config
+	// before is the instance as it was before the message was sent.
+	before durable.Record
 }
 
 // sequenceRecorder notes the sequence number of what is sent.
@@ -103,31 +128,21 @@ func (r *sequenceRecorder) SendMessage(ctx context.Context, input *sqs.SendMessa
 
 // send sends the message, and notes all by which its outcome is recognised.
 func (w *waiter) send(ctx context.Context, message durable.Message) error {
-	defer w.session.newProgress("").end()
-	loaded, err := w.table.load(ctx, w.session)
-	if err != nil {
+	defer w.session.newTask("sending to " + message.To.String()).end()
+	var err error
+	if w.settings, err = w.table.load(ctx, w.session); err != nil {
 		return err
 	}
-	client := &sequenceRecorder{Client: sqs.NewFromConfig(loaded)}
+	client := &sequenceRecorder{Client: sqs.NewFromConfig(w.settings)}
 	url, err := sqsqueue.ResolveURL(ctx, client.Client, w.queue)
 	if err != nil {
 		return err
 	}
 	w.to = message.To
 	if w.flags.Wait != "" {
-		attributes, err := client.GetQueueAttributes(ctx, &sqs.GetQueueAttributesInput{QueueUrl: &url, AttributeNames: []types.QueueAttributeName{types.QueueAttributeNameQueueArn}})
-		if err != nil {
-			return fmt.Errorf("asking for the ARN of %s: %w", url, err)
-		}
-		w.arn = attributes.Attributes[string(types.QueueAttributeNameQueueArn)]
-		if w.store, err = w.table.store(ctx, w.session); err != nil {
+		if err := w.prepare(ctx, client, url); err != nil {
 			return err
 		}
-		before, err := w.store.Load(ctx, w.to)
-		if err != nil {
-			return err
-		}
-		w.failure = before.Error
 	}
 	w.messageID, err = sqsqueue.New(client, url, "").Send(ctx, message)
 	w.sequence = client.sequence
@@ -137,16 +152,35 @@ func (w *waiter) send(ctx context.Context, message durable.Message) error {
 	return err
 }
 
-// await returns the instance once it is what is waited for.
-func (w *waiter) await(outer context.Context) (view.Instance, error) {
+// prepare notes what the outcome of a message to the queue with the URL is told by, before it is sent.
+func (w *waiter) prepare(ctx context.Context, client *sequenceRecorder, url string) error {
+	names := []types.QueueAttributeName{types.QueueAttributeNameQueueArn, types.QueueAttributeNameRedrivePolicy}
+	output, err := client.GetQueueAttributes(ctx, &sqs.GetQueueAttributesInput{QueueUrl: &url, AttributeNames: names})
+	if err != nil {
+		return fmt.Errorf("asking for the ARN of %s: %w", url, err)
+	}
+	w.arn = output.Attributes[string(names[0])]
+	w.deadLetterQueue = deadLetterQueueOf(output.Attributes[string(names[1])])
+	if w.store, err = w.table.store(ctx, w.session); err != nil {
+		return err
+	}
+	w.before, err = w.store.Load(ctx, w.to)
+	return err
+}
+
+// await returns the instance once it is what is waited for, and whether the event is known to have been ignored.
+func (w *waiter) await(outer context.Context) (shown view.Instance, ignored bool, err error) {
 	ctx, stop := context.WithTimeoutCause(outer, w.flags.timeout(), errTimeUp)
 	defer stop()
-	progress := w.session.newProgress("")
+	progress := w.session.newTask("waiting for " + w.to.String())
 	defer progress.end()
 	where := fmt.Sprintf("nothing is stored of %s: the event may have been parked, see settle dlq list", w.to)
+	looks := looks{next: lookFirst}
 	for pause := pollFirst; ; pause = nextPoll(pause) {
 		record, err := w.store.Load(ctx, w.to)
-		var shown view.Instance
+		if err == nil && record.Revision == 0 && looks.due(ctx, pause) {
+			err = w.checkParked(ctx)
+		}
 		if err == nil && record.Revision > 0 {
 			shown, err = view.Of(w.machines, record)
 			where = shown.Summary(console.Style{})
@@ -164,18 +198,35 @@ func (w *waiter) await(outer context.Context) (view.Instance, error) {
 			err = w.session.wait(ctx, pause)
 		}
 		if reached {
-			return shown, nil
+			return shown, w.isIgnored(record), nil
 		}
 		if err != nil {
 			switch {
 			case outer.Err() != nil:
 				err = fmt.Errorf("%w while waiting for %s: the queue has the event, as message %s; %s", errInterrupted, w.flags.Wait, w.messageID, where)
 			case ctx.Err() != nil:
-				err = fmt.Errorf("%w: waited %v for %s; %s", errTimeUp, w.flags.timeout(), w.flags.Wait, where)
+				err = fmt.Errorf("%w: waited %v for %s; the queue has the event, as message %s; %s", errTimeUp, w.flags.timeout(), w.flags.Wait, w.messageID, where)
 			}
-			return shown, err
+			return shown, false, err
 		}
 	}
+}
+
+// isIgnored reports whether the event, which was applied, is known to have been ignored: all events of its type that the
+// history tells of since it was sent were.
+func (w *waiter) isIgnored(record durable.Record) bool {
+	transitions, missed := newTransitions(w.before.History, record.History)
+	ignored := false
+	for _, transition := range transitions {
+		if transition.Event == w.eventType {
+			if !transition.Ignored {
+				return false
+			}
+			ignored = true
+		}
+	}
+	repeat := w.eventID != "" && slices.Contains(w.before.RecentEvents, w.eventID)
+	return ignored && !missed && !repeat
 }
 
 // isApplied reports whether the instance is done with the event: it was applied, ignored or parked. A repeat of an event
@@ -188,8 +239,8 @@ func (w *waiter) isApplied(record durable.Record) bool {
 
 // reached reports whether the instance is what is waited for; it fails if it will never be.
 func (w *waiter) reached(record durable.Record, shown view.Instance) (bool, error) {
-	if f := record.Error; f != nil && (w.failure == nil || *f != *w.failure) && (f.Event == w.eventType || f.Event == "") {
-		return false, fmt.Errorf("the event was parked: %s; settle dlq list --instance %s finds it", f.Message, w.to)
+	if f := record.Error; f != nil && (w.before.Error == nil || *f != *w.before.Error) && (f.Event == w.eventType || f.Event == "") {
+		return false, w.parked(f.Message)
 	}
 	switch over := shown.Status != statechart.Active; {
 	case w.flags.Wait == waitSettled:
@@ -199,7 +250,11 @@ func (w *waiter) reached(record durable.Record, shown view.Instance) (bool, erro
 	case w.flags.Wait != waitDone && slices.Contains(shown.Tags, w.flags.Wait):
 		return true, nil
 	case over:
-		return false, fmt.Errorf("waited for %s, and %s is over without it: it is %s in %s", w.flags.Wait, w.to, shown.Status, strings.Join(shown.State, ", "))
+		said := ""
+		if w.isIgnored(record) {
+			said = eventIgnored
+		}
+		return false, fmt.Errorf("waited for %s, and %s is over without it: it is %s in %s%s", w.flags.Wait, w.to, shown.Status, strings.Join(shown.State, ", "), said)
 	default:
 		return false, nil
 	}

@@ -40,7 +40,7 @@ type crowd struct {
 // several prints what happens to the instances that the filter chooses, until ctx ends.
 func (w *watch) several(ctx context.Context, filter dynamostore.Filter) error {
 	c := &crowd{watch: w, filter: filter, seen: map[durable.InstanceID]durable.Record{}, unreadable: map[string]bool{}}
-	progress := w.session.newProgress("instances found")
+	progress := w.session.newProgress("instance found", "instances found")
 	err := c.look(ctx, progress)
 	progress.end()
 	if err != nil {

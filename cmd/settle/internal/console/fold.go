@@ -41,6 +41,31 @@ func Fold(text string, columns int) string {
 	return b.String()
 }
 
+// FoldWords breaks the lines of a text of prose that take more than so many columns, at spaces, whatever is written in them. What
+// has a name before it, set off by two spaces within the first columns, is folded below itself. With no columns, nothing is folded.
+func FoldWords(text string, columns int) string {
+	if columns <= 0 {
+		return text
+	}
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		hang := indentOf(line)
+		if gap := gaps.FindStringIndex(line); gap != nil && Width(line[:gap[1]-1]) <= hangMax {
+			hang = Width(line[:gap[1]-1])
+		}
+		for Width(strings.TrimRight(line, "\n")) > columns {
+			end, next := lastSpace(line, columns)
+			if end == 0 || len(strings.TrimSpace(line[:end])) == 0 {
+				break
+			}
+			b.WriteString(strings.TrimRight(line[:end], " ") + "\n")
+			line = strings.Repeat(" ", hang) + line[next:]
+		}
+		b.WriteString(line)
+	}
+	return b.String()
+}
+
 func foldLine(b *strings.Builder, line string, columns int) {
 	gap := gaps.FindStringIndex(line)
 	prose := gap == nil && !strings.Contains(line, arrow) && !strings.Contains(line, keyEnd)

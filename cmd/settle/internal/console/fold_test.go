@@ -36,3 +36,21 @@ func TestLinesAreFoldedWhereTheyMayBe(t *testing.T) {
 		}
 	}
 }
+
+func TestWordsAreFoldedAtSpacesWhateverTheySay(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ text, want string }{
+		"prose that has commas, arrows and JSON": {`settle: expected {"type": "VERIFY"}, a → b, got 6 bytes`, "settle: expected {\"type\":\n\"VERIFY\"}, a → b, got 6\nbytes"},
+		"below itself, behind a name":            {"  reason  one, two three four five six seven", "  reason  one, two three\n          four five six\n          seven"},
+		"below itself, where it is indented":     {"    one two three four five six", "    one two three four\n    five six"},
+		"marks take no room":                     {"\x1b[33mone two three four five\x1b[0m six", "\x1b[33mone two three four five\x1b[0m\nsix"},
+		"a word that has no room":                {"  a  " + strings.Repeat("b", 30), "  a\n     " + strings.Repeat("b", 30)},
+	} {
+		if got := FoldWords(c.text+"\n", 25); got != c.want+"\n" {
+			t.Errorf("%s: expected\n%s\ngot\n%s", name, c.want, got)
+		}
+	}
+	if text := strings.Repeat("word ", 40); FoldWords(text, 0) != text {
+		t.Error("expected no folding where no width is known")
+	}
+}

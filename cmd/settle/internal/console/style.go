@@ -17,6 +17,9 @@ func (s Style) Columns() int { return s.columns }
 // Fold is Fold for a text of lines.
 func (s Style) Fold(text string) string { return Fold(text, s.columns) }
 
+// FoldWords is FoldWords for a text of lines.
+func (s Style) FoldWords(text string) string { return FoldWords(text, s.columns) }
+
 // Bold is for what a text is about.
 func (s Style) Bold(text string) string { return s.mark("1", text) }
 

@@ -109,3 +109,27 @@ func TestAParkedEventIsShownWhole(t *testing.T) {
 		t.Errorf("expected\n%s\ngot\n%s", want, b.String())
 	}
 }
+
+func TestReasonsAreFoldedAtWordsBelowThemselves(t *testing.T) {
+	t.Parallel()
+	parked := ParkedEvent{MessageID: "m", Instance: "signup/46", Event: "VERIFY", Since: noon, Reason: `wrong payload: got {"cod": "1", "x": 2}, expected a code`}
+	for name, c := range map[string]struct {
+		write func(*strings.Builder) error
+		want  string
+	}{
+		"one event": {func(b *strings.Builder) error { return parked.WriteText(b, console.NewStyle(true, 50), noon) },
+			"\n  \x1b[2mreason\x1b[0m    wrong payload: got {\"cod\": \"1\", \"x\":\n            2}, expected a code\n"},
+		"the table": {func(b *strings.Builder) error {
+			return WriteParked(b, console.NewStyle(false, 69), []ParkedEvent{parked}, noon)
+		}, "m           signup/46  VERIFY  0s ago  wrong payload: got {\"cod\":\n" +
+			"                                       \"1\", \"x\": 2}, expected a code\n"},
+	} {
+		var b strings.Builder
+		if err := c.write(&b); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(b.String(), c.want) {
+			t.Errorf("%s: expected\n%s\nin\n%s", name, c.want, b.String())
+		}
+	}
+}

@@ -27,6 +27,8 @@ const (
 type Cell struct {
 	text string
 	mark func(console.Style, string) string
+	// prose says that it is folded at any space.
+	prose bool
 }
 
 // Plain is a cell without marks. As of all cells, what a terminal would obey is shown instead.
@@ -38,8 +40,12 @@ func Bold(text string) Cell { return cell(text, console.Style.Bold) }
 // State is a cell of states.
 func State(text string) Cell { return cell(text, console.Style.State) }
 
-// Warning is a cell that should not be skipped.
-func Warning(text string) Cell { return cell(text, console.Style.Warning) }
+// Warning is a cell of prose that should not be skipped.
+func Warning(text string) Cell {
+	c := cell(text, console.Style.Warning)
+	c.prose = true
+	return c
+}
 
 func cell(text string, mark func(console.Style, string) string) Cell {
 	return Cell{text: strings.ReplaceAll(harmless(text), "\n", " "), mark: mark}
@@ -107,7 +113,11 @@ func (t *Table) writeLine(b *strings.Builder, row []Cell, widths []int, line tab
 	for i := line.first; i < line.end; i++ {
 		texts := []string{row[i].text}
 		if i == len(row)-1 && t.style.Columns() > 0 {
-			texts = strings.Split(console.Fold(texts[0], max(t.style.Columns()-at, besideMin)), "\n")
+			fold := console.Fold
+			if row[i].prose {
+				fold = console.FoldWords
+			}
+			texts = strings.Split(fold(texts[0], max(t.style.Columns()-at, besideMin)), "\n")
 		}
 		for k, text := range texts {
 			if k > 0 {

@@ -25,6 +25,10 @@ func (v Instance) WriteText(w io.Writer, style console.Style, now time.Time) err
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n", style.Bold(harmless(v.Name)))
 	row := func(label, value string) { b.WriteString(style.Fold(labelled(style, label, value))) }
+	warning := func(label, value string) {
+		b.WriteString(style.FoldWords(labelled(style, label, style.Warning(value))))
+	}
+	warning("problem", harmless(v.Problem))
 	row("state", style.State(harmless(strings.Join(v.State, ", "))))
 	row("since", v.sinceText(now))
 	row("status", string(v.Status)+v.settledText())
@@ -38,8 +42,8 @@ func (v Instance) WriteText(w io.Writer, style console.Style, now time.Time) err
 	row("workflow", v.executionsText(now))
 	b.WriteString(labelled(style, "context", indented(v.Context)))
 	b.WriteString(labelled(style, "output", indented(v.Output)))
-	row("parked", style.Warning(v.parkedText(now)))
-	row("failed", style.Warning(v.failedText(now)))
+	warning("parked", v.parkedText(now))
+	warning("failed", v.failedText(now))
 	if v.Ignored > 0 {
 		row("ignored", fmt.Sprintf("%d so far, for want of a transition", v.Ignored))
 	}
@@ -55,12 +59,15 @@ func (v Instance) WriteText(w io.Writer, style console.Style, now time.Time) err
 	return err
 }
 
+// labelColumns is how wide the names of lines are.
+const labelColumns = 8
+
 // labelled is a line, or several, of what has a name; nothing if there is no value.
 func labelled(style console.Style, label, value string) string {
 	if value == "" {
 		return ""
 	}
-	return fmt.Sprintf("  %s  %s\n", style.Dim(fmt.Sprintf("%-8s", label)), strings.ReplaceAll(value, "\n", "\n            "))
+	return fmt.Sprintf("  %s%*s  %s\n", style.Dim(label), labelColumns-len(label), "", strings.ReplaceAll(value, "\n", "\n            "))
 }
 
 // Summary says in a line where the instance is.
@@ -69,7 +76,11 @@ func (v Instance) Summary(style console.Style) string {
 	if v.Status == statechart.Active {
 		how = map[bool]string{true: "settled", false: "not settled"}[v.Settled]
 	}
-	return fmt.Sprintf("%s is in %s, %s, revision %d", style.Bold(harmless(v.Name)), style.State(harmless(strings.Join(v.State, ", "))), how, v.Revision)
+	problem := ""
+	if v.Problem != "" {
+		problem = ", not to be read by this build"
+	}
+	return fmt.Sprintf("%s is in %s, %s, revision %d%s", style.Bold(harmless(v.Name)), style.State(harmless(strings.Join(v.State, ", "))), how, v.Revision, problem)
 }
 
 // settledText says in words what the tag and the services mean.
@@ -77,6 +88,8 @@ func (v Instance) settledText() string {
 	switch {
 	case v.Status != statechart.Active:
 		return ""
+	case v.Problem != "":
+		return ": its events wait in the queue until it can be read"
 	case v.Settled:
 		return ", settled: nothing runs until an event or a timer comes"
 	default:

@@ -25,6 +25,8 @@ type Instance struct {
 	Failed []Failed `json:"failed_effects,omitempty"`
 	// Executions are those of workflows whose end the instance waits for, in the order in which it asked for them.
 	Executions []Execution `json:"executions,omitempty"`
+	// Problem says why these machines cannot read it, empty if they can; then no event is applied to it.
+	Problem string `json:"problem,omitempty"`
 	// Skipped counts the repeats that were passed over, as far as the item tells.
 	Skipped int64 `json:"skipped,omitempty"`
 }
@@ -66,6 +68,9 @@ func Of(machines *durable.Machines, record durable.Record) (Instance, error) {
 		return Instance{}, err
 	}
 	v := Instance{Instance: shown}
+	if _, _, err := machines.Restore(record); err != nil {
+		v.Problem = "this build cannot read it: " + err.Error()
+	}
 	if shown.Parked != nil {
 		v.Parked = &Parked{Parked: *shown.Parked, Message: record.Error.Message}
 	}

@@ -1,0 +1,100 @@
+package command
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+
+	"github.com/settle-run/settle/cmd/settle/internal/deadletter"
+	"github.com/settle-run/settle/runtime/sqsqueue"
+)
+
+// An event that no instance was begun for leaves its reason in the dead-letter queue only. To look there hides what is there from
+// others for a moment; so it is done seldom, and only while nothing is stored.
+const (
+	// lookFirst is how long nothing has been stored when it is looked for the first time; then it doubles, up to lookEvery.
+	lookFirst = 400 * time.Millisecond
+	lookEvery = 30 * time.Second
+	// lookTakes is how long a look may take, as SQS waits for a second: with less time left there is none.
+	lookTakes = 2 * time.Second
+	// lookMessagesMax is how many messages are received in a look.
+	lookMessagesMax = 500
+)
+
+// looks says when to look into the dead-letter queue.
+type looks struct{ waited, next time.Duration }
+
+// due reports whether to look now, after nothing was stored and before a pause.
+func (l *looks) due(ctx context.Context, pause time.Duration) bool {
+	due := l.waited >= l.next
+	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < lookTakes {
+		due = false
+	}
+	if due {
+		l.next = min(2*l.waited, l.waited+lookEvery)
+	}
+	l.waited += pause
+	return due
+}
+
+// deadLetterQueueOf returns the name of the queue that a RedrivePolicy leads to; empty if there is none.
+func deadLetterQueueOf(policy string) string {
+	var form struct {
+		Target string `json:"deadLetterTargetArn"`
+	}
+	_ = json.Unmarshal([]byte(policy), &form) // What is none has no target.
+	return form.Target[strings.LastIndexByte(form.Target, ':')+1:]
+}
+
+// parked is the error of a message that was parked.
+func (w *waiter) parked(reason string) error {
+	return fmt.Errorf("the event was parked: %s; settle dlq list --instance %s finds it", reason, w.to)
+}
+
+// checkParked fails if the message is to be seen in the dead-letter queue. Who may send need not be allowed to look there: then
+// it is not looked for again.
+func (w *waiter) checkParked(ctx context.Context) error {
+	if w.deadLetterQueue == "" {
+		return nil
+	}
+	client := sqs.NewFromConfig(w.settings)
+	url, err := sqsqueue.ResolveURL(ctx, client, w.deadLetterQueue)
+	var found *deadletter.Message
+	if err == nil {
+		reader := deadletter.NewReader(client, url)
+		found, err = w.findParked(ctx, reader)
+		err = errors.Join(err, reader.Close(ctx))
+	}
+	switch {
+	case found != nil:
+		return errors.Join(w.parked(cmp.Or(found.Reason, "no reason is known, the queue has given it up")), err)
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case err != nil:
+		w.deadLetterQueue = ""
+	}
+	return nil
+}
+
+// findParked receives until the message is there; nil if it is not to be seen.
+func (w *waiter) findParked(ctx context.Context, reader *deadletter.Reader) (*deadletter.Message, error) {
+	for seen := 0; seen < lookMessagesMax; {
+		batch, err := reader.Next(ctx)
+		if err != nil || len(batch) == 0 {
+			return nil, err
+		}
+		for _, m := range batch {
+			if m.ID == w.messageID || m.SourceQueue == w.arn && m.Sequence == w.sequence {
+				return m, nil
+			}
+		}
+		seen += len(batch)
+	}
+	return nil, nil
+}

@@ -1,0 +1,103 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/settle-run/settle/cmd/settle/command"
+	"github.com/settle-run/settle/cmd/settle/internal/console"
+)
+
+// called runs a command line of a program with another name.
+func (u user) calledBy(program string, args ...string) answer {
+	var out, errOut bytes.Buffer
+	code := command.Run(u.t.Context(), settle(), command.Process{Out: &out, Err: &errOut, Terminal: true, Program: program, Endpoint: "http://127.0.0.1:1"}, args)
+	return answer{out.String(), errOut.String(), code}
+}
+
+func TestACommandIsCalledByItsOwnName(t *testing.T) {
+	t.Parallel()
+	u := user{t: t}
+	for _, c := range []struct {
+		line string
+		want []string
+	}{
+		{"--help", []string{"Usage: library <command>", `Try "library dev" in one terminal`}},
+		{"send --help", []string{"Usage: library send ", "\n    library send signup/42 CANCEL --wait done", "library get shows that", "the stack of library dev", "(settle.fifo)"}},
+		{"completion --help", []string{"library completion zsh > \"${fpath[1]}/_library\"\n", "/completions/library\n", "/completions/library.fish\n"}},
+		{"version", []string{"library "}},
+		{"frob", []string{"library: usage: unexpected argument frob; library --help explains\n"}},
+		{"dlq", []string{"; library dlq --help explains\n"}},
+		{"get --local signup/1", []string{"library: nothing answers at http://127.0.0.1:1: start it with library dev\n"}},
+		{"completion bash", []string{"\n_library() {\n", "\ncomplete -F _library library\n"}},
+		{"completion zsh", []string{"#compdef library\n", "\tcompdef _library library\n"}},
+		{"completion fish", []string{"\tlibrary __complete ", "complete -c library -f -a '(__library_complete)'\n"}},
+	} {
+		got := u.calledBy("/usr/local/bin/library", strings.Fields(c.line)...)
+		contains(t, got.out+got.err, c.want...)
+		if both := got.out + got.err; strings.Contains(both, "settle "+strings.Fields(c.line)[0]) || strings.Contains(both, "settle:") {
+			t.Errorf("%s: expected no word of settle, got\n%s", c.line, both)
+		}
+	}
+	for program, want := range map[string]string{"": "settle: ", "./the-library.exe": "the-library: ", "/tmp/my $(library)": "settle: "} {
+		if got := u.calledBy(program, "frob"); !strings.HasPrefix(got.err, want) {
+			t.Errorf("%q: expected an error that begins with %q, got %q", program, want, got.err)
+		}
+	}
+	contains(t, u.calledBy("the-library", "completion", "bash").out, "\n_the_library() {\n", "\ncomplete -F _the_library the-library\n")
+}
+
+func TestVersionAndHelpAreFoundWhereManyLook(t *testing.T) {
+	t.Parallel()
+	u := user{t: t}
+	for line, same := range map[string]string{"--version": "version", "help": "--help", "help dlq": "dlq --help", "help dlq list": "dlq list --help"} {
+		if got, want := u.must(strings.Fields(line)...), u.must(strings.Fields(same)...); got != want {
+			t.Errorf("settle %s: expected what settle %s prints, got\n%s", line, same, got)
+		}
+	}
+}
+
+func TestHelpFitsATerminalOf100Columns(t *testing.T) {
+	t.Parallel()
+	u := user{t: t}
+	for name := range u.grammar() {
+		for line := range strings.SplitSeq(u.must(append(strings.Fields(name), "--help")...), "\n") {
+			if console.Width(line) > 100 {
+				t.Errorf("settle %s --help: expected at most 100 columns, got %d in %q", name, console.Width(line), line)
+			}
+		}
+	}
+}
+
+// bash offers files by itself where a completion has nothing and asks for that: only commands that take files do.
+func TestBashOffersFilesToTheCommandsThatTakeSome(t *testing.T) {
+	t.Parallel()
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder := t.TempDir()
+	if err := os.Symlink(program, filepath.Join(folder, "settle")); err != nil {
+		t.Fatal(err)
+	}
+	for line, want := range map[string]string{"settle simulate zzz": "default", "settle dev --data zzz": "default", "settle dlq show zzz": "", "settle get zzz": ""} {
+		bash := exec.CommandContext(t.Context(), "bash", "--norc", "-c", `
+			eval "$(settle completion bash)"
+			compopt() { printf '%s' "$2"; }
+			complete -p settle | grep -q -- '-o' && exit 1
+			read -ra COMP_WORDS <<< "$1"
+			COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
+			_settle`, "bash", line)
+		bash.Env = append(os.Environ(), actAsSettle+"=1", "PATH="+folder+string(os.PathListSeparator)+os.Getenv("PATH"))
+		if _, err := bash.StdinPipe(); err != nil { // It lives as long as its input does; see TestMain.
+			t.Fatal(err)
+		}
+		if out, err := bash.CombinedOutput(); err != nil || string(out) != want {
+			t.Errorf("%s: expected %q to be asked for, got %q, %v", line, want, out, err)
+		}
+	}
+}

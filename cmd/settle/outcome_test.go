@@ -1,0 +1,141 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/settle-run/settle/cmd/settle/command"
+)
+
+func TestSendTellsWhyAnEventThatBeginsNothingWasParked(t *testing.T) {
+	t.Parallel()
+	withStack(t, func(u user) {
+		for i := range 12 { // more than a look receives at once
+			id := fmt.Sprint("early-", i)
+			u.put("signup/"+id, id, `{"type": "RESEND"}`)
+		}
+		begun := time.Now()
+		got := u.run("send", "--local", "signup/80", "CANCEL", "--wait", "settled", "--timeout", "4s")
+		const want = `settle: the event was parked: signup/80 does not exist, and an event of type "CANCEL" does not start one: expected SIGN_UP first; ` +
+			"settle dlq list --instance signup/80 finds it\n"
+		if waited := time.Since(begun); got.code != command.ExitFailed || got.err != want || got.out != "" || waited > 2*time.Second {
+			u.t.Errorf("expected exit code 1 within 2 s and %q, got %+v after %v", want, got, waited)
+		}
+		if left := u.parked(); len(left) != 13 {
+			u.t.Errorf("expected all 13 to be put back at once, got %d", len(left))
+		}
+		if again := u.run("send", "--local", "signup/80", "CANCEL", "--wait", "settled"); again.err != want {
+			u.t.Errorf("expected %q of a second one too, got %+v", want, again)
+		}
+	})
+}
+
+func TestSendWaitsOnIfItMayNotLookIntoTheDeadLetterQueue(t *testing.T) {
+	t.Parallel()
+	withStack(t, func(u user) {
+		looks := 0
+		begun := time.Now()
+		process := u.faultily(func(operation, _ string) error {
+			if operation == "ReceiveMessage" {
+				looks++
+				return errors.New("access denied")
+			}
+			return nil
+		}, nil)
+		got := u.runAs(process, "send", "--local", "signup/80", "CANCEL", "--wait", "settled", "--timeout", "30s")
+		if waited := time.Since(begun); got.code != command.ExitTimeUp || waited != 30*time.Second || looks == 0 || looks > 3 { // The SDK tries three times.
+			u.t.Errorf("expected exit code 5 after 30 s and one look, got %+v after %v and %d calls", got, waited, looks)
+		}
+		contains(u.t, got.err, "settle: the time is up: waited 30s for settled; the queue has the event, as message ", "the event may have been parked, see settle dlq list\n")
+	})
+}
+
+func TestSendTellsThatTheEventWasIgnored(t *testing.T) {
+	t.Parallel()
+	withWork(t, &work{}, func(u user) {
+		answered := func(want string, line ...string) {
+			u.t.Helper()
+			_, said, _ := strings.Cut(u.must(append([]string{"send", "--local"}, line...)...), "\n")
+			if said != want {
+				u.t.Errorf("%v: expected %q, got %q", line, want, said)
+			}
+		}
+		answered("work/1 is in ready, settled, revision 1\n", "work/1", "START", "--wait", "settled")
+		answered("work/2 is in idle, settled, revision 1 (the event was ignored)\n", "work/2", "FINISH", "--wait", "settled")
+		answered("work/1 is in over, done, revision 2\n", "work/1", "FINISH", "--wait", "done")
+		answered("work/1 is in over, done, revision 3 (the event was ignored)\n", "work/1", "FINISH", "--id", "f", "--wait", "done")
+		time.Sleep(10 * time.Minute) // The queue forgets after five; the instance knows the ID, and nothing is stored.
+		answered("work/1 is in over, done, revision 3\n", "work/1", "FINISH", "--id", "f", "--wait", "done")
+
+		over := u.run("send", "--local", "work/1", "START", "--wait", "rested")
+		if want := "settle: waited for rested, and work/1 is over without it: it is done in over (the event was ignored)\n"; over.code != command.ExitFailed || over.err != want {
+			u.t.Errorf("expected exit code 1 and %q, got %+v", want, over)
+		}
+		piped := u.runAs(command.Process{}, "send", "--local", "work/1", "START", "--wait", "done")
+		contains(u.t, piped.out, `"ignored": true`)
+		if piped = u.runAs(command.Process{}, "send", "--local", "work/3", "START", "--wait", "settled"); strings.Contains(piped.out, "ignored") {
+			u.t.Errorf("expected no word of what was not ignored, got %s", piped.out)
+		}
+	})
+}
+
+func TestSendDoesNotTakeAnothersIgnoredEventForItsOwn(t *testing.T) {
+	t.Parallel()
+	withWork(t, &work{}, func(u user) {
+		for _, line := range []string{"START --wait settled", "FINISH --id f --wait done"} {
+			u.must(append([]string{"send", "--local", "work/1"}, strings.Fields(line)...)...)
+		}
+		time.Sleep(10 * time.Minute) // The queue forgets after five; the instance knows the ID.
+		for others, line := range map[int]string{1: "FINISH --id f --wait done", 30: "FINISH --wait done"} {
+			sending := u.faultily(func(operation, _ string) error {
+				for i := 0; operation == "SendMessage" && i < others; i++ { // Behind the look at what was before.
+					u.put("work/1", fmt.Sprint("other-", others, "-", i), `{"type": "FINISH"}`)
+				}
+				time.Sleep(time.Second)
+				return nil
+			}, nil)
+			got := u.runAs(sending, append([]string{"send", "--local", "work/1"}, strings.Fields(line)...)...)
+			if got.code != command.ExitDone || !strings.Contains(got.out, "work/1 is in over, done, ") || strings.Contains(got.out, "ignored") {
+				u.t.Errorf("%s beside %d others: expected no word of what is not known, got %+v", line, others, got)
+			}
+		}
+	})
+}
+
+func TestAnInstanceThatThisBuildCannotReadIsShownAsSuch(t *testing.T) {
+	t.Parallel()
+	withStack(t, func(u user) {
+		u.must("send", "--local", "signup/1", "SIGN_UP", "email=ada@example.com", "name=Ada")
+		u.edit("signup/1", "value", &types.AttributeValueMemberS{Value: "gone"})
+		const problem = `this build cannot read it: unreadable snapshot of chart signup: this version has no state "gone"; bring a migration or host the old version too`
+		shown := u.must("get", "--local", "signup/1")
+		contains(u.t, shown, "signup/1\n  problem   "+problem+"\n", "status    active: its events wait in the queue until it can be read\n")
+		if strings.Contains(shown, "nothing runs until") {
+			u.t.Errorf("expected no word that all is well, got\n%s", shown)
+		}
+		var asJSON struct{ Problem string }
+		unmarshal(u.t, []byte(u.must("get", "--local", "-o", "json", "signup/1")), &asJSON)
+		if asJSON.Problem != problem {
+			u.t.Errorf("expected the problem %q, got %q", problem, asJSON.Problem)
+		}
+		items := u.items()
+		got := u.run("resume", "--local", "signup/1")
+		if want := "settle: problem: " + problem + "; nothing was sent to signup/1\n"; got.code != command.ExitFailed || got.err != want || got.out != "" {
+			u.t.Errorf("expected exit code 1 and %q, got %+v", want, got)
+		}
+		time.Sleep(time.Minute)
+		if u.items()["signup/1"] != items["signup/1"] || strings.Contains(u.log.String(), "unreadable") {
+			u.t.Errorf("expected no delivery, got %s", u.log.String())
+		}
+		waited := u.run("send", "--local", "signup/1", "RESEND", "--wait", "settled", "--timeout", "5s")
+		contains(u.t, waited.err, "revision 1, not to be read by this build, where the event has not been applied yet\n")
+		if waited.code != command.ExitTimeUp {
+			u.t.Errorf("expected exit code 5, got %+v", waited)
+		}
+	})
+}

@@ -1,0 +1,54 @@
+package main
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"github.com/settle-run/settle/cmd/settle/internal/stack"
+	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/dynamostore"
+	"github.com/settle-run/settle/runtime/statechart"
+)
+
+// A consumer that dies between its commit and its effects leaves the instance settled, and owing them.
+func TestResumeHasAnInstanceDoWhatItOwes(t *testing.T) {
+	t.Parallel()
+	for name, owe := range map[string]func(*durable.Record){
+		"an effect": func(record *durable.Record) {
+			record.Outbox = []statechart.Effect{{ID: "9.0", Kind: statechart.Send, To: "work/2", Event: json.RawMessage(`{"type": "START"}`)}}
+		},
+		"the answer to a task": func(record *durable.Record) {
+			record.Tokens = []durable.Token{{Key: "k", Value: "token", Name: "Wait", EnteredAt: record.UpdatedAt, Answer: &durable.Answer{Output: json.RawMessage(`{}`)}}}
+		},
+	} {
+		withWork(t, &work{}, func(u user) {
+			u.must("send", "--local", "work/1", "START", "--wait", "rested")
+			store, id := dynamostore.New(dynamodb.NewFromConfig(u.stack.AWS()), stack.Table), durable.InstanceID{Machine: "work", ID: "1"}
+			load := func() durable.Record {
+				record, err := store.Load(u.t.Context(), id)
+				if err != nil {
+					u.t.Fatal(err)
+				}
+				return record
+			}
+			record := load()
+			record.Revision++
+			owe(&record)
+			if err := store.Commit(u.t.Context(), record); err != nil {
+				u.t.Fatal(err)
+			}
+			contains(u.t, u.must("resume", "--local", "work/1"), "asked work/1 to go on, as message ", "\nwork/1 is in ready, settled, revision 2\n")
+			time.Sleep(time.Minute)
+			if left := load(); len(left.Outbox) > 0 || len(left.Tokens) > 0 {
+				u.t.Errorf("%s: expected nothing to be owed any more, got %+v and %+v", name, left.Outbox, left.Tokens)
+			}
+			if name == "an effect" {
+				contains(u.t, u.must("get", "--local", "work/2"), "state     ready\n")
+			}
+			contains(u.t, u.must("resume", "--local", "work/1"), "there is nothing to do\n")
+		})
+	}
+}
