@@ -29,8 +29,8 @@ failed_first() {
 	if [[ -n ${DRY:-} ]]; then return 1; fi
 	status=$(aws cloudformation describe-stacks "${where[@]}" --query 'Stacks[0].StackStatus' --output text 2>/dev/null) || return 1
 	if [[ $status != ROLLBACK_COMPLETE && $status != ROLLBACK_FAILED ]]; then return 1; fi
-	table=$(aws cloudformation describe-stack-resources "${where[@]}" \
-		--query "StackResources[?ResourceType=='AWS::DynamoDB::Table' && ResourceStatus=='DELETE_SKIPPED'].PhysicalResourceId" --output text) || true
+	table=$(aws cloudformation list-stack-resources "${where[@]}" \
+		--query "StackResourceSummaries[?ResourceType=='AWS::DynamoDB::Table' && ResourceStatus=='DELETE_SKIPPED'].PhysicalResourceId" --output text) || true
 	cat >&2 <<-END
 		The stack $stack is in $status: its first deployment failed, and CloudFormation cannot update it. Delete it, then deploy again:
 		  aws cloudformation delete-stack ${where[*]} && aws cloudformation wait stack-delete-complete ${where[*]}

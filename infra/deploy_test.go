@@ -19,7 +19,7 @@ case "$1 $2" in
 "s3api head-bucket") [[ -e $folder/bucket ]] ;;
 "s3api head-object") [[ -e $folder/object ]] ;;
 "cloudformation deploy") if [[ -e $folder/refused ]]; then cp "$folder/refused" "$folder/status"; exit 255; fi ;;
-"cloudformation describe-stack-resources") if [[ -e $folder/left ]]; then cat "$folder/left"; else echo None; fi ;;
+"cloudformation list-stack-resources") if [[ -e $folder/left ]]; then cat "$folder/left"; else echo None; fi ;;
 "cloudformation describe-stacks")
 	case "$*" in
 	*StackStatus*) cat "$folder/status" ;;

@@ -63,8 +63,11 @@ func layOut(from, to string) error {
 			return err
 		}
 		var r report
-		if err := json.Unmarshal(text, &r); err != nil || r.ID+".json" != filepath.Base(path) {
-			return fmt.Errorf("%s: expected the report of that name, got %q (%w)", path, r.ID, err)
+		if err := json.Unmarshal(text, &r); err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		}
+		if r.ID+".json" != filepath.Base(path) {
+			return fmt.Errorf("%s: expected the report of that name, got %q", path, r.ID)
 		}
 		if err := os.WriteFile(filepath.Join(to, "ID", filepath.Base(path)), text, 0o644); err != nil {
 			return err

@@ -41,7 +41,7 @@ func TestCommandsThatWaitForInputAreInterrupted(t *testing.T) {
 				u.t.Errorf("%s: expected exit code 130 at once and %q, got %+v after %v", line, said, got, waited)
 			}
 			if said == "" {
-				contains(u.t, got.err, "settle: interrupted while waiting for failed: the queue has the event, as message ", "; signup/1 is in unverified.awaiting_verification")
+				contains(u.t, got.err, "settle: interrupted while waiting for failed: the event was sent, as message ", "; signup/1 is in unverified.awaiting_verification")
 			}
 			closeIn()
 			synctest.Wait()

@@ -3,10 +3,13 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/settle-run/settle/cmd/settle/command"
@@ -35,23 +38,79 @@ func TestSendTellsWhyAnEventThatBeginsNothingWasParked(t *testing.T) {
 	})
 }
 
+// forbidding answers as AWS does to who may not call an operation of SQS, and counts.
+type forbidding struct {
+	aws.HTTPClient
+	operation string
+	asked     *int
+}
+
+// Do implements aws.HTTPClient.
+func (c forbidding) Do(r *http.Request) (*http.Response, error) {
+	if r.Header.Get("X-Amz-Target") != "AmazonSQS."+c.operation {
+		return c.HTTPClient.Do(r)
+	}
+	*c.asked++
+	const refusal = `{"__type": "com.amazon.coral.service#AccessDeniedException", "message": "User: arn:aws:iam::0:user/ada is not authorized"}`
+	return &http.Response{StatusCode: http.StatusBadRequest, Header: http.Header{"Content-Type": {"application/x-amz-json-1.0"}},
+		Body: io.NopCloser(strings.NewReader(refusal)), Request: r}, nil
+}
+
 func TestSendWaitsOnIfItMayNotLookIntoTheDeadLetterQueue(t *testing.T) {
 	t.Parallel()
 	withStack(t, func(u user) {
-		looks := 0
+		asked := 0
 		begun := time.Now()
-		process := u.faultily(func(operation, _ string) error {
-			if operation == "ReceiveMessage" {
-				looks++
-				return errors.New("access denied")
-			}
-			return nil
-		}, nil)
+		process := command.Process{Terminal: true, HTTP: forbidding{u.stack.AWS().HTTPClient, "ReceiveMessage", &asked}}
 		got := u.runAs(process, "send", "--local", "signup/80", "CANCEL", "--wait", "settled", "--timeout", "30s")
-		if waited := time.Since(begun); got.code != command.ExitTimeUp || waited != 30*time.Second || looks == 0 || looks > 3 { // The SDK tries three times.
-			u.t.Errorf("expected exit code 5 after 30 s and one look, got %+v after %v and %d calls", got, waited, looks)
+		if waited := time.Since(begun); got.code != command.ExitTimeUp || waited != 30*time.Second || asked != 1 {
+			u.t.Errorf("expected exit code 5 after 30 s and one look, got %+v after %v and %d calls", got, waited, asked)
 		}
-		contains(u.t, got.err, "settle: the time is up: waited 30s for settled; the queue has the event, as message ", "the event may have been parked, see settle dlq list\n")
+		contains(u.t, got.err, "settle: the time is up: waited 30s for settled; the event was sent, as message ", "the event may have been parked, see settle dlq list\n")
+	})
+}
+
+// TestSendLooksAgainIfTheDeadLetterQueueDoesNotAnswer has the first look fail, all three tries of it.
+func TestSendLooksAgainIfTheDeadLetterQueueDoesNotAnswer(t *testing.T) {
+	t.Parallel()
+	withStack(t, func(u user) {
+		asked := 0
+		process := u.faultily(func(operation, _ string) error {
+			if operation != "ReceiveMessage" {
+				return nil
+			}
+			if asked++; asked > 3 {
+				return nil
+			}
+			return errors.New("connection reset by peer")
+		}, nil)
+		got := u.runAs(process, "send", "--local", "signup/80", "CANCEL", "--wait", "settled")
+		if got.code != command.ExitFailed || !strings.Contains(got.err, "the event was parked: signup/80 does not exist") {
+			u.t.Errorf("expected exit code 1 and the reason, got %+v", got)
+		}
+	})
+}
+
+// TestSendSaysWhatItCouldNotPutBack has others see it after 20 seconds.
+func TestSendSaysWhatItCouldNotPutBack(t *testing.T) {
+	t.Parallel()
+	withStack(t, func(u user) {
+		u.must("send", "--local", "signup/79", "CANCEL")
+		time.Sleep(time.Second)
+		asked := 0
+		process := command.Process{Terminal: true, HTTP: forbidding{u.stack.AWS().HTTPClient, "ChangeMessageVisibilityBatch", &asked}}
+		got := u.runAs(process, "send", "--local", "signup/80", "CANCEL", "--wait", "settled")
+		if got.code != command.ExitFailed || asked != 1 {
+			u.t.Errorf("expected exit code 1 and one putting back, got %+v and %d", got, asked)
+		}
+		contains(u.t, got.err, "putting messages back into ", "where they are to be seen again within 20s", "the event was parked: signup/80 does not exist")
+		if empty := u.run("dlq", "redrive", "--local", "--all"); empty.out != "0 events are in settle.fifo again\n" || empty.err != "About 2 events are in somebody else's hands: try again in a moment.\n" {
+			u.t.Errorf("expected to be told of those in other hands, got %+v", empty)
+		}
+		time.Sleep(20 * time.Second)
+		if again := u.run("dlq", "redrive", "--local", "--all"); !strings.HasPrefix(again.out, "2 events are in settle.fifo again\n") || again.err != "" {
+			u.t.Errorf("expected both to be there again, got %+v", again)
+		}
 	})
 }
 
@@ -114,7 +173,7 @@ func TestAnInstanceThatThisBuildCannotReadIsShownAsSuch(t *testing.T) {
 		u.edit("signup/1", "value", &types.AttributeValueMemberS{Value: "gone"})
 		const problem = `this build cannot read it: unreadable snapshot of chart signup: this version has no state "gone"; bring a migration or host the old version too`
 		shown := u.must("get", "--local", "signup/1")
-		contains(u.t, shown, "signup/1\n  problem   "+problem+"\n", "status    active: its events wait in the queue until it can be read\n")
+		contains(u.t, shown, "signup/1\n  problem   "+problem+"\n", "status    active: a consumer of this build reads it no better, and its events wait in the queue then\n")
 		if strings.Contains(shown, "nothing runs until") {
 			u.t.Errorf("expected no word that all is well, got\n%s", shown)
 		}

@@ -36,7 +36,7 @@ func TestSendWaitsNoLongerThanItIsTold(t *testing.T) {
 		if waited := time.Since(begun); waited != 5*time.Second || got.code != command.ExitTimeUp || got.out != "" {
 			u.t.Errorf("expected exit code 5 after 5 s, got %+v after %v", got, waited)
 		}
-		contains(u.t, got.err, "settle: the time is up: waited 5s for rested; the queue has the event, as message ",
+		contains(u.t, got.err, "settle: the time is up: waited 5s for rested; the event was sent, as message ",
 			"; nothing is stored of work/1: the event may have been parked, see settle dlq list\n")
 		time.Sleep(time.Minute)
 		got = u.run("send", "--local", "work/1", "FINISH", "--wait", "rested")

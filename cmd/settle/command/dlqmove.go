@@ -122,7 +122,7 @@ func (c *dlqRedriveCommand) Run(ctx context.Context, s *session) error {
 		if err == nil {
 			err = choice.check()
 		}
-		return err
+		return errors.Join(err, noteOthers(ctx, s, r, len(done.Moved)))
 	})
 	if outcome == nil {
 		return err
@@ -139,6 +139,18 @@ func (c *dlqRedriveCommand) Run(ctx context.Context, s *session) error {
 		said += fmt.Sprintf("%s parked again: settle dlq list tells why\n", counted(answer.ParkedAgain, "of them was", "of them were"))
 	}
 	return errors.Join(err, s.printf("%s", s.named(said)))
+}
+
+// noteOthers says, if nothing was moved, what the queue could not show because somebody else has it in hand.
+func noteOthers(ctx context.Context, s *session, r *deadletter.Reader, moved int) error {
+	if moved > 0 {
+		return nil
+	}
+	_, inFlight, err := r.Count(ctx)
+	if others := inFlight - r.InHand(); err == nil && others > 0 {
+		s.note("About %s in somebody else's hands: try again in a moment.", counted(others, "event is", "events are"))
+	}
+	return err
 }
 
 // checkQueues refuses a queue that cannot take what the dead-letter queue has, before anything is received.
@@ -194,7 +206,7 @@ func (c *dlqDropCommand) Run(ctx context.Context, s *session) error {
 		if err == nil {
 			err = choice.check()
 		}
-		return err
+		return errors.Join(err, noteOthers(ctx, s, r, n))
 	})
 	if answer == nil {
 		return err

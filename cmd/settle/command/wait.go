@@ -3,6 +3,7 @@ package command
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -202,10 +203,11 @@ func (w *waiter) await(outer context.Context) (shown view.Instance, ignored bool
 		}
 		if err != nil {
 			switch {
+			case !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded): // It is known what became of the event.
 			case outer.Err() != nil:
-				err = fmt.Errorf("%w while waiting for %s: the queue has the event, as message %s; %s", errInterrupted, w.flags.Wait, w.messageID, where)
+				err = fmt.Errorf("%w while waiting for %s: the event was sent, as message %s; %s", errInterrupted, w.flags.Wait, w.messageID, where)
 			case ctx.Err() != nil:
-				err = fmt.Errorf("%w: waited %v for %s; the queue has the event, as message %s; %s", errTimeUp, w.flags.timeout(), w.flags.Wait, w.messageID, where)
+				err = fmt.Errorf("%w: waited %v for %s; the event was sent, as message %s; %s", errTimeUp, w.flags.timeout(), w.flags.Wait, w.messageID, where)
 			}
 			return shown, false, err
 		}

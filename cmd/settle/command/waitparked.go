@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -24,7 +23,7 @@ const (
 	// lookTakes is how long a look may take, as SQS waits for a second: with less time left there is none.
 	lookTakes = 2 * time.Second
 	// lookMessagesMax is how many messages are received in a look.
-	lookMessagesMax = 500
+	lookMessagesMax = 100
 )
 
 // looks says when to look into the dead-letter queue.
@@ -67,16 +66,19 @@ func (w *waiter) checkParked(ctx context.Context) error {
 	url, err := sqsqueue.ResolveURL(ctx, client, w.deadLetterQueue)
 	var found *deadletter.Message
 	if err == nil {
-		reader := deadletter.NewReader(client, url)
+		reader := deadletter.NewLook(client, url)
 		found, err = w.findParked(ctx, reader)
-		err = errors.Join(err, reader.Close(ctx))
+		if left := reader.Close(ctx); left != nil {
+			w.session.note("%v", left)
+			w.deadLetterQueue = ""
+		}
 	}
 	switch {
 	case found != nil:
-		return errors.Join(w.parked(cmp.Or(found.Reason, "no reason is known, the queue has given it up")), err)
+		return w.parked(cmp.Or(found.Reason, "no reason is known, the queue has given it up"))
 	case ctx.Err() != nil:
 		return ctx.Err()
-	case err != nil:
+	case err != nil && !mayPass(err):
 		w.deadLetterQueue = ""
 	}
 	return nil

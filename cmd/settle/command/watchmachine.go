@@ -168,7 +168,7 @@ func (c *crowd) list(ctx context.Context, first *progress) ([]durable.Record, er
 		case errors.As(err, &unreadable):
 			if !c.unreadable[unreadable.Instance] {
 				c.unreadable[unreadable.Instance] = true
-				c.session.note("settle: %v", unreadable)
+				c.session.note("%s: %v", c.session.name(), unreadable)
 			}
 			continue
 		case err != nil:

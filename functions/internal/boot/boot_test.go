@@ -37,7 +37,7 @@ func TestSettingsAreRead(t *testing.T) {
 		"SETTLE_DELAY_QUEUE_URL=http://localhost:4566/123456789012/delays",
 		"SETTLE_WORKFLOWS=report=arn:aws:states:eu-central-1:123456789012:stateMachine:Report, audit=arn:aws:states:eu-central-1:123456789012:stateMachine:Audit:live",
 		"SETTLE_GITHUB_WEBHOOK_SECRET=hush, and long enough",
-		"SETTLE_HISTORY_MAX=500",
+		"SETTLE_HISTORY_MAX=100",
 		"SETTLE_SERVICE=orders",
 		"SETTLE_LOG_LEVEL=warn",
 		"SETTLE_LOG_PAYLOADS=on",
@@ -60,7 +60,7 @@ func TestSettingsAreRead(t *testing.T) {
 			"audit":  "arn:aws:states:eu-central-1:123456789012:stateMachine:Audit:live",
 		},
 		GitHubWebhookSecret: "hush, and long enough",
-		HistoryMax:          500,
+		HistoryMax:          100,
 		Service:             "orders",
 		LogLevel:            slog.LevelWarn,
 		LogPayloads:         true,
@@ -108,16 +108,16 @@ func TestSchedulerIsSetUpAsAWhole(t *testing.T) {
 
 func TestTheHistoryHasLimits(t *testing.T) {
 	t.Parallel()
-	for value, want := range map[string]int{"": 0, "1": 1, "20": 20, "500": 500} {
+	for value, want := range map[string]int{"": 0, "1": 1, "20": 20, "100": 100} {
 		env := NewEnv(environment("SETTLE_HISTORY_MAX=" + value))
 		if got := readSettings(env).HistoryMax; got != want || env.err() != nil {
 			t.Errorf("%q: got %d and %v, want %d", value, got, env.err(), want)
 		}
 	}
-	for _, value := range []string{"0", "-1", "501", "3.5", "many", "99999999999999999999"} {
+	for _, value := range []string{"0", "-1", "101", "3.5", "many", "99999999999999999999"} {
 		env := NewEnv(environment("SETTLE_HISTORY_MAX=" + value))
 		readSettings(env)
-		want := "reading the settings: environment variable SETTLE_HISTORY_MAX: expected a whole number from 1 to 500, or nothing for the default, got " + strconv.Quote(value)
+		want := "reading the settings: environment variable SETTLE_HISTORY_MAX: expected a whole number from 1 to 100, or nothing for the default, got " + strconv.Quote(value)
 		if err := env.err(); err == nil || err.Error() != want {
 			t.Errorf("got %v, want %s", err, want)
 		}

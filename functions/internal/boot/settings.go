@@ -57,9 +57,9 @@ const (
 // webhookSecretBytesMin is the least length of the secret: whoever guesses it, offline from one webhook, forges events.
 const webhookSecretBytesMin = 16
 
-// HistoryTransitionsMax is the largest HistoryMax: 75 KB as a rule, as a transition has 150 bytes if the names of states are
-// long. Beside the largest snapshot, an item has room for about twice that.
-const HistoryTransitionsMax = 500
+// HistoryTransitionsMax is the largest HistoryMax. A transition has 150 bytes if the names of states are long, and 800 if ten regions
+// have such: 80 KB then, for which an item has room beside the largest snapshot.
+const HistoryTransitionsMax = 100
 
 // Settings is what the environment says.
 type Settings struct {

@@ -2,8 +2,6 @@ package telemetry
 
 import (
 	"context"
-	"errors"
-	"net/url"
 	"sync"
 	"time"
 
@@ -15,7 +13,9 @@ const (
 	exportMax = 2 * time.Second
 	// exportMargin is what is kept of the invocation's time for its answer.
 	exportMargin = 250 * time.Millisecond
-	// exportPause is for how long a collector that does not answer is left alone: each invocation would wait for it.
+	// exportSlow is from how long on a failure counts as that of a collector that does not answer.
+	exportSlow = 200 * time.Millisecond
+	// exportPause is for how long such a collector is left alone: each invocation would wait for it.
 	exportPause = 30 * time.Second
 )
 
@@ -63,11 +63,12 @@ func (t *Telemetry) export(ctx context.Context, spans []otlp.Span) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, exportMax)
 	defer cancel()
+	began := t.config.Now()
 	err := t.exporter.Export(ctx, spans)
 	if err == nil {
 		return
 	}
-	if unreachable := (*url.Error)(nil); errors.As(err, &unreachable) || ctx.Err() != nil {
+	if t.config.Now().Sub(began) >= exportSlow { // One that refuses at once costs nothing.
 		t.pause(t.config.Now().Add(exportPause))
 		t.config.Logger.WarnContext(ctx, "spans are lost, and the collector is not asked for a while", "error", err, "wait", exportPause)
 		return

@@ -2,6 +2,7 @@ package telemetry
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"net/url"
@@ -15,16 +16,19 @@ import (
 	"github.com/settle-run/settle/functions/internal/otlp"
 )
 
-// silentCollector accepts requests and answers none of them, until it is told to.
+// silentCollector accepts requests and answers none of them, until it is told to answer or to refuse.
 type silentCollector struct {
-	asked   int
-	answers bool
+	asked            int
+	answers, refuses bool
 }
 
 func (c *silentCollector) RoundTrip(r *http.Request) (*http.Response, error) {
 	c.asked++
 	if c.answers {
 		return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody}, nil
+	}
+	if c.refuses {
+		return nil, errors.New("connection reset by peer")
 	}
 	<-r.Context().Done()
 	return nil, r.Context().Err()
@@ -70,16 +74,18 @@ func TestACollectorThatDoesNotAnswerIsLeftAlone(t *testing.T) {
 		if got := strings.Count(log.String(), `"spans were lost, the collector did not answer","lost":2`); got != 1 {
 			t.Errorf("want the two that were not sent to be told once, got %d in\n%s", got, log.String())
 		}
-		collector.answers = true
 		time.Sleep(exportPause)
-		before := collector.asked
-		for range 3 {
-			if _, err := handler.Invoke(t.Context(), []byte("{}")); err != nil {
-				t.Error(err)
+		for _, refuses := range []bool{true, false} {
+			collector.refuses, collector.answers = refuses, !refuses
+			before := collector.asked
+			for range 3 {
+				if _, err := handler.Invoke(t.Context(), []byte("{}")); err != nil {
+					t.Error(err)
+				}
 			}
-		}
-		if collector.asked != before+3 {
-			t.Errorf("once it answers, the collector was asked %d times for 3 invocations", collector.asked-before)
+			if collector.asked != before+3 {
+				t.Errorf("one that refuses at once (%v), or answers, was asked %d times for 3 invocations", refuses, collector.asked-before)
+			}
 		}
 	})
 }

@@ -28,6 +28,8 @@ import (
 const (
 	// Hidden is how long messages stay out of others' sight if the reader dies before it puts them back.
 	Hidden = 5 * time.Minute
+	// hiddenLook is Hidden of a reader that only looks.
+	hiddenLook = 20 * time.Second
 	// batchMax is how many messages SQS hands over at a time.
 	batchMax = 10
 	// receiveWait is how long SQS looks for messages: all its servers, which it does only if it is to wait.
@@ -128,6 +130,7 @@ type Reader struct {
 	client *sqs.Client
 	url    string
 	fifo   bool
+	hidden time.Duration
 	// held are the messages in hand, by ID; seen are all that were.
 	held map[string]*Message
 	seen map[string]bool
@@ -138,11 +141,21 @@ func IsFIFO(url string) bool { return strings.HasSuffix(url, ".fifo") }
 
 // NewReader returns a reader of the queue with the URL.
 func NewReader(client *sqs.Client, url string) *Reader {
-	return &Reader{client: client, url: url, fifo: IsFIFO(url), held: map[string]*Message{}, seen: map[string]bool{}}
+	return &Reader{client: client, url: url, fifo: IsFIFO(url), hidden: Hidden, held: map[string]*Message{}, seen: map[string]bool{}}
+}
+
+// NewLook returns a reader that moves and deletes nothing: what it has received is to be seen again after 20 seconds, if it dies.
+func NewLook(client *sqs.Client, url string) *Reader {
+	r := NewReader(client, url)
+	r.hidden = hiddenLook
+	return r
 }
 
 // URL returns that of the queue.
 func (r *Reader) URL() string { return r.url }
+
+// InHand returns how many messages the reader has received and neither deleted nor put back.
+func (r *Reader) InHand() int { return len(r.held) }
 
 // Count returns how many messages the queue says it has, and how many of them others have in hand; approximately.
 func (r *Reader) Count(ctx context.Context) (messages, inFlight int, err error) {
@@ -184,13 +197,13 @@ func (r *Reader) receive(ctx context.Context) ([]*Message, error) {
 	ctx, stop := finishing(ctx)
 	defer stop()
 	input := &sqs.ReceiveMessageInput{
-		QueueUrl: &r.url, MaxNumberOfMessages: batchMax, WaitTimeSeconds: int32(receiveWait / time.Second), VisibilityTimeout: int32(Hidden / time.Second),
+		QueueUrl: &r.url, MaxNumberOfMessages: batchMax, WaitTimeSeconds: int32(receiveWait / time.Second), VisibilityTimeout: int32(r.hidden / time.Second),
 		MessageAttributeNames: []string{"All"}, MessageSystemAttributeNames: []types.MessageSystemAttributeName{types.MessageSystemAttributeNameAll},
 	}
 	if r.fifo {
 		input.ReceiveRequestAttemptId = aws.String(rand.Text()) // Tried again, it hands over the same messages.
 	}
-	until := time.Now().Round(0).Add(Hidden)
+	until := time.Now().Round(0).Add(r.hidden)
 	output, err := r.client.ReceiveMessage(ctx, input)
 	if err != nil {
 		return nil, fmt.Errorf("receiving from %s: %w", r.url, err)
@@ -275,7 +288,7 @@ func (r *Reader) Close(ctx context.Context) error {
 	}
 	r.held = map[string]*Message{}
 	if err := errors.Join(failures...); err != nil {
-		return fmt.Errorf("putting messages back into %s, where they are to be seen again within %v in any case: %w", r.url, Hidden, err)
+		return fmt.Errorf("putting messages back into %s, where they are to be seen again within %v in any case: %w", r.url, r.hidden, err)
 	}
 	return nil
 }

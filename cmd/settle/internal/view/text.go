@@ -89,7 +89,7 @@ func (v Instance) settledText() string {
 	case v.Status != statechart.Active:
 		return ""
 	case v.Problem != "":
-		return ": its events wait in the queue until it can be read"
+		return ": a consumer of this build reads it no better, and its events wait in the queue then"
 	case v.Settled:
 		return ", settled: nothing runs until an event or a timer comes"
 	default:

@@ -25,7 +25,7 @@ type Instance struct {
 	Failed []Failed `json:"failed_effects,omitempty"`
 	// Executions are those of workflows whose end the instance waits for, in the order in which it asked for them.
 	Executions []Execution `json:"executions,omitempty"`
-	// Problem says why these machines cannot read it, empty if they can; then no event is applied to it.
+	// Problem says why these machines cannot read it, empty if they can. A consumer of the same machines applies no event to it then.
 	Problem string `json:"problem,omitempty"`
 	// Skipped counts the repeats that were passed over, as far as the item tells.
 	Skipped int64 `json:"skipped,omitempty"`
