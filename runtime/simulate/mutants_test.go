@@ -219,23 +219,42 @@ func TestMutantsAreChosenByARegularExpression(t *testing.T) {
 	}
 }
 
+// TestTheTextsOfMutantsAreThere keeps make mutants going: it replaces each text in a file of the runtime.
+func TestTheTextsOfMutantsAreThere(t *testing.T) {
+	t.Parallel()
+	for _, m := range mutants {
+		if _, err := m.source("../.."); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// source returns the file that has the defect's text, once.
+func (m *mutant) source(root string) (string, error) {
+	text, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(m.file)))
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", m.name, err)
+	}
+	if n := strings.Count(string(text), m.old); n != 1 {
+		return "", fmt.Errorf("%s: expected the text once in %s, got it %d times:\n%s", m.name, m.file, n, m.old)
+	}
+	return string(text), nil
+}
+
 // simulate runs the simulation on the runtime with the defect.
 func (m *mutant) simulate(t *testing.T, root, folder string) (output string, err error) {
 	t.Helper()
 	path := filepath.Join(root, filepath.FromSlash(m.file))
-	source, err := os.ReadFile(path)
+	source, err := m.source(root)
 	if err != nil {
 		t.Fatal(err)
-	}
-	if strings.Count(string(source), m.old) != 1 {
-		t.Fatalf("%s: expected the text once in %s, got it %d times:\n%s", m.name, m.file, strings.Count(string(source), m.old), m.old)
 	}
 	broken, overlay, binary := filepath.Join(folder, "broken.go"), filepath.Join(folder, "overlay.json"), filepath.Join(folder, "simulate.test")
 	replaced, err := json.Marshal(map[string]map[string]string{"Replace": {path: broken}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for file, content := range map[string]string{broken: strings.Replace(string(source), m.old, m.new, 1), overlay: string(replaced)} {
+	for file, content := range map[string]string{broken: strings.Replace(source, m.old, m.new, 1), overlay: string(replaced)} {
 		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
 			t.Fatal(err)
 		}
