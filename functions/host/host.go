@@ -20,7 +20,7 @@
 //	SETTLE_DELAY_DEAD_LETTER_QUEUE_ARN   what of them cannot be sent                       consumer
 //	SETTLE_WORKFLOWS               name=ARN of the state machines that charts start        consumer
 //	SETTLE_GITHUB_WEBHOOK_SECRET   what GitHub signs its webhooks with                     gateway
-//	SETTLE_HISTORY_MAX             how many transitions an instance remembers, 1 to 500    consumer; 20 by default
+//	SETTLE_HISTORY_MAX             how many transitions an instance remembers, 1 to 100    consumer; 20 by default
 //	SETTLE_SERVICE                 the name in metrics and traces; settle by default
 //	SETTLE_LOG_LEVEL               debug, info, warn or error
 //	SETTLE_LOG_PAYLOADS            on to log what events carry, without task tokens
