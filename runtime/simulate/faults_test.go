@@ -103,6 +103,9 @@ type faults struct {
 	at   int
 	kind fault
 
+	// losing is the target of calls, such as sqs.SendMessage, of which the first and then every other one loses its answer.
+	losing string
+
 	// latency is how long each call takes to reach its service.
 	latency time.Duration
 
@@ -112,6 +115,7 @@ type faults struct {
 	processes   int
 	ended       map[string]bool // processes that died, by name
 	invocations map[string]int  // by function
+	lost        int             // calls of the target losing, lost and not
 }
 
 // invoked counts an invocation of a function.
@@ -148,7 +152,12 @@ func (f *faults) hitting(call awslocal.Call) awslocal.Fault {
 	if f.ended[call.Client] {
 		return awslocal.Fault{RequestLost: true}
 	}
-	f.calls = append(f.calls, call.Service+"."+call.Operation)
+	target := call.Service + "." + call.Operation
+	f.calls = append(f.calls, target)
+	if target == f.losing {
+		f.lost++
+		return awslocal.Fault{Before: f.latency, AnswerLost: f.lost%2 == 1}
+	}
 	if len(f.calls) != f.at {
 		return awslocal.Fault{Before: f.latency}
 	}

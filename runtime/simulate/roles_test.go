@@ -28,7 +28,7 @@ var (
 )
 
 // unneeded are the permissions of the template that no test of this package needs. What else is not used, fails TestMain: give the
-// permission up, or test what needs it.
+// permission up, or test what needs it, whatever chance does.
 var unneeded = []string{
 	// What is no upload, functions/objects parks: its own test has it do so.
 	"objects: sqs:SendMessage on ${DeadLetterQueue.Arn}",
@@ -36,12 +36,6 @@ var unneeded = []string{
 	"objects: sqs:SendMessage on ${ObjectsDeadLetterQueue.Arn}",
 	// No world here has the function: its own test does, and cmd/settle/internal/stack.
 	"tokentask: sqs:SendMessage on ${Queue.Arn}",
-}
-
-// rare are the permissions that only faults at every call need: under the race detector, where stride leaves calls out, they may be unused.
-var rare = []string{
-	"consumer: states:GetExecutionHistory on arn:${AWS::Partition}:states:${AWS::Region}:${AWS::AccountId}:execution:${EnrichWorkflow.Name}:*",
-	"consumer: states:GetExecutionHistory on arn:${AWS::Partition}:states:${AWS::Region}:${AWS::AccountId}:execution:${PipelineWorkflow.Name}:*",
 }
 
 func TestMain(m *testing.M) {
@@ -108,7 +102,7 @@ func judgeRoles(whole bool) error {
 	fmt.Println("permissions of infra/template.yaml that no test of this package needs:\n  " + strings.Join(unused, "\n  "))
 	var wrong []string
 	for _, permission := range unused {
-		if !slices.Contains(unneeded, permission) && (stride == 1 || !slices.Contains(rare, permission)) {
+		if !slices.Contains(unneeded, permission) {
 			wrong = append(wrong, "expected to be needed, or to be in the list unneeded with its reason: "+permission)
 		}
 	}
