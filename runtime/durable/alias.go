@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 
 	"github.com/settle-run/settle/runtime/statechart"
@@ -50,7 +51,11 @@ func (t *turn) claim(ctx context.Context, effect statechart.Effect) error {
 	if !errors.Is(err, ErrAliasTaken) {
 		return err
 	}
-	t.loop.config.Logger.ErrorContext(ctx, "alias is taken", "instance", t.record.Instance.String(), "alias", effect.Name, "error", err)
+	level := slog.LevelError // Nobody else hears of it.
+	if slices.Contains(t.machine.Events(), AliasTaken) {
+		level = slog.LevelInfo
+	}
+	t.loop.config.Logger.Log(ctx, level, "alias is taken", "instance", t.record.Instance.String(), "alias", effect.Name, "error", err)
 	id := t.derivedID(effect.ID)
 	return t.loop.send(ctx, t.record.Instance, aliasTaken{Type: aliasTakenEvent, ID: id, Alias: effect.Name, Incarnation: t.incarnation()}, id)
 }

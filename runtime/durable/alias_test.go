@@ -1,7 +1,9 @@
 package durable_test
 
 import (
+	"bytes"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"testing"
@@ -17,17 +19,23 @@ type takenAlias struct {
 	Alias string `json:"alias"`
 }
 
-// caller is a machine that claims the item of "add" as an alias.
+// caller is a machine that claims the item of "add" as an alias, and hears when another has it.
 func (w *world) caller() durable.Machine {
-	p := payloads()
-	p[durable.AliasTaken] = statechart.PayloadOf[takenAlias]()
-	claim := statechart.Alias(func(b basket, e statechart.Event) string { return e.Payload.(item).Item })
 	refused := statechart.Assign("refused", func(b *basket, e takenAlias) { b.Log = append(b.Log, "taken: "+e.Alias) })
+	return callerOf(on{Event: durable.AliasTaken, Actions: do{refused}})
+}
+
+// callerOf is the machine with more handlers.
+func callerOf(more ...on) durable.Machine {
+	p := payloads()
+	if len(more) > 0 {
+		p[durable.AliasTaken] = statechart.PayloadOf[takenAlias]()
+	}
+	claim := statechart.Alias(func(b basket, e statechart.Event) string { return e.Payload.(item).Item })
 	return durable.Host(statechart.Must(statechart.Definition[basket]{
 		ID: "caller", Version: 1, Initial: "open", Payloads: p,
 		States: []chartState{
-			{ID: "open", Tags: settled, On: []on{
-				{Event: "add", Actions: do{claim}}, {Event: durable.AliasTaken, Actions: do{refused}}, {Event: "finish", Target: "closed"}}},
+			{ID: "open", Tags: settled, On: append([]on{{Event: "add", Actions: do{claim}}, {Event: "finish", Target: "closed"}}, more...)},
 			{ID: "closed", Type: statechart.Final},
 		},
 	}), durable.MachineConfig{Retention: time.Hour})
@@ -144,4 +152,28 @@ func TestAnAliasThatIsTakenIsToldOnceHoweverLongTheOutboxIsStuck(t *testing.T) {
 		}
 		w.wantLog(t, "caller/2", "taken: x-7")
 	})
+}
+
+// TestAPersonIsToldOfATakenAliasUnlessTheChartHearsOfIt reads the level of the line.
+func TestAPersonIsToldOfATakenAliasUnlessTheChartHearsOfIt(t *testing.T) {
+	t.Parallel()
+	for level, more := range map[string][]on{"ERROR": nil, "INFO": {{Event: durable.AliasTaken}}} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			var log bytes.Buffer
+			w.config.Logger = slog.New(slog.NewTextHandler(&log, nil))
+			machines, err := durable.NewMachines(callerOf(more...))
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.machines = machines
+			w.post("caller/1", event("add", "x-7"))
+			w.run(t)
+			w.post("caller/2", event("add", "x-7"))
+			w.run(t)
+			if line := `level=` + level + ` msg="alias is taken" instance=caller/2 alias=x-7`; strings.Count(log.String(), line) != 1 {
+				t.Errorf("want once %q, got %s", line, &log)
+			}
+		})
+	}
 }

@@ -1,9 +1,11 @@
 package durable_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -177,19 +179,22 @@ func refused(err error, call string) spoiler {
 // TestWhatCannotBeReadIsToldOf has a delivery come again for all sorts of reasons.
 func TestWhatCannotBeReadIsToldOf(t *testing.T) {
 	t.Parallel()
+	const unreadableItem, triedAgain = `level=ERROR msg="stored item is unreadable, nothing is touched"`, `level=WARN msg="delivery failed, to be tried again"`
 	for name, c := range map[string]struct {
 		spoil      spoiler
 		unreadable bool
 		reason     string
+		line       string
 	}{
-		"an item that is no record": {refused(durable.ErrUnreadable, "Load order/1"), true, "hydrating order/1: no Load order/1: unreadable item"},
-		"a table that is denied":    {refused(durable.ErrDenied, "Load order/1"), true, "hydrating order/1: no Load order/1: trying again can help only once somebody"},
+		"an item that is no record": {refused(durable.ErrUnreadable, "Load order/1"), true, "hydrating order/1: no Load order/1: unreadable item", unreadableItem},
+		"a table that is denied": {refused(durable.ErrDenied, "Load order/1"), true, "hydrating order/1: no Load order/1: trying again can help only once somebody",
+			`level=ERROR msg="table may not be read, nothing is touched"`},
 		"a snapshot that is none": {edited("order/1", func(r *durable.Record) { r.Snapshot = []byte(`{"version": "one"}`) }), true,
-			"hydrating order/1: unreadable snapshot"},
-		"an effect that nobody knows":          {edited("order/1", func(r *durable.Record) { r.Outbox[0].Kind = "beam" }), true, `no effect of kind "beam"`},
-		"a table that answers too slowly":      {refused(errors.New("throttled"), "Load order/1"), false, "hydrating order/1: no Load order/1: throttled"},
-		"a queue that is denied":               {refused(durable.ErrDenied, "Send order/9"), false, "performing effect"},
-		"a table that is not to be written to": {refused(durable.ErrDenied, "ClearOutbox order/1"), false, "clearing the outbox of order/1"},
+			"hydrating order/1: unreadable snapshot", unreadableItem},
+		"an effect that nobody knows":          {edited("order/1", func(r *durable.Record) { r.Outbox[0].Kind = "beam" }), true, `no effect of kind "beam"`, unreadableItem},
+		"a table that answers too slowly":      {refused(errors.New("throttled"), "Load order/1"), false, "hydrating order/1: no Load order/1: throttled", triedAgain},
+		"a queue that is denied":               {refused(durable.ErrDenied, "Send order/9"), false, "performing effect", triedAgain},
+		"a table that is not to be written to": {refused(durable.ErrDenied, "ClearOutbox order/1"), false, "clearing the outbox of order/1", triedAgain},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -199,10 +204,15 @@ func TestWhatCannotBeReadIsToldOf(t *testing.T) {
 				w.post("order/1", telling("order/9", "ball"))
 				w.invoke()
 				h := w.tellingOfRetries()
+				var log bytes.Buffer
+				w.config.Logger = slog.New(slog.NewTextHandler(&log, nil))
 				c.spoil(w)
 				time.Sleep(time.Second)
 				w.invoke()
 				h.wantRetry(t, c.unreadable, c.reason)
+				if !strings.Contains(log.String(), c.line) {
+					t.Errorf("want a line %s, got %s", c.line, &log)
+				}
 			})
 		})
 	}

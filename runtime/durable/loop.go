@@ -114,8 +114,12 @@ func (l *Loop) delay(ctx context.Context, rest []Delivery, reason error) {
 	log := l.config.Logger.With("instance", rest[0].Group, "message_id", rest[0].MessageID)
 	unreadable := errors.Is(reason, ErrUnreadable) || errors.Is(reason, statechart.ErrUnreadable)
 	level, message := slog.LevelWarn, "delivery failed, to be tried again"
-	if unreadable {
-		level, message = slog.LevelError, "stored item is unreadable, nothing is touched" // Only a person can mend that.
+	var denied deniedReadError
+	switch {
+	case errors.As(reason, &denied):
+		level, message = slog.LevelError, "table may not be read, nothing is touched" // This and the next, only a person can mend.
+	case unreadable:
+		level, message = slog.LevelError, "stored item is unreadable, nothing is touched"
 	}
 	log.Log(ctx, level, message, "error", reason, "wait", wait, "receive_count", rest[0].ReceiveCount)
 	if told := l.config.Observer.Retried; told != nil {
