@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"net/url"
 	"slices"
 	"strconv"
@@ -138,27 +139,21 @@ func (r *Env) Duration(name string) time.Duration {
 }
 
 // Count reads a number of at least 1.
-func (r *Env) Count(name string) int {
-	value := r.Text(name, "a number")
-	if value == "" {
-		return 0
-	}
-	count, err := strconv.Atoi(value)
-	if err != nil || count < 1 {
-		r.Wrong(name, "a number of at least 1", strconv.Quote(value))
-	}
-	return count
-}
+func (r *Env) Count(name string) int { return r.count(name, "a number of at least 1", math.MaxInt) }
 
 // countTo reads a number from 1 to the largest.
 func (r *Env) countTo(name string, largest int) int {
+	return r.count(name, fmt.Sprintf("a whole number from 1 to %d, or nothing for the default", largest), largest)
+}
+
+func (r *Env) count(name, expected string, largest int) int {
 	value := r.Text(name, "a number")
 	if value == "" {
 		return 0
 	}
 	count, err := strconv.Atoi(value)
 	if err != nil || count < 1 || count > largest {
-		r.Wrong(name, fmt.Sprintf("a whole number from 1 to %d, or nothing for the default", largest), strconv.Quote(value))
+		r.Wrong(name, expected, strconv.Quote(value))
 	}
 	return count
 }
