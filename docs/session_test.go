@@ -72,7 +72,7 @@ func newSession(t *testing.T, clone bool) *session {
 	}
 	command := exec.CommandContext(t.Context(), "bash", "--noprofile", "--norc")
 	for _, variable := range command.Environ() {
-		if !strings.HasPrefix(variable, "AWS_") && !strings.HasPrefix(variable, "PATH=") {
+		if !strings.HasPrefix(variable, "AWS_") && !strings.HasPrefix(variable, "SETTLE_") && !strings.HasPrefix(variable, "PATH=") {
 			s.env = append(s.env, variable)
 		}
 	}

@@ -9,10 +9,13 @@ import (
 	"testing"
 )
 
-// standIn is an aws CLI that notes each call and answers the ones that read: by what the test has put beside it.
+// standIn is an aws CLI that notes each call, with the Region that it would go to without --region, and answers the ones that read: by
+// what the test has put beside it. The file broken names the call that fails.
 const standIn = `#!/usr/bin/env bash
 folder=$(dirname "$0")
 echo "$*" >>"$folder/calls"
+echo "${AWS_DEFAULT_REGION:-nowhere}: $*" >>"$folder/transcript"
+if [[ -e $folder/broken && "$1 $2" == "$(<"$folder/broken")" ]]; then exit 255; fi
 case "$1 $2" in
 "sts get-caller-identity") echo 123456789012 ;;
 "configure get") if [[ -e $folder/nowhere ]]; then exit 1; fi; echo eu-central-1 ;;
@@ -41,6 +44,21 @@ esac
 func script(t *testing.T, name, input string, files map[string]string, env ...string) (said string, calls []string, code int) {
 	t.Helper()
 	folder := t.TempDir()
+	said, code = play(t, folder, name, input, files, env...)
+	return said, noted(t, folder, "calls"), code
+}
+
+// transcript is script for tests that compare all calls with a file of testdata, each with its Region.
+func transcript(t *testing.T, name, input string, files map[string]string, env ...string) (said, calls string, code int) {
+	t.Helper()
+	folder := t.TempDir()
+	said, code = play(t, folder, name, input, files, env...)
+	return said, strings.Join(noted(t, folder, "transcript"), "\n") + "\n", code
+}
+
+// play runs a script with the stand-in in a folder.
+func play(t *testing.T, folder, name, input string, files map[string]string, env ...string) (said string, code int) {
+	t.Helper()
 	if err := os.WriteFile(filepath.Join(folder, "aws"), []byte(standIn), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -56,14 +74,20 @@ func script(t *testing.T, name, input string, files map[string]string, env ...st
 	if err != nil && command.ProcessState == nil {
 		t.Fatal(err)
 	}
-	noted, err := os.ReadFile(filepath.Join(folder, "calls"))
+	return string(output), command.ProcessState.ExitCode()
+}
+
+// noted returns the calls that the stand-in has noted in a file.
+func noted(t *testing.T, folder, file string) (calls []string) {
+	t.Helper()
+	lines, err := os.ReadFile(filepath.Join(folder, file))
 	if err != nil && !os.IsNotExist(err) {
 		t.Fatal(err)
 	}
-	for line := range bytes.Lines(noted) {
+	for line := range bytes.Lines(lines) {
 		calls = append(calls, strings.TrimSpace(string(line)))
 	}
-	return string(output), calls, command.ProcessState.ExitCode()
+	return calls
 }
 
 // keys are what infra/pack prints.
@@ -230,7 +254,7 @@ func TestDestroyRefusesWhileInstancesAreLive(t *testing.T) {
 
 func TestDestroyLooksAtTheDeadLettersOfUploads(t *testing.T) {
 	t.Parallel()
-	files := map[string]string{"live": "\n", "waiting": "1\t0\t2\n", "uploads": "https://sqs.eu-central-1.amazonaws.com/123456789012/settle-objects-dlq\n"}
+	files := map[string]string{"live": "\n", "waiting": "1\t0\t2\n", "uploads": uploads}
 	if said, _, code := script(t, "destroy.sh", "", files); code != 1 || !strings.Contains(said, "About 21 messages are in its queues") {
 		t.Errorf("expected the messages of seven queues, got exit code %d and\n%s", code, said)
 	}

@@ -90,7 +90,7 @@ func TestBashCompletes(t *testing.T) {
 			complete -p settle | grep -q -- '-F _settle settle' || exit 1
 			_settle
 			printf '%s\n' "${COMPREPLY[@]}"`, "bash", script, line)
-		bash.Env = append(os.Environ(), actAsSettle+"=1", "PATH="+folder+string(os.PathListSeparator)+os.Getenv("PATH"))
+		bash.Env = append(os.Environ(), actAsSettle+"=1", "LC_ALL=C", "PATH="+folder+string(os.PathListSeparator)+os.Getenv("PATH"))
 		if _, err := bash.StdinPipe(); err != nil { // It lives as long as its input does; see TestMain.
 			t.Fatal(err)
 		}

@@ -34,6 +34,7 @@ const devKills = "SETTLE_TEST_DEV_KILLS"
 func TestMain(m *testing.M) {
 	switch os.Getenv(actAsSettle) {
 	case "":
+		forgetSettings()
 	case actOnTerminal: // It ends with the terminal.
 		main()
 	default:
@@ -44,6 +45,17 @@ func TestMain(m *testing.M) {
 		main()
 	}
 	os.Exit(m.Run())
+}
+
+// forgetSettings takes what this program and the SDK read from the environment out of it: whoever runs the tests may have a stack of their own.
+func forgetSettings() {
+	for _, variable := range os.Environ() {
+		name, _, _ := strings.Cut(variable, "=")
+		own := strings.HasPrefix(name, "SETTLE_") && !strings.HasPrefix(name, "SETTLE_TEST_")
+		if own || strings.HasPrefix(name, "AWS_") || name == "COLUMNS" || name == "NO_COLOR" || name == "TERM" || name == "BASH_ENV" || strings.HasPrefix(name, "LC_") {
+			_ = os.Unsetenv(name) // It cannot fail for a name that was listed.
+		}
+	}
 }
 
 // errBadRequest is wrapped when the gateway will never take a request.

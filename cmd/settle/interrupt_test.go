@@ -29,7 +29,7 @@ func TestCommandsThatWaitForInputAreInterrupted(t *testing.T) {
 		} {
 			ctx, stop := context.WithCancel(u.t.Context())
 			in, closeIn := silent()
-			ended := make(chan answer)
+			ended := make(chan answer, 1)
 			go func() {
 				ended <- u.runUntil(ctx, command.Process{In: in, Asked: true, Terminal: true, Watched: true, Plain: true}, strings.Fields(line)...)
 			}()

@@ -92,7 +92,7 @@ func TestBashOffersFilesToTheCommandsThatTakeSome(t *testing.T) {
 			read -ra COMP_WORDS <<< "$1"
 			COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
 			_settle`, "bash", line)
-		bash.Env = append(os.Environ(), actAsSettle+"=1", "PATH="+folder+string(os.PathListSeparator)+os.Getenv("PATH"))
+		bash.Env = append(os.Environ(), actAsSettle+"=1", "LC_ALL=C", "PATH="+folder+string(os.PathListSeparator)+os.Getenv("PATH"))
 		if _, err := bash.StdinPipe(); err != nil { // It lives as long as its input does; see TestMain.
 			t.Fatal(err)
 		}

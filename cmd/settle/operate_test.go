@@ -43,7 +43,7 @@ func TestWatchPrintsEachTransitionUntilTheEnd(t *testing.T) {
 	t.Parallel()
 	for name, process := range map[string]command.Process{"text": {Terminal: true}, "json": {}} {
 		withWork(t, &work{toil: time.Second}, func(u user) {
-			watched := make(chan answer)
+			watched := make(chan answer, 1)
 			go func() { watched <- u.runAs(process, "watch", "--local", "work/1") }()
 			time.Sleep(time.Minute)
 			for _, event := range []string{"START", "START", "FINISH"} {

@@ -177,7 +177,7 @@ func (s shapes) checkWork(u user, w *work) {
 	w.broken.Store(false)
 	s.check(u, "resume", "resume --local work/1")
 	u.must("send", "--local", "work/1", "START", "--wait", "rested")
-	ended := make(chan answer)
+	ended := make(chan answer, 1)
 	go func() { ended <- u.runAs(command.Process{}, "watch", "--local", "work/1") }()
 	time.Sleep(time.Second)
 	u.must("send", "--local", "work/1", "FINISH")

@@ -20,7 +20,7 @@ func (u user) watching(process command.Process, do func(), flags ...string) answ
 	u.t.Helper()
 	ctx, stop := context.WithCancel(u.t.Context())
 	defer stop()
-	ended := make(chan answer)
+	ended := make(chan answer, 1)
 	go func() { ended <- u.runUntil(ctx, process, append([]string{"watch", "--local"}, flags...)...) }()
 	time.Sleep(time.Second) // It looks every two.
 	do()

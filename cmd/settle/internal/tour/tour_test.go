@@ -50,7 +50,13 @@ func host(mailer signup.Mailer, runners job.RunnerLauncher) Host {
 
 var update = flag.Bool("update", false, "rewrite testdata/tour.txt")
 
-// What differs from one tour to the next: times (but for minutes and seconds, as the hour is that of the zone),
+// TestMain has the tour print times of one zone, wherever it is played.
+func TestMain(m *testing.M) {
+	time.Local = time.UTC
+	os.Exit(m.Run())
+}
+
+// What differs from one tour to the next: times (but for minutes and seconds),
 // IDs that are derived from such times, codes, and keys.
 var differing = []struct {
 	is *regexp.Regexp

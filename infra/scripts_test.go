@@ -1,0 +1,81 @@
+package infra_test
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var update = flag.Bool("update", false, "rewrite testdata/*.calls")
+
+// uploads is the dead-letter queue of a stack that takes uploads.
+const uploads = "https://sqs.eu-central-1.amazonaws.com/123456789012/settle-objects-dlq\n"
+
+// TestScriptsCallWhatIsWrittenDown compares every call of a script, in its order, with a file that a person has read.
+func TestScriptsCallWhatIsWrittenDown(t *testing.T) {
+	t.Parallel()
+	empty := map[string]string{"live": "\n", "waiting": "0\t0\t0\n"}
+	withUploads := map[string]string{"live": "\n", "waiting": "0\t0\t0\n", "uploads": uploads}
+	for file, c := range map[string]struct {
+		script, input string
+		files         map[string]string
+		env           []string
+		says          string
+	}{
+		"deploy":               {"deploy.sh", keys, nil, nil, "+ aws cloudformation describe-stacks "},
+		"deploy-region":        {"deploy.sh", keys, map[string]string{"bucket": "", "nowhere": ""}, []string{"AWS_REGION=eu-west-1", "STACK=blue"}, "+ aws s3 cp "},
+		"deploy-bucket":        {"deploy.sh", keys, nil, []string{"BUCKET=own-code", "PARAMETERS=ConsumerConcurrency=20"}, "s3://own-code/settle/consumer-1.zip"},
+		"destroy":              {"destroy.sh", "", empty, nil, "The table settle-Table-1 is kept"},
+		"destroy-region-table": {"destroy.sh", "", withUploads, []string{"AWS_REGION=eu-west-1", "DELETE_TABLE=1", "STACK=blue"}, "+ aws dynamodb delete-table --table-name settle-Table-1\n"},
+	} {
+		t.Run(file, func(t *testing.T) {
+			t.Parallel()
+			said, calls, code := transcript(t, c.script, c.input, c.files, c.env...)
+			if code != 0 || !strings.Contains(said, c.says) {
+				t.Errorf("expected exit code 0 and %q, got %d and\n%s", c.says, code, said)
+			}
+			path := filepath.Join("testdata", file+".calls")
+			if *update {
+				if err := os.WriteFile(path, []byte(calls), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(string(want), calls); diff != "" {
+				t.Errorf("the calls are others than in %s (-update rewrites it):\n%s", path, diff)
+			}
+		})
+	}
+}
+
+// TestScriptsStopAtTheFirstCallThatFails breaks each call that a script cannot do without.
+func TestScriptsStopAtTheFirstCallThatFails(t *testing.T) {
+	t.Parallel()
+	files := map[string]string{"live": "\n", "waiting": "0\t0\t0\n", "uploads": uploads}
+	for name, calls := range map[string][]string{
+		"deploy.sh": {"sts get-caller-identity", "s3 mb", "s3 cp"},
+		"destroy.sh": {"cloudformation describe-stacks", "dynamodb scan", "sqs list-queues", "sqs get-queue-attributes", "cloudformation delete-stack",
+			"cloudformation wait", "dynamodb update-table", "dynamodb wait"},
+	} {
+		for _, broken := range calls {
+			t.Run(name+" "+broken, func(t *testing.T) {
+				t.Parallel()
+				with := map[string]string{"broken": broken}
+				for file, content := range files {
+					with[file] = content
+				}
+				said, made, code := script(t, name, keys, with, "DELETE_TABLE=1")
+				if last := made[len(made)-1]; code == 0 || !strings.HasPrefix(last, broken) {
+					t.Errorf("expected an exit code and no call after that, got %d, %q\n%s", code, last, said)
+				}
+			})
+		}
+	}
+}
