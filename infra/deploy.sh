@@ -13,6 +13,7 @@ set -euo pipefail
 
 template=$(dirname "${BASH_SOURCE[0]}")/template.yaml
 stack=${STACK:-settle}
+zips=$(cat) # at once: who writes them is not to be cut off when something is refused
 
 # run prints a command and, unless DRY is set, runs it.
 run() {
@@ -50,6 +51,14 @@ if [[ ! $stack =~ ^[A-Za-z][A-Za-z0-9-]{0,63}$ ]]; then
 	echo "expected STACK to be a name of up to 64 letters, digits and hyphens, got '$stack'" >&2
 	exit 2
 fi
+read -ra more <<<"${PARAMETERS:-}"
+known=$(sed -n '/^Parameters:/,/^[A-Z]/s/^  \([A-Za-z]*\):$/\1/p' "$template" | grep -v Code)
+for parameter in ${more[@]+"${more[@]}"}; do
+	if ! grep -qx "${parameter%%=*}" <<<"$known" || [[ $parameter != *=* ]]; then
+		echo "expected PARAMETERS to be NAME=VALUE, of the names" $known", got '$parameter'" >&2
+		exit 2
+	fi
+done
 if [[ -n ${DRY:-} ]]; then
 	account=ACCOUNT region=${AWS_REGION:-${AWS_DEFAULT_REGION:-REGION}}
 else
@@ -83,12 +92,11 @@ while read -r function key zip; do
 		continue # what is there has this content: the key has its hash
 	fi
 	run aws s3 cp --only-show-errors "$zip" "s3://$bucket/$stack/$key" --region "$region"
-done
+done <<<"$zips"
 if ((${#parameters[@]} != 7)); then
 	echo "expected six functions on standard input, got: ${parameters[*]:1}" >&2
 	exit 2
 fi
-read -ra more <<<"${PARAMETERS:-}"
 parameters+=(${more[@]+"${more[@]}"}) # an empty list is an error to old shells
 
 if ! run aws cloudformation deploy --region "$region" --stack-name "$stack" --template-file "$template" \

@@ -126,13 +126,15 @@ func TestDeployUploadsWhatIsNewAndDeploysTheTemplate(t *testing.T) {
 	}
 }
 
-func TestDeployAsksForARegion(t *testing.T) {
+func TestScriptsAskForARegion(t *testing.T) {
 	t.Parallel()
-	said, calls, code := script(t, "deploy.sh", keys, map[string]string{"nowhere": ""})
-	if code != 2 || said != "expected a Region, found none: set AWS_REGION, or run aws configure set region eu-central-1\n" || len(calls) != 1 {
-		t.Errorf("expected to be asked for a Region, got exit code %d, %q and %q", code, calls, said)
+	for _, name := range []string{"deploy.sh", "destroy.sh"} {
+		said, calls, code := script(t, name, keys, map[string]string{"nowhere": ""})
+		if code != 2 || said != "expected a Region, found none: set AWS_REGION, or run aws configure set region eu-central-1\n" || len(calls) != 1 {
+			t.Errorf("%s: expected to be asked for a Region, got exit code %d, %q and %q", name, code, calls, said)
+		}
 	}
-	said, calls, code = script(t, "deploy.sh", keys, map[string]string{"nowhere": ""}, "AWS_DEFAULT_REGION=eu-west-1")
+	said, calls, code := script(t, "deploy.sh", keys, map[string]string{"nowhere": ""}, "AWS_DEFAULT_REGION=eu-west-1")
 	if deployed := with(calls, "cloudformation deploy"); code != 0 || len(deployed) != 1 || !strings.Contains(deployed[0], "--region eu-west-1") {
 		t.Errorf("expected a deployment to eu-west-1, got exit code %d, %q and %q", code, calls, said)
 	}
@@ -148,7 +150,7 @@ func TestDeployUploadsNothingTwice(t *testing.T) {
 
 func TestADryRunCallsNothing(t *testing.T) {
 	t.Parallel()
-	for name, want := range map[string]string{"deploy.sh": "+ aws cloudformation deploy --region REGION", "destroy.sh": "+ aws cloudformation delete-stack --stack-name settle"} {
+	for name, want := range map[string]string{"deploy.sh": "+ aws cloudformation deploy --region REGION", "destroy.sh": "+ aws cloudformation delete-stack --region REGION --stack-name settle"} {
 		said, calls, code := script(t, name, keys, nil, "DRY=1")
 		if code != 0 || len(calls) != 0 || !strings.Contains(said, want) {
 			t.Errorf("%s: expected %q and no call, got exit code %d and %q\n%s", name, want, code, calls, said)
@@ -162,6 +164,9 @@ func TestDeployRefusesWhatItCannotDeploy(t *testing.T) {
 		{keys, "STACK=a_b", "expected STACK to be a name"},
 		{keys, "STACK=" + strings.Repeat("a", 65), "expected STACK to be a name"},
 		{"consumer consumer-1.zip zips/consumer.zip\n", "DRY=1", "expected six functions"},
+		{keys, "PARAMETERS=ConsumerConcurrency=20 AlarmTopics=arn:aws:sns:eu-central-1:123456789012:alarms", "of the names UploadBuckets AlarmTopic ConsumerConcurrency, got 'AlarmTopics=arn:"},
+		{keys, "PARAMETERS=AlarmTopic", "got 'AlarmTopic'"},
+		{keys, "PARAMETERS=CodeBucket=mine", "got 'CodeBucket=mine'"},
 	} {
 		said, calls, code := script(t, "deploy.sh", c.input, nil, c.env)
 		if code != 2 || !strings.Contains(said, c.want) || len(with(calls, "cloudformation deploy")) != 0 {
@@ -219,7 +224,7 @@ func TestTheDeployPageHasWhatDeploySays(t *testing.T) {
 func TestDestroyRefusesWhatIsNoStackOfOurs(t *testing.T) {
 	t.Parallel()
 	said, calls, code := script(t, "destroy.sh", "", map[string]string{"bare": ""}, "STACK=blue")
-	if code != 1 || !strings.Contains(said, "has none: aws cloudformation delete-stack --stack-name blue\n") || len(with(calls, "cloudformation delete-stack")) != 0 {
+	if code != 1 || !strings.Contains(said, "has none: aws cloudformation delete-stack --region eu-central-1 --stack-name blue\n") || len(with(calls, "cloudformation delete-stack")) != 0 {
 		t.Errorf("expected exit code 1 and what to do, got %d, %q and\n%s", code, calls, said)
 	}
 }
@@ -263,7 +268,17 @@ func TestDestroyLooksAtTheDeadLettersOfUploads(t *testing.T) {
 func TestDestroyDeletesTheTableIfItIsTold(t *testing.T) {
 	t.Parallel()
 	said, calls, code := script(t, "destroy.sh", "", map[string]string{"live": "\n", "waiting": "0\n"}, "DELETE_TABLE=1")
-	if table := with(calls, "dynamodb delete-table"); code != 0 || len(table) != 1 || table[0] != "dynamodb delete-table --table-name settle-Table-1" {
+	if table := with(calls, "dynamodb delete-table"); code != 0 || len(table) != 1 || table[0] != "dynamodb delete-table --region eu-central-1 --table-name settle-Table-1" {
 		t.Errorf("expected the table deleted, got exit code %d and %q\n%s", code, calls, said)
+	}
+}
+
+// TestWhoWritesTheZipsIsNotCutOff refuses a name while more is written than a pipe holds.
+func TestWhoWritesTheZipsIsNotCutOff(t *testing.T) {
+	t.Parallel()
+	command := exec.CommandContext(t.Context(), "bash", "-c", `set -o pipefail; yes "consumer consumer-1.zip zips/consumer.zip" 2>&1 | head -100000 | STACK=a_b bash deploy.sh; echo "${PIPESTATUS[@]:1}"`)
+	output, err := command.CombinedOutput()
+	if err != nil || !strings.HasSuffix(string(output), "\n0 2\n") {
+		t.Errorf("expected the one to end well and the other with 2, got %v and\n%s", err, output)
 	}
 }

@@ -9,8 +9,14 @@
 set -euo pipefail
 
 stack=${STACK:-settle}
-if [[ -n ${AWS_REGION:-} ]]; then
-	export AWS_DEFAULT_REGION=$AWS_REGION # version 1 of the CLI does not read AWS_REGION
+if [[ -n ${DRY:-} ]]; then
+	region=${AWS_REGION:-${AWS_DEFAULT_REGION:-REGION}}
+else
+	region=${AWS_REGION:-${AWS_DEFAULT_REGION:-$(aws configure get region || true)}}
+	if [[ -z $region ]]; then
+		echo 'expected a Region, found none: set AWS_REGION, or run aws configure set region eu-central-1' >&2
+		exit 2
+	fi
 fi
 
 say() {
@@ -37,19 +43,19 @@ ask() {
 }
 
 output() {
-	ask "$1" aws cloudformation describe-stacks --stack-name "$stack" \
+	ask "$1" aws cloudformation describe-stacks --region "$region" --stack-name "$stack" \
 		--query "Stacks[0].Outputs[?OutputKey=='$1'].OutputValue" --output text
 }
 
 table=$(output TableName)
 queue=$(output QueueUrl)
 if [[ -z $table || -z $queue ]]; then
-	echo "expected the stack $stack to have the outputs TableName and QueueUrl: is it one of make deploy, of make deploy-cdk, or one that calls AddOutputs? A stack in ROLLBACK_COMPLETE has none: aws cloudformation delete-stack --stack-name $stack" >&2
+	echo "expected the stack $stack to have the outputs TableName and QueueUrl: is it one of make deploy, of make deploy-cdk, or one that calls AddOutputs? A stack in ROLLBACK_COMPLETE has none: aws cloudformation delete-stack --region $region --stack-name $stack" >&2
 	exit 1
 fi
 
 # Up to five are named; if there are none, the whole table is read.
-live=$(ask '' aws dynamodb scan --table-name "$table" --consistent-read --projection-expression instance \
+live=$(ask '' aws dynamodb scan --region "$region" --table-name "$table" --consistent-read --projection-expression instance \
 	--filter-expression '#status = :active' --expression-attribute-names '{"#status": "status"}' \
 	--expression-attribute-values '{":active": {"S": "active"}}' --max-items 5 --query 'Items[].instance.S' --output text |
 	tr '\t' '\n' | sed -e '/^None$/d' -e '/^$/d' | paste -sd ' ' -)
@@ -57,10 +63,10 @@ waiting=0
 base=${queue%.fifo}
 queues=("$queue" "$base-dlq.fifo" "$base"-{delay,delay-dlq,executions,executions-dlq})
 # A stack of the construct may have no uploads.
-uploads=$(ask "$base-objects-dlq" aws sqs list-queues --queue-name-prefix "${base##*/}-objects-dlq" --query 'QueueUrls[]' --output text)
+uploads=$(ask "$base-objects-dlq" aws sqs list-queues --region "$region" --queue-name-prefix "${base##*/}-objects-dlq" --query 'QueueUrls[]' --output text)
 if [[ $uploads == *-objects-dlq ]]; then queues+=("$base-objects-dlq"); fi
 for url in "${queues[@]}"; do
-	counts=$(ask 0 aws sqs get-queue-attributes --queue-url "$url" --attribute-names ApproximateNumberOfMessages \
+	counts=$(ask 0 aws sqs get-queue-attributes --region "$region" --queue-url "$url" --attribute-names ApproximateNumberOfMessages \
 		ApproximateNumberOfMessagesNotVisible ApproximateNumberOfMessagesDelayed --query 'values(Attributes)' --output text)
 	for count in $counts; do waiting=$((waiting + count)); done
 done
@@ -72,12 +78,12 @@ if [[ -n $live ]] || ((waiting > 0)); then
 	fi
 fi
 
-run aws cloudformation delete-stack --stack-name "$stack"
-run aws cloudformation wait stack-delete-complete --stack-name "$stack"
+run aws cloudformation delete-stack --region "$region" --stack-name "$stack"
+run aws cloudformation wait stack-delete-complete --region "$region" --stack-name "$stack"
 if [[ -z ${DELETE_TABLE:-} ]]; then
-	echo "The table $table is kept. To delete it: aws dynamodb update-table --table-name $table --no-deletion-protection-enabled, then aws dynamodb delete-table --table-name $table"
+	echo "The table $table is kept. To delete it: aws dynamodb update-table --region $region --table-name $table --no-deletion-protection-enabled, then aws dynamodb delete-table --region $region --table-name $table"
 	exit 0
 fi
-run aws dynamodb update-table --table-name "$table" --no-deletion-protection-enabled
-run aws dynamodb wait table-exists --table-name "$table"
-run aws dynamodb delete-table --table-name "$table"
+run aws dynamodb update-table --region "$region" --table-name "$table" --no-deletion-protection-enabled
+run aws dynamodb wait table-exists --region "$region" --table-name "$table"
+run aws dynamodb delete-table --region "$region" --table-name "$table"

@@ -30,7 +30,7 @@ func TestScriptsCallWhatIsWrittenDown(t *testing.T) {
 		"deploy-region":        {"deploy.sh", keys, map[string]string{"bucket": "", "nowhere": ""}, []string{"AWS_REGION=eu-west-1", "STACK=blue"}, "+ aws s3 cp "},
 		"deploy-bucket":        {"deploy.sh", keys, nil, []string{"BUCKET=own-code", "PARAMETERS=ConsumerConcurrency=20"}, "s3://own-code/settle/consumer-1.zip"},
 		"destroy":              {"destroy.sh", "", empty, nil, "The table settle-Table-1 is kept"},
-		"destroy-region-table": {"destroy.sh", "", withUploads, []string{"AWS_REGION=eu-west-1", "DELETE_TABLE=1", "STACK=blue"}, "+ aws dynamodb delete-table --table-name settle-Table-1\n"},
+		"destroy-region-table": {"destroy.sh", "", withUploads, []string{"AWS_REGION=eu-west-1", "DELETE_TABLE=1", "STACK=blue"}, "+ aws dynamodb delete-table --region eu-west-1 --table-name settle-Table-1\n"},
 	} {
 		t.Run(file, func(t *testing.T) {
 			t.Parallel()

@@ -18,15 +18,22 @@ type devRun struct {
 	// aws and gateway are the addresses that it has printed.
 	aws, gateway string
 	welcome      []string
+	config       command.Config
 }
 
 func startDev(t *testing.T, flags ...string) devRun {
 	t.Helper()
+	return startDevOf(t, settle(), flags...)
+}
+
+// startDevOf is startDev of another command.
+func startDevOf(t *testing.T, config command.Config, flags ...string) devRun {
+	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
-	d := devRun{screen: newScreen(t.Context()), stop: stop, ended: make(chan int, 1)}
+	d := devRun{screen: newScreen(t.Context()), stop: stop, ended: make(chan int, 1), config: config}
 	var errOut syncBuffer
 	go func() {
-		code := command.Run(ctx, settle(), command.Process{Out: d.screen, Err: &errOut, Program: "settle"}, append([]string{"dev", "--aws-port", "0", "--http-port", "0"}, flags...))
+		code := command.Run(ctx, config, command.Process{Out: d.screen, Err: &errOut, Program: "settle"}, append([]string{"dev", "--aws-port", "0", "--http-port", "0"}, flags...))
 		d.ended <- code
 		_ = d.screen.Close() // A pipe's Close returns no error.
 	}()
@@ -48,11 +55,22 @@ func startDev(t *testing.T, flags ...string) devRun {
 	return d
 }
 
+// end stops it and waits until it has ended.
+func (d devRun) end(t *testing.T) {
+	t.Helper()
+	d.stop()
+	for range d.screen.lines { // until the end
+	}
+	if code := <-d.ended; code != command.ExitDone {
+		t.Errorf("expected exit code 0 after being stopped, got %d", code)
+	}
+}
+
 // settle runs a command line against it and returns the exit code and what was said of errors.
 func (d devRun) settle(t *testing.T, args ...string) (code int, errOut string) {
 	t.Helper()
 	var said bytes.Buffer
-	code = command.Run(t.Context(), settle(), command.Process{Err: &said, Terminal: true, Endpoint: d.aws}, args)
+	code = command.Run(t.Context(), d.config, command.Process{Err: &said, Terminal: true, Endpoint: d.aws}, args)
 	return code, said.String()
 }
 

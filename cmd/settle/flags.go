@@ -1,8 +1,6 @@
 package main
 
 import (
-	"cmp"
-	"crypto/rand"
 	"fmt"
 	"strconv"
 	"time"
@@ -24,9 +22,9 @@ var example = command.Example{
 
 // devFlags are the flags of settle dev that this module's machines have.
 type devFlags struct {
-	GitHubSecret string `name:"github-secret" env:"SETTLE_GITHUB_WEBHOOK_SECRET" placeholder:"SECRET" help:"What GitHub's webhooks are signed with. One is made up if none is given."`
+	GitHubSecret string `name:"github-secret" env:"SETTLE_GITHUB_WEBHOOK_SECRET" placeholder:"SECRET" help:"What GitHub's webhooks are signed with. One is made up if none is given, and kept in the folder of --data."`
 
-	EnrichCallbackKey string `name:"enrich-callback-key" env:"SETTLE_ENRICH_CALLBACK_KEY" placeholder:"KEY" help:"What the addresses are made with that enrich's third party calls back, at least 16 bytes. One is made up if none is given; with --data, give one, or addresses end with the process."`
+	EnrichCallbackKey string `name:"enrich-callback-key" env:"SETTLE_ENRICH_CALLBACK_KEY" placeholder:"KEY" help:"What the addresses are made with that enrich's third party calls back, at least 16 bytes. One is made up if none is given, and kept in the folder of --data."`
 
 	JobPickUpTimeout time.Duration `default:"5m" help:"How long a runner may take to pick a job up before the next one is launched (${default})."`
 	JobLaunchesMax   int           `default:"3" help:"How many runners are launched for one job (${default})."`
@@ -56,6 +54,8 @@ func (f devFlags) validate() error {
 type hosted struct {
 	flags     devFlags
 	callbacks enrich.Callbacks
+	// codeKey is what --consumer keys the hashes of signup's codes with.
+	codeKey string
 }
 
 // machines returns the machines. The addresses that enrich's third party calls back lead to the gateway.
@@ -71,19 +71,30 @@ func (h *hosted) machines(environment command.Environment) []durable.Machine {
 	return hostedMachines(environment.Logger, settings)
 }
 
-// prepare makes up the secrets that were not given.
-func (h *hosted) prepare() (command.Gateway, error) {
+// prepare has the secrets made up that were not given.
+func (h *hosted) prepare(madeUp func(name string) (string, error)) (command.Gateway, error) {
 	if err := h.flags.validate(); err != nil {
 		return command.Gateway{}, err
 	}
+	secret, key, shown := h.flags.GitHubSecret, h.flags.EnrichCallbackKey, "that was given"
+	for _, wanted := range []struct {
+		name string
+		into *string
+	}{{"github-secret", &secret}, {"enrich-callback-key", &key}, {"signup-code-key", &h.codeKey}} {
+		if *wanted.into != "" {
+			continue
+		}
+		var err error
+		if *wanted.into, err = madeUp(wanted.name); err != nil {
+			return command.Gateway{}, err
+		}
+	}
 	// The address is known once the gateway listens.
-	h.callbacks = enrich.Callbacks{Base: "http://127.0.0.1", Key: []byte(cmp.Or(h.flags.EnrichCallbackKey, rand.Text()))}
+	h.callbacks = enrich.Callbacks{Base: "http://127.0.0.1", Key: []byte(key)}
 	if err := h.callbacks.Validate(); err != nil {
 		return command.Gateway{}, fmt.Errorf("--enrich-callback-key: %w", err)
 	}
-	secret, shown := h.flags.GitHubSecret, "that was given"
-	if secret == "" {
-		secret = rand.Text()
+	if h.flags.GitHubSecret == "" {
 		shown = secret
 	}
 	return command.Gateway{
@@ -100,7 +111,7 @@ func (h *hosted) consumerEnv(gatewayURL string) []string {
 		"SETTLE_JOB_LAUNCHES_MAX=" + strconv.Itoa(h.flags.JobLaunchesMax),
 		"SETTLE_JOB_TIME_LIMIT=" + h.flags.JobTimeLimit.String(),
 		"SETTLE_SIGNUP_DEADLINE=" + h.flags.SignupDeadline.String(),
-		"SETTLE_SIGNUP_CODE_KEY=" + rand.Text(),
+		"SETTLE_SIGNUP_CODE_KEY=" + h.codeKey,
 		"SETTLE_ENRICH_CALLBACK_BASE=" + gatewayURL,
 		"SETTLE_ENRICH_CALLBACK_KEY=" + string(h.callbacks.Key),
 	}

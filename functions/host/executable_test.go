@@ -16,13 +16,15 @@ import (
 	"github.com/settle-run/settle/runtime/awslocal"
 )
 
-var startRuns = flag.Int("start.runs", 3, "how often the start of each function is measured; with 30 and more the median must be fast enough, with fewer the fastest of up to 30")
+var startRuns = flag.Int("start.runs", 3, "how often the start of each function is measured; with 30 and more the median must be fast enough, with fewer the fastest of up to 30, next to the bare handler's")
 
 const (
 	// executableBytesMax is how large a function's executable may be.
 	executableBytesMax = 12_000_000
 	// startMax is how long a function may take from exec to its first call for an event, on the median.
 	startMax = 10 * time.Millisecond
+	// startRatioMax is how many times as long as a bare handler a function may take where the machine is too busy for startMax.
+	startRatioMax = 5
 	// startRunsMin is from how many runs on a median counts.
 	startRunsMin = 30
 )
@@ -100,16 +102,20 @@ func TestFunctionsStartFast(t *testing.T) {
 		}
 	}
 	table := fmt.Sprintf("\n| from exec to the first call for an event, %d runs | median | fastest | slowest |\n|---|---|---|---|\n", *startRuns)
+	fastest := startMax
+	if *startRuns < startRunsMin {
+		fastest = max(startMax, startRatioMax*slices.Min(took["bare"]))
+	}
 	for _, name := range names {
 		times := took[name]
-		for len(times) < startRunsMin && slices.Min(times) > startMax {
+		for len(times) < startRunsMin && slices.Min(times) > fastest {
 			times = append(times, start(t, paths[name])) // The machine was busy, or the function is slow.
 		}
 		slices.Sort(times)
 		median := times[len(times)/2]
 		table += fmt.Sprintf("| %s | %.1f ms | %.1f ms | %.1f ms |\n", name, milliseconds(median), milliseconds(times[0]), milliseconds(times[len(times)-1]))
-		if *startRuns >= startRunsMin && median > startMax || times[0] > startMax {
-			t.Errorf("%s starts in %v (the fastest of %d in %v), want at most %v", name, median, len(times), times[0], startMax)
+		if *startRuns >= startRunsMin && median > startMax || times[0] > fastest {
+			t.Errorf("%s starts in %v (the fastest of %d in %v), want at most %v (%v)", name, median, len(times), times[0], startMax, fastest)
 		}
 	}
 	t.Log(table)

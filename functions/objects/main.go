@@ -19,9 +19,9 @@ import (
 	"github.com/settle-run/settle/runtime/sqsqueue"
 )
 
-func main() {
-	boot.Main(boot.Function{Requires: []string{boot.QueueURL, boot.DeadLetterQueueURL}, Handler: newHandler})
-}
+func main() { boot.Main(function) }
+
+var function = boot.Function{Requires: []string{boot.QueueURL, boot.DeadLetterQueueURL}, Handler: newHandler}
 
 // machine is the machine that uploads become events of.
 const machine = "upload"

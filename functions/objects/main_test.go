@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"io"
 	"log/slog"
+	"maps"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -152,4 +153,21 @@ func TestAFileOfAnotherNameIsParkedOnceWithTheReason(t *testing.T) {
 			t.Errorf("want the event parked once with the reason %s, got %+v", want, parked)
 		}
 	})
+}
+
+// TestItDoesNotStartWithoutItsQueues takes each of them away.
+func TestItDoesNotStartWithoutItsQueues(t *testing.T) {
+	t.Parallel()
+	set := map[string]string{
+		"AWS_REGION": "eu-central-1", "AWS_ACCESS_KEY_ID": "id", "AWS_SECRET_ACCESS_KEY": "hush",
+		boot.QueueURL: "https://sqs.eu-central-1.amazonaws.com/123456789012/settle.fifo", boot.DeadLetterQueueURL: "https://sqs.eu-central-1.amazonaws.com/123456789012/settle-dlq.fifo",
+	}
+	for _, missing := range []string{"", boot.QueueURL, boot.DeadLetterQueueURL} {
+		found := maps.Clone(set)
+		delete(found, missing)
+		_, _, err := boot.Start(function, func(name string) (string, bool) { value, ok := found[name]; return value, ok }, io.Discard, io.Discard)
+		if got := err != nil && strings.Contains(err.Error(), "environment variable "+missing+": expected "); got != (missing != "") || err != nil && missing == "" {
+			t.Errorf("without %q: expected an error that names it, got %v", missing, err)
+		}
+	}
 }

@@ -229,6 +229,7 @@ func TestBadTypes(t *testing.T) {
 		{name: "$id empty", body: `{"type": "note", "$id": "", "text": "no ID"}`, want: applied("no ID")},
 		{name: "$id null", body: `{"type": "note", "$id": null, "text": "no ID"}`, want: applied("no ID")},
 		{name: "unknown key with $", body: `{"type": "note", "$text": "bad", "text": "harmless"}`, want: applied("harmless")},
+		{name: "unknown key without", body: `{"type": "note", "more": {"than": "asked"}, "text": "newer than the chart"}`, want: applied("newer than the chart")},
 	})
 }
 

@@ -74,6 +74,18 @@ func TestDecodeReadsTypeIDAndPayload(t *testing.T) {
 	}
 }
 
+func TestPayloadTypeIsWhatDecodeMakes(t *testing.T) {
+	t.Parallel()
+	chart := takingOrders(t)
+	for event, want := range map[string]reflect.Type{
+		"order": reflect.TypeFor[order](), "pointer": reflect.TypeFor[*order](), "raw": reflect.TypeFor[map[string]any](), "plain": nil, "inner": nil, "none": nil,
+	} {
+		if got := chart.PayloadType(event); got != want {
+			t.Errorf("%s: got %v, want %v", event, got, want)
+		}
+	}
+}
+
 func TestDecodeRefusesWhatIsNoEventOfTheChart(t *testing.T) {
 	t.Parallel()
 	chart := takingOrders(t)

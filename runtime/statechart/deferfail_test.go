@@ -152,6 +152,7 @@ func (*moody) UnmarshalJSON([]byte) error {
 
 func TestADeferredEventThatDoesNotDecodeAnyMoreFailsTheStep(t *testing.T) {
 	t.Parallel()
+	t.Cleanup(func() { sour.Store(false) })
 	def := busyDef()
 	def.Payloads["CALL"] = statechart.PayloadOf[moody]()
 	def.On = []On{{Event: "LATER", Actions: Do{statechart.SendAfter("", "CALL", func(trace, Event) (time.Duration, any) { return 1, moody{} })}}}

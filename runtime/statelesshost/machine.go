@@ -3,6 +3,7 @@ package statelesshost
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -72,6 +73,11 @@ func (m *Machine[T]) Events() []string { return m.chart.Events() }
 
 // Decode implements durable.Machine: it does what statechart.Chart.Decode does.
 func (m *Machine[T]) Decode(body []byte) (statechart.Event, error) { return m.chart.Decode(body) }
+
+// PayloadType does what statechart.Chart.PayloadType does.
+func (m *Machine[T]) PayloadType(eventType string) reflect.Type {
+	return m.chart.PayloadType(eventType)
+}
 
 // StartedBy implements durable.Machine.
 func (m *Machine[T]) StartedBy(eventType string) bool {

@@ -67,11 +67,14 @@ type Environment struct {
 type Dev struct {
 	// Flags points to a struct whose fields are further flags of dev, by the tags of github.com/alecthomas/kong.
 	Flags any
-	// Prepare is called when the flags were read, before anything starts. Its error is that of a wrong command line.
-	Prepare func() (Gateway, error)
+	// Prepare is called when the flags were read, before anything starts. Its error is that of a wrong command line. madeUp
+	// returns a secret that is made up, of 26 letters and digits: another one for each name, and for the same name the same one,
+	// with --data also whenever dev goes on with the folder.
+	Prepare func(madeUp func(name string) (string, error)) (Gateway, error)
 	// ConsumerEnv returns what --consumer gets as environment variables, as KEY=value, given the gateway's address.
 	ConsumerEnv func(gatewayURL string) []string
-	// Example is what dev shows people to try. Defaults to an event that begins an instance of one of the machines.
+	// Example is what dev shows people to try. Defaults to an event that begins an instance of one of the machines, with a
+	// payload that is made up from its type, if the machine takes such a one.
 	Example Example
 }
 

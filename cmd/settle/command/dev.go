@@ -31,7 +31,7 @@ type devCommand struct {
 	AWSPort  uint16 `name:"aws-port" default:"${aws_port}" help:"The port of the AWS endpoint, on 127.0.0.1; 0 takes a free one (${default})."`
 	HTTPPort uint16 `name:"http-port" default:"${http_port}" help:"The port of the gateway, on 127.0.0.1; 0 takes a free one (${default})."`
 
-	Data string `placeholder:"DIR" help:"Keep queues, tables, schedules and executions in this folder and go on with what it holds. Without it nothing is kept."`
+	Data string `placeholder:"DIR" help:"Keep queues, tables, schedules and executions in this folder and go on with what it holds, with the same made-up secrets. Without it nothing is kept."`
 
 	Consumer        string        `placeholder:"PATH" help:"Run this executable behind the queue as Lambda would, instead of the consumer in this process: .bin/functions/*/consumer/bootstrap of make functions, or one of your own."`
 	ConsumerEnv     []string      `name:"consumer-env" sep:"none" placeholder:"KEY=VALUE" help:"Set an environment variable of --consumer, over those that settle dev sets. May be repeated."`
@@ -52,12 +52,13 @@ does not do; https://github.com/settle-run/settle/blob/main/docs/awslocal.md lis
 AWS_ENDPOINT_URL, and the aws CLI with --endpoint-url.
 
 With --data everything is on disk before it is answered: after Ctrl-C, a crash or a kill, settle dev on the
-same folder goes on with all instances, schedules and executions. Without it nothing survives Ctrl-C.
+same folder goes on with all instances, schedules and executions. Without it nothing survives Ctrl-C. Secrets that are made
+up because none were given are kept in its file secrets.json, for you alone to read, and used whenever none are given again.
 
 With --consumer the executable that you deploy runs here, in --concurrency processes: killed at its time-out,
 started anew when it has ended. It gets what its template sets on AWS, and the settings of the flags of machines, as
-environment variables, nothing of this shell's, and keys that are made up, such as that for the codes of signup; with
---data, give them: --consumer-env SETTLE_SIGNUP_CODE_KEY=... What it logs is printed as it is. Other than on AWS, payloads are
+environment variables, nothing of this shell's, and keys that are made up, such as that for the codes of signup, unless
+you give one: --consumer-env SETTLE_SIGNUP_CODE_KEY=... What it logs is printed as it is. Other than on AWS, payloads are
 in it: SETTLE_LOG_PAYLOADS is on, as services that are only pretended show nothing else; --consumer-env SETTLE_LOG_PAYLOADS=off
 leaves them out.
 
@@ -90,7 +91,11 @@ func (c *devCommand) prepare(s *session) (Gateway, error) {
 	if s.config.Dev.Prepare == nil {
 		return Gateway{}, nil
 	}
-	gateway, err := s.config.Dev.Prepare()
+	made := secrets{folder: c.Data}
+	gateway, err := s.config.Dev.Prepare(made.get)
+	if made.failed != nil {
+		return Gateway{}, made.failed
+	}
 	if err != nil {
 		return Gateway{}, fmt.Errorf("%w: %w", errUsage, err)
 	}
@@ -167,11 +172,11 @@ func (c *devCommand) printWelcome(s *session, running *stack.Stack, gateway Gate
 	if err := s.printf("%s", s.style.Fold(head)); err != nil {
 		return err
 	}
-	example, err := s.example()
+	trial, err := s.trial()
 	if err != nil {
 		return err
 	}
-	if err := example.print(s, running, settle); err != nil {
+	if err := trial.print(s, running, settle); err != nil {
 		return err
 	}
 	return s.printf("%s", s.style.Fold(fmt.Sprintf("Each transition is printed below as it is stored. Ctrl-C stops; %s.\n\n", c.kept())))
@@ -195,8 +200,5 @@ func (s *session) programToPaste() string {
 	if err != nil {
 		path = s.program
 	}
-	if strings.ContainsAny(path, " '\"$&;()<>|*?[]`\\") {
-		path = "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
-	}
-	return path
+	return quoted(path)
 }

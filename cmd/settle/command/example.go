@@ -2,67 +2,208 @@ package command
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
+	"github.com/settle-run/settle/cmd/settle/internal/payload"
 	"github.com/settle-run/settle/cmd/settle/internal/stack"
+	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
 // awsVariables are what the aws CLI asks for before it talks to anybody.
 const awsVariables = "AWS_ACCESS_KEY_ID=any AWS_SECRET_ACCESS_KEY=any AWS_DEFAULT_REGION=us-east-1"
 
-// example returns what dev shows people to try.
-func (s *session) example() (Example, error) {
-	if s.config.Dev.Example.Machine != "" {
-		return s.config.Dev.Example, nil
+// trial is an event that dev shows people to try. Without a machine there is none.
+type trial struct {
+	machine, event string
+	payload        []payload.Field
+	// next says what to do after it.
+	next string
+	// refused is why the machine takes nothing that could be made up, so that the values of payload are not to be shown; nil
+	// if it takes them.
+	refused error
+}
+
+// trial returns what dev shows people to try: what the command brings, or else the first event that does something where an
+// instance begins, and that the machine takes with a payload that is made up.
+func (s *session) trial() (trial, error) {
+	if own := s.config.Dev.Example; own.Machine != "" {
+		return own.trial()
 	}
 	known, err := s.machines()
 	if err != nil {
-		return Example{}, err
+		return trial{}, err
 	}
+	var moving, others []trial
 	for _, id := range known.IDs() {
 		machine, err := known.Lookup(id)
 		if err != nil {
-			return Example{}, err
+			return trial{}, err
 		}
 		if machine.TakesInput() {
-			continue
+			continue // Only parents start its instances.
 		}
-		events := machine.Events()
+		var next []string
 		if instance, _, err := machine.Start(statechart.Start{Instance: id + "/42"}); err == nil {
-			events = slices.Concat(instance.NextEvents(), events) // Those that do something are better to try.
+			next = instance.NextEvents()
 		}
-		if k := slices.IndexFunc(events, machine.StartedBy); k >= 0 {
-			return Example{Machine: id, Event: events[k]}, nil
+		for _, event := range machine.Events() {
+			if !machine.StartedBy(event) {
+				continue
+			}
+			found, ok := s.tryOut(known, machine, event)
+			switch {
+			case !ok:
+			case slices.Contains(next, event):
+				moving = append(moving, found)
+			default:
+				others = append(others, found)
+			}
 		}
 	}
-	return Example{}, nil // Only parents start instances of these machines.
+	for _, trials := range [][]trial{moving, others} {
+		if k := slices.IndexFunc(trials, func(t trial) bool { return t.refused == nil }); k >= 0 {
+			return trials[k], nil
+		}
+		if len(trials) > 0 {
+			return trials[0], nil
+		}
+	}
+	return trial{}, nil
+}
+
+// tryOut makes up a payload for the event, with the fields that may be left out only if the machine does not take it otherwise;
+// false means that the event is none for producers.
+func (s *session) tryOut(known *durable.Machines, machine durable.Machine, event string) (trial, bool) {
+	var found trial
+	for _, optional := range []bool{false, true} {
+		t := trial{machine: machine.ID(), event: event, payload: payload.Sample(payloadType(machine, event), s.now(), optional)}
+		body, err := t.body()
+		if err != nil {
+			return trial{}, false
+		}
+		_, err = known.Accept(durable.InstanceID{Machine: t.machine, ID: "42"}, []byte(body))
+		if err == nil {
+			return t, true
+		}
+		if errors.Is(err, durable.ErrReserved) {
+			return trial{}, false
+		}
+		if t.refused = err; len(found.payload) == 0 {
+			found = t
+		}
+	}
+	return found, true
+}
+
+// trial returns the example as it is printed.
+func (e Example) trial() (trial, error) {
+	t := trial{machine: e.Machine, event: e.Event, next: e.Next}
+	for _, pair := range e.Payload {
+		text, err := json.Marshal(pair[1])
+		if err != nil {
+			return trial{}, err
+		}
+		t.payload = append(t.payload, payload.Field{Key: pair[0], Value: text})
+	}
+	return t, nil
+}
+
+// place stands where a value has to be put.
+const place = "..."
+
+// fields returns the payload as it is shown: with places instead of values that the machine does not take.
+func (t trial) fields() []payload.Field {
+	if t.refused == nil {
+		return t.payload
+	}
+	if len(t.payload) == 0 {
+		return []payload.Field{{Key: "key", Value: json.RawMessage(place)}}
+	}
+	shown := slices.Clone(t.payload)
+	for k := range shown {
+		shown[k].Value = json.RawMessage(place)
+	}
+	return shown
+}
+
+// body returns the event in its JSON form; with places it is none.
+func (t trial) body() (string, error) {
+	typ, err := json.Marshal(t.event)
+	if err != nil {
+		return "", err
+	}
+	var body strings.Builder
+	fmt.Fprintf(&body, `{"type":%s`, typ)
+	for _, field := range t.fields() {
+		key, err := json.Marshal(field.Key)
+		if err != nil {
+			return "", err
+		}
+		fmt.Fprintf(&body, ",%s:%s", key, field.Value)
+	}
+	body.WriteString("}")
+	return body.String(), nil
+}
+
+// plainKey is a key that needs no --json.
+var plainKey = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]*$`)
+
+// arguments returns the payload as arguments of send, each after a space.
+func (t trial) arguments() (string, error) {
+	var pairs strings.Builder
+	object := map[string]json.RawMessage{}
+	plain := true
+	for k, field := range t.fields() {
+		text, sign := string(field.Value), ":="
+		object[field.Key], plain = field.Value, plain && (text == place || plainKey.MatchString(field.Key))
+		if len(t.payload) == 0 || t.payload[k].IsText() {
+			sign = "="
+		}
+		if field.IsText() {
+			if err := json.Unmarshal(field.Value, &text); err != nil {
+				return "", err
+			}
+		}
+		pairs.WriteString(" " + quoted(field.Key+sign+text))
+	}
+	if plain {
+		return pairs.String(), nil
+	}
+	text, err := json.Marshal(object)
+	if err != nil {
+		return "", err
+	}
+	return " --json " + quoted(string(text)), nil
 }
 
 // print writes commands that send the event: of this program, of the aws CLI, of curl.
-func (e Example) print(s *session, running *stack.Stack, settle string) error {
-	if e.Machine == "" {
+func (t trial) print(s *session, running *stack.Stack, settle string) error {
+	if t.machine == "" {
 		return nil
 	}
-	var pairs strings.Builder
-	body := map[string]string{"type": e.Event}
-	for _, pair := range e.Payload {
-		fmt.Fprintf(&pairs, " %s=%s", pair[0], pair[1])
-		body[pair[0]] = pair[1]
-	}
-	event, err := json.Marshal(body)
+	arguments, err := t.arguments()
 	if err != nil {
 		return err
 	}
-	next := ""
-	if e.Next != "" {
-		next = e.Next + "\n\n"
+	body, err := t.body()
+	if err != nil {
+		return err
+	}
+	first, next := "", ""
+	if t.refused != nil {
+		first = s.style.Fold(fmt.Sprintf("\nPut values of your own where %s stands: %s takes none that could be made up here (%s).\n", place, t.machine, oneLine(t.refused)))
+	}
+	if t.next != "" {
+		next = t.next + "\n\n"
 	}
 	bold := s.style.Bold
 	return s.printf(`%s
-
+%s
   %s send --local %s/42 %s%s
   %s get --local %s/42
 
@@ -72,7 +213,7 @@ func (e Example) print(s *session, running *stack.Stack, settle string) error {
     aws sqs send-message --endpoint-url %s \
     --queue-url %s \
     --message-group-id %s/43 --message-deduplication-id "try-$(date +%%s)" \
-    --message-body '%s'
+    --message-body %s
   %s \
     aws dynamodb get-item --endpoint-url %s \
     --table-name %s --key '{"instance": {"S": "%s/43"}}'
@@ -81,12 +222,23 @@ func (e Example) print(s *session, running *stack.Stack, settle string) error {
 
   curl -i %s/instances/%s/44/events \
     -H 'Content-Type: application/json' \
-    -d '%s'
+    -d %s
   curl %s/instances/%s/44
 
 `,
-		bold("Try it in another terminal:"), settle, e.Machine, e.Event, pairs.String(), settle, e.Machine, next,
-		bold("The stock aws CLI works too:"), awsVariables, running.AWSURL(), running.QueueURL(), e.Machine, event,
-		awsVariables, running.AWSURL(), stack.Table, e.Machine,
-		bold("So does HTTP:"), running.HTTPURL(), e.Machine, event, running.HTTPURL(), e.Machine)
+		bold("Try it in another terminal:"), first, settle, t.machine, quoted(t.event), arguments, settle, t.machine, next,
+		bold("The stock aws CLI works too:"), awsVariables, running.AWSURL(), running.QueueURL(), t.machine, quoted(body),
+		awsVariables, running.AWSURL(), stack.Table, t.machine,
+		bold("So does HTTP:"), running.HTTPURL(), t.machine, quoted(body), running.HTTPURL(), t.machine)
+}
+
+// plainWord is what a shell takes as it is.
+var plainWord = regexp.MustCompile(`^[\p{L}\p{N}@%+=:,./_-]+$`)
+
+// quoted returns a word as a shell's user writes it.
+func quoted(word string) string {
+	if plainWord.MatchString(word) {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }

@@ -1,6 +1,9 @@
 package assemble
 
 import (
+	"bytes"
+	"log/slog"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,6 +17,7 @@ import (
 	"github.com/settle-run/settle/runtime/awslocal"
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/schedule"
+	"github.com/settle-run/settle/runtime/statechart"
 )
 
 func TestSchedulesAreMadeAsTheSettingsSay(t *testing.T) {
@@ -52,4 +56,25 @@ func TestSchedulesAreMadeAsTheSettingsSay(t *testing.T) {
 			t.Errorf("expected the queues and the role of the settings, got %+v", target)
 		}
 	})
+}
+
+// TestAGatewayOfOtherMachinesRefusesWebhooksAndSaysSo has the secret that the template sets, and no machine that webhooks are events of.
+func TestAGatewayOfOtherMachinesRefusesWebhooksAndSaysSo(t *testing.T) {
+	t.Parallel()
+	machines, err := durable.NewMachines(durable.Host(statechart.Must(statechart.Definition[struct{}]{
+		ID: "lamp", Version: 1, Initial: "off", States: []statechart.State[struct{}]{{ID: "off", Tags: []string{statechart.Settled}}},
+	}), durable.MachineConfig{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for secret, warnings := range map[string]int{"it's a secret": 1, "": 0} {
+		var log bytes.Buffer
+		p := &boot.Process{Settings: boot.Settings{Table: "settle", GitHubWebhookSecret: secret}, Logger: slog.New(slog.NewTextHandler(&log, nil))}
+		if _, err := Gateway(p, machines, nil); err != nil {
+			t.Errorf("expected a gateway of the lamp, got %v", err)
+		}
+		if got := strings.Count(log.String(), "webhooks of GitHub are refused"); got != warnings || strings.Contains(log.String(), "it's a secret") {
+			t.Errorf("expected %d warnings, and no secret in them, got %s", warnings, &log)
+		}
+	}
 }

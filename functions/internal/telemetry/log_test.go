@@ -80,6 +80,7 @@ func TestATypeThatIsTooLongForOneIsCutInTheLog(t *testing.T) {
 	t.Parallel()
 	for typ, want := range map[string]string{
 		"PAY": "PAY", strings.Repeat("é", 128): strings.Repeat("é", 128), strings.Repeat("é", 1<<19): strings.Repeat("é", 126) + "…",
+		strings.Repeat("e", statechart.EventNameBytesMax): strings.Repeat("e", statechart.EventNameBytesMax), strings.Repeat("e", statechart.EventNameBytesMax+1): strings.Repeat("e", statechart.EventNameBytesMax-len("…")) + "…",
 	} {
 		body, err := json.Marshal(map[string]string{"type": typ})
 		if err != nil {

@@ -1,0 +1,62 @@
+package command
+
+import (
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/settle-run/settle/cmd/settle/internal/payload"
+	"github.com/settle-run/settle/runtime/durable"
+)
+
+// payloadType returns the type of an event's payload; nil if it carries nothing, or the machine does not tell.
+func payloadType(machine durable.Machine, event string) reflect.Type {
+	if chart, ok := machine.(interface {
+		PayloadType(eventType string) reflect.Type
+	}); ok {
+		return chart.PayloadType(event)
+	}
+	return nil
+}
+
+// noteIgnoredKeys names the keys of an event that no hosted version of the machine decodes into its payload: they may be
+// misspelt. It says nothing if one of them does not tell its keys.
+func (s *session) noteIgnoredKeys(machineID, event string, body json.RawMessage) {
+	var keys []string
+	var types []reflect.Type
+	for _, machine := range s.config.Machines(Environment{Logger: slog.New(slog.DiscardHandler)}) {
+		if machine.ID() != machineID || !slices.Contains(machine.Events(), event) {
+			continue
+		}
+		typ := payloadType(machine, event)
+		own, known := payload.Keys(typ)
+		if !known {
+			return
+		}
+		keys, types = append(keys, own...), append(types, typ)
+	}
+	var sent map[string]json.RawMessage
+	if len(types) == 0 || json.Unmarshal(body, &sent) != nil {
+		return
+	}
+	var ignored []string
+	for _, key := range slices.Sorted(maps.Keys(sent)) {
+		has := func(typ reflect.Type) bool { return payload.Has(typ, key) }
+		if !payload.Reserved(key) && !slices.ContainsFunc(types, has) {
+			ignored = append(ignored, fmt.Sprintf("%q", key))
+		}
+	}
+	if len(ignored) == 0 {
+		return
+	}
+	slices.Sort(keys)
+	has := "no keys"
+	if len(keys) > 0 {
+		has = "the keys " + strings.Join(slices.Compact(keys), ", ")
+	}
+	s.note("%s: ignored: %s; the payload of %s has %s", s.name(), strings.Join(ignored, ", "), event, has)
+}

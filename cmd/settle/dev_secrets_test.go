@@ -1,0 +1,139 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/settle-run/settle/cmd/settle/command"
+)
+
+// secretShown returns the secret that dev prints.
+func secretShown(t *testing.T, dev devRun) string {
+	t.Helper()
+	_, secret, _ := strings.Cut(line(t, strings.Join(dev.welcome, "\n"), "signed with the secret "), "signed with the secret ")
+	return secret
+}
+
+// keptSecrets returns what is in the folder's file.
+func keptSecrets(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	path := filepath.Join(dir, "secrets.json")
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var kept map[string]string
+	if err := json.Unmarshal(text, &kept); err != nil {
+		t.Fatalf("%v in %s", err, text)
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if mode := info.Mode().Perm(); mode != 0o600 {
+		t.Errorf("expected a file that its owner alone reads, got the mode %v", mode)
+	}
+	return kept
+}
+
+func TestDevKeepsMadeUpSecretsInTheDataFolder(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "new", "folder")
+	first := startDev(t, "--data", dir)
+	secret := secretShown(t, first)
+	first.end(t)
+	kept := keptSecrets(t, dir)
+	if names := slices.Sorted(maps.Keys(kept)); strings.Join(names, " ") != "enrich-callback-key github-secret signup-code-key" {
+		t.Errorf("expected the three secrets of this module's machines, got %q", names)
+	}
+	if kept["github-secret"] != secret || len(secret) != 26 || kept["enrich-callback-key"] == secret || kept["signup-code-key"] == secret {
+		t.Errorf("expected the secret that was shown, %q, and two others, got %q", secret, kept)
+	}
+
+	given := startDev(t, "--data", dir, "--github-secret", "one-of-mine")
+	if got := secretShown(t, given); got != "that was given" {
+		t.Errorf("expected the secret that was given to be used, got %q", got)
+	}
+	given.end(t)
+	again := startDev(t, "--data", dir)
+	if got := secretShown(t, again); got != secret {
+		t.Errorf("expected the secret %q of the folder, got %q", secret, got)
+	}
+	again.end(t)
+	if got := keptSecrets(t, dir); !maps.Equal(got, kept) {
+		t.Errorf("expected the secrets to stay %q, got %q", kept, got)
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil || len(entries) != 2 {
+		t.Errorf("expected the data file and the secrets, got %v and %v", entries, err)
+	}
+
+	elsewhere := startDev(t)
+	if got := secretShown(t, elsewhere); got == secret || len(got) != 26 {
+		t.Errorf("expected another secret without the folder, got %q", got)
+	}
+	elsewhere.end(t)
+}
+
+func TestTheMachinesUseTheSecretsThatAreKept(t *testing.T) {
+	t.Parallel()
+	madeUp := func(name string) (string, error) { return "kept-for-" + name, nil }
+	h := &hosted{flags: devFlags{JobPickUpTimeout: 1, JobLaunchesMax: 1, JobTimeLimit: 1, SignupDeadline: 1}}
+	gateway, err := h.prepare(madeUp)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if gateway.GitHubSecret != "kept-for-github-secret" {
+		t.Errorf("expected the secret for GitHub that is kept, got %q", gateway.GitHubSecret)
+	}
+	env := h.consumerEnv("http://127.0.0.1:1")
+	for _, want := range []string{"SETTLE_SIGNUP_CODE_KEY=kept-for-signup-code-key", "SETTLE_ENRICH_CALLBACK_KEY=kept-for-enrich-callback-key"} {
+		if !slices.Contains(env, want) {
+			t.Errorf("expected %s, got %q", want, env)
+		}
+	}
+	_, err = (&hosted{flags: h.flags}).prepare(func(string) (string, error) { return "", errors.New("the disk is full") })
+	if err == nil || err.Error() != "the disk is full" {
+		t.Errorf("expected that the secrets cannot be kept, got %v", err)
+	}
+}
+
+// startThatFails runs dev on a folder, and stops it should it start all the same.
+func startThatFails(t *testing.T, dir string) answer {
+	t.Helper()
+	ctx, stop := context.WithTimeout(t.Context(), 10*time.Second)
+	defer stop()
+	return user{t: t}.runUntil(ctx, command.Process{}, "dev", "--aws-port", "0", "--http-port", "0", "--data", dir)
+}
+
+func TestDevSaysThatTheSecretsCannotBeKept(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	path := filepath.Join(dir, "secrets.json")
+	damaged := "settle: " + path + ": expected a JSON object of texts, the secrets that were made up, got something else; mend it, or remove it to have new ones made up\n"
+	for text, want := range map[string]string{`{"github-secret": "SHORT`: damaged, "null": damaged, "": damaged, `{"github-secret": 1}`: damaged} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		got := startThatFails(t, dir)
+		if got.code != command.ExitFailed || got.err != want {
+			t.Errorf("%q: expected exit code 1 and %q, got %d and %q", text, want, got.code, got.err)
+		}
+	}
+	file := filepath.Join(dir, "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got := startThatFails(t, file)
+	if got.code != command.ExitFailed || !strings.HasPrefix(got.err, "settle: reading the secrets of the data folder: ") {
+		t.Errorf("expected exit code 1 and that the folder is none, got %d and %q", got.code, got.err)
+	}
+}

@@ -1,0 +1,36 @@
+package guard
+
+import (
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// TestARequestNamesAllThatARoleIsAskedFor reads requests as they come over the wire.
+func TestARequestNamesAllThatARoleIsAskedFor(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		method, path, target, body string
+		want                       operation
+	}{
+		{"POST", "/", "AmazonSQS.SendMessage", `{"QueueUrl": "q"}`, operation{service: "SQS", name: "SendMessage", queueURL: "q"}},
+		{"POST", "/", "DynamoDB_20120810.UpdateItem", `{"TableName": "t", "Key": {"instance": {"S": "job/7"}}}`,
+			operation{service: "DynamoDB", name: "UpdateItem", table: "t", keys: []string{"job/7"}}},
+		{"POST", "/", "DynamoDB_20120810.PutItem", `{"TableName": "t", "Item": {"instance": {"S": "job/7"}, "state": {"S": "queued"}}}`,
+			operation{service: "DynamoDB", name: "PutItem", table: "t", keys: []string{"job/7"}}},
+		{"POST", "/", "DynamoDB_20120810.Query", `{"TableName": "t", "IndexName": "by_state"}`, operation{service: "DynamoDB", name: "Query", table: "t", index: "by_state"}},
+		{"POST", "/", "AWSStepFunctions.StartExecution", `{"stateMachineArn": "m"}`, operation{service: "SFN", name: "StartExecution", stateMachine: "m"}},
+		{"POST", "/", "AWSStepFunctions.DescribeExecution", `{"executionArn": "e"}`, operation{service: "SFN", name: "DescribeExecution", execution: "e"}},
+		{"POST", "/schedules/s", "", `{"GroupName": "g", "Target": {"RoleArn": "r"}}`, operation{service: "Scheduler", name: "CreateSchedule", schedule: "s", group: "g", passedRole: "r"}},
+		{"DELETE", "/schedules/s?groupName=g", "", "", operation{service: "Scheduler", name: "DeleteSchedule", schedule: "s", group: "g"}},
+		{"POST", "/", "Other.Call", "no JSON", operation{name: "Call"}},
+	} {
+		request := httptest.NewRequestWithContext(t.Context(), c.method, c.path, strings.NewReader(c.body))
+		request.Header.Set("X-Amz-Target", c.target)
+		if diff := cmp.Diff(c.want, operationIn(request, []byte(c.body)), cmp.AllowUnexported(operation{})); diff != "" {
+			t.Errorf("%s %s %s (-want +got):\n%s", c.method, c.path, c.target, diff)
+		}
+	}
+}
