@@ -1,7 +1,6 @@
 package command
 
 import (
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -41,11 +40,11 @@ func (s *session) hint(command string, args ...string) string {
 		case "true":
 			words = append(words, "--"+name)
 		default:
-			words = append(words, "--"+name, shellWord(value))
+			words = append(words, "--"+name, quoted(value))
 		}
 	}
 	for _, arg := range args {
-		words = append(words, shellWord(arg))
+		words = append(words, quoted(arg))
 	}
 	return strings.Join(words, " ")
 }
@@ -60,15 +59,4 @@ func takes(node *kong.Node, words []string, flag string) bool {
 		node = node.Children[k]
 	}
 	return slices.ContainsFunc(node.Flags, func(f *kong.Flag) bool { return f.Name == flag })
-}
-
-// plainWord is a word that every shell takes as it is.
-var plainWord = regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./-]+$`)
-
-// shellWord quotes what a shell would not take as one word.
-func shellWord(text string) string {
-	if plainWord.MatchString(text) {
-		return text
-	}
-	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }
