@@ -20,6 +20,7 @@ require (
 	github.com/ohler55/ojg v1.28.5
 	github.com/qmuntal/stateless v1.7.2
 	go.etcd.io/bbolt v1.5.0
+	golang.org/x/sys v0.45.0
 	pgregory.net/rapid v1.3.0
 )
 
@@ -39,6 +40,5 @@ require (
 	github.com/go-sourcemap/sourcemap v2.1.3+incompatible // indirect
 	github.com/google/pprof v0.0.0-20230207041349-798e818bf904 // indirect
 	github.com/pmezard/go-difflib v1.0.0 // indirect
-	golang.org/x/sys v0.45.0 // indirect
 	golang.org/x/text v0.3.8 // indirect
 )

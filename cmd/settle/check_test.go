@@ -172,3 +172,15 @@ func TestCheckMigratesInMemoryAndShowsProgress(t *testing.T) {
 		}
 	})
 }
+
+func TestCheckOfAnEmptyTableSaysSo(t *testing.T) {
+	t.Parallel()
+	withStack(t, func(u user) {
+		if got, want := u.must("check", "--local"), "No instances.\n"; got != want {
+			u.t.Errorf("expected %q, got %q", want, got)
+		}
+		if got, want := u.must("check", "--local", "-o", "json"), "[]\n"; got != want {
+			u.t.Errorf("expected %q as JSON, got %q", want, got)
+		}
+	})
+}

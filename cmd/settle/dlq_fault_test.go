@@ -225,7 +225,8 @@ func TestRedriveRefusesAQueueThatCannotTakeTheEvents(t *testing.T) {
 	t.Parallel()
 	withParked(t, func(u user) {
 		for flags, want := range map[string]string{
-			"--queue " + stack.DeadLetterQueue:                  "settle: usage: --queue: expected another queue than the dead-letter queue, got settle-dlq.fifo for both\n",
+			"--queue " + stack.DeadLetterQueue: "settle: usage: --queue and --dead-letter-queue: expected a queue and its dead-letter queue, got settle-dlq.fifo for both; " +
+				"they default to SETTLE_QUEUE_URL and SETTLE_DEAD_LETTER_QUEUE_URL\n",
 			"--queue " + stack.DelayQueue:                       "settle: usage: --queue: expected a FIFO queue, as the dead-letter queue settle-dlq.fifo is one, got settle-delay\n",
 			"--dead-letter-queue " + stack.DelayDeadLetterQueue: "settle: usage: --queue: expected a standard queue, as the dead-letter queue settle-delay-dlq is one, got settle.fifo\n",
 		} {

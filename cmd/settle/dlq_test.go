@@ -215,7 +215,7 @@ func TestRedriveTakesWhatItIsTold(t *testing.T) {
 		}
 		for _, move := range [][]string{{"redrive"}, {"drop", "--yes"}} {
 			got := u.run(slices.Concat([]string{"dlq"}, move, []string{"--local", "nope"})...)
-			const want = "settle: not found: the queue does not show message nope: it shows up to ten of an instance, and none that somebody else has in hand; see settle dlq list\n"
+			const want = "settle: not found: the queue does not show message nope: it shows up to ten of an instance, and none that somebody else has in hand; see settle dlq list --local\n"
 			if got.code != command.ExitNotFound || got.out != "" || got.err != want {
 				u.t.Errorf("dlq %v: expected exit code 3 and nothing but %q, got %+v", move, want, got)
 			}
@@ -240,6 +240,10 @@ func TestDropAsksAndThenDeletesForGood(t *testing.T) {
 		if want := "settle: usage: expected --yes, as there is no terminal to ask on\n"; got.code != command.ExitUsage || got.err != want {
 			u.t.Errorf("expected exit code 2 and %q, got %+v", want, got)
 		}
+		declined := u.runAs(command.Process{Terminal: true, Asked: true, In: strings.NewReader("n\n")}, "dlq", "drop", "--local", "--all")
+		if want := "Drop all events in settle-dlq.fifo, about 3, for good? [y/N] settle: not confirmed, nothing was dropped\n"; declined.err != want || declined.code != command.ExitFailed {
+			u.t.Errorf("expected exit code 1 and %q, got %+v", want, declined)
+		}
 		for _, answer := range []string{"\n", "n\n", "y\n"} {
 			dropped := answer == "y\n"
 			before := len(u.parked())
@@ -253,6 +257,19 @@ func TestDropAsksAndThenDeletesForGood(t *testing.T) {
 		contains(u.t, u.must("dlq", "drop", "--local", "--yes", "--all"), "1 event is gone\n")
 		if left := u.parked(); len(left) != 0 {
 			u.t.Errorf("expected none to be left, got %+v", left)
+		}
+		// There is nothing to ask about.
+		for line, want := range map[string]answer{
+			"--all":             {out: "Nothing is parked.\n"},
+			"--instance work/1": {out: "Nothing of work/1 is parked.\n"},
+			"--all -o json":     {out: "{\n  \"dropped\": 0\n}\n"},
+			"nope": {code: command.ExitNotFound, err: "settle: not found: the queue does not show message nope: it shows up to ten of an instance, " +
+				"and none that somebody else has in hand; see settle dlq list --local\n"},
+		} {
+			got := u.runAs(command.Process{Terminal: true, Asked: true, In: strings.NewReader("y\n")}, append([]string{"dlq", "drop", "--local"}, strings.Fields(line)...)...)
+			if got != want {
+				u.t.Errorf("drop %s of an empty queue: expected %+v, got %+v", line, want, got)
+			}
 		}
 	})
 }

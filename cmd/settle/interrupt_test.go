@@ -21,9 +21,10 @@ func TestCommandsThatWaitForInputAreInterrupted(t *testing.T) {
 	t.Parallel()
 	withStack(t, func(u user) {
 		u.must("send", "--local", "signup/1", "SIGN_UP", "email=ada@example.com", "name=Ada")
+		u.must("send", "--local", "signup/none", "CANCEL")
 		before := u.items()
 		for line, said := range map[string]string{
-			"dlq drop --local --all":                            "Drop all events in settle-dlq.fifo for good? [y/N] \nsettle: interrupted\n",
+			"dlq drop --local --all":                            "Drop all events in settle-dlq.fifo, about 1, for good? [y/N] \nsettle: interrupted\n",
 			"send --local signup/1 CHANGE_ADDRESS --json -":     "\nsettle: interrupted\n",
 			"send --local signup/1 VERIFY code=1 --wait failed": "",
 		} {

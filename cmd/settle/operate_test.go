@@ -206,7 +206,7 @@ func TestMigrateShowsWhatWouldChangeAndWritesNothing(t *testing.T) {
 		got := u.run("migrate", "--local", "--dry-run")
 		contains(u.t, got.out, "MACHINE  FROM  TO  STATE  COUNT\nwork     1     2   over   1\nwork     1     2   ready  2\n",
 			"\nwork/3, from version 1 to 2\n  context.total: nothing → 0\n", "  value: \"ready\" → \"rest\"\n")
-		if got.code != command.ExitFailed || got.err != "settle: 1 instance is read by no version of this build: settle check tells why\n" {
+		if got.code != command.ExitFailed || got.err != "settle: 1 instance is read by no version of this build: settle check --local tells why\n" {
 			u.t.Errorf("expected exit code 1 and the one that breaks, got %+v", got)
 		}
 		var rows []struct {

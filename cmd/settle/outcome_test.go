@@ -25,7 +25,7 @@ func TestSendTellsWhyAnEventThatBeginsNothingWasParked(t *testing.T) {
 		begun := time.Now()
 		got := u.run("send", "--local", "signup/80", "CANCEL", "--wait", "settled", "--timeout", "4s")
 		const want = `settle: the event was parked: signup/80 does not exist, and an event of type "CANCEL" does not start one: expected SIGN_UP first; ` +
-			"settle dlq list --instance signup/80 finds it\n"
+			"settle dlq list --local --instance signup/80 finds it\n"
 		if waited := time.Since(begun); got.code != command.ExitFailed || got.err != want || got.out != "" || waited > 2*time.Second {
 			u.t.Errorf("expected exit code 1 within 2 s and %q, got %+v after %v", want, got, waited)
 		}
@@ -66,7 +66,7 @@ func TestSendWaitsOnIfItMayNotLookIntoTheDeadLetterQueue(t *testing.T) {
 		if waited := time.Since(begun); got.code != command.ExitTimeUp || waited != 30*time.Second || asked != 1 {
 			u.t.Errorf("expected exit code 5 after 30 s and one look, got %+v after %v and %d calls", got, waited, asked)
 		}
-		contains(u.t, got.err, "settle: the time is up: waited 30s for settled; the event was sent, as message ", "the event may have been parked, see settle dlq list\n")
+		contains(u.t, got.err, "settle: the time is up: waited 30s for settled; the event was sent, as message ", "the event may have been parked, see settle dlq list --local\n")
 	})
 }
 

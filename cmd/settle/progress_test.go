@@ -30,7 +30,7 @@ func TestProgressIsToldOnceASecondWhetherAnythingIsFoundOrNot(t *testing.T) {
 			{"history signup/1", "\rreading signup/1, 1s\x1b[K\r\x1b[K"},
 			{"send signup/1 RESEND", "\rsending to signup/1, 1s\x1b[K\rsending to signup/1, 2s\x1b[K\rsending to signup/1, 3s\x1b[K\r\x1b[K"},
 			{"dlq list", "\rlooking for settle-dlq.fifo, 1s\x1b[K\r0 events received, 2s\x1b[K\r0 events received, 3s\x1b[K\r0 events received, 4s\x1b[K\r0 events received, 5s\x1b[K\r\x1b[K"},
-			{"dlq drop --all --yes", "\rlooking for settle-dlq.fifo, 1s\x1b[K\r0 events dropped, 2s\x1b[K\r0 events dropped, 3s\x1b[K\r0 events dropped, 4s\x1b[K\r0 events dropped, 5s\x1b[K\r\x1b[K"},
+			{"dlq drop --all --yes", "\rlooking for settle-dlq.fifo, 1s\x1b[K\r0 events dropped, 2s\x1b[K\r0 events dropped, 3s\x1b[K\r0 events dropped, 4s\x1b[K\r0 events dropped, 5s\x1b[K\r0 events dropped, 6s\x1b[K\r0 events dropped, 7s\x1b[K\r\x1b[K"},
 		} {
 			got := u.runAs(u.slowly(80), append(strings.Fields(c.line), "--local")...)
 			if got.code != command.ExitDone || got.err != c.want {

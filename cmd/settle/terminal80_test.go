@@ -121,6 +121,7 @@ func TestTextFitsATerminalOf80Columns(t *testing.T) {
 func TestCtrlCLeavesTheTerminalClean(t *testing.T) {
 	t.Parallel()
 	dev := quietDev(t)
+	parkOne(t, dev.aws)
 	for _, c := range []struct {
 		line  string
 		steps []typing

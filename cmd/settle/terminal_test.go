@@ -62,6 +62,15 @@ func asSettle(t *testing.T, how, endpoint string, args ...string) *exec.Cmd {
 	return command
 }
 
+// parkOne has an event parked that begins nothing.
+func parkOne(t *testing.T, endpoint string) {
+	t.Helper()
+	parked := asSettle(t, actOnTerminal, endpoint, "send", "--local", "signup/none", "CANCEL", "--wait", "settled")
+	if said, err := parked.CombinedOutput(); err == nil || !strings.Contains(string(said), "the event was parked: ") {
+		t.Fatalf("expected an event to be parked, got %v and %q", err, said)
+	}
+}
+
 func TestTerminalSeesColorAndTablesAndPipesGetJSON(t *testing.T) {
 	t.Parallel()
 	dev := quietDev(t)
@@ -97,7 +106,12 @@ func TestTerminalSeesColorAndTablesAndPipesGetJSON(t *testing.T) {
 	if seen := seenOnTerminal(t, plain, ""); !strings.HasPrefix(seen, "INSTANCE   STATE  ") || strings.Contains(seen, "\x1b[") {
 		t.Errorf("with NO_COLOR: expected a table without color, got %q", seen)
 	}
-	if dropped := onTerminal(t, dev.aws, "y\n", "dlq", "drop", "--local", "--all"); !strings.Contains(dropped, "for good? [y/N] ") || !strings.HasSuffix(dropped, "0 events are gone\n") {
+	if empty := onTerminal(t, dev.aws, "", "dlq", "drop", "--local", "--all"); !strings.HasSuffix(empty, "Nothing is parked.\n") || strings.Contains(empty, "[y/N]") {
+		t.Errorf("expected no question about nothing, got %q", empty)
+	}
+	parkOne(t, dev.aws)
+	dropped := onTerminal(t, dev.aws, "y\n", "dlq", "drop", "--local", "--all")
+	if !strings.Contains(dropped, "Drop all events in settle-dlq.fifo, about 1, for good? [y/N] ") || !strings.HasSuffix(dropped, "1 event is gone\n") {
 		t.Errorf("expected the question and the answer, got %q", dropped)
 	}
 }

@@ -1,6 +1,9 @@
 package main
 
 import (
+	"io"
+	"net/http"
+	"os"
 	"strings"
 	"testing"
 
@@ -24,8 +27,18 @@ var wrongLines = []struct {
 	{"dev --consumer bootstrap --consumer-env KEY", command.ExitUsage, `--consumer-env: expected KEY=VALUE, got "KEY"`},
 	{"dev --consumer-env KEY=1", command.ExitUsage, "--consumer-env: expected --consumer with it, got none"},
 	{"list --limit 0", command.ExitUsage, "--limit: expected at least 1, got 0"},
+	{"list --limit -1", command.ExitUsage, "usage: --limit: expected at least 1, got -1\n"},
+	{"list --limit --local", command.ExitUsage, `usage: --limit: expected a whole number, such as 100, got "--local"; settle list`},
+	{"list --limit", command.ExitUsage, "usage: --limit: expected a whole number, such as 100, got nothing; settle list"},
+	{"list --limit 1.5", command.ExitUsage, `usage: --limit: expected a whole number, such as 100, got "1.5"; settle list`},
+	{"dlq list --limit -1", command.ExitUsage, "usage: --limit: expected at least 1, got -1\n"},
+	{"send signup/42 RESEND --wait done --timeout -1s", command.ExitUsage, "usage: --timeout: expected more than zero, got -1s\n"},
+	{"send signup/42 RESEND --wait done --timeout soon", command.ExitUsage, `usage: --timeout: expected a duration, such as 30s, 5m or 1h30m, got "soon"; settle send`},
+	{"dev --http-port -1", command.ExitUsage, `usage: --http-port: expected a whole number from 0 to 65535, got "-1"; settle dev`},
+	{"dev --concurrency -1", command.ExitUsage, "--concurrency: expected more than zero"},
+	{"dev --job-time-limit -1s", command.ExitUsage, "--job-time-limit: expected more than zero"},
 	{"list --consistent --cursor x", command.ExitUsage, "expected either --cursor, which is of the index, or --consistent, which reads the table, got both"},
-	{"list --local --cursor x", command.ExitUsage, `not a cursor of this listing: expected the text that came with the page before, whole, got "x"`},
+	{"list --local --cursor x", command.ExitUsage, `usage: --cursor: expected one that settle list printed for the same --machine, --state, --tag and --status, whole, got "x"; without --cursor the list begins anew`},
 	{"get -o yaml signup/42", command.ExitUsage, `must be one of "auto","text","json" but got "yaml"`},
 	{"get signup", command.ExitUsage, `expected machine/id such as signup/42, got "signup"`},
 	{"get", command.ExitUsage, "expected either an instance, such as signup/42, or --alias"},
@@ -48,10 +61,13 @@ var wrongLines = []struct {
 	{"watch signup/42 --tag x", command.ExitUsage, "--state and --tag: expected --machine with them, got an instance"},
 	{"watch --machine signup --every 1ms", command.ExitUsage, "--every: expected at least 100ms, got 1ms"},
 	{"watch --machine signup --state nope", command.ExitNotFound, `machine signup has no state "nope"`},
+	{"watch --machine signup --tag nope", command.ExitNotFound, `machine signup has no tag "nope": expected one of failed, settled`},
+	{"list --machine signup --tag nope", command.ExitNotFound, `machine signup has no tag "nope": expected one of failed, settled`},
+	{"export --machine signup --tag nope", command.ExitNotFound, `machine signup has no tag "nope": expected one of failed, settled`},
 	{"watch --machine nope", command.ExitNotFound, `, got "nope"`},
 	{"watch --local --machine signup --table nope", command.ExitFailed, "in table nope: no such table"},
 	{"graph --format xstate", command.ExitUsage, "--format: expected a machine or an instance with it, got none"},
-	{"graph signup -o json", command.ExitUsage, "--output is for the list of machines: expected --format xstate for a chart in JSON, or neither for Mermaid"},
+	{"graph signup -o json", command.ExitUsage, "-o, or --output, is for the list of machines: expected --format xstate for a chart in JSON, or neither for Mermaid"},
 	{"send signup/42 RESEND --timeout 5s", command.ExitUsage, "--timeout: expected --wait with it, got none"},
 	{"resume signup/42 --timeout 5s", command.ExitUsage, "--timeout: expected --wait with it, got none"},
 	{"completion", command.ExitUsage, `expected "<bash|zsh|fish>"; settle completion --help explains`},
@@ -66,7 +82,7 @@ var wrongLines = []struct {
 	{"migrate --dry-run --machine nope", command.ExitNotFound, `, got "nope"`},
 	{"history --local signup/42", command.ExitNotFound, "nothing is stored of signup/42 in table settle"},
 	{"resume --local nope/1", command.ExitNotFound, `, got "nope"`},
-	{"dlq show --local nope", command.ExitNotFound, "the queue does not show message nope: it shows up to ten of an instance, and none that somebody else has in hand; see settle dlq list\n"},
+	{"dlq show --local nope", command.ExitNotFound, "the queue does not show message nope: it shows up to ten of an instance, and none that somebody else has in hand; see settle dlq list --local\n"},
 	{"send nope/1 X", command.ExitNotFound, `, got "nope"`},
 	{"list --machine nope", command.ExitNotFound, `, got "nope"`},
 	{"check --machine nope", command.ExitNotFound, `, got "nope"`},
@@ -81,6 +97,7 @@ var wrongLines = []struct {
 	{"send signup/42 RESEND x=" + strings.Repeat("x", 300_000), command.ExitRefused, "expected at most 262144 bytes"},
 
 	{"get --local --table nope signup/42", command.ExitFailed, "in table nope: no such table"},
+	{"get --local --table nope signup/42", command.ExitFailed, "changed permissions or resources): ResourceNotFoundException: Requested resource not found\n"},
 	{"get --local --table nope --alias job-7", command.ExitFailed, "in table nope: no such table"},
 	{"list --local --table nope", command.ExitFailed, "in table nope: no such table"},
 	{"check --local --table nope", command.ExitFailed, "in table nope: no such table"},
@@ -88,7 +105,7 @@ var wrongLines = []struct {
 	{"watch --local --table nope signup/42", command.ExitFailed, "in table nope: no such table"},
 	{"dlq list --local --dead-letter-queue nope.fifo", command.ExitFailed, "no such queue"},
 	{"dlq redrive --local --all --queue nope.fifo", command.ExitFailed, "no such queue"},
-	{"send --local --queue nope.fifo signup/42 RESEND", command.ExitFailed, "no such queue"},
+	{"send --local --queue nope.fifo signup/42 RESEND", command.ExitFailed, "changed permissions or resources): AWS.SimpleQueueService.NonExistentQueue: The specified queue does not exist"},
 }
 
 func TestErrorsAreOneLineWithTheDocumentedExitCode(t *testing.T) {
@@ -164,4 +181,54 @@ func TestGraphPrintsChartsAndListsMachines(t *testing.T) {
 func TestVersionNamesTheProgramAndGo(t *testing.T) {
 	t.Parallel()
 	contains(t, user{t: t}.must("version"), "settle ", ", go1.")
+}
+
+// TestHelpThatCannotBeWrittenIsNoWrongUsage writes to a file that is open for reading.
+func TestHelpThatCannotBeWrittenIsNoWrongUsage(t *testing.T) {
+	t.Parallel()
+	full, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer full.Close()
+	for _, line := range []string{"--help", "list --help", "version"} {
+		var errOut strings.Builder
+		code := command.Run(t.Context(), settle(), command.Process{Out: full, Err: &errOut}, strings.Fields(line))
+		if want := "settle: write " + os.DevNull + ": "; code != command.ExitFailed || !strings.HasPrefix(errOut.String(), want) || strings.Contains(errOut.String(), "usage") {
+			t.Errorf("%s: expected exit code 1 and %q, got %d and %q", line, want, code, errOut.String())
+		}
+	}
+}
+
+// answering answers each call as AWS does that fails.
+type answering struct {
+	status int
+	body   string
+}
+
+// Do implements aws.HTTPClient.
+func (c answering) Do(r *http.Request) (*http.Response, error) {
+	header := http.Header{"Content-Type": {"application/x-amz-json-1.0"}, "X-Amzn-Requestid": {"request-7"}}
+	return &http.Response{StatusCode: c.status, Header: header, Body: io.NopCloser(strings.NewReader(c.body)), Request: r}, nil
+}
+
+// TestOfTheSDKsTextTheServicesWordsAreLeft but for a failure of AWS itself, whose support wants the ID of the request.
+func TestOfTheSDKsTextTheServicesWordsAreLeft(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		answering
+		want string
+	}{
+		{answering{http.StatusBadRequest, `{"__type": "com.amazon.coral.service#AccessDeniedException", "message": "User: ada is not authorized"}`},
+			"has changed permissions or resources: AccessDeniedException: User: ada is not authorized\n"},
+		{answering{http.StatusBadRequest, `{"__type": "ValidationException"}`}, "settle: reading signup/1 in table settle: ValidationException: UnknownError\n"},
+		{answering{http.StatusNotImplemented, `{"__type": "InternalServerError", "message": "no"}`},
+			"operation error DynamoDB: GetItem, https response error StatusCode: 501, RequestID: request-7, InternalServerError: no\n"},
+	} {
+		var errOut strings.Builder
+		code := command.Run(t.Context(), settle(), command.Process{Err: &errOut, HTTP: c.answering, Endpoint: "http://aws.local"}, []string{"get", "--local", "signup/1"})
+		if got := errOut.String(); code != command.ExitFailed || !strings.HasSuffix(got, c.want) {
+			t.Errorf("expected exit code 1 and %q, got %d and %q", c.want, code, got)
+		}
+	}
 }

@@ -37,7 +37,7 @@ func TestSendWaitsNoLongerThanItIsTold(t *testing.T) {
 			u.t.Errorf("expected exit code 5 after 5 s, got %+v after %v", got, waited)
 		}
 		contains(u.t, got.err, "settle: the time is up: waited 5s for rested; the event was sent, as message ",
-			"; nothing is stored of work/1: the event may have been parked, see settle dlq list\n")
+			"; nothing is stored of work/1: the event may have been parked, see settle dlq list --local\n")
 		time.Sleep(time.Minute)
 		got = u.run("send", "--local", "work/1", "FINISH", "--wait", "rested")
 		if want := "settle: waited for rested, and work/1 is over without it: it is done in over\n"; got.code != command.ExitFailed || got.err != want {
@@ -57,7 +57,7 @@ func TestSendTellsThatTheEventItWaitsForWasParked(t *testing.T) {
 		u.must("send", "--local", "work/1", "START", "--wait", "rested")
 		w.broken.Store(true)
 		got := u.run("send", "--local", "work/1", "COUNT", "what=1", "--wait", "settled", "--timeout", "1h")
-		contains(u.t, got.err, "settle: the event was parked: ", "action note: panic: a value of the type string", "settle dlq list --instance work/1 finds it\n")
+		contains(u.t, got.err, "settle: the event was parked: ", "action note: panic: a value of the type string", "settle dlq list --local --instance work/1 finds it\n")
 		if got.code != command.ExitFailed || got.out != "" {
 			u.t.Errorf("expected exit code 1, got %+v", got)
 		}

@@ -64,9 +64,12 @@ func (c *checkCommand) Run(ctx context.Context, s *session) error {
 		check.Add(record, err)
 		progress.add()
 	}
-	if c.json(s) {
+	switch {
+	case c.json(s):
 		err = s.printJSON(check.Rows())
-	} else {
+	case len(check.Rows()) == 0:
+		err = s.printf("No instances.\n")
+	default:
 		err = view.WriteCheck(s.out, s.style, check.Rows())
 	}
 	if checked, broken := check.Counts(); err == nil && broken > 0 {

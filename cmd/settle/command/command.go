@@ -19,6 +19,7 @@
 //	4  the event was refused: the machine would never take it
 //	5  the time of --timeout is up, and what --wait waits for has not come
 //	130  stopped by Ctrl-C or SIGTERM before it was done
+//	141  nobody reads standard output any more
 //
 // Errors are one line on standard error, which a terminal shows folded at its width.
 package command
@@ -114,6 +115,9 @@ type Process struct {
 	Asked, Terminal, Watched bool
 	// Color says that Out takes the escapes of a terminal. Plain says that Err does not: progress is told in lines then.
 	Color, Plain bool
+	// Unread reports whether nobody reads Out any more, so that a command that goes on by itself ends. Nil means that it is not
+	// known before something is written.
+	Unread func() bool
 	// Columns is how wide the terminal is; 0 if that is not known, and nothing is folded.
 	Columns int
 	// Program is how the user has called the command; what dev prints begins with it. Its last element is what help texts,
@@ -136,6 +140,7 @@ func Main(config Config) {
 		In: os.Stdin, Out: os.Stdout, Err: os.Stderr,
 		Asked: console.IsTerminal(os.Stdin), Terminal: console.IsTerminal(os.Stdout), Watched: console.IsTerminal(os.Stderr),
 		Color: console.HasColor(os.Stdout), Plain: !console.Obeys(os.Stderr),
+		Unread:  func() bool { return console.IsUnread(os.Stdout) },
 		Columns: cmp.Or(console.Columns(os.Stdout), console.Columns(os.Stderr)),
 		Program: os.Args[0], Endpoint: os.Getenv("AWS_ENDPOINT_URL"),
 	}, os.Args[1:]))
@@ -146,7 +151,10 @@ func Run(ctx context.Context, config Config, process Process, args []string) int
 	s := &session{
 		config: config, in: process.In, out: process.Out, errOut: process.Err,
 		asked: process.Asked, terminal: process.Terminal, watched: process.Watched, program: process.Program,
-		endpoint: cmp.Or(process.Endpoint, localEndpoint), http: process.HTTP, now: process.Now,
+		endpoint: cmp.Or(process.Endpoint, localEndpoint), http: process.HTTP, now: process.Now, unread: process.Unread,
+	}
+	if s.unread == nil {
+		s.unread = func() bool { return false }
 	}
 	if s.now == nil {
 		s.now = time.Now

@@ -38,12 +38,17 @@ dropped. redrive and drop go on by themselves until there are no more.
 type dlqFlags struct {
 	awsFlags
 	DeadLetterQueue string `name:"dead-letter-queue" default:"settle-dlq.fifo" env:"SETTLE_DEAD_LETTER_QUEUE_URL" placeholder:"NAME|URL" help:"The dead-letter queue (${default})."`
+	Queue           string `default:"settle.fifo" env:"SETTLE_QUEUE_URL" placeholder:"NAME|URL" help:"The queue whose dead-letter queue that is (${default}): redrive sends there, and it is never taken for a dead-letter queue."`
 }
 
-// read calls the function with a reader of the queue, and puts back what is left in its hands. What the function finds is
-// to be printed after that: whoever reads the output may end the process. Meanwhile the progress is shown.
-func (f dlqFlags) read(ctx context.Context, s *session, progress *progress, do func(client *sqs.Client, r *deadletter.Reader) error) error {
+// read calls the function with a reader of the queue and what the queue says of itself, and puts back what is left in the reader's
+// hands. What the function finds is to be printed after that: whoever reads the output may end the process. Meanwhile the progress
+// is shown. A queue that cannot be a dead-letter queue is refused before anything is received.
+func (f dlqFlags) read(ctx context.Context, s *session, progress *progress, do func(client *sqs.Client, r *deadletter.Reader, has deadletter.Content) error) error {
 	defer progress.end()
+	if err := f.checkQueue(); err != nil {
+		return err
+	}
 	progress.say("looking for " + f.DeadLetterQueue)
 	loaded, err := f.load(ctx, s)
 	if err != nil {
@@ -56,7 +61,13 @@ func (f dlqFlags) read(ctx context.Context, s *session, progress *progress, do f
 	}
 	progress.say("")
 	r := deadletter.NewReader(client, url)
-	err = do(client, r)
+	has, err := r.Content(ctx)
+	if err == nil {
+		err = f.checkSwapped(has.RedrivePolicy)
+	}
+	if err == nil {
+		err = do(client, r, has)
+	}
 	if err != nil {
 		err = f.explain(s, stopped(ctx, err))
 	}
@@ -86,10 +97,8 @@ func (c *dlqListCommand) Run(ctx context.Context, s *session) error {
 	var total, seen int
 	var found []view.ParkedEvent
 	progress := s.newProgress("event received", "events received")
-	err := c.read(ctx, s, progress, func(_ *sqs.Client, r *deadletter.Reader) (err error) {
-		if total, _, err = r.Count(ctx); err != nil {
-			return err
-		}
+	err := c.read(ctx, s, progress, func(_ *sqs.Client, r *deadletter.Reader, has deadletter.Content) (err error) {
+		total = has.Messages
 		found, seen, err = c.find(ctx, r, progress)
 		return err
 	})
@@ -103,10 +112,8 @@ func (c *dlqListCommand) Run(ctx context.Context, s *session) error {
 		err = view.WriteParked(s.out, s.style, found, s.now())
 	case total > seen:
 		err = s.printf("Nothing is to be seen.\n")
-	case c.Instance != "":
-		err = s.printf("Nothing of %s is parked.\n", console.Escape(c.Instance))
 	default:
-		err = s.printf("Nothing is parked.\n")
+		err = s.printf("%s", nothingParked(c.Instance))
 	}
 	switch {
 	case total > seen && len(found) == c.Limit:
@@ -116,6 +123,14 @@ func (c *dlqListCommand) Run(ctx context.Context, s *session) error {
 			counted(total, "event", "events"), counted(seen, "was", "were"))
 	}
 	return err
+}
+
+// nothingParked says so, of an instance or, without a name, of all.
+func nothingParked(instance string) string {
+	if instance != "" {
+		return fmt.Sprintf("Nothing of %s is parked.\n", console.Escape(instance))
+	}
+	return "Nothing is parked.\n"
 }
 
 // find receives until there are no more, or enough.
@@ -156,8 +171,8 @@ func (*dlqShowCommand) Help() string {
 func (c *dlqShowCommand) Run(ctx context.Context, s *session) error {
 	var found *deadletter.Message
 	progress := s.newProgress("event received", "events received")
-	err := c.read(ctx, s, progress, func(_ *sqs.Client, r *deadletter.Reader) (err error) {
-		found, err = c.find(ctx, r, progress)
+	err := c.read(ctx, s, progress, func(_ *sqs.Client, r *deadletter.Reader, _ deadletter.Content) (err error) {
+		found, err = c.find(ctx, s, r, progress)
 		return err
 	})
 	if found == nil {
@@ -171,14 +186,14 @@ func (c *dlqShowCommand) Run(ctx context.Context, s *session) error {
 }
 
 // find receives until the message is there.
-func (c *dlqShowCommand) find(ctx context.Context, r *deadletter.Reader, progress *progress) (*deadletter.Message, error) {
+func (c *dlqShowCommand) find(ctx context.Context, s *session, r *deadletter.Reader, progress *progress) (*deadletter.Message, error) {
 	for {
 		batch, err := r.Next(ctx)
 		if err != nil {
 			return nil, err
 		}
 		if len(batch) == 0 {
-			return nil, notToBeSeen([]string{c.Message}, 1)
+			return nil, notToBeSeen(s, []string{c.Message}, 1)
 		}
 		for _, m := range batch {
 			progress.add()

@@ -55,25 +55,24 @@ func (f choiceFlags) choice() (*choice, error) {
 }
 
 // check refuses IDs that were not met.
-func (c *choice) check() error {
+func (c *choice) check(s *session) error {
 	if len(c.unseen) == 0 {
 		return nil
 	}
-	return notToBeSeen(c.unseen, len(c.named))
+	return notToBeSeen(s, c.unseen, len(c.named))
 }
 
 // notToBeSeen is the error of messages that the queue does not show, some of all that were asked for.
-func notToBeSeen(ids []string, of int) error {
+func notToBeSeen(s *session, ids []string, of int) error {
 	which := "message " + ids[0]
 	if of > 1 {
 		which = fmt.Sprintf("%d of the %d messages, %s", len(ids), of, strings.Join(ids, ", "))
 	}
-	return fmt.Errorf("%w: the queue does not show %s: it shows up to ten of an instance, and none that somebody else has in hand; see settle dlq list", errNotFound, which)
+	return fmt.Errorf("%w: the queue does not show %s: it shows up to ten of an instance, and none that somebody else has in hand; see %s", errNotFound, which, s.hint("dlq list"))
 }
 
 type dlqRedriveCommand struct {
 	dlqFlags
-	Queue string `default:"settle.fifo" env:"SETTLE_QUEUE_URL" placeholder:"NAME|URL" help:"The queue to send them to (${default})."`
 	choiceFlags
 	outputFlag
 }
@@ -109,7 +108,7 @@ func (c *dlqRedriveCommand) Run(ctx context.Context, s *session) error {
 	}
 	var outcome *deadletter.Outcome
 	progress := s.newProgress("event redriven", "events redriven")
-	err = c.read(ctx, s, progress, func(client *sqs.Client, r *deadletter.Reader) error {
+	err = c.read(ctx, s, progress, func(client *sqs.Client, r *deadletter.Reader, _ deadletter.Content) error {
 		url, err := sqsqueue.ResolveURL(ctx, client, c.Queue)
 		if err != nil {
 			return err
@@ -120,7 +119,7 @@ func (c *dlqRedriveCommand) Run(ctx context.Context, s *session) error {
 		done, err := r.Redrive(ctx, url, choice.chosen, progress.add)
 		outcome = &done
 		if err == nil {
-			err = choice.check()
+			err = choice.check(s)
 		}
 		return errors.Join(err, noteOthers(ctx, s, r, len(done.Moved)))
 	})
@@ -136,7 +135,7 @@ func (c *dlqRedriveCommand) Run(ctx context.Context, s *session) error {
 	}
 	said := fmt.Sprintf("%s in %s again\n", counted(answer.Redriven, "event is", "events are"), c.Queue)
 	if answer.ParkedAgain > 0 {
-		said += fmt.Sprintf("%s parked again: settle dlq list tells why\n", counted(answer.ParkedAgain, "of them was", "of them were"))
+		said += fmt.Sprintf("%s parked again: %s tells why\n", counted(answer.ParkedAgain, "of them was", "of them were"), s.hint("dlq list"))
 	}
 	return errors.Join(err, s.printf("%s", s.named(said)))
 }
@@ -146,8 +145,8 @@ func noteOthers(ctx context.Context, s *session, r *deadletter.Reader, moved int
 	if moved > 0 {
 		return nil
 	}
-	_, inFlight, err := r.Count(ctx)
-	if others := inFlight - r.InHand(); err == nil && others > 0 {
+	has, err := r.Content(ctx)
+	if others := has.InFlight - r.InHand(); err == nil && others > 0 {
 		s.note("About %s in somebody else's hands: try again in a moment.", counted(others, "event is", "events are"))
 	}
 	return err
@@ -155,15 +154,11 @@ func noteOthers(ctx context.Context, s *session, r *deadletter.Reader, moved int
 
 // checkQueues refuses a queue that cannot take what the dead-letter queue has, before anything is received.
 func (c *dlqRedriveCommand) checkQueues(from, to string) error {
-	switch {
-	case from == to:
-		return fmt.Errorf("%w: --queue: expected another queue than the dead-letter queue, got %s for both", errUsage, c.Queue)
-	case deadletter.IsFIFO(from) != deadletter.IsFIFO(to):
-		kinds := map[bool]string{true: "a FIFO queue", false: "a standard queue"}
-		return fmt.Errorf("%w: --queue: expected %s, as the dead-letter queue %s is one, got %s", errUsage, kinds[deadletter.IsFIFO(from)], c.DeadLetterQueue, c.Queue)
-	default:
+	if deadletter.IsFIFO(from) == deadletter.IsFIFO(to) {
 		return nil
 	}
+	kinds := map[bool]string{true: "a FIFO queue", false: "a standard queue"}
+	return fmt.Errorf("%w: --queue: expected %s, as the dead-letter queue %s is one, got %s", errUsage, kinds[deadletter.IsFIFO(from)], c.DeadLetterQueue, c.Queue)
 }
 
 type dlqDropCommand struct {
@@ -175,8 +170,8 @@ type dlqDropCommand struct {
 
 // Help tells that there is no way back.
 func (*dlqDropCommand) Help() string {
-	return `The events are deleted for good, those of an instance beyond the first ten and those that are parked meanwhile too. It
-asks before, and without a terminal to ask on wants --yes.
+	return `The events are deleted for good, those of an instance beyond the first ten and those that are parked meanwhile too. If
+there are any, it asks before, with --all about how many; without a terminal to ask on it wants --yes.
 
   settle dlq drop 5fea7756-0ea4-451a-a703-a558b933e274
   settle dlq drop --instance signup/42 --yes`
@@ -194,17 +189,17 @@ func (c *dlqDropCommand) Run(ctx context.Context, s *session) error {
 		return err
 	}
 	if !c.Yes {
-		if err := s.confirm(ctx, "Drop "+choice.name+" in "+c.DeadLetterQueue+" for good?"); err != nil {
+		if some, err := c.ask(ctx, s, choice); err != nil || !some {
 			return err
 		}
 	}
 	var answer *dropped
 	progress := s.newProgress("event dropped", "events dropped")
-	err = c.read(ctx, s, progress, func(_ *sqs.Client, r *deadletter.Reader) error {
+	err = c.read(ctx, s, progress, func(_ *sqs.Client, r *deadletter.Reader, _ deadletter.Content) error {
 		n, err := r.Drop(ctx, choice.chosen, progress.add)
 		answer = &dropped{n}
 		if err == nil {
-			err = choice.check()
+			err = choice.check(s)
 		}
 		return errors.Join(err, noteOthers(ctx, s, r, n))
 	})
@@ -218,4 +213,39 @@ func (c *dlqDropCommand) Run(ctx context.Context, s *session) error {
 		return err
 	}
 	return errors.Join(err, s.printf("%s gone\n", counted(answer.Dropped, "event is", "events are")))
+}
+
+// ask asks whether to drop what is chosen. If the queue has nothing there is nothing to ask: then it says so, and some is false.
+func (c *dlqDropCommand) ask(ctx context.Context, s *session, choice *choice) (some bool, err error) {
+	if !s.asked {
+		return false, fmt.Errorf("%w: expected --yes, as there is no terminal to ask on", errUsage)
+	}
+	about := 0
+	progress := s.newProgress("event received", "events received")
+	err = c.read(ctx, s, progress, func(_ *sqs.Client, r *deadletter.Reader, has deadletter.Content) error {
+		if about = has.Messages; about > 0 {
+			return nil
+		}
+		batch, err := r.Next(ctx) // What a queue says of itself may be a minute old.
+		about = len(batch)
+		return err
+	})
+	if err != nil {
+		return false, err
+	}
+	if about == 0 {
+		switch {
+		case len(choice.named) > 0:
+			return false, choice.check(s)
+		case c.json(s):
+			return false, s.printJSON(dropped{})
+		default:
+			return false, s.printf("%s", nothingParked(c.Instance))
+		}
+	}
+	question := "Drop " + choice.name + " in " + c.DeadLetterQueue
+	if c.All {
+		question += fmt.Sprintf(", about %d,", about)
+	}
+	return true, s.confirm(ctx, question+" for good?")
 }

@@ -19,6 +19,8 @@ const (
 	ExitTimeUp   = 5
 	// ExitInterrupted is that of a process that SIGINT has ended, as shells know it.
 	ExitInterrupted = 130
+	// ExitUnread is that of a process that SIGPIPE has ended, as shells know it.
+	ExitUnread = 141
 )
 
 // exitCodes maps errors to exit codes: the only place that does.
@@ -27,6 +29,7 @@ var exitCodes = []struct {
 	code int
 }{
 	{errInterrupted, ExitInterrupted},
+	{errUnread, ExitUnread},
 	{errUsage, ExitUsage},
 	{durable.ErrInstanceID, ExitUsage},
 	{dynamostore.ErrCursor, ExitUsage},

@@ -60,7 +60,7 @@ func (c *exportCommand) Run(ctx context.Context, s *session) error {
 			return err
 		}
 		if err != nil {
-			s.note("%s: %v", s.name(), err)
+			s.note("%s: %s", s.name(), oneLine(err))
 			unreadable++
 			continue
 		}

@@ -25,7 +25,7 @@ type filterFlags struct {
 }
 
 // filter checks the flags by the machines and returns what they choose.
-func (f placeFlags) filter(known *durable.Machines) (dynamostore.Filter, error) {
+func (f placeFlags) filter(s *session, known *durable.Machines) (dynamostore.Filter, error) {
 	filter := dynamostore.Filter{Machine: f.Machine, State: f.State, Tag: f.Tag}
 	if f.Machine == "" {
 		return filter, nil
@@ -37,7 +37,35 @@ func (f placeFlags) filter(known *durable.Machines) (dynamostore.Filter, error) 
 	if states := known.States(f.Machine); f.State != "" && len(states) > 0 && !slices.Contains(states, f.State) {
 		return filter, fmt.Errorf("%w: machine %s has no state %q: expected one of %s", errNotFound, f.Machine, f.State, strings.Join(states, ", "))
 	}
+	// So is a tag.
+	if tags, told := s.tags(f.Machine); f.Tag != "" && told && !slices.Contains(tags, f.Tag) {
+		return filter, fmt.Errorf("%w: machine %s has no tag %q: expected one of %s", errNotFound, f.Machine, f.Tag, strings.Join(tags, ", "))
+	}
 	return filter, nil
+}
+
+// strange says which state or tag that was asked for without a machine none of the hosted machines has; empty if there is none, or
+// if one of them does not tell. It is no mistake: there may be instances of machines that are not hosted here.
+func (f placeFlags) strange(s *session, known *durable.Machines) string {
+	var states, tags []string
+	for _, id := range known.IDs() {
+		itsTags, told := s.tags(id)
+		itsStates := known.States(id)
+		if !told || itsStates == nil {
+			return ""
+		}
+		tags, states = append(tags, itsTags...), append(states, itsStates...)
+	}
+	switch {
+	case f.Machine != "":
+		return ""
+	case f.State != "" && !slices.Contains(states, f.State):
+		return fmt.Sprintf("state %q", f.State)
+	case f.Tag != "" && !slices.Contains(tags, f.Tag):
+		return fmt.Sprintf("tag %q", f.Tag)
+	default:
+		return ""
+	}
 }
 
 // choose returns the machines, what the flags choose, and the table to look for it in.
@@ -46,7 +74,7 @@ func (f filterFlags) choose(ctx context.Context, s *session, table tableFlags) (
 	if err != nil {
 		return nil, dynamostore.Filter{}, nil, err
 	}
-	filter, err := f.filter(known)
+	filter, err := f.filter(s, known)
 	if err != nil {
 		return nil, dynamostore.Filter{}, nil, err
 	}

@@ -21,7 +21,7 @@ func (*graphCommand) Help() string {
 	return `mermaid is a state diagram that GitHub draws in Markdown; that of an instance is the chart of the version that carries
 the instance on, with the active states in the class current. xstate is a machine config of XState v5 in JSON, for
 editors, front ends and settle simulate; what the machine does is in it by name, and it is the same for an instance.
---output is for the list of machines.
+-o is for the list of machines.
 
   settle graph
   settle graph signup > signup.mmd
@@ -45,7 +45,7 @@ func (c *graphCommand) Run(ctx context.Context, s *session) error {
 	case c.Machine == "" && c.Format == formatXState:
 		return fmt.Errorf("%w: --format: expected a machine or an instance with it, got none", errUsage)
 	case c.Machine != "" && c.Output != "auto":
-		return fmt.Errorf("%w: --output is for the list of machines: expected --format xstate for a chart in JSON, or neither for Mermaid", errUsage)
+		return fmt.Errorf("%w: -o, or --output, is for the list of machines: expected --format xstate for a chart in JSON, or neither for Mermaid", errUsage)
 	}
 	known, err := s.machines()
 	if err != nil {

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"strings"
 	"time"
@@ -49,11 +48,8 @@ func (s *session) readInput(ctx context.Context) ([]byte, error) {
 	return until(ctx, func() ([]byte, error) { return io.ReadAll(io.LimitReader(s.in, httpapi.EventBytesMax+1)) })
 }
 
-// confirm asks somebody at a terminal.
+// confirm asks somebody at a terminal, which there must be.
 func (s *session) confirm(ctx context.Context, question string) error {
-	if !s.asked {
-		return fmt.Errorf("%w: expected --yes, as there is no terminal to ask on", errUsage)
-	}
 	s.tell("%s [y/N] ", question)
 	answer, err := until(ctx, func() (string, error) { return bufio.NewReader(s.in).ReadString('\n') })
 	if err != nil && !errors.Is(err, io.EOF) {

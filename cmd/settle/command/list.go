@@ -86,6 +86,10 @@ func (c *listCommand) Run(ctx context.Context, s *session) error {
 	}
 	filter.Consistent = c.Consistent
 	found, err := c.find(ctx, s, store, filter, known)
+	if errors.Is(err, dynamostore.ErrCursor) {
+		return fmt.Errorf("%w: --cursor: expected one that settle list printed for the same --machine, --state, --tag and --status, whole, got %.100q; "+
+			"without --cursor the list begins anew", errUsage, c.Cursor)
+	}
 	if err != nil {
 		return c.explain(s, err)
 	}
@@ -99,6 +103,9 @@ func (c *listCommand) Run(ctx context.Context, s *session) error {
 		err = s.printf("No instances.\n")
 	default:
 		err = view.WriteTable(s.out, s.style, found.Instances, s.now())
+	}
+	if strange := c.strange(s, known); strange != "" && len(found.Instances) == 0 {
+		s.note("No machine of this build has the %s.", strange)
 	}
 	c.note(s, found)
 	return errors.Join(append(found.failures, err)...)

@@ -73,7 +73,7 @@ func (c *migrateCommand) Run(ctx context.Context, s *session) error {
 		err = found.Write(s.out, s.style)
 	}
 	if err == nil && found.Broken > 0 {
-		err = fmt.Errorf("%s read by no version of this build: settle check tells why", counted(found.Broken, "instance is", "instances are"))
+		err = fmt.Errorf("%s read by no version of this build: %s tells why", counted(found.Broken, "instance is", "instances are"), s.hint("check"))
 	}
 	return err
 }

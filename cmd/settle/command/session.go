@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"regexp"
 	"slices"
@@ -46,6 +47,11 @@ type session struct {
 	http aws.HTTPClient
 	// now is the clock that the ages of things are told by, in the zone to show times in.
 	now func() time.Time
+	// unread reports whether nobody reads out any more.
+	unread func() bool
+	// grammar is that of all commands, given what was given of stackFlags. See hint.
+	grammar *kong.Node
+	given   map[string]string
 }
 
 // commandLine is the grammar; kong reads it from the tags.
@@ -93,6 +99,7 @@ func (s *session) parser(ctx context.Context) (parser *kong.Kong, exited *int, e
 		kong.Vars{"local_endpoint": localEndpoint, "aws_port": devAWSPort, "http_port": devHTTPPort, "simulation_epoch": simulation.Epoch.Format(time.RFC3339)},
 		kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(s),
 	}
+	options = append(options, numbers()...)
 	for _, further := range s.config.Commands {
 		options = append(options, kong.DynamicCommand(further.Name, further.Summary, "", &furtherCommand{Command: further}))
 	}
@@ -140,10 +147,19 @@ func (s *session) run(ctx context.Context, args []string) int {
 	if *exited >= 0 {
 		return *exited
 	}
-	if err != nil {
+	var failed *fs.PathError
+	switch {
+	case errors.As(err, &failed) && failed.Op == "write": // The help that was asked for.
+		return s.fail(failed)
+	case err != nil:
 		return s.fail(fmt.Errorf("%w: %w; %s --help explains", errUsage, err, s.calledOf(err)))
 	}
-	if err := stopped(ctx, command.Run()); err != nil {
+	s.remember(command)
+	err = stopped(ctx, command.Run())
+	if errors.Is(err, errUnread) { // Nobody wants to know.
+		return exitCode(err)
+	}
+	if err != nil {
 		if ctx.Err() != nil {
 			s.breakLine()
 		}
@@ -176,10 +192,10 @@ func (s *session) fail(err error) int {
 	return exitCode(err)
 }
 
-// oneLine returns the text of an error, its lines in one.
+// oneLine returns the brief text of an error, its lines in one.
 func oneLine(err error) string {
 	var lines []string
-	for line := range strings.FieldsFuncSeq(err.Error(), func(r rune) bool { return r == '\n' || r == '\r' }) {
+	for line := range strings.FieldsFuncSeq(brief(err), func(r rune) bool { return r == '\n' || r == '\r' }) {
 		lines = append(lines, strings.TrimSpace(line))
 	}
 	return strings.ReplaceAll(strings.Join(lines, "; "), ":; ", ": ") // What ends with a colon heads a list.
@@ -235,6 +251,8 @@ var (
 	// errRefused is wrapped when an event is refused that the machine's own errors do not
 	// speak of.
 	errRefused = errors.New("event refused")
+	// errUnread is returned when nobody reads the output any more.
+	errUnread = errors.New("nobody reads the output")
 	// errTimeUp is wrapped when what was waited for has not come in time.
 	errTimeUp = errors.New("the time is up")
 )

@@ -148,7 +148,7 @@ func (w *waiter) send(ctx context.Context, message durable.Message) error {
 	w.messageID, err = sqsqueue.New(client, url, "").Send(ctx, message)
 	w.sequence = client.sequence
 	if err != nil && ctx.Err() != nil {
-		return fmt.Errorf("%w: whether %s has the event is not known; settle get %s tells what became of it", errInterrupted, w.queue, w.to)
+		return fmt.Errorf("%w: whether %s has the event is not known; %s tells what became of it", errInterrupted, w.queue, w.session.hint("get", w.to.String()))
 	}
 	return err
 }
@@ -175,7 +175,7 @@ func (w *waiter) await(outer context.Context) (shown view.Instance, ignored bool
 	defer stop()
 	progress := w.session.newTask("waiting for " + w.to.String())
 	defer progress.end()
-	where := fmt.Sprintf("nothing is stored of %s: the event may have been parked, see settle dlq list", w.to)
+	where := fmt.Sprintf("nothing is stored of %s: the event may have been parked, see %s", w.to, w.hintParked())
 	looks := looks{next: lookFirst}
 	for pause := pollFirst; ; pause = nextPoll(pause) {
 		record, err := w.store.Load(ctx, w.to)

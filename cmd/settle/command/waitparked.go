@@ -53,7 +53,15 @@ func deadLetterQueueOf(policy string) string {
 
 // parked is the error of a message that was parked.
 func (w *waiter) parked(reason string) error {
-	return fmt.Errorf("the event was parked: %s; settle dlq list --instance %s finds it", reason, w.to)
+	return fmt.Errorf("the event was parked: %s; %s finds it", reason, w.hintParked("--instance", w.to.String()))
+}
+
+// hintParked is the command that lists what was parked from the queue: one that was named has a dead-letter queue of its own.
+func (w *waiter) hintParked(args ...string) string {
+	if w.session.given["queue"] != "" && w.deadLetterQueue != "" {
+		args = append([]string{"--dead-letter-queue", w.deadLetterQueue}, args...)
+	}
+	return w.session.hint("dlq list", args...)
 }
 
 // checkParked fails if the message is to be seen in the dead-letter queue. Who may send need not be allowed to look there: then
@@ -69,7 +77,7 @@ func (w *waiter) checkParked(ctx context.Context) error {
 		reader := deadletter.NewLook(client, url)
 		found, err = w.findParked(ctx, reader)
 		if left := reader.Close(ctx); left != nil {
-			w.session.note("%v", left)
+			w.session.note("%s", oneLine(left))
 			w.deadLetterQueue = ""
 		}
 	}

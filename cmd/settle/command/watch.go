@@ -32,7 +32,8 @@ func (*watchCommand) Help() string {
 Ctrl-C. As JSON it is one transition a line, and nothing else. The item is read, consistently: every 100 ms after
 something has happened, then ever less often, down to every two seconds. If more transitions come between two looks
 than the item keeps, some are missed, which is said. If AWS fails later than at the first look, and longer than the SDK
-tries again, it says so and looks again: after a second, then ever later, up to every 30 seconds.
+tries again, it says so and looks again: after a second, then ever later, up to every 30 seconds. If nobody reads standard
+output any more, as behind head -1, it ends at the next look.
 
 With --machine, and --state or --tag to narrow it down, it is those of all active instances, up to 1,000, until Ctrl-C.
 Each look reads them all: found by the index by_state every two seconds, or, if the table has none, by reading the whole
@@ -75,7 +76,7 @@ func (c *watchCommand) Run(ctx context.Context, s *session) error {
 	if err != nil {
 		return err
 	}
-	filter, err := c.filter(known)
+	filter, err := c.filter(s, known)
 	if err != nil {
 		return err
 	}
@@ -143,11 +144,21 @@ func (w *watch) one(ctx context.Context, id durable.InstanceID) error {
 		if w.flags.Every != nil {
 			pause = *w.flags.Every
 		}
-		if err := w.session.wait(ctx, cmp.Or(retry, pause)); err != nil {
+		if err := w.pause(ctx, cmp.Or(retry, pause)); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// pause waits for the next look. It fails with errUnread if nobody would read what that finds: nothing is written, and so no signal
+// ends the process, until something happens.
+func (w *watch) pause(ctx context.Context, d time.Duration) error {
+	err := w.session.wait(ctx, d)
+	if err == nil && w.session.unread() {
+		return errUnread
+	}
+	return err
 }
 
 // print prints what has happened from one look to the next.

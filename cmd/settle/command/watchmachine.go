@@ -50,7 +50,7 @@ func (w *watch) several(ctx context.Context, filter dynamostore.Filter) error {
 		return err
 	}
 	for again := time.Duration(0); err == nil; {
-		if err = w.session.wait(ctx, cmp.Or(again, c.pause())); err == nil {
+		if err = w.pause(ctx, cmp.Or(again, c.pause())); err == nil {
 			again, err = w.outlast(ctx, false, c.look(ctx, nil))
 		}
 	}
@@ -168,7 +168,7 @@ func (c *crowd) list(ctx context.Context, first *progress) ([]durable.Record, er
 		case errors.As(err, &unreadable):
 			if !c.unreadable[unreadable.Instance] {
 				c.unreadable[unreadable.Instance] = true
-				c.session.note("%s: %v", c.session.name(), unreadable)
+				c.session.note("%s: %s", c.session.name(), oneLine(unreadable))
 			}
 			continue
 		case err != nil:

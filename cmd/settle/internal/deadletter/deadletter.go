@@ -157,16 +157,25 @@ func (r *Reader) URL() string { return r.url }
 // InHand returns how many messages the reader has received and neither deleted nor put back.
 func (r *Reader) InHand() int { return len(r.held) }
 
-// Count returns how many messages the queue says it has, and how many of them others have in hand; approximately.
-func (r *Reader) Count(ctx context.Context) (messages, inFlight int, err error) {
-	names := []types.QueueAttributeName{types.QueueAttributeNameApproximateNumberOfMessages, types.QueueAttributeNameApproximateNumberOfMessagesNotVisible}
+// Content is what a queue says of itself.
+type Content struct {
+	// Messages is how many it has, InFlight how many of them somebody has in hand; both approximately.
+	Messages, InFlight int
+	// RedrivePolicy says, as JSON, where it gives up messages to itself; empty if it does not.
+	RedrivePolicy string
+}
+
+// Content asks the queue.
+func (r *Reader) Content(ctx context.Context) (Content, error) {
+	names := []types.QueueAttributeName{types.QueueAttributeNameApproximateNumberOfMessages, types.QueueAttributeNameApproximateNumberOfMessagesNotVisible,
+		types.QueueAttributeNameRedrivePolicy}
 	output, err := r.client.GetQueueAttributes(ctx, &sqs.GetQueueAttributesInput{QueueUrl: &r.url, AttributeNames: names})
 	if err != nil {
-		return 0, 0, fmt.Errorf("counting the messages of %s: %w", r.url, err)
+		return Content{}, fmt.Errorf("counting the messages of %s: %w", r.url, err)
 	}
 	visible, _ := strconv.Atoi(output.Attributes[string(names[0])])
-	inFlight, _ = strconv.Atoi(output.Attributes[string(names[1])])
-	return visible + inFlight, inFlight, nil
+	inFlight, _ := strconv.Atoi(output.Attributes[string(names[1])])
+	return Content{visible + inFlight, inFlight, output.Attributes[string(names[2])]}, nil
 }
 
 // Next receives up to ten messages that were not received before, those of a group in order. None means that the queue

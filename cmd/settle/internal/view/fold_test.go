@@ -69,6 +69,31 @@ func TestInstanceFitsTheTerminalButForItsContext(t *testing.T) {
 	}
 }
 
+func TestLinesOfProseHangBelowThemselves(t *testing.T) {
+	t.Parallel()
+	r := record()
+	r.Snapshot = json.RawMessage(`{"machine": "pipeline", "version": 3, "status": "active", "value": "a", "tags": ["settled"]}`)
+	v, err := Of(pipelines(t), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v.Problem, v.Settled = "", true
+	v.NextEvents = strings.Fields(strings.Repeat("EVENT ", 9))
+	var b strings.Builder
+	if err := v.WriteText(&b, console.NewStyle(false, 50), noon); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"  status    active, settled: nothing runs until an\n            event or a timer comes\n",
+		"  next      EVENT, EVENT, EVENT, EVENT, EVENT,\n            EVENT, EVENT, EVENT, EVENT\n",
+		"  stored    revision 9, 1m00s ago, version 3 of\n            pipeline\n",
+	} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("expected\n%s\nin\n%s", want, b.String())
+		}
+	}
+}
+
 func TestNothingOfAnInstanceIsObeyed(t *testing.T) {
 	t.Parallel()
 	const evil = "\x1b[2J\u009b2J\u202e"

@@ -25,15 +25,14 @@ func (v Instance) WriteText(w io.Writer, style console.Style, now time.Time) err
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n", style.Bold(harmless(v.Name)))
 	row := func(label, value string) { b.WriteString(style.Fold(labelled(style, label, value))) }
-	warning := func(label, value string) {
-		b.WriteString(style.FoldWords(labelled(style, label, style.Warning(value))))
-	}
+	prose := func(label, value string) { b.WriteString(style.FoldWords(labelled(style, label, value))) }
+	warning := func(label, value string) { prose(label, style.Warning(value)) }
 	warning("problem", harmless(v.Problem))
 	row("state", style.State(harmless(strings.Join(v.State, ", "))))
-	row("since", v.sinceText(now))
-	row("status", string(v.Status)+v.settledText())
-	row("tags", harmless(strings.Join(without(v.Tags, statechart.Settled), ", ")))
-	row("next", harmless(v.nextText()))
+	prose("since", v.sinceText(now))
+	prose("status", string(v.Status)+v.settledText())
+	prose("tags", harmless(strings.Join(without(v.Tags, statechart.Settled), ", ")))
+	prose("next", harmless(v.nextText()))
 	row("timers", v.timersText(now))
 	row("services", v.servicesText())
 	row("children", v.childrenText())
@@ -45,14 +44,14 @@ func (v Instance) WriteText(w io.Writer, style console.Style, now time.Time) err
 	warning("parked", v.parkedText(now))
 	warning("failed", v.failedText(now))
 	if v.Ignored > 0 {
-		row("ignored", fmt.Sprintf("%d so far, for want of a transition", v.Ignored))
+		prose("ignored", fmt.Sprintf("%d so far, for want of a transition", v.Ignored))
 	}
 	if v.Skipped > 0 {
-		row("skipped", fmt.Sprintf("%d so far: repeats, and timers that nobody waits for", v.Skipped))
+		prose("skipped", fmt.Sprintf("%d so far: repeats, and timers that nobody waits for", v.Skipped))
 	}
-	row("stored", fmt.Sprintf("revision %d, %s, version %d of %s", v.Revision, ago(v.UpdatedAt, now), v.Version, v.Machine))
+	prose("stored", fmt.Sprintf("revision %d, %s, version %d of %s", v.Revision, ago(v.UpdatedAt, now), v.Version, v.Machine))
 	if !v.ExpireAt.IsZero() {
-		row("expires", at(v.ExpireAt, now))
+		prose("expires", at(v.ExpireAt, now))
 	}
 	row("history", historyText(style, v.History, now.Location()))
 	_, err := io.WriteString(w, b.String())

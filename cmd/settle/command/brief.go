@@ -1,0 +1,48 @@
+package command
+
+import (
+	"cmp"
+	"errors"
+	"net/http"
+	"strings"
+
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
+	"github.com/aws/smithy-go"
+)
+
+// brief returns the text of an error in which a call that AWS has refused stands as the service's code and message alone. A call
+// that has failed on AWS's side keeps all that the SDK tells, as its request ID is what AWS's support asks for; so does one that had
+// no answer, whose address is in there.
+func brief(err error) string {
+	text := err.Error()
+	for _, call := range calls(err) {
+		var refusal smithy.APIError
+		var response *awshttp.ResponseError
+		if !errors.As(call, &refusal) || errors.As(call, &response) && response.HTTPStatusCode() >= http.StatusInternalServerError {
+			continue
+		}
+		said := strings.TrimSuffix(refusal.ErrorCode()+": "+strings.TrimSpace(refusal.ErrorMessage()), ": ")
+		text = strings.ReplaceAll(text, call.Error(), cmp.Or(said, call.Error()))
+	}
+	return text
+}
+
+// calls returns the failed calls of the SDK in an error; of those that were made for another one, such as for its credentials,
+// the inner ones.
+func calls(err error) []*smithy.OperationError {
+	var found []*smithy.OperationError
+	switch wrapping := err.(type) { //nolint:errorlint // Each error of the tree is looked at.
+	case interface{ Unwrap() error }:
+		if inner := wrapping.Unwrap(); inner != nil {
+			found = calls(inner)
+		}
+	case interface{ Unwrap() []error }:
+		for _, inner := range wrapping.Unwrap() {
+			found = append(found, calls(inner)...)
+		}
+	}
+	if call, ok := err.(*smithy.OperationError); ok && len(found) == 0 { //nolint:errorlint // As above.
+		found = append(found, call)
+	}
+	return found
+}

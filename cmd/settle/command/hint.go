@@ -1,0 +1,62 @@
+package command
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/alecthomas/kong"
+)
+
+// stackFlags are the flags that tell which stack a command talks to, and which parts of it.
+var stackFlags = []string{"local", "table", "queue", "dead-letter-queue"}
+
+// remember keeps the grammar, and those of stackFlags that stand on the command line itself: what is in the environment is there for
+// the next command too.
+func (s *session) remember(line *kong.Context) {
+	s.grammar, s.given = line.Model.Node, map[string]string{}
+	for _, element := range line.Path {
+		if flag := element.Flag; flag != nil && slices.Contains(stackFlags, flag.Name) {
+			if flag.IsBool() {
+				s.given[flag.Name] = strconv.FormatBool(flag.Target.Bool())
+			} else {
+				s.given[flag.Name] = flag.Target.String()
+			}
+		}
+	}
+}
+
+// hint returns a command line that somebody may paste, such as "settle dlq list --local --instance signup/42": the command with
+// the arguments and, before them, the flags that this command was given to talk to its stack, as far as that one takes them.
+func (s *session) hint(command string, args ...string) string {
+	words := append([]string{defaultName}, strings.Fields(command)...)
+	for _, name := range stackFlags {
+		value, given := s.given[name]
+		if !given || slices.Contains(args, "--"+name) || !takes(s.grammar, words[1:], name) {
+			continue
+		}
+		switch value {
+		case "false":
+		case "true":
+			words = append(words, "--"+name)
+		default:
+			words = append(words, "--"+name, quoted(value))
+		}
+	}
+	for _, arg := range args {
+		words = append(words, quoted(arg))
+	}
+	return strings.Join(words, " ")
+}
+
+// takes reports whether the command that begins the words has the flag.
+func takes(node *kong.Node, words []string, flag string) bool {
+	for _, word := range words {
+		k := slices.IndexFunc(node.Children, func(n *kong.Node) bool { return n.Name == word })
+		if k < 0 {
+			break
+		}
+		node = node.Children[k]
+	}
+	return slices.ContainsFunc(node.Flags, func(f *kong.Flag) bool { return f.Name == flag })
+}

@@ -1,0 +1,78 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/settle-run/settle/cmd/settle/command"
+)
+
+// TestWatchEndsAtTheNextLookOnceNobodyReadsIt counts the looks at AWS after the reader has gone: each would be paid.
+func TestWatchEndsAtTheNextLookOnceNobodyReadsIt(t *testing.T) {
+	t.Parallel()
+	for _, watched := range []string{"work/1", "--machine work", "--machine work --every 1m"} {
+		withWork(t, &work{}, func(u user) {
+			u.must("send", "--local", "work/1", "START", "--wait", "rested")
+			gone, looks := time.Now().Add(90*time.Second), 0
+			process := u.faultily(func(string, string) error {
+				if time.Now().After(gone) {
+					looks++
+				}
+				return nil
+			}, nil)
+			process.Unread = func() bool { return time.Now().After(gone) }
+			ctx, stop := context.WithTimeout(u.t.Context(), 10*time.Minute)
+			defer stop()
+			got := u.runUntil(ctx, process, strings.Fields("watch --local "+watched)...)
+			if late := time.Since(gone); got.code != command.ExitUnread || looks != 0 || late > 30*time.Second || strings.Contains(got.err, "settle: ") {
+				u.t.Errorf("watch %s: expected exit code 141, no word and no look once nobody reads, got %+v after %d looks and %v", watched, got, looks, late)
+			}
+		})
+	}
+}
+
+// TestWatchInAPipeEndsWithItsReader closes the pipe of a real process, of which nothing else is to be written.
+func TestWatchInAPipeEndsWithItsReader(t *testing.T) {
+	t.Parallel()
+	dev := quietDev(t)
+	onTerminal(t, dev.aws, "", "send", "--local", "signup/1", "SIGN_UP", "email=ada@example.com", "name=Ada", "--wait", "settled")
+	for _, watched := range []string{"signup/1", "--machine signup"} {
+		process := asSettle(t, "pipe", dev.aws, strings.Fields("watch --local -o text "+watched)...)
+		if _, err := process.StdinPipe(); err != nil { // It lives as long as its input does; see TestMain.
+			t.Fatal(err)
+		}
+		out, err := process.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var said strings.Builder
+		process.Stderr = &said
+		if err := process.Start(); err != nil {
+			t.Fatal(err)
+		}
+		if line, err := bufio.NewReader(out).ReadString('\n'); err != nil || !strings.Contains(line, "signup") {
+			t.Fatalf("expected where the instances are, got %v and %q", err, line)
+		}
+		if err := out.Close(); err != nil {
+			t.Fatal(err)
+		}
+		ended := make(chan error, 1)
+		go func() { ended <- process.Wait() }()
+		timeout := time.NewTimer(lineWait)
+		defer timeout.Stop()
+		select {
+		case err := <-ended:
+			var exit *exec.ExitError
+			if !errors.As(err, &exit) || exit.ExitCode() != command.ExitUnread || strings.Contains(said.String(), "settle: ") {
+				t.Errorf("watch %s: expected exit code 141 and no word, got %v and %q", watched, err, said.String())
+			}
+		case <-timeout.C:
+			t.Fatalf("watch %s: expected it to end with its reader", watched)
+		}
+	}
+}
