@@ -51,11 +51,15 @@ if [[ ! $stack =~ ^[A-Za-z][A-Za-z0-9-]{0,63}$ ]]; then
 	echo "expected STACK to be a name of up to 64 letters, digits and hyphens, got '$stack'" >&2
 	exit 2
 fi
-read -ra more <<<"${PARAMETERS:-}"
+read -r -d '' -a more <<<"${PARAMETERS:-}" || true # it ends at the end
+if (($(grep -cE '^(consumer|gateway|delay|executions|tokentask|objects) ' <<<"$zips") != 6)); then
+	echo "expected six functions on standard input, got: ${zips//$'\n'/, }" >&2
+	exit 2
+fi
 known=$(sed -n '/^Parameters:/,/^[A-Z]/s/^  \([A-Za-z]*\):$/\1/p' "$template" | grep -v Code)
 for parameter in ${more[@]+"${more[@]}"}; do
-	if ! grep -qx "${parameter%%=*}" <<<"$known" || [[ $parameter != *=* ]]; then
-		echo "expected PARAMETERS to be NAME=VALUE, of the names" $known", got '$parameter'" >&2
+	if ! grep -qxF -e "${parameter%%=*}" <<<"$known" || [[ $parameter != *=* ]]; then
+		echo "expected PARAMETERS to be NAME=VALUE, of the names ${known//$'\n'/ }, got '$parameter'" >&2
 		exit 2
 	fi
 done
@@ -93,10 +97,6 @@ while read -r function key zip; do
 	fi
 	run aws s3 cp --only-show-errors "$zip" "s3://$bucket/$stack/$key" --region "$region"
 done <<<"$zips"
-if ((${#parameters[@]} != 7)); then
-	echo "expected six functions on standard input, got: ${parameters[*]:1}" >&2
-	exit 2
-fi
 parameters+=(${more[@]+"${more[@]}"}) # an empty list is an error to old shells
 
 if ! run aws cloudformation deploy --region "$region" --stack-name "$stack" --template-file "$template" \

@@ -166,11 +166,18 @@ func TestDeployRefusesWhatItCannotDeploy(t *testing.T) {
 		{"consumer consumer-1.zip zips/consumer.zip\n", "DRY=1", "expected six functions"},
 		{keys, "PARAMETERS=ConsumerConcurrency=20 AlarmTopics=arn:aws:sns:eu-central-1:123456789012:alarms", "of the names UploadBuckets AlarmTopic ConsumerConcurrency, got 'AlarmTopics=arn:"},
 		{keys, "PARAMETERS=AlarmTopic", "got 'AlarmTopic'"},
+		{keys, "PARAMETERS=AlarmTopi.=x", "got 'AlarmTopi.=x'"},
+		{keys, "PARAMETERS=-V=x", "got '-V=x'"},
+		{keys, "PARAMETERS=AlarmTopic=a\nNope=b", "got 'Nope=b'"},
+		{"", "DRY=", "expected six functions"},
 		{keys, "PARAMETERS=CodeBucket=mine", "got 'CodeBucket=mine'"},
 	} {
 		said, calls, code := script(t, "deploy.sh", c.input, nil, c.env)
 		if code != 2 || !strings.Contains(said, c.want) || len(with(calls, "cloudformation deploy")) != 0 {
 			t.Errorf("%s: expected exit code 2 and %q, got %d and\n%s", c.env, c.want, code, said)
+		}
+		if len(calls) != 0 {
+			t.Errorf("%s: expected no call, got %q", c.env, calls)
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -58,6 +59,9 @@ func TestDevKeepsMadeUpSecretsInTheDataFolder(t *testing.T) {
 		t.Errorf("expected the secret that was shown, %q, and two others, got %q", secret, kept)
 	}
 
+	if err := os.Chmod(filepath.Join(dir, "secrets.json"), 0o644); err != nil { // As a copy may have.
+		t.Fatal(err)
+	}
 	given := startDev(t, "--data", dir, "--github-secret", "one-of-mine")
 	if got := secretShown(t, given); got != "that was given" {
 		t.Errorf("expected the secret that was given to be used, got %q", got)
@@ -118,8 +122,8 @@ func TestDevSaysThatTheSecretsCannotBeKept(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	path := filepath.Join(dir, "secrets.json")
-	damaged := "settle: " + path + ": expected a JSON object of texts, the secrets that were made up, got something else; mend it, or remove it to have new ones made up\n"
-	for text, want := range map[string]string{`{"github-secret": "SHORT`: damaged, "null": damaged, "": damaged, `{"github-secret": 1}`: damaged} {
+	damaged := "settle: " + path + ": expected a JSON object of texts of at least 16 bytes, the secrets that were made up, got something else; mend it, or remove it to have new ones made up\n"
+	for text, want := range map[string]string{`{"github-secret": "SHORT`: damaged, "null": damaged, "": damaged, `{"github-secret": 1}`: damaged, `{"enrich-callback-key": "short"}`: damaged} {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -128,11 +132,30 @@ func TestDevSaysThatTheSecretsCannotBeKept(t *testing.T) {
 			t.Errorf("%q: expected exit code 1 and %q, got %d and %q", text, want, got.code, got.err)
 		}
 	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	got := user{t: t}.run("dev", "--data", dir, "--enrich-callback-key", "short")
+	if entries, err := os.ReadDir(dir); got.code != command.ExitUsage || err != nil || len(entries) != 0 {
+		t.Errorf("expected exit code 2 and nothing left behind, got %d, %q, %v and %v", got.code, got.err, entries, err)
+	}
+	running := startDev(t, "--data", dir)
+	kept := keptSecrets(t, dir)
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	if got := startThatFails(t, dir); got.code != command.ExitFailed || !strings.Contains(got.err, "in use by another process") {
+		t.Errorf("expected exit code 1, as the folder is in use, got %d and %q", got.code, got.err)
+	}
+	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) || len(kept) != 3 {
+		t.Errorf("expected no secrets of a process that may not use the folder, got %v and %q", err, kept)
+	}
+	running.end(t)
 	file := filepath.Join(dir, "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	got := startThatFails(t, file)
+	got = startThatFails(t, file)
 	if got.code != command.ExitFailed || !strings.HasPrefix(got.err, "settle: reading the secrets of the data folder: ") {
 		t.Errorf("expected exit code 1 and that the folder is none, got %d and %q", got.code, got.err)
 	}

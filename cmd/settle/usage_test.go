@@ -221,7 +221,8 @@ func TestOfTheSDKsTextTheServicesWordsAreLeft(t *testing.T) {
 	}{
 		{answering{http.StatusBadRequest, `{"__type": "com.amazon.coral.service#AccessDeniedException", "message": "User: ada is not authorized"}`},
 			"has changed permissions or resources: AccessDeniedException: User: ada is not authorized\n"},
-		{answering{http.StatusBadRequest, `{"__type": "ValidationException"}`}, "settle: reading signup/1 in table settle: ValidationException: UnknownError\n"},
+		{answering{http.StatusBadRequest, `{"__type": "ValidationException"}`}, "settle: reading signup/1 in table settle: ValidationException\n"},
+		{answering{http.StatusNotFound, ""}, "operation error DynamoDB: GetItem, https response error StatusCode: 404, RequestID: request-7, api error UnknownError: UnknownError\n"},
 		{answering{http.StatusNotImplemented, `{"__type": "InternalServerError", "message": "no"}`},
 			"operation error DynamoDB: GetItem, https response error StatusCode: 501, RequestID: request-7, InternalServerError: no\n"},
 	} {

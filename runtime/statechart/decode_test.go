@@ -77,11 +77,16 @@ func TestDecodeReadsTypeIDAndPayload(t *testing.T) {
 func TestPayloadTypeIsWhatDecodeMakes(t *testing.T) {
 	t.Parallel()
 	chart := takingOrders(t)
-	for event, want := range map[string]reflect.Type{
-		"order": reflect.TypeFor[order](), "pointer": reflect.TypeFor[*order](), "raw": reflect.TypeFor[map[string]any](), "plain": nil, "inner": nil, "none": nil,
+	type told struct {
+		typ      reflect.Type
+		declared bool
+	}
+	for event, want := range map[string]told{
+		"order": {reflect.TypeFor[order](), true}, "pointer": {reflect.TypeFor[*order](), true}, "raw": {reflect.TypeFor[map[string]any](), true},
+		"plain": {nil, true}, "inner": {}, "none": {},
 	} {
-		if got := chart.PayloadType(event); got != want {
-			t.Errorf("%s: got %v, want %v", event, got, want)
+		if typ, declared := chart.PayloadType(event); typ != want.typ || declared != want.declared {
+			t.Errorf("%s: got %v and %v, want %v", event, typ, declared, want)
 		}
 	}
 }

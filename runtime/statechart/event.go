@@ -107,14 +107,14 @@ var (
 // keys.
 func (c *chart) Decode(body []byte) (Event, error) { return c.payloads.decode(c.id, body) }
 
-// PayloadType returns the type that Decode makes the payloads of an event of; nil if the event carries nothing, or is none that
-// comes from outside.
-func (c *chart) PayloadType(eventType string) reflect.Type {
-	payload := c.payloads[eventType]
+// PayloadType returns the type that Decode makes the payloads of an event of; nil if the event carries nothing. Declared is false
+// if it is none that comes from outside.
+func (c *chart) PayloadType(eventType string) (typ reflect.Type, declared bool) {
+	payload, declared := c.payloads[eventType]
 	if payload.internal {
-		return nil
+		return nil, false
 	}
-	return payload.typ
+	return payload.typ, declared
 }
 
 func (p Payloads) decode(chart string, body []byte) (Event, error) {

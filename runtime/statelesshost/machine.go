@@ -75,7 +75,7 @@ func (m *Machine[T]) Events() []string { return m.chart.Events() }
 func (m *Machine[T]) Decode(body []byte) (statechart.Event, error) { return m.chart.Decode(body) }
 
 // PayloadType does what statechart.Chart.PayloadType does.
-func (m *Machine[T]) PayloadType(eventType string) reflect.Type {
+func (m *Machine[T]) PayloadType(eventType string) (typ reflect.Type, declared bool) {
 	return m.chart.PayloadType(eventType)
 }
 

@@ -1,7 +1,6 @@
 package command
 
 import (
-	"cmp"
 	"errors"
 	"net/http"
 	"strings"
@@ -9,6 +8,9 @@ import (
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/smithy-go"
 )
+
+// unknown stands in the SDK's errors for a code or a message that the answer does not have.
+const unknown = "UnknownError"
 
 // brief returns the text of an error in which a call that AWS has refused stands as the service's code and message alone. A call
 // that has failed on AWS's side keeps all that the SDK tells, as its request ID is what AWS's support asks for; so does one that had
@@ -21,8 +23,15 @@ func brief(err error) string {
 		if !errors.As(call, &refusal) || errors.As(call, &response) && response.HTTPStatusCode() >= http.StatusInternalServerError {
 			continue
 		}
-		said := strings.TrimSuffix(refusal.ErrorCode()+": "+strings.TrimSpace(refusal.ErrorMessage()), ": ")
-		text = strings.ReplaceAll(text, call.Error(), cmp.Or(said, call.Error()))
+		code, message := refusal.ErrorCode(), strings.TrimSpace(refusal.ErrorMessage())
+		switch {
+		case code == "" || code == unknown:
+			continue // It is not AWS that has answered: the status and the operation are all there is.
+		case message == "" || message == unknown:
+			text = strings.ReplaceAll(text, call.Error(), code)
+		default:
+			text = strings.ReplaceAll(text, call.Error(), code+": "+message)
+		}
 	}
 	return text
 }

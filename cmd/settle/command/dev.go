@@ -87,11 +87,10 @@ func (c *devCommand) validate() error {
 }
 
 // prepare returns what the gateway of the command's machines takes.
-func (c *devCommand) prepare(s *session) (Gateway, error) {
+func (c *devCommand) prepare(s *session, made *secrets) (Gateway, error) {
 	if s.config.Dev.Prepare == nil {
 		return Gateway{}, nil
 	}
-	made := secrets{folder: c.Data}
 	gateway, err := s.config.Dev.Prepare(made.get)
 	if made.failed != nil {
 		return Gateway{}, made.failed
@@ -107,7 +106,8 @@ func (c *devCommand) Run(ctx context.Context, s *session) error {
 	if err := c.validate(); err != nil {
 		return err
 	}
-	gateway, err := c.prepare(s)
+	made := secrets{folder: c.Data}
+	gateway, err := c.prepare(s, &made)
 	if err != nil {
 		return err
 	}
@@ -124,7 +124,10 @@ func (c *devCommand) Run(ctx context.Context, s *session) error {
 	if err != nil {
 		return err
 	}
-	if err := c.printWelcome(s, running, gateway); err != nil {
+	if err = made.keep(); err == nil { // The folder is this process's now.
+		err = c.printWelcome(s, running, gateway)
+	}
+	if err != nil {
 		return errors.Join(err, running.Close())
 	}
 	err = running.Wait(ctx)

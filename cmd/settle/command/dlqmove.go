@@ -171,7 +171,7 @@ type dlqDropCommand struct {
 // Help tells that there is no way back.
 func (*dlqDropCommand) Help() string {
 	return `The events are deleted for good, those of an instance beyond the first ten and those that are parked meanwhile too. If
-there are any, it asks before, with --all about how many; without a terminal to ask on it wants --yes.
+the queue has any, it asks before, with --all about how many; without a terminal to ask on it wants --yes.
 
   settle dlq drop 5fea7756-0ea4-451a-a703-a558b933e274
   settle dlq drop --instance signup/42 --yes`

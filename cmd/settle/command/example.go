@@ -81,7 +81,8 @@ func (s *session) trial() (trial, error) {
 func (s *session) tryOut(known *durable.Machines, machine durable.Machine, event string) (trial, bool) {
 	var found trial
 	for _, optional := range []bool{false, true} {
-		t := trial{machine: machine.ID(), event: event, payload: payload.Sample(payloadType(machine, event), s.now(), optional)}
+		typ, _ := payloadType(machine, event)
+		t := trial{machine: machine.ID(), event: event, payload: payload.Sample(typ, s.now(), optional)}
 		body, err := t.body()
 		if err != nil {
 			return trial{}, false

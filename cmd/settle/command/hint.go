@@ -2,7 +2,6 @@ package command
 
 import (
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/alecthomas/kong"
@@ -17,10 +16,11 @@ func (s *session) remember(line *kong.Context) {
 	s.grammar, s.given = line.Model.Node, map[string]string{}
 	for _, element := range line.Path {
 		if flag := element.Flag; flag != nil && slices.Contains(stackFlags, flag.Name) {
-			if flag.IsBool() {
-				s.given[flag.Name] = strconv.FormatBool(flag.Target.Bool())
-			} else {
-				s.given[flag.Name] = flag.Target.String()
+			switch {
+			case !flag.IsBool():
+				s.given[flag.Name] = "--" + flag.Name + " " + quoted(flag.Target.String())
+			case flag.Target.Bool():
+				s.given[flag.Name] = "--" + flag.Name
 			}
 		}
 	}
@@ -31,17 +31,11 @@ func (s *session) remember(line *kong.Context) {
 func (s *session) hint(command string, args ...string) string {
 	words := append([]string{defaultName}, strings.Fields(command)...)
 	for _, name := range stackFlags {
-		value, given := s.given[name]
+		flag, given := s.given[name]
 		if !given || slices.Contains(args, "--"+name) || !takes(s.grammar, words[1:], name) {
 			continue
 		}
-		switch value {
-		case "false":
-		case "true":
-			words = append(words, "--"+name)
-		default:
-			words = append(words, "--"+name, quoted(value))
-		}
+		words = append(words, flag)
 	}
 	for _, arg := range args {
 		words = append(words, quoted(arg))

@@ -13,26 +13,31 @@ import (
 	"github.com/settle-run/settle/runtime/durable"
 )
 
-// payloadType returns the type of an event's payload; nil if it carries nothing, or the machine does not tell.
-func payloadType(machine durable.Machine, event string) reflect.Type {
-	if chart, ok := machine.(interface {
-		PayloadType(eventType string) reflect.Type
-	}); ok {
-		return chart.PayloadType(event)
+// payloadType returns the type of an event's payload, nil if it carries nothing; told is false if the machine does not tell.
+func payloadType(machine durable.Machine, event string) (typ reflect.Type, told bool) {
+	chart, ok := machine.(interface {
+		PayloadType(eventType string) (typ reflect.Type, declared bool)
+	})
+	if !ok {
+		return nil, false
 	}
-	return nil
+	return chart.PayloadType(event)
 }
 
 // noteIgnoredKeys names the keys of an event that no hosted version of the machine decodes into its payload: they may be
 // misspelt. It says nothing if one of them does not tell its keys.
 func (s *session) noteIgnoredKeys(machineID, event string, body json.RawMessage) {
 	var keys []string
-	var types []reflect.Type
+	var types []reflect.Type // without those of versions in which the event carries nothing
+	declared := false
 	for _, machine := range s.config.Machines(Environment{Logger: slog.New(slog.DiscardHandler)}) {
 		if machine.ID() != machineID || !slices.Contains(machine.Events(), event) {
 			continue
 		}
-		typ := payloadType(machine, event)
+		typ, told := payloadType(machine, event)
+		if declared = true; told && typ == nil {
+			continue
+		}
 		own, known := payload.Keys(typ)
 		if !known {
 			return
@@ -40,7 +45,7 @@ func (s *session) noteIgnoredKeys(machineID, event string, body json.RawMessage)
 		keys, types = append(keys, own...), append(types, typ)
 	}
 	var sent map[string]json.RawMessage
-	if len(types) == 0 || json.Unmarshal(body, &sent) != nil {
+	if !declared || json.Unmarshal(body, &sent) != nil {
 		return
 	}
 	var ignored []string

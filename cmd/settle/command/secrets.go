@@ -13,73 +13,98 @@ import (
 // secretsFile is the file of a data folder that has the secrets that were made up for it: an object of texts.
 const secretsFile = "secrets.json"
 
+// secretBytesMin is the length of the shortest secret that the file may have.
+const secretBytesMin = 16
+
 // secrets are those that dev makes up.
 type secrets struct {
 	// folder is where they are kept; empty means that they end with the process.
 	folder string
 	// byName are those that are known; nil before the first one is asked for.
 	byName map[string]string
-	// failed is why they cannot be kept.
+	// made are the names of those that are in byName and not in the folder.
+	made []string
+	// failed is why they cannot be read.
 	failed error
 }
 
 // get returns the secret of that name, and makes it up if there is none.
 func (s *secrets) get(name string) (string, error) {
 	if s.byName == nil {
-		if s.failed = s.read(); s.failed != nil {
+		if s.byName, s.failed = s.read(); s.failed != nil {
 			return "", s.failed
 		}
 	}
 	if s.byName[name] == "" {
 		s.byName[name] = rand.Text()
-		s.failed = s.write()
+		s.made = append(s.made, name)
 	}
-	return s.byName[name], s.failed
+	return s.byName[name], nil
 }
 
-func (s *secrets) read() error {
+// read returns what is in the folder, and sees to it that only its owner may.
+func (s *secrets) read() (map[string]string, error) {
 	known := map[string]string{}
-	path := filepath.Join(s.folder, secretsFile)
-	if s.folder != "" {
-		switch text, err := os.ReadFile(path); {
-		case errors.Is(err, fs.ErrNotExist):
-		case err != nil:
-			return fmt.Errorf("reading the secrets of the data folder: %w", err)
-		case json.Unmarshal(text, &known) != nil || known == nil: // Its error would quote what may be a secret.
-			return fmt.Errorf("%s: expected a JSON object of texts, the secrets that were made up, got something else; mend it, or remove it to have new ones made up", path)
-		}
+	if s.folder == "" {
+		return known, nil
 	}
-	s.byName = known
-	return nil
+	path := filepath.Join(s.folder, secretsFile)
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return known, nil
+	}
+	if err == nil {
+		err = os.Chmod(path, 0o600) // A copy may have another mode.
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the secrets of the data folder: %w", err)
+	}
+	fits := json.Unmarshal(text, &known) == nil && known != nil // Its error would quote what may be a secret.
+	for _, secret := range known {
+		fits = fits && len(secret) >= secretBytesMin
+	}
+	if !fits {
+		return nil, fmt.Errorf("%s: expected a JSON object of texts of at least %d bytes, the secrets that were made up, got something else; mend it, or remove it to have new ones made up",
+			path, secretBytesMin)
+	}
+	return known, nil
 }
 
-// write replaces the file as a whole, so that no crash leaves half of one.
-func (s *secrets) write() (err error) {
-	if s.folder == "" {
+// keep writes those that were made up into the folder, which nobody else may use by now. The file is replaced as a whole, so that no
+// crash leaves half of one.
+func (s *secrets) keep() error {
+	if s.folder == "" || len(s.made) == 0 {
 		return nil
 	}
-	defer func() {
-		if err != nil {
-			err = fmt.Errorf("keeping the secrets in the data folder: %w", err)
-		}
-	}()
-	text, err := json.MarshalIndent(s.byName, "", "  ")
+	known, err := s.read()
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(s.folder, 0o700); err != nil {
+	for _, name := range s.made {
+		if known[name] != "" {
+			return fmt.Errorf("%s: somebody has made up secrets at the same time: start again", filepath.Join(s.folder, secretsFile))
+		}
+		known[name] = s.byName[name]
+	}
+	if err := s.write(known); err != nil {
+		return fmt.Errorf("keeping the secrets in the data folder: %w", err)
+	}
+	return nil
+}
+
+func (s *secrets) write(known map[string]string) error {
+	text, err := json.MarshalIndent(known, "", "  ")
+	if err != nil {
 		return err
 	}
-	file, err := os.CreateTemp(s.folder, "*."+secretsFile) // Readable for its owner alone.
+	path := filepath.Join(s.folder, secretsFile)
+	file, err := os.OpenFile(path+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return err
 	}
 	_, err = file.Write(append(text, '\n'))
-	if err = errors.Join(err, file.Sync(), file.Close()); err == nil {
-		err = os.Rename(file.Name(), filepath.Join(s.folder, secretsFile))
+	if err = errors.Join(err, file.Sync(), file.Close()); err != nil {
+		return err
 	}
-	if err != nil {
-		err = errors.Join(err, os.Remove(file.Name()))
-	}
-	return err
+	return os.Rename(path+".new", path)
 }

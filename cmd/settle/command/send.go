@@ -29,8 +29,8 @@ type sendCommand struct {
 // Help explains what a flag's line has no room for.
 func (*sendCommand) Help() string {
 	return `The event is checked first: what the machine would never take is refused here, with exit code 4,
-and reaches no queue. Keys that its payload does not have are ignored, and named on standard error. That the queue has the event says nothing about what the instance makes of it:
-settle get shows that, and --wait waits for it.
+and reaches no queue. Keys that its payload does not have are ignored, and named on standard error. That the queue has
+the event says nothing about what the instance makes of it: settle get shows that, and --wait waits for it.
 
 --wait waits until this event is applied, and what follows of it has come: an instance that is settled, or that is
 done, or that has a tag. What was so before the event does not count. The exit code is 5 if --timeout is over first, and 1
@@ -68,10 +68,10 @@ func (c *sendCommand) Run(ctx context.Context, s *session) error {
 	if err := c.check(s, to.Machine); err != nil {
 		return err
 	}
-	s.noteIgnoredKeys(to.Machine, c.Event, body)
 	if len(body) > httpapi.EventBytesMax {
 		return fmt.Errorf("%w: expected at most %d bytes, got %d", errRefused, httpapi.EventBytesMax, len(body))
 	}
+	s.noteIgnoredKeys(to.Machine, c.Event, body)
 	// Without an ID of its own an event counts whenever it is sent: two RESEND are two.
 	deduplicationID := rand.Text()
 	if c.ID != "" {

@@ -17,8 +17,8 @@ func IsUnread(file *os.File) bool {
 	}
 	closed := false
 	err = raw.Control(func(fd uintptr) {
-		// Linux says POLLERR of a pipe without a reader, others POLLHUP (poll(2)); both are told without being asked for.
-		fds := []unix.PollFd{{Fd: int32(fd)}}
+		// Linux says POLLERR of a pipe without a reader, others POLLHUP (poll(2)). Darwin tells nothing of what it is not asked for.
+		fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLOUT}}
 		n, failed := unix.Poll(fds, 0)
 		closed = failed == nil && n > 0 && fds[0].Revents&(unix.POLLERR|unix.POLLHUP) != 0
 	})
