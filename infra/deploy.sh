@@ -52,7 +52,20 @@ if [[ ! $stack =~ ^[A-Za-z][A-Za-z0-9-]{0,63}$ ]]; then
 	exit 2
 fi
 read -r -d '' -a more <<<"${PARAMETERS:-}" || true # it ends at the end
-if (($(grep -cE '^(consumer|gateway|delay|executions|tokentask|objects) ' <<<"$zips") != 6)); then
+code=() uploads=()
+while read -r function key zip; do
+	case $function in
+	consumer) parameter=ConsumerCode ;;
+	gateway) parameter=GatewayCode ;;
+	delay) parameter=DelayCode ;;
+	executions) parameter=ExecutionsCode ;;
+	tokentask) parameter=TokentaskCode ;;
+	objects) parameter=ObjectsCode ;;
+	*) continue ;; # not part of the template
+	esac
+	code+=("$parameter=$stack/$key") uploads+=("$key $zip")
+done <<<"$zips"
+if ((${#code[@]} != 6)); then
 	echo "expected six functions on standard input, got: ${zips//$'\n'/, }" >&2
 	exit 2
 fi
@@ -80,24 +93,14 @@ if [[ -z ${BUCKET:-} ]] && { [[ -n ${DRY:-} ]] || ! aws s3api head-bucket --buck
 	run aws s3 mb "s3://$bucket" --region "$region"
 fi
 
-parameters=("CodeBucket=$bucket")
-while read -r function key zip; do
-	case $function in
-	consumer) parameter=ConsumerCode ;;
-	gateway) parameter=GatewayCode ;;
-	delay) parameter=DelayCode ;;
-	executions) parameter=ExecutionsCode ;;
-	tokentask) parameter=TokentaskCode ;;
-	objects) parameter=ObjectsCode ;;
-	*) continue ;; # not part of the template
-	esac
-	parameters+=("$parameter=$stack/$key")
+for upload in "${uploads[@]}"; do
+	key=${upload%% *} zip=${upload#* }
 	if [[ -z ${DRY:-} ]] && aws s3api head-object --bucket "$bucket" --key "$stack/$key" >/dev/null 2>&1; then
 		continue # what is there has this content: the key has its hash
 	fi
 	run aws s3 cp --only-show-errors "$zip" "s3://$bucket/$stack/$key" --region "$region"
-done <<<"$zips"
-parameters+=(${more[@]+"${more[@]}"}) # an empty list is an error to old shells
+done
+parameters=("CodeBucket=$bucket" "${code[@]}" ${more[@]+"${more[@]}"}) # an empty list is an error to old shells
 
 if ! run aws cloudformation deploy --region "$region" --stack-name "$stack" --template-file "$template" \
 	--s3-bucket "$bucket" --s3-prefix "$stack" --capabilities CAPABILITY_IAM --no-fail-on-empty-changeset \

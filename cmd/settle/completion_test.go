@@ -59,9 +59,9 @@ func TestCompletionKnowsCommandsFlagsAndMachines(t *testing.T) {
 	}
 }
 
-// TestBashCompletes has bash itself complete lines, with the script, as its completion calls it.
-func TestBashCompletes(t *testing.T) {
-	t.Parallel()
+// inBash runs a script in bash, with this program as settle on the PATH, and returns what it prints.
+func inBash(t *testing.T, script string, args ...string) (string, error) {
+	t.Helper()
 	program, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -70,7 +70,19 @@ func TestBashCompletes(t *testing.T) {
 	if err := os.Symlink(program, filepath.Join(folder, "settle")); err != nil {
 		t.Fatal(err)
 	}
-	script := filepath.Join(folder, "settle.bash")
+	bash := exec.CommandContext(t.Context(), "bash", append([]string{"--norc", "-c", script, "bash"}, args...)...)
+	bash.Env = append(os.Environ(), actAsSettle+"=1", "LC_ALL=C", "PATH="+folder+string(os.PathListSeparator)+os.Getenv("PATH"))
+	if _, err := bash.StdinPipe(); err != nil { // It lives as long as its input does; see TestMain.
+		t.Fatal(err)
+	}
+	out, err := bash.CombinedOutput()
+	return string(out), err
+}
+
+// TestBashCompletes has bash itself complete lines, with the script, as its completion calls it.
+func TestBashCompletes(t *testing.T) {
+	t.Parallel()
+	script := filepath.Join(t.TempDir(), "settle.bash")
 	if err := os.WriteFile(script, []byte(user{t: t}.must("completion", "bash")), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -83,19 +95,14 @@ func TestBashCompletes(t *testing.T) {
 		"settle dlq drop --instance job/": "job/",
 	} {
 		// What readline does before it calls the function: COMP_WORDS, split also at = and :, and COMP_CWORD.
-		bash := exec.CommandContext(t.Context(), "bash", "--norc", "-c", `
+		out, err := inBash(t, `
 			source "$1"
 			read -ra COMP_WORDS <<< "$2"
 			COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
 			complete -p settle | grep -q -- '-F _settle settle' || exit 1
 			_settle
-			printf '%s\n' "${COMPREPLY[@]}"`, "bash", script, line)
-		bash.Env = append(os.Environ(), actAsSettle+"=1", "LC_ALL=C", "PATH="+folder+string(os.PathListSeparator)+os.Getenv("PATH"))
-		if _, err := bash.StdinPipe(); err != nil { // It lives as long as its input does; see TestMain.
-			t.Fatal(err)
-		}
-		out, err := bash.CombinedOutput()
-		if got := strings.TrimSpace(string(out)); err != nil || got != want {
+			printf '%s\n' "${COMPREPLY[@]}"`, script, line)
+		if got := strings.TrimSpace(out); err != nil || got != want {
 			t.Errorf("%s: expected %q, got %q, %v", line, want, got, err)
 		}
 	}

@@ -2,9 +2,6 @@ package main
 
 import (
 	"bytes"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -76,27 +73,15 @@ func TestHelpFitsATerminalOf100Columns(t *testing.T) {
 // bash offers files by itself where a completion has nothing and asks for that: only commands that take files do.
 func TestBashOffersFilesToTheCommandsThatTakeSome(t *testing.T) {
 	t.Parallel()
-	program, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	folder := t.TempDir()
-	if err := os.Symlink(program, filepath.Join(folder, "settle")); err != nil {
-		t.Fatal(err)
-	}
 	for line, want := range map[string]string{"settle simulate zzz": "default", "settle dev --data zzz": "default", "settle dlq show zzz": "", "settle get zzz": ""} {
-		bash := exec.CommandContext(t.Context(), "bash", "--norc", "-c", `
+		out, err := inBash(t, `
 			eval "$(settle completion bash)"
 			compopt() { printf '%s' "$2"; }
 			complete -p settle | grep -q -- '-o' && exit 1
 			read -ra COMP_WORDS <<< "$1"
 			COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
-			_settle`, "bash", line)
-		bash.Env = append(os.Environ(), actAsSettle+"=1", "LC_ALL=C", "PATH="+folder+string(os.PathListSeparator)+os.Getenv("PATH"))
-		if _, err := bash.StdinPipe(); err != nil { // It lives as long as its input does; see TestMain.
-			t.Fatal(err)
-		}
-		if out, err := bash.CombinedOutput(); err != nil || string(out) != want {
+			_settle`, line)
+		if err != nil || out != want {
 			t.Errorf("%s: expected %q to be asked for, got %q, %v", line, want, out, err)
 		}
 	}

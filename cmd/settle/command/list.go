@@ -104,8 +104,10 @@ func (c *listCommand) Run(ctx context.Context, s *session) error {
 	default:
 		err = view.WriteTable(s.out, s.style, found.Instances, s.now())
 	}
-	if strange := c.strange(s, known); strange != "" && len(found.Instances) == 0 {
-		s.note("No machine of this build has the %s.", strange)
+	if len(found.Instances) == 0 {
+		if strange := c.strange(s, known); strange != "" {
+			s.note("No machine of this build has the %s.", strange)
+		}
 	}
 	c.note(s, found)
 	return errors.Join(append(found.failures, err)...)
