@@ -18,20 +18,26 @@ import (
 // historyPage is how many events of a history are read at once: the most there is.
 const historyPage = 1000
 
-// reconcile looks up how the task ended, in the execution's history: nil means by this very answer.
+// errUndecided is returned while a history does not show how the task ended. GetExecutionHistory is eventually consistent (Step Functions API
+// Reference): an answer that was given may be missing.
+var errUndecided = errors.New("the execution's history does not show yet how the task ended")
+
+// reconcile looks up in the execution's history how the task ended. It returns nil if this very answer ended it.
 func (c *Callback) reconcile(ctx context.Context, token durable.Token, answer durable.Answer) error {
 	if token.Execution == "" {
 		return nil
 	}
-	end, err := c.end(ctx, token)
+	end, over, err := c.end(ctx, token)
 	var gone *types.ExecutionDoesNotExist
 	switch {
 	case errors.As(err, &gone):
-		return nil // Who knows; and nobody is left who waits.
+		return nil // Nobody can tell, and nobody waits.
 	case err != nil:
 		return fmt.Errorf("looking up how the task %s ended: %w", token.Name, classify(err))
-	case end == nil:
-		return nil
+	case end == nil && over:
+		return nil // The history does not show the token. Nobody can tell.
+	case end == nil, !over && !endsTask(*end):
+		return fmt.Errorf("looking up how the task %s ended: %w", token.Name, errUndecided)
 	}
 	ours := answer.Error == "" && end.Type == types.HistoryEventTypeTaskSucceeded && sameJSON(aws.ToString(end.TaskSucceededEventDetails.Output), answer.Output) ||
 		answer.Error != "" && end.Type == types.HistoryEventTypeTaskFailed && aws.ToString(end.TaskFailedEventDetails.Error) == answer.Error
@@ -41,9 +47,9 @@ func (c *Callback) reconcile(ctx context.Context, token durable.Token, answer du
 	return fmt.Errorf("%w: its history ends with %s", durable.ErrExpired, end.Type)
 }
 
-// end returns the last event of the task that was scheduled with the token, nil if the history has no
-// such task. It reads backwards, for the task is likely to be among the last.
-func (c *Callback) end(ctx context.Context, token durable.Token) (*types.HistoryEvent, error) {
+// end returns the last event of the task that was scheduled with the token, nil if the history has no such task, and whether the execution is
+// over, after which its history does not grow. It reads backwards, because the task is likely to be among the last.
+func (c *Callback) end(ctx context.Context, token durable.Token) (last *types.HistoryEvent, over bool, err error) {
 	after := make(map[int64]types.HistoryEvent) // by the ID of the event before
 	pages := sfn.NewGetExecutionHistoryPaginator(c.client, &sfn.GetExecutionHistoryInput{
 		ExecutionArn: &token.Execution, ReverseOrder: true, MaxResults: historyPage, IncludeExecutionData: aws.Bool(true),
@@ -51,9 +57,10 @@ func (c *Callback) end(ctx context.Context, token durable.Token) (*types.History
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
 		if err != nil {
-			return nil, err
+			return nil, false, err
 		}
 		for _, event := range page.Events {
+			over = over || endsExecution(event)
 			scheduled := event.TaskScheduledEventDetails
 			if scheduled == nil || !strings.Contains(aws.ToString(scheduled.Parameters), token.Value.Reveal()) {
 				after[event.PreviousEventId] = event
@@ -62,17 +69,37 @@ func (c *Callback) end(ctx context.Context, token durable.Token) (*types.History
 			for next, ok := after[event.Id]; ok && isOfTask(next); next, ok = after[event.Id] {
 				event = next
 			}
-			return &event, nil
+			return &event, over, nil
 		}
 	}
-	return nil, nil
+	return nil, over, nil
 }
 
+// isOfTask reports whether an event that follows a task's event belongs to the same task.
 func isOfTask(event types.HistoryEvent) bool {
 	switch event.Type {
-	case types.HistoryEventTypeTaskStarted, types.HistoryEventTypeTaskStartFailed, types.HistoryEventTypeTaskSubmitted,
-		types.HistoryEventTypeTaskSubmitFailed, types.HistoryEventTypeTaskSucceeded, types.HistoryEventTypeTaskFailed,
-		types.HistoryEventTypeTaskTimedOut:
+	case types.HistoryEventTypeTaskStarted, types.HistoryEventTypeTaskSubmitted:
+		return true
+	default:
+		return endsTask(event)
+	}
+}
+
+// endsTask reports whether no answer can come after the event.
+func endsTask(event types.HistoryEvent) bool {
+	switch event.Type {
+	case types.HistoryEventTypeTaskStartFailed, types.HistoryEventTypeTaskSubmitFailed, types.HistoryEventTypeTaskSucceeded,
+		types.HistoryEventTypeTaskFailed, types.HistoryEventTypeTaskTimedOut, types.HistoryEventTypeTaskStateAborted:
+		return true
+	default:
+		return false
+	}
+}
+
+func endsExecution(event types.HistoryEvent) bool {
+	switch event.Type {
+	case types.HistoryEventTypeExecutionSucceeded, types.HistoryEventTypeExecutionFailed, types.HistoryEventTypeExecutionAborted,
+		types.HistoryEventTypeExecutionTimedOut:
 		return true
 	default:
 		return false
