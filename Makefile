@@ -10,8 +10,12 @@ GO           ?= go
 NPM          ?= npm
 PKG          ?= ./...
 TEST_FLAGS   ?=
-TEST_TIMEOUT ?= 10m
+TEST_TIMEOUT ?= 30m
 FUZZTIME     ?= 30s
+
+# Every go command here, and every one that a test starts, builds the same way, so that nothing is compiled twice.
+export GOFLAGS     := $(filter-out -trimpath,$(shell $(GO) env GOFLAGS 2>/dev/null)) -trimpath
+export CGO_ENABLED := 0
 
 BIN    := $(CURDIR)/.bin
 LINTER := $(BIN)/golangci-lint
@@ -35,7 +39,7 @@ MODULES = $(patsubst ./%,%,$(shell find . -name go.mod -not -path '*/node_module
 .PHONY: help
 help: ## print this help
 	@printf 'Settle: statecharts in Go on Lambda, SQS FIFO and DynamoDB.\n\n'
-	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 	@printf '\nVariables: PKG=%s TEST_FLAGS= TEST_TIMEOUT=%s FUZZTIME=%s\n' '$(PKG)' '$(TEST_TIMEOUT)' '$(FUZZTIME)'
 	@printf '           PROCESSES_INSTANCES=%s PROCESSES_EVENTS=%s PROCESSES_KILLS=%s PROCESSES_SEED=%s\n' \
 		'$(PROCESSES_INSTANCES)' '$(PROCESSES_EVENTS)' '$(PROCESSES_KILLS)' '$(PROCESSES_SEED)'
@@ -48,27 +52,39 @@ help: ## print this help
 
 .PHONY: demo
 demo: ## play five machines and their workflows, on this machine, without an AWS account
+	@echo 'Compiling settle. The first time, this takes a minute or two.'
 	@$(GO) run ./cmd/settle demo
 
+# make vet runs go vet, so the tests need not.
 .PHONY: test
-test: $(NPM_INSTALLED) ## run every test under the race detector
-	CGO_ENABLED=1 $(GO) test -race -timeout=$(TEST_TIMEOUT) $(TEST_FLAGS) $(PKG)
-	@if [[ '$(PKG)' == ./... ]]; then \
-		echo '$(GO) test ./runtime/xstatejson, more machines than under the race detector'; \
-		$(GO) test -timeout=$(TEST_TIMEOUT) $(TEST_FLAGS) -run='^TestRandomMachinesRunAsInXState$$' ./runtime/xstatejson; \
-	fi
-	@if [[ '$(PKG)' == ./... ]]; then \
-		echo '$(GO) test ./runtime/simulate, more runs than under the race detector'; \
-		GOGC=1000 $(GO) test -timeout=$(TEST_TIMEOUT) $(TEST_FLAGS) ./runtime/simulate -simulate.runs=2000; \
-	fi
-	@if [[ '$(PKG)' == ./... ]]; then \
-		echo '$(GO) test ./... ($(BENCHMARK))'; \
-		GOWORK=off $(GO) -C $(BENCHMARK) test -timeout=$(TEST_TIMEOUT) $(TEST_FLAGS) ./...; \
-	fi
+test: $(NPM_INSTALLED) ## run every package in a short run
+	$(GO) test -short -vet=off -timeout=$(TEST_TIMEOUT) $(TEST_FLAGS) $(PKG)
+	@echo 'All tests passed. make check runs the long ones, which -short skips, and the race detector.'
+
+# These packages search through as many cases as they have time for. Under the race detector they try those of make test.
+DEEP := ./runtime/simulate ./runtime/xstatejson
+
+# The race detector needs cgo. Programs that a test builds do not need it, so that they share the cache of the other targets.
+RACE := CGO_ENABLED=1 $(GO) test -race -vet=off -timeout=$(TEST_TIMEOUT) -exec="env CGO_ENABLED=0"
+
+.PHONY: test-race
+test-race: $(NPM_INSTALLED) ## run every test under the race detector; the searches of test-deep are short here
+	@packages=$$($(GO) list $(PKG)); deep=$$($(GO) list $(DEEP)); \
+	all=$$(grep -vxF "$$deep" <<<"$$packages" || true); short=$$(grep -xF "$$deep" <<<"$$packages" || true); \
+	if [[ $$all ]]; then echo '$(RACE)'; $(RACE) $(TEST_FLAGS) $$all; fi; \
+	if [[ $$short ]]; then echo '$(RACE) -short' $$short; $(RACE) -short $(TEST_FLAGS) $$short; fi
+
+.PHONY: test-deep
+test-deep: $(NPM_INSTALLED) ## run the tests that search: 2,000 simulated runs, a fault at every call, 500 machines beside XState
+	GOGC=1000 $(GO) test -vet=off -timeout=$(TEST_TIMEOUT) $(TEST_FLAGS) $(DEEP)
+
+.PHONY: test-benchmark
+test-benchmark: $(BENCHMARK)/testdata/npm/node_modules/.package-lock.json ## test the benchmarks, which are a module of their own
+	GOWORK=off $(GO) -C $(BENCHMARK) test -timeout=$(TEST_TIMEOUT) $(TEST_FLAGS) ./...
 
 %/node_modules/.package-lock.json: %/package-lock.json %/package.json
 	@echo '$(NPM) ci ($*)'
-	@cd $* && $(NPM) ci --ignore-scripts --no-audit --no-fund --loglevel=error
+	@cd $* && $(NPM) ci --ignore-scripts --no-audit --no-fund --no-update-notifier --loglevel=error >/dev/null
 	@touch $@
 
 .PHONY: bench
@@ -157,7 +173,7 @@ paths-check: ## fail if a file names a path of one machine, or a lock file a pri
 
 .PHONY: build
 build: functions ## build .bin/settle and every function
-	$(GO) build -trimpath -o $(BIN)/settle ./cmd/settle
+	$(GO) build -o $(BIN)/settle ./cmd/settle
 
 # -buildvcs=false: a function's zip changes when its code does, not with every commit. The rest keeps the executables small
 # (docs/adr/0025-observability.md): nothing that a function calls speaks HTTP/2, and inlining in what waits for the network buys nothing.
@@ -184,7 +200,7 @@ size: ## build every function for both architectures and print how large each is
 START_RUNS ?= 30
 
 .PHONY: start
-start: ## start every function START_RUNS times, and a bare handler beside them (10 ms at most on the median)
+start: ## start every function START_RUNS times, and a bare handler beside them (at most 4 times its CPU time)
 	@$(GO) test -count=1 -v -run='^TestFunctionsStartFast$$' ./functions/host -start.runs=$(START_RUNS) | grep -E '^ *\||^(ok|FAIL|panic)|_test.go.*want'
 
 INFRA_FLAGS ?=
@@ -230,9 +246,15 @@ deploy-cdk: functions ## deploy the stack STACK with CDK, in an account that it 
 destroy: ## delete the stack STACK, unless instances are live; FORCE=1 all the same, DELETE_TABLE=1 the table too, DRY=1 prints
 	@STACK='$(STACK)' FORCE='$(FORCE)' DELETE_TABLE='$(DELETE_TABLE)' DRY='$(DRY)' infra/destroy.sh
 
+CHECKS := test-race test-deep test-benchmark lint vet tidy-check fmt-check paths-check build infra vuln-pinned
+
 .PHONY: check
-check: ## run what CI runs
-	@.ci/run
+check: ## run all that CI runs beside make demo and make test (20 minutes)
+	@for check in $(CHECKS); do \
+		printf '\n== make %s\n' "$$check"; start=$$SECONDS; \
+		$(MAKE) --no-print-directory "$$check" || { printf '\nFAILED: make %s\n' "$$check" >&2; exit 1; }; \
+		printf '   ok, %d s\n' $$((SECONDS - start)); \
+	done
 
 .PHONY: fuzz
 fuzz: ## run every fuzz target for FUZZTIME
@@ -328,7 +350,7 @@ crosscheck: $(CROSSCHECK)/testdata/npm/node_modules/.package-lock.json ## compar
 .PHONY: cover
 cover: $(NPM_INSTALLED) ## measure coverage; writes .bin/cover.html
 	@mkdir -p $(BIN)
-	$(GO) test -timeout=$(TEST_TIMEOUT) -coverpkg=./... -coverprofile=$(BIN)/cover.out $(TEST_FLAGS) $(PKG)
+	$(GO) test -short -timeout=$(TEST_TIMEOUT) -coverpkg=./... -coverprofile=$(BIN)/cover.out $(TEST_FLAGS) $(PKG)
 	@$(GO) tool cover -html=$(BIN)/cover.out -o $(BIN)/cover.html
 	@$(GO) tool cover -func=$(BIN)/cover.out | tail -n 1
 
