@@ -38,9 +38,13 @@ func (s *session) shown(text string) string {
 	return strings.NewReplacer("AWS_ENDPOINT_URL=http://"+s.aws+" ", "", s.aws, shownAWS, s.gateway, shownGateway, s.folder, "~/settle").Replace(text)
 }
 
-// typed returns what a page has its reader type as it is typed here. Modules are built with -trimpath, as all else is, so that what they
-// share is compiled once.
+// waitPattern finds how long a command waits for an event to be applied.
+var waitPattern = regexp.MustCompile(`( --wait \w+)(?: --timeout \w+)?`)
+
+// typed returns what a page has its reader type as it is typed here. Modules are built with -trimpath like everything else, so that shared
+// packages are compiled once. A command that waits gets an hour, because this machine may be busy.
 func (s *session) typed(text string) string {
+	text = waitPattern.ReplaceAllString(text, "$1 --timeout 1h")
 	text = strings.NewReplacer(shownAWS, s.aws, shownGateway, s.gateway, "export GOFLAGS=-mod=mod", "export GOFLAGS='-mod=mod -trimpath'").Replace(text)
 	return uuidPattern.ReplaceAllStringFunc(text, func(id string) string { return cmp.Or(s.ids[id], id) })
 }

@@ -50,13 +50,8 @@ var built struct {
 	done   bool
 }
 
-// goFlags has clones share what is compiled, and the pages that synthesize a stack what make infra has compiled.
-func goFlags() string {
-	if *stacksFlag {
-		return ""
-	}
-	return "-trimpath"
-}
+// goFlags keeps the folder out of compiled packages, so that clones and this repository share one build cache. The Makefile uses the same flags.
+const goFlags = "-trimpath"
 
 // binaries returns the folder with settle. What the pages then import is there, too.
 func binaries(t *testing.T) string {
@@ -67,7 +62,7 @@ func binaries(t *testing.T) string {
 		return built.folder
 	}
 	build := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-o", built.folder, "./cmd/settle")
-	build.Dir, build.Env = root, append(build.Environ(), "GOFLAGS="+goFlags())
+	build.Dir, build.Env = root, append(build.Environ(), "GOFLAGS="+goFlags, "CGO_ENABLED=0")
 	if printed, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("building settle: %v\n%s", err, printed)
 	}

@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -20,14 +21,9 @@ import (
 	"github.com/creack/pty"
 )
 
-const (
-	// commandTimeout leaves time to compile everything on a busy machine.
-	commandTimeout = 5 * time.Minute
-	// patience is how long something may be on its way.
-	patience = time.Minute
-	// pause is how long is waited before it is looked for again.
-	pause = 100 * time.Millisecond
-)
+// ticksMax limits how often a test looks for output before it fails. A tick takes at least 50 ms, which leaves time for the timers on the pages.
+// Each tick starts a process, so a busy machine gets more time.
+const ticksMax = 2400
 
 // What pages write for the addresses of settle dev.
 const (
@@ -49,7 +45,30 @@ type session struct {
 	aws, gateway string
 	// ids are those that were printed here, by those that the page shows in their place.
 	ids map[string]string
+	// settle is the path of a settle executable.
+	settle string
 }
+
+// tick waits a little: for a pause, and for a process to start and end.
+func (s *session) tick(t *testing.T) {
+	t.Helper()
+	time.Sleep(50 * time.Millisecond)
+	if printed, err := exec.CommandContext(t.Context(), s.settle, "--help").CombinedOutput(); err != nil {
+		t.Fatalf("settle --help: %v\n%s", err, printed)
+	}
+}
+
+// untilDeadline returns a context that ends before `go test` gives up on the whole package, so that a test can still say where it was.
+func untilDeadline(t *testing.T) (context.Context, context.CancelFunc) {
+	t.Helper()
+	if deadline, ok := t.Deadline(); ok {
+		return context.WithDeadline(t.Context(), deadline.Add(-time.Minute))
+	}
+	return context.WithCancel(t.Context())
+}
+
+// foreign are prefixes of variables that a reader's shell does not have: settings of this machine's stacks, and what make gives its commands.
+var foreign = []string{"AWS_", "SETTLE_", "PATH=", "MAKE", "MFLAGS=", "GNUMAKEFLAGS="}
 
 // newSession returns a reader in an empty folder, or in a clone.
 func newSession(t *testing.T, clone bool) *session {
@@ -64,7 +83,8 @@ func newSession(t *testing.T, clone bool) *session {
 	}
 	writeStandIns(t, bin)
 	path := bin
-	ready := binaries(t) // In a clone it only fills the cache of what is compiled again, which pages would do side by side.
+	ready := binaries(t) // Also for a clone: it fills the build cache before the pages compile in parallel.
+	s.settle = filepath.Join(ready, "settle")
 	if clone {
 		copyRepository(t, s.folder)
 	} else {
@@ -72,7 +92,7 @@ func newSession(t *testing.T, clone bool) *session {
 	}
 	command := exec.CommandContext(t.Context(), "bash", "--noprofile", "--norc")
 	for _, variable := range command.Environ() {
-		if !strings.HasPrefix(variable, "AWS_") && !strings.HasPrefix(variable, "SETTLE_") && !strings.HasPrefix(variable, "PATH=") {
+		if !slices.ContainsFunc(foreign, func(prefix string) bool { return strings.HasPrefix(variable, prefix) }) {
 			s.env = append(s.env, variable)
 		}
 	}
@@ -81,7 +101,7 @@ func newSession(t *testing.T, clone bool) *session {
 		t.Fatal(err)
 	}
 	s.env = append(s.env, "PATH="+path+string(filepath.ListSeparator)+os.Getenv("PATH"), "GOBIN="+bin,
-		"GOPROXY=off", "GOWORK=off", "GOFLAGS="+goFlags(), "SETTLE="+repository, "LC_ALL=C.UTF-8", "TZ=UTC", "TERM=xterm", "NO_COLOR=1", "AWS_PAGER=")
+		"GOPROXY=off", "GOWORK=off", "GOFLAGS="+goFlags, "CGO_ENABLED=0", "SETTLE="+repository, "LC_ALL=C.UTF-8", "TZ=UTC", "TERM=xterm", "NO_COLOR=1", "AWS_PAGER=")
 	command.Env, command.Dir = s.env, s.folder
 	stdin, err := command.StdinPipe()
 	if err != nil {
@@ -157,8 +177,8 @@ func (s *session) run(t *testing.T, b block, c command) {
 	if code, ok := strings.CutPrefix(b.argument, "exits "); ok {
 		want, _ = strconv.Atoi(code)
 	}
-	for deadline := time.Now().Add(patience); ; time.Sleep(pause) {
-		got, code, err := s.do(t.Context(), c.text)
+	for ticks := 1; ; ticks++ {
+		got, code, err := s.do(t, c.text)
 		if err != nil {
 			t.Fatalf("%s:%d: %s: %v, after\n%s", b.page, b.line, c.text, err, got)
 		}
@@ -168,7 +188,8 @@ func (s *session) run(t *testing.T, b block, c command) {
 		case same && code == want:
 			s.learn(c.want, lines)
 			return
-		case b.argument == "again" && time.Now().Before(deadline):
+		case b.argument == "again" && ticks < ticksMax:
+			s.tick(t)
 			continue
 		}
 		t.Fatalf("%s:%d: %s\nexit code %d, want %d, prints:\n%s\nwant:\n%s", b.page, b.line, c.text, code, want, s.shown(got), strings.Join(c.want, "\n"))
@@ -179,7 +200,8 @@ func (s *session) run(t *testing.T, b block, c command) {
 var progress = regexp.MustCompile(`(\r[^\r\n]*)*\r\x1b\[K`)
 
 // do types a command and returns what it prints.
-func (s *session) do(ctx context.Context, text string) (printed string, code int, err error) {
+func (s *session) do(t *testing.T, text string) (printed string, code int, err error) {
+	t.Helper()
 	text = s.typed(text)
 	if _, err := fmt.Fprintf(s.shell, "{ %s\n} </dev/null; printf '\\n%s %%d\\n' $?\n", text, s.end); err != nil {
 		return "", 0, err
@@ -207,7 +229,7 @@ func (s *session) do(ctx context.Context, text string) (printed string, code int
 			b.WriteString(line)
 		}
 	}()
-	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
+	ctx, cancel := untilDeadline(t)
 	defer cancel()
 	select {
 	case r := <-done:
@@ -220,6 +242,7 @@ func (s *session) do(ctx context.Context, text string) (printed string, code int
 // terminal is one in which a command stays.
 type terminal struct {
 	command *exec.Cmd
+	ended   chan struct{} // closed when the command has ended
 	log     string
 	// seen is how much of what it has printed was compared.
 	seen int
@@ -229,11 +252,11 @@ type terminal struct {
 func (s *session) start(t *testing.T, b block, c command) {
 	t.Helper()
 	s.stop(t)
-	folder, _, err := s.do(t.Context(), "pwd")
+	folder, _, err := s.do(t, "pwd")
 	if err != nil {
 		t.Fatal(err)
 	}
-	x := &terminal{log: filepath.Join(t.TempDir(), "terminal")}
+	x := &terminal{log: filepath.Join(t.TempDir(), "terminal"), ended: make(chan struct{})}
 	log, err := os.Create(x.log)
 	if err != nil {
 		t.Fatal(err)
@@ -247,6 +270,10 @@ func (s *session) start(t *testing.T, b block, c command) {
 	if err := x.command.Start(); err != nil {
 		t.Fatal(err)
 	}
+	go func() {
+		_ = x.command.Wait() // It is killed at the end.
+		close(x.ended)
+	}()
 	s.stays = x
 	s.readAddresses(t, b)
 	if len(c.want) > 0 {
@@ -263,20 +290,22 @@ var addresses = regexp.MustCompile(`(?s)  AWS      http://(\S+) .*  gateway  htt
 // readAddresses waits until settle dev tells where it listens.
 func (s *session) readAddresses(t *testing.T, b block) {
 	t.Helper()
-	for deadline := time.Now().Add(commandTimeout); time.Now().Before(deadline); time.Sleep(pause) {
+	for running := true; running; {
+		select {
+		case <-s.stays.ended:
+			running = false // Look once more: the last lines may be new.
+		case <-time.After(50 * time.Millisecond):
+		}
 		text, err := os.ReadFile(s.stays.log)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if found := addresses.FindStringSubmatch(string(text)); found != nil {
 			s.aws, s.gateway = found[1], found[2]
-			if _, _, err := s.do(t.Context(), "export AWS_ENDPOINT_URL=http://"+s.aws); err != nil {
+			if _, _, err := s.do(t, "export AWS_ENDPOINT_URL=http://"+s.aws); err != nil {
 				t.Fatal(err)
 			}
 			return
-		}
-		if err := s.stays.command.Process.Signal(syscall.Signal(0)); errors.Is(err, os.ErrProcessDone) {
-			break
 		}
 	}
 	text, _ := os.ReadFile(s.stays.log) // It is empty then.
@@ -288,7 +317,7 @@ func (x *terminal) await(t *testing.T, s *session, b block) {
 	t.Helper()
 	want := s.patterns(strings.Split(strings.TrimRight(b.text, "\n"), "\n"))
 	var text []byte
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(pause) {
+	for range ticksMax {
 		var err error
 		if text, err = os.ReadFile(x.log); err != nil {
 			t.Fatal(err)
@@ -310,6 +339,7 @@ func (x *terminal) await(t *testing.T, s *session, b block) {
 			x.seen += seen
 			return
 		}
+		s.tick(t)
 	}
 	t.Fatalf("%s:%d: the terminal prints:\n%s\nwant:\n%s", b.page, b.line, s.shown(string(text[x.seen:])), b.text)
 }
@@ -320,9 +350,9 @@ func (s *session) stop(t *testing.T) {
 	if s.stays == nil {
 		return
 	}
-	if err := syscall.Kill(-s.stays.command.Process.Pid, syscall.SIGTERM); err != nil {
+	if err := syscall.Kill(-s.stays.command.Process.Pid, syscall.SIGTERM); err != nil && !errors.Is(err, syscall.ESRCH) {
 		t.Errorf("ending %s: %v", s.stays.command, err)
 	}
-	_ = s.stays.command.Wait() // It was killed.
+	<-s.stays.ended
 	s.stays = nil
 }

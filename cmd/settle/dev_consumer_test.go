@@ -24,7 +24,7 @@ func TestDevRunsTheConsumerThatIsDeployed(t *testing.T) {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("building the consumer: %v\n%s", err, out)
 	}
-	dev := startDev(t, "--consumer", path, "--concurrency", "1", "--function-timeout", "10s",
+	dev := startDev(t, "--consumer", path, "--concurrency", "1", "--function-timeout", "15m",
 		"--job-pick-up-timeout", "10ms", "--job-launches-max", "3", "--consumer-env", "SETTLE_JOB_LAUNCHES_MAX=1")
 	send := func(arguments ...string) {
 		t.Helper()
@@ -40,8 +40,8 @@ func TestDevRunsTheConsumerThatIsDeployed(t *testing.T) {
 	}
 	send("enrich/7", "ENRICH", "subject=https://example.com/company/7")
 	dev.screen.await(t, dev.gateway+"/webhooks/enricher/7/")
-	if got := visibilityTimeout(t, dev.aws); got != "60" {
-		t.Errorf("expected %s to hide messages for 60 s, got %s", stack.Queue, got)
+	if got := visibilityTimeout(t, dev.aws); got != "5400" {
+		t.Errorf("expected %s to hide messages for 5400 s, got %s", stack.Queue, got)
 	}
 	dev.stop()
 	for range dev.screen.lines { // until the end

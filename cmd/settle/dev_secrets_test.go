@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,7 +12,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/settle-run/settle/cmd/settle/command"
 )
@@ -110,12 +110,22 @@ func TestTheMachinesUseTheSecretsThatAreKept(t *testing.T) {
 	}
 }
 
-// startThatFails runs dev on a folder, and stops it should it start all the same.
+// firstWord is an output that calls its function when something is written.
+type firstWord func()
+
+func (f firstWord) Write(p []byte) (int, error) {
+	f()
+	return len(p), nil
+}
+
+// startThatFails runs dev on a folder. If dev starts nevertheless, it stops when it prints its welcome.
 func startThatFails(t *testing.T, dir string) answer {
 	t.Helper()
-	ctx, stop := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	return user{t: t}.runUntil(ctx, command.Process{}, "dev", "--aws-port", "0", "--http-port", "0", "--data", dir)
+	var errOut bytes.Buffer
+	code := command.Run(ctx, settle(), command.Process{Out: firstWord(stop), Err: &errOut, Program: "settle"}, []string{"dev", "--aws-port", "0", "--http-port", "0", "--data", dir})
+	return answer{err: errOut.String(), code: code}
 }
 
 func TestDevSaysThatTheSecretsCannotBeKept(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"net"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/settle-run/settle/cmd/settle/command"
 )
@@ -157,7 +158,9 @@ func TestDevNamesThePortThatIsTaken(t *testing.T) {
 
 func TestDemoEndsWithZero(t *testing.T) {
 	t.Parallel()
-	out := user{t: t}.must("demo")
+	config, out := settle(), ""
+	config.Commands[0].Run = playTour("") // On ports, its timers of a second would be real.
+	synctest.Test(t, func(t *testing.T) { out = user{t: t, config: config}.must("demo") })
 	contains(t, out, "in_progress → success", "queued → not_picked_up", "provisioning → active",
 		"waiting → succeeded", "409 Conflict", "sla.meeting → met", "sla.breaching → breached",
 		"open.sales.processing → processed", "All 11 ended where they should", "status         S     \"done\"")

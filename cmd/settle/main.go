@@ -32,7 +32,7 @@ func settle() command.Config {
 		Dev:      command.Dev{Flags: &hosted.flags, Prepare: hosted.prepare, ConsumerEnv: hosted.consumerEnv, Example: example},
 		Commands: []command.Command{{
 			Name: "demo", Summary: "Play five machines and their workflows end to end, on this machine, without an AWS account.",
-			Help: demoHelp, Run: playTour,
+			Help: demoHelp, Run: playTour("127.0.0.1:0"),
 		}},
 	}
 }
@@ -44,9 +44,10 @@ all instances and executions end where they should, within a minute.
 
   settle demo`
 
-// playTour plays the tour on free ports.
-func playTour(ctx context.Context, out io.Writer) error {
-	const free = "127.0.0.1:0"
-	style := console.NewStyle(console.HasColor(out), console.Columns(out))
-	return tour.Play(ctx, out, hostedMachines, tour.Config{AWSAddr: free, HTTPAddr: free, Style: style})
+// playTour returns a command that plays the tour with its servers on addr; without one, they need no port.
+func playTour(addr string) func(context.Context, io.Writer) error {
+	return func(ctx context.Context, out io.Writer) error {
+		style := console.NewStyle(console.HasColor(out), console.Columns(out))
+		return tour.Play(ctx, out, hostedMachines, tour.Config{AWSAddr: addr, HTTPAddr: addr, Style: style})
+	}
 }

@@ -78,9 +78,9 @@ func buildLamp(t *testing.T) string {
 		}
 	}
 	program := filepath.Join(folder, "settle")
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", program, ".")
+	build := exec.CommandContext(t.Context(), "go", "build", "-mod=mod", "-o", program, ".")
 	build.Dir = folder
-	build.Env = append(os.Environ(), "GOFLAGS=-mod=mod", "GOPROXY=off", "GOWORK=off")
+	build.Env = append(os.Environ(), "GOPROXY=off", "GOWORK=off")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("building the command: %v\n%s", err, out)
 	}
@@ -113,7 +113,9 @@ func TestAModuleOfSomebodyElsesMakesItsOwnCommand(t *testing.T) {
 		return out.String()
 	}
 	sent := make(chan string)
-	go func() { sent <- settle("send", "--local", "-o", "text", "lamp/1", "PRESS", "--wait", "bright") }()
+	go func() {
+		sent <- settle("send", "--local", "-o", "text", "lamp/1", "PRESS", "--wait", "bright", "--timeout", "1h")
+	}()
 	dev.await(t, "off → on  (revision 1)")
 	contains(t, <-sent, "sent PRESS to lamp/1 as message ", "lamp/1 is in on, settled, revision 1\n")
 	contains(t, settle("get", "--local", "-o", "text", "lamp/1"), "next      BREAK, PRESS\n")

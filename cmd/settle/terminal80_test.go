@@ -37,12 +37,19 @@ func atTerminal(t *testing.T, process *exec.Cmd, steps ...typing) (seen string, 
 		defer close(over)
 		_, _ = io.Copy(&screen, terminal) // On Linux, the end of a terminal is an error (EIO).
 	}()
+	timeout := timeUp(t)
 	for _, step := range steps {
-		for waited := time.Duration(0); !strings.Contains(screen.String(), step.seen); waited += 10 * time.Millisecond {
-			if waited > lineWait {
-				t.Fatalf("%v: expected %q within %v, got %q", process.Args, step.seen, lineWait, screen.String())
+		for ended := false; !strings.Contains(screen.String(), step.seen); {
+			if ended {
+				t.Fatalf("%v: expected %q before its end, got %q", process.Args, step.seen, screen.String())
 			}
-			time.Sleep(10 * time.Millisecond)
+			select {
+			case <-over:
+				ended = true // Look once more.
+			case <-timeout:
+				t.Fatalf("%v: expected %q, got %q", process.Args, step.seen, screen.String())
+			case <-time.After(10 * time.Millisecond):
+			}
 		}
 		if _, err := io.WriteString(terminal, step.typed); err != nil {
 			t.Fatal(err)
@@ -92,8 +99,8 @@ func TestTextFitsATerminalOf80Columns(t *testing.T) {
 		return atTerminal(t, asSettle(t, actOnTerminal, dev.aws, strings.Fields(line)...), steps...)
 	}
 	for _, line := range []string{
-		"send --local signup/42 SIGN_UP email=ada@example.com name=Ada --wait settled", "send --local job/run-1-job-2 queued run_id:=1 job_id:=2",
-		"send --local signup/42 RESEND --wait settled",
+		"send --local signup/42 SIGN_UP email=ada@example.com name=Ada --wait settled --timeout 1h", "send --local job/run-1-job-2 queued run_id:=1 job_id:=2",
+		"send --local signup/42 RESEND --wait settled --timeout 1h",
 		"list --local", "history --local signup/42", "graph", "check --local", "migrate --local --dry-run", "resume --local signup/42", "dlq list --local",
 		"dlq redrive --local --all", "dlq drop --local --all --yes", "--help", "dev --help", "dlq --help", "send --help", "watch --help", "completion bash",
 	} {
@@ -130,7 +137,7 @@ func TestCtrlCLeavesTheTerminalClean(t *testing.T) {
 	}{
 		{"watch --local signup/42", []typing{{"Nothing is stored", ctrlC}}, "^C\n", command.ExitDone},
 		{"dlq drop --local --all", []typing{{"[y/N] ", ctrlC}}, "[y/N] ^C\nsettle: interrupted\n", command.ExitInterrupted},
-		{"send --local signup/7 SIGN_UP email=ada@example.com name=Ada --wait failed", []typing{{"waiting: ", ctrlC}}, ", revision 1\n", command.ExitInterrupted},
+		{"send --local signup/7 SIGN_UP email=ada@example.com name=Ada --wait failed --timeout 1h", []typing{{"revision 1", ctrlC}}, ", revision 1\n", command.ExitInterrupted},
 		{"simulate signup", []typing{{"xstate.init", ctrlC}}, "^C", command.ExitDone},
 	} {
 		seen, code := atTerminal(t, asSettle(t, actOnTerminal, dev.aws, strings.Fields(c.line)...), c.steps...)
@@ -156,7 +163,7 @@ func TestDevOnATerminalIsFoldedAndStops(t *testing.T) {
 func TestATerminalThatKnowsNoEscapesGetsNone(t *testing.T) {
 	t.Parallel()
 	dev := quietDev(t)
-	for _, line := range []string{"send --local signup/42 SIGN_UP email=ada@example.com name=Ada --wait settled", "list --local", "dlq list --local", "get --local signup/42"} {
+	for _, line := range []string{"send --local signup/42 SIGN_UP email=ada@example.com name=Ada --wait settled --timeout 1h", "list --local", "dlq list --local", "get --local signup/42"} {
 		process := asSettle(t, actOnTerminal, dev.aws, strings.Fields(line)...)
 		process.Env = append(process.Env, "TERM=dumb")
 		if seen, code := atTerminal(t, process); code != command.ExitDone || strings.ContainsAny(seen, "\x1b\r") {

@@ -65,7 +65,7 @@ func asSettle(t *testing.T, how, endpoint string, args ...string) *exec.Cmd {
 // parkOne has an event parked that begins nothing.
 func parkOne(t *testing.T, endpoint string) {
 	t.Helper()
-	parked := asSettle(t, actOnTerminal, endpoint, "send", "--local", "signup/none", "CANCEL", "--wait", "settled")
+	parked := asSettle(t, actOnTerminal, endpoint, "send", "--local", "signup/none", "CANCEL", "--wait", "settled", "--timeout", "1h")
 	if said, err := parked.CombinedOutput(); err == nil || !strings.Contains(string(said), "the event was parked: ") {
 		t.Fatalf("expected an event to be parked, got %v and %q", err, said)
 	}
@@ -74,7 +74,7 @@ func parkOne(t *testing.T, endpoint string) {
 func TestTerminalSeesColorAndTablesAndPipesGetJSON(t *testing.T) {
 	t.Parallel()
 	dev := quietDev(t)
-	sent := onTerminal(t, dev.aws, "", "send", "--local", "signup/42", "SIGN_UP", "email=ada@example.com", "name=Ada", "--wait", "settled")
+	sent := onTerminal(t, dev.aws, "", "send", "--local", "signup/42", "SIGN_UP", "email=ada@example.com", "name=Ada", "--wait", "settled", "--timeout", "1h")
 	contains(t, sent, "sent SIGN_UP to signup/42 as message ", "\x1b[1msignup/42\x1b[0m is in \x1b[32munverified.awaiting_verification\x1b[0m, settled, revision 1\n")
 
 	for _, c := range []struct {

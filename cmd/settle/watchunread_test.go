@@ -40,7 +40,7 @@ func TestWatchEndsAtTheNextLookOnceNobodyReadsIt(t *testing.T) {
 func TestWatchInAPipeEndsWithItsReader(t *testing.T) {
 	t.Parallel()
 	dev := quietDev(t)
-	onTerminal(t, dev.aws, "", "send", "--local", "signup/1", "SIGN_UP", "email=ada@example.com", "name=Ada", "--wait", "settled")
+	onTerminal(t, dev.aws, "", "send", "--local", "signup/1", "SIGN_UP", "email=ada@example.com", "name=Ada", "--wait", "settled", "--timeout", "1h")
 	for _, watched := range []string{"signup/1", "--machine signup"} {
 		process := asSettle(t, "pipe", dev.aws, strings.Fields("watch --local -o text "+watched)...)
 		if _, err := process.StdinPipe(); err != nil { // It lives as long as its input does; see TestMain.
@@ -63,15 +63,13 @@ func TestWatchInAPipeEndsWithItsReader(t *testing.T) {
 		}
 		ended := make(chan error, 1)
 		go func() { ended <- process.Wait() }()
-		timeout := time.NewTimer(lineWait)
-		defer timeout.Stop()
 		select {
 		case err := <-ended:
 			var exit *exec.ExitError
 			if !errors.As(err, &exit) || exit.ExitCode() != command.ExitUnread || strings.Contains(said.String(), "settle: ") {
 				t.Errorf("watch %s: expected exit code 141 and no word, got %v and %q", watched, err, said.String())
 			}
-		case <-timeout.C:
+		case <-timeUp(t):
 			t.Fatalf("watch %s: expected it to end with its reader", watched)
 		}
 	}

@@ -48,7 +48,7 @@ func TestBootstrapStoresAnEvent(t *testing.T) {
 		}
 		return *output.QueueUrl
 	}
-	url := create("settle.fifo", map[string]string{"FifoQueue": "true", "VisibilityTimeout": "60"})
+	url := create("settle.fifo", map[string]string{"FifoQueue": "true", "VisibilityTimeout": "900"})
 	bootstrap, err := awslocal.NewBootstrap(awslocal.BootstrapConfig{
 		Path: path, FunctionName: "consumer", Logs: t.Output(),
 		Env: []string{
@@ -81,7 +81,7 @@ func TestBootstrapStoresAnEvent(t *testing.T) {
 	polled := make(chan error, 1)
 	go func() {
 		polled <- cloud.Poll(ctx, awslocal.EventSource{
-			Queue: "settle.fifo", ReportBatchItemFailures: true, Timeout: time.Minute, OnFailure: func(err error) { failures <- err; cancel() },
+			Queue: "settle.fifo", ReportBatchItemFailures: true, Timeout: 15 * time.Minute, OnFailure: func(err error) { failures <- err; cancel() },
 		}, bootstrap.Start)
 	}()
 	awaitQueued(t, dynamostore.New(tables, "settle"), job, roles, failures)

@@ -56,6 +56,9 @@ func demonstrated(t *testing.T) map[string]outcome {
 // plays the scenes of the demonstration at once: instances and executions must end as they do there.
 func TestTheDeployedFunctionsPlayTheDemo(t *testing.T) {
 	t.Parallel()
+	if testing.Short() {
+		t.Skip("compiles every function as `make functions` does: `make check` runs it")
+	}
 	expected := demonstrated(t)
 	d := deploy(t, buildDeployed(t))
 	var playing sync.WaitGroup

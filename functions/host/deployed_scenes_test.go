@@ -42,8 +42,8 @@ var scenes = map[string]scene{
 	"job/run-1001-job-1": pickedUp, "signup/ada": signUp,
 	"enrich/demo-7": found, "enrich/demo-8": missed,
 	"pipeline/sales-01": run(pipeline.RunConfig{
-		EvaluationIntervalSeconds: 1, EvaluationWindowSeconds: 60, JobCheckIntervalSeconds: 1, SLA: pipeline.SLA{ExpectedDurationSeconds: 20},
-	}, time.Minute),
+		EvaluationIntervalSeconds: 1, EvaluationWindowSeconds: 780, JobCheckIntervalSeconds: 1, SLA: pipeline.SLA{ExpectedDurationSeconds: 20},
+	}, 14*time.Minute), // in time on any machine, and still by the delay queue
 	"pipeline/stock-01": late,
 	"pipeline/costs-01": run(pipeline.RunConfig{EvaluationIntervalSeconds: 60, EvaluationWindowSeconds: 1}, 0),
 	"pipeline/leads-01": run(pipeline.RunConfig{EvaluationIntervalSeconds: 1, JobTimeLimitSeconds: 1}, 0),

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/settle-run/settle/runtime/awslocal"
 )
@@ -45,7 +46,7 @@ func TestAModuleOfItsOwnHostsItsMachines(t *testing.T) {
 		}
 		path := filepath.Join(own, function, "bootstrap")
 		command := exec.CommandContext(t.Context(), "go", "build", "-mod=mod", "-tags=lambda.norpc", "-o", path, "./"+function)
-		command.Dir, command.Env = own, append(os.Environ(), "GOFLAGS=", "GOWORK=off", "GOPROXY=off")
+		command.Dir, command.Env = own, append(os.Environ(), "GOWORK=off", "GOPROXY=off")
 		if out, err := command.CombinedOutput(); err != nil {
 			t.Fatalf("building %s: %v\n%s", function, err, out)
 		}
@@ -53,7 +54,7 @@ func TestAModuleOfItsOwnHostsItsMachines(t *testing.T) {
 			t.Parallel()
 			invoke := func(variables ...string) (answer, logs string) {
 				var log strings.Builder
-				bootstrap, err := awslocal.NewBootstrap(awslocal.BootstrapConfig{Path: path, Logs: &log, Env: append(append(variables, "SETTLE_GITHUB_WEBHOOK_SECRET=which the template always sets"), environment...)})
+				bootstrap, err := awslocal.NewBootstrap(awslocal.BootstrapConfig{Path: path, Timeout: 15 * time.Minute, Logs: &log, Env: append(append(variables, "SETTLE_GITHUB_WEBHOOK_SECRET=which the template always sets"), environment...)})
 				if err != nil {
 					t.Fatal(err)
 				}

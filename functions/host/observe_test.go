@@ -22,20 +22,28 @@ const traceID = "4bf92f3577b34da6a3ce929d0e0e4736"
 const xray = "Root=1-4bf92f35-77b34da6a3ce929d0e0e4736;Parent=00f067aa0ba902b7;Sampled=1"
 
 // TestOneTraceLeadsThroughAllFunctions sends an event by HTTP, within a trace of the client's, and follows it: through the queue,
-// the consumer, its service and its effects, to the timer that the delay queue brings two seconds later. A task that waits through a
-// function, and the end of an execution, come within the same trace, by X-Ray's header.
+// the consumer, its service and its effects. A task that waits through a function, and the end of an execution, come within the same trace,
+// by X-Ray's header. So does the timer of a second launch, which a second consumer sets: the first one's timer must not fire meanwhile.
 func TestOneTraceLeadsThroughAllFunctions(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, map[string]string{shipped.JobPickUpTimeout: "2s", shipped.JobLaunchesMax: "1"})
-	status, answer := w.request(http.MethodPost, "/instances/job/7/events", map[string]string{
-		"content-type": "application/json", "traceparent": "00-" + traceID + "-00f067aa0ba902b7-01", "x-amzn-trace-id": "Root=1-5759e988-bd862e3fe1be46a994272793",
-	}, `{"type":"queued","run_id":1,"job_id":7}`)
-	if status != http.StatusAccepted {
-		t.Fatalf("got %d %s", status, answer)
+	w := newWorld(t, map[string]string{shipped.JobPickUpTimeout: "14m", shipped.JobLaunchesMax: "2"})
+	post := func(body string) {
+		t.Helper()
+		status, answer := w.request(http.MethodPost, "/instances/job/7/events", map[string]string{
+			"content-type": "application/json", "traceparent": "00-" + traceID + "-00f067aa0ba902b7-01", "x-amzn-trace-id": "Root=1-5759e988-bd862e3fe1be46a994272793",
+		}, body)
+		if status != http.StatusAccepted {
+			t.Fatalf("got %d %s", status, answer)
+		}
 	}
+	post(`{"type":"queued","run_id":1,"job_id":7}`)
 	stop := w.poll()
 	queued := w.until("job/7", func(r durable.Record) bool { return len(r.State) == 1 && r.State[0] == "queued" && len(r.Outbox) == 0 })
 	w.waitInTrace(queued)
+	stop()
+	w.variables[shipped.JobPickUpTimeout] = "1s"
+	stop = w.poll()
+	post(`{"type":"RELAUNCH","launch":1}`)
 	w.until("job/7", func(r durable.Record) bool {
 		return len(r.State) == 1 && r.State[0] == "not_picked_up" && len(r.Outbox) == 0 && len(r.Tokens) == 0
 	})
@@ -43,7 +51,7 @@ func TestOneTraceLeadsThroughAllFunctions(t *testing.T) {
 
 	paths := w.paths()
 	const sent, waiting = "POST > turn > event queued", "send settle.wait > turn > event settle.wait"
-	const fired = sent + " > effect schedule > send settle.timer > turn > event after pick_up"
+	const fired = "POST > turn > event RELAUNCH > effect schedule > send settle.timer > turn > event after pick_up"
 	for name, want := range map[string]string{
 		"event queued": sent, "service launchRunner": sent + " > service launchRunner", "effect schedule": sent + " > effect schedule",
 		"DynamoDB.GetItem": "POST > turn > DynamoDB.GetItem", "event settle.wait": waiting, "send settle.execution.ended": "send settle.execution.ended",
@@ -62,7 +70,7 @@ func TestOneTraceLeadsThroughAllFunctions(t *testing.T) {
 	for _, line := range w.logged("event queued") {
 		types[line["type"]]++
 	}
-	if want := map[any]int{"queued": 1, "settle.wait": 1, "settle.timer": 1, "settle.execution.ended": 1}; !maps.Equal(types, want) {
+	if want := map[any]int{"queued": 1, "RELAUNCH": 1, "settle.wait": 1, "settle.timer": 1, "settle.execution.ended": 1}; !maps.Equal(types, want) {
 		t.Errorf("got %v events queued, want %v", types, want)
 	}
 	if lines := w.logged("event applied"); len(lines) < 3 || lines[0]["trace_id"] != traceID {
@@ -127,11 +135,11 @@ func TestEachEventIsALineAndEachInvocationHasItsMetrics(t *testing.T) {
 		w.send("job/7", body)
 	}
 	w.send("job/7", `{"type":"queued","$id":"once","run_id":1,"job_id":7 }`)
-	w.send("job/7", `{"type":"settle.wait","$task":{"token":"canary-token","name":"wait","timeoutSeconds":3600}}`)
+	w.send("job/7", `{"type":"settle.wait","$task":{"token":"canary-token","name":"wait","timeoutSeconds":360000}}`)
 	stop := w.poll()
 	w.until("job/7", func(r durable.Record) bool { return len(r.Tokens) == 1 })
-	late := time.Now().Add(-59 * time.Minute).UTC().Format(time.RFC3339)
-	w.send("job/7", `{"type":"settle.wait","$task":{"token":"canary-late","name":"late","enteredAt":"`+late+`","timeoutSeconds":3600}}`)
+	late := time.Now().Add(-99 * time.Hour).UTC().Format(time.RFC3339)
+	w.send("job/7", `{"type":"settle.wait","$task":{"token":"canary-late","name":"late","enteredAt":"`+late+`","timeoutSeconds":360000}}`)
 	w.until("job/7", func(r durable.Record) bool { return len(r.Tokens) == 2 })
 	w.send("job/7", `{"type":"completed","run_id":1,"job_id":7,"conclusion":"success"}`)
 	w.until("job/7", func(r durable.Record) bool { return len(r.State) == 1 && r.State[0] == "success" })
@@ -164,8 +172,8 @@ func TestEachEventIsALineAndEachInvocationHasItsMetrics(t *testing.T) {
 	if faults := strings.Count(w.logs.String(), `"level":"ERROR"`); faults < 1 || got["Faults"] != float64(faults) {
 		t.Errorf("got %v faults, want the %d lines of level ERROR, that of the parked event among them", got["Faults"], faults)
 	}
-	if got["TokenDeadline"] < 1 || got["TokenDeadline"] > 60 {
-		t.Errorf("got a deadline in %v s, want that of the late task alone, in a minute", got["TokenDeadline"])
+	if got["TokenDeadline"] < 1 || got["TokenDeadline"] > 3600 {
+		t.Errorf("got a deadline in %v s, want that of the late task alone, in an hour", got["TokenDeadline"])
 	}
 	if !strings.Contains(w.metrics.String(), `"Service":"orders"`) || !strings.Contains(w.metrics.String(), `"Namespace":"Settle"`) {
 		t.Errorf("got %s", w.metrics.String())

@@ -115,7 +115,9 @@ func newWorldOf(t *testing.T, cloud awslocal.Config, machines, consumes Machines
 	t.Cleanup(collector.Close)
 	config := aws.Config{Region: awslocal.Region, BaseEndpoint: aws.String(server.URL()), AppID: testClient, Credentials: credentials.NewStaticCredentialsProvider("any", "any", "")}
 	w.queues, w.store = sqs.NewFromConfig(config), dynamostore.New(dynamodb.NewFromConfig(config), "settle")
-	for name, attributes := range map[string]map[string]string{events: {"FifoQueue": "true"}, dead: {"FifoQueue": "true"}, delays: nil} {
+	for name, attributes := range map[string]map[string]string{
+		events: {"FifoQueue": "true", "VisibilityTimeout": "900"}, dead: {"FifoQueue": "true"}, delays: {"VisibilityTimeout": "900"},
+	} {
 		made, err := w.queues.CreateQueue(t.Context(), &sqs.CreateQueueInput{QueueName: &name, Attributes: attributes})
 		if err != nil {
 			t.Fatal(err)
@@ -165,12 +167,15 @@ func (w *world) start(name string, function boot.Function) lambda.Handler {
 	return noting{handler, &w.answers}
 }
 
+// functionTimeout is Lambda's maximum: no machine is so slow that a function of these tests reaches it.
+const functionTimeout = 15 * time.Minute
+
 // poll has the queues feed their functions until the test, or the function returned, ends that.
 func (w *world) poll() (stop func()) {
 	ctx, cancel := context.WithCancel(w.t.Context())
 	for name, function := range map[string]boot.Function{"consumer": consumer(w.consumes), "delay": delay()} {
 		w.polling.Go(func() {
-			source := awslocal.EventSource{Queue: map[string]string{"consumer": events, "delay": delays}[name], ReportBatchItemFailures: true, Timeout: 20 * time.Second}
+			source := awslocal.EventSource{Queue: map[string]string{"consumer": events, "delay": delays}[name], ReportBatchItemFailures: true, Timeout: functionTimeout}
 			if err := w.cloud.Poll(ctx, source, func() awslocal.Invoker { return w.start(name, function) }); err != nil {
 				w.t.Error(err)
 			}
@@ -203,22 +208,23 @@ func (w *world) request(method, path string, headers map[string]string, body str
 	return response.StatusCode, response.Body
 }
 
-// until waits until the instance is as it is to be.
+// until waits until what is stored of the instance is reached. Ten seconds before go test ends the program, it fails.
 func (w *world) until(name string, reached func(durable.Record) bool) durable.Record {
 	w.t.Helper()
 	id, err := durable.ParseInstanceID(name)
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	var record durable.Record
-	for range 1000 {
-		if record, err = w.store.Load(w.t.Context(), id); err == nil && reached(record) {
+	deadline, limited := w.t.Deadline()
+	for ; ; time.Sleep(10 * time.Millisecond) {
+		record, err := w.store.Load(w.t.Context(), id)
+		if err == nil && reached(record) {
 			return record
 		}
-		time.Sleep(10 * time.Millisecond)
+		if limited && time.Until(deadline) < 10*time.Second {
+			w.t.Fatalf("%s is in %v, with the error %v, its record has %+v", name, record.State, err, record.Error)
+		}
 	}
-	w.t.Fatalf("%s is in %v after 10 s, with the error %v, its record has %+v", name, record.State, err, record.Error)
-	return record
 }
 
 // logged are the lines of the log with the message.

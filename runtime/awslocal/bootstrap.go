@@ -13,6 +13,9 @@ import (
 	"time"
 )
 
+// outputWait is how long a process that has ended may keep its output open through a child.
+const outputWait = 10 * time.Second
+
 // BootstrapConfig says which function a Bootstrap runs, and how.
 type BootstrapConfig struct {
 	// Path is the executable that is deployed: the file bootstrap of an OS-only runtime such
@@ -106,7 +109,8 @@ func NewBootstrap(config BootstrapConfig) (*Bootstrap, error) {
 func (b *Bootstrap) Start() Invoker { return &processEnvironment{bootstrap: b} }
 
 // Close ends the processes of all environments, and with them the invocations under way.
-// None starts any more.
+// None starts any more. When Close returns, BootstrapConfig.Logs has everything that they wrote, unless a
+// child process kept the output open for longer than outputWait.
 func (b *Bootstrap) Close() error {
 	b.mu.Lock()
 	b.closed = true
@@ -133,12 +137,12 @@ type processEnvironment struct {
 func (e *processEnvironment) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	began := time.Now()
 	if _, ok := ctx.Deadline(); !ok {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, e.bootstrap.config.Timeout)
+		ctx, cancel = context.WithDeadline(ctx, began.Add(e.bootstrap.config.Timeout))
 		defer cancel()
 	}
-	began := time.Now()
 	i := e.bootstrap.newInvocation(ctx, payload)
 	if e.process != nil {
 		switch e.process.offer(ctx, i) {
@@ -215,7 +219,7 @@ func (b *Bootstrap) startProcess() (*process, error) {
 	p.command.Dir = filepath.Dir(b.config.Path)
 	p.command.Env = b.environment(address)
 	p.command.Stdout, p.command.Stderr = b.config.Logs, b.config.Logs
-	p.command.WaitDelay = time.Second // for a child that holds on to the output
+	p.command.WaitDelay = outputWait
 
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -43,12 +43,10 @@ type functionAnswer struct {
 	PID                        int
 }
 
-// order invokes testdata/handler, with time enough for a loaded machine to start it.
+// order invokes testdata/handler.
 func order(t *testing.T, function awslocal.Invoker, payload string) (functionAnswer, error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	text, err := function.Invoke(ctx, []byte(payload))
+	text, err := function.Invoke(t.Context(), []byte(payload))
 	var answer functionAnswer
 	if err == nil {
 		err = json.Unmarshal(text, &answer)
@@ -85,6 +83,9 @@ func TestBootstrap(t *testing.T) {
 	start := func(t *testing.T, config awslocal.BootstrapConfig) *awslocal.Bootstrap {
 		t.Helper()
 		config.Path = path
+		if config.Timeout == 0 {
+			config.Timeout = 15 * time.Minute // Lambda's maximum
+		}
 		b, err := awslocal.NewBootstrap(config)
 		if err != nil {
 			t.Fatal(err)
@@ -118,6 +119,9 @@ func TestBootstrap(t *testing.T) {
 			Env: []string{"AWS_ENDPOINT_URL=http://127.0.0.1:1", "AWS_REGION=eu-central-1"},
 		})
 		testBootstrapEnvironment(t, b.Start(), filepath.Dir(path))
+		if err := b.Close(); err != nil { // It waits until the output is copied.
+			t.Fatal(err)
+		}
 		if got := out.String(); got != "starting\n" {
 			t.Errorf("got the log %q, want what the process wrote", got)
 		}
@@ -193,7 +197,7 @@ func testBootstrapTimeout(t *testing.T, b *awslocal.Bootstrap) {
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	_, err := function.Invoke(ctx, []byte(`{"Do":"sleep"}`))
-	wantFunctionError(t, err, "Sandbox.Timedout", "Task timed out after 0.10 seconds")
+	wantFunctionError(t, err, "Sandbox.Timedout", "Task timed out after ")
 	if _, err := os.Stat("/proc/self"); err == nil {
 		if _, err := os.Stat(filepath.Join("/proc", jsonNumber(before.PID))); err == nil {
 			t.Error("the process lives on after its time-out")

@@ -3,11 +3,14 @@ package awslocal_test
 import (
 	"bufio"
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -19,6 +22,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
 	"github.com/settle-run/settle/runtime/awslocal"
+	"github.com/settle-run/settle/runtime/awslocal/internal/connect"
 )
 
 // With these variables the test program is not a test but a Cloud to be killed.
@@ -43,6 +47,11 @@ func TestMain(m *testing.M) {
 // serveChild serves a Cloud until standard input ends, as it does with the parent at the
 // latest.
 func serveChild(dir string) error {
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		_, _ = io.Copy(io.Discard, os.Stdin) // It ends with the parent, however that ends.
+	}()
 	ahead, err := time.ParseDuration(cmp.Or(os.Getenv(serveAhead), "0s"))
 	if err != nil {
 		return err
@@ -53,12 +62,12 @@ func serveChild(dir string) error {
 	}
 	addr := cmp.Or(os.Getenv(serveAt), "127.0.0.1:0")
 	server, err := cloud.Listen(addr)
-	for range 100 {
-		if err == nil {
-			break
+	for errors.Is(err, syscall.EADDRINUSE) { // by another test's process, which chose the same port
+		select {
+		case <-over:
+			return nil
+		case <-time.After(10 * time.Millisecond):
 		}
-		// Whoever dials a port that nobody listens on may be given that very port to dial from.
-		time.Sleep(10 * time.Millisecond)
 		server, err = cloud.Listen(addr)
 	}
 	if err != nil {
@@ -68,8 +77,8 @@ func serveChild(dir string) error {
 		return err
 	}
 	fmt.Println(server.URL())
-	_, err = io.Copy(io.Discard, os.Stdin)
-	return err
+	<-over
+	return nil
 }
 
 // child is a Cloud in a process of its own.
@@ -111,7 +120,8 @@ func startChild(t *testing.T, dir string, variables ...string) child {
 	}
 	config := aws.Config{
 		Region: awslocal.Region, BaseEndpoint: &c.url, Credentials: credentials.NewStaticCredentialsProvider("any", "any", ""),
-		Retryer: func() aws.Retryer { return aws.NopRetryer{} },
+		Retryer:    func() aws.Retryer { return aws.NopRetryer{} },
+		HTTPClient: &http.Client{Transport: connect.Whole(&http.Transport{MaxIdleConnsPerHost: 10})},
 	}
 	c.sqs, c.dynamo = sqs.NewFromConfig(config), dynamodb.NewFromConfig(config)
 	c.scheduler, c.states = scheduler.NewFromConfig(config), sfn.NewFromConfig(config)

@@ -256,12 +256,12 @@ func (f *flows) live(t *testing.T, dir string, life int, random *rand.Rand) {
 	}
 	switch life {
 	case flowLives:
-		f.await(func() bool { return f.over(c) })
+		f.await(t, func() bool { return f.over(c) })
 	case flowLives - 1: // nothing begins in the last life
-		f.await(func() bool { return len(f.known) == len(f.begun) })
+		f.await(t, func() bool { return len(f.known) == len(f.begun) })
 		c.kill()
 	default:
-		f.await(func() bool { return len(f.known) > life*flowsALife })
+		f.await(t, func() bool { return len(f.known) > life*flowsALife })
 		time.Sleep(time.Duration(random.IntN(60)) * time.Millisecond)
 		c.kill()
 	}

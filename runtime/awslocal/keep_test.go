@@ -184,8 +184,8 @@ func TestNew_keeps_nothing_and_says_so(t *testing.T) {
 // is recognised over the few lives that it may take.
 const (
 	killCount      = 20
-	killVisibility = 30
-	killAhead      = 40 * time.Second
+	killVisibility = 60
+	killAhead      = 70 * time.Second
 )
 
 var killGroups = []string{"a", "b", "c", "d"}
@@ -253,13 +253,13 @@ func TestKeep_20_kills_lose_double_and_reorder_nothing(t *testing.T) {
 		}
 		if life < killCount {
 			if life%2 == 0 { // the others may end before anything is answered
-				l.await(func() bool { return len(l.advanced) == len(killGroups) })
+				l.await(t, func() bool { return len(l.advanced) == len(killGroups) })
 			}
 			time.Sleep(time.Duration(random.IntN(80)) * time.Millisecond)
 			c.kill()
 		} else {
 			senders.Wait()
-			l.await(func() bool {
+			l.await(t, func() bool {
 				return !slices.ContainsFunc(killGroups, func(group string) bool { return l.deleted[group] < l.answered[group] })
 			})
 		}
@@ -356,15 +356,26 @@ func (w *witness) ended(ctx context.Context, err error) {
 	}
 }
 
-// await waits until done says so, or something is wrong, but no longer than a busy machine may
-// take.
-func (w *witness) await(done func() bool) {
-	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(2 * time.Millisecond) {
+// await waits until done returns true or something is wrong. Only go test's own time-out limits it: shortly before, it complains, so that
+// the test reports what it has seen.
+func (w *witness) await(t *testing.T, done func() bool) {
+	t.Helper()
+	for ; ; time.Sleep(2 * time.Millisecond) {
 		w.mu.Lock()
+		if timeUp(t) {
+			w.complain("the time of go test is almost up")
+		}
 		over := len(w.wrong) > 0 || done()
 		w.mu.Unlock()
 		if over {
 			return
 		}
 	}
+}
+
+// timeUp reports whether go test is about to end the test program.
+func timeUp(t *testing.T) bool {
+	t.Helper()
+	deadline, ok := t.Deadline()
+	return ok && time.Until(deadline) < 10*time.Second
 }

@@ -38,6 +38,11 @@ func (c *Cloud) Listen(addr string) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listening: %w", err)
 	}
+	return c.serveOn(listener), nil
+}
+
+// serveOn serves c on a listener.
+func (c *Cloud) serveOn(listener net.Listener) *Server {
 	ctx, hangUp := context.WithCancelCause(context.Background())
 	s := &Server{
 		http: &http.Server{
@@ -51,7 +56,7 @@ func (c *Cloud) Listen(addr string) (*Server, error) {
 	}
 	s.http.ConnState = s.track
 	go func() { s.served <- s.http.Serve(listener) }()
-	return s, nil
+	return s
 }
 
 // track keeps silent.

@@ -1,48 +1,88 @@
 package awslocal_test
 
 import (
+	"errors"
+	"io"
 	"net"
 	"net/http"
-	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+
 	"github.com/settle-run/settle/runtime/awslocal"
+	"github.com/settle-run/settle/runtime/awslocal/internal/connect"
 )
 
-// TestClosingDoesNotWaitForConnectionsThatAskNothing closes a server to which a client keeps a connection at hand, and one that it has used.
-func TestClosingDoesNotWaitForConnectionsThatAskNothing(t *testing.T) {
-	t.Parallel()
-	server, err := awslocal.New(awslocal.Config{}).Listen("127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := strings.TrimPrefix(server.URL(), "http://")
-	silent, err := net.Dial("tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer silent.Close()
-	response, err := http.Get(server.URL()) // Once there is an answer, the connection before is accepted too.
-	if err != nil {
-		t.Fatal(err)
-	}
-	_ = response.Body.Close()
+// shutdownPoll is the longest time that closing may take: http.Server.Shutdown looks for open connections every 0.5 s at the latest.
+const shutdownPoll = 500 * time.Millisecond
+
+// wantClosed closes the server and fails if that waits for anything. It belongs in a bubble of synctest.
+func wantClosed(t *testing.T, server *awslocal.Server) {
+	t.Helper()
 	begun := time.Now()
 	if err := server.Close(); err != nil {
 		t.Errorf("got %v, want the server to close", err)
 	}
-	if took := time.Since(begun); took > 2*time.Second {
-		t.Errorf("closing took %v, want it not to wait for who asks nothing", took)
+	if took := time.Since(begun); took > shutdownPoll {
+		t.Errorf("closing took %v, want %v at most", took, shutdownPoll)
 	}
-	if err := silent.SetReadDeadline(time.Now().Add(time.Second)); err != nil {
-		t.Fatal(err)
-	}
-	if n, err := silent.Read(make([]byte, 1)); n != 0 || err == nil {
-		t.Errorf("got %d bytes and %v, want the connection closed", n, err)
-	}
-	if connection, err := net.Dial("tcp", address); err == nil {
-		_ = connection.Close()
-		t.Error("expected that nothing listens any more")
-	}
+}
+
+// TestClosingDoesNotWaitForConnectionsThatAskNothing closes a server with one connection that never sent a request and one that did.
+func TestClosingDoesNotWaitForConnectionsThatAskNothing(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		listener := connect.Listen()
+		server := awslocal.New(awslocal.Config{}).ServeOn(listener)
+		silent, err := listener.DialContext(t.Context(), "", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		client := &http.Client{Transport: &http.Transport{DialContext: listener.DialContext}}
+		response, err := client.Get(server.URL())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := response.Body.Close(); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		wantClosed(t, server)
+		if n, err := silent.Read(make([]byte, 1)); n != 0 || !errors.Is(err, io.EOF) {
+			t.Errorf("got %d bytes and %v, want the connection closed", n, err)
+		}
+		if _, err := listener.DialContext(t.Context(), "", ""); !errors.Is(err, net.ErrClosed) {
+			t.Errorf("got %v, want nothing to listen any more", err)
+		}
+	})
+}
+
+// TestClosingEndsLongPolls closes a server while a receive waits for messages.
+func TestClosingEndsLongPolls(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		listener := connect.Listen()
+		cloud := awslocal.New(awslocal.Config{})
+		server := cloud.ServeOn(listener)
+		q := addFIFO(t, cloud, "queue.fifo", nil)
+		q.client = sqs.New(sqs.Options{
+			Region: awslocal.Region, BaseEndpoint: aws.String(server.URL()), RetryMaxAttempts: 1,
+			Credentials: credentials.NewStaticCredentialsProvider("any", "any", ""),
+			HTTPClient:  &http.Client{Transport: &http.Transport{DialContext: listener.DialContext}},
+		})
+		parked := make(chan error, 1)
+		go func() {
+			_, err := q.tryReceive(t.Context(), waiting(20))
+			parked <- err
+		}()
+		synctest.Wait()
+		wantClosed(t, server)
+		if err := <-parked; err == nil {
+			t.Error("the long poll succeeded, want an error: its server has closed")
+		}
+	})
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net"
 	"os"
 	"strconv"
 	"strings"
@@ -36,8 +37,9 @@ const (
 	// soakVisibility is longer than a restart takes, so that what was in flight at a kill still
 	// is after it, and short enough to come round.
 	soakVisibility = 2 * time.Second
-	// soakStall is how long no message may be deleted before the rest counts as lost.
-	soakStall = time.Minute
+	// soakEmptyMax limits how many receives in a row may return nothing once all messages are sent. After that, undeleted messages count as lost.
+	// An empty receive waits a second in the server. Messages in flight return after soakVisibility, in which 8 consumers receive about 30 times.
+	soakEmptyMax = 300
 )
 
 // soak is 8 consumers and 4 producers at work on one FIFO queue behind a loopback port, each
@@ -49,6 +51,8 @@ type soak struct {
 	seed             uint64
 	*soakLedger
 
+	sent                                         atomic.Bool  // all producers are done
+	empty                                        atomic.Int64 // receives without a message, since the last one with some
 	abandoned, returned, sentAgain, deletedAgain atomic.Int64
 }
 
@@ -93,9 +97,14 @@ func (s *soak) run(times int, disturb func()) {
 	var workers sync.WaitGroup
 	defer workers.Wait()
 	defer stop()
+	var producers sync.WaitGroup
 	for i := range soakProducers {
-		workers.Go(func() { s.produce(ctx, i) })
+		producers.Go(func() { s.produce(ctx, i) })
 	}
+	workers.Go(func() {
+		producers.Wait()
+		s.sent.Store(true)
+	})
 	for i := range soakConsumers {
 		workers.Go(func() { s.consume(ctx, i) })
 	}
@@ -109,11 +118,10 @@ func (s *soak) run(times int, disturb func()) {
 		time.Since(start).Round(time.Millisecond), s.again, s.outdated, s.abandoned.Load(), s.returned.Load(), s.sentAgain.Load(), s.deletedAgain.Load())
 }
 
-// await returns when so many messages are deleted. It ends the test at the first fault.
+// await returns when so many messages are deleted. It ends the test at the first fault, and when messages are lost.
 func (s *soak) await(want int) {
 	s.t.Helper()
-	last, moved := 0, time.Now()
-	for {
+	for round := 1; ; round++ {
 		got, faults := s.progress()
 		switch {
 		case s.t.Failed(): // a worker has said why
@@ -122,10 +130,12 @@ func (s *soak) await(want int) {
 			s.t.Fatalf("%d faults; the first: %s", len(faults), strings.Join(faults[:min(len(faults), 5)], "\n"))
 		case got >= want:
 			return
-		case got > last:
-			last, moved = got, time.Now()
-		case time.Since(moved) > soakStall:
+		case s.empty.Load() > soakEmptyMax:
 			s.t.Fatalf("%d of %d messages are lost: %s", s.messages-got, s.messages, s.missing())
+		case timeUp(s.t):
+			s.t.Fatalf("the time of go test is almost up, and %d of %d messages are left: %s", s.messages-got, s.messages, s.missing())
+		case round%1000 == 0: // The server is not being killed now. It answers unless it crashed.
+			queue{t: s.t, client: s.client(), url: s.queueURL}.attributes("ApproximateNumberOfMessages")
 		}
 		time.Sleep(time.Millisecond)
 	}
@@ -201,6 +211,11 @@ func (s *soak) consume(ctx context.Context, consumer int) {
 			s.t.Error(err)
 			return
 		}
+		if !s.sent.Load() || len(batch) > 0 {
+			s.empty.Store(0)
+		} else {
+			s.empty.Add(1)
+		}
 		s.deliver(asked, clock(), batch)
 		time.Sleep(time.Duration(random.IntN(3)) * time.Millisecond)
 		finish := s.acknowledge
@@ -259,7 +274,8 @@ func (s *soak) giveBack(ctx context.Context, client *sqs.Client, d delivery) boo
 		s.returning(d)
 		_, err := client.ChangeMessageVisibility(ctx, &sqs.ChangeMessageVisibilityInput{QueueUrl: &s.queueURL, ReceiptHandle: &d.handle})
 		var api smithy.APIError
-		ended := errors.As(err, &api) && (api.ErrorCode() == "MessageNotInflight" || strings.Contains(api.ErrorMessage(), "not available"))
+		var back *types.MessageNotInflight // It came back by itself.
+		ended := errors.As(err, &back) || errors.As(err, &api) && strings.Contains(api.ErrorMessage(), "not available")
 		if err == nil || ended {
 			s.returned.Add(1)
 			return true
@@ -284,14 +300,29 @@ func (s *soak) mayRetry(ctx context.Context, call string, err error) bool {
 	return true
 }
 
+// freeAddress returns a loopback address below the ports of outgoing connections: while the server is dead, no connection takes its port.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	for range 100 {
+		address := fmt.Sprint("127.0.0.1:", 20_000+rand.IntN(10_000))
+		if listener, err := net.Listen("tcp", address); err == nil {
+			_ = listener.Close() // It has served its purpose.
+			return address
+		}
+	}
+	t.Fatal("found no free port")
+	return ""
+}
+
 func TestSoak_kills_change_nothing_of_order_locks_and_exactly_once(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	server := startChild(t, dir)
+	at := serveAt + "=" + freeAddress(t)
+	server := startChild(t, dir, at)
 	s := newSoak(t, server.url)
 	s.run(sizeOf(t, soakKills, 3), func() {
 		server.kill()
-		server = startChild(t, dir, serveAt+"="+strings.TrimPrefix(s.url, "http://"))
+		server = startChild(t, dir, at)
 	})
 }
 

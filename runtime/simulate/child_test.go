@@ -143,7 +143,7 @@ func TestChildrenSurviveAFaultAtEveryCall(t *testing.T) {
 	for _, kind := range []fault{failBefore, loseAnswer, freeze, dieAfter} {
 		t.Run(fmt.Sprint(kind), func(t *testing.T) {
 			t.Parallel()
-			for at := 1; at <= calls; at += stride {
+			for at := 1; at <= calls; at += stride() {
 				hit := &faults{at: at, kind: kind}
 				inWorld(t, options{faults: hit, more: sailing()}, func(w *world) {
 					if got := sail(w); got != sailed {

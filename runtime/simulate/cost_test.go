@@ -18,8 +18,8 @@ import (
 )
 
 var (
-	writeCost = flag.Bool("cost", false, "write the tables of docs/cost.md")
-	costScale = flag.Int("cost.scale", costScaleDefault, "by what the numbers of events of the cost runs are divided")
+	writeCost     = flag.Bool("cost", false, "write the tables of docs/cost.md")
+	costScaleFlag = flag.Int("cost.scale", 0, "divide the numbers of events of the cost runs by this (default 10, with -short 100)")
 )
 
 // The list prices of docs/cost.md, in dollars.

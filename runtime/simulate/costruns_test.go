@@ -28,7 +28,7 @@ func (r costRun) scaled() int {
 	if r.events%(rounds*unit) == 0 {
 		unit *= rounds
 	}
-	return max(r.atLeast, r.events / *costScale / unit * unit)
+	return max(r.atLeast, r.events/costScale()/unit*unit)
 }
 
 // rounds are how many events playMany sends to each instance.
@@ -75,8 +75,8 @@ func TestRunsEndInTheStateThatTheirEventsMake(t *testing.T) {
 		return
 	}
 	wantCallsPerEvent(t, used)
-	if *costScale > 1 {
-		t.Logf("played with every number of events divided by %d", *costScale)
+	if scale := costScale(); scale > 1 {
+		t.Logf("played with every number of events divided by %d", scale)
 	}
 	t.Logf("\n%s", eventTable(used))
 	wantInDocument(t, map[string]string{"events": eventTable(used)})

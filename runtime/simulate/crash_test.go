@@ -144,7 +144,7 @@ func TestDemoSurvivesAFaultAtEveryCall(t *testing.T) {
 			}
 			t.Run(fmt.Sprintf("%v, SDK retries %v", kind, retries), func(t *testing.T) {
 				t.Parallel()
-				for at := 1; at <= len(calls); at += stride {
+				for at := 1; at <= len(calls); at += stride() {
 					hit := &faults{at: at, kind: kind}
 					inWorld(t, options{faults: hit, sdkRetries: retries}, func(w *world) {
 						got := playDemo(w)

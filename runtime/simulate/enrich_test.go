@@ -303,7 +303,7 @@ func TestACallbackSurvivesAFaultAtEveryCall(t *testing.T) {
 	for _, kind := range []fault{failBefore, loseAnswer, throttle, duplicate, freeze, dieBefore, dieAfter} {
 		t.Run(fmt.Sprint(kind), func(t *testing.T) {
 			t.Parallel()
-			for at := 1; at <= calls; at += stride {
+			for at := 1; at <= calls; at += stride() {
 				hit := &faults{at: at, kind: kind}
 				inWorld(t, options{faults: hit}, func(w *world) {
 					if got := play(w); got != want {

@@ -199,7 +199,7 @@ func TestAWorkflowIsStartedOnceAndHeardOfOnceWhateverCallFails(t *testing.T) {
 		for _, kind := range []fault{failBefore, loseAnswer, throttle, duplicate, freeze, dieBefore, dieAfter} {
 			t.Run(fmt.Sprint(how, " ", kind), func(t *testing.T) {
 				t.Parallel()
-				for at := 1; at <= calls; at += stride {
+				for at := 1; at <= calls; at += stride() {
 					hit := &faults{at: at, kind: kind}
 					inWorld(t, withReports(hit), func(w *world) {
 						if got := play(w, how); got != want {

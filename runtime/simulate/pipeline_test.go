@@ -273,7 +273,7 @@ func TestAPipelineSurvivesAFaultAtEveryCall(t *testing.T) {
 	for _, kind := range []fault{failBefore, loseAnswer, throttle, duplicate, dieBefore, dieAfter} {
 		t.Run(fmt.Sprint(kind), func(t *testing.T) {
 			t.Parallel()
-			for at := 1; at <= calls; at += stride {
+			for at := 1; at <= calls; at += stride() {
 				hit := &faults{at: at, kind: kind}
 				if got := play(t, hit); got != want {
 					t.Errorf("call %d (%s): want %s, got %s", at, hit.hit(), want, got)

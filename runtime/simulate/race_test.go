@@ -73,7 +73,7 @@ func TestAnAnswerThatRacesTheTimeoutIsEitherGivenOrToldExpired(t *testing.T) {
 				quiet := &faults{}
 				play(quiet)
 				for _, kind := range []fault{failBefore, loseAnswer, throttle, duplicate, freeze, dieBefore, dieAfter} {
-					for at := 1; at <= len(quiet.calls); at += stride {
+					for at := 1; at <= len(quiet.calls); at += stride() {
 						play(&faults{at: at, kind: kind})
 					}
 				}

@@ -1,6 +1,7 @@
 package simulate_test
 
 import (
+	"cmp"
 	"context"
 	"flag"
 	"fmt"
@@ -25,10 +26,24 @@ import (
 )
 
 var (
-	simulationRuns    = flag.Int("simulate.runs", 40, "how many runs TestSimulation makes")
+	simulationRuns    = flag.Int("simulate.runs", 0, "how many runs TestSimulation makes (default 2000, with -short 40)")
 	simulationSeed    = flag.Uint64("simulate.seed", 1, "the seed of TestSimulation's first run; the others follow it")
 	simulationRepeats = flag.Int("simulate.repeats", 6, "how many runs TestASeedRepeatsItsRun makes twice")
 )
+
+// stride is the distance between the calls that a test of a fault at every call hits.
+func stride() int { return depth(8, 1) }
+
+// costScale divides the numbers of events of the cost runs. The figures per event do not depend on it.
+func costScale() int { return cmp.Or(*costScaleFlag, depth(100, 10)) }
+
+// depth returns how far a test searches: less with -short, which `make test` and the race detector use.
+func depth(short, full int) int {
+	if testing.Short() {
+		return short
+	}
+	return full
+}
 
 // simulation is one run: random machines and events over the whole runtime, with the faults that its seed
 // draws.
@@ -75,12 +90,13 @@ func (s *simulation) count(what string, n int) {
 func TestSimulation(t *testing.T) {
 	t.Parallel()
 	const workers = 2
+	runs := cmp.Or(*simulationRuns, depth(40, 2000))
 	var mu sync.Mutex
 	counts := map[string]int{}
 	for worker := range workers {
 		t.Run(fmt.Sprint(worker), func(t *testing.T) {
 			t.Parallel()
-			for run := worker; run < *simulationRuns && !t.Failed(); run += workers {
+			for run := worker; run < runs && !t.Failed(); run += workers {
 				s := simulate(t, *simulationSeed+uint64(run))
 				if *simulationRuns == 1 {
 					t.Log("what has happened:\n" + strings.Join(s.director.trace, "\n"))

@@ -302,7 +302,7 @@ func TestAMonthSurvivesAFaultAtEveryCall(t *testing.T) {
 	for _, kind := range []fault{failBefore, loseAnswer, dieBefore, dieAfter} {
 		t.Run(fmt.Sprint(kind), func(t *testing.T) {
 			t.Parallel()
-			for at := 1; at <= calls; at += stride {
+			for at := 1; at <= calls; at += stride() {
 				hit := &faults{at: at, kind: kind}
 				o, processor := withFiles(hit)
 				inWorld(t, o, func(w *world) {

@@ -62,7 +62,7 @@ func TestWhatLeavesAMachineIsThatOfXState(t *testing.T) {
 func TestWhatXStateHasNoKeyForIsWrittenAndReadBack(t *testing.T) {
 	t.Parallel()
 	var all strings.Builder
-	for seed := uint64(1); seed <= 150; seed++ {
+	for seed := uint64(1); seed <= depth(30, 150); seed++ {
 		d := draw(seed)
 		def, err := xstatejson.Read(d.config(), implementations())
 		if err != nil {

@@ -14,12 +14,14 @@ import (
 	"github.com/settle-run/settle/runtime/xstatejson"
 )
 
-// machinesInTest is how many machines make test compares, without the race detector; with it,
-// machinesUnderRace must do. ORACLE_MACHINES asks for more, from the seed ORACLE_SEED on.
-const (
-	machinesInTest    = 500
-	machinesUnderRace = 25
-)
+// depth returns how many random machines a test draws: fewer with -short, which `make test` and the race detector use.
+// For TestRandomMachinesRunAsInXState, ORACLE_MACHINES overrides the number and ORACLE_SEED the first seed.
+func depth(short, full uint64) uint64 {
+	if testing.Short() {
+		return short
+	}
+	return full
+}
 
 var epoch = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
@@ -213,7 +215,7 @@ func setting(t *testing.T, name string, otherwise uint64) uint64 {
 func TestRandomMachinesRunAsInXState(t *testing.T) {
 	t.Parallel()
 	const workers = 2
-	first, count := setting(t, "ORACLE_SEED", 1), setting(t, "ORACLE_MACHINES", machines)
+	first, count := setting(t, "ORACLE_SEED", 1), setting(t, "ORACLE_MACHINES", depth(25, 500))
 	results := make(chan tally, workers)
 	for worker := range uint64(workers) {
 		oracle := startXState(t)

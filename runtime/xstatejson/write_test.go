@@ -42,7 +42,7 @@ func written(t *testing.T, def statechart.Definition[counter]) (statechart.Defin
 func TestWhatIsWrittenRunsTheSame(t *testing.T) {
 	t.Parallel()
 	oracle := startXState(t)
-	for seed := uint64(1); seed <= 80; seed++ {
+	for seed := uint64(1); seed <= depth(10, 80); seed++ {
 		d := draw(seed)
 		def, err := xstatejson.Read(d.config(), implementations())
 		if err != nil {

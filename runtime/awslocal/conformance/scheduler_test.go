@@ -16,7 +16,7 @@ import (
 
 // schedulerBehaviours are those of EventBridge Scheduler with SQS for its target.
 var schedulerBehaviours = []behaviour{
-	{name: "at_sqs_fifo", test: atSQSFIFO, socket: true, promise: "A schedule of at() sends its Input to a FIFO queue when it is due, in the MessageGroupId of its target, be that templated or universal."},
+	{name: "at_sqs_fifo", test: atSQSFIFO, connection: true, promise: "A schedule of at() sends its Input to a FIFO queue when it is due, in the MessageGroupId of its target, be that templated or universal."},
 	{name: "dead_letter", test: deadLetter, promise: "What cannot be sent to the target, after as many retries as the RetryPolicy says, goes to the standard queue of DeadLetterConfig: the request as the body, and why in attributes. A FIFO queue is ValidationException there."},
 	{name: "delete_after_completion", test: deleteAfterCompletion, promise: "A schedule of at() fires once; with ActionAfterCompletion=DELETE it is gone thereafter, otherwise it stays."},
 	{name: "delete_before_fire", test: deleteBeforeFire, promise: "A schedule that is deleted does not fire; deleting it again is ResourceNotFoundException."},

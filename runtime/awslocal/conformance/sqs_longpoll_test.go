@@ -90,10 +90,8 @@ func longpollClientGone(t *testing.T, w *world) {
 	gone := q.poll(ctx)
 	next := q.poll(t.Context())
 	hangUp()
-	if !w.virtual() {
-		// A server learns a little later than its client that the connection is gone. In
-		// process it knows at once, and the send may find the poll still in line.
-		time.Sleep(300 * time.Millisecond)
+	if w.remote { // In process, the send may find the poll still in line.
+		w.settle()
 	}
 	sent := time.Now()
 	q.sendAll("a1")

@@ -17,7 +17,7 @@ var statesBehaviours = []behaviour{
 	{name: "create_describe", test: createDescribe, promise: "A state machine is created, described and listed; creating it again changes nothing, and a definition that is broken is InvalidDefinition."},
 	{name: "pass_choice_wait_fail", test: passChoiceWaitFail, promise: "Pass, Choice, Wait, Succeed and Fail do what they do: an execution waits as long as it says, and ends with its output or with error and cause."},
 	{name: "start_idempotent", test: startIdempotent, promise: "While an execution runs, starting it again with its name and input answers its ARN; with another input, or once it is at its end, it is ExecutionAlreadyExists; a machine that is not there is StateMachineDoesNotExist."},
-	{name: "sqs_wait_success", test: sqsWaitSuccess, socket: true, promise: "sqs:sendMessage.waitForTaskToken sends a FIFO message with a token; the execution is RUNNING until SendTaskSuccess, whose output it goes on with."},
+	{name: "sqs_wait_success", test: sqsWaitSuccess, connection: true, promise: "sqs:sendMessage.waitForTaskToken sends a FIFO message with a token; the execution is RUNNING until SendTaskSuccess, whose output it goes on with."},
 	{name: "sqs_wait_failure", test: sqsWaitFailure, promise: "SendTaskFailure fails the execution with its error and cause, unless a Catch goes on with both."},
 	{name: "sqs_wait_retry", test: sqsWaitRetry, promise: "Retry sends another message after its interval, with a token of its own; the tokens before are TaskTimedOut."},
 	{name: "heartbeat_keeps_alive", test: heartbeatKeepsAlive, promise: "SendTaskHeartbeat within HeartbeatSeconds keeps a task alive for as long as it goes on."},

@@ -6,8 +6,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/settle-run/settle/runtime/awslocal"
 )
 
 var (
@@ -25,8 +23,8 @@ type behaviour struct {
 	// test fails if the emulator that w is of does otherwise. In virtual time it runs in a
 	// bubble of package synctest.
 	test func(t *testing.T, w *world)
-	// socket is set where a connection makes a difference: the test runs over one as well.
-	socket bool
+	// connection is set where a connection makes a difference: the test runs over one as well.
+	connection bool
 	// takes is how long the test lasts in real time, where that is more than some seconds.
 	takes time.Duration
 	// processes is set where the test runs others, which know no virtual time.
@@ -87,7 +85,7 @@ func run(t *testing.T, behaviours []behaviour, endpoint string) {
 			case b.takes > *patience:
 				t.Skipf("takes %v, more than -patience", b.takes)
 			default:
-				b.runAt(t, endpoint, time.Second)
+				b.runAt(t, endpoint)
 			}
 		})
 	}
@@ -95,34 +93,27 @@ func run(t *testing.T, behaviours []behaviour, endpoint string) {
 
 // runAt runs the behaviour in real time. What an emulator answers can make a test panic; the
 // other tests go on.
-func (b behaviour) runAt(t *testing.T, endpoint string, late time.Duration) {
+func (b behaviour) runAt(t *testing.T, endpoint string) {
 	t.Helper()
 	defer func() {
 		if p := recover(); p != nil {
 			t.Errorf("panic: %v\n%s", p, debug.Stack())
 		}
 	}()
-	b.test(t, at(t, endpoint, late))
+	b.test(t, at(t, endpoint))
 }
 
-// TestOverASocket runs the behaviours for which a connection makes a difference against a
-// server of awslocal.
-func TestOverASocket(t *testing.T) {
+// TestOverAConnection runs the behaviours for which a connection makes a difference over HTTP, on connections in process: in virtual time.
+func TestOverAConnection(t *testing.T) {
 	t.Parallel()
 	for _, s := range services {
 		for _, b := range s.behaviours {
-			if !b.socket {
+			if !b.connection {
 				continue
 			}
 			t.Run(s.name+"/"+b.name, func(t *testing.T) {
 				t.Parallel()
-				server, err := awslocal.New(awslocal.Config{}).Listen("127.0.0.1:0")
-				if err != nil {
-					t.Fatal(err)
-				}
-				defer server.Close()
-				// A long poll that no one wakes lasts 20 s. Anything less may be the machine.
-				b.runAt(t, server.URL(), 10*time.Second)
+				synctest.Test(t, func(t *testing.T) { b.test(t, connected(t)) })
 			})
 		}
 	}

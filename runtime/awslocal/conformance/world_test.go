@@ -3,6 +3,7 @@ package conformance_test
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -22,6 +23,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/settle-run/settle/runtime/awslocal"
+	"github.com/settle-run/settle/runtime/awslocal/internal/connect"
 )
 
 // world is what a behaviour is tested in: clients of an emulator, and a clock.
@@ -33,6 +35,8 @@ type world struct {
 	// cloud is the emulator if it is awslocal in process; otherwise it is nil, and time is
 	// real.
 	cloud *awslocal.Cloud
+	// remote is set where connections lead to the emulator: it notices later than its client that one is closed.
+	remote bool
 	// late is what real time allows for a thing that is to happen at an instant.
 	late time.Duration
 	// run sets this run's queues, tables and so on apart from what the emulator has already.
@@ -49,11 +53,31 @@ func inProcess() *world {
 	return w
 }
 
-// at returns a world of the emulator at an endpoint, which may be so late.
-func at(t *testing.T, endpoint string, late time.Duration) *world {
+// connected returns a world with a Cloud of its own behind an HTTP server.
+func connected(t *testing.T) *world {
+	t.Helper()
+	cloud, listener := awslocal.New(awslocal.Config{}), connect.Listen()
+	server := &http.Server{Handler: cloud, ReadHeaderTimeout: time.Minute}
+	transport := &http.Transport{DialContext: listener.DialContext}
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(listener) }()
+	t.Cleanup(func() {
+		transport.CloseIdleConnections()
+		must(t, "closing the server", server.Close())
+		if err := <-served; !errors.Is(err, http.ErrServerClosed) {
+			t.Errorf("serving: %v", err)
+		}
+	})
+	w := &world{cloud: cloud, remote: true, run: "t"}
+	w.connect("http://aws.local", &http.Client{Transport: connect.Whole(transport)})
+	return w
+}
+
+// at returns a world of the emulator at an endpoint.
+func at(t *testing.T, endpoint string) *world {
 	t.Helper()
 	name := t.Name()
-	w := &world{late: late, run: fmt.Sprintf("%s-%x", name[strings.LastIndexByte(name, '/')+1:], time.Now().UnixNano()&0xffffffffff)}
+	w := &world{remote: true, late: time.Second, run: fmt.Sprintf("%s-%x", name[strings.LastIndexByte(name, '/')+1:], time.Now().UnixNano()&0xffffffffff)}
 	w.connect(endpoint, awshttp.NewBuildableClient())
 	return w
 }

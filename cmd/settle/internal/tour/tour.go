@@ -33,7 +33,7 @@ type Config struct {
 	PickUpTimeout time.Duration
 	// UploadWindow is how long the files of a month are taken. Defaults to 5 seconds.
 	UploadWindow time.Duration
-	// TimeLimit is how long the tour may take. Defaults to a minute.
+	// TimeLimit is how long the tour may take. Defaults to 10 minutes: half a minute on an idle machine, more on a busy one.
 	TimeLimit time.Duration
 	// Style marks what is printed. Lines are folded at its columns, and at 100 in any case.
 	Style console.Style
@@ -47,7 +47,7 @@ func (c Config) withDefaults() Config {
 		c.UploadWindow = 5 * time.Second
 	}
 	if c.TimeLimit == 0 {
-		c.TimeLimit = time.Minute
+		c.TimeLimit = 10 * time.Minute
 	}
 	return c
 }

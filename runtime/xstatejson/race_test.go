@@ -1,5 +1,0 @@
-//go:build race
-
-package xstatejson_test
-
-const machines = machinesUnderRace
