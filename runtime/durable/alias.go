@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"log/slog"
 	"slices"
 
@@ -33,78 +32,84 @@ type Redemption struct {
 	Ended bool
 }
 
-// aliasTakenEvent tells the loop so.
-const aliasTakenEvent = statechart.ReservedPrefix + "alias.taken"
-
-// aliasTaken is the body of both.
+// aliasTaken is the body of aliasTakenEvent and of AliasTaken.
 type aliasTaken struct {
 	Type string `json:"type"`
-	// ID tells a repeat that comes after SQS has forgotten the first: the outbox may be stuck for longer.
+	// ID shows a duplicate that comes after SQS has forgotten the first: the outbox may be stuck for longer.
 	ID          string `json:"$id,omitempty"`
 	Alias       string `json:"alias"`
 	Incarnation int64  `json:"$incarnation,omitempty"`
 }
 
-// claim makes the instance known under an alias, or tells the chart that another has it.
+// claim claims an alias. If another instance has it, a message has the loop look again: see applyAliasTaken.
 func (t *turn) claim(ctx context.Context, effect statechart.Effect) error {
-	err := t.loop.ports.Store.Claim(ctx, effect.Name, t.record.Instance, t.record.CreatedAt)
+	err := t.claimNow(ctx, effect.Name)
 	if !errors.Is(err, ErrAliasTaken) {
 		return err
 	}
-	level := slog.LevelError // Nobody else hears of it.
-	if slices.Contains(t.machine.Events(), AliasTaken) {
+	id := t.derivedID(effect.ID)
+	return t.loop.send(ctx, t.draft.Record.Instance, aliasTaken{Type: aliasTakenEvent, ID: id, Alias: effect.Name, Incarnation: t.incarnation()}, id)
+}
+
+// claimNow claims an alias for the instance as it is stored: a turn that was frozen until the instance has moved on claims nothing.
+func (t *turn) claimNow(ctx context.Context, alias string) error {
+	r := &t.stored.Record
+	return t.loop.ports.Store.Claim(ctx, alias, r.Instance, r.CreatedAt, r.Revision)
+}
+
+// applyAliasTaken reports to the chart, if it declares the event, that an alias belongs to another instance. The claim is tried
+// once more: since the message was sent, the instance may have released the alias, or claimed it with success.
+func (t *turn) applyAliasTaken(ctx context.Context, form aliasTaken) error {
+	if !slices.Contains(t.draft.Record.Aliases, form.Alias) || !t.exists() {
+		return nil
+	}
+	err := t.claimNow(ctx, form.Alias)
+	if !errors.Is(err, ErrAliasTaken) {
+		return err
+	}
+	level := slog.LevelError // Nobody else is notified.
+	if t.declares(AliasTaken) {
 		level = slog.LevelInfo
 	}
-	t.loop.config.Logger.Log(ctx, level, "alias is taken", "instance", t.record.Instance.String(), "alias", effect.Name, "error", err)
-	id := t.derivedID(effect.ID)
-	return t.loop.send(ctx, t.record.Instance, aliasTaken{Type: aliasTakenEvent, ID: id, Alias: effect.Name, Incarnation: t.incarnation()}, id)
+	t.loop.config.Logger.Log(ctx, level, "alias is taken", "instance", t.draft.Record.Instance.String(), "alias", form.Alias, "error", err)
+	t.forgetAlias(form.Alias)
+	t.owe(releaseOf(form.Alias)) // Another turn may have claimed it between this claim and the commit.
+	return t.applyOwn(AliasTaken, aliasTaken{Type: AliasTaken, Alias: form.Alias})
 }
 
 // rememberAlias notes an alias that the instance is about to claim.
 func (t *turn) rememberAlias(alias string) {
-	if !slices.Contains(t.record.Aliases, alias) {
-		t.record.Aliases = append(slices.Clip(t.record.Aliases), alias)
+	if !slices.Contains(t.draft.Record.Aliases, alias) {
+		t.draft.Record.Aliases = append(slices.Clip(t.draft.Record.Aliases), alias)
 	}
 }
 
-// releaseAliases asks to let others claim the aliases of an instance that has ended.
+// forgetAlias notes that the instance has no claim to an alias.
+func (t *turn) forgetAlias(alias string) {
+	t.draft.Record.Aliases = without(t.draft.Record.Aliases, func(other string) bool { return other == alias })
+}
+
+// releaseAliases releases the aliases of an instance that has ended.
 func (t *turn) releaseAliases() {
-	if t.instance.Status() == statechart.Active {
+	if t.draft.Instance.Status() == statechart.Active {
 		return
 	}
-	for _, alias := range t.record.Aliases {
-		t.record.Outbox = append(t.record.Outbox, statechart.Effect{ID: "alias." + alias, Kind: release, Name: alias})
+	for _, alias := range t.draft.Record.Aliases {
+		t.owe(releaseOf(alias))
 	}
-	t.record.Aliases = nil
+	t.draft.Record.Aliases = nil
 }
 
-// release is the kind of an effect that lets others claim the alias Name.
-const release statechart.EffectKind = "release"
-
-// applyAliasTaken tells the chart, if it declares the event, and forgets the alias.
-func (t *turn) applyAliasTaken(body string) error {
-	var form aliasTaken
-	if err := json.Unmarshal([]byte(body), &form); err != nil {
-		return err
-	}
-	t.record.Aliases = slices.DeleteFunc(slices.Clone(t.record.Aliases), func(alias string) bool { return alias == form.Alias })
-	t.dirty = true
-	return t.applyOwn(AliasTaken, aliasTaken{Type: AliasTaken, Alias: form.Alias})
+// releaseOf is the effect that releases an alias. It is not a message, so its ID may repeat.
+func releaseOf(alias string) statechart.Effect {
+	return statechart.Effect{ID: "alias." + alias, Kind: release, Name: alias}
 }
 
-// applyOwn applies an event that the loop itself makes, if the chart declares it.
-func (t *turn) applyOwn(typ string, form any) error {
-	if !slices.Contains(t.machine.Events(), typ) {
+// releaseAlias performs it, unless the instance has claimed the alias again since.
+func (t *turn) releaseAlias(ctx context.Context, effect statechart.Effect) error {
+	if slices.Contains(t.stored.Record.Aliases, effect.Name) {
 		return nil
 	}
-	body, err := json.Marshal(form)
-	if err != nil {
-		return err
-	}
-	event, err := t.machine.Decode(body)
-	if err != nil {
-		return fmt.Errorf("the chart's own form of %q: %w", typ, err)
-	}
-	event.At = t.loop.config.Now()
-	return t.apply(event)
+	r := &t.stored.Record
+	return t.loop.ports.Store.Release(ctx, effect.Name, r.Instance, r.CreatedAt, t.expireAt(*r))
 }

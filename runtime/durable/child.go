@@ -1,14 +1,12 @@
 package durable
 
 import (
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -24,16 +22,6 @@ type Parent struct {
 	// Child is the child's key in the parent's snapshot (statechart.ChildRef.Key).
 	Child string `json:"child"`
 }
-
-// The events by which parents and children hear of one another. All three may come again, and late:
-// what counts is whether the parent lists the child, and whether the child exists.
-const (
-	// startEvent begins a child: {"$parent", "input"}. stopEvent stops it: {"$parent"}.
-	startEvent = statechart.ReservedPrefix + "start"
-	stopEvent  = statechart.ReservedPrefix + "stop"
-	// childEvent tells a parent of the end of a child: see childEnd.
-	childEvent = statechart.ReservedPrefix + "child"
-)
 
 // parentKey is the key under which an event to a child says whose child is meant.
 const parentKey = "$parent"
@@ -66,14 +54,6 @@ const (
 	childFailed childStatus = "failed"
 	// childRefused is that of a child that was never asked for.
 	childRefused childStatus = "refused"
-)
-
-// The kinds of the loop's own effects about children.
-const (
-	// refuseChild tells the instance that a child cannot be asked for: Message says why.
-	refuseChild statechart.EffectKind = "refuse"
-	// tellParent tells the parent that the instance is done.
-	tellParent statechart.EffectKind = "end"
 )
 
 // ChildName returns the name of the child that an instance, created at the given time, has under a key:
@@ -128,7 +108,7 @@ func (m *Machines) checkChildren() error {
 
 // self is the instance as the parent of the child with the key.
 func (t *turn) self(key string) Parent {
-	return Parent{Instance: t.record.Instance.String(), Incarnation: t.incarnation(), Child: key}
+	return Parent{Instance: t.draft.Record.Instance.String(), Incarnation: t.incarnation(), Child: key}
 }
 
 // spawnable returns the effect or, if it spawns what nobody here could host, the one that says so: what
@@ -144,28 +124,21 @@ func (t *turn) spawnable(effect statechart.Effect) statechart.Effect {
 	return statechart.Effect{ID: effect.ID, Kind: refuseChild, Child: effect.Child, Machine: effect.Machine, Message: cut(err.Error(), failureMessageBytesMax)}
 }
 
-// tellChild performs an effect that is about a child.
-func (t *turn) tellChild(ctx context.Context, effect statechart.Effect) error {
-	to := ChildName(t.record.Instance, t.record.CreatedAt, effect.Child, effect.Machine)
-	var form any
+// childMessage is the message of an effect about a child.
+func (t *turn) childMessage(effect statechart.Effect) (Message, error) {
+	r := &t.draft.Record
+	to, id := ChildName(r.Instance, r.CreatedAt, effect.Child, effect.Machine), t.derivedID(effect.ID)
 	switch effect.Kind {
 	case statechart.SpawnInstance:
-		form = toChild{Type: startEvent, Parent: t.self(effect.Child), Input: effect.Input}
+		return t.message(to, toChild{Type: startEvent, Parent: t.self(effect.Child), Input: effect.Input}, id)
 	case statechart.StopInstance:
-		form = toChild{Type: stopEvent, Parent: t.self(effect.Child)}
+		return t.message(to, toChild{Type: stopEvent, Parent: t.self(effect.Child)}, id)
 	case refuseChild:
-		to = t.record.Instance
-		form = childEnd{Type: childEvent, Incarnation: t.incarnation(), Child: effect.Child, Status: childRefused, Message: effect.Message}
+		return t.message(r.Instance, childEnd{Type: childEvent, Incarnation: t.incarnation(), Child: effect.Child, Status: childRefused, Message: effect.Message}, id)
 	default:
-		event, err := withKey(effect.Event, parentKey, t.self(effect.Child))
-		if err != nil {
-			return err
-		}
-		if form, err = withID(event, t.derivedID(effect.ID)); err != nil {
-			return err
-		}
+		body, err := withKeys(effect.Event, map[string]any{parentKey: t.self(effect.Child), "$id": id, askedKey: effect.At.UnixMilli()})
+		return Message{To: to, Body: body, DeduplicationID: shortened(id)}, err
 	}
-	return t.loop.send(ctx, to, form, t.derivedID(effect.ID))
 }
 
 // send sends a message of the loop's own.
@@ -178,35 +151,8 @@ func (l *Loop) send(ctx context.Context, to InstanceID, form any, id string) err
 	return err
 }
 
-// withKey adds a key to an event.
-func withKey(event json.RawMessage, key string, value any) (json.RawMessage, error) {
-	var fields map[string]json.RawMessage
-	err := json.Unmarshal(event, &fields)
-	if err == nil {
-		fields[key], err = json.Marshal(value)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return json.Marshal(fields)
-}
-
-// child returns the child that lives under the key.
-func (t *turn) child(key string) (ref statechart.ChildRef, lives bool) {
-	children := t.instance.Children()
-	i := slices.IndexFunc(children, func(c statechart.ChildRef) bool { return c.Key == key })
-	if i < 0 {
-		return ref, false
-	}
-	return children[i], true
-}
-
 // applyChildEnd tells the chart of the end of a child, if the instance lists it still.
-func (t *turn) applyChildEnd(ctx context.Context, body string) error {
-	var form childEnd
-	if err := json.Unmarshal([]byte(body), &form); err != nil {
-		return err
-	}
+func (t *turn) applyChildEnd(ctx context.Context, form childEnd) error {
 	ref, lives := t.child(form.Child)
 	if !lives {
 		return nil
@@ -215,51 +161,15 @@ func (t *turn) applyChildEnd(ctx context.Context, body string) error {
 		err := t.applyNow(ref.Failed(errors.New(form.Message)))
 		if err == nil && form.Status == childFailed {
 			// Its start may be tried once more, or have led somewhere: nothing is to come of that.
-			t.ask(statechart.Effect{ID: "child." + ref.Key + ".stop", Kind: statechart.StopInstance, Child: ref.Key, Machine: ref.Machine})
+			t.owe(statechart.Effect{ID: "child." + ref.Key + ".stop", Kind: statechart.StopInstance, Child: ref.Key, Machine: ref.Machine})
 		}
 		return err
 	}
 	err := t.storably(func() error { return t.applyNow(ref.Done(form.Output)) })
 	if errors.Is(err, ErrUnstorable) && len(form.Output) > 0 {
 		// Better a failure than no end.
-		t.loop.config.Logger.ErrorContext(ctx, "the output of a child does not fit into its parent", "instance", t.record.Instance.String(), "child", ref.ID, "error", err)
-		err = t.applyNow(ref.Failed(fmt.Errorf("it is done, but its output of %d bytes does not fit into %s: %w", len(form.Output), t.record.Instance, err)))
+		t.loop.config.Logger.ErrorContext(ctx, "the output of a child does not fit into its parent", "instance", t.draft.Record.Instance.String(), "child", ref.ID, "error", err)
+		err = t.applyNow(ref.Failed(fmt.Errorf("it is done, but its output of %d bytes does not fit into %s: %w", len(form.Output), t.draft.Record.Instance, err)))
 	}
 	return err
-}
-
-// applyNow applies an event at the time of the clock.
-func (t *turn) applyNow(event statechart.Event) error {
-	event.At = t.loop.config.Now()
-	return t.apply(event)
-}
-
-// storably makes a change unless its outcome could not be stored: then the turn stays as it was, and
-// the error wraps ErrUnstorable.
-func (t *turn) storably(change func() error) error {
-	before, err := t.storable()
-	if err != nil {
-		return err
-	}
-	turnBefore := *t
-	if err := change(); err != nil {
-		return err
-	}
-	_, tooMuch := t.storable()
-	if tooMuch == nil {
-		return nil
-	}
-	return cmp.Or(t.revert(turnBefore, before), tooMuch)
-}
-
-// revert makes the turn what it was, with the instance as the snapshot has it. If it cannot, nothing of the turn is stored.
-func (t *turn) revert(before turn, snapshot json.RawMessage) error {
-	*t = before
-	instance, err := t.machine.Restore(snapshot)
-	if err != nil {
-		t.lost = fmt.Errorf("reverting %s: %w", t.record.Instance, err)
-		return t.lost
-	}
-	t.adopt(instance)
-	return nil
 }

@@ -7,63 +7,68 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
+	"time"
 
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// deduplicationIDBytesMax is the longest MessageDeduplicationId that SQS takes.
-const deduplicationIDBytesMax = 128
+const (
+	// deduplicationIDBytesMax is the longest MessageDeduplicationId that SQS takes.
+	deduplicationIDBytesMax = 128
+	// SendBatchMax is how many messages Queue.SendBatch takes (SQS API Reference, SendMessageBatch).
+	SendBatchMax = 10
+	// MessageBytesMax is how much of a message that a chart logs is written. The rest is cut off.
+	MessageBytesMax = 16 << 10
+	// cancelMin is how far away the firing of a timer must be for its cancelling to be worth a call. A firing
+	// that nobody waits for does nothing.
+	cancelMin = 15 * time.Minute
+)
 
-// perform asks the outside for one effect, under its derived ID.
-func (t *turn) perform(ctx context.Context, effect statechart.Effect) error {
-	id := t.derivedID(effect.ID)
-	message := Message{DeduplicationID: shortened(id)}
-	switch effect.Kind {
-	case statechart.Schedule:
-		body, err := json.Marshal(timerEvent{Type: statechart.TimerEvent, Timer: effect.Timer, Incarnation: t.incarnation()})
-		if err != nil {
-			return err
-		}
-		message.To, message.Body = t.record.Instance, body
-		return t.loop.ports.Timers.Schedule(ctx, effect.At, message)
-	case statechart.SpawnInstance, statechart.StopInstance, refuseChild:
-		return t.tellChild(ctx, effect)
-	case tellParent:
-		return t.tellParent(ctx, effect)
-	case statechart.Send:
-		if effect.Child != "" {
-			return t.tellChild(ctx, effect)
-		}
-		to, err := ParseInstanceID(effect.To)
-		if err != nil {
-			return err
-		}
-		if message.Body, err = withID(effect.Event, id); err != nil {
-			return err
-		}
-		message.To = to
-		_, err = t.loop.ports.Queue.Send(ctx, message)
-		return err
-	case statechart.ClaimAlias:
-		return t.claim(ctx, effect)
-	case release:
-		return t.loop.ports.Store.Release(ctx, effect.Name, t.record.Instance, t.record.CreatedAt, t.record.ExpireAt)
-	case tend:
-		return t.scheduleTending(ctx, effect.At, tending{Token: effect.Name})
-	case statechart.StartExecution:
-		return t.startExecution(ctx, effect)
-	case watch:
-		return t.scheduleWatch(ctx, effect.At, effect.Name, 0)
-	case statechart.EmitEvent:
-		return t.emit(ctx, id, effect)
-	case statechart.ParkEvent:
-		return t.loop.park(ctx, t.deferredDelivery(effect), errors.New(effect.Message))
-	default:
-		return unknownEffectError{effect.Kind}
-	}
+// The kinds of the loop's own effects.
+const (
+	// beat schedules the next heartbeat of a task, or the moment at which it has timed out. Name is the token's key.
+	beat statechart.EffectKind = "tend"
+	// poll schedules the next look at an execution: EventBridge's event of its end is best effort. Name is the execution's.
+	poll statechart.EffectKind = "watch"
+	// release lets others claim the alias Name.
+	release statechart.EffectKind = "release"
+	// refuseChild tells the instance that a child cannot be asked for: Message says why.
+	refuseChild statechart.EffectKind = "refuse"
+	// notifyParent tells the parent that the instance is done.
+	notifyParent statechart.EffectKind = "end"
+	// parkDelivery parks the delivery of a message: Event is its Place, Message the reason.
+	parkDelivery statechart.EffectKind = "park.delivery"
+)
+
+// effect says how effects of one kind are performed: message makes what is sent to an instance, perform does anything else.
+type effectKind struct {
+	message func(t *turn, effect statechart.Effect) (Message, error)
+	perform func(t *turn, ctx context.Context, effect statechart.Effect) error
+	// unneeded reports whether a commit may drop the effect. Nil means never.
+	unneeded func(t *turn, effect statechart.Effect) bool
 }
 
-// unknownEffectError is an ErrUnreadable that another version of the runtime mends.
+var effectKinds = map[statechart.EffectKind]effectKind{
+	statechart.Schedule:       {perform: (*turn).scheduleTimer, unneeded: (*turn).isTimerUnneeded},
+	statechart.Send:           {message: (*turn).sendMessage},
+	statechart.SpawnInstance:  {message: (*turn).childMessage},
+	statechart.StopInstance:   {message: (*turn).childMessage},
+	refuseChild:               {message: (*turn).childMessage},
+	notifyParent:              {message: (*turn).parentMessage},
+	statechart.ClaimAlias:     {perform: (*turn).claim},
+	release:                   {perform: (*turn).releaseAlias},
+	beat:                      {perform: (*turn).scheduleFirstBeat, unneeded: (*turn).isBeatUnneeded},
+	statechart.StartExecution: {perform: (*turn).startExecution},
+	poll:                      {perform: (*turn).scheduleFirstPoll, unneeded: (*turn).isPollUnneeded},
+	statechart.EmitEvent:      {perform: (*turn).emit, unneeded: (*turn).isEmitUnneeded},
+	statechart.ParkEvent:      {perform: (*turn).parkDeferred},
+	parkDelivery:              {perform: (*turn).parkDelivery},
+	// A message to log is written right after the commit and at most once, so that it costs no second write.
+	statechart.LogMessage: {perform: func(*turn, context.Context, statechart.Effect) error { return nil }, unneeded: func(*turn, statechart.Effect) bool { return true }},
+}
+
+// unknownEffectError is an ErrUnreadable: a newer version of the runtime has stored the effect.
 type unknownEffectError struct{ kind statechart.EffectKind }
 
 // Error says what to do instead of mending the item.
@@ -74,34 +79,306 @@ func (e unknownEffectError) Error() string {
 // Is makes an unknownEffectError an ErrUnreadable.
 func (e unknownEffectError) Is(target error) bool { return target == ErrUnreadable }
 
-// deferredDelivery makes a delivery of an event that the chart had deferred, and fails on, for the
-// dead-letter queue. The queue that it came in has forgotten it; the instance stands for that, and
-// the effect's ID for its sequence number.
-func (t *turn) deferredDelivery(effect statechart.Effect) Delivery {
-	return Delivery{
-		MessageID: t.derivedID(effect.ID), Queue: t.derivedID("deferred"), Group: t.record.Instance.String(),
-		SequenceNumber: effect.ID, SentAt: t.record.UpdatedAt, Body: string(effect.Event),
+// pending returns the drafted outbox without the effects that nothing needs any more.
+func (t *turn) pending() []statechart.Effect {
+	return without(t.draft.Record.Outbox, func(e statechart.Effect) bool {
+		unneeded := effectKinds[e.Kind].unneeded
+		return unneeded != nil && unneeded(t, e)
+	})
+}
+
+// errNotInHand is returned for an effect that has to wait for another delivery. It holds up nothing.
+var errNotInHand = errors.New("the delivery to park is not in hand")
+
+// dispatch performs the effects of the stored outbox in order, then gives the answers that tasks wait for. It stores what is
+// left: nothing, or the rest after a failure, or when the time of the invocation is almost up. repeats says that an earlier
+// turn may have performed them already.
+func (t *turn) dispatch(ctx context.Context, repeats bool) error {
+	if !t.stored.Record.Owes() {
+		return nil
 	}
+	if err := t.takeOver(ctx, repeats); err != nil {
+		return err
+	}
+	rest, kept, err := t.performAll(ctx)
+	left := t.left(append(kept, rest...))
+	if err == nil {
+		left.Tokens, err = t.giveAnswers(ctx, repeats)
+		left.FailedEffects, left.Executions = t.draft.Record.FailedEffects, t.draft.Record.Executions
+	}
+	if errors.Is(err, ErrDenied) && left.DeniedSince.IsZero() {
+		left.DeniedSince = t.now()
+	} else if err == nil {
+		left.DeniedSince = time.Time{}
+	}
+	if t.hasProgress(left) {
+		if clearErr := t.clear(ctx, left); clearErr != nil {
+			return clearErr
+		}
+	}
+	return err
+}
+
+// left is the record's debt with the given outbox.
+func (t *turn) left(outbox []statechart.Effect) Left {
+	r := &t.draft.Record
+	return Left{Outbox: outbox, Tokens: t.stored.Record.Tokens, Executions: r.Executions, FailedEffects: r.FailedEffects, DeniedSince: r.DeniedSince}
+}
+
+// hasProgress reports whether something of the debt was performed.
+func (t *turn) hasProgress(left Left) bool {
+	was := &t.stored.Record
+	return len(left.Outbox) < len(was.Outbox) || len(left.Tokens) < len(was.Tokens) || !left.DeniedSince.Equal(was.DeniedSince)
+}
+
+// takeOver writes the record before a task is answered that another turn may have answered, if only the record can show
+// that. A turn that was frozen before its own answer sees by the revision that it is not the only one: see notifyExpired.
+func (t *turn) takeOver(ctx context.Context, repeats bool) error {
+	isBlind := func(k Token) bool { return !waits(k) && k.Execution == "" }
+	if !repeats || !slices.ContainsFunc(t.stored.Record.Tokens, isBlind) {
+		return nil
+	}
+	return t.clear(ctx, t.left(t.stored.Record.Outbox))
+}
+
+// performAll performs the effects of the stored outbox until one fails. rest are those that were not performed, kept those
+// that wait for another delivery.
+func (t *turn) performAll(ctx context.Context) (rest, kept []statechart.Effect, err error) {
+	rest = t.stored.Record.Outbox
+	for begun := false; len(rest) > 0; begun = true {
+		if begun && !t.loop.hasTime(ctx) {
+			return rest, kept, &retryError{err: fmt.Errorf("%d effects of %s are left for the next invocation", len(rest), t.stored.Record.Instance)}
+		}
+		batch := t.batch(rest)
+		errs := t.observedPerform(ctx, batch)
+		var failed []statechart.Effect
+		for i, effect := range batch {
+			switch {
+			case errs[i] == nil:
+			case errors.Is(errs[i], errNotInHand):
+				kept = append(kept, effect)
+			default:
+				failed = append(failed, effect)
+				if err == nil {
+					err = fmt.Errorf("performing effect %s of %s: %w", effect.ID, t.stored.Record.Instance, errs[i])
+				}
+			}
+		}
+		rest = slices.Concat(failed, rest[len(batch):])
+		if err != nil {
+			return rest, kept, err
+		}
+	}
+	return nil, kept, nil
+}
+
+// batch returns the effects to perform together: one, or as many messages as one call of SQS takes, of one trace and no two
+// to one instance. SQS may take some messages of a batch and refuse others, and the order within an instance must stay.
+func (t *turn) batch(effects []statechart.Effect) []statechart.Effect {
+	groups := map[string]bool{}
+	for i, effect := range effects {
+		kind := effectKinds[effect.Kind]
+		isFirst := i == 0
+		if kind.message == nil || i == SendBatchMax || t.notes.traces[effect.ID] != t.notes.traces[effects[0].ID] {
+			return effects[:max(i, 1)]
+		}
+		message, err := kind.message(t, effect)
+		if group := message.To.String(); err != nil || groups[group] && !isFirst {
+			return effects[:max(i, 1)]
+		} else {
+			groups[group] = true
+		}
+	}
+	return effects
+}
+
+// performBatch performs effects that batch has returned, and returns an error for each. One that fails for good is recorded, and
+// counts as performed.
+func (t *turn) performBatch(ctx context.Context, effects []statechart.Effect) []error {
+	errs := make([]error, len(effects))
+	var messages []Message
+	for i, effect := range effects {
+		kind, ok := effectKinds[effect.Kind]
+		var message Message
+		switch {
+		case !ok:
+			errs[i] = unknownEffectError{effect.Kind}
+		case kind.perform != nil:
+			errs[i] = kind.perform(t, ctx, effect)
+		default:
+			message, errs[i] = kind.message(t, effect)
+			messages = append(messages, message)
+		}
+	}
+	switch {
+	case len(messages) == 1 && errs[0] == nil:
+		_, errs[0] = t.loop.ports.Queue.Send(ctx, messages[0])
+	case len(messages) > 1:
+		errs = t.loop.ports.Queue.SendBatch(ctx, messages)
+	}
+	for i, effect := range effects {
+		if errs[i] != nil && t.isForGood(effect.Kind, errs[i]) {
+			errs[i] = t.giveUpEffect(ctx, effect, errs[i])
+		}
+	}
+	return errs
+}
+
+// clear stores what is left of the record's debt. If the item has no room for all that has failed, it keeps less of it: the
+// outbox must not block the instance.
+func (t *turn) clear(ctx context.Context, left Left) error {
+	record := t.stored.Record
+	record.Outbox, record.Tokens = left.Outbox, left.Tokens
+	if !record.Owes() {
+		left.ExpireAt = t.expireAt(record)
+	}
+	clearing := func() error {
+		return t.loop.ports.Store.ClearOutbox(ctx, record.Instance, record.Revision, left)
+	}
+	err := clearing()
+	for errors.Is(err, ErrUnstorable) && len(left.FailedEffects) > 0 {
+		t.loop.config.Logger.ErrorContext(ctx, "the item has no room for all effects that failed for good", "instance", record.Instance.String(), "error", err)
+		left.FailedEffects = last(left.FailedEffects, len(left.FailedEffects)/2)
+		for i := range left.FailedEffects {
+			left.FailedEffects[i] = left.FailedEffects[i].short()
+		}
+		err = clearing()
+	}
+	if err != nil {
+		return fmt.Errorf("clearing the outbox of %s: %w", record.Instance, err)
+	}
+	later := t.draft.Record.Outbox[len(t.stored.Record.Outbox):] // What a migration asks for: it is not stored yet.
+	for _, s := range []*state{&t.stored, &t.draft} {
+		s.Record.Revision++
+		s.Record.Outbox, s.Record.Tokens, s.Record.Executions = left.Outbox, left.Tokens, left.Executions
+		s.Record.FailedEffects, s.Record.DeniedSince, s.Record.ExpireAt = left.FailedEffects, left.DeniedSince, left.ExpireAt
+	}
+	t.draft.Record.Outbox = slices.Concat(left.Outbox, later)
+	return nil
+}
+
+// hasTime reports whether the invocation has time left beside the loop's margin.
+func (l *Loop) hasTime(ctx context.Context) bool {
+	deadline, limited := ctx.Deadline()
+	return !limited || deadline.Sub(l.config.Now()) > l.config.DeadlineMargin
+}
+
+// message makes a message to an instance.
+func (t *turn) message(to InstanceID, form any, id string) (Message, error) {
+	body, err := json.Marshal(form)
+	return Message{To: to, Body: body, DeduplicationID: shortened(id)}, err
+}
+
+// sendMessage is the message of Send.
+func (t *turn) sendMessage(effect statechart.Effect) (Message, error) {
+	if effect.Child != "" {
+		return t.childMessage(effect)
+	}
+	to, err := ParseInstanceID(effect.To)
+	if err != nil {
+		return Message{}, err
+	}
+	id := t.derivedID(effect.ID)
+	body, err := withKeys(effect.Event, map[string]any{"$id": id, askedKey: effect.At.UnixMilli()})
+	return Message{To: to, Body: body, DeduplicationID: shortened(id)}, err
 }
 
 // timerEvent is the body of the message by which a timer fires.
 type timerEvent struct {
 	Type  string `json:"type"`
 	Timer string `json:"timer"`
-	// Incarnation tells the instance from an earlier one of the same name: its creation, in
-	// milliseconds since 1970.
+	// Incarnation distinguishes the instance from an earlier one of the same name: its creation, in milliseconds since 1970.
 	Incarnation int64 `json:"$incarnation"`
 }
 
-// withID adds the ID to an event by which its receiver recognises a repeat.
-func withID(event json.RawMessage, id string) (json.RawMessage, error) {
-	return withKey(event, "$id", id)
+func (t *turn) scheduleTimer(ctx context.Context, effect statechart.Effect) error {
+	message, err := t.message(t.draft.Record.Instance, timerEvent{statechart.TimerEvent, effect.Timer, t.incarnation()}, t.derivedID(effect.ID))
+	if err != nil {
+		return err
+	}
+	return t.loop.ports.Timers.Schedule(ctx, effect.At, message)
 }
 
-// derivedID makes an ID of the chart unique among all instances, past ones of the same name
-// included.
-func (t *turn) derivedID(id string) string {
-	return fmt.Sprintf("%s@%d/%s", t.record.Instance, t.record.CreatedAt.UnixMilli(), id)
+func (t *turn) isTimerUnneeded(effect statechart.Effect) bool {
+	_, waits := t.timer(effect.Timer)
+	return !waits
+}
+
+// unneededTimers returns the stored timers that the draft has no more, if they are far away.
+func (t *turn) unneededTimers() (unneeded []statechart.Timer) {
+	if t.stored.Instance == nil {
+		return nil
+	}
+	for _, was := range t.stored.Instance.Timers() {
+		if _, waits := t.timer(was.ID); !waits && was.At.Sub(t.loop.config.Now()) > cancelMin {
+			unneeded = append(unneeded, was)
+		}
+	}
+	return unneeded
+}
+
+// cancelTimers cancels the timers that nobody waits for. A cancel that fails is logged, and the timer fires in vain.
+func (t *turn) cancelTimers(ctx context.Context) {
+	for _, timer := range t.notes.cancels {
+		if err := t.loop.ports.Timers.Cancel(ctx, shortened(t.derivedID(timer.ID))); err != nil {
+			t.loop.config.Logger.WarnContext(ctx, "cancelling a timer failed, it will fire in vain", "instance", t.draft.Record.Instance.String(), "timer", timer.ID, "error", err)
+		}
+	}
+}
+
+// emit passes an event to Config.Emit, if it is set.
+func (t *turn) emit(ctx context.Context, effect statechart.Effect) error {
+	if t.loop.config.Emit == nil {
+		return nil
+	}
+	return t.loop.config.Emit(ctx, t.draft.Record.Instance, t.derivedID(effect.ID), effect.Event)
+}
+
+func (t *turn) isEmitUnneeded(statechart.Effect) bool { return t.loop.config.Emit == nil }
+
+// parkDeferred parks an event that the chart had deferred and that its code fails on. The queue has forgotten its message: the
+// instance stands for the queue, and the effect's ID for the sequence number.
+func (t *turn) parkDeferred(ctx context.Context, effect statechart.Effect) error {
+	return t.loop.park(ctx, Delivery{
+		MessageID: t.derivedID(effect.ID), Queue: t.derivedID("deferred"), Group: t.draft.Record.Instance.String(),
+		SequenceNumber: effect.ID, SentAt: t.draft.Record.UpdatedAt, Body: string(effect.Event),
+	}, errors.New(effect.Message))
+}
+
+// parkDelivery parks a delivery once the decision is stored.
+func (t *turn) parkDelivery(ctx context.Context, effect statechart.Effect) error {
+	var place Place
+	if err := json.Unmarshal(effect.Event, &place); err != nil {
+		return err
+	}
+	for _, d := range t.deliveries {
+		switch {
+		case d.Queue != place.Queue:
+		case d.SequenceNumber == place.SequenceNumber:
+			return t.loop.park(ctx, d, errors.New(effect.Message))
+		case compareSequence(d.SequenceNumber, place.SequenceNumber) > 0:
+			// A FIFO queue delivers a later message only once the earlier one is gone: it gave that up itself.
+			t.loop.config.Logger.WarnContext(ctx, "the queue itself has given up an event that was to be parked", "instance", d.Group, "sequence_number", place.SequenceNumber)
+			return nil
+		}
+	}
+	return errNotInHand
+}
+
+// withKeys adds keys to an event.
+func withKeys(event json.RawMessage, keys map[string]any) (json.RawMessage, error) {
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(event, &fields); err != nil {
+		return nil, err
+	}
+	for key, value := range keys {
+		text, err := json.Marshal(value)
+		if err != nil {
+			return nil, err
+		}
+		fields[key] = text
+	}
+	return json.Marshal(fields)
 }
 
 // shortened returns the ID, or its hash if the ID is longer than SQS takes.

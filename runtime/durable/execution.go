@@ -80,12 +80,6 @@ type Origin struct {
 	Incarnation int64  `json:"incarnation"`
 }
 
-// endedEvent tells the loop that an execution has ended, watchEvent asks it to look after one.
-const (
-	endedEvent = statechart.ReservedPrefix + "execution.ended"
-	watchEvent = statechart.ReservedPrefix + "execution"
-)
-
 // ended is the body of endedEvent.
 type ended struct {
 	Type        string                    `json:"type"`
@@ -130,34 +124,24 @@ func (t *turn) executionName(effectID string) string {
 			return r
 		}
 		return '-'
-	}, t.record.Instance.String())
+	}, t.draft.Record.Instance.String())
 	return ExecutionPrefix + readable[:min(len(readable), executionNameBytesMax-len(ExecutionPrefix)-len(suffix))] + suffix
 }
 
-// await notes an execution that an effect asks for, and has it looked after.
+// await notes an execution that an effect asks for, and schedules its first poll.
 func (t *turn) await(effect statechart.Effect) {
 	name, now := t.executionName(effect.ID), t.now()
-	t.record.Executions = append(slices.Clip(t.record.Executions), Execution{
+	t.draft.Record.Executions = append(slices.Clip(t.draft.Record.Executions), Execution{
 		Name: name, Workflow: effect.Name, Event: eventHead(effect.Event).Type, StartedAt: now,
 	})
-	t.record.Outbox = append(t.record.Outbox, statechart.Effect{ID: watchID(name, 0), Kind: watch, Name: name, At: now.Add(watchWait(0))})
+	t.owe(statechart.Effect{ID: pollID(name, 0), Kind: poll, Name: name, At: now.Add(t.pollWait(0))})
 }
 
-// execution returns the execution with the name, nil if the instance does not wait for it.
-func (t *turn) execution(name string) *Execution {
-	for i := range t.record.Executions {
-		if t.record.Executions[i].Name == name {
-			return &t.record.Executions[i]
-		}
-	}
-	return nil
-}
-
-// startExecution starts the execution that an effect asks for. One that will never be started is told to
-// the chart by an event.
+// startExecution starts the execution that an effect asks for. If it cannot be started ever, the chart receives that as its
+// end.
 func (t *turn) startExecution(ctx context.Context, effect statechart.Effect) error {
-	name := t.executionName(effect.ID)
-	input, err := withOrigin(effect.Input, Origin{Instance: t.record.Instance.String(), Execution: name, Incarnation: t.incarnation()})
+	id, name := t.draft.Record.Instance.String(), t.executionName(effect.ID)
+	input, err := withKeys(effect.Input, map[string]any{statechart.WorkflowKey: Origin{Instance: id, Execution: name, Incarnation: t.incarnation()}})
 	if err != nil {
 		return err
 	}
@@ -170,51 +154,43 @@ func (t *turn) startExecution(ctx context.Context, effect statechart.Effect) err
 		return err
 	}
 	if refused != nil {
-		t.loop.config.Logger.ErrorContext(ctx, "execution cannot be started", "instance", t.record.Instance.String(), "workflow", effect.Name, "error", err)
+		t.loop.config.Logger.ErrorContext(ctx, "execution cannot be started", "instance", id, "workflow", effect.Name, "error", err)
 	}
-	t.record.Executions = slices.Clone(t.record.Executions)
-	awaited := t.execution(name)
-	switch {
-	case awaited == nil:
+	if _, awaited := t.execution(name); !awaited {
 		return nil // The instance has ended with it.
-	case refused == nil:
-		awaited.ARN, awaited.Refused = arn, nil
+	}
+	t.draft.Record.Executions = replaced(t.draft.Record.Executions, func(e *Execution) bool { return e.Name == name }, func(e *Execution) {
+		e.ARN, e.Refused = arn, nil
+		if refused != nil {
+			e.ARN, e.Refused = "", &Refusal{Error: refused.Code, Cause: cut(refused.Error(), causeBytesMax)}
+		}
+	})
+	if refused == nil {
 		return nil
-	default:
-		awaited.Refused = &Refusal{Error: refused.Code, Cause: cut(refused.Error(), causeBytesMax)}
-		return t.tellRefused(ctx, name)
 	}
-}
-
-// withOrigin returns an input with whose it is.
-func withOrigin(input json.RawMessage, origin Origin) (json.RawMessage, error) {
-	var keys map[string]json.RawMessage
-	if err := json.Unmarshal(input, &keys); err != nil {
-		return nil, err
+	message, err := t.pollMessage(polling{Execution: name, Refused: true}, "execution."+name+".refused")
+	if err == nil {
+		_, err = t.loop.ports.Queue.Send(ctx, message)
 	}
-	text, err := json.Marshal(origin)
-	if err != nil {
-		return nil, err
-	}
-	keys[statechart.WorkflowKey] = text
-	return json.Marshal(keys)
+	return err
 }
 
 // applyEnded tells the chart of the end of an execution, if the instance waits for it still.
-func (t *turn) applyEnded(ctx context.Context, end statechart.ExecutionEnded) error {
-	awaited := t.execution(end.Name)
-	if awaited == nil {
+func (t *turn) applyEnded(ctx context.Context, form ended) error {
+	end := form.End
+	awaited, ok := t.execution(end.Name)
+	if !ok {
 		return nil
 	}
 	end.Workflow, end.Execution = awaited.Workflow, awaited.ARN
-	if !slices.Contains(t.machine.Events(), awaited.Event) {
+	if !t.declares(awaited.Event) {
 		t.loop.config.Logger.ErrorContext(ctx, "the chart does not declare any more the event by which it was to hear of an execution's end",
-			"instance", t.record.Instance.String(), "execution", awaited.ARN, "event", awaited.Event)
+			"instance", t.draft.Record.Instance.String(), "execution", awaited.ARN, "event", awaited.Event)
 	}
 	err := t.tellEnd(awaited.Event, end)
 	if errors.Is(err, ErrUnstorable) && len(end.Output) > 0 {
 		// Better the end without its output than no end.
-		t.loop.config.Logger.ErrorContext(ctx, "the output of an execution does not fit into its instance", "instance", t.record.Instance.String(),
+		t.loop.config.Logger.ErrorContext(ctx, "the output of an execution does not fit into its instance", "instance", t.draft.Record.Instance.String(),
 			"execution", end.Execution, "error", err)
 		cause := fmt.Sprintf("the execution's output of %d bytes is left out: %v; read it with DescribeExecution, or let the workflow put it somewhere", len(end.Output), err)
 		end.Output, end.Error, end.Cause = nil, ErrorEndTooLarge, cut(cause, causeBytesMax)
@@ -227,20 +203,13 @@ func (t *turn) applyEnded(ctx context.Context, end statechart.ExecutionEnded) er
 // the turn stays as it was, and the error wraps ErrUnstorable.
 func (t *turn) tellEnd(typ string, end statechart.ExecutionEnded) error {
 	return t.storably(func() error {
-		t.record.Executions = slices.DeleteFunc(slices.Clone(t.record.Executions), func(e Execution) bool { return e.Name == end.Name })
-		t.dirty = true
+		t.draft.Record.Executions = without(t.draft.Record.Executions, func(e Execution) bool { return e.Name == end.Name })
+		t.changed()
 		return t.applyOwn(typ, struct {
 			Type string `json:"type"`
 			statechart.ExecutionEnded
 		}{typ, end})
 	})
-}
-
-// forgetExecutions forgets what an instance that has ended waited for.
-func (t *turn) forgetExecutions() {
-	if t.instance.Status() != statechart.Active {
-		t.record.Executions = nil
-	}
 }
 
 // errNoExecutions is the error of a loop that cannot start executions.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -47,9 +46,6 @@ const (
 )
 
 const (
-	// FailedEffectsMax is how many failed effects an instance keeps, beside those that its chart has yet to
-	// hear of: the latest.
-	FailedEffectsMax = 10
 	// FailedDataBytesMax is the longest data that is kept of one.
 	FailedDataBytesMax = 2 << 10
 	// failedErrorBytesMax is how much is kept of its error, and failedErrorShortMax where there are many.
@@ -57,26 +53,20 @@ const (
 	failedErrorShortMax = 128
 )
 
-// failedEvent asks the loop to tell the chart of a failed effect. The item says whether there is one: the
-// message alone says nothing, for it is sent before the item is written.
-const failedEvent = statechart.ReservedPrefix + "effect.failed"
-
-// failing is the body of failedEvent.
+// failing is the body of failedEvent, which reports a failed effect to the chart. The item decides whether there is one, since
+// the message is sent before the item is written.
 type failing struct {
 	Type        string `json:"type"`
 	Effect      string `json:"effect"`
 	Incarnation int64  `json:"$incarnation"`
 }
 
-// performOrGiveUp performs an effect. One that fails for good is noted, and the outbox goes on.
-func (t *turn) performOrGiveUp(ctx context.Context, effect statechart.Effect) error {
-	err := t.perform(ctx, effect)
-	if err == nil || !t.isForGood(effect.Kind, err) {
-		return err
-	}
-	if awaited := t.execution(t.executionName(effect.ID)); effect.Kind == statechart.StartExecution && awaited != nil && awaited.Refused != nil {
-		// The chart is to hear of it as of an end. What looks after the execution will tell it.
-		t.loop.config.Logger.WarnContext(ctx, "telling that an execution cannot be started failed, to be told later", "instance", t.record.Instance.String(), "error", err)
+// giveUpEffect records an effect that failed for good.
+func (t *turn) giveUpEffect(ctx context.Context, effect statechart.Effect, err error) error {
+	awaited, ok := t.execution(t.executionName(effect.ID))
+	if effect.Kind == statechart.StartExecution && ok && awaited.Refused != nil {
+		// The chart receives this as an end. The next poll of the execution reports it.
+		t.loop.config.Logger.WarnContext(ctx, "reporting that an execution cannot be started failed, to be reported by its poll", "instance", t.draft.Record.Instance.String(), "error", err)
 		return nil
 	}
 	target, data := t.contentOf(effect)
@@ -84,19 +74,20 @@ func (t *turn) performOrGiveUp(ctx context.Context, effect statechart.Effect) er
 }
 
 // isForGood reports whether an effect is given up after the error: at once if it is refused, and if it is
-// denied, once that has lasted DeniedWaitMax since the effect was stored. What is denied for
+// denied, once that has lasted DeniedWaitMax. What is denied for
 // parking is tried again and again, as it would be lost, and so is emitting, which is the host's own code.
 func (t *turn) isForGood(kind statechart.EffectKind, err error) bool {
 	switch {
-	case kind == statechart.EmitEvent:
+	case kind == statechart.EmitEvent || errors.Is(err, errNotInHand):
 		return false
 	case errors.Is(err, ErrRefused):
 		return true
-	case kind == statechart.ParkEvent || !errors.Is(err, ErrDenied):
+	case kind == statechart.ParkEvent || kind == parkDelivery || !errors.Is(err, ErrDenied):
 		return false
 	}
-	// Whoever was switched off meanwhile tries a few times all the same.
-	return t.loop.config.Now().Sub(t.record.UpdatedAt) >= t.loop.config.DeniedWaitMax && t.received >= t.loop.config.AttemptsMax
+	// A consumer that was offline meanwhile still gets AttemptsMax tries.
+	since := t.draft.Record.DeniedSince
+	return !since.IsZero() && t.loop.config.Now().Sub(since) >= t.loop.config.DeniedWaitMax && t.deliveries[0].ReceiveCount >= t.loop.config.AttemptsMax
 }
 
 // contentOf returns what an effect was to reach, and its data.
@@ -109,12 +100,10 @@ func (t *turn) contentOf(effect statechart.Effect) (target string, data json.Raw
 	if len(data) == 0 && !effect.At.IsZero() {
 		data, _ = json.Marshal(map[string]time.Time{"at": effect.At}) // A time that is stored marshals.
 	}
-	for _, timer := range t.instance.Timers() {
-		if effect.Kind == statechart.Schedule && timer.ID == effect.Timer {
-			return timer.After + " of " + timer.State, data
-		}
+	if timer, ok := t.timer(effect.Timer); ok && effect.Kind == statechart.Schedule {
+		return timer.After + " of " + timer.State, data
 	}
-	if token := t.token(effect.Name); effect.Kind == tend && token != nil {
+	if token, ok := t.token(effect.Name); ok && effect.Kind == beat {
 		return token.Name, data
 	}
 	for _, target = range []string{effect.To, effect.Name, effect.Child, effect.Machine} {
@@ -128,16 +117,17 @@ func (t *turn) contentOf(effect statechart.Effect) (target string, data json.Raw
 // giveUp notes an effect that failed for good, to be stored when the outbox is cleared, and has the chart hear
 // of it if it wants to.
 func (t *turn) giveUp(ctx context.Context, failed FailedEffect, reason error) error {
-	log := t.loop.config.Logger.With("instance", t.record.Instance.String(), "effect", t.derivedID(failed.ID), "kind", string(failed.Kind), "target", failed.Target)
+	log := t.loop.config.Logger.With("instance", t.draft.Record.Instance.String(), "effect", t.derivedID(failed.ID), "kind", string(failed.Kind), "target", failed.Target)
 	log.ErrorContext(ctx, "effect failed for good", "error", reason)
-	if t.failedEffect(failed.ID) != nil {
+	isIt := func(f *FailedEffect) bool { return f.ID == failed.ID }
+	if _, known := find(t.draft.Record.FailedEffects, isIt); known {
 		return nil
 	}
 	failed.At, failed.Error, failed.DataBytes = t.now(), cut(reason.Error(), failedErrorBytesMax), len(failed.Data)
 	if len(failed.Data) > FailedDataBytesMax {
 		failed.Data = nil
 	}
-	if t.instance.Status() == statechart.Active && slices.Contains(t.machine.Events(), CommunicationError) {
+	if t.draft.Instance.Status() == statechart.Active && t.declares(CommunicationError) {
 		failed.Report = ReportSent
 		err := t.sendReport(ctx, failed.ID)
 		if err != nil && !t.isForGood("", err) {
@@ -148,69 +138,56 @@ func (t *turn) giveUp(ctx context.Context, failed FailedEffect, reason error) er
 			failed.Report = ReportUnsent
 		}
 	}
-	t.record.FailedEffects = bounded(append(slices.Clip(t.record.FailedEffects), failed))
-	t.gaveUp = true
+	t.draft.Record.FailedEffects = bounded(append(slices.Clip(t.draft.Record.FailedEffects), failed), t.loop.config.FailedEffectsMax)
 	return nil
 }
 
 // sendReport asks for the event by which the chart is told.
 func (t *turn) sendReport(ctx context.Context, id string) error {
 	form := failing{Type: failedEvent, Effect: id, Incarnation: t.incarnation()}
-	return t.loop.send(ctx, t.record.Instance, form, t.derivedID(id+".failed"))
+	return t.loop.send(ctx, t.draft.Record.Instance, form, t.derivedID(id+".failed"))
 }
 
-// resendReports tries again what the queue has refused. That it does again holds nothing up.
+// resendReports sends the reports again that the queue has refused. Another refusal holds nothing up.
 func (t *turn) resendReports(ctx context.Context) {
-	for i := range t.record.FailedEffects {
-		if t.record.FailedEffects[i].Report != ReportUnsent {
+	for _, failed := range t.draft.Record.FailedEffects {
+		if failed.Report != ReportUnsent {
 			continue
 		}
-		if err := t.sendReport(ctx, t.record.FailedEffects[i].ID); err != nil {
-			t.loop.config.Logger.WarnContext(ctx, "telling the chart that an effect failed for good failed again", "instance", t.record.Instance.String(), "error", err)
+		if err := t.sendReport(ctx, failed.ID); err != nil {
+			t.loop.config.Logger.WarnContext(ctx, "reporting to the chart that an effect failed for good failed again", "instance", t.draft.Record.Instance.String(), "error", err)
 			return
 		}
-		t.record.FailedEffects = slices.Clone(t.record.FailedEffects)
-		t.record.FailedEffects[i].Report = ReportSent // Stored with the next event; until then it is sent again, which does nothing.
+		t.setReport(failed.ID, ReportSent) // Stored with the next event; until then it is sent again, which does nothing.
 	}
 }
 
-// failedEffect returns the failed effect with the ID, nil if there is none.
-func (t *turn) failedEffect(id string) *FailedEffect {
-	for i := range t.record.FailedEffects {
-		if t.record.FailedEffects[i].ID == id {
-			return &t.record.FailedEffects[i]
-		}
-	}
-	return nil
+// setReport notes how far the chart has been told of a failed effect.
+func (t *turn) setReport(id string, report Report) {
+	t.draft.Record.FailedEffects = replaced(t.draft.Record.FailedEffects, func(f *FailedEffect) bool { return f.ID == id }, func(f *FailedEffect) { f.Report = report })
 }
 
-// applyFailed tells the chart of a failed effect, if the item has one that it has not heard of.
-func (t *turn) applyFailed(body string) error {
-	var form failing
-	if err := json.Unmarshal([]byte(body), &form); err != nil {
-		return err
-	}
-	failed := t.failedEffect(form.Effect)
-	if failed == nil || failed.Report != ReportSent && failed.Report != ReportUnsent {
+// applyFailed reports a failed effect to the chart, if the item has one that the chart has not received.
+func (t *turn) applyFailed(_ context.Context, form failing) error {
+	failed, ok := find(t.draft.Record.FailedEffects, func(f *FailedEffect) bool { return f.ID == form.Effect })
+	if !ok || failed.Report != ReportSent && failed.Report != ReportUnsent {
 		return nil
 	}
 	err := t.applyOwn(CommunicationError, struct {
 		Type string `json:"type"`
 		statechart.CommunicationFailure
 	}{CommunicationError, statechart.CommunicationFailure{Effect: t.derivedID(failed.ID), Kind: failed.Kind, Target: failed.Target, Message: failed.Error}})
-	if err != nil {
-		return err
+	if err == nil {
+		t.setReport(form.Effect, ReportTold)
+		t.changed()
 	}
-	t.record.FailedEffects = slices.Clone(t.record.FailedEffects)
-	t.failedEffect(form.Effect).Report = ReportTold
-	t.dirty = true
-	return nil
+	return err
 }
 
 // bounded returns the failed effects without the oldest, as far as the chart does not have to hear of them;
 // those that are too many all the same are kept short.
-func bounded(failed []FailedEffect) []FailedEffect {
-	excess := len(failed) - FailedEffectsMax
+func bounded(failed []FailedEffect, countMax int) []FailedEffect {
+	excess := len(failed) - countMax
 	failed = slices.DeleteFunc(slices.Clone(failed), func(f FailedEffect) bool {
 		isDone := f.Report == "" || f.Report == ReportTold
 		if excess > 0 && isDone {
@@ -229,28 +206,4 @@ func bounded(failed []FailedEffect) []FailedEffect {
 func (f FailedEffect) short() FailedEffect {
 	f.Data, f.Error = nil, cut(f.Error, failedErrorShortMax)
 	return f
-}
-
-// clearOutbox stores that the outbox is done with, and what failed for good in the same write. If the item has no
-// room for that, it keeps less of it: the outbox must not block the instance.
-func (t *turn) clearOutbox(ctx context.Context, left Left) error {
-	if t.gaveUp {
-		left.FailedEffects = t.record.FailedEffects
-	}
-	clearing := func() error { return t.loop.ports.Store.ClearOutbox(ctx, t.record.Instance, t.record.Revision, left) }
-	err := clearing()
-	for tries := 0; errors.Is(err, ErrUnstorable) && len(left.FailedEffects) > 0; tries++ {
-		t.loop.config.Logger.ErrorContext(ctx, "the instance has no room to show all that failed for good", "instance", t.record.Instance.String(), "error", err)
-		left.FailedEffects = last(left.FailedEffects, len(left.FailedEffects)/2)
-		for i := range left.FailedEffects {
-			left.FailedEffects[i] = left.FailedEffects[i].short()
-		}
-		t.record.FailedEffects = left.FailedEffects
-		err = clearing()
-	}
-	if err != nil {
-		return fmt.Errorf("clearing the outbox of %s: %w", t.record.Instance, err)
-	}
-	t.gaveUp = false
-	return nil
 }

@@ -73,13 +73,13 @@ func TestAChartThatDoesNotDeclareItIsNotTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.refuse = refusing(durable.ErrRefused, "Send order/2")
-		for i := range durable.FailedEffectsMax + 5 {
+		for i := range failedEffectsMax + 5 {
 			w.post("order/1", telling("order/2", fmt.Sprint(i)))
 		}
 		w.run(t)
 		failed := w.load("order/1").FailedEffects
-		if len(failed) != durable.FailedEffectsMax {
-			t.Fatalf("want %d failures kept, got %d", durable.FailedEffectsMax, len(failed))
+		if len(failed) != failedEffectsMax {
+			t.Fatalf("want %d failures kept, got %d", failedEffectsMax, len(failed))
 		}
 		if first := failed[0]; first.Report != "" || !strings.Contains(string(first.Data), `"5"`) {
 			t.Errorf("want the latest, and no report, got %+v", first)
@@ -95,7 +95,7 @@ func TestAllFailuresAreToldHoweverMany(t *testing.T) {
 	t.Parallel()
 	inCourierWorld(t, func(t *testing.T, w *world) {
 		w.refuse = refusing(fmt.Errorf("%s: %w", strings.Repeat("x", 5000), durable.ErrRefused), "Send order/2")
-		const many = 2 * durable.FailedEffectsMax
+		const many = 2 * failedEffectsMax
 		var bodies []string
 		for i := range many {
 			bodies = append(bodies, telling("order/2", strings.Repeat(fmt.Sprint(i%10), 300)))

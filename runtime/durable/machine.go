@@ -39,14 +39,17 @@ type Machine interface {
 	Mermaid() string
 }
 
-// Instance is one instance in memory: a snapshot whose context type is hidden. It is not safe
-// for concurrent use, except for Call.
+// Instance is an instance in memory: a snapshot that hides the type of its context. It is a value: the methods that
+// change it return the changed instance and leave the old one as it was. An instance and the values made from it are
+// for one goroutine at a time, except for Work.Run.
 type Instance interface {
-	// Apply takes one macrostep. On an error the instance stays as it was.
-	Apply(event statechart.Event) (effects []statechart.Effect, handled bool, err error)
-	// Stop ends the instance from outside, with the status Stopped; false means that it has ended
-	// already. On an error the instance stays as it was.
-	Stop(at time.Time) (effects []statechart.Effect, stopped bool, err error)
+	// Apply takes one macrostep.
+	Apply(event statechart.Event) (next Instance, effects []statechart.Effect, handled bool, err error)
+	// Stop ends the instance from outside, with the status Stopped. stopped is false if it has ended already.
+	Stop(at time.Time) (next Instance, effects []statechart.Effect, stopped bool, err error)
+	// Limit sets the longest JSON form of a snapshot. A deferred event that would exceed it is parked. It holds for
+	// the instance and all values made from it.
+	Limit(snapshotBytesMax int)
 	// Snapshot returns the JSON form of the snapshot.
 	Snapshot() (json.RawMessage, error)
 	Status() statechart.Status
@@ -63,8 +66,8 @@ type Instance interface {
 	Resolving(name string, event statechart.Event) (answer statechart.Effect, ok bool, err error)
 	// Invocations returns the services whose end the instance waits for.
 	Invocations() []statechart.Invocation
-	// Begin counts one more attempt of the invocation with the key.
-	Begin(key string) statechart.Invocation
+	// WithAttempt sets how many attempts of the invocation with the key have begun.
+	WithAttempt(key string, attempt int) Instance
 	// Prepare returns what it takes to perform one attempt of the invocation, on the
 	// context as it is now.
 	Prepare(invocation statechart.Invocation, call statechart.Call) (Work, error)
@@ -139,14 +142,7 @@ type instance[C any] struct {
 	snapshot statechart.Snapshot[C]
 }
 
-// limited is an Instance that parks a deferred event which would make its snapshot too large, as those
-// that Host makes do.
-type limited interface {
-	// Limit sets the longest JSON form of the snapshot.
-	Limit(snapshotBytesMax int)
-}
-
-// Limit implements limited.
+// Limit implements Instance.
 func (i *instance[C]) Limit(snapshotBytesMax int) {
 	i.stepper.Fits = func(snapshot statechart.Snapshot[C]) error {
 		body, err := marshalSafely(snapshot)
@@ -157,14 +153,14 @@ func (i *instance[C]) Limit(snapshotBytesMax int) {
 	}
 }
 
-func (i *instance[C]) Apply(event statechart.Event) ([]statechart.Effect, bool, error) {
-	next := i.snapshot
-	effects, handled, err := i.stepper.Step(&next, &event)
+// Apply implements Instance.
+func (i *instance[C]) Apply(event statechart.Event) (Instance, []statechart.Effect, bool, error) {
+	next := *i
+	effects, handled, err := i.stepper.Step(&next.snapshot, &event)
 	if err != nil {
-		return nil, false, err
+		return i, nil, false, err
 	}
-	i.snapshot = next
-	return effects, handled, nil
+	return &next, effects, handled, nil
 }
 
 // EventBytesMax limits the JSON of an event that one instance sends to another or emits.
@@ -200,17 +196,16 @@ func checkEffects(effects []statechart.Effect) error {
 }
 
 // Stop implements Instance.
-func (i *instance[C]) Stop(at time.Time) ([]statechart.Effect, bool, error) {
-	next := i.snapshot
-	effects, stopped, err := i.stepper.Stop(&next, at)
+func (i *instance[C]) Stop(at time.Time) (Instance, []statechart.Effect, bool, error) {
+	next := *i
+	effects, stopped, err := i.stepper.Stop(&next.snapshot, at)
 	if err == nil {
 		err = checkEffects(effects)
 	}
 	if err != nil {
-		return nil, false, err
+		return i, nil, false, err
 	}
-	i.snapshot = next
-	return effects, stopped, nil
+	return &next, effects, stopped, nil
 }
 
 func (i *instance[C]) Snapshot() (json.RawMessage, error) { return marshalSafely(i.snapshot) }
@@ -237,16 +232,16 @@ func (i *instance[C]) Resolving(name string, event statechart.Event) (statechart
 	return i.chart.Resolving(i.snapshot, name, event)
 }
 
-func (i *instance[C]) Begin(key string) statechart.Invocation {
-	services := slices.Clone(i.snapshot.Services)
-	i.snapshot.Services = services
-	for k := range services {
-		if services[k].Key == key {
-			services[k].Attempt++
-			return services[k]
+// WithAttempt implements Instance.
+func (i *instance[C]) WithAttempt(key string, attempt int) Instance {
+	next := *i
+	next.snapshot.Services = slices.Clone(i.snapshot.Services)
+	for k := range next.snapshot.Services {
+		if next.snapshot.Services[k].Key == key {
+			next.snapshot.Services[k].Attempt = attempt
 		}
 	}
-	return statechart.Invocation{}
+	return &next
 }
 
 func (i *instance[C]) Prepare(invocation statechart.Invocation, call statechart.Call) (Work, error) {

@@ -83,8 +83,8 @@ func TestAMachineHidesTheTypeOfItsContext(t *testing.T) {
 	if err != nil || !restored.Settled() || restored.Status() != statechart.Active || len(restored.Timers()) != 1 {
 		t.Errorf("Restore(%s) = %+v, %v", snapshot, restored, err)
 	}
-	if invocation := restored.Begin("9.9"); invocation != (statechart.Invocation{}) {
-		t.Errorf("Begin of an unknown key = %+v", invocation)
+	if same, err := restored.WithAttempt("9.9", 1).Snapshot(); err != nil || string(same) != string(snapshot) {
+		t.Errorf("WithAttempt of an unknown key makes %s of %s, %v", same, snapshot, err)
 	}
 }
 

@@ -33,10 +33,24 @@ func (f *forgetful) ClearOutbox(context.Context, durable.InstanceID, int64, dura
 	return nil
 }
 
-func (f *forgetful) Claim(context.Context, string, durable.InstanceID, time.Time) error { return nil }
+func (f *forgetful) KeepSends(context.Context, durable.InstanceID, string, []durable.LastSend) error {
+	return nil
+}
+
+func (f *forgetful) LastSend(context.Context, durable.InstanceID, string, string) (durable.LastSend, bool, error) {
+	return durable.LastSend{}, false, nil
+}
+
+func (f *forgetful) Claim(context.Context, string, durable.InstanceID, time.Time, int64) error {
+	return nil
+}
 
 func (f *forgetful) Release(context.Context, string, durable.InstanceID, time.Time, time.Time) error {
 	return nil
+}
+
+func (f *forgetful) SendBatch(_ context.Context, messages []durable.Message) []error {
+	return make([]error, len(messages))
 }
 
 func (f *forgetful) Send(context.Context, durable.Message) (string, error) { return "", nil }

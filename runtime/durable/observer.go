@@ -185,40 +185,43 @@ func during(end func(error), work func() error) (err error) {
 }
 
 // observedTurn is turn, as an activity.
-func (l *Loop) observedTurn(ctx context.Context, deliveries []Delivery) (done int, err error) {
+func (l *Loop) observedTurn(ctx context.Context, deliveries []Delivery, slot slot) (done int, err error) {
 	if l.config.Observer.Begin == nil {
-		return l.turn(ctx, deliveries)
+		return l.turn(ctx, deliveries, slot)
 	}
 	ctx, end := l.begin(ctx, Activity{Kind: TurnActivity, Instance: deliveries[0].Group, Trace: deliveries[0].Trace})
 	err = during(end, func() error {
-		done, err = l.turn(ctx, deliveries)
+		done, err = l.turn(ctx, deliveries, slot)
 		return err
 	})
 	return done, err
 }
 
-// observedTry is try, as an activity. What it applies is told of by tell.
+// observedTry is try, as an activity.
 func (t *turn) observedTry(ctx context.Context, d Delivery, event statechart.Event) error {
 	observer := &t.loop.config.Observer
 	if observer.Applied == nil && observer.Begin == nil {
-		return t.try(ctx, d, event)
+		_, err := t.try(ctx, d, event)
+		return err
 	}
-	begun, parks, name := t.loop.config.Now(), t.parks, event.Type
+	begun, name := t.loop.config.Now(), event.Type
 	var from []string
-	if t.instance != nil {
-		from = t.instance.State()
-		if of := t.timerOf(event); of != "" {
-			name = of
-		}
+	if t.draft.Instance != nil {
+		from, name = t.draft.Instance.State(), t.nameOf(event)
 	}
 	ctx, end := t.loop.begin(ctx, Activity{Kind: EventActivity, Instance: d.Group, Name: name, Attempt: d.ReceiveCount, Trace: d.Trace})
-	err := during(end, func() error { return t.try(ctx, d, event) })
+	var applied bool
+	err := during(end, func() (err error) {
+		applied, err = t.try(ctx, d, event)
+		return err
+	})
 	t.traceEffects(ctx)
-	if t.isApplied(d) && t.parks == parks && t.instance != nil { // What is over for an instance that never began has none.
-		t.untold = append(t.untold, Applied{
-			Delivery: d, Event: name, From: from, To: t.instance.State(), Attempts: d.ReceiveCount,
+	if applied && t.draft.Instance != nil && t.isApplied(d) {
+		t.notes.applied = append(t.notes.applied, Applied{
+			Delivery: d, Event: name, From: from, To: t.draft.Instance.State(), Attempts: d.ReceiveCount,
 			Duration: t.loop.config.Now().Sub(begun), Settled: err == nil,
 		})
+		t.tellStored(ctx)
 	}
 	return err
 }
@@ -228,10 +231,10 @@ const resumeName = "resume"
 
 // observedResume is resume, told of if there was something to settle.
 func (t *turn) observedResume(ctx context.Context, d Delivery) (parked bool, err error) {
-	if t.instance == nil || t.instance.Settled() || t.loop.config.Observer.Applied == nil && t.loop.config.Observer.Begin == nil {
+	if t.draft.Instance == nil || t.draft.Instance.Settled() || t.loop.config.Observer.Applied == nil && t.loop.config.Observer.Begin == nil {
 		return t.resume(ctx, d)
 	}
-	begun, from := t.loop.config.Now(), t.instance.State()
+	begun, from := t.loop.config.Now(), t.draft.Instance.State()
 	ctx, end := t.loop.begin(ctx, Activity{Kind: EventActivity, Instance: d.Group, Name: resumeName, Attempt: d.ReceiveCount, Trace: d.Trace})
 	err = during(end, func() error {
 		parked, err = t.resume(ctx, d)
@@ -239,22 +242,13 @@ func (t *turn) observedResume(ctx context.Context, d Delivery) (parked bool, err
 	})
 	t.traceEffects(ctx)
 	if err == nil && !parked {
-		t.untold = append(t.untold, Applied{
-			Delivery: d, Event: resumeName, From: from, To: t.instance.State(), Attempts: d.ReceiveCount,
+		t.notes.applied = append(t.notes.applied, Applied{
+			Delivery: d, Event: resumeName, From: from, To: t.draft.Instance.State(), Attempts: d.ReceiveCount,
 			Duration: t.loop.config.Now().Sub(begun), Settled: true, Resumed: true,
 		})
+		t.tellStored(ctx)
 	}
 	return parked, err
-}
-
-// timerOf returns how the history names the timer whose firing the event is.
-func (t *turn) timerOf(event statechart.Event) string {
-	for _, timer := range t.instance.Timers() {
-		if event.Type == statechart.TimerEvent && timer.ID == event.Timer {
-			return "after " + timer.After
-		}
-	}
-	return ""
 }
 
 // traceEffects notes the trace of the context for the effects that have none yet: what has just been tried has asked for them.
@@ -263,47 +257,71 @@ func (t *turn) traceEffects(ctx context.Context) {
 	if trace == (Trace{}) {
 		return
 	}
-	for _, effect := range t.record.Outbox {
-		if _, known := t.traces[effect.ID]; known {
+	for _, effect := range t.draft.Record.Outbox {
+		if _, known := t.notes.traces[effect.ID]; known {
 			continue
 		}
-		if t.traces == nil {
-			t.traces = map[string]Trace{}
+		if t.notes.traces == nil {
+			t.notes.traces = map[string]Trace{}
 		}
-		t.traces[effect.ID] = trace
+		t.notes.traces[effect.ID] = trace
 	}
 }
 
-// observedPerform is performOrGiveUp, as an activity of the trace that has asked for the effect, if that is known still.
-func (t *turn) observedPerform(ctx context.Context, effect statechart.Effect) error {
+// observedPerform is performBatch, with an activity for each effect, in the trace of the step that has asked for it.
+func (t *turn) observedPerform(ctx context.Context, batch []statechart.Effect) []error {
 	observer := &t.loop.config.Observer
 	if observer.Begin == nil && observer.Performed == nil {
-		return t.performOrGiveUp(ctx, effect)
+		return t.performBatch(ctx, batch)
 	}
-	instance := t.record.Instance.String()
-	ctx, end := t.loop.begin(ctx, Activity{Kind: EffectActivity, Instance: instance, Name: string(effect.Kind), Trace: t.traces[effect.ID]})
-	err := during(end, func() error { return t.performOrGiveUp(ctx, effect) })
+	instance, within := t.draft.Record.Instance.String(), ctx
+	ends := make([]func(error), len(batch))
+	for i, effect := range batch {
+		within, ends[i] = t.loop.begin(ctx, Activity{Kind: EffectActivity, Instance: instance, Name: string(effect.Kind), Trace: t.notes.traces[effect.ID]})
+	}
+	var errs []error
+	_ = during(func(err error) {
+		for i, end := range ends {
+			if err == nil {
+				end(errs[i])
+			} else {
+				end(err)
+			}
+		}
+	}, func() error {
+		errs = t.performBatch(within, batch)
+		return nil
+	})
 	if observer.Performed != nil {
-		observer.Performed(ctx, Performed{Instance: instance, ID: effect.ID, Kind: effect.Kind, Err: err})
+		for i, effect := range batch {
+			observer.Performed(ctx, Performed{Instance: instance, ID: effect.ID, Kind: effect.Kind, Err: errs[i]})
+		}
 	}
-	return err
+	return errs
 }
 
 // tell tells of the events that are stored by now.
 func (t *turn) tell(ctx context.Context) {
 	if told := t.loop.config.Observer.Applied; told != nil {
-		for _, applied := range t.untold {
-			applied.Revision = t.record.Revision
+		for _, applied := range t.notes.applied {
+			applied.Revision = t.draft.Record.Revision
 			told(ctx, applied)
 		}
 	}
-	t.untold = nil
+	t.notes.applied = nil
+}
+
+// tellStored is tell if all changes are stored already.
+func (t *turn) tellStored(ctx context.Context) {
+	if !t.dirty() {
+		t.tell(ctx)
+	}
 }
 
 // tellCommitted tells of a commit, and of what it has stored.
 func (t *turn) tellCommitted(ctx context.Context) {
 	if told := t.loop.config.Observer.Committed; told != nil {
-		told(ctx, Committed{Instance: t.record.Instance.String(), Revision: t.record.Revision, Effects: len(t.record.Outbox)})
+		told(ctx, Committed{Instance: t.stored.Record.Instance.String(), Revision: t.stored.Record.Revision, Effects: len(t.stored.Record.Outbox)})
 	}
 	t.tell(ctx)
 }
@@ -311,15 +329,15 @@ func (t *turn) tellCommitted(ctx context.Context) {
 // tellLoaded tells of what is stored of an instance.
 func (t *turn) tellLoaded(ctx context.Context) {
 	told := t.loop.config.Observer.Loaded
-	if told == nil || t.record.Revision == 0 {
+	if told == nil || t.stored.Record.Revision == 0 {
 		return
 	}
-	loaded := Loaded{Instance: t.record.Instance.String(), Revision: t.record.Revision}
+	loaded := Loaded{Instance: t.stored.Record.Instance.String(), Revision: t.stored.Record.Revision}
 	now := t.loop.config.Now()
-	if !t.instance.Settled() {
+	if !t.stored.Instance.Settled() {
 		// A retry that leaves a mark writes the record, and is no step. Until the first one, the instance is where it has begun.
-		stepped := t.record.CreatedAt
-		for _, transition := range slices.Backward(t.record.History) {
+		stepped := t.stored.Record.CreatedAt
+		for _, transition := range slices.Backward(t.stored.Record.History) {
 			if !transition.Ignored {
 				stepped = transition.At
 				break
@@ -327,8 +345,8 @@ func (t *turn) tellLoaded(ctx context.Context) {
 		}
 		loaded.Unsettled = max(now.Sub(stepped), 0)
 	}
-	if t.record.Owes() {
-		loaded.Outbox = max(now.Sub(t.record.UpdatedAt), 0)
+	if t.stored.Record.Owes() {
+		loaded.Outbox = max(now.Sub(t.stored.Record.UpdatedAt), 0)
 	}
 	told(ctx, loaded)
 }
@@ -341,12 +359,12 @@ func (t *turn) tellHeld(ctx context.Context, err error) {
 		return
 	}
 	now := t.loop.config.Now()
-	for _, token := range t.stored {
+	for _, token := range t.stored.Record.Tokens {
 		if token.TimeoutSeconds <= 0 {
 			continue
 		}
 		timeout := time.Duration(token.TimeoutSeconds) * time.Second
-		told(ctx, Held{Instance: t.record.Instance.String(), Name: token.Name, Timeout: timeout, Left: token.EnteredAt.Add(timeout).Sub(now)})
+		told(ctx, Held{Instance: t.stored.Record.Instance.String(), Name: token.Name, Timeout: timeout, Left: token.EnteredAt.Add(timeout).Sub(now)})
 	}
 }
 

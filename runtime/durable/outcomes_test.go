@@ -46,7 +46,7 @@ func outcomes() map[string]toldOf {
 			want: []string{
 				"committed 1 with 0 effects", idled, "retried after 1s",
 				"committed 2 with 0 effects", "retried after 2s", // the mark of the second try
-				"committed 3 with 0 effects", "parked refuse of order/1", "committed 4 with 0 effects",
+				"committed 3 with 0 effects", "committed 4 with 1 effects", "parked refuse of order/1", "performed park.delivery, failed false",
 			},
 		},
 		"an event that begins an instance, and that the chart fails on": {
@@ -80,7 +80,7 @@ func outcomes() map[string]toldOf {
 			},
 			want: []string{
 				"committed 1 with 0 effects", idled, "retried after 1s",
-				"committed 2 with 0 effects", "retried after 2s", // the mark of the second try, which is lost
+				"committed 2 with 0 effects", "committed 3 with 0 effects", "retried after 2s", // the count of the second try, and its end
 			},
 		},
 		"an instance that another event settles": {
@@ -107,8 +107,9 @@ func outcomes() map[string]toldOf {
 			want: []string{
 				"committed 1 with 0 effects",
 				"applied charge of order/1 revision 1 [] to [charging] attempts 1 after 0s settled false resumed false", "retried after 5s",
-				"parked " + strings.Repeat("long", 63) + "l… of order/1", // no longer than a type may be
 				"committed 2 with 0 effects", "applied resume of order/1 revision 2 [charging] to [idle] attempts 1 after 0s settled true resumed true",
+				"committed 3 with 1 effects", "parked " + strings.Repeat("long", 63) + "l… of order/1", // no longer than a type may be
+				"performed park.delivery, failed false",
 			},
 		},
 	}
@@ -150,8 +151,8 @@ func TestTheStopOfAChildThatCannotGoOnIsTold(t *testing.T) {
 		w.post(boss1, event("cancel", ""))
 		w.run(t)
 		h.want(t,
-			"applied cancel of boss/1 revision 2 [shipping] to [idle] attempts 1 after 0s settled true resumed false",
-			"applied settle.stop of "+van+" revision 9 [stuck] to [stuck] attempts 3 after 0s settled true resumed false",
+			"applied cancel of boss/1 revision 3 [shipping] to [idle] attempts 1 after 0s settled true resumed false",
+			"applied settle.stop of "+van+" revision 12 [stuck] to [stuck] attempts 3 after 0s settled true resumed false",
 		)
 	})
 }

@@ -12,15 +12,15 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// birth is what a child begins with.
-type birth struct {
+// startInput is what a child starts with.
+type startInput struct {
 	parent Parent
-	input  any
+	value  any
 }
 
 // isChildOf reports whether the instance exists as that child.
 func (t *turn) isChildOf(parent Parent) bool {
-	return t.instance != nil && t.record.Parent != nil && *t.record.Parent == parent
+	return t.draft.Instance != nil && t.draft.Record.Parent != nil && *t.draft.Record.Parent == parent
 }
 
 // readToChild reads the body of startEvent or stopEvent.
@@ -34,20 +34,31 @@ func readToChild(body string) (form toChild, err error) {
 	return form, nil
 }
 
-// examineAsChild is examine for what parents send their children.
-func (t *turn) examineAsChild(d Delivery, event statechart.Event) (statechart.Event, verdict, error) {
+// checkStart checks startEvent.
+func (t *turn) checkStart(d Delivery) (verdict, error) {
 	form, err := readToChild(d.Body)
 	switch {
 	case err != nil:
-		return event, poisoned, err
-	case event.Type == startEvent && t.instance == nil:
-		return event, applicable, nil
-	case event.Type == startEvent && !t.isChildOf(form.Parent):
-		return event, poisoned, fmt.Errorf("%s exists, and is not that child of %s: somebody else has begun it", t.record.Instance, form.Parent.Instance)
-	case event.Type == stopEvent && t.isChildOf(form.Parent) && t.instance.Status() == statechart.Active:
-		return event, applicable, nil
+		return poisoned, err
+	case t.draft.Instance == nil:
+		return applicable, nil
+	case !t.isChildOf(form.Parent):
+		return poisoned, fmt.Errorf("%s exists, and is not that child of %s: somebody else has begun it", t.draft.Record.Instance, form.Parent.Instance)
 	default:
-		return event, skipped, nil
+		return skipped, nil
+	}
+}
+
+// checkStop checks stopEvent.
+func (t *turn) checkStop(d Delivery) (verdict, error) {
+	form, err := readToChild(d.Body)
+	switch {
+	case err != nil:
+		return poisoned, err
+	case t.isChildOf(form.Parent) && t.draft.Instance.Status() == statechart.Active:
+		return applicable, nil
+	default:
+		return skipped, nil
 	}
 }
 
@@ -66,53 +77,52 @@ func (t *turn) checkAddressee(body string) error {
 	if form.Parent == nil || t.isChildOf(*form.Parent) {
 		return nil
 	}
-	return fmt.Errorf("%s sent it to its child %s, which does not exist: it could not be started, or has ended and expired", form.Parent.Instance, t.record.Instance)
+	return fmt.Errorf("%s sent it to its child %s, which does not exist: it could not be started, or has ended and expired", form.Parent.Instance, t.draft.Record.Instance)
 }
 
 // checkBegins reports why an event of the type does not begin an instance, nil if it does.
 func (t *turn) checkBegins(typ string) error {
 	if t.machine.TakesInput() {
-		return fmt.Errorf("%s does not exist, and begins with an input: only a parent starts it", t.record.Instance)
+		return fmt.Errorf("%s does not exist, and begins with an input: only a parent starts it", t.draft.Record.Instance)
 	}
 	if !t.machine.StartedBy(typ) {
 		starting := slices.DeleteFunc(t.machine.Events(), func(event string) bool { return !t.machine.StartedBy(event) })
-		return fmt.Errorf("%s does not exist, and an event of type %q does not start one: expected %s first", t.record.Instance, typ, cmp.Or(strings.Join(starting, " or "), "that its parent starts it"))
+		return fmt.Errorf("%s does not exist, and an event of type %q does not start one: expected %s first", t.draft.Record.Instance, typ, cmp.Or(strings.Join(starting, " or "), "that its parent starts it"))
 	}
 	return nil
 }
 
-// admit decides whether a start is to be tried. One that the parent does not wait for any more is over,
-// and so is one with a wrong input, of which the parent is told.
+// awaitedStart returns what a child starts with, nil if the start is over: the parent does not wait for it any more, or the
+// input is wrong, and the parent is notified.
 //
 // The parent is asked, and not a mark left by a stop: a start may come after the stop, out of the
 // dead-letter queue, and when all that was stored of the child has expired.
-func (t *turn) admit(ctx context.Context, d Delivery) (over bool, err error) {
+func (t *turn) awaitedStart(ctx context.Context, d Delivery) (*startInput, error) {
 	form, err := readToChild(d.Body)
 	if err != nil {
-		return false, err
+		return nil, err
 	}
-	awaited, err := t.loop.lists(ctx, form.Parent)
+	awaited, err := t.loop.awaitedByParent(ctx, form.Parent)
 	if err != nil {
-		return false, err
+		return nil, err
 	}
 	if !awaited {
 		t.loop.config.Logger.InfoContext(ctx, "start skipped, the parent does not wait for this child any more", "instance", d.Group, "message_id", d.MessageID)
-		t.forestall(ctx, d, form)
-		return true, nil
+		t.storeStopped(ctx, d, form)
+		return nil, nil //nolint:nilnil // There is nothing to start with, and nothing has failed.
 	}
 	input, err := t.machine.DecodeInput(form.Input)
 	if err != nil {
-		return true, t.park(ctx, d, startEvent, err)
+		return nil, t.park(ctx, d, startEvent, err)
 	}
-	t.birth = &birth{parent: form.Parent, input: input}
-	return false, nil
+	return &startInput{parent: form.Parent, value: input}, nil
 }
 
-// forestall stores a child that nobody waits for as stopped, without its effects: a process that was frozen when the
+// storeStopped stores a child that nobody waits for as stopped, without its effects: a process that was frozen when the
 // parent still waited may be about to store it as active. If it cannot begin here, it cannot there.
-func (t *turn) forestall(ctx context.Context, d Delivery, form toChild) {
+func (t *turn) storeStopped(ctx context.Context, d Delivery, form toChild) {
 	parent, err := ParseInstanceID(form.Parent.Instance)
-	if err != nil || t.record.Instance != ChildName(parent, time.UnixMilli(form.Parent.Incarnation), form.Parent.Child, t.machine.ID()) {
+	if err != nil || t.draft.Record.Instance != ChildName(parent, time.UnixMilli(form.Parent.Incarnation), form.Parent.Child, t.machine.ID()) {
 		return // No parent has asked for a child of this name.
 	}
 	now := t.loop.config.Now()
@@ -120,21 +130,22 @@ func (t *turn) forestall(ctx context.Context, d Delivery, form toChild) {
 	if err != nil {
 		return
 	}
-	instance, _, err := t.machine.Start(statechart.Start{Instance: t.record.Instance.String(), At: now, Input: input})
+	instance, _, err := t.machine.Start(statechart.Start{Instance: t.draft.Record.Instance.String(), At: now, Input: input})
 	if err != nil {
 		return
 	}
-	if _, _, err := instance.Stop(now); err != nil {
+	stopped, _, _, err := instance.Stop(now)
+	if err != nil {
 		t.loop.config.Logger.WarnContext(ctx, "a child that nobody waits for cannot be stopped", "instance", d.Group, "error", err)
 		return
 	}
-	t.adopt(instance)
-	t.record.Parent, t.record.CreatedAt = &form.Parent, d.SentAt.UTC().Truncate(time.Millisecond)
+	t.draft.Instance = stopped
+	t.draft.Record.Parent, t.draft.Record.CreatedAt = &form.Parent, d.SentAt.UTC().Truncate(timeUnit)
 	t.pass(d)
 }
 
-// lists reports whether the parent lists the child. It did when it asked for it: that was stored before.
-func (l *Loop) lists(ctx context.Context, parent Parent) (bool, error) {
+// awaitedByParent reports whether the parent lists the child. It did when it asked for it: that was stored before.
+func (l *Loop) awaitedByParent(ctx context.Context, parent Parent) (bool, error) {
 	id, err := ParseInstanceID(parent.Instance)
 	if err != nil {
 		return false, err
@@ -179,69 +190,64 @@ func (l *Loop) failStart(ctx context.Context, d Delivery, parent Parent, reason 
 
 // stopStuck stops an instance that cannot settle, if that is what the delivery asks for.
 func (t *turn) stopStuck(d Delivery) bool {
-	if t.instance == nil || t.instance.Settled() || eventHead(json.RawMessage(d.Body)).Type != stopEvent {
+	if t.draft.Instance == nil || t.draft.Instance.Settled() || eventHead(json.RawMessage(d.Body)).Type != stopEvent {
 		return false
 	}
 	form, err := readToChild(d.Body)
-	from := t.instance.State()
+	from := t.draft.Instance.State()
 	if err != nil || !t.isChildOf(form.Parent) || t.stop() != nil {
 		return false
 	}
-	t.leaveOff()
+	t.closeWaits()
 	t.pass(d)
-	t.untold = append(t.untold, Applied{Delivery: d, Event: stopEvent, From: from, To: t.instance.State(), Attempts: d.ReceiveCount, Settled: true})
+	t.notes.applied = append(t.notes.applied, Applied{Delivery: d, Event: stopEvent, From: from, To: t.draft.Instance.State(), Attempts: d.ReceiveCount, Settled: true})
 	return true
 }
 
 // stop ends the instance from outside.
 func (t *turn) stop() error {
-	from, now := t.instance.State(), t.loop.config.Now()
-	effects, stopped, err := t.instance.Stop(now)
+	from, now := t.draft.Instance.State(), t.loop.config.Now()
+	next, effects, stopped, err := t.draft.Instance.Stop(now)
 	if err != nil || !stopped {
 		return err
 	}
+	t.draft.Instance = next
 	for _, effect := range effects {
-		if effect.Kind == statechart.ResolveWaits {
-			t.answer(effect)
-		} else {
-			t.ask(effect)
-		}
+		t.ask(effect)
 	}
 	t.releaseAliases()
-	transition := Transition{At: now.UTC().Truncate(time.Millisecond), Event: stopEvent, From: from, To: t.instance.State()}
-	t.record.History = last(append(t.record.History, transition), t.loop.config.HistoryMax)
-	t.unlogged = append(t.unlogged, transition)
-	t.dirty = true
+	t.addHistory(Transition{At: now.UTC().Truncate(timeUnit), Event: stopEvent, From: from, To: next.State()})
 	return nil
 }
 
-// endAsChild asks for the message that tells the parent of an instance which is done.
+// endAsChild asks for the message that notifies the parent of an instance which is done.
 func (t *turn) endAsChild() {
-	if t.record.Parent != nil && t.instance.Status() == statechart.Done {
-		t.ask(statechart.Effect{ID: "end", Kind: tellParent})
+	if t.draft.Record.Parent != nil && t.draft.Instance.Status() == statechart.Done {
+		t.owe(statechart.Effect{ID: "end", Kind: notifyParent})
 	}
 }
 
-// tellParent tells the parent that the instance is done. The output is that of the snapshot: an item
+// parentMessage notifies the parent that the instance is done. The output is that of the snapshot: an item
 // that held it twice might be too large.
-func (t *turn) tellParent(ctx context.Context, effect statechart.Effect) error {
-	if t.record.Parent == nil {
-		return fmt.Errorf("the outbox of %s has a message for its parent, and it has none", t.record.Instance)
+func (t *turn) parentMessage(effect statechart.Effect) (Message, error) {
+	r := &t.stored.Record
+	if r.Parent == nil {
+		return Message{}, fmt.Errorf("the outbox of %s has a message for its parent, and it has none", r.Instance)
 	}
-	to, err := ParseInstanceID(t.record.Parent.Instance)
+	to, err := ParseInstanceID(r.Parent.Instance)
 	if err != nil {
-		return err
+		return Message{}, err
 	}
 	var snapshot struct {
 		Output json.RawMessage `json:"output"`
 	}
-	if err := json.Unmarshal(t.record.Snapshot, &snapshot); err != nil {
-		return err
+	if err := json.Unmarshal(r.Snapshot, &snapshot); err != nil {
+		return Message{}, err
 	}
-	end := childEnd{Type: childEvent, Incarnation: t.record.Parent.Incarnation, Child: t.record.Parent.Child, Status: childDone, Output: snapshot.Output}
+	end := childEnd{Type: childEvent, Incarnation: r.Parent.Incarnation, Child: r.Parent.Child, Status: childDone, Output: snapshot.Output}
 	if bytes := len(end.Output); bytes > EventBytesMax {
 		end.Status, end.Output = childFailed, nil
-		end.Message = fmt.Sprintf("%s is done, but its output has %d bytes, the limit is %d (EventBytesMax): keep it elsewhere, and end with where it is", t.record.Instance, bytes, EventBytesMax)
+		end.Message = fmt.Sprintf("%s is done, but its output has %d bytes, the limit is %d (EventBytesMax): keep it elsewhere, and end with where it is", r.Instance, bytes, EventBytesMax)
 	}
-	return t.loop.send(ctx, to, end, t.derivedID(effect.ID))
+	return t.message(to, end, t.derivedID(effect.ID))
 }

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/settle-run/settle/runtime/statechart"
 )
 
 // ErrConflict is returned by Store when the stored revision is not the expected one: another
@@ -53,24 +55,33 @@ type Store interface {
 	// record.Revision-1 (no record, if that is 0). Fails with ErrConflict or
 	// ErrUnstorable; any other error leaves open whether the record was stored.
 	Commit(ctx context.Context, record Record) error
-	// ClearOutbox empties the outbox of the record, and leaves it the given tokens, executions and failed
-	// effects, on condition that its revision is the given one, which stays. Fails with ErrConflict or
-	// ErrUnstorable.
+	// ClearOutbox replaces the outbox of the record, and the other fields of left, and raises the revision by one, on
+	// condition that the revision is the given one. Fails with ErrConflict or ErrUnstorable.
 	ClearOutbox(ctx context.Context, id InstanceID, revision int64, left Left) error
-	// Claim makes the instance that was created at the given time known under the alias; to claim it
-	// again changes nothing. Fails with ErrAliasTaken.
-	Claim(ctx context.Context, alias string, id InstanceID, createdAt time.Time) error
+	// KeepSends stores the last sends of senders that do not fit into the record of a receiver. A stored send that comes
+	// after the given one stays (LastSend.After).
+	KeepSends(ctx context.Context, receiver InstanceID, queue string, sends []LastSend) error
+	// LastSend returns the last send of a sender that KeepSends has stored, and false if there is none.
+	LastSend(ctx context.Context, receiver InstanceID, queue, sender string) (LastSend, bool, error)
+	// Claim makes the instance that was created at the given time known under the alias, on condition that the stored
+	// revision of the instance is the given one. Claiming the same alias again changes nothing. Fails with ErrAliasTaken or
+	// ErrConflict.
+	Claim(ctx context.Context, alias string, id InstanceID, createdAt time.Time, revision int64) error
 	// Release lets others claim the alias, if it is that instance's. Until one does, it goes on to lead
 	// to the instance, and may be deleted when the instance may: at expireAt, or never if that is zero.
 	Release(ctx context.Context, alias string, id InstanceID, createdAt, expireAt time.Time) error
 }
 
-// Left is what a record is left with when its outbox was performed.
+// Left is what a record still owes after a dispatch.
 type Left struct {
+	// Outbox has the effects that were not performed.
+	Outbox     []statechart.Effect
 	Tokens     []Token
 	Executions []Execution
-	// FailedEffects take the place of the record's, unless there are none: then those stay.
+	// FailedEffects take the place of the record's.
 	FailedEffects []FailedEffect
+	DeniedSince   time.Time
+	ExpireAt      time.Time
 }
 
 // Message is an event on its way to an instance.
@@ -92,6 +103,9 @@ type Sender interface {
 // Queue is the FIFO queue that the deliveries come from.
 type Queue interface {
 	Sender
+	// SendBatch sends messages, at most SendBatchMax and no two to one instance, and returns an error for each, nil if it
+	// was sent.
+	SendBatch(ctx context.Context, messages []Message) []error
 	// Park sends the delivery to the dead-letter queue, in its group, with the reason. It
 	// does not acknowledge the delivery. Parking a delivery again is recognisable by the
 	// same deduplication ID.
@@ -150,4 +164,10 @@ type Delivery struct {
 // Place is where a message was: the ARN of a queue, and the message's sequence number there.
 type Place struct {
 	Queue, SequenceNumber string
+}
+
+// Acknowledger takes deliveries off the queue that are done, before the others of their batch are.
+type Acknowledger interface {
+	// Acknowledge deletes the deliveries. One that is not deleted is acknowledged with its batch, or comes again.
+	Acknowledge(ctx context.Context, deliveries []Delivery) error
 }

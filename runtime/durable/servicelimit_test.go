@@ -92,7 +92,7 @@ func TestAChartThatGoesOnInCirclesBlocksNothingAndGoesOnOnceItIsMended(t *testin
 		if log := w.logOf(t, "circle/1"); len(log) != 10 {
 			t.Errorf("the chart has heard of %d refusals, want 10: %q", len(log), log)
 		}
-		w.wantCounts(t, "circle/1", &durable.Attempt{Queue: queueARN, SequenceNumber: "1", Services: 15})
+		w.wantCounts(t, "circle/1", &durable.Attempt{Queue: queueARN, SequenceNumber: "1", Count: 1, Services: 15})
 
 		// The event was applied, so it is not parked; the item says what is wrong.
 		w.run(t)

@@ -23,6 +23,9 @@ type services struct {
 	// failed are the invocations whose attempt failed in this turn and is to be repeated.
 	failed  map[string]*retryError
 	results chan result
+	// unstored says that a service has ended, or a timer that limits it, since the last commit. That is stored before
+	// another service starts, so that it never runs again.
+	unstored bool
 }
 
 // result is the end of one attempt.
@@ -33,23 +36,23 @@ type result struct {
 	err        error
 }
 
-// settle runs the services that the instance waits for, feeds their ends back, and goes on
-// until it is settled. A service whose attempt failed and is to be repeated ends the turn with
-// a retryError once no other runs.
+// settle runs the services that the instance waits for, applies their ends, and goes on until the instance is settled. It stores
+// the end of a service before the next event is applied, which may turn out unstorable. A service whose attempt failed and is to
+// be retried ends the turn with a retryError once no other runs.
 func (t *turn) settle(ctx context.Context, d Delivery) error {
-	if t.instance.Settled() {
+	if t.draft.Instance.Settled() {
 		return nil
 	}
 	limited, cancel := t.loop.withMargin(ctx)
 	defer cancel()
 	s := &services{turn: t, delivery: d, ctx: limited, running: map[string]context.CancelFunc{}, failed: map[string]*retryError{}, results: make(chan result)}
-	for firings := 0; !t.instance.Settled(); {
-		if fired, err := t.fireDue(); err != nil || fired {
+	for firings := 0; !t.draft.Instance.Settled(); {
+		if fired, err := s.fireDue(); err != nil || fired {
 			if err != nil {
 				return err
 			}
 			if firings++; firings > statechart.MicrostepsMax {
-				return fmt.Errorf("%w: %d timers of %s were due one after the other (MicrostepsMax); check those that are due on entry", statechart.ErrEndless, firings, t.record.Instance)
+				return fmt.Errorf("%w: %d timers of %s were due one after the other (MicrostepsMax); check those that are due on entry", statechart.ErrEndless, firings, t.draft.Record.Instance)
 			}
 			s.cancelLeft()
 			continue
@@ -66,15 +69,20 @@ func (t *turn) settle(ctx context.Context, d Delivery) error {
 			if retry := s.retry(); retry != nil {
 				return retry
 			}
-			return fmt.Errorf("%w: %s is in %v with no service to run", statechart.ErrStalled, t.record.Instance, t.instance.State())
+			return fmt.Errorf("%w: %s is in %v with no service to run", statechart.ErrStalled, t.draft.Record.Instance, t.draft.Instance.State())
 		}
 		if err := s.wait(ctx); err != nil {
 			return err
 		}
 		s.cancelLeft()
 	}
-	t.forgetAttempts(d)
-	return nil
+	if !s.unstored {
+		return nil
+	}
+	t.draft.Record.Attempts = without(t.draft.Record.Attempts, func(a Attempt) bool {
+		return a.Queue == d.Queue || compareSequence(a.SequenceNumber, t.draft.Record.Watermark[a.Queue]) <= 0
+	})
+	return t.commit(ctx)
 }
 
 // withMargin ends the context's time early enough for the loop to store what became of its
@@ -101,18 +109,18 @@ func (s *services) start(ctx context.Context) (moved bool, err error) {
 		work       Work
 	}
 	var next []ready
-	counts := t.attempt(s.delivery)
-	for _, invocation := range t.instance.Invocations() {
+	counts := t.draft.Record.attempt(s.delivery)
+	for _, invocation := range t.draft.Instance.Invocations() {
 		if s.running[invocation.Key] != nil || s.failed[invocation.Key] != nil {
 			continue
 		}
-		call := statechart.Call{Instance: t.record.Instance.String(), Key: t.derivedID(invocation.Key), Attempt: invocation.Attempt + 1}
-		work, err := t.instance.Prepare(invocation, call)
+		call := statechart.Call{Instance: t.draft.Record.Instance.String(), Key: t.derivedID(invocation.Key), Attempt: invocation.Attempt + 1}
+		work, err := t.draft.Instance.Prepare(invocation, call)
 		if err != nil {
 			return false, err
 		}
 		if invocation.Attempt >= max(work.Retry.Attempts, 1) {
-			return true, t.end(invocation.Failed(fmt.Errorf("the last of %d attempts did not come to an end", invocation.Attempt)))
+			return true, s.end(invocation.Failed(fmt.Errorf("the last of %d attempts did not come to an end", invocation.Attempt)))
 		}
 		if invocation.Attempt == 0 {
 			if over := counts.Services >= t.loop.config.ServicesMax; over && len(next) == 0 {
@@ -127,12 +135,12 @@ func (s *services) start(ctx context.Context) (moved bool, err error) {
 	if err := s.ctx.Err(); err != nil && len(next) > 0 {
 		return false, fmt.Errorf("no time left to run services: %w", err)
 	}
-	if t.ran && slices.ContainsFunc(next, func(r ready) bool { return !s.hasTime(r.work.Timeout) }) {
+	if t.usedTime && slices.ContainsFunc(next, func(r ready) bool { return !s.hasTime(r.work.Timeout) }) {
 		// A service is not to be cut off, and lose an attempt, for the time that another took.
 		return false, &retryError{err: errors.New("too little time left for another service")}
 	}
-	if t.finished {
-		err = t.commit(ctx)
+	if s.unstored {
+		err = s.commit(ctx)
 	} else if len(next) > 0 {
 		_, err = t.storable()
 	}
@@ -140,13 +148,13 @@ func (s *services) start(ctx context.Context) (moved bool, err error) {
 		return false, err
 	}
 	for i := range next {
-		next[i].invocation = t.instance.Begin(next[i].invocation.Key)
-		t.dirty = true
+		next[i].invocation.Attempt++
+		t.draft.Instance = t.draft.Instance.WithAttempt(next[i].invocation.Key, next[i].invocation.Attempt)
 		t.count(counts)
 	}
 	if len(next) > 0 && s.delivery.ReceiveCount > 1 {
-		if t.lost = t.commit(ctx); t.lost != nil {
-			return false, t.lost
+		if err := s.commit(ctx); err != nil {
+			return false, err
 		}
 	}
 	for _, r := range next {
@@ -155,23 +163,25 @@ func (s *services) start(ctx context.Context) (moved bool, err error) {
 	return false, nil
 }
 
-// refusalsMax is how many services beyond Config.ServicesMax a chart hears to have failed: as many as regions may need to
-// settle, or to try once to clean up.
-const refusalsMax = 10
+// commit stores the draft.
+func (s *services) commit(ctx context.Context) error {
+	s.unstored = false
+	return s.turn.commit(ctx)
+}
 
 // refuse ends a service that has not begun, because too many have since the instance was last settled.
 func (s *services) refuse(invocation statechart.Invocation) error {
-	t, counts := s.turn, s.turn.attempt(s.delivery)
+	t, counts := s.turn, s.turn.draft.Record.attempt(s.delivery)
 	counts.Services++
-	limit := t.loop.config.ServicesMax
-	if counts.Services > limit+refusalsMax {
+	limit, refusals := t.loop.config.ServicesMax, t.loop.config.RefusalsMax
+	if counts.Services > limit+refusals {
 		return fmt.Errorf("%w: expected %s to settle within %d services (Config.ServicesMax), got to %v, which invokes %s, and %d refusals have not settled it; "+
-			"mend the chart: let it wait in a settled state, with After, before it calls again", statechart.ErrEndless, t.record.Instance, limit, t.instance.State(), invocation.Service, refusalsMax)
+			"mend the chart: let it wait in a settled state, with After, before it calls again", statechart.ErrEndless, t.draft.Record.Instance, limit, t.draft.Instance.State(), invocation.Service, refusals)
 	}
 	t.count(counts)
 	err := fmt.Errorf("not called: expected at most %d services within one event (Config.ServicesMax), got another; let the chart wait in a settled state, with After, before it calls again", limit)
-	t.loop.config.Logger.WarnContext(s.ctx, "service refused, too many have begun within one event", "instance", t.record.Instance.String(), "service", invocation.Service, "services_max", limit)
-	return t.end(invocation.Failed(err))
+	t.loop.config.Logger.WarnContext(s.ctx, "service refused, too many have begun within one event", "instance", t.draft.Record.Instance.String(), "service", invocation.Service, "services_max", limit)
+	return s.end(invocation.Failed(err))
 }
 
 // hasTime reports whether the process has the time that an attempt may take. An attempt without
@@ -191,7 +201,7 @@ func (s *services) run(invocation statechart.Invocation, work Work) {
 		ctx, cancel = context.WithCancel(s.ctx)
 	}
 	s.running[invocation.Key] = cancel
-	s.turn.ran = true
+	s.turn.usedTime = true
 	go func() {
 		value, err := s.observedAttempt(ctx, invocation, work.Run)
 		select {
@@ -243,11 +253,11 @@ func (s *services) wait(ctx context.Context) error {
 	if s.ctx.Err() == nil {
 		return nil // A timer is due.
 	}
-	for _, invocation := range s.turn.instance.Invocations() {
+	for _, invocation := range s.turn.draft.Instance.Invocations() {
 		if s.running[invocation.Key] == nil {
 			continue
 		}
-		work, err := s.turn.instance.Prepare(invocation, statechart.Call{})
+		work, err := s.turn.draft.Instance.Prepare(invocation, statechart.Call{})
 		if err != nil {
 			return err
 		}
@@ -268,18 +278,18 @@ func (s *services) take(r result) error {
 		return nil
 	}
 	if r.err == nil {
-		err := s.turn.endStorable(r.invocation.Done(r.value))
+		err := s.turn.storably(func() error { return s.end(r.invocation.Done(r.value)) })
 		if !isChartError(err) && !errors.Is(err, ErrUnstorable) {
 			return err
 		}
 		// The chart cannot take the result: to the chart, the service has failed.
 		r.err = statechart.Permanent(err)
 	}
-	log := s.turn.loop.config.Logger.With("instance", s.turn.record.Instance.String(), "service", r.invocation.Service, "attempt", r.invocation.Attempt)
+	log := s.turn.loop.config.Logger.With("instance", s.turn.draft.Record.Instance.String(), "service", r.invocation.Service, "attempt", r.invocation.Attempt)
 	wait, more := r.policy.Next(r.invocation.Attempt)
 	if !more || statechart.IsPermanent(r.err) {
 		log.WarnContext(s.ctx, "service failed for good", "error", r.err)
-		return s.turn.end(r.invocation.Failed(r.err))
+		return s.end(r.invocation.Failed(r.err))
 	}
 	log.InfoContext(s.ctx, "service failed, to be tried again", "error", r.err, "wait", wait)
 	s.failed[r.invocation.Key] = &retryError{wait: wait, err: r.err}
@@ -291,7 +301,7 @@ func (s *services) take(r result) error {
 // not longer than until the next timer: nothing else brings an unsettled instance back.
 func (s *services) retry() error {
 	var retry *retryError
-	for _, invocation := range s.turn.instance.Invocations() {
+	for _, invocation := range s.turn.draft.Instance.Invocations() {
 		if failed := s.failed[invocation.Key]; failed != nil && (retry == nil || failed.wait > retry.wait) {
 			retry = failed
 		}
@@ -306,27 +316,22 @@ func (s *services) retry() error {
 	return retry
 }
 
-// endStorable is end, unless the outcome could not be stored: then the turn stays as it was,
-// and the error wraps ErrUnstorable.
-func (t *turn) endStorable(event statechart.Event) error {
-	return t.storably(func() error { return t.end(event) })
-}
-
 // end applies the end of a service. The tries of the delivery are counted anew from there, its services are not.
-func (t *turn) end(event statechart.Event) error {
-	event.At = t.loop.config.Now()
-	if err := t.apply(event); err != nil {
+func (s *services) end(event statechart.Event) error {
+	t := s.turn
+	if err := t.applyNow(event); err != nil {
 		return err
 	}
-	t.finished = true
-	if counts := t.attemptAt(t.queue); counts != nil {
-		t.count(Attempt{Queue: counts.Queue, SequenceNumber: counts.SequenceNumber, Services: counts.Services})
+	s.unstored = true
+	if counts, ok := find(t.draft.Record.Attempts, func(a *Attempt) bool { return a.Queue == s.delivery.Queue }); ok {
+		counts.Count = 0
+		t.count(counts)
 	}
 	return nil
 }
 
 func (s *services) awaited(key string) bool {
-	for _, invocation := range s.turn.instance.Invocations() {
+	for _, invocation := range s.turn.draft.Instance.Invocations() {
 		if invocation.Key == key {
 			return true
 		}
@@ -347,24 +352,38 @@ func (s *services) cancelLeft() {
 // fireDue applies the timer that is due first, if it is. While the instance is unsettled no event
 // reaches it through the queue, so its timers are served here; a firing that comes through
 // the queue later is stale.
-func (t *turn) fireDue() (fired bool, err error) {
-	timer, ok := t.nextTimer()
-	if now := t.loop.config.Now(); ok && !timer.At.After(now) {
-		// Like the end of a service, it is stored before what follows it starts.
-		t.finished = true
-		return true, t.apply(statechart.Event{Type: statechart.TimerEvent, Timer: timer.ID, At: now})
+func (s *services) fireDue() (fired bool, err error) {
+	timer, ok := s.turn.nextTimer()
+	if now := s.turn.loop.config.Now(); ok && !timer.At.After(now) {
+		s.unstored = true
+		return true, s.turn.step(statechart.Event{Type: statechart.TimerEvent, Timer: timer.ID, At: now})
 	}
 	return false, nil
 }
 
 // nextTimer returns the timer that is due first.
 func (t *turn) nextTimer() (next statechart.Timer, ok bool) {
-	for _, timer := range t.instance.Timers() {
+	for _, timer := range t.draft.Instance.Timers() {
 		if !ok || timer.At.Before(next.At) {
 			next, ok = timer, true
 		}
 	}
 	return next, ok
+}
+
+// isServiceNext reports whether the next user code of an unsettled instance is a service: its start stores the count of a try.
+func (t *turn) isServiceNext() bool {
+	if timer, ok := t.nextTimer(); ok && !timer.At.After(t.loop.config.Now()) {
+		return false
+	}
+	invocations := t.draft.Instance.Invocations()
+	for _, invocation := range invocations {
+		work, err := t.draft.Instance.Prepare(invocation, statechart.Call{})
+		if err != nil || invocation.Attempt == 0 || invocation.Attempt >= max(work.Retry.Attempts, 1) {
+			return false // The chart may have to handle an error first.
+		}
+	}
+	return len(invocations) > 0
 }
 
 // untilDue returns a context that is done when the next timer of the instance is due.

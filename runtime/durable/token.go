@@ -88,84 +88,58 @@ type Tokens interface {
 	Heartbeat(ctx context.Context, token Token) error
 }
 
-// The event types of the bridge.
-const (
-	// WaitEvent is the type of an event that does nothing but hand over a task's token: the chart
-	// does not see it.
-	WaitEvent = statechart.ReservedPrefix + "wait"
-	// TokenExpired is the type of the event that a chart gets, if it declares it, when a task that
-	// waited for it has timed out or its execution has ended: {"name", "execution"}.
-	TokenExpired = "token.expired"
-	// tendEvent asks the loop to look after a token: {"token": key, "count"}.
-	tendEvent = statechart.ReservedPrefix + "token"
-	// expiredEvent tells the loop that an answer came too late: {"name", "execution"}.
-	expiredEvent = statechart.ReservedPrefix + "token.expired"
-)
+// taskIDPrefix begins the ID of an event that hands over a token and has no ID of its own. The token's key follows.
+const taskIDPrefix = "task/"
 
-// tend is the kind of an effect by which an instance looks after a token: Name is its key.
-const tend statechart.EffectKind = "tend"
-
-// hold keeps a token. One that is held already stays as it is.
+// hold keeps a token. A token that is held already stays as it is.
 func (t *turn) hold(token *Token) {
-	if token == nil || t.token(token.Key) != nil {
+	if token == nil {
 		return
 	}
-	t.record.Tokens = append(slices.Clip(t.record.Tokens), *token)
-	if at, ok := token.tendAt(t.loop.config.Now()); ok {
-		t.record.Outbox = append(t.record.Outbox, statechart.Effect{ID: tendID(token.Key, 0), Kind: tend, Name: token.Key, At: at.UTC()})
+	if _, held := t.token(token.Key); held {
+		return
 	}
-	t.dirty = true
-}
-
-func tendID(key string, count int) string { return fmt.Sprintf("token.%s.%d", key, count) }
-
-// token returns the token with the key, nil if the instance does not hold it.
-func (t *turn) token(key string) *Token {
-	for i := range t.record.Tokens {
-		if t.record.Tokens[i].Key == key {
-			return &t.record.Tokens[i]
-		}
+	t.draft.Record.Tokens = append(slices.Clip(t.draft.Record.Tokens), *token)
+	t.changed()
+	if at, ok := t.nextBeat(*token); ok {
+		t.owe(statechart.Effect{ID: beatID(token.Key, 0), Kind: beat, Name: token.Key, At: at.UTC()})
 	}
-	return nil
 }
 
 // answer gives the tokens of a name, as they are held now, the answer of an effect.
 func (t *turn) answer(effect statechart.Effect) {
-	t.answerAll(answerOf(effect), func(token *Token) bool { return token.Name == effect.Name })
+	t.answerAll(answerOf(effect), func(token *Token) bool { return waits(*token) && token.Name == effect.Name })
 }
 
-// leaveOff ends all that an instance which has ended waits for. It is called after each step: the next event of the turn
-// may tell of an end already.
-func (t *turn) leaveOff() {
-	t.answerEnded()
-	t.forgetExecutions()
-}
-
-// answerEnded fails the tasks that an instance which has ended leaves without an answer.
-func (t *turn) answerEnded() {
-	if t.instance.Status() == statechart.Active || !slices.ContainsFunc(t.record.Tokens, waits) {
+// closeWaits ends all that an instance which has ended waits for. It is called after each step: the next event of the turn
+// may come from such an end already.
+func (t *turn) closeWaits() {
+	if t.draft.Instance.Status() == statechart.Active {
 		return
 	}
-	cause := fmt.Sprintf("%s has ended in %v and has no answer under this name", t.record.Instance, t.instance.State())
-	t.answerAll(&Answer{Error: ErrorEnded, Cause: cause}, func(*Token) bool { return true })
+	t.draft.Record.Executions = nil
+	if slices.ContainsFunc(t.draft.Record.Tokens, waits) {
+		cause := fmt.Sprintf("%s has ended in %v and has no answer under this name", t.draft.Record.Instance, t.draft.Instance.State())
+		t.answerAll(&Answer{Error: ErrorEnded, Cause: cause}, waitsStill)
+	}
 }
 
-func (t *turn) answerAll(answer *Answer, concerns func(*Token) bool) {
-	t.record.Tokens = slices.Clone(t.record.Tokens)
-	for i := range t.record.Tokens {
-		if token := &t.record.Tokens[i]; waits(*token) && concerns(token) {
-			token.Answer = answer
-		}
-	}
+// waitsStill reports whether a token's task has no answer yet.
+func waitsStill(token *Token) bool { return waits(*token) }
+
+// answerAll gives tokens an answer.
+func (t *turn) answerAll(answer *Answer, concerned func(*Token) bool) {
+	t.draft.Record.Tokens = replaced(t.draft.Record.Tokens, concerned, func(token *Token) { token.Answer = answer })
+	t.changed()
 }
 
 // answerLate answers a token that came when its outcome was reached already.
 func (t *turn) answerLate(token *Token, event statechart.Event) error {
-	held := t.token(token.Key)
-	if held == nil || !waits(*held) {
+	held, ok := t.token(token.Key)
+	if !ok || !waits(held) {
 		return nil
 	}
-	effect, ok, err := t.instance.Resolving(token.Name, event)
+	effect, ok, err := t.draft.Instance.Resolving(token.Name, event)
 	if err == nil && ok {
 		t.answer(effect)
 	}
@@ -198,131 +172,58 @@ func waits(token Token) bool { return token.Answer == nil }
 // SendTaskFailure: 32,768 characters).
 const causeBytesMax = 32 << 10
 
-// giveAnswers answers the tasks whose answers are stored. One that does not wait any more is told to
-// the chart by an event.
-func (t *turn) giveAnswers(ctx context.Context) error {
-	for _, token := range t.record.Tokens {
+// giveAnswers answers the tasks whose answers are stored, and returns the tokens that are left. A task that does not wait any more is
+// reported to the chart by an event.
+func (t *turn) giveAnswers(ctx context.Context, repeats bool) (left []Token, err error) {
+	left = t.stored.Record.Tokens
+	for _, token := range t.stored.Record.Tokens {
 		if waits(token) {
 			continue
 		}
-		err := t.loop.ports.Tokens.Answer(ctx, token, *token.Answer, t.repeats)
+		err := t.loop.ports.Tokens.Answer(ctx, token, *token.Answer, repeats)
 		if errors.Is(err, ErrExpired) {
-			err = t.tellUnlessAnswered(ctx, token)
+			err = t.notifyExpired(ctx, token)
 		}
 		if err != nil && t.isForGood(statechart.ResolveWaits, err) {
 			err = t.giveUp(ctx, FailedEffect{ID: "token." + token.Key, Kind: statechart.ResolveWaits, Target: token.Name, Data: token.Answer.Output}, err)
 		}
 		if err != nil {
-			return fmt.Errorf("answering the task %s of %s: %w", token.Name, t.record.Instance, err)
+			return left, fmt.Errorf("answering the task %s of %s: %w", token.Name, t.stored.Record.Instance, err)
 		}
+		left = without(left, func(other Token) bool { return other.Key == token.Key })
 	}
-	return nil
+	return left, nil
 }
 
-// tellUnlessAnswered tells the chart of an expiry, unless another process may have given the answer while this one was frozen.
-// Of a token that came without its execution, only the item tells: who answers takes the answer off it.
-func (t *turn) tellUnlessAnswered(ctx context.Context, token Token) error {
+// notifyExpired sends the instance the message that an answer came too late. Step Functions does not distinguish an answer that was
+// given before from a task that has timed out; of a task that came with its execution, the history does. For any other task, the
+// revision does: whoever may give an answer a second time raises it first (see takeOver).
+func (t *turn) notifyExpired(ctx context.Context, token Token) error {
+	id := t.stored.Record.Instance
 	if token.Execution == "" {
-		stored, err := t.loop.load(ctx, t.record.Instance)
+		now, err := t.loop.load(ctx, id)
 		if err != nil {
 			return err
 		}
-		if !slices.ContainsFunc(stored.Tokens, func(k Token) bool { return k.Key == token.Key && !waits(k) }) {
-			return nil
+		if now.Revision != t.stored.Record.Revision {
+			return fmt.Errorf("%w: another turn may have answered the task", ErrConflict)
 		}
 	}
-	return t.tellExpired(ctx, token)
+	dedup := t.derivedID("token." + token.Key + ".expired")
+	return t.loop.send(ctx, id, expired{Type: expiredEvent, ID: dedup, Name: token.Name, Execution: token.Execution, Incarnation: t.incarnation()}, dedup)
 }
 
-// tellExpired sends the instance the event that an answer came too late.
-func (t *turn) tellExpired(ctx context.Context, token Token) error {
-	id := t.derivedID("token." + token.Key + ".expired")
-	return t.loop.send(ctx, t.record.Instance, expired{Type: expiredEvent, ID: id, Name: token.Name, Execution: token.Execution, Incarnation: t.incarnation()}, id)
-}
-
-// expired is the body of expiredEvent, and that of TokenExpired.
+// expired is the body of expiredEvent and of TokenExpired.
 type expired struct {
 	Type string `json:"type"`
-	// ID tells a repeat that comes after SQS has forgotten the first: the outbox may be stuck for longer.
+	// ID shows a duplicate that comes after SQS has forgotten the first: the outbox may be stuck for longer.
 	ID          string `json:"$id,omitempty"`
 	Name        string `json:"name"`
 	Execution   string `json:"execution,omitempty"`
 	Incarnation int64  `json:"$incarnation,omitempty"`
 }
 
-// isOwn reports whether the event type is one by which the loop is told something that is none of the
-// chart's business.
-func isOwn(typ string) bool {
-	switch typ {
-	case WaitEvent, tendEvent, expiredEvent, aliasTakenEvent, endedEvent, watchEvent, startEvent, stopEvent, childEvent, failedEvent:
-		return true
-	default:
-		return false
-	}
+// applyExpired reports to the chart that a task does not wait any more, if it declares the event.
+func (t *turn) applyExpired(_ context.Context, form expired) error {
+	return t.applyOwn(TokenExpired, expired{Type: TokenExpired, Name: form.Name, Execution: form.Execution})
 }
-
-// examineOwn is examine for the loop's own events, of which the type and the producer's ID are known.
-func (t *turn) examineOwn(d Delivery, event statechart.Event) (_ statechart.Event, v verdict, reason error) {
-	if event.Type == WaitEvent {
-		token, err := tokenOf(d)
-		switch {
-		case err == nil && token == nil:
-			err = fmt.Errorf("%w: expected %s to have the key %s", errTask, WaitEvent, taskKey)
-		case err == nil && t.instance == nil:
-			err = t.checkBegins(WaitEvent)
-		}
-		if err != nil {
-			return event, poisoned, err
-		}
-		return event, applicable, nil
-	}
-	if event.Type == startEvent || event.Type == stopEvent {
-		return t.examineAsChild(d, event)
-	}
-	if err := checkOwn(event.Type, d.Body); err != nil {
-		return event, poisoned, err
-	}
-	if t.instance == nil || incarnationOf(d.Body) != t.incarnation() {
-		return event, skipped, nil
-	}
-	return event, applicable, nil
-}
-
-// applyExpired tells the chart that a task does not wait any more, if it declares the event.
-func (t *turn) applyExpired(name, execution string) error {
-	return t.applyOwn(TokenExpired, expired{Type: TokenExpired, Name: name, Execution: execution})
-}
-
-// applyTold applies one of the loop's own events.
-func (t *turn) applyTold(ctx context.Context, d Delivery, event statechart.Event) error {
-	switch event.Type {
-	case tendEvent:
-		return t.tendToken(ctx, d.Body)
-	case expiredEvent:
-		var form expired
-		if err := json.Unmarshal([]byte(d.Body), &form); err != nil {
-			return err
-		}
-		return t.applyExpired(form.Name, form.Execution)
-	case aliasTakenEvent:
-		return t.applyAliasTaken(d.Body)
-	case endedEvent:
-		var form ended
-		if err := json.Unmarshal([]byte(d.Body), &form); err != nil {
-			return err
-		}
-		return t.applyEnded(ctx, form.End)
-	case watchEvent:
-		return t.watchExecution(ctx, d.Body)
-	case childEvent:
-		return t.applyChildEnd(ctx, d.Body)
-	case stopEvent:
-		return t.stop()
-	case failedEvent:
-		return t.applyFailed(d.Body)
-	default:
-		return nil // A token, or its begin, is all that it brings.
-	}
-}
-
-func (t *turn) incarnation() int64 { return t.record.CreatedAt.UnixMilli() }

@@ -1,83 +1,184 @@
 package durable
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// turn is one pass of one instance through the loop: what is stored, and what was changed
-// since in memory.
-type turn struct {
-	loop    *Loop
-	machine Machine
-	// record is the stored record with the changes to come.
-	record Record
-	// instance is nil while nothing is stored and no event has started it.
-	instance Instance
-	// dirty says that record or instance differ from what is stored.
-	dirty bool
-	// birth is what the instance begins with if its parent starts it.
-	birth *birth
-	// finished says that a service, or the time that a timer gave it, has ended since the last
-	// commit: that must be stored before another service starts, so that it never runs again.
-	finished bool
-	// ran says that a service has run in this turn and used up time of the process.
-	ran bool
-	// repeats says that the stored outbox may have been performed before.
-	repeats bool
-	// stored are the tokens of the stored record: the tasks that wait still, whatever becomes of the turn.
-	stored []Token
-	// answered says that the last commit has answers which are not given yet.
-	answered bool
-	// queue is that of the delivery in hand.
-	queue string
-	// received is how often the first delivery of the turn was received.
-	received int
-	// gaveUp says that effects failed for good, which is yet to be stored.
-	gaveUp bool
-	// owed is what the migration of the stored snapshot asks of the outside, which is yet to be stored;
-	// migratedFrom is the version that it was stored by, 0 if that is the machine's or stored since.
-	owed         []statechart.Effect
-	migratedFrom int
-	// armed are the stored timers, disarmed those among the former that are not waited for any more.
-	armed, disarmed []statechart.Timer
-	// unlogged are the transitions since the last commit, untold the events of which Observer.Applied has not heard.
-	unlogged []Transition
-	untold   []Applied
-	// traces are those that the effects of this turn belong to, by their IDs.
-	traces map[string]Trace
-	// parks is how many deliveries were parked, or given up because their instance cannot go on.
-	parks int
-	// lost ends the turn, and nothing more of it is stored: the error of the commit before services that were to begin,
-	// whose attempts would count although they never began, or that of revert.
-	lost error
+// turn takes deliveries of one instance through the phases below and returns how many of them, from the first on, are done:
+// applied with their effects performed, skipped, or parked. The deliveries of a turn are folded: one read, and one write
+// unless services run or deliveries are repeats. The order of the phases is what the guarantees rest on.
+func (l *Loop) turn(ctx context.Context, deliveries []Delivery, slot slot) (done int, err error) {
+	id, err := l.address(deliveries[0].Group)
+	if err != nil {
+		return l.parkAll(ctx, deliveries, fmt.Errorf("the group of the message: %w", err))
+	}
+
+	// Hydrate: one consistent read.
+	t, err := l.hydrate(ctx, id, deliveries)
+	if err != nil {
+		return 0, err
+	}
+	if suspicion := t.suspicion(); slot == together && suspicion > 0 {
+		return 0, &suspectError{suspicion}
+	}
+	t.usedTime = slot == afterOthers
+	t.tellLoaded(ctx)
+	defer func() { t.tellHeld(ctx, err) }()
+	loaded := t.stored
+
+	// Drain the outbox that an earlier delivery left behind.
+	t.resendReports(ctx)
+	if err := t.dispatch(ctx, true); err != nil {
+		return 0, err
+	}
+
+	for done < len(deliveries) && err == nil {
+		// Admit, apply and settle each delivery.
+		var applied int
+		applied, err = t.receiveAll(ctx, deliveries[done:])
+
+		// Commit what was applied, even if a later delivery failed.
+		if err := t.commit(ctx); err != nil {
+			t.takeBack(ctx, loaded, deliveries[done:])
+			return done, err
+		}
+		t.tell(ctx)
+
+		// Dispatch the effects, then clear the outbox.
+		if err := t.dispatch(ctx, false); err != nil {
+			return done, err
+		}
+		done += applied
+	}
+	t.cancelTimers(ctx)
+
+	// Acknowledge: the caller does, from the first delivery on.
+	return done, err
 }
 
-// examine decides what becomes of a delivery; for a poisoned one, reason says why.
-func (t *turn) examine(d Delivery) (event statechart.Event, v verdict, reason error) {
+// hydrate reads an instance and restores it with the machine of its version. A new instance gets the current version. Nothing
+// is written if the record cannot be read.
+func (l *Loop) hydrate(ctx context.Context, id InstanceID, deliveries []Delivery) (*turn, error) {
+	record, err := l.load(ctx, id)
+	if err != nil {
+		return nil, fmt.Errorf("hydrating %s: %w", id, err)
+	}
+	t := &turn{loop: l, deliveries: deliveries, stored: state{Record: record}}
+	if record.Revision == 0 {
+		t.machine, err = l.machines.Lookup(id.Machine)
+		t.draft = t.stored
+		return t, err
+	}
+	if t.machine, t.stored.Instance, err = l.machines.Restore(record); err != nil {
+		return nil, fmt.Errorf("hydrating %s: %w", id, err)
+	}
+	t.stored.Instance.Limit(l.config.SnapshotBytesMax)
+	t.draft = t.stored
+	owed, from, settles := owedTo(record.Snapshot, t.machine, t.stored.Instance)
+	if from > 0 {
+		l.config.Logger.InfoContext(ctx, "migrating", "instance", id.String(), "from_version", from, "to_version", t.machine.Version())
+	}
+	if len(owed) > 0 || settles { // This is stored even if all deliveries are duplicates, since no other may come.
+		t.draft.Record.Outbox = slices.Concat(record.Outbox, owed)
+		t.changed()
+	}
+	return t, nil
+}
+
+// load reads a record. A denied table counts as unreadable: waiting does not help.
+func (l *Loop) load(ctx context.Context, id InstanceID) (Record, error) {
+	record, err := l.ports.Store.Load(ctx, id)
+	if errors.Is(err, ErrDenied) {
+		err = deniedReadError{err}
+	}
+	return record, err
+}
+
+// receiveAll takes deliveries until one fails or the outbox is full, and returns how many are done.
+func (t *turn) receiveAll(ctx context.Context, deliveries []Delivery) (done int, err error) {
+	for _, d := range deliveries {
+		if done > 0 && len(t.draft.Record.Outbox) >= t.loop.config.OutboxMax {
+			return done, nil
+		}
+		isDone, err := t.receive(ctx, d)
+		if isDone {
+			done++
+		}
+		if err != nil {
+			return done, err
+		}
+	}
+	return done, nil
+}
+
+// receive takes one delivery: it settles the instance if an earlier delivery left it unsettled, then applies the event, skips
+// it or parks it. An error ends the turn, and the deliveries behind it come again. done says that this one does not.
+func (t *turn) receive(ctx context.Context, d Delivery) (done bool, err error) {
+	stuck, err := t.observedResume(ctx, d)
+	if err != nil {
+		return false, err
+	}
+	if stuck {
+		// The next delivery might kill the process before this one is acknowledged.
+		return true, fmt.Errorf("%s cannot settle", t.draft.Record.Instance)
+	}
+	event, verdict, err := t.admit(ctx, d)
+	switch verdict {
+	case undecided:
+		return false, err
+	case skipped:
+		t.draft.Record.Skipped++ // Stored with the next event that is applied.
+		t.loop.config.Logger.InfoContext(ctx, "event skipped, it is a duplicate or stale", "instance", d.Group, "message_id", d.MessageID)
+		if notify := t.loop.config.Observer.Skipped; notify != nil {
+			notify(ctx, d)
+		}
+		return true, nil
+	case poisoned:
+		err := t.park(ctx, d, event.Type, err)
+		return err == nil, err
+	}
+	err = t.observedTry(ctx, d, event)
+	return err == nil, err
+}
+
+// verdict says what becomes of a delivery.
+type verdict int
+
+const (
+	// applicable deliveries are applied to the instance.
+	applicable verdict = iota
+	// skipped deliveries are duplicates, or stale.
+	skipped
+	// poisoned deliveries can never be applied. The error says why.
+	poisoned
+	// undecided deliveries come again. The error says why.
+	undecided
+)
+
+// admit decides what becomes of a delivery.
+func (t *turn) admit(ctx context.Context, d Delivery) (event statechart.Event, v verdict, err error) {
 	if d.SequenceNumber == "" {
 		return event, poisoned, fmt.Errorf("expected a delivery of a FIFO queue, which has a sequence number, got none from %q", d.Queue)
 	}
 	if t.isApplied(d) {
 		return event, skipped, nil
 	}
-	event, err := t.machine.Decode([]byte(d.Body))
-	if isOwn(event.Type) {
-		event, v, reason = t.examineOwn(d, event)
+	event, err = t.machine.Decode([]byte(d.Body))
+	if own, ok := ownMessages[event.Type]; ok {
+		v, err = own.check(t, d)
 	} else {
-		event, v, reason = t.examineEvent(d, event, err)
+		v, err = t.admitEvent(d, event, err)
 	}
 	if v != applicable {
-		return event, v, reason
+		return event, v, err
 	}
 	token, err := tokenOf(d)
 	switch {
@@ -86,245 +187,350 @@ func (t *turn) examine(d Delivery) (event statechart.Event, v verdict, reason er
 	case token != nil && t.loop.ports.Tokens == nil:
 		return event, poisoned, errors.New("it hands over the token of a Step Functions task, and this consumer has no client that could answer: set Ports.Tokens")
 	case token != nil && event.ID == "":
-		// Whoever hands a token over twice means one event.
-		event.ID = "task/" + token.Key
+		event.ID = taskIDPrefix + token.Key // The same token means the same event.
 	}
-	if event.ID != "" && slices.Contains(t.record.RecentEvents, event.ID) {
-		return event, skipped, nil
-	}
-	if t.isSentAgain(d, event.ID) || t.isParkedTwice(d) {
-		return event, skipped, nil
-	}
-	return event, applicable, nil
+	v, err = t.isDuplicate(ctx, d, event.ID)
+	return event, v, err
 }
 
-// examineEvent is examine for the events of charts, as Decode has read them.
-func (t *turn) examineEvent(d Delivery, event statechart.Event, err error) (statechart.Event, verdict, error) {
+// admitEvent is admit for the events of charts, with the result of Decode.
+func (t *turn) admitEvent(d Delivery, event statechart.Event, err error) (verdict, error) {
 	switch {
 	case err != nil:
-		return event, poisoned, err
-	case event.Type == statechart.TimerEvent && (t.instance == nil || !t.isTimer(event.Timer, d.Body)):
-		return event, skipped, nil
+		return poisoned, err
+	case event.Type == statechart.TimerEvent && (t.draft.Instance == nil || !t.isTimer(event.Timer, d.Body)):
+		return skipped, nil
 	case isEnd(t.machine, event.Type):
-		return event, poisoned, fmt.Errorf("event type %q is %w: only the loop itself sends it", event.Type, ErrReserved)
+		return poisoned, fmt.Errorf("event type %q is %w: only the loop itself sends it", event.Type, ErrReserved)
 	}
 	err = t.checkAddressee(d.Body)
-	if err == nil && t.instance == nil {
+	if err == nil && t.draft.Instance == nil {
 		err = t.checkBegins(event.Type)
 	}
 	if err != nil {
-		return event, poisoned, err
+		return poisoned, err
 	}
-	return event, applicable, nil
+	return applicable, nil
 }
 
-// isTimer reports whether the instance waits for the timer. A timer of an earlier instance of
-// the same name, deleted since, is told by its incarnation.
+// isTimer reports whether the instance waits for the timer. The incarnation distinguishes it from a timer of an earlier
+// instance of the same name.
 func (t *turn) isTimer(id, body string) bool {
 	if incarnationOf(body) != t.incarnation() {
 		return false
 	}
-	return slices.ContainsFunc(t.instance.Timers(), func(timer statechart.Timer) bool { return timer.ID == id })
+	_, waits := t.timer(id)
+	return waits
 }
 
-// apply takes one macrostep in memory.
-func (t *turn) apply(event statechart.Event) error {
-	from, name, was := t.instance.State(), event.Type, t.instance.Status()
-	for _, timer := range t.instance.Timers() {
-		if event.Type == statechart.TimerEvent && timer.ID == event.Timer {
-			name = "after " + timer.After
+// isApplied reports whether the delivery's event is in the snapshot, or was parked.
+func (t *turn) isApplied(d Delivery) bool { return t.draft.Record.isApplied(d) }
+
+func (r Record) isApplied(d Delivery) bool {
+	return d.SequenceNumber != "" && compareSequence(d.SequenceNumber, r.Watermark[d.Queue]) <= 0
+}
+
+// try applies the delivery's event and settles the instance. applied is false if the event was parked, postponed or is no
+// longer needed.
+func (t *turn) try(ctx context.Context, d Delivery, event statechart.Event) (applied bool, err error) {
+	if early := t.untilTimer(event); early > t.loop.config.TimerEarlyMax {
+		return false, t.scheduleAgain(ctx, d, event.Timer)
+	} else if early > 0 {
+		return false, &retryError{wait: early, err: errors.New("the timer has fired before its time")}
+	}
+	var start *startInput
+	if event.Type == startEvent {
+		if start, err = t.awaitedStart(ctx, d); start == nil || err != nil {
+			return false, err
 		}
 	}
-	effects, handled, err := t.instance.Apply(event)
+	before, isUnstored := t.draft, !t.exists()
+	begins := before.Instance == nil
+	counted, err := t.applyCounted(ctx, d, event, start)
+	// Receives are no tries, since Lambda may throttle (Lambda Developer Guide, "Using Lambda with Amazon SQS"), and nothing
+	// is stored of an instance that has not begun: such an event is tried AttemptsMax times here before it is parked.
+	for tries := 1; begins && isChartError(err) && t.draft.Record.attempt(d).Services == 0 && d.ReceiveCount >= t.loop.config.AttemptsMax && tries < t.loop.config.AttemptsMax; tries++ {
+		t.rollBack(d, before)
+		counted, err = t.applyCounted(ctx, d, event, start)
+	}
+	if begins && isChartError(err) && !t.exists() {
+		counted = d.ReceiveCount
+	}
+	switch {
+	case t.broken != nil:
+		return false, t.broken
+	case err != nil:
+		return false, t.failTry(ctx, d, event, before, counted, err)
+	case isPeriodic(event.Type) && !t.dirty():
+		return true, nil // It has changed nothing and may come again: it needs no write.
+	}
+	t.pass(d)
+	t.remember(d, event, isUnstored)
+	before = t.draft
+	if err = t.settle(ctx, d); err != nil && t.broken == nil {
+		t.account(d, before, err)
+	}
+	return true, err
+}
+
+// applyCounted begins the instance if it does not exist, counts the try and applies the event. It returns how many tries
+// are counted, this one included.
+func (t *turn) applyCounted(ctx context.Context, d Delivery, event statechart.Event, start *startInput) (counted int, err error) {
+	begins := t.draft.Instance == nil
+	if err := t.begin(ctx, d, start); err != nil {
+		return 0, err
+	}
+	if counted, err = t.countTry(ctx, d, begins, false); err != nil {
+		return counted, err
+	}
+	if counted > t.loop.config.AbandonedMax {
+		return counted, fmt.Errorf("%w, %d times%s", errAbandoned, counted-1, abandonedAdvice)
+	}
+	event.At = t.loop.config.Now()
+	return counted, t.apply(ctx, d, event)
+}
+
+// begin starts an instance that does not exist yet. It is stored with its first event.
+func (t *turn) begin(ctx context.Context, d Delivery, input *startInput) error {
+	if t.draft.Instance != nil {
+		return nil
+	}
+	start := statechart.Start{Instance: t.draft.Record.Instance.String(), At: t.loop.config.Now()}
+	if input != nil {
+		start.Input = input.value
+	}
+	instance, effects, err := t.machine.Start(start)
 	if err != nil {
 		return err
 	}
+	instance.Limit(t.loop.config.SnapshotBytesMax)
+	t.draft.Instance = instance
+	if input != nil {
+		t.draft.Record.Parent = &input.parent
+	}
+	// The keys of services contain this time. It is the message's, not the try's, so that a second try has the same keys.
+	t.draft.Record.CreatedAt = d.SentAt.UTC().Truncate(timeUnit)
 	for _, effect := range effects {
-		if effect.Kind == statechart.ResolveWaits {
-			t.answer(effect)
-			continue
-		}
-		t.ask(effect)
-		if effect.Kind == statechart.ParkEvent {
-			head := eventHead(effect.Event)
-			t.record.Error = &Failure{At: t.now(), Event: head.Type, Message: cut(effect.Message, failureMessageBytesMax)}
-			// Sent again one day, it is to be applied, not taken for a repeat.
-			t.record.RecentEvents = slices.DeleteFunc(slices.Clone(t.record.RecentEvents), func(id string) bool { return id != "" && id == head.ID })
+		if effect.Kind != statechart.ResolveWaits { // No task waits for a new instance.
+			t.ask(effect)
 		}
 	}
-	if handled {
-		t.leaveOff()
+	t.endAsChild()
+	return t.settle(ctx, d)
+}
+
+// apply applies the delivery's event and keeps the token that comes with it. On an error nothing has changed.
+func (t *turn) apply(ctx context.Context, d Delivery, event statechart.Event) (err error) {
+	before := t.draft
+	defer func() {
+		if err != nil && t.broken == nil {
+			t.draft = before
+		}
+	}()
+	token, err := tokenOf(d)
+	if err != nil {
+		return err
+	}
+	t.hold(token)
+	if own, ok := ownMessages[event.Type]; ok {
+		err = own.apply(t, ctx, d)
 	} else {
-		t.record.Ignored++ // It has ended nothing, and a token that came with it may still be answered late.
+		err = t.step(event)
+	}
+	if err == nil && token != nil {
+		err = t.answerLate(token, event)
+	}
+	if err == nil {
+		t.closeWaits()
+	}
+	return err
+}
+
+// step takes one macrostep of the chart.
+func (t *turn) step(event statechart.Event) error {
+	draft := &t.draft
+	from, was, name := draft.Instance.State(), draft.Instance.Status(), t.nameOf(event)
+	next, effects, handled, err := draft.Instance.Apply(event)
+	if err != nil {
+		return err
+	}
+	draft.Instance = next
+	for _, effect := range effects {
+		t.ask(effect)
+	}
+	if handled {
+		t.closeWaits()
+	} else {
+		draft.Record.Ignored++ // It has ended nothing, and a token that came with it may still be answered late.
 	}
 	t.releaseAliases()
 	if was == statechart.Active {
 		t.endAsChild()
 	}
-	transition := Transition{At: event.At.UTC().Truncate(time.Millisecond), Event: name, From: from, To: t.instance.State(), Ignored: !handled}
-	t.record.History = last(append(t.record.History, transition), t.loop.config.HistoryMax)
-	t.unlogged = append(t.unlogged, transition)
-	t.dirty = true
+	t.addHistory(Transition{At: event.At.UTC().Truncate(timeUnit), Event: name, From: from, To: next.State(), Ignored: !handled})
 	return nil
 }
 
-// ask puts an effect into the outbox, and notes what the instance has or waits for by it.
+// nameOf returns the event's type or, for the firing of a timer, the name of the timer in the history.
+func (t *turn) nameOf(event statechart.Event) string {
+	if event.Type == statechart.TimerEvent {
+		if timer, ok := t.timer(event.Timer); ok {
+			return "after " + timer.After
+		}
+	}
+	return event.Type
+}
+
+// addHistory notes a transition of the draft.
+func (t *turn) addHistory(transition Transition) {
+	t.draft.Record.History = last(append(slices.Clip(t.draft.Record.History), transition), t.loop.config.HistoryMax)
+	t.draft.transitions = append(slices.Clip(t.draft.transitions), transition)
+	t.changed()
+}
+
+// ask puts an effect of the chart into the outbox and notes what the instance waits for or owns because of it.
 func (t *turn) ask(effect statechart.Effect) {
 	effect = t.spawnable(effect)
-	t.record.Outbox = append(t.record.Outbox, effect)
+	if effect.Kind == statechart.ResolveWaits {
+		t.answer(effect)
+		return
+	}
+	if effect.Kind == statechart.Send {
+		effect.At = t.now() // See askedKey.
+	}
+	t.owe(effect)
 	switch effect.Kind {
 	case statechart.ClaimAlias:
 		t.rememberAlias(effect.Name)
+	case release:
+		t.forgetAlias(effect.Name)
 	case statechart.StartExecution:
 		t.await(effect)
+	case statechart.ParkEvent:
+		head := eventHead(effect.Event)
+		t.draft.Record.Error = &Failure{At: t.now(), Event: head.Type, Message: cut(effect.Message, failureMessageBytesMax)}
+		// A redrive of the event is to be applied, not skipped as a duplicate.
+		t.draft.Record.RecentEvents = without(t.draft.Record.RecentEvents, func(known string) bool { return head.ID != "" && isRecent(known, head.ID) })
 	default:
 	}
 }
 
-// eventHead returns the type of an event in its JSON form, and the producer's ID; what is no event has neither. A type that is
-// longer than any event's is cut: it is as long as its sender likes, and goes to logs.
-// Keys are compared exactly, as Decode does: into a struct, encoding/json would take "Type" for "type".
-func eventHead(body json.RawMessage) (head struct{ Type, ID string }) {
-	var keys map[string]json.RawMessage
-	_ = json.Unmarshal(body, &keys)
-	_, _ = json.Unmarshal(keys["type"], &head.Type), json.Unmarshal(keys["$id"], &head.ID)
-	head.Type = cut(head.Type, statechart.EventNameBytesMax)
-	return head
+// owe puts an effect into the outbox.
+func (t *turn) owe(effect statechart.Effect) {
+	t.draft.Record.Outbox = append(slices.Clip(t.draft.Record.Outbox), effect)
+	t.changed()
 }
 
-// remember keeps a producer's event ID, by which a repeat of the event is recognised.
-func (t *turn) remember(eventID string) {
-	if eventID != "" {
-		t.record.RecentEvents = last(append(t.record.RecentEvents, eventID), t.loop.config.RecentEventsMax)
+// resume settles an instance that was stored unsettled. stuck says that the instance cannot settle, and that the delivery was
+// parked or given up for that.
+func (t *turn) resume(ctx context.Context, d Delivery) (stuck bool, err error) {
+	if t.draft.Instance == nil || t.draft.Instance.Settled() {
+		return false, nil
 	}
+	before := t.draft
+	counted, err := t.countTry(ctx, d, false, t.isServiceNext())
+	attempts := 0
+	for _, invocation := range t.draft.Instance.Invocations() {
+		attempts += invocation.Attempt
+	}
+	if err == nil && counted > t.loop.config.AbandonedMax+attempts {
+		err = fmt.Errorf("%w, %d times%s", errAbandoned, counted-1, abandonedAdvice)
+	} else if err == nil {
+		err = t.settle(ctx, d)
+	}
+	if err == nil || t.broken != nil {
+		return false, err
+	}
+	if t.loop.fate(err, standing{tries: counted, folded: true}) != parkIt {
+		t.account(d, before, err)
+		return false, err
+	}
+	return true, t.park(ctx, d, "", fmt.Errorf("settling %s: %w", t.draft.Record.Instance, err))
 }
 
-// commit stores record and instance in one conditional write, if anything has changed.
+// commit stores the draft in one conditional write, if it has changes.
 func (t *turn) commit(ctx context.Context) error {
-	if !t.dirty || t.lost != nil {
-		return t.lost
+	if t.broken != nil || !t.dirty() {
+		return t.broken
 	}
 	snapshot, err := t.storable()
+	if err == nil {
+		err = t.spillSends(ctx)
+	}
 	if err != nil {
+		t.broken = err
 		return err
 	}
-	next := t.record
-	next.Revision++
-	next.Snapshot, next.State, next.Status = snapshot, t.instance.State(), t.instance.Status()
-	next.UpdatedAt = t.now()
-	next.Outbox = t.pending()
-	messages := t.messages()
-	if retention := t.machine.Retention(); next.Status != statechart.Active && retention > 0 && next.ExpireAt.IsZero() {
-		next.ExpireAt = next.UpdatedAt.Add(retention)
+	next := t.draft.Record
+	next.Revision = t.stored.Record.Revision + 1
+	next.Snapshot, next.State, next.Status = snapshot, t.draft.Instance.State(), t.draft.Instance.Status()
+	next.UpdatedAt, next.Outbox = t.now(), t.pending()
+	if next.Owes() {
+		next.ExpireAt = time.Time{} // TTL must not delete what is owed: see clear.
+	} else if next.ExpireAt.IsZero() {
+		next.ExpireAt = t.expireAt(next)
 	}
-	if err := t.loop.ports.Store.Commit(ctx, next); err != nil {
-		return fmt.Errorf("storing %s: %w", next.Instance, err)
+	err = t.loop.ports.Store.Commit(ctx, next)
+	if smaller, ok := shed(next); errors.Is(err, ErrUnstorable) && ok {
+		t.loop.config.Logger.WarnContext(ctx, "item is full, its history is dropped", "instance", next.Instance.String(), "error", err)
+		next = smaller
+		err = t.loop.ports.Store.Commit(ctx, next)
 	}
-	t.record, t.stored, t.dirty, t.finished = next, next.Tokens, false, false
-	t.repeats = t.repeats || t.answered // Another process may have given the earlier answers since.
-	t.answered = slices.ContainsFunc(next.Tokens, func(k Token) bool { return !waits(k) })
-	t.disarm()
-	if t.migratedFrom > 0 {
-		t.loop.config.Logger.InfoContext(ctx, "migrated", "instance", next.Instance.String(), "from_version", t.migratedFrom,
-			"to_version", t.machine.Version(), "revision", next.Revision)
+	if err != nil {
+		t.broken = fmt.Errorf("committing %s: %w", next.Instance, err)
+		return t.broken
 	}
-	t.owed, t.migratedFrom = nil, 0
-	level := slog.LevelInfo
-	if t.loop.config.Observer.Applied != nil {
-		level = slog.LevelDebug
-	}
-	for _, done := range t.unlogged {
-		t.loop.config.Logger.Log(ctx, level, "transition", "instance", next.Instance.String(), "event", done.Event,
-			"from", done.From, "to", done.To, "ignored", done.Ignored, "revision", next.Revision)
-	}
-	t.unlogged = nil
-	t.log(ctx, messages)
+	logged := without(t.draft.Record.Outbox, func(e statechart.Effect) bool { return e.Kind != statechart.LogMessage })
+	t.notes.cancels = append(t.notes.cancels, t.unneededTimers()...)
+	transitions := t.draft.transitions
+	t.draft.Record, t.draft.transitions = next, nil
+	t.stored = t.draft
+	t.logCommitted(ctx, transitions, logged)
 	t.tellCommitted(ctx)
 	return nil
 }
 
-// storable returns the JSON form of the snapshot, if it has one that is not too large; its
-// error wraps ErrUnstorable.
+// logCommitted writes what a commit has made true, and the chart's own log.
+func (t *turn) logCommitted(ctx context.Context, transitions []Transition, logged []statechart.Effect) {
+	log, id := t.loop.config.Logger, t.stored.Record.Instance.String()
+	level := slog.LevelInfo
+	if t.loop.config.Observer.Applied != nil {
+		level = slog.LevelDebug
+	}
+	for _, done := range transitions {
+		log.Log(ctx, level, "transition", "instance", id, "event", done.Event, "from", done.From, "to", done.To, "ignored", done.Ignored, "revision", t.stored.Record.Revision)
+	}
+	for _, effect := range logged {
+		log.InfoContext(ctx, "chart log", "instance", id, "effect", t.derivedID(effect.ID), "message", cut(effect.Message, MessageBytesMax))
+	}
+}
+
+// storable returns the JSON form of the drafted snapshot if it can be stored. Its error wraps ErrUnstorable.
 func (t *turn) storable() (json.RawMessage, error) {
-	snapshot, err := t.instance.Snapshot()
+	id := t.draft.Record.Instance
+	snapshot, err := t.draft.Instance.Snapshot()
 	if err != nil {
-		return nil, fmt.Errorf("storing %s: %w: %w", t.record.Instance, ErrUnstorable, err)
+		return nil, fmt.Errorf("storing %s: %w: %w", id, ErrUnstorable, err)
 	}
 	if limit := t.loop.config.SnapshotBytesMax; len(snapshot) > limit {
-		return nil, fmt.Errorf("storing %s: %w", t.record.Instance, &TooLargeError{Bytes: len(snapshot), BytesMax: limit})
+		return nil, fmt.Errorf("storing %s: %w", id, &TooLargeError{Bytes: len(snapshot), BytesMax: limit})
 	}
 	return snapshot, nil
 }
 
-// pending returns the outbox, and what a migration asks for, without the timers that the instance no longer waits for, and
-// without what is not kept in it: see log and emit.
-func (t *turn) pending() []statechart.Effect {
-	timers := t.instance.Timers()
-	return slices.DeleteFunc(slices.Concat(t.owed, t.record.Outbox), func(e statechart.Effect) bool {
-		if e.Kind == tend {
-			token := t.token(e.Name)
-			return token == nil || !waits(*token)
-		}
-		if e.Kind == watch {
-			return t.execution(e.Name) == nil
-		}
-		return t.isNotKept(e) || e.Kind == statechart.Schedule && !slices.ContainsFunc(timers, func(timer statechart.Timer) bool { return timer.ID == e.Timer })
-	})
-}
-
-// dispatch performs the effects of the stored outbox in order, then gives the answers that tasks wait
-// for, and forgets both.
-func (t *turn) dispatch(ctx context.Context) error {
-	unanswered := slices.DeleteFunc(slices.Clone(t.record.Tokens), func(k Token) bool { return !waits(k) })
-	if len(t.record.Outbox) == 0 && len(unanswered) == len(t.record.Tokens) {
-		t.repeats = false
-		return nil
+// storably makes a change unless the result could not be stored: then the draft stays as it was, and the error wraps
+// ErrUnstorable.
+func (t *turn) storably(change func() error) error {
+	_, err := t.storable()
+	before := t.draft
+	if err == nil {
+		err = change()
 	}
-	for _, effect := range t.record.Outbox {
-		if err := t.observedPerform(ctx, effect); err != nil {
-			return fmt.Errorf("performing effect %s of %s: %w", effect.ID, t.record.Instance, err)
-		}
+	if err == nil {
+		_, err = t.storable()
 	}
-	if err := t.giveAnswers(ctx); err != nil {
-		return err
+	if err != nil {
+		t.draft = before
 	}
-	left := Left{Tokens: unanswered, Executions: t.record.Executions}
-	if err := t.clearOutbox(ctx, left); err != nil {
-		return err
-	}
-	t.record.Outbox, t.record.Tokens, t.stored, t.repeats, t.answered = nil, unanswered, unanswered, false, false
-	return nil
-}
-
-func (t *turn) now() time.Time { return t.loop.config.Now().UTC().Truncate(time.Millisecond) }
-
-// failureMessageBytesMax is how much of the reason for parking an instance keeps: the message
-// may quote the event, which may be larger than an item.
-const failureMessageBytesMax = 2 << 10
-
-// cut returns the text, or its beginning and an ellipsis if it is longer than that, as valid UTF-8.
-func cut(text string, bytesMax int) string {
-	if len(text) <= bytesMax {
-		return text
-	}
-	return strings.ToValidUTF8(text[:bytesMax-len("…")], "") + "…"
-}
-
-// last returns the last n elements.
-func last[E any](s []E, n int) []E {
-	return slices.Clone(s[max(0, len(s)-n):])
-}
-
-// compareSequence compares two sequence numbers of a queue: decimal digits, of which SQS
-// promises that they increase. The empty one is before all others.
-func compareSequence(a, b string) int {
-	return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b))
-}
-
-// isChartError reports whether a chart's own code or definition made a step fail: no
-// repetition of calls to AWS mends that.
-func isChartError(err error) bool {
-	var step *statechart.StepError
-	return errors.As(err, &step) || errors.Is(err, errEffect) || errors.Is(err, statechart.ErrEndless) ||
-		errors.Is(err, statechart.ErrStalled) || errors.Is(err, statechart.ErrLimit)
+	return err
 }

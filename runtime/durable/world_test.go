@@ -67,6 +67,8 @@ type world struct {
 	served   []statechart.Call
 	names    []string // The services of served.
 	emitted  []string
+	// sends are those that do not fit into the records of their receivers.
+	sends map[string]durable.LastSend
 	// aliases are the owners of aliases; released are those that others may claim.
 	aliases, released map[string]string
 	// cancels says that timers can be cancelled, as those of a delay queue cannot.
@@ -97,7 +99,7 @@ type service func(ctx context.Context, call statechart.Call) (string, error)
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{aliases: map[string]string{}, released: map[string]string{}, workflows: map[string]*workflow{}, executions: map[string]*execution{}, records: map[string]json.RawMessage{}, revision: map[string]int64{}, third: map[string]service{}}
+	w := &world{sends: map[string]durable.LastSend{}, aliases: map[string]string{}, released: map[string]string{}, workflows: map[string]*workflow{}, executions: map[string]*execution{}, records: map[string]json.RawMessage{}, revision: map[string]int64{}, third: map[string]service{}}
 	w.sent, w.committed, w.performed = map[string]time.Time{}, map[string]string{}, map[string]int{}
 	w.config = durable.Config{Now: time.Now, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))}
 	machines, err := durable.NewMachines(w.order(), w.greeter(), w.boot())
@@ -227,17 +229,38 @@ func (p *process) ClearOutbox(ctx context.Context, id durable.InstanceID, revisi
 			return durable.ErrConflict
 		}
 		record := p.load(id.String())
-		record.Outbox, record.Tokens, record.Executions = nil, left.Tokens, left.Executions
-		if len(left.FailedEffects) > 0 {
-			record.FailedEffects = left.FailedEffects
-		}
+		record.Revision++
+		record.Outbox, record.Tokens, record.Executions = left.Outbox, left.Tokens, left.Executions
+		record.FailedEffects, record.DeniedSince, record.ExpireAt = left.FailedEffects, left.DeniedSince, left.ExpireAt
 		p.store(record)
 		return nil
 	})
 }
 
-func (p *process) Claim(ctx context.Context, alias string, id durable.InstanceID, createdAt time.Time) error {
+func (p *process) KeepSends(ctx context.Context, receiver durable.InstanceID, queue string, sends []durable.LastSend) error {
+	return p.call(ctx, "KeepSends", receiver.String(), func() error {
+		for _, send := range sends {
+			if key := fmt.Sprint(receiver, queue, send.Sender); send.After(p.sends[key]) {
+				p.sends[key] = send
+			}
+		}
+		return nil
+	})
+}
+
+func (p *process) LastSend(ctx context.Context, receiver durable.InstanceID, queue, sender string) (last durable.LastSend, ok bool, err error) {
+	err = p.call(ctx, "LastSend", receiver.String(), func() error {
+		last, ok = p.sends[fmt.Sprint(receiver, queue, sender)]
+		return nil
+	})
+	return last, ok, err
+}
+
+func (p *process) Claim(ctx context.Context, alias string, id durable.InstanceID, createdAt time.Time, revision int64) error {
 	return p.call(ctx, "Claim", alias, func() error {
+		if p.revision[id.String()] != revision {
+			return durable.ErrConflict
+		}
 		owner := fmt.Sprint(id, " ", createdAt.UnixMilli())
 		has, taken := p.aliases[alias]
 		if taken && has != owner && p.released[alias] == "" {
@@ -267,6 +290,14 @@ func (p *process) Send(ctx context.Context, message durable.Message) (messageID 
 		return nil
 	})
 	return messageID, err
+}
+
+func (p *process) SendBatch(ctx context.Context, messages []durable.Message) []error {
+	errs := make([]error, len(messages))
+	for i, message := range messages {
+		_, errs[i] = p.Send(ctx, message)
+	}
+	return errs
 }
 
 func (p *process) Schedule(ctx context.Context, at time.Time, message durable.Message) error {
@@ -335,9 +366,14 @@ func (w *world) store(record durable.Record) {
 	w.revision[record.Instance.String()] = record.Revision
 }
 
-// recent are the IDs of events that the record keeps. Which deliveries came more than once depends on the faults.
-func recent(record durable.Record) []string {
-	return slices.DeleteFunc(slices.Clone(record.RecentEvents), func(id string) bool { return strings.HasPrefix(id, "parked/") })
+// recent are the IDs of events that the record keeps, without the hashes of their bodies and without places.
+func recent(record durable.Record) (ids []string) {
+	for _, entry := range record.RecentEvents {
+		if !strings.HasPrefix(entry, "parked/") {
+			ids = append(ids, entry[:strings.LastIndexByte(entry, '#')])
+		}
+	}
+	return ids
 }
 
 // faults returns a hook that lets the nth call (from 1) of the given name meet the fault.
@@ -358,3 +394,9 @@ func (w *world) counted(prefix string) (n int) {
 	}
 	return n
 }
+
+// The defaults of Config.
+const (
+	failedEffectsMax = 10
+	sendersMax       = 50
+)

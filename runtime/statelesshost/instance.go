@@ -33,29 +33,31 @@ func (i *instance[T]) step(event statechart.Event) *step {
 	}
 }
 
-// commit makes the instance what a step has made of it, and returns the effects.
-func (i *instance[T]) commit(s *step) []statechart.Effect {
+// commit returns the instance after a step, and the step's effects.
+func (i *instance[T]) commit(s *step) (*instance[T], []statechart.Effect) {
 	state := &i.machine.states[s.at]
 	for k := range s.effects {
 		if e := &s.effects[k]; e.Kind == statechart.ResolveWaits {
 			e.State, e.Tags = []string{state.Name}, state.tags
 		}
 	}
-	i.at, i.data, i.timers, i.steps = s.at, *s.data.(*T), s.timers, s.steps+1
+	next := *i
+	next.at, next.data, next.timers, next.steps = s.at, *s.data.(*T), s.timers, s.steps+1
 	s.over = true
-	return s.effects
+	return &next, s.effects
 }
 
 // Apply implements durable.Instance: one transition of the machine, and those that it fires in turn.
-func (i *instance[T]) Apply(event statechart.Event) (effects []statechart.Effect, handled bool, err error) {
+func (i *instance[T]) Apply(event statechart.Event) (next durable.Instance, effects []statechart.Effect, handled bool, err error) {
 	if i.status != statechart.Active {
-		return nil, false, nil
+		return i, nil, false, nil
 	}
+	next = i
 	s := i.step(event)
 	defer i.recovered(s, &err)
 	fire, awaited, err := i.take(s)
 	if err != nil || fire == nil {
-		return nil, false, err
+		return i, nil, false, err
 	}
 	data := i.machine.chart.CloneContext(i.data)
 	s.data = &data
@@ -67,9 +69,9 @@ func (i *instance[T]) Apply(event statechart.Event) (effects []statechart.Effect
 	can, err := sm.CanFireCtx(ctx, fire.trigger, fire.args...)
 	switch {
 	case err != nil:
-		return nil, false, i.failed(s, err)
+		return i, nil, false, i.failed(s, err)
 	case !can && !awaited:
-		return nil, false, nil
+		return i, nil, false, nil
 	case can:
 		err = i.run(ctx, sm, s)
 	}
@@ -78,12 +80,13 @@ func (i *instance[T]) Apply(event statechart.Event) (effects []statechart.Effect
 		output, err = i.settle(s)
 	}
 	if err != nil {
-		return nil, false, err
+		return i, nil, false, err
 	}
+	stepped, effects := i.commit(s)
 	if i.machine.states[s.at].Final {
-		i.status, i.output = statechart.Done, output
+		stepped.status, stepped.output = statechart.Done, output
 	}
-	return i.commit(s), true, nil
+	return stepped, effects, true, nil
 }
 
 // take returns the trigger that the event fires, nil if it is a timer's that the instance does not
@@ -279,19 +282,23 @@ func (i *instance[T]) sample(typ string) (fire *firing) {
 func (i *instance[T]) Children() []statechart.ChildRef { return nil }
 
 // Stop implements durable.Instance. As nothing is fired, no exit action runs.
-func (i *instance[T]) Stop(time.Time) (effects []statechart.Effect, stopped bool, err error) {
+func (i *instance[T]) Stop(time.Time) (next durable.Instance, effects []statechart.Effect, stopped bool, err error) {
 	if i.status != statechart.Active {
-		return nil, false, nil
+		return i, nil, false, nil
 	}
-	i.status, i.timers, i.steps = statechart.Stopped, nil, i.steps+1
-	return nil, true, nil
+	ended := *i
+	ended.status, ended.timers, ended.steps = statechart.Stopped, nil, i.steps+1
+	return &ended, nil, true, nil
 }
+
+// Limit implements durable.Instance: a stateless machine defers no events.
+func (i *instance[T]) Limit(int) {}
 
 // Invocations implements durable.Instance: a stateless machine has no services.
 func (i *instance[T]) Invocations() []statechart.Invocation { return nil }
 
-// Begin implements durable.Instance.
-func (i *instance[T]) Begin(string) statechart.Invocation { return statechart.Invocation{} }
+// WithAttempt implements durable.Instance.
+func (i *instance[T]) WithAttempt(string, int) durable.Instance { return i }
 
 // Prepare implements durable.Instance.
 func (i *instance[T]) Prepare(invocation statechart.Invocation, _ statechart.Call) (durable.Work, error) {

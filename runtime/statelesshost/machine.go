@@ -113,7 +113,8 @@ func (m *Machine[T]) Start(start statechart.Start) (started durable.Instance, ef
 			return nil, nil, i.failed(s, err)
 		}
 	}
-	return i, i.commit(s), nil
+	started, effects = i.commit(s)
+	return started, effects, nil
 }
 
 // checker collects what is wrong with a configuration.

@@ -1,0 +1,101 @@
+package durable
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/settle-run/settle/runtime/statechart"
+)
+
+// nextBeat returns when the token is due next: for its next heartbeat, or once it has timed out. ok is false if it never is.
+func (t *turn) nextBeat(token Token) (at time.Time, ok bool) {
+	now := t.loop.config.Now()
+	if token.HeartbeatSeconds > 0 {
+		at, ok = now.Add(token.heartbeat()), true
+	}
+	if token.TimeoutSeconds > 0 {
+		// By then Step Functions has given up too. If it has not, ask again a little later.
+		over := token.EnteredAt.Add(time.Duration(token.TimeoutSeconds)*time.Second + time.Second)
+		if !over.After(now) {
+			over = now.Add(t.loop.config.HeartbeatRetryMin)
+		}
+		if !ok || over.Before(at) {
+			at, ok = over, true
+		}
+	}
+	return at, ok
+}
+
+// heartbeat is the interval of a token's heartbeats: a third of what Step Functions allows.
+func (k *Token) heartbeat() time.Duration { return time.Duration(k.HeartbeatSeconds) * time.Second / 3 }
+
+// retryBeat returns the wait before the next heartbeat after so many failures in a row, from 1.
+func (t *turn) retryBeat(token Token, failures int) time.Duration {
+	wait := min(t.loop.config.HeartbeatRetryMin<<min(failures-1, 20), t.loop.config.HeartbeatRetryMax)
+	if token.HeartbeatSeconds > 0 {
+		wait = min(wait, token.heartbeat())
+	}
+	return wait
+}
+
+// beating is the body of beatEvent.
+type beating struct {
+	Type  string `json:"type"`
+	Token string `json:"token"`
+	// Count distinguishes one firing from the next. Failures is how many of the last have failed.
+	Count       int   `json:"count"`
+	Failures    int   `json:"failures,omitempty"`
+	Incarnation int64 `json:"$incarnation"`
+}
+
+// heartbeat sends the heartbeat of a token's task and schedules the next one. Nothing is stored unless the task does not wait any
+// more. A heartbeat that fails is retried with the next firing, which then comes sooner.
+func (t *turn) heartbeat(ctx context.Context, form beating) error {
+	token, ok := t.token(form.Token)
+	if !ok || !waits(token) {
+		return nil
+	}
+	err := t.loop.ports.Tokens.Heartbeat(ctx, token)
+	if errors.Is(err, ErrExpired) {
+		t.draft.Record.Tokens = without(t.draft.Record.Tokens, func(k Token) bool { return k.Key == token.Key })
+		t.changed()
+		return t.applyExpired(ctx, expired{Name: token.Name, Execution: token.Execution})
+	}
+	at, ok := t.nextBeat(token)
+	form.Count, form.Failures = form.Count+1, form.Failures+1
+	if err == nil {
+		form.Failures = 0
+	} else {
+		// The events of the instance go on.
+		at, ok = t.loop.config.Now().Add(t.retryBeat(token, form.Failures)), true
+		t.loop.config.Logger.WarnContext(ctx, "heartbeat of a task failed, to be retried", "instance", t.draft.Record.Instance.String(), "task", token.Name, "failures", form.Failures, "error", err)
+	}
+	if !ok {
+		return nil
+	}
+	return t.scheduleBeat(ctx, at, form)
+}
+
+// scheduleBeat schedules the next heartbeat. It is never lost: the message in hand is retried until this succeeds.
+func (t *turn) scheduleBeat(ctx context.Context, at time.Time, form beating) error {
+	form.Type, form.Incarnation = beatEvent, t.incarnation()
+	message, err := t.message(t.draft.Record.Instance, form, t.derivedID(beatID(form.Token, form.Count)))
+	if err != nil {
+		return err
+	}
+	return t.loop.ports.Timers.Schedule(ctx, at, message)
+}
+
+func beatID(key string, count int) string { return fmt.Sprintf("token.%s.%d", key, count) }
+
+// scheduleFirstBeat performs beat.
+func (t *turn) scheduleFirstBeat(ctx context.Context, effect statechart.Effect) error {
+	return t.scheduleBeat(ctx, effect.At, beating{Token: effect.Name})
+}
+
+func (t *turn) isBeatUnneeded(effect statechart.Effect) bool {
+	token, held := t.token(effect.Name)
+	return !held || !waits(token)
+}

@@ -1,0 +1,90 @@
+package durable
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/settle-run/settle/runtime/statechart"
+)
+
+// pollWait returns the wait before the poll with the count, from 0. It doubles.
+func (t *turn) pollWait(count int) time.Duration {
+	return min(t.loop.config.PollMin<<min(count, 20), t.loop.config.PollMax)
+}
+
+func pollID(name string, count int) string { return fmt.Sprintf("execution.%s.%d", name, count) }
+
+// polling is the body of pollEvent.
+type polling struct {
+	Type      string `json:"type"`
+	Execution string `json:"execution"`
+	// Count distinguishes one firing from the next.
+	Count int `json:"count"`
+	// Refused says that the execution cannot be started, and that there is nothing else to look for.
+	Refused     bool  `json:"refused,omitempty"`
+	Incarnation int64 `json:"$incarnation"`
+}
+
+// pollExecution looks whether an execution has ended. Nothing is stored while it runs.
+func (t *turn) pollExecution(ctx context.Context, form polling) error {
+	awaited, ok := t.execution(form.Execution)
+	switch {
+	case !ok:
+		return nil
+	case awaited.Refused != nil:
+		return t.applyEnded(ctx, ended{End: statechart.ExecutionEnded{
+			Name: awaited.Name, Status: statechart.ExecutionNotStarted, Error: awaited.Refused.Error, Cause: awaited.Refused.Cause,
+		}})
+	case form.Refused:
+		return nil // It was started after all, when the call was repeated.
+	}
+	end, err := t.describe(ctx, awaited.ARN)
+	switch {
+	case errors.Is(err, ErrNoExecution):
+		end = &statechart.ExecutionEnded{Status: statechart.ExecutionLost, Error: "ExecutionDoesNotExist", Cause: cut(err.Error(), causeBytesMax)}
+	case err != nil:
+		// The events of the instance go on.
+		t.loop.config.Logger.WarnContext(ctx, "polling an execution failed, to be retried", "instance", t.draft.Record.Instance.String(), "execution", awaited.ARN, "error", err)
+	}
+	if end == nil {
+		return t.schedulePoll(ctx, t.loop.config.Now().Add(t.pollWait(form.Count+1)), awaited.Name, form.Count+1)
+	}
+	found := *end
+	found.Name = awaited.Name
+	return t.applyEnded(ctx, ended{End: found})
+}
+
+// describe asks how an execution has ended. The machine may have stopped starting workflows, and its
+// consumer have no client for them any more.
+func (t *turn) describe(ctx context.Context, arn string) (*statechart.ExecutionEnded, error) {
+	if t.loop.ports.Executions == nil {
+		return nil, errNoExecutions
+	}
+	return t.loop.ports.Executions.Describe(ctx, arn)
+}
+
+// schedulePoll schedules the next poll. It is never lost: the message in hand is retried until this succeeds.
+func (t *turn) schedulePoll(ctx context.Context, at time.Time, name string, count int) error {
+	message, err := t.pollMessage(polling{Execution: name, Count: count}, pollID(name, count))
+	if err != nil {
+		return err
+	}
+	return t.loop.ports.Timers.Schedule(ctx, at, message)
+}
+
+func (t *turn) pollMessage(form polling, id string) (Message, error) {
+	form.Type, form.Incarnation = pollEvent, t.incarnation()
+	return t.message(t.draft.Record.Instance, form, t.derivedID(id))
+}
+
+// scheduleFirstPoll performs poll.
+func (t *turn) scheduleFirstPoll(ctx context.Context, effect statechart.Effect) error {
+	return t.schedulePoll(ctx, effect.At, effect.Name, 0)
+}
+
+func (t *turn) isPollUnneeded(effect statechart.Effect) bool {
+	_, awaited := t.execution(effect.Name)
+	return !awaited
+}

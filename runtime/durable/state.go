@@ -1,0 +1,157 @@
+package durable
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/settle-run/settle/runtime/statechart"
+)
+
+// state is an instance, as stored or as drafted. It is a value: a change replaces slices and maps and never writes into them.
+type state struct {
+	Record   Record
+	Instance Instance // nil before the first event
+	// changes counts the changes that are worth a write. Some are not: see Record.Skipped.
+	changes int
+	// transitions are those since the last commit.
+	transitions []Transition
+}
+
+// timeUnit is the resolution of stored times.
+const timeUnit = time.Millisecond
+
+// turn takes the deliveries of one instance through the loop.
+type turn struct {
+	loop    *Loop
+	machine Machine
+	stored  state // as loaded or last committed
+	draft   state // with the changes since
+	// deliveries are those in hand.
+	deliveries []Delivery
+	// usedTime says that something has used time of this invocation before: a service should not lose an attempt for that.
+	usedTime bool
+	// broken is the error of a commit that failed. Nothing is stored after it, since the stored state is unknown.
+	broken error
+	notes  notes
+}
+
+// notes are what a turn has to report once its draft is stored.
+type notes struct {
+	applied []Applied
+	// cancels are timers that are no longer needed.
+	cancels []statechart.Timer
+	// traces are the traces of effects, by effect ID.
+	traces map[string]Trace
+}
+
+// dirty reports whether the draft has changes to store.
+func (t *turn) dirty() bool { return t.draft.changes != t.stored.changes }
+
+// changed marks the draft as worth a write.
+func (t *turn) changed() { t.draft.changes++ }
+
+// exists reports whether the instance is stored.
+func (t *turn) exists() bool { return t.stored.Record.Revision > 0 }
+
+func (t *turn) now() time.Time { return t.loop.config.Now().UTC().Truncate(timeUnit) }
+
+func (t *turn) incarnation() int64 { return t.draft.Record.CreatedAt.UnixMilli() }
+
+// derivedID makes an ID of the chart unique among all instances, including earlier ones of the same name.
+func (t *turn) derivedID(id string) string {
+	return fmt.Sprintf("%s@%d/%s", t.draft.Record.Instance, t.incarnation(), id)
+}
+
+// timer returns the timer with the ID, if the instance waits for it.
+func (t *turn) timer(id string) (timer statechart.Timer, ok bool) {
+	return find(t.draft.Instance.Timers(), func(other *statechart.Timer) bool { return other.ID == id })
+}
+
+// child returns the child with the key, if the instance lists it.
+func (t *turn) child(key string) (ref statechart.ChildRef, ok bool) {
+	return find(t.draft.Instance.Children(), func(other *statechart.ChildRef) bool { return other.Key == key })
+}
+
+// token returns the token with the key, if the instance holds it.
+func (t *turn) token(key string) (Token, bool) {
+	return find(t.draft.Record.Tokens, func(other *Token) bool { return other.Key == key })
+}
+
+// execution returns the execution with the name, if the instance awaits it.
+func (t *turn) execution(name string) (Execution, bool) {
+	return find(t.draft.Record.Executions, func(other *Execution) bool { return other.Name == name })
+}
+
+// expireAt returns when the item of an instance that has ended may be deleted, zero if never.
+func (t *turn) expireAt(record Record) time.Time {
+	retention := t.machine.Retention()
+	if retention <= 0 || record.Status == statechart.Active || record.Status == "" {
+		return time.Time{}
+	}
+	return record.UpdatedAt.Add(retention)
+}
+
+// Waking says what brings a stored instance into a turn again.
+type Waking string
+
+// The answers of WokenBy.
+const (
+	// ByRest: nobody has to. The instance waits for events from outside, or has ended.
+	ByRest Waking = "rest"
+	// ByMessage: a message in the queue. The instance is unsettled or owes effects, and the message of the turn that
+	// stored it stays in the queue until neither is true.
+	ByMessage Waking = "message"
+	// ByTimer: the firing of a timer, a heartbeat or a poll that is scheduled.
+	ByTimer Waking = "timer"
+)
+
+// WokenBy states who wakes the instance of a stored record. An instance that is unsettled, or that owes effects, must
+// have a message in the queue: the consumer acknowledges none before both are done.
+func (r Record) WokenBy(settled bool, timers int) Waking {
+	switch {
+	case !settled || r.Owes():
+		return ByMessage
+	case timers > 0 || len(r.Executions) > 0 || slices.ContainsFunc(r.Tokens, func(k Token) bool { return k.TimeoutSeconds > 0 || k.HeartbeatSeconds > 0 }):
+		return ByTimer
+	default:
+		return ByRest
+	}
+}
+
+// Owes reports whether the record has effects, or answers to Step Functions tasks, that may not have been performed yet. The next
+// delivery to the instance performs them first.
+func (r Record) Owes() bool {
+	return len(r.Outbox) > 0 || slices.ContainsFunc(r.Tokens, func(token Token) bool { return !waits(token) })
+}
+
+// find returns the first element that matches.
+func find[E any](elements []E, matches func(*E) bool) (found E, ok bool) {
+	for i := range elements {
+		if matches(&elements[i]) {
+			return elements[i], true
+		}
+	}
+	return found, false
+}
+
+// replaced returns a copy of the elements with those that match changed.
+func replaced[E any](elements []E, matches func(*E) bool, change func(*E)) []E {
+	elements = slices.Clone(elements)
+	for i := range elements {
+		if matches(&elements[i]) {
+			change(&elements[i])
+		}
+	}
+	return elements
+}
+
+// without returns a copy of the elements without those that match.
+func without[E any](elements []E, matches func(E) bool) []E {
+	return slices.DeleteFunc(slices.Clone(elements), matches)
+}
+
+// last returns a copy of the last n elements.
+func last[E any](elements []E, n int) []E {
+	return slices.Clone(elements[max(0, len(elements)-n):])
+}
