@@ -101,21 +101,34 @@ func TestSendWarnsIfItCannotCheckTheID(t *testing.T) {
 	})
 }
 
-// A reserved ID that was never sent, because the process died in between, is still good for the same event.
-func TestSendMayRepeatWhatItReservedAndDidNotSend(t *testing.T) {
+// A command that dies before or after either of its two writes, or loses the answer, may be repeated: the event counts once.
+func TestSendMayBeRepeatedWhicheverCallFails(t *testing.T) {
 	t.Parallel()
-	withStack(t, func(u user) {
-		line := []string{"send", "--local", "signup/42", "SIGN_UP", "name=Ada", "email=ada@example.com", "--id", "form-7"}
-		failing := u.faultily(func(operation, _ string) error {
-			if operation == "SendMessage" {
-				return errors.New("no route")
-			}
-			return nil
-		}, nil)
-		if got := u.runAs(failing, line...); got.code != command.ExitFailed {
-			u.t.Fatalf("expected exit code 1 without a queue, got %+v", got)
+	for _, failing := range []string{"UpdateItem", "SendMessage"} {
+		for _, when := range []string{"before", "after"} {
+			t.Run(when+" "+failing, func(t *testing.T) {
+				t.Parallel()
+				withStack(t, func(u user) {
+					fault := func(operation, _ string) error {
+						if operation == failing {
+							return errors.New("no route")
+						}
+						return nil
+					}
+					process := u.faultily(fault, nil)
+					if when == "after" {
+						process = u.faultily(nil, fault)
+					}
+					line := []string{"send", "--local", "signup/42", "SIGN_UP", "name=Ada", "email=ada@example.com", "--id", "form-7"}
+					if got := u.runAs(process, line...); got.code != command.ExitFailed {
+						u.t.Fatalf("expected exit code 1, got %+v", got)
+					}
+					u.must(line...)
+					if got := u.must("history", "--local", "signup/42"); strings.Count(got, "SIGN_UP") != 1 {
+						u.t.Errorf("expected SIGN_UP once, got:\n%s", got)
+					}
+				})
+			})
 		}
-		u.must(line...)
-		contains(u.t, u.must("get", "--local", "signup/42"), "unverified")
-	})
+	}
 }
