@@ -31,8 +31,8 @@ func DeduplicationID(to InstanceID, eventID string, event []byte) (string, error
 	if err != nil {
 		return "", err
 	}
-	// An instance's name has one slash and the digest none, so no two triples give the same text. The event ID comes last,
-	// after at least one more byte, so that the text differs from every event ID that it contains.
+	// An instance's name has one slash and the digest none, so no two triples give the same text. The text is longer than
+	// the event ID, so it never equals it.
 	text := "$id/" + to.String() + "/" + digest[:readableDigestLen] + "/" + eventID
 	refused := func(r rune) bool { return r <= ' ' || r > '~' }
 	if len(text) <= deduplicationIDBytesMax && strings.IndexFunc(text, refused) < 0 {

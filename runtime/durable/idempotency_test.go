@@ -19,7 +19,7 @@ var sqsDeduplicationID = regexp.MustCompile("^[!-~]{1,128}$")
 // cancel is an event.
 const cancel = `{"type":"CANCEL"}`
 
-// deduplicationID is that of an event to an instance.
+// deduplicationID returns the deduplication ID of an event to an instance.
 func deduplicationID(t interface{ Fatal(...any) }, to durable.InstanceID, eventID, event string) string {
 	got, err := durable.DeduplicationID(to, eventID, []byte(event))
 	if err != nil {

@@ -17,8 +17,8 @@ import (
 )
 
 // A reserved event ID is an item of its own: "idempotency/<machine>/<id>/<SHA-256 of the event ID>" under instance, and
-// the digest of the event. It has no revision, by which it is told from instances. The ID is hashed because keys have a
-// limit, 2048 bytes, and a caller's ID may be anything.
+// the digest of the event. Unlike an instance it has no revision. The ID is hashed because keys have a limit, 2048 bytes, and
+// a caller's ID may be any text.
 const (
 	idempotencyPrefix = durable.IdempotencyMachine + "/"
 	attrEventDigest   = "event_sha256"
