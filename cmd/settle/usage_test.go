@@ -154,7 +154,7 @@ func TestHelpTellsCommandsAndExitCodes(t *testing.T) {
 		help := u.must(args...)
 		contains(t, help, "Usage: settle <command>", "  dev ", "  demo ", "  send ", "  get ", "  list ", "  check ", "  graph ", "  simulate ", "  version ")
 		contains(t, strings.Join(strings.Fields(help), " "),
-			"Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no such instance, machine, file or message, 4 event refused, 5 time is up, 130 interrupted.")
+			"Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no such instance, machine, file or message, 4 event refused, 5 time is up, 6 event ID used for another event, 130 interrupted.")
 	}
 	for _, command := range []string{"dev", "demo", "send", "get", "list", "history", "watch", "resume", "check", "migrate", "export", "graph", "completion", "simulate", "version"} {
 		contains(t, u.must(command, "--help"), "Usage: settle "+command)

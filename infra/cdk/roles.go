@@ -28,8 +28,9 @@ func (s *Settle) statements(function string) []awsiam.PolicyStatement {
 		return []awsiam.PolicyStatement{
 			allow(actions("sqs:SendMessage"), s.Queue.QueueArn()),
 			allow(actions("dynamodb:GetItem"), s.Table.TableArn()),
-			// A callback is noted with its alias. Instances it cannot write.
+			// A callback is noted with its alias, and a client's event ID is reserved. Instances it cannot write.
 			allowIf(actions("dynamodb:UpdateItem"), "ForAllValues:StringLike", "dynamodb:LeadingKeys", "alias/*", s.Table.TableArn()),
+			allowIf(actions("dynamodb:UpdateItem"), "ForAllValues:StringLike", "dynamodb:LeadingKeys", "idempotency/*", s.Table.TableArn()),
 		}
 	case Delay:
 		return []awsiam.PolicyStatement{

@@ -39,8 +39,8 @@ func NewMachines(machines ...Machine) (*Machines, error) {
 		if slices.ContainsFunc(m.byID[id], func(other Machine) bool { return other.Version() == machine.Version() }) {
 			return nil, fmt.Errorf("two machines have the ID %q and the version %d: give each its own ID, or its own version", id, machine.Version())
 		}
-		if id == AliasMachine {
-			return nil, fmt.Errorf("a machine has the ID %q, which is %w: give it another", AliasMachine, ErrReserved)
+		if slices.Contains(reservedMachines, id) {
+			return nil, fmt.Errorf("a machine has the ID %q, which is %w: give it another", id, ErrReserved)
 		}
 		if len(m.byID[id]) == 0 {
 			m.ids = append(m.ids, id)

@@ -18,6 +18,7 @@
 //	3  no such instance, machine, file or parked message
 //	4  the event was refused: the machine would never take it
 //	5  the time of --timeout is up, and what --wait waits for has not come
+//	6  the ID of the event was used for another event; nothing was sent
 //	130  stopped by Ctrl-C or SIGTERM before it was done
 //	141  nobody reads standard output any more
 //

@@ -17,6 +17,7 @@ const (
 	ExitNotFound = 3
 	ExitRefused  = 4
 	ExitTimeUp   = 5
+	ExitIDReused = 6
 	// ExitInterrupted is that of a process that SIGINT has ended, as shells know it.
 	ExitInterrupted = 130
 	// ExitUnread is that of a process that SIGPIPE has ended, as shells know it.
@@ -37,6 +38,7 @@ var exitCodes = []struct {
 	{errNotFound, ExitNotFound},
 	{durable.ErrUnknownMachine, ExitNotFound},
 	{errTimeUp, ExitTimeUp},
+	{dynamostore.ErrIDReused, ExitIDReused},
 	{errRefused, ExitRefused},
 	{simulation.ErrRefused, ExitRefused},
 	{durable.ErrReserved, ExitRefused},

@@ -22,7 +22,7 @@ type sendCommand struct {
 	Event    string   `arg:"" help:"The event's type, such as VERIFY."`
 	Payload  []string `arg:"" optional:"" name:"key=value" help:"The payload: key=value is a text, key:=value is JSON, as in attempt:=3."`
 	JSON     string   `name:"json" placeholder:"OBJECT|-" help:"The payload as a JSON object, or - to read it from standard input."`
-	ID       string   `name:"id" help:"The event's own ID: sent again with the same ID, it still counts once."`
+	ID       string   `name:"id" help:"The event's own ID: sent again with the same ID, it still counts once; another event with it is refused."`
 	outputFlag
 }
 
@@ -75,7 +75,9 @@ func (c *sendCommand) Run(ctx context.Context, s *session) error {
 	// Without an ID of its own an event counts whenever it is sent: two RESEND are two.
 	deduplicationID := rand.Text()
 	if c.ID != "" {
-		deduplicationID = httpapi.DeduplicationID(to, c.ID)
+		if deduplicationID, err = durable.DeduplicationID(to, c.ID, body); err != nil {
+			return err
+		}
 	}
 	w := &waiter{session: s, flags: c.waitFlags, table: c.tableFlags, machines: known, queue: c.Queue, eventID: c.ID, eventType: c.Event}
 	if err := w.send(ctx, durable.Message{To: to, Body: body, DeduplicationID: deduplicationID}); err != nil {

@@ -82,7 +82,7 @@ Try "settle dev" in one terminal and the commands that it prints in another. On 
 text, elsewhere JSON; -o text and -o json choose.
 
 Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no such instance, machine, file or message, 4 event refused, 5 time is up,
-130 interrupted.`
+6 event ID used for another event, 130 interrupted.`
 
 // parser returns the grammar as kong reads it, and where it puts the exit code after a help text.
 func (s *session) parser(ctx context.Context) (parser *kong.Kong, exited *int, err error) {

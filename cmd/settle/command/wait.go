@@ -140,6 +140,11 @@ func (w *waiter) send(ctx context.Context, message durable.Message) error {
 		return err
 	}
 	w.to = message.To
+	if w.eventID != "" {
+		if err := w.reserve(ctx, message); err != nil {
+			return err
+		}
+	}
 	if w.flags.Wait != "" {
 		if err := w.prepare(ctx, client, url); err != nil {
 			return err
@@ -151,6 +156,28 @@ func (w *waiter) send(ctx context.Context, message durable.Message) error {
 		return fmt.Errorf("%w: whether %s has the event is not known; %s tells what became of it", errInterrupted, w.queue, w.session.hint("get", w.to.String()))
 	}
 	return err
+}
+
+// reserve reserves the ID of the event. Without a table that can be written, it warns and lets the event pass: the queue drops
+// no other event under the ID, and the instance recognises a repeat by the ID.
+func (w *waiter) reserve(ctx context.Context, message durable.Message) error {
+	store, err := w.table.store(ctx, w.session)
+	if err != nil {
+		return err
+	}
+	err = store.Reserve(ctx, message.To, w.eventID, message.Body, w.session.now())
+	switch {
+	case errors.Is(err, dynamostore.ErrIDReused):
+		return fmt.Errorf("%w; nothing was sent: send this event with another --id, or the first one again as it was", err)
+	case errors.Is(err, durable.ErrDenied): // dynamostore.ErrNoTable is one.
+		w.session.note("%s: warning: cannot check whether --id %s was used for another event: %s; the event is sent without the check. "+
+			"For the check, use --table, and allow dynamodb:UpdateItem on the keys %s/*", w.session.name(), w.eventID, oneLine(err), durable.IdempotencyMachine)
+		return nil
+	case err != nil && ctx.Err() == nil:
+		return fmt.Errorf("%w; nothing was sent", err)
+	default:
+		return err
+	}
 }
 
 // prepare notes what the outcome of a message to the queue with the URL is told by, before it is sent.

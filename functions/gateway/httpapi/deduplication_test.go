@@ -1,58 +1,18 @@
 package httpapi_test
 
 import (
+	"errors"
+	"net/http"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 
-	"pgregory.net/rapid"
-
 	"github.com/settle-run/settle/functions/gateway/httpapi"
-	"github.com/settle-run/settle/runtime/durable"
 )
 
 // sqsDeduplicationID is what SQS takes as MessageDeduplicationId.
 var sqsDeduplicationID = regexp.MustCompile("^[!-~]{1,128}$")
-
-func TestDeduplicationIDIsReadableWhereSQSAllows(t *testing.T) {
-	t.Parallel()
-	to := durable.InstanceID{Machine: "signup", ID: "42"}
-	const prefix = "$id/signup/42/"
-	for id, want := range map[string]string{
-		"order-7":                            prefix + "order-7",
-		"a/b":                                prefix + "a/b",
-		strings.Repeat("i", 128-len(prefix)): prefix + strings.Repeat("i", 128-len(prefix)),
-		"with space":                         "$id-sha256/",
-		"naïve":                              "$id-sha256/",
-		"\x7f":                               "$id-sha256/",
-		strings.Repeat("i", 129-len(prefix)): "$id-sha256/",
-	} {
-		got := httpapi.DeduplicationID(to, id)
-		if !strings.HasPrefix(got, want) || !sqsDeduplicationID.MatchString(got) {
-			t.Errorf("%q: expected %q, got %q", id, want, got)
-		}
-	}
-}
-
-// Two events share a deduplication ID only if they share instance and ID.
-func TestDeduplicationIDTellsInstancesAndIDsApart(t *testing.T) {
-	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
-		// Few characters, so that parts that run into each other are likely.
-		name := rapid.StringMatching(`[a/ ]{1,3}|a{40,70}`)
-		part := rapid.StringMatching(`[ab$]{1,3}|a{40,60}`)
-		a := durable.InstanceID{Machine: part.Draw(t, "machine"), ID: part.Draw(t, "id")}
-		b := durable.InstanceID{Machine: part.Draw(t, "machine"), ID: part.Draw(t, "id")}
-		aID, bID := name.Draw(t, "event"), name.Draw(t, "event")
-		aDedup, bDedup := httpapi.DeduplicationID(a, aID), httpapi.DeduplicationID(b, bID)
-		if !sqsDeduplicationID.MatchString(aDedup) {
-			t.Fatalf("SQS refuses %q", aDedup)
-		}
-		if same := a == b && aID == bID; same != (aDedup == bDedup) {
-			t.Fatalf("%s %q has %q, %s %q has %q", a, aID, aDedup, b, bID, bDedup)
-		}
-	})
-}
 
 func TestRequestsWithoutIDNeverShareADeduplicationID(t *testing.T) {
 	t.Parallel()
@@ -67,5 +27,130 @@ func TestRequestsWithoutIDNeverShareADeduplicationID(t *testing.T) {
 		if !sqsDeduplicationID.MatchString(message.DeduplicationID) || string(message.Body) != `{"type":"RESEND"}` {
 			t.Fatalf("got %q under %q", message.Body, message.DeduplicationID)
 		}
+	}
+}
+
+const (
+	placeCode  = `{"type":"VERIFY","code":1}`
+	otherEvent = `{"type":"RESEND"}`
+)
+
+func TestTheSameKeyWithTheSameEventIsTheSameMessage(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, httpapi.Config{})
+	key := http.Header{"Idempotency-Key": {"k"}}
+	first := post(w, eventsPath, placeCode, key)
+	for _, same := range []string{placeCode, `{ "code": 1.0,  "type": "VERIFY" }`, `{"type":"\u0056ERIFY","code":1e0,"$id":"k"}`} {
+		if again := post(w, eventsPath, same, key); again.Code != http.StatusAccepted || again.Body.String() != first.Body.String() {
+			t.Errorf("%s: expected the answer of the first, got %d %s", same, again.Code, again.Body)
+		}
+	}
+	if len(w.queue.sent) != 1 {
+		t.Errorf("expected one message, got %v", w.queue.sent)
+	}
+	// Later the queue takes it again, and the instance recognises it by its $id.
+	w.queue.forget()
+	if again := post(w, eventsPath, placeCode, key); again.Code != http.StatusAccepted || len(w.queue.sent) != 2 {
+		t.Errorf("after five minutes: expected 202 and a second message, got %d and %v", again.Code, w.queue.sent)
+	}
+}
+
+func TestTheSameKeyWithAnotherEventIsRefused(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, httpapi.Config{})
+	key := http.Header{"Idempotency-Key": {"k"}}
+	post(w, eventsPath, placeCode, key)
+	for range 2 {
+		for _, other := range []string{otherEvent, `{"type":"RESEND","$id":"k"}`, `{"type":"VERIFY","code":2}`, `{"type":"VERIFY","code":1,"more":null}`} {
+			answer := post(w, eventsPath, other, key)
+			want := `"code":"id_reused","detail":"event ID used before with another body: \"k\" to signup/42; nothing was queued: `
+			if answer.Code != http.StatusConflict || !strings.Contains(answer.Body.String(), want) {
+				t.Errorf("%s: expected 409 with %s, got %d %s", other, want, answer.Code, answer.Body)
+			}
+		}
+		if len(w.queue.sent) != 1 {
+			t.Errorf("expected that nothing is queued, got %v", w.queue.sent)
+		}
+		w.queue.forget()
+	}
+	if answer := post(w, "/instances/signup/43/events", otherEvent, key); answer.Code != http.StatusAccepted {
+		t.Errorf("to another instance: expected 202, got %d %s", answer.Code, answer.Body)
+	}
+}
+
+// An event that the machine would never take does not use up its key.
+func TestARefusedEventReservesNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, httpapi.Config{})
+	key := http.Header{"Idempotency-Key": {"k"}}
+	if answer := post(w, eventsPath, `{"type":"VERIFY"}`, key); answer.Code != http.StatusBadRequest {
+		t.Errorf("expected 400, got %d %s", answer.Code, answer.Body)
+	}
+	if answer := post(w, eventsPath, placeCode, key); answer.Code != http.StatusAccepted {
+		t.Errorf("expected 202, got %d %s", answer.Code, answer.Body)
+	}
+}
+
+// A gateway that fails between the reservation and the queue answers 503, and the repeat is queued.
+func TestAKeyThatIsReservedAndNotQueuedIsStillGood(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, httpapi.Config{})
+	key := http.Header{"Idempotency-Key": {"k"}}
+	w.queue.down = errors.New("throttled")
+	if answer := post(w, eventsPath, placeCode, key); answer.Code != http.StatusServiceUnavailable {
+		t.Errorf("expected 503, got %d %s", answer.Code, answer.Body)
+	}
+	w.queue.down = nil
+	if answer := post(w, eventsPath, placeCode, key); answer.Code != http.StatusAccepted || len(w.queue.sent) != 1 {
+		t.Errorf("expected 202 and one message, got %d %s and %v", answer.Code, answer.Body, w.queue.sent)
+	}
+}
+
+// A key that cannot be reserved queues nothing. Requests without a key do not need the table.
+func TestAKeyThatCannotBeReservedIs503(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, httpapi.Config{GitHubSecret: webhookSecret})
+	w.table.down = errors.New("throttled")
+	answer := post(w, eventsPath, placeCode, http.Header{"Idempotency-Key": {"k"}})
+	if answer.Code != http.StatusServiceUnavailable || answer.Header().Get("Retry-After") == "" || len(w.queue.sent) != 0 ||
+		!strings.Contains(answer.Body.String(), `"code":"store"`) {
+		t.Errorf("expected 503 with Retry-After and nothing queued, got %d %v %s and %v", answer.Code, answer.Header(), answer.Body, w.queue.sent)
+	}
+	if answer := post(w, eventsPath, placeCode, nil); answer.Code != http.StatusAccepted {
+		t.Errorf("without a key: expected 202, got %d %s", answer.Code, answer.Body)
+	}
+	if answer := post(w, "/webhooks/github", fuzzedJob, webhookHeader([]byte(fuzzedJob))); answer.Code != http.StatusAccepted {
+		t.Errorf("a webhook: expected 202, got %d %s", answer.Code, answer.Body)
+	}
+}
+
+// Of two events that come at the same time under one key, one is taken and the other refused.
+func TestOfTwoConcurrentEventsUnderOneKeyOneWins(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, httpapi.Config{})
+	bodies := []string{placeCode, otherEvent}
+	codes := make([]int, 20)
+	var all sync.WaitGroup
+	for i := range codes {
+		all.Go(func() {
+			codes[i] = post(w, eventsPath, bodies[i%2], http.Header{"Idempotency-Key": {"k"}}).Code
+		})
+	}
+	all.Wait()
+	winner := 0
+	if codes[1] == http.StatusAccepted {
+		winner = 1
+	}
+	for i, code := range codes {
+		want := http.StatusConflict
+		if i%2 == winner {
+			want = http.StatusAccepted
+		}
+		if code != want {
+			t.Errorf("request %d with %s: expected %d, got %d", i, bodies[i%2], want, code)
+		}
+	}
+	if len(w.queue.sent) != 1 || !strings.HasPrefix(string(w.queue.sent[0].Body), strings.TrimSuffix(bodies[winner], "}")) {
+		t.Errorf("expected %s alone, got %v", bodies[winner], w.queue.sent)
 	}
 }

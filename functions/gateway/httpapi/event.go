@@ -3,15 +3,15 @@ package httpapi
 import (
 	"context"
 	"crypto/rand"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/dynamostore"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
@@ -52,21 +52,41 @@ func (a *api) instanceID(r *http.Request) (durable.InstanceID, error) {
 	return durable.ParseInstanceID(machine + "/" + r.PathValue("id"))
 }
 
-// send checks the event and queues it under the event ID, or under the one that it carries
-// already. If both are there they must agree; if neither is, the event counts whenever it is
-// sent.
+// send checks the event, reserves its ID, and queues it under that ID: the one given, or the one that the event carries
+// already. If both are there they must agree. Without an ID the event counts whenever it is sent.
 func (a *api) send(ctx context.Context, to durable.InstanceID, body []byte, eventID string) (reply, error) {
 	m, err := a.prepare(to, body, eventID)
 	if err != nil {
 		return reply{}, err
 	}
+	if m.eventID != "" {
+		if err := a.reserve(ctx, m); err != nil {
+			return reply{}, err
+		}
+	}
 	return a.enqueue(ctx, m)
+}
+
+// reserve reserves the ID of an event that is about to be queued. If the process dies before the event is queued, the
+// client repeats the request, and the reservation lets the same event pass.
+func (a *api) reserve(ctx context.Context, m checked) error {
+	err := a.store.Reserve(ctx, m.message.To, m.eventID, m.message.Body, a.config.Now())
+	switch {
+	case errors.Is(err, dynamostore.ErrIDReused):
+		return fmt.Errorf("%w; nothing was queued: send this event with another ID, or the first one again as it was", err)
+	case err != nil:
+		return fmt.Errorf("%w: %w", errReserve, err)
+	default:
+		return nil
+	}
 }
 
 // checked is an event that the machine takes, ready to be queued.
 type checked struct {
 	message durable.Message
 	typ     string
+	// eventID is the event's own ID; empty if it has none.
+	eventID string
 }
 
 // prepare checks the event and makes the message of it.
@@ -95,9 +115,11 @@ func (a *api) prepare(to durable.InstanceID, body []byte, eventID string) (check
 	}
 	deduplicationID := rand.Text()
 	if eventID != "" {
-		deduplicationID = DeduplicationID(to, eventID)
+		if deduplicationID, err = durable.DeduplicationID(to, eventID, body); err != nil {
+			return checked{}, fmt.Errorf("%w: %w", statechart.ErrNotAnEvent, err)
+		}
 	}
-	return checked{durable.Message{To: to, Body: body, DeduplicationID: deduplicationID}, event.Type}, nil
+	return checked{durable.Message{To: to, Body: body, DeduplicationID: deduplicationID}, event.Type, eventID}, nil
 }
 
 // enqueue queues an event.
@@ -138,23 +160,4 @@ func withEventID(event []byte, id string) []byte {
 	}
 	object := strings.TrimRight(string(event), " \t\r\n")
 	return []byte(strings.TrimSuffix(object, "}") + `,"$id":` + string(quoted) + "}")
-}
-
-// deduplicationIDBytesMax is the longest MessageDeduplicationId that SQS takes.
-const deduplicationIDBytesMax = 128
-
-// DeduplicationID returns the ID under which an event with its own ID is queued, so that the
-// queue drops its repeats for five minutes; later ones the instance tells by the event ID.
-// The name of the instance is part of it, because a queue may compare across groups. It is
-// readable where the queue's limits allow, and a hash elsewhere.
-func DeduplicationID(to durable.InstanceID, eventID string) string {
-	// No name contains a second slash, so no two pairs give the same text; and no effect's
-	// or timer's ID begins with "$".
-	text := "$id/" + to.String() + "/" + eventID
-	refused := func(r rune) bool { return r <= ' ' || r > '~' }
-	if len(text) <= deduplicationIDBytesMax && strings.IndexFunc(text, refused) < 0 {
-		return text
-	}
-	sum := sha256.Sum256([]byte(text))
-	return "$id-sha256/" + hex.EncodeToString(sum[:])
 }

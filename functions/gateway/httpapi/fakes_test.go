@@ -106,12 +106,45 @@ func (q *queue) Send(_ context.Context, message durable.Message) (string, error)
 	return q.ids[message.DeduplicationID], nil
 }
 
-// table is a Store over records and aliases in memory.
+// forget lets the five minutes go by for which SQS remembers deduplication IDs.
+func (q *queue) forget() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.ids = nil
+}
+
+// table is a Store over records, aliases and reserved IDs in memory.
 type table struct {
-	mu      sync.Mutex
-	down    error
-	records map[durable.InstanceID]durable.Record
-	aliases map[string]durable.Redemption
+	mu       sync.Mutex
+	down     error
+	records  map[durable.InstanceID]durable.Record
+	aliases  map[string]durable.Redemption
+	reserved map[reservation]string
+}
+
+// reservation is the key of a reserved ID.
+type reservation struct {
+	to durable.InstanceID
+	id string
+}
+
+// Reserve reserves for ever.
+func (s *table) Reserve(_ context.Context, to durable.InstanceID, eventID string, event json.RawMessage, _ time.Time) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	digest, err := durable.EventDigest(event)
+	if err != nil || s.down != nil {
+		return errors.Join(err, s.down)
+	}
+	key := reservation{to, eventID}
+	if known, ok := s.reserved[key]; ok && known != digest {
+		return fmt.Errorf("%w: %q to %s", dynamostore.ErrIDReused, eventID, to)
+	}
+	if s.reserved == nil {
+		s.reserved = map[reservation]string{}
+	}
+	s.reserved[key] = digest
+	return nil
 }
 
 func (s *table) Find(_ context.Context, alias string) (durable.InstanceID, error) {

@@ -26,6 +26,9 @@ type webhookView struct {
 
 // postGitHub makes an event of a workflow_job webhook. Its ID is that of GitHub's delivery,
 // which GitHub keeps when it delivers again.
+//
+// It does not reserve the ID. GitHub gives each event a GUID of its own (GitHub REST API, "Repository webhooks": guid), and
+// never retries by itself (GitHub Docs, "Handling failed webhook deliveries"), so a webhook must not fail with the table.
 func (a *api) postGitHub(r *http.Request) (reply, error) {
 	body, err := a.signedBody(r)
 	if err != nil {
@@ -54,7 +57,11 @@ func (a *api) postGitHub(r *http.Request) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	return a.send(r.Context(), id, message, delivery)
+	m, err := a.prepare(id, message, delivery)
+	if err != nil {
+		return reply{}, err
+	}
+	return a.enqueue(r.Context(), m)
 }
 
 // signedBody reads the body and checks that whoever knows the secret has signed it. Nothing

@@ -15,7 +15,8 @@
 // the instance makes of it.
 //
 // An event that carries an ID, as Idempotency-Key header or under its key "$id", counts once
-// for its instance however often it is sent. Without an ID every request counts: two RESEND
+// for its instance however often it is sent. An ID that was used for another event is refused
+// with 409, and nothing is queued. Without an ID every request counts: two RESEND
 // in a row are two events, so a client that repeats a request after a lost answer must give
 // an ID.
 //
@@ -53,7 +54,7 @@ const (
 	WebhookBytesMax = 25 << 20
 )
 
-// Store reads what is stored of instances, and redeems aliases; *dynamostore.Store is one.
+// Store reads what is stored of instances, redeems aliases, and reserves event IDs; *dynamostore.Store is one.
 type Store interface {
 	// Load reads the record; an instance without one gives Revision 0.
 	Load(ctx context.Context, id durable.InstanceID) (durable.Record, error)
@@ -62,6 +63,9 @@ type Store interface {
 	// Redeem stores the event of a callback with the alias of the instance, if it is the first; see
 	// durable.Redemption. A call that is repeated under the same by is answered as it was before.
 	Redeem(ctx context.Context, alias string, id durable.InstanceID, event json.RawMessage, by string) (durable.Redemption, error)
+	// Reserve reserves the ID, which a client has given, for this event to the instance, from at on. Fails with
+	// dynamostore.ErrIDReused if it is reserved for another event. A call that is repeated succeeds again.
+	Reserve(ctx context.Context, to durable.InstanceID, eventID string, event json.RawMessage, at time.Time) error
 }
 
 // Config tunes the API. The zero value is useful.
@@ -77,7 +81,7 @@ type Config struct {
 	// Logger takes a line an event and a line a refusal: never a body, a signature or a
 	// header. Defaults to slog.Default.
 	Logger *slog.Logger
-	// Now is the clock by which the addresses of callbacks expire. Defaults to time.Now.
+	// Now is the clock by which the addresses of callbacks and reserved event IDs expire. Defaults to time.Now.
 	Now func() time.Time
 }
 

@@ -154,8 +154,8 @@ func TestKeyInSeveralLinesIsOneKeyAsBehindAPIGateway(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, httpapi.Config{})
 	post(w, eventsPath, `{"type":"RESEND"}`, http.Header{"Idempotency-Key": {"a", "b"}})
-	if got, want := w.queue.sent[0].DeduplicationID, "$id/signup/42/a,b"; got != want {
-		t.Errorf("expected %q, got %q", want, got)
+	if got, want := string(w.queue.sent[0].Body), `{"type":"RESEND","$id":"a,b"}`; got != want {
+		t.Errorf("expected %s, got %s", want, got)
 	}
 }
 

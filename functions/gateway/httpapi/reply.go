@@ -8,6 +8,7 @@ import (
 
 	"github.com/settle-run/settle/machines/job"
 	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/dynamostore"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
@@ -67,6 +68,7 @@ var (
 	errWebhook         = errors.New("not a webhook of GitHub's")
 	errUnsigned        = errors.New("webhooks are refused: no secret is configured to check their signatures with; set one here and at GitHub")
 	errQueue           = errors.New("the queue did not confirm the event: send it again, with the same Idempotency-Key if it must count once")
+	errReserve         = errors.New("the event's ID could not be reserved, and nothing was queued: send the event again, with the same Idempotency-Key")
 	errStore           = errors.New("the instance could not be read: try again")
 	errPanic           = errors.New("the request could not be handled; the log says why")
 )
@@ -87,6 +89,7 @@ var problems = []struct {
 	{errNoCallback, http.StatusNotFound, "unknown_callback"},
 	{errExpired, http.StatusGone, "expired"},
 	{errProcessed, http.StatusConflict, "already_processed"},
+	{dynamostore.ErrIDReused, http.StatusConflict, "id_reused"},
 	{errEarly, http.StatusServiceUnavailable, "early"},
 	{errMediaType, http.StatusUnsupportedMediaType, "media_type"},
 	{errTooLarge, http.StatusRequestEntityTooLarge, "too_large"},
@@ -102,6 +105,7 @@ var problems = []struct {
 	{statechart.ErrPayload, http.StatusBadRequest, "payload"},
 	{errUnsigned, http.StatusServiceUnavailable, "no_webhook_secret"},
 	{errQueue, http.StatusServiceUnavailable, "queue"},
+	{errReserve, http.StatusServiceUnavailable, "store"},
 	{errStore, http.StatusServiceUnavailable, "store"},
 }
 
@@ -144,7 +148,7 @@ func (a *api) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	} else {
 		log.InfoContext(r.Context(), "request refused")
 	}
-	if errors.Is(err, errQueue) || errors.Is(err, errStore) || errors.Is(err, errEarly) {
+	if errors.Is(err, errQueue) || errors.Is(err, errReserve) || errors.Is(err, errStore) || errors.Is(err, errEarly) {
 		w.Header().Set("Retry-After", strconv.Itoa(retryAfterSeconds))
 	}
 	p.write(w)

@@ -114,6 +114,7 @@ var calls = map[string][]string{
 	"GatewayRole": slices.Concat([]string{
 		"sqs:SendMessage ${Queue.Arn}", "dynamodb:GetItem ${Table.Arn}",
 		"dynamodb:UpdateItem ${Table.Arn} if ForAllValues:StringLike dynamodb:LeadingKeys alias/*",
+		"dynamodb:UpdateItem ${Table.Arn} if ForAllValues:StringLike dynamodb:LeadingKeys idempotency/*",
 	}, ownLogs("Gateway")),
 	"DelayRole": slices.Concat([]string{
 		"sqs:ReceiveMessage ${DelayQueue.Arn}", "sqs:DeleteMessage ${DelayQueue.Arn}", "sqs:GetQueueAttributes ${DelayQueue.Arn}",
