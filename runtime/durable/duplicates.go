@@ -1,11 +1,8 @@
 package durable
 
 import (
-	"bytes"
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -71,6 +68,12 @@ func sendOf(d Delivery, eventID string) (s sendID, ok bool) {
 		return s, false
 	}
 	return parseSendID(eventID)
+}
+
+// Position returns where the send is in the order of its sender: the count of its step, and its position in the step.
+func (s LastSend) Position() (step, position uint64) {
+	id, _ := parseSendID(s.Sender + "/" + s.ID)
+	return id.step, id.position
 }
 
 // After reports whether the send comes after another of the same sender.
@@ -176,7 +179,7 @@ func (t *turn) spillSends(ctx context.Context) error {
 		if n == 0 {
 			continue
 		}
-		if err := t.loop.ports.Store.KeepSends(ctx, t.draft.Record.Instance, queue, sends[:n]); err != nil {
+		if err := t.loop.ports.Store.KeepSends(ctx, t.draft.Record.Instance, queue, sends[:n], t.now().Add(sendsKeptFor)); err != nil {
 			return fmt.Errorf("storing the last sends to %s: %w", t.draft.Record.Instance, err)
 		}
 		all := maps.Clone(t.draft.Record.LastSends)
@@ -186,33 +189,25 @@ func (t *turn) spillSends(ctx context.Context) error {
 	return nil
 }
 
+// sendsKeptFor is how long the store keeps the last sends that do not fit into a record. A sender sends again for as long as its event
+// is in the queue: at most 14 days (SQS Developer Guide, "Amazon SQS message quotas").
+const sendsKeptFor = 30 * 24 * time.Hour
+
 // recentHashChars is the length of the hash of the body in an entry of RecentEvents.
 const recentHashChars = 8
 
-// recentEvent is the entry of RecentEvents for an event with an ID: the ID, and a hash of the body.
+// recentEvent is the entry of RecentEvents for an event with an ID: the ID, and the beginning of the body's digest.
 func recentEvent(id, body string) string {
-	sum := sha256.Sum256(canonical(body))
-	return id + "#" + hex.EncodeToString(sum[:recentHashChars/2])
+	digest, err := EventDigest([]byte(body))
+	if err != nil { // It was decoded before, so it is an event.
+		digest = strings.Repeat("0", recentHashChars)
+	}
+	return id + "#" + digest[:recentHashChars]
 }
 
 // isRecent reports whether an entry of RecentEvents is of the event with the ID.
 func isRecent(entry, id string) bool {
 	return len(entry) == len(id)+1+recentHashChars && strings.HasPrefix(entry, id+"#")
-}
-
-// canonical returns the JSON text with sorted keys and without white space, or the text itself if it is no JSON.
-func canonical(body string) []byte {
-	decoder := json.NewDecoder(bytes.NewReader([]byte(body)))
-	decoder.UseNumber()
-	var value any
-	if err := decoder.Decode(&value); err != nil {
-		return []byte(body)
-	}
-	text, err := json.Marshal(value)
-	if err != nil {
-		return []byte(body)
-	}
-	return text
 }
 
 // appliedAt is the entry of RecentEvents for an event without an ID that was applied from a place.

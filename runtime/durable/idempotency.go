@@ -17,8 +17,11 @@ import (
 // IdempotencyMachine is an ID that no machine may have: stores keep the event IDs that callers have used under it.
 const IdempotencyMachine = "idempotency"
 
+// SendsMachine is an ID that no machine may have: stores keep the last sends under it that do not fit into a record.
+const SendsMachine = "sends"
+
 // reservedMachines are the IDs that no machine may have.
-var reservedMachines = []string{AliasMachine, IdempotencyMachine}
+var reservedMachines = []string{AliasMachine, IdempotencyMachine, SendsMachine}
 
 // DeduplicationID returns the ID under which a producer queues an event that has an ID of its own. The queue drops a repeat
 // of the event for five minutes. It never drops another event under the same event ID, because the digest of the body is

@@ -33,7 +33,7 @@ func (f *forgetful) ClearOutbox(context.Context, durable.InstanceID, int64, dura
 	return nil
 }
 
-func (f *forgetful) KeepSends(context.Context, durable.InstanceID, string, []durable.LastSend) error {
+func (f *forgetful) KeepSends(context.Context, durable.InstanceID, string, []durable.LastSend, time.Time) error {
 	return nil
 }
 

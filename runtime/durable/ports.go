@@ -58,9 +58,9 @@ type Store interface {
 	// ClearOutbox replaces the outbox of the record, and the other fields of left, and raises the revision by one, on
 	// condition that the revision is the given one. Fails with ErrConflict or ErrUnstorable.
 	ClearOutbox(ctx context.Context, id InstanceID, revision int64, left Left) error
-	// KeepSends stores the last sends of senders that do not fit into the record of a receiver. A stored send that comes
-	// after the given one stays (LastSend.After).
-	KeepSends(ctx context.Context, receiver InstanceID, queue string, sends []LastSend) error
+	// KeepSends stores the last sends of senders that do not fit into the record of a receiver, until expireAt. A stored send
+	// that comes after the given one stays (LastSend.After).
+	KeepSends(ctx context.Context, receiver InstanceID, queue string, sends []LastSend, expireAt time.Time) error
 	// LastSend returns the last send of a sender that KeepSends has stored, and false if there is none.
 	LastSend(ctx context.Context, receiver InstanceID, queue, sender string) (LastSend, bool, error)
 	// Claim makes the instance that was created at the given time known under the alias, on condition that the stored

@@ -237,7 +237,7 @@ func (p *process) ClearOutbox(ctx context.Context, id durable.InstanceID, revisi
 	})
 }
 
-func (p *process) KeepSends(ctx context.Context, receiver durable.InstanceID, queue string, sends []durable.LastSend) error {
+func (p *process) KeepSends(ctx context.Context, receiver durable.InstanceID, queue string, sends []durable.LastSend, _ time.Time) error {
 	return p.call(ctx, "KeepSends", receiver.String(), func() error {
 		for _, send := range sends {
 			if key := fmt.Sprint(receiver, queue, send.Sender); send.After(p.sends[key]) {

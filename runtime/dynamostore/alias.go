@@ -45,36 +45,53 @@ func (s *Store) Find(ctx context.Context, alias string) (durable.InstanceID, err
 	return redemption.Instance, nil
 }
 
-// Claim makes the instance that was created at the given time known under the alias; to claim it again
-// changes nothing. It fails with durable.ErrAliasTaken if another instance has it that has not ended; an
-// earlier one of the same name gives way.
-func (s *Store) Claim(ctx context.Context, alias string, id durable.InstanceID, createdAt time.Time) error {
+// Claim makes the instance that was created at the given time known under the alias, on condition that the instance's item has the
+// given revision; to claim the alias again changes nothing. It fails with durable.ErrAliasTaken if another instance has the alias
+// that has not ended, and with durable.ErrConflict if the revision is another. An earlier instance of the same name gives way.
+func (s *Store) Claim(ctx context.Context, alias string, id durable.InstanceID, createdAt time.Time, revision int64) error {
+	doing := fmt.Sprintf("claiming alias %s for %s", alias, id)
 	item := aliasKey(alias)
 	item[attrAliasOf] = text(id.String())
 	item[attrCreatedAt] = text(formatTime(createdAt))
-	_, err := s.client.PutItem(ctx, &dynamodb.PutItemInput{
-		TableName: &s.table, Item: item,
-		// A claim that is repeated must not undo that the alias was redeemed or released since, nor that a later
-		// instance of the name has it.
-		ConditionExpression: aws.String("attribute_not_exists(#instance) OR attribute_exists(#released) AND #of <> :of OR #of = :of AND #created_at < :created_at"),
-		ExpressionAttributeNames: map[string]string{
-			"#instance": attrInstance, "#released": attrReleased, "#of": attrAliasOf, "#created_at": attrCreatedAt,
-		},
-		ExpressionAttributeValues:           map[string]types.AttributeValue{":of": text(id.String()), ":created_at": text(formatTime(createdAt))},
-		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
-	})
-	var refused *types.ConditionalCheckFailedException
-	if errors.As(err, &refused) {
-		r := reader{item: refused.Item}
-		if r.text(attrAliasOf) == id.String() && r.text(attrCreatedAt) == formatTime(createdAt) {
-			return nil
-		}
-		err = durable.ErrAliasTaken
+	_, err := s.client.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{TransactItems: []types.TransactWriteItem{
+		{ConditionCheck: &types.ConditionCheck{
+			TableName: &s.table, Key: key(id),
+			ConditionExpression:       aws.String("#revision = :revision"),
+			ExpressionAttributeNames:  map[string]string{"#revision": attrRevision},
+			ExpressionAttributeValues: map[string]types.AttributeValue{":revision": number(revision)},
+		}},
+		{Put: &types.Put{
+			TableName: &s.table, Item: item,
+			// A claim that is repeated must not undo that the alias was redeemed or released since, nor that a later
+			// instance of the name has it.
+			ConditionExpression: aws.String("attribute_not_exists(#instance) OR attribute_exists(#released) AND #of <> :of OR #of = :of AND #created_at < :created_at"),
+			ExpressionAttributeNames: map[string]string{
+				"#instance": attrInstance, "#released": attrReleased, "#of": attrAliasOf, "#created_at": attrCreatedAt,
+			},
+			ExpressionAttributeValues:           map[string]types.AttributeValue{":of": text(id.String()), ":created_at": text(formatTime(createdAt))},
+			ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
+		}},
+	}})
+	// The reasons come in the order of the items, "None" for one that was not to blame (DynamoDB API Reference,
+	// TransactWriteItems).
+	const conditionFailed = "ConditionalCheckFailed"
+	var canceled *types.TransactionCanceledException
+	switch {
+	case err == nil:
+		return nil
+	case !errors.As(err, &canceled) || len(canceled.CancellationReasons) != 2:
+		return s.failed(doing, classifyAlias(err))
+	case aws.ToString(canceled.CancellationReasons[0].Code) == conditionFailed:
+		return s.failed(doing, durable.ErrConflict)
+	case aws.ToString(canceled.CancellationReasons[1].Code) != conditionFailed:
+		return s.failed(doing, err)
 	}
-	if err != nil {
-		return s.failed(fmt.Sprintf("claiming alias %s for %s", alias, id), classifyAlias(err))
+	r := reader{item: canceled.CancellationReasons[1].Item}
+	_, released := r.item[attrReleased]
+	if r.text(attrAliasOf) == id.String() && r.text(attrCreatedAt) == formatTime(createdAt) && !released {
+		return nil
 	}
-	return nil
+	return s.failed(doing, durable.ErrAliasTaken)
 }
 
 // Release lets others claim the alias, if it is that instance's. It is found until then, or until

@@ -40,6 +40,7 @@ const (
 	attrFailed       = "failed_effects"
 	attrAttempts     = "attempts"
 	attrError        = "error"
+	attrDeniedSince  = "denied_since"
 )
 
 // sequenceDigitsMax is the length of the longest number of 128 bits, which is what SQS calls a sequence number.
@@ -65,6 +66,9 @@ func encodeItem(record durable.Record) (map[string]types.AttributeValue, error) 
 	}
 	if !record.ExpireAt.IsZero() {
 		item[attrExpireAt] = number(expireSeconds(record.ExpireAt))
+	}
+	if !record.DeniedSince.IsZero() {
+		item[attrDeniedSince] = text(formatTime(record.DeniedSince))
 	}
 	if record.Ignored != 0 {
 		item[attrIgnored] = number(record.Ignored)
@@ -133,6 +137,9 @@ func recordOf(item map[string]types.AttributeValue) (durable.Record, error) {
 	}
 	if seconds := r.integer(attrExpireAt); seconds != 0 {
 		record.ExpireAt = time.Unix(seconds, 0).UTC()
+	}
+	if _, denied := item[attrDeniedSince]; denied {
+		record.DeniedSince = r.time(attrDeniedSince)
 	}
 	r.json(attrState, &record.State)
 	r.json(attrWatermark, &record.Watermark)

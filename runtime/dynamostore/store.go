@@ -19,6 +19,7 @@ type Client interface {
 	GetItem(context.Context, *dynamodb.GetItemInput, ...func(*dynamodb.Options)) (*dynamodb.GetItemOutput, error)
 	PutItem(context.Context, *dynamodb.PutItemInput, ...func(*dynamodb.Options)) (*dynamodb.PutItemOutput, error)
 	UpdateItem(context.Context, *dynamodb.UpdateItemInput, ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error)
+	TransactWriteItems(context.Context, *dynamodb.TransactWriteItemsInput, ...func(*dynamodb.Options)) (*dynamodb.TransactWriteItemsOutput, error)
 	DeleteItem(context.Context, *dynamodb.DeleteItemInput, ...func(*dynamodb.Options)) (*dynamodb.DeleteItemOutput, error)
 	Query(context.Context, *dynamodb.QueryInput, ...func(*dynamodb.Options)) (*dynamodb.QueryOutput, error)
 	Scan(context.Context, *dynamodb.ScanInput, ...func(*dynamodb.Options)) (*dynamodb.ScanOutput, error)
@@ -112,47 +113,54 @@ func (s *Store) Commit(ctx context.Context, record durable.Record) error {
 	return nil
 }
 
-// ClearOutbox empties the outbox of an instance, and leaves it the given tokens, executions and failed
-// effects, on condition that its revision is the given one, which stays. It fails with durable.ErrConflict,
-// also if there is no item, and with durable.ErrUnstorable.
+// ClearOutbox replaces the outbox of an instance, and the other fields of left, and raises the revision by one, on condition
+// that the revision is the given one. It fails with durable.ErrConflict, also if there is no item, and with durable.ErrUnstorable.
 func (s *Store) ClearOutbox(ctx context.Context, id durable.InstanceID, revision int64, left durable.Left) error {
 	doing := fmt.Sprintf("clearing the outbox of %s at revision %d", id, revision)
 	update := &dynamodb.UpdateItemInput{
-		TableName:                 &s.table,
-		Key:                       key(id),
-		ConditionExpression:       aws.String("#revision = :revision"),
-		ExpressionAttributeNames:  map[string]string{"#outbox": attrOutbox, "#tokens": attrTokens, "#executions": attrExecutions, "#revision": attrRevision},
-		ExpressionAttributeValues: map[string]types.AttributeValue{":revision": number(revision)},
+		TableName:                &s.table,
+		Key:                      key(id),
+		ConditionExpression:      aws.String("#revision = :revision"),
+		ExpressionAttributeNames: map[string]string{"#revision": attrRevision},
+		ExpressionAttributeValues: map[string]types.AttributeValue{
+			":revision": number(revision), ":next": number(revision + 1),
+		},
 	}
-	remove, set := "REMOVE #outbox", ""
-	for _, kept := range []struct {
+	set, remove := "SET #revision = :next", ""
+	var expireAt, deniedSince any
+	if !left.ExpireAt.IsZero() {
+		expireAt = number(expireSeconds(left.ExpireAt))
+	}
+	if !left.DeniedSince.IsZero() {
+		deniedSince = text(formatTime(left.DeniedSince))
+	}
+	for _, field := range []struct {
 		attribute string
-		count     int
+		empty     bool
 		value     any
-	}{{attrTokens, len(left.Tokens), left.Tokens}, {attrExecutions, len(left.Executions), left.Executions}} {
-		if kept.count == 0 {
-			remove += ", #" + kept.attribute
+	}{
+		{attrOutbox, len(left.Outbox) == 0, left.Outbox}, {attrTokens, len(left.Tokens) == 0, left.Tokens}, {attrExecutions, len(left.Executions) == 0, left.Executions},
+		{attrFailed, len(left.FailedEffects) == 0, left.FailedEffects}, {attrExpireAt, expireAt == nil, expireAt}, {attrDeniedSince, deniedSince == nil, deniedSince},
+	} {
+		update.ExpressionAttributeNames["#"+field.attribute] = field.attribute
+		if field.empty {
+			remove += ", #" + field.attribute
 			continue
 		}
-		value, err := attributeOf(kept.attribute, kept.value)
-		if err != nil {
-			return s.failed(doing, err)
+		value, isValue := field.value.(types.AttributeValue)
+		if !isValue {
+			var err error
+			if value, err = attributeOf(field.attribute, field.value); err != nil {
+				return s.failed(doing, fmt.Errorf("%w: %w", durable.ErrUnstorable, err))
+			}
 		}
-		set += ", #" + kept.attribute + " = :" + kept.attribute
-		update.ExpressionAttributeValues[":"+kept.attribute] = value
+		set += ", #" + field.attribute + " = :" + field.attribute
+		update.ExpressionAttributeValues[":"+field.attribute] = value
 	}
-	if len(left.FailedEffects) > 0 {
-		value, err := attributeOf(attrFailed, left.FailedEffects)
-		if err != nil {
-			return s.failed(doing, fmt.Errorf("%w: %w", durable.ErrUnstorable, err))
-		}
-		set += ", #failed = :failed"
-		update.ExpressionAttributeNames["#failed"], update.ExpressionAttributeValues[":failed"] = attrFailed, value
+	if remove != "" {
+		set += " REMOVE " + strings.TrimPrefix(remove, ", ")
 	}
-	if set != "" {
-		remove += " SET " + strings.TrimPrefix(set, ", ")
-	}
-	update.UpdateExpression = &remove
+	update.UpdateExpression = &set
 	if _, err := s.client.UpdateItem(ctx, update); err != nil {
 		return s.failed(doing, err)
 	}

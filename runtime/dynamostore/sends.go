@@ -1,0 +1,85 @@
+package dynamostore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/settle-run/settle/runtime/durable"
+)
+
+// The last send of a sender that does not fit into the record of its receiver is an item of its own:
+// "sends/<receiver> <queue> <sender>" under instance, the ID of the send, and its place in the order of the sender. It has no
+// revision, so it is no instance.
+const (
+	sendsPrefix      = durable.SendsMachine + "/"
+	attrSend         = "send"
+	attrSendStep     = "step"
+	attrSendPosition = "position"
+)
+
+// KeepSends stores the last sends of senders that do not fit into the record of a receiver, until some time after expireAt. A
+// stored send that comes after the given one stays.
+func (s *Store) KeepSends(ctx context.Context, receiver durable.InstanceID, queue string, sends []durable.LastSend, expireAt time.Time) error {
+	errs := make([]error, len(sends))
+	var writes sync.WaitGroup
+	for i, send := range sends {
+		writes.Go(func() { errs[i] = s.keepSend(ctx, receiver, queue, send, expireAt) })
+	}
+	writes.Wait()
+	return errors.Join(errs...)
+}
+
+func (s *Store) keepSend(ctx context.Context, receiver durable.InstanceID, queue string, send durable.LastSend, expireAt time.Time) error {
+	step, position := send.Position()
+	_, err := s.client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
+		TableName: &s.table, Key: sendKey(receiver, queue, send.Sender),
+		UpdateExpression:    aws.String("SET #send = :send, #step = :step, #position = :position, #expire_at = :expire_at"),
+		ConditionExpression: aws.String("attribute_not_exists(#step) OR #step < :step OR #step = :step AND #position < :position"),
+		ExpressionAttributeNames: map[string]string{
+			"#send": attrSend, "#step": attrSendStep, "#position": attrSendPosition, "#expire_at": attrExpireAt,
+		},
+		ExpressionAttributeValues: map[string]types.AttributeValue{
+			":send": text(send.ID), ":expire_at": number(expireSeconds(expireAt)), ":step": unsigned(step), ":position": unsigned(position),
+		},
+	})
+	if err != nil && !errors.Is(classify(err), durable.ErrConflict) {
+		return s.failed(fmt.Sprintf("storing the last send of %s to %s", send.Sender, receiver), err)
+	}
+	return nil
+}
+
+// LastSend returns the last send of a sender that KeepSends has stored, and false if there is none.
+func (s *Store) LastSend(ctx context.Context, receiver durable.InstanceID, queue, sender string) (durable.LastSend, bool, error) {
+	doing := fmt.Sprintf("reading the last send of %s to %s", sender, receiver)
+	output, err := s.client.GetItem(ctx, &dynamodb.GetItemInput{
+		TableName: &s.table, Key: sendKey(receiver, queue, sender), ConsistentRead: aws.Bool(true),
+	})
+	if err != nil || len(output.Item) == 0 {
+		if err != nil {
+			err = s.failed(doing, err)
+		}
+		return durable.LastSend{}, false, err
+	}
+	r := reader{item: output.Item}
+	last := durable.LastSend{Sender: sender, ID: r.text(attrSend)}
+	if r.err != nil {
+		return durable.LastSend{}, false, s.failed(doing, fmt.Errorf("%w: %w", durable.ErrUnreadable, r.err))
+	}
+	return last, true, nil
+}
+
+func sendKey(receiver durable.InstanceID, queue, sender string) map[string]types.AttributeValue {
+	return map[string]types.AttributeValue{attrInstance: text(sendsPrefix + receiver.String() + " " + queue + " " + sender)}
+}
+
+func unsigned(n uint64) types.AttributeValue {
+	return &types.AttributeValueMemberN{Value: strconv.FormatUint(n, 10)}
+}
