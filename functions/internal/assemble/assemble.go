@@ -58,7 +58,7 @@ func newTimers(p *boot.Process, delays *schedule.DelayQueue) (durable.Timers, er
 	}
 	return schedule.NewTimers(delays, scheduler.NewFromConfig(p.AWS), schedule.SchedulerConfig{
 		Group: p.Settings.ScheduleGroup, QueueARN: p.Settings.DelayQueueARN, RoleARN: p.Settings.SchedulerRoleARN,
-		DeadLetterQueueARN: p.Settings.DelayDeadLetterQueueARN,
+		DeadLetterQueueARN: p.Settings.DelayDeadLetterQueueARN, Logger: p.Logger,
 	})
 }
 
