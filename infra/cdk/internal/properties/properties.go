@@ -22,7 +22,7 @@ type Property struct {
 var All = []Property{
 	{"the queue is a FIFO queue of high throughput", highThroughput},
 	{"every queue has a dead-letter queue of its kind, which takes from it alone and keeps what it gets for 14 days", deadLetters},
-	{"a queue hides its messages for at least six time-outs of its function", visibility},
+	{"a queue hides its messages for at least six time-outs of its function, the FIFO queue for less than SQS remembers an ID", visibility},
 	{"every queue feeds its function, which reports the items that failed, up to a limit", mappings},
 	{"queues are encrypted, and refuse what comes without TLS", encryption},
 	{"the table has the keys, the index, the TTL, the stream and the backups that the runtime needs, and is not lost", table},
@@ -140,8 +140,13 @@ func (r *reader) same(where string, expected, got []string) {
 	}
 }
 
-// seconds of the longest that SQS keeps a message.
-const fortnight float64 = 14 * 24 * 60 * 60
+const (
+	// fortnight is the longest that SQS keeps a message, in seconds.
+	fortnight float64 = 14 * 24 * 60 * 60
+	// deduplicationInterval is how long a FIFO queue remembers a deduplication ID, in seconds (SQS Developer Guide, "Using the
+	// Amazon SQS message deduplication ID").
+	deduplicationInterval float64 = 5 * 60
+)
 
 func highThroughput(r *reader) {
 	r.want("FifoQueue of Queue", true, r.get("Queue", "FifoQueue"))
@@ -181,6 +186,10 @@ func visibility(r *reader) {
 		if timeout <= 0 || hidden < 6*timeout {
 			r.wrong("%s: expected to hide messages for %v s or longer, got %v", queue, 6*timeout, hidden)
 		}
+	}
+	if hidden := r.number("Queue", "VisibilityTimeout"); hidden >= deduplicationInterval {
+		r.wrong("Queue: expected to hide messages for less than %v s, got %v: SQS must recognise what a consumer sends again that died after sending it",
+			deduplicationInterval, hidden)
 	}
 }
 
