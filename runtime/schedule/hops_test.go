@@ -107,7 +107,7 @@ func TestTheErrorIsThatOfTheDelayQueueIfBothFail(t *testing.T) {
 		timers, _ := f.withScheduler(answer{c.scheduler, "of Scheduler"})
 		err := timers.Schedule(t.Context(), time.Now().Add(time.Hour), durable.Message{To: ada, Body: []byte(`{}`), DeduplicationID: "d"})
 		isRefused, isDenied := errors.Is(err, durable.ErrRefused), errors.Is(err, durable.ErrDenied)
-		if err == nil || isRefused != (c.want == durable.ErrRefused) || isDenied != (c.want == durable.ErrDenied) ||
+		if err == nil || isRefused != errors.Is(c.want, durable.ErrRefused) || isDenied != errors.Is(c.want, durable.ErrDenied) ||
 			!strings.Contains(err.Error(), "of SQS") || !strings.Contains(err.Error(), "of Scheduler") {
 			t.Errorf("%+v: got %v", c, err)
 		}

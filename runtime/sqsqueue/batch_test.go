@@ -22,11 +22,12 @@ import (
 	"github.com/settle-run/settle/runtime/sqsqueue"
 )
 
-// wire stands before the SQS on this machine. It records the calls, and answers the batches itself if it has an answer for them.
+// wire stands before the SQS on this machine and records the calls. With a reply, it answers SendMessageBatch itself.
 type wire struct {
 	next    aws.HTTPClient
-	answer  func(operation string, body []byte) *http.Response // nil, or nil returned: pass the call on
-	batches []int                                              // how many entries each SendMessageBatch had
+	status  int
+	reply   string
+	batches []int // how many entries each SendMessageBatch had
 	singles int
 }
 
@@ -47,33 +48,16 @@ func (w *wire) Do(request *http.Request) (*http.Response, error) {
 		}
 		w.batches = append(w.batches, len(batch.Entries))
 	}
-	if w.answer != nil {
-		if response := w.answer(operation, body); response != nil {
-			return response, nil
-		}
+	if w.reply != "" && operation == "SendMessageBatch" {
+		header := http.Header{"Content-Type": {"application/x-amz-json-1.0"}}
+		return &http.Response{StatusCode: w.status, Header: header, Body: io.NopCloser(strings.NewReader(w.reply))}, nil
 	}
 	return w.next.Do(request)
 }
 
-// refusing answers SendMessageBatch as a whole with an error.
-func refusing(code string) func(string, []byte) *http.Response {
-	return func(operation string, _ []byte) *http.Response {
-		if operation != "SendMessageBatch" {
-			return nil
-		}
-		response, _ := answer{code: code}.Do(nil)
-		return response
-	}
-}
-
-// replying answers SendMessageBatch with a body of its own.
-func replying(body string) func(string, []byte) *http.Response {
-	return func(operation string, _ []byte) *http.Response {
-		if operation != "SendMessageBatch" {
-			return nil
-		}
-		return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/x-amz-json-1.0"}}, Body: io.NopCloser(strings.NewReader(body))}
-	}
+// refuse has SendMessageBatch fail as a whole.
+func (w *wire) refuse(code string) {
+	w.status, w.reply = http.StatusBadRequest, `{"__type": "com.amazonaws.sqs#`+code+`", "message": "no"}`
 }
 
 // wired returns the fixture's queue with a wire before it. Its client does not retry.
@@ -242,12 +226,12 @@ func TestErrorsOfEntriesAreClassifiedAsSendsAre(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	queue, wire := f.wired()
-	wire.answer = replying(`{"Successful": [], "Failed": [
+	wire.status, wire.reply = http.StatusOK, `{"Successful": [], "Failed": [
 		{"Id": "0", "Code": "InvalidMessageContents", "Message": "no", "SenderFault": true},
 		{"Id": "1", "Code": "KmsDisabled", "Message": "no", "SenderFault": true},
 		{"Id": "2", "Code": "RequestThrottled", "Message": "no", "SenderFault": true},
 		{"Id": "3", "Code": "InternalError", "Message": "no", "SenderFault": false},
-		{"Id": "7", "Code": "InternalError", "Message": "of nobody", "SenderFault": false}]}`)
+		{"Id": "7", "Code": "InternalError", "Message": "of nobody", "SenderFault": false}]}`
 	errs := queue.SendBatch(t.Context(), messages(5, `{}`))
 	for i, want := range []error{sqsqueue.ErrRefused, sqsqueue.ErrDenied, nil, nil, nil} {
 		isRefused, isDenied := errors.Is(errs[i], sqsqueue.ErrRefused), errors.Is(errs[i], sqsqueue.ErrDenied)
@@ -262,7 +246,7 @@ func TestACallThatFailsConcernsAllMessages(t *testing.T) {
 	for code, want := range map[string]error{"QueueDoesNotExist": sqsqueue.ErrNoQueue, "AccessDeniedException": sqsqueue.ErrDenied, "RequestThrottled": nil, "ServiceUnavailable": nil} {
 		f := newFixture(t)
 		queue, wire := f.wired()
-		wire.answer = refusing(code)
+		wire.refuse(code)
 		for i, err := range queue.SendBatch(t.Context(), messages(3, `{}`)) {
 			if err == nil || want != nil && !errors.Is(err, want) || want == nil && (errors.Is(err, durable.ErrDenied) || errors.Is(err, durable.ErrRefused)) ||
 				!strings.Contains(err.Error(), fmt.Sprintf("sending d-%d to signup/%d at ", i, i)) {
@@ -282,7 +266,7 @@ func TestABatchThatIsRefusedAsAWholeIsSentOneByOne(t *testing.T) {
 	for _, code := range []string{"InvalidParameterValue", "InvalidMessageContents", "BatchRequestTooLong"} {
 		f := newFixture(t)
 		queue, wire := f.wired()
-		wire.answer = refusing(code)
+		wire.refuse(code)
 		batch := messages(3, `{}`)
 		batch[1].DeduplicationID = strings.Repeat("d", 129)
 		errs := queue.SendBatch(t.Context(), batch)
