@@ -132,7 +132,7 @@ func like(pattern, text string) bool {
 	return text == ""
 }
 
-// batches are the operations that IAM knows by the name of another.
+// batches are the operations that IAM authorizes as another action (SQS Developer Guide, "Amazon SQS API permissions").
 var batches = map[string]string{
 	"sqs:SendMessageBatch": "sqs:SendMessage", "sqs:DeleteMessageBatch": "sqs:DeleteMessage",
 	"sqs:ChangeMessageVisibilityBatch": "sqs:ChangeMessageVisibility",

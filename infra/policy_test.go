@@ -144,7 +144,7 @@ func TestAnUnknownConditionDenies(t *testing.T) {
 func TestActionsOfOperations(t *testing.T) {
 	t.Parallel()
 	for _, c := range [][3]string{
-		{"SQS", "SendMessage", "sqs:SendMessage"}, {"SQS", "DeleteMessageBatch", "sqs:DeleteMessage"},
+		{"SQS", "SendMessage", "sqs:SendMessage"}, {"SQS", "SendMessageBatch", "sqs:SendMessage"}, {"SQS", "DeleteMessageBatch", "sqs:DeleteMessage"},
 		{"SQS", "ChangeMessageVisibilityBatch", "sqs:ChangeMessageVisibility"}, {"SFN", "SendTaskSuccess", "states:SendTaskSuccess"},
 		{"DynamoDB", "UpdateItem", "dynamodb:UpdateItem"}, {"Scheduler", "CreateSchedule", "scheduler:CreateSchedule"},
 	} {

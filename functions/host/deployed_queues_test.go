@@ -60,9 +60,9 @@ func TestTheQueuesAreThoseOfTheTemplate(t *testing.T) {
 	}
 	for id, want := range map[string]string{
 		"Queue": `blue.fifo map[DeduplicationScope:messageGroup FifoQueue:true FifoThroughputLimit:perMessageGroupId MessageRetentionPeriod:1209600 ` +
-			`RedrivePolicy:{"deadLetterTargetArn":"arn:aws:sqs:here:1:blue-dlq.fifo","maxReceiveCount":1000} VisibilityTimeout:360]`,
+			`RedrivePolicy:{"deadLetterTargetArn":"arn:aws:sqs:here:1:blue-dlq.fifo","maxReceiveCount":1000} VisibilityTimeout:270]`,
 		"DelayQueue": `blue-delay map[MessageRetentionPeriod:1209600 ` +
-			`RedrivePolicy:{"deadLetterTargetArn":"arn:aws:sqs:here:1:blue-delay-dlq","maxReceiveCount":10} VisibilityTimeout:180]`,
+			`RedrivePolicy:{"deadLetterTargetArn":"arn:aws:sqs:here:1:blue-delay-dlq","maxReceiveCount":1000} VisibilityTimeout:180]`,
 		"ExecutionsDeadLetterQueue": `blue-executions-dlq map[MessageRetentionPeriod:1209600 VisibilityTimeout:180]`,
 	} {
 		if read[id] != want {

@@ -30,7 +30,7 @@ const machine = "upload"
 const parkedGroup = machine + "/unnamed"
 
 func newHandler(p *boot.Process, _ *durable.Machines) (any, error) {
-	queue := sqsqueue.New(sqs.NewFromConfig(p.AWS), p.Settings.QueueURL, p.Settings.DeadLetterQueueURL)
+	queue := sqsqueue.New(sqs.NewFromConfig(p.RuntimeAWS()), p.Settings.QueueURL, p.Settings.DeadLetterQueueURL)
 	told := p.Telemetry.Sender(queue)
 	// An error has Lambda invoke it again, as EventBridge's events come asynchronously.
 	return func(ctx context.Context, created json.RawMessage) error {

@@ -119,7 +119,7 @@ func (s *Settle) addInstanceAlarms() {
 		metric: s.metric(MetricFaults, "Sum"), datapoints: 1, periods: loopRetryPeriods,
 	})
 	s.addAlarm(alarm{
-		id: "Retried", description: "Deliveries fail again and again: a group is stuck, or a third party is in trouble. See the log of the function consumer.",
+		id: "Retried", description: "Deliveries fail again and again: a group is stuck, or a third party is in trouble. See the logs of the functions consumer, delay and executions.",
 		metric: s.metric(MetricRetried, "Sum"), datapoints: stuckPeriods, periods: stuckPeriodsOf,
 	})
 }

@@ -62,8 +62,10 @@ type Props struct {
 	// Secrets are what the machines of this repository and GitHub's webhook need.
 	Secrets Secrets
 
-	// ConsumerTimeout is how long a batch may take, services included. The queue hides a message for six
-	// times as long. One second to ConsumerTimeoutMax; defaults to one minute.
+	// ConsumerTimeout is how long a batch may take, services included. The queue hides a message for six times as long. One second
+	// to ConsumerTimeoutMax; defaults to 45 seconds. With 50 seconds or more, SQS may have forgotten what a consumer sent before it
+	// died when the next one sends it again (it remembers for five minutes): instances recognise such a repeat by its ID, and a
+	// message may be parked twice.
 	ConsumerTimeout time.Duration
 	// ConsumerConcurrency is how many batches are handled at once at most. ConsumerConcurrencyMin to
 	// ConsumerConcurrencyMax; defaults to 50.
@@ -125,7 +127,7 @@ type Secrets struct {
 
 func (p Props) withDefaults() Props {
 	if p.ConsumerTimeout == 0 {
-		p.ConsumerTimeout = time.Minute
+		p.ConsumerTimeout = consumerTimeoutDefault
 	}
 	if p.ConsumerConcurrency == 0 {
 		p.ConsumerConcurrency = 50

@@ -56,6 +56,11 @@ type Settle struct {
 // (Lambda Developer Guide, "Creating and configuring an Amazon SQS event source mapping").
 const visibilityTimeouts = 6
 
+// consumerTimeoutDefault keeps the visibility time-out of the FIFO queue, 270 s, below the 300 s for which SQS remembers a
+// deduplication ID (SQS Developer Guide, "Using the Amazon SQS message deduplication ID"): SQS recognises what a consumer sends again
+// that died after sending it.
+const consumerTimeoutDefault = 45 * time.Second
+
 // forwarderTimeout is the time-out of the functions that only forward messages.
 const forwarderTimeout = 30 * time.Second
 

@@ -18,10 +18,10 @@ const (
 	retentionDays = 14
 	// indexName is what the store calls the index (dynamostore.IndexName).
 	indexName = "by_state"
-	// receivesMax is high because it is the last resort: parking is the runtime's decision.
+	// receivesMax is how often a queue offers a message: the most that SQS allows (SQS Developer Guide, "Configure a dead-letter
+	// queue using the Amazon SQS console"). Giving up is the last resort: parking is the runtime's decision, and what cannot be
+	// forwarded waits for an outage to end. That is three days at the FIFO queue and two at the others.
 	receivesMax = 1000
-	// forwarderReceivesMax is how often a standard queue offers a message that cannot be forwarded.
-	forwarderReceivesMax = 10
 	// secretCharacters is the length of a generated secret of letters and digits: 256 bits.
 	secretCharacters = 43
 )
@@ -34,9 +34,9 @@ func (s *Settle) addQueues() {
 		DeduplicationScope:  awssqs.DeduplicationScope_MESSAGE_GROUP,
 		FifoThroughputLimit: awssqs.FifoThroughputLimit_PER_MESSAGE_GROUP_ID,
 	}
-	s.Queue, s.DeadLetterQueue = s.queues("", ".fifo", fifo, s.props.ConsumerTimeout, receivesMax)
-	s.DelayQueue, s.DelayDeadLetterQueue = s.queues("-delay", "", awssqs.QueueProps{}, forwarderTimeout, forwarderReceivesMax)
-	s.ExecutionsQueue, s.ExecutionsDeadLetterQueue = s.queues("-executions", "", awssqs.QueueProps{}, forwarderTimeout, forwarderReceivesMax)
+	s.Queue, s.DeadLetterQueue = s.queues("", ".fifo", fifo, s.props.ConsumerTimeout)
+	s.DelayQueue, s.DelayDeadLetterQueue = s.queues("-delay", "", awssqs.QueueProps{}, forwarderTimeout)
+	s.ExecutionsQueue, s.ExecutionsDeadLetterQueue = s.queues("-executions", "", awssqs.QueueProps{}, forwarderTimeout)
 	if s.hasUploads() {
 		// It takes from EventBridge and from Lambda, and from no queue.
 		s.ObjectsDeadLetterQueue = s.queue("ObjectsDeadLetterQueue", "-objects-dlq", awssqs.QueueProps{})
@@ -45,14 +45,14 @@ func (s *Settle) addQueues() {
 }
 
 // queues adds a queue behind which is a function with the time-out, and its dead-letter queue.
-func (s *Settle) queues(name, suffix string, props awssqs.QueueProps, timeout time.Duration, receives int) (queue, deadLetter awssqs.Queue) {
+func (s *Settle) queues(name, suffix string, props awssqs.QueueProps, timeout time.Duration) (queue, deadLetter awssqs.Queue) {
 	props.VisibilityTimeout = seconds(visibilityTimeouts * timeout)
 	id := pascal(strings.TrimPrefix(name, "-"))
 	deadLetter = s.queue(id+"DeadLetterQueue", name+"-dlq"+suffix, props)
 	allowRedrive(deadLetter, map[string]any{
 		"redrivePermission": "byQueue", "sourceQueueArns": []*string{arn("sqs", *s.name+name+suffix)},
 	})
-	props.DeadLetterQueue = &awssqs.DeadLetterQueue{Queue: deadLetter, MaxReceiveCount: jsii.Number(receives)}
+	props.DeadLetterQueue = &awssqs.DeadLetterQueue{Queue: deadLetter, MaxReceiveCount: jsii.Number(receivesMax)}
 	return s.queue(id+"Queue", name+suffix, props), deadLetter
 }
 

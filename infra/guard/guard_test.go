@@ -80,6 +80,12 @@ func TestWhatTheConsumerDoesIsAllowed(t *testing.T) {
 	if _, err := events.Send(t.Context(), event); err != nil {
 		t.Error(err)
 	}
+	other := durable.Message{To: durable.InstanceID{Machine: "job", ID: "8"}, Body: event.Body, DeduplicationID: "b"}
+	for _, err := range events.SendBatch(t.Context(), []durable.Message{event, other}) { // by the permission to send one
+		if err != nil {
+			t.Error(err)
+		}
+	}
 	if err := events.Park(t.Context(), durable.Delivery{Group: "job/7", SequenceNumber: "1", Body: "{}"}, "no event"); err != nil {
 		t.Error(err)
 	}
@@ -140,15 +146,7 @@ func TestWhatARoleDoesNotAllowFails(t *testing.T) {
 			_, err := dynamodb.NewFromConfig(config).Scan(ctx, &dynamodb.ScanInput{TableName: aws.String("settle")})
 			return err
 		}},
-		"the consumer passes another role": {"consumer", "iam:PassRole", func(ctx context.Context, config aws.Config) error {
-			timers, err := schedule.NewTimers(schedule.NewDelayQueue(sqs.NewFromConfig(config), delay, time.Now), scheduler.NewFromConfig(config), schedule.SchedulerConfig{
-				Group: "settle", QueueARN: "arn:aws:sqs:" + awslocal.Region + ":" + awslocal.Account + ":settle-delay", RoleARN: "arn:aws:iam::" + awslocal.Account + ":role/admin",
-			})
-			if err != nil {
-				return err
-			}
-			return timers.Schedule(ctx, time.Now().Add(time.Hour), event)
-		}},
+		"the consumer passes another role": {"consumer", "iam:PassRole", later("settle", "admin")},
 		"the consumer starts a workflow": {"consumer", "states:StartExecution", func(ctx context.Context, config aws.Config) error {
 			_, err := sfn.NewFromConfig(config).StartExecution(ctx, &sfn.StartExecutionInput{StateMachineArn: aws.String(arn + ":stateMachine:report")})
 			return err
@@ -156,6 +154,10 @@ func TestWhatARoleDoesNotAllowFails(t *testing.T) {
 		"the delay forwarder sends elsewhere": {"delay", "sqs:SendMessage", func(ctx context.Context, config aws.Config) error {
 			_, err := sqsqueue.New(sqs.NewFromConfig(config), deadLetter, "").Send(ctx, event)
 			return err
+		}},
+		"the delay forwarder sends a batch elsewhere": {"delay", "sqs:SendMessage", func(ctx context.Context, config aws.Config) error {
+			other := durable.Message{To: durable.InstanceID{Machine: "job", ID: "8"}, Body: event.Body, DeduplicationID: "b"}
+			return sqsqueue.New(sqs.NewFromConfig(config), deadLetter, "").SendBatch(ctx, []durable.Message{event, other})[0]
 		}},
 		"a call of no queue": {"delay", "expected the URL of a queue", func(ctx context.Context, config aws.Config) error {
 			_, err := sqs.NewFromConfig(config).ListQueues(ctx, &sqs.ListQueuesInput{})

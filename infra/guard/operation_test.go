@@ -16,6 +16,7 @@ func TestARequestNamesAllThatARoleIsAskedFor(t *testing.T) {
 		want                       operation
 	}{
 		{"POST", "/", "AmazonSQS.SendMessage", `{"QueueUrl": "q"}`, operation{service: "SQS", name: "SendMessage", queueURL: "q"}},
+		{"POST", "/", "AmazonSQS.SendMessageBatch", `{"QueueUrl": "q", "Entries": []}`, operation{service: "SQS", name: "SendMessageBatch", queueURL: "q"}},
 		{"POST", "/", "DynamoDB_20120810.UpdateItem", `{"TableName": "t", "Key": {"instance": {"S": "job/7"}}}`,
 			operation{service: "DynamoDB", name: "UpdateItem", table: "t", keys: []string{"job/7"}}},
 		{"POST", "/", "DynamoDB_20120810.PutItem", `{"TableName": "t", "Item": {"instance": {"S": "job/7"}, "state": {"S": "queued"}}}`,

@@ -6,19 +6,18 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
-	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/aws-sdk-go-v2/service/scheduler"
+	schedulertypes "github.com/aws/aws-sdk-go-v2/service/scheduler/types"
 	"github.com/aws/aws-sdk-go-v2/service/sfn"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/smithy-go"
 
 	"github.com/settle-run/settle/runtime/awslocal"
-	"github.com/settle-run/settle/runtime/schedule"
 	"github.com/settle-run/settle/runtime/sqsqueue"
 )
 
@@ -44,13 +43,14 @@ func putInstance(ctx context.Context, config aws.Config) error {
 
 func later(group, role string) process {
 	return func(ctx context.Context, config aws.Config) error {
-		timers, err := schedule.NewTimers(schedule.NewDelayQueue(sqs.NewFromConfig(config), delay, time.Now), scheduler.NewFromConfig(config), schedule.SchedulerConfig{
-			Group: group, QueueARN: arnOfQueues + "settle-delay", RoleARN: "arn:aws:iam::" + awslocal.Account + ":role/" + role,
+		_, err := scheduler.NewFromConfig(config).CreateSchedule(ctx, &scheduler.CreateScheduleInput{
+			Name: aws.String("a"), GroupName: &group, ScheduleExpression: aws.String("at(2030-01-01T00:00:00)"),
+			FlexibleTimeWindow: &schedulertypes.FlexibleTimeWindow{Mode: schedulertypes.FlexibleTimeWindowModeOff},
+			Target: &schedulertypes.Target{
+				Arn: aws.String(arnOfQueues + "settle-delay"), RoleArn: aws.String("arn:aws:iam::" + awslocal.Account + ":role/" + role), Input: aws.String("{}"),
+			},
 		})
-		if err != nil {
-			return err
-		}
-		return timers.Schedule(ctx, time.Now().Add(time.Hour), event)
+		return err
 	}
 }
 

@@ -5,7 +5,8 @@
 // [Forwarder] puts it back with the delay that is left. Once due, it goes to the FIFO queue
 // under its own deduplication ID. A hop costs two SQS requests and a Lambda invocation: a
 // timer of a day would take 96. So [Timers] leave what is due later than one hop to EventBridge
-// Scheduler, which hands it to the delay queue shortly before its time.
+// Scheduler, which hands it to the delay queue shortly before its time. If Scheduler denies or refuses a
+// message, the message travels in hops: that costs more and loses nothing.
 //
 // A standard queue delivers at least once and in no order. A message may therefore be sent
 // twice; its deduplication ID tells, and its event does.

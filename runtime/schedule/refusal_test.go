@@ -3,6 +3,7 @@ package schedule_test
 import (
 	"errors"
 	"io"
+	"log/slog"
 	"net/http"
 	"strings"
 	"testing"
@@ -50,7 +51,7 @@ func TestWhatNoTimeMendsIsToldFromWhatItMay(t *testing.T) {
 		config := aws.Config{Region: "eu-central-1", BaseEndpoint: aws.String("http://aws.local"), HTTPClient: c.answer,
 			Credentials: credentials.NewStaticCredentialsProvider("any", "any", ""), Retryer: func() aws.Retryer { return aws.NopRetryer{} }}
 		delays := schedule.NewDelayQueue(sqs.NewFromConfig(config), "http://aws.local/delays", time.Now)
-		timers, err := schedule.NewTimers(delays, scheduler.NewFromConfig(config), schedule.SchedulerConfig{QueueARN: "arn:aws:sqs:us-east-1:000000000000:delays", RoleARN: role})
+		timers, err := schedule.NewTimers(delays, scheduler.NewFromConfig(config), schedule.SchedulerConfig{QueueARN: "arn:aws:sqs:us-east-1:000000000000:delays", RoleARN: role, Logger: slog.New(slog.DiscardHandler)})
 		if err != nil {
 			t.Fatal(err)
 		}

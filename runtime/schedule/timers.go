@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"time"
 
@@ -44,10 +45,13 @@ type SchedulerConfig struct {
 	// DeadLetterQueueARN is the ARN of a standard queue for what EventBridge Scheduler cannot bring to the delay
 	// queue: the role needs sqs:SendMessage there too. A Forwarder takes what it puts there. Without one, such timers are lost.
 	DeadLetterQueueARN string
+	// Logger takes a line of level WARN for each timer that EventBridge Scheduler denies or refuses. Defaults to slog.Default().
+	Logger *slog.Logger
 }
 
 // Timers implements durable.Timers: by the delay queue alone what one hop can bring, and the rest by
-// EventBridge Scheduler, which costs nothing while it waits. It is safe for concurrent use.
+// EventBridge Scheduler, which costs nothing while it waits. What Scheduler denies or refuses travels in hops
+// through the delay queue. It is safe for concurrent use.
 type Timers struct {
 	delays *DelayQueue
 	client SchedulerClient
@@ -61,6 +65,9 @@ func NewTimers(delays *DelayQueue, client SchedulerClient, config SchedulerConfi
 	if config.Group == "" {
 		config.Group = "default"
 	}
+	if config.Logger == nil {
+		config.Logger = slog.Default()
+	}
 	if config.QueueARN == "" || config.RoleARN == "" {
 		return nil, fmt.Errorf("schedule: expected the ARNs of the delay queue and of a role that may send to it, got %q and %q", config.QueueARN, config.RoleARN)
 	}
@@ -69,7 +76,8 @@ func NewTimers(delays *DelayQueue, client SchedulerClient, config SchedulerConfi
 
 // Schedule sees to it that the message is sent to the FIFO queue no earlier than at, and at once if at
 // has passed. Scheduling again under the same DeduplicationID, with the same at, makes no second
-// schedule. Errors wrap durable.ErrRefused or durable.ErrDenied, or leave open whether it will be sent.
+// schedule. If EventBridge Scheduler denies or refuses a message, Schedule logs that and puts it into the delay queue, whose
+// answer decides. Errors wrap durable.ErrRefused or durable.ErrDenied, or leave open whether it will be sent.
 func (t *Timers) Schedule(ctx context.Context, at time.Time, message durable.Message) error {
 	if at.Sub(t.delays.now()) <= HopMax {
 		return t.delays.Schedule(ctx, at, message)
@@ -91,8 +99,18 @@ func (t *Timers) Schedule(ctx context.Context, at time.Time, message durable.Mes
 		Target:                target,
 	})
 	var exists *types.ConflictException
-	if err != nil && !errors.As(err, &exists) {
-		return fmt.Errorf("scheduling %s to %s at %s: %w", message.DeduplicationID, message.To, at.Format(time.RFC3339), classify(err))
+	if err == nil || errors.As(err, &exists) {
+		return nil
+	}
+	err = fmt.Errorf("scheduling %s to %s at %s: %w", message.DeduplicationID, message.To, at.Format(time.RFC3339), classify(err))
+	if !errors.Is(err, durable.ErrDenied) && !errors.Is(err, durable.ErrRefused) {
+		return err
+	}
+	t.config.Logger.WarnContext(ctx, "EventBridge Scheduler does not take a timer, the delay queue brings it in hops of 15 minutes",
+		"instance", message.To.String(), "due", at, "error", err)
+	if hopErr := t.delays.Schedule(ctx, at, message); hopErr != nil {
+		// Only the delay queue's error decides whether a retry can help: Scheduler's is text.
+		return fmt.Errorf("%w, after EventBridge Scheduler did not take it: %s", hopErr, err.Error())
 	}
 	return nil
 }

@@ -12,12 +12,14 @@ import (
 	"github.com/settle-run/settle/runtime/durable"
 )
 
-// MessageBytesMax is the longest message that SQS takes, body and attributes together.
+// MessageBytesMax is the longest message that SQS takes, body and attributes together. It also limits the messages of one
+// SendMessageBatch together (SQS API Reference, "SendMessageBatch").
 const MessageBytesMax = 1 << 20
 
 // Client is the part of the SQS client that a Queue uses; *sqs.Client has it.
 type Client interface {
 	SendMessage(context.Context, *sqs.SendMessageInput, ...func(*sqs.Options)) (*sqs.SendMessageOutput, error)
+	SendMessageBatch(context.Context, *sqs.SendMessageBatchInput, ...func(*sqs.Options)) (*sqs.SendMessageBatchOutput, error)
 	ChangeMessageVisibilityBatch(context.Context, *sqs.ChangeMessageVisibilityBatchInput, ...func(*sqs.Options)) (*sqs.ChangeMessageVisibilityBatchOutput, error)
 }
 

@@ -36,7 +36,7 @@ type devCommand struct {
 	Consumer        string        `placeholder:"PATH" help:"Run this executable behind the queue as Lambda would, instead of the consumer in this process: .bin/functions/*/consumer/bootstrap of make functions, or one of your own."`
 	ConsumerEnv     []string      `name:"consumer-env" sep:"none" placeholder:"KEY=VALUE" help:"Set an environment variable of --consumer, over those that settle dev sets. May be repeated."`
 	Concurrency     int           `default:"5" help:"How many batches the consumer handles at once; with --consumer, as many processes (${default})."`
-	FunctionTimeout time.Duration `default:"1m" help:"How long an invocation may take, 5s to 15m. A message whose consumer was killed comes again after six times as long (${default})."`
+	FunctionTimeout time.Duration `default:"45s" help:"How long an invocation may take, 5s to 15m. A message whose consumer was killed comes again after six times as long (${default})."`
 
 	// Plugins is Config.Dev.Flags.
 	kong.Plugins

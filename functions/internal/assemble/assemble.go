@@ -23,12 +23,12 @@ import (
 
 // Consumer returns the handler of the FIFO queue: it applies the events of instances.
 func Consumer(p *boot.Process, machines *durable.Machines) (any, error) {
-	client := sqs.NewFromConfig(p.AWS)
+	client := sqs.NewFromConfig(p.RuntimeAWS())
 	timers, err := newTimers(p, schedule.NewDelayQueue(client, p.Settings.DelayQueueURL, time.Now))
 	if err != nil {
 		return nil, err
 	}
-	states := sfn.NewFromConfig(p.AWS)
+	states := sfn.NewFromConfig(p.RuntimeAWS())
 	workflows, err := sfncallback.NewWorkflows(states, p.Settings.Workflows)
 	if err != nil {
 		return nil, err
@@ -46,9 +46,9 @@ func Consumer(p *boot.Process, machines *durable.Machines) (any, error) {
 // newStore returns the store on the table, which keeps the index if the table has one.
 func newStore(p *boot.Process) *dynamostore.Store {
 	if p.Settings.TableIndex {
-		return dynamostore.NewIndexed(dynamodb.NewFromConfig(p.AWS), p.Settings.Table)
+		return dynamostore.NewIndexed(dynamodb.NewFromConfig(p.RuntimeAWS()), p.Settings.Table)
 	}
-	return dynamostore.New(dynamodb.NewFromConfig(p.AWS), p.Settings.Table)
+	return dynamostore.New(dynamodb.NewFromConfig(p.RuntimeAWS()), p.Settings.Table)
 }
 
 // newTimers returns timers by the delay queue, and by EventBridge Scheduler if it is set up.
@@ -56,15 +56,15 @@ func newTimers(p *boot.Process, delays *schedule.DelayQueue) (durable.Timers, er
 	if p.Settings.SchedulerRoleARN == "" {
 		return delays, nil
 	}
-	return schedule.NewTimers(delays, scheduler.NewFromConfig(p.AWS), schedule.SchedulerConfig{
+	return schedule.NewTimers(delays, scheduler.NewFromConfig(p.RuntimeAWS()), schedule.SchedulerConfig{
 		Group: p.Settings.ScheduleGroup, QueueARN: p.Settings.DelayQueueARN, RoleARN: p.Settings.SchedulerRoleARN,
-		DeadLetterQueueARN: p.Settings.DelayDeadLetterQueueARN,
+		DeadLetterQueueARN: p.Settings.DelayDeadLetterQueueARN, Logger: p.Logger,
 	})
 }
 
 // Gateway returns the handler of the API.
 func Gateway(p *boot.Process, machines *durable.Machines, callbacks map[string]httpapi.Callback) (any, error) {
-	store := dynamostore.New(dynamodb.NewFromConfig(p.AWS), p.Settings.Table)
+	store := dynamostore.New(dynamodb.NewFromConfig(p.RuntimeAWS()), p.Settings.Table)
 	secret := p.Settings.GitHubWebhookSecret
 	if _, err := machines.Lookup(httpapi.WebhookMachine); err != nil && secret != "" {
 		// The template sets the secret whatever is hosted.
@@ -82,12 +82,12 @@ func Gateway(p *boot.Process, machines *durable.Machines, callbacks map[string]h
 
 // sender returns the FIFO queue for functions that only send.
 func sender(p *boot.Process) *sqsqueue.Queue {
-	return sqsqueue.New(sqs.NewFromConfig(p.AWS), p.Settings.QueueURL, "")
+	return sqsqueue.New(sqs.NewFromConfig(p.RuntimeAWS()), p.Settings.QueueURL, "")
 }
 
 // Delay returns the handler of the delay queue.
 func Delay(p *boot.Process, _ *durable.Machines) (any, error) {
-	delays := schedule.NewDelayQueue(sqs.NewFromConfig(p.AWS), p.Settings.DelayQueueURL, time.Now)
+	delays := schedule.NewDelayQueue(sqs.NewFromConfig(p.RuntimeAWS()), p.Settings.DelayQueueURL, time.Now)
 	forwarder := schedule.NewForwarder(delays, p.Telemetry.Sender(sender(p)))
 	return p.Telemetry.Each(sqsqueue.EachHandler(p.Logger, func(ctx context.Context, body string) error {
 		err := forwarder.Forward(ctx, body)
@@ -101,7 +101,7 @@ func Delay(p *boot.Process, _ *durable.Machines) (any, error) {
 
 // Executions returns the handler of the queue of ends of executions.
 func Executions(p *boot.Process, _ *durable.Machines) (any, error) {
-	forwarder := sfncallback.NewForwarder(sfn.NewFromConfig(p.AWS), p.Telemetry.Sender(sender(p)), p.Logger)
+	forwarder := sfncallback.NewForwarder(sfn.NewFromConfig(p.RuntimeAWS()), p.Telemetry.Sender(sender(p)), p.Logger)
 	return p.Telemetry.Each(sqsqueue.EachHandler(p.Logger, forwarder.Forward)), nil
 }
 

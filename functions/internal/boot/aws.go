@@ -4,8 +4,10 @@ import (
 	"context"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 )
 
 // The variables of the AWS SDK that are read. Lambda sets the Region and the credentials of the function's role. All else
@@ -50,6 +52,25 @@ func (r *Env) awsConfig() aws.Config {
 		if config.RetryMode, err = aws.ParseRetryMode(mode); err != nil {
 			r.Wrong(awsRetryMode, "standard or adaptive", strconv.Quote(mode))
 		}
+	}
+	return config
+}
+
+// AttemptTimeout is how long the runtime waits for the answer to one attempt of a call. Nothing that the runtime calls takes that long:
+// it never polls a queue. The SDK's client has no time-out, so that a call whose connection is dead would hold its batch until the
+// function's time-out. Three attempts, the SDK's default, fit into the time-out of every function.
+const AttemptTimeout = 5 * time.Second
+
+// RuntimeAWS returns the configuration of the runtime's own clients: AWS, with AttemptTimeout for each attempt (AWS SDK for Go v2
+// Developer Guide, "Configuring the HTTP client"). An HTTP client of another kind than the SDK's stays as it is.
+func (p *Process) RuntimeAWS() aws.Config {
+	config := p.AWS.Copy()
+	client, ok := config.HTTPClient.(*awshttp.BuildableClient)
+	if config.HTTPClient == nil {
+		client, ok = awshttp.NewBuildableClient(), true
+	}
+	if ok {
+		config.HTTPClient = client.WithTimeout(AttemptTimeout)
 	}
 	return config
 }

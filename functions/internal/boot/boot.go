@@ -23,7 +23,8 @@ type Process struct {
 	// Env reads the variables of machines and their services.
 	Env      *Env
 	Settings Settings
-	// AWS is the configuration of the SDK's clients. No call has been made with it yet.
+	// AWS is the configuration of the SDK's clients of machines and services. No call has been made with it yet. A call ends
+	// with its context: no attempt has a time-out of its own, as a service may call what takes long.
 	AWS aws.Config
 	// Logger writes JSON lines to standard error, where Lambda picks them up.
 	Logger *slog.Logger

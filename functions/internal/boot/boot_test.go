@@ -3,12 +3,15 @@ package boot
 import (
 	"io"
 	"log/slog"
+	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/google/go-cmp/cmp"
 
@@ -257,5 +260,25 @@ func TestWhatTheHandlerReadsIsCheckedToo(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("expected %q, got %v", want, err)
 		}
+	}
+}
+
+// TestTheRuntimesClientsHaveATimeout shows that clients keep it, and that services' clients have none.
+func TestTheRuntimesClientsHaveATimeout(t *testing.T) {
+	t.Parallel()
+	p := &Process{AWS: aws.Config{Region: "eu-central-1"}}
+	timeoutOf := func(config aws.Config) time.Duration {
+		client, ok := sqs.NewFromConfig(config).Options().HTTPClient.(*awshttp.BuildableClient)
+		if !ok {
+			t.Fatal("want a client of the SDK's")
+		}
+		return client.GetTimeout()
+	}
+	if runtimes, services := timeoutOf(p.RuntimeAWS()), timeoutOf(p.AWS); runtimes != AttemptTimeout || services != 0 {
+		t.Errorf("got time-outs of %v for the runtime and %v for services, want %v and none", runtimes, services, AttemptTimeout)
+	}
+	p.AWS.HTTPClient = http.DefaultClient
+	if got := p.RuntimeAWS().HTTPClient; got != http.DefaultClient {
+		t.Errorf("got %v, want a client of another kind kept", got)
 	}
 }

@@ -42,6 +42,7 @@ func (s *Stack) consumerInProcess(queues queueURLs) (function, error) {
 	delays := schedule.NewDelayQueue(client, queues.delay, s.config.Now)
 	timers, err := schedule.NewTimers(delays, scheduler.NewFromConfig(settings), schedule.SchedulerConfig{
 		QueueARN: arn("sqs", DelayQueue), RoleARN: s.RoleARN(schedulerRole), DeadLetterQueueARN: arn("sqs", DelayDeadLetterQueue),
+		Logger: s.config.Logger,
 	})
 	if err != nil {
 		return function{}, err

@@ -19,8 +19,8 @@ import (
 	"github.com/settle-run/settle/runtime/sqsqueue"
 )
 
-// functionTimeoutDefault is the time-out of the functions, unless the Config has another.
-const functionTimeoutDefault = time.Minute
+// functionTimeoutDefault is the time-out of the functions, unless the Config has another: that of the consumer in infra/template.yaml.
+const functionTimeoutDefault = 45 * time.Second
 
 // newGateway returns the handler that the gateway function serves.
 func (s *Stack) newGateway(queues queueURLs) (http.Handler, error) {

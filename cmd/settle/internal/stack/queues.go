@@ -20,10 +20,9 @@ const (
 	visibilityTimeouts = 6
 	// retention is how long a queue keeps a message: the longest that SQS allows.
 	retention = 14 * 24 * time.Hour
-	// receivesMax is high because it is the last resort: parking is the runtime's decision.
+	// receivesMax is how often a queue offers a message: the most that SQS allows. Giving up is the last resort: parking is the
+	// runtime's decision, and what cannot be forwarded waits for an outage to end.
 	receivesMax = 1000
-	// delayReceivesMax is how often a standard queue offers a message that cannot be forwarded.
-	delayReceivesMax = 10
 )
 
 // queueURLs are the URLs of the queues, as clients in the process see them.
@@ -35,16 +34,15 @@ func createQueues(ctx context.Context, client *sqs.Client, visibilityTimeout tim
 	fifo := map[string]string{string(types.QueueAttributeNameFifoQueue): "true"}
 	for _, queue := range []struct {
 		name, deadLetter string
-		receivesMax      int
 		attributes       map[string]string
 		url              *string
 	}{
-		{DeadLetterQueue, "", 0, fifo, &urls.deadLetter},
-		{Queue, DeadLetterQueue, receivesMax, fifo, &urls.fifo},
-		{DelayDeadLetterQueue, "", 0, nil, new(string)},
-		{DelayQueue, DelayDeadLetterQueue, delayReceivesMax, nil, &urls.delay},
-		{ExecutionsDeadLetterQueue, "", 0, nil, new(string)},
-		{ExecutionsQueue, ExecutionsDeadLetterQueue, delayReceivesMax, nil, new(string)},
+		{DeadLetterQueue, "", fifo, &urls.deadLetter},
+		{Queue, DeadLetterQueue, fifo, &urls.fifo},
+		{DelayDeadLetterQueue, "", nil, new(string)},
+		{DelayQueue, DelayDeadLetterQueue, nil, &urls.delay},
+		{ExecutionsDeadLetterQueue, "", nil, new(string)},
+		{ExecutionsQueue, ExecutionsDeadLetterQueue, nil, new(string)},
 	} {
 		attributes := map[string]string{
 			string(types.QueueAttributeNameVisibilityTimeout):      seconds(visibilityTimeout),
@@ -55,7 +53,7 @@ func createQueues(ctx context.Context, client *sqs.Client, visibilityTimeout tim
 		}
 		if queue.deadLetter != "" {
 			attributes[string(types.QueueAttributeNameRedrivePolicy)] = fmt.Sprintf(
-				`{"deadLetterTargetArn":%q,"maxReceiveCount":%d}`, queueARN(queue.deadLetter), queue.receivesMax)
+				`{"deadLetterTargetArn":%q,"maxReceiveCount":%d}`, queueARN(queue.deadLetter), receivesMax)
 		}
 		address, err := createQueue(ctx, client, queue.name, attributes)
 		if err != nil {

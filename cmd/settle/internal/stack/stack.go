@@ -69,7 +69,7 @@ type Config struct {
 	// Defaults to 5, as many as Lambda begins with.
 	Concurrency int
 	// FunctionTimeout is Lambda's word for the longest that one invocation may take. The queues hide a
-	// message for six times as long, as AWS advises. One second to 15 minutes; defaults to one minute.
+	// message for six times as long, as AWS advises. One second to 15 minutes; defaults to 45 seconds.
 	FunctionTimeout time.Duration
 	// Role, unless it is nil, is given the settings of the clients of each function that runs in this process, by the name of its
 	// folder in functions/, before they are used. A test holds them to what the function's role may do on AWS.

@@ -116,9 +116,9 @@ func TestQueuesAreAsTheDesignAsks(t *testing.T) {
 		for queue, want := range map[string][3]string{
 			Queue:                     {"true", DeadLetterQueue, "1000"},
 			DeadLetterQueue:           {"true", "", ""},
-			DelayQueue:                {"", DelayDeadLetterQueue, "10"},
+			DelayQueue:                {"", DelayDeadLetterQueue, "1000"},
 			DelayDeadLetterQueue:      {"", "", ""},
-			ExecutionsQueue:           {"", ExecutionsDeadLetterQueue, "10"},
+			ExecutionsQueue:           {"", ExecutionsDeadLetterQueue, "1000"},
 			ExecutionsDeadLetterQueue: {"", "", ""},
 		} {
 			output, err := sqs.NewFromConfig(s.AWS()).GetQueueAttributes(t.Context(), &sqs.GetQueueAttributesInput{

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/settle-run/settle/infra/cdk/internal/template"
 )
@@ -22,7 +23,8 @@ type Property struct {
 var All = []Property{
 	{"the queue is a FIFO queue of high throughput", highThroughput},
 	{"every queue has a dead-letter queue of its kind, which takes from it alone and keeps what it gets for 14 days", deadLetters},
-	{"a queue hides its messages for at least six time-outs of its function", visibility},
+	{"a queue hides its messages for at least six time-outs of its function, the FIFO queue for less than SQS remembers an ID", visibility},
+	{"a queue outlasts an outage: it gives a message up at the end of its retention, or as late as SQS can", endurance},
 	{"every queue feeds its function, which reports the items that failed, up to a limit", mappings},
 	{"queues are encrypted, and refuse what comes without TLS", encryption},
 	{"the table has the keys, the index, the TTL, the stream and the backups that the runtime needs, and is not lost", table},
@@ -140,8 +142,15 @@ func (r *reader) same(where string, expected, got []string) {
 	}
 }
 
-// seconds of the longest that SQS keeps a message.
-const fortnight float64 = 14 * 24 * 60 * 60
+const (
+	// fortnight is the longest that SQS keeps a message, in seconds.
+	fortnight float64 = 14 * 24 * 60 * 60
+	// deduplicationInterval is how long a FIFO queue remembers a deduplication ID, in seconds (SQS Developer Guide, "Using the
+	// Amazon SQS message deduplication ID").
+	deduplicationInterval float64 = 5 * 60
+	// receivesMost is the highest maxReceiveCount (SQS Developer Guide, "Configure a dead-letter queue using the Amazon SQS console").
+	receivesMost float64 = 1000
+)
 
 func highThroughput(r *reader) {
 	r.want("FifoQueue of Queue", true, r.get("Queue", "FifoQueue"))
@@ -180,6 +189,26 @@ func visibility(r *reader) {
 		timeout, hidden := r.number(function, "Timeout"), r.number(queue, "VisibilityTimeout")
 		if timeout <= 0 || hidden < 6*timeout {
 			r.wrong("%s: expected to hide messages for %v s or longer, got %v", queue, 6*timeout, hidden)
+		}
+	}
+	if hidden := r.number("Queue", "VisibilityTimeout"); hidden >= deduplicationInterval {
+		r.wrong("Queue: expected to hide messages for less than %v s, got %v: SQS must recognise what a consumer sends again that died after sending it",
+			deduplicationInterval, hidden)
+	}
+}
+
+// endurance checks that no queue gives a message up during an outage that the message survives: it is tried until its retention
+// is over, or as often as SQS allows. Until then the alarm on Retried must ring, which wants a failure in each of its periods: the age of
+// the oldest message leaves out what was received several times (SQS Developer Guide, "Available CloudWatch metrics for Amazon SQS").
+func endurance(r *reader) {
+	for queue := range deadLettersOf {
+		receives, hidden := r.number(queue, "RedrivePolicy", "maxReceiveCount"), r.number(queue, "VisibilityTimeout")
+		if receives*hidden < r.number(queue, "MessageRetentionPeriod") && receives != receivesMost {
+			r.wrong("%s: expected to be tried for its retention, or %v times, got %v times every %v s: an outage of %v would lose what it holds",
+				queue, receivesMost, receives, hidden, time.Duration(receives*hidden)*time.Second)
+		}
+		if period := r.number("RetriedAlarm", "Period"); hidden > period {
+			r.wrong("%s: expected to try a message again within %v s, a period of the alarm on Retried, got %v", queue, period, hidden)
 		}
 	}
 }

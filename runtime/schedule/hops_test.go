@@ -1,0 +1,143 @@
+package schedule_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/scheduler"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/settle-run/settle/runtime/awslocal"
+	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/schedule"
+)
+
+// withScheduler returns timers of the fixture's delay queue whose EventBridge Scheduler is the given one, and what they log.
+func (f *fixture) withScheduler(http aws.HTTPClient) (*schedule.Timers, *bytes.Buffer) {
+	f.t.Helper()
+	client := scheduler.New(scheduler.Options{
+		Region: awslocal.Region, BaseEndpoint: aws.String("http://aws.local"), HTTPClient: http, Retryer: aws.NopRetryer{},
+		Credentials: credentials.NewStaticCredentialsProvider("any", "any", ""),
+	})
+	var log bytes.Buffer
+	timers, err := schedule.NewTimers(f.delays, client, schedule.SchedulerConfig{
+		QueueARN: queueARN + "delays", RoleARN: role, Logger: slog.New(slog.NewJSONHandler(&log, nil)),
+	})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return timers, &log
+}
+
+// TestATimerThatSchedulerDeniesTravelsInHops has EventBridge Scheduler deny or refuse a timer of 40 minutes.
+func TestATimerThatSchedulerDeniesTravelsInHops(t *testing.T) {
+	t.Parallel()
+	for _, c := range []answer{
+		{"AccessDeniedException", "no identity-based policy allows the scheduler:CreateSchedule action"},
+		{"ResourceNotFoundException", "Schedule group x does not exist."},
+		{"ServiceQuotaExceededException", "The maximum number of schedules has been reached."},
+		{"ValidationException", "The execution role you provide must allow AWS EventBridge Scheduler to assume the role."},
+		{"ValidationException", "Invalid Schedule Expression"},
+	} {
+		t.Run(c.code, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				f := newFixture(t)
+				timers, log := f.withScheduler(c)
+				start := time.Now()
+				message := durable.Message{To: ada, Body: []byte(`{"type":"settle.timer","timer":"3.0"}`), DeduplicationID: "signup/ada@1/3.0"}
+				if err := timers.Schedule(t.Context(), start.Add(40*time.Minute), message); err != nil {
+					t.Fatal(err)
+				}
+				var line struct{ Level, Instance, Error string }
+				if err := json.Unmarshal(log.Bytes(), &line); err != nil || line.Level != "WARN" || line.Instance != "signup/ada" || !strings.Contains(line.Error, c.message) {
+					t.Errorf("want one line of level WARN with the instance and the error, got %s (%v)", log, err)
+				}
+				f.poll(time.Hour)
+				if diff := cmp.Diff([]sent{{start.Add(40 * time.Minute), message}}, f.sent); diff != "" {
+					t.Errorf("sent (-want +got):\n%s", diff)
+				}
+				if got := strings.Join(f.hops, " "); got != "900 900 600" {
+					t.Errorf("travelled in hops of %s s, want 900 900 600", got)
+				}
+			})
+		})
+	}
+}
+
+// TestATimerThatSchedulerMayTakeLaterIsNotSentInHops: the caller tries again, as an answer may have been lost.
+func TestATimerThatSchedulerMayTakeLaterIsNotSentInHops(t *testing.T) {
+	t.Parallel()
+	for _, code := range []string{"ThrottlingException", "InternalServerException"} {
+		f := newFixture(t)
+		timers, log := f.withScheduler(answer{code, "later"})
+		err := timers.Schedule(t.Context(), time.Now().Add(time.Hour), durable.Message{To: ada, Body: []byte(`{}`), DeduplicationID: "d"})
+		if err == nil || errors.Is(err, durable.ErrDenied) || errors.Is(err, durable.ErrRefused) || len(f.hops) > 0 || log.Len() > 0 {
+			t.Errorf("%s: got %v, hops %v and the log %q, want an error and neither", code, err, f.hops, log)
+		}
+	}
+}
+
+// TestTheErrorIsThatOfTheDelayQueueIfBothFail: a denial by Scheduler must not make an effect fail for good that the delay queue
+// takes once it answers again.
+func TestTheErrorIsThatOfTheDelayQueueIfBothFail(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		scheduler, queue string
+		want             error
+	}{
+		{"AccessDeniedException", "RequestThrottled", nil},
+		{"ValidationException", "AccessDeniedException", durable.ErrDenied},
+		{"AccessDeniedException", "InvalidMessageContents", durable.ErrRefused},
+	} {
+		f := newFixture(t)
+		f.client = sqs.New(sqs.Options{Region: awslocal.Region, BaseEndpoint: aws.String("http://aws.local"), HTTPClient: answer{c.queue, "of SQS"},
+			Retryer: aws.NopRetryer{}, Credentials: credentials.NewStaticCredentialsProvider("any", "any", "")})
+		timers, _ := f.withScheduler(answer{c.scheduler, "of Scheduler"})
+		err := timers.Schedule(t.Context(), time.Now().Add(time.Hour), durable.Message{To: ada, Body: []byte(`{}`), DeduplicationID: "d"})
+		isRefused, isDenied := errors.Is(err, durable.ErrRefused), errors.Is(err, durable.ErrDenied)
+		if err == nil || isRefused != errors.Is(c.want, durable.ErrRefused) || isDenied != errors.Is(c.want, durable.ErrDenied) ||
+			!strings.Contains(err.Error(), "of SQS") || !strings.Contains(err.Error(), "of Scheduler") {
+			t.Errorf("%+v: got %v", c, err)
+		}
+	}
+}
+
+// TestARepeatOfADeniedTimerWarnsAgain shows one line a call, and that only calls that fall back have one.
+func TestARepeatOfADeniedTimerWarnsAgain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t)
+		calls := 0
+		timers, log := f.withScheduler(doer(func(r *http.Request) (*http.Response, error) {
+			if calls++; calls > 2 {
+				return f.cloud.HTTPClient().Do(r)
+			}
+			_, _ = io.Copy(io.Discard, r.Body)
+			return answer{"AccessDeniedException", "no"}.Do(r)
+		}))
+		for i, want := range []int{1, 2, 2} {
+			if err := timers.Schedule(t.Context(), time.Now().Add(time.Hour), durable.Message{To: ada, Body: []byte(`{}`), DeduplicationID: "d"}); err != nil {
+				t.Fatal(err)
+			}
+			if got := strings.Count(log.String(), "\n"); got != want {
+				t.Errorf("call %d: got %d lines, want %d:\n%s", i, got, want, log)
+			}
+		}
+	})
+}
+
+type doer func(*http.Request) (*http.Response, error)
+
+func (d doer) Do(r *http.Request) (*http.Response, error) { return d(r) }

@@ -1,0 +1,124 @@
+package sqsqueue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
+
+	"github.com/settle-run/settle/runtime/durable"
+)
+
+// SendBatchMax is how many messages SendBatch takes: those of one SendMessageBatch (SQS API Reference, "SendMessageBatch").
+const SendBatchMax = 10
+
+// SendBatch sends events to different instances in one request. It uses several requests if the events are longer than
+// MessageBytesMax together. It returns one error for each message, in their order: nil if the message was sent, else an error as
+// Send returns it. Retry the failed messages under the same DeduplicationID.
+//
+// More than SendBatchMax messages, or two messages to one instance, are an error of the caller. Nothing is sent then, and no error
+// wraps ErrRefused. Two messages to one instance could change places: SQS may take the second and fail the first.
+func (q *Queue) SendBatch(ctx context.Context, messages []durable.Message) []error {
+	errs := make([]error, len(messages))
+	if err := checkBatch(messages); err != nil {
+		for i := range errs {
+			errs[i] = err
+		}
+		return errs
+	}
+	entries := make([]types.SendMessageBatchRequestEntry, len(messages))
+	for i, message := range messages {
+		entries[i] = entryOf(ctx, i, message)
+	}
+	for start := 0; start < len(entries); {
+		end := start + 1
+		for size := entryBytes(entries[start]); end < len(entries); end++ {
+			if size += entryBytes(entries[end]); size > MessageBytesMax {
+				break
+			}
+		}
+		if end == start+1 || !q.sendEntries(ctx, entries[start:end], messages, errs) {
+			for i := start; i < end; i++ {
+				_, errs[i] = q.Send(ctx, messages[i])
+			}
+		}
+		start = end
+	}
+	return errs
+}
+
+// checkBatch reports what makes the messages no batch.
+func checkBatch(messages []durable.Message) error {
+	if len(messages) > SendBatchMax {
+		return fmt.Errorf("sending a batch: expected at most %d messages, got %d", SendBatchMax, len(messages))
+	}
+	seen := map[durable.InstanceID]bool{}
+	for _, message := range messages {
+		if seen[message.To] {
+			return fmt.Errorf("sending a batch: expected messages to different instances, got two for %s", message.To)
+		}
+		seen[message.To] = true
+	}
+	return nil
+}
+
+// entryOf returns message i as an entry of a batch. The entry's ID is i.
+func entryOf(ctx context.Context, i int, message durable.Message) types.SendMessageBatchRequestEntry {
+	body := sendable(message.Body)
+	return types.SendMessageBatchRequestEntry{
+		Id:                     aws.String(strconv.Itoa(i)),
+		MessageBody:            &body,
+		MessageGroupId:         aws.String(message.To.String()),
+		MessageDeduplicationId: &message.DeduplicationID,
+
+		MessageAttributes:       traceAttributes(ctx, MessageBytesMax-len(body)),
+		MessageSystemAttributes: traceSystemAttributes(ctx),
+	}
+}
+
+// entryBytes returns how much of MessageBytesMax an entry takes: body and message attributes. System attributes do not count
+// (SQS API Reference, "SendMessage", MessageSystemAttributes).
+func entryBytes(entry types.SendMessageBatchRequestEntry) int {
+	size := len(aws.ToString(entry.MessageBody))
+	for name, attribute := range entry.MessageAttributes {
+		size += len(name) + len(aws.ToString(attribute.DataType)) + len(aws.ToString(attribute.StringValue))
+	}
+	return size
+}
+
+// sendEntries sends entries in one request and sets the errors of their messages. It returns false if SQS refuses the request as
+// a whole: nothing was sent, and the answer does not name the message at fault.
+func (q *Queue) sendEntries(ctx context.Context, entries []types.SendMessageBatchRequestEntry, messages []durable.Message, errs []error) bool {
+	output, err := q.client.SendMessageBatch(ctx, &sqs.SendMessageBatchInput{QueueUrl: &q.url, Entries: entries})
+	var tooLong *types.BatchRequestTooLong
+	if err != nil {
+		if err = classify(err); errors.As(err, &tooLong) || errors.Is(err, ErrRefused) {
+			return false
+		}
+		output = &sqs.SendMessageBatchOutput{}
+	} else {
+		err = errors.New("expected SQS to name the message among those sent or those failed, got neither")
+	}
+	outcomes := map[string]error{}
+	for _, sent := range output.Successful {
+		outcomes[aws.ToString(sent.Id)] = nil
+	}
+	for _, failed := range output.Failed {
+		outcomes[aws.ToString(failed.Id)] = classify(entryError(failed))
+	}
+	for _, entry := range entries {
+		id := aws.ToString(entry.Id)
+		outcome, ok := outcomes[id]
+		if !ok {
+			outcome = err
+		}
+		if i, _ := strconv.Atoi(id); outcome != nil { // entryOf has made the ID of i.
+			errs[i] = fmt.Errorf("sending %s to %s at %s: %w", messages[i].DeduplicationID, messages[i].To, q.url, outcome)
+		}
+	}
+	return true
+}
