@@ -1,0 +1,81 @@
+package durable
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/settle-run/settle/runtime/statechart"
+)
+
+// Rearm returns the record of an instance that was restored from a backup as it must be stored, at the next revision:
+//
+//   - The count of steps is raised to the time, in microseconds since 1970, or by one if it is that high already. An instance
+//     takes less than a million steps a second, so the count is above all that the instance has ever used, and so are the IDs
+//     that derive from it. Receivers take later sends for new ones.
+//   - The outbox asks again for all that the instance waits for: its timers, aliases, tasks and executions, and the
+//     message that tells its parent that it is done. To ask twice is harmless.
+//
+// An instance that has ended, and has no parent to tell, makes no more IDs. It is returned at its own revision, and need not be
+// stored. Nothing is migrated.
+// The errors are those of Machines.Restore. Rearm a record again each time it was restored, with a clock that goes on.
+func Rearm(machines *Machines, record Record, now time.Time) (Record, error) {
+	_, instance, err := machines.Restore(record)
+	if err != nil {
+		return Record{}, err
+	}
+	tells := record.Parent != nil && instance.Status() == statechart.Done
+	if instance.Status() != statechart.Active && !tells {
+		return record, nil
+	}
+	snapshot, steps, err := statechart.SkipSteps(record.Snapshot, now.UnixMicro())
+	if err != nil {
+		return Record{}, err
+	}
+	at := now.UTC().Truncate(time.Millisecond)
+	record.Snapshot, record.UpdatedAt = snapshot, at
+	record.Revision++
+	outbox := slices.Clip(record.Outbox)
+	ask := func(effect statechart.Effect) {
+		effect.ID = fmt.Sprintf("rearm.%d.%d", steps, len(outbox))
+		outbox = append(outbox, effect)
+	}
+	for _, timer := range instance.Timers() {
+		ask(statechart.Effect{Kind: statechart.Schedule, Timer: timer.ID, At: timer.At})
+	}
+	for _, alias := range record.Aliases {
+		ask(statechart.Effect{Kind: statechart.ClaimAlias, Name: alias})
+	}
+	for i := range record.Tokens {
+		if token := &record.Tokens[i]; waits(*token) {
+			ask(statechart.Effect{Kind: tend, Name: token.Key, At: at.Add(token.rearmAfter())})
+		}
+	}
+	for _, execution := range record.Executions {
+		ask(statechart.Effect{Kind: watch, Name: execution.Name, At: at.Add(watchWait(0))})
+	}
+	if tells {
+		ask(statechart.Effect{Kind: tellParent})
+	}
+	record.Outbox = outbox
+	record.FailedEffects = slices.Clone(record.FailedEffects)
+	for i := range record.FailedEffects {
+		if failed := &record.FailedEffects[i]; failed.Report == ReportSent {
+			failed.Report = ReportUnsent // The message may have been acknowledged since the backup.
+		}
+	}
+	return record, nil
+}
+
+// tokenRearmMax is the longest wait before a task is asked whether it still waits. It is longer than the five minutes for which
+// SQS drops a repeat (Amazon SQS Developer Guide, "Exactly-once processing in Amazon SQS"): the first look at a token always
+// has the same deduplication ID, and one may have come before the restore. A task with heartbeats cannot wait that long.
+const tokenRearmMax = 6 * time.Minute
+
+// rearmAfter returns the wait before the first look at a token whose instance was restored.
+func (k *Token) rearmAfter() time.Duration {
+	if k.HeartbeatSeconds > 0 {
+		return min(time.Duration(k.HeartbeatSeconds)*time.Second/3, tokenRearmMax)
+	}
+	return tokenRearmMax
+}
