@@ -11,21 +11,20 @@ import (
 // Rearm returns the record of an instance that was restored from a backup as it must be stored, at the next revision:
 //
 //   - The count of steps is raised to the time, in microseconds since 1970, or by one if it is that high already. An instance
-//     takes less than a million steps a second, so the count is above all that the instance has ever used, and so are the IDs
-//     that derive from it. Receivers take later sends for new ones.
-//   - The outbox asks again for all that the instance waits for: its timers, aliases, tasks and executions, and the
-//     message that tells its parent that it is done. To ask twice is harmless.
+//     takes less than a million steps a second, so the new count is above every earlier one, and every ID that derives from
+//     it is new. Receivers accept the next sends.
+//   - The outbox asks again for everything the instance waits for: its timers, aliases, tasks and executions. An instance
+//     that is done notifies its parent again. Asking twice is harmless.
 //
-// An instance that has ended, and has no parent to tell, makes no more IDs. It is returned at its own revision, and need not be
-// stored. Nothing is migrated.
-// The errors are those of Machines.Restore. Rearm a record again each time it was restored, with a clock that goes on.
+// An instance that has ended and has no parent to notify makes no more IDs. Rearm returns its record unchanged, at the same
+// revision. Rearm migrates nothing, and fails as Machines.Restore does. Each restore needs a Rearm, with a later now.
 func Rearm(machines *Machines, record Record, now time.Time) (Record, error) {
 	_, instance, err := machines.Restore(record)
 	if err != nil {
 		return Record{}, err
 	}
-	tells := record.Parent != nil && instance.Status() == statechart.Done
-	if instance.Status() != statechart.Active && !tells {
+	notifies := record.Parent != nil && instance.Status() == statechart.Done
+	if instance.Status() != statechart.Active && !notifies {
 		return record, nil
 	}
 	snapshot, steps, err := statechart.SkipSteps(record.Snapshot, now.UnixMicro())
@@ -54,7 +53,7 @@ func Rearm(machines *Machines, record Record, now time.Time) (Record, error) {
 	for _, execution := range record.Executions {
 		ask(statechart.Effect{Kind: watch, Name: execution.Name, At: at.Add(watchWait(0))})
 	}
-	if tells {
+	if notifies {
 		ask(statechart.Effect{Kind: tellParent})
 	}
 	record.Outbox = outbox

@@ -28,7 +28,7 @@ func (w *world) restore(records []durable.Record) {
 	}
 }
 
-// rearm rearms stored instances and has a consumer perform what they owe.
+// rearm rearms stored instances and nudges each, so that a consumer performs its outbox.
 func (w *world) rearm(t *testing.T, ids ...string) {
 	t.Helper()
 	for _, id := range ids {
@@ -201,7 +201,7 @@ func TestAnAliasThatAnotherInstanceHasSinceTheBackupIsToldOnceItIsRearmed(t *tes
 	})
 }
 
-// What a restored instance waits for may be over. Its chart hears that, whatever time limits the task has.
+// The chart receives token.expired, whatever time limits the task has.
 func TestATaskThatIsOverSinceTheBackupExpiresOnceItIsRearmed(t *testing.T) {
 	t.Parallel()
 	for name, limits := range map[string][2]time.Duration{"time-out": {48 * time.Hour, 0}, "heartbeats": {0, time.Minute}, "none": {0, 0}} {
@@ -260,7 +260,7 @@ func TestRearmingRaisesTheCountAboveAllThatWereUsed(t *testing.T) {
 		}
 		decode(t, again.Snapshot, &head)
 		if _, kept := head.Timers["2.0"]; !kept || len(head.Timers) != 1 {
-			t.Errorf("the timers are %v, want that of before", head.Timers)
+			t.Errorf("the timers are %v, want timer 2.0 alone", head.Timers)
 		}
 	})
 }
