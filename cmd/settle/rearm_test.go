@@ -26,14 +26,16 @@ func relay() command.Config {
 	)
 	settled := []string{statechart.Settled}
 	pass := statechart.SendTo("COUNT", func(_ none, e statechart.Event) (string, any) { return "work/1", e.Payload })
+	know := statechart.Alias(func(_ none, e statechart.Event) string { return e.Payload.(count).What })
 	finish := statechart.SendToChild("errand", "FINISH", func(none, statechart.Event) any { return nil })
 	relay := statechart.Must(statechart.Definition[none]{
 		ID: "relay", Version: 1, Initial: "open",
-		Payloads: statechart.Payloads{"PASS": statechart.PayloadOf[count](), "RUN": statechart.NoPayload(), "FINISH": statechart.NoPayload()},
+		Payloads: statechart.Payloads{"PASS": statechart.PayloadOf[count](), "KNOW": statechart.PayloadOf[count](), "END": statechart.NoPayload(), "RUN": statechart.NoPayload(), "FINISH": statechart.NoPayload()},
 		States: []state{
-			{ID: "open", Tags: settled, On: []on{{Event: "PASS", Actions: do{pass}}, {Event: "RUN", Target: "running"}},
+			{ID: "open", Tags: settled, On: []on{{Event: "PASS", Actions: do{pass}}, {Event: "RUN", Target: "running"}, {Event: "KNOW", Actions: do{know}}, {Event: "END", Target: "ended"}},
 				After: []statechart.After[none]{{Delay: time.Hour, Target: "rung"}}},
 			{ID: "rung", Tags: settled, On: []on{{Event: "PASS", Actions: do{pass}}}},
+			{ID: "ended", Type: statechart.Final},
 			{ID: "running", Tags: settled, On: []on{{Event: "FINISH", Actions: do{finish}}},
 				Children: []statechart.Child[none]{{ID: "errand", Machine: "errand", OnDone: []on{{Target: "open"}}}}},
 		},
@@ -58,6 +60,18 @@ func (u user) backup() []map[string]types.AttributeValue {
 		u.t.Fatal(err)
 	}
 	return output.Items
+}
+
+// item returns the item with the key.
+func (u user) item(key string) map[string]types.AttributeValue {
+	u.t.Helper()
+	for _, item := range u.backup() {
+		if item["instance"].(*types.AttributeValueMemberS).Value == key {
+			return item
+		}
+	}
+	u.t.Fatalf("there is no item %s", key)
+	return nil
 }
 
 // restore puts items back whose names begin with the prefix.
@@ -111,6 +125,25 @@ func TestRearmBringsAlongTheChildrenThatHaveEnded(t *testing.T) {
 		contains(u.t, u.must("rearm", "--local", "relay/1"), "errand   1 ", "relay    1 ")
 		time.Sleep(time.Minute)
 		contains(u.t, u.must("get", "--local", "relay/1"), "state     open\n")
+	})
+}
+
+// The alias was released when the instance ended, since the backup. Its item was not restored.
+func TestRearmGivesAnInstanceItsAliasesBack(t *testing.T) {
+	t.Parallel()
+	withMachines(t, relay(), func(u user) {
+		u.must("send", "--local", "relay/1", "KNOW", "what=job-7", "--wait", "settled")
+		backup := u.backup()
+		u.must("send", "--local", "relay/1", "END")
+		time.Sleep(time.Minute)
+		u.restore(backup, "relay/")
+		contains(u.t, u.must("rearm", "--local", "relay/1"), "relay    1        0        0      0       1       1 ")
+		u.must("send", "--local", "relay/2", "KNOW", "what=job-7")
+		time.Sleep(time.Minute)
+		contains(u.t, u.must("get", "--local", "--alias", "job-7"), "relay/1\n")
+		if _, released := u.item("alias/job-7")["released"]; released {
+			u.t.Error("the alias is released still")
+		}
 	})
 }
 

@@ -101,6 +101,24 @@ func (s *Store) Release(ctx context.Context, alias string, id durable.InstanceID
 	return nil
 }
 
+// Reclaim undoes Release for an instance that was restored from a backup, if no other instance has claimed the alias since. An
+// event that the alias was redeemed with stays. Call it only while no consumer can release the alias.
+func (s *Store) Reclaim(ctx context.Context, alias string, id durable.InstanceID, createdAt time.Time) error {
+	_, err := s.client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
+		TableName: &s.table, Key: aliasKey(alias),
+		UpdateExpression:    aws.String("REMOVE #released, #expire_at"),
+		ConditionExpression: aws.String("#of = :of AND #created_at = :created_at"),
+		ExpressionAttributeNames: map[string]string{
+			"#of": attrAliasOf, "#created_at": attrCreatedAt, "#released": attrReleased, "#expire_at": attrExpireAt,
+		},
+		ExpressionAttributeValues: map[string]types.AttributeValue{":of": text(id.String()), ":created_at": text(formatTime(createdAt))},
+	})
+	if err != nil && !errors.Is(classify(err), durable.ErrConflict) {
+		return s.failed(fmt.Sprintf("reclaiming alias %s for %s", alias, id), classifyAlias(err))
+	}
+	return nil
+}
+
 // Redeem stores the event of a callback with the alias, if the instance has the alias, has not ended, and
 // the alias was not redeemed before: of callbacks that come at the same time, one is the first. It tells
 // what is stored either way; that it was not the first is no error. An alias that another instance has

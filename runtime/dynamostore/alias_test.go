@@ -141,3 +141,33 @@ func emptyStore(t *testing.T) (*dynamodb.Client, *dynamostore.Store) {
 	client := newClient(t)
 	return client, dynamostore.New(client, table)
 }
+
+// An instance that was restored from before its end has its alias again, as it was.
+func TestAnAliasThatWasReleasedIsReclaimedByItsInstanceAlone(t *testing.T) {
+	t.Parallel()
+	_, store := emptyStore(t)
+	other := durable.InstanceID{Machine: "signup", ID: "43"}
+	must(t, store.Reclaim(t.Context(), alias, id, created)) // Nobody has it.
+	if _, err := store.Find(t.Context(), alias); !errors.Is(err, dynamostore.ErrNoAlias) {
+		t.Errorf("want ErrNoAlias, got %v", err)
+	}
+	must(t, store.Claim(t.Context(), alias, id, created))
+	if _, err := store.Redeem(t.Context(), alias, id, callback, "first"); err != nil {
+		t.Fatal(err)
+	}
+	must(t, store.Release(t.Context(), alias, id, created, created.Add(time.Hour)))
+	must(t, store.Reclaim(t.Context(), alias, id, created.Add(time.Millisecond))) // A later instance of the name.
+	must(t, store.Reclaim(t.Context(), alias, other, created))
+	want := durable.Redemption{Instance: id, Event: callback, Ended: true}
+	for _, ended := range []bool{true, false} {
+		want.Ended = ended
+		got, err := store.Redeem(t.Context(), alias, id, callback, "second")
+		if diff := cmp.Diff(want, got); err != nil || diff != "" {
+			t.Errorf("error %v (-want +got):\n%s", err, diff)
+		}
+		must(t, store.Reclaim(t.Context(), alias, id, created))
+	}
+	if err := store.Claim(t.Context(), alias, other, created); !errors.Is(err, durable.ErrAliasTaken) {
+		t.Errorf("want ErrAliasTaken, got %v", err)
+	}
+}

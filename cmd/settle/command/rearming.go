@@ -131,6 +131,11 @@ func (r *rearming) try(ctx context.Context, record durable.Record) error {
 		}
 	}
 	if !r.dryRun && (rearmed.Owes() || !instance.Settled()) {
+		for _, alias := range rearmed.Aliases { // To claim an alias again does not undo its release.
+			if err := r.store.Reclaim(ctx, alias, record.Instance, record.CreatedAt); err != nil {
+				return err
+			}
+		}
 		message, err := nudge(record.Instance)
 		if err != nil {
 			return err
