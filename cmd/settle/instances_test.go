@@ -194,7 +194,11 @@ func TestGetFindsAnInstanceByItsAlias(t *testing.T) {
 		u.must("send", "--local", "signup/42", "SIGN_UP", "email=ada@example.com", "name=Ada")
 		const alias = "enricher/job-7"
 		store := dynamostore.New(dynamodb.NewFromConfig(u.stack.AWS()), stack.Table)
-		if err := store.Claim(u.t.Context(), alias, durable.InstanceID{Machine: "signup", ID: "42"}, time.Now()); err != nil {
+		owner, err := store.Load(u.t.Context(), durable.InstanceID{Machine: "signup", ID: "42"})
+		if err == nil {
+			err = store.Claim(u.t.Context(), alias, owner.Instance, owner.CreatedAt, owner.Revision)
+		}
+		if err != nil {
 			u.t.Fatal(err)
 		}
 		if got, want := u.must("get", "--local", "--alias", alias), u.must("get", "--local", "signup/42"); got != want || !strings.HasPrefix(got, "signup/42\n") {

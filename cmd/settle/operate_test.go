@@ -243,7 +243,7 @@ func TestAnswersAreJSONWhereNoTerminalIs(t *testing.T) {
 		u.must("send", "--local", "signup/1", "SIGN_UP", "email=ada@example.com", "name=Ada")
 		for _, line := range []string{
 			"send --local signup/1 RESEND", "get --local signup/1", "list --local", "list --local --consistent", "graph", "history --local signup/1",
-			"dlq list --local", "resume --local signup/1", "check --local", "migrate --local --dry-run", "export --local",
+			"dlq list --local", "resume --local signup/1", "rearm --local signup/1", "check --local", "migrate --local --dry-run", "export --local",
 			"dlq redrive --local --all", "dlq drop --local --all --yes",
 		} {
 			piped := u.runAs(command.Process{}, strings.Fields(line)...)

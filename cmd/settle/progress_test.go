@@ -25,6 +25,7 @@ func TestProgressIsToldOnceASecondWhetherAnythingIsFoundOrNot(t *testing.T) {
 		for _, c := range []struct{ line, want string }{
 			{"check", "\r0 instances checked, 1s\x1b[K\r\x1b[K"},
 			{"migrate --dry-run", "\r0 instances read, 1s\x1b[K\r\x1b[K"},
+			{"rearm --all --dry-run", "\r0 instances done, 1s\x1b[K\r\x1b[K"},
 			{"list --consistent --status stopped", "\r0 instances found, 1s\x1b[K\r\x1b[K"},
 			{"get signup/1", "\rreading signup/1, 1s\x1b[K\r\x1b[K"},
 			{"history signup/1", "\rreading signup/1, 1s\x1b[K\r\x1b[K"},

@@ -154,6 +154,7 @@ func (s shapes) checkSignUps(u user) {
 	s.check(u, "graph", "graph")
 	u.must("send", "--local", "signup/1", "SIGN_UP", "email=ada@example.com", "name=Ada")
 	s.check(u, "history", "history --local signup/1")
+	s.check(u, "rearm", "rearm --local signup/1")
 	s.check(u, "send", "send --local signup/2 CANCEL --wait done")
 	s.check(u, "export", "export --local --status done")
 	u.put("signup/1", "wrong", `{"type": "VERIFY", "$id": "verify-1"}`)

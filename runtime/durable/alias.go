@@ -102,7 +102,7 @@ func (t *turn) releaseAliases() {
 
 // releaseOf is the effect that releases an alias. It is not a message, so its ID may repeat.
 func releaseOf(alias string) statechart.Effect {
-	return statechart.Effect{ID: "alias." + alias, Kind: release, Name: alias}
+	return statechart.Effect{ID: "alias." + alias, Kind: statechart.ReleaseAlias, Name: alias}
 }
 
 // releaseAlias performs it, unless the instance has claimed the alias again since.

@@ -31,8 +31,6 @@ const (
 	beat statechart.EffectKind = "tend"
 	// poll schedules the next look at an execution: EventBridge's event of its end is best effort. Name is the execution's.
 	poll statechart.EffectKind = "watch"
-	// release lets others claim the alias Name.
-	release statechart.EffectKind = "release"
 	// refuseChild tells the instance that a child cannot be asked for: Message says why.
 	refuseChild statechart.EffectKind = "refuse"
 	// notifyParent tells the parent that the instance is done.
@@ -57,7 +55,7 @@ var effectKinds = map[statechart.EffectKind]effectKind{
 	refuseChild:               {message: (*turn).childMessage},
 	notifyParent:              {message: (*turn).parentMessage},
 	statechart.ClaimAlias:     {perform: (*turn).claim},
-	release:                   {perform: (*turn).releaseAlias},
+	statechart.ReleaseAlias:   {perform: (*turn).releaseAlias},
 	beat:                      {perform: (*turn).scheduleFirstBeat, unneeded: (*turn).isBeatUnneeded},
 	statechart.StartExecution: {perform: (*turn).startExecution},
 	poll:                      {perform: (*turn).scheduleFirstPoll, unneeded: (*turn).isPollUnneeded},

@@ -80,8 +80,12 @@ func (t *turn) heartbeat(ctx context.Context, form beating) error {
 
 // scheduleBeat schedules the next heartbeat. It is never lost: the message in hand is retried until this succeeds.
 func (t *turn) scheduleBeat(ctx context.Context, at time.Time, form beating) error {
+	return t.scheduleBeatAs(ctx, at, form, beatID(form.Token, form.Count))
+}
+
+func (t *turn) scheduleBeatAs(ctx context.Context, at time.Time, form beating, id string) error {
 	form.Type, form.Incarnation = beatEvent, t.incarnation()
-	message, err := t.message(t.draft.Record.Instance, form, t.derivedID(beatID(form.Token, form.Count)))
+	message, err := t.message(t.draft.Record.Instance, form, t.derivedID(id))
 	if err != nil {
 		return err
 	}
@@ -92,7 +96,7 @@ func beatID(key string, count int) string { return fmt.Sprintf("token.%s.%d", ke
 
 // scheduleFirstBeat performs beat.
 func (t *turn) scheduleFirstBeat(ctx context.Context, effect statechart.Effect) error {
-	return t.scheduleBeat(ctx, effect.At, beating{Token: effect.Name})
+	return t.scheduleBeatAs(ctx, effect.At, beating{Token: effect.Name}, effect.ID)
 }
 
 func (t *turn) isBeatUnneeded(effect statechart.Effect) bool {

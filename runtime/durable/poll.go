@@ -67,7 +67,11 @@ func (t *turn) describe(ctx context.Context, arn string) (*statechart.ExecutionE
 
 // schedulePoll schedules the next poll. It is never lost: the message in hand is retried until this succeeds.
 func (t *turn) schedulePoll(ctx context.Context, at time.Time, name string, count int) error {
-	message, err := t.pollMessage(polling{Execution: name, Count: count}, pollID(name, count))
+	return t.schedulePollAs(ctx, at, polling{Execution: name, Count: count}, pollID(name, count))
+}
+
+func (t *turn) schedulePollAs(ctx context.Context, at time.Time, form polling, id string) error {
+	message, err := t.pollMessage(form, id)
 	if err != nil {
 		return err
 	}
@@ -81,7 +85,7 @@ func (t *turn) pollMessage(form polling, id string) (Message, error) {
 
 // scheduleFirstPoll performs poll.
 func (t *turn) scheduleFirstPoll(ctx context.Context, effect statechart.Effect) error {
-	return t.schedulePoll(ctx, effect.At, effect.Name, 0)
+	return t.schedulePollAs(ctx, effect.At, polling{Execution: effect.Name}, effect.ID)
 }
 
 func (t *turn) isPollUnneeded(effect statechart.Effect) bool {

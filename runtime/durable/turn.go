@@ -402,7 +402,7 @@ func (t *turn) ask(effect statechart.Effect) {
 	switch effect.Kind {
 	case statechart.ClaimAlias:
 		t.rememberAlias(effect.Name)
-	case release:
+	case statechart.ReleaseAlias:
 		t.forgetAlias(effect.Name)
 	case statechart.StartExecution:
 		t.await(effect)

@@ -56,15 +56,15 @@ func (s *Store) Claim(ctx context.Context, alias string, id durable.InstanceID, 
 	_, err := s.client.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{TransactItems: []types.TransactWriteItem{
 		{ConditionCheck: &types.ConditionCheck{
 			TableName: &s.table, Key: key(id),
-			ConditionExpression:       aws.String("#revision = :revision"),
-			ExpressionAttributeNames:  map[string]string{"#revision": attrRevision},
-			ExpressionAttributeValues: map[string]types.AttributeValue{":revision": number(revision)},
+			ConditionExpression:       aws.String("#revision = :revision AND #created_at = :created_at"),
+			ExpressionAttributeNames:  map[string]string{"#revision": attrRevision, "#created_at": attrCreatedAt},
+			ExpressionAttributeValues: map[string]types.AttributeValue{":revision": number(revision), ":created_at": text(formatTime(createdAt))},
 		}},
 		{Put: &types.Put{
 			TableName: &s.table, Item: item,
-			// A claim that is repeated must not undo that the alias was redeemed or released since, nor that a later
-			// instance of the name has it.
-			ConditionExpression: aws.String("attribute_not_exists(#instance) OR attribute_exists(#released) AND #of <> :of OR #of = :of AND #created_at < :created_at"),
+			// A claim that is repeated must not undo that the alias was redeemed since, nor that a later instance of the name has
+			// it. It may undo a release: the revision tells that the instance still asks for the alias.
+			ConditionExpression: aws.String("attribute_not_exists(#instance) OR attribute_exists(#released) OR #of = :of AND #created_at < :created_at"),
 			ExpressionAttributeNames: map[string]string{
 				"#instance": attrInstance, "#released": attrReleased, "#of": attrAliasOf, "#created_at": attrCreatedAt,
 			},
@@ -87,8 +87,7 @@ func (s *Store) Claim(ctx context.Context, alias string, id durable.InstanceID, 
 		return s.failed(doing, err)
 	}
 	r := reader{item: canceled.CancellationReasons[1].Item}
-	_, released := r.item[attrReleased]
-	if r.text(attrAliasOf) == id.String() && r.text(attrCreatedAt) == formatTime(createdAt) && !released {
+	if r.text(attrAliasOf) == id.String() && r.text(attrCreatedAt) == formatTime(createdAt) {
 		return nil
 	}
 	return s.failed(doing, durable.ErrAliasTaken)

@@ -27,7 +27,7 @@ func TestAnAliasLeadsToItsInstanceUntilBothExpire(t *testing.T) {
 	if _, err := store.Find(t.Context(), alias); !errors.Is(err, dynamostore.ErrNoAlias) {
 		t.Errorf("of an alias that nobody claimed: want ErrNoAlias, got %v", err)
 	}
-	must(t, store.Claim(t.Context(), alias, id, created))
+	must(t, claim(t, client, store, id, created))
 	must(t, store.Release(t.Context(), alias, id, created, created.Add(time.Hour+1)))
 	if got, err := store.Find(t.Context(), alias); err != nil || got != id {
 		t.Errorf("of an instance that has ended: want %s, got %s, %v", id, got, err)
@@ -45,7 +45,7 @@ func TestAnAliasLeadsToItsInstanceUntilBothExpire(t *testing.T) {
 
 func TestAnAliasIsRedeemedOnce(t *testing.T) {
 	t.Parallel()
-	_, store := emptyStore(t)
+	client, store := emptyStore(t)
 	other := durable.InstanceID{Machine: "signup", ID: "43"}
 	redeem := func(id durable.InstanceID, event json.RawMessage, by string, want durable.Redemption) {
 		t.Helper()
@@ -55,29 +55,30 @@ func TestAnAliasIsRedeemedOnce(t *testing.T) {
 		}
 	}
 	redeem(id, callback, "early", durable.Redemption{})
-	must(t, store.Claim(t.Context(), alias, id, created))
+	must(t, claim(t, client, store, id, created))
 	redeem(other, callback, "stray", durable.Redemption{Instance: id})
 	redeem(id, callback, "first", durable.Redemption{Instance: id, First: true, Event: callback})
 	redeem(id, callback, "first", durable.Redemption{Instance: id, First: true, Event: callback})
 	redeem(id, json.RawMessage(`{"type":"other"}`), "second", durable.Redemption{Instance: id, Event: callback})
 
 	// A claim that is repeated, as after a lost answer, does not make it redeemable again.
-	must(t, store.Claim(t.Context(), alias, id, created))
+	must(t, claim(t, client, store, id, created))
 	redeem(id, callback, "third", durable.Redemption{Instance: id, Event: callback})
 	must(t, store.Release(t.Context(), alias, id, created, time.Time{}))
-	must(t, store.Claim(t.Context(), alias, id, created))
-	redeem(id, callback, "fourth", durable.Redemption{Instance: id, Event: callback, Ended: true})
+	must(t, claim(t, client, store, id, created))
+	redeem(id, callback, "fourth", durable.Redemption{Instance: id, First: true, Event: callback}) // It has asked for the alias again.
+	must(t, store.Release(t.Context(), alias, id, created, time.Time{}))
 
 	// The next instance's alias is its own.
-	must(t, store.Claim(t.Context(), alias, other, created))
+	must(t, claim(t, client, store, other, created))
 	redeem(id, callback, "late", durable.Redemption{Instance: other})
 	redeem(other, callback, "fifth", durable.Redemption{Instance: other, First: true, Event: callback})
 }
 
 func TestAnAliasOfAnInstanceThatHasEndedIsNotRedeemed(t *testing.T) {
 	t.Parallel()
-	_, store := emptyStore(t)
-	must(t, store.Claim(t.Context(), alias, id, created))
+	client, store := emptyStore(t)
+	must(t, claim(t, client, store, id, created))
 	must(t, store.Release(t.Context(), alias, id, created, time.Time{}))
 	want := durable.Redemption{Instance: id, Ended: true}
 	if got, err := store.Redeem(t.Context(), alias, id, callback, "late"); err != nil || !cmp.Equal(want, got) {
@@ -87,22 +88,22 @@ func TestAnAliasOfAnInstanceThatHasEndedIsNotRedeemed(t *testing.T) {
 
 func TestALateClaimOfAnEarlierInstanceDoesNotTakeTheAliasFromTheNext(t *testing.T) {
 	t.Parallel()
-	_, store := emptyStore(t)
+	client, store := emptyStore(t)
 	next := created.Add(time.Hour)
-	must(t, store.Claim(t.Context(), alias, id, created))
+	must(t, claim(t, client, store, id, created))
 	must(t, store.Release(t.Context(), alias, id, created, time.Time{}))
-	must(t, store.Claim(t.Context(), alias, id, next))
-	if err := store.Claim(t.Context(), alias, id, created); !errors.Is(err, durable.ErrAliasTaken) {
+	must(t, claim(t, client, store, id, next))
+	if err := claim(t, client, store, id, created); !errors.Is(err, durable.ErrAliasTaken) {
 		t.Errorf("claimed for the earlier instance: want ErrAliasTaken, got %v", err)
 	}
 	must(t, store.Release(t.Context(), alias, id, next, time.Time{}))
-	must(t, store.Claim(t.Context(), alias, durable.InstanceID{Machine: "signup", ID: "43"}, created))
+	must(t, claim(t, client, store, durable.InstanceID{Machine: "signup", ID: "43"}, created))
 }
 
 func TestOfConcurrentCallbacksOneRedeems(t *testing.T) {
 	t.Parallel()
-	_, store := emptyStore(t)
-	must(t, store.Claim(t.Context(), alias, id, created))
+	client, store := emptyStore(t)
+	must(t, claim(t, client, store, id, created))
 	redemptions := make([]durable.Redemption, 100)
 	var wait sync.WaitGroup
 	for i := range redemptions {
@@ -126,6 +127,35 @@ func TestOfConcurrentCallbacksOneRedeems(t *testing.T) {
 	}
 	if first != 1 {
 		t.Errorf("want one first callback, got %d", first)
+	}
+}
+
+// claim claims the alias for an instance, which is stored at revision 1.
+func claim(t *testing.T, client *dynamodb.Client, store *dynamostore.Store, id durable.InstanceID, created time.Time) error {
+	t.Helper()
+	_, err := client.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: aws.String(table), Item: map[string]types.AttributeValue{
+		"instance": &types.AttributeValueMemberS{Value: id.String()}, "revision": &types.AttributeValueMemberN{Value: "1"},
+		"created_at": &types.AttributeValueMemberS{Value: created.UTC().Format("2006-01-02T15:04:05.000Z07:00")},
+	}})
+	must(t, err)
+	return store.Claim(t.Context(), alias, id, created, 1)
+}
+
+// TestAClaimOfAnInstanceThatHasMovedOnIsRefused is what a process asks for that was frozen.
+func TestAClaimOfAnInstanceThatHasMovedOnIsRefused(t *testing.T) {
+	t.Parallel()
+	client, store := emptyStore(t)
+	must(t, claim(t, client, store, id, created))
+	for _, c := range []struct {
+		created  time.Time
+		revision int64
+	}{{created, 2}, {created.Add(-time.Hour), 1}} {
+		if err := store.Claim(t.Context(), "other", id, c.created, c.revision); !errors.Is(err, durable.ErrConflict) {
+			t.Errorf("created %v, revision %d: want ErrConflict, got %v", c.created, c.revision, err)
+		}
+	}
+	if _, err := store.Find(t.Context(), "other"); !errors.Is(err, dynamostore.ErrNoAlias) {
+		t.Errorf("want ErrNoAlias, got %v", err)
 	}
 }
 

@@ -81,7 +81,9 @@ func TestInstancesAreInTheIndexFromTheirFirstCommitWithItOn(t *testing.T) {
 		}
 	}
 	// An alias is no instance.
-	if err := indexed.Claim(t.Context(), "provider/7c", id, created); err != nil {
+	owner := placedRecord("job/1", 4, statechart.Active, nil, "queued")
+	mustCommit(t, plain, owner)
+	if err := indexed.Claim(t.Context(), "provider/7c", owner.Instance, owner.CreatedAt, owner.Revision); err != nil {
 		t.Fatal(err)
 	}
 	if names, _ := paged(t, indexed, dynamostore.Filter{}, 10); len(names) > 0 {

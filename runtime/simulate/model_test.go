@@ -329,10 +329,11 @@ func (r *replay) step(event statechart.Event) error {
 	}
 	before := r.snapshot()
 	children := r.instance.Children()
-	effects, handled, err := r.instance.Apply(event)
+	next, effects, handled, err := r.instance.Apply(event)
 	if err != nil {
 		return err
 	}
+	r.instance = next
 	if size := len(r.snapshot()); size > snapshotBytesMax {
 		r.instance = r.restored(before)
 		return fmt.Errorf("it makes a snapshot of %d bytes", size)

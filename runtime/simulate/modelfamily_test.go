@@ -69,7 +69,7 @@ func (r *replay) forestall(family familyHead) {
 		r.instance, _, err = r.machine.Start(statechart.Start{Instance: r.name, At: r.startedAt, Input: input})
 	}
 	if err == nil {
-		_, _, err = r.instance.Stop(r.startedAt)
+		r.instance, _, _, err = r.instance.Stop(r.startedAt)
 	}
 	if err != nil {
 		panic(err)
@@ -106,10 +106,11 @@ func (r *replay) stop() error {
 	}
 	was, from := r.record.History[r.at], r.instance.State()
 	children := r.instance.Children()
-	effects, stopped, err := r.instance.Stop(was.At)
+	next, effects, stopped, err := r.instance.Stop(was.At)
 	if err != nil {
 		return err
 	}
+	r.instance = next
 	if !stopped || was.Event != "settle.stop" || fmt.Sprint(was.From, was.To) != fmt.Sprint(from, r.instance.State()) {
 		return differ("step %d of the history differs: want a stop in %v, got %+v", r.at, from, was)
 	}

@@ -9,14 +9,29 @@ import (
 
 func TestAnAliasIsAnEffectWithItsName(t *testing.T) {
 	t.Parallel()
+	testAliasEffects(t, statechart.ClaimAlias)
+}
+
+func TestAReleasedAliasIsAnEffectWithItsName(t *testing.T) {
+	t.Parallel()
+	testAliasEffects(t, statechart.ReleaseAlias)
+}
+
+// testAliasEffects checks the action whose effect has the kind.
+func testAliasEffects(t *testing.T, kind statechart.EffectKind) {
+	t.Helper()
 	type call struct {
 		JobID string `json:"job_id"`
+	}
+	action := statechart.Alias[call]
+	if kind == statechart.ReleaseAlias {
+		action = statechart.Unalias[call]
 	}
 	chart := statechart.Must(statechart.Definition[call]{
 		ID: "call", Version: 1, Initial: "a", Payloads: statechart.Payloads{"started": statechart.PayloadOf[call]()},
 		States: []statechart.State[call]{{ID: "a", Tags: settled, On: []statechart.Transition[call]{{Event: "started", Actions: []statechart.Action[call]{
 			statechart.Assign("keep", func(c *call, e call) { *c = e }),
-			statechart.Alias(func(c call, _ statechart.Event) string { return c.JobID }),
+			action(func(c call, _ statechart.Event) string { return c.JobID }),
 		}}}}},
 	})
 	started, err := chart.Start(statechart.Start{At: epoch})
@@ -24,7 +39,7 @@ func TestAnAliasIsAnEffectWithItsName(t *testing.T) {
 		t.Fatal(err)
 	}
 	for alias, want := range map[string]string{
-		"provider/7c":            `{"id":"2.0","kind":"alias","name":"provider/7c"}`,
+		"provider/7c":            `{"id":"2.0","kind":"` + string(kind) + `","name":"provider/7c"}`,
 		"":                       "expected an alias of 1 to 256 bytes, got 0",
 		strings.Repeat("x", 257): "expected an alias of 1 to 256 bytes, got 257",
 		"a b":                    `got " " at byte 1`,

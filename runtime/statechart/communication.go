@@ -11,7 +11,7 @@ type CommunicationFailure struct {
 	Effect string     `json:"effect"`
 	Kind   EffectKind `json:"kind"`
 	// Target is what the effect was to reach: the instance of a send, the timer of a schedule ("1h0m0s of
-	// waiting"), the alias of a claim, the name under which a task waits. It may be empty.
+	// waiting"), the alias to claim or release, the name under which a task waits. It may be empty.
 	Target string `json:"target,omitempty"`
 	// Message says why, for people.
 	Message string `json:"message"`

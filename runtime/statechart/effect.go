@@ -33,6 +33,8 @@ const (
 	ResolveWaits EffectKind = "resolve"
 	// ClaimAlias asks that the instance be known under Name too: see Alias.
 	ClaimAlias EffectKind = "alias"
+	// ReleaseAlias asks that other instances may claim the alias Name: see Unalias.
+	ReleaseAlias EffectKind = "release"
 	// StartExecution asks that an execution of the workflow Name be started with Input, once, and that
 	// its end be told by Event, which is still without its payload: see StartWorkflow.
 	StartExecution EffectKind = "start"
@@ -49,7 +51,7 @@ type Effect struct {
 	ID   string     `json:"id"`
 	Kind EffectKind `json:"kind"`
 
-	// Timer is the ID of the timer to schedule; it equals ID.
+	// Timer is the ID of the timer to schedule. It equals ID, unless the host schedules the timer again.
 	Timer string    `json:"timer,omitempty"`
 	At    time.Time `json:"at,omitzero"`
 
@@ -68,7 +70,7 @@ type Effect struct {
 	Machine string          `json:"machine,omitempty"`
 	Input   json.RawMessage `json:"input,omitempty"`
 
-	// Name is the alias to claim, the workflow to start, or the name under which those wait who are to be answered. They are told Outcome, the
+	// Name is the alias to claim or release, the workflow to start, or the name under which those wait who are to be answered. They are told Outcome, the
 	// active atomic states as State, the Tags and Output, the JSON of what goes along; or else Error.
 	Name    string          `json:"name,omitempty"`
 	Outcome string          `json:"outcome,omitempty"`

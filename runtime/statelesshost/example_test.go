@@ -307,7 +307,8 @@ func (p *player) apply(event statechart.Event) {
 	p.instance = restored
 	event.At = p.now
 	from := p.state()
-	effects, handled, err := p.instance.Apply(event)
+	next, effects, handled, err := p.instance.Apply(event)
+	p.instance = next
 	switch {
 	case err != nil:
 		fmt.Printf("%s: %v\n", event.Type, err)

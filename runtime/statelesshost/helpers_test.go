@@ -60,7 +60,10 @@ func outputOf(snapshot string) string {
 	return string(form.Output)
 }
 
-func start(t *testing.T, machine durable.Machine) durable.Instance {
+// live is an instance that apply moves on.
+type live struct{ durable.Instance }
+
+func start(t *testing.T, machine durable.Machine) *live {
 	t.Helper()
 	instance, effects, err := machine.Start(statechart.Start{Instance: machine.ID() + "/1", At: epoch})
 	if err != nil {
@@ -69,16 +72,17 @@ func start(t *testing.T, machine durable.Machine) durable.Instance {
 	if len(effects) > 0 {
 		t.Fatalf("starting asks for effects: %s", effectLines(effects))
 	}
-	return instance
+	return &live{instance}
 }
 
 // apply applies an event at the epoch that is to be handled.
-func apply(t *testing.T, instance durable.Instance, event statechart.Event) []statechart.Effect {
+func apply(t *testing.T, instance *live, event statechart.Event) []statechart.Effect {
 	t.Helper()
 	if event.At.IsZero() {
 		event.At = epoch
 	}
-	effects, handled, err := instance.Apply(event)
+	next, effects, handled, err := instance.Apply(event)
+	instance.Instance = next
 	if err != nil || !handled {
 		t.Fatalf("%s %v in %v: handled %v, error %v", event.Type, event.Payload, instance.State(), handled, err)
 	}

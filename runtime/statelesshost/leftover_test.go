@@ -44,7 +44,7 @@ func TestWhatWasSentForLaterLivesUntilTheEndAndHasNoEmptyID(t *testing.T) {
 	if timers := instance.Timers(); len(timers) != 1 || !timers[0].At.Equal(epoch.Add(time.Hour)) {
 		t.Fatalf("cancelling no ID: want the event still to come in an hour, got %+v", timers)
 	}
-	_, _, err := instance.Apply(statechart.Event{Type: "BACK", At: epoch})
+	_, _, _, err := instance.Apply(statechart.Event{Type: "BACK", At: epoch})
 	if err == nil || !strings.Contains(err.Error(), "expected a delay from 0, got -1m0s") {
 		t.Errorf("a delay below zero: got %v", err)
 	}

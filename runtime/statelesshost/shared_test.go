@@ -151,7 +151,8 @@ func (m *model) book(machine durable.Machine, stored []byte, n int) ([]byte, err
 	if err != nil {
 		return nil, err
 	}
-	effects, handled, err := instance.Apply(statechart.Event{Type: "BOOK", At: epoch, Payload: entry{m.Owner, n}})
+	stepped, effects, handled, err := instance.Apply(statechart.Event{Type: "BOOK", At: epoch, Payload: entry{m.Owner, n}})
+	instance = stepped
 	wantErr, wantEffects := "", ""
 	const head = `chart ledger, state "open", event "BOOK": trigger BOOK: `
 	switch {

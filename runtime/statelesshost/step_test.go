@@ -95,12 +95,14 @@ func TestFiredTriggersWaitForTheTransitionUnderWayAndKeepTheirOrder(t *testing.T
 func TestAnInstanceThatIsStoppedTakesNothingMore(t *testing.T) {
 	t.Parallel()
 	machine := newLedgers()
-	instance, _, err := machine.Start(statechart.Start{Instance: "ledger/x", At: epoch})
+	started, _, err := machine.Start(statechart.Start{Instance: "ledger/x", At: epoch})
 	if err != nil {
 		t.Fatal(err)
 	}
+	instance := &live{started}
 	apply(t, instance, statechart.Event{Type: "BOOK", Payload: entry{"x", 5}})
-	effects, stopped, err := instance.Stop(epoch)
+	next, effects, stopped, err := instance.Stop(epoch)
+	instance.Instance = next
 	if !stopped || len(effects) != 0 || err != nil {
 		t.Errorf("stopped %v, effects %v, error %v", stopped, effects, err)
 	}
@@ -112,8 +114,8 @@ func TestAnInstanceThatIsStoppedTakesNothingMore(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, handled, err := restored.Apply(statechart.Event{Type: "BOOK", Payload: entry{"x", 5}})
-	_, again, stopErr := restored.Stop(epoch)
+	_, _, handled, err := restored.Apply(statechart.Event{Type: "BOOK", Payload: entry{"x", 5}})
+	_, _, again, stopErr := restored.Stop(epoch)
 	if handled || again || err != nil || stopErr != nil || len(restored.Children()) != 0 {
 		t.Errorf("handled %v, stopped again %v, errors %v and %v, children %v", handled, again, err, stopErr, restored.Children())
 	}
@@ -136,7 +138,7 @@ func TestAnEventThatNoStateHandlesIsIgnored(t *testing.T) {
 	sm.Configure("b")
 	instance := start(t, host(t, sm, states{settledState("a"), settledState("b")}))
 	before := snapshotOf(t, instance)
-	effects, handled, err := instance.Apply(statechart.Event{Type: "GO", At: epoch})
+	_, effects, handled, err := instance.Apply(statechart.Event{Type: "GO", At: epoch})
 	if effects != nil || handled || err != nil || asked {
 		t.Errorf("effects %v, handled %v, error %v, OnUnhandledTrigger called %v", effects, handled, err, asked)
 	}
@@ -150,10 +152,11 @@ func TestAnEventThatNoStateHandlesIsIgnored(t *testing.T) {
 func TestAnInstanceThatIsDoneTakesNothingMore(t *testing.T) {
 	t.Parallel()
 	machine := newLedgers()
-	instance, _, err := machine.Start(statechart.Start{Instance: "ledger/x", At: epoch})
+	started, _, err := machine.Start(statechart.Start{Instance: "ledger/x", At: epoch})
 	if err != nil {
 		t.Fatal(err)
 	}
+	instance := &live{started}
 	apply(t, instance, statechart.Event{Type: "BOOK", Payload: entry{"x", 5}})
 	effects := apply(t, instance, statechart.Event{Type: "CLOSE"})
 	equal(t, "effects", len(effects), 0)
@@ -163,7 +166,7 @@ func TestAnInstanceThatIsDoneTakesNothingMore(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, handled, err := restored.Apply(statechart.Event{Type: "BOOK", Payload: entry{"x", 5}})
+	_, _, handled, err := restored.Apply(statechart.Event{Type: "BOOK", Payload: entry{"x", 5}})
 	if handled || err != nil || restored.NextEvents() != nil || restored.Status() != statechart.Done {
 		t.Errorf("handled %v, error %v, next %v, status %s", handled, err, restored.NextEvents(), restored.Status())
 	}
@@ -194,12 +197,12 @@ func TestAMachineOfBuildIsMadeAnewForEachStep(t *testing.T) {
 		t.Fatal(err)
 	}
 	instance := start(t, machine)
-	if _, _, err := instance.Apply(statechart.Event{Type: "NEXT", At: epoch}); err == nil || !strings.Contains(err.Error(), "while a transition was under way") {
+	if _, _, _, err := instance.Apply(statechart.Event{Type: "NEXT", At: epoch}); err == nil || !strings.Contains(err.Error(), "while a transition was under way") {
 		t.Errorf("a trigger within a transition in FiringImmediate mode: %v", err)
 	}
 	made = 4
 	apply(t, instance, statechart.Event{Type: "GO"})
-	if _, _, err := instance.Apply(statechart.Event{Type: "NEXT", At: epoch}); err == nil || !strings.Contains(err.Error(), "Config.Build has returned a machine that it had returned before") {
+	if _, _, _, err := instance.Apply(statechart.Event{Type: "NEXT", At: epoch}); err == nil || !strings.Contains(err.Error(), "Config.Build has returned a machine that it had returned before") {
 		t.Errorf("the same machine twice: %v", err)
 	}
 }
@@ -240,7 +243,7 @@ func TestAMachineWithoutServicesHasNoneToRun(t *testing.T) {
 	if instance.Invocations() != nil || !instance.Settled() || err == nil || !strings.Contains(err.Error(), `machine phone has no services, got asked for "mail"`) {
 		t.Errorf("invocations %v, settled %v, error %v", instance.Invocations(), instance.Settled(), err)
 	}
-	equal(t, "attempt", instance.Begin("1.0").Attempt, 0)
+	equal(t, "snapshot", snapshotOf(t, instance.WithAttempt("1.0", 1)), snapshotOf(t, instance))
 	machines, err := durable.NewMachines(hostPhone(), hostParcel())
 	if err != nil {
 		t.Fatal(err)

@@ -42,7 +42,7 @@ func TestATransitionWithinAnotherFailsTheStep(t *testing.T) {
 			sm.Configure("b").Permit("ON", "c")
 			configure(sm)
 			instance := start(t, host(t, sm, states{settledState("a"), settledState("b"), settledState("c")}))
-			_, handled, err := instance.Apply(statechart.Event{Type: "GO", At: epoch})
+			_, _, handled, err := instance.Apply(statechart.Event{Type: "GO", At: epoch})
 			const want = `chart m, state "a", event "GO": trigger GO: a trigger was fired while a transition was under way: fire it with statelesshost.Fire, ` +
 				"which waits until that is over (a machine of Config.Build may also be in FiringQueued mode)"
 			if handled || err == nil || err.Error() != want {
@@ -62,7 +62,7 @@ func TestATransitionWithinAReentryFailsTheStep(t *testing.T) {
 		OnEntry(func(ctx context.Context, _ ...any) error { return sm.FireCtx(ctx, "IN") })
 	sm.Configure("b").SubstateOf("a")
 	instance := start(t, host(t, sm, states{settledState("a"), settledState("b")}))
-	_, handled, err := instance.Apply(statechart.Event{Type: "GO", At: epoch})
+	_, _, handled, err := instance.Apply(statechart.Event{Type: "GO", At: epoch})
 	if handled || err == nil || !strings.Contains(err.Error(), "while a transition was under way") {
 		t.Errorf("handled %v, error %v", handled, err)
 	}
@@ -118,7 +118,7 @@ func TestAStepThatFailsLeavesNothingBehind(t *testing.T) {
 			instance := start(t, host(t, sm, states{settledState("a"), settledState("b"), {State: "c"}}))
 			apply(t, instance, statechart.Event{Type: "NEXT"})
 			before := snapshotOf(t, instance)
-			effects, handled, err := instance.Apply(statechart.Event{Type: "GO", At: epoch})
+			_, effects, handled, err := instance.Apply(statechart.Event{Type: "GO", At: epoch})
 			if got, _, _ := strings.Cut(fmt.Sprint(err), "\n"); got != c.want {
 				t.Errorf("error:\n got %v\nwant %v", got, c.want)
 			}
@@ -161,7 +161,7 @@ func TestWhatDoesNotEndIsStopped(t *testing.T) {
 	}
 	for name, machine := range map[string]durable.Machine{"the instance's queue": shared, "the machine's queue": queued} {
 		instance := start(t, machine)
-		_, _, err := instance.Apply(statechart.Event{Type: "GO", At: epoch})
+		_, _, _, err := instance.Apply(statechart.Event{Type: "GO", At: epoch})
 		if !errors.Is(err, statechart.ErrEndless) || err.Error() != want {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -204,7 +204,7 @@ func TestAsManyTransitionsAreTakenAsTheLimitAllows(t *testing.T) {
 		apply(t, instance, statechart.Event{Type: "GO"})
 		equal(t, name+", at the limit", fired, statechart.MicrostepsMax)
 		fired, firedMax = 0, 10*statechart.MicrostepsMax
-		if _, _, err := instance.Apply(statechart.Event{Type: "GO", At: epoch}); !errors.Is(err, statechart.ErrEndless) || fired > statechart.MicrostepsMax+1 {
+		if _, _, _, err := instance.Apply(statechart.Event{Type: "GO", At: epoch}); !errors.Is(err, statechart.ErrEndless) || fired > statechart.MicrostepsMax+1 {
 			t.Errorf("%s, beyond the limit: %d transitions and %v", name, fired, err)
 		}
 	}

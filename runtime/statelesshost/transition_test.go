@@ -76,7 +76,7 @@ func TestTimersLiveAsLongAsTheirStateDoes(t *testing.T) {
 			t.Fatal(err)
 		}
 		equal(t, "timers restored after "+c.event, timersOf(restored), c.timers)
-		instance = restored
+		instance = &live{restored}
 	}
 }
 
@@ -86,7 +86,7 @@ func TestATimerFiresOnceAndAStaleOneNever(t *testing.T) {
 	apply(t, instance, statechart.Event{Type: "GO"})
 	fire := func(id string) (handled bool) {
 		t.Helper()
-		_, handled, err := instance.Apply(statechart.Event{Type: statechart.TimerEvent, Timer: id, At: epoch.Add(time.Minute)})
+		_, _, handled, err := instance.Apply(statechart.Event{Type: statechart.TimerEvent, Timer: id, At: epoch.Add(time.Minute)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -133,9 +133,10 @@ func TestSentEventsComeBackUnlessTheyAreCancelled(t *testing.T) {
 		t.Fatal(err)
 	}
 	equal(t, "timers", restored.Timers(), instance.Timers())
-	apply(t, restored, statechart.Event{Type: statechart.TimerEvent, Timer: "2.0", At: epoch.Add(time.Minute)})
-	equal(t, "notes", lines(t, restored), "09:00")
-	equal(t, "timers", timersOf(restored), "")
+	again := &live{restored}
+	apply(t, again, statechart.Event{Type: statechart.TimerEvent, Timer: "2.0", At: epoch.Add(time.Minute)})
+	equal(t, "notes", lines(t, again), "09:00")
+	equal(t, "timers", timersOf(again), "")
 }
 
 // newAnswering resolves names in its states and in an action.
@@ -182,7 +183,7 @@ func TestStatesAndActionsAnswerThoseWhoWait(t *testing.T) {
 	equal(t, "who comes late", effectLine(late), ` resolve packing ["entered"] outcome=b state=[b] tags=[settled t]`)
 
 	before := snapshotOf(t, instance)
-	_, _, err = instance.Apply(statechart.Event{Type: "NEXT", At: epoch})
+	_, _, _, err = instance.Apply(statechart.Event{Type: "NEXT", At: epoch})
 	if err == nil || !strings.Contains(err.Error(), `answering "broken": encoding the output: json: unsupported type: func()`) {
 		t.Errorf("an answer that has no JSON form: %v", err)
 	}

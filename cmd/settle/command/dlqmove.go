@@ -247,5 +247,5 @@ func (c *dlqDropCommand) ask(ctx context.Context, s *session, choice *choice) (s
 	if c.All {
 		question += fmt.Sprintf(", about %d,", about)
 	}
-	return true, s.confirm(ctx, question+" for good?")
+	return true, s.confirm(ctx, question+" for good?", "nothing was dropped")
 }

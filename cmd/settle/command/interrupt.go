@@ -48,15 +48,15 @@ func (s *session) readInput(ctx context.Context) ([]byte, error) {
 	return until(ctx, func() ([]byte, error) { return io.ReadAll(io.LimitReader(s.in, httpapi.EventBytesMax+1)) })
 }
 
-// confirm asks somebody at a terminal, which there must be.
-func (s *session) confirm(ctx context.Context, question string) error {
+// confirm asks somebody at a terminal, which there must be. otherwise says what holds if the answer is no.
+func (s *session) confirm(ctx context.Context, question, otherwise string) error {
 	s.tell("%s [y/N] ", question)
 	answer, err := until(ctx, func() (string, error) { return bufio.NewReader(s.in).ReadString('\n') })
 	if err != nil && !errors.Is(err, io.EOF) {
 		return err
 	}
 	if answer = strings.ToLower(strings.TrimSpace(answer)); answer != "y" && answer != "yes" {
-		return errors.New("not confirmed, nothing was dropped")
+		return errors.New("not confirmed, " + otherwise)
 	}
 	return nil
 }

@@ -18,6 +18,11 @@ func numbers() []kong.Option {
 			target.SetInt(n)
 			return err
 		})),
+		kong.KindMapper(reflect.Int64, numeric("a whole number, such as 1795165200000000", func(text string, target reflect.Value) error {
+			n, err := strconv.ParseInt(text, 10, 64)
+			target.SetInt(n)
+			return err
+		})),
 		kong.KindMapper(reflect.Uint16, numeric(fmt.Sprintf("a whole number from 0 to %d", math.MaxUint16), func(text string, target reflect.Value) error {
 			n, err := strconv.ParseUint(text, 0, 16)
 			target.SetUint(n)

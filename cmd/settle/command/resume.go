@@ -48,8 +48,14 @@ type resumed struct {
 // resumeTimer is the ID of a timer that no instance has: theirs begin with a number.
 const resumeTimer = "resume"
 
-// Run sends the instance a stale timer's firing, which the loop skips once it has settled the instance and performed its
-// effects.
+// nudge returns the firing of a timer that the instance does not have. The loop skips it once it has settled the instance and
+// performed its effects.
+func nudge(to durable.InstanceID) (durable.Message, error) {
+	body, err := json.Marshal(map[string]string{"type": statechart.TimerEvent, "timer": resumeTimer})
+	return durable.Message{To: to, Body: body, DeduplicationID: rand.Text()}, err
+}
+
+// Run nudges the instance, if something is left to do.
 func (c *resumeCommand) Run(ctx context.Context, s *session) error {
 	if err := c.validate(); err != nil {
 		return err
@@ -67,7 +73,7 @@ func (c *resumeCommand) Run(ctx context.Context, s *session) error {
 	}
 	answer := resumed{Instance: c.Instance, Needed: !shown.Settled || record.Owes(), State: shown.State, Settled: shown.Settled}
 	if answer.Needed {
-		body, err := json.Marshal(map[string]string{"type": statechart.TimerEvent, "timer": resumeTimer})
+		message, err := nudge(record.Instance)
 		if err != nil {
 			return err
 		}
@@ -76,7 +82,7 @@ func (c *resumeCommand) Run(ctx context.Context, s *session) error {
 			return err
 		}
 		w := &waiter{session: s, flags: c.waitFlags, table: c.tableFlags, machines: known, queue: c.Queue}
-		if err := w.send(ctx, durable.Message{To: record.Instance, Body: body, DeduplicationID: rand.Text()}); err != nil {
+		if err := w.send(ctx, message); err != nil {
 			return c.explain(s, err)
 		}
 		answer.MessageID = w.messageID

@@ -67,6 +67,7 @@ type commandLine struct {
 
 	DLQ     dlqCommand     `cmd:"" name:"dlq" help:"Look at the events that were parked, send them again, or drop them."`
 	Resume  resumeCommand  `cmd:"" help:"Have an instance go on that was left unsettled."`
+	Rearm   rearmCommand   `cmd:"" help:"Rearm instances that were restored from a backup."`
 	Check   checkCommand   `cmd:"" help:"Check before a deployment that this build can carry the stored instances on."`
 	Migrate migrateCommand `cmd:"" help:"Show what this build's migrations would make of the stored instances."`
 	Export  exportCommand  `cmd:"" help:"Write the snapshots of instances as JSON lines."`

@@ -84,17 +84,33 @@ func (s *stage) ClearOutbox(ctx context.Context, id durable.InstanceID, _ int64,
 	if err != nil {
 		return err
 	}
-	record.Outbox, record.Tokens = nil, left.Tokens
+	record.Revision++
+	record.Outbox, record.Tokens = left.Outbox, left.Tokens
 	return s.Commit(ctx, record)
 }
 
-func (s *stage) Claim(context.Context, string, durable.InstanceID, time.Time) error { return nil }
+func (s *stage) KeepSends(context.Context, durable.InstanceID, string, []durable.LastSend, time.Time) error {
+	return nil
+}
+
+func (s *stage) LastSend(context.Context, durable.InstanceID, string, string) (durable.LastSend, bool, error) {
+	return durable.LastSend{}, false, nil
+}
+
+func (s *stage) Claim(context.Context, string, durable.InstanceID, time.Time, int64) error {
+	return nil
+}
+
 func (s *stage) Release(context.Context, string, durable.InstanceID, time.Time, time.Time) error {
 	return nil
 }
 
 // Send sends to other instances, which are none of this stage's business.
 func (s *stage) Send(context.Context, durable.Message) (string, error) { return "m", s.call("Send") }
+
+func (s *stage) SendBatch(_ context.Context, messages []durable.Message) []error {
+	return make([]error, len(messages))
+}
 
 func (s *stage) Park(_ context.Context, d durable.Delivery, reason string) error {
 	return errors.New("expected nothing to be parked, got " + d.Body + ": " + reason)

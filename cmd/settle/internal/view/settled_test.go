@@ -31,7 +31,7 @@ func TestSettledIsWhatTheEngineSays(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := instance.Apply(statechart.Event{Type: "SHIP", At: noon}); err != nil {
+	if instance, _, _, err = instance.Apply(statechart.Event{Type: "SHIP", At: noon}); err != nil {
 		t.Fatal(err)
 	}
 	snapshot, err := instance.Snapshot()

@@ -1,0 +1,210 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"strconv"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+
+	"github.com/settle-run/settle/cmd/settle/internal/view"
+	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/dynamostore"
+	"github.com/settle-run/settle/runtime/sqsqueue"
+)
+
+type rearmCommand struct {
+	tableFlags
+	Queue    string `default:"settle.fifo" env:"SETTLE_QUEUE_URL" placeholder:"NAME|URL" help:"The FIFO queue (${default})."`
+	Instance string `arg:"" optional:"" help:"The instance, such as signup/42."`
+	Machine  string `help:"All instances of this machine."`
+	All      bool   `help:"All instances of the table."`
+	Resume   int64  `placeholder:"STAMP" help:"Continue an interrupted run, by the stamp that it printed at its start."`
+	DryRun   bool   `help:"Show what would be rearmed, and write nothing."`
+	Yes      bool   `short:"y" help:"Do not ask."`
+	outputFlag
+}
+
+// Help explains rearming, and when it is needed.
+func (*rearmCommand) Help() string {
+	return `Rearm an instance after you restored its item from a backup, and before its next event. A restored instance counts its
+steps from where the backup was, so it would use the IDs of earlier sends again, and receivers would drop them as repeats.
+Timers that fired since the backup would never fire again.
+
+Rearming raises the count above every number used before, and asks again for the timers, aliases, tasks and executions that
+the instance waits for. An instance that is done notifies its parent again. Rearming an instance that was not restored is
+harmless.
+
+Name one instance, or use --machine or --all, which ask for confirmation; without a terminal they need --yes. Naming one
+instance also rearms those of its children that are done.
+
+The run reports items that it cannot read or store, continues, and ends with exit code 1. A run prints its stamp. If it is
+interrupted, --resume continues it. The clock of this machine must be right.
+
+docs/operations.md has the whole procedure, under Backups.
+
+  settle rearm signup/42
+  settle rearm --machine signup --dry-run
+  settle rearm --all --yes
+  settle rearm --all --resume 1795165200000000`
+}
+
+// rearmReport is the answer.
+type rearmReport struct {
+	// Stamp is when the run began, in microseconds since 1970.
+	Stamp    int64           `json:"stamp"`
+	DryRun   bool            `json:"dry_run,omitempty"`
+	Machines []view.RearmRow `json:"machines"`
+}
+
+// stampMin is above any count of steps that an instance reaches by itself.
+const stampMin = 1e14
+
+// validate checks the flags; now is in microseconds since 1970.
+func (c *rearmCommand) validate(now int64) error {
+	given := 0
+	for _, is := range []bool{c.Instance != "", c.Machine != "", c.All} {
+		if is {
+			given++
+		}
+	}
+	switch {
+	case given != 1:
+		return fmt.Errorf("%w: expected either an instance, such as signup/42, or --machine, or --all", errUsage)
+	case c.Resume != 0 && c.Instance != "":
+		return fmt.Errorf("%w: --resume: expected --machine or --all with it, got an instance: rearm it again", errUsage)
+	case c.Resume != 0 && (c.Resume < stampMin || c.Resume > now):
+		return fmt.Errorf("%w: --resume: expected the stamp that the interrupted run printed, no later than now, %d, got %d", errUsage, now, c.Resume)
+	default:
+		return nil
+	}
+}
+
+// Run rearms what is chosen.
+func (c *rearmCommand) Run(ctx context.Context, s *session) error {
+	r := &rearming{session: s, stamp: s.now().UnixMicro(), dryRun: c.DryRun}
+	if err := c.validate(r.stamp); err != nil {
+		return err
+	}
+	if c.Resume != 0 {
+		r.stamp = c.Resume
+	}
+	if err := c.connect(ctx, s, r); err != nil {
+		return c.explain(s, err)
+	}
+	if c.Machine != "" {
+		if _, err := r.machines.Lookup(c.Machine); err != nil {
+			return err
+		}
+	}
+	if err := c.ask(ctx, s); err != nil {
+		return err
+	}
+	records := r.store.List(ctx, dynamostore.Filter{Machine: c.Machine, Consistent: true})
+	if c.Instance != "" {
+		record, err := c.one(ctx, r)
+		if err != nil {
+			return c.explain(s, err)
+		}
+		records = func(yield func(durable.Record, error) bool) { yield(record, nil) }
+	} else if !c.DryRun {
+		s.note("Stamp %d: if this run is interrupted, continue it with %s", r.stamp, c.continuation(s, r.stamp))
+	}
+	err := c.run(ctx, r, records)
+	switch failed := r.found.Failed(); {
+	case err != nil && c.Instance == "" && !c.DryRun:
+		err = fmt.Errorf("%w; continue with %s", c.explain(s, stopped(ctx, err)), c.continuation(s, r.stamp))
+	case err != nil:
+		err = c.explain(s, err)
+	case failed > 0 && c.Instance == "" && !c.DryRun:
+		err = fmt.Errorf("%s not rearmed: mend the items, or restore them again, then continue with %s", counted(failed, "instance is", "instances are"), c.continuation(s, r.stamp))
+	case failed > 0:
+		err = fmt.Errorf("%s be rearmed: mend the items, or restore them again", counted(failed, "instance cannot", "instances cannot"))
+	}
+	if err != nil && len(r.found.Rows()) == 0 {
+		return err
+	}
+	return errors.Join(c.report(s, r), err)
+}
+
+// connect makes what the run needs. Nothing is written if it fails.
+func (c *rearmCommand) connect(ctx context.Context, s *session, r *rearming) error {
+	var err error
+	if r.machines, err = s.machines(); err != nil {
+		return err
+	}
+	settings, err := c.load(ctx, s)
+	if err != nil {
+		return err
+	}
+	// Indexed, so that what is committed stays in the index if the table has it.
+	r.store = dynamostore.NewIndexed(meteredClient{dynamodb.NewFromConfig(settings), &s.read}, c.Table)
+	if c.DryRun {
+		return nil
+	}
+	client := sqs.NewFromConfig(settings)
+	url, err := sqsqueue.ResolveURL(ctx, client, c.Queue)
+	r.queue = sqsqueue.New(client, url, "")
+	return err
+}
+
+// ask asks whether to rearm many instances.
+func (c *rearmCommand) ask(ctx context.Context, s *session) error {
+	if c.Instance != "" || c.DryRun || c.Yes || c.Resume != 0 {
+		return nil
+	}
+	if !s.asked {
+		return fmt.Errorf("%w: expected --yes, as there is no terminal to ask on", errUsage)
+	}
+	which := "all instances"
+	if c.Machine != "" {
+		which += " of machine " + c.Machine
+	}
+	return s.confirm(ctx, fmt.Sprintf("Rearm %s in table %s?", which, c.Table), "nothing was rearmed")
+}
+
+// one reads the instance that was named.
+func (c *rearmCommand) one(ctx context.Context, r *rearming) (durable.Record, error) {
+	id, err := durable.ParseInstanceID(c.Instance)
+	if err != nil {
+		return durable.Record{}, err
+	}
+	record, err := r.store.Load(ctx, id)
+	if err == nil && record.Revision == 0 {
+		err = c.missing(r.machines, id)
+	}
+	return record, err
+}
+
+// run rearms the records, with progress.
+func (c *rearmCommand) run(ctx context.Context, r *rearming, records iter.Seq2[durable.Record, error]) error {
+	r.progress = r.session.newProgress("instance done", "instances done")
+	defer r.progress.end()
+	r.family = c.Instance != ""
+	return r.all(ctx, records)
+}
+
+// continuation returns the command line that continues the run.
+func (c *rearmCommand) continuation(s *session, stamp int64) string {
+	args := []string{"--all"}
+	if c.Machine != "" {
+		args = []string{"--machine", c.Machine}
+	}
+	return s.hint("rearm", append(args, "--resume", strconv.FormatInt(stamp, 10))...)
+}
+
+// report prints what became of the instances.
+func (c *rearmCommand) report(s *session, r *rearming) error {
+	if c.json(s) {
+		return s.printJSON(rearmReport{Stamp: r.stamp, DryRun: c.DryRun, Machines: r.found.Rows()})
+	}
+	var b strings.Builder
+	if err := r.found.Write(&b, s.style, c.DryRun); err != nil {
+		return err
+	}
+	return s.printf("%s", b.String())
+}

@@ -1,0 +1,206 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/settle-run/settle/cmd/settle/internal/view"
+	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/dynamostore"
+	"github.com/settle-run/settle/runtime/sqsqueue"
+	"github.com/settle-run/settle/runtime/statechart"
+)
+
+// rearming is one run of settle rearm.
+type rearming struct {
+	session  *session
+	machines *durable.Machines
+	store    *dynamostore.Store
+	// queue is nil in a dry run.
+	queue    *sqsqueue.Queue
+	progress *progress
+	// stamp is the start of the run, in microseconds since 1970. An instance with as many steps has been rearmed.
+	stamp  int64
+	dryRun bool
+	// family says that the children of an instance are looked at too.
+	family bool
+
+	mu    sync.Mutex
+	found view.Rearms
+}
+
+const (
+	// rearmWorkers is how many instances are rearmed at a time.
+	rearmWorkers = 8
+	// rearmConflictsMax is how often an instance is read again after a conflicting write.
+	rearmConflictsMax = 10
+)
+
+// all rearms the records. It counts an item that fails, and returns the first error that concerns all.
+func (r *rearming) all(outer context.Context, records iter.Seq2[durable.Record, error]) error {
+	ctx, stop := context.WithCancelCause(outer)
+	defer stop(nil)
+	work := make(chan durable.Record)
+	var workers sync.WaitGroup
+	for range rearmWorkers {
+		workers.Go(func() {
+			for record := range work {
+				if err := r.rearm(ctx, record); err != nil {
+					stop(err)
+				}
+			}
+		})
+	}
+	for record, err := range records {
+		var item *dynamostore.ItemError
+		if errors.As(err, &item) {
+			r.fail(item.Instance, err)
+			continue
+		}
+		if err != nil {
+			stop(err)
+			break
+		}
+		select {
+		case work <- record:
+		case <-ctx.Done():
+		}
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	close(work)
+	workers.Wait()
+	return context.Cause(ctx)
+}
+
+// rearm rearms one instance, unless this run has done so, and nudges it so that a consumer performs its outbox. It returns only
+// errors that other instances would meet too.
+func (r *rearming) rearm(ctx context.Context, record durable.Record) error {
+	if ctx.Err() != nil {
+		return nil
+	}
+	err := r.try(ctx, record)
+	for tries := 1; errors.Is(err, durable.ErrConflict) && tries < rearmConflictsMax; tries++ {
+		if record, err = r.store.Load(ctx, record.Instance); err == nil {
+			err = r.try(ctx, record)
+		}
+	}
+	for _, own := range []error{
+		durable.ErrConflict, durable.ErrUnstorable, durable.ErrUnreadable, statechart.ErrUnreadable, durable.ErrUnknownMachine,
+	} {
+		if errors.Is(err, own) {
+			r.fail(record.Instance.String(), err)
+			return nil
+		}
+	}
+	if err == nil {
+		r.progress.add()
+	}
+	return err
+}
+
+// try rearms an instance as it was read. Its error wraps durable.ErrConflict if the instance has changed since.
+func (r *rearming) try(ctx context.Context, record durable.Record) error {
+	_, instance, err := r.machines.Restore(record)
+	if err != nil {
+		return fmt.Errorf("reading %s: %w", record.Instance, err)
+	}
+	var stored struct {
+		Steps int64 `json:"steps"`
+	}
+	if err := statechart.ReadJSON(record.Snapshot, &stored); err != nil {
+		return fmt.Errorf("reading %s: %w: %w", record.Instance, durable.ErrUnreadable, err)
+	}
+	rearmed := record
+	isAlready := stored.Steps >= r.stamp
+	if !isAlready {
+		if rearmed, err = durable.Rearm(r.machines, record, r.session.now()); err != nil {
+			return fmt.Errorf("rearming %s: %w", record.Instance, err)
+		}
+	}
+	changed := rearmed.Revision != record.Revision
+	if changed && !r.dryRun {
+		if err := r.store.Commit(ctx, rearmed); err != nil {
+			return err
+		}
+	}
+	if !r.dryRun && (rearmed.Owes() || !instance.Settled()) {
+		message, err := nudge(record.Instance)
+		if err != nil {
+			return err
+		}
+		if _, err := r.queue.Send(ctx, message); err != nil {
+			return fmt.Errorf("sending to %s: %w", record.Instance, err)
+		}
+	}
+	r.count(rearmed, instance, changed, isAlready)
+	if r.family {
+		return r.children(ctx, rearmed, instance)
+	}
+	return nil
+}
+
+// count counts an instance that is done with.
+func (r *rearming) count(record durable.Record, instance durable.Instance, changed, isAlready bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	row := r.found.Of(record.Instance.Machine)
+	switch {
+	case isAlready:
+		row.Already++
+	case !changed:
+		row.Ended++
+	default:
+		row.Rearmed++
+		row.Timers += len(instance.Timers())
+		row.Aliases += len(record.Aliases)
+		row.Executions += len(record.Executions)
+		for _, token := range record.Tokens {
+			if token.Answer == nil {
+				row.Tasks++
+			}
+		}
+	}
+}
+
+// fail reports an item that cannot be rearmed. Others go on.
+func (r *rearming) fail(name string, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	machine, _, _ := strings.Cut(name, "/")
+	r.found.Of(machine).Failed++
+	r.progress.add()
+	r.session.note("%s: %s", r.session.name(), oneLine(err))
+}
+
+// children rearms the children of a restored parent that are done, so that they notify it again. It names children that are gone
+// or stopped.
+func (r *rearming) children(ctx context.Context, parent durable.Record, instance durable.Instance) error {
+	for _, ref := range instance.Children() {
+		isAskedFor := func(e statechart.Effect) bool { return e.Kind == statechart.SpawnInstance && e.Child == ref.Key }
+		if slices.ContainsFunc(parent.Outbox, isAskedFor) {
+			continue // It is about to begin.
+		}
+		name := durable.ChildName(parent.Instance, parent.CreatedAt, ref.Key, ref.Machine)
+		child, err := r.store.Load(ctx, name)
+		switch {
+		case errors.Is(err, durable.ErrUnreadable):
+			r.fail(name.String(), err)
+		case err != nil:
+			return err
+		case child.Revision == 0 || child.Status == statechart.Stopped:
+			r.session.note("%s waits for its child %s, which is gone or stopped: its end will not come.", parent.Instance, name)
+		case child.Status == statechart.Done:
+			if err := r.rearm(ctx, child); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,84 @@
+package view
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+
+	"github.com/settle-run/settle/cmd/settle/internal/console"
+)
+
+// RearmRow counts the instances of a machine by what became of them, and what those that were rearmed wait for.
+type RearmRow struct {
+	Machine string `json:"machine"`
+	// Rearmed counts those that were rearmed or, in a dry run, would be.
+	Rearmed int `json:"rearmed"`
+	// Already counts those that this run, or a later one, had rearmed before.
+	Already int `json:"already"`
+	// Ended counts those that have ended and owe nothing: they stay as they are.
+	Ended  int `json:"ended"`
+	Failed int `json:"failed"`
+
+	Timers     int `json:"timers"`
+	Aliases    int `json:"aliases"`
+	Tasks      int `json:"tasks"`
+	Executions int `json:"executions"`
+}
+
+// Rearms are rows by machine. The zero value has none.
+type Rearms struct{ rows map[string]*RearmRow }
+
+// Of returns the row of a machine.
+func (r *Rearms) Of(machine string) *RearmRow {
+	if r.rows == nil {
+		r.rows = map[string]*RearmRow{}
+	}
+	if r.rows[machine] == nil {
+		r.rows[machine] = &RearmRow{Machine: machine}
+	}
+	return r.rows[machine]
+}
+
+// Rows returns the rows, by machine.
+func (r *Rearms) Rows() []RearmRow {
+	rows := []RearmRow{}
+	for _, machine := range slices.Sorted(maps.Keys(r.rows)) {
+		rows = append(rows, *r.rows[machine])
+	}
+	return rows
+}
+
+// Failed returns how many instances could not be rearmed.
+func (r *Rearms) Failed() (n int) {
+	for _, row := range r.rows {
+		n += row.Failed
+	}
+	return n
+}
+
+// Write writes the rows as a table.
+func (r *Rearms) Write(w io.Writer, style console.Style, dryRun bool) error {
+	rows := r.Rows()
+	if len(rows) == 0 {
+		_, err := fmt.Fprintln(w, "No instances.")
+		return err
+	}
+	rearmed := "REARMED"
+	if dryRun {
+		rearmed = "TO REARM"
+	}
+	table := NewTable(style, "MACHINE", rearmed, "ALREADY", "ENDED", "FAILED", "TIMERS", "ALIASES", "TASKS", "EXECUTIONS")
+	for _, row := range rows {
+		cells := []Cell{Bold(row.Machine)}
+		for i, count := range []int{row.Rearmed, row.Already, row.Ended, row.Failed, row.Timers, row.Aliases, row.Tasks, row.Executions} {
+			mark := Plain
+			if i == 3 && count > 0 {
+				mark = Warning
+			}
+			cells = append(cells, mark(fmt.Sprint(count)))
+		}
+		table.Add(cells...)
+	}
+	return table.Write(w)
+}

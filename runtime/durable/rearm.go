@@ -1,0 +1,70 @@
+package durable
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/settle-run/settle/runtime/statechart"
+)
+
+// Rearm returns the record of an instance that was restored from a backup as it must be stored, at the next revision:
+//
+//   - The count of steps is raised to the time, in microseconds since 1970, or by one if it is that high already. An instance
+//     takes less than a million steps a second, so the new count is above every earlier one, and every ID that derives from
+//     it is new. Receivers accept the next sends.
+//   - The outbox asks again for everything the instance waits for: its timers, aliases, tasks and executions. An instance
+//     that is done notifies its parent again. Asking twice is harmless.
+//
+// An instance that has ended and has no parent to notify makes no more IDs. Rearm returns its record unchanged, at the same
+// revision. Rearm migrates nothing, and fails as Machines.Restore does. Each restore needs a Rearm, with a later now.
+func Rearm(machines *Machines, record Record, now time.Time) (Record, error) {
+	_, instance, err := machines.Restore(record)
+	if err != nil {
+		return Record{}, err
+	}
+	notifies := record.Parent != nil && instance.Status() == statechart.Done
+	if instance.Status() != statechart.Active && !notifies {
+		return record, nil
+	}
+	snapshot, steps, err := statechart.SkipSteps(record.Snapshot, now.UnixMicro())
+	if err != nil {
+		return Record{}, err
+	}
+	at := now.UTC().Truncate(time.Millisecond)
+	record.Snapshot, record.UpdatedAt = snapshot, at
+	record.Revision++
+	outbox := slices.Clip(record.Outbox)
+	ask := func(effect statechart.Effect) {
+		effect.ID = fmt.Sprintf("rearm.%d.%d", steps, len(outbox))
+		outbox = append(outbox, effect)
+	}
+	for _, timer := range instance.Timers() {
+		ask(statechart.Effect{Kind: statechart.Schedule, Timer: timer.ID, At: timer.At})
+	}
+	for _, alias := range record.Aliases {
+		ask(statechart.Effect{Kind: statechart.ClaimAlias, Name: alias})
+	}
+	for i := range record.Tokens {
+		if token := &record.Tokens[i]; waits(*token) {
+			ask(statechart.Effect{Kind: beat, Name: token.Key, At: at})
+		}
+	}
+	for _, execution := range record.Executions {
+		ask(statechart.Effect{Kind: poll, Name: execution.Name, At: at})
+	}
+	if notifies {
+		ask(statechart.Effect{Kind: notifyParent})
+	}
+	record.Outbox = outbox
+	if record.Owes() {
+		record.ExpireAt = time.Time{} // The loop sets it again once nothing is owed.
+	}
+	record.FailedEffects = slices.Clone(record.FailedEffects)
+	for i := range record.FailedEffects {
+		if failed := &record.FailedEffects[i]; failed.Report == ReportSent {
+			failed.Report = ReportUnsent // The message may have been acknowledged since the backup.
+		}
+	}
+	return record, nil
+}

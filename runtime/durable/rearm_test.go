@@ -1,0 +1,322 @@
+package durable_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/statechart"
+)
+
+// backup returns the records of a world as they are stored now.
+func (w *world) backup(ids ...string) (records []durable.Record) {
+	for _, id := range ids {
+		records = append(records, w.load(id))
+	}
+	return records
+}
+
+// restore puts records back, as an operator does.
+func (w *world) restore(records []durable.Record) {
+	for _, record := range records {
+		w.store(record)
+	}
+}
+
+// rearm rearms stored instances and nudges each, so that a consumer performs its outbox.
+func (w *world) rearm(t *testing.T, ids ...string) {
+	t.Helper()
+	for _, id := range ids {
+		stored := w.load(id)
+		record, err := durable.Rearm(w.machines, stored, time.Now())
+		if err != nil {
+			t.Fatalf("rearming %s: %v", id, err)
+		}
+		if record.Revision != stored.Revision+1 {
+			t.Errorf("%s has revision %d once it is rearmed, want %d", id, record.Revision, stored.Revision+1)
+		}
+		w.store(record)
+		w.commit(record)
+		w.post(id, `{"type": "settle.timer", "timer": "resume"}`)
+	}
+}
+
+// greeting is an event by which one order sends the item to order/2.
+func greeting(text string) string {
+	return fmt.Sprintf(`{"type": "tell", "item": %q, "to": "order/2"}`, text)
+}
+
+// Without rearming, the restored sender uses the IDs of the lost sends again, and the receiver takes its next
+// sends for repeats.
+func TestTheSendsOfARestoredInstanceAreAppliedOnceItIsRearmed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.post("order/1", greeting("one"))
+		w.run(t)
+		backup := w.backup("order/1")
+		w.post("order/1", greeting("two"))
+		w.run(t)
+		w.post("order/1", greeting("three"))
+		w.run(t)
+		want := []string{"one", "two", "three"}
+		w.wantLog(t, "order/2", want...)
+		for _, round := range []string{"first", "second"} { // The second begins with the same backup.
+			w.restore(backup)
+			time.Sleep(time.Hour)
+			w.rearm(t, "order/1")
+			w.run(t)
+			for _, text := range []string{"four", "five", "six"} {
+				w.post("order/1", greeting(round+" "+text))
+				w.run(t)
+				want = append(want, round+" "+text)
+			}
+			w.wantLog(t, "order/2", want...)
+		}
+		w.wantParked(t)
+		w.wantSound(t)
+	})
+}
+
+func TestATimerThatFiredSinceTheBackupFiresAgainOnceItIsRearmed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.post("order/1", event("wait", ""))
+		w.invoke()
+		w.runFor(t, 10*time.Minute)
+		backup := w.backup("order/1")
+		w.run(t)
+		w.wantState(t, "order/1", "idle")
+		w.restore(backup)
+		w.run(t)
+		w.wantState(t, "order/1", "waiting") // Nothing is left that would end it.
+		w.rearm(t, "order/1")
+		w.run(t)
+		w.wantState(t, "order/1", "idle")
+		w.wantLog(t, "order/1", "hour over")
+		w.wantSound(t)
+	})
+}
+
+// A timer that is still scheduled is scheduled twice, and fires once, on time.
+func TestATimerThatIsRearmedBeforeItFiresDoesSoOnceAndOnTime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.post("order/1", event("wait", ""))
+		w.invoke()
+		w.runFor(t, 10*time.Minute)
+		w.rearm(t, "order/1")
+		w.runFor(t, 49*time.Minute)
+		w.wantState(t, "order/1", "waiting")
+		w.run(t)
+		w.wantLog(t, "order/1", "hour over")
+		w.wantSound(t)
+	})
+}
+
+// The parent was restored, and its child has ended since the backup: the child's message was acknowledged.
+func TestAChildThatHasEndedTellsItsRestoredParentAgainOnceItIsRearmed(t *testing.T) {
+	t.Parallel()
+	inFamily(t, func(t *testing.T, w *world) {
+		w.post(boss1, ship)
+		w.run(t)
+		van := w.van(t)
+		backup := w.backup(boss1)
+		w.post(boss1, event("finish", ""))
+		w.run(t)
+		w.wantState(t, boss1, "idle")
+		for range 2 {
+			w.restore(backup)
+			w.run(t)
+			w.wantState(t, boss1, "shipping")
+			w.rearm(t, boss1, van)
+			w.run(t)
+			w.wantState(t, boss1, "idle")
+			w.wantLog(t, boss1, `back "parcel board ok"`)
+		}
+		w.wantParked(t)
+	})
+}
+
+// A parent that was restored starts a new child under a new name, although it had one since the backup.
+func TestARestoredParentStartsAnotherChildOnceItIsRearmed(t *testing.T) {
+	t.Parallel()
+	inFamily(t, func(t *testing.T, w *world) {
+		w.post(boss1, event("add", "first"))
+		w.run(t)
+		backup := w.backup(boss1)
+		w.post(boss1, ship)
+		w.run(t)
+		before := w.van(t)
+		w.restore(backup)
+		w.rearm(t, boss1)
+		w.post(boss1, event("ship", "second"))
+		w.run(t)
+		if after := w.van(t); after == before {
+			t.Errorf("the child is %s again", after)
+		}
+		w.wantLog(t, w.van(t), "second", "board ok")
+		w.wantParked(t)
+	})
+}
+
+func TestAnExecutionThatHasEndedSinceTheBackupIsAskedForOnceItIsRearmed(t *testing.T) {
+	t.Parallel()
+	inPrinterWorld(t, func(t *testing.T, w *world) {
+		w.post(printer1, event("ship", ""))
+		w.invoke()
+		w.runFor(t, time.Minute)
+		backup := w.backup(printer1)
+		w.ends(t, w.only(t), printed, 1)
+		w.run(t)
+		w.wantPrinted(t, 0, printedLog)
+		w.restore(backup)
+		w.rearm(t, printer1)
+		w.run(t)
+		w.wantPrinted(t, 0, printedLog)
+	})
+}
+
+func TestAnAliasThatAnotherInstanceHasSinceTheBackupIsToldOnceItIsRearmed(t *testing.T) {
+	t.Parallel()
+	inCallerWorld(t, func(t *testing.T, w *world) {
+		w.post("caller/1", event("add", "x-7"))
+		w.run(t)
+		backup := w.backup("caller/1")
+		delete(w.aliases, "x-7")
+		w.post("caller/2", event("add", "x-7"))
+		w.run(t)
+		w.restore(backup)
+		w.rearm(t, "caller/1")
+		w.run(t)
+		w.wantLog(t, "caller/1", "taken: x-7")
+		w.wantSound(t)
+	})
+}
+
+// The chart receives token.expired, whatever time limits the task has.
+func TestATaskThatIsOverSinceTheBackupExpiresOnceItIsRearmed(t *testing.T) {
+	t.Parallel()
+	for name, limits := range map[string][2]time.Duration{"time-out": {48 * time.Hour, 0}, "heartbeats": {0, time.Minute}, "none": {0, 0}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inParcelWorld(t, func(t *testing.T, w *world) {
+				w.waitFor("t1", "Delivery", limits[0], limits[1])
+				w.post(parcel1, `{"type":"hurry"}`)
+				w.runFor(t, 10*time.Minute)
+				backup := w.backup(parcel1)
+				w.post(parcel1, `{"type":"finish","item":"ball"}`)
+				w.runFor(t, 10*time.Minute)
+				w.wantAnswer(t, "t1", delivered)
+				w.restore(backup)
+				w.rearm(t, parcel1)
+				w.runFor(t, 10*time.Minute)
+				if got := w.snapshotLog(t); !slices.Equal(got, []string{"gone: Delivery of execution of t1"}) {
+					t.Errorf("the chart has noted %q, want that the task is over", got)
+				}
+			})
+		})
+	}
+}
+
+func TestRearmingRaisesTheCountAboveAllThatWereUsed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.post("order/1", event("wait", ""))
+		w.invoke()
+		stored := w.load("order/1")
+		now := time.Date(2026, 11, 20, 9, 0, 0, 123_456_789, time.UTC)
+		record, err := durable.Rearm(w.machines, stored, now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, want := stepsOf(t, record), now.UnixMicro(); got != want {
+			t.Errorf("the count of steps is %d, want %d", got, want)
+		}
+		again, err := durable.Rearm(w.machines, record, now) // A clock that stands still.
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, want := stepsOf(t, again), now.UnixMicro()+1; got != want {
+			t.Errorf("the count of steps is %d once it is rearmed again, want %d", got, want)
+		}
+		ids := map[string]bool{}
+		for _, effect := range slices.Concat(stored.Outbox, again.Outbox) {
+			ids[effect.ID] = true
+		}
+		if len(ids) != len(again.Outbox) {
+			t.Errorf("effects share IDs: %+v", again.Outbox)
+		}
+		var head struct {
+			Timers map[string]json.RawMessage
+		}
+		decode(t, again.Snapshot, &head)
+		if _, kept := head.Timers["2.0"]; !kept || len(head.Timers) != 1 {
+			t.Errorf("the timers are %v, want timer 2.0 alone", head.Timers)
+		}
+	})
+}
+
+func TestWhatCannotBeReadIsNotRearmed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	record := durable.Record{Instance: durable.InstanceID{Machine: "order", ID: "1"}, Revision: 3, Snapshot: json.RawMessage(`{"version": 7}`)}
+	if _, err := durable.Rearm(w.machines, record, time.Unix(1, 0)); err == nil || !strings.Contains(err.Error(), "version 7") {
+		t.Errorf("got %v, want that version 7 cannot be read", err)
+	}
+}
+
+// The stored version stays, so that the consumers of an older build read what a newer command has rearmed. The
+// consumer migrates the instance, with all that the migration owes.
+func TestRearmingMigratesNothing(t *testing.T) {
+	t.Parallel()
+	atDesks(t, func(t *testing.T, w *world) {
+		w.post("desk/1", event("ship", ""))
+		w.run(t)
+		w.host(t, w.desk(2, deskFrom1))
+		record, err := durable.Rearm(w.machines, w.load("desk/1"), time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.store(record)
+		w.wantVersion(t, "desk/1", 1)
+		w.rearm(t, "desk/1")
+		w.run(t)
+		w.wantVersion(t, "desk/1", 2)
+		for name := range w.records {
+			if r := w.load(name); r.Instance.Machine == "order" && r.Status != statechart.Stopped {
+				t.Errorf("the child that version 2 does not have is %s, want stopped", r.Status)
+			}
+		}
+	})
+}
+
+// An instance that has ended makes no more IDs and waits for nothing.
+func TestAnInstanceThatHasEndedStaysAsItIs(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.post("order/1", event("finish", ""))
+		w.run(t)
+		stored := w.load("order/1")
+		record, err := durable.Rearm(w.machines, stored, time.Now())
+		if err != nil || record.Revision != stored.Revision || stored.Status != statechart.Done {
+			t.Errorf("got revision %d and %v, want %d", record.Revision, err, stored.Revision)
+		}
+	})
+}
+
+func stepsOf(t *testing.T, record durable.Record) int64 {
+	t.Helper()
+	var head struct{ Steps int64 }
+	decode(t, record.Snapshot, &head)
+	return head.Steps
+}
