@@ -86,10 +86,11 @@ func TestATimerFiresOnceAndAStaleOneNever(t *testing.T) {
 	apply(t, instance, statechart.Event{Type: "GO"})
 	fire := func(id string) (handled bool) {
 		t.Helper()
-		_, _, handled, err := instance.Apply(statechart.Event{Type: statechart.TimerEvent, Timer: id, At: epoch.Add(time.Minute)})
+		next, _, handled, err := instance.Apply(statechart.Event{Type: statechart.TimerEvent, Timer: id, At: epoch.Add(time.Minute)})
 		if err != nil {
 			t.Fatal(err)
 		}
+		instance.Instance = next
 		return handled
 	}
 	equal(t, "the timer is handled", fire("2.1"), true)
