@@ -144,7 +144,7 @@ func (w *world) start(timeout time.Duration) *process {
 
 // call lets one call through to the world, or fails it as the hook says.
 func (p *process) call(ctx context.Context, name, id string, do func() error) error {
-	if p.latency != nil {
+	if p.latency != nil && ctx.Value(sameRequest{}) == nil {
 		time.Sleep(p.latency(id))
 	}
 	p.mu.Lock()
@@ -295,10 +295,17 @@ func (p *process) Send(ctx context.Context, message durable.Message) (messageID 
 func (p *process) SendBatch(ctx context.Context, messages []durable.Message) []error {
 	errs := make([]error, len(messages))
 	for i, message := range messages {
+		ctx := ctx
+		if i > 0 {
+			ctx = context.WithValue(ctx, sameRequest{}, true)
+		}
 		_, errs[i] = p.Send(ctx, message)
 	}
 	return errs
 }
+
+// sameRequest is the key of a context for all but the first message of a batch, which is one request.
+type sameRequest struct{}
 
 func (p *process) Schedule(ctx context.Context, at time.Time, message durable.Message) error {
 	return p.call(ctx, "Schedule", message.To.String(), func() error {

@@ -1,0 +1,198 @@
+package durable_test
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/statechart"
+)
+
+// TestAServiceLosesNoAttemptsToANeighbourThatKillsTheProcess has the events of two instances meet again in one batch after each
+// kill. The healthy service takes longer than its neighbour takes to kill.
+func TestAServiceLosesNoAttemptsToANeighbourThatKillsTheProcess(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.third["charge"] = func(ctx context.Context, call statechart.Call) (string, error) {
+			if call.Instance == "order/1" {
+				time.Sleep(time.Second)
+				kill(ctx)
+				return "", ctx.Err()
+			}
+			return lasting(2*time.Second, "charge ok")(ctx, call)
+		}
+		w.post("order/1", event("charge", ""))
+		w.post("order/2", event("charge", ""))
+		w.run(t)
+		w.wantLog(t, "order/1", "charge: the last of 3 attempts did not come to an end")
+		w.wantLog(t, "order/2", "charge ok")
+		w.wantParked(t)
+	})
+}
+
+// TestAnEventIsNotParkedForANeighbourThatKillsTheProcess is the same with events whose actions kill: the write after
+// the action is the end of the process.
+func TestAnEventIsNotParkedForANeighbourThatKillsTheProcess(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.latency = func(id string) time.Duration { // The neighbour is always in the middle of something.
+			return map[string]time.Duration{"order/1": 4 * time.Millisecond, "order/2": 5 * time.Millisecond}[id]
+		}
+		for _, id := range []string{"order/1", "order/2"} {
+			w.post(id, event("add", "before"))
+			w.invoke()
+		}
+		w.post("order/1", event("add", "killer"))
+		w.post("order/2", event("add", "innocent"))
+		kills := 0
+		w.hook = func(call string) fault {
+			counted := 0
+			if attempts := w.load("order/1").Attempts; len(attempts) > 0 {
+				counted = attempts[0].Count
+			}
+			// A redelivery counts the try first; the last one parks the event without a try.
+			isTried := w.messages[0].ReceiveCount == 1 || counted == w.messages[0].ReceiveCount-1 && counted <= 10
+			if call == "Commit order/1" && isTried {
+				kills++
+				return dieBefore
+			}
+			return none
+		}
+		w.run(t)
+		w.wantParked(t, [2]string{"killer", "the process died while it was tried, 10 times"})
+		w.wantLog(t, "order/1", "before")
+		w.wantLog(t, "order/2", "before", "innocent")
+		if kills != 11 {
+			t.Errorf("%d kills, want 11: the first delivery is not counted", kills)
+		}
+	})
+}
+
+// TestSuspectsComeAfterTheRestOfTheirBatch has the delivery of an event that has killed the process twice arrive together with
+// others: when it is tried, they are done.
+func TestSuspectsComeAfterTheRestOfTheirBatch(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		var done []string
+		w.config.Observer = durable.Observer{Committed: func(_ context.Context, c durable.Committed) { done = append(done, c.Instance) }}
+		w.latency = func(string) time.Duration { return time.Second }
+		w.post("order/1", event("charge", ""))
+		w.third["charge"] = func(ctx context.Context, call statechart.Call) (string, error) {
+			if len(w.served) < 4 {
+				kill(ctx)
+				return "", ctx.Err()
+			}
+			return "charge ok", nil
+		}
+		for range 3 {
+			w.invoke()
+			time.Sleep(visibilityTimeout)
+		}
+		w.post("order/2", event("add", "a"))
+		w.post("order/3", event("add", "b"))
+		done = nil
+		w.invoke()
+		if len(done) < 3 || slices.Contains(done[:2], "order/1") {
+			t.Errorf("stored in the order %v, want order/1 last", done)
+		}
+		w.wantLog(t, "order/1", "charge ok")
+	})
+}
+
+// TestFailuresOfTheTableUseUpNoTries has every second write of an instance fail for a day: the count of a try is stored, and
+// what comes of it is not.
+func TestFailuresOfTheTableUseUpNoTries(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		body, state string
+		log         []string
+	}{
+		"an event":         {event("add", "a"), "idle", []string{"before", "a"}},
+		"a service":        {event("charge", ""), "idle", []string{"before", "charge ok"}},
+		"several services": {event("ship", ""), "idle", []string{"before", "pack ok", "label ok"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				w.post("order/1", event("add", "before"))
+				w.invoke()
+				begun, commits := time.Now(), 0
+				w.hook = func(call string) fault {
+					if call != "Commit order/1" || time.Since(begun) > 24*time.Hour {
+						return none
+					}
+					if commits++; commits%2 == 0 || w.messages[0].ReceiveCount == 1 {
+						return failBefore
+					}
+					return none
+				}
+				w.post("order/1", c.body)
+				w.run(t)
+				w.wantParked(t)
+				w.wantState(t, "order/1", c.state)
+				if shown := w.load("order/1").Error; shown != nil {
+					t.Errorf("the instance shows %+v, want no error", shown)
+				}
+				if got := w.logOf(t, "order/1"); len(got) != len(c.log) {
+					t.Errorf("the log is %q, want %q", got, c.log)
+				}
+			})
+		})
+	}
+}
+
+// TestAFiringIsNeverParked has the chart fail on the firing of its timer until it is mended a day later. Nobody would send the firing
+// again.
+func TestAFiringIsNeverParked(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		mended := time.Now().Add(24 * time.Hour)
+		ring := statechart.TryAssign("ring", func(b *basket, _ statechart.Event) error {
+			if time.Now().Before(mended) {
+				return errFault
+			}
+			b.Log = append(b.Log, "rang")
+			return nil
+		})
+		w.host(t, durable.Host(statechart.Must(statechart.Definition[basket]{
+			ID: "clock", Version: 1, Initial: "idle", Payloads: payloads(), On: []on{{Event: "add", Actions: do{keep}}},
+			States: []chartState{
+				{ID: "idle", Tags: settled, On: []on{{Event: "wait", Target: "waiting"}}},
+				{ID: "waiting", Tags: settled, After: []after{{Delay: time.Minute, Target: "idle", Actions: do{ring}}}},
+			},
+		}), durable.MachineConfig{}))
+		w.post("clock/1", event("wait", ""))
+		w.runFor(t, time.Hour)
+		w.post("clock/1", event("add", "meanwhile"))
+		w.runFor(t, time.Hour)
+		w.wantLog(t, "clock/1", "meanwhile") // It does not hold up other events.
+		if shown := w.load("clock/1").Error; shown == nil || !strings.Contains(shown.Message, "ring") {
+			t.Errorf("the instance shows %+v, want the failure of ring", shown)
+		}
+		w.run(t)
+		w.wantLog(t, "clock/1", "meanwhile", "rang")
+		w.wantParked(t)
+	})
+}
+
+// TestOutagesOfTheTimersEndNoChain has nothing be scheduled for hours while a task waits for heartbeats.
+func TestOutagesOfTheTimersEndNoChain(t *testing.T) {
+	t.Parallel()
+	inParcelWorld(t, func(t *testing.T, w *world) {
+		w.waitFor("t1", "HandOver", 0, 10*time.Hour)
+		w.runFor(t, 10*time.Minute)
+		w.hook = stuck("Schedule parcel/1", 5*time.Hour)
+		w.runFor(t, 48*time.Hour)
+		w.wantParked(t)
+		w.wantAnswer(t, "t1", "waits")
+	})
+}

@@ -1,0 +1,295 @@
+package durable_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/statechart"
+)
+
+// frozenBefore returns a hook that freezes a process before the nth call of a name, until run has returned.
+func (w *world) frozenBefore(name string, nth int, run func()) func(call string) fault {
+	calls := 0
+	return func(call string) fault {
+		if call == name {
+			if calls++; calls == nth {
+				w.mu.Unlock()
+				run()
+				w.mu.Lock()
+			}
+		}
+		return none
+	}
+}
+
+// TestAnEventIsEitherAppliedOrParked has a process freeze before its commit of an event. Another one finds the chart broken and
+// parks the event, but cannot acknowledge it. Then the first wakes up, and an operator redrives what was parked.
+func TestAnEventIsEitherAppliedOrParked(t *testing.T) {
+	t.Parallel()
+	for name, first := range map[string]string{"of an instance": event("tell", ""), "that begins its instance": ""} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				w.config.AttemptsMax = 1
+				broken := false
+				add := statechart.TryAssign("add", func(b *basket, i item) error {
+					if broken {
+						return errFault
+					}
+					b.Log = append(b.Log, i.Item)
+					return nil
+				})
+				w.host(t, durable.Host(statechart.Must(statechart.Definition[basket]{
+					ID: "shelf", Version: 1, Initial: "idle", Payloads: payloads(),
+					States: []chartState{{ID: "idle", Tags: settled, On: []on{{Event: "tell"}, {Event: "add", Actions: do{add}}}}},
+				}), durable.MachineConfig{}))
+				if first != "" {
+					w.post("shelf/1", strings.Replace(first, `"item": ""`, `"item": "x", "to": "order/9"`, 1))
+					w.run(t)
+				}
+				w.post("shelf/1", event("add", "a"))
+				w.hook = w.frozenBefore("Commit shelf/1", 1, func() {
+					broken = true
+					w.hook = faults(map[string]fault{"Acknowledge shelf/1 #1": failBefore})
+					time.Sleep(visibilityTimeout)
+					w.invoke()
+					broken = false
+				})
+				w.invoke()
+				w.hook = nil
+				w.run(t)
+				for _, p := range w.parked {
+					copied := p.Delivery
+					copied.ParkedFrom = durable.Place{Queue: copied.Queue, SequenceNumber: copied.SequenceNumber}
+					copied.MessageID, copied.SequenceNumber, copied.DeduplicationID, copied.ReceiveCount = "copy", "999", "copy", 1
+					w.handle([]durable.Delivery{copied}, functionTimeout)
+				}
+				w.wantLog(t, "shelf/1", "a")
+				if len(w.parked) == 0 {
+					t.Error("the event was not parked: the test proves nothing")
+				}
+			})
+		})
+	}
+}
+
+// TestATaskIsNotToldExpiredAfterItsAnswer has a process freeze before it answers a task that came without its execution. Another
+// gives the answer and dies before it stores that. Step Functions tells the first, when it wakes up, what it tells of a task that
+// has timed out.
+func TestATaskIsNotToldExpiredAfterItsAnswer(t *testing.T) {
+	t.Parallel()
+	inParcelWorld(t, func(t *testing.T, w *world) {
+		w.post(parcel1, fmt.Sprintf(`{"type": "hurry", "$task": %s}`, w.anonymous("t1", "HandOver")))
+		w.hook = w.frozenBefore("Answer HandOver", 1, func() {
+			time.Sleep(visibilityTimeout)
+			w.hook = faults(map[string]fault{"ClearOutbox parcel/1 #2": dieBefore}) // The first takes the debt over.
+			w.invoke()
+			w.wantAnswer(t, "t1", handed)
+		})
+		w.invoke()
+		w.hook = nil
+		w.run(t)
+		w.wantAnswer(t, "t1", handed)
+		w.wantNoTokens(t)
+		if got := w.snapshotLog(t); len(got) > 0 {
+			t.Errorf("the chart was told %q, want nothing", got)
+		}
+	})
+}
+
+// TestAClearedOutboxDoesNotComeBack has a process freeze between its two commits of an event. Another drains the outbox of the first
+// commit and clears it, and dies.
+func TestAClearedOutboxDoesNotComeBack(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.host(t, durable.Host(statechart.Must(statechart.Definition[basket]{
+			ID: "post", Version: 1, Initial: "idle", Payloads: payloads(),
+			States: []chartState{
+				{ID: "idle", Tags: settled, On: []on{{Event: "tell", Target: "one", Actions: do{tell}}}},
+				{ID: "one", Invoke: []invoke{{Service: w.service("one"), OnDone: []on{{Target: "two"}}, OnError: []on{{Target: "idle"}}}}},
+				{ID: "two", Invoke: []invoke{{Service: w.service("two"), OnDone: []on{{Target: "idle"}}, OnError: []on{{Target: "idle"}}}}},
+			},
+		}), durable.MachineConfig{}))
+		w.post("post/1", telling("order/2", "a"))
+		w.hook = w.frozenBefore("Commit post/1", 2, func() {
+			w.hook = nil
+			w.deliver("another queue", "post/1", [2]string{"1", `{"type": "unknown"}`}) // It drains the outbox before anything else.
+			w.hook = func(call string) fault {
+				if strings.HasPrefix(call, "Load ") {
+					return dieBefore // The frozen process is dead after its commit.
+				}
+				return none
+			}
+		})
+		w.invoke()
+		record := w.load("post/1")
+		w.hook = nil
+		if record.Owes() && len(w.messages) == 0 {
+			t.Errorf("the instance owes %+v, and no message would perform it", record.Outbox)
+		}
+		w.run(t)
+		w.wantLog(t, "order/2", "a")
+		if w.load("post/1").Owes() {
+			t.Errorf("the instance owes %+v when all is over", w.load("post/1").Outbox)
+		}
+	})
+}
+
+// TestARefusedAliasThatIsGrantedLaterIsNotLost has an instance claim an alias a second time, with success, before it learns that the
+// first claim was refused.
+func TestARefusedAliasThatIsGrantedLaterIsNotLost(t *testing.T) {
+	t.Parallel()
+	for name, again := range map[string]bool{"claimed again": true, "the claim is repeated": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inCallerWorld(t, func(t *testing.T, w *world) {
+				w.post("caller/2", event("add", "k"))
+				w.run(t)
+				w.hook = faults(map[string]fault{"ClearOutbox caller/1 #1": failBefore})
+				if again {
+					w.hook = w.frozenBefore("Send caller/1", 1, func() { // Before the refusal is sent.
+						w.hook = nil
+						w.post("caller/2", event("finish", ""))
+						w.invoke()
+						w.post("caller/1", event("add", "k"))
+					})
+				}
+				w.post("caller/1", event("add", "k"))
+				w.invoke()
+				w.hook = nil
+				w.post("caller/2", event("finish", ""))
+				w.run(t)
+				w.wantLog(t, "caller/1") // It is not told that another has the alias.
+				if owner := w.aliases["k"]; !strings.HasPrefix(owner, "caller/1 ") || !slices.Equal(w.load("caller/1").Aliases, []string{"k"}) {
+					t.Errorf("the owner is %s, and the record of caller/1 lists %q", owner, w.load("caller/1").Aliases)
+				}
+				w.post("caller/1", event("finish", ""))
+				w.run(t)
+				w.post("caller/3", event("add", "k"))
+				w.run(t)
+				w.wantLog(t, "caller/3") // The alias was released.
+			})
+		})
+	}
+}
+
+// TestAProcessThatWasFrozenClaimsNothing wakes up before its claim when the instance has ended and released the alias.
+func TestAProcessThatWasFrozenClaimsNothing(t *testing.T) {
+	t.Parallel()
+	inCallerWorld(t, func(t *testing.T, w *world) {
+		w.post("caller/1", event("add", "k"))
+		w.hook = w.frozenBefore("Claim k", 1, func() {
+			time.Sleep(visibilityTimeout)
+			w.hook = nil
+			w.post("caller/1", event("finish", ""))
+			w.run(t)
+			w.post("caller/2", event("add", "k"), event("finish", ""))
+			w.run(t)
+		})
+		w.invoke()
+		w.run(t)
+		w.post("caller/3", event("add", "k"))
+		w.run(t)
+		w.wantLog(t, "caller/3")
+		if owner := w.aliases["k"]; !strings.HasPrefix(owner, "caller/3 ") {
+			t.Errorf("the owner is %s, want caller/3", owner)
+		}
+	})
+}
+
+// TestTTLDeletesNothingThatOwesEffects has the last send of an instance fail for longer than its retention.
+func TestTTLDeletesNothingThatOwesEffects(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.host(t, durable.Host(statechart.Must(statechart.Definition[basket]{
+			ID: "brief", Version: 1, Initial: "open", Payloads: payloads(),
+			States: []chartState{
+				{ID: "open", Tags: settled, On: []on{{Event: "tell", Target: "closed", Actions: do{tell}}}},
+				{ID: "closed", Type: statechart.Final},
+			},
+		}), durable.MachineConfig{Retention: 10 * time.Minute}))
+		begun := time.Now()
+		w.refuse = func(call string) error {
+			if call == "Send order/2" && time.Since(begun) < 30*time.Minute {
+				return errors.New("throttled")
+			}
+			return nil
+		}
+		w.hook = func(call string) fault { // TTL may delete an item as soon as it has expired.
+			record := w.load("brief/1")
+			if call == "Load brief/1" && !record.ExpireAt.IsZero() && record.ExpireAt.Before(time.Now()) {
+				t.Errorf("after %v TTL deletes an item that owes %d effects", time.Since(begun), len(record.Outbox))
+				delete(w.records, "brief/1")
+				delete(w.revision, "brief/1")
+			}
+			return none
+		}
+		w.post("brief/1", telling("order/2", "a"))
+		w.run(t)
+		w.wantLog(t, "order/2", "a")
+		record := w.load("brief/1")
+		if want := record.UpdatedAt.Add(10 * time.Minute); !record.ExpireAt.Equal(want) || record.Owes() {
+			t.Errorf("in the end it expires at %v and owes %v, want %v and nothing", record.ExpireAt, record.Outbox, want)
+		}
+	})
+}
+
+// fan is a machine that sends an event to each of n instances in one step.
+func (w *world) fan(n int) durable.Machine {
+	var actions do
+	for i := range n {
+		actions = append(actions, statechart.SendTo("add", func(basket, statechart.Event) (string, any) {
+			return fmt.Sprintf("order/%d", i), map[string]string{"item": "x"}
+		}))
+	}
+	return durable.Host(statechart.Must(statechart.Definition[basket]{
+		ID: "fan", Version: 1, Initial: "open", Payloads: payloads(),
+		States: []chartState{{ID: "open", Tags: settled, On: []on{{Event: "add", Actions: actions}}}},
+	}), durable.MachineConfig{})
+}
+
+// TestAnOutboxLongerThanAnInvocationEmpties has ten events send 256 messages each, to instances of their own or to one, while a call
+// takes 100 ms and an invocation a minute. Each invocation goes on where the last one has stopped.
+func TestAnOutboxLongerThanAnInvocationEmpties(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const sends, events = 256, 10
+		w := newWorld(t)
+		w.host(t, w.fan(sends))
+		w.latency = func(string) time.Duration { return 100 * time.Millisecond }
+		for range events {
+			w.post("fan/1", event("add", "go"))
+		}
+		invocations, lengths := 0, 0
+		for ; invocations < 50; invocations++ {
+			batch := slices.DeleteFunc(w.receive(10*batchSize), func(d durable.Delivery) bool { return d.Group != "fan/1" })
+			if len(batch) == 0 && !slices.ContainsFunc(w.messages, func(m *message) bool { return m.Group == "fan/1" }) {
+				break
+			}
+			w.handle(batch, functionTimeout)
+			lengths = max(lengths, len(w.load("fan/1").Outbox))
+			time.Sleep(visibilityTimeout)
+		}
+		received := map[string]int{}
+		for _, m := range w.messages {
+			received[m.Group]++
+		}
+		for i := range sends {
+			if got := received[fmt.Sprintf("order/%d", i)]; got != events {
+				t.Fatalf("order/%d was sent %d messages, want %d", i, got, events)
+			}
+		}
+		if record := w.load("fan/1"); record.Owes() || lengths > 2*sends || invocations > 10 {
+			t.Errorf("after %d invocations it owes %d effects, at most %d at a time", invocations, len(record.Outbox), lengths)
+		}
+	})
+}
