@@ -2,10 +2,8 @@ package durable
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"time"
 
@@ -91,15 +89,6 @@ func (l *Loop) hydrate(ctx context.Context, id InstanceID, deliveries []Delivery
 		t.changed()
 	}
 	return t, nil
-}
-
-// load reads a record. A denied table counts as unreadable: waiting does not help.
-func (l *Loop) load(ctx context.Context, id InstanceID) (Record, error) {
-	record, err := l.ports.Store.Load(ctx, id)
-	if errors.Is(err, ErrDenied) {
-		err = deniedReadError{err}
-	}
-	return record, err
 }
 
 // receiveAll takes deliveries until one fails or the outbox is full, and returns how many are done.
@@ -213,21 +202,31 @@ func (t *turn) admitEvent(d Delivery, event statechart.Event, err error) (verdic
 	return applicable, nil
 }
 
-// isTimer reports whether the instance waits for the timer. The incarnation distinguishes it from a timer of an earlier
-// instance of the same name.
-func (t *turn) isTimer(id, body string) bool {
-	if incarnationOf(body) != t.incarnation() {
-		return false
+// resume settles an instance that was stored unsettled. stuck says that the instance cannot settle, and that the delivery was
+// parked or given up for that.
+func (t *turn) resume(ctx context.Context, d Delivery) (stuck bool, err error) {
+	if t.draft.Instance == nil || t.draft.Instance.Settled() {
+		return false, nil
 	}
-	_, waits := t.timer(id)
-	return waits
-}
-
-// isApplied reports whether the delivery's event is in the snapshot, or was parked.
-func (t *turn) isApplied(d Delivery) bool { return t.draft.Record.isApplied(d) }
-
-func (r Record) isApplied(d Delivery) bool {
-	return d.SequenceNumber != "" && compareSequence(d.SequenceNumber, r.Watermark[d.Queue]) <= 0
+	before := t.draft
+	counted, err := t.countTry(ctx, d, false, t.isServiceNext())
+	attempts := 0
+	for _, invocation := range t.draft.Instance.Invocations() {
+		attempts += invocation.Attempt
+	}
+	if err == nil && counted > t.loop.config.AbandonedMax+attempts {
+		err = fmt.Errorf("%w, %d times%s", errAbandoned, counted-1, abandonedAdvice)
+	} else if err == nil {
+		err = t.settle(ctx, d)
+	}
+	if err == nil || t.broken != nil {
+		return false, err
+	}
+	if t.loop.fate(err, standing{tries: counted, folded: true}) != parkIt {
+		t.account(d, before, err)
+		return false, err
+	}
+	return true, t.park(ctx, d, "", fmt.Errorf("settling %s: %w", t.draft.Record.Instance, err))
 }
 
 // try applies the delivery's event and settles the instance. applied is false if the event was parked, postponed or is no
@@ -290,35 +289,6 @@ func (t *turn) applyCounted(ctx context.Context, d Delivery, event statechart.Ev
 	return counted, t.apply(ctx, d, event)
 }
 
-// begin starts an instance that does not exist yet. It is stored with its first event.
-func (t *turn) begin(ctx context.Context, d Delivery, input *startInput) error {
-	if t.draft.Instance != nil {
-		return nil
-	}
-	start := statechart.Start{Instance: t.draft.Record.Instance.String(), At: t.loop.config.Now()}
-	if input != nil {
-		start.Input = input.value
-	}
-	instance, effects, err := t.machine.Start(start)
-	if err != nil {
-		return err
-	}
-	instance.Limit(t.loop.config.SnapshotBytesMax)
-	t.draft.Instance = instance
-	if input != nil {
-		t.draft.Record.Parent = &input.parent
-	}
-	// The keys of services contain this time. It is the message's, not the try's, so that a second try has the same keys.
-	t.draft.Record.CreatedAt = d.SentAt.UTC().Truncate(timeUnit)
-	for _, effect := range effects {
-		if effect.Kind != statechart.ResolveWaits { // No task waits for a new instance.
-			t.ask(effect)
-		}
-	}
-	t.endAsChild()
-	return t.settle(ctx, d)
-}
-
 // apply applies the delivery's event and keeps the token that comes with it. On an error nothing has changed.
 func (t *turn) apply(ctx context.Context, d Delivery, event statechart.Event) (err error) {
 	before := t.draft
@@ -344,108 +314,6 @@ func (t *turn) apply(ctx context.Context, d Delivery, event statechart.Event) (e
 		t.closeWaits()
 	}
 	return err
-}
-
-// step takes one macrostep of the chart.
-func (t *turn) step(event statechart.Event) error {
-	draft := &t.draft
-	from, was, name := draft.Instance.State(), draft.Instance.Status(), t.nameOf(event)
-	next, effects, handled, err := draft.Instance.Apply(event)
-	if err != nil {
-		return err
-	}
-	draft.Instance = next
-	for _, effect := range effects {
-		t.ask(effect)
-	}
-	if handled {
-		t.closeWaits()
-	} else {
-		draft.Record.Ignored++ // It has ended nothing, and a token that came with it may still be answered late.
-	}
-	t.releaseAliases()
-	if was == statechart.Active {
-		t.endAsChild()
-	}
-	t.addHistory(Transition{At: event.At.UTC().Truncate(timeUnit), Event: name, From: from, To: next.State(), Ignored: !handled})
-	return nil
-}
-
-// nameOf returns the event's type or, for the firing of a timer, the name of the timer in the history.
-func (t *turn) nameOf(event statechart.Event) string {
-	if event.Type == statechart.TimerEvent {
-		if timer, ok := t.timer(event.Timer); ok {
-			return "after " + timer.After
-		}
-	}
-	return event.Type
-}
-
-// addHistory notes a transition of the draft.
-func (t *turn) addHistory(transition Transition) {
-	t.draft.Record.History = last(append(slices.Clip(t.draft.Record.History), transition), t.loop.config.HistoryMax)
-	t.draft.transitions = append(slices.Clip(t.draft.transitions), transition)
-	t.changed()
-}
-
-// ask puts an effect of the chart into the outbox and notes what the instance waits for or owns because of it.
-func (t *turn) ask(effect statechart.Effect) {
-	effect = t.spawnable(effect)
-	if effect.Kind == statechart.ResolveWaits {
-		t.answer(effect)
-		return
-	}
-	if effect.Kind == statechart.Send {
-		effect.At = t.now() // See askedKey.
-	}
-	t.owe(effect)
-	switch effect.Kind {
-	case statechart.ClaimAlias:
-		t.rememberAlias(effect.Name)
-	case statechart.ReleaseAlias:
-		t.forgetAlias(effect.Name)
-	case statechart.StartExecution:
-		t.await(effect)
-	case statechart.ParkEvent:
-		head := eventHead(effect.Event)
-		t.draft.Record.Error = &Failure{At: t.now(), Event: head.Type, Message: cut(effect.Message, failureMessageBytesMax)}
-		// A redrive of the event is to be applied, not skipped as a duplicate.
-		t.draft.Record.RecentEvents = without(t.draft.Record.RecentEvents, func(known string) bool { return head.ID != "" && isRecent(known, head.ID) })
-	default:
-	}
-}
-
-// owe puts an effect into the outbox.
-func (t *turn) owe(effect statechart.Effect) {
-	t.draft.Record.Outbox = append(slices.Clip(t.draft.Record.Outbox), effect)
-	t.changed()
-}
-
-// resume settles an instance that was stored unsettled. stuck says that the instance cannot settle, and that the delivery was
-// parked or given up for that.
-func (t *turn) resume(ctx context.Context, d Delivery) (stuck bool, err error) {
-	if t.draft.Instance == nil || t.draft.Instance.Settled() {
-		return false, nil
-	}
-	before := t.draft
-	counted, err := t.countTry(ctx, d, false, t.isServiceNext())
-	attempts := 0
-	for _, invocation := range t.draft.Instance.Invocations() {
-		attempts += invocation.Attempt
-	}
-	if err == nil && counted > t.loop.config.AbandonedMax+attempts {
-		err = fmt.Errorf("%w, %d times%s", errAbandoned, counted-1, abandonedAdvice)
-	} else if err == nil {
-		err = t.settle(ctx, d)
-	}
-	if err == nil || t.broken != nil {
-		return false, err
-	}
-	if t.loop.fate(err, standing{tries: counted, folded: true}) != parkIt {
-		t.account(d, before, err)
-		return false, err
-	}
-	return true, t.park(ctx, d, "", fmt.Errorf("settling %s: %w", t.draft.Record.Instance, err))
 }
 
 // commit stores the draft in one conditional write, if it has changes.
@@ -490,47 +358,31 @@ func (t *turn) commit(ctx context.Context) error {
 	return nil
 }
 
-// logCommitted writes what a commit has made true, and the chart's own log.
-func (t *turn) logCommitted(ctx context.Context, transitions []Transition, logged []statechart.Effect) {
-	log, id := t.loop.config.Logger, t.stored.Record.Instance.String()
-	level := slog.LevelInfo
-	if t.loop.config.Observer.Applied != nil {
-		level = slog.LevelDebug
+// dispatch performs the effects of the stored outbox in order, then gives the answers that tasks wait for. It stores what is
+// left: nothing, or the rest after a failure, or when the time of the invocation is almost up. repeats says that an earlier
+// turn may have performed them already.
+func (t *turn) dispatch(ctx context.Context, repeats bool) error {
+	if !t.stored.Record.Owes() {
+		return nil
 	}
-	for _, done := range transitions {
-		log.Log(ctx, level, "transition", "instance", id, "event", done.Event, "from", done.From, "to", done.To, "ignored", done.Ignored, "revision", t.stored.Record.Revision)
+	if err := t.takeOver(ctx, repeats); err != nil {
+		return err
 	}
-	for _, effect := range logged {
-		log.InfoContext(ctx, "chart log", "instance", id, "effect", t.derivedID(effect.ID), "message", cut(effect.Message, MessageBytesMax))
-	}
-}
-
-// storable returns the JSON form of the drafted snapshot if it can be stored. Its error wraps ErrUnstorable.
-func (t *turn) storable() (json.RawMessage, error) {
-	id := t.draft.Record.Instance
-	snapshot, err := t.draft.Instance.Snapshot()
-	if err != nil {
-		return nil, fmt.Errorf("storing %s: %w: %w", id, ErrUnstorable, err)
-	}
-	if limit := t.loop.config.SnapshotBytesMax; len(snapshot) > limit {
-		return nil, fmt.Errorf("storing %s: %w", id, &TooLargeError{Bytes: len(snapshot), BytesMax: limit})
-	}
-	return snapshot, nil
-}
-
-// storably makes a change unless the result could not be stored: then the draft stays as it was, and the error wraps
-// ErrUnstorable.
-func (t *turn) storably(change func() error) error {
-	_, err := t.storable()
-	before := t.draft
+	rest, kept, err := t.performAll(ctx)
+	left := t.left(append(kept, rest...))
 	if err == nil {
-		err = change()
+		left.Tokens, err = t.giveAnswers(ctx, repeats)
+		left.FailedEffects, left.Executions = t.draft.Record.FailedEffects, t.draft.Record.Executions
 	}
-	if err == nil {
-		_, err = t.storable()
+	if errors.Is(err, ErrDenied) && left.DeniedSince.IsZero() {
+		left.DeniedSince = t.now()
+	} else if err == nil {
+		left.DeniedSince = time.Time{}
 	}
-	if err != nil {
-		t.draft = before
+	if t.hasProgress(left) {
+		if clearErr := t.clear(ctx, left); clearErr != nil {
+			return clearErr
+		}
 	}
 	return err
 }

@@ -1,0 +1,159 @@
+package durable
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/settle-run/settle/runtime/statechart"
+)
+
+// errNotInHand is returned for an effect that has to wait for another delivery. It holds up nothing.
+var errNotInHand = errors.New("the delivery to park is not in hand")
+
+// pending returns the drafted outbox without the effects that nothing needs any more.
+func (t *turn) pending() []statechart.Effect {
+	return without(t.draft.Record.Outbox, func(e statechart.Effect) bool {
+		unneeded := effectKinds[e.Kind].unneeded
+		return unneeded != nil && unneeded(t, e)
+	})
+}
+
+// left is the record's debt with the given outbox.
+func (t *turn) left(outbox []statechart.Effect) Left {
+	r := &t.draft.Record
+	return Left{Outbox: outbox, Tokens: t.stored.Record.Tokens, Executions: r.Executions, FailedEffects: r.FailedEffects, DeniedSince: r.DeniedSince}
+}
+
+// hasProgress reports whether something of the debt was performed.
+func (t *turn) hasProgress(left Left) bool {
+	was := &t.stored.Record
+	return len(left.Outbox) < len(was.Outbox) || len(left.Tokens) < len(was.Tokens) || !left.DeniedSince.Equal(was.DeniedSince)
+}
+
+// performAll performs the effects of the stored outbox until one fails. rest are those that were not performed, kept those
+// that wait for another delivery.
+func (t *turn) performAll(ctx context.Context) (rest, kept []statechart.Effect, err error) {
+	rest = t.stored.Record.Outbox
+	for begun := false; len(rest) > 0; begun = true {
+		if begun && !t.loop.hasTime(ctx) {
+			return rest, kept, &retryError{err: fmt.Errorf("%d effects of %s are left for the next invocation", len(rest), t.stored.Record.Instance)}
+		}
+		batch := t.batch(rest)
+		errs := t.observedPerform(ctx, batch)
+		var failed []statechart.Effect
+		for i, effect := range batch {
+			switch {
+			case errs[i] == nil:
+			case errors.Is(errs[i], errNotInHand):
+				kept = append(kept, effect)
+			default:
+				failed = append(failed, effect)
+				if err == nil {
+					err = fmt.Errorf("performing effect %s of %s: %w", effect.ID, t.stored.Record.Instance, errs[i])
+				}
+			}
+		}
+		rest = slices.Concat(failed, rest[len(batch):])
+		if err != nil {
+			return rest, kept, err
+		}
+	}
+	return nil, kept, nil
+}
+
+// batch returns the effects to perform together: one, or as many messages as one call of SQS takes, of one trace and no two
+// to one instance. SQS may take some messages of a batch and refuse others, and the order within an instance must stay.
+func (t *turn) batch(effects []statechart.Effect) []statechart.Effect {
+	groups := map[string]bool{}
+	for i, effect := range effects {
+		kind := effectKinds[effect.Kind]
+		isFirst := i == 0
+		if kind.message == nil || i == SendBatchMax || t.notes.traces[effect.ID] != t.notes.traces[effects[0].ID] {
+			return effects[:max(i, 1)]
+		}
+		message, err := kind.message(t, effect)
+		if group := message.To.String(); err != nil || groups[group] && !isFirst {
+			return effects[:max(i, 1)]
+		} else {
+			groups[group] = true
+		}
+	}
+	return effects
+}
+
+// performBatch performs effects that batch has returned, and returns an error for each. One that fails for good is recorded, and
+// counts as performed.
+func (t *turn) performBatch(ctx context.Context, effects []statechart.Effect) []error {
+	errs := make([]error, len(effects))
+	var messages []Message
+	for i, effect := range effects {
+		kind, ok := effectKinds[effect.Kind]
+		var message Message
+		switch {
+		case !ok:
+			errs[i] = unknownEffectError{effect.Kind}
+		case kind.perform != nil:
+			errs[i] = kind.perform(t, ctx, effect)
+		default:
+			message, errs[i] = kind.message(t, effect)
+			messages = append(messages, message)
+		}
+	}
+	switch {
+	case len(messages) == 1 && errs[0] == nil:
+		_, errs[0] = t.loop.ports.Queue.Send(ctx, messages[0])
+	case len(messages) > 1:
+		errs = t.loop.ports.Queue.SendBatch(ctx, messages)
+	}
+	for i, effect := range effects {
+		if errs[i] != nil && t.isForGood(effect.Kind, errs[i]) {
+			errs[i] = t.giveUpEffect(ctx, effect, errs[i])
+		}
+	}
+	return errs
+}
+
+// takeOver writes the record before a task is answered that another turn may have answered, if only the record can show
+// that. A turn that was frozen before its own answer sees by the revision that it is not the only one: see notifyExpired.
+func (t *turn) takeOver(ctx context.Context, repeats bool) error {
+	isBlind := func(k Token) bool { return !waits(k) && k.Execution == "" }
+	if !repeats || !slices.ContainsFunc(t.stored.Record.Tokens, isBlind) {
+		return nil
+	}
+	return t.clear(ctx, t.left(t.stored.Record.Outbox))
+}
+
+// clear stores what is left of the record's debt. If the item has no room for all that has failed, it keeps less of it: the
+// outbox must not block the instance.
+func (t *turn) clear(ctx context.Context, left Left) error {
+	record := t.stored.Record
+	record.Outbox, record.Tokens = left.Outbox, left.Tokens
+	if !record.Owes() {
+		left.ExpireAt = t.expireAt(record)
+	}
+	clearing := func() error {
+		return t.loop.ports.Store.ClearOutbox(ctx, record.Instance, record.Revision, left)
+	}
+	err := clearing()
+	for errors.Is(err, ErrUnstorable) && len(left.FailedEffects) > 0 {
+		t.loop.config.Logger.ErrorContext(ctx, "the item has no room for all effects that failed for good", "instance", record.Instance.String(), "error", err)
+		left.FailedEffects = last(left.FailedEffects, len(left.FailedEffects)/2)
+		for i := range left.FailedEffects {
+			left.FailedEffects[i] = left.FailedEffects[i].short()
+		}
+		err = clearing()
+	}
+	if err != nil {
+		return fmt.Errorf("clearing the outbox of %s: %w", record.Instance, err)
+	}
+	later := t.draft.Record.Outbox[len(t.stored.Record.Outbox):] // What a migration asks for: it is not stored yet.
+	for _, s := range []*state{&t.stored, &t.draft} {
+		s.Record.Revision++
+		s.Record.Outbox, s.Record.Tokens, s.Record.Executions = left.Outbox, left.Tokens, left.Executions
+		s.Record.FailedEffects, s.Record.DeniedSince, s.Record.ExpireAt = left.FailedEffects, left.DeniedSince, left.ExpireAt
+	}
+	t.draft.Record.Outbox = slices.Concat(left.Outbox, later)
+	return nil
+}

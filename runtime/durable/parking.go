@@ -1,0 +1,171 @@
+package durable
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/settle-run/settle/runtime/statechart"
+)
+
+// failureMessageBytesMax is how much of the reason for parking an instance keeps: the message
+// may quote the event, which may be larger than an item.
+const failureMessageBytesMax = 2 << 10
+
+// park decides that a delivery goes to the dead-letter queue. The decision is stored first, as an effect: a turn that was
+// frozen and applies the same event then fails to commit, so that an event is never both applied and parked. Without an
+// instance nothing can be stored, and the delivery is parked at once. A delivery whose event is applied already, on an
+// instance that cannot settle after it, is not parked: its redrive would apply it twice.
+func (t *turn) park(ctx context.Context, d Delivery, eventType string, reason error) error {
+	if t.stopStuck(d) {
+		return nil
+	}
+	switch {
+	case t.isApplied(d):
+		t.loop.config.Logger.ErrorContext(ctx, "event was applied, but its instance cannot settle", "instance", d.Group, "message_id", d.MessageID, "reason", reason)
+	case t.draft.Instance == nil:
+		if err := t.loop.park(ctx, d, reason); err != nil {
+			return err
+		}
+	default:
+		place, err := json.Marshal(d.place())
+		if err != nil {
+			return err
+		}
+		t.owe(statechart.Effect{ID: "park." + d.place().key(), Kind: parkDelivery, Event: place, Message: cut(reason.Error(), failureMessageBytesMax)})
+	}
+	if t.draft.Instance != nil {
+		t.draft.Record.Error = &Failure{At: t.now(), Event: eventType, Message: cut(reason.Error(), failureMessageBytesMax)}
+	}
+	t.pass(d)
+	return nil
+}
+
+// park moves a delivery to the dead-letter queue, or notifies the parent if it is the start of a child.
+func (l *Loop) park(ctx context.Context, d Delivery, reason error) error {
+	head := eventHead(json.RawMessage(d.Body))
+	if head.Type == startEvent {
+		if form, err := readToChild(d.Body); err == nil {
+			return l.failStart(ctx, d, form.Parent, reason)
+		}
+	}
+	if err := l.failParked(ctx, d, reason); err != nil {
+		return fmt.Errorf("failing the task of message %s of %s: %w", d.MessageID, d.Group, err)
+	}
+	if err := l.ports.Queue.Park(ctx, d, reason.Error()); err != nil {
+		return fmt.Errorf("parking message %s of %s: %w", d.MessageID, d.Group, err)
+	}
+	l.config.Logger.ErrorContext(ctx, "event parked", "instance", d.Group, "message_id", d.MessageID, "reason", reason)
+	if notify := l.config.Observer.Parked; notify != nil {
+		notify(ctx, Parked{Delivery: d, Event: head.Type, Reason: reason})
+	}
+	return nil
+}
+
+// parkAll parks deliveries whose group leads to no machine.
+func (l *Loop) parkAll(ctx context.Context, deliveries []Delivery, reason error) (done int, err error) {
+	for i, d := range deliveries {
+		if err := l.park(ctx, d, reason); err != nil {
+			return i, err
+		}
+	}
+	return len(deliveries), nil
+}
+
+// parkUnstorable parks an event whose outcome cannot be stored, on a fresh reading of its instance. What the turn had stored
+// before it failed stays, and its effects are performed.
+func (l *Loop) parkUnstorable(ctx context.Context, d Delivery, reason error) (done int, err error) {
+	id, err := l.address(d.Group)
+	if err != nil {
+		return 0, err
+	}
+	t, err := l.hydrate(ctx, id, []Delivery{d})
+	if err != nil {
+		return 0, err
+	}
+	if err := t.dispatch(ctx, true); err != nil {
+		return 0, err
+	}
+	event, v, why := t.admit(ctx, d)
+	if v == poisoned {
+		reason = why
+	}
+	if v == skipped && !t.isApplied(d) {
+		return 1, nil // The duplicate is not what cannot be stored. The instance owes something else, and says so with its next event.
+	}
+	if err := t.park(ctx, d, event.Type, reason); err != nil {
+		return 0, err
+	}
+	err = t.commit(ctx)
+	if errors.Is(err, ErrUnstorable) {
+		// The record is so full that the decision does not fit either. Retrying would block the group for ever.
+		l.config.Logger.ErrorContext(ctx, "the instance cannot show why an event was parked", "instance", d.Group, "error", err)
+		if !t.stored.Record.isApplied(d) {
+			err = l.park(ctx, d, reason)
+		} else {
+			err = nil
+		}
+	} else if err == nil {
+		err = t.dispatch(ctx, false)
+	}
+	if err != nil {
+		return 0, err
+	}
+	return 1, nil
+}
+
+// retriesKey counts how often a message of the runtime was postponed.
+const retriesKey = "$retries"
+
+// postpone schedules a message of the runtime again and lets the events behind it go on. Nobody would send it a second
+// time, so it is never parked.
+func (t *turn) postpone(ctx context.Context, d Delivery, eventType string, reason error) error {
+	var form struct {
+		Retries int `json:"$retries"`
+	}
+	if err := statechart.ReadJSON([]byte(d.Body), &form); err != nil {
+		return t.park(ctx, d, eventType, err)
+	}
+	wait := t.loop.config.PostponeMin << min(form.Retries, 20)
+	wait = min(wait, t.loop.config.PostponeMax)
+	body, err := withKeys(json.RawMessage(d.Body), map[string]any{retriesKey: form.Retries + 1})
+	if err != nil {
+		return t.park(ctx, d, eventType, err)
+	}
+	message := Message{To: t.draft.Record.Instance, Body: body, DeduplicationID: shortened(t.derivedID("again/" + d.place().key()))}
+	if err := t.loop.ports.Timers.Schedule(ctx, t.loop.config.Now().Add(wait), message); err != nil {
+		return fmt.Errorf("scheduling a message of %s again: %w", t.draft.Record.Instance, err)
+	}
+	t.loop.config.Logger.ErrorContext(ctx, "message of the runtime cannot be applied, scheduled again", "instance", d.Group, "message_id", d.MessageID, "type", eventType, "wait", wait, "error", reason)
+	t.draft.Record.Error = &Failure{At: t.now(), Event: eventType, Message: cut(reason.Error(), failureMessageBytesMax)}
+	t.pass(d)
+	return nil
+}
+
+// shed returns the record without what is only kept for people to read. ok is false if it has nothing of that.
+func shed(record Record) (smaller Record, ok bool) {
+	ok = len(record.History) > 0
+	record.History = nil
+	failed := slices.Clone(record.FailedEffects)
+	for i := range failed {
+		if f := &failed[i]; f.Report == "" || f.Report == ReportTold {
+			ok = ok || len(f.Data) > 0 || len(f.Error) > failedErrorShortMax
+			*f = f.short()
+		}
+	}
+	record.FailedEffects = failed
+	return record, ok
+}
+
+// place returns where the delivery's message is.
+func (d Delivery) place() Place { return Place{Queue: d.Queue, SequenceNumber: d.SequenceNumber} }
+
+// key is a short form of the place.
+func (p Place) key() string {
+	queue := sha256.Sum256([]byte(p.Queue))
+	return hex.EncodeToString(queue[:8]) + "/" + p.SequenceNumber
+}

@@ -1,0 +1,238 @@
+package durable
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+
+	"github.com/settle-run/settle/runtime/statechart"
+)
+
+// begin starts an instance that does not exist yet. It is stored with its first event.
+func (t *turn) begin(ctx context.Context, d Delivery, input *startInput) error {
+	if t.draft.Instance != nil {
+		return nil
+	}
+	start := statechart.Start{Instance: t.draft.Record.Instance.String(), At: t.loop.config.Now()}
+	if input != nil {
+		start.Input = input.value
+	}
+	instance, effects, err := t.machine.Start(start)
+	if err != nil {
+		return err
+	}
+	instance.Limit(t.loop.config.SnapshotBytesMax)
+	t.draft.Instance = instance
+	if input != nil {
+		t.draft.Record.Parent = &input.parent
+	}
+	// The keys of services contain this time. It is the message's, not the try's, so that a second try has the same keys.
+	t.draft.Record.CreatedAt = d.SentAt.UTC().Truncate(timeUnit)
+	for _, effect := range effects {
+		if effect.Kind != statechart.ResolveWaits { // No task waits for a new instance.
+			t.ask(effect)
+		}
+	}
+	t.endAsChild()
+	return t.settle(ctx, d)
+}
+
+// step takes one macrostep of the chart.
+func (t *turn) step(event statechart.Event) error {
+	draft := &t.draft
+	from, was, name := draft.Instance.State(), draft.Instance.Status(), t.nameOf(event)
+	next, effects, handled, err := draft.Instance.Apply(event)
+	if err != nil {
+		return err
+	}
+	draft.Instance = next
+	for _, effect := range effects {
+		t.ask(effect)
+	}
+	if handled {
+		t.closeWaits()
+	} else {
+		draft.Record.Ignored++ // It has ended nothing, and a token that came with it may still be answered late.
+	}
+	t.releaseAliases()
+	if was == statechart.Active {
+		t.endAsChild()
+	}
+	t.addHistory(Transition{At: event.At.UTC().Truncate(timeUnit), Event: name, From: from, To: next.State(), Ignored: !handled})
+	return nil
+}
+
+// nameOf returns the event's type or, for the firing of a timer, the name of the timer in the history.
+func (t *turn) nameOf(event statechart.Event) string {
+	if event.Type == statechart.TimerEvent {
+		if timer, ok := t.timer(event.Timer); ok {
+			return "after " + timer.After
+		}
+	}
+	return event.Type
+}
+
+// addHistory notes a transition of the draft.
+func (t *turn) addHistory(transition Transition) {
+	t.draft.Record.History = last(append(slices.Clip(t.draft.Record.History), transition), t.loop.config.HistoryMax)
+	t.draft.transitions = append(slices.Clip(t.draft.transitions), transition)
+	t.changed()
+}
+
+// ask puts an effect of the chart into the outbox and notes what the instance waits for or owns because of it.
+func (t *turn) ask(effect statechart.Effect) {
+	effect = t.spawnable(effect)
+	if effect.Kind == statechart.ResolveWaits {
+		t.answer(effect)
+		return
+	}
+	if effect.Kind == statechart.Send {
+		effect.At = t.now() // See askedKey.
+	}
+	t.owe(effect)
+	switch effect.Kind {
+	case statechart.ClaimAlias:
+		t.rememberAlias(effect.Name)
+	case statechart.ReleaseAlias:
+		t.forgetAlias(effect.Name)
+	case statechart.StartExecution:
+		t.await(effect)
+	case statechart.ParkEvent:
+		head := eventHead(effect.Event)
+		t.draft.Record.Error = &Failure{At: t.now(), Event: head.Type, Message: cut(effect.Message, failureMessageBytesMax)}
+		// A redrive of the event is to be applied, not skipped as a duplicate.
+		t.draft.Record.RecentEvents = without(t.draft.Record.RecentEvents, func(known string) bool { return head.ID != "" && isRecent(known, head.ID) })
+	default:
+	}
+}
+
+// owe puts an effect into the outbox.
+func (t *turn) owe(effect statechart.Effect) {
+	t.draft.Record.Outbox = append(slices.Clip(t.draft.Record.Outbox), effect)
+	t.changed()
+}
+
+// rollBack drops the changes since the draft was as given, but for those that are stored already. An instance whose services
+// have run to begin it is kept too.
+func (t *turn) rollBack(d Delivery, before state) {
+	if before.Instance == nil && t.draft.Record.attempt(d).Services > 0 {
+		return
+	}
+	if before.Record.Revision == t.stored.Record.Revision {
+		t.draft = before
+	} else {
+		t.draft = t.stored
+	}
+}
+
+// storable returns the JSON form of the drafted snapshot if it can be stored. Its error wraps ErrUnstorable.
+func (t *turn) storable() (json.RawMessage, error) {
+	id := t.draft.Record.Instance
+	snapshot, err := t.draft.Instance.Snapshot()
+	if err != nil {
+		return nil, fmt.Errorf("storing %s: %w: %w", id, ErrUnstorable, err)
+	}
+	if limit := t.loop.config.SnapshotBytesMax; len(snapshot) > limit {
+		return nil, fmt.Errorf("storing %s: %w", id, &TooLargeError{Bytes: len(snapshot), BytesMax: limit})
+	}
+	return snapshot, nil
+}
+
+// storably makes a change unless the result could not be stored: then the draft stays as it was, and the error wraps
+// ErrUnstorable.
+func (t *turn) storably(change func() error) error {
+	_, err := t.storable()
+	before := t.draft
+	if err == nil {
+		err = change()
+	}
+	if err == nil {
+		_, err = t.storable()
+	}
+	if err != nil {
+		t.draft = before
+	}
+	return err
+}
+
+// logCommitted writes what a commit has made true, and the chart's own log.
+func (t *turn) logCommitted(ctx context.Context, transitions []Transition, logged []statechart.Effect) {
+	log, id := t.loop.config.Logger, t.stored.Record.Instance.String()
+	level := slog.LevelInfo
+	if t.loop.config.Observer.Applied != nil {
+		level = slog.LevelDebug
+	}
+	for _, done := range transitions {
+		log.Log(ctx, level, "transition", "instance", id, "event", done.Event, "from", done.From, "to", done.To, "ignored", done.Ignored, "revision", t.stored.Record.Revision)
+	}
+	for _, effect := range logged {
+		log.InfoContext(ctx, "chart log", "instance", id, "effect", t.derivedID(effect.ID), "message", cut(effect.Message, MessageBytesMax))
+	}
+}
+
+// isTimer reports whether the instance waits for the timer. The incarnation distinguishes it from a timer of an earlier
+// instance of the same name.
+func (t *turn) isTimer(id, body string) bool {
+	if incarnationOf(body) != t.incarnation() {
+		return false
+	}
+	_, waits := t.timer(id)
+	return waits
+}
+
+// isApplied reports whether the delivery's event is in the snapshot, or was parked.
+func (t *turn) isApplied(d Delivery) bool { return t.draft.Record.isApplied(d) }
+
+func (r Record) isApplied(d Delivery) bool {
+	return d.SequenceNumber != "" && compareSequence(d.SequenceNumber, r.Watermark[d.Queue]) <= 0
+}
+
+// pass advances the watermark beyond the delivery: its event is applied, or parked.
+func (t *turn) pass(d Delivery) {
+	record := &t.draft.Record
+	if compareSequence(d.SequenceNumber, record.Watermark[d.Queue]) > 0 {
+		watermark := map[string]string{d.Queue: d.SequenceNumber}
+		for queue, number := range record.Watermark {
+			if queue != d.Queue {
+				watermark[queue] = number
+			}
+		}
+		record.Watermark = watermark
+	}
+	record.Attempts = without(record.Attempts, func(a Attempt) bool {
+		return a.Queue == d.Queue || compareSequence(a.SequenceNumber, record.Watermark[a.Queue]) <= 0
+	})
+	if t.draft.Instance != nil { // Without one, it is stored with the instance that a later event creates.
+		t.changed()
+	}
+}
+
+// cut returns the text, or its beginning and an ellipsis if it is longer than that, as valid UTF-8.
+func cut(text string, bytesMax int) string {
+	if len(text) <= bytesMax {
+		return text
+	}
+	return strings.ToValidUTF8(text[:bytesMax-len("…")], "") + "…"
+}
+
+// load reads a record. A denied table counts as unreadable: waiting does not help.
+func (l *Loop) load(ctx context.Context, id InstanceID) (Record, error) {
+	record, err := l.ports.Store.Load(ctx, id)
+	if errors.Is(err, ErrDenied) {
+		err = deniedReadError{err}
+	}
+	return record, err
+}
+
+// deniedReadError is an ErrUnreadable that no item is to blame for, in the store's own words.
+type deniedReadError struct{ error }
+
+// Is makes a deniedReadError an ErrUnreadable.
+func (deniedReadError) Is(target error) bool { return target == ErrUnreadable }
+
+// Unwrap returns the store's error.
+func (e deniedReadError) Unwrap() error { return e.error }
