@@ -73,6 +73,9 @@ func (t *turn) applyAliasTaken(ctx context.Context, form aliasTaken) error {
 	}
 	t.loop.config.Logger.Log(ctx, level, "alias is taken", "instance", t.draft.Record.Instance.String(), "alias", form.Alias, "error", err)
 	t.forgetAlias(form.Alias)
+	t.draft.Record.Outbox = without(t.draft.Record.Outbox, func(e statechart.Effect) bool { // The answer holds for these claims too.
+		return e.Kind == statechart.ClaimAlias && e.Name == form.Alias
+	})
 	t.owe(releaseOf(form.Alias)) // Another turn may have claimed it between this claim and the commit.
 	return t.applyOwn(AliasTaken, aliasTaken{Type: AliasTaken, Alias: form.Alias})
 }

@@ -205,6 +205,11 @@ func recentEvent(id, body string) string {
 	return id + "#" + digest[:recentHashChars]
 }
 
+// Remembers reports whether an event with the producer's ID is among the last that were applied.
+func (r Record) Remembers(eventID string) bool {
+	return slices.ContainsFunc(r.RecentEvents, func(entry string) bool { return isRecent(entry, eventID) })
+}
+
 // isRecent reports whether an entry of RecentEvents is of the event with the ID.
 func isRecent(entry, id string) bool {
 	return len(entry) == len(id)+1+recentHashChars && strings.HasPrefix(entry, id+"#")

@@ -254,7 +254,7 @@ func (w *waiter) isIgnored(record durable.Record) bool {
 			ignored = true
 		}
 	}
-	repeat := w.eventID != "" && slices.Contains(w.before.RecentEvents, w.eventID)
+	repeat := w.eventID != "" && w.before.Remembers(w.eventID)
 	return ignored && !missed && !repeat
 }
 
@@ -263,7 +263,7 @@ func (w *waiter) isIgnored(record durable.Record) bool {
 func (w *waiter) isApplied(record durable.Record) bool {
 	applied := record.Watermark[w.arn]
 	return cmp.Or(cmp.Compare(len(applied), len(w.sequence)), cmp.Compare(applied, w.sequence)) >= 0 ||
-		w.eventID != "" && slices.Contains(record.RecentEvents, w.eventID)
+		w.eventID != "" && record.Remembers(w.eventID)
 }
 
 // reached reports whether the instance is what is waited for; it fails if it will never be.

@@ -61,7 +61,7 @@ func newWatch(next slog.Handler) watch {
 const (
 	queuedMessage  = "event queued"
 	refusedMessage = "request refused"
-	skippedMessage = "event skipped, it was applied before or is stale"
+	skippedMessage = "event skipped, it is a duplicate or stale"
 )
 
 // Handle prints the record, then takes note of it.
