@@ -83,6 +83,9 @@ func (s *simulation) countEnds(replays []*replay, ends map[string]*sfn.DescribeE
 	s.count("messages parked", len(s.ledger.parked))
 	s.count(countAbandoned, len(s.ledger.abandoned))
 	s.count("messages sent again by an operator", s.redriven)
+	for _, kind := range s.plan.strains {
+		s.count(kind, 1)
+	}
 	for kind, is := range map[string]bool{countSkewed: s.plan.skewed, countTwoQueues: s.plan.queues == 2, countDeployed: s.plan.deploy > 0} {
 		if is {
 			s.count(kind, 1)

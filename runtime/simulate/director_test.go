@@ -53,6 +53,8 @@ type director struct {
 	// denied are until when consumers have no permission for an operation, if denies says that this happens at all.
 	denied map[string]time.Time
 	denies bool
+	// lag is how long ago the state of an execution may be that is read.
+	lag    time.Duration
 	counts map[string]int // of faults, by kind
 	// calls counts the calls. trace is what has happened, and told what was told of since the last call: several things of one
 	// instant may come in any order.
@@ -96,7 +98,7 @@ func newDirector(cloud func(awslocal.Config) *awslocal.Cloud, seed uint64, rate 
 	}
 	d.cloud = cloud(awslocal.Config{
 		Fault: func(call awslocal.Call) awslocal.Fault {
-			return awslocal.Fault{Throttled: call.Client == throttled}
+			return awslocal.Fault{Throttled: call.Client == throttled, Lag: d.lagOf(call)}
 		},
 		DeliveryFault: d.ofDelivery,
 		StatusChanges: executionsName, StatusChangeFault: d.ofStatusChange,
@@ -341,6 +343,18 @@ func (d *director) ofDelivery(delivery awslocal.Delivery) awslocal.DeliveryFault
 	d.counts[countUnacked]++
 	d.told = append(d.told, stamp(now)+"acknowledgement to "+delivery.Queue+" lost")
 	return awslocal.DeliveryFault{AcknowledgementLost: true}
+}
+
+// lagOf draws how long ago the state is that a call reads.
+func (d *director) lagOf(call awslocal.Call) time.Duration {
+	if d.lag == 0 || call.Client == "" || call.Service != "states" {
+		return 0
+	}
+	if call.Operation == "DescribeExecution" || call.Operation == "GetExecutionHistory" {
+		d.tally("reads of executions that lagged", true)
+	}
+	rng := rand.New(rand.NewPCG(digestOf(fmt.Sprint(d.seed, call.Client, call.Operation, time.Now().UnixNano())), 5))
+	return time.Duration(rng.Int64N(int64(d.lag)))
 }
 
 // ofStatusChange decides what becomes of the event by which EventBridge tells of an execution.

@@ -68,6 +68,10 @@ var mutants = []mutant{
 	{"token ledger ignored", "a task's answer is told from its expiry", "runtime/sfncallback/callback.go",
 		`		case isOver(err) && (repeat || token.Execution != ""):
 			return c.reconcile(ctx, token, answer)`, ``},
+	{"a history that lags decides", "a task's answer is told from its expiry", "runtime/sfncallback/reconcile.go",
+		`	case end == nil, !over && !endsTask(*end):`, `	case end == nil && ctx == nil:
+		return errUndecided
+	case end == nil:`},
 	{"answers given before they are stored", "answers after their commit", "runtime/durable/turn.go",
 		`	next := t.record
 	next.Revision++`, `	_ = t.giveAnswers(ctx)

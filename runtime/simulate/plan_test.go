@@ -47,6 +47,10 @@ type plan struct {
 	// acknowledgesLate says that nothing is acknowledged before its batch.
 	acknowledgesLate bool
 	aim              aim
+	// strains are the kinds of those that the run has. The fields below are theirs.
+	strains []string
+	// lag is how long ago the state of an execution may be that is read.
+	lag time.Duration
 	// rest is the time that the runtime has to come to rest after the last event.
 	rest time.Duration
 }
@@ -69,9 +73,10 @@ type waiting struct {
 }
 
 // drawPlan draws machines, instances and their events.
-func drawPlan(rng *rand.Rand) plan {
+func drawPlan(rng *rand.Rand, seed uint64) plan {
 	p := plan{skewed: rng.IntN(2) == 0, patient: rng.IntN(3) > 0, rest: 20 * 400 * 24 * time.Hour, queues: 1, redriven: rng.IntN(4) == 0}
 	p.attributed, p.acknowledgesLate, p.aim = rng.IntN(2) == 0, rng.IntN(3) == 0, drawAim(rng)
+	p.drawStrains(seed)
 	if p.aim.parking { // What the first version fails on, the second may take.
 		p.redriven, p.attributed = true, true
 	}

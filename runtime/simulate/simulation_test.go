@@ -102,7 +102,7 @@ func TestSimulation(t *testing.T) {
 					t.Log("what has happened:\n" + strings.Join(s.director.trace, "\n"))
 				}
 				if len(s.problems) > 0 {
-					t.Errorf("run %d, seed %d (again: make simulate SEED=%[2]d RUNS=1): %d problems:\n%s\n\nthe run's end:\n%s", run, s.seed,
+					t.Errorf("run %d, seed %d (again: make simulate SEED=%[2]d RUNS=1%s): %d problems:\n%s\n\nthe run's end:\n%s", run, s.seed, s.strainFlag(),
 						len(s.problems), strings.Join(first(s.problems, 10), "\n"), strings.Join(s.trace(), "\n"))
 				}
 				mu.Lock()
@@ -154,9 +154,9 @@ func simulate(t *testing.T, seed uint64) *simulation {
 	synctest.Test(t, func(t *testing.T) {
 		s.t = t
 		rng := rand.New(rand.NewPCG(seed, 1))
-		s.plan = drawPlan(rng)
+		s.plan = drawPlan(rng, seed)
 		s.director = newDirector(awslocal.New, seed, []float64{0, 0.01, 0.03, 0.1, 0.3}[rng.IntN(5)], 2+rng.IntN(20))
-		s.director.taken, s.director.denies, s.director.aim = s.take, s.plan.denies, s.plan.aim
+		s.director.taken, s.director.denies, s.director.aim, s.director.lag = s.take, s.plan.denies, s.plan.aim, s.plan.lag
 		s.lab = newLab(s)
 		s.host()
 		s.create()

@@ -73,6 +73,10 @@ func summary(counts map[string]int) string {
 		fmt.Fprintf(&text, "%9d %s\n", counts[fault.kind], fault.text)
 		delete(rest, fault.kind)
 	}
+	for _, one := range strains {
+		fmt.Fprintf(&text, "%9d %s (%s)\n", counts[one.kind], one.text, one.document)
+		delete(rest, one.kind)
+	}
 	text.WriteString("and among what they did:\n")
 	for _, kind := range slices.Sorted(maps.Keys(rest)) {
 		if !strings.Contains(kind, ".") { // A fault by its call.

@@ -1,0 +1,49 @@
+package simulate_test
+
+import (
+	"flag"
+	"math/rand/v2"
+	"regexp"
+	"time"
+)
+
+var simulateStrain = flag.String("simulate.strain", "", "a regular expression: each run has the strains whose kinds it matches, and no others")
+
+// strain makes a whole run harder than faults of single calls do. It is something that a document of AWS leaves open.
+type strain struct {
+	// kind and text are those of the tally. document leaves the strain open.
+	kind, text, document string
+	// oneIn is how many runs there are for each that has the strain; 0 switches it off.
+	oneIn int
+	draw  func(*plan, *rand.Rand)
+}
+
+var strains = []strain{
+	{"lagging reads", "runs in which reads of executions lag", "Step Functions API Reference, DescribeExecution: eventually consistent", 8, func(p *plan, rng *rand.Rand) {
+		p.lag = anyOf(rng, 10*time.Second, 2*time.Minute, 10*time.Minute)
+	}},
+}
+
+// drawStrains draws the strains of a run. Each has random numbers of its own: a new one changes only the runs that have it.
+func (p *plan) drawStrains(seed uint64) {
+	forced := regexp.MustCompile(*simulateStrain)
+	for _, one := range strains {
+		rng := rand.New(rand.NewPCG(seed, digestOf(one.kind)))
+		has := one.oneIn > 0 && rng.IntN(one.oneIn) == 0
+		if *simulateStrain != "" {
+			has = forced.MatchString(one.kind)
+		}
+		if has {
+			p.strains = append(p.strains, one.kind)
+			one.draw(p, rng)
+		}
+	}
+}
+
+// strainFlag is what makes the run again beside its seed.
+func (s *simulation) strainFlag() string {
+	if *simulateStrain == "" {
+		return ""
+	}
+	return " STRAIN='" + *simulateStrain + "'"
+}
