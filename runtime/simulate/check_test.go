@@ -164,8 +164,8 @@ func (s *simulation) checkExecutions(ends map[string]*sfn.DescribeExecutionOutpu
 			s.problem("%s is %s, but no instance was waited for", arn, end.Status)
 		}
 		took, timeout := end.StopDate.Sub(*end.StartDate), s.timeoutOf(*end.Name)
-		// A clock that is off delays heartbeats, as does a service that holds the instance up.
-		if timedOut(end) && s.director.faults == 0 && !s.plan.skewed && len(s.lab.tries) == 0 && took < timeout {
+		// A clock that is off delays heartbeats, as do a service that holds the instance up and what strains a run.
+		if timedOut(end) && s.director.faults == 0 && len(s.plan.strains) == 0 && !s.plan.skewed && len(s.lab.tries) == 0 && took < timeout {
 			s.problem("%s has timed out after %v, without a fault, although it waits for %v", arn, took, timeout)
 		}
 	}

@@ -39,7 +39,8 @@ type director struct {
 	rate   float64
 	left   int
 	faults int // so far
-	aim    aim
+	// plan is what the run has: what its faults take aim at, whether permissions are missing, and its strains.
+	plan plan
 	// parks says of each process whether its last call was to park a message.
 	parks map[string]bool
 	// deliveredLeft is what was left when the first batch of the instant deliveredAt came: pollers come in any order.
@@ -50,11 +51,8 @@ type director struct {
 	onDie         map[string]func()
 	// outages are until when a service answers nobody but the test itself.
 	outages map[string]time.Time
-	// denied are until when consumers have no permission for an operation, if denies says that this happens at all.
+	// denied are until when consumers have no permission for an operation.
 	denied map[string]time.Time
-	denies bool
-	// lag is how long ago the state of an execution may be that is read.
-	lag    time.Duration
 	counts map[string]int // of faults, by kind
 	// calls counts the calls. trace is what has happened, and told what was told of since the last call: several things of one
 	// instant may come in any order.
@@ -82,6 +80,9 @@ func (c *pendingCall) isProducers() bool { return strings.HasPrefix(c.process, "
 const (
 	slow fault = 100 + iota
 	outage
+	// hang is that of a call that takes no effect and is never answered, and hangAfter that of one that takes effect before.
+	hang
+	hangAfter
 	// deny is that of an operation that consumers have no permission for, for longer than they try.
 	deny
 )
@@ -89,6 +90,8 @@ const (
 var (
 	errBroken = errors.New("the connection broke")
 	errDead   = errors.New("the process is dead")
+	// errAttemptTimedOut is why one attempt of a call ends that has a time-out of its own.
+	errAttemptTimedOut = errors.New("the attempt timed out")
 )
 
 func newDirector(cloud func(awslocal.Config) *awslocal.Cloud, seed uint64, rate float64, faults int) *director {
@@ -146,8 +149,8 @@ func (d *director) choose(now time.Time) (call *pendingCall, kind fault, next ti
 	var eligible []*pendingCall
 	for _, c := range d.pending {
 		if c.ready.IsZero() {
-			c.ready = now.Add(time.Duration(1+d.rng.IntN(20)) * time.Millisecond)
-			if d.aim.kinds == nil && d.hits(0.3) {
+			c.ready = now.Add(d.latencyOf(c))
+			if d.plan.aim.kinds == nil && d.hits(0.3) {
 				d.count(slow, c)
 				c.ready = now.Add(time.Duration(1+d.rng.IntN(25)) * time.Second)
 			}
@@ -198,7 +201,7 @@ func (d *director) choose(now time.Time) (call *pendingCall, kind fault, next ti
 	d.parks[call.process] = bytes.Contains(call.body, []byte(deadLetterName))
 	what := ""
 	if kind != 0 {
-		what = kind.String()
+		what = nameOf(kind)
 	}
 	d.note(now, call, what)
 	if kind == dieBefore || kind == dieAfter {
@@ -220,7 +223,7 @@ func (d *director) hits(share float64) bool {
 }
 
 func nameOf(kind fault) string {
-	if name := map[fault]string{slow: "slow", outage: "outage", deny: "permission missing"}[kind]; name != "" {
+	if name := map[fault]string{slow: "slow", outage: "outage", hang: "hang", hangAfter: "hang after", deny: "permission missing"}[kind]; name != "" {
 		return name
 	}
 	return kind.String()
@@ -343,18 +346,6 @@ func (d *director) ofDelivery(delivery awslocal.Delivery) awslocal.DeliveryFault
 	d.counts[countUnacked]++
 	d.told = append(d.told, stamp(now)+"acknowledgement to "+delivery.Queue+" lost")
 	return awslocal.DeliveryFault{AcknowledgementLost: true}
-}
-
-// lagOf draws how long ago the state is that a call reads.
-func (d *director) lagOf(call awslocal.Call) time.Duration {
-	if d.lag == 0 || call.Client == "" || call.Service != "states" {
-		return 0
-	}
-	if call.Operation == "DescribeExecution" || call.Operation == "GetExecutionHistory" {
-		d.tally("reads of executions that lagged", true)
-	}
-	rng := rand.New(rand.NewPCG(digestOf(fmt.Sprint(d.seed, call.Client, call.Operation, time.Now().UnixNano())), 5))
-	return time.Duration(rng.Int64N(int64(d.lag)))
 }
 
 // ofStatusChange decides what becomes of the event by which EventBridge tells of an execution.

@@ -51,6 +51,11 @@ type plan struct {
 	strains []string
 	// lag is how long ago the state of an execution may be that is read.
 	lag time.Duration
+	// latencies says that calls take up to latencyMax.
+	latencies bool
+	// hangs says that calls may never be answered, and attemptTimeout for how long a client waits for each; 0 is as long as its context.
+	hangs          bool
+	attemptTimeout time.Duration
 	// rest is the time that the runtime has to come to rest after the last event.
 	rest time.Duration
 }

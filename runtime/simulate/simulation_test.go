@@ -156,7 +156,7 @@ func simulate(t *testing.T, seed uint64) *simulation {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		s.plan = drawPlan(rng, seed)
 		s.director = newDirector(awslocal.New, seed, []float64{0, 0.01, 0.03, 0.1, 0.3}[rng.IntN(5)], 2+rng.IntN(20))
-		s.director.taken, s.director.denies, s.director.aim, s.director.lag = s.take, s.plan.denies, s.plan.aim, s.plan.lag
+		s.director.taken, s.director.plan = s.take, s.plan
 		s.lab = newLab(s)
 		s.host()
 		s.create()

@@ -21,6 +21,15 @@ type strain struct {
 var strains = []strain{
 	{"lagging reads", "runs in which reads of executions lag", "Step Functions API Reference, DescribeExecution: eventually consistent", 8, func(p *plan, rng *rand.Rand) {
 		p.lag = anyOf(rng, 10*time.Second, 2*time.Minute, 10*time.Minute)
+		if rng.IntN(4) > 0 { // An answer that was given and whose reply is lost is looked up in the history.
+			p.aim = aim{kinds: map[string]fault{"states.SendTaskSuccess": loseAnswer, "states.SendTaskFailure": loseAnswer}, tasks: true}
+		}
+	}},
+	{"latencies", "runs whose calls take up to 3 s each", "DynamoDB Developer Guide, \"Troubleshooting latency issues\": no latency is promised", 8, func(p *plan, _ *rand.Rand) {
+		p.latencies = true
+	}},
+	{"hung sockets", "runs in which calls are never answered", "AWS SDK for Go v2 Developer Guide, \"Timeouts\": a request has none unless it is given one", 8, func(p *plan, rng *rand.Rand) {
+		p.hangs, p.attemptTimeout = true, anyOf(rng, 0, 2*time.Second, 5*time.Second)
 	}},
 }
 

@@ -37,6 +37,8 @@ var faultKinds = []struct{ kind, text string }{
 	{throttle.String(), "calls that were throttled"},
 	{duplicate.String(), "calls that the network made twice"},
 	{nameOf(slow), "calls that took up to 25 s, longer than clients wait"},
+	{nameOf(hang), "calls that never reached AWS, and hung until their caller gave up"},
+	{nameOf(hangAfter), "calls that took effect, and hung until their caller gave up"},
 	{nameOf(outage), "outages of a service, for 5 s to 10 minutes"},
 	{nameOf(deny), "permissions missing for 70 minutes to 4 hours"},
 	{countConflict, "writes that came after another process's, and were refused"},
