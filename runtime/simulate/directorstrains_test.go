@@ -15,7 +15,10 @@ import (
 const latencyMax = 3 * time.Second
 
 // latencyOf draws how long a call takes to reach AWS; d.mu is held.
-func (d *director) latencyOf(_ *pendingCall) time.Duration {
+func (d *director) latencyOf(call *pendingCall) time.Duration {
+	if d.plan.longOutboxes && call.isConsumers() && call.target == "sqs.SendMessage" {
+		return time.Duration(1+d.rng.Int64N(int64(latencyMax/time.Millisecond))) * time.Millisecond
+	}
 	if d.plan.latencies { // As many below 55 ms as above.
 		return time.Duration(math.Pow(float64(latencyMax/time.Millisecond), d.rng.Float64())) * time.Millisecond
 	}

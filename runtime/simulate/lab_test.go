@@ -31,6 +31,7 @@ const (
 // lab is the world outside of the services.
 type lab struct {
 	director *director
+	plan     plan
 	problem  func(format string, args ...any)
 	mu       sync.Mutex
 	tries    map[string]int
@@ -50,7 +51,7 @@ type lab struct {
 
 func newLab(s *simulation) *lab {
 	return &lab{
-		director: s.director, problem: s.problem, deploy: s.deployAtWork, tries: map[string]int{}, finished: map[string][]string{}, alone: s.plan.queues == 1,
+		director: s.director, plan: s.plan, problem: s.problem, deploy: s.deployAtWork, tries: map[string]int{}, finished: map[string][]string{}, alone: s.plan.queues == 1,
 		sealed: map[string]bool{}, outputs: map[string]any{}, beginnings: map[string][]time.Time{},
 	}
 }

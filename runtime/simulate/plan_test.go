@@ -56,6 +56,8 @@ type plan struct {
 	// hangs says that calls may never be answered, and attemptTimeout for how long a client waits for each; 0 is as long as its context.
 	hangs          bool
 	attemptTimeout time.Duration
+	// longOutboxes says that charts send many events at once, and that each send takes up to latencyMax.
+	longOutboxes bool
 	// rest is the time that the runtime has to come to rest after the last event.
 	rest time.Duration
 }

@@ -28,6 +28,9 @@ var strains = []strain{
 	{"latencies", "runs whose calls take up to 3 s each", "DynamoDB Developer Guide, \"Troubleshooting latency issues\": no latency is promised", 8, func(p *plan, _ *rand.Rand) {
 		p.latencies = true
 	}},
+	{"long outboxes", "runs with outboxes that take longer than an invocation", "Lambda Developer Guide, \"Configure Lambda function timeout\": it ends whatever still runs", 8, func(p *plan, _ *rand.Rand) {
+		p.longOutboxes = true
+	}},
 	{"hung sockets", "runs in which calls are never answered", "AWS SDK for Go v2 Developer Guide, \"Timeouts\": a request has none unless it is given one", 8, func(p *plan, rng *rand.Rand) {
 		p.hangs, p.attemptTimeout = true, anyOf(rng, 0, 2*time.Second, 5*time.Second)
 	}},
