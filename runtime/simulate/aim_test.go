@@ -78,6 +78,12 @@ func (d *director) drawKind(call *pendingCall) fault {
 			kinds = append(kinds, hang, hangAfter)
 		}
 	}
+	if d.plan.sieges {
+		kinds = append(kinds, longOutage, partialOutage)
+		if call.isConsumers() {
+			kinds = append(kinds, killing)
+		}
+	}
 	if d.plan.denies && call.isConsumers() && (call.target == "sqs.SendMessage" || call.target == "scheduler.POST") {
 		kinds = append(kinds, slices.Repeat([]fault{deny}, len(kinds))...)
 	}

@@ -1,6 +1,7 @@
 package simulate_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -56,6 +57,34 @@ func (s *simulation) check() {
 	s.countEnds(replays, ends)
 	s.checkExecutions(ends, tokens)
 	s.checkQueues()
+	s.checkInnocents()
+}
+
+// noEnd is in the reason of an event that was parked because its tries came to no end; abandonedMax is how many there may be by default.
+const (
+	noEnd        = "no try came to an end"
+	abandonedMax = 10
+)
+
+// checkInnocents checks that no event was parked because its tries came to no end, unless its instance has killed processes, or as
+// many have died or frozen as an event may have tries.
+func (s *simulation) checkInnocents() {
+	died, triesMax := 0, cmp.Or(s.plan.config.AbandonedMax, abandonedMax)
+	for _, kind := range []string{nameOf(dieBefore), nameOf(dieAfter), nameOf(freeze), countTimeOut} {
+		died += s.director.counts[kind]
+	}
+	for _, name := range s.names() {
+		for _, message := range slices.Concat(s.ledger.of(name)...) {
+			if message.isHopeless() {
+				continue // The dead-letter queue may have been out of reach for as long.
+			}
+			for _, reason := range s.ledger.parked[message.parkingID()] {
+				if strings.Contains(reason, noEnd) && !s.lab.killers[name] && died < triesMax {
+					s.problem("%s was parked for %s, although the instance kills no process, and only %d have died or frozen: %s", message.body, name, died, reason)
+				}
+			}
+		}
+	}
 }
 
 // countEnds counts what a run had besides faults.
@@ -157,6 +186,9 @@ func (w *wait) check(end *sfn.DescribeExecutionOutput) error {
 	}
 }
 
+// heartbeatLong is a time-out whose quarter, the time between heartbeats, no outage lasts for.
+const heartbeatLong = 29 * 24 * time.Hour
+
 // checkExecutions checks that no workflow waits any more, and none has waited for too long for nothing.
 func (s *simulation) checkExecutions(ends map[string]*sfn.DescribeExecutionOutput, tokens map[string]wait) {
 	for arn, end := range ends {
@@ -164,6 +196,10 @@ func (s *simulation) checkExecutions(ends map[string]*sfn.DescribeExecutionOutpu
 			s.problem("%s is %s, but no instance was waited for", arn, end.Status)
 		}
 		took, timeout := end.StopDate.Sub(*end.StartDate), s.timeoutOf(*end.Name)
+		stopped := aws.ToString(end.Error) == "States.HeartbeatTimeout" && timeout > heartbeatLong
+		if _, heard := tokens[arn]; heard && stopped && s.plan.receivesMax == 0 && !s.plan.denies { // Else what beats it may be given up.
+			s.problem("%s was left without a heartbeat for days", arn)
+		}
 		// A clock that is off delays heartbeats, as do a service that holds the instance up and what strains a run.
 		if timedOut(end) && s.director.faults == 0 && len(s.plan.strains) == 0 && !s.plan.skewed && len(s.lab.tries) == 0 && took < timeout {
 			s.problem("%s has timed out after %v, without a fault, although it waits for %v", arn, took, timeout)

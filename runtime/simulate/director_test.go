@@ -51,6 +51,9 @@ type director struct {
 	onDie         map[string]func()
 	// outages are until when a service answers nobody but the test itself.
 	outages map[string]time.Time
+	// partial are until when half of a service's writes fail, and killing is until when consumers die.
+	partial map[string]time.Time
+	killing time.Time
 	// denied are until when consumers have no permission for an operation.
 	denied map[string]time.Time
 	counts map[string]int // of faults, by kind
@@ -83,6 +86,10 @@ const (
 	// hang is that of a call that takes no effect and is never answered, and hangAfter that of one that takes effect before.
 	hang
 	hangAfter
+	// longOutage, partialOutage and killing last for hours: all calls of a service fail, half of its writes do, or consumers die.
+	longOutage
+	partialOutage
+	killing
 	// deny is that of an operation that consumers have no permission for, for longer than they try.
 	deny
 )
@@ -97,7 +104,7 @@ var (
 func newDirector(cloud func(awslocal.Config) *awslocal.Cloud, seed uint64, rate float64, faults int) *director {
 	d := &director{
 		seed: seed, wake: make(chan struct{}, 1), rng: rand.New(rand.NewPCG(seed, 2)), rate: rate, left: faults,
-		dead: map[string]bool{}, parks: map[string]bool{}, frozen: map[string]time.Time{}, onDie: map[string]func(){}, outages: map[string]time.Time{}, denied: map[string]time.Time{}, counts: map[string]int{},
+		dead: map[string]bool{}, parks: map[string]bool{}, frozen: map[string]time.Time{}, onDie: map[string]func(){}, outages: map[string]time.Time{}, partial: map[string]time.Time{}, denied: map[string]time.Time{}, counts: map[string]int{},
 	}
 	d.cloud = cloud(awslocal.Config{
 		Fault: func(call awslocal.Call) awslocal.Fault {
@@ -174,22 +181,11 @@ func (d *director) choose(now time.Time) (call *pendingCall, kind fault, next ti
 		d.remove(call)
 		return call, dieBefore, next
 	}
-	service, _, _ := strings.Cut(call.target, ".")
-	if kind = d.draw(call); kind == outage {
-		d.outages[service] = now.Add(d.drawOutage())
-	}
-	if d.outages[service].After(now) {
+	kind = d.draw(call)
+	d.last(now, call, kind)
+	if lasting := d.lasting(now, call); lasting != 0 {
 		d.remove(call)
-		d.note(now, call, "outage")
-		return call, []fault{failBefore, throttle}[d.rng.IntN(2)], next
-	}
-	if kind == deny {
-		d.denied[call.target] = now.Add(70*time.Minute + time.Duration(d.rng.IntN(10800))*time.Second)
-	}
-	if d.denied[call.target].After(now) && call.isConsumers() {
-		d.remove(call)
-		d.note(now, call, "denied")
-		return call, deny, next
+		return call, lasting, next
 	}
 	if kind == freeze {
 		thaw := now.Add(time.Duration(30+d.rng.IntN(180)) * time.Second)
@@ -223,7 +219,7 @@ func (d *director) hits(share float64) bool {
 }
 
 func nameOf(kind fault) string {
-	if name := map[fault]string{slow: "slow", outage: "outage", hang: "hang", hangAfter: "hang after", deny: "permission missing"}[kind]; name != "" {
+	if name := map[fault]string{slow: "slow", outage: "outage", longOutage: "long outage", partialOutage: "partial outage", killing: "killing", hang: "hang", hangAfter: "hang after", deny: "permission missing"}[kind]; name != "" {
 		return name
 	}
 	return kind.String()

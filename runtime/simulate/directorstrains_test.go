@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"strings"
 	"time"
 
 	"github.com/settle-run/settle/runtime/awslocal"
@@ -35,4 +36,57 @@ func (d *director) lagOf(call awslocal.Call) time.Duration {
 	}
 	rng := rand.New(rand.NewPCG(digestOf(fmt.Sprint(d.seed, call.Client, call.Operation, time.Now().UnixNano())), 5))
 	return time.Duration(rng.Int64N(int64(d.plan.lag)))
+}
+
+// siege draws for how long a fault lasts that lasts for hours.
+func (d *director) siege() time.Duration {
+	return 20*time.Minute + time.Duration(d.rng.IntN(340*60))*time.Second
+}
+
+// last notes until when a fault lasts that is one of many calls; d.mu is held.
+func (d *director) last(now time.Time, call *pendingCall, kind fault) {
+	switch kind {
+	case outage:
+		d.outages[call.service()] = now.Add(d.drawOutage())
+	case longOutage:
+		d.outages[call.service()] = now.Add(d.siege())
+	case partialOutage:
+		d.partial[call.service()] = now.Add(d.siege())
+	case killing:
+		d.killing = now.Add(d.siege())
+	case deny:
+		d.denied[call.target] = now.Add(70*time.Minute + time.Duration(d.rng.IntN(10800))*time.Second)
+	}
+}
+
+// lasting returns what hits a call because of a fault that lasts, 0 if nothing does; d.mu is held.
+func (d *director) lasting(now time.Time, call *pendingCall) fault {
+	switch {
+	case d.outages[call.service()].After(now):
+		d.note(now, call, "outage")
+		return []fault{failBefore, throttle}[d.rng.IntN(2)]
+	case d.denied[call.target].After(now) && call.isConsumers():
+		d.note(now, call, "denied")
+		return deny
+	case d.partial[call.service()].After(now) && call.isWrite() && d.rng.IntN(2) == 0:
+		d.note(now, call, "partial outage")
+		return []fault{failBefore, throttle, loseAnswer}[d.rng.IntN(3)]
+	case d.killing.After(now) && call.isConsumers() && d.rng.IntN(8) == 0:
+		kind := []fault{dieBefore, dieAfter}[d.rng.IntN(2)]
+		d.note(now, call, "killing: "+nameOf(kind))
+		d.counts[nameOf(kind)]++
+		d.kill(call.process)
+		return kind
+	}
+	return 0
+}
+
+func (c *pendingCall) service() string {
+	service, _, _ := strings.Cut(c.target, ".")
+	return service
+}
+
+// isWrite reports whether a call changes something.
+func (c *pendingCall) isWrite() bool {
+	return !strings.Contains(c.target, ".Get") && !strings.Contains(c.target, ".Describe")
 }

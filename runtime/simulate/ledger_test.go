@@ -84,6 +84,11 @@ func (a accepted) head() (head head) {
 	return head
 }
 
+// isHopeless reports whether the message is one that the chart cannot take when it is new.
+func (a accepted) isHopeless() bool {
+	return strings.Contains(a.body, failing) || strings.Contains(a.body, huge)
+}
+
 // isSend reports whether the message is an event that an instance has sent.
 func (a accepted) isSend() bool {
 	head := a.head()

@@ -56,8 +56,12 @@ type plan struct {
 	// hangs says that calls may never be answered, and attemptTimeout for how long a client waits for each; 0 is as long as its context.
 	hangs          bool
 	attemptTimeout time.Duration
+	// sieges says that faults may last for hours.
+	sieges bool
 	// longOutboxes says that charts send many events at once, and that each send takes up to latencyMax.
 	longOutboxes bool
+	// config is that of the loops.
+	config durable.Config
 	// rest is the time that the runtime has to come to rest after the last event.
 	rest time.Duration
 }
@@ -150,7 +154,7 @@ func drawPlan(rng *rand.Rand, seed uint64) plan {
 			after: time.Duration(rng.IntN(1800)) * time.Second, instance: p.instances[rng.IntN(len(p.instances))], name: names[rng.IntN(len(names))],
 			timeout: []time.Duration{20 * time.Second, 10 * time.Minute, 30 * 24 * time.Hour}[rng.IntN(3)],
 		}
-		if one.timeout <= 10*time.Minute && rng.IntN(2) == 0 {
+		if (one.timeout <= 10*time.Minute || p.sieges) && rng.IntN(2) == 0 {
 			one.heartbeat = one.timeout / 4
 		}
 		p.executions = append(p.executions, one)
@@ -212,15 +216,19 @@ func (p *plan) drawSending(rng *rand.Rand, id string) sending {
 // produce sends events as a careful producer does: again until the queue has answered.
 func (s *simulation) produce(process string, sendings []sending) {
 	client := sqs.NewFromConfig(s.client(process))
+	waitMax := time.Second
+	if s.plan.sieges {
+		waitMax = time.Minute
+	}
 	send := func(one sending, deduplicationID string) {
-		for {
+		for wait := time.Second; ; wait = min(2*wait, waitMax) {
 			_, err := client.SendMessage(s.t.Context(), &sqs.SendMessageInput{
 				QueueUrl: &s.queueURLs[one.queue], MessageBody: &one.body, MessageGroupId: &one.instance, MessageDeduplicationId: &deduplicationID,
 			})
 			if err == nil {
 				return
 			}
-			time.Sleep(time.Second)
+			time.Sleep(wait)
 		}
 	}
 	for i, one := range sendings {

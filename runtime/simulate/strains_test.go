@@ -31,6 +31,9 @@ var strains = []strain{
 	{"long outboxes", "runs with outboxes that take longer than an invocation", "Lambda Developer Guide, \"Configure Lambda function timeout\": it ends whatever still runs", 8, func(p *plan, _ *rand.Rand) {
 		p.longOutboxes = true
 	}},
+	{"sieges", "runs with faults that last for hours", "Amazon DynamoDB and SQS Service Level Agreements: they bound no single outage", 8, func(p *plan, _ *rand.Rand) {
+		p.sieges, p.aim = true, aim{tasks: true}
+	}},
 	{"hung sockets", "runs in which calls are never answered", "AWS SDK for Go v2 Developer Guide, \"Timeouts\": a request has none unless it is given one", 8, func(p *plan, rng *rand.Rand) {
 		p.hangs, p.attemptTimeout = true, anyOf(rng, 0, 2*time.Second, 5*time.Second)
 	}},
