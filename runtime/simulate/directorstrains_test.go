@@ -1,6 +1,7 @@
 package simulate_test
 
 import (
+	"bytes"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -15,10 +16,22 @@ import (
 // latencyMax is how long a call takes in a run with latencies, at most.
 const latencyMax = 3 * time.Second
 
+// killerMachine is the machine whose services kill in a row, and killers is how the items of its instances begin.
+const (
+	killerMachine = "drawn0"
+	killers       = `{"S":"` + killerMachine + "/"
+)
+
 // latencyOf draws how long a call takes to reach AWS; d.mu is held.
 func (d *director) latencyOf(call *pendingCall) time.Duration {
 	if d.plan.longOutboxes && call.isConsumers() && call.target == "sqs.SendMessage" {
 		return time.Duration(1+d.rng.Int64N(int64(latencyMax/time.Millisecond))) * time.Millisecond
+	}
+	if d.plan.killsInARow && call.isConsumers() { // Those who kill are faster, so that the others are cut off between their calls.
+		if bytes.Contains(call.body, []byte(killers)) {
+			return time.Duration(1+d.rng.IntN(3)) * time.Millisecond
+		}
+		return time.Duration(8+d.rng.IntN(6)) * time.Millisecond
 	}
 	if d.plan.latencies { // As many below 55 ms as above.
 		return time.Duration(math.Pow(float64(latencyMax/time.Millisecond), d.rng.Float64())) * time.Millisecond

@@ -174,6 +174,14 @@ func (d *drawer) definition() statechart.Definition[trail] {
 		def.States = append(def.States, chartState{ID: "end", Type: statechart.Final, Output: func(c trail, _ statechart.Event) any { return map[string]string{"digest": c.Digest} }})
 		def.On = append(def.On, chartOn{Event: "d", Target: "#end", Guard: d.sometimes(4)})
 	}
+	if d.lab.plan.killsInARow && d.id == killerMachine {
+		killer := chartState{ID: "killer"}
+		d.serving(&killer, "#"+d.name(1))
+		def.States = append(def.States, killer)
+		for _, typ := range outsideEvents {
+			def.On = append([]chartOn{{Event: typ, Target: "#killer", Guard: d.sometimes(2)}}, def.On...)
+		}
+	}
 	if d.family {
 		d.raising(&def)
 	}
@@ -282,6 +290,9 @@ func (d *drawer) serving(s *chartState, target string) {
 	}
 	if kind == alwaysFails || kind == hangs || kind == alwaysKills {
 		invoke.Retry.Attempts = 1 + d.IntN(3)
+	}
+	if d.lab.plan.killsInARow && d.id == killerMachine {
+		kind, invoke.Retry.Attempts = alwaysKills, 12+d.IntN(20)
 	}
 	s.Invoke = []chartInvoke{invoke}
 	if d.one(2) && d.version == newVersion {

@@ -58,6 +58,8 @@ type plan struct {
 	attemptTimeout time.Duration
 	// sieges says that faults may last for hours.
 	sieges bool
+	// killsInARow says that services kill their processes many times in a row, while batches have events of many instances.
+	killsInARow bool
 	// longOutboxes says that charts send many events at once, and that each send takes up to latencyMax.
 	longOutboxes bool
 	// config is that of the loops.
@@ -109,8 +111,11 @@ func drawPlan(rng *rand.Rand, seed uint64) plan {
 	if p.aim.givesUp {
 		p.queues, p.receivesMax, p.denies = 1, 4, false
 	}
-	machines := 1 + rng.IntN(2)
-	for range 1 + rng.IntN(4) {
+	machines, count := 1+rng.IntN(2), 1+rng.IntN(4)
+	if p.killsInARow {
+		machines, count = 2, count+6
+	}
+	for range count {
 		p.instances = append(p.instances, fmt.Sprintf("drawn%d/%d", rng.IntN(machines), len(p.instances)))
 	}
 	family, flows := rng.IntN(3) == 0 || p.aim.family, rng.IntN(4) == 0
@@ -173,6 +178,9 @@ func (p *plan) drawSending(rng *rand.Rand, id string) sending {
 		s.after = time.Duration(rng.IntN(60*24)) * time.Hour
 	default:
 		s.after = time.Duration(rng.IntN(3000)) * time.Millisecond
+	}
+	if p.killsInARow && rng.IntN(4) > 0 {
+		s.after = 0
 	}
 	event := map[string]any{"type": outsideEvents[rng.IntN(len(outsideEvents))], "serial": id}
 	if machine := realMachineOf(s.instance); machine != nil {

@@ -165,7 +165,12 @@ func simulate(t *testing.T, seed uint64) *simulation {
 		running.Go(func() { s.director.direct(ctx) })
 		for i := range s.plan.queues {
 			concurrency := 1 + rng.IntN(3)
-			running.Go(func() { s.poll(ctx, s.queue(i), s.consumer, concurrency) })
+			running.Go(func() {
+				if s.plan.killsInARow {
+					time.Sleep(10 * time.Second) // What has come until then comes in one batch.
+				}
+				s.poll(ctx, s.queue(i), s.consumer, concurrency)
+			})
 		}
 		running.Go(func() { s.poll(ctx, delayName, s.forwarder, 1) })
 		running.Go(func() { s.poll(ctx, executionsName, s.executions, 1) })

@@ -31,6 +31,9 @@ var strains = []strain{
 	{"long outboxes", "runs with outboxes that take longer than an invocation", "Lambda Developer Guide, \"Configure Lambda function timeout\": it ends whatever still runs", 8, func(p *plan, _ *rand.Rand) {
 		p.longOutboxes = true
 	}},
+	{"kills in a row", "runs whose messages meet again in one batch, kill after kill", "SQS Developer Guide, \"Visibility timeout\" and \"FIFO queue delivery logic\": what was received together becomes visible together, and a receive returns messages of several groups", 8, func(p *plan, _ *rand.Rand) {
+		p.killsInARow = true
+	}},
 	{"sieges", "runs with faults that last for hours", "Amazon DynamoDB and SQS Service Level Agreements: they bound no single outage", 8, func(p *plan, _ *rand.Rand) {
 		p.sieges, p.aim = true, aim{tasks: true}
 	}},
