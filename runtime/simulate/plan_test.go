@@ -64,6 +64,8 @@ type plan struct {
 	longOutboxes bool
 	// config is that of the loops.
 	config durable.Config
+	// horizon is how many times as long a run waits for a deployment, for the repeats of an event and for its tasks.
+	horizon time.Duration
 	// rest is the time that the runtime has to come to rest after the last event.
 	rest time.Duration
 }
@@ -87,14 +89,14 @@ type waiting struct {
 
 // drawPlan draws machines, instances and their events.
 func drawPlan(rng *rand.Rand, seed uint64) plan {
-	p := plan{skewed: rng.IntN(2) == 0, patient: rng.IntN(3) > 0, rest: 20 * 400 * 24 * time.Hour, queues: 1, redriven: rng.IntN(4) == 0}
+	p := plan{skewed: rng.IntN(2) == 0, patient: rng.IntN(3) > 0, rest: 20 * 400 * 24 * time.Hour, queues: 1, horizon: 1, redriven: rng.IntN(4) == 0}
 	p.attributed, p.acknowledgesLate, p.aim = rng.IntN(2) == 0, rng.IntN(3) == 0, drawAim(rng)
 	p.drawStrains(seed)
 	if p.aim.parking { // What the first version fails on, the second may take.
 		p.redriven, p.attributed = true, true
 	}
 	if rng.IntN(2) == 0 || p.aim.parking {
-		p.deploy, p.besides, p.atWork = time.Duration(rng.IntN(1800_000))*time.Millisecond, rng.IntN(3) == 0, rng.IntN(3) > 0
+		p.deploy, p.besides, p.atWork = p.horizon*time.Duration(rng.IntN(1800_000))*time.Millisecond, rng.IntN(3) == 0, rng.IntN(3) > 0
 		if p.aim.parking {
 			p.deploy, p.besides, p.atWork = time.Duration(rng.IntN(100*24))*time.Hour, false, false
 		}
@@ -156,7 +158,7 @@ func drawPlan(rng *rand.Rand, seed uint64) plan {
 	}
 	for range waits {
 		one := waiting{
-			after: time.Duration(rng.IntN(1800)) * time.Second, instance: p.instances[rng.IntN(len(p.instances))], name: names[rng.IntN(len(names))],
+			after: p.horizon * time.Duration(rng.IntN(1800)) * time.Second, instance: p.instances[rng.IntN(len(p.instances))], name: names[rng.IntN(len(names))],
 			timeout: []time.Duration{20 * time.Second, 10 * time.Minute, 30 * 24 * time.Hour}[rng.IntN(3)],
 		}
 		if (one.timeout <= 10*time.Minute || p.sieges) && rng.IntN(2) == 0 {
@@ -214,7 +216,7 @@ func (p *plan) drawSending(rng *rand.Rand, id string) sending {
 	if rng.IntN(withoutID) == 0 && p.receivesMax == 0 {
 		delete(event, "$id")
 	} else if rng.IntN(4) == 0 {
-		s.repeats = append(s.repeats, time.Duration(rng.IntN(900))*time.Second)
+		s.repeats = append(s.repeats, p.horizon*time.Duration(rng.IntN(900))*time.Second)
 	}
 	body, _ := json.Marshal(event)
 	s.body = string(body)

@@ -34,6 +34,9 @@ var strains = []strain{
 	{"kills in a row", "runs whose messages meet again in one batch, kill after kill", "SQS Developer Guide, \"Visibility timeout\" and \"FIFO queue delivery logic\": what was received together becomes visible together, and a receive returns messages of several groups", 8, func(p *plan, _ *rand.Rand) {
 		p.killsInARow = true
 	}},
+	{"long horizons", "runs that wait for days where others wait for minutes", "SQS Developer Guide, \"Message retention\": up to 14 days", 8, func(p *plan, _ *rand.Rand) {
+		p.horizon = 200
+	}},
 	{"sieges", "runs with faults that last for hours", "Amazon DynamoDB and SQS Service Level Agreements: they bound no single outage", 8, func(p *plan, _ *rand.Rand) {
 		p.sieges, p.aim = true, aim{tasks: true}
 	}},
