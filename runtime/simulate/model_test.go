@@ -107,6 +107,10 @@ func (r *replay) take(message accepted) error {
 	}
 	if reason == nil && len(reasons) > 0 && strings.Contains(reasons[0], noEnd) {
 		// So it was out of luck. What it takes for that, other tests say. The instance may have begun for it all the same.
+		if r.simulation.plan.config.AbandonedMax > 0 { // A death or two may do.
+			r.stopped = append(r.stopped, event.Timer)
+			r.parkTask(message)
+		}
 		if r.instance == nil && r.beganWith(message) {
 			if err := r.begin(message); err != nil {
 				return err

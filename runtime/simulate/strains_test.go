@@ -34,6 +34,15 @@ var strains = []strain{
 	{"kills in a row", "runs whose messages meet again in one batch, kill after kill", "SQS Developer Guide, \"Visibility timeout\" and \"FIFO queue delivery logic\": what was received together becomes visible together, and a receive returns messages of several groups", 8, func(p *plan, _ *rand.Rand) {
 		p.killsInARow = true
 	}},
+	{"small limits", "runs with limits of 1 or 2 in the loops' Config", "of the runtime's own: durable.Config", 8, func(p *plan, rng *rand.Rand) {
+		for _, limit := range []*int{&p.config.AttemptsMax, &p.config.AbandonedMax, &p.config.ServicesMax, &p.config.ConflictsMax} {
+			if rng.IntN(2) == 0 {
+				*limit = 1 + rng.IntN(2)
+			}
+		}
+		p.config.AcknowledgeAfter = anyOf(rng, 0, time.Millisecond, time.Minute)
+		p.config.DeniedWaitMax = anyOf(rng, 0, time.Second)
+	}},
 	{"long horizons", "runs that wait for days where others wait for minutes", "SQS Developer Guide, \"Message retention\": up to 14 days", 8, func(p *plan, _ *rand.Rand) {
 		p.horizon = 200
 	}},
