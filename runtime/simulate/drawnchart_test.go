@@ -131,7 +131,7 @@ func drawMachine(id string, seed uint64, peers []string, family, flows bool) fun
 			d.renamed = 1 + d.IntN(4)
 			chart, err := statechart.Compile(d.definition())
 			if err == nil {
-				return observed{Machine: durable.Host(chart, durable.MachineConfig{}), lab: l}
+				return observed{Machine: durable.Host(chart, durable.MachineConfig{Retention: l.plan.retention}), lab: l}
 			}
 			if try == 100 {
 				panic(fmt.Sprintf("no chart can be drawn from the seed %d: %v", seed, err))
@@ -170,7 +170,12 @@ func (d *drawer) definition() statechart.Definition[trail] {
 	for _, path := range d.paths {
 		def.On = append(def.On, chartOn{Event: "a", Target: "#" + path, Guard: d.sometimes(5), Actions: []chartAction{mark("to " + path)}})
 	}
-	if d.kid || d.one(3) {
+	if d.lab.plan.retention > 0 { // It ends while it owes something.
+		for _, typ := range outsideEvents {
+			def.On = append([]chartOn{{Event: typ, Target: "#end", Guard: d.sometimes(3), Actions: []chartAction{d.telling(1 + d.IntN(3))}}}, def.On...)
+		}
+	}
+	if d.kid || d.lab.plan.retention > 0 || d.one(3) {
 		def.States = append(def.States, chartState{ID: "end", Type: statechart.Final, Output: func(c trail, _ statechart.Event) any { return map[string]string{"digest": c.Digest} }})
 		def.On = append(def.On, chartOn{Event: "d", Target: "#end", Guard: d.sometimes(4)})
 	}

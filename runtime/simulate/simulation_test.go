@@ -155,7 +155,11 @@ func simulate(t *testing.T, seed uint64) *simulation {
 		s.t = t
 		rng := rand.New(rand.NewPCG(seed, 1))
 		s.plan = drawPlan(rng, seed)
-		s.director = newDirector(awslocal.New, seed, []float64{0, 0.01, 0.03, 0.1, 0.3}[rng.IntN(5)], 2+rng.IntN(20))
+		cloud := func(config awslocal.Config) *awslocal.Cloud {
+			config.TTLDelay = s.plan.ttlDelay
+			return awslocal.New(config)
+		}
+		s.director = newDirector(cloud, seed, []float64{0, 0.01, 0.03, 0.1, 0.3}[rng.IntN(5)], 2+rng.IntN(20))
 		s.director.taken, s.director.plan = s.take, s.plan
 		s.lab = newLab(s)
 		s.host()

@@ -46,6 +46,10 @@ var strains = []strain{
 	{"long horizons", "runs that wait for days where others wait for minutes", "SQS Developer Guide, \"Message retention\": up to 14 days", 8, func(p *plan, _ *rand.Rand) {
 		p.horizon = 200
 	}},
+	{"retention", "runs whose items expire, and are deleted at once or days late", "DynamoDB Developer Guide, \"Using time to live\": typically within a few days", 8, func(p *plan, rng *rand.Rand) {
+		p.retention, p.ttlDelay = anyOf(rng, time.Second, time.Minute, time.Hour), anyOf[time.Duration](rng, -1, -1, 0, 72*time.Hour, 10*24*time.Hour)
+		p.aim = aim{kinds: map[string]fault{"sqs.SendMessage": outage}, about: `\"told\"`}
+	}},
 	{"sieges", "runs with faults that last for hours", "Amazon DynamoDB and SQS Service Level Agreements: they bound no single outage", 8, func(p *plan, _ *rand.Rand) {
 		p.sieges, p.aim = true, aim{tasks: true}
 	}},
