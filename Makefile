@@ -43,8 +43,8 @@ help: ## print this help
 	@printf '\nVariables: PKG=%s TEST_FLAGS= TEST_TIMEOUT=%s FUZZTIME=%s\n' '$(PKG)' '$(TEST_TIMEOUT)' '$(FUZZTIME)'
 	@printf '           PROCESSES_INSTANCES=%s PROCESSES_EVENTS=%s PROCESSES_KILLS=%s PROCESSES_SEED=%s\n' \
 		'$(PROCESSES_INSTANCES)' '$(PROCESSES_EVENTS)' '$(PROCESSES_KILLS)' '$(PROCESSES_SEED)'
-	@printf '           SOAK_MESSAGES=%s SOAK_GROUPS=%s SOAK_KILLS=%s MODEL_MINUTES=%s SEED=%s RUNS=%s MUTANTS=%s\n' \
-		'$(SOAK_MESSAGES)' '$(SOAK_GROUPS)' '$(SOAK_KILLS)' '$(MODEL_MINUTES)' '$(SEED)' '$(RUNS)' '$(MUTANTS)'
+	@printf '           SOAK_MESSAGES=%s SOAK_GROUPS=%s SOAK_KILLS=%s MODEL_MINUTES=%s SEED=%s RUNS=%s STRAIN=%s MUTANTS=%s\n' \
+		'$(SOAK_MESSAGES)' '$(SOAK_GROUPS)' '$(SOAK_KILLS)' '$(MODEL_MINUTES)' '$(SEED)' '$(RUNS)' '$(STRAIN)' '$(MUTANTS)'
 	@printf '           STACK=%s OWN= BUCKET= PARAMETERS= BUCKETS= ALARMS= CONCURRENCY= FORCE= DELETE_TABLE= DRY= INFRA_FLAGS=%s CDK=%s VULN_DB=%s\n' \
 		'$(STACK)' '$(INFRA_FLAGS)' '$(CDK)' '$(VULN_DB)'
 	@printf '           DEV_KILLS=%s ORACLE_MACHINES=%s ORACLE_SEED=%s COST_FLAGS=%s AWS_CLI_PORT=%s BENCH_AWS_FLAGS=%s\n' \
@@ -276,11 +276,13 @@ oracle: $(NPM_INSTALLED) ## compare ORACLE_MACHINES random machines with XState,
 
 SEED ?= 1
 RUNS ?= 100000
+# A regular expression: each run has the strains that it matches. Empty leaves them to the seed.
+STRAIN ?=
 # A simulation makes much garbage and keeps little: collecting it less often saves a quarter of the time.
 
 .PHONY: simulate
 simulate: ## play RUNS random runs of the whole runtime with faults, from SEED on (100,000: 85 minutes on 2 busy cores); one run prints its trace
-	GOGC=1000 $(GO) test -count=1 -timeout=12h -v -run='^TestSimulation$$' ./runtime/simulate -simulate.seed=$(SEED) -simulate.runs=$(RUNS)
+	GOGC=1000 $(GO) test -count=1 -timeout=12h -v -run='^TestSimulation$$' ./runtime/simulate -simulate.seed=$(SEED) -simulate.runs=$(RUNS) $(if $(STRAIN),-simulate.strain='$(STRAIN)')
 
 COST_FLAGS ?=
 

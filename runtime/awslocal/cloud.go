@@ -57,6 +57,9 @@ type Config struct {
 	// StatusChangeFault, unless it is nil, is asked what goes wrong with each of those events. It must not
 	// call the Cloud.
 	StatusChangeFault func(StatusChange) StatusChangeFault
+	// TTLDelay is how long an item outlives its deadline. Defaults to a minute; negative deletes at once. AWS
+	// deletes within a few days (DynamoDB Developer Guide, "Using time to live").
+	TTLDelay time.Duration
 	// Data is the folder that Open keeps all services in: messages, items, schedules,
 	// executions. It is made if it is not there. Empty means that nothing survives the process.
 	Data string
@@ -68,6 +71,9 @@ type Config struct {
 func (c Config) withDefaults() Config {
 	if c.Now == nil {
 		c.Now = time.Now
+	}
+	if c.TTLDelay == 0 {
+		c.TTLDelay = dynamo.TTLDelay
 	}
 	return c
 }
@@ -123,6 +129,7 @@ func newCloud(config Config) (*Cloud, error) {
 		rooms: make(map[string]*waitingRoom), functions: make(map[string]*environments),
 		statusChanges: config.StatusChanges, statusFault: config.StatusChangeFault,
 	}
+	c.dynamo.DelayTTL(max(0, config.TTLDelay))
 	if config.StatusChanges != "" {
 		c.states.Announce()
 	}

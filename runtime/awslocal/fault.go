@@ -53,6 +53,10 @@ type Fault struct {
 	RequestLost bool
 	// AnswerLost breaks the connection after the call has taken effect.
 	AnswerLost bool
+	// Lag has DescribeExecution and GetExecutionHistory answer as so long ago. The API Reference of Step Functions
+	// calls DescribeExecution eventually consistent and promises nothing of how recent a history is. awslocal never
+	// hides the execution itself, nor the first event of its history.
+	Lag time.Duration
 	// Duplicated has the call take effect twice, as when the network repeats it because the
 	// first answer was lost. The client sees the second answer.
 	Duplicated bool
@@ -186,7 +190,7 @@ func (c *Cloud) serveFaulty(w http.ResponseWriter, r *http.Request) {
 			return answer
 		}
 		r.Body = io.NopCloser(bytes.NewReader(body))
-		c.serve(answer, r)
+		c.serve(answer, r.WithContext(context.WithValue(r.Context(), lagKey{}, fault.Lag)))
 		return answer
 	}
 	answer := perform()
@@ -219,6 +223,9 @@ func delay(ctx context.Context, d time.Duration) {
 		panic(http.ErrAbortHandler)
 	}
 }
+
+// lagKey is the key of a context's Fault.Lag.
+type lagKey struct{}
 
 // clientKey is the key of a context's client name.
 type clientKey struct{}

@@ -74,7 +74,8 @@ func (c *Cloud) serve(w http.ResponseWriter, r *http.Request) {
 		writeDynamo(w, answer, err)
 	case service == statesTarget:
 		answer, err := c.call(r.Context(), func(now time.Time) ([]byte, *wire.Error) {
-			return c.states.Call(now, operation, body)
+			lag, _ := r.Context().Value(lagKey{}).(time.Duration)
+			return c.states.CallLagging(now, lag, operation, body)
 		})
 		writeJSON(w, statesNamespace, answer, err)
 	default:

@@ -58,10 +58,10 @@ func (d *director) draw(call *pendingCall) fault {
 	}
 	var kind fault
 	switch {
-	case d.aim.kinds == nil && d.hits(1):
+	case d.plan.aim.kinds == nil && d.hits(1):
 		kind = d.drawKind(call)
-	case d.aim.kinds[call.target] != 0 && bytes.Contains(call.body, []byte(d.aim.about)) && (!d.aim.afterParking || d.parks[call.process]) && d.hits(aimedShare):
-		kind = d.aim.kinds[call.target]
+	case d.plan.aim.kinds[call.target] != 0 && bytes.Contains(call.body, []byte(d.plan.aim.about)) && (!d.plan.aim.afterParking || d.parks[call.process]) && d.hits(aimedShare):
+		kind = d.plan.aim.kinds[call.target]
 	default:
 		return 0
 	}
@@ -74,8 +74,17 @@ func (d *director) drawKind(call *pendingCall) fault {
 	kinds := []fault{failBefore, loseAnswer, throttle, duplicate, outage}
 	if !call.isProducers() {
 		kinds = append(kinds, freeze, dieBefore, dieAfter, dieAfter)
+		if d.plan.hangs {
+			kinds = append(kinds, hang, hangAfter)
+		}
 	}
-	if d.denies && call.isConsumers() && (call.target == "sqs.SendMessage" || call.target == "scheduler.POST") {
+	if d.plan.sieges {
+		kinds = append(kinds, longOutage, partialOutage)
+		if call.isConsumers() {
+			kinds = append(kinds, killing)
+		}
+	}
+	if d.plan.denies && call.isConsumers() && (call.target == "sqs.SendMessage" || call.target == "scheduler.POST") {
 		kinds = append(kinds, slices.Repeat([]fault{deny}, len(kinds))...)
 	}
 	return kinds[d.rng.IntN(len(kinds))]
@@ -83,5 +92,5 @@ func (d *director) drawKind(call *pendingCall) fault {
 
 // drawOutage draws for how long a service is out.
 func (d *director) drawOutage() time.Duration {
-	return d.aim.outage + time.Duration(5+d.rng.IntN(300))*time.Second
+	return d.plan.aim.outage + time.Duration(5+d.rng.IntN(300))*time.Second
 }

@@ -1,6 +1,7 @@
 package simulate_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -29,11 +30,18 @@ func (s *simulation) check() {
 			s.t.Fatal(err)
 		}
 		record := s.load(name)
+		if record.Revision == 0 {
+			s.checkLost(name)
+		}
 		if len(record.Outbox) > 0 {
 			s.problem("%s has an outbox left behind: %+v", name, record.Outbox)
 		}
 		if len(record.Tokens) > 0 && !s.plan.denies && !s.ledger.gaveUpTending(name) { // Else nobody may have looked after them.
 			s.problem("%s has tokens left behind: %+v", name, record.Tokens)
+		}
+		if s.hasLost(name) {
+			s.count("instances whose items have expired", 1)
+			continue // What it had been, nobody knows any more.
 		}
 		queues := s.ledger.of(name)
 		r := &replay{simulation: s, name: name, machine: s.versions[id.Machine][0], record: record, queues: queues, messages: slices.Concat(queues...), deadEnds: map[uint64]deadEnd{}, seen: map[string]bool{}, sends: map[string]string{}, tokens: map[string]wait{}, spawned: map[string]json.RawMessage{}, left: map[string]time.Time{}, awaited: map[string]string{}, asked: map[string]string{}, failures: map[string]bool{}, ends: ends}
@@ -56,6 +64,34 @@ func (s *simulation) check() {
 	s.countEnds(replays, ends)
 	s.checkExecutions(ends, tokens)
 	s.checkQueues()
+	s.checkInnocents()
+}
+
+// noEnd is in the reason of an event that was parked because its tries came to no end; abandonedMax is how many there may be by default.
+const (
+	noEnd        = "no try came to an end"
+	abandonedMax = 10
+)
+
+// checkInnocents checks that no event was parked because its tries came to no end, unless its instance has killed processes, or as
+// many have died or frozen as an event may have tries.
+func (s *simulation) checkInnocents() {
+	died, triesMax := 0, cmp.Or(s.plan.config.AbandonedMax, abandonedMax)
+	for _, kind := range []string{nameOf(dieBefore), nameOf(dieAfter), nameOf(freeze), countTimeOut} {
+		died += s.director.counts[kind]
+	}
+	for _, name := range s.names() {
+		for _, message := range slices.Concat(s.ledger.of(name)...) {
+			if message.isHopeless() {
+				continue // The dead-letter queue may have been out of reach for as long.
+			}
+			for _, reason := range s.ledger.parked[message.parkingID()] {
+				if strings.Contains(reason, noEnd) && !s.lab.killers[name] && died < triesMax {
+					s.problem("%s was parked for %s, although the instance kills no process, and only %d have died or frozen: %s", message.body, name, died, reason)
+				}
+			}
+		}
+	}
 }
 
 // countEnds counts what a run had besides faults.
@@ -83,6 +119,9 @@ func (s *simulation) countEnds(replays []*replay, ends map[string]*sfn.DescribeE
 	s.count("messages parked", len(s.ledger.parked))
 	s.count(countAbandoned, len(s.ledger.abandoned))
 	s.count("messages sent again by an operator", s.redriven)
+	for _, kind := range s.plan.strains {
+		s.count(kind, 1)
+	}
 	for kind, is := range map[string]bool{countSkewed: s.plan.skewed, countTwoQueues: s.plan.queues == 2, countDeployed: s.plan.deploy > 0} {
 		if is {
 			s.count(kind, 1)
@@ -100,7 +139,7 @@ func (s *simulation) names() []string {
 // checkSends checks that the events which instances send one another are the ones that arrived.
 func (s *simulation) checkSends(sends map[string]string) {
 	for id, name := range s.arrivals {
-		if sends[id] != name {
+		if sends[id] != name && !s.hasLost(id) {
 			s.problem("%s got an event that nobody has sent it: %s", name, id)
 		}
 	}
@@ -154,6 +193,9 @@ func (w *wait) check(end *sfn.DescribeExecutionOutput) error {
 	}
 }
 
+// heartbeatLong is a time-out whose quarter, the time between heartbeats, no outage lasts for.
+const heartbeatLong = 29 * 24 * time.Hour
+
 // checkExecutions checks that no workflow waits any more, and none has waited for too long for nothing.
 func (s *simulation) checkExecutions(ends map[string]*sfn.DescribeExecutionOutput, tokens map[string]wait) {
 	for arn, end := range ends {
@@ -161,8 +203,12 @@ func (s *simulation) checkExecutions(ends map[string]*sfn.DescribeExecutionOutpu
 			s.problem("%s is %s, but no instance was waited for", arn, end.Status)
 		}
 		took, timeout := end.StopDate.Sub(*end.StartDate), s.timeoutOf(*end.Name)
-		// A clock that is off delays heartbeats, as does a service that holds the instance up.
-		if timedOut(end) && s.director.faults == 0 && !s.plan.skewed && len(s.lab.tries) == 0 && took < timeout {
+		stopped := aws.ToString(end.Error) == "States.HeartbeatTimeout" && timeout > heartbeatLong
+		if _, heard := tokens[arn]; heard && stopped && s.plan.receivesMax == 0 && !s.plan.denies { // Else what beats it may be given up.
+			s.problem("%s was left without a heartbeat for days", arn)
+		}
+		// A clock that is off delays heartbeats, as do a service that holds the instance up and what strains a run.
+		if timedOut(end) && s.director.faults == 0 && len(s.plan.strains) == 0 && !s.plan.skewed && len(s.lab.tries) == 0 && took < timeout {
 			s.problem("%s has timed out after %v, without a fault, although it waits for %v", arn, took, timeout)
 		}
 	}

@@ -39,7 +39,8 @@ type director struct {
 	rate   float64
 	left   int
 	faults int // so far
-	aim    aim
+	// plan is what the run has: what its faults take aim at, whether permissions are missing, and its strains.
+	plan plan
 	// parks says of each process whether its last call was to park a message.
 	parks map[string]bool
 	// deliveredLeft is what was left when the first batch of the instant deliveredAt came: pollers come in any order.
@@ -50,9 +51,11 @@ type director struct {
 	onDie         map[string]func()
 	// outages are until when a service answers nobody but the test itself.
 	outages map[string]time.Time
-	// denied are until when consumers have no permission for an operation, if denies says that this happens at all.
+	// partial are until when half of a service's writes fail, and killing is until when consumers die.
+	partial map[string]time.Time
+	killing time.Time
+	// denied are until when consumers have no permission for an operation.
 	denied map[string]time.Time
-	denies bool
 	counts map[string]int // of faults, by kind
 	// calls counts the calls. trace is what has happened, and told what was told of since the last call: several things of one
 	// instant may come in any order.
@@ -80,6 +83,13 @@ func (c *pendingCall) isProducers() bool { return strings.HasPrefix(c.process, "
 const (
 	slow fault = 100 + iota
 	outage
+	// hang is that of a call that takes no effect and is never answered, and hangAfter that of one that takes effect before.
+	hang
+	hangAfter
+	// longOutage, partialOutage and killing last for hours: all calls of a service fail, half of its writes do, or consumers die.
+	longOutage
+	partialOutage
+	killing
 	// deny is that of an operation that consumers have no permission for, for longer than they try.
 	deny
 )
@@ -87,16 +97,18 @@ const (
 var (
 	errBroken = errors.New("the connection broke")
 	errDead   = errors.New("the process is dead")
+	// errAttemptTimedOut is why one attempt of a call ends that has a time-out of its own.
+	errAttemptTimedOut = errors.New("the attempt timed out")
 )
 
 func newDirector(cloud func(awslocal.Config) *awslocal.Cloud, seed uint64, rate float64, faults int) *director {
 	d := &director{
 		seed: seed, wake: make(chan struct{}, 1), rng: rand.New(rand.NewPCG(seed, 2)), rate: rate, left: faults,
-		dead: map[string]bool{}, parks: map[string]bool{}, frozen: map[string]time.Time{}, onDie: map[string]func(){}, outages: map[string]time.Time{}, denied: map[string]time.Time{}, counts: map[string]int{},
+		dead: map[string]bool{}, parks: map[string]bool{}, frozen: map[string]time.Time{}, onDie: map[string]func(){}, outages: map[string]time.Time{}, partial: map[string]time.Time{}, denied: map[string]time.Time{}, counts: map[string]int{},
 	}
 	d.cloud = cloud(awslocal.Config{
 		Fault: func(call awslocal.Call) awslocal.Fault {
-			return awslocal.Fault{Throttled: call.Client == throttled}
+			return awslocal.Fault{Throttled: call.Client == throttled, Lag: d.lagOf(call)}
 		},
 		DeliveryFault: d.ofDelivery,
 		StatusChanges: executionsName, StatusChangeFault: d.ofStatusChange,
@@ -144,8 +156,8 @@ func (d *director) choose(now time.Time) (call *pendingCall, kind fault, next ti
 	var eligible []*pendingCall
 	for _, c := range d.pending {
 		if c.ready.IsZero() {
-			c.ready = now.Add(time.Duration(1+d.rng.IntN(20)) * time.Millisecond)
-			if d.aim.kinds == nil && d.hits(0.3) {
+			c.ready = now.Add(d.latencyOf(c))
+			if d.plan.aim.kinds == nil && d.hits(0.3) {
 				d.count(slow, c)
 				c.ready = now.Add(time.Duration(1+d.rng.IntN(25)) * time.Second)
 			}
@@ -169,25 +181,14 @@ func (d *director) choose(now time.Time) (call *pendingCall, kind fault, next ti
 		d.remove(call)
 		return call, dieBefore, next
 	}
-	service, _, _ := strings.Cut(call.target, ".")
-	if kind = d.draw(call); kind == outage {
-		d.outages[service] = now.Add(d.drawOutage())
-	}
-	if d.outages[service].After(now) {
+	kind = d.draw(call)
+	d.last(now, call, kind)
+	if lasting := d.lasting(now, call); lasting != 0 {
 		d.remove(call)
-		d.note(now, call, "outage")
-		return call, []fault{failBefore, throttle}[d.rng.IntN(2)], next
-	}
-	if kind == deny {
-		d.denied[call.target] = now.Add(70*time.Minute + time.Duration(d.rng.IntN(10800))*time.Second)
-	}
-	if d.denied[call.target].After(now) && call.isConsumers() {
-		d.remove(call)
-		d.note(now, call, "denied")
-		return call, deny, next
+		return call, lasting, next
 	}
 	if kind == freeze {
-		thaw := now.Add(time.Duration(30+d.rng.IntN(180)) * time.Second)
+		thaw := now.Add(d.plan.horizon * time.Duration(30+d.rng.IntN(180)) * time.Second)
 		d.frozen[call.process] = thaw
 		d.note(now, call, "frozen until "+thaw.Format(time.TimeOnly))
 		return d.chooseAgain(now)
@@ -196,7 +197,7 @@ func (d *director) choose(now time.Time) (call *pendingCall, kind fault, next ti
 	d.parks[call.process] = bytes.Contains(call.body, []byte(deadLetterName))
 	what := ""
 	if kind != 0 {
-		what = kind.String()
+		what = nameOf(kind)
 	}
 	d.note(now, call, what)
 	if kind == dieBefore || kind == dieAfter {
@@ -218,7 +219,7 @@ func (d *director) hits(share float64) bool {
 }
 
 func nameOf(kind fault) string {
-	if name := map[fault]string{slow: "slow", outage: "outage", deny: "permission missing"}[kind]; name != "" {
+	if name := map[fault]string{slow: "slow", outage: "outage", longOutage: "long outage", partialOutage: "partial outage", killing: "killing", hang: "hang", hangAfter: "hang after", deny: "permission missing"}[kind]; name != "" {
 		return name
 	}
 	return kind.String()

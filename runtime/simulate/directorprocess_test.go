@@ -39,6 +39,8 @@ func (d *director) calm() {
 	d.left = 0
 	clear(d.outages)
 	clear(d.denied)
+	clear(d.partial)
+	d.killing = time.Time{}
 }
 
 // gone reports whether a process is dead, and stuck whether it is frozen.

@@ -131,7 +131,7 @@ func drawMachine(id string, seed uint64, peers []string, family, flows bool) fun
 			d.renamed = 1 + d.IntN(4)
 			chart, err := statechart.Compile(d.definition())
 			if err == nil {
-				return observed{Machine: durable.Host(chart, durable.MachineConfig{}), lab: l}
+				return observed{Machine: durable.Host(chart, durable.MachineConfig{Retention: l.plan.retention}), lab: l}
 			}
 			if try == 100 {
 				panic(fmt.Sprintf("no chart can be drawn from the seed %d: %v", seed, err))
@@ -170,9 +170,22 @@ func (d *drawer) definition() statechart.Definition[trail] {
 	for _, path := range d.paths {
 		def.On = append(def.On, chartOn{Event: "a", Target: "#" + path, Guard: d.sometimes(5), Actions: []chartAction{mark("to " + path)}})
 	}
-	if d.kid || d.one(3) {
+	if d.lab.plan.retention > 0 { // It ends while it owes something.
+		for _, typ := range outsideEvents {
+			def.On = append([]chartOn{{Event: typ, Target: "#end", Guard: d.sometimes(3), Actions: []chartAction{d.telling(1 + d.IntN(3))}}}, def.On...)
+		}
+	}
+	if d.kid || d.lab.plan.retention > 0 || d.one(3) {
 		def.States = append(def.States, chartState{ID: "end", Type: statechart.Final, Output: func(c trail, _ statechart.Event) any { return map[string]string{"digest": c.Digest} }})
 		def.On = append(def.On, chartOn{Event: "d", Target: "#end", Guard: d.sometimes(4)})
+	}
+	if d.lab.plan.killsInARow && d.id == killerMachine {
+		killer := chartState{ID: "killer"}
+		d.serving(&killer, "#"+d.name(1))
+		def.States = append(def.States, killer)
+		for _, typ := range outsideEvents {
+			def.On = append([]chartOn{{Event: typ, Target: "#killer", Guard: d.sometimes(2)}}, def.On...)
+		}
 	}
 	if d.family {
 		d.raising(&def)
@@ -283,6 +296,9 @@ func (d *drawer) serving(s *chartState, target string) {
 	if kind == alwaysFails || kind == hangs || kind == alwaysKills {
 		invoke.Retry.Attempts = 1 + d.IntN(3)
 	}
+	if d.lab.plan.killsInARow && d.id == killerMachine {
+		kind, invoke.Retry.Attempts = alwaysKills, 12+d.IntN(20)
+	}
 	s.Invoke = []chartInvoke{invoke}
 	if d.one(2) && d.version == newVersion {
 		d.dropped = append(d.dropped, name)
@@ -332,58 +348,4 @@ func (d *drawer) waiting(s *chartState) {
 			s.Resolve = append(s.Resolve, statechart.Resolution[trail]{Name: name, Error: "Failed", Cause: func(c trail, _ statechart.Event) string { return c.Digest }})
 		}
 	}
-}
-
-// target draws a state to go to, or none.
-func (d *drawer) target() string {
-	if d.one(4) {
-		return ""
-	}
-	return "#" + d.paths[d.IntN(len(d.paths))]
-}
-
-func (d *drawer) guard() statechart.Guard[trail] {
-	if d.one(2) {
-		return d.sometimes(2 + d.IntN(2))
-	}
-	return statechart.Guard[trail]{}
-}
-
-// actions draws what a transition does.
-func (d *drawer) actions(name string) []chartAction {
-	actions := []chartAction{mark(name)}
-	for d.one(2) {
-		if d.flows && d.one(4) {
-			actions = append(actions, d.starting())
-			continue
-		}
-		if d.family && d.one(3) {
-			actions = append(actions, d.parenting())
-			continue
-		}
-		switch d.IntN(6) {
-		case 0:
-			actions = append(actions, statechart.Raise[trail]("hint"))
-		case 1:
-			delay := delays[d.IntN(4)]
-			actions = append(actions, statechart.SendAfter("self", "later", func(c trail, _ statechart.Event) (time.Duration, any) {
-				return delay, serial{c.Digest}
-			}))
-		case 2:
-			actions = append(actions, statechart.Cancel[trail]("self"))
-		case 3:
-			alias := fmt.Sprintf("alias-%d", d.IntN(3))
-			actions = append(actions, statechart.Alias(func(trail, statechart.Event) string { return alias }))
-		default:
-			peer := d.peers[d.IntN(len(d.peers))]
-			actions = append(actions, statechart.EnqueueActions("tell "+peer, func(c *trail, _ statechart.Event, enqueue statechart.Enqueue) error {
-				if c.Sends < sendsLimit {
-					c.Sends++
-					return enqueue.SendTo(peer, "told", serial{c.Digest})
-				}
-				return nil
-			}))
-		}
-	}
-	return actions
 }

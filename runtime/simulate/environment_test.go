@@ -47,13 +47,15 @@ func (s *simulation) consumer(process string, now func() time.Time) lambda.Handl
 	if err != nil {
 		s.t.Error(err)
 	}
+	loops := s.plan.config
+	loops.Logger, loops.Now, loops.HistoryMax, loops.SnapshotBytesMax = slog.New(traced{slog.DiscardHandler, s.director, process}), now, historyMax, snapshotBytesMax
 	loop, err := durable.New(s.hostedBy(process), durable.Ports{
 		Store:  dynamostore.New(dynamodb.NewFromConfig(config), table),
 		Queue:  sqsqueue.New(queues, s.queueURLs[0], s.deadLetterURL),
 		Timers: timers,
 		Tokens: sfncallback.New(states), Executions: workflows,
 		Acknowledger: s.acknowledger(queues),
-	}, durable.Config{Logger: slog.New(traced{slog.DiscardHandler, s.director, process}), Now: now, HistoryMax: historyMax, SnapshotBytesMax: snapshotBytesMax})
+	}, loops)
 	if err != nil {
 		s.t.Error(err)
 	}

@@ -31,6 +31,7 @@ const (
 // lab is the world outside of the services.
 type lab struct {
 	director *director
+	plan     plan
 	problem  func(format string, args ...any)
 	mu       sync.Mutex
 	tries    map[string]int
@@ -38,6 +39,8 @@ type lab struct {
 	// after which another service has begun: they must never run again.
 	finished map[string][]string
 	sealed   map[string]bool
+	// killers are the instances whose services have killed processes.
+	killers map[string]bool
 	// alone says that an instance's events come through one queue: only then does nobody else work on it,
 	// but for a process that was frozen.
 	alone bool
@@ -50,8 +53,8 @@ type lab struct {
 
 func newLab(s *simulation) *lab {
 	return &lab{
-		director: s.director, problem: s.problem, deploy: s.deployAtWork, tries: map[string]int{}, finished: map[string][]string{}, alone: s.plan.queues == 1,
-		sealed: map[string]bool{}, outputs: map[string]any{}, beginnings: map[string][]time.Time{},
+		director: s.director, plan: s.plan, problem: s.problem, deploy: s.deployAtWork, tries: map[string]int{}, finished: map[string][]string{}, alone: s.plan.queues == 1,
+		sealed: map[string]bool{}, killers: map[string]bool{}, outputs: map[string]any{}, beginnings: map[string][]time.Time{},
 	}
 }
 
@@ -87,6 +90,9 @@ func (l *lab) serve(ctx context.Context, kind serviceKind, call statechart.Call)
 		if try == 2 {
 			l.deploy()
 		}
+		l.mu.Lock()
+		l.killers[call.Instance] = true
+		l.mu.Unlock()
 		l.director.die(process, countKilled)
 		<-ctx.Done()
 		return result{}, ctx.Err()

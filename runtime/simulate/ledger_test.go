@@ -38,14 +38,12 @@ type ledger struct {
 	// failed are the derived IDs of the effects that were given up, and created the instances' creations.
 	failed  map[string]bool
 	created map[string]time.Time
+	// owed is how many effects an item has that were not performed yet, as far as is known. lost are the instances whose
+	// items are gone.
+	owed map[string]int
+	lost map[string]bool
 	// owners are the instances that have aliases, and whether they have released them.
 	owners map[string]owner
-}
-
-// owner is who has an alias.
-type owner struct {
-	of, createdAt string
-	released      bool
 }
 
 // accepted is a message that the FIFO queue has accepted.
@@ -84,6 +82,11 @@ func (a accepted) head() (head head) {
 	return head
 }
 
+// isHopeless reports whether the message is one that the chart cannot take when it is new.
+func (a accepted) isHopeless() bool {
+	return strings.Contains(a.body, failing) || strings.Contains(a.body, huge)
+}
+
 // isSend reports whether the message is an event that an instance has sent.
 func (a accepted) isSend() bool {
 	head := a.head()
@@ -91,7 +94,7 @@ func (a accepted) isSend() bool {
 }
 
 func newLedger() ledger {
-	return ledger{accepted: map[string]map[string]accepted{}, committed: map[string]bool{}, parked: map[string][]string{}, abandoned: map[string]bool{}, answered: map[string]bool{}, failed: map[string]bool{}, created: map[string]time.Time{}, owners: map[string]owner{}}
+	return ledger{accepted: map[string]map[string]accepted{}, committed: map[string]bool{}, parked: map[string][]string{}, abandoned: map[string]bool{}, answered: map[string]bool{}, failed: map[string]bool{}, created: map[string]time.Time{}, owed: map[string]int{}, lost: map[string]bool{}, owners: map[string]owner{}}
 }
 
 // accept notes the messages of a delivery.
@@ -189,12 +192,15 @@ func (s *simulation) take(call takenCall) {
 	defer s.ledger.mu.Unlock()
 	switch call.target {
 	case "dynamodb.PutItem":
-		s.ledger.commit(call.request)
+		if n := s.ledger.commit(call.request); n > 0 {
+			s.problem("an item was deleted that had %d effects to perform: %.300s", n, call.request)
+		}
 		if of, was := s.ledger.claim(call.request); was != nil {
 			s.problem("%s has claimed an alias that %s has", of, was.of)
 		}
 	case "dynamodb.UpdateItem":
 		s.ledger.release(call.request)
+		s.ledger.clear(call.request)
 		if s.ledger.giveUp(call.request) && !s.plan.denies {
 			s.problem("%s gives an effect up, although nothing is denied: %s", call.process, call.request)
 		}
@@ -260,8 +266,8 @@ func (s *simulation) isCommitted(id string, call takenCall) {
 // looksAfter finds the messages by which an instance looks after what waits for it: no commit asks for each.
 var looksAfter = regexp.MustCompile(`settle\.(token|execution)[.\\"]`)
 
-// commit notes the effects of a stored item.
-func (l *ledger) commit(request []byte) {
+// commit notes the effects of a stored item, and returns how many an earlier item of the same name took with it.
+func (l *ledger) commit(request []byte) (forgotten int) {
 	var put struct {
 		Item struct {
 			Instance  struct{ S string } `json:"instance"`
@@ -289,9 +295,12 @@ func (l *ledger) commit(request []byte) {
 	}
 	createdAt, err := time.Parse(time.RFC3339Nano, put.Item.CreatedAt.S)
 	if err != nil {
-		return // It is no instance's.
+		return 0 // It is no instance's.
 	}
-	l.created[put.Item.Instance.S] = createdAt
+	if was, ok := l.created[put.Item.Instance.S]; ok && !was.Equal(createdAt) {
+		forgotten = l.lose(put.Item.Instance.S)
+	}
+	l.created[put.Item.Instance.S], l.owed[put.Item.Instance.S] = createdAt, len(put.Item.Outbox.L)
 	for _, token := range put.Item.Tokens.L {
 		if token.M.Answer != nil {
 			l.answered[token.M.Value.S] = true
@@ -304,6 +313,7 @@ func (l *ledger) commit(request []byte) {
 		l.committed[shortened(id+".failed")] = true // That it has failed may be told.
 		l.committed[nameEnd(id)] = true
 	}
+	return forgotten
 }
 
 // shortened is the ID as it is used for deduplication.
@@ -352,43 +362,4 @@ func (l *ledger) park(request []byte) {
 		panic(err)
 	}
 	l.parked[message.ID] = append(l.parked[message.ID], message.Attributes["reason"].StringValue)
-}
-
-// claim notes a stored claim of an alias. It returns who claims and, if another instance has the alias, which.
-func (l *ledger) claim(request []byte) (of string, was *owner) {
-	var put struct {
-		Item struct {
-			Instance  struct{ S string } `json:"instance"`
-			Of        struct{ S string } `json:"alias_of"`
-			CreatedAt struct{ S string } `json:"created_at"`
-		}
-	}
-	if err := json.Unmarshal(request, &put); err != nil {
-		panic(err)
-	}
-	of = put.Item.Of.S
-	if of == "" {
-		return "", nil
-	}
-	if before, taken := l.owners[put.Item.Instance.S]; taken && !before.released && before.of != of {
-		was = &before
-	}
-	l.owners[put.Item.Instance.S] = owner{of: of, createdAt: put.Item.CreatedAt.S}
-	return of, was
-}
-
-// release notes that an alias was released.
-func (l *ledger) release(request []byte) {
-	var update struct {
-		Key struct {
-			Instance struct{ S string } `json:"instance"`
-		}
-	}
-	if err := json.Unmarshal(request, &update); err != nil {
-		panic(err)
-	}
-	if of, taken := l.owners[update.Key.Instance.S]; taken {
-		of.released = true
-		l.owners[update.Key.Instance.S] = of
-	}
 }

@@ -105,8 +105,12 @@ func (r *replay) take(message accepted) error {
 		}
 		return nil
 	}
-	if reason == nil && len(reasons) > 0 && strings.Contains(reasons[0], "no try came to an end") {
+	if reason == nil && len(reasons) > 0 && strings.Contains(reasons[0], noEnd) {
 		// So it was out of luck. What it takes for that, other tests say. The instance may have begun for it all the same.
+		if r.simulation.plan.config.AbandonedMax > 0 { // A death or two may do.
+			r.stopped = append(r.stopped, event.Timer)
+			r.parkTask(message)
+		}
 		if r.instance == nil && r.beganWith(message) {
 			if err := r.begin(message); err != nil {
 				return err
@@ -115,7 +119,7 @@ func (r *replay) take(message accepted) error {
 		}
 		return nil
 	}
-	if reason == nil && r.instance == nil && len(reasons) > 0 && !r.beganWith(message) && r.cannotStart(message) {
+	if reason == nil && r.instance == nil && len(reasons) > 0 && !r.beganWith(message) && message.isHopeless() {
 		return nil // Nothing of the instance that was to begin with it was stored.
 	}
 	if reason == nil {
@@ -160,11 +164,6 @@ func (r *replay) parked(message accepted) []string {
 // beganWith reports whether the instance that is stored was begun by the message.
 func (r *replay) beganWith(message accepted) bool {
 	return message.sent == fmt.Sprint(r.record.CreatedAt.UnixMilli())
-}
-
-// cannotStart reports whether the message is one that the chart cannot take when it is new.
-func (r *replay) cannotStart(message accepted) bool {
-	return strings.Contains(message.body, failing) || strings.Contains(message.body, huge)
 }
 
 // isMended reports whether the message is one that the first version alone fails on, and the instance is on the next.

@@ -47,6 +47,27 @@ type plan struct {
 	// acknowledgesLate says that nothing is acknowledged before its batch.
 	acknowledgesLate bool
 	aim              aim
+	// strains are the kinds of those that the run has. The fields below are theirs.
+	strains []string
+	// lag is how long ago the state of an execution may be that is read.
+	lag time.Duration
+	// latencies says that calls take up to latencyMax.
+	latencies bool
+	// hangs says that calls may never be answered, and attemptTimeout for how long a client waits for each; 0 is as long as its context.
+	hangs          bool
+	attemptTimeout time.Duration
+	// sieges says that faults may last for hours.
+	sieges bool
+	// killsInARow says that services kill their processes many times in a row, while batches have events of many instances.
+	killsInARow bool
+	// longOutboxes says that charts send many events at once, and that each send takes up to latencyMax.
+	longOutboxes bool
+	// retention is that of drawn machines, 0 for ever, and ttlDelay how long an item outlives its deadline.
+	retention, ttlDelay time.Duration
+	// config is that of the loops.
+	config durable.Config
+	// horizon is how many times as long a run waits for a deployment, for the repeats of an event and for its tasks.
+	horizon time.Duration
 	// rest is the time that the runtime has to come to rest after the last event.
 	rest time.Duration
 }
@@ -69,14 +90,15 @@ type waiting struct {
 }
 
 // drawPlan draws machines, instances and their events.
-func drawPlan(rng *rand.Rand) plan {
-	p := plan{skewed: rng.IntN(2) == 0, patient: rng.IntN(3) > 0, rest: 20 * 400 * 24 * time.Hour, queues: 1, redriven: rng.IntN(4) == 0}
+func drawPlan(rng *rand.Rand, seed uint64) plan {
+	p := plan{skewed: rng.IntN(2) == 0, patient: rng.IntN(3) > 0, rest: 20 * 400 * 24 * time.Hour, queues: 1, horizon: 1, redriven: rng.IntN(4) == 0}
 	p.attributed, p.acknowledgesLate, p.aim = rng.IntN(2) == 0, rng.IntN(3) == 0, drawAim(rng)
+	p.drawStrains(seed)
 	if p.aim.parking { // What the first version fails on, the second may take.
 		p.redriven, p.attributed = true, true
 	}
 	if rng.IntN(2) == 0 || p.aim.parking {
-		p.deploy, p.besides, p.atWork = time.Duration(rng.IntN(1800_000))*time.Millisecond, rng.IntN(3) == 0, rng.IntN(3) > 0
+		p.deploy, p.besides, p.atWork = p.horizon*time.Duration(rng.IntN(1800_000))*time.Millisecond, rng.IntN(3) == 0, rng.IntN(3) > 0
 		if p.aim.parking {
 			p.deploy, p.besides, p.atWork = time.Duration(rng.IntN(100*24))*time.Hour, false, false
 		}
@@ -93,11 +115,17 @@ func drawPlan(rng *rand.Rand) plan {
 	if p.aim.givesUp {
 		p.queues, p.receivesMax, p.denies = 1, 4, false
 	}
-	machines := 1 + rng.IntN(2)
-	for range 1 + rng.IntN(4) {
+	machines, count := 1+rng.IntN(2), 1+rng.IntN(4)
+	if p.killsInARow {
+		machines, count = 2, count+6
+	}
+	for range count {
 		p.instances = append(p.instances, fmt.Sprintf("drawn%d/%d", rng.IntN(machines), len(p.instances)))
 	}
 	family, flows := rng.IntN(3) == 0 || p.aim.family, rng.IntN(4) == 0
+	if p.retention > 0 { // What an item that is gone had to do with them, nobody can tell.
+		family, flows = false, false
+	}
 	var names []string
 	names = append(names, waitNames...)
 	if rng.IntN(3) == 0 {
@@ -126,7 +154,7 @@ func drawPlan(rng *rand.Rand) plan {
 		}
 		p.producers = append(p.producers, sendings)
 	}
-	if p.queues > 1 {
+	if p.queues > 1 || p.retention > 0 {
 		return p // When a task came to wait, and so what it is told, the history does not say.
 	}
 	waits := rng.IntN(4)
@@ -135,10 +163,10 @@ func drawPlan(rng *rand.Rand) plan {
 	}
 	for range waits {
 		one := waiting{
-			after: time.Duration(rng.IntN(1800)) * time.Second, instance: p.instances[rng.IntN(len(p.instances))], name: names[rng.IntN(len(names))],
+			after: p.horizon * time.Duration(rng.IntN(1800)) * time.Second, instance: p.instances[rng.IntN(len(p.instances))], name: names[rng.IntN(len(names))],
 			timeout: []time.Duration{20 * time.Second, 10 * time.Minute, 30 * 24 * time.Hour}[rng.IntN(3)],
 		}
-		if one.timeout <= 10*time.Minute && rng.IntN(2) == 0 {
+		if (one.timeout <= 10*time.Minute || p.sieges) && rng.IntN(2) == 0 {
 			one.heartbeat = one.timeout / 4
 		}
 		p.executions = append(p.executions, one)
@@ -157,6 +185,9 @@ func (p *plan) drawSending(rng *rand.Rand, id string) sending {
 		s.after = time.Duration(rng.IntN(60*24)) * time.Hour
 	default:
 		s.after = time.Duration(rng.IntN(3000)) * time.Millisecond
+	}
+	if p.killsInARow && rng.IntN(4) > 0 {
+		s.after = 0
 	}
 	event := map[string]any{"type": outsideEvents[rng.IntN(len(outsideEvents))], "serial": id}
 	if machine := realMachineOf(s.instance); machine != nil {
@@ -190,7 +221,7 @@ func (p *plan) drawSending(rng *rand.Rand, id string) sending {
 	if rng.IntN(withoutID) == 0 && p.receivesMax == 0 {
 		delete(event, "$id")
 	} else if rng.IntN(4) == 0 {
-		s.repeats = append(s.repeats, time.Duration(rng.IntN(900))*time.Second)
+		s.repeats = append(s.repeats, p.horizon*time.Duration(rng.IntN(900))*time.Second)
 	}
 	body, _ := json.Marshal(event)
 	s.body = string(body)
@@ -200,15 +231,19 @@ func (p *plan) drawSending(rng *rand.Rand, id string) sending {
 // produce sends events as a careful producer does: again until the queue has answered.
 func (s *simulation) produce(process string, sendings []sending) {
 	client := sqs.NewFromConfig(s.client(process))
+	waitMax := time.Second
+	if s.plan.sieges {
+		waitMax = time.Minute
+	}
 	send := func(one sending, deduplicationID string) {
-		for {
+		for wait := time.Second; ; wait = min(2*wait, waitMax) {
 			_, err := client.SendMessage(s.t.Context(), &sqs.SendMessageInput{
 				QueueUrl: &s.queueURLs[one.queue], MessageBody: &one.body, MessageGroupId: &one.instance, MessageDeduplicationId: &deduplicationID,
 			})
 			if err == nil {
 				return
 			}
-			time.Sleep(time.Second)
+			time.Sleep(wait)
 		}
 	}
 	for i, one := range sendings {

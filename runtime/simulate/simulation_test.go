@@ -102,7 +102,7 @@ func TestSimulation(t *testing.T) {
 					t.Log("what has happened:\n" + strings.Join(s.director.trace, "\n"))
 				}
 				if len(s.problems) > 0 {
-					t.Errorf("run %d, seed %d (again: make simulate SEED=%[2]d RUNS=1): %d problems:\n%s\n\nthe run's end:\n%s", run, s.seed,
+					t.Errorf("run %d, seed %d (again: make simulate SEED=%[2]d RUNS=1%s): %d problems:\n%s\n\nthe run's end:\n%s", run, s.seed, s.strainFlag(),
 						len(s.problems), strings.Join(first(s.problems, 10), "\n"), strings.Join(s.trace(), "\n"))
 				}
 				mu.Lock()
@@ -154,9 +154,13 @@ func simulate(t *testing.T, seed uint64) *simulation {
 	synctest.Test(t, func(t *testing.T) {
 		s.t = t
 		rng := rand.New(rand.NewPCG(seed, 1))
-		s.plan = drawPlan(rng)
-		s.director = newDirector(awslocal.New, seed, []float64{0, 0.01, 0.03, 0.1, 0.3}[rng.IntN(5)], 2+rng.IntN(20))
-		s.director.taken, s.director.denies, s.director.aim = s.take, s.plan.denies, s.plan.aim
+		s.plan = drawPlan(rng, seed)
+		cloud := func(config awslocal.Config) *awslocal.Cloud {
+			config.TTLDelay = s.plan.ttlDelay
+			return awslocal.New(config)
+		}
+		s.director = newDirector(cloud, seed, []float64{0, 0.01, 0.03, 0.1, 0.3}[rng.IntN(5)], 2+rng.IntN(20))
+		s.director.taken, s.director.plan = s.take, s.plan
 		s.lab = newLab(s)
 		s.host()
 		s.create()
@@ -165,7 +169,12 @@ func simulate(t *testing.T, seed uint64) *simulation {
 		running.Go(func() { s.director.direct(ctx) })
 		for i := range s.plan.queues {
 			concurrency := 1 + rng.IntN(3)
-			running.Go(func() { s.poll(ctx, s.queue(i), s.consumer, concurrency) })
+			running.Go(func() {
+				if s.plan.killsInARow {
+					time.Sleep(10 * time.Second) // What has come until then comes in one batch.
+				}
+				s.poll(ctx, s.queue(i), s.consumer, concurrency)
+			})
 		}
 		running.Go(func() { s.poll(ctx, delayName, s.forwarder, 1) })
 		running.Go(func() { s.poll(ctx, executionsName, s.executions, 1) })

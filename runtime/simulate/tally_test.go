@@ -37,7 +37,12 @@ var faultKinds = []struct{ kind, text string }{
 	{throttle.String(), "calls that were throttled"},
 	{duplicate.String(), "calls that the network made twice"},
 	{nameOf(slow), "calls that took up to 25 s, longer than clients wait"},
+	{nameOf(hang), "calls that never reached AWS, and hung until their caller gave up"},
+	{nameOf(hangAfter), "calls that took effect, and hung until their caller gave up"},
 	{nameOf(outage), "outages of a service, for 5 s to 10 minutes"},
+	{nameOf(longOutage), "outages of a service, for 20 minutes to 6 hours"},
+	{nameOf(partialOutage), "services of which half of the writes failed, for 20 minutes to 6 hours"},
+	{nameOf(killing), "times in which consumers died at random, for 20 minutes to 6 hours"},
 	{nameOf(deny), "permissions missing for 70 minutes to 4 hours"},
 	{countConflict, "writes that came after another process's, and were refused"},
 	{freeze.String(), "processes frozen for 30 s to 3.5 minutes"},
@@ -72,6 +77,10 @@ func summary(counts map[string]int) string {
 	for _, fault := range faultKinds {
 		fmt.Fprintf(&text, "%9d %s\n", counts[fault.kind], fault.text)
 		delete(rest, fault.kind)
+	}
+	for _, one := range strains {
+		fmt.Fprintf(&text, "%9d %s (%s)\n", counts[one.kind], one.text, one.document)
+		delete(rest, one.kind)
 	}
 	text.WriteString("and among what they did:\n")
 	for _, kind := range slices.Sorted(maps.Keys(rest)) {

@@ -70,6 +70,12 @@ func (w wire) Do(r *http.Request) (*http.Response, error) {
 	}
 	call := &pendingCall{process: w.process, target: targetOf(r), about: shuffledDigest(r.URL.Path, body), body: body, granted: make(chan fault, 1)}
 	d := w.director
+	waits := r.Context()
+	if d.plan.attemptTimeout > 0 {
+		var cancel context.CancelFunc
+		waits, cancel = context.WithTimeout(waits, d.plan.attemptTimeout)
+		defer cancel()
+	}
 	d.mu.Lock()
 	if d.dead[w.process] {
 		d.mu.Unlock()
@@ -86,13 +92,13 @@ func (w wire) Do(r *http.Request) (*http.Response, error) {
 	outcomes := make(chan outcome, 1)
 	go func() {
 		response, err := w.perform( //nolint:bodyclose // The client that has made the call closes it.
-			r.WithContext(context.WithoutCancel(r.Context())), call, body, <-call.granted)
+			r.WithContext(context.WithoutCancel(r.Context())), call, body, <-call.granted, waits.Done())
 		outcomes <- outcome{response, err}
 	}()
 	select {
 	case o := <-outcomes:
 		return o.response, o.err
-	case <-r.Context().Done():
+	case <-waits.Done():
 	}
 	d.mu.Lock()
 	_, stuck := d.frozen[w.process]
@@ -102,14 +108,20 @@ func (w wire) Do(r *http.Request) (*http.Response, error) {
 		o := <-outcomes
 		return o.response, o.err
 	}
-	return nil, r.Context().Err()
+	if err := r.Context().Err(); err != nil {
+		return nil, err
+	}
+	return nil, errAttemptTimedOut
 }
 
-// perform makes the call, with the fault that hits it.
-func (w wire) perform(r *http.Request, call *pendingCall, body []byte, kind fault) (*http.Response, error) {
+// perform makes the call, with the fault that hits it. One that hangs ends when its caller has given up.
+func (w wire) perform(r *http.Request, call *pendingCall, body []byte, kind fault, givenUp <-chan struct{}) (*http.Response, error) {
 	client := w.director.cloud.Client(call.process)
 	switch kind {
 	case failBefore:
+		return nil, errBroken
+	case hang:
+		<-givenUp
 		return nil, errBroken
 	case dieBefore:
 		return nil, errDead
@@ -126,6 +138,9 @@ func (w wire) perform(r *http.Request, call *pendingCall, body []byte, kind faul
 	}
 	response, err := w.once(client, r, call, body)
 	switch kind {
+	case hangAfter:
+		<-givenUp
+		return nil, errBroken
 	case loseAnswer:
 		return nil, errBroken
 	case dieAfter:

@@ -17,14 +17,19 @@ type Model struct {
 	tables map[string]*table
 	tokens tokens
 	kept   record.Touched
+	// ttlDelay is the TTLDelay of this model.
+	ttlDelay time.Duration
 }
 
 // New returns a model without tables.
 func New() *Model {
-	m := &Model{tables: make(map[string]*table)}
+	m := &Model{tables: make(map[string]*table), ttlDelay: TTLDelay}
 	m.tokens.changed = m.noteToken
 	return m
 }
+
+// DelayTTL has another time take the place of TTLDelay, for what is stored from then on. It comes before all calls.
+func (m *Model) DelayTTL(delay time.Duration) { m.ttlDelay = delay }
 
 // handler decodes a request, and returns how to perform it.
 type handler func(body []byte) (performer, *wire.Error)

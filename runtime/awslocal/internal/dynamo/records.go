@@ -132,7 +132,7 @@ func (m *Model) restore(tables map[string]*table, key string, d *record.Decoder)
 	name, storageKey, _ := strings.Cut(rest, "/")
 	t, ok := tables[name]
 	if !ok {
-		t = &table{name: name, kept: &m.kept}
+		t = &table{name: name, kept: &m.kept, ttl: timeToLive{delay: m.ttlDelay}}
 		tables[name] = t
 	}
 	switch kind {

@@ -10,8 +10,8 @@ import (
 )
 
 // TTLDelay is how long an item outlives its deadline: it is gone from the first call on that
-// comes this long after its deadline, or after it was written, whichever is later. AWS
-// deletes within a few days; a reader that does not check the deadline itself is wrong on
+// comes this long after its deadline, or after it was written, whichever is later, unless
+// DelayTTL says otherwise. AWS deletes within a few days; a reader that does not check the deadline itself is wrong on
 // both.
 const TTLDelay = time.Minute
 
@@ -21,6 +21,7 @@ const ttlPast = 5 * 365 * 24 * time.Hour
 
 // timeToLive knows when the items of a table expire.
 type timeToLive struct {
+	delay time.Duration
 	// attribute holds the deadline of an item in whole seconds since 1970; empty while TTL is
 	// disabled. Values of other types, and numbers with a fraction, never expire.
 	attribute string
@@ -46,7 +47,7 @@ func (ttl *timeToLive) replace(now time.Time, key string, changed attribute.Map)
 	if deadline.Before(now) {
 		deadline = now
 	}
-	ttl.add(timeKey(deadline.Add(TTLDelay))+key, key)
+	ttl.add(timeKey(deadline.Add(ttl.delay))+key, key)
 }
 
 // ttlDeadlineMax bounds deadlines to those that a time.Time can hold: the year 9999.
@@ -120,7 +121,7 @@ func (m *Model) updateTimeToLive(now time.Time, request *updateTimeToLiveRequest
 	}
 	t.noteTable()
 	t.noteAllDue()
-	t.ttl = timeToLive{}
+	t.ttl = timeToLive{delay: m.ttlDelay}
 	if given.Enabled {
 		t.ttl.attribute = given.AttributeName
 		for key, item := range t.items.From("") {

@@ -110,10 +110,15 @@ func (m *Model) stopExecution(now time.Time, in *stopExecutionInput) (any, *wire
 	return map[string]any{"stopDate": epoch(x.Stopped)}, nil
 }
 
-func (m *Model) describeExecution(_ time.Time, in *describeExecutionInput) (any, *wire.Error) {
+func (m *Model) describeExecution(now time.Time, in *describeExecutionInput) (any, *wire.Error) {
 	x, err := m.find(in.ExecutionArn)
 	if err != nil {
 		return nil, err
+	}
+	if x.Status != running && x.Stopped.After(now.Add(-m.lag)) {
+		ended := *x
+		ended.Status, ended.Output, ended.Failure = running, nil, nil
+		x = &ended
 	}
 	data := in.IncludedData != "METADATA_ONLY"
 	out := x.summary()
@@ -189,7 +194,7 @@ func (m *Model) describeStateMachineForExecution(_ time.Time, in *describeExecut
 	return out, nil
 }
 
-func (m *Model) getExecutionHistory(_ time.Time, in *historyInput) (any, *wire.Error) {
+func (m *Model) getExecutionHistory(now time.Time, in *historyInput) (any, *wire.Error) {
 	x, err := m.find(in.ExecutionArn)
 	if err != nil {
 		return nil, err
@@ -198,10 +203,14 @@ func (m *Model) getExecutionHistory(_ time.Time, in *historyInput) (any, *wire.E
 	if err != nil {
 		return nil, err
 	}
+	shown := len(x.events)
+	for shown > 1 && x.events[shown-1].At.After(now.Add(-m.lag)) {
+		shown--
+	}
 	// The token is the ID of the next event.
 	id, step := 1, 1
 	if in.ReverseOrder {
-		id, step = len(x.events), -1
+		id, step = shown, -1
 	}
 	if in.NextToken != "" {
 		next, invalid := strconv.Atoi(in.NextToken)
@@ -211,11 +220,11 @@ func (m *Model) getExecutionHistory(_ time.Time, in *historyInput) (any, *wire.E
 		id = next
 	}
 	events := []any{}
-	for ; id >= 1 && id <= len(x.events) && len(events) < n; id += step {
+	for ; id >= 1 && id <= shown && len(events) < n; id += step {
 		events = append(events, x.events[id-1].output(id, in.IncludeExecutionData == nil || *in.IncludeExecutionData))
 	}
 	out := map[string]any{"events": events}
-	if id >= 1 && id <= len(x.events) {
+	if id >= 1 && id <= shown {
 		out["nextToken"] = strconv.Itoa(id)
 	}
 	return out, nil

@@ -36,6 +36,7 @@ type Model struct {
 	touched    record.Touched
 	announces  bool
 	changes    []StatusChange // that were not taken
+	lag        time.Duration  // of the call at hand, see CallLagging
 }
 
 // counters are the last serial numbers given.

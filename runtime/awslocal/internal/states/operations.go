@@ -59,6 +59,13 @@ func (m *Model) Call(now time.Time, name string, body []byte) ([]byte, *wire.Err
 	return []byte(document.Encode(out)), nil
 }
 
+// CallLagging is Call with DescribeExecution and GetExecutionHistory as they are while they lag: they answer as so long before now.
+func (m *Model) CallLagging(now time.Time, lag time.Duration, name string, body []byte) ([]byte, *wire.Error) {
+	m.lag = lag
+	defer func() { m.lag = 0 }()
+	return m.Call(now, name, body)
+}
+
 // handle makes an operation of a method that takes a decoded request.
 func handle[I any](method func(*Model, time.Time, *I) (any, *wire.Error)) operation {
 	return func(m *Model, now time.Time, body []byte) (any, *wire.Error) {

@@ -1,0 +1,105 @@
+package simulate_test
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"github.com/settle-run/settle/runtime/awslocal"
+)
+
+// What strains do to the calls of a simulation.
+
+// latencyMax is how long a call takes in a run with latencies, at most.
+const latencyMax = 3 * time.Second
+
+// killerMachine is the machine whose services kill in a row, and killers is how the items of its instances begin.
+const (
+	killerMachine = "drawn0"
+	killers       = `{"S":"` + killerMachine + "/"
+)
+
+// latencyOf draws how long a call takes to reach AWS; d.mu is held.
+func (d *director) latencyOf(call *pendingCall) time.Duration {
+	if d.plan.longOutboxes && call.isConsumers() && call.target == "sqs.SendMessage" {
+		return time.Duration(1+d.rng.Int64N(int64(latencyMax/time.Millisecond))) * time.Millisecond
+	}
+	if d.plan.killsInARow && call.isConsumers() { // Those who kill are faster, so that the others are cut off between their calls.
+		if bytes.Contains(call.body, []byte(killers)) {
+			return time.Duration(1+d.rng.IntN(3)) * time.Millisecond
+		}
+		return time.Duration(8+d.rng.IntN(6)) * time.Millisecond
+	}
+	if d.plan.latencies { // As many below 55 ms as above.
+		return time.Duration(math.Pow(float64(latencyMax/time.Millisecond), d.rng.Float64())) * time.Millisecond
+	}
+	return time.Duration(1+d.rng.IntN(20)) * time.Millisecond
+}
+
+// lagOf draws how long ago the state is that a call reads.
+func (d *director) lagOf(call awslocal.Call) time.Duration {
+	if d.plan.lag == 0 || call.Client == "" || call.Service != "states" {
+		return 0
+	}
+	if call.Operation == "DescribeExecution" || call.Operation == "GetExecutionHistory" {
+		d.tally("reads of executions that lagged", true)
+	}
+	rng := rand.New(rand.NewPCG(digestOf(fmt.Sprint(d.seed, call.Client, call.Operation, time.Now().UnixNano())), 5))
+	return time.Duration(rng.Int64N(int64(d.plan.lag)))
+}
+
+// siege draws for how long a fault lasts that lasts for hours.
+func (d *director) siege() time.Duration {
+	return 20*time.Minute + time.Duration(d.rng.IntN(340*60))*time.Second
+}
+
+// last notes until when a fault lasts that is one of many calls; d.mu is held.
+func (d *director) last(now time.Time, call *pendingCall, kind fault) {
+	switch kind {
+	case outage:
+		d.outages[call.service()] = now.Add(d.drawOutage())
+	case longOutage:
+		d.outages[call.service()] = now.Add(d.siege())
+	case partialOutage:
+		d.partial[call.service()] = now.Add(d.siege())
+	case killing:
+		d.killing = now.Add(d.siege())
+	case deny:
+		d.denied[call.target] = now.Add(70*time.Minute + time.Duration(d.rng.IntN(10800))*time.Second)
+	}
+}
+
+// lasting returns what hits a call because of a fault that lasts, 0 if nothing does; d.mu is held.
+func (d *director) lasting(now time.Time, call *pendingCall) fault {
+	switch {
+	case d.outages[call.service()].After(now):
+		d.note(now, call, "outage")
+		return []fault{failBefore, throttle}[d.rng.IntN(2)]
+	case d.denied[call.target].After(now) && call.isConsumers():
+		d.note(now, call, "denied")
+		return deny
+	case d.partial[call.service()].After(now) && call.isWrite() && d.rng.IntN(2) == 0:
+		d.note(now, call, "partial outage")
+		return []fault{failBefore, throttle, loseAnswer}[d.rng.IntN(3)]
+	case d.killing.After(now) && call.isConsumers() && d.rng.IntN(8) == 0:
+		kind := []fault{dieBefore, dieAfter}[d.rng.IntN(2)]
+		d.note(now, call, "killing: "+nameOf(kind))
+		d.counts[nameOf(kind)]++
+		d.kill(call.process)
+		return kind
+	}
+	return 0
+}
+
+func (c *pendingCall) service() string {
+	service, _, _ := strings.Cut(c.target, ".")
+	return service
+}
+
+// isWrite reports whether a call changes something.
+func (c *pendingCall) isWrite() bool {
+	return !strings.Contains(c.target, ".Get") && !strings.Contains(c.target, ".Describe")
+}

@@ -1,0 +1,77 @@
+package simulate_test
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/settle-run/settle/runtime/statechart"
+)
+
+// What the transitions of random charts lead to and do.
+
+// target draws a state to go to, or none.
+func (d *drawer) target() string {
+	if d.one(4) {
+		return ""
+	}
+	return "#" + d.paths[d.IntN(len(d.paths))]
+}
+
+func (d *drawer) guard() statechart.Guard[trail] {
+	if d.one(2) {
+		return d.sometimes(2 + d.IntN(2))
+	}
+	return statechart.Guard[trail]{}
+}
+
+// actions draws what a transition does.
+func (d *drawer) actions(name string) []chartAction {
+	actions := []chartAction{mark(name)}
+	if d.lab.plan.longOutboxes && d.one(3) {
+		actions = append(actions, d.telling(8+d.IntN(24)))
+	}
+	for d.one(2) {
+		if d.flows && d.one(4) {
+			actions = append(actions, d.starting())
+			continue
+		}
+		if d.family && d.one(3) {
+			actions = append(actions, d.parenting())
+			continue
+		}
+		switch d.IntN(6) {
+		case 0:
+			actions = append(actions, statechart.Raise[trail]("hint"))
+		case 1:
+			delay := delays[d.IntN(4)]
+			actions = append(actions, statechart.SendAfter("self", "later", func(c trail, _ statechart.Event) (time.Duration, any) {
+				return delay, serial{c.Digest}
+			}))
+		case 2:
+			actions = append(actions, statechart.Cancel[trail]("self"))
+		case 3:
+			alias := fmt.Sprintf("alias-%d", d.IntN(3))
+			actions = append(actions, statechart.Alias(func(trail, statechart.Event) string { return alias }))
+		default:
+			actions = append(actions, d.telling(1))
+		}
+	}
+	return actions
+}
+
+// telling sends so many events to a peer, or none if the instance has sent for the sendsLimit-th time.
+func (d *drawer) telling(count int) chartAction {
+	peer := d.peers[d.IntN(len(d.peers))]
+	return statechart.EnqueueActions("tell "+peer, func(c *trail, _ statechart.Event, enqueue statechart.Enqueue) error {
+		if c.Sends >= sendsLimit {
+			return nil
+		}
+		c.Sends++
+		for range count {
+			if err := enqueue.SendTo(peer, "told", serial{c.Digest}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}

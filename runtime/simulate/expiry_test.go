@@ -1,0 +1,56 @@
+package simulate_test
+
+import (
+	"encoding/json"
+	"strings"
+)
+
+// What the ledger knows of items that TTL deletes.
+
+// lose notes that the item of an instance is gone, and returns how many effects it had to perform; l.mu is held.
+func (l *ledger) lose(instance string) (owed int) {
+	owed = l.owed[instance]
+	l.lost[instance], l.owed[instance] = true, 0
+	return owed
+}
+
+// clear notes that an outbox was stored anew, or emptied; l.mu is held.
+func (l *ledger) clear(request []byte) {
+	var update struct {
+		Key struct {
+			Instance struct{ S string } `json:"instance"`
+		}
+		UpdateExpression          string
+		ExpressionAttributeValues struct {
+			Outbox struct{ L []json.RawMessage } `json:":outbox"`
+		}
+	}
+	if err := json.Unmarshal(request, &update); err != nil {
+		panic(err)
+	}
+	if strings.Contains(update.UpdateExpression, "#outbox") {
+		l.owed[update.Key.Instance.S] = len(update.ExpressionAttributeValues.Outbox.L)
+	}
+}
+
+// hasLost reports whether the item of an instance is gone, or of the instance that has sent the event with the ID.
+func (s *simulation) hasLost(name string) bool {
+	s.ledger.mu.Lock()
+	defer s.ledger.mu.Unlock()
+	sender, _, _ := strings.Cut(name, "@")
+	return s.ledger.lost[sender]
+}
+
+// checkLost checks that an instance without an item has not left effects behind.
+func (s *simulation) checkLost(name string) {
+	s.ledger.mu.Lock()
+	_, stored := s.ledger.created[name]
+	owed := 0
+	if stored {
+		owed = s.ledger.lose(name)
+	}
+	s.ledger.mu.Unlock()
+	if owed > 0 {
+		s.problem("the item of %s was deleted, and had %d effects to perform", name, owed)
+	}
+}

@@ -1,0 +1,83 @@
+package simulate_test
+
+import (
+	"flag"
+	"math/rand/v2"
+	"regexp"
+	"time"
+)
+
+var simulateStrain = flag.String("simulate.strain", "", "a regular expression: each run has the strains whose kinds it matches, and no others")
+
+// strain makes a whole run harder than faults of single calls do. It is something that a document of AWS leaves open.
+type strain struct {
+	// kind and text are those of the tally. document leaves the strain open.
+	kind, text, document string
+	// oneIn is how many runs there are for each that has the strain; 0 switches it off.
+	oneIn int
+	draw  func(*plan, *rand.Rand)
+}
+
+var strains = []strain{
+	{"lagging reads", "runs in which reads of executions lag", "Step Functions API Reference, DescribeExecution: eventually consistent", 8, func(p *plan, rng *rand.Rand) {
+		p.lag = anyOf(rng, 10*time.Second, 2*time.Minute, 10*time.Minute)
+		if rng.IntN(4) > 0 { // An answer that was given and whose reply is lost is looked up in the history.
+			p.aim = aim{kinds: map[string]fault{"states.SendTaskSuccess": loseAnswer, "states.SendTaskFailure": loseAnswer}, tasks: true}
+		}
+	}},
+	{"latencies", "runs whose calls take up to 3 s each", "DynamoDB Developer Guide, \"Troubleshooting latency issues\": no latency is promised", 8, func(p *plan, _ *rand.Rand) {
+		p.latencies = true
+	}},
+	{"long outboxes", "runs with outboxes that take longer than an invocation", "Lambda Developer Guide, \"Configure Lambda function timeout\": it ends whatever still runs", 8, func(p *plan, _ *rand.Rand) {
+		p.longOutboxes = true
+	}},
+	{"kills in a row", "runs whose messages meet again in one batch, kill after kill", "SQS Developer Guide, \"Visibility timeout\" and \"FIFO queue delivery logic\": what was received together becomes visible together, and a receive returns messages of several groups", 8, func(p *plan, _ *rand.Rand) {
+		p.killsInARow = true
+	}},
+	{"small limits", "runs with limits of 1 or 2 in the loops' Config", "of the runtime's own: durable.Config", 8, func(p *plan, rng *rand.Rand) {
+		for _, limit := range []*int{&p.config.AttemptsMax, &p.config.AbandonedMax, &p.config.ServicesMax, &p.config.ConflictsMax} {
+			if rng.IntN(2) == 0 {
+				*limit = 1 + rng.IntN(2)
+			}
+		}
+		p.config.AcknowledgeAfter = anyOf(rng, 0, time.Millisecond, time.Minute)
+		p.config.DeniedWaitMax = anyOf(rng, 0, time.Second)
+	}},
+	{"long horizons", "runs that wait for days where others wait for minutes", "SQS Developer Guide, \"Message retention\": up to 14 days", 8, func(p *plan, _ *rand.Rand) {
+		p.horizon = 200
+	}},
+	{"retention", "runs whose items expire, and are deleted at once or days late", "DynamoDB Developer Guide, \"Using time to live\": typically within a few days", 8, func(p *plan, rng *rand.Rand) {
+		p.retention, p.ttlDelay = anyOf(rng, time.Second, time.Minute, time.Hour), anyOf[time.Duration](rng, -1, -1, 0, 72*time.Hour, 10*24*time.Hour)
+		p.aim = aim{kinds: map[string]fault{"sqs.SendMessage": outage}, about: `\"told\"`}
+	}},
+	{"sieges", "runs with faults that last for hours", "Amazon DynamoDB and SQS Service Level Agreements: they bound no single outage", 8, func(p *plan, _ *rand.Rand) {
+		p.sieges, p.aim = true, aim{tasks: true}
+	}},
+	{"hung sockets", "runs in which calls are never answered", "AWS SDK for Go v2 Developer Guide, \"Timeouts\": a request has none unless it is given one", 8, func(p *plan, rng *rand.Rand) {
+		p.hangs, p.attemptTimeout = true, anyOf(rng, 0, 2*time.Second, 5*time.Second)
+	}},
+}
+
+// drawStrains draws the strains of a run. Each has random numbers of its own: a new one changes only the runs that have it.
+func (p *plan) drawStrains(seed uint64) {
+	forced := regexp.MustCompile(*simulateStrain)
+	for _, one := range strains {
+		rng := rand.New(rand.NewPCG(seed, digestOf(one.kind)))
+		has := one.oneIn > 0 && rng.IntN(one.oneIn) == 0
+		if *simulateStrain != "" {
+			has = forced.MatchString(one.kind)
+		}
+		if has {
+			p.strains = append(p.strains, one.kind)
+			one.draw(p, rng)
+		}
+	}
+}
+
+// strainFlag is what makes the run again beside its seed.
+func (s *simulation) strainFlag() string {
+	if *simulateStrain == "" {
+		return ""
+	}
+	return " STRAIN='" + *simulateStrain + "'"
+}
