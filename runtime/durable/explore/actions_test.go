@@ -104,12 +104,14 @@ func (w *world) isRunning() bool {
 func forgetting(w *world, depth int) (actions []action) {
 	for _, id := range slices.Sorted(maps.Keys(w.records)) {
 		// An event that comes after the item has expired begins a new instance: that is documented. So no event may be on
-		// its way, unless its effects have failed for all the retention, and no process is frozen for as long.
-		if r := w.records[id]; depth == 0 && !r.expireAt.IsZero() && (!w.expects(id) || w.record(id).Owes()) {
+		// its way, no other instance may owe one, and no process is frozen for as long as the retention.
+		if r := w.records[id]; depth == 0 && !r.expireAt.IsZero() && (w.record(id).Owes() || !w.expects(id) && !w.inDebt()) {
 			actions = append(actions, action{name: "TTL deletes " + id, at: r.expireAt, do: func(w *world, _ *decisions) {
 				w.clock = later(w.clock, r.expireAt)
+				if w.record(id).Owes() {
+					w.wrong("expired in debt: TTL deletes %s, which owes effects", id)
+				}
 				delete(w.records, id)
-				w.facts["expired "+id] = 1
 			}})
 		}
 	}
@@ -135,6 +137,11 @@ func (w *world) expects(id string) bool {
 	return slices.ContainsFunc(w.messages, func(m message) bool { return m.Group == id })
 }
 
+// inDebt reports whether any instance owes effects.
+func (w *world) inDebt() bool {
+	return slices.ContainsFunc(slices.Collect(maps.Keys(w.records)), func(id string) bool { return w.record(id).Owes() })
+}
+
 // operating is what operators do: redrive, restore, deploy, and take permissions away.
 func operating(w *world) (actions []action) {
 	add := func(name string, do func(w *world)) {
@@ -156,7 +163,7 @@ func operating(w *world) (actions []action) {
 				for _, line := range w.records[id].log[len(w.backups[id].log):] {
 					w.facts["forgotten "+line] = 1
 				}
-				w.records[id], w.applied[id] = w.backups[id], w.backups[id].log
+				w.records[id], w.applied[id], w.facts["restored "+id] = w.backups[id], w.backups[id].log, 1
 			})
 		}
 	}

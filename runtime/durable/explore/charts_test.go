@@ -44,18 +44,15 @@ func noted(text string) statechart.Action[book] {
 	return note(func(statechart.Event) string { return text })
 }
 
-func tell(suffix string) statechart.Action[book] {
-	return statechart.SendTo("add", func(_ book, e statechart.Event) (string, any) {
-		i, _ := e.Payload.(item)
-		return i.To, item{Item: i.Item + suffix}
-	})
-}
-
 var (
 	settled = []string{statechart.Settled}
 	keep    = note(func(i item) string { return i.Item })
 	claim   = statechart.Alias(func(_ book, e statechart.Event) string { i, _ := e.Payload.(item); return i.To })
-	tells   = statechart.When("tells", func(_ book, i item) bool { return i.To != "" })
+	tell    = statechart.SendTo("add", func(_ book, e statechart.Event) (string, any) {
+		i, _ := e.Payload.(item)
+		return i.To, item{Item: i.Item}
+	})
+	tells = statechart.When("tells", func(_ book, i item) bool { return i.To != "" })
 )
 
 // service is a service that the world answers. The one named kill kills its process.
@@ -81,14 +78,14 @@ func payloads() statechart.Payloads {
 		durable.TokenExpired:       statechart.PayloadOf[struct{ Name, Execution string }](),
 		durable.CommunicationError: statechart.PayloadOf[statechart.CommunicationFailure](),
 	}
-	for _, typ := range strings.Fields("add tell both claim wait charge pay ship kill hand print help-b help-c help-d release again cancel finish") {
+	for _, typ := range strings.Fields("add tell claim wait charge pay ship kill hand print help-b help-c help-d release again cancel finish") {
 		p[typ] = statechart.PayloadOf[item]()
 	}
 	return p
 }
 
 // machineX is the machine of most instances: it has a bit of everything. Version 2 has another name for idle, and settled
-// states where version 1 runs a service to pay, or has a child of machine c.
+// states where version 1 runs a service to pay.
 func machineX(version int, migrations ...statechart.Migration) durable.Machine {
 	idle := "idle"
 	if version == 2 {
@@ -118,17 +115,15 @@ func machineX(version int, migrations ...statechart.Migration) durable.Machine {
 		{ID: "finished", Type: statechart.Final, Resolve: []statechart.Resolution[book]{handOver}},
 	}
 	for _, machine := range []string{"b", "c", "d"} {
-		if version == 1 || machine != "c" {
-			states[0].On = append(states[0].On, on{Event: "help-" + machine, Target: "helped-" + machine, Actions: do{keep}})
-			states = append(states, helped(machine, idle))
-		}
+		states[0].On = append(states[0].On, on{Event: "help-" + machine, Target: "helped-" + machine, Actions: do{keep}})
+		states = append(states, helped(machine, idle))
 	}
 	return durable.Host(statechart.Must(statechart.Definition[book]{
 		ID: "x", Version: version, Initial: idle, Payloads: payloads(), States: states, Migrations: migrations,
 		On: []on{
-			{Event: "add", Actions: do{keep}}, {Event: "tell", Actions: do{keep, tell("")}}, {Event: "both", Actions: do{keep, tell("-1"), tell("-2")}},
+			{Event: "add", Actions: do{keep}}, {Event: "tell", Actions: do{keep, tell}},
 			{Event: "claim", Actions: do{keep, claim}}, {Event: "cancel", Target: "." + idle, Actions: do{keep}},
-			{Event: "finish", Guard: tells, Target: ".finished", Actions: do{keep, tell("")}}, {Event: "finish", Target: ".finished", Actions: do{keep}},
+			{Event: "finish", Guard: tells, Target: ".finished", Actions: do{keep, tell}}, {Event: "finish", Target: ".finished", Actions: do{keep}},
 			{Event: "printed", Actions: do{note(func(e statechart.ExecutionEnded) string { return "ended " + string(e.Status) })}},
 			{Event: durable.AliasTaken, Actions: do{note(func(e struct{ Alias string }) string { return "taken " + e.Alias })}},
 			{Event: durable.TokenExpired, Actions: do{note(func(e struct{ Name, Execution string }) string { return "gone " + e.Name + " " + e.Execution })}},

@@ -52,9 +52,8 @@ type process struct {
 	x    *search
 	mu   sync.Mutex
 	wait []*request
-	// calls counts the calls by name, so that each has a name of its own, and all of them.
+	// calls counts the calls by name, so that each has a name of its own.
 	calls        map[string]int
-	callsMade    int
 	cancel       context.CancelFunc
 	dead, frozen bool
 	// depth counts the processes that are frozen or paused while this one runs.
@@ -179,7 +178,6 @@ func (p *process) nameOf(r *request) string {
 // let has a call proceed.
 func (p *process) let(r *request) error {
 	p.calls[r.name+" "+r.group]++
-	p.callsMade++
 	p.x.calls++
 	if *callsFlag {
 		p.d.said = append(p.d.said, p.label("("+r.name+" "+r.group+")"))
@@ -196,10 +194,6 @@ func (p *process) step() {
 	}
 	r := p.next()
 	name := p.nameOf(r)
-	if limit := p.w.scenario.callsMax; limit > 0 && p.callsMade == limit {
-		p.die(r) // Its time is up.
-		return
-	}
 	if p.w.left.Pauses > 0 && p.depth == 0 && p.d.allow(p.label(name+" waits")) {
 		p.w.left.Pauses--
 		p.meanwhile(0)

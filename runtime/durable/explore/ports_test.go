@@ -60,6 +60,7 @@ func (p *process) ClearOutbox(_ context.Context, id durable.InstanceID, revision
 		if len(left.FailedEffects) > 0 {
 			record.FailedEffects = left.FailedEffects
 		}
+		w.keptFailures(record)
 		w.store(record)
 		return nil
 	})

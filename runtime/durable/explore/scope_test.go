@@ -56,9 +56,7 @@ type scenario struct {
 	// tasks are those of Step Functions that wait, by token. versions says how a new version is deployed: see hosts.
 	tasks    map[string]task
 	versions string
-	// callsMax is how many calls a process has time for; 0 means no limit. early acknowledges early. refused has Step
-	// Functions refuse to start executions.
-	callsMax       int
+	// early has the loop acknowledge early, refused has Step Functions refuse to start executions.
 	early, refused bool
 	// faults is how many faults the full scope has, faultsShort that of make test; at least 1. nested is as in scope.
 	// isLong leaves the scenario to the full scope.

@@ -36,7 +36,10 @@ type scope struct {
 }
 
 // worldsMax bounds a search: it is more than any scenario needs. A scenario with more has no end.
-const worldsMax = 3_000_000
+const worldsMax = 400_000
+
+// receivesMax is more than all limits and faults together explain.
+const receivesMax = 9
 
 // node is a world that was found, as the step from another.
 type node struct {
@@ -122,6 +125,12 @@ func (x *search) expand(f found) {
 		n.rest = true
 		x.rests++
 		x.atRest(w)
+	}
+	for _, m := range w.messages {
+		if m.ReceiveCount > receivesMax {
+			w.wrong("never at rest: %s was received %d times", m.MessageID, m.ReceiveCount)
+			break
+		}
 	}
 	if len(w.problems) > 0 {
 		n.rest = true // No livelock on top of it.
@@ -223,11 +232,11 @@ func TestExplore(t *testing.T) {
 			for _, kind := range slices.Sorted(maps.Keys(violations)) {
 				v := violations[kind]
 				script := scriptOf(s, v)
-				if known[[2]string{s.scenario.name, kind}] {
-					t.Logf("known, in %d worlds: %s", v.worlds, v.text)
+				if known[kind] {
+					t.Logf("known: %s: %s (in %d worlds)", s.scenario.name, v.text, v.worlds)
 					continue
 				}
-				t.Errorf("in %d worlds: %s; to keep the schedule, run again with -save, or save this as a file in testdata:\n%s", v.worlds, v.text, script)
+				t.Errorf("%s: %s (in %d worlds). To keep the schedule, run again with -save, or save this as a file in testdata:\n%s", s.scenario.name, v.text, v.worlds, script)
 				script.save(t)
 			}
 		})
