@@ -196,6 +196,7 @@ func (p *process) step() {
 	name := p.nameOf(r)
 	if p.w.left.Pauses > 0 && p.depth == 0 && p.d.allow(p.label(name+" waits")) {
 		p.w.left.Pauses--
+		p.frozen = true
 		p.meanwhile(0)
 	}
 	what := p.decide(r, name)

@@ -31,9 +31,12 @@ func selected(t *testing.T) (scopes []scope) {
 		case *faultsFlag >= 0:
 			scopes = append(scopes, scope{s, *faultsFlag, 0, 1})
 		case isShort:
-			scopes = append(scopes, scope{s, max(1, s.faultsShort), 0, max(1, s.nested)})
+			scopes = append(scopes, scope{s, 1, 0, max(1, s.nested)})
 		default:
-			scopes = append(scopes, scope{s, max(1, s.faults), 0, max(1, s.nested)}, scope{s, 1, 1, max(1, s.nested)})
+			scopes = append(scopes, scope{s, max(1, s.faults), 0, max(1, s.nested)})
+			if !s.isLong {
+				scopes = append(scopes, scope{s, 1, 1, max(1, s.nested)})
+			}
 		}
 	}
 	if len(scopes) == 0 {
@@ -58,10 +61,10 @@ type scenario struct {
 	versions string
 	// early has the loop acknowledge early, refused has Step Functions refuse to start executions.
 	early, refused bool
-	// faults is how many faults the full scope has, faultsShort that of make test; at least 1. nested is as in scope.
-	// isLong leaves the scenario to the full scope.
-	faults, faultsShort, nested int
-	isLong                      bool
+	// faults is how many faults the full scope has, 1 if it is zero; make test has one. nested is as in scope, 1 if it is
+	// zero. isLong leaves the scenario to the full scope, and without pauses.
+	faults, nested int
+	isLong         bool
 }
 
 // post is an event from outside.
