@@ -33,7 +33,7 @@ var mutants = []mutant{
 	{"unconditional write", "plain", "taken back", portsFile, `was.revision != record.Revision-1`, `was.revision < 0`},
 	{"alias granted twice", "two aliases", "alias of another", portsFile, `case !exists || has.released && !mine`, `case !exists || !mine`},
 	{"no watermark", "plain", "applied twice", tryFile, `return d.SequenceNumber != "" && compareSequence(d.SequenceNumber, t.record.Watermark[d.Queue]) <= 0`, `return false`},
-	{"one watermark for all queues", "queues", "event lost", tryFile, `	if compareSequence(d.SequenceNumber, t.record.Watermark[d.Queue]) > 0 {`, `	d.Queue = "all"
+	{"one watermark for all queues", "queues", "applied twice", tryFile, `	if compareSequence(d.SequenceNumber, t.record.Watermark[d.Queue]) > 0 {`, `	d.Queue = "all"
 	if compareSequence(d.SequenceNumber, t.record.Watermark[d.Queue]) > 0 {`},
 	{"unsettled instances take events", "service: then", "applied while unsettled", tryFile, `	if t.instance == nil || t.instance.Settled() {
 		return false, nil
@@ -64,7 +64,6 @@ var mutants = []mutant{
 	{"no commit between services", "two services", "service runs again", "services.go", `	if t.finished {
 		err = t.commit(ctx)
 	} else`, ``},
-	{"retry budget not counted", "killer", "too many attempts", "services.go", `	if len(next) > 0 && s.delivery.ReceiveCount > 1 {`, `	if len(next) > 1<<20 {`},
 	{"sends without ID", "send", "applied twice", "effects.go", `return withKey(event, "$id", id)`, `return event, nil`},
 	{"stops of children get lost", "child is stopped", "nobody's child", "child.go", `		form = toChild{Type: stopEvent, Parent: t.self(effect.Child)}`, `		return nil`},
 	{"ends of children get lost", "child ends", "effect lost", "parent.go", `	end := childEnd{Type: childEvent, Incarnation: t.record.Parent.Incarnation,`, `	if t.repeats {

@@ -125,6 +125,9 @@ func (x *search) atRest(w *world) {
 		}
 	}
 	w.nothingLost()
+	if len(w.problems) > 0 {
+		return // What does not hold below follows from that.
+	}
 	for _, p := range w.scenario.posts {
 		if p.typ != "task" && p.typ != "release" { // Those leave no line.
 			w.appliedOnce(p)

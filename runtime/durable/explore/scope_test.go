@@ -13,7 +13,7 @@ import (
 
 // The flags of the search.
 var (
-	scopeFlag    = flag.String("scope", "", "how much to search: short or full; full has more faults, and pauses. Defaults to short under -short, else to full")
+	scopeFlag    = flag.String("scope", "short", "how much to search: short, a quarter of a minute, or full, with more faults, scenarios and pauses")
 	scenarioFlag = flag.String("scenario", "", "the names of the scenarios to search, separated by commas; all if it is empty")
 	callsFlag    = flag.Bool("calls", false, "have schedules show all calls, to read them; they cannot be replayed")
 	faultsFlag   = flag.Int("faults", -1, "how many faults there are at most, instead of what the scope says")
@@ -22,7 +22,11 @@ var (
 // selected returns what the flags ask for.
 func selected(t *testing.T) (scopes []scope) {
 	t.Helper()
-	isShort := *scopeFlag == "short" || *scopeFlag == "" && testing.Short()
+	t.Helper()
+	isShort := *scopeFlag == "short"
+	if !isShort && *scopeFlag != "full" {
+		t.Fatalf("-scope: expected short or full, got %q", *scopeFlag)
+	}
 	names := strings.FieldsFunc(*scenarioFlag, func(r rune) bool { return r == ',' })
 	for _, s := range scenarios() {
 		switch {

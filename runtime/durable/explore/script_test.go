@@ -168,6 +168,6 @@ func TestScripts(t *testing.T) {
 
 // The flags of the scripts; see also those of the scope.
 var (
-	saveScripts   = flag.Bool("save", false, "save the schedule of each violation that is not known in testdata")
+	saveScripts   = flag.Bool("save", false, "save the schedule of each violation in testdata")
 	updateScripts = flag.Bool("update", false, "have the scripts in testdata name what they find today")
 )

@@ -232,12 +232,12 @@ func TestExplore(t *testing.T) {
 			for _, kind := range slices.Sorted(maps.Keys(violations)) {
 				v := violations[kind]
 				script := scriptOf(s, v)
+				script.save(t)
 				if known[kind] {
 					t.Logf("known: %s: %s (in %d worlds)", s.scenario.name, v.text, v.worlds)
 					continue
 				}
 				t.Errorf("%s: %s (in %d worlds). To keep the schedule, run again with -save, or save this as a file in testdata:\n%s", s.scenario.name, v.text, v.worlds, script)
-				script.save(t)
 			}
 		})
 	}
