@@ -12,7 +12,7 @@
 // The properties are the promises of docs/guarantees.md. A violation prints the shortest schedule that leads to it, as a
 // script. A script in testdata is a regression test: it names the violation that the schedule leads to, or nothing.
 //
-// To find the way: scope_test.go has the flags, scenarios_*_test.go what is searched, properties_test.go what must hold,
+// To find the way: scope_test.go has the flags, scenarios_test.go what is searched, properties_test.go what must hold,
 // ports_test.go what the loop meets, invocation_test.go what may become of a call, actions_test.go what may happen between
 // calls, search_test.go the search.
 package explore

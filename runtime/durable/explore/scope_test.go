@@ -22,7 +22,6 @@ var (
 // selected returns what the flags ask for.
 func selected(t *testing.T) (scopes []scope) {
 	t.Helper()
-	t.Helper()
 	isShort := *scopeFlag == "short"
 	if !isShort && *scopeFlag != "full" {
 		t.Fatalf("-scope: expected short or full, got %q", *scopeFlag)
@@ -33,7 +32,7 @@ func selected(t *testing.T) (scopes []scope) {
 		case len(names) > 0 && !slices.Contains(names, s.name), len(names) == 0 && isShort && s.isLong:
 			continue
 		case *faultsFlag >= 0:
-			scopes = append(scopes, scope{s, *faultsFlag, 0, 1})
+			scopes = append(scopes, scope{s, *faultsFlag, 0, max(1, s.nested)})
 		case isShort:
 			scopes = append(scopes, scope{s, 1, 0, max(1, s.nested)})
 		default:
