@@ -207,20 +207,20 @@ func (w *world) copies(id, item string) (all, left int) {
 // take effect once". What comes after the end of an instance is ignored. An event may be parked and applied as well, if that
 // it was parked could not be noted: that is documented.
 func (w *world) appliedOnce(p post) {
-	once := func(group, item string, optional bool) int {
+	once := func(what, group, item string, optional bool) int {
 		n := w.exactly(group, item)
 		_, left := w.copies(group, item)
 		switch {
 		case n > 1:
 			w.wrong("applied twice: %s of %s, %d times", item, group, n)
 		case n == 0 && left == 0 && !optional && w.facts["forgotten "+item] == 0:
-			w.wrong("event lost: %s of %s", item, group)
+			w.wrong("%s lost: %s of %s", what, item, group)
 		}
 		return n
 	}
-	n := once(p.group, p.item, p.afterEnd)
+	n := once("event", p.group, p.item, p.afterEnd)
 	if n == 1 && p.to != "" && (p.typ == "tell" || p.typ == "finish") {
-		once(p.to, p.item, w.facts["failures "+p.group] > 0)
+		once("send", p.to, p.item, w.facts["failures "+p.group] > 0)
 	}
 	if n != 1 || w.facts["forgotten "+p.item] > 0 {
 		return
