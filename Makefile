@@ -45,6 +45,7 @@ help: ## print this help
 		'$(PROCESSES_INSTANCES)' '$(PROCESSES_EVENTS)' '$(PROCESSES_KILLS)' '$(PROCESSES_SEED)'
 	@printf '           SOAK_MESSAGES=%s SOAK_GROUPS=%s SOAK_KILLS=%s MODEL_MINUTES=%s SEED=%s RUNS=%s STRAIN=%s MUTANTS=%s\n' \
 		'$(SOAK_MESSAGES)' '$(SOAK_GROUPS)' '$(SOAK_KILLS)' '$(MODEL_MINUTES)' '$(SEED)' '$(RUNS)' '$(STRAIN)' '$(MUTANTS)'
+	@printf '           SCENARIO= FAULTS=%s\n' '$(FAULTS)'
 	@printf '           STACK=%s OWN= BUCKET= PARAMETERS= BUCKETS= ALARMS= CONCURRENCY= FORCE= DELETE_TABLE= DRY= INFRA_FLAGS=%s CDK=%s VULN_DB=%s\n' \
 		'$(STACK)' '$(INFRA_FLAGS)' '$(CDK)' '$(VULN_DB)'
 	@printf '           DEV_KILLS=%s ORACLE_MACHINES=%s ORACLE_SEED=%s COST_FLAGS=%s AWS_CLI_PORT=%s BENCH_AWS_FLAGS=%s\n' \
@@ -295,6 +296,17 @@ MUTANTS ?= .
 .PHONY: mutants
 mutants: ## build the runtime with each deliberate defect that MUTANTS matches, and have the simulation find it (half an hour)
 	GOGC=1000 $(GO) test -count=1 -timeout=12h -v -run='^TestMutants$$' ./runtime/simulate -simulate.mutants='$(MUTANTS)' -simulate.runs=2000
+
+SCENARIO ?=
+FAULTS   ?= -1
+
+.PHONY: explore
+explore: ## search every schedule of small scenarios of the loop, with one to three faults; SCENARIO= and FAULTS= choose
+	GOGC=400 $(GO) test -count=1 -timeout=12h -v -run='^(TestExplore|TestScripts)$$' ./runtime/durable/explore -scope=full -scenario='$(SCENARIO)' -faults=$(FAULTS)
+
+.PHONY: explore-mutants
+explore-mutants: ## build the loop with each deliberate defect that MUTANTS matches, and have the search find it (2 minutes)
+	$(GO) test -count=1 -timeout=1h -v -run='^TestMutants$$' ./runtime/durable/explore -mutants='$(MUTANTS)'
 
 AWS_CLI_PORT ?= 7390
 

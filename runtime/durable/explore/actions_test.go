@@ -1,0 +1,223 @@
+package explore_test
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/statechart"
+)
+
+// action is something that may happen to the world between calls.
+type action struct {
+	name string
+	// at is when it can happen, lanes are those whose messages it takes.
+	at    time.Time
+	lanes []string
+	do    func(w *world, d *decisions)
+}
+
+// actions returns what may happen next. depth counts the processes that are frozen or paused meanwhile.
+func (x *search) actions(w *world, depth int) []action {
+	return slices.Concat(x.deliveries(w, depth), firings(w), forgetting(w, depth), operating(w), w.taskActions(), w.executionActions())
+}
+
+// deliveries are the batches that SQS may deliver: messages from the front of each lane that is free. A batch comes from one
+// queue, and may mix groups.
+func (x *search) deliveries(w *world, depth int) (actions []action) {
+	count, free := w.lanes()
+	names := slices.Sorted(maps.Keys(count))
+	var choose func(i int, batch map[string]int)
+	choose = func(i int, batch map[string]int) {
+		if i < len(names) {
+			for n := range count[names[i]] + 1 {
+				if other := slices.Collect(maps.Keys(batch)); n > 0 && len(other) > 0 && (strings.HasPrefix(names[i], "2:") != strings.HasPrefix(other[0], "2:") || depth > 0) {
+					break
+				}
+				next := maps.Clone(batch)
+				if n > 0 {
+					next[names[i]] = n
+				}
+				choose(i+1, next)
+			}
+			return
+		}
+		lanes := slices.Sorted(maps.Keys(batch))
+		if len(lanes) == 0 {
+			return
+		}
+		name, at := "deliver", w.clock
+		for _, l := range lanes {
+			name += fmt.Sprintf(" %s %d", l, batch[l])
+			at = later(at, free[l])
+		}
+		actions = append(actions, action{name: name, at: at, lanes: lanes, do: func(w *world, d *decisions) {
+			w.clock = later(w.clock, at)
+			x.handle(w, d, w.receive(batch), depth)
+		}})
+	}
+	choose(0, map[string]int{})
+	return actions
+}
+
+// firings are what may become of what is scheduled: it fires on time or, with a fault, early, or twice.
+func firings(w *world) (actions []action) {
+	for i, s := range w.scheduled {
+		isPoll := strings.Contains(string(s.message.Body), `"settle.execution"`)
+		if isPoll && w.facts["polled"] > 0 && w.isRunning() {
+			continue // It would go on without end.
+		}
+		fire := func(name string, at time.Time, faults int, isLast bool) {
+			if w.left.Faults < faults {
+				return
+			}
+			actions = append(actions, action{name: name + " " + s.message.DeduplicationID, at: at, do: func(w *world, _ *decisions) {
+				w.left.Faults -= faults
+				w.clock = later(w.clock, at)
+				if isPoll {
+					w.facts["polled"] = 1
+				}
+				if isLast {
+					w.scheduled = slices.Delete(slices.Clone(w.scheduled), i, i+1)
+				}
+				w.send(s.message)
+			}})
+		}
+		fire("fire", s.at, 0, true)
+		fire("fire, and once more later,", s.at, 1, false)
+		if s.at.After(w.clock) {
+			fire("fire early", w.clock, 1, true)
+		}
+	}
+	return actions
+}
+
+func (w *world) isRunning() bool {
+	return slices.ContainsFunc(slices.Collect(maps.Values(w.executions)), func(e execution) bool { return e.end == "" })
+}
+
+// forgetting is what time does: TTL deletes items, SQS forgets deduplication IDs.
+func forgetting(w *world, depth int) (actions []action) {
+	for _, id := range slices.Sorted(maps.Keys(w.records)) {
+		// An event that comes after the item has expired begins a new instance: that is documented. So no event may be on
+		// its way, no other instance may owe one, and no process is frozen for as long as the retention.
+		if r := w.records[id]; depth == 0 && !r.expireAt.IsZero() && (w.record(id).Owes() || !w.expects(id) && !w.inDebt()) {
+			actions = append(actions, action{name: "TTL deletes " + id, at: r.expireAt, do: func(w *world, _ *decisions) {
+				w.clock = later(w.clock, r.expireAt)
+				if w.record(id).Owes() {
+					w.wrong("expired in debt: TTL deletes %s, which owes effects", id)
+				}
+				delete(w.records, id)
+			}})
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(w.aliases)) {
+		if a := w.aliases[name]; depth == 0 && a.released && !a.expireAt.IsZero() {
+			actions = append(actions, action{name: "TTL deletes alias " + name, at: a.expireAt, do: func(w *world, _ *decisions) {
+				w.clock = later(w.clock, a.expireAt)
+				delete(w.aliases, name)
+			}})
+		}
+	}
+	if w.left.Waits > 0 && len(w.messages)+len(w.scheduled) > 0 {
+		actions = append(actions, action{name: "five minutes pass", do: func(w *world, _ *decisions) {
+			w.left.Waits--
+			w.clock = w.clock.Add(deduplicationTime + time.Second)
+		}})
+	}
+	return actions
+}
+
+// expects reports whether a message to the instance is on its way.
+func (w *world) expects(id string) bool {
+	return slices.ContainsFunc(w.messages, func(m message) bool { return m.Group == id })
+}
+
+// inDebt reports whether any instance owes effects.
+func (w *world) inDebt() bool {
+	return slices.ContainsFunc(slices.Collect(maps.Keys(w.records)), func(id string) bool { return w.record(id).Owes() })
+}
+
+// operating is what operators do: redrive, restore, deploy, and take permissions away.
+func operating(w *world) (actions []action) {
+	add := func(name string, do func(w *world)) {
+		actions = append(actions, action{name: name, do: func(w *world, _ *decisions) { do(w) }})
+	}
+	for i, p := range w.parked {
+		if w.left.Redrives > 0 && !p.redriven {
+			add("redrive "+p.MessageID, func(w *world) {
+				w.left.Redrives--
+				w.parked[i].redriven = true
+				w.enqueue(p.Queue, p.Group, p.Body, "redrive "+strconv.Itoa(w.left.Redrives), durable.Place{Queue: p.Queue, SequenceNumber: p.SequenceNumber})
+			})
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(w.backups)) {
+		if w.left.Restores > 0 && !w.expects(id) { // docs/operations.md, "Backups": while nothing is sent to it.
+			add("restore "+id, func(w *world) {
+				w.left.Restores--
+				for _, line := range w.records[id].log[len(w.backups[id].log):] {
+					w.facts["forgotten "+line] = 1
+				}
+				w.records[id], w.applied[id], w.facts["restored "+id] = w.backups[id], w.backups[id].log, 1
+			})
+		}
+	}
+	if len(w.scenario.versions) > 0 && !w.deployed {
+		add("deploy", func(w *world) { w.deployed = true })
+	}
+	if w.left.Denials > 0 {
+		add("deny sending", func(w *world) { w.denied, w.left.Denials = true, w.left.Denials-1 })
+	}
+	if w.denied {
+		add("allow sending", func(w *world) { w.denied = false })
+	}
+	return actions
+}
+
+// taskActions are what Step Functions does to tasks: they time out, or an execution is aborted, or it tries a task again.
+func (w *world) taskActions() (actions []action) {
+	for _, value := range slices.Sorted(maps.Keys(w.tasks)) {
+		t := w.tasks[value]
+		if t.answer == "" && !t.isGone(w.clock) && t.timeout > 0 {
+			at := t.entered.Add(t.timeout)
+			actions = append(actions, action{name: "task " + value + " times out", at: at, do: func(w *world, _ *decisions) { w.clock = later(w.clock, at) }})
+		}
+		if t.answer == "" && !t.isGone(w.clock) && t.timeout == 0 {
+			actions = append(actions, action{name: "abort the execution of " + value, do: func(w *world, _ *decisions) {
+				t.aborted = true
+				w.tasks[value] = t
+			}})
+		}
+	}
+	return actions
+}
+
+// executionActions: executions end, and EventBridge tells it never, once or twice.
+func (w *world) executionActions() (actions []action) {
+	for _, arn := range slices.Sorted(maps.Keys(w.executions)) {
+		e := w.executions[arn]
+		switch n := w.facts["told "+arn]; {
+		case e.end == "":
+			actions = append(actions, action{name: "an execution ends", do: func(w *world, _ *decisions) {
+				e.end = "SUCCEEDED"
+				w.executions[arn] = e
+			}})
+		case n < 2:
+			actions = append(actions, action{name: "EventBridge tells the end", do: func(w *world, _ *decisions) {
+				w.facts["told "+arn]++
+				m, err := durable.Ended(originOf([]byte(e.input)), statechart.ExecutionEnded{Name: e.name, Execution: arn, Status: "SUCCEEDED"})
+				if err != nil {
+					panic(err)
+				}
+				m.DeduplicationID += strconv.Itoa(n) // The second may come later than SQS remembers the first.
+				w.send(m)
+			}})
+		}
+	}
+	return actions
+}

@@ -1,0 +1,193 @@
+package explore_test
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/statechart"
+)
+
+type (
+	chartState = statechart.State[book]
+	on         = statechart.Transition[book]
+	do         = []statechart.Action[book]
+	invoke     = statechart.Invoke[book]
+	after      = statechart.After[book]
+)
+
+// book is the context of all charts here: what was applied, in order.
+type book struct {
+	Log []string `json:"log"`
+}
+
+// item is the payload of events from outside. To is the instance that is told, or the alias that is claimed.
+type item struct {
+	Item string `json:"item"`
+	To   string `json:"to,omitempty"`
+}
+
+// retention is how long an instance that has ended is kept.
+const retention = 10 * time.Minute
+
+// attemptsMax is how often a service is tried.
+const attemptsMax = 2
+
+func note[E any](text func(E) string) statechart.Action[book] {
+	return statechart.Assign("note", func(b *book, e E) { b.Log = append(b.Log, text(e)) })
+}
+
+func noted(text string) statechart.Action[book] {
+	return note(func(statechart.Event) string { return text })
+}
+
+var (
+	settled = []string{statechart.Settled}
+	keep    = note(func(i item) string { return i.Item })
+	claim   = statechart.Alias(func(_ book, e statechart.Event) string { i, _ := e.Payload.(item); return i.To })
+	tell    = statechart.SendTo("add", func(_ book, e statechart.Event) (string, any) {
+		i, _ := e.Payload.(item)
+		return i.To, item{Item: i.Item}
+	})
+	tells = statechart.When("tells", func(_ book, i item) bool { return i.To != "" })
+)
+
+// service is a service that the world answers. The one named kill kills its process.
+func service(name string) statechart.Service[book] {
+	return statechart.ServiceFunc(name, func(ctx context.Context, _ book, call statechart.Call) (string, error) {
+		p, _ := ctx.Value(processKey{}).(*process)
+		return name, p.serve(name, call)
+	})
+}
+
+// invoked is a service that leads to one state or, if it fails, to another.
+func invoked(name, target, failed string) []invoke {
+	return []invoke{{Service: service(name), Retry: statechart.RetryPolicy{Attempts: attemptsMax},
+		OnDone:  []on{{Target: target, Actions: do{note(func(s string) string { return s + " ok" })}}},
+		OnError: []on{{Target: failed, Actions: do{note(func(e statechart.ServiceError) string { return e.Service + " failed: " + e.Message })}}}}}
+}
+
+// payloads declares the events of all charts.
+func payloads() statechart.Payloads {
+	p := statechart.Payloads{
+		"printed":                  statechart.PayloadOf[statechart.ExecutionEnded](),
+		durable.AliasTaken:         statechart.PayloadOf[struct{ Alias string }](),
+		durable.TokenExpired:       statechart.PayloadOf[struct{ Name, Execution string }](),
+		durable.CommunicationError: statechart.PayloadOf[statechart.CommunicationFailure](),
+	}
+	for _, typ := range strings.Fields("add tell claim wait charge pay ship kill hand print help-b help-c help-d release again cancel finish") {
+		p[typ] = statechart.PayloadOf[item]()
+	}
+	return p
+}
+
+// machineX is the machine of most instances: it has a bit of everything. Version 2 has another name for idle, and settled
+// states where version 1 runs a service to pay.
+func machineX(version int, migrations ...statechart.Migration) durable.Machine {
+	idle := "idle"
+	if version == 2 {
+		idle = "ready"
+	}
+	begin := statechart.StartWorkflow("print", "printed", func(b book, _ statechart.Event) any { return map[string]int{"items": len(b.Log)} })
+	handOver := statechart.Resolution[book]{Name: "HandOver", Outcome: "way"}
+	paying := chartState{ID: "paying", Tags: settled, After: []after{{ID: "limit", Delay: time.Hour, Target: idle, Actions: do{noted("limit")}}}}
+	if version == 1 {
+		paying.Tags, paying.Invoke = nil, invoked("pay", idle, idle)
+	}
+	states := []chartState{
+		{ID: idle, Tags: settled, On: []on{
+			{Event: "wait", Target: "waiting", Actions: do{keep}}, {Event: "charge", Target: "charging", Actions: do{keep}},
+			{Event: "pay", Target: "paying", Actions: do{keep}}, {Event: "ship", Target: "packing", Actions: do{keep}},
+			{Event: "kill", Target: "killing", Actions: do{keep}}, {Event: "hand", Target: "way", Actions: do{keep}},
+			{Event: "print", Target: "printing", Actions: do{keep}},
+		}},
+		{ID: "waiting", Tags: settled, After: []after{{Delay: time.Minute, Target: idle, Actions: do{noted("over")}}}},
+		{ID: "charging", Invoke: invoked("charge", idle, idle)},
+		{ID: "packing", Invoke: invoked("pack", "posting", idle)},
+		{ID: "posting", Invoke: invoked("post", idle, idle)},
+		{ID: "killing", Invoke: invoked("kill", idle, idle)},
+		paying,
+		{ID: "way", Tags: settled, Resolve: []statechart.Resolution[book]{handOver}},
+		{ID: "printing", Tags: settled, Entry: do{begin}, On: []on{{Event: "again", Target: "printing", Reenter: true, Actions: do{keep}}}},
+		{ID: "finished", Type: statechart.Final, Resolve: []statechart.Resolution[book]{handOver}},
+	}
+	for _, machine := range []string{"b", "c", "d"} {
+		states[0].On = append(states[0].On, on{Event: "help-" + machine, Target: "helped-" + machine, Actions: do{keep}})
+		states = append(states, helped(machine, idle))
+	}
+	return durable.Host(statechart.Must(statechart.Definition[book]{
+		ID: "x", Version: version, Initial: idle, Payloads: payloads(), States: states, Migrations: migrations,
+		On: []on{
+			{Event: "add", Actions: do{keep}}, {Event: "tell", Actions: do{keep, tell}},
+			{Event: "claim", Actions: do{keep, claim}}, {Event: "cancel", Target: "." + idle, Actions: do{keep}},
+			{Event: "finish", Guard: tells, Target: ".finished", Actions: do{keep, tell}}, {Event: "finish", Target: ".finished", Actions: do{keep}},
+			{Event: "printed", Actions: do{note(func(e statechart.ExecutionEnded) string { return "ended " + string(e.Status) })}},
+			{Event: durable.AliasTaken, Actions: do{note(func(e struct{ Alias string }) string { return "taken " + e.Alias })}},
+			{Event: durable.TokenExpired, Actions: do{note(func(e struct{ Name, Execution string }) string { return "gone " + e.Name + " " + e.Execution })}},
+			{Event: durable.CommunicationError, Actions: do{note(func(e statechart.CommunicationFailure) string { return "failed " + e.Effect })}},
+		},
+	}), durable.MachineConfig{Retention: retention})
+}
+
+// helped is the state of a parent that has a child of the machine.
+func helped(machine, idle string) chartState {
+	return chartState{ID: "helped-" + machine, Tags: settled,
+		Children: []statechart.Child[book]{{ID: "kid", Machine: machine, Input: func(_ book, e statechart.Event) any { return e.Payload },
+			OnDone:  []on{{Target: idle, Actions: do{note(func(output json.RawMessage) string { return "back " + string(output) })}}},
+			OnError: []on{{Target: idle, Actions: do{note(func(statechart.ChildError) string { return "lost" })}}}}},
+		On: []on{{Event: "release", Actions: do{statechart.SendToChild("kid", "finish", func(_ book, e statechart.Event) any { return e.Payload })}},
+			{Event: "again", Target: "helped-" + machine, Reenter: true, Actions: do{keep}}}}
+}
+
+// child is a machine of children. c waits until its parent releases it; b does too, and says bye to x/b when it leaves; d
+// calls a service and is done.
+func child(id string) durable.Machine {
+	states := []chartState{
+		{ID: "idle", Tags: settled, On: []on{{Event: "add", Actions: do{keep}}, {Event: "finish", Target: "arrived"}}},
+		{ID: "arrived", Type: statechart.Final, Output: func(b book, _ statechart.Event) any { return strings.Join(b.Log, " ") }},
+	}
+	switch id {
+	case "b":
+		states[0].Exit = do{statechart.SendTo("add", func(book, statechart.Event) (string, any) { return "x/b", item{Item: "bye"} })}
+	case "d":
+		states[0] = chartState{ID: "boarding", Invoke: invoked("board", "arrived", "arrived")}
+	}
+	return durable.Host(statechart.Must(statechart.Definition[book]{
+		ID: id, Version: 1, Initial: states[0].ID, Payloads: payloads(), States: states, Input: statechart.PayloadOf[item](),
+		Context: func(s statechart.Start) book { i, _ := s.Input.(item); return book{Log: []string{"begun " + i.Item}} },
+	}), durable.MachineConfig{Retention: retention})
+}
+
+// fromVersion1 leads from version 1 of x to version 2.
+var fromVersion1 = statechart.Migration{From: 1, Changes: []statechart.Change{
+	statechart.RenameState("idle", "ready"), statechart.MoveState("helped-c", "ready"),
+	statechart.Rewrite("drop the service that pays", func(s *statechart.Stored) error {
+		if slices.Contains(s.State, "paying") {
+			s.Services = nil
+		}
+		return nil
+	}),
+}}
+
+// hosts returns the machines that processes host: before the deployment and, if there is one, after it.
+func hosts(versions string) (sets []*durable.Machines) {
+	children := []durable.Machine{child("b"), child("c"), child("d")}
+	lists := [][]durable.Machine{{machineX(1)}}
+	switch versions {
+	case "beside":
+		lists = append(lists, []durable.Machine{machineX(1), machineX(2)})
+	case "migrated":
+		lists = append(lists, []durable.Machine{machineX(2, fromVersion1)})
+	}
+	for _, list := range lists {
+		set, err := durable.NewMachines(append(list, children...)...)
+		if err != nil {
+			panic(err)
+		}
+		sets = append(sets, set)
+	}
+	return sets
+}

@@ -1,0 +1,297 @@
+package explore_test
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing/synctest"
+	"time"
+
+	"github.com/settle-run/settle/runtime/durable"
+)
+
+// fault is what becomes of a call.
+type fault string
+
+const (
+	proceeds fault = ""
+	noEffect fault = "has no effect"
+	lost     fault = "loses its answer"
+	// dies ends the process after the call: to die before it is to die after the one before.
+	dies fault = "and the process dies"
+	// freezes stops the process before the call until others have taken its messages over.
+	freezes fault = "finds the process frozen"
+)
+
+// killer is the call of a service that always kills its process.
+const killer = "Kill"
+
+// faultsOf returns what may become of a call.
+func faultsOf(name string) []fault {
+	switch name {
+	case "Load", "Serve", "Describe":
+		return []fault{proceeds, noEffect, dies, freezes}
+	case "Acknowledge", "Delay":
+		return []fault{proceeds, noEffect, dies}
+	case killer:
+		return []fault{proceeds}
+	default:
+		return []fault{proceeds, noEffect, lost, dies, freezes}
+	}
+}
+
+// process is one invocation of a Lambda function: the ports through which a loop sees the world. Its calls wait until the
+// scheduler lets them proceed, one at a time.
+type process struct {
+	w    *world
+	d    *decisions
+	x    *search
+	mu   sync.Mutex
+	wait []*request
+	// calls counts the calls by name, so that each has a name of its own.
+	calls        map[string]int
+	cancel       context.CancelFunc
+	dead, frozen bool
+	// depth counts the processes that are frozen or paused while this one runs.
+	depth int
+}
+
+// request is a call that waits.
+type request struct {
+	group, name string
+	do          func(*world) error
+	answer      chan error
+}
+
+type processKey struct{}
+
+func (p *process) call(group, name string, do func(*world) error) error {
+	r := &request{group, name, do, make(chan error, 1)}
+	p.mu.Lock()
+	if p.dead {
+		p.mu.Unlock()
+		return errDead
+	}
+	p.wait = append(p.wait, r)
+	p.mu.Unlock()
+	return <-r.answer
+}
+
+// configOf returns the loop's limits in a scenario.
+func (s *scenario) configOf(w *world) durable.Config {
+	limit := cmp.Or(s.limit, 2)
+	return durable.Config{
+		Now: func() time.Time { return w.clock }, Logger: slog.New(slog.DiscardHandler),
+		AttemptsMax: limit, AbandonedMax: limit, ConflictsMax: 1, ServicesMax: 2, HistoryMax: 1, DeniedWaitMax: time.Second,
+		// An event whose ID is forgotten is applied again: that is documented, and nothing to be found here.
+		RecentEventsMax: 8, SendersMax: 1, FailedEffectsMax: limit, OutboxMax: limit, RefusalsMax: limit, AloneAfter: 1,
+		AcknowledgeAfter: time.Nanosecond,
+	}
+}
+
+// handle runs an invocation on a batch.
+func (x *search) handle(w *world, d *decisions, batch []durable.Delivery, depth int) {
+	p := &process{w: w, d: d, x: x, calls: map[string]int{}, depth: depth}
+	ctx, cancel := context.WithCancel(context.WithValue(context.Background(), processKey{}, p))
+	p.cancel = cancel
+	defer cancel()
+	ports := durable.Ports{Store: p, Queue: p, Timers: p, Tokens: p, Executions: p}
+	if w.scenario.early {
+		ports.Acknowledger = p
+	}
+	loop, err := durable.New(x.hostsOf(w, d), ports, w.scenario.configOf(w))
+	if err != nil {
+		panic(err)
+	}
+	done := make(chan []string, 1)
+	go func() { done <- loop.Handle(ctx, batch) }()
+	for {
+		synctest.Wait()
+		select {
+		case again := <-done:
+			p.acknowledge(batch, again)
+			return
+		default:
+			p.step()
+		}
+	}
+}
+
+// hostsOf returns the machines of a process. After a deployment, old processes may run for a while.
+func (x *search) hostsOf(w *world, d *decisions) *durable.Machines {
+	switch {
+	case !w.deployed:
+		return x.hosts[0]
+	case w.left.Olds > 0 && d.allow("by an old process"):
+		w.left.Olds--
+		return x.hosts[0]
+	}
+	return x.hosts[1]
+}
+
+// acknowledge ends the invocation: Lambda deletes all messages but those that must come again.
+func (p *process) acknowledge(batch []durable.Delivery, again []string) {
+	if p.dead {
+		return
+	}
+	if p.w.left.Faults > 0 && p.d.allow(p.label("the acknowledgement is lost")) {
+		p.w.left.Faults--
+		return
+	}
+	p.w.remove(slices.DeleteFunc(batch, func(d durable.Delivery) bool { return slices.Contains(again, d.MessageID) }))
+}
+
+// label names a decision; those of nested invocations have a mark.
+func (p *process) label(text string) string {
+	return strings.Repeat("> ", p.depth) + text
+}
+
+// next returns the call that goes first: groups run concurrently.
+func (p *process) next() *request {
+	if len(p.wait) == 0 {
+		panic("the loop waits for something that is no port")
+	}
+	slices.SortStableFunc(p.wait, func(a, b *request) int { return cmp.Compare(a.group, b.group) })
+	i := 0
+	if last := p.wait[len(p.wait)-1]; last.group != p.wait[0].group && p.w.left.Pauses > 0 && p.depth == 0 && p.d.allow(p.label(p.nameOf(last)+" goes first")) {
+		p.w.left.Pauses--
+		i = len(p.wait) - 1
+	}
+	r := p.wait[i]
+	p.wait = slices.Delete(p.wait, i, i+1)
+	return r
+}
+
+// nameOf returns the name of a call, with its number if there was one of the same name.
+func (p *process) nameOf(r *request) string {
+	name := r.name + " " + r.group
+	if n := p.calls[name]; n > 0 {
+		name += " " + strconv.Itoa(n+1)
+	}
+	return name
+}
+
+// let has a call proceed.
+func (p *process) let(r *request) error {
+	p.calls[r.name+" "+r.group]++
+	p.x.calls++
+	if *callsFlag {
+		p.d.said = append(p.d.said, p.label("("+r.name+" "+r.group+")"))
+	}
+	return r.do(p.w)
+}
+
+// step takes the next call, and decides what becomes of it.
+func (p *process) step() {
+	if s := p.w.scenario; s.early && len(p.wait) == 1 && p.calls["a second"] == 0 && p.d.allow(p.label("a second passes")) {
+		p.calls["a second"]++
+		time.Sleep(time.Second)
+		return
+	}
+	r := p.next()
+	name := p.nameOf(r)
+	if p.w.left.Pauses > 0 && p.depth == 0 && p.d.allow(p.label(name+" waits")) {
+		p.w.left.Pauses--
+		p.frozen = true
+		p.meanwhile(0)
+	}
+	what := p.decide(r, name)
+	switch what {
+	case proceeds:
+		r.answer <- p.let(r)
+	case noEffect, lost:
+		p.w.facts["blame "+r.group]++
+		if what == lost {
+			_ = p.let(r)
+		}
+		p.calls[r.name+" "+r.group] += map[fault]int{noEffect: 1}[what]
+		r.answer <- errFault
+	case dies:
+		_ = p.let(r)
+		p.w.facts["blame "+p.others(r)]++
+		p.die(r)
+	case freezes:
+		p.w.facts["blame "+p.others(r)]++
+		p.frozen = true
+		p.w.clock = p.w.clock.Add(visibilityTimeout + time.Second)
+		p.meanwhile(1 << 62)
+		r.answer <- p.let(r)
+	}
+}
+
+func (p *process) decide(r *request, name string) fault {
+	if r.name == killer {
+		return dies
+	}
+	options := faultsOf(r.name)
+	if p.w.left.Faults == 0 {
+		return proceeds
+	}
+	if p.depth > 0 {
+		options = slices.DeleteFunc(options, func(f fault) bool { return f == freezes })
+	}
+	what := options[p.d.pick(len(options), func(i int) string { return p.label(name + " " + string(options[i])) })]
+	if what != proceeds {
+		p.w.left.Faults--
+	}
+	return what
+}
+
+// others lets the other groups proceed before the process dies or freezes at a call, and returns the group that is to blame.
+func (p *process) others(r *request) (blamed string) {
+	for {
+		synctest.Wait()
+		i := slices.IndexFunc(p.wait, func(o *request) bool { return o.group != r.group })
+		if i < 0 {
+			return r.group
+		}
+		other := p.wait[i]
+		name := p.nameOf(other)
+		options := 3
+		if r.name == killer {
+			options = 2 // There is no doubt.
+		}
+		switch p.d.pick(options, func(i int) string { return p.label([]string{"", name + " proceeds", name + " is to blame"}[i]) }) {
+		case 0:
+			return r.group
+		case 1:
+			p.wait = slices.Delete(p.wait, i, i+1)
+			other.answer <- p.let(other)
+		case 2:
+			return other.group
+		}
+	}
+}
+
+// die ends the process: its calls fail, and its batch is not acknowledged.
+func (p *process) die(r *request) {
+	p.mu.Lock()
+	p.dead = true
+	p.mu.Unlock()
+	p.cancel()
+	for _, waiting := range append(p.wait, r) {
+		waiting.answer <- errDead
+	}
+	p.wait = nil
+}
+
+// meanwhile has other things happen while the process is frozen or paused, as far as they can within the time.
+func (p *process) meanwhile(within time.Duration) {
+	w := p.w
+	for range p.x.nested {
+		_, free := w.lanes()
+		until := w.clock.Add(min(within, 1<<61))
+		can := slices.DeleteFunc(p.x.actions(w, p.depth+1), func(a action) bool {
+			return a.at.After(until) || slices.ContainsFunc(a.lanes, func(l string) bool { return free[l].After(until) })
+		})
+		is := p.d.pick(len(can)+1, func(i int) string { return p.label("meanwhile " + can[i-1].name) })
+		if is == 0 {
+			return
+		}
+		can[is-1].do(w, p.d)
+	}
+}

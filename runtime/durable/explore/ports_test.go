@@ -1,0 +1,286 @@
+package explore_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/statechart"
+)
+
+var (
+	errFault = errors.New("injected fault")
+	errDead  = errors.New("the process is dead")
+)
+
+// Load implements durable.Store.
+func (p *process) Load(_ context.Context, id durable.InstanceID) (record durable.Record, err error) {
+	record.Instance = id
+	err = p.call(id.String(), "Load", func(w *world) error {
+		if s, ok := w.records[id.String()]; ok {
+			mustUnmarshal(s.json, &record)
+		}
+		return nil
+	})
+	return record, err
+}
+
+// Commit implements durable.Store.
+func (p *process) Commit(_ context.Context, record durable.Record) error {
+	id := record.Instance.String()
+	return p.call(id, "Commit", func(w *world) error {
+		was := w.records[id]
+		if was.revision != record.Revision-1 {
+			return durable.ErrConflict
+		}
+		if was.revision > 0 {
+			w.backups[id] = was
+		}
+		w.committed(was, w.store(record), record)
+		return nil
+	})
+}
+
+// ClearOutbox implements durable.Store.
+func (p *process) ClearOutbox(_ context.Context, id durable.InstanceID, revision int64, left durable.Left) error {
+	return p.call(id.String(), "ClearOutbox", func(w *world) error {
+		if w.records[id.String()].revision != revision {
+			return durable.ErrConflict
+		}
+		record := w.record(id.String())
+		for _, effect := range record.Outbox {
+			if !slices.ContainsFunc(left.Outbox, func(e statechart.Effect) bool { return e.ID == effect.ID }) {
+				w.facts["cleared "+derivedID(record, effect.ID)] = 1
+			}
+		}
+		record.Revision++
+		record.Outbox, record.Tokens, record.Executions = left.Outbox, left.Tokens, left.Executions
+		record.FailedEffects, record.DeniedSince, record.ExpireAt = left.FailedEffects, left.DeniedSince, left.ExpireAt
+		w.keptFailures(record)
+		w.store(record)
+		return nil
+	})
+}
+
+// KeepSends implements durable.Store.
+func (p *process) KeepSends(_ context.Context, receiver durable.InstanceID, queue string, sends []durable.LastSend, _ time.Time) error {
+	return p.call(receiver.String(), "KeepSends", func(w *world) error {
+		for _, send := range sends {
+			if key := receiver.String() + " " + queue + " " + send.Sender; send.After(w.sends[key]) {
+				w.sends[key] = send
+			}
+		}
+		return nil
+	})
+}
+
+// LastSend implements durable.Store.
+func (p *process) LastSend(_ context.Context, receiver durable.InstanceID, queue, sender string) (last durable.LastSend, ok bool, err error) {
+	err = p.call(receiver.String(), "LastSend", func(w *world) error {
+		last, ok = w.sends[receiver.String()+" "+queue+" "+sender]
+		return nil
+	})
+	return last, ok, err
+}
+
+// Claim implements durable.Store, by the condition of dynamostore.
+func (p *process) Claim(_ context.Context, name string, id durable.InstanceID, createdAt time.Time, revision int64) error {
+	return p.call(id.String(), "Claim", func(w *world) error {
+		if stored := w.records[id.String()]; stored.revision != revision {
+			return durable.ErrConflict
+		}
+		has, exists := w.aliases[name]
+		mine, created := has.owner == id.String(), createdAt.UnixMilli()
+		switch {
+		case !exists || has.released || mine && has.created < created:
+			w.aliases[name] = alias{owner: id.String(), created: created}
+			return nil
+		case mine && has.created == created:
+			return nil
+		}
+		w.refused(name, has, id.String())
+		return durable.ErrAliasTaken
+	})
+}
+
+// Release implements durable.Store.
+func (p *process) Release(_ context.Context, name string, id durable.InstanceID, createdAt, expireAt time.Time) error {
+	return p.call(id.String(), "Release", func(w *world) error {
+		if has := w.aliases[name]; has.owner == id.String() && has.created == createdAt.UnixMilli() {
+			has.released, has.expireAt = true, expireAt
+			w.aliases[name] = has
+		}
+		return nil
+	})
+}
+
+// Send implements durable.Sender.
+func (p *process) Send(_ context.Context, m durable.Message) (messageID string, err error) {
+	err = p.call(senderOf(m), "Send", func(w *world) error {
+		if w.denied {
+			return fmt.Errorf("no permission: %w", durable.ErrDenied)
+		}
+		w.performed(m)
+		messageID = w.send(m)
+		return nil
+	})
+	return messageID, err
+}
+
+// SendBatch implements durable.Queue. A real batch may be taken in part, so each message is a call of its own.
+func (p *process) SendBatch(ctx context.Context, messages []durable.Message) []error {
+	errs := make([]error, len(messages))
+	for i, m := range messages {
+		_, errs[i] = p.Send(ctx, m)
+	}
+	return errs
+}
+
+// Park implements durable.Queue. Parking again has no effect: the deduplication ID is the same.
+func (p *process) Park(_ context.Context, d durable.Delivery, reason string) error {
+	return p.call(d.Group, "Park", func(w *world) error {
+		w.parkedNow(d, reason)
+		if !slices.ContainsFunc(w.parked, func(other parked) bool { return other.MessageID == d.MessageID }) {
+			w.parked = append(w.parked, parked{Delivery: d, reason: reason})
+		}
+		return nil
+	})
+}
+
+// Delay implements durable.Queue.
+func (p *process) Delay(_ context.Context, deliveries []durable.Delivery, wait time.Duration) error {
+	return p.call(deliveries[0].Group, "Delay", func(w *world) error {
+		for _, d := range deliveries {
+			for i := range w.messages {
+				if w.messages[i].ReceiptHandle == d.ReceiptHandle {
+					w.messages[i].visibleAt = w.clock.Add(wait)
+				}
+			}
+		}
+		return nil
+	})
+}
+
+// Schedule implements durable.Timers.
+func (p *process) Schedule(_ context.Context, at time.Time, m durable.Message) error {
+	return p.call(senderOf(m), "Schedule", func(w *world) error {
+		w.performed(m)
+		w.scheduled = append(w.scheduled, scheduled{at, m})
+		return nil
+	})
+}
+
+// Cancel implements durable.Timers. It never saves a message: that is the harder case.
+func (*process) Cancel(context.Context, string) error { return nil }
+
+// Acknowledge implements durable.Acknowledger.
+func (p *process) Acknowledge(_ context.Context, deliveries []durable.Delivery) error {
+	return p.call(deliveries[0].Group, "Acknowledge", func(w *world) error {
+		w.remove(deliveries)
+		return nil
+	})
+}
+
+// Answer implements durable.Tokens as sfncallback does over Step Functions: the history of the execution, if it is known,
+// distinguishes an answer of ours from an expiry.
+func (p *process) Answer(_ context.Context, token durable.Token, answer durable.Answer, repeat bool) error {
+	value := token.Value.Reveal()
+	return p.call(groupOf(value), "Answer", func(w *world) error {
+		text := string(answer.Output) + answer.Error
+		t := w.tasks[value]
+		switch {
+		case t.answer == "" && !t.isGone(w.clock):
+			t.answer = text
+			w.tasks[value] = t
+			return nil
+		case token.Execution == "" && repeat, token.Execution != "" && t.answer == text:
+			return nil
+		}
+		return durable.ErrExpired
+	})
+}
+
+// Heartbeat implements durable.Tokens.
+func (p *process) Heartbeat(_ context.Context, token durable.Token) error {
+	value := token.Value.Reveal()
+	return p.call(groupOf(value), "Heartbeat", func(w *world) error {
+		t := w.tasks[value]
+		if t.answer != "" || t.isGone(w.clock) {
+			return durable.ErrExpired
+		}
+		t.beaten = w.clock
+		w.tasks[value] = t
+		return nil
+	})
+}
+
+// Start implements durable.Executions.
+func (p *process) Start(_ context.Context, e durable.Execution, input json.RawMessage) (arn string, err error) {
+	arn = "arn of " + e.Name
+	group := originOf(input).Instance
+	return arn, p.call(group, "Start", func(w *world) error {
+		if w.scenario.refused {
+			return &durable.RefusedError{Code: "StateMachineDoesNotExist", Err: errFault}
+		}
+		if _, known := w.executions[arn]; !known {
+			w.executions[arn] = execution{name: e.Name, group: group, input: string(input)}
+		}
+		return nil
+	})
+}
+
+// Describe implements durable.Executions.
+func (p *process) Describe(_ context.Context, arn string) (end *statechart.ExecutionEnded, err error) {
+	err = p.call(p.w.executions[arn].group, "Describe", func(w *world) error {
+		switch e, known := w.executions[arn]; {
+		case !known:
+			return durable.ErrNoExecution
+		case e.end != "":
+			end = &statechart.ExecutionEnded{Status: statechart.ExecutionStatus(e.end)}
+		}
+		return nil
+	})
+	return end, err
+}
+
+// serve is one attempt of a service.
+func (p *process) serve(name string, call statechart.Call) error {
+	what := "Serve"
+	if name == "kill" {
+		what = killer
+	}
+	return p.call(call.Instance, what, func(w *world) error {
+		if !p.frozen { // A process that thaws may call what others have finished meanwhile: nothing can prevent that.
+			w.served(name, call)
+		}
+		return nil
+	})
+}
+
+// senderOf returns the instance that sends a message: IDs of messages begin with it.
+func senderOf(m durable.Message) string {
+	sender, _, _ := strings.Cut(m.DeduplicationID, "@")
+	return sender
+}
+
+// groupOf returns the instance that a task's token was handed to: tokens here begin with it.
+func groupOf(token string) string {
+	group, _, _ := strings.Cut(token, "|")
+	return group
+}
+
+func originOf(input json.RawMessage) (origin durable.Origin) {
+	var keys map[string]json.RawMessage
+	mustUnmarshal(input, &keys)
+	mustUnmarshal(keys[statechart.WorkflowKey], &origin)
+	return origin
+}
+
+func derivedID(record durable.Record, id string) string {
+	return fmt.Sprintf("%s@%d/%s", record.Instance, record.CreatedAt.UnixMilli(), id)
+}

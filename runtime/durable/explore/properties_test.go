@@ -1,0 +1,263 @@
+package explore_test
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/statechart"
+)
+
+// What must hold at each call. The comments name the promise of docs/guarantees.md.
+
+// committed checks a commit. "Applied exactly once", "no event is applied to an unsettled configuration", "a service that
+// has finished never runs again".
+func (w *world) committed(was, is stored, record durable.Record) {
+	id := record.Instance.String()
+	if len(is.log) < len(was.log) {
+		w.wrong("taken back: a commit of %s forgets what was applied", id)
+		return
+	}
+	for i, line := range is.log[len(was.log):] {
+		w.applied[id] = append(slices.Clip(w.applied[id]), line)
+		if i == 0 && len(was.services) > 0 && isEvent(line) && !w.deployed { // A migration may settle it.
+			w.wrong("applied while unsettled: %s to %s", line, id)
+		}
+		if strings.Contains(line, " failed: ") && w.facts["blame "+id] == 0 {
+			w.wrong("innocent service exhausted: %s: %q, and no fault has hit a call of its own", id, line)
+		}
+	}
+	for _, key := range was.services {
+		if !slices.Contains(is.services, key) {
+			w.facts["ended "+id+" "+key] = 1
+		}
+	}
+	w.keptFailures(record)
+	for _, effect := range record.Outbox {
+		name := derivedID(record, effect.ID)
+		if w.facts["cleared "+name] > 0 {
+			w.wrong("cleared outbox comes back: %s of %s", effect.ID, id)
+		}
+		w.facts["committed "+string(effect.Kind)+" "+name] = 1
+		w.facts["may "+name] = 1
+	}
+	if record.Parent == nil {
+		return
+	}
+	switch {
+	case record.Status != statechart.Active:
+		w.facts["ended "+id] = 1
+	case w.facts["ended "+id] > 0 || was.revision == 0 && w.facts["lived "+id] > 0:
+		w.wrong("a child comes to life again: %s", id)
+	default:
+		w.facts["lived "+id] = 1
+	}
+}
+
+// keptFailures notes the effects that an item keeps as failed.
+func (w *world) keptFailures(record durable.Record) {
+	for _, f := range record.FailedEffects {
+		w.facts["failed "+derivedID(record, f.ID)], w.facts["failures "+record.Instance.String()] = 1, 1
+	}
+}
+
+// isEvent reports whether a line tells of an event, not of the end of a service or a timer.
+func isEvent(line string) bool {
+	return !strings.HasSuffix(line, " ok") && !strings.Contains(line, " failed: ") && line != "limit" && line != "over"
+}
+
+// performed checks a message. "An effect is performed only after the commit that contains it." The loop's own messages have
+// IDs of their own.
+func (w *world) performed(m durable.Message) {
+	if w.facts["may "+m.DeduplicationID] == 0 && !strings.Contains(string(m.Body), `"type":"settle.`) {
+		w.wrong("performed before its commit: %s", m.DeduplicationID)
+	}
+	w.facts["performed "+m.DeduplicationID] = 1
+}
+
+// served checks an attempt of a service. The first attempt of a service that kills its process is not counted.
+func (w *world) served(name string, call statechart.Call) {
+	_, key, _ := strings.Cut(call.Key, "/")
+	_, key, _ = strings.Cut(key, "/")
+	w.facts["served "+call.Instance+" "+name] = 1
+	if w.facts["ended "+call.Instance+" "+key] > 0 || name == "pack" && w.facts["served "+call.Instance+" post"] > 0 {
+		w.wrong("service runs again: %s of %s, which has finished", name, call.Instance)
+	}
+	n := w.facts["attempts "+call.Key] + 1
+	if w.facts["attempts "+call.Key] = n; n > attemptsMax+1 {
+		w.wrong("too many attempts: %s of %s for the %dth time", name, call.Instance, n)
+	}
+}
+
+// parkedNow checks a parking. "One instance's trouble does not hold up another's events."
+func (w *world) parkedNow(d durable.Delivery, reason string) {
+	if strings.Contains(reason, "the process died while it was tried") && w.facts["blame "+d.Group] == 0 {
+		var head struct{ Type string }
+		mustUnmarshal([]byte(d.Body), &head)
+		w.wrong("innocent event parked: %s of %s, and no fault has hit a call of its own: %.60s", head.Type, d.Group, reason)
+	}
+}
+
+// refused checks a claim that is refused. "An alias belongs to one instance, until it ends."
+func (w *world) refused(name string, has alias, id string) {
+	if owner := w.record(has.owner); !has.released && owner.Status != statechart.Active && !owesRelease(owner, name) {
+		w.wrong("alias of the dead: %s is refused %s, which belongs to %s, which has ended and will never release it", id, name, has.owner)
+	}
+}
+
+func owesRelease(record durable.Record, name string) bool {
+	return slices.ContainsFunc(record.Outbox, func(e statechart.Effect) bool { return e.Kind == "release" && e.Name == name })
+}
+
+// atRest checks a world in which nothing is on its way.
+func (x *search) atRest(w *world) {
+	for _, id := range slices.Sorted(maps.Keys(w.records)) {
+		if w.facts["restored "+id] == 0 { // docs/operations.md, "Backups": the next event finds it.
+			x.settled(w, id)
+		}
+	}
+	w.nothingLost()
+	if len(w.problems) > 0 {
+		return // What does not hold below follows from that.
+	}
+	for _, p := range w.scenario.posts {
+		if p.typ != "task" && p.typ != "release" { // Those leave no line.
+			w.appliedOnce(p)
+		}
+	}
+	w.inOrder()
+	w.tasksAnswered()
+	w.aliasesOwned()
+	w.familiesWhole()
+	w.executionsTold()
+	w.failuresTold()
+}
+
+// settled checks an instance: it settles, owes nothing, and waits for nothing that will not come.
+func (x *search) settled(w *world, id string) {
+	record := w.record(id)
+	_, instance, err := x.hosts[len(x.hosts)-1].Restore(record)
+	if err != nil {
+		panic(err)
+	}
+	if !instance.Settled() {
+		w.wrong("unsettled for ever: %s in %v", id, record.State)
+	}
+	if record.Owes() {
+		w.wrong("owed for ever: %s owes %d effects", id, len(record.Outbox))
+	}
+	for _, timer := range instance.Timers() {
+		w.wrong("waits for ever: %s for the timer %s", id, timer.ID)
+	}
+	for _, k := range record.Tokens {
+		if k.TimeoutSeconds+k.HeartbeatSeconds > 0 {
+			w.wrong("waits for ever: %s for the task %s, and nothing looks after it", id, k.Name)
+		}
+	}
+	for _, e := range record.Executions {
+		w.wrong("waits for ever: %s for the execution %s, and nothing looks after it", id, e.Workflow)
+	}
+	for key := range childrenOf(record) {
+		child := w.record(durable.ChildName(record.Instance, record.CreatedAt, key, childrenOf(record)[key]).String())
+		if child.Status != statechart.Active {
+			w.wrong("waits for ever: %s for its child %s, which is %q", id, key, child.Status)
+		}
+	}
+}
+
+// nothingLost: "an effect is performed at least once", or is kept as failed.
+func (w *world) nothingLost() {
+	for fact := range w.facts {
+		rest, isEffect := strings.CutPrefix(fact, "committed ")
+		kind, name, _ := strings.Cut(rest, " ")
+		if !isEffect || !slices.Contains([]string{"send", "spawn", "stop", "refuse", "end"}, kind) || w.facts["performed "+name] > 0 {
+			continue
+		}
+		if w.facts["failed "+name] == 0 {
+			w.wrong("effect lost: %s %s", kind, name)
+		}
+	}
+}
+
+// exactly returns how often an item was applied to an instance.
+func (w *world) exactly(id, item string) (n int) {
+	for _, line := range w.applied[id] {
+		if line == item {
+			n++
+		}
+	}
+	return n
+}
+
+// copies returns how often an item of an instance was parked, and how many of those nobody has sent again.
+func (w *world) copies(id, item string) (all, left int) {
+	for _, p := range w.parked {
+		if p.Group == id && strings.Contains(p.Body, `"item":"`+item+`"`) {
+			all++
+			if !p.redriven {
+				left++
+			}
+		}
+	}
+	return all, left
+}
+
+// appliedOnce checks an event from outside, and what follows from it: "applied exactly once, or parked", "sends and timers
+// take effect once". What comes after the end of an instance is ignored. An event may be parked and applied as well, if that
+// it was parked could not be noted: that is documented.
+func (w *world) appliedOnce(p post) {
+	once := func(what, group, item string, optional bool) int {
+		n := w.exactly(group, item)
+		_, left := w.copies(group, item)
+		switch {
+		case n > 1:
+			w.wrong("applied twice: %s of %s, %d times", item, group, n)
+		case n == 0 && left == 0 && !optional && w.facts["forgotten "+item] == 0:
+			w.wrong("%s lost: %s of %s", what, item, group)
+		}
+		return n
+	}
+	n := once("event", p.group, p.item, p.afterEnd)
+	if n == 1 && p.to != "" && (p.typ == "tell" || p.typ == "finish") {
+		once("send", p.to, p.item, w.facts["failures "+p.group] > 0)
+	}
+	if n != 1 || w.facts["forgotten "+p.item] > 0 {
+		return
+	}
+	if over := w.exactly(p.group, "over"); p.typ == "wait" && over != 1 {
+		w.wrong("timer fires %d times: the one of %s", over, p.group)
+	}
+	for event, service := range map[string]string{"charge": "charge", "ship": "pack", "kill": "kill"} {
+		if ends := w.count(p.group, service+" ok") + w.count(p.group, service+" failed"); p.typ == event && ends != 1 {
+			w.wrong("service ends %d times: %s of %s", ends, service, p.group)
+		}
+	}
+	if ends := w.count(p.group, "pay ") + w.count(p.group, "limit"); p.typ == "pay" && ends != 1 {
+		w.wrong("service ends %d times: pay of %s, or its limit", ends, p.group)
+	}
+}
+
+// inOrder: events are applied "in the order in which the queue accepted them". One that was parked has lost its place.
+func (w *world) inOrder() {
+	want, got := map[string][]string{}, map[string][]string{}
+	for _, p := range w.scenario.posts {
+		if all, _ := w.copies(p.group, p.item); all == 0 && w.exactly(p.group, p.item) == 1 && !slices.Contains(want[lane(p.queue, p.group)], p.item) {
+			want[lane(p.queue, p.group)] = append(want[lane(p.queue, p.group)], p.item)
+		}
+	}
+	for l, items := range want {
+		_, group, isSecond := strings.Cut(l, ":")
+		if !isSecond {
+			group = l
+		}
+		for _, line := range w.applied[group] {
+			if slices.Contains(items, line) {
+				got[l] = append(got[l], line)
+			}
+		}
+		if !slices.Equal(got[l], items) {
+			w.wrong("out of order: %s has %v, want %v", l, got[l], items)
+		}
+	}
+}

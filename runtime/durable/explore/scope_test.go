@@ -1,0 +1,127 @@
+package explore_test
+
+import (
+	"flag"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/settle-run/settle/runtime/durable"
+)
+
+// The flags of the search.
+var (
+	scopeFlag    = flag.String("scope", "short", "how much to search: short, a quarter of a minute, or full, with more faults, scenarios and pauses")
+	scenarioFlag = flag.String("scenario", "", "the names of the scenarios to search, separated by commas; all if it is empty")
+	callsFlag    = flag.Bool("calls", false, "have schedules show all calls, to read them; they cannot be replayed")
+	faultsFlag   = flag.Int("faults", -1, "how many faults there are at most, instead of what the scope says")
+)
+
+// selected returns what the flags ask for.
+func selected(t *testing.T) (scopes []scope) {
+	t.Helper()
+	isShort := *scopeFlag == "short"
+	if !isShort && *scopeFlag != "full" {
+		t.Fatalf("-scope: expected short or full, got %q", *scopeFlag)
+	}
+	names := strings.FieldsFunc(*scenarioFlag, func(r rune) bool { return r == ',' })
+	for _, s := range scenarios() {
+		switch {
+		case len(names) > 0 && !slices.Contains(names, s.name), len(names) == 0 && isShort && s.isLong:
+			continue
+		case *faultsFlag >= 0:
+			scopes = append(scopes, scope{s, *faultsFlag, 0, max(1, s.nested)})
+		case isShort:
+			scopes = append(scopes, scope{s, 1, 0, max(1, s.nested)})
+		default:
+			scopes = append(scopes, scope{s, max(1, s.faults), 0, max(1, s.nested)})
+			if !s.isLong {
+				scopes = append(scopes, scope{s, 1, 1, max(1, s.nested)})
+			}
+		}
+	}
+	if len(scopes) == 0 {
+		t.Fatalf("expected in -scenario the names of scenarios, got %q", *scenarioFlag)
+	}
+	return scopes
+}
+
+// scenario is what a search begins with, and what may happen in it.
+type scenario struct {
+	name string
+	// text is the events that are in the queues at the beginning: see parsePosts.
+	text  string
+	posts []post
+	// limit is that of tries, 2 if it is zero.
+	limit int
+	// left is what may happen beside the faults: Waits, Redrives, Restores, Denials, and Olds: invocations of an old process
+	// after a deployment.
+	left budget
+	// tasks are those of Step Functions that wait, by token. versions says how a new version is deployed: see hosts.
+	tasks    map[string]task
+	versions string
+	// early has the loop acknowledge early, refused has Step Functions refuse to start executions.
+	early, refused bool
+	// faults is how many faults the full scope has, 1 if it is zero; make test has one. nested is as in scope, 1 if it is
+	// zero. isLong leaves the scenario to the full scope, and without pauses.
+	faults, nested int
+	isLong         bool
+}
+
+// post is an event from outside.
+type post struct {
+	queue, group, typ, item, to string
+	// afterEnd is set if an event before it ends the instance.
+	afterEnd bool
+}
+
+// parsePosts reads events: "x/a tell a1 x/b; 2:x/a add q1" sends tell with the item a1, which x/b is told of, and add through
+// the second queue.
+func parsePosts(text string) (posts []post) {
+	hasEnded := map[string]bool{}
+	for line := range strings.SplitSeq(text, ";") {
+		words := append(strings.Fields(line), "", "", "")
+		p := post{queue: queueARN, group: words[0], typ: words[1], item: words[2], to: words[3]}
+		if group, isSecond := strings.CutPrefix(p.group, "2:"); isSecond {
+			p.queue, p.group = secondARN, group
+		}
+		p.afterEnd = hasEnded[p.group]
+		hasEnded[p.group] = p.afterEnd || p.typ == "finish"
+		posts = append(posts, p)
+	}
+	return posts
+}
+
+// begin returns the world at the beginning.
+func (s *scenario) begin(scope scope) *world {
+	w := &world{scenario: s, clock: time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC), left: s.left, records: map[string]stored{}, backups: map[string]stored{},
+		sent: map[string]time.Time{}, serial: map[string]int{}, sends: map[string]durable.LastSend{}, aliases: map[string]alias{}, tasks: map[string]task{}, executions: map[string]execution{},
+		applied: map[string][]string{}, facts: map[string]int{}}
+	w.left.Faults, w.left.Pauses = scope.faults, scope.pauses
+	for i, p := range s.posts {
+		id := fmt.Sprint("post ", i)
+		body := fmt.Sprintf(`{"type":%q,"item":%q,"to":%q}`, p.typ, p.item, p.to)
+		switch t, isTask := s.tasks[p.item]; {
+		case isTask:
+			t.group, t.entered, t.beaten = p.group, w.clock, w.clock
+			w.tasks[p.item] = t
+			body = fmt.Sprintf(`{"type":"settle.wait","$task":{"token":%q,"name":%q,"execution":%q,"enteredAt":%q,"timeoutSeconds":%d,"heartbeatSeconds":%d}}`,
+				p.item, t.name, t.execution, w.clock.Format(time.RFC3339), int(t.timeout.Seconds()), int(t.heartbeat.Seconds()))
+		case strings.HasSuffix(p.item, "*"): // A producer repeats what has an ID.
+			body = fmt.Sprintf(`{"type":%q,"item":%q,"$id":%q}`, p.typ, p.item, p.item)
+		}
+		w.enqueue(p.queue, p.group, body, id, durable.Place{})
+	}
+	return w
+}
+
+func scenarioNamed(name string) *scenario {
+	for _, s := range scenarios() {
+		if s.name == name {
+			return s
+		}
+	}
+	panic("there is no scenario " + name)
+}

@@ -1,0 +1,173 @@
+package explore_test
+
+import (
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+)
+
+// A script is a schedule as a text: a scenario, how many things may happen while a process waits, a line a step, and
+// indented below it a line for each decision in the step that is not the ordinary course. The last line says what is found
+// there, or in what follows without faults: a kind of violation, or nothing.
+//
+//	scenario plain
+//	nested 1
+//	deliver x/a 1
+//	  Commit x/a loses its answer
+//	finds nothing
+type script struct {
+	scenario string
+	nested   int
+	steps    []step
+	finds    string
+}
+
+// foundNothing ends the script of a defect that is mended.
+const foundNothing = "nothing"
+
+func scriptOf(s scope, v violation) *script {
+	return &script{s.scenario.name, s.nested, v.steps, v.kind}
+}
+
+// String returns the text of the script.
+func (s *script) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "scenario %s\nnested %d\n", s.scenario, s.nested)
+	for _, step := range s.steps {
+		fmt.Fprintln(&b, step.action)
+		for _, decision := range step.decisions {
+			fmt.Fprintln(&b, " ", decision)
+		}
+	}
+	fmt.Fprintln(&b, "finds", s.finds)
+	return b.String()
+}
+
+// save writes the script into testdata, if the flag says so.
+func (s *script) save(t *testing.T) {
+	t.Helper()
+	if !*saveScripts {
+		return
+	}
+	name := strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
+			return r
+		}
+		return '-'
+	}, strings.ToLower(s.scenario+"--"+s.finds))
+	if err := os.WriteFile(filepath.Join("testdata", name+".script"), []byte(s.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// readScripts returns the scripts of testdata, by file.
+func readScripts(t *testing.T) map[string]*script {
+	t.Helper()
+	files, err := filepath.Glob("testdata/*.script")
+	if err != nil {
+		t.Fatal(err)
+	}
+	scripts := map[string]*script{}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := &script{}
+		for line := range strings.Lines(string(text)) {
+			line = strings.TrimSuffix(line, "\n")
+			word, rest, _ := strings.Cut(line, " ")
+			switch {
+			case line == "" || word == "#":
+			case word == "scenario":
+				s.scenario = rest
+			case word == "nested":
+				if s.nested, err = strconv.Atoi(rest); err != nil {
+					t.Fatalf("%s: %v", file, err)
+				}
+			case word == "finds":
+				s.finds = rest
+			case word != "":
+				s.steps = append(s.steps, step{action: line})
+			default:
+				last := &s.steps[len(s.steps)-1]
+				last.decisions = append(last.decisions, strings.TrimPrefix(line, "  "))
+			}
+		}
+		scripts[file] = s
+	}
+	return scripts
+}
+
+// knownViolations returns the kinds of violations that scripts name.
+func knownViolations(t *testing.T) map[string]bool {
+	t.Helper()
+	known := map[string]bool{}
+	for _, s := range readScripts(t) {
+		known[s.finds] = true
+	}
+	return known
+}
+
+// replay plays the schedule, then searches what may follow without faults. It returns the kinds of violations, and what of
+// the schedule could not be played: the runtime may have changed since.
+func (s *script) replay() (kinds, skipped []string) {
+	sc := scope{scenario: scenarioNamed(s.scenario), faults: 9, pauses: 9, nested: s.nested}
+	x := newSearch(sc)
+	w := sc.scenario.begin(sc)
+	for _, step := range s.steps {
+		i := slices.IndexFunc(x.actions(w, 0), func(a action) bool { return a.name == step.action })
+		if i < 0 {
+			skipped = append(skipped, step.action)
+			continue
+		}
+		d := &decisions{isScript: true, script: step.decisions}
+		x.actions(w, 0)[i].do(w, d)
+		skipped = append(skipped, d.script...)
+	}
+	w.left.Faults, w.left.Pauses = 0, 0
+	rest := newSearch(scope{scenario: sc.scenario, nested: s.nested})
+	rest.from(w)
+	return slices.Sorted(maps.Keys(rest.violations)), skipped
+}
+
+// TestScripts replays the schedules in testdata, and expects what they name. -update writes what they find today.
+func TestScripts(t *testing.T) {
+	t.Parallel()
+	for file, s := range readScripts(t) {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				kinds, skipped := s.replay()
+				got := foundNothing
+				if slices.Contains(kinds, s.finds) {
+					got = s.finds
+				} else if len(kinds) > 0 {
+					got = kinds[0]
+				}
+				if got == s.finds && (got == foundNothing || len(skipped) == 0) {
+					return
+				}
+				t.Errorf("the schedule finds %q, want %q; all it finds: %q; could not be played: %q", got, s.finds, kinds, skipped)
+				if s.finds = got; *updateScripts {
+					if err := os.WriteFile(file, []byte(s.String()), 0o600); err != nil {
+						t.Fatal(err)
+					}
+				}
+			})
+		})
+	}
+}
+
+// The flags of the scripts; see also those of the scope.
+var (
+	saveScripts   = flag.Bool("save", false, "save the schedule of each violation in testdata")
+	updateScripts = flag.Bool("update", false, "have the scripts in testdata name what they find today")
+)

@@ -1,0 +1,244 @@
+package explore_test
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/settle-run/settle/runtime/durable"
+)
+
+// search is a search through the worlds of a scenario, breadth first: those with the fewest faults first, and among them
+// those with the fewest steps. So the first violation of a kind is the shortest.
+type search struct {
+	scope
+	hosts []*durable.Machines
+	seen  map[[16]byte]int32
+	nodes []node
+	// edges lead from a world to those that follow it without a fault.
+	edges [][2]int32
+	// todo has, by the faults that they needed and their depth, the worlds that are found and not expanded.
+	todo       [][][]found
+	violations map[string]violation
+	// What the search has covered.
+	runs, calls, rests, depth int
+}
+
+// scope says how much is searched of a scenario.
+type scope struct {
+	scenario *scenario
+	// faults is how many faults there are at most, pauses how often a process may wait while others run, and nested how
+	// many things may happen while one waits or is frozen.
+	faults, pauses, nested int
+}
+
+// worldsMax bounds a search: it is more than any scenario needs. A scenario with more has no end.
+const worldsMax = 400_000
+
+// receivesMax is more than all limits and faults together explain.
+const receivesMax = 9
+
+// node is a world that was found, as the step from another.
+type node struct {
+	parent           int32
+	step             step
+	faults, depth    int
+	isExpanded, rest bool
+}
+
+// step is an action, and the decisions in it that are not ordinary.
+type step struct {
+	action    string
+	decisions []string
+}
+
+type found struct {
+	node  int32
+	world *world
+}
+
+// violation is a property that does not hold, and the schedule that shows it.
+type violation struct {
+	kind, text string
+	steps      []step
+	worlds     int
+}
+
+func newSearch(s scope) *search {
+	return &search{scope: s, hosts: hosts(s.scenario.versions), seen: map[[16]byte]int32{}, violations: map[string]violation{}, todo: make([][][]found, s.faults+1)}
+}
+
+// from searches all that can become of a world. It returns false if it found more worlds than worldsMax.
+func (x *search) from(start *world) bool {
+	x.add(start, -1, step{}, 0)
+	for faults := range x.todo {
+		for depth := 0; depth < len(x.todo[faults]); depth++ {
+			for i := 0; i < len(x.todo[faults][depth]); i++ {
+				f := x.todo[faults][depth][i]
+				x.todo[faults][depth][i].world = nil
+				if n := x.nodes[f.node]; !n.isExpanded && n.depth == depth {
+					x.expand(f)
+				}
+				if len(x.nodes) > worldsMax {
+					return false
+				}
+			}
+			x.todo[faults][depth] = nil
+		}
+	}
+	x.livelocks()
+	return true
+}
+
+// add notes a world that follows another, unless it is known and no shorter way leads to it now.
+func (x *search) add(w *world, parent int32, s step, depth int) {
+	key, faults := w.key(), x.faults-w.left.Faults
+	id, known := x.seen[key]
+	if !known {
+		id = int32(len(x.nodes))
+		x.seen[key] = id
+		x.nodes = append(x.nodes, node{parent: parent, step: s, faults: faults, depth: depth})
+	}
+	if parent >= 0 && x.nodes[parent].faults == faults {
+		x.edges = append(x.edges, [2]int32{parent, id})
+	}
+	n := &x.nodes[id]
+	if known && (n.isExpanded || n.depth <= depth) {
+		return
+	}
+	n.parent, n.step, n.depth = parent, s, depth
+	for len(x.todo[faults]) <= depth {
+		x.todo[faults] = append(x.todo[faults], nil)
+	}
+	x.todo[faults][depth] = append(x.todo[faults][depth], found{id, w})
+}
+
+// expand tries all that may happen next, unless the world violates a property.
+func (x *search) expand(f found) {
+	w, n := f.world, &x.nodes[f.node]
+	n.isExpanded = true
+	x.depth = max(x.depth, n.depth)
+	if len(w.messages)+len(w.scheduled) == 0 && !w.denied {
+		n.rest = true
+		x.rests++
+		x.atRest(w)
+	}
+	for _, m := range w.messages {
+		if m.ReceiveCount > receivesMax {
+			w.wrong("never at rest: %s was received %d times", m.MessageID, m.ReceiveCount)
+			break
+		}
+	}
+	if len(w.problems) > 0 {
+		n.rest = true // No livelock on top of it.
+		for _, problem := range w.problems {
+			x.violate(f.node, problem)
+		}
+		return
+	}
+	depth := n.depth + 1
+	for _, a := range x.actions(w, 0) {
+		var list []int
+		for more := true; more; {
+			d, next := &decisions{list: list}, w.clone()
+			a.do(next, d)
+			x.runs++
+			x.add(next, f.node, step{a.name, d.said}, depth)
+			list, more = d.next()
+		}
+	}
+}
+
+func (x *search) violate(id int32, problem string) {
+	kind, _, _ := strings.Cut(problem, ":")
+	v, known := x.violations[kind]
+	if !known {
+		v = violation{kind: kind, text: problem}
+		for ; x.nodes[id].parent >= 0; id = x.nodes[id].parent {
+			v.steps = append(v.steps, x.nodes[id].step)
+		}
+		slices.Reverse(v.steps)
+	}
+	v.worlds++
+	x.violations[kind] = v
+}
+
+// livelocks finds the worlds from which no world at rest can be reached without a fault: liveness.
+func (x *search) livelocks() {
+	into := make([][]int32, len(x.nodes))
+	for _, e := range x.edges {
+		into[e[1]] = append(into[e[1]], e[0])
+	}
+	reaches := make([]bool, len(x.nodes))
+	var todo []int32
+	for id, n := range x.nodes {
+		if n.rest {
+			reaches[id] = true
+			todo = append(todo, int32(id))
+		}
+	}
+	for len(todo) > 0 {
+		id := todo[len(todo)-1]
+		todo = todo[:len(todo)-1]
+		for _, from := range into[id] {
+			if !reaches[from] {
+				reaches[from] = true
+				todo = append(todo, from)
+			}
+		}
+	}
+	shortest := int32(-1)
+	for id, n := range x.nodes {
+		if s := shortest; !reaches[id] && (s < 0 || n.faults < x.nodes[s].faults || n.faults == x.nodes[s].faults && n.depth < x.nodes[s].depth) {
+			shortest = int32(id)
+		}
+	}
+	if shortest >= 0 {
+		x.violate(shortest, "never at rest: without a further fault, no world at rest can be reached from here")
+	}
+}
+
+// covered says what the search has covered.
+func (x *search) covered() string {
+	return fmt.Sprintf("%-28s faults %d, pauses %d: %7d worlds, %6d at rest, depth %2d, %8d runs, %9d calls", x.scenario.name, x.faults, x.pauses, len(x.nodes), x.rests, x.depth, x.runs, x.calls)
+}
+
+// explore searches a scope in a bubble of virtual time, and returns the violations by kind.
+func explore(t *testing.T, s scope) (violations map[string]violation) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		x := newSearch(s)
+		if !x.from(s.scenario.begin(s)) {
+			t.Errorf("%s: expected at most %d worlds, found more: something goes on without end, or the scenario is too large", s.scenario.name, worldsMax)
+		}
+		t.Log(x.covered())
+		violations = x.violations
+	})
+	return violations
+}
+
+// TestExplore searches the scenarios of the scope. A violation is an error, unless a script in testdata names it: then it is
+// known.
+func TestExplore(t *testing.T) {
+	t.Parallel()
+	known := knownViolations(t)
+	for _, s := range selected(t) {
+		t.Run(s.scenario.name, func(t *testing.T) {
+			t.Parallel()
+			violations := explore(t, s)
+			for _, kind := range slices.Sorted(maps.Keys(violations)) {
+				v := violations[kind]
+				script := scriptOf(s, v)
+				script.save(t)
+				if known[kind] {
+					t.Logf("known: %s: %s (in %d worlds)", s.scenario.name, v.text, v.worlds)
+					continue
+				}
+				t.Errorf("%s: %s (in %d worlds). To keep the schedule, run again with -save, or save this as a file in testdata:\n%s", s.scenario.name, v.text, v.worlds, script)
+			}
+		})
+	}
+}

@@ -1,0 +1,319 @@
+package explore_test
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/settle-run/settle/runtime/durable"
+)
+
+// What SQS and Lambda are set to.
+const (
+	queueARN  = "arn:aws:sqs:eu-west-1:123456789012:events.fifo"
+	secondARN = "arn:aws:sqs:eu-west-1:123456789012:second.fifo"
+	// deduplicationTime is how long SQS remembers deduplication IDs (SQS Developer Guide, "Exactly-once processing").
+	deduplicationTime = 5 * time.Minute
+	visibilityTimeout = 6 * time.Minute
+)
+
+// world is all that outlives a process, as a value: clone copies it. What maps and slices hold is never changed in place.
+type world struct {
+	scenario *scenario
+	clock    time.Time
+	left     budget
+	// records are the stored items, backups those before the last commit.
+	records, backups map[string]stored
+	messages         []message
+	scheduled        []scheduled
+	// sent maps deduplication IDs to when SQS saw them, serial counts the messages of a lane.
+	sent       map[string]time.Time
+	serial     map[string]int
+	parked     []parked
+	aliases    map[string]alias
+	sends      map[string]durable.LastSend
+	tasks      map[string]task
+	executions map[string]execution
+	// denied is set while nobody may send, deployed once the new version is.
+	denied, deployed bool
+	// applied is what each instance has applied, as its commits show it.
+	applied map[string][]string
+	// facts is what only the properties and the scheduler look at: counts, by a word and what it is about.
+	facts    map[string]int
+	problems []string
+}
+
+// budget is how often something may still happen.
+type budget struct{ Faults, Pauses, Waits, Redrives, Restores, Denials, Olds int }
+
+// stored is an item: its JSON, and what is often asked for.
+type stored struct {
+	json []byte
+	// canon is what of the item decides about the future.
+	canon    string
+	log      []string
+	services []string
+	revision int64
+	expireAt time.Time
+}
+
+type message struct {
+	durable.Delivery
+	visibleAt time.Time
+}
+
+type scheduled struct {
+	at      time.Time
+	message durable.Message
+}
+
+type parked struct {
+	durable.Delivery
+	reason   string
+	redriven bool
+}
+
+// alias is an item of the store: whose it is, and whether others may claim it.
+type alias struct {
+	owner    string
+	created  int64
+	released bool
+	expireAt time.Time
+}
+
+// task is a Step Functions task that waits.
+type task struct {
+	group, name, execution string
+	entered, beaten        time.Time
+	timeout, heartbeat     time.Duration
+	aborted                bool
+	answer                 string
+}
+
+func (t task) isGone(now time.Time) bool {
+	return t.answer == "" && (t.aborted || t.timeout > 0 && now.Sub(t.entered) >= t.timeout || t.heartbeat > 0 && now.Sub(t.beaten) >= t.heartbeat)
+}
+
+// execution is one of a workflow; end is its status once it has ended.
+type execution struct{ name, group, input, end string }
+
+func (w *world) clone() *world {
+	n := *w
+	n.records, n.backups, n.sent, n.serial = maps.Clone(w.records), maps.Clone(w.backups), maps.Clone(w.sent), maps.Clone(w.serial)
+	n.sends, n.aliases, n.tasks, n.executions = maps.Clone(w.sends), maps.Clone(w.aliases), maps.Clone(w.tasks), maps.Clone(w.executions)
+	n.applied, n.facts = maps.Clone(w.applied), maps.Clone(w.facts)
+	n.messages, n.scheduled, n.parked, n.problems = slices.Clone(w.messages), slices.Clone(w.scheduled), slices.Clone(w.parked), slices.Clone(w.problems)
+	return &n
+}
+
+// wrong notes a violation. What stands before the colon is its kind.
+func (w *world) wrong(format string, args ...any) {
+	w.problems = append(w.problems, fmt.Sprintf(format, args...))
+}
+
+// lane is what SQS locks: a group of a queue.
+func lane(queue, group string) string {
+	if queue == secondARN {
+		return "2:" + group
+	}
+	return group
+}
+
+func (m message) lane() string { return lane(m.Queue, m.Group) }
+
+// enqueue sends a message, unless SQS has seen its deduplication ID in the last five minutes.
+func (w *world) enqueue(queue, group, body, deduplicationID string, from durable.Place) (messageID string) {
+	if at, ok := w.sent[deduplicationID]; ok && w.clock.Sub(at) < deduplicationTime {
+		return ""
+	}
+	w.sent[deduplicationID] = w.clock
+	l := lane(queue, group)
+	w.serial[l]++
+	id := l + "#" + strconv.Itoa(w.serial[l])
+	w.messages = append(w.messages, message{Delivery: durable.Delivery{MessageID: id, Queue: queue, Group: group,
+		SequenceNumber: strconv.Itoa(w.serial[l]), DeduplicationID: deduplicationID, SentAt: w.clock, Body: body, ParkedFrom: from}})
+	return id
+}
+
+func (w *world) send(m durable.Message) (messageID string) {
+	return w.enqueue(queueARN, m.To.String(), string(m.Body), m.DeduplicationID, durable.Place{})
+}
+
+// lanes returns how many messages each lane has, and when it is free: a FIFO group is locked while one of its messages is in
+// flight (SQS Developer Guide, "FIFO queue delivery logic").
+func (w *world) lanes() (count map[string]int, free map[string]time.Time) {
+	count, free = map[string]int{}, map[string]time.Time{}
+	for _, m := range w.messages {
+		count[m.lane()]++
+		free[m.lane()] = later(free[m.lane()], m.visibleAt)
+	}
+	return count, free
+}
+
+// receive takes the first messages of lanes off the queue.
+func (w *world) receive(from map[string]int) (batch []durable.Delivery) {
+	from = maps.Clone(from)
+	for i := range w.messages {
+		m := &w.messages[i]
+		if from[m.lane()] == 0 {
+			continue
+		}
+		from[m.lane()]--
+		m.ReceiveCount++
+		m.ReceiptHandle = m.MessageID + " " + strconv.Itoa(m.ReceiveCount)
+		m.visibleAt = w.clock.Add(visibilityTimeout)
+		batch = append(batch, m.Delivery)
+	}
+	return batch
+}
+
+// remove deletes the messages whose last receipts these deliveries are.
+func (w *world) remove(deliveries []durable.Delivery) {
+	w.messages = slices.DeleteFunc(w.messages, func(m message) bool {
+		return slices.ContainsFunc(deliveries, func(d durable.Delivery) bool { return d.ReceiptHandle == m.ReceiptHandle })
+	})
+}
+
+// record returns a stored record, an empty one if there is none.
+func (w *world) record(id string) (record durable.Record) {
+	if s, ok := w.records[id]; ok {
+		mustUnmarshal(s.json, &record)
+	}
+	return record
+}
+
+// store stores a record.
+func (w *world) store(record durable.Record) stored {
+	body, err := json.Marshal(record)
+	if err != nil {
+		panic(err)
+	}
+	var snapshot struct {
+		Context  book
+		Services map[string]struct{ Key string }
+	}
+	mustUnmarshal(record.Snapshot, &snapshot)
+	s := stored{json: body, log: snapshot.Context.Log, revision: record.Revision, expireAt: record.ExpireAt}
+	for id, service := range snapshot.Services {
+		s.services = append(s.services, cmp.Or(service.Key, id))
+	}
+	// These do not decide about the future.
+	record.Skipped, record.Ignored, record.Revision, record.History, record.UpdatedAt = 0, 0, 0, nil, time.Time{}
+	canon, _ := json.Marshal(record)
+	s.canon = string(canon) + " " + strconv.FormatInt(record.CreatedAt.UnixMilli(), 10)
+	w.records[record.Instance.String()] = s
+	return s
+}
+
+// receiveCountMax is the receive count from which on all are alike: it is more than all limits together.
+const receiveCountMax = 7
+
+// key is that of the canonical form of the world. Two worlds with the same key have the same future.
+func (w *world) key() [16]byte {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "%+v %v %v %q\n", w.left, w.denied, w.deployed, w.problems)
+	each(&b, w.records, func(s stored) any { return s.canon })
+	if w.left.Restores > 0 {
+		each(&b, w.backups, func(s stored) any { return s.canon })
+	}
+	messages := slices.Clone(w.messages)
+	slices.SortStableFunc(messages, func(a, b message) int { return cmp.Compare(a.lane(), b.lane()) })
+	for _, m := range messages {
+		hidden := "now"
+		if wait := m.visibleAt.Sub(w.clock); wait > deduplicationTime {
+			hidden = "late"
+		} else if wait > 0 {
+			hidden = "soon"
+		}
+		fmt.Fprintln(&b, m.MessageID, m.Body, m.DeduplicationID, min(m.ReceiveCount, receiveCountMax), hidden, m.ParkedFrom, m.SentAt.UnixMilli())
+	}
+	for _, s := range w.scheduled {
+		fmt.Fprintln(&b, s.at.After(w.clock), s.message.To, string(s.message.Body), s.message.DeduplicationID)
+	}
+	each(&b, w.sent, func(at time.Time) any { return w.clock.Sub(at) < deduplicationTime })
+	for _, p := range w.parked {
+		fmt.Fprintln(&b, p.MessageID, p.Body, p.redriven)
+	}
+	each(&b, w.sends, func(s durable.LastSend) any { return s.ID })
+	each(&b, w.aliases, func(a alias) any { return fmt.Sprint(a.owner, a.created, a.released) })
+	each(&b, w.tasks, func(t task) any { return fmt.Sprint(t.isGone(w.clock), t.answer) })
+	each(&b, w.executions, func(e execution) any { return e.end })
+	each(&b, w.applied, func(log []string) any { return log })
+	each(&b, w.facts, func(n int) any { return n })
+	sum := sha256.Sum256(canonical(b.Bytes(), w.clock))
+	return [16]byte(sum[:16])
+}
+
+func each[V any](b *bytes.Buffer, of map[string]V, text func(V) any) {
+	for _, name := range slices.Sorted(maps.Keys(of)) {
+		fmt.Fprintln(b, name, text(of[name]))
+	}
+	b.WriteByte('\n')
+}
+
+// canonical replaces milliseconds since 1970 by numbers in the order in which they appear, and times by P for past or F for
+// future.
+func canonical(text []byte, now time.Time) []byte {
+	out := make([]byte, 0, len(text))
+	seen := map[string]int{}
+	isDigit := func(c byte) bool { return c >= '0' && c <= '9' }
+	for i := 0; i < len(text); {
+		end := i
+		for end < len(text) && isDigit(text[end]) {
+			end++
+		}
+		switch {
+		case end == i:
+			end++
+			out = append(out, text[i])
+		case end-i == 13:
+			n, ok := seen[string(text[i:end])]
+			if !ok {
+				n = len(seen)
+				seen[string(text[i:end])] = n
+			}
+			out = strconv.AppendInt(append(out, 'T'), int64(n), 10)
+		case end-i == 4 && end+6 < len(text) && text[end] == '-' && text[end+6] == 'T':
+			end = i + bytes.IndexByte(text[i:], 'Z') + 1
+			at, err := time.Parse(time.RFC3339Nano, string(text[i:end]))
+			if err != nil {
+				panic(err)
+			}
+			out = append(out, map[bool]byte{true: 'F', false: 'P'}[at.After(now)])
+		default:
+			out = append(out, text[i:end]...)
+		}
+		i = end
+	}
+	return out
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+func mustUnmarshal(data []byte, into any) {
+	if err := json.Unmarshal(data, into); err != nil {
+		panic(err)
+	}
+}
+
+// count returns how many lines of an instance have the prefix.
+func (w *world) count(id, prefix string) (n int) {
+	for _, line := range w.applied[id] {
+		if strings.HasPrefix(line, prefix) {
+			n++
+		}
+	}
+	return n
+}
