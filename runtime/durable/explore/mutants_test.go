@@ -65,7 +65,7 @@ var mutants = []mutant{
 		err = t.commit(ctx)
 	} else`, ``},
 	{"sends without ID", "send", "applied twice", "effects.go", `return withKey(event, "$id", id)`, `return event, nil`},
-	{"stops of children get lost", "child is stopped", "nobody's child", "child.go", `		form = toChild{Type: stopEvent, Parent: t.self(effect.Child)}`, `		return nil`},
+	{"stops of children get lost", "child is stopped", "effect lost", "child.go", `		form = toChild{Type: stopEvent, Parent: t.self(effect.Child)}`, `		return nil`},
 	{"ends of children get lost", "child ends", "effect lost", "parent.go", `	end := childEnd{Type: childEvent, Incarnation: t.record.Parent.Incarnation,`, `	if t.repeats {
 		return nil
 	}
@@ -74,7 +74,7 @@ var mutants = []mutant{
 		return nil
 	}
 	if end == nil {`},
-	{"ends of executions told again", "execution", "ends of executions", "execution.go", `return e.Name == end.Name })
+	{"ends of executions told again", "execution", "waits for ever", "execution.go", `return e.Name == end.Name })
 		t.dirty = true`, `return e.Name == "-" })
 		t.dirty = true`},
 }
