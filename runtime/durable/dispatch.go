@@ -32,8 +32,9 @@ func (t *turn) hasProgress(left Left) bool {
 	return len(left.Outbox) < len(was.Outbox) || len(left.Tokens) < len(was.Tokens) || !left.DeniedSince.Equal(was.DeniedSince)
 }
 
-// performAll performs the effects of the stored outbox until one fails. rest are those that were not performed, kept those
-// that wait for another delivery.
+// performAll performs the effects of the stored outbox until one fails, or until one is given up: that must be stored before a
+// later send to the same instance, or another turn might make the two in the wrong order, and the receiver would take the first for a
+// duplicate. rest are the effects that were not performed, kept those that wait for another delivery.
 func (t *turn) performAll(ctx context.Context) (rest, kept []statechart.Effect, err error) {
 	rest = t.stored.Record.Outbox
 	for begun := false; len(rest) > 0; begun = true {
@@ -56,11 +57,20 @@ func (t *turn) performAll(ctx context.Context) (rest, kept []statechart.Effect, 
 			}
 		}
 		rest = slices.Concat(failed, rest[len(batch):])
-		if err != nil {
+		if err != nil || t.gaveUp() {
 			return rest, kept, err
 		}
 	}
 	return nil, kept, nil
+}
+
+// gaveUp reports whether effects were given up since the last write.
+func (t *turn) gaveUp() bool {
+	isStored := func(f FailedEffect) bool {
+		return slices.ContainsFunc(t.stored.Record.FailedEffects, func(other FailedEffect) bool { return other.ID == f.ID })
+	}
+	failed := t.draft.Record.FailedEffects
+	return len(failed) > 0 && !isStored(failed[len(failed)-1])
 }
 
 // batch returns the effects to perform together: one, or as many messages as one call of SQS takes, of one trace and no two

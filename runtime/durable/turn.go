@@ -370,7 +370,7 @@ func (t *turn) dispatch(ctx context.Context, repeats bool) error {
 	}
 	rest, kept, err := t.performAll(ctx)
 	left := t.left(append(kept, rest...))
-	if err == nil {
+	if err == nil && len(rest) == 0 {
 		left.Tokens, err = t.giveAnswers(ctx, repeats)
 		left.FailedEffects, left.Executions = t.draft.Record.FailedEffects, t.draft.Record.Executions
 	}
@@ -383,6 +383,9 @@ func (t *turn) dispatch(ctx context.Context, repeats bool) error {
 		if clearErr := t.clear(ctx, left); clearErr != nil {
 			return clearErr
 		}
+	}
+	if err == nil && len(rest) > 0 {
+		return t.dispatch(ctx, repeats)
 	}
 	return err
 }
