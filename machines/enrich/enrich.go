@@ -26,7 +26,7 @@ const Failed = "failed"
 
 // Retention is how long an instance is kept once it is over, and with it the alias by which repeated
 // callbacks are told from unknown ones.
-const Retention = 24 * time.Hour
+const Retention = 15 * 24 * time.Hour
 
 // StartedBy names the event that makes an instance.
 var StartedBy = []string{"ENRICH"}

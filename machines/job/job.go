@@ -23,7 +23,7 @@ const Failed = "failed"
 
 // Retention is how long an instance is kept once its job is over. A webhook that comes later
 // than that makes a new instance.
-const Retention = 24 * time.Hour
+const Retention = 15 * 24 * time.Hour
 
 // StartedBy names the events that may make an instance: any webhook may be the first to arrive, or
 // a workflow that waits for the job.

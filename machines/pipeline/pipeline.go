@@ -37,7 +37,7 @@ const Failed = "failed"
 
 // Retention is how long an instance is kept once it is done. A START that comes later than that
 // runs the pipeline again.
-const Retention = 7 * 24 * time.Hour
+const Retention = 15 * 24 * time.Hour
 
 // StartedBy names the events that may make an instance.
 var StartedBy = []string{"START", "settle.wait"}

@@ -34,7 +34,7 @@ const Failed = "failed"
 
 // Retention is how long an instance, and with it the user's name and address, is kept once the
 // sign-up is over.
-const Retention = 24 * time.Hour
+const Retention = 15 * 24 * time.Hour
 
 // StartedBy names the event that makes an instance.
 var StartedBy = []string{"SIGN_UP"}

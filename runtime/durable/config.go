@@ -37,6 +37,10 @@ type Config struct {
 	// cannot settle. Each service is a write: that is all that a chart costs whose services lead to one another for ever.
 	// Defaults to 1000, an hour of calls every four seconds; what polls longer waits in a settled state (After).
 	ServicesMax int
+	// RetentionMin is the shortest MachineConfig.Retention that New accepts: how long the queue keeps a message
+	// (MessageRetentionPeriod). A message that comes after its instance was deleted would begin a new one. Defaults to 14 days,
+	// the longest that SQS keeps one.
+	RetentionMin time.Duration
 	// DeniedWaitMax is how long an effect that AWS denies for want of a permission or a resource (ErrDenied)
 	// is tried again, and holds its instance up, from the first denial until it is given up: see FailedEffect. Defaults to one
 	// hour.
@@ -125,7 +129,7 @@ func (c *Config) limits() []setting[int] {
 
 func (c *Config) waits() []setting[time.Duration] {
 	return []setting[time.Duration]{
-		{&c.DeniedWaitMax, time.Hour}, {&c.AcknowledgeAfter, time.Second}, {&c.AcknowledgeMax, 3 * time.Second}, {&c.DeadlineMargin, 2 * time.Second},
+		{&c.RetentionMin, 14 * 24 * time.Hour}, {&c.DeniedWaitMax, time.Hour}, {&c.AcknowledgeAfter, time.Second}, {&c.AcknowledgeMax, 3 * time.Second}, {&c.DeadlineMargin, 2 * time.Second},
 		{&c.TimerEarlyMax, 6 * time.Minute}, {&c.HeartbeatRetryMin, 10 * time.Second}, {&c.HeartbeatRetryMax, 15 * time.Minute},
 		{&c.PollMin, 15 * time.Minute}, {&c.PollMax, 24 * time.Hour}, {&c.PostponeMin, time.Minute}, {&c.PostponeMax, time.Hour},
 	}

@@ -111,6 +111,9 @@ func (m *Machines) Restore(record Record) (Machine, Instance, error) {
 // all returns every version of every machine, by ID, the current one first.
 func (m *Machines) all() []Machine {
 	var all []Machine
+	if m == nil {
+		return nil
+	}
 	for _, id := range m.ids {
 		all = append(all, m.byID[id]...)
 	}

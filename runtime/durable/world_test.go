@@ -101,7 +101,7 @@ func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{sends: map[string]durable.LastSend{}, aliases: map[string]string{}, released: map[string]string{}, workflows: map[string]*workflow{}, executions: map[string]*execution{}, records: map[string]json.RawMessage{}, revision: map[string]int64{}, third: map[string]service{}}
 	w.sent, w.committed, w.performed = map[string]time.Time{}, map[string]string{}, map[string]int{}
-	w.config = durable.Config{Now: time.Now, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))}
+	w.config = durable.Config{Now: time.Now, RetentionMin: time.Minute, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))}
 	machines, err := durable.NewMachines(w.order(), w.greeter(), w.boot())
 	if err != nil {
 		t.Fatal(err)
