@@ -179,9 +179,9 @@ func (d *director) choose(now time.Time) (call *pendingCall, kind fault, next ti
 		return call, []fault{failBefore, throttle}[d.rng.IntN(2)], next
 	}
 	if kind == deny {
-		d.denied[call.target] = now.Add(70*time.Minute + time.Duration(d.rng.IntN(10800))*time.Second)
+		d.denied[permissionOf(call.target)] = now.Add(70*time.Minute + time.Duration(d.rng.IntN(10800))*time.Second)
 	}
-	if d.denied[call.target].After(now) && call.isConsumers() {
+	if d.denied[permissionOf(call.target)].After(now) && call.isConsumers() {
 		d.remove(call)
 		d.note(now, call, "denied")
 		return call, deny, next
