@@ -141,13 +141,33 @@ var batches = map[string]string{
 // services are the prefixes of actions by the SDK's names of services.
 var services = map[string]string{"SQS": "sqs", "DynamoDB": "dynamodb", "SFN": "states", "Scheduler": "scheduler"}
 
-// ActionOf returns the action that an operation of the SDK needs, such as sqs:SendMessage of SQS and SendMessageBatch.
+// itemActions are the actions by which IAM authorizes the items of a transaction (Amazon DynamoDB Developer Guide, "Using IAM with
+// DynamoDB transactions").
+var itemActions = map[string]string{
+	"ConditionCheck": "dynamodb:ConditionCheckItem", "Put": "dynamodb:PutItem", "Update": "dynamodb:UpdateItem", "Delete": "dynamodb:DeleteItem",
+	"Get": "dynamodb:GetItem",
+}
+
+// ActionOfItem returns the action that an item of a DynamoDB transaction needs, such as dynamodb:PutItem of Put.
+func ActionOfItem(kind string) (string, error) {
+	action, ok := itemActions[kind]
+	if !ok {
+		return "", fmt.Errorf("expected an item of a transaction to be one of %v, got %q", slices.Sorted(maps.Keys(itemActions)), kind)
+	}
+	return action, nil
+}
+
+// ActionOf returns the action that an operation of the SDK needs, such as sqs:SendMessage of SQS and SendMessageBatch. A
+// transaction has none, but those of its items: see ActionOfItem.
 func ActionOf(service, operation string) (string, error) {
 	prefix, ok := services[service]
 	if !ok {
 		return "", fmt.Errorf("expected one of the services %v, got %q", slices.Sorted(maps.Keys(services)), service)
 	}
 	action := prefix + ":" + operation
+	if action == "dynamodb:TransactWriteItems" || action == "dynamodb:TransactGetItems" {
+		return "", fmt.Errorf("expected the items of a transaction, which IAM authorizes one by one, got none of %s", action)
+	}
 	if single, ok := batches[action]; ok {
 		return single, nil
 	}

@@ -97,6 +97,7 @@ func TestRolesAllowTheirCallsAndNoOthers(t *testing.T) {
 		{"consumer", infra.Call{Action: "sqs:SendMessage", Resource: sqs + "settle.fifo2"}, false},
 		{"consumer", infra.Call{Action: "sqs:PurgeQueue", Resource: sqs + "settle.fifo"}, false},
 		{"consumer", infra.Call{Action: "dynamodb:PutItem", Resource: table}, true},
+		{"consumer", infra.Call{Action: "dynamodb:ConditionCheckItem", Resource: table}, true},
 		{"consumer", infra.Call{Action: "dynamodb:DeleteItem", Resource: table}, false},
 		{"consumer", infra.Call{Action: "dynamodb:Query", Resource: table + "/index/by_state"}, false},
 		{"consumer", infra.Call{Action: "scheduler:CreateSchedule", Resource: timer}, true},
@@ -114,6 +115,7 @@ func TestRolesAllowTheirCallsAndNoOthers(t *testing.T) {
 		{"gateway", infra.Call{Action: "dynamodb:UpdateItem", Resource: table, Context: map[string][]string{"dynamodb:LeadingKeys": {"idempotency/signup/7/ab"}}}, true},
 		{"gateway", infra.Call{Action: "dynamodb:UpdateItem", Resource: table, Context: map[string][]string{"dynamodb:LeadingKeys": {"idempotency"}}}, false},
 		{"gateway", infra.Call{Action: "dynamodb:PutItem", Resource: table, Context: map[string][]string{"dynamodb:LeadingKeys": {"idempotency/signup/7/ab"}}}, false},
+		{"gateway", infra.Call{Action: "dynamodb:ConditionCheckItem", Resource: table}, false},
 		{"gateway", infra.Call{Action: "sqs:ReceiveMessage", Resource: sqs + "settle.fifo"}, false},
 		{"delay", infra.Call{Action: "sqs:SendMessage", Resource: sqs + "settle-delay"}, true},
 		{"executions", infra.Call{Action: "sqs:SendMessage", Resource: sqs + "settle-delay"}, false},
@@ -157,6 +159,27 @@ func TestActionsOfOperations(t *testing.T) {
 	}
 }
 
+// IAM knows no action dynamodb:TransactWriteItems: a role that had it could do nothing by it.
+func TestATransactionHasTheActionsOfItsItems(t *testing.T) {
+	t.Parallel()
+	for item, want := range map[string]string{
+		"ConditionCheck": "dynamodb:ConditionCheckItem", "Put": "dynamodb:PutItem", "Update": "dynamodb:UpdateItem", "Delete": "dynamodb:DeleteItem",
+		"Get": "dynamodb:GetItem",
+	} {
+		if got, err := infra.ActionOfItem(item); err != nil || got != want {
+			t.Errorf("%s: expected %s, got %s and %v", item, want, got, err)
+		}
+	}
+	if _, err := infra.ActionOfItem("Merge"); err == nil || !strings.Contains(err.Error(), `got "Merge"`) {
+		t.Errorf("expected an error that names Merge, got %v", err)
+	}
+	for _, operation := range []string{"TransactWriteItems", "TransactGetItems"} {
+		if got, err := infra.ActionOf("DynamoDB", operation); err == nil {
+			t.Errorf("%s: expected no action of its own, got %s", operation, got)
+		}
+	}
+}
+
 func TestACallUsesThePermissionsThatAllowIt(t *testing.T) {
 	t.Parallel()
 	consumer := resolved(t, "consumer")
@@ -168,7 +191,7 @@ func TestACallUsesThePermissionsThatAllowIt(t *testing.T) {
 	if err != nil || len(got) != 6 {
 		t.Errorf("expected the six workflows, as a token does not tell whose it is, got %v, %v", got, err)
 	}
-	if permissions := consumer.Permissions(); len(permissions) != 39 {
-		t.Errorf("expected the consumer to have 39 permissions, got %d: %v", len(permissions), permissions)
+	if permissions := consumer.Permissions(); len(permissions) != 40 {
+		t.Errorf("expected the consumer to have 40 permissions, got %d: %v", len(permissions), permissions)
 	}
 }

@@ -20,7 +20,9 @@ func (s *Settle) statements(function string) []awsiam.PolicyStatement {
 			// acknowledges early itself.
 			allow(actions("sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes", "sqs:ChangeMessageVisibility", "sqs:SendMessage"), s.Queue.QueueArn()),
 			allow(actions("sqs:SendMessage"), s.DeadLetterQueue.QueueArn(), s.DelayQueue.QueueArn()),
-			allow(actions("dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"), s.Table.TableArn()),
+			// It claims an alias on condition that the instance has not changed: a transaction, whose items IAM authorizes as PutItem
+			// and ConditionCheckItem (Amazon DynamoDB Developer Guide, "Using IAM with DynamoDB transactions").
+			allow(actions("dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:ConditionCheckItem"), s.Table.TableArn()),
 			allow(actions("scheduler:CreateSchedule", "scheduler:DeleteSchedule"), arn("scheduler", "schedule/"+*s.ScheduleGroup.ScheduleGroupName()+"/*")),
 			allowIf(actions("iam:PassRole"), "StringEquals", "iam:PassedToService", "scheduler.amazonaws.com", s.SchedulerRole.RoleArn()),
 		}, s.answering(), s.starting(), s.describing())

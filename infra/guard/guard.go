@@ -150,8 +150,12 @@ func (g *Guard) allow(call infra.Call) error {
 	return nil
 }
 
-// callsOf returns what IAM checks for an operation: the call itself, and the passing of a role if it passes one.
+// callsOf returns what IAM checks for an operation: the call itself, and the passing of a role if it passes one. For a transaction it
+// checks each of its items.
 func (g *Guard) callsOf(o operation) ([]infra.Call, error) {
+	if len(o.items) > 0 {
+		return g.callsOfItems(o.items)
+	}
 	action, err := infra.ActionOf(o.service, o.name)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", infra.ErrDenied, err)
@@ -166,7 +170,7 @@ func (g *Guard) callsOf(o operation) ([]infra.Call, error) {
 		}
 		call.Resource = "arn:aws:sqs" + here + path[len(path)-2] + ":" + path[len(path)-1]
 	case "DynamoDB":
-		call.Resource = "arn:aws:dynamodb" + here + g.stack.Account + ":table/" + o.table
+		call.Resource = g.tableARN(o.table)
 		if o.index != "" {
 			call.Resource += "/index/" + o.index
 		}
@@ -182,4 +186,21 @@ func (g *Guard) callsOf(o operation) ([]infra.Call, error) {
 		}
 	}
 	return []infra.Call{call}, nil
+}
+
+// callsOfItems returns the calls that stand for the items of a transaction.
+func (g *Guard) callsOfItems(items []item) ([]infra.Call, error) {
+	var calls []infra.Call
+	for _, one := range items {
+		action, err := infra.ActionOfItem(one.kind)
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", infra.ErrDenied, err)
+		}
+		calls = append(calls, infra.Call{Action: action, Resource: g.tableARN(one.table), Context: map[string][]string{"dynamodb:LeadingKeys": one.keys}})
+	}
+	return calls, nil
+}
+
+func (g *Guard) tableARN(name string) string {
+	return "arn:aws:dynamodb:" + g.stack.Region + ":" + g.stack.Account + ":table/" + name
 }

@@ -105,8 +105,13 @@ func TestWhatTheConsumerDoesIsAllowed(t *testing.T) {
 	if err := timers.Cancel(t.Context(), "a"); err != nil {
 		t.Error(err)
 	}
-	if _, err := dynamostore.New(dynamodb.NewFromConfig(config), "settle").Load(t.Context(), job); err != nil {
+	store := dynamostore.New(dynamodb.NewFromConfig(config), "settle")
+	if _, err := store.Load(t.Context(), job); err != nil {
 		t.Error(err)
+	}
+	// The table refuses the claim, since the instance has no item. The guard has allowed it by then.
+	if err := store.Claim(t.Context(), "enricher/7", job, time.Now(), 1); !errors.Is(err, durable.ErrConflict) {
+		t.Errorf("expected ErrConflict, got %v", err)
 	}
 	if denied := g.Denied(); len(denied) != 0 {
 		t.Errorf("expected no call to be denied, got %v", denied)
@@ -114,12 +119,14 @@ func TestWhatTheConsumerDoesIsAllowed(t *testing.T) {
 	unused := g.Unused()
 	const sqsARN = "arn:aws:sqs:" + awslocal.Region + ":" + awslocal.Account + ":"
 	for permission, used := range map[infra.Permission]bool{
-		{Action: "sqs:SendMessage", Resource: sqsARN + "settle.fifo"}:                                                            true,
-		{Action: "sqs:SendMessage", Resource: sqsARN + "settle-dlq.fifo"}:                                                        true,
-		{Action: "sqs:ChangeMessageVisibility", Resource: sqsARN + "settle.fifo"}:                                                false,
-		{Action: "iam:PassRole", Resource: "arn:aws:iam::" + awslocal.Account + ":role/settle-SchedulerRole"}:                    true,
-		{Action: "dynamodb:GetItem", Resource: "arn:aws:dynamodb:" + awslocal.Region + ":" + awslocal.Account + ":table/settle"}: true,
-		{Action: "dynamodb:PutItem", Resource: "arn:aws:dynamodb:" + awslocal.Region + ":" + awslocal.Account + ":table/settle"}: false,
+		{Action: "sqs:SendMessage", Resource: sqsARN + "settle.fifo"}:                                                                       true,
+		{Action: "sqs:SendMessage", Resource: sqsARN + "settle-dlq.fifo"}:                                                                   true,
+		{Action: "sqs:ChangeMessageVisibility", Resource: sqsARN + "settle.fifo"}:                                                           false,
+		{Action: "iam:PassRole", Resource: "arn:aws:iam::" + awslocal.Account + ":role/settle-SchedulerRole"}:                               true,
+		{Action: "dynamodb:GetItem", Resource: "arn:aws:dynamodb:" + awslocal.Region + ":" + awslocal.Account + ":table/settle"}:            true,
+		{Action: "dynamodb:ConditionCheckItem", Resource: "arn:aws:dynamodb:" + awslocal.Region + ":" + awslocal.Account + ":table/settle"}: true,
+		{Action: "dynamodb:PutItem", Resource: "arn:aws:dynamodb:" + awslocal.Region + ":" + awslocal.Account + ":table/settle"}:            true,
+		{Action: "dynamodb:UpdateItem", Resource: "arn:aws:dynamodb:" + awslocal.Region + ":" + awslocal.Account + ":table/settle"}:         false,
 	} {
 		if listed := slices.Contains(unused, permission); listed == used {
 			t.Errorf("%v: expected to be listed as unused: %v, got %v", permission, !used, unused)
@@ -142,6 +149,22 @@ func TestWhatARoleDoesNotAllowFails(t *testing.T) {
 			_, err := store.UpdateItem(ctx, &dynamodb.UpdateItemInput{TableName: aws.String("settle"), Key: dynamoKey("job/7")})
 			return err
 		}},
+		"the gateway claims an alias": {"gateway", "dynamodb:ConditionCheckItem", func(ctx context.Context, config aws.Config) error {
+			return dynamostore.New(dynamodb.NewFromConfig(config), "settle").Claim(ctx, "enricher/7", job, time.Now(), 1)
+		}},
+		"the gateway writes an instance beside an alias": {"gateway", "[job/7]", transact(
+			types.TransactWriteItem{Update: &types.Update{TableName: aws.String("settle"), Key: dynamoKey("alias/enricher/7"), UpdateExpression: aws.String("SET a = b")}},
+			types.TransactWriteItem{Update: &types.Update{TableName: aws.String("settle"), Key: dynamoKey("job/7"), UpdateExpression: aws.String("SET a = b")}},
+		)},
+		"the consumer deletes within a transaction": {"consumer", "dynamodb:DeleteItem", transact(
+			types.TransactWriteItem{Put: &types.Put{TableName: aws.String("settle"), Item: dynamoKey("job/7")}},
+			types.TransactWriteItem{Delete: &types.Delete{TableName: aws.String("settle"), Key: dynamoKey("job/8")}},
+		)},
+		"the consumer checks an item of another table": {"consumer", "table/other", transact(
+			types.TransactWriteItem{Put: &types.Put{TableName: aws.String("settle"), Item: dynamoKey("job/7")}},
+			types.TransactWriteItem{ConditionCheck: &types.ConditionCheck{TableName: aws.String("other"), Key: dynamoKey("job/8"), ConditionExpression: aws.String("a = b")}},
+		)},
+		"a transaction of an item that says nothing": {"consumer", `got ""`, transact(types.TransactWriteItem{})},
 		"the gateway lists": {"gateway", "dynamodb:Scan", func(ctx context.Context, config aws.Config) error {
 			_, err := dynamodb.NewFromConfig(config).Scan(ctx, &dynamodb.ScanInput{TableName: aws.String("settle")})
 			return err
@@ -176,6 +199,14 @@ func TestWhatARoleDoesNotAllowFails(t *testing.T) {
 				t.Errorf("expected one call to be noted, got %v", denied)
 			}
 		})
+	}
+}
+
+// transact returns a call of TransactWriteItems.
+func transact(items ...types.TransactWriteItem) func(context.Context, aws.Config) error {
+	return func(ctx context.Context, config aws.Config) error {
+		_, err := dynamodb.NewFromConfig(config).TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{TransactItems: items})
+		return err
 	}
 }
 

@@ -15,11 +15,21 @@ type operation struct {
 	queueURL      string
 	table, index  string
 	// keys are the partition keys of the items that it is about.
-	keys                    []string
+	keys []string
+	// items are those of a transaction, which has no table and no keys of its own.
+	items                   []item
 	stateMachine, execution string
 	group, schedule         string
 	// passedRole is the role that it passes to the service.
 	passedRole string
+}
+
+// item is one of a transaction.
+type item struct {
+	// kind is ConditionCheck, Put, Update, Delete or Get.
+	kind, table string
+	// keys has its partition key.
+	keys []string
 }
 
 // operationOf reads the input of an operation.
@@ -31,12 +41,8 @@ func operationOf(service, name string, parameters any) operation {
 	}
 	switch service {
 	case "DynamoDB":
-		for _, name := range []string{"Key", "Item"} {
-			item, _ := member(parameters, name).(map[string]types.AttributeValue)
-			if key, ok := item[partitionKey].(*types.AttributeValueMemberS); ok {
-				o.keys = append(o.keys, key.Value)
-			}
-		}
+		o.keys = keysOf(parameters)
+		o.items = itemsOf(member(parameters, "TransactItems"))
 	case "Scheduler":
 		o.schedule = field(parameters, "Name")
 		if target, ok := member(parameters, "Target").(*scheduler.Target); ok && target != nil {
@@ -44,6 +50,39 @@ func operationOf(service, name string, parameters any) operation {
 		}
 	}
 	return o
+}
+
+// itemsOf reads the items of a transaction: a slice of structs with a field for each kind, of which one is set.
+func itemsOf(transactItems any) (items []item) {
+	list := reflect.ValueOf(transactItems)
+	if list.Kind() != reflect.Slice {
+		return nil
+	}
+	for _, one := range list.Seq2() {
+		var read []item
+		for i := range one.NumField() {
+			if part := one.Field(i); part.Kind() == reflect.Pointer && !part.IsNil() {
+				parameters := part.Interface()
+				read = append(read, item{kind: one.Type().Field(i).Name, table: field(parameters, "TableName"), keys: keysOf(parameters)})
+			}
+		}
+		if len(read) == 0 {
+			read = []item{{}}
+		}
+		items = append(items, read...)
+	}
+	return items
+}
+
+// keysOf returns the partition keys that an input has, in its key or its item.
+func keysOf(parameters any) (keys []string) {
+	for _, name := range []string{"Key", "Item"} {
+		attributes, _ := member(parameters, name).(map[string]types.AttributeValue)
+		if key, ok := attributes[partitionKey].(*types.AttributeValueMemberS); ok {
+			keys = append(keys, key.Value)
+		}
+	}
+	return keys
 }
 
 // partitionKey is that of the table.

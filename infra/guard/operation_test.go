@@ -21,6 +21,15 @@ func TestARequestNamesAllThatARoleIsAskedFor(t *testing.T) {
 			operation{service: "DynamoDB", name: "UpdateItem", table: "t", keys: []string{"job/7"}}},
 		{"POST", "/", "DynamoDB_20120810.PutItem", `{"TableName": "t", "Item": {"instance": {"S": "job/7"}, "state": {"S": "queued"}}}`,
 			operation{service: "DynamoDB", name: "PutItem", table: "t", keys: []string{"job/7"}}},
+		{"POST", "/", "DynamoDB_20120810.TransactWriteItems", `{"TransactItems": [
+			{"ConditionCheck": {"TableName": "t", "Key": {"instance": {"S": "job/7"}}}},
+			{"Put": {"TableName": "t", "Item": {"instance": {"S": "alias/a"}}}},
+			{"Update": {"TableName": "u", "Key": {"instance": {"S": "job/8"}}}},
+			{"Delete": {"TableName": "t", "Key": {"instance": {"S": "job/9"}}}}, {"Merge": {}}, {}]}`,
+			operation{service: "DynamoDB", name: "TransactWriteItems", items: []item{
+				{"ConditionCheck", "t", []string{"job/7"}}, {"Put", "t", []string{"alias/a"}}, {"Update", "u", []string{"job/8"}},
+				{"Delete", "t", []string{"job/9"}}, {"Merge", "", nil}, {},
+			}}},
 		{"POST", "/", "DynamoDB_20120810.Query", `{"TableName": "t", "IndexName": "by_state"}`, operation{service: "DynamoDB", name: "Query", table: "t", index: "by_state"}},
 		{"POST", "/", "AWSStepFunctions.StartExecution", `{"stateMachineArn": "m"}`, operation{service: "SFN", name: "StartExecution", stateMachine: "m"}},
 		{"POST", "/", "AWSStepFunctions.DescribeExecution", `{"executionArn": "e"}`, operation{service: "SFN", name: "DescribeExecution", execution: "e"}},
@@ -30,7 +39,7 @@ func TestARequestNamesAllThatARoleIsAskedFor(t *testing.T) {
 	} {
 		request := httptest.NewRequestWithContext(t.Context(), c.method, c.path, strings.NewReader(c.body))
 		request.Header.Set("X-Amz-Target", c.target)
-		if diff := cmp.Diff(c.want, operationIn(request, []byte(c.body)), cmp.AllowUnexported(operation{})); diff != "" {
+		if diff := cmp.Diff(c.want, operationIn(request, []byte(c.body)), cmp.AllowUnexported(operation{}, item{})); diff != "" {
 			t.Errorf("%s %s %s (-want +got):\n%s", c.method, c.path, c.target, diff)
 		}
 	}

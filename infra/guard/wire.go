@@ -50,13 +50,29 @@ var schedulerMethods = map[string]string{
 	http.MethodPost: "CreateSchedule", http.MethodPut: "UpdateSchedule", http.MethodGet: "GetSchedule", http.MethodDelete: "DeleteSchedule",
 }
 
+// wireItem is a request, or an item of a transaction, as far as it is about an item of a table.
+type wireItem struct {
+	TableName string
+	Key, Item map[string]struct{ S string }
+}
+
+// keys returns the partition keys that it has, in its key or its item.
+func (i wireItem) keys() (keys []string) {
+	for _, attributes := range []map[string]struct{ S string }{i.Key, i.Item} {
+		if key := attributes[partitionKey].S; key != "" {
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}
+
 // operationIn reads a request. What it does not know is an operation that no role allows.
 func operationIn(request *http.Request, body []byte) operation {
-	type item map[string]struct{ S string }
 	var parameters struct {
-		QueueURL, TableName, IndexName, StateMachineARN, ExecutionARN, GroupName string // names differ in case, which JSON's reader does not mind
-		Key, Item                                                                item
-		Target                                                                   struct{ RoleARN string }
+		QueueURL, IndexName, StateMachineARN, ExecutionARN, GroupName string // names differ in case, which JSON's reader does not mind
+		wireItem
+		TransactItems []map[string]wireItem
+		Target        struct{ RoleARN string }
 	}
 	_ = json.Unmarshal(body, &parameters) // A body that is no JSON names no resource.
 	target, name, _ := strings.Cut(request.Header.Get("X-Amz-Target"), ".")
@@ -65,9 +81,13 @@ func operationIn(request *http.Request, body []byte) operation {
 		queueURL: parameters.QueueURL, table: parameters.TableName, index: parameters.IndexName,
 		stateMachine: parameters.StateMachineARN, execution: parameters.ExecutionARN,
 	}
-	for _, one := range []item{parameters.Key, parameters.Item} {
-		if key := one[partitionKey].S; key != "" {
-			o.keys = append(o.keys, key)
+	o.keys = parameters.keys()
+	for _, one := range parameters.TransactItems {
+		for kind, part := range one {
+			o.items = append(o.items, item{kind: kind, table: part.TableName, keys: part.keys()})
+		}
+		if len(one) == 0 {
+			o.items = append(o.items, item{})
 		}
 	}
 	if schedule, ok := strings.CutPrefix(request.URL.Path, "/schedules/"); ok && target == "" {

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
@@ -18,6 +19,7 @@ import (
 	"github.com/aws/smithy-go"
 
 	"github.com/settle-run/settle/runtime/awslocal"
+	"github.com/settle-run/settle/runtime/dynamostore"
 	"github.com/settle-run/settle/runtime/sqsqueue"
 )
 
@@ -39,6 +41,11 @@ func update(instance string) process {
 func putInstance(ctx context.Context, config aws.Config) error {
 	_, err := dynamodb.NewFromConfig(config).PutItem(ctx, &dynamodb.PutItemInput{TableName: aws.String("settle"), Item: map[string]types.AttributeValue{"instance": &types.AttributeValueMemberS{Value: "job/7"}}})
 	return err
+}
+
+// claim claims an alias for an instance that has no item, which the table refuses.
+func claim(ctx context.Context, config aws.Config) error {
+	return dynamostore.New(dynamodb.NewFromConfig(config), "settle").Claim(ctx, "enricher/7", job, time.Now(), 1)
 }
 
 func later(group, role string) process {
@@ -93,8 +100,11 @@ func TestProcessesAreHeldToTheirRoles(t *testing.T) {
 		{"gateway", "note an alias", update("alias/a"), false},
 		{"gateway", "write an instance", update("job/7"), true},
 		{"gateway", "put an instance", putInstance, true},
+		{"gateway", "claim an alias", claim, true},
 		{"gateway", "answer a task", steps(answer), true},
 		{"consumer", "put an instance", putInstance, false},
+		{"consumer", "claim an alias", claim, false},
+		{"consumer", "delete in a transaction", transact(types.TransactWriteItem{Delete: &types.Delete{TableName: aws.String("settle"), Key: dynamoKey("job/7")}}), true},
 		{"consumer", "answer a task", steps(answer), false},
 		{"consumer", "history", steps(history("settle-JobWorkflow:1")), false},
 		{"consumer", "history of another's", steps(history("other:1")), true},

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -32,9 +33,9 @@ var aims = []aim{
 	{kinds: map[string]fault{"dynamodb.PutItem": freeze}, about: `{"S":"` + kidMachine + "/", family: true},
 	// A child is to start, and the queue gives that up until its parent does not wait any more.
 	{kinds: map[string]fault{"dynamodb.GetItem": failBefore, "dynamodb.PutItem": failBefore}, about: `{"S":"` + kidMachine + "/", family: true, givesUp: true},
-	// What a process has sent, it sends again when SQS has forgotten the first: parked, and not noted; performed, and not
-	// cleared.
-	{kinds: map[string]fault{"dynamodb.PutItem": outage}, outage: deduplicationPeriod, afterParking: true, parking: true},
+	// What a process has sent, it sends again when SQS has forgotten the first: parked, and still in the outbox; performed, and
+	// not cleared.
+	{kinds: map[string]fault{"dynamodb.PutItem": outage, "dynamodb.UpdateItem": outage}, outage: deduplicationPeriod, afterParking: true, parking: true},
 	{kinds: map[string]fault{"dynamodb.UpdateItem": outage}, outage: deduplicationPeriod},
 	// The task does not wait any more when its answer comes, and what the chart is told of that is sent again.
 	{kinds: map[string]fault{"states.SendTaskSuccess": outage, "states.SendTaskFailure": outage, "dynamodb.UpdateItem": outage}, outage: deduplicationPeriod, tasks: true},
@@ -84,11 +85,15 @@ func (d *director) drawKind(call *pendingCall) fault {
 			kinds = append(kinds, killing)
 		}
 	}
-	if d.plan.denies && call.isConsumers() && (call.target == "sqs.SendMessage" || call.target == "scheduler.POST") {
+	if d.plan.denies && call.isConsumers() && (permissionOf(call.target) == "sqs.SendMessage" || call.target == "scheduler.POST") {
 		kinds = append(kinds, slices.Repeat([]fault{deny}, len(kinds))...)
 	}
 	return kinds[d.rng.IntN(len(kinds))]
 }
+
+// permissionOf returns the operation whose permission a call needs: IAM authorizes a batch as its entries (SQS Developer Guide,
+// "Amazon SQS API permissions").
+func permissionOf(target string) string { return strings.TrimSuffix(target, "Batch") }
 
 // drawOutage draws for how long a service is out.
 func (d *director) drawOutage() time.Duration {

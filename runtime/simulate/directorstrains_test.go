@@ -24,7 +24,7 @@ const (
 
 // latencyOf draws how long a call takes to reach AWS; d.mu is held.
 func (d *director) latencyOf(call *pendingCall) time.Duration {
-	if d.plan.longOutboxes && call.isConsumers() && call.target == "sqs.SendMessage" {
+	if d.plan.longOutboxes && call.isConsumers() && strings.HasPrefix(call.target, "sqs.SendMessage") {
 		return time.Duration(1+d.rng.Int64N(int64(latencyMax/time.Millisecond))) * time.Millisecond
 	}
 	if d.plan.killsInARow && call.isConsumers() { // Those who kill are faster, so that the others are cut off between their calls.
@@ -68,7 +68,7 @@ func (d *director) last(now time.Time, call *pendingCall, kind fault) {
 	case killing:
 		d.killing = now.Add(d.siege())
 	case deny:
-		d.denied[call.target] = now.Add(70*time.Minute + time.Duration(d.rng.IntN(10800))*time.Second)
+		d.denied[permissionOf(call.target)] = now.Add(70*time.Minute + time.Duration(d.rng.IntN(10800))*time.Second)
 	}
 }
 
@@ -78,7 +78,7 @@ func (d *director) lasting(now time.Time, call *pendingCall) fault {
 	case d.outages[call.service()].After(now):
 		d.note(now, call, "outage")
 		return []fault{failBefore, throttle}[d.rng.IntN(2)]
-	case d.denied[call.target].After(now) && call.isConsumers():
+	case d.denied[permissionOf(call.target)].After(now) && call.isConsumers():
 		d.note(now, call, "denied")
 		return deny
 	case d.partial[call.service()].After(now) && call.isWrite() && d.rng.IntN(2) == 0:

@@ -239,8 +239,18 @@ type observedInstance struct {
 	of observed
 }
 
-func (o observedInstance) Limit(snapshotBytesMax int) {
-	o.Instance.(interface{ Limit(int) }).Limit(snapshotBytesMax)
+func (o observedInstance) Apply(event statechart.Event) (durable.Instance, []statechart.Effect, bool, error) {
+	next, effects, handled, err := o.Instance.Apply(event)
+	return observedInstance{next, o.of}, effects, handled, err
+}
+
+func (o observedInstance) Stop(at time.Time) (durable.Instance, []statechart.Effect, bool, error) {
+	next, effects, stopped, err := o.Instance.Stop(at)
+	return observedInstance{next, o.of}, effects, stopped, err
+}
+
+func (o observedInstance) WithAttempt(key string, attempt int) durable.Instance {
+	return observedInstance{o.Instance.WithAttempt(key, attempt), o.of}
 }
 
 func (o observedInstance) Prepare(invocation statechart.Invocation, call statechart.Call) (durable.Work, error) {

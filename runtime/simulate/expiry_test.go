@@ -1,36 +1,15 @@
 package simulate_test
 
-import (
-	"encoding/json"
-	"strings"
-)
+import "strings"
 
 // What the ledger knows of items that TTL deletes.
 
 // lose notes that the item of an instance is gone, and returns how many effects it had to perform; l.mu is held.
 func (l *ledger) lose(instance string) (owed int) {
-	owed = l.owed[instance]
-	l.lost[instance], l.owed[instance] = true, 0
+	item := l.stored[instance]
+	owed, item.owed = item.owed, 0
+	l.lost[instance], l.stored[instance] = true, item
 	return owed
-}
-
-// clear notes that an outbox was stored anew, or emptied; l.mu is held.
-func (l *ledger) clear(request []byte) {
-	var update struct {
-		Key struct {
-			Instance struct{ S string } `json:"instance"`
-		}
-		UpdateExpression          string
-		ExpressionAttributeValues struct {
-			Outbox struct{ L []json.RawMessage } `json:":outbox"`
-		}
-	}
-	if err := json.Unmarshal(request, &update); err != nil {
-		panic(err)
-	}
-	if strings.Contains(update.UpdateExpression, "#outbox") {
-		l.owed[update.Key.Instance.S] = len(update.ExpressionAttributeValues.Outbox.L)
-	}
 }
 
 // hasLost reports whether the item of an instance is gone, or of the instance that has sent the event with the ID.
@@ -44,7 +23,7 @@ func (s *simulation) hasLost(name string) bool {
 // checkLost checks that an instance without an item has not left effects behind.
 func (s *simulation) checkLost(name string) {
 	s.ledger.mu.Lock()
-	_, stored := s.ledger.created[name]
+	_, stored := s.ledger.stored[name]
 	owed := 0
 	if stored {
 		owed = s.ledger.lose(name)

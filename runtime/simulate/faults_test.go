@@ -184,7 +184,7 @@ func (f *faults) hitting(call awslocal.Call) awslocal.Fault {
 func (f *faults) hit() string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.at > len(f.calls) {
+	if f.at < 1 || f.at > len(f.calls) {
 		return "never made"
 	}
 	return f.calls[f.at-1]

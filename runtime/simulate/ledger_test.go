@@ -1,14 +1,11 @@
 package simulate_test
 
 import (
-	"bytes"
 	"cmp"
 	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -16,7 +13,6 @@ import (
 
 	"github.com/aws/aws-lambda-go/events"
 
-	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/sqsqueue"
 	"github.com/settle-run/settle/runtime/statechart"
 )
@@ -35,15 +31,27 @@ type ledger struct {
 	abandoned map[string]bool
 	// answered are the tokens whose answers were stored, ever.
 	answered map[string]bool
-	// failed are the derived IDs of the effects that were given up, and created the instances' creations.
-	failed  map[string]bool
-	created map[string]time.Time
-	// owed is how many effects an item has that were not performed yet, as far as is known. lost are the instances whose
-	// items are gone.
-	owed map[string]int
-	lost map[string]bool
+	// parkings are the deduplication IDs under which commits have asked to park messages.
+	parkings map[string]bool
+	// failed are the derived IDs of the effects that were given up.
+	failed map[string]bool
+	// stored are the items of instances, as far as the ledger reads them, and lost are the instances whose items are gone.
+	stored map[string]stored
+	lost   map[string]bool
+	// claims are the tokens of the claims that took effect: a claim that is repeated under its token changes nothing.
+	claims map[string]bool
 	// owners are the instances that have aliases, and whether they have released them.
 	owners map[string]owner
+}
+
+// stored is what the ledger knows of an instance's item.
+type stored struct {
+	createdAt time.Time
+	revision  int64
+	// expireAt is when DynamoDB may delete the item, in seconds since 1970; 0 if never.
+	expireAt int64
+	// owed is how many effects the item has that were not performed yet, as far as is known.
+	owed int
 }
 
 // accepted is a message that the FIFO queue has accepted.
@@ -71,9 +79,11 @@ func acceptedOf(message events.SQSMessage) accepted {
 func (a accepted) place() string { return cmp.Or(a.from, a.queue+" "+a.sequence) }
 
 // parkingID is the deduplication ID that a message is parked under.
-func (a accepted) parkingID() string {
-	queue := sha256.Sum256([]byte(a.queue))
-	return fmt.Sprintf("parked-%x-%s", queue[:8], a.sequence)
+func (a accepted) parkingID() string { return parkingID(a.queue, a.sequence) }
+
+func parkingID(queue, sequence string) string {
+	digest := sha256.Sum256([]byte(queue))
+	return fmt.Sprintf("parked-%x-%s", digest[:8], sequence)
 }
 
 // head is what the model reads of the message; empty if it is no event.
@@ -94,7 +104,10 @@ func (a accepted) isSend() bool {
 }
 
 func newLedger() ledger {
-	return ledger{accepted: map[string]map[string]accepted{}, committed: map[string]bool{}, parked: map[string][]string{}, abandoned: map[string]bool{}, answered: map[string]bool{}, failed: map[string]bool{}, created: map[string]time.Time{}, owed: map[string]int{}, lost: map[string]bool{}, owners: map[string]owner{}}
+	return ledger{
+		accepted: map[string]map[string]accepted{}, committed: map[string]bool{}, parked: map[string][]string{}, abandoned: map[string]bool{}, answered: map[string]bool{},
+		parkings: map[string]bool{}, failed: map[string]bool{}, stored: map[string]stored{}, lost: map[string]bool{}, claims: map[string]bool{}, owners: map[string]owner{},
+	}
 }
 
 // accept notes the messages of a delivery.
@@ -175,191 +188,4 @@ func (l *ledger) groups() (groups []string) {
 		groups = append(groups, group)
 	}
 	return groups
-}
-
-// take sees a call that took effect, and checks that no effect comes before the commit that has it.
-func (s *simulation) take(call takenCall) {
-	if call.status == 400 && call.target == "dynamodb.PutItem" && bytes.Contains(call.answer, []byte("ConditionalCheckFailed")) {
-		s.count(countConflict, 1)
-	}
-	if call.status != 200 || !strings.HasPrefix(call.process, "consumer") {
-		return
-	}
-	if call.target == "states.SendTaskHeartbeat" {
-		s.count("heartbeats", 1)
-	}
-	s.ledger.mu.Lock()
-	defer s.ledger.mu.Unlock()
-	switch call.target {
-	case "dynamodb.PutItem":
-		if n := s.ledger.commit(call.request); n > 0 {
-			s.problem("an item was deleted that had %d effects to perform: %.300s", n, call.request)
-		}
-		if of, was := s.ledger.claim(call.request); was != nil {
-			s.problem("%s has claimed an alias that %s has", of, was.of)
-		}
-	case "dynamodb.UpdateItem":
-		s.ledger.release(call.request)
-		s.ledger.clear(call.request)
-		if s.ledger.giveUp(call.request) && !s.plan.denies {
-			s.problem("%s gives an effect up, although nothing is denied: %s", call.process, call.request)
-		}
-	case "sqs.SendMessage":
-		var message struct {
-			Queue string `json:"QueueUrl"`
-			Body  string `json:"MessageBody"`
-			ID    string `json:"MessageDeduplicationId"`
-		}
-		if err := json.Unmarshal(call.request, &message); err != nil {
-			s.problem("%v", err)
-			return
-		}
-		switch {
-		case strings.HasSuffix(message.Queue, deadLetterName):
-			s.ledger.park(call.request)
-		case strings.HasSuffix(message.Queue, delayName):
-			var delayed struct {
-				DeduplicationID string `json:"deduplication_id"`
-			}
-			if err := json.Unmarshal([]byte(message.Body), &delayed); err != nil {
-				s.problem("%v", err)
-			}
-			s.isCommitted(delayed.DeduplicationID, call)
-		default:
-			s.isCommitted(message.ID, call)
-			if strings.Contains(message.Body, `"settle.token.expired"`) {
-				s.count("answers that came too late", 1)
-			}
-		}
-	case "states.SendTaskSuccess", "states.SendTaskFailure":
-		var answer struct{ TaskToken, Error string }
-		if err := json.Unmarshal(call.request, &answer); err != nil {
-			s.problem("%v", err)
-		}
-		if !s.ledger.answered[answer.TaskToken] && answer.Error != durable.ErrorParked {
-			s.problem("%s answers a task before a commit has the answer: %s", call.process, call.request)
-		}
-	case "states.StartExecution":
-		var started struct{ Name string }
-		if err := json.Unmarshal(call.request, &started); err != nil {
-			s.problem("%v", err)
-		}
-		s.isCommitted(endOfName(started.Name), call)
-	case "scheduler.POST":
-		if found := scheduledID.FindSubmatch(call.request); found != nil {
-			s.isCommitted(string(found[1]), call)
-		} else {
-			s.problem("a schedule without deduplication ID: %s", call.request)
-		}
-	}
-}
-
-// scheduledID finds the deduplication ID in a JSON text within JSON.
-var scheduledID = regexp.MustCompile(`deduplication_id\\":\\"([^\\]+)\\"`)
-
-func (s *simulation) isCommitted(id string, call takenCall) {
-	if !s.ledger.committed[id] && !looksAfter.Match(call.request) {
-		s.problem("%s %s before a commit has the effect %s", call.process, call.target, id)
-	}
-}
-
-// looksAfter finds the messages by which an instance looks after what waits for it: no commit asks for each.
-var looksAfter = regexp.MustCompile(`settle\.(token|execution)[.\\"]`)
-
-// commit notes the effects of a stored item, and returns how many an earlier item of the same name took with it.
-func (l *ledger) commit(request []byte) (forgotten int) {
-	var put struct {
-		Item struct {
-			Instance  struct{ S string } `json:"instance"`
-			CreatedAt struct{ S string } `json:"created_at"`
-			Tokens    struct {
-				L []struct {
-					M struct {
-						Key    struct{ S string } `json:"key"`
-						Value  struct{ S string } `json:"value"`
-						Answer *json.RawMessage   `json:"answer"`
-					}
-				}
-			} `json:"tokens"`
-			Outbox struct {
-				L []struct {
-					M struct {
-						ID struct{ S string } `json:"id"`
-					}
-				}
-			} `json:"outbox"`
-		}
-	}
-	if err := json.Unmarshal(request, &put); err != nil {
-		panic(err)
-	}
-	createdAt, err := time.Parse(time.RFC3339Nano, put.Item.CreatedAt.S)
-	if err != nil {
-		return 0 // It is no instance's.
-	}
-	if was, ok := l.created[put.Item.Instance.S]; ok && !was.Equal(createdAt) {
-		forgotten = l.lose(put.Item.Instance.S)
-	}
-	l.created[put.Item.Instance.S], l.owed[put.Item.Instance.S] = createdAt, len(put.Item.Outbox.L)
-	for _, token := range put.Item.Tokens.L {
-		if token.M.Answer != nil {
-			l.answered[token.M.Value.S] = true
-			l.committed[shortened(derivedID(put.Item.Instance.S, createdAt, "token."+token.M.Key.S+".failed"))] = true
-		}
-	}
-	for _, effect := range put.Item.Outbox.L {
-		id := derivedID(put.Item.Instance.S, createdAt, effect.M.ID.S)
-		l.committed[shortened(id)] = true
-		l.committed[shortened(id+".failed")] = true // That it has failed may be told.
-		l.committed[nameEnd(id)] = true
-	}
-	return forgotten
-}
-
-// shortened is the ID as it is used for deduplication.
-func shortened(id string) string {
-	if len(id) <= 128 {
-		return id
-	}
-	sum := sha256.Sum256([]byte(id))
-	return hex.EncodeToString(sum[:])
-}
-
-// giveUp notes the effects that are stored as failed for good, and reports whether there are any.
-func (l *ledger) giveUp(request []byte) bool {
-	var update struct {
-		Key struct {
-			Instance struct{ S string } `json:"instance"`
-		}
-		ExpressionAttributeValues struct {
-			Failed struct {
-				L []struct {
-					M struct {
-						ID struct{ S string } `json:"id"`
-					}
-				}
-			} `json:":failed"`
-		}
-	}
-	if err := json.Unmarshal(request, &update); err != nil {
-		panic(err)
-	}
-	instance := update.Key.Instance.S
-	for _, effect := range update.ExpressionAttributeValues.Failed.L {
-		l.failed[derivedID(instance, l.created[instance], effect.M.ID.S)] = true
-		l.failed[instance] = true
-	}
-	return len(update.ExpressionAttributeValues.Failed.L) > 0
-}
-
-// park notes a message of the dead-letter queue.
-func (l *ledger) park(request []byte) {
-	var message struct {
-		ID         string                                  `json:"MessageDeduplicationId"`
-		Attributes map[string]struct{ StringValue string } `json:"MessageAttributes"`
-	}
-	if err := json.Unmarshal(request, &message); err != nil {
-		panic(err)
-	}
-	l.parked[message.ID] = append(l.parked[message.ID], message.Attributes["reason"].StringValue)
 }

@@ -10,41 +10,40 @@ type owner struct {
 	released      bool
 }
 
-// claim notes a stored claim of an alias. It returns who claims and, if another instance has the alias, which.
+// claim notes a claim of an alias: a transaction that puts the alias. It returns who claims and, if another instance has the
+// alias, which.
 func (l *ledger) claim(request []byte) (of string, was *owner) {
-	var put struct {
-		Item struct {
-			Instance  struct{ S string } `json:"instance"`
-			Of        struct{ S string } `json:"alias_of"`
-			CreatedAt struct{ S string } `json:"created_at"`
+	var transaction struct {
+		ClientRequestToken string
+		TransactItems      []struct {
+			Put *struct {
+				Item struct {
+					Instance  textAttribute `json:"instance"`
+					Of        textAttribute `json:"alias_of"`
+					CreatedAt textAttribute `json:"created_at"`
+				}
+			}
 		}
 	}
-	if err := json.Unmarshal(request, &put); err != nil {
+	if err := json.Unmarshal(request, &transaction); err != nil {
 		panic(err)
 	}
-	of = put.Item.Of.S
-	if of == "" {
+	// DynamoDB API Reference, TransactWriteItems: a call that is repeated under its ClientRequestToken within ten minutes succeeds
+	// and changes nothing.
+	if token := transaction.ClientRequestToken; token != "" && l.claims[token] {
 		return "", nil
 	}
-	if before, taken := l.owners[put.Item.Instance.S]; taken && !before.released && before.of != of {
-		was = &before
-	}
-	l.owners[put.Item.Instance.S] = owner{of: of, createdAt: put.Item.CreatedAt.S}
-	return of, was
-}
-
-// release notes that an alias was released.
-func (l *ledger) release(request []byte) {
-	var update struct {
-		Key struct {
-			Instance struct{ S string } `json:"instance"`
+	l.claims[transaction.ClientRequestToken] = true
+	for _, item := range transaction.TransactItems {
+		if item.Put == nil || item.Put.Item.Of.S == "" {
+			continue
 		}
+		alias := item.Put.Item
+		of = alias.Of.S
+		if before, taken := l.owners[alias.Instance.S]; taken && !before.released && before.of != of {
+			was = &before
+		}
+		l.owners[alias.Instance.S] = owner{of: of, createdAt: alias.CreatedAt.S}
 	}
-	if err := json.Unmarshal(request, &update); err != nil {
-		panic(err)
-	}
-	if of, taken := l.owners[update.Key.Instance.S]; taken {
-		of.released = true
-		l.owners[update.Key.Instance.S] = of
-	}
+	return of, was
 }

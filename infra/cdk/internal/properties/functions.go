@@ -105,7 +105,7 @@ var calls = map[string][]string{
 		"sqs:ReceiveMessage ${Queue.Arn}", "sqs:DeleteMessage ${Queue.Arn}", "sqs:GetQueueAttributes ${Queue.Arn}",
 		"sqs:ChangeMessageVisibility ${Queue.Arn}", "sqs:SendMessage ${Queue.Arn}",
 		"sqs:SendMessage ${DeadLetterQueue.Arn}", "sqs:SendMessage ${DelayQueue.Arn}",
-		"dynamodb:GetItem ${Table.Arn}", "dynamodb:PutItem ${Table.Arn}", "dynamodb:UpdateItem ${Table.Arn}",
+		"dynamodb:GetItem ${Table.Arn}", "dynamodb:PutItem ${Table.Arn}", "dynamodb:UpdateItem ${Table.Arn}", "dynamodb:ConditionCheckItem ${Table.Arn}",
 		"scheduler:CreateSchedule " + arn + "scheduler" + here + "schedule/${AWS::StackName}/*",
 		"scheduler:DeleteSchedule " + arn + "scheduler" + here + "schedule/${AWS::StackName}/*",
 		"iam:PassRole ${SchedulerRole.Arn} if StringEquals iam:PassedToService scheduler.amazonaws.com",

@@ -1,0 +1,299 @@
+package simulate_test
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/statechart"
+)
+
+// How the ledger reads the calls that took effect.
+
+// take sees a call that took effect, and checks that no effect comes before the commit that has it.
+func (s *simulation) take(call takenCall) {
+	if call.status == 400 && bytes.Contains(call.answer, []byte("ConditionalCheckFailed")) && (call.target == "dynamodb.PutItem" || call.target == "dynamodb.UpdateItem" && readUpdate(call.request).isClearing()) {
+		s.count(countConflict, 1)
+	}
+	if call.status != 200 || !strings.HasPrefix(call.process, "consumer") {
+		return
+	}
+	if call.target == "states.SendTaskHeartbeat" {
+		s.count("heartbeats", 1)
+	}
+	s.ledger.mu.Lock()
+	defer s.ledger.mu.Unlock()
+	switch call.target {
+	case "dynamodb.PutItem":
+		s.takeCommit(call)
+	case "dynamodb.UpdateItem":
+		s.takeUpdate(call)
+	case "dynamodb.TransactWriteItems":
+		if of, was := s.ledger.claim(call.request); was != nil {
+			s.problem("%s has claimed an alias that %s has", of, was.of)
+		}
+	case "sqs.SendMessage":
+		var message sentMessage
+		s.read(call.request, &message)
+		s.takeSent(call, message)
+	case "sqs.SendMessageBatch":
+		for _, message := range s.sentOfBatch(call) {
+			s.takeSent(call, message)
+		}
+	case "states.SendTaskSuccess", "states.SendTaskFailure":
+		var answer struct{ TaskToken, Error string }
+		s.read(call.request, &answer)
+		if !s.ledger.answered[answer.TaskToken] && answer.Error != durable.ErrorParked {
+			s.problem("%s answers a task before a commit has the answer: %s", call.process, call.request)
+		}
+	case "states.StartExecution":
+		var started struct{ Name string }
+		s.read(call.request, &started)
+		s.isCommitted(endOfName(started.Name), call, string(call.request))
+	case "scheduler.POST":
+		if found := scheduledID.FindSubmatch(call.request); found != nil {
+			s.isCommitted(string(found[1]), call, string(call.request))
+		} else {
+			s.problem("a schedule without deduplication ID: %s", call.request)
+		}
+	}
+}
+
+// read reads a JSON text, which is a problem if it is none.
+func (s *simulation) read(text []byte, into any) {
+	if err := json.Unmarshal(text, into); err != nil {
+		s.problem("reading %s: %v", text, err)
+	}
+}
+
+// scheduledID finds the deduplication ID in a JSON text within JSON.
+var scheduledID = regexp.MustCompile(`deduplication_id\\":\\"([^\\]+)\\"`)
+
+// isCommitted checks that a commit has the effect with the derived ID. text is what was sent.
+func (s *simulation) isCommitted(id string, call takenCall, text string) {
+	if !s.ledger.committed[id] && !uncommitted.MatchString(text) {
+		s.problem("%s %s before a commit has the effect %s", call.process, call.target, id)
+	}
+}
+
+// uncommitted finds the messages that no commit asks for: those by which an instance looks after what waits for it, and those of
+// the runtime that could not be applied and are scheduled again.
+var uncommitted = regexp.MustCompile(`settle\.(token|execution)[.\\"]|\$retries\\*"`)
+
+// sentMessage is a message as a call of SQS has it.
+type sentMessage struct {
+	Queue      string                                  `json:"QueueUrl"`
+	Group      string                                  `json:"MessageGroupId"`
+	Body       string                                  `json:"MessageBody"`
+	ID         string                                  `json:"MessageDeduplicationId"`
+	Attributes map[string]struct{ StringValue string } `json:"MessageAttributes"`
+}
+
+// sentOfBatch returns the messages of a batch that the queue has taken: it may refuse some.
+func (s *simulation) sentOfBatch(call takenCall) (sent []sentMessage) {
+	var batch struct {
+		QueueURL string `json:"QueueUrl"`
+		Entries  []struct {
+			EntryID string `json:"Id"`
+			sentMessage
+		}
+	}
+	var answer struct{ Successful []struct{ ID string } }
+	s.read(call.request, &batch)
+	s.read(call.answer, &answer)
+	for _, entry := range batch.Entries {
+		if slices.ContainsFunc(answer.Successful, func(taken struct{ ID string }) bool { return taken.ID == entry.EntryID }) {
+			entry.Queue = batch.QueueURL
+			sent = append(sent, entry.sentMessage)
+		}
+	}
+	return sent
+}
+
+// takeSent checks a message that a consumer has sent.
+func (s *simulation) takeSent(call takenCall, message sentMessage) {
+	switch {
+	case strings.HasSuffix(message.Queue, deadLetterName):
+		if !s.ledger.parkings[message.ID] && s.ledger.hasItem(message.Group, time.Now()) && s.lab.alone && !s.director.wasFrozen(call.process) {
+			s.problem("%s parks a message of %s before a commit has asked for that: %s", call.process, message.Group, message.ID)
+		}
+		s.ledger.parked[message.ID] = append(s.ledger.parked[message.ID], message.Attributes["reason"].StringValue)
+	case strings.HasSuffix(message.Queue, delayName):
+		var delayed struct {
+			DeduplicationID string `json:"deduplication_id"`
+		}
+		s.read([]byte(message.Body), &delayed)
+		s.isCommitted(delayed.DeduplicationID, call, message.Body)
+	default:
+		s.isCommitted(message.ID, call, message.Body)
+		if strings.Contains(message.Body, `"settle.token.expired"`) {
+			s.count("answers that came too late", 1)
+		}
+	}
+}
+
+// Attributes of items, as DynamoDB's JSON has them.
+type (
+	textAttribute   struct{ S string }
+	numberAttribute struct{ N string }
+	// outboxAttribute is an outbox.
+	outboxAttribute struct {
+		L []struct {
+			M struct {
+				ID    textAttribute `json:"id"`
+				Kind  textAttribute `json:"kind"`
+				Event struct {
+					M struct{ Queue, SequenceNumber textAttribute }
+				} `json:"event"`
+			}
+		}
+	}
+)
+
+func (v numberAttribute) int() int64 {
+	n, _ := strconv.ParseInt(v.N, 10, 64) // Without the attribute, it is 0.
+	return n
+}
+
+// takeCommit notes a stored item of an instance, and its effects.
+func (s *simulation) takeCommit(call takenCall) {
+	var put struct {
+		Item struct {
+			Instance  textAttribute   `json:"instance"`
+			CreatedAt textAttribute   `json:"created_at"`
+			Revision  numberAttribute `json:"revision"`
+			ExpireAt  numberAttribute `json:"expire_at"`
+			Tokens    struct {
+				L []struct {
+					M struct {
+						Key    textAttribute    `json:"key"`
+						Value  textAttribute    `json:"value"`
+						Answer *json.RawMessage `json:"answer"`
+					}
+				}
+			} `json:"tokens"`
+			Outbox outboxAttribute `json:"outbox"`
+		}
+	}
+	s.read(call.request, &put)
+	name := put.Item.Instance.S
+	createdAt, err := time.Parse(time.RFC3339Nano, put.Item.CreatedAt.S)
+	if err != nil {
+		s.problem("%s stores an item that is no instance's: %s", call.process, call.request)
+		return
+	}
+	s.storedAt(call, name, stored{createdAt: createdAt, revision: put.Item.Revision.int(), expireAt: put.Item.ExpireAt.int(), owed: len(put.Item.Outbox.L)})
+	l := &s.ledger
+	for _, token := range put.Item.Tokens.L {
+		if token.M.Answer != nil {
+			l.answered[token.M.Value.S] = true
+			l.committed[shortened(derivedID(name, createdAt, "token."+token.M.Key.S+".failed"))] = true
+		}
+	}
+	for _, effect := range put.Item.Outbox.L {
+		id := derivedID(name, createdAt, effect.M.ID.S)
+		l.committed[shortened(id)] = true
+		l.committed[shortened(id+".failed")] = true // That it has failed may be told.
+		l.committed[nameEnd(id)] = true
+		switch place := effect.M.Event.M; effect.M.Kind.S {
+		case "park.delivery":
+			l.parkings[parkingID(place.Queue.S, place.SequenceNumber.S)] = true
+		case string(statechart.ParkEvent):
+			l.parkings[parkingID(derivedID(name, createdAt, "deferred"), effect.M.ID.S)] = true
+		}
+	}
+}
+
+// storedAt notes a write of an instance's item, and checks that it has raised the revision by one, and that no item with effects to
+// perform was deleted before it.
+func (s *simulation) storedAt(call takenCall, name string, now stored) {
+	was, known := s.ledger.stored[name]
+	if now.revision != was.revision+1 && (now.revision != 1 || s.ledger.hasItem(name, time.Now())) {
+		s.problem("%s stores revision %d of %s, which has revision %d", call.process, now.revision, name, was.revision)
+	}
+	if known && !was.createdAt.Equal(now.createdAt) {
+		if n := s.ledger.lose(name); n > 0 {
+			s.problem("an item was deleted that had %d effects to perform: %.300s", n, call.request)
+		}
+	}
+	s.ledger.stored[name] = now
+}
+
+// hasItem reports whether an instance has an item that DynamoDB may not have deleted.
+func (l *ledger) hasItem(name string, now time.Time) bool {
+	item, ok := l.stored[name]
+	return ok && (item.expireAt == 0 || item.expireAt > now.Unix())
+}
+
+// shortened is the ID as it is used for deduplication.
+func shortened(id string) string {
+	if len(id) <= 128 {
+		return id
+	}
+	sum := sha256.Sum256([]byte(id))
+	return hex.EncodeToString(sum[:])
+}
+
+// itemUpdate is an UpdateItem: it clears the outbox of an instance, releases an alias, or keeps the last send of a sender.
+type itemUpdate struct {
+	Key struct {
+		Instance textAttribute `json:"instance"`
+	}
+	ExpressionAttributeNames  map[string]string
+	ExpressionAttributeValues struct {
+		Next     numberAttribute `json:":next"`
+		ExpireAt numberAttribute `json:":expire_at"`
+		Outbox   outboxAttribute `json:":outbox"`
+		Failed   struct {
+			L []struct {
+				M struct {
+					ID textAttribute `json:"id"`
+				}
+			}
+		} `json:":failed_effects"`
+	}
+}
+
+func readUpdate(request []byte) (update itemUpdate) {
+	if err := json.Unmarshal(request, &update); err != nil {
+		panic(err)
+	}
+	return update
+}
+
+// isClearing reports whether it writes what is left of an instance's outbox.
+func (u itemUpdate) isClearing() bool { return u.ExpressionAttributeNames["#outbox"] != "" }
+
+// takeUpdate notes what an update has changed.
+func (s *simulation) takeUpdate(call takenCall) {
+	update, l := readUpdate(call.request), &s.ledger
+	name := update.Key.Instance.S
+	if of, taken := l.owners[name]; taken {
+		of.released = true
+		l.owners[name] = of
+	}
+	if !update.isClearing() {
+		return
+	}
+	values, createdAt := update.ExpressionAttributeValues, l.stored[name].createdAt
+	s.storedAt(call, name, stored{createdAt: createdAt, revision: values.Next.int(), expireAt: values.ExpireAt.int(), owed: len(values.Outbox.L)})
+	for _, effect := range values.Outbox.L {
+		if !l.committed[shortened(derivedID(name, createdAt, effect.M.ID.S))] {
+			s.problem("%s leaves an effect in the outbox of %s that no commit has: %s", call.process, name, effect.M.ID.S)
+		}
+	}
+	for _, effect := range values.Failed.L {
+		l.failed[derivedID(name, createdAt, effect.M.ID.S)] = true
+		l.failed[name] = true
+	}
+	if len(values.Failed.L) > 0 && !s.plan.denies {
+		s.problem("%s gives an effect up, although nothing is denied: %s", call.process, call.request)
+	}
+}
