@@ -99,7 +99,8 @@ var madeFor = []struct {
 	by    string
 }{
 	{"dynamodb.GetItem", 2, "consumer: reads the instance, for the ENRICH and for the callback"},
-	{"dynamodb.PutItem", 3, "consumer: commits the instance, twice, and claims the alias"},
+	{"dynamodb.PutItem", 2, "consumer: commits the instance, twice"},
+	{"dynamodb.TransactWriteItems", 1, "consumer: claims the alias, if the instance has not changed"},
 	{"dynamodb.UpdateItem", 4, "gateway: redeems the alias; consumer: clears the outbox, twice, and releases the alias"},
 	{"scheduler.CreateSchedule", 1, "consumer: the timer of the expiry"},
 	{"scheduler.DeleteSchedule", 1, "consumer: cancels it"},
@@ -188,17 +189,19 @@ func bill(c callCost) []line {
 	}
 	sent := 1 + c.calls["sqs.SendMessage"] // Step Functions sends too.
 	received := c.invocations["consumer"]
-	// Commits and clearings write the instance, with room for one unit of outbox; the others its alias.
-	const aliasWrites = 3
-	instanceWrites := c.calls["dynamodb.PutItem"] + c.calls["dynamodb.UpdateItem"] - aliasWrites
-	writes := instanceWrites*(c.instanceUnits+1) + aliasWrites*c.aliasUnits
+	// Commits and clearings write the instance, with room for one unit of outbox; the others its alias. The claim is a
+	// transaction that writes the alias and checks the instance, both at twice the units (DynamoDB Developer Guide, "DynamoDB
+	// read and write operations").
+	const aliasWrites = 2
+	instanceWrites, claims := c.calls["dynamodb.PutItem"]+c.calls["dynamodb.UpdateItem"]-aliasWrites, c.calls["dynamodb.TransactWriteItems"]
+	writes := instanceWrites*(c.instanceUnits+1) + aliasWrites*c.aliasUnits + claims*2*(c.instanceUnits+1+c.aliasUnits)
 	const million = 1e6
 	return []line{
 		perCall(fmt.Sprintf("Step Functions, Standard: the start, and %d state", c.states), float64(1+c.states), millionTransitions, "million transitions", million),
 		perCall("Lambda, x86: the estimate's 2 s at 1 GB", runSeconds*gigabytes, gigabyteSecondX86, "GB-second", 1),
 		perCall("Lambda: invocations", float64(c.invocations["consumer"]+c.invocations["gateway"]), millionInvocations, "million", million),
 		perCall(fmt.Sprintf("SQS FIFO: %d sends, %d receives and %d deletes by Lambda's pollers", sent, received, received), float64(sent+2*received), millionFIFORequests, "million requests", million),
-		perCall(fmt.Sprintf("DynamoDB, on demand: %d writes of the instance (%d KB each), %d of the alias (%d KB)", instanceWrites, c.instanceUnits+1, aliasWrites, c.aliasUnits),
+		perCall(fmt.Sprintf("DynamoDB, on demand: %d writes of the instance (%d KB each), %d of the alias (%d KB), %d transaction of both", instanceWrites, c.instanceUnits+1, aliasWrites, c.aliasUnits, claims),
 			float64(writes), millionWriteUnits, "million write units", million),
 		perCall(fmt.Sprintf("DynamoDB, on demand: %d consistent reads (up to 4 KB)", c.calls["dynamodb.GetItem"]), float64(c.calls["dynamodb.GetItem"]), millionReadUnits, "million read units", million),
 		perCall("EventBridge Scheduler: firings, as the timer is cancelled", 0, millionSchedules, "million firings", million),

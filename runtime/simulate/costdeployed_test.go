@@ -54,7 +54,7 @@ func TestADeployedStackCostsWhatTheDocumentSays(t *testing.T) {
 				n := costRun{events: 1000, atLeast: 50}.scaled()
 				o := options{meter: m, indexed: !run.withoutIndex, historyMax: run.historyMax, more: []durable.Machine{tallying()}}
 				inWorld(t, o, func(w *world) {
-					w.playAlone(n, 465, run.typ)
+					w.playAlone(n, textBytes, run.typ)
 					used[i] = m.usage()
 					w.wantQueuesEmpty()
 				})

@@ -124,7 +124,7 @@ func TestItemsHaveTheSizesThatTheDocumentShows(t *testing.T) {
 			w.startPipeline("nightly", "08:00")
 			time.Sleep(2 * time.Hour)
 		}},
-		{"the runs' chart, after 21 events", "tally/1", options{meter: &meter{}, more: []durable.Machine{tallying()}}, func(w *world) { w.fill(465, "tally/1") }},
+		{"the runs' chart, after 21 events", "tally/1", options{meter: &meter{}, more: []durable.Machine{tallying()}}, func(w *world) { w.fill(textBytes, "tally/1") }},
 	} {
 		inWorld(t, story.options, func(w *world) {
 			story.play(w)

@@ -18,10 +18,10 @@ import (
 type usage struct {
 	// events are the messages that functions were given from the FIFO queue.
 	events int
-	// gets, puts and updates are calls to DynamoDB, read and write the units that they consumed, and refused
+	// gets, puts, updates and transactions are calls to DynamoDB, read and write the units that they consumed, and refused
 	// those whose condition did not hold: they consume units too, but DynamoDB does not say how many.
-	gets, puts, updates, refused int
-	read, write                  float64
+	gets, puts, updates, transactions, refused int
+	read, write                                float64
 	// index are the write units of the index, which are among write.
 	index float64
 	// fifo and standard are the requests to the queues of those kinds, as they are billed: one for each 64 KB.
@@ -154,23 +154,21 @@ func (m *meter) sent(operation string, body []byte) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.used.request(call.QueueURL, billed(size))
-	if operation == "SendMessage" && strings.HasSuffix(call.QueueURL, "/"+delayName) {
-		m.used.firings--
-		m.used.standard--
+	if strings.HasSuffix(call.QueueURL, "/"+delayName) {
+		messages := map[string]int{"SendMessage": 1, "SendMessageBatch": len(call.Entries)}[operation]
+		m.used.firings -= messages
+		m.used.standard -= messages
 	}
+}
+
+// capacity is what a call to DynamoDB has consumed of a table.
+type capacity struct {
+	CapacityUnits          float64
+	GlobalSecondaryIndexes map[string]struct{ CapacityUnits float64 }
 }
 
 // consumed counts a call to DynamoDB.
 func (m *meter) consumed(operation string, status int, answer []byte) {
-	var told struct {
-		ConsumedCapacity struct {
-			CapacityUnits          float64
-			GlobalSecondaryIndexes map[string]struct{ CapacityUnits float64 }
-		}
-	}
-	if err := json.Unmarshal(answer, &told); err != nil {
-		panic(err)
-	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if status != http.StatusOK {
@@ -185,11 +183,30 @@ func (m *meter) consumed(operation string, status int, answer []byte) {
 		m.used.puts++
 	case "UpdateItem":
 		m.used.updates++
+	case "TransactWriteItems":
+		m.used.transactions++
 	default:
-		panic("expected GetItem, PutItem or UpdateItem, got " + operation)
+		panic("expected GetItem, PutItem, UpdateItem or TransactWriteItems, got " + operation)
 	}
-	*units += told.ConsumedCapacity.CapacityUnits
-	for _, index := range told.ConsumedCapacity.GlobalSecondaryIndexes {
-		m.used.index += index.CapacityUnits
+	for _, consumed := range capacities(operation, answer) {
+		*units += consumed.CapacityUnits
+		for _, index := range consumed.GlobalSecondaryIndexes {
+			m.used.index += index.CapacityUnits
+		}
 	}
+}
+
+// capacities reads what a call has consumed: of one table or, for a transaction, of each (DynamoDB API Reference,
+// TransactWriteItems).
+func capacities(operation string, answer []byte) []capacity {
+	var one struct{ ConsumedCapacity capacity }
+	var several struct{ ConsumedCapacity []capacity }
+	into := any(&one)
+	if operation == "TransactWriteItems" {
+		into = &several
+	}
+	if err := json.Unmarshal(answer, into); err != nil {
+		panic(err)
+	}
+	return append(several.ConsumedCapacity, one.ConsumedCapacity)
 }

@@ -37,7 +37,7 @@ func eventTable(used []usage) string {
 		each := func(n float64) string { return strings.TrimSuffix(fmt.Sprintf("%.2f", n/float64(u.events)), ".00") }
 		bill := u.dollars()
 		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s | %s | %s | %s | $%.2f | $%.2f | $%.2f | $%.2f | **$%.2f** |\n", costRuns[i].name, thousands(costRuns[i].events),
-			each(float64(u.fifo)), each(float64(u.standard)), each(float64(u.gets)), each(float64(u.puts+u.updates)), each(u.read), each(u.write), each(float64(u.invocations)),
+			each(float64(u.fifo)), each(float64(u.standard)), each(float64(u.gets)), each(float64(u.puts+u.updates+u.transactions)), each(u.read), each(u.write), each(float64(u.invocations)),
 			bill.sqs, bill.dynamodb, bill.lambda, bill.scheduler, bill.total())
 	}
 	return b.String()

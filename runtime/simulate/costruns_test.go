@@ -34,13 +34,19 @@ func (r costRun) scaled() int {
 // rounds are how many events playMany sends to each instance.
 const rounds = 3
 
+// textBytes is the size of the text that an instance keeps whose item is to have 1 KB, and with a full history 2 KB.
+const textBytes = 404
+
+// effectTextBytes is that of an instance whose item is to have 1 KB with an effect in its outbox.
+const effectTextBytes = 239
+
 // payloadBytes is the size of the texts of the runs with large events.
 const payloadBytes = 100_000
 
 var costRuns = []costRun{
-	{"1 KB, one event at a time", 3, 1000, 50, func(w *world, n int) { w.playAlone(n, 465, "add") }},
-	{"the same, 20 transitions kept", 0, 1000, 50, func(w *world, n int) { w.playAlone(n, 465, "add") }},
-	{"1 KB, ten events folded", 3, 1000, 50, func(w *world, n int) { w.playFolded(n, 465) }},
+	{"1 KB, one event at a time", 3, 1000, 50, func(w *world, n int) { w.playAlone(n, textBytes, "add") }},
+	{"the same, 20 transitions kept", 0, 1000, 50, func(w *world, n int) { w.playAlone(n, textBytes, "add") }},
+	{"1 KB, ten events folded", 3, 1000, 50, func(w *world, n int) { w.playFolded(n, textBytes) }},
 	{"1 KB, half of them send the other half", 3, 1000, 50, (*world).playSends},
 	{"1 KB, half of them arm a timer of a minute", 3, 200, 20, func(w *world, n int) { w.playTimers(n, 60) }},
 	{"1 KB, half of them arm a timer of a day", 3, 200, 20, func(w *world, n int) { w.playTimers(n, 24*60*60) }},
@@ -171,7 +177,7 @@ func (w *world) playFolded(n, bytes int) {
 // IDs as it may.
 func (w *world) playSends(n int) {
 	const sender, receiver = "tally/1", "tally/2"
-	events := w.fill(300, sender, receiver)
+	events := w.fill(effectTextBytes, sender, receiver)
 	bySender := slices.DeleteFunc(slices.Clone(events), func(e told) bool { return e.to != sender })
 	byReceiver := slices.DeleteFunc(slices.Clone(events), func(e told) bool { return e.to != receiver })
 	const remembered = 50
@@ -185,21 +191,21 @@ func (w *world) playSends(n int) {
 		bySender = append(bySender, e)
 		byReceiver = append(byReceiver, told{receiver, "add", number{N: e.N}})
 	}
-	w.wantTold(sender, bySender, int64(len(bySender)))
+	w.wantTold(sender, bySender, int64(len(bySender)+remembered+n/2)) // Each send is cleared.
 	w.wantTold(receiver, byReceiver, int64(len(byReceiver)))
 }
 
 // playTimers has every event send another one later.
 func (w *world) playTimers(n, seconds int) {
 	const instance = "tally/1"
-	events := w.fill(300, instance)
+	events := w.fill(effectTextBytes, instance)
 	for i := range n / 2 {
 		e := told{instance, "later", number{N: 1_100_000 + i, Seconds: seconds}}
 		w.tell(e)
 		time.Sleep(time.Duration(seconds)*time.Second + time.Minute)
 		events = append(events, e, told{instance, "after add", number{N: e.N}}) // As the history names it.
 	}
-	w.wantTold(instance, events, int64(len(events)))
+	w.wantTold(instance, events, int64(len(events)+n/2)) // Each timer is cleared from the outbox.
 }
 
 // playLarge sends events with texts that differ.

@@ -118,8 +118,8 @@ func (w *world) tell(events ...told) {
 	}
 }
 
-// wantTold checks that an instance has applied the events, each once and in this order, with so many commits, and
-// that nothing is left to do.
+// wantTold checks that an instance has applied the events, each once and in this order, that nothing is left to do, and that the
+// revision counts what was written: the commits and the clearings of the outbox.
 func (w *world) wantTold(instance string, events []told, revision int64) {
 	w.t.Helper()
 	var want tally
@@ -137,7 +137,7 @@ func (w *world) wantTold(instance string, events []told, revision int64) {
 		w.t.Errorf("%s: want %+v, got %+v", instance, want, got)
 	}
 	if record.Revision != revision {
-		w.t.Errorf("%s: want %d commits, got %d", instance, revision, record.Revision)
+		w.t.Errorf("%s: want revision %d, got %d", instance, revision, record.Revision)
 	}
 	if len(record.Outbox)+len(record.FailedEffects) > 0 || record.Ignored != 0 || record.Skipped != 0 || record.Error != nil || !slices.Equal(record.State, []string{"open"}) {
 		w.t.Errorf("%s: want it open with nothing left to do, nothing ignored, skipped or failed; got state %v, outbox %v, failed %v, %d ignored, %d skipped, error %v",

@@ -34,12 +34,61 @@ func (r refuser) Do(request *http.Request) (*http.Response, error) {
 		request.Body = io.NopCloser(bytes.NewReader(body))
 	}
 	_, operation, _ := strings.Cut(request.Header.Get("X-Amz-Target"), ".")
+	if operation == "SendMessageBatch" {
+		return r.doBatch(request, body)
+	}
 	code := r.code(operation, string(body))
 	if code == "" {
 		return r.next.Do(request)
 	}
 	answer := `{"__type": "com.amazonaws#` + code + `", "message": "no"}`
 	return &http.Response{StatusCode: http.StatusBadRequest, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(answer))}, nil
+}
+
+// doBatch sends the entries of a batch that code does not refuse, and reports the others as failed (SQS API Reference,
+// SendMessageBatch: "the request can result in a combination of successful and unsuccessful actions").
+func (r refuser) doBatch(request *http.Request, body []byte) (*http.Response, error) {
+	var batch struct {
+		QueueURL string `json:"QueueUrl"`
+		Entries  []json.RawMessage
+	}
+	if err := json.Unmarshal(body, &batch); err != nil {
+		return nil, err
+	}
+	var taken []json.RawMessage
+	var failed []map[string]any
+	for _, entry := range batch.Entries {
+		var id struct {
+			ID string `json:"Id"`
+		}
+		if err := json.Unmarshal(entry, &id); err != nil {
+			return nil, err
+		}
+		if code := r.code("SendMessage", string(entry)); code != "" {
+			failed = append(failed, map[string]any{"Id": id.ID, "Code": code, "Message": "no", "SenderFault": true})
+		} else {
+			taken = append(taken, entry)
+		}
+	}
+	answer := map[string]any{}
+	if len(taken) > 0 {
+		body, err := json.Marshal(map[string]any{"QueueUrl": batch.QueueURL, "Entries": taken})
+		if err != nil {
+			return nil, err
+		}
+		request.Body, request.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+		response, err := r.next.Do(request)
+		if err != nil || response.StatusCode != http.StatusOK || len(failed) == 0 {
+			return response, err
+		}
+		defer func() { _ = response.Body.Close() }() // It is read to its end.
+		if err := json.NewDecoder(response.Body).Decode(&answer); err != nil {
+			return nil, err
+		}
+	}
+	answer["Failed"] = failed
+	text, err := json.Marshal(answer)
+	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: io.NopCloser(bytes.NewReader(text))}, err
 }
 
 // post is the context of a chart that sends letters, and notes which cannot be sent.
