@@ -25,13 +25,19 @@ func (w *world) committed(was, is stored, record durable.Record) {
 			w.wrong("applied while unsettled: %s to %s", line, id)
 		}
 		if strings.Contains(line, " failed: ") && w.facts["blame "+id] == 0 {
-			w.wrong("innocent service exhausted: %s: %q, and no fault has hit a call of its own", id, line)
+			w.wrong("innocent service exhausted: %s: %q, and no attempt of its own has failed or died", id, line)
+		}
+		if line == "over" && slices.ContainsFunc(was.timers, w.clock.Before) {
+			w.wrong("timer early: that of %s", id)
 		}
 	}
 	for _, key := range was.services {
 		if !slices.Contains(is.services, key) {
 			w.facts["ended "+id+" "+key] = 1
 		}
+	}
+	if record.Error != nil && isAbandoned(record.Error.Message) && w.facts["blame "+id] == 0 {
+		w.wrong("innocent event blamed: the item of %s says so of %q, and no process has died with it", id, record.Error.Event)
 	}
 	w.keptFailures(record)
 	for _, effect := range record.Outbox {
@@ -92,11 +98,16 @@ func (w *world) served(name string, call statechart.Call) {
 
 // parkedNow checks a parking. "One instance's trouble does not hold up another's events."
 func (w *world) parkedNow(d durable.Delivery, reason string) {
-	if strings.Contains(reason, "the process died while it was tried") && w.facts["blame "+d.Group] == 0 {
+	if isAbandoned(reason) && w.facts["blame "+d.Group] == 0 {
 		var head struct{ Type string }
 		mustUnmarshal([]byte(d.Body), &head)
-		w.wrong("innocent event parked: %s of %s, and no fault has hit a call of its own: %.60s", head.Type, d.Group, reason)
+		w.wrong("innocent event parked: %s of %s, and no process has died with it: %.60s", head.Type, d.Group, reason)
 	}
+}
+
+// isAbandoned reports whether the reason is that too many tries came to no end.
+func isAbandoned(reason string) bool {
+	return strings.Contains(reason, "the process died while it was tried")
 }
 
 // refused checks a claim that is refused. "An alias belongs to one instance, until it ends."

@@ -28,7 +28,7 @@ func eventScenarios() []*scenario {
 		{name: "killer and service", text: "x/a kill a1; x/b charge b1", isLong: true},
 		{name: "send", text: "x/a tell a1 x/b; x/a tell a2 x/b", left: budget{Waits: 1}, faults: 2},
 		{name: "send: full", text: "x/a tell a1 x/b; x/a tell a2 x/b; x/b add b1", left: budget{Waits: 1}, isLong: true},
-		{name: "aggregator", text: "x/a tell a1 x/s; x/b tell b1 x/s"},
+		{name: "aggregator", text: "x/a tell a1 x/s; x/b tell b1 x/s", recent: 1},
 		{name: "timer", text: "x/a wait a1; x/a tell a2 x/b", left: budget{Waits: 1}},
 		{name: "timer: limit 1", text: "x/a wait a1", limit: 1, faults: 3},
 		{name: "service and limit", text: "x/a pay a1", faults: 2},

@@ -17,6 +17,7 @@ var (
 	scenarioFlag = flag.String("scenario", "", "the names of the scenarios to search, separated by commas; all if it is empty")
 	callsFlag    = flag.Bool("calls", false, "have schedules show all calls, to read them; they cannot be replayed")
 	faultsFlag   = flag.Int("faults", -1, "how many faults there are at most, instead of what the scope says")
+	pausesFlag   = flag.Int("pauses", 0, "with -faults: how often a process may wait while others run")
 )
 
 // selected returns what the flags ask for.
@@ -32,7 +33,7 @@ func selected(t *testing.T) (scopes []scope) {
 		case len(names) > 0 && !slices.Contains(names, s.name), len(names) == 0 && isShort && s.isLong:
 			continue
 		case *faultsFlag >= 0:
-			scopes = append(scopes, scope{s, *faultsFlag, 0, max(1, s.nested)})
+			scopes = append(scopes, scope{s, *faultsFlag, *pausesFlag, max(1, s.nested)})
 		case isShort:
 			scopes = append(scopes, scope{s, 1, 0, max(1, s.nested)})
 		default:
@@ -54,8 +55,8 @@ type scenario struct {
 	// text is the events that are in the queues at the beginning: see parsePosts.
 	text  string
 	posts []post
-	// limit is that of tries, 2 if it is zero.
-	limit int
+	// limit is that of tries, 2 if it is zero; recent is that of recent events, 8 if it is zero.
+	limit, recent int
 	// left is what may happen beside the faults: Waits, Redrives, Restores, Denials, and Olds: invocations of an old process
 	// after a deployment.
 	left budget

@@ -64,7 +64,13 @@ type found struct {
 type violation struct {
 	kind, text string
 	steps      []step
-	worlds     int
+	// faults is how many the schedule needs, worlds in how many worlds the property does not hold.
+	faults, worlds int
+}
+
+// String returns what does not hold, and where.
+func (v violation) String() string {
+	return fmt.Sprintf("%s (faults: %d; in %d worlds)", v.text, v.faults, v.worlds)
 }
 
 func newSearch(s scope) *search {
@@ -156,7 +162,7 @@ func (x *search) violate(id int32, problem string) {
 	kind, _, _ := strings.Cut(problem, ":")
 	v, known := x.violations[kind]
 	if !known {
-		v = violation{kind: kind, text: problem}
+		v = violation{kind: kind, text: problem, faults: x.nodes[id].faults}
 		for ; x.nodes[id].parent >= 0; id = x.nodes[id].parent {
 			v.steps = append(v.steps, x.nodes[id].step)
 		}
@@ -234,10 +240,10 @@ func TestExplore(t *testing.T) {
 				script := scriptOf(s, v)
 				script.save(t)
 				if known[kind] {
-					t.Logf("known: %s: %s (in %d worlds)", s.scenario.name, v.text, v.worlds)
+					t.Logf("known: %s: %s", s.scenario.name, v)
 					continue
 				}
-				t.Errorf("%s: %s (in %d worlds). To keep the schedule, run again with -save, or save this as a file in testdata:\n%s", s.scenario.name, v.text, v.worlds, script)
+				t.Errorf("%s: %s. To keep the schedule, run again with -save, or save this as a file in testdata:\n%s", s.scenario.name, v, script)
 			}
 		})
 	}

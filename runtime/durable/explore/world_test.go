@@ -60,6 +60,7 @@ type stored struct {
 	canon    string
 	log      []string
 	services []string
+	timers   []time.Time
 	revision int64
 	expireAt time.Time
 }
@@ -198,11 +199,15 @@ func (w *world) store(record durable.Record) stored {
 	var snapshot struct {
 		Context  book
 		Services map[string]struct{ Key string }
+		Timers   map[string]struct{ At time.Time }
 	}
 	mustUnmarshal(record.Snapshot, &snapshot)
 	s := stored{json: body, log: snapshot.Context.Log, revision: record.Revision, expireAt: record.ExpireAt}
 	for id, service := range snapshot.Services {
 		s.services = append(s.services, cmp.Or(service.Key, id))
+	}
+	for _, timer := range snapshot.Timers {
+		s.timers = append(s.timers, timer.At)
 	}
 	// These do not decide about the future.
 	record.Skipped, record.Ignored, record.Revision, record.History, record.UpdatedAt = 0, 0, 0, nil, time.Time{}
