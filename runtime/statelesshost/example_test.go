@@ -101,7 +101,7 @@ func hostPhone() *statelesshost.Machine[call] {
 			"UNHOLD":  {Trigger: "TakenOffHold"},
 			"HANG_UP": {Trigger: "HungUp"},
 		},
-		StartedBy: []string{"DIAL"}, Retention: 24 * time.Hour,
+		StartedBy: []string{"DIAL"}, Retention: 15 * 24 * time.Hour,
 	})
 }
 

@@ -178,7 +178,7 @@ func TestAPhoneCallRunsThroughQueueAndTable(t *testing.T) {
 		equal(t, "path", path(record), "DIAL: OffHook -> Ringing; CONNECT: Ringing -> Connected; CONNECT: Connected -> Connected (ignored); "+
 			"VOLUME: Connected -> Connected; HOLD: Connected -> OnHold; HANG_UP: OnHold -> HungUp")
 		equal(t, "status", record.Status, statechart.Done)
-		equal(t, "expires", record.ExpireAt.Sub(record.UpdatedAt), 24*time.Hour)
+		equal(t, "expires", record.ExpireAt.Sub(record.UpdatedAt), 15*24*time.Hour)
 		equal(t, "outbox", len(record.Outbox), 0)
 		equal(t, "what the task was told", w.answers["secret"], `{"outcome":"ended","state":["HungUp"],"tags":[]}`)
 		if bill := string(w.record("billing/calls").Snapshot); !strings.Contains(bill, `{"calls":[{"callee":"555-0100","volume":7}]}`) {
