@@ -41,8 +41,11 @@ func (t *turn) performAll(ctx context.Context) (rest, kept []statechart.Effect, 
 		if begun && !t.loop.hasTime(ctx) {
 			return rest, kept, &retryError{err: fmt.Errorf("%d effects of %s are left for the next invocation", len(rest), t.stored.Record.Instance)}
 		}
-		batch := t.batch(rest)
-		errs := t.observedPerform(ctx, batch)
+		batch, messages, err := t.batch(rest)
+		if err != nil {
+			return rest, kept, fmt.Errorf("performing effect %s of %s: %w", rest[0].ID, t.stored.Record.Instance, err)
+		}
+		errs := t.observedPerform(ctx, batch, messages)
 		var failed []statechart.Effect
 		for i, effect := range batch {
 			switch {
@@ -74,48 +77,40 @@ func (t *turn) gaveUp() bool {
 }
 
 // batch returns the effects to perform together: one, or as many messages as one call of SQS takes, of one trace and no two
-// to one instance. SQS may take some messages of a batch and refuse others, and the order within an instance must stay.
-func (t *turn) batch(effects []statechart.Effect) []statechart.Effect {
-	groups := map[string]bool{}
+// to one instance. SQS may take some messages of a batch and refuse others, and the order within an instance must stay. The messages
+// are empty if the first effect is none. The error is that of the first.
+func (t *turn) batch(effects []statechart.Effect) (batch []statechart.Effect, messages []Message, err error) {
+	trace := t.notes.traces[effects[0].ID]
 	for i, effect := range effects {
 		kind := effectKinds[effect.Kind]
-		isFirst := i == 0
-		if kind.message == nil || i == SendBatchMax || t.notes.traces[effect.ID] != t.notes.traces[effects[0].ID] {
-			return effects[:max(i, 1)]
+		if kind.message == nil || i == SendBatchMax || t.notes.traces[effect.ID] != trace {
+			break
 		}
 		message, err := kind.message(t, effect)
-		if group := message.To.String(); err != nil || groups[group] && !isFirst {
-			return effects[:max(i, 1)]
-		} else {
-			groups[group] = true
+		if i == 0 && err != nil {
+			return effects[:1], nil, err
 		}
+		if err != nil || slices.ContainsFunc(messages, func(other Message) bool { return other.To == message.To }) {
+			break
+		}
+		messages = append(messages, message)
 	}
-	return effects
+	return effects[:max(len(messages), 1)], messages, nil
 }
 
 // performBatch performs effects that batch has returned, and returns an error for each. One that fails for good is recorded, and
 // counts as performed.
-func (t *turn) performBatch(ctx context.Context, effects []statechart.Effect) []error {
+func (t *turn) performBatch(ctx context.Context, effects []statechart.Effect, messages []Message) []error {
 	errs := make([]error, len(effects))
-	var messages []Message
-	for i, effect := range effects {
-		kind, ok := effectKinds[effect.Kind]
-		var message Message
-		switch {
-		case !ok:
-			errs[i] = unknownEffectError{effect.Kind}
-		case kind.perform != nil:
-			errs[i] = kind.perform(t, ctx, effect)
-		default:
-			message, errs[i] = kind.message(t, effect)
-			messages = append(messages, message)
-		}
-	}
-	switch {
-	case len(messages) == 1 && errs[0] == nil:
+	switch kind, ok := effectKinds[effects[0].Kind]; {
+	case len(messages) == 1:
 		_, errs[0] = t.loop.ports.Queue.Send(ctx, messages[0])
 	case len(messages) > 1:
 		errs = t.loop.ports.Queue.SendBatch(ctx, messages)
+	case !ok:
+		errs[0] = unknownEffectError{effects[0].Kind}
+	default:
+		errs[0] = kind.perform(t, ctx, effects[0])
 	}
 	for i, effect := range effects {
 		if errs[i] != nil && t.isForGood(effect.Kind, errs[i]) {

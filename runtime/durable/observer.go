@@ -269,10 +269,10 @@ func (t *turn) traceEffects(ctx context.Context) {
 }
 
 // observedPerform is performBatch, with an activity for each effect, in the trace of the step that has asked for it.
-func (t *turn) observedPerform(ctx context.Context, batch []statechart.Effect) []error {
+func (t *turn) observedPerform(ctx context.Context, batch []statechart.Effect, messages []Message) []error {
 	observer := &t.loop.config.Observer
 	if observer.Begin == nil && observer.Performed == nil {
-		return t.performBatch(ctx, batch)
+		return t.performBatch(ctx, batch, messages)
 	}
 	instance, within := t.draft.Record.Instance.String(), ctx
 	ends := make([]func(error), len(batch))
@@ -289,7 +289,7 @@ func (t *turn) observedPerform(ctx context.Context, batch []statechart.Effect) [
 			}
 		}
 	}, func() error {
-		errs = t.performBatch(within, batch)
+		errs = t.performBatch(within, batch, messages)
 		return nil
 	})
 	if observer.Performed != nil {

@@ -374,10 +374,11 @@ func (t *turn) dispatch(ctx context.Context, repeats bool) error {
 		left.Tokens, err = t.giveAnswers(ctx, repeats)
 		left.FailedEffects, left.Executions = t.draft.Record.FailedEffects, t.draft.Record.Executions
 	}
-	if errors.Is(err, ErrDenied) && left.DeniedSince.IsZero() {
-		left.DeniedSince = t.now()
-	} else if err == nil {
+	switch {
+	case err == nil:
 		left.DeniedSince = time.Time{}
+	case errors.Is(err, ErrDenied) && (left.DeniedSince.IsZero() || t.hasProgress(left)): // Another effect is at the head now.
+		left.DeniedSince = t.now()
 	}
 	if t.hasProgress(left) {
 		if clearErr := t.clear(ctx, left); clearErr != nil {
