@@ -192,7 +192,7 @@ func TestAnInstanceThatThisBuildCannotReadIsShownAsSuch(t *testing.T) {
 			u.t.Errorf("expected no delivery, got %s", u.log.String())
 		}
 		waited := u.run("send", "--local", "signup/1", "RESEND", "--wait", "settled", "--timeout", "5s")
-		contains(u.t, waited.err, "revision 1, not to be read by this build, where the event has not been applied yet\n")
+		contains(u.t, waited.err, "revision 2, not to be read by this build, where the event has not been applied yet\n")
 		if waited.code != command.ExitTimeUp {
 			u.t.Errorf("expected exit code 5, got %+v", waited)
 		}

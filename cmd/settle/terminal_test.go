@@ -75,7 +75,7 @@ func TestTerminalSeesColorAndTablesAndPipesGetJSON(t *testing.T) {
 	t.Parallel()
 	dev := quietDev(t)
 	sent := onTerminal(t, dev.aws, "", "send", "--local", "signup/42", "SIGN_UP", "email=ada@example.com", "name=Ada", "--wait", "settled", "--timeout", "1h")
-	contains(t, sent, "sent SIGN_UP to signup/42 as message ", "\x1b[1msignup/42\x1b[0m is in \x1b[32munverified.awaiting_verification\x1b[0m, settled, revision 1\n")
+	contains(t, sent, "sent SIGN_UP to signup/42 as message ", "\x1b[1msignup/42\x1b[0m is in \x1b[32munverified.awaiting_verification\x1b[0m, settled, revision 2\n")
 
 	for _, c := range []struct {
 		line string
