@@ -44,7 +44,7 @@ func TestSignUpIsSentSeenAndFinished(t *testing.T) {
 		u.must("send", "--local", "signup/42", "VERIFY", "code="+u.mailedCode())
 		shown = u.must("get", "--local", "signup/42")
 		contains(u.t, shown, "state     active\n", "status    done\n", "next      nothing: further events are ignored\n",
-			`"outcome": "active"`, "expires   2000-01-02 01:00:00 UTC (in 24h00m)\n")
+			`"outcome": "active"`, "expires   2000-01-16 01:00:00 UTC (in 15d00h)\n")
 		if strings.Contains(shown, "timers") {
 			u.t.Errorf("expected no timers of an instance that is done, got:\n%s", shown)
 		}
