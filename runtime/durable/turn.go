@@ -345,8 +345,8 @@ func (t *turn) commit(ctx context.Context) error {
 		err = t.loop.ports.Store.Commit(ctx, next)
 	}
 	if err != nil {
-		t.broken = fmt.Errorf("committing %s: %w", next.Instance, err)
-		return t.broken
+		t.broken = err
+		return err
 	}
 	logged := without(t.draft.Record.Outbox, func(e statechart.Effect) bool { return e.Kind != statechart.LogMessage })
 	t.notes.cancels = append(t.notes.cancels, t.unneededTimers()...)

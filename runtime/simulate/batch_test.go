@@ -149,10 +149,10 @@ func TestItemsOfCompletedJobsExpireAfterTheRetention(t *testing.T) {
 	inWorld(t, options{}, func(w *world) {
 		w.workflowJob(10, "completed", "failure")
 		record := w.await(pickedUp, "failure", func(r durable.Record) bool { return !r.ExpireAt.IsZero() })
-		if got := record.ExpireAt.Sub(record.UpdatedAt); got != 24*time.Hour {
-			t.Errorf("want the item to expire 24 hours after the job was over, got %v", got)
+		if got := record.ExpireAt.Sub(record.UpdatedAt); got != 15*24*time.Hour {
+			t.Errorf("want the item to expire 15 days after the job was over, got %v", got)
 		}
-		time.Sleep(25 * time.Hour)
+		time.Sleep(15*24*time.Hour + time.Hour)
 		if record := w.record(pickedUp); record.Revision != 0 {
 			t.Errorf("want the item gone after its retention, got %+v", record)
 		}
