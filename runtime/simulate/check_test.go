@@ -44,7 +44,7 @@ func (s *simulation) check() {
 			continue // What it had been, nobody knows any more.
 		}
 		queues := s.ledger.of(name)
-		r := &replay{simulation: s, name: name, machine: s.versions[id.Machine][0], record: record, queues: queues, messages: slices.Concat(queues...), deadEnds: map[uint64]deadEnd{}, seen: map[string]bool{}, sends: map[string]string{}, tokens: map[string]wait{}, spawned: map[string]json.RawMessage{}, left: map[string]time.Time{}, awaited: map[string]string{}, asked: map[string]string{}, failures: map[string]bool{}, ends: ends}
+		r := &replay{simulation: s, name: name, machine: s.versions[id.Machine][0], record: record, queues: queues, messages: slices.Concat(queues...), deadEnds: map[uint64]deadEnd{}, seen: map[string]bool{}, sends: map[string]string{}, tokens: map[string]wait{}, spawned: map[string]json.RawMessage{}, left: map[string]time.Time{}, awaited: map[string]string{}, aliases: map[string]bool{}, asked: map[string]string{}, failures: map[string]bool{}, ends: ends}
 		r.version()
 		end, err := r.play()
 		if err != nil {
@@ -69,7 +69,7 @@ func (s *simulation) check() {
 
 // noEnd is in the reason of an event that was parked because its tries came to no end; abandonedMax is how many there may be by default.
 const (
-	noEnd        = "no try came to an end"
+	noEnd        = "the process died while it was tried"
 	abandonedMax = 10
 )
 

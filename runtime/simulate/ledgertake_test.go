@@ -278,6 +278,7 @@ func (s *simulation) takeUpdate(call takenCall) {
 	if of, taken := l.owners[name]; taken {
 		of.released = true
 		l.owners[name] = of
+		l.hand(name, "", time.Time{})
 	}
 	if !update.isClearing() {
 		return

@@ -44,6 +44,7 @@ type replay struct {
 	// awaited are the workflows whose ends the instance waits for, and asked all that it has asked for, by how the names
 	// of their executions end.
 	awaited, asked map[string]string
+	aliases        map[string]bool // those that it has asked for, and not lost or released
 	failures       map[string]bool // the effects whose failure it has heard of
 	ends           map[string]*sfn.DescribeExecutionOutput
 	migrated       int      // see trail
@@ -51,6 +52,7 @@ type replay struct {
 	failed         bool     // a service has, and why is not known: the loop has words of its own for that
 	expired        bool     // see choice
 	looked         bool     // see choice
+	taken          bool     // see choice
 	unmigrated     bool     // see choice
 	stopped        []string // the timers whose firing was parked
 }
@@ -192,17 +194,6 @@ type head struct {
 	} `json:"$task"`
 }
 
-// tellFailed tells the chart of an effect that was given up, once.
-func (r *replay) tellFailed(effect string) error {
-	id := derivedID(r.name, r.record.CreatedAt, effect)
-	if !r.simulation.ledger.failed[id] || r.failures[id] {
-		return nil
-	}
-	r.failures[id] = true
-	r.simulation.count("charts told that an effect has failed for good", 1)
-	return r.tell(durable.CommunicationError, map[string]any{"effect": id, "kind": "any"})
-}
-
 // examine decides what becomes of a message, as the table in docs/guarantees.md says.
 func (r *replay) examine(message accepted) (event statechart.Event, skip bool, reason error) {
 	var head head
@@ -256,7 +247,7 @@ func (r *replay) apply(event statechart.Event, message accepted) error {
 	}
 	switch event.Type {
 	case "settle.alias.taken":
-		return r.tell(durable.AliasTaken, map[string]any{"alias": head.Alias})
+		return r.loseAlias(head.Alias)
 	case "settle.start":
 		return nil // Its beginning is all that it brings.
 	case "settle.stop":
@@ -274,23 +265,6 @@ func (r *replay) apply(event statechart.Event, message accepted) error {
 	default:
 		return r.step(event)
 	}
-}
-
-// tell tells the chart what only the loop knows, if it declares the event.
-func (r *replay) tell(typ string, form map[string]any) error {
-	if !slices.Contains(r.machine.Events(), typ) {
-		return nil
-	}
-	form["type"] = typ
-	body, err := json.Marshal(form)
-	if err != nil {
-		return err
-	}
-	event, err := r.machine.Decode(body)
-	if err != nil {
-		return err
-	}
-	return r.step(event)
 }
 
 // begin starts the instance with a message, at the time at which it has begun.
@@ -363,6 +337,10 @@ func (r *replay) note(effects []statechart.Effect) {
 		case statechart.StartExecution:
 			end := nameEnd(derivedID(r.name, r.record.CreatedAt, effect.ID))
 			r.awaited[end], r.asked[end] = effect.Name, effect.Name
+		case statechart.ClaimAlias:
+			r.aliases[effect.Name] = true
+		case statechart.ReleaseAlias:
+			delete(r.aliases, effect.Name)
 		case statechart.SpawnInstance:
 			r.spawned[r.childName(effect.Child, effect.Machine)] = effect.Input
 		case statechart.ParkEvent:
@@ -383,6 +361,7 @@ func (r *replay) note(effects []statechart.Effect) {
 	if r.instance.Status() != statechart.Active {
 		r.answer(durable.ErrorEnded, func(wait) bool { return true })
 		clear(r.awaited)
+		clear(r.aliases)
 	}
 }
 

@@ -32,6 +32,9 @@ func (r *replay) linearize() (*replay, error) {
 			if strings.Contains(queue[0].body, `"settle.execution"`) && r.at < len(r.record.History) && r.record.History[r.at].Event == flowEnded {
 				choices = append(choices, choice{queue: i, looked: true})
 			}
+			if strings.Contains(queue[0].body, `"settle.alias.taken"`) && r.at < len(r.record.History) && r.record.History[r.at].Event == durable.AliasTaken {
+				choices = append(choices, choice{queue: i, taken: true})
+			}
 			tells := r.at < len(r.record.History) && r.record.History[r.at].Event == durable.TokenExpired || len(r.parked(queue[0])) > 0
 			if tells && strings.Contains(queue[0].body, `"settle.token`) {
 				choices = append(choices, choice{queue: i, expired: true})
@@ -76,6 +79,8 @@ type choice struct {
 	abandoned bool
 	// looked says that a message is the one by which the instance has found that an execution had ended.
 	looked bool
+	// taken says that another instance had the alias when the message was applied.
+	taken bool
 	// unmigrated says that the instance is migrated later.
 	unmigrated bool
 }
@@ -83,7 +88,7 @@ type choice struct {
 // follow goes one way, and on from there.
 func (r *replay) follow(c choice) (_ *replay, err error) {
 	message := r.queues[c.queue][0]
-	r.expired, r.looked, r.unmigrated = c.expired, c.looked, c.unmigrated
+	r.expired, r.looked, r.taken, r.unmigrated = c.expired, c.looked, c.taken, c.unmigrated
 	switch {
 	case c.begins:
 		if err = r.begin(message); err == nil {
@@ -118,14 +123,14 @@ func (r *replay) position() uint64 {
 	if r.instance != nil {
 		snapshot = r.snapshot()
 	}
-	return digestOf(fmt.Sprint(left, r.at, r.startedAt, r.machine.Version(), string(snapshot), r.began, r.failed, r.stopped, r.seen, r.sends, r.tokens, r.awaited, r.asked, r.failures, r.spawned))
+	return digestOf(fmt.Sprint(left, r.at, r.startedAt, r.machine.Version(), string(snapshot), r.began, r.failed, r.stopped, r.seen, r.sends, r.tokens, r.awaited, r.asked, r.aliases, r.failures, r.spawned))
 }
 
 // clone returns a copy that can go another way.
 func (r *replay) clone() *replay {
 	c := *r
 	c.queues, c.seen, c.sends, c.tokens = slices.Clone(r.queues), maps.Clone(r.seen), maps.Clone(r.sends), maps.Clone(r.tokens)
-	c.failures = maps.Clone(r.failures)
+	c.failures, c.aliases = maps.Clone(r.failures), maps.Clone(r.aliases)
 	c.awaited, c.asked = maps.Clone(r.awaited), maps.Clone(r.asked)
 	c.spawned, c.left, c.stopped = maps.Clone(r.spawned), maps.Clone(r.left), slices.Clip(r.stopped)
 	if r.instance != nil {
