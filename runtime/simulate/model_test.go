@@ -37,6 +37,7 @@ type replay struct {
 	startedAt time.Time
 	at        int // in the history
 	seen      map[string]bool
+	recent    []string                   // the IDs of the events applied last, and the places of those without one that were sent again
 	sends     map[string]string          // the receiver of each event that was sent, by its $id
 	tokens    map[string]wait            // by the token
 	spawned   map[string]json.RawMessage // the input of each child that was asked for, by its name
@@ -53,6 +54,7 @@ type replay struct {
 	expired        bool     // see choice
 	looked         bool     // see choice
 	taken          bool     // see choice
+	again          bool     // see choice
 	unmigrated     bool     // see choice
 	stopped        []string // the timers whose firing was parked
 }
@@ -101,7 +103,7 @@ func (r *replay) take(message accepted) error {
 	at := r.at
 	event, skip, reason := r.examine(message)
 	reasons := r.parked(message)
-	if skip || message.from != "" && r.seen[message.place()] {
+	if skip || message.from != "" && r.seen[message.place()] && !r.again {
 		if len(reasons) > 0 && skip && len(r.queues) == 1 {
 			return fmt.Errorf("it was parked although it is to be passed over: %s", reasons[0])
 		}
@@ -133,10 +135,7 @@ func (r *replay) take(message accepted) error {
 		if len(reasons) > 0 && r.simulation.plan.queues == 1 && !r.isMended(message) {
 			return fmt.Errorf("it was parked although it can be applied: %s", reasons[0])
 		}
-		if event.ID != "" {
-			r.seen[event.ID] = true
-		}
-		r.seen[message.place()] = true
+		r.remember(event.ID, message)
 		return r.settle()
 	}
 	var different *differenceError
@@ -225,7 +224,7 @@ func (r *replay) examine(message accepted) (event statechart.Event, skip bool, r
 		known := ours && slices.ContainsFunc(r.instance.Timers(), func(timer statechart.Timer) bool { return timer.ID == event.Timer })
 		return event, !known, nil
 	default:
-		return event, r.seen[event.ID], nil
+		return event, r.seen[event.ID] && !r.again, nil
 	}
 }
 

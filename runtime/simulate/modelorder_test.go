@@ -1,6 +1,7 @@
 package simulate_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -34,6 +35,9 @@ func (r *replay) linearize() (*replay, error) {
 			}
 			if strings.Contains(queue[0].body, `"settle.alias.taken"`) && r.at < len(r.record.History) && r.record.History[r.at].Event == durable.AliasTaken {
 				choices = append(choices, choice{queue: i, taken: true})
+			}
+			if r.mayHaveForgotten(queue[0]) {
+				choices = append(choices, choice{queue: i, again: true})
 			}
 			tells := r.at < len(r.record.History) && r.record.History[r.at].Event == durable.TokenExpired || len(r.parked(queue[0])) > 0
 			if tells && strings.Contains(queue[0].body, `"settle.token`) {
@@ -81,6 +85,8 @@ type choice struct {
 	looked bool
 	// taken says that another instance had the alias when the message was applied.
 	taken bool
+	// again says that the message is a repeat that the instance does not recognize.
+	again bool
 	// unmigrated says that the instance is migrated later.
 	unmigrated bool
 }
@@ -88,7 +94,7 @@ type choice struct {
 // follow goes one way, and on from there.
 func (r *replay) follow(c choice) (_ *replay, err error) {
 	message := r.queues[c.queue][0]
-	r.expired, r.looked, r.taken, r.unmigrated = c.expired, c.looked, c.taken, c.unmigrated
+	r.expired, r.looked, r.taken, r.again, r.unmigrated = c.expired, c.looked, c.taken, c.again, c.unmigrated
 	switch {
 	case c.begins:
 		if err = r.begin(message); err == nil {
@@ -130,6 +136,7 @@ func (r *replay) position() uint64 {
 func (r *replay) clone() *replay {
 	c := *r
 	c.queues, c.seen, c.sends, c.tokens = slices.Clone(r.queues), maps.Clone(r.seen), maps.Clone(r.sends), maps.Clone(r.tokens)
+	c.recent = slices.Clip(r.recent)
 	c.failures, c.aliases = maps.Clone(r.failures), maps.Clone(r.aliases)
 	c.awaited, c.asked = maps.Clone(r.awaited), maps.Clone(r.asked)
 	c.spawned, c.left, c.stopped = maps.Clone(r.spawned), maps.Clone(r.left), slices.Clip(r.stopped)
@@ -176,4 +183,39 @@ func (r *replay) play() (end *replay, err error) {
 		return r.linearize()
 	}
 	return end, err
+}
+
+const (
+	// recentMax is how many events an instance remembers by default, and recentSlack how many of those may be places that the model does
+	// not know of: an event without an ID is remembered by its place if the first commit of its instance has it.
+	recentMax   = 50
+	recentSlack = 10
+)
+
+// remember notes that a message was applied.
+func (r *replay) remember(id string, message accepted) {
+	r.seen[message.place()] = true
+	switch {
+	case id != "":
+		r.seen[id] = true
+		r.recent = append(r.recent, id)
+	case message.from != "":
+		r.recent = append(r.recent, message.place())
+	}
+}
+
+// mayHaveForgotten reports whether a message repeats one that was applied before so many others that the instance may not recognize it.
+// Sends of other instances are recognized however late they come.
+func (r *replay) mayHaveForgotten(message accepted) bool {
+	id := cmp.Or(message.head().ID, message.place())
+	if message.isSend() || !r.seen[id] {
+		return false
+	}
+	last := slices.Index(r.recent, id)
+	for i := last; i >= 0 && i < len(r.recent); i++ {
+		if r.recent[i] == id {
+			last = i
+		}
+	}
+	return last >= 0 && len(r.recent)-1-last >= recentMax-recentSlack
 }
