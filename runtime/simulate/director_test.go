@@ -252,7 +252,7 @@ func (d *director) note(now time.Time, call *pendingCall, what string) {
 
 // callsMax is how many calls a run may make. One that makes more never comes to rest; seed 282717, whose hundred children have a
 // service that fails, makes 16,400.
-const callsMax = 600_000
+const callsMax = 100_000
 
 // say adds a line to the trace; d.mu is held.
 func (d *director) say(now time.Time, line string) {

@@ -205,17 +205,12 @@ func (r *replay) remember(id string, message accepted) {
 }
 
 // mayHaveForgotten reports whether a message repeats one that was applied before so many others that the instance may not recognize it.
-// Sends of other instances are recognized however late they come.
+// Sends of instances are recognized however late they come, unless it was an operator who has sent them again.
 func (r *replay) mayHaveForgotten(message accepted) bool {
 	id := cmp.Or(message.head().ID, message.place())
-	if message.isSend() || !r.seen[id] {
+	if message.isSend() && !message.redriven || !r.seen[id] {
 		return false
 	}
-	last := slices.Index(r.recent, id)
-	for i := last; i >= 0 && i < len(r.recent); i++ {
-		if r.recent[i] == id {
-			last = i
-		}
-	}
-	return last >= 0 && len(r.recent)-1-last >= recentMax-recentSlack
+	known := r.recent[max(0, len(r.recent)-recentMax+recentSlack):]
+	return slices.Contains(r.recent, id) && !slices.Contains(known, id)
 }
