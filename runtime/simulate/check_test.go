@@ -36,7 +36,7 @@ func (s *simulation) check() {
 		if len(record.Outbox) > 0 {
 			s.problem("%s has an outbox left behind: %+v", name, record.Outbox)
 		}
-		if len(record.Tokens) > 0 && !s.plan.denies && !s.ledger.gaveUpTending(name) { // Else nobody may have looked after them.
+		if len(record.Tokens) > 0 && !s.plan.denies { // Else nobody may have looked after them.
 			s.problem("%s has tokens left behind: %+v", name, record.Tokens)
 		}
 		if s.hasLost(name) {
@@ -60,6 +60,7 @@ func (s *simulation) check() {
 	}
 	s.checkSends(sends)
 	s.checkFamily(replays)
+	s.checkAliases(replays)
 	s.checkWorkflows(replays)
 	s.countEnds(replays, ends)
 	s.checkExecutions(ends, tokens)
@@ -84,6 +85,9 @@ func (s *simulation) checkInnocents() {
 		for _, message := range slices.Concat(s.ledger.of(name)...) {
 			if message.isHopeless() {
 				continue // The dead-letter queue may have been out of reach for as long.
+			}
+			if n, _ := retriesOf(message); n > 0 {
+				s.count("messages of the runtime scheduled again", 1)
 			}
 			for _, reason := range s.ledger.parked[message.parkingID()] {
 				if strings.Contains(reason, noEnd) && !s.lab.killers[name] && died < triesMax {

@@ -2,6 +2,7 @@ package simulate_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 	"time"
 )
@@ -45,6 +46,14 @@ func (l *ledger) claim(request []byte) (of string, was *owner) {
 	var transaction struct {
 		ClientRequestToken string
 		TransactItems      []struct {
+			ConditionCheck *struct {
+				Key struct {
+					Instance textAttribute `json:"instance"`
+				}
+				ExpressionAttributeValues struct {
+					Revision numberAttribute `json:":revision"`
+				}
+			}
 			Put *struct {
 				Item struct {
 					Instance  textAttribute `json:"instance"`
@@ -63,12 +72,21 @@ func (l *ledger) claim(request []byte) (of string, was *owner) {
 		return "", nil
 	}
 	l.claims[transaction.ClientRequestToken] = true
+	fenced := map[string]int64{}
+	for _, item := range transaction.TransactItems {
+		if check := item.ConditionCheck; check != nil {
+			fenced[check.Key.Instance.S] = check.ExpressionAttributeValues.Revision.int()
+		}
+	}
 	for _, item := range transaction.TransactItems {
 		if item.Put == nil || item.Put.Item.Of.S == "" {
 			continue
 		}
 		alias := item.Put.Item
 		of = alias.Of.S
+		if l.stored[of].revision != fenced[of] {
+			panic(fmt.Sprintf("%s has revision %d and claims an alias at %d", of, l.stored[of].revision, fenced[of]))
+		}
 		if before, taken := l.owners[alias.Instance.S]; taken && !before.released && before.of != of {
 			was = &before
 		}

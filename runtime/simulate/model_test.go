@@ -48,15 +48,14 @@ type replay struct {
 	aliases        map[string]bool // those that it has asked for, and not lost or released
 	failures       map[string]bool // the effects whose failure it has heard of
 	ends           map[string]*sfn.DescribeExecutionOutput
-	migrated       int      // see trail
-	began          bool     // for the message at hand
-	failed         bool     // a service has, and why is not known: the loop has words of its own for that
-	expired        bool     // see choice
-	looked         bool     // see choice
-	taken          bool     // see choice
-	again          bool     // see choice
-	unmigrated     bool     // see choice
-	stopped        []string // the timers whose firing was parked
+	migrated       int  // see trail
+	began          bool // for the message at hand
+	failed         bool // a service has, and why is not known: the loop has words of its own for that
+	expired        bool // see choice
+	looked         bool // see choice
+	taken          bool // see choice
+	again          bool // see choice
+	unmigrated     bool // see choice
 }
 
 // finish compares the ends of history and model.
@@ -75,10 +74,13 @@ func (r *replay) finish() error {
 		return fmt.Errorf("it is not settled at the end, but in %v", r.instance.State())
 	}
 	left := func(timer statechart.Timer) bool {
-		return !slices.Contains(r.stopped, timer.ID) && !r.simulation.ledger.failed[derivedID(r.name, r.record.CreatedAt, timer.ID)]
+		return !r.simulation.ledger.failed[derivedID(r.name, r.record.CreatedAt, timer.ID)]
 	}
 	if timers := r.instance.Timers(); slices.ContainsFunc(timers, left) {
 		return fmt.Errorf("timers have not fired: %+v", timers)
+	}
+	if err := r.checkAliases(); err != nil {
+		return err
 	}
 	for id, to := range r.sends { // Of two orders in which events of two queues were kept for later, one has sent this.
 		if len(r.queues) > 1 && r.simulation.arrivals[id] != to && !r.simulation.ledger.failed[id] {
@@ -111,9 +113,8 @@ func (r *replay) take(message accepted) error {
 	}
 	if reason == nil && len(reasons) > 0 && strings.Contains(reasons[0], noEnd) {
 		// So it was out of luck. What it takes for that, other tests say. The instance may have begun for it all the same.
-		if r.simulation.plan.config.AbandonedMax > 0 { // A death or two may do.
-			r.stopped = append(r.stopped, event.Timer)
-			r.parkTask(message)
+		if strings.HasPrefix(event.Type, statechart.ReservedPrefix) && event.Type != "settle.start" {
+			return fmt.Errorf("it was parked, and not scheduled again: %s", reasons[0])
 		}
 		if r.instance == nil && r.beganWith(message) {
 			if err := r.begin(message); err != nil {
@@ -130,9 +131,10 @@ func (r *replay) take(message accepted) error {
 		reason = r.apply(event, message)
 	}
 	if reason == nil {
-		// With two queues it may have been parked, and delivered again when a message of the other one had moved the instance,
-		// or when the next version had come, which takes what the first one fails on.
-		if len(reasons) > 0 && r.simulation.plan.queues == 1 && !r.isMended(message) {
+		// An event that is parked before there is an instance may be delivered again when a message of another queue has begun it, or
+		// when the next version has come, which takes what the first one fails on. A commit that asks for a parking takes the place of
+		// the one that applies the event.
+		if len(reasons) > 0 && (r.isParkedByCommit(message) || r.simulation.plan.queues == 1 && !r.isMended(message)) {
 			return fmt.Errorf("it was parked although it can be applied: %s", reasons[0])
 		}
 		r.remember(event.ID, message)
@@ -146,7 +148,7 @@ func (r *replay) take(message accepted) error {
 		r.instance, r.at = nil, at // It had begun for this event alone. Had a service run, it would have been stored.
 	}
 	if event.Type == statechart.TimerEvent {
-		r.stopped = append(r.stopped, event.Timer)
+		return fmt.Errorf("the firing of a timer has failed: %w", reason)
 	}
 	if len(reasons) == 0 {
 		return fmt.Errorf("it was not parked, although %w", reason)
@@ -160,6 +162,11 @@ func (r *replay) take(message accepted) error {
 // parked returns why a message was parked, each time that it was.
 func (r *replay) parked(message accepted) []string {
 	return r.simulation.ledger.parked[message.parkingID()]
+}
+
+// isParkedByCommit reports whether a commit has asked to park a message.
+func (r *replay) isParkedByCommit(message accepted) bool {
+	return r.simulation.ledger.parkings[message.parkingID()]
 }
 
 // beganWith reports whether the instance that is stored was begun by the message.

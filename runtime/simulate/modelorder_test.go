@@ -36,6 +36,9 @@ func (r *replay) linearize() (*replay, error) {
 			if strings.Contains(queue[0].body, `"settle.alias.taken"`) && r.at < len(r.record.History) && r.record.History[r.at].Event == durable.AliasTaken {
 				choices = append(choices, choice{queue: i, taken: true})
 			}
+			if r.isScheduledAgain(queue[0]) {
+				choices = append(choices, choice{queue: i, postponed: true})
+			}
 			if r.mayHaveForgotten(queue[0]) {
 				choices = append(choices, choice{queue: i, again: true})
 			}
@@ -85,6 +88,8 @@ type choice struct {
 	looked bool
 	// taken says that another instance had the alias when the message was applied.
 	taken bool
+	// postponed says that the message was not applied, but scheduled again.
+	postponed bool
 	// again says that the message is a repeat that the instance does not recognize.
 	again bool
 	// unmigrated says that the instance is migrated later.
@@ -100,6 +105,8 @@ func (r *replay) follow(c choice) (_ *replay, err error) {
 		if err = r.begin(message); err == nil {
 			err = r.settle()
 		}
+	case c.postponed:
+		r.queues[c.queue] = r.queues[c.queue][1:]
 	case c.abandoned:
 		r.queues[c.queue] = r.queues[c.queue][1:]
 		r.abandonTask(message)
@@ -129,7 +136,7 @@ func (r *replay) position() uint64 {
 	if r.instance != nil {
 		snapshot = r.snapshot()
 	}
-	return digestOf(fmt.Sprint(left, r.at, r.startedAt, r.machine.Version(), string(snapshot), r.began, r.failed, r.stopped, r.seen, r.sends, r.tokens, r.awaited, r.asked, r.aliases, r.failures, r.spawned))
+	return digestOf(fmt.Sprint(left, r.at, r.startedAt, r.machine.Version(), string(snapshot), r.began, r.failed, r.seen, r.sends, r.tokens, r.awaited, r.asked, r.aliases, r.failures, r.spawned))
 }
 
 // clone returns a copy that can go another way.
@@ -139,7 +146,7 @@ func (r *replay) clone() *replay {
 	c.recent = slices.Clip(r.recent)
 	c.failures, c.aliases = maps.Clone(r.failures), maps.Clone(r.aliases)
 	c.awaited, c.asked = maps.Clone(r.awaited), maps.Clone(r.asked)
-	c.spawned, c.left, c.stopped = maps.Clone(r.spawned), maps.Clone(r.left), slices.Clip(r.stopped)
+	c.spawned, c.left = maps.Clone(r.spawned), maps.Clone(r.left)
 	if r.instance != nil {
 		c.instance = r.restored(r.snapshot())
 	}
