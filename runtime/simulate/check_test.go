@@ -36,7 +36,7 @@ func (s *simulation) check() {
 		if len(record.Outbox) > 0 {
 			s.problem("%s has an outbox left behind: %+v", name, record.Outbox)
 		}
-		if len(record.Tokens) > 0 && !s.plan.denies && !s.ledger.gaveUpTending(name) { // Else nobody may have looked after them.
+		if len(record.Tokens) > 0 && !s.plan.denies { // Else nobody may have looked after them.
 			s.problem("%s has tokens left behind: %+v", name, record.Tokens)
 		}
 		if s.hasLost(name) {
@@ -44,7 +44,7 @@ func (s *simulation) check() {
 			continue // What it had been, nobody knows any more.
 		}
 		queues := s.ledger.of(name)
-		r := &replay{simulation: s, name: name, machine: s.versions[id.Machine][0], record: record, queues: queues, messages: slices.Concat(queues...), deadEnds: map[uint64]deadEnd{}, seen: map[string]bool{}, sends: map[string]string{}, tokens: map[string]wait{}, spawned: map[string]json.RawMessage{}, left: map[string]time.Time{}, awaited: map[string]string{}, asked: map[string]string{}, failures: map[string]bool{}, ends: ends}
+		r := &replay{simulation: s, name: name, machine: s.versions[id.Machine][0], record: record, queues: queues, messages: slices.Concat(queues...), deadEnds: map[uint64]deadEnd{}, seen: map[string]bool{}, sends: map[string]string{}, tokens: map[string]wait{}, spawned: map[string]json.RawMessage{}, left: map[string]time.Time{}, awaited: map[string]string{}, aliases: map[string]bool{}, asked: map[string]string{}, failures: map[string]bool{}, ends: ends}
 		r.version()
 		end, err := r.play()
 		if err != nil {
@@ -60,6 +60,7 @@ func (s *simulation) check() {
 	}
 	s.checkSends(sends)
 	s.checkFamily(replays)
+	s.checkAliases(replays)
 	s.checkWorkflows(replays)
 	s.countEnds(replays, ends)
 	s.checkExecutions(ends, tokens)
@@ -69,7 +70,7 @@ func (s *simulation) check() {
 
 // noEnd is in the reason of an event that was parked because its tries came to no end; abandonedMax is how many there may be by default.
 const (
-	noEnd        = "no try came to an end"
+	noEnd        = "the process died while it was tried"
 	abandonedMax = 10
 )
 
@@ -84,6 +85,9 @@ func (s *simulation) checkInnocents() {
 		for _, message := range slices.Concat(s.ledger.of(name)...) {
 			if message.isHopeless() {
 				continue // The dead-letter queue may have been out of reach for as long.
+			}
+			if n, _ := retriesOf(message); n > 0 {
+				s.count("messages of the runtime scheduled again", 1)
 			}
 			for _, reason := range s.ledger.parked[message.parkingID()] {
 				if strings.Contains(reason, noEnd) && !s.lab.killers[name] && died < triesMax {

@@ -323,6 +323,9 @@ func (d *drawer) waiting(s *chartState) {
 	s.On = append(s.On, chartOn{Event: "later", Target: d.target(), Actions: []chartAction{mark(s.ID + " later")}})
 	if d.one(2) {
 		delay := delays[d.IntN(len(delays))]
+		if d.lab.plan.denies { // A timer that EventBridge Scheduler denies travels in hops of 15 minutes.
+			delay = min(delay, 40*24*time.Hour)
+		}
 		limited := statechart.If("timers left", func(c trail) bool { return c.Timers < timersLimit })
 		s.After = append(s.After, chartAfter{Delay: delay, Target: d.target(), Guard: limited, Actions: []chartAction{
 			statechart.Update("count timer", func(c *trail) { c.Timers++ }), mark(s.ID + " after"),

@@ -42,6 +42,8 @@ type ledger struct {
 	claims map[string]bool
 	// owners are the instances that have aliases, and whether they have released them.
 	owners map[string]owner
+	// tenures are those of each alias, in their order.
+	tenures map[string][]tenure
 }
 
 // stored is what the ledger knows of an instance's item.
@@ -50,8 +52,10 @@ type stored struct {
 	revision  int64
 	// expireAt is when DynamoDB may delete the item, in seconds since 1970; 0 if never.
 	expireAt int64
-	// owed is how many effects the item has that were not performed yet, as far as is known.
+	// owed is how many effects and answers to tasks the item has that were not performed yet, as far as is known.
 	owed int
+	// deniedSince is when an effect of the outbox was denied first, zero if none was.
+	deniedSince time.Time
 }
 
 // accepted is a message that the FIFO queue has accepted.
@@ -106,7 +110,7 @@ func (a accepted) isSend() bool {
 func newLedger() ledger {
 	return ledger{
 		accepted: map[string]map[string]accepted{}, committed: map[string]bool{}, parked: map[string][]string{}, abandoned: map[string]bool{}, answered: map[string]bool{},
-		parkings: map[string]bool{}, failed: map[string]bool{}, stored: map[string]stored{}, lost: map[string]bool{}, claims: map[string]bool{}, owners: map[string]owner{},
+		parkings: map[string]bool{}, failed: map[string]bool{}, stored: map[string]stored{}, lost: map[string]bool{}, claims: map[string]bool{}, owners: map[string]owner{}, tenures: map[string][]tenure{},
 	}
 }
 
@@ -170,13 +174,6 @@ func (l *ledger) sent(instances []string) map[string]string {
 		}
 	}
 	return arrived
-}
-
-// gaveUpTending reports whether an event by which the instance looks after a token was parked: AWS was out of reach for long.
-func (l *ledger) gaveUpTending(instance string) bool {
-	return slices.ContainsFunc(slices.Concat(l.of(instance)...), func(a accepted) bool {
-		return strings.Contains(a.body, `"settle.token"`) && len(l.parked[a.parkingID()]) > 0
-	})
 }
 
 // groups returns the groups that got messages.

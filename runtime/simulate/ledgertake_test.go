@@ -2,6 +2,7 @@ package simulate_test
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -121,6 +122,9 @@ func (s *simulation) sentOfBatch(call takenCall) (sent []sentMessage) {
 func (s *simulation) takeSent(call takenCall, message sentMessage) {
 	switch {
 	case strings.HasSuffix(message.Queue, deadLetterName):
+		if strings.Contains(message.Body, `"settle.timer"`) {
+			s.problem("%s parks the firing of a timer: %s", call.process, message.Body)
+		}
 		if !s.ledger.parkings[message.ID] && s.ledger.hasItem(message.Group, time.Now()) && s.lab.alone && !s.director.wasFrozen(call.process) {
 			s.problem("%s parks a message of %s before a commit has asked for that: %s", call.process, message.Group, message.ID)
 		}
@@ -143,6 +147,16 @@ func (s *simulation) takeSent(call takenCall, message sentMessage) {
 type (
 	textAttribute   struct{ S string }
 	numberAttribute struct{ N string }
+	// tokensAttribute is the tokens of tasks.
+	tokensAttribute struct {
+		L []struct {
+			M struct {
+				Key    textAttribute    `json:"key"`
+				Value  textAttribute    `json:"value"`
+				Answer *json.RawMessage `json:"answer"`
+			}
+		}
+	}
 	// outboxAttribute is an outbox.
 	outboxAttribute struct {
 		L []struct {
@@ -162,24 +176,33 @@ func (v numberAttribute) int() int64 {
 	return n
 }
 
+// time is the time that the attribute has; without the attribute, it is zero.
+func (v textAttribute) time() time.Time {
+	at, _ := time.Parse(time.RFC3339Nano, v.S)
+	return at
+}
+
+// answers counts the tasks whose answers are stored and were not given.
+func (v tokensAttribute) answers() (n int) {
+	for _, token := range v.L {
+		if token.M.Answer != nil {
+			n++
+		}
+	}
+	return n
+}
+
 // takeCommit notes a stored item of an instance, and its effects.
 func (s *simulation) takeCommit(call takenCall) {
 	var put struct {
 		Item struct {
-			Instance  textAttribute   `json:"instance"`
-			CreatedAt textAttribute   `json:"created_at"`
-			Revision  numberAttribute `json:"revision"`
-			ExpireAt  numberAttribute `json:"expire_at"`
-			Tokens    struct {
-				L []struct {
-					M struct {
-						Key    textAttribute    `json:"key"`
-						Value  textAttribute    `json:"value"`
-						Answer *json.RawMessage `json:"answer"`
-					}
-				}
-			} `json:"tokens"`
-			Outbox outboxAttribute `json:"outbox"`
+			Instance    textAttribute   `json:"instance"`
+			CreatedAt   textAttribute   `json:"created_at"`
+			Revision    numberAttribute `json:"revision"`
+			ExpireAt    numberAttribute `json:"expire_at"`
+			Tokens      tokensAttribute `json:"tokens"`
+			Outbox      outboxAttribute `json:"outbox"`
+			DeniedSince textAttribute   `json:"denied_since"`
 		}
 	}
 	s.read(call.request, &put)
@@ -189,7 +212,7 @@ func (s *simulation) takeCommit(call takenCall) {
 		s.problem("%s stores an item that is no instance's: %s", call.process, call.request)
 		return
 	}
-	s.storedAt(call, name, stored{createdAt: createdAt, revision: put.Item.Revision.int(), expireAt: put.Item.ExpireAt.int(), owed: len(put.Item.Outbox.L)})
+	s.storedAt(call, name, stored{createdAt: createdAt, revision: put.Item.Revision.int(), expireAt: put.Item.ExpireAt.int(), owed: len(put.Item.Outbox.L) + put.Item.Tokens.answers(), deniedSince: put.Item.DeniedSince.time()})
 	l := &s.ledger
 	for _, token := range put.Item.Tokens.L {
 		if token.M.Answer != nil {
@@ -223,6 +246,9 @@ func (s *simulation) storedAt(call takenCall, name string, now stored) {
 			s.problem("an item was deleted that had %d effects to perform: %.300s", n, call.request)
 		}
 	}
+	if now.expireAt > 0 && now.owed > 0 {
+		s.problem("%s has %s expire, which has %d effects to perform", call.process, name, now.owed)
+	}
 	s.ledger.stored[name] = now
 }
 
@@ -248,10 +274,12 @@ type itemUpdate struct {
 	}
 	ExpressionAttributeNames  map[string]string
 	ExpressionAttributeValues struct {
-		Next     numberAttribute `json:":next"`
-		ExpireAt numberAttribute `json:":expire_at"`
-		Outbox   outboxAttribute `json:":outbox"`
-		Failed   struct {
+		Next        numberAttribute `json:":next"`
+		ExpireAt    numberAttribute `json:":expire_at"`
+		DeniedSince textAttribute   `json:":denied_since"`
+		Outbox      outboxAttribute `json:":outbox"`
+		Tokens      tokensAttribute `json:":tokens"`
+		Failed      struct {
 			L []struct {
 				M struct {
 					ID textAttribute `json:"id"`
@@ -278,19 +306,25 @@ func (s *simulation) takeUpdate(call takenCall) {
 	if of, taken := l.owners[name]; taken {
 		of.released = true
 		l.owners[name] = of
+		l.hand(name, "", time.Time{})
 	}
 	if !update.isClearing() {
 		return
 	}
-	values, createdAt := update.ExpressionAttributeValues, l.stored[name].createdAt
-	s.storedAt(call, name, stored{createdAt: createdAt, revision: values.Next.int(), expireAt: values.ExpireAt.int(), owed: len(values.Outbox.L)})
+	values, was := update.ExpressionAttributeValues, l.stored[name]
+	createdAt := was.createdAt
+	s.storedAt(call, name, stored{createdAt: createdAt, revision: values.Next.int(), expireAt: values.ExpireAt.int(), owed: len(values.Outbox.L) + values.Tokens.answers(), deniedSince: values.DeniedSince.time()})
 	for _, effect := range values.Outbox.L {
 		if !l.committed[shortened(derivedID(name, createdAt, effect.M.ID.S))] {
 			s.problem("%s leaves an effect in the outbox of %s that no commit has: %s", call.process, name, effect.M.ID.S)
 		}
 	}
 	for _, effect := range values.Failed.L {
-		l.failed[derivedID(name, createdAt, effect.M.ID.S)] = true
+		id := derivedID(name, createdAt, effect.M.ID.S)
+		if patience := cmp.Or(s.plan.config.DeniedWaitMax, time.Hour) - 2*clockSkewMax; !l.failed[id] && (was.deniedSince.IsZero() || time.Since(was.deniedSince) < patience) {
+			s.problem("%s gives %s up after less than %v: it was denied first at %v", call.process, id, patience, was.deniedSince)
+		}
+		l.failed[id] = true
 		l.failed[name] = true
 	}
 	if len(values.Failed.L) > 0 && !s.plan.denies {

@@ -37,6 +37,7 @@ type replay struct {
 	startedAt time.Time
 	at        int // in the history
 	seen      map[string]bool
+	recent    []string                   // the IDs of the events applied last, and the places of those without one that were sent again
 	sends     map[string]string          // the receiver of each event that was sent, by its $id
 	tokens    map[string]wait            // by the token
 	spawned   map[string]json.RawMessage // the input of each child that was asked for, by its name
@@ -44,15 +45,17 @@ type replay struct {
 	// awaited are the workflows whose ends the instance waits for, and asked all that it has asked for, by how the names
 	// of their executions end.
 	awaited, asked map[string]string
+	aliases        map[string]bool // those that it has asked for, and not lost or released
 	failures       map[string]bool // the effects whose failure it has heard of
 	ends           map[string]*sfn.DescribeExecutionOutput
-	migrated       int      // see trail
-	began          bool     // for the message at hand
-	failed         bool     // a service has, and why is not known: the loop has words of its own for that
-	expired        bool     // see choice
-	looked         bool     // see choice
-	unmigrated     bool     // see choice
-	stopped        []string // the timers whose firing was parked
+	migrated       int  // see trail
+	began          bool // for the message at hand
+	failed         bool // a service has, and why is not known: the loop has words of its own for that
+	expired        bool // see choice
+	looked         bool // see choice
+	taken          bool // see choice
+	again          bool // see choice
+	unmigrated     bool // see choice
 }
 
 // finish compares the ends of history and model.
@@ -71,10 +74,13 @@ func (r *replay) finish() error {
 		return fmt.Errorf("it is not settled at the end, but in %v", r.instance.State())
 	}
 	left := func(timer statechart.Timer) bool {
-		return !slices.Contains(r.stopped, timer.ID) && !r.simulation.ledger.failed[derivedID(r.name, r.record.CreatedAt, timer.ID)]
+		return !r.simulation.ledger.failed[derivedID(r.name, r.record.CreatedAt, timer.ID)]
 	}
 	if timers := r.instance.Timers(); slices.ContainsFunc(timers, left) {
 		return fmt.Errorf("timers have not fired: %+v", timers)
+	}
+	if err := r.checkAliases(); err != nil {
+		return err
 	}
 	for id, to := range r.sends { // Of two orders in which events of two queues were kept for later, one has sent this.
 		if len(r.queues) > 1 && r.simulation.arrivals[id] != to && !r.simulation.ledger.failed[id] {
@@ -99,7 +105,7 @@ func (r *replay) take(message accepted) error {
 	at := r.at
 	event, skip, reason := r.examine(message)
 	reasons := r.parked(message)
-	if skip || message.from != "" && r.seen[message.place()] {
+	if skip || message.from != "" && r.seen[message.place()] && !r.again {
 		if len(reasons) > 0 && skip && len(r.queues) == 1 {
 			return fmt.Errorf("it was parked although it is to be passed over: %s", reasons[0])
 		}
@@ -107,9 +113,8 @@ func (r *replay) take(message accepted) error {
 	}
 	if reason == nil && len(reasons) > 0 && strings.Contains(reasons[0], noEnd) {
 		// So it was out of luck. What it takes for that, other tests say. The instance may have begun for it all the same.
-		if r.simulation.plan.config.AbandonedMax > 0 { // A death or two may do.
-			r.stopped = append(r.stopped, event.Timer)
-			r.parkTask(message)
+		if strings.HasPrefix(event.Type, statechart.ReservedPrefix) && event.Type != "settle.start" {
+			return fmt.Errorf("it was parked, and not scheduled again: %s", reasons[0])
 		}
 		if r.instance == nil && r.beganWith(message) {
 			if err := r.begin(message); err != nil {
@@ -126,15 +131,13 @@ func (r *replay) take(message accepted) error {
 		reason = r.apply(event, message)
 	}
 	if reason == nil {
-		// With two queues it may have been parked, and delivered again when a message of the other one had moved the instance,
-		// or when the next version had come, which takes what the first one fails on.
-		if len(reasons) > 0 && r.simulation.plan.queues == 1 && !r.isMended(message) {
+		// An event that is parked before there is an instance may be delivered again when a message of another queue has begun it, or
+		// when the next version has come, which takes what the first one fails on. A commit that asks for a parking takes the place of
+		// the one that applies the event.
+		if len(reasons) > 0 && (r.isParkedByCommit(message) || r.simulation.plan.queues == 1 && !r.isMended(message)) {
 			return fmt.Errorf("it was parked although it can be applied: %s", reasons[0])
 		}
-		if event.ID != "" {
-			r.seen[event.ID] = true
-		}
-		r.seen[message.place()] = true
+		r.remember(event.ID, message)
 		return r.settle()
 	}
 	var different *differenceError
@@ -145,7 +148,7 @@ func (r *replay) take(message accepted) error {
 		r.instance, r.at = nil, at // It had begun for this event alone. Had a service run, it would have been stored.
 	}
 	if event.Type == statechart.TimerEvent {
-		r.stopped = append(r.stopped, event.Timer)
+		return fmt.Errorf("the firing of a timer has failed: %w", reason)
 	}
 	if len(reasons) == 0 {
 		return fmt.Errorf("it was not parked, although %w", reason)
@@ -159,6 +162,11 @@ func (r *replay) take(message accepted) error {
 // parked returns why a message was parked, each time that it was.
 func (r *replay) parked(message accepted) []string {
 	return r.simulation.ledger.parked[message.parkingID()]
+}
+
+// isParkedByCommit reports whether a commit has asked to park a message.
+func (r *replay) isParkedByCommit(message accepted) bool {
+	return r.simulation.ledger.parkings[message.parkingID()]
 }
 
 // beganWith reports whether the instance that is stored was begun by the message.
@@ -192,17 +200,6 @@ type head struct {
 	} `json:"$task"`
 }
 
-// tellFailed tells the chart of an effect that was given up, once.
-func (r *replay) tellFailed(effect string) error {
-	id := derivedID(r.name, r.record.CreatedAt, effect)
-	if !r.simulation.ledger.failed[id] || r.failures[id] {
-		return nil
-	}
-	r.failures[id] = true
-	r.simulation.count("charts told that an effect has failed for good", 1)
-	return r.tell(durable.CommunicationError, map[string]any{"effect": id, "kind": "any"})
-}
-
 // examine decides what becomes of a message, as the table in docs/guarantees.md says.
 func (r *replay) examine(message accepted) (event statechart.Event, skip bool, reason error) {
 	var head head
@@ -234,7 +231,7 @@ func (r *replay) examine(message accepted) (event statechart.Event, skip bool, r
 		known := ours && slices.ContainsFunc(r.instance.Timers(), func(timer statechart.Timer) bool { return timer.ID == event.Timer })
 		return event, !known, nil
 	default:
-		return event, r.seen[event.ID], nil
+		return event, r.seen[event.ID] && !r.again, nil
 	}
 }
 
@@ -256,7 +253,7 @@ func (r *replay) apply(event statechart.Event, message accepted) error {
 	}
 	switch event.Type {
 	case "settle.alias.taken":
-		return r.tell(durable.AliasTaken, map[string]any{"alias": head.Alias})
+		return r.loseAlias(head.Alias)
 	case "settle.start":
 		return nil // Its beginning is all that it brings.
 	case "settle.stop":
@@ -274,23 +271,6 @@ func (r *replay) apply(event statechart.Event, message accepted) error {
 	default:
 		return r.step(event)
 	}
-}
-
-// tell tells the chart what only the loop knows, if it declares the event.
-func (r *replay) tell(typ string, form map[string]any) error {
-	if !slices.Contains(r.machine.Events(), typ) {
-		return nil
-	}
-	form["type"] = typ
-	body, err := json.Marshal(form)
-	if err != nil {
-		return err
-	}
-	event, err := r.machine.Decode(body)
-	if err != nil {
-		return err
-	}
-	return r.step(event)
 }
 
 // begin starts the instance with a message, at the time at which it has begun.
@@ -363,6 +343,10 @@ func (r *replay) note(effects []statechart.Effect) {
 		case statechart.StartExecution:
 			end := nameEnd(derivedID(r.name, r.record.CreatedAt, effect.ID))
 			r.awaited[end], r.asked[end] = effect.Name, effect.Name
+		case statechart.ClaimAlias:
+			r.aliases[effect.Name] = true
+		case statechart.ReleaseAlias:
+			delete(r.aliases, effect.Name)
 		case statechart.SpawnInstance:
 			r.spawned[r.childName(effect.Child, effect.Machine)] = effect.Input
 		case statechart.ParkEvent:
@@ -383,6 +367,7 @@ func (r *replay) note(effects []statechart.Effect) {
 	if r.instance.Status() != statechart.Active {
 		r.answer(durable.ErrorEnded, func(wait) bool { return true })
 		clear(r.awaited)
+		clear(r.aliases)
 	}
 }
 

@@ -1,6 +1,7 @@
 package simulate_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -31,6 +32,15 @@ func (r *replay) linearize() (*replay, error) {
 			}
 			if strings.Contains(queue[0].body, `"settle.execution"`) && r.at < len(r.record.History) && r.record.History[r.at].Event == flowEnded {
 				choices = append(choices, choice{queue: i, looked: true})
+			}
+			if strings.Contains(queue[0].body, `"settle.alias.taken"`) && r.at < len(r.record.History) && r.record.History[r.at].Event == durable.AliasTaken {
+				choices = append(choices, choice{queue: i, taken: true})
+			}
+			if r.isScheduledAgain(queue[0]) {
+				choices = append(choices, choice{queue: i, postponed: true})
+			}
+			if r.mayHaveForgotten(queue[0]) {
+				choices = append(choices, choice{queue: i, again: true})
 			}
 			tells := r.at < len(r.record.History) && r.record.History[r.at].Event == durable.TokenExpired || len(r.parked(queue[0])) > 0
 			if tells && strings.Contains(queue[0].body, `"settle.token`) {
@@ -76,6 +86,12 @@ type choice struct {
 	abandoned bool
 	// looked says that a message is the one by which the instance has found that an execution had ended.
 	looked bool
+	// taken says that another instance had the alias when the message was applied.
+	taken bool
+	// postponed says that the message was not applied, but scheduled again.
+	postponed bool
+	// again says that the message is a repeat that the instance does not recognize.
+	again bool
 	// unmigrated says that the instance is migrated later.
 	unmigrated bool
 }
@@ -83,12 +99,14 @@ type choice struct {
 // follow goes one way, and on from there.
 func (r *replay) follow(c choice) (_ *replay, err error) {
 	message := r.queues[c.queue][0]
-	r.expired, r.looked, r.unmigrated = c.expired, c.looked, c.unmigrated
+	r.expired, r.looked, r.taken, r.again, r.unmigrated = c.expired, c.looked, c.taken, c.again, c.unmigrated
 	switch {
 	case c.begins:
 		if err = r.begin(message); err == nil {
 			err = r.settle()
 		}
+	case c.postponed:
+		r.queues[c.queue] = r.queues[c.queue][1:]
 	case c.abandoned:
 		r.queues[c.queue] = r.queues[c.queue][1:]
 		r.abandonTask(message)
@@ -118,16 +136,17 @@ func (r *replay) position() uint64 {
 	if r.instance != nil {
 		snapshot = r.snapshot()
 	}
-	return digestOf(fmt.Sprint(left, r.at, r.startedAt, r.machine.Version(), string(snapshot), r.began, r.failed, r.stopped, r.seen, r.sends, r.tokens, r.awaited, r.asked, r.failures, r.spawned))
+	return digestOf(fmt.Sprint(left, r.at, r.startedAt, r.machine.Version(), string(snapshot), r.began, r.failed, r.seen, r.sends, r.tokens, r.awaited, r.asked, r.aliases, r.failures, r.spawned))
 }
 
 // clone returns a copy that can go another way.
 func (r *replay) clone() *replay {
 	c := *r
 	c.queues, c.seen, c.sends, c.tokens = slices.Clone(r.queues), maps.Clone(r.seen), maps.Clone(r.sends), maps.Clone(r.tokens)
-	c.failures = maps.Clone(r.failures)
+	c.recent = slices.Clip(r.recent)
+	c.failures, c.aliases = maps.Clone(r.failures), maps.Clone(r.aliases)
 	c.awaited, c.asked = maps.Clone(r.awaited), maps.Clone(r.asked)
-	c.spawned, c.left, c.stopped = maps.Clone(r.spawned), maps.Clone(r.left), slices.Clip(r.stopped)
+	c.spawned, c.left = maps.Clone(r.spawned), maps.Clone(r.left)
 	if r.instance != nil {
 		c.instance = r.restored(r.snapshot())
 	}
@@ -171,4 +190,34 @@ func (r *replay) play() (end *replay, err error) {
 		return r.linearize()
 	}
 	return end, err
+}
+
+const (
+	// recentMax is how many events an instance remembers by default, and recentSlack how many of those may be places that the model does
+	// not know of: an event without an ID is remembered by its place if the first commit of its instance has it.
+	recentMax   = 50
+	recentSlack = 10
+)
+
+// remember notes that a message was applied.
+func (r *replay) remember(id string, message accepted) {
+	r.seen[message.place()] = true
+	switch {
+	case id != "":
+		r.seen[id] = true
+		r.recent = append(r.recent, id)
+	case message.from != "":
+		r.recent = append(r.recent, message.place())
+	}
+}
+
+// mayHaveForgotten reports whether a message repeats one that was applied before so many others that the instance may not recognize it.
+// Sends of instances are recognized however late they come, unless it was an operator who has sent them again.
+func (r *replay) mayHaveForgotten(message accepted) bool {
+	id := cmp.Or(message.head().ID, message.place())
+	if message.isSend() && !message.redriven || !r.seen[id] {
+		return false
+	}
+	known := r.recent[max(0, len(r.recent)-recentMax+recentSlack):]
+	return slices.Contains(r.recent, id) && !slices.Contains(known, id)
 }

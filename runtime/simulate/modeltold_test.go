@@ -1,0 +1,137 @@
+package simulate_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/statechart"
+)
+
+// What the sequential model knows of what only the loop can report to a chart.
+
+// loseAlias takes a message that says that an alias belonged to another instance when this one claimed it. The loop claims it once
+// more then: r.taken says that another instance still has it.
+func (r *replay) loseAlias(alias string) error {
+	if !r.aliases[alias] || !r.declaresAliasTaken() {
+		if r.taken {
+			return differ("the instance was told that %s is taken, and does not claim it", alias)
+		}
+		return nil
+	}
+	begin, end := r.between()
+	isOwn := func(t tenure) bool { return t.of == r.name && t.createdAt.Equal(r.record.CreatedAt) }
+	if !r.taken {
+		if !r.simulation.ledger.had("alias/"+alias, begin, end, isOwn) {
+			return differ("the instance was not told that %s is taken, and has not got it", alias)
+		}
+		return nil
+	}
+	if !r.simulation.ledger.had("alias/"+alias, begin, end, func(t tenure) bool { return !isOwn(t) }) {
+		return differ("the instance was told that %s is taken, and no other has it", alias)
+	}
+	delete(r.aliases, alias)
+	return r.tell(durable.AliasTaken, map[string]any{"alias": alias})
+}
+
+// between returns the times of the steps before and after the message at hand, which the clocks of two processes have told. A zero
+// end has no limit.
+func (r *replay) between() (begin, end time.Time) {
+	if r.at > 0 {
+		begin = r.record.History[r.at-1].At.Add(-clockSkewMax)
+	}
+	if r.at < len(r.record.History) {
+		end = r.record.History[r.at].At.Add(clockSkewMax)
+	}
+	return begin, end
+}
+
+// tellFailed tells the chart of an effect that was given up, once.
+func (r *replay) tellFailed(effect string) error {
+	id := derivedID(r.name, r.record.CreatedAt, effect)
+	if !r.simulation.ledger.failed[id] || r.failures[id] {
+		return nil
+	}
+	r.failures[id] = true
+	r.simulation.count("charts told that an effect has failed for good", 1)
+	return r.tell(durable.CommunicationError, map[string]any{"effect": id, "kind": "any"})
+}
+
+// tell tells the chart what only the loop knows, if it declares the event.
+func (r *replay) tell(typ string, form map[string]any) error {
+	if !slices.Contains(r.machine.Events(), typ) {
+		return nil
+	}
+	form["type"] = typ
+	body, err := json.Marshal(form)
+	if err != nil {
+		return err
+	}
+	event, err := r.machine.Decode(body)
+	if err != nil {
+		return err
+	}
+	return r.step(event)
+}
+
+// checkAliases checks that the instance has the aliases that it has claimed and not lost.
+func (r *replay) checkAliases() error {
+	r.simulation.ledger.mu.Lock()
+	defer r.simulation.ledger.mu.Unlock()
+	for alias := range r.aliases {
+		if tenures := r.simulation.ledger.tenures["alias/"+alias]; r.declaresAliasTaken() && (len(tenures) == 0 || !tenures[len(tenures)-1].isOf(r)) {
+			return fmt.Errorf("it claims %s, and has not got it: %+v", alias, tenures)
+		}
+	}
+	return nil
+}
+
+// declaresAliasTaken reports whether the history says which aliases the instance has lost.
+func (r *replay) declaresAliasTaken() bool {
+	return slices.Contains(r.machine.Events(), durable.AliasTaken)
+}
+
+// isOf reports whether the tenure is of the instance, and has not ended.
+func (t tenure) isOf(r *replay) bool {
+	return t.of == r.name && t.createdAt.Equal(r.record.CreatedAt) && t.end.IsZero()
+}
+
+// checkAliases checks that no instance has an alias that it does not claim any more.
+func (s *simulation) checkAliases(replays []*replay) {
+	s.ledger.mu.Lock()
+	defer s.ledger.mu.Unlock()
+	for name, tenures := range s.ledger.tenures {
+		for _, r := range replays {
+			if tenures[len(tenures)-1].isOf(r) && r.declaresAliasTaken() && !r.aliases[strings.TrimPrefix(name, "alias/")] {
+				s.problem("%s has %s at the end, and does not claim it", r.name, name)
+			}
+		}
+	}
+}
+
+// isScheduledAgain reports whether the instance has scheduled a message of the runtime again, which killed processes.
+func (r *replay) isScheduledAgain(message accepted) bool {
+	retries, form := retriesOf(message)
+	return strings.HasPrefix(message.head().Type, statechart.ReservedPrefix) && slices.ContainsFunc(r.messages, func(other accepted) bool {
+		n, same := retriesOf(other)
+		return n == retries+1 && same == form
+	})
+}
+
+// retriesOf returns how often a message was scheduled again, and the message without that.
+func retriesOf(message accepted) (retries float64, form string) {
+	var fields map[string]any
+	if err := json.Unmarshal([]byte(message.body), &fields); err != nil {
+		return 0, ""
+	}
+	retries, _ = fields["$retries"].(float64)
+	delete(fields, "$retries")
+	text, err := json.Marshal(fields)
+	if err != nil {
+		panic(err)
+	}
+	return retries, string(text)
+}
