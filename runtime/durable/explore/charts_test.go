@@ -78,7 +78,7 @@ func payloads() statechart.Payloads {
 		durable.TokenExpired:       statechart.PayloadOf[struct{ Name, Execution string }](),
 		durable.CommunicationError: statechart.PayloadOf[statechart.CommunicationFailure](),
 	}
-	for _, typ := range strings.Fields("add tell claim wait charge pay ship kill hand print help-b help-c help-d release again cancel finish") {
+	for _, typ := range strings.Fields("add break tell claim wait charge pay ship kill hand print help-b help-c help-d release again cancel finish") {
 		p[typ] = statechart.PayloadOf[item]()
 	}
 	return p
@@ -97,6 +97,12 @@ func machineX(version int, migrations ...statechart.Migration) durable.Machine {
 	if version == 1 {
 		paying.Tags, paying.Invoke = nil, invoked("pay", idle, idle)
 	}
+	breaks := note(func(i item) string {
+		if version == 1 {
+			panic("version 1 fails on this event")
+		}
+		return i.Item
+	})
 	states := []chartState{
 		{ID: idle, Tags: settled, On: []on{
 			{Event: "wait", Target: "waiting", Actions: do{keep}}, {Event: "charge", Target: "charging", Actions: do{keep}},
@@ -121,7 +127,7 @@ func machineX(version int, migrations ...statechart.Migration) durable.Machine {
 	return durable.Host(statechart.Must(statechart.Definition[book]{
 		ID: "x", Version: version, Initial: idle, Payloads: payloads(), States: states, Migrations: migrations,
 		On: []on{
-			{Event: "add", Actions: do{keep}}, {Event: "tell", Actions: do{keep, tell}},
+			{Event: "add", Actions: do{keep}}, {Event: "break", Actions: do{breaks}}, {Event: "tell", Actions: do{keep, tell}},
 			{Event: "claim", Actions: do{keep, claim}}, {Event: "cancel", Target: "." + idle, Actions: do{keep}},
 			{Event: "finish", Guard: tells, Target: ".finished", Actions: do{keep, tell}}, {Event: "finish", Target: ".finished", Actions: do{keep}},
 			{Event: "printed", Actions: do{note(func(e statechart.ExecutionEnded) string { return "ended " + string(e.Status) })}},
@@ -157,7 +163,13 @@ func child(id string) durable.Machine {
 	}
 	return durable.Host(statechart.Must(statechart.Definition[book]{
 		ID: id, Version: 1, Initial: states[0].ID, Payloads: payloads(), States: states, Input: statechart.PayloadOf[item](),
-		Context: func(s statechart.Start) book { i, _ := s.Input.(item); return book{Log: []string{"begun " + i.Item}} },
+		Context: func(s statechart.Start) book {
+			i, _ := s.Input.(item)
+			if i.Item == "broken" {
+				panic("no child starts with this input")
+			}
+			return book{Log: []string{"begun " + i.Item}}
+		},
 	}), durable.MachineConfig{Retention: retention})
 }
 

@@ -41,7 +41,11 @@ func (p *process) Commit(_ context.Context, record durable.Record) error {
 		if was.revision > 0 {
 			w.backups[id] = was
 		}
-		w.committed(was, w.store(record), record)
+		is := w.store(record)
+		w.committed(was, is, record)
+		if !p.frozen { // Others may have counted their tries meanwhile.
+			w.blamed(was, is, record)
+		}
 		return nil
 	})
 }

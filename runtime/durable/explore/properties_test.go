@@ -36,9 +36,6 @@ func (w *world) committed(was, is stored, record durable.Record) {
 			w.facts["ended "+id+" "+key] = 1
 		}
 	}
-	if record.Error != nil && isAbandoned(record.Error.Message) && w.facts["blame "+id] == 0 {
-		w.wrong("innocent event blamed: the item of %s says so of %q, and no process has died with it", id, record.Error.Event)
-	}
 	w.keptFailures(record)
 	for _, effect := range record.Outbox {
 		name := derivedID(record, effect.ID)
@@ -65,6 +62,13 @@ func (w *world) committed(was, is stored, record durable.Record) {
 func (w *world) keptFailures(record durable.Record) {
 	for _, f := range record.FailedEffects {
 		w.facts["failed "+derivedID(record, f.ID)], w.facts["failures "+record.Instance.String()] = 1, 1
+	}
+}
+
+// blamed checks what an item says about the event that was parked or postponed last. A failure of AWS is no try.
+func (w *world) blamed(was, is stored, record durable.Record) {
+	if id := record.Instance.String(); is.isAbandoned && !was.isAbandoned && w.facts["blame "+id] == 0 {
+		w.wrong("innocent event blamed: the item of %s says that processes died with %q, and none has", id, record.Error.Event)
 	}
 }
 

@@ -52,8 +52,10 @@ func operatorScenarios() []*scenario {
 		{name: "denied", text: "x/a tell a1 x/b; x/a tell a2 x/b", left: budget{Denials: 1}},
 		{name: "denied end", text: "x/a finish a1 x/b", left: budget{Denials: 1}, faults: 2},
 		{name: "deploy: service", text: "x/a add a1; x/a pay a2", versions: "beside", left: budget{Olds: 1}},
+		{name: "deploy: redrive", text: "x/a break a1", limit: 1, versions: "beside", left: budget{Redrives: 1}, faults: 2},
 		{name: "deploy: timer", text: "x/a wait a1; x/a tell a2 x/b", versions: "beside", left: budget{Olds: 1}, isLong: true},
 		{name: "migrate", text: "x/a add a1; x/a tell a2 x/b", versions: "migrated", left: budget{Olds: 1}},
+		{name: "migrate: redrive", text: "x/a add a1; x/a break a2", limit: 1, versions: "migrated", left: budget{Redrives: 1}, faults: 2},
 		{name: "migrate: service", text: "x/a pay a1; x/a add a2", versions: "migrated", left: budget{Olds: 1}},
 		{name: "migrate: timer", text: "x/a wait a1; x/a add a2", versions: "migrated", left: budget{Olds: 1}},
 		{name: "migrate: child", text: "x/a help-c a1; x/a add a2", versions: "migrated", left: budget{Olds: 1}},
@@ -64,6 +66,8 @@ func familyScenarios() []*scenario {
 	return []*scenario{
 		{name: "child ends", text: "x/a help-c a1; x/a release r1"},
 		{name: "child is stopped", text: "x/a help-b a1; x/a cancel a2"},
+		{name: "child fails", text: "x/a help-c broken", limit: 1, faults: 2},
+		{name: "child is stopped: meanwhile", text: "x/a help-b a1; x/a cancel a2", nested: 2, isLong: true},
 		{name: "child again", text: "x/a help-c a1; x/a again a2; x/a release r1", isLong: true},
 		{name: "child with a service", text: "x/a help-d a1"},
 		{name: "child with a service stopped", text: "x/a help-d a1; x/a cancel a2"},
@@ -94,7 +98,8 @@ func aliasScenarios() []*scenario {
 		{name: "alias", text: "x/a claim a1 k; x/a finish a2; x/b claim b1 k"},
 		{name: "alias: twice", text: "x/a claim a1 k; x/a finish a2; x/b claim b1 k; x/b claim b2 k"},
 		{name: "alias: both end", text: "x/a claim a1 k; x/a finish a2; x/b claim b1 k; x/b finish b2", isLong: true},
-		{name: "alias: one ends", text: "x/a claim a1 k; x/a finish a2", nested: 2},
+		{name: "alias: one ends", text: "x/a claim a1 k; x/a finish a2", nested: 2, faults: 2},
+		{name: "alias: limit 1", text: "x/a claim a1 k; x/b claim b1 k", limit: 1},
 		{name: "two aliases", text: "x/a claim a1 k; x/a claim a2 n; x/b claim b1 n; x/b claim b2 k", isLong: true},
 	}
 }

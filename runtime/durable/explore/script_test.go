@@ -106,12 +106,12 @@ func readScripts(t *testing.T) map[string]*script {
 	return scripts
 }
 
-// knownViolations returns the kinds of violations that scripts name.
+// knownViolations returns the violations that scripts name, each with its scenario.
 func knownViolations(t *testing.T) map[string]bool {
 	t.Helper()
 	known := map[string]bool{}
 	for _, s := range readScripts(t) {
-		known[s.finds] = true
+		known[s.scenario+": "+s.finds] = true
 	}
 	return known
 }

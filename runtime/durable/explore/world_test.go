@@ -63,6 +63,8 @@ type stored struct {
 	timers   []time.Time
 	revision int64
 	expireAt time.Time
+	// isAbandoned is set if the item says so of its last failure.
+	isAbandoned bool
 }
 
 type message struct {
@@ -202,7 +204,8 @@ func (w *world) store(record durable.Record) stored {
 		Timers   map[string]struct{ At time.Time }
 	}
 	mustUnmarshal(record.Snapshot, &snapshot)
-	s := stored{json: body, log: snapshot.Context.Log, revision: record.Revision, expireAt: record.ExpireAt}
+	s := stored{json: body, log: snapshot.Context.Log, revision: record.Revision, expireAt: record.ExpireAt,
+		isAbandoned: record.Error != nil && isAbandoned(record.Error.Message)}
 	for id, service := range snapshot.Services {
 		s.services = append(s.services, cmp.Or(service.Key, id))
 	}

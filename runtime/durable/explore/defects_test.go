@@ -1,0 +1,199 @@
+package explore_test
+
+// The files of the defects.
+const (
+	portsFile      = "explore/ports_test.go"
+	loopFile       = "loop.go"
+	turnFile       = "turn.go"
+	stepFile       = "step.go"
+	effectsFile    = "effects.go"
+	dispatchFile   = "dispatch.go"
+	failureFile    = "failure.go"
+	parkingFile    = "parking.go"
+	duplicatesFile = "duplicates.go"
+	servicesFile   = "services.go"
+	aliasFile      = "alias.go"
+	tokenFile      = "token.go"
+)
+
+// mutants are all defects.
+var mutants = append(append([]mutant{}, simulated...), mended...)
+
+// simulated are defects that the simulation finds too, by the same names: see runtime/simulate/mutants_test.go.
+var simulated = []mutant{
+	{name: "unconditional write", scenario: "plain", finds: "taken back", file: portsFile,
+		old: `was.revision != record.Revision-1`, new: `was.revision < 0`},
+	{name: "alias claimed twice", scenario: "alias", finds: "alias of another", file: portsFile,
+		old: `case !exists || has.released || mine`, new: `case !exists || !mine || mine`},
+	{name: "no watermark", scenario: "plain", finds: "applied twice", file: stepFile,
+		old: `	return d.SequenceNumber != "" && compareSequence(d.SequenceNumber, r.Watermark[d.Queue]) <= 0`, new: `	return false`},
+	{name: "one watermark for all queues", scenario: "queues", finds: "event lost", file: stepFile,
+		old: `	return d.SequenceNumber != "" && compareSequence(d.SequenceNumber, r.Watermark[d.Queue]) <= 0`,
+		new: `	for _, number := range r.Watermark {
+		if compareSequence(d.SequenceNumber, number) <= 0 {
+			return true
+		}
+	}
+	return false`},
+	{name: "unsettled instances take events", scenario: "service: then", finds: "applied while unsettled", file: turnFile,
+		old: `	if t.draft.Instance == nil || t.draft.Instance.Settled() {
+		return false, nil
+	}`, new: `	if t.draft.Instance == nil || t.exists() {
+		return false, nil
+	}`},
+	{name: "outbox overwritten instead of drained", scenario: "send", finds: "effect lost", file: turnFile,
+		old: `	if err := t.dispatch(ctx, true); err != nil {
+		return 0, err
+	}
+`, new: `	t.draft.Record.Outbox, t.stored.Record.Outbox = nil, nil
+`},
+	{name: "acknowledge before dispatch", scenario: "send", finds: "owed for ever", file: turnFile,
+		old: `		if err := t.dispatch(ctx, false); err != nil {
+			return done, err
+		}`, new: `		if t.dispatch(ctx, false) != nil {
+			return done + applied, err
+		}`},
+	{name: "failures acknowledged", scenario: "plain", finds: "event lost", file: loopFile,
+		old: `			l.delay(ctx, rest, err)
+			return rest, 0
+		}
+	}
+	return nil, 0`, new: `			l.delay(ctx, rest, err)
+			return nil, 0
+		}
+	}
+	return nil, 0`},
+	{name: "folded events acknowledged with a failed one", scenario: "plain", finds: "event lost", file: loopFile,
+		old: `		rest = rest[done:]
+`, new: `		rest = rest[min(len(rest), max(done, fold-1)):]
+`},
+	{name: "unfinished groups acknowledged early", scenario: "early: plain", finds: "event lost", file: loopFile,
+		old: `		finished <- groups[i][:len(groups[i])-len(again[i])]`, new: `		finished <- groups[i]`},
+	{name: "dispatch before commit", scenario: "send", finds: "performed before its commit", file: turnFile,
+		old: `	err = t.loop.ports.Store.Commit(ctx, next)
+	if smaller`, new: `	for _, effect := range next.Outbox {
+		t.performBatch(ctx, []statechart.Effect{effect})
+	}
+	err = t.loop.ports.Store.Commit(ctx, next)
+	if smaller`},
+	{name: "answers given before they are stored", scenario: "task: unknown execution", finds: "answered and told expired", file: turnFile,
+		old: `	err = t.loop.ports.Store.Commit(ctx, next)
+	if smaller`, new: `	for _, token := range next.Tokens {
+		if !waits(token) {
+			_ = t.loop.ports.Tokens.Answer(ctx, token, *token.Answer, false)
+		}
+	}
+	err = t.loop.ports.Store.Commit(ctx, next)
+	if smaller`},
+	{name: "a conflict taken for success", scenario: "plain", finds: "event lost", file: turnFile,
+		old: `	if err != nil {
+		t.broken = fmt.Errorf("committing`, new: `	if err != nil && !errors.Is(err, ErrConflict) {
+		t.broken = fmt.Errorf("committing`},
+	{name: "outbox cleared whatever its revision", scenario: "queues: send", pauses: 1, finds: "effect lost", file: portsFile,
+		old: `		if w.records[id.String()].revision != revision {`, new: `		if w.records[id.String()].revision < revision {`},
+	{name: "producers' repeats not recognised", scenario: "repeat", finds: "applied twice", file: duplicatesFile,
+		old: `	if eventID != "" {
+		for _, known`, new: `	if eventID == "-" {
+		for _, known`},
+	{name: "parked twice, applied twice", scenario: "deploy: redrive", finds: "applied twice", file: duplicatesFile,
+		old: `		if slices.Contains(t.draft.Record.RecentEvents, appliedAt(place)) {`, new: `		if appliedAt(place) == "" {`},
+	{name: "parked without the dead-letter queue", scenario: "redrive", faults: 2, finds: "event lost", file: parkingFile,
+		old: `	if err := l.ports.Queue.Park(ctx, d, reason.Error()); err != nil {`, new: `	if err := error(nil); err != nil {`},
+	{name: "no commit between services", scenario: "two services", finds: "service runs again", file: servicesFile,
+		old: `	if s.unstored {
+		err = s.commit(ctx)
+	} else if len(next) > 0 {`, new: `	if len(next) > 0 {`},
+	{name: "retry budget not counted", scenario: "killer", finds: "too many attempts", file: servicesFile,
+		old: `	if len(next) > 0 && s.delivery.ReceiveCount > 1 {`, new: `	if len(next) > 1<<20 {`},
+	{name: "timers fire early", scenario: "timer", finds: "timer early", file: "messages.go",
+		old: `			return timer.At.Sub(t.loop.config.Now())`, new: `			return min(0, timer.At.Sub(t.loop.config.Now()))`},
+	{name: "timers of a migrated instance not scheduled", scenario: "migrate: service", finds: "waits for ever", file: "migrate.go",
+		old: `	if len(stored.Services) > 0 {`, new: `	if len(stored.Services) > 1<<20 {`},
+	{name: "sends without ID", scenario: "send", finds: "applied twice", file: effectsFile,
+		old: `	body, err := withKeys(effect.Event, map[string]any{"$id": id, askedKey`, new: `	body, err := withKeys(effect.Event, map[string]any{askedKey`},
+	{name: "stops of children get lost", scenario: "child is stopped", finds: "effect lost", file: effectsFile,
+		old: `	statechart.StopInstance:   {message: (*turn).childMessage},`,
+		new: `	statechart.StopInstance:   {perform: func(*turn, context.Context, statechart.Effect) error { return nil }},`},
+	{name: "ends of children get lost", scenario: "child ends", finds: "effect lost", file: effectsFile,
+		old: `	notifyParent:              {message: (*turn).parentMessage},`,
+		new: `	notifyParent: {perform: func(t *turn, ctx context.Context, effect statechart.Effect) error {
+		message, err := t.parentMessage(effect)
+		if err == nil && t.deliveries[0].ReceiveCount == 1 {
+			_, err = t.loop.ports.Queue.Send(ctx, message)
+		}
+		return err
+	}},`},
+	{name: "a child comes to life after its stop", scenario: "child is stopped: meanwhile", finds: "nobody's child", file: "parent.go",
+		old: `		t.storeStopped(ctx, d, form)
+`, new: ``},
+	{name: "starts that fail are not told", scenario: "child fails", finds: "waits for ever", file: parkingFile,
+		old: `			return l.failStart(ctx, d, form.Parent, reason)`, new: `			_ = form
+			return nil`},
+	{name: "token ledger ignored", scenario: "task", finds: "answered and told expired", file: portsFile,
+		old: `		case token.Execution == "" && repeat, token.Execution != "" && t.answer == text:`, new: `		case token.Execution == "" && repeat:`},
+	{name: "an expiry told again and again", scenario: "task", finds: "expiry told 2 times", file: tokenFile,
+		old: `expired{Type: expiredEvent, ID: dedup,`, new: `expired{Type: expiredEvent,`},
+	{name: "heartbeats only once", scenario: "task: heartbeats", finds: "waits for ever", file: "heartbeat.go",
+		old: `	return t.scheduleBeat(ctx, at, form)`, new: `	if form.Count > 1 {
+		return nil
+	}
+	return t.scheduleBeat(ctx, at, form)`},
+	{name: "executions not looked after", scenario: "execution", finds: "waits for ever", file: "poll.go",
+		old: `	if end == nil {`, new: `	if end == nil && ctx != nil {
+		return nil
+	}
+	if end == nil {`},
+	{name: "ends of executions told again", scenario: "execution", finds: "waits for ever", file: "execution.go",
+		old: `return e.Name == end.Name })
+		t.changed()`, new: `return e.Name == "-" })
+		t.changed()`},
+}
+
+// mended are defects that the loop has had, each put back.
+var mended = []mutant{
+	{name: "last sends forgotten", scenario: "aggregator", finds: "applied twice", file: duplicatesFile,
+		old: `		if err := t.loop.ports.Store.KeepSends(ctx, t.draft.Record.Instance, queue, sends[:n], t.now().Add(sendsKeptFor)); err != nil {`,
+		new: `		if err := error(nil); err != nil {`},
+	{name: "last sends not asked for", scenario: "aggregator", finds: "applied twice", file: duplicatesFile,
+		old: `	if !known && d.SentAt.UnixMilli()-askedAt(d.Body) > sentPromptly.Milliseconds() {`, new: `	if !known && d.SentAt.IsZero() {`},
+	{name: "suspects beside others", scenario: "killer", finds: "innocent event parked", file: turnFile,
+		old: `slot == together && suspicion > 0`, new: `slot < together && suspicion > 0`},
+	{name: "counts of a failed write stay", scenario: "plain: limit 1", faults: 2, finds: "innocent event parked", file: turnFile,
+		old: `			t.takeBack(ctx, loaded, deliveries[done:])
+`, new: `			_ = loaded
+`},
+	{name: "counts of a failed call stay", scenario: "alias: limit 1", faults: 2, finds: "innocent event blamed", file: failureFile,
+		old: `	case !isChartError(err) && !isFirst && now.Count > was.Count:`, new: `	case isFirst && now.Count > was.Count:`},
+	{name: "an item in debt expires", scenario: "end", finds: "expired in debt", file: turnFile,
+		old: `		next.ExpireAt = time.Time{} // TTL`, new: `		next.ExpireAt = t.expireAt(next) // TTL`},
+	{name: "parked before the decision is stored", scenario: "migrate: redrive", finds: "applied twice", file: parkingFile,
+		old: `	case t.draft.Instance == nil:
+		if err := t.loop.park`, new: `	case ctx != nil:
+		if err := t.loop.park`},
+	{name: "parked before anything is stored", scenario: "deploy: redrive", finds: "applied twice", file: duplicatesFile,
+		old: `	case isUnstored:`, new: `	case isUnstored && t.loop == nil:`},
+	{name: "firings of timers parked", scenario: "timer: limit 1", faults: 2, finds: "waits for ever", file: failureFile,
+		old: `	if event.Type == statechart.TimerEvent || isOwn`, new: `	if isOwn`},
+	{name: "heartbeats parked", scenario: "task: heartbeats", faults: 2, finds: "waits for ever", file: failureFile,
+		old: ` || isOwn(event.Type) && errors.Is(err, errAbandoned) && event.Type != startEvent {`, new: ` {`},
+	{name: "a refused claim not tried again", scenario: "alias", finds: "alias released by the living", file: aliasFile,
+		old: `	err := t.claimNow(ctx, form.Alias)
+	if !errors.Is(err, ErrAliasTaken) {
+		return err
+	}
+	level`, new: `	err := ErrAliasTaken
+	level`},
+	{name: "a refused claim told at once", scenario: "alias", finds: "alias of another", file: aliasFile,
+		old: `aliasTaken{Type: aliasTakenEvent, ID: id`, new: `aliasTaken{Type: AliasTaken, ID: id`},
+	{name: "claims not fenced", scenario: "alias: both end", finds: "alias never released", file: portsFile,
+		old: `stored.revision != revision {`, new: `stored.revision < 0 {`},
+	{name: "an answer not taken over", scenario: "task: unknown execution", faults: 2, finds: "answered and told expired", file: turnFile,
+		old: `	if err := t.takeOver(ctx, repeats); err != nil {`, new: `	if err := error(nil); err != nil {`},
+	{name: "an expiry told without a look at the item", scenario: "task: unknown execution", finds: "answered and told expired", file: tokenFile,
+		old: `		if now.Revision != t.stored.Record.Revision {`, new: `		if now.Revision < t.stored.Record.Revision {`},
+	{name: "clearing leaves the revision", scenario: "child with a service", finds: "cleared outbox comes back", file: portsFile,
+		old: `		record.Revision++
+		record.Outbox`, new: `		record.Outbox`},
+	{name: "an effect given up is not stored", scenario: "denied", pauses: 1, finds: "send lost", file: dispatchFile,
+		old: `		if err != nil || t.gaveUp() {`, new: `		if err != nil {`},
+}
