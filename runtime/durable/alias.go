@@ -43,6 +43,9 @@ type aliasTaken struct {
 
 // claim claims an alias. If another instance has it, a message has the loop look again: see applyAliasTaken.
 func (t *turn) claim(ctx context.Context, effect statechart.Effect) error {
+	if !slices.Contains(t.stored.Record.Aliases, effect.Name) {
+		return nil // The same commit has released it: another turn may have performed the release already.
+	}
 	err := t.claimNow(ctx, effect.Name)
 	if !errors.Is(err, ErrAliasTaken) {
 		return err

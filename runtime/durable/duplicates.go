@@ -141,8 +141,8 @@ func (t *turn) remember(d Delivery, event statechart.Event, isUnstored bool) {
 	case isOwn(event.Type) || event.Type == statechart.TimerEvent:
 	case d.ParkedFrom != (Place{}):
 		t.rememberEvent(appliedAt(d.ParkedFrom))
-	case isUnstored:
-		// Another turn may park this event now, and cannot store that: there is no instance. Its redrive is a duplicate then.
+	case isUnstored || d.ReceiveCount > 1:
+		// Another turn may have parked this event before there was an instance that could show it. Its redrive is a duplicate.
 		t.rememberEvent(appliedAt(d.place()))
 	}
 	send, ok := sendOf(d, event.ID)

@@ -260,8 +260,8 @@ func (t *turn) try(ctx context.Context, d Delivery, event statechart.Event) (app
 		return false, t.broken
 	case err != nil:
 		return false, t.failTry(ctx, d, event, before, counted, err)
-	case isPeriodic(event.Type) && !t.dirty():
-		return true, nil // It has changed nothing and may come again: it needs no write.
+	case isPeriodic(event.Type) && !t.dirty() && d.ReceiveCount <= 1:
+		return true, nil // It has changed nothing, may come again, and has left no count: it needs no write.
 	}
 	t.pass(d)
 	t.remember(d, event, isUnstored)

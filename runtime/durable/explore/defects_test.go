@@ -87,8 +87,14 @@ var simulated = []mutant{
 	if smaller`},
 	{name: "a conflict taken for success", scenario: "plain", finds: "event lost", file: turnFile,
 		old: `	if err != nil {
-		t.broken = fmt.Errorf("committing`, new: `	if err != nil && !errors.Is(err, ErrConflict) {
-		t.broken = fmt.Errorf("committing`},
+		t.broken = err
+		return err
+	}
+	logged`, new: `	if err != nil && !errors.Is(err, ErrConflict) {
+		t.broken = err
+		return err
+	}
+	logged`},
 	{name: "outbox cleared whatever its revision", scenario: "queues: send", pauses: 1, finds: "effect lost", file: portsFile,
 		old: `		if w.records[id.String()].revision != revision {`, new: `		if w.records[id.String()].revision < revision {`},
 	{name: "producers' repeats not recognised", scenario: "repeat", finds: "applied twice", file: duplicatesFile,
@@ -171,7 +177,7 @@ var mended = []mutant{
 		if err := t.loop.park`, new: `	case ctx != nil:
 		if err := t.loop.park`},
 	{name: "parked before anything is stored", scenario: "deploy: redrive", finds: "applied twice", file: duplicatesFile,
-		old: `	case isUnstored:`, new: `	case isUnstored && t.loop == nil:`},
+		old: `	case isUnstored || d.ReceiveCount > 1:`, new: `	case isUnstored && t.loop == nil:`},
 	{name: "firings of timers parked", scenario: "timer: limit 1", faults: 2, finds: "waits for ever", file: failureFile,
 		old: `	if event.Type == statechart.TimerEvent || isOwn`, new: `	if isOwn`},
 	{name: "heartbeats parked", scenario: "task: heartbeats", faults: 2, finds: "waits for ever", file: failureFile,
