@@ -77,10 +77,7 @@ const (
 // checkInnocents checks that no event was parked because its tries came to no end, unless its instance has killed processes, or as
 // many have died or frozen as an event may have tries.
 func (s *simulation) checkInnocents() {
-	died, triesMax := 0, cmp.Or(s.plan.config.AbandonedMax, abandonedMax)
-	for _, kind := range []string{nameOf(dieBefore), nameOf(dieAfter), nameOf(freeze), countTimeOut} {
-		died += s.director.counts[kind]
-	}
+	died, triesMax := s.died(), cmp.Or(s.plan.config.AbandonedMax, abandonedMax)
 	for _, name := range s.names() {
 		for _, message := range slices.Concat(s.ledger.of(name)...) {
 			if message.isHopeless() {

@@ -40,8 +40,6 @@ type ledger struct {
 	lost   map[string]bool
 	// claims are the tokens of the claims that took effect: a claim that is repeated under its token changes nothing.
 	claims map[string]bool
-	// owners are the instances that have aliases, and whether they have released them.
-	owners map[string]owner
 	// tenures are those of each alias, in their order.
 	tenures map[string][]tenure
 }
@@ -110,7 +108,7 @@ func (a accepted) isSend() bool {
 func newLedger() ledger {
 	return ledger{
 		accepted: map[string]map[string]accepted{}, committed: map[string]bool{}, parked: map[string][]string{}, abandoned: map[string]bool{}, answered: map[string]bool{},
-		parkings: map[string]bool{}, failed: map[string]bool{}, stored: map[string]stored{}, lost: map[string]bool{}, claims: map[string]bool{}, owners: map[string]owner{}, tenures: map[string][]tenure{},
+		parkings: map[string]bool{}, failed: map[string]bool{}, stored: map[string]stored{}, lost: map[string]bool{}, claims: map[string]bool{}, tenures: map[string][]tenure{},
 	}
 }
 

@@ -1,19 +1,11 @@
 package simulate_test
 
 import (
-	"encoding/json"
-	"fmt"
 	"slices"
 	"time"
 )
 
 // What the ledger knows of aliases.
-
-// owner is who has an alias.
-type owner struct {
-	of, createdAt string
-	released      bool
-}
 
 // tenure is the time for which an instance has had an alias. A zero end means that it still has it.
 type tenure struct {
@@ -40,13 +32,13 @@ func (l *ledger) had(alias string, begin, end time.Time, matches func(tenure) bo
 	})
 }
 
-// claim notes a claim of an alias: a transaction that puts the alias. It returns who claims and, if another instance has the
-// alias, which.
-func (l *ledger) claim(request []byte) (of string, was *owner) {
+// takeClaim notes a claim of an alias: a transaction that puts the alias. It checks that no other instance has the alias, and that
+// the claim is void if the instance has moved on.
+func (s *simulation) takeClaim(call takenCall) {
 	var transaction struct {
 		ClientRequestToken string
 		TransactItems      []struct {
-			ConditionCheck *struct {
+			ConditionCheck struct {
 				Key struct {
 					Instance textAttribute `json:"instance"`
 				}
@@ -54,7 +46,7 @@ func (l *ledger) claim(request []byte) (of string, was *owner) {
 					Revision numberAttribute `json:":revision"`
 				}
 			}
-			Put *struct {
+			Put struct {
 				Item struct {
 					Instance  textAttribute `json:"instance"`
 					Of        textAttribute `json:"alias_of"`
@@ -63,39 +55,29 @@ func (l *ledger) claim(request []byte) (of string, was *owner) {
 			}
 		}
 	}
-	if err := json.Unmarshal(request, &transaction); err != nil {
-		panic(err)
-	}
+	s.read(call.request, &transaction)
+	l := &s.ledger
 	// DynamoDB API Reference, TransactWriteItems: a call that is repeated under its ClientRequestToken within ten minutes succeeds
 	// and changes nothing.
 	if token := transaction.ClientRequestToken; token != "" && l.claims[token] {
-		return "", nil
+		return
 	}
 	l.claims[transaction.ClientRequestToken] = true
 	fenced := map[string]int64{}
 	for _, item := range transaction.TransactItems {
-		if check := item.ConditionCheck; check != nil {
-			fenced[check.Key.Instance.S] = check.ExpressionAttributeValues.Revision.int()
-		}
+		fenced[item.ConditionCheck.Key.Instance.S] = item.ConditionCheck.ExpressionAttributeValues.Revision.int()
 	}
 	for _, item := range transaction.TransactItems {
-		if item.Put == nil || item.Put.Item.Of.S == "" {
+		alias, of := item.Put.Item.Instance.S, item.Put.Item.Of.S
+		if of == "" {
 			continue
 		}
-		alias := item.Put.Item
-		of = alias.Of.S
-		if l.stored[of].revision != fenced[of] {
-			panic(fmt.Sprintf("%s has revision %d and claims an alias at %d", of, l.stored[of].revision, fenced[of]))
+		if revision := l.stored[of].revision; revision != fenced[of] {
+			s.problem("%s claims %s at revision %d of %s, which has revision %d", call.process, alias, fenced[of], of, revision)
 		}
-		if before, taken := l.owners[alias.Instance.S]; taken && !before.released && before.of != of {
-			was = &before
+		if tenures := l.tenures[alias]; len(tenures) > 0 && tenures[len(tenures)-1].end.IsZero() && tenures[len(tenures)-1].of != of {
+			s.problem("%s has claimed %s, which %s has", of, alias, tenures[len(tenures)-1].of)
 		}
-		l.owners[alias.Instance.S] = owner{of: of, createdAt: alias.CreatedAt.S}
-		createdAt, err := time.Parse(time.RFC3339Nano, alias.CreatedAt.S)
-		if err != nil {
-			panic(err)
-		}
-		l.hand(alias.Instance.S, of, createdAt)
+		l.hand(alias, of, item.Put.Item.CreatedAt.time())
 	}
-	return of, was
 }

@@ -37,9 +37,7 @@ func (s *simulation) take(call takenCall) {
 	case "dynamodb.UpdateItem":
 		s.takeUpdate(call)
 	case "dynamodb.TransactWriteItems":
-		if of, was := s.ledger.claim(call.request); was != nil {
-			s.problem("%s has claimed an alias that %s has", of, was.of)
-		}
+		s.takeClaim(call)
 	case "sqs.SendMessage":
 		var message sentMessage
 		s.read(call.request, &message)
@@ -303,10 +301,11 @@ func (u itemUpdate) isClearing() bool { return u.ExpressionAttributeNames["#outb
 func (s *simulation) takeUpdate(call takenCall) {
 	update, l := readUpdate(call.request), &s.ledger
 	name := update.Key.Instance.S
-	if of, taken := l.owners[name]; taken {
-		of.released = true
-		l.owners[name] = of
+	if _, isAlias := l.tenures[name]; isAlias {
 		l.hand(name, "", time.Time{})
+	}
+	if strings.HasPrefix(name, durable.SendsMachine+"/") {
+		s.count("last sends of senders that were moved out of their receivers' items", 1)
 	}
 	if !update.isClearing() {
 		return

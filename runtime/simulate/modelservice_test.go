@@ -39,6 +39,9 @@ func (r *replay) inside(was durable.Transition) (statechart.Event, bool) {
 		case "done.invoke." + invocation.ID:
 			return invocation.Done(r.output(invocation)), true
 		case "error.invoke." + invocation.ID:
+			if !r.hasUsedUp(invocation) {
+				return statechart.Event{}, false
+			}
 			r.failed = true
 			return invocation.Failed(errors.New("any")), true
 		}
@@ -53,6 +56,30 @@ func (r *replay) inside(was durable.Transition) (statechart.Event, bool) {
 		return statechart.Event{}, false
 	}
 	return statechart.Event{Type: statechart.TimerEvent, Timer: next.ID}, true
+}
+
+// hasUsedUp reports whether a service has used up its attempts: each has begun, or its process has died or frozen. Failures of AWS
+// use up none.
+func (r *replay) hasUsedUp(invocation statechart.Invocation) bool {
+	s := r.simulation
+	if realMachineOf(r.name) != nil || s.plan.config.ServicesMax > 0 { // Nobody counts those of shipped machines. Beyond ServicesMax, services fail without an attempt.
+		return true
+	}
+	work, err := r.instance.Prepare(invocation, statechart.Call{})
+	if err != nil {
+		panic(err)
+	}
+	s.lab.mu.Lock()
+	defer s.lab.mu.Unlock()
+	return s.lab.tries[derivedID(r.name, r.record.CreatedAt, invocation.Key)]+s.died() >= work.Retry.Attempts
+}
+
+// died returns how many processes have died or frozen, but for those that their services have killed.
+func (s *simulation) died() (died int) {
+	for _, kind := range []string{nameOf(dieBefore), nameOf(dieAfter), nameOf(freeze), countTimeOut} {
+		died += s.director.counts[kind]
+	}
+	return died
 }
 
 // output is what a service has returned.

@@ -42,6 +42,11 @@ var strains = []strain{
 		}
 		p.config.AcknowledgeAfter = anyOf(rng, 0, time.Millisecond, time.Minute)
 		p.config.DeniedWaitMax = anyOf(rng, 0, time.Second)
+		for _, limit := range []*int{&p.config.SendersMax, &p.config.OutboxMax, &p.config.AloneAfter} {
+			if rng.IntN(2) == 0 {
+				*limit = 1 + rng.IntN(2)
+			}
+		}
 	}},
 	{"long horizons", "runs that wait for days where others wait for minutes", "SQS Developer Guide, \"Message retention\": up to 14 days", 8, func(p *plan, _ *rand.Rand) {
 		p.horizon = 200
