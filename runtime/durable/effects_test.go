@@ -65,10 +65,10 @@ func TestTheNextEventDrainsTheOutboxBeforeItIsApplied(t *testing.T) {
 		w.hook = faults(map[string]fault{"Send order/2 #1": failBefore, "Send order/2 #2": failBefore})
 		w.post("order/1", telling("order/2", "a"))
 		w.invoke()
-		w.messages = nil // SQS gave the message up.
+		w.messages = nil // SQS dropped the message after too many receives.
 		w.post("order/1", telling("order/2", "b"))
 		if failed := w.invoke(); len(failed) != 1 {
-			t.Errorf("failed: %q, want the event that found the outbox undrained", failed)
+			t.Errorf("failed: %q, want the event that could not drain the outbox", failed)
 		}
 		w.wantLog(t, "order/1", "a")
 		w.run(t)
@@ -84,7 +84,7 @@ func TestASendThatIsRepeatedAfterTheQueueForgotItIsAppliedOnce(t *testing.T) {
 		w := newWorld(t)
 		w.hook = faults(map[string]fault{"ClearOutbox order/1 #1": dieBefore})
 		w.post("order/1", telling("order/2", "a"))
-		w.run(t) // The redelivery comes after 6 minutes, the queue remembers 5.
+		w.run(t) // The redelivery comes after 6 minutes. The queue remembers IDs for 5.
 		if w.sequence != 3 {
 			t.Errorf("%d messages were sent, want the repeat to be the third", w.sequence)
 		}
@@ -122,7 +122,7 @@ func TestATimerThatTheInstanceNoLongerWaitsForIsNotScheduled(t *testing.T) {
 		w.invoke()
 		w.wantCalls(t, "Load order/1", "Commit order/1", "Schedule order/1", "ClearOutbox order/1")
 
-		// Neither when the commit that would have scheduled it lies back.
+		// A crash between the commit and the call makes no difference.
 		w.hook = faults(map[string]fault{"Schedule order/1 #1": dieBefore})
 		w.post("order/1", event("again", ""))
 		w.invoke()

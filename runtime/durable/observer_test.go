@@ -29,7 +29,7 @@ func (h *heard) note(format string, args ...any) {
 func (h *heard) observer() durable.Observer {
 	return durable.Observer{
 		Applied: func(_ context.Context, a durable.Applied) {
-			h.note("applied %s of %s revision %d %v to %v attempts %d after %v settled %v resumed %v", a.Event, a.Delivery.Group, a.Revision, a.From, a.To, a.Attempts, a.Duration, a.Settled, a.Resumed)
+			h.note("applied %s to %s revision %d %v to %v attempts %d after %v settled %v resumed %v", a.Event, a.Delivery.Group, a.Revision, a.From, a.To, a.Attempts, a.Duration, a.Settled, a.Resumed)
 		},
 		Parked: func(_ context.Context, p durable.Parked) { h.note("parked %s of %s", p.Event, p.Delivery.Group) },
 		Retried: func(_ context.Context, r durable.Retried) {
@@ -73,7 +73,7 @@ func TestAnObserverHearsOfRetriesUntilTheInstanceHasSettled(t *testing.T) {
 		}
 		h.want(t,
 			"committed 1 with 0 effects",
-			"applied charge of order/1 revision 1 [] to [charging] attempts 1 after 0s settled false resumed false",
+			"applied charge to order/1 revision 1 [] to [charging] attempts 1 after 0s settled false resumed false",
 			"retried after 5s",
 			"unsettled for 10s, outbox of 0s",
 			"committed 2 with 0 effects", // the mark of the second try
@@ -82,7 +82,7 @@ func TestAnObserverHearsOfRetriesUntilTheInstanceHasSettled(t *testing.T) {
 			"unsettled for 20s, outbox of 0s", // although it was written since
 			"committed 4 with 0 effects",
 			"committed 5 with 0 effects",
-			"applied resume of order/1 revision 5 [charging] to [idle] attempts 3 after 0s settled true resumed true",
+			"applied resume to order/1 revision 5 [charging] to [idle] attempts 3 after 0s settled true resumed true",
 			"skipped "+event("charge", ""), // It is applied already, and has settled its instance.
 		)
 	})
@@ -101,7 +101,7 @@ func TestAnObserverHearsOfEffectsConflictsAndWhatIsParked(t *testing.T) {
 		w.invoke()
 		for _, want := range []string{
 			"parked unheard of of order/1", "committed 1 with 2 effects", // the send and the parking
-			"applied tell of order/1 revision 1 [] to [idle] attempts 1 after 0s settled true resumed false",
+			"applied tell to order/1 revision 1 [] to [idle] attempts 1 after 0s settled true resumed false",
 			"performed send, failed true", "unsettled for 0s, outbox of " + visibilityTimeout.String(), "performed send, failed false",
 		} {
 			if !slices.Contains(h.lines, want) {
@@ -117,7 +117,7 @@ func TestAnObserverHearsOfEffectsConflictsAndWhatIsParked(t *testing.T) {
 		}
 		applied := 0
 		for _, line := range h.lines {
-			if strings.HasPrefix(line, "applied add of order/1") {
+			if strings.HasPrefix(line, "applied add to order/1") {
 				applied++
 			}
 		}

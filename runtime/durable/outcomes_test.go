@@ -31,13 +31,13 @@ func (w *world) again(times int) {
 }
 
 func outcomes() map[string]toldOf {
-	const idled = "applied add of order/1 revision 1 [] to [idle] attempts 1 after 0s settled true resumed false"
+	const idled = "applied add to order/1 revision 1 [] to [idle] attempts 1 after 0s settled true resumed false"
 	return map[string]toldOf{
 		"an event that is ignored": {
 			post: []string{event("add", "a"), event("cancel", "")},
 			want: []string{
 				"committed 1 with 0 effects", idled,
-				"applied cancel of order/1 revision 1 [idle] to [idle] attempts 1 after 0s settled true resumed false",
+				"applied cancel to order/1 revision 1 [idle] to [idle] attempts 1 after 0s settled true resumed false",
 			},
 		},
 		"an event that the chart fails on": {
@@ -61,7 +61,7 @@ func outcomes() map[string]toldOf {
 				w.again(4)
 			},
 			want: []string{
-				"committed 1 with 0 effects", "applied doom of order/1 revision 1 [] to [doomed] attempts 1 after 0s settled false resumed false", "retried after 1s",
+				"committed 1 with 0 effects", "applied doom to order/1 revision 1 [] to [doomed] attempts 1 after 0s settled false resumed false", "retried after 1s",
 				"unsettled for 2m0s, outbox of 0s", "committed 2 with 0 effects", "retried after 2s",
 				"unsettled for 4m0s, outbox of 0s", "committed 3 with 0 effects", "committed 4 with 0 effects",
 			},
@@ -92,10 +92,10 @@ func outcomes() map[string]toldOf {
 			},
 			want: []string{
 				"committed 1 with 0 effects",
-				"applied charge of order/1 revision 1 [] to [charging] attempts 1 after 0s settled false resumed false", "retried after 5s",
+				"applied charge to order/1 revision 1 [] to [charging] attempts 1 after 0s settled false resumed false", "retried after 5s",
 				"unsettled for 1m0s, outbox of 0s", "committed 2 with 0 effects",
-				"applied resume of order/1 revision 2 [charging] to [idle] attempts 1 after 0s settled true resumed true",
-				"committed 3 with 0 effects", "applied cancel of order/1 revision 3 [idle] to [idle] attempts 1 after 0s settled true resumed false",
+				"applied resume to order/1 revision 2 [charging] to [idle] attempts 1 after 0s settled true resumed true",
+				"committed 3 with 0 effects", "applied cancel to order/1 revision 3 [idle] to [idle] attempts 1 after 0s settled true resumed false",
 			},
 		},
 		"an instance that an event of an unknown type settles": {
@@ -106,8 +106,8 @@ func outcomes() map[string]toldOf {
 			},
 			want: []string{
 				"committed 1 with 0 effects",
-				"applied charge of order/1 revision 1 [] to [charging] attempts 1 after 0s settled false resumed false", "retried after 5s",
-				"committed 2 with 0 effects", "applied resume of order/1 revision 2 [charging] to [idle] attempts 1 after 0s settled true resumed true",
+				"applied charge to order/1 revision 1 [] to [charging] attempts 1 after 0s settled false resumed false", "retried after 5s",
+				"committed 2 with 0 effects", "applied resume to order/1 revision 2 [charging] to [idle] attempts 1 after 0s settled true resumed true",
 				"committed 3 with 1 effects", "parked " + strings.Repeat("long", 63) + "l… of order/1", // no longer than a type may be
 				"performed park.delivery, failed false",
 			},
@@ -151,8 +151,8 @@ func TestTheStopOfAChildThatCannotGoOnIsTold(t *testing.T) {
 		w.post(boss1, event("cancel", ""))
 		w.run(t)
 		h.want(t,
-			"applied cancel of boss/1 revision 3 [shipping] to [idle] attempts 1 after 0s settled true resumed false",
-			"applied settle.stop of "+van+" revision 12 [stuck] to [stuck] attempts 3 after 0s settled true resumed false",
+			"applied cancel to boss/1 revision 3 [shipping] to [idle] attempts 1 after 0s settled true resumed false",
+			"applied settle.stop to "+van+" revision 12 [stuck] to [stuck] attempts 3 after 0s settled true resumed false",
 		)
 	})
 }
