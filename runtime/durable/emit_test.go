@@ -2,6 +2,8 @@ package durable_test
 
 import (
 	"bytes"
+	"context"
+	"encoding/json"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -59,6 +61,16 @@ func newTellers(t *testing.T) (w *world, logged func() []string) {
 	return w, func() []string {
 		return slices.DeleteFunc(strings.Split(logs.String(), "\n"), func(line string) bool { return !strings.HasPrefix(line, `msg="chart log"`) })
 	}
+}
+
+// emit records emitted events. It implements Config.Emit.
+func (w *world) emit(ctx context.Context, from durable.InstanceID, id string, event json.RawMessage) error {
+	p, _ := ctx.Value(processKey{}).(*process)
+	return p.call(ctx, "Emit", from.String(), func() error {
+		w.perform(durable.Message{To: from, DeduplicationID: id})
+		w.emitted = append(w.emitted, id+" "+string(event))
+		return nil
+	})
 }
 
 func wantLines(t *testing.T, what string, got []string, want ...string) {

@@ -118,7 +118,7 @@ func TestAnEndIsNotLostWhateverCallFails(t *testing.T) {
 					w.hook = func(call string) fault {
 						if len(w.executions) == 1 && !told {
 							told = true
-							// The world is locked.
+							// The caller of the hook holds the lock.
 							w.mu.Unlock()
 							w.ends(t, w.only(t), printed, 1)
 							w.mu.Lock()
