@@ -186,11 +186,11 @@ func TestRecordOwesEffectsAndAnswersThatAreNotKnownToBeGiven(t *testing.T) {
 		record durable.Record
 		want   bool
 	}{
-		"nothing":                      {durable.Record{}, false},
-		"an effect":                    {durable.Record{Outbox: []statechart.Effect{{ID: "1.0"}}}, true},
-		"a task that has to wait":      {durable.Record{Tokens: []durable.Token{waiting}}, false},
-		"an answer":                    {durable.Record{Tokens: []durable.Token{answered}}, true},
-		"an answer behind one to come": {durable.Record{Tokens: []durable.Token{waiting, answered}}, true},
+		"nothing":                        {durable.Record{}, false},
+		"an effect":                      {durable.Record{Outbox: []statechart.Effect{{ID: "1.0"}}}, true},
+		"a waiting task":                 {durable.Record{Tokens: []durable.Token{waiting}}, false},
+		"an answer":                      {durable.Record{Tokens: []durable.Token{answered}}, true},
+		"an answer after a waiting task": {durable.Record{Tokens: []durable.Token{waiting, answered}}, true},
 	} {
 		if got := c.record.Owes(); got != c.want {
 			t.Errorf("%s: expected %t, got %t", name, c.want, got)

@@ -117,7 +117,7 @@ func TestAChartThatGoesOnInCirclesBlocksNothingAndGoesOnOnceItIsMended(t *testin
 		w.post("circle/1", event("add", "after"))
 		w.run(t)
 		if log := w.logOf(t, "circle/1"); log[len(log)-1] != "after" {
-			t.Errorf("the event after the chart was mended is not in the log %q", log)
+			t.Errorf("the event after the chart was fixed is not in the log %q", log)
 		}
 		w.wantState(t, "circle/1", "idle")
 		w.wantCounts(t, "circle/1", nil)
