@@ -14,14 +14,14 @@ import (
 	"github.com/settle-run/settle/runtime/durable"
 )
 
-// acknowledger is what acknowledges before the end of a batch.
+// acknowledger acknowledges deliveries before the end of their batch.
 type acknowledger func(ctx context.Context, deliveries []durable.Delivery) error
 
 func (a acknowledger) Acknowledge(ctx context.Context, deliveries []durable.Delivery) error {
 	return a(ctx, deliveries)
 }
 
-// besideASlowOne runs a test in a world in which order/2 charges, which takes the given time.
+// besideASlowOne runs a test in a world where order/2 calls the service charge, which takes the given time.
 func besideASlowOne(t *testing.T, takes time.Duration, test func(t *testing.T, w *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -54,7 +54,7 @@ func TestWhatIsDoneWithBeforeAFailureDoesNotLockItsGroupUntilTheBatchEnds(t *tes
 		time.Sleep(2500 * time.Millisecond)
 		w.mu.Lock()
 		if !slices.Equal(early, bodies[:1]) {
-			t.Errorf("acknowledged early were %q, want what is done with: %q", early, bodies[:1])
+			t.Errorf("acknowledged %q early, want only the applied event: %q", early, bodies[:1])
 		}
 		again := w.receive(batchSize)
 		w.mu.Unlock()
@@ -62,7 +62,7 @@ func TestWhatIsDoneWithBeforeAFailureDoesNotLockItsGroupUntilTheBatchEnds(t *tes
 			t.Errorf("after the back-off, another consumer receives %+v, want %q", again, bodies[1:])
 		}
 		if failed := <-ended; !slices.Equal(failed, bodies[1:]) {
-			t.Errorf("of the batch failed %q, want %q", failed, bodies[1:])
+			t.Errorf("the batch reported the failures %q, want %q", failed, bodies[1:])
 		}
 		w.run(t)
 		w.wantLog(t, "order/1", "a", "b")
@@ -102,7 +102,7 @@ func TestAnAcknowledgerThatDoesNotDoItsPartHoldsItsBatchUpForSecondsAtMost(t *te
 					t.Errorf("the batch took %v, want %v", took, c.want)
 				}
 				if got := logged.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, "failed, its end will do") || !strings.Contains(got, c.wantLogged) {
-					t.Errorf("logged was %q, want once that acknowledging failed: %s", got, c.wantLogged)
+					t.Errorf("the log is %q, want one line about the failed acknowledgement: %s", got, c.wantLogged)
 				}
 				w.wantLog(t, "order/1", "a")
 				w.run(t)

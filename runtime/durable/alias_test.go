@@ -14,18 +14,18 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// takenAlias is the payload of the event that an alias belongs to another.
+// takenAlias is the payload of the event that reports an alias as taken.
 type takenAlias struct {
 	Alias string `json:"alias"`
 }
 
-// caller is a machine that claims the item of "add" as an alias, and hears when another has it.
+// caller is a machine that claims the item of "add" as an alias. It logs each alias that another instance owns.
 func (w *world) caller() durable.Machine {
 	refused := statechart.Assign("refused", func(b *basket, e takenAlias) { b.Log = append(b.Log, "taken: "+e.Alias) })
 	return callerOf(on{Event: durable.AliasTaken, Actions: do{refused}})
 }
 
-// callerOf is the machine with more handlers.
+// callerOf returns the machine caller with more handlers.
 func callerOf(more ...on) durable.Machine {
 	p := payloads()
 	if len(more) > 0 {
@@ -67,7 +67,7 @@ func TestAnAliasBelongsToTheFirstUntilItEnds(t *testing.T) {
 		w.wantLog(t, "caller/1")
 		w.wantLog(t, "caller/2", "taken: x-7")
 		if got := w.load("caller/2").Aliases; len(got) != 0 {
-			t.Errorf("want the alias that was refused forgotten, got %q", got)
+			t.Errorf("the record lists %q, want no refused alias", got)
 		}
 		if got := w.load("caller/1").Aliases; !slices.Equal(got, []string{"x-7"}) {
 			t.Errorf("want the alias in the record, got %q", got)
@@ -75,18 +75,18 @@ func TestAnAliasBelongsToTheFirstUntilItEnds(t *testing.T) {
 		w.post("caller/2", event("finish", ""))
 		w.run(t)
 		if until := w.released["x-7"]; until != "" {
-			t.Errorf("want the alias kept when another ends, got it released %s", until)
+			t.Errorf("the alias was released %s when another instance ended, want it kept", until)
 		}
 		w.post("caller/1", event("finish", ""))
 		w.run(t)
 		want := fmt.Sprint("until ", w.load("caller/1").ExpireAt.UnixMilli())
 		if owner, until := w.aliases["x-7"], w.released["x-7"]; owner != "caller/1 946684800000" || until != want {
-			t.Errorf("want the alias to lead to caller/1 and released %s, when the item may be deleted, got %s, released %q", want, owner, until)
+			t.Errorf("want owner caller/1 and release at %s, when the item expires; got owner %s, release at %q", want, owner, until)
 		}
 		w.post("caller/3", event("add", "x-7"))
 		w.run(t)
 		if owner, until := w.aliases["x-7"], w.released["x-7"]; !strings.HasPrefix(owner, "caller/3 ") || until != "" {
-			t.Errorf("want the alias of an instance that has ended to be the next one's, got %s, released %q", owner, until)
+			t.Errorf("want the next claimant to own the alias of an ended instance, got owner %s, release at %q", owner, until)
 		}
 		w.wantLog(t, "caller/3")
 		w.wantSound(t)
@@ -128,7 +128,7 @@ func TestAliasesAreClaimedAndReleasedWhateverCallFails(t *testing.T) {
 	}
 }
 
-// stuck returns a hook that fails every call of the given name for so long.
+// stuck returns a hook that fails every call with this name for the duration d.
 func stuck(name string, d time.Duration) func(call string) fault {
 	began := time.Now()
 	return func(call string) fault {
@@ -148,13 +148,13 @@ func TestAnAliasThatIsTakenIsToldOnceHoweverLongTheOutboxIsStuck(t *testing.T) {
 		w.post("caller/2", event("add", "x-7"))
 		w.run(t)
 		if sent := w.counted("Send caller/2"); sent < 3 {
-			t.Fatalf("want the outbox performed again and again, got %d sends", sent)
+			t.Fatalf("got %d sends, want the outbox to be retried many times", sent)
 		}
 		w.wantLog(t, "caller/2", "taken: x-7")
 	})
 }
 
-// TestAPersonIsToldOfATakenAliasUnlessTheChartHearsOfIt reads the level of the line.
+// The loop logs the taken alias as an error, unless the chart handles the event.
 func TestAPersonIsToldOfATakenAliasUnlessTheChartHearsOfIt(t *testing.T) {
 	t.Parallel()
 	for level, more := range map[string][]on{"ERROR": nil, "INFO": {{Event: durable.AliasTaken}}} {
@@ -172,8 +172,31 @@ func TestAPersonIsToldOfATakenAliasUnlessTheChartHearsOfIt(t *testing.T) {
 			w.post("caller/2", event("add", "x-7"))
 			w.run(t)
 			if line := `level=` + level + ` msg="alias is taken" instance=caller/2 alias=x-7`; strings.Count(log.String(), line) != 1 {
-				t.Errorf("want once %q, got %s", line, &log)
+				t.Errorf("want the line %q once, got %s", line, &log)
 			}
 		})
 	}
+}
+
+// An instance that has not ended gives an alias away. To release one that it does not have changes nothing.
+func TestAnAliasThatAChartReleasesIsFreeForAnother(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		unalias := statechart.Unalias(func(_ basket, e statechart.Event) string { return e.Payload.(item).Item })
+		refused := statechart.Assign("refused", func(b *basket, e takenAlias) { b.Log = append(b.Log, "taken: "+e.Alias) })
+		w.host(t, callerOf(on{Event: "cancel", Actions: do{unalias}}, on{Event: durable.AliasTaken, Actions: do{refused}}))
+		w.post("caller/1", event("add", "x-7"), event("cancel", "x-7"))
+		w.run(t)
+		w.post("caller/2", event("add", "x-7"))
+		w.run(t)
+		w.post("caller/1", event("cancel", "x-7"))
+		w.run(t)
+		w.post("caller/3", event("add", "x-7"))
+		w.run(t)
+		w.wantLog(t, "caller/2")
+		w.wantLog(t, "caller/3", "taken: x-7")
+		w.wantParked(t)
+		w.wantSound(t)
+	})
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// TestAServiceLosesNoAttemptsToANeighbourThatKillsTheProcess has the events of two instances meet again in one batch after each
-// kill. The healthy service takes longer than its neighbour takes to kill.
+// Two events of two instances meet in one batch again after each kill. The healthy service takes longer than the other one
+// takes to kill the process.
 func TestAServiceLosesNoAttemptsToANeighbourThatKillsTheProcess(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -35,13 +35,12 @@ func TestAServiceLosesNoAttemptsToANeighbourThatKillsTheProcess(t *testing.T) {
 	})
 }
 
-// TestAnEventIsNotParkedForANeighbourThatKillsTheProcess is the same with events whose actions kill: the write after
-// the action is the end of the process.
+// The same with actions that kill the process. The process dies at the write that follows the action.
 func TestAnEventIsNotParkedForANeighbourThatKillsTheProcess(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		w.latency = func(id string) time.Duration { // The neighbour is always in the middle of something.
+		w.latency = func(id string) time.Duration { // The healthy instance always has a call in flight.
 			return map[string]time.Duration{"order/1": 4 * time.Millisecond, "order/2": 5 * time.Millisecond}[id]
 		}
 		for _, id := range []string{"order/1", "order/2"} {
@@ -56,7 +55,7 @@ func TestAnEventIsNotParkedForANeighbourThatKillsTheProcess(t *testing.T) {
 			if attempts := w.load("order/1").Attempts; len(attempts) > 0 {
 				counted = attempts[0].Count
 			}
-			// A redelivery counts the try first; the last one parks the event without a try.
+			// A redelivery stores the count before it tries the event. The last redelivery parks the event without a try.
 			isTried := w.messages[0].ReceiveCount == 1 || counted == w.messages[0].ReceiveCount-1 && counted <= 10
 			if call == "Commit order/1" && isTried {
 				kills++
@@ -74,8 +73,8 @@ func TestAnEventIsNotParkedForANeighbourThatKillsTheProcess(t *testing.T) {
 	})
 }
 
-// TestSuspectsComeAfterTheRestOfTheirBatch has the delivery of an event that has killed the process twice arrive together with
-// others: when it is tried, they are done.
+// A batch holds an event that has killed the process twice, and events of other instances. The loop tries the suspect
+// last.
 func TestSuspectsComeAfterTheRestOfTheirBatch(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -106,8 +105,7 @@ func TestSuspectsComeAfterTheRestOfTheirBatch(t *testing.T) {
 	})
 }
 
-// TestFailuresOfTheTableUseUpNoTries has every second write of an instance fail for a day: the count of a try is stored, and
-// what comes of it is not.
+// Every second write of an instance fails for a day. The loop stores the count of each try but not its result.
 func TestFailuresOfTheTableUseUpNoTries(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -149,8 +147,8 @@ func TestFailuresOfTheTableUseUpNoTries(t *testing.T) {
 	}
 }
 
-// TestAFiringIsNeverParked has the chart fail on the firing of its timer until it is mended a day later. Nobody would send the firing
-// again.
+// A chart fails on its timer's firing until a fix is deployed a day later. A parked firing would be lost, because no
+// producer sends it again.
 func TestAFiringIsNeverParked(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -174,7 +172,7 @@ func TestAFiringIsNeverParked(t *testing.T) {
 		w.runFor(t, time.Hour)
 		w.post("clock/1", event("add", "meanwhile"))
 		w.runFor(t, time.Hour)
-		w.wantLog(t, "clock/1", "meanwhile") // It does not hold up other events.
+		w.wantLog(t, "clock/1", "meanwhile") // The failed firing does not delay other events.
 		if shown := w.load("clock/1").Error; shown == nil || !strings.Contains(shown.Message, "ring") {
 			t.Errorf("the instance shows %+v, want the failure of ring", shown)
 		}
@@ -184,7 +182,7 @@ func TestAFiringIsNeverParked(t *testing.T) {
 	})
 }
 
-// TestOutagesOfTheTimersEndNoChain has nothing be scheduled for hours while a task waits for heartbeats.
+// No timer can be scheduled for hours while a task waits for heartbeats.
 func TestOutagesOfTheTimersEndNoChain(t *testing.T) {
 	t.Parallel()
 	inParcelWorld(t, func(t *testing.T, w *world) {

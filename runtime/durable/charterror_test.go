@@ -28,7 +28,7 @@ func TestAnEventThatTheChartFailsOnIsTriedAndThenParked(t *testing.T) {
 				w.post("order/1", event("add", "before"), bad, event("add", "after"))
 				w.post("order/2", event("add", "beside"))
 
-				// What came before is committed and acknowledged; of the rest nothing is.
+				// The events before the bad one are committed and acknowledged. The bad one and those after it are retried.
 				if failed := w.invoke(); !slices.Equal(failed, []string{bad, event("add", "after")}) {
 					t.Errorf("failed: %q", failed)
 				}
@@ -42,7 +42,7 @@ func TestAnEventThatTheChartFailsOnIsTriedAndThenParked(t *testing.T) {
 				time.Sleep(w.delays[0])
 				w.invoke()
 				if record := w.load("order/1"); markOf(record) == nil || markOf(record).Count != 2 || markOf(record).SequenceNumber != "2" {
-					t.Errorf("the second try left the mark %+v", markOf(record))
+					t.Errorf("after the second try the count is %+v", markOf(record))
 				}
 				w.wantParked(t)
 
@@ -151,7 +151,7 @@ func TestAnEventThatKillsTheProcessEveryTimeIsParkedAtLast(t *testing.T) {
 			}
 			w.post("order/1", event("add", "killer"), event("add", "after"))
 			commits := 0
-			// The chart's code cannot be killed here, so the write after it is.
+			// The test cannot kill the process inside the chart's code, so it kills the process at the next write.
 			w.hook = func(call string) fault {
 				record := w.load("order/1")
 				if call != "Commit order/1" || len(w.parked) > 0 {
@@ -180,8 +180,8 @@ func TestAnEventThatKillsTheProcessEveryTimeIsParkedAtLast(t *testing.T) {
 func TestTheEndOfAServiceThatKillsTheProcessEveryTimeBlocksTheGroupOnlySoLong(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		// Each time, the write after the service's end is the end of the process; once no attempt
-		// is left, the write after the chart's error event.
+		// The process dies at the write after the service's end. When no attempt is left, it dies at the write after the
+		// chart's error event.
 		w := newWorld(t)
 		w.config.AbandonedMax = 4
 		w.post("order/1", event("add", "before"))
@@ -192,11 +192,11 @@ func TestTheEndOfAServiceThatKillsTheProcessEveryTimeBlocksTheGroupOnlySoLong(t 
 		w.hook = func(call string) fault {
 			switch call {
 			case "Load order/1":
-				commits, last = 0, 2 // The attempt, the end.
+				commits, last = 0, 2 // The writes: the attempt, the end of the service.
 				if w.messages[0].ReceiveCount == 1 {
 					last = 1
 				} else if w.messages[0].ReceiveCount == 2 {
-					last = 3 // The try, the attempt, the end.
+					last = 3 // The writes: the try, the attempt, the end of the service.
 				}
 			case "Commit order/1":
 				attempt := markOf(w.load("order/1"))
@@ -207,7 +207,7 @@ func TestTheEndOfAServiceThatKillsTheProcessEveryTimeBlocksTheGroupOnlySoLong(t 
 			return none
 		}
 		w.run(t)
-		w.wantParked(t) // The event is applied; moved back to the queue it would be applied twice.
+		w.wantParked(t) // The event is applied. A redrive from the dead-letter queue would apply it twice.
 		if shown := w.load("order/1").Error; shown == nil || shown.Message != "settling order/1: the process died while it was tried, 7 times; find out in the log why the process died, mend that, then send the event again" {
 			t.Errorf("the instance shows %+v", shown)
 		}
@@ -239,7 +239,7 @@ func TestAChartThatCannotTakeTheEndOfItsServiceIsParkedAndBlocksNobody(t *testin
 		w.post("order/1", event("add", "before"), event("doom", ""), event("add", "after"))
 		w.post("order/2", event("add", "beside"))
 		w.run(t)
-		w.wantParked(t, [2]string{"after", "broken down"}) // doom is applied already.
+		w.wantParked(t, [2]string{"after", "broken down"}) // doom is already applied.
 		w.wantLog(t, "order/1", "before")
 		w.wantState(t, "order/1", "doomed")
 		w.wantServed(t, "doom 1")
@@ -270,11 +270,11 @@ func TestAServiceThatExhaustsItsAttemptsBeforeTheFirstEventParksIt(t *testing.T)
 		w.run(t)
 		w.wantParked(t, [2]string{"add", "broken down"})
 		w.wantState(t, "boot/1", "booting")
-		w.wantServed(t, "boot 1", "boot 2", "boot 3") // Once a try; the end could not be stored.
+		w.wantServed(t, "boot 1", "boot 2", "boot 3") // The service runs once per try, because its end could not be stored.
 	})
 }
 
-// TestTheTriesOfEachQueueAreCountedApart has two events that the chart fails on come by turns, one of each queue.
+// Two queues deliver events by turns. The chart fails on both.
 func TestTheTriesOfEachQueueAreCountedApart(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -287,22 +287,22 @@ func TestTheTriesOfEachQueueAreCountedApart(t *testing.T) {
 			for _, queue := range []string{"one", "two"} {
 				failed := w.handle([]durable.Delivery{failing(queue, received)}, functionTimeout)
 				if again := len(failed) > 0; again != (received < 3) {
-					t.Errorf("try %d of queue %s: to come again is %t", received, queue, again)
+					t.Errorf("try %d of queue %s: retried is %t", received, queue, again)
 				}
 				if received == 2 && queue == "two" && len(w.load("order/1").Attempts) != 2 {
-					t.Errorf("counted is %+v, want one of each queue", w.load("order/1").Attempts)
+					t.Errorf("the counts are %+v, want one per queue", w.load("order/1").Attempts)
 				}
 			}
 		}
 		w.wantParked(t, [2]string{"crash", "crash"}, [2]string{"crash", "crash"})
 		if left := w.load("order/1").Attempts; len(left) > 0 {
-			t.Errorf("the marks %+v are left behind", left)
+			t.Errorf("the counts %+v are left, want none", left)
 		}
 		w.wantLog(t, "order/1", "a")
 	})
 }
 
-// markOf returns what is counted of the event that the first queue has come to, nil if nothing is.
+// markOf returns the try count for the first queue's current event, or nil.
 func markOf(record durable.Record) *durable.Attempt {
 	if len(record.Attempts) == 0 {
 		return nil

@@ -23,7 +23,7 @@ type (
 	after      = statechart.After[basket]
 )
 
-// basket is the context of the charts here. Log shows what was applied, in order.
+// basket is the context of the charts here. Log lists the applied items in order.
 type basket struct {
 	Log  []string `json:"log"`
 	Blob string   `json:"blob,omitempty"`
@@ -31,7 +31,7 @@ type basket struct {
 	Note note     `json:"note"`
 }
 
-// note panics when it is marshalled, if it is poisonous.
+// note panics when it is marshalled with Poisonous set.
 type note struct{ Poisonous bool }
 
 func (n note) MarshalJSON() ([]byte, error) {
@@ -97,7 +97,7 @@ func payloads() statechart.Payloads {
 	return p
 }
 
-// order is a machine that has a bit of everything.
+// order is a machine with services, timers, sends and failures of many kinds.
 func (w *world) order() durable.Machine {
 	idle := []on{{Target: "idle", Actions: do{answered}}}
 	failed := []on{{Target: "idle", Actions: do{gaveUp}}}
@@ -130,9 +130,9 @@ func (w *world) order() durable.Machine {
 			// Two services, one after the other.
 			{ID: "packing", Invoke: []invoke{{Service: w.service("pack"), Retry: retry(2, 0), OnDone: []on{{Target: "posting", Actions: do{answered}}}, OnError: failed}}},
 			{ID: "posting", Invoke: []invoke{{Service: w.service("post"), Retry: retry(2, 0), OnDone: idle, OnError: failed}}},
-			// Two services beside each other.
+			// Two services in parallel.
 			{ID: "both", Type: statechart.Parallel, States: []chartState{side("left"), side("right")}, OnDone: []on{{Target: "idle", Actions: do{noted("both ready")}}}},
-			// A service and what limits it.
+			// A service with a time limit.
 			{ID: "limited", Invoke: []invoke{{Service: w.service("slow"), Retry: retry(9, 4*time.Minute), OnDone: idle, OnError: failed}},
 				After: []after{{Delay: 10 * time.Minute, Target: "idle", Actions: do{noted("never")}}, {Delay: 30 * time.Second, Target: "apologizing", Actions: do{noted("limit reached")}}}},
 			{ID: "apologizing", Invoke: []invoke{{Service: w.service("apologize"), OnDone: idle, OnError: failed}}},
@@ -140,14 +140,14 @@ func (w *world) order() durable.Machine {
 			{ID: "hurrying", Invoke: []invoke{{Service: w.service("hurry"), OnDone: []on{{Target: "rushing", Actions: do{answered}}}, OnError: failed}},
 				After: []after{{Delay: 40 * time.Second, Target: "apologizing"}}},
 			{ID: "rushing", Invoke: []invoke{{Service: w.service("rush"), OnDone: idle, OnError: failed}}},
-			// A chart that cannot take the end of its service.
+			// A chart that fails on the end of its service.
 			{ID: "doomed", Invoke: []invoke{{Service: w.service("doom"), OnDone: idle, OnError: []on{{Target: "idle", Actions: do{breakDown}}}}}},
-			// A result that goes into the context.
+			// The result of the service is stored in the context.
 			{ID: "devouring", Invoke: []invoke{{Service: w.service("first"), OnDone: []on{{Target: "digesting", Actions: do{answered}}}, OnError: failed}}},
 			{ID: "digesting", Invoke: []invoke{{Service: w.service("second"), OnDone: []on{{Target: "idle", Actions: do{devour}}}, OnError: failed}}},
 			// Many attempts.
 			{ID: "polling", Invoke: []invoke{{Service: w.service("poll"), Retry: statechart.RetryPolicy{Attempts: 30, Rate: 1}, OnDone: idle, OnError: failed}}},
-			// Many attempts, and then some of another service.
+			// Many attempts of one service, then another service.
 			{ID: "grinding", Invoke: []invoke{{Service: w.service("grind"), Retry: statechart.RetryPolicy{Attempts: 30, Rate: 1}, OnDone: []on{{Target: "charging"}}, OnError: failed}}},
 			// A timer that is always due.
 			{ID: "past", Invoke: []invoke{{Service: w.service("past"), OnDone: idle, OnError: failed}},
@@ -157,8 +157,8 @@ func (w *world) order() durable.Machine {
 	}), durable.MachineConfig{Retention: 24 * time.Hour})
 }
 
-// greeter is a machine whose instances greet order/2 when they start, wait, and start by "add"
-// alone.
+// greeter is a machine whose instances send a greeting to order/2 when they start, and then wait. Only "add" starts an
+// instance.
 func (w *world) greeter() durable.Machine {
 	greet := statechart.SendTo("add", func(basket, statechart.Event) (string, any) {
 		return "order/2", map[string]string{"item": "greeting"}
@@ -180,8 +180,7 @@ func (w *world) greeter() durable.Machine {
 	}), durable.MachineConfig{StartedBy: []string{"add", "refuse", "charge"}})
 }
 
-// boot is a machine whose instances call a service, many times if need be, before their first
-// event.
+// boot is a machine whose instances call a service before their first event, and retry it many times.
 func (w *world) boot() durable.Machine {
 	return durable.Host(statechart.Must(statechart.Definition[basket]{
 		ID: "boot", Version: 1, Initial: "booting", Payloads: payloads(),
@@ -193,7 +192,7 @@ func (w *world) boot() durable.Machine {
 	}), durable.MachineConfig{})
 }
 
-// service returns a service that is answered by the world: by third, or else with "NAME ok".
+// service returns a service that calls w.third, or returns "NAME ok" if w.third has no such service.
 func (w *world) service(name string) statechart.Service[basket] {
 	return statechart.ServiceFunc(name, func(ctx context.Context, _ basket, call statechart.Call) (string, error) {
 		p, _ := ctx.Value(processKey{}).(*process)
@@ -213,7 +212,7 @@ func (w *world) service(name string) statechart.Service[basket] {
 	})
 }
 
-// calledFor returns the keys that a service was called with, in order.
+// calledFor returns the idempotency keys of a service's calls, in order.
 func (w *world) calledFor(name string) (keys []string) {
 	for i, served := range w.names {
 		if strings.HasPrefix(served, name+" ") {
@@ -223,7 +222,7 @@ func (w *world) calledFor(name string) (keys []string) {
 	return keys
 }
 
-// logOf returns what was applied to an instance.
+// logOf returns the log in the context of an instance.
 func (w *world) logOf(t *testing.T, id string) []string {
 	t.Helper()
 	var snapshot struct{ Context struct{ Log []string } }
@@ -233,7 +232,7 @@ func (w *world) logOf(t *testing.T, id string) []string {
 	return snapshot.Context.Log
 }
 
-// wantLog checks what was applied to an instance.
+// wantLog checks the log in the context of an instance.
 func (w *world) wantLog(t *testing.T, id string, want ...string) {
 	t.Helper()
 	if got := w.logOf(t, id); !slices.Equal(got, want) {
@@ -241,7 +240,7 @@ func (w *world) wantLog(t *testing.T, id string, want ...string) {
 	}
 }
 
-// wantState checks where an instance is.
+// wantState checks the active states of an instance.
 func (w *world) wantState(t *testing.T, id string, want ...string) {
 	t.Helper()
 	if got := w.load(id).State; !slices.Equal(got, want) {
@@ -249,7 +248,7 @@ func (w *world) wantState(t *testing.T, id string, want ...string) {
 	}
 }
 
-// wantCalls checks the calls of the loop since the last check.
+// wantCalls checks the loop's calls since the last check.
 func (w *world) wantCalls(t *testing.T, want ...string) {
 	t.Helper()
 	if got := w.calls; !slices.Equal(got, want) {
@@ -266,7 +265,7 @@ func (w *world) wantServed(t *testing.T, want ...string) {
 	}
 }
 
-// wantParked checks what was parked: for each event a part of its body and of the reason.
+// wantParked checks the parked events: for each event a part of its body and a part of the reason.
 func (w *world) wantParked(t *testing.T, want ...[2]string) {
 	t.Helper()
 	if len(w.parked) != len(want) {
@@ -275,12 +274,12 @@ func (w *world) wantParked(t *testing.T, want ...[2]string) {
 	}
 	for i, p := range w.parked {
 		if !strings.Contains(p.Body, want[i][0]) || !strings.Contains(p.Reason, want[i][1]) {
-			t.Errorf("parked %q because %q, want %q because %q", p.Body, p.Reason, want[i][0], want[i][1])
+			t.Errorf("parked %q with the reason %q, want %q with the reason %q", p.Body, p.Reason, want[i][0], want[i][1])
 		}
 	}
 }
 
-// wantSound checks what must hold of any world at rest.
+// wantSound checks the invariants of a world at rest.
 func (w *world) wantSound(t *testing.T) {
 	t.Helper()
 	for _, problem := range w.problems() {
@@ -295,13 +294,13 @@ func (w *world) problems() (problems []string) {
 	}
 	for id := range w.records {
 		if record := w.load(id); len(record.Outbox) > 0 {
-			problems = append(problems, fmt.Sprintf("the outbox of %s at rest holds %+v", id, record.Outbox))
+			problems = append(problems, fmt.Sprintf("the outbox of %s still holds %+v at rest", id, record.Outbox))
 		}
 	}
 	return problems
 }
 
-// event returns the JSON form of an event that carries an item.
+// event returns the JSON form of an event with an item.
 func event(typ, item string) string { return fmt.Sprintf(`{"type": %q, "item": %q}`, typ, item) }
 
 // adds returns n events that add an item each.

@@ -12,7 +12,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// unnamedItemError is the error of an item whose key is no machine/id.
+// unnamedItemError is the error for an item whose key is not machine/id.
 type unnamedItemError struct{ error }
 
 func (unnamedItemError) Key() string { return "no name" }
@@ -23,7 +23,7 @@ func TestACheckShowsTheKeyOfAnItemThatIsNoInstance(t *testing.T) {
 		check := durable.NewCheck(newWorld(t).machines)
 		check.Add(durable.Record{}, fmt.Errorf("listing: %w", unnamedItemError{errors.New("no slash")}))
 		if got := check.Rows()[0]; got.Example != "no name" || got.Error != "listing: no slash" || got.Break != 1 {
-			t.Errorf("expected one break of the item no name, got %+v", got)
+			t.Errorf("expected one break, for the item without a name, got %+v", got)
 		}
 	})
 }

@@ -90,7 +90,7 @@ func TestAStartThatFailsReachesTheParent(t *testing.T) {
 			w.run(t)
 			w.wantState(t, boss1, "idle")
 			if log := w.logOf(t, boss1); len(log) != 1 || !strings.HasPrefix(log[0], "lost courier: ") || !strings.Contains(log[0], reason) {
-				t.Errorf("boss/1 has noted %q, want that the courier was lost: %s", log, reason)
+				t.Errorf("boss/1 logged %q, want the lost courier: %s", log, reason)
 			}
 			if couriers := w.stored("courier"); len(couriers) != 0 {
 				t.Errorf("stored %q", couriers)
@@ -110,7 +110,7 @@ func TestAChildThatCannotSettleAtItsStartIsGivenUpAndStopped(t *testing.T) {
 		w.run(t)
 		w.wantState(t, boss1, "idle")
 		if log := w.logOf(t, boss1); len(log) != 1 || !strings.Contains(log[0], "broken down") {
-			t.Errorf("boss/1 has noted %q", log)
+			t.Errorf("boss/1 logged %q", log)
 		}
 		for _, name := range w.stored("courier") {
 			if status := w.load(name).Status; status != statechart.Stopped {
@@ -174,8 +174,8 @@ func TestAChildThatIsBegunAnewIsAnother(t *testing.T) {
 	})
 }
 
-// TestEveryMessageMayComeAgain has each message between parent, child and grandchild come a second time, an hour
-// later, when nothing recognises it but the instances themselves.
+// Each message between parent, child and grandchild is delivered again an hour later. By then, only the instances can
+// recognise the duplicate.
 func TestEveryMessageMayComeAgain(t *testing.T) {
 	t.Parallel()
 	for _, how := range []string{"finish", "cancel"} {
@@ -247,7 +247,7 @@ func TestAnOutputThatNobodyCanHoldIsAFailure(t *testing.T) {
 			w.config.SnapshotBytesMax = limit
 			w.run(t)
 			if log := w.logOf(t, boss1); len(log) != 1 || !strings.Contains(log[0], c.log) {
-				t.Errorf("boss/1 has noted %.300q, want %q", log, c.log)
+				t.Errorf("boss/1 logged %.300q, want %q", log, c.log)
 			}
 			w.wantState(t, boss1, "idle")
 			w.wantParked(t)
@@ -255,7 +255,7 @@ func TestAnOutputThatNobodyCanHoldIsAFailure(t *testing.T) {
 	}
 }
 
-// TestAStuckChildIsStopped has a child whose chart cannot go on.
+// The chart of the child stays in a service that never answers.
 func TestAStuckChildIsStopped(t *testing.T) {
 	t.Parallel()
 	inFamily(t, func(t *testing.T, w *world) {

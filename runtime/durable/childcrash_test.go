@@ -14,9 +14,8 @@ import (
 
 var childHash = regexp.MustCompile("-[0-9a-f]{32}")
 
-// playFamily has a parent and its children live through all that becomes of children, in a world of its own. The nth
-// call, those of services and of Lambda's poller included, meets the fault of that number. It returns what every
-// instance has come to, and the calls.
+// playFamily plays starts, ends and failures of children in a world of its own. Fault plan[n] hits the nth call, including
+// calls of services and of Lambda's poller. It returns the final state of every instance, and the calls.
 func playFamily(t *testing.T, plan map[int]fault) (end, calls []string) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -26,18 +25,18 @@ func playFamily(t *testing.T, plan map[int]fault) (end, calls []string) {
 			calls = append(calls, call)
 			f := plan[len(calls)]
 			if strings.HasPrefix(call, "Serve ") && (f == failBefore || f == failAfter) {
-				return none // That a service fails, the chart may see.
+				return none // The chart may see a failed service.
 			}
 			return f
 		}
 		for _, events := range [][]string{
-			{ship, `{"type":"tell","item":"fast"}`},          // A child is started, and told something;
-			{event("finish", "")},                            // it is done.
-			{event("ship", "second")}, {event("cancel", "")}, // Its state is left.
-			{event("ship", "heavy")},                      // It cannot be started.
-			{event("ship", "panic")},                      // Its chart cannot start.
-			{`{"type":"both","to":"nobody"}`},             // Nobody hosts it.
-			{`{"type":"both","to":"flash"}`},              // It is done at once.
+			{ship, `{"type":"tell","item":"fast"}`},          // The parent starts a child and sends it an event.
+			{event("finish", "")},                            // The child ends.
+			{event("ship", "second")}, {event("cancel", "")}, // The parent leaves the child's state.
+			{event("ship", "heavy")},                      // The start is refused.
+			{event("ship", "panic")},                      // The child's chart fails at its start.
+			{`{"type":"both","to":"nobody"}`},             // No machine has this name.
+			{`{"type":"both","to":"flash"}`},              // The child ends at once.
 			{event("ship", "third")}, {event("doom", "")}, // The parent ends.
 		} {
 			w.post(boss1, events...)
@@ -51,7 +50,7 @@ func playFamily(t *testing.T, plan map[int]fault) (end, calls []string) {
 			r := w.load(id)
 			end = append(end, fmt.Sprintf("%s: %s %s, %d ignored, recent %d, error %v", id, r.Snapshot, r.Status, r.Ignored, len(recent(r)), r.Error))
 		}
-		// The names of grandchildren contain when a child began.
+		// The name of a grandchild contains the start time of its parent.
 		for i, line := range end {
 			end[i] = childHash.ReplaceAllString(line, "-hash")
 		}
@@ -75,7 +74,7 @@ func TestAFaultAtAnyCallOfAFamilyChangesNothing(t *testing.T) {
 			for _, f := range []fault{failBefore, failAfter, dieBefore, dieAfter} {
 				got, made := playFamily(t, map[int]fault{n + 1: f})
 				if len(made) <= n || made[n] != call {
-					t.Fatalf("%v: call %d is another than without faults", f, n+1)
+					t.Fatalf("%v: call %d differs from the run without faults", f, n+1)
 				}
 				if diff := cmp.Diff(want, got); diff != "" {
 					t.Errorf("%v at call %d (-without fault +with it):\n%s", f, n+1, diff)

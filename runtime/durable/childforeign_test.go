@@ -17,13 +17,13 @@ func TestAStartThatComesAfterTheStopIsStoppedBeforeItBegins(t *testing.T) {
 		w.post(boss1, ship)
 		w.invoke()
 		start = w.messages[0].Delivery
-		w.remove(start) // The queue has given it up.
+		w.remove(start) // The queue drops the start after too many receives.
 		w.post(boss1, event("cancel", ""))
 		w.run(t)
 		w.wantFamily(t, "")
-		w.post(start.Group, start.Body) // Somebody sends it again.
+		w.post(start.Group, start.Body) // An operator sends it again.
 		w.run(t)
-		// It is stored as stopped, so that nobody who still believes in it can store it as active, and has no radio.
+		// The child is stored as stopped, so that a frozen process cannot store it as active. It has no radio.
 		w.wantFamily(t, "courier stopped")
 		w.post(boss1, ship)
 		w.run(t)
@@ -42,7 +42,7 @@ func TestAStartThatNoParentHasSentLeavesNothing(t *testing.T) {
 		w.post("courier/free", fmt.Sprintf(`{"type": "settle.start", "$parent": {"instance": "boss/1", "incarnation": %d, "child": "1.0"}, "input": {"item": "first"}}`, w.load(boss1).CreatedAt.UnixMilli()))
 		w.run(t)
 		if names := w.stored("courier"); len(names) > 0 {
-			t.Errorf("the names %q are taken", names)
+			t.Errorf("stored the instances %q, want none", names)
 		}
 	})
 }
@@ -77,10 +77,10 @@ func TestAParentOfTheSameNameHasChildrenOfItsOwn(t *testing.T) {
 		w.run(t)
 		delete(w.records, old)
 		delete(w.revision, old)
-		w.post(start.Group, start.Body) // The parent of this name lists a child with the same key.
+		w.post(start.Group, start.Body) // The parent of the same name lists a child with the same key.
 		w.run(t)
 		if status := w.load(old).Status; status != statechart.Stopped {
-			t.Errorf("%s has begun for another parent, it is %s", old, status)
+			t.Errorf("%s was started for another parent, its status is %s", old, status)
 		}
 	})
 }
@@ -115,7 +115,7 @@ func TestANameThatSomebodyElseHasIsAnError(t *testing.T) {
 		w.run(t)
 		w.wantLog(t, boss1, "lost radio: "+name+" exists, and is not that child of boss/1: somebody else has begun it")
 		if r := w.load(name); r.Status != statechart.Active || r.Parent != nil {
-			t.Errorf("the stranger is %s, a child of %+v", r.Status, r.Parent)
+			t.Errorf("the unrelated instance is %s, a child of %+v", r.Status, r.Parent)
 		}
 	})
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// rival returns a hook that lets another process handle the event, as if it had been delivered
-// twice, before the nth commit of an instance.
+// rival returns a hook that runs another process before the nth commit of an instance, as if SQS had delivered the event
+// twice.
 func (w *world) rival(id string, nth int, run func()) func(call string) fault {
 	commits := 0
 	return func(call string) fault {
@@ -49,8 +49,8 @@ func TestAfterAConflictTheTurnBeginsAgainOnWhatIsStored(t *testing.T) {
 func TestAWriterThatWasFrozenCannotOverwrite(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		// The process freezes before its commit, until the message was delivered again and
-		// others after it; then it wakes up.
+		// The process freezes before its commit. Meanwhile SQS delivers the message again, and later messages too. Then the
+		// process wakes up.
 		w := newWorld(t)
 		w.post("order/1", telling("order/2", "a"), event("add", "b"))
 		w.hook = w.rival("order/1", 1, func() {
@@ -83,7 +83,7 @@ func TestAWriterThatWasFrozenInItsServiceChangesNothing(t *testing.T) {
 		batch := w.receive(batchSize)
 		go w.handle(batch, functionTimeout)
 		time.Sleep(time.Second)
-		w.handle(batch, functionTimeout) // SQS delivers again too early.
+		w.handle(batch, functionTimeout) // SQS redelivers too early.
 		w.post("order/1", event("add", "after"))
 		w.invoke()
 		time.Sleep(time.Minute)
@@ -118,7 +118,7 @@ func TestALostAnswerThatTheClientRetriedLooksLikeAConflictAndIsRecognised(t *tes
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.hook = w.rival("order/1", 1, func() {
-			// The same write arrives twice: the client repeated it.
+			// The client retries, so the same write arrives twice.
 			w.hook = nil
 			batch := slices.Clone(w.messages)
 			w.deliver(queueARN, "order/1", [2]string{batch[0].SequenceNumber, batch[0].Body})
@@ -140,7 +140,7 @@ func TestConflictsMaxBoundsHowOftenATurnBeginsAgain(t *testing.T) {
 		w.hook = func(call string) fault {
 			if call == "Commit order/1" && storm {
 				record := w.load("order/1")
-				record.Revision++ // Another writer.
+				record.Revision++ // Another writer commits.
 				w.revision["order/1"] = record.Revision
 			}
 			return none

@@ -18,7 +18,7 @@ func TestTenFoldedEventsCostOneReadAndOneWrite(t *testing.T) {
 		w.wantCalls(t, "Load order/1", "Commit order/1")
 		w.wantLog(t, "order/1", "0", "1", "2", "3", "4", "5", "6", "7", "8", "9")
 
-		// The same once the instance exists.
+		// The same for an instance that exists.
 		w.post("order/1", adds(10)...)
 		w.invoke()
 		w.wantCalls(t, "Load order/1", "Commit order/1")
@@ -83,7 +83,7 @@ func TestARedeliveryCostsTheMark(t *testing.T) {
 		w.run(t)
 		w.wantCalls(t, "Load order/1", "Commit order/1", "Commit order/1")
 		if record := w.load("order/1"); markOf(record) != nil {
-			t.Errorf("the mark is left behind: %+v", markOf(record))
+			t.Errorf("the count %+v is left, want none", markOf(record))
 		}
 		w.wantLog(t, "order/1", "a", "b")
 	})
@@ -112,14 +112,14 @@ func TestAnAttemptOnARedeliveryCostsOneWrite(t *testing.T) {
 		w.invoke()
 		w.wantCalls(t, "Load order/1", "Commit order/1", "Delay order/1")
 		w.run(t)
-		// The attempt about to begin, its end.
+		// The writes: the attempt that begins, its end.
 		w.wantCalls(t, "Load order/1", "Commit order/1", "Commit order/1")
 		w.wantLog(t, "order/1", "charge ok")
 		w.wantServed(t, "charge 1", "charge 2")
 	})
 }
 
-// failing returns a service of which the first n attempts fail.
+// failing returns a service whose first n attempts fail.
 func failing(n int, err error) service {
 	calls := 0
 	return func(_ context.Context, call statechart.Call) (string, error) {

@@ -18,22 +18,20 @@ import (
 // posted is an event of a scenario.
 type posted struct{ to, body string }
 
-// outcome is what a scenario comes to, apart from what faults may change: times, revisions,
-// marks, and how often something was tried.
+// outcome is the result of a scenario without times, revisions, counts of tries and anything else that faults may change.
 type outcome struct {
-	// Instances is snapshot, status, ignored events and known event IDs, by instance.
+	// Instances holds the snapshot, status, ignored events and known event IDs of each instance.
 	Instances map[string]string
-	// Sends is the derived IDs of the sends and emits in the order of their first performance, by
-	// sender.
+	// Sends holds the derived IDs of sends and emits by sender, in the order of their first performance.
 	Sends map[string][]string
-	// Problems is what must not be whatever the faults.
+	// Problems lists violated invariants. It is empty whatever the faults.
 	Problems []string
-	// calls is the calls that were made.
+	// calls lists the calls of the run.
 	calls []string
 }
 
-// taking is how long a call of an instance takes: each instance another time, so that the groups of a batch
-// take turns in the same order in every run.
+// taking is the latency of an instance's calls. It differs per instance, so that the groups of a batch interleave in the
+// same order in every run.
 func taking(id string) time.Duration {
 	d := time.Millisecond
 	for i := range len(id) {
@@ -42,8 +40,8 @@ func taking(id string) time.Duration {
 	return d
 }
 
-// play runs a scenario in a world of its own until nothing is left to do. The nth call, those of
-// services and of Lambda's poller included, meets the fault of that number.
+// play runs a scenario in a world of its own until no work is left. Fault plan[n] hits the nth call, including calls of
+// services and of Lambda's poller.
 func play(t *testing.T, scenario []posted, plan map[int]fault) (o outcome) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -57,7 +55,7 @@ func play(t *testing.T, scenario []posted, plan map[int]fault) (o outcome) {
 			o.calls = append(o.calls, call)
 			f := plan[len(o.calls)]
 			if strings.HasPrefix(call, "Serve ") && (f == failBefore || f == failAfter) {
-				return none // That a service fails, the chart may see.
+				return none // The chart may see a failed service.
 			}
 			return f
 		}
@@ -86,8 +84,8 @@ func play(t *testing.T, scenario []posted, plan map[int]fault) (o outcome) {
 	return o
 }
 
-// crashScenario has several instances, effects between them, one service after another and beside
-// another, timers in the queue and in process, and repeats of producers.
+// crashScenario has several instances, effects between them, services in sequence and in parallel, timers in the queue and
+// in the process, and duplicates from producers.
 var crashScenario = []posted{
 	{"order/1", event("add", "a")},
 	{"order/1", telling("order/5", "b")},
@@ -133,7 +131,7 @@ func TestAFaultAtAnyCallChangesNothing(t *testing.T) {
 			for _, f := range []fault{failBefore, failAfter, dieBefore, dieAfter} {
 				got := play(t, crashScenario, map[int]fault{n + 1: f})
 				if len(got.calls) <= n || got.calls[n] != call {
-					t.Fatalf("%v: call %d is another than without faults", f, n+1)
+					t.Fatalf("%v: call %d differs from the run without faults", f, n+1)
 				}
 				if diff := cmp.Diff(want, got, cmp.FilterPath(func(p cmp.Path) bool { return p.Last().String() == ".calls" }, cmp.Ignore())); diff != "" {
 					t.Errorf("%v at call %d (-without fault +with it):\n%s", f, n+1, diff)
@@ -143,8 +141,8 @@ func TestAFaultAtAnyCallChangesNothing(t *testing.T) {
 	}
 }
 
-// randomScenario draws events of up to three instances. Each sends to an instance of its own, so
-// that the order in which events arrive does not depend on time.
+// randomScenario draws events for up to three instances. Each sends to an instance of its own, so that the order of events
+// does not depend on time.
 func randomScenario(t *rapid.T) (scenario []posted) {
 	types := []string{"add", "tell", "poll", "both", "wait", "cancel", "again", "repeat", "finish"}
 	for i := range rapid.IntRange(1, 25).Draw(t, "events") {
@@ -169,7 +167,7 @@ func randomScenario(t *rapid.T) (scenario []posted) {
 
 func TestRandomFaultsChangeNothing(t *testing.T) {
 	t.Parallel()
-	// No service here has fewer than four attempts: so many faults use them up.
+	// Every service here has at least four attempts, so three faults cannot use them up.
 	const faultsMax = 3
 	rapid.Check(t, func(rt *rapid.T) {
 		scenario := randomScenario(rt)
@@ -194,8 +192,7 @@ func TestRandomFaultsChangeNothing(t *testing.T) {
 
 func TestTheWatermarkNeverGoesBack(t *testing.T) {
 	t.Parallel()
-	// Frozen processes and early redeliveries at once: every delivery is handled twice, the
-	// second time by a process that runs beside the first.
+	// Frozen processes and early redeliveries at once: two concurrent processes handle every delivery.
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.config.ConflictsMax = 50

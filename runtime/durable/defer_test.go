@@ -10,7 +10,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// TestADeferredEventThatFailsIsParkedAlone fails at every call that parking it takes.
+// A fault hits each call that parking a deferred event makes.
 func TestADeferredEventThatFailsIsParkedAlone(t *testing.T) {
 	t.Parallel()
 	for _, call := range []string{"Load order/1", "Commit order/1", "Park order/1", "ClearOutbox order/1"} {
@@ -47,7 +47,7 @@ func TestADeferredEventThatWasParkedCanBeSentAgain(t *testing.T) {
 		w.wantParked(t, [2]string{"p-1", "refused"})
 		w.post("order/1", w.parked[0].Body)
 		w.run(t)
-		w.wantParked(t, [2]string{"p-1", "refused"}, [2]string{"p-1", "refused"}) // Tried, not skipped.
+		w.wantParked(t, [2]string{"p-1", "refused"}, [2]string{"p-1", "refused"}) // It was tried and not skipped.
 	})
 }
 
@@ -85,8 +85,7 @@ func TestADeferredEventWhoseEffectsCannotBePerformedIsParkedAlone(t *testing.T) 
 	}
 }
 
-// TestADeferredEventThatWouldMakeTheItemTooLargeIsParkedAlone has the event that releases it go on: it is not
-// to blame.
+// The event that releases the deferred one is not at fault. It is applied.
 func TestADeferredEventThatWouldMakeTheItemTooLargeIsParkedAlone(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -1,12 +1,16 @@
 package durable_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/statechart"
 )
 
 func telling(to, item string) string {
@@ -65,10 +69,10 @@ func TestTheNextEventDrainsTheOutboxBeforeItIsApplied(t *testing.T) {
 		w.hook = faults(map[string]fault{"Send order/2 #1": failBefore, "Send order/2 #2": failBefore})
 		w.post("order/1", telling("order/2", "a"))
 		w.invoke()
-		w.messages = nil // SQS gave the message up.
+		w.messages = nil // SQS dropped the message after too many receives.
 		w.post("order/1", telling("order/2", "b"))
 		if failed := w.invoke(); len(failed) != 1 {
-			t.Errorf("failed: %q, want the event that found the outbox undrained", failed)
+			t.Errorf("failed: %q, want the event that could not drain the outbox", failed)
 		}
 		w.wantLog(t, "order/1", "a")
 		w.run(t)
@@ -84,7 +88,7 @@ func TestASendThatIsRepeatedAfterTheQueueForgotItIsAppliedOnce(t *testing.T) {
 		w := newWorld(t)
 		w.hook = faults(map[string]fault{"ClearOutbox order/1 #1": dieBefore})
 		w.post("order/1", telling("order/2", "a"))
-		w.run(t) // The redelivery comes after 6 minutes, the queue remembers 5.
+		w.run(t) // The redelivery comes after 6 minutes. The queue remembers IDs for 5.
 		if w.sequence != 3 {
 			t.Errorf("%d messages were sent, want the repeat to be the third", w.sequence)
 		}
@@ -122,7 +126,7 @@ func TestATimerThatTheInstanceNoLongerWaitsForIsNotScheduled(t *testing.T) {
 		w.invoke()
 		w.wantCalls(t, "Load order/1", "Commit order/1", "Schedule order/1", "ClearOutbox order/1")
 
-		// Neither when the commit that would have scheduled it lies back.
+		// A crash between the commit and the call makes no difference.
 		w.hook = faults(map[string]fault{"Schedule order/1 #1": dieBefore})
 		w.post("order/1", event("again", ""))
 		w.invoke()
@@ -173,4 +177,23 @@ func TestEffectsOfAStartArePerformedWithTheFirstEvent(t *testing.T) {
 		w.runFor(t, time.Minute)
 		w.wantLog(t, "order/2", "greeting")
 	})
+}
+
+func TestRecordOwesEffectsAndAnswersThatAreNotKnownToBeGiven(t *testing.T) {
+	t.Parallel()
+	waiting, answered := durable.Token{Key: "a"}, durable.Token{Key: "b", Answer: &durable.Answer{Output: json.RawMessage(`{}`)}}
+	for name, c := range map[string]struct {
+		record durable.Record
+		want   bool
+	}{
+		"nothing":                        {durable.Record{}, false},
+		"an effect":                      {durable.Record{Outbox: []statechart.Effect{{ID: "1.0"}}}, true},
+		"a waiting task":                 {durable.Record{Tokens: []durable.Token{waiting}}, false},
+		"an answer":                      {durable.Record{Tokens: []durable.Token{answered}}, true},
+		"an answer after a waiting task": {durable.Record{Tokens: []durable.Token{waiting, answered}}, true},
+	} {
+		if got := c.record.Owes(); got != c.want {
+			t.Errorf("%s: expected %t, got %t", name, c.want, got)
+		}
+	}
 }

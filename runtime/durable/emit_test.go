@@ -2,6 +2,8 @@ package durable_test
 
 import (
 	"bytes"
+	"context"
+	"encoding/json"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -14,7 +16,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// teller is a machine that emits what is added, and logs on every event, beginning with its start.
+// teller is a machine that emits the item of "add", and logs every event and its start.
 func teller() durable.Machine {
 	say := func(text string) statechart.Action[basket] {
 		return statechart.Log(func(b basket, _ statechart.Event) string { return fmt.Sprint(text, " ", len(b.Log)) })
@@ -40,7 +42,7 @@ func teller() durable.Machine {
 	}), durable.MachineConfig{})
 }
 
-// newTellers returns a world of tellers, and what is logged in it by charts.
+// newTellers returns a world that hosts teller, and a function that returns the charts' log lines.
 func newTellers(t *testing.T) (w *world, logged func() []string) {
 	t.Helper()
 	w = newWorld(t)
@@ -59,6 +61,16 @@ func newTellers(t *testing.T) (w *world, logged func() []string) {
 	return w, func() []string {
 		return slices.DeleteFunc(strings.Split(logs.String(), "\n"), func(line string) bool { return !strings.HasPrefix(line, `msg="chart log"`) })
 	}
+}
+
+// emit records emitted events. It implements Config.Emit.
+func (w *world) emit(ctx context.Context, from durable.InstanceID, id string, event json.RawMessage) error {
+	p, _ := ctx.Value(processKey{}).(*process)
+	return p.call(ctx, "Emit", from.String(), func() error {
+		w.perform(durable.Message{To: from, DeduplicationID: id})
+		w.emitted = append(w.emitted, id+" "+string(event))
+		return nil
+	})
 }
 
 func wantLines(t *testing.T, what string, got []string, want ...string) {
@@ -151,7 +163,7 @@ func TestWhatIsLoggedIsWrittenAfterItsCommitAndCostsNoWrite(t *testing.T) {
 			return fmt.Sprintf(`msg="chart log" instance=teller/1 effect=teller/1@%d/%s message=%q`, at, id, message)
 		}
 		wantLines(t, "logged", logged(), line("1.0", "begun 0"), line("2.1", "added 1"), line("3.1", "added 2"))
-		if len(atCommit) != 3 || len(atCommit[1]) > 0 || len(atCommit[2]) != 2 { // The second repeat leaves its mark between them.
+		if len(atCommit) != 3 || len(atCommit[1]) > 0 || len(atCommit[2]) != 2 { // The second redelivery commits its count between the two.
 			t.Errorf("logged at commits: %q", atCommit)
 		}
 		w.post("teller/1", adds(1)...)
@@ -172,7 +184,7 @@ func TestWhatCameToNothingIsNotLogged(t *testing.T) {
 		w.post("teller/1", event("add", "a"))
 		w.run(t)
 		if lines := logged(); len(lines) != 2 || !strings.Contains(lines[0], "begun 0") || !strings.Contains(lines[1], "added 1") {
-			t.Errorf("logged %q, want the start once, and what was added", lines)
+			t.Errorf("logged %q, want the start once and the added item", lines)
 		}
 	})
 }

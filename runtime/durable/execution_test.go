@@ -40,7 +40,7 @@ func TestTheNameOfAnExecutionIsOneThatStepFunctionsTakes(t *testing.T) {
 		if e := w.only(t); len(e.name) != 80 {
 			t.Errorf("want 80 bytes, got %d in %s", len(e.name), e.name)
 		}
-		w.violations = nil // The ledger does not know IDs that are hashes.
+		w.violations = nil // The ledger cannot resolve IDs that are hashes.
 	})
 }
 
@@ -56,7 +56,7 @@ func TestAnEndIsHeardOfOnceHoweverOftenItIsTold(t *testing.T) {
 			w.run(t)
 			w.wantPrinted(t, 0, printedLog)
 			if n := w.load(printer1).Ignored; n != 0 {
-				t.Errorf("want repeats to be passed over, got %d ignored", n)
+				t.Errorf("want duplicates skipped, got %d ignored events", n)
 			}
 		})
 	}
@@ -77,7 +77,7 @@ func TestTwoExecutionsOfOneWorkflowEndEachOnItsOwn(t *testing.T) {
 	})
 }
 
-// TestAnEndThatIsLostIsFound has nobody tell of the end.
+// EventBridge reports no end. A timer polls the execution.
 func TestAnEndThatIsLostIsFound(t *testing.T) {
 	t.Parallel()
 	inPrinterWorld(t, func(t *testing.T, w *world) {
@@ -90,7 +90,7 @@ func TestAnEndThatIsLostIsFound(t *testing.T) {
 		}{{15*time.Minute - time.Second, 0}, {2 * time.Second, 1}, {30 * time.Minute, 2}, {time.Hour, 3}, {14 * time.Hour, 6}, {9 * 24 * time.Hour, 15}} {
 			w.runFor(t, step.wait)
 			if looks := w.describes(); looks != step.looks {
-				t.Errorf("%v later: want %d looks, got %d", step.wait, step.looks, looks)
+				t.Errorf("%v later: want %d polls, got %d", step.wait, step.looks, looks)
 			}
 		}
 		if n := w.counted("Commit"); n != commits {
@@ -99,14 +99,13 @@ func TestAnEndThatIsLostIsFound(t *testing.T) {
 		w.only(t).end = &printed
 		w.run(t)
 		w.wantPrinted(t, 0, printedLog)
-		w.ends(t, w.only(t), printed, 1) // late
+		w.ends(t, w.only(t), printed, 1) // The event arrives late.
 		w.run(t)
 		w.wantPrinted(t, 0, printedLog)
 	})
 }
 
-// TestAnEndIsNotLostWhateverCallFails starts an execution whose end is told at once, before the start is answered,
-// with each fault at each call.
+// The end arrives before the start is answered. Each fault hits each call once.
 func TestAnEndIsNotLostWhateverCallFails(t *testing.T) {
 	t.Parallel()
 	for _, call := range []string{"Load printer/1", "Commit printer/1", "Start print", "Schedule printer/1", "ClearOutbox printer/1"} {
@@ -119,7 +118,7 @@ func TestAnEndIsNotLostWhateverCallFails(t *testing.T) {
 					w.hook = func(call string) fault {
 						if len(w.executions) == 1 && !told {
 							told = true
-							// The world is locked.
+							// The caller of the hook holds the lock.
 							w.mu.Unlock()
 							w.ends(t, w.only(t), printed, 1)
 							w.mu.Lock()
@@ -172,7 +171,7 @@ func TestAnExecutionThatIsRefusedEndsNotStarted(t *testing.T) {
 	})
 }
 
-// TestARefusalIsNotToldOfAnExecutionThatWasStarted loses the note of a refusal, and the repeat starts the execution.
+// The process dies before it stores a refusal. The retry starts the execution.
 func TestARefusalIsNotToldOfAnExecutionThatWasStarted(t *testing.T) {
 	t.Parallel()
 	inPrinterWorld(t, func(t *testing.T, w *world) {
@@ -229,7 +228,7 @@ func TestALookThatFailsHoldsNothingUp(t *testing.T) {
 		}
 		w.runFor(t, 15*time.Minute+time.Millisecond)
 		if n := w.describes(); n != 1 {
-			t.Errorf("want one look, got %d", n)
+			t.Errorf("want one poll, got %d", n)
 		}
 		w.post(printer1, `{"type":"add","item":"ball"}`)
 		w.runFor(t, 0)
@@ -241,7 +240,7 @@ func TestALookThatFailsHoldsNothingUp(t *testing.T) {
 	})
 }
 
-// formerPrinter hosts the printer as one that starts nothing more.
+// formerPrinter hosts the machine printer in a version that starts no workflow.
 func formerPrinter(t *testing.T, p statechart.Payloads) *durable.Machines {
 	t.Helper()
 	machines, err := durable.NewMachines(durable.Host(statechart.Must(statechart.Definition[basket]{
@@ -254,7 +253,7 @@ func formerPrinter(t *testing.T, p statechart.Payloads) *durable.Machines {
 	return machines
 }
 
-// TestAnInstanceThatWaitsIsNotHeldUpByAConsumerWithoutExecutions has the chart start nothing more, and still wait.
+// The chart starts no workflow any more, but the instance still waits for one.
 func TestAnInstanceThatWaitsIsNotHeldUpByAConsumerWithoutExecutions(t *testing.T) {
 	t.Parallel()
 	inPrinterWorld(t, func(t *testing.T, w *world) {

@@ -31,14 +31,14 @@ func TestAnInstanceThatHasEndedHearsOfNothing(t *testing.T) {
 				w.wantState(t, printer1, "gone")
 				w.wantPrinted(t, 0)
 				if r := w.load(printer1); r.Ignored != 0 || len(w.parked) != 0 || w.describes() != 0 {
-					t.Errorf("want nothing ignored, parked or looked at, got %d, %v and %d", r.Ignored, w.parked, w.describes())
+					t.Errorf("want no ignored events, parked events or polls, got %d, %v and %d", r.Ignored, w.parked, w.describes())
 				}
 			})
 		})
 	}
 }
 
-// TestAnInstanceThatEndsInABatchHearsOfNothingInIt folds the end of an execution behind the event that ends the instance.
+// One batch holds the event that ends the instance, followed by the end of its execution.
 func TestAnInstanceThatEndsInABatchHearsOfNothingInIt(t *testing.T) {
 	t.Parallel()
 	inPrinterWorld(t, func(t *testing.T, w *world) {
@@ -67,8 +67,7 @@ func TestAnOutputThatItsInstanceCannotHoldIsLeftOut(t *testing.T) {
 	})
 }
 
-// TestAnEndIsHeardOfBesideADeferredEventThatDoesNotFit leaves an output out, and then finds that an event which was
-// deferred until the end does not fit either.
+// The output does not fit and is left out. An event deferred until then does not fit either.
 func TestAnEndIsHeardOfBesideADeferredEventThatDoesNotFit(t *testing.T) {
 	t.Parallel()
 	inPrinterWorld(t, func(t *testing.T, w *world) {
@@ -85,7 +84,7 @@ func TestAnEndIsHeardOfBesideADeferredEventThatDoesNotFit(t *testing.T) {
 	})
 }
 
-// TestAnEndThatTheChartDoesNotDeclareAnyMoreIsForgotten hosts the chart as it is once it starts nothing more.
+// The new chart does not declare the event of the execution's end.
 func TestAnEndThatTheChartDoesNotDeclareAnyMoreIsForgotten(t *testing.T) {
 	t.Parallel()
 	inPrinterWorld(t, func(t *testing.T, w *world) {
@@ -93,13 +92,13 @@ func TestAnEndThatTheChartDoesNotDeclareAnyMoreIsForgotten(t *testing.T) {
 		w.config.Logger = slog.New(slog.NewTextHandler(&log, nil))
 		w.post(printer1, `{"type":"ship"}`)
 		w.invoke()
-		const complaint = "the chart does not declare any more the event by which it was to hear of an execution's end"
+		const complaint = "the chart does not declare any more the event"
 		w.machines = formerPrinter(t, payloads())
 		w.ends(t, w.only(t), printed, 1)
 		w.run(t)
 		w.wantPrinted(t, 0)
 		if n := strings.Count(log.String(), complaint); n != 1 || len(w.parked) > 0 {
-			t.Errorf("want one complaint and nothing parked, got %d and %+v in\n%s", n, w.parked, &log)
+			t.Errorf("want one error line and no parked events, got %d and %+v in\n%s", n, w.parked, &log)
 		}
 	})
 }

@@ -16,7 +16,7 @@ import (
 // execution is an execution of Step Functions.
 type execution struct {
 	name, workflow, input string
-	// end is nil while it runs.
+	// end is nil while the execution runs.
 	end *statechart.ExecutionEnded
 }
 
@@ -60,7 +60,7 @@ func (w *world) only(t *testing.T) *execution {
 	return nil
 }
 
-// ends ends the execution, and tells so as often as wanted: each time by a message of its own.
+// ends ends the execution. EventBridge reports the end that many times, each time in a new message.
 func (w *world) ends(t *testing.T, e *execution, end statechart.ExecutionEnded, times int) {
 	t.Helper()
 	end.Name = e.name
@@ -80,7 +80,7 @@ func (w *world) ends(t *testing.T, e *execution, end statechart.ExecutionEnded, 
 	}
 }
 
-// printer is a machine that starts a workflow, and notes how it ends.
+// printer is a machine that starts a workflow and logs its end.
 func (w *world) printer() durable.Machine {
 	p := payloads()
 	p["printed"] = statechart.PayloadOf[statechart.ExecutionEnded]()
@@ -132,16 +132,16 @@ func inPrinterWorld(t *testing.T, test func(t *testing.T, w *world)) {
 	})
 }
 
-// wantPrinted fails unless the printer has heard of these ends and waits for so many executions.
+// wantPrinted checks the log of the printer and the number of executions that it waits for.
 func (w *world) wantPrinted(t *testing.T, waits int, want ...string) {
 	t.Helper()
 	w.wantLog(t, printer1, want...)
 	if r := w.load(printer1); len(r.Executions) != waits || len(r.Outbox) != 0 {
-		t.Errorf("want %d executions waited for and no outbox, got %+v and %v", waits, r.Executions, r.Outbox)
+		t.Errorf("want %d running executions and no outbox, got %+v and %v", waits, r.Executions, r.Outbox)
 	}
 }
 
-// describes counts the looks at executions.
+// describes counts the polls of executions.
 func (w *world) describes() int {
 	return len(slices.DeleteFunc(slices.Clone(w.calls), func(call string) bool { return !strings.HasPrefix(call, "Describe ") }))
 }

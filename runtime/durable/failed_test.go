@@ -19,8 +19,8 @@ import (
 
 const courier1 = "courier/1"
 
-// courier is a machine that asks for effects of every kind, and notes which of them failed for good. While broken
-// says so, it fails on hearing that.
+// courier is a machine that requests effects of every kind, and logs each permanent failure. While *broken is true, the
+// chart fails on the event that reports a failure.
 func (w *world) courier(broken *bool) durable.Machine {
 	p := payloads()
 	p[durable.CommunicationError] = statechart.PayloadOf[statechart.CommunicationFailure]()
@@ -67,7 +67,7 @@ func inCourierWorld(t *testing.T, test func(t *testing.T, w *world)) {
 	})
 }
 
-// refusing returns a world.refuse that answers the calls with an error for good.
+// refusing returns a world.refuse that fails these calls with err.
 func refusing(err error, calls ...string) func(string) error {
 	return func(call string) error {
 		if slices.Contains(calls, call) {
@@ -77,11 +77,12 @@ func refusing(err error, calls ...string) func(string) error {
 	}
 }
 
-// failure is an effect that fails for good: what asks for it, the call that is refused, and what is kept of it.
+// failure is an effect that fails permanently: the events that request it, the call that AWS refuses, and the stored
+// entry.
 type failure struct {
 	name string
 	post []string
-	// task says that a task waits, with a time-out.
+	// task adds a Step Functions task with a time-out.
 	task bool
 	call string
 	want durable.FailedEffect
@@ -105,7 +106,7 @@ func failings() []failure {
 	}
 }
 
-// wantFailed checks the failed effects of courier/1, and what its chart has noted.
+// wantFailed checks the failed effects of courier/1, and the log in its context.
 func (f failure) wantFailed(t *testing.T, w *world, cause error, report durable.Report) {
 	t.Helper()
 	r := w.load(courier1)
@@ -134,18 +135,18 @@ func (f failure) wantFailed(t *testing.T, w *world, cause error, report durable.
 	}
 	w.wantLog(t, courier1, log...)
 	if text := string(w.records[courier1]); f.name == "answer" && strings.Contains(text, "secret") {
-		t.Errorf("the token is kept: %s", text)
+		t.Errorf("the failed effect contains the token: %s", text)
 	}
 }
 
-// timeOf returns the time in the data of a failed effect, zero if it has none.
+// timeOf returns the time in the data of a failed effect, or the zero time.
 func timeOf(data json.RawMessage) time.Time {
 	var form struct{ At time.Time }
 	_ = json.Unmarshal(data, &form)
 	return form.At
 }
 
-// ask posts what asks for the effect.
+// ask posts the events that request the effect.
 func (f failure) ask(w *world) {
 	if f.task {
 		w.post(courier1, `{"type": "settle.wait", "$task": `+w.wait("secret-1", "Rest", 5*time.Hour, 0)+`}`)
@@ -167,13 +168,13 @@ func TestAnEffectThatIsRefusedFailsForGoodAtOnce(t *testing.T) {
 				w.runFor(t, time.Second)
 				f.wantFailed(t, w, durable.ErrRefused, durable.ReportTold)
 				if at := w.load(courier1).FailedEffects[0].At; !at.Equal(began) || len(w.delays) > 0 {
-					t.Errorf("want it given up at once, without a delay, got it %v later and delays %v", at.Sub(began), w.delays)
+					t.Errorf("want the effect dropped at once and no delayed delivery, got it dropped after %v and the delays %v", at.Sub(began), w.delays)
 				}
 				w.wantParked(t)
-				if f.name == "send" { // The rest of the outbox went on.
+				if f.name == "send" { // The rest of the outbox is performed.
 					w.wantLog(t, "order/9", "ball")
 					if _, exists := w.records["order/2"]; exists {
-						t.Error("what was refused has come")
+						t.Error("the refused send was delivered")
 					}
 				}
 			})
@@ -192,12 +193,12 @@ func TestAnEffectThatIsDeniedFailsForGoodAfterAnHour(t *testing.T) {
 				began := time.Now()
 				w.runFor(t, time.Hour-time.Minute)
 				if r := w.load(courier1); len(r.FailedEffects) > 0 || len(r.Outbox)+len(r.Tokens) == 0 {
-					t.Errorf("want it to be tried for an hour, got %+v", r)
+					t.Errorf("want the effect retried for an hour, got %+v", r)
 				}
 				w.runFor(t, 10*time.Minute)
 				f.wantFailed(t, w, durable.ErrDenied, durable.ReportTold)
 				if gaveUp := w.load(courier1).FailedEffects[0].At.Sub(began); gaveUp < time.Hour || gaveUp > time.Hour+5*time.Minute {
-					t.Errorf("want it given up after an hour, and a try every five minutes, got %v", gaveUp)
+					t.Errorf("want the effect dropped after an hour, with a try every five minutes, got %v", gaveUp)
 				}
 				if tries := w.counted(f.call); tries < 15 || tries > 25 {
 					t.Errorf("want about 20 tries, got %d", tries)
@@ -217,13 +218,13 @@ func TestAnEffectThatIsMendedInTimeDoesNotFail(t *testing.T) {
 			w.refuse = nil
 			w.runFor(t, 10*time.Minute)
 			if r := w.load(courier1); len(r.FailedEffects) > 0 || len(r.Outbox) > 0 {
-				t.Errorf("%s: want it performed, got %+v left of %+v", f.name, r.FailedEffects, r.Outbox)
+				t.Errorf("%s: want the effect performed, got the failed effects %+v and the outbox %+v", f.name, r.FailedEffects, r.Outbox)
 			}
 		})
 	}
 }
 
-// TestWhoWasSwitchedOffTriesBeforeItGivesUp finds an outbox that is older than DeniedWaitMax.
+// The consumer finds an outbox that is older than DeniedWaitMax.
 func TestWhoWasSwitchedOffTriesBeforeItGivesUp(t *testing.T) {
 	t.Parallel()
 	inCourierWorld(t, func(t *testing.T, w *world) {
@@ -242,12 +243,12 @@ func TestWhoWasSwitchedOffTriesBeforeItGivesUp(t *testing.T) {
 		w.run(t)
 		w.wantLog(t, "order/2", "ball")
 		if r := w.load(courier1); denials != 1 || len(r.FailedEffects) > 0 {
-			t.Errorf("want it performed by the second try, got %+v", r.FailedEffects)
+			t.Errorf("want the effect performed by the second try, got %+v", r.FailedEffects)
 		}
 	})
 }
 
-// TestAFailureForGoodIsToldOnceWhateverCallFails meets each fault at each call.
+// Each fault hits each call once.
 func TestAFailureForGoodIsToldOnceWhateverCallFails(t *testing.T) {
 	t.Parallel()
 	for _, cause := range []error{durable.ErrRefused, durable.ErrDenied} {
@@ -291,7 +292,7 @@ func TestAFailureForGoodIsToldOnceWhateverCallFails(t *testing.T) {
 	}
 }
 
-// wantSoundBut is wantSound for a world in which an effect failed for good.
+// wantSoundBut is wantSound for a world in which the effect failed permanently.
 func (w *world) wantSoundBut(t *testing.T, f failure) {
 	t.Helper()
 	for _, problem := range w.problems() {

@@ -23,7 +23,7 @@ func TestAFailureForGoodIsToldLaterIfTheQueueRefusesThatToo(t *testing.T) {
 		w.run(t)
 		r := w.load(courier1)
 		if len(r.FailedEffects) != 2 || r.FailedEffects[0].Report != durable.ReportUnsent || r.FailedEffects[1].Target != "order/9" || len(r.Outbox) > 0 {
-			t.Fatalf("want two failures that are not told, got %+v", r.FailedEffects)
+			t.Fatalf("want two unreported failures, got %+v", r.FailedEffects)
 		}
 		w.wantLog(t, courier1, "ball")
 		w.post(courier1, event("add", "denied still"))
@@ -33,11 +33,11 @@ func TestAFailureForGoodIsToldLaterIfTheQueueRefusesThatToo(t *testing.T) {
 		w.post(courier1, event("add", "mended"))
 		w.run(t)
 		if log := w.logOf(t, courier1); len(log) != 5 || log[2] != "mended" || !strings.HasPrefix(log[3], `send to "order/2"`) || !strings.HasPrefix(log[4], `send to "order/9"`) {
-			t.Errorf("want both told once the queue is mended, got %q", log)
+			t.Errorf("want both failures reported once the queue works again, got %q", log)
 		}
 		for _, failed := range w.load(courier1).FailedEffects {
 			if failed.Report != durable.ReportTold {
-				t.Errorf("want it told, got %+v", failed)
+				t.Errorf("want the failure reported, got %+v", failed)
 			}
 		}
 	})
@@ -58,7 +58,7 @@ func TestAChartThatFailsOnHearingOfAFailureHearsOfItWhenItIsMended(t *testing.T)
 		w.run(t)
 		w.wantParked(t, [2]string{`"settle.effect.failed"`, "bug in the chart"})
 		if failed := w.load(courier1).FailedEffects; len(failed) != 1 || failed[0].Report != durable.ReportSent {
-			t.Errorf("want the failure kept, got %+v", failed)
+			t.Errorf("want the failure stored, got %+v", failed)
 		}
 		broken = false
 		w.post(courier1, w.parked[0].Body, w.parked[0].Body)
@@ -79,13 +79,13 @@ func TestAChartThatDoesNotDeclareItIsNotTold(t *testing.T) {
 		w.run(t)
 		failed := w.load("order/1").FailedEffects
 		if len(failed) != failedEffectsMax {
-			t.Fatalf("want %d failures kept, got %d", failedEffectsMax, len(failed))
+			t.Fatalf("want %d stored failures, got %d", failedEffectsMax, len(failed))
 		}
 		if first := failed[0]; first.Report != "" || !strings.Contains(string(first.Data), `"5"`) {
-			t.Errorf("want the latest, and no report, got %+v", first)
+			t.Errorf("want the latest failures and no report, got %+v", first)
 		}
 		if n := w.counted("Send order/1"); n != 0 {
-			t.Errorf("want nobody told, got %d sends", n)
+			t.Errorf("want no report, got %d sends", n)
 		}
 		w.violations = nil
 	})
@@ -114,10 +114,10 @@ func TestAllFailuresAreToldHoweverMany(t *testing.T) {
 			}
 		}
 		if r := w.load(courier1); told != many || len(r.FailedEffects) > many {
-			t.Errorf("want %d told, got %d, and %d kept", many, told, len(r.FailedEffects))
+			t.Errorf("want %d reported failures, got %d, and %d stored", many, told, len(r.FailedEffects))
 		}
 		if failed := w.load(courier1).FailedEffects[0]; len(failed.Error) != 1<<10 && len(failed.Error) != 128 {
-			t.Errorf("want its error cut, got %d bytes", len(failed.Error))
+			t.Errorf("want the error truncated, got %d bytes", len(failed.Error))
 		}
 	})
 }
@@ -130,13 +130,13 @@ func TestAFailureForGoodOfAnInstanceThatHasEndedIsKept(t *testing.T) {
 		w.run(t)
 		failed := w.load(courier1).FailedEffects
 		if len(failed) != 1 || failed[0].Kind != "release" || failed[0].Target != "x-7" || failed[0].Report != "" {
-			t.Errorf("want the release kept, and nobody told, got %+v", failed)
+			t.Errorf("want the failed release stored without a report, got %+v", failed)
 		}
 		w.wantSound(t)
 	})
 }
 
-// TestWhatCannotBeParkedIsKept has the dead-letter queue refuse a deferred event that the chart fails on.
+// The dead-letter queue refuses a deferred event. The chart fails on that event.
 func TestWhatCannotBeParkedIsKept(t *testing.T) {
 	t.Parallel()
 	inCourierWorld(t, func(t *testing.T, w *world) {
@@ -146,13 +146,13 @@ func TestWhatCannotBeParkedIsKept(t *testing.T) {
 		w.post(courier1, event("cancel", ""))
 		w.runFor(t, 5*time.Hour)
 		if r := w.load(courier1); len(r.FailedEffects) > 0 || len(r.Outbox) != 1 {
-			t.Fatalf("want it tried on and on while that is denied, got %+v and %+v", r.FailedEffects, r.Outbox)
+			t.Fatalf("want parking retried while it is denied, got the failed effects %+v and the outbox %+v", r.FailedEffects, r.Outbox)
 		}
 		w.refuse = refusing(durable.ErrRefused, "Park courier/1")
 		w.run(t)
 		failed := w.load(courier1).FailedEffects
 		if len(failed) != 1 || failed[0].Kind != statechart.ParkEvent || !strings.Contains(string(failed[0].Data), "poison") || failed[0].Report != durable.ReportTold {
-			t.Errorf("want the event kept on the item, got %+v", failed)
+			t.Errorf("want the event stored in the item, got %+v", failed)
 		}
 	})
 }
@@ -173,7 +173,7 @@ func TestWhatIsEmittedNeverFailsForGood(t *testing.T) {
 		refused = false
 		w.run(t)
 		if r := w.load("order/1"); len(w.emitted) != 1 || len(r.FailedEffects) > 0 {
-			t.Errorf("want it emitted, got %q and %+v", w.emitted, r.FailedEffects)
+			t.Errorf("want the event emitted, got %q and the failed effects %+v", w.emitted, r.FailedEffects)
 		}
 	})
 }
@@ -194,10 +194,10 @@ func TestAnItemWithoutRoomForAFailureGoesOn(t *testing.T) {
 		w.run(t)
 		r := w.load(courier1)
 		if len(r.FailedEffects) != 1 || r.FailedEffects[0].Target != "order/9" || len(r.FailedEffects[0].Data) > 0 || len(r.Outbox) > 0 {
-			t.Errorf("want the last one without its data, and no outbox, got %+v and %+v", r.FailedEffects, r.Outbox)
+			t.Errorf("want the last failure without its data, and no outbox, got %+v and %+v", r.FailedEffects, r.Outbox)
 		}
 		if log := w.logOf(t, courier1); len(log) != 2 {
-			t.Errorf("want the one that is kept told, got %q", log)
+			t.Errorf("want the stored failure reported, got %q", log)
 		}
 	})
 }
@@ -223,9 +223,9 @@ func TestNobodyButTheLoopTellsOfAFailure(t *testing.T) {
 		id := durable.InstanceID{Machine: "courier", ID: "1"}
 		_, err := w.machines.Accept(id, []byte(`{"type":"error.communication","effect":"x","kind":"send","message":"m"}`))
 		if err == nil || !strings.Contains(err.Error(), "only the loop itself sends it") {
-			t.Errorf("want it refused, got %v", err)
+			t.Errorf("want the event refused, got %v", err)
 		}
-		// A report that no item bears out does nothing, nor does one of an earlier instance of the name.
+		// A report has no effect if the item has no such failure, or if it belongs to an earlier instance of the same name.
 		w.refuse = refusing(durable.ErrRefused, "Send order/2")
 		w.post(courier1, `{"type":"settle.effect.failed","effect":"1.0","$incarnation":946684800000}`, event("add", "a"),
 			`{"type":"settle.effect.failed","effect":"9.9","$incarnation":946684800000}`, telling("order/2", "b"))
@@ -233,7 +233,7 @@ func TestNobodyButTheLoopTellsOfAFailure(t *testing.T) {
 		w.post(courier1, `{"type":"settle.effect.failed","effect":"1.0","$incarnation":1}`)
 		w.run(t)
 		if log := w.logOf(t, courier1); len(log) != 3 || !slices.Equal(log[:2], []string{"a", "b"}) {
-			t.Errorf("want one failure told, got %q", log)
+			t.Errorf("want one reported failure, got %q", log)
 		}
 	})
 }

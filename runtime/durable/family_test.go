@@ -26,7 +26,7 @@ func (e errand) Validate() error {
 	return nil
 }
 
-// boss is a machine that sends couriers: one while a state is active, and others of its own accord.
+// boss is a machine that starts couriers: one as the child of a state, others by an action.
 func (w *world) boss() durable.Machine {
 	input := func(_ basket, e statechart.Event) any { return e.Payload }
 	back := statechart.Assign("back", func(b *basket, output json.RawMessage) {
@@ -56,8 +56,8 @@ func (w *world) boss() durable.Machine {
 	}), durable.MachineConfig{})
 }
 
-// sender is a machine that begins with an input. It boards with a service, listens to a radio of its own,
-// and takes leave of order/9.
+// sender is a machine that starts with an input. It calls a service, starts a radio, and sends a message to order/9 when
+// it leaves.
 func (w *world) sender() durable.Machine {
 	leave := statechart.SendTo("add", func(b basket, _ statechart.Event) (string, any) {
 		return "order/9", map[string]string{"item": "leave of " + b.Log[0]}
@@ -83,7 +83,7 @@ func (w *world) sender() durable.Machine {
 	}), durable.MachineConfig{Retention: deduplicationTime * 12})
 }
 
-// radio is a machine without an input, which is done at "finish".
+// radio is a machine without an input. It ends at "finish".
 func radio() durable.Machine {
 	return durable.Host(statechart.Must(statechart.Definition[basket]{
 		ID: "radio", Version: 1, Initial: "on", Payloads: payloads(),
@@ -91,7 +91,7 @@ func radio() durable.Machine {
 	}), durable.MachineConfig{})
 }
 
-// flash is a machine that is done as soon as it begins.
+// flash is a machine that ends as soon as it starts.
 func flash() durable.Machine {
 	return durable.Host(statechart.Must(statechart.Definition[basket]{
 		ID: "flash", Version: 1, Initial: "over", Payloads: payloads(),
@@ -101,7 +101,7 @@ func flash() durable.Machine {
 
 const boss1 = "boss/1"
 
-// newFamily returns a world with those machines and order.
+// newFamily returns a world that hosts these machines and order.
 func newFamily(t *testing.T) *world {
 	t.Helper()
 	w := newWorld(t)
@@ -133,7 +133,7 @@ func (w *world) stored(machine string) (names []string) {
 	return names
 }
 
-// van returns the name of the courier that boss/1 lists.
+// van returns the name of boss/1's courier.
 func (w *world) van(t *testing.T) string {
 	t.Helper()
 	var snapshot struct {
@@ -148,7 +148,7 @@ func (w *world) van(t *testing.T) string {
 	return durable.ChildName(r.Instance, r.CreatedAt, child.Key, child.Machine).String()
 }
 
-// wantFamily checks how many couriers and radios have which status, and what boss/1 has noted.
+// wantFamily checks how many couriers and radios have each status, and the log of boss/1.
 func (w *world) wantFamily(t *testing.T, want string, log ...string) {
 	t.Helper()
 	var got []string

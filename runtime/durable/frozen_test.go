@@ -13,7 +13,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// frozenBefore returns a hook that freezes a process before the nth call of a name, until run has returned.
+// frozenBefore returns a hook that freezes the process before its nth call of this name, until run returns.
 func (w *world) frozenBefore(name string, nth int, run func()) func(call string) fault {
 	calls := 0
 	return func(call string) fault {
@@ -28,8 +28,8 @@ func (w *world) frozenBefore(name string, nth int, run func()) func(call string)
 	}
 }
 
-// TestAnEventIsEitherAppliedOrParked has a process freeze before its commit of an event. Another one finds the chart broken and
-// parks the event, but cannot acknowledge it. Then the first wakes up, and an operator redrives what was parked.
+// A process freezes before it commits an event. A second process hosts a broken chart and parks the event, but cannot
+// acknowledge it. Then the first one wakes up, and an operator redrives the parked event.
 func TestAnEventIsEitherAppliedOrParked(t *testing.T) {
 	t.Parallel()
 	for name, first := range map[string]string{"of an instance": event("tell", ""), "that begins its instance": ""} {
@@ -80,16 +80,15 @@ func TestAnEventIsEitherAppliedOrParked(t *testing.T) {
 	}
 }
 
-// TestATaskIsNotToldExpiredAfterItsAnswer has a process freeze before it answers a task that came without its execution. Another
-// gives the answer and dies before it stores that. Step Functions tells the first, when it wakes up, what it tells of a task that
-// has timed out.
+// A process freezes before it answers a task without an execution. A second process gives the answer and dies before it
+// stores that. When the first one wakes up, Step Functions returns the same error as for a task that has timed out.
 func TestATaskIsNotToldExpiredAfterItsAnswer(t *testing.T) {
 	t.Parallel()
 	inParcelWorld(t, func(t *testing.T, w *world) {
 		w.post(parcel1, fmt.Sprintf(`{"type": "hurry", "$task": %s}`, w.anonymous("t1", "HandOver")))
 		w.hook = w.frozenBefore("Answer HandOver", 1, func() {
 			time.Sleep(visibilityTimeout)
-			w.hook = faults(map[string]fault{"ClearOutbox parcel/1 #2": dieBefore}) // The first takes the debt over.
+			w.hook = faults(map[string]fault{"ClearOutbox parcel/1 #2": dieBefore}) // The first ClearOutbox stores that this process retries the answer.
 			w.invoke()
 			w.wantAnswer(t, "t1", handed)
 		})
@@ -99,13 +98,13 @@ func TestATaskIsNotToldExpiredAfterItsAnswer(t *testing.T) {
 		w.wantAnswer(t, "t1", handed)
 		w.wantNoTokens(t)
 		if got := w.snapshotLog(t); len(got) > 0 {
-			t.Errorf("the chart was told %q, want nothing", got)
+			t.Errorf("the chart logged %q, want nothing", got)
 		}
 	})
 }
 
-// TestAClearedOutboxDoesNotComeBack has a process freeze between its two commits of an event. Another drains the outbox of the first
-// commit and clears it, and dies.
+// A process freezes between its two commits of one event. A second process drains and clears the outbox of the first
+// commit, and dies.
 func TestAClearedOutboxDoesNotComeBack(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -121,10 +120,10 @@ func TestAClearedOutboxDoesNotComeBack(t *testing.T) {
 		w.post("post/1", telling("order/2", "a"))
 		w.hook = w.frozenBefore("Commit post/1", 2, func() {
 			w.hook = nil
-			w.deliver("another queue", "post/1", [2]string{"1", `{"type": "unknown"}`}) // It drains the outbox before anything else.
+			w.deliver("another queue", "post/1", [2]string{"1", `{"type": "unknown"}`}) // It drains the outbox first.
 			w.hook = func(call string) fault {
 				if strings.HasPrefix(call, "Load ") {
-					return dieBefore // The frozen process is dead after its commit.
+					return dieBefore // The frozen process dies after its commit.
 				}
 				return none
 			}
@@ -133,18 +132,18 @@ func TestAClearedOutboxDoesNotComeBack(t *testing.T) {
 		record := w.load("post/1")
 		w.hook = nil
 		if record.Owes() && len(w.messages) == 0 {
-			t.Errorf("the instance owes %+v, and no message would perform it", record.Outbox)
+			t.Errorf("the outbox holds %+v, and no message is left that would drain it", record.Outbox)
 		}
 		w.run(t)
 		w.wantLog(t, "order/2", "a")
 		if w.load("post/1").Owes() {
-			t.Errorf("the instance owes %+v when all is over", w.load("post/1").Outbox)
+			t.Errorf("the outbox holds %+v at the end", w.load("post/1").Outbox)
 		}
 	})
 }
 
-// TestARefusedAliasThatIsGrantedLaterIsNotLost has an instance claim an alias a second time, with success, before it learns that the
-// first claim was refused.
+// An alias is refused, and then it is released. The instance gets it by a second claim or by the retry of the first. Its
+// chart receives no alias.taken.
 func TestARefusedAliasThatIsGrantedLaterIsNotLost(t *testing.T) {
 	t.Parallel()
 	for name, again := range map[string]bool{"claimed again": true, "the claim is repeated": false} {
@@ -167,7 +166,7 @@ func TestARefusedAliasThatIsGrantedLaterIsNotLost(t *testing.T) {
 				w.hook = nil
 				w.post("caller/2", event("finish", ""))
 				w.run(t)
-				w.wantLog(t, "caller/1") // It is not told that another has the alias.
+				w.wantLog(t, "caller/1") // The chart receives no alias.taken.
 				if owner := w.aliases["k"]; !strings.HasPrefix(owner, "caller/1 ") || !slices.Equal(w.load("caller/1").Aliases, []string{"k"}) {
 					t.Errorf("the owner is %s, and the record of caller/1 lists %q", owner, w.load("caller/1").Aliases)
 				}
@@ -181,7 +180,7 @@ func TestARefusedAliasThatIsGrantedLaterIsNotLost(t *testing.T) {
 	}
 }
 
-// TestAProcessThatWasFrozenClaimsNothing wakes up before its claim when the instance has ended and released the alias.
+// A process freezes before its claim. When it wakes up, the instance has ended and released the alias.
 func TestAProcessThatWasFrozenClaimsNothing(t *testing.T) {
 	t.Parallel()
 	inCallerWorld(t, func(t *testing.T, w *world) {
@@ -205,7 +204,7 @@ func TestAProcessThatWasFrozenClaimsNothing(t *testing.T) {
 	})
 }
 
-// TestTTLDeletesNothingThatOwesEffects has the last send of an instance fail for longer than its retention.
+// The last send of an instance fails for longer than the instance's retention.
 func TestTTLDeletesNothingThatOwesEffects(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -227,7 +226,7 @@ func TestTTLDeletesNothingThatOwesEffects(t *testing.T) {
 		w.hook = func(call string) fault { // TTL may delete an item as soon as it has expired.
 			record := w.load("brief/1")
 			if call == "Load brief/1" && !record.ExpireAt.IsZero() && record.ExpireAt.Before(time.Now()) {
-				t.Errorf("after %v TTL deletes an item that owes %d effects", time.Since(begun), len(record.Outbox))
+				t.Errorf("after %v TTL deletes an item with %d effects in its outbox", time.Since(begun), len(record.Outbox))
 				delete(w.records, "brief/1")
 				delete(w.revision, "brief/1")
 			}
@@ -238,7 +237,7 @@ func TestTTLDeletesNothingThatOwesEffects(t *testing.T) {
 		w.wantLog(t, "order/2", "a")
 		record := w.load("brief/1")
 		if want := record.UpdatedAt.Add(10 * time.Minute); !record.ExpireAt.Equal(want) || record.Owes() {
-			t.Errorf("in the end it expires at %v and owes %v, want %v and nothing", record.ExpireAt, record.Outbox, want)
+			t.Errorf("at the end the item expires at %v with the outbox %v, want %v and no outbox", record.ExpireAt, record.Outbox, want)
 		}
 	})
 }
@@ -257,8 +256,8 @@ func (w *world) fan(n int) durable.Machine {
 	}), durable.MachineConfig{})
 }
 
-// TestAnOutboxLongerThanAnInvocationEmpties has ten events send 256 messages each, to instances of their own or to one, while a call
-// takes 100 ms and an invocation a minute. Each invocation goes on where the last one has stopped.
+// Ten events each send 256 messages, either to 256 instances or to one. A call takes 100 ms, and an invocation has a
+// minute. Each invocation continues where the last one stopped.
 func TestAnOutboxLongerThanAnInvocationEmpties(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -289,7 +288,7 @@ func TestAnOutboxLongerThanAnInvocationEmpties(t *testing.T) {
 			}
 		}
 		if record := w.load("fan/1"); record.Owes() || lengths > 2*sends || invocations > 10 {
-			t.Errorf("after %d invocations it owes %d effects, at most %d at a time", invocations, len(record.Outbox), lengths)
+			t.Errorf("after %d invocations the outbox holds %d effects, its maximum was %d", invocations, len(record.Outbox), lengths)
 		}
 	})
 }

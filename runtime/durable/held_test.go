@@ -14,7 +14,7 @@ import (
 	"github.com/settle-run/settle/runtime/durable"
 )
 
-// tasks observes what turns leave waiting, and the age of what they find in the outbox.
+// tasks returns an observer that logs the tasks still waiting after a turn, and the age of the outbox found at its start.
 func (h *heard) tasks() durable.Observer {
 	return durable.Observer{
 		Held: func(_ context.Context, held durable.Held) {
@@ -28,14 +28,14 @@ func (h *heard) tasks() durable.Observer {
 	}
 }
 
-// wants is want, and forgets what was heard.
+// wants is want. It then clears the log.
 func (h *heard) wants(t *testing.T, want ...string) {
 	t.Helper()
 	h.want(t, want...)
 	h.lines = nil
 }
 
-// heardInParcelWorld runs a test in a world with the machine parcel whose loops tell of tasks.
+// heardInParcelWorld runs a test in a world with the machine parcel, and logs waiting tasks.
 func heardInParcelWorld(t *testing.T, test func(t *testing.T, w *world, h *heard)) {
 	t.Helper()
 	inParcelWorld(t, func(t *testing.T, w *world) {
@@ -50,15 +50,15 @@ func TestATurnTellsOfTheTasksThatItLeavesWaiting(t *testing.T) {
 	heardInParcelWorld(t, func(t *testing.T, w *world, h *heard) {
 		w.waitFor("t1", "Delivery", 5*time.Minute, 0)
 		w.waitFor("t2", "HandOver", time.Hour, 0)
-		w.waitFor("t3", "Delivery", 0, 0) // has not told when it times out
+		w.waitFor("t3", "Delivery", 0, 0) // This task reports no time-out.
 		w.invoke()
 		h.wants(t, "Delivery of parcel/1 has 5m0s of 5m0s", "HandOver of parcel/1 has 1h0m0s of 1h0m0s")
 		time.Sleep(280 * time.Second)
-		w.post(parcel1, event("hurry", "")) // which answers HandOver
+		w.post(parcel1, event("hurry", "")) // The event answers HandOver.
 		w.invoke()
 		h.wants(t, "Delivery of parcel/1 has 20s of 5m0s")
 		time.Sleep(15 * time.Second)
-		w.post(parcel1, event("finish", "ball")) // which answers Delivery
+		w.post(parcel1, event("finish", "ball")) // The event answers Delivery.
 		w.invoke()
 		h.wants(t)
 		w.wantAnswer(t, "t1", delivered)
@@ -66,8 +66,7 @@ func TestATurnTellsOfTheTasksThatItLeavesWaiting(t *testing.T) {
 	})
 }
 
-// TestATaskThatHasTimedOutIsToldOfUntilItIsLookedAfter has an event come between a task's time-out and the look that follows a
-// second later.
+// An event arrives between a task's time-out and the poll, which follows a second later.
 func TestATaskThatHasTimedOutIsToldOfUntilItIsLookedAfter(t *testing.T) {
 	t.Parallel()
 	heardInParcelWorld(t, func(t *testing.T, w *world, h *heard) {
@@ -87,21 +86,21 @@ func TestATaskThatHasTimedOutIsToldOfUntilItIsLookedAfter(t *testing.T) {
 func TestATurnThatFailsLeavesWaitingWhatIsStored(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		// post is what comes 200 s after the task has begun to wait, and hook what becomes of it.
+		// post is sent 200 s after the task begins to wait. hook injects a fault into that turn.
 		post []string
 		hook func(w *world) func(call string) fault
 		want []string
-		// then is what is heard of the next try, a second later.
+		// then is the log of the retry, a second later.
 		then []string
 	}{
-		"its service is to be tried again": {
+		"its service will be retried": {
 			post: []string{event("ship", "")},
 			hook: func(w *world) func(string) fault {
 				w.third["pack"] = failing(9, errors.New("no tape"))
 				return nil
 			},
 			want: []string{"Delivery of parcel/1 has 1m40s of 5m0s"},
-			then: nil, // It has failed for good, and the parcel is lost: the task is answered.
+			then: nil, // The service has failed permanently and the parcel is lost, so the task is answered.
 		},
 		"its commit fails": {
 			post: []string{event("hurry", ""), event("finish", "ball")},
@@ -114,7 +113,7 @@ func TestATurnThatFailsLeavesWaitingWhatIsStored(t *testing.T) {
 			want: []string{"Delivery of parcel/1 has 1m40s of 5m0s"},
 			then: []string{"outbox of 1s"},
 		},
-		"its answer is given, and that is not stored": {
+		"its answer is given but not recorded": {
 			post: []string{event("hurry", ""), event("finish", "ball")},
 			hook: func(*world) func(string) fault {
 				return faults(map[string]fault{"ClearOutbox parcel/1 #1": failBefore})
@@ -143,8 +142,8 @@ func TestATurnThatFailsLeavesWaitingWhatIsStored(t *testing.T) {
 	}
 }
 
-// TestATurnThatAnotherWriterHasOvertakenLeavesNothing has the other leave the task waiting: it tells so, and the turn that begins
-// again answers.
+// An alias is refused, and then it is released. The instance gets it by a second claim or by the retry of the first. Its
+// chart receives no alias.taken.
 func TestATurnThatAnotherWriterHasOvertakenLeavesNothing(t *testing.T) {
 	t.Parallel()
 	heardInParcelWorld(t, func(t *testing.T, w *world, h *heard) {
@@ -161,7 +160,7 @@ func TestATurnThatAnotherWriterHasOvertakenLeavesNothing(t *testing.T) {
 	})
 }
 
-// spoiler makes something unreadable, or go wrong.
+// spoiler makes a stored item unreadable, or a call fail.
 type spoiler func(w *world)
 
 func edited(id string, change func(*durable.Record)) spoiler {
@@ -176,7 +175,7 @@ func refused(err error, call string) spoiler {
 	return func(w *world) { w.refuse = refusing(err, call) }
 }
 
-// TestWhatCannotBeReadIsToldOf has a delivery come again for all sorts of reasons.
+// A delivery fails and is retried. The cases are the reasons.
 func TestWhatCannotBeReadIsToldOf(t *testing.T) {
 	t.Parallel()
 	const unreadableItem, triedAgain = `level=ERROR msg="stored item is unreadable, nothing is touched"`, `level=WARN msg="delivery failed, to be tried again"`
@@ -187,14 +186,14 @@ func TestWhatCannotBeReadIsToldOf(t *testing.T) {
 		line       string
 	}{
 		"an item that is no record": {refused(durable.ErrUnreadable, "Load order/1"), true, "hydrating order/1: no Load order/1: unreadable item", unreadableItem},
-		"a table that is denied": {refused(durable.ErrDenied, "Load order/1"), true, "hydrating order/1: no Load order/1: trying again can help only once somebody",
+		"a table that is denied": {refused(durable.ErrDenied, "Load order/1"), true, "hydrating order/1: no Load order/1: trying again can help only once",
 			`level=ERROR msg="table may not be read, nothing is touched"`},
-		"a snapshot that is none": {edited("order/1", func(r *durable.Record) { r.Snapshot = []byte(`{"version": "one"}`) }), true,
+		"an invalid snapshot": {edited("order/1", func(r *durable.Record) { r.Snapshot = []byte(`{"version": "one"}`) }), true,
 			"hydrating order/1: unreadable snapshot", unreadableItem},
-		"an effect that nobody knows":          {edited("order/1", func(r *durable.Record) { r.Outbox[0].Kind = "beam" }), true, `no effect of kind "beam"`, unreadableItem},
-		"a table that answers too slowly":      {refused(errors.New("throttled"), "Load order/1"), false, "hydrating order/1: no Load order/1: throttled", triedAgain},
-		"a queue that is denied":               {refused(durable.ErrDenied, "Send order/9"), false, "performing effect", triedAgain},
-		"a table that is not to be written to": {refused(durable.ErrDenied, "ClearOutbox order/1"), false, "clearing the outbox of order/1", triedAgain},
+		"an effect of an unknown kind":     {edited("order/1", func(r *durable.Record) { r.Outbox[0].Kind = "beam" }), true, `no effect of kind "beam"`, unreadableItem},
+		"a table that answers too slowly":  {refused(errors.New("throttled"), "Load order/1"), false, "hydrating order/1: no Load order/1: throttled", triedAgain},
+		"a queue that is denied":           {refused(durable.ErrDenied, "Send order/9"), false, "performing effect", triedAgain},
+		"a table without write permission": {refused(durable.ErrDenied, "ClearOutbox order/1"), false, "clearing the outbox of order/1", triedAgain},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -218,7 +217,7 @@ func TestWhatCannotBeReadIsToldOf(t *testing.T) {
 	}
 }
 
-// TestAParentThatCannotBeReadIsToldOf has the start of a child ask for its parent.
+// The start of a child loads its parent.
 func TestAParentThatCannotBeReadIsToldOf(t *testing.T) {
 	t.Parallel()
 	for name, spoil := range map[string]spoiler{
@@ -240,7 +239,7 @@ func TestAParentThatCannotBeReadIsToldOf(t *testing.T) {
 	}
 }
 
-// tellingOfRetries has the loop tell of retries from now on.
+// tellingOfRetries makes the loop log retries from now on.
 func (w *world) tellingOfRetries() *heard {
 	h := &heard{}
 	w.config.Observer.Retried = func(_ context.Context, r durable.Retried) { h.note("unreadable %v: %v", r.Unreadable, r.Reason) }
@@ -250,6 +249,6 @@ func (w *world) tellingOfRetries() *heard {
 func (h *heard) wantRetry(t *testing.T, unreadable bool, reason string) {
 	t.Helper()
 	if prefix := fmt.Sprintf("unreadable %v: ", unreadable); len(h.lines) != 1 || !strings.HasPrefix(h.lines[0], prefix) || !strings.Contains(h.lines[0], reason) {
-		t.Errorf("heard %q, want one retry, %sand the reason %q", h.lines, prefix, reason)
+		t.Errorf("observed %q, want one retry, %sand the reason %q", h.lines, prefix, reason)
 	}
 }

@@ -13,7 +13,8 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// sqsDeduplicationID is what SQS takes as MessageDeduplicationId: Amazon SQS API Reference, SendMessage.
+// sqsDeduplicationID matches the values that SQS accepts as MessageDeduplicationId (Amazon SQS API Reference,
+// SendMessage).
 var sqsDeduplicationID = regexp.MustCompile("^[!-~]{1,128}$")
 
 // cancel is an event.
@@ -52,12 +53,12 @@ func TestAProducersDeduplicationIDIsReadableWhereSQSAllows(t *testing.T) {
 	}
 }
 
-// Two events share a deduplication ID only if they share instance, ID and body. None has the ID of the event itself, which
-// is how the loop recognises what an instance has sent.
+// Two events share a deduplication ID only if they share instance, ID and body. No event gets its own ID as its
+// deduplication ID, because that is how the loop recognises events sent by instances.
 func TestAProducersDeduplicationIDDistinguishesInstancesIDsAndBodies(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		// Few characters, so that parts that run into each other are likely.
+		// The alphabet is small, so that concatenated parts are likely to collide.
 		name := rapid.StringMatching(`[a/ ]{1,3}|a{40,130}|\$id/a/a/[0-9a-f]{32}/a`)
 		part := rapid.StringMatching(`[ab$]{1,3}|a{40,60}`)
 		body := rapid.SampledFrom([]string{cancel, `{"type":"PLACE"}`})
@@ -115,12 +116,12 @@ func TestTheDigestOfAnEventIgnoresHowItIsSpelled(t *testing.T) {
 		"a list in place of a value": strings.Replace(event, "1050", "[1050]", 1),
 	} {
 		if got, err := durable.EventDigest([]byte(other)); err != nil || got == want {
-			t.Errorf("%s: expected another digest than %s, got %s, %v", name, want, got, err)
+			t.Errorf("%s: expected a digest other than %s, got %s, %v", name, want, got, err)
 		}
 	}
 }
 
-// encoding/json decodes keys that are equal but for case into one field, and the last one counts. So do duplicates.
+// encoding/json decodes keys that differ only in case into one field. The last one wins, as with duplicate keys.
 func TestTheDigestOfAnEventKeepsTheOrderOfKeysThatAreOneField(t *testing.T) {
 	t.Parallel()
 	for _, pair := range [][2]string{
@@ -136,7 +137,7 @@ func TestTheDigestOfAnEventKeepsTheOrderOfKeysThatAreOneField(t *testing.T) {
 	}
 }
 
-// Two bodies that share a digest decode into the same value, and a body shares it with what encoding/json makes of it.
+// Two bodies with the same digest decode into the same value. Re-encoding a body with encoding/json keeps its digest.
 func TestBodiesWithOneDigestDecodeIntoOneValue(t *testing.T) {
 	t.Parallel()
 	document := rapid.StringMatching(`\{("[ab]":(1|1\.0|10e-1|"[ab]"|\{("a":2)?\}|\[(0|null)?\])){0,1}(,"[cd]":[12]){0,2}\}`)

@@ -13,11 +13,11 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// late is a machine that has reached its outcome from the start, and whose answer panics as soon as anything was noted.
+// late is a machine that is in its answering state from the start. Computing the answer panics once the log has an entry.
 func late() durable.Machine {
 	output := func(b basket, _ statechart.Event) any {
 		if len(b.Log) > 0 {
-			panic("nothing was to be noted")
+			panic("the log is not empty")
 		}
 		return b.Log
 	}
@@ -48,15 +48,15 @@ func TestAnEventWhoseTokenCannotBeAnsweredChangesNothing(t *testing.T) {
 		w.wantParked(t, [2]string{"tell", "action resolve Outcome: panic: "}, [2]string{"finish", "action resolve Outcome: panic: "})
 		for _, token := range []string{"t1", "t2"} {
 			if got := w.answers(token); !strings.HasPrefix(got, "[Settle.Parked: ") {
-				t.Errorf("task %s was told %s, want that its event was parked", token, got)
+				t.Errorf("task %s received %s, want Settle.Parked", token, got)
 			}
 		}
 		record := w.load("late/1")
 		if len(record.History) != 2 || record.History[0].Event != "add" || record.History[1].Event != "add" || record.Ignored != 0 {
-			t.Errorf("the history is %+v with %d ignored, want the two that were applied and none", record.History, record.Ignored)
+			t.Errorf("the history is %+v with %d ignored events, want the two applied events and none ignored", record.History, record.Ignored)
 		}
 		if len(record.Tokens) != 0 || w.counted("Send ") != 0 || w.counted("Commit order/2") != 0 {
-			t.Errorf("the calls were %q, with the tokens %+v, want nothing sent and none", w.calls, record.Tokens)
+			t.Errorf("the calls were %q and the tokens %+v, want no sends and no tokens", w.calls, record.Tokens)
 		}
 		if n := strings.Count(logged.String(), "msg=transition"); n != 2 {
 			t.Errorf("%d transitions were logged, want 2:\n%s", n, logged.String())

@@ -9,18 +9,18 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// ledger checks what the loop asks of the outside against what it has stored.
+// ledger checks that the loop performs an effect only after the commit that contains it.
 type ledger struct {
-	// committed is, by derived ID, the instance whose stored outbox held the effect.
+	// committed maps derived IDs of stored effects to their kinds.
 	committed map[string]string
-	// performed counts the performances, by derived ID.
+	// performed counts how often each effect was performed, by derived ID.
 	performed map[string]int
-	// inOrder is the derived IDs in the order of their first performance.
+	// inOrder lists the derived IDs in the order of their first performance.
 	inOrder    []string
 	violations []string
 }
 
-// commit notes the effects that a stored record may perform from now on.
+// commit adds the effects of a stored record. They may be performed from now on.
 func (l *ledger) commit(record durable.Record) {
 	for _, effect := range record.Outbox {
 		l.committed[derivedID(record, effect.ID)] = string(effect.Kind)
@@ -39,13 +39,13 @@ func derivedID(record durable.Record, id string) string {
 
 func (l *ledger) perform(message durable.Message) {
 	id := message.DeduplicationID
-	known := strings.TrimSuffix(id, ".failed") // The report of an effect that was committed.
+	known := strings.TrimSuffix(id, ".failed") // Strip the suffix of the report that an effect has failed.
 	if strings.Contains(id, "/token.") {
-		known = id[:strings.LastIndexByte(id, '.')] // What follows from a token that is held,
+		known = id[:strings.LastIndexByte(id, '.')] // This timer belongs to a waiting task.
 	} else if strings.Contains(id, "/execution.") {
-		known = id[:strings.LastIndexByte(id, '.')] // or from an execution that is waited for.
+		known = id[:strings.LastIndexByte(id, '.')] // This timer belongs to a running execution.
 	}
-	known = strings.TrimSuffix(known, ".failed") // A start that failed, of the child that was spawned.
+	known = strings.TrimSuffix(known, ".failed") // Strip the suffix of the report that a child could not start.
 	if _, ok := l.committed[known]; !ok {
 		l.violations = append(l.violations, fmt.Sprintf("effect %s to %s performed before its commit", id, message.To))
 	}
@@ -54,8 +54,8 @@ func (l *ledger) perform(message durable.Message) {
 	}
 }
 
-// unperformed returns the sends and emits that were committed and never performed, sorted. Timers
-// may be pruned instead.
+// unperformed returns the sends and emits that were committed but never performed, sorted. It skips timers, because they
+// may be pruned.
 func (l *ledger) unperformed() (ids []string) {
 	for id, kind := range l.committed {
 		isMessage := slices.Contains([]string{string(statechart.Send), string(statechart.EmitEvent), string(statechart.SpawnInstance), string(statechart.StopInstance), "refuse", "end"}, kind)

@@ -12,7 +12,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// TestALineOfAPanicHasItsStack shows which lines have the stack of a panic, and that its value is there only if that is asked for.
+// A log line of a panic has its stack. The panic's value is logged only if the configuration asks for it.
 func TestALineOfAPanicHasItsStack(t *testing.T) {
 	t.Parallel()
 	panicked := &statechart.PanicError{Value: "card 4711", Stack: []string{"shop.charge shop.go:7"}}

@@ -84,7 +84,7 @@ func TestAMachineHidesTheTypeOfItsContext(t *testing.T) {
 		t.Errorf("Restore(%s) = %+v, %v", snapshot, restored, err)
 	}
 	if same, err := restored.WithAttempt("9.9", 1).Snapshot(); err != nil || string(same) != string(snapshot) {
-		t.Errorf("WithAttempt of an unknown key makes %s of %s, %v", same, snapshot, err)
+		t.Errorf("WithAttempt of an unknown key changes the snapshot to %s, want %s, %v", same, snapshot, err)
 	}
 }
 

@@ -13,8 +13,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// forgetful are ports that count what they are asked for, and keep nothing: what memory a loop takes
-// over them is its own.
+// forgetful implements the ports. It counts calls and stores nothing, so that all memory measured is the loop's.
 type forgetful struct{ committed, armed, delayed atomic.Int64 }
 
 func (f *forgetful) Load(_ context.Context, id durable.InstanceID) (durable.Record, error) {
@@ -72,7 +71,7 @@ func (f *forgetful) Schedule(context.Context, time.Time, durable.Message) error 
 
 func (f *forgetful) Cancel(context.Context, string) error { return nil }
 
-// alarm is a chart that does nothing but wait for a timer of a year.
+// alarm is a chart that waits for a timer of a year.
 func alarm() durable.Machine {
 	return durable.Host(statechart.Must(statechart.Definition[struct{}]{
 		ID: "alarm", Version: 1, Initial: "idle", Payloads: statechart.Payloads{"SET": statechart.NoPayload()},
@@ -83,14 +82,13 @@ func alarm() durable.Machine {
 	}), durable.MachineConfig{})
 }
 
-// TestAHundredThousandTimersTakeNoMoreMemoryThanTen arms a timer in each of many instances: they wait in
-// the store and with AWS, not in the process.
+// Timers wait in the store and in AWS, not in the process. The test arms one timer in each of many instances.
 //
 //nolint:paralleltest // Other tests' allocations would be counted.
 func TestAHundredThousandTimersTakeNoMoreMemoryThanTen(t *testing.T) {
 	const (
 		timers, batch = 100_000, 10
-		// bytesMax is what the heap may differ by: less than three bytes a timer.
+		// bytesMax limits the difference in heap size: less than three bytes per timer.
 		bytesMax = 256 << 10
 	)
 	machines, err := durable.NewMachines(alarm())
@@ -119,7 +117,7 @@ func TestAHundredThousandTimersTakeNoMoreMemoryThanTen(t *testing.T) {
 	live := func() int64 {
 		var stats runtime.MemStats
 		runtime.GC()
-		runtime.GC() // What pools keep goes with the second.
+		runtime.GC() // A second collection frees the objects held by pools.
 		runtime.ReadMemStats(&stats)
 		return int64(stats.HeapAlloc)
 	}
@@ -128,7 +126,7 @@ func TestAHundredThousandTimersTakeNoMoreMemoryThanTen(t *testing.T) {
 	arm(10, timers)
 	many := live()
 	if ports.committed.Load() != timers || ports.armed.Load() != timers || ports.delayed.Load() != 0 {
-		t.Fatalf("want %d instances stored and timers armed, got %d, %d and %d that failed", timers, ports.committed.Load(), ports.armed.Load(), ports.delayed.Load())
+		t.Fatalf("want %d instances stored and timers armed, got %d, %d and %d failures", timers, ports.committed.Load(), ports.armed.Load(), ports.delayed.Load())
 	}
 	if grown := many - ten; grown > bytesMax {
 		t.Errorf("want the heap to grow by at most %d bytes from 10 timers to %d, it grew by %d", bytesMax, timers, grown)

@@ -14,7 +14,7 @@ import (
 	"github.com/settle-run/settle/runtime/durable"
 )
 
-// heard is an observer that writes down what it is told, with the activities around it.
+// heard is an observer that logs the events it observes and the activities around them.
 type heard struct {
 	mu    sync.Mutex
 	lines []string
@@ -29,7 +29,7 @@ func (h *heard) note(format string, args ...any) {
 func (h *heard) observer() durable.Observer {
 	return durable.Observer{
 		Applied: func(_ context.Context, a durable.Applied) {
-			h.note("applied %s of %s revision %d %v to %v attempts %d after %v settled %v resumed %v", a.Event, a.Delivery.Group, a.Revision, a.From, a.To, a.Attempts, a.Duration, a.Settled, a.Resumed)
+			h.note("applied %s to %s revision %d %v to %v attempts %d after %v settled %v resumed %v", a.Event, a.Delivery.Group, a.Revision, a.From, a.To, a.Attempts, a.Duration, a.Settled, a.Resumed)
 		},
 		Parked: func(_ context.Context, p durable.Parked) { h.note("parked %s of %s", p.Event, p.Delivery.Group) },
 		Retried: func(_ context.Context, r durable.Retried) {
@@ -73,17 +73,17 @@ func TestAnObserverHearsOfRetriesUntilTheInstanceHasSettled(t *testing.T) {
 		}
 		h.want(t,
 			"committed 1 with 0 effects",
-			"applied charge of order/1 revision 1 [] to [charging] attempts 1 after 0s settled false resumed false",
+			"applied charge to order/1 revision 1 [] to [charging] attempts 1 after 0s settled false resumed false",
 			"retried after 5s",
 			"unsettled for 10s, outbox of 0s",
-			"committed 2 with 0 effects", // the mark of the second try
-			"committed 3 with 0 effects", // the attempt that it counts
+			"committed 2 with 0 effects", // The count of the second try.
+			"committed 3 with 0 effects", // The attempt of the second try.
 			"retried after 10s",
-			"unsettled for 20s, outbox of 0s", // although it was written since
+			"unsettled for 20s, outbox of 0s", // The commits in between do not reset the time.
 			"committed 4 with 0 effects",
 			"committed 5 with 0 effects",
-			"applied resume of order/1 revision 5 [charging] to [idle] attempts 3 after 0s settled true resumed true",
-			"skipped "+event("charge", ""), // It is applied already, and has settled its instance.
+			"applied resume to order/1 revision 5 [charging] to [idle] attempts 3 after 0s settled true resumed true",
+			"skipped "+event("charge", ""), // The event is already applied, and the instance has settled.
 		)
 	})
 }
@@ -100,12 +100,12 @@ func TestAnObserverHearsOfEffectsConflictsAndWhatIsParked(t *testing.T) {
 		w.hook = w.rival("order/1", 1, func() { w.deliver("another queue", "order/1", [2]string{"1", event("add", "rival")}) })
 		w.invoke()
 		for _, want := range []string{
-			"parked unheard of of order/1", "committed 1 with 2 effects", // the send and the parking
-			"applied tell of order/1 revision 1 [] to [idle] attempts 1 after 0s settled true resumed false",
+			"parked unheard of of order/1", "committed 1 with 2 effects", // The effects are the send and the parking.
+			"applied tell to order/1 revision 1 [] to [idle] attempts 1 after 0s settled true resumed false",
 			"performed send, failed true", "unsettled for 0s, outbox of " + visibilityTimeout.String(), "performed send, failed false",
 		} {
 			if !slices.Contains(h.lines, want) {
-				t.Errorf("want to hear %q, heard\n  %s", want, strings.Join(h.lines, "\n  "))
+				t.Errorf("want the observation %q, got\n  %s", want, strings.Join(h.lines, "\n  "))
 			}
 		}
 		w.post("order/1", event("add", "b"))
@@ -113,21 +113,21 @@ func TestAnObserverHearsOfEffectsConflictsAndWhatIsParked(t *testing.T) {
 		h.lines = nil
 		w.invoke()
 		if !slices.Contains(h.lines, "conflict of order/1") {
-			t.Errorf("want to hear of the conflict, heard\n  %s", strings.Join(h.lines, "\n  "))
+			t.Errorf("want the conflict observed, got\n  %s", strings.Join(h.lines, "\n  "))
 		}
 		applied := 0
 		for _, line := range h.lines {
-			if strings.HasPrefix(line, "applied add of order/1") {
+			if strings.HasPrefix(line, "applied add to order/1") {
 				applied++
 			}
 		}
 		if applied != 2 {
-			t.Errorf("heard of %d events, want that of each writer once:\n  %s", applied, strings.Join(h.lines, "\n  "))
+			t.Errorf("observed %d events, want one per writer:\n  %s", applied, strings.Join(h.lines, "\n  "))
 		}
 	})
 }
 
-// TestEffectsAndServicesBelongToTheTraceOfTheirEvent folds two events of two traces: what each sends is of its own.
+// Two events of two traces are folded into one turn. Each send belongs to the trace of its own event.
 func TestEffectsAndServicesBelongToTheTraceOfTheirEvent(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -13,16 +13,16 @@ import (
 	"github.com/settle-run/settle/runtime/durable"
 )
 
-// toldOf is what becomes of deliveries, and all that an observer hears of it.
+// toldOf is a case: the deliveries, and the observations that they cause.
 type toldOf struct {
-	// play is what happens, in a world whose instances of the machine order have seen nothing; nil: what is posted is delivered.
+	// play drives the world. If it is nil, one invocation receives the posted events.
 	play func(t *testing.T, w *world)
-	// post is what order/1 is sent.
+	// post lists the events sent to order/1.
 	post []string
 	want []string
 }
 
-// again has what is in the queue delivered so many times, two minutes apart.
+// again runs that many invocations, two minutes apart.
 func (w *world) again(times int) {
 	for range times {
 		w.invoke()
@@ -31,13 +31,13 @@ func (w *world) again(times int) {
 }
 
 func outcomes() map[string]toldOf {
-	const idled = "applied add of order/1 revision 1 [] to [idle] attempts 1 after 0s settled true resumed false"
+	const idled = "applied add to order/1 revision 1 [] to [idle] attempts 1 after 0s settled true resumed false"
 	return map[string]toldOf{
 		"an event that is ignored": {
 			post: []string{event("add", "a"), event("cancel", "")},
 			want: []string{
 				"committed 1 with 0 effects", idled,
-				"applied cancel of order/1 revision 1 [idle] to [idle] attempts 1 after 0s settled true resumed false",
+				"applied cancel to order/1 revision 1 [idle] to [idle] attempts 1 after 0s settled true resumed false",
 			},
 		},
 		"an event that the chart fails on": {
@@ -45,7 +45,7 @@ func outcomes() map[string]toldOf {
 			play: func(_ *testing.T, w *world) { w.again(4) },
 			want: []string{
 				"committed 1 with 0 effects", idled, "retried after 1s",
-				"committed 2 with 0 effects", "retried after 2s", // the mark of the second try
+				"committed 2 with 0 effects", "retried after 2s", // The count of the second try.
 				"committed 3 with 0 effects", "committed 4 with 1 effects", "parked refuse of order/1", "performed park.delivery, failed false",
 			},
 		},
@@ -61,7 +61,7 @@ func outcomes() map[string]toldOf {
 				w.again(4)
 			},
 			want: []string{
-				"committed 1 with 0 effects", "applied doom of order/1 revision 1 [] to [doomed] attempts 1 after 0s settled false resumed false", "retried after 1s",
+				"committed 1 with 0 effects", "applied doom to order/1 revision 1 [] to [doomed] attempts 1 after 0s settled false resumed false", "retried after 1s",
 				"unsettled for 2m0s, outbox of 0s", "committed 2 with 0 effects", "retried after 2s",
 				"unsettled for 4m0s, outbox of 0s", "committed 3 with 0 effects", "committed 4 with 0 effects",
 			},
@@ -80,7 +80,7 @@ func outcomes() map[string]toldOf {
 			},
 			want: []string{
 				"committed 1 with 0 effects", idled, "retried after 1s",
-				"committed 2 with 0 effects", "committed 3 with 0 effects", "retried after 2s", // the count of the second try, and its end
+				"committed 2 with 0 effects", "committed 3 with 0 effects", "retried after 2s", // The count of the second try, and its end.
 			},
 		},
 		"an instance that another event settles": {
@@ -92,10 +92,10 @@ func outcomes() map[string]toldOf {
 			},
 			want: []string{
 				"committed 1 with 0 effects",
-				"applied charge of order/1 revision 1 [] to [charging] attempts 1 after 0s settled false resumed false", "retried after 5s",
+				"applied charge to order/1 revision 1 [] to [charging] attempts 1 after 0s settled false resumed false", "retried after 5s",
 				"unsettled for 1m0s, outbox of 0s", "committed 2 with 0 effects",
-				"applied resume of order/1 revision 2 [charging] to [idle] attempts 1 after 0s settled true resumed true",
-				"committed 3 with 0 effects", "applied cancel of order/1 revision 3 [idle] to [idle] attempts 1 after 0s settled true resumed false",
+				"applied resume to order/1 revision 2 [charging] to [idle] attempts 1 after 0s settled true resumed true",
+				"committed 3 with 0 effects", "applied cancel to order/1 revision 3 [idle] to [idle] attempts 1 after 0s settled true resumed false",
 			},
 		},
 		"an instance that an event of an unknown type settles": {
@@ -106,16 +106,16 @@ func outcomes() map[string]toldOf {
 			},
 			want: []string{
 				"committed 1 with 0 effects",
-				"applied charge of order/1 revision 1 [] to [charging] attempts 1 after 0s settled false resumed false", "retried after 5s",
-				"committed 2 with 0 effects", "applied resume of order/1 revision 2 [charging] to [idle] attempts 1 after 0s settled true resumed true",
-				"committed 3 with 1 effects", "parked " + strings.Repeat("long", 63) + "l… of order/1", // no longer than a type may be
+				"applied charge to order/1 revision 1 [] to [charging] attempts 1 after 0s settled false resumed false", "retried after 5s",
+				"committed 2 with 0 effects", "applied resume to order/1 revision 2 [charging] to [idle] attempts 1 after 0s settled true resumed true",
+				"committed 3 with 1 effects", "parked " + strings.Repeat("long", 63) + "l… of order/1", // The type is truncated to the maximum length of a type.
 				"performed park.delivery, failed false",
 			},
 		},
 	}
 }
 
-// TestAnObserverHearsOfEachOutcomeOnce has all that is told of an outcome: what has failed, was parked or given up is not told as applied.
+// The observer reports each outcome once. An event that failed, was parked or was dropped is not reported as applied.
 func TestAnObserverHearsOfEachOutcomeOnce(t *testing.T) {
 	t.Parallel()
 	for name, c := range outcomes() {
@@ -136,7 +136,7 @@ func TestAnObserverHearsOfEachOutcomeOnce(t *testing.T) {
 	}
 }
 
-// TestTheStopOfAChildThatCannotGoOnIsTold has a child hang in a service, and its parent leave.
+// A child hangs in a service, and its parent leaves the child's state.
 func TestTheStopOfAChildThatCannotGoOnIsTold(t *testing.T) {
 	t.Parallel()
 	inFamily(t, func(t *testing.T, w *world) {
@@ -151,14 +151,13 @@ func TestTheStopOfAChildThatCannotGoOnIsTold(t *testing.T) {
 		w.post(boss1, event("cancel", ""))
 		w.run(t)
 		h.want(t,
-			"applied cancel of boss/1 revision 3 [shipping] to [idle] attempts 1 after 0s settled true resumed false",
-			"applied settle.stop of "+van+" revision 12 [stuck] to [stuck] attempts 3 after 0s settled true resumed false",
+			"applied cancel to boss/1 revision 3 [shipping] to [idle] attempts 1 after 0s settled true resumed false",
+			"applied settle.stop to "+van+" revision 12 [stuck] to [stuck] attempts 3 after 0s settled true resumed false",
 		)
 	})
 }
 
-// TestTransitionsAreInTheLogOfWhoHearsOfNoEvents compares the log of a loop that nobody observes with that of one whose observer
-// hears of events.
+// A loop without an observer logs transitions at INFO, a loop with one at DEBUG.
 func TestTransitionsAreInTheLogOfWhoHearsOfNoEvents(t *testing.T) {
 	t.Parallel()
 	for name, observed := range map[string]bool{"unobserved": false, "observed": true} {
@@ -183,8 +182,8 @@ func TestTransitionsAreInTheLogOfWhoHearsOfNoEvents(t *testing.T) {
 	}
 }
 
-// TestAnInstanceIsUnsettledSinceItsLastStep looks at how long it is told to be so: a retry that writes the item is no step, nor is an
-// event that was ignored.
+// The observed duration counts from the last step. A retry that writes the item is no step, and neither is an ignored
+// event.
 func TestAnInstanceIsUnsettledSinceItsLastStep(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -13,12 +13,12 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// anonymous is a task that hands over its token without its execution, so that no history says who has answered it.
+// anonymous returns a task without an execution, so that no execution history shows its answer.
 func (w *world) anonymous(token, name string) string {
 	return strings.Replace(w.wait(token, name, 24*time.Hour, 0), fmt.Sprintf(`"execution": "execution of %s", `, token), "", 1)
 }
 
-// TestAnAnswerThatAnotherProcessGaveIsNoExpiry has a process freeze between its commit and the answer.
+// A process freezes between its commit and the answer.
 func TestAnAnswerThatAnotherProcessGaveIsNoExpiry(t *testing.T) {
 	t.Parallel()
 	inParcelWorld(t, func(t *testing.T, w *world) {
@@ -43,13 +43,12 @@ func TestAnAnswerThatAnotherProcessGaveIsNoExpiry(t *testing.T) {
 		w.wantAnswer(t, "t1", handed)
 		w.wantNoTokens(t)
 		if got := w.snapshotLog(t); len(got) > 0 || answers.Load() != 2 {
-			t.Errorf("after %d answers the chart was told %q, want nothing after 2", answers.Load(), got)
+			t.Errorf("after %d answers the chart logged %q, want 2 answers and no log", answers.Load(), got)
 		}
 	})
 }
 
-// TestAnAnswerThatWaitsForTheNextCommitMayHaveBeenGiven has a process freeze while it stores that a service begins, with an
-// answer that is stored and not given.
+// A process freezes while it stores the start of a service. Its answer is stored but not yet given.
 func TestAnAnswerThatWaitsForTheNextCommitMayHaveBeenGiven(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -78,23 +77,23 @@ func TestAnAnswerThatWaitsForTheNextCommitMayHaveBeenGiven(t *testing.T) {
 		overtaken := make(chan []string)
 		go func() { overtaken <- w.handle(batch, time.Hour) }()
 		time.Sleep(time.Minute)
-		// A process of another queue gives the answer meanwhile, clears the outbox, and dies.
+		// Meanwhile a process of another queue gives the answer, clears the outbox and dies.
 		w.deliver("another.fifo", "route/1", [2]string{"1", event("add", "x")})
 		if told := w.answers("t1"); !strings.Contains(told, "first") {
-			t.Errorf("the task was told %s; calls %q", told, w.calls)
+			t.Errorf("the task received %s; calls %q", told, w.calls)
 		}
 		<-overtaken
 		w.run(t)
 		w.wantState(t, "route/1", "over")
 		for _, step := range w.load("route/1").History {
 			if step.Event == durable.TokenExpired {
-				t.Errorf("the chart was told of an expiry, although the task was told %s", w.answers("t1"))
+				t.Errorf("the chart received token.expired, although the task received %s", w.answers("t1"))
 			}
 		}
 	})
 }
 
-// TestEachServiceHasItsOwnTries has more attempts in one event than AbandonedMax, each in a delivery of its own.
+// One event leads to more attempts than AbandonedMax, each in a delivery of its own.
 func TestEachServiceHasItsOwnTries(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

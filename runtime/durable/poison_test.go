@@ -106,8 +106,7 @@ func TestAnEventThatDoesNotStartAnInstanceIsParkedAndTheNextOneMayStartIt(t *tes
 	})
 }
 
-// TestAnEventThatWasParkedBeforeItsInstanceBeganIsNotAppliedToIt has the next event begin the instance and leave a mark, and then
-// both be delivered again.
+// The next event starts the instance and stores a try count. Then SQS redelivers both events.
 func TestAnEventThatWasParkedBeforeItsInstanceBeganIsNotAppliedToIt(t *testing.T) {
 	t.Parallel()
 	for _, what := range []fault{failBefore, dieBefore} {
@@ -116,7 +115,7 @@ func TestAnEventThatWasParkedBeforeItsInstanceBeganIsNotAppliedToIt(t *testing.T
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t)
 				w.hook = faults(map[string]fault{
-					"Load greeter/1 #1": failBefore, "Load greeter/1 #2": failBefore, "Load greeter/1 #3": failBefore, // So the next try is marked.
+					"Load greeter/1 #1": failBefore, "Load greeter/1 #2": failBefore, "Load greeter/1 #3": failBefore, // So the next try stores a count.
 					"Commit greeter/1 #2": what,
 				})
 				w.post("greeter/1", event("wait", "a"), event("add", "b"))
@@ -142,7 +141,7 @@ func TestPoisonThatCannotBeParkedIsDeliveredAgainAndNothingIsLost(t *testing.T) 
 				bodies := []string{event("add", "before"), `{"type": "vanish"}`, event("add", "after")}
 				w.post("order/1", bodies...)
 				failed := w.invoke()
-				if !slices.Equal(failed, bodies) { // What came before is applied, and its turn not over.
+				if !slices.Equal(failed, bodies) { // The events before the bad one are applied, but the turn has not ended.
 					t.Errorf("failed: %q, want %q", failed, bodies)
 				}
 				w.run(t)
@@ -231,5 +230,15 @@ func TestWhatHasBegunForAnEventThatCannotBeParkedIsNotPerformed(t *testing.T) {
 		if greeted >= 0 && (stored < 0 || greeted < stored) || w.counted("Park greeter/1") != 2 {
 			t.Errorf("expected two tries to park, and no effect of an instance that is not stored, got the calls %q", w.calls)
 		}
+	})
+}
+
+func TestAnEventOfTheLoopWithABooleanForATextIsParkedInWordsOfJSON(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.post("order/1", event("wait", ""), `{"type": "settle.token", "token": true}`)
+		w.invoke()
+		w.wantParked(t, [2]string{"settle.token", `expected a string under "token", got a boolean`})
 	})
 }

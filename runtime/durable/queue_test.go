@@ -11,18 +11,18 @@ import (
 	"github.com/settle-run/settle/runtime/durable"
 )
 
-// What SQS and Lambda are set to.
+// The settings of SQS and Lambda.
 const (
 	batchSize         = 10
 	visibilityTimeout = 6 * time.Minute
 	functionTimeout   = time.Minute
 	deduplicationTime = 5 * time.Minute
-	// invocationsMax bounds a world that does not come to rest.
+	// invocationsMax bounds a run that never comes to rest.
 	invocationsMax = 400
 )
 
-// queue is an SQS FIFO queue: it keeps the order of a group, locks the group while one of its
-// messages is in flight, and drops a message whose deduplication ID it has seen lately.
+// queue is an SQS FIFO queue. It keeps the order of a group, locks the group while one of its messages is in flight, and
+// drops a message whose deduplication ID it has seen in the last minutes.
 type queue struct {
 	messages  []*message
 	scheduled []scheduled
@@ -69,7 +69,7 @@ func (q *queue) fire() {
 	})
 }
 
-// receive takes a batch off the queue: messages of groups of which none is in flight, in order.
+// receive returns a batch of messages in order. It skips groups with a message in flight.
 func (q *queue) receive(size int) (batch []durable.Delivery) {
 	q.fire()
 	locked := map[string]bool{}
@@ -102,7 +102,7 @@ func (q *queue) remove(d durable.Delivery) {
 	q.messages = slices.DeleteFunc(q.messages, func(m *message) bool { return m.ReceiptHandle == d.ReceiptHandle })
 }
 
-// next returns when something happens by itself; zero if nothing will.
+// next returns the time of the next delivery or timer, or the zero time.
 func (q *queue) next() (at time.Time) {
 	groups := map[string]time.Time{}
 	for _, m := range q.messages {
@@ -132,7 +132,7 @@ func (w *world) post(group string, bodies ...string) {
 	}
 }
 
-// enqueueRaw is enqueue for groups that may be no instance.
+// enqueueRaw is enqueue for groups that need not be instance IDs.
 func (q *queue) enqueueRaw(group, body string) {
 	id, err := durable.ParseInstanceID(group)
 	q.enqueue(durable.Message{To: id, Body: json.RawMessage(body), DeduplicationID: fmt.Sprintf("post %d", q.sequence)})
@@ -141,8 +141,8 @@ func (q *queue) enqueueRaw(group, body string) {
 	}
 }
 
-// invoke receives a batch and runs one Lambda invocation on it. It returns the bodies of the
-// deliveries that failed, and of all if the process died.
+// invoke receives a batch and runs one Lambda invocation on it. It returns the bodies of the failed deliveries, or of all
+// if the process died.
 func (w *world) invoke() (failed []string) {
 	w.mu.Lock()
 	batch := w.receive(batchSize)
@@ -150,7 +150,7 @@ func (w *world) invoke() (failed []string) {
 	return w.handle(batch, functionTimeout)
 }
 
-// handle runs one Lambda invocation on the batch and acknowledges what has not failed.
+// handle runs one Lambda invocation on the batch and acknowledges the deliveries that have not failed.
 func (w *world) handle(batch []durable.Delivery, timeout time.Duration) (failed []string) {
 	p := w.start(timeout)
 	defer p.cancel()
@@ -173,13 +173,13 @@ func (p *process) isDead() bool {
 	return p.dead
 }
 
-// run lets time pass and invokes until the queue is empty and no timer is left.
+// run advances time and invokes the function until the queue is empty and no timer is left.
 func (w *world) run(t *testing.T) {
 	t.Helper()
 	w.runUntil(t, time.Time{})
 }
 
-// runFor is run for at most the given time; timers beyond stay.
+// runFor is run for at most the given time. Later timers stay scheduled.
 func (w *world) runFor(t *testing.T, d time.Duration) {
 	t.Helper()
 	w.runUntil(t, time.Now().Add(d))
@@ -192,7 +192,7 @@ func (w *world) runUntil(t *testing.T, end time.Time) {
 	}
 }
 
-// live is runUntil that returns its problem.
+// live is runUntil, but returns its problem.
 func (w *world) live(end time.Time) (problem string) {
 	for range invocationsMax {
 		at := w.next()

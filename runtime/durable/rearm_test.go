@@ -13,7 +13,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// backup returns the records of a world as they are stored now.
+// backup returns the stored records of these instances.
 func (w *world) backup(ids ...string) (records []durable.Record) {
 	for _, id := range ids {
 		records = append(records, w.load(id))
@@ -21,14 +21,14 @@ func (w *world) backup(ids ...string) (records []durable.Record) {
 	return records
 }
 
-// restore puts records back, as an operator does.
+// restore overwrites stored records with a backup, as an operator does.
 func (w *world) restore(records []durable.Record) {
 	for _, record := range records {
 		w.store(record)
 	}
 }
 
-// rearm rearms stored instances and nudges each, so that a consumer performs its outbox.
+// rearm rearms stored instances and sends each an event, so that a consumer drains its outbox.
 func (w *world) rearm(t *testing.T, ids ...string) {
 	t.Helper()
 	for _, id := range ids {
@@ -46,13 +46,13 @@ func (w *world) rearm(t *testing.T, ids ...string) {
 	}
 }
 
-// greeting is an event by which one order sends the item to order/2.
+// greeting returns an event that makes an order send the text to order/2.
 func greeting(text string) string {
 	return fmt.Sprintf(`{"type": "tell", "item": %q, "to": "order/2"}`, text)
 }
 
-// Without rearming, the restored sender uses the IDs of the lost sends again, and the receiver takes its next
-// sends for repeats.
+// Without rearming, the restored sender reuses the IDs of the lost sends, and the receiver skips its next sends as
+// duplicates.
 func TestTheSendsOfARestoredInstanceAreAppliedOnceItIsRearmed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -66,7 +66,7 @@ func TestTheSendsOfARestoredInstanceAreAppliedOnceItIsRearmed(t *testing.T) {
 		w.run(t)
 		want := []string{"one", "two", "three"}
 		w.wantLog(t, "order/2", want...)
-		for _, round := range []string{"first", "second"} { // The second begins with the same backup.
+		for _, round := range []string{"first", "second"} { // The second round starts from the same backup.
 			w.restore(backup)
 			time.Sleep(time.Hour)
 			w.rearm(t, "order/1")
@@ -95,7 +95,7 @@ func TestATimerThatFiredSinceTheBackupFiresAgainOnceItIsRearmed(t *testing.T) {
 		w.wantState(t, "order/1", "idle")
 		w.restore(backup)
 		w.run(t)
-		w.wantState(t, "order/1", "waiting") // Nothing is left that would end it.
+		w.wantState(t, "order/1", "waiting") // No timer is left that would end the wait.
 		w.rearm(t, "order/1")
 		w.run(t)
 		w.wantState(t, "order/1", "idle")
@@ -104,7 +104,7 @@ func TestATimerThatFiredSinceTheBackupFiresAgainOnceItIsRearmed(t *testing.T) {
 	})
 }
 
-// A timer that is still scheduled is scheduled twice, and fires once, on time.
+// A timer that is still scheduled is scheduled a second time. It fires once, on time.
 func TestATimerThatIsRearmedBeforeItFiresDoesSoOnceAndOnTime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -121,7 +121,7 @@ func TestATimerThatIsRearmedBeforeItFiresDoesSoOnceAndOnTime(t *testing.T) {
 	})
 }
 
-// The parent was restored, and its child has ended since the backup: the child's message was acknowledged.
+// The parent is restored from a backup. Its child has ended since then, and the child's message is acknowledged.
 func TestAChildThatHasEndedTellsItsRestoredParentAgainOnceItIsRearmed(t *testing.T) {
 	t.Parallel()
 	inFamily(t, func(t *testing.T, w *world) {
@@ -145,7 +145,7 @@ func TestAChildThatHasEndedTellsItsRestoredParentAgainOnceItIsRearmed(t *testing
 	})
 }
 
-// A parent that was restored starts a new child under a new name, although it had one since the backup.
+// A restored parent starts a new child under a new name, although it has had another one since the backup.
 func TestARestoredParentStartsAnotherChildOnceItIsRearmed(t *testing.T) {
 	t.Parallel()
 	inFamily(t, func(t *testing.T, w *world) {
@@ -160,7 +160,7 @@ func TestARestoredParentStartsAnotherChildOnceItIsRearmed(t *testing.T) {
 		w.post(boss1, event("ship", "second"))
 		w.run(t)
 		if after := w.van(t); after == before {
-			t.Errorf("the child is %s again", after)
+			t.Errorf("the new child reuses the name %s", after)
 		}
 		w.wantLog(t, w.van(t), "second", "board ok")
 		w.wantParked(t)
@@ -219,7 +219,7 @@ func TestATaskThatIsOverSinceTheBackupExpiresOnceItIsRearmed(t *testing.T) {
 				w.rearm(t, parcel1)
 				w.runFor(t, 10*time.Minute)
 				if got := w.snapshotLog(t); !slices.Equal(got, []string{"gone: Delivery of execution of t1"}) {
-					t.Errorf("the chart has noted %q, want that the task is over", got)
+					t.Errorf("the chart logged %q, want the expired task", got)
 				}
 			})
 		})
@@ -241,7 +241,7 @@ func TestRearmingRaisesTheCountAboveAllThatWereUsed(t *testing.T) {
 		if got, want := stepsOf(t, record), now.UnixMicro(); got != want {
 			t.Errorf("the count of steps is %d, want %d", got, want)
 		}
-		again, err := durable.Rearm(w.machines, record, now) // A clock that stands still.
+		again, err := durable.Rearm(w.machines, record, now) // The clock has not advanced.
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -274,8 +274,8 @@ func TestWhatCannotBeReadIsNotRearmed(t *testing.T) {
 	}
 }
 
-// The stored version stays, so that the consumers of an older build read what a newer command has rearmed. The
-// consumer migrates the instance, with all that the migration owes.
+// Rearming keeps the stored version, so that consumers of an older build can still read the item. The consumer then
+// migrates the instance and performs the effects of the migration.
 func TestRearmingMigratesNothing(t *testing.T) {
 	t.Parallel()
 	atDesks(t, func(t *testing.T, w *world) {
@@ -299,7 +299,7 @@ func TestRearmingMigratesNothing(t *testing.T) {
 	})
 }
 
-// An instance that has ended makes no more IDs and waits for nothing.
+// An ended instance creates no IDs and waits for nothing.
 func TestAnInstanceThatHasEndedStaysAsItIs(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

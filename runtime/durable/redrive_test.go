@@ -74,8 +74,8 @@ func TestAnUnstorableEventFoldedBehindAServiceDoesNotRepeatIt(t *testing.T) {
 func TestAServiceIsNotCutOffForTheTimeThatAnotherTook(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		// Of the minute that the process has, the first call takes 35 seconds; the second may take
-		// 40 and is left to the next delivery.
+		// The process has a minute. The first service takes 35 seconds. The second may take 40, so it is left to the next
+		// delivery.
 		w := newWorld(t)
 		w.third["charge"] = lasting(35*time.Second, "charged")
 		kept := statechart.Assign("kept", func(b *basket, a string) { b.Log = append(b.Log, a) })
@@ -174,8 +174,8 @@ func TestASlowInstanceDoesNotHoldUpTheOthersOfItsBatch(t *testing.T) {
 	})
 }
 
-// TestAnEventThatWasParkedAndThenAppliedIsNotAppliedAgainFromTheDeadLetterQueue loses the acknowledgement of an event that was parked. A mended
-// chart is deployed before it comes again, and takes it; then an operator moves the parked copy back.
+// The acknowledgement of a parked event is lost. A fixed chart is deployed before the redelivery and applies the event.
+// Then an operator redrives the parked copy.
 func TestAnEventThatWasParkedAndThenAppliedIsNotAppliedAgainFromTheDeadLetterQueue(t *testing.T) {
 	t.Parallel()
 	for name, body := range map[string]string{"without an ID": event("add", "a"), "with an ID": `{"type": "add", "item": "a", "$id": "a-1"}`} {
@@ -195,7 +195,7 @@ func TestAnEventThatWasParkedAndThenAppliedIsNotAppliedAgainFromTheDeadLetterQue
 					ID: "shelf", Version: 1, Initial: "idle", Payloads: payloads(),
 					States: []chartState{{ID: "idle", Tags: settled, On: []on{{Event: "tell"}, {Event: "add", Actions: do{keep}}}}},
 				}), durable.MachineConfig{}))
-				w.hook = func(call string) fault { // There is no instance that could show the parking.
+				w.hook = func(call string) fault { // No instance exists, so no item records the parking.
 					if call == "Acknowledge shelf/1" && len(w.parked) > 0 && broken {
 						broken = false
 						return failBefore

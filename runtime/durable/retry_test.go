@@ -98,7 +98,7 @@ func TestTwoRetriesWaitForTheLongerOfTheirIntervals(t *testing.T) {
 		w.third["left"], w.third["right"] = failing(1, errors.New("busy")), failing(1, errors.New("busy"))
 		w.post("order/1", event("both", ""))
 		w.run(t)
-		// Left asks for 5 seconds, right for 20: neither is called sooner than it asks.
+		// Left asks for 5 seconds, right for 20. The retry waits for the longer one.
 		if want := []time.Duration{20 * time.Second}; !slices.Equal(w.delays, want) {
 			t.Errorf("delayed %v, want %v", w.delays, want)
 		}
@@ -120,7 +120,7 @@ func TestARetryWaitsUntilTheServicesBesideItHaveEnded(t *testing.T) {
 		w.run(t)
 		w.wantLog(t, "order/1", "right", "charge ok", "both ready")
 		if keys := w.calledFor("right"); len(keys) != 1 {
-			t.Errorf("the service that ended ran %d times", len(keys))
+			t.Errorf("the finished service ran %d times", len(keys))
 		}
 	})
 }
@@ -166,7 +166,7 @@ func TestNothingStartsWhenTheTimeOfTheProcessIsUp(t *testing.T) {
 		w.third["post"] = lasting(time.Second, "posted")
 		w.post("order/1", event("ship", ""), event("ship", ""))
 		w.invoke()
-		w.wantServed(t, "pack 1", "post 1") // Post had a nanosecond.
+		w.wantServed(t, "pack 1", "post 1") // post had a nanosecond.
 		w.third["pack"] = nil
 		w.run(t)
 		w.wantLog(t, "order/1", "just so", "posted", "pack ok", "posted")
@@ -175,7 +175,7 @@ func TestNothingStartsWhenTheTimeOfTheProcessIsUp(t *testing.T) {
 		w.names, w.calls = nil, nil
 		w.post("order/1", event("charge", ""))
 		batch := w.receive(batchSize)
-		w.handle(batch, time.Second) // Less than the margin.
+		w.handle(batch, time.Second) // This is less than the margin.
 		w.wantServed(t)
 		w.wantCalls(t, "Load order/1", "Commit order/1", "Delay order/1")
 		w.run(t)
@@ -191,9 +191,9 @@ func TestAnUnsettledInstanceIsSettledBeforeTheNextEventIsApplied(t *testing.T) {
 		w.post("order/1", event("charge", ""))
 		w.invoke()
 		time.Sleep(visibilityTimeout)
-		w.invoke() // The event is stored; its service is not done.
+		w.invoke() // The event is stored, but its service has not ended.
 		w.wantState(t, "order/1", "charging")
-		w.messages = nil // SQS gave the message up.
+		w.messages = nil // SQS dropped the message after too many receives.
 		w.post("order/1", event("add", "next"))
 		w.run(t)
 		w.wantLog(t, "order/1", "alive", "next")
@@ -223,7 +223,7 @@ func TestAttemptsOfOneServiceAreNotCountedAgainstTheNext(t *testing.T) {
 		w.wantParked(t)
 		w.wantLog(t, "order/1", "charge ok", "after")
 		if record := w.load("order/1"); markOf(record) != nil {
-			t.Errorf("the mark is left behind: %+v", markOf(record))
+			t.Errorf("the count %+v is left, want none", markOf(record))
 		}
 	})
 }
@@ -236,7 +236,7 @@ func TestAServiceOfOneAttemptIsNotGivenUpBeforeItRan(t *testing.T) {
 		{"Commit order/1 #1": failAfter},
 		{"Commit order/1 #1": dieBefore},
 		{"Commit order/1 #1": dieAfter},
-		// Redelivered: the mark, the first attempt, its end, the second attempt.
+		// The writes of a redelivery: the count, the first attempt, its end, the second attempt.
 		{"Commit order/1 #1": dieBefore, "Commit order/1 #2": failBefore},
 		{"Commit order/1 #1": dieBefore, "Commit order/1 #3": failBefore},
 		{"Commit order/1 #1": dieBefore, "Commit order/1 #4": failBefore},

@@ -11,7 +11,7 @@ import (
 	"github.com/settle-run/settle/runtime/durable"
 )
 
-// noise returns n events with IDs, from the number first on.
+// noise returns n events with IDs, numbered from first.
 func noise(first, n int) (bodies []string) {
 	for i := range n {
 		bodies = append(bodies, fmt.Sprintf(`{"type": "add", "item": "noise", "$id": "noise-%d"}`, first+i))
@@ -19,7 +19,7 @@ func noise(first, n int) (bodies []string) {
 	return bodies
 }
 
-// wantItem fails unless the item was applied to the instance so many times.
+// wantItem checks how often the item was applied to the instance.
 func (w *world) wantItem(t *testing.T, id, item string, times int) {
 	t.Helper()
 	n := 0
@@ -33,8 +33,8 @@ func (w *world) wantItem(t *testing.T, id, item string, times int) {
 	}
 }
 
-// TestASendTakesEffectOnceHoweverManyEventsCameInBetween has the sender die before it notes its send, and come back
-// when the queue has forgotten the message, and the receiver its ID.
+// The sender dies before it records its send. When it retries, the queue has forgotten the message and the receiver has
+// forgotten its ID.
 func TestASendTakesEffectOnceHoweverManyEventsCameInBetween(t *testing.T) {
 	t.Parallel()
 	for _, between := range []int{0, 51, 200} {
@@ -44,9 +44,9 @@ func TestASendTakesEffectOnceHoweverManyEventsCameInBetween(t *testing.T) {
 			w.post("order/1", telling("order/2", "ball"), telling("order/2", "bat"))
 			w.invoke()
 			w.post("order/2", noise(0, between)...)
-			w.runFor(t, visibilityTimeout-time.Second) // longer than SQS's five minutes
+			w.runFor(t, visibilityTimeout-time.Second) // This is longer than SQS's five minutes.
 			w.wantItem(t, "order/2", "ball", 1)
-			w.run(t) // The outbox is drained: both are sent again.
+			w.run(t) // The loop drains the outbox, which sends both again.
 			if sent := w.counted("Send order/2"); sent != 4 {
 				t.Errorf("want each sent twice, got %d sends", sent)
 			}
@@ -56,7 +56,7 @@ func TestASendTakesEffectOnceHoweverManyEventsCameInBetween(t *testing.T) {
 			w.run(t)
 			w.wantItem(t, "order/2", "after", 1)
 			if r := w.load("order/2"); fmt.Sprint(r.LastSends) != "map["+queueARN+":[{order/1@946684800000 4.0}]]" {
-				t.Errorf("want the last send of one sender, got %v", r.LastSends)
+				t.Errorf("want one last send, of one sender, got %v", r.LastSends)
 			}
 		})
 	}
@@ -65,7 +65,7 @@ func TestASendTakesEffectOnceHoweverManyEventsCameInBetween(t *testing.T) {
 // arrival is a message in a queue, from order/1 to order/2.
 type arrival struct{ queue, number, id, deduplicationID, item string }
 
-// arrive hands messages to one invocation.
+// arrive passes the messages to one invocation.
 func (w *world) arrive(arrivals ...arrival) {
 	var batch []durable.Delivery
 	for _, a := range arrivals {
@@ -78,8 +78,7 @@ func (w *world) arrive(arrivals ...arrival) {
 	w.handle(batch, functionTimeout)
 }
 
-// TestASendThatWasParkedIsAppliedWhenItIsSentAgain sends it again after later ones of its sender: below the mark, and
-// yet not applied.
+// The redriven send follows later ones of its sender. Its number is below the last one, but it was never applied.
 func TestASendThatWasParkedIsAppliedWhenItIsSentAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -101,10 +100,10 @@ func TestEachQueueHasItsOwnLastSends(t *testing.T) {
 		w.arrive(
 			arrival{queue: "q1", number: "1", id: "9.2", item: "early in q1"},
 			arrival{queue: "q1", number: "2", id: "9.0", item: "repeat in q1"},
-			arrival{queue: "q1", number: "3", id: "10.0", item: "repeat over queues"}, // by its ID
+			arrival{queue: "q1", number: "3", id: "10.0", item: "repeat over queues"}, // The ID identifies the duplicate.
 			arrival{queue: "q1", number: "4", id: "9.10", item: "next in q1"},
 		)
-		w.arrive(arrival{queue: "q2", number: "2", id: "9.10", item: "repeat in q2"}) // no reason to write
+		w.arrive(arrival{queue: "q2", number: "2", id: "9.10", item: "repeat in q2"}) // This one needs no write.
 		w.wantLog(t, "order/2", "late in q2", "early in q1", "next in q1")
 		if r := w.load("order/2"); r.Skipped != 2 {
 			t.Errorf("want two skipped, got %d", r.Skipped)
@@ -112,8 +111,8 @@ func TestEachQueueHasItsOwnLastSends(t *testing.T) {
 	})
 }
 
-// TestASendIsAppliedOnceHoweverManySendersCameInBetween has each of 20 senders die after its send, and send again when SQS has
-// forgotten the first copy and the receiver has seen all the others. The receiver keeps two senders in its item.
+// Each of 20 senders dies after its send. It sends again when SQS has forgotten the first copy and the receiver has seen
+// all other senders. The receiver's item has room for two senders.
 func TestASendIsAppliedOnceHoweverManySendersCameInBetween(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -138,12 +137,12 @@ func TestASendIsAppliedOnceHoweverManySendersCameInBetween(t *testing.T) {
 		w.run(t)
 		w.wantLog(t, "order/2", want...)
 		if kept := w.load("order/2").LastSends[queueARN]; len(kept) > 4 || len(w.sends) < senders-4 || len(died) != senders {
-			t.Errorf("%d senders in the item, %d beside it, %d died: want few, the rest, and all", len(kept), len(w.sends), len(died))
+			t.Errorf("%d senders in the item, %d in items of their own, %d died: want few, the rest, and all", len(kept), len(w.sends), len(died))
 		}
 	})
 }
 
-// TestProducersIDsHaveNoOrder gives events IDs as instances make them, but other deduplication IDs.
+// The events have IDs in the form that instances use, but other deduplication IDs.
 func TestProducersIDsHaveNoOrder(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -159,8 +158,8 @@ func TestProducersIDsHaveNoOrder(t *testing.T) {
 	})
 }
 
-// TestOfTwoParkedCopiesOneIsApplied parks an event, dies before that is noted, and is kept from the table for longer
-// than the dead-letter queue remembers.
+// An event is parked, and the process dies before it records that. The table stays unavailable until the dead-letter queue
+// has forgotten the deduplication ID, so the event is parked twice.
 func TestOfTwoParkedCopiesOneIsApplied(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -171,7 +170,7 @@ func TestOfTwoParkedCopiesOneIsApplied(t *testing.T) {
 			w.handle([]durable.Delivery{{MessageID: id, ReceiptHandle: id, Queue: queueARN, Group: "order/1", SequenceNumber: fmt.Sprint(number),
 				DeduplicationID: id, ReceiveCount: 1, Body: body, ParkedFrom: from}}, functionTimeout)
 		}
-		redrive(1, from, event("refuse", "ball")) // It fails once more: the next copy counts.
+		redrive(1, from, event("refuse", "ball")) // It fails again. The next copy counts.
 		redrive(1, from, event("add", "ball"))
 		for n, place := range []durable.Place{from, {Queue: from.Queue, SequenceNumber: "8"}, {Queue: "another", SequenceNumber: "7"}, from, {}} {
 			redrive(n+2, place, event("add", fmt.Sprint("copy ", n)))

@@ -160,9 +160,8 @@ func TestInvocationsAndIncarnationsHaveDifferentIdempotencyKeys(t *testing.T) {
 func TestAnInvocationAfterATimerHasAKeyOfItsOwnThoughTheProcessDies(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		// The first time the limit comes first, and the process dies in what follows it; on the
-		// redelivery the service would answer in time, so a step of the same number would lead to
-		// another invocation.
+		// In the first run the time limit ends the service, and the process dies in the following service. On the redelivery
+		// the service would answer in time. Then a step of the same number would start another service.
 		w := newWorld(t)
 		slow := 0
 		w.third["slow"] = func(ctx context.Context, call statechart.Call) (string, error) {
@@ -200,7 +199,7 @@ func TestAfterLimitsTheServiceOfAnUnsettledState(t *testing.T) {
 func TestTheEndOfAServiceWhoseStateWasLeftMeansNothing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		// The limit cancels the only attempt; its error arrives while the next service runs.
+		// The limit cancels the only attempt. Its error arrives while the next service runs.
 		w := newWorld(t)
 		began := time.Now()
 		w.third["hurry"] = func(ctx context.Context, call statechart.Call) (string, error) {
@@ -216,7 +215,7 @@ func TestTheEndOfAServiceWhoseStateWasLeftMeansNothing(t *testing.T) {
 		w.invoke()
 		w.wantLog(t, "order/1", "sorry")
 		if record := w.load("order/1"); record.Ignored != 0 || len(record.History) != 3 {
-			t.Errorf("%d events ignored, history %+v; want none, and three transitions", record.Ignored, record.History)
+			t.Errorf("%d events ignored, history %+v, want none ignored and three transitions", record.Ignored, record.History)
 		}
 	})
 }
@@ -224,7 +223,7 @@ func TestTheEndOfAServiceWhoseStateWasLeftMeansNothing(t *testing.T) {
 func TestAfterKeepsItsDeadlineOverRedeliveries(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		// The retry would come after 4 minutes, but the limit is 30 seconds from the entry.
+		// The retry would follow after 4 minutes, but the limit ends the state 30 seconds after its entry.
 		w := newWorld(t)
 		w.third["slow"] = failing(99, errors.New("busy"))
 		w.post("order/1", event("limit", ""))
@@ -241,8 +240,7 @@ func TestAfterKeepsItsDeadlineOverRedeliveries(t *testing.T) {
 func TestOfTimersThatAreDueTheEarliestFiresFirst(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		// The state's first timer has 10 minutes, its second 30 seconds; both are over when the
-		// delivery comes again.
+		// The state has timers of 10 minutes and of 30 seconds. Both are due at the redelivery.
 		w := newWorld(t)
 		w.third["slow"] = func(ctx context.Context, _ statechart.Call) (string, error) {
 			return killing(1)(ctx, statechart.Call{})
@@ -251,7 +249,7 @@ func TestOfTimersThatAreDueTheEarliestFiresFirst(t *testing.T) {
 		w.invoke()
 		w.post("order/1", event("limit", ""))
 		for range 3 {
-			w.invoke() // The first two die; the second has stored its attempt.
+			w.invoke() // The process dies in the first two invocations. The second has stored its attempt.
 			time.Sleep(time.Hour)
 		}
 		w.wantLog(t, "order/1", "a", "limit reached", "apologize ok")
@@ -266,6 +264,6 @@ func TestATimerThatIsAlwaysDueDoesNotKeepTheProcessForEver(t *testing.T) {
 		w.post("order/2", event("add", "b"))
 		w.run(t)
 		w.wantLog(t, "order/2", "b")
-		w.wantParked(t, [2]string{"add", "does not end"}) // past is applied already.
+		w.wantParked(t, [2]string{"add", "does not end"}) // past is already applied.
 	})
 }

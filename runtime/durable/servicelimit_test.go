@@ -13,10 +13,10 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// refusal is what a chart hears of a service that was one too many.
+// refusal begins the error that a chart receives for a service above the limit.
 const refusal = "not called: expected at most "
 
-// circle is a machine of which two services lead to one another. A failure of either leads to the state onError.
+// circle is a machine whose two services lead to each other. If one fails, the machine enters the state onError.
 func (w *world) circle(onDone, onError string) durable.Machine {
 	side := func(id, service, next string) chartState {
 		return chartState{ID: id, Invoke: []invoke{{Service: w.service(service), Retry: statechart.RetryPolicy{Attempts: 3},
@@ -32,8 +32,8 @@ func (w *world) circle(onDone, onError string) durable.Machine {
 	}), durable.MachineConfig{})
 }
 
-// atCircles runs a test in a world that hosts a circle. A service that is called more often than callsMax fails for good, so
-// that a test ends where no limit does.
+// atCircles runs a test in a world that hosts a circle. After callsMax calls the service fails permanently, so that a test
+// without a limit ends too.
 func atCircles(t *testing.T, onError string, callsMax int, test func(t *testing.T, w *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -50,12 +50,12 @@ func atCircles(t *testing.T, onError string, callsMax int, test func(t *testing.
 	})
 }
 
-// wantCounts checks what is counted of the event that the instance is at; nil: nothing.
+// wantCounts checks the counts of the instance's current event. If want is nil, there must be no counts.
 func (w *world) wantCounts(t *testing.T, id string, want *durable.Attempt) {
 	t.Helper()
 	got := markOf(w.load(id))
 	if (got == nil) != (want == nil) || got != nil && *got != *want {
-		t.Errorf("of the event of %s, %+v is counted, want %+v", id, got, want)
+		t.Errorf("the counts for the event of %s are %+v, want %+v", id, got, want)
 	}
 }
 
@@ -69,10 +69,10 @@ func TestAChartWhoseServicesLeadToOneAnotherHearsOfTheLimitAndEachEventHasAllOfI
 		}
 		log := w.logOf(t, "circle/1")
 		if want := "ask: " + refusal + "1000 services within one event"; len(log) != 2 || !strings.HasPrefix(log[0], want) || log[1] != log[0] {
-			t.Errorf("the chart has heard %q, want twice %q", log, want)
+			t.Errorf("the chart logged %q, want twice %q", log, want)
 		}
-		// Each but the first is begun after a write, which holds the end of the one before, and the first of the second event
-		// after one for the first event; one write stores the end.
+		// The loop commits before each service except the first. That commit holds the end of the service before it, or the
+		// new event. One last commit stores the end.
 		if n := w.counted("Commit "); n != 2000 {
 			t.Errorf("%d writes, want 2000", n)
 		}
@@ -90,11 +90,11 @@ func TestAChartThatGoesOnInCirclesBlocksNothingAndGoesOnOnceItIsMended(t *testin
 		w.invoke()
 		w.wantServed(t, "ask 1", "look 1", "ask 1", "look 1", "ask 1")
 		if log := w.logOf(t, "circle/1"); len(log) != 10 {
-			t.Errorf("the chart has heard of %d refusals, want 10: %q", len(log), log)
+			t.Errorf("the chart received %d refusals, want 10: %q", len(log), log)
 		}
 		w.wantCounts(t, "circle/1", &durable.Attempt{Queue: queueARN, SequenceNumber: "1", Count: 1, Services: 15})
 
-		// The event was applied, so it is not parked; the item says what is wrong.
+		// The event is applied, so it is not parked. The item shows the error.
 		w.run(t)
 		w.wantParked(t)
 		if len(w.served) != 5 || len(w.delays) != 2 {
@@ -105,7 +105,7 @@ func TestAChartThatGoesOnInCirclesBlocksNothingAndGoesOnOnceItIsMended(t *testin
 			t.Errorf("the instance shows %+v, want %q", shown, want)
 		}
 
-		// The next one begins to count again, and is parked.
+		// The next event has counts of its own, and is parked.
 		w.post("circle/1", event("add", "lost"))
 		w.run(t)
 		w.wantParked(t, [2]string{"lost", want})
@@ -117,7 +117,7 @@ func TestAChartThatGoesOnInCirclesBlocksNothingAndGoesOnOnceItIsMended(t *testin
 		w.post("circle/1", event("add", "after"))
 		w.run(t)
 		if log := w.logOf(t, "circle/1"); log[len(log)-1] != "after" {
-			t.Errorf("the event after the chart was mended is not in the log %q", log)
+			t.Errorf("the event after the chart was fixed is not in the log %q", log)
 		}
 		w.wantState(t, "circle/1", "idle")
 		w.wantCounts(t, "circle/1", nil)
@@ -142,13 +142,13 @@ func TestServicesThatKillTheProcessAreCountedOnce(t *testing.T) {
 			for _, call := range w.served {
 				keys[call.Key] = true
 			}
-			// The first look is an attempt of a first delivery, which leaves no mark: it begins twice as the first.
+			// The first delivery stores no try count, so the first attempt of look runs twice.
 			w.wantServed(t, "ask 1", "look 1", "look 1", "look 2", "ask 1", "look 1", "look 2", "ask 1", "look 1", "look 2")
 			if len(keys) != 6 {
 				t.Errorf("%d services have begun, want 6", len(keys))
 			}
 			if log := w.logOf(t, "circle/1"); len(log) == 0 || !strings.HasPrefix(log[0], "ask: "+refusal+"6 ") {
-				t.Errorf("the chart has heard %q", log)
+				t.Errorf("the chart logged %q", log)
 			}
 			if shown := w.load("circle/1").Error; (shown != nil) != (onError == "asking") {
 				t.Errorf("with %s after a failure, the instance shows %+v", onError, shown)
@@ -218,7 +218,7 @@ func TestTheNextEventOfAnUnsettledInstanceBeginsToCountAgain(t *testing.T) {
 		w.post("circle/1", event("charge", ""))
 		w.invoke()
 		w.wantCounts(t, "circle/1", &durable.Attempt{Queue: queueARN, SequenceNumber: "1", Services: 2})
-		w.messages = nil // The queue has given it up.
+		w.messages = nil // The queue dropped the message after too many receives.
 		w.post("circle/1", event("add", "after"))
 		w.run(t)
 		if len(w.served) != 2+4 {

@@ -14,10 +14,10 @@ import (
 // workflow is a task of a Step Functions execution that waits for an instance.
 type workflow struct {
 	entered            time.Time
-	timeout, heartbeat time.Duration // zero: none
+	timeout, heartbeat time.Duration // zero means none
 	beaten             time.Time
 	beats              int
-	// answers are those that were taken: at most one.
+	// answers lists the accepted answers, at most one.
 	answers []string
 }
 
@@ -29,8 +29,7 @@ func (f *workflow) expired() bool {
 	return f.timeout > 0 && time.Since(f.entered) >= f.timeout || f.heartbeat > 0 && time.Since(f.beaten) >= f.heartbeat
 }
 
-// wait makes a task wait under the token, and returns the value of "$task" in the event by which it
-// tells so.
+// wait starts a task with this token. It returns the "$task" value for the event that announces the task.
 func (w *world) wait(token, name string, timeout, heartbeat time.Duration) string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -39,7 +38,7 @@ func (w *world) wait(token, name string, timeout, heartbeat time.Duration) strin
 		token, name, strings.TrimPrefix(token, "secret-"), time.Now().UTC().Format(time.RFC3339Nano), int(timeout.Seconds()), int(heartbeat.Seconds()))
 }
 
-// answers returns what the task was told, "waits" or "expired".
+// answers returns the answers that the task received, or else "waits" or "expired".
 func (w *world) answers(token string) string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -64,7 +63,7 @@ func (p *process) Answer(ctx context.Context, token durable.Token, answer durabl
 		case !known:
 			return durable.ErrExpired
 		case utf8.RuneCountInString(answer.Cause) > 32768 || len(answer.Output) > 262144:
-			return errors.New("ValidationException") // as Step Functions refuses it
+			return errors.New("ValidationException") // Step Functions returns this error.
 		case len(f.answers) > 0 && repeat && f.answers[0] == text:
 			return nil
 		case len(f.answers) > 0 || f.expired():

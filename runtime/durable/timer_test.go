@@ -37,7 +37,7 @@ func TestAStaleFiringCostsNoWrite(t *testing.T) {
 		w.run(t)
 		firing := w.load("order/2").Watermark[queueARN]
 		if firing != "4" {
-			t.Fatalf("the watermark of order/2 is %s, want that of the firing", firing)
+			t.Fatalf("the watermark of order/2 is %s, want the sequence number of the firing", firing)
 		}
 		w.post("order/1", event("wait", ""))
 		w.invoke()
@@ -137,7 +137,7 @@ func TestATimerThatNobodyWaitsForIsCancelledIfItIsFarAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.cancels = true
-		w.post("order/1", event("wait", "")) // for an hour
+		w.post("order/1", event("wait", "")) // The state has a timer of an hour.
 		w.invoke()
 		w.post("order/2", event("wait", ""))
 		w.invoke()
@@ -154,9 +154,9 @@ func TestATimerThatNobodyWaitsForIsCancelledIfItIsFarAway(t *testing.T) {
 		w.post("order/2", event("cancel", ""))
 		w.invoke()
 		if n := len(w.scheduled); n != 1 || w.scheduled[0].message.To.ID != "2" {
-			t.Errorf("want only the timer left whose cancelling failed, got %v", w.scheduled)
+			t.Errorf("want only the timer that could not be cancelled, got %v", w.scheduled)
 		}
-		w.run(t) // It fires in vain.
+		w.run(t) // The firing has no effect.
 		w.wantState(t, "order/1", "idle")
 		w.wantState(t, "order/2", "idle")
 		w.wantLog(t, "order/2")
@@ -183,7 +183,7 @@ func TestATimerThatFiresMinutesEarlyIsNotLost(t *testing.T) {
 				w := newWorld(t)
 				w.post("order/1", event("wait", ""))
 				w.invoke()
-				w.scheduled[0].at = w.scheduled[0].at.Add(-early) // As if the forwarder's clock were ahead.
+				w.scheduled[0].at = w.scheduled[0].at.Add(-early) // The forwarder's clock is ahead.
 				w.runFor(t, 24*time.Hour)
 				w.wantState(t, "order/1", "idle")
 				w.wantLog(t, "order/1", "hour over")

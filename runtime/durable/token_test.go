@@ -18,13 +18,13 @@ import (
 
 type resolution = statechart.Resolution[basket]
 
-// gone is the payload of the event that a task does not wait any more.
+// gone is the payload of the event that reports a task as no longer waiting.
 type gone struct {
 	Name      string `json:"name"`
 	Execution string `json:"execution"`
 }
 
-// parcel is a machine on which tasks wait: for HandOver, and for Delivery.
+// parcel is a machine for tasks with the names HandOver and Delivery.
 func (w *world) parcel() durable.Machine {
 	p := payloads()
 	p[durable.TokenExpired] = statechart.PayloadOf[gone]()
@@ -52,7 +52,7 @@ func (w *world) parcel() durable.Machine {
 
 const (
 	parcel1 = "parcel/1"
-	// delivered is the answer to a task that waits for Delivery until the item "ball" has come.
+	// delivered is the answer to a Delivery task that waits for the item "ball".
 	delivered = `[{"outcome":"delivered","state":["delivered"],"tags":[],"output":["ball"]}]`
 	handed    = `[{"outcome":"on_its_way","state":["on_its_way"],"tags":["moving","settled"]}]`
 )
@@ -72,7 +72,7 @@ func inParcelWorld(t *testing.T, test func(t *testing.T, w *world)) {
 	})
 }
 
-// waitFor makes a task wait for the parcel, with an event of its own.
+// waitFor sends the parcel an event that announces a task.
 func (w *world) waitFor(token, name string, timeout, heartbeat time.Duration) {
 	w.post(parcel1, `{"type": "settle.wait", "$task": `+w.wait(token, name, timeout, heartbeat)+`}`)
 }
@@ -84,7 +84,7 @@ func (w *world) wantAnswer(t *testing.T, token, want string) {
 	}
 }
 
-// wantNoTokens fails if the parcel still holds tokens or has effects to perform.
+// wantNoTokens checks that the parcel has no tokens and no outbox.
 func (w *world) wantNoTokens(t *testing.T) {
 	t.Helper()
 	if r := w.load(parcel1); len(r.Tokens) > 0 || len(r.Outbox) > 0 {
@@ -141,7 +141,7 @@ func TestATokenThatComesLateIsAnsweredAtOnce(t *testing.T) {
 		w.run(t)
 		w.waitFor("t2", "Delivery", 0, 0)
 		w.waitFor("t3", "Nothing", 0, 0)
-		w.post(parcel1, `{"type": "ship", "$task": `+w.wait("t4", "Delivery", 0, 0)+`}`) // An event that the end ignores.
+		w.post(parcel1, `{"type": "ship", "$task": `+w.wait("t4", "Delivery", 0, 0)+`}`) // The end ignores this event.
 		w.run(t)
 		w.wantAnswer(t, "t2", delivered)
 		w.wantAnswer(t, "t4", delivered)
@@ -168,14 +168,13 @@ func TestManyTasksWaitForOneInstance(t *testing.T) {
 	})
 }
 
-// TestATokenAnsweredForAStateIsNotKeptForTheNext folds into one turn what one task is told and the
-// wait of another that came too late for it.
+// One turn answers a task and receives a duplicate of its wait.
 func TestATokenAnsweredForAStateIsNotKeptForTheNext(t *testing.T) {
 	t.Parallel()
 	inParcelWorld(t, func(t *testing.T, w *world) {
 		w.waitFor("t1", "HandOver", 0, 0)
 		w.post(parcel1, `{"type":"hurry"}`)
-		w.waitFor("t1", "HandOver", 0, 0) // a repeat
+		w.waitFor("t1", "HandOver", 0, 0) // A duplicate.
 		w.post(parcel1, `{"type":"doom"}`)
 		w.run(t)
 		w.wantAnswer(t, "t1", handed)
@@ -199,7 +198,7 @@ func TestAnOutputThatIsTooLargeFailsTheTask(t *testing.T) {
 	})
 }
 
-// TestAnOutputIsAsLongAsItsAuthorWroteIt has an output that only escaping would make too long.
+// Escaping would make the output too long.
 func TestAnOutputIsAsLongAsItsAuthorWroteIt(t *testing.T) {
 	t.Parallel()
 	output := json.RawMessage(`"` + strings.Repeat("<", 250<<10) + `"`)
@@ -231,7 +230,7 @@ func TestAnEventThatIsParkedFailsItsTask(t *testing.T) {
 	}
 }
 
-// TestATaskWhoseTokenCanBeReadIsToldWhatIsWrongWithTheRest: otherwise it would wait until its time-out.
+// Otherwise the task would wait until its time-out.
 func TestATaskWhoseTokenCanBeReadIsToldWhatIsWrongWithTheRest(t *testing.T) {
 	t.Parallel()
 	inParcelWorld(t, func(t *testing.T, w *world) {
@@ -273,8 +272,7 @@ func (w *world) snapshotLog(t *testing.T) []string {
 	return snapshot.Context.Log
 }
 
-// TestTasksAreAnsweredOnceWhateverCallFails plays a parcel's way once for each call and each kind of
-// fault, and expects both tasks to be answered, once, and the chart never to hear of an expiry.
+// Each kind of fault hits each call once. Both tasks must be answered once, and the chart must not receive token.expired.
 func TestTasksAreAnsweredOnceWhateverCallFails(t *testing.T) {
 	t.Parallel()
 	play := func(hook func(call string) fault) (problem string, calls int) {
@@ -347,7 +345,7 @@ func TestTokensAreNotShown(t *testing.T) {
 		w.run(t)
 	})
 	if !strings.Contains(log.String(), "HandOver") {
-		t.Error("want the log to tell of the task by its name")
+		t.Error("want the name of the task in the log")
 	}
 }
 
@@ -363,7 +361,7 @@ func TestWithoutTokensAnEventThatBringsOneIsParked(t *testing.T) {
 	})
 }
 
-// TestACauseIsCutToWhatStepFunctionsTakes has the fake refuse what is longer, as Step Functions does.
+// The fake rejects longer causes, as Step Functions does.
 func TestACauseIsCutToWhatStepFunctionsTakes(t *testing.T) {
 	t.Parallel()
 	inParcelWorld(t, func(t *testing.T, w *world) {

@@ -19,7 +19,7 @@ func TestHeartbeatsKeepATaskWaiting(t *testing.T) {
 			t.Errorf("want a heartbeat every 10 to 30 seconds for 10 minutes, got %d", beats)
 		}
 		w.post(parcel1, `{"type":"finish","item":"ball"}`)
-		w.run(t) // comes to an end: nobody's heart is beaten any more
+		w.run(t) // The run ends, because no heartbeat is scheduled any more.
 		w.wantAnswer(t, "t1", delivered)
 		w.wantNoTokens(t)
 		if commits > 2 {
@@ -28,7 +28,7 @@ func TestHeartbeatsKeepATaskWaiting(t *testing.T) {
 	})
 }
 
-// TestALookAtATaskThatFailsHoldsNobodyUp has Step Functions out of reach for longer than an event is tried.
+// Step Functions is unavailable for longer than an event is retried.
 func TestALookAtATaskThatFailsHoldsNobodyUp(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -55,10 +55,10 @@ func TestALookAtATaskThatFailsHoldsNobodyUp(t *testing.T) {
 				w.wantNoTokens(t)
 				w.wantAnswer(t, "t1", "expired")
 				if got := w.snapshotLog(t); !slices.Equal(got, []string{"gone: Delivery of execution of t1"}) {
-					t.Errorf("want the chart to be told once, got %q", got)
+					t.Errorf("want one token.expired, got the log %q", got)
 				}
 				if looks := w.counted("Heartbeat"); looks < 10 || looks > c.looksMax {
-					t.Errorf("looked %d times, want 10 to %d", looks, c.looksMax)
+					t.Errorf("polled %d times, want 10 to %d", looks, c.looksMax)
 				}
 			})
 		})
@@ -92,7 +92,7 @@ func TestATaskThatTimesOutIsToldToTheChart(t *testing.T) {
 				w.wantAnswer(t, "t1", "expired")
 				w.wantNoTokens(t)
 				if got := w.snapshotLog(t); !slices.Equal(got, []string{"gone: Delivery of execution of t1"}) {
-					t.Errorf("want the chart to be told once, got %q", got)
+					t.Errorf("want one token.expired, got the log %q", got)
 				}
 				w.post(parcel1, `{"type":"finish","item":"ball"}`)
 				w.run(t)
@@ -102,8 +102,7 @@ func TestATaskThatTimesOutIsToldToTheChart(t *testing.T) {
 	}
 }
 
-// TestATaskThatWaitsLongerThanItToldIsLookedAfterNowAndThen has the first look come exactly when the time that the task
-// told is over, to which a second is added.
+// The loop polls the task one second after the announced time-out. The task waits longer than announced.
 func TestATaskThatWaitsLongerThanItToldIsLookedAfterNowAndThen(t *testing.T) {
 	t.Parallel()
 	inParcelWorld(t, func(t *testing.T, w *world) {
@@ -116,18 +115,18 @@ func TestATaskThatWaitsLongerThanItToldIsLookedAfterNowAndThen(t *testing.T) {
 		}{{61*time.Second - time.Millisecond, 0}, {61 * time.Second, 1}, {71 * time.Second, 2}, {81 * time.Second, 3}} {
 			w.runFor(t, step.at-time.Since(began))
 			if got := w.workflows["t1"].beats; got != step.beats {
-				t.Errorf("after %v: want %d looks, got %d", step.at, step.beats, got)
+				t.Errorf("after %v: want %d polls, got %d", step.at, step.beats, got)
 			}
 		}
 		w.run(t)
 		w.wantNoTokens(t)
 		if got, took := w.snapshotLog(t), time.Since(began); len(got) != 1 || took != 91*time.Second {
-			t.Errorf("want the chart to be told after 91 s, got %q after %v", got, took)
+			t.Errorf("want token.expired after 91 s, got the log %q after %v", got, took)
 		}
 	})
 }
 
-// TestAnAnswerThatComesTooLateIsToldToTheChart has a task that did not say when it times out.
+// The task announces no time-out.
 func TestAnAnswerThatComesTooLateIsToldToTheChart(t *testing.T) {
 	t.Parallel()
 	inParcelWorld(t, func(t *testing.T, w *world) {
@@ -140,7 +139,7 @@ func TestAnAnswerThatComesTooLateIsToldToTheChart(t *testing.T) {
 		w.wantAnswer(t, "t1", "expired")
 		w.wantNoTokens(t)
 		if got := w.snapshotLog(t); !slices.Equal(got, []string{"gone: HandOver of execution of t1"}) {
-			t.Errorf("want the chart to be told, got %q", got)
+			t.Errorf("want one token.expired, got the log %q", got)
 		}
 	})
 }
@@ -157,7 +156,7 @@ func TestAnExpiryIsToldOnceHoweverLongTheOutboxIsStuck(t *testing.T) {
 		w.run(t)
 		w.wantNoTokens(t)
 		if got := w.snapshotLog(t); !slices.Equal(got, []string{"gone: HandOver of execution of t1"}) {
-			t.Errorf("want the chart to be told once, got %q", got)
+			t.Errorf("want one token.expired, got the log %q", got)
 		}
 	})
 }

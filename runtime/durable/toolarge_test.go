@@ -59,7 +59,7 @@ type pickyStore struct {
 	err     error
 }
 
-// mentioning refuses the records whose snapshot holds the word.
+// mentioning refuses records whose snapshot contains the word.
 func mentioning(word string) func(durable.Record) bool {
 	return func(record durable.Record) bool { return strings.Contains(string(record.Snapshot), word) }
 }
@@ -71,7 +71,7 @@ func (s pickyStore) Commit(ctx context.Context, record durable.Record) error {
 	return s.process.Commit(ctx, record)
 }
 
-// handlePicky is handle with such a store.
+// handlePicky is handle with a pickyStore.
 func (w *world) handlePicky(t *testing.T, refused func(durable.Record) bool, err error) (failed []string) {
 	t.Helper()
 	p := w.start(functionTimeout)
@@ -113,7 +113,7 @@ func TestARecordTooFullForTheReasonStillLetsItsGroupGoOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.post("order/1", event("add", "a"), `{"type": "vanish"}`, event("add", "b"))
-		// The store refuses the reason itself.
+		// The store refuses to store the reason.
 		showing := func(record durable.Record) bool { return record.Error != nil }
 		if failed := w.handlePicky(t, showing, &durable.TooLargeError{Bytes: 2, BytesMax: 1}); len(failed) != 0 {
 			t.Errorf("failed: %q", failed)
@@ -126,8 +126,8 @@ func TestARecordTooFullForTheReasonStillLetsItsGroupGoOn(t *testing.T) {
 func TestEffectsStoredBeforeAnEventTurnedOutUnstorableArePerformed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		// On a redelivery, the instance's greeting is stored before its service begins; the end
-		// of the service cannot be stored.
+		// On a redelivery, the instance's greeting is stored before its service starts. The end of the service cannot be
+		// stored.
 		w := newWorld(t)
 		w.hook = faults(map[string]fault{"Commit greeter/1 #1": dieBefore})
 		w.post("greeter/1", event("charge", ""))
@@ -137,7 +137,7 @@ func TestEffectsStoredBeforeAnEventTurnedOutUnstorableArePerformed(t *testing.T)
 		if failed := w.handlePicky(t, mentioning("unloved"), &durable.TooLargeError{Bytes: 2, BytesMax: 1}); len(failed) != 0 {
 			t.Errorf("failed: %q", failed)
 		}
-		w.wantParked(t) // The event is applied; moved back to the queue it would be applied twice.
+		w.wantParked(t) // The event is applied. A redrive from the dead-letter queue would apply it twice.
 		if shown := w.load("greeter/1").Error; shown == nil || !strings.Contains(shown.Message, "the limit is 1") {
 			t.Errorf("the instance shows %+v", shown)
 		}
@@ -157,7 +157,7 @@ func TestNoServiceStartsInAnInstanceThatCannotBeStored(t *testing.T) {
 			t.Errorf("failed: %q", failed)
 		}
 		w.wantParked(t, [2]string{"grow", "the limit is 262144"})
-		w.wantServed(t, "charge 1") // And not once more before it showed.
+		w.wantServed(t, "charge 1") // No second attempt runs.
 		w.wantLog(t, "order/1", "a", "charge ok")
 	})
 }
@@ -178,7 +178,7 @@ func TestAResultThatCannotBeStoredIsAFailureOfItsService(t *testing.T) {
 			t.Errorf("the log is %q", log)
 		}
 		if history := w.load("order/1").History; len(history) != 4 {
-			t.Errorf("the history keeps what did not happen: %+v", history)
+			t.Errorf("the history lists a transition that was not applied: %+v", history)
 		}
 	})
 }
@@ -207,14 +207,14 @@ func TestAStoredSnapshotThatCannotBeReadIsNotTouched(t *testing.T) {
 				w.post("order/2", event("add", "beside"))
 				w.runFor(t, 12*time.Hour)
 				if string(w.records["order/1"]) != stored || len(w.parked) != 0 || len(w.messages) != 2 {
-					t.Errorf("touched: %s, parked %v, %d messages left", w.records["order/1"], w.parked, len(w.messages))
+					t.Errorf("the item is now %s, parked %v, %d messages left; want all unchanged", w.records["order/1"], w.parked, len(w.messages))
 				}
 				if last := w.delays[len(w.delays)-1]; w.delays[0] != time.Second || w.delays[1] != 2*time.Second || last != 5*time.Minute {
-					t.Errorf("the back-off went from %v to %v", w.delays[0], last)
+					t.Errorf("the backoff went from %v to %v", w.delays[0], last)
 				}
 				w.wantLog(t, "order/2", "beside")
 
-				record.Snapshot = good // A version that can read it is deployed.
+				record.Snapshot = good // A version that can read the item is deployed.
 				w.store(record)
 				w.run(t)
 				w.wantLog(t, "order/1", "a", "b")
@@ -239,8 +239,8 @@ func TestAnInstanceIsSettledBeforeAFirstEventThatCannotBeStored(t *testing.T) {
 	})
 }
 
-// TestARepeatIsNotParkedForWhatItsInstanceOwes deploys a version whose migration asks for something that makes the snapshot too
-// large; what comes then was applied before, or is a timer's that nobody waits for.
+// A new version's migration makes the snapshot too large. Then a duplicate arrives, and a firing of a timer that no longer
+// exists.
 func TestARepeatIsNotParkedForWhatItsInstanceOwes(t *testing.T) {
 	t.Parallel()
 	atDesks(t, func(t *testing.T, w *world) {
@@ -260,9 +260,8 @@ func TestARepeatIsNotParkedForWhatItsInstanceOwes(t *testing.T) {
 	})
 }
 
-// TestARepeatIsNotAcknowledgedBeforeTheOutboxOfAnother has a process of the old version store an event beside one of the new
-// version, which cannot store what the migration asks for, and die before it has performed what it owes: the new one does,
-// even if all that it was handed is a repeat.
+// A process of the new version cannot store the migrated instance. Meanwhile a process of the old version stores an event
+// and dies before it performs the effects. The new process must perform them, even if its only delivery is a duplicate.
 func TestARepeatIsNotAcknowledgedBeforeTheOutboxOfAnother(t *testing.T) {
 	t.Parallel()
 	atDesks(t, func(t *testing.T, w *world) {
@@ -282,7 +281,7 @@ func TestARepeatIsNotAcknowledgedBeforeTheOutboxOfAnother(t *testing.T) {
 			if call == "Load desk/1" {
 				loads++
 			}
-			if call != "Load desk/1" || loads != 2 { // The second is the one before parking.
+			if call != "Load desk/1" || loads != 2 { // The second load precedes the parking.
 				return refuse(call)
 			}
 			w.mu.Unlock()
@@ -297,7 +296,7 @@ func TestARepeatIsNotAcknowledgedBeforeTheOutboxOfAnother(t *testing.T) {
 		}
 		w.post("desk/1", `{"type": "settle.timer", "timer": "9.9"}`)
 		if failed := w.invoke(); len(failed) != 1 || len(w.load("desk/1").Outbox) == 0 {
-			t.Errorf("failed: %q, and the outbox has %+v: want the repeat to come again, for the outbox", failed, w.load("desk/1").Outbox)
+			t.Errorf("failed: %q, outbox %+v: want the duplicate retried until the outbox is drained", failed, w.load("desk/1").Outbox)
 		}
 		w.config.SnapshotBytesMax = 0
 		w.runFor(t, time.Minute)

@@ -17,8 +17,8 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// desk is a machine in several versions. From version 2 on, open is called ready, charging has no service any
-// more and is called paying, and helped is gone. Version 1 alone takes "past".
+// desk is a machine in several versions. Version 2 renames open to ready, replaces charging and its service by paying, and
+// drops helped. Only version 1 declares "past".
 func (w *world) desk(version int, migrations ...statechart.Migration) durable.Machine {
 	p := payloads()
 	open, charging := "open", chartState{ID: "charging",
@@ -54,7 +54,7 @@ var (
 	deskFrom2 = statechart.Migration{From: 2}
 )
 
-// host has the next processes of the world host the machines, and an order.
+// host makes later processes host these machines and order.
 func (w *world) host(t *testing.T, machines ...durable.Machine) {
 	t.Helper()
 	hosted, err := durable.NewMachines(append(machines, w.order())...)
@@ -64,7 +64,7 @@ func (w *world) host(t *testing.T, machines ...durable.Machine) {
 	w.machines, w.calls = hosted, nil
 }
 
-// atDesks runs a test in a world that hosts version 1 of desk and has no desk yet.
+// atDesks runs a test in a world that hosts version 1 of desk and has no desk stored.
 func atDesks(t *testing.T, test func(t *testing.T, w *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -115,13 +115,13 @@ func TestAnInstanceMigratesWithItsNextCommitAndKeepsItsDeadline(t *testing.T) {
 		w.runFor(t, 10*time.Minute)
 		w.host(t, w.desk(3, deskFrom2, deskFrom1))
 
-		// A delivery that is skipped writes nothing.
+		// A skipped delivery writes nothing.
 		stored := string(w.records["desk/1"])
 		w.post("desk/1", `{"type": "settle.timer", "timer": "9.9"}`)
 		w.invoke()
 		w.wantCalls(t, "Load desk/1")
 		if got := string(w.records["desk/1"]); got != stored {
-			t.Errorf("a skipped delivery has stored %s", got)
+			t.Errorf("a skipped delivery stored %s", got)
 		}
 
 		w.post("desk/1", event("add", "b"))
@@ -160,14 +160,14 @@ func TestATimerThatWasServedInProcessFiresThroughTheQueueOnceItsStateIsSettled(t
 		w.wantState(t, "desk/1", "charging")
 		w.wantVersion(t, "desk/1", 1)
 		w.host(t, w.desk(2, deskFrom1))
-		w.runFor(t, 24*time.Hour) // The redelivery finds its event applied, and no other event comes.
+		w.runFor(t, 24*time.Hour) // The redelivery finds its event already applied. No other event arrives.
 		w.wantVersion(t, "desk/1", 2)
 		w.wantLog(t, "desk/1", "limit of v2")
 		w.wantState(t, "desk/1", "ready")
 	})
 }
 
-// TestAnInstanceThatAMigrationSettlesIsStoredSettled has nothing else to store, and no other event comes.
+// The migrated instance has nothing else to store, and no other event arrives.
 func TestAnInstanceThatAMigrationSettlesIsStoredSettled(t *testing.T) {
 	t.Parallel()
 	atDesks(t, func(t *testing.T, w *world) {
@@ -251,14 +251,14 @@ func TestASnapshotThatNoHostedVersionReadsIsNotTouched(t *testing.T) {
 					t.Errorf("stored %s, want %s", got, before)
 				}
 				if slices.ContainsFunc(w.calls, func(call string) bool { return call != "Load desk/1" && call != "Delay desk/1" }) || w.counted("Delay") < 3 {
-					t.Errorf("the loop called %q, want only Load and Delay, again and again", w.calls)
+					t.Errorf("the loop called %q, want only Load and Delay", w.calls)
 				}
 				reason, _ := json.Marshal("hydrating desk/1: " + c.reason)
 				if !strings.Contains(log.String(), `"msg":"stored item is unreadable, nothing is touched","instance":"desk/1","message_id":"message-2","error":`+string(reason)) {
 					t.Errorf("logged %s\nwant %s", log.String(), reason)
 				}
 				if lines, tries := strings.Count(log.String(), string(reason)), w.counted("Delay"); lines != tries {
-					t.Errorf("want one line a try, got %d lines of %d tries", lines, tries)
+					t.Errorf("want one log line per try, got %d lines for %d tries", lines, tries)
 				}
 				w.host(t, w.desk(c.stored))
 				w.run(t)

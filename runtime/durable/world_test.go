@@ -25,16 +25,15 @@ var (
 	errDead  = errors.New("the process is dead")
 )
 
-// fault is what becomes of one call that passes through a world.
+// fault is the outcome of one call to a port.
 type fault int
 
 const (
 	none fault = iota
-	// failBefore fails the call before it takes effect, failAfter loses its answer.
+	// failBefore fails the call before it takes effect. failAfter loses the answer.
 	failBefore
 	failAfter
-	// dieBefore and dieAfter end the process there: all its later calls fail, and what it had
-	// received is not acknowledged.
+	// dieBefore and dieAfter end the process. All its later calls fail, and its batch is not acknowledged.
 	dieBefore
 	dieAfter
 )
@@ -43,19 +42,18 @@ func (f fault) String() string {
 	return []string{"none", "fail before", "fail after", "die before", "die after"}[f]
 }
 
-// world is all that a loop meets: store, FIFO queue with its Lambda poller, timers and the third
-// parties that services call. It keeps records as JSON, so that nothing stored is shared with the
-// loop. Its clock is that of the synctest bubble.
+// world implements the loop's environment: store, FIFO queue with its Lambda poller, timers and third parties. It keeps
+// records as JSON, so that the loop shares no memory with it. It uses the clock of the synctest bubble.
 type world struct {
 	machines *durable.Machines
 	config   durable.Config
-	// latency is how long a call of an instance takes; nil means no time.
+	// latency is the duration of an instance's calls. If it is nil, calls take no time.
 	latency func(id string) time.Duration
-	// hook decides about each call, such as "Commit order/1"; nil means that all succeed.
+	// hook returns the fault of a call such as "Commit order/1". If it is nil, all calls succeed.
 	hook func(call string) fault
-	// refuse answers a call before it takes effect with an error of its own; nil means none.
+	// refuse returns an error for a call before it takes effect. If it is nil, no call fails this way.
 	refuse func(call string) error
-	// third is what the third parties answer, by service.
+	// third holds the third parties by service.
 	third map[string]service
 
 	mu       sync.Mutex
@@ -65,25 +63,24 @@ type world struct {
 	delays   []time.Duration
 	calls    []string
 	served   []statechart.Call
-	names    []string // The services of served.
+	names    []string // The services in served, with their attempts.
 	emitted  []string
-	// sends are those that do not fit into the records of their receivers.
+	// sends holds the last sends that do not fit into the records of their receivers.
 	sends map[string]durable.LastSend
-	// aliases are the owners of aliases; released are those that others may claim.
+	// aliases maps aliases to their owners. released holds the aliases that may be claimed by others.
 	aliases, released map[string]string
-	// cancels says that timers can be cancelled, as those of a delay queue cannot.
+	// cancels lets the loop cancel timers. A delay queue cannot do that.
 	cancels bool
-	// noTokens says that the loop cannot answer tasks.
+	// noTokens gives the loop no client for tasks.
 	noTokens bool
-	// workflows are the tasks that wait, by token.
+	// workflows holds the waiting tasks by token.
 	workflows map[string]*workflow
-	// executions are those that were started, by ARN.
+	// executions holds the started executions by ARN.
 	executions map[string]*execution
-	// refusal is what whoever starts an execution is told; nil: it is started. noExecutions says that the loop cannot
-	// start any.
+	// refusal is the error of each attempt to start an execution. noExecutions gives the loop no client for executions.
 	refusal      error
 	noExecutions bool
-	// acknowledger is the loop's, nil: everything is acknowledged with its batch.
+	// acknowledger is the loop's. If it is nil, all deliveries are acknowledged with their batch.
 	acknowledger durable.Acknowledger
 	queue
 	ledger
@@ -94,7 +91,7 @@ type parking struct {
 	Reason string
 }
 
-// service is one attempt at a third party; see world.serve.
+// service makes one attempt to call a third party, see world.service.
 type service func(ctx context.Context, call statechart.Call) (string, error)
 
 func newWorld(t *testing.T) *world {
@@ -110,7 +107,7 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// process is one Lambda process: the ports through which a loop sees the world. It dies once.
+// process is one Lambda process. It implements the loop's ports on the world. It dies once.
 type process struct {
 	*world
 	loop *durable.Loop
@@ -122,7 +119,7 @@ type process struct {
 
 type processKey struct{}
 
-// start begins a process whose invocation ends after the time-out.
+// start starts a process whose invocation ends after the time-out.
 func (w *world) start(timeout time.Duration) *process {
 	p := &process{world: w}
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
@@ -142,7 +139,7 @@ func (w *world) start(timeout time.Duration) *process {
 	return p
 }
 
-// call lets one call through to the world, or fails it as the hook says.
+// call runs one call on the world, or fails it with the fault of the hook.
 func (p *process) call(ctx context.Context, name, id string, do func() error) error {
 	if p.latency != nil && ctx.Value(sameRequest{}) == nil {
 		time.Sleep(p.latency(id))
@@ -155,7 +152,7 @@ func (p *process) call(ctx context.Context, name, id string, do func() error) er
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if name != "Acknowledge" && name != "Serve" { // Those are not the loop's.
+	if name != "Acknowledge" && name != "Serve" { // The loop does not make these two calls.
 		p.calls = append(p.calls, name+" "+id)
 	}
 	what := none
@@ -185,14 +182,14 @@ func (p *process) call(ctx context.Context, name, id string, do func() error) er
 	return err
 }
 
-// die ends the process; the world must be locked.
+// die ends the process. The world must be locked.
 func (p *process) die() error {
 	p.dead = true
 	p.cancel()
 	return errDead
 }
 
-// kill ends the process that the service runs in.
+// kill ends the process of the service.
 func kill(ctx context.Context) {
 	p, _ := ctx.Value(processKey{}).(*process)
 	p.mu.Lock()
@@ -304,7 +301,7 @@ func (p *process) SendBatch(ctx context.Context, messages []durable.Message) []e
 	return errs
 }
 
-// sameRequest is the key of a context for all but the first message of a batch, which is one request.
+// sameRequest marks the context of all messages in a batch except the first, because a batch is one request.
 type sameRequest struct{}
 
 func (p *process) Schedule(ctx context.Context, at time.Time, message durable.Message) error {
@@ -321,16 +318,6 @@ func (p *process) Cancel(ctx context.Context, deduplicationID string) error {
 	}
 	return p.call(ctx, "Cancel", deduplicationID, func() error {
 		p.scheduled = slices.DeleteFunc(p.scheduled, func(s scheduled) bool { return s.message.DeduplicationID == deduplicationID })
-		return nil
-	})
-}
-
-// emit listens to what instances emit; it is a Config.Emit.
-func (w *world) emit(ctx context.Context, from durable.InstanceID, id string, event json.RawMessage) error {
-	p, _ := ctx.Value(processKey{}).(*process)
-	return p.call(ctx, "Emit", from.String(), func() error {
-		w.perform(durable.Message{To: from, DeduplicationID: id})
-		w.emitted = append(w.emitted, id+" "+string(event))
 		return nil
 	})
 }
@@ -354,7 +341,7 @@ func (p *process) Delay(ctx context.Context, deliveries []durable.Delivery, wait
 	})
 }
 
-// load returns the stored record; the world must be locked, or at rest.
+// load returns the stored record. The world must be locked or at rest.
 func (w *world) load(id string) (record durable.Record) {
 	if stored, ok := w.records[id]; ok {
 		if err := json.Unmarshal(stored, &record); err != nil {
@@ -373,7 +360,7 @@ func (w *world) store(record durable.Record) {
 	w.revision[record.Instance.String()] = record.Revision
 }
 
-// recent are the IDs of events that the record keeps, without the hashes of their bodies and without places.
+// recent returns the record's event IDs without the digests of their bodies. It skips entries of parked events.
 func recent(record durable.Record) (ids []string) {
 	for _, entry := range record.RecentEvents {
 		if !strings.HasPrefix(entry, "parked/") {
@@ -383,7 +370,7 @@ func recent(record durable.Record) (ids []string) {
 	return ids
 }
 
-// faults returns a hook that lets the nth call (from 1) of the given name meet the fault.
+// faults returns a hook with the fault for the nth call of a name, counted from 1.
 func faults(plan map[string]fault) func(call string) fault {
 	seen := map[string]int{}
 	return func(call string) fault {

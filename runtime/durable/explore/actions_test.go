@@ -15,19 +15,19 @@ import (
 // action is something that may happen to the world between calls.
 type action struct {
 	name string
-	// at is when it can happen, lanes are those whose messages it takes.
+	// at is the earliest time of the action. lanes are the lanes whose messages it takes.
 	at    time.Time
 	lanes []string
 	do    func(w *world, d *decisions)
 }
 
-// actions returns what may happen next. depth counts the processes that are frozen or paused meanwhile.
+// actions returns the possible next actions. depth counts the processes that are frozen or paused meanwhile.
 func (x *search) actions(w *world, depth int) []action {
 	return slices.Concat(x.deliveries(w, depth), firings(w), forgetting(w, depth), operating(w), w.taskActions(), w.executionActions())
 }
 
-// deliveries are the batches that SQS may deliver: messages from the front of each lane that is free. A batch comes from one
-// queue, and may mix groups.
+// deliveries returns the batches that SQS may deliver: messages from the front of each unlocked lane. A batch comes from
+// one queue and may mix groups.
 func (x *search) deliveries(w *world, depth int) (actions []action) {
 	count, free := w.lanes()
 	names := slices.Sorted(maps.Keys(count))
@@ -64,12 +64,12 @@ func (x *search) deliveries(w *world, depth int) (actions []action) {
 	return actions
 }
 
-// firings are what may become of what is scheduled: it fires on time or, with a fault, early, or twice.
+// firings returns how the scheduled messages may fire: on time or, with a fault, early or twice.
 func firings(w *world) (actions []action) {
 	for i, s := range w.scheduled {
 		isPoll := strings.Contains(string(s.message.Body), `"settle.execution"`)
 		if isPoll && w.facts["polled"] > 0 && w.isRunning() {
-			continue // It would go on without end.
+			continue // The polls would go on without end.
 		}
 		fire := func(name string, at time.Time, faults int, isLast bool) {
 			if w.left.Faults < faults {
@@ -100,11 +100,12 @@ func (w *world) isRunning() bool {
 	return slices.ContainsFunc(slices.Collect(maps.Values(w.executions)), func(e execution) bool { return e.end == "" })
 }
 
-// forgetting is what time does: TTL deletes items, SQS forgets deduplication IDs.
+// forgetting returns the effects of time: TTL deletes items, and SQS forgets deduplication IDs.
 func forgetting(w *world, depth int) (actions []action) {
 	for _, id := range slices.Sorted(maps.Keys(w.records)) {
-		// An event that comes after the item has expired begins a new instance: that is documented. So no event may be on
-		// its way, no other instance may owe one, and no process is frozen for as long as the retention.
+		// An event that arrives after the item has expired starts a new instance, as documented. Therefore TTL deletes an
+		// item only if no event for it is in flight, no other instance owes one, and no process is frozen for as long as the
+		// retention.
 		if r := w.records[id]; depth == 0 && !r.expireAt.IsZero() && (w.record(id).Owes() || !w.expects(id) && !w.inDebt()) {
 			actions = append(actions, action{name: "TTL deletes " + id, at: r.expireAt, do: func(w *world, _ *decisions) {
 				w.clock = later(w.clock, r.expireAt)
@@ -132,7 +133,7 @@ func forgetting(w *world, depth int) (actions []action) {
 	return actions
 }
 
-// expects reports whether a message to the instance is on its way.
+// expects reports whether a message to the instance is in flight.
 func (w *world) expects(id string) bool {
 	return slices.ContainsFunc(w.messages, func(m message) bool { return m.Group == id })
 }
@@ -142,7 +143,7 @@ func (w *world) inDebt() bool {
 	return slices.ContainsFunc(slices.Collect(maps.Keys(w.records)), func(id string) bool { return w.record(id).Owes() })
 }
 
-// operating is what operators do: redrive, restore, deploy, and take permissions away.
+// operating returns the actions of operators: redrive, restore, deploy, and change permissions.
 func operating(w *world) (actions []action) {
 	add := func(name string, do func(w *world)) {
 		actions = append(actions, action{name: name, do: func(w *world, _ *decisions) { do(w) }})
@@ -157,7 +158,7 @@ func operating(w *world) (actions []action) {
 		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(w.backups)) {
-		if w.left.Restores > 0 && !w.expects(id) { // docs/operations.md, "Backups": while nothing is sent to it.
+		if w.left.Restores > 0 && !w.expects(id) { // docs/operations.md, "Backups": restore while no event is sent to the instance.
 			add("restore "+id, func(w *world) {
 				w.left.Restores--
 				for _, line := range w.records[id].log[len(w.backups[id].log):] {
@@ -179,7 +180,7 @@ func operating(w *world) (actions []action) {
 	return actions
 }
 
-// taskActions are what Step Functions does to tasks: they time out, or an execution is aborted, or it tries a task again.
+// taskActions returns the possible ends of tasks: a task times out, or its execution is aborted.
 func (w *world) taskActions() (actions []action) {
 	for _, value := range slices.Sorted(maps.Keys(w.tasks)) {
 		t := w.tasks[value]
@@ -197,7 +198,7 @@ func (w *world) taskActions() (actions []action) {
 	return actions
 }
 
-// executionActions: executions end, and EventBridge tells it never, once or twice.
+// executionActions returns the ends of executions. EventBridge reports an end never, once or twice.
 func (w *world) executionActions() (actions []action) {
 	for _, arn := range slices.Sorted(maps.Keys(w.executions)) {
 		e := w.executions[arn]
@@ -214,7 +215,7 @@ func (w *world) executionActions() (actions []action) {
 				if err != nil {
 					panic(err)
 				}
-				m.DeduplicationID += strconv.Itoa(n) // The second may come later than SQS remembers the first.
+				m.DeduplicationID += strconv.Itoa(n) // SQS may have forgotten the first event when the second arrives.
 				w.send(m)
 			}})
 		}

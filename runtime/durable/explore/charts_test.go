@@ -19,21 +19,21 @@ type (
 	after      = statechart.After[book]
 )
 
-// book is the context of all charts here: what was applied, in order.
+// book is the context of all charts here. It lists the applied items in order.
 type book struct {
 	Log []string `json:"log"`
 }
 
-// item is the payload of events from outside. To is the instance that is told, or the alias that is claimed.
+// item is the payload of events from outside. To is the receiving instance, or the alias to claim.
 type item struct {
 	Item string `json:"item"`
 	To   string `json:"to,omitempty"`
 }
 
-// retention is how long an instance that has ended is kept.
+// retention is how long an ended instance is kept.
 const retention = 10 * time.Minute
 
-// attemptsMax is how often a service is tried.
+// attemptsMax is the number of attempts of a service.
 const attemptsMax = 2
 
 func note[E any](text func(E) string) statechart.Action[book] {
@@ -55,7 +55,7 @@ var (
 	tells = statechart.When("tells", func(_ book, i item) bool { return i.To != "" })
 )
 
-// service is a service that the world answers. The one named kill kills its process.
+// service calls the world. The service named kill kills its process.
 func service(name string) statechart.Service[book] {
 	return statechart.ServiceFunc(name, func(ctx context.Context, _ book, call statechart.Call) (string, error) {
 		p, _ := ctx.Value(processKey{}).(*process)
@@ -63,7 +63,7 @@ func service(name string) statechart.Service[book] {
 	})
 }
 
-// invoked is a service that leads to one state or, if it fails, to another.
+// invoked returns a service that leads to target or, if it fails, to failed.
 func invoked(name, target, failed string) []invoke {
 	return []invoke{{Service: service(name), Retry: statechart.RetryPolicy{Attempts: attemptsMax},
 		OnDone:  []on{{Target: target, Actions: do{note(func(s string) string { return s + " ok" })}}},
@@ -84,8 +84,8 @@ func payloads() statechart.Payloads {
 	return p
 }
 
-// machineX is the machine of most instances: it has a bit of everything. Version 2 has another name for idle, and settled
-// states where version 1 runs a service to pay.
+// machineX is the machine of most instances, with states of many kinds. Version 2 renames idle, and it replaces the
+// service pay by a settled state.
 func machineX(version int, migrations ...statechart.Migration) durable.Machine {
 	idle := "idle"
 	if version == 2 {
@@ -138,7 +138,7 @@ func machineX(version int, migrations ...statechart.Migration) durable.Machine {
 	}), durable.MachineConfig{Retention: retention})
 }
 
-// helped is the state of a parent that has a child of the machine.
+// helped returns the state of a parent whose child runs the machine.
 func helped(machine, idle string) chartState {
 	return chartState{ID: "helped-" + machine, Tags: settled,
 		Children: []statechart.Child[book]{{ID: "kid", Machine: machine, Input: func(_ book, e statechart.Event) any { return e.Payload },
@@ -148,8 +148,8 @@ func helped(machine, idle string) chartState {
 			{Event: "again", Target: "helped-" + machine, Reenter: true, Actions: do{keep}}}}
 }
 
-// child is a machine of children. c waits until its parent releases it; b does too, and says bye to x/b when it leaves; d
-// calls a service and is done.
+// child returns a machine for children. c waits until its parent releases it. b does so too, and its exit action sends bye
+// to x/b. d calls a service and ends.
 func child(id string) durable.Machine {
 	states := []chartState{
 		{ID: "idle", Tags: settled, On: []on{{Event: "add", Actions: do{keep}}, {Event: "finish", Target: "arrived"}}},
@@ -173,7 +173,7 @@ func child(id string) durable.Machine {
 	}), durable.MachineConfig{Retention: retention})
 }
 
-// fromVersion1 leads from version 1 of x to version 2.
+// fromVersion1 migrates x from version 1 to version 2.
 var fromVersion1 = statechart.Migration{From: 1, Changes: []statechart.Change{
 	statechart.RenameState("idle", "ready"), statechart.MoveState("helped-c", "ready"),
 	statechart.Rewrite("drop the service that pays", func(s *statechart.Stored) error {
@@ -184,7 +184,7 @@ var fromVersion1 = statechart.Migration{From: 1, Changes: []statechart.Change{
 	}),
 }}
 
-// hosts returns the machines that processes host: before the deployment and, if there is one, after it.
+// hosts returns the hosted machines before the deployment and, if there is a deployment, after it.
 func hosts(versions string) (sets []*durable.Machines) {
 	children := []durable.Machine{child("b"), child("c"), child("d")}
 	lists := [][]durable.Machine{{machineX(1)}}

@@ -1,22 +1,22 @@
 package explore_test
 
-// decisions says what becomes of the calls of one step. The search counts through all lists of decisions; a script names
-// the decisions that are not ordinary.
+// decisions chooses the outcome of each call in one step. The search enumerates all lists of decisions. A script names the
+// decisions other than the default.
 type decisions struct {
-	// list is what to decide, as far as it goes; then 0, the ordinary course.
+	// list holds the decisions to make. After its end, each decision is 0, the default.
 	list []int
-	// made are the decisions so far, and how many options each had. said names those that are not ordinary.
+	// made holds the decisions so far, with their numbers of options. said names the ones other than the default.
 	made []decision
 	said []string
-	// script, if isScript is set, is what is yet to decide instead of list.
+	// script holds the remaining names of a script. It replaces list if isScript is set.
 	script   []string
 	isScript bool
 }
 
 type decision struct{ is, of int }
 
-// pick decides between 0, the ordinary course, and options-1. name names an option; the ordinary course has no name.
-// Names must be unique within a step, so that a script means one decision.
+// pick chooses between 0, the default, and options-1. name returns the name of an option other than the default. Names
+// must be unique within a step, so that each name in a script means one decision.
 func (d *decisions) pick(options int, name func(int) string) int {
 	is := 0
 	switch {
@@ -39,12 +39,12 @@ func (d *decisions) pick(options int, name func(int) string) int {
 	return is
 }
 
-// allow decides whether something happens that has a name.
+// allow decides whether the named thing happens. The default is no.
 func (d *decisions) allow(name string) bool {
 	return d.pick(2, func(int) string { return name }) == 1
 }
 
-// next returns the next list of decisions, false after the last.
+// next returns the next list of decisions, or false after the last one.
 func (d *decisions) next() ([]int, bool) {
 	for k := len(d.made) - 1; k >= 0; k-- {
 		if d.made[k].is+1 == d.made[k].of {

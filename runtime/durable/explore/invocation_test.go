@@ -14,23 +14,23 @@ import (
 	"github.com/settle-run/settle/runtime/durable"
 )
 
-// fault is what becomes of a call.
+// fault is the outcome of a call.
 type fault string
 
 const (
 	proceeds fault = ""
 	noEffect fault = "has no effect"
 	lost     fault = "loses its answer"
-	// dies ends the process after the call: to die before it is to die after the one before.
+	// dies ends the process after the call. Dying before a call is the same as dying after the previous one.
 	dies fault = "and the process dies"
-	// freezes stops the process before the call until others have taken its messages over.
+	// freezes stops the process before the call until other processes have received its messages.
 	freezes fault = "finds the process frozen"
 )
 
 // killer is the call of a service that always kills its process.
 const killer = "Kill"
 
-// faultsOf returns what may become of a call.
+// faultsOf returns the possible outcomes of a call.
 func faultsOf(name string) []fault {
 	switch name {
 	case "Load", "Serve", "Describe":
@@ -44,15 +44,15 @@ func faultsOf(name string) []fault {
 	}
 }
 
-// process is one invocation of a Lambda function: the ports through which a loop sees the world. Its calls wait until the
-// scheduler lets them proceed, one at a time.
+// process is one invocation of a Lambda function. It implements the loop's ports. Its calls wait until the scheduler lets
+// them proceed, one at a time.
 type process struct {
 	w    *world
 	d    *decisions
 	x    *search
 	mu   sync.Mutex
 	wait []*request
-	// calls counts the calls by name, so that each has a name of its own.
+	// calls counts the calls by name, so that each call has a unique name.
 	calls        map[string]int
 	cancel       context.CancelFunc
 	dead, frozen bool
@@ -60,7 +60,7 @@ type process struct {
 	depth int
 }
 
-// request is a call that waits.
+// request is a waiting call.
 type request struct {
 	group, name string
 	do          func(*world) error
@@ -69,7 +69,7 @@ type request struct {
 
 type processKey struct{}
 
-// pausesMax is more pauses than an invocation makes.
+// pausesMax is more than the number of pauses in any invocation.
 const pausesMax = 100
 
 func (p *process) call(group, name string, do func(*world) error) error {
@@ -90,7 +90,7 @@ func (s *scenario) configOf(w *world) durable.Config {
 	return durable.Config{
 		Now: func() time.Time { return w.clock }, RetentionMin: 1, Logger: slog.New(slog.DiscardHandler),
 		AttemptsMax: limit, AbandonedMax: limit, ConflictsMax: 1, ServicesMax: 2, HistoryMax: 1, DeniedWaitMax: time.Second,
-		// An event whose ID is forgotten is applied again: that is documented, and nothing to be found here.
+		// The loop applies an event again if its ID is forgotten. This is documented, so the search does not look for it.
 		RecentEventsMax: cmp.Or(s.recent, 8), SendersMax: 1, FailedEffectsMax: limit, OutboxMax: limit, RefusalsMax: limit, AloneAfter: 1,
 		AcknowledgeAfter: time.Nanosecond,
 	}
@@ -124,7 +124,7 @@ func (x *search) handle(w *world, d *decisions, batch []durable.Delivery, depth 
 	}
 }
 
-// hostsOf returns the machines of a process. After a deployment, old processes may run for a while.
+// hostsOf returns the hosted machines of a process. After a deployment, old processes may run for a while.
 func (x *search) hostsOf(w *world, d *decisions) *durable.Machines {
 	switch {
 	case !w.deployed:
@@ -136,7 +136,7 @@ func (x *search) hostsOf(w *world, d *decisions) *durable.Machines {
 	return x.hosts[1]
 }
 
-// acknowledge ends the invocation: Lambda deletes all messages but those that must come again.
+// acknowledge ends the invocation. Lambda deletes all messages except the ones in again.
 func (p *process) acknowledge(batch []durable.Delivery, again []string) {
 	if p.dead {
 		return
@@ -148,12 +148,12 @@ func (p *process) acknowledge(batch []durable.Delivery, again []string) {
 	p.w.remove(slices.DeleteFunc(batch, func(d durable.Delivery) bool { return slices.Contains(again, d.MessageID) }))
 }
 
-// label names a decision; those of nested invocations have a mark.
+// label returns the name of a decision, with a prefix in nested invocations.
 func (p *process) label(text string) string {
 	return strings.Repeat("> ", p.depth) + text
 }
 
-// next returns the call that goes first: groups run concurrently.
+// next returns the call that proceeds first, because groups run concurrently.
 func (p *process) next() *request {
 	slices.SortStableFunc(p.wait, func(a, b *request) int { return cmp.Compare(a.group, b.group) })
 	i := 0
@@ -166,7 +166,7 @@ func (p *process) next() *request {
 	return r
 }
 
-// nameOf returns the name of a call, with its number if there was one of the same name.
+// nameOf returns the name of a call. A repeated name gets a number.
 func (p *process) nameOf(r *request) string {
 	name := r.name + " " + r.group
 	if n := p.calls[name]; n > 0 {
@@ -175,7 +175,7 @@ func (p *process) nameOf(r *request) string {
 	return name
 }
 
-// let has a call proceed.
+// let runs a call.
 func (p *process) let(r *request) error {
 	p.calls[r.name+" "+r.group]++
 	p.x.calls++
@@ -185,11 +185,11 @@ func (p *process) let(r *request) error {
 	return r.do(p.w)
 }
 
-// step takes the next call, and decides what becomes of it.
+// step takes the next call and decides its outcome.
 func (p *process) step() {
-	if len(p.wait) == 0 { // The loop pauses before it tries once more to take back the count of a try.
+	if len(p.wait) == 0 { // The loop pauses before it retries to take back the count of a try.
 		if p.calls["pause"]++; p.calls["pause"] > pausesMax {
-			panic("the loop waits for something that is no port")
+			panic("the loop waits for something other than a port")
 		}
 		time.Sleep(time.Second)
 		return
@@ -199,9 +199,9 @@ func (p *process) step() {
 		time.Sleep(time.Second)
 		return
 	}
-	if len(p.wait) == 0 { // It waits before it takes the count of a try back.
+	if len(p.wait) == 0 { // The loop pauses before it takes back the count of a try.
 		if p.calls["naps"]++; p.calls["naps"] > 100 {
-			panic("the loop waits for something that is no port")
+			panic("the loop waits for something other than a port")
 		}
 		time.Sleep(time.Second)
 		return
@@ -218,7 +218,7 @@ func (p *process) step() {
 	case proceeds:
 		r.answer <- p.let(r)
 	case noEffect, lost:
-		if r.name == "Serve" { // A failure of AWS is no try, and no attempt of a service.
+		if r.name == "Serve" { // A failure of AWS is neither a try of the event nor an attempt of the service.
 			p.w.facts["blame "+r.group]++
 		}
 		if what == lost {
@@ -257,7 +257,7 @@ func (p *process) decide(r *request, name string) fault {
 	return what
 }
 
-// others lets the other groups proceed before the process dies or freezes at a call, and returns the group that is to blame.
+// others lets calls of other groups proceed before the process dies or freezes. It returns the group to blame.
 func (p *process) others(r *request) (blamed string) {
 	for {
 		synctest.Wait()
@@ -269,7 +269,7 @@ func (p *process) others(r *request) (blamed string) {
 		name := p.nameOf(other)
 		options := 3
 		if r.name == killer {
-			options = 2 // There is no doubt.
+			options = 2 // The killer is to blame.
 		}
 		switch p.d.pick(options, func(i int) string { return p.label([]string{"", name + " proceeds", name + " is to blame"}[i]) }) {
 		case 0:
@@ -283,7 +283,7 @@ func (p *process) others(r *request) (blamed string) {
 	}
 }
 
-// die ends the process: its calls fail, and its batch is not acknowledged.
+// die ends the process. Its calls fail, and its batch is not acknowledged.
 func (p *process) die(r *request) {
 	p.mu.Lock()
 	p.dead = true
@@ -295,7 +295,7 @@ func (p *process) die(r *request) {
 	p.wait = nil
 }
 
-// meanwhile has other things happen while the process is frozen or paused, as far as they can within the time.
+// meanwhile runs other actions while the process is frozen or paused, within the given time.
 func (p *process) meanwhile(within time.Duration) {
 	w := p.w
 	for range p.x.nested {

@@ -92,7 +92,7 @@ func (p *process) LastSend(_ context.Context, receiver durable.InstanceID, queue
 	return last, ok, err
 }
 
-// Claim implements durable.Store, by the condition of dynamostore.
+// Claim implements durable.Store with the condition that dynamostore uses.
 func (p *process) Claim(_ context.Context, name string, id durable.InstanceID, createdAt time.Time, revision int64) error {
 	return p.call(id.String(), "Claim", func(w *world) error {
 		if stored := w.records[id.String()]; stored.revision != revision {
@@ -136,7 +136,7 @@ func (p *process) Send(_ context.Context, m durable.Message) (messageID string, 
 	return messageID, err
 }
 
-// SendBatch implements durable.Queue. A real batch may be taken in part, so each message is a call of its own.
+// SendBatch implements durable.Queue. SQS may accept a part of a batch, so each message is a call of its own.
 func (p *process) SendBatch(ctx context.Context, messages []durable.Message) []error {
 	errs := make([]error, len(messages))
 	for i, m := range messages {
@@ -145,7 +145,7 @@ func (p *process) SendBatch(ctx context.Context, messages []durable.Message) []e
 	return errs
 }
 
-// Park implements durable.Queue. Parking again has no effect: the deduplication ID is the same.
+// Park implements durable.Queue. A second parking has no effect, because the deduplication ID is the same.
 func (p *process) Park(_ context.Context, d durable.Delivery, reason string) error {
 	return p.call(d.Group, "Park", func(w *world) error {
 		w.parkedNow(d, reason)
@@ -179,7 +179,7 @@ func (p *process) Schedule(_ context.Context, at time.Time, m durable.Message) e
 	})
 }
 
-// Cancel implements durable.Timers. It never saves a message: that is the harder case.
+// Cancel implements durable.Timers. It never cancels a timer, because that is the harder case.
 func (*process) Cancel(context.Context, string) error { return nil }
 
 // Acknowledge implements durable.Acknowledger.
@@ -190,8 +190,8 @@ func (p *process) Acknowledge(_ context.Context, deliveries []durable.Delivery) 
 	})
 }
 
-// Answer implements durable.Tokens as sfncallback does over Step Functions: the history of the execution, if it is known,
-// distinguishes an answer of ours from an expiry.
+// Answer implements durable.Tokens as sfncallback does over Step Functions. If the execution is known, its history
+// distinguishes our own answer from an expiry.
 func (p *process) Answer(_ context.Context, token durable.Token, answer durable.Answer, repeat bool) error {
 	value := token.Value.Reveal()
 	return p.call(groupOf(value), "Answer", func(w *world) error {
@@ -252,27 +252,27 @@ func (p *process) Describe(_ context.Context, arn string) (end *statechart.Execu
 	return end, err
 }
 
-// serve is one attempt of a service.
+// serve makes one attempt of a service.
 func (p *process) serve(name string, call statechart.Call) error {
 	what := "Serve"
 	if name == "kill" {
 		what = killer
 	}
 	return p.call(call.Instance, what, func(w *world) error {
-		if !p.frozen { // A process that thaws may call what others have finished meanwhile: nothing can prevent that.
+		if !p.frozen { // A process that wakes up may call a service that another process has finished. The loop cannot prevent that.
 			w.served(name, call)
 		}
 		return nil
 	})
 }
 
-// senderOf returns the instance that sends a message: IDs of messages begin with it.
+// senderOf returns the sender of a message. IDs of messages begin with the name of their sender.
 func senderOf(m durable.Message) string {
 	sender, _, _ := strings.Cut(m.DeduplicationID, "@")
 	return sender
 }
 
-// groupOf returns the instance that a task's token was handed to: tokens here begin with it.
+// groupOf returns the instance that holds a token. Tokens here begin with its name.
 func groupOf(token string) string {
 	group, _, _ := strings.Cut(token, "|")
 	return group

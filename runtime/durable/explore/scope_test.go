@@ -13,14 +13,14 @@ import (
 
 // The flags of the search.
 var (
-	scopeFlag    = flag.String("scope", "short", "how much to search: short, a quarter of a minute, or full, with more faults, scenarios and pauses")
-	scenarioFlag = flag.String("scenario", "", "the names of the scenarios to search, separated by commas; all if it is empty")
-	callsFlag    = flag.Bool("calls", false, "have schedules show all calls, to read them; they cannot be replayed")
-	faultsFlag   = flag.Int("faults", -1, "how many faults there are at most, instead of what the scope says")
-	pausesFlag   = flag.Int("pauses", 0, "with -faults: how often a process may wait while others run")
+	scopeFlag    = flag.String("scope", "short", "how much to search: short (15 seconds) or full (more faults, scenarios and pauses)")
+	scenarioFlag = flag.String("scenario", "", "the names of the scenarios to search, separated by commas (default: all)")
+	callsFlag    = flag.Bool("calls", false, "show all calls in schedules; such schedules cannot be replayed")
+	faultsFlag   = flag.Int("faults", -1, "maximum number of faults (default: defined by the scope)")
+	pausesFlag   = flag.Int("pauses", 0, "with -faults: maximum number of pauses, in which a process waits while others run")
 )
 
-// selected returns what the flags ask for.
+// selected returns the scopes that the flags select.
 func selected(t *testing.T) (scopes []scope) {
 	t.Helper()
 	isShort := *scopeFlag == "short"
@@ -49,24 +49,23 @@ func selected(t *testing.T) (scopes []scope) {
 	return scopes
 }
 
-// scenario is what a search begins with, and what may happen in it.
+// scenario is the start of a search, with the limits of its actions.
 type scenario struct {
 	name string
-	// text is the events that are in the queues at the beginning: see parsePosts.
+	// text lists the events that are queued at the start, see parsePosts.
 	text  string
 	posts []post
-	// limit is that of tries, 2 if it is zero; recent is that of recent events, 8 if it is zero.
+	// limit is the maximum number of tries, 2 by default. recent is the maximum number of recent events, 8 by default.
 	limit, recent int
-	// left is what may happen beside the faults: Waits, Redrives, Restores, Denials, and Olds: invocations of an old process
-	// after a deployment.
+	// left limits actions beside the faults. Olds limits invocations of an old process after a deployment.
 	left budget
-	// tasks are those of Step Functions that wait, by token. versions says how a new version is deployed: see hosts.
+	// tasks holds the waiting tasks of Step Functions by token. versions names the deployment of a new version, see hosts.
 	tasks    map[string]task
 	versions string
-	// early has the loop acknowledge early, refused has Step Functions refuse to start executions.
+	// early makes the loop acknowledge early. refused makes Step Functions refuse to start executions.
 	early, refused bool
-	// faults is how many faults the full scope has, 1 if it is zero; make test has one. nested is as in scope, 1 if it is
-	// zero. isLong leaves the scenario to the full scope, and without pauses.
+	// faults is the number of faults in the full scope, 1 by default. make test always allows one. nested is as in scope, 1
+	// by default. isLong excludes the scenario from the short scope, and from searches with pauses.
 	faults, nested int
 	isLong         bool
 }
@@ -74,12 +73,12 @@ type scenario struct {
 // post is an event from outside.
 type post struct {
 	queue, group, typ, item, to string
-	// afterEnd is set if an event before it ends the instance.
+	// afterEnd is set if an earlier event ends the instance.
 	afterEnd bool
 }
 
-// parsePosts reads events: "x/a tell a1 x/b; 2:x/a add q1" sends tell with the item a1, which x/b is told of, and add through
-// the second queue.
+// parsePosts reads events. "x/a tell a1 x/b; 2:x/a add q1" sends x/a the event tell, with the item a1 and the receiver
+// x/b. It then sends x/a the event add through the second queue.
 func parsePosts(text string) (posts []post) {
 	hasEnded := map[string]bool{}
 	for line := range strings.SplitSeq(text, ";") {
@@ -95,7 +94,7 @@ func parsePosts(text string) (posts []post) {
 	return posts
 }
 
-// begin returns the world at the beginning.
+// begin returns the world at the start.
 func (s *scenario) begin(scope scope) *world {
 	w := &world{scenario: s, clock: time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC), left: s.left, records: map[string]stored{}, backups: map[string]stored{},
 		sent: map[string]time.Time{}, serial: map[string]int{}, sends: map[string]durable.LastSend{}, aliases: map[string]alias{}, tasks: map[string]task{}, executions: map[string]execution{},
@@ -110,7 +109,7 @@ func (s *scenario) begin(scope scope) *world {
 			w.tasks[p.item] = t
 			body = fmt.Sprintf(`{"type":"settle.wait","$task":{"token":%q,"name":%q,"execution":%q,"enteredAt":%q,"timeoutSeconds":%d,"heartbeatSeconds":%d}}`,
 				p.item, t.name, t.execution, w.clock.Format(time.RFC3339), int(t.timeout.Seconds()), int(t.heartbeat.Seconds()))
-		case strings.HasSuffix(p.item, "*"): // A producer repeats what has an ID.
+		case strings.HasSuffix(p.item, "*"): // A producer sends duplicates of an event with an ID.
 			body = fmt.Sprintf(`{"type":%q,"item":%q,"$id":%q}`, p.typ, p.item, p.item)
 		}
 		w.enqueue(p.queue, p.group, body, id, durable.Place{})

@@ -13,9 +13,9 @@ import (
 	"testing/synctest"
 )
 
-// A script is a schedule as a text: a scenario, how many things may happen while a process waits, a line a step, and
-// indented below it a line for each decision in the step that is not the ordinary course. The last line says what is found
-// there, or in what follows without faults: a kind of violation, or nothing.
+// script is the text form of a schedule: a scenario, the number of things that may happen while a process waits, and one
+// line per step. Indented lines below a step are its decisions other than the default. The last line names the violation
+// found at the end of the schedule or in a continuation without faults, or nothing.
 //
 //	scenario plain
 //	nested 1
@@ -29,7 +29,7 @@ type script struct {
 	finds    string
 }
 
-// foundNothing ends the script of a defect that is mended.
+// foundNothing ends the script of a fixed defect.
 const foundNothing = "nothing"
 
 func scriptOf(s scope, v violation) *script {
@@ -50,7 +50,7 @@ func (s *script) String() string {
 	return b.String()
 }
 
-// save writes the script into testdata, if the flag says so.
+// save writes the script into testdata if -save is set.
 func (s *script) save(t *testing.T) {
 	t.Helper()
 	if !*saveScripts {
@@ -67,7 +67,7 @@ func (s *script) save(t *testing.T) {
 	}
 }
 
-// readScripts returns the scripts of testdata, by file.
+// readScripts returns the scripts in testdata by file name.
 func readScripts(t *testing.T) map[string]*script {
 	t.Helper()
 	files, err := filepath.Glob("testdata/*.script")
@@ -116,8 +116,8 @@ func knownViolations(t *testing.T) map[string]bool {
 	return known
 }
 
-// replay plays the schedule, then searches what may follow without faults. It returns the kinds of violations, and what of
-// the schedule could not be played: the runtime may have changed since.
+// replay plays the schedule and then searches all continuations without faults. It returns the kinds of violations, and
+// the steps that it skipped because the runtime has changed since.
 func (s *script) replay() (kinds, skipped []string) {
 	sc := scope{scenario: scenarioNamed(s.scenario), faults: 9, pauses: 9, nested: s.nested}
 	x := newSearch(sc)
@@ -138,7 +138,8 @@ func (s *script) replay() (kinds, skipped []string) {
 	return slices.Sorted(maps.Keys(rest.violations)), skipped
 }
 
-// TestScripts replays the schedules in testdata, and expects what they name. -update writes what they find today.
+// TestScripts replays the schedules in testdata and compares the violations with the scripts. -update rewrites the
+// scripts.
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	for file, s := range readScripts(t) {
@@ -155,7 +156,7 @@ func TestScripts(t *testing.T) {
 				if got == s.finds && (got == foundNothing || len(skipped) == 0) {
 					return
 				}
-				t.Errorf("the schedule finds %q, want %q; all it finds: %q; could not be played: %q", got, s.finds, kinds, skipped)
+				t.Errorf("the schedule finds %q, want %q; all violations: %q; skipped steps: %q", got, s.finds, kinds, skipped)
 				if s.finds = got; *updateScripts {
 					if err := os.WriteFile(file, []byte(s.String()), 0o600); err != nil {
 						t.Fatal(err)
@@ -166,8 +167,8 @@ func TestScripts(t *testing.T) {
 	}
 }
 
-// The flags of the scripts; see also those of the scope.
+// The flags of the scripts. The flags of the search are in scope_test.go.
 var (
 	saveScripts   = flag.Bool("save", false, "save the schedule of each violation in testdata")
-	updateScripts = flag.Bool("update", false, "have the scripts in testdata name what they find today")
+	updateScripts = flag.Bool("update", false, "rewrite the scripts in testdata with the violations found now")
 )

@@ -11,37 +11,37 @@ import (
 	"github.com/settle-run/settle/runtime/durable"
 )
 
-// search is a search through the worlds of a scenario, breadth first: those with the fewest faults first, and among them
-// those with the fewest steps. So the first violation of a kind is the shortest.
+// search is a breadth-first search through the worlds of a scenario. It visits worlds with fewer faults first, then worlds
+// with fewer steps, so the first violation of a kind has the shortest schedule.
 type search struct {
 	scope
 	hosts []*durable.Machines
 	seen  map[[16]byte]int32
 	nodes []node
-	// edges lead from a world to those that follow it without a fault.
+	// edges lead from a world to its successors without a further fault.
 	edges [][2]int32
-	// todo has, by the faults that they needed and their depth, the worlds that are found and not expanded.
+	// todo holds the worlds that are not yet expanded, by their number of faults and their depth.
 	todo       [][][]found
 	violations map[string]violation
-	// What the search has covered.
+	// The coverage of the search.
 	runs, calls, rests, depth int
 }
 
-// scope says how much is searched of a scenario.
+// scope limits the search of a scenario.
 type scope struct {
 	scenario *scenario
-	// faults is how many faults there are at most, pauses how often a process may wait while others run, and nested how
-	// many things may happen while one waits or is frozen.
+	// faults is the maximum number of faults. pauses limits how often a process may wait while others run. nested limits
+	// how many things may happen while one process waits or is frozen.
 	faults, pauses, nested int
 }
 
-// worldsMax bounds a search: it is more than any scenario needs. A scenario with more has no end.
+// worldsMax bounds a search. It is more than any scenario needs, so a scenario with more worlds does not end.
 const worldsMax = 400_000
 
 // receivesMax is more than all limits and faults together explain.
 const receivesMax = 9
 
-// node is a world that was found, as the step from another.
+// node is a visited world, stored as a step from its parent.
 type node struct {
 	parent           int32
 	step             step
@@ -49,7 +49,7 @@ type node struct {
 	isExpanded, rest bool
 }
 
-// step is an action, and the decisions in it that are not ordinary.
+// step is an action with its decisions other than the default.
 type step struct {
 	action    string
 	decisions []string
@@ -60,15 +60,15 @@ type found struct {
 	world *world
 }
 
-// violation is a property that does not hold, and the schedule that shows it.
+// violation is a violated property, with the schedule that leads to it.
 type violation struct {
 	kind, text string
 	steps      []step
-	// faults is how many the schedule needs, worlds in how many worlds the property does not hold.
+	// faults is the number of faults in the schedule. worlds is the number of worlds with this violation.
 	faults, worlds int
 }
 
-// String returns what does not hold, and where.
+// String describes the violation.
 func (v violation) String() string {
 	return fmt.Sprintf("%s (faults: %d; in %d worlds)", v.text, v.faults, v.worlds)
 }
@@ -77,7 +77,7 @@ func newSearch(s scope) *search {
 	return &search{scope: s, hosts: hosts(s.scenario.versions), seen: map[[16]byte]int32{}, violations: map[string]violation{}, todo: make([][][]found, s.faults+1)}
 }
 
-// from searches all that can become of a world. It returns false if it found more worlds than worldsMax.
+// from searches all worlds reachable from start. It returns false if there are more than worldsMax.
 func (x *search) from(start *world) bool {
 	x.add(start, -1, step{}, 0)
 	for faults := range x.todo {
@@ -99,7 +99,7 @@ func (x *search) from(start *world) bool {
 	return true
 }
 
-// add notes a world that follows another, unless it is known and no shorter way leads to it now.
+// add adds the successor of a world, unless the successor is known and the new path to it is no shorter.
 func (x *search) add(w *world, parent int32, s step, depth int) {
 	key, faults := w.key(), x.faults-w.left.Faults
 	id, known := x.seen[key]
@@ -122,7 +122,7 @@ func (x *search) add(w *world, parent int32, s step, depth int) {
 	x.todo[faults][depth] = append(x.todo[faults][depth], found{id, w})
 }
 
-// expand tries all that may happen next, unless the world violates a property.
+// expand tries all possible next actions, unless the world violates a property.
 func (x *search) expand(f found) {
 	w, n := f.world, &x.nodes[f.node]
 	n.isExpanded = true
@@ -139,7 +139,7 @@ func (x *search) expand(f found) {
 		}
 	}
 	if len(w.problems) > 0 {
-		n.rest = true // No livelock on top of it.
+		n.rest = true // Do not report a livelock as well.
 		for _, problem := range w.problems {
 			x.violate(f.node, problem)
 		}
@@ -172,7 +172,7 @@ func (x *search) violate(id int32, problem string) {
 	x.violations[kind] = v
 }
 
-// livelocks finds the worlds from which no world at rest can be reached without a fault: liveness.
+// livelocks finds the worlds that cannot come to rest without a further fault.
 func (x *search) livelocks() {
 	into := make([][]int32, len(x.nodes))
 	for _, e := range x.edges {
@@ -203,22 +203,22 @@ func (x *search) livelocks() {
 		}
 	}
 	if shortest >= 0 {
-		x.violate(shortest, "never at rest: without a further fault, no world at rest can be reached from here")
+		x.violate(shortest, "never at rest: from here, the world cannot come to rest without a further fault")
 	}
 }
 
-// covered says what the search has covered.
+// covered describes the coverage of the search.
 func (x *search) covered() string {
 	return fmt.Sprintf("%-28s faults %d, pauses %d: %7d worlds, %6d at rest, depth %2d, %8d runs, %9d calls", x.scenario.name, x.faults, x.pauses, len(x.nodes), x.rests, x.depth, x.runs, x.calls)
 }
 
-// explore searches a scope in a bubble of virtual time, and returns the violations by kind.
+// explore searches a scope in a bubble of virtual time. It returns the violations by kind.
 func explore(t *testing.T, s scope) (violations map[string]violation) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		x := newSearch(s)
 		if !x.from(s.scenario.begin(s)) {
-			t.Errorf("%s: expected at most %d worlds, found more: something goes on without end, or the scenario is too large", s.scenario.name, worldsMax)
+			t.Errorf("%s: found more than %d worlds: the scenario does not end, or it is too large", s.scenario.name, worldsMax)
 		}
 		t.Log(x.covered())
 		violations = x.violations
@@ -226,8 +226,8 @@ func explore(t *testing.T, s scope) (violations map[string]violation) {
 	return violations
 }
 
-// TestExplore searches the scenarios of the scope. A violation is an error, unless a script in testdata of the same scenario names
-// it: then it is known.
+// TestExplore searches the selected scenarios. A violation is an error unless a script of the same scenario in testdata names it as
+// known.
 func TestExplore(t *testing.T) {
 	t.Parallel()
 	known := knownViolations(t)

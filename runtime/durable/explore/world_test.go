@@ -15,7 +15,7 @@ import (
 	"github.com/settle-run/settle/runtime/durable"
 )
 
-// What SQS and Lambda are set to.
+// The settings of SQS and Lambda.
 const (
 	queueARN  = "arn:aws:sqs:eu-west-1:123456789012:events.fifo"
 	secondARN = "arn:aws:sqs:eu-west-1:123456789012:second.fifo"
@@ -24,16 +24,17 @@ const (
 	visibilityTimeout = 6 * time.Minute
 )
 
-// world is all that outlives a process, as a value: clone copies it. What maps and slices hold is never changed in place.
+// world is the state outside of processes, as a value. clone copies it. Elements of its maps and slices never change in
+// place.
 type world struct {
 	scenario *scenario
 	clock    time.Time
 	left     budget
-	// records are the stored items, backups those before the last commit.
+	// records holds the stored items. backups holds them as they were before the last commit.
 	records, backups map[string]stored
 	messages         []message
 	scheduled        []scheduled
-	// sent maps deduplication IDs to when SQS saw them, serial counts the messages of a lane.
+	// sent maps deduplication IDs to the time when SQS saw them. serial counts the messages of a lane.
 	sent       map[string]time.Time
 	serial     map[string]int
 	parked     []parked
@@ -41,11 +42,11 @@ type world struct {
 	sends      map[string]durable.LastSend
 	tasks      map[string]task
 	executions map[string]execution
-	// denied is set while nobody may send, deployed once the new version is.
+	// denied is set while sending is denied. deployed is set once the new version is deployed.
 	denied, deployed bool
-	// applied is what each instance has applied, as its commits show it.
+	// applied holds the applied events of each instance, taken from its commits.
 	applied map[string][]string
-	// facts is what only the properties and the scheduler look at: counts, by a word and what it is about.
+	// facts holds counts for the properties and the scheduler. A key is a word followed by its subject.
 	facts    map[string]int
 	problems []string
 }
@@ -53,10 +54,10 @@ type world struct {
 // budget is how often something may still happen.
 type budget struct{ Faults, Pauses, Waits, Redrives, Restores, Denials, Olds int }
 
-// stored is an item: its JSON, and what is often asked for.
+// stored is an item: its JSON, and the values parsed from it.
 type stored struct {
 	json []byte
-	// canon is what of the item decides about the future.
+	// canon is the part of the item that affects the future.
 	canon    string
 	log      []string
 	services []string
@@ -83,7 +84,7 @@ type parked struct {
 	redriven bool
 }
 
-// alias is an item of the store: whose it is, and whether others may claim it.
+// alias is an item of the store. Others may claim it once it is released.
 type alias struct {
 	owner    string
 	created  int64
@@ -104,7 +105,7 @@ func (t task) isGone(now time.Time) bool {
 	return t.answer == "" && (t.aborted || t.timeout > 0 && now.Sub(t.entered) >= t.timeout || t.heartbeat > 0 && now.Sub(t.beaten) >= t.heartbeat)
 }
 
-// execution is one of a workflow; end is its status once it has ended.
+// execution is an execution of a workflow. end is its status once it has ended.
 type execution struct{ name, group, input, end string }
 
 func (w *world) clone() *world {
@@ -116,12 +117,12 @@ func (w *world) clone() *world {
 	return &n
 }
 
-// wrong notes a violation. What stands before the colon is its kind.
+// wrong records a violation. The text before the colon is its kind.
 func (w *world) wrong(format string, args ...any) {
 	w.problems = append(w.problems, fmt.Sprintf(format, args...))
 }
 
-// lane is what SQS locks: a group of a queue.
+// lane names the unit that SQS locks: a group of a queue.
 func lane(queue, group string) string {
 	if queue == secondARN {
 		return "2:" + group
@@ -149,8 +150,8 @@ func (w *world) send(m durable.Message) (messageID string) {
 	return w.enqueue(queueARN, m.To.String(), string(m.Body), m.DeduplicationID, durable.Place{})
 }
 
-// lanes returns how many messages each lane has, and when it is free: a FIFO group is locked while one of its messages is in
-// flight (SQS Developer Guide, "FIFO queue delivery logic").
+// lanes returns the number of messages in each lane, and when each lane is unlocked. A FIFO group is locked while one of
+// its messages is in flight (SQS Developer Guide, "FIFO queue delivery logic").
 func (w *world) lanes() (count map[string]int, free map[string]time.Time) {
 	count, free = map[string]int{}, map[string]time.Time{}
 	for _, m := range w.messages {
@@ -160,7 +161,7 @@ func (w *world) lanes() (count map[string]int, free map[string]time.Time) {
 	return count, free
 }
 
-// receive takes the first messages of lanes off the queue.
+// receive takes the first messages of these lanes off the queue.
 func (w *world) receive(from map[string]int) (batch []durable.Delivery) {
 	from = maps.Clone(from)
 	for i := range w.messages {
@@ -177,14 +178,14 @@ func (w *world) receive(from map[string]int) (batch []durable.Delivery) {
 	return batch
 }
 
-// remove deletes the messages whose last receipts these deliveries are.
+// remove deletes the messages with these receipt handles.
 func (w *world) remove(deliveries []durable.Delivery) {
 	w.messages = slices.DeleteFunc(w.messages, func(m message) bool {
 		return slices.ContainsFunc(deliveries, func(d durable.Delivery) bool { return d.ReceiptHandle == m.ReceiptHandle })
 	})
 }
 
-// record returns a stored record, an empty one if there is none.
+// record returns a stored record, or an empty one.
 func (w *world) record(id string) (record durable.Record) {
 	if s, ok := w.records[id]; ok {
 		mustUnmarshal(s.json, &record)
@@ -212,7 +213,7 @@ func (w *world) store(record durable.Record) stored {
 	for _, timer := range snapshot.Timers {
 		s.timers = append(s.timers, timer.At)
 	}
-	// These do not decide about the future.
+	// These fields do not affect the future.
 	record.Skipped, record.Ignored, record.Revision, record.History, record.UpdatedAt = 0, 0, 0, nil, time.Time{}
 	canon, _ := json.Marshal(record)
 	s.canon = string(canon) + " " + strconv.FormatInt(record.CreatedAt.UnixMilli(), 10)
@@ -220,10 +221,10 @@ func (w *world) store(record durable.Record) stored {
 	return s
 }
 
-// receiveCountMax is the receive count from which on all are alike: it is more than all limits together.
+// receiveCountMax caps the receive count. It is more than all limits together, so higher counts make no difference.
 const receiveCountMax = 7
 
-// key is that of the canonical form of the world. Two worlds with the same key have the same future.
+// key is the hash of the world's canonical form. Two worlds with the same key have the same future.
 func (w *world) key() [16]byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "%+v %v %v %q\n", w.left, w.denied, w.deployed, w.problems)
@@ -266,8 +267,8 @@ func each[V any](b *bytes.Buffer, of map[string]V, text func(V) any) {
 	b.WriteByte('\n')
 }
 
-// canonical replaces milliseconds since 1970 by numbers in the order in which they appear, and times by P for past or F for
-// future.
+// canonical replaces milliseconds since 1970 by numbers in the order of their appearance, and replaces times by P for past
+// or F for future.
 func canonical(text []byte, now time.Time) []byte {
 	out := make([]byte, 0, len(text))
 	seen := map[string]int{}
