@@ -100,7 +100,7 @@ func (m *Machines) Restore(record Record) (Machine, Instance, error) {
 			return hosted.current(), instance, nil
 		}
 	}
-	machine, err := hosted.carrier(record.Snapshot)
+	machine, err := hosted.reader(record.Snapshot)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -142,8 +142,8 @@ func storedVersion(snapshot json.RawMessage) (int, error) {
 	return head.Version, nil
 }
 
-// carrier returns the machine that carries on what was stored with the snapshot.
-func (v versions) carrier(snapshot json.RawMessage) (Machine, error) {
+// reader returns the machine that carries on what was stored with the snapshot.
+func (v versions) reader(snapshot json.RawMessage) (Machine, error) {
 	stored, err := storedVersion(snapshot)
 	if err != nil {
 		return nil, err
