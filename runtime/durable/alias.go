@@ -13,35 +13,35 @@ import (
 // ErrAliasTaken is returned by Store.Claim when another instance has the alias.
 var ErrAliasTaken = errors.New("the alias belongs to another instance")
 
-// AliasMachine is an ID that no machine may have: stores keep aliases under it.
+// AliasMachine is reserved: no machine may have this ID. Stores keep aliases under it.
 const AliasMachine = "alias"
 
-// AliasTaken is the type of the event that a chart gets, if it declares it, when an alias that it
-// claimed belongs to another instance: {"alias"}.
+// AliasTaken is the type of the event {"alias"}. A chart that declares it receives it when an alias that it claimed
+// belongs to another instance.
 const AliasTaken = "alias.taken"
 
-// Redemption is what became of a callback that came under an alias: an alias is redeemed by one.
+// Redemption is the result of redeeming an alias. The first callback under an alias redeems it.
 type Redemption struct {
-	// Instance has the alias, or had it last; zero if no instance does.
+	// Instance has the alias or was the last to have it. Zero if no instance has had it.
 	Instance InstanceID
-	// First says that the alias is redeemed by this callback, and was not before.
+	// First reports that this callback redeemed the alias, and no callback had before.
 	First bool
-	// Event is the event that the alias was redeemed with, whenever that was; nil if it was not.
+	// Event is the event of the callback that redeemed the alias; nil if none has.
 	Event json.RawMessage
-	// Ended says that the instance has ended, and that the alias may be claimed by another.
+	// Ended reports that the instance has ended. Another instance may claim the alias.
 	Ended bool
 }
 
 // aliasTaken is the body of aliasTakenEvent and of AliasTaken.
 type aliasTaken struct {
 	Type string `json:"type"`
-	// ID shows a duplicate that comes after SQS has forgotten the first: the outbox may be stuck for longer.
+	// ID identifies a duplicate that arrives after SQS has forgotten the first: the outbox may be stuck for longer.
 	ID          string `json:"$id,omitempty"`
 	Alias       string `json:"alias"`
 	Incarnation int64  `json:"$incarnation,omitempty"`
 }
 
-// claim claims an alias. If another instance has it, a message has the loop look again: see applyAliasTaken.
+// claim claims an alias. If another instance has the alias, claim sends a message: see applyAliasTaken.
 func (t *turn) claim(ctx context.Context, effect statechart.Effect) error {
 	if !slices.Contains(t.stored.Record.Aliases, effect.Name) {
 		return nil // The same commit has released it: another turn may have performed the release already.
@@ -54,14 +54,16 @@ func (t *turn) claim(ctx context.Context, effect statechart.Effect) error {
 	return t.loop.send(ctx, t.draft.Record.Instance, aliasTaken{Type: aliasTakenEvent, ID: id, Alias: effect.Name, Incarnation: t.incarnation()}, id)
 }
 
-// claimNow claims an alias for the instance as it is stored: a turn that was frozen until the instance has moved on claims nothing.
+// claimNow claims an alias on condition of the stored revision. A turn that was frozen while the instance moved on
+// claims nothing.
 func (t *turn) claimNow(ctx context.Context, alias string) error {
 	r := &t.stored.Record
 	return t.loop.ports.Store.Claim(ctx, alias, r.Instance, r.CreatedAt, r.Revision)
 }
 
-// applyAliasTaken reports to the chart, if it declares the event, that an alias belongs to another instance. The claim is tried
-// once more: since the message was sent, the instance may have released the alias, or claimed it with success.
+// applyAliasTaken reports to the chart, if it declares the event, that an alias belongs to another instance. It
+// claims the alias once more first: since the message was sent, the instance may have released the alias or claimed
+// it.
 func (t *turn) applyAliasTaken(ctx context.Context, form aliasTaken) error {
 	if !slices.Contains(t.draft.Record.Aliases, form.Alias) || !t.exists() {
 		return nil
@@ -70,27 +72,27 @@ func (t *turn) applyAliasTaken(ctx context.Context, form aliasTaken) error {
 	if !errors.Is(err, ErrAliasTaken) {
 		return err
 	}
-	level := slog.LevelError // Nobody else is notified.
+	level := slog.LevelError // The log is the only notification.
 	if t.declares(AliasTaken) {
 		level = slog.LevelInfo
 	}
 	t.loop.config.Logger.Log(ctx, level, "alias is taken", "instance", t.draft.Record.Instance.String(), "alias", form.Alias, "error", err)
 	t.forgetAlias(form.Alias)
-	t.draft.Record.Outbox = without(t.draft.Record.Outbox, func(e statechart.Effect) bool { // The answer holds for these claims too.
+	t.draft.Record.Outbox = without(t.draft.Record.Outbox, func(e statechart.Effect) bool { // These claims would fail too.
 		return e.Kind == statechart.ClaimAlias && e.Name == form.Alias
 	})
 	t.owe(releaseOf(form.Alias)) // Another turn may have claimed it between this claim and the commit.
 	return t.applyOwn(AliasTaken, aliasTaken{Type: AliasTaken, Alias: form.Alias})
 }
 
-// rememberAlias notes an alias that the instance is about to claim.
+// rememberAlias records an alias that the instance is about to claim.
 func (t *turn) rememberAlias(alias string) {
 	if !slices.Contains(t.draft.Record.Aliases, alias) {
 		t.draft.Record.Aliases = append(slices.Clip(t.draft.Record.Aliases), alias)
 	}
 }
 
-// forgetAlias notes that the instance has no claim to an alias.
+// forgetAlias records that the instance no longer claims an alias.
 func (t *turn) forgetAlias(alias string) {
 	t.draft.Record.Aliases = without(t.draft.Record.Aliases, func(other string) bool { return other == alias })
 }
@@ -106,12 +108,12 @@ func (t *turn) releaseAliases() {
 	t.draft.Record.Aliases = nil
 }
 
-// releaseOf is the effect that releases an alias. It is not a message, so its ID may repeat.
+// releaseOf makes the effect that releases an alias. The effect sends no message, so its ID may repeat.
 func releaseOf(alias string) statechart.Effect {
 	return statechart.Effect{ID: "alias." + alias, Kind: statechart.ReleaseAlias, Name: alias}
 }
 
-// releaseAlias performs it, unless the instance has claimed the alias again since.
+// releaseAlias releases an alias, unless the instance has claimed it again since.
 func (t *turn) releaseAlias(ctx context.Context, effect statechart.Effect) error {
 	if slices.Contains(t.stored.Record.Aliases, effect.Name) {
 		return nil

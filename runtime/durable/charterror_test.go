@@ -193,9 +193,10 @@ func TestTheEndOfAServiceThatKillsTheProcessEveryTimeBlocksTheGroupOnlySoLong(t 
 			switch call {
 			case "Load order/1":
 				commits, last = 0, 2 // The writes: the attempt, the end of the service.
-				if w.messages[0].ReceiveCount == 1 {
+				switch w.messages[0].ReceiveCount {
+				case 1:
 					last = 1
-				} else if w.messages[0].ReceiveCount == 2 {
+				case 2:
 					last = 3 // The writes: the try, the attempt, the end of the service.
 				}
 			case "Commit order/1":

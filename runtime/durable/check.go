@@ -11,19 +11,19 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// Check finds out whether machines can carry stored instances on. It writes nothing and runs nothing but
+// Check reports whether the hosted machines can read stored instances. It writes nothing and runs no user code except
 // migrations.
 type Check struct {
-	// SnapshotBytesMax is the loop's Config.SnapshotBytesMax: an instance whose snapshot a migration makes larger
-	// breaks. Defaults to 256 KiB as that does.
+	// SnapshotBytesMax is the loop's Config.SnapshotBytesMax. An instance breaks if a migration makes its snapshot
+	// larger. Defaults to 256 KiB, like Config.SnapshotBytesMax.
 	SnapshotBytesMax int
 
 	machines *Machines
 	rows     map[rowKey]*CheckRow
-	spoilt   int
+	corrupt  int
 }
 
-// rowKey is what the instances of a row have in common.
+// rowKey identifies a row.
 type rowKey struct {
 	machine       string
 	storedVersion int
@@ -34,47 +34,48 @@ type rowKey struct {
 // CheckRow counts instances of one machine, version, status and state.
 type CheckRow struct {
 	Machine string `json:"machine"`
-	// Version is the one that has stored them; 0 if that cannot be told.
+	// Version is the version that stored the instances; 0 if unknown.
 	Version int               `json:"version"`
 	Status  statechart.Status `json:"status"`
-	// State is the paths of the active atomic states, as they were stored.
+	// State lists the paths of the active atomic states, as stored.
 	State []string `json:"state"`
-	// Fit are read by the version that has stored them, Migrate by a later one, Break by none.
+	// Fit counts instances that the version that stored them can read, Migrate those that a later version can read,
+	// and Break the unreadable ones.
 	Fit     int `json:"fit"`
 	Migrate int `json:"migrate"`
 	Break   int `json:"break"`
-	// Example is the first instance that breaks, and Error why.
+	// Example is the first instance that breaks, Error the reason.
 	Example string `json:"example,omitempty"`
 	Error   string `json:"error,omitempty"`
 }
 
-// NewCheck returns a check by the machines, which has seen no instance yet.
+// NewCheck returns a check without instances.
 func NewCheck(machines *Machines) *Check {
 	return &Check{SnapshotBytesMax: Config{}.withDefaults().SnapshotBytesMax, machines: machines, rows: map[rowKey]*CheckRow{}}
 }
 
-// Add checks a stored instance. The error is that of its item, if the item itself could not be read. If it has the method
-// Key, that is the item's key: an item whose key is no machine/id is shown by it.
+// Add checks a stored instance. itemErr is the error of reading the item, or nil. If itemErr has a method Key, that
+// is the item's key. Add uses it as the example when the key is not of the form machine/id.
 func (c *Check) Add(record Record, itemErr error) {
-	version, _ := storedVersion(record.Snapshot) // What has none breaks below.
+	version, _ := storedVersion(record.Snapshot) // An unreadable version breaks below.
 	key := rowKey{record.Instance.Machine, version, record.Status, strings.Join(record.State, ", ")}
 	row := c.rows[key]
 	if row == nil {
 		row = &CheckRow{Machine: key.machine, Version: version, Status: key.status, State: append([]string{}, record.State...)}
 		c.rows[key] = row
 	}
-	carrier, err := 0, itemErr
+	reader, err := 0, itemErr
 	if err == nil {
-		carrier, err = c.carry(record, version)
+		reader, err = c.restore(record, version)
 	}
 	switch {
-	case err == nil && carrier == version:
+	case err == nil && reader == version:
 		row.Fit++
 	case err == nil:
 		row.Migrate++
 	default:
-		if isSpoilt(err) {
-			c.spoilt++
+		if isCorrupt(err) {
+			c.corrupt++
 		}
 		if row.Break++; row.Break == 1 {
 			row.Example, row.Error = nameOf(record, itemErr), err.Error()
@@ -82,13 +83,13 @@ func (c *Check) Add(record Record, itemErr error) {
 	}
 }
 
-// isSpoilt reports whether nothing but mending the item helps: no other version would read it either.
-func isSpoilt(err error) bool {
+// isCorrupt reports whether the item itself is damaged, so that no other version could read it either.
+func isCorrupt(err error) bool {
 	var snapshot *statechart.UnreadableError
 	return errors.Is(err, ErrUnreadable) || errors.As(err, &snapshot) && snapshot.Todo == ""
 }
 
-// nameOf returns what a person finds the item by.
+// nameOf returns the name by which a person finds the item.
 func nameOf(record Record, itemErr error) string {
 	var item interface{ Key() string }
 	if record.Instance == (InstanceID{}) && errors.As(itemErr, &item) {
@@ -97,9 +98,9 @@ func nameOf(record Record, itemErr error) string {
 	return record.Instance.String()
 }
 
-// carry reads an instance as the loop would, and the outcome of a migration as it would be read next time.
-// It returns the version that carries the instance on.
-func (c *Check) carry(record Record, stored int) (version int, err error) {
+// restore reads an instance like the loop. It also reads the result of a migration like the next turn would. It
+// returns the version that can continue the instance.
+func (c *Check) restore(record Record, stored int) (version int, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = statechart.Panicked(r)
@@ -142,7 +143,7 @@ func (c *Check) Rows() []CheckRow {
 	return rows
 }
 
-// Counts returns how many instances were checked, and how many of them break.
+// Counts returns how many instances were checked and how many of them break.
 func (c *Check) Counts() (checked, broken int) {
 	for _, row := range c.rows {
 		checked += row.Fit + row.Migrate + row.Break
@@ -151,5 +152,6 @@ func (c *Check) Counts() (checked, broken int) {
 	return checked, broken
 }
 
-// Spoilt returns how many of those that break no migration and no other version helps: their items are to be mended.
-func (c *Check) Spoilt() int { return c.spoilt }
+// Spoilt returns how many items are damaged: no migration and no other version can read them, so a person must repair
+// them.
+func (c *Check) Spoilt() int { return c.corrupt }

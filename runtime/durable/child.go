@@ -13,17 +13,17 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// Parent says which instance has spawned another, and as which of its children.
+// Parent identifies a child by its parent instance and its key there.
 type Parent struct {
-	// Instance is the parent's name. Incarnation tells it from an earlier instance of that name: its
-	// creation, in milliseconds since 1970.
+	// Instance is the parent's name. Incarnation distinguishes the parent from an earlier instance of that name. It
+	// is the time of creation, in milliseconds since 1970.
 	Instance    string `json:"instance"`
 	Incarnation int64  `json:"incarnation"`
 	// Child is the child's key in the parent's snapshot (statechart.ChildRef.Key).
 	Child string `json:"child"`
 }
 
-// parentKey is the key under which an event to a child says whose child is meant.
+// parentKey is the key of an event to a child that identifies the child.
 const parentKey = "$parent"
 
 // toChild is the body of startEvent and stopEvent.
@@ -48,16 +48,16 @@ type childEnd struct {
 type childStatus string
 
 const (
-	// childDone is that of a child that is done, with its output.
+	// childDone is the status of a child that is done. Output is its result.
 	childDone childStatus = "done"
-	// childFailed is that of a child that did not start, or not to the end: Message says why.
+	// childFailed is the status of a child that failed to start or to finish. Message is the reason.
 	childFailed childStatus = "failed"
-	// childRefused is that of a child that was never asked for.
+	// childRefused is the status of a child that the loop refused to spawn.
 	childRefused childStatus = "refused"
 )
 
-// ChildName returns the name of the child that an instance, created at the given time, has under a key:
-// a readable beginning and a hash. It is the same for ever, and no other child's.
+// ChildName returns the name of the child that an instance, created at the given time, has under a key. The name is a
+// readable prefix and a hash. It never changes, and no other child has it.
 func ChildName(parent InstanceID, createdAt time.Time, key, machine string) InstanceID {
 	hash := sha256.Sum256(fmt.Appendf(nil, "%s@%d/%s", parent, createdAt.UnixMilli(), key))
 	suffix := "-" + hex.EncodeToString(hash[:16])
@@ -69,7 +69,7 @@ func ChildName(parent InstanceID, createdAt time.Time, key, machine string) Inst
 // errNoChild is wrapped by the errors of children that can never be started.
 var errNoChild = errors.New("it cannot be a child")
 
-// checkChild reports why an instance of the machine cannot be a child, nil if it can.
+// checkChild returns an error if an instance of the machine cannot be a child.
 func (m *Machines) checkChild(machine string) error {
 	if _, err := m.Lookup(machine); err != nil {
 		return fmt.Errorf("%w: %w", errNoChild, err)
@@ -80,8 +80,8 @@ func (m *Machines) checkChild(machine string) error {
 	return nil
 }
 
-// checkChildren refuses a set in which a machine spawns what is not in it, or in which one starts with
-// an input that nobody gives it.
+// checkChildren returns an error if a machine spawns children of a machine outside the set, or if a machine needs an
+// input and no machine spawns it.
 func (m *Machines) checkChildren() error {
 	spawned, anything := map[string]bool{}, false
 	for _, machine := range m.all() {
@@ -106,13 +106,13 @@ func (m *Machines) checkChildren() error {
 	return nil
 }
 
-// self is the instance as the parent of the child with the key.
+// self returns the instance as the parent of the child with the key.
 func (t *turn) self(key string) Parent {
 	return Parent{Instance: t.draft.Record.Instance.String(), Incarnation: t.incarnation(), Child: key}
 }
 
-// spawnable returns the effect or, if it spawns what nobody here could host, the one that says so: what
-// the instance is told is decided before it is stored.
+// spawnable returns the effect. If the effect spawns a child that this process cannot host, it returns a refuseChild
+// effect instead. The refusal is stored before the instance receives it.
 func (t *turn) spawnable(effect statechart.Effect) statechart.Effect {
 	if effect.Kind != statechart.SpawnInstance {
 		return effect
@@ -124,7 +124,7 @@ func (t *turn) spawnable(effect statechart.Effect) statechart.Effect {
 	return statechart.Effect{ID: effect.ID, Kind: refuseChild, Child: effect.Child, Machine: effect.Machine, Message: cut(err.Error(), failureMessageBytesMax)}
 }
 
-// childMessage is the message of an effect about a child.
+// childMessage builds the message of an effect that concerns a child.
 func (t *turn) childMessage(effect statechart.Effect) (Message, error) {
 	r := &t.draft.Record
 	to, id := ChildName(r.Instance, r.CreatedAt, effect.Child, effect.Machine), t.derivedID(effect.ID)
@@ -141,7 +141,7 @@ func (t *turn) childMessage(effect statechart.Effect) (Message, error) {
 	}
 }
 
-// send sends a message of the loop's own.
+// send sends a message that the loop itself makes.
 func (l *Loop) send(ctx context.Context, to InstanceID, form any, id string) error {
 	body, err := json.Marshal(form)
 	if err != nil {
@@ -151,7 +151,7 @@ func (l *Loop) send(ctx context.Context, to InstanceID, form any, id string) err
 	return err
 }
 
-// applyChildEnd tells the chart of the end of a child, if the instance lists it still.
+// applyChildEnd reports the end of a child to the chart, if the instance still lists the child.
 func (t *turn) applyChildEnd(ctx context.Context, form childEnd) error {
 	ref, lives := t.child(form.Child)
 	if !lives {
@@ -160,14 +160,14 @@ func (t *turn) applyChildEnd(ctx context.Context, form childEnd) error {
 	if form.Status != childDone {
 		err := t.applyNow(ref.Failed(errors.New(form.Message)))
 		if err == nil && form.Status == childFailed {
-			// Its start may be tried once more, or have led somewhere: nothing is to come of that.
+			// The start may be retried or may have succeeded. The stop ends such a child.
 			t.owe(statechart.Effect{ID: "child." + ref.Key + ".stop", Kind: statechart.StopInstance, Child: ref.Key, Machine: ref.Machine})
 		}
 		return err
 	}
 	err := t.storably(func() error { return t.applyNow(ref.Done(form.Output)) })
 	if errors.Is(err, ErrUnstorable) && len(form.Output) > 0 {
-		// Better a failure than no end.
+		// If the output does not fit, report a failure.
 		t.loop.config.Logger.ErrorContext(ctx, "the output of a child does not fit into its parent", "instance", t.draft.Record.Instance.String(), "child", ref.ID, "error", err)
 		err = t.applyNow(ref.Failed(fmt.Errorf("it is done, but its output of %d bytes does not fit into %s: %w", len(form.Output), t.draft.Record.Instance, err)))
 	}

@@ -15,80 +15,81 @@ import (
 type Config struct {
 	// Now is the clock. Defaults to time.Now.
 	Now func() time.Time
-	// Logger takes a line a transition, a line a failure and what charts log (statechart.Log).
-	// Defaults to slog.Default. The transitions are at DEBUG if Observer.Applied tells of events.
+	// Logger receives a line for each transition, for each failure, and for each message that a chart logs
+	// (statechart.Log). Defaults to slog.Default. Transitions have level DEBUG if Observer.Applied is set.
 	Logger *slog.Logger
-	// Observer hears of what the loop does: for logs, metrics and traces. Defaults to nobody.
+	// Observer receives the events of the loop for logs, metrics and traces. By default, nothing is called.
 	Observer Observer
-	// Emit takes an event that an instance emits (statechart.Emit), in order and at least once,
-	// after the commit that contains it: a repeat has the same ID. An error, or a panic, is tried
-	// again until there is none, and the instance takes no event until then: what must not hold an
-	// instance up, Emit logs and answers with nil. Nil means that nobody listens: what is emitted
-	// then is dropped and costs no write.
+	// Emit receives the events that instances emit (statechart.Emit), in order and at least once, after the commit
+	// that contains them. A repeat has the same ID. The loop retries an error or a panic until Emit succeeds, and the
+	// instance receives no event until then. To avoid blocking the instance, log the error and return nil. If Emit is
+	// nil, emitted events are dropped and cost no write.
 	Emit func(ctx context.Context, from InstanceID, id string, event json.RawMessage) error
-	// AttemptsMax is how often an event that the chart's own code fails on is tried before
-	// it is parked. Defaults to 3. A service has its own RetryPolicy.
+	// AttemptsMax is how often an event is tried if the chart's own code fails on it. Then the event is parked.
+	// Defaults to 3. A service has its own RetryPolicy.
 	AttemptsMax int
-	// AbandonedMax is how many tries of an event may come to no end, because the process died while they ran, before it is
-	// parked. Failures of AWS do not count. Defaults to 10.
+	// AbandonedMax is how often the process may die while an event is tried. Then the event is parked. Failures of
+	// AWS do not count. Defaults to 10.
 	AbandonedMax int
-	// ServicesMax is how many services may begin for each event, attempts not counted, until the instance is settled.
-	// Further ones are not called and have failed, to the chart; after ten of them the instance counts as one that
-	// cannot settle. Each service is a write: that is all that a chart costs whose services lead to one another for ever.
-	// Defaults to 1000, an hour of calls every four seconds; what polls longer waits in a settled state (After).
+	// ServicesMax is how many services may begin for each event until the instance is settled. Retries do not count.
+	// The loop does not call further services and reports them to the chart as failed. After RefusalsMax such
+	// failures, the instance counts as unable to settle. Each service costs a write, so ServicesMax bounds the cost
+	// of a chart whose services invoke each other in an endless loop. Defaults to 1000, an hour of calls every four
+	// seconds. A chart that polls for longer should wait in a settled state (After).
 	ServicesMax int
-	// RetentionMin is the shortest MachineConfig.Retention that New accepts: how long the queue keeps a message
-	// (MessageRetentionPeriod). A message that comes after its instance was deleted would begin a new one. Defaults to 14 days,
-	// the longest that SQS keeps one.
+	// RetentionMin is the shortest MachineConfig.Retention that New accepts. Set it to the queue's
+	// MessageRetentionPeriod: a message that arrives after its instance was deleted would start a new instance.
+	// Defaults to 14 days, the SQS maximum.
 	RetentionMin time.Duration
-	// DeniedWaitMax is how long an effect that AWS denies for want of a permission or a resource (ErrDenied)
-	// is tried again, and holds its instance up, from the first denial until it is given up: see FailedEffect. Defaults to one
-	// hour.
+	// DeniedWaitMax is how long the loop retries an effect that AWS denies because a permission or a resource is
+	// missing (ErrDenied). It counts from the first denial. The instance receives no event meanwhile. After that, the
+	// effect becomes a FailedEffect. Defaults to one hour.
 	DeniedWaitMax time.Duration
-	// Backoff is the wait before a failed delivery is tried again. Defaults to one second,
-	// doubled up to five minutes; its Attempts is not used.
+	// Backoff is the wait before a failed delivery is retried. Defaults to one second, doubled up to five minutes.
+	// Its Attempts is not used.
 	Backoff statechart.RetryPolicy
-	// AcknowledgeAfter is how long a batch may take before those of its groups that have finished are acknowledged
-	// by Ports.Acknowledger, if there is one. Defaults to one second.
+	// AcknowledgeAfter is how long a batch may take before Ports.Acknowledger, if set, acknowledges its finished
+	// groups. Defaults to one second.
 	AcknowledgeAfter time.Duration
-	// ConflictsMax is how often one turn begins again after another writer was faster.
-	// Defaults to 3.
+	// ConflictsMax is how often a turn starts again at once after a conflict with another writer. Defaults to 3.
 	ConflictsMax int
-	// DeadlineMargin is the time kept from the context's deadline for the loop itself:
-	// services must end before it. Defaults to two seconds.
+	// DeadlineMargin is the time before the context's deadline that the loop keeps for itself. Services must end
+	// before it. Defaults to two seconds.
 	DeadlineMargin time.Duration
-	// SnapshotBytesMax limits the JSON of a snapshot. Defaults to 256 KiB, so that history
-	// and outbox fit beside it into an item of 400 KB.
+	// SnapshotBytesMax limits the JSON of a snapshot. Defaults to 256 KiB, which leaves room for history and outbox
+	// in an item of 400 KB.
 	SnapshotBytesMax int
 	// HistoryMax is how many transitions an instance remembers. Defaults to 20.
 	HistoryMax int
 	// RecentEventsMax is how many producers' event IDs an instance remembers. Defaults to 50.
 	RecentEventsMax int
-	// SendersMax is how many senders an instance remembers in its item, for each queue, with the last event that each has sent
-	// to it. Those of further senders are items of their own. Defaults to 50.
+	// SendersMax is how many senders an instance remembers in its item, for each queue, each with its last event.
+	// Further senders are stored as items of their own. Defaults to 50.
 	SendersMax int
-	// FailedEffectsMax is how many failed effects an instance keeps, beside those that its chart has not received yet: the latest.
-	// Defaults to 10.
+	// FailedEffectsMax is how many failed effects an instance keeps: the latest ones. It also keeps all that its
+	// chart has yet to receive. Defaults to 10.
 	FailedEffectsMax int
 	// OutboxMax is how many effects a turn collects before it stores and performs them. Defaults to 256.
 	OutboxMax int
-	// RefusalsMax is how many services beyond ServicesMax fail to the chart before the instance counts as one that cannot
-	// settle: as many as regions may need to settle, or to try once to clean up. Defaults to 10.
+	// RefusalsMax is how many services beyond ServicesMax are reported to the chart as failed before the instance
+	// counts as unable to settle. It lets each parallel region settle, or try once to clean up. Defaults to 10.
 	RefusalsMax int
-	// AloneAfter is how many tries of an event may come to no end before it is processed alone, after the rest of its batch.
-	// Defaults to 2.
+	// AloneAfter is how often the process may die while an event is tried before the event runs alone, after the rest
+	// of its batch. Defaults to 2.
 	AloneAfter int
-	// TimerEarlyMax is how early a timer's firing may be for the difference of two clocks. An earlier one was not sent by the
-	// loop and must not lock its group until it is due. Defaults to 6 minutes, longer than the five for which SQS drops the
-	// next firing as a duplicate of this one (SQS Developer Guide, "Exactly-once processing in Amazon SQS").
+	// TimerEarlyMax is how early a timer may fire because two clocks differ. The loop did not send an earlier firing.
+	// Such a firing must not lock its group until the timer is due. Defaults to 6 minutes. That is longer than the
+	// five minutes in which SQS drops the next firing as a duplicate of this one (SQS Developer Guide, "Exactly-once
+	// processing in Amazon SQS").
 	TimerEarlyMax time.Duration
-	// HeartbeatRetryMin and HeartbeatRetryMax are the waits before a failed heartbeat is retried; the wait doubles. They default
-	// to 10 seconds and 15 minutes.
+	// HeartbeatRetryMin and HeartbeatRetryMax are the waits before a failed heartbeat is retried. The wait doubles.
+	// They default to 10 seconds and 15 minutes.
 	HeartbeatRetryMin, HeartbeatRetryMax time.Duration
-	// PollMin and PollMax are the waits between two looks at an execution; the wait doubles. They default to 15 minutes and a day.
+	// PollMin and PollMax are the waits between two polls of an execution. The wait doubles. They default to 15
+	// minutes and a day.
 	PollMin, PollMax time.Duration
-	// PostponeMin and PostponeMax are the waits before a message of the runtime that cannot be applied comes again; the wait
-	// doubles. They default to one minute and one hour.
+	// PostponeMin and PostponeMax are the waits before a message of the runtime that cannot be applied is delivered
+	// again. The wait doubles. They default to one minute and one hour.
 	PostponeMin, PostponeMax time.Duration
 	// AcknowledgeMax is how long an early acknowledgement may take. Defaults to 3 seconds.
 	AcknowledgeMax time.Duration

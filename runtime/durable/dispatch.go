@@ -9,10 +9,10 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// errNotInHand is returned for an effect that has to wait for another delivery. It holds up nothing.
+// errNotInHand is returned for an effect that has to wait for another delivery. It does not block other effects.
 var errNotInHand = errors.New("the delivery to park is not in hand")
 
-// pending returns the drafted outbox without the effects that nothing needs any more.
+// pending returns the drafted outbox without unneeded effects.
 func (t *turn) pending() []statechart.Effect {
 	return without(t.draft.Record.Outbox, func(e statechart.Effect) bool {
 		unneeded := effectKinds[e.Kind].unneeded
@@ -20,21 +20,22 @@ func (t *turn) pending() []statechart.Effect {
 	})
 }
 
-// left is the record's debt with the given outbox.
+// left returns the pending work of the record, with the given outbox.
 func (t *turn) left(outbox []statechart.Effect) Left {
 	r := &t.draft.Record
 	return Left{Outbox: outbox, Tokens: t.stored.Record.Tokens, Executions: r.Executions, FailedEffects: r.FailedEffects, DeniedSince: r.DeniedSince}
 }
 
-// hasProgress reports whether something of the debt was performed.
+// hasProgress reports whether any pending work was performed.
 func (t *turn) hasProgress(left Left) bool {
 	was := &t.stored.Record
 	return len(left.Outbox) < len(was.Outbox) || len(left.Tokens) < len(was.Tokens) || !left.DeniedSince.Equal(was.DeniedSince)
 }
 
-// performAll performs the effects of the stored outbox until one fails, or until one is given up: that must be stored before a
-// later send to the same instance, or another turn might make the two in the wrong order, and the receiver would take the first for a
-// duplicate. rest are the effects that were not performed, kept those that wait for another delivery.
+// performAll performs the effects of the stored outbox until one fails or one is given up. A given-up effect must be
+// stored before a later send to the same instance. Otherwise another turn might perform the two in the wrong order,
+// and the receiver would skip the first as a duplicate. rest holds the effects that were not performed, kept the
+// effects that wait for another delivery.
 func (t *turn) performAll(ctx context.Context) (rest, kept []statechart.Effect, err error) {
 	rest = t.stored.Record.Outbox
 	for begun := false; len(rest) > 0; begun = true {
@@ -76,9 +77,10 @@ func (t *turn) gaveUp() bool {
 	return len(failed) > 0 && !isStored(failed[len(failed)-1])
 }
 
-// batch returns the effects to perform together: one, or as many messages as one call of SQS takes, of one trace and no two
-// to one instance. SQS may take some messages of a batch and refuse others, and the order within an instance must stay. The messages
-// are empty if the first effect is none. The error is that of the first.
+// batch returns the effects to perform together. That is one effect, or as many messages of one trace as one call of
+// SQS accepts, with no two to the same instance: SQS may accept some messages of a batch and refuse others, and the
+// order within an instance must hold. messages is empty if the first effect is not a message. err is the error of the
+// first effect.
 func (t *turn) batch(effects []statechart.Effect) (batch []statechart.Effect, messages []Message, err error) {
 	trace := t.notes.traces[effects[0].ID]
 	for i, effect := range effects {
@@ -87,19 +89,20 @@ func (t *turn) batch(effects []statechart.Effect) (batch []statechart.Effect, me
 			break
 		}
 		message, err := kind.message(t, effect)
-		if i == 0 && err != nil {
+		if err != nil && i == 0 {
 			return effects[:1], nil, err
 		}
-		if err != nil || slices.ContainsFunc(messages, func(other Message) bool { return other.To == message.To }) {
-			break
+		isAnother := func(other Message) bool { return other.To == message.To }
+		if err != nil || slices.ContainsFunc(messages, isAnother) {
+			return effects[:i], messages, nil //nolint:nilerr // The effect fails when it is the first.
 		}
 		messages = append(messages, message)
 	}
 	return effects[:max(len(messages), 1)], messages, nil
 }
 
-// performBatch performs effects that batch has returned, and returns an error for each. One that fails for good is recorded, and
-// counts as performed.
+// performBatch performs effects that batch returned, and returns an error for each. An effect that fails permanently
+// is recorded and counts as performed.
 func (t *turn) performBatch(ctx context.Context, effects []statechart.Effect, messages []Message) []error {
 	errs := make([]error, len(effects))
 	switch kind, ok := effectKinds[effects[0].Kind]; {
@@ -120,8 +123,8 @@ func (t *turn) performBatch(ctx context.Context, effects []statechart.Effect, me
 	return errs
 }
 
-// takeOver writes the record before a task is answered that another turn may have answered, if only the record can show
-// that. A turn that was frozen before its own answer sees by the revision that it is not the only one: see notifyExpired.
+// takeOver raises the revision before the turn repeats an answer, if only the record can show whether another turn gave
+// it. A turn that was frozen before its own answer then detects the other turn by the revision: see notifyExpired.
 func (t *turn) takeOver(ctx context.Context, repeats bool) error {
 	isBlind := func(k Token) bool { return !waits(k) && k.Execution == "" }
 	if !repeats || !slices.ContainsFunc(t.stored.Record.Tokens, isBlind) {
@@ -130,8 +133,8 @@ func (t *turn) takeOver(ctx context.Context, repeats bool) error {
 	return t.clear(ctx, t.left(t.stored.Record.Outbox))
 }
 
-// clear stores what is left of the record's debt. If the item has no room for all that has failed, it keeps less of it: the
-// outbox must not block the instance.
+// clear stores the remaining pending work of the record. If the failed effects do not fit into the item, it keeps
+// fewer: the outbox must not block the instance.
 func (t *turn) clear(ctx context.Context, left Left) error {
 	record := t.stored.Record
 	record.Outbox, record.Tokens = left.Outbox, left.Tokens
@@ -153,7 +156,7 @@ func (t *turn) clear(ctx context.Context, left Left) error {
 	if err != nil {
 		return fmt.Errorf("clearing the outbox of %s: %w", record.Instance, err)
 	}
-	later := t.draft.Record.Outbox[len(t.stored.Record.Outbox):] // What a migration asks for: it is not stored yet.
+	later := t.draft.Record.Outbox[len(t.stored.Record.Outbox):] // Effects of a migration, not stored yet.
 	for _, s := range []*state{&t.stored, &t.draft} {
 		s.Record.Revision++
 		s.Record.Outbox, s.Record.Tokens, s.Record.Executions = left.Outbox, left.Tokens, left.Executions

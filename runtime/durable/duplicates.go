@@ -14,27 +14,28 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// LastSend is the last event that another instance has sent to this one, and that was applied.
+// LastSend is the last applied event from another instance.
 //
-// An instance performs its sends to another in the order of their IDs, and a queue keeps that order. So a message in the same
-// queue with an ID at or below the last one is a duplicate, however late. This holds only for messages that the sender itself
-// put there. Their deduplication IDs show it: a message that an operator redrives has another one, and may be older and yet not applied.
+// An instance performs its sends to another instance in the order of their IDs, and a queue keeps that order. So a
+// message in the same queue is a duplicate if its ID is at or below the last one, however late it arrives. This holds
+// only for messages that the sender itself sent, recognisable by their deduplication IDs. A message that an operator
+// redrives has another deduplication ID. It may be older and still not applied.
 type LastSend struct {
 	// Sender is the sender's name and its creation, as in the IDs of its sends: "order/1@1767322800000".
 	Sender string `json:"sender"`
-	// ID is that of the send: "3.0".
+	// ID is the ID of the send: "3.0".
 	ID string `json:"id"`
 }
 
-// askedKey is the key of a send under which it says when the sender's chart asked for it, in milliseconds since 1970.
+// askedKey is the key of a send for the time at which the sender's chart requested it, in milliseconds since 1970.
 const askedKey = "$asked"
 
-// sentPromptly is how long after its step a send is the first copy for certain. SQS drops copies within five minutes of the first
-// one that it has accepted (SQS Developer Guide, "Exactly-once processing in Amazon SQS"), and that was accepted after the
-// step. The two minutes between are for clocks that differ.
+// sentPromptly is how long after its step a send is certain to be the first copy. SQS drops duplicates within five
+// minutes of the first accepted copy (SQS Developer Guide, "Exactly-once processing in Amazon SQS"), and accepts that
+// copy after the step. The remaining two minutes allow for clock skew.
 const sentPromptly = 3 * time.Minute
 
-// sendID is the ID of a send between instances, as derivedID makes it.
+// sendID is the ID of a send between instances, as made by derivedID.
 type sendID struct {
 	LastSend
 	step, position uint64
@@ -45,7 +46,7 @@ func (s sendID) compare(other sendID) int {
 	return cmp.Or(cmp.Compare(s.step, other.step), cmp.Compare(s.position, other.position))
 }
 
-// parseSendID reads the ID of a send; ok is false if it is none.
+// parseSendID parses the ID of a send. ok is false if the ID is not one.
 func parseSendID(id string) (s sendID, ok bool) {
 	slash := strings.LastIndexByte(id, '/')
 	at := strings.LastIndexByte(id[:max(slash, 0)], '@')
@@ -62,7 +63,7 @@ func parseSendID(id string) (s sendID, ok bool) {
 	return s, nameErr == nil && createdErr == nil && stepErr == nil && positionErr == nil
 }
 
-// sendOf returns the send that a delivery is, if its sender has put it into the queue.
+// sendOf returns the send of a delivery. ok is false unless the sender itself sent the message.
 func sendOf(d Delivery, eventID string) (s sendID, ok bool) {
 	if eventID == "" || d.DeduplicationID != shortened(eventID) {
 		return s, false
@@ -70,21 +71,22 @@ func sendOf(d Delivery, eventID string) (s sendID, ok bool) {
 	return parseSendID(eventID)
 }
 
-// Position returns where the send is in the order of its sender: the count of its step, and its position in the step.
+// Position returns the position of the send among the sends of its sender: the count of its step, and its position in
+// the step.
 func (s LastSend) Position() (step, position uint64) {
 	id, _ := parseSendID(s.Sender + "/" + s.ID)
 	return id.step, id.position
 }
 
-// After reports whether the send comes after another of the same sender.
+// After reports whether the send comes after another send of the same sender.
 func (s LastSend) After(other LastSend) bool {
 	mine, ok := parseSendID(s.Sender + "/" + s.ID)
 	theirs, known := parseSendID(other.Sender + "/" + other.ID)
 	return ok && (!known || mine.compare(theirs) > 0)
 }
 
-// isDuplicate decides about a delivery whose event may have been applied: skipped if it was, poisoned if its ID was used for
-// another event.
+// isDuplicate returns skipped if the delivery's event was applied before, and poisoned if its ID was used for another
+// event.
 func (t *turn) isDuplicate(ctx context.Context, d Delivery, eventID string) (verdict, error) {
 	if eventID != "" {
 		for _, known := range t.draft.Record.RecentEvents {
@@ -123,7 +125,7 @@ func (t *turn) isDuplicate(ctx context.Context, d Delivery, eventID string) (ver
 	return applicable, nil
 }
 
-// askedAt returns when a send was asked for, in milliseconds since 1970, or 0 if it does not say.
+// askedAt returns the time at which a send was requested, in milliseconds since 1970, or 0 if the event has none.
 func askedAt(body string) int64 {
 	var form struct {
 		Asked int64 `json:"$asked"`
@@ -132,8 +134,8 @@ func askedAt(body string) int64 {
 	return form.Asked
 }
 
-// remember records how duplicates of an applied delivery can be recognised: by the event's ID, by its sender, and by its place
-// if it was parked before, or if isUnstored says that the instance was not stored before it.
+// remember records how to recognise duplicates of an applied delivery: by event ID, by sender, or by place. It
+// records the place if the event was parked before, or if isUnstored says that the instance was not stored before it.
 func (t *turn) remember(d Delivery, event statechart.Event, isUnstored bool) {
 	switch {
 	case event.ID != "":
@@ -158,20 +160,20 @@ func (t *turn) remember(d Delivery, event statechart.Event, isUnstored bool) {
 	t.draft.Record.LastSends = all
 }
 
-// rememberEvent keeps an entry of RecentEvents.
+// rememberEvent adds an entry to RecentEvents.
 func (t *turn) rememberEvent(entry string) {
 	t.draft.Record.RecentEvents = last(append(slices.Clip(t.draft.Record.RecentEvents), entry), t.loop.config.RecentEventsMax)
 }
 
-// spillSends moves the sends of the oldest senders out of a record that has more than Config.SendersMax of a queue. They are
-// stored before the commit that drops them, and only if an earlier commit has stored that they are applied.
+// spillSends moves the sends of the oldest senders out of a record that has more than Config.SendersMax for a queue.
+// It stores them before the commit that drops them. It moves only sends that an earlier commit has stored as applied.
 func (t *turn) spillSends(ctx context.Context) error {
 	for queue, sends := range t.draft.Record.LastSends {
 		excess := len(sends) - t.loop.config.SendersMax
 		if excess <= 0 {
 			continue
 		}
-		excess += t.loop.config.SendersMax / 2 // Many at once, so that few commits have to.
+		excess += t.loop.config.SendersMax / 2 // Move many at once, so that few commits need to.
 		n := 0
 		for n < min(excess, len(sends)) && slices.Contains(t.stored.Record.LastSends[queue], sends[n]) {
 			n++
@@ -189,14 +191,14 @@ func (t *turn) spillSends(ctx context.Context) error {
 	return nil
 }
 
-// sendsKeptFor is how long the store keeps the last sends that do not fit into a record. A sender sends again for as long as its event
-// is in the queue: at most 14 days (SQS Developer Guide, "Amazon SQS message quotas").
+// sendsKeptFor is how long the store keeps the last sends that do not fit into a record. A sender may repeat a send
+// while its event is in the queue: at most 14 days (SQS Developer Guide, "Amazon SQS message quotas").
 const sendsKeptFor = 30 * 24 * time.Hour
 
-// recentHashChars is the length of the hash of the body in an entry of RecentEvents.
+// recentHashChars is the length of the body's hash in an entry of RecentEvents.
 const recentHashChars = 8
 
-// recentEvent is the entry of RecentEvents for an event with an ID: the ID, and the beginning of the body's digest.
+// recentEvent returns the entry of RecentEvents for an event with an ID: the ID and a prefix of the body's digest.
 func recentEvent(id, body string) string {
 	digest, err := EventDigest([]byte(body))
 	if err != nil { // It was decoded before, so it is an event.
@@ -205,21 +207,21 @@ func recentEvent(id, body string) string {
 	return id + "#" + digest[:recentHashChars]
 }
 
-// Remembers reports whether an event with the producer's ID is among the last that were applied.
+// Remembers reports whether an event with the producer's ID is among the last applied events.
 func (r Record) Remembers(eventID string) bool {
 	return slices.ContainsFunc(r.RecentEvents, func(entry string) bool { return isRecent(entry, eventID) })
 }
 
-// isRecent reports whether an entry of RecentEvents is of the event with the ID.
+// isRecent reports whether an entry of RecentEvents belongs to the event with the ID.
 func isRecent(entry, id string) bool {
 	return len(entry) == len(id)+1+recentHashChars && strings.HasPrefix(entry, id+"#")
 }
 
-// appliedAt is the entry of RecentEvents for an event without an ID that was applied from a place.
+// appliedAt returns the entry of RecentEvents for an event without an ID that was applied from a place.
 func appliedAt(place Place) string { return "parked/" + place.key() }
 
-// compareSequence compares two sequence numbers of a queue: decimal digits, of which SQS
-// promises that they increase. The empty one is before all others.
+// compareSequence compares two sequence numbers of a queue. They are decimal digits, and SQS guarantees that they
+// increase. The empty one comes first.
 func compareSequence(a, b string) int {
 	return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b))
 }

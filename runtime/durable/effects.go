@@ -13,32 +13,34 @@ import (
 )
 
 const (
-	// deduplicationIDBytesMax is the longest MessageDeduplicationId that SQS takes.
+	// deduplicationIDBytesMax is the longest MessageDeduplicationId (SQS API Reference, SendMessage).
 	deduplicationIDBytesMax = 128
-	// SendBatchMax is how many messages Queue.SendBatch takes (SQS API Reference, SendMessageBatch).
+	// SendBatchMax is the longest batch for Queue.SendBatch (SQS API Reference, SendMessageBatch).
 	SendBatchMax = 10
-	// MessageBytesMax is how much of a message that a chart logs is written. The rest is cut off.
+	// MessageBytesMax limits a chart's log message. Longer messages are cut.
 	MessageBytesMax = 16 << 10
-	// cancelMin is how far away the firing of a timer must be for its cancelling to be worth a call. A firing
-	// that nobody waits for does nothing.
-	cancelMin = 15 * time.Minute
+	// cancelAhead is how far in the future a timer must be for a call to cancel it. Without the call, a stale firing
+	// does nothing.
+	cancelAhead = 15 * time.Minute
 )
 
 // The kinds of the loop's own effects.
 const (
-	// beat schedules the next heartbeat of a task, or the moment at which it has timed out. Name is the token's key.
+	// beat schedules the next heartbeat of a task, or the check for its timeout. Name is the token's key.
 	beat statechart.EffectKind = "tend"
-	// poll schedules the next look at an execution: EventBridge's event of its end is best effort. Name is the execution's.
+	// poll schedules the next poll of an execution, because EventBridge delivers the event of its end only with best
+	// effort. Name is the name of the execution.
 	poll statechart.EffectKind = "watch"
-	// refuseChild tells the instance that a child cannot be asked for: Message says why.
+	// refuseChild reports to the instance that a child cannot be spawned. Message is the reason.
 	refuseChild statechart.EffectKind = "refuse"
-	// notifyParent tells the parent that the instance is done.
+	// notifyParent reports to the parent that the instance is done.
 	notifyParent statechart.EffectKind = "end"
-	// parkDelivery parks the delivery of a message: Event is its Place, Message the reason.
+	// parkDelivery parks the delivery of a message. Event is its Place, Message the reason.
 	parkDelivery statechart.EffectKind = "park.delivery"
 )
 
-// effect says how effects of one kind are performed: message makes what is sent to an instance, perform does anything else.
+// effectKind says how to perform effects of one kind. message builds a message to an instance. perform does anything
+// else.
 type effectKind struct {
 	message func(t *turn, effect statechart.Effect) (Message, error)
 	perform func(t *turn, ctx context.Context, effect statechart.Effect) error
@@ -61,14 +63,14 @@ var effectKinds = map[statechart.EffectKind]effectKind{
 	statechart.EmitEvent:      {perform: (*turn).emit, unneeded: (*turn).isEmitUnneeded},
 	statechart.ParkEvent:      {perform: (*turn).parkDeferred},
 	parkDelivery:              {perform: (*turn).parkDelivery},
-	// A message to log is written right after the commit and at most once, so that it costs no second write.
+	// A chart's message is logged right after the commit, at most once. So it costs no second write.
 	statechart.LogMessage: {perform: func(*turn, context.Context, statechart.Effect) error { return nil }, unneeded: func(*turn, statechart.Effect) bool { return true }},
 }
 
 // unknownEffectError is an ErrUnreadable: a newer version of the runtime has stored the effect.
 type unknownEffectError struct{ kind statechart.EffectKind }
 
-// Error says what to do instead of mending the item.
+// Error names the kind and the remedy.
 func (e unknownEffectError) Error() string {
 	return fmt.Sprintf("unreadable item, nothing is touched: this version of the runtime knows no effect of kind %q; deploy the version that has stored it", e.kind)
 }
@@ -76,13 +78,13 @@ func (e unknownEffectError) Error() string {
 // Is makes an unknownEffectError an ErrUnreadable.
 func (e unknownEffectError) Is(target error) bool { return target == ErrUnreadable }
 
-// message makes a message to an instance.
+// message builds a message to an instance.
 func (t *turn) message(to InstanceID, form any, id string) (Message, error) {
 	body, err := json.Marshal(form)
 	return Message{To: to, Body: body, DeduplicationID: shortened(id)}, err
 }
 
-// sendMessage is the message of Send.
+// sendMessage builds the message of a Send effect.
 func (t *turn) sendMessage(effect statechart.Effect) (Message, error) {
 	if effect.Child != "" {
 		return t.childMessage(effect)
@@ -96,11 +98,12 @@ func (t *turn) sendMessage(effect statechart.Effect) (Message, error) {
 	return Message{To: to, Body: body, DeduplicationID: shortened(id)}, err
 }
 
-// timerEvent is the body of the message by which a timer fires.
+// timerEvent is the body of a timer's message.
 type timerEvent struct {
 	Type  string `json:"type"`
 	Timer string `json:"timer"`
-	// Incarnation distinguishes the instance from an earlier one of the same name: its creation, in milliseconds since 1970.
+	// Incarnation distinguishes the instance from an earlier one of the same name. It is the time of creation, in
+	// milliseconds since 1970.
 	Incarnation int64 `json:"$incarnation"`
 }
 
@@ -117,20 +120,21 @@ func (t *turn) isTimerUnneeded(effect statechart.Effect) bool {
 	return !waits
 }
 
-// unneededTimers returns the stored timers that the draft has no more, if they are far away.
+// unneededTimers returns the stored timers that the draft no longer has and that are worth cancelling.
 func (t *turn) unneededTimers() (unneeded []statechart.Timer) {
 	if t.stored.Instance == nil {
 		return nil
 	}
 	for _, was := range t.stored.Instance.Timers() {
-		if _, waits := t.timer(was.ID); !waits && was.At.Sub(t.loop.config.Now()) > cancelMin {
+		if _, waits := t.timer(was.ID); !waits && was.At.Sub(t.loop.config.Now()) > cancelAhead {
 			unneeded = append(unneeded, was)
 		}
 	}
 	return unneeded
 }
 
-// cancelTimers cancels the timers that nobody waits for. A cancel that fails is logged, and the timer fires in vain.
+// cancelTimers cancels timers that are no longer needed. If a cancel fails, it logs a warning: the firing does
+// nothing.
 func (t *turn) cancelTimers(ctx context.Context) {
 	for _, timer := range t.notes.cancels {
 		if err := t.loop.ports.Timers.Cancel(ctx, shortened(t.derivedID(timer.ID))); err != nil {
@@ -139,7 +143,7 @@ func (t *turn) cancelTimers(ctx context.Context) {
 	}
 }
 
-// emit passes an event to Config.Emit, if it is set.
+// emit passes an event to Config.Emit, if that is set.
 func (t *turn) emit(ctx context.Context, effect statechart.Effect) error {
 	if t.loop.config.Emit == nil {
 		return nil
@@ -149,8 +153,8 @@ func (t *turn) emit(ctx context.Context, effect statechart.Effect) error {
 
 func (t *turn) isEmitUnneeded(statechart.Effect) bool { return t.loop.config.Emit == nil }
 
-// parkDeferred parks an event that the chart had deferred and that its code fails on. The queue has forgotten its message: the
-// instance stands for the queue, and the effect's ID for the sequence number.
+// parkDeferred parks a deferred event on which the chart's code fails. The queue no longer has its message, so the
+// instance stands for the queue and the effect's ID for the sequence number.
 func (t *turn) parkDeferred(ctx context.Context, effect statechart.Effect) error {
 	return t.loop.park(ctx, Delivery{
 		MessageID: t.derivedID(effect.ID), Queue: t.derivedID("deferred"), Group: t.draft.Record.Instance.String(),
@@ -158,7 +162,7 @@ func (t *turn) parkDeferred(ctx context.Context, effect statechart.Effect) error
 	}, errors.New(effect.Message))
 }
 
-// parkDelivery parks a delivery once the decision is stored.
+// parkDelivery parks a delivery after the commit that decided it.
 func (t *turn) parkDelivery(ctx context.Context, effect statechart.Effect) error {
 	var place Place
 	if err := json.Unmarshal(effect.Event, &place); err != nil {
@@ -170,7 +174,8 @@ func (t *turn) parkDelivery(ctx context.Context, effect statechart.Effect) error
 		case d.SequenceNumber == place.SequenceNumber:
 			return t.loop.park(ctx, d, errors.New(effect.Message))
 		case compareSequence(d.SequenceNumber, place.SequenceNumber) > 0:
-			// A FIFO queue delivers a later message only once the earlier one is gone: it gave that up itself.
+			// A FIFO queue delivers a later message only once the earlier one is gone. So the queue itself has moved
+			// the earlier message to its dead-letter queue or dropped it.
 			t.loop.config.Logger.WarnContext(ctx, "the queue itself has given up an event that was to be parked", "instance", d.Group, "sequence_number", place.SequenceNumber)
 			return nil
 		}
@@ -194,7 +199,7 @@ func withKeys(event json.RawMessage, keys map[string]any) (json.RawMessage, erro
 	return json.Marshal(fields)
 }
 
-// shortened returns the ID, or its hash if the ID is longer than SQS takes.
+// shortened returns the ID, or its hash if the ID is too long for SQS.
 func shortened(id string) string {
 	if len(id) <= deduplicationIDBytesMax {
 		return id

@@ -15,47 +15,47 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// Execution is an execution of a workflow whose end an instance waits for.
+// Execution is a workflow execution that an instance waits for.
 type Execution struct {
-	// Name is the name that the execution is started under. It follows from the instance, its creation
-	// and the effect, so that whoever starts it again finds it started.
+	// Name is the name that the execution is started under. It derives from the instance, its creation and the
+	// effect, so a repeated start finds the execution already running.
 	Name string `json:"name"`
-	// Workflow is the chart's name of what is executed.
+	// Workflow is the chart's name for the workflow.
 	Workflow string `json:"workflow"`
-	// Event is the type of the event by which the chart hears of the end.
+	// Event is the type of the event that reports the end to the chart.
 	Event string `json:"event"`
-	// StartedAt is when the chart asked for the execution.
+	// StartedAt is when the chart requested the execution.
 	StartedAt time.Time `json:"started_at"`
-	// ARN is that of the execution, empty until it is known to be started.
+	// ARN is the execution's ARN, empty until the loop knows that it has started.
 	ARN string `json:"arn,omitempty"`
-	// Refused says that the execution will never be started, and why. The chart is about to hear of it.
+	// Refused is set if the execution can never be started. The loop is about to report this to the chart.
 	Refused *Refusal `json:"refused,omitempty"`
 }
 
-// Refusal is why an execution will never be started.
+// Refusal is the reason why an execution can never be started.
 type Refusal struct {
 	Error string `json:"error"`
 	Cause string `json:"cause,omitempty"`
 }
 
-// InputBytesMax limits the JSON of the input that a chart gives an execution: the 256 KiB of Step
-// Functions (Developer Guide, "Service quotas"), less what the runtime puts beside it.
+// InputBytesMax limits the JSON of an execution's input. It is the 256 KiB of Step Functions (Developer Guide,
+// "Service quotas"), minus room for the keys that the runtime adds.
 const InputBytesMax = 255 << 10
 
-// ErrorEndTooLarge is the error of an execution whose output its instance cannot hold.
+// ErrorEndTooLarge is the error of an execution whose output does not fit into its instance.
 const ErrorEndTooLarge = "Settle.OutputTooLarge"
 
-// ErrNoExecution is returned by Executions.Describe when nobody knows the execution any more.
+// ErrNoExecution is returned by Executions.Describe when the execution no longer exists.
 var ErrNoExecution = errors.New("there is no such execution")
 
-// RefusedError is returned by Executions.Start when no repetition would start the execution.
+// RefusedError is returned by Executions.Start when a retry could never start the execution.
 type RefusedError struct {
 	// Code names the error, such as "StateMachineDoesNotExist".
 	Code string
 	Err  error
 }
 
-// Error says why.
+// Error returns the reason.
 func (e *RefusedError) Error() string { return e.Err.Error() }
 
 // Unwrap returns the error of the call.
@@ -63,19 +63,18 @@ func (e *RefusedError) Unwrap() error { return e.Err }
 
 // Executions starts executions of workflows.
 type Executions interface {
-	// Start starts the execution with the input and returns its ARN. An execution that was started
-	// under its name before counts as started. Fails with a *RefusedError; any other error leaves open
-	// whether it was started.
+	// Start starts the execution with the input and returns its ARN. It succeeds if the execution was started under
+	// its name before. Fails with a *RefusedError. After any other error, the execution may or may not have started.
 	Start(ctx context.Context, execution Execution, input json.RawMessage) (arn string, err error)
-	// Describe returns how the execution with the ARN has ended: Status, Output, Error and Cause; nil
-	// while it runs. Fails with ErrNoExecution.
+	// Describe returns how the execution with the ARN has ended: Status, Output, Error and Cause. It returns nil
+	// while the execution runs. Fails with ErrNoExecution.
 	Describe(ctx context.Context, arn string) (*statechart.ExecutionEnded, error)
 }
 
-// Origin says whose execution it is. It stands in the input, under statechart.WorkflowKey.
+// Origin identifies the instance that started an execution. It is part of the input, under statechart.WorkflowKey.
 type Origin struct {
 	Instance string `json:"instance"`
-	// Execution is the execution's name: in the input of another one, it is a copy.
+	// Execution is the execution's name. If another execution has it in its input, that execution is a copy.
 	Execution   string `json:"execution"`
 	Incarnation int64  `json:"incarnation"`
 }
@@ -87,8 +86,8 @@ type ended struct {
 	End         statechart.ExecutionEnded `json:"end"`
 }
 
-// Ended makes the message that tells an instance of the end of an execution: its Name, Execution, Status, Output,
-// Error and Cause. However often it is sent, and however late, the chart hears of the end once.
+// Ended builds the message that reports the end of an execution to its instance: Name, Execution, Status, Output,
+// Error and Cause. The chart receives the end once, even if the message is repeated or late.
 func Ended(origin Origin, end statechart.ExecutionEnded) (Message, error) {
 	to, err := ParseInstanceID(origin.Instance)
 	if err != nil {
@@ -98,8 +97,8 @@ func Ended(origin Origin, end statechart.ExecutionEnded) (Message, error) {
 	return Message{To: to, Body: body, DeduplicationID: shortened(end.Name + ".ended")}, err
 }
 
-// marshalPlain is json.Marshal, but leaves <, > and & as they are: what Step Functions has given as an output of
-// 256 KiB would be six times as long escaped, and too long for SQS.
+// marshalPlain is json.Marshal without the escaping of <, > and &. Escaped, an output of 256 KiB could grow sixfold,
+// too long for SQS.
 func marshalPlain(v any) (json.RawMessage, error) {
 	var body bytes.Buffer
 	encoder := json.NewEncoder(&body)
@@ -114,8 +113,8 @@ const ExecutionPrefix = "settle-"
 // executionNameBytesMax is the longest name of an execution (Step Functions API Reference, StartExecution).
 const executionNameBytesMax = 80
 
-// executionName makes the name of the execution that an effect asks for: a readable beginning and a
-// hash. A name serves once in 90 days.
+// executionName returns the name of the execution that an effect starts: a readable prefix and a hash. Step Functions
+// accepts a name once in 90 days.
 func (t *turn) executionName(effectID string) string {
 	hash := sha256.Sum256([]byte(t.derivedID(effectID)))
 	suffix := "-" + hex.EncodeToString(hash[:16])
@@ -128,7 +127,7 @@ func (t *turn) executionName(effectID string) string {
 	return ExecutionPrefix + readable[:min(len(readable), executionNameBytesMax-len(ExecutionPrefix)-len(suffix))] + suffix
 }
 
-// await notes an execution that an effect asks for, and schedules its first poll.
+// await records an execution that an effect starts, and schedules its first poll.
 func (t *turn) await(effect statechart.Effect) {
 	name, now := t.executionName(effect.ID), t.now()
 	t.draft.Record.Executions = append(slices.Clip(t.draft.Record.Executions), Execution{
@@ -137,8 +136,7 @@ func (t *turn) await(effect statechart.Effect) {
 	t.owe(statechart.Effect{ID: pollID(name, 0), Kind: poll, Name: name, At: now.Add(t.pollWait(0))})
 }
 
-// startExecution starts the execution that an effect asks for. If it cannot be started ever, the chart receives that as its
-// end.
+// startExecution starts the execution of an effect. If it can never be started, the chart receives that as its end.
 func (t *turn) startExecution(ctx context.Context, effect statechart.Effect) error {
 	id, name := t.draft.Record.Instance.String(), t.executionName(effect.ID)
 	input, err := withKeys(effect.Input, map[string]any{statechart.WorkflowKey: Origin{Instance: id, Execution: name, Incarnation: t.incarnation()}})
@@ -157,7 +155,7 @@ func (t *turn) startExecution(ctx context.Context, effect statechart.Effect) err
 		t.loop.config.Logger.ErrorContext(ctx, "execution cannot be started", "instance", id, "workflow", effect.Name, "error", err)
 	}
 	if _, awaited := t.execution(name); !awaited {
-		return nil // The instance has ended with it.
+		return nil // The instance has ended meanwhile.
 	}
 	t.draft.Record.Executions = replaced(t.draft.Record.Executions, func(e *Execution) bool { return e.Name == name }, func(e *Execution) {
 		e.ARN, e.Refused = arn, nil
@@ -175,7 +173,7 @@ func (t *turn) startExecution(ctx context.Context, effect statechart.Effect) err
 	return err
 }
 
-// applyEnded tells the chart of the end of an execution, if the instance waits for it still.
+// applyEnded reports the end of an execution to the chart, if the instance still waits for it.
 func (t *turn) applyEnded(ctx context.Context, form ended) error {
 	end := form.End
 	awaited, ok := t.execution(end.Name)
@@ -189,7 +187,7 @@ func (t *turn) applyEnded(ctx context.Context, form ended) error {
 	}
 	err := t.tellEnd(awaited.Event, end)
 	if errors.Is(err, ErrUnstorable) && len(end.Output) > 0 {
-		// Better the end without its output than no end.
+		// If the output does not fit, report the end without it.
 		t.loop.config.Logger.ErrorContext(ctx, "the output of an execution does not fit into its instance", "instance", t.draft.Record.Instance.String(),
 			"execution", end.Execution, "error", err)
 		cause := fmt.Sprintf("the execution's output of %d bytes is left out: %v; read it with DescribeExecution, or let the workflow put it somewhere", len(end.Output), err)
@@ -199,8 +197,8 @@ func (t *turn) applyEnded(ctx context.Context, form ended) error {
 	return err
 }
 
-// tellEnd applies the event of an end and forgets the execution, unless that could not be stored: then
-// the turn stays as it was, and the error wraps ErrUnstorable.
+// tellEnd applies the event of an end and forgets the execution. If the result cannot be stored, the draft stays as
+// it was, and the error wraps ErrUnstorable.
 func (t *turn) tellEnd(typ string, end statechart.ExecutionEnded) error {
 	return t.storably(func() error {
 		t.draft.Record.Executions = without(t.draft.Record.Executions, func(e Execution) bool { return e.Name == end.Name })
@@ -215,7 +213,7 @@ func (t *turn) tellEnd(typ string, end statechart.ExecutionEnded) error {
 // errNoExecutions is the error of a loop that cannot start executions.
 var errNoExecutions = errors.New("this consumer has no client that starts executions: set Ports.Executions")
 
-// startable refuses machines that start workflows if nothing can start them.
+// startable returns an error if machines start workflows and executions is nil.
 func startable(machines *Machines, executions Executions) error {
 	if machines == nil || executions != nil {
 		return nil
@@ -226,14 +224,14 @@ func startable(machines *Machines, executions Executions) error {
 	return nil
 }
 
-// isEnd reports whether the events of the type come from the loop alone: they tell a chart of the end of
-// an execution.
+// isEnd reports whether the event type reports the end of an execution to a chart. Only the loop itself sends such
+// events.
 func isEnd(machine Machine, typ string) bool {
 	m, ok := machine.(interface{ WorkflowEnds() []string })
 	return ok && slices.Contains(m.WorkflowEnds(), typ)
 }
 
-// Workflows returns the workflows that the machines start, sorted, each once.
+// Workflows returns the workflows that the machines start, sorted, without duplicates.
 func (m *Machines) Workflows() []string {
 	var workflows []string
 	for _, hosted := range m.all() {

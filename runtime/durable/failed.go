@@ -10,62 +10,62 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// CommunicationError is the type of the event by which a chart that declares it hears of a FailedEffect; its
-// payload is statechart.CommunicationFailure.
+// CommunicationError is the type of the event that reports a FailedEffect to a chart that declares it. Its payload is
+// statechart.CommunicationFailure.
 const CommunicationError = statechart.CommunicationError
 
-// FailedEffect is an effect that will never be performed: it was refused for good, or for too long.
+// FailedEffect is an effect that will never be performed: AWS refused it, or denied it for too long.
 type FailedEffect struct {
-	// ID is that of the effect; that of an answer to a task is made of the token's key.
+	// ID is the effect's ID. For an answer to a task, it is "token." and the token's key.
 	ID   string                `json:"id"`
 	Kind statechart.EffectKind `json:"kind"`
-	// At is when the loop gave it up.
+	// At is when the loop gave up.
 	At time.Time `json:"at"`
 	// Target is as in statechart.CommunicationFailure.
 	Target string `json:"target,omitempty"`
 	Error  string `json:"error"`
-	// Data is the JSON of what was to be sent, put aside, answered or given to a workflow, or else the time that
-	// was asked for; empty if that is longer than FailedDataBytesMax. DataBytes is its length either way.
+	// Data is the JSON of the event, input or answer, or else the time that the effect asked for. It is empty if it
+	// is longer than FailedDataBytesMax. DataBytes is its full length either way.
 	Data      json.RawMessage `json:"data,omitempty"`
 	DataBytes int             `json:"data_bytes,omitempty"`
-	// Report says how far the chart has been told; empty if it does not want to know.
+	// Report says whether the chart has received the failure. It is empty if the chart does not declare
+	// CommunicationError.
 	Report Report `json:"report,omitempty"`
 }
 
-// Report says how far a chart has been told of a failed effect.
+// Report is the progress of reporting a failed effect to the chart.
 type Report string
 
-// The reports of a failed effect.
+// The values of Report.
 const (
-	// ReportUnsent is that of a chart that cannot be told, because the queue refuses that too. Each event of
-	// the instance tries it again.
+	// ReportUnsent means that the queue refused the report too. Each event of the instance tries to send it again.
 	ReportUnsent Report = "unsent"
-	// ReportSent is that of a chart that is about to hear of it; if it stays so, the event was parked.
+	// ReportSent means that the report is in the queue. If it stays so, the report was parked.
 	ReportSent Report = "sent"
 	ReportTold Report = "told"
 )
 
 const (
-	// FailedDataBytesMax is the longest data that is kept of one.
+	// FailedDataBytesMax is the longest data that a failed effect keeps.
 	FailedDataBytesMax = 2 << 10
-	// failedErrorBytesMax is how much is kept of its error, and failedErrorShortMax where there are many.
+	// failedErrorBytesMax and failedErrorShortMax limit the error of a failed effect and of a shortened one.
 	failedErrorBytesMax = 1 << 10
 	failedErrorShortMax = 128
 )
 
-// failing is the body of failedEvent, which reports a failed effect to the chart. The item decides whether there is one, since
-// the message is sent before the item is written.
+// failing is the body of failedEvent, which reports a failed effect to the chart. The message is sent before the item
+// is written, so the item decides whether the report is valid.
 type failing struct {
 	Type        string `json:"type"`
 	Effect      string `json:"effect"`
 	Incarnation int64  `json:"$incarnation"`
 }
 
-// giveUpEffect records an effect that failed for good.
+// giveUpEffect records an effect that failed permanently.
 func (t *turn) giveUpEffect(ctx context.Context, effect statechart.Effect, err error) error {
 	awaited, ok := t.execution(t.executionName(effect.ID))
 	if effect.Kind == statechart.StartExecution && ok && awaited.Refused != nil {
-		// The chart receives this as an end. The next poll of the execution reports it.
+		// The chart receives this failure as the end of the execution. The next poll of the execution reports it.
 		t.loop.config.Logger.WarnContext(ctx, "reporting that an execution cannot be started failed, to be reported by its poll", "instance", t.draft.Record.Instance.String(), "error", err)
 		return nil
 	}
@@ -73,9 +73,9 @@ func (t *turn) giveUpEffect(ctx context.Context, effect statechart.Effect, err e
 	return t.giveUp(ctx, FailedEffect{ID: effect.ID, Kind: effect.Kind, Target: target, Data: data}, err)
 }
 
-// isForGood reports whether an effect is given up after the error: at once if it is refused, and if it is
-// denied, once that has lasted DeniedWaitMax. What is denied for
-// parking is tried again and again, as it would be lost, and so is emitting, which is the host's own code.
+// isForGood reports whether the loop gives up an effect after the error: at once if AWS refuses it, or after
+// DeniedWaitMax if AWS denies it. The loop never gives up parking after a denial, because the event would be lost. It
+// never gives up emitting, because Emit is the host's own code.
 func (t *turn) isForGood(kind statechart.EffectKind, err error) bool {
 	switch {
 	case kind == statechart.EmitEvent || errors.Is(err, errNotInHand):
@@ -85,12 +85,12 @@ func (t *turn) isForGood(kind statechart.EffectKind, err error) bool {
 	case kind == statechart.ParkEvent || kind == parkDelivery || !errors.Is(err, ErrDenied):
 		return false
 	}
-	// A consumer that was offline meanwhile still gets AttemptsMax tries.
+	// A consumer that was offline still gets AttemptsMax tries.
 	since := t.draft.Record.DeniedSince
 	return !since.IsZero() && t.loop.config.Now().Sub(since) >= t.loop.config.DeniedWaitMax && t.deliveries[0].ReceiveCount >= t.loop.config.AttemptsMax
 }
 
-// contentOf returns what an effect was to reach, and its data.
+// contentOf returns the target and the data of an effect.
 func (t *turn) contentOf(effect statechart.Effect) (target string, data json.RawMessage) {
 	for _, data = range []json.RawMessage{effect.Event, effect.Input} {
 		if len(data) > 0 {
@@ -98,7 +98,7 @@ func (t *turn) contentOf(effect statechart.Effect) (target string, data json.Raw
 		}
 	}
 	if len(data) == 0 && !effect.At.IsZero() {
-		data, _ = json.Marshal(map[string]time.Time{"at": effect.At}) // A time that is stored marshals.
+		data, _ = json.Marshal(map[string]time.Time{"at": effect.At}) // A stored time always marshals.
 	}
 	if timer, ok := t.timer(effect.Timer); ok && effect.Kind == statechart.Schedule {
 		return timer.After + " of " + timer.State, data
@@ -114,8 +114,8 @@ func (t *turn) contentOf(effect statechart.Effect) (target string, data json.Raw
 	return target, data
 }
 
-// giveUp notes an effect that failed for good, to be stored when the outbox is cleared, and has the chart hear
-// of it if it wants to.
+// giveUp records an effect that failed permanently and reports it to the chart, if the chart declares
+// CommunicationError. The write that clears the outbox stores it.
 func (t *turn) giveUp(ctx context.Context, failed FailedEffect, reason error) error {
 	log := t.loop.config.Logger.With("instance", t.draft.Record.Instance.String(), "effect", t.derivedID(failed.ID), "kind", string(failed.Kind), "target", failed.Target)
 	log.ErrorContext(ctx, "effect failed for good", "error", reason)
@@ -142,13 +142,13 @@ func (t *turn) giveUp(ctx context.Context, failed FailedEffect, reason error) er
 	return nil
 }
 
-// sendReport asks for the event by which the chart is told.
+// sendReport sends the message that reports a failed effect to the chart.
 func (t *turn) sendReport(ctx context.Context, id string) error {
 	form := failing{Type: failedEvent, Effect: id, Incarnation: t.incarnation()}
 	return t.loop.send(ctx, t.draft.Record.Instance, form, t.derivedID(id+".failed"))
 }
 
-// resendReports sends the reports again that the queue has refused. Another refusal holds nothing up.
+// resendReports sends the unsent reports again. Another refusal blocks nothing.
 func (t *turn) resendReports(ctx context.Context) {
 	for _, failed := range t.draft.Record.FailedEffects {
 		if failed.Report != ReportUnsent {
@@ -158,16 +158,16 @@ func (t *turn) resendReports(ctx context.Context) {
 			t.loop.config.Logger.WarnContext(ctx, "reporting to the chart that an effect failed for good failed again", "instance", t.draft.Record.Instance.String(), "error", err)
 			return
 		}
-		t.setReport(failed.ID, ReportSent) // Stored with the next event; until then it is sent again, which does nothing.
+		t.setReport(failed.ID, ReportSent) // The next commit stores this. Until then, repeats are harmless.
 	}
 }
 
-// setReport notes how far the chart has been told of a failed effect.
+// setReport updates the report of a failed effect.
 func (t *turn) setReport(id string, report Report) {
 	t.draft.Record.FailedEffects = replaced(t.draft.Record.FailedEffects, func(f *FailedEffect) bool { return f.ID == id }, func(f *FailedEffect) { f.Report = report })
 }
 
-// applyFailed reports a failed effect to the chart, if the item has one that the chart has not received.
+// applyFailed reports a failed effect to the chart, unless the chart has received it.
 func (t *turn) applyFailed(_ context.Context, form failing) error {
 	failed, ok := find(t.draft.Record.FailedEffects, func(f *FailedEffect) bool { return f.ID == form.Effect })
 	if !ok || failed.Report != ReportSent && failed.Report != ReportUnsent {
@@ -184,8 +184,8 @@ func (t *turn) applyFailed(_ context.Context, form failing) error {
 	return err
 }
 
-// bounded returns the failed effects without the oldest, as far as the chart does not have to hear of them;
-// those that are too many all the same are kept short.
+// bounded drops the oldest failed effects beyond countMax, except those that the chart has yet to receive. It
+// shortens the excess.
 func bounded(failed []FailedEffect, countMax int) []FailedEffect {
 	excess := len(failed) - countMax
 	failed = slices.DeleteFunc(slices.Clone(failed), func(f FailedEffect) bool {
@@ -202,7 +202,7 @@ func bounded(failed []FailedEffect, countMax int) []FailedEffect {
 	return failed
 }
 
-// short is the failed effect without what takes room.
+// short returns the failed effect without its data and with a shorter error.
 func (f FailedEffect) short() FailedEffect {
 	f.Data, f.Error = nil, cut(f.Error, failedErrorShortMax)
 	return f

@@ -11,23 +11,23 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// fate is what becomes of a delivery that failed.
+// fate is the outcome of a delivery that failed.
 type fate int
 
 const (
-	// retryIt brings the delivery back after the backoff, or after the wait that a service asks for.
+	// retryIt retries the delivery after the backoff, or after the wait of a service's retry policy.
 	retryIt fate = iota
-	// retryAtOnce begins the turn again: another writer was faster.
+	// retryAtOnce starts the turn again: another writer was faster.
 	retryAtOnce
-	// retryOneByOne begins the turn again with the first delivery alone: together they cannot be stored.
+	// retryOneByOne starts the turn again with the first delivery alone: together they do not fit.
 	retryOneByOne
-	// retryAlone takes the delivery once the other groups of its batch have finished: it may kill the process.
+	// retryAlone retries the delivery after the other groups of its batch, because it may kill the process.
 	retryAlone
 	// parkIt moves the delivery to the dead-letter queue.
 	parkIt
 )
 
-// fate decides what becomes of a delivery that failed with an error.
+// fate returns the outcome of a delivery that failed with an error.
 //
 //	failure                                            counts as a try     fate
 //	the chart's code failed or panicked                yes                 retry with backoff, park after Config.AttemptsMax
@@ -55,31 +55,31 @@ func (l *Loop) fate(err error, at standing) fate {
 	}
 }
 
-// standing is what the fate of a delivery depends on beside the error.
+// standing holds the inputs of fate besides the error.
 type standing struct {
-	// tries are those counted, this one included.
+	// tries counts the tries so far, including this one.
 	tries int
 	// folded says that the turn has, or may have, other deliveries.
 	folded bool
-	// conflicts is how often the turn has begun again.
+	// conflicts is how often the turn has started again.
 	conflicts int
 }
 
-// isChartError reports whether a chart's own code or definition made a step fail. Retrying a call to AWS does not help.
+// isChartError reports whether a step failed because of the chart's own code or definition.
 func isChartError(err error) bool {
 	var step *statechart.StepError
 	return errors.As(err, &step) || errors.Is(err, errEffect) || errors.Is(err, statechart.ErrEndless) ||
 		errors.Is(err, statechart.ErrStalled) || errors.Is(err, statechart.ErrLimit)
 }
 
-// errAbandoned is wrapped by the error of a delivery of which too many tries came to no end.
+// errAbandoned is wrapped by the error of a delivery whose tries ended too often with the death of the process.
 var errAbandoned = errors.New("the process died while it was tried")
 
-// abandonedAdvice says what to do about such a delivery.
+// abandonedAdvice is the advice for such a delivery.
 const abandonedAdvice = "; find out in the log why the process died, mend that, then send the event again"
 
-// retryError ends a turn whose delivery comes again after the wait, while its group stays locked. It does not unwrap: the
-// service's error is none of the loop's.
+// retryError ends a turn. Its delivery is retried after the wait, and its group stays locked. It does not unwrap, so
+// that the loop never mistakes a service's error for its own.
 type retryError struct {
 	wait time.Duration
 	err  error
@@ -87,13 +87,13 @@ type retryError struct {
 
 func (e *retryError) Error() string { return fmt.Sprintf("retrying in %v: %v", e.wait, e.err) }
 
-// suspectError ends a turn before it has begun: one of its deliveries may kill the process, and is processed alone.
+// suspectError ends a turn before it begins: a delivery may kill the process and must run alone.
 type suspectError struct{ suspicion int }
 
 func (e *suspectError) Error() string { return "it may kill the process" }
 
-// suspicion returns how many tries of a delivery in hand came to no end, if they are enough to process it alone: Config.AloneAfter,
-// or all but the last that it has. Zero means that it is not under suspicion.
+// suspicion returns how often the process died during a delivery of the turn, or 0 if the turn need not run alone.
+// The turn runs alone after Config.AloneAfter deaths, or if its next try is its last.
 func (t *turn) suspicion() (most int) {
 	config := &t.loop.config
 	for _, d := range t.deliveries {
@@ -116,7 +116,7 @@ func (t *turn) suspicion() (most int) {
 	return most
 }
 
-// attempt returns what is counted of the delivery's event.
+// attempt returns the counts of the delivery's event.
 func (r Record) attempt(d Delivery) Attempt {
 	isOf := func(a *Attempt) bool { return a.Queue == d.Queue && a.SequenceNumber == d.SequenceNumber }
 	if known, ok := find(r.Attempts, isOf); ok {
@@ -125,7 +125,7 @@ func (r Record) attempt(d Delivery) Attempt {
 	return Attempt{Queue: d.Queue, SequenceNumber: d.SequenceNumber}
 }
 
-// count records what is counted of a queue's event.
+// count stores the counts of an event in the draft.
 func (t *turn) count(attempt Attempt) {
 	attempts := without(t.draft.Record.Attempts, func(a Attempt) bool { return a.Queue == attempt.Queue })
 	if attempt.Count > 0 || attempt.Services > 0 {
@@ -135,10 +135,10 @@ func (t *turn) count(attempt Attempt) {
 	t.changed()
 }
 
-// countTry stores that user code is about to run for a redelivered event, and returns how many tries are counted, this one
-// included. If the process dies, the count stays. The first delivery is not counted and costs no write, unless the chart's
-// code fails: see failTry. An event that begins its instance is counted only after AttemptsMax receives: if the chart
-// fails on it, no instance is stored. lazy leaves the write to the one before services start.
+// countTry counts a try before user code runs for a redelivered event, and stores the count. If the process dies, the
+// count stays. counted includes this try. The first delivery is not counted and costs no write, unless the chart's
+// code fails: see account. An event that starts its instance is counted only after AttemptsMax receives, because no
+// instance is stored if the chart fails on it. lazy leaves the write to the commit before services start.
 func (t *turn) countTry(ctx context.Context, d Delivery, begins, lazy bool) (counted int, err error) {
 	attempt := t.draft.Record.attempt(d)
 	if d.ReceiveCount <= 1 || begins && !t.exists() && d.ReceiveCount <= t.loop.config.AttemptsMax {
@@ -152,9 +152,9 @@ func (t *turn) countTry(ctx context.Context, d Delivery, begins, lazy bool) (cou
 	return attempt.Count, t.commit(ctx)
 }
 
-// account corrects the count of a try that has failed while the process lives. The count of a first delivery, which was not
-// stored, is stored now if the chart's code has failed. Otherwise that of a redelivery is taken back. before is the draft before
-// the try.
+// account corrects the count of a failed try while the process lives. If the chart's code failed on a first delivery,
+// which was not counted, account counts it now. If anything else failed on a redelivery, account takes the count
+// back. before is the draft before the try.
 func (t *turn) account(d Delivery, before state, err error) {
 	now, was := t.draft.Record.attempt(d), before.Record.attempt(d)
 	switch isFirst := d.ReceiveCount <= 1; {
@@ -167,12 +167,12 @@ func (t *turn) account(d Delivery, before state, err error) {
 	}
 }
 
-// takeBackMax is how often takeBack tries to write.
+// takeBackMax limits the writes that takeBack tries.
 const takeBackMax = 5
 
-// takeBack drops the counts of a turn whose commit failed although the process lives: failures of AWS use up neither tries of
-// events nor attempts of services. loaded is what the turn had found. The instance is read again, since nobody knows what is
-// stored.
+// takeBack takes back the counts of a turn whose commit failed while the process lives: failures of AWS use up
+// neither tries of events nor attempts of services. loaded is the state at the start of the turn. takeBack reads the
+// instance again, because the stored state is unknown.
 func (t *turn) takeBack(ctx context.Context, loaded state, deliveries []Delivery) {
 	if errors.Is(t.broken, ErrUnstorable) || !slices.ContainsFunc(deliveries, func(d Delivery) bool { return d.ReceiveCount > 1 }) {
 		return
@@ -217,7 +217,7 @@ func (l *Loop) takeBackOnce(ctx context.Context, id InstanceID, loaded state, de
 	return t.commit(ctx)
 }
 
-// pause waits and reports whether the context is still good.
+// pause waits and reports whether the context is still valid.
 func pause(ctx context.Context, wait time.Duration) bool {
 	waiting, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
@@ -225,7 +225,7 @@ func pause(ctx context.Context, wait time.Duration) bool {
 	return ctx.Err() == nil
 }
 
-// failTry decides about a delivery whose event could not be applied. before is the draft before the try.
+// failTry handles a delivery whose event could not be applied. before is the draft before the try.
 func (t *turn) failTry(ctx context.Context, d Delivery, event statechart.Event, before state, counted int, err error) error {
 	t.rollBack(d, before)
 	if t.loop.fate(err, standing{tries: counted, folded: true}) != parkIt {
@@ -241,7 +241,7 @@ func (t *turn) failTry(ctx context.Context, d Delivery, event statechart.Event, 
 	return t.park(ctx, d, event.Type, err)
 }
 
-// delay hides deliveries that failed: for as long as the retry policy of a service asks, or else for the backoff.
+// delay hides failed deliveries for the wait of a service's retry policy, or for the backoff.
 func (l *Loop) delay(ctx context.Context, rest []Delivery, reason error) {
 	wait, _ := l.config.Backoff.Next(max(rest[0].ReceiveCount, 1))
 	var retry *retryError
@@ -254,7 +254,7 @@ func (l *Loop) delay(ctx context.Context, rest []Delivery, reason error) {
 	var denied deniedReadError
 	switch {
 	case errors.As(reason, &denied):
-		level, message = slog.LevelError, "table may not be read, nothing is touched" // This and the next, only a person can mend.
+		level, message = slog.LevelError, "table may not be read, nothing is touched" // Only a person can fix this and the next.
 	case unreadable:
 		level, message = slog.LevelError, "stored item is unreadable, nothing is touched"
 	}
@@ -268,7 +268,7 @@ func (l *Loop) delay(ctx context.Context, rest []Delivery, reason error) {
 	}
 }
 
-// hasTime reports whether the invocation has time left beside the loop's margin.
+// hasTime reports whether the invocation has time left before the loop's margin.
 func (l *Loop) hasTime(ctx context.Context) bool {
 	deadline, limited := ctx.Deadline()
 	return !limited || deadline.Sub(l.config.Now()) > l.config.DeadlineMargin

@@ -9,14 +9,14 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// nextBeat returns when the token is due next: for its next heartbeat, or once it has timed out. ok is false if it never is.
+// nextBeat returns when the token's next heartbeat or its timeout check is due. ok is false if it has neither.
 func (t *turn) nextBeat(token Token) (at time.Time, ok bool) {
 	now := t.loop.config.Now()
 	if token.HeartbeatSeconds > 0 {
 		at, ok = now.Add(token.heartbeat()), true
 	}
 	if token.TimeoutSeconds > 0 {
-		// By then Step Functions has given up too. If it has not, ask again a little later.
+		// By then the task has timed out in Step Functions too. If it has not, check again a little later.
 		over := token.EnteredAt.Add(time.Duration(token.TimeoutSeconds)*time.Second + time.Second)
 		if !over.After(now) {
 			over = now.Add(t.loop.config.HeartbeatRetryMin)
@@ -28,10 +28,10 @@ func (t *turn) nextBeat(token Token) (at time.Time, ok bool) {
 	return at, ok
 }
 
-// heartbeat is the interval of a token's heartbeats: a third of what Step Functions allows.
+// heartbeat returns the interval of a token's heartbeats: a third of the interval that Step Functions allows.
 func (k *Token) heartbeat() time.Duration { return time.Duration(k.HeartbeatSeconds) * time.Second / 3 }
 
-// retryBeat returns the wait before the next heartbeat after so many failures in a row, from 1.
+// retryBeat returns the wait before the next heartbeat after the given number of failures in a row, at least 1.
 func (t *turn) retryBeat(token Token, failures int) time.Duration {
 	wait := min(t.loop.config.HeartbeatRetryMin<<min(failures-1, 20), t.loop.config.HeartbeatRetryMax)
 	if token.HeartbeatSeconds > 0 {
@@ -44,14 +44,14 @@ func (t *turn) retryBeat(token Token, failures int) time.Duration {
 type beating struct {
 	Type  string `json:"type"`
 	Token string `json:"token"`
-	// Count distinguishes one firing from the next. Failures is how many of the last have failed.
+	// Count distinguishes one firing from the next. Failures is the number of failures in a row.
 	Count       int   `json:"count"`
 	Failures    int   `json:"failures,omitempty"`
 	Incarnation int64 `json:"$incarnation"`
 }
 
-// heartbeat sends the heartbeat of a token's task and schedules the next one. Nothing is stored unless the task does not wait any
-// more. A heartbeat that fails is retried with the next firing, which then comes sooner.
+// heartbeat sends the heartbeat of a token's task and schedules the next one. It stores nothing unless the task no
+// longer waits. After a failure, the next firing comes sooner and retries the heartbeat.
 func (t *turn) heartbeat(ctx context.Context, form beating) error {
 	token, ok := t.token(form.Token)
 	if !ok || !waits(token) {
@@ -68,7 +68,7 @@ func (t *turn) heartbeat(ctx context.Context, form beating) error {
 	if err == nil {
 		form.Failures = 0
 	} else {
-		// The events of the instance go on.
+		// The failure does not block the events of the instance.
 		at, ok = t.loop.config.Now().Add(t.retryBeat(token, form.Failures)), true
 		t.loop.config.Logger.WarnContext(ctx, "heartbeat of a task failed, to be retried", "instance", t.draft.Record.Instance.String(), "task", token.Name, "failures", form.Failures, "error", err)
 	}
@@ -78,7 +78,7 @@ func (t *turn) heartbeat(ctx context.Context, form beating) error {
 	return t.scheduleBeat(ctx, at, form)
 }
 
-// scheduleBeat schedules the next heartbeat. It is never lost: the message in hand is retried until this succeeds.
+// scheduleBeat schedules the next heartbeat. It cannot get lost: the current message is retried until this succeeds.
 func (t *turn) scheduleBeat(ctx context.Context, at time.Time, form beating) error {
 	return t.scheduleBeatAs(ctx, at, form, beatID(form.Token, form.Count))
 }
@@ -94,7 +94,7 @@ func (t *turn) scheduleBeatAs(ctx context.Context, at time.Time, form beating, i
 
 func beatID(key string, count int) string { return fmt.Sprintf("token.%s.%d", key, count) }
 
-// scheduleFirstBeat performs beat.
+// scheduleFirstBeat performs a beat effect.
 func (t *turn) scheduleFirstBeat(ctx context.Context, effect statechart.Effect) error {
 	return t.scheduleBeatAs(ctx, effect.At, beating{Token: effect.Name}, effect.ID)
 }

@@ -10,11 +10,11 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// panicValueBytesMax is how much a line has of what code has panicked with.
+// panicValueBytesMax limits the panic value in a log line.
 const panicValueBytesMax = 1 << 10
 
-// LogPanics returns a handler for Config.Logger that adds to a line whose error is a statechart.PanicError where the code
-// has panicked, as "stack", and, if values are asked for, what with, as "panic". Values may hold what events carry.
+// LogPanics returns a handler for Config.Logger. If a log line has a statechart.PanicError, the handler adds its
+// stack trace as "stack". If values is true, it adds the panic value as "panic". Panic values may contain event data.
 func LogPanics(next slog.Handler, values bool) slog.Handler { return panicLog{next, values} }
 
 type panicLog struct {

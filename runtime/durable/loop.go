@@ -11,8 +11,8 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// Loop applies the deliveries of a FIFO queue to the instances of its machines. It keeps no
-// state between calls and is safe for concurrent use.
+// Loop applies the deliveries of a FIFO queue to the instances of its machines. It keeps no state between calls and
+// is safe for concurrent use.
 type Loop struct {
 	machines *Machines
 	ports    Ports
@@ -37,28 +37,29 @@ func New(machines *Machines, ports Ports, config Config) (*Loop, error) {
 	return &Loop{machines: machines, ports: ports, config: config}, nil
 }
 
-// slot says how the group of a turn shares its invocation.
+// slot says how a turn shares its invocation with other groups.
 type slot int
 
 const (
-	// together is with other groups, at the same time.
+	// together runs at the same time as other groups.
 	together slot = iota
-	// alone is that of a batch's only group.
+	// alone is the slot of a batch with one group.
 	alone
-	// afterOthers is alone, after the other groups of the batch have used up time.
+	// afterOthers runs by itself, after the other groups of the batch have used up time.
 	afterOthers
 )
 
-// Handle takes one batch of deliveries through the loop: groups concurrently, the deliveries
-// of a group in order. Groups that may kill the process come last, one at a time. It returns the message IDs of the deliveries
-// that must be delivered again, in the order of the batch; all others are done.
+// Handle processes one batch of deliveries: groups concurrently, the deliveries of a group in order. Groups that may
+// kill the process come last, one at a time. Handle returns the message IDs of the failed deliveries, in the order of
+// the batch. The queue must redeliver them. All other deliveries are done.
 func (l *Loop) Handle(ctx context.Context, deliveries []Delivery) (failed []string) {
 	groups := grouped(deliveries)
 	again := make([][]Delivery, len(groups))
 	suspicions := make([]int, len(groups))
 	finished := make(chan []Delivery, len(groups))
 	finish := func(i int) {
-		// What comes again are the last ones, which lock the group as long as they are hidden.
+		// The retried deliveries are the tail of the group. They keep the group locked until they become visible
+		// again.
 		finished <- groups[i][:len(groups[i])-len(again[i])]
 	}
 	slot := together
@@ -113,7 +114,7 @@ func grouped(deliveries []Delivery) (groups [][]Delivery) {
 	return groups
 }
 
-// suspects returns the groups under suspicion, the least suspect first.
+// suspects returns the indexes of the suspect groups, the least suspect first.
 func suspects(suspicions []int) (order []int) {
 	for i, suspicion := range suspicions {
 		if suspicion > 0 {
@@ -124,9 +125,9 @@ func suspects(suspicions []int) (order []int) {
 	return order
 }
 
-// handleGroup takes the deliveries of one group through the loop and returns those that must
-// be delivered again, which it has hidden for the time to wait: the first that failed, and all behind it. With a suspicion,
-// nothing has happened: the group is to be handled alone.
+// handleGroup processes the deliveries of one group. It returns the first failed delivery and all deliveries behind
+// it. It has already delayed their retry. A suspicion above 0 means that nothing has happened: the group must run
+// alone.
 func (l *Loop) handleGroup(ctx context.Context, deliveries []Delivery, slot slot) (rest []Delivery, suspicion int) {
 	rest = deliveries
 	if slot == afterOthers && !l.hasTime(ctx) {
@@ -165,11 +166,11 @@ func (l *Loop) handleGroup(ctx context.Context, deliveries []Delivery, slot slot
 	return nil, 0
 }
 
-// acknowledgeEarly takes finished deliveries of a batch off the queue if the batch takes longer than Config.AcknowledgeAfter, so
-// that the finished groups are not locked until the slowest has finished. It returns once so many groups have finished.
+// acknowledgeEarly deletes finished deliveries from the queue if the batch takes longer than Config.AcknowledgeAfter.
+// Finished groups then need not wait for the slowest. It returns once the given number of groups has finished.
 //
-// A group may be delivered to another consumer from then on. Its turns here are over: what they did is stored, and
-// its effects are performed.
+// From then on, the queue may deliver an acknowledged group to another consumer. This is safe: the turns of the group
+// are over, and its effects have been performed.
 func (l *Loop) acknowledgeEarly(ctx context.Context, groups int, finished <-chan []Delivery) {
 	wait, cancel := context.WithTimeout(ctx, l.config.AcknowledgeAfter)
 	defer cancel()
@@ -194,7 +195,7 @@ func (l *Loop) acknowledgeEarly(ctx context.Context, groups int, finished <-chan
 	}
 }
 
-// acknowledge calls the Acknowledger for at most Config.AcknowledgeMax, and not into the margin before the deadline.
+// acknowledge calls the Acknowledger for at most Config.AcknowledgeMax. It stops at the margin before the deadline.
 func (l *Loop) acknowledge(ctx context.Context, done []Delivery) error {
 	limited, cancel := l.withMargin(ctx)
 	defer cancel()
@@ -205,8 +206,8 @@ func (l *Loop) acknowledge(ctx context.Context, done []Delivery) error {
 	return err
 }
 
-// guarded is the given function with a panic of this package's own code, or of a port's, as
-// its error: on a FIFO queue a crash would block every group of the batch.
+// guarded calls fn and returns a panic as an error. A crash in this package or in a port would block all groups of
+// the batch.
 func guarded(fn func() (int, error)) (done int, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -216,7 +217,7 @@ func guarded(fn func() (int, error)) (done int, err error) {
 	return fn()
 }
 
-// address finds the instance that a message group belongs to, if its machine is hosted.
+// address parses the name of an instance and checks that its machine is hosted.
 func (l *Loop) address(group string) (InstanceID, error) {
 	id, err := ParseInstanceID(group)
 	if err != nil {

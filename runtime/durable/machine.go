@@ -12,24 +12,23 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// Machine is a chart as the runtime hosts it. Host makes one of a chart.
+// Machine is a chart as the runtime hosts it. Host makes one from a chart.
 type Machine interface {
 	ID() string
 	Version() int
-	// Events returns the types of the events that the machine takes from outside, sorted.
+	// Events returns the types of the events that the machine accepts from outside, sorted.
 	Events() []string
-	// Decode reads an event; its errors wrap statechart.ErrNotAnEvent, ErrUndeclared or
-	// ErrPayload.
+	// Decode reads an event. Its errors wrap statechart.ErrNotAnEvent, ErrUndeclared or ErrPayload.
 	Decode(body []byte) (statechart.Event, error)
 	// StartedBy reports whether an event of the type may create an instance.
 	StartedBy(eventType string) bool
-	// Retention is how long the item of an instance that is done or stopped is kept; zero means
-	// for ever.
+	// Retention is how long the item of an instance is kept after the instance is done or stopped. Zero means
+	// forever.
 	Retention() time.Duration
-	// TakesInput reports whether an instance begins with an input: then only a parent starts it.
+	// TakesInput reports whether an instance starts with an input. Then only a parent can start it.
 	TakesInput() bool
-	// DecodeInput reads the input of an instance for Start; nothing and null are no input. Its errors
-	// wrap statechart.ErrPayload.
+	// DecodeInput reads the input of an instance for Start. An empty body and null are no input. Its errors wrap
+	// statechart.ErrPayload.
 	DecodeInput(body []byte) (any, error)
 	// Start makes a new instance in its initial configuration.
 	Start(start statechart.Start) (Instance, []statechart.Effect, error)
@@ -39,45 +38,43 @@ type Machine interface {
 	Mermaid() string
 }
 
-// Instance is an instance in memory: a snapshot that hides the type of its context. It is a value: the methods that
-// change it return the changed instance and leave the old one as it was. An instance and the values made from it are
-// for one goroutine at a time, except for Work.Run.
+// Instance is an instance in memory: a snapshot that hides the type of its context. It is a value: methods that
+// change it return the changed instance and leave the old one alone. Only one goroutine at a time may use an instance
+// and the values made from it, except for Work.Run.
 type Instance interface {
 	// Apply takes one macrostep.
 	Apply(event statechart.Event) (next Instance, effects []statechart.Effect, handled bool, err error)
-	// Stop ends the instance from outside, with the status Stopped. stopped is false if it has ended already.
+	// Stop ends the instance from outside, with the status Stopped. stopped is false if it has already ended.
 	Stop(at time.Time) (next Instance, effects []statechart.Effect, stopped bool, err error)
-	// Limit sets the longest JSON form of a snapshot. A deferred event that would exceed it is parked. It holds for
-	// the instance and all values made from it.
+	// Limit sets the maximum size of a snapshot's JSON form. A deferred event that would exceed it is parked. The
+	// limit applies to the instance and all values made from it.
 	Limit(snapshotBytesMax int)
 	// Snapshot returns the JSON form of the snapshot.
 	Snapshot() (json.RawMessage, error)
 	Status() statechart.Status
 	Settled() bool
 	State() []string
-	// NextEvents returns the types of the events from outside that some active state has a
-	// transition for, sorted.
+	// NextEvents returns the types of the events from outside for which an active state has a transition, sorted.
 	NextEvents() []string
 	Timers() []statechart.Timer
-	// Children returns the child instances that live.
+	// Children returns the active child instances.
 	Children() []statechart.ChildRef
-	// Resolving returns the answer for a task that comes to wait under the name now; false
-	// means that it has to wait.
+	// Resolving returns the answer for a task that starts to wait under the name now. ok is false if the task has to
+	// wait.
 	Resolving(name string, event statechart.Event) (answer statechart.Effect, ok bool, err error)
-	// Invocations returns the services whose end the instance waits for.
+	// Invocations returns the services that have not ended.
 	Invocations() []statechart.Invocation
 	// WithAttempt sets how many attempts of the invocation with the key have begun.
 	WithAttempt(key string, attempt int) Instance
-	// Prepare returns what it takes to perform one attempt of the invocation, on the
-	// context as it is now.
+	// Prepare returns one attempt of the invocation, with a copy of the current context.
 	Prepare(invocation statechart.Invocation, call statechart.Call) (Work, error)
 }
 
-// Work is one attempt of a service, ready to be performed.
+// Work is one attempt of a service, ready to run.
 type Work struct {
-	// Run performs the attempt. It is safe to run beside other uses of the instance.
+	// Run performs the attempt. It may run concurrently with other uses of the instance.
 	Run func(context.Context) (any, error)
-	// Timeout limits the attempt; zero means no limit but the loop's own.
+	// Timeout limits the attempt. Zero means only the loop's own limit.
 	Timeout time.Duration
 	// Retry says whether and when another attempt follows.
 	Retry statechart.RetryPolicy
@@ -85,16 +82,15 @@ type Work struct {
 
 // MachineConfig tunes how a chart is hosted. The zero value is useful.
 type MachineConfig struct {
-	// StartedBy names the event types that may create an instance. Nil means all that the
-	// chart declares. Another event for an instance that does not exist is parked. A parent may start
-	// any as its child.
+	// StartedBy names the event types that may create an instance. Nil means all that the chart declares. Other
+	// events are parked if the instance does not exist. A parent can always start a child, whatever StartedBy says.
 	StartedBy []string
-	// Retention is how long the item of an instance that is done or stopped is kept. Zero means
-	// for ever.
+	// Retention is how long the item of an instance is kept after the instance is done or stopped. Zero means
+	// forever.
 	Retention time.Duration
 }
 
-// Host makes a machine of a chart.
+// Host makes a machine from a chart.
 func Host[C any](chart *statechart.Chart[C], config MachineConfig) Machine {
 	return &hosted[C]{Chart: chart, config: config}
 }
@@ -128,7 +124,7 @@ func (m *hosted[C]) Restore(snapshot json.RawMessage) (Instance, error) {
 	return &instance[C]{chart: m.Chart, stepper: m.stepper(), snapshot: restored}, nil
 }
 
-// stepper returns a stepper that refuses effects that can never be performed.
+// stepper returns a stepper that rejects effects that can never be performed.
 func (m *hosted[C]) stepper() *statechart.Stepper[C] {
 	stepper := m.Stepper()
 	stepper.Accept = checkEffects
@@ -169,8 +165,8 @@ const EventBytesMax = 256 << 10
 // errEffect is wrapped by the errors of effects that can never be performed.
 var errEffect = errors.New("the effect cannot be performed")
 
-// checkEffects refuses effects that can never be performed before they are committed: in the
-// outbox they would block their instance.
+// checkEffects rejects effects that can never be performed, before they are committed. In the outbox they would block
+// their instance.
 func checkEffects(effects []statechart.Effect) error {
 	for _, effect := range effects {
 		if effect.Kind == statechart.SpawnInstance && len(effect.Input) > EventBytesMax {
@@ -210,7 +206,7 @@ func (i *instance[C]) Stop(at time.Time) (Instance, []statechart.Effect, bool, e
 
 func (i *instance[C]) Snapshot() (json.RawMessage, error) { return marshalSafely(i.snapshot) }
 
-// marshalSafely takes a panic of the context's own MarshalJSON for its error.
+// marshalSafely returns a panic of the context's MarshalJSON as an error.
 func marshalSafely[C any](snapshot statechart.Snapshot[C]) (body json.RawMessage, err error) {
 	defer func() {
 		if r := recover(); r != nil {

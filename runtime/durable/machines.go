@@ -11,24 +11,23 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// Errors of Machines.Accept, beside those of Machine.Decode.
+// Errors of Machines.Accept, besides the errors of Machine.Decode.
 var (
 	// ErrUnknownMachine is returned when no machine has the ID.
 	ErrUnknownMachine = errors.New("unknown machine")
-	// ErrReserved is returned when an event uses a type or a key that is the runtime's.
+	// ErrReserved is returned when an event uses a type or a key of the runtime.
 	ErrReserved = errors.New("reserved for the runtime")
 )
 
-// Machines is the machines that a process hosts. Those that share an ID are versions of one another: the
-// highest is the current one, on which new instances begin; see Restore for the others.
+// Machines is the set of machines that a process hosts. Machines with the same ID are versions of one machine. The
+// highest version is the current one, and new instances start on it. See Restore for the others.
 type Machines struct {
 	byID map[string]versions
 	ids  []string
 }
 
-// NewMachines returns the set of the given machines. Two with the same ID and version are an error, and so are
-// one that has child instances of a machine that is not among them, and one with an input that none of
-// them could give it.
+// NewMachines returns the set of the given machines. It fails if two machines have the same ID and version, if a
+// machine spawns children of a machine outside the set, or if a machine needs an input and no machine spawns it.
 func NewMachines(machines ...Machine) (*Machines, error) {
 	m := &Machines{byID: map[string]versions{}}
 	for _, machine := range machines {
@@ -57,10 +56,10 @@ func NewMachines(machines ...Machine) (*Machines, error) {
 	return m, nil
 }
 
-// IDs returns the IDs of the machines, sorted, each once.
+// IDs returns the IDs of the machines, sorted, without duplicates.
 func (m *Machines) IDs() []string { return slices.Clone(m.ids) }
 
-// Lookup returns the current version of the machine with the ID; its error wraps ErrUnknownMachine.
+// Lookup returns the current version of the machine with the ID. Its error wraps ErrUnknownMachine.
 func (m *Machines) Lookup(id string) (Machine, error) {
 	hosted, ok := m.byID[id]
 	if !ok {
@@ -69,8 +68,8 @@ func (m *Machines) Lookup(id string) (Machine, error) {
 	return hosted.current(), nil
 }
 
-// States returns the paths of the states that any hosted version of a machine has; nil if one of them does not tell its
-// states, or no machine has the ID.
+// States returns the state paths of all hosted versions of a machine. It returns nil if no machine has the ID, or if
+// a version does not list its states.
 func (m *Machines) States(id string) []string {
 	var paths []string
 	for _, machine := range m.byID[id] {
@@ -87,20 +86,20 @@ func (m *Machines) States(id string) []string {
 	return paths
 }
 
-// Restore returns a stored instance and the machine that carries it on: that of the version that has stored it
-// or, if that is not hosted, of the lowest one above that migrates from it. Its errors wrap ErrUnknownMachine
-// or those of Machine.Restore. Nothing is stored.
+// Restore returns a stored instance and the machine that runs it. That is the version that stored the instance. If
+// that version is not hosted, it is the lowest higher version that migrates from it. Its errors wrap
+// ErrUnknownMachine or the errors of Machine.Restore. Nothing is stored.
 func (m *Machines) Restore(record Record) (Machine, Instance, error) {
 	if _, err := m.Lookup(record.Instance.Machine); err != nil {
 		return nil, nil, err
 	}
 	hosted := m.byID[record.Instance.Machine]
-	if len(hosted) == 1 { // Then its error alone is reason to look at the version.
+	if len(hosted) == 1 { // Look at the version only if this fails.
 		if instance, err := hosted.current().Restore(record.Snapshot); err == nil {
 			return hosted.current(), instance, nil
 		}
 	}
-	machine, err := hosted.carrier(record.Snapshot)
+	machine, err := hosted.reader(record.Snapshot)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -108,7 +107,7 @@ func (m *Machines) Restore(record Record) (Machine, Instance, error) {
 	return machine, instance, err
 }
 
-// all returns every version of every machine, by ID, the current one first.
+// all returns every version of every machine, by ID, the current version first.
 func (m *Machines) all() []Machine {
 	var all []Machine
 	if m == nil {
@@ -120,7 +119,7 @@ func (m *Machines) all() []Machine {
 	return all
 }
 
-// versions are machines that share an ID, the highest version first.
+// versions holds machines with the same ID, the highest version first.
 type versions []Machine
 
 func (v versions) current() Machine { return v[0] }
@@ -131,7 +130,7 @@ func migratesFrom(machine Machine, version int) bool {
 	return ok && m.MigratesFrom(version)
 }
 
-// storedVersion returns the version by which a snapshot was stored.
+// storedVersion returns the version that stored a snapshot.
 func storedVersion(snapshot json.RawMessage) (int, error) {
 	var head struct {
 		Version int `json:"version"`
@@ -142,8 +141,8 @@ func storedVersion(snapshot json.RawMessage) (int, error) {
 	return head.Version, nil
 }
 
-// carrier returns the machine that carries on what was stored with the snapshot.
-func (v versions) carrier(snapshot json.RawMessage) (Machine, error) {
+// reader returns the machine that reads the snapshot.
+func (v versions) reader(snapshot json.RawMessage) (Machine, error) {
 	stored, err := storedVersion(snapshot)
 	if err != nil {
 		return nil, err
@@ -183,8 +182,8 @@ func (v versions) String() string {
 	return "version " + strings.Join(numbers, " or ")
 }
 
-// decode reads an event that any of the versions takes from outside, with the highest that does. If none
-// does, the current one says why.
+// decode reads an event with the highest version that accepts it. If none does, it returns the error of the current
+// version.
 func (v versions) decode(body []byte) (machine Machine, event statechart.Event, err error) {
 	event, err = v.current().Decode(body)
 	if err == nil {
@@ -198,9 +197,9 @@ func (v versions) decode(body []byte) (machine Machine, event statechart.Event, 
 	return v.current(), event, err
 }
 
-// Accept checks an event that a producer wants to send to an instance, before it is queued: one that no
-// hosted version of the machine takes is refused. Whether the instance's own does, shows when it is
-// applied. Its errors wrap ErrUnknownMachine, ErrReserved, or those of Machine.Decode.
+// Accept checks an event from a producer before it is queued. It rejects an event that no hosted version of the
+// machine accepts. The version of the instance may still reject the event when it is applied. Its errors wrap
+// ErrUnknownMachine, ErrReserved, or the errors of Machine.Decode.
 func (m *Machines) Accept(id InstanceID, body []byte) (statechart.Event, error) {
 	if _, err := m.Lookup(id.Machine); err != nil {
 		return statechart.Event{}, err

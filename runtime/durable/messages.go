@@ -11,12 +11,12 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// The types of the messages that the runtime sends to itself. Charts do not see them.
+// The types of the runtime's own messages, and of events that it makes for charts.
 const (
-	// WaitEvent is the type of an event that only hands over a task's token.
+	// WaitEvent is the type of an event that does nothing but hand over a task's token.
 	WaitEvent = statechart.ReservedPrefix + "wait"
-	// TokenExpired is the type of the event that a chart receives, if it declares it, when a task that
-	// waited for it has timed out or its execution has ended: {"name", "execution"}.
+	// TokenExpired is the type of the event {"name", "execution"}. A chart that declares it receives it when a
+	// waiting task has timed out or its execution has ended.
 	TokenExpired = "token.expired"
 
 	beatEvent       = statechart.ReservedPrefix + "token"
@@ -30,18 +30,18 @@ const (
 	failedEvent     = statechart.ReservedPrefix + "effect.failed"
 )
 
-// ownMessage is a message of the runtime itself. All may come again, and late: apply looks at the instance, not at the
-// message, to decide whether it still counts.
+// ownMessage is a message of the runtime itself. Each may be late or a duplicate, so apply checks the instance, not
+// the message, to decide whether it still counts.
 type ownMessage struct {
-	// check decides what becomes of the delivery of a message.
+	// check returns the verdict on a delivery of the message.
 	check func(t *turn, d Delivery) (verdict, error)
-	// apply applies the message. On an error the draft is rolled back.
+	// apply applies the message. After an error, the draft is rolled back.
 	apply func(t *turn, ctx context.Context, d Delivery) error
-	// periodic messages come again as long as they are needed. One that changes nothing needs no write.
+	// periodic messages repeat while they are needed. A periodic message that changes nothing needs no write.
 	periodic bool
 }
 
-// ownMessages are all of them, by type.
+// ownMessages holds them all, by type.
 var ownMessages = map[string]ownMessage{
 	WaitEvent:       {check: (*turn).checkWait, apply: func(*turn, context.Context, Delivery) error { return nil }},
 	startEvent:      {check: (*turn).checkStart, apply: func(*turn, context.Context, Delivery) error { return nil }},
@@ -62,7 +62,7 @@ func isOwn(typ string) bool {
 
 func isPeriodic(typ string) bool { return ownMessages[typ].periodic }
 
-// checkForm checks a message for an instance that exists: its form, and that it was made for this incarnation.
+// checkForm checks a message for an existing instance: its form and its incarnation.
 func checkForm[F any](t *turn, d Delivery) (verdict, error) {
 	var form F
 	if err := statechart.ReadJSON([]byte(d.Body), &form); err != nil {
@@ -74,7 +74,7 @@ func checkForm[F any](t *turn, d Delivery) (verdict, error) {
 	return applicable, nil
 }
 
-// applyForm reads a message that checkForm has checked, and applies it.
+// applyForm parses a message that checkForm has checked, and applies it.
 func applyForm[F any](apply func(*turn, context.Context, F) error) func(*turn, context.Context, Delivery) error {
 	return func(t *turn, ctx context.Context, d Delivery) error {
 		var form F
@@ -116,14 +116,14 @@ func (t *turn) applyOwn(typ string, form any) error {
 	return t.applyNow(event)
 }
 
-// applyNow applies an event at the time of the clock.
+// applyNow applies an event at the current time.
 func (t *turn) applyNow(event statechart.Event) error {
 	event.At = t.loop.config.Now()
 	return t.step(event)
 }
 
-// incarnationOf returns the creation of the instance that a message of the loop's own was made for, in milliseconds since
-// 1970, or 0.
+// incarnationOf returns the incarnation in a message of the loop itself: the creation of its instance, in
+// milliseconds since 1970. It returns 0 if the message has none.
 func incarnationOf(body string) int64 {
 	var origin struct {
 		Incarnation int64 `json:"$incarnation"`
@@ -132,9 +132,9 @@ func incarnationOf(body string) int64 {
 	return origin.Incarnation
 }
 
-// eventHead returns the type of an event in its JSON form and the producer's ID; both are empty if it is no event. A type longer
-// than any event's is cut, since it goes to logs. Keys are compared exactly, as Decode does: encoding/json would take "Type"
-// for "type" in a struct.
+// eventHead returns the type and the producer's ID of an event in JSON. Both are empty if the body is not an event.
+// An overlong type is cut, because it goes to logs. Keys must match exactly, as in Decode: for a struct,
+// encoding/json would accept "Type" for "type".
 func eventHead(body json.RawMessage) (head struct{ Type, ID string }) {
 	var keys map[string]json.RawMessage
 	_ = json.Unmarshal(body, &keys)
@@ -143,8 +143,8 @@ func eventHead(body json.RawMessage) (head struct{ Type, ID string }) {
 	return head
 }
 
-// untilTimer returns how long it is until the timer whose firing the event is may fire. Zero if it may. The clock that sent it
-// may be ahead of this process's.
+// untilTimer returns the time left until the event's timer is due. It is zero or negative if the timer is due, and
+// zero for other events. The sender's clock may be ahead of this process.
 func (t *turn) untilTimer(event statechart.Event) (early time.Duration) {
 	if event.Type == statechart.TimerEvent {
 		if timer, ok := t.timer(event.Timer); ok {
@@ -154,7 +154,7 @@ func (t *turn) untilTimer(event statechart.Event) (early time.Duration) {
 	return 0
 }
 
-// scheduleAgain skips a firing that is too early to keep its group locked until then, and makes sure that another comes in time.
+// scheduleAgain skips a timer event that is too early to keep its group locked, and schedules it again.
 func (t *turn) scheduleAgain(ctx context.Context, d Delivery, id string) error {
 	t.loop.config.Logger.WarnContext(ctx, "timer has fired long before its time, scheduled again", "instance", d.Group, "message_id", d.MessageID, "timer", id)
 	timer, ok := t.timer(id)
@@ -164,5 +164,5 @@ func (t *turn) scheduleAgain(ctx context.Context, d Delivery, id string) error {
 	return t.scheduleTimer(ctx, statechart.Effect{ID: id, Timer: id, At: timer.At})
 }
 
-// declares reports whether the chart takes events of the type.
+// declares reports whether the chart declares the event type.
 func (t *turn) declares(typ string) bool { return slices.Contains(t.machine.Events(), typ) }

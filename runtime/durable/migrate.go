@@ -8,15 +8,16 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// owedTo returns the effects that a migration asks for, and the version that it has led from, 0 if the machine
-// itself has stored the snapshot. They go into the outbox with the first commit on the new version:
+// owedTo returns the effects that a migration requires. The first commit on the new version puts them into the
+// outbox:
 //
-//   - The timers of an instance that a service was running in. While it is unsettled, its timers are served in
-//     process; on the new version they may be such as fire through the queue.
-//   - The stop of a child that the instance has no more.
+//   - The timers of an instance that was stored while a service ran. While an instance is
+//     unsettled, the loop serves its timers in process. On the new version, they may have to
+//     fire through the queue.
+//   - The stop of a child that the instance no longer has.
 //
-// Settles says that the instance was stored unsettled, and that the migration has settled it: no event need come
-// for that to be stored.
+// from is the version that stored the snapshot, or 0 if that is the machine's own. settles reports that the instance
+// was stored unsettled and is settled after the migration. The loop then stores this without waiting for an event.
 func owedTo(snapshot json.RawMessage, machine Machine, instance Instance) (owed []statechart.Effect, from int, settles bool) {
 	if !migratesFrom(machine, machine.Version()-1) {
 		return nil, 0, false
@@ -30,7 +31,7 @@ func owedTo(snapshot json.RawMessage, machine Machine, instance Instance) (owed 
 		} `json:"children"`
 	}
 	if err := json.Unmarshal(snapshot, &stored); err != nil || stored.Version == machine.Version() {
-		return nil, 0, false // The machine has read it.
+		return nil, 0, false // There was no migration.
 	}
 	if len(stored.Services) > 0 {
 		for _, timer := range instance.Timers() {

@@ -9,71 +9,73 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// Observer hears of what a loop does. Each of its functions may be nil, and then costs nothing. They are called by the
-// goroutines that do the work, several at once: they must not block, and must not change what they are given. The context
-// is the one of Handle, or made of it by Begin.
+// Observer receives the events of a loop. Nil functions are not called and cost nothing. The loop calls the functions
+// from several goroutines at once. They must not block and must not change their arguments. The context is the
+// context of Handle, or one that Begin derived from it.
 type Observer struct {
-	// Applied is told of an event once its outcome is stored.
+	// Applied is called for an event once its outcome is stored.
 	Applied func(ctx context.Context, applied Applied)
-	// Parked is told of a delivery once it is in the dead-letter queue.
+	// Parked is called for a delivery once it is in the dead-letter queue.
 	Parked func(ctx context.Context, parked Parked)
-	// Retried is told of a delivery that has failed and is to come again, with those behind it.
+	// Retried is called for a delivery that failed and will be retried with the deliveries behind it.
 	Retried func(ctx context.Context, retried Retried)
-	// Committed is told of a commit, of which an event may take several.
+	// Committed is called for each commit. An event may take several.
 	Committed func(ctx context.Context, committed Committed)
-	// Conflict is told of a turn that begins again because another writer was faster.
+	// Conflict is called when a turn starts again because another writer was faster.
 	Conflict func(ctx context.Context, instance string)
-	// Skipped is told of a delivery that is passed over: its event was applied before, or is stale.
+	// Skipped is called for a delivery whose event is a duplicate or stale.
 	Skipped func(ctx context.Context, delivery Delivery)
-	// Loaded is told of what a turn finds stored of its instance.
+	// Loaded is called when a turn has loaded its instance.
 	Loaded func(ctx context.Context, loaded Loaded)
-	// Held is told of each task that a turn leaves waiting for the instance, and that has told when it times out.
+	// Held is called for each task with a timeout that still waits when a turn ends.
 	Held func(ctx context.Context, held Held)
-	// Performed is told of an effect that was tried.
+	// Performed is called for an effect after each try.
 	Performed func(ctx context.Context, performed Performed)
-	// Begin is called before an activity, which gets the context that it returns; end is called when the activity is over.
+	// Begin is called before an activity and returns the activity's context. end is called after the activity.
 	Begin func(ctx context.Context, activity Activity) (_ context.Context, end func(err error))
 }
 
-// Applied is an event that was applied, and is stored.
+// Applied is an event that was applied and stored.
 type Applied struct {
-	// Delivery is what has brought the event.
+	// Delivery is the delivery of the event.
 	Delivery Delivery
-	// Event is its type; of a timer's firing, how the history names the timer.
+	// Event is the event's type. For a timer, it is the timer's name in the history.
 	Event string
-	// Revision is that of the record in which the outcome is stored first.
+	// Revision is the first revision that contains the outcome.
 	Revision int64
-	// From and To are the active atomic states before, and when the instance had settled; From is nil for an instance that
-	// the event has begun.
+	// From and To are the active atomic states before the event and after the instance settled. From is nil if the
+	// event started the instance.
 	From, To []string
-	// Attempts is how often the event was delivered, this time included.
+	// Attempts is how often the event was delivered, including this time.
 	Attempts int
-	// Duration is from the begin of this try until the instance had settled; 0 of the event that stops one that cannot settle.
+	// Duration is the time from the start of this try until the instance settled. It is 0 for an event that stops a
+	// stuck instance.
 	Duration time.Duration
-	// Settled is false if a service is to be tried again: another delivery settles the instance, and is told of with Resumed.
+	// Settled is false if a service will be retried. The delivery that settles the instance is then reported with
+	// Resumed.
 	Settled bool
-	// Resumed says that nothing was applied: before its own event, of which nothing is told here, the delivery has settled what an
-	// earlier one left unsettled. Event is "resume" then, and Revision that of the record which is settled.
+	// Resumed says that the delivery settled an instance that an earlier delivery left unsettled, before its own
+	// event. Event is "resume", and Revision the revision with the settled instance.
 	Resumed bool
 }
 
 // Parked is a delivery that was parked.
 type Parked struct {
 	Delivery Delivery
-	// Event is the type of the event, empty if the body has none, and cut if no event's type is so long.
+	// Event is the type of the event. It is empty if the body has none, and cut if it is too long for an event type.
 	Event  string
 	Reason error
 }
 
-// Retried is a delivery that comes again after Wait.
+// Retried is a delivery that is retried after Wait.
 type Retried struct {
 	Delivery Delivery
-	// Behind is how many deliveries of its instance, of the same batch, come again only because they are behind it.
+	// Behind is how many deliveries of the same instance and batch are retried only because they are behind this one.
 	Behind int
 	Reason error
 	Wait   time.Duration
-	// Unreadable says that what is stored cannot be read, which only a person mends: no hosted version reads it, somebody has
-	// edited it, or the table is denied.
+	// Unreadable says that the stored item cannot be read and a person must act: no hosted version reads it, it was
+	// edited by hand, or access to the table is denied.
 	Unreadable bool
 }
 
@@ -81,31 +83,30 @@ type Retried struct {
 type Committed struct {
 	Instance string
 	Revision int64
-	// Effects is how many are to be performed.
+	// Effects is the number of effects in the outbox.
 	Effects int
 }
 
-// Loaded is what a turn finds stored. The ages are zero where there is nothing to wait for.
+// Loaded is the stored instance at the start of a turn. Its ages are zero if nothing is waiting.
 type Loaded struct {
 	Instance string
 	Revision int64
-	// Unsettled is how long the instance has made no step although it is unsettled.
+	// Unsettled is how long an unsettled instance has taken no step.
 	Unsettled time.Duration
-	// Outbox is how long effects, or answers to tasks, have waited to be performed.
+	// Outbox is how long effects, or answers to tasks, have been waiting.
 	Outbox time.Duration
 }
 
-// Held is a task that waits for an instance when a turn of it ends: none of its events has answered it, or the answer could not
-// be given.
+// Held is a task that still waits for an instance when a turn ends: no event has answered it, or the answer failed.
 type Held struct {
 	Instance string
-	// Name is that of the token.
+	// Name is the name of the token.
 	Name string
-	// Timeout is how long the task may wait in all, and Left how much of that is left: nothing, or less, if it has timed out.
+	// Timeout is the timeout of the task, Left the rest of it. Left is zero or negative if the task has timed out.
 	Timeout, Left time.Duration
 }
 
-// Performed is an effect that was tried: Err says how it has failed, if it has.
+// Performed is an effect that was tried. Err is nil if it succeeded.
 type Performed struct {
 	Instance string
 	ID       string
@@ -113,22 +114,22 @@ type Performed struct {
 	Err      error
 }
 
-// ActivityKind says what an Activity is.
+// ActivityKind is the kind of an Activity.
 type ActivityKind string
 
-// The kinds of activities. A turn has events and effects in it, an event has services.
+// The kinds of activities. A turn contains events and effects. An event contains services.
 const (
-	// TurnActivity is one pass of an instance through the loop. Its Trace is that of the first delivery.
+	// TurnActivity is one turn of an instance. Its Trace is the trace of the first delivery.
 	TurnActivity ActivityKind = "turn"
-	// EventActivity is one event, until its instance has settled: Name is its type, Trace that of its delivery.
+	// EventActivity is one event, until its instance has settled. Name is its type, Trace the trace of its delivery.
 	EventActivity ActivityKind = "event"
-	// ServiceActivity is one attempt of a service: Name is the service's.
+	// ServiceActivity is one attempt of a service. Name is the name of the service.
 	ServiceActivity ActivityKind = "service"
-	// EffectActivity is the performing of one effect: Name is its kind.
+	// EffectActivity is one try of an effect. Name is its kind.
 	EffectActivity ActivityKind = "effect"
 )
 
-// Activity is work that begins and ends.
+// Activity is work with a beginning and an end.
 type Activity struct {
 	Kind     ActivityKind
 	Instance string
@@ -137,12 +138,12 @@ type Activity struct {
 	Trace    Trace
 }
 
-// Trace is the place of a message in a distributed trace. A loop takes the trace of each delivery to Begin; Queue and
-// Timers send on the one that the context has.
+// Trace is the position of a message in a distributed trace. The loop passes the trace of each delivery to Begin.
+// Queue and Timers propagate the trace of the context.
 type Trace struct {
 	// Parent is a W3C traceparent.
 	Parent string
-	// AWS is the trace header of X-Ray, as SQS has it in AWSTraceHeader.
+	// AWS is an X-Ray trace header, as in the SQS attribute AWSTraceHeader.
 	AWS string
 }
 
@@ -153,7 +154,7 @@ func WithTrace(ctx context.Context, trace Trace) context.Context {
 	return context.WithValue(ctx, traceKey{}, trace)
 }
 
-// TraceOf returns the trace of the context, the zero value if it has none.
+// TraceOf returns the trace of the context, or the zero value.
 func TraceOf(ctx context.Context) Trace {
 	trace, _ := ctx.Value(traceKey{}).(Trace)
 	return trace
@@ -161,7 +162,7 @@ func TraceOf(ctx context.Context) Trace {
 
 func unobserved(error) {}
 
-// begin is Observer.Begin, if there is one.
+// begin calls Observer.Begin, if it is set.
 func (l *Loop) begin(ctx context.Context, activity Activity) (context.Context, func(error)) {
 	if l.config.Observer.Begin == nil {
 		return ctx, unobserved
@@ -169,10 +170,10 @@ func (l *Loop) begin(ctx context.Context, activity Activity) (context.Context, f
 	return l.config.Observer.Begin(ctx, activity)
 }
 
-// errPanicked is what an activity ends with that panics.
+// errPanicked is the error of an activity that panics.
 var errPanicked = errors.New("panic")
 
-// during does the work of an activity and ends that, also if the work panics.
+// during does the work of an activity and calls end, even if the work panics.
 func during(end func(error), work func() error) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -184,7 +185,7 @@ func during(end func(error), work func() error) (err error) {
 	return work()
 }
 
-// observedTurn is turn, as an activity.
+// observedTurn is turn as an activity.
 func (l *Loop) observedTurn(ctx context.Context, deliveries []Delivery, slot slot) (done int, err error) {
 	if l.config.Observer.Begin == nil {
 		return l.turn(ctx, deliveries, slot)
@@ -197,7 +198,7 @@ func (l *Loop) observedTurn(ctx context.Context, deliveries []Delivery, slot slo
 	return done, err
 }
 
-// observedTry is try, as an activity.
+// observedTry is try as an activity.
 func (t *turn) observedTry(ctx context.Context, d Delivery, event statechart.Event) error {
 	observer := &t.loop.config.Observer
 	if observer.Applied == nil && observer.Begin == nil {
@@ -226,10 +227,10 @@ func (t *turn) observedTry(ctx context.Context, d Delivery, event statechart.Eve
 	return err
 }
 
-// resumeName is what the settling of an instance is told as that an earlier delivery left unsettled.
+// resumeName is the event name of an observed resume.
 const resumeName = "resume"
 
-// observedResume is resume, told of if there was something to settle.
+// observedResume is resume as an activity, if there is anything to settle.
 func (t *turn) observedResume(ctx context.Context, d Delivery) (parked bool, err error) {
 	if t.draft.Instance == nil || t.draft.Instance.Settled() || t.loop.config.Observer.Applied == nil && t.loop.config.Observer.Begin == nil {
 		return t.resume(ctx, d)
@@ -251,7 +252,7 @@ func (t *turn) observedResume(ctx context.Context, d Delivery) (parked bool, err
 	return parked, err
 }
 
-// traceEffects notes the trace of the context for the effects that have none yet: what has just been tried has asked for them.
+// traceEffects records the trace of the context for new effects in the outbox.
 func (t *turn) traceEffects(ctx context.Context) {
 	trace := TraceOf(ctx)
 	if trace == (Trace{}) {
@@ -268,7 +269,7 @@ func (t *turn) traceEffects(ctx context.Context) {
 	}
 }
 
-// observedPerform is performBatch, with an activity for each effect, in the trace of the step that has asked for it.
+// observedPerform is performBatch with an activity for each effect, in the trace of the step that requested it.
 func (t *turn) observedPerform(ctx context.Context, batch []statechart.Effect, messages []Message) []error {
 	observer := &t.loop.config.Observer
 	if observer.Begin == nil && observer.Performed == nil {
@@ -300,42 +301,43 @@ func (t *turn) observedPerform(ctx context.Context, batch []statechart.Effect, m
 	return errs
 }
 
-// tell tells of the events that are stored by now.
+// tell reports the stored events to the observer.
 func (t *turn) tell(ctx context.Context) {
-	if told := t.loop.config.Observer.Applied; told != nil {
+	if notify := t.loop.config.Observer.Applied; notify != nil {
 		for _, applied := range t.notes.applied {
 			applied.Revision = t.draft.Record.Revision
-			told(ctx, applied)
+			notify(ctx, applied)
 		}
 	}
 	t.notes.applied = nil
 }
 
-// tellStored is tell if all changes are stored already.
+// tellStored is tell if all changes are already stored.
 func (t *turn) tellStored(ctx context.Context) {
 	if !t.dirty() {
 		t.tell(ctx)
 	}
 }
 
-// tellCommitted tells of a commit, and of what it has stored.
+// tellCommitted reports a commit and its events to the observer.
 func (t *turn) tellCommitted(ctx context.Context) {
-	if told := t.loop.config.Observer.Committed; told != nil {
-		told(ctx, Committed{Instance: t.stored.Record.Instance.String(), Revision: t.stored.Record.Revision, Effects: len(t.stored.Record.Outbox)})
+	if notify := t.loop.config.Observer.Committed; notify != nil {
+		notify(ctx, Committed{Instance: t.stored.Record.Instance.String(), Revision: t.stored.Record.Revision, Effects: len(t.stored.Record.Outbox)})
 	}
 	t.tell(ctx)
 }
 
-// tellLoaded tells of what is stored of an instance.
+// tellLoaded reports the loaded instance to the observer.
 func (t *turn) tellLoaded(ctx context.Context) {
-	told := t.loop.config.Observer.Loaded
-	if told == nil || t.stored.Record.Revision == 0 {
+	notify := t.loop.config.Observer.Loaded
+	if notify == nil || t.stored.Record.Revision == 0 {
 		return
 	}
 	loaded := Loaded{Instance: t.stored.Record.Instance.String(), Revision: t.stored.Record.Revision}
 	now := t.loop.config.Now()
 	if !t.stored.Instance.Settled() {
-		// A retry that leaves a mark writes the record, and is no step. Until the first one, the instance is where it has begun.
+		// A commit that only counts a try is not a step, so the age comes from the history. Before the first step, it
+		// comes from the creation.
 		stepped := t.stored.Record.CreatedAt
 		for _, transition := range slices.Backward(t.stored.Record.History) {
 			if !transition.Ignored {
@@ -348,14 +350,14 @@ func (t *turn) tellLoaded(ctx context.Context) {
 	if t.stored.Record.Owes() {
 		loaded.Outbox = max(now.Sub(t.stored.Record.UpdatedAt), 0)
 	}
-	told(ctx, loaded)
+	notify(ctx, loaded)
 }
 
-// tellHeld tells of the tasks that wait for the instance when its turn has ended with the error. If another writer was faster, what
-// is stored is not known, and the turn begins again.
+// tellHeld reports the waiting tasks to the observer when a turn has ended with err. After a conflict it does
+// nothing: the stored state is unknown, and the turn starts again.
 func (t *turn) tellHeld(ctx context.Context, err error) {
-	told := t.loop.config.Observer.Held
-	if told == nil || errors.Is(err, ErrConflict) {
+	notify := t.loop.config.Observer.Held
+	if notify == nil || errors.Is(err, ErrConflict) {
 		return
 	}
 	now := t.loop.config.Now()
@@ -364,11 +366,11 @@ func (t *turn) tellHeld(ctx context.Context, err error) {
 			continue
 		}
 		timeout := time.Duration(token.TimeoutSeconds) * time.Second
-		told(ctx, Held{Instance: t.stored.Record.Instance.String(), Name: token.Name, Timeout: timeout, Left: token.EnteredAt.Add(timeout).Sub(now)})
+		notify(ctx, Held{Instance: t.stored.Record.Instance.String(), Name: token.Name, Timeout: timeout, Left: token.EnteredAt.Add(timeout).Sub(now)})
 	}
 }
 
-// observedAttempt is attempt, as an activity.
+// observedAttempt is attempt as an activity.
 func (s *services) observedAttempt(ctx context.Context, invocation statechart.Invocation, run func(context.Context) (any, error)) (any, error) {
 	loop := s.turn.loop
 	if loop.config.Observer.Begin == nil {

@@ -12,18 +12,18 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// startInput is what a child starts with.
+// startInput is the parent and the input of a child that starts.
 type startInput struct {
 	parent Parent
 	value  any
 }
 
-// isChildOf reports whether the instance exists as that child.
+// isChildOf reports whether the instance exists as the given child.
 func (t *turn) isChildOf(parent Parent) bool {
 	return t.draft.Instance != nil && t.draft.Record.Parent != nil && *t.draft.Record.Parent == parent
 }
 
-// readToChild reads the body of startEvent or stopEvent.
+// readToChild parses the body of startEvent or stopEvent.
 func readToChild(body string) (form toChild, err error) {
 	if err := statechart.ReadJSON([]byte(body), &form); err != nil {
 		return form, fmt.Errorf("%w: %w", statechart.ErrPayload, err)
@@ -62,8 +62,8 @@ func (t *turn) checkStop(d Delivery) (verdict, error) {
 	}
 }
 
-// checkAddressee refuses an event that a parent has sent to a child other than this instance: that
-// child is not there any more, or never was.
+// checkAddressee rejects an event that a parent sent to another child. That child has ended and expired, or never
+// started.
 func (t *turn) checkAddressee(body string) error {
 	if !strings.Contains(body, parentKey) {
 		return nil
@@ -80,7 +80,7 @@ func (t *turn) checkAddressee(body string) error {
 	return fmt.Errorf("%s sent it to its child %s, which does not exist: it could not be started, or has ended and expired", form.Parent.Instance, t.draft.Record.Instance)
 }
 
-// checkBegins reports why an event of the type does not begin an instance, nil if it does.
+// checkBegins returns an error if an event of the type cannot start an instance.
 func (t *turn) checkBegins(typ string) error {
 	if t.machine.TakesInput() {
 		return fmt.Errorf("%s does not exist, and begins with an input: only a parent starts it", t.draft.Record.Instance)
@@ -92,11 +92,11 @@ func (t *turn) checkBegins(typ string) error {
 	return nil
 }
 
-// awaitedStart returns what a child starts with, nil if the start is over: the parent does not wait for it any more, or the
-// input is wrong, and the parent is notified.
+// awaitedStart returns the parent and the input of a child that starts. It returns nil if the child must not start:
+// its parent no longer waits for it, or the input is wrong. For a wrong input, it has notified the parent.
 //
-// The parent is asked, and not a mark left by a stop: a start may come after the stop, out of the
-// dead-letter queue, and when all that was stored of the child has expired.
+// It reads the parent instead of a mark left by a stop. A start may arrive after the stop, from the dead-letter
+// queue, when the child's item has expired.
 func (t *turn) awaitedStart(ctx context.Context, d Delivery) (*startInput, error) {
 	form, err := readToChild(d.Body)
 	if err != nil {
@@ -118,8 +118,9 @@ func (t *turn) awaitedStart(ctx context.Context, d Delivery) (*startInput, error
 	return &startInput{parent: form.Parent, value: input}, nil
 }
 
-// storeStopped stores a child that nobody waits for as stopped, without its effects: a process that was frozen when the
-// parent still waited may be about to store it as active. If it cannot begin here, it cannot there.
+// storeStopped stores a child without a waiting parent as stopped, without its effects. Otherwise a process that was
+// frozen while the parent still waited could store the child as active. If the child cannot start here, it cannot
+// start there either.
 func (t *turn) storeStopped(ctx context.Context, d Delivery, form toChild) {
 	parent, err := ParseInstanceID(form.Parent.Instance)
 	if err != nil || t.draft.Record.Instance != ChildName(parent, time.UnixMilli(form.Parent.Incarnation), form.Parent.Child, t.machine.ID()) {
@@ -144,7 +145,7 @@ func (t *turn) storeStopped(ctx context.Context, d Delivery, form toChild) {
 	t.pass(d)
 }
 
-// awaitedByParent reports whether the parent lists the child. It did when it asked for it: that was stored before.
+// awaitedByParent reports whether the parent lists the child. The parent stored the child before it sent the start.
 func (l *Loop) awaitedByParent(ctx context.Context, parent Parent) (bool, error) {
 	id, err := ParseInstanceID(parent.Instance)
 	if err != nil {
@@ -173,8 +174,8 @@ func (l *Loop) awaitedByParent(ctx context.Context, parent Parent) (bool, error)
 	return false, nil
 }
 
-// failStart tells a parent of a start that failed for good. Such a start is not parked: sent again one
-// day, it would begin a child that nobody waits for.
+// failStart reports to the parent that the start failed permanently. Such a start is not parked: a redrive would
+// start a child that no parent waits for.
 func (l *Loop) failStart(ctx context.Context, d Delivery, parent Parent, reason error) error {
 	to, err := ParseInstanceID(parent.Instance)
 	if err != nil {
@@ -188,7 +189,7 @@ func (l *Loop) failStart(ctx context.Context, d Delivery, parent Parent, reason 
 	return l.send(ctx, to, end, fmt.Sprintf("%s@%d/%s.failed", to, parent.Incarnation, parent.Child))
 }
 
-// stopStuck stops an instance that cannot settle, if that is what the delivery asks for.
+// stopStuck stops an instance that cannot settle, if the delivery is its parent's stop.
 func (t *turn) stopStuck(d Delivery) bool {
 	if t.draft.Instance == nil || t.draft.Instance.Settled() || eventHead(json.RawMessage(d.Body)).Type != stopEvent {
 		return false
@@ -220,15 +221,15 @@ func (t *turn) stop() error {
 	return nil
 }
 
-// endAsChild asks for the message that notifies the parent of an instance which is done.
+// endAsChild notifies the parent if the instance is done.
 func (t *turn) endAsChild() {
 	if t.draft.Record.Parent != nil && t.draft.Instance.Status() == statechart.Done {
 		t.owe(statechart.Effect{ID: "end", Kind: notifyParent})
 	}
 }
 
-// parentMessage notifies the parent that the instance is done. The output is that of the snapshot: an item
-// that held it twice might be too large.
+// parentMessage builds the message that reports the end of the instance to its parent. It takes the output from the
+// snapshot: a second copy might make the item too large.
 func (t *turn) parentMessage(effect statechart.Effect) (Message, error) {
 	r := &t.stored.Record
 	if r.Parent == nil {

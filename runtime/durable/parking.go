@@ -12,14 +12,14 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// failureMessageBytesMax is how much of the reason for parking an instance keeps: the message
-// may quote the event, which may be larger than an item.
+// failureMessageBytesMax limits the reason for parking that an instance keeps. The reason may quote the event, which
+// may be larger than an item.
 const failureMessageBytesMax = 2 << 10
 
-// park decides that a delivery goes to the dead-letter queue. The decision is stored first, as an effect: a turn that was
-// frozen and applies the same event then fails to commit, so that an event is never both applied and parked. Without an
-// instance nothing can be stored, and the delivery is parked at once. A delivery whose event is applied already, on an
-// instance that cannot settle after it, is not parked: its redrive would apply it twice.
+// park decides to move a delivery to the dead-letter queue. It stores the decision first, as an effect. A frozen turn
+// that applies the same event then fails to commit, so an event is never both applied and parked. Without an
+// instance, it can store nothing and parks the delivery at once. It does not park a delivery whose event was applied
+// to an instance that then cannot settle: a redrive would apply the event twice.
 func (t *turn) park(ctx context.Context, d Delivery, eventType string, reason error) error {
 	if t.stopStuck(d) {
 		return nil
@@ -45,7 +45,7 @@ func (t *turn) park(ctx context.Context, d Delivery, eventType string, reason er
 	return nil
 }
 
-// park moves a delivery to the dead-letter queue, or notifies the parent if it is the start of a child.
+// park moves a delivery to the dead-letter queue. If the delivery starts a child, it notifies the parent instead.
 func (l *Loop) park(ctx context.Context, d Delivery, reason error) error {
 	head := eventHead(json.RawMessage(d.Body))
 	if head.Type == startEvent {
@@ -66,7 +66,7 @@ func (l *Loop) park(ctx context.Context, d Delivery, reason error) error {
 	return nil
 }
 
-// parkAll parks deliveries whose group leads to no machine.
+// parkAll parks deliveries whose group does not name an instance of a hosted machine.
 func (l *Loop) parkAll(ctx context.Context, deliveries []Delivery, reason error) (done int, err error) {
 	for i, d := range deliveries {
 		if err := l.park(ctx, d, reason); err != nil {
@@ -76,8 +76,8 @@ func (l *Loop) parkAll(ctx context.Context, deliveries []Delivery, reason error)
 	return len(deliveries), nil
 }
 
-// parkUnstorable parks an event whose outcome cannot be stored, on a fresh reading of its instance. What the turn had stored
-// before it failed stays, and its effects are performed.
+// parkUnstorable reads the instance again and parks an event whose outcome cannot be stored. Everything that the turn
+// stored before it failed stays, and its effects are performed.
 func (l *Loop) parkUnstorable(ctx context.Context, d Delivery, reason error) (done int, err error) {
 	id, err := l.address(d.Group)
 	if err != nil {
@@ -95,14 +95,14 @@ func (l *Loop) parkUnstorable(ctx context.Context, d Delivery, reason error) (do
 		reason = why
 	}
 	if v == skipped && !t.isApplied(d) {
-		return 1, nil // The duplicate is not what cannot be stored. The instance owes something else, and says so with its next event.
+		return 1, nil // The duplicate needs no write. The next event reports the failure.
 	}
 	if err := t.park(ctx, d, event.Type, reason); err != nil {
 		return 0, err
 	}
 	err = t.commit(ctx)
 	if errors.Is(err, ErrUnstorable) {
-		// The record is so full that the decision does not fit either. Retrying would block the group for ever.
+		// The record is so full that the decision does not fit either. A retry would block the group forever.
 		l.config.Logger.ErrorContext(ctx, "the instance cannot show why an event was parked", "instance", d.Group, "error", err)
 		if !t.stored.Record.isApplied(d) {
 			err = l.park(ctx, d, reason)
@@ -121,8 +121,8 @@ func (l *Loop) parkUnstorable(ctx context.Context, d Delivery, reason error) (do
 // retriesKey counts how often a message of the runtime was postponed.
 const retriesKey = "$retries"
 
-// postpone schedules a message of the runtime again and lets the events behind it go on. Nobody would send it a second
-// time, so it is never parked.
+// postpone schedules a message of the runtime again, so that the events behind it proceed. Such a message has no
+// other sender, so it is never parked.
 func (t *turn) postpone(ctx context.Context, d Delivery, eventType string, reason error) error {
 	var form struct {
 		Retries int `json:"$retries"`
@@ -146,7 +146,7 @@ func (t *turn) postpone(ctx context.Context, d Delivery, eventType string, reaso
 	return nil
 }
 
-// shed returns the record without what is only kept for people to read. ok is false if it has nothing of that.
+// shed returns the record without the data that serves only operators. ok is false if it has no such data.
 func shed(record Record) (smaller Record, ok bool) {
 	ok = len(record.History) > 0
 	record.History = nil
@@ -161,7 +161,7 @@ func shed(record Record) (smaller Record, ok bool) {
 	return record, ok
 }
 
-// place returns where the delivery's message is.
+// place returns the place of the delivery's message.
 func (d Delivery) place() Place { return Place{Queue: d.Queue, SequenceNumber: d.SequenceNumber} }
 
 // key is a short form of the place.

@@ -22,12 +22,12 @@ type polling struct {
 	Execution string `json:"execution"`
 	// Count distinguishes one firing from the next.
 	Count int `json:"count"`
-	// Refused says that the execution cannot be started, and that there is nothing else to look for.
+	// Refused says that the execution cannot be started. There is nothing to poll.
 	Refused     bool  `json:"refused,omitempty"`
 	Incarnation int64 `json:"$incarnation"`
 }
 
-// pollExecution looks whether an execution has ended. Nothing is stored while it runs.
+// pollExecution checks whether an execution has ended. It stores nothing while the execution runs.
 func (t *turn) pollExecution(ctx context.Context, form polling) error {
 	awaited, ok := t.execution(form.Execution)
 	switch {
@@ -45,7 +45,7 @@ func (t *turn) pollExecution(ctx context.Context, form polling) error {
 	case errors.Is(err, ErrNoExecution):
 		end = &statechart.ExecutionEnded{Status: statechart.ExecutionLost, Error: "ExecutionDoesNotExist", Cause: cut(err.Error(), causeBytesMax)}
 	case err != nil:
-		// The events of the instance go on.
+		// The failure does not block the events of the instance.
 		t.loop.config.Logger.WarnContext(ctx, "polling an execution failed, to be retried", "instance", t.draft.Record.Instance.String(), "execution", awaited.ARN, "error", err)
 	}
 	if end == nil {
@@ -56,8 +56,8 @@ func (t *turn) pollExecution(ctx context.Context, form polling) error {
 	return t.applyEnded(ctx, ended{End: found})
 }
 
-// describe asks how an execution has ended. The machine may have stopped starting workflows, and its
-// consumer have no client for them any more.
+// describe returns how an execution has ended. A consumer may have no client for executions if its machines no longer
+// start workflows.
 func (t *turn) describe(ctx context.Context, arn string) (*statechart.ExecutionEnded, error) {
 	if t.loop.ports.Executions == nil {
 		return nil, errNoExecutions
@@ -65,7 +65,7 @@ func (t *turn) describe(ctx context.Context, arn string) (*statechart.ExecutionE
 	return t.loop.ports.Executions.Describe(ctx, arn)
 }
 
-// schedulePoll schedules the next poll. It is never lost: the message in hand is retried until this succeeds.
+// schedulePoll schedules the next poll. It cannot get lost: the current message is retried until this succeeds.
 func (t *turn) schedulePoll(ctx context.Context, at time.Time, name string, count int) error {
 	return t.schedulePollAs(ctx, at, polling{Execution: name, Count: count}, pollID(name, count))
 }
@@ -83,7 +83,7 @@ func (t *turn) pollMessage(form polling, id string) (Message, error) {
 	return t.message(t.draft.Record.Instance, form, t.derivedID(id))
 }
 
-// scheduleFirstPoll performs poll.
+// scheduleFirstPoll performs a poll effect.
 func (t *turn) scheduleFirstPoll(ctx context.Context, effect statechart.Effect) error {
 	return t.schedulePollAs(ctx, effect.At, polling{Execution: effect.Name}, effect.ID)
 }

@@ -10,66 +10,65 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// Record is what is kept of one instance, in one item.
+// Record is the stored state of one instance, in one item.
 type Record struct {
 	Instance InstanceID
 	// Revision counts the writes of the instance. 0 means that nothing is stored.
 	Revision int64
-	// Snapshot is the JSON form of the chart's snapshot; see statechart.Snapshot for its
-	// keys. A store may keep it as attributes of their own.
+	// Snapshot is the JSON form of the chart's snapshot. See statechart.Snapshot for its keys. A store may keep it as
+	// separate attributes.
 	Snapshot json.RawMessage
-	// State is the paths of the active atomic states; it repeats what Snapshot says, for
-	// people and for queries.
+	// State lists the paths of the active atomic states. It repeats a part of Snapshot for people and for queries.
 	State  []string
 	Status statechart.Status
 
-	// CreatedAt is when the event that started the instance was sent. With the name, it
-	// tells the instance from an earlier one of the same name.
+	// CreatedAt is when the event that started the instance was sent. Together with the name, it distinguishes the
+	// instance from an earlier one of the same name.
 	CreatedAt time.Time
 	UpdatedAt time.Time
-	// ExpireAt is when the item may be deleted; zero means never. It is zero while the instance owes effects.
+	// ExpireAt is when the item may be deleted; zero means never. It is zero while effects are pending.
 	ExpireAt time.Time
 
-	// Watermark maps a queue's ARN to the sequence number of the last event of this
-	// instance that was applied or parked.
+	// Watermark maps a queue's ARN to the sequence number of the last event of this instance that was applied or
+	// parked.
 	Watermark map[string]string
-	// RecentEvents are the events applied last, oldest first: the producer's ID with a hash of the body or, for an event without
-	// an ID that was redriven or that was among the first of its instance, the place that it was parked at, or may have been.
+	// RecentEvents holds the last applied events, oldest first. An entry is the producer's ID with a hash of the
+	// body. For an event without an ID that was redriven or was among the first of its instance, it is the place
+	// where the event was, or may have been, parked.
 	// Invariant: len(RecentEvents) <= Config.RecentEventsMax.
 	RecentEvents []string
-	// LastSends are, by the ARN of the queue that they came in, the last events of other instances that were
-	// applied, oldest first. Those of older senders are in the store: see Store.KeepSends.
-	// Invariant: no two of a queue have the same sender.
+	// LastSends maps a queue's ARN to the last applied sends of other instances, oldest first. The store keeps the
+	// sends of older senders: see Store.KeepSends.
+	// Invariant: no two sends of a queue have the same sender.
 	LastSends map[string][]LastSend
-	// History are the last transitions, oldest first.
+	// History holds the last transitions, oldest first.
 	// Invariant: len(History) <= Config.HistoryMax.
 	History []Transition
-	// Ignored counts the events that no active state had a transition for.
+	// Ignored counts the events for which no active state had a transition.
 	Ignored int64
-	// Skipped counts the deliveries that were passed over because their event was applied before, or is stale. It is
-	// no reason to write the record: what comes after the last write is not counted.
+	// Skipped counts the deliveries that were skipped as duplicates or stale. Skipping alone does not write the
+	// record, so skips after the last write are not counted.
 	Skipped int64
-	// FailedEffects are those that will never be performed, oldest first; see Config.FailedEffectsMax.
+	// FailedEffects holds the effects that will never be performed, oldest first. See Config.FailedEffectsMax.
 	FailedEffects []FailedEffect
-	// DeniedSince is when AWS first denied the effect at the head of the outbox, zero if it does not.
+	// DeniedSince is when AWS first denied the effect at the head of the outbox; zero if it has not.
 	DeniedSince time.Time
-	// Outbox is the effects committed with Snapshot and not yet known to be performed.
-	// Effects must be performed in order, and only after the record is stored.
+	// Outbox holds the effects that were committed with Snapshot and may not have been performed yet. Effects must be
+	// performed in order, and only after the record is stored.
 	Outbox []statechart.Effect
-	// Tokens are the Step Functions tasks that wait for the instance, in the order in which they
-	// came, and those whose answer is not yet known to be given.
+	// Tokens holds the Step Functions tasks that wait for the instance, in order of arrival. It also holds the tasks
+	// whose answer may not have been given yet.
 	Tokens []Token
-	// Executions are those of workflows whose end the instance waits for, in the order in which it
-	// asked for them.
+	// Executions holds the workflow executions that the instance waits for, in the order of their requests.
 	Executions []Execution
-	// Parent is the instance that has spawned this one; nil if none has.
+	// Parent is the instance that spawned this one; nil without one.
 	Parent *Parent
-	// Aliases are the other names that the instance has claimed.
+	// Aliases holds the aliases that the instance has claimed.
 	Aliases []string
-	// Attempts are the marks left before a redelivered event is tried, and between the services that follow one
-	// another within an event: at most one for each queue.
+	// Attempts holds the counts of events in progress, at most one for each queue. A count is written before a
+	// redelivered event is tried, and between the services of an event.
 	Attempts []Attempt
-	// Error is the last event of the instance that was parked, and why; nil if none was.
+	// Error is the last parked event of the instance and the reason; nil without one.
 	Error *Failure
 }
 
@@ -84,15 +83,16 @@ type Transition struct {
 	Ignored bool `json:"ignored,omitempty"`
 }
 
-// Attempt counts the tries of an event that the chart failed on or that came to no end, and the services that have begun within
-// an event.
+// Attempt counts the tries of an event that failed in the chart or ended with the death of the process. It also
+// counts the services that the event has started.
 type Attempt struct {
 	// Queue and SequenceNumber identify the event.
 	Queue          string `json:"queue"`
 	SequenceNumber string `json:"sequence_number"`
-	// Count is written before a redelivered event is tried, and taken back if the try fails for no fault of the chart.
+	// Count is written before a redelivered event is tried. It is taken back if the try fails through no fault of the
+	// chart.
 	Count int `json:"count"`
-	// Services counts those that began, once however often each was tried, and those that were refused.
+	// Services counts the services that began, each once regardless of retries, and the services that were refused.
 	Services int `json:"services,omitempty"`
 }
 
@@ -103,14 +103,14 @@ type Failure struct {
 	Message string    `json:"message"`
 }
 
-// InstanceIDBytesMax is the longest name of an instance, because the name is also the SQS
-// MessageGroupId of the instance's events.
+// InstanceIDBytesMax is the longest name of an instance. The name is also the SQS MessageGroupId of the instance's
+// events.
 const InstanceIDBytesMax = 128
 
 // ErrInstanceID is returned by ParseInstanceID when the text does not name an instance.
 var ErrInstanceID = errors.New("not the name of an instance")
 
-// InstanceID names one instance of a machine; as text, "machine/id".
+// InstanceID names one instance of a machine. Its text form is "machine/id".
 type InstanceID struct {
 	Machine string
 	ID      string
@@ -119,8 +119,8 @@ type InstanceID struct {
 // String returns the name as text: the MessageGroupId and the key of the item.
 func (i InstanceID) String() string { return i.Machine + "/" + i.ID }
 
-// ParseInstanceID reads the name of an instance: a machine's ID, one slash, and an ID of
-// letters, digits and punctuation other than the slash.
+// ParseInstanceID parses the name of an instance: a machine's ID, one slash, and an ID of letters, digits and
+// punctuation other than the slash.
 func ParseInstanceID(text string) (InstanceID, error) {
 	machine, id, ok := strings.Cut(text, "/")
 	if !ok || machine == "" || id == "" || strings.Contains(id, "/") {

@@ -10,21 +10,21 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// errOutOfTime is the error of services that still run when the time of the process is up.
+// errOutOfTime is returned for services that still run at the deadline of the invocation.
 var errOutOfTime = errors.New("the time left to the process is up")
 
-// services are the attempts that run for one turn.
+// services runs the services of one turn.
 type services struct {
 	turn     *turn
 	delivery Delivery
-	// ctx ends all attempts: at the turn's end, or before the deadline of the process.
+	// ctx ends all attempts: at the end of the turn, or before the deadline of the process.
 	ctx     context.Context
 	running map[string]context.CancelFunc
-	// failed are the invocations whose attempt failed in this turn and is to be repeated.
+	// failed holds the invocations whose attempt failed in this turn and will be retried.
 	failed  map[string]*retryError
 	results chan result
-	// unstored says that a service has ended, or a timer that limits it, since the last commit. That is stored before
-	// another service starts, so that it never runs again.
+	// unstored is set when a service has ended, or its timer has fired, since the last commit. Commit before the next
+	// service starts. Otherwise a crash would run the finished one again.
 	unstored bool
 }
 
@@ -36,9 +36,9 @@ type result struct {
 	err        error
 }
 
-// settle runs the services that the instance waits for, applies their ends, and goes on until the instance is settled. It stores
-// the end of a service before the next event is applied, which may turn out unstorable. A service whose attempt failed and is to
-// be retried ends the turn with a retryError once no other runs.
+// settle runs the services of the instance and applies their results until the instance is settled. It stores the end
+// of a service before the next event is applied, because that event may turn out unstorable. If an attempt fails and
+// will be retried, settle returns a retryError once no other service runs.
 func (t *turn) settle(ctx context.Context, d Delivery) error {
 	if t.draft.Instance.Settled() {
 		return nil
@@ -85,8 +85,7 @@ func (t *turn) settle(ctx context.Context, d Delivery) error {
 	return t.commit(ctx)
 }
 
-// withMargin ends the context's time early enough for the loop to store what became of its
-// services.
+// withMargin ends the context early enough for the loop to store the results of its services.
 func (l *Loop) withMargin(ctx context.Context) (context.Context, context.CancelFunc) {
 	if deadline, ok := ctx.Deadline(); ok {
 		return context.WithDeadline(ctx, deadline.Add(-l.config.DeadlineMargin))
@@ -94,14 +93,13 @@ func (l *Loop) withMargin(ctx context.Context) (context.Context, context.CancelF
 	return context.WithCancel(ctx)
 }
 
-// start begins the attempts of the invocations that do not run yet. It reports whether the
-// chart moved instead, because an invocation had no attempt left, or was one too many.
+// start begins the attempts of the invocations that are not running yet. moved reports that the chart took a step
+// instead, because an invocation had no attempt left or exceeded Config.ServicesMax.
 //
-// Whatever a later delivery must know is stored first: the end of an earlier service, so that
-// it never runs again; and, for a delivery that is a repeat, the count of the attempt about to
-// begin, so that a service that kills the process uses up its attempts. The two are stored one
-// after the other: a write that fails must neither lose the one nor count the other, which then
-// never begins. Nothing begins in an instance that cannot be stored.
+// It first stores the end of an earlier service, so that it never runs again. For a redelivery, it then stores the
+// count of the next attempt, so that a service that kills the process uses up its attempts. These are two writes: if
+// the second fails, the first must stay, and the attempt that it counts never begins. No service begins in an
+// instance that cannot be stored.
 func (s *services) start(ctx context.Context) (moved bool, err error) {
 	t := s.turn
 	type ready struct {
@@ -126,7 +124,7 @@ func (s *services) start(ctx context.Context) (moved bool, err error) {
 			if over := counts.Services >= t.loop.config.ServicesMax; over && len(next) == 0 {
 				return true, s.refuse(invocation)
 			} else if over {
-				continue // Those before it go first, and are counted.
+				continue // The ones before it go first, and count.
 			}
 			counts.Services++
 		}
@@ -136,7 +134,7 @@ func (s *services) start(ctx context.Context) (moved bool, err error) {
 		return false, fmt.Errorf("no time left to run services: %w", err)
 	}
 	if t.usedTime && slices.ContainsFunc(next, func(r ready) bool { return !s.hasTime(r.work.Timeout) }) {
-		// A service is not to be cut off, and lose an attempt, for the time that another took.
+		// A service must not be cut off, and lose an attempt, because another used up the time.
 		return false, &retryError{err: errors.New("too little time left for another service")}
 	}
 	if s.unstored {
@@ -163,13 +161,12 @@ func (s *services) start(ctx context.Context) (moved bool, err error) {
 	return false, nil
 }
 
-// commit stores the draft.
 func (s *services) commit(ctx context.Context) error {
 	s.unstored = false
 	return s.turn.commit(ctx)
 }
 
-// refuse ends a service that has not begun, because too many have since the instance was last settled.
+// refuse ends a service before it begins, because too many have begun since the instance was last settled.
 func (s *services) refuse(invocation statechart.Invocation) error {
 	t, counts := s.turn, s.turn.draft.Record.attempt(s.delivery)
 	counts.Services++
@@ -184,14 +181,14 @@ func (s *services) refuse(invocation statechart.Invocation) error {
 	return s.end(invocation.Failed(err))
 }
 
-// hasTime reports whether the process has the time that an attempt may take. An attempt without
-// a time-out of its own may take what there is.
+// hasTime reports whether the process has enough time left for an attempt. An attempt without a timeout may use all
+// that is left.
 func (s *services) hasTime(timeout time.Duration) bool {
 	deadline, limited := s.ctx.Deadline()
 	return !limited || deadline.Sub(s.turn.loop.config.Now()) >= timeout
 }
 
-// run performs one attempt beside the loop.
+// run performs one attempt in the background.
 func (s *services) run(invocation statechart.Invocation, work Work) {
 	var ctx context.Context
 	var cancel context.CancelFunc
@@ -238,7 +235,7 @@ func attempt(ctx context.Context, run func(context.Context) (any, error)) (any, 
 	}
 }
 
-// wait takes the end of one attempt, or returns when a timer is due.
+// wait waits for the end of one attempt and applies it. It returns early when a timer is due.
 func (s *services) wait(ctx context.Context) error {
 	due, cancel := s.turn.untilDue(s.ctx)
 	defer cancel()
@@ -268,7 +265,7 @@ func (s *services) wait(ctx context.Context) error {
 	return nil
 }
 
-// take feeds the end of an attempt back into the chart, or notes that it is to be repeated.
+// take applies the end of an attempt to the chart, or records that the attempt will be retried.
 func (s *services) take(r result) error {
 	if cancel := s.running[r.invocation.Key]; cancel != nil {
 		cancel()
@@ -282,7 +279,7 @@ func (s *services) take(r result) error {
 		if !isChartError(err) && !errors.Is(err, ErrUnstorable) {
 			return err
 		}
-		// The chart cannot take the result: to the chart, the service has failed.
+		// The chart cannot take the result, so the service has failed permanently.
 		r.err = statechart.Permanent(err)
 	}
 	log := s.turn.loop.config.Logger.With("instance", s.turn.draft.Record.Instance.String(), "service", r.invocation.Service, "attempt", r.invocation.Attempt)
@@ -296,9 +293,9 @@ func (s *services) take(r result) error {
 	return nil
 }
 
-// retry returns the error that ends the turn if an attempt is to be repeated, else nil. The
-// wait is the longest that a policy asks for, so that no service is called again too soon, but
-// not longer than until the next timer: nothing else brings an unsettled instance back.
+// retry returns the error that ends the turn if an attempt will be retried, else nil. Its wait is the longest of the
+// failed attempts, so that no service is called too soon. It does not exceed the time until the next timer, because
+// timers of an unsettled instance are served only during a turn.
 func (s *services) retry() error {
 	var retry *retryError
 	for _, invocation := range s.turn.draft.Instance.Invocations() {
@@ -316,7 +313,7 @@ func (s *services) retry() error {
 	return retry
 }
 
-// end applies the end of a service. The tries of the delivery are counted anew from there, its services are not.
+// end applies the end of a service. It resets the count of the delivery's tries, but not of its services.
 func (s *services) end(event statechart.Event) error {
 	t := s.turn
 	if err := t.applyNow(event); err != nil {
@@ -339,7 +336,7 @@ func (s *services) awaited(key string) bool {
 	return false
 }
 
-// cancelLeft ends the attempts of invocations whose state was left.
+// cancelLeft cancels the attempts of states that the chart has left.
 func (s *services) cancelLeft() {
 	for key, cancel := range s.running {
 		if !s.awaited(key) {
@@ -349,9 +346,8 @@ func (s *services) cancelLeft() {
 	}
 }
 
-// fireDue applies the timer that is due first, if it is. While the instance is unsettled no event
-// reaches it through the queue, so its timers are served here; a firing that comes through
-// the queue later is stale.
+// fireDue fires the timer that is due first. While the instance is unsettled, no event reaches it through the queue,
+// so its timers are served here. A later firing through the queue is stale.
 func (s *services) fireDue() (fired bool, err error) {
 	timer, ok := s.turn.nextTimer()
 	if now := s.turn.loop.config.Now(); ok && !timer.At.After(now) {
@@ -371,7 +367,8 @@ func (t *turn) nextTimer() (next statechart.Timer, ok bool) {
 	return next, ok
 }
 
-// isServiceNext reports whether the next user code of an unsettled instance is a service: its start stores the count of a try.
+// isServiceNext reports whether a service is the next user code of an unsettled instance. The start of a service
+// stores the count of a try.
 func (t *turn) isServiceNext() bool {
 	if timer, ok := t.nextTimer(); ok && !timer.At.After(t.loop.config.Now()) {
 		return false
@@ -386,7 +383,7 @@ func (t *turn) isServiceNext() bool {
 	return len(invocations) > 0
 }
 
-// untilDue returns a context that is done when the next timer of the instance is due.
+// untilDue returns a context that ends when the next timer of the instance is due.
 func (t *turn) untilDue(ctx context.Context) (context.Context, context.CancelFunc) {
 	timer, ok := t.nextTimer()
 	if !ok {

@@ -8,40 +8,42 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// state is an instance, as stored or as drafted. It is a value: a change replaces slices and maps and never writes into them.
+// state is an instance, as stored or as drafted. It is a value: a change replaces slices and maps and never modifies
+// them.
 type state struct {
 	Record   Record
 	Instance Instance // nil before the first event
 	// changes counts the changes that are worth a write. Some are not: see Record.Skipped.
 	changes int
-	// transitions are those since the last commit.
+	// transitions holds the transitions since the last commit.
 	transitions []Transition
 }
 
 // timeUnit is the resolution of stored times.
 const timeUnit = time.Millisecond
 
-// turn takes the deliveries of one instance through the loop.
+// turn processes deliveries of one instance.
 type turn struct {
 	loop    *Loop
 	machine Machine
 	stored  state // as loaded or last committed
 	draft   state // with the changes since
-	// deliveries are those in hand.
+	// deliveries holds the deliveries of the turn.
 	deliveries []Delivery
-	// usedTime says that something has used time of this invocation before: a service should not lose an attempt for that.
+	// usedTime says that something has already used time of this invocation. A service must not lose an attempt to
+	// that.
 	usedTime bool
-	// broken is the error of a commit that failed. Nothing is stored after it, since the stored state is unknown.
+	// broken is the error of a commit that failed. The stored state is then unknown, so nothing more is stored.
 	broken error
 	notes  notes
 }
 
-// notes are what a turn has to report once its draft is stored.
+// notes holds what a turn reports once its draft is stored.
 type notes struct {
 	applied []Applied
-	// cancels are timers that are no longer needed.
+	// cancels holds timers that are no longer needed.
 	cancels []statechart.Timer
-	// traces are the traces of effects, by effect ID.
+	// traces holds the traces of effects, by effect ID.
 	traces map[string]Trace
 }
 
@@ -78,12 +80,12 @@ func (t *turn) token(key string) (Token, bool) {
 	return find(t.draft.Record.Tokens, func(other *Token) bool { return other.Key == key })
 }
 
-// execution returns the execution with the name, if the instance awaits it.
+// execution returns the execution with the name, if the instance waits for it.
 func (t *turn) execution(name string) (Execution, bool) {
 	return find(t.draft.Record.Executions, func(other *Execution) bool { return other.Name == name })
 }
 
-// expireAt returns when the item of an instance that has ended may be deleted, zero if never.
+// expireAt returns when the item of an instance that has ended may be deleted; zero means never.
 func (t *turn) expireAt(record Record) time.Time {
 	retention := t.machine.Retention()
 	if retention <= 0 || record.Status == statechart.Active || record.Status == "" {
@@ -92,22 +94,22 @@ func (t *turn) expireAt(record Record) time.Time {
 	return record.UpdatedAt.Add(retention)
 }
 
-// Waking says what brings a stored instance into a turn again.
+// Waking says what starts the next turn of a stored instance.
 type Waking string
 
-// The answers of WokenBy.
+// The results of WokenBy.
 const (
-	// ByRest: nobody has to. The instance waits for events from outside, or has ended.
+	// ByRest means that nothing is scheduled. The instance waits for events from outside, or has ended.
 	ByRest Waking = "rest"
-	// ByMessage: a message in the queue. The instance is unsettled or owes effects, and the message of the turn that
-	// stored it stays in the queue until neither is true.
+	// ByMessage means a message in the queue. The instance is unsettled or has pending effects. The message of the
+	// turn that stored it stays in the queue until neither is true.
 	ByMessage Waking = "message"
-	// ByTimer: the firing of a timer, a heartbeat or a poll that is scheduled.
+	// ByTimer means a scheduled timer, heartbeat or poll.
 	ByTimer Waking = "timer"
 )
 
-// WokenBy states who wakes the instance of a stored record. An instance that is unsettled, or that owes effects, must
-// have a message in the queue: the consumer acknowledges none before both are done.
+// WokenBy returns what starts the next turn of a stored record. An instance that is unsettled or has pending effects
+// must have a message in the queue: the consumer acknowledges the message only after both are done.
 func (r Record) WokenBy(settled bool, timers int) Waking {
 	switch {
 	case !settled || r.Owes():
@@ -119,8 +121,8 @@ func (r Record) WokenBy(settled bool, timers int) Waking {
 	}
 }
 
-// Owes reports whether the record has effects, or answers to Step Functions tasks, that may not have been performed yet. The next
-// delivery to the instance performs them first.
+// Owes reports whether the record has effects, or answers to Step Functions tasks, that may not have been performed
+// yet. The next delivery to the instance performs them first.
 func (r Record) Owes() bool {
 	return len(r.Outbox) > 0 || slices.ContainsFunc(r.Tokens, func(token Token) bool { return !waits(token) })
 }
@@ -135,7 +137,7 @@ func find[E any](elements []E, matches func(*E) bool) (found E, ok bool) {
 	return found, false
 }
 
-// replaced returns a copy of the elements with those that match changed.
+// replaced returns a copy of the elements with change applied to those that match.
 func replaced[E any](elements []E, matches func(*E) bool, change func(*E)) []E {
 	elements = slices.Clone(elements)
 	for i := range elements {

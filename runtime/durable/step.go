@@ -12,7 +12,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// begin starts an instance that does not exist yet. It is stored with its first event.
+// begin starts an instance that does not exist yet. The first event's commit stores it.
 func (t *turn) begin(ctx context.Context, d Delivery, input *startInput) error {
 	if t.draft.Instance != nil {
 		return nil
@@ -30,7 +30,8 @@ func (t *turn) begin(ctx context.Context, d Delivery, input *startInput) error {
 	if input != nil {
 		t.draft.Record.Parent = &input.parent
 	}
-	// The keys of services contain this time. It is the message's, not the try's, so that a second try has the same keys.
+	// The keys of services contain this time. It is the time of the message, not of the try, so a second try has the
+	// same keys.
 	t.draft.Record.CreatedAt = d.SentAt.UTC().Truncate(timeUnit)
 	for _, effect := range effects {
 		if effect.Kind != statechart.ResolveWaits { // No task waits for a new instance.
@@ -56,7 +57,7 @@ func (t *turn) step(event statechart.Event) error {
 	if handled {
 		t.closeWaits()
 	} else {
-		draft.Record.Ignored++ // It has ended nothing, and a token that came with it may still be answered late.
+		draft.Record.Ignored++ // The chart did not change. answerLate may still answer a token of this event.
 	}
 	t.releaseAliases()
 	if was == statechart.Active {
@@ -66,7 +67,7 @@ func (t *turn) step(event statechart.Event) error {
 	return nil
 }
 
-// nameOf returns the event's type or, for the firing of a timer, the name of the timer in the history.
+// nameOf returns the event's type. For a timer event, it returns the name of the timer in the history.
 func (t *turn) nameOf(event statechart.Event) string {
 	if event.Type == statechart.TimerEvent {
 		if timer, ok := t.timer(event.Timer); ok {
@@ -76,14 +77,14 @@ func (t *turn) nameOf(event statechart.Event) string {
 	return event.Type
 }
 
-// addHistory notes a transition of the draft.
+// addHistory appends a transition to the draft.
 func (t *turn) addHistory(transition Transition) {
 	t.draft.Record.History = last(append(slices.Clip(t.draft.Record.History), transition), t.loop.config.HistoryMax)
 	t.draft.transitions = append(slices.Clip(t.draft.transitions), transition)
 	t.changed()
 }
 
-// ask puts an effect of the chart into the outbox and notes what the instance waits for or owns because of it.
+// ask puts an effect of the chart into the outbox and records what the instance now waits for or owns.
 func (t *turn) ask(effect statechart.Effect) {
 	effect = t.spawnable(effect)
 	if effect.Kind == statechart.ResolveWaits {
@@ -104,7 +105,7 @@ func (t *turn) ask(effect statechart.Effect) {
 	case statechart.ParkEvent:
 		head := eventHead(effect.Event)
 		t.draft.Record.Error = &Failure{At: t.now(), Event: head.Type, Message: cut(effect.Message, failureMessageBytesMax)}
-		// A redrive of the event is to be applied, not skipped as a duplicate.
+		// Forget the event, so that a redrive is applied and not skipped as a duplicate.
 		t.draft.Record.RecentEvents = without(t.draft.Record.RecentEvents, func(known string) bool { return head.ID != "" && isRecent(known, head.ID) })
 	default:
 	}
@@ -116,8 +117,8 @@ func (t *turn) owe(effect statechart.Effect) {
 	t.changed()
 }
 
-// rollBack drops the changes since the draft was as given, but for those that are stored already. An instance whose services
-// have run to begin it is kept too.
+// rollBack resets the draft to before, or to the last commit if there was one since. It keeps an instance whose
+// services have run during its start.
 func (t *turn) rollBack(d Delivery, before state) {
 	if before.Instance == nil && t.draft.Record.attempt(d).Services > 0 {
 		return
@@ -142,7 +143,7 @@ func (t *turn) storable() (json.RawMessage, error) {
 	return snapshot, nil
 }
 
-// storably makes a change unless the result could not be stored: then the draft stays as it was, and the error wraps
+// storably makes a change only if the result can be stored. Otherwise it restores the draft, and the error wraps
 // ErrUnstorable.
 func (t *turn) storably(change func() error) error {
 	_, err := t.storable()
@@ -159,7 +160,7 @@ func (t *turn) storably(change func() error) error {
 	return err
 }
 
-// logCommitted writes what a commit has made true, and the chart's own log.
+// logCommitted logs the committed transitions and the chart's own messages.
 func (t *turn) logCommitted(ctx context.Context, transitions []Transition, logged []statechart.Effect) {
 	log, id := t.loop.config.Logger, t.stored.Record.Instance.String()
 	level := slog.LevelInfo
@@ -174,8 +175,8 @@ func (t *turn) logCommitted(ctx context.Context, transitions []Transition, logge
 	}
 }
 
-// isTimer reports whether the instance waits for the timer. The incarnation distinguishes it from a timer of an earlier
-// instance of the same name.
+// isTimer reports whether the instance waits for the timer. The incarnation distinguishes it from a timer of an
+// earlier instance of the same name.
 func (t *turn) isTimer(id, body string) bool {
 	if incarnationOf(body) != t.incarnation() {
 		return false
@@ -184,14 +185,14 @@ func (t *turn) isTimer(id, body string) bool {
 	return waits
 }
 
-// isApplied reports whether the delivery's event is in the snapshot, or was parked.
+// isApplied reports whether the delivery's event was applied or parked.
 func (t *turn) isApplied(d Delivery) bool { return t.draft.Record.isApplied(d) }
 
 func (r Record) isApplied(d Delivery) bool {
 	return d.SequenceNumber != "" && compareSequence(d.SequenceNumber, r.Watermark[d.Queue]) <= 0
 }
 
-// pass advances the watermark beyond the delivery: its event is applied, or parked.
+// pass advances the watermark to the delivery, whose event was applied or parked.
 func (t *turn) pass(d Delivery) {
 	record := &t.draft.Record
 	if compareSequence(d.SequenceNumber, record.Watermark[d.Queue]) > 0 {
@@ -206,12 +207,12 @@ func (t *turn) pass(d Delivery) {
 	record.Attempts = without(record.Attempts, func(a Attempt) bool {
 		return a.Queue == d.Queue || compareSequence(a.SequenceNumber, record.Watermark[a.Queue]) <= 0
 	})
-	if t.draft.Instance != nil { // Without one, it is stored with the instance that a later event creates.
+	if t.draft.Instance != nil { // Otherwise the commit of a later event stores the watermark.
 		t.changed()
 	}
 }
 
-// cut returns the text, or its beginning and an ellipsis if it is longer than that, as valid UTF-8.
+// cut shortens the text to at most bytesMax bytes of valid UTF-8, ellipsis included.
 func cut(text string, bytesMax int) string {
 	if len(text) <= bytesMax {
 		return text
@@ -219,7 +220,7 @@ func cut(text string, bytesMax int) string {
 	return strings.ToValidUTF8(text[:bytesMax-len("…")], "") + "…"
 }
 
-// load reads a record. A denied table counts as unreadable: waiting does not help.
+// load reads a record. A denied read counts as unreadable: retries do not help.
 func (l *Loop) load(ctx context.Context, id InstanceID) (Record, error) {
 	record, err := l.ports.Store.Load(ctx, id)
 	if errors.Is(err, ErrDenied) {
@@ -228,7 +229,7 @@ func (l *Loop) load(ctx context.Context, id InstanceID) (Record, error) {
 	return record, err
 }
 
-// deniedReadError is an ErrUnreadable that no item is to blame for, in the store's own words.
+// deniedReadError is an ErrUnreadable for a table that denies the read. The item itself may be fine.
 type deniedReadError struct{ error }
 
 // Is makes a deniedReadError an ErrUnreadable.

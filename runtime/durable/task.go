@@ -20,7 +20,7 @@ import (
 type task struct {
 	Token string `json:"token"`
 	Name  string `json:"name"`
-	// State is the name of the task's state, which serves as Name if that is missing.
+	// State is the name of the task's state. It is the default for Name.
 	State            string    `json:"state"`
 	Execution        string    `json:"execution"`
 	EnteredAt        time.Time `json:"enteredAt"`
@@ -28,38 +28,38 @@ type task struct {
 	HeartbeatSeconds int       `json:"heartbeatSeconds"`
 }
 
-// taskKey is the key of an event under which it hands over a task's token.
+// taskKey is the key of a task's token in an event.
 const taskKey = "$task"
 
-// errTask is wrapped by the errors of events whose task is not what it should be.
+// errTask is wrapped by the errors of events with an invalid task.
 var errTask = errors.New("wrong $task")
 
-// heartbeatSecondsMin is the shortest interval of heartbeats that an instance can keep up: a beat every
-// third of it, in whole seconds.
+// heartbeatSecondsMin is the shortest heartbeat interval that an instance can meet. It sends a heartbeat every third
+// of the interval, in whole seconds.
 const heartbeatSecondsMin = 3
 
-// taskSecondsMax is the longest time that Step Functions takes for a task (Amazon States Language, TimeoutSeconds).
+// taskSecondsMax is the longest timeout of a task (Amazon States Language, TimeoutSeconds).
 const taskSecondsMax = 99_999_999
 
 // tokenBytesMax is the longest token of a task (Step Functions API Reference, SendTaskSuccess).
 const tokenBytesMax = 2048
 
-// tokenOf returns the token that the event hands over, nil if it has none. With an error, the token that
-// is returned can do no more than fail its task.
+// tokenOf returns the token in the event, nil if it has none. If it returns an error with a token, that token is good
+// only for failing its task.
 func tokenOf(d Delivery) (*Token, error) {
 	if !bytes.Contains([]byte(d.Body), []byte(taskKey)) {
 		return nil, nil
 	}
 	var keys map[string]json.RawMessage
 	if err := json.Unmarshal([]byte(d.Body), &keys); err != nil || keys[taskKey] == nil {
-		return nil, nil //nolint:nilerr // Whether it is an event at all, others decide.
+		return nil, nil //nolint:nilerr // Decode rejects a body that is not an event.
 	}
 	var form task
 	decoder := json.NewDecoder(bytes.NewReader(keys[taskKey]))
 	decoder.DisallowUnknownFields()
 	wrong := decoder.Decode(&form)
 	if wrong != nil {
-		form, wrong = salvaged(keys[taskKey])
+		form, wrong = partialTask(keys[taskKey])
 	}
 	if wrong != nil && form.Token == "" {
 		return nil, wrong
@@ -84,12 +84,12 @@ func tokenOf(d Delivery) (*Token, error) {
 	return token, wrong
 }
 
-// taskKeyBytesMax is the longest key that is quoted: a longer one may be a token that was put there.
+// taskKeyBytesMax is the longest key that an error quotes: a longer one may be a misplaced token.
 const taskKeyBytesMax = 32
 
-// salvaged reads of a task that is not what it should be at least the token and the execution, so that it can
-// be told. The error names the keys that are wrong, and no value: one may be the token.
-func salvaged(body json.RawMessage) (form task, err error) {
+// partialTask reads at least the token and the execution of an invalid task, so that the task can be failed. The
+// error names the wrong keys but no values: one may be the token.
+func partialTask(body json.RawMessage) (form task, err error) {
 	var keys map[string]json.RawMessage
 	var mismatch *statechart.JSONError
 	if errors.As(statechart.ReadJSON(body, &keys), &mismatch) {
@@ -117,11 +117,12 @@ func salvaged(body json.RawMessage) (form task, err error) {
 	return form, fmt.Errorf("%w: %s; its keys are token, name, state, execution, enteredAt, timeoutSeconds and heartbeatSeconds", errTask, strings.Join(wrong, "; "))
 }
 
-// enteredAfterMax is how much later than its event was sent a task may say that it was entered: clocks differ.
+// enteredAfterMax is how much later than its event's sending a task may claim to have been entered. It allows for
+// clock skew.
 const enteredAfterMax = 24 * time.Hour
 
-// check reports what is wrong with a task whose token can be read, and whose event was sent at the given time, if that
-// is known.
+// check returns an error if a task with a readable token is invalid. sentAt is when its event was sent, zero if
+// unknown.
 func (f *task) check(sentAt time.Time) error {
 	switch {
 	case f.Name == "" || len(f.Name) > statechart.EventNameBytesMax:
@@ -139,8 +140,8 @@ func (f *task) check(sentAt time.Time) error {
 	}
 }
 
-// AcceptTask checks an event by which a Step Functions task hands its token to an instance, before it
-// is queued. Its errors wrap ErrUnknownMachine, or those of Machine.Decode.
+// AcceptTask checks an event that hands over a Step Functions task token, before it is queued. Its errors wrap
+// ErrUnknownMachine, or the errors of Machine.Decode.
 func (m *Machines) AcceptTask(id InstanceID, body []byte) error {
 	if _, err := m.Lookup(id.Machine); err != nil {
 		return err
@@ -159,7 +160,7 @@ func (m *Machines) AcceptTask(id InstanceID, body []byte) error {
 	return err
 }
 
-// failParked fails the task whose event is about to be parked: it would wait for nothing.
+// failParked fails the task of an event that is about to be parked: no instance would answer it.
 func (l *Loop) failParked(ctx context.Context, d Delivery, reason error) error {
 	token, _ := tokenOf(d)
 	if token == nil || l.ports.Tokens == nil {
@@ -170,7 +171,7 @@ func (l *Loop) failParked(ctx context.Context, d Delivery, reason error) error {
 		return nil
 	}
 	if errors.Is(err, ErrRefused) || errors.Is(err, ErrDenied) && d.ReceiveCount >= l.config.AbandonedMax {
-		// The event has to be parked all the same. Its task waits until it times out.
+		// The event must be parked anyway. Its task waits until it times out.
 		l.config.Logger.ErrorContext(ctx, "failing the task of a parked event failed for good", "instance", d.Group, "message_id", d.MessageID, "error", err)
 		return nil
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// Secret is a text that no log, error or front end shows: formatted in any way, it is
-// "[secret]". Only its JSON form, in which it is stored, has it.
+// Secret is a text that no log, error or front end shows. All formatting prints "[secret]". Only its JSON form, which
+// is stored, contains the text.
 type Secret string
 
 // String returns "[secret]".
@@ -28,24 +28,22 @@ func (Secret) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte("[secret]")) }
 // Reveal returns the text itself, for the call that needs it.
 func (s Secret) Reveal() string { return string(s) }
 
-// Token is a Step Functions task that waits for an instance, which holds its callback token under a
-// name.
+// Token is a Step Functions task that waits for an instance. The instance holds its callback token under a name.
 type Token struct {
-	// Key tells the token from all others of the instance: a hash of Value.
+	// Key is a hash of Value. It distinguishes the token from all others of the instance.
 	Key   string `json:"key"`
 	Value Secret `json:"value"`
-	// Name is the name under which the chart answers: by default that of the task's state.
+	// Name is the name under which the chart answers. Defaults to the name of the task's state.
 	Name string `json:"name"`
-	// Execution is the ARN of the execution, empty if the task did not tell it.
+	// Execution is the ARN of the execution, empty if the task did not provide it.
 	Execution string `json:"execution,omitempty"`
-	// EnteredAt is when the execution entered the task's state; if the task did not tell, when its
-	// event was sent.
+	// EnteredAt is when the execution entered the task's state. Defaults to the time when the task's event was sent.
 	EnteredAt time.Time `json:"entered_at"`
-	// TimeoutSeconds and HeartbeatSeconds are those of the task's state; zero means none.
+	// TimeoutSeconds and HeartbeatSeconds are the settings of the task's state; zero means none.
 	TimeoutSeconds   int `json:"timeout_seconds,omitempty"`
 	HeartbeatSeconds int `json:"heartbeat_seconds,omitempty"`
-	// Answer is what the task is to be told, nil while it has to wait. It is committed before it is
-	// given; a token that has been answered is forgotten.
+	// Answer is the answer to the task, nil while it has to wait. It is committed before it is given. Then the token
+	// is forgotten.
 	Answer *Answer `json:"answer,omitempty"`
 }
 
@@ -65,7 +63,7 @@ type Answer struct {
 // AnswerBytesMax is the longest output of a task (Step Functions Developer Guide, "Service quotas").
 const AnswerBytesMax = 256 << 10
 
-// The errors with which tasks fail that a chart has not answered so.
+// The errors with which the runtime itself fails tasks.
 const (
 	// ErrorOutputTooLarge fails a task whose answer is longer than AnswerBytesMax.
 	ErrorOutputTooLarge = "Settle.OutputTooLarge"
@@ -75,23 +73,22 @@ const (
 	ErrorEnded = "Settle.Ended"
 )
 
-// ErrExpired is returned by Tokens when a task does not wait any more: it has timed out, or its
-// execution has ended.
+// ErrExpired is returned by Tokens when a task no longer waits: it has timed out, or its execution has ended.
 var ErrExpired = errors.New("the task does not wait any more")
 
 // Tokens answers Step Functions tasks. It is called with tokens that instances hold.
 type Tokens interface {
-	// Answer ends the wait of the task. repeat says that an earlier call may have taken effect; then
-	// ErrExpired means that none has. Any other error leaves open whether it has.
+	// Answer ends the wait of the task. repeat says that an earlier call may have taken effect. Then ErrExpired means
+	// that none has. After any other error, the call may or may not have taken effect.
 	Answer(ctx context.Context, token Token, answer Answer, repeat bool) error
-	// Heartbeat tells that the task is still worked on. Fails with ErrExpired.
+	// Heartbeat reports that the task is still in progress. Fails with ErrExpired.
 	Heartbeat(ctx context.Context, token Token) error
 }
 
-// taskIDPrefix begins the ID of an event that hands over a token and has no ID of its own. The token's key follows.
+// taskIDPrefix begins the ID of an event with a token but no ID of its own. The token's key follows.
 const taskIDPrefix = "task/"
 
-// hold keeps a token. A token that is held already stays as it is.
+// hold keeps a token, unless the instance holds it already.
 func (t *turn) hold(token *Token) {
 	if token == nil {
 		return
@@ -106,13 +103,13 @@ func (t *turn) hold(token *Token) {
 	}
 }
 
-// answer gives the tokens of a name, as they are held now, the answer of an effect.
+// answer gives an effect's answer to all waiting tokens of its name.
 func (t *turn) answer(effect statechart.Effect) {
 	t.answerAll(answerOf(effect), func(token *Token) bool { return waits(*token) && token.Name == effect.Name })
 }
 
-// closeWaits ends all that an instance which has ended waits for. It is called after each step: the next event of the turn
-// may come from such an end already.
+// closeWaits ends all waits of an instance that has ended. It runs after each step, because the next event of the
+// turn may already be such an end.
 func (t *turn) closeWaits() {
 	if t.draft.Instance.Status() == statechart.Active {
 		return
@@ -127,13 +124,13 @@ func (t *turn) closeWaits() {
 // waitsStill reports whether a token's task has no answer yet.
 func waitsStill(token *Token) bool { return waits(*token) }
 
-// answerAll gives tokens an answer.
+// answerAll gives an answer to the matching tokens.
 func (t *turn) answerAll(answer *Answer, concerned func(*Token) bool) {
 	t.draft.Record.Tokens = replaced(t.draft.Record.Tokens, concerned, func(token *Token) { token.Answer = answer })
 	t.changed()
 }
 
-// answerLate answers a token that came when its outcome was reached already.
+// answerLate answers a token that arrived after its outcome was reached.
 func (t *turn) answerLate(token *Token, event statechart.Event) error {
 	held, ok := t.token(token.Key)
 	if !ok || !waits(held) {
@@ -146,12 +143,12 @@ func (t *turn) answerLate(token *Token, event statechart.Event) error {
 	return err
 }
 
-// answerOf makes the answer of an effect.
+// answerOf builds the answer of an effect.
 func answerOf(effect statechart.Effect) *Answer {
 	if effect.Error != "" {
 		return &Answer{Error: effect.Error, Cause: cut(effect.Message, causeBytesMax)}
 	}
-	// Texts, and JSON that the chart has marshalled, always marshal.
+	// Text, and JSON that the chart has marshalled, always marshals.
 	output, _ := json.Marshal(struct {
 		Outcome string          `json:"outcome"`
 		State   []string        `json:"state"`
@@ -168,12 +165,11 @@ func answerOf(effect statechart.Effect) *Answer {
 // waits reports whether the token's task has no answer yet.
 func waits(token Token) bool { return token.Answer == nil }
 
-// causeBytesMax is how much of a failure's cause is told (Step Functions API Reference,
-// SendTaskFailure: 32,768 characters).
+// causeBytesMax limits the cause of a failure (Step Functions API Reference, SendTaskFailure: 32,768 characters).
 const causeBytesMax = 32 << 10
 
-// giveAnswers answers the tasks whose answers are stored, and returns the tokens that are left. A task that does not wait any more is
-// reported to the chart by an event.
+// giveAnswers gives the stored answers to their tasks and returns the remaining tokens. If a task no longer waits, it
+// sends a message that reports this to the chart.
 func (t *turn) giveAnswers(ctx context.Context, repeats bool) (left []Token, err error) {
 	left = t.stored.Record.Tokens
 	for _, token := range t.stored.Record.Tokens {
@@ -195,9 +191,10 @@ func (t *turn) giveAnswers(ctx context.Context, repeats bool) (left []Token, err
 	return left, nil
 }
 
-// notifyExpired sends the instance the message that an answer came too late. Step Functions does not distinguish an answer that was
-// given before from a task that has timed out; of a task that came with its execution, the history does. For any other task, the
-// revision does: whoever may give an answer a second time raises it first (see takeOver).
+// notifyExpired sends the instance the message that an answer came too late. Step Functions reports the same error
+// for a task that was answered before and for a task that has timed out. If the task came with its execution, the
+// execution's history distinguishes the two. Otherwise the revision does: a turn that repeats an answer raises it
+// first (see takeOver).
 func (t *turn) notifyExpired(ctx context.Context, token Token) error {
 	id := t.stored.Record.Instance
 	if token.Execution == "" {
@@ -216,14 +213,14 @@ func (t *turn) notifyExpired(ctx context.Context, token Token) error {
 // expired is the body of expiredEvent and of TokenExpired.
 type expired struct {
 	Type string `json:"type"`
-	// ID shows a duplicate that comes after SQS has forgotten the first: the outbox may be stuck for longer.
+	// ID identifies a duplicate that arrives after SQS has forgotten the first: the outbox may be stuck for longer.
 	ID          string `json:"$id,omitempty"`
 	Name        string `json:"name"`
 	Execution   string `json:"execution,omitempty"`
 	Incarnation int64  `json:"$incarnation,omitempty"`
 }
 
-// applyExpired reports to the chart that a task does not wait any more, if it declares the event.
+// applyExpired reports to the chart, if it declares the event, that a task no longer waits.
 func (t *turn) applyExpired(_ context.Context, form expired) error {
 	return t.applyOwn(TokenExpired, expired{Type: TokenExpired, Name: form.Name, Execution: form.Execution})
 }

@@ -10,9 +10,10 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// turn takes deliveries of one instance through the phases below and returns how many of them, from the first on, are done:
-// applied with their effects performed, skipped, or parked. The deliveries of a turn are folded: one read, and one write
-// unless services run or deliveries are repeats. The order of the phases is what the guarantees rest on.
+// turn takes deliveries of one instance through the phases below. It returns how many of them, counted from the
+// first, are done: applied with their effects performed, skipped, or parked. A turn folds its deliveries into one
+// read and one write. It writes more often only if services run or deliveries are repeats. The guarantees depend on
+// the order of the phases.
 func (l *Loop) turn(ctx context.Context, deliveries []Delivery, slot slot) (done int, err error) {
 	id, err := l.address(deliveries[0].Group)
 	if err != nil {
@@ -43,7 +44,7 @@ func (l *Loop) turn(ctx context.Context, deliveries []Delivery, slot slot) (done
 		var applied int
 		applied, err = t.receiveAll(ctx, deliveries[done:])
 
-		// Commit what was applied, even if a later delivery failed.
+		// Commit the applied events, even if a later delivery failed.
 		if err := t.commit(ctx); err != nil {
 			t.takeBack(ctx, loaded, deliveries[done:])
 			return done, err
@@ -58,12 +59,12 @@ func (l *Loop) turn(ctx context.Context, deliveries []Delivery, slot slot) (done
 	}
 	t.cancelTimers(ctx)
 
-	// Acknowledge: the caller does, from the first delivery on.
+	// Acknowledge: the caller does this, from the first delivery on.
 	return done, err
 }
 
-// hydrate reads an instance and restores it with the machine of its version. A new instance gets the current version. Nothing
-// is written if the record cannot be read.
+// hydrate reads an instance and restores it with the machine of its version. A new instance gets the current version.
+// An unreadable record is an error, and the caller writes nothing.
 func (l *Loop) hydrate(ctx context.Context, id InstanceID, deliveries []Delivery) (*turn, error) {
 	record, err := l.load(ctx, id)
 	if err != nil {
@@ -91,7 +92,7 @@ func (l *Loop) hydrate(ctx context.Context, id InstanceID, deliveries []Delivery
 	return t, nil
 }
 
-// receiveAll takes deliveries until one fails or the outbox is full, and returns how many are done.
+// receiveAll processes deliveries until one fails or the outbox is full. It returns how many are done.
 func (t *turn) receiveAll(ctx context.Context, deliveries []Delivery) (done int, err error) {
 	for _, d := range deliveries {
 		if done > 0 && len(t.draft.Record.Outbox) >= t.loop.config.OutboxMax {
@@ -108,8 +109,9 @@ func (t *turn) receiveAll(ctx context.Context, deliveries []Delivery) (done int,
 	return done, nil
 }
 
-// receive takes one delivery: it settles the instance if an earlier delivery left it unsettled, then applies the event, skips
-// it or parks it. An error ends the turn, and the deliveries behind it come again. done says that this one does not.
+// receive processes one delivery. It first settles the instance if an earlier delivery left it unsettled. Then it
+// applies the event, skips it, or parks it. done reports whether the delivery may be acknowledged. An error ends the
+// turn: the queue redelivers the deliveries behind this one.
 func (t *turn) receive(ctx context.Context, d Delivery) (done bool, err error) {
 	stuck, err := t.observedResume(ctx, d)
 	if err != nil {
@@ -138,21 +140,21 @@ func (t *turn) receive(ctx context.Context, d Delivery) (done bool, err error) {
 	return err == nil, err
 }
 
-// verdict says what becomes of a delivery.
+// verdict is the decision about a delivery.
 type verdict int
 
 const (
 	// applicable deliveries are applied to the instance.
 	applicable verdict = iota
-	// skipped deliveries are duplicates, or stale.
+	// skipped deliveries are duplicates or stale.
 	skipped
-	// poisoned deliveries can never be applied. The error says why.
+	// poisoned deliveries can never be applied. The error gives the reason.
 	poisoned
-	// undecided deliveries come again. The error says why.
+	// undecided deliveries are retried. The error gives the reason.
 	undecided
 )
 
-// admit decides what becomes of a delivery.
+// admit decides whether a delivery is applied, skipped, parked or retried.
 func (t *turn) admit(ctx context.Context, d Delivery) (event statechart.Event, v verdict, err error) {
 	if d.SequenceNumber == "" {
 		return event, poisoned, fmt.Errorf("expected a delivery of a FIFO queue, which has a sequence number, got none from %q", d.Queue)
@@ -182,7 +184,7 @@ func (t *turn) admit(ctx context.Context, d Delivery) (event statechart.Event, v
 	return event, v, err
 }
 
-// admitEvent is admit for the events of charts, with the result of Decode.
+// admitEvent is admit for the chart's own events. event and err are the result of Decode.
 func (t *turn) admitEvent(d Delivery, event statechart.Event, err error) (verdict, error) {
 	switch {
 	case err != nil:
@@ -202,8 +204,8 @@ func (t *turn) admitEvent(d Delivery, event statechart.Event, err error) (verdic
 	return applicable, nil
 }
 
-// resume settles an instance that was stored unsettled. stuck says that the instance cannot settle, and that the delivery was
-// parked or given up for that.
+// resume settles an instance that was stored unsettled. stuck reports that the instance cannot settle, so the
+// delivery was parked.
 func (t *turn) resume(ctx context.Context, d Delivery) (stuck bool, err error) {
 	if t.draft.Instance == nil || t.draft.Instance.Settled() {
 		return false, nil
@@ -229,8 +231,8 @@ func (t *turn) resume(ctx context.Context, d Delivery) (stuck bool, err error) {
 	return true, t.park(ctx, d, "", fmt.Errorf("settling %s: %w", t.draft.Record.Instance, err))
 }
 
-// try applies the delivery's event and settles the instance. applied is false if the event was parked, postponed or is no
-// longer needed.
+// try applies the delivery's event and settles the instance. applied is false if the event was parked, postponed, or
+// no longer needed.
 func (t *turn) try(ctx context.Context, d Delivery, event statechart.Event) (applied bool, err error) {
 	if early := t.untilTimer(event); early > t.loop.config.TimerEarlyMax {
 		return false, t.scheduleAgain(ctx, d, event.Timer)
@@ -246,8 +248,9 @@ func (t *turn) try(ctx context.Context, d Delivery, event statechart.Event) (app
 	before, isUnstored := t.draft, !t.exists()
 	begins := before.Instance == nil
 	counted, err := t.applyCounted(ctx, d, event, start)
-	// Receives are no tries, since Lambda may throttle (Lambda Developer Guide, "Using Lambda with Amazon SQS"), and nothing
-	// is stored of an instance that has not begun: such an event is tried AttemptsMax times here before it is parked.
+	// ReceiveCount does not count tries, because Lambda may throttle (Lambda Developer Guide, "Using Lambda with
+	// Amazon SQS"). The loop cannot store a count for an instance that does not exist yet. So it tries such an event
+	// AttemptsMax times here before it parks the event.
 	for tries := 1; begins && isChartError(err) && t.draft.Record.attempt(d).Services == 0 && d.ReceiveCount >= t.loop.config.AttemptsMax && tries < t.loop.config.AttemptsMax; tries++ {
 		t.rollBack(d, before)
 		counted, err = t.applyCounted(ctx, d, event, start)
@@ -272,8 +275,8 @@ func (t *turn) try(ctx context.Context, d Delivery, event statechart.Event) (app
 	return true, err
 }
 
-// applyCounted begins the instance if it does not exist, counts the try and applies the event. It returns how many tries
-// are counted, this one included.
+// applyCounted starts the instance if it does not exist, counts the try, and applies the event. counted is the number
+// of tries, including this one.
 func (t *turn) applyCounted(ctx context.Context, d Delivery, event statechart.Event, start *startInput) (counted int, err error) {
 	begins := t.draft.Instance == nil
 	if err := t.begin(ctx, d, start); err != nil {
@@ -289,7 +292,7 @@ func (t *turn) applyCounted(ctx context.Context, d Delivery, event statechart.Ev
 	return counted, t.apply(ctx, d, event)
 }
 
-// apply applies the delivery's event and keeps the token that comes with it. On an error nothing has changed.
+// apply applies the delivery's event and keeps its task token, if it has one. On an error nothing has changed.
 func (t *turn) apply(ctx context.Context, d Delivery, event statechart.Event) (err error) {
 	before := t.draft
 	defer func() {
@@ -316,7 +319,7 @@ func (t *turn) apply(ctx context.Context, d Delivery, event statechart.Event) (e
 	return err
 }
 
-// commit stores the draft in one conditional write, if it has changes.
+// commit stores the draft in one conditional write. Without changes it does nothing.
 func (t *turn) commit(ctx context.Context) error {
 	if t.broken != nil || !t.dirty() {
 		return t.broken
@@ -358,9 +361,9 @@ func (t *turn) commit(ctx context.Context) error {
 	return nil
 }
 
-// dispatch performs the effects of the stored outbox in order, then gives the answers that tasks wait for. It stores what is
-// left: nothing, or the rest after a failure, or when the time of the invocation is almost up. repeats says that an earlier
-// turn may have performed them already.
+// dispatch performs the effects of the stored outbox in order, then answers the waiting tasks. It stores the rest if
+// an effect fails or the invocation runs out of time. repeats says that an earlier turn may have performed the
+// effects already.
 func (t *turn) dispatch(ctx context.Context, repeats bool) error {
 	if !t.stored.Record.Owes() {
 		return nil

@@ -188,7 +188,7 @@ func (d *director) choose(now time.Time) (call *pendingCall, kind fault, next ti
 		return call, lasting, next
 	}
 	if kind == freeze {
-		thaw := now.Add(d.plan.horizon * time.Duration(30+d.rng.IntN(180)) * time.Second)
+		thaw := now.Add(time.Duration(d.plan.horizon*(30+d.rng.IntN(180))) * time.Second)
 		d.frozen[call.process] = thaw
 		d.note(now, call, "frozen until "+thaw.Format(time.TimeOnly))
 		return d.chooseAgain(now)

@@ -67,7 +67,7 @@ type plan struct {
 	// config is that of the loops.
 	config durable.Config
 	// horizon is how many times as long a run waits for a deployment, for the repeats of an event and for its tasks.
-	horizon time.Duration
+	horizon int
 	// rest is the time that the runtime has to come to rest after the last event.
 	rest time.Duration
 }
@@ -98,7 +98,7 @@ func drawPlan(rng *rand.Rand, seed uint64) plan {
 		p.redriven, p.attributed = true, true
 	}
 	if rng.IntN(2) == 0 || p.aim.parking {
-		p.deploy, p.besides, p.atWork = p.horizon*time.Duration(rng.IntN(1800_000))*time.Millisecond, rng.IntN(3) == 0, rng.IntN(3) > 0
+		p.deploy, p.besides, p.atWork = time.Duration(p.horizon*rng.IntN(1800_000))*time.Millisecond, rng.IntN(3) == 0, rng.IntN(3) > 0
 		if p.aim.parking {
 			p.deploy, p.besides, p.atWork = time.Duration(rng.IntN(100*24))*time.Hour, false, false
 		}
@@ -163,7 +163,7 @@ func drawPlan(rng *rand.Rand, seed uint64) plan {
 	}
 	for range waits {
 		one := waiting{
-			after: p.horizon * time.Duration(rng.IntN(1800)) * time.Second, instance: p.instances[rng.IntN(len(p.instances))], name: names[rng.IntN(len(names))],
+			after: time.Duration(p.horizon*rng.IntN(1800)) * time.Second, instance: p.instances[rng.IntN(len(p.instances))], name: names[rng.IntN(len(names))],
 			timeout: []time.Duration{20 * time.Second, 10 * time.Minute, 30 * 24 * time.Hour}[rng.IntN(3)],
 		}
 		if (one.timeout <= 10*time.Minute || p.sieges) && rng.IntN(2) == 0 {
@@ -221,7 +221,7 @@ func (p *plan) drawSending(rng *rand.Rand, id string) sending {
 	if rng.IntN(withoutID) == 0 && p.receivesMax == 0 {
 		delete(event, "$id")
 	} else if rng.IntN(4) == 0 {
-		s.repeats = append(s.repeats, p.horizon*time.Duration(rng.IntN(900))*time.Second)
+		s.repeats = append(s.repeats, time.Duration(p.horizon*rng.IntN(900))*time.Second)
 	}
 	body, _ := json.Marshal(event)
 	s.body = string(body)

@@ -52,7 +52,6 @@ func (i *instance[T]) Apply(event statechart.Event) (next durable.Instance, effe
 	if i.status != statechart.Active {
 		return i, nil, false, nil
 	}
-	next = i
 	s := i.step(event)
 	defer i.recovered(s, &err)
 	fire, awaited, err := i.take(s)

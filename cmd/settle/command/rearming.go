@@ -83,7 +83,7 @@ func (r *rearming) all(outer context.Context, records iter.Seq2[durable.Record, 
 // errors that other instances would meet too.
 func (r *rearming) rearm(ctx context.Context, record durable.Record) error {
 	if ctx.Err() != nil {
-		return nil
+		return nil //nolint:nilerr // The caller reports why its context has ended.
 	}
 	err := r.try(ctx, record)
 	for tries := 1; errors.Is(err, durable.ErrConflict) && tries < rearmConflictsMax; tries++ {

@@ -81,8 +81,8 @@ func newSearch(s scope) *search {
 func (x *search) from(start *world) bool {
 	x.add(start, -1, step{}, 0)
 	for faults := range x.todo {
-		for depth := 0; depth < len(x.todo[faults]); depth++ {
-			for i := 0; i < len(x.todo[faults][depth]); i++ {
+		for depth := 0; depth < len(x.todo[faults]); depth++ { //nolint:intrange // The search appends to it.
+			for i := 0; i < len(x.todo[faults][depth]); i++ { //nolint:intrange // The same.
 				f := x.todo[faults][depth][i]
 				x.todo[faults][depth][i].world = nil
 				if n := x.nodes[f.node]; !n.isExpanded && n.depth == depth {
