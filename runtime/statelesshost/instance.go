@@ -53,6 +53,11 @@ func (i *instance[T]) Apply(event statechart.Event) (next durable.Instance, effe
 		return i, nil, false, nil
 	}
 	s := i.step(event)
+	defer func() {
+		if err != nil {
+			next = i
+		}
+	}()
 	defer i.recovered(s, &err)
 	fire, awaited, err := i.take(s)
 	if err != nil || fire == nil {

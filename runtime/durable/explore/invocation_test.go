@@ -199,13 +199,6 @@ func (p *process) step() {
 		time.Sleep(time.Second)
 		return
 	}
-	if len(p.wait) == 0 { // The loop pauses before it takes back the count of a try.
-		if p.calls["naps"]++; p.calls["naps"] > 100 {
-			panic("the loop waits for something other than a port")
-		}
-		time.Sleep(time.Second)
-		return
-	}
 	r := p.next()
 	name := p.nameOf(r)
 	if p.w.left.Pauses > 0 && p.depth == 0 && p.d.allow(p.label(name+" waits")) {
