@@ -173,7 +173,7 @@ func (s *services) refuse(invocation statechart.Invocation) error {
 	limit, refusals := t.loop.config.ServicesMax, t.loop.config.RefusalsMax
 	if counts.Services > limit+refusals {
 		return fmt.Errorf("%w: expected %s to settle within %d services (Config.ServicesMax), got to %v, which invokes %s, and %d refusals have not settled it; "+
-			"fix the chart: let it wait in a settled state, with After, before it calls again", statechart.ErrEndless, t.draft.Record.Instance, limit, t.draft.Instance.State(), invocation.Service, refusals)
+			"mend the chart: let it wait in a settled state, with After, before it calls again", statechart.ErrEndless, t.draft.Record.Instance, limit, t.draft.Instance.State(), invocation.Service, refusals)
 	}
 	t.count(counts)
 	err := fmt.Errorf("not called: expected at most %d services within one event (Config.ServicesMax), got another; let the chart wait in a settled state, with After, before it calls again", limit)
