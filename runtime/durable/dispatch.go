@@ -146,7 +146,7 @@ func (t *turn) clear(ctx context.Context, left Left) error {
 	}
 	err := clearing()
 	for errors.Is(err, ErrUnstorable) && len(left.FailedEffects) > 0 {
-		t.loop.config.Logger.ErrorContext(ctx, "the item has no room for all effects that failed for good", "instance", record.Instance.String(), "error", err)
+		t.loop.config.Logger.ErrorContext(ctx, "no room in the item for all failed effects, keeping fewer", "instance", record.Instance.String(), "error", err)
 		left.FailedEffects = last(left.FailedEffects, len(left.FailedEffects)/2)
 		for i := range left.FailedEffects {
 			left.FailedEffects[i] = left.FailedEffects[i].short()

@@ -138,7 +138,7 @@ func (t *turn) unneededTimers() (unneeded []statechart.Timer) {
 func (t *turn) cancelTimers(ctx context.Context) {
 	for _, timer := range t.notes.cancels {
 		if err := t.loop.ports.Timers.Cancel(ctx, shortened(t.derivedID(timer.ID))); err != nil {
-			t.loop.config.Logger.WarnContext(ctx, "cancelling a timer failed, it will fire in vain", "instance", t.draft.Record.Instance.String(), "timer", timer.ID, "error", err)
+			t.loop.config.Logger.WarnContext(ctx, "cannot cancel a timer; its firing will be ignored", "instance", t.draft.Record.Instance.String(), "timer", timer.ID, "error", err)
 		}
 	}
 }
@@ -176,7 +176,7 @@ func (t *turn) parkDelivery(ctx context.Context, effect statechart.Effect) error
 		case compareSequence(d.SequenceNumber, place.SequenceNumber) > 0:
 			// A FIFO queue delivers a later message only once the earlier one is gone. So the queue itself has moved
 			// the earlier message to its dead-letter queue or dropped it.
-			t.loop.config.Logger.WarnContext(ctx, "the queue itself has given up an event that was to be parked", "instance", d.Group, "sequence_number", place.SequenceNumber)
+			t.loop.config.Logger.WarnContext(ctx, "event to park is already gone from the queue", "instance", d.Group, "sequence_number", place.SequenceNumber)
 			return nil
 		}
 	}

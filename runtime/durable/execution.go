@@ -190,7 +190,7 @@ func (t *turn) applyEnded(ctx context.Context, form ended) error {
 		// If the output does not fit, report the end without it.
 		t.loop.config.Logger.ErrorContext(ctx, "the output of an execution does not fit into its instance", "instance", t.draft.Record.Instance.String(),
 			"execution", end.Execution, "error", err)
-		cause := fmt.Sprintf("the execution's output of %d bytes is left out: %v; read it with DescribeExecution, or let the workflow put it somewhere", len(end.Output), err)
+		cause := fmt.Sprintf("the execution's output of %d bytes is left out: %v; read it with DescribeExecution, or have the workflow store it elsewhere", len(end.Output), err)
 		end.Output, end.Error, end.Cause = nil, ErrorEndTooLarge, cut(cause, causeBytesMax)
 		err = t.tellEnd(awaited.Event, end)
 	}

@@ -66,7 +66,7 @@ func (t *turn) giveUpEffect(ctx context.Context, effect statechart.Effect, err e
 	awaited, ok := t.execution(t.executionName(effect.ID))
 	if effect.Kind == statechart.StartExecution && ok && awaited.Refused != nil {
 		// The chart receives this failure as the end of the execution. The next poll of the execution reports it.
-		t.loop.config.Logger.WarnContext(ctx, "reporting that an execution cannot be started failed, to be reported by its poll", "instance", t.draft.Record.Instance.String(), "error", err)
+		t.loop.config.Logger.WarnContext(ctx, "cannot report a refused execution; its next poll will report it", "instance", t.draft.Record.Instance.String(), "error", err)
 		return nil
 	}
 	target, data := t.contentOf(effect)
@@ -134,7 +134,7 @@ func (t *turn) giveUp(ctx context.Context, failed FailedEffect, reason error) er
 			return err
 		}
 		if err != nil {
-			log.ErrorContext(ctx, "telling the chart that an effect failed for good failed too", "error", err)
+			log.ErrorContext(ctx, "cannot report a failed effect to the chart", "error", err)
 			failed.Report = ReportUnsent
 		}
 	}
@@ -155,7 +155,7 @@ func (t *turn) resendReports(ctx context.Context) {
 			continue
 		}
 		if err := t.sendReport(ctx, failed.ID); err != nil {
-			t.loop.config.Logger.WarnContext(ctx, "reporting to the chart that an effect failed for good failed again", "instance", t.draft.Record.Instance.String(), "error", err)
+			t.loop.config.Logger.WarnContext(ctx, "cannot report a failed effect to the chart, will retry", "instance", t.draft.Record.Instance.String(), "error", err)
 			return
 		}
 		t.setReport(failed.ID, ReportSent) // The next commit stores this. Until then, repeats are harmless.

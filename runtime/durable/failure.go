@@ -183,7 +183,7 @@ func (t *turn) takeBack(ctx context.Context, loaded state, deliveries []Delivery
 		if err == nil || errors.Is(err, ErrConflict) {
 			return
 		}
-		t.loop.config.Logger.WarnContext(ctx, "taking back the count of a try failed", "instance", t.draft.Record.Instance.String(), "error", err)
+		t.loop.config.Logger.WarnContext(ctx, "cannot take back the count of a try", "instance", t.draft.Record.Instance.String(), "error", err)
 		if !pause(ctx, wait) {
 			return
 		}
@@ -264,7 +264,7 @@ func (l *Loop) delay(ctx context.Context, rest []Delivery, reason error) {
 	}
 	_, err := guarded(func() (int, error) { return 0, l.ports.Queue.Delay(ctx, rest, wait) })
 	if err != nil {
-		log.WarnContext(ctx, "delaying failed, the visibility time-out will do", "error", err)
+		log.WarnContext(ctx, "cannot delay a retry; it follows after the visibility timeout", "error", err)
 	}
 }
 

@@ -70,7 +70,7 @@ func (t *turn) heartbeat(ctx context.Context, form beating) error {
 	} else {
 		// The failure does not block the events of the instance.
 		at, ok = t.loop.config.Now().Add(t.retryBeat(token, form.Failures)), true
-		t.loop.config.Logger.WarnContext(ctx, "heartbeat of a task failed, to be retried", "instance", t.draft.Record.Instance.String(), "task", token.Name, "failures", form.Failures, "error", err)
+		t.loop.config.Logger.WarnContext(ctx, "task heartbeat failed, will retry", "instance", t.draft.Record.Instance.String(), "task", token.Name, "failures", form.Failures, "error", err)
 	}
 	if !ok {
 		return nil

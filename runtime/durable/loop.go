@@ -30,8 +30,8 @@ func New(machines *Machines, ports Ports, config Config) (*Loop, error) {
 	}
 	for _, machine := range machines.all() {
 		if retention := machine.Retention(); retention > 0 && retention < config.RetentionMin {
-			return nil, fmt.Errorf("durable: machine %q keeps instances for %v after their end (Retention), less than the queue keeps messages, %v (Config.RetentionMin): "+
-				"a late message would begin a new instance; keep them longer, or for ever with 0", machine.ID(), retention, config.RetentionMin)
+			return nil, fmt.Errorf("durable: machine %q keeps instances for %v after their end (Retention), but the queue keeps messages for %v (Config.RetentionMin): "+
+				"a late message would start a new instance; set a longer Retention, or 0 to keep instances forever", machine.ID(), retention, config.RetentionMin)
 		}
 	}
 	return &Loop{machines: machines, ports: ports, config: config}, nil

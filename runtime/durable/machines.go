@@ -39,7 +39,7 @@ func NewMachines(machines ...Machine) (*Machines, error) {
 			return nil, fmt.Errorf("two machines have the ID %q and the version %d: give each its own ID, or its own version", id, machine.Version())
 		}
 		if slices.Contains(reservedMachines, id) {
-			return nil, fmt.Errorf("a machine has the ID %q, which is %w: give it another", id, ErrReserved)
+			return nil, fmt.Errorf("a machine has the ID %q, which is %w: choose another ID", id, ErrReserved)
 		}
 		if len(m.byID[id]) == 0 {
 			m.ids = append(m.ids, id)

@@ -111,7 +111,7 @@ func (t *turn) applyOwn(typ string, form any) error {
 	}
 	event, err := t.machine.Decode(body)
 	if err != nil {
-		return fmt.Errorf("the chart's own form of %q: %w", typ, err)
+		return fmt.Errorf("decoding %q as the chart declares it: %w", typ, err)
 	}
 	return t.applyNow(event)
 }
@@ -156,7 +156,7 @@ func (t *turn) untilTimer(event statechart.Event) (early time.Duration) {
 
 // scheduleAgain skips a timer event that is too early to keep its group locked, and schedules it again.
 func (t *turn) scheduleAgain(ctx context.Context, d Delivery, id string) error {
-	t.loop.config.Logger.WarnContext(ctx, "timer has fired long before its time, scheduled again", "instance", d.Group, "message_id", d.MessageID, "timer", id)
+	t.loop.config.Logger.WarnContext(ctx, "timer fired far too early, scheduled again", "instance", d.Group, "message_id", d.MessageID, "timer", id)
 	timer, ok := t.timer(id)
 	if !ok {
 		return nil

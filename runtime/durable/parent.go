@@ -96,7 +96,7 @@ func (t *turn) checkBegins(typ string) error {
 // its parent no longer waits for it, or the input is wrong. For a wrong input, it has notified the parent.
 //
 // It reads the parent instead of a mark left by a stop. A start may arrive after the stop, from the dead-letter
-// queue, when the child's item has expired.
+// queue, even after the child's item has expired.
 func (t *turn) awaitedStart(ctx context.Context, d Delivery) (*startInput, error) {
 	form, err := readToChild(d.Body)
 	if err != nil {
@@ -107,7 +107,7 @@ func (t *turn) awaitedStart(ctx context.Context, d Delivery) (*startInput, error
 		return nil, err
 	}
 	if !awaited {
-		t.loop.config.Logger.InfoContext(ctx, "start skipped, the parent does not wait for this child any more", "instance", d.Group, "message_id", d.MessageID)
+		t.loop.config.Logger.InfoContext(ctx, "start skipped, the parent no longer waits for this child", "instance", d.Group, "message_id", d.MessageID)
 		t.storeStopped(ctx, d, form)
 		return nil, nil //nolint:nilnil // There is nothing to start with, and nothing has failed.
 	}
@@ -137,7 +137,7 @@ func (t *turn) storeStopped(ctx context.Context, d Delivery, form toChild) {
 	}
 	stopped, _, _, err := instance.Stop(now)
 	if err != nil {
-		t.loop.config.Logger.WarnContext(ctx, "a child that nobody waits for cannot be stopped", "instance", d.Group, "error", err)
+		t.loop.config.Logger.WarnContext(ctx, "cannot stop a child that its parent no longer waits for", "instance", d.Group, "error", err)
 		return
 	}
 	t.draft.Instance = stopped
@@ -233,7 +233,7 @@ func (t *turn) endAsChild() {
 func (t *turn) parentMessage(effect statechart.Effect) (Message, error) {
 	r := &t.stored.Record
 	if r.Parent == nil {
-		return Message{}, fmt.Errorf("the outbox of %s has a message for its parent, and it has none", r.Instance)
+		return Message{}, fmt.Errorf("the outbox of %s has a message to its parent, but the instance has no parent", r.Instance)
 	}
 	to, err := ParseInstanceID(r.Parent.Instance)
 	if err != nil {
@@ -248,7 +248,7 @@ func (t *turn) parentMessage(effect statechart.Effect) (Message, error) {
 	end := childEnd{Type: childEvent, Incarnation: r.Parent.Incarnation, Child: r.Parent.Child, Status: childDone, Output: snapshot.Output}
 	if bytes := len(end.Output); bytes > EventBytesMax {
 		end.Status, end.Output = childFailed, nil
-		end.Message = fmt.Sprintf("%s is done, but its output has %d bytes, the limit is %d (EventBytesMax): keep it elsewhere, and end with where it is", r.Instance, bytes, EventBytesMax)
+		end.Message = fmt.Sprintf("%s is done, but its output has %d bytes, the limit is %d (EventBytesMax): store it elsewhere and return a reference", r.Instance, bytes, EventBytesMax)
 	}
 	return t.message(to, end, t.derivedID(effect.ID))
 }

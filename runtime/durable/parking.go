@@ -26,7 +26,7 @@ func (t *turn) park(ctx context.Context, d Delivery, eventType string, reason er
 	}
 	switch {
 	case t.isApplied(d):
-		t.loop.config.Logger.ErrorContext(ctx, "event was applied, but its instance cannot settle", "instance", d.Group, "message_id", d.MessageID, "reason", reason)
+		t.loop.config.Logger.ErrorContext(ctx, "event applied, but its instance cannot settle", "instance", d.Group, "message_id", d.MessageID, "reason", reason)
 	case t.draft.Instance == nil:
 		if err := t.loop.park(ctx, d, reason); err != nil {
 			return err
@@ -103,7 +103,7 @@ func (l *Loop) parkUnstorable(ctx context.Context, d Delivery, reason error) (do
 	err = t.commit(ctx)
 	if errors.Is(err, ErrUnstorable) {
 		// The record is so full that the decision does not fit either. A retry would block the group forever.
-		l.config.Logger.ErrorContext(ctx, "the instance cannot show why an event was parked", "instance", d.Group, "error", err)
+		l.config.Logger.ErrorContext(ctx, "no room in the item for the reason of a parked event", "instance", d.Group, "error", err)
 		if !t.stored.Record.isApplied(d) {
 			err = l.park(ctx, d, reason)
 		} else {
@@ -140,7 +140,7 @@ func (t *turn) postpone(ctx context.Context, d Delivery, eventType string, reaso
 	if err := t.loop.ports.Timers.Schedule(ctx, t.loop.config.Now().Add(wait), message); err != nil {
 		return fmt.Errorf("scheduling a message of %s again: %w", t.draft.Record.Instance, err)
 	}
-	t.loop.config.Logger.ErrorContext(ctx, "message of the runtime cannot be applied, scheduled again", "instance", d.Group, "message_id", d.MessageID, "type", eventType, "wait", wait, "error", reason)
+	t.loop.config.Logger.ErrorContext(ctx, "cannot apply a message of the runtime, scheduled again", "instance", d.Group, "message_id", d.MessageID, "type", eventType, "wait", wait, "error", reason)
 	t.draft.Record.Error = &Failure{At: t.now(), Event: eventType, Message: cut(reason.Error(), failureMessageBytesMax)}
 	t.pass(d)
 	return nil

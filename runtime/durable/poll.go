@@ -46,7 +46,7 @@ func (t *turn) pollExecution(ctx context.Context, form polling) error {
 		end = &statechart.ExecutionEnded{Status: statechart.ExecutionLost, Error: "ExecutionDoesNotExist", Cause: cut(err.Error(), causeBytesMax)}
 	case err != nil:
 		// The failure does not block the events of the instance.
-		t.loop.config.Logger.WarnContext(ctx, "polling an execution failed, to be retried", "instance", t.draft.Record.Instance.String(), "execution", awaited.ARN, "error", err)
+		t.loop.config.Logger.WarnContext(ctx, "cannot poll an execution, will retry", "instance", t.draft.Record.Instance.String(), "execution", awaited.ARN, "error", err)
 	}
 	if end == nil {
 		return t.schedulePoll(ctx, t.loop.config.Now().Add(t.pollWait(form.Count+1)), awaited.Name, form.Count+1)

@@ -40,7 +40,7 @@ func (e *TooLargeError) Is(target error) bool { return target == ErrUnstorable }
 var (
 	// ErrRefused is wrapped by errors of calls that had no effect and never will: the request is malformed or too
 	// long.
-	ErrRefused = errors.New("trying again cannot help")
+	ErrRefused = errors.New("a retry cannot succeed")
 	// ErrDenied is wrapped by errors of calls that had no effect and will fail until an operator acts: a permission
 	// or a queue is missing. See Config.DeniedWaitMax.
 	ErrDenied = errors.New("trying again can help only once somebody has changed permissions or resources")

@@ -11,7 +11,7 @@ import (
 )
 
 // errOutOfTime is returned for services that still run at the deadline of the invocation.
-var errOutOfTime = errors.New("the time left to the process is up")
+var errOutOfTime = errors.New("the invocation has run out of time")
 
 // services runs the services of one turn.
 type services struct {
@@ -97,9 +97,9 @@ func (l *Loop) withMargin(ctx context.Context) (context.Context, context.CancelF
 // instead, because an invocation had no attempt left or exceeded Config.ServicesMax.
 //
 // It first stores the end of an earlier service, so that it never runs again. For a redelivery, it then stores the
-// count of the next attempt, so that a service that kills the process uses up its attempts. These are two writes: if
-// the second fails, the first must stay, and the attempt that it counts never begins. No service begins in an
-// instance that cannot be stored.
+// count of the next attempt, so that a service that kills the process uses up its attempts. These are two
+// writes: if one write did both and failed, the end could be lost, or an attempt counted that never begins. No service
+// begins in an instance that cannot be stored.
 func (s *services) start(ctx context.Context) (moved bool, err error) {
 	t := s.turn
 	type ready struct {

@@ -176,7 +176,7 @@ func (t *turn) admit(ctx context.Context, d Delivery) (event statechart.Event, v
 	case err != nil:
 		return event, poisoned, err
 	case token != nil && t.loop.ports.Tokens == nil:
-		return event, poisoned, errors.New("it hands over the token of a Step Functions task, and this consumer has no client that could answer: set Ports.Tokens")
+		return event, poisoned, errors.New("the event has a Step Functions task token, but this consumer cannot answer tasks: set Ports.Tokens")
 	case token != nil && event.ID == "":
 		event.ID = taskIDPrefix + token.Key // The same token means the same event.
 	}
@@ -237,7 +237,7 @@ func (t *turn) try(ctx context.Context, d Delivery, event statechart.Event) (app
 	if early := t.untilTimer(event); early > t.loop.config.TimerEarlyMax {
 		return false, t.scheduleAgain(ctx, d, event.Timer)
 	} else if early > 0 {
-		return false, &retryError{wait: early, err: errors.New("the timer has fired before its time")}
+		return false, &retryError{wait: early, err: errors.New("the timer fired early")}
 	}
 	var start *startInput
 	if event.Type == startEvent {
@@ -343,7 +343,7 @@ func (t *turn) commit(ctx context.Context) error {
 	}
 	err = t.loop.ports.Store.Commit(ctx, next)
 	if smaller, ok := shed(next); errors.Is(err, ErrUnstorable) && ok {
-		t.loop.config.Logger.WarnContext(ctx, "item is full, its history is dropped", "instance", next.Instance.String(), "error", err)
+		t.loop.config.Logger.WarnContext(ctx, "item is full, dropping its history", "instance", next.Instance.String(), "error", err)
 		next = smaller
 		err = t.loop.ports.Store.Commit(ctx, next)
 	}
