@@ -97,8 +97,14 @@ var mutants = []mutant{
 		`aws.String("#revision = :revision"),`, `aws.String("#revision >= :revision"),`},
 	{"a conflict taken for success", "never dropped", "runtime/durable/turn.go",
 		`	if err != nil {
-		t.broken = fmt.Errorf("committing`, `	if err != nil && !errors.Is(err, ErrConflict) {
-		t.broken = fmt.Errorf("committing`},
+		t.broken = err
+		return err
+	}
+	logged`, `	if err != nil && !errors.Is(err, ErrConflict) {
+		t.broken = err
+		return err
+	}
+	logged`},
 	{"unsettled instances take events", "no event while unsettled", "runtime/durable/turn.go",
 		`	if t.draft.Instance == nil || t.draft.Instance.Settled() {
 		return false, nil
