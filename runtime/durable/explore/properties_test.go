@@ -86,7 +86,8 @@ func (w *world) performed(m durable.Message) {
 	w.facts["performed "+m.DeduplicationID] = 1
 }
 
-// served checks an attempt of a service. The first attempt of a service that kills its process is not counted.
+// served checks an attempt of a service. The first attempt of a service that kills its process is not counted, nor is one
+// whose end AWS fails to store.
 func (w *world) served(name string, call statechart.Call) {
 	_, key, _ := strings.Cut(call.Key, "/")
 	_, key, _ = strings.Cut(key, "/")
@@ -95,7 +96,7 @@ func (w *world) served(name string, call statechart.Call) {
 		w.wrong("service runs again: %s of %s, which has finished", name, call.Instance)
 	}
 	n := w.facts["attempts "+call.Key] + 1
-	if w.facts["attempts "+call.Key] = n; n > attemptsMax+1 {
+	if w.facts["attempts "+call.Key] = n; n > attemptsMax+1+w.faults-w.left.Faults {
 		w.wrong("too many attempts: %s of %s for the %dth time", name, call.Instance, n)
 	}
 }

@@ -99,7 +99,7 @@ func (s *scenario) begin(scope scope) *world {
 	w := &world{scenario: s, clock: time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC), left: s.left, records: map[string]stored{}, backups: map[string]stored{},
 		sent: map[string]time.Time{}, serial: map[string]int{}, sends: map[string]durable.LastSend{}, aliases: map[string]alias{}, tasks: map[string]task{}, executions: map[string]execution{},
 		applied: map[string][]string{}, facts: map[string]int{}}
-	w.left.Faults, w.left.Pauses = scope.faults, scope.pauses
+	w.left.Faults, w.left.Pauses, w.faults = scope.faults, scope.pauses, scope.faults
 	for i, p := range s.posts {
 		id := fmt.Sprint("post ", i)
 		body := fmt.Sprintf(`{"type":%q,"item":%q,"to":%q}`, p.typ, p.item, p.to)

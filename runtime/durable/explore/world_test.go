@@ -30,6 +30,8 @@ type world struct {
 	scenario *scenario
 	clock    time.Time
 	left     budget
+	// faults is how many faults there were left at the beginning.
+	faults int
 	// records holds the stored items. backups holds them as they were before the last commit.
 	records, backups map[string]stored
 	messages         []message
