@@ -202,7 +202,7 @@ func (w *world) wantForgotten() {
 	if record.ExpireAt.IsZero() {
 		w.t.Fatalf("want the job over and its item to expire, got %v", record.State)
 	}
-	const retention = 24 * time.Hour
+	const retention = 15 * 24 * time.Hour
 	var over time.Time
 	for _, h := range record.History {
 		if !h.Ignored {

@@ -129,7 +129,7 @@ var simulated = []mutant{
 		}
 		return err
 	}},`},
-	{name: "a child comes to life after its stop", scenario: "child is stopped: meanwhile", finds: "nobody's child", file: "parent.go",
+	{name: "a child comes to life after its stop", scenario: "child is stopped: meanwhile", finds: "orphan", file: "parent.go",
 		old: `		t.storeStopped(ctx, d, form)
 `, new: ``},
 	{name: "starts that fail are not told", scenario: "child fails", finds: "waits for ever", file: parkingFile,

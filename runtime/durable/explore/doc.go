@@ -5,14 +5,13 @@
 //
 // The search runs the real [durable.Loop] over ports in memory. All that outlives a process is a value, the world. While
 // no process runs, the search tries each thing that can happen next: SQS delivers a batch, a timer fires, DynamoDB deletes
-// an expired item. Within an invocation, a list of decisions says what becomes of each call of a port: it proceeds, has no
+// an expired item. Within an invocation, a list of decisions gives each call of a port its outcome: it proceeds, has no
 // effect, loses its answer, or the process dies or freezes there. The search repeats an invocation from a copy of the
 // world for each list of decisions, and expands each distinct world once.
 //
 // The properties are the promises of docs/guarantees.md. A violation prints the shortest schedule that leads to it, as a
 // script. A script in testdata is a regression test: it names the violation that the schedule leads to, or nothing.
 //
-// To find the way: scope_test.go has the flags, scenarios_test.go what is searched, properties_test.go what must hold,
-// ports_test.go what the loop meets, invocation_test.go what may become of a call, actions_test.go what may happen between
-// calls, search_test.go the search.
+// scope_test.go has the flags, scenarios_test.go the scenarios, properties_test.go the properties, ports_test.go the ports of the loop,
+// invocation_test.go the outcomes of a call, actions_test.go the actions between invocations, and search_test.go the search.
 package explore

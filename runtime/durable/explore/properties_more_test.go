@@ -10,7 +10,7 @@ import (
 )
 
 // tasksAnswered: "a task that waits is answered once, with the outcome that was committed; if it cannot be answered any more,
-// the chart can hear of it".
+// the chart can receive it".
 func (w *world) tasksAnswered() {
 	for _, value := range slices.Sorted(maps.Keys(w.tasks)) {
 		t := w.tasks[value]
@@ -70,9 +70,9 @@ func (w *world) aliasesOwned() {
 		case slices.Contains(record.Aliases, name) && !has:
 			w.wrong("alias of another: %s is in the record of %s", name, id)
 		case !has && taken == 0:
-			w.wrong("alias lost: %s has not got %s, and has not heard of it", id, name)
+			w.wrong("alias lost: %s has no claim to %s, and received no alias.taken", id, name)
 		case has && taken == n:
-			w.wrong("refused and granted: %s has %s, and each claim is told to be refused", id, name)
+			w.wrong("refused and granted: %s has %s, and received alias.taken for each claim", id, name)
 		}
 	}
 }
@@ -99,7 +99,7 @@ func (w *world) familiesWhole() {
 	for id := range w.records {
 		record := w.record(id)
 		if record.Parent != nil && record.Status == statechart.Active && childrenOf(w.record(record.Parent.Instance))[record.Parent.Child] == "" {
-			w.wrong("nobody's child: %s is active, and %s does not list it", id, record.Parent.Instance)
+			w.wrong("orphan: %s is active, and %s does not list it", id, record.Parent.Instance)
 		}
 	}
 	for fact := range w.facts {
@@ -156,12 +156,12 @@ func (w *world) executionsTold() {
 		case started > n, isActive && started < n && !w.scenario.refused:
 			w.wrong("executions started: %d of %s, which has asked for %d", started, id, n)
 		case ended > n, isActive && ended < n:
-			w.wrong("ends of executions: %s has heard of %d, and has asked for %d", id, ended, n)
+			w.wrong("ends of executions: %s received %d ends, and asked for %d executions", id, ended, n)
 		}
 	}
 }
 
-// failuresTold: an effect that fails for good "is stored under failed_effects, and the chart hears of it once".
+// failuresTold: an effect that fails permanently "is stored under failed_effects", and the chart receives it once.
 func (w *world) failuresTold() {
 	for id := range w.records {
 		record := w.record(id)

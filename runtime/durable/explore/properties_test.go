@@ -9,14 +9,14 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// What must hold at each call. The comments name the promise of docs/guarantees.md.
+// The properties at each call. The comments name the promise of docs/guarantees.md.
 
 // committed checks a commit. "Applied exactly once", "no event is applied to an unsettled configuration", "a service that
 // has finished never runs again".
 func (w *world) committed(was, is stored, record durable.Record) {
 	id := record.Instance.String()
 	if len(is.log) < len(was.log) {
-		w.wrong("taken back: a commit of %s forgets what was applied", id)
+		w.wrong("taken back: a commit of %s forgets an applied event", id)
 		return
 	}
 	for i, line := range is.log[len(was.log):] {
@@ -28,7 +28,7 @@ func (w *world) committed(was, is stored, record durable.Record) {
 			w.wrong("innocent service exhausted: %s: %q, and no attempt of its own has failed or died", id, line)
 		}
 		if line == "over" && slices.ContainsFunc(was.timers, w.clock.Before) {
-			w.wrong("timer early: that of %s", id)
+			w.wrong("timer early: of %s", id)
 		}
 	}
 	for _, key := range was.services {
@@ -72,7 +72,7 @@ func (w *world) blamed(was, is stored, record durable.Record) {
 	}
 }
 
-// isEvent reports whether a line tells of an event, not of the end of a service or a timer.
+// isEvent reports whether a line of the log is of an event, not of the end of a service or a timer.
 func isEvent(line string) bool {
 	return !strings.HasSuffix(line, " ok") && !strings.Contains(line, " failed: ") && line != "limit" && line != "over"
 }
@@ -168,11 +168,11 @@ func (x *search) settled(w *world, id string) {
 	}
 	for _, k := range record.Tokens {
 		if k.TimeoutSeconds+k.HeartbeatSeconds > 0 {
-			w.wrong("waits for ever: %s for the task %s, and nothing looks after it", id, k.Name)
+			w.wrong("waits for ever: %s for the task %s, and no heartbeat is scheduled", id, k.Name)
 		}
 	}
 	for _, e := range record.Executions {
-		w.wrong("waits for ever: %s for the execution %s, and nothing looks after it", id, e.Workflow)
+		w.wrong("waits for ever: %s for the execution %s, and no poll is scheduled", id, e.Workflow)
 	}
 	for key := range childrenOf(record) {
 		child := w.record(durable.ChildName(record.Instance, record.CreatedAt, key, childrenOf(record)[key]).String())
@@ -206,7 +206,7 @@ func (w *world) exactly(id, item string) (n int) {
 	return n
 }
 
-// copies returns how often an item of an instance was parked, and how many of those nobody has sent again.
+// copies returns how often an item of an instance was parked, and how many of the copies are not redriven.
 func (w *world) copies(id, item string) (all, left int) {
 	for _, p := range w.parked {
 		if p.Group == id && strings.Contains(p.Body, `"item":"`+item+`"`) {
@@ -220,7 +220,7 @@ func (w *world) copies(id, item string) (all, left int) {
 }
 
 // appliedOnce checks an event from outside, and what follows from it: "applied exactly once, or parked", "sends and timers
-// take effect once". What comes after the end of an instance is ignored. An event may be parked and applied as well, if that
+// take effect once". Events after the end of an instance are ignored. An event may be parked and applied as well, if that
 // it was parked could not be noted: that is documented.
 func (w *world) appliedOnce(p post) {
 	once := func(what, group, item string, optional bool) int {
