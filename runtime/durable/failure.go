@@ -196,23 +196,29 @@ func (l *Loop) takeBackOnce(ctx context.Context, id InstanceID, loaded state, de
 	if err != nil || t.stored.Instance == nil {
 		return err
 	}
-	for _, d := range deliveries {
-		if now, was := t.draft.Record.attempt(d), loaded.Record.attempt(d); now.Count > was.Count {
-			now.Count--
-			t.count(now)
-		}
-	}
 	attempts := map[string]int{}
 	if loaded.Instance != nil {
 		for _, invocation := range loaded.Instance.Invocations() {
 			attempts[invocation.Key] = invocation.Attempt
 		}
 	}
+	begun := 0 // services whose first attempt is taken back
 	for _, invocation := range t.draft.Instance.Invocations() {
 		if invocation.Attempt > attempts[invocation.Key] {
 			t.draft.Instance = t.draft.Instance.WithAttempt(invocation.Key, invocation.Attempt-1)
 			t.changed()
 		}
+		if invocation.Attempt == 1 && attempts[invocation.Key] == 0 {
+			begun++
+		}
+	}
+	for _, d := range deliveries {
+		now, was := t.draft.Record.attempt(d), loaded.Record.attempt(d)
+		if now.Count <= was.Count && now.Services <= was.Services {
+			continue
+		}
+		now.Count, now.Services = max(now.Count-1, was.Count), max(now.Services-begun, was.Services)
+		t.count(now)
 	}
 	return t.commit(ctx)
 }

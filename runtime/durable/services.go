@@ -369,14 +369,15 @@ func (t *turn) nextTimer() (next statechart.Timer, ok bool) {
 
 // isServiceNext reports whether a service is the next user code of an unsettled instance. The start of a service
 // stores the count of a try.
-func (t *turn) isServiceNext() bool {
+func (t *turn) isServiceNext(d Delivery) bool {
 	if timer, ok := t.nextTimer(); ok && !timer.At.After(t.loop.config.Now()) {
 		return false
 	}
 	invocations := t.draft.Instance.Invocations()
+	isFull := t.draft.Record.attempt(d).Services+len(invocations) > t.loop.config.ServicesMax
 	for _, invocation := range invocations {
 		work, err := t.draft.Instance.Prepare(invocation, statechart.Call{})
-		if err != nil || invocation.Attempt == 0 || invocation.Attempt >= max(work.Retry.Attempts, 1) {
+		if isNew := invocation.Attempt == 0; err != nil || isNew && isFull || invocation.Attempt >= max(work.Retry.Attempts, 1) {
 			return false // The chart may have to handle an error first.
 		}
 	}

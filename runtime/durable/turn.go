@@ -211,7 +211,7 @@ func (t *turn) resume(ctx context.Context, d Delivery) (stuck bool, err error) {
 		return false, nil
 	}
 	before := t.draft
-	counted, err := t.countTry(ctx, d, false, t.isServiceNext())
+	counted, err := t.countTry(ctx, d, false, t.isServiceNext(d))
 	attempts := 0
 	for _, invocation := range t.draft.Instance.Invocations() {
 		attempts += invocation.Attempt
