@@ -22,75 +22,114 @@ type mutant struct {
 }
 
 var mutants = []mutant{
-	{"no watermark", "applied once", "runtime/durable/try.go",
-		`return d.SequenceNumber != "" && compareSequence(d.SequenceNumber, t.record.Watermark[d.Queue]) <= 0`, `return false`},
-	{"one watermark for all queues", "never dropped", "runtime/durable/try.go",
-		`	if compareSequence(d.SequenceNumber, t.record.Watermark[d.Queue]) > 0 {`, `	d.Queue = "all"
-	if compareSequence(d.SequenceNumber, t.record.Watermark[d.Queue]) > 0 {`},
-	{"outbox overwritten instead of drained", "effects at least once", "runtime/durable/loop.go",
-		`	if err := t.dispatch(ctx); err != nil {
+	{"no watermark", "applied once", "runtime/durable/step.go",
+		`	return d.SequenceNumber != "" && compareSequence(d.SequenceNumber, r.Watermark[d.Queue]) <= 0`, `	return false`},
+	{"one watermark for all queues", "never dropped", "runtime/durable/step.go",
+		`	return d.SequenceNumber != "" && compareSequence(d.SequenceNumber, r.Watermark[d.Queue]) <= 0`, `	for _, number := range r.Watermark {
+		if compareSequence(d.SequenceNumber, number) <= 0 {
+			return true
+		}
+	}
+	return false`},
+	{"outbox overwritten instead of drained", "effects at least once", "runtime/durable/turn.go",
+		`	t.resendReports(ctx)
+	if err := t.dispatch(ctx, true); err != nil {
 		return 0, err
-	}
-
-	applied := 0`, `	t.record.Outbox = nil
-
-	applied := 0`},
+	}`, `	t.stored.Record.Outbox, t.draft.Record.Outbox = nil, nil`},
 	{"dispatch before commit", "effects after their commit", "runtime/durable/turn.go",
-		`	if err := t.loop.ports.Store.Commit(ctx, next); err != nil {`, `	for _, effect := range next.Outbox {
-		_ = t.perform(ctx, effect)
+		`	err = t.loop.ports.Store.Commit(ctx, next)
+	if smaller`, `	for _, effect := range next.Outbox {
+		if kind := effectKinds[effect.Kind]; kind.message != nil {
+			if message, err := kind.message(t, effect); err == nil {
+				_, _ = t.loop.ports.Queue.Send(ctx, message)
+			}
+		}
 	}
-	if err := t.loop.ports.Store.Commit(ctx, next); err != nil {`},
+	err = t.loop.ports.Store.Commit(ctx, next)
+	if smaller`},
 	{"unconditional write", "no overwriting of newer state", "runtime/dynamostore/store.go",
 		`aws.String("#revision = :previous")`, `aws.String("#revision >= :previous OR #revision < :previous")`},
-	{"acknowledge before dispatch", "effects at least once", "runtime/durable/loop.go",
-		`	if dispatchErr := t.dispatch(ctx); dispatchErr != nil {
-		return 0, dispatchErr
-	}`, `	if dispatchErr := t.dispatch(ctx); dispatchErr != nil {
-		return applied, nil
-	}`},
+	{"acknowledge before dispatch", "effects at least once", "runtime/durable/turn.go",
+		`		if err := t.dispatch(ctx, false); err != nil {
+			return done, err
+		}
+		done += applied`, `		if err := t.dispatch(ctx, false); err != nil {
+			return done + applied, nil
+		}
+		done += applied`},
 	{"no commit between services", "a finished service never runs again", "runtime/durable/services.go",
-		`	if t.finished {
-		err = t.commit(ctx)
-	} else`, ``},
-	{"timer ID not checked", "a stale timer does nothing", "runtime/durable/turn.go",
+		`	if s.unstored {
+		err = s.commit(ctx)
+	} else if len(next) > 0 {`, `	if len(next) > 0 {`},
+	{"timer ID not checked", "a stale timer does nothing", "runtime/durable/step.go",
 		`	if incarnationOf(body) != t.incarnation() {
 		return false
 	}`, `	if true {
 		return true
 	}`},
-	{"timers fire early", "no timer before its time", "runtime/durable/try.go",
+	{"timers fire early", "no timer before its time", "runtime/durable/messages.go",
 		`			return timer.At.Sub(t.loop.config.Now())`, `			return 0`},
+	{"firings of timers parked", "timers fire", "runtime/durable/failure.go",
+		`	if event.Type == statechart.TimerEvent || `, `	if event.Type == "-" || `},
 	{"alias claimed twice", "an alias belongs to one instance", "runtime/dynamostore/alias.go",
-		`aws.String("attribute_not_exists(#instance) OR attribute_exists(#released) AND #of <> :of OR #of = :of AND #created_at < :created_at")`,
-		`aws.String("attribute_not_exists(#instance) OR #of <> :of OR #of = :of AND #created_at < :created_at OR attribute_exists(#released)")`},
+		`"attribute_not_exists(#instance) OR attribute_exists(#released) OR `, `"attribute_not_exists(#instance) OR attribute_exists(#released) OR #of <> :of OR `},
+	{"alias claimed by a process that was frozen", "an alias belongs to one instance", "runtime/dynamostore/alias.go",
+		`"#revision = :revision AND #created_at = :created_at"`, `"#revision >= :revision AND #created_at = :created_at"`},
 	{"retry budget not counted", "a service that kills the process uses up its attempts", "runtime/durable/services.go",
 		`	if len(next) > 0 && s.delivery.ReceiveCount > 1 {`, `	if len(next) > 1<<20 {`},
 	{"token ledger ignored", "a task's answer is told from its expiry", "runtime/sfncallback/callback.go",
 		`		case isOver(err) && (repeat || token.Execution != ""):
 			return c.reconcile(ctx, token, answer)`, ``},
 	{"answers given before they are stored", "answers after their commit", "runtime/durable/turn.go",
-		`	next := t.record
-	next.Revision++`, `	_ = t.giveAnswers(ctx)
-	next := t.record
-	next.Revision++`},
-	{"producers' repeats not recognised", "applied once", "runtime/durable/turn.go",
-		`event.ID != "" && slices.Contains(t.record.RecentEvents, event.ID)`, `event.ID == "-"`},
+		`	next := t.draft.Record
+`, `	for _, token := range t.draft.Record.Tokens {
+		if token.Answer != nil {
+			_ = t.loop.ports.Tokens.Answer(ctx, token, *token.Answer, false)
+		}
+	}
+	next := t.draft.Record
+`},
+	{"producers' repeats not recognised", "applied once", "runtime/durable/duplicates.go",
+		`	if eventID != "" {
+		for`, `	if eventID == "-" {
+		for`},
 	{"sends without ID", "a send takes effect once", "runtime/durable/effects.go",
-		`return withKey(event, "$id", id)`, `return event, nil`},
-	{"parked without the dead-letter queue", "never dropped", "runtime/durable/loop.go",
+		`map[string]any{"$id": id, askedKey: effect.At.UnixMilli()})`, `map[string]any{askedKey: effect.At.UnixMilli()})`},
+	{"parked without the dead-letter queue", "never dropped", "runtime/durable/parking.go",
 		`	if err := l.ports.Queue.Park(ctx, d, reason.Error()); err != nil {`, `	if err := error(nil); err != nil {`},
+	{"parked before a commit has decided it", "applied or parked", "runtime/durable/parking.go",
+		`	case t.draft.Instance == nil:
+		if err`, `	case ctx != nil:
+		if err`},
 	{"failures acknowledged", "never dropped", "runtime/durable/loop.go",
 		`			l.delay(ctx, rest, err)
 			return rest`, `			l.delay(ctx, rest, err)
 			return nil`},
+	{"failures of AWS counted as tries", "never parked for failures of AWS", "runtime/durable/failure.go",
+		`		if now, was := t.draft.Record.attempt(d), loaded.Record.attempt(d); now.Count > was.Count {
+			now.Count--`, `		if now, was := t.draft.Record.attempt(d), loaded.Record.attempt(d); now.Count > was.Count {
+			now.Count -= 0`},
+	{"events that kill processes not taken alone", "one instance's trouble parks no event of another", "runtime/durable/turn.go",
+		`slot == together && suspicion > 0 {`, `slot == together && suspicion > 1<<20 {`},
+	{"what is denied is given up at once", "what is denied is tried for DeniedWaitMax", "runtime/durable/failed.go",
+		`	return !since.IsZero() && t.loop.config.Now().Sub(since) >= t.loop.config.DeniedWaitMax && `, `	return since.IsZero() || `},
+	{"items expire that owe effects", "effects at least once", "runtime/durable/turn.go",
+		`	if next.Owes() {
+		next.ExpireAt = time.Time{}`, `	if next.Owes() && ctx == nil {
+		next.ExpireAt = time.Time{}`},
 	{"outbox cleared whatever its revision", "effects at least once", "runtime/dynamostore/store.go",
 		`aws.String("#revision = :revision"),`, `aws.String("#revision >= :revision"),`},
 	{"a conflict taken for success", "never dropped", "runtime/durable/turn.go",
-		`	if err := t.loop.ports.Store.Commit(ctx, next); err != nil {`, `	if err := t.loop.ports.Store.Commit(ctx, next); err != nil && !errors.Is(err, ErrConflict) {`},
-	{"unsettled instances take events", "no event while unsettled", "runtime/durable/try.go",
-		`	if t.instance == nil || t.instance.Settled() {
+		`	err = t.loop.ports.Store.Commit(ctx, next)
+	if smaller`, `	err = t.loop.ports.Store.Commit(ctx, next)
+	if errors.Is(err, ErrConflict) {
+		err = nil
+	}
+	if smaller`},
+	{"unsettled instances take events", "no event while unsettled", "runtime/durable/turn.go",
+		`	if t.draft.Instance == nil || t.draft.Instance.Settled() {
 		return false, nil
-	}`, `	if t.instance == nil || t.record.Revision > 0 {
+	}`, `	if t.draft.Instance == nil || t.draft.Record.Revision > 0 {
 		return false, nil
 	}`},
 	{"delayed messages acknowledged before they are sent", "timers fire", "runtime/schedule/forwarder.go",
@@ -103,48 +142,41 @@ var mutants = []mutant{
 `},
 	{"children begin although nobody waits for them", "a child is started while its parent waits", "runtime/durable/parent.go",
 		`	if !awaited {`, `	if !awaited && ctx == nil {`},
-	{"stops of children get lost", "a child is stopped when its parent leaves", "runtime/durable/child.go",
-		`		form = toChild{Type: stopEvent, Parent: t.self(effect.Child)}`, `		return nil`},
-	{"ends of children get lost", "a child's end reaches its parent", "runtime/durable/parent.go",
-		`	end := childEnd{Type: childEvent, Incarnation: t.record.Parent.Incarnation,`, `	if t.repeats {
-		return nil
-	}
-	end := childEnd{Type: childEvent, Incarnation: t.record.Parent.Incarnation,`},
-	{"starts that fail are not told", "a start that fails is the child's end", "runtime/durable/loop.go",
+	{"stops of children get lost", "a child is stopped when its parent leaves", "runtime/durable/effects.go",
+		`	statechart.StopInstance:   {message: (*turn).childMessage},`, `	statechart.StopInstance:   {perform: (*turn).emit},`},
+	{"ends of children get lost", "a child's end reaches its parent", "runtime/durable/effects.go",
+		`	notifyParent:              {message: (*turn).parentMessage},`, `	notifyParent:              {perform: (*turn).emit},`},
+	{"starts that fail are not told", "a start that fails is the child's end", "runtime/durable/parking.go",
 		`			return l.failStart(ctx, d, form.Parent, reason)`, `			_ = form
 			return nil`},
-	{"effects of an instance that is not stored", "effects after their commit", "runtime/durable/try.go",
-		`	} else if err := t.loop.park(ctx, d, reason); err != nil {
-		t.forgetBeginning()`, `	} else if err := t.loop.park(ctx, d, reason); err != nil {`},
+	{"effects of an instance that is not stored", "effects after their commit", "runtime/durable/failure.go",
+		`	t.rollBack(d, before)
+	if t.loop`, `	if t.loop`},
 	{"an expiry told again and again", "a chart hears of an expiry once", "runtime/durable/token.go",
-		`expired{Type: expiredEvent, ID: id,`, `expired{Type: expiredEvent,`},
-	{"parked twice, applied twice", "applied once", "runtime/durable/senders.go",
-		`	return id != "" && slices.Contains(t.record.RecentEvents, id)`, `	return id == "-"`},
+		`expired{Type: expiredEvent, ID: dedup,`, `expired{Type: expiredEvent,`},
+	{"parked twice, applied twice", "applied once", "runtime/durable/duplicates.go",
+		`		if slices.Contains(t.draft.Record.RecentEvents, appliedAt(place)) {`, `		if place.Queue == "-" {`},
 	{"a child comes to life after its stop", "a child is stopped when its parent leaves", "runtime/durable/parent.go",
-		`		t.forestall(ctx, d, form)
-		return true, nil`, `		return true, nil`},
-	{"an instance left between two services", "no instance is stuck", "runtime/durable/try.go",
-		`	if err == nil && t.finished {
-		err = t.commit(ctx) //`, `	if err == nil && t.finished && ctx == nil {
-		err = t.commit(ctx) //`},
+		`		t.storeStopped(ctx, d, form)
+`, ``},
 	{"timers of a migrated instance not scheduled", "timers fire", "runtime/durable/migrate.go",
 		`	if len(stored.Services) > 0 {`, `	if len(stored.Services) > 1<<20 {`},
 	{"unfinished groups acknowledged early", "never dropped", "runtime/durable/loop.go",
-		`			finished <- groups[group][:len(groups[group])-len(again[i])]`, `			finished <- groups[group]`},
-	{"executions not looked after", "the end of a workflow reaches its chart", "runtime/durable/watch.go",
+		`		finished <- groups[i][:len(groups[i])-len(again[i])]`, `		finished <- groups[i]`},
+	{"executions not looked after", "the end of a workflow reaches its chart", "runtime/durable/poll.go",
 		`	if end == nil {`, `	if end == nil && ctx != nil {
 		return nil
 	}
 	if end == nil {`},
 	{"ends of executions told again", "the end of a workflow reaches its chart once", "runtime/durable/execution.go",
 		`return e.Name == end.Name })
-		t.dirty = true`, `return e.Name == "-" })
-		t.dirty = true`},
-	{"heartbeats only once", "a task with heartbeats is kept alive", "runtime/durable/tend.go",
-		`	return t.scheduleTending(ctx, at, form)`, `	if form.Count > 1 {
+		t.changed()`, `return e.Name == "-" })
+		t.changed()`},
+	{"heartbeats only once", "a task with heartbeats is kept alive", "runtime/durable/heartbeat.go",
+		`	return t.scheduleBeat(ctx, at, form)`, `	if form.Count > 1 {
 		return nil
 	}
-	return t.scheduleTending(ctx, at, form)`},
+	return t.scheduleBeat(ctx, at, form)`},
 	{"a history that lags decides", "a task's answer is told from its expiry", "runtime/sfncallback/reconcile.go",
 		`	case end == nil, !over && !endsTask(*end):`, `	case end == nil && ctx == nil:
 		return errUndecided
@@ -152,7 +184,13 @@ var mutants = []mutant{
 }
 
 // mutantStrains are the strains that all runs have which look for a defect, by its name. For others, the seeds draw them.
-var mutantStrains = map[string]string{"a history that lags decides": "lagging reads"}
+var mutantStrains = map[string]string{
+	"a history that lags decides":                "lagging reads",
+	"firings of timers parked":                   "small limits",
+	"failures of AWS counted as tries":           "sieges",
+	"events that kill processes not taken alone": "kills in a row",
+	"items expire that owe effects":              "retention",
+}
 
 // simulationFailed finds in the output of TestSimulation which run failed, and the first problem, or that it never came
 // to rest.
