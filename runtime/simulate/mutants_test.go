@@ -105,6 +105,24 @@ var mutants = []mutant{
 		return err
 	}
 	logged`},
+	{"firings of timers parked", "timers fire", "runtime/durable/failure.go",
+		`	if event.Type == statechart.TimerEvent || `, `	if event.Type == "-" || `},
+	{"alias claimed by a process that was frozen", "an alias belongs to one instance", "runtime/dynamostore/alias.go",
+		`"#revision = :revision AND #created_at = :created_at"`, `"#revision >= :revision AND #created_at = :created_at"`},
+	{"parked before a commit has decided it", "applied or parked", "runtime/durable/parking.go",
+		`	case t.draft.Instance == nil:
+		if err`, `	case ctx != nil:
+		if err`},
+	{"failures of AWS counted as tries", "never parked for failures of AWS", "runtime/durable/failure.go",
+		`max(now.Count-1, was.Count)`, `now.Count`},
+	{"events that kill processes not taken alone", "one instance's trouble parks no event of another", "runtime/durable/turn.go",
+		`slot == together && suspicion > 0 {`, `slot == together && suspicion > 1<<20 {`},
+	{"what is denied is given up at once", "what is denied is tried for DeniedWaitMax", "runtime/durable/failed.go",
+		`	return !since.IsZero() && t.loop.config.Now().Sub(since) >= t.loop.config.DeniedWaitMax && `, `	return since.IsZero() || `},
+	{"items expire that owe effects", "effects at least once", "runtime/durable/turn.go",
+		`	if next.Owes() {
+		next.ExpireAt = time.Time{}`, `	if next.Owes() && ctx == nil {
+		next.ExpireAt = time.Time{}`},
 	{"unsettled instances take events", "no event while unsettled", "runtime/durable/turn.go",
 		`	if t.draft.Instance == nil || t.draft.Instance.Settled() {
 		return false, nil
