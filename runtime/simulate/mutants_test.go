@@ -39,8 +39,10 @@ var mutants = []mutant{
 `},
 	{"dispatch before commit", "effects after their commit", "runtime/durable/turn.go",
 		`	err = t.loop.ports.Store.Commit(ctx, next)
-	if smaller`, `	for _, effect := range next.Outbox {
-		t.performBatch(ctx, []statechart.Effect{effect})
+	if smaller`, `	for i := range next.Outbox {
+		if batch, messages, err := t.batch(next.Outbox[i : i+1]); err == nil {
+			t.performBatch(ctx, batch, messages)
+		}
 	}
 	err = t.loop.ports.Store.Commit(ctx, next)
 	if smaller`},

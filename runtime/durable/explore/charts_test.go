@@ -78,7 +78,7 @@ func payloads() statechart.Payloads {
 		durable.TokenExpired:       statechart.PayloadOf[struct{ Name, Execution string }](),
 		durable.CommunicationError: statechart.PayloadOf[statechart.CommunicationFailure](),
 	}
-	for _, typ := range strings.Fields("add break tell claim wait charge pay ship kill hand print help-b help-c help-d release again cancel finish") {
+	for _, typ := range strings.Fields("add break renew tell claim wait charge pay ship kill hand print help-b help-c help-d release again cancel finish") {
 		p[typ] = statechart.PayloadOf[item]()
 	}
 	return p
@@ -96,6 +96,11 @@ func machineX(version int, migrations ...statechart.Migration) durable.Machine {
 	paying := chartState{ID: "paying", Tags: settled, After: []after{{ID: "limit", Delay: time.Hour, Target: idle, Actions: do{noted("limit")}}}}
 	if version == 1 {
 		paying.Tags, paying.Invoke = nil, invoked("pay", idle, idle)
+	}
+	events, renew := payloads(), []on{{Event: "renew", Actions: do{keep}}}
+	if version == 1 { // It declares no such event, and parks it.
+		delete(events, "renew")
+		renew = nil
 	}
 	breaks := note(func(i item) string {
 		if version == 1 {
@@ -125,8 +130,8 @@ func machineX(version int, migrations ...statechart.Migration) durable.Machine {
 		states = append(states, helped(machine, idle))
 	}
 	return durable.Host(statechart.Must(statechart.Definition[book]{
-		ID: "x", Version: version, Initial: idle, Payloads: payloads(), States: states, Migrations: migrations,
-		On: []on{
+		ID: "x", Version: version, Initial: idle, Payloads: events, States: states, Migrations: migrations,
+		On: append(renew, []on{
 			{Event: "add", Actions: do{keep}}, {Event: "break", Actions: do{breaks}}, {Event: "tell", Actions: do{keep, tell}},
 			{Event: "claim", Actions: do{keep, claim}}, {Event: "cancel", Target: "." + idle, Actions: do{keep}},
 			{Event: "finish", Guard: tells, Target: ".finished", Actions: do{keep, tell}}, {Event: "finish", Target: ".finished", Actions: do{keep}},
@@ -134,7 +139,7 @@ func machineX(version int, migrations ...statechart.Migration) durable.Machine {
 			{Event: durable.AliasTaken, Actions: do{note(func(e struct{ Alias string }) string { return "taken " + e.Alias })}},
 			{Event: durable.TokenExpired, Actions: do{note(func(e struct{ Name, Execution string }) string { return "gone " + e.Name + " " + e.Execution })}},
 			{Event: durable.CommunicationError, Actions: do{note(func(e statechart.CommunicationFailure) string { return "failed " + e.Effect })}},
-		},
+		}...),
 	}), durable.MachineConfig{Retention: retention})
 }
 

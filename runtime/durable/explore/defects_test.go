@@ -19,7 +19,7 @@ const (
 // mutants are all defects.
 var mutants = append(append([]mutant{}, simulated...), mended...)
 
-// simulated are defects that the simulation finds too, by the same names: see runtime/simulate/mutants_test.go.
+// simulated are defects that the simulation finds too: see runtime/simulate/mutants_test.go.
 var simulated = []mutant{
 	{name: "unconditional write", scenario: "plain", finds: "taken back", file: portsFile,
 		old: `was.revision != record.Revision-1`, new: `was.revision < 0`},
@@ -71,8 +71,10 @@ var simulated = []mutant{
 		old: `		finished <- groups[i][:len(groups[i])-len(again[i])]`, new: `		finished <- groups[i]`},
 	{name: "dispatch before commit", scenario: "send", finds: "performed before its commit", file: turnFile,
 		old: `	err = t.loop.ports.Store.Commit(ctx, next)
-	if smaller`, new: `	for _, effect := range next.Outbox {
-		t.performBatch(ctx, []statechart.Effect{effect})
+	if smaller`, new: `	for i := range next.Outbox {
+		if batch, messages, err := t.batch(next.Outbox[i : i+1]); err == nil {
+			t.performBatch(ctx, batch, messages)
+		}
 	}
 	err = t.loop.ports.Store.Commit(ctx, next)
 	if smaller`},
@@ -132,74 +134,74 @@ var simulated = []mutant{
 	{name: "a child comes to life after its stop", scenario: "child is stopped: meanwhile", finds: "orphan", file: "parent.go",
 		old: `		t.storeStopped(ctx, d, form)
 `, new: ``},
-	{name: "starts that fail are not told", scenario: "child fails", finds: "waits for ever", file: parkingFile,
+	{name: "failed starts of children not reported", scenario: "child fails", finds: "waits for ever", file: parkingFile,
 		old: `			return l.failStart(ctx, d, form.Parent, reason)`, new: `			_ = form
 			return nil`},
 	{name: "token ledger ignored", scenario: "task", finds: "answered and told expired", file: portsFile,
 		old: `		case token.Execution == "" && repeat, token.Execution != "" && t.answer == text:`, new: `		case token.Execution == "" && repeat:`},
-	{name: "an expiry told again and again", scenario: "task", finds: "expiry told 2 times", file: tokenFile,
+	{name: "expiry reported again and again", scenario: "task", finds: "expiry told 2 times", file: tokenFile,
 		old: `expired{Type: expiredEvent, ID: dedup,`, new: `expired{Type: expiredEvent,`},
 	{name: "heartbeats only once", scenario: "task: heartbeats", finds: "waits for ever", file: "heartbeat.go",
 		old: `	return t.scheduleBeat(ctx, at, form)`, new: `	if form.Count > 1 {
 		return nil
 	}
 	return t.scheduleBeat(ctx, at, form)`},
-	{name: "executions not looked after", scenario: "execution", finds: "waits for ever", file: "poll.go",
+	{name: "executions not polled", scenario: "execution", finds: "waits for ever", file: "poll.go",
 		old: `	if end == nil {`, new: `	if end == nil && ctx != nil {
 		return nil
 	}
 	if end == nil {`},
-	{name: "ends of executions told again", scenario: "execution", finds: "waits for ever", file: "execution.go",
+	{name: "ends of executions reported again", scenario: "execution", finds: "waits for ever", file: "execution.go",
 		old: `return e.Name == end.Name })
 		t.changed()`, new: `return e.Name == "-" })
 		t.changed()`},
 }
 
-// mended are defects that the loop has had, each put back.
+// mended are defects that the loop has had. Each is put back.
 var mended = []mutant{
 	{name: "last sends forgotten", scenario: "aggregator", finds: "applied twice", file: duplicatesFile,
 		old: `		if err := t.loop.ports.Store.KeepSends(ctx, t.draft.Record.Instance, queue, sends[:n], t.now().Add(sendsKeptFor)); err != nil {`,
 		new: `		if err := error(nil); err != nil {`},
-	{name: "last sends not asked for", scenario: "aggregator", finds: "applied twice", file: duplicatesFile,
+	{name: "last sends not read", scenario: "aggregator", finds: "applied twice", file: duplicatesFile,
 		old: `	if !known && d.SentAt.UnixMilli()-askedAt(d.Body) > sentPromptly.Milliseconds() {`, new: `	if !known && d.SentAt.IsZero() {`},
-	{name: "suspects beside others", scenario: "killer", finds: "innocent event parked", file: turnFile,
+	{name: "suspects processed beside others", scenario: "killer", finds: "innocent event parked", file: turnFile,
 		old: `slot == together && suspicion > 0`, new: `slot < together && suspicion > 0`},
-	{name: "counts of a failed write stay", scenario: "plain: limit 1", faults: 2, finds: "innocent event parked", file: turnFile,
+	{name: "failed write counts as a try", scenario: "plain: limit 1", faults: 2, finds: "innocent event parked", file: turnFile,
 		old: `			t.takeBack(ctx, loaded, deliveries[done:])
 `, new: `			_ = loaded
 `},
-	{name: "counts of a failed call stay", scenario: "alias: limit 1", faults: 2, finds: "innocent event blamed", file: failureFile,
+	{name: "failed call counts as a try", scenario: "alias: limit 1", faults: 2, finds: "innocent event blamed", file: failureFile,
 		old: `	case !isChartError(err) && !isFirst && now.Count > was.Count:`, new: `	case isFirst && now.Count > was.Count:`},
-	{name: "an item in debt expires", scenario: "end", finds: "expired in debt", file: turnFile,
-		old: `		next.ExpireAt = time.Time{} // TTL`, new: `		next.ExpireAt = t.expireAt(next) // TTL`},
-	{name: "parked before the decision is stored", scenario: "migrate: redrive", finds: "applied twice", file: parkingFile,
+	{name: "item expires with effects owed", scenario: "end", finds: "expired in debt", file: turnFile,
+		old: `		next.ExpireAt = time.Time{}`, new: `		next.ExpireAt = t.expireAt(next)`},
+	{name: "parked before the decision is stored", scenario: "migrate: redrive", faults: 2, finds: "applied twice", file: parkingFile,
 		old: `	case t.draft.Instance == nil:
 		if err := t.loop.park`, new: `	case ctx != nil:
 		if err := t.loop.park`},
-	{name: "parked before anything is stored", scenario: "deploy: redrive", finds: "applied twice", file: duplicatesFile,
+	{name: "parking without an instance not remembered", scenario: "deploy: redrive", finds: "applied twice", file: duplicatesFile,
 		old: `	case isUnstored || d.ReceiveCount > 1:`, new: `	case isUnstored && t.loop == nil:`},
-	{name: "firings of timers parked", scenario: "timer: limit 1", faults: 2, finds: "waits for ever", file: failureFile,
+	{name: "timer firings parked", scenario: "timer: limit 1", faults: 2, finds: "waits for ever", file: failureFile,
 		old: `	if event.Type == statechart.TimerEvent || isOwn`, new: `	if isOwn`},
 	{name: "heartbeats parked", scenario: "task: heartbeats", faults: 2, finds: "waits for ever", file: failureFile,
 		old: ` || isOwn(event.Type) && errors.Is(err, errAbandoned) && event.Type != startEvent {`, new: ` {`},
-	{name: "a refused claim not tried again", scenario: "alias", finds: "alias released by the living", file: aliasFile,
+	{name: "refused claim not tried again", scenario: "alias", finds: "alias released by the living", file: aliasFile,
 		old: `	err := t.claimNow(ctx, form.Alias)
 	if !errors.Is(err, ErrAliasTaken) {
 		return err
 	}
 	level`, new: `	err := ErrAliasTaken
 	level`},
-	{name: "a refused claim told at once", scenario: "alias", finds: "alias of another", file: aliasFile,
+	{name: "refused claim reported at once", scenario: "alias", finds: "alias of another", file: aliasFile,
 		old: `aliasTaken{Type: aliasTakenEvent, ID: id`, new: `aliasTaken{Type: AliasTaken, ID: id`},
-	{name: "claims not fenced", scenario: "alias: both end", finds: "alias never released", file: portsFile,
+	{name: "claims not fenced by the revision", scenario: "alias: both end", finds: "alias never released", file: portsFile,
 		old: `stored.revision != revision {`, new: `stored.revision < 0 {`},
-	{name: "an answer not taken over", scenario: "task: unknown execution", faults: 2, finds: "answered and told expired", file: turnFile,
+	{name: "answer repeated under the same revision", scenario: "task: unknown execution", faults: 2, finds: "answered and told expired", file: turnFile,
 		old: `	if err := t.takeOver(ctx, repeats); err != nil {`, new: `	if err := error(nil); err != nil {`},
-	{name: "an expiry told without a look at the item", scenario: "task: unknown execution", finds: "answered and told expired", file: tokenFile,
+	{name: "expiry reported without a look at the item", scenario: "task: unknown execution", finds: "answered and told expired", file: tokenFile,
 		old: `		if now.Revision != t.stored.Record.Revision {`, new: `		if now.Revision < t.stored.Record.Revision {`},
-	{name: "clearing leaves the revision", scenario: "child with a service", finds: "cleared outbox comes back", file: portsFile,
+	{name: "outbox cleared under the same revision", scenario: "child with a service", finds: "cleared outbox comes back", file: portsFile,
 		old: `		record.Revision++
 		record.Outbox`, new: `		record.Outbox`},
-	{name: "an effect given up is not stored", scenario: "denied", pauses: 1, finds: "send lost", file: dispatchFile,
+	{name: "given-up effect not stored", scenario: "denied", pauses: 1, finds: "send lost", file: dispatchFile,
 		old: `		if err != nil || t.gaveUp() {`, new: `		if err != nil {`},
 }

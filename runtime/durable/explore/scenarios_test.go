@@ -55,7 +55,7 @@ func operatorScenarios() []*scenario {
 		{name: "deploy: redrive", text: "x/a break a1", limit: 1, versions: "beside", left: budget{Redrives: 1}, faults: 2},
 		{name: "deploy: timer", text: "x/a wait a1; x/a tell a2 x/b", versions: "beside", left: budget{Olds: 1}, isLong: true},
 		{name: "migrate", text: "x/a add a1; x/a tell a2 x/b", versions: "migrated", left: budget{Olds: 1}},
-		{name: "migrate: redrive", text: "x/a add a1; x/a break a2", limit: 1, versions: "migrated", left: budget{Redrives: 1}, faults: 2},
+		{name: "migrate: redrive", text: "x/a add a1; x/a renew a2", limit: 1, versions: "migrated", left: budget{Redrives: 1, Olds: 1}, faults: 2},
 		{name: "migrate: service", text: "x/a pay a1; x/a add a2", versions: "migrated", left: budget{Olds: 1}},
 		{name: "migrate: timer", text: "x/a wait a1; x/a add a2", versions: "migrated", left: budget{Olds: 1}},
 		{name: "migrate: child", text: "x/a help-c a1; x/a add a2", versions: "migrated", left: budget{Olds: 1}},
