@@ -305,7 +305,7 @@ explore: ## search every schedule of small scenarios of the loop, with one to th
 	GOGC=400 $(GO) test -count=1 -timeout=12h -v -run='^(TestExplore|TestScripts)$$' ./runtime/durable/explore -scope=full -scenario='$(SCENARIO)' -faults=$(FAULTS)
 
 .PHONY: explore-mutants
-explore-mutants: ## build the loop with each deliberate defect that MUTANTS matches, and have the search find it (2 minutes)
+explore-mutants: ## build the loop with each deliberate defect that MUTANTS matches, and have the search find it (5 minutes)
 	$(GO) test -count=1 -timeout=1h -v -run='^TestMutants$$' ./runtime/durable/explore -mutants='$(MUTANTS)'
 
 AWS_CLI_PORT ?= 7390
