@@ -23,7 +23,7 @@ type action struct {
 
 // actions returns the possible next actions. depth counts the processes that are frozen or paused meanwhile.
 func (x *search) actions(w *world, depth int) []action {
-	return slices.Concat(x.deliveries(w, depth), firings(w), forgetting(w, depth), operating(w), w.taskActions(), w.executionActions())
+	return slices.Concat(x.deliveries(w, depth), firings(w), forgetting(w, depth), operating(w, depth), w.taskActions(), w.executionActions())
 }
 
 // deliveries returns the batches that SQS may deliver: messages from the front of each unlocked lane. A batch comes from
@@ -144,7 +144,7 @@ func (w *world) inDebt() bool {
 }
 
 // operating returns the actions of operators: redrive, restore, deploy, and change permissions.
-func operating(w *world) (actions []action) {
+func operating(w *world, depth int) (actions []action) {
 	add := func(name string, do func(w *world)) {
 		actions = append(actions, action{name: name, do: func(w *world, _ *decisions) { do(w) }})
 	}
@@ -158,7 +158,8 @@ func operating(w *world) (actions []action) {
 		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(w.backups)) {
-		if w.left.Restores > 0 && !w.expects(id) { // docs/operations.md, "Backups": restore while no event is sent to the instance.
+		// docs/operations.md, "Restore one instance": stop the consumer and wait until its invocations have ended.
+		if depth == 0 && w.left.Restores > 0 && !w.expects(id) {
 			add("restore "+id, func(w *world) {
 				w.left.Restores--
 				for _, line := range w.records[id].log[len(w.backups[id].log):] {
