@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -94,11 +95,21 @@ func (w *waiter) checkParked(ctx context.Context) error {
 
 // findParked receives until the message is there; nil if it is not to be seen.
 func (w *waiter) findParked(ctx context.Context, reader *deadletter.Reader) (*deadletter.Message, error) {
+	isOfInstance := func(m *deadletter.Message) bool { return m.Group == w.to.String() }
+	isGroupSeen, isGroupBack := false, false
 	for seen := 0; seen < lookMessagesMax; {
 		batch, err := reader.Next(ctx)
+		if err == nil && len(batch) == 0 && isGroupSeen && !isGroupBack {
+			// The message may be locked behind an earlier one of its group, with which the batch was full.
+			isGroupBack = true
+			if err = reader.PutBack(ctx, isOfInstance); err == nil {
+				continue
+			}
+		}
 		if err != nil || len(batch) == 0 {
 			return nil, err
 		}
+		isGroupSeen = isGroupSeen || slices.ContainsFunc(batch, isOfInstance)
 		for _, m := range batch {
 			if m.ID == w.messageID || m.SourceQueue == w.arn && m.Sequence == w.sequence {
 				return m, nil

@@ -275,14 +275,27 @@ func (r *Reader) Delete(ctx context.Context, m *Message) error {
 	return nil
 }
 
-// Close puts back what is in hand, so that it can be received again at once, though ctx may be over.
+// Close puts back all messages in hand, so that they can be received again at once, though ctx may be over.
 func (r *Reader) Close(ctx context.Context) error {
+	return r.PutBack(ctx, func(*Message) bool { return true })
+}
+
+// PutBack is Close for the chosen messages. A FIFO queue shows the later messages of a group only together with the earlier ones, or
+// once those are gone.
+func (r *Reader) PutBack(ctx context.Context, chosen func(*Message) bool) error {
 	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
 	defer stop()
 	var failures []error
 	now := time.Now().Round(0)
 	maps.DeleteFunc(r.held, func(_ string, m *Message) bool { return !now.Before(m.until) }) // They are back already.
-	for ids := range slices.Chunk(slices.Sorted(maps.Keys(r.held)), batchMax) {
+	var back []string
+	for id, m := range r.held {
+		if chosen(m) {
+			back = append(back, id)
+		}
+	}
+	slices.Sort(back)
+	for ids := range slices.Chunk(back, batchMax) {
 		input := &sqs.ChangeMessageVisibilityBatchInput{QueueUrl: &r.url}
 		for i, id := range ids {
 			input.Entries = append(input.Entries, types.ChangeMessageVisibilityBatchRequestEntry{Id: aws.String(strconv.Itoa(i)), ReceiptHandle: &r.held[id].receipt})
@@ -295,7 +308,7 @@ func (r *Reader) Close(ctx context.Context) error {
 			failures = append(failures, err)
 		}
 	}
-	r.held = map[string]*Message{}
+	maps.DeleteFunc(r.held, func(_ string, m *Message) bool { return chosen(m) })
 	if err := errors.Join(failures...); err != nil {
 		return fmt.Errorf("putting messages back into %s, where they are to be seen again within %v in any case: %w", r.url, r.hidden, err)
 	}
