@@ -23,7 +23,7 @@ type mutant struct {
 
 var mutants = []mutant{
 	{"no watermark", "applied once", "runtime/durable/step.go",
-		`	return d.SequenceNumber != "" && compareSequence(d.SequenceNumber, r.Watermark[d.Queue]) <= 0`, `	return false`},
+		`return d.SequenceNumber != "" && compareSequence(d.SequenceNumber, r.Watermark[d.Queue]) <= 0`, `return false`},
 	{"one watermark for all queues", "never dropped", "runtime/durable/step.go",
 		`	return d.SequenceNumber != "" && compareSequence(d.SequenceNumber, r.Watermark[d.Queue]) <= 0`, `	for _, number := range r.Watermark {
 		if compareSequence(d.SequenceNumber, number) <= 0 {
@@ -32,17 +32,16 @@ var mutants = []mutant{
 	}
 	return false`},
 	{"outbox overwritten instead of drained", "effects at least once", "runtime/durable/turn.go",
-		`	t.resendReports(ctx)
-	if err := t.dispatch(ctx, true); err != nil {
+		`	if err := t.dispatch(ctx, true); err != nil {
 		return 0, err
-	}`, `	t.stored.Record.Outbox, t.draft.Record.Outbox = nil, nil`},
+	}
+`, `	t.draft.Record.Outbox, t.stored.Record.Outbox = nil, nil
+`},
 	{"dispatch before commit", "effects after their commit", "runtime/durable/turn.go",
 		`	err = t.loop.ports.Store.Commit(ctx, next)
-	if smaller`, `	for _, effect := range next.Outbox {
-		if kind := effectKinds[effect.Kind]; kind.message != nil {
-			if message, err := kind.message(t, effect); err == nil {
-				_, _ = t.loop.ports.Queue.Send(ctx, message)
-			}
+	if smaller`, `	for i := range next.Outbox {
+		if batch, messages, err := t.batch(next.Outbox[i : i+1]); err == nil {
+			t.performBatch(ctx, batch, messages)
 		}
 	}
 	err = t.loop.ports.Store.Commit(ctx, next)
@@ -52,11 +51,9 @@ var mutants = []mutant{
 	{"acknowledge before dispatch", "effects at least once", "runtime/durable/turn.go",
 		`		if err := t.dispatch(ctx, false); err != nil {
 			return done, err
-		}
-		done += applied`, `		if err := t.dispatch(ctx, false); err != nil {
-			return done + applied, nil
-		}
-		done += applied`},
+		}`, `		if t.dispatch(ctx, false) != nil {
+			return done + applied, err
+		}`},
 	{"no commit between services", "a finished service never runs again", "runtime/durable/services.go",
 		`	if s.unstored {
 		err = s.commit(ctx)
@@ -69,44 +66,57 @@ var mutants = []mutant{
 	}`},
 	{"timers fire early", "no timer before its time", "runtime/durable/messages.go",
 		`			return timer.At.Sub(t.loop.config.Now())`, `			return min(0, timer.At.Sub(t.loop.config.Now()))`},
-	{"firings of timers parked", "timers fire", "runtime/durable/failure.go",
-		`	if event.Type == statechart.TimerEvent || `, `	if event.Type == "-" || `},
 	{"alias claimed twice", "an alias belongs to one instance", "runtime/dynamostore/alias.go",
-		`"attribute_not_exists(#instance) OR attribute_exists(#released) OR `, `"attribute_not_exists(#instance) OR attribute_exists(#released) OR #of <> :of OR `},
+		`aws.String("attribute_not_exists(#instance) OR attribute_exists(#released) OR #of = :of AND #created_at < :created_at")`,
+		`aws.String("attribute_not_exists(#instance) OR attribute_exists(#released) OR #of <> :of OR #of = :of AND #created_at < :created_at")`},
 	{"retry budget not counted", "a service that kills the process uses up its attempts", "runtime/durable/services.go",
 		`	if len(next) > 0 && s.delivery.ReceiveCount > 1 {`, `	if len(next) > 1<<20 {`},
 	{"token ledger ignored", "a task's answer is told from its expiry", "runtime/sfncallback/callback.go",
 		`		case isOver(err) && (repeat || token.Execution != ""):
 			return c.reconcile(ctx, token, answer)`, ``},
 	{"answers given before they are stored", "answers after their commit", "runtime/durable/turn.go",
-		`	next := t.draft.Record
-`, `	for _, token := range t.draft.Record.Tokens {
-		if token.Answer != nil {
+		`	err = t.loop.ports.Store.Commit(ctx, next)
+	if smaller`, `	for _, token := range next.Tokens {
+		if !waits(token) {
 			_ = t.loop.ports.Tokens.Answer(ctx, token, *token.Answer, false)
 		}
 	}
-	next := t.draft.Record
-`},
+	err = t.loop.ports.Store.Commit(ctx, next)
+	if smaller`},
 	{"producers' repeats not recognised", "applied once", "runtime/durable/duplicates.go",
 		`	if eventID != "" {
-		for`, `	if eventID == "-" {
-		for`},
+		for _, known`, `	if eventID == "-" {
+		for _, known`},
 	{"sends without ID", "a send takes effect once", "runtime/durable/effects.go",
-		`map[string]any{"$id": id, askedKey: effect.At.UnixMilli()})`, `map[string]any{askedKey: effect.At.UnixMilli()})`},
+		`	body, err := withKeys(effect.Event, map[string]any{"$id": id, askedKey`, `	body, err := withKeys(effect.Event, map[string]any{askedKey`},
 	{"parked without the dead-letter queue", "never dropped", "runtime/durable/parking.go",
 		`	if err := l.ports.Queue.Park(ctx, d, reason.Error()); err != nil {`, `	if err := error(nil); err != nil {`},
-	{"parked before a commit has decided it", "applied or parked", "runtime/durable/parking.go",
-		`	case t.draft.Instance == nil:
-		if err`, `	case ctx != nil:
-		if err`},
 	{"failures acknowledged", "never dropped", "runtime/durable/loop.go",
 		`			l.delay(ctx, rest, err)
 			return rest`, `			l.delay(ctx, rest, err)
 			return nil`},
+	{"outbox cleared whatever its revision", "effects at least once", "runtime/dynamostore/store.go",
+		`aws.String("#revision = :revision"),`, `aws.String("#revision >= :revision"),`},
+	{"a conflict taken for success", "never dropped", "runtime/durable/turn.go",
+		`	if err != nil {
+		t.broken = err
+		return err
+	}
+	logged`, `	if err != nil && !errors.Is(err, ErrConflict) {
+		t.broken = err
+		return err
+	}
+	logged`},
+	{"firings of timers parked", "timers fire", "runtime/durable/failure.go",
+		`	if event.Type == statechart.TimerEvent || `, `	if event.Type == "-" || `},
+	{"alias claimed by a process that was frozen", "an alias belongs to one instance", "runtime/dynamostore/alias.go",
+		`"#revision = :revision AND #created_at = :created_at"`, `"#revision >= :revision AND #created_at = :created_at"`},
+	{"parked before a commit has decided it", "applied or parked", "runtime/durable/parking.go",
+		`	case t.draft.Instance == nil:
+		if err`, `	case ctx != nil:
+		if err`},
 	{"failures of AWS counted as tries", "never parked for failures of AWS", "runtime/durable/failure.go",
-		`		if now, was := t.draft.Record.attempt(d), loaded.Record.attempt(d); now.Count > was.Count {
-			now.Count--`, `		if now, was := t.draft.Record.attempt(d), loaded.Record.attempt(d); now.Count > was.Count {
-			now.Count -= 0`},
+		`max(now.Count-1, was.Count)`, `now.Count`},
 	{"events that kill processes not taken alone", "one instance's trouble parks no event of another", "runtime/durable/turn.go",
 		`slot == together && suspicion > 0 {`, `slot == together && suspicion > 1<<20 {`},
 	{"what is denied is given up at once", "what is denied is tried for DeniedWaitMax", "runtime/durable/failed.go",
@@ -115,19 +125,10 @@ var mutants = []mutant{
 		`	if next.Owes() {
 		next.ExpireAt = time.Time{}`, `	if next.Owes() && ctx == nil {
 		next.ExpireAt = time.Time{}`},
-	{"outbox cleared whatever its revision", "effects at least once", "runtime/dynamostore/store.go",
-		`aws.String("#revision = :revision"),`, `aws.String("#revision >= :revision"),`},
-	{"a conflict taken for success", "never dropped", "runtime/durable/turn.go",
-		`	err = t.loop.ports.Store.Commit(ctx, next)
-	if smaller`, `	err = t.loop.ports.Store.Commit(ctx, next)
-	if errors.Is(err, ErrConflict) {
-		err = nil
-	}
-	if smaller`},
 	{"unsettled instances take events", "no event while unsettled", "runtime/durable/turn.go",
 		`	if t.draft.Instance == nil || t.draft.Instance.Settled() {
 		return false, nil
-	}`, `	if t.draft.Instance == nil || t.draft.Record.Revision > 0 {
+	}`, `	if t.draft.Instance == nil || t.exists() {
 		return false, nil
 	}`},
 	{"delayed messages acknowledged before they are sent", "timers fire", "runtime/schedule/forwarder.go",
@@ -141,19 +142,36 @@ var mutants = []mutant{
 	{"children begin although nobody waits for them", "a child is started while its parent waits", "runtime/durable/parent.go",
 		`	if !awaited {`, `	if !awaited && ctx == nil {`},
 	{"stops of children get lost", "a child is stopped when its parent leaves", "runtime/durable/effects.go",
-		`	statechart.StopInstance:   {message: (*turn).childMessage},`, `	statechart.StopInstance:   {perform: (*turn).emit},`},
+		`	statechart.StopInstance:   {message: (*turn).childMessage},`,
+		`	statechart.StopInstance:   {perform: func(*turn, context.Context, statechart.Effect) error { return nil }},`},
 	{"ends of children get lost", "a child's end reaches its parent", "runtime/durable/effects.go",
-		`	notifyParent:              {message: (*turn).parentMessage},`, `	notifyParent:              {perform: (*turn).emit},`},
+		`	notifyParent:              {message: (*turn).parentMessage},`,
+		`	notifyParent: {perform: func(t *turn, ctx context.Context, effect statechart.Effect) error {
+		message, err := t.parentMessage(effect)
+		if err == nil && t.deliveries[0].ReceiveCount == 1 {
+			_, err = t.loop.ports.Queue.Send(ctx, message)
+		}
+		return err
+	}},`},
 	{"starts that fail are not told", "a start that fails is the child's end", "runtime/durable/parking.go",
 		`			return l.failStart(ctx, d, form.Parent, reason)`, `			_ = form
 			return nil`},
+	{"effects of an instance that is not stored", "effects after their commit", "runtime/durable/failure.go",
+		`	t.rollBack(d, before)
+`, ``},
 	{"an expiry told again and again", "a chart hears of an expiry once", "runtime/durable/token.go",
 		`expired{Type: expiredEvent, ID: dedup,`, `expired{Type: expiredEvent,`},
 	{"parked twice, applied twice", "applied once", "runtime/durable/duplicates.go",
-		`		if slices.Contains(t.draft.Record.RecentEvents, appliedAt(place)) {`, `		if place.Queue == "-" {`},
+		`		if slices.Contains(t.draft.Record.RecentEvents, appliedAt(place)) {`, `		if appliedAt(place) == "" {`},
 	{"a child comes to life after its stop", "a child is stopped when its parent leaves", "runtime/durable/parent.go",
 		`		t.storeStopped(ctx, d, form)
 `, ``},
+	{"an instance left between two services", "no instance is stuck", "runtime/durable/services.go",
+		`	if !s.unstored {
+		return nil
+	}`, `	if !s.unstored || ctx != nil {
+		return nil
+	}`},
 	{"timers of a migrated instance not scheduled", "timers fire", "runtime/durable/migrate.go",
 		`	if len(stored.Services) > 0 {`, `	if len(stored.Services) > 1<<20 {`},
 	{"unfinished groups acknowledged early", "never dropped", "runtime/durable/loop.go",
