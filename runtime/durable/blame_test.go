@@ -80,11 +80,16 @@ func TestSuspectsComeAfterTheRestOfTheirBatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		var done []string
-		w.config.Observer = durable.Observer{Committed: func(_ context.Context, c durable.Committed) { done = append(done, c.Instance) }}
+		w.config.Observer = durable.Observer{Committed: func(_ context.Context, c durable.Committed) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			done = append(done, c.Instance)
+		}}
 		w.latency = func(string) time.Duration { return time.Second }
 		w.post("order/1", event("charge", ""))
-		w.third["charge"] = func(ctx context.Context, call statechart.Call) (string, error) {
-			if len(w.served) < 4 {
+		kills := 0
+		w.third["charge"] = func(ctx context.Context, _ statechart.Call) (string, error) {
+			if kills++; kills < 4 {
 				kill(ctx)
 				return "", ctx.Err()
 			}

@@ -197,7 +197,13 @@ var mutants = []mutant{
 }
 
 // mutantStrains are the strains that all runs have which look for a defect, by its name. For others, the seeds draw them.
-var mutantStrains = map[string]string{"a history that lags decides": "lagging reads"}
+var mutantStrains = map[string]string{
+	"a history that lags decides":                "lagging reads",
+	"firings of timers parked":                   "small limits",
+	"failures of AWS counted as tries":           "sieges",
+	"events that kill processes not taken alone": "kills in a row",
+	"items expire that owe effects":              "retention",
+}
 
 // simulationFailed finds in the output of TestSimulation which run failed, and the first problem, or that it never came
 // to rest.

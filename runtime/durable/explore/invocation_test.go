@@ -155,6 +155,8 @@ func (p *process) label(text string) string {
 
 // next returns the call that proceeds first, because groups run concurrently.
 func (p *process) next() *request {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	slices.SortStableFunc(p.wait, func(a, b *request) int { return cmp.Compare(a.group, b.group) })
 	i := 0
 	if last := p.wait[len(p.wait)-1]; last.group != p.wait[0].group && p.w.left.Pauses > 0 && p.depth == 0 && p.d.allow(p.label(p.nameOf(last)+" goes first")) {
@@ -187,14 +189,17 @@ func (p *process) let(r *request) error {
 
 // step takes the next call and decides its outcome.
 func (p *process) step() {
-	if len(p.wait) == 0 { // The loop pauses before it retries to take back the count of a try.
+	p.mu.Lock()
+	waiting := len(p.wait)
+	p.mu.Unlock()
+	if waiting == 0 { // The loop pauses before it retries to take back the count of a try.
 		if p.calls["pause"]++; p.calls["pause"] > pausesMax {
 			panic("the loop waits for something other than a port")
 		}
 		time.Sleep(time.Second)
 		return
 	}
-	if s := p.w.scenario; s.early && len(p.wait) == 1 && p.calls["a second"] == 0 && p.d.allow(p.label("a second passes")) {
+	if s := p.w.scenario; s.early && waiting == 1 && p.calls["a second"] == 0 && p.d.allow(p.label("a second passes")) {
 		p.calls["a second"]++
 		time.Sleep(time.Second)
 		return
@@ -254,11 +259,14 @@ func (p *process) decide(r *request, name string) fault {
 func (p *process) others(r *request) (blamed string) {
 	for {
 		synctest.Wait()
+		p.mu.Lock()
 		i := slices.IndexFunc(p.wait, func(o *request) bool { return o.group != r.group })
 		if i < 0 {
+			p.mu.Unlock()
 			return r.group
 		}
 		other := p.wait[i]
+		p.mu.Unlock()
 		name := p.nameOf(other)
 		options := 3
 		if r.name == killer {
@@ -268,7 +276,9 @@ func (p *process) others(r *request) (blamed string) {
 		case 0:
 			return r.group
 		case 1:
+			p.mu.Lock()
 			p.wait = slices.Delete(p.wait, i, i+1)
+			p.mu.Unlock()
 			other.answer <- p.let(other)
 		case 2:
 			return other.group
@@ -280,12 +290,13 @@ func (p *process) others(r *request) (blamed string) {
 func (p *process) die(r *request) {
 	p.mu.Lock()
 	p.dead = true
+	left := append(p.wait, r)
+	p.wait = nil
 	p.mu.Unlock()
 	p.cancel()
-	for _, waiting := range append(p.wait, r) {
+	for _, waiting := range left {
 		waiting.answer <- errDead
 	}
-	p.wait = nil
 }
 
 // meanwhile runs other actions while the process is frozen or paused, within the given time.
