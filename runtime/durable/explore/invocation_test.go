@@ -290,7 +290,7 @@ func (p *process) others(r *request) (blamed string) {
 func (p *process) die(r *request) {
 	p.mu.Lock()
 	p.dead = true
-	left := append(p.wait, r)
+	left := slices.Concat(p.wait, []*request{r})
 	p.wait = nil
 	p.mu.Unlock()
 	p.cancel()

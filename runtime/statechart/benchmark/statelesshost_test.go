@@ -83,7 +83,7 @@ func hostedPersist() (subject, error) {
 				if err != nil {
 					return err
 				}
-				if _, _, err := restored.Apply(event); err != nil {
+				if restored, _, _, err = restored.Apply(event); err != nil {
 					return err
 				}
 				if stored, err = restored.Snapshot(); err != nil {
@@ -120,7 +120,8 @@ func hostedSubject(m *sm.StateMachine, states []string, event statechart.Event, 
 	return subject{
 		run: func(n int) error {
 			for range n {
-				if _, _, err := instance.Apply(event); err != nil {
+				var err error
+				if instance, _, _, err = instance.Apply(event); err != nil {
 					return err
 				}
 			}
