@@ -85,18 +85,14 @@ func (m *Machines) checkChild(machine string) error {
 func (m *Machines) checkChildren() error {
 	spawned, anything := map[string]bool{}, false
 	for _, machine := range m.all() {
-		parent, ok := machine.(interface{ ChildMachines() ([]string, bool) })
-		if !ok {
-			continue
-		}
-		children, more := parent.ChildMachines()
-		for _, child := range children {
+		declared := machine.Describe()
+		for _, child := range declared.Children {
 			spawned[child] = true
 			if err := m.checkChild(child); err != nil {
 				return fmt.Errorf("machine %q has child instances of machine %q: %w: host both, or correct the name in its chart", machine.ID(), child, err)
 			}
 		}
-		anything = anything || more
+		anything = anything || declared.OtherChildren
 	}
 	for _, id := range m.ids {
 		if m.byID[id].current().TakesInput() && !spawned[id] && !anything {

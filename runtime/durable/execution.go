@@ -227,17 +227,14 @@ func startable(machines *Machines, executions Executions) error {
 // isEnd reports whether the event type reports the end of an execution to a chart. Only the loop itself sends such
 // events.
 func isEnd(machine Machine, typ string) bool {
-	m, ok := machine.(interface{ WorkflowEnds() []string })
-	return ok && slices.Contains(m.WorkflowEnds(), typ)
+	return slices.Contains(machine.Describe().WorkflowEnds, typ)
 }
 
 // Workflows returns the workflows that the machines start, sorted, without duplicates.
 func (m *Machines) Workflows() []string {
 	var workflows []string
 	for _, hosted := range m.all() {
-		if machine, ok := hosted.(interface{ Workflows() []string }); ok {
-			workflows = append(workflows, machine.Workflows()...)
-		}
+		workflows = append(workflows, hosted.Describe().Workflows...)
 	}
 	slices.Sort(workflows)
 	return slices.Compact(workflows)

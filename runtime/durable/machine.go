@@ -34,8 +34,10 @@ type Machine interface {
 	Start(start statechart.Start) (Instance, []statechart.Effect, error)
 	// Restore makes an instance from its stored snapshot.
 	Restore(snapshot json.RawMessage) (Instance, error)
-	// Mermaid returns the chart as a Mermaid state diagram.
-	Mermaid() string
+	// Describe returns what the chart declares about itself. It returns the same on every call.
+	Describe() statechart.Description
+	// Mermaid returns the chart as a Mermaid state diagram. The states with the given paths have the class current.
+	Mermaid(current ...string) string
 }
 
 // Instance is an instance in memory: a snapshot that hides the type of its context. It is a value: methods that

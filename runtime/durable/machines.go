@@ -32,7 +32,7 @@ func NewMachines(machines ...Machine) (*Machines, error) {
 	m := &Machines{byID: map[string]versions{}}
 	for _, machine := range machines {
 		id := machine.ID()
-		if chart, ok := machine.(interface{ Foreign() bool }); ok && chart.Foreign() {
+		if machine.Describe().Foreign {
 			return nil, fmt.Errorf("machine %q is another interpreter's, and its states need not settle: compile it with statechart.Compile", id)
 		}
 		if slices.ContainsFunc(m.byID[id], func(other Machine) bool { return other.Version() == machine.Version() }) {
@@ -68,16 +68,11 @@ func (m *Machines) Lookup(id string) (Machine, error) {
 	return hosted.current(), nil
 }
 
-// States returns the state paths of all hosted versions of a machine. It returns nil if no machine has the ID, or if
-// a version does not list its states.
+// States returns the state paths of all hosted versions of a machine. It returns nil if no machine has the ID.
 func (m *Machines) States(id string) []string {
 	var paths []string
 	for _, machine := range m.byID[id] {
-		chart, ok := machine.(interface{ States() []statechart.StateInfo })
-		if !ok {
-			return nil
-		}
-		for _, state := range chart.States()[1:] { // The first is the chart itself.
+		for _, state := range machine.Describe().States[1:] { // The first is the chart itself.
 			if !slices.Contains(paths, state.Path) {
 				paths = append(paths, state.Path)
 			}
@@ -126,8 +121,7 @@ func (v versions) current() Machine { return v[0] }
 
 // migratesFrom reports whether a machine reads snapshots of an earlier version.
 func migratesFrom(machine Machine, version int) bool {
-	m, ok := machine.(interface{ MigratesFrom(version int) bool })
-	return ok && m.MigratesFrom(version)
+	return version < machine.Version() && version >= machine.Describe().OldestVersion
 }
 
 // storedVersion returns the version that stored a snapshot.

@@ -186,37 +186,6 @@ type observed struct {
 	troubled bool
 }
 
-func (o observed) Foreign() bool {
-	m, ok := o.Machine.(interface{ Foreign() bool })
-	return ok && m.Foreign()
-}
-
-func (o observed) ChildMachines() (machines []string, more bool) {
-	if m, ok := o.Machine.(interface{ ChildMachines() ([]string, bool) }); ok {
-		return m.ChildMachines()
-	}
-	return nil, false
-}
-
-func (o observed) Workflows() []string {
-	if m, ok := o.Machine.(interface{ Workflows() []string }); ok {
-		return m.Workflows()
-	}
-	return nil
-}
-
-func (o observed) MigratesFrom(version int) bool {
-	m, ok := o.Machine.(interface{ MigratesFrom(int) bool })
-	return ok && m.MigratesFrom(version)
-}
-
-func (o observed) WorkflowEnds() []string {
-	if m, ok := o.Machine.(interface{ WorkflowEnds() []string }); ok {
-		return m.WorkflowEnds()
-	}
-	return nil
-}
-
 func (o observed) Start(start statechart.Start) (durable.Instance, []statechart.Effect, error) {
 	o.lab.beganAt(start.Instance, start.At)
 	instance, effects, err := o.Machine.Start(start)

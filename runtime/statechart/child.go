@@ -70,25 +70,6 @@ func (r ChildRef) Failed(err error) Event {
 // EnqueueActions may be although this says no.
 func (c *chart) UsesChildren() bool { return c.usesChildren }
 
-// ChildMachines returns the IDs of the machines of which the chart has children, sorted. More says that
-// an action of EnqueueActions may spawn others.
-func (c *chart) ChildMachines() (machines []string, more bool) {
-	known := map[string]bool{}
-	for i := range c.nodes {
-		n := &c.nodes[i]
-		for k := range n.def.Children {
-			known[n.def.Children[k].Machine] = true
-		}
-		eachAction(n, func(_ string, action Action[held]) {
-			if action.spawns {
-				known[action.made.Machine] = true
-			}
-			more = more || action.enqueues
-		})
-	}
-	return sortedKeys(known), more
-}
-
 // Spawn returns an action that starts a child instance, which lives until it ends itself, StopChild
 // stops it, or this instance ends (spawnChild in XState v5). Its end arrives as done.child.ID, with
 // its output (json.RawMessage), or error.child.ID, with a ChildError. The function makes the

@@ -193,8 +193,8 @@ func TestEnqueueSpawnsChildrenOfAnyID(t *testing.T) {
 		{Event: "done.child.w2", Actions: logs("two")},
 	}}}})
 	equal(t, "uses children", r.chart.UsesChildren(), false)
-	machines, more := r.chart.ChildMachines()
-	equal(t, "child machines", fmt.Sprint(machines, more), "[] true")
+	declared := r.chart.Describe()
+	equal(t, "child machines", fmt.Sprint(declared.Children, declared.OtherChildren), "[] true")
 	r.send("SPAWN", "SPAWN")
 	equal(t, "effects", effects(r), `[{"id":"3.0","kind":"spawn","child":"3.0","machine":"worker"},{"id":"3.1","kind":"send","event":{"type":"HELLO"},"child":"2.0","machine":"worker"}]`)
 	r.send("STOP")
@@ -208,8 +208,8 @@ func TestChildMachinesAreThoseOfStatesAndActions(t *testing.T) {
 		{ID: "a", Children: []Child{{ID: "s", Machine: "of a state"}, {ID: "t", Machine: "root"}},
 			On: []On{{Event: "GO", Target: "a", Actions: Do{statechart.Spawn[trace]("w", "of an action", nil)}}}},
 	}}).chart
-	machines, more := chart.ChildMachines()
-	equal(t, "child machines", fmt.Sprint(machines, more), "[of a state of an action root] false")
+	declared := chart.Describe()
+	equal(t, "child machines", fmt.Sprint(declared.Children, declared.OtherChildren), "[of a state of an action root] false")
 }
 
 func TestSendAfterAndChildrenShareTheDerivedIDs(t *testing.T) {

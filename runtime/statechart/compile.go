@@ -58,6 +58,7 @@ func (c *compiler) compile(def heldDefinition, asForeign bool) error {
 	}
 	c.chart.tabulate()
 	c.chart.plan()
+	c.chart.description = c.chart.describe()
 	return nil
 }
 

@@ -107,16 +107,6 @@ var (
 // keys.
 func (c *chart) Decode(body []byte) (Event, error) { return c.payloads.decode(c.id, body) }
 
-// PayloadType returns the type that Decode makes the payloads of an event of; nil if the event carries nothing. Declared is false
-// if it is none that comes from outside.
-func (c *chart) PayloadType(eventType string) (typ reflect.Type, declared bool) {
-	payload, declared := c.payloads[eventType]
-	if payload.internal {
-		return nil, false
-	}
-	return payload.typ, declared
-}
-
 func (p Payloads) decode(chart string, body []byte) (Event, error) {
 	// Keys are compared exactly, through a map: into a struct, encoding/json would take
 	// "Type" for "type".

@@ -61,10 +61,6 @@ func (g Guard[C]) Made() GuardMade[C] { return GuardMade[C]{By: g.made, Of: g.of
 // IsZero reports whether the guard is the zero value, which always holds.
 func (g Guard[C]) IsZero() bool { return g.test == nil && g.Name == "" }
 
-// Foreign reports whether the chart was made by CompileForeign: it need not settle, so that no
-// host may run it.
-func (c *chart) Foreign() bool { return c.foreign }
-
 // TargetPath returns the path of the state that one target reference of the state with the given
 // path names; "" is the root. It reports false if there is no such state or no such target.
 func (c *chart) TargetPath(state, reference string) (string, bool) {

@@ -73,10 +73,10 @@ func TestAChartTellsItsDefinitionAndResolvesTargets(t *testing.T) {
 			t.Errorf("Resolve(%q, %q) = %q", c[0], c[1], to)
 		}
 	}
-	if chart.Foreign() {
+	if chart.Describe().Foreign {
 		t.Error("Compile made a foreign chart")
 	}
-	if chart, err = statechart.CompileForeign(def, foreign.Document{}); err != nil || !chart.Foreign() {
+	if chart, err = statechart.CompileForeign(def, foreign.Document{}); err != nil || !chart.Describe().Foreign {
 		t.Errorf("CompileForeign: %v, not foreign", err)
 	}
 }

@@ -8,12 +8,9 @@ import (
 )
 
 // Mermaid returns the chart as a Mermaid state diagram
-// (https://mermaid.js.org/syntax/stateDiagram.html): settled states carry the class settled.
-func (c *chart) Mermaid() string { return c.MermaidAt(nil) }
-
-// MermaidAt returns the diagram of Mermaid with the states of the given paths in the class current; the chart has no
-// others, see Snapshot.State.
-func (c *chart) MermaidAt(state []string) string {
+// (https://mermaid.js.org/syntax/stateDiagram.html). Settled states have the class settled. The states with the given
+// paths have the class current; Snapshot.State returns the paths of an instance.
+func (c *chart) Mermaid(current ...string) string {
 	var b strings.Builder
 	b.WriteString("stateDiagram-v2\n")
 	if doc := c.nodes[0].def.Doc; doc != "" {
@@ -45,14 +42,14 @@ func (c *chart) MermaidAt(state []string) string {
 	if len(waiting) > 0 {
 		fmt.Fprintf(&b, "  class %s settled\n", strings.Join(waiting, ","))
 	}
-	var current []string
+	var marked []string
 	for i := 1; i < len(c.nodes); i++ {
-		if slices.Contains(state, c.nodes[i].path) {
-			current = append(current, mermaidID(c.nodes[i].path))
+		if slices.Contains(current, c.nodes[i].path) {
+			marked = append(marked, mermaidID(c.nodes[i].path))
 		}
 	}
-	if len(current) > 0 {
-		fmt.Fprintf(&b, "  classDef current fill:#fce8b2,stroke:#b06000,stroke-width:3px\n  class %s current\n", strings.Join(current, ","))
+	if len(marked) > 0 {
+		fmt.Fprintf(&b, "  classDef current fill:#fce8b2,stroke:#b06000,stroke-width:3px\n  class %s current\n", strings.Join(marked, ","))
 	}
 	return b.String()
 }

@@ -90,7 +90,7 @@ func TestMermaidIdentifiersNeverMeet(t *testing.T) {
 	equal(t, "identifiers", len(names), len(ids)+2)
 }
 
-func TestMermaidAtMarksTheActiveStates(t *testing.T) {
+func TestMermaidMarksTheCurrentStates(t *testing.T) {
 	t.Parallel()
 	chart := diagrams(t)["compound"]
 	plain := chart.Mermaid()
@@ -104,7 +104,7 @@ func TestMermaidAtMarksTheActiveStates(t *testing.T) {
 		{[]string{"gone", ""}, ""},
 		{nil, ""},
 	} {
-		added, ok := strings.CutPrefix(chart.MermaidAt(c.state), plain)
+		added, ok := strings.CutPrefix(chart.Mermaid(c.state...), plain)
 		if c.want != "" {
 			c.want = "  classDef current fill:#fce8b2,stroke:#b06000,stroke-width:3px\n" + c.want
 		}

@@ -61,12 +61,6 @@ type Stored struct {
 // Status says whether the instance lives. No migration changes it.
 func (s *Stored) Status() Status { return s.status }
 
-// MigratesFrom reports whether the chart has the migrations that lead from a version to its own. Restore
-// reads snapshots of those versions too.
-func (c *chart) MigratesFrom(version int) bool {
-	return version < c.version && version >= c.version-len(c.migrations)
-}
-
 // migrate reads a stored snapshot of an earlier version and takes it to this one.
 func (c *chart) migrate(data []byte) (snapshotJSON, error) {
 	var form snapshotJSON

@@ -21,7 +21,8 @@ type chart struct {
 	// hasAlways says that some state has an eventless transition.
 	hasAlways bool
 	// initial is the transition by which an instance starts.
-	initial transition
+	initial     transition
+	description Description
 	// foreign says that the chart was compiled by CompileForeign.
 	foreign bool
 	// handlesErrors says that some transition names ExecutionError.

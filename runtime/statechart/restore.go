@@ -71,7 +71,7 @@ func (c *chart) read(data []byte, context held) (bareSnapshot, error) {
 			return bareSnapshot{}, c.unreadable("%w", err)
 		}
 	}
-	if form.Machine != c.id || !c.MigratesFrom(form.Version) {
+	if form.Machine != c.id || form.Version < c.description.OldestVersion || form.Version >= c.version {
 		return c.restore(form, ok, context)
 	}
 	form, err := c.migrate(data)

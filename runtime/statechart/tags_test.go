@@ -21,7 +21,7 @@ func TestChartTellsAllTagsThatAnInstanceMayHave(t *testing.T) {
 			{ID: "off", Type: statechart.Final},
 		},
 	})
-	if want := []string{"dazzling", "lit", "ours", "settled"}; !slices.Equal(chart.Tags(), want) {
-		t.Errorf("expected %v, got %v", want, chart.Tags())
+	if want := []string{"dazzling", "lit", "ours", "settled"}; !slices.Equal(chart.Describe().Tags, want) {
+		t.Errorf("expected %v, got %v", want, chart.Describe().Tags)
 	}
 }

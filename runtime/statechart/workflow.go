@@ -90,40 +90,6 @@ func encodeInput(input any) (json.RawMessage, error) {
 	return body, nil
 }
 
-// Workflows returns the workflows that the chart starts, sorted.
-func (c *chart) Workflows() []string {
-	return c.started(func(s *start) string { return s.workflow })
-}
-
-// WorkflowEnds returns the types of the events by which the chart hears of the ends of workflows, sorted:
-// only the host sends them.
-func (c *chart) WorkflowEnds() []string {
-	return c.started(func(s *start) string { return s.onEnd })
-}
-
-func (c *chart) started(of func(*start) string) []string {
-	known := map[string]bool{}
-	add := func(actions []Action[held]) {
-		for i := range actions {
-			if s := actions[i].starts; s != nil {
-				known[of(s)] = true
-			}
-		}
-	}
-	for i := range c.nodes {
-		n := &c.nodes[i]
-		add(n.entry)
-		add(n.def.DefaultEntry)
-		add(n.def.Exit)
-		for _, transitions := range [][]transition{n.transitions, n.always} {
-			for k := range transitions {
-				add(transitions[k].actions)
-			}
-		}
-	}
-	return sortedKeys(known)
-}
-
 // checkStart checks what an action starts, and that the chart can hear of its end.
 func (c *compiler) checkStart(n *node, place string, s *start) {
 	if problem := workflowNameProblem(s.workflow); problem != "" {

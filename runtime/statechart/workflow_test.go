@@ -77,8 +77,8 @@ func TestAChartTellsWhichWorkflowsItStarts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	equal(t, "workflows", strings.Join(chart.Workflows(), " "), "print")
-	equal(t, "ends", strings.Join(chart.WorkflowEnds(), " "), "PRINTED")
+	equal(t, "workflows", strings.Join(chart.Describe().Workflows, " "), "print")
+	equal(t, "ends", strings.Join(chart.Describe().WorkflowEnds, " "), "PRINTED")
 	equal(t, "graph", strings.Contains(chart.Mermaid(), "PRINT / start print"), true)
-	equal(t, "workflows of another", len(turnstile().Workflows()), 0)
+	equal(t, "workflows of another", len(turnstile().Describe().Workflows), 0)
 }

@@ -142,8 +142,9 @@ func unquote(name string) string {
 	return html.UnescapeString(name)
 }
 
-// mermaid returns the graph as a Mermaid state diagram, as statechart.Chart.Mermaid draws charts.
-func (g *graph) mermaid(initial int) string {
+// mermaid returns the graph as a Mermaid state diagram, as statechart.Chart.Mermaid draws charts. The states of the
+// given names are current.
+func (g *graph) mermaid(initial int, current []string) string {
 	var b strings.Builder
 	b.WriteString("stateDiagram-v2\n")
 	g.write(&b, nil, 1)
@@ -153,14 +154,21 @@ func (g *graph) mermaid(initial int) string {
 		fmt.Fprintf(&b, "  %s --> %s : %s\n", g.id(e.from), g.id(e.to), mermaidText.Replace(e.label))
 	}
 	b.WriteString("  classDef settled fill:#e6f4ea,stroke:#137333\n")
-	var waiting []string
-	for k := range g.states {
-		if g.states[k].settled {
-			waiting = append(waiting, g.id(k))
+	class := func(name string, has func(graphState) bool) string {
+		var ids []string
+		for k := range g.states {
+			if has(g.states[k]) {
+				ids = append(ids, g.id(k))
+			}
 		}
+		if len(ids) == 0 {
+			return ""
+		}
+		return fmt.Sprintf("  class %s %s\n", strings.Join(ids, ","), name)
 	}
-	if len(waiting) > 0 {
-		fmt.Fprintf(&b, "  class %s settled\n", strings.Join(waiting, ","))
+	b.WriteString(class("settled", func(s graphState) bool { return s.settled }))
+	if marked := class("current", func(s graphState) bool { return slices.Contains(current, s.name) }); marked != "" {
+		b.WriteString("  classDef current fill:#fce8b2,stroke:#b06000,stroke-width:3px\n" + marked)
 	}
 	return b.String()
 }

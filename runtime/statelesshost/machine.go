@@ -3,7 +3,6 @@ package statelesshost
 import (
 	"context"
 	"fmt"
-	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -25,8 +24,9 @@ type Machine[T any] struct {
 	byName map[string]int
 	// chart has no state of its own worth naming. It does for events and data what charts do for
 	// theirs: it decodes and validates the one, copies the other, and refuses what cannot be stored.
-	chart   *statechart.Chart[T]
-	mermaid string
+	chart       *statechart.Chart[T]
+	graph       *graph
+	description statechart.Description
 }
 
 // hosted is a state with what follows from the others.
@@ -74,11 +74,6 @@ func (m *Machine[T]) Events() []string { return m.chart.Events() }
 // Decode implements durable.Machine: it does what statechart.Chart.Decode does.
 func (m *Machine[T]) Decode(body []byte) (statechart.Event, error) { return m.chart.Decode(body) }
 
-// PayloadType does what statechart.Chart.PayloadType does.
-func (m *Machine[T]) PayloadType(eventType string) (typ reflect.Type, declared bool) {
-	return m.chart.PayloadType(eventType)
-}
-
 // StartedBy implements durable.Machine.
 func (m *Machine[T]) StartedBy(eventType string) bool {
 	return m.config.StartedBy == nil || slices.Contains(m.config.StartedBy, eventType)
@@ -93,9 +88,34 @@ func (m *Machine[T]) TakesInput() bool { return false }
 // DecodeInput implements durable.Machine.
 func (m *Machine[T]) DecodeInput(body []byte) (any, error) { return m.chart.DecodeInput(body) }
 
+// Describe implements durable.Machine. The path of a state is its name.
+func (m *Machine[T]) Describe() statechart.Description { return m.description }
+
+// describe makes the machine's description.
+func (m *Machine[T]) describe() statechart.Description {
+	d := m.chart.Describe()
+	d.States, d.Tags = d.States[:1:1], nil
+	for k := range m.states {
+		state := &m.states[k]
+		shown := statechart.StateInfo{Path: state.Name, Settled: state.settled, Atomic: true}
+		if state.Final {
+			shown.Type = statechart.Final
+		}
+		for _, other := range m.states {
+			shown.Atomic = shown.Atomic && (len(other.path) <= len(state.path) || !slices.Contains(other.path, k))
+		}
+		d.States, d.Tags = append(d.States, shown), append(d.Tags, state.Tags...)
+	}
+	slices.Sort(d.Tags)
+	d.Tags = slices.Compact(d.Tags)
+	return d
+}
+
 // Mermaid implements durable.Machine. The diagram shows what stateless shows in its own: dynamic
 // transitions (PermitDynamic) are not in it.
-func (m *Machine[T]) Mermaid() string { return m.mermaid }
+func (m *Machine[T]) Mermaid(current ...string) string {
+	return m.graph.mermaid(m.index[m.config.Initial], current)
+}
 
 // Start implements durable.Machine. It performs nothing of the machine's but Config.Data: the initial
 // state's timers start, its entry actions do not run.
@@ -158,7 +178,7 @@ func (c *checker[T]) check() {
 	for _, name := range g.unknown {
 		c.find("", fmt.Sprintf("has a machine with the state %s, which States does not list", name), "list it: every state is stored and shown under its name")
 	}
-	c.m.mermaid = g.mermaid(initial)
+	c.m.graph, c.m.description = g, c.m.describe()
 	if c.m.config.Machine != nil {
 		c.m.config.Machine.OnTransitioned(func(ctx context.Context, t stateless.Transition) {
 			if s, err := stepOf(ctx); err == nil && s.of == c.m {

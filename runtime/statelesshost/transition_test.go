@@ -302,6 +302,19 @@ func TestNewAsksTheMachineWhetherItFits(t *testing.T) {
 	}
 }
 
+func TestAMachineDescribesItsStates(t *testing.T) {
+	t.Parallel()
+	machine := newNested(t)
+	d := machine.Describe()
+	equal(t, "states", d.States, []statechart.StateInfo{
+		{}, {Path: "inner", Settled: true, Atomic: true}, {Path: "outer"}, {Path: "other", Settled: true, Atomic: true}, {Path: "a", Settled: true, Atomic: true},
+	})
+	equal(t, "tags", d.Tags, []string{"innermost", "settled", "whole"})
+	equal(t, "events with payloads", len(d.Payloads), len(machine.Events()))
+	added, ok := strings.CutPrefix(machine.Mermaid("inner"), machine.Mermaid())
+	equal(t, "mark of the current state", ok && strings.HasSuffix(added, "  class inner_ current\n"), true)
+}
+
 func TestTheDiagramShowsStatesTransitionsAndTimers(t *testing.T) {
 	t.Parallel()
 	equal(t, "diagram", newNested(t).Mermaid(), `stateDiagram-v2

@@ -81,7 +81,7 @@ func (s *session) trial() (trial, error) {
 func (s *session) tryOut(known *durable.Machines, machine durable.Machine, event string) (trial, bool) {
 	var found trial
 	for _, optional := range []bool{false, true} {
-		typ, _ := payloadType(machine, event)
+		typ := machine.Describe().Payloads[event]
 		t := trial{machine: machine.ID(), event: event, payload: payload.Sample(typ, s.now(), optional)}
 		body, err := t.body()
 		if err != nil {

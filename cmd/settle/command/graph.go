@@ -88,11 +88,7 @@ func (c *graphCommand) instance(ctx context.Context, s *session, known *durable.
 	if c.Format == formatXState {
 		return c.xstate(s, machine)
 	}
-	chart, ok := machine.(interface{ MermaidAt(state []string) string })
-	if !ok {
-		return fmt.Errorf("machine %q is no chart of Settle's, and its diagram cannot be marked: print it with settle graph %s", machine.ID(), machine.ID())
-	}
-	return s.printf("%s", chart.MermaidAt(instance.State()))
+	return s.printf("%s", machine.Mermaid(instance.State()...))
 }
 
 // list prints which machines there are.

@@ -10,22 +10,10 @@ import (
 	"strings"
 
 	"github.com/settle-run/settle/cmd/settle/internal/payload"
-	"github.com/settle-run/settle/runtime/durable"
 )
 
-// payloadType returns the type of an event's payload, nil if it carries nothing; told is false if the machine does not tell.
-func payloadType(machine durable.Machine, event string) (typ reflect.Type, told bool) {
-	chart, ok := machine.(interface {
-		PayloadType(eventType string) (typ reflect.Type, declared bool)
-	})
-	if !ok {
-		return nil, false
-	}
-	return chart.PayloadType(event)
-}
-
 // noteIgnoredKeys names the keys of an event that no hosted version of the machine decodes into its payload: they may be
-// misspelt. It says nothing if one of them does not tell its keys.
+// misspelt. It says nothing if one of them takes any key.
 func (s *session) noteIgnoredKeys(machineID, event string, body json.RawMessage) {
 	var keys []string
 	var types []reflect.Type // without those of versions in which the event carries nothing
@@ -34,8 +22,9 @@ func (s *session) noteIgnoredKeys(machineID, event string, body json.RawMessage)
 		if machine.ID() != machineID || !slices.Contains(machine.Events(), event) {
 			continue
 		}
-		typ, told := payloadType(machine, event)
-		if declared = true; told && typ == nil {
+		declared = true
+		typ := machine.Describe().Payloads[event]
+		if typ == nil {
 			continue
 		}
 		own, known := payload.Keys(typ)

@@ -218,18 +218,14 @@ func (s *session) machines() (*durable.Machines, error) {
 	return durable.NewMachines(s.config.Machines(Environment{Logger: slog.New(slog.DiscardHandler)})...)
 }
 
-// tags returns the tags that the states of any hosted version of a machine have, sorted; known is false if one of them does
-// not tell its tags, or no machine has the ID.
+// tags returns the tags that the states of any hosted version of a machine have, sorted. known is false if no machine has
+// the ID.
 func (s *session) tags(id string) (tags []string, known bool) {
 	for _, machine := range s.config.Machines(Environment{Logger: slog.New(slog.DiscardHandler)}) {
 		if machine.ID() != id {
 			continue
 		}
-		chart, ok := machine.(interface{ Tags() []string })
-		if !ok {
-			return nil, false
-		}
-		tags, known = append(tags, chart.Tags()...), true
+		tags, known = append(tags, machine.Describe().Tags...), true
 	}
 	slices.Sort(tags)
 	return slices.Compact(tags), known
