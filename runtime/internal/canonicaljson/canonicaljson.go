@@ -1,0 +1,151 @@
+// Package canonicaljson gives equal JSON objects one text.
+package canonicaljson
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+)
+
+// Object returns a text that two JSON objects share if they differ at most in white space, the order of keys, escapes
+// in strings, the spelling of numbers (1.50 and 15e-1), and the value of the key omitted. It fails if the text is no
+// JSON object.
+//
+// Of keys that are equal but for case, the order counts, because encoding/json decodes them into the same field.
+// RFC 8785 (JSON Canonicalization Scheme) does not fit: it reads numbers as doubles, so two large integers that differ in
+// the last digit would be equal.
+func Object(text []byte, omitted string) ([]byte, error) {
+	// Valid also limits the nesting, to 10,000 levels.
+	if !json.Valid(text) || !bytes.HasPrefix(bytes.TrimLeft(text, " \t\r\n"), []byte("{")) {
+		return nil, errors.New("expected a JSON object")
+	}
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.UseNumber()
+	return readValue(decoder, omitted)
+}
+
+// readValue reads one value and returns its canonical form. An object comes without the key omitted; the values
+// inside it are whole.
+func readValue(decoder *json.Decoder, omitted string) ([]byte, error) {
+	token, err := decoder.Token()
+	if err != nil {
+		return nil, err
+	}
+	switch token := token.(type) {
+	case json.Delim:
+		if token == '{' {
+			return readObject(decoder, omitted)
+		}
+		return readArray(decoder)
+	case json.Number:
+		return []byte(spelling(token.String())), nil
+	default: // a string, a boolean or null
+		return json.Marshal(token)
+	}
+}
+
+func readArray(decoder *json.Decoder) ([]byte, error) {
+	canonical := []byte{'['}
+	for decoder.More() {
+		element, err := readValue(decoder, "")
+		if err != nil {
+			return nil, err
+		}
+		canonical = append(append(canonical, element...), ',')
+	}
+	_, err := decoder.Token()
+	return append(canonical, ']'), err
+}
+
+// member is a key of an object with the canonical form of its value.
+type member struct {
+	key   string
+	value []byte
+}
+
+func readObject(decoder *json.Decoder, omitted string) ([]byte, error) {
+	var members []member
+	folded := map[string]bool{}
+	sortable := true
+	for decoder.More() {
+		token, err := decoder.Token()
+		if err != nil {
+			return nil, err
+		}
+		key, ok := token.(string)
+		if !ok {
+			return nil, fmt.Errorf("expected a key, got %v", token)
+		}
+		value, err := readValue(decoder, "")
+		if err != nil {
+			return nil, err
+		}
+		if omitted != "" && key == omitted {
+			continue
+		}
+		members = append(members, member{key, value})
+		fold := foldKey(key)
+		sortable, folded[fold] = sortable && !folded[fold], true
+	}
+	if _, err := decoder.Token(); err != nil {
+		return nil, err
+	}
+	if sortable {
+		slices.SortFunc(members, func(a, b member) int { return cmp.Compare(a.key, b.key) })
+	}
+	canonical := []byte{'{'}
+	for _, m := range members {
+		key, err := json.Marshal(m.key)
+		if err != nil {
+			return nil, err
+		}
+		canonical = append(append(append(canonical, key...), ':'), m.value...)
+		canonical = append(canonical, ',')
+	}
+	return append(canonical, '}'), nil
+}
+
+// foldKey returns the same text for keys that encoding/json decodes into the same field: those that are equal but for case.
+func foldKey(key string) string {
+	return strings.Map(func(r rune) rune {
+		for {
+			folded := unicode.SimpleFold(r)
+			if folded <= r { // The orbit begins anew, at its smallest rune.
+				return folded
+			}
+			r = folded
+		}
+	}, key)
+}
+
+// spelling returns one spelling for all JSON numbers of a value: its significant digits and a power of ten. It is
+// exact for any number of digits. A number whose exponent does not fit into 48 bits keeps its spelling.
+func spelling(number string) string {
+	unsigned, negative := strings.CutPrefix(strings.ToLower(number), "-")
+	mantissa, power, scientific := strings.Cut(unsigned, "e")
+	exponent := int64(0)
+	if scientific {
+		var err error
+		if exponent, err = strconv.ParseInt(power, 10, 48); err != nil {
+			return number
+		}
+	}
+	whole, fraction, _ := strings.Cut(mantissa, ".")
+	digits := strings.TrimLeft(whole+fraction, "0")
+	if digits == "" {
+		return "0"
+	}
+	significant := strings.TrimRight(digits, "0")
+	exponent += int64(len(digits) - len(significant) - len(fraction))
+	sign := ""
+	if negative {
+		sign = "-"
+	}
+	return sign + significant + "e" + strconv.FormatInt(exponent, 10)
+}
