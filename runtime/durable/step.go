@@ -38,6 +38,7 @@ func (t *turn) begin(ctx context.Context, d Delivery, input *startInput) error {
 			t.ask(effect)
 		}
 	}
+	t.releaseAliases()
 	t.endAsChild()
 	return t.settle(ctx, d)
 }
