@@ -130,8 +130,7 @@ func (t *turn) postpone(ctx context.Context, d Delivery, eventType string, reaso
 	if err := statechart.ReadJSON([]byte(d.Body), &form); err != nil {
 		return t.park(ctx, d, eventType, err)
 	}
-	wait := t.loop.config.PostponeMin << min(form.Retries, 20)
-	wait = min(wait, t.loop.config.PostponeMax)
+	wait := doubling(t.loop.config.PostponeMin, t.loop.config.PostponeMax, form.Retries)
 	body, err := withKeys(json.RawMessage(d.Body), map[string]any{retriesKey: form.Retries + 1})
 	if err != nil {
 		return t.park(ctx, d, eventType, err)
