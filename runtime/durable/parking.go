@@ -45,8 +45,8 @@ func (t *turn) park(ctx context.Context, d Delivery, eventType string, reason er
 	return nil
 }
 
-// park moves a delivery to the dead-letter queue. If the delivery starts a child, it notifies the parent instead. held are
-// the tokens that the instance holds and answers itself.
+// park moves a delivery to the dead-letter queue. If the delivery starts a child, it notifies the parent instead. It does
+// not fail the tasks of held tokens.
 func (l *Loop) park(ctx context.Context, d Delivery, reason error, held ...Token) error {
 	head := eventHead(json.RawMessage(d.Body))
 	if head.Type == startEvent {

@@ -43,8 +43,7 @@ func (t *turn) pollExecution(ctx context.Context, form polling) error {
 	end, err := t.describe(ctx, awaited.ARN)
 	switch {
 	case errors.Is(err, ErrNoExecution) && form.Count > 0:
-		// The first poll may follow a late start at once. DescribeExecution is eventually consistent (Step Functions API
-		// Reference), so only a later poll decides.
+		// The first poll may follow a late start at once, and reads lag (Step Functions API Reference, DescribeExecution).
 		end = &statechart.ExecutionEnded{Status: statechart.ExecutionLost, Error: "ExecutionDoesNotExist", Cause: cut(err.Error(), causeBytesMax)}
 	case err != nil:
 		// The failure does not block the events of the instance.
