@@ -97,17 +97,6 @@ func (t *turn) forgetAlias(alias string) {
 	t.draft.Record.Aliases = without(t.draft.Record.Aliases, func(other string) bool { return other == alias })
 }
 
-// releaseAliases releases the aliases of an instance that has ended.
-func (t *turn) releaseAliases() {
-	if t.draft.Instance.Status() == statechart.Active {
-		return
-	}
-	for _, alias := range t.draft.Record.Aliases {
-		t.owe(releaseOf(alias))
-	}
-	t.draft.Record.Aliases = nil
-}
-
 // releaseOf makes the effect that releases an alias. The effect sends no message, so its ID may repeat.
 func releaseOf(alias string) statechart.Effect {
 	return statechart.Effect{ID: "alias." + alias, Kind: statechart.ReleaseAlias, Name: alias}

@@ -200,3 +200,35 @@ func TestAnAliasThatAChartReleasesIsFreeForAnother(t *testing.T) {
 		w.wantSound(t)
 	})
 }
+
+// The first event of an instance begins it; its initial state claims an alias and ends the instance. The first event is one
+// of the chart's own, or only hands over a task.
+func TestAnInstanceThatEndsAsItBeginsReleasesItsAliases(t *testing.T) {
+	t.Parallel()
+	for _, isTask := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			claim := statechart.Alias(func(basket, statechart.Event) string { return "k" })
+			w.host(t, w.caller(), durable.Host(statechart.Must(statechart.Definition[basket]{
+				ID: "flash", Version: 1, Initial: "lit", Payloads: payloads(),
+				States: []chartState{
+					{ID: "lit", Entry: do{claim}, Always: []on{{Target: "out"}}},
+					{ID: "out", Type: statechart.Final},
+				},
+			}), durable.MachineConfig{}))
+			first := event("add", "")
+			if isTask {
+				first = fmt.Sprintf(`{"type": %q, "$task": %s}`, durable.WaitEvent, w.wait("t1", "Wait", 0, 0))
+			}
+			w.post("flash/1", first)
+			w.run(t)
+			if r := w.load("flash/1"); r.Status != statechart.Done || len(r.Aliases) > 0 {
+				t.Errorf("want flash/1 done without aliases, got %s with %q", r.Status, r.Aliases)
+			}
+			w.post("caller/1", event("add", "k"))
+			w.run(t)
+			w.wantLog(t, "caller/1")
+			w.wantParked(t)
+		})
+	}
+}

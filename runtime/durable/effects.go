@@ -172,7 +172,7 @@ func (t *turn) parkDelivery(ctx context.Context, effect statechart.Effect) error
 		switch {
 		case d.Queue != place.Queue:
 		case d.SequenceNumber == place.SequenceNumber:
-			return t.loop.park(ctx, d, errors.New(effect.Message))
+			return t.loop.park(ctx, d, errors.New(effect.Message), t.stored.Record.Tokens...)
 		case compareSequence(d.SequenceNumber, place.SequenceNumber) > 0:
 			// A FIFO queue delivers a later message only once the earlier one is gone. So the queue itself has moved
 			// the earlier message to its dead-letter queue or dropped it.

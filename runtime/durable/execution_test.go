@@ -3,6 +3,7 @@ package durable_test
 import (
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -293,4 +294,56 @@ func TestAMachineThatStartsWorkflowsNeedsWhoStartsThem(t *testing.T) {
 			t.Errorf("want the machines to be refused, got %v", err)
 		}
 	})
+}
+
+// Step Functions starts the execution after an hour of failures, when the first poll is already due. DescribeExecution is
+// eventually consistent (Step Functions API Reference), and does not find the execution for ten minutes.
+func TestAnExecutionThatStartsLateIsNotLost(t *testing.T) {
+	t.Parallel()
+	inPrinterWorld(t, func(t *testing.T, w *world) {
+		began, started := time.Now(), time.Time{}
+		w.refuse = func(call string) error {
+			switch {
+			case strings.HasPrefix(call, "Start ") && time.Since(began) < time.Hour:
+				return errFault
+			case strings.HasPrefix(call, "Start ") && started.IsZero():
+				started = time.Now()
+			case strings.HasPrefix(call, "Describe ") && time.Since(started) < 10*time.Minute:
+				return durable.ErrNoExecution
+			}
+			return nil
+		}
+		w.post(printer1, `{"type":"ship"}`)
+		w.runFor(t, 2*time.Hour)
+		if w.describes() == 0 {
+			t.Error("the execution was not polled: the test proves nothing")
+		}
+		w.ends(t, w.only(t), printed, 1)
+		w.run(t)
+		w.wantPrinted(t, 0, printedLog)
+	})
+}
+
+// The waits between polls double, up to PollMax. Neither a long PollMin nor a forged count may overflow.
+func TestNoCountOfPollsOverflows(t *testing.T) {
+	t.Parallel()
+	for _, count := range []int{0, -2, math.MinInt, math.MaxInt} {
+		inPrinterWorld(t, func(t *testing.T, w *world) {
+			w.config.PollMin = 3 * time.Hour
+			w.post(printer1, `{"type":"ship"}`)
+			w.invoke()
+			r := w.load(printer1)
+			if count != 0 {
+				w.post(printer1, fmt.Sprintf(`{"type":"settle.execution","execution":%q,"count":%d,"$incarnation":%d}`, r.Executions[0].Name, count, r.CreatedAt.UnixMilli()))
+			}
+			w.post(printer1, event("add", "a"))
+			w.runFor(t, 40*24*time.Hour)
+			if polls := w.describes(); polls < 40 || polls > 380 {
+				t.Errorf("count %d: %d polls in 40 days, want one a day, and at most one more every three hours for the forged message", count, polls)
+			}
+			w.wantLog(t, printer1, "a")
+			w.ends(t, w.only(t), printed, 1)
+			w.run(t)
+		})
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"slices"
 	"time"
 
@@ -272,6 +273,13 @@ func (l *Loop) delay(ctx context.Context, rest []Delivery, reason error) {
 	if err != nil {
 		log.WarnContext(ctx, "cannot delay a retry; it follows after the visibility timeout", "error", err)
 	}
+}
+
+// doubling returns a wait that doubles with each repeat, from low to high. A forged message may have any count.
+func doubling(low, high time.Duration, repeats int) time.Duration {
+	policy := statechart.RetryPolicy{Attempts: math.MaxInt, Interval: low, IntervalMax: high}
+	wait, _ := policy.Next(1 + min(max(repeats, 0), 64))
+	return wait
 }
 
 // hasTime reports whether the invocation has time left before the loop's margin.

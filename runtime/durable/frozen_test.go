@@ -292,3 +292,32 @@ func TestAnOutboxLongerThanAnInvocationEmpties(t *testing.T) {
 		}
 	})
 }
+
+// A process freezes before it releases an alias. When it wakes up, the instance has claimed the alias again.
+func TestAProcessThatWasFrozenReleasesNothing(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		unalias := statechart.Unalias(func(_ basket, e statechart.Event) string { return e.Payload.(item).Item })
+		refused := statechart.Assign("refused", func(b *basket, e takenAlias) { b.Log = append(b.Log, "taken: "+e.Alias) })
+		w.host(t, callerOf(on{Event: "cancel", Actions: do{unalias}}, on{Event: durable.AliasTaken, Actions: do{refused}}))
+		w.post("caller/1", event("add", "k"))
+		w.run(t)
+		w.post("caller/1", event("cancel", "k"))
+		w.hook = w.frozenBefore("Release k", 1, func() {
+			time.Sleep(visibilityTimeout)
+			w.hook = nil
+			w.post("caller/1", event("add", "k"))
+			w.run(t)
+		})
+		w.invoke()
+		w.hook = nil
+		w.run(t)
+		w.post("caller/2", event("add", "k"))
+		w.run(t)
+		w.wantLog(t, "caller/2", "taken: k")
+		if owner := w.aliases["k"]; !strings.HasPrefix(owner, "caller/1 ") {
+			t.Errorf("the owner is %s, want caller/1", owner)
+		}
+	})
+}

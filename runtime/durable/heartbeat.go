@@ -33,7 +33,7 @@ func (k *Token) heartbeat() time.Duration { return time.Duration(k.HeartbeatSeco
 
 // retryBeat returns the wait before the next heartbeat after the given number of failures in a row, at least 1.
 func (t *turn) retryBeat(token Token, failures int) time.Duration {
-	wait := min(t.loop.config.HeartbeatRetryMin<<min(failures-1, 20), t.loop.config.HeartbeatRetryMax)
+	wait := doubling(t.loop.config.HeartbeatRetryMin, t.loop.config.HeartbeatRetryMax, failures-1)
 	if token.HeartbeatSeconds > 0 {
 		wait = min(wait, token.heartbeat())
 	}

@@ -216,7 +216,6 @@ func (t *turn) stop() error {
 	for _, effect := range effects {
 		t.ask(effect)
 	}
-	t.releaseAliases()
 	t.addHistory(Transition{At: now.UTC().Truncate(timeUnit), Event: stopEvent, From: from, To: next.State()})
 	return nil
 }

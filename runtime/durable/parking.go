@@ -45,15 +45,16 @@ func (t *turn) park(ctx context.Context, d Delivery, eventType string, reason er
 	return nil
 }
 
-// park moves a delivery to the dead-letter queue. If the delivery starts a child, it notifies the parent instead.
-func (l *Loop) park(ctx context.Context, d Delivery, reason error) error {
+// park moves a delivery to the dead-letter queue. If the delivery starts a child, it notifies the parent instead. It does
+// not fail the tasks of held tokens.
+func (l *Loop) park(ctx context.Context, d Delivery, reason error, held ...Token) error {
 	head := eventHead(json.RawMessage(d.Body))
 	if head.Type == startEvent {
 		if form, err := readToChild(d.Body); err == nil {
 			return l.failStart(ctx, d, form.Parent, reason)
 		}
 	}
-	if err := l.failParked(ctx, d, reason); err != nil {
+	if err := l.failParked(ctx, d, reason, held); err != nil {
 		return fmt.Errorf("failing the task of message %s of %s: %w", d.MessageID, d.Group, err)
 	}
 	if err := l.ports.Queue.Park(ctx, d, reason.Error()); err != nil {
@@ -105,7 +106,7 @@ func (l *Loop) parkUnstorable(ctx context.Context, d Delivery, reason error) (do
 		// The record is so full that the decision does not fit either. A retry would block the group forever.
 		l.config.Logger.ErrorContext(ctx, "no room in the item for the reason of a parked event", "instance", d.Group, "error", err)
 		if !t.stored.Record.isApplied(d) {
-			err = l.park(ctx, d, reason)
+			err = l.park(ctx, d, reason, t.stored.Record.Tokens...)
 		} else {
 			err = nil
 		}
@@ -130,8 +131,7 @@ func (t *turn) postpone(ctx context.Context, d Delivery, eventType string, reaso
 	if err := statechart.ReadJSON([]byte(d.Body), &form); err != nil {
 		return t.park(ctx, d, eventType, err)
 	}
-	wait := t.loop.config.PostponeMin << min(form.Retries, 20)
-	wait = min(wait, t.loop.config.PostponeMax)
+	wait := doubling(t.loop.config.PostponeMin, t.loop.config.PostponeMax, form.Retries)
 	body, err := withKeys(json.RawMessage(d.Body), map[string]any{retriesKey: form.Retries + 1})
 	if err != nil {
 		return t.park(ctx, d, eventType, err)

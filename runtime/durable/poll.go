@@ -9,9 +9,9 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// pollWait returns the wait before the poll with the count, from 0. It doubles.
+// pollWait returns the wait before the poll with the count, from 0.
 func (t *turn) pollWait(count int) time.Duration {
-	return min(t.loop.config.PollMin<<min(count, 20), t.loop.config.PollMax)
+	return doubling(t.loop.config.PollMin, t.loop.config.PollMax, count)
 }
 
 func pollID(name string, count int) string { return fmt.Sprintf("execution.%s.%d", name, count) }
@@ -42,7 +42,8 @@ func (t *turn) pollExecution(ctx context.Context, form polling) error {
 	}
 	end, err := t.describe(ctx, awaited.ARN)
 	switch {
-	case errors.Is(err, ErrNoExecution):
+	case errors.Is(err, ErrNoExecution) && form.Count > 0:
+		// The first poll may follow a late start at once, and reads lag (Step Functions API Reference, DescribeExecution).
 		end = &statechart.ExecutionEnded{Status: statechart.ExecutionLost, Error: "ExecutionDoesNotExist", Cause: cut(err.Error(), causeBytesMax)}
 	case err != nil:
 		// The failure does not block the events of the instance.

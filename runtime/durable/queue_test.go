@@ -206,5 +206,5 @@ func (w *world) live(end time.Time) (problem string) {
 		time.Sleep(time.Until(at))
 		w.invoke()
 	}
-	return fmt.Sprintf("%d invocations, and %d messages are left, the first %+v", invocationsMax, len(w.messages), w.messages[0])
+	return fmt.Sprintf("%d invocations, and %d messages are left, the first %+v", invocationsMax, len(w.messages), w.messages[:min(len(w.messages), 1)])
 }

@@ -59,7 +59,6 @@ func (t *turn) step(event statechart.Event) error {
 	} else {
 		draft.Record.Ignored++ // The chart did not change. answerLate may still answer a token of this event.
 	}
-	t.releaseAliases()
 	if was == statechart.Active {
 		t.endAsChild()
 	}

@@ -160,10 +160,11 @@ func (m *Machines) AcceptTask(id InstanceID, body []byte) error {
 	return err
 }
 
-// failParked fails the task of an event that is about to be parked: no instance would answer it.
-func (l *Loop) failParked(ctx context.Context, d Delivery, reason error) error {
+// failParked fails the task of an event that is about to be parked, unless the instance holds its token from an earlier
+// event. No instance would answer it.
+func (l *Loop) failParked(ctx context.Context, d Delivery, reason error, held []Token) error {
 	token, _ := tokenOf(d)
-	if token == nil || l.ports.Tokens == nil {
+	if token == nil || l.ports.Tokens == nil || slices.ContainsFunc(held, func(k Token) bool { return k.Key == token.Key }) {
 		return nil // Without its token, there is no task to fail.
 	}
 	err := l.ports.Tokens.Answer(ctx, *token, Answer{Error: ErrorParked, Cause: cut(reason.Error(), causeBytesMax)}, d.ReceiveCount > 1)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"testing"
 	"time"
 	"unicode/utf8"
 
@@ -84,4 +85,23 @@ func (p *process) Heartbeat(ctx context.Context, token durable.Token) error {
 		f.beats++
 		return nil
 	})
+}
+
+// Two events name one task: the first is applied, the second is parked. The task still gets the committed outcome.
+func TestAParkedEventDoesNotFailTheTaskOfAnAppliedOne(t *testing.T) {
+	t.Parallel()
+	for _, apart := range []time.Duration{0, time.Minute} {
+		inParcelWorld(t, func(t *testing.T, w *world) {
+			task := w.wait("t1", "Delivery", 0, 0)
+			w.post(parcel1, `{"type": "hurry", "$task": `+task+`}`)
+			w.runFor(t, apart)
+			w.post(parcel1, `{"type": "unknown", "$task": `+task+`}`, `{"type": "finish", "item": "ball"}`)
+			w.run(t)
+			w.wantAnswer(t, "t1", delivered)
+			w.wantNoTokens(t)
+			if len(w.parked) != 1 {
+				t.Errorf("want one parked event, got %+v", w.parked)
+			}
+		})
+	}
 }

@@ -108,13 +108,16 @@ func (t *turn) answer(effect statechart.Effect) {
 	t.answerAll(answerOf(effect), func(token *Token) bool { return waits(*token) && token.Name == effect.Name })
 }
 
-// closeWaits ends all waits of an instance that has ended. It runs after each step, because the next event of the
-// turn may already be such an end.
+// closeWaits ends all waits of an instance that has ended, and releases its aliases. It runs after each step, because the
+// next event of the turn may already be such an end.
 func (t *turn) closeWaits() {
 	if t.draft.Instance.Status() == statechart.Active {
 		return
 	}
-	t.draft.Record.Executions = nil
+	for _, alias := range t.draft.Record.Aliases {
+		t.owe(releaseOf(alias))
+	}
+	t.draft.Record.Executions, t.draft.Record.Aliases = nil, nil
 	if slices.ContainsFunc(t.draft.Record.Tokens, waits) {
 		cause := fmt.Sprintf("%s has ended in %v and has no answer under this name", t.draft.Record.Instance, t.draft.Instance.State())
 		t.answerAll(&Answer{Error: ErrorEnded, Cause: cause}, waitsStill)

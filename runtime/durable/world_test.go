@@ -263,9 +263,7 @@ func (p *process) Claim(ctx context.Context, alias string, id durable.InstanceID
 		if taken && has != owner && p.released[alias] == "" {
 			return durable.ErrAliasTaken
 		}
-		if has != owner {
-			delete(p.released, alias)
-		}
+		delete(p.released, alias)
 		p.aliases[alias] = owner
 		return nil
 	})
@@ -273,7 +271,7 @@ func (p *process) Claim(ctx context.Context, alias string, id durable.InstanceID
 
 func (p *process) Release(ctx context.Context, alias string, id durable.InstanceID, createdAt, expireAt time.Time) error {
 	return p.call(ctx, "Release", alias, func() error {
-		if p.aliases[alias] == fmt.Sprint(id, " ", createdAt.UnixMilli()) {
+		if p.aliases[alias] == fmt.Sprint(id, " ", createdAt.UnixMilli()) && !slices.Contains(p.load(id.String()).Aliases, alias) {
 			p.released[alias] = fmt.Sprint("until ", expireAt.UnixMilli())
 		}
 		return nil

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -24,6 +25,9 @@ const (
 	attrRedeemed   = "redeemed"
 	attrRedeemedBy = "redeemed_by"
 )
+
+// conditionFailed is the reason for which a transaction is canceled if a condition fails.
+const conditionFailed = "ConditionalCheckFailed"
 
 // ErrNoAlias is returned by Find when no instance has the alias.
 var ErrNoAlias = errors.New("no instance has the alias")
@@ -74,7 +78,6 @@ func (s *Store) Claim(ctx context.Context, alias string, id durable.InstanceID, 
 	}})
 	// The reasons come in the order of the items, "None" for one that was not to blame (DynamoDB API Reference,
 	// TransactWriteItems).
-	const conditionFailed = "ConditionalCheckFailed"
 	var canceled *types.TransactionCanceledException
 	switch {
 	case err == nil:
@@ -93,28 +96,42 @@ func (s *Store) Claim(ctx context.Context, alias string, id durable.InstanceID, 
 	return s.failed(doing, durable.ErrAliasTaken)
 }
 
-// Release lets others claim the alias, if it is that instance's. It is found until then, or until
-// DynamoDB deletes it some time after expireAt; if that is zero, it never does.
+// Release lets others claim the alias, if it is that instance's and the instance's item does not list it. The alias is
+// found until then, or until DynamoDB deletes it some time after expireAt; if that is zero, it never does. An instance
+// that expires has ended and claims nothing again, so its item is not checked.
 func (s *Store) Release(ctx context.Context, alias string, id durable.InstanceID, createdAt, expireAt time.Time) error {
-	update := &dynamodb.UpdateItemInput{
-		TableName: &s.table, Key: aliasKey(alias),
-		UpdateExpression:         aws.String("SET #released = :released"),
-		ConditionExpression:      aws.String("#of = :of AND #created_at = :created_at"),
-		ExpressionAttributeNames: map[string]string{"#of": attrAliasOf, "#created_at": attrCreatedAt, "#released": attrReleased},
-		ExpressionAttributeValues: map[string]types.AttributeValue{
-			":of": text(id.String()), ":created_at": text(formatTime(createdAt)), ":released": &types.AttributeValueMemberBOOL{Value: true},
-		},
+	doing := fmt.Sprintf("releasing alias %s of %s", alias, id)
+	condition, set := aws.String("#of = :of AND #created_at = :created_at"), "SET #released = :released"
+	names := map[string]string{"#of": attrAliasOf, "#created_at": attrCreatedAt, "#released": attrReleased}
+	values := map[string]types.AttributeValue{
+		":of": text(id.String()), ":created_at": text(formatTime(createdAt)), ":released": &types.AttributeValueMemberBOOL{Value: true},
 	}
-	if !expireAt.IsZero() {
-		update.UpdateExpression = aws.String("SET #released = :released, #expire_at = :expire_at")
-		update.ExpressionAttributeNames["#expire_at"] = attrExpireAt
-		update.ExpressionAttributeValues[":expire_at"] = number(expireSeconds(expireAt))
+	var err error
+	if expireAt.IsZero() {
+		_, err = s.client.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{TransactItems: []types.TransactWriteItem{
+			{ConditionCheck: &types.ConditionCheck{
+				TableName: &s.table, Key: key(id), ConditionExpression: aws.String("NOT contains(#aliases, :alias)"),
+				ExpressionAttributeNames: map[string]string{"#aliases": attrAliases}, ExpressionAttributeValues: map[string]types.AttributeValue{":alias": text(alias)},
+			}},
+			{Update: &types.Update{
+				TableName: &s.table, Key: aliasKey(alias), UpdateExpression: &set, ConditionExpression: condition,
+				ExpressionAttributeNames: names, ExpressionAttributeValues: values,
+			}},
+		}})
+	} else {
+		set += ", #expire_at = :expire_at"
+		names["#expire_at"], values[":expire_at"] = attrExpireAt, number(expireSeconds(expireAt))
+		_, err = s.client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
+			TableName: &s.table, Key: aliasKey(alias), UpdateExpression: &set, ConditionExpression: condition,
+			ExpressionAttributeNames: names, ExpressionAttributeValues: values,
+		})
 	}
-	_, err := s.client.UpdateItem(ctx, update)
-	if err != nil && !errors.Is(classify(err), durable.ErrConflict) {
-		return s.failed(fmt.Sprintf("releasing alias %s of %s", alias, id), classifyAlias(err))
+	var canceled *types.TransactionCanceledException
+	isFailed := func(r types.CancellationReason) bool { return aws.ToString(r.Code) == conditionFailed }
+	if err == nil || errors.Is(classify(err), durable.ErrConflict) || errors.As(err, &canceled) && slices.ContainsFunc(canceled.CancellationReasons, isFailed) {
+		return nil
 	}
-	return nil
+	return s.failed(doing, classifyAlias(err))
 }
 
 // Redeem stores the event of a callback with the alias, if the instance has the alias, has not ended, and

@@ -171,3 +171,19 @@ func emptyStore(t *testing.T) (*dynamodb.Client, *dynamostore.Store) {
 	client := newClient(t)
 	return client, dynamostore.New(client, table)
 }
+
+// TestAnAliasThatItsInstanceListsIsNotReleased is what a process asks for that was frozen before a release: the instance has
+// claimed the alias again.
+func TestAnAliasThatItsInstanceListsIsNotReleased(t *testing.T) {
+	t.Parallel()
+	client, store := emptyStore(t)
+	other := durable.InstanceID{Machine: "signup", ID: "43"}
+	record := smallRecord(id, 1)
+	record.CreatedAt, record.Aliases = created, []string{"another", alias}
+	must(t, store.Commit(t.Context(), record))
+	must(t, store.Claim(t.Context(), alias, id, created, 1))
+	must(t, store.Release(t.Context(), alias, id, created, time.Time{}))
+	if err := claim(t, client, store, other, created); !errors.Is(err, durable.ErrAliasTaken) {
+		t.Errorf("want ErrAliasTaken, got %v", err)
+	}
+}

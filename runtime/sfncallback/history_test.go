@@ -58,6 +58,7 @@ func TestAHistoryThatLagsDecidesNothing(t *testing.T) {
 		"it timed out":                          {history: []types.HistoryEventType{entered, scheduled, submitted, types.HistoryEventTypeTaskTimedOut}, expired: true},
 		"another branch ended it":               {history: []types.HistoryEventType{entered, scheduled, submitted, types.HistoryEventTypeTaskStateAborted}, expired: true},
 		"the execution ended while it waited":   {history: []types.HistoryEventType{entered, scheduled, submitted, types.HistoryEventTypeExecutionAborted}, expired: true},
+		"a redriven execution has no such yet":  {history: []types.HistoryEventType{entered, types.HistoryEventTypeExecutionFailed, types.HistoryEventTypeExecutionRedriven}, open: true},
 		"an execution that is over has no such": {history: []types.HistoryEventType{entered, types.HistoryEventTypeExecutionSucceeded}},
 	} {
 		t.Run(name, func(t *testing.T) {

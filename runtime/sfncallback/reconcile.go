@@ -28,10 +28,9 @@ func (c *Callback) reconcile(ctx context.Context, token durable.Token, answer du
 		return nil
 	}
 	end, over, err := c.end(ctx, token)
-	var gone *types.ExecutionDoesNotExist
 	switch {
-	case errors.As(err, &gone):
-		return nil // Nobody can tell, and nobody waits.
+	case isUnknown(err):
+		return nil // Nobody can tell. An event may name as its task's execution whatever its producer likes.
 	case err != nil:
 		return fmt.Errorf("looking up how the task %s ended: %w", token.Name, classify(err))
 	case end == nil && over:
@@ -48,19 +47,20 @@ func (c *Callback) reconcile(ctx context.Context, token durable.Token, answer du
 }
 
 // end returns the last event of the task that was scheduled with the token, nil if the history has no such task, and whether the execution is
-// over, after which its history does not grow. It reads backwards, because the task is likely to be among the last.
+// over: its last event ends it. An earlier such event does not count, because a redrive appends to the history of an execution that has failed
+// (Step Functions Developer Guide, "Restarting state machine executions with redrive"). It reads backwards, because the task is likely to be among the last.
 func (c *Callback) end(ctx context.Context, token durable.Token) (last *types.HistoryEvent, over bool, err error) {
 	after := make(map[int64]types.HistoryEvent) // by the ID of the event before
 	pages := sfn.NewGetExecutionHistoryPaginator(c.client, &sfn.GetExecutionHistoryInput{
 		ExecutionArn: &token.Execution, ReverseOrder: true, MaxResults: historyPage, IncludeExecutionData: aws.Bool(true),
 	})
-	for pages.HasMorePages() {
+	for first := true; pages.HasMorePages(); first = false {
 		page, err := pages.NextPage(ctx)
 		if err != nil {
 			return nil, false, err
 		}
+		over = over || first && len(page.Events) > 0 && endsExecution(page.Events[0])
 		for _, event := range page.Events {
-			over = over || endsExecution(event)
 			scheduled := event.TaskScheduledEventDetails
 			if scheduled == nil || !strings.Contains(aws.ToString(scheduled.Parameters), token.Value.Reveal()) {
 				after[event.PreviousEventId] = event

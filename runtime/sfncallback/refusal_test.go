@@ -61,3 +61,18 @@ func TestWhatNoTimeMendsIsToldFromWhatItMay(t *testing.T) {
 		})
 	}
 }
+
+// An event may name as its task's execution whatever its producer likes. To ask for the history of something else fails for
+// good (Step Functions API Reference, GetExecutionHistory), and must not hold the instance up.
+func TestATaskOfNoExecutionHoldsNothingUp(t *testing.T) {
+	t.Parallel()
+	for _, code := range []string{"InvalidArn", "ExecutionDoesNotExist"} {
+		r := &refuser{codes: map[string]string{"SendTaskSuccess": "TaskTimedOut", "GetExecutionHistory": code}}
+		callback := sfncallback.New(sfn.New(sfn.Options{Region: "eu-central-1", BaseEndpoint: aws.String("http://aws.local"), HTTPClient: r,
+			Credentials: credentials.NewStaticCredentialsProvider("any", "any", "")}))
+		err := callback.Answer(t.Context(), durable.Token{Name: "Wait", Value: "SECRET", Execution: "e"}, durable.Answer{Output: []byte(`{}`)}, false)
+		if err != nil || r.calls != 2 {
+			t.Errorf("%s: got %v after %d calls, want the answer to count as given after 2", code, err, r.calls)
+		}
+	}
+}

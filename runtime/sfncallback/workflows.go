@@ -117,15 +117,20 @@ func (w *Workflows) Describe(ctx context.Context, arn string) (*statechart.Execu
 
 func describe(ctx context.Context, client DescribeClient, arn string) (*sfn.DescribeExecutionOutput, error) {
 	described, err := client.DescribeExecution(ctx, &sfn.DescribeExecutionInput{ExecutionArn: &arn})
-	var gone *types.ExecutionDoesNotExist
-	var wrong *types.InvalidArn
 	switch {
-	case errors.As(err, &gone) || errors.As(err, &wrong):
+	case isUnknown(err):
 		return nil, fmt.Errorf("%w: %w", durable.ErrNoExecution, err)
 	case err != nil:
 		return nil, fmt.Errorf("describing the execution %s: %w", arn, err)
 	}
 	return described, nil
+}
+
+// isUnknown reports whether Step Functions knows no execution of the ARN.
+func isUnknown(err error) bool {
+	var gone *types.ExecutionDoesNotExist
+	var wrong *types.InvalidArn
+	return errors.As(err, &gone) || errors.As(err, &wrong)
 }
 
 // endOf returns how an execution has ended; false while it has not.

@@ -32,7 +32,7 @@ func (l *ledger) had(alias string, begin, end time.Time, matches func(tenure) bo
 	})
 }
 
-// takeClaim notes a claim of an alias: a transaction that puts the alias. It checks that no other instance has the alias, and that
+// takeClaim notes a claim of an alias: a transaction that puts the alias. One that updates the alias releases it. It checks that no other instance has the alias, and that
 // the claim is void if the instance has moved on.
 func (s *simulation) takeClaim(call takenCall) {
 	var transaction struct {
@@ -53,6 +53,11 @@ func (s *simulation) takeClaim(call takenCall) {
 					CreatedAt textAttribute `json:"created_at"`
 				}
 			}
+			Update struct {
+				Key struct {
+					Instance textAttribute `json:"instance"`
+				}
+			}
 		}
 	}
 	s.read(call.request, &transaction)
@@ -68,6 +73,9 @@ func (s *simulation) takeClaim(call takenCall) {
 		fenced[item.ConditionCheck.Key.Instance.S] = item.ConditionCheck.ExpressionAttributeValues.Revision.int()
 	}
 	for _, item := range transaction.TransactItems {
+		if released := item.Update.Key.Instance.S; released != "" {
+			l.hand(released, "", time.Time{})
+		}
 		alias, of := item.Put.Item.Instance.S, item.Put.Item.Of.S
 		if of == "" {
 			continue

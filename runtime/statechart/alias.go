@@ -14,7 +14,7 @@ func Alias[C any](fn func(C, Event) string) Action[C] { return aliasAction("alia
 
 // Unalias returns an action that releases an alias of the instance, once this step is stored, so that another instance can
 // claim it. Until one does, front ends still find this instance by it. Releasing an alias that the instance does not have does
-// nothing. The instance cannot claim an alias again that it has released: a repeated claim never undoes a release.
+// nothing. The instance may claim the alias again later, as any other instance may.
 func Unalias[C any](fn func(C, Event) string) Action[C] {
 	return aliasAction("unalias", ReleaseAlias, fn)
 }

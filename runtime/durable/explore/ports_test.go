@@ -115,7 +115,7 @@ func (p *process) Claim(_ context.Context, name string, id durable.InstanceID, c
 // Release implements durable.Store.
 func (p *process) Release(_ context.Context, name string, id durable.InstanceID, createdAt, expireAt time.Time) error {
 	return p.call(id.String(), "Release", func(w *world) error {
-		if has := w.aliases[name]; has.owner == id.String() && has.created == createdAt.UnixMilli() {
+		if has := w.aliases[name]; has.owner == id.String() && has.created == createdAt.UnixMilli() && !slices.Contains(w.record(has.owner).Aliases, name) {
 			has.released, has.expireAt = true, expireAt
 			w.aliases[name] = has
 		}
