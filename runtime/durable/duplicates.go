@@ -90,12 +90,10 @@ func (s LastSend) After(other LastSend) bool {
 func (t *turn) isDuplicate(ctx context.Context, d Delivery, eventID string) (verdict, error) {
 	if eventID != "" {
 		for _, known := range t.draft.Record.RecentEvents {
-			if known == recentEvent(eventID, d.Body) {
-				return skipped, nil
-			}
 			_, isSend := sendOf(d, eventID)
-			if isRecent(known, eventID) && (isSend || strings.HasPrefix(eventID, taskIDPrefix)) {
-				return skipped, nil // The runtime has made the ID: it means the same event.
+			isOfRuntime := isSend || eventHead(json.RawMessage(d.Body)).ID == "" // The same ID means the same event.
+			if known == recentEvent(eventID, d.Body) || isOfRuntime && isRecent(known, eventID) {
+				return skipped, nil
 			}
 			if isRecent(known, eventID) {
 				return poisoned, fmt.Errorf("another event with the ID %q was applied: give each event an ID of its own", eventID)
