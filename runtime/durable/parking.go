@@ -76,8 +76,8 @@ func (l *Loop) parkAll(ctx context.Context, deliveries []Delivery, reason error)
 	return len(deliveries), nil
 }
 
-// parkUnstorable reads the instance again and parks an event whose outcome cannot be stored. Everything that the turn
-// stored before it failed stays, and its effects are performed.
+// parkUnstorable reads the instance again and parks an event whose outcome cannot be stored. It postpones a timer event.
+// Everything that the turn stored before it failed stays, and its effects are performed.
 func (l *Loop) parkUnstorable(ctx context.Context, d Delivery, reason error) (done int, err error) {
 	id, err := l.address(d.Group)
 	if err != nil {
@@ -97,17 +97,19 @@ func (l *Loop) parkUnstorable(ctx context.Context, d Delivery, reason error) (do
 	if v == skipped && !t.isApplied(d) {
 		return 1, nil // The duplicate needs no write. The next event reports the failure.
 	}
-	if err := t.park(ctx, d, event.Type, reason); err != nil {
+	park, isTimer := t.park, v == applicable && event.Type == statechart.TimerEvent
+	if isTimer {
+		park = t.postpone
+	}
+	if err := park(ctx, d, event.Type, reason); err != nil {
 		return 0, err
 	}
 	err = t.commit(ctx)
 	if errors.Is(err, ErrUnstorable) {
 		// The record is so full that the decision does not fit either. A retry would block the group forever.
 		l.config.Logger.ErrorContext(ctx, "no room in the item for the reason of a parked event", "instance", d.Group, "error", err)
-		if !t.stored.Record.isApplied(d) {
+		if err = nil; !isTimer && !t.stored.Record.isApplied(d) {
 			err = l.park(ctx, d, reason)
-		} else {
-			err = nil
 		}
 	} else if err == nil {
 		err = t.dispatch(ctx, false)
@@ -130,9 +132,9 @@ func (t *turn) postpone(ctx context.Context, d Delivery, eventType string, reaso
 	if err := statechart.ReadJSON([]byte(d.Body), &form); err != nil {
 		return t.park(ctx, d, eventType, err)
 	}
-	wait := t.loop.config.PostponeMin << min(form.Retries, 20)
-	wait = min(wait, t.loop.config.PostponeMax)
-	body, err := withKeys(json.RawMessage(d.Body), map[string]any{retriesKey: form.Retries + 1})
+	retries := min(max(form.Retries, 0), 20) // The message may be forged.
+	wait := min(t.loop.config.PostponeMin<<retries, t.loop.config.PostponeMax)
+	body, err := withKeys(json.RawMessage(d.Body), map[string]any{retriesKey: retries + 1})
 	if err != nil {
 		return t.park(ctx, d, eventType, err)
 	}
