@@ -2,6 +2,7 @@ package durable_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -215,6 +216,52 @@ func TestAFiringThatCannotBeStoredIsNotParked(t *testing.T) {
 		}
 		w.run(t)
 		w.wantLog(t, "clock/1", "meanwhile", "rang")
+		w.wantParked(t)
+	})
+}
+
+// An instance cannot settle: the chart fails on the end of its service, and an hour later on its timer. A fix is deployed
+// a day later.
+func TestAFiringToAnInstanceThatCannotSettleIsNotParked(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.third["charge"] = func(context.Context, statechart.Call) (string, error) {
+			return "", statechart.Permanent(errors.New("no money"))
+		}
+		mended := time.Now().Add(24 * time.Hour)
+		ring := statechart.TryAssign("ring", func(b *basket, _ statechart.Event) error {
+			if time.Now().Before(mended) {
+				return errFault
+			}
+			b.Log = append(b.Log, "rang")
+			return nil
+		})
+		pay := statechart.TryAssign("pay", func(b *basket, _ statechart.ServiceError) error {
+			if time.Now().Before(mended) {
+				return errFault
+			}
+			b.Log = append(b.Log, "paid")
+			return nil
+		})
+		w.host(t, durable.Host(statechart.Must(statechart.Definition[basket]{
+			ID: "clock", Version: 1, Initial: "both", Payloads: payloads(),
+			States: []chartState{{ID: "both", Type: statechart.Parallel, States: []chartState{
+				{ID: "bell", Initial: "waiting", States: []chartState{
+					{ID: "waiting", Tags: settled, On: []on{{Event: "add"}}, After: []after{{Delay: time.Hour, Target: "rung", Actions: do{ring}}}},
+					{ID: "rung", Tags: settled},
+				}},
+				{ID: "till", Initial: "idle", States: []chartState{
+					{ID: "idle", Tags: settled, On: []on{{Event: "charge", Target: "charging"}}},
+					{ID: "charging", Invoke: []invoke{{Service: w.service("charge"), OnDone: []on{{Target: "idle"}}, OnError: []on{{Target: "idle", Actions: do{pay}}}}}},
+				}},
+			}}},
+		}), durable.MachineConfig{}))
+		w.post("clock/1", event("add", ""))
+		w.runFor(t, time.Minute)
+		w.post("clock/1", event("charge", ""))
+		w.run(t)
+		w.wantLog(t, "clock/1", "rang", "paid")
 		w.wantParked(t)
 	})
 }

@@ -21,9 +21,6 @@ const failureMessageBytesMax = 2 << 10
 // instance, it can store nothing and parks the delivery at once. It does not park a delivery whose event was applied
 // to an instance that then cannot settle: a redrive would apply the event twice.
 func (t *turn) park(ctx context.Context, d Delivery, eventType string, reason error) error {
-	if t.stopStuck(d) {
-		return nil
-	}
 	switch {
 	case t.isApplied(d):
 		t.loop.config.Logger.ErrorContext(ctx, "event applied, but its instance cannot settle", "instance", d.Group, "message_id", d.MessageID, "reason", reason)
@@ -92,23 +89,19 @@ func (l *Loop) parkUnstorable(ctx context.Context, d Delivery, reason error) (do
 	}
 	event, v, why := t.admit(ctx, d)
 	if v == poisoned {
-		reason = why
+		event, reason = statechart.Event{}, why
 	}
 	if v == skipped && !t.isApplied(d) {
 		return 1, nil // The duplicate needs no write. The next event reports the failure.
 	}
-	park, isTimer := t.park, v == applicable && event.Type == statechart.TimerEvent
-	if isTimer {
-		park = t.postpone
-	}
-	if err := park(ctx, d, event.Type, reason); err != nil {
+	if err := t.giveUpDelivery(ctx, d, event, reason); err != nil {
 		return 0, err
 	}
 	err = t.commit(ctx)
 	if errors.Is(err, ErrUnstorable) {
 		// The record is so full that the decision does not fit either. A retry would block the group forever.
 		l.config.Logger.ErrorContext(ctx, "no room in the item for the reason of a parked event", "instance", d.Group, "error", err)
-		if err = nil; !isTimer && !t.stored.Record.isApplied(d) {
+		if err = nil; event.Type != statechart.TimerEvent && !t.stored.Record.isApplied(d) {
 			err = l.park(ctx, d, reason)
 		}
 	} else if err == nil {

@@ -328,12 +328,8 @@ func (s *services) end(event statechart.Event) error {
 }
 
 func (s *services) awaited(key string) bool {
-	for _, invocation := range s.turn.draft.Instance.Invocations() {
-		if invocation.Key == key {
-			return true
-		}
-	}
-	return false
+	_, ok := find(s.turn.draft.Instance.Invocations(), func(i *statechart.Invocation) bool { return i.Key == key })
+	return ok
 }
 
 // cancelLeft cancels the attempts of states that the chart has left.

@@ -228,7 +228,11 @@ func (t *turn) resume(ctx context.Context, d Delivery) (stuck bool, err error) {
 		t.account(d, before, err)
 		return false, err
 	}
-	return true, t.park(ctx, d, "", fmt.Errorf("settling %s: %w", t.draft.Record.Instance, err))
+	event, v, _ := t.admit(ctx, d)
+	if v != applicable {
+		event = statechart.Event{}
+	}
+	return true, t.giveUpDelivery(ctx, d, event, fmt.Errorf("settling %s: %w", t.draft.Record.Instance, err))
 }
 
 // try applies the delivery's event and settles the instance. applied is false if the event was parked, postponed, or

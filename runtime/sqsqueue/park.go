@@ -48,7 +48,7 @@ func (q *Queue) Park(ctx context.Context, delivery durable.Delivery, reason stri
 	if q.deadLetterURL == "" {
 		return fmt.Errorf("parking message %s: %w", delivery.MessageID, errors.New("expected the URL of a dead-letter queue, got none"))
 	}
-	delivery.Body = sendable(delivery.Body) // The loop makes that of an event which was deferred.
+	delivery.Body = sendable(delivery.Body) // The loop makes the body of a deferred event.
 	var err error
 	for _, bytesMax := range []int{MessageBytesMax, olderMessageBytesMax, len(delivery.Body)} {
 		_, err = q.client.SendMessage(ctx, &sqs.SendMessageInput{
@@ -68,7 +68,7 @@ func (q *Queue) Park(ctx context.Context, delivery durable.Delivery, reason stri
 	return fmt.Errorf("parking message %s of %s at %s: %w", delivery.MessageID, delivery.Group, q.deadLetterURL, err)
 }
 
-// parkingID names a message among those of all queues that park in one dead-letter queue. The
+// parkingID identifies a message in a dead-letter queue that several queues may share. The
 // ARN is hashed because a deduplication ID has at most 128 characters.
 func parkingID(delivery durable.Delivery) string {
 	queue := sha256.Sum256([]byte(delivery.Queue))
