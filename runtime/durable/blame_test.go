@@ -2,6 +2,9 @@ package durable_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -152,6 +155,17 @@ func TestFailuresOfTheTableUseUpNoTries(t *testing.T) {
 	}
 }
 
+// clockOf is a machine with a timer of one minute, which performs the action when it fires.
+func clockOf(ring statechart.Action[basket]) durable.Machine {
+	return durable.Host(statechart.Must(statechart.Definition[basket]{
+		ID: "clock", Version: 1, Initial: "idle", Payloads: payloads(), On: []on{{Event: "add", Actions: do{keep}}},
+		States: []chartState{
+			{ID: "idle", Tags: settled, On: []on{{Event: "wait", Target: "waiting"}}},
+			{ID: "waiting", Tags: settled, After: []after{{Delay: time.Minute, Target: "idle", Actions: do{ring}}}},
+		},
+	}), durable.MachineConfig{})
+}
+
 // A chart fails on its timer's firing until a fix is deployed a day later. A parked firing would be lost, because no
 // producer sends it again.
 func TestAFiringIsNeverParked(t *testing.T) {
@@ -166,13 +180,7 @@ func TestAFiringIsNeverParked(t *testing.T) {
 			b.Log = append(b.Log, "rang")
 			return nil
 		})
-		w.host(t, durable.Host(statechart.Must(statechart.Definition[basket]{
-			ID: "clock", Version: 1, Initial: "idle", Payloads: payloads(), On: []on{{Event: "add", Actions: do{keep}}},
-			States: []chartState{
-				{ID: "idle", Tags: settled, On: []on{{Event: "wait", Target: "waiting"}}},
-				{ID: "waiting", Tags: settled, After: []after{{Delay: time.Minute, Target: "idle", Actions: do{ring}}}},
-			},
-		}), durable.MachineConfig{}))
+		w.host(t, clockOf(ring))
 		w.post("clock/1", event("wait", ""))
 		w.runFor(t, time.Hour)
 		w.post("clock/1", event("add", "meanwhile"))
@@ -185,6 +193,97 @@ func TestAFiringIsNeverParked(t *testing.T) {
 		w.wantLog(t, "clock/1", "meanwhile", "rang")
 		w.wantParked(t)
 	})
+}
+
+// On its timer's firing, a chart takes more than an instance can store, until a fix is deployed a day later.
+func TestAFiringThatCannotBeStoredIsNotParked(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		mended := time.Now().Add(24 * time.Hour)
+		w.host(t, clockOf(statechart.Assign("ring", func(b *basket, _ statechart.Event) {
+			if b.Log = append(b.Log, "rang"); time.Now().Before(mended) {
+				b.Blob = strings.Repeat("x", 300<<10)
+			}
+		})))
+		w.post("clock/1", event("wait", ""))
+		w.runFor(t, time.Hour)
+		w.post("clock/1", event("add", "meanwhile"))
+		w.runFor(t, time.Hour)
+		w.wantLog(t, "clock/1", "meanwhile")
+		if shown := w.load("clock/1").Error; shown == nil || !strings.Contains(shown.Message, "the limit is 262144") {
+			t.Errorf("the instance shows %+v, want the size", shown)
+		}
+		w.run(t)
+		w.wantLog(t, "clock/1", "meanwhile", "rang")
+		w.wantParked(t)
+	})
+}
+
+// An instance cannot settle: the chart fails on the end of its service, and an hour later on its timer. A fix is deployed
+// a day later.
+func TestAFiringToAnInstanceThatCannotSettleIsNotParked(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.third["charge"] = func(context.Context, statechart.Call) (string, error) {
+			return "", statechart.Permanent(errors.New("no money"))
+		}
+		mended := time.Now().Add(24 * time.Hour)
+		ring := statechart.TryAssign("ring", func(b *basket, _ statechart.Event) error {
+			if time.Now().Before(mended) {
+				return errFault
+			}
+			b.Log = append(b.Log, "rang")
+			return nil
+		})
+		pay := statechart.TryAssign("pay", func(b *basket, _ statechart.ServiceError) error {
+			if time.Now().Before(mended) {
+				return errFault
+			}
+			b.Log = append(b.Log, "paid")
+			return nil
+		})
+		w.host(t, durable.Host(statechart.Must(statechart.Definition[basket]{
+			ID: "clock", Version: 1, Initial: "both", Payloads: payloads(),
+			States: []chartState{{ID: "both", Type: statechart.Parallel, States: []chartState{
+				{ID: "bell", Initial: "waiting", States: []chartState{
+					{ID: "waiting", Tags: settled, On: []on{{Event: "add"}}, After: []after{{Delay: time.Hour, Target: "rung", Actions: do{ring}}}},
+					{ID: "rung", Tags: settled},
+				}},
+				{ID: "till", Initial: "idle", States: []chartState{
+					{ID: "idle", Tags: settled, On: []on{{Event: "charge", Target: "charging"}}},
+					{ID: "charging", Invoke: []invoke{{Service: w.service("charge"), OnDone: []on{{Target: "idle"}}, OnError: []on{{Target: "idle", Actions: do{pay}}}}}},
+				}},
+			}}},
+		}), durable.MachineConfig{}))
+		w.post("clock/1", event("add", ""))
+		w.runFor(t, time.Minute)
+		w.post("clock/1", event("charge", ""))
+		w.run(t)
+		w.wantLog(t, "clock/1", "rang", "paid")
+		w.wantParked(t)
+	})
+}
+
+// A sender forges the firing of an active timer, on which the chart fails, with an impossible count of retries.
+func TestAForgedCountOfRetriesBlocksNothing(t *testing.T) {
+	t.Parallel()
+	for _, retries := range []int{-1, math.MaxInt} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			w.host(t, clockOf(statechart.TryAssign("ring", func(*basket, statechart.Event) error { return errFault })))
+			w.post("clock/1", event("wait", ""))
+			w.runFor(t, 30*time.Second)
+			w.post("clock/1", fmt.Sprintf(`{"type": %q, "timer": "2.0", "$incarnation": %d, "$retries": %d}`,
+				statechart.TimerEvent, w.load("clock/1").CreatedAt.UnixMilli(), retries))
+			w.runFor(t, 5*time.Hour)
+			w.post("clock/1", event("add", "behind"))
+			w.runFor(t, 5*time.Hour)
+			w.wantLog(t, "clock/1", "behind")
+			w.wantParked(t)
+		})
+	}
 }
 
 // No timer can be scheduled for hours while a task waits for heartbeats.

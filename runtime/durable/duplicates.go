@@ -94,10 +94,9 @@ func (t *turn) isDuplicate(ctx context.Context, d Delivery, eventID string) (ver
 				continue
 			}
 			_, isSend := sendOf(d, eventID)
+			isOfRuntime := isSend || eventHead(json.RawMessage(d.Body)).ID == "" // The same ID means the same event.
 			switch {
-			case isSend || strings.HasPrefix(eventID, taskIDPrefix): // The runtime has made the ID: it means the same event.
-				return skipped, nil
-			case known == recentEvent(eventID, d.Body):
+			case isOfRuntime || known == recentEvent(eventID, d.Body):
 				return skipped, nil
 			default:
 				return poisoned, fmt.Errorf("another event with the ID %q was applied: give each event an ID of its own", eventID)

@@ -148,7 +148,10 @@ func (t *turn) emit(ctx context.Context, effect statechart.Effect) error {
 	if t.loop.config.Emit == nil {
 		return nil
 	}
-	return t.loop.config.Emit(ctx, t.draft.Record.Instance, t.derivedID(effect.ID), effect.Event)
+	if err := t.loop.config.Emit(ctx, t.draft.Record.Instance, t.derivedID(effect.ID), effect.Event); err != nil {
+		return errors.New(err.Error()) // The host's errors do not mean what the ports' errors mean.
+	}
+	return nil
 }
 
 func (t *turn) isEmitUnneeded(statechart.Effect) bool { return t.loop.config.Emit == nil }

@@ -228,3 +228,24 @@ func TestDeferredEventsSurviveTheRuntimeOnce(t *testing.T) {
 		w.wantParked(t)
 	})
 }
+
+// The host's own store returns an error of this package.
+func TestAnErrorOfEmitIsNotAnErrorOfTheStore(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		calls := 0
+		w.config.Emit = func(ctx context.Context, from durable.InstanceID, id string, event json.RawMessage) error {
+			if calls++; calls <= 2 {
+				return fmt.Errorf("storing the event: %w", durable.ErrUnstorable)
+			}
+			return w.emit(ctx, from, id, event)
+		}
+		w.post("order/1", event("wait", ""), event("cancel", ""))
+		w.run(t)
+		w.wantParked(t)
+		if r := w.load("order/1"); r.Error != nil || len(w.emitted) != 1 {
+			t.Errorf("want the event emitted and no failure, got %+v and %v", w.emitted, r.Error)
+		}
+	})
+}

@@ -237,3 +237,35 @@ func TestNobodyButTheLoopTellsOfAFailure(t *testing.T) {
 		}
 	})
 }
+
+// The dead-letter queue refuses an event for hours, for example because its MaximumMessageSize is too small.
+func TestAnEventThatTheDeadLetterQueueRefusesStaysInItsQueue(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.post("order/1", event("add", "a"), `{"type": "vanish"}`, event("add", "b"))
+		w.refuse = refusing(durable.ErrRefused, "Park order/1")
+		w.runFor(t, 5*time.Hour)
+		w.refuse = nil
+		w.run(t)
+		w.wantParked(t, [2]string{"vanish", "vanish"})
+		w.wantLog(t, "order/1", "a", "b")
+	})
+}
+
+// An effect fails when the instance has ended. More failures than FailedEffectsMax are not reported yet.
+func TestTheLatestFailureIsKeptBesideUnreportedOnes(t *testing.T) {
+	t.Parallel()
+	inCourierWorld(t, func(t *testing.T, w *world) {
+		w.refuse = refusing(durable.ErrRefused, "Send order/2", "Send order/9", "Claim x-7", "Release x-7")
+		bodies := []string{event("ship", "x-7")}
+		for range batchSize - 1 {
+			bodies = append(bodies, telling("order/2", "ball"))
+		}
+		w.post(courier1, append(bodies, event("finish", ""))...)
+		w.run(t)
+		if failed := w.load(courier1).FailedEffects; failed[len(failed)-1].Kind != statechart.ReleaseAlias {
+			t.Errorf("want the failed release kept, got %+v", failed)
+		}
+	})
+}

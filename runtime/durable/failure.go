@@ -239,6 +239,14 @@ func (t *turn) failTry(ctx context.Context, d Delivery, event statechart.Event, 
 		t.account(d, before, err)
 		return fmt.Errorf("applying %q to %s: %w", event.Type, t.draft.Record.Instance, err)
 	}
+	return t.giveUpDelivery(ctx, d, event, err)
+}
+
+// giveUpDelivery parks a delivery, or postpones a message of the runtime that must not be parked.
+func (t *turn) giveUpDelivery(ctx context.Context, d Delivery, event statechart.Event, err error) error {
+	if t.stopStuck(d) {
+		return nil
+	}
 	if event.Type == statechart.TimerEvent || isOwn(event.Type) && errors.Is(err, errAbandoned) && event.Type != startEvent {
 		return t.postpone(ctx, d, event.Type, err)
 	}

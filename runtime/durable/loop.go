@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/settle-run/settle/runtime/statechart"
 )
@@ -53,7 +54,7 @@ const (
 // kill the process come last, one at a time. Handle returns the message IDs of the failed deliveries, in the order of
 // the batch. The queue must redeliver them. All other deliveries are done.
 func (l *Loop) Handle(ctx context.Context, deliveries []Delivery) (failed []string) {
-	groups := grouped(deliveries)
+	groups, began := grouped(deliveries), l.config.Now()
 	again := make([][]Delivery, len(groups))
 	suspicions := make([]int, len(groups))
 	finished := make(chan []Delivery, len(groups))
@@ -69,7 +70,7 @@ func (l *Loop) Handle(ctx context.Context, deliveries []Delivery) (failed []stri
 	var together sync.WaitGroup
 	for i, group := range groups {
 		together.Go(func() {
-			if again[i], suspicions[i] = l.handleGroup(ctx, group, slot); suspicions[i] == 0 {
+			if again[i], suspicions[i] = l.handleGroup(ctx, group, slot, began); suspicions[i] == 0 {
 				finish(i)
 			}
 		})
@@ -78,7 +79,7 @@ func (l *Loop) Handle(ctx context.Context, deliveries []Delivery) (failed []stri
 	all.Go(func() {
 		together.Wait()
 		for _, i := range suspects(suspicions) {
-			again[i], _ = l.handleGroup(ctx, groups[i], afterOthers)
+			again[i], _ = l.handleGroup(ctx, groups[i], afterOthers, began)
 			finish(i)
 		}
 	})
@@ -128,7 +129,7 @@ func suspects(suspicions []int) (order []int) {
 // handleGroup processes the deliveries of one group. It returns the first failed delivery and all deliveries behind
 // it. It has already delayed their retry. A suspicion above 0 means that nothing has happened: the group must run
 // alone.
-func (l *Loop) handleGroup(ctx context.Context, deliveries []Delivery, slot slot) (rest []Delivery, suspicion int) {
+func (l *Loop) handleGroup(ctx context.Context, deliveries []Delivery, slot slot, began time.Time) (rest []Delivery, suspicion int) {
 	rest = deliveries
 	if slot == afterOthers && !l.hasTime(ctx) {
 		l.delay(ctx, rest, &retryError{err: errors.New("no time left in this invocation")})
@@ -136,7 +137,7 @@ func (l *Loop) handleGroup(ctx context.Context, deliveries []Delivery, slot slot
 	}
 	log := l.config.Logger.With("instance", deliveries[0].Group)
 	for conflicts, fold := 0, len(deliveries); len(rest) > 0; {
-		done, err := guarded(func() (int, error) { return l.observedTurn(ctx, rest[:min(fold, len(rest))], slot) })
+		done, err := guarded(func() (int, error) { return l.observedTurn(ctx, rest[:min(fold, len(rest))], slot, began) })
 		at := standing{folded: fold > 1, conflicts: conflicts}
 		if err != nil && l.fate(err, at) == parkIt {
 			done, err = guarded(func() (int, error) { return l.parkUnstorable(ctx, rest[0], err) })

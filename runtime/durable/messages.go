@@ -3,7 +3,6 @@ package durable
 import (
 	"context"
 	"encoding/json"
-
 	"fmt"
 	"slices"
 	"time"

@@ -186,13 +186,13 @@ func during(end func(error), work func() error) (err error) {
 }
 
 // observedTurn is turn as an activity.
-func (l *Loop) observedTurn(ctx context.Context, deliveries []Delivery, slot slot) (done int, err error) {
+func (l *Loop) observedTurn(ctx context.Context, deliveries []Delivery, slot slot, began time.Time) (done int, err error) {
 	if l.config.Observer.Begin == nil {
-		return l.turn(ctx, deliveries, slot)
+		return l.turn(ctx, deliveries, slot, began)
 	}
 	ctx, end := l.begin(ctx, Activity{Kind: TurnActivity, Instance: deliveries[0].Group, Trace: deliveries[0].Trace})
 	err = during(end, func() error {
-		done, err = l.turn(ctx, deliveries, slot)
+		done, err = l.turn(ctx, deliveries, slot, began)
 		return err
 	})
 	return done, err

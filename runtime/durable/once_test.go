@@ -151,3 +151,16 @@ func TestGroupsDoNotDelayEachOther(t *testing.T) {
 		w.wantLog(t, "order/1", "0", "1", "2")
 	})
 }
+
+// The ID has the prefix of the IDs that the loop gives to events with a task and without an ID.
+func TestAnotherEventWithAnIDLikeATasksIsParked(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		other := `{"type": "add", "item": "b", "$id": "task/1"}`
+		w.post("order/1", `{"type": "add", "item": "a", "$id": "task/1"}`, other)
+		w.run(t)
+		w.wantLog(t, "order/1", "a")
+		w.wantParked(t, [2]string{other, `another event with the ID "task/1" was applied`})
+	})
+}

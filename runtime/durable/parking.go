@@ -21,9 +21,6 @@ const failureMessageBytesMax = 2 << 10
 // instance, it can store nothing and parks the delivery at once. It does not park a delivery whose event was applied
 // to an instance that then cannot settle: a redrive would apply the event twice.
 func (t *turn) park(ctx context.Context, d Delivery, eventType string, reason error) error {
-	if t.stopStuck(d) {
-		return nil
-	}
 	switch {
 	case t.isApplied(d):
 		t.loop.config.Logger.ErrorContext(ctx, "event applied, but its instance cannot settle", "instance", d.Group, "message_id", d.MessageID, "reason", reason)
@@ -77,8 +74,8 @@ func (l *Loop) parkAll(ctx context.Context, deliveries []Delivery, reason error)
 	return len(deliveries), nil
 }
 
-// parkUnstorable reads the instance again and parks an event whose outcome cannot be stored. Everything that the turn
-// stored before it failed stays, and its effects are performed.
+// parkUnstorable reads the instance again and parks an event whose outcome cannot be stored. It postpones a timer event.
+// Everything that the turn stored before it failed stays, and its effects are performed.
 func (l *Loop) parkUnstorable(ctx context.Context, d Delivery, reason error) (done int, err error) {
 	id, err := l.address(d.Group)
 	if err != nil {
@@ -93,22 +90,20 @@ func (l *Loop) parkUnstorable(ctx context.Context, d Delivery, reason error) (do
 	}
 	event, v, why := t.admit(ctx, d)
 	if v == poisoned {
-		reason = why
+		event, reason = statechart.Event{}, why
 	}
 	if v == skipped && !t.isApplied(d) {
 		return 1, nil // The duplicate needs no write. The next event reports the failure.
 	}
-	if err := t.park(ctx, d, event.Type, reason); err != nil {
+	if err := t.giveUpDelivery(ctx, d, event, reason); err != nil {
 		return 0, err
 	}
 	err = t.commit(ctx)
 	if errors.Is(err, ErrUnstorable) {
 		// The record is so full that the decision does not fit either. A retry would block the group forever.
 		l.config.Logger.ErrorContext(ctx, "no room in the item for the reason of a parked event", "instance", d.Group, "error", err)
-		if !t.stored.Record.isApplied(d) {
+		if err = nil; event.Type != statechart.TimerEvent && !t.stored.Record.isApplied(d) {
 			err = l.park(ctx, d, reason, t.stored.Record.Tokens...)
-		} else {
-			err = nil
 		}
 	} else if err == nil {
 		err = t.dispatch(ctx, false)
@@ -131,8 +126,9 @@ func (t *turn) postpone(ctx context.Context, d Delivery, eventType string, reaso
 	if err := statechart.ReadJSON([]byte(d.Body), &form); err != nil {
 		return t.park(ctx, d, eventType, err)
 	}
-	wait := doubling(t.loop.config.PostponeMin, t.loop.config.PostponeMax, form.Retries)
-	body, err := withKeys(json.RawMessage(d.Body), map[string]any{retriesKey: form.Retries + 1})
+	retries := min(max(form.Retries, 0), 1<<20) // The message may be forged.
+	wait := doubling(t.loop.config.PostponeMin, t.loop.config.PostponeMax, retries)
+	body, err := withKeys(json.RawMessage(d.Body), map[string]any{retriesKey: retries + 1})
 	if err != nil {
 		return t.park(ctx, d, eventType, err)
 	}

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
@@ -265,5 +266,63 @@ func TestATimerThatIsAlwaysDueDoesNotKeepTheProcessForEver(t *testing.T) {
 		w.run(t)
 		w.wantLog(t, "order/2", "b")
 		w.wantParked(t, [2]string{"add", "does not end"}) // past is already applied.
+	})
+}
+
+// shop is a machine whose service may take 40 seconds and has one attempt.
+func (w *world) shop() durable.Machine {
+	return durable.Host(statechart.Must(statechart.Definition[basket]{
+		ID: "shop", Version: 1, Initial: "idle", Payloads: payloads(),
+		States: []chartState{
+			{ID: "idle", Tags: settled, On: []on{{Event: "charge", Target: "charging"}, {Event: "add", Actions: do{keep}}}},
+			{ID: "charging", Invoke: []invoke{{Service: w.service("charge"), Timeout: 40 * time.Second,
+				OnDone: []on{{Target: "idle", Actions: do{answered}}}, OnError: []on{{Target: "idle", Actions: do{gaveUp}}}}}},
+		},
+	}), durable.MachineConfig{})
+}
+
+// The table answers late once, and so leaves the service less time than it needs.
+func TestAServiceLosesNoAttemptToASlowTable(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.third["charge"] = lasting(30*time.Second, "charge ok")
+		w.host(t, w.shop())
+		w.post("shop/1", event("add", "a"))
+		w.run(t)
+		w.post("shop/1", event("charge", ""))
+		slow := true
+		w.latency = func(string) time.Duration {
+			if slow {
+				slow = false
+				return 40 * time.Second
+			}
+			return 0
+		}
+		w.run(t)
+		w.wantLog(t, "shop/1", "a", "charge ok")
+	})
+}
+
+// Another writer is faster than the commit after the service, so that the service runs again.
+func TestAServiceLosesNoAttemptToAnotherWriter(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.third["charge"] = lasting(35*time.Second, "charge ok")
+		w.host(t, w.shop())
+		w.post("shop/1", event("add", "a"))
+		w.run(t)
+		w.post("shop/1", event("charge", ""))
+		conflicts := 0
+		w.refuse = func(call string) error {
+			if call == "Commit shop/1" && conflicts == 0 {
+				conflicts++
+				return durable.ErrConflict
+			}
+			return nil
+		}
+		w.run(t)
+		w.wantLog(t, "shop/1", "a", "charge ok")
 	})
 }

@@ -13,6 +13,9 @@ import (
 // errOutOfTime is returned for services that still run at the deadline of the invocation.
 var errOutOfTime = errors.New("the invocation has run out of time")
 
+// promptly is how long after its begin an invocation still counts as having all its time for a service.
+const promptly = time.Second
+
 // services runs the services of one turn.
 type services struct {
 	turn     *turn
@@ -133,8 +136,8 @@ func (s *services) start(ctx context.Context) (moved bool, err error) {
 	if err := s.ctx.Err(); err != nil && len(next) > 0 {
 		return false, fmt.Errorf("no time left to run services: %w", err)
 	}
-	if t.usedTime && slices.ContainsFunc(next, func(r ready) bool { return !s.hasTime(r.work.Timeout) }) {
-		// A service must not be cut off, and lose an attempt, because another used up the time.
+	if t.loop.config.Now().Sub(t.began) > promptly && slices.ContainsFunc(next, func(r ready) bool { return !s.hasTime(r.work.Timeout) }) {
+		// A service must not be cut off, and lose an attempt, because another, a neighbour or AWS used up the time.
 		return false, &retryError{err: errors.New("too little time left for another service")}
 	}
 	if s.unstored {
@@ -198,7 +201,6 @@ func (s *services) run(invocation statechart.Invocation, work Work) {
 		ctx, cancel = context.WithCancel(s.ctx)
 	}
 	s.running[invocation.Key] = cancel
-	s.turn.usedTime = true
 	go func() {
 		value, err := s.observedAttempt(ctx, invocation, work.Run)
 		select {
@@ -328,12 +330,8 @@ func (s *services) end(event statechart.Event) error {
 }
 
 func (s *services) awaited(key string) bool {
-	for _, invocation := range s.turn.draft.Instance.Invocations() {
-		if invocation.Key == key {
-			return true
-		}
-	}
-	return false
+	_, ok := find(s.turn.draft.Instance.Invocations(), func(i *statechart.Invocation) bool { return i.Key == key })
+	return ok
 }
 
 // cancelLeft cancels the attempts of states that the chart has left.

@@ -30,9 +30,8 @@ type turn struct {
 	draft   state // with the changes since
 	// deliveries holds the deliveries of the turn.
 	deliveries []Delivery
-	// usedTime says that something has already used time of this invocation. A service must not lose an attempt to
-	// that.
-	usedTime bool
+	// began is when the invocation began. A service must not lose an attempt to anything else that used its time.
+	began time.Time
 	// broken is the error of a commit that failed. The stored state is then unknown, so nothing more is stored.
 	broken error
 	notes  notes

@@ -14,7 +14,7 @@ import (
 // first, are done: applied with their effects performed, skipped, or parked. A turn folds its deliveries into one
 // read and one write. It writes more often only if services run or deliveries are repeats. The guarantees depend on
 // the order of the phases.
-func (l *Loop) turn(ctx context.Context, deliveries []Delivery, slot slot) (done int, err error) {
+func (l *Loop) turn(ctx context.Context, deliveries []Delivery, slot slot, began time.Time) (done int, err error) {
 	id, err := l.address(deliveries[0].Group)
 	if err != nil {
 		return l.parkAll(ctx, deliveries, fmt.Errorf("the group of the message: %w", err))
@@ -28,7 +28,7 @@ func (l *Loop) turn(ctx context.Context, deliveries []Delivery, slot slot) (done
 	if suspicion := t.suspicion(); slot == together && suspicion > 0 {
 		return 0, &suspectError{suspicion}
 	}
-	t.usedTime = slot == afterOthers
+	t.began = began
 	t.tellLoaded(ctx)
 	defer func() { t.tellHeld(ctx, err) }()
 	loaded := t.stored
@@ -228,7 +228,11 @@ func (t *turn) resume(ctx context.Context, d Delivery) (stuck bool, err error) {
 		t.account(d, before, err)
 		return false, err
 	}
-	return true, t.park(ctx, d, "", fmt.Errorf("settling %s: %w", t.draft.Record.Instance, err))
+	event, v, _ := t.admit(ctx, d)
+	if v != applicable {
+		event = statechart.Event{}
+	}
+	return true, t.giveUpDelivery(ctx, d, event, fmt.Errorf("settling %s: %w", t.draft.Record.Instance, err))
 }
 
 // try applies the delivery's event and settles the instance. applied is false if the event was parked, postponed, or

@@ -86,6 +86,8 @@ func (s *Store) Claim(ctx context.Context, alias string, id durable.InstanceID, 
 		return s.failed(doing, classifyAlias(err))
 	case aws.ToString(canceled.CancellationReasons[0].Code) == conditionFailed:
 		return s.failed(doing, durable.ErrConflict)
+	case aws.ToString(canceled.CancellationReasons[1].Code) == "ValidationError": // See classifyAlias.
+		return s.failed(doing, fmt.Errorf("%w: %w", durable.ErrRefused, err))
 	case aws.ToString(canceled.CancellationReasons[1].Code) != conditionFailed:
 		return s.failed(doing, err)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/dynamostore"
+	"github.com/settle-run/settle/runtime/statechart"
 )
 
 func TestCommitRefusesWhatDynamoDBCannotHold(t *testing.T) {
@@ -96,5 +98,29 @@ func TestSizeIsCountedAsDynamoDBCounts(t *testing.T) {
 	})
 	if err == nil || !strings.Contains(err.Error(), "exceeded the maximum allowed size") {
 		t.Errorf("got %v, want the item to be full", err)
+	}
+}
+
+// The loop gives up a denied effect only if it can store when the denials began.
+func TestAFullItemThatOwesEffectsHasRoomForTheTimeOfADenial(t *testing.T) {
+	t.Parallel()
+	store := dynamostore.New(newClient(t), table)
+	record := smallRecord(id, 1)
+	record.Outbox = []statechart.Effect{{ID: "1.0", Kind: statechart.Send, To: "signup/43"}}
+	withContext := func(bytes int) durable.Record {
+		record.Snapshot = json.RawMessage(`{"version": 1, "status": "active", "context": "` + strings.Repeat("x", bytes) + `"}`)
+		return record
+	}
+	var tooLarge *durable.TooLargeError
+	if err := store.Commit(t.Context(), withContext(dynamostore.ItemBytesMax)); !errors.As(err, &tooLarge) {
+		t.Fatalf("got %v, want a *durable.TooLargeError", err)
+	}
+	mustCommit(t, store, withContext(dynamostore.ItemBytesMax-(tooLarge.Bytes-tooLarge.BytesMax)))
+	left := durable.Left{
+		Outbox: record.Outbox, Tokens: record.Tokens, Executions: record.Executions, FailedEffects: record.FailedEffects, ExpireAt: record.ExpireAt,
+		DeniedSince: time.UnixMilli(946684800000),
+	}
+	if err := store.ClearOutbox(t.Context(), id, 1, left); err != nil {
+		t.Error(err)
 	}
 }

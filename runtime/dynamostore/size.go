@@ -6,6 +6,8 @@ import "github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 const ItemBytesMax = 400 << 10
 
 const (
+	// deniedSinceBytes is the size of the attribute attrDeniedSince.
+	deniedSinceBytes = len(attrDeniedSince) + len("2006-01-02T15:04:05.000Z")
 	// collectionOverheadBytes is what a list or a map counts for beside its elements.
 	collectionOverheadBytes = 3
 	// elementOverheadBytes is what each element of a list or a map adds.

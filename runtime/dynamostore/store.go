@@ -87,6 +87,9 @@ func (s *Store) Commit(ctx context.Context, record durable.Record) error {
 		putIndex(item, record)
 	}
 	size := itemBytes(item)
+	if record.Owes() && record.DeniedSince.IsZero() {
+		size += deniedSinceBytes // ClearOutbox may have to add it.
+	}
 	if size > ItemBytesMax {
 		return s.failed(doing, &durable.TooLargeError{Bytes: size, BytesMax: ItemBytesMax})
 	}

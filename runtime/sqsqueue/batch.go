@@ -75,7 +75,7 @@ func entryOf(ctx context.Context, i int, message durable.Message) types.SendMess
 		MessageGroupId:         aws.String(message.To.String()),
 		MessageDeduplicationId: &message.DeduplicationID,
 
-		MessageAttributes:       traceAttributes(ctx, MessageBytesMax-len(body)),
+		MessageAttributes:       traceAttributes(ctx, olderMessageBytesMax-len(body)),
 		MessageSystemAttributes: traceSystemAttributes(ctx),
 	}
 }

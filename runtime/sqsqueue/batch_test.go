@@ -162,10 +162,11 @@ func TestABadBatchIsSentByNobody(t *testing.T) {
 // TestABatchOverTheLimitIsSplit fills the limit of one request to the byte, then exceeds it by one. Trace attributes count.
 func TestABatchOverTheLimitIsSplit(t *testing.T) {
 	t.Parallel()
-	half := func(extra int) string {
+	part := func(of, extra int) string {
 		const frame = `{"type":""}`
-		return `{"type":"` + strings.Repeat("x", sqsqueue.MessageBytesMax/2-len(frame)+extra) + `"}`
+		return `{"type":"` + strings.Repeat("x", sqsqueue.MessageBytesMax/of-len(frame)+extra) + `"}`
 	}
+	half := func(extra int) string { return part(2, extra) }
 	for _, c := range []struct {
 		name    string
 		ctx     context.Context
@@ -175,7 +176,7 @@ func TestABatchOverTheLimitIsSplit(t *testing.T) {
 	}{
 		{"at the limit", t.Context(), []string{half(0), half(0)}, []int{2}, 0},
 		{"a byte over it", t.Context(), []string{half(0), half(1)}, nil, 2},
-		{"over it with attributes", durable.WithTrace(t.Context(), trace), []string{half(0), half(0)}, nil, 2},
+		{"over it with attributes", durable.WithTrace(t.Context(), trace), slices.Repeat([]string{part(5, 0)}, 5), []int{4}, 1},
 		{"in two parts", t.Context(), []string{`{}`, half(0), half(0), `{}`}, []int{2, 2}, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -36,40 +36,49 @@ const (
 // ReasonBytesMax is how much of a reason is kept.
 const ReasonBytesMax = 4 << 10
 
+// olderMessageBytesMax was the highest and default MaximumMessageSize of a queue before SQS raised it to MessageBytesMax.
+const olderMessageBytesMax = 256 << 10
+
 // Park sends the delivery to the dead-letter queue: the same body and group, with the reason
 // and the origin as message attributes. The deduplication ID is derived from the source queue
 // and the sequence number, so that parking a delivery twice within five minutes parks it
-// once. Where body and attributes together are too long for SQS, attributes are cut, then
-// left out. Errors wrap ErrRefused, ErrNoQueue, ErrDenied, or leave open whether the message was sent.
+// once. If body and attributes together are too long for the dead-letter queue, whose
+// MaximumMessageSize Park does not know, Park cuts attributes and then leaves them out. Errors wrap ErrRefused, ErrNoQueue, ErrDenied, or leave open whether the message was sent.
 func (q *Queue) Park(ctx context.Context, delivery durable.Delivery, reason string) error {
 	if q.deadLetterURL == "" {
 		return fmt.Errorf("parking message %s: %w", delivery.MessageID, errors.New("expected the URL of a dead-letter queue, got none"))
 	}
-	delivery.Body = sendable(delivery.Body) // The loop makes that of an event which was deferred.
-	_, err := q.client.SendMessage(ctx, &sqs.SendMessageInput{
-		QueueUrl:               &q.deadLetterURL,
-		MessageBody:            &delivery.Body,
-		MessageGroupId:         &delivery.Group,
-		MessageDeduplicationId: aws.String(parkingID(delivery)),
-		MessageAttributes:      parkingAttributes(delivery, reason),
-	})
-	if err != nil {
-		return fmt.Errorf("parking message %s of %s at %s: %w", delivery.MessageID, delivery.Group, q.deadLetterURL, classify(err))
+	delivery.Body = sendable(delivery.Body) // The loop makes the body of a deferred event.
+	var err error
+	for _, bytesMax := range []int{MessageBytesMax, olderMessageBytesMax, len(delivery.Body)} {
+		_, err = q.client.SendMessage(ctx, &sqs.SendMessageInput{
+			QueueUrl:               &q.deadLetterURL,
+			MessageBody:            &delivery.Body,
+			MessageGroupId:         &delivery.Group,
+			MessageDeduplicationId: aws.String(parkingID(delivery)),
+			MessageAttributes:      parkingAttributes(delivery, reason, bytesMax),
+		})
+		if err == nil {
+			return nil
+		}
+		if err = classify(err); !errors.Is(err, ErrRefused) {
+			break
+		}
 	}
-	return nil
+	return fmt.Errorf("parking message %s of %s at %s: %w", delivery.MessageID, delivery.Group, q.deadLetterURL, err)
 }
 
-// parkingID names a message among those of all queues that park in one dead-letter queue. The
+// parkingID identifies a message in a dead-letter queue that several queues may share. The
 // ARN is hashed because a deduplication ID has at most 128 characters.
 func parkingID(delivery durable.Delivery) string {
 	queue := sha256.Sum256([]byte(delivery.Queue))
 	return fmt.Sprintf("parked-%x-%s", queue[:8], delivery.SequenceNumber)
 }
 
-// parkingAttributes returns as many of the attributes as fit beside the body.
-func parkingAttributes(delivery durable.Delivery, reason string) map[string]types.MessageAttributeValue {
+// parkingAttributes returns as many of the attributes as fit beside the body into a message of bytesMax.
+func parkingAttributes(delivery durable.Delivery, reason string, bytesMax int) map[string]types.MessageAttributeValue {
 	attributes := map[string]types.MessageAttributeValue{}
-	room := MessageBytesMax - len(delivery.Body)
+	room := bytesMax - len(delivery.Body)
 	put := func(name, dataType, value string) {
 		if size := len(name) + len(dataType) + len(value); value != "" && size <= room {
 			attributes[name] = types.MessageAttributeValue{DataType: aws.String(dataType), StringValue: aws.String(value)}

@@ -50,7 +50,7 @@ func (q *Queue) Send(ctx context.Context, message durable.Message) (messageID st
 		MessageGroupId:         aws.String(message.To.String()),
 		MessageDeduplicationId: &message.DeduplicationID,
 
-		MessageAttributes:       traceAttributes(ctx, MessageBytesMax-len(body)),
+		MessageAttributes:       traceAttributes(ctx, olderMessageBytesMax-len(body)),
 		MessageSystemAttributes: traceSystemAttributes(ctx),
 	})
 	if err != nil {

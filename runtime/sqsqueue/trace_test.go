@@ -7,6 +7,7 @@ import (
 
 	"github.com/aws/aws-lambda-go/events"
 	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/settle-run/settle/runtime/durable"
@@ -66,6 +67,20 @@ func TestAMessageWithoutATraceOrRoomForItHasNone(t *testing.T) {
 			t.Errorf("got %d bytes with the attributes %v, want the longest message without any", len(message.Body), message.MessageAttributes)
 		}
 	})
+}
+
+func TestATraceMakesNoMessageTooLongForAQueueOf256KiB(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	_, err := f.client.SetQueueAttributes(t.Context(), &sqs.SetQueueAttributesInput{QueueUrl: &f.url, Attributes: map[string]string{"MaximumMessageSize": "262144"}})
+	must(t, err)
+	body := []byte(strings.Repeat("x", 256<<10))
+	ctx := durable.WithTrace(t.Context(), trace)
+	_, err = f.queue.Send(ctx, durable.Message{To: ada, Body: body, DeduplicationID: "d-1"})
+	must(t, err)
+	for _, err := range f.queue.SendBatch(ctx, []durable.Message{{To: ada, Body: body, DeduplicationID: "d-2"}, {To: durable.InstanceID{Machine: "signup", ID: "bob"}, Body: body, DeduplicationID: "d-3"}}) {
+		must(t, err)
+	}
 }
 
 func TestATraceHeaderThatSQSWouldRefuseIsNotSent(t *testing.T) {
