@@ -13,9 +13,6 @@ import (
 // awake checks each stored instance while no process runs: a message in the queue or a schedule wakes it.
 func (x *search) awake(w *world) {
 	for _, id := range slices.Sorted(maps.Keys(w.records)) {
-		if w.facts["restored "+id] > 0 { // docs/operations.md, "Backups": the next event wakes it.
-			continue
-		}
 		stored, err := waking.Of(x.hosts[0], w.record(id))
 		if err != nil { // The next version has stored it.
 			stored, err = waking.Of(x.hosts[len(x.hosts)-1], w.record(id))

@@ -88,7 +88,7 @@ func (s Stored) isStuck() bool {
 }
 
 // Check returns an error unless the messages wake the instance, or it is stuck. queued holds the bodies of the messages of its group that
-// are in the queue or in flight. scheduled holds those of the messages to it that a timer will send.
+// are in the queue or in flight. scheduled holds the bodies of the messages that a timer will send to it.
 func (s Stored) Check(queued, scheduled []string) error {
 	switch s.Cause() {
 	case ByMessage:
