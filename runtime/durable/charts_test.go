@@ -288,7 +288,7 @@ func (w *world) wantSound(t *testing.T) {
 }
 
 func (w *world) problems() (problems []string) {
-	problems = slices.Clone(w.violations)
+	problems = slices.Concat(w.violations, w.asleep)
 	if missing := w.unperformed(); len(missing) > 0 {
 		problems = append(problems, fmt.Sprintf("committed but never performed: %q", missing))
 	}

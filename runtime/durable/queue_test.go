@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/internal/waking"
 )
 
 // The settings of SQS and Lambda.
@@ -28,6 +30,8 @@ type queue struct {
 	scheduled []scheduled
 	sequence  int
 	sent      map[string]time.Time
+	// asleep lists the instances that nothing would wake.
+	asleep []string
 }
 
 type message struct {
@@ -158,13 +162,43 @@ func (w *world) handle(batch []durable.Delivery, timeout time.Duration) (failed 
 	for _, d := range batch {
 		acknowledged := !slices.Contains(again, d.MessageID)
 		if acknowledged {
-			_ = p.call(p.ctx, "Acknowledge", d.Group, func() error { w.remove(d); return nil })
+			_ = p.call(p.ctx, "Acknowledge", d.Group, func() error {
+				w.remove(d)
+				w.awake(d.Group)
+				return nil
+			})
 		}
 		if p.isDead() || !acknowledged {
 			failed = append(failed, d.Body)
 		}
 	}
 	return failed
+}
+
+// awake checks that something wakes an instance although its message has left the queue.
+func (w *world) awake(id string) {
+	record := w.load(id)
+	if record.Revision == 0 {
+		return
+	}
+	stored, err := waking.Of(w.machines, record)
+	if err == nil {
+		var queued, later []string
+		for _, m := range w.messages {
+			if m.Group == id {
+				queued = append(queued, m.Body)
+			}
+		}
+		for _, s := range w.scheduled {
+			if s.message.To.String() == id {
+				later = append(later, string(s.message.Body))
+			}
+		}
+		err = stored.Check(queued, later)
+	}
+	if err != nil {
+		w.asleep = append(w.asleep, fmt.Sprintf("nothing wakes %s: %v", id, err))
+	}
 }
 
 func (p *process) isDead() bool {
@@ -198,7 +232,7 @@ func (w *world) live(end time.Time) (problem string) {
 		at := w.next()
 		switch {
 		case at.IsZero() && len(w.messages) == 0:
-			return ""
+			return strings.Join(w.asleep, "\n")
 		case !end.IsZero() && at.After(end):
 			time.Sleep(time.Until(end))
 			return ""

@@ -93,33 +93,6 @@ func (t *turn) expireAt(record Record) time.Time {
 	return record.UpdatedAt.Add(retention)
 }
 
-// Waking says what starts the next turn of a stored instance.
-type Waking string
-
-// The results of WokenBy.
-const (
-	// ByRest means that nothing is scheduled. The instance waits for events from outside, or has ended.
-	ByRest Waking = "rest"
-	// ByMessage means a message in the queue. The instance is unsettled or has pending effects. The message of the
-	// turn that stored it stays in the queue until neither is true.
-	ByMessage Waking = "message"
-	// ByTimer means a scheduled timer, heartbeat or poll.
-	ByTimer Waking = "timer"
-)
-
-// WokenBy returns what starts the next turn of a stored record. An instance that is unsettled or has pending effects
-// must have a message in the queue: the consumer acknowledges the message only after both are done.
-func (r Record) WokenBy(settled bool, timers int) Waking {
-	switch {
-	case !settled || r.Owes():
-		return ByMessage
-	case timers > 0 || len(r.Executions) > 0 || slices.ContainsFunc(r.Tokens, func(k Token) bool { return k.TimeoutSeconds > 0 || k.HeartbeatSeconds > 0 }):
-		return ByTimer
-	default:
-		return ByRest
-	}
-}
-
 // Owes reports whether the record has effects, or answers to Step Functions tasks, that may not have been performed
 // yet. The next delivery to the instance performs them first.
 func (r Record) Owes() bool {

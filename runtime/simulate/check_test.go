@@ -15,6 +15,7 @@ import (
 
 	"github.com/settle-run/settle/runtime/awslocal"
 	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/internal/waking"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
@@ -33,9 +34,11 @@ func (s *simulation) check() {
 		if record.Revision == 0 {
 			s.checkLost(name)
 		}
+		record.Outbox = slices.DeleteFunc(record.Outbox, func(e statechart.Effect) bool { return s.ledger.isParkedBefore(name, e) })
 		if len(record.Outbox) > 0 {
 			s.problem("%s has an outbox left behind: %+v", name, record.Outbox)
 		}
+		s.checkRest(record)
 		if len(record.Tokens) > 0 && !s.plan.denies { // Else nobody may have looked after them.
 			s.problem("%s has tokens left behind: %+v", name, record.Tokens)
 		}
@@ -66,6 +69,23 @@ func (s *simulation) check() {
 	s.checkExecutions(ends, tokens)
 	s.checkQueues()
 	s.checkInnocents()
+}
+
+// checkRest checks that an instance rests: the queues are empty, and nothing is scheduled.
+func (s *simulation) checkRest(record durable.Record) {
+	if record.Revision == 0 || s.plan.denies {
+		return
+	}
+	stored, err := waking.Of(s.machines, record)
+	if err != nil { // The new version has stored it.
+		stored, err = waking.Of(s.deployed, record)
+	}
+	if err == nil {
+		err = stored.Check(nil, nil)
+	}
+	if err != nil {
+		s.problem("nothing wakes %s: %v", record.Instance, err)
+	}
 }
 
 // noEnd is in the reason of an event that was parked because its tries came to no end; abandonedMax is how many there may be by default.
@@ -140,7 +160,7 @@ func (s *simulation) names() []string {
 // checkSends checks that the events which instances send one another are the ones that arrived.
 func (s *simulation) checkSends(sends map[string]string) {
 	for id, name := range s.arrivals {
-		if sends[id] != name && !s.hasLost(id) {
+		if sends[id] != name && !s.hasLost(id) && !s.wasUndone(id) {
 			s.problem("%s got an event that nobody has sent it: %s", name, id)
 		}
 	}

@@ -40,6 +40,8 @@ type ledger struct {
 	lost   map[string]bool
 	// claims are the tokens of the claims that took effect: a claim that is repeated under its token changes nothing.
 	claims map[string]bool
+	// restored are the instances that an operator has restored.
+	restored map[string]restored
 	// tenures are those of each alias, in their order.
 	tenures map[string][]tenure
 }
@@ -63,6 +65,8 @@ type accepted struct {
 	from string
 	// redriven says that an operator has sent it.
 	redriven bool
+	// delivered is when it was delivered last.
+	delivered time.Time
 }
 
 func acceptedOf(message events.SQSMessage) accepted {
@@ -108,7 +112,7 @@ func (a accepted) isSend() bool {
 func newLedger() ledger {
 	return ledger{
 		accepted: map[string]map[string]accepted{}, committed: map[string]bool{}, parked: map[string][]string{}, abandoned: map[string]bool{}, answered: map[string]bool{},
-		parkings: map[string]bool{}, failed: map[string]bool{}, stored: map[string]stored{}, lost: map[string]bool{}, claims: map[string]bool{}, tenures: map[string][]tenure{},
+		parkings: map[string]bool{}, failed: map[string]bool{}, stored: map[string]stored{}, lost: map[string]bool{}, claims: map[string]bool{}, restored: map[string]restored{}, tenures: map[string][]tenure{},
 	}
 }
 
@@ -122,6 +126,7 @@ func (l *ledger) accept(batch events.SQSEvent) {
 			l.accepted[group] = map[string]accepted{}
 		}
 		one := acceptedOf(message)
+		one.delivered = time.Now()
 		l.accepted[group][one.sequence] = one
 	}
 }

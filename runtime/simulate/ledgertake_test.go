@@ -220,6 +220,9 @@ func (s *simulation) takeCommit(call takenCall) {
 	}
 	for _, effect := range put.Item.Outbox.L {
 		id := derivedID(name, createdAt, effect.M.ID.S)
+		if effect.M.Kind.S == string(statechart.Send) && l.restored[name].undone[shortened(id)] {
+			s.problem("%s stores a new send of %s, which was restored, under an ID that was used before: %s", call.process, name, id)
+		}
 		l.committed[shortened(id)] = true
 		l.committed[shortened(id+".failed")] = true // That it has failed may be told.
 		l.committed[nameEnd(id)] = true

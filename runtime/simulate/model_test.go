@@ -69,6 +69,7 @@ func (r *replay) finish() error {
 		}
 		return nil
 	}
+	r.rearm()
 	r.migrate()
 	if !r.instance.Settled() {
 		return fmt.Errorf("it is not settled at the end, but in %v", r.instance.State())
@@ -294,6 +295,7 @@ func (r *replay) begin(message accepted) error {
 
 // step takes one step, which must be the next of the history.
 func (r *replay) step(event statechart.Event) error {
+	r.rearm()
 	name, from := event.Type, r.instance.State()
 	for _, timer := range r.instance.Timers() {
 		if event.Type == statechart.TimerEvent && timer.ID == event.Timer {

@@ -19,8 +19,11 @@ func (r *replay) linearize() (*replay, error) {
 	var choices []choice
 	for i, queue := range r.queues {
 		if len(queue) > 0 {
-			choices = append(choices, choice{queue: i})
-			abandoned := r.simulation.ledger.passesOver(queue[0], r.messages)
+			undone := r.simulation.ledger.isUndone(r.name, queue[0])
+			abandoned := undone || r.simulation.ledger.passesOver(queue[0], r.messages)
+			if !undone {
+				choices = append(choices, choice{queue: i})
+			}
 			if r.instance == nil && (len(r.queues) > 1 || abandoned) && r.beganWith(queue[0]) {
 				choices = append(choices, choice{queue: i, begins: true})
 			}
@@ -29,6 +32,9 @@ func (r *replay) linearize() (*replay, error) {
 			}
 			if abandoned {
 				choices = append(choices, choice{queue: i, abandoned: true})
+			}
+			if undone {
+				continue
 			}
 			if strings.Contains(queue[0].body, `"settle.execution"`) && r.at < len(r.record.History) && r.record.History[r.at].Event == flowEnded {
 				choices = append(choices, choice{queue: i, looked: true})

@@ -190,6 +190,15 @@ var mutants = []mutant{
 		return nil
 	}
 	return t.scheduleBeat(ctx, at, form)`},
+	{"rearming keeps the old IDs", "sends of a restored instance take effect", "runtime/durable/rearm.go",
+		`	snapshot, steps, err := statechart.SkipSteps(record.Snapshot, now.UnixMicro())`,
+		`	snapshot, steps, err := record.Snapshot, now.UnixMicro(), error(nil)`},
+	{"rearming does not put timers back", "timers of a restored instance fire", "runtime/durable/rearm.go",
+		`range instance.Timers() {`, `range instance.Timers()[:0] {`},
+	{"rearming forgets what was owed", "effects of a restored instance at least once", "runtime/durable/rearm.go",
+		`	outbox := slices.Clip(record.Outbox)`, `	outbox := []statechart.Effect{}`},
+	{"rearming does not claim aliases again", "an alias belongs to a restored instance", "runtime/durable/rearm.go",
+		`		ask(statechart.Effect{Kind: statechart.ClaimAlias, Name: alias})`, `		_ = alias`},
 	{"a history that lags decides", "a task's answer is told from its expiry", "runtime/sfncallback/reconcile.go",
 		`	case end == nil, !over && !endsTask(*end):`, `	case end == nil && ctx == nil:
 		return errUndecided
@@ -203,6 +212,10 @@ var mutantStrains = map[string]string{
 	"failures of AWS counted as tries":           "sieges",
 	"events that kill processes not taken alone": "kills in a row",
 	"items expire that owe effects":              "retention",
+	"rearming keeps the old IDs":                 "restores",
+	"rearming does not put timers back":          "restores",
+	"rearming forgets what was owed":             "restores",
+	"rearming does not claim aliases again":      "restores",
 }
 
 // simulationFailed finds in the output of TestSimulation which run failed, and the first problem, or that it never came

@@ -62,6 +62,8 @@ type plan struct {
 	killsInARow bool
 	// longOutboxes says that charts send many events at once, and that each send takes up to latencyMax.
 	longOutboxes bool
+	// restores says that an operator restores instances from a backup.
+	restores bool
 	// retention is that of drawn machines, 0 for ever, and ttlDelay how long an item outlives its deadline.
 	retention, ttlDelay time.Duration
 	// config is that of the loops.
@@ -123,7 +125,10 @@ func drawPlan(rng *rand.Rand, seed uint64) plan {
 		p.instances = append(p.instances, fmt.Sprintf("drawn%d/%d", rng.IntN(machines), len(p.instances)))
 	}
 	family, flows := rng.IntN(3) == 0 || p.aim.family, rng.IntN(4) == 0
-	if p.retention > 0 { // What an item that is gone had to do with them, nobody can tell.
+	if p.restores = p.restores && p.retention == 0; p.restores {
+		p.denies = false // The model does not know which of the effects that failed were undone.
+	}
+	if p.retention > 0 || p.restores { // What an item that is gone had to do with them, nobody can tell.
 		family, flows = false, false
 	}
 	var names []string
@@ -154,7 +159,7 @@ func drawPlan(rng *rand.Rand, seed uint64) plan {
 		}
 		p.producers = append(p.producers, sendings)
 	}
-	if p.queues > 1 || p.retention > 0 {
+	if p.queues > 1 || p.retention > 0 || p.restores {
 		return p // When a task came to wait, and so what it is told, the history does not say.
 	}
 	waits := rng.IntN(4)

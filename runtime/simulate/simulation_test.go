@@ -61,6 +61,13 @@ type simulation struct {
 	ledger             ledger
 	arrivals           map[string]string // the sends between instances that have arrived, with whom they did
 
+	// untilStopped ends when an operator stops the consumer. stopped waits for its invocations, and restarted is closed when it is
+	// started again.
+	untilStopped context.Context
+	stop         context.CancelFunc
+	stopped      sync.WaitGroup
+	restarted    chan struct{}
+
 	queueURLs                              []string
 	deadLetterURL, delayURL, executionsURL string
 
@@ -165,6 +172,9 @@ func simulate(t *testing.T, seed uint64) *simulation {
 		s.host()
 		s.create()
 		ctx, stop := context.WithCancel(context.Background())
+		s.untilStopped, s.stop = context.WithCancel(ctx)
+		s.restarted = make(chan struct{})
+		s.stopped.Add(s.plan.queues)
 		var running, producing sync.WaitGroup
 		running.Go(func() { s.director.direct(ctx) })
 		for i := range s.plan.queues {
@@ -173,7 +183,7 @@ func simulate(t *testing.T, seed uint64) *simulation {
 				if s.plan.killsInARow {
 					time.Sleep(10 * time.Second) // What has come until then comes in one batch.
 				}
-				s.poll(ctx, s.queue(i), s.consumer, concurrency)
+				s.consume(ctx, i, concurrency)
 			})
 		}
 		running.Go(func() { s.poll(ctx, delayName, s.forwarder, 1) })
@@ -184,6 +194,9 @@ func simulate(t *testing.T, seed uint64) *simulation {
 		}
 		for i, one := range s.plan.executions {
 			producing.Go(func() { s.waitFor(i, one) })
+		}
+		if s.plan.restores {
+			producing.Go(s.restore)
 		}
 		producing.Wait()
 		if s.plan.redriven {
@@ -315,12 +328,15 @@ func (s *simulation) queue(i int) string { return []string{queueName, "settle-to
 
 // poll feeds a queue to a function until ctx ends.
 func (s *simulation) poll(ctx context.Context, queue string, start func(process string, now func() time.Time) lambda.Handler, concurrency int) {
-	f := &function{simulation: s, queue: queue, start: start}
-	err := s.director.cloud.Poll(ctx, awslocal.EventSource{Queue: queue, Timeout: functionTimeout, ReportBatchItemFailures: true, Concurrency: concurrency}, func() awslocal.Invoker {
+	s.feed(ctx, &function{simulation: s, queue: queue, start: start}, concurrency)
+}
+
+func (s *simulation) feed(ctx context.Context, f *function, concurrency int) {
+	err := s.director.cloud.Poll(ctx, awslocal.EventSource{Queue: f.queue, Timeout: functionTimeout, ReportBatchItemFailures: true, Concurrency: concurrency}, func() awslocal.Invoker {
 		return f
 	})
 	if err != nil {
-		s.problem("polling %s: %v", queue, err)
+		s.problem("polling %s: %v", f.queue, err)
 	}
 }
 

@@ -55,6 +55,9 @@ var strains = []strain{
 		p.retention, p.ttlDelay = anyOf(rng, time.Second, time.Minute, time.Hour), anyOf[time.Duration](rng, -1, -1, 0, 72*time.Hour, 10*24*time.Hour)
 		p.aim = aim{kinds: map[string]fault{"sqs.SendMessage": outage}, about: `\"told\"`}
 	}},
+	{"restores", "runs in which an operator restores instances from a backup", "DynamoDB API Reference, RestoreTableToPointInTime: to any point in time of the last 35 days", 16, func(p *plan, _ *rand.Rand) {
+		p.restores = true
+	}},
 	{"sieges", "runs with faults that last for hours", "Amazon DynamoDB and SQS Service Level Agreements: they bound no single outage", 8, func(p *plan, _ *rand.Rand) {
 		p.sieges, p.aim = true, aim{tasks: true}
 	}},

@@ -23,7 +23,7 @@ type action struct {
 
 // actions returns the possible next actions. depth counts the processes that are frozen or paused meanwhile.
 func (x *search) actions(w *world, depth int) []action {
-	return slices.Concat(x.deliveries(w, depth), firings(w), forgetting(w, depth), operating(w, depth), w.taskActions(), w.executionActions())
+	return slices.Concat(x.deliveries(w, depth), firings(w), forgetting(w, depth), x.operating(w, depth), w.taskActions(), w.executionActions())
 }
 
 // deliveries returns the batches that SQS may deliver: messages from the front of each unlocked lane. A batch comes from
@@ -144,7 +144,7 @@ func (w *world) inDebt() bool {
 }
 
 // operating returns the actions of operators: redrive, restore, deploy, and change permissions.
-func operating(w *world, depth int) (actions []action) {
+func (x *search) operating(w *world, depth int) (actions []action) {
 	add := func(name string, do func(w *world)) {
 		actions = append(actions, action{name: name, do: func(w *world, _ *decisions) { do(w) }})
 	}
@@ -159,13 +159,17 @@ func operating(w *world, depth int) (actions []action) {
 	}
 	for _, id := range slices.Sorted(maps.Keys(w.backups)) {
 		// docs/operations.md, "Restore one instance": stop the consumer and wait until its invocations have ended.
-		if depth == 0 && w.left.Restores > 0 && !w.expects(id) {
+		if depth == 0 && w.left.Restores > 0 {
 			add("restore "+id, func(w *world) {
 				w.left.Restores--
 				for _, line := range w.records[id].log[len(w.backups[id].log):] {
 					w.facts["forgotten "+line] = 1
 				}
-				w.records[id], w.applied[id], w.facts["restored "+id] = w.backups[id], w.backups[id].log, 1
+				for _, effect := range w.record(id).Outbox {
+					delete(w.facts, "committed "+string(effect.Kind)+" "+derivedID(w.record(id), effect.ID))
+				}
+				w.records[id], w.applied[id] = w.backups[id], w.backups[id].log
+				w.rearm(x.hosts[len(x.hosts)-1], id)
 			})
 		}
 	}
@@ -179,6 +183,21 @@ func operating(w *world, depth int) (actions []action) {
 		add("allow sending", func(w *world) { w.denied = false })
 	}
 	return actions
+}
+
+// rearm rearms a restored instance and sends it a message, so that a consumer performs its outbox.
+func (w *world) rearm(machines *durable.Machines, id string) {
+	record, err := durable.Rearm(machines, w.record(id), w.clock)
+	if err != nil {
+		panic(err)
+	}
+	w.store(record)
+	for _, effect := range record.Outbox {
+		name := derivedID(record, effect.ID)
+		w.facts["committed "+string(effect.Kind)+" "+name], w.facts["may "+name] = 1, 1
+		delete(w.facts, "cleared "+name)
+	}
+	w.enqueue(queueARN, id, `{"type": "settle.timer", "timer": "resume"}`, "rearm "+id, durable.Place{})
 }
 
 // taskActions returns the possible ends of tasks: a task times out, or its execution is aborted.

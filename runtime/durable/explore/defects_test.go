@@ -10,6 +10,7 @@ const (
 	dispatchFile   = "dispatch.go"
 	failureFile    = "failure.go"
 	parkingFile    = "parking.go"
+	rearmFile      = "rearm.go"
 	duplicatesFile = "duplicates.go"
 	servicesFile   = "services.go"
 	aliasFile      = "alias.go"
@@ -204,4 +205,8 @@ var mended = []mutant{
 		record.Outbox`, new: `		record.Outbox`},
 	{name: "given-up effect not stored", scenario: "denied", pauses: 1, finds: "send lost", file: dispatchFile,
 		old: `		if err != nil || t.gaveUp() {`, new: `		if err != nil {`},
+	{name: "rearming keeps the old IDs", scenario: "restore: then", finds: "cleared outbox comes back", file: rearmFile,
+		old: `	snapshot, steps, err := statechart.SkipSteps(record.Snapshot, now.UnixMicro())`, new: `	snapshot, steps, err := record.Snapshot, now.UnixMicro(), error(nil)`},
+	{name: "rearming does not put timers back", scenario: "restore: timer", finds: "not woken", file: rearmFile,
+		old: `range instance.Timers() {`, new: `range instance.Timers()[:0] {`},
 }

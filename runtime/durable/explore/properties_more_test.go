@@ -6,8 +6,40 @@ import (
 	"strings"
 
 	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/internal/waking"
 	"github.com/settle-run/settle/runtime/statechart"
 )
+
+// awake checks each stored instance while no process runs: a message in the queue or a schedule wakes it.
+func (x *search) awake(w *world) {
+	for _, id := range slices.Sorted(maps.Keys(w.records)) {
+		stored, err := waking.Of(x.hosts[0], w.record(id))
+		if err != nil { // The next version has stored it.
+			stored, err = waking.Of(x.hosts[len(x.hosts)-1], w.record(id))
+		}
+		if err == nil {
+			err = stored.Check(w.bodies(id))
+		}
+		if err != nil {
+			w.wrong("not woken: %s: %v", id, err)
+		}
+	}
+}
+
+// bodies returns the bodies of the messages to an instance: in the queue, and scheduled.
+func (w *world) bodies(id string) (queued, later []string) {
+	for _, m := range w.messages {
+		if m.Group == id {
+			queued = append(queued, m.Body)
+		}
+	}
+	for _, s := range w.scheduled {
+		if s.message.To.String() == id {
+			later = append(later, string(s.message.Body))
+		}
+	}
+	return queued, later
+}
 
 // tasksAnswered: "a task that waits is answered once, with the outcome that was committed; if it cannot be answered any more,
 // the chart can receive it".

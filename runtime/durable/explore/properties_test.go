@@ -129,9 +129,7 @@ func owesRelease(record durable.Record, name string) bool {
 // atRest checks a world in which nothing is on its way.
 func (x *search) atRest(w *world) {
 	for _, id := range slices.Sorted(maps.Keys(w.records)) {
-		if w.facts["restored "+id] == 0 { // docs/operations.md, "Backups": the next event finds it.
-			x.settled(w, id)
-		}
+		x.settled(w, id)
 	}
 	w.nothingLost()
 	if len(w.problems) > 0 {
@@ -227,7 +225,7 @@ func (w *world) appliedOnce(p post) {
 		n := w.exactly(group, item)
 		_, left := w.copies(group, item)
 		switch {
-		case n > 1:
+		case n > 1 && (what != "send" || w.facts["forgotten "+item] == 0): // docs/operations.md, "Backups": sends may be repeated.
 			w.wrong("applied twice: %s of %s, %d times", item, group, n)
 		case n == 0 && left == 0 && !optional && w.facts["forgotten "+item] == 0:
 			w.wrong("%s lost: %s of %s", what, item, group)

@@ -48,6 +48,8 @@ func operatorScenarios() []*scenario {
 		{name: "redrive", text: "x/a add a1; x/a add a2", limit: 1, left: budget{Redrives: 1}, faults: 2, nested: 2},
 		{name: "redrive: later", text: "x/a add a1; x/a add a2", limit: 1, left: budget{Redrives: 1, Waits: 1}},
 		{name: "restore", text: "x/a tell a1 x/b; x/a tell a2 x/b", left: budget{Restores: 1}},
+		{name: "restore: then", text: "x/a tell a1 x/b; x/a tell a2 x/b; x/a tell a3 x/b", left: budget{Restores: 1}, isLong: true},
+		{name: "restore: timer", text: "x/a wait a1; x/a add a2", left: budget{Restores: 1}},
 		{name: "end", text: "x/a finish a1 x/b", faults: 3},
 		{name: "denied", text: "x/a tell a1 x/b; x/a tell a2 x/b", left: budget{Denials: 1}},
 		{name: "denied end", text: "x/a finish a1 x/b", left: budget{Denials: 1}, faults: 2},

@@ -127,6 +127,7 @@ func (x *search) expand(f found) {
 	w, n := f.world, &x.nodes[f.node]
 	n.isExpanded = true
 	x.depth = max(x.depth, n.depth)
+	x.awake(w)
 	if len(w.messages)+len(w.scheduled) == 0 && !w.denied {
 		n.rest = true
 		x.rests++

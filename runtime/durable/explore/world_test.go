@@ -284,7 +284,7 @@ func canonical(text []byte, now time.Time) []byte {
 		case end == i:
 			end++
 			out = append(out, text[i])
-		case end-i == 13:
+		case end-i == 13, end-i == 16: // Microseconds count the steps of a rearmed instance.
 			n, ok := seen[string(text[i:end])]
 			if !ok {
 				n = len(seen)

@@ -1,0 +1,108 @@
+// Package waking states what wakes a stored instance. The tests of the loop, the search and the simulation check it, so
+// that no instance waits forever.
+package waking
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/settle-run/settle/runtime/durable"
+)
+
+// Cause is what starts the next turn of a stored instance.
+type Cause string
+
+// The results of Of.
+const (
+	// ByRest means that nothing is scheduled. The instance waits for events from outside or for its children, or it has
+	// ended.
+	ByRest Cause = "rest"
+	// ByMessage means a message in the queue. The instance is unsettled or owes effects. The consumer acknowledges the
+	// message of the turn that stored it only when neither is true.
+	ByMessage Cause = "message"
+	// ByTimer means scheduled messages: a timer, a heartbeat of a task, or a poll of an execution.
+	ByTimer Cause = "timer"
+)
+
+// Stored is a stored instance. Settled and Timers, the IDs of its timers, come from the snapshot.
+type Stored struct {
+	Record  durable.Record
+	Settled bool
+	Timers  []string
+}
+
+// Of returns a stored instance. It restores the record, and may migrate it.
+func Of(machines *durable.Machines, record durable.Record) (Stored, error) {
+	_, instance, err := machines.Restore(record)
+	if err != nil {
+		return Stored{}, err
+	}
+	s := Stored{Record: record, Settled: instance.Settled()}
+	for _, timer := range instance.Timers() {
+		s.Timers = append(s.Timers, timer.ID)
+	}
+	return s, nil
+}
+
+// Cause returns what starts the next turn of the instance.
+func (s Stored) Cause() Cause {
+	switch {
+	case !s.Settled || s.Record.Owes():
+		return ByMessage
+	case len(s.awaited()) > 0:
+		return ByTimer
+	default:
+		return ByRest
+	}
+}
+
+// awaited returns the timers, tasks and executions that a scheduled message names. It leaves out those whose schedule
+// failed permanently: the record keeps them as failed effects.
+func (s Stored) awaited() (names []string) {
+	wait := func(name, effect string) {
+		isOf := func(f durable.FailedEffect) bool { return f.ID == effect || strings.HasPrefix(f.ID, effect+".") }
+		if !slices.ContainsFunc(s.Record.FailedEffects, isOf) {
+			names = append(names, name)
+		}
+	}
+	for _, timer := range s.Timers {
+		wait(timer, timer)
+	}
+	for _, token := range s.Record.Tokens {
+		if token.TimeoutSeconds > 0 || token.HeartbeatSeconds > 0 {
+			wait(token.Key, "token."+token.Key)
+		}
+	}
+	for _, execution := range s.Record.Executions {
+		wait(execution.Name, "execution."+execution.Name)
+	}
+	return names
+}
+
+// isStuck reports whether the instance cannot settle, and the event that found this was parked. docs/guarantees.md: later
+// events are parked until the chart is fixed.
+func (s Stored) isStuck() bool {
+	return !s.Settled && s.Record.Error != nil && strings.Contains(s.Record.Error.Message, "settling ")
+}
+
+// Check returns an error unless the messages wake the instance, or it is stuck. queued holds the bodies of the messages of its group that
+// are in the queue or in flight. scheduled holds the bodies of the messages that a timer will send to it.
+func (s Stored) Check(queued, scheduled []string) error {
+	switch s.Cause() {
+	case ByMessage:
+		if len(queued) == 0 && !s.isStuck() {
+			return fmt.Errorf("settled: %v, effects owed: %v, and no message of it is in the queue", s.Settled, s.Record.Owes())
+		}
+	case ByTimer:
+		for _, name := range s.awaited() {
+			names := func(body string) bool { return strings.Contains(body, strconv.Quote(name)) }
+			if !slices.ContainsFunc(queued, names) && !slices.ContainsFunc(scheduled, names) {
+				return fmt.Errorf("it waits for %s, and no message of that is scheduled or in the queue", name)
+			}
+		}
+	case ByRest:
+	}
+	return nil
+}

@@ -1,0 +1,225 @@
+package simulate_test
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+
+	"github.com/settle-run/settle/runtime/durable"
+	"github.com/settle-run/settle/runtime/statechart"
+)
+
+// An operator restores instances from a backup and rearms them, as in docs/operations.md, "Backups".
+
+// restored is an instance that was restored.
+type restored struct {
+	at time.Time
+	// history is the length of the backup's history, and watermark the backup's.
+	history   int
+	watermark map[string]string
+	// steps is the count to which rearming has raised the steps, 0 if it changed nothing.
+	steps int64
+	// undone holds the derived IDs of the effects that were stored before, but for those that are owed again. They may or
+	// may not have been performed, and no later send may have one of their IDs.
+	undone map[string]bool
+}
+
+// consume feeds a queue to the consumer. An operator may stop that, and start it again.
+func (s *simulation) consume(ctx context.Context, queue, concurrency int) {
+	f := &function{simulation: s, queue: s.queue(queue), start: s.consumer}
+	s.feed(s.untilStopped, f, concurrency)
+	s.stopped.Done()
+	select {
+	case <-s.restarted:
+		s.feed(ctx, f, concurrency)
+	case <-ctx.Done():
+	}
+}
+
+// restore takes a backup of the instances after a random event of a producer, and restores one or all of them later.
+func (s *simulation) restore() {
+	rng := rand.New(rand.NewPCG(s.seed, digestOf("restore")))
+	producer := s.plan.producers[rng.IntN(len(s.plan.producers))]
+	from := rng.IntN(len(producer))
+	until := from + rng.IntN(len(producer)-from)
+	// At an instant of its own: in which order things of one instant happen, no seed decides.
+	pause := func(max time.Duration) time.Duration { return time.Duration(rng.Int64N(int64(max)))/1000*1000 + 7 }
+	time.Sleep(lengthOf(producer[:from+1]) + pause(20*time.Second))
+	backups := s.backup()
+	time.Sleep(lengthOf(producer[from+1:until+1]) + pause(anyOf(rng, 20*time.Second, time.Hour, 400*24*time.Hour)))
+	names := slices.Sorted(maps.Keys(backups))
+	if len(names) == 0 {
+		return
+	}
+	if rng.IntN(2) == 0 {
+		names = []string{anyOf(rng, names...)}
+	}
+	s.stop()
+	s.stopped.Wait()
+	time.Sleep(functionTimeout + 7)
+	s.director.killConsumers()
+	time.Sleep(time.Second)
+	for _, name := range names {
+		s.restoreOne(name, backups[name])
+	}
+	s.count("instances restored from a backup", len(names))
+	close(s.restarted)
+}
+
+// lengthOf returns how long a producer takes for its events.
+func lengthOf(sendings []sending) (length time.Duration) {
+	for _, one := range sendings {
+		length += one.after
+		for _, after := range one.repeats {
+			length += after
+		}
+	}
+	return length
+}
+
+// killConsumers ends the processes that are idle or frozen: their function's time is up.
+func (d *director) killConsumers() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, process := range slices.Sorted(maps.Keys(d.onDie)) {
+		if strings.HasPrefix(process, "consumer") {
+			d.kill(process)
+		}
+	}
+	d.stir()
+}
+
+// backup returns the items of the instances.
+func (s *simulation) backup() map[string]map[string]types.AttributeValue {
+	client, items := dynamodb.NewFromConfig(s.truth()), map[string]map[string]types.AttributeValue{}
+	for _, name := range s.names() {
+		got, err := client.GetItem(s.t.Context(), &dynamodb.GetItemInput{
+			TableName: aws.String(table), ConsistentRead: aws.Bool(true), Key: map[string]types.AttributeValue{"instance": &types.AttributeValueMemberS{Value: name}},
+		})
+		if err != nil {
+			s.problem("%v", err)
+		} else if got.Item != nil {
+			items[name] = got.Item
+		}
+	}
+	return items
+}
+
+// restoreOne restores an item, rearms it, and sends the instance a message so that a consumer performs its outbox.
+func (s *simulation) restoreOne(name string, item map[string]types.AttributeValue) {
+	ctx, now, undone := s.t.Context(), time.Now(), len(s.load(name).History)
+	if _, err := dynamodb.NewFromConfig(s.truth()).PutItem(ctx, &dynamodb.PutItemInput{TableName: aws.String(table), Item: item}); err != nil {
+		s.problem("%v", err)
+		return
+	}
+	record := s.load(name)
+	one := restored{at: now, history: len(record.History), watermark: record.Watermark, undone: map[string]bool{}}
+	machines := s.machines
+	if s.rolledOut(0, now) {
+		machines = s.deployed
+	}
+	rearmed, err := durable.Rearm(machines, record, now)
+	if err == nil && rearmed.Revision != record.Revision {
+		one.steps = now.UnixMicro()
+		if err = s.store.Commit(ctx, rearmed); err == nil {
+			_, err = sqs.NewFromConfig(s.truth()).SendMessage(ctx, &sqs.SendMessageInput{
+				QueueUrl: &s.queueURLs[0], MessageGroupId: &name, MessageDeduplicationId: aws.String("rearmed-" + name),
+				MessageBody: aws.String(`{"type": "settle.timer", "timer": "resume"}`),
+			})
+		}
+	}
+	if err != nil {
+		s.problem("rearming %s: %v", name, err)
+	}
+	s.count("steps undone by a restore", undone-len(record.History))
+	s.ledger.restore(rearmed, one)
+	s.lab.restore(name)
+	s.director.tell("%s is restored to revision %d, with %d steps of its history", name, record.Revision, one.history)
+}
+
+// restore notes that an instance was restored.
+func (l *ledger) restore(record durable.Record, one restored) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	name := record.Instance.String()
+	for id := range l.committed {
+		if strings.HasPrefix(id, name+"@") {
+			one.undone[id] = true
+		}
+	}
+	for _, effect := range record.Outbox {
+		id := derivedID(name, record.CreatedAt, effect.ID)
+		l.committed[shortened(id)], l.committed[shortened(id+".failed")] = true, true
+		delete(one.undone, shortened(id))
+	}
+	l.stored[name] = stored{createdAt: record.CreatedAt, revision: record.Revision, owed: len(record.Outbox)}
+	l.restored[name] = one
+}
+
+// restore forgets which services of an instance have ended: they may run again.
+func (l *lab) restore(instance string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.finished, instance)
+	maps.DeleteFunc(l.sealed, func(key string, _ bool) bool { return strings.HasPrefix(key, instance+"@") })
+}
+
+// isUndone reports whether a restore has undone what a message brought about: the backup does not have it, and the queue has not
+// delivered it again since.
+func (l *ledger) isUndone(instance string, message accepted) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	one, ok := l.restored[instance]
+	if !ok || !message.delivered.Before(one.at) {
+		return false
+	}
+	watermark := one.watermark[message.queue]
+	return cmp.Or(cmp.Compare(len(message.sequence), len(watermark)), cmp.Compare(message.sequence, watermark)) > 0
+}
+
+// isParkedBefore reports whether an effect of a restored instance is to park a message that was parked since the backup. It stays
+// owed until the next message of that queue: docs/operations.md, "Backups".
+func (l *ledger) isParkedBefore(instance string, effect statechart.Effect) bool {
+	var place durable.Place
+	if effect.Kind != "park.delivery" || json.Unmarshal(effect.Event, &place) != nil {
+		return false
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	message, ok := l.accepted[instance+" "+place.Queue][place.SequenceNumber]
+	return ok && message.delivered.Before(l.restored[instance].at) && len(l.parked[message.parkingID()]) > 0
+}
+
+// wasUndone reports whether a send is one that its sender had stored, and does not know of since it was restored.
+func (s *simulation) wasUndone(id string) bool {
+	s.ledger.mu.Lock()
+	defer s.ledger.mu.Unlock()
+	sender, _, _ := strings.Cut(id, "@")
+	return s.ledger.restored[sender].undone[shortened(id)]
+}
+
+// rearm raises the count of steps, if the model has come to the end of the backup's history.
+func (r *replay) rearm() {
+	one := r.simulation.ledger.restored[r.name]
+	if r.at != one.history || one.steps == 0 {
+		return
+	}
+	snapshot, steps, err := statechart.SkipSteps(r.snapshot(), one.steps)
+	if err != nil {
+		panic(fmt.Sprintf("rearming %s in the model: %v", r.name, err))
+	}
+	if steps == one.steps { // Else it was rearmed before.
+		r.instance = r.restored(snapshot)
+	}
+}
