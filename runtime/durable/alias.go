@@ -28,6 +28,8 @@ type Redemption struct {
 	First bool
 	// Event is the event of the callback that redeemed the alias; nil if none has.
 	Event json.RawMessage
+	// By identifies the callback that redeemed the alias. It is another one after each claim of the alias.
+	By string
 	// Ended reports that the instance has ended. Another instance may claim the alias.
 	Ended bool
 }

@@ -1,6 +1,7 @@
 package durable_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -275,9 +276,16 @@ func TestAForgedCountOfRetriesBlocksNothing(t *testing.T) {
 			w.host(t, clockOf(statechart.TryAssign("ring", func(*basket, statechart.Event) error { return errFault })))
 			w.post("clock/1", event("wait", ""))
 			w.runFor(t, 30*time.Second)
-			w.post("clock/1", fmt.Sprintf(`{"type": %q, "timer": "2.0", "$incarnation": %d, "$retries": %d}`,
+			w.post("clock/1", fmt.Sprintf(`{"type": %q, "timer": "2.0", "$incarnation": %d, "$retries": %d, "note": "<&>"}`,
 				statechart.TimerEvent, w.load("clock/1").CreatedAt.UnixMilli(), retries))
 			w.runFor(t, 5*time.Hour)
+			// Escaped as in HTML, a message of 1 MiB would no longer fit into the queue.
+			isPostponed := func(s scheduled) bool {
+				return bytes.Contains(s.message.Body, []byte(`"$retries":`)) && bytes.Contains(s.message.Body, []byte(`"<&>"`))
+			}
+			if !slices.ContainsFunc(w.scheduled, isPostponed) {
+				t.Errorf("want the message scheduled again with its text as it was, got %+v", w.scheduled)
+			}
 			w.post("clock/1", event("add", "behind"))
 			w.runFor(t, 5*time.Hour)
 			w.wantLog(t, "clock/1", "behind")

@@ -193,13 +193,13 @@ func withKeys(event json.RawMessage, keys map[string]any) (json.RawMessage, erro
 		return nil, err
 	}
 	for key, value := range keys {
-		text, err := json.Marshal(value)
+		text, err := marshalPlain(value)
 		if err != nil {
 			return nil, err
 		}
 		fields[key] = text
 	}
-	return json.Marshal(fields)
+	return marshalPlain(fields)
 }
 
 // shortened returns the ID, or its hash if the ID is too long for SQS.

@@ -74,15 +74,15 @@ func (t *turn) giveUpEffect(ctx context.Context, effect statechart.Effect, err e
 }
 
 // isForGood reports whether the loop gives up an effect after the error: at once if AWS refuses it, or after
-// DeniedWaitMax if AWS denies it. The loop never gives up parking a delivery, because the event would be lost. It gives
-// up a deferred event only if AWS refuses it. It never gives up emitting, because Emit is the host's own code.
+// DeniedWaitMax if AWS denies it. The loop never gives up parking, because the event would be lost. It never gives up
+// emitting, because Emit is the host's own code.
 func (t *turn) isForGood(kind statechart.EffectKind, err error) bool {
 	switch {
-	case kind == statechart.EmitEvent || kind == parkDelivery || errors.Is(err, errNotInHand):
+	case kind == statechart.EmitEvent || kind == statechart.ParkEvent || kind == parkDelivery || errors.Is(err, errNotInHand):
 		return false
 	case errors.Is(err, ErrRefused):
 		return true
-	case kind == statechart.ParkEvent || !errors.Is(err, ErrDenied):
+	case !errors.Is(err, ErrDenied):
 		return false
 	}
 	// A consumer that was offline still gets AttemptsMax tries.

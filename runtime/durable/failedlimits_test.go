@@ -136,23 +136,24 @@ func TestAFailureForGoodOfAnInstanceThatHasEndedIsKept(t *testing.T) {
 	})
 }
 
-// The dead-letter queue refuses a deferred event. The chart fails on that event.
-func TestWhatCannotBeParkedIsKept(t *testing.T) {
+// The dead-letter queue denies and refuses a deferred event. The chart fails on that event.
+func TestADeferredEventIsKeptUntilItsParkingSucceeds(t *testing.T) {
 	t.Parallel()
 	inCourierWorld(t, func(t *testing.T, w *world) {
 		w.post(courier1, event("wait", ""), event("refuse", "poison"))
 		w.invoke()
-		w.refuse = refusing(durable.ErrDenied, "Park courier/1")
-		w.post(courier1, event("cancel", ""))
-		w.runFor(t, 5*time.Hour)
-		if r := w.load(courier1); len(r.FailedEffects) > 0 || len(r.Outbox) != 1 {
-			t.Fatalf("want parking retried while it is denied, got the failed effects %+v and the outbox %+v", r.FailedEffects, r.Outbox)
+		for _, err := range []error{durable.ErrDenied, durable.ErrRefused} {
+			w.refuse = refusing(err, "Park courier/1")
+			w.post(courier1, event("cancel", ""))
+			w.runFor(t, 5*time.Hour)
+			if r := w.load(courier1); len(r.FailedEffects) > 0 || len(r.Outbox) != 1 {
+				t.Fatalf("%v: want parking retried, got the failed effects %+v and the outbox %+v", err, r.FailedEffects, r.Outbox)
+			}
 		}
-		w.refuse = refusing(durable.ErrRefused, "Park courier/1")
+		w.refuse = nil
 		w.run(t)
-		failed := w.load(courier1).FailedEffects
-		if len(failed) != 1 || failed[0].Kind != statechart.ParkEvent || !strings.Contains(string(failed[0].Data), "poison") || failed[0].Report != durable.ReportTold {
-			t.Errorf("want the event stored in the item, got %+v", failed)
+		if r := w.load(courier1); len(r.FailedEffects) > 0 || len(w.parked) != 1 || !strings.Contains(w.parked[0].Body, "poison") {
+			t.Errorf("want the event parked, got %+v and the failed effects %+v", w.parked, r.FailedEffects)
 		}
 	})
 }

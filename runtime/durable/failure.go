@@ -274,10 +274,12 @@ func (l *Loop) delay(ctx context.Context, rest []Delivery, reason error) {
 		level, message = slog.LevelError, "stored item is unreadable, nothing is touched"
 	}
 	log.Log(ctx, level, message, "error", reason, "wait", wait, "receive_count", rest[0].ReceiveCount)
-	if notify := l.config.Observer.Retried; notify != nil {
-		notify(ctx, Retried{Delivery: rest[0], Behind: len(rest) - 1, Reason: reason, Wait: wait, Unreadable: unreadable})
-	}
-	_, err := guarded(func() (int, error) { return 0, l.ports.Queue.Delay(ctx, rest, wait) })
+	_, err := guarded(func() (int, error) {
+		if notify := l.config.Observer.Retried; notify != nil {
+			notify(ctx, Retried{Delivery: rest[0], Behind: len(rest) - 1, Reason: reason, Wait: wait, Unreadable: unreadable})
+		}
+		return 0, l.ports.Queue.Delay(ctx, rest, wait)
+	})
 	if err != nil {
 		log.WarnContext(ctx, "cannot delay a retry; it follows after the visibility timeout", "error", err)
 	}

@@ -155,7 +155,7 @@ func (l *Loop) handleGroup(ctx context.Context, deliveries []Delivery, slot slot
 			conflicts++
 			log.InfoContext(ctx, "beginning again", "error", err)
 			if notify := l.config.Observer.Conflict; notify != nil {
-				notify(ctx, rest[0].Group)
+				_, _ = guarded(func() (int, error) { notify(ctx, rest[0].Group); return 0, nil })
 			}
 		case retryOneByOne:
 			fold = 1
@@ -207,8 +207,8 @@ func (l *Loop) acknowledge(ctx context.Context, done []Delivery) error {
 	return err
 }
 
-// guarded calls fn and returns a panic as an error. A crash in this package or in a port would block all groups of
-// the batch.
+// guarded calls fn and returns a panic as an error. A crash in this package, in a port or in an observer would block
+// all groups of the batch.
 func guarded(fn func() (int, error)) (done int, err error) {
 	defer func() {
 		if r := recover(); r != nil {

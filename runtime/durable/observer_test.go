@@ -128,6 +128,24 @@ func TestAnObserverHearsOfEffectsConflictsAndWhatIsParked(t *testing.T) {
 }
 
 // Two events of two traces are folded into one turn. Each send belongs to the trace of its own event.
+func TestAnObserverThatPanicsStopsNoOtherGroup(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.config.Observer.Conflict = func(context.Context, string) { panic("conflict") }
+		w.config.Observer.Retried = func(context.Context, durable.Retried) { panic("retried") }
+		w.post("order/1", event("add", "a"))
+		w.post("order/2", event("refuse", ""), event("add", "b"))
+		w.hook = w.rival("order/1", 1, func() {
+			w.deliver("another queue", "order/1", [2]string{"1", event("add", "in between")})
+		})
+		w.run(t)
+		w.wantLog(t, "order/1", "in between", "a")
+		w.wantLog(t, "order/2", "b")
+		w.wantParked(t, [2]string{event("refuse", ""), "refused"})
+	})
+}
+
 func TestEffectsAndServicesBelongToTheTraceOfTheirEvent(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

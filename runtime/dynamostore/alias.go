@@ -156,7 +156,7 @@ func (s *Store) Redeem(ctx context.Context, alias string, id durable.InstanceID,
 	})
 	var refused *types.ConditionalCheckFailedException
 	if err == nil {
-		return durable.Redemption{Instance: id, First: true, Event: event}, nil
+		return durable.Redemption{Instance: id, First: true, Event: event, By: by}, nil
 	}
 	if !errors.As(err, &refused) {
 		return durable.Redemption{}, s.failed(doing, err)
@@ -165,8 +165,7 @@ func (s *Store) Redeem(ctx context.Context, alias string, id durable.InstanceID,
 	if err != nil {
 		return durable.Redemption{}, s.failed(doing, err)
 	}
-	r := reader{item: refused.Item}
-	redemption.First = r.text(attrRedeemedBy) == by
+	redemption.First = redemption.By == by
 	return redemption, nil
 }
 
@@ -180,7 +179,7 @@ func redemptionOf(item map[string]types.AttributeValue) (durable.Redemption, err
 	redemption := durable.Redemption{Instance: id}
 	_, redemption.Ended = item[attrReleased]
 	if _, redeemed := item[attrRedeemed]; redeemed {
-		redemption.Event = json.RawMessage(r.text(attrRedeemed))
+		redemption.Event, redemption.By = json.RawMessage(r.text(attrRedeemed)), r.text(attrRedeemedBy)
 	}
 	return redemption, errors.Join(r.err, err)
 }

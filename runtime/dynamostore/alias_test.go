@@ -58,22 +58,22 @@ func TestAnAliasIsRedeemedOnce(t *testing.T) {
 	redeem(id, callback, "early", durable.Redemption{})
 	must(t, claim(t, client, store, id, created))
 	redeem(other, callback, "stray", durable.Redemption{Instance: id})
-	redeem(id, callback, "first", durable.Redemption{Instance: id, First: true, Event: callback})
-	redeem(id, callback, "first", durable.Redemption{Instance: id, First: true, Event: callback})
-	redeem(id, json.RawMessage(`{"type":"other"}`), "second", durable.Redemption{Instance: id, Event: callback})
+	redeem(id, callback, "first", durable.Redemption{Instance: id, First: true, Event: callback, By: "first"})
+	redeem(id, callback, "first", durable.Redemption{Instance: id, First: true, Event: callback, By: "first"})
+	redeem(id, json.RawMessage(`{"type":"other"}`), "second", durable.Redemption{Instance: id, Event: callback, By: "first"})
 
 	// A claim that is repeated, as after a lost answer, does not make it redeemable again.
 	must(t, claim(t, client, store, id, created))
-	redeem(id, callback, "third", durable.Redemption{Instance: id, Event: callback})
+	redeem(id, callback, "third", durable.Redemption{Instance: id, Event: callback, By: "first"})
 	must(t, store.Release(t.Context(), alias, id, created, time.Time{}))
 	must(t, claim(t, client, store, id, created))
-	redeem(id, callback, "fourth", durable.Redemption{Instance: id, First: true, Event: callback}) // It has asked for the alias again.
+	redeem(id, callback, "fourth", durable.Redemption{Instance: id, First: true, Event: callback, By: "fourth"}) // It has asked for the alias again.
 	must(t, store.Release(t.Context(), alias, id, created, time.Time{}))
 
 	// The next instance's alias is its own.
 	must(t, claim(t, client, store, other, created))
 	redeem(id, callback, "late", durable.Redemption{Instance: other})
-	redeem(other, callback, "fifth", durable.Redemption{Instance: other, First: true, Event: callback})
+	redeem(other, callback, "fifth", durable.Redemption{Instance: other, First: true, Event: callback, By: "fifth"})
 }
 
 func TestAnAliasOfAnInstanceThatHasEndedIsNotRedeemed(t *testing.T) {

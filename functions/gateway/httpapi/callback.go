@@ -52,12 +52,12 @@ func (a *api) postCallback(r *http.Request) (reply, error) {
 		return reply{}, fmt.Errorf("%w: %w", errCallback, err)
 	}
 	// What the machine would refuse must not use up the one callback.
-	eventID := "callback/" + alias
-	first, err := a.prepare(to, event, eventID)
+	by := rand.Text()
+	first, err := a.prepare(to, event, callbackEventID(by))
 	if err != nil {
 		return reply{}, err
 	}
-	redemption, err := a.store.Redeem(r.Context(), alias, to, event, rand.Text())
+	redemption, err := a.store.Redeem(r.Context(), alias, to, event, by)
 	switch {
 	case err != nil:
 		return reply{}, fmt.Errorf("%w: %w", errStore, err)
@@ -72,7 +72,7 @@ func (a *api) postCallback(r *http.Request) (reply, error) {
 	}
 	// Whoever was first may have failed before the queue had its event. It is sent again, under the
 	// same ID, so that this answer is true.
-	again, err := a.prepare(to, redemption.Event, eventID)
+	again, err := a.prepare(to, redemption.Event, callbackEventID(redemption.By))
 	if err != nil {
 		return reply{}, err
 	}
@@ -81,6 +81,10 @@ func (a *api) postCallback(r *http.Request) (reply, error) {
 	}
 	return reply{}, fmt.Errorf("%w: %s has it queued", errProcessed, to)
 }
+
+// callbackEventID returns the $id of the event of the callback that redeemed an alias. It does not have the alias, because an
+// instance may release an alias and claim it again.
+func callbackEventID(by string) string { return "callback/" + by }
 
 // addressee reads and checks the address of a callback.
 func (a *api) addressee(r *http.Request) (Callback, durable.InstanceID, error) {

@@ -158,14 +158,14 @@ func (s *table) Find(_ context.Context, alias string) (durable.InstanceID, error
 }
 
 // Redeem keeps the aliases as they are told the next one: never First.
-func (s *table) Redeem(_ context.Context, alias string, id durable.InstanceID, event json.RawMessage, _ string) (durable.Redemption, error) {
+func (s *table) Redeem(_ context.Context, alias string, id durable.InstanceID, event json.RawMessage, by string) (durable.Redemption, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	redemption := s.aliases[alias]
 	if s.down != nil || redemption.Instance != id || redemption.Ended || redemption.Event != nil {
 		return redemption, s.down
 	}
-	redemption.Event = event
+	redemption.Event, redemption.By = event, by
 	s.aliases[alias] = redemption
 	redemption.First = true
 	return redemption, nil
