@@ -147,7 +147,7 @@ func (t *turn) clear(ctx context.Context, left Left) error {
 	err := clearing()
 	for errors.Is(err, ErrUnstorable) && len(left.FailedEffects) > 0 {
 		t.loop.config.Logger.ErrorContext(ctx, "no room in the item for all failed effects, keeping fewer", "instance", record.Instance.String(), "error", err)
-		left.FailedEffects = last(left.FailedEffects, len(left.FailedEffects)/2)
+		left.FailedEffects = slices.Clone(left.FailedEffects[(len(left.FailedEffects)+1)/2:])
 		for i := range left.FailedEffects {
 			left.FailedEffects[i] = left.FailedEffects[i].short()
 		}

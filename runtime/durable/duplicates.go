@@ -103,10 +103,10 @@ func (t *turn) isDuplicate(ctx context.Context, d Delivery, eventID string) (ver
 			}
 		}
 	}
-	for _, place := range []Place{d.place(), d.ParkedFrom} {
-		if slices.Contains(t.draft.Record.RecentEvents, appliedAt(place)) {
-			return skipped, nil
-		}
+	if slices.ContainsFunc(t.draft.Record.RecentEvents, func(known string) bool {
+		return strings.HasPrefix(known, placePrefix) && (known == appliedAt(d.place()) || known == appliedAt(d.ParkedFrom))
+	}) {
+		return skipped, nil
 	}
 	send, ok := sendOf(d, eventID)
 	if !ok {
@@ -163,7 +163,7 @@ func (t *turn) remember(d Delivery, event statechart.Event, isUnstored bool) {
 
 // rememberEvent adds an entry to RecentEvents.
 func (t *turn) rememberEvent(entry string) {
-	t.draft.Record.RecentEvents = last(append(slices.Clip(t.draft.Record.RecentEvents), entry), t.loop.config.RecentEventsMax)
+	t.draft.Record.RecentEvents = appended(t.draft.Record.RecentEvents, entry, t.loop.config.RecentEventsMax)
 }
 
 // spillSends moves the sends of the oldest senders out of a record that has more than Config.SendersMax for a queue.
@@ -219,7 +219,10 @@ func isRecent(entry, id string) bool {
 }
 
 // appliedAt returns the entry of RecentEvents for an event without an ID that was applied from a place.
-func appliedAt(place Place) string { return "parked/" + place.key() }
+func appliedAt(place Place) string { return placePrefix + place.key() }
+
+// placePrefix begins the entries of RecentEvents that are places.
+const placePrefix = "parked/"
 
 // compareSequence compares two sequence numbers of a queue. They are decimal digits, and SQS guarantees that they
 // increase. The empty one comes first.

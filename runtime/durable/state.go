@@ -125,7 +125,7 @@ func without[E any](elements []E, matches func(E) bool) []E {
 	return slices.DeleteFunc(slices.Clone(elements), matches)
 }
 
-// last returns a copy of the last n elements.
-func last[E any](elements []E, n int) []E {
-	return slices.Clone(elements[max(0, len(elements)-n):])
+// appended returns a copy of the elements with one more, without the oldest beyond countMax.
+func appended[E any](elements []E, element E, countMax int) []E {
+	return slices.Concat(elements[max(0, len(elements)+1-countMax):], []E{element})
 }

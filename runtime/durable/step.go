@@ -78,7 +78,7 @@ func (t *turn) nameOf(event statechart.Event) string {
 
 // addHistory appends a transition to the draft.
 func (t *turn) addHistory(transition Transition) {
-	t.draft.Record.History = last(append(slices.Clip(t.draft.Record.History), transition), t.loop.config.HistoryMax)
+	t.draft.Record.History = appended(t.draft.Record.History, transition, t.loop.config.HistoryMax)
 	t.draft.transitions = append(slices.Clip(t.draft.transitions), transition)
 	t.changed()
 }

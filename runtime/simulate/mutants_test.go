@@ -162,7 +162,7 @@ var mutants = []mutant{
 	{"an expiry told again and again", "a chart hears of an expiry once", "runtime/durable/token.go",
 		`expired{Type: expiredEvent, ID: dedup,`, `expired{Type: expiredEvent,`},
 	{"parked twice, applied twice", "applied once", "runtime/durable/duplicates.go",
-		`		if slices.Contains(t.draft.Record.RecentEvents, appliedAt(place)) {`, `		if appliedAt(place) == "" {`},
+		`(known == appliedAt(d.place()) || known == appliedAt(d.ParkedFrom))`, `known == ""`},
 	{"a child comes to life after its stop", "a child is stopped when its parent leaves", "runtime/durable/parent.go",
 		`		t.storeStopped(ctx, d, form)
 `, ``},
