@@ -105,7 +105,7 @@ var simulated = []mutant{
 		for _, known`, new: `	if eventID == "-" {
 		for _, known`},
 	{name: "parked twice, applied twice", scenario: "deploy: redrive", finds: "applied twice", file: duplicatesFile,
-		old: `		if slices.Contains(t.draft.Record.RecentEvents, appliedAt(place)) {`, new: `		if appliedAt(place) == "" {`},
+		old: `(known == appliedAt(d.place()) || known == appliedAt(d.ParkedFrom))`, new: `known == ""`},
 	{name: "parked without the dead-letter queue", scenario: "redrive", faults: 2, finds: "event lost", file: parkingFile,
 		old: `	if err := l.ports.Queue.Park(ctx, d, reason.Error()); err != nil {`, new: `	if err := error(nil); err != nil {`},
 	{name: "no commit between services", scenario: "two services", finds: "service runs again", file: servicesFile,
