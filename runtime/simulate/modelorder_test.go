@@ -64,6 +64,9 @@ func (r *replay) linearize() (*replay, error) {
 	if end, ok := r.deadEnds[position]; ok {
 		return end.furthest, end.failure
 	}
+	if len(r.deadEnds) >= deadEndsMax {
+		return r, errTooManyOrders
+	}
 	var failure error
 	furthest := r
 	for _, c := range choices {
@@ -78,6 +81,11 @@ func (r *replay) linearize() (*replay, error) {
 	r.deadEnds[position] = deadEnd{furthest, failure}
 	return furthest, failure
 }
+
+// deadEndsMax limits how many positions the model tries for one instance.
+const deadEndsMax = 20_000
+
+var errTooManyOrders = fmt.Errorf("the model has tried %d orders of the messages, none of which agrees with the history", deadEndsMax)
 
 // choice is one way on from a position.
 type choice struct {
