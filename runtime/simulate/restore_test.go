@@ -54,7 +54,9 @@ func (s *simulation) restore() {
 	from := rng.IntN(len(producer))
 	until := from + rng.IntN(len(producer)-from)
 	// At an instant of its own: in which order things of one instant happen, no seed decides.
-	pause := func(max time.Duration) time.Duration { return time.Duration(rng.Int64N(int64(max)))/1000*1000 + 7 }
+	pause := func(longest time.Duration) time.Duration {
+		return time.Duration(rng.Int64N(int64(longest)))/1000*1000 + 7
+	}
 	time.Sleep(lengthOf(producer[:from+1]) + pause(20*time.Second))
 	backups := s.backup()
 	time.Sleep(lengthOf(producer[from+1:until+1]) + pause(anyOf(rng, 20*time.Second, time.Hour, 400*24*time.Hour)))
