@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
@@ -23,24 +24,45 @@ func number(n int64) types.AttributeValue {
 }
 
 // attributeOf converts what encoding/json makes of a value into the attribute value of the
-// same shape. The path says where it goes, for errors.
-func attributeOf(path string, value any) (types.AttributeValue, error) {
+// same shape. The name says where it goes, for errors.
+func attributeOf(name string, value any) (types.AttributeValue, error) {
 	data, err := json.Marshal(value)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	decoder := json.NewDecoder(bytes.NewReader(data))
 	decoder.UseNumber()
 	var tree any
 	if err := decoder.Decode(&tree); err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	return attributeOfTree(path, tree, 0)
+	return attributeOfTree(append(make(path, 0, 8), step{name: name}), tree)
 }
 
-// attributeOfTree converts a decoded JSON value that stands inside the given number of lists
-// and maps.
-func attributeOfTree(path string, tree any, depth int) (types.AttributeValue, error) {
+// path leads to a value within an item: the attribute, then a step into each list and map. Only errors spell it.
+type path []step
+
+// step is the name of an attribute, the key in a map, or the position in a list, counted from 1.
+type step struct {
+	name    string
+	element int
+}
+
+// String returns the path in the form "context.items[2].price".
+func (p path) String() string {
+	spelled := p[0].name
+	for _, step := range p[1:] {
+		if step.element > 0 {
+			spelled += "[" + strconv.Itoa(step.element-1) + "]"
+		} else {
+			spelled += "." + step.name
+		}
+	}
+	return spelled
+}
+
+// attributeOfTree converts a decoded JSON value.
+func attributeOfTree(at path, tree any) (types.AttributeValue, error) {
 	switch tree := tree.(type) {
 	case nil:
 		return &types.AttributeValueMemberNULL{Value: true}, nil
@@ -51,23 +73,23 @@ func attributeOfTree(path string, tree any, depth int) (types.AttributeValue, er
 	case json.Number:
 		spelling, ok := storable(tree.String())
 		if !ok {
-			return nil, &NumberError{Path: path, Number: tree.String()}
+			return nil, &NumberError{Path: at.String(), Number: tree.String()}
 		}
 		return &types.AttributeValueMemberN{Value: spelling}, nil
 	}
-	if depth == NestingMax {
-		return nil, fmt.Errorf("%s: expected at most %d lists and maps inside one another, got more: flatten it", path, NestingMax)
+	if len(at) > NestingMax {
+		return nil, fmt.Errorf("%s: expected at most %d lists and maps inside one another, got more: flatten it", at.String(), NestingMax)
 	}
 	if list, ok := tree.([]any); ok {
-		return listOfTree(path, list, depth+1)
+		return listOfTree(at, list)
 	}
-	return mapOfTree(path, tree.(map[string]any), depth+1)
+	return mapOfTree(at, tree.(map[string]any))
 }
 
-func listOfTree(path string, tree []any, depth int) (types.AttributeValue, error) {
+func listOfTree(at path, tree []any) (types.AttributeValue, error) {
 	list := make([]types.AttributeValue, len(tree))
 	for i, element := range tree {
-		value, err := attributeOfTree(path+"["+strconv.Itoa(i)+"]", element, depth)
+		value, err := attributeOfTree(append(at, step{element: i + 1}), element)
 		if err != nil {
 			return nil, err
 		}
@@ -76,10 +98,10 @@ func listOfTree(path string, tree []any, depth int) (types.AttributeValue, error
 	return &types.AttributeValueMemberL{Value: list}, nil
 }
 
-func mapOfTree(path string, tree map[string]any, depth int) (types.AttributeValue, error) {
+func mapOfTree(at path, tree map[string]any) (types.AttributeValue, error) {
 	fields := make(map[string]types.AttributeValue, len(tree))
 	for _, name := range slices.Sorted(maps.Keys(tree)) {
-		value, err := attributeOfTree(path+"."+name, tree[name], depth)
+		value, err := attributeOfTree(append(at, step{name: name}), tree[name])
 		if err != nil {
 			return nil, err
 		}
@@ -112,9 +134,15 @@ func appendJSON(data []byte, value types.AttributeValue) ([]byte, error) {
 	}
 }
 
+// appendString appends the JSON form of a string. Printable ASCII stays as it is; encoding/json quotes the rest.
 func appendString(data []byte, s string) []byte {
-	quoted, _ := json.Marshal(s) // a string always has a JSON form
-	return append(data, quoted...)
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c > '~' || strings.IndexByte(`"\<>&`, c) >= 0 {
+			quoted, _ := json.Marshal(s) // a string always has a JSON form
+			return append(data, quoted...)
+		}
+	}
+	return append(append(append(data, '"'), s...), '"')
 }
 
 func appendList(data []byte, list []types.AttributeValue) ([]byte, error) {
