@@ -118,6 +118,8 @@ func TestRolesAllowTheirCallsAndNoOthers(t *testing.T) {
 		{"gateway", infra.Call{Action: "dynamodb:ConditionCheckItem", Resource: table}, false},
 		{"gateway", infra.Call{Action: "sqs:ReceiveMessage", Resource: sqs + "settle.fifo"}, false},
 		{"delay", infra.Call{Action: "sqs:SendMessage", Resource: sqs + "settle-delay"}, true},
+		{"delay", infra.Call{Action: "scheduler:CreateSchedule", Resource: timer}, true},
+		{"delay", infra.Call{Action: "scheduler:DeleteSchedule", Resource: timer}, false},
 		{"executions", infra.Call{Action: "sqs:SendMessage", Resource: sqs + "settle-delay"}, false},
 		{"tokentask", infra.Call{Action: "sqs:SendMessage", Resource: sqs + "settle.fifo"}, true},
 		{"tokentask", infra.Call{Action: "dynamodb:GetItem", Resource: table}, false},

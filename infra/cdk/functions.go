@@ -33,11 +33,7 @@ func (s *Settle) environment(function string) map[string]*string {
 			env["SETTLE_TABLE_INDEX"] = jsii.String("off")
 		}
 		env["SETTLE_DEAD_LETTER_QUEUE_URL"] = s.DeadLetterQueue.QueueUrl()
-		env["SETTLE_DELAY_QUEUE_URL"] = s.DelayQueue.QueueUrl()
-		env["SETTLE_DELAY_QUEUE_ARN"] = s.DelayQueue.QueueArn()
-		env["SETTLE_DELAY_DEAD_LETTER_QUEUE_ARN"] = s.DelayDeadLetterQueue.QueueArn()
-		env["SETTLE_SCHEDULER_ROLE_ARN"] = s.SchedulerRole.RoleArn()
-		env["SETTLE_SCHEDULE_GROUP"] = s.ScheduleGroup.ScheduleGroupName()
+		s.setTimers(env)
 		setSecret(env, "SETTLE_SIGNUP_CODE_KEY", s.secrets.SignupCodeKey)
 		s.setCallbacks(env)
 		var workflows []string
@@ -52,7 +48,7 @@ func (s *Settle) environment(function string) map[string]*string {
 		setSecret(env, "SETTLE_GITHUB_WEBHOOK_SECRET", s.secrets.GitHubWebhook)
 		s.setCallbacks(env)
 	case Delay:
-		env["SETTLE_DELAY_QUEUE_URL"] = s.DelayQueue.QueueUrl()
+		s.setTimers(env)
 	case Objects:
 		env["SETTLE_DEAD_LETTER_QUEUE_URL"] = s.DeadLetterQueue.QueueUrl()
 	}
@@ -64,6 +60,15 @@ func (s *Settle) environment(function string) map[string]*string {
 		env[name] = jsii.String(s.props.Environment[name])
 	}
 	return env
+}
+
+// setTimers tells which queue and which schedules bring timers.
+func (s *Settle) setTimers(env map[string]*string) {
+	env["SETTLE_DELAY_QUEUE_URL"] = s.DelayQueue.QueueUrl()
+	env["SETTLE_DELAY_QUEUE_ARN"] = s.DelayQueue.QueueArn()
+	env["SETTLE_DELAY_DEAD_LETTER_QUEUE_ARN"] = s.DelayDeadLetterQueue.QueueArn()
+	env["SETTLE_SCHEDULER_ROLE_ARN"] = s.SchedulerRole.RoleArn()
+	env["SETTLE_SCHEDULE_GROUP"] = s.ScheduleGroup.ScheduleGroupName()
 }
 
 // setCallbacks tells enrich under which addresses its third party calls back: both variables, or none.

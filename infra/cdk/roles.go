@@ -23,9 +23,7 @@ func (s *Settle) statements(function string) []awsiam.PolicyStatement {
 			// It claims an alias on condition that the instance has not changed: a transaction, whose items IAM authorizes as PutItem
 			// and ConditionCheckItem (Amazon DynamoDB Developer Guide, "Using IAM with DynamoDB transactions").
 			allow(actions("dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:ConditionCheckItem"), s.Table.TableArn()),
-			allow(actions("scheduler:CreateSchedule", "scheduler:DeleteSchedule"), arn("scheduler", "schedule/"+*s.ScheduleGroup.ScheduleGroupName()+"/*")),
-			allowIf(actions("iam:PassRole"), "StringEquals", "iam:PassedToService", "scheduler.amazonaws.com", s.SchedulerRole.RoleArn()),
-		}, s.answering(), s.starting(), s.describing())
+		}, s.scheduling("scheduler:CreateSchedule", "scheduler:DeleteSchedule"), s.answering(), s.starting(), s.describing())
 	case Gateway:
 		return []awsiam.PolicyStatement{
 			allow(actions("sqs:SendMessage"), s.Queue.QueueArn()),
@@ -35,11 +33,11 @@ func (s *Settle) statements(function string) []awsiam.PolicyStatement {
 			allowIf(actions("dynamodb:UpdateItem"), "ForAllValues:StringLike", "dynamodb:LeadingKeys", "idempotency/*", s.Table.TableArn()),
 		}
 	case Delay:
-		return []awsiam.PolicyStatement{
+		return append([]awsiam.PolicyStatement{
 			allow(receive, s.DelayQueue.QueueArn()),
-			// What is not due yet goes round once more.
+			// What is not due yet goes to EventBridge Scheduler, or round once more.
 			allow(actions("sqs:SendMessage"), s.Queue.QueueArn(), s.DelayQueue.QueueArn()),
-		}
+		}, s.scheduling("scheduler:CreateSchedule")...)
 	case Executions:
 		return append([]awsiam.PolicyStatement{
 			allow(receive, s.ExecutionsQueue.QueueArn()),
@@ -59,6 +57,14 @@ func (s *Settle) statements(function string) []awsiam.PolicyStatement {
 
 // receive is what Lambda does to a queue by the role of the function behind it.
 var receive = actions("sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes")
+
+// scheduling allows the calls on the schedules of timers, which send to the delay queue by a role of their own.
+func (s *Settle) scheduling(calls ...string) []awsiam.PolicyStatement {
+	return []awsiam.PolicyStatement{
+		allow(actions(calls...), arn("scheduler", "schedule/"+*s.ScheduleGroup.ScheduleGroupName()+"/*")),
+		allowIf(actions("iam:PassRole"), "StringEquals", "iam:PassedToService", "scheduler.amazonaws.com", s.SchedulerRole.RoleArn()),
+	}
+}
 
 // answering allows to answer the tasks that wait for instances, and to look up how one ended.
 func (s *Settle) answering() []awsiam.PolicyStatement {

@@ -41,13 +41,20 @@ func delay(ctx context.Context, at time.Time, message durable.Message) delayed {
 // Forwarder takes messages out of a delay queue. It is safe for concurrent use.
 type Forwarder struct {
 	delays *DelayQueue
+	timers *Timers
 	sender durable.Sender
 }
 
-// NewForwarder returns a forwarder from the delay queue to the sender's FIFO queue.
-func NewForwarder(delays *DelayQueue, sender durable.Sender) *Forwarder {
-	return &Forwarder{delays: delays, sender: sender}
+// NewForwarder returns a forwarder from the delay queue to the sender's FIFO queue. A message that travels in hops
+// returns to EventBridge Scheduler as soon as the timers can schedule it. With nil timers it travels in hops to the end.
+func NewForwarder(delays *DelayQueue, timers *Timers, sender durable.Sender) *Forwarder {
+	return &Forwarder{delays: delays, timers: timers, sender: sender}
 }
+
+// scheduleAgainMin is how early a message must be to return to EventBridge Scheduler. It is so far above Lead that a
+// message which Scheduler has just brought never returns: its schedule might still exist, and would be taken for a new
+// one.
+const scheduleAgainMin = 2 * HopMax
 
 // letter is what EventBridge Scheduler has put into a dead-letter queue: the request that has failed for good, which has
 // the message in it (EventBridge Scheduler User Guide, "Configuring a schedule's dead-letter queue").
@@ -56,8 +63,8 @@ type letter struct {
 	MessageBody string
 }
 
-// Forward handles one message of the delay queue: it sends it on if it is due by the delay
-// queue's clock, or puts it back for another hop. The message may be deleted only after that
+// Forward handles one message of the delay queue. A message that is due by the delay queue's clock goes to the FIFO
+// queue. An early one goes to EventBridge Scheduler or makes another hop. The message may be deleted only after that
 // has succeeded. A dead letter of EventBridge Scheduler, sent to the delay queue, counts as the message that
 // it tells of. Errors wrap ErrNotDelayed, or leave open whether it has.
 func (f *Forwarder) Forward(ctx context.Context, body string) error {
@@ -68,7 +75,10 @@ func (f *Forwarder) Forward(ctx context.Context, body string) error {
 	if message.Traceparent != "" || message.AWSTrace != "" {
 		ctx = durable.WithTrace(ctx, durable.Trace{Parent: message.Traceparent, AWS: message.AWSTrace})
 	}
-	if message.At.After(f.delays.now()) {
+	if early := message.At.Sub(f.delays.now()); early > 0 {
+		if f.timers != nil && early > scheduleAgainMin && f.timers.create(ctx, message) == nil {
+			return nil
+		}
 		return f.delays.put(ctx, message)
 	}
 	_, err = f.sender.Send(ctx, durable.Message{To: to, Body: message.Body, DeduplicationID: message.DeduplicationID})

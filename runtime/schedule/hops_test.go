@@ -114,6 +114,38 @@ func TestTheErrorIsThatOfTheDelayQueueIfBothFail(t *testing.T) {
 	}
 }
 
+// TestCopiesOfADeniedTimerBecomeOneSchedule: SQS may deliver a hop twice, and each copy travels on (SQS Developer Guide,
+// "Amazon SQS at-least-once delivery"). The copies end when Scheduler takes timers again.
+func TestCopiesOfADeniedTimerBecomeOneSchedule(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t)
+		start := time.Now()
+		timers, _ := f.withScheduler(doer(func(r *http.Request) (*http.Response, error) {
+			if time.Since(start) > time.Hour {
+				return f.cloud.HTTPClient().Do(r)
+			}
+			_, _ = io.Copy(io.Discard, r.Body)
+			return answer{"AccessDeniedException", "no"}.Do(r)
+		}))
+		f.forwarder = schedule.NewForwarder(f.delays, timers, f)
+		message := durable.Message{To: ada, Body: []byte(`{"type":"settle.timer","timer":"3.0"}`), DeduplicationID: "signup/ada@1/3.0"}
+		for range 3 {
+			if err := timers.Schedule(t.Context(), start.Add(5*time.Hour), message); err != nil {
+				t.Fatal(err)
+			}
+		}
+		f.poll(2 * time.Hour)
+		if got := f.waiting(); got != "0 0" {
+			t.Errorf("an hour after Scheduler takes timers again, the delay queue has %s messages, want none", got)
+		}
+		f.poll(4 * time.Hour)
+		if diff := cmp.Diff([]sent{{start.Add(5 * time.Hour), message}}, f.sent); diff != "" {
+			t.Errorf("sent (-want +got):\n%s", diff)
+		}
+	})
+}
+
 // TestARepeatOfADeniedTimerWarnsAgain shows one line a call, and that only calls that fall back have one.
 func TestARepeatOfADeniedTimerWarnsAgain(t *testing.T) {
 	t.Parallel()

@@ -63,7 +63,7 @@ func newFixture(t *testing.T) *fixture {
 	}
 	f.url = *output.QueueUrl
 	f.delays = schedule.NewDelayQueue(f, f.url, time.Now)
-	f.forwarder = schedule.NewForwarder(f.delays, f)
+	f.forwarder = schedule.NewForwarder(f.delays, nil, f)
 	return f
 }
 

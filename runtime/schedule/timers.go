@@ -82,27 +82,7 @@ func (t *Timers) Schedule(ctx context.Context, at time.Time, message durable.Mes
 	if at.Sub(t.delays.now()) <= HopMax {
 		return t.delays.Schedule(ctx, at, message)
 	}
-	body, err := json.Marshal(delay(ctx, at, message))
-	if err != nil {
-		return fmt.Errorf("scheduling %s to %s: %w", message.DeduplicationID, message.To, err)
-	}
-	target := &types.Target{Arn: &t.config.QueueARN, RoleArn: &t.config.RoleARN, Input: aws.String(string(body))}
-	if t.config.DeadLetterQueueARN != "" {
-		target.DeadLetterConfig = &types.DeadLetterConfig{Arn: &t.config.DeadLetterQueueARN}
-	}
-	_, err = t.client.CreateSchedule(ctx, &scheduler.CreateScheduleInput{
-		Name: aws.String(scheduleName(message.DeduplicationID)), GroupName: &t.config.Group,
-		Description:           aws.String(description(message)),
-		ScheduleExpression:    aws.String("at(" + at.Add(-Lead).UTC().Format("2006-01-02T15:04:05") + ")"),
-		FlexibleTimeWindow:    &types.FlexibleTimeWindow{Mode: types.FlexibleTimeWindowModeOff},
-		ActionAfterCompletion: types.ActionAfterCompletionDelete,
-		Target:                target,
-	})
-	var exists *types.ConflictException
-	if err == nil || errors.As(err, &exists) {
-		return nil
-	}
-	err = fmt.Errorf("scheduling %s to %s at %s: %w", message.DeduplicationID, message.To, at.Format(time.RFC3339), classify(err))
+	err := t.create(ctx, delay(ctx, at, message))
 	if !errors.Is(err, durable.ErrDenied) && !errors.Is(err, durable.ErrRefused) {
 		return err
 	}
@@ -113,6 +93,31 @@ func (t *Timers) Schedule(ctx context.Context, at time.Time, message durable.Mes
 		return fmt.Errorf("%w, after EventBridge Scheduler did not take it: %s", hopErr, err.Error())
 	}
 	return nil
+}
+
+// create makes the message's schedule, unless it exists.
+func (t *Timers) create(ctx context.Context, message delayed) error {
+	body, err := json.Marshal(message)
+	if err != nil {
+		return fmt.Errorf("scheduling %s to %s: %w", message.DeduplicationID, message.To, err)
+	}
+	target := &types.Target{Arn: &t.config.QueueARN, RoleArn: &t.config.RoleARN, Input: aws.String(string(body))}
+	if t.config.DeadLetterQueueARN != "" {
+		target.DeadLetterConfig = &types.DeadLetterConfig{Arn: &t.config.DeadLetterQueueARN}
+	}
+	_, err = t.client.CreateSchedule(ctx, &scheduler.CreateScheduleInput{
+		Name: aws.String(scheduleName(message.DeduplicationID)), GroupName: &t.config.Group,
+		Description:           aws.String(description(message)),
+		ScheduleExpression:    aws.String("at(" + message.At.Add(-Lead).UTC().Format("2006-01-02T15:04:05") + ")"),
+		FlexibleTimeWindow:    &types.FlexibleTimeWindow{Mode: types.FlexibleTimeWindowModeOff},
+		ActionAfterCompletion: types.ActionAfterCompletionDelete,
+		Target:                target,
+	})
+	var exists *types.ConflictException
+	if err == nil || errors.As(err, &exists) {
+		return nil
+	}
+	return fmt.Errorf("scheduling %s to %s at %s: %w", message.DeduplicationID, message.To, message.At.Format(time.RFC3339), classify(err))
 }
 
 // Cancel deletes the schedule of a message, if there is one: a message that the delay queue has
@@ -136,7 +141,7 @@ func scheduleName(deduplicationID string) string {
 }
 
 // description says to people whose schedule it is.
-func description(message durable.Message) string {
-	text := "Settle: " + message.To.String() + ", " + message.DeduplicationID
+func description(message delayed) string {
+	text := "Settle: " + message.To + ", " + message.DeduplicationID
 	return strings.ToValidUTF8(text[:min(len(text), descriptionBytesMax)], "")
 }

@@ -23,7 +23,7 @@ func TestATraceGoesThroughTheDelayQueue(t *testing.T) {
 	for _, want := range []durable.Trace{{}, {Parent: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", AWS: "Root=1-5759e988-bd862e3fe1be46a994272793"}} {
 		synctest.Test(t, func(t *testing.T) {
 			f, sender := newFixture(t), &traced{}
-			f.forwarder = schedule.NewForwarder(f.delays, sender)
+			f.forwarder = schedule.NewForwarder(f.delays, nil, sender)
 			// Two hops.
 			err := f.delays.Schedule(durable.WithTrace(t.Context(), want), time.Now().Add(20*time.Minute), durable.Message{To: ada, Body: []byte(`{}`), DeduplicationID: "d"})
 			if err != nil {

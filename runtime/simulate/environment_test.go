@@ -11,10 +11,12 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"testing"
 	"time"
 
 	"github.com/aws/aws-lambda-go/events"
 	"github.com/aws/aws-lambda-go/lambda"
+	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/scheduler"
 	"github.com/aws/aws-sdk-go-v2/service/sfn"
@@ -37,11 +39,7 @@ const historyMax = 100_000
 func (s *simulation) consumer(process string, now func() time.Time) lambda.Handler {
 	config := s.by("consumer", process)
 	queues := sqs.NewFromConfig(config)
-	timers, err := schedule.NewTimers(schedule.NewDelayQueue(queues, s.delayURL, now), scheduler.NewFromConfig(config),
-		schedule.SchedulerConfig{QueueARN: "arn:aws:sqs:" + awslocal.Region + ":" + awslocal.Account + ":" + delayName, RoleARN: anyRole})
-	if err != nil {
-		s.t.Error(err)
-	}
+	_, timers := s.timers(config, now)
 	states := sfn.NewFromConfig(config)
 	workflows, err := sfncallback.NewWorkflows(states, flows)
 	if err != nil {
@@ -97,10 +95,27 @@ func (h traced) Handle(_ context.Context, r slog.Record) error {
 
 func (h traced) WithAttrs([]slog.Attr) slog.Handler { return h }
 
+// timers returns the delay queue and the timers of a process.
+func (s *simulation) timers(config aws.Config, now func() time.Time) (*schedule.DelayQueue, *schedule.Timers) {
+	delays := schedule.NewDelayQueue(sqs.NewFromConfig(config), s.delayURL, now)
+	return delays, newTimers(s.t, delays, config)
+}
+
+// newTimers returns the timers of a function behind the delay queue.
+func newTimers(t *testing.T, delays *schedule.DelayQueue, config aws.Config) *schedule.Timers {
+	timers, err := schedule.NewTimers(delays, scheduler.NewFromConfig(config),
+		schedule.SchedulerConfig{QueueARN: "arn:aws:sqs:" + awslocal.Region + ":" + awslocal.Account + ":" + delayName, RoleARN: anyRole})
+	if err != nil {
+		t.Error(err)
+	}
+	return timers
+}
+
 // forwarder starts a process of the delay queue's function.
 func (s *simulation) forwarder(process string, now func() time.Time) lambda.Handler {
-	queues := sqs.NewFromConfig(s.by("delay", process))
-	forwarder := schedule.NewForwarder(schedule.NewDelayQueue(queues, s.delayURL, now), sqsqueue.New(queues, s.queueURLs[0], ""))
+	config := s.by("delay", process)
+	delays, timers := s.timers(config, now)
+	forwarder := schedule.NewForwarder(delays, timers, sqsqueue.New(sqs.NewFromConfig(config), s.queueURLs[0], ""))
 	return lambda.NewHandler(sqsqueue.EachHandler(slog.New(slog.DiscardHandler), forwarder.Forward))
 }
 

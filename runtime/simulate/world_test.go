@@ -16,7 +16,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
-	"github.com/aws/aws-sdk-go-v2/service/scheduler"
 	"github.com/aws/aws-sdk-go-v2/service/sfn"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
@@ -237,20 +236,16 @@ func (w *world) consumer(o options) awslocal.Invoker {
 
 // timers returns what brings messages later, over clients with the configuration.
 func (w *world) timers(config aws.Config) durable.Timers {
-	timers, err := schedule.NewTimers(schedule.NewDelayQueue(sqs.NewFromConfig(config), w.delayURL, time.Now), scheduler.NewFromConfig(config),
-		schedule.SchedulerConfig{QueueARN: "arn:aws:sqs:" + awslocal.Region + ":" + awslocal.Account + ":" + delayName, RoleARN: anyRole})
-	if err != nil {
-		w.t.Error(err)
-	}
-	return timers
+	return newTimers(w.t, schedule.NewDelayQueue(sqs.NewFromConfig(config), w.delayURL, time.Now), config)
 }
 
 // forwarder returns the Lambda function of the delay queue, built anew after each death.
 func (w *world) forwarder(o options) awslocal.Invoker {
 	return &mortal{name: "forwarder", faults: w.faults, start: func(client aws.HTTPClient) awslocal.Invoker {
-		queues := sqs.NewFromConfig(w.by("delay", w.aws(o.meter.over(client), o.sdkRetries)))
+		config := w.by("delay", w.aws(o.meter.over(client), o.sdkRetries))
+		queues := sqs.NewFromConfig(config)
 		delays := schedule.NewDelayQueue(queues, w.delayURL, time.Now)
-		forward := schedule.NewForwarder(delays, sqsqueue.New(queues, w.queueURL, "")).Forward
+		forward := schedule.NewForwarder(delays, newTimers(w.t, delays, config), sqsqueue.New(queues, w.queueURL, "")).Forward
 		return lambda.NewHandler(sqsqueue.EachHandler(slog.New(slog.DiscardHandler), forward))
 	}, cloud: w.cloud}
 }

@@ -90,7 +90,7 @@ func inWorld(t *testing.T, test func(w *world)) {
 		var polls sync.WaitGroup
 		for queue, handler := range map[string]awslocal.Invoker{
 			"settle.fifo": invoker(consumer),
-			"delay":       lambda.NewHandler(sqsqueue.EachHandler(log, schedule.NewForwarder(delays, w.queue).Forward)),
+			"delay":       lambda.NewHandler(sqsqueue.EachHandler(log, schedule.NewForwarder(delays, nil, w.queue).Forward)),
 		} {
 			polls.Go(func() {
 				source := awslocal.EventSource{Queue: queue, Timeout: 10 * time.Second, ReportBatchItemFailures: true}

@@ -24,9 +24,13 @@ import (
 // Consumer returns the handler of the FIFO queue: it applies the events of instances.
 func Consumer(p *boot.Process, machines *durable.Machines) (any, error) {
 	client := sqs.NewFromConfig(p.RuntimeAWS())
-	timers, err := newTimers(p, schedule.NewDelayQueue(client, p.Settings.DelayQueueURL, time.Now))
+	delays, scheduled, err := newTimers(p)
 	if err != nil {
 		return nil, err
+	}
+	var timers durable.Timers = delays
+	if scheduled != nil {
+		timers = scheduled
 	}
 	states := sfn.NewFromConfig(p.RuntimeAWS())
 	workflows, err := sfncallback.NewWorkflows(states, p.Settings.Workflows)
@@ -51,15 +55,17 @@ func newStore(p *boot.Process) *dynamostore.Store {
 	return dynamostore.New(dynamodb.NewFromConfig(p.RuntimeAWS()), p.Settings.Table)
 }
 
-// newTimers returns timers by the delay queue, and by EventBridge Scheduler if it is set up.
-func newTimers(p *boot.Process, delays *schedule.DelayQueue) (durable.Timers, error) {
+// newTimers returns the delay queue, and timers by EventBridge Scheduler if it is set up.
+func newTimers(p *boot.Process) (*schedule.DelayQueue, *schedule.Timers, error) {
+	delays := schedule.NewDelayQueue(sqs.NewFromConfig(p.RuntimeAWS()), p.Settings.DelayQueueURL, time.Now)
 	if p.Settings.SchedulerRoleARN == "" {
-		return delays, nil
+		return delays, nil, nil
 	}
-	return schedule.NewTimers(delays, scheduler.NewFromConfig(p.RuntimeAWS()), schedule.SchedulerConfig{
+	timers, err := schedule.NewTimers(delays, scheduler.NewFromConfig(p.RuntimeAWS()), schedule.SchedulerConfig{
 		Group: p.Settings.ScheduleGroup, QueueARN: p.Settings.DelayQueueARN, RoleARN: p.Settings.SchedulerRoleARN,
 		DeadLetterQueueARN: p.Settings.DelayDeadLetterQueueARN, Logger: p.Logger,
 	})
+	return delays, timers, err
 }
 
 // Gateway returns the handler of the API.
@@ -87,8 +93,11 @@ func sender(p *boot.Process) *sqsqueue.Queue {
 
 // Delay returns the handler of the delay queue.
 func Delay(p *boot.Process, _ *durable.Machines) (any, error) {
-	delays := schedule.NewDelayQueue(sqs.NewFromConfig(p.RuntimeAWS()), p.Settings.DelayQueueURL, time.Now)
-	forwarder := schedule.NewForwarder(delays, p.Telemetry.Sender(sender(p)))
+	delays, timers, err := newTimers(p)
+	if err != nil {
+		return nil, err
+	}
+	forwarder := schedule.NewForwarder(delays, timers, p.Telemetry.Sender(sender(p)))
 	return p.Telemetry.Each(sqsqueue.EachHandler(p.Logger, func(ctx context.Context, body string) error {
 		err := forwarder.Forward(ctx, body)
 		if errors.Is(err, schedule.ErrNotDelayed) {

@@ -7,14 +7,12 @@ import (
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
-	"github.com/aws/aws-sdk-go-v2/service/scheduler"
 	"github.com/aws/aws-sdk-go-v2/service/sfn"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
 	"github.com/settle-run/settle/runtime/awslocal"
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/dynamostore"
-	"github.com/settle-run/settle/runtime/schedule"
 	"github.com/settle-run/settle/runtime/sfncallback"
 	"github.com/settle-run/settle/runtime/sqsqueue"
 )
@@ -39,11 +37,7 @@ func (s *Stack) newConsumer(queues queueURLs) (function, error) {
 func (s *Stack) consumerInProcess(queues queueURLs) (function, error) {
 	settings := s.role("consumer")
 	client, states := sqs.NewFromConfig(settings), sfn.NewFromConfig(settings)
-	delays := schedule.NewDelayQueue(client, queues.delay, s.config.Now)
-	timers, err := schedule.NewTimers(delays, scheduler.NewFromConfig(settings), schedule.SchedulerConfig{
-		QueueARN: arn("sqs", DelayQueue), RoleARN: s.RoleARN(schedulerRole), DeadLetterQueueARN: arn("sqs", DelayDeadLetterQueue),
-		Logger: s.config.Logger,
-	})
+	_, timers, err := s.timers(settings, queues)
 	if err != nil {
 		return function{}, err
 	}

@@ -7,7 +7,9 @@ import (
 	"time"
 
 	"github.com/aws/aws-lambda-go/lambda"
+	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/scheduler"
 	"github.com/aws/aws-sdk-go-v2/service/sfn"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
@@ -42,6 +44,16 @@ func inProcess(handler any) function {
 	return function{start: func() awslocal.Invoker { return lambda.NewHandler(handler) }}
 }
 
+// timers returns the delay queue and the timers of a function.
+func (s *Stack) timers(settings aws.Config, queues queueURLs) (*schedule.DelayQueue, *schedule.Timers, error) {
+	delays := schedule.NewDelayQueue(sqs.NewFromConfig(settings), queues.delay, s.config.Now)
+	timers, err := schedule.NewTimers(delays, scheduler.NewFromConfig(settings), schedule.SchedulerConfig{
+		QueueARN: arn("sqs", DelayQueue), RoleARN: s.RoleARN(schedulerRole), DeadLetterQueueARN: arn("sqs", DelayDeadLetterQueue),
+		Logger: s.config.Logger,
+	})
+	return delays, timers, err
+}
+
 // poll starts the functions that queues feed, each behind its own poller.
 func (s *Stack) poll(queues queueURLs) error {
 	consumer, err := s.newConsumer(queues)
@@ -49,8 +61,11 @@ func (s *Stack) poll(queues queueURLs) error {
 		return err
 	}
 	settings := s.role("delay")
-	client := sqs.NewFromConfig(settings)
-	forwarder := schedule.NewForwarder(schedule.NewDelayQueue(client, queues.delay, s.config.Now), sqsqueue.New(client, queues.fifo, ""))
+	delays, timers, err := s.timers(settings, queues)
+	if err != nil {
+		return err
+	}
+	forwarder := schedule.NewForwarder(delays, timers, sqsqueue.New(sqs.NewFromConfig(settings), queues.fifo, ""))
 	settings = s.role("executions")
 	ends := sfncallback.NewForwarder(sfn.NewFromConfig(settings), sqsqueue.New(sqs.NewFromConfig(settings), queues.fifo, ""), s.config.Logger)
 

@@ -41,7 +41,12 @@ var environments = map[string]map[string]string{
 		"SETTLE_TABLE": "${Table}", "SETTLE_SERVICE": "${AWS::StackName}", "SETTLE_QUEUE_URL": "${Queue}", "SETTLE_GITHUB_WEBHOOK_SECRET": secret("GitHubWebhookSecret"),
 		"SETTLE_ENRICH_CALLBACK_BASE": "${HttpApi.ApiEndpoint}", "SETTLE_ENRICH_CALLBACK_KEY": secret("EnrichCallbackKey"),
 	},
-	"Delay":      {"SETTLE_SERVICE": "${AWS::StackName}", "SETTLE_QUEUE_URL": "${Queue}", "SETTLE_DELAY_QUEUE_URL": "${DelayQueue}"},
+	"Delay": {
+		"SETTLE_SERVICE": "${AWS::StackName}", "SETTLE_QUEUE_URL": "${Queue}",
+		"SETTLE_DELAY_QUEUE_URL": "${DelayQueue}", "SETTLE_DELAY_QUEUE_ARN": "${DelayQueue.Arn}",
+		"SETTLE_DELAY_DEAD_LETTER_QUEUE_ARN": "${DelayDeadLetterQueue.Arn}",
+		"SETTLE_SCHEDULER_ROLE_ARN":          "${SchedulerRole.Arn}", "SETTLE_SCHEDULE_GROUP": "${AWS::StackName}",
+	},
 	"Executions": {"SETTLE_SERVICE": "${AWS::StackName}", "SETTLE_QUEUE_URL": "${Queue}"},
 	"Tokentask":  {"SETTLE_SERVICE": "${AWS::StackName}", "SETTLE_QUEUE_URL": "${Queue}"},
 	"Objects":    {"SETTLE_SERVICE": "${AWS::StackName}", "SETTLE_QUEUE_URL": "${Queue}", "SETTLE_DEAD_LETTER_QUEUE_URL": "${DeadLetterQueue}"},
@@ -99,6 +104,12 @@ func logs(r *reader) {
 	}
 }
 
+// These calls make the schedules of timers.
+const (
+	createSchedule    = "scheduler:CreateSchedule " + arn + "scheduler" + here + "schedule/${AWS::StackName}/*"
+	passSchedulerRole = "iam:PassRole ${SchedulerRole.Arn} if StringEquals iam:PassedToService scheduler.amazonaws.com"
+)
+
 // calls are what the roles may do: actions with resources, and a condition if there is one.
 var calls = map[string][]string{
 	"ConsumerRole": slices.Concat([]string{
@@ -106,9 +117,7 @@ var calls = map[string][]string{
 		"sqs:ChangeMessageVisibility ${Queue.Arn}", "sqs:SendMessage ${Queue.Arn}",
 		"sqs:SendMessage ${DeadLetterQueue.Arn}", "sqs:SendMessage ${DelayQueue.Arn}",
 		"dynamodb:GetItem ${Table.Arn}", "dynamodb:PutItem ${Table.Arn}", "dynamodb:UpdateItem ${Table.Arn}", "dynamodb:ConditionCheckItem ${Table.Arn}",
-		"scheduler:CreateSchedule " + arn + "scheduler" + here + "schedule/${AWS::StackName}/*",
-		"scheduler:DeleteSchedule " + arn + "scheduler" + here + "schedule/${AWS::StackName}/*",
-		"iam:PassRole ${SchedulerRole.Arn} if StringEquals iam:PassedToService scheduler.amazonaws.com",
+		createSchedule, "scheduler:DeleteSchedule " + arn + "scheduler" + here + "schedule/${AWS::StackName}/*", passSchedulerRole,
 	}, ofWorkflows("states:SendTaskSuccess ${%}"), ofWorkflows("states:SendTaskFailure ${%}"), ofWorkflows("states:SendTaskHeartbeat ${%}"),
 		ofWorkflows("states:GetExecutionHistory "+arn+"states"+here+"execution:${%.Name}:*"), ownLogs("Consumer")),
 	"GatewayRole": slices.Concat([]string{
@@ -118,7 +127,7 @@ var calls = map[string][]string{
 	}, ownLogs("Gateway")),
 	"DelayRole": slices.Concat([]string{
 		"sqs:ReceiveMessage ${DelayQueue.Arn}", "sqs:DeleteMessage ${DelayQueue.Arn}", "sqs:GetQueueAttributes ${DelayQueue.Arn}",
-		"sqs:SendMessage ${Queue.Arn}", "sqs:SendMessage ${DelayQueue.Arn}",
+		"sqs:SendMessage ${Queue.Arn}", "sqs:SendMessage ${DelayQueue.Arn}", createSchedule, passSchedulerRole,
 	}, ownLogs("Delay")),
 	"ExecutionsRole": slices.Concat([]string{
 		"sqs:ReceiveMessage ${ExecutionsQueue.Arn}", "sqs:DeleteMessage ${ExecutionsQueue.Arn}", "sqs:GetQueueAttributes ${ExecutionsQueue.Arn}",
@@ -221,9 +230,9 @@ func passRole(r *reader) {
 				if !strings.HasPrefix(action, "iam:") && action != "*" {
 					continue
 				}
-				if id != "ConsumerRole" || action != "iam:PassRole" || strings.Join(statement.Resources, " ") != "${SchedulerRole.Arn}" ||
+				if id != "ConsumerRole" && id != "DelayRole" || action != "iam:PassRole" || strings.Join(statement.Resources, " ") != "${SchedulerRole.Arn}" ||
 					conditionOf(statement) != " if StringEquals iam:PassedToService scheduler.amazonaws.com" {
-					r.wrong("%s: expected ConsumerRole to pass ${SchedulerRole.Arn} to scheduler.amazonaws.com alone, got %s on %v%s", id, action, statement.Resources, conditionOf(statement))
+					r.wrong("%s: expected ConsumerRole and DelayRole to pass ${SchedulerRole.Arn} to scheduler.amazonaws.com alone, got %s on %v%s", id, action, statement.Resources, conditionOf(statement))
 				}
 			}
 		}
