@@ -16,8 +16,8 @@
 //	SETTLE_QUEUE_URL               the FIFO queue                                          all
 //	SETTLE_DEAD_LETTER_QUEUE_URL   its FIFO dead-letter queue                              consumer
 //	SETTLE_DELAY_QUEUE_URL         the standard queue for timers                           consumer, delay
-//	SETTLE_DELAY_QUEUE_ARN, SETTLE_SCHEDULER_ROLE_ARN, SETTLE_SCHEDULE_GROUP               consumer, for timers beyond 15 minutes
-//	SETTLE_DELAY_DEAD_LETTER_QUEUE_ARN   what of them cannot be sent                       consumer
+//	SETTLE_DELAY_QUEUE_ARN, SETTLE_SCHEDULER_ROLE_ARN, SETTLE_SCHEDULE_GROUP               consumer, delay, for timers beyond 15 minutes
+//	SETTLE_DELAY_DEAD_LETTER_QUEUE_ARN   what of them cannot be sent                       consumer, delay
 //	SETTLE_WORKFLOWS               name=ARN of the state machines that charts start        consumer
 //	SETTLE_GITHUB_WEBHOOK_SECRET   what GitHub signs its webhooks with                     gateway
 //	SETTLE_HISTORY_MAX             how many transitions an instance remembers, 1 to 100    consumer; 20 by default
