@@ -1,6 +1,7 @@
 package durable
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -148,18 +149,24 @@ func (t *turn) sendReport(ctx context.Context, id string) error {
 	return t.loop.send(ctx, t.draft.Record.Instance, form, t.derivedID(id+".failed"))
 }
 
-// resendReports sends the unsent reports again. Another refusal blocks nothing.
-func (t *turn) resendReports(ctx context.Context) {
+// resendReports sends the unsent reports again. Another refusal blocks nothing. The next commit stores the progress. If
+// the invocation runs out of time, resendReports stores it itself and fails.
+func (t *turn) resendReports(ctx context.Context) error {
 	for _, failed := range t.draft.Record.FailedEffects {
 		if failed.Report != ReportUnsent {
 			continue
 		}
+		if !t.loop.hasTime(ctx) {
+			return cmp.Or[error](t.commit(ctx), &retryError{err: errors.New("unsent reports are left for the next invocation")})
+		}
 		if err := t.sendReport(ctx, failed.ID); err != nil {
 			t.loop.config.Logger.WarnContext(ctx, "cannot report a failed effect to the chart, will retry", "instance", t.draft.Record.Instance.String(), "error", err)
-			return
+			return nil
 		}
-		t.setReport(failed.ID, ReportSent) // The next commit stores this. Until then, repeats are harmless.
+		t.setReport(failed.ID, ReportSent)
+		t.changed()
 	}
+	return nil
 }
 
 // setReport updates the report of a failed effect.

@@ -122,6 +122,29 @@ func TestAllFailuresAreToldHoweverMany(t *testing.T) {
 	})
 }
 
+func TestUnsentReportsThatTakeLongerThanAnInvocationAreSent(t *testing.T) {
+	t.Parallel()
+	inCourierWorld(t, func(t *testing.T, w *world) {
+		const many = 100
+		w.config.FailedEffectsMax = many
+		w.refuse = refusing(durable.ErrRefused, "Send order/2", "Send courier/1")
+		w.post(courier1, slices.Repeat([]string{telling("order/2", "ball")}, many)...)
+		w.run(t)
+		if unsent := w.load(courier1).FailedEffects; len(unsent) != many || unsent[0].Report != durable.ReportUnsent {
+			t.Fatalf("want %d unsent reports, got %d", many, len(unsent))
+		}
+		w.refuse = nil
+		w.latency = func(string) time.Duration { return time.Second }
+		w.post(courier1, event("add", "mended"))
+		w.run(t)
+		for _, failed := range w.load(courier1).FailedEffects {
+			if failed.Report != durable.ReportTold {
+				t.Fatalf("want the failure reported, got %+v", failed)
+			}
+		}
+	})
+}
+
 func TestAFailureForGoodOfAnInstanceThatHasEndedIsKept(t *testing.T) {
 	t.Parallel()
 	inCourierWorld(t, func(t *testing.T, w *world) {

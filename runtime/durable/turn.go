@@ -34,7 +34,9 @@ func (l *Loop) turn(ctx context.Context, deliveries []Delivery, slot slot, began
 	loaded := t.stored
 
 	// Drain the outbox that an earlier delivery left behind.
-	t.resendReports(ctx)
+	if err := t.resendReports(ctx); err != nil {
+		return 0, err
+	}
 	if err := t.dispatch(ctx, true); err != nil {
 		return 0, err
 	}
