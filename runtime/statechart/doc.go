@@ -17,8 +17,8 @@
 // transitions are internal unless Reenter, targets read `sibling`, `.child`, `#id`, and a
 // <parallel> may be the domain of a transition.
 //
-// The guide docs/charts.md of this module teaches the whole language; its examples are those of
-// this package.
+// The tutorial docs/charts.md of this module builds a chart step by step. The reference in
+// docs/charts explains each feature with an example of this package.
 //
 // # Settled
 //

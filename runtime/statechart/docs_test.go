@@ -17,56 +17,71 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// chartsGuide is the guide whose code, output, diagrams and findings come from this package.
-const chartsGuide = "../../docs/charts.md"
+// chartsGuide finds the pages whose code, output, diagrams and findings come from this package: the tutorial and its reference.
+var chartsGuide = []string{"../../docs/charts.md", "../../docs/charts/*.md"}
 
-// drawn are the charts that the guide draws.
+// drawn are the charts that the pages draw.
 var drawn = map[string]func() *statechart.Chart[nothing]{"turnstile": turnstile, "shipment": shipment, "pausable": pausable}
 
-// The guide says with a comment what stands below it:
+// A comment on a page names the block below it:
 //
-//	<!-- example: ExampleX -->  the code of an example, and what it prints
-//	<!-- output: ExampleX -->   only what it prints
+//	<!-- example: ExampleX -->  the code of an example, and its output
+//	<!-- output: ExampleX -->   only the output
 //	<!-- code: name -->         another declaration of the examples' files
 //	<!-- diagram: name -->      one of drawn
-//	<!-- findings -->           what Compile may find
+//	<!-- findings -->           all findings of Compile
 //	<!-- excerpt: path -->      a part of a file
 //
-// TestChartsGuideShowsWhatRuns fails when that is not what stands there, or when an example is not
-// shown; go test -update writes it, excerpts aside.
+// TestChartsGuideShowsWhatRuns fails if a block differs from its source, or if no page shows an
+// example. go test -update writes the blocks, except excerpts. Blocks below <!-- file: path --> are
+// run by the tests of docs.
 func TestChartsGuideShowsWhatRuns(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile(chartsGuide)
-	if err != nil {
-		t.Fatal(err)
-	}
 	g := guide{examples: map[string]*doc.Example{}, code: map[string]string{}, shown: map[string]bool{}}
 	g.readExamples(t)
-	want, err := g.fill(string(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if *update {
-		if err := os.WriteFile(chartsGuide, []byte(want), 0o644); err != nil {
-			t.Fatal(err)
+	for _, pattern := range chartsGuide {
+		pages, err := filepath.Glob(pattern)
+		if err != nil || len(pages) == 0 {
+			t.Fatalf("expected pages at %s, got %v and %v", pattern, pages, err)
 		}
-		text = []byte(want)
-	}
-	got, filled := strings.Split(string(text), "\n"), strings.Split(want, "\n")
-	for i := range min(len(got), len(filled)) {
-		if got[i] != filled[i] {
-			t.Fatalf("%s:%d differs from the code (go test -update):\ngot:  %s\nwant: %s", chartsGuide, i+1, got[i], filled[i])
+		for _, page := range pages {
+			g.compare(t, page)
 		}
 	}
-	equal(t, "lines", len(got), len(filled))
 	for name := range g.examples {
 		if !g.shown[name] {
-			t.Errorf("%s does not show Example%s", chartsGuide, name)
+			t.Errorf("no page of %v shows Example%s", chartsGuide, name)
 		}
 	}
 }
 
-// guide fills the guide from the sources of this package.
+// compare fails the test unless the page shows what the sources have; -update writes it.
+func (g *guide) compare(t *testing.T, page string) {
+	t.Helper()
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := g.fill(page, string(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if *update {
+		if err := os.WriteFile(page, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	got, filled := strings.Split(string(text), "\n"), strings.Split(want, "\n")
+	for i := range min(len(got), len(filled)) {
+		if got[i] != filled[i] {
+			t.Fatalf("%s:%d differs from the code (go test -update):\ngot:  %s\nwant: %s", page, i+1, got[i], filled[i])
+		}
+	}
+	equal(t, page+": lines", len(got), len(filled))
+}
+
+// guide fills pages from the sources of this package.
 type guide struct {
 	examples map[string]*doc.Example
 	// code is the text of the examples' bodies and of the other declarations, by name. A type has
@@ -127,15 +142,16 @@ var (
 	}
 )
 
-// fill returns the guide with what its marks ask for.
-func (g *guide) fill(text string) (string, error) {
+// fill returns the page with the blocks that its marks name.
+func (g *guide) fill(page, text string) (string, error) {
 	var out []string
+	isRun := strings.Contains(text, "\n<!-- run -->\n")
 	lines := strings.Split(text, "\n")
 	for i := 0; i < len(lines); i++ {
 		mark := guideMark.FindStringSubmatch(lines[i])
 		if mark == nil {
-			if lines[i] == "```go" {
-				return "", fmt.Errorf("%s:%d: code without a mark above it, which nothing compiles", chartsGuide, i+1)
+			if isFile := i > 0 && strings.HasPrefix(lines[i-1], "<!-- file: "); lines[i] == "```go" && !(isFile && isRun) {
+				return "", fmt.Errorf("%s:%d: code without a mark above it, which nothing compiles", page, i+1)
 			}
 			out = append(out, lines[i])
 			continue
@@ -143,7 +159,7 @@ func (g *guide) fill(text string) (string, error) {
 		owned := g.owned(lines[i+1:], mark[1])
 		shown, err := g.show(mark[1], mark[2], strings.Join(lines[i+1:i+1+owned], "\n"))
 		if err != nil {
-			return "", fmt.Errorf("%s:%d: %w", chartsGuide, i+1, err)
+			return "", fmt.Errorf("%s:%d: %w", page, i+1, err)
 		}
 		out = append(out, lines[i])
 		out = append(out, strings.Split(shown, "\n")...)
@@ -208,7 +224,7 @@ func (g *guide) show(kind, name, now string) (string, error) {
 	}
 }
 
-// findingsTitles says what the findings of a file of this package are about, in the guide's order.
+// findingsTitles gives the findings of each file of this package a title, in the page's order.
 var findingsTitles = []struct{ file, title string }{
 	{"check.go", "The shape of states, and payloads"},
 	{"compile.go", "Names and starting points"},
@@ -217,7 +233,7 @@ var findingsTitles = []struct{ file, title string }{
 	{"checkgraph.go", "The chart as a whole"},
 	{"checkchild.go", "Child instances"},
 	{"defer.go", "Deferred events"},
-	{"resolve.go", "Answers to those who wait"},
+	{"resolve.go", "Answers to tasks"},
 	{"workflow.go", "Workflows"},
 	{"meta.go", "Meta"},
 	{"checkstored.go", "The context"},
@@ -256,7 +272,7 @@ func findingsTables() (string, error) {
 	}
 	var b strings.Builder
 	for _, about := range findingsTitles {
-		fmt.Fprintf(&b, "\n**%s**\n\n| finding | mend |\n|---|---|\n%s\n", about.title, strings.Join(rows[about.file], "\n"))
+		fmt.Fprintf(&b, "\n**%s**\n\n| finding | fix |\n|---|---|\n%s\n", about.title, strings.Join(rows[about.file], "\n"))
 		delete(rows, about.file)
 	}
 	for path := range rows {

@@ -120,7 +120,7 @@ func ExampleChart_Step() {
 	// [paid] {30} done
 }
 
-// turnstile is the chart that docs/charts.md draws.
+// turnstile is the chart that docs/charts/basics.md draws.
 func turnstile() *statechart.Chart[nothing] {
 	return statechart.Must(definition{
 		ID: "turnstile", Version: 1, Initial: "locked",
