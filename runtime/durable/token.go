@@ -88,13 +88,21 @@ type Tokens interface {
 // taskIDPrefix begins the ID of an event with a token but no ID of its own. The token's key follows.
 const taskIDPrefix = "task/"
 
-// hold keeps a token, unless the instance holds it already.
-func (t *turn) hold(token *Token) {
+// hold keeps the token of an event and remembers its key. It does not keep a token that an earlier event brought, unless
+// the answer to that token failed permanently.
+func (t *turn) hold(token *Token, eventID string) {
 	if token == nil {
 		return
 	}
-	if _, held := t.token(token.Key); held {
+	_, held := t.token(token.Key)
+	_, failed := find(t.draft.Record.FailedEffects, func(f *FailedEffect) bool { return f.ID == "token."+token.Key })
+	id := taskIDPrefix + token.Key // As an entry of RecentEvents, it has no hash, unlike the entry of an event with this ID.
+	known := t.draft.Record.Remembers(id) || slices.Contains(t.draft.Record.RecentEvents, id)
+	if held || known && !failed {
 		return
+	}
+	if id != eventID {
+		t.rememberEvent(id)
 	}
 	t.draft.Record.Tokens = append(slices.Clip(t.draft.Record.Tokens), *token)
 	t.changed()

@@ -308,7 +308,7 @@ func (t *turn) apply(ctx context.Context, d Delivery, event statechart.Event) (e
 	if err != nil {
 		return err
 	}
-	t.hold(token)
+	t.hold(token, event.ID)
 	if own, ok := ownMessages[event.Type]; ok {
 		err = own.apply(t, ctx, d)
 	} else {
