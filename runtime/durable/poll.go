@@ -33,17 +33,23 @@ func (t *turn) pollExecution(ctx context.Context, form polling) error {
 	switch {
 	case !ok:
 		return nil
-	case awaited.Refused != nil:
+	case awaited.Refused != nil && awaited.ARN == "":
 		return t.applyEnded(ctx, ended{End: statechart.ExecutionEnded{
 			Name: awaited.Name, Status: statechart.ExecutionNotStarted, Error: awaited.Refused.Error, Cause: awaited.Refused.Cause,
 		}})
 	case form.Refused:
-		return nil // It was started after all, when the call was repeated.
+		return nil // It was started after all, when the call was repeated, or may have been.
 	}
 	end, err := t.describe(ctx, awaited.ARN)
+	// The first poll may follow a late start at once, and reads lag (Step Functions API Reference, DescribeExecution).
 	switch {
+	case err == nil && awaited.Refused != nil:
+		t.setStarted(awaited.Name, awaited.ARN, nil)
+		t.changed()
+	case err != nil && awaited.Refused != nil && form.Count > 0:
+		t.setStarted(awaited.Name, "", awaited.Refused)
+		return t.pollExecution(ctx, form)
 	case errors.Is(err, ErrNoExecution) && form.Count > 0:
-		// The first poll may follow a late start at once, and reads lag (Step Functions API Reference, DescribeExecution).
 		end = &statechart.ExecutionEnded{Status: statechart.ExecutionLost, Error: "ExecutionDoesNotExist", Cause: cut(err.Error(), causeBytesMax)}
 	case err != nil:
 		// The failure does not block the events of the instance.

@@ -181,13 +181,13 @@ const causeBytesMax = 32 << 10
 
 // giveAnswers gives the stored answers to their tasks and returns the remaining tokens. If a task no longer waits, it
 // sends a message that reports this to the chart.
-func (t *turn) giveAnswers(ctx context.Context, repeats bool) (left []Token, err error) {
+func (t *turn) giveAnswers(ctx context.Context) (left []Token, err error) {
 	left = t.stored.Record.Tokens
 	for _, token := range t.stored.Record.Tokens {
 		if waits(token) {
 			continue
 		}
-		err := t.loop.ports.Tokens.Answer(ctx, token, *token.Answer, repeats)
+		err := t.loop.ports.Tokens.Answer(ctx, token, *token.Answer, t.repeats)
 		if errors.Is(err, ErrExpired) {
 			err = t.notifyExpired(ctx, token)
 		}
