@@ -168,11 +168,8 @@ func (t *turn) startExecution(ctx context.Context, effect statechart.Effect) err
 	if arn != "" {
 		return nil // It has started, or a poll finds out.
 	}
-	message, err := t.pollMessage(polling{Execution: name, Refused: true}, "execution."+name+".refused")
-	if err == nil {
-		_, err = t.loop.ports.Queue.Send(ctx, message)
-	}
-	return err
+	form := polling{Type: pollEvent, Execution: name, Refused: true, Incarnation: t.incarnation()}
+	return t.loop.send(ctx, t.draft.Record.Instance, form, t.derivedID("execution."+name+".refused"))
 }
 
 // setStarted records whether an execution has started.

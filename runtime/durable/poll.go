@@ -56,7 +56,9 @@ func (t *turn) pollExecution(ctx context.Context, form polling) error {
 		t.loop.config.Logger.WarnContext(ctx, "cannot poll an execution, will retry", "instance", t.draft.Record.Instance.String(), "execution", awaited.ARN, "error", err)
 	}
 	if end == nil {
-		return t.schedulePoll(ctx, t.loop.config.Now().Add(t.pollWait(form.Count+1)), awaited.Name, form.Count+1)
+		// The next poll cannot get lost: the current message is retried until this succeeds.
+		form.Count++
+		return t.schedule(ctx, t.loop.config.Now().Add(t.pollWait(form.Count)), form, pollID(awaited.Name, form.Count))
 	}
 	found := *end
 	found.Name = awaited.Name
@@ -72,27 +74,9 @@ func (t *turn) describe(ctx context.Context, arn string) (*statechart.ExecutionE
 	return t.loop.ports.Executions.Describe(ctx, arn)
 }
 
-// schedulePoll schedules the next poll. It cannot get lost: the current message is retried until this succeeds.
-func (t *turn) schedulePoll(ctx context.Context, at time.Time, name string, count int) error {
-	return t.schedulePollAs(ctx, at, polling{Execution: name, Count: count}, pollID(name, count))
-}
-
-func (t *turn) schedulePollAs(ctx context.Context, at time.Time, form polling, id string) error {
-	message, err := t.pollMessage(form, id)
-	if err != nil {
-		return err
-	}
-	return t.loop.ports.Timers.Schedule(ctx, at, message)
-}
-
-func (t *turn) pollMessage(form polling, id string) (Message, error) {
-	form.Type, form.Incarnation = pollEvent, t.incarnation()
-	return t.message(t.draft.Record.Instance, form, t.derivedID(id))
-}
-
 // scheduleFirstPoll performs a poll effect.
 func (t *turn) scheduleFirstPoll(ctx context.Context, effect statechart.Effect) error {
-	return t.schedulePollAs(ctx, effect.At, polling{Execution: effect.Name}, effect.ID)
+	return t.schedule(ctx, effect.At, polling{Type: pollEvent, Execution: effect.Name, Incarnation: t.incarnation()}, effect.ID)
 }
 
 func (t *turn) isPollUnneeded(effect statechart.Effect) bool {

@@ -128,12 +128,9 @@ func (t *turn) closeWaits() {
 	t.draft.Record.Executions, t.draft.Record.Aliases = nil, nil
 	if slices.ContainsFunc(t.draft.Record.Tokens, waits) {
 		cause := fmt.Sprintf("%s has ended in %v and has no answer under this name", t.draft.Record.Instance, t.draft.Instance.State())
-		t.answerAll(&Answer{Error: ErrorEnded, Cause: cause}, waitsStill)
+		t.answerAll(&Answer{Error: ErrorEnded, Cause: cause}, func(token *Token) bool { return waits(*token) })
 	}
 }
-
-// waitsStill reports whether a token's task has no answer yet.
-func waitsStill(token *Token) bool { return waits(*token) }
 
 // answerAll gives an answer to the matching tokens.
 func (t *turn) answerAll(answer *Answer, concerned func(*Token) bool) {
