@@ -125,9 +125,9 @@ func (t *turn) performBatch(ctx context.Context, effects []statechart.Effect, me
 
 // takeOver raises the revision before the turn repeats an answer, if only the record can show whether another turn gave
 // it. A turn that was frozen before its own answer then detects the other turn by the revision: see notifyExpired.
-func (t *turn) takeOver(ctx context.Context, repeats bool) error {
+func (t *turn) takeOver(ctx context.Context) error {
 	isBlind := func(k Token) bool { return !waits(k) && k.Execution == "" }
-	if !repeats || !slices.ContainsFunc(t.stored.Record.Tokens, isBlind) {
+	if !t.repeats || !slices.ContainsFunc(t.stored.Record.Tokens, isBlind) {
 		return nil
 	}
 	return t.clear(ctx, t.left(t.stored.Record.Outbox))

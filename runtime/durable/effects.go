@@ -84,6 +84,15 @@ func (t *turn) message(to InstanceID, form any, id string) (Message, error) {
 	return Message{To: to, Body: body, DeduplicationID: shortened(id)}, err
 }
 
+// schedule schedules a message of the runtime to the instance itself.
+func (t *turn) schedule(ctx context.Context, at time.Time, form any, id string) error {
+	message, err := t.message(t.draft.Record.Instance, form, t.derivedID(id))
+	if err != nil {
+		return err
+	}
+	return t.loop.ports.Timers.Schedule(ctx, at, message)
+}
+
 // sendMessage builds the message of a Send effect.
 func (t *turn) sendMessage(effect statechart.Effect) (Message, error) {
 	if effect.Child != "" {
@@ -108,11 +117,7 @@ type timerEvent struct {
 }
 
 func (t *turn) scheduleTimer(ctx context.Context, effect statechart.Effect) error {
-	message, err := t.message(t.draft.Record.Instance, timerEvent{statechart.TimerEvent, effect.Timer, t.incarnation()}, t.derivedID(effect.ID))
-	if err != nil {
-		return err
-	}
-	return t.loop.ports.Timers.Schedule(ctx, effect.At, message)
+	return t.schedule(ctx, effect.At, timerEvent{statechart.TimerEvent, effect.Timer, t.incarnation()}, effect.ID)
 }
 
 func (t *turn) isTimerUnneeded(effect statechart.Effect) bool {

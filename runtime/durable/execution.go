@@ -26,9 +26,10 @@ type Execution struct {
 	Event string `json:"event"`
 	// StartedAt is when the chart requested the execution.
 	StartedAt time.Time `json:"started_at"`
-	// ARN is the execution's ARN, empty until the loop knows that it has started.
+	// ARN is the execution's ARN, empty until the loop knows that it has started, or may have.
 	ARN string `json:"arn,omitempty"`
-	// Refused is set if the execution can never be started. The loop is about to report this to the chart.
+	// Refused is set if the execution cannot be started. Without ARN, the loop is about to report this to the chart.
+	// With ARN, an earlier call may have started it: see pollExecution.
 	Refused *Refusal `json:"refused,omitempty"`
 }
 
@@ -64,7 +65,8 @@ func (e *RefusedError) Unwrap() error { return e.Err }
 // Executions starts executions of workflows.
 type Executions interface {
 	// Start starts the execution with the input and returns its ARN. It succeeds if the execution was started under
-	// its name before. Fails with a *RefusedError. After any other error, the execution may or may not have started.
+	// its name before. Fails with a *RefusedError, and then returns the ARN that the execution has if an earlier call
+	// started it. After any other error, the execution may or may not have started.
 	Start(ctx context.Context, execution Execution, input json.RawMessage) (arn string, err error)
 	// Describe returns how the execution with the ARN has ended: Status, Output, Error and Cause. It returns nil
 	// while the execution runs. Fails with ErrNoExecution.
@@ -151,26 +153,28 @@ func (t *turn) startExecution(ctx context.Context, effect statechart.Effect) err
 	if err != nil && !errors.As(err, &refused) {
 		return err
 	}
+	var refusal *Refusal
 	if refused != nil {
 		t.loop.config.Logger.ErrorContext(ctx, "execution cannot be started", "instance", id, "workflow", effect.Name, "error", err)
+		refusal = &Refusal{Error: refused.Code, Cause: cut(refused.Error(), causeBytesMax)}
+		if !t.repeats {
+			arn = ""
+		}
 	}
 	if _, awaited := t.execution(name); !awaited {
 		return nil // The instance has ended meanwhile.
 	}
-	t.draft.Record.Executions = replaced(t.draft.Record.Executions, func(e *Execution) bool { return e.Name == name }, func(e *Execution) {
-		e.ARN, e.Refused = arn, nil
-		if refused != nil {
-			e.ARN, e.Refused = "", &Refusal{Error: refused.Code, Cause: cut(refused.Error(), causeBytesMax)}
-		}
-	})
-	if refused == nil {
-		return nil
+	t.setStarted(name, arn, refusal)
+	if arn != "" {
+		return nil // It has started, or a poll finds out.
 	}
-	message, err := t.pollMessage(polling{Execution: name, Refused: true}, "execution."+name+".refused")
-	if err == nil {
-		_, err = t.loop.ports.Queue.Send(ctx, message)
-	}
-	return err
+	form := polling{Type: pollEvent, Execution: name, Refused: true, Incarnation: t.incarnation()}
+	return t.loop.send(ctx, t.draft.Record.Instance, form, t.derivedID("execution."+name+".refused"))
+}
+
+// setStarted records whether an execution has started.
+func (t *turn) setStarted(name, arn string, refused *Refusal) {
+	t.draft.Record.Executions = replaced(t.draft.Record.Executions, func(e *Execution) bool { return e.Name == name }, func(e *Execution) { e.ARN, e.Refused = arn, refused })
 }
 
 // applyEnded reports the end of an execution to the chart, if the instance still waits for it.

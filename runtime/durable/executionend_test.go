@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/statechart"
@@ -117,4 +119,62 @@ func TestNobodyElseTellsOfAnEnd(t *testing.T) {
 			t.Errorf("want it parked, got %+v", w.parked)
 		}
 	})
+}
+
+// The answer to the start is lost, and the retry is denied. DescribeExecution is eventually consistent (Step Functions API
+// Reference), and does not find the execution for ten minutes.
+func TestADeniedRetryOfAStartIsNotToldBeforeAPollDecides(t *testing.T) {
+	t.Parallel()
+	denial := &durable.RefusedError{Code: "AccessDeniedException", Err: errors.New("not any more")}
+	play := func(t *testing.T, first fault, down time.Duration, test func(t *testing.T, w *world)) {
+		inPrinterWorld(t, func(t *testing.T, w *world) {
+			w.hook = faults(map[string]fault{"Start print #1": first})
+			w.post(printer1, `{"type":"ship"}`)
+			w.invoke()
+			time.Sleep(down)
+			w.refusal = denial
+			retried := time.Now()
+			w.refuse = func(call string) error {
+				if strings.HasPrefix(call, "Describe ") && time.Since(retried) < 10*time.Minute {
+					return durable.ErrNoExecution
+				}
+				return nil
+			}
+			test(t, w)
+		})
+	}
+	for _, down := range []time.Duration{0, time.Hour} { // After an hour, the first poll follows the retry at once.
+		t.Run(fmt.Sprint("started, down for ", down), func(t *testing.T) {
+			t.Parallel()
+			play(t, failAfter, down, func(t *testing.T, w *world) {
+				w.runFor(t, 2*time.Hour)
+				w.wantPrinted(t, 1)
+				for _, e := range w.load(printer1).Executions {
+					if e.ARN != "arn of "+e.Name || e.Refused != nil {
+						t.Errorf("want the execution to be found, got %+v", e)
+					}
+				}
+				w.only(t).end = &printed // EventBridge does not report it.
+				w.run(t)
+				w.wantPrinted(t, 0, printedLog)
+			})
+		})
+		t.Run(fmt.Sprint("ended, down for ", down), func(t *testing.T) {
+			t.Parallel()
+			play(t, failAfter, down, func(t *testing.T, w *world) {
+				w.ends(t, w.only(t), printed, 1)
+				w.run(t)
+				w.wantPrinted(t, 0, printedLog)
+			})
+		})
+		t.Run(fmt.Sprint("not started, down for ", down), func(t *testing.T) {
+			t.Parallel()
+			play(t, failBefore, down, func(t *testing.T, w *world) {
+				w.runFor(t, time.Hour)
+				w.wantPrinted(t, 0, "print NOT_STARTED AccessDeniedException not any more")
+				w.run(t)
+				w.wantPrinted(t, 0, "print NOT_STARTED AccessDeniedException not any more")
+			})
+		})
+	}
 }

@@ -21,6 +21,7 @@ type execution struct {
 }
 
 func (p *process) Start(ctx context.Context, e durable.Execution, input json.RawMessage) (arn string, err error) {
+	arn = "arn of " + e.Name
 	err = p.call(ctx, "Start", e.Workflow, func() error {
 		if p.refusal != nil {
 			return p.refusal
@@ -28,7 +29,6 @@ func (p *process) Start(ctx context.Context, e durable.Execution, input json.Raw
 		if len(e.Name) > 80 || strings.ContainsAny(e.Name, " <>{}[]?*\"#%\\^|~`$&,;:/") {
 			return fmt.Errorf("InvalidName: %s", e.Name)
 		}
-		arn = "arn of " + e.Name
 		if p.executions[arn] == nil {
 			p.executions[arn] = &execution{name: e.Name, workflow: e.Workflow, input: string(input)}
 		}

@@ -34,6 +34,7 @@ const (
 //	the chart's code failed or panicked                yes                 retry with backoff, park after Config.AttemptsMax
 //	user code began and the process died               yes                 alone after Config.AloneAfter, park after Config.AbandonedMax
 //	AWS failed, throttled, timed out, answered late    no                  retry with backoff
+//	the invocation has too little time left            no                  retry with backoff, at once after progress
 //	a service asks for a retry, a timer fired early    no                  retry after its wait
 //	another writer was faster                          no                  at once, Config.ConflictsMax times, then with backoff
 //	the record does not fit                            no                  one by one, without its history, then park

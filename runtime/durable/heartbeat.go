@@ -75,28 +75,15 @@ func (t *turn) heartbeat(ctx context.Context, form beating) error {
 	if !ok {
 		return nil
 	}
-	return t.scheduleBeat(ctx, at, form)
-}
-
-// scheduleBeat schedules the next heartbeat. It cannot get lost: the current message is retried until this succeeds.
-func (t *turn) scheduleBeat(ctx context.Context, at time.Time, form beating) error {
-	return t.scheduleBeatAs(ctx, at, form, beatID(form.Token, form.Count))
-}
-
-func (t *turn) scheduleBeatAs(ctx context.Context, at time.Time, form beating, id string) error {
-	form.Type, form.Incarnation = beatEvent, t.incarnation()
-	message, err := t.message(t.draft.Record.Instance, form, t.derivedID(id))
-	if err != nil {
-		return err
-	}
-	return t.loop.ports.Timers.Schedule(ctx, at, message)
+	// The next heartbeat cannot get lost: the current message is retried until this succeeds.
+	return t.schedule(ctx, at, form, beatID(form.Token, form.Count))
 }
 
 func beatID(key string, count int) string { return fmt.Sprintf("token.%s.%d", key, count) }
 
 // scheduleFirstBeat performs a beat effect.
 func (t *turn) scheduleFirstBeat(ctx context.Context, effect statechart.Effect) error {
-	return t.scheduleBeatAs(ctx, effect.At, beating{Token: effect.Name}, effect.ID)
+	return t.schedule(ctx, effect.At, beating{Type: beatEvent, Token: effect.Name, Incarnation: t.incarnation()}, effect.ID)
 }
 
 func (t *turn) isBeatUnneeded(effect statechart.Effect) bool {

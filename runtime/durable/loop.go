@@ -148,7 +148,7 @@ func suspects(suspicions []int) (order []int) {
 func (l *Loop) handleGroup(ctx context.Context, deliveries []Delivery, slot slot, began time.Time) (rest []Delivery, suspicion int) {
 	rest = deliveries
 	if slot == afterOthers && !l.hasTime(ctx) {
-		l.delay(ctx, rest, &retryError{err: errors.New("no time left in this invocation")})
+		l.delay(ctx, rest, errors.New("no time left in this invocation"))
 		return rest, 0
 	}
 	log := l.config.Logger.With("instance", deliveries[0].Group)

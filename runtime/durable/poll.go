@@ -33,24 +33,32 @@ func (t *turn) pollExecution(ctx context.Context, form polling) error {
 	switch {
 	case !ok:
 		return nil
-	case awaited.Refused != nil:
+	case awaited.Refused != nil && awaited.ARN == "":
 		return t.applyEnded(ctx, ended{End: statechart.ExecutionEnded{
 			Name: awaited.Name, Status: statechart.ExecutionNotStarted, Error: awaited.Refused.Error, Cause: awaited.Refused.Cause,
 		}})
 	case form.Refused:
-		return nil // It was started after all, when the call was repeated.
+		return nil // It was started after all, when the call was repeated, or may have been.
 	}
 	end, err := t.describe(ctx, awaited.ARN)
+	// The first poll may follow a late start at once, and reads lag (Step Functions API Reference, DescribeExecution).
 	switch {
+	case err == nil && awaited.Refused != nil:
+		t.setStarted(awaited.Name, awaited.ARN, nil)
+		t.changed()
+	case err != nil && awaited.Refused != nil && form.Count > 0:
+		t.setStarted(awaited.Name, "", awaited.Refused)
+		return t.pollExecution(ctx, form)
 	case errors.Is(err, ErrNoExecution) && form.Count > 0:
-		// The first poll may follow a late start at once, and reads lag (Step Functions API Reference, DescribeExecution).
 		end = &statechart.ExecutionEnded{Status: statechart.ExecutionLost, Error: "ExecutionDoesNotExist", Cause: cut(err.Error(), causeBytesMax)}
 	case err != nil:
 		// The failure does not block the events of the instance.
 		t.loop.config.Logger.WarnContext(ctx, "cannot poll an execution, will retry", "instance", t.draft.Record.Instance.String(), "execution", awaited.ARN, "error", err)
 	}
 	if end == nil {
-		return t.schedulePoll(ctx, t.loop.config.Now().Add(t.pollWait(form.Count+1)), awaited.Name, form.Count+1)
+		// The next poll cannot get lost: the current message is retried until this succeeds.
+		form.Count++
+		return t.schedule(ctx, t.loop.config.Now().Add(t.pollWait(form.Count)), form, pollID(awaited.Name, form.Count))
 	}
 	found := *end
 	found.Name = awaited.Name
@@ -66,27 +74,9 @@ func (t *turn) describe(ctx context.Context, arn string) (*statechart.ExecutionE
 	return t.loop.ports.Executions.Describe(ctx, arn)
 }
 
-// schedulePoll schedules the next poll. It cannot get lost: the current message is retried until this succeeds.
-func (t *turn) schedulePoll(ctx context.Context, at time.Time, name string, count int) error {
-	return t.schedulePollAs(ctx, at, polling{Execution: name, Count: count}, pollID(name, count))
-}
-
-func (t *turn) schedulePollAs(ctx context.Context, at time.Time, form polling, id string) error {
-	message, err := t.pollMessage(form, id)
-	if err != nil {
-		return err
-	}
-	return t.loop.ports.Timers.Schedule(ctx, at, message)
-}
-
-func (t *turn) pollMessage(form polling, id string) (Message, error) {
-	form.Type, form.Incarnation = pollEvent, t.incarnation()
-	return t.message(t.draft.Record.Instance, form, t.derivedID(id))
-}
-
 // scheduleFirstPoll performs a poll effect.
 func (t *turn) scheduleFirstPoll(ctx context.Context, effect statechart.Effect) error {
-	return t.schedulePollAs(ctx, effect.At, polling{Execution: effect.Name}, effect.ID)
+	return t.schedule(ctx, effect.At, polling{Type: pollEvent, Execution: effect.Name, Incarnation: t.incarnation()}, effect.ID)
 }
 
 func (t *turn) isPollUnneeded(effect statechart.Effect) bool {

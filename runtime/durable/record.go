@@ -34,7 +34,7 @@ type Record struct {
 	Watermark map[string]string
 	// RecentEvents holds the last applied events, oldest first. An entry is the producer's ID with a hash of the
 	// body. For an event without an ID that was redriven or was among the first of its instance, it is the place
-	// where the event was, or may have been, parked.
+	// where the event was, or may have been, parked. For a task's token, it is a key: see hold.
 	// Invariant: len(RecentEvents) <= Config.RecentEventsMax.
 	RecentEvents []string
 	// LastSends maps a queue's ARN to the last applied sends of other instances, oldest first. The store keeps the

@@ -3,11 +3,13 @@ package durable_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
@@ -187,7 +189,7 @@ func TestAnUnsettledInstanceIsSettledBeforeTheNextEventIsApplied(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		w.third["charge"] = killing(2)
+		w.third["charge"] = killing(3)
 		w.post("order/1", event("charge", ""))
 		w.invoke()
 		time.Sleep(visibilityTimeout)
@@ -252,4 +254,82 @@ func TestAServiceOfOneAttemptIsNotGivenUpBeforeItRan(t *testing.T) {
 			w.wantLog(t, "order/1", "a", "hurry ok", "rush ok")
 		})
 	}
+}
+
+// waits returns the waits before the retries of an instance's deliveries, as an observer receives them.
+func (w *world) waits(id string) func() []time.Duration {
+	var waits []time.Duration
+	w.config.Observer.Retried = func(_ context.Context, r durable.Retried) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if r.Delivery.Group == id {
+			waits = append(waits, r.Wait)
+		}
+	}
+	return func() []time.Duration { return waits }
+}
+
+// An event may kill the process, so it runs after the rest of its batch. In each batch, a service of another instance uses
+// up the time of the invocation. A retry at once would use up the receives that the queue allows.
+func TestASuspectThatFindsNoTimeIsRetriedWithBackoff(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.third["charge"] = killing(3)
+		w.third["pack"] = lasting(time.Hour, "")
+		w.post("order/1", event("charge", ""))
+		for range 3 {
+			w.invoke()
+			time.Sleep(visibilityTimeout)
+		}
+		waits := w.waits("order/1")
+		for i := range 4 {
+			w.post(fmt.Sprintf("order/%d", i+2), event("ship", ""))
+			w.invoke()
+			time.Sleep(5 * time.Minute)
+		}
+		if got, want := waits(), []time.Duration{8 * time.Second, 16 * time.Second, 32 * time.Second, 64 * time.Second}; !slices.Equal(got, want) {
+			t.Errorf("the retries wait %v, want %v", got, want)
+		}
+		w.third["pack"] = nil
+		w.run(t)
+		w.wantLog(t, "order/1", "alive")
+		w.wantParked(t)
+	})
+}
+
+// The table is so slow that it never leaves the service as much time as its timeout.
+func TestAServiceThatFindsTooLittleTimeIsRetriedWithBackoff(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.host(t, w.shop())
+		waits := w.waits("shop/1")
+		w.latency = func(string) time.Duration { return 19 * time.Second }
+		w.post("shop/1", event("charge", ""))
+		w.runFor(t, 5*time.Minute)
+		if got := waits(); len(got) < 3 || got[0] != time.Second || got[1] != 2*time.Second || got[2] != 4*time.Second {
+			t.Errorf("the retries wait %v, want 1s, 2s, 4s and so on", got)
+		}
+		w.latency = nil
+		w.run(t)
+		w.wantLog(t, "shop/1", "charge ok")
+	})
+}
+
+// A service ends so late that the next one finds too little time. The instance has made progress, so it needs no backoff.
+func TestAServiceThatFollowsALongOneIsRetriedAtOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.host(t, w.shop())
+		w.third["pack"] = lasting(30*time.Second, "pack ok")
+		waits := w.waits("shop/1")
+		w.post("shop/1", event("ship", ""))
+		w.run(t)
+		if got := waits(); !slices.Equal(got, []time.Duration{0}) {
+			t.Errorf("the retries wait %v, want one at once", got)
+		}
+		w.wantLog(t, "shop/1", "pack ok", "charge ok")
+	})
 }

@@ -269,12 +269,13 @@ func TestATimerThatIsAlwaysDueDoesNotKeepTheProcessForEver(t *testing.T) {
 	})
 }
 
-// shop is a machine whose service may take 40 seconds and has one attempt.
+// shop is a machine whose services may take 40 seconds and have one attempt.
 func (w *world) shop() durable.Machine {
 	return durable.Host(statechart.Must(statechart.Definition[basket]{
 		ID: "shop", Version: 1, Initial: "idle", Payloads: payloads(),
 		States: []chartState{
-			{ID: "idle", Tags: settled, On: []on{{Event: "charge", Target: "charging"}, {Event: "add", Actions: do{keep}}}},
+			{ID: "idle", Tags: settled, On: []on{{Event: "charge", Target: "charging"}, {Event: "ship", Target: "packing"}, {Event: "add", Actions: do{keep}}}},
+			{ID: "packing", Invoke: []invoke{{Service: w.service("pack"), Timeout: 40 * time.Second, OnDone: []on{{Target: "charging", Actions: do{answered}}}, OnError: []on{{Target: "idle"}}}}},
 			{ID: "charging", Invoke: []invoke{{Service: w.service("charge"), Timeout: 40 * time.Second,
 				OnDone: []on{{Target: "idle", Actions: do{answered}}}, OnError: []on{{Target: "idle", Actions: do{gaveUp}}}}}},
 		},

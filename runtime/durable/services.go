@@ -138,7 +138,11 @@ func (s *services) start(ctx context.Context) (moved bool, err error) {
 	}
 	if t.loop.config.Now().Sub(t.began) > promptly && slices.ContainsFunc(next, func(r ready) bool { return !s.hasTime(r.work.Timeout) }) {
 		// A service must not be cut off, and lose an attempt, because another, a neighbour or AWS used up the time.
-		return false, &retryError{err: errors.New("too little time left for another service")}
+		err = errors.New("too little time left for another service")
+		if s.unstored {
+			err = &retryError{err: err} // At once: the instance has made progress.
+		}
+		return false, err
 	}
 	if s.unstored {
 		err = s.commit(ctx)

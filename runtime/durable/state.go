@@ -34,7 +34,9 @@ type turn struct {
 	began time.Time
 	// broken is the error of a commit that failed. The stored state is then unknown, so nothing more is stored.
 	broken error
-	notes  notes
+	// repeats is set while effects are performed that an earlier turn may have performed already.
+	repeats bool
+	notes   notes
 }
 
 // notes holds what a turn reports once its draft is stored.

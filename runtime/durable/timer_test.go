@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
@@ -187,6 +188,49 @@ func TestATimerThatFiresMinutesEarlyIsNotLost(t *testing.T) {
 				w.runFor(t, 24*time.Hour)
 				w.wantState(t, "order/1", "idle")
 				w.wantLog(t, "order/1", "hour over")
+			})
+		})
+	}
+}
+
+// A chart fails on its timer's firing for a day, and for half a day the delay queue does not take the firing again. The
+// firing stays in its queue and blocks the instance. Dropped, it would be lost, because no producer sends it again.
+func TestAFiringThatTheDelayQueueRefusesBlocksItsInstanceAndIsNotLost(t *testing.T) {
+	t.Parallel()
+	for name, refusal := range map[string]error{"denied": durable.ErrDenied, "refused": durable.ErrRefused} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				began := time.Now()
+				w.host(t, clockOf(statechart.TryAssign("ring", func(b *basket, _ statechart.Event) error {
+					if time.Since(began) < 24*time.Hour {
+						return errFault
+					}
+					b.Log = append(b.Log, "rang")
+					return nil
+				})))
+				w.post("clock/1", event("wait", ""))
+				w.runFor(t, time.Second)
+				w.refuse = func(call string) error {
+					if call == "Schedule clock/1" && time.Since(began) < 12*time.Hour {
+						return refusal
+					}
+					return nil
+				}
+				waits := w.waits("clock/1")
+				w.runFor(t, time.Hour)
+				w.post("clock/1", event("add", "behind"))
+				w.runFor(t, 10*time.Hour)
+				w.wantLog(t, "clock/1")
+				if got := waits(); len(got) > 150 || got[len(got)-1] != 5*time.Minute {
+					t.Errorf("want retries with backoff, up to 5 minutes, got %d, the last after %v", len(got), got[len(got)-1])
+				}
+				w.runFor(t, 2*time.Hour)
+				w.wantLog(t, "clock/1", "behind")
+				w.run(t)
+				w.wantLog(t, "clock/1", "behind", "rang")
+				w.wantParked(t)
 			})
 		})
 	}

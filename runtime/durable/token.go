@@ -88,13 +88,21 @@ type Tokens interface {
 // taskIDPrefix begins the ID of an event with a token but no ID of its own. The token's key follows.
 const taskIDPrefix = "task/"
 
-// hold keeps a token, unless the instance holds it already.
-func (t *turn) hold(token *Token) {
+// hold keeps the token of an event and remembers its key. It does not keep a token that an earlier event brought, unless
+// the answer to that token failed permanently.
+func (t *turn) hold(token *Token, eventID string) {
 	if token == nil {
 		return
 	}
-	if _, held := t.token(token.Key); held {
+	_, held := t.token(token.Key)
+	_, failed := find(t.draft.Record.FailedEffects, func(f *FailedEffect) bool { return f.ID == "token."+token.Key })
+	id := taskIDPrefix + token.Key // As an entry of RecentEvents, it has no hash, unlike the entry of an event with this ID.
+	known := t.draft.Record.Remembers(id) || slices.Contains(t.draft.Record.RecentEvents, id)
+	if held || known && !failed {
 		return
+	}
+	if id != eventID {
+		t.rememberEvent(id)
 	}
 	t.draft.Record.Tokens = append(slices.Clip(t.draft.Record.Tokens), *token)
 	t.changed()
@@ -120,12 +128,9 @@ func (t *turn) closeWaits() {
 	t.draft.Record.Executions, t.draft.Record.Aliases = nil, nil
 	if slices.ContainsFunc(t.draft.Record.Tokens, waits) {
 		cause := fmt.Sprintf("%s has ended in %v and has no answer under this name", t.draft.Record.Instance, t.draft.Instance.State())
-		t.answerAll(&Answer{Error: ErrorEnded, Cause: cause}, waitsStill)
+		t.answerAll(&Answer{Error: ErrorEnded, Cause: cause}, func(token *Token) bool { return waits(*token) })
 	}
 }
-
-// waitsStill reports whether a token's task has no answer yet.
-func waitsStill(token *Token) bool { return waits(*token) }
 
 // answerAll gives an answer to the matching tokens.
 func (t *turn) answerAll(answer *Answer, concerned func(*Token) bool) {
@@ -173,13 +178,13 @@ const causeBytesMax = 32 << 10
 
 // giveAnswers gives the stored answers to their tasks and returns the remaining tokens. If a task no longer waits, it
 // sends a message that reports this to the chart.
-func (t *turn) giveAnswers(ctx context.Context, repeats bool) (left []Token, err error) {
+func (t *turn) giveAnswers(ctx context.Context) (left []Token, err error) {
 	left = t.stored.Record.Tokens
 	for _, token := range t.stored.Record.Tokens {
 		if waits(token) {
 			continue
 		}
-		err := t.loop.ports.Tokens.Answer(ctx, token, *token.Answer, repeats)
+		err := t.loop.ports.Tokens.Answer(ctx, token, *token.Answer, t.repeats)
 		if errors.Is(err, ErrExpired) {
 			err = t.notifyExpired(ctx, token)
 		}

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/settle-run/settle/runtime/durable"
 )
 
 func TestHeartbeatsKeepATaskWaiting(t *testing.T) {
@@ -173,4 +175,47 @@ func TestAHeartbeatThatNobodyKeepsUpIsRefused(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Two events with different IDs announce one task. The instance has answered it when the second event arrives.
+func TestATaskThatWasAnsweredIsNotToldExpiredToASecondEvent(t *testing.T) {
+	t.Parallel()
+	for name, first := range map[string]string{"with an ID": `"$id": "a", `, "without an ID": ``} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inParcelWorld(t, func(t *testing.T, w *world) {
+				task := w.wait("t1", "HandOver", 10*time.Minute, time.Minute)
+				w.post(parcel1, `{`+first+`"type": "hurry", "$task": `+task+`}`)
+				w.runFor(t, time.Minute)
+				w.post(parcel1, `{"$id": "b", "type": "settle.wait", "$task": `+task+`}`, `{"$id": "c", "type": "finish", "item": "ball", "$task": `+task+`}`)
+				w.run(t)
+				w.wantAnswer(t, "t1", handed)
+				if log := w.snapshotLog(t); !slices.Equal(log, []string{"ball"}) || w.load(parcel1).Ignored > 0 || len(w.parked) > 0 {
+					t.Errorf("want the second event applied and no expiry, got %q, %d ignored, %+v parked", log, w.load(parcel1).Ignored, w.parked)
+				}
+				w.wantNoTokens(t)
+			})
+		})
+	}
+}
+
+// The operator repeats the task's event with another ID once the permission is back.
+func TestATaskWhoseAnswerFailedForGoodIsAnsweredToASecondEvent(t *testing.T) {
+	t.Parallel()
+	inParcelWorld(t, func(t *testing.T, w *world) {
+		w.refuse = func(call string) error {
+			if strings.HasPrefix(call, "Answer") {
+				return durable.ErrRefused
+			}
+			return nil
+		}
+		task := w.wait("t1", "HandOver", 0, 0)
+		w.post(parcel1, `{"$id": "a", "type": "hurry", "$task": `+task+`}`)
+		w.run(t)
+		w.refuse = nil
+		w.post(parcel1, `{"$id": "b", "type": "settle.wait", "$task": `+task+`}`)
+		w.run(t)
+		w.wantAnswer(t, "t1", handed)
+		w.wantNoTokens(t)
+	})
 }

@@ -310,7 +310,7 @@ func (t *turn) apply(ctx context.Context, d Delivery, event statechart.Event) (e
 	if err != nil {
 		return err
 	}
-	t.hold(token)
+	t.hold(token, event.ID)
 	if own, ok := ownMessages[event.Type]; ok {
 		err = own.apply(t, ctx, d)
 	} else {
@@ -374,13 +374,14 @@ func (t *turn) dispatch(ctx context.Context, repeats bool) error {
 	if !t.stored.Record.Owes() {
 		return nil
 	}
-	if err := t.takeOver(ctx, repeats); err != nil {
+	t.repeats = repeats
+	if err := t.takeOver(ctx); err != nil {
 		return err
 	}
 	rest, kept, err := t.performAll(ctx)
 	left := t.left(append(kept, rest...))
 	if err == nil && len(rest) == 0 {
-		left.Tokens, err = t.giveAnswers(ctx, repeats)
+		left.Tokens, err = t.giveAnswers(ctx)
 		left.FailedEffects, left.Executions = t.draft.Record.FailedEffects, t.draft.Record.Executions
 	}
 	switch {

@@ -52,8 +52,8 @@ func NewWorkflows(client StartClient, arns map[string]string) (*Workflows, error
 }
 
 // Start starts an execution and returns its ARN; that there is one of the name counts as started, also if Step
-// Functions refuses to start it now. Fails with a *durable.RefusedError if Step Functions will never start it; any
-// other error leaves open whether it was started.
+// Functions refuses to start it now. Fails with a *durable.RefusedError if Step Functions will never start it, and then
+// returns the ARN all the same: DescribeExecution lags. Any other error leaves open whether it was started.
 func (w *Workflows) Start(ctx context.Context, execution durable.Execution, input json.RawMessage) (arn string, err error) {
 	machine, known := w.arns[execution.Workflow]
 	if !known {
@@ -82,7 +82,7 @@ func (w *Workflows) Start(ctx context.Context, execution durable.Execution, inpu
 	case lookErr == nil:
 		return arn, nil
 	case errors.Is(lookErr, durable.ErrNoExecution) || errors.As(lookErr, &look) && slices.Contains(refusals, look.ErrorCode()):
-		return "", &durable.RefusedError{Code: api.ErrorCode(), Err: err}
+		return arn, &durable.RefusedError{Code: api.ErrorCode(), Err: err}
 	default:
 		return "", errors.Join(err, lookErr)
 	}

@@ -143,10 +143,10 @@ var simulated = []mutant{
 	{name: "expiry reported again and again", scenario: "task", finds: "expiry told 2 times", file: tokenFile,
 		old: `expired{Type: expiredEvent, ID: dedup,`, new: `expired{Type: expiredEvent,`},
 	{name: "heartbeats only once", scenario: "task: heartbeats", finds: "waits for ever", file: "heartbeat.go",
-		old: `	return t.scheduleBeat(ctx, at, form)`, new: `	if form.Count > 1 {
+		old: `	return t.schedule(ctx, at, form, beatID(form.Token, form.Count))`, new: `	if form.Count > 1 {
 		return nil
 	}
-	return t.scheduleBeat(ctx, at, form)`},
+	return t.schedule(ctx, at, form, beatID(form.Token, form.Count))`},
 	{name: "executions not polled", scenario: "execution", finds: "waits for ever", file: "poll.go",
 		old: `	if end == nil {`, new: `	if end == nil && ctx != nil {
 		return nil
@@ -197,7 +197,7 @@ var mended = []mutant{
 	{name: "claims not fenced by the revision", scenario: "alias: both end", finds: "alias never released", file: portsFile,
 		old: `stored.revision != revision {`, new: `stored.revision < 0 {`},
 	{name: "answer repeated under the same revision", scenario: "task: unknown execution", faults: 2, finds: "answered and told expired", file: turnFile,
-		old: `	if err := t.takeOver(ctx, repeats); err != nil {`, new: `	if err := error(nil); err != nil {`},
+		old: `	if err := t.takeOver(ctx); err != nil {`, new: `	if err := error(nil); err != nil {`},
 	{name: "expiry reported without a look at the item", scenario: "task: unknown execution", finds: "answered and told expired", file: tokenFile,
 		old: `		if now.Revision != t.stored.Record.Revision {`, new: `		if now.Revision < t.stored.Record.Revision {`},
 	{name: "outbox cleared under the same revision", scenario: "child with a service", finds: "cleared outbox comes back", file: portsFile,

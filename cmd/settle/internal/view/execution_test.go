@@ -17,6 +17,7 @@ func TestExecutionsAreShownWithHowTheyAre(t *testing.T) {
 		{Name: "n-1", Workflow: "nightly", Event: "ended", StartedAt: noon.Add(-time.Hour), ARN: "arn:aws:states:us-east-1:000000000000:execution:nightly:n-1"},
 		{Name: "n-2", Workflow: "night\x1bly", Event: "ended", StartedAt: noon.Add(-time.Minute)},
 		{Name: "n-3", Workflow: "weekly", Event: "over", StartedAt: noon, Refused: &durable.Refusal{Error: "NOT_STARTED", Cause: "no such workflow"}},
+		{Name: "n-4", Workflow: "yearly", Event: "over", StartedAt: noon, ARN: "arn of n-4", Refused: &durable.Refusal{Error: "AccessDeniedException"}},
 	}
 	v, err := Of(pipelines(t), r)
 	if err != nil {
@@ -28,7 +29,8 @@ func TestExecutionsAreShownWithHowTheyAre(t *testing.T) {
 	}
 	const want = "  workflow  nightly since 2026-01-02 11:00:00 UTC (1h00m ago), whose end is ended\n" +
 		"            night\\x1bly since 2026-01-02 11:59:00 UTC (1m00s ago), whose end is ended; not known to be started yet\n" +
-		"            weekly since 2026-01-02 12:00:00 UTC (0s ago), whose end is over; it will never start: NOT_STARTED: no such workflow\n"
+		"            weekly since 2026-01-02 12:00:00 UTC (0s ago), whose end is over; it will never start: NOT_STARTED: no such workflow\n" +
+		"            yearly since 2026-01-02 12:00:00 UTC (0s ago), whose end is over; not known to be started, and the repeat was refused: AccessDeniedException\n"
 	if !strings.Contains(b.String(), want) {
 		t.Errorf("expected\n%s\nin\n%s", want, b.String())
 	}

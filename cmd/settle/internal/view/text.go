@@ -154,6 +154,8 @@ func (v Instance) executionsText(now time.Time) string {
 	for _, e := range v.Executions {
 		line := fmt.Sprintf("%s since %s, whose end is %s", harmless(e.Workflow), at(e.StartedAt, now), harmless(e.Event))
 		switch {
+		case e.Refused != "" && e.ARN != "":
+			line += "; not known to be started, and the repeat was refused: " + harmless(e.Refused)
 		case e.Refused != "":
 			line += "; it will never start: " + harmless(e.Refused)
 		case e.ARN == "":
