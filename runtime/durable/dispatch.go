@@ -12,6 +12,14 @@ import (
 // errNotInHand is returned for an effect that has to wait for another delivery. It does not block other effects.
 var errNotInHand = errors.New("the delivery to park is not in hand")
 
+// drain performs what an earlier turn left behind: unsent reports and the stored outbox.
+func (t *turn) drain(ctx context.Context) error {
+	if err := t.resendReports(ctx); err != nil {
+		return err
+	}
+	return t.dispatch(ctx, true)
+}
+
 // pending returns the drafted outbox without unneeded effects.
 func (t *turn) pending() []statechart.Effect {
 	return without(t.draft.Record.Outbox, func(e statechart.Effect) bool {

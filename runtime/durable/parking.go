@@ -85,7 +85,7 @@ func (l *Loop) parkUnstorable(ctx context.Context, d Delivery, reason error) (do
 	if err != nil {
 		return 0, err
 	}
-	if err := t.dispatch(ctx, true); err != nil {
+	if err := t.drain(ctx); err != nil {
 		return 0, err
 	}
 	event, v, why := t.admit(ctx, d)

@@ -34,10 +34,7 @@ func (l *Loop) turn(ctx context.Context, deliveries []Delivery, slot slot, began
 	loaded := t.stored
 
 	// Drain the outbox that an earlier delivery left behind.
-	if err := t.resendReports(ctx); err != nil {
-		return 0, err
-	}
-	if err := t.dispatch(ctx, true); err != nil {
+	if err := t.drain(ctx); err != nil {
 		return 0, err
 	}
 

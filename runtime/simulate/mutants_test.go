@@ -32,7 +32,7 @@ var mutants = []mutant{
 	}
 	return false`},
 	{"outbox overwritten instead of drained", "effects at least once", "runtime/durable/turn.go",
-		`	if err := t.dispatch(ctx, true); err != nil {
+		`	if err := t.drain(ctx); err != nil {
 		return 0, err
 	}
 `, `	t.draft.Record.Outbox, t.stored.Record.Outbox = nil, nil

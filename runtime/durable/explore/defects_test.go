@@ -43,7 +43,7 @@ var simulated = []mutant{
 		return false, nil
 	}`},
 	{name: "outbox overwritten instead of drained", scenario: "send", finds: "effect lost", file: turnFile,
-		old: `	if err := t.dispatch(ctx, true); err != nil {
+		old: `	if err := t.drain(ctx); err != nil {
 		return 0, err
 	}
 `, new: `	t.draft.Record.Outbox, t.stored.Record.Outbox = nil, nil
