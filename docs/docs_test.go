@@ -58,20 +58,24 @@ func TestMain(m *testing.M) {
 
 // notRun is how many commands of each page are marked as not run. One more has to be decided on here.
 var notRun = map[string]int{
-	"README.md":                2,
-	"docs/awslocal.md":         10 + 4,
-	"docs/define-a-machine.md": 3,
-	"docs/deploy.md":           15,
-	"docs/getting-started.md":  1,
-	"docs/migration.md":        1,
-	"docs/operations.md":       19,
-	"docs/send-events.md":      1,
-	"docs/snapshots.md":        1,
+	"README.md":                   2,
+	"docs/awslocal-behaviours.md": 4,
+	"docs/awslocal.md":            10,
+	"docs/define-a-machine.md":    3,
+	"docs/backups.md":             11,
+	"docs/deploy.md":              15,
+	"docs/getting-started.md":     1,
+	"docs/migration.md":           1,
+	"docs/metrics.md":             1,
+	"docs/operations.md":          6,
+	"docs/parked-events.md":       1,
+	"docs/send-events.md":         1,
+	"docs/snapshots.md":           1,
 }
 
 // elsewhere are the pages whose commands need no marks, as other tests hold them to what there is: those of cmd/settle
 // each command and each flag of the reference.
-var elsewhere = []string{"docs/cli.md"}
+var elsewhere = []string{"docs/cli.md", "docs/cli-instances.md", "docs/cli-repair.md"}
 
 // withStacks are the pages that need stacksFlag.
 var withStacks = []string{"docs/define-a-machine.md"}

@@ -6,11 +6,11 @@ import (
 	"testing"
 )
 
-// TestARedriveByHandMayBeRepeated follows "With the aws CLI alone" of the operations page, and redrives once too early: the event is parked again,
+// TestARedriveByHandMayBeRepeated follows "With the aws CLI alone" of the page on parked events, and redrives once too early: the event is parked again,
 // and the second redrive must not lose it.
 func TestARedriveByHandMayBeRepeated(t *testing.T) {
 	t.Parallel()
-	const page = "docs/operations.md"
+	const page = "docs/parked-events.md"
 	blocks := blocksOf(t, page)
 	with := func(words string) int {
 		t.Helper()

@@ -156,7 +156,7 @@ var alarmedPattern = regexp.MustCompile(`MetricName: (\w+)\n      Namespace: Set
 // metricsPattern finds the names of the functions' own metrics.
 var metricsPattern = regexp.MustCompile(`var (?:count|extreme)Names = \[\.\.\.\]string\{(.*)\}`)
 
-func TestTheOperationsPageHasEachMetric(t *testing.T) {
+func TestTheMetricsPageHasEachMetric(t *testing.T) {
 	t.Parallel()
 	var metrics []string
 	for _, found := range metricsPattern.FindAllStringSubmatch(read(t, "functions/internal/telemetry/telemetry.go"), -1) {
@@ -167,7 +167,7 @@ func TestTheOperationsPageHasEachMetric(t *testing.T) {
 	if len(metrics) < 10 {
 		t.Fatalf("expected the names of ten metrics or more, got %v", metrics)
 	}
-	rows := rowsOf(t, tablesOf(sectionOf(t, "docs/operations.md", "## Metrics"))[0])
+	rows := rowsOf(t, tablesOf(sectionOf(t, "docs/metrics.md", "## Metrics"))[0])
 	sameNames(t, "metric", slices.Sorted(maps.Keys(rows)), metrics)
 	for _, r := range resourcesOf(t) {
 		if asked := alarmedPattern.FindStringSubmatch(r.properties); asked != nil && rows[asked[1]] == nil {
@@ -179,7 +179,7 @@ func TestTheOperationsPageHasEachMetric(t *testing.T) {
 // settingPattern finds the constants that name environment variables.
 var settingPattern = regexp.MustCompile(`= "((?:SETTLE|OTEL)_[A-Z_]+)"`)
 
-func TestTheOperationsPageHasEachSetting(t *testing.T) {
+func TestTheSettingsPageHasEachVariable(t *testing.T) {
 	t.Parallel()
 	var settings []string
 	err := filepath.WalkDir(filepath.Join(root, "functions", "internal"), func(path string, _ fs.DirEntry, err error) error {
@@ -195,7 +195,7 @@ func TestTheOperationsPageHasEachSetting(t *testing.T) {
 	if err != nil || len(settings) < 20 {
 		t.Fatalf("expected 20 settings or more in functions/internal, got %v and %v", settings, err)
 	}
-	rows := rowsOf(t, tablesOf(sectionOf(t, "docs/operations.md", "## Settings"))[0])
+	rows := rowsOf(t, tablesOf(sectionOf(t, "docs/settings.md", "## Environment variables"))[0])
 	sameNames(t, "setting", slices.Sorted(maps.Keys(rows)), settings)
 	for name, function := range functions(t) {
 		for variable := range function.Environment {
@@ -259,7 +259,7 @@ func TestTheDeployPageSaysWhatIsInTheStack(t *testing.T) {
 	for _, r := range resourcesOf(t) {
 		counts[r.kind]++
 	}
-	rows, needed := rowsOf(t, tablesOf(sectionOf(t, page, "## What is in the stack"))[0]), quoted(sectionOf(t, page, "## What you need to be allowed"))
+	rows, needed := rowsOf(t, tablesOf(sectionOf(t, page, "## Resources"))[0]), quoted(sectionOf(t, page, "## Permissions for deploying"))
 	sameNames(t, "type", slices.Sorted(maps.Keys(rows)), slices.Sorted(maps.Keys(counts)))
 	for kind, row := range rows {
 		if got := strings.TrimSpace(row[1]); got != strconv.Itoa(counts[kind]) {

@@ -48,18 +48,33 @@ func called(line string, grammar map[string][]string) (name string, flags []stri
 	return name, flags
 }
 
+// referencePages are the pages in docs with a section for each command.
+var referencePages = []string{"cli.md", "cli-instances.md", "cli-repair.md"}
+
+// reference returns the text of the pages with a section for each command.
+func reference(t *testing.T) string {
+	t.Helper()
+	var all strings.Builder
+	for _, page := range referencePages {
+		text, err := os.ReadFile("../../docs/" + page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all.Write(text)
+		all.WriteString("\n## " + page + "\n") // It ends the last section of the page.
+	}
+	return all.String()
+}
+
 func TestTheDocumentHasAllCommandsAndNoOtherFlags(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("../../docs/cli.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := reference(t)
 	grammar := user{t: t}.grammar()
 	if len(grammar) < 19 {
 		t.Fatalf("expected all commands, got %v", grammar)
 	}
 	sections := map[string]string{}
-	for section := range strings.SplitSeq(string(text), "\n## settle ") {
+	for section := range strings.SplitSeq(text, "\n## settle ") {
 		name, rest, _ := strings.Cut(section, "\n")
 		sections[name], _, _ = strings.Cut(rest, "\n## ")
 	}
@@ -67,17 +82,17 @@ func TestTheDocumentHasAllCommandsAndNoOtherFlags(t *testing.T) {
 	for name, flags := range grammar {
 		section, ok := sections[name]
 		if !ok || !strings.Contains(section, "$ settle "+name) && !strings.Contains(section, "| settle "+name) {
-			t.Errorf("expected a section and an example of settle %s in docs/cli.md", name)
+			t.Errorf("expected a section and an example of settle %s in %v", name, referencePages)
 		}
 		for _, found := range inText.FindAllStringSubmatch(section, -1) {
 			if !slices.Contains(flags, found[1]) {
-				t.Errorf("docs/cli.md: settle %s has no flag %s, but %v", name, found[1], flags)
+				t.Errorf("the pages: settle %s has no flag %s, but %v", name, found[1], flags)
 			}
 		}
 	}
-	for line := range strings.Lines(string(text)) {
+	for line := range strings.Lines(text) {
 		if prompt, ok := strings.CutPrefix(line, "$ "); ok {
-			checkCall(t, "docs/cli.md", prompt, grammar)
+			checkCall(t, "the pages", prompt, grammar)
 		}
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"os"
 	"reflect"
 	"slices"
 	"strings"
@@ -83,25 +82,21 @@ func shapeOf(t *testing.T, where, text string) any {
 	return shape(lines).([]any)[0]
 }
 
-// documented returns the shape of the JSON of each command in docs/cli.md.
+// documented returns the shape of the JSON of each command in the reference.
 func documented(t *testing.T) map[string]any {
 	t.Helper()
-	text, err := os.ReadFile("../../docs/cli.md")
-	if err != nil {
-		t.Fatal(err)
-	}
 	shapes := map[string]any{}
-	for section := range strings.SplitSeq(string(text), "\n## settle ") {
+	for section := range strings.SplitSeq(reference(t), "\n## settle ") {
 		name, rest, _ := strings.Cut(section, "\n")
 		if _, example, ok := strings.Cut(rest, "```json\n"); ok {
 			example, _, _ = strings.Cut(example, "\n```")
-			shapes[name] = shapeOf(t, "docs/cli.md, settle "+name, example)
+			shapes[name] = shapeOf(t, "settle "+name, example)
 		}
 	}
 	return shapes
 }
 
-// shapes compares what commands print in a pipe with what docs/cli.md shows.
+// shapes compares what commands print in a pipe with what the reference shows.
 type shapes struct {
 	want    map[string]any
 	checked map[string]bool
@@ -127,7 +122,7 @@ func (s shapes) checkText(t *testing.T, name, text string) {
 		instances[0] = "nothing"
 	}
 	if !reflect.DeepEqual(actual, s.want[name]) {
-		t.Errorf("settle %s: expected the shape of docs/cli.md,\n%v\ngot\n%v\nof %s", name, s.want[name], actual, text)
+		t.Errorf("settle %s: expected the shape of the reference,\n%v\ngot\n%v\nof %s", name, s.want[name], actual, text)
 	}
 }
 
@@ -140,7 +135,7 @@ func TestTheDocumentShowsTheJSONOfEachCommand(t *testing.T) {
 	got := user{t: t}.runWith(`{"type": "SIGN_UP", "email": "ada@example.com", "name": "Ada"}`, "simulate", "signup")
 	s.checkText(t, "simulate", strings.SplitN(got.out, "\n", 2)[1])
 	if !maps.EqualFunc(s.want, s.checked, func(any, bool) bool { return true }) {
-		t.Errorf("expected docs/cli.md to show the JSON of the commands that are checked here, %v, got that of %v",
+		t.Errorf("expected the reference to show the JSON of the commands that are checked here, %v, got that of %v",
 			slices.Sorted(maps.Keys(s.checked)), slices.Sorted(maps.Keys(s.want)))
 	}
 }

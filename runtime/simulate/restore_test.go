@@ -20,7 +20,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// An operator restores instances from a backup and rearms them, as in docs/operations.md, "Backups".
+// An operator restores instances from a backup and rearms them, as in docs/backups.md.
 
 // restored is an instance that was restored.
 type restored struct {
@@ -191,7 +191,7 @@ func (l *ledger) isUndone(instance string, message accepted) bool {
 }
 
 // isParkedBefore reports whether an effect of a restored instance is to park a message that was parked since the backup. It stays
-// owed until the next message of that queue: docs/operations.md, "Backups".
+// owed until the next message of that queue: docs/backups.md.
 func (l *ledger) isParkedBefore(instance string, effect statechart.Effect) bool {
 	var place durable.Place
 	if effect.Kind != "park.delivery" || json.Unmarshal(effect.Event, &place) != nil {

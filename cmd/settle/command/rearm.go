@@ -45,7 +45,7 @@ instance also rearms those of its children that are done.
 The run reports items that it cannot read or store, continues, and ends with exit code 1. A run prints its stamp. If it is
 interrupted, --resume continues it. The clock of this machine must be right.
 
-docs/operations.md has the whole procedure, under Backups.
+docs/backups.md has the whole procedure.
 
   settle rearm signup/42
   settle rearm --machine signup --dry-run

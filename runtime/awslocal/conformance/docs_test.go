@@ -9,11 +9,11 @@ import (
 	"testing"
 )
 
-var update = flag.Bool("update", false, "rewrite the tables of docs/awslocal.md")
+var update = flag.Bool("update", false, "rewrite the tables of docs/awslocal-behaviours.md")
 
-const document = "../../../docs/awslocal.md"
+const document = "../../../docs/awslocal-behaviours.md"
 
-// TestDocument fails unless docs/awslocal.md lists the behaviours and the differences that
+// TestDocument fails unless docs/awslocal-behaviours.md lists the behaviours and the differences that
 // are tested. A table stands between <!-- begin <what> --> and <!-- end <what> -->.
 func TestDocument(t *testing.T) {
 	t.Parallel()
@@ -29,7 +29,7 @@ func TestDocument(t *testing.T) {
 		return
 	}
 	if !*update {
-		t.Fatal("docs/awslocal.md does not list what is tested; -args -update rewrites its tables")
+		t.Fatal("docs/awslocal-behaviours.md does not list what is tested; -args -update rewrites its tables")
 	}
 	must(t, "writing", os.WriteFile(document, []byte(after), 0o644))
 }
@@ -40,7 +40,7 @@ func replaceTable(t *testing.T, text, what, table string) string {
 	head, rest, found := strings.Cut(text, begin)
 	_, tail, closed := strings.Cut(rest, end)
 	if !found || !closed {
-		t.Fatalf("docs/awslocal.md has no %s...%s", begin, end)
+		t.Fatalf("docs/awslocal-behaviours.md has no %s...%s", begin, end)
 	}
 	return head + begin + table + end + tail
 }

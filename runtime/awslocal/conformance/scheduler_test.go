@@ -16,12 +16,12 @@ import (
 
 // schedulerBehaviours are those of EventBridge Scheduler with SQS for its target.
 var schedulerBehaviours = []behaviour{
-	{name: "at_sqs_fifo", test: atSQSFIFO, connection: true, promise: "A schedule of at() sends its Input to a FIFO queue when it is due, in the MessageGroupId of its target, be that templated or universal."},
-	{name: "dead_letter", test: deadLetter, promise: "What cannot be sent to the target, after as many retries as the RetryPolicy says, goes to the standard queue of DeadLetterConfig: the request as the body, and why in attributes. A FIFO queue is ValidationException there."},
-	{name: "delete_after_completion", test: deleteAfterCompletion, promise: "A schedule of at() fires once; with ActionAfterCompletion=DELETE it is gone thereafter, otherwise it stays."},
-	{name: "delete_before_fire", test: deleteBeforeFire, promise: "A schedule that is deleted does not fire; deleting it again is ResourceNotFoundException."},
-	{name: "errors", test: schedulerErrors, promise: "A name that is taken is ConflictException, a bad expression ValidationException and makes no schedule, a schedule or group that is not there ResourceNotFoundException."},
-	{name: "update_group_list", test: updateGroupList, promise: "Schedules are in groups, end with them, and are listed by NamePrefix, page by page; UpdateSchedule replaces the whole definition, its time included."},
+	{name: "at_sqs_fifo", test: atSQSFIFO, connection: true, promise: "A schedule of at() sends its Input to a FIFO queue at its time, with the MessageGroupId of its target, templated or universal."},
+	{name: "dead_letter", test: deadLetter, promise: "If the target cannot be reached within the retries of RetryPolicy, the standard queue of DeadLetterConfig receives the request as the body, and the error in attributes. A FIFO queue there fails with ValidationException."},
+	{name: "delete_after_completion", test: deleteAfterCompletion, promise: "A schedule of at() fires once. With ActionAfterCompletion=DELETE it is then deleted, otherwise it stays."},
+	{name: "delete_before_fire", test: deleteBeforeFire, promise: "A deleted schedule does not fire. Deleting it again fails with ResourceNotFoundException."},
+	{name: "errors", test: schedulerErrors, promise: "A name in use fails with ConflictException. An invalid expression fails with ValidationException and creates no schedule. A missing schedule or group fails with ResourceNotFoundException."},
+	{name: "update_group_list", test: updateGroupList, promise: "Schedules belong to groups, are deleted with them, and are listed by NamePrefix, page by page. UpdateSchedule replaces the whole definition, including its time."},
 }
 
 // instant returns a whole second, about so long from now.

@@ -14,20 +14,20 @@ import (
 
 // statesBehaviours are those of Step Functions: standard workflows with JSONPath.
 var statesBehaviours = []behaviour{
-	{name: "create_describe", test: createDescribe, promise: "A state machine is created, described and listed; creating it again changes nothing, and a definition that is broken is InvalidDefinition."},
-	{name: "pass_choice_wait_fail", test: passChoiceWaitFail, promise: "Pass, Choice, Wait, Succeed and Fail do what they do: an execution waits as long as it says, and ends with its output or with error and cause."},
-	{name: "start_idempotent", test: startIdempotent, promise: "While an execution runs, starting it again with its name and input answers its ARN; with another input, or once it is at its end, it is ExecutionAlreadyExists; a machine that is not there is StateMachineDoesNotExist."},
-	{name: "sqs_wait_success", test: sqsWaitSuccess, connection: true, promise: "sqs:sendMessage.waitForTaskToken sends a FIFO message with a token; the execution is RUNNING until SendTaskSuccess, whose output it goes on with."},
-	{name: "sqs_wait_failure", test: sqsWaitFailure, promise: "SendTaskFailure fails the execution with its error and cause, unless a Catch goes on with both."},
-	{name: "sqs_wait_retry", test: sqsWaitRetry, promise: "Retry sends another message after its interval, with a token of its own; the tokens before are TaskTimedOut."},
-	{name: "heartbeat_keeps_alive", test: heartbeatKeepsAlive, promise: "SendTaskHeartbeat within HeartbeatSeconds keeps a task alive for as long as it goes on."},
-	{name: "heartbeat_timeout", test: heartbeatTimeout, promise: "A task without a heartbeat for HeartbeatSeconds, counted from the last one, fails with States.HeartbeatTimeout, which Catch can name."},
-	{name: "task_timeout", test: taskTimeout, promise: "A task that takes TimeoutSeconds, heartbeats or not, fails with States.Timeout; success, failure and heartbeat are TaskTimedOut then."},
-	{name: "token_errors", test: tokenErrors, promise: "A token that was never given is InvalidToken, one that was used TaskTimedOut, an output that is not JSON InvalidOutput, and none of them moves an execution."},
-	{name: "stop_execution", test: stopExecution, promise: "StopExecution ends an execution as ABORTED, with its error and cause, and for good; its token is TaskTimedOut."},
-	{name: "history", test: history, promise: "GetExecutionHistory answers each event of an execution, page by page, with ascending IDs or reversed: started, entered, scheduled, submitted, succeeded, exited."},
-	{name: "parallel_map", test: parallelMap, promise: "Parallel and inline Map run their branches and iterations at once, MaxConcurrency of them at most; tokens of several groups come back in any order, and the results stand in theirs."},
-	{name: "lambda_wait", test: lambdaWait, promise: "lambda:invoke.waitForTaskToken gives a function of Cloud.Register the token, and the execution waits for the token, not for the function."},
+	{name: "create_describe", test: createDescribe, promise: "A state machine is created, described and listed. Creating it again changes nothing. An invalid definition fails with InvalidDefinition."},
+	{name: "pass_choice_wait_fail", test: passChoiceWaitFail, promise: "Pass, Choice, Wait, Succeed and Fail work as documented: an execution waits for the given time, and ends with its output or with error and cause."},
+	{name: "start_idempotent", test: startIdempotent, promise: "While an execution runs, starting it again with its name and input returns its ARN. With another input, or after its end, this fails with ExecutionAlreadyExists. A missing machine fails with StateMachineDoesNotExist."},
+	{name: "sqs_wait_success", test: sqsWaitSuccess, connection: true, promise: "sqs:sendMessage.waitForTaskToken sends a FIFO message with a token. The execution is RUNNING until SendTaskSuccess, and continues with its output."},
+	{name: "sqs_wait_failure", test: sqsWaitFailure, promise: "SendTaskFailure fails the execution with its error and cause, unless a Catch continues with both."},
+	{name: "sqs_wait_retry", test: sqsWaitRetry, promise: "Retry sends another message after its interval, with a new token. Earlier tokens fail with TaskTimedOut."},
+	{name: "heartbeat_keeps_alive", test: heartbeatKeepsAlive, promise: "Regular SendTaskHeartbeat calls within HeartbeatSeconds keep a task alive."},
+	{name: "heartbeat_timeout", test: heartbeatTimeout, promise: "A task without a heartbeat for HeartbeatSeconds since the last one fails with States.HeartbeatTimeout, which Catch can name."},
+	{name: "task_timeout", test: taskTimeout, promise: "A task that takes TimeoutSeconds fails with States.Timeout, with or without heartbeats. Success, failure and heartbeat then fail with TaskTimedOut."},
+	{name: "token_errors", test: tokenErrors, promise: "An unknown token fails with InvalidToken, a used one with TaskTimedOut, and an output that is not JSON with InvalidOutput. None of them changes an execution."},
+	{name: "stop_execution", test: stopExecution, promise: "StopExecution ends an execution permanently as ABORTED, with its error and cause. Its token then fails with TaskTimedOut."},
+	{name: "history", test: history, promise: "GetExecutionHistory returns each event of an execution, page by page, with ascending or descending IDs: started, entered, scheduled, submitted, succeeded, exited."},
+	{name: "parallel_map", test: parallelMap, promise: "Parallel and inline Map run their branches and iterations concurrently, at most MaxConcurrency at a time. Tokens of several groups may be answered in any order. The results keep the order of the branches."},
+	{name: "lambda_wait", test: lambdaWait, promise: "lambda:invoke.waitForTaskToken passes the token to a function of Cloud.Register. The execution waits for the token, not for the function."},
 }
 
 // execution is an execution as the tests see it: through the SDK.

@@ -19,7 +19,7 @@ var (
 // behaviour is something that AWS does and its clients rely on.
 type behaviour struct {
 	name    string
-	promise string // in one sentence, for docs/awslocal.md
+	promise string // in one sentence, for docs/awslocal-behaviours.md
 	// test fails if the emulator that w is of does otherwise. In virtual time it runs in a
 	// bubble of package synctest.
 	test func(t *testing.T, w *world)

@@ -158,7 +158,7 @@ func (x *search) operating(w *world, depth int) (actions []action) {
 		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(w.backups)) {
-		// docs/operations.md, "Restore one instance": stop the consumer and wait until its invocations have ended.
+		// docs/backups.md, "Restore one instance": stop the consumer and wait until its invocations have ended.
 		if depth == 0 && w.left.Restores > 0 {
 			add("restore "+id, func(w *world) {
 				w.left.Restores--

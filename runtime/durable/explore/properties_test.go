@@ -225,7 +225,7 @@ func (w *world) appliedOnce(p post) {
 		n := w.exactly(group, item)
 		_, left := w.copies(group, item)
 		switch {
-		case n > 1 && (what != "send" || w.facts["forgotten "+item] == 0): // docs/operations.md, "Backups": sends may be repeated.
+		case n > 1 && (what != "send" || w.facts["forgotten "+item] == 0): // docs/backups.md: sends may be repeated.
 			w.wrong("applied twice: %s of %s, %d times", item, group, n)
 		case n == 0 && left == 0 && !optional && w.facts["forgotten "+item] == 0:
 			w.wrong("%s lost: %s of %s", what, item, group)

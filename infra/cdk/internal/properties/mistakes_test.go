@@ -19,52 +19,52 @@ type mistake struct {
 }
 
 var mistakes = []mistake{
-	{"the queue is limited as a whole", func(e *editor) { e.set("perQueue", "Queue", "FifoThroughputLimit") },
+	{"the throughput limit applies to the whole queue", func(e *editor) { e.set("perQueue", "Queue", "FifoThroughputLimit") },
 		map[string]string{byProperties: "high throughput", byGuard: "fifo_queues_have_high_throughput"}},
-	{"the dead-letter queue is no FIFO queue", func(e *editor) {
+	{"the dead-letter queue is not a FIFO queue", func(e *editor) {
 		for _, property := range []string{"FifoQueue", "DeduplicationScope", "FifoThroughputLimit"} {
 			e.drop("DeadLetterQueue", property)
 		}
 		e.set(map[string]any{"Fn::Sub": "${AWS::StackName}-dlq"}, "DeadLetterQueue", "QueueName")
 	}, map[string]string{byProperties: "dead-letter queue of its kind"}},
-	{"what is parked is kept for four days", func(e *editor) { e.drop("DeadLetterQueue", "MessageRetentionPeriod") },
+	{"parked events are kept for four days", func(e *editor) { e.drop("DeadLetterQueue", "MessageRetentionPeriod") },
 		map[string]string{byProperties: "retention of DeadLetterQueue", byGuard: "queues_keep_messages_for_14_days"}},
 	{"any queue may use the dead-letter queue", func(e *editor) { e.drop("DeadLetterQueue", "RedriveAllowPolicy") },
 		map[string]string{byProperties: "redrivePermission of DeadLetterQueue", byGuard: "queues_have_or_are_dead_letter_queues"}},
-	{"a message comes again while it is being handled", func(e *editor) { e.set(60, "Queue", "VisibilityTimeout") },
+	{"a message is redelivered while it is processed", func(e *editor) { e.set(60, "Queue", "VisibilityTimeout") },
 		map[string]string{byProperties: "Queue: expected to hide messages for 270 s"}},
-	{"SQS has forgotten what a consumer sends again", func(e *editor) { e.set(360, "Queue", "VisibilityTimeout") },
+	{"a consumer retries a send after the deduplication window", func(e *editor) { e.set(360, "Queue", "VisibilityTimeout") },
 		map[string]string{byProperties: "Queue: expected to hide messages for less than 300 s"}},
 	{"timers are given up after half an hour", func(e *editor) { e.set(10, "DelayQueue", "RedrivePolicy", "maxReceiveCount") },
 		map[string]string{byProperties: "DelayQueue: expected to be tried for its retention"}},
-	{"nobody hears of a timer that is tried in vain", func(e *editor) { e.set(1210, "DelayQueue", "VisibilityTimeout") },
+	{"a timer that keeps failing rings no alarm", func(e *editor) { e.set(1210, "DelayQueue", "VisibilityTimeout") },
 		map[string]string{byProperties: "DelayQueue: expected to try a message again within 300 s"}},
 	{"one bad message fails its batch", func(e *editor) { e.drop("ConsumerMapping", "FunctionResponseTypes") },
 		map[string]string{byProperties: "FunctionResponseTypes of ConsumerMapping", byGuard: "mappings_report_failures"}},
-	{"nothing limits the consumers", func(e *editor) { e.drop("ConsumerMapping", "ScalingConfig") },
+	{"the consumer's concurrency is unlimited", func(e *editor) { e.drop("ConsumerMapping", "ScalingConfig") },
 		map[string]string{byProperties: "expected a MaximumConcurrency", byGuard: "mappings_report_failures"}},
-	{"Lambda stops what goes round 16 times", func(e *editor) { e.drop("Consumer", "RecursiveLoop") },
+	{"Lambda stops recursive invocations after 16", func(e *editor) { e.drop("Consumer", "RecursiveLoop") },
 		map[string]string{byProperties: "recursive loop detection of Consumer", byGuard: "functions_go_round"}},
 	{"timers go to the consumer", func(e *editor) { e.set(reference("Consumer"), "DelayMapping", "FunctionName") },
 		map[string]string{byProperties: "${DelayQueue.Arn} to ${Delay}, which is missing"}},
 	{"a queue is not encrypted", func(e *editor) { e.set(false, "DelayQueue", "SqsManagedSseEnabled") },
 		map[string]string{byProperties: "DelayQueue: expected encryption", byGuard: "queues_are_encrypted"}},
-	{"a queue takes what comes without TLS", func(e *editor) { e.remove("QueuePolicy") },
+	{"a queue accepts requests without TLS", func(e *editor) { e.remove("QueuePolicy") },
 		map[string]string{byProperties: "Queue: expected a policy that denies"}},
-	{"anybody's rule may send to the queue of executions", func(e *editor) { e.drop("ExecutionsQueuePolicy", "PolicyDocument", "Statement", 1, "Condition") },
+	{"any rule may send to the queue of executions", func(e *editor) { e.drop("ExecutionsQueuePolicy", "PolicyDocument", "Statement", 1, "Condition") },
 		map[string]string{byProperties: "who sends to ExecutionsQueue", byGuard: "queue_policies_allow_services_only"}},
 	{"the table has no backups", func(e *editor) { e.drop("Table", "PointInTimeRecoverySpecification") },
 		map[string]string{byProperties: "point-in-time recovery", byGuard: "tables_are_kept"}},
-	{"the table goes with the stack", func(e *editor) { e.resource("Table")["DeletionPolicy"] = "Delete" },
+	{"the table is deleted with the stack", func(e *editor) { e.resource("Table")["DeletionPolicy"] = "Delete" },
 		map[string]string{byProperties: "deletion policy", byGuard: "tables_are_kept"}},
 	{"items expire by another attribute", func(e *editor) { e.set("expires", "Table", "TimeToLiveSpecification", "AttributeName") },
 		map[string]string{byProperties: "TTL"}},
-	{"the index shows too little to filter by", func(e *editor) {
+	{"the index projects too few attributes to filter by", func(e *editor) {
 		e.set([]any{"state"}, "Table", "GlobalSecondaryIndexes", 0, "Projection", "NonKeyAttributes")
 	}, map[string]string{byProperties: "index"}},
-	{"a function misses a variable", func(e *editor) { e.drop("Consumer", "Environment", "Variables", "SETTLE_DELAY_QUEUE_ARN") },
+	{"a function lacks a variable", func(e *editor) { e.drop("Consumer", "Environment", "Variables", "SETTLE_DELAY_QUEUE_ARN") },
 		map[string]string{byProperties: "SETTLE_DELAY_QUEUE_ARN, which is missing"}},
-	{"a secret stands in the template", func(e *editor) {
+	{"the template contains a secret", func(e *editor) {
 		e.set("0123456789abcdef", "Consumer", "Environment", "Variables", "SETTLE_SIGNUP_CODE_KEY")
 	},
 		map[string]string{byProperties: "expected a reference to a secret", byGuard: "secrets_come_by_reference"}},
@@ -82,15 +82,15 @@ var mistakes = []mistake{
 	}, map[string]string{byProperties: "expected no managed policy", byGuard: "roles_are_narrow"}},
 	{"the consumer may pass the role to any service", func(e *editor) { e.drop("ConsumerRole", "Policies", 0, "PolicyDocument", "Statement", 4, "Condition") },
 		map[string]string{byProperties: "to scheduler.amazonaws.com alone", byGuard: "roles_are_narrow"}},
-	{"another account's schedules may use the role", func(e *editor) {
+	{"schedules of another account may use the role", func(e *editor) {
 		e.drop("SchedulerRole", "AssumeRolePolicyDocument", "Statement", 0, "Condition")
 	}, map[string]string{byProperties: "principal of SchedulerRole"}},
-	{"another service assumes a function's role", func(e *editor) {
+	{"another service may assume a function's role", func(e *editor) {
 		e.set("ec2.amazonaws.com", "DelayRole", "AssumeRolePolicyDocument", "Statement", 0, "Principal", "Service")
 	}, map[string]string{byProperties: "principal of DelayRole"}},
-	{"everybody may send events", func(e *editor) { e.set("NONE", "PostEventRoute", "AuthorizationType") },
+	{"every caller may send events", func(e *editor) { e.set("NONE", "PostEventRoute", "AuthorizationType") },
 		map[string]string{byProperties: "the HTTP API asks for IAM", byGuard: "routes_ask_who_calls"}},
-	{"addresses have the name of a stage", func(e *editor) { e.set("prod", "HttpApiStage", "StageName") },
+	{"addresses contain the name of a stage", func(e *editor) { e.set("prod", "HttpApiStage", "StageName") },
 		map[string]string{byProperties: "name of the stage"}},
 	{"routes are changed and not deployed", func(e *editor) { e.set(false, "HttpApiStage", "AutoDeploy") },
 		map[string]string{byProperties: "AutoDeploy of the stage"}},
@@ -98,77 +98,77 @@ var mistakes = []mistake{
 		map[string]string{byProperties: "most messages in a batch of ConsumerMapping"}},
 	{"the output of the queue is the dead-letter queue", func(e *editor) { e.output("QueueUrl")["Value"] = reference("DeadLetterQueue") },
 		map[string]string{byProperties: "output QueueUrl"}},
-	{"strangers may call as often as those who are known", func(e *editor) { e.drop("HttpApiStage", "RouteSettings") },
+	{"open routes have the same limit as authorized ones", func(e *editor) { e.drop("HttpApiStage", "RouteSettings") },
 		map[string]string{byProperties: "which anybody reaches, to take up to 100"}},
-	{"the limits of routes come before the routes", func(e *editor) { delete(e.resource("HttpApiStage"), "DependsOn") },
+	{"the limits of routes are created before the routes", func(e *editor) { delete(e.resource("HttpApiStage"), "DependsOn") },
 		map[string]string{byProperties: "expected to wait for PostGitHubRoute"}},
-	{"anybody's API invokes the gateway", func(e *editor) { e.drop("HttpApiInvokesGateway", "SourceArn") },
+	{"any API may invoke the gateway", func(e *editor) { e.drop("HttpApiInvokesGateway", "SourceArn") },
 		map[string]string{byProperties: "for which API", byGuard: "permissions_name_their_source"}},
 	{"the keys of callbacks are logged", func(e *editor) {
 		e.set("$context.routeKey $context.path", "HttpApiStage", "AccessLogSettings", "Format")
 	},
 		map[string]string{byProperties: "no path, which may have a key"}},
-	{"logs are kept for ever", func(e *editor) { e.drop("ConsumerLogs", "RetentionInDays") },
+	{"logs never expire", func(e *editor) { e.drop("ConsumerLogs", "RetentionInDays") },
 		map[string]string{byProperties: "ConsumerLogs: expected a retention", byGuard: "log_groups_forget"}},
-	{"executions that are aborted are not told of", func(e *editor) {
+	{"aborted executions send no event", func(e *editor) {
 		e.set([]any{"SUCCEEDED", "FAILED", "TIMED_OUT"}, "ExecutionsRule", "EventPattern", "detail", "status")
 	}, map[string]string{byProperties: "pattern"}},
-	{"the end of an execution that cannot be brought is lost", func(e *editor) { e.drop("ExecutionsRule", "Targets", 0, "DeadLetterConfig") },
+	{"an undeliverable end of an execution is lost", func(e *editor) { e.drop("ExecutionsRule", "Targets", 0, "DeadLetterConfig") },
 		map[string]string{byProperties: "ends that EventBridge could not bring", byGuard: "events_are_kept"}},
-	{"the rule may not keep the end of an execution", func(e *editor) {
+	{"the rule may not send an end of an execution to the dead-letter queue", func(e *editor) {
 		e.set("sqs:ReceiveMessage", "ExecutionsDeadLetterQueuePolicy", "PolicyDocument", "Statement", 1, "Action")
 	}, map[string]string{byProperties: "who sends to ExecutionsDeadLetterQueue"}},
-	{"a timer that Scheduler cannot bring is lost", func(e *editor) {
+	{"a timer that Scheduler cannot deliver is lost", func(e *editor) {
 		e.drop("Consumer", "Environment", "Variables", "SETTLE_DELAY_DEAD_LETTER_QUEUE_ARN")
 	}, map[string]string{byProperties: "expected a standard queue for timers that cannot be brought"}},
-	{"Scheduler may not keep the timers that it cannot bring", func(e *editor) {
+	{"Scheduler may not send undeliverable timers to the dead-letter queue", func(e *editor) {
 		e.set(map[string]any{"Fn::GetAtt": []any{"DelayQueue", "Arn"}}, "SchedulerRole", "Policies", 0, "PolicyDocument", "Statement", 0, "Resource")
 	}, map[string]string{byProperties: "expected the role of schedules to send"}},
-	{"executions of others are told of", func(e *editor) { e.set("ENABLED", "ExecutionsRule", "State") },
+	{"executions of unrelated workflows send events", func(e *editor) { e.set("ENABLED", "ExecutionsRule", "State") },
 		map[string]string{byProperties: "state: expected DISABLED"}},
-	{"uploads to all buckets are told of", func(e *editor) { e.drop("UploadsRule", "EventPattern", "detail") },
+	{"uploads to all buckets send events", func(e *editor) { e.drop("UploadsRule", "EventPattern", "detail") },
 		map[string]string{byProperties: "uploads to the buckets that are named"}},
-	{"uploads are told of where no bucket is named", func(e *editor) { e.set("ENABLED", "UploadsRule", "State") },
+	{"uploads send events although no bucket is named", func(e *editor) { e.set("ENABLED", "UploadsRule", "State") },
 		map[string]string{byProperties: "state: expected map[Fn::If:[HasUploadBuckets"}},
-	{"an upload that Lambda does not take is lost", func(e *editor) { e.drop("UploadsRule", "Targets", 0, "DeadLetterConfig") },
+	{"an upload that Lambda rejects is lost", func(e *editor) { e.drop("UploadsRule", "Targets", 0, "DeadLetterConfig") },
 		map[string]string{byProperties: "what EventBridge could not bring", byGuard: "events_are_kept"}},
 	{"an upload that the function fails on is lost", func(e *editor) { e.drop("Objects", "DeadLetterConfig") },
 		map[string]string{byProperties: "what the function could not do"}},
-	{"anybody's rule invokes the function of uploads", func(e *editor) { e.drop("UploadsInvokeObjects", "SourceArn") },
+	{"any rule may invoke the function for uploads", func(e *editor) { e.drop("UploadsInvokeObjects", "SourceArn") },
 		map[string]string{byProperties: "for which rule", byGuard: "permissions_name_their_source"}},
-	{"the rule may not keep what it cannot bring", func(e *editor) {
+	{"the rule may not send undeliverable uploads to the dead-letter queue", func(e *editor) {
 		e.set("sqs:ReceiveMessage", "ObjectsDeadLetterQueuePolicy", "PolicyDocument", "Statement", 1, "Action")
 	}, map[string]string{byProperties: "who sends to ObjectsDeadLetterQueue"}},
-	{"a queue uses the dead letters of uploads for its own", func(e *editor) {
+	{"a queue uses the uploads' dead-letter queue as its own", func(e *editor) {
 		e.set("allowAll", "ObjectsDeadLetterQueue", "RedriveAllowPolicy", "redrivePermission")
 	}, map[string]string{byProperties: "redrivePermission of ObjectsDeadLetterQueue", byGuard: "queues_have_or_are_dead_letter_queues"}},
-	{"a workflow goes to a state that it has not", func(e *editor) {
+	{"a workflow has a transition to a missing state", func(e *editor) {
 		e.replace(`"Next": "PickedUp?"`, `"Next": "PickedUpp?"`, "JobWorkflow", "DefinitionString")
 	},
 		map[string]string{byProperties: "expected the text of infra/workflows/job.asl.json", byASLValidator: "PickedUpp?"}},
-	{"a workflow waits for ever", func(e *editor) { e.replace(`"TimeoutSeconds": 604800,`, ``, "PipelineWorkflow", "DefinitionString") },
+	{"a workflow waits forever", func(e *editor) { e.replace(`"TimeoutSeconds": 604800,`, ``, "PipelineWorkflow", "DefinitionString") },
 		map[string]string{byProperties: "state Pipeline: expected to send its task token"}},
-	{"nobody hears of dead letters", func(e *editor) { e.remove("DeadLettersAlarm") },
+	{"dead letters ring no alarm", func(e *editor) { e.remove("DeadLettersAlarm") },
 		map[string]string{byProperties: "DeadLettersAlarm, which is missing"}},
-	{"nobody hears of a group that is stuck", func(e *editor) { e.remove("RetriedAlarm") },
+	{"a stuck group rings no alarm", func(e *editor) { e.remove("RetriedAlarm") },
 		map[string]string{byProperties: "RetriedAlarm, which is missing"}},
-	{"a delivery that fails once rings", func(e *editor) { e.set(1, "RetriedAlarm", "DatapointsToAlarm") },
+	{"a single failed delivery rings", func(e *editor) { e.set(1, "RetriedAlarm", "DatapointsToAlarm") },
 		map[string]string{byProperties: "above 0 in 3 of 4"}},
-	{"an alarm ends between two tries", func(e *editor) { e.set(1, "UnsettledAlarm", "EvaluationPeriods") },
+	{"an alarm stops between two retries", func(e *editor) { e.set(1, "UnsettledAlarm", "EvaluationPeriods") },
 		map[string]string{byProperties: "above 900 in 1 of 14"}},
-	{"an item that nobody can read rings at the second one", func(e *editor) { e.set(1, "UnreadableAlarm", "Threshold") },
+	{"an unreadable item rings only at the second retry", func(e *editor) { e.set(1, "UnreadableAlarm", "Threshold") },
 		map[string]string{byProperties: "UnreadableAlarm: expected"}},
-	{"one line of level ERROR rings nobody", func(e *editor) { e.set(2, "FaultsAlarm", "DatapointsToAlarm") },
+	{"one line of level ERROR rings no alarm", func(e *editor) { e.set(2, "FaultsAlarm", "DatapointsToAlarm") },
 		map[string]string{byProperties: "FaultsAlarm: expected"}},
-	{"the alarm for tasks never goes off", func(e *editor) {
+	{"the alarm for tasks never rings", func(e *editor) {
 		e.set("LessThanThreshold", "TokenDeadlineAlarm", "ComparisonOperator")
 	}, map[string]string{byProperties: "comparison of TokenDeadlineAlarm"}},
-	{"throttles of the index are looked for at the table", func(e *editor) {
+	{"the alarm for the index watches the table's throttles", func(e *editor) {
 		e.set([]any{map[string]any{"Name": "TableName", "Value": reference("Table")}}, "IndexWriteThrottlesAlarm", "Dimensions")
 	}, map[string]string{byProperties: "IndexWriteThrottlesAlarm: expected"}},
 	{"a function runs on another architecture than it is built for", func(e *editor) { e.drop("Gateway", "Architectures") },
 		map[string]string{byProperties: "architecture of Gateway", byGuard: "functions_are_lean"}},
-	{"an output names a resource that is not there", func(e *editor) {
+	{"an output names a missing resource", func(e *editor) {
 		e.output("QueueUrl")["Value"] = reference("Queu")
 	}, map[string]string{byProperties: "output QueueUrl", byLint: "Queu"}},
 	{"a property has another name", func(e *editor) {
