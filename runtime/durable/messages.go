@@ -160,7 +160,7 @@ func (t *turn) scheduleAgain(ctx context.Context, d Delivery, id string) error {
 	if !ok {
 		return nil
 	}
-	return t.scheduleTimer(ctx, statechart.Effect{ID: id, Timer: id, At: timer.At})
+	return t.schedule(ctx, timer.At, timerEvent{statechart.TimerEvent, id, t.incarnation()}, againID(d))
 }
 
 // declares reports whether the chart declares the event type.

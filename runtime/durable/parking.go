@@ -117,6 +117,10 @@ func (l *Loop) parkUnstorable(ctx context.Context, d Delivery, reason error) (do
 // retriesKey counts how often a message of the runtime was postponed.
 const retriesKey = "$retries"
 
+// againID is the ID of a delivery that is scheduled again. It differs from the delivery's own ID, by which SQS would drop
+// the message as a duplicate.
+func againID(d Delivery) string { return "again/" + d.place().key() }
+
 // postpone schedules a message of the runtime again, so that the events behind it proceed. Such a message has no
 // other sender, so it is never parked.
 func (t *turn) postpone(ctx context.Context, d Delivery, eventType string, reason error) error {
@@ -132,7 +136,7 @@ func (t *turn) postpone(ctx context.Context, d Delivery, eventType string, reaso
 	if err != nil {
 		return t.park(ctx, d, eventType, err)
 	}
-	message := Message{To: t.draft.Record.Instance, Body: body, DeduplicationID: shortened(t.derivedID("again/" + d.place().key()))}
+	message := Message{To: t.draft.Record.Instance, Body: body, DeduplicationID: shortened(t.derivedID(againID(d)))}
 	if err := t.loop.ports.Timers.Schedule(ctx, t.loop.config.Now().Add(wait), message); err != nil {
 		return fmt.Errorf("scheduling a message of %s again: %w", t.draft.Record.Instance, err)
 	}
