@@ -113,7 +113,7 @@ func TestTheAppDeploysWhatMakeFunctionsHasBuilt(t *testing.T) {
 }
 
 // TestAMachineOfOnesOwnIsInTheStack synthesizes a stack whose consumer, gateway and tokentask come from a module of one's own, and
-// whose other functions are Settle's: see docs/define-a-machine.md.
+// whose other functions are Settle's: see docs/deploy-a-machine.md.
 func TestAMachineOfOnesOwnIsInTheStack(t *testing.T) {
 	t.Parallel()
 	own, settle := built(t, "library", cdk.Consumer, cdk.Gateway, cdk.TokenTask), built(t, "settle", cdk.Functions...)
