@@ -45,6 +45,30 @@ func TestLinksLeadSomewhere(t *testing.T) {
 	}
 }
 
+// functionPattern finds links that name a function, such as [`(*Loop).turn`](../runtime/durable/turn.go).
+var functionPattern = regexp.MustCompile("\\[`(?:\\(\\*(\\w+)\\)\\.)?(\\w+)`\\]\\(\\.\\./([\\w/]+\\.go)\\)")
+
+func TestLinksToFunctionsNameTheFileThatHasThem(t *testing.T) {
+	t.Parallel()
+	count := 0
+	for _, page := range pages(t) {
+		for _, found := range functionPattern.FindAllStringSubmatch(read(t, page), -1) {
+			receiver, name, file := found[1], found[2], found[3]
+			declared := `(?m)^(?:func|type) ` + name + `\b`
+			if receiver != "" {
+				declared = `(?m)^func \(\w+ \*?` + receiver + `(?:\[\w+\])?\) ` + name + `\(`
+			}
+			if !regexp.MustCompile(declared).MatchString(read(t, file)) {
+				t.Errorf("%s: %s declares no %s", page, file, found[0])
+			}
+			count++
+		}
+	}
+	if count < 10 {
+		t.Errorf("expected the pages to link to ten functions or more, found %d", count)
+	}
+}
+
 // anchors returns what headings of a page are linked by, as GitHub makes it of them.
 func anchors(t *testing.T, page string) map[string]bool {
 	t.Helper()
