@@ -13,26 +13,39 @@ import (
 	"testing"
 )
 
-var update = flag.Bool("update", false, "write the guide's code, output and diagram")
+var update = flag.Bool("update", false, "write the code, output and diagram of the guides")
 
-// guide is the guide whose code, output and diagram come from example_test.go.
-const guide = "../../docs/stateless.md"
+// guides are the pages whose code, output and diagram come from example_test.go.
+var guides = []string{"../../docs/stateless.md", "../../docs/stateless-actions.md"}
 
-// A mark stands above what it owns, with the block that TestTheGuideShowsWhatRuns puts there:
+// A mark stands above what it owns, with the block that TestTheGuidesShowWhatRuns puts there:
 //
 //	<!-- example: ExampleX -->  what an example prints, below its code
 //	<!-- code: name -->         another declaration, a type with its methods
 //	<!-- diagram: phone -->     the diagram of hostPhone
 var mark = regexp.MustCompile("(?m)^<!-- (example|code|diagram): (\\w+) -->\n(?:\n?```(?:go|text|mermaid)\n(?s:.*?)\n```\n)*")
 
-func TestTheGuideShowsWhatRuns(t *testing.T) {
+func TestTheGuidesShowWhatRuns(t *testing.T) {
 	t.Parallel()
+	code, printed := declarations(t)
+	shown := map[string]bool{}
+	for _, guide := range guides {
+		checkGuide(t, guide, code, printed, shown)
+	}
+	for name := range printed {
+		if !shown[name] {
+			t.Errorf("no guide shows %s", name)
+		}
+	}
+}
+
+// checkGuide compares a guide with the code and its output, and notes the names that it shows.
+func checkGuide(t *testing.T, guide string, code, printed map[string]string, shown map[string]bool) {
+	t.Helper()
 	text, err := os.ReadFile(guide)
 	if err != nil {
 		t.Fatal(err)
 	}
-	code, printed := declarations(t)
-	shown := map[string]bool{}
 	want := mark.ReplaceAllStringFunc(string(text), func(block string) string {
 		found := mark.FindStringSubmatch(block)
 		kind, name := found[1], found[2]
@@ -51,11 +64,6 @@ func TestTheGuideShowsWhatRuns(t *testing.T) {
 		}
 		return head + fence("go", code[name])
 	})
-	for name := range printed {
-		if !shown[name] {
-			t.Errorf("%s does not show %s", guide, name)
-		}
-	}
 	if *update {
 		if err := os.WriteFile(guide, []byte(want), 0o644); err != nil {
 			t.Fatal(err)
