@@ -39,6 +39,9 @@ func derivedID(record durable.Record, id string) string {
 
 func (l *ledger) perform(message durable.Message) {
 	id := message.DeduplicationID
+	if strings.Contains(id, "/migrated.") {
+		return // It wakes an instance whose migration is not stored yet.
+	}
 	known := strings.TrimSuffix(id, ".failed") // Strip the suffix of the report that an effect has failed.
 	if strings.Contains(id, "/token.") {
 		known = id[:strings.LastIndexByte(id, '.')] // This timer belongs to a waiting task.

@@ -1,12 +1,31 @@
 package durable
 
 import (
+	"context"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 
 	"github.com/settle-run/settle/runtime/statechart"
 )
+
+// migrate drafts what a migration requires. The turn stores it even if all deliveries are duplicates, since no other
+// may come. Another process may acknowledge those duplicates before the turn has performed its effects. So migrate
+// first sends the instance a message that wakes it: the event of a timer that the instance does not have.
+func (t *turn) migrate(ctx context.Context) error {
+	owed, from, settles := owedTo(t.stored.Record.Snapshot, t.machine, t.stored.Instance)
+	if from > 0 {
+		t.loop.config.Logger.InfoContext(ctx, "migrating", "instance", t.draft.Record.Instance.String(), "from_version", from, "to_version", t.machine.Version())
+	}
+	if len(owed) == 0 && !settles {
+		return nil
+	}
+	t.draft.Record.Outbox = slices.Concat(t.draft.Record.Outbox, owed)
+	t.changed()
+	name := fmt.Sprintf("migrated.%d", t.machine.Version())
+	return t.loop.send(ctx, t.draft.Record.Instance, timerEvent{statechart.TimerEvent, name, t.incarnation()}, t.derivedID(name))
+}
 
 // owedTo returns the effects that a migration requires. The first commit on the new version puts them into the
 // outbox:

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/settle-run/settle/runtime/statechart"
@@ -80,13 +79,8 @@ func (l *Loop) hydrate(ctx context.Context, id InstanceID, deliveries []Delivery
 	}
 	t.stored.Instance.Limit(l.config.SnapshotBytesMax)
 	t.draft = t.stored
-	owed, from, settles := owedTo(record.Snapshot, t.machine, t.stored.Instance)
-	if from > 0 {
-		l.config.Logger.InfoContext(ctx, "migrating", "instance", id.String(), "from_version", from, "to_version", t.machine.Version())
-	}
-	if len(owed) > 0 || settles { // This is stored even if all deliveries are duplicates, since no other may come.
-		t.draft.Record.Outbox = slices.Concat(record.Outbox, owed)
-		t.changed()
+	if err := t.migrate(ctx); err != nil {
+		return nil, fmt.Errorf("migrating %s: %w", id, err)
 	}
 	return t, nil
 }

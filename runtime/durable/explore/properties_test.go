@@ -24,7 +24,7 @@ func (w *world) committed(was, is stored, record durable.Record) {
 		if i == 0 && len(was.services) > 0 && isEvent(line) && !w.deployed { // A migration may settle it.
 			w.wrong("applied while unsettled: %s to %s", line, id)
 		}
-		if strings.Contains(line, " failed: ") && w.facts["blame "+id] == 0 {
+		if strings.Contains(line, " failed: ") && !strings.HasPrefix(line, "back ") && w.facts["blame "+id] == 0 {
 			w.wrong("innocent service exhausted: %s: %q, and no attempt of its own has failed or died", id, line)
 		}
 		if line == "over" && slices.ContainsFunc(was.timers, w.clock.Before) {

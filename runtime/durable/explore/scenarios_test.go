@@ -24,21 +24,21 @@ func eventScenarios() []*scenario {
 		{name: "service: limit 1", text: "x/a charge a1", limit: 1, faults: 3},
 		{name: "service: then", text: "x/a charge a1; x/a add a2", faults: 2},
 		{name: "two services", text: "x/a ship a1; x/a add a2", faults: 2},
-		{name: "killer", text: "x/a kill a1; x/b add b1"},
-		{name: "killer and service", text: "x/a kill a1; x/b charge b1", isLong: true},
+		{name: "killer", text: "x/a kill a1; x/b add b1", faults: 2},
+		{name: "killer and service", text: "x/a kill a1; x/b charge b1", faults: 2, isLong: true},
 		{name: "send", text: "x/a tell a1 x/b; x/a tell a2 x/b", left: budget{Waits: 1}, faults: 2},
-		{name: "send: full", text: "x/a tell a1 x/b; x/a tell a2 x/b; x/b add b1", left: budget{Waits: 1}, isLong: true},
-		{name: "aggregator", text: "x/a tell a1 x/s; x/b tell b1 x/s", recent: 1},
-		{name: "timer", text: "x/a wait a1; x/a tell a2 x/b", left: budget{Waits: 1}},
+		{name: "send: full", text: "x/a tell a1 x/b; x/a tell a2 x/b; x/b add b1", left: budget{Waits: 1}, faults: 2, isLong: true},
+		{name: "aggregator", text: "x/a tell a1 x/s; x/b tell b1 x/s", recent: 1, faults: 2},
+		{name: "timer", text: "x/a wait a1; x/a tell a2 x/b", left: budget{Waits: 1}, faults: 2},
 		{name: "timer: limit 1", text: "x/a wait a1", limit: 1, faults: 3},
 		{name: "service and limit", text: "x/a pay a1", faults: 2},
-		{name: "all", text: "x/a charge a1; x/a tell a2 x/b; x/b wait b1", isLong: true},
-		{name: "queues", text: "x/a add a1; x/a add a2; 2:x/a add q1; 2:x/a add q2"},
+		{name: "all", text: "x/a charge a1; x/a tell a2 x/b; x/b wait b1", faults: 2, isLong: true},
+		{name: "queues", text: "x/a add a1; x/a add a2; 2:x/a add q1; 2:x/a add q2", faults: 2},
 		{name: "queues: service", text: "x/a charge a1; 2:x/a add q1", faults: 2},
-		{name: "queues: send", text: "x/a tell a1 x/b; 2:x/a tell q1 x/b"},
-		{name: "queues: timer", text: "x/a wait a1; 2:x/a add q1"},
-		{name: "early", text: "x/a tell a1 x/b; x/b charge b1", early: true},
-		{name: "early: plain", text: "x/a add a1; x/b charge b1", early: true},
+		{name: "queues: send", text: "x/a tell a1 x/b; 2:x/a tell q1 x/b", faults: 2},
+		{name: "queues: timer", text: "x/a wait a1; 2:x/a add q1", faults: 2},
+		{name: "early", text: "x/a tell a1 x/b; x/b charge b1", early: true, faults: 2},
+		{name: "early: plain", text: "x/a add a1; x/b charge b1", early: true, faults: 2},
 	}
 }
 
@@ -46,34 +46,34 @@ func eventScenarios() []*scenario {
 func operatorScenarios() []*scenario {
 	return []*scenario{
 		{name: "redrive", text: "x/a add a1; x/a add a2", limit: 1, left: budget{Redrives: 1}, faults: 2, nested: 2},
-		{name: "redrive: later", text: "x/a add a1; x/a add a2", limit: 1, left: budget{Redrives: 1, Waits: 1}},
-		{name: "restore", text: "x/a tell a1 x/b; x/a tell a2 x/b", left: budget{Restores: 1}},
+		{name: "redrive: later", text: "x/a add a1; x/a add a2", limit: 1, left: budget{Redrives: 1, Waits: 1}, faults: 2},
+		{name: "restore", text: "x/a tell a1 x/b; x/a tell a2 x/b", left: budget{Restores: 1}, faults: 2},
 		{name: "restore: then", text: "x/a tell a1 x/b; x/a tell a2 x/b; x/a tell a3 x/b", left: budget{Restores: 1}, isLong: true},
-		{name: "restore: timer", text: "x/a wait a1; x/a add a2", left: budget{Restores: 1}},
+		{name: "restore: timer", text: "x/a wait a1; x/a add a2", left: budget{Restores: 1}, faults: 2},
 		{name: "end", text: "x/a finish a1 x/b", faults: 3},
-		{name: "denied", text: "x/a tell a1 x/b; x/a tell a2 x/b", left: budget{Denials: 1}},
+		{name: "denied", text: "x/a tell a1 x/b; x/a tell a2 x/b", left: budget{Denials: 1}, faults: 2},
 		{name: "denied end", text: "x/a finish a1 x/b", left: budget{Denials: 1}, faults: 2},
-		{name: "deploy: service", text: "x/a add a1; x/a pay a2", versions: "beside", left: budget{Olds: 1}},
+		{name: "deploy: service", text: "x/a add a1; x/a pay a2", versions: "beside", left: budget{Olds: 1}, faults: 2},
 		{name: "deploy: redrive", text: "x/a break a1", limit: 1, versions: "beside", left: budget{Redrives: 1}, faults: 2},
-		{name: "deploy: timer", text: "x/a wait a1; x/a tell a2 x/b", versions: "beside", left: budget{Olds: 1}, isLong: true},
-		{name: "migrate", text: "x/a add a1; x/a tell a2 x/b", versions: "migrated", left: budget{Olds: 1}},
+		{name: "deploy: timer", text: "x/a wait a1; x/a tell a2 x/b", versions: "beside", left: budget{Olds: 1}, faults: 2, isLong: true},
+		{name: "migrate", text: "x/a add a1; x/a tell a2 x/b", versions: "migrated", left: budget{Olds: 1}, faults: 2},
 		{name: "migrate: redrive", text: "x/a add a1; x/a renew a2", limit: 1, versions: "migrated", left: budget{Redrives: 1, Olds: 1}, faults: 2},
-		{name: "migrate: service", text: "x/a pay a1; x/a add a2", versions: "migrated", left: budget{Olds: 1}},
-		{name: "migrate: timer", text: "x/a wait a1; x/a add a2", versions: "migrated", left: budget{Olds: 1}},
-		{name: "migrate: child", text: "x/a help-c a1; x/a add a2", versions: "migrated", left: budget{Olds: 1}},
+		{name: "migrate: service", text: "x/a pay a1; x/a add a2", versions: "migrated", left: budget{Olds: 1}, faults: 2},
+		{name: "migrate: timer", text: "x/a wait a1; x/a add a2", versions: "migrated", left: budget{Olds: 1}, faults: 2},
+		{name: "migrate: child", text: "x/a help-c a1; x/a add a2", versions: "migrated", left: budget{Olds: 1}, faults: 2},
 	}
 }
 
 func familyScenarios() []*scenario {
 	return []*scenario{
-		{name: "child ends", text: "x/a help-c a1; x/a release r1"},
-		{name: "child is stopped", text: "x/a help-b a1; x/a cancel a2"},
+		{name: "child ends", text: "x/a help-c a1; x/a release r1", faults: 2},
+		{name: "child is stopped", text: "x/a help-b a1; x/a cancel a2", faults: 2},
 		{name: "child fails", text: "x/a help-c broken", limit: 1, faults: 2},
-		{name: "child is stopped: meanwhile", text: "x/a help-b a1; x/a cancel a2", nested: 2, isLong: true},
+		{name: "child is stopped: meanwhile", text: "x/a help-b a1; x/a cancel a2", nested: 2, faults: 2, isLong: true},
 		{name: "child again", text: "x/a help-c a1; x/a again a2; x/a release r1", isLong: true},
-		{name: "child with a service", text: "x/a help-d a1"},
-		{name: "child with a service stopped", text: "x/a help-d a1; x/a cancel a2"},
-		{name: "parent ends", text: "x/a help-b a1; x/a finish a2"},
+		{name: "child with a service", text: "x/a help-d a1", faults: 2},
+		{name: "child with a service stopped", text: "x/a help-d a1; x/a cancel a2", faults: 2},
+		{name: "parent ends", text: "x/a help-b a1; x/a finish a2", faults: 2},
 	}
 }
 
@@ -84,33 +84,33 @@ func taskScenarios() []*scenario {
 	beating := task{name: "HandOver", execution: "execution 1", timeout: 90 * time.Second, heartbeat: 30 * time.Second}
 	with := func(t task) map[string]task { return map[string]task{"x/a|1": t} }
 	return []*scenario{
-		{name: "task", text: "x/a task x/a|1; x/a hand a1", tasks: with(aborted)},
-		{name: "task: late", text: "x/a hand a1; x/a task x/a|1", tasks: with(aborted)},
+		{name: "task", text: "x/a task x/a|1; x/a hand a1", tasks: with(aborted), faults: 2},
+		{name: "task: late", text: "x/a hand a1; x/a task x/a|1", tasks: with(aborted), faults: 2},
 		{name: "task: unknown execution", text: "x/a task x/a|1; x/a hand a1", tasks: with(unknown), faults: 2},
-		{name: "task: time-out", text: "x/a task x/a|1; x/a hand a1", tasks: with(timed)},
+		{name: "task: time-out", text: "x/a task x/a|1; x/a hand a1", tasks: with(timed), faults: 2},
 		{name: "task: time-out only", text: "x/a task x/a|1", tasks: with(timed), limit: 1, faults: 2},
-		{name: "task: heartbeats", text: "x/a task x/a|1", tasks: with(beating), limit: 1},
-		{name: "task: end", text: "x/a task x/a|1; x/a finish a1", tasks: with(aborted)},
-		{name: "two tasks", text: "x/a task x/a|1; x/a task x/a|2; x/a hand a1", tasks: map[string]task{"x/a|1": aborted, "x/a|2": {name: "HandOver", execution: "execution 2"}}},
+		{name: "task: heartbeats", text: "x/a task x/a|1", tasks: with(beating), limit: 1, faults: 2},
+		{name: "task: end", text: "x/a task x/a|1; x/a finish a1", tasks: with(aborted), faults: 2},
+		{name: "two tasks", text: "x/a task x/a|1; x/a task x/a|2; x/a hand a1", tasks: map[string]task{"x/a|1": aborted, "x/a|2": {name: "HandOver", execution: "execution 2"}}, faults: 2},
 	}
 }
 
 func aliasScenarios() []*scenario {
 	return []*scenario{
-		{name: "alias", text: "x/a claim a1 k; x/a finish a2; x/b claim b1 k"},
+		{name: "alias", text: "x/a claim a1 k; x/a finish a2; x/b claim b1 k", faults: 2},
 		{name: "alias: twice", text: "x/a claim a1 k; x/a finish a2; x/b claim b1 k; x/b claim b2 k"},
 		{name: "alias: both end", text: "x/a claim a1 k; x/a finish a2; x/b claim b1 k; x/b finish b2", isLong: true},
 		{name: "alias: one ends", text: "x/a claim a1 k; x/a finish a2", nested: 2, faults: 2},
-		{name: "alias: limit 1", text: "x/a claim a1 k; x/b claim b1 k", limit: 1},
+		{name: "alias: limit 1", text: "x/a claim a1 k; x/b claim b1 k", limit: 1, faults: 2},
 		{name: "two aliases", text: "x/a claim a1 k; x/a claim a2 n; x/b claim b1 n; x/b claim b2 k", isLong: true},
 	}
 }
 
 func executionScenarios() []*scenario {
 	return []*scenario{
-		{name: "execution", text: "x/a print a1"},
-		{name: "execution: limit 1", text: "x/a print a1", limit: 1},
-		{name: "execution: end", text: "x/a print a1; x/a finish a2"},
-		{name: "execution refused", text: "x/a print a1", refused: true},
+		{name: "execution", text: "x/a print a1", faults: 2},
+		{name: "execution: limit 1", text: "x/a print a1", limit: 1, faults: 2},
+		{name: "execution: end", text: "x/a print a1; x/a finish a2", faults: 2},
+		{name: "execution refused", text: "x/a print a1", refused: true, faults: 2},
 	}
 }
