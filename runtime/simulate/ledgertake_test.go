@@ -82,9 +82,9 @@ func (s *simulation) isCommitted(id string, call takenCall, text string) {
 	}
 }
 
-// uncommitted finds the messages that no commit asks for: those by which an instance looks after what waits for it, and those of
-// the runtime that could not be applied and are scheduled again.
-var uncommitted = regexp.MustCompile(`settle\.(token|execution)[.\\"]|\$retries\\*"`)
+// uncommitted finds the messages that are sent before a commit contains them: polls and heartbeats, messages that are
+// scheduled again, and the message that wakes a migrated instance.
+var uncommitted = regexp.MustCompile(`settle\.(token|execution)[.\\"]|\$retries\\*"|/again/|"timer\\*":\\*"migrated\.`)
 
 // sentMessage is a message as a call of SQS has it.
 type sentMessage struct {
