@@ -18,13 +18,13 @@ import (
 )
 
 func main() {
-	serveAt := flag.String("serve", "", "serve awslocal on this address and do nothing else")
-	data := flag.String("data", "", "with -serve: the folder that keeps what is served")
+	serveAt := flag.String("serve", "", "only serve awslocal on this address")
+	data := flag.String("data", "", "with -serve: the data folder")
 	npm := flag.String("npm", "runtime/awslocal/conformance/testdata/npm/node_modules", "where dynalite is installed")
-	clients := flag.Int("clients", 32, "clients that call at once")
+	clients := flag.Int("clients", 32, "number of concurrent clients")
 	lasts := flag.Duration("for", 2*time.Second, "how long each cell is measured in each round")
-	rounds := flag.Int("rounds", 3, "rounds; a cell is their median")
-	million := flag.Int("queued", 1_000_000, "messages and items that the last table puts in before it measures again; 0 leaves it out")
+	rounds := flag.Int("rounds", 3, "number of rounds (a cell shows their median)")
+	million := flag.Int("queued", 1_000_000, "messages and items to store before the last table's second measurement (0 skips that table)")
 	flag.Parse()
 	var err error
 	if *serveAt != "" {
@@ -103,7 +103,7 @@ func run(npm string, clients int, lasts time.Duration, rounds, million int) erro
 	}
 	printRates(servers, measured)
 	for _, s := range servers {
-		s.stop() // What follows is about awslocal alone.
+		s.stop() // The growth table measures only awslocal.
 	}
 	if million > 0 {
 		return printGrowth(million, clients, rounds, lasts)
@@ -111,8 +111,7 @@ func run(npm string, clients int, lasts time.Duration, rounds, million int) erro
 	return nil
 }
 
-// printRates prints a row for each server, and how many times as fast as each other one
-// awslocal is.
+// printRates prints a row for each server. For each other server, it also prints how many times faster awslocal is.
 func printRates(servers []*server, measured map[*server]map[string][]float64) {
 	fmt.Printf("%-18s", "")
 	for _, w := range workloads {
@@ -137,7 +136,7 @@ func printRates(servers []*server, measured map[*server]map[string][]float64) {
 		}
 		fmt.Println()
 	}
-	fmt.Printf("\nBehind the others' figures: how many times as fast awslocal is in memory, and with --data.\n")
+	fmt.Printf("\nThe factors after the other servers' figures: how many times faster awslocal is, in memory and with --data.\n")
 }
 
 func median(values []float64) float64 {
@@ -153,8 +152,7 @@ const (
 	onDisk   = "awslocal --data"
 )
 
-// awslocalCommand returns the command line of awslocal on a port, with a data folder if one is
-// given.
+// awslocalCommand returns the command line that runs awslocal on a port, with a data folder if dir is set.
 func awslocalCommand(self, dir string) func(port string) []string {
 	return func(port string) []string {
 		return []string{self, "-serve", "127.0.0.1:" + port, "-data", dir}
@@ -191,7 +189,7 @@ func startAll(npm, dir string) ([]*server, error) {
 	for _, c := range candidates {
 		if _, err := exec.LookPath(c.needs); err != nil {
 			if _, err := os.Stat(c.needs); err != nil {
-				fmt.Printf("left out, as it is not installed: %s\n", c.server.name)
+				fmt.Printf("skipped (not installed): %s\n", c.server.name)
 				continue
 			}
 		}

@@ -10,9 +10,9 @@ import (
 	"sync"
 )
 
-// Whole returns a transport that reads the body of a request before next sends the request.
-// The SDK closes a body as soon as there is a response. If http.Transport still looks for the
-// end of the body then, it breaks the connection and the response fails.
+// Whole returns a transport that reads the whole request body before next sends the request. The SDK closes a body as
+// soon as there is a response. If http.Transport is still reading the body then, it breaks the connection and the
+// response fails.
 func Whole(next http.RoundTripper) http.RoundTripper { return whole{next} }
 
 type whole struct{ next http.RoundTripper }
@@ -21,7 +21,7 @@ type whole struct{ next http.RoundTripper }
 func (t whole) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.Body != nil {
 		body, err := io.ReadAll(r.Body)
-		_ = r.Body.Close() // Everything is read.
+		_ = r.Body.Close() // The body has been read.
 		if err != nil {
 			return nil, err
 		}

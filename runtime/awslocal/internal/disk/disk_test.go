@@ -241,20 +241,20 @@ func TestOpen_says_what_is_wrong_with_a_file_and_leaves_it_alone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const putBack = "; put back a copy of it, move it away, or choose another folder"
+	const putBack = "; restore a backup of it, move it away, or choose another folder"
 	for name, test := range map[string]struct {
 		file []byte
 		want []string
 	}{
 		"text":            {[]byte("To be, or not to be\n"), []string{"invalid database", putBack}},
 		"other data":      {[]byte(strings.Repeat("0123456789", 10_000)), []string{"invalid database", putBack}},
-		"cut off":         {whole[:len(whole)/2], []string{"it is cut off: expected at least ", putBack}},
+		"cut off":         {whole[:len(whole)/2], []string{"it is truncated: expected at least ", putBack}},
 		"cut to a page":   {whole[:os.Getpagesize()], []string{putBack}},
-		"cut to its head": {whole[:2*os.Getpagesize()], []string{"it is cut off: expected at least ", putBack}},
+		"cut to its head": {whole[:2*os.Getpagesize()], []string{"it is truncated: expected at least ", putBack}},
 		"another bbolt": {bboltFile(t, "kubernetes", "", ""), []string{
-			`it is not one that awslocal has made, it holds "kubernetes"`, putBack}},
+			`awslocal did not create it, it contains "kubernetes"`, putBack}},
 		"a later format": {bboltFile(t, formatBucket, formatKey, "7"), []string{
-			`it has another format: this build reads format 1, it has "7"; use the version of settle that wrote it, or choose another folder`}},
+			`it has a different format: this build reads format 1, the file has "7"; use the version of settle that wrote it, or choose another folder`}},
 	} {
 		dir := t.TempDir()
 		path := filepath.Join(dir, FileName)

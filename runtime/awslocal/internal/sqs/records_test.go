@@ -235,7 +235,7 @@ func TestRestore_names_the_record_that_it_cannot_read(t *testing.T) {
 	for key, want := range map[string]string{
 		"body/q.fifo/0000000000000002":    "expected body and state of the message 2",
 		"message/q.fifo/0000000000000002": "expected body and state of the message 2",
-		"queue/q.fifo":                    "expected one of the queue itself",
+		"queue/q.fifo":                    "expected a record of the queue itself",
 	} {
 		broken := maps.Clone(k)
 		delete(broken, key)
