@@ -72,7 +72,7 @@ func (s EventSource) validate() error {
 // is invalid or its queue does not exist.
 //
 // Poll deletes messages that the function processed successfully. Failed messages are redelivered when their
-// visibility time-out ends. The time-out is that of the queue, unless the function called ChangeMessageVisibility. A
+// visibility time-out ends. The queue sets the time-out, unless the function called ChangeMessageVisibility. A
 // FIFO queue locks the group of a message in flight, so two concurrent invocations never have messages of the same
 // group.
 //

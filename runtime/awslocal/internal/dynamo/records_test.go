@@ -197,7 +197,7 @@ func TestRestore_names_the_record_that_it_cannot_read(t *testing.T) {
 	}
 	broken := maps.Clone(k)
 	delete(broken, "table/plain")
-	if err := dynamo.New().Restore(broken.each); err == nil || !strings.Contains(err.Error(), "table plain of DynamoDB: expected one of the table itself") {
+	if err := dynamo.New().Restore(broken.each); err == nil || !strings.Contains(err.Error(), "table plain of DynamoDB: expected a record of the table itself") {
 		t.Errorf("without the table: got %v", err)
 	}
 	broken = maps.Clone(k)
