@@ -182,7 +182,7 @@ func TestRequests_that_cannot_be_served_are_refused_by_name(t *testing.T) {
 	b.refused("DELETE", "/schedule-groups/none", "", "ResourceNotFoundException", 404, "Schedule group none does not exist.")
 	b.refused("DELETE", "/schedule-groups/default", "", "ValidationException", 0, "default cannot be deleted")
 	b.refused("GET", "/tags/"+groupARN("none"), "", "ResourceNotFoundException", 404, "Schedule group none does not exist.")
-	b.refused("GET", "/tags/"+scheduleARN("default/s"), "", "ValidationException", 0, "expected resourceArn to be that of a schedule group")
+	b.refused("GET", "/tags/"+scheduleARN("default/s"), "", "ValidationException", 0, "expected resourceArn to be the ARN of a schedule group")
 	b.refused("PATCH", "/schedules/s", "", "UnknownOperationException", 404, "PATCH /schedules/s")
 	b.refused("GET", "/schedules/s?verbose=1", "", "ValidationException", 0, `"verbose" of GetSchedule`)
 	b.refused("GET", "/schedules?State=RUNNING", "", "ValidationException", 0, "[ENABLED, DISABLED]")

@@ -69,7 +69,7 @@ func TestStatesPassOnData(t *testing.T) {
 		{"ResultPath that does not fit", `{"Type": "Pass", "Result": 1, "ResultPath": "$.a.b"` + end + `}`, `{"a":1}`,
 			`FAILED States.ResultPathMatchFailure: Unable to apply ReferencePath $.a.b to input {"a":1}`},
 		{"function that fails", `{"Type": "Pass", "Parameters": {"x.$": "States.ArrayGetItem($.a, 5)"}` + end + `}`, `{"a":[]}`,
-			`FAILED States.IntrinsicFailure: The function specified for the field 'x.$' had the following error: States.ArrayGetItem: the array has no element 5, it has 0`},
+			`FAILED States.IntrinsicFailure: The function specified for the field 'x.$' had the following error: States.ArrayGetItem: the array has no element 5: its length is 0`},
 		{"no choice", `{"Type": "Choice", "Choices": [{"Variable": "$.a", "NumericEquals": 2, "Next": "S"}]}`, `{"a":1}`,
 			`FAILED States.NoChoiceMatched: State 'S' has no choice that matches its input, and no Default`},
 		{"wait of no time", `{"Type": "Wait", "Seconds": 0` + end + `}`, `{}`, `SUCCEEDED {}`},

@@ -11,7 +11,7 @@ import (
 func TestRestoreRefusesWhatItDoesNotKnow(t *testing.T) {
 	t.Parallel()
 	for key, test := range map[string]struct{ value, want string }{
-		"colours/0000000000000001":   {`{}`, "restoring the record colours/0000000000000001: there are no such records"},
+		"colours/0000000000000001":   {`{}`, "restoring the record colours/0000000000000001: unknown kind of record"},
 		"counters":                   {`[]`, "restoring the record counters"},
 		"revision/0000000000000001":  {`{"Definition": "{}"}`, "StartAt"},
 		"execution/0000000000000001": {`{"ARN": "a", "Machine": 1}`, "restoring the execution a: its state machine is missing"},

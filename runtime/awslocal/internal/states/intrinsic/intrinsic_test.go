@@ -109,7 +109,7 @@ func TestCallsThatFail(t *testing.T) {
 	for _, test := range []struct{ call, want string }{
 		{`States.Format('{}')`, "more {}"},
 		{`States.Format('x', 1)`, "fewer {}"},
-		{`States.Format('{x}', 1)`, "stands alone"},
+		{`States.Format('{x}', 1)`, "unmatched"},
 		{`States.StringToJson('{')`, "not JSON"},
 		{`States.ArrayPartition($.list, 0)`, "positive"},
 		{`States.ArrayRange(1, 2, 0)`, "other than 0"},
