@@ -16,13 +16,13 @@ import (
 	"github.com/settle-run/settle/runtime/awslocal"
 )
 
-// listener reads what a Cloud tells of executions.
+// listener receives the status-change events of a Cloud.
 type listener struct {
 	workflows
 	queues *sqs.Client
 }
 
-// listen makes the queue of a Cloud's StatusChanges, if it is not there yet.
+// listen creates the queue of a Cloud's StatusChanges if it does not exist yet.
 func listen(t *testing.T, cloud *awslocal.Cloud) listener {
 	t.Helper()
 	queues := sqs.New(sqs.Options{
@@ -35,7 +35,7 @@ func listen(t *testing.T, cloud *awslocal.Cloud) listener {
 	return listener{workflows: newWorkflows(t, cloud), queues: queues}
 }
 
-// told returns the events that have come since it was last called.
+// told returns the events received since the last call.
 func (l listener) told() (events []string) {
 	l.t.Helper()
 	for {
@@ -55,7 +55,7 @@ func (l listener) told() (events []string) {
 	}
 }
 
-// change is the part of an event that tests look at.
+// change is the part of an event that tests check.
 type change struct {
 	Detail struct {
 		Name, Status                string
@@ -153,7 +153,7 @@ func TestStatusChangesLeaveOutWhatIsTooLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := listen(t, awslocal.New(awslocal.Config{StatusChanges: "changes"}))
 		machine := l.create("m", `"S": {"Type": "Pass", "End": true}`)
-		text := func(n int) string { return `"` + strings.Repeat("x", n-6) + `"` } // Escaped, it has n bytes.
+		text := func(n int) string { return `"` + strings.Repeat("x", n-6) + `"` } // The escaped text has n bytes.
 		l.start(machine, "fits", text(124<<10))
 		l.start(machine, "both", text(124<<10+1))
 		l.start(machine, "each", text(248<<10+1))
@@ -193,7 +193,8 @@ func TestStatusChangesGetLostDoubledAndLate(t *testing.T) {
 	})
 }
 
-// TestStatusChangesSurviveARestart closes a Cloud before an end is read, and before another comes.
+// TestStatusChangesSurviveARestart closes a Cloud before the end of one execution is read, and before another
+// execution ends.
 func TestStatusChangesSurviveARestart(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -19,7 +19,7 @@ import (
 	"github.com/settle-run/settle/runtime/awslocal"
 )
 
-// logs is where the processes of a test write.
+// logs collects the output of a test's processes.
 type logs struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -37,7 +37,7 @@ func (l *logs) String() string {
 	return l.text.String()
 }
 
-// functionAnswer is what testdata/handler answers.
+// functionAnswer is the answer of testdata/handler.
 type functionAnswer struct {
 	Value, Request, ARN, Trace string
 	PID                        int
@@ -72,7 +72,7 @@ func wantFunctionError(t *testing.T, err error, typ, words string) {
 	}
 }
 
-// TestBootstrap builds testdata/handler once for all that follows.
+// TestBootstrap builds testdata/handler once for all subtests.
 func TestBootstrap(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "bootstrap")
@@ -119,7 +119,7 @@ func TestBootstrap(t *testing.T) {
 			Env: []string{"AWS_ENDPOINT_URL=http://127.0.0.1:1", "AWS_REGION=eu-central-1"},
 		})
 		testBootstrapEnvironment(t, b.Start(), filepath.Dir(path))
-		if err := b.Close(); err != nil { // It waits until the output is copied.
+		if err := b.Close(); err != nil { // It waits for the remaining output.
 			t.Fatal(err)
 		}
 		if got := out.String(); got != "starting\n" {
@@ -241,7 +241,7 @@ func testBootstrapEnvironment(t *testing.T, function awslocal.Invoker, root stri
 		names = append(names, name)
 	}
 	slices.Sort(names)
-	want := []string{ // and nothing of the test's own environment
+	want := []string{ // and nothing from the test's own environment
 		"AWS_ACCESS_KEY_ID", "AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL", "AWS_LAMBDA_FUNCTION_MEMORY_SIZE", "AWS_LAMBDA_FUNCTION_NAME",
 		"AWS_LAMBDA_FUNCTION_VERSION", "AWS_LAMBDA_INITIALIZATION_TYPE", "AWS_LAMBDA_LOG_GROUP_NAME", "AWS_LAMBDA_LOG_STREAM_NAME",
 		"AWS_LAMBDA_RUNTIME_API", "AWS_REGION", "AWS_SECRET_ACCESS_KEY", "LAMBDA_RUNTIME_DIR", "LAMBDA_TASK_ROOT", "LANG", "PATH",

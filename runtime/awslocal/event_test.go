@@ -63,7 +63,7 @@ func TestLambda_event(t *testing.T) {
 	})
 }
 
-// The event is JSON as Lambda writes it: names and forms, not just what Go reads from it.
+// The event must be JSON as Lambda writes it, including names and formats that Go's decoder would not check.
 func TestLambda_event_json(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -85,7 +85,7 @@ func TestLambda_event_json(t *testing.T) {
 	})
 }
 
-// What counts as success of a batch, by what the function answers.
+// The function's answer decides whether the batch succeeds.
 func TestLambda_batch_response(t *testing.T) {
 	t.Parallel()
 	const success, failure = 1, 2 // invocations within a visibility time-out

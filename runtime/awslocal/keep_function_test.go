@@ -20,7 +20,7 @@ import (
 	"github.com/settle-run/settle/runtime/awslocal"
 )
 
-// counted is a function that runs a Go func and answers nothing of note.
+// counted is a Lambda function that calls a Go function and returns an empty answer.
 type counted func()
 
 func (f counted) Invoke(context.Context, []byte) ([]byte, error) {
@@ -28,7 +28,7 @@ func (f counted) Invoke(context.Context, []byte) ([]byte, error) {
 	return []byte("{}"), nil
 }
 
-// openWith opens a Cloud on the folder, with the function f.
+// openWith opens a Cloud with a data folder and the function f.
 func openWith(t *testing.T, dir string, f func()) (*awslocal.Cloud, *sfn.Client) {
 	t.Helper()
 	cloud, err := awslocal.Open(awslocal.Config{Data: dir, Functions: map[string]awslocal.Function{
@@ -43,7 +43,7 @@ func openWith(t *testing.T, dir string, f func()) (*awslocal.Cloud, *sfn.Client)
 	})
 }
 
-// startTask starts an execution, named, whose task invokes the function after a wait in seconds.
+// startTask starts an execution with a name. Its task invokes the function after a wait.
 func startTask(t *testing.T, client *sfn.Client, function, name, seconds string) (execution string) {
 	t.Helper()
 	machine, err := client.CreateStateMachine(t.Context(), &sfn.CreateStateMachineInput{
@@ -61,8 +61,8 @@ func startTask(t *testing.T, client *sfn.Client, function, name, seconds string)
 	return *started.ExecutionArn
 }
 
-// TestKeep_functions_are_invoked_once_their_executions_are_on_disk looks into the folder's files from
-// within the function.
+// TestKeep_functions_are_invoked_once_their_executions_are_on_disk reads the data folder's file while the function
+// runs.
 func TestKeep_functions_are_invoked_once_their_executions_are_on_disk(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

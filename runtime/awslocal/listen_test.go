@@ -17,10 +17,11 @@ import (
 	"github.com/settle-run/settle/runtime/awslocal/internal/connect"
 )
 
-// shutdownPoll is the longest time that closing may take: http.Server.Shutdown looks for open connections every 0.5 s at the latest.
+// shutdownPoll is the longest time that closing may take: http.Server.Shutdown polls open connections at least every
+// 0.5 s.
 const shutdownPoll = 500 * time.Millisecond
 
-// wantClosed closes the server and fails if that waits for anything. It belongs in a bubble of synctest.
+// wantClosed closes the server and fails if Close waits for anything. Call it in a synctest bubble.
 func wantClosed(t *testing.T, server *awslocal.Server) {
 	t.Helper()
 	begun := time.Now()
@@ -32,7 +33,8 @@ func wantClosed(t *testing.T, server *awslocal.Server) {
 	}
 }
 
-// TestClosingDoesNotWaitForConnectionsThatAskNothing closes a server with one connection that never sent a request and one that did.
+// TestClosingDoesNotWaitForConnectionsThatAskNothing closes a server with two connections: one that never sent a
+// request, and one that did.
 func TestClosingDoesNotWaitForConnectionsThatAskNothing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

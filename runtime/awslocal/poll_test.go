@@ -19,7 +19,7 @@ import (
 	"github.com/settle-run/settle/runtime/awslocal"
 )
 
-// function is an Invoker that notes when it got which bodies.
+// function is an Invoker that records when it received which bodies.
 type function struct {
 	mu    sync.Mutex
 	start time.Time
@@ -44,14 +44,14 @@ func (f *function) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
 	}).Invoke(ctx, payload)
 }
 
-// count returns how often the function was invoked.
+// count returns the number of invocations.
 func (f *function) count() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return len(f.calls)
 }
 
-// wantCalls fails unless the function got exactly these batches.
+// wantCalls fails unless the function received exactly these batches.
 func (f *function) wantCalls(t *testing.T, want ...string) {
 	t.Helper()
 	f.mu.Lock()
@@ -92,7 +92,7 @@ func TestLambda_poller_batches_in_queue_order(t *testing.T) {
 		})
 		q.start(awslocal.EventSource{}, f)
 		time.Sleep(time.Minute)
-		// a and b first, then as much of c as fits; the rest of c waits for its group.
+		// The first batch has a, b and as much of c as fits. The rest of c waits for its group.
 		f.wantCalls(t, "0s [a1 b1 a2 b2 c0 c1 c2 c3 c4 c5]", "1s [c6 c7 c8 c9 c10]")
 	})
 }
@@ -164,7 +164,7 @@ func TestLambda_poller_failed_batch_comes_again_after_its_visibility_timeout(t *
 					}
 					return nil, nil
 				}
-				// The time-out of the visibility begins when the batch is received.
+				// The visibility time-out starts when the batch is received.
 				reasons := make(chan error, 10)
 				q.start(awslocal.EventSource{Timeout: 10 * time.Second, OnFailure: func(err error) { reasons <- err }}, f)
 				time.Sleep(10 * time.Minute)
@@ -263,7 +263,7 @@ func TestLambda_poller_idle_makes_no_calls(t *testing.T) {
 		q := newFIFO(t, nil)
 		q.start(awslocal.EventSource{}, newFunction(succeed))
 		start := time.Now()
-		// A poller that polls would take 15 million virtual calls for this year.
+		// A busy-polling poller would make 15 million calls in this virtual year.
 		time.Sleep(365 * 24 * time.Hour)
 		wantElapsed(t, start, 365*24*time.Hour)
 	})
@@ -301,7 +301,7 @@ func TestLambda_poller_ends_with_its_queue(t *testing.T) {
 	})
 }
 
-// environment is an Invoker that notes whether it was called while it was busy.
+// environment is an Invoker that records whether it was called while it was busy.
 type environment struct {
 	busy    atomic.Bool
 	overlap *atomic.Bool

@@ -24,7 +24,7 @@ func wantMessage(t *testing.T, err error, text string) {
 	}
 }
 
-// post sends a request to the handler.
+// post sends a POST request to the handler.
 func post(cloud *awslocal.Cloud, headers map[string]string, body string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(http.MethodPost, "http://127.0.0.1:4566/", strings.NewReader(body))
 	for name, value := range headers {
@@ -87,7 +87,7 @@ func TestServe_headers(t *testing.T) {
 	}
 }
 
-// A web page of any origin may make a browser send a GET, so none may do anything.
+// A web page of any origin can make a browser send a GET, so GET must have no effect.
 func TestServe_takes_POST_only(t *testing.T) {
 	t.Parallel()
 	for _, headers := range []map[string]string{
@@ -114,7 +114,7 @@ func TestServe_request_size_is_limited(t *testing.T) {
 	}
 }
 
-// The SDK reaches a loopback server over a socket.
+// The SDK can use a loopback server over a socket.
 func TestListen(t *testing.T) {
 	t.Parallel()
 	cloud := awslocal.New(awslocal.Config{})

@@ -11,14 +11,14 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 )
 
-// polled is what a long poll came back with, and after how long.
+// polled is the result of a long poll and its duration.
 type polled struct {
 	messages []types.Message
 	err      error
 	after    time.Duration
 }
 
-// poll starts a long poll of 20 s and waits until it is parked.
+// poll starts a long poll of 20 s and waits until it blocks.
 func (q queue) poll(ctx context.Context) <-chan polled {
 	result := make(chan polled, 1)
 	start := time.Now()
@@ -43,7 +43,7 @@ func (p polled) want(t *testing.T, after time.Duration, want ...string) {
 
 func TestSQS_longpoll_wake_on_expiry_at_its_last_instant(t *testing.T) {
 	t.Parallel()
-	for range 20 { // the select that decides is random
+	for range 20 { // select chooses at random
 		synctest.Test(t, func(t *testing.T) {
 			q := newFIFO(t, nil)
 			q.sendAll("a1")

@@ -11,7 +11,7 @@ import (
 	"github.com/settle-run/settle/runtime/awslocal"
 )
 
-// TestFault_reads_of_an_execution_lag shows that a call whose Fault has a Lag sees an execution as it was so long ago.
+// TestFault_reads_of_an_execution_lag shows that a call with Fault.Lag returns an earlier state of the execution.
 func TestFault_reads_of_an_execution_lag(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

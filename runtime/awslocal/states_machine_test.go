@@ -43,7 +43,7 @@ func TestStates_refuses_what_it_does_not_do_by_name(t *testing.T) {
 	})
 }
 
-// invokes is an Invoker made of a function.
+// invokes adapts a function to Invoker.
 type invokes func(ctx context.Context, payload []byte) ([]byte, error)
 
 func (i invokes) Invoke(ctx context.Context, payload []byte) ([]byte, error) { return i(ctx, payload) }

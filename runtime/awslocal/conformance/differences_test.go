@@ -1,14 +1,14 @@
 package conformance_test
 
-// difference is a behaviour that an emulator lacks, by the first thing that its test finds:
-// more may be behind it.
+// difference is a behaviour that an emulator lacks. It describes only the first failure of the test. Further
+// differences may follow.
 type difference struct {
 	emulator, service, behaviour string
 	// does says what the emulator does instead.
 	does string
-	// decides is the title of the AWS document that says otherwise.
+	// decides is the title of the AWS document that requires the behaviour.
 	decides string
-	// byChance is set where the emulator differs in some runs only.
+	// byChance is set if the emulator differs only in some runs.
 	byChance bool
 }
 

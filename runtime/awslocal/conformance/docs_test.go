@@ -65,7 +65,7 @@ func differenceTable() string {
 	return table
 }
 
-// TestTables fails for what the documentation would tell wrongly.
+// TestTables checks that the tables are consistent.
 func TestTables(t *testing.T) {
 	t.Parallel()
 	for _, s := range services {
