@@ -17,7 +17,7 @@ import (
 	"github.com/settle-run/settle/runtime/awslocal"
 )
 
-var crosscheck = flag.Bool("crosscheck", false, "run TestCrosscheck: other emulators, in real time, for some minutes")
+var crosscheck = flag.Bool("crosscheck", false, "run TestCrosscheck against other emulators, in real time, for some minutes")
 
 // emulator is an AWS emulator.
 type emulator struct {
@@ -50,7 +50,7 @@ var emulators = []emulator{
 func TestCrosscheck(t *testing.T) {
 	t.Parallel()
 	if !*crosscheck {
-		t.Skip("runs with -crosscheck: make crosscheck")
+		t.Skip("runs only with -crosscheck: make crosscheck")
 	}
 	for _, e := range emulators {
 		t.Run(e.name, func(t *testing.T) {
@@ -134,9 +134,9 @@ func (e emulator) check(t *testing.T, service, endpoint string) {
 		listed := i >= 0
 		switch {
 		case fails && !listed:
-			t.Errorf("%s differs in %s/%s, which is not listed:\n%s", e.name, service, b.name, reason)
+			t.Errorf("%s differs in %s/%s, which is missing in differences:\n%s", e.name, service, b.name, reason)
 		case !fails && listed && !differences[i].byChance:
-			t.Errorf("%s does not differ in %s/%s, which is listed", e.name, service, b.name)
+			t.Errorf("%s does not differ in %s/%s: remove it from differences", e.name, service, b.name)
 		case fails:
 			t.Logf("%s differs in %s/%s, as listed:\n%s", e.name, service, b.name, reason)
 		}

@@ -54,7 +54,7 @@ func behaviourTable(s service) string {
 }
 
 func differenceTable() string {
-	table := "| emulator | behaviour | what it does | what decides |\n|---|---|---|---|\n"
+	table := "| emulator | behaviour | what it does | AWS document |\n|---|---|---|---|\n"
 	for _, d := range differences {
 		does := d.does
 		if d.byChance {
@@ -72,7 +72,7 @@ func TestTables(t *testing.T) {
 		seen := map[string]bool{}
 		for _, b := range s.behaviours {
 			if seen[b.name] || b.promise == "" || b.test == nil {
-				t.Errorf("%s/%s: expected one behaviour of the name, with a promise and a test", s.name, b.name)
+				t.Errorf("%s/%s: expected a unique name, a promise and a test", s.name, b.name)
 			}
 			seen[b.name] = true
 		}
@@ -80,7 +80,7 @@ func TestTables(t *testing.T) {
 	for _, d := range differences {
 		i := slices.IndexFunc(behavioursOf(d.service), func(b behaviour) bool { return b.name == d.behaviour })
 		if i < 0 || behavioursOf(d.service)[i].takes > *patience {
-			t.Errorf("%s: a difference in %s/%s, which is not cross-checked", d.emulator, d.service, d.behaviour)
+			t.Errorf("%s: got a difference in %s/%s, which is not cross-checked", d.emulator, d.service, d.behaviour)
 		}
 	}
 }
