@@ -94,7 +94,7 @@ func changes(t *testing.T, events []string) string {
 	return strings.Join(lines, "\n")
 }
 
-func TestStatusChangesAreToldAsEventBridgeDoes(t *testing.T) {
+func TestStatusChangesHaveTheFormOfEventBridge(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l := listen(t, awslocal.New(awslocal.Config{StatusChanges: "changes"}))
@@ -123,7 +123,7 @@ func TestStatusChangesAreToldAsEventBridgeDoes(t *testing.T) {
 	})
 }
 
-func TestStatusChangesOfAllEnds(t *testing.T) {
+func TestStatusChangesOfEveryFinalStatus(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l := listen(t, awslocal.New(awslocal.Config{StatusChanges: "changes"}))
@@ -148,7 +148,7 @@ func TestStatusChangesOfAllEnds(t *testing.T) {
 	})
 }
 
-func TestStatusChangesLeaveOutWhatIsTooLong(t *testing.T) {
+func TestStatusChangesOmitLongInputsAndOutputs(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l := listen(t, awslocal.New(awslocal.Config{StatusChanges: "changes"}))
@@ -164,7 +164,7 @@ func TestStatusChangesLeaveOutWhatIsTooLong(t *testing.T) {
 	})
 }
 
-func TestStatusChangesGetLostDoubledAndLate(t *testing.T) {
+func TestStatusChangesCanBeLostDuplicatedAndLate(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		faults := map[string]awslocal.StatusChangeFault{"lost": {Lost: true}, "twice": {Duplicated: true}, "late": {Late: time.Minute}}

@@ -286,7 +286,7 @@ func testBootstrapClose(t *testing.T, b *awslocal.Bootstrap, out *logs) {
 	wantFunctionError(t, err, "Runtime.InvalidEntrypoint", "the Bootstrap is closed")
 }
 
-func TestBootstrap_refuses_what_it_cannot_run(t *testing.T) {
+func TestBootstrap_rejects_invalid_configurations(t *testing.T) {
 	t.Parallel()
 	plain := filepath.Join(t.TempDir(), "plain")
 	if err := os.WriteFile(plain, []byte("no executable"), 0o600); err != nil {

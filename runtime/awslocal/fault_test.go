@@ -106,7 +106,7 @@ func TestFault_hits_the_calls_of_one_client(t *testing.T) {
 	wantBodies(t, f.receive(upTo(10)), "from-another")
 }
 
-func TestFault_lost_request_has_no_effect_and_lost_answer_has(t *testing.T) {
+func TestFault_lost_request_has_no_effect_but_lost_answer_has(t *testing.T) {
 	t.Parallel()
 	f := newFaulty(t, awslocal.Fault{RequestLost: true})
 	if err := f.try(t.Context(), "lost"); !errors.Is(err, io.ErrUnexpectedEOF) {
@@ -148,7 +148,7 @@ func TestFault_breaks_connections_of_sockets(t *testing.T) {
 	wantBodies(t, f.receive(upTo(10)), "taken", "well")
 }
 
-func TestFault_retries_of_the_SDK_overcome_it(t *testing.T) {
+func TestFault_SDK_retries_succeed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		for name, fault := range map[string]awslocal.Fault{
@@ -165,7 +165,7 @@ func TestFault_retries_of_the_SDK_overcome_it(t *testing.T) {
 	})
 }
 
-func TestFault_throttles_in_the_words_of_each_service(t *testing.T) {
+func TestFault_throttles_with_the_error_of_each_service(t *testing.T) {
 	t.Parallel()
 	f := newFaulty(t, awslocal.Fault{Throttled: true})
 	wantCode(t, f.try(t.Context(), "m"), "RequestThrottled")
@@ -217,7 +217,7 @@ func TestFault_duplicated_call_takes_effect_twice(t *testing.T) {
 	wantAs(t, err, &failed)
 }
 
-func TestFault_slow_before_or_after_its_effect(t *testing.T) {
+func TestFault_delays_before_or_after_the_effect(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		fault awslocal.Fault
@@ -254,7 +254,7 @@ func TestFault_slow_before_or_after_its_effect(t *testing.T) {
 	}
 }
 
-func TestFault_frozen_client_goes_on_with_what_it_knew(t *testing.T) {
+func TestFault_frozen_client_continues_with_stale_data(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFaulty(t, awslocal.Fault{})
@@ -333,7 +333,7 @@ func deliver(t *testing.T, do func(cloud *awslocal.Cloud, url string) error, fau
 	return f, deliveries
 }
 
-func TestDeliveryFault_lost_delivery_comes_again_after_the_visibility_timeout(t *testing.T) {
+func TestDeliveryFault_lost_delivery_is_redelivered_after_the_visibility_timeout(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f, deliveries := deliver(t, func(*awslocal.Cloud, string) error { return nil }, awslocal.DeliveryFault{Lost: true})
@@ -345,7 +345,7 @@ func TestDeliveryFault_lost_delivery_comes_again_after_the_visibility_timeout(t 
 	})
 }
 
-func TestDeliveryFault_lost_acknowledgement_has_the_function_run_again(t *testing.T) {
+func TestDeliveryFault_lost_acknowledgement_reruns_the_function(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f, _ := deliver(t, func(*awslocal.Cloud, string) error { return nil }, awslocal.DeliveryFault{AcknowledgementLost: true})
@@ -355,7 +355,7 @@ func TestDeliveryFault_lost_acknowledgement_has_the_function_run_again(t *testin
 
 // Another function receives the frozen function's batch and processes it. Then the first one continues, and its write
 // takes effect last.
-func TestDeliveryFault_frozen_function_goes_on_after_its_batch_is_another_s(t *testing.T) {
+func TestDeliveryFault_frozen_function_continues_after_its_batch_was_redelivered(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()

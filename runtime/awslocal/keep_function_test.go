@@ -61,9 +61,9 @@ func startTask(t *testing.T, client *sfn.Client, function, name, seconds string)
 	return *started.ExecutionArn
 }
 
-// TestKeep_functions_are_invoked_once_their_executions_are_on_disk reads the data folder's file while the function
+// TestKeep_functions_start_after_their_executions_are_on_disk reads the data folder's file while the function
 // runs.
-func TestKeep_functions_are_invoked_once_their_executions_are_on_disk(t *testing.T) {
+func TestKeep_functions_start_after_their_executions_are_on_disk(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
@@ -89,7 +89,7 @@ func TestKeep_functions_are_invoked_once_their_executions_are_on_disk(t *testing
 	})
 }
 
-func TestKeep_a_closed_Cloud_does_nothing_more(t *testing.T) {
+func TestKeep_closed_Cloud_does_nothing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
@@ -138,7 +138,7 @@ func TestKeep_a_closed_Cloud_does_nothing_more(t *testing.T) {
 	})
 }
 
-func TestStates_versions_and_aliases_of_functions_are_refused(t *testing.T) {
+func TestStates_versions_and_aliases_of_functions_are_rejected(t *testing.T) {
 	t.Parallel()
 	const arn = "arn:aws:lambda:us-east-1:000000000000:function:"
 	for function, want := range map[string]string{

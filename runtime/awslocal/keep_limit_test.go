@@ -21,7 +21,7 @@ func limitFiles(bytes string) error {
 	return syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: limit, Max: limit})
 }
 
-func TestKeep_full_disk_fails_every_call_and_keeps_what_was_answered(t *testing.T) {
+func TestKeep_full_disk_fails_every_call_but_loses_no_answered_call(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	c := startChild(t, dir, serveBytesMax+"=300000")

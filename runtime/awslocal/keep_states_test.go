@@ -282,7 +282,7 @@ func (f *flows) create(c child) {
 	f.beginning = time.Now()
 }
 
-func TestKeep_kills_lose_no_execution_and_fire_each_schedule_once(t *testing.T) {
+func TestKeep_kills_lose_no_execution_and_schedules_fire_once(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)

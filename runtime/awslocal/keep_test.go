@@ -47,7 +47,7 @@ func (q queue) trySend(group, body string) (*sqs.SendMessageOutput, error) {
 	})
 }
 
-func TestKeep_what_was_answered_survives_a_kill(t *testing.T) {
+func TestKeep_answered_calls_survive_a_kill(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	c := startChild(t, dir)
@@ -91,7 +91,7 @@ func TestKeep_what_was_answered_survives_a_kill(t *testing.T) {
 	}
 }
 
-func TestKeep_visibility_goes_on_while_nothing_runs(t *testing.T) {
+func TestKeep_visibility_timeouts_continue_across_restarts(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
@@ -126,7 +126,7 @@ func TestKeep_visibility_goes_on_while_nothing_runs(t *testing.T) {
 	})
 }
 
-func TestLambda_poller_resumes_what_functions_had_when_the_process_ended(t *testing.T) {
+func TestLambda_poller_resumes_messages_in_flight_after_a_restart(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		for _, test := range []struct {
@@ -169,7 +169,7 @@ func TestLambda_poller_resumes_what_functions_had_when_the_process_ended(t *test
 	})
 }
 
-func TestNew_keeps_nothing_and_says_so(t *testing.T) {
+func TestNew_rejects_a_data_folder(t *testing.T) {
 	t.Parallel()
 	defer func() {
 		if p := recover(); p == nil || !strings.Contains(fmt.Sprint(p), "use Open") {
@@ -232,7 +232,7 @@ func (l *ledger) expect(group string, numbers []int) {
 	}
 }
 
-func TestKeep_20_kills_lose_double_and_reorder_nothing(t *testing.T) {
+func TestKeep_messages_survive_20_kills_in_order_exactly_once(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)

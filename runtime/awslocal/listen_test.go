@@ -33,9 +33,9 @@ func wantClosed(t *testing.T, server *awslocal.Server) {
 	}
 }
 
-// TestClosingDoesNotWaitForConnectionsThatAskNothing closes a server with two connections: one that never sent a
+// TestClosingDoesNotWaitForConnectionsWithoutRequests closes a server with two connections: one that never sent a
 // request, and one that did.
-func TestClosingDoesNotWaitForConnectionsThatAskNothing(t *testing.T) {
+func TestClosingDoesNotWaitForConnectionsWithoutRequests(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		listener := connect.Listen()

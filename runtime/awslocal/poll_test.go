@@ -97,7 +97,7 @@ func TestLambda_poller_batches_in_queue_order(t *testing.T) {
 	})
 }
 
-func TestLambda_poller_one_invocation_in_flight_a_group(t *testing.T) {
+func TestLambda_poller_one_invocation_in_flight_per_group(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		q := newFIFO(t, nil)
@@ -141,7 +141,7 @@ func TestLambda_poller_one_invocation_in_flight_a_group(t *testing.T) {
 	})
 }
 
-func TestLambda_poller_failed_batch_comes_again_after_its_visibility_timeout(t *testing.T) {
+func TestLambda_poller_failed_batch_is_redelivered_after_its_visibility_timeout(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		fail   func(ctx context.Context) error
@@ -175,7 +175,7 @@ func TestLambda_poller_failed_batch_comes_again_after_its_visibility_timeout(t *
 	}
 }
 
-func TestLambda_poller_leaves_the_visibility_that_the_function_has_set(t *testing.T) {
+func TestLambda_poller_keeps_the_visibility_set_by_the_function(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		q := newFIFO(t, nil)
@@ -196,7 +196,7 @@ func TestLambda_poller_leaves_the_visibility_that_the_function_has_set(t *testin
 	})
 }
 
-func TestLambda_poller_does_not_delete_what_was_redelivered(t *testing.T) {
+func TestLambda_poller_does_not_delete_redelivered_messages(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		q := newFIFO(t, nil)
@@ -214,7 +214,7 @@ func TestLambda_poller_does_not_delete_what_was_redelivered(t *testing.T) {
 	})
 }
 
-func TestLambda_poller_moves_poison_to_the_dead_letter_queue(t *testing.T) {
+func TestLambda_poller_moves_poison_messages_to_the_dead_letter_queue(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		q, dlq := newFIFOWithDLQ(t, 2)
@@ -269,7 +269,7 @@ func TestLambda_poller_idle_makes_no_calls(t *testing.T) {
 	})
 }
 
-func TestLambda_poller_refuses_what_lambda_refuses(t *testing.T) {
+func TestLambda_poller_rejects_invalid_sources(t *testing.T) {
 	t.Parallel()
 	q := newFIFO(t, nil)
 	for name, source := range map[string]awslocal.EventSource{

@@ -75,7 +75,7 @@ func wantArrivals(t *testing.T, got, want map[string]time.Duration) {
 }
 
 // The value of a context attribute is inserted as text, without escaping.
-func TestScheduler_fills_in_context_attributes_and_fires_what_is_past_at_once(t *testing.T) {
+func TestScheduler_inserts_context_attributes_and_fires_overdue_schedules_at_once(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		q := newFIFO(t, map[string]string{"ContentBasedDeduplication": "true"})
@@ -134,7 +134,7 @@ func TestScheduler_plain_target_needs_content_based_deduplication(t *testing.T) 
 }
 
 // The SDK writes a ClientToken into the input, so a second call with the same input is a repetition.
-func TestScheduler_answers_a_repeated_call_as_before(t *testing.T) {
+func TestScheduler_repeated_call_returns_the_same_answer(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		client := newScheduler(newFIFO(t, nil).cloud)
@@ -164,7 +164,7 @@ func TestScheduler_answers_a_repeated_call_as_before(t *testing.T) {
 }
 
 // Schedules due at the time of a call fire before the call, even if no timer has fired yet, as here.
-func TestScheduler_fires_before_a_call_of_the_same_instant(t *testing.T) {
+func TestScheduler_fires_before_a_call_at_the_same_time(t *testing.T) {
 	t.Parallel()
 	now := time.Now().Truncate(time.Second)
 	q := addFIFO(t, awslocal.New(awslocal.Config{Now: func() time.Time { return now }}), "queue.fifo", nil)

@@ -39,7 +39,7 @@ func target(operation string) map[string]string {
 	return map[string]string{"X-Amz-Target": operation, "Content-Type": "application/x-amz-json-1.0"}
 }
 
-func TestServe_unsupported_is_refused_by_name(t *testing.T) {
+func TestServe_unsupported_features_are_rejected_by_name(t *testing.T) {
 	t.Parallel()
 	cloud := awslocal.New(awslocal.Config{})
 	for _, test := range []struct {
@@ -88,7 +88,7 @@ func TestServe_headers(t *testing.T) {
 }
 
 // A web page of any origin can make a browser send a GET, so GET must have no effect.
-func TestServe_takes_POST_only(t *testing.T) {
+func TestServe_accepts_only_POST(t *testing.T) {
 	t.Parallel()
 	for _, headers := range []map[string]string{
 		target("AmazonSQS.ListQueues"), {"Content-Type": "application/x-www-form-urlencoded"},
@@ -143,7 +143,7 @@ func TestListen(t *testing.T) {
 	}
 }
 
-func TestListen_on_loopback_only(t *testing.T) {
+func TestListen_accepts_only_loopback_addresses(t *testing.T) {
 	t.Parallel()
 	cloud := awslocal.New(awslocal.Config{})
 	for _, addr := range []string{":0", "0.0.0.0:0", "[::]:0", "192.0.2.1:0", "example.com:0", "127.0.0.1"} {
@@ -154,7 +154,7 @@ func TestListen_on_loopback_only(t *testing.T) {
 	}
 }
 
-func TestListen_refuses_web_pages_of_other_origins(t *testing.T) {
+func TestListen_rejects_web_pages_of_other_origins(t *testing.T) {
 	t.Parallel()
 	server, err := awslocal.New(awslocal.Config{}).Listen("localhost:0")
 	if err != nil {

@@ -183,7 +183,7 @@ func (l *soakLedger) missing() string {
 	return strings.Join(some, "; ")
 }
 
-func TestSoakLedger_names_each_fault_and_explains_each_delivery_that_is_none(t *testing.T) {
+func TestSoakLedger_reports_errors_and_accepts_correct_deliveries(t *testing.T) {
 	t.Parallel()
 	const visibility = 2 * time.Second
 	start := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)

@@ -312,7 +312,7 @@ func freeAddress(t *testing.T) string {
 	return ""
 }
 
-func TestSoak_kills_change_nothing_of_order_locks_and_exactly_once(t *testing.T) {
+func TestSoak_order_locks_and_exactly_once_survive_kills(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	at := serveAt + "=" + freeAddress(t)

@@ -43,7 +43,7 @@ func TestSQS_attributes_are_checked(t *testing.T) {
 	}
 }
 
-func TestSQS_queue_delay_changed_holds_for_delayed_messages(t *testing.T) {
+func TestSQS_changed_queue_delay_applies_to_delayed_messages(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		q := newFIFO(t, map[string]string{"DelaySeconds": "600"})
@@ -101,7 +101,7 @@ func TestSQS_standard_queue_has_no_lock_and_no_deduplication(t *testing.T) {
 	})
 }
 
-func TestSQS_the_same_calls_give_the_same_answers(t *testing.T) {
+func TestSQS_same_calls_return_the_same_answers(t *testing.T) {
 	t.Parallel()
 	run := func() (answers string) {
 		synctest.Test(t, func(t *testing.T) {

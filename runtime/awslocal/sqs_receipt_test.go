@@ -31,7 +31,7 @@ func TestSQS_batch_send_entry_fails_alone(t *testing.T) {
 	wantBodies(t, q.receive(), "b1")
 }
 
-func TestSQS_badly_formed_batches_are_refused(t *testing.T) {
+func TestSQS_malformed_batches_are_rejected(t *testing.T) {
 	t.Parallel()
 	q := newFIFO(t, nil)
 	half := strings.Repeat("x", 1<<19+1)
@@ -81,7 +81,7 @@ func TestSQS_forged_receipt_handle(t *testing.T) {
 	wantCode(t, q.tryDelete(m), "ReceiptHandleIsInvalid")
 }
 
-func TestSQS_receive_attempt_id_is_void_after_a_change(t *testing.T) {
+func TestSQS_receive_attempt_id_is_invalid_after_a_change(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		q := newFIFO(t, nil)

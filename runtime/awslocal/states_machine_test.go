@@ -17,7 +17,7 @@ import (
 
 const passes = `"S": {"Type": "Pass", "End": true}`
 
-func TestStates_refuses_what_it_does_not_do_by_name(t *testing.T) {
+func TestStates_unsupported_features_are_rejected_by_name(t *testing.T) {
 	t.Parallel()
 	inWorkflows(t, func(t *testing.T, w workflows) {
 		for definition, part := range map[string]string{

@@ -13,9 +13,9 @@ import (
 	"github.com/settle-run/settle/runtime/awslocal"
 )
 
-// TestTTLDelay_says_how_long_an_item_outlives_its_deadline deletes an item at once, after the default of one minute,
+// TestTTLDelay_delays_the_deletion_of_expired_items deletes an item at once, after the default of one minute,
 // and days late.
-func TestTTLDelay_says_how_long_an_item_outlives_its_deadline(t *testing.T) {
+func TestTTLDelay_delays_the_deletion_of_expired_items(t *testing.T) {
 	t.Parallel()
 	for delay, outlives := range map[time.Duration]time.Duration{-1: 0, 0: time.Minute, 72 * time.Hour: 72 * time.Hour} {
 		t.Run(fmt.Sprint(delay), func(t *testing.T) {

@@ -58,7 +58,7 @@ func load(t *testing.T, s *Store, service string) map[string]string {
 	return all
 }
 
-func TestCommit_outlives_the_store(t *testing.T) {
+func TestCommit_survives_the_store(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "made", "when missing")
 	s := open(t, dir)
@@ -85,7 +85,7 @@ func TestCommit_outlives_the_store(t *testing.T) {
 	}
 }
 
-func TestClose_writes_what_nobody_waits_for(t *testing.T) {
+func TestClose_writes_commits_without_waiters(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	s := open(t, dir)
@@ -140,7 +140,7 @@ func transactions(t *testing.T, s *Store) (id int) {
 	return id
 }
 
-func TestCommit_is_written_with_all_that_waited_for_the_one_before(t *testing.T) {
+func TestCommit_joins_the_batch_of_all_that_waited(t *testing.T) {
 	t.Parallel()
 	s := open(t, t.TempDir())
 	defer closeStore(t, s)
@@ -162,7 +162,7 @@ func TestCommit_is_written_with_all_that_waited_for_the_one_before(t *testing.T)
 	}
 }
 
-func TestCommit_without_changes_waits_for_those_before_it_only(t *testing.T) {
+func TestCommit_without_changes_waits_only_for_earlier_commits(t *testing.T) {
 	t.Parallel()
 	s := open(t, t.TempDir())
 	defer closeStore(t, s)
@@ -191,7 +191,7 @@ func (s *Store) isWriting() bool {
 	return s.writing != nil
 }
 
-func TestCommit_fails_for_good_once_one_has_failed(t *testing.T) {
+func TestCommit_always_fails_after_a_failure(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	s := open(t, dir)
@@ -229,7 +229,7 @@ func TestOpen_names_the_folder_that_another_process_has_open(t *testing.T) {
 	}
 }
 
-func TestOpen_says_what_is_wrong_with_a_file_and_leaves_it_alone(t *testing.T) {
+func TestOpen_reports_an_invalid_file_and_does_not_change_it(t *testing.T) {
 	t.Parallel()
 	made := t.TempDir()
 	s := open(t, made)
@@ -298,7 +298,7 @@ func bboltFile(t *testing.T, bucket, key, value string) []byte {
 	return file
 }
 
-func TestOpen_goes_on_after_a_crash_before_the_first_write(t *testing.T) {
+func TestOpen_succeeds_after_a_crash_before_the_first_write(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, FileName), nil, 0o600); err != nil {

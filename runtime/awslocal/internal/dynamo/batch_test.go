@@ -67,7 +67,7 @@ func TestBatch_messages(t *testing.T) {
 	wantError(t, err, "ValidationException", "Too many items requested for the BatchGetItem call")
 }
 
-func TestBatchGet_leaves_what_exceeds_16_MB_unprocessed(t *testing.T) {
+func TestBatchGet_leaves_items_beyond_16_MB_unprocessed(t *testing.T) {
 	t.Parallel()
 	client, service := newService(t)
 	createTable(t, client, "table", "id")

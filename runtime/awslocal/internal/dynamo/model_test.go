@@ -24,8 +24,8 @@ func call(tb testing.TB, m *dynamo.Model, operation, body string) string {
 	return string(answer)
 }
 
-// TestModel_answers_alike checks that the same calls have the same answers, byte for byte.
-func TestModel_answers_alike(t *testing.T) {
+// TestModel_returns_reproducible_answers checks that the same calls have the same answers, byte for byte.
+func TestModel_returns_reproducible_answers(t *testing.T) {
 	t.Parallel()
 	run := func() []string {
 		m := dynamo.New()

@@ -61,7 +61,7 @@ const (
 		"AttributeDefinitions": [{"AttributeName": "id", "AttributeType": "S"}], "KeySchema": [{"AttributeName": "id", "KeyType": "HASH"}]}`
 )
 
-func TestRestore_answers_every_call_as_the_model_would_have(t *testing.T) {
+func TestRestore_answers_like_the_original_model(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		w := &twins{T: t, now: start.Add(678), model: dynamo.New(), restart: dynamo.New(), kept: kept{}}
@@ -170,7 +170,7 @@ func (w *twins) checkRecordsGo() {
 	}
 }
 
-func TestRestore_names_the_record_that_it_cannot_read(t *testing.T) {
+func TestRestore_names_the_unreadable_record(t *testing.T) {
 	t.Parallel()
 	m := dynamo.New()
 	m.Keep()
@@ -208,7 +208,7 @@ func TestRestore_names_the_record_that_it_cannot_read(t *testing.T) {
 }
 
 // A call must cost as many records as it touches, however many items the table has.
-func TestTakeRecords_has_what_a_call_touched(t *testing.T) {
+func TestTakeRecords_returns_the_changed_records(t *testing.T) {
 	t.Parallel()
 	m := dynamo.New()
 	call(t, m, "CreateTable", createIndexedTable)

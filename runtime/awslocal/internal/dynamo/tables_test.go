@@ -74,7 +74,7 @@ func TestCreateTable_is_described(t *testing.T) {
 	wantError(t, err, "ResourceNotFoundException", "Requested resource not found")
 }
 
-func TestCreateTable_refuses(t *testing.T) {
+func TestCreateTable_rejects(t *testing.T) {
 	t.Parallel()
 	client, _ := newService(t)
 	valid := func() *dynamodb.CreateTableInput {

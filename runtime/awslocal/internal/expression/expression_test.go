@@ -118,7 +118,7 @@ func TestCondition_matches(t *testing.T) {
 	}
 }
 
-func TestParseCondition_refuses(t *testing.T) {
+func TestParseCondition_rejects(t *testing.T) {
 	t.Parallel()
 	many := strings.Repeat("n = :n AND ", 200) + "n = :n"
 	for source, message := range map[string]string{
@@ -180,7 +180,7 @@ func TestParseCondition_refuses(t *testing.T) {
 	}
 }
 
-func TestParseUpdate_refuses(t *testing.T) {
+func TestParseUpdate_rejects(t *testing.T) {
 	t.Parallel()
 	for source, message := range map[string]string{
 		"":                                "The expression can not be empty;",
@@ -217,7 +217,7 @@ func TestParseUpdate_refuses(t *testing.T) {
 	}
 }
 
-func TestParseProjection_refuses(t *testing.T) {
+func TestParseProjection_rejects(t *testing.T) {
 	t.Parallel()
 	for source, message := range map[string]string{
 		"":          "The expression can not be empty;",
@@ -234,7 +234,7 @@ func TestParseProjection_refuses(t *testing.T) {
 	}
 }
 
-func TestPlaceholders_refuse(t *testing.T) {
+func TestPlaceholders_reject(t *testing.T) {
 	t.Parallel()
 	_, err := NewPlaceholders(map[string]string{}, nil)
 	wantMessage(t, "no names", err, "ExpressionAttributeNames must not be empty")
@@ -253,7 +253,7 @@ func TestPlaceholders_refuse(t *testing.T) {
 	wantMessage(t, "unused", p.CheckUsed(), "Value provided in ExpressionAttributeNames unused in expressions: keys: {#dotted}")
 }
 
-func TestReserved_words_are_all_there(t *testing.T) {
+func TestReserved_words_are_complete(t *testing.T) {
 	t.Parallel()
 	if len(reserved) != 573 {
 		t.Errorf("reserved words: want 573, got %d", len(reserved))

@@ -35,7 +35,7 @@ func decoded(value []byte) (parts, error) {
 	return p, d.Close()
 }
 
-func TestDecoder_reads_what_the_Encoder_wrote_and_refuses_every_part_of_it(t *testing.T) {
+func TestDecoder_reads_the_encoding_and_rejects_its_prefixes(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		want := parts{

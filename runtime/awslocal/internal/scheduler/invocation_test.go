@@ -11,7 +11,7 @@ import (
 	"github.com/settle-run/settle/runtime/awslocal/internal/wire"
 )
 
-func TestAt_fires_once_at_its_second(t *testing.T) {
+func TestAt_fires_once_in_its_second(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.ok("POST", "/schedules/s", body(at(4*time.Second)))
@@ -72,7 +72,7 @@ func TestRate_keeps_its_interval_between_start_and_end(t *testing.T) {
 	}
 }
 
-func TestRate_does_not_make_up_for_occurrences_missed(t *testing.T) {
+func TestRate_skips_missed_occurrences(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.ok("POST", "/schedules/s", body("rate(1 minute)", `Target.Input="<aws.scheduler.scheduled-time>"`, "StartDate=1772366400"))
@@ -122,7 +122,7 @@ func failUntil(end time.Time, b *bench) func(string) *wire.Error {
 	}
 }
 
-func TestDeleteSchedule_cancels_what_has_not_begun(t *testing.T) {
+func TestDeleteSchedule_cancels_pending_invocations(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.ok("POST", "/schedules/s", body(at(4*time.Second)))
@@ -160,7 +160,7 @@ func TestUpdateSchedule_does_not_repeat_an_invocation(t *testing.T) {
 	b.wantFired("+0s "+fmt.Sprintf(rate, "rate"), "+1s "+hello, "+1m0s "+fmt.Sprintf(rate, "updated"), "+2m0s "+fmt.Sprintf(rate, "updated"))
 }
 
-func TestUpdateSchedule_enables_what_was_disabled(t *testing.T) {
+func TestUpdateSchedule_enables_a_disabled_schedule(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.ok("POST", "/schedules/once", body(at(time.Second), `State="DISABLED"`))
@@ -243,7 +243,7 @@ func TestRetryPolicy_backs_off_and_then_sends_a_dead_letter(t *testing.T) {
 	}
 }
 
-func TestRetryPolicy_by_default_tries_185_times_again_within_a_day(t *testing.T) {
+func TestRetryPolicy_defaults_to_185_retries_within_a_day(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.fail = func(string) *wire.Error { return wire.Errorf("ThrottlingException", "never") }
@@ -258,7 +258,7 @@ func TestRetryPolicy_by_default_tries_185_times_again_within_a_day(t *testing.T)
 	}
 }
 
-func TestRetries_go_on_after_the_schedule_is_gone(t *testing.T) {
+func TestRetries_continue_after_the_schedule_is_deleted(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.fail = failUntil(epochTest.Add(time.Second), b)
@@ -272,7 +272,7 @@ func TestRetries_go_on_after_the_schedule_is_gone(t *testing.T) {
 	b.refused("GET", "/schedules/s", "", "ResourceNotFoundException", 404, "Schedule s does not exist.")
 }
 
-func TestActionAfterCompletion_spares_what_is_disabled(t *testing.T) {
+func TestActionAfterCompletion_does_not_delete_disabled_schedules(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.fail = failUntil(epochTest.Add(time.Second), b)
@@ -313,7 +313,7 @@ func TestClientToken_makes_a_request_take_effect_once(t *testing.T) {
 	}
 }
 
-func TestSchedules_of_one_second_fire_in_the_order_of_their_making(t *testing.T) {
+func TestSchedules_of_the_same_second_fire_in_creation_order(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	var want []string

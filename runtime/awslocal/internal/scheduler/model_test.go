@@ -148,7 +148,7 @@ func (b *bench) wantFired(want ...string) {
 
 const hello = `{"QueueUrl":"events.fifo","MessageBody":"hello","MessageGroupId":"g"}`
 
-func TestGetSchedule_answers_what_was_created_with_the_defaults(t *testing.T) {
+func TestGetSchedule_returns_the_definition_with_defaults(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.now = b.now.Add(1500 * time.Millisecond)
@@ -166,7 +166,7 @@ func TestGetSchedule_answers_what_was_created_with_the_defaults(t *testing.T) {
 	}
 }
 
-func TestRequests_that_cannot_be_served_are_refused_by_name(t *testing.T) {
+func TestRequests_that_are_unsupported_are_rejected_by_name(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.ok("POST", "/schedules/s", body(at(time.Hour)))
@@ -291,7 +291,7 @@ func TestListSchedules_pages_in_order_and_filters(t *testing.T) {
 	}
 }
 
-func TestGroups_hold_tags_and_take_their_schedules_along(t *testing.T) {
+func TestGroups_have_tags_and_are_deleted_with_their_schedules(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.ok("POST", "/schedule-groups/g", `{"Tags":[{"Key":"team","Value":"a"},{"Key":"env","Value":"test"}]}`)

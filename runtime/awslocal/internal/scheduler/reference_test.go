@@ -310,9 +310,9 @@ func (p *pair) list() {
 	}
 }
 
-// TestModel_does_what_the_reference_does drives both with random calls and random failures,
+// TestModel_behaves_like_the_reference drives both with random calls and random failures,
 // and replaces the model by one restored from its records every now and then.
-func TestModel_does_what_the_reference_does(t *testing.T) {
+func TestModel_behaves_like_the_reference(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		p := &pair{T: t, model: New(), failing: map[string]bool{}, kept: map[string][]byte{}}

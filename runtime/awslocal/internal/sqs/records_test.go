@@ -58,7 +58,7 @@ type twins struct {
 	handles        []string
 }
 
-func TestRestore_answers_every_call_as_the_model_would_have(t *testing.T) {
+func TestRestore_answers_like_the_original_model(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		w := &twins{T: t, now: time.Date(2026, 1, 2, 3, 4, 5, 678, time.UTC), model: New(), restart: New(), kept: kept{}}
@@ -208,7 +208,7 @@ func (w *twins) attempts() int {
 	return count
 }
 
-func TestRestore_names_the_record_that_it_cannot_read(t *testing.T) {
+func TestRestore_names_the_unreadable_record(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	m := New()
@@ -251,7 +251,7 @@ func TestRestore_names_the_record_that_it_cannot_read(t *testing.T) {
 }
 
 // A call must cost as many records as it touches, however many messages the queue has.
-func TestTakeRecords_has_what_a_call_touched(t *testing.T) {
+func TestTakeRecords_returns_the_changed_records(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	m := filled(t, now, 1000, 10)

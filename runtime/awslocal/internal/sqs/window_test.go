@@ -32,7 +32,7 @@ func TestWindow_forgets_five_minutes_after_the_last_put(t *testing.T) {
 	}
 }
 
-func TestWindow_drops_a_burst_a_little_with_every_call(t *testing.T) {
+func TestWindow_drops_an_expired_burst_gradually(t *testing.T) {
 	t.Parallel()
 	const burst = 1000
 	start := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)

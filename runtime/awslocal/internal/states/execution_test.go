@@ -20,7 +20,7 @@ func callback(fields string) string {
 
 const end = `, "End": true`
 
-func TestPassChoiceWaitSucceedFailRun(t *testing.T) {
+func TestPassChoiceWaitSucceedFail(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.create("order", `{"StartAt": "Add", "States": {
@@ -197,7 +197,7 @@ func TestHistoryIsLimited(t *testing.T) {
 	}
 }
 
-func TestFullHistoryLetsNothingSucceed(t *testing.T) {
+func TestExecutionWithAFullHistoryFails(t *testing.T) {
 	t.Parallel()
 	// An iteration of a Pass state has 4 events, a machine around them 7: 6,248 items fit.
 	for items, want := range map[int]string{6_248: "SUCCEEDED", 6_249: "FAILED"} {

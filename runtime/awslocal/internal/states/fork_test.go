@@ -80,7 +80,7 @@ func TestMapRunsItsProcessorForEachItem(t *testing.T) {
 	}
 }
 
-func TestMapOfTheOlderForm(t *testing.T) {
+func TestMapInTheOlderForm(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.wantEnd(w.run(one(`{"Type": "Map", "End": true, "Parameters": {"x.$": "$$.Map.Item.Value"}, "Iterator": {"StartAt": "P", "States": {"P": {"Type": "Pass", "InputPath": "$.x", "End": true}}}}`), `[3, 1, 2]`), `SUCCEEDED [3,1,2]`)
@@ -91,7 +91,7 @@ func TestMapOfTheOlderForm(t *testing.T) {
 	}
 }
 
-func TestMapRunsAsManyIterationsAtOnceAsItMay(t *testing.T) {
+func TestMapLimitsConcurrentIterations(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ field, first string }{
 		{`"MaxConcurrency": 3, `, "3"},

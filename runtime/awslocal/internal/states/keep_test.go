@@ -8,7 +8,7 @@ import (
 	"github.com/settle-run/settle/runtime/awslocal/internal/states"
 )
 
-func TestRestoreRefusesWhatItDoesNotKnow(t *testing.T) {
+func TestRestoreRejectsUnknownRecords(t *testing.T) {
 	t.Parallel()
 	for key, test := range map[string]struct{ value, want string }{
 		"colours/0000000000000001":   {`{}`, "restoring the record colours/0000000000000001: unknown kind of record"},
@@ -23,7 +23,7 @@ func TestRestoreRefusesWhatItDoesNotKnow(t *testing.T) {
 	}
 }
 
-func TestNothingIsNotedUnlessItIsKept(t *testing.T) {
+func TestNothingIsRecordedWithoutKeep(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.run(passing, `{}`)

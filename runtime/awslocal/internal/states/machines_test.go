@@ -48,7 +48,7 @@ func TestMachineIsCreatedDescribedAndListed(t *testing.T) {
 	w.wantError("TagResource", in{"resourceArn": machineARN + "none"}, "ResourceNotFound", "none")
 }
 
-func TestWhatIsNotSupportedIsRefusedByName(t *testing.T) {
+func TestUnsupportedFeaturesAreRejectedByName(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	with := func(more in) in {
@@ -77,7 +77,7 @@ func TestWhatIsNotSupportedIsRefusedByName(t *testing.T) {
 	w.wantError("DescribeStateMachine", in{"stateMachineArn": machineARN + "m"}, "StateMachineDoesNotExist", "m")
 }
 
-func TestBrokenDefinitionIsRefusedWithAllItsFindings(t *testing.T) {
+func TestInvalidDefinitionIsRejectedWithAllFindings(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	broken := `{"StartAt": "A", "States": {"A": {"Type": "Pass", "Next": "Nope", "Colour": 1}, "B": {"Type": "Pass"}}}`
@@ -99,7 +99,7 @@ func TestBrokenDefinitionIsRefusedWithAllItsFindings(t *testing.T) {
 	w.wantError("CreateStateMachine", in{"name": "m", "definition": one(`{"Type": "Fail"}`), "roleArn": role}, "StateMachineAlreadyExists", "m")
 }
 
-func TestUpdateLeavesExecutionsAsTheyBegan(t *testing.T) {
+func TestUpdateDoesNotChangeRunningExecutions(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t).restoring()
 	old := `{"StartAt": "S", "States": {"S": {"Type": "Wait", "Seconds": 5, "Next": "T"}, "T": {"Type": "Pass", "Result": "old", "End": true}}}`
@@ -146,7 +146,7 @@ func TestDeletedMachineEndsItsExecutionsAtTheirNextTransition(t *testing.T) {
 	}
 }
 
-func TestAStepWritesNoMoreThanItAdds(t *testing.T) {
+func TestStepWritesOnlyNewEvents(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.m.Keep()

@@ -222,9 +222,9 @@ func inputOf(list []any) string {
 	return string(text)
 }
 
-// TestMachinesEndAsTheReferenceSays runs random machines whose tasks succeed, fail and hang,
+// TestMachinesEndLikeTheReference runs random machines whose tasks succeed, fail and hang,
 // and compares how and when they end with a naive interpreter of the same plan.
-func TestMachinesEndAsTheReferenceSays(t *testing.T) {
+func TestMachinesEndLikeTheReference(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
 		p, seconds, list, seed := drawMachine(rt)
@@ -270,9 +270,9 @@ func TestMachinesEndAsTheReferenceSays(t *testing.T) {
 	})
 }
 
-// TestHistoryIsTheSameWhateverIsRestored runs random machines once as they are and once with
+// TestHistoryIsTheSameAfterRestores runs random machines once as they are and once with
 // the model restored from its records after each call and each advance.
-func TestHistoryIsTheSameWhateverIsRestored(t *testing.T) {
+func TestHistoryIsTheSameAfterRestores(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
 		p, seconds, list, seed := drawMachine(rt)

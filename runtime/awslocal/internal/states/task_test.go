@@ -9,7 +9,7 @@ import (
 	"github.com/settle-run/settle/runtime/awslocal/internal/states"
 )
 
-func TestTokenGoesOutAndItsOutputComesBack(t *testing.T) {
+func TestTokenIsSentAndReturnsAnOutput(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	arn := w.run(one(callback(`, "ResultPath": "$.r"`+end)), `{"a": 1}`)
@@ -108,7 +108,7 @@ func TestErrorsAreCaughtByTheirNames(t *testing.T) {
 	}
 }
 
-func TestRetriesComeInTimeEachWithAFreshToken(t *testing.T) {
+func TestRetriesAreOnTimeAndHaveNewTokens(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	arn := w.run(`{"StartAt": "S", "States": {"S": `+callback(`, "Retry": [
@@ -192,7 +192,7 @@ func TestMissedHeartbeatFailsTheTask(t *testing.T) {
 	w.wantError("SendTaskHeartbeat", in{"taskToken": w.token(0)}, "TaskTimedOut", "")
 }
 
-func TestHeartbeatsDoNotPutOffTheTimeout(t *testing.T) {
+func TestHeartbeatsDoNotExtendTheTimeout(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	arn := w.run(one(callback(`, "HeartbeatSeconds": 2, "TimeoutSecondsPath": "$.t"`+end)), `{"t": 5}`)
@@ -207,7 +207,7 @@ func TestHeartbeatsDoNotPutOffTheTimeout(t *testing.T) {
 	w.wantError("SendTaskSuccess", in{"taskToken": w.token(0), "output": "1"}, "TaskTimedOut", "")
 }
 
-func TestWhatIsDueIsDoneBeforeACall(t *testing.T) {
+func TestDueWorkIsPerformedBeforeACall(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	arn := w.run(one(callback(`, "TimeoutSeconds": 2`+end)), `{}`)
@@ -289,7 +289,7 @@ func TestLambdaWithTokenWaitsForIt(t *testing.T) {
 		"5 TaskSubmitted <4", "6 TaskSucceeded <5", "7 TaskStateExited S <6", "8 ExecutionSucceeded <7")
 }
 
-func TestTokenMayComeBackBeforeTheFunctionAnswers(t *testing.T) {
+func TestTokenMayReturnBeforeTheFunctionAnswers(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	arn := w.run(one(waiting), `{}`)
@@ -298,7 +298,7 @@ func TestTokenMayComeBackBeforeTheFunctionAnswers(t *testing.T) {
 	w.wantEnd(arn, `SUCCEEDED "done"`)
 }
 
-func TestAnswerOfATaskThatTimedOutIsPassedOver(t *testing.T) {
+func TestAnswerOfATimedOutTaskIsIgnored(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	arn := w.run(one(waiting), `{}`)
@@ -308,7 +308,7 @@ func TestAnswerOfATaskThatTimedOutIsPassedOver(t *testing.T) {
 	w.m.Finish(w.now, 99, json.RawMessage(`1`), nil) // never given
 }
 
-func TestTasksThatWereNotFinishedAreGivenAgainAfterRestore(t *testing.T) {
+func TestUnfinishedTasksAreReturnedAgainAfterRestore(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t).restoring()
 	arn := w.run(one(waiting), `{}`)
@@ -335,7 +335,7 @@ func TestTaskWithoutAnyHeartbeatFails(t *testing.T) {
 	w.wantTimes(arn, "TaskTimedOut", 2)
 }
 
-func TestHeartbeatIsKept(t *testing.T) {
+func TestHeartbeatIsStored(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t).restoring()
 	arn := w.run(one(callback(`, "HeartbeatSeconds": 2`+end)), `{}`)
@@ -354,7 +354,7 @@ func TestLateAnswerFindsItsTaskTimedOut(t *testing.T) {
 	w.wantEnd(arn, "FAILED States.Timeout")
 }
 
-func TestWhatIsDueAtOneInstantIsDoneInTheOrderOfItsBeginning(t *testing.T) {
+func TestWorkDueAtTheSameTimeIsPerformedInStartOrder(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.create("m", `{"TimeoutSeconds": 9, "StartAt": "W", "States": {"W": {"Type": "Wait", "SecondsPath": "$.s", "Next": "S"},
@@ -374,7 +374,7 @@ func TestWhatIsDueAtOneInstantIsDoneInTheOrderOfItsBeginning(t *testing.T) {
 	w.wantTypes(late, "1 ExecutionStarted <0", "2 WaitStateEntered W <0", "3 ExecutionTimedOut <2") // before its wait ends
 }
 
-func TestWhatLooksLikeChanceIsKept(t *testing.T) {
+func TestPseudorandomNumbersSurviveARestore(t *testing.T) {
 	t.Parallel()
 	definition := one(`{"Type": "Task", "Resource": "arn:aws:states:::sqs:sendMessage", "Retry": [{"ErrorEquals": ["States.IntrinsicFailure"]}], "End": true,
 		"Parameters": {"QueueUrl": "q", "MessageBody.$": "States.UUID()", "MessageGroupId.$": "States.ArrayGetItem($, $$.State.RetryCount)", "MessageDeduplicationId.$": "States.MathRandom(0, States.ArrayGetItem($, $$.State.RetryCount))"}}`)

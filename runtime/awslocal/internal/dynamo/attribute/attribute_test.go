@@ -29,7 +29,7 @@ func rational(n Number) *big.Rat {
 	return r
 }
 
-func TestNumber_calculates_as_rationals_do(t *testing.T) {
+func TestNumber_calculates_like_rationals(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := number().Draw(t, "a"), number().Draw(t, "b")
@@ -57,7 +57,7 @@ func TestNumber_calculates_as_rationals_do(t *testing.T) {
 	})
 }
 
-func TestOrderKey_orders_as_Compare_does(t *testing.T) {
+func TestOrderKey_orders_like_Compare(t *testing.T) {
 	t.Parallel()
 	key := rapid.OneOf(
 		rapid.Map(number(), func(n Number) Value { return n }),
@@ -104,7 +104,7 @@ func read(t *testing.T, wire string) Map {
 	return m
 }
 
-func TestSize_counts_as_documented(t *testing.T) {
+func TestSize_is_as_documented(t *testing.T) {
 	t.Parallel()
 	for wire, want := range map[string]int{
 		`{}`:                               0,

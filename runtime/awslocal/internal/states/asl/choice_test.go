@@ -106,7 +106,7 @@ func TestComparisons(t *testing.T) {
 	}
 }
 
-func TestComparisonWithNothingFails(t *testing.T) {
+func TestComparisonWithAMissingValueFails(t *testing.T) {
 	t.Parallel()
 	for _, rule := range []string{
 		`{"Variable": "$.nope", "StringEquals": "b"}`, `{"Variable": "$.nope", "IsNull": true}`, `{"Variable": "$.nope", "IsNumeric": false}`,

@@ -153,7 +153,7 @@ func everything(tb testing.TB) string {
 	return string(text)
 }
 
-func TestDefinitionWithEverythingHasNoFindings(t *testing.T) {
+func TestDefinitionWithAllFeaturesHasNoFindings(t *testing.T) {
 	t.Parallel()
 	m, found := asl.Parse(everything(t))
 	if len(found) > 0 {

@@ -77,7 +77,7 @@ func TestFunctions(t *testing.T) {
 	}
 }
 
-func TestUUIDsAndRandomNumbersFollowFromTheSource(t *testing.T) {
+func TestUUIDsAndRandomNumbersDependOnTheSource(t *testing.T) {
 	t.Parallel()
 	call, err := intrinsic.Parse(`States.Array(States.UUID(), States.UUID(), States.MathRandom(1, 1000000), States.MathRandom(1, 1000000, 5))`)
 	if err != nil {
@@ -143,7 +143,7 @@ func TestCallsThatFail(t *testing.T) {
 	}
 }
 
-func TestCallIsRefused(t *testing.T) {
+func TestInvalidCallsAreRejected(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ call, want string }{
 		{`States.Nope()`, "no function 'States.Nope'"},

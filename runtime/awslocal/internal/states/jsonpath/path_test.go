@@ -77,7 +77,7 @@ func TestDefinitePathThatSelectsNothing(t *testing.T) {
 	}
 }
 
-func TestPathIsRefused(t *testing.T) {
+func TestInvalidPathsAreRejected(t *testing.T) {
 	t.Parallel()
 	for _, path := range []string{"", "a", "@.a", "$.", "$..", "$a", "$.a[", "$.a[?", "$.a.length()", "$.a b", "$$$", "$@", "$.a[0]$", "$.a[0]@", "$.a[?(@.b == $.c)]", "$.a[(@.length-1)]", "$.a[0]x"} {
 		if p, err := jsonpath.Parse(path); err == nil {
@@ -91,7 +91,7 @@ func TestPathIsRefused(t *testing.T) {
 	}
 }
 
-func TestSetMakesWhatIsMissingAndKeepsTheRest(t *testing.T) {
+func TestSetCreatesMissingMembersAndKeepsTheRest(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ data, path, want string }{
 		{`{"a": 1}`, "$.b", `{"a":1,"b":"V"}`},
