@@ -181,14 +181,14 @@ func TestStatusChangesCanBeLostDuplicatedAndLate(t *testing.T) {
 			l.start(machine, name, "{}")
 		}
 		if got := changes(t, l.told()); got != "twice SUCCEEDED true/true - -\ntwice SUCCEEDED true/true - -" {
-			t.Errorf("want twice twice, got %s", got)
+			t.Errorf("want two copies of twice, got %s", got)
 		}
 		l.sleep(time.Minute)
 		if got := changes(t, l.told()); got != "late SUCCEEDED true/true - -" {
 			t.Errorf("want late, got %s", got)
 		}
 		if got, want := strings.Join(asked, ", "), "1 lost RUNNING, 2 lost SUCCEEDED, 3 twice RUNNING, 4 twice SUCCEEDED, 5 late RUNNING, 6 late SUCCEEDED"; got != want {
-			t.Errorf("want to be asked about %s, got %s", want, got)
+			t.Errorf("want StatusChangeFault to be asked about %s, got %s", want, got)
 		}
 	})
 }

@@ -98,12 +98,12 @@ func TestBootstrap(t *testing.T) {
 		return b
 	}
 	for name, test := range map[string]func(*testing.T, *awslocal.Bootstrap){
-		"traces each event":                           testBootstrapTrace,
-		"reports a panic and starts anew":             testBootstrapPanic,
-		"reports an exit and starts anew":             testBootstrapExit,
+		"passes a trace ID with each event":           testBootstrapTrace,
+		"reports a panic and restarts":                testBootstrapPanic,
+		"reports an exit and restarts":                testBootstrapExit,
 		"kills the process at the time-out":           testBootstrapTimeout,
-		"has one process for each environment":        testBootstrapEnvironments,
-		"refuses an answer that is too long":          testBootstrapSize,
+		"runs one process per environment":            testBootstrapEnvironments,
+		"rejects an answer that is too long":          testBootstrapSize,
 		"reports an error in the middle of an answer": testBootstrapTrailer,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -123,10 +123,10 @@ func TestBootstrap(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := out.String(); got != "starting\n" {
-			t.Errorf("got the log %q, want what the process wrote", got)
+			t.Errorf("got the log %q, want the output of the process", got)
 		}
 	})
-	t.Run("reports how long the start took", func(t *testing.T) {
+	t.Run("reports the start-up time", func(t *testing.T) {
 		t.Parallel()
 		var inits []time.Duration
 		b := start(t, awslocal.BootstrapConfig{OnInit: func(d time.Duration) { inits = append(inits, d) }})
@@ -138,7 +138,7 @@ func TestBootstrap(t *testing.T) {
 			t.Errorf("got %v, want one duration", inits)
 		}
 	})
-	t.Run("reports why a process does not start", func(t *testing.T) {
+	t.Run("reports why a process fails to start", func(t *testing.T) {
 		t.Parallel()
 		exits := start(t, awslocal.BootstrapConfig{Env: []string{"INIT=exit"}}).Start()
 		for range 2 {
@@ -150,7 +150,7 @@ func TestBootstrap(t *testing.T) {
 		_, err = start(t, awslocal.BootstrapConfig{Env: []string{"INIT=hang"}, Timeout: 50 * time.Millisecond}).Start().Invoke(t.Context(), nil)
 		wantFunctionError(t, err, "Sandbox.Timedout", "Task timed out after 0.05 seconds")
 	})
-	t.Run("ends every process and invocation when it closes", func(t *testing.T) {
+	t.Run("ends all processes and invocations on Close", func(t *testing.T) {
 		t.Parallel()
 		var out logs
 		testBootstrapClose(t, start(t, awslocal.BootstrapConfig{Logs: &out}), &out)
@@ -162,7 +162,7 @@ func testBootstrapTrace(t *testing.T, b *awslocal.Bootstrap) {
 	function := b.Start()
 	first, second := mustOrder(t, function, `{"Do":"echo"}`), mustOrder(t, function, `{"Do":"echo"}`)
 	if !strings.HasPrefix(second.Trace, "Root=1-") || second.Trace == first.Trace {
-		t.Errorf("got the trace IDs %q and %q, want two", first.Trace, second.Trace)
+		t.Errorf("got the trace IDs %q and %q, want two different ones", first.Trace, second.Trace)
 	}
 }
 
@@ -173,7 +173,7 @@ func testBootstrapPanic(t *testing.T, b *awslocal.Bootstrap) {
 	_, err := order(t, function, `{"Do":"panic"}`)
 	wantFunctionError(t, err, "string", "out of order")
 	if after := mustOrder(t, function, `{"Do":"echo"}`); after.PID == before.PID {
-		t.Error("the process survived its panic, want another one")
+		t.Error("the process survived its panic, want a new process")
 	}
 }
 
@@ -184,7 +184,7 @@ func testBootstrapExit(t *testing.T, b *awslocal.Bootstrap) {
 	_, err := order(t, function, `{"Do":"exit"}`)
 	wantFunctionError(t, err, "Runtime.ExitError", "Error: Runtime exited with error: exit status 3")
 	if after := mustOrder(t, function, `{"Do":"echo"}`); after.PID == before.PID {
-		t.Error("want another process")
+		t.Error("got the same process, want a new one")
 	}
 	_, err = order(t, function, `{"Do":"leave"}`)
 	wantFunctionError(t, err, "Runtime.ExitError", "Runtime exited without providing a reason")
@@ -200,11 +200,11 @@ func testBootstrapTimeout(t *testing.T, b *awslocal.Bootstrap) {
 	wantFunctionError(t, err, "Sandbox.Timedout", "Task timed out after ")
 	if _, err := os.Stat("/proc/self"); err == nil {
 		if _, err := os.Stat(filepath.Join("/proc", jsonNumber(before.PID))); err == nil {
-			t.Error("the process lives on after its time-out")
+			t.Error("the process is still running after its time-out")
 		}
 	}
 	if after := mustOrder(t, function, `{"Do":"echo"}`); after.PID == before.PID {
-		t.Error("want another process after the time-out")
+		t.Error("got the same process after the time-out, want a new one")
 	}
 }
 
@@ -220,7 +220,7 @@ func testBootstrapEnvironments(t *testing.T, b *awslocal.Bootstrap) {
 	t.Helper()
 	one, two := b.Start(), b.Start()
 	if mustOrder(t, one, `{"Do":"echo"}`).PID == mustOrder(t, two, `{"Do":"echo"}`).PID {
-		t.Error("two environments share a process")
+		t.Error("two environments share a process, want one each")
 	}
 }
 

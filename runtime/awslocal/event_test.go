@@ -93,23 +93,23 @@ func TestLambda_batch_response(t *testing.T) {
 		answer      string
 		invocations int32
 	}{
-		"no answer":                {``, success},
-		"null":                     {`null`, success},
-		"empty object":             {`{}`, success},
-		"null list":                {`{"batchItemFailures":null}`, success},
-		"empty list":               {`{"batchItemFailures":[]}`, success},
-		"other key":                {`{"BatchItemFailures":[{"itemIdentifier":"x"}]}`, success},
-		"not JSON":                 {`{"batchItemFailures":`, failure},
-		"not an object":            {`["x"]`, failure},
-		"list of strings":          {`{"batchItemFailures":["x"]}`, failure},
-		"no itemIdentifier":        {`{"batchItemFailures":[{}]}`, failure},
-		"null item":                {`{"batchItemFailures":[null]}`, failure},
-		"misspelt itemIdentifier":  {`{"batchItemFailures":[{"ItemIdentifier":"x"}]}`, failure},
-		"null itemIdentifier":      {`{"batchItemFailures":[{"itemIdentifier":null}]}`, failure},
-		"empty itemIdentifier":     {`{"batchItemFailures":[{"itemIdentifier":""}]}`, failure},
-		"unknown itemIdentifier":   {`{"batchItemFailures":[{"itemIdentifier":"x"}]}`, failure},
-		"numeric itemIdentifier":   {`{"batchItemFailures":[{"itemIdentifier":1}]}`, failure},
-		"ignored unless mapped so": {`{"batchItemFailures":[{"itemIdentifier":"x"}]}`, success},
+		"no answer":               {``, success},
+		"null":                    {`null`, success},
+		"empty object":            {`{}`, success},
+		"null list":               {`{"batchItemFailures":null}`, success},
+		"empty list":              {`{"batchItemFailures":[]}`, success},
+		"other key":               {`{"BatchItemFailures":[{"itemIdentifier":"x"}]}`, success},
+		"not JSON":                {`{"batchItemFailures":`, failure},
+		"not an object":           {`["x"]`, failure},
+		"list of strings":         {`{"batchItemFailures":["x"]}`, failure},
+		"no itemIdentifier":       {`{"batchItemFailures":[{}]}`, failure},
+		"null item":               {`{"batchItemFailures":[null]}`, failure},
+		"misspelt itemIdentifier": {`{"batchItemFailures":[{"ItemIdentifier":"x"}]}`, failure},
+		"null itemIdentifier":     {`{"batchItemFailures":[{"itemIdentifier":null}]}`, failure},
+		"empty itemIdentifier":    {`{"batchItemFailures":[{"itemIdentifier":""}]}`, failure},
+		"unknown itemIdentifier":  {`{"batchItemFailures":[{"itemIdentifier":"x"}]}`, failure},
+		"numeric itemIdentifier":  {`{"batchItemFailures":[{"itemIdentifier":1}]}`, failure},
+		"ignored without ReportBatchItemFailures": {`{"batchItemFailures":[{"itemIdentifier":"x"}]}`, success},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -117,7 +117,7 @@ func TestLambda_batch_response(t *testing.T) {
 				q := newFIFO(t, nil)
 				q.sendAll("a1")
 				var invocations atomic.Int32
-				q.start(awslocal.EventSource{ReportBatchItemFailures: name != "ignored unless mapped so"},
+				q.start(awslocal.EventSource{ReportBatchItemFailures: name != "ignored without ReportBatchItemFailures"},
 					invoker(func(context.Context, []byte) ([]byte, error) {
 						invocations.Add(1)
 						return []byte(test.answer), nil

@@ -110,11 +110,11 @@ func TestFault_lost_request_has_no_effect_but_lost_answer_has(t *testing.T) {
 	t.Parallel()
 	f := newFaulty(t, awslocal.Fault{RequestLost: true})
 	if err := f.try(t.Context(), "lost"); !errors.Is(err, io.ErrUnexpectedEOF) {
-		t.Errorf("got %v, want the error of a broken connection", err)
+		t.Errorf("got %v, want a broken connection", err)
 	}
 	f.set(awslocal.Fault{AnswerLost: true})
 	if err := f.try(t.Context(), "taken"); !errors.Is(err, io.ErrUnexpectedEOF) {
-		t.Errorf("got %v, want the error of a broken connection", err)
+		t.Errorf("got %v, want a broken connection", err)
 	}
 	wantBodies(t, f.receive(upTo(10)), "taken")
 }
@@ -207,7 +207,7 @@ func TestFault_duplicated_call_takes_effect_twice(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := out.Attributes["n"].(*dynamotypes.AttributeValueMemberN).Value; got != "2" {
-		t.Errorf("got %s, want 2: the answer of the second time", got)
+		t.Errorf("got %s, want 2, the answer of the second call", got)
 	}
 	_, err = tables.PutItem(t.Context(), &dynamodb.PutItemInput{
 		TableName: aws.String("table"), ConditionExpression: aws.String("attribute_not_exists(id)"),
@@ -237,7 +237,7 @@ func TestFault_delays_before_or_after_the_effect(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 				defer cancel()
 				if err := f.try(ctx, "impatient"); !errors.Is(err, context.DeadlineExceeded) {
-					t.Errorf("got %v, want that the client gave up", err)
+					t.Errorf("got %v, want the client to give up", err)
 				}
 				wantElapsed(t, start, 5*time.Second)
 				wantBodies(t, f.receive(upTo(10), visible(1)), test.seen...)
@@ -291,7 +291,7 @@ func TestFault_frozen_client_continues_with_stale_data(t *testing.T) {
 		}
 		wantElapsed(t, start, 2*time.Minute)
 		if after := <-polled; after != 2*time.Minute {
-			t.Errorf("the call under way answered after %v, want the end of the freeze", after)
+			t.Errorf("the call in flight returned after %v, want the end of the freeze", after)
 		}
 		if got := bodies(f.receive(upTo(10))); len(got) != 2 {
 			t.Errorf("got %q, want stale and meanwhile", got)

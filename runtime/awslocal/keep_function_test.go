@@ -119,7 +119,7 @@ func TestKeep_closed_Cloud_does_nothing(t *testing.T) {
 		}
 		for range 2 {
 			if waited := <-ended; waited > time.Second {
-				t.Errorf("a receive came back %v after Close, want at once", waited)
+				t.Errorf("a receive returned %v after Close, want at once", waited)
 			}
 		}
 		time.Sleep(2 * time.Hour)
@@ -130,7 +130,7 @@ func TestKeep_closed_Cloud_does_nothing(t *testing.T) {
 		defer cloud.Close()
 		time.Sleep(time.Second)
 		if n := invoked.Load(); n != 1 {
-			t.Errorf("the Cloud that was opened again invoked the function %d times, want 1", n)
+			t.Errorf("the reopened Cloud invoked the function %d times, want 1", n)
 		}
 		if _, err := client.ListStateMachines(t.Context(), &sfn.ListStateMachinesInput{}); err != nil {
 			t.Error(err)
@@ -154,7 +154,7 @@ func TestStates_versions_and_aliases_of_functions_are_rejected(t *testing.T) {
 				t.Fatal(err)
 			}
 			if succeeded := described.Status == types.ExecutionStatusSucceeded; succeeded != (want == "") || !strings.Contains(aws.ToString(described.Cause), want) {
-				t.Errorf("%s: got %s with %q, want the cause to have %q", function, described.Status, aws.ToString(described.Cause), want)
+				t.Errorf("%s: got %s with %q, want a cause that contains %q", function, described.Status, aws.ToString(described.Cause), want)
 			}
 			_ = cloud.Close()
 		})

@@ -35,12 +35,12 @@ func TestKeep_full_disk_fails_every_call_but_loses_no_answered_call(t *testing.T
 		}
 	}
 	wantCode(t, failed, "InternalFailure")
-	wantMessage(t, failed, "the data folder "+dir+" cannot be written")
+	wantMessage(t, failed, "cannot write the data folder "+dir)
 	if len(answered) < 5 {
-		t.Errorf("%d messages were taken before the disk was full, expected a few", len(answered))
+		t.Errorf("%d messages were accepted before the disk was full, expected a few", len(answered))
 	}
 	_, failed = q.tryReceive(t.Context())
-	wantMessage(t, failed, "the data folder "+dir+" cannot be written")
+	wantMessage(t, failed, "cannot write the data folder "+dir)
 
 	c.kill()
 	q = startChild(t, dir).queue("queue.fifo")

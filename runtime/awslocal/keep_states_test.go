@@ -214,7 +214,7 @@ func (f *flows) check(c child) {
 			f.complain("the execution %s: got %s, want %s", name, got, want)
 		}
 		if n := len(f.tasks[name]); n != 2 {
-			f.complain("the execution %s has sent %d messages with tokens, want 2: a try and a retry", name, n)
+			f.complain("the execution %s has sent %d messages with tokens, want 2 (one attempt and one retry)", name, n)
 		}
 		if n := len(f.arrived["standard "+name]) + len(f.arrived["FIFO "+name]); n != 1 {
 			f.complain("the schedule %s has fired %d times, want once", name, n)
@@ -230,7 +230,7 @@ func (f *flows) check(c child) {
 		left = append(left, *s.Name)
 	}
 	if stay := slices.DeleteFunc(slices.Clone(f.begun), func(name string) bool { return !staysOf(name) }); !slices.Equal(left, stay) {
-		f.complain("the schedules %v are left, want %v: all have fired", left, stay)
+		f.complain("the schedules %v remain, want %v after all have fired", left, stay)
 	}
 }
 

@@ -73,14 +73,14 @@ func TestKeep_answered_calls_survive_a_kill(t *testing.T) {
 	c = startChild(t, dir)
 	q = c.queue("queue.fifo")
 	if again := q.send("a", "a1"); *again.MessageId != *first.MessageId {
-		t.Errorf("a1 was sent again as %s, want the duplicate of %s", *again.MessageId, *first.MessageId)
+		t.Errorf("the resend of a1 got the ID %s, want %s as a duplicate", *again.MessageId, *first.MessageId)
 	}
 	messages := q.receive(upTo(10))
 	wantBodies(t, messages, "b1") // a1 is in flight and locks a2
 	q.delete(inFlight...)         // with the receipt handle from before
 	wantBodies(t, q.receive(upTo(10)), "a2")
 	if later := q.send("b", "b2"); *later.SequenceNumber <= messages[0].Attributes["SequenceNumber"] {
-		t.Errorf("b2 has the sequence number %s, expected one after %s", *later.SequenceNumber, messages[0].Attributes["SequenceNumber"])
+		t.Errorf("b2 has the sequence number %s, expected a higher one than %s", *later.SequenceNumber, messages[0].Attributes["SequenceNumber"])
 	}
 	out, err := c.dynamo.GetItem(t.Context(), &dynamodb.GetItemInput{TableName: aws.String("table"), Key: map[string]types.AttributeValue{"id": item["id"]}})
 	if err != nil {
@@ -107,7 +107,7 @@ func TestKeep_visibility_timeouts_continue_across_restarts(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := q.tryReceive(t.Context()); err == nil || !strings.Contains(err.Error(), "the data folder "+dir+" is closed") {
-			t.Errorf("a receive after Close: got %v, expected an error that says so", err)
+			t.Errorf("a receive after Close: got %v, expected an error that mentions the closed folder", err)
 		}
 
 		time.Sleep(10 * time.Second)
@@ -173,7 +173,7 @@ func TestNew_rejects_a_data_folder(t *testing.T) {
 	t.Parallel()
 	defer func() {
 		if p := recover(); p == nil || !strings.Contains(fmt.Sprint(p), "use Open") {
-			t.Errorf("got the panic %v, expected one that names Open", p)
+			t.Errorf("got the panic %v, expected a panic that mentions Open", p)
 		}
 	}()
 	awslocal.New(awslocal.Config{Data: t.TempDir()})
@@ -218,15 +218,15 @@ func (l *ledger) expect(group string, numbers []int) {
 	defer l.mu.Unlock()
 	l.delivered += len(numbers)
 	if l.held[group] {
-		l.complain("%s-%d came while an earlier message of its group was in flight", group, numbers[0])
+		l.complain("%s-%d was received while an earlier message of its group was in flight", group, numbers[0])
 	}
 	l.held[group] = true
 	if first := numbers[0]; first < l.deleted[group] || first > l.asked[group] {
-		l.complain("%s-%d came, expected one from %d to %d: those before are deleted, and order is kept", group, first, l.deleted[group], l.asked[group])
+		l.complain("%s-%d was received, expected a message from %d to %d, because earlier ones are deleted and order is kept", group, first, l.deleted[group], l.asked[group])
 	}
 	for i, n := range numbers {
 		if n != numbers[0]+i {
-			l.complain("%s: came in the order %v", group, numbers)
+			l.complain("%s: received in the order %v", group, numbers)
 			break
 		}
 	}
@@ -275,7 +275,7 @@ func TestKeep_messages_survive_20_kills_in_order_exactly_once(t *testing.T) {
 	t.Logf("%d deliveries of %v messages", l.delivered, l.answered)
 	for group, sent := range l.answered {
 		if l.deleted[group] < sent {
-			t.Errorf("%d messages of %s were taken, only %d could be received and deleted", sent, group, l.deleted[group])
+			t.Errorf("%d messages of %s were accepted, but only %d could be received and deleted", sent, group, l.deleted[group])
 		}
 	}
 }
@@ -362,7 +362,7 @@ func (w *witness) await(t *testing.T, done func() bool) {
 	for ; ; time.Sleep(2 * time.Millisecond) {
 		w.mu.Lock()
 		if timeUp(t) {
-			w.complain("the time of go test is almost up")
+			w.complain("the time-out of go test is near")
 		}
 		over := len(w.wrong) > 0 || done()
 		w.mu.Unlock()

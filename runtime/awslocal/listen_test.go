@@ -29,7 +29,7 @@ func wantClosed(t *testing.T, server *awslocal.Server) {
 		t.Errorf("got %v, want the server to close", err)
 	}
 	if took := time.Since(begun); took > shutdownPoll {
-		t.Errorf("closing took %v, want %v at most", took, shutdownPoll)
+		t.Errorf("closing took %v, want at most %v", took, shutdownPoll)
 	}
 }
 
@@ -58,7 +58,7 @@ func TestClosingDoesNotWaitForConnectionsWithoutRequests(t *testing.T) {
 			t.Errorf("got %d bytes and %v, want the connection closed", n, err)
 		}
 		if _, err := listener.DialContext(t.Context(), "", ""); !errors.Is(err, net.ErrClosed) {
-			t.Errorf("got %v, want nothing to listen any more", err)
+			t.Errorf("got %v, want a closed port", err)
 		}
 	})
 }
@@ -84,7 +84,7 @@ func TestClosingEndsLongPolls(t *testing.T) {
 		synctest.Wait()
 		wantClosed(t, server)
 		if err := <-parked; err == nil {
-			t.Error("the long poll succeeded, want an error: its server has closed")
+			t.Error("the long poll succeeded after its server closed, want an error")
 		}
 	})
 }

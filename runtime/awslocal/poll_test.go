@@ -136,7 +136,7 @@ func TestLambda_poller_one_invocation_in_flight_per_group(t *testing.T) {
 		mu.Lock()
 		defer mu.Unlock()
 		if most != 3 {
-			t.Errorf("up to %d invocations at once, want 3: Concurrency", most)
+			t.Errorf("up to %d concurrent invocations, want Concurrency, which is 3", most)
 		}
 	})
 }
@@ -249,7 +249,7 @@ func TestLambda_poller_waits_for_invocations_in_flight_when_it_stops(t *testing.
 		}
 		wantElapsed(t, start, 2*time.Second)
 		if got := q.attributes("ApproximateNumberOfMessagesNotVisible"); got["ApproximateNumberOfMessagesNotVisible"] != "0" {
-			t.Fatalf("in flight: %v, want 0: the invocation has finished", got)
+			t.Fatalf("in flight: %v, want 0 after the invocation has finished", got)
 		}
 		q.sendAll("b1")
 		time.Sleep(time.Minute)
@@ -337,7 +337,7 @@ func TestLambda_poller_starts_environments_that_handle_one_invocation_at_a_time(
 		}()
 		time.Sleep(time.Minute)
 		if started.Load() != 3 || overlap.Load() {
-			t.Errorf("%d environments for a concurrency of 3, used at once: %t", started.Load(), overlap.Load())
+			t.Errorf("got %d environments for a concurrency of 3, concurrent use: %t", started.Load(), overlap.Load())
 		}
 		stop()
 		if err := <-done; err != nil {

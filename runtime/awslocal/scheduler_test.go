@@ -114,7 +114,7 @@ func TestScheduler_plain_target_needs_content_based_deduplication(t *testing.T) 
 		time.Sleep(3 * time.Second)
 		synctest.Wait()
 		if messages := dead.receive(); len(messages) != 0 {
-			t.Fatal("the dead letter came before the last retry")
+			t.Fatal("the dead letter arrived before the last retry")
 		}
 		time.Sleep(time.Second)
 		synctest.Wait()
@@ -145,7 +145,7 @@ func TestScheduler_repeated_call_returns_the_same_answer(t *testing.T) {
 		}
 		again, err := client.CreateScheduleGroup(t.Context(), group)
 		if err != nil || *again.ScheduleGroupArn != *first.ScheduleGroupArn {
-			t.Errorf("got %+v, %v, want %s as before", again, err, *first.ScheduleGroupArn)
+			t.Errorf("got %+v, %v, want %s again", again, err, *first.ScheduleGroupArn)
 		}
 		tags, err := client.ListTagsForResource(t.Context(), &scheduler.ListTagsForResourceInput{ResourceArn: first.ScheduleGroupArn})
 		if err != nil || len(tags.Tags) != 1 || *tags.Tags[0].Value != "a" {

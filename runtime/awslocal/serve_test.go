@@ -20,7 +20,7 @@ import (
 func wantMessage(t *testing.T, err error, text string) {
 	t.Helper()
 	if err == nil || !strings.Contains(err.Error(), text) {
-		t.Fatalf("got %v, want an error that says %q", err, text)
+		t.Fatalf("got %v, want an error that contains %q", err, text)
 	}
 }
 

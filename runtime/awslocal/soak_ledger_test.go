@@ -67,7 +67,7 @@ func (l *soakLedger) deliver(asked, answered time.Time, batch []delivery) {
 		e := &l.groups[d.group][d.number]
 		switch {
 		case d.receives == e.receives:
-			l.fault("message %d of group %d was delivered twice for the time %d", d.number, d.group, d.receives)
+			l.fault("message %d of group %d was delivered twice with the receive count %d", d.number, d.group, d.receives)
 		case d.receives < e.receives:
 			l.outdated++
 			continue
@@ -145,7 +145,7 @@ func (l *soakLedger) expired(d delivery, at time.Time) {
 		return
 	}
 	if e.state == gone || at.Before(e.until) {
-		l.fault("the deletion of message %d of group %d was refused %v before its time-out", d.number, d.group, e.until.Sub(at))
+		l.fault("the deletion of message %d of group %d was rejected %v before its time-out", d.number, d.group, e.until.Sub(at))
 	}
 	e.state = queued
 }
@@ -208,40 +208,40 @@ func TestSoakLedger_reports_errors_and_accepts_correct_deliveries(t *testing.T) 
 		"again after its time-out": {steps: []func(*soakLedger){receive(0, 1, of(0, 1)), receive(1.9, 2, of(0, 2))}},
 		"again before its time-out": {steps: []func(*soakLedger){receive(0, 1, of(0, 1)), receive(1, 1.9, of(0, 2))},
 			want: []string{"message 0 of group 0 was delivered while message 0 was in flight, for 100ms more"}},
-		"another while it is held": {steps: []func(*soakLedger){receive(0, 1, of(0, 1)), receive(1, 1.9, of(1, 1))},
+		"another message while it is held": {steps: []func(*soakLedger){receive(0, 1, of(0, 1)), receive(1, 1.9, of(1, 1))},
 			want: []string{"message 1 of group 0 was delivered while message 0 was in flight, for 100ms more",
 				"message 1 of group 0 was delivered before message 0"}},
 		"the rest of a batch while its first is held": {steps: []func(*soakLedger){
 			receive(0, 1, of(0, 1), of(1, 1)), deleted(of(1, 1)), receive(1, 1.5, of(2, 1))},
 			want: []string{"message 2 of group 0 was delivered while message 0 was in flight, for 500ms more",
 				"message 2 of group 0 was delivered before message 0"}},
-		"the first of a batch, given back while the rest is held": {steps: []func(*soakLedger){
+		"the first of a batch, released while the rest is held": {steps: []func(*soakLedger){
 			receive(0, 1, of(0, 1), of(1, 1)), returning(of(0, 1)), receive(1, 1.5, of(0, 2))},
 			want: []string{"message 0 of group 0 was delivered while message 1 was in flight, for 500ms more"}},
-		"a batch that was given back": {steps: []func(*soakLedger){
+		"a batch that was released": {steps: []func(*soakLedger){
 			receive(0, 1, of(0, 1), of(1, 1)), returning(of(0, 1)), returning(of(1, 1)), receive(1, 1.5, of(0, 2), of(1, 2))}},
-		"the next when a deletion's answer is lost": {steps: []func(*soakLedger){
+		"the next message after a lost deletion answer": {steps: []func(*soakLedger){
 			receive(0, 1, of(0, 1)), deleting(of(0, 1)), receive(1, 1.5, of(1, 1))}},
-		"the same when a deletion was lost": {steps: []func(*soakLedger){
+		"the same message after a lost deletion": {steps: []func(*soakLedger){
 			receive(0, 1, of(0, 1)), deleting(of(0, 1)), receive(1, 1.5, of(0, 2))},
 			want: []string{"message 0 of group 0 was delivered while message 0 was in flight, for 500ms more"}},
-		"the same when its deletion was seen to have worked": {steps: []func(*soakLedger){
+		"the same message after its deletion was known to succeed": {steps: []func(*soakLedger){
 			receive(0, 1, of(0, 1)), deleting(of(0, 1)), receive(1, 1.5, of(1, 1)), receive(4, 5, of(0, 2))},
 			want: []string{"message 0 of group 0 was delivered after its deletion"}},
 		"after its deletion": {steps: []func(*soakLedger){receive(0, 1, of(0, 1)), deleted(of(0, 1)), receive(4, 5, of(0, 2))},
 			want: []string{"message 0 of group 0 was delivered after its deletion"}},
 		"a copy": {steps: []func(*soakLedger){receive(0, 1, of(0, 1)), deleted(of(0, 1)), receive(4, 5, of(0, 1))},
-			want: []string{"message 0 of group 0 was delivered twice for the time 1"}},
+			want: []string{"message 0 of group 0 was delivered twice with the receive count 1"}},
 		"too early": {steps: []func(*soakLedger){receive(0, 1, of(1, 1))},
 			want: []string{"message 1 of group 0 was delivered before message 0"}},
-		"a batch the wrong way round": {steps: []func(*soakLedger){receive(0, 1, of(1, 1), of(0, 1))},
+		"a batch in the wrong order": {steps: []func(*soakLedger){receive(0, 1, of(1, 1), of(0, 1))},
 			want: []string{"message 1 of group 0 was delivered before message 0",
 				"message 0 of group 0 was delivered after message 1 in the same batch"}},
-		"overtaken before it was noted": {steps: []func(*soakLedger){
+		"overtaken before it was recorded": {steps: []func(*soakLedger){
 			receive(3, 4, of(0, 2)), deleted(of(0, 2)), receive(0, 5, of(0, 1)), deleted(of(0, 1))}},
-		"refused after its time-out": {steps: []func(*soakLedger){receive(0, 1, of(0, 1)), deleting(of(0, 1)), expired(2, of(0, 1))}},
-		"refused before its time-out": {steps: []func(*soakLedger){receive(0, 1, of(0, 1)), deleting(of(0, 1)), expired(1.5, of(0, 1))},
-			want: []string{"the deletion of message 0 of group 0 was refused 500ms before its time-out"}},
+		"rejected after its time-out": {steps: []func(*soakLedger){receive(0, 1, of(0, 1)), deleting(of(0, 1)), expired(2, of(0, 1))}},
+		"rejected before its time-out": {steps: []func(*soakLedger){receive(0, 1, of(0, 1)), deleting(of(0, 1)), expired(1.5, of(0, 1))},
+			want: []string{"the deletion of message 0 of group 0 was rejected 500ms before its time-out"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -112,7 +112,7 @@ func (s *soak) run(times int, disturb func()) {
 	}
 	s.await(s.messages)
 	s.checkEmpty()
-	s.t.Logf("%v: %d deliveries were not the first, %d came too late; %d batches were abandoned, %d messages given back; %d sends and %d deletions were repeated",
+	s.t.Logf("%v: %d redeliveries, %d overtaken deliveries, %d dropped batches, %d released messages, %d repeated sends, %d repeated deletions",
 		time.Since(start).Round(time.Millisecond), s.again, s.outdated, s.abandoned.Load(), s.returned.Load(), s.sentAgain.Load(), s.deletedAgain.Load())
 }
 
@@ -125,13 +125,13 @@ func (s *soak) await(want int) {
 		case s.t.Failed(): // a worker has reported the reason
 			s.t.FailNow()
 		case len(faults) > 0:
-			s.t.Fatalf("%d faults; the first: %s", len(faults), strings.Join(faults[:min(len(faults), 5)], "\n"))
+			s.t.Fatalf("%d errors; the first: %s", len(faults), strings.Join(faults[:min(len(faults), 5)], "\n"))
 		case got >= want:
 			return
 		case s.empty.Load() > soakEmptyMax:
 			s.t.Fatalf("%d of %d messages are lost: %s", s.messages-got, s.messages, s.missing())
 		case timeUp(s.t):
-			s.t.Fatalf("the time of go test is almost up, and %d of %d messages are left: %s", s.messages-got, s.messages, s.missing())
+			s.t.Fatalf("the time-out of go test is near, and %d of %d messages remain: %s", s.messages-got, s.messages, s.missing())
 		case round%1000 == 0: // The server is not being killed now. It answers unless it crashed.
 			queue{t: s.t, client: s.client(), url: s.queueURL}.attributes("ApproximateNumberOfMessages")
 		}
@@ -308,7 +308,7 @@ func freeAddress(t *testing.T) string {
 			return address
 		}
 	}
-	t.Fatal("found no free port")
+	t.Fatal("no free port found")
 	return ""
 }
 

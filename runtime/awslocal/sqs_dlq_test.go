@@ -82,8 +82,8 @@ func TestSQS_dlq_retention(t *testing.T) {
 		fifo   map[string]string
 		want   []string // 70 s after the message was sent, 20 s after it was moved
 	}{
-		"FIFO begins anew": {".fifo", map[string]string{"FifoQueue": "true"}, []string{"a1"}},
-		"standard runs on": {"", nil, nil},
+		"FIFO restarts":      {".fifo", map[string]string{"FifoQueue": "true"}, []string{"a1"}},
+		"standard continues": {"", nil, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

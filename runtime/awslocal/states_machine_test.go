@@ -31,7 +31,7 @@ func TestStates_unsupported_features_are_rejected_by_name(t *testing.T) {
 			_, err := w.client.CreateStateMachine(t.Context(), &sfn.CreateStateMachineInput{Name: aws.String("n"), RoleArn: aws.String(anyRole), Definition: &definition})
 			wantCode(t, err, "InvalidDefinition")
 			if !strings.Contains(err.Error(), part) {
-				t.Errorf("%s: got %v, want it to say %s", definition, err, part)
+				t.Errorf("%s: got %v, want an error that contains %s", definition, err, part)
 			}
 		}
 		_, err := w.client.CreateStateMachine(t.Context(), &sfn.CreateStateMachineInput{

@@ -48,7 +48,7 @@ func TestTTLDelay_delays_the_deletion_of_expired_items(t *testing.T) {
 				for _, there := range []bool{true, false} {
 					got, err := client.GetItem(t.Context(), &dynamodb.GetItemInput{TableName: table, Key: key})
 					if err != nil || (len(got.Item) > 0) != there {
-						t.Errorf("%v after the deadline: want it there %v, got %v, %v", time.Since(deadline), there, got.Item, err)
+						t.Errorf("%v after the expiry time: want the item to exist: %v, got %v, %v", time.Since(deadline), there, got.Item, err)
 					}
 					time.Sleep(time.Second)
 				}

@@ -35,7 +35,7 @@ func closeStore(t *testing.T, s *Store) {
 	}
 }
 
-// set is a change of one record; an empty value removes it.
+// set returns a change of one record. An empty value removes the record.
 func set(service, key, value string) Change {
 	r := record.Record{Key: key}
 	if value != "" {
@@ -97,7 +97,7 @@ func TestClose_writes_commits_without_waiters(t *testing.T) {
 	}
 	closeStore(t, s)
 	if err := s.Commit([]Change{set("sqs", "late", "x")}).Wait(); err == nil || !strings.Contains(err.Error(), dir+" is closed") {
-		t.Errorf("a commit after Close: got %v, expected an error that says so", err)
+		t.Errorf("a commit after Close: got %v, expected an error that mentions the closed folder", err)
 	}
 	s = open(t, dir)
 	defer closeStore(t, s)
@@ -106,7 +106,7 @@ func TestClose_writes_commits_without_waiters(t *testing.T) {
 	}
 }
 
-// block keeps the store from writing until the function returned is called.
+// block prevents the store from writing until release is called.
 func block(t *testing.T, s *Store) (release func()) {
 	t.Helper()
 	tx, err := s.db.Begin(true)
@@ -156,7 +156,7 @@ func TestCommit_joins_the_batch_of_all_that_waited(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// The first may have been taken alone before the others came.
+	// The first commit may have been written alone before the others arrived.
 	if wrote := transactions(t, s) - before; wrote > 2 {
 		t.Errorf("1000 commits took %d transactions, want at most 2", wrote)
 	}
@@ -167,7 +167,7 @@ func TestCommit_without_changes_waits_only_for_earlier_commits(t *testing.T) {
 	s := open(t, t.TempDir())
 	defer closeStore(t, s)
 	if !s.Commit(nil).isDone() {
-		t.Error("nothing was committed, expected nothing to wait for")
+		t.Error("waited although nothing was committed")
 	}
 	release := block(t, s)
 	write := s.Commit([]Change{set("sqs", "a", "1")})
@@ -177,7 +177,7 @@ func TestCommit_without_changes_waits_only_for_earlier_commits(t *testing.T) {
 	}
 	late := s.Commit(nil)
 	if write.isDone() || early.isDone() || late.isDone() {
-		t.Error("the write is not on disk, expected all to wait for it")
+		t.Error("did not wait for the write to be on disk")
 	}
 	release()
 	if err := errors.Join(write.Wait(), early.Wait(), late.Wait()); err != nil {
@@ -199,11 +199,11 @@ func TestCommit_always_fails_after_a_failure(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := s.Commit([]Change{set("dynamodb", "a", "1"), set("sqs", "b", "2"), set("sqs", "", "no key")}).Wait(); err == nil {
-		t.Fatal("expected bbolt to refuse a record without a key")
+		t.Fatal("expected bbolt to reject a record without a key")
 	}
 	for _, changes := range [][]Change{{set("sqs", "b", "2")}, nil} {
 		err := s.Commit(changes).Wait()
-		if err == nil || !strings.Contains(err.Error(), dir+" cannot be written") || !strings.Contains(err.Error(), "key required") {
+		if err == nil || !strings.Contains(err.Error(), "cannot write the data folder "+dir) || !strings.Contains(err.Error(), "key required") {
 			t.Errorf("a later commit of %v: got %v, expected the folder and the first error", changes, err)
 		}
 	}
@@ -211,10 +211,10 @@ func TestCommit_always_fails_after_a_failure(t *testing.T) {
 	s = open(t, dir)
 	defer closeStore(t, s)
 	if got := load(t, s, "sqs"); !maps.Equal(got, map[string]string{"a": "1"}) {
-		t.Errorf("got %v, expected what was there before the failure", got)
+		t.Errorf("got %v, expected the records from before the failure", got)
 	}
 	if got := load(t, s, "dynamodb"); len(got) > 0 {
-		t.Errorf("got %v of the commit that has failed, expected nothing", got)
+		t.Errorf("got %v from the failed commit, expected nothing", got)
 	}
 }
 
@@ -268,12 +268,12 @@ func TestOpen_reports_an_invalid_file_and_does_not_change_it(t *testing.T) {
 			}
 		}
 		if after, err := os.ReadFile(path); err != nil || string(after) != string(test.file) {
-			t.Errorf("%s: the file has changed (%v), expected it to be left alone", name, err)
+			t.Errorf("%s: the file has changed (%v), expected no change", name, err)
 		}
 	}
 }
 
-// bboltFile returns the bytes of a bbolt file with one bucket, and one key in it.
+// bboltFile returns the bytes of a bbolt file with one bucket that holds one key.
 func bboltFile(t *testing.T, bucket, key, value string) []byte {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "other.db")
@@ -311,7 +311,7 @@ func TestOpen_succeeds_after_a_crash_before_the_first_write(t *testing.T) {
 	}
 }
 
-// One call alone waits for a transaction of its own; many at once share them. Compare:
+// BenchmarkCommit shows that a single caller waits for its own transaction, while concurrent callers share one:
 //
 //	go test -bench Commit ./runtime/awslocal/internal/disk
 func BenchmarkCommit(b *testing.B) {

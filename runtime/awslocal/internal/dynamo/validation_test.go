@@ -110,7 +110,7 @@ func TestQuery_rejects_bad_key_conditions(t *testing.T) {
 	wantError(t, err, "ValidationException", "The provided starting key is outside query boundaries")
 }
 
-// TestCall_rejects sends what the SDK would not.
+// TestCall_rejects sends requests that the SDK would not send.
 func TestCall_rejects(t *testing.T) {
 	t.Parallel()
 	m := dynamo.New()

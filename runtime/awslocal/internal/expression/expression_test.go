@@ -7,10 +7,10 @@ import (
 	"github.com/settle-run/settle/runtime/awslocal/internal/dynamo/attribute"
 )
 
-// values are the expression values that the tests use.
+// values holds the expression values of the tests.
 var values = item(`{":n": {"N": "1"}, ":m": {"N": "2"}, ":s": {"S": "s"}, ":t": {"BOOL": true}, ":l": {"L": []}, ":ss": {"SS": ["a"]}, ":type": {"S": "N"}}`)
 
-// item reads an item in wire form.
+// item parses an item in wire form.
 func item(wire string) attribute.Map {
 	var m attribute.Map
 	if err := m.UnmarshalJSON([]byte(wire)); err != nil {

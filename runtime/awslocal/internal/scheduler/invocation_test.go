@@ -20,7 +20,7 @@ func TestAt_fires_once_in_its_second(t *testing.T) {
 	b.advance(time.Hour)
 	b.wantFired("+4s " + hello)
 	if got := b.ok("GET", "/schedules/s", ""); !strings.Contains(got, `"State":"ENABLED"`) {
-		t.Errorf("a schedule without ActionAfterCompletion stays as it is, got %s", got)
+		t.Errorf("got %s, want a schedule without ActionAfterCompletion to stay unchanged", got)
 	}
 }
 
@@ -76,7 +76,7 @@ func TestRate_skips_missed_occurrences(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.ok("POST", "/schedules/s", body("rate(1 minute)", `Target.Input="<aws.scheduler.scheduled-time>"`, "StartDate=1772366400"))
-	b.now = b.now.Add(10*time.Minute + 30*time.Second) // nobody advanced the model meanwhile
+	b.now = b.now.Add(10*time.Minute + 30*time.Second) // the model was not advanced in the meantime
 	b.advance(30 * time.Second)
 	b.wantFired(
 		`+0s {"QueueUrl":"events.fifo","MessageBody":"2026-03-01T12:00:00Z","MessageGroupId":"g"}`,
@@ -143,7 +143,7 @@ func TestUpdateSchedule_replaces_the_whole_definition(t *testing.T) {
 	b.wantFired(`+20s {"QueueUrl":"events.fifo","MessageBody":"later","MessageGroupId":"g"}`)
 	if got := b.ok("GET", "/schedules/s", ""); strings.Contains(got, "Description") || !strings.Contains(got, `"ActionAfterCompletion":"NONE"`) ||
 		!strings.Contains(got, `"CreationDate":1772366400,`) || !strings.Contains(got, `"LastModificationDate":1772366401,`) {
-		t.Errorf("got %s, want defaults for what the update left out", got)
+		t.Errorf("got %s, want defaults for the members missing in the update", got)
 	}
 }
 
@@ -254,7 +254,7 @@ func TestRetryPolicy_defaults_to_185_retries_within_a_day(t *testing.T) {
 	}
 	b.refused("GET", "/schedules/s", "", "ResourceNotFoundException", 404, "Schedule s does not exist.")
 	if len(b.model.invocations) != 0 {
-		t.Errorf("%d invocations are left", len(b.model.invocations))
+		t.Errorf("%d invocations remain", len(b.model.invocations))
 	}
 }
 
@@ -266,7 +266,7 @@ func TestRetries_continue_after_the_schedule_is_deleted(t *testing.T) {
 	b.ok("DELETE", "/schedules/s", "")
 	b.ok("POST", "/schedules/s", body(at(time.Hour), `Target.Input="another"`, `ActionAfterCompletion="DELETE"`))
 	b.advance(time.Minute)
-	b.ok("GET", "/schedules/s", "") // the end of the first one's invocation does not complete the second
+	b.ok("GET", "/schedules/s", "") // the end of the first schedule's invocation does not complete the second schedule
 	b.wantFired("+0s "+hello, "+1s "+hello)
 	b.advance(time.Hour)
 	b.refused("GET", "/schedules/s", "", "ResourceNotFoundException", 404, "Schedule s does not exist.")
@@ -296,7 +296,7 @@ func TestClientToken_makes_a_request_take_effect_once(t *testing.T) {
 	update := body(at(3*time.Hour), `ClientToken="t1"`)
 	b.ok("PUT", "/schedules/s", update)
 	b.ok("PUT", "/schedules/s", body(at(4*time.Hour), `ClientToken="t3"`))
-	b.ok("PUT", "/schedules/s", update) // late repetition: the later update stands
+	b.ok("PUT", "/schedules/s", update) // a late repetition does not undo the later update
 	if got := b.ok("GET", "/schedules/s", ""); !strings.Contains(got, at(4*time.Hour)) {
 		t.Errorf("got %s, want the later update", got)
 	}
@@ -309,7 +309,7 @@ func TestClientToken_makes_a_request_take_effect_once(t *testing.T) {
 	b.advance(tokenLifetime)
 	b.refused("DELETE", "/schedules/s?clientToken=t1", "", "ResourceNotFoundException", 404, "Schedule s does not exist.")
 	if n := b.model.tokens.answers.Len() + b.model.tokens.expiry.Len(); n != 0 {
-		t.Errorf("%d tokens are remembered beyond their time", n)
+		t.Errorf("%d expired tokens remain", n)
 	}
 }
 

@@ -17,30 +17,30 @@ import (
 	"github.com/settle-run/settle/runtime/awslocal/internal/wire"
 )
 
-// reference is Scheduler written for reading only: two lists, searched anew in every second.
-// It says what the model must do, at any cost. Times are seconds since the test began.
+// reference is a simple, slow Scheduler: two lists, searched in every second. It defines the correct behaviour of the
+// model. Times are seconds since the test began.
 type reference struct {
 	schedules   []*referenceSchedule
 	invocations []*referenceInvocation
-	made        int // schedules and invocations so far
+	made        int // number of schedules and invocations so far
 }
 
 type referenceSchedule struct {
 	serial          int
 	name            string
-	at, every, end  int // every is zero for at; end is zero for none
+	at, every, end  int // every is zero for at; end is zero if not set
 	started         int
 	enabled, delete bool
 	lettered        bool // has a dead-letter queue
 	retries         int
 	input           string
 	fired           bool
-	last            int // when a rate was invoked last; negative is never
+	last            int // time of a rate's last invocation; negative if none
 }
 
 type referenceInvocation struct {
 	serial   int
-	schedule referenceSchedule // as it was when the invocation began
+	schedule referenceSchedule // as at the start of the invocation
 	attempts int
 	due      int
 }
@@ -65,7 +65,7 @@ func (s *referenceSchedule) due(now int) bool {
 	return s.enabled && now != s.last && s.next(now) == now && (s.end == 0 || now <= s.end)
 }
 
-// next returns the first occurrence of a rate from now on that has not been.
+// next returns the first occurrence of a rate at or after now that has not been invoked.
 func (s *referenceSchedule) next(now int) int {
 	next := s.started
 	for next < now || next == s.last {
@@ -74,7 +74,7 @@ func (s *referenceSchedule) next(now int) int {
 	return next
 }
 
-// tick does what the second now brings, and returns what is sent.
+// tick performs the work of one second and returns the sent requests.
 func (r *reference) tick(now int, fail func(string) bool) []string {
 	type work struct {
 		serial int
@@ -119,7 +119,7 @@ func (r *reference) tick(now int, fail func(string) bool) []string {
 	return sent
 }
 
-// complete deletes a schedule that has nothing more to come, if it is to be.
+// complete deletes a completed schedule if ActionAfterCompletion says so.
 func (r *reference) complete(serial, now int) {
 	for _, i := range r.invocations {
 		if i.schedule.serial == serial {
@@ -135,8 +135,7 @@ func (r *reference) complete(serial, now int) {
 	}
 }
 
-// pair is a model and the reference, side by side: what is done to one is done to the other,
-// and must show the same.
+// pair runs a model and the reference side by side. Every operation applies to both, and their answers must match.
 type pair struct {
 	*rapid.T
 	model   *Model
@@ -151,13 +150,13 @@ func (p *pair) time() time.Time { return epochTest.Add(time.Duration(p.now) * ti
 
 func (p *pair) fail(input string) bool { return p.failing[input[:1]] }
 
-// perform does what the model has due, and compares.
+// perform performs the model's due work and compares the result.
 func (p *pair) perform() {
 	want := p.ref.tick(p.now, p.fail)
 	var got []string
 	p.model.Advance(p.time())
 	for firings := p.model.TakeFirings(); len(firings) > 0; firings = p.model.TakeFirings() {
-		// One by one, so that a dead letter comes right after the attempt that it tells of.
+		// One by one, so that a dead letter directly follows its last attempt.
 		for i := 0; i < len(firings); i++ {
 			var message sendMessage
 			if err := decode(firings[i].Request, &message); err != nil {
@@ -221,7 +220,7 @@ func (p *pair) call(method, name, body string, wantCode string) string {
 	return string(answer)
 }
 
-// draw makes a definition, as the API and as the reference know it.
+// draw draws a definition and returns it in the form of the API and of the reference.
 func (p *pair) draw(name string) (string, *referenceSchedule) {
 	p.inputs++
 	s := &referenceSchedule{
@@ -276,7 +275,7 @@ func (p *pair) update(name string) {
 	}
 	p.call("PUT", "/"+name, definition, "")
 	s.serial = old.serial
-	// The same expression is not a new one: what has been invoked stays invoked.
+	// If the expression does not change, an invoked schedule is not invoked again.
 	s.fired = old.fired && s.every == 0 && old.every == 0 && s.at == old.at
 	if s.every > 0 && old.every > 0 && s.started == old.started {
 		s.last = old.last
@@ -310,8 +309,8 @@ func (p *pair) list() {
 	}
 }
 
-// TestModel_behaves_like_the_reference drives both with random calls and random failures,
-// and replaces the model by one restored from its records every now and then.
+// TestModel_behaves_like_the_reference makes random calls with random failures on both. Now and then it replaces the
+// model by one restored from its records.
 func TestModel_behaves_like_the_reference(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

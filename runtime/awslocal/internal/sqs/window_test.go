@@ -28,7 +28,7 @@ func TestWindow_forgets_five_minutes_after_the_last_put(t *testing.T) {
 		}
 	}
 	if len(w.order)+len(w.entries) != 0 {
-		t.Errorf("%d entries are kept, want none", len(w.order)+len(w.entries))
+		t.Errorf("got %d entries, want none", len(w.order)+len(w.entries))
 	}
 }
 
@@ -44,13 +44,13 @@ func TestWindow_drops_an_expired_burst_gradually(t *testing.T) {
 	w.changed = func(int) { dropped++ }
 	for i := range burst / forgottenMax {
 		if got, ok := w.get(start.Add(deduplicationInterval), burst-1); ok {
-			t.Fatalf("call %d: got %d, which has expired", i, got)
+			t.Fatalf("call %d: got the expired entry %d", i, got)
 		}
 		if want := (i + 1) * forgottenMax; dropped != want {
-			t.Fatalf("call %d: %d entries are dropped so far, want %d", i, dropped, want)
+			t.Fatalf("call %d: got %d dropped entries so far, want %d", i, dropped, want)
 		}
 	}
 	if len(w.order)+len(w.entries) != 0 {
-		t.Errorf("%d entries are kept, want none", len(w.order)+len(w.entries))
+		t.Errorf("got %d entries, want none", len(w.order)+len(w.entries))
 	}
 }

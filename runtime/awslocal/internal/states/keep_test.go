@@ -28,6 +28,6 @@ func TestNothingIsRecordedWithoutKeep(t *testing.T) {
 	w := newWorld(t)
 	w.run(passing, `{}`)
 	if records := w.m.TakeRecords(); len(records) != 0 {
-		t.Errorf("got %d records from a model that is not kept", len(records))
+		t.Errorf("got %d records without Keep", len(records))
 	}
 }

@@ -20,8 +20,8 @@ type planner struct {
 	names int
 }
 
-// plan draws a flow. Nothing in a branch fails at the instant it begins, so that no two
-// branches fail at the same one with different errors.
+// plan draws a flow. Nothing in a branch fails at the time it starts, so that no two branches fail at the same time
+// with different errors.
 func (p *planner) plan(depth int) plan {
 	n := rapid.IntRange(1, 5).Draw(p.t, "steps")
 	kinds := []string{"Pass", "Choice", "Wait", "Task", "Task", "Task"}
@@ -92,14 +92,13 @@ func (p *planner) fields(s *planned, i, n, depth int) {
 	}
 }
 
-// callbackAt is the answer to a task, to be given at its time.
+// callbackAt is the answer to a task and its time.
 type callbackAt struct {
 	at   time.Time
 	give func()
 }
 
-// play runs an execution of a definition to its end, with the outcomes that a seed gives to
-// its tasks.
+// play runs an execution of a definition to its end. The seed determines the outcomes of its tasks.
 func play(w *world, definition, input string, seed uint64) string {
 	w.t.Helper()
 	var due []callbackAt
@@ -178,8 +177,8 @@ func readBody(tb tester, text string) body {
 	return b
 }
 
-// strip turns what the model puts out into what the reference does: only the names of errors
-// that were caught, no helping members.
+// strip converts an output of the model to the form of the reference: caught errors are reduced to their names, and
+// auxiliary members are removed.
 func strip(value any) any {
 	switch value := value.(type) {
 	case []any:
@@ -222,8 +221,8 @@ func inputOf(list []any) string {
 	return string(text)
 }
 
-// TestMachinesEndLikeTheReference runs random machines whose tasks succeed, fail and hang,
-// and compares how and when they end with a naive interpreter of the same plan.
+// TestMachinesEndLikeTheReference runs random machines whose tasks succeed, fail and hang. It compares their results
+// and end times with a naive interpreter of the same plan.
 func TestMachinesEndLikeTheReference(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -270,8 +269,8 @@ func TestMachinesEndLikeTheReference(t *testing.T) {
 	})
 }
 
-// TestHistoryIsTheSameAfterRestores runs random machines once as they are and once with
-// the model restored from its records after each call and each advance.
+// TestHistoryIsTheSameAfterRestores runs random machines twice: once without restores, and once with a restore after
+// each call and each advance.
 func TestHistoryIsTheSameAfterRestores(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {

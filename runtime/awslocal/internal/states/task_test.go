@@ -121,17 +121,17 @@ func TestRetriesAreOnTimeAndHaveNewTokens(t *testing.T) {
 		n := len(w.sent) - 1
 		token := w.token(n)
 		if seen[token] {
-			t.Errorf("the token of try %d was given before", n)
+			t.Errorf("attempt %d got the token of an earlier attempt", n)
 		}
 		seen[token] = true
 		w.call("SendTaskFailure", in{"taskToken": token, "error": name})
 		w.advance(after - time.Millisecond)
 		if len(w.sent) != n+1 {
-			t.Errorf("try %d came before %v", n+1, after)
+			t.Errorf("attempt %d was made before %v", n+1, after)
 		}
 		w.advance(time.Millisecond)
 		if len(w.sent) != n+2 {
-			t.Fatalf("try %d did not come after %v", n+1, after)
+			t.Fatalf("attempt %d was not made after %v", n+1, after)
 		}
 		w.wantError("SendTaskSuccess", in{"taskToken": token, "output": "1"}, "TaskTimedOut", "")
 	}
@@ -139,7 +139,7 @@ func TestRetriesAreOnTimeAndHaveNewTokens(t *testing.T) {
 	failWith("Often", 6*time.Second)
 	failWith("Other", time.Second)
 	failWith("Often", 18*time.Second)
-	failWith("Often", 20*time.Second) // 54 s, but for MaxDelaySeconds
+	failWith("Often", 20*time.Second) // 54 s without MaxDelaySeconds
 	failWith("Other", 1500*time.Millisecond)
 	w.call("SendTaskFailure", in{"taskToken": w.token(6), "error": "Often", "cause": "spent"})
 	w.wantEnd(arn, `SUCCEEDED {"e":{"Cause":"spent","Error":"Often"}}`)
@@ -236,10 +236,10 @@ func TestTokenErrors(t *testing.T) {
 	w.wantError("SendTaskSuccess", in{"taskToken": token, "output": "1"}, "TaskTimedOut", "")
 	w.wantError("SendTaskFailure", in{"taskToken": token}, "TaskTimedOut", "")
 	if other := newWorld(t); true {
-		other.wantError("SendTaskSuccess", in{"taskToken": token, "output": "1"}, "InvalidToken", "") // it has given none
+		other.wantError("SendTaskSuccess", in{"taskToken": token, "output": "1"}, "InvalidToken", "") // it has issued none
 	}
 	if len(token) < 200 || strings.ContainsAny(token, "+/=") {
-		t.Errorf("token: want it long and safe in a URL, got %s", token)
+		t.Errorf("token: want a long, URL-safe token, got %s", token)
 	}
 }
 
@@ -305,7 +305,7 @@ func TestAnswerOfATimedOutTaskIsIgnored(t *testing.T) {
 	w.advance(10 * time.Second)
 	w.m.Finish(w.now, w.held[0].ID, json.RawMessage(`1`), nil)
 	w.wantEnd(arn, "FAILED States.Timeout")
-	w.m.Finish(w.now, 99, json.RawMessage(`1`), nil) // never given
+	w.m.Finish(w.now, 99, json.RawMessage(`1`), nil) // an unknown ID
 }
 
 func TestUnfinishedTasksAreReturnedAgainAfterRestore(t *testing.T) {
@@ -315,7 +315,7 @@ func TestUnfinishedTasksAreReturnedAgainAfterRestore(t *testing.T) {
 	w.restore()
 	again := w.m.TakeTasks()
 	if len(again) != 1 || again[0].ID != w.held[0].ID || string(again[0].Input) != string(w.held[0].Input) || again[0].Execution != arn {
-		t.Fatalf("got %v, want %v once more", again, w.held)
+		t.Fatalf("got %v, want %v again", again, w.held)
 	}
 	w.m.Finish(w.now, again[0].ID, json.RawMessage(`1`), nil)
 	w.restore()
@@ -388,6 +388,6 @@ func TestPseudorandomNumbersSurviveARestore(t *testing.T) {
 		bodies = append(bodies, w.sent[0]["MessageBody"])
 	}
 	if bodies[0] != bodies[1] {
-		t.Errorf("the UUID of a retry is %v, when it was restored before %v", bodies[0], bodies[1])
+		t.Errorf("the UUID of a retry is %v, but %v after a restore", bodies[0], bodies[1])
 	}
 }

@@ -75,7 +75,7 @@ func TestOrderKey_orders_like_Compare(t *testing.T) {
 			t.Fatalf("%q and %q: want %d, got %d", keyA, keyB, want, got)
 		}
 		if keyA != keyB && strings.HasPrefix(keyB, keyA) {
-			t.Fatalf("%q is the beginning of %q", keyA, keyB)
+			t.Fatalf("%q is a prefix of %q", keyA, keyB)
 		}
 		if _, isNumber := a.(Number); isNumber {
 			return
@@ -94,7 +94,7 @@ func textOf(value Value) string {
 	return string(value.(Binary))
 }
 
-// read reads an item in wire form.
+// read parses an item in wire form.
 func read(t *testing.T, wire string) Map {
 	t.Helper()
 	var m Map
@@ -163,6 +163,6 @@ func TestMap_changes_are_copies(t *testing.T) {
 		}
 	}
 	if got := before.Get("a"); len(before) != 2 || got != Value(NewNumber(1)) {
-		t.Errorf("the map before: want it as it was, got %v", before)
+		t.Errorf("the original map: want it unchanged, got %v", before)
 	}
 }

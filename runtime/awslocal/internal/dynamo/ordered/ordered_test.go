@@ -61,8 +61,7 @@ func check(t *rapid.T, what string, want []string, walk func(func(string, int) b
 	}
 }
 
-// TestMap_spreads_heights checks that the list does not degenerate for keys that differ
-// little.
+// TestMap_spreads_heights checks that the list does not degenerate for similar keys.
 func TestMap_spreads_heights(t *testing.T) {
 	t.Parallel()
 	const keys = 1 << 16

@@ -15,7 +15,7 @@ const (
 	inner = `{"StartAt": "I", "States": {"I": {"Type": "Pass", "End": true}}}`
 )
 
-// findings returns what is found in a machine of one state with these fields.
+// findings returns the findings of a machine with one state that has these fields.
 func findings(fields string) string {
 	_, found := asl.Parse(`{"StartAt": "S", "States": {"S": {` + fields + `}}}`)
 	if len(found) == 0 {
@@ -69,7 +69,7 @@ func TestFindingsInStates(t *testing.T) {
 		{send, "requires the field Parameters"},
 		{send + `, "Parameters": {"QueueUrl": "q"}`, "The field \"MessageBody\" is required but was missing at /States/S/Parameters"},
 		{send + `, "Parameters": {"QueueUrl.$": "$.q", "MessageBody": "b", "Colour": 1}`, "The field \"Colour\" is not supported here"},
-		{`"Type": "Task", "Resource": "arn:aws:states:::lambda:invoke", "End": true, "Parameters": {"FunctionName": "f", "InvocationType": "Event"}`, "supports the InvocationType RequestResponse alone"},
+		{`"Type": "Task", "Resource": "arn:aws:states:::lambda:invoke", "End": true, "Parameters": {"FunctionName": "f", "InvocationType": "Event"}`, "supports only the InvocationType RequestResponse"},
 		{sends + `, "TimeoutSeconds": 5, "HeartbeatSeconds": 5`, "smaller than TimeoutSeconds"},
 		{sends + `, "TimeoutSeconds": 5, "TimeoutSecondsPath": "$.t"`, "cannot be combined with TimeoutSecondsPath"},
 		{sends + `, "TimeoutSeconds": 0`, "integer between 1 and 99999999, got 0"},
@@ -110,7 +110,7 @@ func TestFindingsInMachines(t *testing.T) {
 		{`{"StartAt": "A", "States": {"A": {"Type": "Succeed"}, "B": {"Type": "Succeed"}}}`, "State \"B\" is not reachable. at /States/B"},
 		{`{"StartAt": "A", "States": {"A": []}}`, "expected an object"},
 		{`{"QueryLanguage": "JSONata", "StartAt": "A", "States": {"A": {"Type": "Succeed"}}}`, "NOT_SUPPORTED_BY_AWSLOCAL: awslocal does not support JSONata"},
-		{`{"Version": "2.0", "StartAt": "A", "States": {"A": {"Type": "Succeed"}}}`, "only version is 1.0"},
+		{`{"Version": "2.0", "StartAt": "A", "States": {"A": {"Type": "Succeed"}}}`, "expected version 1.0"},
 		{`{"TimeoutSeconds": 0, "StartAt": "A", "States": {"A": {"Type": "Succeed"}}}`, "/TimeoutSeconds"},
 		{`{"Colour": 1, "StartAt": "A", "States": {"A": {"Type": "Succeed"}}}`, "Field 'Colour' is not supported here at /Colour"},
 	} {
@@ -139,11 +139,11 @@ func TestRetryDelays(t *testing.T) {
 		}
 	}
 	if got := (asl.Retrier{Interval: 1, BackoffRate: 10}).Delay(1000); got <= 0 || got > 400*24*time.Hour {
-		t.Errorf("the delay after 1000 retries: got %v, want it limited", got)
+		t.Errorf("the delay after 1000 retries: got %v, want a limited delay", got)
 	}
 }
 
-// everything is a definition with all states and most fields.
+// everything returns a definition with all states and most fields.
 func everything(tb testing.TB) string {
 	tb.Helper()
 	text, err := os.ReadFile("testdata/everything.asl.json")

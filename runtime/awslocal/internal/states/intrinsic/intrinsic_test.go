@@ -89,7 +89,7 @@ func TestUUIDsAndRandomNumbersDependOnTheSource(t *testing.T) {
 	}
 	again, _ := call.Evaluate(scope(t))
 	if !document.Equal(first, again) {
-		t.Errorf("the same source gives %v, then %v", first, again)
+		t.Errorf("the same source returned %v, then %v", first, again)
 	}
 	values := first.([]any)
 	if u := values[0].(string); len(u) != 36 || u[14] != '4' || values[0] == values[1] {
@@ -100,7 +100,7 @@ func TestUUIDsAndRandomNumbersDependOnTheSource(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n, _ := seeded.Evaluate(scope(t)); n != values[3] {
-		t.Errorf("the seed 5 gives %v, then %v", values[3], n)
+		t.Errorf("the seed 5 returned %v, then %v", values[3], n)
 	}
 }
 
@@ -130,7 +130,7 @@ func TestCallsThatFail(t *testing.T) {
 		}
 		_, err = call.Evaluate(scope(t))
 		if (err == nil) != (test.want == "") || (err != nil && !strings.Contains(err.Error(), test.want)) {
-			t.Errorf("%s: got %v, want an error that says %q", test.call, err, test.want)
+			t.Errorf("%s: got %v, want an error that contains %q", test.call, err, test.want)
 		}
 	}
 	call, err := intrinsic.Parse(`States.Format('{}', $.missing)`)
@@ -146,13 +146,13 @@ func TestCallsThatFail(t *testing.T) {
 func TestInvalidCallsAreRejected(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ call, want string }{
-		{`States.Nope()`, "no function 'States.Nope'"},
+		{`States.Nope()`, "unknown function 'States.Nope'"},
 		{`States.Format`, "'('"},
 		{`States.Format()`, "1 or more"},
 		{`States.UUID(1)`, "0 arguments"},
 		{`States.MathAdd(1)`, "2 arguments"},
 		{`States.Array('x)`, "closing quote"},
-		{`States.Array('\n')`, "not an escape"},
+		{`States.Array('\n')`, "invalid escape"},
 		{`States.Array("x")`, "neither"},
 		{`States.Array(x)`, "neither"},
 		{`States.Array($.a[)`, "JSONPath"},
@@ -163,7 +163,7 @@ func TestInvalidCallsAreRejected(t *testing.T) {
 		{strings.Repeat(`States.Array(`, 11) + strings.Repeat(`)`, 11), "nested deeper"},
 	} {
 		if _, err := intrinsic.Parse(test.call); err == nil || !strings.Contains(err.Error(), test.want) {
-			t.Errorf("%s: got %v, want an error that says %q", test.call, err, test.want)
+			t.Errorf("%s: got %v, want an error that contains %q", test.call, err, test.want)
 		}
 	}
 }
