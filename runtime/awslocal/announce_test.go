@@ -35,8 +35,8 @@ func listen(t *testing.T, cloud *awslocal.Cloud) listener {
 	return listener{workflows: newWorkflows(t, cloud), queues: queues}
 }
 
-// told returns the events received since the last call.
-func (l listener) told() (events []string) {
+// received returns the events received since the last call.
+func (l listener) received() (events []string) {
 	l.t.Helper()
 	for {
 		out, err := l.queues.ReceiveMessage(l.t.Context(), &sqs.ReceiveMessageInput{QueueUrl: aws.String("changes"), MaxNumberOfMessages: 10})
@@ -102,7 +102,7 @@ func TestStatusChangesHaveTheFormOfEventBridge(t *testing.T) {
 		began := time.Now()
 		l.start(machine, "e", `{ "a": 1}`)
 		l.sleep(3 * time.Second)
-		events := l.told()
+		events := l.received()
 		const head = `{"account":"000000000000","detail":{"cause":null,"error":null,"executionArn":"arn:aws:states:us-east-1:000000000000:execution:m:e","input":"{ \"a\": 1}","inputDetails":{"included":true},"name":"e",`
 		want := []string{
 			head + fmt.Sprintf(`"output":null,"outputDetails":null,"startDate":%d,"stateMachineAliasArn":null,"stateMachineArn":"arn:aws:states:us-east-1:000000000000:stateMachine:m","stateMachineVersionArn":null,"status":"RUNNING","stopDate":null},`, began.UnixMilli()) +
@@ -142,7 +142,7 @@ func TestStatusChangesOfEveryFinalStatus(t *testing.T) {
 			t.Fatal(err)
 		}
 		const want = "f RUNNING true/- - -\nf FAILED true/- E C\nt RUNNING true/- - -\na RUNNING true/- - -\nt TIMED_OUT true/- - -\na ABORTED true/- X Y"
-		if got := changes(t, l.told()); got != want {
+		if got := changes(t, l.received()); got != want {
 			t.Errorf("want\n%s\ngot\n%s", want, got)
 		}
 	})
@@ -158,7 +158,7 @@ func TestStatusChangesOmitLongInputsAndOutputs(t *testing.T) {
 		l.start(machine, "both", text(124<<10+1))
 		l.start(machine, "each", text(248<<10+1))
 		const want = "fits RUNNING true/- - -\nfits SUCCEEDED true/true - -\nboth RUNNING true/- - -\nboth SUCCEEDED false/true - -\neach RUNNING false/- - -\neach SUCCEEDED false/false - -"
-		if got := changes(t, l.told()); got != want {
+		if got := changes(t, l.received()); got != want {
 			t.Errorf("want\n%s\ngot\n%s", want, got)
 		}
 	})
@@ -180,11 +180,11 @@ func TestStatusChangesCanBeLostDuplicatedAndLate(t *testing.T) {
 		for _, name := range []string{"lost", "twice", "late"} {
 			l.start(machine, name, "{}")
 		}
-		if got := changes(t, l.told()); got != "twice SUCCEEDED true/true - -\ntwice SUCCEEDED true/true - -" {
+		if got := changes(t, l.received()); got != "twice SUCCEEDED true/true - -\ntwice SUCCEEDED true/true - -" {
 			t.Errorf("want two copies of twice, got %s", got)
 		}
 		l.sleep(time.Minute)
-		if got := changes(t, l.told()); got != "late SUCCEEDED true/true - -" {
+		if got := changes(t, l.received()); got != "late SUCCEEDED true/true - -" {
 			t.Errorf("want late, got %s", got)
 		}
 		if got, want := strings.Join(asked, ", "), "1 lost RUNNING, 2 lost SUCCEEDED, 3 twice RUNNING, 4 twice SUCCEEDED, 5 late RUNNING, 6 late SUCCEEDED"; got != want {
@@ -215,7 +215,7 @@ func TestStatusChangesSurviveARestart(t *testing.T) {
 		time.Sleep(time.Hour)
 		cloud, l = open()
 		const want = "before RUNNING true/- - -\nbefore SUCCEEDED true/true - -\nbetween RUNNING true/- - -\nbetween SUCCEEDED true/true - -"
-		if got := changes(t, l.told()); got != want {
+		if got := changes(t, l.received()); got != want {
 			t.Errorf("want\n%s\ngot\n%s", want, got)
 		}
 		if err := cloud.Close(); err != nil {

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// outputWait limits how long Close waits for output that a child of an ended process still holds open.
+// outputWait limits the wait for the output of an ended process while a child process still holds it open.
 const outputWait = 10 * time.Second
 
 // BootstrapConfig configures a Bootstrap.
@@ -211,7 +211,7 @@ func (b *Bootstrap) startProcess() (*process, error) {
 	if err != nil {
 		return nil, fmt.Errorf("serving the Runtime API: %w", err)
 	}
-	p.command = exec.Command(b.config.Path) //nolint:gosec // to run what it is given is its purpose
+	p.command = exec.Command(b.config.Path) //nolint:gosec // the caller chooses the executable
 	p.command.Dir = filepath.Dir(b.config.Path)
 	p.command.Env = b.environment(address)
 	p.command.Stdout, p.command.Stderr = b.config.Logs, b.config.Logs

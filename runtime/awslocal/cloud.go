@@ -101,8 +101,8 @@ type Cloud struct {
 	store  *disk.Store
 	opened time.Time
 	closed bool
-	// begun holds the invocations that the current change starts.
-	begun []func()
+	// invocations holds the invocations that the current change starts.
+	invocations []func()
 }
 
 // New returns an empty Cloud that stores nothing on disk. It panics if config.Data is set (use Open) or if Register
@@ -143,7 +143,7 @@ var _ http.Handler = (*Cloud)(nil)
 // disk. All calls pass through here. Do not answer a call before locked returns, or if it returns an error.
 func (c *Cloud) locked(work func(now time.Time)) *wire.Error {
 	if err := c.change(work).Wait(); err != nil {
-		return notKept(err)
+		return notStored(err)
 	}
 	return nil
 }
@@ -161,14 +161,14 @@ func (c *Cloud) change(work func(now time.Time)) disk.Ticket {
 	work(now)
 	c.follow(now)
 	ticket := c.commit()
-	for _, invoke := range c.begun {
+	for _, invoke := range c.invocations {
 		go func() {
 			if ticket.Wait() == nil {
 				invoke()
 			}
 		}()
 	}
-	c.begun = nil
+	c.invocations = nil
 	return ticket
 }
 

@@ -36,10 +36,10 @@ type Call struct {
 // Fault describes what goes wrong with a call. The zero value means that nothing goes wrong. Faults can be combined:
 // a slow call can also take effect twice and lose its answer.
 type Fault struct {
-	// Frozen suspends the client for this long before the call takes effect, like a suspended process. This call and
-	// all later ones hang, and calls in flight return no answers. Afterwards all calls continue normally: they take
-	// effect and return their answers, even if their contexts have ended. A client that uses a socket may not wait
-	// that long.
+	// Frozen suspends the client for this long before the call takes effect, like a suspended process. In the
+	// meantime this call and all new ones hang, and calls in flight return no answers. Afterwards all calls continue
+	// normally: they take effect and return their answers, even if their contexts have ended. A client that uses a
+	// socket may not wait that long.
 	Frozen time.Duration
 	// Before is how long the request takes to reach the service. After is how long the answer takes to return. If the
 	// client gives up during Before, the call has no effect. If it gives up during After, the call has taken effect.
@@ -115,8 +115,8 @@ func (f *faults) ofDelivery(source EventSource, batch []sqs.ReceivedMessage) Del
 	return f.delivery(delivery)
 }
 
-// freeze suspends a client for d and returns the end of the suspension. It does nothing if d is zero or the client
-// has no name, because unnamed clients cannot be distinguished.
+// freeze suspends a client for d and returns the end of the suspension, or zero if d is zero. The later calls of an
+// unnamed client do not hang, because unnamed clients cannot be distinguished.
 func (f *faults) freeze(client string, now time.Time, d time.Duration) (thaw time.Time) {
 	if d == 0 {
 		return time.Time{}

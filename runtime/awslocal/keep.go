@@ -90,8 +90,8 @@ func (c *Cloud) commit() disk.Ticket {
 	return c.store.Commit(changes)
 }
 
-// notKept is the answer to a call whose effects could not be stored on disk.
-func notKept(err error) *wire.Error {
+// notStored is the answer to a call whose effects could not be stored on disk.
+func notStored(err error) *wire.Error {
 	failed := wire.Errorf("InternalFailure", "%v", err)
 	failed.Status = http.StatusInternalServerError
 	return failed

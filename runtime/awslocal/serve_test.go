@@ -49,7 +49,7 @@ func TestServe_unsupported_features_are_rejected_by_name(t *testing.T) {
 		{target("AmazonSQS.StartMessageMoveTask"), `{}`, "UnsupportedOperation", "StartMessageMoveTask"},
 		{target("AmazonSQS.CreateQueue"), `{"QueueName":"q","Colour":"red"}`, "InvalidParameterValue", "Colour"},
 		{target("AmazonSQS.CreateQueue"), `{"QueueName":7}`, "SerializationException", "QueueName"},
-		{target("AmazonSQS.CreateQueue"), `{"QueueName":"q"}{}`, "SerializationException", "follows"},
+		{target("AmazonSQS.CreateQueue"), `{"QueueName":"q"}{}`, "SerializationException", "unexpected data"},
 		{target("Kinesis_20131202.PutRecord"), `{}`, "UnknownOperationException", "Kinesis_20131202"},
 		{target("DynamoDB_20120810.CreateGlobalTable"), `{}`, "UnknownOperationException", "CreateGlobalTable"},
 		{map[string]string{}, ``, "UnknownOperationException", "X-Amz-Target"},

@@ -52,7 +52,7 @@ func (c *Cloud) invokeTask(now time.Time, task states.Task) {
 		c.states.Finish(now, task.ID, nil, &states.Failure{Error: "Lambda.ResourceNotFoundException", Cause: err.Error()})
 		return
 	}
-	c.begun = append(c.begun, func() {
+	c.invocations = append(c.invocations, func() {
 		answer, err := function.invoke(context.Background(), task.Input)
 		c.change(func(now time.Time) { c.states.Finish(now, task.ID, answer, functionFailure(err)) })
 	})

@@ -9,14 +9,14 @@ import (
 
 // printGrowth prints how the cost of a call, the memory and the start-up time change with the number of stored
 // messages and items. A small and a large server take turns, so that both see the same noise.
-func printGrowth(million, clients, rounds int, lasts time.Duration) error {
-	fmt.Printf("\noperations a second with %d messages queued and %d items stored, relative to a nearly empty server\n\n%-18s", million, million, "")
+func printGrowth(stored, clients, rounds int, duration time.Duration) error {
+	fmt.Printf("\noperations a second with %d messages queued and %d items stored, relative to a nearly empty server\n\n%-18s", stored, stored, "")
 	for _, w := range workloads {
 		fmt.Printf(" %24s", w.name)
 	}
 	fmt.Printf(" %14s %14s\n", "memory, many", "first answer")
 	for _, name := range []string{inMemory, onDisk} {
-		if err := growth(name, million, clients, rounds, lasts); err != nil {
+		if err := growth(name, stored, clients, rounds, duration); err != nil {
 			return err
 		}
 	}
@@ -24,7 +24,7 @@ func printGrowth(million, clients, rounds int, lasts time.Duration) error {
 }
 
 // growth prints a row of the table.
-func growth(name string, million, clients, rounds int, lasts time.Duration) error {
+func growth(name string, stored, clients, rounds int, duration time.Duration) error {
 	few, err := startOne(name, clients)
 	if err != nil {
 		return err
@@ -35,14 +35,14 @@ func growth(name string, million, clients, rounds int, lasts time.Duration) erro
 		return err
 	}
 	defer many.remove()
-	if err := many.fill(million); err != nil {
+	if err := many.fill(stored); err != nil {
 		return fmt.Errorf("filling %s: %w", name, err)
 	}
 	rates := map[*server]map[string][]float64{few.server: {}, many.server: {}}
 	for range rounds {
 		for _, w := range workloads {
 			for s, measured := range rates {
-				r, err := w.measure(s, clients, lasts)
+				r, err := w.measure(s, clients, duration)
 				if err != nil {
 					return fmt.Errorf("%s on %s: %w", w.name, name, err)
 				}

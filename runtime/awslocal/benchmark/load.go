@@ -70,7 +70,7 @@ func (c *client) call(target, operation string, in, out any) error {
 
 // rate runs op in this many concurrent clients for a while and returns operations per second. op receives the number
 // of its client, and how many calls that client has made before.
-func rate(clients int, lasts time.Duration, op func(client, n int) error) (float64, error) {
+func rate(clients int, duration time.Duration, op func(client, n int) error) (float64, error) {
 	var (
 		done  atomic.Int64
 		group sync.WaitGroup
@@ -80,7 +80,7 @@ func rate(clients int, lasts time.Duration, op func(client, n int) error) (float
 	start := time.Now()
 	for i := range clients {
 		group.Go(func() {
-			for n := 0; time.Since(start) < lasts; n++ {
+			for n := 0; time.Since(start) < duration; n++ {
 				if err := op(i, n); err != nil {
 					once.Do(func() { first = err })
 					return

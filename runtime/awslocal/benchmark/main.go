@@ -22,15 +22,15 @@ func main() {
 	data := flag.String("data", "", "with -serve: the data folder")
 	npm := flag.String("npm", "runtime/awslocal/conformance/testdata/npm/node_modules", "where dynalite is installed")
 	clients := flag.Int("clients", 32, "number of concurrent clients")
-	lasts := flag.Duration("for", 2*time.Second, "how long each cell is measured in each round")
+	duration := flag.Duration("for", 2*time.Second, "how long each cell is measured in each round")
 	rounds := flag.Int("rounds", 3, "number of rounds (a cell shows their median)")
-	million := flag.Int("queued", 1_000_000, "messages and items to store before the last table's second measurement (0 skips that table)")
+	stored := flag.Int("queued", 1_000_000, "messages and items to store before the last table's second measurement (0 skips that table)")
 	flag.Parse()
 	var err error
 	if *serveAt != "" {
 		err = serve(*serveAt, *data)
 	} else {
-		err = run(*npm, *clients, *lasts, *rounds, *million)
+		err = run(*npm, *clients, *duration, *rounds, *stored)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "benchmark:", err)
@@ -54,7 +54,7 @@ func serve(addr, data string) error {
 	return errors.Join(server.Close(), cloud.Close())
 }
 
-func run(npm string, clients int, lasts time.Duration, rounds, million int) error {
+func run(npm string, clients int, duration time.Duration, rounds, stored int) error {
 	dir, err := os.MkdirTemp("", "awslocal-benchmark-")
 	if err != nil {
 		return err
@@ -79,7 +79,7 @@ func run(npm string, clients int, lasts time.Duration, rounds, million int) erro
 		fmt.Printf("%-18s %11.0f ms %11.0f MB\n", s.name, float64(s.ready.Microseconds())/1000, memory)
 	}
 
-	fmt.Printf("\noperations a second, %d clients, median of %d rounds of %v\n\n", clients, rounds, lasts)
+	fmt.Printf("\noperations a second, %d clients, median of %d rounds of %v\n\n", clients, rounds, duration)
 	measured := make(map[*server]map[string][]float64)
 	for _, s := range servers {
 		measured[s] = make(map[string][]float64)
@@ -93,7 +93,7 @@ func run(npm string, clients int, lasts time.Duration, rounds, million int) erro
 				if !w.on(s) {
 					continue
 				}
-				r, err := w.measure(s, clients, lasts)
+				r, err := w.measure(s, clients, duration)
 				if err != nil {
 					return fmt.Errorf("%s on %s: %w", w.name, s.name, err)
 				}
@@ -105,8 +105,8 @@ func run(npm string, clients int, lasts time.Duration, rounds, million int) erro
 	for _, s := range servers {
 		s.stop() // The growth table measures only awslocal.
 	}
-	if million > 0 {
-		return printGrowth(million, clients, rounds, lasts)
+	if stored > 0 {
+		return printGrowth(stored, clients, rounds, duration)
 	}
 	return nil
 }

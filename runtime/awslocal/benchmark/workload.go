@@ -24,28 +24,28 @@ type object map[string]any
 type workload struct {
 	name    string
 	on      func(*server) bool
-	measure func(s *server, clients int, lasts time.Duration) (float64, error)
+	measure func(s *server, clients int, duration time.Duration) (float64, error)
 }
 
 var workloads = []workload{
-	{"SendMessage", serversOfSQS, func(s *server, clients int, lasts time.Duration) (float64, error) {
+	{"SendMessage", serversOfSQS, func(s *server, clients int, duration time.Duration) (float64, error) {
 		c := newClient(s.url, clients)
 		unique := strconv.FormatInt(time.Now().UnixNano(), 36)
-		return rate(clients, lasts, func(client, n int) error {
+		return rate(clients, duration, func(client, n int) error {
 			return c.send(s, fmt.Sprintf("%s-%d", unique, client), fmt.Sprintf("%s-%d-%d", unique, client, n))
 		})
 	}},
-	{"Receive+Delete", serversOfSQS, func(s *server, clients int, lasts time.Duration) (float64, error) {
+	{"Receive+Delete", serversOfSQS, func(s *server, clients int, duration time.Duration) (float64, error) {
 		c := newClient(s.url, clients)
-		return rate(clients, lasts, func(client, n int) error { return c.receiveAndDelete(s) })
+		return rate(clients, duration, func(client, n int) error { return c.receiveAndDelete(s) })
 	}},
-	{"PutItem", serversOfDynamoDB, func(s *server, clients int, lasts time.Duration) (float64, error) {
+	{"PutItem", serversOfDynamoDB, func(s *server, clients int, duration time.Duration) (float64, error) {
 		c := newClient(s.url, clients)
-		return rate(clients, lasts, func(client, n int) error { return c.put(client*storedItems + n%storedItems) })
+		return rate(clients, duration, func(client, n int) error { return c.put(client*storedItems + n%storedItems) })
 	}},
-	{"GetItem", serversOfDynamoDB, func(s *server, clients int, lasts time.Duration) (float64, error) {
+	{"GetItem", serversOfDynamoDB, func(s *server, clients int, duration time.Duration) (float64, error) {
 		c := newClient(s.url, clients)
-		return rate(clients, lasts, func(client, n int) error { return c.get((client + n) % storedItems) })
+		return rate(clients, duration, func(client, n int) error { return c.get((client + n) % storedItems) })
 	}},
 }
 
@@ -157,14 +157,14 @@ func (c *client) get(i int) error {
 }
 
 // fill sends this many messages and puts this many items.
-func (s *server) fill(million int) error {
+func (s *server) fill(stored int) error {
 	const fillers = 8
 	c := newClient(s.url, fillers)
 	failed := make(chan error, fillers)
 	for filler := range fillers {
 		go func() {
-			err := c.sendBatches(s, million/fillers, fmt.Sprint("fill-", filler))
-			for first := 0; err == nil && first < million/fillers; first += 25 {
+			err := c.sendBatches(s, stored/fillers, fmt.Sprint("fill-", filler))
+			for first := 0; err == nil && first < stored/fillers; first += 25 {
 				var puts []object
 				for i := first; i < first+25; i++ {
 					puts = append(puts, object{"PutRequest": object{"Item": item(1_000_000*(filler+1) + i)}})

@@ -59,7 +59,7 @@ func systemAttributesSelected(t *testing.T, w *world) {
 		}, map[string]string{"MessageGroupId": "a", "MessageDeduplicationId": "a1"}},
 		{"AttributeNames", func(in *sqs.ReceiveMessageInput) {
 			in.MessageSystemAttributeNames = nil
-			//nolint:staticcheck // SA1019: deprecated for callers, who use it all the same
+			//nolint:staticcheck // SA1019: tests the deprecated parameter
 			in.AttributeNames = []types.QueueAttributeName{"MessageGroupId"}
 		}, map[string]string{"MessageGroupId": "a"}},
 		{"none", func(in *sqs.ReceiveMessageInput) { in.MessageSystemAttributeNames = nil }, nil},

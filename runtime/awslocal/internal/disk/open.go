@@ -33,7 +33,7 @@ func Open(dir string) (*Store, error) {
 		return nil, fmt.Errorf("creating the data folder: %w", err)
 	}
 	path := filepath.Join(dir, FileName)
-	if err := checkWhole(path); err != nil {
+	if err := checkNotTruncated(path); err != nil {
 		return nil, explain(path, err)
 	}
 	db, err := bbolt.Open(path, 0o600, options())
@@ -58,9 +58,9 @@ func options() *bbolt.Options {
 // errFormat is returned for a file of another format version.
 var errFormat = errors.New("it has a different format")
 
-// checkWhole rejects a truncated file. Reading its missing part would crash the process. A crash never truncates the
+// checkNotTruncated rejects a truncated file. Reading its missing part would crash the process. A crash never truncates the
 // file.
-func checkWhole(path string) error {
+func checkNotTruncated(path string) error {
 	switch info, err := os.Stat(path); {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil

@@ -39,8 +39,7 @@ func (p place) in(item plain) any {
 	return value
 }
 
-// places lists the document paths used in expressions. The paths before attributesEnd start with different
-// attributes, and these are the item's attributes besides the key.
+// places lists the document paths used in expressions.
 var places = []place{
 	{"g"}, {"n"}, {"s"}, {"l"}, {"m"}, {"t"}, {"absent"}, {"l", 0}, {"l", 1}, {"l", 7}, {"m", "x"}, {"m", "y"}, {"s", "x"}, {"absent", "x"},
 }

@@ -26,16 +26,16 @@ type reference struct {
 }
 
 type referenceSchedule struct {
-	serial          int
-	name            string
-	at, every, end  int // every is zero for at; end is zero if not set
-	started         int
-	enabled, delete bool
-	lettered        bool // has a dead-letter queue
-	retries         int
-	input           string
-	fired           bool
-	last            int // time of a rate's last invocation; negative if none
+	serial             int
+	name               string
+	at, every, end     int // every is zero for at; end is zero if not set
+	started            int
+	enabled, delete    bool
+	hasDeadLetterQueue bool // has a dead-letter queue
+	retries            int
+	input              string
+	fired              bool
+	last               int // time of a rate's last invocation; negative if none
 }
 
 type referenceInvocation struct {
@@ -89,7 +89,7 @@ func (r *reference) tick(now int, fail func(string) bool) []string {
 		case i.attempts <= i.schedule.retries:
 			i.due = now + 1<<(i.attempts-1)
 			return
-		case i.schedule.lettered:
+		case i.schedule.hasDeadLetterQueue:
 			sent = append(sent, "dead letter of "+i.schedule.input)
 		}
 		r.invocations = slices.DeleteFunc(r.invocations, func(o *referenceInvocation) bool { return o == i })
@@ -225,7 +225,7 @@ func (p *pair) draw(name string) (string, *referenceSchedule) {
 	p.inputs++
 	s := &referenceSchedule{
 		name: name, enabled: rapid.IntRange(0, 4).Draw(p.T, "enabled") > 0, delete: rapid.Bool().Draw(p.T, "delete"),
-		last: -1, lettered: rapid.Bool().Draw(p.T, "lettered"), retries: rapid.IntRange(0, 3).Draw(p.T, "retries"),
+		last: -1, hasDeadLetterQueue: rapid.Bool().Draw(p.T, "hasDeadLetterQueue"), retries: rapid.IntRange(0, 3).Draw(p.T, "retries"),
 		input: fmt.Sprintf("%s%d", rapid.SampledFrom([]string{"a", "b"}).Draw(p.T, "kind"), p.inputs),
 	}
 	var overrides []string
@@ -242,7 +242,7 @@ func (p *pair) draw(name string) (string, *referenceSchedule) {
 		}
 	}
 	overrides = append(overrides, "Target.Input="+string(encode(s.input)), fmt.Sprintf(`Target.RetryPolicy={"MaximumRetryAttempts":%d}`, s.retries))
-	if s.lettered {
+	if s.hasDeadLetterQueue {
 		overrides = append(overrides, `Target.DeadLetterConfig={"Arn":"`+deadARN+`"}`)
 	}
 	if !s.enabled {

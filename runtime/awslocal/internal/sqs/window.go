@@ -9,9 +9,9 @@ import (
 // Guide, "Exactly-once processing in Amazon SQS").
 const deduplicationInterval = 5 * time.Minute
 
-// forgottenMax is how many entries a call of get or put drops. Callers get before they put, so each added entry
+// dropsMax is how many entries a call of get or put drops. Callers get before they put, so each added entry
 // allows two drops. Expired entries therefore do not accumulate.
-const forgottenMax = 1
+const dropsMax = 1
 
 // window remembers entries for deduplicationInterval. Time only moves forward, so entries expire in the order they
 // were added. Each call drops only a few expired entries, so that no call is slow.
@@ -34,7 +34,7 @@ type expiry[K comparable] struct {
 
 // get returns the value of key at the time now.
 func (w *window[K, V]) get(now time.Time, key K) (V, bool) {
-	w.forget(now)
+	w.dropExpired(now)
 	if e, ok := w.entries[key]; ok && now.Before(e.expires) {
 		return e.value, true
 	}
@@ -44,7 +44,7 @@ func (w *window[K, V]) get(now time.Time, key K) (V, bool) {
 
 // put stores value under key, and replaces an existing value.
 func (w *window[K, V]) put(now time.Time, key K, value V) {
-	w.forget(now)
+	w.dropExpired(now)
 	if w.entries == nil {
 		w.entries = make(map[K]remembered[V])
 	}
@@ -54,10 +54,10 @@ func (w *window[K, V]) put(now time.Time, key K, value V) {
 	w.notify(key)
 }
 
-// forget drops some expired entries.
-func (w *window[K, V]) forget(now time.Time) {
+// dropExpired drops some expired entries.
+func (w *window[K, V]) dropExpired(now time.Time) {
 	gone := 0
-	for ; gone < min(len(w.order), forgottenMax) && !now.Before(w.order[gone].expires); gone++ {
+	for ; gone < min(len(w.order), dropsMax) && !now.Before(w.order[gone].expires); gone++ {
 		// A key that was put again has a later entry in the order.
 		if e, ok := w.entries[w.order[gone].key]; ok && !now.Before(e.expires) {
 			delete(w.entries, w.order[gone].key)

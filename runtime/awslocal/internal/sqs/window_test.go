@@ -42,11 +42,11 @@ func TestWindow_drops_an_expired_burst_gradually(t *testing.T) {
 		w.put(start, i, i)
 	}
 	w.changed = func(int) { dropped++ }
-	for i := range burst / forgottenMax {
+	for i := range burst / dropsMax {
 		if got, ok := w.get(start.Add(deduplicationInterval), burst-1); ok {
 			t.Fatalf("call %d: got the expired entry %d", i, got)
 		}
-		if want := (i + 1) * forgottenMax; dropped != want {
+		if want := (i + 1) * dropsMax; dropped != want {
 			t.Fatalf("call %d: got %d dropped entries so far, want %d", i, dropped, want)
 		}
 	}

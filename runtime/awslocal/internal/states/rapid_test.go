@@ -177,13 +177,13 @@ func readBody(tb tester, text string) body {
 	return b
 }
 
-// strip converts an output of the model to the form of the reference: caught errors are reduced to their names, and
+// referenceForm converts an output of the model to the form of the reference: caught errors are reduced to their names, and
 // auxiliary members are removed.
-func strip(value any) any {
+func referenceForm(value any) any {
 	switch value := value.(type) {
 	case []any:
 		for i := range value {
-			value[i] = strip(value[i])
+			value[i] = referenceForm(value[i])
 		}
 	case map[string]any:
 		delete(value, "sum")
@@ -195,7 +195,7 @@ func strip(value any) any {
 			value["t"] = t["n"]
 		}
 		for _, name := range slices.Collect(maps.Keys(value)) {
-			value[name] = strip(value[name])
+			value[name] = referenceForm(value[name])
 		}
 	}
 	return value
@@ -263,7 +263,7 @@ func TestMachinesEndLikeTheReference(t *testing.T) {
 		if err := json.Unmarshal(wanted, &wantValue); err != nil {
 			rt.Fatal(err)
 		}
-		if diff := cmp.Diff(wantValue, strip(output)); diff != "" {
+		if diff := cmp.Diff(wantValue, referenceForm(output)); diff != "" {
 			rt.Fatalf("output (-want +got):\n%s\n%s", diff, definition)
 		}
 	})

@@ -56,8 +56,8 @@ func (o *object) comment() {
 	}
 }
 
-// elsewhere lists fields that Step Functions supports and this package does not, and why.
-var elsewhere = map[string]string{
+// unsupportedFields lists fields that Step Functions supports and this package does not, and why.
+var unsupportedFields = map[string]string{
 	"Assign":                         "awslocal does not support variables",
 	"Arguments":                      "awslocal does not support JSONata: write Parameters",
 	"Output":                         "awslocal does not support JSONata: write ResultPath and OutputPath",
@@ -80,7 +80,7 @@ func (o *object) done() {
 		if o.taken[name] {
 			continue
 		}
-		if why, known := elsewhere[name]; known {
+		if why, known := unsupportedFields[name]; known {
 			o.findings.add(o.path+"/"+name, notSupportedHere, "Field '%s': %s", name, why)
 		} else {
 			o.findings.add(o.path+"/"+name, schemaInvalid, "Field '%s' is not supported here", name)

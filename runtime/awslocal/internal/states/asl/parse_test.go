@@ -38,7 +38,7 @@ func TestFindingsInStates(t *testing.T) {
 		{`"Type": "Pass", "End": true, "QueryLanguage": "JSONata"`, "awslocal does not support JSONata: write the state machine with JSONPath at /States/S/QueryLanguage"},
 		{`"Type": "Pass", "End": true, "Output": "{% 1 %}"`, "awslocal does not support JSONata"},
 		{`"Type": "Pass", "End": true, "InputPath": "a"`, "does not begin with '$' at /States/S/InputPath"},
-		{`"Type": "Pass", "End": true, "InputPath": 1`, "expected a string"},
+		{`"Type": "Pass", "End": true, "InputPath": 1`, "expected a non-empty string"},
 		{`"Type": "Pass", "End": true, "ResultPath": "$.a[*]"`, "not a Reference Path"},
 		{`"Type": "Pass", "End": true, "ResultPath": "$$.a"`, "cannot write to the context object"},
 		{`"Type": "Pass", "End": true, "Parameters": {"a.$": "x"}`, "The value for the field 'a.$' must be a valid JSONPath or a valid intrinsic function call: the path 'x' does not begin with '$' at /States/S/Parameters/a.$"},
