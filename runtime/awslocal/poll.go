@@ -117,7 +117,7 @@ func (c *Cloud) Poll(ctx context.Context, source EventSource, start func() Invok
 		if err != nil {
 			return fmt.Errorf("polling %s: %w", source.Queue, err)
 		}
-		fault := c.faults.ofDelivery(source, batch.Messages) // Asked here, in the order of the batches.
+		fault := c.faults.ofDelivery(source, batch.Messages) // Poll asks about batches in the order of their receipt.
 		running.Go(func() {
 			// Lambda lets invocations in progress finish.
 			c.process(context.WithoutCancel(ctx), source, function, batch.Messages, fault)

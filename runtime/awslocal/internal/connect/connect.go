@@ -67,7 +67,7 @@ func (l *Listener) Addr() net.Addr {
 }
 
 // DialContext returns the client's end of a new connection once Accept has returned the other
-// end. It ignores network and address. http.Transport takes it as its DialContext. After Close
+// end. It ignores network and address. Use it as the DialContext of an http.Transport. After Close
 // it returns net.ErrClosed.
 func (l *Listener) DialContext(ctx context.Context, _, _ string) (net.Conn, error) {
 	client, server := net.Pipe()

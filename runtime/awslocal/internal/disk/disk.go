@@ -49,7 +49,7 @@ type batch struct {
 	err     error         // valid once done is closed
 }
 
-// Ticket identifies a commit. There is nothing to wait for with the zero Ticket.
+// Ticket identifies a commit. Wait on the zero Ticket returns at once.
 type Ticket struct{ batch *batch }
 
 // Wait returns nil when this commit and all earlier commits are on disk. After an error they may or may not be on

@@ -70,7 +70,7 @@ func (n *in) children() []node         { return append([]node{n.subject}, n.cand
 func (n *logical) children() []node    { return []node{n.left, n.right} }
 func (n *not) children() []node        { return []node{n.condition} }
 
-// isOperand reports whether a node can be an operand. It is true for every call; checkPlaces checks calls later.
+// isOperand reports whether a node can be an operand. It is true for every call, because checkPlaces checks calls later.
 func isOperand(n node) bool {
 	switch n.(type) {
 	case *pathOperand, *valueOperand, *arithmetic, *call:

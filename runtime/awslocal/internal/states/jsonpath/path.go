@@ -40,7 +40,7 @@ func Parse(text string) (Path, error) {
 		err = errors.New("expected '.' or '[' after '$'")
 	}
 	if err == nil && (strings.HasSuffix(expression, "]$") || strings.HasSuffix(expression, "]@")) {
-		err = errors.New("unexpected text after ']'") // jp takes it for the end
+		err = errors.New("unexpected text after ']'") // jp would stop parsing there
 	}
 	if err != nil {
 		return Path{}, fmt.Errorf("the path '%s' is not a JSONPath expression: %w", text, err)
