@@ -75,7 +75,7 @@ func (c BootstrapConfig) validate() error {
 // real processes, so it does not work inside a testing/synctest bubble. It is safe for concurrent use.
 //
 // An execution environment starts its process at the first invocation. It starts a new process if the old one has
-// exited, crashed or been killed at a time-out. The start-up time counts towards the time-out of the first
+// exited, crashed or been killed at a timeout. The start-up time counts towards the timeout of the first
 // invocation. Lambda instead allows a separate ten seconds for it.
 type Bootstrap struct {
 	config BootstrapConfig

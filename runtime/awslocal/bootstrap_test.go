@@ -101,7 +101,7 @@ func TestBootstrap(t *testing.T) {
 		"passes a trace ID with each event":           testBootstrapTrace,
 		"reports a panic and restarts":                testBootstrapPanic,
 		"reports an exit and restarts":                testBootstrapExit,
-		"kills the process at the time-out":           testBootstrapTimeout,
+		"kills the process at the timeout":            testBootstrapTimeout,
 		"runs one process per environment":            testBootstrapEnvironments,
 		"rejects an answer that is too long":          testBootstrapSize,
 		"reports an error in the middle of an answer": testBootstrapTrailer,
@@ -200,11 +200,11 @@ func testBootstrapTimeout(t *testing.T, b *awslocal.Bootstrap) {
 	wantFunctionError(t, err, "Sandbox.Timedout", "Task timed out after ")
 	if _, err := os.Stat("/proc/self"); err == nil {
 		if _, err := os.Stat(filepath.Join("/proc", jsonNumber(before.PID))); err == nil {
-			t.Error("the process is still running after its time-out")
+			t.Error("the process is still running after its timeout")
 		}
 	}
 	if after := mustOrder(t, function, `{"Do":"echo"}`); after.PID == before.PID {
-		t.Error("got the same process after the time-out, want a new one")
+		t.Error("got the same process after the timeout, want a new one")
 	}
 }
 

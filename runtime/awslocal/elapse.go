@@ -3,7 +3,7 @@ package awslocal
 import "time"
 
 // elapse performs the work that is due: it sends the messages of due schedules and resumes executions whose waits or
-// time-outs have ended.
+// timeouts have ended.
 func (c *Cloud) elapse(now time.Time) {
 	c.scheduler.Advance(now)
 	for firings := c.scheduler.TakeFirings(); len(firings) > 0; firings = c.scheduler.TakeFirings() {

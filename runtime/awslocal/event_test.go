@@ -88,7 +88,7 @@ func TestLambda_event_json(t *testing.T) {
 // The function's answer decides whether the batch succeeds.
 func TestLambda_batch_response(t *testing.T) {
 	t.Parallel()
-	const success, failure = 1, 2 // invocations within a visibility time-out
+	const success, failure = 1, 2 // invocations within a visibility timeout
 	for name, test := range map[string]struct {
 		answer      string
 		invocations int32

@@ -72,7 +72,7 @@ type Delivery struct {
 // DeliveryFault describes what goes wrong with a delivery. The zero value means that nothing goes wrong.
 type DeliveryFault struct {
 	// Lost drops the batch before it reaches the function. The messages stay in flight until their visibility
-	// time-out ends.
+	// timeout ends.
 	Lost bool
 	// AcknowledgementLost runs the function but deletes none of its messages.
 	AcknowledgementLost bool

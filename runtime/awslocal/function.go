@@ -15,8 +15,8 @@ import (
 // Invoker is a Lambda function. Payload and answer are JSON. The handlers that lambda.NewHandler of
 // github.com/aws/aws-lambda-go/lambda returns are Invokers.
 //
-// Lambda kills a function at its time-out. awslocal cannot kill Invoke, so Invoke must return when ctx ends. Until it
-// returns, it counts towards the concurrency limit. An answer that it returns after the time-out is discarded.
+// Lambda kills a function at its timeout. awslocal cannot kill Invoke, so Invoke must return when ctx ends. Until it
+// returns, it counts towards the concurrency limit. An answer that it returns after the timeout is discarded.
 type Invoker interface {
 	Invoke(ctx context.Context, payload []byte) ([]byte, error)
 }
@@ -60,7 +60,7 @@ func functionError(err error) *FunctionError {
 
 // Function is a Lambda function that state machines can invoke.
 type Function struct {
-	// Timeout is the function's time-out, at most 15 minutes. Defaults to 3 s, as in Lambda.
+	// Timeout is the function's timeout, at most 15 minutes. Defaults to 3 s, as in Lambda.
 	Timeout time.Duration
 	// Start starts an execution environment. Required.
 	Start func() Invoker
@@ -89,13 +89,13 @@ func (c *Cloud) Register(name string, function Function) error {
 var functionName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 
 const (
-	// functionTimeoutMax is Lambda's maximum time-out.
+	// functionTimeoutMax is Lambda's maximum timeout.
 	functionTimeoutMax = 15 * time.Minute
-	// functionTimeoutDefault is Lambda's default time-out.
+	// functionTimeoutDefault is Lambda's default timeout.
 	functionTimeoutDefault = 3 * time.Second
 )
 
-// errTimedOut is returned for an invocation that exceeded its time-out.
+// errTimedOut is returned for an invocation that exceeded its timeout.
 var errTimedOut = errors.New("the function timed out")
 
 // environments holds the execution environments of a function. Like Lambda, it starts a new one for an invocation if
@@ -108,7 +108,7 @@ type environments struct {
 	idle []Invoker
 }
 
-// invoke runs one invocation. The error wraps errTimedOut if it exceeded its time-out.
+// invoke runs one invocation. The error wraps errTimedOut if it exceeded its timeout.
 func (e *environments) invoke(ctx context.Context, payload []byte) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, e.timeout)
 	defer cancel()

@@ -24,7 +24,7 @@ import (
 )
 
 // In each life of the Cloud, its clients start up to flowsALife executions and as many schedules. After the last
-// start, the clock jumps ahead beyond all waits and time-outs.
+// start, the clock jumps ahead beyond all waits and timeouts.
 const (
 	flowLives  = 6
 	flowsALife = 10

@@ -135,7 +135,7 @@ func TestLambda_poller_resumes_messages_in_flight_after_a_restart(t *testing.T) 
 			want   string
 		}{
 			{true, "a1", "0s [a1]"},
-			{false, "a2", "29s [a2]"}, // 30 s after it was received: the queue's visibility time-out
+			{false, "a2", "29s [a2]"}, // 30 s after it was received: the queue's visibility timeout
 		} {
 			dir := t.TempDir()
 			before, err := awslocal.Open(awslocal.Config{Data: dir})
@@ -180,7 +180,7 @@ func TestNew_rejects_a_data_folder(t *testing.T) {
 }
 
 // The crash test kills the Cloud this often. The clock of each life is ahead of the previous one by more than a
-// visibility time-out but much less than a deduplication window. A repeated send is therefore recognised even if it
+// visibility timeout but much less than a deduplication window. A repeated send is therefore recognised even if it
 // takes a few lives.
 const (
 	killCount      = 20
@@ -355,14 +355,14 @@ func (w *witness) ended(ctx context.Context, err error) {
 	}
 }
 
-// await waits until done returns true or an error was reported. Its only limit is go test's time-out. Shortly before
+// await waits until done returns true or an error was reported. Its only limit is go test's timeout. Shortly before
 // that, it reports an error, so that the test can print its state.
 func (w *witness) await(t *testing.T, done func() bool) {
 	t.Helper()
 	for ; ; time.Sleep(2 * time.Millisecond) {
 		w.mu.Lock()
 		if timeUp(t) {
-			w.complain("the time-out of go test is near")
+			w.complain("the timeout of go test is near")
 		}
 		over := len(w.wrong) > 0 || done()
 		w.mu.Unlock()
@@ -372,7 +372,7 @@ func (w *witness) await(t *testing.T, done func() bool) {
 	}
 }
 
-// timeUp reports whether go test's time-out is near.
+// timeUp reports whether go test's timeout is near.
 func timeUp(t *testing.T) bool {
 	t.Helper()
 	deadline, ok := t.Deadline()

@@ -16,7 +16,7 @@ type EventSource struct {
 	Queue string
 	// BatchSize is the maximum number of messages per invocation, 1 to 10. Defaults to 10.
 	BatchSize int
-	// Timeout is the function's time-out, at most 15 minutes and at most the queue's visibility time-out. Defaults to
+	// Timeout is the function's timeout, at most 15 minutes and at most the queue's visibility timeout. Defaults to
 	// 3 s, as in Lambda.
 	Timeout time.Duration
 	// Concurrency is the maximum number of concurrent invocations. Defaults to 5, Lambda's initial concurrency.
@@ -28,10 +28,10 @@ type EventSource struct {
 	// calls. Optional.
 	Client string
 	// Resume makes messages available when Poll starts if they were in flight when the Cloud was opened, because
-	// their functions ended with the previous process. Otherwise they are redelivered when their visibility time-out
+	// their functions ended with the previous process. Otherwise they are redelivered when their visibility timeout
 	// ends. Set it if only Poll receives from the queue.
 	Resume bool
-	// OnFailure is called when a whole batch fails: with the function's error, its panic or time-out, or the reason
+	// OnFailure is called when a whole batch fails: with the function's error, its panic or timeout, or the reason
 	// why its answer is invalid. It is also called if a batch could not be deleted. Calls may be concurrent.
 	// Optional.
 	OnFailure func(err error)
@@ -72,7 +72,7 @@ func (s EventSource) validate() error {
 // is invalid or its queue does not exist.
 //
 // Poll deletes messages that the function processed successfully. Failed messages are redelivered when their
-// visibility time-out ends. The queue sets the time-out, unless the function called ChangeMessageVisibility. A
+// visibility timeout ends. The queue sets the timeout, unless the function called ChangeMessageVisibility. A
 // FIFO queue locks the group of a message in flight, so two concurrent invocations never have messages of the same
 // group.
 //
@@ -160,8 +160,8 @@ func invokeBatch(ctx context.Context, source EventSource, function *environments
 	return failed, nil
 }
 
-// checkTimeout rejects sources that Lambda would not map: a queue that does not exist, or a visibility time-out
-// shorter than the function's time-out.
+// checkTimeout rejects sources that Lambda would not map: a queue that does not exist, or a visibility timeout
+// shorter than the function's timeout.
 func (c *Cloud) checkTimeout(source EventSource) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -176,7 +176,7 @@ func (c *Cloud) checkTimeout(source EventSource) error {
 	return nil
 }
 
-// deleteAll deletes the messages of a batch except the failed ones. A message whose visibility time-out has ended is
+// deleteAll deletes the messages of a batch except the failed ones. A message whose visibility timeout has ended is
 // not deleted and is redelivered, as with Lambda.
 func (c *Cloud) deleteAll(queue string, batch []sqs.ReceivedMessage, failed map[string]bool) error {
 	notDeleted := c.locked(func(now time.Time) {

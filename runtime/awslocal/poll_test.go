@@ -147,10 +147,10 @@ func TestLambda_poller_failed_batch_is_redelivered_after_its_visibility_timeout(
 		fail   func(ctx context.Context) error
 		reason string
 	}{
-		"error":    {func(context.Context) error { return errors.New("out of order") }, "the function failed: out of order"},
-		"panic":    {func(context.Context) error { panic("out of order") }, "the function failed: panic: out of order"},
-		"time-out": {func(ctx context.Context) error { <-ctx.Done(); return nil }, "the function timed out after 10s"},
-		"late":     {func(context.Context) error { time.Sleep(11 * time.Second); return nil }, "the function timed out after 10s"},
+		"error":   {func(context.Context) error { return errors.New("out of order") }, "the function failed: out of order"},
+		"panic":   {func(context.Context) error { panic("out of order") }, "the function failed: panic: out of order"},
+		"timeout": {func(ctx context.Context) error { <-ctx.Done(); return nil }, "the function timed out after 10s"},
+		"late":    {func(context.Context) error { time.Sleep(11 * time.Second); return nil }, "the function timed out after 10s"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -164,7 +164,7 @@ func TestLambda_poller_failed_batch_is_redelivered_after_its_visibility_timeout(
 					}
 					return nil, nil
 				}
-				// The visibility time-out starts when the batch is received.
+				// The visibility timeout starts when the batch is received.
 				reasons := make(chan error, 10)
 				q.start(awslocal.EventSource{Timeout: 10 * time.Second, OnFailure: func(err error) { reasons <- err }}, f)
 				time.Sleep(10 * time.Minute)

@@ -30,14 +30,14 @@ type soakLedger struct {
 type entry struct {
 	state    standing
 	receives int       // at the latest known delivery
-	until    time.Time // the earliest end of that delivery's time-out
+	until    time.Time // the earliest end of that delivery's timeout
 }
 
 // standing is the state of a message, as known to its consumers.
 type standing uint8
 
 const (
-	queued  standing = iota // not delivered, released, or its visibility time-out has ended
+	queued  standing = iota // not delivered, released, or its visibility timeout has ended
 	held                    // delivered, no deletion requested
 	leaving                 // deletion requested, answer unknown
 	gone                    // deleted
@@ -136,7 +136,7 @@ func (l *soakLedger) deleted(d delivery) {
 	l.leave(&l.groups[d.group][d.number])
 }
 
-// expired records a rejected deletion: the visibility time-out had ended.
+// expired records a rejected deletion: the visibility timeout had ended.
 func (l *soakLedger) expired(d delivery, at time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -145,7 +145,7 @@ func (l *soakLedger) expired(d delivery, at time.Time) {
 		return
 	}
 	if e.state == gone || at.Before(e.until) {
-		l.fault("the deletion of message %d of group %d was rejected %v before its time-out", d.number, d.group, e.until.Sub(at))
+		l.fault("the deletion of message %d of group %d was rejected %v before its timeout", d.number, d.group, e.until.Sub(at))
 	}
 	e.state = queued
 }
@@ -205,8 +205,8 @@ func TestSoakLedger_reports_errors_and_accepts_correct_deliveries(t *testing.T) 
 	}{
 		"one after the other": {steps: []func(*soakLedger){
 			receive(0, 1, of(0, 1)), deleted(of(0, 1)), receive(0.5, 1, of(1, 1), of(2, 1))}},
-		"again after its time-out": {steps: []func(*soakLedger){receive(0, 1, of(0, 1)), receive(1.9, 2, of(0, 2))}},
-		"again before its time-out": {steps: []func(*soakLedger){receive(0, 1, of(0, 1)), receive(1, 1.9, of(0, 2))},
+		"again after its timeout": {steps: []func(*soakLedger){receive(0, 1, of(0, 1)), receive(1.9, 2, of(0, 2))}},
+		"again before its timeout": {steps: []func(*soakLedger){receive(0, 1, of(0, 1)), receive(1, 1.9, of(0, 2))},
 			want: []string{"message 0 of group 0 was delivered while message 0 was in flight, for 100ms more"}},
 		"another message while it is held": {steps: []func(*soakLedger){receive(0, 1, of(0, 1)), receive(1, 1.9, of(1, 1))},
 			want: []string{"message 1 of group 0 was delivered while message 0 was in flight, for 100ms more",
@@ -239,9 +239,9 @@ func TestSoakLedger_reports_errors_and_accepts_correct_deliveries(t *testing.T) 
 				"message 0 of group 0 was delivered after message 1 in the same batch"}},
 		"overtaken before it was recorded": {steps: []func(*soakLedger){
 			receive(3, 4, of(0, 2)), deleted(of(0, 2)), receive(0, 5, of(0, 1)), deleted(of(0, 1))}},
-		"rejected after its time-out": {steps: []func(*soakLedger){receive(0, 1, of(0, 1)), deleting(of(0, 1)), expired(2, of(0, 1))}},
-		"rejected before its time-out": {steps: []func(*soakLedger){receive(0, 1, of(0, 1)), deleting(of(0, 1)), expired(1.5, of(0, 1))},
-			want: []string{"the deletion of message 0 of group 0 was rejected 500ms before its time-out"}},
+		"rejected after its timeout": {steps: []func(*soakLedger){receive(0, 1, of(0, 1)), deleting(of(0, 1)), expired(2, of(0, 1))}},
+		"rejected before its timeout": {steps: []func(*soakLedger){receive(0, 1, of(0, 1)), deleting(of(0, 1)), expired(1.5, of(0, 1))},
+			want: []string{"the deletion of message 0 of group 0 was rejected 500ms before its timeout"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

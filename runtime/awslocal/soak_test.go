@@ -131,7 +131,7 @@ func (s *soak) await(want int) {
 		case s.empty.Load() > soakEmptyMax:
 			s.t.Fatalf("%d of %d messages are lost: %s", s.messages-got, s.messages, s.missing())
 		case timeUp(s.t):
-			s.t.Fatalf("the time-out of go test is near, and %d of %d messages remain: %s", s.messages-got, s.messages, s.missing())
+			s.t.Fatalf("the timeout of go test is near, and %d of %d messages remain: %s", s.messages-got, s.messages, s.missing())
 		case round%1000 == 0: // The server is not being killed now. It answers unless it crashed.
 			queue{t: s.t, client: s.client(), url: s.queueURL}.attributes("ApproximateNumberOfMessages")
 		}
@@ -271,7 +271,7 @@ func (s *soak) giveBack(ctx context.Context, client *sqs.Client, d delivery) boo
 		s.returning(d)
 		_, err := client.ChangeMessageVisibility(ctx, &sqs.ChangeMessageVisibilityInput{QueueUrl: &s.queueURL, ReceiptHandle: &d.handle})
 		var api smithy.APIError
-		var back *types.MessageNotInflight // Its visibility time-out had ended.
+		var back *types.MessageNotInflight // Its visibility timeout had ended.
 		ended := errors.As(err, &back) || errors.As(err, &api) && strings.Contains(api.ErrorMessage(), "not available")
 		if err == nil || ended {
 			s.returned.Add(1)

@@ -67,7 +67,7 @@ func TestSQS_change_visibility_with_a_stale_handle(t *testing.T) {
 		wantCode(t, change(first), "InvalidParameterValue")
 		wantCode(t, q.tryDelete(first), "InvalidParameterValue")
 		time.Sleep(29 * time.Second)
-		q.delete(second) // the rejected calls have not changed its time-out
+		q.delete(second) // the rejected calls have not changed its timeout
 	})
 }
 
@@ -94,7 +94,7 @@ func TestSQS_receive_attempt_id_is_invalid_after_a_change(t *testing.T) {
 		again := q.receive(upTo(2), attempt("one"), visible(30))
 		wantBodies(t, again, "a1", "a2")
 		time.Sleep(29 * time.Second)
-		q.delete(again[0]) // the retry has restarted the visibility time-out
+		q.delete(again[0]) // the retry has restarted the visibility timeout
 		wantBodies(t, q.receive(upTo(2), attempt("one")))
 		q.delete(again[1])
 

@@ -41,7 +41,7 @@ var differences = []difference{
 	{"fauxqs", "SQS", "old_receipt_handle", "the old handle is accepted", sqsGuide + "Amazon SQS queue and message identifiers", false},
 	{"fauxqs", "SQS", "expired_receipt_handle", "the expired handle is accepted", sqsReference + "DeleteMessage", false},
 	{"fauxqs", "SQS", "bad_receipt_handle", "an invalid handle is accepted", sqsReference + "DeleteMessage, ReceiptHandleIsInvalid", false},
-	{"fauxqs", "SQS", "approximate_counts", "messages past their time-out count as in flight", sqsReference + "GetQueueAttributes", false},
+	{"fauxqs", "SQS", "approximate_counts", "messages past their timeout count as in flight", sqsReference + "GetQueueAttributes", false},
 	{"fauxqs", "SQS", "purge_delete_queue", "a second purge within a minute is accepted", sqsReference + "PurgeQueue", false},
 	{"fauxqs", "SQS", "receive_attempt_id", oneAGroup, sqsReference + "ReceiveMessage, ReceiveRequestAttemptId", false},
 	{"fauxqs", "SQS", "standard_delay", "a delay of 901 s is accepted", sqsReference + "SendMessage, DelaySeconds", false},

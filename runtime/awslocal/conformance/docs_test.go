@@ -13,8 +13,8 @@ var update = flag.Bool("update", false, "rewrite the tables of docs/awslocal-beh
 
 const document = "../../../docs/awslocal-behaviours.md"
 
-// TestDocument fails unless docs/awslocal-behaviours.md lists the behaviours and the differences that
-// are tested. A table stands between <!-- begin <what> --> and <!-- end <what> -->.
+// TestDocument fails unless docs/awslocal-behaviours.md lists the tested behaviours and differences.
+// Each table is between <!-- begin <what> --> and <!-- end <what> -->.
 func TestDocument(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile(document)
@@ -29,7 +29,7 @@ func TestDocument(t *testing.T) {
 		return
 	}
 	if !*update {
-		t.Fatal("docs/awslocal-behaviours.md does not list what is tested; -args -update rewrites its tables")
+		t.Fatal("the tables of docs/awslocal-behaviours.md are out of date: run go test -run TestDocument -args -update")
 	}
 	must(t, "writing", os.WriteFile(document, []byte(after), 0o644))
 }

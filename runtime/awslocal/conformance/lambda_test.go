@@ -105,8 +105,8 @@ func poller(t *testing.T, w *world) {
 	f.wantCalls(t, "batches", "0s [a1 b1 a2 c1 c2 c3 c4 c5 c6 c7]", "0s [d1]", "1s [c8]")
 
 	for what, fail := range map[string]func(context.Context) error{
-		"error":    func(context.Context) error { return errors.New("out of order") },
-		"time-out": func(ctx context.Context) error { <-ctx.Done(); return nil },
+		"error":   func(context.Context) error { return errors.New("out of order") },
+		"timeout": func(ctx context.Context) error { <-ctx.Done(); return nil },
 	} {
 		q := w.fifo(t, map[string]string{"VisibilityTimeout": "60"})
 		q.sendAll("a1", "a2", "b1")
@@ -122,7 +122,7 @@ func poller(t *testing.T, w *world) {
 	}
 }
 
-// functionTimeoutMax is Lambda's maximum time-out. Even on a slow machine, the functions of these tests do not reach
+// functionTimeoutMax is Lambda's maximum timeout. Even on a slow machine, the functions of these tests do not reach
 // it.
 const functionTimeoutMax = 15 * time.Minute
 

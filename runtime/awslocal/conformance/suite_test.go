@@ -19,9 +19,8 @@ var (
 // behaviour is an AWS behaviour that clients rely on.
 type behaviour struct {
 	name    string
-	promise string // in one sentence, for docs/awslocal-behaviours.md
-	// test fails if the emulator that w is of does otherwise. In virtual time it runs in a
-	// bubble of package synctest.
+	promise string // for docs/awslocal-behaviours.md
+	// test fails if the emulator of w behaves differently. In virtual time it runs in a testing/synctest bubble.
 	test func(t *testing.T, w *world)
 	// connection is set if a connection matters. The test then also runs over a connection.
 	connection bool

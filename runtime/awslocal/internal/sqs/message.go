@@ -30,7 +30,7 @@ type message struct {
 	sentAt          time.Time
 	firstReceivedAt time.Time
 	receivedAt      time.Time // time of the latest receipt
-	visibleAt       time.Time // end of the delay or of the visibility time-out
+	visibleAt       time.Time // end of the delay or of the visibility timeout
 
 	// receives counts the receipts from all queues that held the message, as ApproximateReceiveCount does.
 	// receivesHere counts the receipts from the current queue, for its redrive policy.

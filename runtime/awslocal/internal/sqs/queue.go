@@ -129,14 +129,14 @@ func (q *queue) hide(m *message, until time.Time) {
 	q.noteMessage(m)
 }
 
-// postpone moves the end of a delay or a visibility time-out.
+// postpone moves the end of a delay or a visibility timeout.
 func (q *queue) postpone(m *message, until time.Time) {
 	m.visibleAt = until
 	q.deadlines.put(m)
 	q.noteMessage(m)
 }
 
-// settle ends m's delay or visibility time-out and makes m available.
+// settle ends m's delay or visibility timeout and makes m available.
 func (q *queue) settle(m *message) {
 	switch m.state {
 	case delayed:
@@ -160,7 +160,7 @@ func (q *queue) refresh(g *group) {
 	}
 }
 
-// advance performs the time-driven work: delays and visibility time-outs end, and messages past the retention period
+// advance performs the time-driven work: delays and visibility timeouts end, and messages past the retention period
 // are deleted. Every operation starts with it.
 func (q *queue) advance(now time.Time) {
 	for {

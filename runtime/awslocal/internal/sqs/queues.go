@@ -227,7 +227,7 @@ func (m *Model) PurgeQueue(now time.Time, in *PurgeQueueInput) (Empty, *wire.Err
 	return Empty{}, nil
 }
 
-// VisibilityTimeout returns the default visibility time-out of a queue.
+// VisibilityTimeout returns the default visibility timeout of a queue.
 func (m *Model) VisibilityTimeout(name string) (time.Duration, *wire.Error) {
 	q, ok := m.queues[name]
 	if !ok {

@@ -30,7 +30,7 @@ type receiptOf struct {
 	receives uint32
 }
 
-// ReceiveMessage receives up to MaxNumberOfMessages messages and hides them for the visibility time-out.
+// ReceiveMessage receives up to MaxNumberOfMessages messages and hides them for the visibility timeout.
 //
 // It starts with the group whose oldest message has waited longest. It takes as many messages of that group as
 // possible before it continues with the next group (SQS Developer Guide, "FIFO queue delivery logic"). It returns all

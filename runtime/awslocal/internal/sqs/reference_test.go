@@ -25,7 +25,7 @@ type referenceMessage struct {
 	sequence    int
 	count       int
 	inFlight    bool
-	until       time.Time // end of the delay or of the visibility time-out
+	until       time.Time // end of the delay or of the visibility timeout
 }
 
 func (r *reference) locked(now time.Time, group string) bool {

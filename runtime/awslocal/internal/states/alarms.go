@@ -57,7 +57,7 @@ func (h alarmHeap) Less(i, j int) bool {
 	return a.place() < b.place()
 }
 
-// place orders the alarms of one execution: the execution's time-out comes before its flows.
+// place orders the alarms of one execution: the execution's timeout comes before its flows.
 func (a *alarm) place() int {
 	if a.f == nil {
 		return 0

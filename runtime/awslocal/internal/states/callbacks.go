@@ -73,7 +73,7 @@ func (m *Model) sendTaskFailure(now time.Time, in *sendTaskFailureInput) (any, *
 	return struct{}{}, nil
 }
 
-// sendTaskHeartbeat restarts the heartbeat timer of a task. It does not change the task's time-out.
+// sendTaskHeartbeat restarts the heartbeat timer of a task. It does not change the task's timeout.
 func (m *Model) sendTaskHeartbeat(now time.Time, in *sendTaskHeartbeatInput) (any, *wire.Error) {
 	f, err := m.findToken(in.TaskToken)
 	if err != nil {

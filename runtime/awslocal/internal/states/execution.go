@@ -24,7 +24,7 @@ type execution struct {
 	machine  *machine
 	revision *revision
 	events   []event
-	alarm    *alarm // for the time-out of the execution
+	alarm    *alarm // for the timeout of the execution
 
 	Machine, Revision uint64 // serial numbers
 	ARN, Name         string

@@ -191,7 +191,7 @@ func (r *run) abortChildren(f *flow) {
 	f.forget()
 }
 
-// timesOut sets the execution's time-out, if its machine has one.
+// timesOut sets the execution's timeout, if its machine has one.
 func (r *run) timesOut() {
 	if timeout := r.x.revision.machine.Timeout; timeout > 0 {
 		r.x.TimesOut = r.now.Add(timeout)
@@ -199,7 +199,7 @@ func (r *run) timesOut() {
 	}
 }
 
-// setTimeout sets the alarm for an execution's time-out.
+// setTimeout sets the alarm for an execution's timeout.
 func (m *Model) setTimeout(x *execution) {
 	if x.alarm == nil {
 		x.alarm = &alarm{x: x, slot: absent}

@@ -89,7 +89,7 @@ func (m *Model) Next() (time.Time, bool) {
 	return a.at, true
 }
 
-// Advance performs all work that is due: ended waits, retries, time-outs and missed heartbeats. It performs overdue
+// Advance performs all work that is due: ended waits, retries, timeouts and missed heartbeats. It performs overdue
 // work at the time now, in the order of the due times.
 func (m *Model) Advance(now time.Time) {
 	for {

@@ -203,7 +203,7 @@ func referenceForm(value any) any {
 
 func drawMachine(t *rapid.T) (p plan, seconds int, list []any, seed uint64) {
 	p = (&planner{t: t}).plan(0)
-	seconds = rapid.SampledFrom([]int{0, 0, 0, 7, 30}).Draw(t, "machine's time-out")
+	seconds = rapid.SampledFrom([]int{0, 0, 0, 7, 30}).Draw(t, "machine's timeout")
 	for range rapid.IntRange(0, 4).Draw(t, "items") {
 		list = append(list, rapid.IntRange(0, 3).Draw(t, "item"))
 	}

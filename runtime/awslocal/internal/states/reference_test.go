@@ -304,7 +304,7 @@ func (s planned) task(state map[string]any) {
 	state["ResultSelector"] = in{"n.$": "$"}
 }
 
-// definition returns the machine of a plan with this time-out in seconds. Zero means no time-out.
+// definition returns the machine of a plan with this timeout in seconds. Zero means no timeout.
 func (p plan) definition(seconds int) string {
 	machine := in{"StartAt": p.steps[0].name, "States": p.states()}
 	if seconds > 0 {

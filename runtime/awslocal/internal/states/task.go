@@ -38,7 +38,7 @@ func (r *run) callTask(f *flow) {
 	r.taskScheduled(f, timeout)
 }
 
-// taskInput returns the parameters of a task and its time-out in seconds, zero if it has none.
+// taskInput returns the parameters of a task and its timeout in seconds, zero if it has none.
 func (r *run) taskInput(f *flow) (p payload, timeout int, failure *Failure) {
 	s := f.state
 	input, failure := s.InputPath.Apply(f.scope(f.Input.value), "InputPath")
@@ -60,7 +60,7 @@ func (r *run) taskInput(f *flow) (p payload, timeout int, failure *Failure) {
 	return newPayload(parameters), timeout, nil
 }
 
-// positive returns the seconds of a time-out, or zero if the state has none.
+// positive returns the seconds of a timeout, or zero if the state has none.
 func positive(seconds asl.Number, scope asl.Scope) (int, *Failure) {
 	n, failure := seconds.Value(scope)
 	if failure == nil && seconds.Set && n == 0 {

@@ -16,7 +16,7 @@ import (
 // Machine is a valid definition.
 type Machine struct {
 	Flow
-	// Timeout is the time-out of an execution. Zero means none.
+	// Timeout is the timeout of an execution. Zero means none.
 	Timeout time.Duration
 	// All holds the states at every depth. Names are unique in a machine.
 	All map[string]*State

@@ -160,6 +160,6 @@ func TestDefinitionWithAllFeaturesHasNoFindings(t *testing.T) {
 		t.Fatal(found)
 	}
 	if len(m.All) != 14 || m.Timeout != time.Hour {
-		t.Errorf("got %d states and a time-out of %v, want 14 and an hour", len(m.All), m.Timeout)
+		t.Errorf("got %d states and a timeout of %v, want 14 and an hour", len(m.All), m.Timeout)
 	}
 }
