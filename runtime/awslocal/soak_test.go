@@ -37,8 +37,9 @@ const (
 	// soakVisibility is longer than a restart, so that messages in flight at a kill are still in flight after it. It
 	// is short enough for redeliveries during the test.
 	soakVisibility = 2 * time.Second
-	// soakEmptyMax limits how many receives in a row may return nothing once all messages are sent. After that, undeleted messages count as lost.
-	// An empty receive waits a second in the server. Messages in flight return after soakVisibility, in which 8 consumers receive about 30 times.
+	// soakEmptyMax limits how many receives in a row may return nothing once all messages are sent. After that,
+	// undeleted messages count as lost. An empty receive waits a second in the server. Messages in flight return
+	// after soakVisibility, in which 8 consumers receive about 30 times.
 	soakEmptyMax = 300
 )
 

@@ -126,7 +126,7 @@ func poller(t *testing.T, w *world) {
 // it.
 const functionTimeoutMax = 15 * time.Minute
 
-// bootstrap runs a deployable function built with aws-lambda-go. Its payload says what it does.
+// bootstrap runs a deployable function built with aws-lambda-go. Its payload selects its behaviour.
 func bootstrap(t *testing.T, w *world) {
 	path := filepath.Join(t.TempDir(), "bootstrap")
 	build := exec.CommandContext(t.Context(), "go", "build", "-tags", "lambda.norpc", "-o", path, "../testdata/handler")

@@ -58,8 +58,8 @@ func options() *bbolt.Options {
 // errFormat is returned for a file of another format version.
 var errFormat = errors.New("it has a different format")
 
-// checkNotTruncated rejects a truncated file. Reading its missing part would crash the process. A crash never truncates the
-// file.
+// checkNotTruncated rejects a truncated file. Reading its missing part would crash the process. A crash never
+// truncates the file.
 func checkNotTruncated(path string) error {
 	switch info, err := os.Stat(path); {
 	case errors.Is(err, fs.ErrNotExist):

@@ -62,7 +62,7 @@ func partitionPrefix(partition attribute.Value) []byte {
 	return append(hash[:hashBytes:hashBytes], ordered...)
 }
 
-// afterPrefix returns the smallest key greater than all keys that start with prefix, or "" if there is none.
+// afterPrefix returns the smallest key greater than all keys that start with prefix, or "" if no such key exists.
 func afterPrefix(prefix []byte) string {
 	for last := len(prefix) - 1; last >= 0; last-- {
 		if prefix[last] < 0xFF {

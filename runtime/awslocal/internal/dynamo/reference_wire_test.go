@@ -35,7 +35,7 @@ func wireValue(v any) map[string]any {
 	return map[string]any{"M": wire(v.(plain))}
 }
 
-// decode decodes an item, or returns nil if there is none.
+// decode decodes an item, or returns nil for an absent item.
 func decode(answer any) plain {
 	if answer == nil {
 		return nil

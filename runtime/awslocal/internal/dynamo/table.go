@@ -58,7 +58,7 @@ func (m *Model) table(now time.Time, name *string) (*table, *wire.Error) {
 	return t, nil
 }
 
-// get returns the item with a validated key, or nil if there is none.
+// get returns the item with a validated key, or nil if it does not exist.
 func (t *table) get(key attribute.Map) attribute.Map {
 	item, _ := t.items.Get(string(t.schema.storageKey(key)))
 	return item

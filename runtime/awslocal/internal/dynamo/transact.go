@@ -118,7 +118,7 @@ func (t *tokens) repeated(now time.Time, request *transactWriteRequest) (bool, *
 	remembered, taken := t.requests[*request.ClientRequestToken]
 	if taken && remembered.digest != digest(request) {
 		return false, wire.Errorf("IdempotentParameterMismatchException",
-			"The parameters of the request differ from those of an earlier request with the ClientRequestToken %s", *request.ClientRequestToken)
+			"The request has other parameters than an earlier request with the ClientRequestToken %s", *request.ClientRequestToken)
 	}
 	return taken, nil
 }

@@ -21,7 +21,7 @@ type transactGetAnswer struct {
 	ConsumedCapacity []*consumedCapacity `json:",omitempty"`
 }
 
-// itemResponse holds an item, or nil if there is none.
+// itemResponse holds an item, or nil if it does not exist.
 type itemResponse struct {
 	Item *attribute.Map `json:",omitempty"`
 }

@@ -37,7 +37,7 @@ func (m *Model) prepareUpdate(now time.Time, request *update) (*write, *wire.Err
 	return w, nil
 }
 
-// updated applies the update expression to an item, or to an item with only the key if there is none.
+// updated applies the update expression to an item, or to an item with only the key if it does not exist.
 func (w *write) updated(old attribute.Map) (attribute.Map, *wire.Error) {
 	changed := old
 	if changed == nil {

@@ -8,8 +8,7 @@ import (
 	"strings"
 )
 
-// Limits of the developer guide, "Service, account, and table quotas", expression
-// parameters.
+// Limits of the developer guide, "Service, account, and table quotas", expression parameters.
 const (
 	BytesMax      = 4096
 	OperatorsMax  = 300

@@ -66,7 +66,7 @@ func Serves(path string) bool {
 }
 
 // Operation returns the name of the operation for a method and a path, such as "CreateSchedule". It returns false if
-// there is none.
+// the operation does not exist.
 func Operation(method, path string) (name string, ok bool) {
 	found, _ := route(method, path)
 	if found == nil {

@@ -177,8 +177,8 @@ func readBody(tb tester, text string) body {
 	return b
 }
 
-// referenceForm converts an output of the model to the form of the reference: caught errors are reduced to their names, and
-// auxiliary members are removed.
+// referenceForm converts an output of the model to the form of the reference: caught errors are reduced to their
+// names, and auxiliary members are removed.
 func referenceForm(value any) any {
 	switch value := value.(type) {
 	case []any:

@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// Value is an attribute value: one of String, Number, Binary, Bool, Null, Map, List,
-// StringSet, NumberSet and BinarySet. A nil Value stands for an absent attribute.
+// Value is an attribute value: one of String, Number, Binary, Bool, Null, Map, List, StringSet, NumberSet and
+// BinarySet. A nil Value stands for an absent attribute.
 type Value interface {
 	// Type returns the value's DynamoDB type descriptor.
 	Type() Type
@@ -116,7 +116,7 @@ func (m Map) find(name string) (int, bool) {
 	return slices.BinarySearchFunc(m, name, func(f Field, name string) int { return strings.Compare(f.Name, name) })
 }
 
-// Get returns the value of a field, or nil if there is none.
+// Get returns the value of a field, or nil if it is absent.
 func (m Map) Get(name string) Value {
 	if i, found := m.find(name); found {
 		return m[i].Value

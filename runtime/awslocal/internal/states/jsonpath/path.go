@@ -2,8 +2,8 @@
 // $$ for the context object. "Processing input and output in Step Functions" of the AWS Step Functions Developer
 // Guide defines where paths are allowed. The Amazon States Language specification defines Reference Paths.
 //
-// The syntax is that of github.com/ohler55/ojg/jp without scripts. Object members are visited in the order of their
-// names, so results are deterministic.
+// The package supports the syntax of github.com/ohler55/ojg/jp without scripts. Object members are visited in the
+// order of their names, so results are deterministic.
 package jsonpath
 
 import (
@@ -89,8 +89,8 @@ func (p Path) String() string { return p.text }
 // Context reports whether the path selects from the context object.
 func (p Path) Context() bool { return p.context }
 
-// Get selects from data, or from context if the path begins with $$. A definite path returns the selected value, or
-// false if there is none. An indefinite path returns an array of all selected values.
+// Get selects from data, or from context if the path begins with $$. A definite path returns the selected value,
+// or false if it does not exist. An indefinite path returns an array of all selected values.
 func (p Path) Get(data, context any) (any, bool) {
 	if p.context {
 		data = context
