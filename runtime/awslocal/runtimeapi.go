@@ -188,6 +188,7 @@ func (p *process) serveResponse(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if typ := r.Trailer.Get("Lambda-Runtime-Function-Error-Type"); typ != "" {
+		// A body that is not base64 is reported as far as it could be decoded.
 		text, _ := base64.StdEncoding.DecodeString(r.Trailer.Get("Lambda-Runtime-Function-Error-Body"))
 		p.settle(w, r.PathValue("id"), http.StatusAccepted, nil, parseError(text, typ))
 		return

@@ -193,7 +193,7 @@ func (s *Store) Close() error {
 	s.mu.Lock()
 	if s.closing {
 		s.mu.Unlock()
-		return errors.New("the data folder " + s.dir + "is already closed")
+		return errors.New("the data folder " + s.dir + " is already closed")
 	}
 	s.closing = true
 	s.work.Signal()
