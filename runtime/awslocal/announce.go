@@ -23,7 +23,7 @@ type StatusChangeFault struct {
 	Lost bool
 	// Duplicated delivers the event twice.
 	Duplicated bool
-	// Late delays the event by this many whole seconds, at most 15 minutes: the longest delay of an SQS message.
+	// Late delays the event, in whole seconds and by at most 15 minutes: the longest delay of an SQS message.
 	Late time.Duration
 }
 
