@@ -1,5 +1,5 @@
 // Package states models AWS Step Functions: standard workflows in the Amazon States Language with JSONPath. A Model
-// is a pure state machine: it starts no goroutines, does no I/O, takes no locks and reads no clock. Every method
+// has no side effects: it starts no goroutines, does no I/O, takes no locks and reads no clock. Every method
 // takes the time, which must not run backwards. IDs, tokens and pseudorandom numbers derive from counters. The same
 // calls therefore always return the same answers.
 //
