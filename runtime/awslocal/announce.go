@@ -5,30 +5,30 @@ import (
 	"time"
 )
 
-// StatusChange is the change of an execution's status that EventBridge is about to deliver, as
-// Config.StatusChangeFault sees it.
+// StatusChange is an execution's change of status that EventBridge is about to deliver, as passed to
+// Config.StatusChangeFault.
 type StatusChange struct {
 	// Number counts the changes of a Cloud, from 1.
 	Number uint64
-	// Execution is the ARN of the execution, Name its name.
+	// Execution is the ARN of the execution. Name is its name.
 	Execution, Name string
 	// Status is RUNNING, SUCCEEDED, FAILED, TIMED_OUT or ABORTED.
 	Status string
 }
 
-// StatusChangeFault is what goes wrong with a delivery, which is EventBridge's best effort. The zero value
-// is nothing.
+// StatusChangeFault describes what goes wrong with one delivery. EventBridge delivers these events on a best-effort
+// basis. The zero value means that nothing goes wrong.
 type StatusChangeFault struct {
-	// Lost keeps the event from ever arriving.
+	// Lost drops the event.
 	Lost bool
-	// Duplicated has it arrive twice.
+	// Duplicated delivers the event twice.
 	Duplicated bool
-	// Late is how much later it arrives, in whole seconds: at most 15 minutes, the longest that a queue delays.
+	// Late delays the event, in whole seconds and by at most 15 minutes: the longest delay of an SQS message.
 	Late time.Duration
 }
 
-// announce delivers what became of executions to the queue of Config.StatusChanges, as a part of the same
-// change. If there is no such queue, it is lost.
+// announce sends the status changes of executions to the queue of Config.StatusChanges, within the current change. If
+// the queue does not exist, the events are lost.
 func (c *Cloud) announce(now time.Time) {
 	for _, change := range c.states.TakeStatusChanges() {
 		c.announced++
@@ -47,10 +47,10 @@ func (c *Cloud) announce(now time.Time) {
 			"QueueUrl": c.statusChanges, "MessageBody": string(change.Event), "DelaySeconds": int(fault.Late / time.Second),
 		})
 		if err != nil {
-			panic("awslocal: an event that is not JSON: " + err.Error())
+			panic("awslocal: cannot encode an event as JSON: " + err.Error())
 		}
 		for range times {
-			_, _ = c.sqs.Call(now, "", "SendMessage", request) // EventBridge tells nobody either.
+			_, _ = c.sqs.Call(now, "", "SendMessage", request) // EventBridge does not report a failed delivery either.
 		}
 	}
 }

@@ -16,13 +16,13 @@ import (
 	"github.com/settle-run/settle/runtime/awslocal"
 )
 
-// listener reads what a Cloud tells of executions.
+// listener receives the status-change events of a Cloud.
 type listener struct {
 	workflows
 	queues *sqs.Client
 }
 
-// listen makes the queue of a Cloud's StatusChanges, if it is not there yet.
+// listen creates the queue of a Cloud's StatusChanges if it does not exist yet.
 func listen(t *testing.T, cloud *awslocal.Cloud) listener {
 	t.Helper()
 	queues := sqs.New(sqs.Options{
@@ -35,8 +35,8 @@ func listen(t *testing.T, cloud *awslocal.Cloud) listener {
 	return listener{workflows: newWorkflows(t, cloud), queues: queues}
 }
 
-// told returns the events that have come since it was last called.
-func (l listener) told() (events []string) {
+// received returns the events received since the last call.
+func (l listener) received() (events []string) {
 	l.t.Helper()
 	for {
 		out, err := l.queues.ReceiveMessage(l.t.Context(), &sqs.ReceiveMessageInput{QueueUrl: aws.String("changes"), MaxNumberOfMessages: 10})
@@ -55,7 +55,7 @@ func (l listener) told() (events []string) {
 	}
 }
 
-// change is the part of an event that tests look at.
+// change is the part of an event that tests check.
 type change struct {
 	Detail struct {
 		Name, Status                string
@@ -94,7 +94,7 @@ func changes(t *testing.T, events []string) string {
 	return strings.Join(lines, "\n")
 }
 
-func TestStatusChangesAreToldAsEventBridgeDoes(t *testing.T) {
+func TestStatusChangesHaveTheFormOfEventBridge(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l := listen(t, awslocal.New(awslocal.Config{StatusChanges: "changes"}))
@@ -102,7 +102,7 @@ func TestStatusChangesAreToldAsEventBridgeDoes(t *testing.T) {
 		began := time.Now()
 		l.start(machine, "e", `{ "a": 1}`)
 		l.sleep(3 * time.Second)
-		events := l.told()
+		events := l.received()
 		const head = `{"account":"000000000000","detail":{"cause":null,"error":null,"executionArn":"arn:aws:states:us-east-1:000000000000:execution:m:e","input":"{ \"a\": 1}","inputDetails":{"included":true},"name":"e",`
 		want := []string{
 			head + fmt.Sprintf(`"output":null,"outputDetails":null,"startDate":%d,"stateMachineAliasArn":null,"stateMachineArn":"arn:aws:states:us-east-1:000000000000:stateMachine:m","stateMachineVersionArn":null,"status":"RUNNING","stopDate":null},`, began.UnixMilli()) +
@@ -123,7 +123,7 @@ func TestStatusChangesAreToldAsEventBridgeDoes(t *testing.T) {
 	})
 }
 
-func TestStatusChangesOfAllEnds(t *testing.T) {
+func TestStatusChangesOfEveryFinalStatus(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l := listen(t, awslocal.New(awslocal.Config{StatusChanges: "changes"}))
@@ -142,29 +142,29 @@ func TestStatusChangesOfAllEnds(t *testing.T) {
 			t.Fatal(err)
 		}
 		const want = "f RUNNING true/- - -\nf FAILED true/- E C\nt RUNNING true/- - -\na RUNNING true/- - -\nt TIMED_OUT true/- - -\na ABORTED true/- X Y"
-		if got := changes(t, l.told()); got != want {
+		if got := changes(t, l.received()); got != want {
 			t.Errorf("want\n%s\ngot\n%s", want, got)
 		}
 	})
 }
 
-func TestStatusChangesLeaveOutWhatIsTooLong(t *testing.T) {
+func TestStatusChangesOmitLongInputsAndOutputs(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l := listen(t, awslocal.New(awslocal.Config{StatusChanges: "changes"}))
 		machine := l.create("m", `"S": {"Type": "Pass", "End": true}`)
-		text := func(n int) string { return `"` + strings.Repeat("x", n-6) + `"` } // Escaped, it has n bytes.
+		text := func(n int) string { return `"` + strings.Repeat("x", n-6) + `"` } // The escaped text has n bytes.
 		l.start(machine, "fits", text(124<<10))
 		l.start(machine, "both", text(124<<10+1))
 		l.start(machine, "each", text(248<<10+1))
 		const want = "fits RUNNING true/- - -\nfits SUCCEEDED true/true - -\nboth RUNNING true/- - -\nboth SUCCEEDED false/true - -\neach RUNNING false/- - -\neach SUCCEEDED false/false - -"
-		if got := changes(t, l.told()); got != want {
+		if got := changes(t, l.received()); got != want {
 			t.Errorf("want\n%s\ngot\n%s", want, got)
 		}
 	})
 }
 
-func TestStatusChangesGetLostDoubledAndLate(t *testing.T) {
+func TestStatusChangesCanBeLostDuplicatedAndLate(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		faults := map[string]awslocal.StatusChangeFault{"lost": {Lost: true}, "twice": {Duplicated: true}, "late": {Late: time.Minute}}
@@ -180,20 +180,21 @@ func TestStatusChangesGetLostDoubledAndLate(t *testing.T) {
 		for _, name := range []string{"lost", "twice", "late"} {
 			l.start(machine, name, "{}")
 		}
-		if got := changes(t, l.told()); got != "twice SUCCEEDED true/true - -\ntwice SUCCEEDED true/true - -" {
-			t.Errorf("want twice twice, got %s", got)
+		if got := changes(t, l.received()); got != "twice SUCCEEDED true/true - -\ntwice SUCCEEDED true/true - -" {
+			t.Errorf("want two copies of twice, got %s", got)
 		}
 		l.sleep(time.Minute)
-		if got := changes(t, l.told()); got != "late SUCCEEDED true/true - -" {
+		if got := changes(t, l.received()); got != "late SUCCEEDED true/true - -" {
 			t.Errorf("want late, got %s", got)
 		}
 		if got, want := strings.Join(asked, ", "), "1 lost RUNNING, 2 lost SUCCEEDED, 3 twice RUNNING, 4 twice SUCCEEDED, 5 late RUNNING, 6 late SUCCEEDED"; got != want {
-			t.Errorf("want to be asked about %s, got %s", want, got)
+			t.Errorf("want StatusChangeFault to be asked about %s, got %s", want, got)
 		}
 	})
 }
 
-// TestStatusChangesSurviveARestart closes a Cloud before an end is read, and before another comes.
+// TestStatusChangesSurviveARestart closes a Cloud before the end of one execution is read, and before another
+// execution ends.
 func TestStatusChangesSurviveARestart(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -214,7 +215,7 @@ func TestStatusChangesSurviveARestart(t *testing.T) {
 		time.Sleep(time.Hour)
 		cloud, l = open()
 		const want = "before RUNNING true/- - -\nbefore SUCCEEDED true/true - -\nbetween RUNNING true/- - -\nbetween SUCCEEDED true/true - -"
-		if got := changes(t, l.told()); got != want {
+		if got := changes(t, l.received()); got != want {
 			t.Errorf("want\n%s\ngot\n%s", want, got)
 		}
 		if err := cloud.Close(); err != nil {

@@ -12,7 +12,7 @@ import (
 
 const jsonType = "application/x-amz-json-1.0"
 
-// writeJSON writes an answer, or err if there is one, in AWS JSON 1.0.
+// writeJSON writes answer, or err if it is not nil, in AWS JSON 1.0.
 func writeJSON(w http.ResponseWriter, namespace string, answer []byte, err *wire.Error) {
 	if err != nil {
 		writeJSONError(w, namespace, err)
@@ -21,7 +21,7 @@ func writeJSON(w http.ResponseWriter, namespace string, answer []byte, err *wire
 	write(w, http.StatusOK, jsonType, answer)
 }
 
-// writeDynamo is writeJSON with the checksum by which DynamoDB's clients check the body.
+// writeDynamo is writeJSON plus the checksum header that DynamoDB clients verify.
 func writeDynamo(w http.ResponseWriter, answer []byte, err *wire.Error) {
 	status := http.StatusOK
 	if err != nil {
@@ -31,8 +31,8 @@ func writeDynamo(w http.ResponseWriter, answer []byte, err *wire.Error) {
 	write(w, status, jsonType, answer)
 }
 
-// writeJSONError writes err in AWS JSON 1.0. The header carries the code of the query
-// protocol, as services do that once had only that.
+// writeJSONError writes err in AWS JSON 1.0. The header carries the error code of the query protocol, as in services
+// that migrated from it.
 func writeJSONError(w http.ResponseWriter, namespace string, err *wire.Error) {
 	if namespace == sqsNamespace {
 		code := err.QueryCode
@@ -48,7 +48,7 @@ func writeJSONError(w http.ResponseWriter, namespace string, err *wire.Error) {
 	write(w, statusOf(err), jsonType, errorJSON(namespace, err))
 }
 
-// writeXML writes an answer, or an error's body, of the query protocol.
+// writeXML writes an answer or an error body in the query protocol.
 func writeXML(w http.ResponseWriter, err *wire.Error, body []byte) {
 	status := http.StatusOK
 	if err != nil {
@@ -64,7 +64,7 @@ func errorJSON(namespace string, err *wire.Error) []byte {
 	members["message"] = err.Message
 	body, failed := json.Marshal(members)
 	if failed != nil {
-		panic("awslocal: an error's members are not JSON: " + failed.Error()) // the models make them
+		panic("awslocal: cannot encode an error's members: " + failed.Error())
 	}
 	return body
 }
@@ -80,6 +80,6 @@ func write(w http.ResponseWriter, status int, contentType string, body []byte) {
 	w.Header().Set("Content-Type", contentType)
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(status)
-	// A client that has hung up does not hear its answer; there is no one to tell.
+	// The client has hung up.
 	_, _ = w.Write(body)
 }

@@ -13,28 +13,26 @@ import (
 	"time"
 )
 
-// outputWait is how long a process that has ended may keep its output open through a child.
+// outputWait limits the wait for the output of an ended process while a child process still holds it open.
 const outputWait = 10 * time.Second
 
-// BootstrapConfig says which function a Bootstrap runs, and how.
+// BootstrapConfig configures a Bootstrap.
 type BootstrapConfig struct {
-	// Path is the executable that is deployed: the file bootstrap of an OS-only runtime such
-	// as provided.al2023. Required.
+	// Path is the executable to deploy: the file bootstrap of an OS-only runtime such as provided.al2023. Required.
 	Path string
-	// Env holds further environment variables, as KEY=value. They take precedence over those
-	// that Lambda sets; nothing of this process's environment is inherited.
+	// Env holds additional environment variables, as KEY=value. They override the variables that Lambda sets. The
+	// function inherits nothing from this process's environment.
 	Env []string
 	// FunctionName defaults to "function".
 	FunctionName string
-	// MemoryMB is what the function is told that it has; nothing enforces it. Defaults to 128.
+	// MemoryMB is the memory size reported to the function. It is not enforced. Defaults to 128.
 	MemoryMB int
-	// Timeout ends invocations whose context has no deadline of its own. Defaults to 3 s.
+	// Timeout applies to invocations whose context has no deadline. Defaults to 3 s.
 	Timeout time.Duration
-	// Logs receives what the processes write to their standard output and error. It may be
-	// written to by several processes at once. Defaults to io.Discard.
+	// Logs receives the standard output and error of all processes. Several processes may write to it concurrently.
+	// Defaults to io.Discard.
 	Logs io.Writer
-	// OnInit is told how long a process took from its start to its first call for an event.
-	// Defaults to telling no one.
+	// OnInit is called with the time between a process's start and its first request for an event. Optional.
 	OnInit func(time.Duration)
 }
 
@@ -72,25 +70,23 @@ func (c BootstrapConfig) validate() error {
 	return nil
 }
 
-// Bootstrap runs the very executable that is deployed to Lambda, against a Runtime API of
-// its own (Lambda Developer Guide, "Using the Lambda runtime API for custom runtimes"). Its
-// Start is what Poll and Function take. It runs real processes, so it has no place in a
-// testing/synctest bubble. It is safe for concurrent use.
+// Bootstrap runs the executable that is deployed to Lambda, against its own Runtime API (Lambda Developer Guide,
+// "Using the Lambda runtime API for custom runtimes"). Pass its Start method to Poll or use it in a Function. It runs
+// real processes, so it does not work inside a testing/synctest bubble. It is safe for concurrent use.
 //
-// An execution environment starts its process with its first invocation, and a new one after
-// a process has ended: killed at its time-out, crashed, or by its own choice. The time that a
-// process takes to start counts towards the time-out of its first invocation; with Lambda it
-// has ten seconds of its own.
+// An execution environment starts its process at the first invocation. It starts a new process if the old one has
+// exited, crashed or been killed at a timeout. The start-up time counts towards the timeout of the first
+// invocation. Lambda instead allows a separate ten seconds for it.
 type Bootstrap struct {
 	config BootstrapConfig
 
 	mu        sync.Mutex
 	closed    bool
 	requests  uint64
-	processes map[*process]bool // those that run
+	processes map[*process]bool // running processes
 }
 
-// NewBootstrap returns a function that runs config.Path. Whoever is done with it closes it.
+// NewBootstrap returns a function that runs config.Path. The caller must close it.
 func NewBootstrap(config BootstrapConfig) (*Bootstrap, error) {
 	config = config.withDefaults()
 	if err := config.validate(); err != nil {
@@ -104,13 +100,13 @@ func NewBootstrap(config BootstrapConfig) (*Bootstrap, error) {
 	return &Bootstrap{config: config, processes: make(map[*process]bool)}, nil
 }
 
-// Start returns a new execution environment, which handles one invocation at a time. Its
-// errors are FunctionErrors, with the type and message that Lambda gives.
+// Start returns a new execution environment, which handles one invocation at a time. It returns FunctionErrors with
+// the type and message that Lambda reports.
 func (b *Bootstrap) Start() Invoker { return &processEnvironment{bootstrap: b} }
 
-// Close ends the processes of all environments, and with them the invocations under way.
-// None starts any more. When Close returns, BootstrapConfig.Logs has everything that they wrote, unless a
-// child process kept the output open for longer than outputWait.
+// Close kills the processes of all environments, including invocations in progress, and prevents new ones. When Close
+// returns, BootstrapConfig.Logs has all their output, unless a child process kept the output open for longer than
+// outputWait.
 func (b *Bootstrap) Close() error {
 	b.mu.Lock()
 	b.closed = true
@@ -125,11 +121,11 @@ func (b *Bootstrap) Close() error {
 	return nil
 }
 
-// processEnvironment is an execution environment: at most one process.
+// processEnvironment is an execution environment. It has at most one process.
 type processEnvironment struct {
 	bootstrap *Bootstrap
 
-	mu      sync.Mutex // held by the invocation under way
+	mu      sync.Mutex // held during an invocation
 	process *process   // nil before the first invocation
 }
 
@@ -150,7 +146,7 @@ func (e *processEnvironment) Invoke(ctx context.Context, payload []byte) ([]byte
 			return e.await(ctx, began, i)
 		case offerLate:
 			return nil, e.timeOut(began, i)
-		case offerExited: // after the invocation before this one
+		case offerExited: // exited after the previous invocation
 		}
 	}
 	p, err := e.bootstrap.startProcess()
@@ -168,7 +164,7 @@ func (e *processEnvironment) Invoke(ctx context.Context, payload []byte) ([]byte
 	}
 }
 
-// await waits for the outcome of an invocation that the process has taken.
+// await waits for the outcome of an invocation that the process has accepted.
 func (e *processEnvironment) await(ctx context.Context, began time.Time, i *runtimeInvocation) ([]byte, error) {
 	select {
 	case <-i.done:
@@ -180,7 +176,7 @@ func (e *processEnvironment) await(ctx context.Context, began time.Time, i *runt
 		return i.answer, i.err
 	case <-e.process.exited:
 		select {
-		case <-i.done: // its last word
+		case <-i.done: // answered just before it exited
 			return i.answer, i.err
 		default:
 			return nil, e.process.exitError(i)
@@ -196,7 +192,7 @@ func (e *processEnvironment) timeOut(began time.Time, i *runtimeInvocation) erro
 	return i.failed("Sandbox.Timedout", "Error: Task timed out after %.2f seconds", i.deadline.Sub(began).Seconds())
 }
 
-// newInvocation gives a payload its request ID.
+// newInvocation assigns a request ID to a payload.
 func (b *Bootstrap) newInvocation(ctx context.Context, payload []byte) *runtimeInvocation {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -208,14 +204,14 @@ func (b *Bootstrap) newInvocation(ctx context.Context, payload []byte) *runtimeI
 	}
 }
 
-// startProcess starts a process and the Runtime API that it calls.
+// startProcess starts a process and the Runtime API for it.
 func (b *Bootstrap) startProcess() (*process, error) {
 	p := newProcess(b.config.OnInit)
 	address, err := p.serve()
 	if err != nil {
 		return nil, fmt.Errorf("serving the Runtime API: %w", err)
 	}
-	p.command = exec.Command(b.config.Path) //nolint:gosec // to run what it is given is its purpose
+	p.command = exec.Command(b.config.Path) //nolint:gosec // the caller chooses the executable
 	p.command.Dir = filepath.Dir(b.config.Path)
 	p.command.Env = b.environment(address)
 	p.command.Stdout, p.command.Stderr = b.config.Logs, b.config.Logs
@@ -243,8 +239,8 @@ func (b *Bootstrap) startProcess() (*process, error) {
 	return p, nil
 }
 
-// environment returns the variables of a process (Lambda Developer Guide, "Defined runtime
-// environment variables").
+// environment returns the environment variables of a process (Lambda Developer Guide, "Defined runtime environment
+// variables").
 func (b *Bootstrap) environment(api string) []string {
 	root := filepath.Dir(b.config.Path)
 	return append([]string{

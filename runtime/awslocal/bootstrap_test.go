@@ -19,7 +19,7 @@ import (
 	"github.com/settle-run/settle/runtime/awslocal"
 )
 
-// logs is where the processes of a test write.
+// logs collects the output of a test's processes.
 type logs struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -37,7 +37,7 @@ func (l *logs) String() string {
 	return l.text.String()
 }
 
-// functionAnswer is what testdata/handler answers.
+// functionAnswer is the answer of testdata/handler.
 type functionAnswer struct {
 	Value, Request, ARN, Trace string
 	PID                        int
@@ -72,7 +72,7 @@ func wantFunctionError(t *testing.T, err error, typ, words string) {
 	}
 }
 
-// TestBootstrap builds testdata/handler once for all that follows.
+// TestBootstrap builds testdata/handler once for all subtests.
 func TestBootstrap(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "bootstrap")
@@ -98,12 +98,12 @@ func TestBootstrap(t *testing.T) {
 		return b
 	}
 	for name, test := range map[string]func(*testing.T, *awslocal.Bootstrap){
-		"traces each event":                           testBootstrapTrace,
-		"reports a panic and starts anew":             testBootstrapPanic,
-		"reports an exit and starts anew":             testBootstrapExit,
-		"kills the process at the time-out":           testBootstrapTimeout,
-		"has one process for each environment":        testBootstrapEnvironments,
-		"refuses an answer that is too long":          testBootstrapSize,
+		"passes a trace ID with each event":           testBootstrapTrace,
+		"reports a panic and restarts":                testBootstrapPanic,
+		"reports an exit and restarts":                testBootstrapExit,
+		"kills the process at the timeout":            testBootstrapTimeout,
+		"runs one process per environment":            testBootstrapEnvironments,
+		"rejects an answer that is too long":          testBootstrapSize,
 		"reports an error in the middle of an answer": testBootstrapTrailer,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -119,14 +119,14 @@ func TestBootstrap(t *testing.T) {
 			Env: []string{"AWS_ENDPOINT_URL=http://127.0.0.1:1", "AWS_REGION=eu-central-1"},
 		})
 		testBootstrapEnvironment(t, b.Start(), filepath.Dir(path))
-		if err := b.Close(); err != nil { // It waits until the output is copied.
+		if err := b.Close(); err != nil { // It waits for the remaining output.
 			t.Fatal(err)
 		}
 		if got := out.String(); got != "starting\n" {
-			t.Errorf("got the log %q, want what the process wrote", got)
+			t.Errorf("got the log %q, want the output of the process", got)
 		}
 	})
-	t.Run("reports how long the start took", func(t *testing.T) {
+	t.Run("reports the start-up time", func(t *testing.T) {
 		t.Parallel()
 		var inits []time.Duration
 		b := start(t, awslocal.BootstrapConfig{OnInit: func(d time.Duration) { inits = append(inits, d) }})
@@ -138,7 +138,7 @@ func TestBootstrap(t *testing.T) {
 			t.Errorf("got %v, want one duration", inits)
 		}
 	})
-	t.Run("reports why a process does not start", func(t *testing.T) {
+	t.Run("reports why a process fails to start", func(t *testing.T) {
 		t.Parallel()
 		exits := start(t, awslocal.BootstrapConfig{Env: []string{"INIT=exit"}}).Start()
 		for range 2 {
@@ -150,7 +150,7 @@ func TestBootstrap(t *testing.T) {
 		_, err = start(t, awslocal.BootstrapConfig{Env: []string{"INIT=hang"}, Timeout: 50 * time.Millisecond}).Start().Invoke(t.Context(), nil)
 		wantFunctionError(t, err, "Sandbox.Timedout", "Task timed out after 0.05 seconds")
 	})
-	t.Run("ends every process and invocation when it closes", func(t *testing.T) {
+	t.Run("ends all processes and invocations on Close", func(t *testing.T) {
 		t.Parallel()
 		var out logs
 		testBootstrapClose(t, start(t, awslocal.BootstrapConfig{Logs: &out}), &out)
@@ -162,7 +162,7 @@ func testBootstrapTrace(t *testing.T, b *awslocal.Bootstrap) {
 	function := b.Start()
 	first, second := mustOrder(t, function, `{"Do":"echo"}`), mustOrder(t, function, `{"Do":"echo"}`)
 	if !strings.HasPrefix(second.Trace, "Root=1-") || second.Trace == first.Trace {
-		t.Errorf("got the trace IDs %q and %q, want two", first.Trace, second.Trace)
+		t.Errorf("got the trace IDs %q and %q, want two different ones", first.Trace, second.Trace)
 	}
 }
 
@@ -173,7 +173,7 @@ func testBootstrapPanic(t *testing.T, b *awslocal.Bootstrap) {
 	_, err := order(t, function, `{"Do":"panic"}`)
 	wantFunctionError(t, err, "string", "out of order")
 	if after := mustOrder(t, function, `{"Do":"echo"}`); after.PID == before.PID {
-		t.Error("the process survived its panic, want another one")
+		t.Error("the process survived its panic, want a new process")
 	}
 }
 
@@ -184,7 +184,7 @@ func testBootstrapExit(t *testing.T, b *awslocal.Bootstrap) {
 	_, err := order(t, function, `{"Do":"exit"}`)
 	wantFunctionError(t, err, "Runtime.ExitError", "Error: Runtime exited with error: exit status 3")
 	if after := mustOrder(t, function, `{"Do":"echo"}`); after.PID == before.PID {
-		t.Error("want another process")
+		t.Error("got the same process, want a new one")
 	}
 	_, err = order(t, function, `{"Do":"leave"}`)
 	wantFunctionError(t, err, "Runtime.ExitError", "Runtime exited without providing a reason")
@@ -200,11 +200,11 @@ func testBootstrapTimeout(t *testing.T, b *awslocal.Bootstrap) {
 	wantFunctionError(t, err, "Sandbox.Timedout", "Task timed out after ")
 	if _, err := os.Stat("/proc/self"); err == nil {
 		if _, err := os.Stat(filepath.Join("/proc", jsonNumber(before.PID))); err == nil {
-			t.Error("the process lives on after its time-out")
+			t.Error("the process is still running after its timeout")
 		}
 	}
 	if after := mustOrder(t, function, `{"Do":"echo"}`); after.PID == before.PID {
-		t.Error("want another process after the time-out")
+		t.Error("got the same process after the timeout, want a new one")
 	}
 }
 
@@ -220,7 +220,7 @@ func testBootstrapEnvironments(t *testing.T, b *awslocal.Bootstrap) {
 	t.Helper()
 	one, two := b.Start(), b.Start()
 	if mustOrder(t, one, `{"Do":"echo"}`).PID == mustOrder(t, two, `{"Do":"echo"}`).PID {
-		t.Error("two environments share a process")
+		t.Error("two environments share a process, want one each")
 	}
 }
 
@@ -241,7 +241,7 @@ func testBootstrapEnvironment(t *testing.T, function awslocal.Invoker, root stri
 		names = append(names, name)
 	}
 	slices.Sort(names)
-	want := []string{ // and nothing of the test's own environment
+	want := []string{ // and nothing from the test's own environment
 		"AWS_ACCESS_KEY_ID", "AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL", "AWS_LAMBDA_FUNCTION_MEMORY_SIZE", "AWS_LAMBDA_FUNCTION_NAME",
 		"AWS_LAMBDA_FUNCTION_VERSION", "AWS_LAMBDA_INITIALIZATION_TYPE", "AWS_LAMBDA_LOG_GROUP_NAME", "AWS_LAMBDA_LOG_STREAM_NAME",
 		"AWS_LAMBDA_RUNTIME_API", "AWS_REGION", "AWS_SECRET_ACCESS_KEY", "LAMBDA_RUNTIME_DIR", "LAMBDA_TASK_ROOT", "LANG", "PATH",
@@ -286,7 +286,7 @@ func testBootstrapClose(t *testing.T, b *awslocal.Bootstrap, out *logs) {
 	wantFunctionError(t, err, "Runtime.InvalidEntrypoint", "the Bootstrap is closed")
 }
 
-func TestBootstrap_refuses_what_it_cannot_run(t *testing.T) {
+func TestBootstrap_rejects_invalid_configurations(t *testing.T) {
 	t.Parallel()
 	plain := filepath.Join(t.TempDir(), "plain")
 	if err := os.WriteFile(plain, []byte("no executable"), 0o600); err != nil {

@@ -1,17 +1,16 @@
-// Package awslocal is AWS on this machine: SQS, DynamoDB, EventBridge Scheduler and Step
-// Functions behind the wire protocols that the AWS SDKs and the aws CLI speak, and what calls
-// Lambda functions: a poller that hands them queue messages as an event source mapping does,
-// the tasks of state machines, and a Runtime API for the executables that are deployed.
+// Package awslocal runs AWS services on this machine: SQS, DynamoDB, EventBridge Scheduler and Step Functions. They
+// speak the wire protocols of the AWS SDKs and the aws CLI. The package also runs Lambda functions: [Cloud.Poll] is
+// an event source mapping, state machines invoke functions in Task states, and [Bootstrap] runs deployable
+// executables against a Runtime API.
 //
-// A Cloud serves in process through HTTPClient, which needs no socket, or on a loopback port
-// through Listen. The models behind it read no clock but Config.Now and draw no random
-// numbers, and what waits, waits on channels and timers alone: inside a testing/synctest
-// bubble everything here runs in virtual time, and the same calls give the same answers. Only
-// what several functions answer at one and the same instant comes in no fixed order.
+// Use a Cloud in process through HTTPClient, without a socket, or on a loopback port through Listen. The models read
+// the time only from Config.Now and use no random numbers. All waiting uses channels and timers. Inside a
+// testing/synctest bubble everything runs in virtual time, and the same calls return the same answers. Only the order
+// in which functions answer at the same instant is not deterministic.
 //
-// What AWS would do and awslocal cannot, it refuses with an error that names it. There is
-// one account and one Region, and any credentials are accepted. What a Cloud of Open keeps in
-// a data folder survives a kill of the process; what one of New holds ends with it.
+// awslocal rejects unsupported features with an error that names them. There is one account and one Region. All
+// credentials are accepted. The data of a Cloud returned by Open survives a kill of the process. The data of a Cloud
+// returned by New does not.
 package awslocal
 
 import (
@@ -31,40 +30,37 @@ import (
 )
 
 const (
-	// Account is the AWS account that every queue and table belongs to.
+	// Account is the AWS account of all resources.
 	Account = wire.Account
-	// Region is the AWS Region that every queue and table belongs to. Requests signed for
-	// another Region are served all the same.
+	// Region is the AWS Region of all resources. Requests signed for other Regions are also served.
 	Region = wire.Region
 )
 
 // Config tunes a Cloud. The zero value is ready to use.
 type Config struct {
-	// Now is the clock. It must not run backwards, from one opening of a data folder to the
-	// next included, and must run with the timers of package time, which end long polls: the
-	// two disagree in nothing but a constant. Defaults to time.Now.
+	// Now is the clock. It must not run backwards, not even between two openings of a data folder. It must advance at
+	// the same rate as the timers of package time, which end long polls. Defaults to time.Now.
 	Now func() time.Time
-	// Fault, unless it is nil, is asked what goes wrong with each call. It is called by the
-	// goroutines that make the calls, several at once; it may block, and the call with it.
+	// Fault, if not nil, decides what goes wrong with each call. It is called concurrently from the goroutines that
+	// make the calls. It may block, which delays the call.
 	Fault func(Call) Fault
-	// DeliveryFault, unless it is nil, is asked what goes wrong with each batch that Poll has
-	// received, under the same terms.
+	// DeliveryFault, if not nil, decides what goes wrong with each batch that Poll receives. The rules of Fault
+	// apply.
 	DeliveryFault func(Delivery) DeliveryFault
-	// StatusChanges is the name or the URL of a standard queue that gets EventBridge's event "Step
-	// Functions Execution Status Change" whenever an execution begins or ends, as by a rule without a
-	// filter. Empty means that nobody listens.
+	// StatusChanges is the name or URL of a standard queue. It receives EventBridge's event "Step Functions Execution
+	// Status Change" whenever an execution starts or ends, as from a rule without a filter. If empty, no events are
+	// sent.
 	StatusChanges string
-	// StatusChangeFault, unless it is nil, is asked what goes wrong with each of those events. It must not
-	// call the Cloud.
+	// StatusChangeFault, if not nil, decides what goes wrong with each of these events. It must not call the Cloud.
 	StatusChangeFault func(StatusChange) StatusChangeFault
-	// TTLDelay is how long an item outlives its deadline. Defaults to a minute; negative deletes at once. AWS
-	// deletes within a few days (DynamoDB Developer Guide, "Using time to live").
+	// TTLDelay is how long an item remains after its expiry time. Defaults to one minute. A negative value deletes
+	// immediately. AWS deletes within a few days (DynamoDB Developer Guide, "Using time to live").
 	TTLDelay time.Duration
-	// Data is the folder that Open keeps all services in: messages, items, schedules,
-	// executions. It is made if it is not there. Empty means that nothing survives the process.
+	// Data is the folder in which Open stores the state of all services: messages, items, schedules, executions. It
+	// is created if it does not exist. If empty, nothing survives the process.
 	Data string
-	// Functions are registered from the start, by name, as by Cloud.Register: the executions
-	// that a data folder holds invoke them as soon as it is open.
+	// Functions are registered at the start, by name, as with Cloud.Register. Executions restored from a data folder
+	// may invoke them immediately.
 	Functions map[string]Function
 }
 
@@ -78,39 +74,39 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Cloud is one account's queues, tables, schedules and state machines. It is safe for concurrent use.
+// Cloud holds one account's queues, tables, schedules and state machines. It is safe for concurrent use.
 type Cloud struct {
 	now      func() time.Time
-	requests atomic.Uint64 // served so far
-	faults   *faults       // nil: nothing goes wrong
+	requests atomic.Uint64 // number of requests so far
+	faults   *faults       // nil if no fault hook is set
 
-	// mu guards everything below. There is one lock for all services because they call one
-	// another, and what one call brings about must be seen, and kept, as a whole.
+	// mu guards everything below. All services share one lock because they call each other, and the effects of one
+	// call must become visible, and be stored, atomically.
 	mu        sync.Mutex
 	sqs       *sqs.Model
 	dynamo    *dynamo.Model
-	rooms     map[string]*waitingRoom // by queue name; none is empty
+	rooms     map[string]*waitingRoom // by queue name; never holds an empty room
 	scheduler *scheduler.Model
 	states    *states.Model
-	// What time brings next to scheduler and states is due at alarmAt; alarm is nil if nothing is.
+	// alarm fires at alarmAt, the next time at which scheduler or states has work. It is nil if they have none.
 	alarm   *time.Timer
 	alarmAt time.Time
-	// statusChanges is the queue of Config.StatusChanges, which gets what became of executions.
+	// statusChanges is the queue of Config.StatusChanges.
 	statusChanges string
 	statusFault   func(StatusChange) StatusChangeFault
-	announced     uint64 // so far
-	// functions are the Lambda functions that state machines can invoke, by name.
+	announced     uint64 // number so far
+	// functions holds the Lambda functions that state machines can invoke, by name.
 	functions map[string]*environments
-	// store keeps what the models hold, since opened; nil: nothing does.
+	// store persists the models. It is set by Open and nil otherwise.
 	store  *disk.Store
 	opened time.Time
 	closed bool
-	// begun are the invocations that the change under way has brought about.
-	begun []func()
+	// invocations holds the invocations that the current change starts.
+	invocations []func()
 }
 
-// New returns a Cloud without queues or tables, which keeps nothing. It panics if config has
-// a data folder, which is for Open, or a function that Register refuses.
+// New returns an empty Cloud that stores nothing on disk. It panics if config.Data is set (use Open) or if Register
+// rejects one of config.Functions.
 func New(config Config) *Cloud {
 	if config.Data != "" {
 		panic("awslocal: expected New without Config.Data, got " + config.Data + "; use Open")
@@ -143,19 +139,17 @@ func newCloud(config Config) (*Cloud, error) {
 
 var _ http.Handler = (*Cloud)(nil)
 
-// locked performs work on the models, and whatever follows from it, and waits until all that
-// it may have seen or changed is kept. All calls pass through here: nothing may be answered
-// before locked returns, or if it returns an error.
+// locked runs work on the models, applies its consequences, and waits until every change that work made or saw is on
+// disk. All calls pass through here. Do not answer a call before locked returns, or if it returns an error.
 func (c *Cloud) locked(work func(now time.Time)) *wire.Error {
 	if err := c.change(work).Wait(); err != nil {
-		return notKept(err)
+		return notStored(err)
 	}
 	return nil
 }
 
-// change is locked without the waiting, for what time brings about, which nobody is told.
-// Functions are told, so they are invoked once the change is kept. A closed Cloud does not
-// change any more.
+// change is locked without the wait for the disk. Time-driven work uses it, because no caller receives an answer.
+// Function invocations start only after the change is on disk. A closed Cloud no longer changes.
 func (c *Cloud) change(work func(now time.Time)) disk.Ticket {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -167,19 +161,19 @@ func (c *Cloud) change(work func(now time.Time)) disk.Ticket {
 	work(now)
 	c.follow(now)
 	ticket := c.commit()
-	for _, invoke := range c.begun {
+	for _, invoke := range c.invocations {
 		go func() {
 			if ticket.Wait() == nil {
 				invoke()
 			}
 		}()
 	}
-	c.begun = nil
+	c.invocations = nil
 	return ticket
 }
 
-// follow does what a change of the models brings about: executions call what their tasks
-// name, the alarm is set for what time brings next, and receives that wait try again.
+// follow applies the consequences of a change: it performs the tasks of executions, sets the alarm for the next
+// time-driven work, and lets waiting receives retry.
 func (c *Cloud) follow(now time.Time) {
 	c.performTasks(now)
 	c.announce(now)

@@ -2,8 +2,8 @@ package awslocal
 
 import "time"
 
-// elapse performs what time has brought: schedules that are due send their messages, and
-// executions go on whose waits and time-outs are over.
+// elapse performs the work that is due: it sends the messages of due schedules and resumes executions whose waits or
+// timeouts have ended.
 func (c *Cloud) elapse(now time.Time) {
 	c.scheduler.Advance(now)
 	for firings := c.scheduler.TakeFirings(); len(firings) > 0; firings = c.scheduler.TakeFirings() {
@@ -16,7 +16,7 @@ func (c *Cloud) elapse(now time.Time) {
 	c.performTasks(now)
 }
 
-// setAlarm sees to it that what time brings next is performed in time.
+// setAlarm sets the timer for the next time-driven work.
 func (c *Cloud) setAlarm(now time.Time) {
 	next, ok := c.scheduler.Next()
 	if at, waits := c.states.Next(); waits && (!ok || at.Before(next)) {
@@ -31,7 +31,7 @@ func (c *Cloud) setAlarm(now time.Time) {
 	}
 	if ok {
 		c.alarmAt = next
-		// An alarm that goes off too early, by the clock, is set again.
+		// An alarm that fires early, by the clock, is set again.
 		c.alarm = time.AfterFunc(next.Sub(now), func() { c.change(func(time.Time) { c.alarm = nil }) })
 	}
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/settle-run/settle/runtime/awslocal/internal/sqs"
 )
 
-// sqsEvent is the event that Lambda hands to a function for a batch of messages (Lambda
-// Developer Guide, "Using Lambda with Amazon SQS").
+// sqsEvent is the event that Lambda passes to a function for a batch of messages (Lambda Developer Guide, "Using
+// Lambda with Amazon SQS").
 type sqsEvent struct {
 	Records []sqsRecord
 }
@@ -30,8 +30,8 @@ type sqsRecord struct {
 type sqsRecordAttribute struct {
 	StringValue      *string  `json:"stringValue,omitempty"`
 	BinaryValue      []byte   `json:"binaryValue,omitempty"`
-	StringListValues []string `json:"stringListValues"` // always empty, as are
-	BinaryListValues [][]byte `json:"binaryListValues"` // these
+	StringListValues []string `json:"stringListValues"` // always empty
+	BinaryListValues [][]byte `json:"binaryListValues"` // always empty
 	DataType         string   `json:"dataType"`
 }
 
@@ -61,15 +61,14 @@ func eventJSON(queue string, batch []sqs.ReceivedMessage) []byte {
 	return sqs.Encode(event)
 }
 
-// batchItemFailures reads a function's answer and returns the IDs of the messages that it
-// says have failed. An error means that the whole batch has (Lambda Developer Guide,
-// "Implementing partial batch responses"):
+// batchItemFailures parses a function's answer and returns the IDs of the failed messages. An error means that the
+// whole batch has failed (Lambda Developer Guide, "Implementing partial batch responses"):
 //
-//   - no answer, null, {}, and a list that is missing, null or empty are full success;
-//   - an answer that is not JSON of that form, and an itemIdentifier that is missing, null,
-//     empty or of no message in the batch, fail the batch.
+//   - No answer, null, {}, and a missing, null or empty list mean full success.
+//   - The batch fails if the answer is not JSON of the expected form, or if an itemIdentifier is missing, null, empty
+//     or not in the batch.
 //
-// Names are matched exactly: encoding/json alone would overlook their case.
+// Names must match exactly. encoding/json alone would ignore their case.
 func batchItemFailures(answer []byte, batch []sqs.ReceivedMessage) (map[string]bool, error) {
 	failed := make(map[string]bool)
 	if len(answer) == 0 {
@@ -94,7 +93,7 @@ func batchItemFailures(answer []byte, batch []sqs.ReceivedMessage) (map[string]b
 	for _, item := range items {
 		var id *string
 		if err := json.Unmarshal(item["itemIdentifier"], &id); err != nil || id == nil || *id == "" {
-			return nil, errors.New("expected each of batchItemFailures to have an itemIdentifier")
+			return nil, errors.New("expected every entry of batchItemFailures to have an itemIdentifier")
 		}
 		if !inBatch[*id] {
 			return nil, fmt.Errorf("expected an itemIdentifier to be a messageId of the batch, got %q", *id)

@@ -63,7 +63,7 @@ func TestLambda_event(t *testing.T) {
 	})
 }
 
-// The event is JSON as Lambda writes it: names and forms, not just what Go reads from it.
+// The event must be JSON as Lambda writes it, including names and formats that Go's decoder would not check.
 func TestLambda_event_json(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -85,31 +85,31 @@ func TestLambda_event_json(t *testing.T) {
 	})
 }
 
-// What counts as success of a batch, by what the function answers.
+// The function's answer decides whether the batch succeeds.
 func TestLambda_batch_response(t *testing.T) {
 	t.Parallel()
-	const success, failure = 1, 2 // invocations within a visibility time-out
+	const success, failure = 1, 2 // invocations within a visibility timeout
 	for name, test := range map[string]struct {
 		answer      string
 		invocations int32
 	}{
-		"no answer":                {``, success},
-		"null":                     {`null`, success},
-		"empty object":             {`{}`, success},
-		"null list":                {`{"batchItemFailures":null}`, success},
-		"empty list":               {`{"batchItemFailures":[]}`, success},
-		"other key":                {`{"BatchItemFailures":[{"itemIdentifier":"x"}]}`, success},
-		"not JSON":                 {`{"batchItemFailures":`, failure},
-		"not an object":            {`["x"]`, failure},
-		"list of strings":          {`{"batchItemFailures":["x"]}`, failure},
-		"no itemIdentifier":        {`{"batchItemFailures":[{}]}`, failure},
-		"null item":                {`{"batchItemFailures":[null]}`, failure},
-		"misspelt itemIdentifier":  {`{"batchItemFailures":[{"ItemIdentifier":"x"}]}`, failure},
-		"null itemIdentifier":      {`{"batchItemFailures":[{"itemIdentifier":null}]}`, failure},
-		"empty itemIdentifier":     {`{"batchItemFailures":[{"itemIdentifier":""}]}`, failure},
-		"unknown itemIdentifier":   {`{"batchItemFailures":[{"itemIdentifier":"x"}]}`, failure},
-		"numeric itemIdentifier":   {`{"batchItemFailures":[{"itemIdentifier":1}]}`, failure},
-		"ignored unless mapped so": {`{"batchItemFailures":[{"itemIdentifier":"x"}]}`, success},
+		"no answer":               {``, success},
+		"null":                    {`null`, success},
+		"empty object":            {`{}`, success},
+		"null list":               {`{"batchItemFailures":null}`, success},
+		"empty list":              {`{"batchItemFailures":[]}`, success},
+		"other key":               {`{"BatchItemFailures":[{"itemIdentifier":"x"}]}`, success},
+		"not JSON":                {`{"batchItemFailures":`, failure},
+		"not an object":           {`["x"]`, failure},
+		"list of strings":         {`{"batchItemFailures":["x"]}`, failure},
+		"no itemIdentifier":       {`{"batchItemFailures":[{}]}`, failure},
+		"null item":               {`{"batchItemFailures":[null]}`, failure},
+		"misspelt itemIdentifier": {`{"batchItemFailures":[{"ItemIdentifier":"x"}]}`, failure},
+		"null itemIdentifier":     {`{"batchItemFailures":[{"itemIdentifier":null}]}`, failure},
+		"empty itemIdentifier":    {`{"batchItemFailures":[{"itemIdentifier":""}]}`, failure},
+		"unknown itemIdentifier":  {`{"batchItemFailures":[{"itemIdentifier":"x"}]}`, failure},
+		"numeric itemIdentifier":  {`{"batchItemFailures":[{"itemIdentifier":1}]}`, failure},
+		"ignored without ReportBatchItemFailures": {`{"batchItemFailures":[{"itemIdentifier":"x"}]}`, success},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -117,7 +117,7 @@ func TestLambda_batch_response(t *testing.T) {
 				q := newFIFO(t, nil)
 				q.sendAll("a1")
 				var invocations atomic.Int32
-				q.start(awslocal.EventSource{ReportBatchItemFailures: name != "ignored unless mapped so"},
+				q.start(awslocal.EventSource{ReportBatchItemFailures: name != "ignored without ReportBatchItemFailures"},
 					invoker(func(context.Context, []byte) ([]byte, error) {
 						invocations.Add(1)
 						return []byte(test.answer), nil

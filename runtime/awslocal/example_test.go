@@ -43,7 +43,7 @@ func Example() {
 		for _, record := range event.Records {
 			fmt.Println(record.Attributes["MessageGroupId"], record.Body)
 		}
-		stop() // one batch is enough for an example
+		stop() // the example needs only one batch
 		return events.SQSEventResponse{}, nil
 	})
 	source := awslocal.EventSource{Queue: "events.fifo", ReportBatchItemFailures: true}

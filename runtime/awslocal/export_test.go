@@ -2,5 +2,5 @@ package awslocal
 
 import "net"
 
-// ServeOn is what Listen does with its listener.
+// ServeOn serves the Cloud on an existing listener.
 func (c *Cloud) ServeOn(listener net.Listener) *Server { return c.serveOn(listener) }

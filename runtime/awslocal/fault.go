@@ -18,14 +18,14 @@ import (
 	"github.com/settle-run/settle/runtime/awslocal/internal/wire"
 )
 
-// Call is one request of a client, as Config.Fault sees it. What services do to one another,
-// such as a schedule that sends its message, is no Call.
+// Call is one client request, as passed to Config.Fault. Requests between services, such as a schedule sending its
+// message, are not Calls.
 type Call struct {
-	// Number counts the calls of a Cloud, from 1, in the order in which Fault is asked.
+	// Number counts the calls of a Cloud from 1, in the order of the calls to Fault.
 	Number uint64
-	// Client is the name given to Cloud.Client. That of a client without one, and of every
-	// client behind a socket, is its application ID: what aws.Config.AppID or the environment
-	// variable AWS_SDK_UA_APP_ID says, which the SDK sends in its User-Agent.
+	// Client is the name passed to Cloud.Client. For unnamed clients and clients that use a socket, it is the
+	// application ID that the SDK sends in its User-Agent: aws.Config.AppID or the environment variable
+	// AWS_SDK_UA_APP_ID.
 	Client string
 	// Service is "sqs", "dynamodb", "scheduler" or "states".
 	Service string
@@ -33,66 +33,62 @@ type Call struct {
 	Operation string
 }
 
-// Fault is what goes wrong with a call. The zero value is nothing. Several can go wrong at
-// once: a call that is slow, takes effect twice, and whose answer is lost.
+// Fault describes what goes wrong with a call. The zero value means that nothing goes wrong. Faults can be combined:
+// a slow call can also take effect twice and lose its answer.
 type Fault struct {
-	// Frozen stops the client, as a suspended process is stopped, before the call takes
-	// effect: this call and all that it makes meanwhile hang for so long, and of those that
-	// are under way it sees no answer. Then each goes on as if nothing had been: it takes
-	// effect, and has its answer, even if its context has ended. (The client behind a socket
-	// may not wait for that.)
+	// Frozen suspends the client for this long before the call takes effect, like a suspended process. In the
+	// meantime this call and all new ones hang, and calls in flight return no answers. Afterwards all calls continue
+	// normally: they take effect and return their answers, even if their contexts have ended. A client that uses a
+	// socket may not wait that long.
 	Frozen time.Duration
-	// Before is how long the call takes to reach the service, and After how long the answer
-	// takes to come back. Whoever gives up meanwhile has made a call that had no effect, or
-	// had it.
+	// Before is how long the request takes to reach the service. After is how long the answer takes to return. If the
+	// client gives up during Before, the call has no effect. If it gives up during After, the call has taken effect.
 	Before, After time.Duration
-	// Throttled has the service refuse the call with its own error for that. It takes no
-	// effect.
+	// Throttled makes the service reject the call with its throttling error. The call has no effect.
 	Throttled bool
-	// RequestLost breaks the connection before the call has taken effect.
+	// RequestLost breaks the connection before the call takes effect.
 	RequestLost bool
-	// AnswerLost breaks the connection after the call has taken effect.
+	// AnswerLost breaks the connection after the call takes effect.
 	AnswerLost bool
-	// Lag has DescribeExecution and GetExecutionHistory answer as so long ago. The API Reference of Step Functions
-	// calls DescribeExecution eventually consistent and promises nothing of how recent a history is. awslocal never
-	// hides the execution itself, nor the first event of its history.
+	// Lag makes DescribeExecution and GetExecutionHistory return the state of this long ago. The Step Functions API
+	// Reference calls DescribeExecution eventually consistent and does not say how recent a history is. awslocal
+	// never hides the execution itself or the first event of its history.
 	Lag time.Duration
-	// Duplicated has the call take effect twice, as when the network repeats it because the
-	// first answer was lost. The client sees the second answer.
+	// Duplicated makes the call take effect twice, as when the network repeats a request after its answer was lost.
+	// The client receives the second answer.
 	Duplicated bool
 }
 
-// Delivery is a batch of messages that Poll has received for its function, as
-// Config.DeliveryFault sees it.
+// Delivery is a batch of messages that Poll has received for its function, as passed to Config.DeliveryFault.
 type Delivery struct {
 	// Number counts the deliveries of a Cloud, from 1.
 	Number uint64
 	// Queue is the name of the queue.
 	Queue string
-	// Bodies are those of the messages.
+	// Bodies holds the bodies of the messages.
 	Bodies []string
 }
 
-// DeliveryFault is what goes wrong with a delivery. The zero value is nothing.
+// DeliveryFault describes what goes wrong with a delivery. The zero value means that nothing goes wrong.
 type DeliveryFault struct {
-	// Lost keeps the batch from the function: it stays in flight until its visibility
-	// time-out ends.
+	// Lost drops the batch before it reaches the function. The messages stay in flight until their visibility
+	// timeout ends.
 	Lost bool
-	// AcknowledgementLost lets the function run and deletes nothing.
+	// AcknowledgementLost runs the function but deletes none of its messages.
 	AcknowledgementLost bool
-	// Frozen stops the function when it has been given the batch: the calls of
-	// EventSource.Client hang as under Fault.Frozen, and nothing is deleted before its end.
+	// Frozen suspends the function once it has received the batch. Calls of EventSource.Client hang as with
+	// Fault.Frozen. No message is deleted before the suspension ends.
 	Frozen time.Duration
 }
 
-// faults is what a Cloud needs to know to have things go wrong. A nil one never has.
+// faults injects the configured faults. A nil *faults injects none.
 type faults struct {
 	call              func(Call) Fault
 	delivery          func(Delivery) DeliveryFault
 	calls, deliveries atomic.Uint64
 
 	mu     sync.Mutex
-	frozen map[string]time.Time // until when, by client
+	frozen map[string]time.Time // end of the suspension, by client
 }
 
 func newFaults(config Config) *faults {
@@ -101,13 +97,13 @@ func newFaults(config Config) *faults {
 	}
 	f := &faults{call: config.Fault, delivery: config.DeliveryFault, frozen: make(map[string]time.Time)}
 	if f.call == nil {
-		// A frozen function's calls hang even if no call is asked about.
+		// The calls of a frozen function hang even if Config.Fault is nil.
 		f.call = func(Call) Fault { return Fault{} }
 	}
 	return f
 }
 
-// ofDelivery asks what goes wrong with a batch.
+// ofDelivery asks Config.DeliveryFault about a batch.
 func (f *faults) ofDelivery(source EventSource, batch []sqs.ReceivedMessage) DeliveryFault {
 	if f == nil || f.delivery == nil {
 		return DeliveryFault{}
@@ -119,8 +115,8 @@ func (f *faults) ofDelivery(source EventSource, batch []sqs.ReceivedMessage) Del
 	return f.delivery(delivery)
 }
 
-// freeze stops a client for so long, unless that is zero, and returns when it goes on. A
-// client without a name cannot be told from others, and goes on.
+// freeze suspends a client for d and returns the end of the suspension, or zero if d is zero. The later calls of an
+// unnamed client do not hang, because unnamed clients cannot be distinguished.
 func (f *faults) freeze(client string, now time.Time, d time.Duration) (thaw time.Time) {
 	if d == 0 {
 		return time.Time{}
@@ -136,14 +132,14 @@ func (f *faults) freeze(client string, now time.Time, d time.Duration) (thaw tim
 	return thaw
 }
 
-// wait waits until an instant; zero has passed.
+// wait waits until the given time. It returns immediately if until is zero.
 func (f *faults) wait(until time.Time, now func() time.Time) {
 	if !until.IsZero() {
 		time.Sleep(until.Sub(now()))
 	}
 }
 
-// thaw waits until a client is not frozen, and reports whether it was.
+// thaw waits while a client is frozen, and reports whether it was.
 func (f *faults) thaw(client string, now func() time.Time) (was bool) {
 	for {
 		f.mu.Lock()
@@ -161,8 +157,7 @@ func (f *faults) thaw(client string, now func() time.Time) (was bool) {
 	}
 }
 
-// serveFaulty serves a request with whatever goes wrong with it. A broken connection is the
-// panic of net/http for it.
+// serveFaulty serves a request and injects its faults. To break the connection it panics with http.ErrAbortHandler.
 func (c *Cloud) serveFaulty(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(io.LimitReader(r.Body, RequestBytesMax+1))
 	if err != nil {
@@ -210,7 +205,7 @@ func (c *Cloud) serveFaulty(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(answer.body.Bytes())
 }
 
-// delay waits. If the client gives up meanwhile, the connection is broken.
+// delay waits for d. If the client gives up first, it breaks the connection.
 func delay(ctx context.Context, d time.Duration) {
 	if d == 0 {
 		return
@@ -224,13 +219,13 @@ func delay(ctx context.Context, d time.Duration) {
 	}
 }
 
-// lagKey is the key of a context's Fault.Lag.
+// lagKey is the context key of Fault.Lag.
 type lagKey struct{}
 
-// clientKey is the key of a context's client name.
+// clientKey is the context key of the client's name.
 type clientKey struct{}
 
-// withClient names the client of the requests with a context.
+// withClient adds the client's name to a context.
 func withClient(ctx context.Context, name string) context.Context {
 	if name == "" {
 		return ctx
@@ -238,7 +233,7 @@ func withClient(ctx context.Context, name string) context.Context {
 	return context.WithValue(ctx, clientKey{}, name)
 }
 
-// describe says what call a request makes, and who makes it.
+// describe identifies the call and the client of a request.
 func describe(r *http.Request, body []byte) Call {
 	var call Call
 	target, operation, _ := strings.Cut(r.Header.Get("X-Amz-Target"), ".")
@@ -253,7 +248,7 @@ func describe(r *http.Request, body []byte) Call {
 		call.Service = "scheduler"
 		call.Operation, _ = scheduler.Operation(r.Method, r.URL.Path)
 	case target == "" && isForm(r):
-		form, _ := url.ParseQuery(string(body)) // what is no form has no Action
+		form, _ := url.ParseQuery(string(body)) // a body that is not a form has no Action
 		call.Service, call.Operation = "sqs", form.Get("Action")
 	default:
 		call.Service, call.Operation = target, operation
@@ -270,8 +265,8 @@ func describe(r *http.Request, body []byte) Call {
 	return call
 }
 
-// throttle refuses a request as its service does when there are too many: SQS in either of
-// its protocols, DynamoDB with the error of a table on demand.
+// throttle rejects a request with the throttling error of its service: for SQS in the request's protocol, for
+// DynamoDB with the error of an on-demand table.
 func (c *Cloud) throttle(w http.ResponseWriter, r *http.Request, service string) {
 	switch {
 	case service == "scheduler":

@@ -23,16 +23,16 @@ import (
 	"github.com/settle-run/settle/runtime/awslocal"
 )
 
-// faulty is a Cloud with a queue, whose client "victim" makes calls that go wrong. The SDK
-// does not retry them.
+// faulty is a Cloud with a queue. It injects faults into the calls of its client "victim". The SDK does not retry
+// them.
 type faulty struct {
 	queue
 	victim aws.Config
 
 	mu    sync.Mutex
 	fault awslocal.Fault
-	times int             // how many calls are hit; negative: all
-	calls []awslocal.Call // those of the victim
+	times int             // number of calls to hit; negative means all
+	calls []awslocal.Call // the victim's calls
 }
 
 func newFaulty(t *testing.T, fault awslocal.Fault) *faulty {
@@ -65,14 +65,14 @@ func faultyConfig(url string) aws.Config {
 	}
 }
 
-// set changes what goes wrong from now on.
+// set changes the fault of later calls.
 func (f *faulty) set(fault awslocal.Fault) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.fault = fault
 }
 
-// try has the victim send a message to group g.
+// try sends a message to group g as the victim.
 func (f *faulty) try(ctx context.Context, body string) error {
 	_, err := sqs.NewFromConfig(f.victim).SendMessage(ctx, &sqs.SendMessageInput{
 		QueueUrl: &f.url, MessageBody: &body, MessageGroupId: aws.String("g"), MessageDeduplicationId: &body,
@@ -106,21 +106,21 @@ func TestFault_hits_the_calls_of_one_client(t *testing.T) {
 	wantBodies(t, f.receive(upTo(10)), "from-another")
 }
 
-func TestFault_lost_request_has_no_effect_and_lost_answer_has(t *testing.T) {
+func TestFault_lost_request_has_no_effect_but_lost_answer_has(t *testing.T) {
 	t.Parallel()
 	f := newFaulty(t, awslocal.Fault{RequestLost: true})
 	if err := f.try(t.Context(), "lost"); !errors.Is(err, io.ErrUnexpectedEOF) {
-		t.Errorf("got %v, want the error of a broken connection", err)
+		t.Errorf("got %v, want a broken connection", err)
 	}
 	f.set(awslocal.Fault{AnswerLost: true})
 	if err := f.try(t.Context(), "taken"); !errors.Is(err, io.ErrUnexpectedEOF) {
-		t.Errorf("got %v, want the error of a broken connection", err)
+		t.Errorf("got %v, want a broken connection", err)
 	}
 	wantBodies(t, f.receive(upTo(10)), "taken")
 }
 
-// TestFault_breaks_connections_of_sockets shows the same over a loopback port, where the
-// client is known by the application ID of its SDK.
+// TestFault_breaks_connections_of_sockets uses a loopback port, where the application ID of the SDK identifies the
+// client.
 func TestFault_breaks_connections_of_sockets(t *testing.T) {
 	t.Parallel()
 	f := newFaulty(t, awslocal.Fault{RequestLost: true})
@@ -148,24 +148,24 @@ func TestFault_breaks_connections_of_sockets(t *testing.T) {
 	wantBodies(t, f.receive(upTo(10)), "taken", "well")
 }
 
-func TestFault_retries_of_the_SDK_overcome_it(t *testing.T) {
+func TestFault_SDK_retries_succeed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		for name, fault := range map[string]awslocal.Fault{
 			"throttled": {Throttled: true}, "request-lost": {RequestLost: true}, "answer-lost": {AnswerLost: true},
 		} {
 			f := newFaulty(t, fault)
-			f.victim.Retryer = nil // the SDK's own, of three attempts
+			f.victim.Retryer = nil // the SDK's own, with three attempts
 			f.times = 2
 			if err := f.try(t.Context(), name); err != nil || len(f.calls) != 3 {
 				t.Errorf("%s: got %v after %d attempts, want success in the third", name, err, len(f.calls))
 			}
-			wantBodies(t, f.receive(upTo(10)), name) // once, by its deduplication ID
+			wantBodies(t, f.receive(upTo(10)), name) // once, because of its deduplication ID
 		}
 	})
 }
 
-func TestFault_throttles_in_the_words_of_each_service(t *testing.T) {
+func TestFault_throttles_with_the_error_of_each_service(t *testing.T) {
 	t.Parallel()
 	f := newFaulty(t, awslocal.Fault{Throttled: true})
 	wantCode(t, f.try(t.Context(), "m"), "RequestThrottled")
@@ -207,7 +207,7 @@ func TestFault_duplicated_call_takes_effect_twice(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := out.Attributes["n"].(*dynamotypes.AttributeValueMemberN).Value; got != "2" {
-		t.Errorf("got %s, want 2: the answer of the second time", got)
+		t.Errorf("got %s, want 2, the answer of the second call", got)
 	}
 	_, err = tables.PutItem(t.Context(), &dynamodb.PutItemInput{
 		TableName: aws.String("table"), ConditionExpression: aws.String("attribute_not_exists(id)"),
@@ -217,11 +217,11 @@ func TestFault_duplicated_call_takes_effect_twice(t *testing.T) {
 	wantAs(t, err, &failed)
 }
 
-func TestFault_slow_before_or_after_its_effect(t *testing.T) {
+func TestFault_delays_before_or_after_the_effect(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		fault awslocal.Fault
-		seen  []string // by others, while the call is under way
+		seen  []string // by others, during the call
 	}{
 		"before": {awslocal.Fault{Before: 10 * time.Second}, nil},
 		"after":  {awslocal.Fault{After: 10 * time.Second}, []string{"slow", "impatient"}},
@@ -237,7 +237,7 @@ func TestFault_slow_before_or_after_its_effect(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 				defer cancel()
 				if err := f.try(ctx, "impatient"); !errors.Is(err, context.DeadlineExceeded) {
-					t.Errorf("got %v, want that the client gave up", err)
+					t.Errorf("got %v, want the client to give up", err)
 				}
 				wantElapsed(t, start, 5*time.Second)
 				wantBodies(t, f.receive(upTo(10), visible(1)), test.seen...)
@@ -246,7 +246,7 @@ func TestFault_slow_before_or_after_its_effect(t *testing.T) {
 				}
 				wantElapsed(t, start, 10*time.Second)
 				if test.seen == nil {
-					test.seen = []string{"slow"} // who gave up never reached the service
+					test.seen = []string{"slow"} // a call that gave up never reached the service
 				}
 				wantBodies(t, f.receive(upTo(10)), test.seen...)
 			})
@@ -254,13 +254,13 @@ func TestFault_slow_before_or_after_its_effect(t *testing.T) {
 	}
 }
 
-func TestFault_frozen_client_goes_on_with_what_it_knew(t *testing.T) {
+func TestFault_frozen_client_continues_with_stale_data(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFaulty(t, awslocal.Fault{})
 		start := time.Now()
 		polled := make(chan time.Duration, 1)
-		go func() { // under way when the client freezes
+		go func() { // in flight when the client freezes
 			_, err := sqs.NewFromConfig(f.victim).ReceiveMessage(t.Context(), &sqs.ReceiveMessageInput{QueueUrl: &f.url, WaitTimeSeconds: 20})
 			if err != nil {
 				t.Error(err)
@@ -278,7 +278,7 @@ func TestFault_frozen_client_goes_on_with_what_it_knew(t *testing.T) {
 		second := make(chan error, 1)
 		go func() { second <- f.try(ctx, "meanwhile") }()
 		time.Sleep(time.Minute)
-		f.send("h", "from-another") // which is not frozen
+		f.send("h", "from-another") // not frozen
 		another := f.receive(upTo(10))
 		wantBodies(t, another, "from-another")
 		f.delete(another...)
@@ -291,7 +291,7 @@ func TestFault_frozen_client_goes_on_with_what_it_knew(t *testing.T) {
 		}
 		wantElapsed(t, start, 2*time.Minute)
 		if after := <-polled; after != 2*time.Minute {
-			t.Errorf("the call under way answered after %v, want the end of the freeze", after)
+			t.Errorf("the call in flight returned after %v, want the end of the freeze", after)
 		}
 		if got := bodies(f.receive(upTo(10))); len(got) != 2 {
 			t.Errorf("got %q, want stale and meanwhile", got)
@@ -302,8 +302,8 @@ func TestFault_frozen_client_goes_on_with_what_it_knew(t *testing.T) {
 	})
 }
 
-// deliver polls a queue of two messages with a function that the given faults hit, in order,
-// and returns what the function got within five minutes.
+// deliver polls a queue of two messages with a function, injecting the given faults in order. It returns the batches
+// that the function received within five minutes.
 func deliver(t *testing.T, do func(cloud *awslocal.Cloud, url string) error, faults ...awslocal.DeliveryFault) (*function, []awslocal.Delivery) {
 	t.Helper()
 	var mu sync.Mutex
@@ -333,7 +333,7 @@ func deliver(t *testing.T, do func(cloud *awslocal.Cloud, url string) error, fau
 	return f, deliveries
 }
 
-func TestDeliveryFault_lost_delivery_comes_again_after_the_visibility_timeout(t *testing.T) {
+func TestDeliveryFault_lost_delivery_is_redelivered_after_the_visibility_timeout(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f, deliveries := deliver(t, func(*awslocal.Cloud, string) error { return nil }, awslocal.DeliveryFault{Lost: true})
@@ -345,7 +345,7 @@ func TestDeliveryFault_lost_delivery_comes_again_after_the_visibility_timeout(t 
 	})
 }
 
-func TestDeliveryFault_lost_acknowledgement_has_the_function_run_again(t *testing.T) {
+func TestDeliveryFault_lost_acknowledgement_reruns_the_function(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f, _ := deliver(t, func(*awslocal.Cloud, string) error { return nil }, awslocal.DeliveryFault{AcknowledgementLost: true})
@@ -353,9 +353,9 @@ func TestDeliveryFault_lost_acknowledgement_has_the_function_run_again(t *testin
 	})
 }
 
-// The frozen function's batch is given to another, which deals with it; then the first goes
-// on, and its write takes effect last.
-func TestDeliveryFault_frozen_function_goes_on_after_its_batch_is_another_s(t *testing.T) {
+// Another function receives the frozen function's batch and processes it. Then the first one continues, and its write
+// takes effect last.
+func TestDeliveryFault_frozen_function_continues_after_its_batch_was_redelivered(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
@@ -382,7 +382,7 @@ func TestDeliveryFault_frozen_function_goes_on_after_its_batch_is_another_s(t *t
 	})
 }
 
-// Even a function that calls nothing is frozen: it acknowledges too late.
+// A function that makes no calls is frozen too: its messages are deleted too late.
 func TestDeliveryFault_frozen_function_acknowledges_too_late(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -391,7 +391,7 @@ func TestDeliveryFault_frozen_function_acknowledges_too_late(t *testing.T) {
 	})
 }
 
-// wantAs fails unless err is an error of the target's type.
+// wantAs fails unless err has the target's type.
 func wantAs[E error](t *testing.T, err error, target *E) {
 	t.Helper()
 	if !errors.As(err, target) {

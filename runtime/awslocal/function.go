@@ -12,17 +12,16 @@ import (
 	"time"
 )
 
-// Invoker is a Lambda function: payload is the event as JSON, and so is the answer. The
-// handlers of github.com/aws/aws-lambda-go/lambda, made with lambda.NewHandler, are Invokers.
+// Invoker is a Lambda function. Payload and answer are JSON. The handlers that lambda.NewHandler of
+// github.com/aws/aws-lambda-go/lambda returns are Invokers.
 //
-// Lambda kills a function at its time-out. Invoke cannot be killed: it must return when ctx
-// ends, and until it does it keeps its place among the concurrent invocations. What it
-// returns then counts as a time-out all the same.
+// Lambda kills a function at its timeout. awslocal cannot kill Invoke, so Invoke must return when ctx ends. Until it
+// returns, it counts towards the concurrency limit. An answer that it returns after the timeout is discarded.
 type Invoker interface {
 	Invoke(ctx context.Context, payload []byte) ([]byte, error)
 }
 
-// FunctionError is an error of a function's own, as Lambda reports it.
+// FunctionError is an error returned by the function itself, in the form that Lambda reports.
 type FunctionError struct {
 	// Type is the errorType, which a state machine's Retry and Catch can name.
 	Type string
@@ -33,14 +32,14 @@ type FunctionError struct {
 // Error implements the error interface.
 func (e *FunctionError) Error() string { return e.Type + ": " + e.Message }
 
-// failedError is the error of an invocation whose function answered with one.
+// failedError wraps the error that a function answered with.
 type failedError struct{ err error }
 
 func (e *failedError) Error() string { return "the function failed: " + e.err.Error() }
 func (e *failedError) Unwrap() error { return e.err }
 
-// functionError returns what Lambda would report for an error of an invocation: one that is
-// no FunctionError has the name of its Go type, as with aws-lambda-go.
+// functionError converts an error of an invocation to Lambda's form. An error that is not a FunctionError gets the
+// name of its Go type, as with aws-lambda-go.
 func functionError(err error) *FunctionError {
 	var own *FunctionError
 	var failed *failedError
@@ -61,15 +60,14 @@ func functionError(err error) *FunctionError {
 
 // Function is a Lambda function that state machines can invoke.
 type Function struct {
-	// Timeout is the function's time-out, at most 15 minutes. Defaults to 3 s, as Lambda's does.
+	// Timeout is the function's timeout, at most 15 minutes. Defaults to 3 s, as in Lambda.
 	Timeout time.Duration
 	// Start starts an execution environment. Required.
 	Start func() Invoker
 }
 
-// Register makes a function known under its name. A later one of the same name takes the
-// place of the earlier, as a deployment does. One that the executions of a data folder wait
-// for must be there when it is opened: see Config.Functions.
+// Register registers a function under a name. It replaces an earlier function of that name, like a deployment.
+// Functions that the executions in a data folder wait for must be registered when it is opened: see Config.Functions.
 func (c *Cloud) Register(name string, function Function) error {
 	if function.Timeout == 0 {
 		function.Timeout = functionTimeoutDefault
@@ -91,17 +89,17 @@ func (c *Cloud) Register(name string, function Function) error {
 var functionName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 
 const (
-	// functionTimeoutMax is the longest time-out of a Lambda function.
+	// functionTimeoutMax is Lambda's maximum timeout.
 	functionTimeoutMax = 15 * time.Minute
-	// functionTimeoutDefault is the time-out of a function that sets none.
+	// functionTimeoutDefault is Lambda's default timeout.
 	functionTimeoutDefault = 3 * time.Second
 )
 
-// errTimedOut is why an invocation failed that did not end in time.
+// errTimedOut is returned for an invocation that exceeded its timeout.
 var errTimedOut = errors.New("the function timed out")
 
-// environments are the execution environments of a function. Like Lambda, it starts one when
-// an invocation comes and none is idle; each handles one invocation at a time.
+// environments holds the execution environments of a function. Like Lambda, it starts a new one for an invocation if
+// none is idle. Each handles one invocation at a time.
 type environments struct {
 	start   func() Invoker
 	timeout time.Duration
@@ -110,7 +108,7 @@ type environments struct {
 	idle []Invoker
 }
 
-// invoke runs one invocation. The error wraps errTimedOut if it took too long.
+// invoke runs one invocation. The error wraps errTimedOut if it exceeded its timeout.
 func (e *environments) invoke(ctx context.Context, payload []byte) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, e.timeout)
 	defer cancel()
@@ -123,10 +121,10 @@ func (e *environments) invoke(ctx context.Context, payload []byte) ([]byte, erro
 	case err != nil:
 		return nil, &failedError{err}
 	}
-	return bytes.Clone(answer), nil // The environment's next invocation may overwrite it.
+	return bytes.Clone(answer), nil // The environment's next invocation may overwrite the answer.
 }
 
-// take returns the environment that was last used, as it is the warmest, or starts one.
+// take returns the most recently used idle environment, or starts one.
 func (e *environments) take() Invoker {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -11,33 +11,31 @@ import (
 	"github.com/settle-run/settle/runtime/awslocal/internal/wire"
 )
 
-// keeper is a model whose state is a set of records; package record says how.
+// keeper is a model whose state is a set of records. See package record.
 type keeper interface {
 	Keep()
 	TakeRecords() []record.Record
 	Restore(records iter.Seq2[string, []byte]) error
 }
 
-// service is a model under the name that its records have in the data folder.
+// service is a model and the name of its records in the data folder.
 type service struct {
 	name  string
 	model keeper
 }
 
-// services are the models that a data folder keeps. Their names are in files: they must not
-// change.
+// services returns the models that a data folder stores. Their names are part of the file format and must not change.
 func (c *Cloud) services() []service {
 	return []service{{"sqs", c.sqs}, {"dynamodb", c.dynamo}, {"scheduler", c.scheduler}, {"states", c.states}}
 }
 
-// Open returns a Cloud that holds what the data folder keeps, and keeps in it what it holds:
-// a call is answered when what it changed, and what it saw, is on disk. So whatever was
-// answered survives a kill of the process, and of the machine as far as its disks do what
-// fsync asks. Messages in flight, receipt handles, deduplication, schedules, executions and
-// task tokens go on after it, by Config.Now; what has fallen due meanwhile happens at once.
+// Open returns a Cloud backed by the data folder config.Data. It answers a call only when all changes that the call
+// made or saw are on disk. An answered call therefore survives a kill of the process. It also survives a crash of the
+// machine if the disks honour fsync. Messages in flight, receipt handles, deduplication, schedules, executions and
+// task tokens continue by Config.Now. Work that became due while the folder was closed is performed at once.
 //
-// A folder is open in one process at a time; Close frees it. If it cannot be written any
-// more, because the disk is full, say, all calls fail from then on.
+// Only one process at a time can open a folder. Close releases it. If a write fails, for example because the disk is
+// full, all later calls fail.
 func Open(config Config) (*Cloud, error) {
 	c, err := newCloud(config)
 	if err != nil || config.Data == "" {
@@ -54,12 +52,12 @@ func Open(config Config) (*Cloud, error) {
 		s.model.Keep()
 	}
 	c.store, c.opened = store, c.now()
-	c.change(func(time.Time) {}) // what was to follow by now follows
+	c.change(func(time.Time) {}) // performs the work that became due
 	return c, nil
 }
 
-// Close frees the data folder once all that was changed is on disk; all calls fail from then
-// on. Without a data folder it does nothing.
+// Close releases the data folder once all changes are on disk. All later calls fail. Without a data folder Close does
+// nothing.
 func (c *Cloud) Close() error {
 	if c.store == nil {
 		return nil
@@ -73,12 +71,12 @@ func (c *Cloud) Close() error {
 	err := c.store.Close()
 	for _, room := range c.rooms {
 		room.stop()
-		room.wakeAll() // to be told that the Cloud is closed
+		room.wakeAll() // so that they learn that the Cloud is closed
 	}
 	return err
 }
 
-// commit queues what has changed since it was last called, as one change of the data folder.
+// commit queues all changes since the last commit, as one atomic change of the data folder.
 func (c *Cloud) commit() disk.Ticket {
 	if c.store == nil {
 		return disk.Ticket{}
@@ -92,8 +90,8 @@ func (c *Cloud) commit() disk.Ticket {
 	return c.store.Commit(changes)
 }
 
-// notKept answers a call whose effects are not on disk.
-func notKept(err error) *wire.Error {
+// notStored is the answer to a call whose effects could not be stored on disk.
+func notStored(err error) *wire.Error {
 	failed := wire.Errorf("InternalFailure", "%v", err)
 	failed.Status = http.StatusInternalServerError
 	return failed

@@ -10,7 +10,7 @@ import (
 	"github.com/settle-run/settle/runtime/awslocal"
 )
 
-// What a data folder costs, alone and with many clients at once. Compare:
+// BenchmarkKeep measures the cost of a data folder for one client and for many concurrent clients:
 //
 //	go test -run '^$' -bench Keep ./runtime/awslocal
 func BenchmarkKeep(b *testing.B) {

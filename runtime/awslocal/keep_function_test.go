@@ -20,7 +20,7 @@ import (
 	"github.com/settle-run/settle/runtime/awslocal"
 )
 
-// counted is a function that runs a Go func and answers nothing of note.
+// counted is a Lambda function that calls a Go function and returns an empty answer.
 type counted func()
 
 func (f counted) Invoke(context.Context, []byte) ([]byte, error) {
@@ -28,7 +28,7 @@ func (f counted) Invoke(context.Context, []byte) ([]byte, error) {
 	return []byte("{}"), nil
 }
 
-// openWith opens a Cloud on the folder, with the function f.
+// openWith opens a Cloud with a data folder and the function f.
 func openWith(t *testing.T, dir string, f func()) (*awslocal.Cloud, *sfn.Client) {
 	t.Helper()
 	cloud, err := awslocal.Open(awslocal.Config{Data: dir, Functions: map[string]awslocal.Function{
@@ -43,7 +43,7 @@ func openWith(t *testing.T, dir string, f func()) (*awslocal.Cloud, *sfn.Client)
 	})
 }
 
-// startTask starts an execution, named, whose task invokes the function after a wait in seconds.
+// startTask starts an execution with a name. Its task invokes the function after a wait.
 func startTask(t *testing.T, client *sfn.Client, function, name, seconds string) (execution string) {
 	t.Helper()
 	machine, err := client.CreateStateMachine(t.Context(), &sfn.CreateStateMachineInput{
@@ -61,9 +61,9 @@ func startTask(t *testing.T, client *sfn.Client, function, name, seconds string)
 	return *started.ExecutionArn
 }
 
-// TestKeep_functions_are_invoked_once_their_executions_are_on_disk looks into the folder's files from
-// within the function.
-func TestKeep_functions_are_invoked_once_their_executions_are_on_disk(t *testing.T) {
+// TestKeep_functions_start_after_their_executions_are_on_disk reads the data folder's file while the function
+// runs.
+func TestKeep_functions_start_after_their_executions_are_on_disk(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
@@ -89,7 +89,7 @@ func TestKeep_functions_are_invoked_once_their_executions_are_on_disk(t *testing
 	})
 }
 
-func TestKeep_a_closed_Cloud_does_nothing_more(t *testing.T) {
+func TestKeep_closed_Cloud_does_nothing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
@@ -119,7 +119,7 @@ func TestKeep_a_closed_Cloud_does_nothing_more(t *testing.T) {
 		}
 		for range 2 {
 			if waited := <-ended; waited > time.Second {
-				t.Errorf("a receive came back %v after Close, want at once", waited)
+				t.Errorf("a receive returned %v after Close, want at once", waited)
 			}
 		}
 		time.Sleep(2 * time.Hour)
@@ -130,7 +130,7 @@ func TestKeep_a_closed_Cloud_does_nothing_more(t *testing.T) {
 		defer cloud.Close()
 		time.Sleep(time.Second)
 		if n := invoked.Load(); n != 1 {
-			t.Errorf("the Cloud that was opened again invoked the function %d times, want 1", n)
+			t.Errorf("the reopened Cloud invoked the function %d times, want 1", n)
 		}
 		if _, err := client.ListStateMachines(t.Context(), &sfn.ListStateMachinesInput{}); err != nil {
 			t.Error(err)
@@ -138,7 +138,7 @@ func TestKeep_a_closed_Cloud_does_nothing_more(t *testing.T) {
 	})
 }
 
-func TestStates_versions_and_aliases_of_functions_are_refused(t *testing.T) {
+func TestStates_versions_and_aliases_of_functions_are_rejected(t *testing.T) {
 	t.Parallel()
 	const arn = "arn:aws:lambda:us-east-1:000000000000:function:"
 	for function, want := range map[string]string{
@@ -154,7 +154,7 @@ func TestStates_versions_and_aliases_of_functions_are_refused(t *testing.T) {
 				t.Fatal(err)
 			}
 			if succeeded := described.Status == types.ExecutionStatusSucceeded; succeeded != (want == "") || !strings.Contains(aws.ToString(described.Cause), want) {
-				t.Errorf("%s: got %s with %q, want the cause to have %q", function, described.Status, aws.ToString(described.Cause), want)
+				t.Errorf("%s: got %s with %q, want a cause that contains %q", function, described.Status, aws.ToString(described.Cause), want)
 			}
 			_ = cloud.Close()
 		})

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// limitFiles lets writes beyond the limit fail from now on, as they do on a full disk.
+// limitFiles makes writes beyond the limit fail from now on, as on a full disk.
 func limitFiles(bytes string) error {
 	if bytes == "" {
 		return nil
@@ -21,7 +21,7 @@ func limitFiles(bytes string) error {
 	return syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: limit, Max: limit})
 }
 
-func TestKeep_full_disk_fails_every_call_and_keeps_what_was_answered(t *testing.T) {
+func TestKeep_full_disk_fails_every_call_but_loses_no_answered_call(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	c := startChild(t, dir, serveBytesMax+"=300000")
@@ -35,12 +35,12 @@ func TestKeep_full_disk_fails_every_call_and_keeps_what_was_answered(t *testing.
 		}
 	}
 	wantCode(t, failed, "InternalFailure")
-	wantMessage(t, failed, "the data folder "+dir+" cannot be written")
+	wantMessage(t, failed, "cannot write the data folder "+dir)
 	if len(answered) < 5 {
-		t.Errorf("%d messages were taken before the disk was full, expected a few", len(answered))
+		t.Errorf("%d messages were accepted before the disk was full, expected a few", len(answered))
 	}
 	_, failed = q.tryReceive(t.Context())
-	wantMessage(t, failed, "the data folder "+dir+" cannot be written")
+	wantMessage(t, failed, "cannot write the data folder "+dir)
 
 	c.kill()
 	q = startChild(t, dir).queue("queue.fifo")

@@ -25,11 +25,11 @@ import (
 	"github.com/settle-run/settle/runtime/awslocal/internal/connect"
 )
 
-// With these variables the test program is not a test but a Cloud to be killed.
+// If these variables are set, the test program is a Cloud to be killed instead of a test.
 const (
-	serveData     = "AWSLOCAL_TEST_SERVE_DATA"      // its data folder
-	serveAhead    = "AWSLOCAL_TEST_SERVE_AHEAD"     // how far its clock is ahead
-	serveBytesMax = "AWSLOCAL_TEST_SERVE_BYTES_MAX" // the longest file that it may write
+	serveData     = "AWSLOCAL_TEST_SERVE_DATA"      // data folder
+	serveAhead    = "AWSLOCAL_TEST_SERVE_AHEAD"     // how far the clock is ahead
+	serveBytesMax = "AWSLOCAL_TEST_SERVE_BYTES_MAX" // maximum length of a file
 	serveAt       = "AWSLOCAL_TEST_SERVE_AT"        // host and port
 )
 
@@ -44,13 +44,12 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// serveChild serves a Cloud until standard input ends, as it does with the parent at the
-// latest.
+// serveChild serves a Cloud until standard input is closed, at the latest when the parent process ends.
 func serveChild(dir string) error {
 	over := make(chan struct{})
 	go func() {
 		defer close(over)
-		_, _ = io.Copy(io.Discard, os.Stdin) // It ends with the parent, however that ends.
+		_, _ = io.Copy(io.Discard, os.Stdin) // Returns when the parent ends, for whatever reason.
 	}()
 	ahead, err := time.ParseDuration(cmp.Or(os.Getenv(serveAhead), "0s"))
 	if err != nil {
@@ -62,7 +61,7 @@ func serveChild(dir string) error {
 	}
 	addr := cmp.Or(os.Getenv(serveAt), "127.0.0.1:0")
 	server, err := cloud.Listen(addr)
-	for errors.Is(err, syscall.EADDRINUSE) { // by another test's process, which chose the same port
+	for errors.Is(err, syscall.EADDRINUSE) { // another test's process may have chosen the same port
 		select {
 		case <-over:
 			return nil
@@ -81,7 +80,7 @@ func serveChild(dir string) error {
 	return nil
 }
 
-// child is a Cloud in a process of its own.
+// child is a Cloud in its own process.
 type child struct {
 	t         *testing.T
 	command   *exec.Cmd
@@ -128,11 +127,11 @@ func startChild(t *testing.T, dir string, variables ...string) child {
 	return c
 }
 
-// kill ends the child as SIGKILL does, whatever it is doing. Again it does nothing.
+// kill kills the child with SIGKILL. A second call does nothing.
 func (c child) kill() {
 	if c.command.ProcessState == nil {
-		_ = c.command.Process.Kill() // It may have ended by itself.
-		_ = c.command.Wait()         // Its end by a signal is an error.
+		_ = c.command.Process.Kill() // It may already have ended.
+		_ = c.command.Wait()         // Being killed is an error.
 	}
 }
 

@@ -23,16 +23,16 @@ import (
 	"github.com/settle-run/settle/runtime/awslocal"
 )
 
-// In each life of the Cloud its clients begin up to flowsALife executions and as many
-// schedules. Then time leaps ahead, beyond all waits and time-outs once the last has begun.
+// In each life of the Cloud, its clients start up to flowsALife executions and as many schedules. After the last
+// start, the clock jumps ahead beyond all waits and timeouts.
 const (
 	flowLives  = 6
 	flowsALife = 10
 	flowLeap   = 40 * time.Second
 )
 
-// flowStates are those of the executions: a task that fails once and is retried, a wait, and
-// a task that nobody answers. Both queues are FIFO.
+// flowStates defines the executions: a task that fails once and is retried, a wait, and a task without an answer.
+// Both queues are FIFO.
 const flowStates = `"S": {"Type": "Parallel", "End": true, "Branches": [
 	{"StartAt": "Ask", "States": {"Ask": {"Type": "Task", "Resource": "arn:aws:states:::sqs:sendMessage.waitForTaskToken",
 		"Parameters": {"QueueUrl": "tasks.fifo", "MessageGroupId.$": "$.group", "MessageDeduplicationId.$": "States.UUID()",
@@ -45,33 +45,33 @@ const flowStates = `"S": {"Type": "Parallel", "End": true, "Branches": [
 		"TimeoutSeconds": 20, "Catch": [{"ErrorEquals": ["States.Timeout"], "Next": "Unheard"}], "End": true},
 		"Unheard": {"Type": "Pass", "Result": "unheard", "End": true}}}]}`
 
-// flows is what the clients of state machines and schedules know.
+// flows is the clients' knowledge of executions and schedules.
 type flows struct {
 	witness
 
 	machine   string
-	begun     []string                   // executions and schedules that were asked for, by name
-	ahead     map[string]time.Duration   // when the schedule of a name is due, from the beginning
-	known     map[string]bool            // names whose execution and schedule were taken
-	arrived   map[string]map[string]bool // by the body of a schedule's message: their MessageIds
-	tasks     map[string]map[string]bool // by execution: the MessageIds of its tasks
-	sent      map[string]bool            // tokens that SendTask... was called with
+	begun     []string                   // names of executions and schedules that were requested
+	ahead     map[string]time.Duration   // due time of each schedule, from the beginning
+	known     map[string]bool            // names whose execution and schedule were accepted
+	arrived   map[string]map[string]bool // MessageIds by the body of a schedule's message
+	tasks     map[string]map[string]bool // MessageIds of tasks by execution
+	sent      map[string]bool            // tokens passed to SendTask...
 	beginning time.Time
 }
 
-// waitOf returns for how many seconds the execution of a name waits, and staysOf whether its
-// schedule stays once it has fired.
+// waitOf returns how many seconds the execution with a name waits. staysOf returns whether its schedule remains after
+// it has fired.
 func waitOf(name string) int   { return int(name[len(name)-1]-'0') * 5 }
 func staysOf(name string) bool { return waitOf(name)%3 == 0 }
 
-// begin starts an execution and creates a schedule of the name, both of which may be there
-// already if the Cloud was killed before it had answered.
+// begin starts an execution and creates a schedule with the same name. Both may exist already if the Cloud was killed
+// before it answered.
 func (f *flows) begin(ctx context.Context, c child, name string) error {
 	wait := waitOf(name)
 	input := fmt.Sprintf(`{"group": "g%d", "wait": %d}`, wait%3, wait)
 	_, err := c.states.StartExecution(ctx, &sfn.StartExecutionInput{StateMachineArn: &f.machine, Name: &name, Input: &input})
 	if exists := new(types.ExecutionAlreadyExists); err != nil && !errors.As(err, &exists) {
-		return err // it may have come to its end since
+		return err // it may have ended since
 	}
 	target := &schedulertypes.Target{
 		Arn: aws.String("arn:aws:sqs:us-east-1:000000000000:fired"), RoleArn: aws.String(anyRole), Input: aws.String("standard " + name),
@@ -92,8 +92,8 @@ func (f *flows) begin(ctx context.Context, c child, name string) error {
 	return err
 }
 
-// beginAll begins what was not answered in the life before, one that was, since a repetition
-// must change nothing, and more, unless this is one of the last two lives.
+// beginAll starts the executions that were not answered in the previous life, and repeats an answered one, which must
+// change nothing. It also starts new ones, except in the last two lives.
 func (f *flows) beginAll(ctx context.Context, c child, life int, random *rand.Rand) {
 	f.mu.Lock()
 	if life < flowLives-1 {
@@ -117,7 +117,7 @@ func (f *flows) beginAll(ctx context.Context, c child, life int, random *rand.Ra
 	}
 }
 
-// answer answers tasks: the first try with a failure.
+// answer answers tasks. The first attempt of each fails.
 func (f *flows) answer(ctx context.Context, c child) {
 	f.consume(ctx, c.queue("tasks.fifo"), func(m sqstypes.Message) error {
 		var task struct {
@@ -139,13 +139,13 @@ func (f *flows) answer(ctx context.Context, c child) {
 			_, err = c.states.SendTaskSuccess(ctx, &sfn.SendTaskSuccessInput{TaskToken: &task.Token, Output: aws.String(`"` + task.Name + `"`)})
 		}
 		if over := new(types.TaskTimedOut); again && errors.As(err, &over) {
-			return nil // the Cloud was killed before it had answered
+			return nil // the Cloud was killed before it answered
 		}
 		return err
 	})
 }
 
-// note notes an ID under a key.
+// note adds an ID under a key.
 func note(ids map[string]map[string]bool, key, id string) {
 	if ids[key] == nil {
 		ids[key] = map[string]bool{}
@@ -153,7 +153,7 @@ func note(ids map[string]map[string]bool, key, id string) {
 	ids[key][id] = true
 }
 
-// arrive notes the messages that schedules have sent to a queue.
+// arrive records the messages that schedules have sent to a queue.
 func (f *flows) arrive(ctx context.Context, q queue) {
 	f.consume(ctx, q, func(m sqstypes.Message) error {
 		f.mu.Lock()
@@ -163,7 +163,7 @@ func (f *flows) arrive(ctx context.Context, q queue) {
 	})
 }
 
-// consume hands the messages of a queue to a function and deletes them.
+// consume passes the messages of a queue to a function and deletes them.
 func (f *flows) consume(ctx context.Context, q queue, handle func(sqstypes.Message) error) {
 	for ctx.Err() == nil {
 		messages, err := q.tryReceive(ctx, upTo(10), waiting(1))
@@ -192,8 +192,8 @@ func (f *flows) status(c child, name string) string {
 	return string(out.Status) + " " + aws.ToString(out.Output)
 }
 
-// over says whether all executions are at their end, all schedules have fired, and all that
-// they have sent has been received.
+// over reports whether all executions have ended, all schedules have fired, and all their messages have been
+// received.
 func (f *flows) over(c child) bool {
 	if len(f.arrived) < len(f.begun) {
 		return false
@@ -207,14 +207,14 @@ func (f *flows) over(c child) bool {
 	return !slices.ContainsFunc(f.begun, func(name string) bool { return strings.HasPrefix(f.status(c, name), "RUNNING") })
 }
 
-// check complains of all that has not ended as it must.
+// check reports everything that did not end as expected.
 func (f *flows) check(c child) {
 	for _, name := range f.begun {
 		if got, want := f.status(c, name), `SUCCEEDED ["`+name+`","waited","unheard"]`; got != want {
 			f.complain("the execution %s: got %s, want %s", name, got, want)
 		}
 		if n := len(f.tasks[name]); n != 2 {
-			f.complain("the execution %s has sent %d messages with tokens, want 2: a try and a retry", name, n)
+			f.complain("the execution %s has sent %d messages with tokens, want 2 (one attempt and one retry)", name, n)
 		}
 		if n := len(f.arrived["standard "+name]) + len(f.arrived["FIFO "+name]); n != 1 {
 			f.complain("the schedule %s has fired %d times, want once", name, n)
@@ -230,16 +230,16 @@ func (f *flows) check(c child) {
 		left = append(left, *s.Name)
 	}
 	if stay := slices.DeleteFunc(slices.Clone(f.begun), func(name string) bool { return !staysOf(name) }); !slices.Equal(left, stay) {
-		f.complain("the schedules %v are left, want %v: all have fired", left, stay)
+		f.complain("the schedules %v remain, want %v after all have fired", left, stay)
 	}
 }
 
-// live runs the Cloud and its clients until it is killed, in the last life until all is over.
+// live runs the Cloud and its clients until it is killed. The last life runs until everything is over.
 func (f *flows) live(t *testing.T, dir string, life int, random *rand.Rand) {
 	t.Helper()
 	ahead := time.Duration(life) * flowLeap
 	if life == flowLives {
-		ahead += 2 * flowLeap // all is due
+		ahead += 2 * flowLeap // everything is due
 	}
 	c := startChild(t, dir, fmt.Sprintf("%s=%v", serveAhead, ahead))
 	if life == 0 {
@@ -257,7 +257,7 @@ func (f *flows) live(t *testing.T, dir string, life int, random *rand.Rand) {
 	switch life {
 	case flowLives:
 		f.await(t, func() bool { return f.over(c) })
-	case flowLives - 1: // nothing begins in the last life
+	case flowLives - 1: // nothing starts in the last life
 		f.await(t, func() bool { return len(f.known) == len(f.begun) })
 		c.kill()
 	default:
@@ -282,7 +282,7 @@ func (f *flows) create(c child) {
 	f.beginning = time.Now()
 }
 
-func TestKeep_kills_lose_no_execution_and_fire_each_schedule_once(t *testing.T) {
+func TestKeep_kills_lose_no_execution_and_schedules_fire_once(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -304,8 +304,7 @@ func TestKeep_kills_lose_no_execution_and_fire_each_schedule_once(t *testing.T) 
 	t.Logf("%d executions, %d tokens used, %d schedules", len(f.begun), len(f.sent), len(f.arrived))
 }
 
-// A function that was at work when the process ended is invoked again, by a Cloud that knows
-// it from the start.
+// A new Cloud that knows the function from the start must invoke it again if it was running when the process ended.
 func TestKeep_functions_of_tasks_are_invoked_again(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

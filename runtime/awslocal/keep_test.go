@@ -39,7 +39,7 @@ func (c child) create(name string, attributes map[string]string) queue {
 	return c.queue(name)
 }
 
-// trySend sends a body to a group; the body's first 100 bytes are the deduplication ID.
+// trySend sends a body to a group. The first 100 bytes of the body are the deduplication ID.
 func (q queue) trySend(group, body string) (*sqs.SendMessageOutput, error) {
 	id := body[:min(len(body), 100)]
 	return q.client.SendMessage(q.t.Context(), &sqs.SendMessageInput{
@@ -47,7 +47,7 @@ func (q queue) trySend(group, body string) (*sqs.SendMessageOutput, error) {
 	})
 }
 
-func TestKeep_what_was_answered_survives_a_kill(t *testing.T) {
+func TestKeep_answered_calls_survive_a_kill(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	c := startChild(t, dir)
@@ -73,14 +73,14 @@ func TestKeep_what_was_answered_survives_a_kill(t *testing.T) {
 	c = startChild(t, dir)
 	q = c.queue("queue.fifo")
 	if again := q.send("a", "a1"); *again.MessageId != *first.MessageId {
-		t.Errorf("a1 was sent again as %s, want the duplicate of %s", *again.MessageId, *first.MessageId)
+		t.Errorf("the resend of a1 got the ID %s, want %s as a duplicate", *again.MessageId, *first.MessageId)
 	}
 	messages := q.receive(upTo(10))
-	wantBodies(t, messages, "b1") // a1 is in flight, and locks a2
+	wantBodies(t, messages, "b1") // a1 is in flight and locks a2
 	q.delete(inFlight...)         // with the receipt handle from before
 	wantBodies(t, q.receive(upTo(10)), "a2")
 	if later := q.send("b", "b2"); *later.SequenceNumber <= messages[0].Attributes["SequenceNumber"] {
-		t.Errorf("b2 has the sequence number %s, expected one after %s", *later.SequenceNumber, messages[0].Attributes["SequenceNumber"])
+		t.Errorf("b2 has the sequence number %s, expected a higher one than %s", *later.SequenceNumber, messages[0].Attributes["SequenceNumber"])
 	}
 	out, err := c.dynamo.GetItem(t.Context(), &dynamodb.GetItemInput{TableName: aws.String("table"), Key: map[string]types.AttributeValue{"id": item["id"]}})
 	if err != nil {
@@ -91,7 +91,7 @@ func TestKeep_what_was_answered_survives_a_kill(t *testing.T) {
 	}
 }
 
-func TestKeep_visibility_goes_on_while_nothing_runs(t *testing.T) {
+func TestKeep_visibility_timeouts_continue_across_restarts(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
@@ -107,7 +107,7 @@ func TestKeep_visibility_goes_on_while_nothing_runs(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := q.tryReceive(t.Context()); err == nil || !strings.Contains(err.Error(), "the data folder "+dir+" is closed") {
-			t.Errorf("a receive after Close: got %v, expected an error that says so", err)
+			t.Errorf("a receive after Close: got %v, expected an error that mentions the closed folder", err)
 		}
 
 		time.Sleep(10 * time.Second)
@@ -126,7 +126,7 @@ func TestKeep_visibility_goes_on_while_nothing_runs(t *testing.T) {
 	})
 }
 
-func TestLambda_poller_resumes_what_functions_had_when_the_process_ended(t *testing.T) {
+func TestLambda_poller_resumes_messages_in_flight_after_a_restart(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		for _, test := range []struct {
@@ -135,7 +135,7 @@ func TestLambda_poller_resumes_what_functions_had_when_the_process_ended(t *test
 			want   string
 		}{
 			{true, "a1", "0s [a1]"},
-			{false, "a2", "29s [a2]"}, // 30 s after it was received: the queue's visibility time-out
+			{false, "a2", "29s [a2]"}, // 30 s after it was received: the queue's visibility timeout
 		} {
 			dir := t.TempDir()
 			before, err := awslocal.Open(awslocal.Config{Data: dir})
@@ -156,7 +156,7 @@ func TestLambda_poller_resumes_what_functions_had_when_the_process_ended(t *test
 			}
 			q.client = newClient(q.cloud)
 			q.sendAll("b1")
-			wantBodies(t, q.receive(visible(600)), "b1") // since it was opened: somebody works on it
+			wantBodies(t, q.receive(visible(600)), "b1") // received since the folder was opened, so it is still in progress
 			f := newFunction(succeed)
 			ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 			err = q.cloud.Poll(ctx, awslocal.EventSource{Queue: q.name, Resume: test.resume}, func() awslocal.Invoker { return f })
@@ -169,19 +169,19 @@ func TestLambda_poller_resumes_what_functions_had_when_the_process_ended(t *test
 	})
 }
 
-func TestNew_keeps_nothing_and_says_so(t *testing.T) {
+func TestNew_rejects_a_data_folder(t *testing.T) {
 	t.Parallel()
 	defer func() {
 		if p := recover(); p == nil || !strings.Contains(fmt.Sprint(p), "use Open") {
-			t.Errorf("got the panic %v, expected one that names Open", p)
+			t.Errorf("got the panic %v, expected a panic that mentions Open", p)
 		}
 	}()
 	awslocal.New(awslocal.Config{Data: t.TempDir()})
 }
 
-// Kills of the crash test, and how far each next life's clock is ahead: more than a
-// visibility time-out, much less than a deduplication window, so that what a client repeats
-// is recognised over the few lives that it may take.
+// The crash test kills the Cloud this often. The clock of each life is ahead of the previous one by more than a
+// visibility timeout but much less than a deduplication window. A repeated send is therefore recognised even if it
+// takes a few lives.
 const (
 	killCount      = 20
 	killVisibility = 60
@@ -190,22 +190,21 @@ const (
 
 var killGroups = []string{"a", "b", "c", "d"}
 
-// witness notes what goes wrong with a Cloud that is killed again and again. Its mu guards what
-// its clients know.
+// witness records the errors of a Cloud that is killed repeatedly. Its mu also guards the clients' knowledge.
 type witness struct {
 	mu    sync.Mutex
 	wrong []string
 }
 
-// ledger is what the clients of queues know: what was answered, and what was asked.
+// ledger is the knowledge of a queue's clients: requests and answers.
 type ledger struct {
 	witness
 
-	answered  map[string]int // by group: so many messages are known to be sent
-	asked     map[string]int // by group: so many were deleted, as far as was asked
-	deleted   map[string]int // by group: so many are known to be deleted
+	answered  map[string]int // by group: number of messages known to be sent
+	asked     map[string]int // by group: number of messages whose deletion was requested
+	deleted   map[string]int // by group: number of messages known to be deleted
 	held      map[string]bool
-	advanced  map[string]bool // by group: a message was taken in this life that was not before
+	advanced  map[string]bool // by group: a new message was accepted in this life
 	delivered int
 }
 
@@ -213,27 +212,27 @@ func (w *witness) complain(format string, args ...any) {
 	w.wrong = append(w.wrong, fmt.Sprintf(format, args...))
 }
 
-// expect checks that the messages of one group that one call has received may be there.
+// expect checks that a received batch of one group is allowed.
 func (l *ledger) expect(group string, numbers []int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.delivered += len(numbers)
 	if l.held[group] {
-		l.complain("%s-%d came while an earlier message of its group was in flight", group, numbers[0])
+		l.complain("%s-%d was received while an earlier message of its group was in flight", group, numbers[0])
 	}
 	l.held[group] = true
 	if first := numbers[0]; first < l.deleted[group] || first > l.asked[group] {
-		l.complain("%s-%d came, expected one from %d to %d: those before are deleted, and order is kept", group, first, l.deleted[group], l.asked[group])
+		l.complain("%s-%d was received, expected a message from %d to %d, because earlier ones are deleted and order is kept", group, first, l.deleted[group], l.asked[group])
 	}
 	for i, n := range numbers {
 		if n != numbers[0]+i {
-			l.complain("%s: came in the order %v", group, numbers)
+			l.complain("%s: received in the order %v", group, numbers)
 			break
 		}
 	}
 }
 
-func TestKeep_20_kills_lose_double_and_reorder_nothing(t *testing.T) {
+func TestKeep_messages_survive_20_kills_in_order_exactly_once(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -252,7 +251,7 @@ func TestKeep_20_kills_lose_double_and_reorder_nothing(t *testing.T) {
 			clients.Go(func() { l.receive(ctx, q) })
 		}
 		if life < killCount {
-			if life%2 == 0 { // the others may end before anything is answered
+			if life%2 == 0 { // the others may end before any answer
 				l.await(t, func() bool { return len(l.advanced) == len(killGroups) })
 			}
 			time.Sleep(time.Duration(random.IntN(80)) * time.Millisecond)
@@ -276,13 +275,13 @@ func TestKeep_20_kills_lose_double_and_reorder_nothing(t *testing.T) {
 	t.Logf("%d deliveries of %v messages", l.delivered, l.answered)
 	for group, sent := range l.answered {
 		if l.deleted[group] < sent {
-			t.Errorf("%d messages of %s were taken, only %d could be received and deleted", sent, group, l.deleted[group])
+			t.Errorf("%d messages of %s were accepted, but only %d could be received and deleted", sent, group, l.deleted[group])
 		}
 	}
 }
 
-// send sends the messages of a group one by one, each until it is taken, the last one that was
-// taken once more: it must be refused as a duplicate.
+// send sends the messages of a group one by one, repeating each until it is accepted. It also repeats the last
+// accepted message, which must be dropped as a duplicate.
 func (l *ledger) send(ctx context.Context, q queue, group string, last bool) {
 	l.mu.Lock()
 	n := l.answered[group]
@@ -331,7 +330,7 @@ func (l *ledger) receive(ctx context.Context, q queue) {
 				l.mu.Lock()
 				l.asked[group] = numbers[i] + 1
 				if i == len(messages)-1 {
-					l.held[group] = false // The next one may come before the answer.
+					l.held[group] = false // The next message may arrive before the answer.
 				}
 				l.mu.Unlock()
 				if err := q.tryDelete(m); err != nil {
@@ -346,7 +345,7 @@ func (l *ledger) receive(ctx context.Context, q queue) {
 	}
 }
 
-// ended complains of an error that a kill does not explain.
+// ended reports an error that a kill does not explain.
 func (w *witness) ended(ctx context.Context, err error) {
 	var api smithy.APIError
 	if errors.As(err, &api) && ctx.Err() == nil {
@@ -356,14 +355,14 @@ func (w *witness) ended(ctx context.Context, err error) {
 	}
 }
 
-// await waits until done returns true or something is wrong. Only go test's own time-out limits it: shortly before, it complains, so that
-// the test reports what it has seen.
+// await waits until done returns true or an error was reported. Its only limit is go test's timeout. Shortly before
+// that, it reports an error, so that the test can print its state.
 func (w *witness) await(t *testing.T, done func() bool) {
 	t.Helper()
 	for ; ; time.Sleep(2 * time.Millisecond) {
 		w.mu.Lock()
 		if timeUp(t) {
-			w.complain("the time of go test is almost up")
+			w.complain("the timeout of go test is near")
 		}
 		over := len(w.wrong) > 0 || done()
 		w.mu.Unlock()
@@ -373,7 +372,7 @@ func (w *witness) await(t *testing.T, done func() bool) {
 	}
 }
 
-// timeUp reports whether go test is about to end the test program.
+// timeUp reports whether go test's timeout is near.
 func timeUp(t *testing.T) bool {
 	t.Helper()
 	deadline, ok := t.Deadline()

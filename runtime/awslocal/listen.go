@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// shutdownTimeout is how long Close waits for calls under way.
+// shutdownTimeout limits how long Close waits for calls in progress.
 const shutdownTimeout = 5 * time.Second
 
 // Server serves a Cloud on a loopback port.
@@ -18,18 +18,18 @@ type Server struct {
 	http   *http.Server
 	url    string
 	hangUp context.CancelCauseFunc // ends the calls that wait for messages
-	served chan error              // what http.Server.Serve returned
+	served chan error              // the result of http.Server.Serve
 
 	mu      sync.Mutex
 	closing bool
-	// silent are the connections on which nothing was asked yet, such as those that clients open to have one at hand.
-	// http.Server.Shutdown waits five seconds for them.
+	// silent holds the connections without a request so far, such as those that clients open in advance.
+	// http.Server.Shutdown would wait five seconds for them.
 	silent map[net.Conn]bool
 }
 
-// Listen serves c on addr, host and port, such as "127.0.0.1:4566"; port 0 takes a free one.
-// The host must be a loopback address or localhost, because every caller may do everything.
-// For the same reason a request that a web page of another origin makes is refused.
+// Listen serves c on addr, a host and port such as "127.0.0.1:4566". Port 0 selects a free port. The host must be a
+// loopback address or localhost, because every caller has full access. For the same reason, requests from web pages
+// of other origins are rejected.
 func (c *Cloud) Listen(addr string) (*Server, error) {
 	if err := checkLoopback(addr); err != nil {
 		return nil, err
@@ -59,7 +59,7 @@ func (c *Cloud) serveOn(listener net.Listener) *Server {
 	return s
 }
 
-// track keeps silent.
+// track updates silent.
 func (s *Server) track(connection net.Conn, state http.ConnState) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -67,28 +67,28 @@ func (s *Server) track(connection net.Conn, state http.ConnState) {
 	case state != http.StateNew:
 		delete(s.silent, connection)
 	case s.closing:
-		_ = connection.Close() // Nobody waits for anything on it.
+		_ = connection.Close() // The connection has no request.
 	default:
 		s.silent[connection] = true
 	}
 }
 
-// leaveSilent closes the connections on which nothing was asked, also those that come yet.
+// leaveSilent closes the connections without a request, including new ones.
 func (s *Server) leaveSilent() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closing = true
 	for connection := range s.silent {
-		_ = connection.Close() // Nobody waits for anything on it.
+		_ = connection.Close() // The connection has no request.
 	}
 }
 
-// URL returns the address of the server, such as "http://127.0.0.1:4566", for BaseEndpoint
-// of an SDK or AWS_ENDPOINT_URL.
+// URL returns the address of the server, such as "http://127.0.0.1:4566". Use it as an SDK's BaseEndpoint or as
+// AWS_ENDPOINT_URL.
 func (s *Server) URL() string { return s.url }
 
-// Close stops listening, ends the calls that wait for messages, and lets the others finish.
-// The Cloud remains and can be served again.
+// Close stops listening, ends the calls that wait for messages, and lets the other calls finish. The Cloud stays
+// usable and can be served again.
 func (s *Server) Close() error {
 	s.hangUp(errors.New("the server is closing"))
 	s.leaveSilent()
@@ -109,7 +109,7 @@ func checkLoopback(addr string) error {
 		return fmt.Errorf("listening: expected host:port such as 127.0.0.1:4566, got %q: %w", addr, err)
 	}
 	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		return fmt.Errorf("listening: awslocal lets every caller do everything, so it listens on loopback "+
+		return fmt.Errorf("listening: awslocal gives every caller full access, so it listens on loopback "+
 			"only: expected 127.0.0.1, [::1] or localhost, got %q", host)
 	}
 	return nil

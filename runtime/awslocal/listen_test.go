@@ -17,10 +17,11 @@ import (
 	"github.com/settle-run/settle/runtime/awslocal/internal/connect"
 )
 
-// shutdownPoll is the longest time that closing may take: http.Server.Shutdown looks for open connections every 0.5 s at the latest.
+// shutdownPoll is the longest time that closing may take: http.Server.Shutdown polls open connections at least every
+// 0.5 s.
 const shutdownPoll = 500 * time.Millisecond
 
-// wantClosed closes the server and fails if that waits for anything. It belongs in a bubble of synctest.
+// wantClosed closes the server and fails if Close waits for anything. Call it in a synctest bubble.
 func wantClosed(t *testing.T, server *awslocal.Server) {
 	t.Helper()
 	begun := time.Now()
@@ -28,12 +29,13 @@ func wantClosed(t *testing.T, server *awslocal.Server) {
 		t.Errorf("got %v, want the server to close", err)
 	}
 	if took := time.Since(begun); took > shutdownPoll {
-		t.Errorf("closing took %v, want %v at most", took, shutdownPoll)
+		t.Errorf("closing took %v, want at most %v", took, shutdownPoll)
 	}
 }
 
-// TestClosingDoesNotWaitForConnectionsThatAskNothing closes a server with one connection that never sent a request and one that did.
-func TestClosingDoesNotWaitForConnectionsThatAskNothing(t *testing.T) {
+// TestClosingDoesNotWaitForConnectionsWithoutRequests closes a server with two connections: one that never sent a
+// request, and one that did.
+func TestClosingDoesNotWaitForConnectionsWithoutRequests(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		listener := connect.Listen()
@@ -56,7 +58,7 @@ func TestClosingDoesNotWaitForConnectionsThatAskNothing(t *testing.T) {
 			t.Errorf("got %d bytes and %v, want the connection closed", n, err)
 		}
 		if _, err := listener.DialContext(t.Context(), "", ""); !errors.Is(err, net.ErrClosed) {
-			t.Errorf("got %v, want nothing to listen any more", err)
+			t.Errorf("got %v, want a closed port", err)
 		}
 	})
 }
@@ -82,7 +84,7 @@ func TestClosingEndsLongPolls(t *testing.T) {
 		synctest.Wait()
 		wantClosed(t, server)
 		if err := <-parked; err == nil {
-			t.Error("the long poll succeeded, want an error: its server has closed")
+			t.Error("the long poll succeeded after its server closed, want an error")
 		}
 	})
 }

@@ -10,33 +10,30 @@ import (
 	"github.com/settle-run/settle/runtime/awslocal/internal/sqs"
 )
 
-// EventSource is an event source mapping: which queue feeds a function, and how.
+// EventSource is an event source mapping: a queue and how it feeds a function.
 type EventSource struct {
-	// Queue is the name of the queue. It must exist.
+	// Queue is the name of an existing queue.
 	Queue string
-	// BatchSize is the most messages that one invocation gets, 1 to 10. Defaults to 10.
+	// BatchSize is the maximum number of messages per invocation, 1 to 10. Defaults to 10.
 	BatchSize int
-	// Timeout is the function's time-out, at most 15 minutes and no longer than the queue's
-	// visibility time-out. Defaults to 3 s, as Lambda's does.
+	// Timeout is the function's timeout, at most 15 minutes and at most the queue's visibility timeout. Defaults to
+	// 3 s, as in Lambda.
 	Timeout time.Duration
-	// Concurrency is how many invocations may run at once. Defaults to 5, as many as Lambda
-	// begins with.
+	// Concurrency is the maximum number of concurrent invocations. Defaults to 5, Lambda's initial concurrency.
 	Concurrency int
-	// ReportBatchItemFailures lets the function answer which messages have failed. Without
-	// it the answer is ignored, and only an error fails the batch.
+	// ReportBatchItemFailures lets the function's answer list the failed messages. Without it the answer is ignored,
+	// and only an error fails the batch.
 	ReportBatchItemFailures bool
-	// Client is the name of the function's AWS clients (see Cloud.Client), by which
-	// DeliveryFault.Frozen finds their calls. Empty if it has none.
+	// Client is the name of the function's AWS clients (see Cloud.Client). DeliveryFault.Frozen uses it to find their
+	// calls. Optional.
 	Client string
-	// Resume makes the messages of the queue available when Poll begins that were in flight
-	// when the Cloud was opened: the functions that worked on them ended with the process
-	// before. Otherwise they come again when their visibility time-out ends. Set it if
-	// nothing but Poll receives from the queue.
+	// Resume makes messages available when Poll starts if they were in flight when the Cloud was opened, because
+	// their functions ended with the previous process. Otherwise they are redelivered when their visibility timeout
+	// ends. Set it if only Poll receives from the queue.
 	Resume bool
-	// OnFailure is told why an invocation has failed its whole batch: the function's error,
-	// its panic or time-out, or an answer that cannot be read; and why a batch could not be
-	// deleted. It may be called by several
-	// goroutines at once. Defaults to telling no one.
+	// OnFailure is called when a whole batch fails: with the function's error, its panic or timeout, or the reason
+	// why its answer is invalid. It is also called if a batch could not be deleted. Calls may be concurrent.
+	// Optional.
 	OnFailure func(err error)
 }
 
@@ -70,21 +67,20 @@ func (s EventSource) validate() error {
 	return nil
 }
 
-// Poll feeds messages of a queue to a function as Lambda does (Lambda Developer Guide,
-// "Using Lambda with Amazon SQS"), until ctx ends; then it waits for the invocations under
-// way and returns nil. It returns an error if the source is not valid or its queue is gone.
+// Poll feeds the messages of a queue to a function as Lambda does (Lambda Developer Guide, "Using Lambda with Amazon
+// SQS"). When ctx ends, it waits for the invocations in progress and returns nil. It returns an error if the source
+// is invalid or its queue does not exist.
 //
-// Messages that an invocation has dealt with are deleted. Those that failed stay, and are
-// received again when their visibility time-out ends: the queue's, or what the function has
-// set with ChangeMessageVisibility. Because a FIFO queue locks the group of a message in
-// flight, no two invocations have messages of one group.
+// Poll deletes messages that the function processed successfully. Failed messages are redelivered when their
+// visibility timeout ends. The queue sets the timeout, unless the function called ChangeMessageVisibility. A
+// FIFO queue locks the group of a message in flight, so two concurrent invocations never have messages of the same
+// group.
 //
-// Like Lambda, Poll calls start for an execution environment when a batch comes and none is
-// idle; each handles one invocation at a time. An Invoker of aws-lambda-go needs that: the
-// answer it returns is overwritten by its next invocation.
+// Like Lambda, Poll calls start to create an execution environment when a batch arrives and no environment is idle.
+// Each environment handles one invocation at a time. An Invoker of aws-lambda-go requires that, because its next
+// invocation overwrites the returned answer.
 //
-// Lambda lowers its concurrency while invocations fail, for a time it does not document;
-// Poll does not.
+// Lambda lowers its concurrency while invocations fail, for an undocumented time. Poll does not.
 func (c *Cloud) Poll(ctx context.Context, source EventSource, start func() Invoker) error {
 	source = source.withDefaults()
 	if err := source.validate(); err != nil {
@@ -121,16 +117,16 @@ func (c *Cloud) Poll(ctx context.Context, source EventSource, start func() Invok
 		if err != nil {
 			return fmt.Errorf("polling %s: %w", source.Queue, err)
 		}
-		fault := c.faults.ofDelivery(source, batch.Messages) // Here, so that they come in the order of the batches.
+		fault := c.faults.ofDelivery(source, batch.Messages) // Poll asks about batches in the order of their receipt.
 		running.Go(func() {
-			// Lambda lets an invocation finish that has begun.
+			// Lambda lets invocations in progress finish.
 			c.process(context.WithoutCancel(ctx), source, function, batch.Messages, fault)
 			<-places
 		})
 	}
 }
 
-// process invokes the function with a batch and deletes the messages it has dealt with.
+// process invokes the function with a batch and deletes the successful messages.
 func (c *Cloud) process(ctx context.Context, source EventSource, function *environments, batch []sqs.ReceivedMessage, fault DeliveryFault) {
 	if fault.Lost {
 		return
@@ -150,8 +146,8 @@ func (c *Cloud) process(ctx context.Context, source EventSource, function *envir
 	}
 }
 
-// invokeBatch invokes the function with a batch and returns the IDs of the messages that
-// have failed. An error means that all have.
+// invokeBatch invokes the function with a batch and returns the IDs of the failed messages. An error means that all
+// have failed.
 func invokeBatch(ctx context.Context, source EventSource, function *environments, batch []sqs.ReceivedMessage) (map[string]bool, error) {
 	answer, err := function.invoke(ctx, eventJSON(source.Queue, batch))
 	if err != nil || !source.ReportBatchItemFailures {
@@ -164,8 +160,8 @@ func invokeBatch(ctx context.Context, source EventSource, function *environments
 	return failed, nil
 }
 
-// checkTimeout refuses what Lambda refuses to map: a queue that is not there, or whose
-// messages could come again while the function still works on them.
+// checkTimeout rejects sources that Lambda would not map: a queue that does not exist, or a visibility timeout
+// shorter than the function's timeout.
 func (c *Cloud) checkTimeout(source EventSource) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -180,8 +176,8 @@ func (c *Cloud) checkTimeout(source EventSource) error {
 	return nil
 }
 
-// deleteAll deletes the messages of a batch but those that failed. A message whose
-// visibility time-out has ended meanwhile is not deleted: it comes again, as with Lambda.
+// deleteAll deletes the messages of a batch except the failed ones. A message whose visibility timeout has ended is
+// not deleted and is redelivered, as with Lambda.
 func (c *Cloud) deleteAll(queue string, batch []sqs.ReceivedMessage, failed map[string]bool) error {
 	notDeleted := c.locked(func(now time.Time) {
 		for _, message := range batch {

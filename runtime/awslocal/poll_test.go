@@ -19,7 +19,7 @@ import (
 	"github.com/settle-run/settle/runtime/awslocal"
 )
 
-// function is an Invoker that notes when it got which bodies.
+// function is an Invoker that records when it received which bodies.
 type function struct {
 	mu    sync.Mutex
 	start time.Time
@@ -44,14 +44,14 @@ func (f *function) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
 	}).Invoke(ctx, payload)
 }
 
-// count returns how often the function was invoked.
+// count returns the number of invocations.
 func (f *function) count() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return len(f.calls)
 }
 
-// wantCalls fails unless the function got exactly these batches.
+// wantCalls fails unless the function received exactly these batches.
 func (f *function) wantCalls(t *testing.T, want ...string) {
 	t.Helper()
 	f.mu.Lock()
@@ -92,12 +92,12 @@ func TestLambda_poller_batches_in_queue_order(t *testing.T) {
 		})
 		q.start(awslocal.EventSource{}, f)
 		time.Sleep(time.Minute)
-		// a and b first, then as much of c as fits; the rest of c waits for its group.
+		// The first batch has a, b and as much of c as fits. The rest of c waits for its group.
 		f.wantCalls(t, "0s [a1 b1 a2 b2 c0 c1 c2 c3 c4 c5]", "1s [c6 c7 c8 c9 c10]")
 	})
 }
 
-func TestLambda_poller_one_invocation_in_flight_a_group(t *testing.T) {
+func TestLambda_poller_one_invocation_in_flight_per_group(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		q := newFIFO(t, nil)
@@ -136,21 +136,21 @@ func TestLambda_poller_one_invocation_in_flight_a_group(t *testing.T) {
 		mu.Lock()
 		defer mu.Unlock()
 		if most != 3 {
-			t.Errorf("up to %d invocations at once, want 3: Concurrency", most)
+			t.Errorf("up to %d concurrent invocations, want Concurrency, which is 3", most)
 		}
 	})
 }
 
-func TestLambda_poller_failed_batch_comes_again_after_its_visibility_timeout(t *testing.T) {
+func TestLambda_poller_failed_batch_is_redelivered_after_its_visibility_timeout(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		fail   func(ctx context.Context) error
 		reason string
 	}{
-		"error":    {func(context.Context) error { return errors.New("out of order") }, "the function failed: out of order"},
-		"panic":    {func(context.Context) error { panic("out of order") }, "the function failed: panic: out of order"},
-		"time-out": {func(ctx context.Context) error { <-ctx.Done(); return nil }, "the function timed out after 10s"},
-		"late":     {func(context.Context) error { time.Sleep(11 * time.Second); return nil }, "the function timed out after 10s"},
+		"error":   {func(context.Context) error { return errors.New("out of order") }, "the function failed: out of order"},
+		"panic":   {func(context.Context) error { panic("out of order") }, "the function failed: panic: out of order"},
+		"timeout": {func(ctx context.Context) error { <-ctx.Done(); return nil }, "the function timed out after 10s"},
+		"late":    {func(context.Context) error { time.Sleep(11 * time.Second); return nil }, "the function timed out after 10s"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -164,7 +164,7 @@ func TestLambda_poller_failed_batch_comes_again_after_its_visibility_timeout(t *
 					}
 					return nil, nil
 				}
-				// The time-out of the visibility begins when the batch is received.
+				// The visibility timeout starts when the batch is received.
 				reasons := make(chan error, 10)
 				q.start(awslocal.EventSource{Timeout: 10 * time.Second, OnFailure: func(err error) { reasons <- err }}, f)
 				time.Sleep(10 * time.Minute)
@@ -175,7 +175,7 @@ func TestLambda_poller_failed_batch_comes_again_after_its_visibility_timeout(t *
 	}
 }
 
-func TestLambda_poller_leaves_the_visibility_that_the_function_has_set(t *testing.T) {
+func TestLambda_poller_keeps_the_visibility_set_by_the_function(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		q := newFIFO(t, nil)
@@ -196,7 +196,7 @@ func TestLambda_poller_leaves_the_visibility_that_the_function_has_set(t *testin
 	})
 }
 
-func TestLambda_poller_does_not_delete_what_was_redelivered(t *testing.T) {
+func TestLambda_poller_does_not_delete_redelivered_messages(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		q := newFIFO(t, nil)
@@ -214,7 +214,7 @@ func TestLambda_poller_does_not_delete_what_was_redelivered(t *testing.T) {
 	})
 }
 
-func TestLambda_poller_moves_poison_to_the_dead_letter_queue(t *testing.T) {
+func TestLambda_poller_moves_poison_messages_to_the_dead_letter_queue(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		q, dlq := newFIFOWithDLQ(t, 2)
@@ -249,7 +249,7 @@ func TestLambda_poller_waits_for_invocations_in_flight_when_it_stops(t *testing.
 		}
 		wantElapsed(t, start, 2*time.Second)
 		if got := q.attributes("ApproximateNumberOfMessagesNotVisible"); got["ApproximateNumberOfMessagesNotVisible"] != "0" {
-			t.Fatalf("in flight: %v, want 0: the invocation has finished", got)
+			t.Fatalf("in flight: %v, want 0 after the invocation has finished", got)
 		}
 		q.sendAll("b1")
 		time.Sleep(time.Minute)
@@ -263,13 +263,13 @@ func TestLambda_poller_idle_makes_no_calls(t *testing.T) {
 		q := newFIFO(t, nil)
 		q.start(awslocal.EventSource{}, newFunction(succeed))
 		start := time.Now()
-		// A poller that polls would take 15 million virtual calls for this year.
+		// A busy-polling poller would make 15 million calls in this virtual year.
 		time.Sleep(365 * 24 * time.Hour)
 		wantElapsed(t, start, 365*24*time.Hour)
 	})
 }
 
-func TestLambda_poller_refuses_what_lambda_refuses(t *testing.T) {
+func TestLambda_poller_rejects_invalid_sources(t *testing.T) {
 	t.Parallel()
 	q := newFIFO(t, nil)
 	for name, source := range map[string]awslocal.EventSource{
@@ -301,7 +301,7 @@ func TestLambda_poller_ends_with_its_queue(t *testing.T) {
 	})
 }
 
-// environment is an Invoker that notes whether it was called while it was busy.
+// environment is an Invoker that records whether it was called while it was busy.
 type environment struct {
 	busy    atomic.Bool
 	overlap *atomic.Bool
@@ -337,7 +337,7 @@ func TestLambda_poller_starts_environments_that_handle_one_invocation_at_a_time(
 		}()
 		time.Sleep(time.Minute)
 		if started.Load() != 3 || overlap.Load() {
-			t.Errorf("%d environments for a concurrency of 3, used at once: %t", started.Load(), overlap.Load())
+			t.Errorf("got %d environments for a concurrency of 3, concurrent use: %t", started.Load(), overlap.Load())
 		}
 		stop()
 		if err := <-done; err != nil {

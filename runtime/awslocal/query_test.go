@@ -13,8 +13,7 @@ import (
 	"github.com/settle-run/settle/runtime/awslocal"
 )
 
-// form sends a request of the query protocol as older SDKs do, and returns the status and
-// the XML without its header.
+// form sends a request in the query protocol as older SDKs do. It returns the status and the XML without its header.
 func form(t *testing.T, cloud *awslocal.Cloud, path, body string) (int, string) {
 	t.Helper()
 	r := httptest.NewRequest(http.MethodPost, "http://127.0.0.1:4566"+path, strings.NewReader(body))
@@ -27,12 +26,12 @@ func form(t *testing.T, cloud *awslocal.Cloud, path, body string) (int, string) 
 	return w.Code, strings.TrimPrefix(w.Body.String(), "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n")
 }
 
-// Requests in the form in which botocore 1.29 and the Java SDK 1.12 send them.
+// The requests have the form that botocore 1.29 and the Java SDK 1.12 send.
 func TestQuery(t *testing.T) {
 	t.Parallel()
 	cloud := awslocal.New(awslocal.Config{})
 	const queue = "&QueueUrl=http%3A%2F%2F127.0.0.1%3A4566%2F000000000000%2Fq.fifo&Version=2012-11-05"
-	handle := "" // of the message received last
+	handle := "" // of the last received message
 	for _, test := range []struct{ path, body, want string }{
 		{"/", "Action=CreateQueue&QueueName=q.fifo&Attribute.1.Name=FifoQueue&Attribute.1.Value=true" +
 			"&Attribute.2.Name=VisibilityTimeout&Attribute.2.Value=60&Tag.1.Key=team&Tag.1.Value=a%26b&Version=2012-11-05",
@@ -53,7 +52,7 @@ func TestQuery(t *testing.T) {
 			`<MD5OfMessageAttributes>721790069fa350f497039f3dc0a9b547</MD5OfMessageAttributes>` +
 				`<MD5OfMessageBody>65fabaeefc830050b4adfd8605d9e963</MD5OfMessageBody>` +
 				`<MessageId>M</MessageId><SequenceNumber>N</SequenceNumber>`},
-		// The queue's URL may be the address of the request instead of a parameter.
+		// The queue's URL may be the URL of the request instead of a parameter.
 		{"/000000000000/q.fifo", "Action=ReceiveMessage&MaxNumberOfMessages=1&AttributeName.1=MessageGroupId&MessageAttributeName.1=All",
 			`<Message><Attribute><Name>MessageGroupId</Name><Value>a</Value></Attribute>` +
 				`<Body>&lt;a b=&#34;ü&#34;&gt;&#xA;</Body><MD5OfBody>65fabaeefc830050b4adfd8605d9e963</MD5OfBody>` +
@@ -96,7 +95,7 @@ func TestQuery(t *testing.T) {
 	}
 }
 
-// withoutIDs puts letters in place of what differs from message to message.
+// withoutIDs replaces the values that differ between messages by letters.
 func withoutIDs(xml string) string {
 	for tag, letter := range map[string]string{"MessageId": "M", "SequenceNumber": "N", "ReceiptHandle": "H", "RequestId": "R"} {
 		xml = regexp.MustCompile(`<`+tag+`>[^<]+</`+tag+`>`).ReplaceAllString(xml, `<`+tag+`>`+letter+`</`+tag+`>`)

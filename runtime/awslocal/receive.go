@@ -9,11 +9,11 @@ import (
 	"github.com/settle-run/settle/runtime/awslocal/internal/wire"
 )
 
-// forever is the wait of a receive that only its context ends.
+// forever makes a receive wait until its context ends.
 const forever time.Duration = -1
 
-// receive receives messages, and waits for them as long as the request, or else the queue,
-// says; a wait that is not zero overrides both. Whoever ends ctx gets no message.
+// receive receives messages. It waits for the time set in the request, or else in the queue. A nonzero wait overrides
+// both. It returns no messages if ctx ends first.
 func (c *Cloud) receive(ctx context.Context, in *sqs.ReceiveMessageInput, wait time.Duration) (out sqs.ReceiveMessageOutput, err *wire.Error) {
 	queue := sqs.QueueName(in.QueueUrl)
 	var timeout <-chan time.Time
@@ -55,14 +55,14 @@ func (c *Cloud) receive(ctx context.Context, in *sqs.ReceiveMessageInput, wait t
 		case <-turn(place):
 		case <-ctx.Done():
 		case <-timeout:
-			// One last try: whether a message that comes at this very instant is received
-			// must not depend on which channel the select takes.
+			// Try one last time: a message that arrives at this instant must be received no matter which channel the
+			// select picks.
 			expired = true
 		}
 	}
 }
 
-// enter puts the caller in line for a message of the queue.
+// enter adds the caller to the line of waiting receives.
 func (c *Cloud) enter(queue string) *list.Element {
 	room, ok := c.rooms[queue]
 	if !ok {
@@ -74,15 +74,14 @@ func (c *Cloud) enter(queue string) *list.Element {
 	return place
 }
 
-// leave takes the caller out of the line. If it goes without a message, the next in line
-// may have it.
+// leave removes the caller from the line. If it leaves without a message, the next receive in line gets a turn.
 func (c *Cloud) leave(queue string, place *list.Element) {
 	c.rooms[queue].waiting.Remove(place)
 	c.arrange(queue)
 }
 
-// arrange lets the first receive that waits on the queue try again: now if there may be a
-// message, or else at the instant when time will have brought one.
+// arrange lets the first waiting receive retry: now if a message may be available, or else at the time when the next
+// one becomes available.
 func (c *Cloud) arrange(queue string) {
 	room, ok := c.rooms[queue]
 	if !ok {

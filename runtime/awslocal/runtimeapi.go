@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// responseBytesMax is how long the answer of a synchronous invocation may be (Lambda
-// Developer Guide, "Lambda quotas").
+// responseBytesMax is the maximum size of a synchronous invocation's answer (Lambda Developer Guide, "Lambda
+// quotas").
 const responseBytesMax = 6<<20 + 100
 
 // runtimeInvocation is one event for a process.
@@ -27,7 +27,7 @@ type runtimeInvocation struct {
 	payload  []byte
 	deadline time.Time
 
-	done   chan struct{} // closed once what follows is set
+	done   chan struct{} // closed once the fields below are set
 	answer []byte
 	err    error
 }
@@ -37,18 +37,18 @@ func (i *runtimeInvocation) failed(typ, format string, args ...any) error {
 	return &FunctionError{Type: typ, Message: "RequestId: " + i.id + " " + fmt.Sprintf(format, args...)}
 }
 
-// process is one run of the executable, and the Runtime API that it calls.
+// process is one run of the executable, together with its Runtime API.
 type process struct {
 	command *exec.Cmd
 	api     *http.Server
 	onInit  func(time.Duration)
 	init    sync.Once
-	next    chan *runtimeInvocation // handed to the process's call for the next event
+	next    chan *runtimeInvocation // answers the process's request for the next event
 	exited  chan struct{}           // closed once exit is set
 
 	mu        sync.Mutex
 	began     time.Time
-	current   *runtimeInvocation // taken and not answered
+	current   *runtimeInvocation // accepted but not answered
 	initError error
 	exit      error
 }
@@ -57,7 +57,7 @@ func newProcess(onInit func(time.Duration)) *process {
 	return &process{onInit: onInit, next: make(chan *runtimeInvocation), exited: make(chan struct{})}
 }
 
-// serve begins to serve the Runtime API, and returns its host and port.
+// serve starts serving the Runtime API and returns its host and port.
 func (p *process) serve() (string, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -69,18 +69,18 @@ func (p *process) serve() (string, error) {
 	mux.HandleFunc("POST /2018-06-01/runtime/invocation/{id}/error", p.serveError)
 	mux.HandleFunc("POST /2018-06-01/runtime/init/error", p.serveInitError)
 	p.api = &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
-	go func() { _ = p.api.Serve(listener) }() // ends when the process has
+	go func() { _ = p.api.Serve(listener) }() // returns when the process has ended
 	return listener.Addr().String(), nil
 }
 
-// begin notes that the process starts now.
+// begin records the start time of the process.
 func (p *process) begin() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.began = time.Now()
 }
 
-// age returns how long ago the process started.
+// age returns the time since the process started.
 func (p *process) age() time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -97,13 +97,13 @@ func (p *process) wait() {
 	_ = p.api.Close()
 }
 
-// kill ends the process, and waits until it has ended.
+// kill kills the process and waits until it has ended.
 func (p *process) kill() {
-	_ = p.command.Process.Kill() // fails if it has ended already
+	_ = p.command.Process.Kill() // fails if it has already ended
 	<-p.exited
 }
 
-// exitError says why there is no outcome of an invocation.
+// exitError explains why an invocation has no outcome.
 func (p *process) exitError(i *runtimeInvocation) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -116,16 +116,16 @@ func (p *process) exitError(i *runtimeInvocation) error {
 	return i.failed("Runtime.ExitError", "Error: Runtime exited with error: %v", p.exit)
 }
 
-// offer is what became of an invocation that a process was offered.
+// offer is the result of offering an invocation to a process.
 type offer int
 
 const (
 	offerTaken  offer = iota
 	offerExited       // the process has ended
-	offerLate         // the time is over
+	offerLate         // the deadline has passed
 )
 
-// offer waits until the process asks for an event, and hands it the invocation.
+// offer waits until the process requests an event, and passes it the invocation.
 func (p *process) offer(ctx context.Context, i *runtimeInvocation) offer {
 	select {
 	case p.next <- i:
@@ -137,7 +137,7 @@ func (p *process) offer(ctx context.Context, i *runtimeInvocation) offer {
 	}
 }
 
-// serveNext answers the call by which a process asks for an event.
+// serveNext answers the process's request for an event.
 func (p *process) serveNext(w http.ResponseWriter, r *http.Request) {
 	p.init.Do(func() { p.onInit(p.age()) })
 	var i *runtimeInvocation
@@ -145,7 +145,7 @@ func (p *process) serveNext(w http.ResponseWriter, r *http.Request) {
 	busy := p.current != nil
 	p.mu.Unlock()
 	if busy {
-		refuse(w, http.StatusForbidden, "InvalidStateTransition", "the invocation before has not been answered")
+		refuse(w, http.StatusForbidden, "InvalidStateTransition", "the previous invocation has not been answered")
 		return
 	}
 	select {
@@ -165,13 +165,13 @@ func (p *process) serveNext(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(i.payload)
 }
 
-// functionARN returns the ARN of the function named.
+// functionARN returns the ARN of a function.
 func functionARN(name string) string {
 	return "arn:aws:lambda:" + Region + ":" + Account + ":function:" + name
 }
 
-// serveResponse takes the answer to an invocation. An error of the function in the middle of
-// its answer comes in a trailer.
+// serveResponse accepts the answer to an invocation. An error that occurs while the function streams its answer
+// arrives in a trailer.
 func (p *process) serveResponse(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, responseBytesMax))
 	var tooLarge *http.MaxBytesError
@@ -188,19 +188,20 @@ func (p *process) serveResponse(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if typ := r.Trailer.Get("Lambda-Runtime-Function-Error-Type"); typ != "" {
-		text, _ := base64.StdEncoding.DecodeString(r.Trailer.Get("Lambda-Runtime-Function-Error-Body")) // parseError takes any text
+		// A body that is not base64 is reported as far as it could be decoded.
+		text, _ := base64.StdEncoding.DecodeString(r.Trailer.Get("Lambda-Runtime-Function-Error-Body"))
 		p.settle(w, r.PathValue("id"), http.StatusAccepted, nil, parseError(text, typ))
 		return
 	}
 	p.settle(w, r.PathValue("id"), http.StatusAccepted, body, nil)
 }
 
-// serveError takes the error of an invocation.
+// serveError accepts the error of an invocation.
 func (p *process) serveError(w http.ResponseWriter, r *http.Request) {
 	p.settle(w, r.PathValue("id"), http.StatusAccepted, nil, readError(r))
 }
 
-// serveInitError takes the error of a process that cannot start.
+// serveInitError accepts the error of a process that failed to start.
 func (p *process) serveInitError(w http.ResponseWriter, r *http.Request) {
 	failure := readError(r)
 	p.mu.Lock()
@@ -209,8 +210,7 @@ func (p *process) serveInitError(w http.ResponseWriter, r *http.Request) {
 	answerStatus(w, http.StatusAccepted, map[string]string{"status": "OK"})
 }
 
-// settle gives the invocation under way its outcome. It reports whether the ID was that of
-// one.
+// settle sets the outcome of the current invocation. It reports whether id identifies that invocation.
 func (p *process) settle(w http.ResponseWriter, id string, status int, answer []byte, err error) bool {
 	p.mu.Lock()
 	i := p.current
@@ -220,7 +220,7 @@ func (p *process) settle(w http.ResponseWriter, id string, status int, answer []
 	}
 	p.mu.Unlock()
 	if !known {
-		refuse(w, http.StatusBadRequest, "InvalidRequestID", "expected the ID of the invocation under way, got "+id)
+		refuse(w, http.StatusBadRequest, "InvalidRequestID", "expected the ID of the current invocation, got "+id)
 		return false
 	}
 	answerStatus(w, status, map[string]string{"status": "OK"})
@@ -238,7 +238,7 @@ func readError(r *http.Request) error {
 	return parseError(body, r.Header.Get("Lambda-Runtime-Function-Error-Type"))
 }
 
-// parseError reads the JSON of an error. What is not of that form is the message itself.
+// parseError parses the JSON of an error. Any other text becomes the message.
 func parseError(text []byte, typ string) error {
 	var failure struct {
 		ErrorType    string `json:"errorType"`
@@ -260,7 +260,7 @@ func refuse(w http.ResponseWriter, status int, typ, message string) {
 func answerStatus(w http.ResponseWriter, status int, body map[string]string) {
 	text, err := json.Marshal(body)
 	if err != nil {
-		panic("awslocal: strings that are not JSON: " + err.Error())
+		panic("awslocal: cannot encode strings as JSON: " + err.Error())
 	}
 	write(w, status, "application/json", text)
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/settle-run/settle/runtime/awslocal/internal/wire"
 )
 
-// serveScheduler serves a request of EventBridge Scheduler, which is REST-JSON.
+// serveScheduler serves a request to EventBridge Scheduler, which uses REST-JSON.
 func (c *Cloud) serveScheduler(w http.ResponseWriter, r *http.Request) {
 	body, err := readBody(r)
 	if err != nil {
@@ -21,7 +21,7 @@ func (c *Cloud) serveScheduler(w http.ResponseWriter, r *http.Request) {
 	writeREST(w, answer, err)
 }
 
-// writeREST writes an answer, or err if there is one, in REST-JSON.
+// writeREST writes answer, or err if it is not nil, in REST-JSON.
 func writeREST(w http.ResponseWriter, answer []byte, err *wire.Error) {
 	if err == nil {
 		write(w, http.StatusOK, "application/json", answer)
@@ -29,7 +29,7 @@ func writeREST(w http.ResponseWriter, answer []byte, err *wire.Error) {
 	}
 	body, failed := json.Marshal(map[string]string{"Message": err.Message})
 	if failed != nil {
-		panic("awslocal: a message that is not JSON: " + failed.Error())
+		panic("awslocal: cannot encode a message as JSON: " + failed.Error())
 	}
 	w.Header().Set("X-Amzn-Errortype", err.Code)
 	write(w, statusOf(err), "application/json", body)

@@ -26,11 +26,11 @@ func newScheduler(cloud *awslocal.Cloud) *scheduler.Client {
 
 const universalTarget = "arn:aws:scheduler:::aws-sdk:sqs:sendMessage"
 
-// schedule returns a one-time schedule, so long from now, of the universal target that sends
-// a body to group g of the queue.
+// schedule returns a one-time schedule that is due after this time. Its universal target sends body to group g of the
+// queue.
 func (q queue) schedule(name string, after time.Duration, body string) *scheduler.CreateScheduleInput {
 	q.t.Helper()
-	// What is substituted is text, which json.Marshal would escape.
+	// The context attribute is replaced as text, which json.Marshal would escape.
 	input := fmt.Sprintf(`{"QueueUrl": %q, "MessageBody": %q, "MessageGroupId": "g", "MessageDeduplicationId": %q}`, q.url, body, name)
 	return &scheduler.CreateScheduleInput{
 		Name: &name, ScheduleExpression: atExpression(after), FlexibleTimeWindow: &types.FlexibleTimeWindow{Mode: types.FlexibleTimeWindowModeOff},
@@ -53,15 +53,14 @@ func create(t *testing.T, client *scheduler.Client, input *scheduler.CreateSched
 	return *out.ScheduleArn
 }
 
-// arrivals receives what comes within a time, or up to 20 s later, and returns when each body
-// came.
+// arrivals receives messages for this time plus up to 20 s, and returns the arrival time of each body.
 func (q queue) arrivals(within time.Duration) map[string]time.Duration {
 	q.t.Helper()
 	began := time.Now()
 	all := map[string]time.Duration{}
 	for time.Since(began) < within {
 		for _, message := range q.receive(upTo(10), waiting(20)) {
-			all[*message.Body] += time.Since(began) // a second time would show
+			all[*message.Body] += time.Since(began) // a duplicate would change the sum
 			q.delete(message)
 		}
 	}
@@ -75,8 +74,8 @@ func wantArrivals(t *testing.T, got, want map[string]time.Duration) {
 	}
 }
 
-// What substitutes a context attribute is text: it is not escaped.
-func TestScheduler_fills_in_context_attributes_and_fires_what_is_past_at_once(t *testing.T) {
+// The value of a context attribute is inserted as text, without escaping.
+func TestScheduler_inserts_context_attributes_and_fires_overdue_schedules_at_once(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		q := newFIFO(t, map[string]string{"ContentBasedDeduplication": "true"})
@@ -97,8 +96,8 @@ func TestScheduler_fills_in_context_attributes_and_fires_what_is_past_at_once(t 
 	})
 }
 
-// The plain target cannot set a deduplication ID, so that a queue which needs one refuses its
-// messages: they end in the dead-letter queue of the schedule.
+// The plain target cannot set a deduplication ID. A queue that requires one rejects its messages, so they go to the
+// dead-letter queue of the schedule.
 func TestScheduler_plain_target_needs_content_based_deduplication(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -115,7 +114,7 @@ func TestScheduler_plain_target_needs_content_based_deduplication(t *testing.T) 
 		time.Sleep(3 * time.Second)
 		synctest.Wait()
 		if messages := dead.receive(); len(messages) != 0 {
-			t.Fatal("the dead letter came before the last retry")
+			t.Fatal("the dead letter arrived before the last retry")
 		}
 		time.Sleep(time.Second)
 		synctest.Wait()
@@ -134,8 +133,8 @@ func TestScheduler_plain_target_needs_content_based_deduplication(t *testing.T) 
 	})
 }
 
-// The SDK writes a ClientToken into the input: to call with it again is to repeat the call.
-func TestScheduler_answers_a_repeated_call_as_before(t *testing.T) {
+// The SDK writes a ClientToken into the input, so a second call with the same input is a repetition.
+func TestScheduler_repeated_call_returns_the_same_answer(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		client := newScheduler(newFIFO(t, nil).cloud)
@@ -146,7 +145,7 @@ func TestScheduler_answers_a_repeated_call_as_before(t *testing.T) {
 		}
 		again, err := client.CreateScheduleGroup(t.Context(), group)
 		if err != nil || *again.ScheduleGroupArn != *first.ScheduleGroupArn {
-			t.Errorf("got %+v, %v, want %s as before", again, err, *first.ScheduleGroupArn)
+			t.Errorf("got %+v, %v, want %s again", again, err, *first.ScheduleGroupArn)
 		}
 		tags, err := client.ListTagsForResource(t.Context(), &scheduler.ListTagsForResourceInput{ResourceArn: first.ScheduleGroupArn})
 		if err != nil || len(tags.Tags) != 1 || *tags.Tags[0].Value != "a" {
@@ -164,9 +163,8 @@ func TestScheduler_answers_a_repeated_call_as_before(t *testing.T) {
 	})
 }
 
-// What is due at the very instant of a call comes before it, whether or not a timer has gone
-// off yet: here none does.
-func TestScheduler_fires_before_a_call_of_the_same_instant(t *testing.T) {
+// Schedules due at the time of a call fire before the call, even if no timer has fired yet, as here.
+func TestScheduler_fires_before_a_call_at_the_same_time(t *testing.T) {
 	t.Parallel()
 	now := time.Now().Truncate(time.Second)
 	q := addFIFO(t, awslocal.New(awslocal.Config{Now: func() time.Time { return now }}), "queue.fifo", nil)

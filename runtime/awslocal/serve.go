@@ -16,11 +16,11 @@ import (
 	"github.com/settle-run/settle/runtime/awslocal/internal/wire"
 )
 
-// RequestBytesMax is how long the body of a request may be: the most that DynamoDB takes.
-// The largest SQS batch fits even if each of its bytes is escaped.
+// RequestBytesMax is the maximum size of a request body: DynamoDB's limit. The largest SQS batch fits even if every
+// byte is escaped.
 const RequestBytesMax = 16 << 20
 
-// The services' names in X-Amz-Target, and the namespaces of their errors.
+// The names of the services in X-Amz-Target, and the namespaces of their errors.
 const (
 	sqsTarget       = "AmazonSQS"
 	sqsNamespace    = "com.amazonaws.sqs"
@@ -30,8 +30,7 @@ const (
 	statesNamespace = "com.amazonaws.swf.service.v2.model"
 )
 
-// ServeHTTP serves one request in AWS JSON 1.0, in the query protocol of SQS, or in the
-// REST-JSON of Scheduler.
+// ServeHTTP serves one request in AWS JSON 1.0, the query protocol of SQS, or the REST-JSON of Scheduler.
 func (c *Cloud) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if c.faults != nil {
 		c.serveFaulty(w, r)
@@ -40,9 +39,9 @@ func (c *Cloud) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c.serve(w, r)
 }
 
-// serve serves one request as AWS does while nothing goes wrong.
+// serve serves one request without faults.
 func (c *Cloud) serve(w http.ResponseWriter, r *http.Request) {
-	// AWS request IDs are opaque; a counter repeats when a run does.
+	// AWS request IDs are opaque. A counter makes runs reproducible.
 	id := fmt.Sprintf("00000000-0000-4000-8000-%012d", c.requests.Add(1))
 	w.Header().Set("x-amzn-RequestId", id)
 
@@ -89,7 +88,7 @@ func isForm(r *http.Request) bool {
 	return strings.HasPrefix(r.Header.Get("Content-Type"), "application/x-www-form-urlencoded")
 }
 
-// serveQuery serves a request of the query protocol: it is the same call, written otherwise.
+// serveQuery serves a request in the query protocol by translating it to and from JSON.
 func (c *Cloud) serveQuery(w http.ResponseWriter, r *http.Request, id string, form []byte) {
 	operation, input, err := sqsquery.Request(r.URL.Path, form)
 	if err != nil {
@@ -104,7 +103,7 @@ func (c *Cloud) serveQuery(w http.ResponseWriter, r *http.Request, id string, fo
 	writeXML(w, nil, sqsquery.Response(operation, answer, id))
 }
 
-// call performs one call on the models, unless whoever made it has gone.
+// call performs one call on the models, unless its client has gone.
 func (c *Cloud) call(ctx context.Context, perform func(now time.Time) ([]byte, *wire.Error)) (answer []byte, err *wire.Error) {
 	failed := c.locked(func(now time.Time) {
 		if ctx.Err() != nil {
@@ -119,8 +118,8 @@ func (c *Cloud) call(ctx context.Context, perform func(now time.Time) ([]byte, *
 	return answer, err
 }
 
-// callDynamo performs an operation of DynamoDB. It reads the request before it takes the lock,
-// so that others can do their work meanwhile.
+// callDynamo performs a DynamoDB operation. It parses the request before it takes the lock, so that other calls can
+// run in the meantime.
 func (c *Cloud) callDynamo(ctx context.Context, operation string, body []byte) ([]byte, *wire.Error) {
 	request, err := dynamo.Decode(operation, body)
 	if err != nil {
@@ -129,9 +128,9 @@ func (c *Cloud) callDynamo(ctx context.Context, operation string, body []byte) (
 	return c.call(ctx, func(now time.Time) ([]byte, *wire.Error) { return c.dynamo.Perform(now, request) })
 }
 
-// callSQS performs an operation of SQS, whose input and output are JSON.
+// callSQS performs an SQS operation. Its input and output are JSON.
 func (c *Cloud) callSQS(ctx context.Context, endpoint, operation string, body []byte) ([]byte, *wire.Error) {
-	if operation != "ReceiveMessage" { // which alone may have to wait
+	if operation != "ReceiveMessage" { // the only operation that may wait
 		return c.call(ctx, func(now time.Time) ([]byte, *wire.Error) {
 			return c.sqs.Call(now, endpoint, operation, body)
 		})
@@ -147,8 +146,8 @@ func (c *Cloud) callSQS(ctx context.Context, endpoint, operation string, body []
 	return sqs.Encode(out), nil
 }
 
-// endpoint returns the address under which the client reached this server: queue URLs begin
-// with it, so that the client reaches it again.
+// endpoint returns the address under which the client reached this server. Queue URLs start with it, so that the
+// client can reach them.
 func endpoint(r *http.Request) string {
 	if r.TLS != nil {
 		return "https://" + r.Host
@@ -170,9 +169,9 @@ func readBody(r *http.Request) ([]byte, *wire.Error) {
 	return body, nil
 }
 
-// gone answers a request whose client has hung up, or whose server is closing.
+// gone is the answer to a request whose client has hung up or whose server is closing.
 func gone(ctx context.Context) *wire.Error {
-	err := wire.Errorf("ServiceUnavailable", "the request ended before there was an answer: %v", context.Cause(ctx))
+	err := wire.Errorf("ServiceUnavailable", "the request ended before it was answered: %v", context.Cause(ctx))
 	err.Status = http.StatusServiceUnavailable
 	return err
 }

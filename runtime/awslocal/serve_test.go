@@ -20,11 +20,11 @@ import (
 func wantMessage(t *testing.T, err error, text string) {
 	t.Helper()
 	if err == nil || !strings.Contains(err.Error(), text) {
-		t.Fatalf("got %v, want an error that says %q", err, text)
+		t.Fatalf("got %v, want an error that contains %q", err, text)
 	}
 }
 
-// post sends a request to the handler.
+// post sends a POST request to the handler.
 func post(cloud *awslocal.Cloud, headers map[string]string, body string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(http.MethodPost, "http://127.0.0.1:4566/", strings.NewReader(body))
 	for name, value := range headers {
@@ -39,7 +39,7 @@ func target(operation string) map[string]string {
 	return map[string]string{"X-Amz-Target": operation, "Content-Type": "application/x-amz-json-1.0"}
 }
 
-func TestServe_unsupported_is_refused_by_name(t *testing.T) {
+func TestServe_unsupported_features_are_rejected_by_name(t *testing.T) {
 	t.Parallel()
 	cloud := awslocal.New(awslocal.Config{})
 	for _, test := range []struct {
@@ -49,7 +49,7 @@ func TestServe_unsupported_is_refused_by_name(t *testing.T) {
 		{target("AmazonSQS.StartMessageMoveTask"), `{}`, "UnsupportedOperation", "StartMessageMoveTask"},
 		{target("AmazonSQS.CreateQueue"), `{"QueueName":"q","Colour":"red"}`, "InvalidParameterValue", "Colour"},
 		{target("AmazonSQS.CreateQueue"), `{"QueueName":7}`, "SerializationException", "QueueName"},
-		{target("AmazonSQS.CreateQueue"), `{"QueueName":"q"}{}`, "SerializationException", "follows"},
+		{target("AmazonSQS.CreateQueue"), `{"QueueName":"q"}{}`, "SerializationException", "unexpected data"},
 		{target("Kinesis_20131202.PutRecord"), `{}`, "UnknownOperationException", "Kinesis_20131202"},
 		{target("DynamoDB_20120810.CreateGlobalTable"), `{}`, "UnknownOperationException", "CreateGlobalTable"},
 		{map[string]string{}, ``, "UnknownOperationException", "X-Amz-Target"},
@@ -87,8 +87,8 @@ func TestServe_headers(t *testing.T) {
 	}
 }
 
-// A web page of any origin may make a browser send a GET, so none may do anything.
-func TestServe_takes_POST_only(t *testing.T) {
+// A web page of any origin can make a browser send a GET, so GET must have no effect.
+func TestServe_accepts_only_POST(t *testing.T) {
 	t.Parallel()
 	for _, headers := range []map[string]string{
 		target("AmazonSQS.ListQueues"), {"Content-Type": "application/x-www-form-urlencoded"},
@@ -114,7 +114,7 @@ func TestServe_request_size_is_limited(t *testing.T) {
 	}
 }
 
-// The SDK reaches a loopback server over a socket.
+// The SDK can use a loopback server over a socket.
 func TestListen(t *testing.T) {
 	t.Parallel()
 	cloud := awslocal.New(awslocal.Config{})
@@ -143,7 +143,7 @@ func TestListen(t *testing.T) {
 	}
 }
 
-func TestListen_on_loopback_only(t *testing.T) {
+func TestListen_accepts_only_loopback_addresses(t *testing.T) {
 	t.Parallel()
 	cloud := awslocal.New(awslocal.Config{})
 	for _, addr := range []string{":0", "0.0.0.0:0", "[::]:0", "192.0.2.1:0", "example.com:0", "127.0.0.1"} {
@@ -154,7 +154,7 @@ func TestListen_on_loopback_only(t *testing.T) {
 	}
 }
 
-func TestListen_refuses_web_pages_of_other_origins(t *testing.T) {
+func TestListen_rejects_web_pages_of_other_origins(t *testing.T) {
 	t.Parallel()
 	server, err := awslocal.New(awslocal.Config{}).Listen("localhost:0")
 	if err != nil {

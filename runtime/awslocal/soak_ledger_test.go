@@ -10,40 +10,40 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// soakLedger is what the consumers of one FIFO queue know together of its messages, which each
-// group numbers from 0 in the order in which they are sent. It says what no correct queue
-// could have delivered; what a slow consumer or a lost answer can explain it lets pass.
+// soakLedger is the combined knowledge of a FIFO queue's consumers. The messages of each group are numbered from 0 in
+// sending order. The ledger reports deliveries that no correct queue could have made. It accepts everything that a
+// slow consumer or a lost answer can explain.
 //
-// Its clock is that of the queue.
+// Its clock is the queue's clock.
 type soakLedger struct {
 	visibility time.Duration
 
 	mu       sync.Mutex
 	groups   [][]entry // by group and number
-	gone     int       // entries in that state
-	again    int       // deliveries that were not a message's first
-	outdated int       // deliveries that another had overtaken before they were noted
+	gone     int       // number of entries in that state
+	again    int       // redeliveries
+	outdated int       // deliveries overtaken by another one before they were recorded
 	faults   []string
 }
 
 // entry is one message.
 type entry struct {
 	state    standing
-	receives int       // at the latest delivery known
-	until    time.Time // of that delivery, the earliest instant at which its time-out can end
+	receives int       // at the latest known delivery
+	until    time.Time // the earliest end of that delivery's timeout
 }
 
-// standing is where a message stands as far as its consumers know.
+// standing is the state of a message, as known to its consumers.
 type standing uint8
 
 const (
-	queued  standing = iota // not delivered, given back, or its visibility time-out has ended
-	held                    // delivered, and no deletion asked for
-	leaving                 // a deletion was asked for, and its answer is not known
+	queued  standing = iota // not delivered, released, or its visibility timeout has ended
+	held                    // delivered, no deletion requested
+	leaving                 // deletion requested, answer unknown
 	gone                    // deleted
 )
 
-// delivery is one message of a ReceiveMessage.
+// delivery is one received message.
 type delivery struct {
 	group, number int
 	receives      int // ApproximateReceiveCount
@@ -58,7 +58,7 @@ func newSoakLedger(visibility time.Duration, groups, messages int) *soakLedger {
 	return l
 }
 
-// deliver notes the messages of a receive that was asked for and answered at those times.
+// deliver records the messages of a receive with the times of its request and answer.
 func (l *soakLedger) deliver(asked, answered time.Time, batch []delivery) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -67,7 +67,7 @@ func (l *soakLedger) deliver(asked, answered time.Time, batch []delivery) {
 		e := &l.groups[d.group][d.number]
 		switch {
 		case d.receives == e.receives:
-			l.fault("message %d of group %d was delivered twice for the time %d", d.number, d.group, d.receives)
+			l.fault("message %d of group %d was delivered twice with the receive count %d", d.number, d.group, d.receives)
 		case d.receives < e.receives:
 			l.outdated++
 			continue
@@ -83,8 +83,8 @@ func (l *soakLedger) deliver(asked, answered time.Time, batch []delivery) {
 	}
 }
 
-// checkGroup looks for what must not be so while d is delivered: others of its group before
-// it, or in flight.
+// checkGroup reports an error if another message of the group is in flight, or an earlier one is undelivered, when d
+// is delivered.
 func (l *soakLedger) checkGroup(d delivery, answered time.Time, inBatch map[[2]int]bool) {
 	for number := range l.groups[d.group] {
 		e := &l.groups[d.group][number]
@@ -94,8 +94,7 @@ func (l *soakLedger) checkGroup(d delivery, answered time.Time, inBatch map[[2]i
 			}
 			continue
 		}
-		// A deletion whose answer is not known explains that another message comes, but not
-		// that the message itself does.
+		// A deletion with an unknown answer explains the delivery of the next message, but not of the message itself.
 		inFlight := e.state == held || e.state == leaving && number == d.number
 		if inFlight && answered.Before(e.until) {
 			l.fault("message %d of group %d was delivered while message %d was in flight, for %v more",
@@ -112,7 +111,7 @@ func (l *soakLedger) checkGroup(d delivery, answered time.Time, inBatch map[[2]i
 	}
 }
 
-// returning notes that a delivery is about to be made available again.
+// returning records that the consumer is about to release a delivery.
 func (l *soakLedger) returning(d delivery) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -121,7 +120,7 @@ func (l *soakLedger) returning(d delivery) {
 	}
 }
 
-// deleting notes that the deletion of a delivery is about to be asked for.
+// deleting records that the consumer is about to delete a delivery.
 func (l *soakLedger) deleting(d delivery) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -130,14 +129,14 @@ func (l *soakLedger) deleting(d delivery) {
 	}
 }
 
-// deleted notes that a deletion was answered.
+// deleted records a successful deletion.
 func (l *soakLedger) deleted(d delivery) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.leave(&l.groups[d.group][d.number])
 }
 
-// expired notes that a deletion was refused: the visibility time-out had ended.
+// expired records a rejected deletion: the visibility timeout had ended.
 func (l *soakLedger) expired(d delivery, at time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -146,7 +145,7 @@ func (l *soakLedger) expired(d delivery, at time.Time) {
 		return
 	}
 	if e.state == gone || at.Before(e.until) {
-		l.fault("the deletion of message %d of group %d was refused %v before its time-out", d.number, d.group, e.until.Sub(at))
+		l.fault("the deletion of message %d of group %d was rejected %v before its timeout", d.number, d.group, e.until.Sub(at))
 	}
 	e.state = queued
 }
@@ -162,14 +161,14 @@ func (l *soakLedger) fault(format string, args ...any) {
 	l.faults = append(l.faults, fmt.Sprintf(format, args...))
 }
 
-// progress returns how many messages are deleted, and what was found to be wrong.
+// progress returns the number of deleted messages and the errors found.
 func (l *soakLedger) progress() (gone int, faults []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.gone, l.faults
 }
 
-// missing describes the messages that are not deleted, the first few of them.
+// missing describes the first few messages that are not deleted.
 func (l *soakLedger) missing() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -184,7 +183,7 @@ func (l *soakLedger) missing() string {
 	return strings.Join(some, "; ")
 }
 
-func TestSoakLedger_names_each_fault_and_explains_each_delivery_that_is_none(t *testing.T) {
+func TestSoakLedger_reports_errors_and_accepts_correct_deliveries(t *testing.T) {
 	t.Parallel()
 	const visibility = 2 * time.Second
 	start := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -206,43 +205,43 @@ func TestSoakLedger_names_each_fault_and_explains_each_delivery_that_is_none(t *
 	}{
 		"one after the other": {steps: []func(*soakLedger){
 			receive(0, 1, of(0, 1)), deleted(of(0, 1)), receive(0.5, 1, of(1, 1), of(2, 1))}},
-		"again after its time-out": {steps: []func(*soakLedger){receive(0, 1, of(0, 1)), receive(1.9, 2, of(0, 2))}},
-		"again before its time-out": {steps: []func(*soakLedger){receive(0, 1, of(0, 1)), receive(1, 1.9, of(0, 2))},
+		"again after its timeout": {steps: []func(*soakLedger){receive(0, 1, of(0, 1)), receive(1.9, 2, of(0, 2))}},
+		"again before its timeout": {steps: []func(*soakLedger){receive(0, 1, of(0, 1)), receive(1, 1.9, of(0, 2))},
 			want: []string{"message 0 of group 0 was delivered while message 0 was in flight, for 100ms more"}},
-		"another while it is held": {steps: []func(*soakLedger){receive(0, 1, of(0, 1)), receive(1, 1.9, of(1, 1))},
+		"another message while it is held": {steps: []func(*soakLedger){receive(0, 1, of(0, 1)), receive(1, 1.9, of(1, 1))},
 			want: []string{"message 1 of group 0 was delivered while message 0 was in flight, for 100ms more",
 				"message 1 of group 0 was delivered before message 0"}},
 		"the rest of a batch while its first is held": {steps: []func(*soakLedger){
 			receive(0, 1, of(0, 1), of(1, 1)), deleted(of(1, 1)), receive(1, 1.5, of(2, 1))},
 			want: []string{"message 2 of group 0 was delivered while message 0 was in flight, for 500ms more",
 				"message 2 of group 0 was delivered before message 0"}},
-		"the first of a batch, given back while the rest is held": {steps: []func(*soakLedger){
+		"the first of a batch, released while the rest is held": {steps: []func(*soakLedger){
 			receive(0, 1, of(0, 1), of(1, 1)), returning(of(0, 1)), receive(1, 1.5, of(0, 2))},
 			want: []string{"message 0 of group 0 was delivered while message 1 was in flight, for 500ms more"}},
-		"a batch that was given back": {steps: []func(*soakLedger){
+		"a batch that was released": {steps: []func(*soakLedger){
 			receive(0, 1, of(0, 1), of(1, 1)), returning(of(0, 1)), returning(of(1, 1)), receive(1, 1.5, of(0, 2), of(1, 2))}},
-		"the next when a deletion's answer is lost": {steps: []func(*soakLedger){
+		"the next message after a lost deletion answer": {steps: []func(*soakLedger){
 			receive(0, 1, of(0, 1)), deleting(of(0, 1)), receive(1, 1.5, of(1, 1))}},
-		"the same when a deletion was lost": {steps: []func(*soakLedger){
+		"the same message after a lost deletion": {steps: []func(*soakLedger){
 			receive(0, 1, of(0, 1)), deleting(of(0, 1)), receive(1, 1.5, of(0, 2))},
 			want: []string{"message 0 of group 0 was delivered while message 0 was in flight, for 500ms more"}},
-		"the same when its deletion was seen to have worked": {steps: []func(*soakLedger){
+		"the same message after its deletion was known to succeed": {steps: []func(*soakLedger){
 			receive(0, 1, of(0, 1)), deleting(of(0, 1)), receive(1, 1.5, of(1, 1)), receive(4, 5, of(0, 2))},
 			want: []string{"message 0 of group 0 was delivered after its deletion"}},
 		"after its deletion": {steps: []func(*soakLedger){receive(0, 1, of(0, 1)), deleted(of(0, 1)), receive(4, 5, of(0, 2))},
 			want: []string{"message 0 of group 0 was delivered after its deletion"}},
 		"a copy": {steps: []func(*soakLedger){receive(0, 1, of(0, 1)), deleted(of(0, 1)), receive(4, 5, of(0, 1))},
-			want: []string{"message 0 of group 0 was delivered twice for the time 1"}},
+			want: []string{"message 0 of group 0 was delivered twice with the receive count 1"}},
 		"too early": {steps: []func(*soakLedger){receive(0, 1, of(1, 1))},
 			want: []string{"message 1 of group 0 was delivered before message 0"}},
-		"a batch the wrong way round": {steps: []func(*soakLedger){receive(0, 1, of(1, 1), of(0, 1))},
+		"a batch in the wrong order": {steps: []func(*soakLedger){receive(0, 1, of(1, 1), of(0, 1))},
 			want: []string{"message 1 of group 0 was delivered before message 0",
 				"message 0 of group 0 was delivered after message 1 in the same batch"}},
-		"overtaken before it was noted": {steps: []func(*soakLedger){
+		"overtaken before it was recorded": {steps: []func(*soakLedger){
 			receive(3, 4, of(0, 2)), deleted(of(0, 2)), receive(0, 5, of(0, 1)), deleted(of(0, 1))}},
-		"refused after its time-out": {steps: []func(*soakLedger){receive(0, 1, of(0, 1)), deleting(of(0, 1)), expired(2, of(0, 1))}},
-		"refused before its time-out": {steps: []func(*soakLedger){receive(0, 1, of(0, 1)), deleting(of(0, 1)), expired(1.5, of(0, 1))},
-			want: []string{"the deletion of message 0 of group 0 was refused 500ms before its time-out"}},
+		"rejected after its timeout": {steps: []func(*soakLedger){receive(0, 1, of(0, 1)), deleting(of(0, 1)), expired(2, of(0, 1))}},
+		"rejected before its timeout": {steps: []func(*soakLedger){receive(0, 1, of(0, 1)), deleting(of(0, 1)), expired(1.5, of(0, 1))},
+			want: []string{"the deletion of message 0 of group 0 was rejected 500ms before its timeout"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -24,7 +24,7 @@ import (
 	"github.com/settle-run/settle/runtime/awslocal"
 )
 
-// With these variables a soak has another size than in go test; make soak sets them.
+// These variables change the size of a soak. make soak sets them.
 const (
 	soakMessages = "SOAK_MESSAGES"
 	soakGroups   = "SOAK_GROUPS"
@@ -34,16 +34,16 @@ const (
 const (
 	soakConsumers = 8
 	soakProducers = 4
-	// soakVisibility is longer than a restart takes, so that what was in flight at a kill still
-	// is after it, and short enough to come round.
+	// soakVisibility is longer than a restart, so that messages in flight at a kill are still in flight after it. It
+	// is short enough for redeliveries during the test.
 	soakVisibility = 2 * time.Second
-	// soakEmptyMax limits how many receives in a row may return nothing once all messages are sent. After that, undeleted messages count as lost.
-	// An empty receive waits a second in the server. Messages in flight return after soakVisibility, in which 8 consumers receive about 30 times.
+	// soakEmptyMax limits how many receives in a row may return nothing once all messages are sent. After that,
+	// undeleted messages count as lost. An empty receive waits a second in the server. Messages in flight return
+	// after soakVisibility, in which 8 consumers receive about 30 times.
 	soakEmptyMax = 300
 )
 
-// soak is 8 consumers and 4 producers at work on one FIFO queue behind a loopback port, each
-// with an SDK client of its own.
+// soak runs 8 consumers and 4 producers on one FIFO queue behind a loopback port. Each has its own SDK client.
 type soak struct {
 	t                *testing.T
 	url, queueURL    string
@@ -52,11 +52,11 @@ type soak struct {
 	*soakLedger
 
 	sent                                         atomic.Bool  // all producers are done
-	empty                                        atomic.Int64 // receives without a message, since the last one with some
+	empty                                        atomic.Int64 // consecutive receives without a message
 	abandoned, returned, sentAgain, deletedAgain atomic.Int64
 }
 
-// sizeOf returns the number that a variable has, or else the one given.
+// sizeOf returns the number in a variable, or small if it is not set.
 func sizeOf(t *testing.T, variable string, small int) int {
 	t.Helper()
 	n, err := strconv.Atoi(cmp.Or(os.Getenv(variable), strconv.Itoa(small)))
@@ -86,11 +86,10 @@ func (s *soak) client() *sqs.Client {
 		Credentials: credentials.NewStaticCredentialsProvider("any", "any", "")})
 }
 
-// clock is the one that the server reads too, which a monotonic one is not.
+// clock returns the wall clock, which the server process also reads. A monotonic clock differs between processes.
 func clock() time.Time { return time.Now().Round(0) }
 
-// run sends and consumes all messages, and meanwhile calls disturb so many times, each after
-// as many deletions.
+// run sends and consumes all messages. Meanwhile it calls disturb this many times, at equal numbers of deletions.
 func (s *soak) run(times int, disturb func()) {
 	start := time.Now()
 	ctx, stop := context.WithCancel(s.t.Context())
@@ -114,26 +113,26 @@ func (s *soak) run(times int, disturb func()) {
 	}
 	s.await(s.messages)
 	s.checkEmpty()
-	s.t.Logf("%v: %d deliveries were not the first, %d came too late; %d batches were abandoned, %d messages given back; %d sends and %d deletions were repeated",
+	s.t.Logf("%v: %d redeliveries, %d overtaken deliveries, %d dropped batches, %d released messages, %d repeated sends, %d repeated deletions",
 		time.Since(start).Round(time.Millisecond), s.again, s.outdated, s.abandoned.Load(), s.returned.Load(), s.sentAgain.Load(), s.deletedAgain.Load())
 }
 
-// await returns when so many messages are deleted. It ends the test at the first fault, and when messages are lost.
+// await returns when this many messages are deleted. It ends the test at the first error or lost message.
 func (s *soak) await(want int) {
 	s.t.Helper()
 	for round := 1; ; round++ {
 		got, faults := s.progress()
 		switch {
-		case s.t.Failed(): // a worker has said why
+		case s.t.Failed(): // a worker has reported the reason
 			s.t.FailNow()
 		case len(faults) > 0:
-			s.t.Fatalf("%d faults; the first: %s", len(faults), strings.Join(faults[:min(len(faults), 5)], "\n"))
+			s.t.Fatalf("%d errors; the first: %s", len(faults), strings.Join(faults[:min(len(faults), 5)], "\n"))
 		case got >= want:
 			return
 		case s.empty.Load() > soakEmptyMax:
 			s.t.Fatalf("%d of %d messages are lost: %s", s.messages-got, s.messages, s.missing())
 		case timeUp(s.t):
-			s.t.Fatalf("the time of go test is almost up, and %d of %d messages are left: %s", s.messages-got, s.messages, s.missing())
+			s.t.Fatalf("the timeout of go test is near, and %d of %d messages remain: %s", s.messages-got, s.messages, s.missing())
 		case round%1000 == 0: // The server is not being killed now. It answers unless it crashed.
 			queue{t: s.t, client: s.client(), url: s.queueURL}.attributes("ApproximateNumberOfMessages")
 		}
@@ -141,7 +140,7 @@ func (s *soak) await(want int) {
 	}
 }
 
-// checkEmpty fails unless the queue holds no message, in whatever state.
+// checkEmpty fails unless the queue holds no message in any state.
 func (s *soak) checkEmpty() {
 	s.t.Helper()
 	q := queue{t: s.t, client: s.client(), url: s.queueURL}
@@ -152,8 +151,8 @@ func (s *soak) checkEmpty() {
 	}
 }
 
-// produce sends the messages of every fourth group, each group's in order. Now and then it
-// sends one of the latest once more.
+// produce sends the messages of every fourth group, in order within each group. Now and then it repeats a recent
+// message.
 func (s *soak) produce(ctx context.Context, producer int) {
 	client, random := s.client(), rand.New(rand.NewPCG(s.seed, uint64(producer)))
 	var sent []int
@@ -174,7 +173,7 @@ func (s *soak) produce(ctx context.Context, producer int) {
 	}
 }
 
-// send sends a message until that is answered; false means that the test is over.
+// send sends a message until the call is answered. It returns false if the test is over.
 func (s *soak) send(ctx context.Context, client *sqs.Client, i int) bool {
 	group, number := i%s.groups, i/s.groups
 	in := &sqs.SendMessageInput{QueueUrl: &s.queueURL, MessageBody: aws.String(fmt.Sprintf("%d %d", group, number)),
@@ -191,8 +190,7 @@ func (s *soak) send(ctx context.Context, client *sqs.Client, i int) bool {
 	}
 }
 
-// consume receives and deletes until ctx ends. Now and then it forgets what it has received,
-// or gives it back.
+// consume receives and deletes until ctx ends. Now and then it drops or releases received messages.
 func (s *soak) consume(ctx context.Context, consumer int) {
 	client, random := s.client(), rand.New(rand.NewPCG(s.seed, uint64(consumer)))
 	for {
@@ -234,7 +232,7 @@ func (s *soak) consume(ctx context.Context, consumer int) {
 	}
 }
 
-// deliveries reads the messages received.
+// deliveries converts received messages.
 func deliveries(messages []types.Message) ([]delivery, error) {
 	var batch []delivery
 	for _, m := range messages {
@@ -247,7 +245,7 @@ func deliveries(messages []types.Message) ([]delivery, error) {
 	return batch, nil
 }
 
-// acknowledge deletes a message until that is answered; false means that the test is over.
+// acknowledge deletes a message until the call is answered. It returns false if the test is over.
 func (s *soak) acknowledge(ctx context.Context, client *sqs.Client, d delivery) bool {
 	for {
 		s.deleting(d)
@@ -267,14 +265,14 @@ func (s *soak) acknowledge(ctx context.Context, client *sqs.Client, d delivery) 
 	}
 }
 
-// giveBack makes a message available at once, while the rest of its batch is in flight still.
-// It is acknowledge but for that.
+// giveBack makes a message available at once, while the rest of its batch is still in flight. Otherwise it works like
+// acknowledge.
 func (s *soak) giveBack(ctx context.Context, client *sqs.Client, d delivery) bool {
 	for {
 		s.returning(d)
 		_, err := client.ChangeMessageVisibility(ctx, &sqs.ChangeMessageVisibilityInput{QueueUrl: &s.queueURL, ReceiptHandle: &d.handle})
 		var api smithy.APIError
-		var back *types.MessageNotInflight // It came back by itself.
+		var back *types.MessageNotInflight // Its visibility timeout had ended.
 		ended := errors.As(err, &back) || errors.As(err, &api) && strings.Contains(api.ErrorMessage(), "not available")
 		if err == nil || ended {
 			s.returned.Add(1)
@@ -286,7 +284,7 @@ func (s *soak) giveBack(ctx context.Context, client *sqs.Client, d delivery) boo
 	}
 }
 
-// mayRetry reports whether a call failed because the server was gone, and waits a little.
+// mayRetry reports whether a call failed because the server was down, and waits a little.
 func (s *soak) mayRetry(ctx context.Context, call string, err error) bool {
 	if ctx.Err() != nil {
 		return false
@@ -300,21 +298,22 @@ func (s *soak) mayRetry(ctx context.Context, call string, err error) bool {
 	return true
 }
 
-// freeAddress returns a loopback address below the ports of outgoing connections: while the server is dead, no connection takes its port.
+// freeAddress returns a loopback address below the range of ephemeral ports, so that no outgoing connection takes the
+// port while the server is down.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	for range 100 {
 		address := fmt.Sprint("127.0.0.1:", 20_000+rand.IntN(10_000))
 		if listener, err := net.Listen("tcp", address); err == nil {
-			_ = listener.Close() // It has served its purpose.
+			_ = listener.Close() // It is no longer needed.
 			return address
 		}
 	}
-	t.Fatal("found no free port")
+	t.Fatal("no free port found")
 	return ""
 }
 
-func TestSoak_kills_change_nothing_of_order_locks_and_exactly_once(t *testing.T) {
+func TestSoak_order_locks_and_exactly_once_survive_kills(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	at := serveAt + "=" + freeAddress(t)

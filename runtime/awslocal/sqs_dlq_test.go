@@ -46,7 +46,7 @@ func TestSQS_dlq_keeps_the_order_of_a_group(t *testing.T) {
 	})
 }
 
-func TestSQS_dlq_deleted_keeps_the_message(t *testing.T) {
+func TestSQS_dlq_deleted_leaves_the_message_in_its_queue(t *testing.T) {
 	t.Parallel()
 	q, dlq := newFIFOWithDLQ(t, 1)
 	if _, err := q.client.DeleteQueue(t.Context(), &sqs.DeleteQueueInput{QueueUrl: &dlq.url}); err != nil {
@@ -57,7 +57,7 @@ func TestSQS_dlq_deleted_keeps_the_message(t *testing.T) {
 	wantBodies(t, q.receive(), "a1")
 }
 
-func TestSQS_dlq_counts_receives_for_its_own_policy_anew(t *testing.T) {
+func TestSQS_dlq_restarts_the_receive_count_for_its_own_policy(t *testing.T) {
 	t.Parallel()
 	cloud := awslocal.New(awslocal.Config{})
 	last := addFIFO(t, cloud, "last.fifo", nil)
@@ -82,8 +82,8 @@ func TestSQS_dlq_retention(t *testing.T) {
 		fifo   map[string]string
 		want   []string // 70 s after the message was sent, 20 s after it was moved
 	}{
-		"FIFO begins anew": {".fifo", map[string]string{"FifoQueue": "true"}, []string{"a1"}},
-		"standard runs on": {"", nil, nil},
+		"FIFO restarts":      {".fifo", map[string]string{"FifoQueue": "true"}, []string{"a1"}},
+		"standard continues": {"", nil, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

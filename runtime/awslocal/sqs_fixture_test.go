@@ -17,7 +17,7 @@ import (
 	"github.com/settle-run/settle/runtime/awslocal"
 )
 
-// queue is a queue of a Cloud as its tests see it: through the SDK.
+// queue is a queue of a Cloud, accessed through the SDK.
 type queue struct {
 	t      *testing.T
 	cloud  *awslocal.Cloud
@@ -35,7 +35,7 @@ func newClient(cloud *awslocal.Cloud) *sqs.Client {
 	})
 }
 
-// newFIFO creates a FIFO queue in a Cloud of its own.
+// newFIFO creates a FIFO queue in a new Cloud.
 func newFIFO(t *testing.T, attributes map[string]string) queue {
 	t.Helper()
 	cloud := awslocal.New(awslocal.Config{})
@@ -60,7 +60,7 @@ func addQueue(t *testing.T, cloud *awslocal.Cloud, name string, attributes map[s
 	return q
 }
 
-// send sends a body to a group; the body is the deduplication ID.
+// send sends a body to a group. The body is also the deduplication ID.
 func (q queue) send(group, body string) *sqs.SendMessageOutput {
 	q.t.Helper()
 	out, err := q.client.SendMessage(q.t.Context(), &sqs.SendMessageInput{
@@ -72,7 +72,7 @@ func (q queue) send(group, body string) *sqs.SendMessageOutput {
 	return out
 }
 
-// sendAll sends bodies whose first letter is their group.
+// sendAll sends each body to the group named by its first letter.
 func (q queue) sendAll(bodies ...string) {
 	q.t.Helper()
 	for _, body := range bodies {
@@ -90,7 +90,7 @@ func waiting(seconds int32) option {
 	return func(in *sqs.ReceiveMessageInput) { in.WaitTimeSeconds = seconds }
 }
 
-// receive receives one message, or what the options say, with all system attributes.
+// receive receives one message with all system attributes, unless options change that.
 func (q queue) receive(options ...option) []types.Message {
 	q.t.Helper()
 	messages, err := q.tryReceive(q.t.Context(), options...)
@@ -184,7 +184,7 @@ func wantCode(t *testing.T, err error, codes ...string) {
 	t.Fatalf("got code %s (%s), want %v", api.ErrorCode(), api.ErrorMessage(), codes)
 }
 
-// wantElapsed fails unless exactly that much virtual time has passed since start.
+// wantElapsed fails unless exactly this much virtual time has passed since start.
 func wantElapsed(t *testing.T, start time.Time, want time.Duration) {
 	t.Helper()
 	if got := time.Since(start); got != want {

@@ -11,14 +11,14 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 )
 
-// polled is what a long poll came back with, and after how long.
+// polled is the result of a long poll and its duration.
 type polled struct {
 	messages []types.Message
 	err      error
 	after    time.Duration
 }
 
-// poll starts a long poll of 20 s and waits until it is parked.
+// poll starts a long poll of 20 s and waits until it blocks.
 func (q queue) poll(ctx context.Context) <-chan polled {
 	result := make(chan polled, 1)
 	start := time.Now()
@@ -41,9 +41,9 @@ func (p polled) want(t *testing.T, after time.Duration, want ...string) {
 	}
 }
 
-func TestSQS_longpoll_wake_on_expiry_at_its_last_instant(t *testing.T) {
+func TestSQS_longpoll_wake_on_expiry_at_its_deadline(t *testing.T) {
 	t.Parallel()
-	for range 20 { // the select that decides is random
+	for range 20 { // select chooses at random
 		synctest.Test(t, func(t *testing.T) {
 			q := newFIFO(t, nil)
 			q.sendAll("a1")
@@ -93,7 +93,7 @@ func TestSQS_longpoll_wake_on_redrive(t *testing.T) {
 	})
 }
 
-func TestSQS_longpoll_as_the_queue_says(t *testing.T) {
+func TestSQS_longpoll_default_of_the_queue(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		q := newFIFO(t, map[string]string{"ReceiveMessageWaitTimeSeconds": "6"})
@@ -121,7 +121,7 @@ func TestSQS_longpoll_first_come_first_served(t *testing.T) {
 	})
 }
 
-func TestSQS_longpoll_two_waiting_get_one_group_each(t *testing.T) {
+func TestSQS_longpoll_two_waiting_receives_get_one_group_each(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		q := newFIFO(t, nil)

@@ -82,7 +82,7 @@ func TestSQS_message_attributes_are_chosen_by_name_and_prefix(t *testing.T) {
 	}
 }
 
-func TestSQS_control_characters_are_refused(t *testing.T) {
+func TestSQS_control_characters_are_rejected(t *testing.T) {
 	t.Parallel()
 	q := newFIFO(t, nil)
 	_, err := q.client.SendMessage(t.Context(), &sqs.SendMessageInput{

@@ -16,7 +16,7 @@ func TestSQS_batch_of_several_groups_in_queue_order(t *testing.T) {
 	wantBodies(t, q.receive(upTo(10)), "a1", "b1", "a2", "c1")
 }
 
-func TestSQS_change_visibility_beyond_12_hours_is_refused(t *testing.T) {
+func TestSQS_change_visibility_beyond_12_hours_is_rejected(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		q := newFIFO(t, nil)

@@ -43,7 +43,7 @@ func TestSQS_attributes_are_checked(t *testing.T) {
 	}
 }
 
-func TestSQS_queue_delay_changed_holds_for_delayed_messages(t *testing.T) {
+func TestSQS_changed_queue_delay_applies_to_delayed_messages(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		q := newFIFO(t, map[string]string{"DelaySeconds": "600"})
@@ -68,7 +68,7 @@ func TestSQS_retention(t *testing.T) {
 		q.receive(visible(600))
 		time.Sleep(50 * time.Second)
 		q.sendAll("a2")
-		// The end of a1 unlocks the group, a1 being in flight.
+		// a1 is in flight. Its end unlocks the group.
 		start := time.Now()
 		wantBodies(t, q.receive(waiting(20)), "a2")
 		wantElapsed(t, start, 10*time.Second)
@@ -92,7 +92,7 @@ func TestSQS_standard_queue_has_no_lock_and_no_deduplication(t *testing.T) {
 			t.Fatalf("MessageGroupId is %q, want tenant", got)
 		}
 		time.Sleep(time.Second)
-		q.delete(first) // expired, not received again: a standard queue deletes
+		q.delete(first) // expired but not received again, so a standard queue deletes it
 		time.Sleep(time.Minute)
 		wantBodies(t, q.receive(upTo(10)), "same", "same")
 		_, err := q.client.SendMessage(t.Context(), &sqs.SendMessageInput{
@@ -101,7 +101,7 @@ func TestSQS_standard_queue_has_no_lock_and_no_deduplication(t *testing.T) {
 	})
 }
 
-func TestSQS_the_same_calls_give_the_same_answers(t *testing.T) {
+func TestSQS_same_calls_return_the_same_answers(t *testing.T) {
 	t.Parallel()
 	run := func() (answers string) {
 		synctest.Test(t, func(t *testing.T) {

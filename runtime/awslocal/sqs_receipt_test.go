@@ -31,7 +31,7 @@ func TestSQS_batch_send_entry_fails_alone(t *testing.T) {
 	wantBodies(t, q.receive(), "b1")
 }
 
-func TestSQS_badly_formed_batches_are_refused(t *testing.T) {
+func TestSQS_malformed_batches_are_rejected(t *testing.T) {
 	t.Parallel()
 	q := newFIFO(t, nil)
 	half := strings.Repeat("x", 1<<19+1)
@@ -67,7 +67,7 @@ func TestSQS_change_visibility_with_a_stale_handle(t *testing.T) {
 		wantCode(t, change(first), "InvalidParameterValue")
 		wantCode(t, q.tryDelete(first), "InvalidParameterValue")
 		time.Sleep(29 * time.Second)
-		q.delete(second) // the refused calls have not changed its time-out
+		q.delete(second) // the rejected calls have not changed its timeout
 	})
 }
 
@@ -81,7 +81,7 @@ func TestSQS_forged_receipt_handle(t *testing.T) {
 	wantCode(t, q.tryDelete(m), "ReceiptHandleIsInvalid")
 }
 
-func TestSQS_receive_attempt_id_is_void_after_a_change(t *testing.T) {
+func TestSQS_receive_attempt_id_is_invalid_after_a_change(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		q := newFIFO(t, nil)
@@ -94,7 +94,7 @@ func TestSQS_receive_attempt_id_is_void_after_a_change(t *testing.T) {
 		again := q.receive(upTo(2), attempt("one"), visible(30))
 		wantBodies(t, again, "a1", "a2")
 		time.Sleep(29 * time.Second)
-		q.delete(again[0]) // the retry has begun the visibility time-out anew
+		q.delete(again[0]) // the retry has restarted the visibility timeout
 		wantBodies(t, q.receive(upTo(2), attempt("one")))
 		q.delete(again[1])
 

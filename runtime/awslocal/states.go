@@ -11,8 +11,8 @@ import (
 	"github.com/settle-run/settle/runtime/awslocal/internal/wire"
 )
 
-// performTasks calls what the tasks of executions name: SQS at once, as a part of the same
-// change, and functions beside it.
+// performTasks performs the tasks of executions. SQS calls happen at once, within the current change. Functions run
+// concurrently.
 func (c *Cloud) performTasks(now time.Time) {
 	for tasks := c.states.TakeTasks(); len(tasks) > 0; tasks = c.states.TakeTasks() {
 		for _, task := range tasks {
@@ -23,13 +23,13 @@ func (c *Cloud) performTasks(now time.Time) {
 			case "lambda":
 				c.invokeTask(now, task)
 			default:
-				panic("awslocal: a task of the service " + task.Service) // the model has refused it
+				panic("awslocal: a task of the unknown service " + task.Service) // the model rejects these
 			}
 		}
 	}
 }
 
-// sqsFailure names an error as Step Functions does.
+// sqsFailure names an SQS error as Step Functions does.
 func sqsFailure(err *wire.Error) *states.Failure {
 	if err == nil {
 		return nil
@@ -41,7 +41,7 @@ func sqsFailure(err *wire.Error) *states.Failure {
 	return &states.Failure{Error: "SQS." + name, Cause: err.Message}
 }
 
-// invokeTask invokes the function of a task, and finishes the task when it has answered.
+// invokeTask invokes the function of a task, and completes the task when it answers.
 func (c *Cloud) invokeTask(now time.Time, task states.Task) {
 	name, err := nameOfFunction(task.Function)
 	function, ok := c.functions[name]
@@ -52,14 +52,14 @@ func (c *Cloud) invokeTask(now time.Time, task states.Task) {
 		c.states.Finish(now, task.ID, nil, &states.Failure{Error: "Lambda.ResourceNotFoundException", Cause: err.Error()})
 		return
 	}
-	c.begun = append(c.begun, func() {
+	c.invocations = append(c.invocations, func() {
 		answer, err := function.invoke(context.Background(), task.Input)
 		c.change(func(now time.Time) { c.states.Finish(now, task.ID, answer, functionFailure(err)) })
 	})
 }
 
-// nameOfFunction returns the name in a function's name or ARN. A version or an alias is refused:
-// there are none but $LATEST.
+// nameOfFunction returns the function name from a name or an ARN. It rejects versions and aliases: awslocal has only
+// $LATEST.
 func nameOfFunction(function string) (string, error) {
 	name := function
 	if _, rest, isARN := strings.Cut(function, ":function:"); isARN {
@@ -67,13 +67,13 @@ func nameOfFunction(function string) (string, error) {
 	}
 	name, qualifier, qualified := strings.Cut(name, ":")
 	if qualified && qualifier != "$LATEST" {
-		return "", fmt.Errorf("awslocal has no versions and aliases of functions: expected the function without %q, got %s", ":"+qualifier, function)
+		return "", fmt.Errorf("awslocal does not support versions and aliases of functions: expected the function without %q, got %s", ":"+qualifier, function)
 	}
 	return name, nil
 }
 
-// functionFailure names a function's error as Step Functions does: by its errorType, with the
-// error as Lambda reports it for the cause.
+// functionFailure names a function's error as Step Functions does: its errorType becomes the error, and Lambda's
+// report of it becomes the cause.
 func functionFailure(err error) *states.Failure {
 	if err == nil {
 		return nil
@@ -81,7 +81,7 @@ func functionFailure(err error) *states.Failure {
 	failed := functionError(err)
 	cause, marshalErr := json.Marshal(map[string]string{"errorMessage": failed.Message, "errorType": failed.Type})
 	if marshalErr != nil {
-		panic("awslocal: texts that are not JSON: " + marshalErr.Error())
+		panic("awslocal: cannot encode texts as JSON: " + marshalErr.Error())
 	}
 	return &states.Failure{Error: failed.Type, Cause: string(cause)}
 }

@@ -16,15 +16,14 @@ import (
 
 const anyRole = "arn:aws:iam::000000000000:role/any"
 
-// workflows is the Step Functions of a Cloud as its tests see it, through the SDK, with a
-// FIFO queue for its tasks.
+// workflows is the Step Functions service of a Cloud, accessed through the SDK, with a FIFO queue for its tasks.
 type workflows struct {
 	t      *testing.T
 	client *sfn.Client
 	queue  queue
 }
 
-// inWorkflows runs a test in virtual time with a Cloud of its own.
+// inWorkflows runs a test in virtual time with a new Cloud.
 func inWorkflows(t *testing.T, test func(t *testing.T, w workflows)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -46,7 +45,7 @@ func newWorkflows(t *testing.T, cloud *awslocal.Cloud) workflows {
 	})}
 }
 
-// create creates a machine of the states given, of which "S" is the first.
+// create creates a machine with these states. "S" is the first state.
 func (w workflows) create(name, states string) string {
 	w.t.Helper()
 	out, err := w.client.CreateStateMachine(w.t.Context(), &sfn.CreateStateMachineInput{
@@ -85,7 +84,7 @@ func (w workflows) wantEnd(execution string, status types.ExecutionStatus, want 
 	}
 }
 
-// sleep lets virtual time pass, and what happens in it be done.
+// sleep lets virtual time pass, and waits until everything due has happened.
 func (w workflows) sleep(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()

@@ -11,7 +11,7 @@ import (
 	"github.com/settle-run/settle/runtime/awslocal"
 )
 
-// TestFault_reads_of_an_execution_lag shows that a call whose Fault has a Lag sees an execution as it was so long ago.
+// TestFault_reads_of_an_execution_lag shows that a call with Fault.Lag returns an earlier state of the execution.
 func TestFault_reads_of_an_execution_lag(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -40,7 +40,7 @@ func TestFault_reads_of_an_execution_lag(t *testing.T) {
 			}
 			got := fmt.Sprintf("%s, %d events, last %s %d", described.Status, len(history.Events), history.Events[0].Type, history.Events[0].Id)
 			if got != c.want || (described.StopDate == nil) != (described.Status == "RUNNING") || (described.Output == nil) != (described.Status == "RUNNING") {
-				t.Errorf("%v behind: want %s, got %s", c.lag, c.want, got)
+				t.Errorf("lag %v: want %s, got %s", c.lag, c.want, got)
 			}
 		}
 	})

@@ -17,7 +17,7 @@ import (
 
 const passes = `"S": {"Type": "Pass", "End": true}`
 
-func TestStates_refuses_what_it_does_not_do_by_name(t *testing.T) {
+func TestStates_unsupported_features_are_rejected_by_name(t *testing.T) {
 	t.Parallel()
 	inWorkflows(t, func(t *testing.T, w workflows) {
 		for definition, part := range map[string]string{
@@ -31,7 +31,7 @@ func TestStates_refuses_what_it_does_not_do_by_name(t *testing.T) {
 			_, err := w.client.CreateStateMachine(t.Context(), &sfn.CreateStateMachineInput{Name: aws.String("n"), RoleArn: aws.String(anyRole), Definition: &definition})
 			wantCode(t, err, "InvalidDefinition")
 			if !strings.Contains(err.Error(), part) {
-				t.Errorf("%s: got %v, want it to say %s", definition, err, part)
+				t.Errorf("%s: got %v, want an error that contains %s", definition, err, part)
 			}
 		}
 		_, err := w.client.CreateStateMachine(t.Context(), &sfn.CreateStateMachineInput{
@@ -43,7 +43,7 @@ func TestStates_refuses_what_it_does_not_do_by_name(t *testing.T) {
 	})
 }
 
-// invokes is an Invoker made of a function.
+// invokes adapts a function to Invoker.
 type invokes func(ctx context.Context, payload []byte) ([]byte, error)
 
 func (i invokes) Invoke(ctx context.Context, payload []byte) ([]byte, error) { return i(ctx, payload) }

@@ -7,9 +7,8 @@ import (
 	"strconv"
 )
 
-// HTTPClient returns a client whose every request, whatever its host, is served by c in
-// process and in the caller's goroutine: no socket, no name resolution. The AWS SDKs take it
-// as their HTTP client:
+// HTTPClient returns a client that serves every request by c, in process and in the caller's goroutine, whatever its
+// host. It uses no sockets and no name resolution. The AWS SDKs accept it as their HTTP client:
 //
 //	sqs.Options{
 //		Region:       awslocal.Region,
@@ -19,8 +18,8 @@ import (
 //	}
 func (c *Cloud) HTTPClient() *http.Client { return c.Client("") }
 
-// Client is HTTPClient with a name, which Config.Fault sees in Call.Client: so that a fault
-// hits the calls of one consumer and not those of another.
+// Client is HTTPClient with a name. Config.Fault receives the name in Call.Client, so that a fault can target the
+// calls of one consumer.
 func (c *Cloud) Client(name string) *http.Client {
 	return &http.Client{Transport: transport{c, name}}
 }
@@ -31,8 +30,7 @@ type transport struct {
 	name  string
 }
 
-// RoundTrip serves the request. It fails as a network would if the request's context ends
-// before there is an answer.
+// RoundTrip serves the request. Like a network request, it fails if the context ends before there is an answer.
 func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	ctx := r.Context()
 	served := r.Clone(withClient(ctx, t.name))
@@ -67,8 +65,8 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// serveUnlessAborted serves a request, and reports whether the handler has broken the
-// connection instead of answering, as net/http has it.
+// serveUnlessAborted serves a request, and reports whether the handler aborted the connection by panicking with
+// http.ErrAbortHandler.
 func serveUnlessAborted(handler http.Handler, w http.ResponseWriter, r *http.Request) (aborted bool) {
 	defer func() {
 		switch p := recover(); p {
@@ -83,10 +81,10 @@ func serveUnlessAborted(handler http.Handler, w http.ResponseWriter, r *http.Req
 	return false
 }
 
-// recorder is an http.ResponseWriter that keeps what is written.
+// recorder is an http.ResponseWriter that records the response.
 type recorder struct {
-	// thawed says that the client was frozen meanwhile: whatever became of its context, it
-	// sees the answer first.
+	// thawed is set if the client was frozen during the call. It then receives the answer even if its context has
+	// ended.
 	thawed bool
 	header http.Header
 	status int

@@ -13,8 +13,9 @@ import (
 	"github.com/settle-run/settle/runtime/awslocal"
 )
 
-// TestTTLDelay_says_how_long_an_item_outlives_its_deadline deletes an item at once, after the minute of the default, and days late.
-func TestTTLDelay_says_how_long_an_item_outlives_its_deadline(t *testing.T) {
+// TestTTLDelay_delays_the_deletion_of_expired_items deletes an item at once, after the default of one minute,
+// and days late.
+func TestTTLDelay_delays_the_deletion_of_expired_items(t *testing.T) {
 	t.Parallel()
 	for delay, outlives := range map[time.Duration]time.Duration{-1: 0, 0: time.Minute, 72 * time.Hour: 72 * time.Hour} {
 		t.Run(fmt.Sprint(delay), func(t *testing.T) {
@@ -47,7 +48,7 @@ func TestTTLDelay_says_how_long_an_item_outlives_its_deadline(t *testing.T) {
 				for _, there := range []bool{true, false} {
 					got, err := client.GetItem(t.Context(), &dynamodb.GetItemInput{TableName: table, Key: key})
 					if err != nil || (len(got.Item) > 0) != there {
-						t.Errorf("%v after the deadline: want it there %v, got %v, %v", time.Since(deadline), there, got.Item, err)
+						t.Errorf("%v after the expiry time: want the item to exist: %v, got %v, %v", time.Since(deadline), there, got.Item, err)
 					}
 					time.Sleep(time.Second)
 				}

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// waitingRoom is where the receives on one queue wait for a message, first come, first
-// served. One timer wakes the first of them when time alone will bring a message.
+// waitingRoom is the line of receives that wait on one queue, first come, first served. One timer wakes the first of
+// them when a message becomes available by time alone.
 //
 // The lock of the Cloud guards it.
 type waitingRoom struct {
@@ -14,35 +14,34 @@ type waitingRoom struct {
 	timer   *time.Timer
 }
 
-// enter adds a receive to the end of the line. Its channel gets a value when it is its turn
-// to try again.
+// enter adds a receive to the end of the line. It may retry whenever its channel gets a value.
 func (r *waitingRoom) enter() *list.Element {
 	return r.waiting.PushBack(make(chan struct{}, 1))
 }
 
 func turn(place *list.Element) <-chan struct{} { return place.Value.(chan struct{}) }
 
-// wakeFirst gives the first in line its turn.
+// wakeFirst lets the first receive in line retry.
 func (r *waitingRoom) wakeFirst() {
 	if first := r.waiting.Front(); first != nil {
 		select {
 		case first.Value.(chan struct{}) <- struct{}{}:
-		default: // it has its turn already
+		default: // already woken
 		}
 	}
 }
 
-// wakeAll gives all in line their turn.
+// wakeAll lets all receives in line retry.
 func (r *waitingRoom) wakeAll() {
 	for place := r.waiting.Front(); place != nil; place = place.Next() {
 		select {
 		case place.Value.(chan struct{}) <- struct{}{}:
-		default: // it has its turn already
+		default: // already woken
 		}
 	}
 }
 
-// stop ends the timer.
+// stop stops the timer.
 func (r *waitingRoom) stop() {
 	if r.timer != nil {
 		r.timer.Stop()

@@ -7,17 +7,16 @@ import (
 	"time"
 )
 
-// printGrowth prints what a call costs once there is much to look through, what that takes
-// in memory, and how long a start with it lasts. A server that holds few and one that holds
-// many take turns, so that both meet the same noise.
-func printGrowth(million, clients, rounds int, lasts time.Duration) error {
-	fmt.Printf("\noperations a second with %d messages queued and %d items stored, against few\n\n%-18s", million, million, "")
+// printGrowth prints how the cost of a call, the memory and the start-up time change with the number of stored
+// messages and items. A small and a large server take turns, so that both see the same noise.
+func printGrowth(stored, clients, rounds int, duration time.Duration) error {
+	fmt.Printf("\noperations a second with %d messages queued and %d items stored, relative to a nearly empty server\n\n%-18s", stored, stored, "")
 	for _, w := range workloads {
 		fmt.Printf(" %24s", w.name)
 	}
 	fmt.Printf(" %14s %14s\n", "memory, many", "first answer")
 	for _, name := range []string{inMemory, onDisk} {
-		if err := growth(name, million, clients, rounds, lasts); err != nil {
+		if err := growth(name, stored, clients, rounds, duration); err != nil {
 			return err
 		}
 	}
@@ -25,7 +24,7 @@ func printGrowth(million, clients, rounds int, lasts time.Duration) error {
 }
 
 // growth prints a row of the table.
-func growth(name string, million, clients, rounds int, lasts time.Duration) error {
+func growth(name string, stored, clients, rounds int, duration time.Duration) error {
 	few, err := startOne(name, clients)
 	if err != nil {
 		return err
@@ -36,14 +35,14 @@ func growth(name string, million, clients, rounds int, lasts time.Duration) erro
 		return err
 	}
 	defer many.remove()
-	if err := many.fill(million); err != nil {
+	if err := many.fill(stored); err != nil {
 		return fmt.Errorf("filling %s: %w", name, err)
 	}
 	rates := map[*server]map[string][]float64{few.server: {}, many.server: {}}
 	for range rounds {
 		for _, w := range workloads {
 			for s, measured := range rates {
-				r, err := w.measure(s, clients, lasts)
+				r, err := w.measure(s, clients, duration)
 				if err != nil {
 					return fmt.Errorf("%s on %s: %w", w.name, name, err)
 				}
@@ -65,7 +64,7 @@ func growth(name string, million, clients, rounds int, lasts time.Duration) erro
 		fmt.Printf(" %14s\n", "-")
 		return nil
 	}
-	// As after a kill: the operating system still has the file in its cache.
+	// As after a kill, the file is still in the operating system's cache.
 	if err := many.restart(); err != nil {
 		return err
 	}
@@ -73,13 +72,13 @@ func growth(name string, million, clients, rounds int, lasts time.Duration) erro
 	return nil
 }
 
-// single is an awslocal with a data folder of its own, if it has one.
+// single is an awslocal server. dir is its data folder, if it has one.
 type single struct {
 	*server
 	dir string
 }
 
-// startOne starts awslocal, in memory or with a data folder, with queue and table.
+// startOne starts awslocal, in memory or with a data folder, and creates queue and table.
 func startOne(name string, clients int) (single, error) {
 	s := single{server: &server{name: name, sqs: true, dynamo: true}}
 	if name == onDisk {
@@ -96,7 +95,7 @@ func startOne(name string, clients int) (single, error) {
 	return s, s.prepare(clients)
 }
 
-// restart starts the server, after a kill if it runs, and waits until it answers.
+// restart kills the server if it runs, starts it, and waits until it answers.
 func (s single) restart() error {
 	if s.process != nil {
 		s.stop()
@@ -112,10 +111,10 @@ func (s single) restart() error {
 	return s.start(port, awslocalCommand(self, s.dir)(strconv.Itoa(port))...)
 }
 
-// remove ends the server and removes its folder.
+// remove stops the server and removes its folder.
 func (s single) remove() {
 	s.stop()
 	if s.dir != "" {
-		_ = os.RemoveAll(s.dir) // It is below the folder for temporary files.
+		_ = os.RemoveAll(s.dir) // The folder is in the system's temporary directory.
 	}
 }

@@ -30,7 +30,7 @@ const (
 	dynamoTarget = "DynamoDB_20120810"
 )
 
-// call performs an operation and decodes its answer into out, unless that is nil.
+// call performs an operation and decodes its answer into out, if out is not nil.
 func (c *client) call(target, operation string, in, out any) error {
 	body, err := json.Marshal(in)
 	if err != nil {
@@ -47,7 +47,7 @@ func (c *client) call(target, operation string, in, out any) error {
 	request.Header.Set("Content-Type", "application/x-amz-json-1.0")
 	request.Header.Set("X-Amz-Target", target+"."+operation)
 	request.Header.Set("X-Amz-Date", "20260101T000000Z")
-	// Emulators read the credentials' scope and do not check the signature.
+	// Emulators read the credential scope but do not verify the signature.
 	request.Header.Set("Authorization", "AWS4-HMAC-SHA256 Credential=any/20260101/us-east-1/"+service+
 		"/aws4_request, SignedHeaders=host;x-amz-date, Signature="+strings.Repeat("0", 64))
 	answer, err := c.http.Do(request)
@@ -68,9 +68,9 @@ func (c *client) call(target, operation string, in, out any) error {
 	return json.Unmarshal(text, out)
 }
 
-// rate runs op in so many clients at once for a while and returns operations a second. Each
-// call of op is told its client and how many that client has made before.
-func rate(clients int, lasts time.Duration, op func(client, n int) error) (float64, error) {
+// rate runs op in this many concurrent clients for a while and returns operations per second. op receives the number
+// of its client, and how many calls that client has made before.
+func rate(clients int, duration time.Duration, op func(client, n int) error) (float64, error) {
 	var (
 		done  atomic.Int64
 		group sync.WaitGroup
@@ -80,7 +80,7 @@ func rate(clients int, lasts time.Duration, op func(client, n int) error) (float
 	start := time.Now()
 	for i := range clients {
 		group.Go(func() {
-			for n := 0; time.Since(start) < lasts; n++ {
+			for n := 0; time.Since(start) < duration; n++ {
 				if err := op(i, n); err != nil {
 					once.Do(func() { first = err })
 					return

@@ -18,19 +18,19 @@ import (
 )
 
 func main() {
-	serveAt := flag.String("serve", "", "serve awslocal on this address and do nothing else")
-	data := flag.String("data", "", "with -serve: the folder that keeps what is served")
+	serveAt := flag.String("serve", "", "only serve awslocal on this address")
+	data := flag.String("data", "", "with -serve: the data folder")
 	npm := flag.String("npm", "runtime/awslocal/conformance/testdata/npm/node_modules", "where dynalite is installed")
-	clients := flag.Int("clients", 32, "clients that call at once")
-	lasts := flag.Duration("for", 2*time.Second, "how long each cell is measured in each round")
-	rounds := flag.Int("rounds", 3, "rounds; a cell is their median")
-	million := flag.Int("queued", 1_000_000, "messages and items that the last table puts in before it measures again; 0 leaves it out")
+	clients := flag.Int("clients", 32, "number of concurrent clients")
+	duration := flag.Duration("for", 2*time.Second, "how long each cell is measured in each round")
+	rounds := flag.Int("rounds", 3, "number of rounds (a cell shows their median)")
+	stored := flag.Int("queued", 1_000_000, "messages and items to store before the last table's second measurement (0 skips that table)")
 	flag.Parse()
 	var err error
 	if *serveAt != "" {
 		err = serve(*serveAt, *data)
 	} else {
-		err = run(*npm, *clients, *lasts, *rounds, *million)
+		err = run(*npm, *clients, *duration, *rounds, *stored)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "benchmark:", err)
@@ -54,7 +54,7 @@ func serve(addr, data string) error {
 	return errors.Join(server.Close(), cloud.Close())
 }
 
-func run(npm string, clients int, lasts time.Duration, rounds, million int) error {
+func run(npm string, clients int, duration time.Duration, rounds, stored int) error {
 	dir, err := os.MkdirTemp("", "awslocal-benchmark-")
 	if err != nil {
 		return err
@@ -79,7 +79,7 @@ func run(npm string, clients int, lasts time.Duration, rounds, million int) erro
 		fmt.Printf("%-18s %11.0f ms %11.0f MB\n", s.name, float64(s.ready.Microseconds())/1000, memory)
 	}
 
-	fmt.Printf("\noperations a second, %d clients, median of %d rounds of %v\n\n", clients, rounds, lasts)
+	fmt.Printf("\noperations a second, %d clients, median of %d rounds of %v\n\n", clients, rounds, duration)
 	measured := make(map[*server]map[string][]float64)
 	for _, s := range servers {
 		measured[s] = make(map[string][]float64)
@@ -93,7 +93,7 @@ func run(npm string, clients int, lasts time.Duration, rounds, million int) erro
 				if !w.on(s) {
 					continue
 				}
-				r, err := w.measure(s, clients, lasts)
+				r, err := w.measure(s, clients, duration)
 				if err != nil {
 					return fmt.Errorf("%s on %s: %w", w.name, s.name, err)
 				}
@@ -103,16 +103,15 @@ func run(npm string, clients int, lasts time.Duration, rounds, million int) erro
 	}
 	printRates(servers, measured)
 	for _, s := range servers {
-		s.stop() // What follows is about awslocal alone.
+		s.stop() // The growth table measures only awslocal.
 	}
-	if million > 0 {
-		return printGrowth(million, clients, rounds, lasts)
+	if stored > 0 {
+		return printGrowth(stored, clients, rounds, duration)
 	}
 	return nil
 }
 
-// printRates prints a row for each server, and how many times as fast as each other one
-// awslocal is.
+// printRates prints a row for each server. For each other server, it also prints how many times faster awslocal is.
 func printRates(servers []*server, measured map[*server]map[string][]float64) {
 	fmt.Printf("%-18s", "")
 	for _, w := range workloads {
@@ -137,7 +136,7 @@ func printRates(servers []*server, measured map[*server]map[string][]float64) {
 		}
 		fmt.Println()
 	}
-	fmt.Printf("\nBehind the others' figures: how many times as fast awslocal is in memory, and with --data.\n")
+	fmt.Printf("\nThe factors after the other servers' figures: how many times faster awslocal is, in memory and with --data.\n")
 }
 
 func median(values []float64) float64 {
@@ -153,8 +152,7 @@ const (
 	onDisk   = "awslocal --data"
 )
 
-// awslocalCommand returns the command line of awslocal on a port, with a data folder if one is
-// given.
+// awslocalCommand returns the command line that runs awslocal on a port, with a data folder if dir is set.
 func awslocalCommand(self, dir string) func(port string) []string {
 	return func(port string) []string {
 		return []string{self, "-serve", "127.0.0.1:" + port, "-data", dir}
@@ -191,7 +189,7 @@ func startAll(npm, dir string) ([]*server, error) {
 	for _, c := range candidates {
 		if _, err := exec.LookPath(c.needs); err != nil {
 			if _, err := os.Stat(c.needs); err != nil {
-				fmt.Printf("left out, as it is not installed: %s\n", c.server.name)
+				fmt.Printf("skipped (not installed): %s\n", c.server.name)
 				continue
 			}
 		}

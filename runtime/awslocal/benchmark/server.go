@@ -13,26 +13,26 @@ import (
 	"time"
 )
 
-// server is an emulator that runs in a process of its own.
+// server is an emulator that runs in its own process.
 type server struct {
 	name    string
 	url     string
 	sqs     bool // serves SQS
 	dynamo  bool // serves DynamoDB
 	process *exec.Cmd
-	// ready is how long it took from starting the process to its first answer.
+	// ready is the time from the start of the process to its first answer.
 	ready time.Duration
 }
 
-// startTimeout is how long an emulator may take to answer for the first time.
+// startTimeout limits how long an emulator may take to its first answer.
 const startTimeout = 2 * time.Minute
 
-// start runs a command that serves on the port given, and waits until it answers.
+// start runs a command that serves on the given port, and waits until it answers.
 func (s *server) start(port int, command ...string) error {
 	s.url = fmt.Sprintf("http://127.0.0.1:%d", port)
 	s.process = exec.CommandContext(context.Background(), command[0], command[1:]...)
 	if s.ours() {
-		s.process.Stderr = os.Stderr // Others write a line for each request.
+		s.process.Stderr = os.Stderr // Other emulators log every request.
 	}
 	began := time.Now()
 	if err := s.process.Start(); err != nil {
@@ -53,7 +53,7 @@ func (s *server) start(port int, command ...string) error {
 	}
 }
 
-// stop ends the process that start has begun. Again it does nothing.
+// stop stops the process that start has started. A second call does nothing.
 func (s *server) stop() {
 	if s.process.ProcessState != nil {
 		return
@@ -62,7 +62,7 @@ func (s *server) stop() {
 	_ = s.process.Wait()
 }
 
-// residentMB is the memory of the process, from /proc.
+// residentMB returns the resident memory of the process, from /proc.
 func (s *server) residentMB() (float64, error) {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.process.Process.Pid))
 	if err != nil {
@@ -74,10 +74,10 @@ func (s *server) residentMB() (float64, error) {
 			return float64(kb) / 1024, err
 		}
 	}
-	return 0, errors.New("found no VmRSS in /proc")
+	return 0, errors.New("no VmRSS found in /proc")
 }
 
-// freePort returns a loopback port that nobody listens on.
+// freePort returns an unused loopback port.
 func freePort() (int, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -11,11 +11,11 @@ import (
 const (
 	queueName = "benchmark.fifo"
 	tableName = "benchmark"
-	// storedItems is how many items GetItem reads among.
+	// storedItems is the number of items that GetItem chooses from.
 	storedItems = 1000
 )
 
-// body is what a message and an item hold: 1 KB.
+// body is the content of messages and items: 1 KB.
 var body = strings.Repeat("0123456789abcdef", 64)
 
 type object map[string]any
@@ -24,35 +24,35 @@ type object map[string]any
 type workload struct {
 	name    string
 	on      func(*server) bool
-	measure func(s *server, clients int, lasts time.Duration) (float64, error)
+	measure func(s *server, clients int, duration time.Duration) (float64, error)
 }
 
 var workloads = []workload{
-	{"SendMessage", serversOfSQS, func(s *server, clients int, lasts time.Duration) (float64, error) {
+	{"SendMessage", serversOfSQS, func(s *server, clients int, duration time.Duration) (float64, error) {
 		c := newClient(s.url, clients)
 		unique := strconv.FormatInt(time.Now().UnixNano(), 36)
-		return rate(clients, lasts, func(client, n int) error {
+		return rate(clients, duration, func(client, n int) error {
 			return c.send(s, fmt.Sprintf("%s-%d", unique, client), fmt.Sprintf("%s-%d-%d", unique, client, n))
 		})
 	}},
-	{"Receive+Delete", serversOfSQS, func(s *server, clients int, lasts time.Duration) (float64, error) {
+	{"Receive+Delete", serversOfSQS, func(s *server, clients int, duration time.Duration) (float64, error) {
 		c := newClient(s.url, clients)
-		return rate(clients, lasts, func(client, n int) error { return c.receiveAndDelete(s) })
+		return rate(clients, duration, func(client, n int) error { return c.receiveAndDelete(s) })
 	}},
-	{"PutItem", serversOfDynamoDB, func(s *server, clients int, lasts time.Duration) (float64, error) {
+	{"PutItem", serversOfDynamoDB, func(s *server, clients int, duration time.Duration) (float64, error) {
 		c := newClient(s.url, clients)
-		return rate(clients, lasts, func(client, n int) error { return c.put(client*storedItems + n%storedItems) })
+		return rate(clients, duration, func(client, n int) error { return c.put(client*storedItems + n%storedItems) })
 	}},
-	{"GetItem", serversOfDynamoDB, func(s *server, clients int, lasts time.Duration) (float64, error) {
+	{"GetItem", serversOfDynamoDB, func(s *server, clients int, duration time.Duration) (float64, error) {
 		c := newClient(s.url, clients)
-		return rate(clients, lasts, func(client, n int) error { return c.get((client + n) % storedItems) })
+		return rate(clients, duration, func(client, n int) error { return c.get((client + n) % storedItems) })
 	}},
 }
 
 func serversOfSQS(s *server) bool      { return s.sqs }
 func serversOfDynamoDB(s *server) bool { return s.dynamo }
 
-// prepare makes queue and table, and enough messages that receivers find some.
+// prepare creates queue and table, and sends enough messages for the receivers to find some.
 func (s *server) prepare(clients int) error {
 	c := newClient(s.url, clients)
 	if s.sqs {
@@ -98,8 +98,8 @@ func (c *client) send(s *server, group, id string) error {
 	}, nil)
 }
 
-// receiveAndDelete receives one message and deletes it. When the queue is empty it sends
-// some first, which counts as part of the work for every server alike.
+// receiveAndDelete receives one message and deletes it. If the queue is empty, it sends some messages first. For
+// every server, this counts as part of the work.
 func (c *client) receiveAndDelete(s *server) error {
 	var received struct {
 		Messages []struct{ ReceiptHandle string }
@@ -121,7 +121,7 @@ func (c *client) receiveAndDelete(s *server) error {
 	return errors.New("expected to receive one of the messages just sent, got none")
 }
 
-// sendBatches sends so many messages, ten a call, each to a group of its own.
+// sendBatches sends messages in batches of ten, each message to its own group.
 func (c *client) sendBatches(s *server, messages int, unique string) error {
 	for first := 0; first < messages; first += 10 {
 		var entries []object
@@ -151,20 +151,20 @@ func (c *client) get(i int) error {
 	var got struct{ Item object }
 	err := c.call(dynamoTarget, "GetItem", object{"TableName": tableName, "Key": itemKey(i), "ConsistentRead": true}, &got)
 	if err == nil && got.Item == nil {
-		err = fmt.Errorf("expected item %d to be there", i)
+		err = fmt.Errorf("expected item %d to exist", i)
 	}
 	return err
 }
 
-// fill sends so many messages and puts so many items.
-func (s *server) fill(million int) error {
+// fill sends this many messages and puts this many items.
+func (s *server) fill(stored int) error {
 	const fillers = 8
 	c := newClient(s.url, fillers)
 	failed := make(chan error, fillers)
 	for filler := range fillers {
 		go func() {
-			err := c.sendBatches(s, million/fillers, fmt.Sprint("fill-", filler))
-			for first := 0; err == nil && first < million/fillers; first += 25 {
+			err := c.sendBatches(s, stored/fillers, fmt.Sprint("fill-", filler))
+			for first := 0; err == nil && first < stored/fillers; first += 25 {
 				var puts []object
 				for i := first; i < first+25; i++ {
 					puts = append(puts, object{"PutRequest": object{"Item": item(1_000_000*(filler+1) + i)}})

@@ -17,14 +17,14 @@ import (
 	"github.com/settle-run/settle/runtime/awslocal"
 )
 
-var crosscheck = flag.Bool("crosscheck", false, "run TestCrosscheck: other emulators, in real time, for some minutes")
+var crosscheck = flag.Bool("crosscheck", false, "run TestCrosscheck against other emulators, in real time, for some minutes")
 
-// emulator is something that claims to behave like AWS.
+// emulator is an AWS emulator.
 type emulator struct {
 	name     string // with its version, as in the documentation
 	services []string
-	// command serves on a loopback port; its first word is a program on the PATH, and it runs
-	// in the folder testdata/npm. It is empty for awslocal.
+	// command returns a command that serves on a loopback port. Its first word is a program on the PATH. It runs in
+	// the folder testdata/npm. It is nil for awslocal.
 	command func(port string) []string
 }
 
@@ -37,20 +37,20 @@ var emulators = []emulator{
 	{name: "fauxqs", services: []string{"SQS"}, command: func(port string) []string {
 		return []string{"node", "fauxqs.mjs", port}
 	}},
-	// moto's executions run for ever, and if it is told to perform them, StartExecution is an
-	// internal error: there is nothing to compare Step Functions with.
+	// By default, moto's executions run forever. With its option to run them, StartExecution returns an internal
+	// error. So Step Functions cannot be compared.
 	{name: "moto", services: []string{"SQS", "DynamoDB", "Scheduler"}, command: func(port string) []string {
 		return []string{"moto_server", "-H", "127.0.0.1", "-p", port}
 	}},
 }
 
-// TestCrosscheck runs the behaviours in real time against other emulators, and against
-// awslocal, which shows that what fails there does not fail for being slow. What differs
-// must be listed in differences, and what is listed must differ.
+// TestCrosscheck runs the behaviours in real time against other emulators. It also runs them against awslocal, which
+// shows that failures there are not caused by slowness. Every difference must be listed in differences, and every
+// listed difference must occur.
 func TestCrosscheck(t *testing.T) {
 	t.Parallel()
 	if !*crosscheck {
-		t.Skip("runs with -crosscheck: make crosscheck")
+		t.Skip("runs only with -crosscheck: make crosscheck")
 	}
 	for _, e := range emulators {
 		t.Run(e.name, func(t *testing.T) {
@@ -62,8 +62,8 @@ func TestCrosscheck(t *testing.T) {
 	}
 }
 
-// start starts the emulator until the test ends and returns its URL. It skips the test if
-// the emulator is not installed.
+// start starts the emulator for the duration of the test and returns its URL. It skips the test if the emulator is
+// not installed.
 func (e emulator) start(t *testing.T) (endpoint string) {
 	t.Helper()
 	if e.command == nil {
@@ -103,11 +103,11 @@ func (e emulator) start(t *testing.T) (endpoint string) {
 	}
 }
 
-// failurePattern finds the behaviours that failed, each with what follows its name.
+// failurePattern matches each failed behaviour and its output.
 var failurePattern = regexp.MustCompile(`(?m)^    --- FAIL: Test\w+/(\S+) .*\n((?:        .*\n|\n)*)`)
 
-// check runs the tests of a service in a process of their own, because there a failure does
-// not fail this test, and compares what failed with what is known to differ.
+// check compares the failed behaviours of a service with the known differences. It runs the tests in another process,
+// where a failure does not fail this test.
 func (e emulator) check(t *testing.T, service, endpoint string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
@@ -134,9 +134,9 @@ func (e emulator) check(t *testing.T, service, endpoint string) {
 		listed := i >= 0
 		switch {
 		case fails && !listed:
-			t.Errorf("%s differs in %s/%s, which is not listed:\n%s", e.name, service, b.name, reason)
+			t.Errorf("%s differs in %s/%s, which is missing in differences:\n%s", e.name, service, b.name, reason)
 		case !fails && listed && !differences[i].byChance:
-			t.Errorf("%s does not differ in %s/%s, which is listed", e.name, service, b.name)
+			t.Errorf("%s does not differ in %s/%s: remove it from differences", e.name, service, b.name)
 		case fails:
 			t.Logf("%s differs in %s/%s, as listed:\n%s", e.name, service, b.name, reason)
 		}

@@ -13,8 +13,8 @@ var update = flag.Bool("update", false, "rewrite the tables of docs/awslocal-beh
 
 const document = "../../../docs/awslocal-behaviours.md"
 
-// TestDocument fails unless docs/awslocal-behaviours.md lists the behaviours and the differences that
-// are tested. A table stands between <!-- begin <what> --> and <!-- end <what> -->.
+// TestDocument fails unless docs/awslocal-behaviours.md lists the tested behaviours and differences.
+// Each table is between <!-- begin <what> --> and <!-- end <what> -->.
 func TestDocument(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile(document)
@@ -29,7 +29,7 @@ func TestDocument(t *testing.T) {
 		return
 	}
 	if !*update {
-		t.Fatal("docs/awslocal-behaviours.md does not list what is tested; -args -update rewrites its tables")
+		t.Fatal("the tables of docs/awslocal-behaviours.md are out of date: run go test -run TestDocument -args -update")
 	}
 	must(t, "writing", os.WriteFile(document, []byte(after), 0o644))
 }
@@ -54,7 +54,7 @@ func behaviourTable(s service) string {
 }
 
 func differenceTable() string {
-	table := "| emulator | behaviour | what it does | what decides |\n|---|---|---|---|\n"
+	table := "| emulator | behaviour | its behaviour | AWS document |\n|---|---|---|---|\n"
 	for _, d := range differences {
 		does := d.does
 		if d.byChance {
@@ -65,14 +65,14 @@ func differenceTable() string {
 	return table
 }
 
-// TestTables fails for what the documentation would tell wrongly.
+// TestTables checks that the tables are consistent.
 func TestTables(t *testing.T) {
 	t.Parallel()
 	for _, s := range services {
 		seen := map[string]bool{}
 		for _, b := range s.behaviours {
 			if seen[b.name] || b.promise == "" || b.test == nil {
-				t.Errorf("%s/%s: expected one behaviour of the name, with a promise and a test", s.name, b.name)
+				t.Errorf("%s/%s: expected a unique name, a promise and a test", s.name, b.name)
 			}
 			seen[b.name] = true
 		}
@@ -80,7 +80,7 @@ func TestTables(t *testing.T) {
 	for _, d := range differences {
 		i := slices.IndexFunc(behavioursOf(d.service), func(b behaviour) bool { return b.name == d.behaviour })
 		if i < 0 || behavioursOf(d.service)[i].takes > *patience {
-			t.Errorf("%s: a difference in %s/%s, which is not cross-checked", d.emulator, d.service, d.behaviour)
+			t.Errorf("%s: got a difference in %s/%s, which is not cross-checked", d.emulator, d.service, d.behaviour)
 		}
 	}
 }

@@ -113,7 +113,7 @@ func filterLimitSemantics(t *testing.T, w *world) {
 		last           item
 	}{
 		{"0 2", 2, 3, item{"id": str("p"), "k": num(2)}},
-		{"4", 1, 3, item{"id": str("p"), "k": num(5)}}, // although nothing follows
+		{"4", 1, 3, item{"id": str("p"), "k": num(5)}}, // although no items follow
 		{"", 0, 0, nil},
 	} {
 		out := tb.doQuery(in)
@@ -162,7 +162,7 @@ func query1MBPage(t *testing.T, w *world) {
 	}
 	in := tb.query("", nil)
 	first := tb.doQuery(in)
-	// AWS's documents leave open whether the item that makes it 1 MB is in the page.
+	// AWS's documents do not say whether the page includes the item that reaches 1 MB.
 	if n := len(first.Items); n != 3 && n != 4 {
 		t.Fatalf("a page of %d items of 300 KB", n)
 	}

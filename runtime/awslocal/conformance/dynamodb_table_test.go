@@ -17,14 +17,14 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
-// ignoreUnexported lets cmp compare the SDK's types.
+// ignoreUnexported makes cmp ignore the unexported fields of SDK types.
 var ignoreUnexported = cmpopts.IgnoreUnexported(
 	types.AttributeValueMemberS{}, types.AttributeValueMemberN{}, types.AttributeValueMemberB{},
 	types.AttributeValueMemberBOOL{}, types.AttributeValueMemberNULL{}, types.AttributeValueMemberM{},
 	types.AttributeValueMemberL{}, types.KeysAndAttributes{}, types.ItemResponse{}, sqstypes.MessageAttributeValue{},
 )
 
-// unordered lets cmp compare sets, whose order means nothing.
+// unordered makes cmp ignore the order of sets.
 var unordered = cmp.Options{
 	cmp.Transformer("strings", func(set types.AttributeValueMemberSS) []string { return slices.Sorted(slices.Values(set.Value)) }),
 	cmp.Transformer("numbers", func(set types.AttributeValueMemberNS) []string { return slices.Sorted(slices.Values(set.Value)) }),
@@ -53,15 +53,15 @@ func strs(s ...string) types.AttributeValue {
 }
 func listOf(values ...types.AttributeValue) types.AttributeValue { return &list{Value: values} }
 
-// table is a table as the tests see it: through the SDK.
+// table is a table accessed through the SDK.
 type table struct {
 	t      *testing.T
 	client *dynamodb.Client
 	name   *string
 }
 
-// table creates a table. keys are the name of its partition key, a string, and perhaps that
-// of its sort key with its type, such as "n:N".
+// table creates a table. keys are the name of its partition key, a string, and optionally the name and type of its
+// sort key, such as "n:N".
 func (w *world) table(t *testing.T, keys ...string) table {
 	t.Helper()
 	in := tableInput(w.name(), keys...)
@@ -92,8 +92,8 @@ func (w *world) create(t *testing.T, in *dynamodb.CreateTableInput) table {
 	return table{t, w.dynamodb, in.TableName}
 }
 
-// indexed creates a table with the partition key id and two indexes: by-n, on g and the
-// number n, with the keys only, and by-s, on the string s, with all attributes.
+// indexed creates a table with the partition key id and two indexes. by-n has the keys g and the number n and
+// projects only the keys. by-s has the string key s and projects all attributes.
 func (w *world) indexed(t *testing.T) table {
 	t.Helper()
 	in := tableInput(w.name(), "id")
@@ -121,7 +121,7 @@ func (tb table) put(items ...item) {
 	}
 }
 
-// get reads an item; nil when there is none.
+// get returns an item, or nil if it does not exist.
 func (tb table) get(key item) item {
 	tb.t.Helper()
 	out, err := tb.client.GetItem(tb.t.Context(), &dynamodb.GetItemInput{TableName: tb.name, Key: key, ConsistentRead: aws.Bool(true)})
@@ -129,13 +129,13 @@ func (tb table) get(key item) item {
 	return out.Item
 }
 
-// wantItem fails unless the table has the item; nil wants none with the key.
+// wantItem fails unless the table has the item. A nil item means that the key must not exist.
 func (tb table) wantItem(what string, key, i item) {
 	tb.t.Helper()
 	want(tb.t, what, i, tb.get(key))
 }
 
-// update returns an UpdateItem of an item with the id given.
+// update returns an UpdateItem request for the item with an id.
 func (tb table) update(id, expression string, values item) *dynamodb.UpdateItemInput {
 	in := &dynamodb.UpdateItemInput{TableName: tb.name, Key: item{"id": str(id)}, ExpressionAttributeValues: values}
 	if expression != "" {
@@ -156,7 +156,7 @@ func (tb table) tryUpdate(in *dynamodb.UpdateItemInput) error {
 	return err
 }
 
-// query returns a Query for the partition "p", with more of a key condition.
+// query returns a Query of the partition "p". more is appended to its key condition.
 func (tb table) query(more string, values item) *dynamodb.QueryInput {
 	all := item{":p": str("p")}
 	maps.Copy(all, values)
@@ -181,7 +181,7 @@ func (tb table) doQuery(in *dynamodb.QueryInput) *dynamodb.QueryOutput {
 	return out
 }
 
-// pages runs a Query to its end and returns the items of each page.
+// pages runs a Query to its end and returns the items by page.
 func (tb table) pages(in *dynamodb.QueryInput) [][]item {
 	tb.t.Helper()
 	const most = 1000
@@ -196,7 +196,7 @@ func (tb table) pages(in *dynamodb.QueryInput) [][]item {
 	return all
 }
 
-// ids returns how often a Scan finds each id.
+// ids returns how often a Scan returns each id.
 func (tb table) ids() map[string]int {
 	tb.t.Helper()
 	seen := map[string]int{}
@@ -225,7 +225,7 @@ func values(items []item, attribute string) string {
 	return strings.Join(all, " ")
 }
 
-// pagesOf writes the values of an attribute page by page.
+// pagesOf joins the values of an attribute, page by page.
 func pagesOf(pages [][]item, attribute string) string {
 	var all []string
 	for _, page := range pages {

@@ -21,7 +21,7 @@ func (tb table) transact(writes ...types.TransactWriteItem) error {
 	return err
 }
 
-// putting is the put of an item in a transaction, under a condition unless it is empty.
+// putting returns a transactional put of an item, with a condition unless it is empty.
 func (tb table) putting(i item, condition string) types.TransactWriteItem {
 	write := &types.Put{TableName: tb.name, Item: i, ReturnValuesOnConditionCheckFailure: returnAllOld}
 	if condition != "" {
@@ -30,8 +30,7 @@ func (tb table) putting(i item, condition string) types.TransactWriteItem {
 	return types.TransactWriteItem{Put: write}
 }
 
-// wantReasons fails unless err is a canceled transaction with these codes, and returns the
-// reasons.
+// wantReasons fails unless err is a canceled transaction with these codes. It returns the reasons.
 func wantReasons(t *testing.T, err error, codes ...string) []types.CancellationReason {
 	t.Helper()
 	var canceled *types.TransactionCanceledException
@@ -161,7 +160,7 @@ func transactGet(t *testing.T, w *world) {
 	wantCode(t, "101 items", err, invalid)
 }
 
-// writers is how many write at once, each of them tries times.
+// writers is the number of concurrent writers. Each tries this many times.
 const (
 	writers = 16
 	tries   = 10
@@ -190,7 +189,7 @@ func race(t *testing.T, attempt func(context.Context) (won bool, err error)) int
 	return int(won.Load())
 }
 
-// version reads the number "version" of an item.
+// version returns the number "version" of an item.
 func (tb table) version(ctx context.Context, id string) (int, error) {
 	out, err := tb.client.GetItem(ctx, &dynamodb.GetItemInput{TableName: tb.name, Key: item{"id": str(id)}, ConsistentRead: aws.Bool(true)})
 	if err != nil {
@@ -207,7 +206,7 @@ func concurrentCAS(t *testing.T, w *world) {
 		if err != nil {
 			return false, err
 		}
-		time.Sleep(time.Millisecond) // the others read meanwhile
+		time.Sleep(time.Millisecond) // so that the others read in the meantime
 		in := tb.update("a", "SET version = :next", item{":next": num(seen + 1), ":seen": num(seen)})
 		in.ConditionExpression = aws.String("version = :seen")
 		_, err = tb.client.UpdateItem(ctx, in)
@@ -237,8 +236,8 @@ func concurrentTransact(t *testing.T, w *world) {
 	}
 	var attempts atomic.Int64
 	won := race(t, func(ctx context.Context) (bool, error) {
-		// The others go on between the reads, so that what was read first is often stale
-		// alone. It stands first and last in turn.
+		// Other writers may commit between the two reads, so that often only the first one is stale. Attempts
+		// alternate the order of the reads.
 		n := attempts.Add(1)
 		ids := []string{"a", "b"}
 		if n%2 == 0 {

@@ -24,7 +24,7 @@ var lambdaBehaviours = []behaviour{
 	{name: "bootstrap", test: bootstrap, processes: true, promise: "An executable for provided.al2023 runs as deployed against a Runtime API, one process for successive invocations: next, response, error, deadline header."},
 }
 
-// function is a Lambda function that notes when it got which bodies.
+// function is a Lambda function that records when it received which bodies.
 type function struct {
 	start time.Time
 	do    func(ctx context.Context, invocation int, event events.SQSEvent) (any, error)
@@ -33,7 +33,7 @@ type function struct {
 	calls []string // "<seconds>s [bodies]"
 }
 
-// feed lets a Cloud feed messages of q to a function until the test ends.
+// feed polls q for a function until the test ends.
 func (w *world) feed(t *testing.T, q queue, source awslocal.EventSource, do func(context.Context, int, events.SQSEvent) (any, error)) *function {
 	t.Helper()
 	f := &function{start: time.Now(), do: do}
@@ -64,8 +64,8 @@ func (f *function) handle(ctx context.Context, event events.SQSEvent) (any, erro
 	return f.do(ctx, invocation, event)
 }
 
-// wantCalls fails unless the function got exactly these batches, in any order: those of one
-// instant have none.
+// wantCalls fails unless the function received exactly these batches, in any order. Batches of the same time have no
+// defined order.
 func (f *function) wantCalls(t *testing.T, what string, calls ...string) {
 	t.Helper()
 	f.mu.Lock()
@@ -97,7 +97,7 @@ func poller(t *testing.T, w *world) {
 		time.Sleep(time.Second)
 		return nil, nil
 	}
-	// The receive after the first finds c locked, and the end of c frees what is left of it.
+	// The second receive finds c locked. When the first batch ends, the rest of c is unlocked.
 	q := w.fifo(t, nil)
 	q.sendAll("a1", "b1", "a2", "c1", "c2", "c3", "c4", "c5", "c6", "c7", "c8", "d1")
 	f := w.feed(t, q, awslocal.EventSource{}, slow)
@@ -105,8 +105,8 @@ func poller(t *testing.T, w *world) {
 	f.wantCalls(t, "batches", "0s [a1 b1 a2 c1 c2 c3 c4 c5 c6 c7]", "0s [d1]", "1s [c8]")
 
 	for what, fail := range map[string]func(context.Context) error{
-		"error":    func(context.Context) error { return errors.New("out of order") },
-		"time-out": func(ctx context.Context) error { <-ctx.Done(); return nil },
+		"error":   func(context.Context) error { return errors.New("out of order") },
+		"timeout": func(ctx context.Context) error { <-ctx.Done(); return nil },
 	} {
 		q := w.fifo(t, map[string]string{"VisibilityTimeout": "60"})
 		q.sendAll("a1", "a2", "b1")
@@ -122,11 +122,11 @@ func poller(t *testing.T, w *world) {
 	}
 }
 
-// functionTimeoutMax is the longest time-out of a Lambda function. No machine is so slow that the functions of these tests reach it.
+// functionTimeoutMax is Lambda's maximum timeout. Even on a slow machine, the functions of these tests do not reach
+// it.
 const functionTimeoutMax = 15 * time.Minute
 
-// bootstrap runs a function that aws-lambda-go makes of its handler, and that does what it is
-// told.
+// bootstrap runs a deployable function built with aws-lambda-go. Its payload selects its behaviour.
 func bootstrap(t *testing.T, w *world) {
 	path := filepath.Join(t.TempDir(), "bootstrap")
 	build := exec.CommandContext(t.Context(), "go", "build", "-tags", "lambda.norpc", "-o", path, "../testdata/handler")
@@ -170,8 +170,7 @@ func bootstrap(t *testing.T, w *world) {
 	wantPolledProcess(t, w, b)
 }
 
-// wantPolledProcess fails unless the poller feeds a function's processes as it does functions
-// in process.
+// wantPolledProcess fails unless the poller treats a function in its own process like a function in this process.
 func wantPolledProcess(t *testing.T, w *world, b *awslocal.Bootstrap) {
 	t.Helper()
 	q := w.fifo(t, map[string]string{"VisibilityTimeout": "5400"})

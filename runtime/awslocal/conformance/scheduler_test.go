@@ -14,7 +14,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/scheduler/types"
 )
 
-// schedulerBehaviours are those of EventBridge Scheduler with SQS for its target.
+// schedulerBehaviours lists the behaviours of EventBridge Scheduler with SQS as its target.
 var schedulerBehaviours = []behaviour{
 	{name: "at_sqs_fifo", test: atSQSFIFO, connection: true, promise: "A schedule of at() sends its Input to a FIFO queue at its time, with the MessageGroupId of its target, templated or universal."},
 	{name: "dead_letter", test: deadLetter, promise: "If the target cannot be reached within the retries of RetryPolicy, the standard queue of DeadLetterConfig receives the request as the body, and the error in attributes. A FIFO queue there fails with ValidationException."},
@@ -24,7 +24,7 @@ var schedulerBehaviours = []behaviour{
 	{name: "update_group_list", test: updateGroupList, promise: "Schedules belong to groups, are deleted with them, and are listed by NamePrefix, page by page. UpdateSchedule replaces the whole definition, including its time."},
 }
 
-// instant returns a whole second, about so long from now.
+// instant returns a whole second, about this long from now.
 func instant(after time.Duration) time.Time { return time.Now().Add(after).Truncate(time.Second) }
 
 // arn returns the ARN of the queue.
@@ -33,8 +33,7 @@ func (q queue) arn() *string {
 	return aws.String(q.attributes("QueueArn")["QueueArn"])
 }
 
-// target returns a templated target that sends input to the queue, in a group of it unless
-// that is empty.
+// target returns a templated target that sends input to the queue. The message has a group unless group is empty.
 func (q queue) target(group, input string) *types.Target {
 	q.t.Helper()
 	target := &types.Target{Arn: q.arn(), RoleArn: aws.String(anyRole), Input: &input}
@@ -71,21 +70,21 @@ func (w *world) getSchedule(ctx context.Context, group, name string) (*scheduler
 	return w.scheduler.GetSchedule(ctx, &scheduler.GetScheduleInput{GroupName: &group, Name: &name})
 }
 
-// deleteSchedule deletes a schedule of the default group. Each call has a ClientToken of its
-// own, which the SDK writes into its input.
+// deleteSchedule deletes a schedule of the default group. Each call has its own ClientToken, because the SDK writes
+// one into the input.
 func (w *world) deleteSchedule(ctx context.Context, name string) error {
 	_, err := w.scheduler.DeleteSchedule(ctx, &scheduler.DeleteScheduleInput{Name: &name})
 	return err
 }
 
-// wantNoSchedule fails unless err says that there is no such schedule or group.
+// wantNoSchedule fails unless err says that the schedule or group does not exist.
 func wantNoSchedule(t *testing.T, what string, err error) {
 	t.Helper()
 	wantAs(t, what, err, new(*types.ResourceNotFoundException))
 }
 
-// wantArrivals fails unless exactly these messages, "[group] body", come at an instant and
-// nothing else for a day, or for some seconds of real time.
+// wantArrivals fails unless exactly these messages, "[group] body", arrive at due and nothing else arrives for a day.
+// In real time it waits only some seconds.
 func (q queue) wantArrivals(due time.Time, all ...string) {
 	q.t.Helper()
 	var got []string
@@ -119,7 +118,7 @@ func atSQSFIFO(t *testing.T, w *world) {
 	q.wantArrivals(second, "b universal")
 }
 
-// deadLetter takes the universal target, whose dead letter AWS shows in its guide.
+// deadLetter uses the universal target, because AWS's guide shows its dead letter.
 func deadLetter(t *testing.T, w *world) {
 	dead, due, name := w.queue(t, w.name(), nil), instant(4*time.Second), w.name()
 	target := &types.Target{
@@ -151,8 +150,8 @@ func deadLetter(t *testing.T, w *world) {
 	wantAs(t, "a FIFO queue for dead letters", err, new(*types.ValidationException))
 }
 
-// deleteAfterCompletion takes a standard queue, which drops no duplicates: what fires twice
-// comes twice.
+// deleteAfterCompletion uses a standard queue, which does not drop duplicates. It would show a schedule that fires
+// twice.
 func deleteAfterCompletion(t *testing.T, w *world) {
 	q := w.queue(t, w.name(), nil)
 	due := instant(4 * time.Second)
@@ -218,7 +217,7 @@ func schedulerErrors(t *testing.T, w *world) {
 	wantNoSchedule(t, "GetScheduleGroup", err)
 }
 
-// listSchedules lists schedules by group, unless it is nil, and prefix, two a page.
+// listSchedules lists schedules by prefix, with two per page. It filters by group unless group is nil.
 func (w *world) listSchedules(t *testing.T, group *string, prefix string) (names []string) {
 	t.Helper()
 	pages := scheduler.NewListSchedulesPaginator(w.scheduler, &scheduler.ListSchedulesInput{

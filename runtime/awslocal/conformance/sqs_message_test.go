@@ -59,7 +59,7 @@ func systemAttributesSelected(t *testing.T, w *world) {
 		}, map[string]string{"MessageGroupId": "a", "MessageDeduplicationId": "a1"}},
 		{"AttributeNames", func(in *sqs.ReceiveMessageInput) {
 			in.MessageSystemAttributeNames = nil
-			//nolint:staticcheck // SA1019: deprecated for callers, who use it all the same
+			//nolint:staticcheck // SA1019: tests the deprecated parameter
 			in.AttributeNames = []types.QueueAttributeName{"MessageGroupId"}
 		}, map[string]string{"MessageGroupId": "a"}},
 		{"none", func(in *sqs.ReceiveMessageInput) { in.MessageSystemAttributeNames = nil }, nil},
@@ -80,7 +80,7 @@ func messageAttributes(t *testing.T, w *world) {
 	out := q.send(in)
 	m := q.receiveOne("a1")
 	want(t, "attributes", given, m.MessageAttributes)
-	// Calculated apart, in Python, by the description in the SQS Developer Guide.
+	// Calculated in Python from the description in the SQS Developer Guide.
 	const sum = "22c7089977d4c50dd268855bcfbc9ff6"
 	want(t, "MD5OfMessageAttributes of the send", sum, aws.ToString(out.MD5OfMessageAttributes))
 	want(t, "MD5OfMessageAttributes of the receive", sum, aws.ToString(m.MD5OfMessageAttributes))
@@ -96,7 +96,7 @@ func unicodeBody(t *testing.T, w *world) {
 	for i, body := range all {
 		in := q.message("a", body)
 		in.MessageDeduplicationId = aws.String(strconv.Itoa(i))
-		q.send(in) // the SDK compares MD5OfMessageBody
+		q.send(in) // the SDK verifies MD5OfMessageBody
 	}
 	want(t, "bodies", all, bodies(q.receive(upTo(10))))
 }
@@ -204,7 +204,7 @@ func standardDelay(t *testing.T, w *world) {
 	sent := time.Now()
 	must(t, "no delay", send("now", 0))
 	must(t, "no delay", send("now", 0))
-	// Neither does a message wait for the one before it, nor one in flight lock the other.
+	// No message waits for the one before it, and no message in flight locks another.
 	for range 2 {
 		q.receiveOne("now", visible(60))
 	}

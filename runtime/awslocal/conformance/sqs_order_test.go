@@ -36,7 +36,7 @@ func orderOneByOne(t *testing.T, w *world) {
 	wantBodies(t, q.receive(upTo(10)))
 }
 
-// wantNumbered fails unless bodies are the group's, each once, in order.
+// wantNumbered fails unless bodies are the group's messages in order, each once.
 func wantNumbered(t *testing.T, group string, each int, bodies []string) {
 	t.Helper()
 	var all []string
@@ -72,7 +72,7 @@ func groupLockBatch(t *testing.T, w *world) {
 	q.sendAll("b1", "b2")
 	batch = q.receive(upTo(2))
 	wantBodies(t, batch, "b1", "b2")
-	q.setVisibility(batch[0], 0) // b1 is visible, and b2 still in flight
+	q.setVisibility(batch[0], 0) // b1 is visible, and b2 is still in flight
 	wantBodies(t, q.receive(upTo(10)))
 	q.delete(batch[1])
 	q.receiveOne("b1", upTo(10))

@@ -12,7 +12,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 )
 
-// queue is a queue as the tests see it: through the SDK.
+// queue is a queue accessed through the SDK.
 type queue struct {
 	t    *testing.T
 	w    *world
@@ -35,7 +35,7 @@ func (w *world) queue(t *testing.T, name string, attributes map[string]string) q
 	return queue{t: t, w: w, name: name, url: *out.QueueUrl}
 }
 
-// message returns what to send to a group of a FIFO queue; the body is the deduplication ID.
+// message returns a SendMessage request for a group of a FIFO queue. The body is also the deduplication ID.
 func (q queue) message(group, body string) *sqs.SendMessageInput {
 	return &sqs.SendMessageInput{QueueUrl: &q.url, MessageBody: &body, MessageGroupId: &group, MessageDeduplicationId: &body}
 }
@@ -47,7 +47,7 @@ func (q queue) send(in *sqs.SendMessageInput) *sqs.SendMessageOutput {
 	return out
 }
 
-// sendAll sends bodies whose first letter is their group.
+// sendAll sends each body to the group named by its first letter.
 func (q queue) sendAll(bodies ...string) {
 	q.t.Helper()
 	for _, body := range bodies {
@@ -65,7 +65,7 @@ func waiting(seconds int32) option {
 	return func(in *sqs.ReceiveMessageInput) { in.WaitTimeSeconds = seconds }
 }
 
-// receive receives one message, or what the options say, with all attributes.
+// receive receives one message with all attributes, unless options change that.
 func (q queue) receive(options ...option) []types.Message {
 	q.t.Helper()
 	messages, err := q.tryReceive(q.t.Context(), options...)
@@ -131,8 +131,7 @@ func (q queue) setAttribute(name, value string) {
 	must(q.t, "SetQueueAttributes", err)
 }
 
-// wantCounts fails unless the queue has so many messages that can be received, are in
-// flight, and are delayed.
+// wantCounts fails unless the queue has these numbers of visible, in-flight and delayed messages.
 func (q queue) wantCounts(visible, inFlight, delayed int) {
 	q.t.Helper()
 	names := []types.QueueAttributeName{
@@ -144,7 +143,7 @@ func (q queue) wantCounts(visible, inFlight, delayed int) {
 	want(q.t, "counts", counts, q.attributes(names...))
 }
 
-// redriveTo returns the attributes of a queue that gives messages up to dlq.
+// redriveTo returns the attributes of a queue with the dead-letter queue dlq.
 func redriveTo(dlq queue, maxReceiveCount int) map[string]string {
 	return map[string]string{"RedrivePolicy": fmt.Sprintf(`{"deadLetterTargetArn":"%s","maxReceiveCount":%d}`,
 		dlq.attributes("QueueArn")["QueueArn"], maxReceiveCount)}
@@ -166,20 +165,20 @@ func wantBodies(t *testing.T, messages []types.Message, all ...string) {
 	}
 }
 
-// wantReceiveCount fails unless the message has been received so often.
+// wantReceiveCount fails unless the message has this receive count.
 func wantReceiveCount(t *testing.T, m types.Message, count string) {
 	t.Helper()
 	want(t, "ApproximateReceiveCount of "+*m.Body, count, m.Attributes["ApproximateReceiveCount"])
 }
 
-// polled is what a long poll came back with, and when.
+// polled is the result of a long poll and the time when it returned.
 type polled struct {
 	messages []types.Message
 	err      error
 	at       time.Time
 }
 
-// poll starts a long poll of 20 s and waits until it waits.
+// poll starts a long poll of 20 s and waits until it blocks.
 func (q queue) poll(ctx context.Context, options ...option) <-chan polled {
 	result := make(chan polled, 1)
 	go func() {
@@ -190,7 +189,7 @@ func (q queue) poll(ctx context.Context, options ...option) <-chan polled {
 	return result
 }
 
-// wantPolled fails unless the long poll comes back at an instant with these messages.
+// wantPolled fails unless the long poll returns these messages at this time.
 func (q queue) wantPolled(poll <-chan polled, at time.Time, all ...string) {
 	q.t.Helper()
 	p := <-poll

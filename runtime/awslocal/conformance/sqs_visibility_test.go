@@ -91,7 +91,7 @@ func expiredReceiptHandle(t *testing.T, w *world) {
 	q.sendAll("a1")
 	expired := q.receiveOne("a1", visible(1))
 	w.until(time.Now().Add(time.Second))
-	wantCode(t, "deleting after the time-out", q.tryDelete(expired.ReceiptHandle), "InvalidParameterValue", "ReceiptHandleIsInvalid")
+	wantCode(t, "deleting after the timeout", q.tryDelete(expired.ReceiptHandle), "InvalidParameterValue", "ReceiptHandleIsInvalid")
 	q.receiveOne("a1")
 }
 

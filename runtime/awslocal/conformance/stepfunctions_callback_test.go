@@ -95,7 +95,7 @@ func taskTimeout(t *testing.T, w *world) {
 	x := w.execute(t, `"S": `+q.task(inGroup("g"), `, "TimeoutSeconds": 2`+ends), `{}`)
 	token := q.token()
 	time.Sleep(time.Second)
-	must(t, "SendTaskHeartbeat", w.heartbeat(t, token)) // it does not put the time-out off
+	must(t, "SendTaskHeartbeat", w.heartbeat(t, token)) // a heartbeat does not extend the timeout
 	w.untilJustBefore(t, began.Add(2*time.Second))
 	x.wantRunning()
 	w.until(began.Add(2 * time.Second))

@@ -66,7 +66,7 @@ func createDescribe(t *testing.T, w *world) {
 	wantAs(t, "DescribeStateMachine of none", err, new(*types.StateMachineDoesNotExist))
 }
 
-// listed returns how often ListStateMachines has a machine, on all of its pages.
+// listed returns how often a machine occurs on all pages of ListStateMachines.
 func (w *world) listed(t *testing.T, arn string) (n int) {
 	t.Helper()
 	pages := sfn.NewListStateMachinesPaginator(w.sfn, &sfn.ListStateMachinesInput{})
@@ -127,7 +127,7 @@ func startIdempotent(t *testing.T, w *world) {
 	list, err := w.sfn.ListExecutions(t.Context(), &sfn.ListExecutionsInput{StateMachineArn: &machine})
 	must(t, "ListExecutions", err)
 	want(t, "executions", 1, len(list.Executions))
-	w.until(began.Add(4 * time.Second)) // the second start began no time anew
+	w.until(began.Add(4 * time.Second)) // the second start did not restart the wait
 	x.wantSuccess(`{"a": 1}`)
 	_, err = start(machine, `{"a": 1}`)
 	wantAs(t, "the same once it is at its end", err, new(*types.ExecutionAlreadyExists))
@@ -212,7 +212,7 @@ func history(t *testing.T, w *world) {
 	want(t, "reversed", []int64{1, 2, 3, 4, 5, 6, 7, 8}, ids)
 }
 
-// invokes is an Invoker made of a function.
+// invokes adapts a function to Invoker.
 type invokes func(ctx context.Context, payload []byte) ([]byte, error)
 
 func (i invokes) Invoke(ctx context.Context, payload []byte) ([]byte, error) { return i(ctx, payload) }

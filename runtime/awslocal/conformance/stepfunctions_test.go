@@ -12,7 +12,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sfn/types"
 )
 
-// statesBehaviours are those of Step Functions: standard workflows with JSONPath.
+// statesBehaviours lists the behaviours of Step Functions: standard workflows with JSONPath.
 var statesBehaviours = []behaviour{
 	{name: "create_describe", test: createDescribe, promise: "A state machine is created, described and listed. Creating it again changes nothing. An invalid definition fails with InvalidDefinition."},
 	{name: "pass_choice_wait_fail", test: passChoiceWaitFail, promise: "Pass, Choice, Wait, Succeed and Fail work as documented: an execution waits for the given time, and ends with its output or with error and cause."},
@@ -30,27 +30,27 @@ var statesBehaviours = []behaviour{
 	{name: "lambda_wait", test: lambdaWait, promise: "lambda:invoke.waitForTaskToken passes the token to a function of Cloud.Register. The execution waits for the token, not for the function."},
 }
 
-// execution is an execution as the tests see it: through the SDK.
+// execution is an execution accessed through the SDK.
 type execution struct {
 	t   *testing.T
 	w   *world
 	arn string
 }
 
-// task returns a Task state that sends its token, and its input, to a group of the queue.
-// Further fields begin with a comma.
+// task returns a Task state that sends its token and input to a group of the queue. fields are appended and must
+// start with a comma.
 func (q queue) task(group, fields string) string {
 	return `{"Type": "Task", "Resource": "arn:aws:states:::sqs:sendMessage.waitForTaskToken", "Parameters": {
 		"QueueUrl": "` + q.url + `", ` + group + `, "MessageDeduplicationId.$": "States.UUID()",
 		"MessageBody": {"token.$": "$$.Task.Token", "input.$": "$"}}` + fields + `}`
 }
 
-// inGroup is the parameter of a task's message group.
+// inGroup returns the message group parameter of a task.
 func inGroup(name string) string { return `"MessageGroupId": "` + name + `"` }
 
 const ends = `, "End": true`
 
-// definition returns the definition of a machine of states, of which "S" is the first.
+// definition returns the definition of a machine with these states. "S" is the first state.
 func definition(states string) *string {
 	return aws.String(`{"StartAt": "S", "States": {` + states + `}}`)
 }
@@ -75,7 +75,7 @@ func (w *world) start(t *testing.T, machine, input string) execution {
 	return execution{t, w, *out.ExecutionArn}
 }
 
-// execute starts an execution of a machine of its own.
+// execute creates a machine and starts an execution of it.
 func (w *world) execute(t *testing.T, states, input string) execution {
 	t.Helper()
 	return w.start(t, w.machine(t, states), input)
@@ -88,7 +88,7 @@ func (x execution) describe() *sfn.DescribeExecutionOutput {
 	return out
 }
 
-// wantRunning fails unless the execution runs.
+// wantRunning fails unless the execution is running.
 func (x execution) wantRunning() {
 	x.t.Helper()
 	out := x.describe()
@@ -96,7 +96,7 @@ func (x execution) wantRunning() {
 	want(x.t, "the output while it runs", "", aws.ToString(out.Output))
 }
 
-// end returns what the execution ends with, which it must do at once.
+// end returns the result of the execution, which must have ended.
 func (x execution) end() *sfn.DescribeExecutionOutput {
 	x.t.Helper()
 	for deadline := time.Now().Add(x.w.late); ; time.Sleep(50 * time.Millisecond) {
@@ -109,7 +109,7 @@ func (x execution) end() *sfn.DescribeExecutionOutput {
 	}
 }
 
-// wantSuccess fails unless the execution ends with an output.
+// wantSuccess fails unless the execution succeeds with an output.
 func (x execution) wantSuccess(output string) {
 	x.t.Helper()
 	out := x.end()
@@ -117,7 +117,7 @@ func (x execution) wantSuccess(output string) {
 	want(x.t, "the output", anyJSON(x.t, output), anyJSON(x.t, aws.ToString(out.Output)))
 }
 
-// wantEnd fails unless the execution ends without success, with an error and a cause.
+// wantEnd fails unless the execution ends with a status other than success, with an error and a cause.
 func (x execution) wantEnd(status types.ExecutionStatus, name, cause string) {
 	x.t.Helper()
 	out := x.end()
@@ -125,7 +125,7 @@ func (x execution) wantEnd(status types.ExecutionStatus, name, cause string) {
 	want(x.t, "error and cause", []string{name, cause}, []string{aws.ToString(out.Error), aws.ToString(out.Cause)})
 }
 
-// anyJSON returns the value of a JSON text, with its numbers as they stand.
+// anyJSON decodes a JSON text and keeps the text of its numbers.
 func anyJSON(t *testing.T, text string) (value any) {
 	t.Helper()
 	decoder := json.NewDecoder(strings.NewReader(text))
@@ -134,8 +134,7 @@ func anyJSON(t *testing.T, text string) (value any) {
 	return value
 }
 
-// tokens receives so many messages of tasks, within 20 s each, and returns their tokens by
-// message group, with the inputs of the tasks.
+// tokens receives n task messages, waiting up to 20 s for each. It returns the tokens and inputs by message group.
 func (q queue) tokens(n int) (tokens, inputs map[string]string) {
 	q.t.Helper()
 	tokens, inputs = map[string]string{}, map[string]string{}
@@ -158,7 +157,7 @@ func (q queue) tokens(n int) (tokens, inputs map[string]string) {
 	return tokens, inputs
 }
 
-// token receives the message of a task of group g and returns the token in it.
+// token receives the task message of group g and returns its token.
 func (q queue) token() string {
 	q.t.Helper()
 	tokens, _ := q.tokens(1)
@@ -186,7 +185,7 @@ func (w *world) heartbeat(t *testing.T, token string) error {
 	return err
 }
 
-// wantOver fails unless no call with a token does anything any more.
+// wantOver fails unless all calls with the token are rejected.
 func (w *world) wantOver(t *testing.T, token string) {
 	t.Helper()
 	for what, err := range map[string]error{

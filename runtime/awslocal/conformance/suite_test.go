@@ -16,22 +16,21 @@ var (
 	patience          = flag.Duration("patience", time.Minute, "in real time, skip behaviours that take longer than this")
 )
 
-// behaviour is something that AWS does and its clients rely on.
+// behaviour is an AWS behaviour that clients rely on.
 type behaviour struct {
 	name    string
-	promise string // in one sentence, for docs/awslocal-behaviours.md
-	// test fails if the emulator that w is of does otherwise. In virtual time it runs in a
-	// bubble of package synctest.
+	promise string // for docs/awslocal-behaviours.md
+	// test fails if the emulator of w behaves differently. In virtual time it runs in a testing/synctest bubble.
 	test func(t *testing.T, w *world)
-	// connection is set where a connection makes a difference: the test runs over one as well.
+	// connection is set if a connection matters. The test then also runs over a connection.
 	connection bool
-	// takes is how long the test lasts in real time, where that is more than some seconds.
+	// takes is how long the test takes in real time, if more than some seconds.
 	takes time.Duration
-	// processes is set where the test runs others, which know no virtual time.
+	// processes is set if the test runs other processes, which do not use virtual time.
 	processes bool
 }
 
-// service is a service of AWS with the behaviours that its clients rely on.
+// service is an AWS service and its behaviours.
 type service struct {
 	name       string
 	behaviours []behaviour
@@ -70,8 +69,8 @@ func TestLambda(t *testing.T) {
 	run(t, lambdaBehaviours, "")
 }
 
-// run runs a subtest for each behaviour: in virtual time against a new Cloud, or in real
-// time against the emulator at an endpoint.
+// run runs a subtest for each behaviour. It runs in virtual time against a new Cloud, or in real time against the
+// emulator at endpoint.
 func run(t *testing.T, behaviours []behaviour, endpoint string) {
 	t.Helper()
 	for _, b := range behaviours {
@@ -91,8 +90,7 @@ func run(t *testing.T, behaviours []behaviour, endpoint string) {
 	}
 }
 
-// runAt runs the behaviour in real time. What an emulator answers can make a test panic; the
-// other tests go on.
+// runAt runs the behaviour in real time. If an emulator's answer makes the test panic, the other tests continue.
 func (b behaviour) runAt(t *testing.T, endpoint string) {
 	t.Helper()
 	defer func() {
@@ -103,7 +101,8 @@ func (b behaviour) runAt(t *testing.T, endpoint string) {
 	b.test(t, at(t, endpoint))
 }
 
-// TestOverAConnection runs the behaviours for which a connection makes a difference over HTTP, on connections in process: in virtual time.
+// TestOverAConnection runs the behaviours for which a connection matters over HTTP. The connections are in process
+// and use virtual time.
 func TestOverAConnection(t *testing.T) {
 	t.Parallel()
 	for _, s := range services {

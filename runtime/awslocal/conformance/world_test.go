@@ -26,26 +26,26 @@ import (
 	"github.com/settle-run/settle/runtime/awslocal/internal/connect"
 )
 
-// world is what a behaviour is tested in: clients of an emulator, and a clock.
+// world is the environment of a behaviour's test: clients of an emulator, and a clock.
 type world struct {
 	sqs       *sqs.Client
 	dynamodb  *dynamodb.Client
 	scheduler *scheduler.Client
 	sfn       *sfn.Client
-	// cloud is the emulator if it is awslocal in process; otherwise it is nil, and time is
-	// real.
+	// cloud is awslocal in process. It is nil for other emulators, which run in real time.
 	cloud *awslocal.Cloud
-	// remote is set where connections lead to the emulator: it notices later than its client that one is closed.
+	// remote is set if the clients use connections. The emulator then notices a closed connection later than its
+	// client.
 	remote bool
-	// late is what real time allows for a thing that is to happen at an instant.
+	// late is the tolerance for delays in real time.
 	late time.Duration
-	// run sets this run's queues, tables and so on apart from what the emulator has already.
+	// run is the name prefix of this run. It keeps new queues and tables apart from existing ones.
 	run string
-	// named counts them.
+	// named counts the names.
 	named atomic.Int32
 }
 
-// inProcess returns a world with a Cloud of its own.
+// inProcess returns a world with a new Cloud.
 func inProcess() *world {
 	cloud := awslocal.New(awslocal.Config{})
 	w := &world{cloud: cloud, run: "t"}
@@ -53,7 +53,7 @@ func inProcess() *world {
 	return w
 }
 
-// connected returns a world with a Cloud of its own behind an HTTP server.
+// connected returns a world with a new Cloud behind an HTTP server.
 func connected(t *testing.T) *world {
 	t.Helper()
 	cloud, listener := awslocal.New(awslocal.Config{}), connect.Listen()
@@ -73,7 +73,7 @@ func connected(t *testing.T) *world {
 	return w
 }
 
-// at returns a world of the emulator at an endpoint.
+// at returns a world for the emulator at an endpoint.
 func at(t *testing.T, endpoint string) *world {
 	t.Helper()
 	name := t.Name()
@@ -92,14 +92,13 @@ func (w *world) connect(endpoint string, client aws.HTTPClient) {
 	w.scheduler, w.sfn = scheduler.NewFromConfig(config), sfn.NewFromConfig(config)
 }
 
-// virtual says whether time is: then what must happen at an instant can be asked for at that
-// very instant.
+// virtual reports whether the test runs in virtual time. Tests can then check exact times.
 func (w *world) virtual() bool { return w.cloud != nil }
 
-// name returns a name that nothing else in the emulator has.
+// name returns a new name that is unique in the emulator.
 func (w *world) name() string { return fmt.Sprintf("%s-%d", w.run, w.named.Add(1)) }
 
-// until sleeps until an instant: in real time until it is surely over.
+// until sleeps until a time. In real time it sleeps a little longer, to be safe.
 func (w *world) until(instant time.Time) {
 	if !w.virtual() {
 		instant = instant.Add(300 * time.Millisecond)
@@ -107,8 +106,8 @@ func (w *world) until(instant time.Time) {
 	time.Sleep(time.Until(instant))
 }
 
-// untilJustBefore sleeps until just before an instant. In real time it skips the test if
-// that is over: the calls so far were too slow to tell.
+// untilJustBefore sleeps until just before a time. In real time it skips the test if that time has passed, because
+// the previous calls were too slow.
 func (w *world) untilJustBefore(t *testing.T, instant time.Time) {
 	t.Helper()
 	before := time.Nanosecond
@@ -122,7 +121,7 @@ func (w *world) untilJustBefore(t *testing.T, instant time.Time) {
 	time.Sleep(left)
 }
 
-// settle waits until the calls that other goroutines have begun wait for an answer.
+// settle waits until the calls of other goroutines are waiting for an answer.
 func (w *world) settle() {
 	if w.virtual() {
 		synctest.Wait()
@@ -131,7 +130,7 @@ func (w *world) settle() {
 	time.Sleep(500 * time.Millisecond)
 }
 
-// pass lets a time pass in which nothing should happen. In real time two seconds must do.
+// pass waits for a time in which nothing should happen. In real time it waits two seconds.
 func (w *world) pass(d time.Duration) {
 	if !w.virtual() {
 		d = min(d, 2*time.Second)
@@ -140,7 +139,7 @@ func (w *world) pass(d time.Duration) {
 	w.settle()
 }
 
-// wantAt fails unless got is the instant wanted.
+// wantAt fails unless got is the wanted time.
 func (w *world) wantAt(t *testing.T, what string, got, want time.Time) {
 	t.Helper()
 	delay := got.Sub(want)
@@ -157,7 +156,7 @@ func want(t *testing.T, what string, want, got any) {
 	}
 }
 
-// must fails if err is one.
+// must fails if err is not nil.
 func must(t *testing.T, what string, err error) {
 	t.Helper()
 	if err != nil {
@@ -165,8 +164,8 @@ func must(t *testing.T, what string, err error) {
 	}
 }
 
-// wantCode fails unless err has one of the AWS error codes. SQS has each code in two forms;
-// only that of the SDK's types is asked for.
+// wantCode fails unless err has one of the AWS error codes. Every SQS error has two codes. This checks the code of
+// the SDK's error type.
 func wantCode(t *testing.T, what string, err error, codes ...string) {
 	t.Helper()
 	if !slices.Contains(codes, errorCode(err)) {
@@ -174,7 +173,7 @@ func wantCode(t *testing.T, what string, err error, codes ...string) {
 	}
 }
 
-// wantAs fails unless err is an E, which it puts into target.
+// wantAs fails unless err is an E. It stores the error in target.
 func wantAs[E error](t *testing.T, what string, err error, target *E) {
 	t.Helper()
 	if !errors.As(err, target) {
@@ -182,7 +181,7 @@ func wantAs[E error](t *testing.T, what string, err error, target *E) {
 	}
 }
 
-// errorCode returns the AWS error code of err, empty if it has none.
+// errorCode returns the AWS error code of err, or "" if it has none.
 func errorCode(err error) string {
 	var api smithy.APIError
 	if errors.As(err, &api) {

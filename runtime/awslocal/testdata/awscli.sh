@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
-# Drives awslocal with the aws CLI that is installed: `make awscli`. The argument is the address that
-# `settle dev` serves AWS at. Prints a line for each thing that was seen to hold; the first that does not
-# ends the run.
+# Tests awslocal with the installed aws CLI: `make awscli`. The argument is the URL at which `settle dev`
+# serves AWS. Prints a line for each successful check and stops at the first failed one.
 set -euo pipefail
 
 endpoint=$1
@@ -10,7 +9,7 @@ export AWS_ENDPOINT_URL=$endpoint AWS_REGION=us-east-1 AWS_DEFAULT_REGION=us-eas
 unset AWS_PROFILE AWS_SESSION_TOKEN
 name=awscli-$$
 
-# The CLI learnt to read AWS_ENDPOINT_URL in 2.13 (and 1.29); older ones need the option.
+# The CLI reads AWS_ENDPOINT_URL since 2.13 (and 1.29). Older versions need the option.
 aws() { command aws --endpoint-url "$endpoint" --output text "$@"; }
 
 expect() { # what, expected, got
@@ -46,9 +45,9 @@ expect 'a message can be received' one \
 	"$(aws sqs receive-message --queue-url "$queue" --query 'Messages[0].Body')"
 expect 'its group is locked' None \
 	"$(aws sqs receive-message --queue-url "$queue" --query 'Messages[0].Body')"
-expect 'the queue counts what is in flight' 1 \
+expect 'the queue counts messages in flight' 1 \
 	"$(aws sqs get-queue-attributes --queue-url "$queue" --attribute-names All --query Attributes.ApproximateNumberOfMessagesNotVisible)"
-refused 'a queue that is not there' NonExistentQueue sqs get-queue-url --queue-name "not-there-$$"
+refused 'a queue that does not exist' NonExistentQueue sqs get-queue-url --queue-name "not-there-$$"
 
 aws dynamodb create-table --table-name "$name" --billing-mode PAY_PER_REQUEST --query TableDescription.TableName \
 	--attribute-definitions AttributeName=id,AttributeType=S AttributeName=n,AttributeType=N \
@@ -60,7 +59,7 @@ done
 expect 'items can be queried' '2 3' \
 	"$(aws dynamodb query --table-name "$name" --key-condition-expression 'id = :id AND n > :n' \
 		--expression-attribute-values '{":id": {"S": "a"}, ":n": {"N": "1"}}' --query 'Items[].n.N' | tr '\t' ' ')"
-refused 'a condition that does not hold' ConditionalCheckFailedException dynamodb put-item --table-name "$name" \
+refused 'a condition that fails' ConditionalCheckFailedException dynamodb put-item --table-name "$name" \
 	--item '{"id": {"S": "a"}, "n": {"N": "1"}}' --condition-expression 'attribute_not_exists(id)'
 
 machine=$(aws stepfunctions create-state-machine --name "$name" --role-arn arn:aws:iam::000000000000:role/any \
@@ -76,7 +75,7 @@ done
 expect 'an execution runs to its end' SUCCEEDED "$status"
 expect 'it can be described' '{"done":true}' \
 	"$(aws stepfunctions describe-execution --execution-arn "$execution" --query output | tr -d ' ')"
-expect 'its history begins where it did' ExecutionStarted \
+expect 'its history starts with ExecutionStarted' ExecutionStarted \
 	"$(aws stepfunctions get-execution-history --execution-arn "$execution" --query 'events[0].type')"
 refused 'JSONata' InvalidDefinition stepfunctions create-state-machine --name "$name-jsonata" \
 	--role-arn arn:aws:iam::000000000000:role/any \
@@ -90,4 +89,4 @@ aws scheduler create-schedule --name "$name" --schedule-expression "at($at)" --f
 expect 'a schedule fires into a queue' hello \
 	"$(aws sqs receive-message --queue-url "$target" --wait-time-seconds 10 --query 'Messages[0].Body')"
 
-printf 'ALL HELD\n'
+printf 'ALL PASSED\n'

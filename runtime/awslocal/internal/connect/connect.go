@@ -10,9 +10,9 @@ import (
 	"sync"
 )
 
-// Whole returns a transport that reads the body of a request before next sends the request.
-// The SDK closes a body as soon as there is a response. If http.Transport still looks for the
-// end of the body then, it breaks the connection and the response fails.
+// Whole returns a transport that reads the whole request body before next sends the request. The SDK closes a body as
+// soon as there is a response. If http.Transport is still reading the body then, it breaks the connection and the
+// response fails.
 func Whole(next http.RoundTripper) http.RoundTripper { return whole{next} }
 
 type whole struct{ next http.RoundTripper }
@@ -21,7 +21,7 @@ type whole struct{ next http.RoundTripper }
 func (t whole) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.Body != nil {
 		body, err := io.ReadAll(r.Body)
-		_ = r.Body.Close() // Everything is read.
+		_ = r.Body.Close() // The body has been read.
 		if err != nil {
 			return nil, err
 		}
@@ -67,7 +67,7 @@ func (l *Listener) Addr() net.Addr {
 }
 
 // DialContext returns the client's end of a new connection once Accept has returned the other
-// end. It ignores network and address. http.Transport takes it as its DialContext. After Close
+// end. It ignores network and address. Use it as the DialContext of an http.Transport. After Close
 // it returns net.ErrClosed.
 func (l *Listener) DialContext(ctx context.Context, _, _ string) (net.Conn, error) {
 	client, server := net.Pipe()

@@ -1,9 +1,8 @@
-// Package disk keeps the records of awslocal's models in a file of a data folder, so that
-// what was acknowledged survives a kill of the process or of the machine.
+// Package disk stores the records of awslocal's models in a file in a data folder. Acknowledged changes survive a
+// kill of the process and a crash of the machine.
 //
-// One goroutine writes: whatever has been queued while it wrote the last transaction is the
-// next one (group commit). So one call alone waits for one transaction, and many at once
-// wait for one together.
+// One goroutine writes. The changes queued during one transaction form the next one (group commit). A single caller
+// therefore waits for one transaction, and concurrent callers share one.
 package disk
 
 import (
@@ -23,7 +22,7 @@ import (
 // FileName is the name of the file in the data folder.
 const FileName = "aws.db"
 
-// Change is what has changed of one service.
+// Change holds the changed records of one service.
 type Change struct {
 	Service string
 	Records []record.Record
@@ -35,26 +34,26 @@ type Store struct {
 	db  *bbolt.DB
 
 	mu      sync.Mutex
-	work    *sync.Cond // there is something in next, or closing is set
-	next    *batch     // what the next transaction writes; nil: nothing
-	writing *batch     // what is being written; nil: nothing
-	failed  error      // why nothing is written any more
+	work    *sync.Cond // signalled when next or closing is set
+	next    *batch     // the next transaction, or nil
+	writing *batch     // the current transaction, or nil
+	failed  error      // the error that stopped all writing
 	closing bool
 	stopped chan struct{} // closed when the writing goroutine has ended
 }
 
-// batch is what one transaction writes.
+// batch is the content of one transaction.
 type batch struct {
 	changes []Change
-	done    chan struct{} // closed when it is on disk, or never will be
-	err     error         // why it is not; to be read after done
+	done    chan struct{} // closed when the batch is on disk or has failed
+	err     error         // valid once done is closed
 }
 
-// Ticket stands for a commit. The zero Ticket is one that nothing has to be waited for.
+// Ticket identifies a commit. Wait on the zero Ticket returns at once.
 type Ticket struct{ batch *batch }
 
-// Wait returns nil when the records of the commit, and of all commits before it, are on disk.
-// An error means that they may never be.
+// Wait returns nil when this commit and all earlier commits are on disk. After an error they may or may not be on
+// disk.
 func (t Ticket) Wait() error {
 	if t.batch == nil {
 		return nil
@@ -63,11 +62,10 @@ func (t Ticket) Wait() error {
 	return t.batch.err
 }
 
-// Commit queues the changes to be written in one transaction: all of them, or none, survive
-// a crash. Commits are written in the order in which they are made. Without changes it only
-// asks for the commits before it.
+// Commit queues the changes for one transaction: after a crash, all of them or none exist. Commits are written in
+// order. Without changes, Commit returns a Ticket for the earlier commits.
 //
-// The changes must not be modified afterwards. Once a commit has failed, so do all later ones.
+// The caller must not modify the changes afterwards. After a failed commit, all later commits fail.
 func (s *Store) Commit(changes []Change) Ticket {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -108,12 +106,12 @@ func (s *Store) write() {
 		}
 		s.mu.Unlock()
 		close(b.done)
-		// Let those who have waited commit what comes next: with the next batch, not after it.
+		// Let the callers that waited add their next commits to the next batch.
 		runtime.Gosched()
 	}
 }
 
-// fail refuses all commits from now on, and those that wait already.
+// fail rejects the waiting commits and all later ones.
 func (s *Store) fail(err error) {
 	s.failed = err
 	if s.next != nil {
@@ -123,18 +121,18 @@ func (s *Store) fail(err error) {
 	}
 }
 
-// failure says what a failed transaction means.
+// failure explains the effect of a failed transaction and the remedy.
 func (s *Store) failure(err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("the data folder %s cannot be written, and nothing is taken any more that would not be kept; "+
-		"mend the cause and start again, what was acknowledged is there: %w", s.dir, err)
+	return fmt.Errorf("cannot write the data folder %s, so no more changes are accepted; "+
+		"fix the cause and restart, acknowledged changes are safe: %w", s.dir, err)
 }
 
-// transact writes changes in one transaction. When it returns nil they are on disk.
+// transact writes changes in one transaction. They are on disk when it returns nil.
 func (s *Store) transact(changes []Change) error {
-	final := make(map[string]map[string][]byte) // by service and key: the last value counts
+	final := make(map[string]map[string][]byte) // by service and key; the last value wins
 	for _, change := range changes {
 		values, ok := final[change.Service]
 		if !ok {
@@ -151,7 +149,7 @@ func (s *Store) transact(changes []Change) error {
 			if err != nil {
 				return err
 			}
-			for _, key := range slices.Sorted(maps.Keys(values)) { // neighbours share pages
+			for _, key := range slices.Sorted(maps.Keys(values)) { // neighbouring keys share pages
 				if err := put(bucket, key, values[key]); err != nil {
 					return fmt.Errorf("the record %q of %s: %w", key, service, err)
 				}
@@ -168,8 +166,7 @@ func put(bucket *bbolt.Bucket, key string, value []byte) error {
 	return bucket.Put([]byte(key), value)
 }
 
-// Load calls restore with the records of a service, in the order of their keys. A value is
-// valid only until the next one.
+// Load calls restore with the records of a service, in key order. A value is valid only until the next one.
 func (s *Store) Load(service string, restore func(iter.Seq2[string, []byte]) error) error {
 	err := s.db.View(func(tx *bbolt.Tx) error {
 		return restore(func(yield func(string, []byte) bool) {
@@ -191,12 +188,12 @@ func (s *Store) Load(service string, restore func(iter.Seq2[string, []byte]) err
 	return nil
 }
 
-// Close writes what is queued and frees the folder.
+// Close writes the queued changes and releases the folder.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	if s.closing {
 		s.mu.Unlock()
-		return errors.New("the data folder " + s.dir + " is closed already")
+		return errors.New("the data folder " + s.dir + " is already closed")
 	}
 	s.closing = true
 	s.work.Signal()

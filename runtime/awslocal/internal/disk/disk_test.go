@@ -35,7 +35,7 @@ func closeStore(t *testing.T, s *Store) {
 	}
 }
 
-// set is a change of one record; an empty value removes it.
+// set returns a change of one record. An empty value removes the record.
 func set(service, key, value string) Change {
 	r := record.Record{Key: key}
 	if value != "" {
@@ -58,7 +58,7 @@ func load(t *testing.T, s *Store, service string) map[string]string {
 	return all
 }
 
-func TestCommit_outlives_the_store(t *testing.T) {
+func TestCommit_survives_the_store(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "made", "when missing")
 	s := open(t, dir)
@@ -85,7 +85,7 @@ func TestCommit_outlives_the_store(t *testing.T) {
 	}
 }
 
-func TestClose_writes_what_nobody_waits_for(t *testing.T) {
+func TestClose_writes_commits_without_waiters(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	s := open(t, dir)
@@ -97,7 +97,7 @@ func TestClose_writes_what_nobody_waits_for(t *testing.T) {
 	}
 	closeStore(t, s)
 	if err := s.Commit([]Change{set("sqs", "late", "x")}).Wait(); err == nil || !strings.Contains(err.Error(), dir+" is closed") {
-		t.Errorf("a commit after Close: got %v, expected an error that says so", err)
+		t.Errorf("a commit after Close: got %v, expected an error that mentions the closed folder", err)
 	}
 	s = open(t, dir)
 	defer closeStore(t, s)
@@ -106,7 +106,7 @@ func TestClose_writes_what_nobody_waits_for(t *testing.T) {
 	}
 }
 
-// block keeps the store from writing until the function returned is called.
+// block prevents the store from writing until release is called.
 func block(t *testing.T, s *Store) (release func()) {
 	t.Helper()
 	tx, err := s.db.Begin(true)
@@ -140,7 +140,7 @@ func transactions(t *testing.T, s *Store) (id int) {
 	return id
 }
 
-func TestCommit_is_written_with_all_that_waited_for_the_one_before(t *testing.T) {
+func TestCommit_joins_the_batch_of_all_that_waited(t *testing.T) {
 	t.Parallel()
 	s := open(t, t.TempDir())
 	defer closeStore(t, s)
@@ -156,18 +156,18 @@ func TestCommit_is_written_with_all_that_waited_for_the_one_before(t *testing.T)
 			t.Fatal(err)
 		}
 	}
-	// The first may have been taken alone before the others came.
+	// The first commit may have been written alone before the others arrived.
 	if wrote := transactions(t, s) - before; wrote > 2 {
 		t.Errorf("1000 commits took %d transactions, want at most 2", wrote)
 	}
 }
 
-func TestCommit_without_changes_waits_for_those_before_it_only(t *testing.T) {
+func TestCommit_without_changes_waits_only_for_earlier_commits(t *testing.T) {
 	t.Parallel()
 	s := open(t, t.TempDir())
 	defer closeStore(t, s)
 	if !s.Commit(nil).isDone() {
-		t.Error("nothing was committed, expected nothing to wait for")
+		t.Error("waited although nothing was committed")
 	}
 	release := block(t, s)
 	write := s.Commit([]Change{set("sqs", "a", "1")})
@@ -177,7 +177,7 @@ func TestCommit_without_changes_waits_for_those_before_it_only(t *testing.T) {
 	}
 	late := s.Commit(nil)
 	if write.isDone() || early.isDone() || late.isDone() {
-		t.Error("the write is not on disk, expected all to wait for it")
+		t.Error("did not wait for the write to be on disk")
 	}
 	release()
 	if err := errors.Join(write.Wait(), early.Wait(), late.Wait()); err != nil {
@@ -191,7 +191,7 @@ func (s *Store) isWriting() bool {
 	return s.writing != nil
 }
 
-func TestCommit_fails_for_good_once_one_has_failed(t *testing.T) {
+func TestCommit_always_fails_after_a_failure(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	s := open(t, dir)
@@ -199,11 +199,11 @@ func TestCommit_fails_for_good_once_one_has_failed(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := s.Commit([]Change{set("dynamodb", "a", "1"), set("sqs", "b", "2"), set("sqs", "", "no key")}).Wait(); err == nil {
-		t.Fatal("expected bbolt to refuse a record without a key")
+		t.Fatal("expected bbolt to reject a record without a key")
 	}
 	for _, changes := range [][]Change{{set("sqs", "b", "2")}, nil} {
 		err := s.Commit(changes).Wait()
-		if err == nil || !strings.Contains(err.Error(), dir+" cannot be written") || !strings.Contains(err.Error(), "key required") {
+		if err == nil || !strings.Contains(err.Error(), "cannot write the data folder "+dir) || !strings.Contains(err.Error(), "key required") {
 			t.Errorf("a later commit of %v: got %v, expected the folder and the first error", changes, err)
 		}
 	}
@@ -211,10 +211,10 @@ func TestCommit_fails_for_good_once_one_has_failed(t *testing.T) {
 	s = open(t, dir)
 	defer closeStore(t, s)
 	if got := load(t, s, "sqs"); !maps.Equal(got, map[string]string{"a": "1"}) {
-		t.Errorf("got %v, expected what was there before the failure", got)
+		t.Errorf("got %v, expected the records from before the failure", got)
 	}
 	if got := load(t, s, "dynamodb"); len(got) > 0 {
-		t.Errorf("got %v of the commit that has failed, expected nothing", got)
+		t.Errorf("got %v from the failed commit, expected nothing", got)
 	}
 }
 
@@ -229,7 +229,7 @@ func TestOpen_names_the_folder_that_another_process_has_open(t *testing.T) {
 	}
 }
 
-func TestOpen_says_what_is_wrong_with_a_file_and_leaves_it_alone(t *testing.T) {
+func TestOpen_reports_an_invalid_file_and_does_not_change_it(t *testing.T) {
 	t.Parallel()
 	made := t.TempDir()
 	s := open(t, made)
@@ -241,20 +241,20 @@ func TestOpen_says_what_is_wrong_with_a_file_and_leaves_it_alone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const putBack = "; put back a copy of it, move it away, or choose another folder"
+	const putBack = "; restore a backup of it, move it away, or choose another folder"
 	for name, test := range map[string]struct {
 		file []byte
 		want []string
 	}{
 		"text":            {[]byte("To be, or not to be\n"), []string{"invalid database", putBack}},
 		"other data":      {[]byte(strings.Repeat("0123456789", 10_000)), []string{"invalid database", putBack}},
-		"cut off":         {whole[:len(whole)/2], []string{"it is cut off: expected at least ", putBack}},
+		"cut off":         {whole[:len(whole)/2], []string{"it is truncated: expected at least ", putBack}},
 		"cut to a page":   {whole[:os.Getpagesize()], []string{putBack}},
-		"cut to its head": {whole[:2*os.Getpagesize()], []string{"it is cut off: expected at least ", putBack}},
+		"cut to its head": {whole[:2*os.Getpagesize()], []string{"it is truncated: expected at least ", putBack}},
 		"another bbolt": {bboltFile(t, "kubernetes", "", ""), []string{
-			`it is not one that awslocal has made, it holds "kubernetes"`, putBack}},
+			`awslocal did not create it, it contains "kubernetes"`, putBack}},
 		"a later format": {bboltFile(t, formatBucket, formatKey, "7"), []string{
-			`it has another format: this build reads format 1, it has "7"; use the version of settle that wrote it, or choose another folder`}},
+			`it has a different format: this build reads format 1, the file has "7"; use the version of settle that wrote it, or choose another folder`}},
 	} {
 		dir := t.TempDir()
 		path := filepath.Join(dir, FileName)
@@ -268,12 +268,12 @@ func TestOpen_says_what_is_wrong_with_a_file_and_leaves_it_alone(t *testing.T) {
 			}
 		}
 		if after, err := os.ReadFile(path); err != nil || string(after) != string(test.file) {
-			t.Errorf("%s: the file has changed (%v), expected it to be left alone", name, err)
+			t.Errorf("%s: the file has changed (%v), expected no change", name, err)
 		}
 	}
 }
 
-// bboltFile returns the bytes of a bbolt file with one bucket, and one key in it.
+// bboltFile returns the bytes of a bbolt file with one bucket that holds one key.
 func bboltFile(t *testing.T, bucket, key, value string) []byte {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "other.db")
@@ -298,7 +298,7 @@ func bboltFile(t *testing.T, bucket, key, value string) []byte {
 	return file
 }
 
-func TestOpen_goes_on_after_a_crash_before_the_first_write(t *testing.T) {
+func TestOpen_succeeds_after_a_crash_before_the_first_write(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, FileName), nil, 0o600); err != nil {
@@ -311,7 +311,7 @@ func TestOpen_goes_on_after_a_crash_before_the_first_write(t *testing.T) {
 	}
 }
 
-// One call alone waits for a transaction of its own; many at once share them. Compare:
+// BenchmarkCommit shows that a single caller waits for its own transaction, while concurrent callers share one:
 //
 //	go test -bench Commit ./runtime/awslocal/internal/disk
 func BenchmarkCommit(b *testing.B) {

@@ -14,26 +14,26 @@ import (
 	bbolterrors "go.etcd.io/bbolt/errors"
 )
 
-// format is the version of what is in the file. It changes when a build could not read what
-// one before it has written.
+// format is the version of the file format. Increment it when a build can no longer read the files of the previous
+// build.
 const format = "1"
 
 // lockWait is how long Open waits for another process to close the folder.
 const lockWait = time.Second
 
-// The file says of itself what it is, under these names.
+// The names under which the file identifies itself and its format.
 const (
 	formatBucket = "settle awslocal"
 	formatKey    = "format"
 )
 
-// Open opens the data folder dir, and makes it if it is not there. Its error says what to do.
+// Open opens the data folder dir and creates it if it does not exist. Its errors contain advice.
 func Open(dir string) (*Store, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("making the data folder: %w", err)
+		return nil, fmt.Errorf("creating the data folder: %w", err)
 	}
 	path := filepath.Join(dir, FileName)
-	if err := checkWhole(path); err != nil {
+	if err := checkNotTruncated(path); err != nil {
 		return nil, explain(path, err)
 	}
 	db, err := bbolt.Open(path, 0o600, options())
@@ -49,25 +49,25 @@ func Open(dir string) (*Store, error) {
 	return s, nil
 }
 
-// options leave the list of free pages out of the transactions: it is found anew when the
-// file is opened, which reads all of it anyway, and a purge can make it long.
+// options keeps the list of free pages out of the transactions, because it can be long after a purge. It is rebuilt
+// when the file is opened, which reads the whole file anyway.
 func options() *bbolt.Options {
 	return &bbolt.Options{Timeout: lockWait, NoFreelistSync: true, FreelistType: bbolt.FreelistMapType}
 }
 
-// errFormat is a file of another version.
-var errFormat = errors.New("it has another format")
+// errFormat is returned for a file of another format version.
+var errFormat = errors.New("it has a different format")
 
-// checkWhole refuses a file that was cut off, which would end the process when a part is read
-// that is not there. A crash leaves no such file behind.
-func checkWhole(path string) error {
+// checkNotTruncated rejects a truncated file. Reading its missing part would crash the process. A crash never
+// truncates the file.
+func checkNotTruncated(path string) error {
 	switch info, err := os.Stat(path); {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
 	case err != nil:
 		return err
 	case info.Size() == 0:
-		return nil // a crash came before anything was written
+		return nil // a crash happened before the first write
 	}
 	readOnly := options()
 	readOnly.ReadOnly = true
@@ -78,20 +78,20 @@ func checkWhole(path string) error {
 	err = db.View(func(tx *bbolt.Tx) error {
 		info, err := os.Stat(path)
 		if err == nil && tx.Size() > info.Size() {
-			err = fmt.Errorf("it is cut off: expected at least %d bytes, got %d", tx.Size(), info.Size())
+			err = fmt.Errorf("it is truncated: expected at least %d bytes, got %d", tx.Size(), info.Size())
 		}
 		return err
 	})
 	return errors.Join(err, db.Close())
 }
 
-// checkFormat refuses a file that this build cannot read, and marks a new one.
+// checkFormat rejects a file that this build cannot read, and marks a new file with its format.
 func checkFormat(db *bbolt.DB) error {
 	return db.Update(func(tx *bbolt.Tx) error {
 		bucket := tx.Bucket([]byte(formatBucket))
 		if bucket == nil {
 			if first, _ := tx.Cursor().First(); first != nil {
-				return fmt.Errorf("it is not one that awslocal has made, it holds %q", first)
+				return fmt.Errorf("awslocal did not create it, it contains %q", first)
 			}
 			bucket, err := tx.CreateBucket([]byte(formatBucket))
 			if err != nil {
@@ -100,13 +100,13 @@ func checkFormat(db *bbolt.DB) error {
 			return bucket.Put([]byte(formatKey), []byte(format))
 		}
 		if found := bucket.Get([]byte(formatKey)); string(found) != format {
-			return fmt.Errorf("%w: this build reads format %s, it has %q", errFormat, format, found)
+			return fmt.Errorf("%w: this build reads format %s, the file has %q", errFormat, format, found)
 		}
 		return nil
 	})
 }
 
-// syncFolder makes the file's entry in its folder durable. Windows has no such thing.
+// syncFolder makes the file's directory entry durable. Windows has no equivalent.
 func syncFolder(dir string) error {
 	if runtime.GOOS == "windows" {
 		return nil
@@ -118,10 +118,10 @@ func syncFolder(dir string) error {
 	return errors.Join(folder.Sync(), folder.Close())
 }
 
-// explain says what to do about an error of opening the file.
+// explain adds advice to an error of opening the file.
 func explain(path string, err error) error {
 	var system *fs.PathError
-	advice := "; put back a copy of it, move it away, or choose another folder"
+	advice := "; restore a backup of it, move it away, or choose another folder"
 	switch {
 	case errors.Is(err, bbolterrors.ErrTimeout):
 		return fmt.Errorf("the data folder %s is in use by another process: stop that one, or choose another folder",

@@ -41,7 +41,7 @@ type batchGetAnswer struct {
 	ConsumedCapacity []*consumedCapacity `json:",omitempty"`
 }
 
-// batchGetItem reads all items that 16 MB hold and answers the other keys as unprocessed.
+// batchGetItem reads items up to 16 MB and returns the remaining keys as unprocessed.
 func (m *Model) batchGetItem(now time.Time, request *batchGetRequest) (any, *wire.Error) {
 	if failed := checkReturnConsumedCapacity(request.ReturnConsumedCapacity); failed != nil {
 		return nil, failed
@@ -71,7 +71,7 @@ func (m *Model) batchGetItem(now time.Time, request *batchGetRequest) (any, *wir
 	return answer, nil
 }
 
-// prepareGets checks the part of a batch that concerns one table.
+// prepareGets validates the part of a batch for one table.
 func (m *Model) prepareGets(now time.Time, name string, wanted keysAndAttributes) ([]*read, *wire.Error) {
 	if len(wanted.Keys) == 0 {
 		return nil, missing("requestItems." + name + ".member.keys")
@@ -99,7 +99,7 @@ func (m *Model) prepareGets(now time.Time, name string, wanted keysAndAttributes
 	return reads, nil
 }
 
-// add performs the reads of one table until budget is used up.
+// add performs the reads of one table until the budget is used up.
 func (a *batchGetAnswer) add(name string, wanted keysAndAttributes, reads []*read, budget *int, returned string) {
 	var consumed capacity
 	items := []attribute.Map{}
@@ -142,7 +142,7 @@ type batchWriteAnswer struct {
 	ConsumedCapacity []*consumedCapacity `json:",omitempty"`
 }
 
-// batchWriteItem checks all writes before it makes the first, and leaves none unprocessed.
+// batchWriteItem validates all writes before it performs the first. It never leaves writes unprocessed.
 func (m *Model) batchWriteItem(now time.Time, request *batchWriteRequest) (any, *wire.Error) {
 	if failed := checkReturnConsumedCapacity(request.ReturnConsumedCapacity); failed != nil {
 		return nil, failed
@@ -173,7 +173,7 @@ func (m *Model) batchWriteItem(now time.Time, request *batchWriteRequest) (any, 
 		for _, w := range writes[name] {
 			old, changed, failed := w.perform(now)
 			if failed != nil {
-				panic(failed) // no condition, and checked before
+				panic(failed) // unconditional and already validated
 			}
 			consumed.addWrite(w.table, old, changed)
 		}
@@ -184,7 +184,7 @@ func (m *Model) batchWriteItem(now time.Time, request *batchWriteRequest) (any, 
 	return answer, nil
 }
 
-// prepareWrites checks the part of a batch that concerns one table.
+// prepareWrites validates the part of a batch for one table.
 func (m *Model) prepareWrites(now time.Time, name string, requests []writeRequest) ([]*write, *wire.Error) {
 	if len(requests) == 0 || len(requests) > BatchWriteMax {
 		return nil, constraint(name, "requestItems", batchLength, BatchWriteMax)

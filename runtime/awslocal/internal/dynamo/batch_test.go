@@ -44,7 +44,7 @@ func TestBatch_messages(t *testing.T) {
 	wantError(t, batchWrite(t, client, puts...), "ValidationException", "less than or equal to 25")
 	wantError(t, batchWrite(t, client, putRequest("twice", 1), deleteRequest("twice")), "ValidationException", "Provided list of item keys contains duplicates")
 	wantError(t, batchWrite(t, client, putRequest("good", 1), putRequest("", 1)), "ValidationException", "empty string value")
-	want(t, "nothing written of a refused batch", item(nil), get(t, client, item{"id": str("good")}))
+	want(t, "nothing written from a rejected batch", item(nil), get(t, client, item{"id": str("good")}))
 
 	keys := []item{{"id": str("1")}, {"id": str("3")}, {"id": str("new")}}
 	out, err := client.BatchGetItem(t.Context(), &dynamodb.BatchGetItemInput{RequestItems: map[string]types.KeysAndAttributes{
@@ -67,11 +67,11 @@ func TestBatch_messages(t *testing.T) {
 	wantError(t, err, "ValidationException", "Too many items requested for the BatchGetItem call")
 }
 
-func TestBatchGet_leaves_what_exceeds_16_MB_unprocessed(t *testing.T) {
+func TestBatchGet_leaves_items_beyond_16_MB_unprocessed(t *testing.T) {
 	t.Parallel()
 	client, service := newService(t)
 	createTable(t, client, "table", "id")
-	const items = 42 // of which 41 are less than 16 MB
+	const items = 42 // 41 of them are less than 16 MB
 	text := strings.Repeat("x", 399<<10)
 	var keys []item
 	for i := range items {

@@ -18,9 +18,8 @@ type units struct {
 	WriteCapacityUnits float64 `json:",omitempty"`
 }
 
-// readUnits returns the read capacity of bytes read together: one unit for each 4 KB, half
-// of that when the read may be stale, and as much as for 4 KB when there was nothing to read
-// (the developer guide, "DynamoDB read and write operations").
+// readUnits returns the read capacity of one read of this many bytes: one unit for each 4 KB, at least one unit. An
+// eventually consistent read costs half (the developer guide, "DynamoDB read and write operations").
 func readUnits(bytes int, consistent bool) float64 {
 	whole := float64(max(1, (bytes+4095)/4096))
 	if consistent {
@@ -29,18 +28,18 @@ func readUnits(bytes int, consistent bool) float64 {
 	return whole / 2
 }
 
-// writeUnits returns the write capacity of an item of so many bytes: one unit for each 1 KB.
+// writeUnits returns the write capacity of an item of this many bytes: one unit for each 1 KB.
 func writeUnits(bytes int) float64 {
 	return float64(max(1, (bytes+1023)/1024))
 }
 
-// capacity counts the units that one request has consumed of one table and its indexes.
+// capacity counts the units that a request consumes, for one table and its indexes.
 type capacity struct {
 	table   float64
 	indexes map[string]float64
 }
 
-// addWrite counts the replacement of an item: the larger image of the two counts.
+// addWrite adds the replacement of an item. The larger of the two images counts.
 func (c *capacity) addWrite(t *table, old, changed attribute.Map) {
 	c.table += writeUnits(max(old.Size(), changed.Size()))
 	for _, index := range t.indexes {
@@ -58,15 +57,14 @@ func (c *capacity) addIndex(name string, consumed float64) {
 	c.indexes[name] += consumed
 }
 
-// answer writes the units as ReturnConsumedCapacity asks for: nil unless it is TOTAL or
-// INDEXES.
+// answer returns the units in the form requested by ReturnConsumedCapacity, or nil unless that is TOTAL or INDEXES.
 func (c *capacity) answer(returned, tableName string) *consumedCapacity {
 	if returned != "TOTAL" && returned != "INDEXES" {
 		return nil
 	}
 	consumed := &consumedCapacity{TableName: tableName, CapacityUnits: c.table}
 	for _, index := range c.indexes {
-		consumed.CapacityUnits += index // halves and wholes: exact in any order
+		consumed.CapacityUnits += index // multiples of 0.5, so the sum is exact in any order
 	}
 	if returned == "TOTAL" {
 		return consumed

@@ -26,7 +26,7 @@ func TestConsumedCapacity_of_indexes(t *testing.T) {
 	}{
 		{"not in the index", item{"id": str("a"), "g": str("g")}, 0, 1},
 		{"into the index", item{"id": str("a"), "g": str("g"), "n": num(1)}, 1, 2},
-		{"change of what is not projected", item{"id": str("a"), "g": str("g"), "n": num(1), "x": num(1)}, 0, 1},
+		{"change of an attribute that is not projected", item{"id": str("a"), "g": str("g"), "n": num(1), "x": num(1)}, 0, 1},
 		{"move within the index", item{"id": str("a"), "g": str("g"), "n": num(2), "x": num(1)}, 2, 3},
 		{"out of the index", item{"id": str("a")}, 1, 2},
 	} {

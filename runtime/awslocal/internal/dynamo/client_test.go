@@ -23,7 +23,7 @@ import (
 	"github.com/settle-run/settle/runtime/awslocal/internal/dynamo"
 )
 
-// service is an HTTP client that answers from a model, for the SDK to talk to.
+// service is an HTTP client for the SDK that a model answers.
 type service struct {
 	mu    sync.Mutex
 	now   time.Time
@@ -60,10 +60,10 @@ func (s *service) advance(d time.Duration) {
 	s.now = s.now.Add(d)
 }
 
-// start is when every service's clock begins.
+// start is the start time of every service's clock.
 var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-// newService returns an empty DynamoDB and an SDK client of it.
+// newService returns an empty DynamoDB and an SDK client for it.
 func newService(t *testing.T) (*dynamodb.Client, *service) {
 	t.Helper()
 	s := &service{now: start, model: dynamo.New()}
@@ -76,9 +76,8 @@ func newService(t *testing.T) (*dynamodb.Client, *service) {
 	}), s
 }
 
-// newTable returns a client of a DynamoDB with an empty table called "table". keys are the
-// name of its partition key, a string, and perhaps that of its sort key with its type, such
-// as "n:N".
+// newTable returns a client of a DynamoDB with an empty table called "table". keys are the name of its partition key,
+// a string, and optionally the name and type of its sort key, such as "n:N".
 func newTable(t *testing.T, keys ...string) *dynamodb.Client {
 	t.Helper()
 	client, _ := newService(t)
@@ -128,7 +127,7 @@ func put(t *testing.T, client *dynamodb.Client, i item) {
 	}
 }
 
-// get reads an item of the table called "table"; nil when there is none.
+// get returns an item of the table called "table", or nil if it does not exist.
 func get(t *testing.T, client *dynamodb.Client, key item) item {
 	t.Helper()
 	out, err := client.GetItem(t.Context(), &dynamodb.GetItemInput{TableName: aws.String("table"), Key: key, ConsistentRead: aws.Bool(true)})
@@ -138,8 +137,7 @@ func get(t *testing.T, client *dynamodb.Client, key item) item {
 	return out.Item
 }
 
-// wantError fails the test unless err is an AWS error with the given code whose message
-// contains the given part.
+// wantError fails the test unless err is an AWS error with this code whose message contains part.
 func wantError(t *testing.T, err error, code, part string) {
 	t.Helper()
 	var failed smithy.APIError

@@ -11,12 +11,12 @@ import (
 	"github.com/settle-run/settle/runtime/awslocal/internal/wire"
 )
 
-// IndexesMax is how many global secondary indexes a table may have: the developer guide,
-// "Service, account, and table quotas".
+// IndexesMax is the maximum number of global secondary indexes of a table: the developer guide, "Service, account,
+// and table quotas".
 const IndexesMax = 20
 
-// createTableRequest has what of a table the model keeps. Capacity and billing mode are
-// kept to be described; no request is ever throttled.
+// createTableRequest holds the supported parameters of CreateTable. Capacity and billing mode appear only in table
+// descriptions. No request is ever throttled.
 type createTableRequest struct {
 	TableName                 *string
 	AttributeDefinitions      []attributeDefinition
@@ -55,8 +55,8 @@ type provisionedThroughput struct {
 	WriteCapacityUnits int64
 }
 
-// createTable creates a table that is ready at once: its answer says CREATING, as AWS's
-// does, and every description of it ACTIVE.
+// createTable creates a table that is ready at once. Like AWS, it returns the status CREATING. Descriptions of the
+// table return ACTIVE.
 func (m *Model) createTable(now time.Time, request *createTableRequest) (any, *wire.Error) {
 	if request.TableName == nil {
 		return nil, missing("tableName")
@@ -85,7 +85,7 @@ func (m *Model) createTable(now time.Time, request *createTableRequest) (any, *w
 
 var namePattern = regexp.MustCompile(`^[a-zA-Z0-9_.-]+$`)
 
-// checkName refuses what cannot be the name of a table or index.
+// checkName rejects invalid names of tables and indexes.
 func checkName(parameter, name string) *wire.Error {
 	switch {
 	case len(name) < 3:
@@ -124,7 +124,7 @@ func (p *provisionedThroughput) check(parameter string) *wire.Error {
 	return nil
 }
 
-// schema makes a key schema of its wire form.
+// schema converts a key schema from its wire form.
 func (r *createTableRequest) schema(elements []keySchemaElement) (keySchema, *wire.Error) {
 	if len(elements) == 0 {
 		return nil, missing("keySchema")
@@ -155,7 +155,7 @@ func (r *createTableRequest) schema(elements []keySchemaElement) (keySchema, *wi
 	return schema, nil
 }
 
-// attributeType returns the defined type of a key attribute.
+// attributeType returns the type defined for a key attribute.
 func (r *createTableRequest) attributeType(name string, keys []keySchemaElement) (attribute.Type, *wire.Error) {
 	var defined []string
 	for i, definition := range r.AttributeDefinitions {
@@ -178,7 +178,7 @@ func (r *createTableRequest) attributeType(name string, keys []keySchemaElement)
 		strings.Join(wanted, ", "), strings.Join(defined, ", "))
 }
 
-// newIndexes makes the indexes of a table with the given key.
+// newIndexes creates the indexes of a table with the given key.
 func (r *createTableRequest) newIndexes(tableKey keySchema) ([]*index, *wire.Error) {
 	if r.GlobalSecondaryIndexes != nil && len(r.GlobalSecondaryIndexes) == 0 {
 		return nil, invalidParameter("List of GlobalSecondaryIndexes is empty")
@@ -210,7 +210,7 @@ func (r *createTableRequest) newIndexes(tableKey keySchema) ([]*index, *wire.Err
 	return indexes, nil
 }
 
-// checkIndexBilling refuses capacity where the table has none, and the reverse.
+// checkIndexBilling checks that the index has provisioned capacity if and only if the table has.
 func (r *createTableRequest) checkIndexBilling(definition globalSecondaryIndex) *wire.Error {
 	perRequest := r.BillingMode == "PAY_PER_REQUEST"
 	switch {
@@ -224,7 +224,7 @@ func (r *createTableRequest) checkIndexBilling(definition globalSecondaryIndex) 
 	return definition.ProvisionedThroughput.check("globalSecondaryIndexes.member.provisionedThroughput")
 }
 
-// attributes returns the attributes that an index projects; nil means all.
+// attributes returns the attributes that an index projects, or nil for all.
 func (p projection) attributes(schemas ...keySchema) ([]string, *wire.Error) {
 	switch p.ProjectionType {
 	case "ALL", "KEYS_ONLY", "INCLUDE":
@@ -248,7 +248,7 @@ func (p projection) attributes(schemas ...keySchema) ([]string, *wire.Error) {
 	return projected, nil
 }
 
-// checkAllUsed refuses definitions of attributes that no key has.
+// checkAllUsed rejects attribute definitions that no key uses.
 func (r *createTableRequest) checkAllUsed() *wire.Error {
 	used := slices.Clone(r.KeySchema)
 	for _, index := range r.GlobalSecondaryIndexes {

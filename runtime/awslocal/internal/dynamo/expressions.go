@@ -9,13 +9,13 @@ import (
 	"github.com/settle-run/settle/runtime/awslocal/internal/wire"
 )
 
-// expressions parses the expressions of one request, which share their placeholders. The
-// first failure is kept, and nothing is parsed after it.
+// expressions parses the expressions of one request, which share their placeholders. It stops at the first error and
+// keeps it.
 type expressions struct {
 	placeholders *expression.Placeholders
 	names        map[string]string
 	values       attribute.Map
-	// given are the parameters that the request has, absent those it could have had.
+	// given and absent list the expression parameters that the request has and does not have.
 	given, absent []string
 	failed        *wire.Error
 }
@@ -28,7 +28,7 @@ func newExpressions(names map[string]string, values attribute.Map) (*expressions
 	return &expressions{placeholders: placeholders, names: names, values: values}, nil
 }
 
-// parse reads the expression in a parameter, if the request has it.
+// parse parses the expression of a parameter, if the request has it.
 func parse[E any](e *expressions, parameter string, source *string, read func(string, *expression.Placeholders) (E, error)) (parsed E) {
 	if source == nil {
 		e.absent = append(e.absent, parameter)
@@ -49,7 +49,7 @@ func parse[E any](e *expressions, parameter string, source *string, read func(st
 	return parsed
 }
 
-// finish returns the first failure, which may be a placeholder without use.
+// finish returns the first error, including unused placeholders.
 func (e *expressions) finish() *wire.Error {
 	if e.names != nil && len(e.given) == 0 {
 		return validation("ExpressionAttributeNames can only be specified when using expressions")

@@ -8,7 +8,7 @@ import (
 	"github.com/settle-run/settle/runtime/awslocal/internal/wire"
 )
 
-// get is the part of GetItem that transactions have too.
+// get holds the parameters that GetItem and transactional reads share.
 type get struct {
 	TableName                *string
 	Key                      attribute.Map
@@ -23,17 +23,17 @@ type getItemRequest struct {
 }
 
 type getItemAnswer struct {
-	// Item is nil when there is none, and empty when the projection leaves nothing of it.
+	// Item is nil if the item does not exist, and empty if the projection selects nothing.
 	Item             *attribute.Map    `json:",omitempty"`
 	ConsumedCapacity *consumedCapacity `json:",omitempty"`
 }
 
-// read is a checked request to read one item.
+// read is a validated request to read one item.
 type read struct {
 	table      *table
 	key        attribute.Map
 	projection *expression.Projection
-	// refused is set when the request does not fit the table; see write.refused.
+	// refused is the error if the request does not fit the table. See write.refused.
 	refused *wire.Error
 }
 
@@ -60,7 +60,7 @@ func (m *Model) prepareGet(now time.Time, request *get) (*read, *wire.Error) {
 	return r, nil
 }
 
-// perform returns the item, as much of it as was asked for, and the bytes read for it.
+// perform returns the projected item and the number of bytes read.
 func (r *read) perform() (item *attribute.Map, bytes int) {
 	stored := r.table.get(r.key)
 	if stored == nil {

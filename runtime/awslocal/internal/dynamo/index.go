@@ -8,21 +8,21 @@ import (
 	"github.com/settle-run/settle/runtime/awslocal/internal/wire"
 )
 
-// index is a global secondary index. It is sparse: an item that lacks a key attribute of the
-// index is not in it. Unlike AWS's it is never behind its table.
+// index is a global secondary index. It is sparse: it omits items that lack one of its key attributes. Unlike in AWS,
+// it is always consistent with its table.
 type index struct {
 	name   string
 	schema keySchema
-	// projected are the attributes that entries have; nil means all.
+	// projected lists the attributes of the entries, or is nil for all.
 	projected []string
-	// entries are the projected items, by the storage key of the index followed by that of
-	// the table: entries with equal index keys stand in the order of the table.
+	// entries holds the projected items by the storage key of the index followed by the storage key of the table.
+	// Entries with equal index keys are therefore in table order.
 	entries ordered.Map[attribute.Map]
-	// bytes is the size of all entries.
+	// bytes is the total size of the entries.
 	bytes int
 }
 
-// replace follows a change of the item with the given storage key.
+// replace updates the index after a change of an item. tableKey is the item's storage key.
 func (x *index) replace(tableKey string, old, changed attribute.Map) {
 	oldKey, wasIn := x.storageKey(tableKey, old)
 	newKey, isIn := x.storageKey(tableKey, changed)
@@ -39,8 +39,7 @@ func (x *index) replace(tableKey string, old, changed attribute.Map) {
 	}
 }
 
-// storageKey returns the storage key of an item's entry; ok is false for an item that is not
-// in the index.
+// storageKey returns the storage key of an item's entry. ok is false if the item is not in the index.
 func (x *index) storageKey(tableKey string, item attribute.Map) (key string, ok bool) {
 	for _, attribute := range x.schema {
 		if item.Get(attribute.name) == nil {
@@ -50,7 +49,7 @@ func (x *index) storageKey(tableKey string, item attribute.Map) (key string, ok 
 	return string(x.schema.storageKey(item)) + tableKey, true
 }
 
-// project returns the part of an item that the index has.
+// project returns the projected attributes of an item.
 func (x *index) project(item attribute.Map) attribute.Map {
 	if x.projected == nil {
 		return item
@@ -64,7 +63,7 @@ func (x *index) project(item attribute.Map) attribute.Map {
 	return entry
 }
 
-// checkItem refuses an item whose values cannot be keys of the index; it need not have them.
+// checkItem rejects an item if a value cannot be a key of the index. Key attributes may be absent.
 func (x *index) checkItem(item attribute.Map) *wire.Error {
 	for i, key := range x.schema {
 		value := item.Get(key.name)
@@ -84,9 +83,8 @@ func (x *index) checkItem(item attribute.Map) *wire.Error {
 	return nil
 }
 
-// writeUnits returns the write capacity that a change of an item costs the index: the
-// developer guide, "Using global secondary indexes", write operations. An entry that moves
-// is deleted and put; one that stays as it is costs nothing.
+// writeUnits returns the write capacity that a change of an item costs the index: the developer guide, "Using global
+// secondary indexes", write operations. A moved entry costs a delete and a put. An unchanged entry costs nothing.
 func (x *index) writeUnits(old, changed attribute.Map) float64 {
 	oldKey, wasIn := x.storageKey("", old)
 	newKey, isIn := x.storageKey("", changed)

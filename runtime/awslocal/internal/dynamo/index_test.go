@@ -24,7 +24,7 @@ func newIndexed(t *testing.T) *dynamodb.Client {
 	return client
 }
 
-func TestIndex_is_sparse_and_refuses_what_it_lacks(t *testing.T) {
+func TestIndex_is_sparse_and_rejects_unsupported_reads(t *testing.T) {
 	t.Parallel()
 	client := newIndexed(t)
 	put(t, client, item{"id": str("a"), "g": str("g"), "n": num(1), "more": str("text")})
@@ -60,7 +60,7 @@ func TestIndex_is_sparse_and_refuses_what_it_lacks(t *testing.T) {
 	wantError(t, err, "ValidationException", "The table does not have the specified index: by-x")
 }
 
-func TestIndex_refuses_keys_of_other_types(t *testing.T) {
+func TestIndex_rejects_keys_of_other_types(t *testing.T) {
 	t.Parallel()
 	client := newIndexed(t)
 	_, err := client.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: aws.String("table"), Item: item{"id": str("a"), "n": str("1")}})
@@ -71,7 +71,7 @@ func TestIndex_refuses_keys_of_other_types(t *testing.T) {
 	wantError(t, err, "ValidationException", "secondary index key to a value that is not supported")
 }
 
-func TestIndex_scan_reads_what_the_table_has(t *testing.T) {
+func TestIndex_scan_returns_the_indexed_items(t *testing.T) {
 	t.Parallel()
 	client := newIndexed(t)
 	for i := range 5 {

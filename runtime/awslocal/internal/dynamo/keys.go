@@ -13,13 +13,13 @@ const (
 	SortKeyBytesMax      = 1024
 )
 
-// keyAttribute is an attribute that a key consists of.
+// keyAttribute is one attribute of a key.
 type keyAttribute struct {
 	name string
 	typ  attribute.Type
 }
 
-// keySchema is the key of a table or index: a partition key and perhaps a sort key.
+// keySchema is the key of a table or index: a partition key and an optional sort key.
 type keySchema []keyAttribute
 
 // has reports whether an attribute is part of the key.
@@ -32,7 +32,7 @@ func (s keySchema) has(name string) bool {
 	return false
 }
 
-// keyOf returns the key attributes of an item that has them.
+// keyOf returns the key attributes of an item that has all of them.
 func (s keySchema) keyOf(item attribute.Map) attribute.Map {
 	fields := make([]attribute.Field, 0, 2*len(s))
 	for _, key := range s {
@@ -41,8 +41,8 @@ func (s keySchema) keyOf(item attribute.Map) attribute.Map {
 	return attribute.NewMap(fields...)
 }
 
-// storageKey returns the key of an item in byte order: partitions in the order of their
-// hash, the items of one in the order of their sort key.
+// storageKey returns the key of an item in byte order: partitions are ordered by hash, and the items of a partition
+// by sort key.
 func (s keySchema) storageKey(item attribute.Map) []byte {
 	stored := partitionPrefix(item.Get(s[0].name))
 	for _, key := range s[1:] {
@@ -51,19 +51,18 @@ func (s keySchema) storageKey(item attribute.Map) []byte {
 	return stored
 }
 
-// hashBytes is the length of the hash at the beginning of storage keys.
+// hashBytes is the length of the hash at the start of a storage key.
 const hashBytes = 8
 
-// partitionPrefix returns the beginning of all storage keys of a partition: the hash of the
-// partition key, and the key itself.
+// partitionPrefix returns the common prefix of a partition's storage keys: the hash of the partition key, and the key
+// itself.
 func partitionPrefix(partition attribute.Value) []byte {
 	ordered := attribute.AppendOrderKey(nil, partition)
 	hash := sha256.Sum256(ordered)
 	return append(hash[:hashBytes:hashBytes], ordered...)
 }
 
-// afterPrefix returns the least key greater than all keys that begin with prefix, and ""
-// when there is none.
+// afterPrefix returns the smallest key greater than all keys that start with prefix, or "" if no such key exists.
 func afterPrefix(prefix []byte) string {
 	for last := len(prefix) - 1; last >= 0; last-- {
 		if prefix[last] < 0xFF {
@@ -73,7 +72,7 @@ func afterPrefix(prefix []byte) string {
 	return ""
 }
 
-// checkItem refuses an item whose attributes do not give it a key.
+// checkItem rejects an item without a valid key.
 func (s keySchema) checkItem(item attribute.Map) *wire.Error {
 	for i, key := range s {
 		value := item.Get(key.name)
@@ -90,7 +89,7 @@ func (s keySchema) checkItem(item attribute.Map) *wire.Error {
 	return nil
 }
 
-// checkKey refuses a key that does not have exactly the attributes of the schema.
+// checkKey rejects a key whose attributes are not exactly those in the schema.
 func (s keySchema) checkKey(given attribute.Map) *wire.Error {
 	for i, key := range s {
 		value := given.Get(key.name)
@@ -104,7 +103,7 @@ func (s keySchema) checkKey(given attribute.Map) *wire.Error {
 	return nil
 }
 
-// checkKeyValue refuses empty and oversized values of a key.
+// checkKeyValue rejects empty and oversized key values.
 func checkKeyValue(key keyAttribute, value attribute.Value, isPartition bool) *wire.Error {
 	size := keyBytes(value)
 	switch {
@@ -125,7 +124,7 @@ func isEmpty(value attribute.Value) bool {
 	return value == attribute.String("") || value == attribute.Binary("")
 }
 
-// keyBytes is the length of a string or binary; numbers are within every limit.
+// keyBytes returns the length of a string or binary. Numbers are always within the limits.
 func keyBytes(value attribute.Value) int {
 	switch value := value.(type) {
 	case attribute.String:

@@ -1,6 +1,6 @@
-// Package dynamo is a model of DynamoDB: its tables, its operations and its errors, without
-// a network and without a clock. It follows the API reference and the developer guide of
-// DynamoDB, version 2012-08-10; what it does not have it refuses by name.
+// Package dynamo models DynamoDB: its tables, operations and errors, without network and clock. It follows the API
+// reference and the developer guide of DynamoDB, version 2012-08-10. It rejects unsupported features with an error
+// that names them.
 package dynamo
 
 import (
@@ -11,13 +11,13 @@ import (
 	"github.com/settle-run/settle/runtime/awslocal/internal/wire"
 )
 
-// Model holds tables and their items. Its answers depend on nothing but the calls made
-// before and the times given with them. It is not safe for concurrent use.
+// Model holds tables and their items. Its answers depend only on the previous calls and their times. It is not safe
+// for concurrent use.
 type Model struct {
 	tables map[string]*table
 	tokens tokens
 	kept   record.Touched
-	// ttlDelay is the TTLDelay of this model.
+	// ttlDelay defaults to TTLDelay.
 	ttlDelay time.Duration
 }
 
@@ -28,16 +28,16 @@ func New() *Model {
 	return m
 }
 
-// DelayTTL has another time take the place of TTLDelay, for what is stored from then on. It comes before all calls.
+// DelayTTL replaces TTLDelay for this model. Call it before all other calls.
 func (m *Model) DelayTTL(delay time.Duration) { m.ttlDelay = delay }
 
-// handler decodes a request, and returns how to perform it.
+// handler decodes a request and returns a function that performs it.
 type handler func(body []byte) (performer, *wire.Error)
 
-// performer performs a request and returns the answer, to be marshalled.
+// performer performs a request and returns the answer, for encoding as JSON.
 type performer func(m *Model, now time.Time) (any, *wire.Error)
 
-// operations are the operations that the model has.
+// operations holds the supported operations by name.
 var operations = map[string]handler{
 	"CreateTable":        handle((*Model).createTable),
 	"DescribeTable":      handle((*Model).describeTable),
@@ -58,9 +58,8 @@ var operations = map[string]handler{
 	"TransactGetItems":   handle((*Model).transactGetItems),
 }
 
-// Call performs an operation, such as "PutItem", whose request is the AWS JSON 1.0 document
-// body, at the time now, and returns the AWS JSON 1.0 document of its answer. Times must not
-// go backwards from call to call.
+// Call performs an operation, such as "PutItem", at the time now. body is the request and the result the answer, both
+// as AWS JSON 1.0. Times must not go backwards from call to call.
 func (m *Model) Call(now time.Time, operation string, body []byte) ([]byte, *wire.Error) {
 	request, failed := Decode(operation, body)
 	if failed != nil {
@@ -69,10 +68,10 @@ func (m *Model) Call(now time.Time, operation string, body []byte) ([]byte, *wir
 	return m.Perform(now, request)
 }
 
-// Request is a decoded request of one operation, to be performed once.
+// Request is a decoded request. It can be performed once.
 type Request struct{ perform performer }
 
-// Decode reads a request, which is most of the work of a call and needs no model.
+// Decode decodes a request. This is most of the work of a call and needs no model.
 func Decode(operation string, body []byte) (Request, *wire.Error) {
 	handler, known := operations[operation]
 	if !known {
@@ -82,7 +81,7 @@ func Decode(operation string, body []byte) (Request, *wire.Error) {
 	return Request{perform}, failed
 }
 
-// Perform is Call with a request that Decode has read.
+// Perform is Call for a request decoded by Decode.
 func (m *Model) Perform(now time.Time, request Request) ([]byte, *wire.Error) {
 	answer, failed := request.perform(m, now)
 	if failed != nil {
@@ -90,12 +89,12 @@ func (m *Model) Perform(now time.Time, request Request) ([]byte, *wire.Error) {
 	}
 	encoded, err := json.Marshal(answer)
 	if err != nil {
-		panic(err) // answers are made of types that always marshal
+		panic(err) // answer types always marshal
 	}
 	return encoded, nil
 }
 
-// handle makes a handler of a method that takes a decoded request.
+// handle makes a handler from a method that takes a decoded request.
 func handle[In any](perform func(*Model, time.Time, *In) (any, *wire.Error)) handler {
 	return func(body []byte) (performer, *wire.Error) {
 		var request In

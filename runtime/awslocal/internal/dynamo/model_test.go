@@ -24,8 +24,8 @@ func call(tb testing.TB, m *dynamo.Model, operation, body string) string {
 	return string(answer)
 }
 
-// TestModel_answers_alike checks that the same calls have the same answers, byte for byte.
-func TestModel_answers_alike(t *testing.T) {
+// TestModel_returns_reproducible_answers checks that the same calls return the same answers, byte for byte.
+func TestModel_returns_reproducible_answers(t *testing.T) {
 	t.Parallel()
 	run := func() []string {
 		m := dynamo.New()
@@ -49,8 +49,7 @@ func TestModel_answers_alike(t *testing.T) {
 	}
 }
 
-// BenchmarkCall measures single calls on tables of two sizes: the cost must not follow the
-// size.
+// BenchmarkCall measures single calls on tables of two sizes. The cost must not depend on the size.
 func BenchmarkCall(b *testing.B) {
 	for _, items := range []int{1_000, 100_000} {
 		m := dynamo.New()
@@ -60,7 +59,7 @@ func BenchmarkCall(b *testing.B) {
 		}
 		for _, test := range []struct {
 			operation, body string
-			// values is how many values the body's placeholder goes through.
+			// values is the number of different values for the body's placeholder.
 			values int
 		}{
 			{"GetItem", `{"TableName": "table", "Key": {"id": {"S": "item/%d"}}}`, items},

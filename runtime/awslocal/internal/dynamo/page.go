@@ -10,10 +10,10 @@ import (
 	"github.com/settle-run/settle/runtime/awslocal/internal/wire"
 )
 
-// PageBytesMax ends a page of Query or Scan: the developer guide, "Querying tables".
+// PageBytesMax is the maximum size of a page of Query or Scan: the developer guide, "Querying tables".
 const PageBytesMax = 1 << 20
 
-// pageRequest holds the parameters that Query and Scan have in common.
+// pageRequest holds the parameters that Query and Scan share.
 type pageRequest struct {
 	TableName                 *string
 	IndexName                 *string
@@ -37,7 +37,7 @@ type pageAnswer struct {
 	ConsumedCapacity *consumedCapacity `json:",omitempty"`
 }
 
-// source is what a page is read from: a table or an index of it.
+// source is the table or index that a page is read from.
 type source struct {
 	table *table
 	// index is nil for the table itself.
@@ -46,7 +46,7 @@ type source struct {
 	items  *ordered.Map[attribute.Map]
 }
 
-// source returns what the request reads from.
+// source returns the table or index of the request.
 func (r *pageRequest) source(t *table) (*source, *wire.Error) {
 	if r.IndexName == nil {
 		return &source{table: t, schema: t.schema, items: &t.items}, nil
@@ -66,8 +66,7 @@ func (r *pageRequest) source(t *table) (*source, *wire.Error) {
 	return nil, validation("The table does not have the specified index: %s", *r.IndexName)
 }
 
-// keyOf returns the key that names an item in a page: that of the table and, for an index,
-// that of the index.
+// keyOf returns the key that identifies an item in a page: the table's key and, for an index, also the index's key.
 func (s *source) keyOf(item attribute.Map) attribute.Map {
 	key := s.table.schema.keyOf(item)
 	if s.index != nil {
@@ -94,20 +93,20 @@ func (s *source) startAfter(start attribute.Map) (string, *wire.Error) {
 	return key, nil
 }
 
-// keyRange holds the storage keys from begin on and before end; an empty end is no bound.
+// keyRange is the range of storage keys from begin (inclusive) to end (exclusive). An empty end means no bound.
 type keyRange struct{ begin, end string }
 
 func (r keyRange) contains(key string) bool {
 	return r.begin <= key && (r.end == "" || key < r.end)
 }
 
-// walk yields the items of a range in either direction, those after a storage key only when
-// one is given. Walking backwards needs a range with an end.
+// walk yields the items of a range in either direction. If after is set, it yields only the items after that storage
+// key. Walking backwards requires a range with an end.
 func (s *source) walk(keys keyRange, after string, backwards bool) iter.Seq2[string, attribute.Map] {
 	if after != "" && backwards {
 		keys.end = min(keys.end, after)
 	} else if after != "" {
-		keys.begin = max(keys.begin, after+"\x00") // the least key after it
+		keys.begin = max(keys.begin, after+"\x00") // the smallest key after it
 	}
 	walk := s.items.From(keys.begin)
 	if backwards {
@@ -133,8 +132,7 @@ type pageReader struct {
 	returned   string
 }
 
-// check checks the parameters that Query and Scan have in common, beside expressions and
-// keys.
+// check validates the parameters that Query and Scan share, except expressions and keys.
 func (r *pageRequest) check() *wire.Error {
 	if failed := checkReturnConsumedCapacity(r.ReturnConsumedCapacity); failed != nil {
 		return failed
@@ -158,7 +156,7 @@ func (r *pageRequest) check() *wire.Error {
 	return nil
 }
 
-// newReader returns the reader of a page. Its expressions must not have failed.
+// newReader returns the reader of a page. Call it only if the expressions are valid.
 func (r *pageRequest) newReader(s *source, filter *expression.Condition, projection *expression.Projection) (*pageReader, *wire.Error) {
 	reader := &pageReader{
 		source: s, limit: math.MaxInt, filter: filter, projection: projection,
@@ -185,9 +183,8 @@ func (r *pageRequest) newReader(s *source, filter *expression.Condition, project
 	return reader, s.table.checkPaths(projection.Paths())
 }
 
-// read makes the page of a walk. It ends at Limit or when the items read, before filter and
-// projection, come to 1 MB; LastEvaluatedKey is then the last one read, whether or not more
-// follow.
+// read reads a page. The page ends at Limit, or when the items read, before filter and projection, reach 1 MB.
+// LastEvaluatedKey is then the last item read, even if no items follow.
 func (p *pageReader) read(walk iter.Seq2[string, attribute.Map]) pageAnswer {
 	items := []attribute.Map{}
 	answer := pageAnswer{}

@@ -7,7 +7,7 @@ import (
 	"github.com/settle-run/settle/runtime/awslocal/internal/wire"
 )
 
-// singleWrite holds the parameters of a write that is not part of a transaction.
+// singleWrite holds the additional parameters of a write outside a transaction.
 type singleWrite struct {
 	conditional
 	ReturnConsumedCapacity      string
@@ -31,7 +31,7 @@ type writeAnswer struct {
 	ConsumedCapacity *consumedCapacity `json:",omitempty"`
 }
 
-// put is the part of PutItem that transactions have too.
+// put holds the parameters that PutItem and transactional puts share.
 type put struct {
 	conditional
 	Item attribute.Map
@@ -67,7 +67,7 @@ func (m *Model) putItem(now time.Time, request *putItemRequest) (any, *wire.Erro
 	return m.replaceWhole(now, w, &request.singleWrite)
 }
 
-// deletion is the part of DeleteItem that transactions have too.
+// deletion holds the parameters that DeleteItem and transactional deletes share.
 type deletion struct {
 	conditional
 	Key attribute.Map

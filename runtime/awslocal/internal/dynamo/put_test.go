@@ -49,5 +49,5 @@ func TestPutAndDelete_return_the_old_item(t *testing.T) {
 	want(t, "deleted again", item(nil), again.Attributes)
 	_, err = client.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: aws.String("table"), Item: second, ReturnValues: types.ReturnValueAllNew})
 	wantError(t, err, "ValidationException", "ReturnValues can only be ALL_OLD or NONE")
-	want(t, "after the refusal", item(nil), get(t, client, item{"id": str("a")}))
+	want(t, "after the rejected put", item(nil), get(t, client, item{"id": str("a")}))
 }

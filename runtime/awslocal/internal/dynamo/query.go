@@ -63,7 +63,7 @@ func (m *Model) query(now time.Time, request *queryRequest) (any, *wire.Error) {
 	return reader.read(s.walk(keys, after, backwards)), nil
 }
 
-// checkFilterKeys refuses filters of a Query on the attributes of the key it goes by.
+// checkFilterKeys rejects filters on the key attributes of the queried table or index.
 func checkFilterKeys(schema keySchema, filter *expression.Condition) *wire.Error {
 	if filter == nil {
 		return nil
@@ -76,7 +76,7 @@ func checkFilterKeys(schema keySchema, filter *expression.Condition) *wire.Error
 	return nil
 }
 
-// keyRange returns the range of storage keys that the terms of a key condition select.
+// keyRange returns the range of storage keys selected by a key condition.
 func (s keySchema) keyRange(terms []expression.KeyTerm) (keyRange, *wire.Error) {
 	partition, rest := takeTerm(terms, s[0].name)
 	if partition == nil {
@@ -117,7 +117,7 @@ func takeTerm(terms []expression.KeyTerm, name string) (found *expression.KeyTer
 	return found, rest
 }
 
-// checkOperands refuses operands that cannot be values of the key attribute.
+// checkOperands rejects operands that cannot be values of the key attribute.
 func (key keyAttribute) checkOperands(term *expression.KeyTerm) *wire.Error {
 	for _, operand := range term.Operands {
 		if operand.Type() != key.typ {
@@ -131,7 +131,7 @@ func (key keyAttribute) checkOperands(term *expression.KeyTerm) *wire.Error {
 	return nil
 }
 
-// sortRange returns the part of a partition that a term for the sort key selects.
+// sortRange returns the part of a partition selected by a term for the sort key.
 func sortRange(partition []byte, term *expression.KeyTerm) keyRange {
 	all := keyRange{begin: string(partition), end: afterPrefix(partition)}
 	at := func(value attribute.Value) []byte {

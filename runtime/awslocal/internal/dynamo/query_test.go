@@ -10,7 +10,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// query returns a Query of the table called "table" for a partition.
+// query returns a Query of a partition of the table called "table".
 func query(partition string, more string, values item) *dynamodb.QueryInput {
 	all := item{":p": str(partition)}
 	for name, value := range values {

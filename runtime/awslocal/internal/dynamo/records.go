@@ -13,14 +13,14 @@ import (
 	"github.com/settle-run/settle/runtime/awslocal/internal/record"
 )
 
-// The records of the model, by the kind that their keys begin with:
+// The records of the model, by the first part of their keys:
 //
-//	table/<table>               what created a table, its tags, the attribute of its TTL
+//	table/<table>               the table's definition, its tags, its TTL attribute
 //	item/<table>/<storage key>  an item
-//	due/<table>/<storage key>   when TTL deletes an item: that depends on when it was written
+//	due/<table>/<storage key>   when TTL deletes an item, which depends on when it was written
 //	token/<token>               a ClientRequestToken
 //
-// No name of a table has a slash. Indexes are made anew of the items.
+// Table names contain no slash. Indexes are rebuilt from the items.
 const (
 	tableKind = "table"
 	itemKind  = "item"
@@ -28,15 +28,15 @@ const (
 	tokenKind = "token"
 )
 
-// Keep notes from now on which records change.
+// Keep starts recording which records change.
 func (m *Model) Keep() { m.kept.Keep() }
 
-// TakeRecords returns the records that have changed since it was last asked.
+// TakeRecords returns the records changed since the last call.
 func (m *Model) TakeRecords() []record.Record {
 	return m.kept.Records(m.recordValue)
 }
 
-// recordValue returns the value of a record as it is now, nil if there is none.
+// recordValue returns the current value of a record, or nil if it does not exist.
 func (m *Model) recordValue(key string) []byte {
 	var e record.Encoder
 	kind, rest, _ := strings.Cut(key, "/")
@@ -57,13 +57,13 @@ func (m *Model) recordValue(key string) []byte {
 	return e.Value()
 }
 
-// encode writes the part of the table that kind and key name; false means that it is not there.
+// encode writes the part of the table identified by kind and key. It returns false if the part does not exist.
 func (t *table) encode(e *record.Encoder, kind, key string) bool {
 	switch kind {
 	case tableKind:
 		definition, err := json.Marshal(&t.definition)
 		if err != nil {
-			panic(err) // it came from JSON
+			panic(err) // it was decoded from JSON
 		}
 		e.String(string(definition))
 		e.Time(t.created)
@@ -85,12 +85,12 @@ func (t *table) encode(e *record.Encoder, kind, key string) bool {
 		e.String(strings.TrimSuffix(dueKey, key))
 		return ok
 	}
-	panic("dynamo: a record of the unknown kind " + kind) // the notes below make them
+	panic("dynamo: unknown kind of record: " + kind) // the note methods below define the kinds
 }
 
-// Restore makes the empty model what it was when the records were taken.
+// Restore rebuilds the state of an empty model from records.
 func (m *Model) Restore(records iter.Seq2[string, []byte]) error {
-	// Tables come after their items, whose place in indexes they know.
+	// Tables arrive after their items, because records are ordered by key. The indexes are built at the end.
 	tables := make(map[string]*table)
 	for key, value := range records {
 		d := record.NewDecoder(value)
@@ -104,7 +104,7 @@ func (m *Model) Restore(records iter.Seq2[string, []byte]) error {
 	}
 	for name, t := range tables {
 		if m.tables[name] == nil {
-			return fmt.Errorf("the records of the table %s of DynamoDB: expected one of the table itself", name)
+			return fmt.Errorf("the records of the table %s of DynamoDB: expected a record of the table itself", name)
 		}
 		for key, item := range t.items.From("") {
 			t.bytes += item.Size()
@@ -165,7 +165,7 @@ func (t *table) decode(d *record.Decoder) error {
 	return nil
 }
 
-// The notes: which record a change concerns.
+// The note methods record which records a change affects.
 
 func (t *table) noteTable() {
 	if t.kept.Kept() {
@@ -173,7 +173,7 @@ func (t *table) noteTable() {
 	}
 }
 
-// noteItem notes a change of an item, and of when it is due.
+// noteItem records a change of an item and of its TTL time.
 func (t *table) noteItem(storageKey string) {
 	if !t.kept.Kept() {
 		return
@@ -190,14 +190,14 @@ func (t *table) noteDue(storageKey string) {
 	}
 }
 
-// noteAllDue notes all items that are due.
+// noteAllDue records a change of the TTL times of all items.
 func (t *table) noteAllDue() {
 	for _, storageKey := range t.ttl.due.From("") {
 		t.noteDue(storageKey)
 	}
 }
 
-// noteAll notes all that there is of a table.
+// noteAll records a change of the table and everything in it.
 func (t *table) noteAll() {
 	t.noteTable()
 	for storageKey := range t.items.From("") {
@@ -211,7 +211,7 @@ func (m *Model) noteToken(token string) {
 	}
 }
 
-// add puts an item among those that are due.
+// add schedules an item for deletion by TTL.
 func (ttl *timeToLive) add(dueKey, storageKey string) {
 	ttl.due.Set(dueKey, storageKey)
 	if ttl.dueKeys == nil {
@@ -220,7 +220,7 @@ func (ttl *timeToLive) add(dueKey, storageKey string) {
 	ttl.dueKeys[storageKey] = dueKey
 }
 
-// add remembers a token as the one used last.
+// add appends a token to the used tokens.
 func (t *tokens) add(token string, request rememberedRequest) {
 	if t.requests == nil {
 		t.requests = make(map[string]rememberedRequest)

@@ -14,7 +14,7 @@ import (
 	"github.com/settle-run/settle/runtime/awslocal/internal/record"
 )
 
-// kept is what of a model is on disk.
+// kept holds the records of a model, as on disk.
 type kept map[string][]byte
 
 func (k kept) apply(records []record.Record) {
@@ -27,8 +27,7 @@ func (k kept) apply(records []record.Record) {
 	}
 }
 
-// each walks the records in the order of their keys, in a buffer that the next one is read
-// into, as from a file.
+// each yields the records in key order. It reuses one buffer for all values, like a file reader.
 func (k kept) each(yield func(string, []byte) bool) {
 	var buffer []byte
 	for _, key := range slices.Sorted(maps.Keys(k)) {
@@ -40,8 +39,8 @@ func (k kept) each(yield func(string, []byte) bool) {
 	}
 }
 
-// twins are a model and one that is made anew of its records now and then: whatever is asked
-// of them, they must answer the same.
+// twins are a model and a second one that is restored from its records now and then. Both must return the same
+// answers.
 type twins struct {
 	*rapid.T
 	now            time.Time
@@ -61,7 +60,7 @@ const (
 		"AttributeDefinitions": [{"AttributeName": "id", "AttributeType": "S"}], "KeySchema": [{"AttributeName": "id", "KeyType": "HASH"}]}`
 )
 
-func TestRestore_answers_every_call_as_the_model_would_have(t *testing.T) {
+func TestRestore_answers_like_the_original_model(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		w := &twins{T: t, now: start.Add(678), model: dynamo.New(), restart: dynamo.New(), kept: kept{}}
@@ -84,7 +83,7 @@ func TestRestore_answers_every_call_as_the_model_would_have(t *testing.T) {
 	})
 }
 
-// call makes a call of both and compares their answers.
+// call makes a call on both models and compares the answers.
 func (w *twins) call(operation, body string) {
 	want, wantErr := w.model.Call(w.now, operation, []byte(body))
 	got, gotErr := w.restart.Call(w.now, operation, []byte(body))
@@ -93,7 +92,7 @@ func (w *twins) call(operation, body string) {
 	}
 }
 
-// compare reads all that there is to read.
+// compare reads and compares everything.
 func (w *twins) compare() {
 	for _, table := range []string{"sorted", "plain"} {
 		for _, operation := range []string{"Scan", "DescribeTable", "DescribeTimeToLive"} {
@@ -158,7 +157,7 @@ func (w *twins) step() {
 	}
 }
 
-// checkRecordsGo fails if records remain of what is gone.
+// checkRecordsGo fails if records of deleted items or tables remain.
 func (w *twins) checkRecordsGo() {
 	w.now = w.now.Add(time.Hour)
 	w.call("TransactWriteItems", `{"TransactItems": [{"Delete": {"TableName": "sorted", "Key": {"id": {"S": "a"}, "n": {"N": "1"}}}}]}`)
@@ -166,11 +165,11 @@ func (w *twins) checkRecordsGo() {
 	w.call("DeleteTable", `{"TableName": "plain"}`)
 	w.kept.apply(w.restart.TakeRecords())
 	if len(w.kept) > 0 {
-		w.Fatalf("the records %q are kept, expected none", slices.Sorted(maps.Keys(w.kept)))
+		w.Fatalf("got the records %q, expected none", slices.Sorted(maps.Keys(w.kept)))
 	}
 }
 
-func TestRestore_names_the_record_that_it_cannot_read(t *testing.T) {
+func TestRestore_names_the_unreadable_record(t *testing.T) {
 	t.Parallel()
 	m := dynamo.New()
 	m.Keep()
@@ -186,18 +185,18 @@ func TestRestore_names_the_record_that_it_cannot_read(t *testing.T) {
 	k := kept{}
 	k.apply(m.TakeRecords())
 	if len(k) != 4 {
-		t.Fatalf("expected records of the table, its item, when that is due, and the token, got %q", slices.Sorted(maps.Keys(k)))
+		t.Fatalf("expected records of the table, the item, its TTL time and the token, got %q", slices.Sorted(maps.Keys(k)))
 	}
 	for key, value := range k {
 		broken := maps.Clone(k)
 		broken[key] = append(slices.Clone(value), 1)
-		if err := dynamo.New().Restore(broken.each); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("%q of DynamoDB: its value has 1 bytes more", key)) {
-			t.Errorf("%q with a byte more: got %v, expected an error that names it", key, err)
+		if err := dynamo.New().Restore(broken.each); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("%q of DynamoDB: its value is 1 bytes longer", key)) {
+			t.Errorf("%q with an extra byte: got %v, expected an error that names it", key, err)
 		}
 	}
 	broken := maps.Clone(k)
 	delete(broken, "table/plain")
-	if err := dynamo.New().Restore(broken.each); err == nil || !strings.Contains(err.Error(), "table plain of DynamoDB: expected one of the table itself") {
+	if err := dynamo.New().Restore(broken.each); err == nil || !strings.Contains(err.Error(), "table plain of DynamoDB: expected a record of the table itself") {
 		t.Errorf("without the table: got %v", err)
 	}
 	broken = maps.Clone(k)
@@ -207,8 +206,8 @@ func TestRestore_names_the_record_that_it_cannot_read(t *testing.T) {
 	}
 }
 
-// A call must cost as many records as it touches, however many items the table has.
-func TestTakeRecords_has_what_a_call_touched(t *testing.T) {
+// The number of records of a call must not depend on the number of items in the table.
+func TestTakeRecords_returns_the_changed_records(t *testing.T) {
 	t.Parallel()
 	m := dynamo.New()
 	call(t, m, "CreateTable", createIndexedTable)
@@ -220,6 +219,6 @@ func TestTakeRecords_has_what_a_call_touched(t *testing.T) {
 	call(t, m, "Scan", `{"TableName": "table"}`)
 	records := m.TakeRecords()
 	if len(records) != 1 || !strings.HasPrefix(records[0].Key, "item/table/") || records[0].Value == nil {
-		t.Errorf("got the records %q, expected that of the item", records)
+		t.Errorf("got the records %q, expected only the item's record", records)
 	}
 }

@@ -10,10 +10,10 @@ import (
 	"pgregory.net/rapid"
 )
 
-// plain is an item of the reference: its values are string, int, []any, plain and members.
+// plain is an item of the reference. Its values are string, int, []any, plain and members.
 type plain = map[string]any
 
-// members is a string set: sorted, and not empty.
+// members is a string set. It is sorted and not empty.
 type members []string
 
 // place is a document path: names and indexes.
@@ -39,18 +39,17 @@ func (p place) in(item plain) any {
 	return value
 }
 
-// places are the document paths that expressions have. The first steps of those up to
-// attributesEnd are the attributes of items beside the key.
+// places lists the document paths used in expressions.
 var places = []place{
 	{"g"}, {"n"}, {"s"}, {"l"}, {"m"}, {"t"}, {"absent"}, {"l", 0}, {"l", 1}, {"l", 7}, {"m", "x"}, {"m", "y"}, {"s", "x"}, {"absent", "x"},
 }
 
-// writer writes expressions with placeholders, and holds what these stand for.
+// writer writes expressions with placeholders, and holds their values.
 type writer struct {
 	*rapid.T
 	names  map[string]string
 	values plain
-	// without are attributes that the expressions must not name.
+	// without lists attributes that the expressions must not use.
 	without []string
 }
 
@@ -92,7 +91,7 @@ func (w *writer) place() place {
 	return rapid.SampledFrom(allowed).Draw(w.T, "place")
 }
 
-// any returns a value of any type.
+// any draws a value of any type.
 func (w *writer) any() any {
 	switch w.pick("string", "number", "list", "map", "set") {
 	case "string":
@@ -121,15 +120,15 @@ func (w *writer) set() members {
 	return slices.Compact(all)
 }
 
-// condition is a condition as text and as what it says.
+// condition is a condition: its text, and its value.
 type condition struct {
 	text string
-	// binds is how strongly its outermost operator does: 0 for OR, 1 for AND, 2 for NOT.
+	// binds is the precedence of its outermost operator: 0 for OR, 1 for AND, 2 for NOT.
 	binds int
 	holds func(plain) bool
 }
 
-// within writes the condition as an operand of an operator that binds so strongly.
+// within returns the condition as an operand of an operator with this precedence.
 func (c condition) within(w *writer, binds int) string {
 	if c.binds < binds || rapid.Bool().Draw(w.T, "parentheses") {
 		return "(" + c.text + ")"
@@ -213,7 +212,7 @@ func (w *writer) simple() condition {
 	return atom(text+" "+operator+" "+w.value(v), func(i plain) bool { return compares(operator, p.in(i), v) })
 }
 
-// compares applies a comparator; what is absent equals nothing.
+// compares applies a comparator. Absent values equal nothing.
 func compares(operator string, a, b any) bool {
 	equal := a != nil && reflect.DeepEqual(a, b)
 	switch operator {

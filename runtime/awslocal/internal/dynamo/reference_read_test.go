@@ -36,8 +36,8 @@ func (p *pair) pages(operation string, request map[string]any) []page {
 	}
 }
 
-// wantScanned fails unless pages have so many items before the filter: Limit in each, and
-// the rest, perhaps none, in the last.
+// wantScanned fails unless the pages have this many items before the filter: Limit in each page, and the rest
+// (possibly none) in the last.
 func (p *pair) wantScanned(pages []page, total, limit int) {
 	var want, got []int
 	for ; limit > 0 && total >= limit; total -= limit {
@@ -50,7 +50,7 @@ func (p *pair) wantScanned(pages []page, total, limit int) {
 	p.want("ScannedCount by page", want, got)
 }
 
-// limited draws a Limit, 0 for none, and a filter, and adds both to the request.
+// limited draws a Limit (0 for none) and a filter, and adds both to the request.
 func (p *pair) limited(w *writer, request map[string]any) (limit int, holds func(plain) bool) {
 	if limit = w.number(0, 4); limit > 0 {
 		request["Limit"] = limit
@@ -63,8 +63,8 @@ func (p *pair) limited(w *writer, request map[string]any) (limit int, holds func
 	return limit, func(plain) bool { return true }
 }
 
-// projection draws a projection or none, adds it to the request, and returns what it leaves
-// of an item.
+// projection draws a projection or none and adds it to the request. It returns a function that applies the projection
+// to an item.
 func (w *writer) projection(request map[string]any) func(plain) plain {
 	var chosen []place
 	var text []string
@@ -89,7 +89,7 @@ func (w *writer) projection(request map[string]any) func(plain) plain {
 			case len(p) == 1:
 				left[name] = v
 			case name == "l":
-				left[name] = append(asList(left[name]), v) // the places are in order
+				left[name] = append(asList(left[name]), v) // the paths are in order
 			default:
 				if left[name] == nil {
 					left[name] = plain{}
@@ -166,8 +166,7 @@ func (p *pair) query() {
 	}
 }
 
-// queryIndex queries an index. In which order items with equal index keys stand is up to
-// DynamoDB.
+// queryIndex queries an index. DynamoDB does not define the order of items with equal index keys.
 func (p *pair) queryIndex() {
 	byN := rapid.Bool().Draw(p.T, "by-n")
 	w := newWriter(p.T, "s")
@@ -249,14 +248,14 @@ func (p *pair) scan() {
 	p.want("items", sorted(want), sorted(got))
 }
 
-// repeat repeats a transaction that was made under a token: nothing must come of it.
+// repeat repeats a transaction with a used token, which must have no effect.
 func (p *pair) repeat() {
 	if len(p.tokens) > 0 {
 		p.call("TransactWriteItems", rapid.SampledFrom(p.tokens).Draw(p.T, "request"), done)
 	}
 }
 
-// transact makes some writes together, at times two to one item.
+// transact performs some writes in a transaction, sometimes two of the same item.
 func (p *pair) transact() {
 	var writes []write
 	var requests []any
@@ -274,8 +273,8 @@ func (p *pair) transact() {
 	}
 	request := map[string]any{"TransactItems": requests}
 	if code == refused {
-		// A write that does not fit the table cancels before anyone sees that its item is
-		// there twice, and which comes first AWS does not say.
+		// A write that does not fit the table cancels the transaction before a repeated item is detected. AWS does
+		// not document which of the two comes first.
 		if !slices.ContainsFunc(writes, func(w write) bool {
 			i, ok := w.request["Item"].(map[string]any)
 			return ok && !indexable(plainOf(i))
@@ -351,7 +350,7 @@ func (p *pair) batchGet() {
 	p.want("items", sorted(want), sorted(got))
 }
 
-// batch puts and deletes some items. One that does not fit the table refuses them all.
+// batch puts and deletes some items. If one does not fit the table, the whole batch is rejected.
 func (p *pair) batch() {
 	code := done
 	var changes []plain

@@ -15,8 +15,8 @@ import (
 	"github.com/settle-run/settle/runtime/awslocal/internal/dynamo"
 )
 
-// reference is the table "items" written for reading only: a slice of items, searched anew
-// in every call. It says what the model must do, at any cost.
+// reference is a simple, slow table "items": a slice of items, searched in every call. It defines the correct
+// behaviour of the model.
 type reference struct{ items []plain }
 
 func sameKey(a, b plain) bool { return a["id"] == b["id"] && a["k"] == b["k"] }
@@ -37,15 +37,14 @@ func (r *reference) replace(key, changed plain) {
 	}
 }
 
-// The codes of what the reference does.
+// The codes of the reference's results.
 const (
 	done            = ""
 	conditionFailed = "ConditionalCheckFailedException"
 	refused         = "ValidationException"
 )
 
-// indexable says whether the indexes can have the item: a key of theirs, if it is there,
-// must be of its type.
+// indexable reports whether the indexes accept the item: an index key that exists must have the right type.
 func indexable(i plain) bool {
 	for name, typ := range map[string]reflect.Type{"g": reflect.TypeFor[string](), "n": reflect.TypeFor[int](), "s": reflect.TypeFor[string]()} {
 		if i[name] != nil && reflect.TypeOf(i[name]) != typ {
@@ -55,31 +54,30 @@ func indexable(i plain) bool {
 	return true
 }
 
-// write is a write of one item: as parameters of a request, and as what it does.
+// write is a write of one item: its request parameters, and its effect.
 type write struct {
 	operation string // Put, Update, Delete, ConditionCheck
 	key       plain
 	request   map[string]any
-	// evaluate returns the item as the write leaves it.
+	// evaluate returns the item after the write.
 	evaluate func(old plain) (changed plain, code string)
 }
 
-// pair is a model and the reference, side by side: what is done to one is done to the other,
-// and must show the same.
+// pair runs a model and the reference side by side. Every operation applies to both, and their answers must match.
 type pair struct {
 	*rapid.T
 	model *dynamo.Model
 	ref   *reference
-	// sort has the values that sort keys take, in their order.
+	// sort holds the possible values of sort keys, in order.
 	sort []any
-	// projected are the attributes of the index by-n; nil means all.
+	// projected lists the attributes of the index by-n, or is nil for all.
 	projected []string
-	// tokens are the transactions that have been made under a ClientRequestToken.
+	// tokens holds the transactions that were made with a ClientRequestToken.
 	tokens []map[string]any
 }
 
-// TestModel_behaves_like_the_reference compares a model with the reference. -rapid.checks
-// says on how many sequences of operations.
+// TestModel_behaves_like_the_reference compares a model with the reference. -rapid.checks sets the number of
+// sequences of operations.
 func TestModel_behaves_like_the_reference(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -129,7 +127,7 @@ func newPair(t *rapid.T) *pair {
 	return p
 }
 
-// call performs an operation, which must end with the code given.
+// call performs an operation, which must return the given code.
 func (p *pair) call(operation string, request map[string]any, code string) map[string]any {
 	body, err := json.Marshal(request)
 	if err != nil {
@@ -164,7 +162,7 @@ func (p *pair) key() plain {
 	return plain{"id": rapid.SampledFrom([]string{"p", "q"}).Draw(p.T, "id"), "k": p.sort[min(rapid.IntRange(0, 7).Draw(p.T, "k"), len(p.sort)-1)]}
 }
 
-// item returns an item with some attributes; few cannot be in the indexes.
+// item draws an item with some attributes. A few items do not fit the indexes.
 func (p *pair) item(w *writer) plain {
 	i := p.key()
 	for _, name := range []string{"g", "n", "s", "l", "m", "t"} {
@@ -192,7 +190,7 @@ func (p *pair) item(w *writer) plain {
 	return i
 }
 
-// write draws a write of any kind but, unless checks is set, a mere check.
+// write draws a write of any kind. It draws a condition check only if checks is set.
 func (p *pair) write(checks bool) write {
 	w := newWriter(p.T, "id", "k")
 	kinds := []string{"Put", "Put", "Update", "Update", "Update", "Update", "Delete"}
@@ -249,7 +247,7 @@ func (p *pair) write(checks bool) write {
 
 var placeholderPattern = regexp.MustCompile(`[:#]\w+`)
 
-// addTo adds the placeholders that the expressions of a request use to it.
+// addTo adds the placeholders of the expressions to a request.
 func (w *writer) addTo(request map[string]any) {
 	names, values := map[string]string{}, plain{}
 	for parameter, text := range request {
@@ -272,7 +270,7 @@ func (w *writer) addTo(request map[string]any) {
 	}
 }
 
-// single makes a write alone.
+// single performs a write outside a transaction.
 func (p *pair) single() {
 	w := p.write(false)
 	old := p.ref.find(w.key)

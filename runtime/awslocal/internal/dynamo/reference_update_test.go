@@ -5,20 +5,20 @@ import (
 	"strings"
 )
 
-// change is an update expression as text and as what it does. False means that DynamoDB
-// refuses the update because of what the item holds.
+// change is an update expression: its text, and its effect. The effect returns false if DynamoDB rejects the update
+// because of the item's content.
 type change struct {
 	text  string
 	apply func(plain) (plain, bool)
 }
 
-// action is one action of an update: it changes after, and takes its operands from before.
+// action is one action of an update. It changes after and takes its operands from before.
 type action struct {
 	section, text string
 	do            func(before, after plain) bool
 }
 
-// change writes an update of some attributes, each at most once.
+// change draws an update of some attributes, each at most once.
 func (w *writer) change() change {
 	var actions []action
 	for _, write := range []func() action{w.changeNumber, w.changeString, w.changeList, w.changeMap, w.changeSet} {

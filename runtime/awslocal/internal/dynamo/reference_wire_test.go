@@ -8,7 +8,7 @@ import (
 	"strconv"
 )
 
-// wire writes an item as DynamoDB's JSON has it.
+// wire converts an item to DynamoDB's JSON.
 func wire(i plain) map[string]any {
 	all := map[string]any{}
 	for name, value := range i {
@@ -35,7 +35,7 @@ func wireValue(v any) map[string]any {
 	return map[string]any{"M": wire(v.(plain))}
 }
 
-// decode reads an item; nil is none.
+// decode decodes an item, or returns nil for an absent item.
 func decode(answer any) plain {
 	if answer == nil {
 		return nil
@@ -43,7 +43,7 @@ func decode(answer any) plain {
 	return plainOf(answer.(map[string]any))
 }
 
-// throughJSON reads a member of an error, which the model hands over as it has it.
+// throughJSON encodes and decodes a member of an error, which the model returns unencoded.
 func throughJSON(member any) (answer any) {
 	body, err := json.Marshal(member)
 	if err == nil {
@@ -102,7 +102,7 @@ func asList(v any) []any {
 	return list
 }
 
-// sorted returns items in an order that depends on nothing but them.
+// sorted returns items in a deterministic order.
 func sorted(items []plain) []plain {
 	return slices.SortedFunc(slices.Values(items), func(a, b plain) int {
 		return cmp.Compare(fmt.Sprint(a["id"], " ", a["k"]), fmt.Sprint(b["id"], " ", b["k"]))

@@ -15,9 +15,9 @@ import (
 	"github.com/settle-run/settle/runtime/awslocal/internal/wire"
 )
 
-// decode reads a request into a struct that has a field for each parameter the operation
-// supports. A parameter without a field, at any depth, is refused by its name; names are
-// compared exactly at the top, where encoding/json alone would not.
+// decode decodes a request into a struct with one field for each supported parameter. It rejects parameters without a
+// field, at any depth, by name. At the top level, names must match exactly, while encoding/json alone would ignore their
+// case.
 func decode(body []byte, request any) *wire.Error {
 	if !utf8.Valid(body) {
 		return wire.Errorf("SerializationException", "The request is not valid UTF-8")
@@ -43,7 +43,7 @@ func decode(body []byte, request any) *wire.Error {
 	return nil
 }
 
-// decodeError says what is wrong with the value of a parameter.
+// decodeError describes the error in a parameter's value.
 func decodeError(parameter string, err error) *wire.Error {
 	var invalid *attribute.InvalidError
 	switch {
@@ -60,7 +60,7 @@ func decodeError(parameter string, err error) *wire.Error {
 	return wire.Errorf("SerializationException", "The value of %s is of the wrong type: %v", parameter, err)
 }
 
-// checkEnum refuses a value that is neither absent nor one of those allowed.
+// checkEnum rejects a value that is neither absent nor allowed.
 func checkEnum(parameter, value string, allowed ...string) *wire.Error {
 	if value == "" || slices.Contains(allowed, value) {
 		return nil
@@ -68,18 +68,18 @@ func checkEnum(parameter, value string, allowed ...string) *wire.Error {
 	return constraint(value, parameter, "Member must satisfy enum value set: [%s]", strings.Join(allowed, ", "))
 }
 
-// checkReturnConsumedCapacity refuses unknown values of the parameter of that name.
+// checkReturnConsumedCapacity rejects unknown values of ReturnConsumedCapacity.
 func checkReturnConsumedCapacity(value string) *wire.Error {
 	return checkEnum("returnConsumedCapacity", value, "INDEXES", "TOTAL", "NONE")
 }
 
-// checkReturnItemCollectionMetrics refuses unknown values of the parameter of that name.
-// SIZE answers only for tables with local secondary indexes, which the model does not have.
+// checkReturnItemCollectionMetrics rejects unknown values of ReturnItemCollectionMetrics. SIZE has an effect only on
+// tables with local secondary indexes, which the model does not support.
 func checkReturnItemCollectionMetrics(value string) *wire.Error {
 	return checkEnum("returnItemCollectionMetrics", value, "SIZE", "NONE")
 }
 
-// checkRange refuses a number outside of a range.
+// checkRange rejects a number outside a range.
 func checkRange(parameter string, value, lowest, highest int) *wire.Error {
 	if value < lowest {
 		return constraint(strconv.Itoa(value), parameter, "Member must have value greater than or equal to %d", lowest)

@@ -18,7 +18,7 @@ type scanRequest struct {
 	TotalSegments *int
 }
 
-// scan reads a table or index in the order of the hashes of its partition keys.
+// scan reads a table or index, ordered by the hashes of its partition keys.
 func (m *Model) scan(now time.Time, request *scanRequest) (any, *wire.Error) {
 	if failed := request.check(); failed != nil {
 		return nil, failed
@@ -61,8 +61,8 @@ func (m *Model) scan(now time.Time, request *scanRequest) (any, *wire.Error) {
 	return reader.read(s.walk(keys, after, false)), nil
 }
 
-// segment returns the range of storage keys that the scan covers: everything, or one of
-// TotalSegments equal parts of the range of hashes.
+// segment returns the range of storage keys that the scan covers: everything, or one of TotalSegments equal parts of
+// the hash range.
 func (r *scanRequest) segment() (keyRange, *wire.Error) {
 	if r.Segment == nil && r.TotalSegments == nil {
 		return keyRange{}, nil
@@ -86,7 +86,7 @@ func (r *scanRequest) segment() (keyRange, *wire.Error) {
 	return keyRange{begin: hashBound(*r.Segment, *r.TotalSegments), end: hashBound(*r.Segment+1, *r.TotalSegments)}, nil
 }
 
-// hashBound returns the least hash of a segment, "" for the one after the last.
+// hashBound returns the smallest hash of a segment, or "" for the segment after the last.
 func hashBound(segment, total int) string {
 	if segment == total {
 		return ""

@@ -54,7 +54,7 @@ func TestScan_finds_every_item_once(t *testing.T) {
 	})))
 }
 
-func TestScan_goes_on_after_a_deleted_item(t *testing.T) {
+func TestScan_continues_after_a_deleted_item(t *testing.T) {
 	t.Parallel()
 	client := newTable(t, "id")
 	for i := range 10 {
@@ -70,7 +70,7 @@ func TestScan_goes_on_after_a_deleted_item(t *testing.T) {
 	want(t, "the rest", 6, len(scan(t, client, dynamodb.ScanInput{ExclusiveStartKey: first.LastEvaluatedKey})))
 }
 
-func TestScan_refuses_bad_segments(t *testing.T) {
+func TestScan_rejects_bad_segments(t *testing.T) {
 	t.Parallel()
 	client := newTable(t, "id")
 	for message, input := range map[string]dynamodb.ScanInput{

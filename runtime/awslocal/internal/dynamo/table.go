@@ -10,27 +10,27 @@ import (
 	"github.com/settle-run/settle/runtime/awslocal/internal/wire"
 )
 
-// ItemBytesMax is the largest size of an item, names included: the developer guide,
-// "Service, account, and table quotas".
+// ItemBytesMax is the maximum size of an item, including attribute names: the developer guide, "Service, account, and
+// table quotas".
 const ItemBytesMax = 400 << 10
 
-// table is a table with its items and indexes.
+// table holds a table with its items and indexes.
 type table struct {
 	name    string
 	created time.Time
-	// definition is the request that created the table, for descriptions of it.
+	// definition is the request that created the table. Descriptions return it.
 	definition createTableRequest
 	tags       []tag
 
 	schema keySchema
-	// items are the items by storage key.
+	// items holds the items by storage key.
 	items ordered.Map[attribute.Map]
-	// bytes is the size of all items.
+	// bytes is the total size of the items.
 	bytes   int
 	indexes []*index
 	ttl     timeToLive
 
-	kept *record.Touched // the model's
+	kept *record.Touched // the model's Touched
 }
 
 // define derives key and indexes from the definition.
@@ -42,10 +42,10 @@ func (t *table) define() (failed *wire.Error) {
 	return failed
 }
 
-// tableARNPrefix is what makes a table's name its ARN. Requests may name a table by either.
+// tableARNPrefix followed by a table's name is its ARN. Requests may use either.
 const tableARNPrefix = "arn:aws:dynamodb:" + wire.Region + ":" + wire.Account + ":table/"
 
-// table returns the table of a name, without the items that have expired by now.
+// table returns a table, after deleting the items that have expired by now.
 func (m *Model) table(now time.Time, name *string) (*table, *wire.Error) {
 	if name == nil {
 		return nil, missing("tableName")
@@ -58,14 +58,13 @@ func (m *Model) table(now time.Time, name *string) (*table, *wire.Error) {
 	return t, nil
 }
 
-// get returns the item of a key that has been checked, nil when there is none.
+// get returns the item with a validated key, or nil if it does not exist.
 func (t *table) get(key attribute.Map) attribute.Map {
 	item, _ := t.items.Get(string(t.schema.storageKey(key)))
 	return item
 }
 
-// replace puts the item changed in the place of old, both with the same key; nil stands for
-// no item.
+// replace replaces the item old with changed. Both have the same key. Nil means no item.
 func (t *table) replace(now time.Time, old, changed attribute.Map) {
 	image := changed
 	if changed == nil {
@@ -88,7 +87,7 @@ func (t *table) replace(now time.Time, old, changed attribute.Map) {
 	}
 }
 
-// checkNew refuses an item that a put may not store.
+// checkNew rejects an item that a put must not store.
 func (t *table) checkNew(item attribute.Map) *wire.Error {
 	if failed := t.schema.checkItem(item); failed != nil {
 		return failed
@@ -104,7 +103,7 @@ func (t *table) checkNew(item attribute.Map) *wire.Error {
 	return nil
 }
 
-// checkUpdated refuses an item that an update may not make. Its key is known to be good.
+// checkUpdated rejects an item that an update must not create. Its key is already validated.
 func (t *table) checkUpdated(item attribute.Map) *wire.Error {
 	for _, index := range t.indexes {
 		if index.checkItem(item) != nil {

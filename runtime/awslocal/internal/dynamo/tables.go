@@ -10,7 +10,7 @@ import (
 	"github.com/settle-run/settle/runtime/awslocal/internal/wire"
 )
 
-// tableRequest is a request that names a table and no more.
+// tableRequest is a request whose only parameter is the table name.
 type tableRequest struct {
 	TableName *string
 }
@@ -61,7 +61,7 @@ type indexDescription struct {
 	IndexSizeBytes        int
 }
 
-// describe describes the table. Counts and sizes are exact, where AWS's may be hours old.
+// describe returns a description of the table. Counts and sizes are exact, while AWS's may be hours old.
 func (t *table) describe(status string) tableDescription {
 	d := tableDescription{
 		TableName:                 t.name,
@@ -103,14 +103,14 @@ func (p *provisionedThroughput) describe() throughputDescription {
 
 func (t *table) arn() string { return tableARNPrefix + t.name }
 
-// id is a UUID made of the table's name and birth: another table of the same name has
-// another ID, and the same calls at the same times make the same.
+// id returns a UUID derived from the table's name and creation time. A new table of the same name gets a new ID, and
+// the same calls at the same times get the same ID.
 func (t *table) id() string {
 	hash := sha256.Sum256(fmt.Appendf(nil, "%s %d", t.name, t.created.UnixNano()))
 	return fmt.Sprintf("%x-%x-%x-%x-%x", hash[0:4], hash[4:6], hash[6:8], hash[8:10], hash[10:16])
 }
 
-// epochSeconds is the wire form of a timestamp, in milliseconds at best.
+// epochSeconds returns the wire form of a timestamp, rounded down to milliseconds.
 func epochSeconds(t time.Time) float64 { return float64(t.UnixMilli()) / 1000 }
 
 func (m *Model) describeTable(now time.Time, request *tableRequest) (any, *wire.Error) {
@@ -121,7 +121,7 @@ func (m *Model) describeTable(now time.Time, request *tableRequest) (any, *wire.
 	return describeTableAnswer{t.describe("ACTIVE")}, nil
 }
 
-// deleteTable deletes a table at once; its answer says DELETING, as AWS's does.
+// deleteTable deletes a table at once. Like AWS, it returns the status DELETING.
 func (m *Model) deleteTable(now time.Time, request *tableRequest) (any, *wire.Error) {
 	t, failed := m.namedTable(now, request.TableName)
 	if failed != nil {
@@ -135,7 +135,7 @@ func (m *Model) deleteTable(now time.Time, request *tableRequest) (any, *wire.Er
 	return createTableAnswer{t.describe("DELETING")}, nil
 }
 
-// namedTable is table for the operations on tables, which name the missing one.
+// namedTable is table for table operations, whose errors name the missing table.
 func (m *Model) namedTable(now time.Time, name *string) (*table, *wire.Error) {
 	t, failed := m.table(now, name)
 	if failed != nil && name != nil {
@@ -144,7 +144,7 @@ func (m *Model) namedTable(now time.Time, name *string) (*table, *wire.Error) {
 	return t, failed
 }
 
-// listTablesMax is the size of a page of ListTables, and the default for it.
+// listTablesMax is the maximum and default page size of ListTables.
 const listTablesMax = 100
 
 type listTablesRequest struct {
@@ -193,13 +193,13 @@ type listTagsAnswer struct {
 	Tags []tag
 }
 
-// listTagsOfResource answers all tags in one page, in the order in which they were given.
+// listTagsOfResource returns all tags in one page, in the order they were added.
 func (m *Model) listTagsOfResource(now time.Time, request *listTagsRequest) (any, *wire.Error) {
 	if request.ResourceArn == nil {
 		return nil, missing("resourceArn")
 	}
 	if request.NextToken != nil {
-		return nil, validation("The NextToken was not handed out by ListTagsOfResource: %s", *request.NextToken)
+		return nil, validation("The NextToken was not returned by ListTagsOfResource: %s", *request.NextToken)
 	}
 	t, failed := m.table(now, request.ResourceArn)
 	if failed != nil || t.arn() != *request.ResourceArn {

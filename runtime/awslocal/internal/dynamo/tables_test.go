@@ -9,8 +9,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// createIndexed creates the table "table" with partition key id and two indexes: by-n, on g
-// and the number n, with the keys only, and by-s, on the string s, with all attributes.
+// createIndexed creates the table "table" with the partition key id and two indexes. by-n has the keys g and the
+// number n and projects only the keys. by-s has the string key s and projects all attributes.
 func createIndexed(t *testing.T, client *dynamodb.Client) {
 	t.Helper()
 	key := func(name string, typ types.KeyType) types.KeySchemaElement {
@@ -74,7 +74,7 @@ func TestCreateTable_is_described(t *testing.T) {
 	wantError(t, err, "ResourceNotFoundException", "Requested resource not found")
 }
 
-func TestCreateTable_refuses(t *testing.T) {
+func TestCreateTable_rejects(t *testing.T) {
 	t.Parallel()
 	client, _ := newService(t)
 	valid := func() *dynamodb.CreateTableInput {

@@ -11,15 +11,15 @@ import (
 	"github.com/settle-run/settle/runtime/awslocal/internal/wire"
 )
 
-// cancellationReason says what became of one item of a canceled transaction.
+// cancellationReason is the result of one item of a canceled transaction.
 type cancellationReason struct {
 	Code    string
 	Message string `json:",omitempty"`
 	Item    any    `json:",omitempty"`
 }
 
-// canceled returns the TransactionCanceledException for the failures of a transaction's
-// items, nil when there is none. An item that did not fail has the code None.
+// canceled returns the TransactionCanceledException for the failures of a transaction's items, or nil if there are
+// none. The code of items that did not fail is None.
 func canceled(failures []*wire.Error) *wire.Error {
 	reasons := make([]cancellationReason, len(failures))
 	codes := make([]string, len(failures))
@@ -41,7 +41,7 @@ func canceled(failures []*wire.Error) *wire.Error {
 	return failed
 }
 
-// cancellationCode is the code of a reason: the API reference, TransactionCanceledException.
+// cancellationCode returns the code of a reason: the API reference, TransactionCanceledException.
 func cancellationCode(failed *wire.Error) string {
 	if failed.Code == "ConditionalCheckFailedException" {
 		return "ConditionalCheckFailed"
@@ -49,12 +49,11 @@ func cancellationCode(failed *wire.Error) string {
 	return "ValidationError"
 }
 
-// transactFactor is how many times the capacity of a plain read or write a transaction
-// costs: one to prepare and one to commit.
+// transactFactor is the capacity cost of a transaction relative to plain reads and writes. Each item is prepared and
+// committed.
 const transactFactor = 2
 
-// transactCapacity counts the units that a transaction has consumed of each table, as if it
-// were no transaction.
+// transactCapacity counts the units that a transaction consumes per table, before transactFactor.
 type transactCapacity struct {
 	tables map[string]*capacity
 }
@@ -84,16 +83,16 @@ func (c *transactCapacity) answers(returned string) []*consumedCapacity {
 	return answers
 }
 
-// TokenWindow is how long a ClientRequestToken makes a repeated request have no effect: the
-// API reference of TransactWriteItems.
+// TokenWindow is how long a repeated request with the same ClientRequestToken has no effect: the API reference of
+// TransactWriteItems.
 const TokenWindow = 10 * time.Minute
 
-// tokens remembers the ClientRequestTokens of transactions that have been made.
+// tokens remembers the ClientRequestTokens of committed transactions.
 type tokens struct {
 	requests map[string]rememberedRequest
-	// order holds the tokens in the order in which they were first used.
+	// order holds the tokens in the order of their first use.
 	order []string
-	// changed is told each token that is remembered or forgotten.
+	// changed is called with each token that is added or dropped.
 	changed func(token string)
 }
 
@@ -102,8 +101,8 @@ type rememberedRequest struct {
 	digest [sha256.Size]byte
 }
 
-// repeated reports whether a request has been made before under the same token; it refuses
-// another request under a token that is taken.
+// repeated reports whether the same request was already made with its token. It rejects a different request with a
+// used token.
 func (t *tokens) repeated(now time.Time, request *transactWriteRequest) (bool, *wire.Error) {
 	for len(t.order) > 0 && now.Sub(t.requests[t.order[0]].at) >= TokenWindow {
 		delete(t.requests, t.order[0])
@@ -119,12 +118,12 @@ func (t *tokens) repeated(now time.Time, request *transactWriteRequest) (bool, *
 	remembered, taken := t.requests[*request.ClientRequestToken]
 	if taken && remembered.digest != digest(request) {
 		return false, wire.Errorf("IdempotentParameterMismatchException",
-			"The parameters of the request differ from those of an earlier request with the ClientRequestToken %s", *request.ClientRequestToken)
+			"The request has other parameters than an earlier request with the ClientRequestToken %s", *request.ClientRequestToken)
 	}
 	return taken, nil
 }
 
-// remember keeps the token of a request that has just been made.
+// remember stores the token of a committed request.
 func (t *tokens) remember(now time.Time, request *transactWriteRequest) {
 	if request.ClientRequestToken == nil {
 		return
@@ -136,13 +135,12 @@ func (t *tokens) remember(now time.Time, request *transactWriteRequest) {
 func digest(request *transactWriteRequest) [sha256.Size]byte {
 	canonical, err := json.Marshal(request.TransactItems)
 	if err != nil {
-		panic(err) // it came from JSON
+		panic(err) // it was decoded from JSON
 	}
 	return sha256.Sum256(canonical)
 }
 
-// repeatedCapacity is what a repeated transaction costs: it reads the items that the first
-// one has written.
+// repeatedCapacity returns the cost of a repeated transaction, which reads the items that the first one has written.
 func repeatedCapacity(returned string, writes []*write) []*consumedCapacity {
 	var consumed transactCapacity
 	for _, w := range writes {

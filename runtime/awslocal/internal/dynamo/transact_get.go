@@ -21,12 +21,12 @@ type transactGetAnswer struct {
 	ConsumedCapacity []*consumedCapacity `json:",omitempty"`
 }
 
-// itemResponse holds an item, nil when there is none.
+// itemResponse holds an item, or nil if it does not exist.
 type itemResponse struct {
 	Item *attribute.Map `json:",omitempty"`
 }
 
-// transactGetItems reads items as they are between two writes.
+// transactGetItems reads items atomically.
 func (m *Model) transactGetItems(now time.Time, request *transactGetRequest) (any, *wire.Error) {
 	if failed := checkReturnConsumedCapacity(request.ReturnConsumedCapacity); failed != nil {
 		return nil, failed

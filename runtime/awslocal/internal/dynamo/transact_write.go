@@ -38,7 +38,7 @@ type transactWriteAnswer struct {
 	ConsumedCapacity []*consumedCapacity `json:",omitempty"`
 }
 
-// transactWriteItems makes all of its writes or none.
+// transactWriteItems performs all of its writes or none.
 func (m *Model) transactWriteItems(now time.Time, request *transactWriteRequest) (any, *wire.Error) {
 	if failed := checkReturnConsumedCapacity(request.ReturnConsumedCapacity); failed != nil {
 		return nil, failed
@@ -116,12 +116,12 @@ func (m *Model) prepareTransactWrite(now time.Time, item transactWriteItem) (*wr
 	return w, nil
 }
 
-// checkDistinctItems refuses two writes to one item.
+// checkDistinctItems rejects several writes to the same item.
 func checkDistinctItems(writes []*write) *wire.Error {
 	seen := make(map[string]bool, len(writes))
 	for _, w := range writes {
 		if w.refused != nil {
-			continue // it has no key to compare, and cancels the transaction
+			continue // it has no key to compare and cancels the transaction anyway
 		}
 		item := w.table.name + "/" + string(w.table.schema.storageKey(w.key))
 		if seen[item] {
@@ -132,7 +132,7 @@ func checkDistinctItems(writes []*write) *wire.Error {
 	return nil
 }
 
-// commit evaluates all writes and then makes them all, unless one has failed.
+// commit evaluates all writes, then performs them unless one has failed.
 func commit(now time.Time, writes []*write) (*transactCapacity, *wire.Error) {
 	type images struct{ old, changed attribute.Map }
 	evaluated := make([]images, len(writes))

@@ -9,29 +9,29 @@ import (
 	"github.com/settle-run/settle/runtime/awslocal/internal/wire"
 )
 
-// TTLDelay is how long an item outlives its deadline: it is gone from the first call on that
-// comes this long after its deadline, or after it was written, whichever is later, unless
-// DelayTTL says otherwise. AWS deletes within a few days; a reader that does not check the deadline itself is wrong on
+// TTLDelay is how long after its expiry time, or after its last write if that is later, an item is deleted. DelayTTL
+// overrides it. AWS deletes within a few days. A reader that does not check the expiry time itself is incorrect on
 // both.
 const TTLDelay = time.Minute
 
-// ttlPast is how old a deadline may be: the developer guide, "Using time to live", leaves
-// items alone whose deadline lies more than five years back.
+// ttlPast is the maximum age of an expiry time. Items that expired more than five years ago are not deleted: the
+// developer guide, "Using time to live".
 const ttlPast = 5 * 365 * 24 * time.Hour
 
-// timeToLive knows when the items of a table expire.
+// timeToLive schedules the deletion of a table's expired items.
 type timeToLive struct {
 	delay time.Duration
-	// attribute holds the deadline of an item in whole seconds since 1970; empty while TTL is
-	// disabled. Values of other types, and numbers with a fraction, never expire.
+	// attribute is the name of the attribute with an item's expiry time, in whole seconds since 1970. It is empty
+	// while TTL is disabled. Values of other types, and numbers with a fraction, never expire.
 	attribute string
-	// due holds the storage keys of items by the time at which they are to be deleted.
+	// due holds the storage keys of items by the time of their deletion.
 	due ordered.Map[string]
-	// dueKeys holds the key in due of each item that is in it, by storage key.
+	// dueKeys holds the keys in due, by storage key.
 	dueKeys map[string]string
 }
 
-// replace follows a change of the item with the given storage key; nil is no item.
+// replace updates the schedule after a change of the item with a storage key. A nil changed means that the item was
+// deleted.
 func (ttl *timeToLive) replace(now time.Time, key string, changed attribute.Map) {
 	if ttl.attribute == "" {
 		return
@@ -50,10 +50,10 @@ func (ttl *timeToLive) replace(now time.Time, key string, changed attribute.Map)
 	ttl.add(timeKey(deadline.Add(ttl.delay))+key, key)
 }
 
-// ttlDeadlineMax bounds deadlines to those that a time.Time can hold: the year 9999.
+// ttlDeadlineMax is the latest expiry time that a time.Time can hold: the year 9999.
 const ttlDeadlineMax = 253402300799
 
-// deadline returns when an item expires; ok is false for one that does not.
+// deadline returns when an item expires. ok is false if it does not expire.
 func (ttl *timeToLive) deadline(item attribute.Map) (deadline time.Time, ok bool) {
 	number, ok := item.Get(ttl.attribute).(attribute.Number)
 	if !ok {
@@ -63,7 +63,7 @@ func (ttl *timeToLive) deadline(item attribute.Map) (deadline time.Time, ok bool
 	return time.Unix(seconds, 0), ok && 0 <= seconds && seconds <= ttlDeadlineMax
 }
 
-// timeKey orders times after 1970.
+// timeKey returns a key that sorts like the time, for times after 1970.
 func timeKey(t time.Time) string {
 	key := binary.BigEndian.AppendUint64(nil, uint64(t.Unix()))
 	return string(binary.BigEndian.AppendUint32(key, uint32(t.Nanosecond())))
@@ -98,7 +98,7 @@ type updateTimeToLiveAnswer struct {
 	TimeToLiveSpecification timeToLiveSpecification
 }
 
-// updateTimeToLive takes effect at once, where AWS takes up to an hour.
+// updateTimeToLive takes effect at once, while AWS takes up to an hour.
 func (m *Model) updateTimeToLive(now time.Time, request *updateTimeToLiveRequest) (any, *wire.Error) {
 	t, failed := m.table(now, request.TableName)
 	if failed != nil {

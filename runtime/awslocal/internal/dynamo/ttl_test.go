@@ -20,7 +20,7 @@ func setTTL(t *testing.T, client *dynamodb.Client, attribute string, enabled boo
 	return err
 }
 
-func TestTTL_expiry_comes_one_delay_after_the_deadline(t *testing.T) {
+func TestTTL_deletes_one_delay_after_the_expiry_time(t *testing.T) {
 	t.Parallel()
 	client, clock := newService(t)
 	createTable(t, client, "table", "id")

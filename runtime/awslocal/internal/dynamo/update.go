@@ -8,7 +8,7 @@ import (
 	"github.com/settle-run/settle/runtime/awslocal/internal/wire"
 )
 
-// update is the part of UpdateItem that transactions have too.
+// update holds the parameters that UpdateItem and transactional updates share.
 type update struct {
 	conditional
 	Key              attribute.Map
@@ -37,7 +37,7 @@ func (m *Model) prepareUpdate(now time.Time, request *update) (*write, *wire.Err
 	return w, nil
 }
 
-// updated applies the update expression to an item, or to the mere key when there is none.
+// updated applies the update expression to an item, or to an item with only the key if it does not exist.
 func (w *write) updated(old attribute.Map) (attribute.Map, *wire.Error) {
 	changed := old
 	if changed == nil {
@@ -76,7 +76,7 @@ func (m *Model) updateItem(now time.Time, request *updateItemRequest) (any, *wir
 	}, nil
 }
 
-// returned picks what ReturnValues asks for.
+// returned selects the attributes requested by ReturnValues.
 func (w *write) returned(values string, old, changed attribute.Map) attribute.Map {
 	switch values {
 	case "ALL_OLD":

@@ -120,7 +120,7 @@ func TestUpdate_return_values(t *testing.T) {
 	}
 }
 
-func TestUpdate_fails_on_what_the_item_holds(t *testing.T) {
+func TestUpdate_fails_on_unsuitable_items(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		expression string
@@ -153,9 +153,9 @@ func TestUpdate_fails_on_what_the_item_holds(t *testing.T) {
 	}
 }
 
-// TestUpdate_leaves_the_old_item_alone checks that a change deep in an item does not show in
-// its old image, which shares what did not change.
-func TestUpdate_leaves_the_old_item_alone(t *testing.T) {
+// TestUpdate_does_not_change_the_old_item checks that a change deep in an item does not affect its old image, which
+// shares the unchanged parts.
+func TestUpdate_does_not_change_the_old_item(t *testing.T) {
 	t.Parallel()
 	for _, expression := range []string{"SET l[0] = :x", "SET l[1].k = :x", "REMOVE l[0]", "REMOVE l[1].k", "ADD l[0] :x"} {
 		client := newTable(t, "id")

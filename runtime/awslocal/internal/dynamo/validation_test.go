@@ -73,7 +73,7 @@ func TestValidation_messages(t *testing.T) {
 	}
 }
 
-func TestQuery_refuses_bad_key_conditions(t *testing.T) {
+func TestQuery_rejects_bad_key_conditions(t *testing.T) {
 	t.Parallel()
 	client := newTable(t, "id", "k:N")
 	for condition, message := range map[string]string{
@@ -110,8 +110,8 @@ func TestQuery_refuses_bad_key_conditions(t *testing.T) {
 	wantError(t, err, "ValidationException", "The provided starting key is outside query boundaries")
 }
 
-// TestCall_refuses sends what the SDK would not.
-func TestCall_refuses(t *testing.T) {
+// TestCall_rejects sends requests that the SDK would not send.
+func TestCall_rejects(t *testing.T) {
 	t.Parallel()
 	m := dynamo.New()
 	call := func(operation, body string) (code, message string) {

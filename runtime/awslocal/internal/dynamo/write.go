@@ -8,8 +8,7 @@ import (
 	"github.com/settle-run/settle/runtime/awslocal/internal/wire"
 )
 
-// conditional holds the parameters that all conditional writes have in common, alone or in a
-// transaction.
+// conditional holds the parameters that all conditional writes share, alone or in a transaction.
 type conditional struct {
 	TableName                           *string
 	ConditionExpression                 *string
@@ -18,27 +17,27 @@ type conditional struct {
 	ReturnValuesOnConditionCheckFailure string
 }
 
-// write is a checked request to change one item.
+// write is a validated request to change one item.
 type write struct {
 	table *table
 	// key is the primary key of the item.
 	key attribute.Map
-	// condition must hold for the item as it is; nil always holds.
+	// condition must hold for the current item. Nil always holds.
 	condition *expression.Condition
-	// returnsOnFailure is set when a failed condition is to be answered with the item.
+	// returnsOnFailure is set if the answer to a failed condition contains the item.
 	returnsOnFailure bool
-	// produce makes the new item of the old one: nil in for no item, nil out to have none.
+	// produce returns the new item from the old one. Nil means no item, in both directions.
 	produce func(old attribute.Map) (attribute.Map, *wire.Error)
-	// update is the update expression, where there is one.
+	// update is the update expression, or nil.
 	update *expression.Update
-	// checksOnly is set when the item stays as it is.
+	// checksOnly is set if the write does not change the item.
 	checksOnly bool
-	// refused is set when the request does not fit the table. A single write fails with it;
-	// in a transaction it is the reason for its cancellation.
+	// refused is the error if the request does not fit the table. A single write returns it. A transaction is
+	// canceled with it.
 	refused *wire.Error
 }
 
-// evaluate returns the item as it is and as the write would leave it. It changes nothing.
+// evaluate returns the current item and the item after the write. It changes nothing.
 func (w *write) evaluate() (old, changed attribute.Map, failed *wire.Error) {
 	if w.refused != nil {
 		return nil, nil, w.refused
@@ -55,7 +54,7 @@ func (w *write) evaluate() (old, changed attribute.Map, failed *wire.Error) {
 	return old, changed, failed
 }
 
-// perform evaluates a write and makes it.
+// perform evaluates a write and stores the result.
 func (w *write) perform(now time.Time) (old, changed attribute.Map, failed *wire.Error) {
 	old, changed, failed = w.evaluate()
 	if failed == nil {
@@ -64,8 +63,8 @@ func (w *write) perform(now time.Time) (old, changed attribute.Map, failed *wire
 	return old, changed, failed
 }
 
-// prepare checks what all conditional writes have in common, and the update expression of
-// those that have one. The caller adds key, produce and refused.
+// prepare validates the parameters that all conditional writes share, and the update expression if there is one. The
+// caller sets key, produce and refused.
 func (m *Model) prepare(now time.Time, request *conditional, update *string) (*write, *wire.Error) {
 	if failed := checkEnum("returnValuesOnConditionCheckFailure", request.ReturnValuesOnConditionCheckFailure, "ALL_OLD", "NONE"); failed != nil {
 		return nil, failed
@@ -89,14 +88,14 @@ func (m *Model) prepare(now time.Time, request *conditional, update *string) (*w
 	return w, nil
 }
 
-// refuse keeps the first reason to refuse the write.
+// refuse sets refused unless it is already set.
 func (w *write) refuse(failed *wire.Error) {
 	if w.refused == nil {
 		w.refused = failed
 	}
 }
 
-// checkPaths refuses document paths that lead into a key attribute, which is a scalar.
+// checkPaths rejects document paths that lead into a key attribute, which is a scalar.
 func (t *table) checkPaths(paths []expression.Path) *wire.Error {
 	for _, path := range paths {
 		if len(path) > 1 && t.schema.has(path[0].Name) {

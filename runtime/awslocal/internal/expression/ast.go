@@ -1,21 +1,20 @@
-// Package expression parses and evaluates the expressions of DynamoDB: conditions and
-// filters, key conditions, projections and updates. The grammar is that of the developer
-// guide, "Using expressions in DynamoDB"; the messages of its errors are the part that
-// DynamoDB puts after "Invalid <Parameter>: ".
+// Package expression parses and evaluates the expressions of DynamoDB: conditions and filters, key conditions,
+// projections and updates. The grammar follows the developer guide, "Using expressions in DynamoDB". Error messages
+// contain the part that DynamoDB puts after "Invalid <Parameter>: ".
 package expression
 
 import "github.com/settle-run/settle/runtime/awslocal/internal/dynamo/attribute"
 
-// node is a part of a parsed expression: an operand, which has a value, or a condition,
-// which holds or not. A call is either, by its function.
+// node is a part of a parsed expression. It is an operand, which has a value, or a condition, which is true or false.
+// For a call, that depends on the function.
 type node interface {
-	// children returns the parts in the order in which they are written.
+	// children returns the direct parts in source order.
 	children() []node
 }
 
 type (
-	// pathOperand is the value at a document path. Until its names are resolved, steps may
-	// have names that begin with #.
+	// pathOperand is the value at a document path. Until placeholders are resolved, steps may have names that begin
+	// with #.
 	pathOperand struct{ path Path }
 
 	// valueOperand is a :value.
@@ -71,8 +70,7 @@ func (n *in) children() []node         { return append([]node{n.subject}, n.cand
 func (n *logical) children() []node    { return []node{n.left, n.right} }
 func (n *not) children() []node        { return []node{n.condition} }
 
-// isOperand reports whether a node has a value rather than being a condition. A call counts
-// as an operand here: whether its function fits its place is checked later.
+// isOperand reports whether a node can be an operand. It is true for every call, because checkPlaces checks calls later.
 func isOperand(n node) bool {
 	switch n.(type) {
 	case *pathOperand, *valueOperand, *arithmetic, *call:
@@ -81,7 +79,7 @@ func isOperand(n node) bool {
 	return false
 }
 
-// isCondition is the counterpart of isOperand; a call counts as both.
+// isCondition reports whether a node can be a condition. It is true for every call.
 func isCondition(n node) bool {
 	switch n.(type) {
 	case *call, *comparison, *between, *in, *logical, *not:
@@ -90,8 +88,7 @@ func isCondition(n node) bool {
 	return false
 }
 
-// visit calls check for a node and all nodes below it, from the outside in, and stops at the
-// first error.
+// visit calls check for a node and all its descendants, parents first, and stops at the first error.
 func visit(n node, check func(node) error) error {
 	if err := check(n); err != nil {
 		return err

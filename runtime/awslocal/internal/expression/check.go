@@ -8,17 +8,17 @@ import (
 	"github.com/settle-run/settle/runtime/awslocal/internal/dynamo/attribute"
 )
 
-// grammar says which functions an expression may call and what each must be given.
+// grammar defines the functions that an expression may call, and their arguments.
 type grammar map[string]function
 
 type function struct {
 	arguments int
-	// needsPath is set where the first argument must be a document path.
+	// needsPath is set if the first argument must be a document path.
 	needsPath bool
-	// value is set where a call is an operand rather than a condition.
+	// value is set if a call is an operand, not a condition.
 	value bool
-	// types are what the arguments (past the path) may be where that is known before
-	// evaluation; nil means any.
+	// types lists the allowed types of the arguments (after the path), if they are known before evaluation. Nil
+	// allows any type.
 	types []attribute.Type
 }
 
@@ -41,7 +41,7 @@ var updateFunctions = grammar{
 
 var orderedTypes = []attribute.Type{attribute.TypeString, attribute.TypeNumber, attribute.TypeBinary}
 
-// checkFunctions refuses functions that the grammar does not know.
+// checkFunctions rejects functions that are not in the grammar.
 func (g grammar) checkFunctions(root node) error {
 	return visit(root, func(n node) error {
 		if c, ok := n.(*call); ok {
@@ -53,8 +53,8 @@ func (g grammar) checkFunctions(root node) error {
 	})
 }
 
-// checkPlaces refuses conditions used as operands and operands used as conditions, where
-// the parser could not tell.
+// checkPlaces rejects conditions used as operands and operands used as conditions, where the parser could not
+// distinguish them.
 func (g grammar) checkPlaces(root node, asOperand bool) error {
 	if c, ok := root.(*call); ok && g[c.function].value != asOperand {
 		return fmt.Errorf("The function is not allowed to be used this way in an expression; function: %s", c.function)
@@ -72,7 +72,7 @@ func (g grammar) checkPlaces(root node, asOperand bool) error {
 	return nil
 }
 
-// checkReserved refuses reserved words in the paths of a node.
+// checkReserved rejects reserved words in the paths of a node.
 func checkReserved(root node) error {
 	return visit(root, func(n node) error {
 		if operand, ok := n.(*pathOperand); ok {
@@ -91,7 +91,7 @@ func checkReservedPath(path Path) error {
 	return nil
 }
 
-// resolve puts names and values in the place of placeholders.
+// resolve replaces placeholders by their names and values.
 func (p *Placeholders) resolve(root node) error {
 	return visit(root, func(n node) error {
 		switch n := n.(type) {
@@ -104,8 +104,8 @@ func (p *Placeholders) resolve(root node) error {
 	})
 }
 
-// checkOperands refuses wrong numbers of operands, wrong types as far as they are known
-// before evaluation, and comparisons of a thing with itself. Placeholders must be resolved.
+// checkOperands rejects wrong numbers of operands, wrong types if known before evaluation, and comparisons of an
+// operand with itself. Placeholders must be resolved.
 func (g grammar) checkOperands(root node) error {
 	return visit(root, func(n node) error {
 		switch n := n.(type) {
@@ -161,7 +161,7 @@ func (g grammar) checkCall(c *call) error {
 	return nil
 }
 
-// checkTypes refuses operands that are known to be of none of the given types.
+// checkTypes rejects operands whose type is known and not allowed.
 func (g grammar) checkTypes(operator string, allowed []attribute.Type, operands ...node) error {
 	for _, operand := range operands {
 		t := g.typeOf(operand)
@@ -172,7 +172,7 @@ func (g grammar) checkTypes(operator string, allowed []attribute.Type, operands 
 	return nil
 }
 
-// typeOf returns the type of an operand where it is known before evaluation, "" otherwise.
+// typeOf returns the type of an operand, or "" if it is not known before evaluation.
 func (g grammar) typeOf(operand node) attribute.Type {
 	switch operand := operand.(type) {
 	case *valueOperand:
@@ -190,7 +190,7 @@ func (g grammar) typeOf(operand node) attribute.Type {
 	return ""
 }
 
-// checkTypeName refuses the second operand of attribute_type unless it is a type descriptor.
+// checkTypeName checks that the second operand of attribute_type is a type descriptor.
 func checkTypeName(operand node) error {
 	value, ok := operand.(*valueOperand)
 	if !ok {
@@ -212,7 +212,7 @@ func checkDistinct(operator string, left, right node) error {
 	return nil
 }
 
-// checkBounds refuses BETWEEN with bounds of two types or in the wrong order.
+// checkBounds rejects BETWEEN with bounds of two types or in the wrong order.
 func checkBounds(n *between) error {
 	low, ok1 := n.low.(*valueOperand)
 	high, ok2 := n.high.(*valueOperand)
@@ -233,7 +233,7 @@ func checkBounds(n *between) error {
 		requirement, describe(low.value), describe(high.value))
 }
 
-// describe writes a scalar as DynamoDB's messages do: {N:3}.
+// describe formats a scalar as in DynamoDB's messages: {N:3}.
 func describe(value attribute.Value) string {
 	text := ""
 	switch value := value.(type) {

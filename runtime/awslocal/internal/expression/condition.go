@@ -23,8 +23,7 @@ func ParseCondition(source string, placeholders *Placeholders) (*Condition, erro
 	return &Condition{root}, nil
 }
 
-// checkCondition resolves placeholders and refuses what is well-formed but means nothing, in
-// DynamoDB's order.
+// checkCondition resolves placeholders and rejects well-formed but invalid conditions. It checks in DynamoDB's order.
 func checkCondition(root node, placeholders *Placeholders) error {
 	if err := conditionFunctions.checkFunctions(root); err != nil {
 		return err
@@ -41,7 +40,7 @@ func checkCondition(root node, placeholders *Placeholders) error {
 	return conditionFunctions.checkOperands(root)
 }
 
-// Paths returns the document paths that the condition reads, in the order of the text.
+// Paths returns the document paths that the condition reads, in source order.
 func (c *Condition) Paths() []Path {
 	var paths []Path
 	_ = visit(c.root, func(n node) error {
@@ -53,8 +52,7 @@ func (c *Condition) Paths() []Path {
 	return paths
 }
 
-// Matches reports whether the condition holds for an item; a nil item is one without
-// attributes.
+// Matches reports whether the condition is true for an item. A nil item has no attributes.
 func (c *Condition) Matches(item attribute.Map) bool { return matches(c.root, item) }
 
 func matches(n node, item attribute.Map) bool {
@@ -82,8 +80,7 @@ func matches(n node, item attribute.Map) bool {
 	return false
 }
 
-// compares applies a comparator. Values of different types and absent ones are not equal and
-// have no order.
+// compares applies a comparator. Absent values and values of different types are not equal and have no order.
 func compares(operator string, left, right attribute.Value) bool {
 	switch operator {
 	case "=":
@@ -106,14 +103,14 @@ func compares(operator string, left, right attribute.Value) bool {
 	return order >= 0
 }
 
-// operandValue returns the value of an operand of a condition, nil when it is absent.
+// operandValue returns the value of an operand of a condition, or nil if it is absent.
 func operandValue(n node, item attribute.Map) attribute.Value {
 	switch n := n.(type) {
 	case *pathOperand:
 		return n.path.Lookup(item)
 	case *valueOperand:
 		return n.value
-	case *call: // size, as checkPlaces has seen to
+	case *call: // size, as ensured by checkPlaces
 		if size, ok := sizeOf(operandValue(n.arguments[0], item)); ok {
 			return attribute.NewNumber(int64(size))
 		}
@@ -121,8 +118,7 @@ func operandValue(n node, item attribute.Map) attribute.Value {
 	return nil
 }
 
-// sizeOf is the function size: characters of a string, bytes of a binary, elements of the
-// rest.
+// sizeOf implements the function size: characters of a string, bytes of a binary, elements of other values.
 func sizeOf(value attribute.Value) (size int, ok bool) {
 	switch value := value.(type) {
 	case attribute.String:
@@ -174,8 +170,7 @@ func beginsWith(value, prefix attribute.Value) bool {
 	return false
 }
 
-// contains looks for a substring of a string or binary, a member of a set or an element of a
-// list.
+// contains reports whether container has the substring, set member or list element wanted.
 func contains(container, wanted attribute.Value) bool {
 	switch container := container.(type) {
 	case attribute.String:

@@ -7,10 +7,10 @@ import (
 	"github.com/settle-run/settle/runtime/awslocal/internal/dynamo/attribute"
 )
 
-// values are the expression values that the tests use.
+// values holds the expression values of the tests.
 var values = item(`{":n": {"N": "1"}, ":m": {"N": "2"}, ":s": {"S": "s"}, ":t": {"BOOL": true}, ":l": {"L": []}, ":ss": {"SS": ["a"]}, ":type": {"S": "N"}}`)
 
-// item reads an item in wire form.
+// item parses an item in wire form.
 func item(wire string) attribute.Map {
 	var m attribute.Map
 	if err := m.UnmarshalJSON([]byte(wire)); err != nil {
@@ -118,7 +118,7 @@ func TestCondition_matches(t *testing.T) {
 	}
 }
 
-func TestParseCondition_refuses(t *testing.T) {
+func TestParseCondition_rejects(t *testing.T) {
 	t.Parallel()
 	many := strings.Repeat("n = :n AND ", 200) + "n = :n"
 	for source, message := range map[string]string{
@@ -180,7 +180,7 @@ func TestParseCondition_refuses(t *testing.T) {
 	}
 }
 
-func TestParseUpdate_refuses(t *testing.T) {
+func TestParseUpdate_rejects(t *testing.T) {
 	t.Parallel()
 	for source, message := range map[string]string{
 		"":                                "The expression can not be empty;",
@@ -217,7 +217,7 @@ func TestParseUpdate_refuses(t *testing.T) {
 	}
 }
 
-func TestParseProjection_refuses(t *testing.T) {
+func TestParseProjection_rejects(t *testing.T) {
 	t.Parallel()
 	for source, message := range map[string]string{
 		"":          "The expression can not be empty;",
@@ -234,7 +234,7 @@ func TestParseProjection_refuses(t *testing.T) {
 	}
 }
 
-func TestPlaceholders_refuse(t *testing.T) {
+func TestPlaceholders_reject(t *testing.T) {
 	t.Parallel()
 	_, err := NewPlaceholders(map[string]string{}, nil)
 	wantMessage(t, "no names", err, "ExpressionAttributeNames must not be empty")
@@ -253,7 +253,7 @@ func TestPlaceholders_refuse(t *testing.T) {
 	wantMessage(t, "unused", p.CheckUsed(), "Value provided in ExpressionAttributeNames unused in expressions: keys: {#dotted}")
 }
 
-func TestReserved_words_are_all_there(t *testing.T) {
+func TestReserved_words_are_complete(t *testing.T) {
 	t.Parallel()
 	if len(reserved) != 573 {
 		t.Errorf("reserved words: want 573, got %d", len(reserved))

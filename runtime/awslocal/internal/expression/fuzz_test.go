@@ -2,8 +2,7 @@ package expression
 
 import "testing"
 
-// FuzzParse checks that no text makes a parser or an evaluation panic, and that what a
-// condition's paths say they are is where the condition looks.
+// FuzzParse checks that no text makes a parser or an evaluation panic, and that a condition reads only its Paths.
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{
 		"n = :n AND NOT (s <> :s OR attribute_exists(l[1].k))",

@@ -7,12 +7,12 @@ import (
 	"github.com/settle-run/settle/runtime/awslocal/internal/dynamo/attribute"
 )
 
-// KeyTerm is the condition that a KeyConditionExpression sets for one key attribute.
+// KeyTerm is the condition of a KeyConditionExpression on one key attribute.
 type KeyTerm struct {
 	Attribute string
 	// Operator is one of = < <= > >= BETWEEN begins_with.
 	Operator string
-	// Operands are two for BETWEEN, otherwise one.
+	// Operands has two values for BETWEEN, otherwise one.
 	Operands []attribute.Value
 }
 
@@ -27,9 +27,8 @@ func (t KeyTerm) Matches(value attribute.Value) bool {
 	return compares(t.Operator, value, t.Operands[0])
 }
 
-// KeyConditionError reports a KeyConditionExpression that would be a good condition and
-// cannot be a key condition. DynamoDB does not put "Invalid KeyConditionExpression: " before
-// its message.
+// KeyConditionError reports an expression that is a valid condition but not a valid key condition. DynamoDB returns
+// its message without the prefix "Invalid KeyConditionExpression: ".
 type KeyConditionError struct{ Message string }
 
 // Error implements the error interface.
@@ -39,8 +38,8 @@ func keyError(format string, args ...any) error {
 	return &KeyConditionError{fmt.Sprintf(format, args...)}
 }
 
-// ParseKeyCondition parses a KeyConditionExpression: one or two terms, each for another
-// attribute, joined by AND. Which attributes they must be is up to the caller.
+// ParseKeyCondition parses a KeyConditionExpression: one or two terms for different attributes, joined by AND. The
+// caller checks which attributes they are.
 func ParseKeyCondition(source string, placeholders *Placeholders) ([]KeyTerm, error) {
 	root, err := parseCondition(source)
 	if err != nil {
@@ -88,10 +87,10 @@ func keyTerms(n node) ([]KeyTerm, error) {
 	case *comparison:
 		return comparisonTerm(n)
 	}
-	return nil, errors.New("Syntax error; the expression is no condition")
+	return nil, errors.New("Syntax error; the expression is not a condition")
 }
 
-// mirrored is what a comparator becomes when its operands change places.
+// mirrored maps each comparator to the equivalent one for swapped operands.
 var mirrored = map[string]string{"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 func comparisonTerm(n *comparison) ([]KeyTerm, error) {
@@ -109,7 +108,7 @@ func isValue(n node) bool {
 	return ok
 }
 
-// keyTerm makes a term of a key attribute and the values that follow it.
+// keyTerm builds a term from a key attribute and the values that follow it.
 func keyTerm(operator string, operands []node) ([]KeyTerm, error) {
 	term := KeyTerm{Operator: operator}
 	for i, operand := range operands {

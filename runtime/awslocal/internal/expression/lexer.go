@@ -25,8 +25,8 @@ type token struct {
 	begin, end int
 }
 
-// tokenize splits an expression into tokens; the last one is always endOfText. What cannot
-// be a token becomes an illegal one, for the parser to refuse where it stands.
+// tokenize splits an expression into tokens. The last token is always endOfText. Invalid text becomes an illegal
+// token, which the parser rejects.
 func tokenize(source string) []token {
 	tokens := make([]token, 0, 16)
 	for at := 0; ; {
@@ -64,13 +64,13 @@ func scan(text string) (kind, int) {
 	}
 	for i := range text {
 		if i > 0 {
-			return illegal, i // a whole character, not a byte of it
+			return illegal, i // a whole character, not one byte of it
 		}
 	}
 	return illegal, len(text)
 }
 
-// wordLength returns where the letters, digits and underscores from begin on end.
+// wordLength returns the end of the letters, digits and underscores that start at begin.
 func wordLength(text string, begin int) int {
 	for begin < len(text) && (isLetter(text[begin]) || isDigit(text[begin]) || text[begin] == '_') {
 		begin++
@@ -82,7 +82,7 @@ func isSpace(c byte) bool  { return c == ' ' || c == '\t' || c == '\r' || c == '
 func isDigit(c byte) bool  { return '0' <= c && c <= '9' }
 func isLetter(c byte) bool { return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' }
 
-// syntaxError reports the token at an index in DynamoDB's form, with its neighbours.
+// syntaxError reports the token at an index with its neighbours, in DynamoDB's form.
 func syntaxError(source string, tokens []token, at int) error {
 	begin, end := tokens[max(at-1, 0)].begin, tokens[min(at+1, len(tokens)-1)].end
 	return fmt.Errorf("Syntax error; token: %q, near: %q", tokens[at].text, strings.TrimSpace(source[begin:end]))

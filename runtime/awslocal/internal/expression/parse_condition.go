@@ -6,7 +6,7 @@ var conditionKeywords = []string{"AND", "OR", "NOT", "BETWEEN", "IN"}
 
 var comparators = []string{"=", "<>", "<", "<=", ">", ">="}
 
-// parseCondition reads
+// parseCondition parses
 //
 //	condition ::= and { OR and }
 //	and       ::= not { AND not }
@@ -18,9 +18,8 @@ var comparators = []string{"=", "<>", "<", "<=", ">", ">="}
 //	            | ( condition )
 //	operand   ::= path | :value | function ( operand {, operand} ) | ( operand )
 //
-// in the order of precedence that the developer guide gives. Whether parentheses hold a
-// condition or an operand shows only inside, so one method reads both and the callers say
-// what they can use.
+// in the order of precedence in the developer guide. Only the text inside parentheses shows whether they hold a
+// condition or an operand. One method therefore parses both, and its callers check the result.
 func parseCondition(source string) (node, error) {
 	p, err := newParser(source, conditionKeywords...)
 	if err != nil {
@@ -36,14 +35,14 @@ func parseCondition(source string) (node, error) {
 	return n, p.expectEnd()
 }
 
-// condition reads a condition, or a single operand where there is no more than that.
+// condition parses a condition or a single operand.
 func (p *parser) condition() (node, error) {
 	return p.logical("OR", func() (node, error) {
 		return p.logical("AND", p.not)
 	})
 }
 
-// logical reads one or more parts joined by an operator.
+// logical parses one or more parts joined by an operator.
 func (p *parser) logical(operator string, part func() (node, error)) (node, error) {
 	left, err := part()
 	for err == nil && p.keyword() == operator {
@@ -115,7 +114,7 @@ func (p *parser) between(subject node) (node, error) {
 	return &between{subject: subject, low: low, high: high}, err
 }
 
-// operand reads an operand, in parentheses or not.
+// operand parses an operand, with or without parentheses.
 func (p *parser) operand() (node, error) {
 	n, err := p.operandOrGroup()
 	if err == nil && !isOperand(n) {
@@ -124,7 +123,7 @@ func (p *parser) operand() (node, error) {
 	return n, err
 }
 
-// operandOrGroup reads an operand, or a condition in parentheses.
+// operandOrGroup parses an operand, or a condition in parentheses.
 func (p *parser) operandOrGroup() (node, error) {
 	open := p.at
 	if !p.acceptSymbol("(") {

@@ -7,22 +7,21 @@ import (
 
 var updateKeywords = []string{"SET", "REMOVE", "ADD", "DELETE"}
 
-// action is one change of an update expression: SET path = value, REMOVE path,
-// ADD path value or DELETE path value.
+// action is one change of an update expression: SET path = value, REMOVE path, ADD path value or DELETE path value.
 type action struct {
 	section string
 	path    Path
 	value   node // nil for REMOVE
 }
 
-// parseUpdate reads
+// parseUpdate parses
 //
 //	update ::= { SET set {, set} | REMOVE path {, path} | ADD path :value {, path :value}
 //	           | DELETE path :value {, path :value} }
 //	set    ::= path = value
 //	value  ::= operand | operand + operand | operand - operand
 //
-// with the operands of conditions, and each section at most once.
+// with the operands of conditions. Each section may occur once.
 func parseUpdate(source string) ([]action, error) {
 	p, err := newParser(source, updateKeywords...)
 	if err != nil {
@@ -84,7 +83,7 @@ func (p *parser) action(section string) (action, error) {
 	return a, err
 }
 
-// setValue reads what SET may assign; parentheses may enclose it and each operand of it.
+// setValue parses the right side of SET. Parentheses may enclose it and each of its operands.
 func (p *parser) setValue() (node, error) {
 	left, err := p.setOperand(p.setValue)
 	if err != nil || !p.isSymbol("+") && !p.isSymbol("-") {
@@ -97,7 +96,7 @@ func (p *parser) setValue() (node, error) {
 	return &arithmetic{operator: operator, left: left, right: right}, err
 }
 
-// setOperand reads an operand, or what inner reads in parentheses.
+// setOperand parses an operand, or calls inner for the text in parentheses.
 func (p *parser) setOperand(inner func() (node, error)) (node, error) {
 	if !p.acceptSymbol("(") {
 		return p.operandOrCall(p.setOperandAlone)

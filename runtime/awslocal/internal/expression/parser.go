@@ -8,8 +8,7 @@ import (
 	"strings"
 )
 
-// Limits of the developer guide, "Service, account, and table quotas", expression
-// parameters.
+// Limits of the developer guide, "Service, account, and table quotas", expression parameters.
 const (
 	BytesMax      = 4096
 	OperatorsMax  = 300
@@ -20,15 +19,15 @@ const (
 type parser struct {
 	source string
 	tokens []token
-	// at is the index of the token to be read next.
+	// at is the index of the next token.
 	at int
-	// keywords are the words, in upper case, that cannot be identifiers in this grammar.
+	// keywords lists the words, in upper case, that cannot be identifiers in this grammar.
 	keywords []string
 	// operators counts operators and functions.
 	operators int
-	// redundantParentheses is set where parentheses stand directly in parentheses.
+	// redundantParentheses is set if parentheses directly enclose parentheses.
 	redundantParentheses bool
-	// lastGroup holds the token indexes of the parentheses that were closed last.
+	// lastGroup holds the token indexes of the most recently closed parentheses.
 	lastGroup [2]int
 }
 
@@ -51,7 +50,7 @@ func (p *parser) isSymbol(text string) bool {
 	return p.peek().kind == symbol && p.peek().text == text
 }
 
-// acceptSymbol reads the given symbol if it comes next.
+// acceptSymbol consumes the given symbol if it is next.
 func (p *parser) acceptSymbol(text string) bool {
 	if !p.isSymbol(text) {
 		return false
@@ -67,7 +66,7 @@ func (p *parser) expectSymbol(text string) error {
 	return nil
 }
 
-// keyword returns the keyword that comes next, in upper case, or "".
+// keyword returns the next token in upper case if it is a keyword, or "".
 func (p *parser) keyword() string {
 	if p.peek().kind != identifier {
 		return ""
@@ -88,7 +87,7 @@ func (p *parser) acceptKeyword(keyword string) bool {
 	return true
 }
 
-// expectEnd refuses anything after the expression, and expressions with too many operators.
+// expectEnd rejects text after the expression, and expressions with too many operators.
 func (p *parser) expectEnd() error {
 	if p.peek().kind != endOfText {
 		return p.unexpected()
@@ -102,7 +101,7 @@ func (p *parser) expectEnd() error {
 	return nil
 }
 
-// path reads a document path. Its #names stay as they are.
+// path parses a document path. It does not resolve #names.
 func (p *parser) path() (Path, error) {
 	name, err := p.pathName()
 	if err != nil {
@@ -138,7 +137,7 @@ func (p *parser) pathName() (string, error) {
 	return next.text, nil
 }
 
-// index reads the rest of [index]. One too large for any list is as good as the largest.
+// index parses the rest of [index]. It replaces an index too large for any list by the largest one.
 func (p *parser) index() (int, error) {
 	if p.peek().kind != number {
 		return 0, p.unexpected()
@@ -151,7 +150,7 @@ func (p *parser) index() (int, error) {
 	return index, p.expectSymbol("]")
 }
 
-// operandOrCall reads a path, a :value or a call whose arguments are read by argument.
+// operandOrCall parses a path, a :value or a call. argument parses the arguments.
 func (p *parser) operandOrCall(argument func() (node, error)) (node, error) {
 	next := p.peek()
 	if next.kind == valueRef {
@@ -174,7 +173,7 @@ func (p *parser) operandOrCall(argument func() (node, error)) (node, error) {
 	return &pathOperand{path}, nil
 }
 
-// list reads one or more elements, separated by commas, and the closing parenthesis.
+// list parses one or more elements, separated by commas, and the closing parenthesis.
 func (p *parser) list(element func() (node, error)) ([]node, error) {
 	var nodes []node
 	for {

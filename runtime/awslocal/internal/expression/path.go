@@ -11,7 +11,7 @@ import (
 	"github.com/settle-run/settle/runtime/awslocal/internal/dynamo/attribute"
 )
 
-// Step leads from a map to the value of a name or from a list to an element.
+// Step selects the value of a name in a map, or an element of a list.
 type Step struct {
 	Name    string
 	Index   int
@@ -21,7 +21,7 @@ type Step struct {
 // Path is a document path such as a.b[3]. Invariant: it begins with a name.
 type Path []Step
 
-// String writes the path as DynamoDB's messages do: [a, b, [3]].
+// String formats the path as in DynamoDB's messages: [a, b, [3]].
 func (p Path) String() string {
 	steps := make([]string, len(p))
 	for i, step := range p {
@@ -33,7 +33,7 @@ func (p Path) String() string {
 	return "[" + strings.Join(steps, ", ") + "]"
 }
 
-// Lookup returns what the path leads to in an item, nil when that does not exist.
+// Lookup returns the value at the path in an item, or nil if it does not exist.
 func (p Path) Lookup(item attribute.Map) attribute.Value {
 	var value attribute.Value = item
 	for _, step := range p {
@@ -44,7 +44,7 @@ func (p Path) Lookup(item attribute.Map) attribute.Value {
 	return value
 }
 
-// child returns the part of value that the step leads to, or nil.
+// child returns the part of value that the step selects, or nil.
 func (s Step) child(value attribute.Value) attribute.Value {
 	switch value := value.(type) {
 	case attribute.Map:
@@ -59,20 +59,18 @@ func (s Step) child(value attribute.Value) attribute.Value {
 	return nil
 }
 
-// compare orders steps and thereby paths: element 2 of a list before element 10.
+// compare orders steps, and thereby paths. List elements are in numeric order: element 2 comes before element 10.
 func (s Step) compare(other Step) int {
 	return cmp.Or(strings.Compare(s.Name, other.Name), cmp.Compare(s.Index, other.Index))
 }
 
 func (p Path) compare(other Path) int { return slices.CompareFunc(p, other, Step.compare) }
 
-// errInvalidPath is DynamoDB's answer to a change below something that does not exist or is
-// of another type.
+// errInvalidPath is DynamoDB's error for a change whose parent does not exist or has another type.
 var errInvalidPath = errors.New("The document path provided in the update expression is invalid for update")
 
-// change returns a copy of value in which the leaf that the path leads to is what changed
-// makes of it: nil in for a leaf that does not exist, nil out to remove it. A new element
-// beyond the end of a list is appended to it.
+// change returns a copy of value in which changed has replaced the value at path. changed receives nil if there is no
+// such value, and returns nil to remove it. A new element beyond the end of a list is appended.
 func change(value attribute.Value, path Path, changed func(old attribute.Value) (attribute.Value, error)) (attribute.Value, error) {
 	step := path[0]
 	if step.IsIndex {
@@ -99,7 +97,8 @@ func change(value attribute.Value, path Path, changed func(old attribute.Value) 
 	return step.replace(value, replaced), nil
 }
 
-// replace returns a copy of container, which the step fits, with another child.
+// replace returns a copy of container in which child replaces the part that the step selects. The step must fit
+// container.
 func (s Step) replace(container, child attribute.Value) attribute.Value {
 	if !s.IsIndex {
 		fields := container.(attribute.Map)
@@ -120,8 +119,7 @@ func (s Step) replace(container, child attribute.Value) attribute.Value {
 	return list
 }
 
-// checkDisjoint refuses paths of which one leads through another, and paths that take the
-// same value for a map and for a list.
+// checkDisjoint rejects paths that overlap, and paths that use the same value as a map and as a list.
 func checkDisjoint(paths []Path) error {
 	var conflict error
 	for i, second := range paths {

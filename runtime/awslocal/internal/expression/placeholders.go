@@ -10,9 +10,8 @@ import (
 	"github.com/settle-run/settle/runtime/awslocal/internal/dynamo/attribute"
 )
 
-// Placeholders are the ExpressionAttributeNames and ExpressionAttributeValues of a request.
-// All expressions of the request are parsed with the same Placeholders, which remember what
-// was used.
+// Placeholders holds the ExpressionAttributeNames and ExpressionAttributeValues of a request. Parse all expressions
+// of the request with the same Placeholders, which record the ones used.
 type Placeholders struct {
 	names      map[string]string
 	values     attribute.Map
@@ -20,8 +19,7 @@ type Placeholders struct {
 	usedValues map[string]bool
 }
 
-// NewPlaceholders checks the form of the placeholders. A nil map stands for a parameter that
-// the request does not have.
+// NewPlaceholders validates the placeholders. A nil map means that the request does not have the parameter.
 func NewPlaceholders(names map[string]string, values attribute.Map) (*Placeholders, error) {
 	if names != nil && len(names) == 0 {
 		return nil, errors.New("ExpressionAttributeNames must not be empty")
@@ -49,7 +47,7 @@ func scanKey(key string) (kind, int) {
 	return scan(key)
 }
 
-// CheckUsed refuses placeholders that no expression has used.
+// CheckUsed returns an error if no expression has used a placeholder.
 func (p *Placeholders) CheckUsed() error {
 	var unused []string
 	for _, key := range slices.Sorted(maps.Keys(p.names)) {
@@ -71,7 +69,7 @@ func (p *Placeholders) CheckUsed() error {
 	return nil
 }
 
-// resolveNames replaces the #names of a path by what they stand for.
+// resolveNames replaces the #names of a path.
 func (p *Placeholders) resolveNames(path Path) error {
 	for i, step := range path {
 		if !strings.HasPrefix(step.Name, "#") {

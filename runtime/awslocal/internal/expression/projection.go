@@ -6,7 +6,7 @@ import (
 	"github.com/settle-run/settle/runtime/awslocal/internal/dynamo/attribute"
 )
 
-// Projection is a set of document paths to be kept of an item.
+// Projection is a set of document paths to select from an item.
 type Projection struct {
 	// paths are sorted and disjoint.
 	paths []Path
@@ -52,11 +52,10 @@ func NewProjection(paths []Path) *Projection {
 	return &Projection{sorted}
 }
 
-// Paths returns the document paths that the projection keeps, sorted.
+// Paths returns the document paths of the projection, sorted.
 func (p *Projection) Paths() []Path { return p.paths }
 
-// Apply returns the parts of an item that the projection keeps. Elements that are kept of a
-// list close up.
+// Apply returns the selected parts of an item. Selected list elements become adjacent.
 func (p *Projection) Apply(item attribute.Map) attribute.Map {
 	if kept, ok := pick(item, p.paths, 0).(attribute.Map); ok {
 		return kept
@@ -64,8 +63,8 @@ func (p *Projection) Apply(item attribute.Map) attribute.Map {
 	return attribute.Map{}
 }
 
-// pick returns what the paths, which agree in their first depth steps, keep of the value
-// that those steps lead to; nil when it is nothing.
+// pick returns the parts of value that paths select, or nil if they do not exist. The paths share their first depth
+// steps, which lead to value.
 func pick(value attribute.Value, paths []Path, depth int) attribute.Value {
 	if value == nil || len(paths[0]) == depth {
 		return value

@@ -10,15 +10,15 @@ import (
 	"github.com/settle-run/settle/runtime/awslocal/internal/dynamo/attribute"
 )
 
-// generated is a condition as text, with what it must evaluate to.
+// generated is the text of a condition and its expected value.
 type generated struct {
 	text string
-	// binding is 3 for a term, 2 for NOT, 1 for AND, 0 for OR: what parentheses are needed by.
+	// binding is the precedence: 3 for a term, 2 for NOT, 1 for AND, 0 for OR.
 	binding int
 	holds   bool
 }
 
-// in returns the text for a place that needs a binding, in parentheses where it must.
+// in returns the text, in parentheses if its precedence is lower than binding.
 func (g generated) in(binding int) string {
 	if g.binding < binding {
 		return "(" + g.text + ")"
@@ -26,8 +26,7 @@ func (g generated) in(binding int) string {
 	return g.text
 }
 
-// term generates a comparison of the attributes a to d, of which absent ones are missing
-// from the item.
+// term generates a comparison of the attributes a to d. Attributes that are not in the map are absent from the item.
 func term(t *rapid.T, attributes map[string]int) generated {
 	left := rapid.SampledFrom([]string{"a", "b"}).Draw(t, "left")
 	right := rapid.SampledFrom([]string{"c", "d"}).Draw(t, "right")
@@ -49,8 +48,7 @@ func term(t *rapid.T, attributes map[string]int) generated {
 	return generated{left + operator + right, 3, holds}
 }
 
-// combined generates a condition of a given depth at most, with no more parentheses than it
-// needs.
+// combined generates a condition of at most the given depth, with only the necessary parentheses.
 func combined(t *rapid.T, attributes map[string]int, depth int) generated {
 	kind := rapid.IntRange(0, 3).Draw(t, "kind")
 	if depth == 0 || kind == 0 {
@@ -67,8 +65,8 @@ func combined(t *rapid.T, attributes map[string]int, depth int) generated {
 	return generated{first.in(0) + " OR " + second.in(0), 0, first.holds || second.holds}
 }
 
-// TestCondition_binds_and_evaluates_as_written compares conditions with what a generator
-// that knows their structure says of them: precedence, and absent attributes.
+// TestCondition_binds_and_evaluates_as_written compares the values of generated conditions with the values that the
+// generator expects. It covers precedence and absent attributes.
 func TestCondition_binds_and_evaluates_as_written(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

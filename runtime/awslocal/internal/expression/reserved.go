@@ -2,8 +2,8 @@ package expression
 
 import "strings"
 
-// reserved holds the words that cannot stand as attribute names in an expression, in upper
-// case: the developer guide, "Reserved words in DynamoDB", all 573 of them.
+// reserved holds the words, in upper case, that cannot be attribute names in an expression: the developer guide,
+// "Reserved words in DynamoDB", all 573 of them.
 var reserved = func() map[string]bool {
 	words := make(map[string]bool)
 	for _, word := range strings.Fields(reservedWords) {
@@ -12,7 +12,7 @@ var reserved = func() map[string]bool {
 	return words
 }()
 
-// isReserved reports whether a word is reserved, in any case.
+// isReserved reports whether a word is reserved, ignoring case.
 func isReserved(word string) bool { return reserved[strings.ToUpper(word)] }
 
 const reservedWords = `

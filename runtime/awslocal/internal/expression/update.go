@@ -18,7 +18,7 @@ func ParseUpdate(source string, placeholders *Placeholders) (*Update, error) {
 		return nil, err
 	}
 	u := &Update{actions}
-	// One check at a time over all actions: the order of checks is DynamoDB's.
+	// Each check runs over all actions before the next one starts, as in DynamoDB.
 	checks := []func(action) error{
 		func(a action) error { return checkReservedPath(a.path) },
 		func(a action) error { return a.checkValue(checkReserved) },
@@ -51,7 +51,7 @@ func (a action) checkValue(check func(node) error) error {
 	return check(a.value)
 }
 
-// checkOperand refuses operands of types that the action cannot work with.
+// checkOperand rejects operands whose type the action does not support.
 func (a action) checkOperand() error {
 	if a.section == "SET" {
 		return updateFunctions.checkOperands(a.value)
@@ -72,13 +72,13 @@ func (a action) checkOperand() error {
 		a.section, typeNames[operand.Type()], a.section)
 }
 
-// typeNames are the names of types in the messages about ADD and DELETE.
+// typeNames holds the names of types in the error messages of ADD and DELETE.
 var typeNames = map[attribute.Type]string{
 	attribute.TypeString: "STRING", attribute.TypeNumber: "NUMBER", attribute.TypeBinary: "BINARY",
 	attribute.TypeBool: "BOOLEAN", attribute.TypeNull: "NULL", attribute.TypeMap: "MAP", attribute.TypeList: "LIST",
 }
 
-// Paths returns the document paths that the update changes, in the order of the text.
+// Paths returns the document paths that the update changes, in source order.
 func (u *Update) Paths() []Path {
 	paths := make([]Path, len(u.actions))
 	for i, a := range u.actions {
@@ -87,9 +87,8 @@ func (u *Update) Paths() []Path {
 	return paths
 }
 
-// Apply returns the item as the update leaves it. All operands are those of the item before
-// the update. An error is that of a request which DynamoDB refuses with a
-// ValidationException because of what the item holds.
+// Apply returns the item after the update. All operands refer to the item before the update. An error means that
+// DynamoDB rejects the request with a ValidationException because of the item's content.
 func (u *Update) Apply(item attribute.Map) (attribute.Map, error) {
 	changes, err := u.evaluate(item)
 	if err != nil {
@@ -105,17 +104,16 @@ func (u *Update) Apply(item attribute.Map) (attribute.Map, error) {
 	return changed.(attribute.Map), nil
 }
 
-// leafChange is an action whose operands have been evaluated.
+// leafChange is an action with evaluated operands.
 type leafChange struct {
 	path    Path
 	removes bool
 	replace func(old attribute.Value) (attribute.Value, error)
 }
 
-// evaluate returns the changes in the order in which they must be made: first what sets
-// values, in ascending order, so that several elements beyond the end of a list are appended
-// in the order of their indexes; then what can remove elements, in descending order, so that
-// none moves an element that a later one names.
+// evaluate returns the changes in the order in which they must be made. The first changes set values, in ascending
+// order, so that new list elements are appended in the order of their indexes. The last changes can remove elements,
+// in descending order, so that no removal moves an element that a later one names.
 func (u *Update) evaluate(item attribute.Map) ([]leafChange, error) {
 	changes := make([]leafChange, 0, len(u.actions))
 	for _, a := range u.actions {
@@ -191,7 +189,7 @@ func evaluate(n node, item attribute.Map) (attribute.Value, error) {
 	return slices.Concat(left, right), nil
 }
 
-// evaluateBoth returns two operands that must be of type V.
+// evaluateBoth returns the values of two operands that must be of type V.
 func evaluateBoth[V attribute.Value](a, b node, item attribute.Map) (left, right V, err error) {
 	for _, operand := range []struct {
 		from node

@@ -7,7 +7,7 @@ import (
 	"github.com/settle-run/settle/runtime/awslocal/internal/dynamo/attribute"
 )
 
-// add is the action ADD: it adds to a number, which is 0 when absent, or members to a set.
+// add implements the action ADD: it adds to a number, which is 0 if absent, or adds members to a set.
 func add(old, operand attribute.Value) (attribute.Value, error) {
 	if old == nil {
 		return operand, nil
@@ -28,8 +28,7 @@ func add(old, operand attribute.Value) (attribute.Value, error) {
 	return nil, errWrongOperandType
 }
 
-// subtract is the action DELETE: it takes members from a set, and the set away with its last
-// member.
+// subtract implements the action DELETE: it removes members from a set. It removes the set with its last member.
 func subtract(old, operand attribute.Value) (attribute.Value, error) {
 	if old == nil {
 		return nil, nil

@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// Encoder writes the value of a record, one part behind the other. The zero value is empty.
+// Encoder encodes the value of a record as a sequence of parts. The zero value is ready to use.
 type Encoder struct{ value []byte }
 
-// Value returns what was written, never nil. It is the last call.
+// Value returns the encoded value, never nil. Do not write after calling it.
 func (e *Encoder) Value() []byte {
 	if e.value == nil {
 		return []byte{}
@@ -23,7 +23,7 @@ func (e *Encoder) Value() []byte {
 // Uint writes a number.
 func (e *Encoder) Uint(n uint64) { e.value = binary.AppendUvarint(e.value, n) }
 
-// Bool writes a truth value.
+// Bool writes a boolean.
 func (e *Encoder) Bool(b bool) {
 	n := uint64(0)
 	if b {
@@ -38,7 +38,7 @@ func (e *Encoder) String(s string) {
 	e.value = append(e.value, s...)
 }
 
-// Strings writes a map, in the order of its keys.
+// Strings writes a map in key order.
 func (e *Encoder) Strings(m map[string]string) {
 	e.Uint(uint64(len(m)))
 	for _, key := range slices.Sorted(maps.Keys(m)) {
@@ -47,8 +47,7 @@ func (e *Encoder) Strings(m map[string]string) {
 	}
 }
 
-// Time writes an instant between the years 1678 and 2262, to the nanosecond and without
-// its zone, or the zero time.
+// Time writes the zero time or a time between the years 1678 and 2262, in nanoseconds and without its zone.
 func (e *Encoder) Time(t time.Time) {
 	if t.IsZero() {
 		e.Uint(0)
@@ -58,23 +57,23 @@ func (e *Encoder) Time(t time.Time) {
 	e.Uint(uint64(nanoseconds<<1^nanoseconds>>63) + 1)
 }
 
-// Decoder reads what an Encoder has written. What it returns after a failure is zero; Close
-// tells of the failure.
+// Decoder decodes what an Encoder has written. After a failure its methods return zero values, and Close returns the
+// error.
 type Decoder struct {
 	rest   []byte
 	failed bool
 }
 
-// NewDecoder returns a Decoder of a record's value, of which it keeps no part.
+// NewDecoder returns a Decoder of a record's value. It does not retain value.
 func NewDecoder(value []byte) *Decoder { return &Decoder{rest: value} }
 
-// Close returns an error unless the value was read without failure and to its end.
+// Close returns an error if decoding failed or did not reach the end of the value.
 func (d *Decoder) Close() error {
 	switch {
 	case d.failed:
-		return errors.New("its value ends too early, or is none that this build has written")
+		return errors.New("its value is truncated or was not written by this build")
 	case len(d.rest) > 0:
-		return fmt.Errorf("its value has %d bytes more than expected", len(d.rest))
+		return fmt.Errorf("its value is %d bytes longer than expected", len(d.rest))
 	}
 	return nil
 }
@@ -90,7 +89,7 @@ func (d *Decoder) Uint() uint64 {
 	return n
 }
 
-// Bool reads a truth value.
+// Bool reads a boolean.
 func (d *Decoder) Bool() bool { return d.Uint() != 0 }
 
 // String reads text or bytes.
@@ -105,7 +104,7 @@ func (d *Decoder) String() string {
 	return s
 }
 
-// Len reads the number of the parts that follow, each of at least one byte.
+// Len reads the number of the following parts. Each part has at least one byte.
 func (d *Decoder) Len() int {
 	length := d.Uint()
 	if length > uint64(len(d.rest)) {
@@ -115,7 +114,7 @@ func (d *Decoder) Len() int {
 	return int(length)
 }
 
-// Strings reads a map; without entries it is nil.
+// Strings reads a map. It returns nil for an empty map.
 func (d *Decoder) Strings() map[string]string {
 	var m map[string]string
 	for range d.Len() {
@@ -128,7 +127,7 @@ func (d *Decoder) Strings() map[string]string {
 	return m
 }
 
-// Time reads an instant, in UTC.
+// Time reads a time, in UTC.
 func (d *Decoder) Time() time.Time {
 	n := d.Uint()
 	if n == 0 {

@@ -10,7 +10,7 @@ import (
 	"github.com/settle-run/settle/runtime/awslocal/internal/record"
 )
 
-// parts is one value of each kind that an Encoder writes.
+// parts has one value of each type that an Encoder supports.
 type parts struct {
 	Number  uint64
 	Truth   bool
@@ -35,7 +35,7 @@ func decoded(value []byte) (parts, error) {
 	return p, d.Close()
 }
 
-func TestDecoder_reads_what_the_Encoder_wrote_and_refuses_every_part_of_it(t *testing.T) {
+func TestDecoder_reads_the_encoding_and_rejects_its_prefixes(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		want := parts{
@@ -62,7 +62,7 @@ func TestDecoder_reads_what_the_Encoder_wrote_and_refuses_every_part_of_it(t *te
 			}
 		}
 		if _, err := decoded(append(value, 0)); err == nil {
-			t.Fatal("a byte too many: expected an error, got none")
+			t.Fatal("an extra byte: expected an error, got none")
 		}
 	})
 }

@@ -1,44 +1,43 @@
-// Package record is how the models of awslocal say what of their state a call has changed,
-// so that it can be kept on disk. A model's whole state is a set of records, each a small
-// part of it under a key of its own: a message, an item, an execution.
+// Package record describes how the models of awslocal expose changes of their state for storage on disk. A model's
+// whole state is a set of records. Each record is a small part of the state under its own key: a message, an item, an
+// execution.
 //
-// A model that is to be kept has three methods:
+// A persistent model has three methods:
 //
-//	Keep()                                   from now on, note which records change
-//	TakeRecords() []record.Record            what has changed since it was last asked
+//	Keep()                                   start recording which records change
+//	TakeRecords() []record.Record            return the records changed since the last call
 //	Restore(seq iter.Seq2[string, []byte]) error
 //
-// Restore makes of an empty model what it was when all records taken so far, the later over
-// the earlier, were these; the sequence is ordered by key, and its values are valid only
-// until the next one. Nothing else may be state: a restored model answers every call as the
-// first would have. Restore comes before Keep: what is restored has not changed.
+// Restore rebuilds an empty model from the latest version of each record. The sequence is ordered by key, and a value
+// is valid only until the next one. The records must hold all state: a restored model must answer every call as the
+// original would. Call Restore before Keep, so that restored records do not count as changed.
 package record
 
 // Record is one part of a model's state.
 type Record struct {
 	// Key names the part within its model.
 	Key string
-	// Value is what must be known to restore the part; nil means that the part is gone.
+	// Value encodes the part. Nil means that the part was removed.
 	Value []byte
 }
 
-// Touched notes the keys of records that have changed. The zero value notes nothing.
+// Touched collects the keys of changed records. The zero value collects nothing.
 type Touched struct {
 	on    bool
 	noted map[string]struct{}
 	keys  []string
 }
 
-// Keep makes t note keys from now on.
+// Keep makes t collect keys from now on.
 func (t *Touched) Keep() {
 	t.on = true
 	t.noted = make(map[string]struct{})
 }
 
-// Kept reports whether t notes keys. Whoever must build a key first may ask before.
+// Kept reports whether t collects keys. A caller can check it before it builds a key.
 func (t *Touched) Kept() bool { return t.on }
 
-// Note notes that the record of a key was added, changed or removed.
+// Note adds the key of a record that was added, changed or removed.
 func (t *Touched) Note(key string) {
 	if !t.on {
 		return
@@ -49,9 +48,8 @@ func (t *Touched) Note(key string) {
 	}
 }
 
-// Records returns the records of the keys noted since the last call, each once, in the order in
-// which they were first noted, and forgets the keys. value gives what a record is now, nil if it
-// is gone.
+// Records returns the records of the keys collected since the last call, each once, in the order of their first
+// change. It then forgets the keys. value returns the current value of a record, or nil if it was removed.
 func (t *Touched) Records(value func(key string) []byte) []Record {
 	var records []Record
 	for _, key := range t.keys {

@@ -16,14 +16,13 @@ func validation(format string, args ...any) *wire.Error {
 	return wire.Errorf("ValidationException", format, args...)
 }
 
-// constraint returns the ValidationException for a value that breaks a constraint of the
-// API's own definition.
+// constraint returns the ValidationException for a value that violates a constraint of the API definition.
 func constraint(value, parameter, format string, args ...any) *wire.Error {
 	return validation("1 validation error detected: Value '%s' at '%s' failed to satisfy constraint: %s",
 		value, parameter, fmt.Sprintf(format, args...))
 }
 
-// missing returns the ValidationException for a parameter that must be there.
+// missing returns the ValidationException for a missing required parameter.
 func missing(parameter string) *wire.Error {
 	return validation("1 validation error detected: Value at '%s' failed to satisfy constraint: Member must not be null", parameter)
 }
@@ -48,7 +47,7 @@ func noSuchSchedule(name string) *wire.Error {
 	return notFound("Schedule %s does not exist.", name)
 }
 
-// checkEnum refuses a value that is none of those allowed.
+// checkEnum rejects a value that is not allowed.
 func checkEnum(parameter, value string, allowed ...string) *wire.Error {
 	if slices.Contains(allowed, value) {
 		return nil
@@ -56,7 +55,7 @@ func checkEnum(parameter, value string, allowed ...string) *wire.Error {
 	return constraint(value, parameter, "Member must satisfy enum value set: [%s]", strings.Join(allowed, ", "))
 }
 
-// checkRange refuses a number outside of a range.
+// checkRange rejects a number outside a range.
 func checkRange(parameter string, value, lowest, highest int) *wire.Error {
 	if value < lowest {
 		return constraint(strconv.Itoa(value), parameter, "Member must have value greater than or equal to %d", lowest)
@@ -67,7 +66,7 @@ func checkRange(parameter string, value, lowest, highest int) *wire.Error {
 	return nil
 }
 
-// checkLength refuses a string outside of a range of lengths.
+// checkLength rejects a string whose length is outside a range.
 func checkLength(parameter, value string, lowest, highest int) *wire.Error {
 	if len(value) < lowest {
 		return constraint(value, parameter, "Member must have length greater than or equal to %d", lowest)
@@ -80,7 +79,7 @@ func checkLength(parameter, value string, lowest, highest int) *wire.Error {
 
 var namePattern = regexp.MustCompile(`^[0-9a-zA-Z-_.]+$`)
 
-// checkName refuses what is not the name of a schedule or of a group.
+// checkName rejects invalid names of schedules and groups.
 func checkName(parameter, name string) *wire.Error {
 	if err := checkLength(parameter, name, 1, 64); err != nil {
 		return err

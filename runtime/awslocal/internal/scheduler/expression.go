@@ -5,26 +5,26 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	_ "time/tzdata" // where a machine has no zone database, zones are known all the same
+	_ "time/tzdata" // for machines without a time zone database
 
 	"github.com/settle-run/settle/runtime/awslocal/internal/wire"
 )
 
-// timing says when a schedule invokes its target.
+// timing holds the times at which a schedule invokes its target.
 type timing struct {
-	// at is the instant of a one-time schedule.
+	// at is the time of a one-time schedule.
 	at time.Time
-	// every is the interval of a rate; zero is a one-time schedule.
+	// every is the interval of a rate. Zero means a one-time schedule.
 	every time.Duration
-	// start and end bound a rate; a one-time schedule ignores them. Zero is no bound.
+	// start and end bound a rate. Zero means no bound. One-time schedules ignore them.
 	start, end time.Time
 }
 
 const (
 	atLayout = "2006-01-02T15:04:05"
-	// startGrace is how far back a StartDate may lie.
+	// startGrace is how far a StartDate may lie in the past.
 	startGrace = 5 * time.Minute
-	// yearMin and yearMax bound the years of an at(), in UTC. AWS does not say its own.
+	// yearMin and yearMax bound the years of an at(), in UTC. AWS does not document its bounds.
 	yearMin = 1900
 	yearMax = 9999
 )
@@ -33,8 +33,8 @@ var ratePattern = regexp.MustCompile(`^rate\(([1-9][0-9]{0,4}) (minute|hour|day)
 
 var units = map[string]time.Duration{"minute": time.Minute, "hour": time.Hour, "day": 24 * time.Hour}
 
-// parseTiming reads the expression of a schedule, in its time zone. An at() that the zone's
-// clocks skip or show twice means what package time takes it for.
+// parseTiming parses the expression of a schedule, in its time zone. Package time decides the meaning of an at() that
+// the zone's clocks skip or repeat.
 func parseTiming(d *definition) (timing, *wire.Error) {
 	var t timing
 	if d.StartDate != nil {
@@ -75,8 +75,8 @@ func parseTiming(d *definition) (timing, *wire.Error) {
 	return timing{}, invalid
 }
 
-// first returns the first occurrence of a schedule made now: an at() that has passed is
-// invoked at once, as AWS takes it too, and a rate without StartDate begins now.
+// first returns the first occurrence of a schedule created now. An at() in the past is invoked at once, as in AWS. A
+// rate without StartDate starts now.
 func (t timing) first(now time.Time) time.Time {
 	switch {
 	case t.every == 0:
@@ -87,9 +87,8 @@ func (t timing) first(now time.Time) time.Time {
 	return t.start
 }
 
-// latest returns the last of the occurrences that begin with next which is not after now.
-// Occurrences before it are not made up for: whoever advances a model late, such as after a
-// restart, gets one invocation for all of them.
+// latest returns the last occurrence that is not after now, starting from next. It skips earlier occurrences: a model
+// that is advanced late, for example after a restart, performs one invocation for all of them.
 func (t timing) latest(next, now time.Time) time.Time {
 	if t.every == 0 {
 		return next
@@ -100,7 +99,7 @@ func (t timing) latest(next, now time.Time) time.Time {
 	return next.Add(now.Sub(next).Truncate(t.every))
 }
 
-// after returns the occurrence that follows one, whatever the end; zero is none.
+// after returns the next occurrence, ignoring the end. Zero means none.
 func (t timing) after(occurrence time.Time) time.Time {
 	if t.every == 0 {
 		return time.Time{}
@@ -108,13 +107,12 @@ func (t timing) after(occurrence time.Time) time.Time {
 	return occurrence.Add(t.every)
 }
 
-// ended reports whether an occurrence lies after the end. A rate is invoked at its EndDate
-// still.
+// ended reports whether an occurrence lies after the end. A rate still invokes its target at its EndDate.
 func (t timing) ended(occurrence time.Time) bool {
 	return t.every > 0 && !t.end.IsZero() && occurrence.After(t.end)
 }
 
-// checkBounds refuses dates that no new rate can have.
+// checkBounds rejects dates that a new rate must not have.
 func (t timing) checkBounds(now time.Time) *wire.Error {
 	switch {
 	case t.every == 0:

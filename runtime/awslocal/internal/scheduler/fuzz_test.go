@@ -6,8 +6,7 @@ import (
 	"time"
 )
 
-// FuzzServe checks that no request, and nothing that comes of it within a day, panics; and
-// that what is kept can be restored.
+// FuzzServe checks that no request causes a panic, immediately or within a day, and that the records can be restored.
 func FuzzServe(f *testing.F) {
 	f.Add("POST", "/schedules/s", "", body(at(4*time.Second), `ClientToken="t"`, `ActionAfterCompletion="DELETE"`, `Target.DeadLetterConfig={"Arn":"`+deadARN+`"}`))
 	f.Add("POST", "/schedules/s", "", body("rate(1 minute)", "StartDate=1772366400", "EndDate=1772370000.5", `ScheduleExpressionTimezone="Asia/Tokyo"`))
@@ -26,7 +25,7 @@ func FuzzServe(f *testing.F) {
 		b.fail = failUntil(b.now.Add(5*time.Second), b)
 		b.ok("POST", "/schedules/known", knownBody)
 		if _, err := b.model.Serve(b.now, method, path, values, []byte(body)); err != nil && err.Message == "" {
-			t.Errorf("the error %s says nothing", err.Code)
+			t.Errorf("the error %s has no message", err.Code)
 		}
 		b.perform()
 		apply(kept, b.model.TakeRecords())

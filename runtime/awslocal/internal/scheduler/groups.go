@@ -12,16 +12,16 @@ import (
 type group struct {
 	name                  string
 	createdAt, modifiedAt time.Time
-	tags                  []tag // in the order in which their keys were first given
+	tags                  []tag // in the order in which their keys were added
 }
 
-// pageMax is the most that one call lists, and what it lists by default.
+// pageMax is the maximum and default page size of list calls.
 const pageMax = 100
 
-// page is which part of a list is asked for.
+// page selects part of a list.
 type page struct {
 	prefix string // of the names
-	token  string // the key that the page begins with
+	token  string // first key of the page
 	most   int
 }
 
@@ -43,8 +43,8 @@ func readPage(r *request) (page, *wire.Error) {
 	return p, checkRange("maxResults", most, 1, pageMax)
 }
 
-// resolveGroup refuses the name of a group that is not there. An empty one becomes that of
-// the default group.
+// resolveGroup returns an error if the group does not exist. It replaces an empty name by the name of the default
+// group.
 func (m *Model) resolveGroup(name *string) *wire.Error {
 	if *name == "" {
 		*name = defaultGroup
@@ -99,8 +99,8 @@ func (m *Model) getGroup(_ time.Time, r *request) (any, *wire.Error) {
 	return g.output(), nil
 }
 
-// deleteGroup deletes a group and its schedules at once, where AWS takes its time and calls
-// the group DELETING meanwhile.
+// deleteGroup deletes a group and its schedules at once. AWS takes some time, during which the group has the state
+// DELETING.
 func (m *Model) deleteGroup(now time.Time, r *request) (any, *wire.Error) {
 	return m.once(now, r, r.query.Get("clientToken"), func() (any, *wire.Error) {
 		if err := checkName("name", r.item); err != nil {

@@ -6,46 +6,44 @@ import (
 	"github.com/settle-run/settle/runtime/awslocal/internal/wire"
 )
 
-// Retries of an invocation begin retryFirst after the first attempt and come twice as late
-// each time, but never more than retryLast apart. AWS says only that it backs off
-// exponentially; with these figures the default of 185 retries fits its default of 24 hours.
+// The first retry of an invocation follows retryFirst after the first attempt. The interval doubles with each retry,
+// up to retryLast. AWS documents only that it backs off exponentially. With these values, the default of 185 retries
+// fits into the default of 24 hours.
 const (
 	retryFirst = time.Second
 	retryLast  = 8 * time.Minute
 )
 
-// Firing is one thing to do now.
+// Firing is an SQS request that is due.
 type Firing struct {
-	// ID is what Finish is told.
+	// ID identifies the firing in Finish.
 	ID uint64
-	// Request is the input of SQS's SendMessage, as JSON. A queue of the account may be named
-	// without the rest of its URL.
+	// Request is the input of SQS's SendMessage, as JSON. QueueUrl may be a bare queue name.
 	Request []byte
 }
 
-// invocation is one occurrence of a schedule, from its first attempt until it has succeeded
-// or is given up. It goes on with the target that it began with, even if the schedule is
-// updated or deleted meanwhile: AWS does not say what it does then.
+// invocation is one occurrence of a schedule, from its first attempt until it succeeds or is given up. It keeps its
+// original target even if the schedule is updated or deleted in the meantime. AWS does not document this case.
 type invocation struct {
 	serial      uint64
-	key         string // of its schedule
-	schedule    uint64 // the schedule's serial: another of the same key is not it
+	key         string // of the schedule
+	schedule    uint64 // the schedule's serial, because a new schedule may reuse the key
 	target      *target
 	scheduledAt time.Time
 	beganAt     time.Time
-	dueAt       time.Time // of the next attempt, or of that under way
-	failed      int       // attempts
-	// failure says why the invocation was given up: what remains is its dead letter.
+	dueAt       time.Time // time of the next or the current attempt
+	failed      int       // number of failed attempts
+	// failure is set once the invocation has been given up. Only its dead letter remains to be sent.
 	failure *failure
 }
 
 type failure struct {
 	Code, Message string
-	// Exhausted names the part of the retry policy that has run out.
+	// Exhausted names the part of the retry policy that is exhausted.
 	Exhausted string
 }
 
-// Advance begins the invocations, and the further attempts, whose time has come.
+// Advance starts the invocations and retries that are due.
 func (m *Model) Advance(now time.Time) {
 	for {
 		key, next, found := "", task{}, false
@@ -65,7 +63,7 @@ func (m *Model) Advance(now time.Time) {
 	}
 }
 
-// begin begins an invocation of the schedule, which is no longer among what is due.
+// begin starts an invocation of the schedule. The schedule must no longer be in due.
 func (m *Model) begin(now time.Time, s *schedule) {
 	occurrence := s.timing.latest(s.next, now)
 	i := &invocation{
@@ -80,7 +78,7 @@ func (m *Model) begin(now time.Time, s *schedule) {
 	m.fire(i)
 }
 
-// fire hands the next attempt of an invocation, or its dead letter, to the caller.
+// fire queues the next attempt of an invocation, or its dead letter, as a Firing.
 func (m *Model) fire(i *invocation) {
 	request := i.request
 	if i.failure != nil {
@@ -89,18 +87,17 @@ func (m *Model) fire(i *invocation) {
 	m.firings = append(m.firings, Firing{ID: i.serial, Request: request()})
 }
 
-// TakeFirings returns what the caller must do now, in order, and forgets it. Each must be
-// reported to Finish; that may bring further ones. What was taken and not finished when the
-// model was kept is handed out again by the model restored.
+// TakeFirings returns the firings that the caller must perform, in order, and removes them. The caller must report
+// each one to Finish, which may add new firings. After a restore, the model returns unfinished firings again.
 func (m *Model) TakeFirings() []Firing {
 	firings := m.firings
 	m.firings = nil
 	return firings
 }
 
-// Finish reports how a firing went: nil is success. An attempt that failed is made again
-// according to the retry policy, and if that has run out, the dead-letter queue, if there is
-// one, is due a firing of its own. A dead letter that cannot be sent is lost, as with AWS.
+// Finish reports the result of a firing. A nil err means success. A failed attempt is retried according to the retry
+// policy. When the policy is exhausted, the dead letter becomes a new firing, if there is a dead-letter queue. A dead
+// letter that cannot be sent is lost, as in AWS.
 func (m *Model) Finish(now time.Time, id uint64, err *wire.Error) {
 	i, ok := m.invocations[id]
 	if !ok {
@@ -147,7 +144,7 @@ func newFailure(err *wire.Error, exhausted string) *failure {
 	return f
 }
 
-// backoff returns the wait after as many attempts have failed, at least one.
+// backoff returns the wait after this many failed attempts (at least one).
 func backoff(failed int) time.Duration {
 	wait := retryFirst
 	for range failed - 1 {
@@ -158,8 +155,8 @@ func backoff(failed int) time.Duration {
 	return wait
 }
 
-// end forgets an invocation. If it was the last of its schedule, the schedule is complete,
-// and deleted if it is to be; one that has been disabled meanwhile stays.
+// end removes an invocation. If it was the last one of its schedule, the schedule is complete, and is deleted if
+// ActionAfterCompletion says so. A schedule that has been disabled in the meantime is not deleted.
 func (m *Model) end(i *invocation) {
 	delete(m.invocations, i.serial)
 	m.touch(i)

@@ -11,7 +11,7 @@ import (
 	"github.com/settle-run/settle/runtime/awslocal/internal/wire"
 )
 
-func TestAt_fires_once_at_its_second(t *testing.T) {
+func TestAt_fires_once_in_its_second(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.ok("POST", "/schedules/s", body(at(4*time.Second)))
@@ -20,7 +20,7 @@ func TestAt_fires_once_at_its_second(t *testing.T) {
 	b.advance(time.Hour)
 	b.wantFired("+4s " + hello)
 	if got := b.ok("GET", "/schedules/s", ""); !strings.Contains(got, `"State":"ENABLED"`) {
-		t.Errorf("a schedule without ActionAfterCompletion stays as it is, got %s", got)
+		t.Errorf("got %s, want a schedule without ActionAfterCompletion to stay unchanged", got)
 	}
 }
 
@@ -72,11 +72,11 @@ func TestRate_keeps_its_interval_between_start_and_end(t *testing.T) {
 	}
 }
 
-func TestRate_does_not_make_up_for_occurrences_missed(t *testing.T) {
+func TestRate_skips_missed_occurrences(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.ok("POST", "/schedules/s", body("rate(1 minute)", `Target.Input="<aws.scheduler.scheduled-time>"`, "StartDate=1772366400"))
-	b.now = b.now.Add(10*time.Minute + 30*time.Second) // nobody advanced the model meanwhile
+	b.now = b.now.Add(10*time.Minute + 30*time.Second) // the model was not advanced in the meantime
 	b.advance(30 * time.Second)
 	b.wantFired(
 		`+0s {"QueueUrl":"events.fifo","MessageBody":"2026-03-01T12:00:00Z","MessageGroupId":"g"}`,
@@ -122,7 +122,7 @@ func failUntil(end time.Time, b *bench) func(string) *wire.Error {
 	}
 }
 
-func TestDeleteSchedule_cancels_what_has_not_begun(t *testing.T) {
+func TestDeleteSchedule_cancels_pending_invocations(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.ok("POST", "/schedules/s", body(at(4*time.Second)))
@@ -143,7 +143,7 @@ func TestUpdateSchedule_replaces_the_whole_definition(t *testing.T) {
 	b.wantFired(`+20s {"QueueUrl":"events.fifo","MessageBody":"later","MessageGroupId":"g"}`)
 	if got := b.ok("GET", "/schedules/s", ""); strings.Contains(got, "Description") || !strings.Contains(got, `"ActionAfterCompletion":"NONE"`) ||
 		!strings.Contains(got, `"CreationDate":1772366400,`) || !strings.Contains(got, `"LastModificationDate":1772366401,`) {
-		t.Errorf("got %s, want defaults for what the update left out", got)
+		t.Errorf("got %s, want defaults for the members missing in the update", got)
 	}
 }
 
@@ -160,7 +160,7 @@ func TestUpdateSchedule_does_not_repeat_an_invocation(t *testing.T) {
 	b.wantFired("+0s "+fmt.Sprintf(rate, "rate"), "+1s "+hello, "+1m0s "+fmt.Sprintf(rate, "updated"), "+2m0s "+fmt.Sprintf(rate, "updated"))
 }
 
-func TestUpdateSchedule_enables_what_was_disabled(t *testing.T) {
+func TestUpdateSchedule_enables_a_disabled_schedule(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.ok("POST", "/schedules/once", body(at(time.Second), `State="DISABLED"`))
@@ -243,7 +243,7 @@ func TestRetryPolicy_backs_off_and_then_sends_a_dead_letter(t *testing.T) {
 	}
 }
 
-func TestRetryPolicy_by_default_tries_185_times_again_within_a_day(t *testing.T) {
+func TestRetryPolicy_defaults_to_185_retries_within_a_day(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.fail = func(string) *wire.Error { return wire.Errorf("ThrottlingException", "never") }
@@ -254,11 +254,11 @@ func TestRetryPolicy_by_default_tries_185_times_again_within_a_day(t *testing.T)
 	}
 	b.refused("GET", "/schedules/s", "", "ResourceNotFoundException", 404, "Schedule s does not exist.")
 	if len(b.model.invocations) != 0 {
-		t.Errorf("%d invocations are left", len(b.model.invocations))
+		t.Errorf("%d invocations remain", len(b.model.invocations))
 	}
 }
 
-func TestRetries_go_on_after_the_schedule_is_gone(t *testing.T) {
+func TestRetries_continue_after_the_schedule_is_deleted(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.fail = failUntil(epochTest.Add(time.Second), b)
@@ -266,13 +266,13 @@ func TestRetries_go_on_after_the_schedule_is_gone(t *testing.T) {
 	b.ok("DELETE", "/schedules/s", "")
 	b.ok("POST", "/schedules/s", body(at(time.Hour), `Target.Input="another"`, `ActionAfterCompletion="DELETE"`))
 	b.advance(time.Minute)
-	b.ok("GET", "/schedules/s", "") // the end of the first one's invocation does not complete the second
+	b.ok("GET", "/schedules/s", "") // the end of the first schedule's invocation does not complete the second schedule
 	b.wantFired("+0s "+hello, "+1s "+hello)
 	b.advance(time.Hour)
 	b.refused("GET", "/schedules/s", "", "ResourceNotFoundException", 404, "Schedule s does not exist.")
 }
 
-func TestActionAfterCompletion_spares_what_is_disabled(t *testing.T) {
+func TestActionAfterCompletion_does_not_delete_disabled_schedules(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.fail = failUntil(epochTest.Add(time.Second), b)
@@ -296,7 +296,7 @@ func TestClientToken_makes_a_request_take_effect_once(t *testing.T) {
 	update := body(at(3*time.Hour), `ClientToken="t1"`)
 	b.ok("PUT", "/schedules/s", update)
 	b.ok("PUT", "/schedules/s", body(at(4*time.Hour), `ClientToken="t3"`))
-	b.ok("PUT", "/schedules/s", update) // late repetition: the later update stands
+	b.ok("PUT", "/schedules/s", update) // a late repetition does not undo the later update
 	if got := b.ok("GET", "/schedules/s", ""); !strings.Contains(got, at(4*time.Hour)) {
 		t.Errorf("got %s, want the later update", got)
 	}
@@ -309,11 +309,11 @@ func TestClientToken_makes_a_request_take_effect_once(t *testing.T) {
 	b.advance(tokenLifetime)
 	b.refused("DELETE", "/schedules/s?clientToken=t1", "", "ResourceNotFoundException", 404, "Schedule s does not exist.")
 	if n := b.model.tokens.answers.Len() + b.model.tokens.expiry.Len(); n != 0 {
-		t.Errorf("%d tokens are remembered beyond their time", n)
+		t.Errorf("%d expired tokens remain", n)
 	}
 }
 
-func TestSchedules_of_one_second_fire_in_the_order_of_their_making(t *testing.T) {
+func TestSchedules_of_the_same_second_fire_in_creation_order(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	var want []string

@@ -11,8 +11,8 @@ import (
 	"github.com/settle-run/settle/runtime/awslocal/internal/record"
 )
 
-// The keys of records: a kind, and what names a record within it. Invocations are restored
-// after the schedules that they belong to, whatever the order of the keys.
+// The keys of records start with a kind, followed by the name of the record within its kind. Invocations are restored
+// after their schedules, whatever the order of the keys.
 const (
 	groupRecords      = "group/"
 	invocationRecords = "invocation/"
@@ -42,7 +42,7 @@ type keptInvocation struct {
 	Failure                     *failure `json:",omitempty"`
 }
 
-// Keep makes the model note which of its records change, from now on.
+// Keep starts recording which records change.
 func (m *Model) Keep() { m.touched.Keep() }
 
 func (m *Model) touch(i *invocation) {
@@ -51,12 +51,12 @@ func (m *Model) touch(i *invocation) {
 	}
 }
 
-// TakeRecords returns what has changed since the last call.
+// TakeRecords returns the records changed since the last call.
 func (m *Model) TakeRecords() []record.Record {
 	return m.touched.Records(m.value)
 }
 
-// value returns the record of a key; nil if there is no longer one.
+// value returns the record of a key, or nil if it no longer exists.
 func (m *Model) value(key string) []byte {
 	if key == serialRecord {
 		return encode(m.serial)
@@ -72,7 +72,7 @@ func (m *Model) value(key string) []byte {
 			return encode(keptSchedule{s.serial, s.definition, s.createdAt, s.modifiedAt, s.next})
 		}
 	case invocationRecords:
-		serial, _ := strconv.ParseUint(name, 10, 64) // touch wrote it
+		serial, _ := strconv.ParseUint(name, 10, 64) // written by touch, so always valid
 		if i, ok := m.invocations[serial]; ok {
 			return encode(keptInvocation{i.key, i.schedule, i.target, i.scheduledAt, i.beganAt, i.dueAt, i.failed, i.failure})
 		}
@@ -84,8 +84,7 @@ func (m *Model) value(key string) []byte {
 	return nil
 }
 
-// Restore makes of a new model what it was when all records taken so far, the later over the
-// earlier, were these.
+// Restore rebuilds the state of a new model from the latest version of each record.
 func (m *Model) Restore(records iter.Seq2[string, []byte]) error {
 	for key, value := range records {
 		if err := m.restore(key, value); err != nil {

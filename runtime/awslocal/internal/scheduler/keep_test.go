@@ -28,7 +28,7 @@ func apply(kept map[string][]byte, records []record.Record) {
 	}
 }
 
-func TestRestore_brings_back_groups_tags_and_tokens(t *testing.T) {
+func TestRestore_restores_groups_tags_and_tokens(t *testing.T) {
 	t.Parallel()
 	b, kept := newBench(t), map[string][]byte{}
 	b.model.Keep()
@@ -48,7 +48,7 @@ func TestRestore_brings_back_groups_tags_and_tokens(t *testing.T) {
 			t.Errorf("%s: got %s, want %s", path, got, want)
 		}
 	}
-	again.ok("POST", "/schedules/s", create) // its token is known still
+	again.ok("POST", "/schedules/s", create) // its token is still known
 
 	b.advance(tokenLifetime)
 	b.ok("GET", "/schedules", "")
@@ -56,12 +56,12 @@ func TestRestore_brings_back_groups_tags_and_tokens(t *testing.T) {
 	b.restored(kept).refused("POST", "/schedules/s", create, "ConflictException", 409, "already exists")
 	for key := range kept {
 		if len(key) > len(tokenRecords) && key[:len(tokenRecords)] == tokenRecords {
-			t.Errorf("the record %s outlives its token", key)
+			t.Errorf("the record %s still exists after its token expired", key)
 		}
 	}
 }
 
-func TestRestore_hands_out_again_what_was_not_finished(t *testing.T) {
+func TestRestore_returns_unfinished_firings_again(t *testing.T) {
 	t.Parallel()
 	for name, fail := range map[string]bool{"an attempt": false, "a dead letter": true} {
 		t.Run(name, func(t *testing.T) {
@@ -88,11 +88,11 @@ func TestRestore_hands_out_again_what_was_not_finished(t *testing.T) {
 	}
 }
 
-func TestRestore_refuses_what_is_no_record(t *testing.T) {
+func TestRestore_rejects_invalid_records(t *testing.T) {
 	t.Parallel()
 	for key, value := range map[string]string{"queue/q": "{}", "serial": "x", "schedule/default/s": `{"Definition":{"ScheduleExpression":"?"}}`, "invocation/x": "{}"} {
 		if err := New().Restore(byKey(map[string][]byte{key: []byte(value)})); err == nil {
-			t.Errorf("%s: %s is taken for a record", key, value)
+			t.Errorf("%s: %s was accepted as a record", key, value)
 		}
 	}
 }

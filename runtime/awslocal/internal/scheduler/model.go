@@ -1,17 +1,15 @@
-// Package scheduler models Amazon EventBridge Scheduler: schedules, their groups, and the
-// invocations that they bring about. A Model is state and nothing else: it starts no
-// goroutine, takes no lock, reads no clock and sends nothing. Every method is given the
-// time, which must not run backwards; IDs follow from counters. So the same calls give the
-// same answers, always.
+// Package scheduler models Amazon EventBridge Scheduler: schedules, their groups, and their invocations. A Model is a
+// pure state machine: it starts no goroutines, takes no locks, reads no clock and sends nothing. Every method takes
+// the time, which must not run backwards. IDs derive from counters. The same calls therefore always return the same
+// answers.
 //
-// The rules are those of the EventBridge Scheduler API Reference (2021-06-30) and of the
-// EventBridge Scheduler User Guide; where they leave a choice, the code says which one it
-// takes. What is not modelled is refused by name: every target but SQS, cron expressions,
-// and keys of KMS.
+// The model follows the EventBridge Scheduler API Reference (2021-06-30) and the EventBridge Scheduler User Guide.
+// Where they leave a choice, the code documents it. Unsupported features are rejected with an error that names them:
+// all targets except SQS, cron expressions, and KMS keys.
 //
-// AWS invokes a target within the minute of its time (User Guide, "Schedule types in
-// EventBridge Scheduler"); the model does so at the very second, and within a flexible time
-// window at its beginning. Whoever relies on that is wrong on AWS.
+// AWS invokes a target within one minute of the scheduled time (User Guide, "Schedule types in EventBridge
+// Scheduler"). The model invokes it in the exact second, and at the start of a flexible time window. Do not rely on
+// this precision on AWS.
 package scheduler
 
 import (
@@ -23,10 +21,10 @@ import (
 	"github.com/settle-run/settle/runtime/awslocal/internal/wire"
 )
 
-// Model is the schedules of one account. It is not safe for concurrent use.
+// Model holds the schedules of one account. It is not safe for concurrent use.
 //
-// Serve answers calls and fires nothing; time passes in Advance. Whoever serves a model
-// advances it to the time of a call before the call and after it, and performs what is due:
+// Serve answers calls and sends nothing. Time passes only in Advance. Advance the model to the time of a call before
+// and after the call, and perform the firings:
 //
 //	model.Advance(now)
 //	for firings := model.TakeFirings(); len(firings) > 0; firings = model.TakeFirings() {
@@ -37,31 +35,30 @@ import (
 type Model struct {
 	groups      ordered.Map[*group]    // by name
 	schedules   ordered.Map[*schedule] // by scheduleKey
-	invocations map[uint64]*invocation // those that have begun and not ended, by serial
-	due         ordered.Map[task]      // what time alone will bring, by dueKey
-	firings     []Firing               // not taken yet
+	invocations map[uint64]*invocation // in progress, by serial
+	due         ordered.Map[task]      // time-driven work, by dueKey
+	firings     []Firing               // not yet taken
 	tokens      tokens
-	serial      uint64 // the last one given
+	serial      uint64 // the last assigned serial
 	touched     record.Touched
 }
 
-// task is what is done at its time: one of its members is set.
+// task is work that is due at a time. Exactly one of schedule and invocation is set.
 type task struct {
 	at         time.Time
-	schedule   *schedule   // begins an invocation
-	invocation *invocation // is tried again
+	schedule   *schedule   // to invoke
+	invocation *invocation // to retry
 }
 
 // New returns a model with the group "default" and no schedules.
 func New() *Model {
 	m := &Model{invocations: make(map[uint64]*invocation)}
-	// The default group of an account has been there always.
+	// The default group exists in every account.
 	m.groups.Set(defaultGroup, &group{name: defaultGroup, createdAt: time.Unix(0, 0).UTC(), modifiedAt: time.Unix(0, 0).UTC()})
 	return m
 }
 
-// Next returns the earliest instant at which Advance has something to do: it may have
-// passed already. False means never.
+// Next returns the earliest time at which Advance has work. It may lie in the past. False means never.
 func (m *Model) Next() (time.Time, bool) {
 	for _, next := range m.due.From("") {
 		return next.at, true
@@ -69,20 +66,19 @@ func (m *Model) Next() (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// nextSerial returns a number that was not given before, higher than all before it.
+// nextSerial returns the next serial. Serials increase and are never reused.
 func (m *Model) nextSerial() uint64 {
 	m.serial++
 	m.touched.Note(serialRecord)
 	return m.serial
 }
 
-// dueKey orders tasks by time, and tasks of one time by the serial of their schedule or
-// invocation.
+// dueKey orders tasks by time, then by the serial of their schedule or invocation.
 func dueKey(at time.Time, serial uint64) string {
 	return timeKey(at) + string(binary.BigEndian.AppendUint64(nil, serial))
 }
 
-// timeKey orders times. The sign of the seconds is flipped, so that those before 1970 come
+// timeKey returns a key that sorts like the time. It flips the sign of the seconds, so that times before 1970 sort
 // first.
 func timeKey(t time.Time) string {
 	key := binary.BigEndian.AppendUint64(nil, uint64(t.Unix())^1<<63)
@@ -98,5 +94,5 @@ func groupARN(name string) string { return arnPrefix + "schedule-group/" + name 
 
 func scheduleARN(key string) string { return arnPrefix + "schedule/" + key }
 
-// scheduleKey names a schedule of the account. Names have no slash.
+// scheduleKey returns the key of a schedule. Names contain no slash.
 func scheduleKey(group, name string) string { return group + "/" + name }

@@ -22,13 +22,13 @@ const (
 	roleARN  = "arn:aws:iam::000000000000:role/scheduler"
 )
 
-// bench drives a model as a server does, and keeps what it fires.
+// bench drives a model as a server does, and records what it fires.
 type bench struct {
 	*testing.T
 	model *Model
 	now   time.Time
 	fired []string // "+4s {request}", in order
-	// fail says how the sending of a request ends.
+	// fail returns the error of a sent request, or nil.
 	fail func(request string) *wire.Error
 }
 
@@ -37,7 +37,7 @@ func newBench(t *testing.T) *bench {
 	return &bench{T: t, model: New(), now: epochTest, fail: func(string) *wire.Error { return nil }}
 }
 
-// advance lets time pass, stopping wherever the model asks for it.
+// advance lets time pass, and stops at each time that Next returns.
 func (b *bench) advance(d time.Duration) {
 	b.Helper()
 	end := b.now.Add(d)
@@ -48,7 +48,7 @@ func (b *bench) advance(d time.Duration) {
 			break
 		}
 		if !next.After(b.now) {
-			b.Fatalf("Next says %v still after Advance to %v", next, b.now)
+			b.Fatalf("Next still returns %v after Advance to %v", next, b.now)
 		}
 		b.now = next
 	}
@@ -82,7 +82,7 @@ func (b *bench) call(method, target, body string) (string, *wire.Error) {
 	return string(answer), failed
 }
 
-// ok is call where success is expected.
+// ok makes a call that must succeed.
 func (b *bench) ok(method, target, body string) string {
 	b.Helper()
 	answer, err := b.call(method, target, body)
@@ -92,7 +92,7 @@ func (b *bench) ok(method, target, body string) string {
 	return answer
 }
 
-// refused checks that a call fails with a code, a status and words.
+// refused checks that a call fails with this code, status and message part.
 func (b *bench) refused(method, target, body, code string, status int, words string) {
 	b.Helper()
 	answer, err := b.call(method, target, body)
@@ -105,8 +105,8 @@ func (b *bench) refused(method, target, body, code string, status int, words str
 	}
 }
 
-// body is the body of CreateSchedule for a FIFO queue. Overrides are JSON members, given by
-// path such as "Target.Input"; null removes one.
+// body returns the body of CreateSchedule for a FIFO queue. Overrides are JSON members, identified by a path such as
+// "Target.Input". null removes a member.
 func body(expression string, overrides ...string) string {
 	members := map[string]any{
 		"ScheduleExpression": expression,
@@ -148,7 +148,7 @@ func (b *bench) wantFired(want ...string) {
 
 const hello = `{"QueueUrl":"events.fifo","MessageBody":"hello","MessageGroupId":"g"}`
 
-func TestGetSchedule_answers_what_was_created_with_the_defaults(t *testing.T) {
+func TestGetSchedule_returns_the_definition_with_defaults(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.now = b.now.Add(1500 * time.Millisecond)
@@ -166,7 +166,7 @@ func TestGetSchedule_answers_what_was_created_with_the_defaults(t *testing.T) {
 	}
 }
 
-func TestRequests_that_cannot_be_served_are_refused_by_name(t *testing.T) {
+func TestRequests_that_are_unsupported_are_rejected_by_name(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.ok("POST", "/schedules/s", body(at(time.Hour)))
@@ -182,7 +182,7 @@ func TestRequests_that_cannot_be_served_are_refused_by_name(t *testing.T) {
 	b.refused("DELETE", "/schedule-groups/none", "", "ResourceNotFoundException", 404, "Schedule group none does not exist.")
 	b.refused("DELETE", "/schedule-groups/default", "", "ValidationException", 0, "default cannot be deleted")
 	b.refused("GET", "/tags/"+groupARN("none"), "", "ResourceNotFoundException", 404, "Schedule group none does not exist.")
-	b.refused("GET", "/tags/"+scheduleARN("default/s"), "", "ValidationException", 0, "expected resourceArn to be that of a schedule group")
+	b.refused("GET", "/tags/"+scheduleARN("default/s"), "", "ValidationException", 0, "expected resourceArn to be the ARN of a schedule group")
 	b.refused("PATCH", "/schedules/s", "", "UnknownOperationException", 404, "PATCH /schedules/s")
 	b.refused("GET", "/schedules/s?verbose=1", "", "ValidationException", 0, `"verbose" of GetSchedule`)
 	b.refused("GET", "/schedules?State=RUNNING", "", "ValidationException", 0, "[ENABLED, DISABLED]")
@@ -236,7 +236,7 @@ func TestRequests_that_cannot_be_served_are_refused_by_name(t *testing.T) {
 			"Target.Input="+string(encode(input))), "ValidationException", 0, words)
 	}
 	if Serves("/2015-03-31/functions") || Serves("/") {
-		t.Error("Serves says that a path of another service is Scheduler's")
+		t.Error("Serves accepts a path of another service")
 	}
 	if got := b.ok("GET", "/schedules", ""); strings.Count(got, `"Arn":"arn:aws:scheduler`) != 1 {
 		t.Errorf("want the first schedule only, got %s", got)
@@ -291,7 +291,7 @@ func TestListSchedules_pages_in_order_and_filters(t *testing.T) {
 	}
 }
 
-func TestGroups_hold_tags_and_take_their_schedules_along(t *testing.T) {
+func TestGroups_have_tags_and_are_deleted_with_their_schedules(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.ok("POST", "/schedule-groups/g", `{"Tags":[{"Key":"team","Value":"a"},{"Key":"env","Value":"test"}]}`)
@@ -319,5 +319,5 @@ func TestGroups_hold_tags_and_take_their_schedules_along(t *testing.T) {
 	b.ok("DELETE", "/schedule-groups/g", "")
 	b.refused("GET", "/schedule-groups/g", "", "ResourceNotFoundException", 404, "Schedule group g does not exist.")
 	b.advance(time.Hour)
-	b.wantFired("+2m0s " + hello) // that of the default group alone
+	b.wantFired("+2m0s " + hello) // only from the default group
 }

@@ -17,30 +17,30 @@ import (
 	"github.com/settle-run/settle/runtime/awslocal/internal/wire"
 )
 
-// reference is Scheduler written for reading only: two lists, searched anew in every second.
-// It says what the model must do, at any cost. Times are seconds since the test began.
+// reference is a simple, slow Scheduler: two lists, searched in every second. It defines the correct behaviour of the
+// model. Times are seconds since the test began.
 type reference struct {
 	schedules   []*referenceSchedule
 	invocations []*referenceInvocation
-	made        int // schedules and invocations so far
+	made        int // number of schedules and invocations so far
 }
 
 type referenceSchedule struct {
-	serial          int
-	name            string
-	at, every, end  int // every is zero for at; end is zero for none
-	started         int
-	enabled, delete bool
-	lettered        bool // has a dead-letter queue
-	retries         int
-	input           string
-	fired           bool
-	last            int // when a rate was invoked last; negative is never
+	serial             int
+	name               string
+	at, every, end     int // every is zero for at; end is zero if not set
+	started            int
+	enabled, delete    bool
+	hasDeadLetterQueue bool // has a dead-letter queue
+	retries            int
+	input              string
+	fired              bool
+	last               int // time of a rate's last invocation; negative if none
 }
 
 type referenceInvocation struct {
 	serial   int
-	schedule referenceSchedule // as it was when the invocation began
+	schedule referenceSchedule // as at the start of the invocation
 	attempts int
 	due      int
 }
@@ -65,7 +65,7 @@ func (s *referenceSchedule) due(now int) bool {
 	return s.enabled && now != s.last && s.next(now) == now && (s.end == 0 || now <= s.end)
 }
 
-// next returns the first occurrence of a rate from now on that has not been.
+// next returns the first occurrence of a rate at or after now that has not been invoked.
 func (s *referenceSchedule) next(now int) int {
 	next := s.started
 	for next < now || next == s.last {
@@ -74,7 +74,7 @@ func (s *referenceSchedule) next(now int) int {
 	return next
 }
 
-// tick does what the second now brings, and returns what is sent.
+// tick performs the work of one second and returns the sent requests.
 func (r *reference) tick(now int, fail func(string) bool) []string {
 	type work struct {
 		serial int
@@ -89,7 +89,7 @@ func (r *reference) tick(now int, fail func(string) bool) []string {
 		case i.attempts <= i.schedule.retries:
 			i.due = now + 1<<(i.attempts-1)
 			return
-		case i.schedule.lettered:
+		case i.schedule.hasDeadLetterQueue:
 			sent = append(sent, "dead letter of "+i.schedule.input)
 		}
 		r.invocations = slices.DeleteFunc(r.invocations, func(o *referenceInvocation) bool { return o == i })
@@ -119,7 +119,7 @@ func (r *reference) tick(now int, fail func(string) bool) []string {
 	return sent
 }
 
-// complete deletes a schedule that has nothing more to come, if it is to be.
+// complete deletes a completed schedule if ActionAfterCompletion says so.
 func (r *reference) complete(serial, now int) {
 	for _, i := range r.invocations {
 		if i.schedule.serial == serial {
@@ -135,8 +135,7 @@ func (r *reference) complete(serial, now int) {
 	}
 }
 
-// pair is a model and the reference, side by side: what is done to one is done to the other,
-// and must show the same.
+// pair runs a model and the reference side by side. Every operation applies to both, and their answers must match.
 type pair struct {
 	*rapid.T
 	model   *Model
@@ -151,13 +150,13 @@ func (p *pair) time() time.Time { return epochTest.Add(time.Duration(p.now) * ti
 
 func (p *pair) fail(input string) bool { return p.failing[input[:1]] }
 
-// perform does what the model has due, and compares.
+// perform performs the model's due work and compares the result.
 func (p *pair) perform() {
 	want := p.ref.tick(p.now, p.fail)
 	var got []string
 	p.model.Advance(p.time())
 	for firings := p.model.TakeFirings(); len(firings) > 0; firings = p.model.TakeFirings() {
-		// One by one, so that a dead letter comes right after the attempt that it tells of.
+		// One by one, so that a dead letter directly follows its last attempt.
 		for i := 0; i < len(firings); i++ {
 			var message sendMessage
 			if err := decode(firings[i].Request, &message); err != nil {
@@ -221,12 +220,12 @@ func (p *pair) call(method, name, body string, wantCode string) string {
 	return string(answer)
 }
 
-// draw makes a definition, as the API and as the reference know it.
+// draw draws a definition and returns it in the form of the API and of the reference.
 func (p *pair) draw(name string) (string, *referenceSchedule) {
 	p.inputs++
 	s := &referenceSchedule{
 		name: name, enabled: rapid.IntRange(0, 4).Draw(p.T, "enabled") > 0, delete: rapid.Bool().Draw(p.T, "delete"),
-		last: -1, lettered: rapid.Bool().Draw(p.T, "lettered"), retries: rapid.IntRange(0, 3).Draw(p.T, "retries"),
+		last: -1, hasDeadLetterQueue: rapid.Bool().Draw(p.T, "hasDeadLetterQueue"), retries: rapid.IntRange(0, 3).Draw(p.T, "retries"),
 		input: fmt.Sprintf("%s%d", rapid.SampledFrom([]string{"a", "b"}).Draw(p.T, "kind"), p.inputs),
 	}
 	var overrides []string
@@ -243,7 +242,7 @@ func (p *pair) draw(name string) (string, *referenceSchedule) {
 		}
 	}
 	overrides = append(overrides, "Target.Input="+string(encode(s.input)), fmt.Sprintf(`Target.RetryPolicy={"MaximumRetryAttempts":%d}`, s.retries))
-	if s.lettered {
+	if s.hasDeadLetterQueue {
 		overrides = append(overrides, `Target.DeadLetterConfig={"Arn":"`+deadARN+`"}`)
 	}
 	if !s.enabled {
@@ -276,7 +275,7 @@ func (p *pair) update(name string) {
 	}
 	p.call("PUT", "/"+name, definition, "")
 	s.serial = old.serial
-	// The same expression is not a new one: what has been invoked stays invoked.
+	// If the expression does not change, an invoked schedule is not invoked again.
 	s.fired = old.fired && s.every == 0 && old.every == 0 && s.at == old.at
 	if s.every > 0 && old.every > 0 && s.started == old.started {
 		s.last = old.last
@@ -310,9 +309,9 @@ func (p *pair) list() {
 	}
 }
 
-// TestModel_does_what_the_reference_does drives both with random calls and random failures,
-// and replaces the model by one restored from its records every now and then.
-func TestModel_does_what_the_reference_does(t *testing.T) {
+// TestModel_behaves_like_the_reference makes random calls with random failures on both. Now and then it replaces the
+// model by one restored from its records.
+func TestModel_behaves_like_the_reference(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		p := &pair{T: t, model: New(), failing: map[string]bool{}, kept: map[string][]byte{}}

@@ -15,24 +15,24 @@ import (
 	"github.com/settle-run/settle/runtime/awslocal/internal/wire"
 )
 
-// The collections that the paths of the API begin with.
+// The collections at the start of API paths.
 const (
 	schedulesPath = "/schedules"
 	groupsPath    = "/schedule-groups"
 	tagsPath      = "/tags"
 )
 
-// operation is one call of the API, found by method and path.
+// operation is an API operation, identified by method and path.
 type operation struct {
 	name, method, collection string
-	// item says that the path goes on with the name or ARN of one item of the collection.
+	// item is set if the path ends with the name or ARN of one item of the collection.
 	item bool
-	// query holds the parameters that the operation has in the query.
+	// query lists the operation's query parameters.
 	query   []string
 	perform func(m *Model, now time.Time, r *request) (any, *wire.Error)
 }
 
-// request is one call, as yet undecoded.
+// request is one call before decoding.
 type request struct {
 	operation string
 	item      string
@@ -55,7 +55,7 @@ var operations = []operation{
 	{"ListTagsForResource", http.MethodGet, tagsPath, true, nil, (*Model).listTags},
 }
 
-// Serves reports whether a path is one of Scheduler's API.
+// Serves reports whether a path belongs to Scheduler's API.
 func Serves(path string) bool {
 	for _, collection := range []string{schedulesPath, groupsPath, tagsPath} {
 		if path == collection || strings.HasPrefix(path, collection+"/") {
@@ -65,8 +65,8 @@ func Serves(path string) bool {
 	return false
 }
 
-// Operation returns the name of the operation that a method and a path call, such as
-// "CreateSchedule". False means that there is none.
+// Operation returns the name of the operation for a method and a path, such as "CreateSchedule". It returns false if
+// the operation does not exist.
 func Operation(method, path string) (name string, ok bool) {
 	found, _ := route(method, path)
 	if found == nil {
@@ -75,8 +75,8 @@ func Operation(method, path string) (name string, ok bool) {
 	return found.name, true
 }
 
-// route finds an operation, and the item that the path names. The path is unescaped: the ARN
-// in that of a tag call may have slashes.
+// route returns the operation, and the item in the path. The path is unescaped. An ARN in the path of a tag call may
+// contain slashes.
 func route(method, path string) (*operation, string) {
 	for i := range operations {
 		o := &operations[i]
@@ -88,8 +88,7 @@ func route(method, path string) (*operation, string) {
 	return nil, ""
 }
 
-// Serve performs one call: the path is unescaped, the body is the request's JSON, and so is
-// the answer.
+// Serve performs one call. The path is unescaped. The body and the answer are JSON.
 func (m *Model) Serve(now time.Time, method, path string, query url.Values, body []byte) ([]byte, *wire.Error) {
 	o, item := route(method, path)
 	if o == nil {
@@ -110,16 +109,16 @@ func (m *Model) Serve(now time.Time, method, path string, query url.Values, body
 	return encode(answer), nil
 }
 
-// decode reads the JSON of a request's body into the struct that in points at. It refuses
-// members that the struct does not have: they would be ignored otherwise.
+// decode decodes the JSON of a request body into the struct that in points to. It rejects unknown members, because
+// ignoring them would hide mistakes.
 func decode(body []byte, in any) *wire.Error {
 	decoder := json.NewDecoder(bytes.NewReader(body))
 	decoder.DisallowUnknownFields()
 	err := decoder.Decode(in)
 	if err == nil && decoder.More() {
-		err = errors.New("something follows the JSON object")
+		err = errors.New("unexpected data after the JSON object")
 	}
-	if err == nil || errors.Is(err, io.EOF) { // no body: an input without members
+	if err == nil || errors.Is(err, io.EOF) { // an empty body is an input without members
 		return nil
 	}
 	if name, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
@@ -134,7 +133,7 @@ func encode(out any) []byte {
 	encoder := json.NewEncoder(&buffer)
 	encoder.SetEscapeHTML(false)
 	if err := encoder.Encode(out); err != nil {
-		panic("scheduler: an output that is not JSON: " + err.Error())
+		panic("scheduler: cannot encode an output as JSON: " + err.Error())
 	}
 	return bytes.TrimSuffix(buffer.Bytes(), []byte("\n"))
 }

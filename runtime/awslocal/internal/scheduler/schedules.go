@@ -12,19 +12,18 @@ type schedule struct {
 	serial      uint64
 	group, name string
 	definition
-	timing                timing // what the definition says
+	timing                timing // parsed from the definition
 	createdAt, modifiedAt time.Time
-	// next is the next occurrence, if the schedule is enabled and its end not passed; zero is
-	// none: a one-time schedule that has invoked its target.
+	// next is the next occurrence, if the schedule is enabled and has not ended. It is zero for a one-time schedule
+	// that has invoked its target.
 	next time.Time
-	// open counts the invocations that have begun and not ended.
+	// open counts the invocations in progress.
 	open int
 }
 
 func (s *schedule) key() string { return scheduleKey(s.group, s.name) }
 
-// arrange puts a schedule among what is due, or takes it out, once its next invocation or
-// its state has changed from what it was.
+// arrange updates the entry of a schedule in due after a change. wasDue is the result of dueKey before the change.
 func (m *Model) arrange(s *schedule, wasDue string) {
 	if wasDue != "" {
 		m.due.Delete(wasDue)
@@ -35,7 +34,7 @@ func (m *Model) arrange(s *schedule, wasDue string) {
 	m.touched.Note(scheduleRecords + s.key())
 }
 
-// dueKey returns the place of a schedule among what is due, empty if it has none.
+// dueKey returns the schedule's key in due, or "" if it is not due at any time.
 func (s *schedule) dueKey() string {
 	if s.complete() || s.State != "ENABLED" {
 		return ""
@@ -46,7 +45,7 @@ func (s *schedule) dueKey() string {
 // complete reports whether there is no further occurrence.
 func (s *schedule) complete() bool { return s.next.IsZero() || s.timing.ended(s.next) }
 
-// checkSchedule refuses a definition that is not one, and fills in what AWS fills in.
+// checkSchedule validates a definition and sets its defaults.
 func checkSchedule(d *definition) (timing, *wire.Error) {
 	for _, member := range []struct {
 		value    *string
@@ -94,7 +93,7 @@ func checkWindow(w *flexibleTimeWindow) *wire.Error {
 	return checkEnum("flexibleTimeWindow.mode", w.Mode, "OFF", "FLEXIBLE")
 }
 
-// readSchedule reads the request of createSchedule and updateSchedule, and finds its group.
+// readSchedule decodes the request of createSchedule or updateSchedule, and resolves its group.
 func (m *Model) readSchedule(r *request) (*scheduleInput, timing, *wire.Error) {
 	var in scheduleInput
 	if err := decode(r.body, &in); err != nil {
@@ -133,10 +132,9 @@ func (m *Model) createSchedule(now time.Time, r *request) (any, *wire.Error) {
 	})
 }
 
-// updateSchedule replaces the whole definition. A schedule whose expression and StartDate
-// stay what they were keeps its occurrences: a one-time schedule that has invoked its target
-// does not do so again. Occurrences of a rate that went by while it was disabled are not
-// made up for; a one-time schedule whose time did is invoked once it is enabled.
+// updateSchedule replaces the whole definition. If expression and StartDate do not change, the schedule keeps its
+// occurrences: a one-time schedule does not invoke its target again. Occurrences of a rate while it was disabled are
+// skipped. A one-time schedule that was disabled at its time is invoked when it is enabled.
 func (m *Model) updateSchedule(now time.Time, r *request) (any, *wire.Error) {
 	in, t, err := m.readSchedule(r)
 	if err != nil {
@@ -166,7 +164,7 @@ func (m *Model) updateSchedule(now time.Time, r *request) (any, *wire.Error) {
 	})
 }
 
-// findSchedule finds the schedule that a path and its groupName name.
+// findSchedule returns the schedule identified by a path and its groupName.
 func (m *Model) findSchedule(r *request) (*schedule, *wire.Error) {
 	if err := checkName("name", r.item); err != nil {
 		return nil, err
@@ -193,8 +191,7 @@ func (m *Model) getSchedule(_ time.Time, r *request) (any, *wire.Error) {
 	}, nil
 }
 
-// deleteSchedule ends a schedule. An invocation that has begun and failed is tried again all
-// the same.
+// deleteSchedule deletes a schedule. A failed invocation in progress is still retried.
 func (m *Model) deleteSchedule(now time.Time, r *request) (any, *wire.Error) {
 	return m.once(now, r, r.query.Get("clientToken"), func() (any, *wire.Error) {
 		s, err := m.findSchedule(r)

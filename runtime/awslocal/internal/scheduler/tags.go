@@ -8,7 +8,7 @@ import (
 	"github.com/settle-run/settle/runtime/awslocal/internal/wire"
 )
 
-// tagsMax is the most tags that a call may give, and that a group may have.
+// tagsMax is the maximum number of tags of a call and of a group.
 const tagsMax = 200
 
 func checkTags(tags []tag) *wire.Error {
@@ -27,7 +27,7 @@ func checkTags(tags []tag) *wire.Error {
 	return nil
 }
 
-// setTags adds tags, in place of those with an equal key.
+// setTags adds tags. It replaces tags with the same key.
 func (g *group) setTags(tags []tag) {
 	for _, t := range tags {
 		if i := slices.IndexFunc(g.tags, func(o tag) bool { return o.Key == t.Key }); i >= 0 {
@@ -38,11 +38,11 @@ func (g *group) setTags(tags []tag) {
 	}
 }
 
-// tagged finds the group whose ARN a path names: only groups have tags.
+// tagged returns the group whose ARN is in the path. Only groups have tags.
 func (m *Model) tagged(r *request) (*group, *wire.Error) {
 	name, ok := strings.CutPrefix(r.item, groupARN(""))
 	if !ok || checkName("name", name) != nil {
-		return nil, validation("expected resourceArn to be that of a schedule group, %s..., got %q.", groupARN(""), r.item)
+		return nil, validation("expected resourceArn to be the ARN of a schedule group, %s..., got %q.", groupARN(""), r.item)
 	}
 	g, ok := m.groups.Get(name)
 	if !ok {

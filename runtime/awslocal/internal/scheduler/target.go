@@ -15,7 +15,7 @@ import (
 
 const (
 	queueARNPrefix = "arn:aws:sqs:" + wire.Region + ":" + wire.Account + ":"
-	// universalSQS is the universal target that calls SendMessage with whatever its Input says.
+	// universalSQS is the universal target that calls SendMessage with its Input.
 	universalSQS = "arn:aws:scheduler:::aws-sdk:sqs:sendMessage"
 
 	eventAgeSecondsMax  = 24 * 60 * 60
@@ -25,15 +25,13 @@ const (
 
 var rolePattern = regexp.MustCompile(`^arn:aws(-[a-z]+)?:iam::\d{12}:role/[\w+=,.@/-]+$`)
 
-// sendMessageMembers are the members of SendMessage's input; those that are true must be
-// there.
+// sendMessageMembers lists the members of SendMessage's input. The value says whether the member is required.
 var sendMessageMembers = map[string]bool{
 	"QueueUrl": true, "MessageBody": true, "DelaySeconds": false, "MessageAttributes": false,
 	"MessageSystemAttributes": false, "MessageDeduplicationId": false, "MessageGroupId": false,
 }
 
-// checkTarget refuses a target that cannot be invoked, and fills in what AWS fills in. The
-// role may be any: there is nobody to assume it.
+// checkTarget validates a target and sets its defaults. It accepts any role.
 func checkTarget(t *target) *wire.Error {
 	switch {
 	case t == nil:
@@ -50,8 +48,8 @@ func checkTarget(t *target) *wire.Error {
 	}
 	if dead := t.DeadLetterConfig; dead != nil {
 		if name, ok := strings.CutPrefix(dead.Arn, queueARNPrefix); !ok || name == "" || strings.ContainsAny(name, ":/.") {
-			return validation("expected target.deadLetterConfig.arn to be that of a standard queue, %s..., got %q; "+
-				"EventBridge Scheduler does not take a FIFO queue.", queueARNPrefix, dead.Arn)
+			return validation("expected target.deadLetterConfig.arn to be the ARN of a standard queue, %s..., got %q; "+
+				"EventBridge Scheduler does not accept a FIFO queue.", queueARNPrefix, dead.Arn)
 		}
 	}
 	return checkRetryPolicy(t)
@@ -70,14 +68,14 @@ func checkDestination(t *target) *wire.Error {
 		return validation("awslocal does not support the target %s; it supports queues, %s..., and %s.",
 			t.Arn, queueARNPrefix, universalSQS)
 	case t.Input == "":
-		return validation("awslocal does not support a target without Input: AWS sends a notification of its own then; set target.input.")
+		return validation("awslocal does not support a target without Input (AWS would send its own notification); set target.input.")
 	case t.SqsParameters != nil:
 		return checkLength("target.sqsParameters.messageGroupId", t.SqsParameters.MessageGroupId, 1, messageGroupIDBytes)
 	}
 	return nil
 }
 
-// checkSendMessage refuses an Input of the universal target that is not SendMessage's.
+// checkSendMessage validates the Input of the universal target as an input of SendMessage.
 func checkSendMessage(input string) *wire.Error {
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal([]byte(input), &members); err != nil {
@@ -113,7 +111,7 @@ func checkRetryPolicy(t *target) *wire.Error {
 	return checkRange("target.retryPolicy.maximumRetryAttempts", *p.MaximumRetryAttempts, 0, retryAttemptsMax)
 }
 
-// sendMessage is what of SendMessage's input the model writes itself.
+// sendMessage holds the members of SendMessage's input that the model sets itself.
 type sendMessage struct {
 	QueueUrl          string
 	MessageBody       string
@@ -123,9 +121,9 @@ type sendMessage struct {
 
 type messageAttribute struct{ DataType, StringValue string }
 
-// request returns the input of SendMessage by which an attempt invokes the target, with its
-// context attributes filled in (User Guide, "Adding context attributes in EventBridge
-// Scheduler"). They are found as text: an encoder that writes < as \u003c hides them.
+// request returns the input of SendMessage for the next attempt, with context attributes replaced (User Guide,
+// "Adding context attributes in EventBridge Scheduler"). The replacement works on the text, so an encoder that writes
+// < as \u003c hides the attributes.
 func (i *invocation) request() []byte {
 	input := strings.NewReplacer(
 		"<aws.scheduler.schedule-arn>", scheduleARN(i.key),
@@ -143,12 +141,12 @@ func (i *invocation) request() []byte {
 	return encode(send)
 }
 
-// deadLetter returns the input of SendMessage that tells of an invocation which has failed
-// for good (User Guide, "Configuring a schedule's dead-letter queue in EventBridge
-// Scheduler"): the body is the request of its last attempt, the attributes say why.
+// deadLetter returns the input of SendMessage for an invocation that was given up (User Guide, "Configuring a
+// schedule's dead-letter queue in EventBridge Scheduler"). The body is the request of the last attempt. The
+// attributes contain the reason.
 func (i *invocation) deadLetter() []byte {
 	last := *i
-	last.failed-- // the attempt that the letter tells of
+	last.failed-- // the last attempt
 	attributes := make(map[string]messageAttribute)
 	for name, value := range map[string]string{
 		"ERROR_CODE":                i.failure.Code,
@@ -170,5 +168,5 @@ func (i *invocation) deadLetter() []byte {
 	})
 }
 
-// executionID is a new one in each attempt, of as many digits as those that AWS shows.
+// executionID returns an ID for each attempt, with as many digits as AWS's.
 func (i *invocation) executionID() string { return fmt.Sprintf("%013x%03x", i.serial, i.failed+1) }

@@ -9,18 +9,18 @@ import (
 	"github.com/settle-run/settle/runtime/awslocal/internal/wire"
 )
 
-// tokenLifetime is how long the answer to a request with a ClientToken is given to its
-// repetitions. AWS does not say how long; this is what DynamoDB does.
+// tokenLifetime is how long repeated requests with a ClientToken get the original answer. AWS does not document the
+// time. This is DynamoDB's.
 const tokenLifetime = 10 * time.Minute
 
-// tokens remembers which requests have succeeded.
+// tokens remembers the requests that have succeeded.
 type tokens struct {
 	answers ordered.Map[*tokenAnswer] // by operation, item and token
-	expiry  ordered.Map[string]       // their keys, by when they are forgotten
+	expiry  ordered.Map[string]       // keys of answers, by expiry
 }
 
 type tokenAnswer struct {
-	// Digest is that of the request, to tell another request with the same token.
+	// Digest is the digest of the request. It distinguishes other requests with the same token.
 	Digest string
 	Answer string
 	At     time.Time
@@ -28,8 +28,8 @@ type tokenAnswer struct {
 
 func (a *tokenAnswer) expiryKey(key string) string { return timeKey(a.At.Add(tokenLifetime)) + key }
 
-// once performs a request, or gives the answer that it had when it came before with the same
-// token. Requests that failed are performed again; those without a token always are.
+// once performs a request. For a repeated request with the same token it returns the original answer. It always
+// performs failed requests again, and requests without a token.
 func (m *Model) once(now time.Time, r *request, token string, perform func() (any, *wire.Error)) (any, *wire.Error) {
 	if token == "" {
 		return perform()
@@ -54,7 +54,7 @@ func (m *Model) once(now time.Time, r *request, token string, perform func() (an
 	return raw(encoded), nil
 }
 
-// raw is an answer that is JSON already.
+// raw is an answer already encoded as JSON.
 type raw string
 
 // MarshalJSON implements json.Marshaler.
@@ -66,7 +66,7 @@ func (m *Model) remember(key string, answer *tokenAnswer) {
 	m.touched.Note(tokenRecords + key)
 }
 
-// forgetTokens forgets the answers whose time is over.
+// forgetTokens drops expired answers.
 func (m *Model) forgetTokens(now time.Time) {
 	for {
 		expiry, key, found := "", "", false

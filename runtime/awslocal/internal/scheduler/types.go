@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// The types below are the members of Scheduler's REST-JSON protocol.
+// The types below have the members of Scheduler's REST-JSON protocol.
 
 type (
 	scheduleInput struct {
@@ -15,8 +15,7 @@ type (
 		ClientToken string
 		GroupName   string
 	}
-	// definition is what the author of a schedule says about it. It is kept with its defaults
-	// filled in.
+	// definition is the user's part of a schedule. It is stored with its defaults set.
 	definition struct {
 		ActionAfterCompletion      string
 		Description                string `json:",omitempty"`
@@ -92,14 +91,14 @@ type (
 	tagsOutput struct{ Tags []tag }
 	tag        struct{ Key, Value string }
 
-	// empty is the output of the operations that answer nothing.
+	// empty is the output of operations without output members.
 	empty struct{}
 )
 
-// epochMax ends the year 9999.
+// epochMax is the end of the year 9999.
 const epochMax = 253402300799
 
-// epoch is a time as the protocol writes it: seconds since 1970, with up to three decimals.
+// epoch is a time in wire form: seconds since 1970, with up to three decimals.
 type epoch time.Time
 
 func (e epoch) time() time.Time { return time.Time(e) }

@@ -8,11 +8,11 @@ import (
 	"github.com/settle-run/settle/runtime/awslocal/internal/wire"
 )
 
-// DeleteMessage deletes the message of a receipt handle. To delete it again is no error.
+// DeleteMessage deletes the message of a receipt handle. Deleting it again is not an error.
 //
-// On a FIFO queue the handle must be the latest and its visibility time-out must still run.
-// On a standard queue an expired handle deletes, unless the message was received again
-// since: then the call succeeds and the message stays (API Reference, DeleteMessage).
+// On a FIFO queue, the handle must be the latest and its visibility timeout must not have ended. On a standard
+// queue, an expired handle still deletes the message, unless the message was received again since. In that case the
+// call succeeds and the message stays (API Reference, DeleteMessage).
 func (m *Model) DeleteMessage(now time.Time, in *DeleteMessageInput) (Empty, *wire.Error) {
 	q, err := m.resolve(now, in.QueueUrl)
 	if err != nil {
@@ -52,8 +52,8 @@ func (q *queue) deleteMessage(handle string) *wire.Error {
 	return nil
 }
 
-// ChangeMessageVisibility lets the visibility time-out of a message in flight end that many
-// seconds from now; with 0 the message is available at once.
+// ChangeMessageVisibility sets the visibility timeout of a message in flight, counted from now. With 0 the message
+// is available at once.
 func (m *Model) ChangeMessageVisibility(now time.Time, in *ChangeMessageVisibilityInput) (Empty, *wire.Error) {
 	q, err := m.resolve(now, in.QueueUrl)
 	if err != nil {
@@ -62,7 +62,7 @@ func (m *Model) ChangeMessageVisibility(now time.Time, in *ChangeMessageVisibili
 	return Empty{}, q.changeVisibility(now, in.ReceiptHandle, in.VisibilityTimeout)
 }
 
-// ChangeMessageVisibilityBatch does so for up to ten messages.
+// ChangeMessageVisibilityBatch changes the visibility timeouts of up to ten messages.
 func (m *Model) ChangeMessageVisibilityBatch(now time.Time, in *ChangeMessageVisibilityBatchInput) (BatchOutput[BatchID], *wire.Error) {
 	q, err := m.resolve(now, in.QueueUrl)
 	if err != nil {
@@ -74,8 +74,8 @@ func (m *Model) ChangeMessageVisibilityBatch(now time.Time, in *ChangeMessageVis
 		})
 }
 
-// Release makes the messages of the queue named available that are in flight since before the
-// instant given: nobody works on them any more.
+// Release makes the messages of a queue available that have been in flight since before receivedBefore. Their
+// consumers no longer exist.
 func (m *Model) Release(now time.Time, name string, receivedBefore time.Time) {
 	q, ok := m.queues[name]
 	if !ok {
@@ -107,7 +107,7 @@ func (q *queue) changeVisibility(now time.Time, handle string, seconds *int) *wi
 			"Message does not exist or is not available for visibility timeout change.")
 	}
 	if msg.state != inFlight {
-		return namedf("MessageNotInflight", "The message %s is not in flight: its visibility time-out "+
+		return namedf("MessageNotInflight", "The message %s is not in flight: its visibility timeout "+
 			"has ended; receive it again.", msg.id())
 	}
 	end := now.Add(time.Duration(*seconds) * time.Second)

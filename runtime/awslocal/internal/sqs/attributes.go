@@ -12,7 +12,7 @@ import (
 	"github.com/settle-run/settle/runtime/awslocal/internal/wire"
 )
 
-// messageAttributesMax is how many attributes a message may have.
+// messageAttributesMax is the maximum number of attributes of a message.
 const messageAttributesMax = 10
 
 const traceHeader = "AWSTraceHeader"
@@ -23,8 +23,8 @@ var (
 	reservedNamePattern  = regexp.MustCompile(`(?i)^(aws|amazon)\.`)
 )
 
-// checkAttributes reports why message attributes cannot be taken (SQS Developer Guide,
-// "Amazon SQS message metadata").
+// checkAttributes returns an error if message attributes are invalid (SQS Developer Guide, "Amazon SQS message
+// metadata").
 func checkAttributes(attributes map[string]MessageAttribute) *wire.Error {
 	if len(attributes) > messageAttributesMax {
 		return wire.Errorf("InvalidParameterValue", "Number of message attributes [%d] exceeds the "+
@@ -66,8 +66,8 @@ func checkAttribute(name string, a MessageAttribute) *wire.Error {
 	return nil
 }
 
-// checkSystemAttributes reports why message system attributes cannot be taken: the only one
-// there is, is the X-Ray trace header.
+// checkSystemAttributes returns an error if message system attributes are invalid. Only the X-Ray trace header is
+// allowed.
 func checkSystemAttributes(attributes map[string]MessageAttribute) *wire.Error {
 	for _, name := range slices.Sorted(maps.Keys(attributes)) {
 		if name != traceHeader {
@@ -92,7 +92,7 @@ func traceOf(in *Message) string {
 	return ""
 }
 
-// binary says whether the value is BinaryValue rather than StringValue.
+// binary reports whether the value is BinaryValue rather than StringValue.
 func (a *MessageAttribute) binary() bool { return strings.HasPrefix(a.DataType, "Binary") }
 
 // value returns the bytes of the attribute's value.
@@ -106,7 +106,7 @@ func (a *MessageAttribute) value() []byte {
 	return []byte(*a.StringValue)
 }
 
-// messageBytes is the size that counts towards MessageBytesMax. System attributes do not.
+// messageBytes returns the size that counts towards MessageBytesMax, without system attributes.
 func messageBytes(in *Message) int {
 	size := len(in.MessageBody)
 	for name, a := range in.MessageAttributes {
@@ -115,9 +115,9 @@ func messageBytes(in *Message) int {
 	return size
 }
 
-// attributesMD5 is the digest that clients check: of all attributes by name, each with the
-// lengths before its name, type and value (SQS Developer Guide, "Calculating the MD5
-// message digest for message attributes"). It is empty without attributes.
+// attributesMD5 returns the digest that clients verify. It covers all attributes by name. The name, type and value of
+// each are prefixed with their lengths (SQS Developer Guide, "Calculating the MD5 message digest for message
+// attributes"). It is empty without attributes.
 func attributesMD5(attributes map[string]MessageAttribute) string {
 	if len(attributes) == 0 {
 		return ""
@@ -142,8 +142,7 @@ func attributesMD5(attributes map[string]MessageAttribute) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// chosenAttributes returns the attributes whose names are asked for: by name, by a prefix
-// as in "trace.*", or all with "All" or ".*".
+// chosenAttributes returns the requested attributes: by name, by a prefix as in "trace.*", or all with "All" or ".*".
 func chosenAttributes(attributes map[string]MessageAttribute, names []string) map[string]MessageAttribute {
 	var chosen map[string]MessageAttribute
 	for name, a := range attributes {

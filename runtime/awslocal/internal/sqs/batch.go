@@ -6,13 +6,13 @@ import (
 	"github.com/settle-run/settle/runtime/awslocal/internal/wire"
 )
 
-// BatchEntriesMax is how many entries a batch, or messages a receive, may have.
+// BatchEntriesMax is the maximum number of entries of a batch, and of messages of a receive.
 const BatchEntriesMax = 10
 
 var batchIDPattern = regexp.MustCompile(`^[A-Za-z0-9_-]{1,80}$`)
 
-// batch performs do for each entry in turn. A failing entry fails alone; a batch that is
-// badly formed fails as a whole before the first entry.
+// batch calls do for each entry in order. A failing entry does not affect the others. A malformed batch fails as a
+// whole before the first entry.
 func batch[E, R any](entries []E, id func(E) string, do func(E) (R, *wire.Error)) (BatchOutput[R], *wire.Error) {
 	var out BatchOutput[R]
 	if err := checkBatch(entries, id); err != nil {

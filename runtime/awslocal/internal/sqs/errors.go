@@ -2,10 +2,10 @@ package sqs
 
 import "github.com/settle-run/settle/runtime/awslocal/internal/wire"
 
-// queryPrefix begins the codes that SQS's query protocol gives to most of its own errors.
+// queryPrefix starts most of SQS's own error codes in the query protocol.
 const queryPrefix = "AWS.SimpleQueueService."
 
-// namedf returns an error whose query protocol code is its JSON code behind queryPrefix.
+// namedf returns an error whose query protocol code is queryPrefix plus its JSON code.
 func namedf(code, format string, args ...any) *wire.Error {
 	err := wire.Errorf(code, format, args...)
 	err.QueryCode = queryPrefix + code
@@ -16,7 +16,7 @@ func missingParameter(name string) *wire.Error {
 	return wire.Errorf("MissingParameter", "The request must contain the parameter %s.", name)
 }
 
-// invalidParameter says, in SQS's words, that the value of a parameter cannot be used.
+// invalidParameter returns SQS's error for an invalid parameter value.
 func invalidParameter(name string, value any, reason string) *wire.Error {
 	return wire.Errorf("InvalidParameterValue",
 		"Value %v for parameter %s is invalid. Reason: %s", value, name, reason)

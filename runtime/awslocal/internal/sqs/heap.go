@@ -5,19 +5,18 @@ import "container/heap"
 // absent is the index of an item that is in no heap.
 const absent = -1
 
-// indexed is a binary heap whose items know their place in it, so that an item in the
-// middle can be moved or removed in O(log n).
+// indexed is a binary heap whose items know their index, so that any item can be moved or removed in O(log n).
 type indexed[T any] struct {
 	order heapOrder[T]
 }
 
-// newIndexed returns an empty heap ordered by less. place gives the address at which an
-// item keeps its index, absent while it is not in this heap.
+// newIndexed returns an empty heap ordered by less. place returns a pointer to the item's index, which is absent
+// while the item is not in this heap.
 func newIndexed[T any](less func(a, b T) bool, place func(T) *int) indexed[T] {
 	return indexed[T]{heapOrder[T]{less: less, place: place}}
 }
 
-// min returns the least item; false means that the heap is empty.
+// min returns the smallest item, or false if the heap is empty.
 func (h *indexed[T]) min() (T, bool) {
 	if len(h.order.items) == 0 {
 		var none T
@@ -26,7 +25,7 @@ func (h *indexed[T]) min() (T, bool) {
 	return h.order.items[0], true
 }
 
-// put adds item, or moves it to its new place if its order has changed.
+// put adds item, or moves it if its order has changed.
 func (h *indexed[T]) put(item T) {
 	if i := *h.order.place(item); i != absent {
 		heap.Fix(&h.order, i)
@@ -35,7 +34,7 @@ func (h *indexed[T]) put(item T) {
 	heap.Push(&h.order, item)
 }
 
-// remove takes item out, if it is in.
+// remove removes item if it is in the heap.
 func (h *indexed[T]) remove(item T) {
 	if i := *h.order.place(item); i != absent {
 		heap.Remove(&h.order, i)

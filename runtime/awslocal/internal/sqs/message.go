@@ -5,20 +5,20 @@ import (
 	"time"
 )
 
-// state is where a message stands between being sent and being deleted.
+// state is the state of a message between sending and deletion.
 type state uint8
 
 const (
 	available state = iota // can be received, unless its group is locked
-	delayed                // waits for its delay before it is available for the first time
+	delayed                // waits for its initial delay to end
 	inFlight               // received, and hidden until visibleAt
 )
 
 // message is one message of one queue.
 type message struct {
-	// serial identifies the message in the model for good; its MessageId derives from it.
+	// serial identifies the message permanently. Its MessageId derives from it.
 	serial uint64
-	// sequence is its place in its queue. A move to a dead-letter queue gives a new one.
+	// sequence is the position in the queue. A move to a dead-letter queue assigns a new one.
 	sequence uint64
 
 	body       string
@@ -29,12 +29,11 @@ type message struct {
 
 	sentAt          time.Time
 	firstReceivedAt time.Time
-	receivedAt      time.Time // of the latest receipt
-	visibleAt       time.Time // when delayed or in flight: the end of it
+	receivedAt      time.Time // time of the latest receipt
+	visibleAt       time.Time // end of the delay or of the visibility timeout
 
-	// receives counts receipts over all queues that held the message, as
-	// ApproximateReceiveCount does; receivesHere those of this queue, which is what a
-	// redrive policy compares.
+	// receives counts the receipts from all queues that held the message, as ApproximateReceiveCount does.
+	// receivesHere counts the receipts from the current queue, for its redrive policy.
 	receives     uint32
 	receivesHere uint32
 
@@ -42,11 +41,11 @@ type message struct {
 	group      *group
 	prev, next *message // neighbours in the group, by sequence
 
-	deadlineIndex int // place in queue.deadlines
-	ageIndex      int // place in queue.ages
+	deadlineIndex int // index in queue.deadlines
+	ageIndex      int // index in queue.ages
 }
 
-// id returns the MessageId: a UUID that the serial alone decides.
+// id returns the MessageId, a UUID derived from the serial.
 func (m *message) id() string { return messageID(m.serial) }
 
 // messageID spreads serial over 122 bits in the form of a version 4 UUID.
@@ -56,8 +55,8 @@ func messageID(serial uint64) string {
 		high>>32, high>>16&0xffff, high&0xfff, low>>48&0x3fff|0x8000, low&0xffffffffffff)
 }
 
-// mix is the finaliser of SplitMix64 (Steele, Lea and Flood, "Fast Splittable Pseudorandom
-// Number Generators", 2014): a bijection, so different inputs never collide.
+// mix is the finaliser of SplitMix64 (Steele, Lea and Flood, "Fast Splittable Pseudorandom Number Generators", 2014).
+// It is a bijection, so different inputs never collide.
 func mix(z uint64) uint64 {
 	z += 0x9e3779b97f4a7c15
 	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
@@ -65,25 +64,24 @@ func mix(z uint64) uint64 {
 	return z ^ z>>31
 }
 
-// sequenceNumber writes a sequence as SQS does: 20 digits, increasing as text too.
+// sequenceNumber formats a sequence as SQS does: 20 digits, so that text order equals numeric order.
 func sequenceNumber(sequence uint64) string {
 	const first, step = 10_000_000_000_000_000_000, 256
 	return fmt.Sprintf("%020d", first+step*sequence)
 }
 
-// group is the messages of one MessageGroupId of a FIFO queue, in the order they were
-// sent. A standard queue puts each message into a group of its own: so it has neither
-// order nor lock.
+// group holds the messages of one MessageGroupId of a FIFO queue, in the order they were sent. A standard queue puts
+// each message into its own group and therefore has no order and no locks.
 type group struct {
 	id         string
 	head, tail *message
-	// inFlight counts the messages received and still hidden. While it is not zero the
-	// group is locked: none of its messages is received.
+	// inFlight counts the messages that were received and are still hidden. While it is not zero, the group is
+	// locked: none of its messages can be received.
 	inFlight   int
-	readyIndex int // place in queue.ready
+	readyIndex int // index in queue.ready
 }
 
-// push puts m behind the group's last message.
+// push appends m to the group.
 func (g *group) push(m *message) {
 	m.group, m.prev = g, g.tail
 	if g.tail == nil {
@@ -94,7 +92,7 @@ func (g *group) push(m *message) {
 	g.tail = m
 }
 
-// unlink takes m out of the group.
+// unlink removes m from the group.
 func (g *group) unlink(m *message) {
 	if m.prev == nil {
 		g.head = m.next

@@ -13,10 +13,10 @@ import (
 	"github.com/settle-run/settle/runtime/awslocal/internal/wire"
 )
 
-// operation performs one call whose input and output are JSON.
+// operation performs one call. Its input and output are JSON.
 type operation func(m *Model, now time.Time, endpoint string, body []byte) (any, *wire.Error)
 
-// operations is what Call knows, by the name of the operation.
+// operations holds the supported operations by name.
 var operations = map[string]operation{
 	"CreateQueue": func(m *Model, now time.Time, endpoint string, body []byte) (any, *wire.Error) {
 		return run(body, func(in *CreateQueueInput) (CreateQueueOutput, *wire.Error) {
@@ -52,9 +52,8 @@ var operations = map[string]operation{
 	"ChangeMessageVisibilityBatch": plain((*Model).ChangeMessageVisibilityBatch),
 }
 
-// Call performs the operation named: body is its input as JSON, the answer its output as
-// JSON. Queue URLs in the answer begin with endpoint. ReceiveMessage answers at once,
-// whatever WaitTimeSeconds says; see ReceiveMessageOutput.Wait.
+// Call performs an operation. body is its input and the result its output, both as JSON. Queue URLs in the output
+// start with endpoint. ReceiveMessage returns at once, whatever WaitTimeSeconds says. See ReceiveMessageOutput.Wait.
 func (m *Model) Call(now time.Time, endpoint, name string, body []byte) ([]byte, *wire.Error) {
 	call, ok := operations[name]
 	if !ok {
@@ -69,7 +68,7 @@ func (m *Model) Call(now time.Time, endpoint, name string, body []byte) ([]byte,
 	return Encode(out), nil
 }
 
-// plain makes an operation of a method that needs no endpoint.
+// plain adapts a method that needs no endpoint.
 func plain[I, O any](method func(*Model, time.Time, *I) (O, *wire.Error)) operation {
 	return func(m *Model, now time.Time, _ string, body []byte) (any, *wire.Error) {
 		return run(body, func(in *I) (O, *wire.Error) { return method(m, now, in) })
@@ -84,16 +83,16 @@ func run[I, O any](body []byte, call func(*I) (O, *wire.Error)) (any, *wire.Erro
 	return call(&in)
 }
 
-// Decode reads the JSON of an operation's input into the struct that in points at. It
-// refuses members that the struct does not have: they would be ignored otherwise.
+// Decode parses the JSON of an operation's input into the struct that in points to. It rejects unknown members,
+// because ignoring them would hide mistakes.
 func Decode(body []byte, in any) *wire.Error {
 	decoder := json.NewDecoder(bytes.NewReader(body))
 	decoder.DisallowUnknownFields()
 	err := decoder.Decode(in)
 	if err == nil && decoder.More() {
-		err = errors.New("something follows the JSON object")
+		err = errors.New("unexpected data after the JSON object")
 	}
-	if err == nil || errors.Is(err, io.EOF) { // no body: an input without members
+	if err == nil || errors.Is(err, io.EOF) { // an empty body is an input without members
 		return nil
 	}
 	if name, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
@@ -104,13 +103,13 @@ func Decode(body []byte, in any) *wire.Error {
 		"expected a JSON object with the operation's parameters: %v", err)
 }
 
-// Encode writes an operation's output as JSON.
+// Encode returns an operation's output as JSON.
 func Encode(out any) []byte {
 	var buffer bytes.Buffer
 	encoder := json.NewEncoder(&buffer)
 	encoder.SetEscapeHTML(false)
 	if err := encoder.Encode(out); err != nil {
-		panic("sqs: an output that is not JSON: " + err.Error()) // outputs are plain data
+		panic("sqs: cannot encode an output as JSON: " + err.Error()) // outputs are plain data
 	}
 	return bytes.TrimSuffix(buffer.Bytes(), []byte("\n"))
 }

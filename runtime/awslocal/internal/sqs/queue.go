@@ -6,45 +6,45 @@ import (
 	"github.com/settle-run/settle/runtime/awslocal/internal/record"
 )
 
-// inFlightMax is how many messages of a queue may be in flight (SQS Developer Guide,
-// "Amazon SQS message quotas").
+// inFlightMax is the maximum number of messages in flight per queue (SQS Developer Guide, "Amazon SQS message
+// quotas").
 const inFlightMax = 120_000
 
 // queue is one queue and its messages.
 //
-// Receiving looks only at ready, and time moves only through deadlines and ages, so no
-// operation on messages costs more than O(log n) for each message it touches.
+// Receiving looks only at ready, and time-driven work only at deadlines and ages. Operations therefore cost at most
+// O(log n) for each message they touch.
 type queue struct {
-	// serial identifies the queue for good, unlike its name, which can be used again.
+	// serial identifies the queue permanently, unlike its name, which can be reused.
 	serial     uint64
 	name       string
 	fifo       bool
-	attributes map[string]string // what can be set, as set or by default
+	attributes map[string]string // the settable attributes, including defaults
 	settings   settings          // attributes, parsed
 	tags       map[string]string
 
 	createdAt, modifiedAt time.Time
-	purgedAt              time.Time // zero: never
+	purgedAt              time.Time // zero if never purged
 
 	messages map[uint64]*message // by serial
-	groups   map[string]*group   // of a FIFO queue, by MessageGroupId; none is empty
+	groups   map[string]*group   // of a FIFO queue, by MessageGroupId; never holds an empty group
 
-	// ready holds the groups for which group.ready holds, by the sequence of their head.
+	// ready holds the groups for which group.ready is true, by the sequence of their first message.
 	ready indexed[*group]
 	// deadlines holds the messages that are delayed or in flight, by visibleAt.
 	deadlines indexed[*message]
 	// ages holds all messages, by sentAt.
 	ages indexed[*message]
 
-	inFlight, delayed int // messages in that state
+	inFlight, delayed int // number of messages in these states
 
 	sent     window[dedupKey, sendResult]
 	attempts window[string, attempt]
 
-	kept *record.Touched // the model's
+	kept *record.Touched // the model's Touched
 }
 
-// newQueue returns a queue without messages that is not yet one of the model's.
+// newQueue returns an empty queue that is not yet part of the model.
 func (m *Model) newQueue(name string) *queue {
 	q := &queue{name: name, kept: &m.kept}
 	q.sent.changed, q.attempts.changed = q.noteSent, q.noteAttempt
@@ -52,7 +52,7 @@ func (m *Model) newQueue(name string) *queue {
 	return q
 }
 
-// clear forgets all messages. Deduplication IDs are remembered on.
+// clear removes all messages. It keeps the deduplication IDs.
 func (q *queue) clear() {
 	if q.kept.Kept() {
 		for _, m := range q.ages.order.items {
@@ -84,8 +84,7 @@ func (q *queue) clear() {
 	q.attempts.clear()
 }
 
-// add puts m at the end of the group groupID. m.state says whether it begins as available,
-// or delayed until m.visibleAt.
+// add appends m to the group groupID. m.state must be available, or delayed with m.visibleAt set.
 func (q *queue) add(m *message, groupID string) {
 	g := q.groups[groupID]
 	if !q.fifo || g == nil {
@@ -106,7 +105,7 @@ func (q *queue) add(m *message, groupID string) {
 	q.noteWhole(m)
 }
 
-// remove takes m out of the queue, whatever its state.
+// remove removes m from the queue, whatever its state.
 func (q *queue) remove(m *message) {
 	g := m.group
 	q.settle(m)
@@ -120,7 +119,7 @@ func (q *queue) remove(m *message) {
 	q.noteWhole(m)
 }
 
-// hide puts an available message in flight until the instant given.
+// hide puts an available message in flight until the given time.
 func (q *queue) hide(m *message, until time.Time) {
 	m.state, m.visibleAt = inFlight, until
 	m.group.inFlight++
@@ -130,14 +129,14 @@ func (q *queue) hide(m *message, until time.Time) {
 	q.noteMessage(m)
 }
 
-// postpone moves the end of a delay or a visibility time-out.
+// postpone moves the end of a delay or a visibility timeout.
 func (q *queue) postpone(m *message, until time.Time) {
 	m.visibleAt = until
 	q.deadlines.put(m)
 	q.noteMessage(m)
 }
 
-// settle ends m's delay or visibility time-out: it is available again.
+// settle ends m's delay or visibility timeout and makes m available.
 func (q *queue) settle(m *message) {
 	switch m.state {
 	case delayed:
@@ -152,7 +151,7 @@ func (q *queue) settle(m *message) {
 	q.noteMessage(m)
 }
 
-// refresh puts g into ready or takes it out, as its messages now demand.
+// refresh adds g to ready or removes it, according to its messages.
 func (q *queue) refresh(g *group) {
 	if g.ready() {
 		q.ready.put(g)
@@ -161,8 +160,8 @@ func (q *queue) refresh(g *group) {
 	}
 }
 
-// advance does what time has brought: delays and visibility time-outs end, and messages
-// past the retention period go. Every operation begins with it.
+// advance performs the time-driven work: delays and visibility timeouts end, and messages past the retention period
+// are deleted. Every operation starts with it.
 func (q *queue) advance(now time.Time) {
 	for {
 		m, ok := q.deadlines.min()
@@ -180,8 +179,8 @@ func (q *queue) advance(now time.Time) {
 	}
 }
 
-// nextReceivable returns the earliest instant at which a receive may find something; false
-// means that nothing will change by time alone.
+// nextReceivable returns the earliest time at which a receive may find a message, or false if time alone changes
+// nothing.
 func (q *queue) nextReceivable(now time.Time) (time.Time, bool) {
 	q.advance(now)
 	if _, ok := q.ready.min(); ok && q.inFlight < inFlightMax {
@@ -192,7 +191,7 @@ func (q *queue) nextReceivable(now time.Time) (time.Time, bool) {
 		next = m.visibleAt
 	}
 	if m, ok := q.ages.min(); ok {
-		// A message in flight that reaches the retention period unlocks its group.
+		// When a message in flight reaches the retention period, its group is unlocked.
 		if end := m.sentAt.Add(q.settings.retention); next.IsZero() || end.Before(next) {
 			next = end
 		}

@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// recreationWait is how long the name of a deleted queue stays taken, and purgeWait how
-	// long a queue takes no second purge (API Reference, DeleteQueue and PurgeQueue).
+	// recreationWait is how long the name of a deleted queue cannot be reused. purgeWait is the minimum time between
+	// two purges of a queue (API Reference, DeleteQueue and PurgeQueue).
 	recreationWait = 60 * time.Second
 	purgeWait      = 60 * time.Second
 
@@ -24,8 +24,8 @@ const (
 
 var queueNamePattern = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
 
-// CreateQueue creates a queue. If there is one of that name already, it answers its URL if
-// no attribute given differs from the queue's, and QueueNameExists otherwise.
+// CreateQueue creates a queue. If the queue exists, it returns its URL, or QueueNameExists if a given attribute
+// differs from the queue's.
 func (m *Model) CreateQueue(now time.Time, in *CreateQueueInput) (CreateQueueOutput, *wire.Error) {
 	changes := maps.Clone(in.Attributes)
 	fifo := changes["FifoQueue"] == "true"
@@ -103,8 +103,8 @@ func (m *Model) GetQueueUrl(_ time.Time, in *GetQueueUrlInput) (GetQueueUrlOutpu
 	return GetQueueUrlOutput{QueueUrl: queueURL(in.Endpoint, in.QueueName)}, nil
 }
 
-// ListQueues returns the URLs of the queues whose names begin with a prefix, by name. It
-// pages only if MaxResults is given, as SQS does.
+// ListQueues returns the URLs of the queues whose names start with a prefix, ordered by name. Like SQS, it pages only
+// if MaxResults is set.
 func (m *Model) ListQueues(_ time.Time, in *ListQueuesInput) (ListQueuesOutput, *wire.Error) {
 	most := listResultsMax
 	if in.MaxResults != nil {
@@ -115,7 +115,7 @@ func (m *Model) ListQueues(_ time.Time, in *ListQueuesInput) (ListQueuesOutput, 
 	var out ListQueuesOutput
 	last := ""
 	for _, name := range slices.Sorted(maps.Keys(m.queues)) {
-		// The token of a page is the name that the page before it ended with.
+		// NextToken is the last name of the previous page.
 		if !strings.HasPrefix(name, in.QueueNamePrefix) || name <= in.NextToken {
 			continue
 		}
@@ -131,7 +131,7 @@ func (m *Model) ListQueues(_ time.Time, in *ListQueuesInput) (ListQueuesOutput, 
 	return out, nil
 }
 
-// GetQueueAttributes returns the attributes asked for that the queue has.
+// GetQueueAttributes returns the requested attributes of a queue.
 func (m *Model) GetQueueAttributes(now time.Time, in *GetQueueAttributesInput) (GetQueueAttributesOutput, *wire.Error) {
 	q, err := m.resolve(now, in.QueueUrl)
 	if err != nil {
@@ -163,9 +163,8 @@ func (m *Model) GetQueueAttributes(now time.Time, in *GetQueueAttributesInput) (
 	return out, nil
 }
 
-// SetQueueAttributes changes attributes of a queue. They hold for later calls; a new
-// DelaySeconds of a FIFO queue also for the messages that are delayed (API Reference,
-// SetQueueAttributes).
+// SetQueueAttributes changes attributes of a queue. The changes apply to later calls. A new DelaySeconds of a FIFO
+// queue also applies to delayed messages (API Reference, SetQueueAttributes).
 func (m *Model) SetQueueAttributes(now time.Time, in *SetQueueAttributesInput) (Empty, *wire.Error) {
 	q, err := m.resolve(now, in.QueueUrl)
 	if err != nil {
@@ -210,7 +209,7 @@ func (m *Model) DeleteQueue(now time.Time, in *DeleteQueueInput) (Empty, *wire.E
 	return Empty{}, nil
 }
 
-// PurgeQueue deletes the messages of a queue, those in flight included.
+// PurgeQueue deletes all messages of a queue, including those in flight.
 func (m *Model) PurgeQueue(now time.Time, in *PurgeQueueInput) (Empty, *wire.Error) {
 	q, err := m.resolve(now, in.QueueUrl)
 	if err != nil {
@@ -228,8 +227,7 @@ func (m *Model) PurgeQueue(now time.Time, in *PurgeQueueInput) (Empty, *wire.Err
 	return Empty{}, nil
 }
 
-// VisibilityTimeout returns the visibility time-out that a receive on the queue named has by
-// default.
+// VisibilityTimeout returns the default visibility timeout of a queue.
 func (m *Model) VisibilityTimeout(name string) (time.Duration, *wire.Error) {
 	q, ok := m.queues[name]
 	if !ok {

@@ -7,18 +7,18 @@ import (
 	"github.com/settle-run/settle/runtime/awslocal/internal/wire"
 )
 
-// receipt is what a receipt handle says: which receipt of which message in which queue.
+// receipt is the content of a receipt handle: it identifies one receipt of one message.
 type receipt struct {
 	queue    uint64
 	message  uint64
 	receives uint32 // message.receives at this receipt
 }
 
-// receiptBytes is the length of a receipt with its check sum, before base64.
+// receiptBytes is the length of a receipt with its checksum, before base64.
 const receiptBytes = 8 + 8 + 4 + 8
 
-// handle returns the receipt handle: base64 of the receipt and of a check sum, which tells
-// a handle that SQS gave, however old, from one that it never gave.
+// handle returns the receipt handle: base64 of the receipt and a checksum. The checksum distinguishes old handles
+// from invalid ones.
 func (r receipt) handle() string {
 	b := make([]byte, 0, receiptBytes)
 	b = binary.BigEndian.AppendUint64(b, r.queue)
@@ -30,7 +30,7 @@ func (r receipt) handle() string {
 
 func (r receipt) sum() uint64 { return mix(mix(mix(r.queue)^r.message) ^ uint64(r.receives)) }
 
-// parseReceipt reads a receipt handle that q gave.
+// parseReceipt parses a receipt handle of q.
 func parseReceipt(q *queue, handle string) (receipt, *wire.Error) {
 	if handle == "" {
 		return receipt{}, missingParameter("ReceiptHandle")
@@ -47,6 +47,6 @@ func parseReceipt(q *queue, handle string) (receipt, *wire.Error) {
 		}
 	}
 	return receipt{}, wire.Errorf("ReceiptHandleIsInvalid",
-		"The input receipt handle is invalid: expected one that ReceiveMessage on the queue %s gave, got %q.",
+		"The input receipt handle is invalid: expected one returned by ReceiveMessage on the queue %s, got %q.",
 		q.name, handle)
 }

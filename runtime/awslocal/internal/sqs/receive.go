@@ -15,29 +15,26 @@ const (
 	visibilitySecondsMax = 12 * 60 * 60
 )
 
-// senderID stands for the principal that sent a message: any credentials are accepted, so
-// all senders are one.
+// senderID is the sender of all messages. awslocal accepts any credentials and cannot distinguish senders.
 const senderID = "AIDAAWSLOCAL000000000"
 
-// attempt is a receive that named itself with a ReceiveRequestAttemptId, so that its retry
-// gets the same messages.
+// attempt is a receive with a ReceiveRequestAttemptId. A retry with the same ID returns the same messages.
 type attempt struct {
 	receipts  []receiptOf
 	visibleAt time.Time
 }
 
-// receiptOf is a message by its serial, and message.receives at that receive.
+// receiptOf identifies a message by its serial, and one receipt of it by message.receives.
 type receiptOf struct {
 	message  uint64
 	receives uint32
 }
 
-// ReceiveMessage receives up to MaxNumberOfMessages messages and hides them for the
-// visibility time-out.
+// ReceiveMessage receives up to MaxNumberOfMessages messages and hides them for the visibility timeout.
 //
-// It takes the group whose oldest message has waited longest and returns as many messages
-// of it as it can before it goes on to the next group (SQS Developer Guide, "FIFO queue
-// delivery logic"), and returns all in the order of their sequence numbers.
+// It starts with the group whose oldest message has waited longest. It takes as many messages of that group as
+// possible before it continues with the next group (SQS Developer Guide, "FIFO queue delivery logic"). It returns all
+// messages in the order of their sequence numbers.
 func (m *Model) ReceiveMessage(now time.Time, in *ReceiveMessageInput) (ReceiveMessageOutput, *wire.Error) {
 	q, err := m.resolve(now, in.QueueUrl)
 	if err != nil {
@@ -48,8 +45,8 @@ func (m *Model) ReceiveMessage(now time.Time, in *ReceiveMessageInput) (ReceiveM
 		return ReceiveMessageOutput{}, err
 	}
 	if !q.fifo && q.inFlight >= inFlightMax {
-		err := wire.Errorf("OverLimit", "The queue %s has %d messages in flight, the most there may be; "+
-			"delete those that are done.", q.name, inFlightMax)
+		err := wire.Errorf("OverLimit", "The queue %s has %d messages in flight, the maximum; "+
+			"delete the processed ones.", q.name, inFlightMax)
 		err.Status = 403
 		return ReceiveMessageOutput{}, err
 	}
@@ -66,7 +63,7 @@ func (m *Model) ReceiveMessage(now time.Time, in *ReceiveMessageInput) (ReceiveM
 	return out, nil
 }
 
-// receiving is the parameters of a receive, checked.
+// receiving holds the validated parameters of a receive.
 type receiving struct {
 	count            int
 	visibility, wait time.Duration
@@ -122,8 +119,8 @@ func checkVisibility(seconds int) *wire.Error {
 	return nil
 }
 
-// take puts up to count messages in flight. Messages that were received too often go to
-// the dead-letter queue instead.
+// take puts up to count messages in flight. Messages that have reached their receive limit move to the dead-letter
+// queue instead.
 func (m *Model) take(now time.Time, q *queue, count int, visibility time.Duration) []*message {
 	var taken []*message
 	for len(taken) < count && q.inFlight < inFlightMax {
@@ -152,7 +149,7 @@ func (m *Model) take(now time.Time, q *queue, count int, visibility time.Duratio
 	return taken
 }
 
-// remember remembers what a receive with an attempt ID has taken.
+// remember stores the messages that a receive with an attempt ID has taken.
 func (q *queue) remember(now time.Time, id string, taken []*message) {
 	if id == "" || len(taken) == 0 {
 		return
@@ -164,8 +161,8 @@ func (q *queue) remember(now time.Time, id string, taken []*message) {
 	q.attempts.put(now, id, a)
 }
 
-// retry returns the messages of the receive that had the same attempt ID, hidden anew, if
-// that was within five minutes and none of them was deleted, redelivered or had its
+// retry returns the messages of the earlier receive with the same attempt ID and hides them again. It returns false
+// if that receive was more than five minutes ago, or if one of its messages was deleted, redelivered or had its
 // visibility changed since.
 func (q *queue) retry(now time.Time, id string, visibility time.Duration) ([]*message, bool) {
 	if id == "" {
@@ -191,13 +188,13 @@ func (q *queue) retry(now time.Time, id string, visibility time.Duration) ([]*me
 	return taken, true
 }
 
-// systemAttributeNames are the attributes that SQS itself gives a message.
+// systemAttributeNames lists the attributes that SQS sets itself.
 var systemAttributeNames = []string{
 	"ApproximateFirstReceiveTimestamp", "ApproximateReceiveCount", traceHeader, "DeadLetterQueueSourceArn",
 	"MessageDeduplicationId", "MessageGroupId", "SenderId", "SentTimestamp", "SequenceNumber",
 }
 
-// received returns the message as its receiver sees it, with the attributes asked for.
+// received returns a message with the requested attributes, as its receiver sees it.
 func received(q *queue, msg *message, systemNames, names []string) ReceivedMessage {
 	system := map[string]string{
 		"ApproximateFirstReceiveTimestamp": milliseconds(msg.firstReceivedAt),

@@ -10,17 +10,17 @@ import (
 	"github.com/settle-run/settle/runtime/awslocal/internal/record"
 )
 
-// The records of the model, by the kind that their keys begin with:
+// The records of the model, by the first part of their keys:
 //
-//	serial                         the last serial given
+//	serial                         the last assigned serial
 //	deleted/<queue>                when a queue was deleted
 //	queue/<queue>                  a queue's attributes, tags and times
-//	body/<queue>/<serial>          what of a message never changes
-//	message/<queue>/<serial>       what changes
+//	body/<queue>/<serial>          the constant part of a message
+//	message/<queue>/<serial>       the changing part of a message
 //	sent/<queue>/<group> <id>      a deduplication ID
 //	attempt/<queue>/<id>           a ReceiveRequestAttemptId
 //
-// No name of a queue has a slash, no group or ID a space. Serials are 16 hexadecimal digits.
+// Queue names contain no slash. Groups and IDs contain no space. Serials are 16 hexadecimal digits.
 const (
 	serialKey   = "serial"
 	deletedKind = "deleted"
@@ -31,15 +31,15 @@ const (
 	attemptKind = "attempt"
 )
 
-// Keep notes from now on which records change.
+// Keep starts recording which records change.
 func (m *Model) Keep() { m.kept.Keep() }
 
-// TakeRecords returns the records that have changed since it was last asked.
+// TakeRecords returns the records changed since the last call.
 func (m *Model) TakeRecords() []record.Record {
 	return m.kept.Records(m.recordValue)
 }
 
-// recordValue returns the value of a record as it is now, nil if there is none.
+// recordValue returns the current value of a record, or nil if it does not exist.
 func (m *Model) recordValue(key string) []byte {
 	var e record.Encoder
 	kind, rest, _ := strings.Cut(key, "/")
@@ -63,7 +63,7 @@ func (m *Model) recordValue(key string) []byte {
 	return e.Value()
 }
 
-// encode writes the part of the queue that kind and id name; false means that it is not there.
+// encode writes the part of the queue identified by kind and id. It returns false if the part does not exist.
 func (q *queue) encode(e *record.Encoder, kind, id string) bool {
 	switch kind {
 	case queueKind:
@@ -97,7 +97,7 @@ func (q *queue) encode(e *record.Encoder, kind, id string) bool {
 		e.Time(a.expires)
 		return ok
 	}
-	panic("sqs: a record of the unknown kind " + kind) // the notes below make them
+	panic("sqs: unknown kind of record: " + kind) // the note methods below define the kinds
 }
 
 func (q *queue) encodeQueue(e *record.Encoder) {
@@ -130,8 +130,7 @@ func (m *message) encodeState(e *record.Encoder) {
 	e.Uint(uint64(m.state))
 }
 
-// encodeAttributes writes type and value of each attribute. Which of its two members has the
-// value follows from the type.
+// encodeAttributes writes the type and value of each attribute. The type determines which member holds the value.
 func encodeAttributes(e *record.Encoder, attributes map[string]MessageAttribute) {
 	types, values := make(map[string]string), make(map[string]string)
 	for name, a := range attributes {
@@ -159,12 +158,12 @@ func decodeAttributes(d *record.Decoder) map[string]MessageAttribute {
 	return attributes
 }
 
-// serialText is the form of a serial in keys.
+// serialText formats a serial for keys.
 func serialText(serial uint64) string {
 	return hex.EncodeToString(binary.BigEndian.AppendUint64(nil, serial))
 }
 
-// serialOf is the reverse of serialText; zero, which no message has, stands for what is none.
+// serialOf parses the output of serialText. It returns zero, which no message has, for invalid text.
 func serialOf(text string) uint64 {
 	serial, err := strconv.ParseUint(text, 16, 64)
 	if err != nil || len(text) != 16 {
@@ -173,7 +172,7 @@ func serialOf(text string) uint64 {
 	return serial
 }
 
-// The notes: which record a change concerns.
+// The note methods record which records a change affects.
 
 func (m *Model) noteDeleted(name string) {
 	if m.kept.Kept() {
@@ -199,7 +198,7 @@ func (q *queue) noteMessage(m *message) {
 	}
 }
 
-// noteWhole notes a message that comes or goes.
+// noteWhole records that a message was added or removed.
 func (q *queue) noteWhole(m *message) {
 	if q.kept.Kept() {
 		q.note(bodyKind, serialText(m.serial))
@@ -215,7 +214,7 @@ func (q *queue) noteSent(key dedupKey) {
 
 func (q *queue) noteAttempt(id string) { q.note(attemptKind, id) }
 
-// brokenRecord says of which record an error is.
+// brokenRecord adds the key of the record to an error.
 func brokenRecord(key string, err error) error {
 	return fmt.Errorf("the record %q of SQS: %w", key, err)
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/settle-run/settle/runtime/awslocal/internal/record"
 )
 
-// kept is what of a model is on disk.
+// kept holds the records of a model, as on disk.
 type kept map[string][]byte
 
 func (k kept) apply(records []record.Record) {
@@ -26,8 +26,7 @@ func (k kept) apply(records []record.Record) {
 	}
 }
 
-// each walks the records in the order of their keys, in a buffer that the next one is read
-// into, as from a file.
+// each yields the records in key order. It reuses one buffer for all values, like a file reader.
 func (k kept) each(yield func(string, []byte) bool) {
 	var buffer []byte
 	for _, key := range slices.Sorted(maps.Keys(k)) {
@@ -48,8 +47,8 @@ func restored(t interface{ Fatal(...any) }, k kept) *Model {
 	return m
 }
 
-// twins are a model and one that is made anew of its records now and then: whatever is asked
-// of them, they must answer the same.
+// twins are a model and a second one that is restored from its records now and then. Both must return the same
+// answers.
 type twins struct {
 	*rapid.T
 	now            time.Time
@@ -58,7 +57,7 @@ type twins struct {
 	handles        []string
 }
 
-func TestRestore_answers_every_call_as_the_model_would_have(t *testing.T) {
+func TestRestore_answers_like_the_original_model(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		w := &twins{T: t, now: time.Date(2026, 1, 2, 3, 4, 5, 678, time.UTC), model: New(), restart: New(), kept: kept{}}
@@ -85,7 +84,7 @@ func TestRestore_answers_every_call_as_the_model_would_have(t *testing.T) {
 	})
 }
 
-// call makes a call of both, compares their answers and remembers receipt handles.
+// call makes a call on both models, compares the answers and stores receipt handles.
 func (w *twins) call(operation, body string) {
 	want, wantErr := w.model.Call(w.now, "http://aws.local", operation, []byte(body))
 	got, gotErr := w.restart.Call(w.now, "http://aws.local", operation, []byte(body))
@@ -166,7 +165,7 @@ func (w *twins) step() {
 	}
 }
 
-// checkRecordsGo fails if records remain of messages that are gone.
+// checkRecordsGo fails if records of deleted messages remain.
 func (w *twins) checkRecordsGo() {
 	w.now = w.now.Add(15 * 24 * time.Hour)
 	for _, queue := range []string{"q", "q.fifo", "dead", "dead.fifo"} {
@@ -176,28 +175,28 @@ func (w *twins) checkRecordsGo() {
 		before := w.attempts()
 		w.call("ReceiveMessage", `{"QueueUrl": "q.fifo", "ReceiveRequestAttemptId": "z"}`)
 		if w.attempts() >= before {
-			w.Fatalf("%d attempts are remembered after a call as before it, expected fewer", before)
+			w.Fatalf("got %d attempts both before and after the call, expected fewer after it", before)
 		}
 	}
 	w.kept.apply(w.restart.TakeRecords())
 	for _, key := range slices.Sorted(maps.Keys(w.kept)) {
 		switch kind, name, _ := strings.Cut(key, "/"); kind {
-		case serialKey, queueKind, sentKind: // a deduplication ID goes with the next send
+		case serialKey, queueKind, sentKind: // the next send removes an expired deduplication ID
 		case deletedKind:
 			if _, ok := w.model.deleted[name]; !ok {
-				w.Fatalf("the record %q is kept, expected it to go when the queue is created again", key)
+				w.Fatalf("got the record %q, expected its removal when the queue is created again", key)
 			}
 		case attemptKind:
 			if _, ok := w.model.queues["q.fifo"]; ok {
-				w.Fatalf("the record %q is kept, expected it to be forgotten", key)
+				w.Fatalf("got the record %q, expected its removal after it expired", key)
 			}
 		default:
-			w.Fatalf("the record %q is kept, expected it to be gone with its message", key)
+			w.Fatalf("got the record %q, expected its removal with its message", key)
 		}
 	}
 }
 
-// attempts counts what both remember of the FIFO queue's attempts.
+// attempts returns how many attempts of the FIFO queue both models remember.
 func (w *twins) attempts() int {
 	count := 0
 	for _, m := range []*Model{w.model, w.restart} {
@@ -208,7 +207,7 @@ func (w *twins) attempts() int {
 	return count
 }
 
-func TestRestore_names_the_record_that_it_cannot_read(t *testing.T) {
+func TestRestore_names_the_unreadable_record(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	m := New()
@@ -223,19 +222,19 @@ func TestRestore_names_the_record_that_it_cannot_read(t *testing.T) {
 	}
 	k.apply(m.TakeRecords())
 	if len(k) != 6 {
-		t.Fatalf("expected records of the serial, the queue, two of the message, one of its ID, one of the attempt; got %q", slices.Sorted(maps.Keys(k)))
+		t.Fatalf("expected records of the serial, the queue, the message (two), its deduplication ID and the attempt; got %q", slices.Sorted(maps.Keys(k)))
 	}
 	for key, value := range k {
 		broken := maps.Clone(k)
 		broken[key] = append(slices.Clone(value), 1)
-		if err := New().Restore(broken.each); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("%q of SQS: its value has 1 bytes more", key)) {
-			t.Errorf("%s with a byte more: got %v, expected an error that names it", key, err)
+		if err := New().Restore(broken.each); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("%q of SQS: its value is 1 bytes longer", key)) {
+			t.Errorf("%s with an extra byte: got %v, expected an error that names it", key, err)
 		}
 	}
 	for key, want := range map[string]string{
 		"body/q.fifo/0000000000000002":    "expected body and state of the message 2",
 		"message/q.fifo/0000000000000002": "expected body and state of the message 2",
-		"queue/q.fifo":                    "expected one of the queue itself",
+		"queue/q.fifo":                    "expected a record of the queue itself",
 	} {
 		broken := maps.Clone(k)
 		delete(broken, key)
@@ -250,8 +249,8 @@ func TestRestore_names_the_record_that_it_cannot_read(t *testing.T) {
 	}
 }
 
-// A call must cost as many records as it touches, however many messages the queue has.
-func TestTakeRecords_has_what_a_call_touched(t *testing.T) {
+// The number of records of a call must not depend on the number of messages in the queue.
+func TestTakeRecords_returns_the_changed_records(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	m := filled(t, now, 1000, 10)

@@ -11,17 +11,16 @@ import (
 	"github.com/settle-run/settle/runtime/awslocal/internal/wire"
 )
 
-// maxReceiveCountMax is the highest maxReceiveCount that SQS takes.
+// maxReceiveCountMax is the highest maxReceiveCount that SQS accepts.
 const maxReceiveCountMax = 1000
 
-// redrivePolicy says when a queue gives up on a message, and where that goes.
+// redrivePolicy says after how many receives a queue moves a message to which dead-letter queue.
 type redrivePolicy struct {
 	target          string // name of the dead-letter queue
 	maxReceiveCount uint32
 }
 
-// parseRedrivePolicy reads the attribute RedrivePolicy. The count may be a string, as SQS
-// allows.
+// parseRedrivePolicy parses the attribute RedrivePolicy. As in SQS, the count may be a string.
 func parseRedrivePolicy(text string) (*redrivePolicy, error) {
 	var policy struct {
 		DeadLetterTargetArn string          `json:"deadLetterTargetArn"`
@@ -77,8 +76,8 @@ func decodeStrictly(text string, value any) error {
 	return decoder.Decode(value)
 }
 
-// checkRedrive reports why a queue cannot have the redrive policy: its target must exist,
-// be of the same type and allow it.
+// checkRedrive returns an error if a queue cannot have the redrive policy. The target must exist, have the same type
+// and allow it.
 func (m *Model) checkRedrive(name string, fifo bool, policy *redrivePolicy) *wire.Error {
 	if policy == nil {
 		return nil
@@ -98,9 +97,8 @@ func (m *Model) checkRedrive(name string, fifo bool, policy *redrivePolicy) *wir
 	return nil
 }
 
-// deadLetterQueue returns the queue that msg must go to instead of being received once
-// more from q; nil means that it is to be received. A dead-letter queue that was deleted
-// since leaves the messages where they are.
+// deadLetterQueue returns the queue that msg must move to instead of being received again from q, or nil if it can be
+// received. If the dead-letter queue no longer exists, messages stay in q.
 func (m *Model) deadLetterQueue(q *queue, msg *message) *queue {
 	policy := q.settings.redrive
 	if policy == nil || msg.receivesHere < policy.maxReceiveCount {
@@ -112,10 +110,10 @@ func (m *Model) deadLetterQueue(q *queue, msg *message) *queue {
 	return nil
 }
 
-// redrive moves an available message to the end of its group in the dead-letter queue.
-// MessageId and receive count stay. On a FIFO queue the MessageId becomes the deduplication ID, and the
-// retention period begins anew; on a standard queue it does not (SQS Developer Guide, "Using dead-letter
-// queues in Amazon SQS" and "Exactly-once processing in Amazon SQS").
+// redrive moves an available message to the end of its group in the dead-letter queue. The MessageId and the receive
+// count stay. On a FIFO queue, the MessageId becomes the deduplication ID and the retention period restarts. On a
+// standard queue the retention period continues (SQS Developer Guide, "Using dead-letter queues in Amazon SQS" and
+// "Exactly-once processing in Amazon SQS").
 func (m *Model) redrive(now time.Time, q *queue, msg *message, dlq *queue) {
 	groupID := msg.group.id
 	q.remove(msg)

@@ -11,13 +11,13 @@ import (
 	"pgregory.net/rapid"
 )
 
-// reference is a FIFO queue written for reading only: one slice, searched anew in every
-// call. It says what the model must do, at any cost.
+// reference is a simple, slow FIFO queue: one slice, searched in every call. It defines the correct behaviour of the
+// model.
 type reference struct {
 	messages []*referenceMessage
 	dead     []string // bodies in the dead-letter queue
 	delay    time.Duration
-	maxCount int // receives before the dead-letter queue; zero: no such queue
+	maxCount int // receives before the dead-letter queue; zero means no such queue
 }
 
 type referenceMessage struct {
@@ -25,7 +25,7 @@ type referenceMessage struct {
 	sequence    int
 	count       int
 	inFlight    bool
-	until       time.Time // of the delay, or of the visibility time-out
+	until       time.Time // end of the delay or of the visibility timeout
 }
 
 func (r *reference) locked(now time.Time, group string) bool {
@@ -57,7 +57,7 @@ func (r *reference) receive(now time.Time, most int, visibility time.Duration) [
 			m.count++
 			taken = append(taken, m)
 		}
-		// The lock takes hold now that the group's part of the batch is complete.
+		// The lock takes effect once the group's part of the batch is complete.
 		for _, m := range taken {
 			m.inFlight, m.until = true, now.Add(visibility)
 		}
@@ -70,20 +70,19 @@ func (r *reference) remove(m *referenceMessage) {
 	r.messages = slices.DeleteFunc(r.messages, func(o *referenceMessage) bool { return o == m })
 }
 
-// held is a receipt that the test has been given, by both.
+// held is a receipt that both the model and the reference returned.
 type held struct {
 	handle  string
 	message *referenceMessage
 	count   int
 }
 
-// valid says whether a FIFO queue must accept the receipt.
+// valid reports whether a FIFO queue must accept the receipt.
 func (h held) valid(now time.Time) bool {
 	return h.message.count == h.count && h.message.inFlight && h.message.until.After(now)
 }
 
-// pair is a model and the reference, side by side: what is done to one is done to the other,
-// and must show the same.
+// pair runs a model and the reference side by side. Every operation applies to both, and their answers must match.
 type pair struct {
 	*rapid.T
 	now      time.Time
@@ -204,7 +203,7 @@ func (p *pair) wait() {
 	p.now = p.now.Add(time.Duration(rapid.IntRange(1, 3).Draw(p.T, "seconds")) * time.Second)
 }
 
-// checkNextReceivable fails if the model would let a long poll sleep past a message.
+// checkNextReceivable fails if a long poll on the model would miss a message.
 func (p *pair) checkNextReceivable() {
 	next, ok := p.model.NextReceivable(p.now, "q.fifo")
 	for at := p.now; at.Before(p.now.Add(5 * time.Second)); at = at.Add(time.Second) {
@@ -217,7 +216,7 @@ func (p *pair) checkNextReceivable() {
 	}
 }
 
-// brokenInvariant says which invariant of a queue does not hold.
+// brokenInvariant returns the invariant that a queue violates, or "".
 func brokenInvariant(q *queue) string {
 	inFlightNow, delayedNow := 0, 0
 	for _, m := range q.messages {

@@ -12,8 +12,8 @@ import (
 	"github.com/settle-run/settle/runtime/awslocal/internal/record"
 )
 
-// restoring is a model that is being made of its records. Those of one queue do not come
-// together: its messages are added when all have come.
+// restoring is a model under construction from its records. The records of a queue do not arrive together, so its
+// messages are added at the end.
 type restoring struct {
 	*Model
 	queues map[string]*restoredQueue
@@ -21,15 +21,15 @@ type restoring struct {
 
 type restoredQueue struct {
 	*queue
-	found    bool                // the record of the queue itself has come
+	found    bool                // the queue's own record was read
 	messages map[uint64]*message // by serial
-	groupIDs map[uint64]string   // of those whose body has come
-	// sent and attempts are in the order in which they are forgotten only when sorted.
+	groupIDs map[uint64]string   // of the messages whose body was read
+	// sent and attempts must be sorted to restore the order of expiry.
 	sent     []entry[dedupKey, sendResult]
 	attempts []entry[string, attempt]
 }
 
-// Restore makes the empty model what it was when the records were taken.
+// Restore rebuilds the state of an empty model from records.
 func (m *Model) Restore(records iter.Seq2[string, []byte]) error {
 	r := restoring{Model: m, queues: make(map[string]*restoredQueue)}
 	for key, value := range records {
@@ -70,7 +70,7 @@ func (r *restoring) add(key string, d *record.Decoder) error {
 	return q.decode(d, kind, id)
 }
 
-// decode is the reverse of queue.encode.
+// decode reverses queue.encode.
 func (q *restoredQueue) decode(d *record.Decoder, kind, id string) error {
 	switch kind {
 	case queueKind:
@@ -149,10 +149,10 @@ func (m *message) decodeState(d *record.Decoder) error {
 	return nil
 }
 
-// finish adds all that has come to the queue.
+// finish adds the restored parts to the queue.
 func (q *restoredQueue) finish() error {
 	if !q.found {
-		return errors.New("expected one of the queue itself")
+		return errors.New("expected a record of the queue itself")
 	}
 	messages := slices.SortedFunc(maps.Values(q.messages), func(a, b *message) int {
 		return cmp.Compare(a.sequence, b.sequence)

@@ -11,23 +11,23 @@ import (
 	"github.com/settle-run/settle/runtime/awslocal/internal/wire"
 )
 
-// MessageBytesMax is the most that a message, or all messages of a batch together, may
-// have: bodies and attributes (SQS Developer Guide, "Amazon SQS message quotas").
+// MessageBytesMax is the maximum total size of the bodies and attributes of a message or a batch (SQS Developer
+// Guide, "Amazon SQS message quotas").
 const MessageBytesMax = 1 << 20
 
-// dedupKey is what two messages of a FIFO queue must share for the second to be dropped.
+// dedupKey identifies duplicates: a FIFO queue drops a message whose key equals the key of an earlier one.
 type dedupKey struct {
-	group string // empty when the scope of deduplication is the queue
+	group string // empty if the deduplication scope is the queue
 	id    string
 }
 
-// sendResult is what a duplicate is answered with: the IDs of the first.
+// sendResult is the answer to a message and its duplicates.
 type sendResult struct {
 	serial, sequence uint64
 }
 
-// SendMessage puts a message into a queue. On a FIFO queue a duplicate within five minutes
-// of the first is answered like the first, and dropped.
+// SendMessage adds a message to a queue. On a FIFO queue, a duplicate within five minutes is dropped and gets the
+// answer of the first message.
 func (m *Model) SendMessage(now time.Time, in *SendMessageInput) (SendMessageOutput, *wire.Error) {
 	q, err := m.resolve(now, in.QueueUrl)
 	if err != nil {
@@ -36,7 +36,7 @@ func (m *Model) SendMessage(now time.Time, in *SendMessageInput) (SendMessageOut
 	return m.send(now, q, &in.Message)
 }
 
-// SendMessageBatch puts up to ten messages into a queue, in the order given.
+// SendMessageBatch adds up to ten messages to a queue, in order.
 func (m *Model) SendMessageBatch(now time.Time, in *SendMessageBatchInput) (BatchOutput[SendMessageBatchResult], *wire.Error) {
 	q, err := m.resolve(now, in.QueueUrl)
 	if err != nil {
@@ -105,7 +105,7 @@ func (m *Model) send(now time.Time, q *queue, in *Message) (SendMessageOutput, *
 	return out, nil
 }
 
-// checkMessage reports why q cannot take the message, or else how long it is delayed.
+// checkMessage returns the delay of a message, or an error if q cannot accept the message.
 func checkMessage(q *queue, in *Message) (time.Duration, *wire.Error) {
 	if in.MessageBody == "" {
 		return 0, missingParameter("MessageBody")
@@ -147,7 +147,7 @@ func checkMessage(q *queue, in *Message) (time.Duration, *wire.Error) {
 	return time.Duration(*in.DelaySeconds) * time.Second, nil
 }
 
-// checkForType refuses what a FIFO queue needs and lacks, or a standard queue has not.
+// checkForType checks the parameters that only FIFO queues require or only standard queues allow.
 func checkForType(q *queue, in *Message) *wire.Error {
 	const notForType = "The request include parameter that is not valid for this queue type."
 	switch {
@@ -166,14 +166,13 @@ func checkForType(q *queue, in *Message) *wire.Error {
 	return nil
 }
 
-// allowedInBody says whether SQS takes the character in a message body: those of XML 1.0.
+// allowedInBody reports whether a message body may contain the character. SQS allows the characters of XML 1.0.
 func allowedInBody(r rune) bool {
 	return r == 0x9 || r == 0xA || r == 0xD || r >= 0x20 && r <= 0xD7FF ||
 		r >= 0xE000 && r <= 0xFFFD || r >= 0x10000 && r <= 0x10FFFF
 }
 
-// checkToken refuses a parameter that, if it is there, is not 1 to 128 alphanumeric or
-// punctuation characters.
+// checkToken rejects a parameter that is set but does not consist of 1 to 128 alphanumeric or punctuation characters.
 func checkToken(name, value string) *wire.Error {
 	outside := func(r rune) bool { return r <= ' ' || r > '~' }
 	if len(value) > 128 || strings.ContainsFunc(value, outside) {

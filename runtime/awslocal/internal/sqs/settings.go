@@ -13,26 +13,25 @@ import (
 
 const delaySecondsMax = 900
 
-// settings is what the attributes of a queue mean.
+// settings holds the parsed attributes of a queue.
 type settings struct {
 	visibility, retention, delay, receiveWait time.Duration
 
 	messageBytesMax           int
 	contentBasedDeduplication bool
 	deduplicatePerGroup       bool
-	redrive                   *redrivePolicy      // nil: none
-	redriveAllow              *redriveAllowPolicy // nil: all are allowed
+	redrive                   *redrivePolicy      // nil if not set
+	redriveAllow              *redriveAllowPolicy // nil if all queues are allowed
 }
 
-// settable describes a queue attribute that CreateQueue and SetQueueAttributes take.
+// settable describes a queue attribute that CreateQueue and SetQueueAttributes accept.
 type settable struct {
-	fallback string // the value if none is set; empty: the attribute is absent then
+	fallback string // the default; if empty, the attribute is absent by default
 	fifoOnly bool
 	read     func(s *settings, value string) error
 }
 
-// settables are the attributes that can be set, with the limits of the API Reference
-// (CreateQueue, "Attributes").
+// settables lists the attributes that can be set, with the limits of the API Reference (CreateQueue, "Attributes").
 var settables = map[string]settable{
 	"VisibilityTimeout": {"30", false, seconds(0, visibilitySecondsMax,
 		func(s *settings) *time.Duration { return &s.visibility })},
@@ -54,20 +53,20 @@ var settables = map[string]settable{
 		s.redriveAllow, err = parseRedriveAllowPolicy(value)
 		return err
 	}},
-	// Encryption at rest shows nowhere in the API but here.
+	// Encryption at rest is visible only in this attribute.
 	"SqsManagedSseEnabled": {"true", false, choice(nil, "true", "false")},
 	"FifoQueue":            {"true", true, choice(nil, "true")},
 	"ContentBasedDeduplication": {"false", true, choice(
 		func(s *settings, value string) { s.contentBasedDeduplication = value == "true" }, "false", "true")},
 	"DeduplicationScope": {"queue", true, choice(
 		func(s *settings, value string) { s.deduplicatePerGroup = value == "messageGroup" }, "queue", "messageGroup")},
-	// There are no throughput quotas here to apply per queue or per group.
+	// awslocal has no throughput quotas, so this has no effect.
 	"FifoThroughputLimit": {"perQueue", true, choice(nil, "perQueue", "perMessageGroupId")},
 }
 
-// unsupported are the attributes of SQS that have no meaning here, with the reason.
+// unsupported lists the SQS attributes that awslocal does not support, and why.
 var unsupported = map[string]string{
-	"Policy":                       "all callers may do everything",
+	"Policy":                       "every caller has full access",
 	"KmsMasterKeyId":               "nothing is encrypted with KMS",
 	"KmsDataKeyReusePeriodSeconds": "nothing is encrypted with KMS",
 }
@@ -100,8 +99,8 @@ func choice(set func(*settings, string), choices ...string) func(*settings, stri
 	}
 }
 
-// applyAttributes returns current with the changes made, and what that means. A nil current
-// stands for a new queue. An empty value takes an attribute back to its default.
+// applyAttributes returns current with the changes applied, and the resulting settings. A nil current means a new
+// queue. An empty value resets an attribute to its default.
 func applyAttributes(current map[string]string, fifo bool, changes map[string]string) (map[string]string, settings, *wire.Error) {
 	next := maps.Clone(current)
 	if next == nil {

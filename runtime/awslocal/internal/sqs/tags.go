@@ -7,7 +7,7 @@ import (
 	"github.com/settle-run/settle/runtime/awslocal/internal/wire"
 )
 
-// TagQueue adds tags to a queue, in place of those with an equal key.
+// TagQueue adds tags to a queue. It replaces tags with the same key.
 func (m *Model) TagQueue(now time.Time, in *TagQueueInput) (Empty, *wire.Error) {
 	q, err := m.resolve(now, in.QueueUrl)
 	if err != nil {
@@ -24,7 +24,7 @@ func (m *Model) TagQueue(now time.Time, in *TagQueueInput) (Empty, *wire.Error) 
 	return Empty{}, nil
 }
 
-// UntagQueue removes the tags with the keys given, if they are there.
+// UntagQueue removes the tags with the given keys. It ignores unknown keys.
 func (m *Model) UntagQueue(now time.Time, in *UntagQueueInput) (Empty, *wire.Error) {
 	q, err := m.resolve(now, in.QueueUrl)
 	if err != nil {

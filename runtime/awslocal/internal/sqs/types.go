@@ -2,22 +2,22 @@ package sqs
 
 import "time"
 
-// The inputs and outputs below are the members of SQS's JSON protocol. A pointer is a
-// member whose absence differs from its zero value.
+// The inputs and outputs below have the members of SQS's JSON protocol. A member is a pointer if its absence differs
+// from its zero value.
 
 type (
 	CreateQueueInput struct {
 		QueueName  string
 		Attributes map[string]string
 		Tags       map[string]string `json:"tags"`
-		Endpoint   string            `json:"-"` // where the URL of the queue begins
+		Endpoint   string            `json:"-"` // start of the queue URL
 	}
 	CreateQueueOutput struct{ QueueUrl string }
 
 	GetQueueUrlInput struct {
 		QueueName              string
 		QueueOwnerAWSAccountId string
-		Endpoint               string `json:"-"` // where the URL of the queue begins
+		Endpoint               string `json:"-"` // start of the queue URL
 	}
 	GetQueueUrlOutput struct{ QueueUrl string }
 
@@ -25,7 +25,7 @@ type (
 		QueueNamePrefix string
 		NextToken       string
 		MaxResults      *int
-		Endpoint        string `json:"-"` // where the URLs of the queues begin
+		Endpoint        string `json:"-"` // start of the queue URLs
 	}
 	ListQueuesOutput struct {
 		QueueUrls []string `json:",omitempty"`
@@ -60,13 +60,13 @@ type (
 		Tags map[string]string `json:",omitempty"`
 	}
 
-	// Empty is the output of the operations that answer nothing.
+	// Empty is the output of operations without output members.
 	Empty struct{}
 )
 
 type (
-	// MessageAttribute is the value of a message attribute, or of a message system
-	// attribute. SQS reserves the two lists for the future and refuses them.
+	// MessageAttribute is the value of a message attribute or message system attribute. SQS reserves the two lists
+	// for future use and rejects them.
 	MessageAttribute struct {
 		DataType         string
 		StringValue      *string  `json:",omitempty"`
@@ -79,7 +79,7 @@ type (
 		QueueUrl string
 		Message
 	}
-	// Message is what SendMessage and an entry of SendMessageBatch have in common.
+	// Message holds the members that SendMessage and the entries of SendMessageBatch share.
 	Message struct {
 		MessageBody             string
 		DelaySeconds            *int
@@ -93,7 +93,7 @@ type (
 		MD5OfMessageBody             string
 		MD5OfMessageAttributes       string `json:",omitempty"`
 		MD5OfMessageSystemAttributes string `json:",omitempty"`
-		SequenceNumber               string `json:",omitempty"` // of FIFO queues
+		SequenceNumber               string `json:",omitempty"` // FIFO queues only
 	}
 
 	SendMessageBatchInput struct {
@@ -111,7 +111,7 @@ type (
 
 	ReceiveMessageInput struct {
 		QueueUrl                    string
-		AttributeNames              []string // the older name of the next
+		AttributeNames              []string // the older name of MessageSystemAttributeNames
 		MessageSystemAttributeNames []string
 		MessageAttributeNames       []string
 		MaxNumberOfMessages         *int
@@ -121,8 +121,8 @@ type (
 	}
 	ReceiveMessageOutput struct {
 		Messages []ReceivedMessage `json:",omitempty"`
-		// Wait is how long the caller asks to wait for a first message. The model itself
-		// never waits: whoever serves it calls again within that time.
+		// Wait is how long the caller wants to wait for a first message. The model never waits. Its server repeats
+		// the call until that time has passed.
 		Wait time.Duration `json:"-"`
 	}
 	// ReceivedMessage is a message as its receiver sees it.
@@ -166,18 +166,18 @@ type (
 )
 
 type (
-	// BatchOutput is the output of the batch operations: every entry is in one of the two.
+	// BatchOutput is the output of the batch operations. Every entry is in one of the two lists.
 	BatchOutput[R any] struct {
 		Successful []R            `json:",omitempty"`
 		Failed     []BatchFailure `json:",omitempty"`
 	}
-	// BatchFailure is an entry of a batch that failed alone.
+	// BatchFailure reports a failed entry of a batch.
 	BatchFailure struct {
 		Id          string
 		Code        string
 		Message     string
 		SenderFault bool
 	}
-	// BatchID is an entry that succeeded and has nothing else to tell.
+	// BatchID reports a successful entry without further output.
 	BatchID struct{ Id string }
 )

@@ -28,11 +28,11 @@ func TestWindow_forgets_five_minutes_after_the_last_put(t *testing.T) {
 		}
 	}
 	if len(w.order)+len(w.entries) != 0 {
-		t.Errorf("%d entries are kept, want none", len(w.order)+len(w.entries))
+		t.Errorf("got %d entries, want none", len(w.order)+len(w.entries))
 	}
 }
 
-func TestWindow_drops_a_burst_a_little_with_every_call(t *testing.T) {
+func TestWindow_drops_an_expired_burst_gradually(t *testing.T) {
 	t.Parallel()
 	const burst = 1000
 	start := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -42,15 +42,15 @@ func TestWindow_drops_a_burst_a_little_with_every_call(t *testing.T) {
 		w.put(start, i, i)
 	}
 	w.changed = func(int) { dropped++ }
-	for i := range burst / forgottenMax {
+	for i := range burst / dropsMax {
 		if got, ok := w.get(start.Add(deduplicationInterval), burst-1); ok {
-			t.Fatalf("call %d: got %d, which has expired", i, got)
+			t.Fatalf("call %d: got the expired entry %d", i, got)
 		}
-		if want := (i + 1) * forgottenMax; dropped != want {
-			t.Fatalf("call %d: %d entries are dropped so far, want %d", i, dropped, want)
+		if want := (i + 1) * dropsMax; dropped != want {
+			t.Fatalf("call %d: got %d dropped entries so far, want %d", i, dropped, want)
 		}
 	}
 	if len(w.order)+len(w.entries) != 0 {
-		t.Errorf("%d entries are kept, want none", len(w.order)+len(w.entries))
+		t.Errorf("got %d entries, want none", len(w.order)+len(w.entries))
 	}
 }

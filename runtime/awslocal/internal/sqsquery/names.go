@@ -1,8 +1,7 @@
 package sqsquery
 
-// input is the parameters of all operations together. Which operation has which of them the
-// model decides: it refuses what an operation does not have. CreateQueue writes "tags" in
-// JSON where the others write "Tags"; encoding/json reads either as the other.
+// input lists the parameters of all operations together. The model rejects the parameters that an operation does not
+// have. CreateQueue uses "tags" in JSON and other operations "Tags". encoding/json accepts either.
 var input = members{
 	"AttributeName":              {"AttributeNames", list{text{}}},
 	"Attribute":                  {"Attributes", dict{"Name", "Value", text{}}},
@@ -51,8 +50,7 @@ var messageMembers = members{
 	"MessageSystemAttribute": {"MessageSystemAttributes", dict{"Name", "Value", attributeMembers}},
 }
 
-// attributeMembers are the members of a message attribute. A binary value is base64, in the
-// form as in JSON.
+// attributeMembers lists the members of a message attribute. A binary value is base64, both in the form and in JSON.
 var attributeMembers = members{
 	"BinaryListValue": {"BinaryListValues", list{text{}}},
 	"BinaryValue":     {"BinaryValue", text{}},
@@ -61,13 +59,11 @@ var attributeMembers = members{
 	"StringValue":     {"StringValue", text{}},
 }
 
-// element is how a list or map of an answer is written: an element for each item, and for
-// an item of a map, two in it.
+// element names the XML elements of a list or map: one element per item, which contains two for a map.
 type element struct{ name, key, value string }
 
-// elements are the lists and maps in answers, by their name in JSON, but for Successful,
-// whose element has a name of its own in each operation. All else is written as an element
-// of its own name.
+// elements holds the lists and maps in answers, by their JSON names. Successful is missing because its element name
+// depends on the operation. Every other member is an element of the same name.
 var elements = map[string]element{
 	"Attributes":        {"Attribute", "Name", "Value"},
 	"Failed":            {name: "BatchResultErrorEntry"},

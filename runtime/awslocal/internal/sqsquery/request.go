@@ -1,6 +1,5 @@
-// Package sqsquery translates between the two protocols of SQS: the AWS query protocol,
-// which older SDKs and CLIs speak (forms in, XML out), and the JSON that the model of SQS
-// takes and gives. The names are those of the API Reference, 2012-11-05.
+// Package sqsquery translates between the two protocols of SQS: the AWS query protocol of older SDKs and CLIs (form
+// input, XML output) and the JSON of the SQS model. The names follow the API Reference, 2012-11-05.
 package sqsquery
 
 import (
@@ -14,18 +13,18 @@ import (
 	"github.com/settle-run/settle/runtime/awslocal/internal/wire"
 )
 
-// protocolParameters belong to the protocol or to the older signature, not to an operation.
+// protocolParameters belong to the protocol or to the older signature version, not to an operation.
 var protocolParameters = []string{
 	"Action", "Version", "AWSAccessKeyId", "Expires", "SecurityToken", "Signature", "SignatureMethod",
 	"SignatureVersion", "Timestamp",
 }
 
-// Request reads a request of the query protocol: its form, and the path of its address,
-// which may be that of the queue's URL. It returns the operation and its input as JSON.
+// Request parses a request in the query protocol: its form and the path of its URL, which may be the queue's. It
+// returns the operation and its input as JSON.
 func Request(path string, form []byte) (string, []byte, *wire.Error) {
 	values, err := url.ParseQuery(string(form))
 	if err != nil {
-		return "", nil, wire.Errorf("MalformedQueryString", "expected a form as in Action=SendMessage&...: %v", err)
+		return "", nil, wire.Errorf("MalformedQueryString", "expected a form such as Action=SendMessage&...: %v", err)
 	}
 	operation := values.Get("Action")
 	if operation == "" {
@@ -52,8 +51,8 @@ func Request(path string, form []byte) (string, []byte, *wire.Error) {
 	return operation, body, nil
 }
 
-// node is the parameters whose names share a beginning: "Tag.1.Key" is the value of the
-// child Key of the child 1 of Tag.
+// node holds the parameters whose names share a prefix: "Tag.1.Key" is the value of the child Key of the child 1 of
+// Tag.
 type node struct {
 	value    string
 	children map[string]*node
@@ -74,7 +73,7 @@ func (n *node) put(key, value string) {
 	n.value = value
 }
 
-// shape reads a node as a value for encoding/json. name is the parameter's, for errors.
+// shape converts a node to a value for encoding/json. name is the parameter's name, for errors.
 type shape interface {
 	read(name string, n *node) (any, *wire.Error)
 }
@@ -84,12 +83,12 @@ type (
 	number struct{}
 	// list reads children named 1, 2, 3, ...
 	list struct{ of shape }
-	// dict reads children named 1, 2, 3, ... with a child each for key and value.
+	// dict reads children named 1, 2, 3, ... Each has one child for the key and one for the value.
 	dict struct {
 		key, value string
 		of         shape
 	}
-	// members reads children by name. A member's name in JSON may differ.
+	// members reads children by name. The JSON name of a member may differ.
 	members map[string]member
 	member  struct {
 		json string
@@ -127,7 +126,7 @@ func (d dict) read(name string, n *node) (any, *wire.Error) {
 		key, value := item.children[d.key], item.children[d.value]
 		if key == nil || value == nil || len(item.children) != 2 {
 			return nil, wire.Errorf("InvalidParameterValue", "expected the parameters %[1]s.%[2]s.%[3]s and "+
-				"%[1]s.%[2]s.%[4]s, and no others that begin with %[1]s.%[2]s", name, i, d.key, d.value)
+				"%[1]s.%[2]s.%[4]s, and no others that start with %[1]s.%[2]s", name, i, d.key, d.value)
 		}
 		read, err := d.of.read(name+"."+i+"."+d.value, value)
 		if err != nil {

@@ -14,11 +14,11 @@ import (
 
 const xmlNamespace = "http://queue.amazonaws.com/doc/2012-11-05/"
 
-// Response writes the answer of an operation, its output as JSON, in XML.
+// Response converts the JSON output of an operation to XML.
 func Response(operation string, answer []byte, requestID string) []byte {
 	var output map[string]any
 	if err := json.Unmarshal(answer, &output); err != nil {
-		panic("sqsquery: an answer that is not a JSON object: " + err.Error()) // the model makes it
+		panic("sqsquery: expected an answer that is a JSON object: " + err.Error()) // created by the model
 	}
 	w := &writer{operation: operation}
 	w.raw(xml.Header, `<`, operation, `Response xmlns="`, xmlNamespace, `">`)
@@ -68,14 +68,13 @@ func (w *writer) element(name string, value any) {
 			w.member(member, object[member])
 		}
 	} else {
-		// Escaping fails only if writing does, and a bytes.Buffer does not fail.
+		// Escaping fails only if writing fails, and a bytes.Buffer never fails.
 		_ = xml.EscapeText(&w.buffer, fmt.Append(nil, value))
 	}
 	w.raw("</", name, ">")
 }
 
-// member writes a member of a JSON object. Lists and maps are flat: they have no element of
-// their own around their items.
+// member writes a member of a JSON object. Lists and maps are flat: no element encloses their items.
 func (w *writer) member(name string, value any) {
 	switch value := value.(type) {
 	case []any:

@@ -5,19 +5,19 @@ import (
 	"time"
 )
 
-// alarm is when time alone moves an execution or one of its flows.
+// alarm is the time of the next time-driven work of an execution or one of its flows.
 type alarm struct {
 	at   time.Time
 	x    *execution
-	f    *flow // nil: the execution times out
-	slot int   // in the heap; absent if it is not set
+	f    *flow // nil if the execution times out
+	slot int   // index in the heap; absent if not set
 }
 
 // absent is the slot of an alarm that is not set.
 const absent = -1
 
-// alarms are those set, the earliest first. Alarms of one instant go off in the order in
-// which executions and flows began.
+// alarms is a heap of the set alarms, earliest first. Alarms of the same time are in the order in which executions
+// and flows started.
 type alarms struct{ heap alarmHeap }
 
 func (a *alarms) min() (*alarm, bool) {
@@ -27,7 +27,7 @@ func (a *alarms) min() (*alarm, bool) {
 	return a.heap[0], true
 }
 
-// set sets an alarm to a time; the zero time means not at all.
+// set sets an alarm. The zero time clears it.
 func (a *alarms) set(al *alarm, at time.Time) {
 	al.at = at
 	switch {
@@ -57,7 +57,7 @@ func (h alarmHeap) Less(i, j int) bool {
 	return a.place() < b.place()
 }
 
-// place orders the alarms of one execution: its own time-out comes before its flows.
+// place orders the alarms of one execution: the execution's timeout comes before its flows.
 func (a *alarm) place() int {
 	if a.f == nil {
 		return 0

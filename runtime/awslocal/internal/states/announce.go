@@ -8,34 +8,33 @@ import (
 	"github.com/settle-run/settle/runtime/awslocal/internal/wire"
 )
 
-// announcedBytesMax is how long an escaped input and output may be in an event, both together and the
-// output alone; beyond it the input is left out, or the output: "Automating Step Functions event delivery with
+// announcedBytesMax limits the escaped input and output in an event. If both together are longer, the input is
+// omitted. If the output alone is longer, it is omitted too: "Automating Step Functions event delivery with
 // EventBridge" of the AWS Step Functions Developer Guide.
 const announcedBytesMax = 248 << 10
 
-// StatusChange is what Step Functions tells EventBridge: an execution has begun, or come to its end.
+// StatusChange is what Step Functions reports to EventBridge when an execution starts or ends.
 type StatusChange struct {
-	// Execution is its ARN, Name its name.
+	// Execution is the ARN of the execution. Name is its name.
 	Execution, Name string
-	// Status is that which it has now.
+	// Status is the new status.
 	Status string
 	// Event is EventBridge's event.
 	Event json.RawMessage
 }
 
-// TakeStatusChanges returns the changes of executions' statuses since it was last called, in their order,
-// and forgets them. They are no part of what is kept: the caller takes them within the change that they
-// come of.
+// TakeStatusChanges returns the status changes since the last call, in order, and removes them. They are not part of
+// the records, so the caller must take them within the change that caused them.
 func (m *Model) TakeStatusChanges() []StatusChange {
 	changes := m.changes
 	m.changes = nil
 	return changes
 }
 
-// Announce makes the model note from now on what becomes of executions.
+// Announce starts recording status changes.
 func (m *Model) Announce() { m.announces = true }
 
-// announce notes that an execution has another status.
+// announce records a status change of an execution.
 func (m *Model) announce(x *execution, now time.Time) {
 	if !m.announces {
 		return

@@ -16,8 +16,8 @@ type (
 	sendTaskHeartbeatInput struct{ TaskToken string }
 )
 
-// findToken finds the flow whose task waits for a token. A token that was used, or whose
-// task timed out or was aborted, has timed out.
+// findToken returns the flow whose task waits for a token. For a token that was used, timed out or aborted it returns
+// TaskTimedOut.
 func (m *Model) findToken(token string) (*flow, *wire.Error) {
 	if err := required("taskToken", token); err != nil {
 		return nil, err
@@ -33,8 +33,8 @@ func (m *Model) findToken(token string) (*flow, *wire.Error) {
 	return f, nil
 }
 
-// sendTaskSuccess ends the task of a token with an output. It may come before the call that
-// carried the token has answered.
+// sendTaskSuccess completes the task of a token with an output. It may arrive before the answer to the call that
+// carried the token.
 func (m *Model) sendTaskSuccess(now time.Time, in *sendTaskSuccessInput) (any, *wire.Error) {
 	if in.Output == nil {
 		return nil, required("output", "")
@@ -56,7 +56,7 @@ func (m *Model) sendTaskSuccess(now time.Time, in *sendTaskSuccessInput) (any, *
 	return struct{}{}, nil
 }
 
-// sendTaskFailure ends the task of a token with a failure.
+// sendTaskFailure fails the task of a token.
 func (m *Model) sendTaskFailure(now time.Time, in *sendTaskFailureInput) (any, *wire.Error) {
 	f, err := m.findToken(in.TaskToken)
 	switch {
@@ -73,14 +73,13 @@ func (m *Model) sendTaskFailure(now time.Time, in *sendTaskFailureInput) (any, *
 	return struct{}{}, nil
 }
 
-// sendTaskHeartbeat starts the clock of a task's heartbeats anew; its time-out stays as it
-// was.
+// sendTaskHeartbeat restarts the heartbeat timer of a task. It does not change the task's timeout.
 func (m *Model) sendTaskHeartbeat(now time.Time, in *sendTaskHeartbeatInput) (any, *wire.Error) {
 	f, err := m.findToken(in.TaskToken)
 	if err != nil {
 		return nil, err
 	}
-	f.beat(now)
+	f.restartHeartbeat(now)
 	m.setAlarm(f)
 	m.note(executionKey, f.x.serial)
 	return struct{}{}, nil

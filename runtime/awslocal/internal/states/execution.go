@@ -9,7 +9,7 @@ import (
 	"github.com/settle-run/settle/runtime/awslocal/internal/states/asl"
 )
 
-// The states of an execution.
+// The statuses of an execution.
 const (
 	running   = "RUNNING"
 	succeeded = "SUCCEEDED"
@@ -18,49 +18,49 @@ const (
 	aborted   = "ABORTED"
 )
 
-// execution is one run of a revision of a state machine. Its exported fields are its record.
+// execution is one run of a revision of a state machine. Its exported fields form its record.
 type execution struct {
 	serial   uint64
 	machine  *machine
 	revision *revision
 	events   []event
-	alarm    *alarm // of the time-out of the machine
+	alarm    *alarm // for the timeout of the execution
 
 	Machine, Revision uint64 // serial numbers
 	ARN, Name         string
 	Input             payload
 	Output            *payload
-	Failure           *Failure // of one that did not succeed; of an aborted one what its caller said
+	Failure           *Failure // if it did not succeed; for an aborted execution, the caller's reason
 	Status            string
 	Started           time.Time
 	Stopped           time.Time `json:",omitzero"`
 	TimesOut          time.Time `json:",omitzero"`
-	Flows             []*flow   // those that are not at an end, by ID; none once it is at an end
-	LastFlow          int       // the last ID given
-	Drawn             uint64    `json:",omitempty"` // random numbers since the last event
+	Flows             []*flow   // unfinished flows, by ID; empty once the execution has ended
+	LastFlow          int       // the last assigned ID
+	Drawn             uint64    `json:",omitempty"` // random numbers drawn since the last event
 }
 
-// phase is what a flow does.
+// phase is the current activity of a flow.
 type phase string
 
 const (
-	moving   phase = ""         // it is about to enter a state: never seen outside of a call
+	moving   phase = ""         // about to enter a state; only within a call
 	waiting  phase = "wait"     // in a Wait state, until Due
-	working  phase = "task"     // a task is performed or its token is out
+	working  phase = "task"     // the task is running or waits for its token
 	retrying phase = "retry"    // until Due
-	joining  phase = "children" // the flows of a Parallel or Map state are at work
+	joining  phase = "children" // the flows of a Parallel or Map state are running
 )
 
-// flow is a run through a machine's states, or through those of a branch or an iteration. It
-// is in one state at a time. Its exported fields are part of the record of its execution.
+// flow is a run through the states of a machine, a branch or an iteration. It is in one state at a time. Its exported
+// fields are part of its execution's record.
 type flow struct {
 	x     *execution
 	state *asl.State
 	alarm *alarm
-	gone  bool // it came to its end or was aborted
+	gone  bool // finished or aborted
 
 	ID     int
-	Parent int      `json:",omitempty"` // the flow whose branch or iteration it is; zero: none
+	Parent int      `json:",omitempty"` // the flow with the Parallel or Map state; zero if none
 	Index  int      `json:",omitempty"` // of the branch or iteration
 	Item   *payload `json:",omitempty"` // of the iteration
 
@@ -68,28 +68,28 @@ type flow struct {
 	Input      payload
 	Entered    time.Time
 	Last       int   // the event that the next one follows
-	EnteredAt  int   // the event by which the state was entered
-	Tries      []int `json:",omitempty"` // retries made, by retrier
+	EnteredAt  int   // the event of entering the state
+	Tries      []int `json:",omitempty"` // number of retries, by retrier
 	RetryCount int   `json:",omitempty"`
 	Phase      phase `json:",omitempty"`
 
 	Due         time.Time `json:",omitzero"` // of a wait or a retry
 	TimesOut    time.Time `json:",omitzero"` // of a task
 	HeartbeatBy time.Time `json:",omitzero"`
-	Heartbeat   int       `json:",omitempty"` // seconds between heartbeats; zero: none are asked for
-	Task        uint64    `json:",omitempty"` // whose call is not finished
-	Token       uint64    `json:",omitempty"` // that is out
+	Heartbeat   int       `json:",omitempty"` // seconds between heartbeats; zero if not required
+	Task        uint64    `json:",omitempty"` // of the unfinished call
+	Token       uint64    `json:",omitempty"` // of the outstanding token
 	Call        payload   // the parameters of the task
 
 	Work    *payload   `json:",omitempty"` // the effective input of a Parallel or Map state
-	Results []*payload `json:",omitempty"` // of its flows; nil while there is none
-	Begun   int        `json:",omitempty"` // flows that were begun
-	AtOnce  int        `json:",omitempty"` // flows that may be at work at once
-	Left    int        `json:",omitempty"` // results that are missing
+	Results []*payload `json:",omitempty"` // of its flows; nil if not yet finished
+	Begun   int        `json:",omitempty"` // number of flows started
+	AtOnce  int        `json:",omitempty"` // maximum number of concurrent flows
+	Left    int        `json:",omitempty"` // number of missing results
 	items   []any      // of a Map state
 }
 
-// setAlarm sets the alarm of a flow to the earliest of what it waits for.
+// setAlarm sets the alarm of a flow to its earliest deadline.
 func (m *Model) setAlarm(f *flow) {
 	var at time.Time
 	for _, t := range []time.Time{f.Due, f.TimesOut, f.HeartbeatBy} {
@@ -103,8 +103,8 @@ func (m *Model) setAlarm(f *flow) {
 	m.alarms.set(f.alarm, at)
 }
 
-// calm clears all that a flow waits for.
-func (m *Model) calm(f *flow) {
+// clearWaits clears everything that a flow waits for.
+func (m *Model) clearWaits(f *flow) {
 	f.Phase, f.Due, f.TimesOut, f.HeartbeatBy = moving, time.Time{}, time.Time{}, time.Time{}
 	m.setAlarm(f)
 	delete(m.tokens, f.Token)
@@ -113,7 +113,7 @@ func (m *Model) calm(f *flow) {
 	f.Call = payload{}
 }
 
-// flow returns the flow with an ID; nil if it has come to its end.
+// flow returns the flow with an ID, or nil if it has ended.
 func (x *execution) flow(id int) *flow {
 	i, ok := slices.BinarySearchFunc(x.Flows, id, func(f *flow, id int) int { return f.ID - id })
 	if !ok {
@@ -138,13 +138,13 @@ func (x *execution) removeFlow(f *flow) {
 	x.Flows = slices.DeleteFunc(x.Flows, func(other *flow) bool { return other == f })
 }
 
-// draw returns bytes that look like chance and follow from the execution's name and history.
+// draw returns pseudorandom bytes derived from the execution's name and history.
 func (x *execution) draw() [32]byte {
 	x.Drawn++
 	return sha256.Sum256(fmt.Appendf(nil, "%s %d %d", x.ARN, len(x.events), x.Drawn))
 }
 
-// scope returns what the expressions of a flow's state see.
+// scope returns the scope for the expressions of a flow's state.
 func (f *flow) scope(data any) asl.Scope {
 	return asl.Scope{Data: data, Context: f.context(), Random: f.x.draw}
 }
@@ -173,5 +173,5 @@ func (f *flow) context() map[string]any {
 	return context
 }
 
-// timestamp writes a time as the context object has it.
+// timestamp formats a time as in the context object.
 func timestamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }

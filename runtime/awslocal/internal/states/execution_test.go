@@ -7,12 +7,12 @@ import (
 	"time"
 )
 
-// one makes a machine of one state.
+// one returns a machine with one state.
 func one(state string) string {
 	return `{"StartAt": "S", "States": {"S": ` + state + `}}`
 }
 
-// callback is a Task state that sends its token to a queue and has further fields.
+// callback returns a Task state that sends its token to a queue. fields are appended.
 func callback(fields string) string {
 	return `{"Type": "Task", "Resource": "arn:aws:states:::sqs:sendMessage.waitForTaskToken",
 		"Parameters": {"QueueUrl": "q.fifo", "MessageGroupId": "g", "MessageBody": {"token.$": "$$.Task.Token", "in.$": "$"}}` + fields + `}`
@@ -20,7 +20,7 @@ func callback(fields string) string {
 
 const end = `, "End": true`
 
-func TestPassChoiceWaitSucceedFailRun(t *testing.T) {
+func TestPassChoiceWaitSucceedFail(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.create("order", `{"StartAt": "Add", "States": {
@@ -49,7 +49,7 @@ func TestPassChoiceWaitSucceedFailRun(t *testing.T) {
 func TestStatesPassOnData(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ name, state, input, want string }{
-		{"the text of the input stays", `{"Type": "Pass"` + end + `}`, `{"b": 1.0,  "a": [12345678901234567890]}`, `SUCCEEDED {"b": 1.0,  "a": [12345678901234567890]}`},
+		{"the input keeps its text", `{"Type": "Pass"` + end + `}`, `{"b": 1.0,  "a": [12345678901234567890]}`, `SUCCEEDED {"b": 1.0,  "a": [12345678901234567890]}`},
 		{"InputPath", `{"Type": "Pass", "InputPath": "$.a"` + end + `}`, `{"a": {"b": 1}}`, `SUCCEEDED {"b":1}`},
 		{"InputPath null", `{"Type": "Pass", "InputPath": null` + end + `}`, `{"a": 1}`, `SUCCEEDED {}`},
 		{"OutputPath", `{"Type": "Pass", "OutputPath": "$.a"` + end + `}`, `{"a": 1.50}`, `SUCCEEDED 1.50`},
@@ -62,19 +62,19 @@ func TestStatesPassOnData(t *testing.T) {
 		{"context", `{"Type": "Pass", "Parameters": {"e.$": "$$.Execution.Name", "i.$": "$$.Execution.Input.a", "t.$": "$$.Execution.StartTime", "m.$": "$$.StateMachine.Name", "at.$": "$$.State.EnteredTime", "r.$": "$$.State.RetryCount"}` + end + `}`,
 			`{"a": 7}`, `SUCCEEDED {"at":"2026-01-02T03:04:05.000Z","e":"x","i":7,"m":"m0","r":0,"t":"2026-01-02T03:04:05.000Z"}`},
 		{"Succeed", `{"Type": "Succeed", "InputPath": "$.a", "OutputPath": "$.b"}`, `{"a": {"b": "c"}}`, `SUCCEEDED "c"`},
-		{"Fail without anything", `{"Type": "Fail"}`, `{}`, `FAILED`},
+		{"Fail without fields", `{"Type": "Fail"}`, `{}`, `FAILED`},
 		{"Fail with paths", `{"Type": "Fail", "ErrorPath": "$.e", "CausePath": "$.c"}`, `{"e": "E", "c": "C"}`, `FAILED E: C`},
 		{"missing path", `{"Type": "Pass", "Parameters": {"x.$": "$.nope"}` + end + `}`, `{"a":1}`,
 			`FAILED States.Runtime: An error occurred while executing the state 'S' (entered at the event id #2). The JSONPath '$.nope' specified for the field 'x.$' could not be found in the input '{"a":1}'`},
 		{"ResultPath that does not fit", `{"Type": "Pass", "Result": 1, "ResultPath": "$.a.b"` + end + `}`, `{"a":1}`,
 			`FAILED States.ResultPathMatchFailure: Unable to apply ReferencePath $.a.b to input {"a":1}`},
 		{"function that fails", `{"Type": "Pass", "Parameters": {"x.$": "States.ArrayGetItem($.a, 5)"}` + end + `}`, `{"a":[]}`,
-			`FAILED States.IntrinsicFailure: The function specified for the field 'x.$' had the following error: States.ArrayGetItem: the array has no element 5, it has 0`},
+			`FAILED States.IntrinsicFailure: The function specified for the field 'x.$' had the following error: States.ArrayGetItem: the array has no element 5: its length is 0`},
 		{"no choice", `{"Type": "Choice", "Choices": [{"Variable": "$.a", "NumericEquals": 2, "Next": "S"}]}`, `{"a":1}`,
 			`FAILED States.NoChoiceMatched: State 'S' has no choice that matches its input, and no Default`},
-		{"wait of no time", `{"Type": "Wait", "Seconds": 0` + end + `}`, `{}`, `SUCCEEDED {}`},
+		{"wait of zero seconds", `{"Type": "Wait", "Seconds": 0` + end + `}`, `{}`, `SUCCEEDED {}`},
 		{"wait for the past", `{"Type": "Wait", "Timestamp": "2020-01-01T00:00:00Z"` + end + `}`, `{}`, `SUCCEEDED {}`},
-		{"wait for no number", `{"Type": "Wait", "SecondsPath": "$.s"` + end + `}`, `{"s":"x"}`,
+		{"wait for a value that is not a number", `{"Type": "Wait", "SecondsPath": "$.s"` + end + `}`, `{"s":"x"}`,
 			`FAILED States.Runtime: An error occurred while executing the state 'S' (entered at the event id #2). The SecondsPath parameter references an invalid value: expected an integer between 0 and 99999999, got "x"`},
 	} {
 		w := newWorld(t)
@@ -106,7 +106,7 @@ func TestStartIsIdempotentWhileItRuns(t *testing.T) {
 	first := w.call("StartExecution", input)
 	w.advance(time.Second)
 	if again := w.call("StartExecution", input); again["executionArn"] != first["executionArn"] || again["startDate"] != first["startDate"] {
-		t.Errorf("the same call answers %v, then %v", first, again)
+		t.Errorf("the same call returned %v, then %v", first, again)
 	}
 	w.wantError("StartExecution", in{"stateMachineArn": machineARN + "m", "name": "x", "input": `{}`}, "ExecutionAlreadyExists", execARN+"m:x")
 	w.advance(time.Minute)
@@ -133,7 +133,7 @@ func TestMachineTimesOut(t *testing.T) {
 	w.wantTimes(arn, "ExecutionTimedOut", 3)
 	w.wantError("SendTaskSuccess", in{"taskToken": w.token(0), "output": "1"}, "TaskTimedOut", "")
 	if next, ok := w.m.Next(); ok {
-		t.Errorf("something is due at %v after the end", next)
+		t.Errorf("work is due at %v after the end", next)
 	}
 }
 
@@ -180,7 +180,7 @@ func TestNestingIsLimited(t *testing.T) {
 		t.Errorf("got %.100s, want States.DataLimitExceeded", got)
 	}
 	if n := len(w.times(arn, "PassStateEntered")); n != 1999 {
-		t.Errorf("it went through %d states, want 1999: the thousandth A makes a thousand objects around one", n)
+		t.Errorf("the execution entered %d states, want 1999, because the thousandth A exceeds the nesting limit", n)
 	}
 }
 
@@ -189,7 +189,7 @@ func TestHistoryIsLimited(t *testing.T) {
 	w := newWorld(t)
 	arn := w.run(`{"StartAt": "A", "States": {"A": {"Type": "Pass", "Next": "B"}, "B": {"Type": "Pass", "Next": "A"}}}`, `{}`)
 	if got := w.ends(arn); !strings.Contains(got, "maximum number of history events (25000)") {
-		t.Errorf("got %s, want it failed", got)
+		t.Errorf("got %s, want FAILED", got)
 	}
 	events := w.history(arn)
 	if last := events[len(events)-1]; len(events) != 25000 || last["type"] != "ExecutionFailed" {
@@ -197,9 +197,9 @@ func TestHistoryIsLimited(t *testing.T) {
 	}
 }
 
-func TestFullHistoryLetsNothingSucceed(t *testing.T) {
+func TestExecutionWithAFullHistoryFails(t *testing.T) {
 	t.Parallel()
-	// An iteration of a Pass state has 4 events, a machine around them 7: 6,248 items fit.
+	// An iteration of a Pass state has 4 events, and the machine around it has 7. So 6,248 items fit.
 	for items, want := range map[int]string{6_248: "SUCCEEDED", 6_249: "FAILED"} {
 		w := newWorld(t)
 		arn := w.run(one(`{"Type": "Map", "ResultPath": null, "End": true, "ItemProcessor": {"StartAt": "P", "States": {"P": {"Type": "Pass", "End": true}}}}`), `[`+strings.Repeat("1,", items-1)+`1]`)

@@ -31,8 +31,8 @@ type (
 	}
 )
 
-// startExecution starts an execution. While it runs, the same call gives the same answer; a
-// name is taken for good once it has been used.
+// startExecution starts an execution. While it runs, a repeated call returns the same answer. The name of an
+// execution can never be reused.
 func (m *Model) startExecution(now time.Time, in *startExecutionInput) (any, *wire.Error) {
 	machine, err := m.findMachine(in.StateMachineArn)
 	if err != nil {
@@ -71,7 +71,7 @@ func (m *Model) startExecution(now time.Time, in *startExecutionInput) (any, *wi
 		ARN: arn, Name: in.Name, Input: input, Status: running, Started: now,
 	}
 	m.executions[arn], m.bySerial[x.serial] = x, x
-	machine.filed(x, "")
+	machine.fileByStatus(x, "")
 	m.announce(x, now)
 	r := run{m: m, x: x, now: now}
 	r.append(event{Type: "ExecutionStarted", Details: details{"input": text, "roleArn": x.revision.RoleARN}})
@@ -81,7 +81,7 @@ func (m *Model) startExecution(now time.Time, in *startExecutionInput) (any, *wi
 	return map[string]any{"executionArn": arn, "startDate": epoch(now)}, nil
 }
 
-// find finds the execution with an ARN.
+// find returns the execution with an ARN.
 func (m *Model) find(arn string) (*execution, *wire.Error) {
 	if err := required("executionArn", arn); err != nil {
 		return nil, err
@@ -96,7 +96,7 @@ func (m *Model) find(arn string) (*execution, *wire.Error) {
 	return x, nil
 }
 
-// stopExecution aborts an execution. One that is at its end stays as it is.
+// stopExecution aborts an execution. It does nothing if the execution has ended.
 func (m *Model) stopExecution(now time.Time, in *stopExecutionInput) (any, *wire.Error) {
 	x, err := m.find(in.ExecutionArn)
 	if err != nil {
@@ -138,7 +138,7 @@ func (m *Model) describeExecution(now time.Time, in *describeExecutionInput) (an
 	return out, nil
 }
 
-// summary returns what ListExecutions has of an execution.
+// summary returns the entry of an execution in ListExecutions.
 func (x *execution) summary() map[string]any {
 	out := map[string]any{
 		"executionArn": x.ARN, "stateMachineArn": x.machine.arn(), "name": x.Name,
@@ -150,7 +150,7 @@ func (x *execution) summary() map[string]any {
 	return out
 }
 
-// listExecutions lists the executions of a machine, those that began last first.
+// listExecutions lists the executions of a machine, newest first.
 func (m *Model) listExecutions(_ time.Time, in *listExecutionsInput) (any, *wire.Error) {
 	machine, err := m.findMachine(in.StateMachineArn)
 	if err != nil {
@@ -164,7 +164,7 @@ func (m *Model) listExecutions(_ time.Time, in *listExecutionsInput) (any, *wire
 		return nil, validation("1 validation error detected: Value '%s' at 'statusFilter' failed to satisfy constraint: Member must satisfy enum value set: [RUNNING, SUCCEEDED, FAILED, TIMED_OUT, ABORTED]", in.StatusFilter)
 	}
 	list := machine.executions[in.StatusFilter]
-	if in.NextToken != "" { // the serial number of the last one of the page before
+	if in.NextToken != "" { // serial of the last execution on the previous page
 		before, err := strconv.ParseUint(in.NextToken, 16, 64)
 		if err != nil {
 			return nil, wire.Errorf("InvalidToken", "Invalid Token: '%s'", in.NextToken)

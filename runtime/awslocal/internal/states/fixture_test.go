@@ -12,7 +12,7 @@ import (
 	"github.com/settle-run/settle/runtime/awslocal/internal/wire"
 )
 
-// begin is when the clock of every world starts.
+// begin is the start time of every world's clock.
 var begin = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
 const (
@@ -21,23 +21,23 @@ const (
 	execARN    = "arn:aws:states:us-east-1:000000000000:execution:"
 )
 
-// world is a model with a clock, a queue and the functions that a test gives it.
+// world is a model with a clock, a queue and the functions of a test.
 type world struct {
 	t   tester
 	m   *states.Model
 	now time.Time
-	// sent are the inputs of sqs:sendMessage, in order.
+	// sent holds the inputs of sqs:sendMessage, in order.
 	sent []map[string]any
-	// functions answer invocations at once. Tasks of other functions are held.
+	// functions answer invocations at once. Tasks of other functions stay unfinished.
 	functions map[string]func(payload string) (string, *states.Failure)
 	held      []states.Task
 	// noQueue makes every send fail.
 	noQueue bool
-	// kept are the records of the model when it is restored after each step.
+	// kept holds the model's records if it is restored after each step, and is nil otherwise.
 	kept map[string][]byte
 }
 
-// tester is what a world needs of a *testing.T or a *rapid.T.
+// tester is the part of *testing.T and *rapid.T that a world needs.
 type tester interface {
 	Helper()
 	Error(args ...any)
@@ -51,14 +51,14 @@ func newWorld(tb tester) *world {
 	return &world{t: tb, m: states.New(), now: begin, functions: make(map[string]func(string) (string, *states.Failure))}
 }
 
-// restoring makes the world give up its model after each step for one restored from records.
+// restoring makes the world replace its model after each step by one restored from its records.
 func (w *world) restoring() *world {
 	w.kept = make(map[string][]byte)
 	w.m.Keep()
 	return w
 }
 
-// step performs the tasks that there are, and restores the model if that is asked for.
+// step performs the pending tasks, and restores the model if restoring was called.
 func (w *world) step() {
 	w.t.Helper()
 	w.restore()
@@ -97,7 +97,7 @@ func (w *world) perform(task states.Task) {
 	}
 }
 
-// restore takes what has changed and makes a new model of all that was taken so far.
+// restore takes the changed records and replaces the model by one restored from all records.
 func (w *world) restore() {
 	w.t.Helper()
 	if w.kept == nil {
@@ -133,7 +133,7 @@ func (w *world) keep(r record.Record) {
 	w.kept[r.Key] = r.Value
 }
 
-// try performs an operation; the input is JSON or a value.
+// try performs an operation. The input is JSON text or a value.
 func (w *world) try(operation string, input any) (map[string]any, *wire.Error) {
 	w.t.Helper()
 	body, ok := input.(string)
@@ -167,7 +167,7 @@ func (w *world) call(operation string, input any) map[string]any {
 	return out
 }
 
-// wantError fails unless the operation fails with a code and a message that has the part.
+// wantError fails unless the operation fails with this code and a message that contains part.
 func (w *world) wantError(operation string, input any, code, part string) {
 	w.t.Helper()
 	out, err := w.try(operation, input)
@@ -191,7 +191,7 @@ func (w *world) start(machine, name, input string) string {
 	return w.call("StartExecution", in{"stateMachineArn": machineARN + machine, "name": name, "input": input})["executionArn"].(string)
 }
 
-// run creates a machine of its own and starts it.
+// run creates a new machine and starts it.
 func (w *world) run(definition, input string) string {
 	w.t.Helper()
 	name := fmt.Sprintf("m%d", len(w.call("ListStateMachines", in{"maxResults": 1000})["stateMachines"].([]any)))
@@ -199,7 +199,7 @@ func (w *world) run(definition, input string) string {
 	return w.start(name, "x", input)
 }
 
-// advance lets time pass; everything happens at its time.
+// advance lets time pass and performs everything at its time.
 func (w *world) advance(d time.Duration) {
 	w.t.Helper()
 	until := w.now.Add(d)
@@ -215,8 +215,7 @@ func (w *world) advance(d time.Duration) {
 	}
 }
 
-// ends returns what has become of an execution, such as "SUCCEEDED {}", "RUNNING" or
-// "FAILED error: cause".
+// ends returns the state of an execution, such as "SUCCEEDED {}", "RUNNING" or "FAILED error: cause".
 func (w *world) ends(arn string) string {
 	w.t.Helper()
 	out := w.call("DescribeExecution", in{"executionArn": arn})
@@ -257,8 +256,8 @@ func (w *world) history(arn string) []map[string]any {
 	}
 }
 
-// types returns the history in short: id, type, the state's name, the seconds since the
-// start and, behind <, the previous event.
+// types returns the history in short form: ID, type, the state's name, the seconds since the start and, after <, the
+// previous event.
 func (w *world) types(arn string) []string {
 	w.t.Helper()
 	var lines []string
@@ -284,7 +283,7 @@ func (w *world) wantTypes(arn string, want ...string) {
 	}
 }
 
-// times returns, in seconds since the start, when the events of a type happened.
+// times returns the times of the events of a type, in seconds since the start.
 func (w *world) times(arn, eventType string) []float64 {
 	w.t.Helper()
 	var times []float64

@@ -8,8 +8,8 @@ import (
 	"github.com/settle-run/settle/runtime/awslocal/internal/states/document"
 )
 
-// iterationsMax is how many iterations of an inline Map state are at work at once, whatever
-// its MaxConcurrency: "Using Map state in Inline mode in Step Functions workflows".
+// iterationsMax is the maximum number of concurrent iterations of an inline Map state, regardless of MaxConcurrency:
+// "Using Map state in Inline mode in Step Functions workflows".
 const iterationsMax = 40
 
 // fork starts the flows of a Parallel or Map state.
@@ -54,7 +54,7 @@ func (r *run) fork(f *flow) {
 	}
 }
 
-// itemsOf returns the items of a Map state, whose effective input is given.
+// itemsOf returns the items of a Map state with the given effective input.
 func itemsOf(f *flow, input any) ([]any, *Failure) {
 	selected, failure := f.state.ItemsPath.Apply(f.scope(input), "ItemsPath")
 	if failure != nil {
@@ -67,7 +67,7 @@ func itemsOf(f *flow, input any) ([]any, *Failure) {
 	return items, nil
 }
 
-// begin starts the next branch or iteration of a flow, behind an event.
+// begin starts the next branch or iteration of a flow, after an event.
 func (r *run) begin(f *flow, last int) {
 	s, index := f.state, f.Begun
 	f.Begun++
@@ -77,7 +77,7 @@ func (r *run) begin(f *flow, last int) {
 		r.ready = append(r.ready, child)
 		return
 	}
-	if f.items == nil { // restored
+	if f.items == nil { // after a restore
 		f.items, _ = itemsOf(f, f.Work.value)
 	}
 	item := newPayload(f.items[index])
@@ -91,7 +91,7 @@ func (r *run) begin(f *flow, last int) {
 			failure = tooLarge(s)
 		}
 		if failure != nil {
-			r.prune(f)
+			r.abortChildren(f)
 			r.fail(f, failure)
 			return
 		}
@@ -102,12 +102,12 @@ func (r *run) begin(f *flow, last int) {
 	r.ready = append(r.ready, child)
 }
 
-// end brings a flow to its end, with what it has as its output.
+// end ends a flow. Its current data is its output.
 func (r *run) end(f *flow) {
 	if f.Parent == 0 {
 		output := f.Input
 		r.stop(succeeded, event{Type: "ExecutionSucceeded", Previous: f.Last, Details: details{"output": output.text}}, nil)
-		if r.x.Status == succeeded { // its history may have been full
+		if r.x.Status == succeeded { // the history may have been full
 			r.x.Output = &output
 			r.m.announce(r.x, r.now)
 		}
@@ -130,7 +130,7 @@ func (r *run) end(f *flow) {
 	}
 }
 
-// join makes the result of a Parallel or Map state of what its flows have put out.
+// join combines the outputs of the flows of a Parallel or Map state into its result.
 func (r *run) join(f *flow) {
 	results := make([]any, len(f.Results))
 	for i, result := range f.Results {
@@ -141,15 +141,15 @@ func (r *run) join(f *flow) {
 	r.succeed(f, results)
 }
 
-// forget drops what only a Parallel or Map state at work needs.
+// forget clears the fields that only a running Parallel or Map state needs.
 func (f *flow) forget() {
 	f.Phase, f.Work, f.Results, f.items = moving, nil, nil, nil
 	f.Begun, f.AtOnce, f.Left = 0, 0, 0
 }
 
-// lose lets a flow fail: the state whose branch or iteration it is fails with it, or the
-// execution. States.Runtime ends the execution at once.
-func (r *run) lose(f *flow, failure *Failure) {
+// failFlow fails a flow. The Parallel or Map state that it belongs to fails too, or else the execution. States.Runtime
+// ends the execution at once.
+func (r *run) failFlow(f *flow, failure *Failure) {
 	if failure.Error == asl.ErrorRuntime {
 		failure = asl.Runtime("An error occurred while executing the state '%s' (entered at the event id #%d). %s", f.State, f.EnteredAt, failure.Cause)
 	}
@@ -163,20 +163,20 @@ func (r *run) lose(f *flow, failure *Failure) {
 		r.chain(parent, event{Type: "MapIterationFailed", Details: details{"name": parent.State, "index": f.Index}})
 	}
 	r.x.removeFlow(f)
-	r.prune(parent)
+	r.abortChildren(parent)
 	r.chain(parent, event{Type: parent.state.Type + "StateFailed"})
 	r.fail(parent, failure)
 }
 
-// prune aborts all flows that a flow has begun.
-func (r *run) prune(f *flow) {
+// abortChildren aborts all child flows of a flow.
+func (r *run) abortChildren(f *flow) {
 	for _, child := range slices.Clone(r.x.Flows) {
 		if child.Parent != f.ID {
 			continue
 		}
-		r.prune(child)
+		r.abortChildren(child)
 		began := child.state != nil
-		r.m.calm(child)
+		r.m.clearWaits(child)
 		r.x.removeFlow(child)
 		if began {
 			switch child.state.Type {
@@ -191,7 +191,7 @@ func (r *run) prune(f *flow) {
 	f.forget()
 }
 
-// timesOut sets when the execution times out, if its machine says so.
+// timesOut sets the execution's timeout, if its machine has one.
 func (r *run) timesOut() {
 	if timeout := r.x.revision.machine.Timeout; timeout > 0 {
 		r.x.TimesOut = r.now.Add(timeout)
@@ -199,7 +199,7 @@ func (r *run) timesOut() {
 	}
 }
 
-// setTimeout sets the alarm of an execution's time-out.
+// setTimeout sets the alarm for an execution's timeout.
 func (m *Model) setTimeout(x *execution) {
 	if x.alarm == nil {
 		x.alarm = &alarm{x: x, slot: absent}

@@ -37,7 +37,7 @@ func TestParallelFailsWithItsFirstFailingBranch(t *testing.T) {
 		"9 WaitStateExited W <7", "10 FailStateEntered F <9", "11 TaskStateAborted <8", "12 ParallelStateFailed <10",
 		"13 ParallelStateExited S <12", "14 PassStateEntered C <13", "15 PassStateExited C <14", "16 ExecutionSucceeded <15")
 	if next, ok := w.m.Next(); ok {
-		t.Errorf("something is due at %v after the end", next)
+		t.Errorf("work is due at %v after the end", next)
 	}
 }
 
@@ -80,18 +80,18 @@ func TestMapRunsItsProcessorForEachItem(t *testing.T) {
 	}
 }
 
-func TestMapOfTheOlderForm(t *testing.T) {
+func TestMapInTheOlderForm(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.wantEnd(w.run(one(`{"Type": "Map", "End": true, "Parameters": {"x.$": "$$.Map.Item.Value"}, "Iterator": {"StartAt": "P", "States": {"P": {"Type": "Pass", "InputPath": "$.x", "End": true}}}}`), `[3, 1, 2]`), `SUCCEEDED [3,1,2]`)
 	w.wantEnd(w.run(one(`{"Type": "Map", "End": true, "Iterator": {"StartAt": "P", "States": {"P": {"Type": "Fail"}}}}`), `[]`), `SUCCEEDED []`)
 	got := w.ends(w.run(one(`{"Type": "Map", "End": true, "Iterator": {"StartAt": "P", "States": {"P": {"Type": "Fail"}}}}`), `{}`))
 	if !strings.Contains(got, "States.Runtime") || !strings.Contains(got, "must point to array") {
-		t.Errorf("items that are no array: got %s", got)
+		t.Errorf("items that are not an array: got %s", got)
 	}
 }
 
-func TestMapRunsAsManyIterationsAtOnceAsItMay(t *testing.T) {
+func TestMapLimitsConcurrentIterations(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ field, first string }{
 		{`"MaxConcurrency": 3, `, "3"},
@@ -106,7 +106,7 @@ func TestMapRunsAsManyIterationsAtOnceAsItMay(t *testing.T) {
 		}
 		arn := w.run(one(`{"Type": "Map", `+test.field+`"End": true, "ItemProcessor": {"StartAt": "T", "States": {"T": `+callback(end)+`}}}`), `[`+strings.Join(items, ",")+`]`)
 		if got := fmt.Sprint(len(w.sent)); got != test.first {
-			t.Errorf("%s: %s iterations at once, want %s", test.field, got, test.first)
+			t.Errorf("%s: %s concurrent iterations, want %s", test.field, got, test.first)
 		}
 		for i := range items {
 			before := len(w.sent)

@@ -9,8 +9,8 @@ import (
 	"github.com/settle-run/settle/runtime/awslocal/internal/states"
 )
 
-// FuzzDefinition checks that no definition and no input make the model panic, whatever comes
-// back from tasks, and that every answer is JSON.
+// FuzzDefinition checks that no definition, input or task result makes the model panic, and that every answer is
+// JSON.
 func FuzzDefinition(f *testing.F) {
 	everything, err := os.ReadFile("asl/testdata/everything.asl.json")
 	if err != nil {

@@ -9,19 +9,19 @@ import (
 	"github.com/settle-run/settle/runtime/awslocal/internal/states/document"
 )
 
-// eventsMax is how many events the history of an execution may have: "Quotas related to
-// state machine executions" of the AWS Step Functions Developer Guide.
+// eventsMax is the maximum number of events in an execution's history: "Quotas related to state machine executions"
+// of the AWS Step Functions Developer Guide.
 const eventsMax = 25_000
 
-// event is one event of the history of an execution. Its ID is its place, from one on.
+// event is one event of an execution's history. Its ID is its position, starting at one.
 type event struct {
 	Type     string
 	At       time.Time
 	Previous int
-	Details  details // nil: the event has none
+	Details  details // nil if the event has none
 }
 
-// details are the members of an event's own details.
+// details holds the members of an event's details.
 type details map[string]any
 
 func failureDetails(failure *Failure) details {
@@ -35,16 +35,16 @@ func failureDetails(failure *Failure) details {
 	return d
 }
 
-// chain adds an event that follows the last one of a flow. The first event of an execution
-// and that by which its first state is entered follow none, as with AWS; nor does anything
-// follow an event that says that a branch, an iteration or all of them have succeeded.
+// chain appends an event that follows the last event of a flow. As in AWS, the first event of an execution and the
+// entry into its first state follow no event. No event follows the success of a branch or iteration, or of all of
+// them.
 func (r *run) chain(f *flow, e event) {
 	e.Previous = f.Last
 	r.append(e)
 	f.Last = len(r.x.events)
 }
 
-// append adds an event. The last one that fits must be that of the execution's end.
+// append appends an event. The last event that fits must be the end of the execution.
 func (r *run) append(e event) {
 	x := r.x
 	final := strings.HasPrefix(e.Type, "Execution")
@@ -58,7 +58,7 @@ func (r *run) append(e event) {
 	r.m.noteEvent(x.serial, len(x.events))
 }
 
-// detailsName returns the member that holds the details of events of a type.
+// detailsName returns the name of the member with the details of an event type.
 func detailsName(eventType string) string {
 	switch {
 	case strings.HasSuffix(eventType, "StateEntered"):
@@ -69,8 +69,7 @@ func detailsName(eventType string) string {
 	return strings.ToLower(eventType[:1]) + eventType[1:] + "EventDetails"
 }
 
-// output returns an event as GetExecutionHistory gives it, with or without the input and
-// output in it.
+// output returns an event in the form of GetExecutionHistory, with or without its input and output.
 func (e event) output(id int, data bool) map[string]any {
 	out := map[string]any{"id": id, "previousEventId": e.Previous, "timestamp": epoch(e.At), "type": e.Type}
 	if e.Details == nil {
@@ -90,7 +89,7 @@ func (e event) output(id int, data bool) map[string]any {
 	return out
 }
 
-// epoch writes a time as AWS JSON has it: seconds since 1970, with milliseconds.
+// epoch returns a time in AWS JSON: seconds since 1970, with milliseconds.
 func epoch(t time.Time) json.Number {
 	ms := t.UnixMilli()
 	return json.Number(fmt.Sprintf("%d.%03d", ms/1000, ms%1000))

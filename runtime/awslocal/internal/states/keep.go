@@ -13,8 +13,8 @@ import (
 	"github.com/settle-run/settle/runtime/awslocal/internal/states/document"
 )
 
-// The keys of the model's records. An execution's history has a record an event, so that a
-// step writes what it adds; the rest of an execution is one record.
+// The keys of the model's records. Each event of an execution's history has its own record, so that a step writes
+// only the new events. The rest of an execution is one record.
 const countersKey = "counters"
 
 func machineKey(serial uint64) string         { return fmt.Sprintf("machine/%016x", serial) }
@@ -22,24 +22,24 @@ func revisionKey(serial uint64) string        { return fmt.Sprintf("revision/%01
 func executionKey(serial uint64) string       { return fmt.Sprintf("execution/%016x", serial) }
 func eventKey(execution uint64, n int) string { return fmt.Sprintf("history/%016x/%04x", execution, n) }
 
-// Keep makes the model note from now on what changes.
+// Keep starts recording which records change.
 func (m *Model) Keep() { m.touched.Keep() }
 
-// note notes that the record has changed that has a serial number under a kind of key.
+// note records a change of the record with a kind of key and a serial number.
 func (m *Model) note(key func(uint64) string, serial uint64) {
 	if m.touched.Kept() {
 		m.touched.Note(key(serial))
 	}
 }
 
-// noteEvent notes that an event of an execution was added or is gone.
+// noteEvent records that an event of an execution was added or removed.
 func (m *Model) noteEvent(execution uint64, n int) {
 	if m.touched.Kept() {
 		m.touched.Note(eventKey(execution, n))
 	}
 }
 
-// TakeRecords returns the records that have changed since it was last called.
+// TakeRecords returns the records changed since the last call.
 func (m *Model) TakeRecords() []record.Record {
 	return m.touched.Records(func(key string) []byte {
 		if value := m.recordOf(key); value != nil {
@@ -49,7 +49,7 @@ func (m *Model) TakeRecords() []record.Record {
 	})
 }
 
-// recordOf returns what must be known to restore the part with a key; nil if it is gone.
+// recordOf returns the value of a record, or nil if it was removed.
 func (m *Model) recordOf(key string) any {
 	kind, serial, n := splitKey(key)
 	switch kind {
@@ -75,7 +75,7 @@ func (m *Model) recordOf(key string) any {
 	return nil
 }
 
-// splitKey returns the parts of a key; serial and n are zero where it has none.
+// splitKey returns the parts of a key. serial and n are zero if the key does not contain them.
 func splitKey(key string) (kind string, serial uint64, n int) {
 	kind, rest, _ := strings.Cut(key, "/")
 	first, second, _ := strings.Cut(rest, "/")
@@ -84,8 +84,8 @@ func splitKey(key string) (kind string, serial uint64, n int) {
 	return kind, serial, int(event)
 }
 
-// Restore makes of an empty model what it was when all records taken so far were these. Tasks
-// that were not finished are there to be taken again.
+// Restore rebuilds the state of an empty model from the latest version of each record. TakeTasks returns unfinished
+// tasks again.
 func (m *Model) Restore(records iter.Seq2[string, []byte]) error {
 	histories := make(map[uint64][]event)
 	for key, value := range records {
@@ -110,7 +110,7 @@ func (m *Model) Restore(records iter.Seq2[string, []byte]) error {
 			err = unmarshalExactly(value, &e)
 			histories[serial] = append(histories[serial], e)
 		default:
-			err = fmt.Errorf("there are no such records")
+			err = fmt.Errorf("unknown kind of record")
 		}
 		if err != nil {
 			return fmt.Errorf("restoring the record %s: %w", key, err)
@@ -122,7 +122,7 @@ func (m *Model) Restore(records iter.Seq2[string, []byte]) error {
 	return m.link(histories)
 }
 
-// unmarshalExactly keeps numbers as they stand.
+// unmarshalExactly decodes JSON and keeps the text of numbers.
 func unmarshalExactly(data []byte, into any) error {
 	decoder := json.NewDecoder(strings.NewReader(string(data)))
 	decoder.UseNumber()
@@ -143,7 +143,7 @@ func (m *Model) restoreRevision(serial uint64, value []byte) error {
 	return nil
 }
 
-// link joins what was restored from records of its own.
+// link connects parts that were restored from different records.
 func (m *Model) link(histories map[uint64][]event) error {
 	for serial, x := range m.bySerial {
 		x.machine, x.revision, x.events = m.serials[x.Machine], m.revisions[x.Revision], histories[serial]

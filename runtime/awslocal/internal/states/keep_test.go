@@ -8,10 +8,10 @@ import (
 	"github.com/settle-run/settle/runtime/awslocal/internal/states"
 )
 
-func TestRestoreRefusesWhatItDoesNotKnow(t *testing.T) {
+func TestRestoreRejectsUnknownRecords(t *testing.T) {
 	t.Parallel()
 	for key, test := range map[string]struct{ value, want string }{
-		"colours/0000000000000001":   {`{}`, "restoring the record colours/0000000000000001: there are no such records"},
+		"colours/0000000000000001":   {`{}`, "restoring the record colours/0000000000000001: unknown kind of record"},
 		"counters":                   {`[]`, "restoring the record counters"},
 		"revision/0000000000000001":  {`{"Definition": "{}"}`, "StartAt"},
 		"execution/0000000000000001": {`{"ARN": "a", "Machine": 1}`, "restoring the execution a: its state machine is missing"},
@@ -23,11 +23,11 @@ func TestRestoreRefusesWhatItDoesNotKnow(t *testing.T) {
 	}
 }
 
-func TestNothingIsNotedUnlessItIsKept(t *testing.T) {
+func TestNothingIsRecordedWithoutKeep(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.run(passing, `{}`)
 	if records := w.m.TakeRecords(); len(records) != 0 {
-		t.Errorf("got %d records from a model that is not kept", len(records))
+		t.Errorf("got %d records without Keep", len(records))
 	}
 }

@@ -13,38 +13,37 @@ const (
 	executionARN = "arn:aws:states:" + wire.Region + ":" + wire.Account + ":execution:"
 )
 
-// machine is a state machine. Its exported fields are its record.
+// machine is a state machine. Its exported fields form its record.
 type machine struct {
 	serial   uint64
 	revision *revision
-	// executions are the serial numbers of its executions by their status, ascending; under
-	// "" those of all.
+	// executions holds the serial numbers of its executions by status, ascending. The key "" holds all.
 	executions map[string][]uint64
 
 	Name     string
 	Created  time.Time
 	Tags     map[string]string
-	Deleting bool     // it is gone as soon as no execution runs
+	Deleting bool     // it is removed once no execution runs
 	Current  uint64   // the serial number of the revision
-	All      []uint64 // those of all revisions
+	All      []uint64 // serial numbers of all revisions
 }
 
-// revision is what of a state machine an update changes. An execution keeps the revision
-// with which it began. Its exported fields are its record.
+// revision holds the parts of a state machine that an update changes. An execution keeps the revision with which it
+// started. Its exported fields form its record.
 type revision struct {
 	serial  uint64
 	machine *asl.Machine
 
-	ID         string `json:",omitempty"` // empty: the machine was not updated
+	ID         string `json:",omitempty"` // empty if the machine was never updated
 	Definition string
 	RoleARN    string
-	At         time.Time // when it was made
+	At         time.Time // creation time
 }
 
 func (x *machine) arn() string { return machineARN + x.Name }
 
-// filed notes the status of an execution in place of an earlier one, if it had one.
-func (x *machine) filed(e *execution, before string) {
+// fileByStatus moves an execution to the list of its current status. before is the previous status, if any.
+func (x *machine) fileByStatus(e *execution, before string) {
 	lists := []string{e.Status}
 	if before == "" {
 		lists = append(lists, "")
@@ -61,16 +60,16 @@ func (x *machine) filed(e *execution, before string) {
 	}
 }
 
-// finished files an execution that has come to its end. The last one of a machine that is to
-// be deleted takes the machine with it.
+// finished moves an ended execution to the list of its status. If the machine is being deleted and this was its last
+// running execution, the machine is removed.
 func (m *Model) finished(x *execution) {
-	x.machine.filed(x, running)
+	x.machine.fileByStatus(x, running)
 	if x.machine.Deleting {
 		m.removeIfIdle(x.machine)
 	}
 }
 
-// removeIfIdle removes a machine, its revisions and its executions if none of them runs.
+// removeIfIdle removes a machine, its revisions and its executions if no execution runs.
 func (m *Model) removeIfIdle(x *machine) {
 	if len(x.executions[running]) > 0 {
 		return
@@ -93,7 +92,7 @@ func (m *Model) removeIfIdle(x *machine) {
 	m.note(machineKey, x.serial)
 }
 
-// revise gives a machine a revision.
+// revise adds a revision and makes it current.
 func (m *Model) revise(x *machine, r *revision) {
 	r.serial = m.count(&m.counters.Revision)
 	x.revision, x.Current = r, r.serial

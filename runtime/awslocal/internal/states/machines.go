@@ -26,7 +26,7 @@ type (
 		Key   string `json:"key"`
 		Value string `json:"value"`
 	}
-	// loggingConfiguration and tracingConfiguration are accepted when they ask for nothing.
+	// awslocal accepts loggingConfiguration and tracingConfiguration only if they are off.
 	loggingConfiguration struct {
 		Level                string            `json:"level"`
 		IncludeExecutionData bool              `json:"includeExecutionData"`
@@ -69,11 +69,11 @@ type (
 	listTagsInput struct{ ResourceArn string }
 )
 
-// checkOff refuses what awslocal does not do for a state machine.
+// checkOff rejects unsupported features of a state machine.
 func checkOff(logging loggingConfiguration, tracing tracingConfiguration, publish bool) *wire.Error {
 	switch {
 	case (logging.Level != "" && logging.Level != "OFF") || len(logging.Destinations) > 0 || logging.IncludeExecutionData:
-		return wire.Errorf("InvalidLoggingConfiguration", "awslocal does not support loggingConfiguration other than level OFF: GetExecutionHistory has the events")
+		return wire.Errorf("InvalidLoggingConfiguration", "awslocal does not support loggingConfiguration other than level OFF: use GetExecutionHistory for the events")
 	case tracing.Enabled:
 		return wire.Errorf("InvalidTracingConfiguration", "awslocal does not support tracingConfiguration with enabled true")
 	case publish:
@@ -82,7 +82,7 @@ func checkOff(logging loggingConfiguration, tracing tracingConfiguration, publis
 	return nil
 }
 
-// checkName refuses names of state machines and executions that Step Functions does.
+// checkName rejects invalid names of state machines and executions.
 func checkName(name string) *wire.Error {
 	forbidden := strings.ContainsFunc(name, func(r rune) bool {
 		return strings.ContainsRune(" \t\n\r<>{}[]?*\"#%\\^|~`$&,;:/", r) || r < 0x20 || (r >= 0x7f && r <= 0x9f)
@@ -158,7 +158,7 @@ func (m *Model) findMachine(arn string) (*machine, *wire.Error) {
 	}
 	name := strings.TrimPrefix(arn, machineARN)
 	if strings.Contains(name, ":") {
-		return nil, validation("awslocal has no versions and aliases of state machines, and one account: there is no '%s'", arn)
+		return nil, validation("awslocal does not support versions and aliases of state machines, or other accounts: '%s' does not exist", arn)
 	}
 	x, ok := m.machines[name]
 	if !ok {

@@ -17,7 +17,7 @@ func TestMachineIsCreatedDescribedAndListed(t *testing.T) {
 	first := w.call("CreateStateMachine", input)
 	w.advance(time.Second)
 	if again := w.call("CreateStateMachine", input); again["stateMachineArn"] != machineARN+"m" || again["creationDate"] != first["creationDate"] {
-		t.Errorf("the same call answers %v, then %v", first, again)
+		t.Errorf("the same call returned %v, then %v", first, again)
 	}
 	got := w.call("DescribeStateMachine", in{"stateMachineArn": machineARN + "m"})
 	if got["definition"] != passing || got["status"] != "ACTIVE" || got["type"] != "STANDARD" || got["roleArn"] != role || fmt.Sprint(got["creationDate"]) != "1767323045.000" {
@@ -32,7 +32,7 @@ func TestMachineIsCreatedDescribedAndListed(t *testing.T) {
 		names = append(names, x.(map[string]any)["name"].(string))
 	}
 	if got := strings.Join(names, " "); got != "k m n" || rest["nextToken"] != nil {
-		t.Errorf("ListStateMachines: got %s, then %v; want k m n and no more", got, rest["nextToken"])
+		t.Errorf("ListStateMachines: got %s, then %v; want k m n and no other machines", got, rest["nextToken"])
 	}
 	tags := func() string {
 		return fmt.Sprint(w.call("ListTagsForResource", in{"resourceArn": machineARN + "m"})["tags"])
@@ -48,7 +48,7 @@ func TestMachineIsCreatedDescribedAndListed(t *testing.T) {
 	w.wantError("TagResource", in{"resourceArn": machineARN + "none"}, "ResourceNotFound", "none")
 }
 
-func TestWhatIsNotSupportedIsRefusedByName(t *testing.T) {
+func TestUnsupportedFeaturesAreRejectedByName(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	with := func(more in) in {
@@ -77,7 +77,7 @@ func TestWhatIsNotSupportedIsRefusedByName(t *testing.T) {
 	w.wantError("DescribeStateMachine", in{"stateMachineArn": machineARN + "m"}, "StateMachineDoesNotExist", "m")
 }
 
-func TestBrokenDefinitionIsRefusedWithAllItsFindings(t *testing.T) {
+func TestInvalidDefinitionIsRejectedWithAllFindings(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	broken := `{"StartAt": "A", "States": {"A": {"Type": "Pass", "Next": "Nope", "Colour": 1}, "B": {"Type": "Pass"}}}`
@@ -99,7 +99,7 @@ func TestBrokenDefinitionIsRefusedWithAllItsFindings(t *testing.T) {
 	w.wantError("CreateStateMachine", in{"name": "m", "definition": one(`{"Type": "Fail"}`), "roleArn": role}, "StateMachineAlreadyExists", "m")
 }
 
-func TestUpdateLeavesExecutionsAsTheyBegan(t *testing.T) {
+func TestUpdateDoesNotChangeRunningExecutions(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t).restoring()
 	old := `{"StartAt": "S", "States": {"S": {"Type": "Wait", "Seconds": 5, "Next": "T"}, "T": {"Type": "Pass", "Result": "old", "End": true}}}`
@@ -116,7 +116,7 @@ func TestUpdateLeavesExecutionsAsTheyBegan(t *testing.T) {
 	}
 	got := w.call("DescribeStateMachineForExecution", in{"executionArn": after})
 	if !strings.Contains(got["definition"].(string), "new") || got["revisionId"] != updated["revisionId"] || got["updateDate"] != updated["updateDate"] {
-		t.Errorf("machine of the second execution: got %v, want that of %v", got, updated)
+		t.Errorf("machine of the second execution: got %v, want the machine of %v", got, updated)
 	}
 	w.wantError("UpdateStateMachine", in{"stateMachineArn": machineARN + "m"}, "MissingRequiredParameter", "")
 }
@@ -142,11 +142,11 @@ func TestDeletedMachineEndsItsExecutionsAtTheirNextTransition(t *testing.T) {
 	w.wantError("DescribeExecution", in{"executionArn": long}, "ExecutionDoesNotExist", "long")
 	w.call("DeleteStateMachine", in{"stateMachineArn": machineARN + "m"})
 	if len(w.kept) != 1 {
-		t.Errorf("records that are left: %d, want that of the counters alone", len(w.kept))
+		t.Errorf("got %d remaining records, want only the counters", len(w.kept))
 	}
 }
 
-func TestAStepWritesNoMoreThanItAdds(t *testing.T) {
+func TestStepWritesOnlyNewEvents(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.m.Keep()

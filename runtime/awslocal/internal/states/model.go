@@ -1,15 +1,13 @@
-// Package states models AWS Step Functions: standard workflows in the Amazon States Language
-// with JSONPath. A Model is state and nothing else: it starts no goroutine, does no I/O,
-// takes no lock and reads no clock. Every method is given the time, which must not run
-// backwards; IDs, tokens and what looks like chance follow from counters. So the same calls
-// give the same answers, always.
+// Package states models AWS Step Functions: standard workflows in the Amazon States Language with JSONPath. A Model
+// has no side effects: it starts no goroutines, does no I/O, takes no locks and reads no clock. Every method
+// takes the time, which must not run backwards. IDs, tokens and pseudorandom numbers derive from counters. The same
+// calls therefore always return the same answers.
 //
-// What an execution asks of other services, it asks as Tasks, which the caller takes,
-// performs and finishes.
+// An execution calls other services through Tasks, which the caller takes, performs and finishes.
 //
-// The rules are those of the AWS Step Functions API Reference (2016-11-23), of the AWS Step
-// Functions Developer Guide and of the Amazon States Language specification; where they
-// leave a choice, the code says which one it takes. What is not modelled is refused by name.
+// The model follows the AWS Step Functions API Reference (2016-11-23), the AWS Step Functions Developer Guide and the
+// Amazon States Language specification. Where they leave a choice, the code documents it. Unsupported features are
+// rejected with an error that names them.
 package states
 
 import (
@@ -20,8 +18,7 @@ import (
 	"github.com/settle-run/settle/runtime/awslocal/internal/states/asl"
 )
 
-// Model is the state machines and executions of one account. It is not safe for concurrent
-// use.
+// Model holds the state machines and executions of one account. It is not safe for concurrent use.
 type Model struct {
 	counters   counters
 	machines   map[string]*machine // by name
@@ -29,17 +26,17 @@ type Model struct {
 	executions map[string]*execution // by ARN
 	bySerial   map[uint64]*execution
 	revisions  map[uint64]*revision
-	tokens     map[uint64]*flow // whose task waits for the token
-	tasks      map[uint64]*flow // whose task's call is not finished
-	pending    []uint64         // tasks that were not taken, in order
+	tokens     map[uint64]*flow // the flow whose task waits for the token
+	tasks      map[uint64]*flow // the flow whose task's call is not finished
+	pending    []uint64         // tasks not yet taken, in order
 	alarms     alarms
 	touched    record.Touched
 	announces  bool
-	changes    []StatusChange // that were not taken
-	lag        time.Duration  // of the call at hand, see CallLagging
+	changes    []StatusChange // not yet taken
+	lag        time.Duration  // of the current call, see CallLagging
 }
 
-// counters are the last serial numbers given.
+// counters holds the last assigned serial numbers.
 type counters struct {
 	Machine, Revision, Execution, Task, Token uint64
 }
@@ -57,35 +54,33 @@ func New() *Model {
 	}
 }
 
-// count returns the next number of a counter.
+// count increments a counter and returns it.
 func (m *Model) count(counter *uint64) uint64 {
 	*counter++
 	m.touched.Note(countersKey)
 	return *counter
 }
 
-// Task is a call to another service that an execution waits for. The caller performs it and
-// gives its result to Finish.
+// Task is a call to another service that an execution waits for. The caller performs it and passes the result to
+// Finish.
 type Task struct {
 	ID uint64
 	// Service and Action are "sqs" and "sendMessage", or "lambda" and "invoke".
 	Service, Action string
-	// Input is the input of the action as its API has it. For lambda it is the payload of
-	// the invocation alone.
+	// Input is the input of the action as in its API. For lambda it is only the payload of the invocation.
 	Input json.RawMessage
-	// Function is the name or the ARN of the Lambda function to invoke.
+	// Function is the name or ARN of the Lambda function to invoke.
 	Function string
-	// Execution is the ARN of the execution that asks.
+	// Execution is the ARN of the execution.
 	Execution string
 }
 
-// Failure is why a task failed: the name of an error as Step Functions makes it, such as
-// "SQS.QueueDoesNotExistException", "Lambda.Unknown" or the errorType of a function, and its
-// cause, for a function the JSON of its error.
+// Failure is the reason why a task failed. Error is a name in the form of Step Functions, such as
+// "SQS.QueueDoesNotExistException", "Lambda.Unknown" or the errorType of a function. For a function, Cause is the
+// JSON of its error.
 type Failure = asl.Failure
 
-// Next returns the earliest instant at which Advance has something to do if nothing but time
-// happens; false means never.
+// Next returns the earliest time at which Advance has work if no call is made. False means never.
 func (m *Model) Next() (time.Time, bool) {
 	a, ok := m.alarms.min()
 	if !ok {
@@ -94,9 +89,8 @@ func (m *Model) Next() (time.Time, bool) {
 	return a.at, true
 }
 
-// Advance does all that is due: waits that end, retries, time-outs and missed heartbeats.
-// Everything is done at the time now, however long ago it was due, in the order in which it
-// was due.
+// Advance performs all work that is due: ended waits, retries, timeouts and missed heartbeats. It performs overdue
+// work at the time now, in the order of the due times.
 func (m *Model) Advance(now time.Time) {
 	for {
 		a, ok := m.alarms.min()
@@ -108,9 +102,8 @@ func (m *Model) Advance(now time.Time) {
 	}
 }
 
-// TakeTasks returns the calls that the caller must perform, in the order in which executions
-// came to them, and forgets them. A task that is taken but not finished when the model is
-// kept is given again after Restore: a call may be performed twice.
+// TakeTasks returns the calls that the caller must perform, in order, and removes them. After Restore, it returns
+// unfinished tasks again, so a call may be performed twice.
 func (m *Model) TakeTasks() []Task {
 	var tasks []Task
 	for _, id := range m.pending {
@@ -122,9 +115,8 @@ func (m *Model) TakeTasks() []Task {
 	return tasks
 }
 
-// Finish gives the result of a task: the output of the action, for lambda the payload that
-// the function answered, or a failure. A task that is not waited for any more, since it
-// timed out or its execution ended, is passed over.
+// Finish reports the result of a task: the output of the action (for lambda the payload of the answer) or a failure.
+// It ignores a task that the execution no longer waits for, because the task timed out or the execution ended.
 func (m *Model) Finish(now time.Time, id uint64, output json.RawMessage, failure *Failure) {
 	m.Advance(now)
 	f, ok := m.tasks[id]

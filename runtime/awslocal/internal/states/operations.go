@@ -16,10 +16,10 @@ import (
 	"github.com/settle-run/settle/runtime/awslocal/internal/wire"
 )
 
-// operation performs one call whose input and output are JSON.
+// operation performs one call. Its input and output are JSON.
 type operation func(m *Model, now time.Time, body []byte) (any, *wire.Error)
 
-// operations is what Call knows, by the name of the operation.
+// operations holds the supported operations by name.
 var operations = map[string]operation{
 	"CreateStateMachine":               handle((*Model).createStateMachine),
 	"UpdateStateMachine":               handle((*Model).updateStateMachine),
@@ -41,9 +41,8 @@ var operations = map[string]operation{
 	"SendTaskHeartbeat":                handle((*Model).sendTaskHeartbeat),
 }
 
-// Call performs an operation, such as "StartExecution", whose request is the AWS JSON 1.0
-// document body, and returns the AWS JSON 1.0 document of its answer. What is due by then is
-// done before.
+// Call performs an operation, such as "StartExecution". body is the request and the result the answer, both as AWS
+// JSON 1.0. It first performs all work that is due.
 func (m *Model) Call(now time.Time, name string, body []byte) ([]byte, *wire.Error) {
 	call, ok := operations[name]
 	if !ok {
@@ -59,14 +58,14 @@ func (m *Model) Call(now time.Time, name string, body []byte) ([]byte, *wire.Err
 	return []byte(document.Encode(out)), nil
 }
 
-// CallLagging is Call with DescribeExecution and GetExecutionHistory as they are while they lag: they answer as so long before now.
+// CallLagging is Call with a lag: DescribeExecution and GetExecutionHistory return the state at now minus lag.
 func (m *Model) CallLagging(now time.Time, lag time.Duration, name string, body []byte) ([]byte, *wire.Error) {
 	m.lag = lag
 	defer func() { m.lag = 0 }()
 	return m.Call(now, name, body)
 }
 
-// handle makes an operation of a method that takes a decoded request.
+// handle makes an operation from a method that takes a decoded request.
 func handle[I any](method func(*Model, time.Time, *I) (any, *wire.Error)) operation {
 	return func(m *Model, now time.Time, body []byte) (any, *wire.Error) {
 		var in I
@@ -77,8 +76,8 @@ func handle[I any](method func(*Model, time.Time, *I) (any, *wire.Error)) operat
 	}
 }
 
-// decode reads a request into a struct that has a field for each parameter that the
-// operation supports, under its name in lower case at the front. Others are refused.
+// decode decodes a request into a struct with one field for each supported parameter. Parameter names start in lower
+// case. It rejects other parameters.
 func decode(body []byte, in any) *wire.Error {
 	if !utf8.Valid(body) {
 		return wire.Errorf("SerializationException", "The request is not valid UTF-8")
@@ -114,7 +113,7 @@ func validation(format string, args ...any) *wire.Error {
 	return wire.Errorf("ValidationException", format, args...)
 }
 
-// required refuses a parameter that is not there.
+// required rejects a missing parameter.
 func required(name, value string) *wire.Error {
 	if value != "" {
 		return nil
@@ -122,8 +121,7 @@ func required(name, value string) *wire.Error {
 	return validation("1 validation error detected: Value null at '%s' failed to satisfy constraint: Member must not be null", name)
 }
 
-// page returns how many results a page has: the lesser of what is asked for and a thousand,
-// and without that a hundred.
+// page returns the page size for maxResults: at most 1000, and 100 by default.
 func page(maxResults int) (int, *wire.Error) {
 	switch {
 	case maxResults < 0 || maxResults > 1000:

@@ -6,12 +6,11 @@ import (
 	"github.com/settle-run/settle/runtime/awslocal/internal/states/document"
 )
 
-// payloadBytesMax is how long the input and output of states and tasks may be: "Quotas
-// related to task executions" of the AWS Step Functions Developer Guide.
+// payloadBytesMax is the maximum size of the input and output of states and tasks: "Quotas related to task
+// executions" of the AWS Step Functions Developer Guide.
 const payloadBytesMax = 256 << 10
 
-// payload is a JSON value together with its text. The text of what callers give is kept as
-// they wrote it.
+// payload is a JSON value together with its text. It keeps the text of callers unchanged.
 type payload struct {
 	value any
 	text  string
@@ -19,22 +18,22 @@ type payload struct {
 
 func newPayload(value any) payload { return payload{value, document.Encode(value)} }
 
-// readPayload reads a text that must be one JSON value.
+// readPayload parses a text that must be one JSON value.
 func readPayload(text string) (payload, error) {
 	value, err := document.Decode(text)
 	return payload{value, text}, err
 }
 
-// nestingMax is how deep objects and arrays may stand in one another. Step Functions has a
-// limit of its own that it does not name; this one keeps every payload readable.
+// nestingMax is the maximum nesting depth of objects and arrays. Step Functions does not document its limit. This one
+// ensures that every payload can be decoded.
 const nestingMax = 1000
 
-// tooLarge reports whether a payload is over the limits of Step Functions.
+// tooLarge reports whether a payload exceeds the limits of Step Functions.
 func (p payload) tooLarge() bool {
 	return len(p.text) > payloadBytesMax || deeper(p.value, nestingMax)
 }
 
-// deeper reports whether a value is nested deeper than a limit.
+// deeper reports whether a value is nested deeper than limit.
 func deeper(value any, limit int) bool {
 	switch value := value.(type) {
 	case map[string]any:
@@ -53,7 +52,7 @@ func deeper(value any, limit int) bool {
 	return false
 }
 
-// MarshalJSON keeps the text as it is, white space included.
+// MarshalJSON keeps the text unchanged, including white space.
 func (p payload) MarshalJSON() ([]byte, error) { return json.Marshal(p.text) }
 
 func (p *payload) UnmarshalJSON(data []byte) error {

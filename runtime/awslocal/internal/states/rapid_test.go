@@ -20,8 +20,8 @@ type planner struct {
 	names int
 }
 
-// plan draws a flow. Nothing in a branch fails at the instant it begins, so that no two
-// branches fail at the same one with different errors.
+// plan draws a flow. Nothing in a branch fails at the time it starts, so that no two branches fail at the same time
+// with different errors.
 func (p *planner) plan(depth int) plan {
 	n := rapid.IntRange(1, 5).Draw(p.t, "steps")
 	kinds := []string{"Pass", "Choice", "Wait", "Task", "Task", "Task"}
@@ -92,14 +92,13 @@ func (p *planner) fields(s *planned, i, n, depth int) {
 	}
 }
 
-// callbackAt is the answer to a task, to be given at its time.
+// callbackAt is the answer to a task and its time.
 type callbackAt struct {
 	at   time.Time
 	give func()
 }
 
-// play runs an execution of a definition to its end, with the outcomes that a seed gives to
-// its tasks.
+// play runs an execution of a definition to its end. The seed determines the outcomes of its tasks.
 func play(w *world, definition, input string, seed uint64) string {
 	w.t.Helper()
 	var due []callbackAt
@@ -178,13 +177,13 @@ func readBody(tb tester, text string) body {
 	return b
 }
 
-// strip turns what the model puts out into what the reference does: only the names of errors
-// that were caught, no helping members.
-func strip(value any) any {
+// referenceForm converts an output of the model to the form of the reference: caught errors are reduced to their
+// names, and auxiliary members are removed.
+func referenceForm(value any) any {
 	switch value := value.(type) {
 	case []any:
 		for i := range value {
-			value[i] = strip(value[i])
+			value[i] = referenceForm(value[i])
 		}
 	case map[string]any:
 		delete(value, "sum")
@@ -196,7 +195,7 @@ func strip(value any) any {
 			value["t"] = t["n"]
 		}
 		for _, name := range slices.Collect(maps.Keys(value)) {
-			value[name] = strip(value[name])
+			value[name] = referenceForm(value[name])
 		}
 	}
 	return value
@@ -204,7 +203,7 @@ func strip(value any) any {
 
 func drawMachine(t *rapid.T) (p plan, seconds int, list []any, seed uint64) {
 	p = (&planner{t: t}).plan(0)
-	seconds = rapid.SampledFrom([]int{0, 0, 0, 7, 30}).Draw(t, "machine's time-out")
+	seconds = rapid.SampledFrom([]int{0, 0, 0, 7, 30}).Draw(t, "machine's timeout")
 	for range rapid.IntRange(0, 4).Draw(t, "items") {
 		list = append(list, rapid.IntRange(0, 3).Draw(t, "item"))
 	}
@@ -222,9 +221,9 @@ func inputOf(list []any) string {
 	return string(text)
 }
 
-// TestMachinesEndAsTheReferenceSays runs random machines whose tasks succeed, fail and hang,
-// and compares how and when they end with a naive interpreter of the same plan.
-func TestMachinesEndAsTheReferenceSays(t *testing.T) {
+// TestMachinesEndLikeTheReference runs random machines whose tasks succeed, fail and hang. It compares their results
+// and end times with a naive interpreter of the same plan.
+func TestMachinesEndLikeTheReference(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
 		p, seconds, list, seed := drawMachine(rt)
@@ -264,15 +263,15 @@ func TestMachinesEndAsTheReferenceSays(t *testing.T) {
 		if err := json.Unmarshal(wanted, &wantValue); err != nil {
 			rt.Fatal(err)
 		}
-		if diff := cmp.Diff(wantValue, strip(output)); diff != "" {
+		if diff := cmp.Diff(wantValue, referenceForm(output)); diff != "" {
 			rt.Fatalf("output (-want +got):\n%s\n%s", diff, definition)
 		}
 	})
 }
 
-// TestHistoryIsTheSameWhateverIsRestored runs random machines once as they are and once with
-// the model restored from its records after each call and each advance.
-func TestHistoryIsTheSameWhateverIsRestored(t *testing.T) {
+// TestHistoryIsTheSameAfterRestores runs random machines twice: once without restores, and once with a restore after
+// each call and each advance.
+func TestHistoryIsTheSameAfterRestores(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
 		p, seconds, list, seed := drawMachine(rt)

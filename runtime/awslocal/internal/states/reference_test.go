@@ -9,23 +9,23 @@ import (
 	"time"
 )
 
-// What follows runs generated machines without the model: one recursive function that knows
-// when everything ends before it happens. It shares no code with what it is to check.
+// The reference interprets generated machines without the model. One recursive function computes in advance when
+// everything ends. It shares no code with the model.
 
-// plan is a generated flow: its steps only ever go on to later ones.
+// plan is a generated flow. Its steps lead only to later steps.
 type plan struct{ steps []planned }
 
 // planned is a generated state.
 type planned struct {
 	name string
 	kind string // Pass, Choice, Wait, Task, Parallel, Map, Fail or Succeed
-	next int    // a step of the plan; -1: the end
+	next int    // a step of the plan; -1 ends the flow
 
-	add     int // Pass: what is added to n; Choice: what n is compared with
-	other   int // Choice: where to go if n is not less
+	add     int // Pass: added to n; Choice: compared with n
+	other   int // Choice: the next step if n is not less
 	seconds int // Wait
 	lambda  bool
-	timeout int // Task: in seconds; zero: none
+	timeout int // Task: in seconds; zero means none
 	retry   []plannedRetry
 	catch   []plannedCatch
 	flows   []plan
@@ -43,14 +43,14 @@ type plannedCatch struct {
 	next   int
 }
 
-// outcome is what becomes of a task after a time.
+// outcome is the result of a task after a time.
 type outcome struct {
 	after  time.Duration
-	failed string // the name of an error; empty: it succeeds
+	failed string // the name of the error; empty if it succeeds
 	never  bool
 }
 
-// outcomeOf decides what becomes of a task, by what it is and where it is.
+// outcomeOf determines the outcome of a task from its parameters.
 func outcomeOf(seed uint64, state string, retries, n int, mayHang bool) outcome {
 	h := seed
 	for _, c := range fmt.Sprintf("%s/%d/%d", state, retries, n) {
@@ -69,17 +69,17 @@ func outcomeOf(seed uint64, state string, retries, n int, mayHang bool) outcome 
 	return o
 }
 
-// reference is what a plan should come to.
+// reference computes the expected result of a plan.
 type reference struct{ seed uint64 }
 
 // value is the data of a flow: the members of an object.
 type value = map[string]any
 
-// result is how a state or a flow ends, and when.
+// result is the end of a state or flow, and its time.
 type result struct {
 	at    time.Duration
 	value value
-	error string // its name; empty: it succeeds
+	error string // the error's name; empty if it succeeds
 }
 
 func with(v value, name string, member any) value {
@@ -142,7 +142,7 @@ func (r reference) step(s planned, in value, at time.Duration) (result, int) {
 	}
 }
 
-// covers reports whether a list of names is for an error that generated tasks can have.
+// covers reports whether a list of names matches an error of a generated task.
 func covers(names []string, name string) bool {
 	return slices.Contains(names, name) || slices.Contains(names, "States.ALL") ||
 		(slices.Contains(names, "States.TaskFailed") && name != "States.Timeout")
@@ -169,7 +169,7 @@ func (r reference) attempt(s planned, in value, at time.Duration, retries int) r
 	return r.mapped(s, in, at)
 }
 
-// joined is how a Parallel state ends: with its last branch, or with the first that fails.
+// joined returns the result of a Parallel state. It ends with its last branch, or with the first branch that fails.
 func joined(in value, all []result) result {
 	end := result{value: in}
 	var outputs []any
@@ -188,7 +188,7 @@ func joined(in value, all []result) result {
 	return end
 }
 
-// mapped runs an iteration as soon as one of those that may run at once has ended.
+// mapped returns the result of a Map state. It starts an iteration whenever fewer than the maximum are running.
 func (r reference) mapped(s planned, in value, at time.Duration) result {
 	items := in["list"].([]any)
 	outputs := make([]any, len(items))
@@ -219,7 +219,7 @@ func (r reference) mapped(s planned, in value, at time.Duration) result {
 	return result{at: at, value: with(in, "r", outputs)}
 }
 
-// states writes the states of a plan in the Amazon States Language.
+// states returns the states of a plan in the Amazon States Language.
 func (p plan) states() map[string]any {
 	states := make(map[string]any)
 	to := func(state map[string]any, next int) {
@@ -285,7 +285,7 @@ func (p plan) states() map[string]any {
 	return states
 }
 
-// task writes a Task that says what it is and, unless it is a function, gives its token out.
+// task adds the fields of a Task. Its parameters identify it and contain its token, unless it is a function.
 func (s planned) task(state map[string]any) {
 	body := in{"state.$": "$$.State.Name", "retry.$": "$$.State.RetryCount", "n.$": "$.n", "hang": s.timeout > 0}
 	if s.timeout > 0 {
@@ -304,7 +304,7 @@ func (s planned) task(state map[string]any) {
 	state["ResultSelector"] = in{"n.$": "$"}
 }
 
-// definition writes a plan as a machine that takes at most so many seconds; zero: any time.
+// definition returns the machine of a plan with this timeout in seconds. Zero means no timeout.
 func (p plan) definition(seconds int) string {
 	machine := in{"StartAt": p.steps[0].name, "States": p.states()}
 	if seconds > 0 {

@@ -6,17 +6,16 @@ import (
 	"github.com/settle-run/settle/runtime/awslocal/internal/states/asl"
 )
 
-// run moves one execution on at one instant.
+// run advances one execution at one time.
 type run struct {
 	m     *Model
 	x     *execution
 	now   time.Time
 	ready []*flow // about to enter a state
-	full  bool    // the history has no room for what happens
+	full  bool    // the history has reached its maximum
 }
 
-// settle lets flows enter states until all of them wait for something or the execution is at
-// its end.
+// settle runs flows until all of them wait for something or the execution has ended.
 func (r *run) settle() {
 	for len(r.ready) > 0 && !r.full {
 		f := r.ready[0]
@@ -31,17 +30,17 @@ func (r *run) settle() {
 	r.m.note(executionKey, r.x.serial)
 }
 
-// alarm does what an alarm is set for.
+// alarm performs the work that an alarm was set for.
 func (r *run) alarm(a *alarm) {
 	f := a.f
 	switch {
 	case f == nil:
 		r.stop(timedOut, event{Type: "ExecutionTimedOut"}, nil)
 	case f.Phase == waiting:
-		r.m.calm(f)
+		r.m.clearWaits(f)
 		r.exit(f, f.state.Next, f.Input)
 	case f.Phase == retrying:
-		r.m.calm(f)
+		r.m.clearWaits(f)
 		r.attempt(f)
 	case !f.TimesOut.IsZero() && !f.TimesOut.After(r.now):
 		r.taskEnded(f, "TimedOut", &Failure{Error: asl.ErrorTimeout})
@@ -51,7 +50,7 @@ func (r *run) alarm(a *alarm) {
 	r.settle()
 }
 
-// enter lets a flow enter the state that it is about to.
+// enter enters the next state of a flow.
 func (r *run) enter(f *flow) {
 	if r.x.machine.Deleting {
 		r.stop(aborted, event{Type: "ExecutionAborted", Details: details{}}, nil)
@@ -64,7 +63,7 @@ func (r *run) enter(f *flow) {
 	r.attempt(f)
 }
 
-// attempt does what the state of a flow does, for the first time or once more.
+// attempt runs the current state of a flow, for the first time or as a retry.
 func (r *run) attempt(f *flow) {
 	switch s := f.state; s.Type {
 	case asl.Pass:
@@ -98,7 +97,7 @@ func (r *run) pass(f *flow) {
 	case s.HasResult:
 		r.succeed(f, s.Result)
 	case s.Parameters == nil && s.InputPath.All() && s.ResultPath.All():
-		r.exit(f, s.Next, f.Input) // with the text that it has
+		r.exit(f, s.Next, f.Input) // keeps its text
 	default:
 		r.succeed(f, input)
 	}
@@ -154,7 +153,7 @@ func (r *run) failState(f *flow) {
 	r.fail(f, failure)
 }
 
-// succeed makes the output of a state of its result.
+// succeed computes the output of a state from its result.
 func (r *run) succeed(f *flow, result any) {
 	s := f.state
 	var failure *Failure
@@ -171,8 +170,7 @@ func (r *run) succeed(f *flow, result any) {
 	r.exit(f, s.Next, newPayload(result))
 }
 
-// exit lets a flow leave its state for the next one, if there is one, with what the filters
-// of the state leave of an output.
+// exit applies the output filters of a flow's state and leaves it for the next state, if there is one.
 func (r *run) exit(f *flow, next string, output payload) {
 	output, failure := r.filterOutput(f, output)
 	if failure == nil && output.tooLarge() {
@@ -185,7 +183,7 @@ func (r *run) exit(f *flow, next string, output payload) {
 	r.leave(f, next, output)
 }
 
-// leave lets a flow leave its state with an output that is final.
+// leave leaves a flow's state with its final output.
 func (r *run) leave(f *flow, next string, output payload) {
 	r.chain(f, event{Type: f.state.Type + "StateExited", Details: details{"name": f.State, "output": output.text}})
 	f.Input = output
@@ -197,12 +195,12 @@ func (r *run) leave(f *flow, next string, output payload) {
 	r.ready = append(r.ready, f)
 }
 
-// tooLarge returns the failure of a state whose data is over the limits.
+// tooLarge returns the failure of a state whose data exceeds the limits.
 func tooLarge(s *asl.State) *Failure {
 	return &Failure{Error: asl.ErrorDataLimitExceeded, Cause: "The state/task '" + s.Name + "' returned a result with a size exceeding the maximum number of bytes service limit."}
 }
 
-// filterOutput applies OutputPath, and InputPath where a state passes its input on.
+// filterOutput applies OutputPath, and also InputPath if the state passes its input on.
 func (r *run) filterOutput(f *flow, output payload) (payload, *Failure) {
 	s, value := f.state, output.value
 	var failure *Failure
@@ -217,16 +215,15 @@ func (r *run) filterOutput(f *flow, output payload) (payload, *Failure) {
 		return payload{}, failure
 	}
 	if s.OutputPath.All() && (s.InputPath.All() || !passesOn) {
-		return output, nil // with the text that it has
+		return output, nil // keeps its text
 	}
 	return newPayload(value), nil
 }
 
-// fail retries a state that has failed, goes on where its failure is caught, or lets its
-// flow fail.
+// fail retries a failed state, continues with its catcher, or fails the flow.
 func (r *run) fail(f *flow, failure *Failure) {
 	s := f.state
-	r.m.calm(f)
+	r.m.clearWaits(f)
 	if i := s.Retrier(failure); i >= 0 && f.Tries[i] < s.Retry[i].MaxAttempts {
 		f.Phase, f.Due = retrying, r.now.Add(s.Retry[i].Delay(f.Tries[i]))
 		f.Tries[i]++
@@ -236,24 +233,24 @@ func (r *run) fail(f *flow, failure *Failure) {
 	}
 	catcher := s.Catcher(failure)
 	if catcher == nil {
-		r.lose(f, failure)
+		r.failFlow(f, failure)
 		return
 	}
 	errorOutput := map[string]any{"Error": failure.Error, "Cause": failure.Cause}
 	output, mismatch := catcher.ResultPath.Apply(f.Input.value, errorOutput)
 	if mismatch != nil {
-		r.lose(f, mismatch)
+		r.failFlow(f, mismatch)
 		return
 	}
 	p := newPayload(output)
 	if p.tooLarge() {
-		r.lose(f, tooLarge(s))
+		r.failFlow(f, tooLarge(s))
 		return
 	}
 	r.leave(f, catcher.Next, p)
 }
 
-// stop brings the execution to its end. All that it waits for is forgotten.
+// stop ends the execution and clears everything that it waits for.
 func (r *run) stop(status string, last event, failure *Failure) {
 	x := r.x
 	if r.full {
@@ -261,7 +258,7 @@ func (r *run) stop(status string, last event, failure *Failure) {
 		status, last = failed, event{Type: "ExecutionFailed", Details: failureDetails(failure)}
 	}
 	for _, f := range x.Flows {
-		r.m.calm(f)
+		r.m.clearWaits(f)
 		f.gone = true
 	}
 	if last.Previous == 0 {
@@ -273,7 +270,7 @@ func (r *run) stop(status string, last event, failure *Failure) {
 		r.m.alarms.set(x.alarm, time.Time{})
 	}
 	x.Status, x.Stopped, x.Failure = status, r.now, failure
-	if status != succeeded { // else it has no output yet
+	if status != succeeded { // otherwise it has no output
 		r.m.announce(x, r.now)
 	}
 	r.m.finished(x)

@@ -9,7 +9,7 @@ import (
 	"github.com/settle-run/settle/runtime/awslocal/internal/states"
 )
 
-// The cost of an execution must not depend on how many have ended or wait. Compare:
+// BenchmarkExecution shows that the cost of an execution does not depend on the number of ended and waiting ones:
 //
 //	go test -run - -bench Execution ./runtime/awslocal/internal/states
 func BenchmarkExecution(b *testing.B) {
@@ -29,7 +29,7 @@ func BenchmarkExecution(b *testing.B) {
 	}
 }
 
-// cycle starts an execution, sends its message and, if it is to end, gives its token back.
+// cycle starts an execution, sends its message and, if ends is set, returns its token.
 func cycle(tb testing.TB, m *states.Model, now time.Time, name string, ends bool) {
 	tb.Helper()
 	call := func(operation string, input in) {

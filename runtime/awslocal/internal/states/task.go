@@ -9,7 +9,7 @@ import (
 	"github.com/settle-run/settle/runtime/awslocal/internal/wire"
 )
 
-// callTask starts the task of a Task state: each attempt has a token of its own.
+// callTask starts the task of a Task state. Each attempt has its own token.
 func (r *run) callTask(f *flow) {
 	s, m := f.state, r.m
 	if s.Resource.Callback {
@@ -28,7 +28,7 @@ func (r *run) callTask(f *flow) {
 	if timeout > 0 {
 		f.TimesOut = r.now.Add(time.Duration(timeout) * time.Second)
 	}
-	f.beat(r.now)
+	f.restartHeartbeat(r.now)
 	m.tasks[f.Task] = f
 	if f.Token != 0 {
 		m.tokens[f.Token] = f
@@ -38,7 +38,7 @@ func (r *run) callTask(f *flow) {
 	r.taskScheduled(f, timeout)
 }
 
-// taskInput returns the parameters of a task and its time-out in seconds, zero without one.
+// taskInput returns the parameters of a task and its timeout in seconds, zero if it has none.
 func (r *run) taskInput(f *flow) (p payload, timeout int, failure *Failure) {
 	s := f.state
 	input, failure := s.InputPath.Apply(f.scope(f.Input.value), "InputPath")
@@ -60,7 +60,7 @@ func (r *run) taskInput(f *flow) (p payload, timeout int, failure *Failure) {
 	return newPayload(parameters), timeout, nil
 }
 
-// positive returns the seconds of a time-out; zero if the state has none.
+// positive returns the seconds of a timeout, or zero if the state has none.
 func positive(seconds asl.Number, scope asl.Scope) (int, *Failure) {
 	n, failure := seconds.Value(scope)
 	if failure == nil && seconds.Set && n == 0 {
@@ -69,15 +69,15 @@ func positive(seconds asl.Number, scope asl.Scope) (int, *Failure) {
 	return n, failure
 }
 
-// beat starts the clock of heartbeats anew.
-func (f *flow) beat(now time.Time) {
+// restartHeartbeat restarts the heartbeat timer.
+func (f *flow) restartHeartbeat(now time.Time) {
 	if f.Heartbeat > 0 {
 		f.HeartbeatBy = now.Add(time.Duration(f.Heartbeat) * time.Second)
 	}
 }
 
-// taskScheduled notes that a task has begun. What a Lambda function does that is itself the
-// resource of a state has events of its own.
+// taskScheduled records that a task has started. A Lambda function that is itself the resource of a state has its own
+// event types.
 func (r *run) taskScheduled(f *flow, timeout int) {
 	resource := f.state.Resource
 	var d details
@@ -98,7 +98,7 @@ func (r *run) taskScheduled(f *flow, timeout int) {
 	r.taskEvent(f, "Started", details{})
 }
 
-// taskEvent notes what has become of a task, such as "Succeeded".
+// taskEvent records an event of a task, such as "Succeeded".
 func (r *run) taskEvent(f *flow, what string, d details) {
 	resource := f.state.Resource
 	if resource.Function != "" {
@@ -112,13 +112,13 @@ func (r *run) taskEvent(f *flow, what string, d details) {
 	r.chain(f, event{Type: "Task" + what, Details: d})
 }
 
-// taskEnded notes that a task has failed or timed out, and what follows from it.
+// taskEnded records that a task has failed or timed out, and fails the state.
 func (r *run) taskEnded(f *flow, what string, failure *Failure) {
 	r.taskEvent(f, what, failureDetails(failure))
 	r.fail(f, failure)
 }
 
-// task returns what the caller must perform for a flow.
+// task returns the call that the caller must perform for a flow.
 func (f *flow) task() Task {
 	resource := f.state.Resource
 	t := Task{ID: f.Task, Service: resource.Service, Action: resource.Action, Execution: f.x.ARN}
@@ -145,8 +145,7 @@ func (f *flow) task() Task {
 	return t
 }
 
-// textOf returns a string as it is and the JSON of another value: a message body that is an
-// object is sent as its JSON.
+// textOf returns a string unchanged and other values as JSON: a message body that is an object is sent as its JSON.
 func textOf(value any) string {
 	if text, ok := value.(string); ok {
 		return text
@@ -154,7 +153,7 @@ func textOf(value any) string {
 	return document.Encode(value)
 }
 
-// finish takes the result of a task's call.
+// finish accepts the result of a task's call.
 func (r *run) finish(f *flow, output json.RawMessage, failure *Failure) {
 	resource := f.state.Resource
 	delete(r.m.tasks, f.Task)
@@ -176,8 +175,8 @@ func (r *run) finish(f *flow, output json.RawMessage, failure *Failure) {
 	r.settle()
 }
 
-// taskResult makes the result of a task of the output of its call. That of lambda:invoke has
-// the answer of the function as its Payload.
+// taskResult returns the result of a task from the output of its call. For lambda:invoke, the function's answer
+// becomes the Payload.
 func taskResult(f *flow, output json.RawMessage) (payload, *Failure) {
 	result, err := readPayload(string(output))
 	if err != nil {
@@ -194,10 +193,10 @@ func taskResult(f *flow, output json.RawMessage) (payload, *Failure) {
 
 func (r *run) taskSucceeded(f *flow, result payload) {
 	r.taskEvent(f, "Succeeded", details{"output": result.text})
-	r.m.calm(f)
+	r.m.clearWaits(f)
 	s := f.state
 	if s.ResultSelector == nil && s.ResultPath.All() {
-		r.exit(f, s.Next, result) // with the text that it has
+		r.exit(f, s.Next, result) // keeps its text
 		return
 	}
 	r.succeed(f, result.value)

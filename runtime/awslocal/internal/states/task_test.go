@@ -9,7 +9,7 @@ import (
 	"github.com/settle-run/settle/runtime/awslocal/internal/states"
 )
 
-func TestTokenGoesOutAndItsOutputComesBack(t *testing.T) {
+func TestTokenIsSentAndReturnsAnOutput(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	arn := w.run(one(callback(`, "ResultPath": "$.r"`+end)), `{"a": 1}`)
@@ -108,7 +108,7 @@ func TestErrorsAreCaughtByTheirNames(t *testing.T) {
 	}
 }
 
-func TestRetriesComeInTimeEachWithAFreshToken(t *testing.T) {
+func TestRetriesAreOnTimeAndHaveNewTokens(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	arn := w.run(`{"StartAt": "S", "States": {"S": `+callback(`, "Retry": [
@@ -121,17 +121,17 @@ func TestRetriesComeInTimeEachWithAFreshToken(t *testing.T) {
 		n := len(w.sent) - 1
 		token := w.token(n)
 		if seen[token] {
-			t.Errorf("the token of try %d was given before", n)
+			t.Errorf("attempt %d got the token of an earlier attempt", n)
 		}
 		seen[token] = true
 		w.call("SendTaskFailure", in{"taskToken": token, "error": name})
 		w.advance(after - time.Millisecond)
 		if len(w.sent) != n+1 {
-			t.Errorf("try %d came before %v", n+1, after)
+			t.Errorf("attempt %d was made before %v", n+1, after)
 		}
 		w.advance(time.Millisecond)
 		if len(w.sent) != n+2 {
-			t.Fatalf("try %d did not come after %v", n+1, after)
+			t.Fatalf("attempt %d was not made after %v", n+1, after)
 		}
 		w.wantError("SendTaskSuccess", in{"taskToken": token, "output": "1"}, "TaskTimedOut", "")
 	}
@@ -139,7 +139,7 @@ func TestRetriesComeInTimeEachWithAFreshToken(t *testing.T) {
 	failWith("Often", 6*time.Second)
 	failWith("Other", time.Second)
 	failWith("Often", 18*time.Second)
-	failWith("Often", 20*time.Second) // 54 s, but for MaxDelaySeconds
+	failWith("Often", 20*time.Second) // 54 s without MaxDelaySeconds
 	failWith("Other", 1500*time.Millisecond)
 	w.call("SendTaskFailure", in{"taskToken": w.token(6), "error": "Often", "cause": "spent"})
 	w.wantEnd(arn, `SUCCEEDED {"e":{"Cause":"spent","Error":"Often"}}`)
@@ -192,7 +192,7 @@ func TestMissedHeartbeatFailsTheTask(t *testing.T) {
 	w.wantError("SendTaskHeartbeat", in{"taskToken": w.token(0)}, "TaskTimedOut", "")
 }
 
-func TestHeartbeatsDoNotPutOffTheTimeout(t *testing.T) {
+func TestHeartbeatsDoNotExtendTheTimeout(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	arn := w.run(one(callback(`, "HeartbeatSeconds": 2, "TimeoutSecondsPath": "$.t"`+end)), `{"t": 5}`)
@@ -207,7 +207,7 @@ func TestHeartbeatsDoNotPutOffTheTimeout(t *testing.T) {
 	w.wantError("SendTaskSuccess", in{"taskToken": w.token(0), "output": "1"}, "TaskTimedOut", "")
 }
 
-func TestWhatIsDueIsDoneBeforeACall(t *testing.T) {
+func TestDueWorkIsPerformedBeforeACall(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	arn := w.run(one(callback(`, "TimeoutSeconds": 2`+end)), `{}`)
@@ -236,10 +236,10 @@ func TestTokenErrors(t *testing.T) {
 	w.wantError("SendTaskSuccess", in{"taskToken": token, "output": "1"}, "TaskTimedOut", "")
 	w.wantError("SendTaskFailure", in{"taskToken": token}, "TaskTimedOut", "")
 	if other := newWorld(t); true {
-		other.wantError("SendTaskSuccess", in{"taskToken": token, "output": "1"}, "InvalidToken", "") // it has given none
+		other.wantError("SendTaskSuccess", in{"taskToken": token, "output": "1"}, "InvalidToken", "") // it has issued none
 	}
 	if len(token) < 200 || strings.ContainsAny(token, "+/=") {
-		t.Errorf("token: want it long and safe in a URL, got %s", token)
+		t.Errorf("token: want a long, URL-safe token, got %s", token)
 	}
 }
 
@@ -289,7 +289,7 @@ func TestLambdaWithTokenWaitsForIt(t *testing.T) {
 		"5 TaskSubmitted <4", "6 TaskSucceeded <5", "7 TaskStateExited S <6", "8 ExecutionSucceeded <7")
 }
 
-func TestTokenMayComeBackBeforeTheFunctionAnswers(t *testing.T) {
+func TestTokenMayReturnBeforeTheFunctionAnswers(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	arn := w.run(one(waiting), `{}`)
@@ -298,24 +298,24 @@ func TestTokenMayComeBackBeforeTheFunctionAnswers(t *testing.T) {
 	w.wantEnd(arn, `SUCCEEDED "done"`)
 }
 
-func TestAnswerOfATaskThatTimedOutIsPassedOver(t *testing.T) {
+func TestAnswerOfATimedOutTaskIsIgnored(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	arn := w.run(one(waiting), `{}`)
 	w.advance(10 * time.Second)
 	w.m.Finish(w.now, w.held[0].ID, json.RawMessage(`1`), nil)
 	w.wantEnd(arn, "FAILED States.Timeout")
-	w.m.Finish(w.now, 99, json.RawMessage(`1`), nil) // never given
+	w.m.Finish(w.now, 99, json.RawMessage(`1`), nil) // an unknown ID
 }
 
-func TestTasksThatWereNotFinishedAreGivenAgainAfterRestore(t *testing.T) {
+func TestUnfinishedTasksAreReturnedAgainAfterRestore(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t).restoring()
 	arn := w.run(one(waiting), `{}`)
 	w.restore()
 	again := w.m.TakeTasks()
 	if len(again) != 1 || again[0].ID != w.held[0].ID || string(again[0].Input) != string(w.held[0].Input) || again[0].Execution != arn {
-		t.Fatalf("got %v, want %v once more", again, w.held)
+		t.Fatalf("got %v, want %v again", again, w.held)
 	}
 	w.m.Finish(w.now, again[0].ID, json.RawMessage(`1`), nil)
 	w.restore()
@@ -335,7 +335,7 @@ func TestTaskWithoutAnyHeartbeatFails(t *testing.T) {
 	w.wantTimes(arn, "TaskTimedOut", 2)
 }
 
-func TestHeartbeatIsKept(t *testing.T) {
+func TestHeartbeatIsStored(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t).restoring()
 	arn := w.run(one(callback(`, "HeartbeatSeconds": 2`+end)), `{}`)
@@ -354,7 +354,7 @@ func TestLateAnswerFindsItsTaskTimedOut(t *testing.T) {
 	w.wantEnd(arn, "FAILED States.Timeout")
 }
 
-func TestWhatIsDueAtOneInstantIsDoneInTheOrderOfItsBeginning(t *testing.T) {
+func TestWorkDueAtTheSameTimeIsPerformedInStartOrder(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.create("m", `{"TimeoutSeconds": 9, "StartAt": "W", "States": {"W": {"Type": "Wait", "SecondsPath": "$.s", "Next": "S"},
@@ -374,7 +374,7 @@ func TestWhatIsDueAtOneInstantIsDoneInTheOrderOfItsBeginning(t *testing.T) {
 	w.wantTypes(late, "1 ExecutionStarted <0", "2 WaitStateEntered W <0", "3 ExecutionTimedOut <2") // before its wait ends
 }
 
-func TestWhatLooksLikeChanceIsKept(t *testing.T) {
+func TestPseudorandomNumbersSurviveARestore(t *testing.T) {
 	t.Parallel()
 	definition := one(`{"Type": "Task", "Resource": "arn:aws:states:::sqs:sendMessage", "Retry": [{"ErrorEquals": ["States.IntrinsicFailure"]}], "End": true,
 		"Parameters": {"QueueUrl": "q", "MessageBody.$": "States.UUID()", "MessageGroupId.$": "States.ArrayGetItem($, $$.State.RetryCount)", "MessageDeduplicationId.$": "States.MathRandom(0, States.ArrayGetItem($, $$.State.RetryCount))"}}`)
@@ -388,6 +388,6 @@ func TestWhatLooksLikeChanceIsKept(t *testing.T) {
 		bodies = append(bodies, w.sent[0]["MessageBody"])
 	}
 	if bodies[0] != bodies[1] {
-		t.Errorf("the UUID of a retry is %v, when it was restored before %v", bodies[0], bodies[1])
+		t.Errorf("the UUID of a retry is %v, but %v after a restore", bodies[0], bodies[1])
 	}
 }

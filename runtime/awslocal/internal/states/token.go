@@ -7,11 +7,11 @@ import (
 	"fmt"
 )
 
-// tokenPrefix begins every task token.
+// tokenPrefix starts every task token.
 const tokenPrefix = "AAAAKgAAAAIAAAAA"
 
-// tokenText returns the task token with a serial number: the number and a hash of it, so
-// that a token that was given is known from one that never was when both are forgotten.
+// tokenText returns the task token with a serial number. The token contains a hash of the number, so that used tokens
+// can be distinguished from invalid ones.
 func tokenText(serial uint64) string {
 	token := binary.BigEndian.AppendUint64(nil, serial)
 	for i := range 7 {
@@ -21,8 +21,7 @@ func tokenText(serial uint64) string {
 	return tokenPrefix + base64.RawURLEncoding.EncodeToString(token)
 }
 
-// tokenSerial returns the serial number of a token; false means that it is none that the
-// model has given.
+// tokenSerial returns the serial number of a token, or false if the model has never issued it.
 func (m *Model) tokenSerial(text string) (uint64, bool) {
 	if len(text) < len(tokenPrefix)+11 {
 		return 0, false

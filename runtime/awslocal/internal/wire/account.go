@@ -1,7 +1,7 @@
 package wire
 
-// Account and Region are the AWS account and Region that every resource of awslocal
-// belongs to: they stand in ARNs and queue URLs, whatever the caller's credentials are.
+// Account and Region are the AWS account and Region of all awslocal resources. They appear in ARNs and queue URLs,
+// whatever the caller's credentials are.
 const (
 	Account = "000000000000"
 	Region  = "us-east-1"

@@ -1,25 +1,23 @@
-// Package wire holds what the service models of awslocal and its HTTP layer share: the
-// form in which AWS reports an error.
+// Package wire defines the error type that awslocal's service models and HTTP layer share.
 package wire
 
 import "fmt"
 
-// Error is an AWS API error, independent of the protocol that carries it. The HTTP layer
-// writes it as AWS JSON 1.0 ({"__type": "<Namespace>#<Code>", "message": ...}) or as the
-// XML of the query protocol.
+// Error is an AWS API error, independent of the protocol. The HTTP layer writes it as AWS JSON 1.0 ({"__type":
+// "<Namespace>#<Code>", "message": ...}) or as the XML of the query protocol.
 type Error struct {
-	// Code is the error's shape name without namespace, such as
-	// "ConditionalCheckFailedException" or "QueueDoesNotExist".
+	// Code is the error's shape name without its namespace, such as "ConditionalCheckFailedException" or
+	// "QueueDoesNotExist".
 	Code string
-	// Message says what was expected, what came, and what to do.
+	// Message describes the expected and the actual value, and the remedy.
 	Message string
-	// Status is the HTTP status; zero means 400.
+	// Status is the HTTP status. Zero means 400.
 	Status int
-	// QueryCode is the code that SQS's query protocol uses where it differs from Code,
-	// such as "AWS.SimpleQueueService.NonExistentQueue"; empty means Code.
+	// QueryCode is the code in SQS's query protocol if it differs from Code, such as
+	// "AWS.SimpleQueueService.NonExistentQueue". Empty means Code.
 	QueryCode string
-	// Members are the further members of the error's JSON form, such as "Item" of
-	// ConditionalCheckFailedException. Values must marshal with encoding/json.
+	// Members holds additional members of the error's JSON form, such as "Item" of ConditionalCheckFailedException.
+	// Values must marshal with encoding/json.
 	Members map[string]any
 }
 

@@ -1,4 +1,4 @@
-// Command handler is a Lambda function that does what it is told, for the tests of Bootstrap.
+// Command handler is a Lambda function for the tests of Bootstrap. Its payload selects its behaviour.
 package main
 
 import (

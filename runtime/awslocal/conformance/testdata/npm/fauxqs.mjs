@@ -1,4 +1,4 @@
-// Starts fauxqs on the loopback port given. It keeps nothing on disk here, so that a Node.js without node:sqlite will do.
+// Starts fauxqs on the given loopback port. It stores nothing on disk, so it also runs on a Node.js without node:sqlite.
 import { isBuiltin, register } from 'node:module'
 
 if (!isBuiltin('node:sqlite')) {

@@ -29,7 +29,7 @@ func rational(n Number) *big.Rat {
 	return r
 }
 
-func TestNumber_calculates_as_rationals_do(t *testing.T) {
+func TestNumber_calculates_like_rationals(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := number().Draw(t, "a"), number().Draw(t, "b")
@@ -57,7 +57,7 @@ func TestNumber_calculates_as_rationals_do(t *testing.T) {
 	})
 }
 
-func TestOrderKey_orders_as_Compare_does(t *testing.T) {
+func TestOrderKey_orders_like_Compare(t *testing.T) {
 	t.Parallel()
 	key := rapid.OneOf(
 		rapid.Map(number(), func(n Number) Value { return n }),
@@ -75,7 +75,7 @@ func TestOrderKey_orders_as_Compare_does(t *testing.T) {
 			t.Fatalf("%q and %q: want %d, got %d", keyA, keyB, want, got)
 		}
 		if keyA != keyB && strings.HasPrefix(keyB, keyA) {
-			t.Fatalf("%q is the beginning of %q", keyA, keyB)
+			t.Fatalf("%q is a prefix of %q", keyA, keyB)
 		}
 		if _, isNumber := a.(Number); isNumber {
 			return
@@ -94,7 +94,7 @@ func textOf(value Value) string {
 	return string(value.(Binary))
 }
 
-// read reads an item in wire form.
+// read parses an item in wire form.
 func read(t *testing.T, wire string) Map {
 	t.Helper()
 	var m Map
@@ -104,7 +104,7 @@ func read(t *testing.T, wire string) Map {
 	return m
 }
 
-func TestSize_counts_as_documented(t *testing.T) {
+func TestSize_is_as_documented(t *testing.T) {
 	t.Parallel()
 	for wire, want := range map[string]int{
 		`{}`:                               0,
@@ -163,6 +163,6 @@ func TestMap_changes_are_copies(t *testing.T) {
 		}
 	}
 	if got := before.Get("a"); len(before) != 2 || got != Value(NewNumber(1)) {
-		t.Errorf("the map before: want it as it was, got %v", before)
+		t.Errorf("the original map: want it unchanged, got %v", before)
 	}
 }

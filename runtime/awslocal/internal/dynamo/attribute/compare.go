@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Equal reports whether two values are of the same type and equal; sets are equal when they
-// have the same members. Absent (nil) equals nothing.
+// Equal reports whether two values have the same type and are equal. Sets are equal if they have the same members.
+// Absent (nil) equals nothing.
 func Equal(a, b Value) bool {
 	if a == nil || b == nil || a.Type() != b.Type() {
 		return false
@@ -26,9 +26,8 @@ func Equal(a, b Value) bool {
 	return a == b // scalars
 }
 
-// Compare orders two values of the same ordered type: numbers by value, strings by their
-// UTF-8 bytes, binaries by their unsigned bytes. ok is false for other types and for values
-// of different types.
+// Compare orders two values of the same ordered type: numbers by value, strings by their UTF-8 bytes, binaries by
+// their unsigned bytes. ok is false for other types and for values of different types.
 func Compare(a, b Value) (order int, ok bool) {
 	switch a := a.(type) {
 	case String:

@@ -10,16 +10,15 @@ import (
 	"strings"
 )
 
-// NestingMax is how many lists and maps may stand inside one another: the developer guide,
-// "Service, account, and table quotas", nested attribute depth.
+// NestingMax is the maximum nesting depth of lists and maps: the developer guide, "Service, account, and table
+// quotas", nested attribute depth.
 const NestingMax = 32
 
-// InvalidError reports a value that is well-formed on the wire and that DynamoDB refuses
-// with a ValidationException all the same.
+// InvalidError reports a value that is well-formed on the wire but that DynamoDB rejects with a ValidationException.
 type InvalidError struct {
 	// Name is the top-level attribute (or placeholder) that holds the value.
 	Name string
-	// Message is DynamoDB's.
+	// Message is DynamoDB's message.
 	Message string
 }
 
@@ -41,9 +40,8 @@ type wireValue struct {
 	BS   [][]byte
 }
 
-// UnmarshalJSON reads an item, a key or a set of expression values in wire form. It returns
-// an *InvalidError for a value that DynamoDB refuses, and an error of encoding/json for what
-// is no AttributeValue at all.
+// UnmarshalJSON reads an item, a key or a set of expression values in wire form. It returns an *InvalidError for a
+// value that DynamoDB rejects, and an encoding/json error for data that is not an AttributeValue.
 func (m *Map) UnmarshalJSON(data []byte) error {
 	decoder := json.NewDecoder(bytes.NewReader(data))
 	decoder.DisallowUnknownFields()
@@ -63,7 +61,7 @@ func (m *Map) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// value converts the wire form at the given depth of lists and maps.
+// value converts the wire form. depth is the current nesting depth of lists and maps.
 func (w wireValue) value(depth int) (Value, error) {
 	switch types := w.typesSet(); {
 	case types == 0:

@@ -6,7 +6,7 @@ import (
 	"strconv"
 )
 
-// MarshalJSON writes an item in wire form, attributes in the order of their names.
+// MarshalJSON writes an item in wire form, with attributes ordered by name.
 func (m Map) MarshalJSON() ([]byte, error) {
 	return appendFields(make([]byte, 0, 64+len(m)*32), m), nil
 }
@@ -74,7 +74,7 @@ func appendBase64(dst []byte, b Binary) []byte {
 	return append(dst, '"')
 }
 
-// appendString writes plain ASCII as it is and leaves the rest to encoding/json.
+// appendString copies plain ASCII and leaves other text to encoding/json.
 func appendString(dst []byte, s string) []byte {
 	for i := range len(s) {
 		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {

@@ -23,18 +23,16 @@ var (
 	ErrNumberPrecision = errors.New("Attempting to store more than 38 significant digits in a Number")
 )
 
-// Number is a decimal number, normalised as DynamoDB stores it: the zero value is 0, and
-// 1, 1.0, +1 and 1e0 are the same value.
+// Number is a decimal number, normalised as in DynamoDB: 1, 1.0, +1 and 1e0 are the same value. The zero value is 0.
 type Number struct {
 	negative bool
-	// exponent is that of the first digit: 123.4 is 1.234 × 10^2.
+	// exponent is the exponent of the first digit: 123.4 is 1.234 × 10^2.
 	exponent int16
-	// digits are the significant digits. Invariant: no leading and no trailing zero; empty
-	// for the number 0.
+	// digits are the significant digits. Invariant: no leading and no trailing zero; empty for the number 0.
 	digits string
 }
 
-// NewNumber returns the number of an integer.
+// NewNumber returns i as a Number.
 func NewNumber(i int64) Number {
 	n, err := ParseNumber(strconv.FormatInt(i, 10))
 	if err != nil {
@@ -43,7 +41,7 @@ func NewNumber(i int64) Number {
 	return n
 }
 
-// ParseNumber reads a decimal number, with an optional exponent.
+// ParseNumber parses a decimal number with an optional exponent.
 func ParseNumber(text string) (Number, error) {
 	if text == "" {
 		return Number{}, errors.New("The parameter cannot be converted to a numeric value")
@@ -74,8 +72,8 @@ func ParseNumber(text string) (Number, error) {
 	return Number{negative: negative, exponent: int16(exponent), digits: significant}, nil
 }
 
-// cutExponent separates the mantissa from the exponent. An exponent beyond the range of an
-// int32 becomes one that is out of range either way.
+// cutExponent separates the mantissa from the exponent. An exponent outside the range of an int32 becomes another one
+// that is out of range for a Number.
 func cutExponent(text string) (mantissa string, exponent int, ok bool) {
 	at := strings.IndexAny(text, "eE")
 	if at < 0 {
@@ -83,12 +81,12 @@ func cutExponent(text string) (mantissa string, exponent int, ok bool) {
 	}
 	parsed, err := strconv.ParseInt(text[at+1:], 10, 32)
 	if errors.Is(err, strconv.ErrRange) {
-		err = nil // ParseInt has returned the nearest bound
+		err = nil // ParseInt returned the nearest bound
 	}
 	return text[:at], int(parsed), err == nil
 }
 
-// String returns the number in plain decimal notation, as DynamoDB answers it.
+// String returns the number in plain decimal notation, as DynamoDB does.
 func (n Number) String() string {
 	if n.digits == "" {
 		return "0"
@@ -107,8 +105,7 @@ func (n Number) String() string {
 	return sign + n.digits[:whole] + "." + n.digits[whole:]
 }
 
-// Int64 returns the number as an integer; ok is false when it has a fraction or is out of
-// range.
+// Int64 returns the number as an integer. ok is false if it has a fraction or is out of range.
 func (n Number) Int64() (i int64, ok bool) {
 	if n.exponent > 18 || int(n.exponent)+1 < len(n.digits) {
 		return 0, false
@@ -135,7 +132,7 @@ func (n Number) Compare(other Number) int {
 	return 1
 }
 
-// sign is 0 for negative numbers, 1 for 0 and 2 for positive ones.
+// sign returns 0 for negative numbers, 1 for 0 and 2 for positive ones.
 func (n Number) sign() int {
 	switch {
 	case n.negative:
@@ -146,8 +143,7 @@ func (n Number) sign() int {
 	return 2
 }
 
-// Add returns n + other, exactly; it fails where the sum is out of range or has more than
-// 38 significant digits.
+// Add returns n + other, exactly. It fails if the sum is out of range or has more than 38 significant digits.
 func (n Number) Add(other Number) (Number, error) {
 	scale := min(n.scale(), other.scale())
 	sum := new(big.Int).Add(n.scaled(scale), other.scaled(scale))
@@ -162,12 +158,12 @@ func (n Number) Sub(other Number) (Number, error) {
 	return n.Add(other)
 }
 
-// scale is the power of ten of the last digit.
+// scale returns the power of ten of the last digit.
 func (n Number) scale() int {
 	return int(n.exponent) + 1 - len(n.digits)
 }
 
-// scaled returns n × 10^-scale, for a scale at most n's own.
+// scaled returns n × 10^-scale, for a scale of at most n.scale().
 func (n Number) scaled(scale int) *big.Int {
 	if n.digits == "" {
 		return new(big.Int)

@@ -1,11 +1,11 @@
 package attribute
 
-// AppendOrderKey appends a form of a key value whose byte order is the order of Compare, and
-// of which none is the beginning of another, so that forms may be concatenated. Only
-// strings, numbers and binaries can be keys; another type panics.
+// AppendOrderKey appends an encoding of a key value. Its byte order is the order of Compare. No encoding is a prefix
+// of another, so encodings can be concatenated. It panics for values other than strings, numbers and binaries, which
+// cannot be keys.
 //
-// Text and bytes end in 00 00, with 00 inside written as 00 FF. A number is its sign, its
-// exponent and its digits, all inverted for negative numbers.
+// Text and bytes end in 00 00, with 00 inside written as 00 FF. A number is its sign, its exponent and its digits,
+// all inverted for negative numbers.
 func AppendOrderKey(dst []byte, value Value) []byte {
 	switch value := value.(type) {
 	case String:
@@ -18,8 +18,7 @@ func AppendOrderKey(dst []byte, value Value) []byte {
 	panic("attribute: a value of this type cannot be a key")
 }
 
-// AppendOrderPrefix appends the part that the forms of all strings or binaries beginning
-// with value have in common.
+// AppendOrderPrefix appends the common prefix of the encodings of all strings or binaries that start with value.
 func AppendOrderPrefix(dst []byte, value Value) []byte {
 	switch value := value.(type) {
 	case String:
@@ -46,7 +45,7 @@ func appendOrderNumber(dst []byte, n Number) []byte {
 		return dst
 	}
 	begin := len(dst)
-	dst = append(dst, byte(n.exponent-NumberExponentMin)) // 256 exponents: they fit
+	dst = append(dst, byte(n.exponent-NumberExponentMin)) // 256 exponents fit into a byte
 	dst = append(dst, n.digits...)
 	dst = append(dst, 0)
 	if n.negative {

@@ -6,13 +6,13 @@ import (
 	"github.com/settle-run/settle/runtime/awslocal/internal/record"
 )
 
-// The types as records write them. The numbers are in files: they must not change.
+// recordTypes maps the type numbers of records to types. The numbers are part of the file format and must not change.
 var recordTypes = [...]Type{
 	TypeString, TypeNumber, TypeBinary, TypeBool, TypeNull, TypeMap, TypeList, TypeStringSet, TypeNumberSet, TypeBinarySet,
 }
 
-// Record writes m as the part of a record. Unlike the wire form it has no limits: an update
-// can nest deeper than a request may.
+// Record encodes m as a part of a record. Unlike the wire form, it has no depth limit, because an update can nest
+// deeper than a request may.
 func (m Map) Record(e *record.Encoder) {
 	e.Uint(uint64(len(m)))
 	for _, field := range m {
@@ -65,7 +65,7 @@ func recordList[E any](e *record.Encoder, elements []E, write func(*record.Encod
 
 var errRecord = errors.New("expected attribute values that this build knows")
 
-// FromRecord reads what Record has written.
+// FromRecord decodes the output of Record.
 func FromRecord(d *record.Decoder) (Map, error) {
 	m := make(Map, 0, d.Len())
 	for range cap(m) {

@@ -12,7 +12,7 @@ func recorded(m Map) []byte {
 	return e.Value()
 }
 
-func TestFromRecord_reads_what_is_nested_deeper_than_a_request_may_be(t *testing.T) {
+func TestFromRecord_reads_deeper_nesting_than_requests_allow(t *testing.T) {
 	t.Parallel()
 	want := Map{{"n", NewNumber(-5)}}
 	for range 2 * NestingMax {
@@ -25,7 +25,7 @@ func TestFromRecord_reads_what_is_nested_deeper_than_a_request_may_be(t *testing
 	}
 }
 
-func TestFromRecord_refuses_types_that_it_does_not_know(t *testing.T) {
+func TestFromRecord_rejects_unknown_types(t *testing.T) {
 	t.Parallel()
 	value := recorded(Map{{"a", Null{}}})
 	value[len(value)-1] = byte(len(recordTypes))

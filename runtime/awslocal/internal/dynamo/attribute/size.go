@@ -1,7 +1,7 @@
 package attribute
 
-// Size returns the bytes an item counts for, names included, by the rules of the developer
-// guide, "DynamoDB item sizes and formats".
+// Size returns the size of an item in bytes, including attribute names, by the rules of the developer guide,
+// "DynamoDB item sizes and formats".
 func (m Map) Size() int {
 	size := 0
 	for _, field := range m {
@@ -11,9 +11,9 @@ func (m Map) Size() int {
 }
 
 const (
-	// collectionOverheadBytes is what a list or map counts for beside its contents.
+	// collectionOverheadBytes is the overhead of a list or map.
 	collectionOverheadBytes = 3
-	// elementOverheadBytes is what each element of a list or map adds.
+	// elementOverheadBytes is the overhead of each element of a list or map.
 	elementOverheadBytes = 1
 )
 
@@ -51,7 +51,7 @@ func sizeOf(value Value) int {
 	return size
 }
 
-// size is one byte for every two significant digits, and one byte.
+// size returns one byte for every two significant digits, plus one.
 func (n Number) size() int {
 	return (len(n.digits)+1)/2 + 1
 }

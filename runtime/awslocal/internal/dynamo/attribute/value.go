@@ -1,8 +1,8 @@
-// Package attribute holds DynamoDB's attribute values: their types, wire form, numbers,
-// order, equality and size.
+// Package attribute implements DynamoDB's attribute values: their types, wire form, numbers, order, equality and
+// size.
 //
-// Values are immutable: whoever changes an item builds a new one along the changed path, so
-// that old images, stored items and answers share what they have in common.
+// Values are immutable. A change builds a new item along the changed path, so that old images, stored items and
+// answers can share their common parts.
 package attribute
 
 import (
@@ -10,14 +10,14 @@ import (
 	"strings"
 )
 
-// Value is an attribute value: one of String, Number, Binary, Bool, Null, Map, List,
-// StringSet, NumberSet and BinarySet. A nil Value stands for an absent attribute.
+// Value is an attribute value: one of String, Number, Binary, Bool, Null, Map, List, StringSet, NumberSet and
+// BinarySet. A nil Value stands for an absent attribute.
 type Value interface {
-	// Type is the value's DynamoDB type descriptor.
+	// Type returns the value's DynamoDB type descriptor.
 	Type() Type
 }
 
-// Type is a DynamoDB type descriptor as the wire writes it.
+// Type is a DynamoDB type descriptor in wire form.
 type Type string
 
 // The type descriptors of the DynamoDB API reference, "AttributeValue".
@@ -34,7 +34,7 @@ const (
 	TypeBinarySet Type = "BS"
 )
 
-// ParseType reports whether text is a type descriptor.
+// ParseType returns the type descriptor in text. ok is false if text is not one.
 func ParseType(text string) (Type, bool) {
 	switch t := Type(text); t {
 	case TypeString, TypeNumber, TypeBinary, TypeBool, TypeNull,
@@ -45,9 +45,9 @@ func ParseType(text string) (Type, bool) {
 }
 
 type (
-	// String is UTF-8 text; it may be empty where it is not a key.
+	// String is UTF-8 text. It may be empty unless it is a key.
 	String string
-	// Binary holds raw bytes; the wire writes them in base64.
+	// Binary holds raw bytes, encoded in base64 on the wire.
 	Binary string
 	// Bool is a boolean.
 	Bool bool
@@ -99,15 +99,14 @@ type Field struct {
 	Value Value
 }
 
-// Map is a value of type M, and an item: an item is a map of its top-level attributes.
-// A sorted slice rather than a Go map: its order is the same in every run, and a million
-// small items stay small.
+// Map is a value of type M. An item is the Map of its top-level attributes. Map is a sorted slice instead of a Go
+// map, because its order is deterministic and many small items need less memory.
 //
 // Invariant: sorted by Name, no duplicates, no nil Value.
 type Map []Field
 
-// NewMap returns the map of the given fields, which it sorts in place. Of several fields
-// with one name, any may win.
+// NewMap returns the map of the given fields, which it sorts in place. If several fields have the same name, it keeps
+// an arbitrary one.
 func NewMap(fields ...Field) Map {
 	slices.SortFunc(fields, func(a, b Field) int { return strings.Compare(a.Name, b.Name) })
 	return slices.CompactFunc(fields, func(a, b Field) bool { return a.Name == b.Name })
@@ -117,7 +116,7 @@ func (m Map) find(name string) (int, bool) {
 	return slices.BinarySearchFunc(m, name, func(f Field, name string) int { return strings.Compare(f.Name, name) })
 }
 
-// Get returns the value called name, nil when there is none.
+// Get returns the value of a field, or nil if it is absent.
 func (m Map) Get(name string) Value {
 	if i, found := m.find(name); found {
 		return m[i].Value
@@ -125,7 +124,7 @@ func (m Map) Get(name string) Value {
 	return nil
 }
 
-// With returns a copy of m in which name has the given value.
+// With returns a copy of m in which the field name has the given value.
 func (m Map) With(name string, value Value) Map {
 	i, found := m.find(name)
 	if found {
@@ -139,7 +138,7 @@ func (m Map) With(name string, value Value) Map {
 	return append(changed, m[i:]...)
 }
 
-// Without returns a copy of m that has no field called name.
+// Without returns a copy of m without the field name.
 func (m Map) Without(name string) Map {
 	i, found := m.find(name)
 	if !found {

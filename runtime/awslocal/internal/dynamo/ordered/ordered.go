@@ -1,5 +1,5 @@
-// Package ordered holds a map that keeps its keys in byte order, for tables whose items are
-// walked by key range. The standard library has none.
+// Package ordered implements a map with keys in byte order, for tables whose items are read by key range. The
+// standard library has no such map.
 package ordered
 
 import (
@@ -9,16 +9,16 @@ import (
 	"math/bits"
 )
 
-// levelsMax bounds the height of the skip list: enough for 2^32 keys at the quarter of the
-// nodes that each level keeps of the one below.
+// levelsMax is the maximum height of the skip list. Each level has a quarter of the nodes of the level below, so 16
+// levels suffice for 2^32 keys.
 const levelsMax = 16
 
-// Map is a skip list (W. Pugh, "Skip Lists: A Probabilistic Alternative to Balanced Trees",
-// 1990): Get, Set, Delete and the first step of a walk take time logarithmic in the number
-// of keys. The height of a node comes from the hash of its key instead of a random source,
-// so that the same operations build the same list. The zero value is an empty map.
+// Map is a skip list (W. Pugh, "Skip Lists: A Probabilistic Alternative to Balanced Trees", 1990). Get, Set, Delete
+// and the first step of a walk take time logarithmic in the number of keys. The height of a node derives from the
+// hash of its key instead of a random source, so that the same operations always build the same list. The zero value
+// is an empty map.
 //
-// A map must not change during a walk over it.
+// Do not change a map during a walk.
 type Map[V any] struct {
 	// head[i] is the first node of level i.
 	head   [levelsMax]*node[V]
@@ -27,11 +27,10 @@ type Map[V any] struct {
 
 type node[V any] struct {
 	key string
-	// prefix holds the first bytes of key: it settles most comparisons without following
-	// the pointer in key.
+	// prefix holds the first bytes of key. Most comparisons need only the prefix and no access to key.
 	prefix uint64
 	value  V
-	// next[i] is the following node of level i; its length is the node's height.
+	// next[i] is the following node of level i. Its length is the node's height.
 	next []*node[V]
 }
 
@@ -46,7 +45,7 @@ func (m *Map[V]) Get(key string) (value V, found bool) {
 	return value, false
 }
 
-// Set gives a key its value.
+// Set sets the value of a key.
 func (m *Map[V]) Set(key string, value V) {
 	var before [levelsMax]*node[V]
 	if n := m.seek(key, &before); n != nil && n.key == key {
@@ -62,7 +61,7 @@ func (m *Map[V]) Set(key string, value V) {
 	m.length++
 }
 
-// Delete removes a key, if it is there.
+// Delete removes a key, if it exists.
 func (m *Map[V]) Delete(key string) {
 	var before [levelsMax]*node[V]
 	n := m.seek(key, &before)
@@ -101,8 +100,8 @@ func (m *Map[V]) Before(end string) iter.Seq2[string, V] {
 	}
 }
 
-// seek returns the first node at or after key. Where before is given, it receives the last
-// node before key on each level, nil for the head.
+// seek returns the first node at or after key. If before is not nil, seek sets before[i] to the last node before key
+// on level i, nil for the head.
 func (m *Map[V]) seek(key string, before *[levelsMax]*node[V]) *node[V] {
 	var last *node[V]
 	prefix := prefixOf(key)
@@ -125,15 +124,14 @@ func (n *node[V]) before(key string, prefix uint64) bool {
 	return n.key < key
 }
 
-// prefixOf returns the first eight bytes of a key, filled up with zeros: different prefixes
-// are in the order of their keys.
+// prefixOf returns the first eight bytes of a key, padded with zeros. Different prefixes sort like their keys.
 func prefixOf(key string) uint64 {
 	var first [8]byte
 	copy(first[:], key)
 	return binary.BigEndian.Uint64(first[:])
 }
 
-// link returns where the list keeps the node that follows n on a level; nil is the head.
+// link returns the pointer to the node that follows n on a level. A nil n is the head.
 func (m *Map[V]) link(n *node[V], level int) **node[V] {
 	if n == nil {
 		return &m.head[level]
@@ -141,7 +139,7 @@ func (m *Map[V]) link(n *node[V], level int) **node[V] {
 	return &n.next[level]
 }
 
-// heightOf is geometric: each further level has a quarter of the nodes.
+// heightOf returns a geometrically distributed height: each level has a quarter of the nodes of the level below.
 func heightOf(key string) int {
 	hash := fnv.New64a()
 	_, _ = hash.Write([]byte(key)) // never fails

@@ -9,8 +9,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestMap_does_what_a_sorted_map_does performs random operations on a Map and on a Go map.
-func TestMap_does_what_a_sorted_map_does(t *testing.T) {
+// TestMap_behaves_like_a_sorted_map performs random operations on a Map and on a Go map.
+func TestMap_behaves_like_a_sorted_map(t *testing.T) {
 	t.Parallel()
 	keys := rapid.StringMatching("(same start|\x00)?[a-d\x00]{0,3}")
 	rapid.Check(t, func(t *rapid.T) {
@@ -61,8 +61,7 @@ func check(t *rapid.T, what string, want []string, walk func(func(string, int) b
 	}
 }
 
-// TestMap_spreads_heights checks that the list does not degenerate for keys that differ
-// little.
+// TestMap_spreads_heights checks that the list does not degenerate for similar keys.
 func TestMap_spreads_heights(t *testing.T) {
 	t.Parallel()
 	const keys = 1 << 16

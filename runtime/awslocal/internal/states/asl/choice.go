@@ -11,13 +11,13 @@ import (
 	"github.com/settle-run/settle/runtime/awslocal/internal/states/jsonpath"
 )
 
-// Rule is one of the choices of a Choice state.
+// Rule is one choice of a Choice state.
 type Rule struct {
 	Next      string
 	condition condition
 }
 
-// Choose returns the state that follows a Choice state.
+// Choose returns the next state of a Choice state.
 func (s *State) Choose(scope Scope) (string, *Failure) {
 	for _, rule := range s.Rules {
 		holds, failure := rule.condition.holds(scope)
@@ -37,7 +37,7 @@ func (s *State) Choose(scope Scope) (string, *Failure) {
 	return s.Default, nil
 }
 
-// condition is what a rule asks for.
+// condition is the condition of a rule.
 type condition interface {
 	holds(scope Scope) (bool, *Failure)
 }
@@ -71,7 +71,7 @@ func (a anyOf) holds(scope Scope) (bool, *Failure) {
 	return false, nil
 }
 
-// comparison compares a variable with a value or with what a path selects.
+// comparison compares a variable with a literal or with the value at a path.
 type comparison struct {
 	variable jsonpath.Path
 	operator string
@@ -80,7 +80,7 @@ type comparison struct {
 	path     *jsonpath.Path
 }
 
-// comparator reports whether a variable and a value of any types compare as it says.
+// comparator compares a variable and a value of any types.
 type comparator func(variable, value any) bool
 
 func (c comparison) holds(scope Scope) (bool, *Failure) {
@@ -100,15 +100,15 @@ func (c comparison) holds(scope Scope) (bool, *Failure) {
 	return c.compare(variable, value), nil
 }
 
-// operator is a comparator and the type that the value it compares with must have.
+// operator is a comparator and the required type of its value.
 type operator struct {
 	compare comparator
 	want    string // "a string", ...
 	is      func(value any) bool
-	path    bool // the value is selected by a path
+	path    bool // a path selects the value
 }
 
-// operators are all comparison operators of Choice states.
+// operators holds all comparison operators of Choice states.
 var operators = makeOperators()
 
 func makeOperators() map[string]operator {
@@ -155,15 +155,15 @@ func isNumeric(value any) bool   { _, ok := value.(json.Number); return ok }
 func isBoolean(value any) bool   { _, ok := value.(bool); return ok }
 func isTimestamp(value any) bool { _, ok := timestamp(value); return ok }
 
-// timestamp reads a string as RFC 3339 has it, with an upper-case T and, for UTC, Z.
+// timestamp parses an RFC 3339 timestamp with an upper-case T and, for UTC, Z.
 func timestamp(value any) (time.Time, bool) {
 	text, _ := value.(string)
 	t, err := time.Parse(time.RFC3339Nano, text)
 	return t, err == nil
 }
 
-// stringMatches matches a string with a pattern in which * stands for any characters; \*
-// is an asterisk, \\ a backslash.
+// stringMatches matches a string against a pattern. * matches any characters, \* is an asterisk, and \\ is a
+// backslash.
 func stringMatches(variable, value any) bool {
 	text, ok := variable.(string)
 	if !ok {
@@ -202,7 +202,7 @@ func stringMatches(variable, value any) bool {
 	return strings.HasSuffix(text, parts[len(parts)-1])
 }
 
-// rules reads the choices of a Choice state.
+// rules parses the choices of a Choice state.
 func (o *object) rules() []Rule {
 	elements := o.objects("Choices")
 	if len(elements) == 0 && !o.failed("Choices") {
@@ -218,7 +218,7 @@ func (o *object) rules() []Rule {
 	return rules
 }
 
-// condition reads what a rule, or a part of one, asks for.
+// condition parses the condition of a rule, or a part of it.
 func (o *object) condition() condition {
 	var kinds []string
 	for _, name := range slices.Sorted(maps.Keys(o.fields)) {

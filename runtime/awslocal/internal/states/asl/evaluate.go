@@ -11,7 +11,7 @@ import (
 	"github.com/settle-run/settle/runtime/awslocal/internal/states/jsonpath"
 )
 
-// Scope is what the expressions of a state are evaluated in.
+// Scope provides the values that the expressions of a state refer to.
 type Scope = intrinsic.Scope
 
 // expression is a path or a call of an intrinsic function.
@@ -29,7 +29,7 @@ func parseExpression(text string) (*expression, error) {
 	return &expression{path: &path}, err
 }
 
-// evaluate returns the value of an expression that stands in the field named.
+// evaluate returns the value of an expression. field is its name, for errors.
 func (e *expression) evaluate(scope Scope, field string) (any, *Failure) {
 	if e.path != nil {
 		return selectField(*e.path, scope, field)
@@ -45,7 +45,7 @@ func (e *expression) evaluate(scope Scope, field string) (any, *Failure) {
 	return value, nil
 }
 
-// selectField returns what the path in the field named selects.
+// selectField returns the value at a path. field is its name, for errors.
 func selectField(path jsonpath.Path, scope Scope, field string) (any, *Failure) {
 	value, ok := path.Get(scope.Data, scope.Context)
 	if !ok {
@@ -61,10 +61,10 @@ func selectField(path jsonpath.Path, scope Scope, field string) (any, *Failure) 
 // All reports whether the filter selects everything.
 func (f Filter) All() bool { return f.path == nil && !f.null }
 
-// All reports whether the result takes the place of the whole input.
+// All reports whether the result replaces the whole input.
 func (r ResultPath) All() bool { return r.path == nil && !r.null }
 
-// WaitUntil returns the time that TimestampPath of a Wait state selects.
+// WaitUntil returns the time selected by TimestampPath of a Wait state.
 func (s *State) WaitUntil(scope Scope) (time.Time, *Failure) {
 	selected, failure := selectField(*s.UntilPath, scope, "TimestampPath")
 	if failure != nil {
@@ -77,7 +77,7 @@ func (s *State) WaitUntil(scope Scope) (time.Time, *Failure) {
 	return until, nil
 }
 
-// Apply returns what the filter in the field named selects.
+// Apply returns the value that the filter selects. field is its name, for errors.
 func (f Filter) Apply(scope Scope, field string) (any, *Failure) {
 	switch {
 	case f.null:
@@ -92,7 +92,7 @@ func (f Filter) Apply(scope Scope, field string) (any, *Failure) {
 	return value, nil
 }
 
-// Apply returns the input of a state with its result in place.
+// Apply returns the input of a state with the result inserted.
 func (r ResultPath) Apply(input, result any) (any, *Failure) {
 	switch {
 	case r.null:
@@ -110,7 +110,7 @@ func (r ResultPath) Apply(input, result any) (any, *Failure) {
 	return output, nil
 }
 
-// Value returns the number. One that a path selects must be an integer that is not negative.
+// Value returns the number. A number selected by a path must be a non-negative integer.
 func (n Number) Value(scope Scope) (int, *Failure) {
 	if n.path == nil {
 		return n.value, nil
@@ -127,7 +127,7 @@ func (n Number) Value(scope Scope) (int, *Failure) {
 	return i, nil
 }
 
-// Value returns the string. One that an expression gives must be a string.
+// Value returns the string. An expression must evaluate to a string.
 func (t Text) Value(scope Scope, field string) (string, *Failure) {
 	if t.expression == nil {
 		return t.value, nil

@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// Failure is an error of an execution: a name to catch it by, and a cause to read.
+// Failure is an error of an execution: Error is the name that retriers and catchers match, Cause is for people.
 type Failure struct{ Error, Cause string }
 
-// The names of errors that Step Functions itself gives.
+// The error names of Step Functions itself.
 const (
 	ErrorAll               = "States.ALL" // a wildcard
 	ErrorTaskFailed        = "States.TaskFailed"
@@ -23,18 +23,17 @@ const (
 	ErrorResultPathMatch   = "States.ResultPathMatchFailure"
 )
 
-// delayMax is the longest delay of a retry that has no other limit.
+// delayMax is the maximum delay of a retry without MaxDelay.
 const delayMax = 366 * 24 * time.Hour
 
-// Runtime returns the failure that ends an execution whatever its retriers and catchers are.
+// Runtime returns a failure that ends an execution regardless of its retriers and catchers.
 func Runtime(format string, args ...any) *Failure {
 	return &Failure{Error: ErrorRuntime, Cause: fmt.Sprintf(format, args...)}
 }
 
-// matches reports whether a list of error names is for a failure. "Handling errors in Step
-// Functions workflows": States.ALL is for every error but States.DataLimitExceeded and
-// States.Runtime; States.TaskFailed for every one of these but time-outs; States.Runtime is
-// never retried or caught. States.Timeout is for a missed heartbeat too.
+// matches reports whether a list of error names matches a failure. By "Handling errors in Step Functions workflows",
+// States.ALL matches every error except States.DataLimitExceeded and States.Runtime. States.TaskFailed matches the
+// same errors except timeouts. Nothing matches States.Runtime. States.Timeout also matches a missed heartbeat.
 func matches(names []string, failure *Failure) bool {
 	timeout := failure.Error == ErrorTimeout || failure.Error == ErrorHeartbeatTimeout
 	terminal := failure.Error == ErrorDataLimitExceeded
@@ -51,12 +50,12 @@ func matches(names []string, failure *Failure) bool {
 	return slices.Contains(names, ErrorTaskFailed) && !timeout && !terminal
 }
 
-// Retrier returns the place of the first retrier that is for a failure, -1 if none is.
+// Retrier returns the index of the first retrier that matches a failure, or -1.
 func (s *State) Retrier(failure *Failure) int {
 	return slices.IndexFunc(s.Retry, func(r Retrier) bool { return matches(r.Errors, failure) })
 }
 
-// Catcher returns the first catcher that is for a failure, nil if none is.
+// Catcher returns the first catcher that matches a failure, or nil.
 func (s *State) Catcher(failure *Failure) *Catcher {
 	i := slices.IndexFunc(s.Catch, func(c Catcher) bool { return matches(c.Errors, failure) })
 	if i < 0 {
@@ -65,8 +64,8 @@ func (s *State) Catcher(failure *Failure) *Catcher {
 	return &s.Catch[i]
 }
 
-// Delay returns how long to wait before the retry after so many retries, to the millisecond:
-// Interval × BackoffRate^done, at most MaxDelay.
+// Delay returns the wait before the next retry after done retries, in whole milliseconds: Interval ×
+// BackoffRate^done, at most MaxDelay.
 func (r Retrier) Delay(done int) time.Duration {
 	seconds := r.Interval * math.Pow(r.BackoffRate, float64(done))
 	if r.MaxDelay > 0 {

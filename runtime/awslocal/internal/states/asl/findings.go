@@ -5,15 +5,14 @@ import (
 	"strings"
 )
 
-// Finding is something in a definition that Step Functions, or this package, does not
-// accept.
+// Finding is an error in a definition: something that Step Functions or this package does not accept.
 type Finding struct {
 	Code     string // such as "SCHEMA_VALIDATION_FAILED"
 	Message  string
 	Location string // such as "/States/Send/Next"
 }
 
-// The codes of findings, those of ValidateStateMachineDefinition.
+// The codes of findings, as in ValidateStateMachineDefinition.
 const (
 	schemaInvalid    = "SCHEMA_VALIDATION_FAILED"
 	targetMissing    = "MISSING_TRANSITION_TARGET"
@@ -25,7 +24,7 @@ const (
 // Findings are the findings in one definition.
 type Findings []Finding
 
-// String lists all findings as the message of InvalidDefinition does.
+// String lists all findings in the form of InvalidDefinition's message.
 func (f Findings) String() string {
 	var lines []string
 	for _, finding := range f {

@@ -1,11 +1,10 @@
-// Package asl reads state machine definitions in the Amazon States Language with JSONPath,
-// and evaluates what in them does not depend on time: paths, payload templates, the rules of
-// Choice states, and which retrier or catcher an error is for. It follows the Amazon States
-// Language specification (https://states-language.net) and "Using Amazon States Language to
-// define Step Functions workflows" of the AWS Step Functions Developer Guide.
+// Package asl parses state machine definitions in the Amazon States Language with JSONPath. It evaluates the parts
+// that do not depend on time: paths, payload templates, the rules of Choice states, and which retrier or catcher
+// matches an error. It follows the Amazon States Language specification (https://states-language.net) and "Using
+// Amazon States Language to define Step Functions workflows" of the AWS Step Functions Developer Guide.
 //
-// What Step Functions has and this package has not, such as JSONata, variables and
-// distributed maps, is a finding that names it.
+// Features that this package does not support, such as JSONata, variables and distributed maps, produce a finding
+// that names them.
 package asl
 
 import (
@@ -14,17 +13,17 @@ import (
 	"github.com/settle-run/settle/runtime/awslocal/internal/states/jsonpath"
 )
 
-// Machine is a definition that has no findings.
+// Machine is a valid definition.
 type Machine struct {
 	Flow
-	// Timeout is how long an execution may take; zero: as long as it likes.
+	// Timeout is the timeout of an execution. Zero means none.
 	Timeout time.Duration
-	// All are the states at every depth. Names are unique in a machine.
+	// All holds the states at every depth. Names are unique in a machine.
 	All map[string]*State
 }
 
-// Flow is a set of states of which one is the first: the machine itself, a branch of a
-// Parallel state or the processor of a Map state.
+// Flow is a set of states with a start state: the machine itself, a branch of a Parallel state or the processor of a
+// Map state.
 type Flow struct {
 	StartAt string
 	States  map[string]*State
@@ -42,19 +41,19 @@ const (
 	Map      = "Map"
 )
 
-// State is one state. Fields that its type does not have are zero.
+// State is one state. Fields that do not apply to its type are zero.
 type State struct {
 	Name string
 	Type string
-	Next string // empty: the state ends its flow
+	Next string // empty if the state ends its flow
 
 	InputPath      Filter
 	OutputPath     Filter
 	ResultPath     ResultPath
-	Parameters     *Template // also of ItemSelector of a Map state
+	Parameters     *Template // also the ItemSelector of a Map state
 	ResultSelector *Template
 
-	Result    any // of a Pass state that has one
+	Result    any // of a Pass state with a Result
 	HasResult bool
 
 	Resource  Resource
@@ -64,7 +63,7 @@ type State struct {
 	Catch     []Catcher
 
 	Rules   []Rule
-	Default string // empty: there is none
+	Default string // empty if not set
 
 	Delay     Number // in seconds, of a Wait state with Seconds or SecondsPath
 	Until     time.Time
@@ -73,23 +72,23 @@ type State struct {
 	Error Text
 	Cause Text
 
-	Branches       []*Flow // of a Map state, its processor alone
+	Branches       []*Flow // of a Map state: only its processor
 	ItemsPath      Filter
 	MaxConcurrency Number
 }
 
-// Resource is what a Task state calls.
+// Resource is the resource that a Task state calls.
 type Resource struct {
 	ARN string
 	// Service and Action are "sqs" and "sendMessage", or "lambda" and "invoke".
 	Service, Action string
-	// Function is the ARN of a Lambda function that is the resource itself.
+	// Function is the ARN if the resource itself is a Lambda function.
 	Function string
-	// Callback: the task ends when its token comes back (.waitForTaskToken).
+	// Callback is set if the task ends only with a callback for its token (.waitForTaskToken).
 	Callback bool
 }
 
-// Name returns the resource as the history of an execution has it, without its service.
+// Name returns the resource as in execution histories, without its service.
 func (r Resource) Name() string {
 	if r.Callback {
 		return r.Action + ".waitForTaskToken"
@@ -100,40 +99,40 @@ func (r Resource) Name() string {
 // Filter is InputPath, OutputPath or ItemsPath. The zero Filter selects everything.
 type Filter struct {
 	path *jsonpath.Path
-	null bool // an empty object takes the place of the data
+	null bool // an empty object replaces the data
 }
 
-// ResultPath says where in its input the result of a state goes. The zero ResultPath puts
-// the result in place of the input.
+// ResultPath says where the result of a state goes in its input. With the zero ResultPath, the result replaces the
+// input.
 type ResultPath struct {
 	path *jsonpath.Path
 	null bool // the result is dropped
 }
 
-// Number is one that stands in the definition or that a path selects.
+// Number is a literal number or a path to one.
 type Number struct {
-	Set   bool // there is one
+	Set   bool // false if the field is absent
 	value int
 	path  *jsonpath.Path
 	field string
 }
 
-// Text is a string that stands in the definition or that an expression gives.
+// Text is a literal string or an expression.
 type Text struct {
 	value      string
 	expression *expression
 }
 
-// Retrier says how often and when a state is tried again after certain errors.
+// Retrier says how often and when a state is retried after certain errors.
 type Retrier struct {
 	Errors      []string
 	Interval    float64 // in seconds, before the first retry
 	MaxAttempts int
 	BackoffRate float64
-	MaxDelay    float64 // in seconds; zero: no limit
+	MaxDelay    float64 // in seconds; zero means no limit
 }
 
-// Catcher says where to go on after certain errors.
+// Catcher names the next state after certain errors.
 type Catcher struct {
 	Errors     []string
 	ResultPath ResultPath

@@ -11,11 +11,11 @@ import (
 	"github.com/settle-run/settle/runtime/awslocal/internal/states/jsonpath"
 )
 
-// numberMax is the largest number that a definition may give as seconds, attempts or the like.
+// numberMax is the maximum for seconds, attempts and other numbers in a definition.
 const numberMax = 99_999_999
 
-// object reads the fields of one JSON object of a definition. What is wrong becomes a
-// finding; done makes findings of the fields that nothing has asked for.
+// object reads the fields of a JSON object in a definition. Errors become findings. done adds findings for the fields
+// that were not read.
 type object struct {
 	path     string
 	fields   map[string]any
@@ -34,10 +34,10 @@ func (o *object) find(name, format string, args ...any) {
 	o.findings.add(o.path+"/"+name, schemaInvalid, "Field '%s': %s", name, fmt.Sprintf(format, args...))
 }
 
-// failed reports whether a field has a finding already.
+// failed reports whether a field already has a finding.
 func (o *object) failed(name string) bool { return o.bad[name] }
 
-// take returns a field's value; false means that there is none.
+// take returns a field's value and marks it as read. It returns false if the field is absent.
 func (o *object) take(name string) (any, bool) {
 	o.taken[name] = true
 	value, ok := o.fields[name]
@@ -49,15 +49,15 @@ func (o *object) has(name string) bool {
 	return ok
 }
 
-// comment passes over the fields that mean nothing.
+// comment marks the fields without meaning as read.
 func (o *object) comment() {
 	if value, ok := o.take("Comment"); ok && !isString(value) {
 		o.find("Comment", "expected a string, got %s", document.Encode(value))
 	}
 }
 
-// elsewhere are fields that Step Functions knows and this package does not, and why.
-var elsewhere = map[string]string{
+// unsupportedFields lists fields that Step Functions supports and this package does not, and why.
+var unsupportedFields = map[string]string{
 	"Assign":                         "awslocal does not support variables",
 	"Arguments":                      "awslocal does not support JSONata: write Parameters",
 	"Output":                         "awslocal does not support JSONata: write ResultPath and OutputPath",
@@ -74,13 +74,13 @@ var elsewhere = map[string]string{
 	"ToleratedFailurePercentagePath": "awslocal does not support distributed maps",
 }
 
-// done adds a finding for each field that was not taken.
+// done adds a finding for each field that was not read.
 func (o *object) done() {
 	for _, name := range slices.Sorted(maps.Keys(o.fields)) {
 		if o.taken[name] {
 			continue
 		}
-		if why, known := elsewhere[name]; known {
+		if why, known := unsupportedFields[name]; known {
 			o.findings.add(o.path+"/"+name, notSupportedHere, "Field '%s': %s", name, why)
 		} else {
 			o.findings.add(o.path+"/"+name, schemaInvalid, "Field '%s' is not supported here", name)
@@ -88,7 +88,7 @@ func (o *object) done() {
 	}
 }
 
-// text returns a string; empty if there is none.
+// text returns a string, or "" if the field is absent.
 func (o *object) text(name string) string {
 	value, ok := o.take(name)
 	if !ok {
@@ -96,12 +96,12 @@ func (o *object) text(name string) string {
 	}
 	text, ok := value.(string)
 	if !ok || text == "" {
-		o.find(name, "expected a string that is not empty, got %s", document.Encode(value))
+		o.find(name, "expected a non-empty string, got %s", document.Encode(value))
 	}
 	return text
 }
 
-// required returns a string that must be there.
+// required returns a required string.
 func (o *object) required(name string) string {
 	if !o.has(name) {
 		o.find(name, "it is required")
@@ -109,7 +109,7 @@ func (o *object) required(name string) string {
 	return o.text(name)
 }
 
-// number returns an integer between two others, or what there is without one.
+// number returns an integer between lowest and highest, or without if the field is absent.
 func (o *object) number(name string, lowest, highest, without int) int {
 	value, ok := o.take(name)
 	if !ok {
@@ -123,18 +123,18 @@ func (o *object) number(name string, lowest, highest, without int) int {
 	return n
 }
 
-// numberOrPath returns a number that stands in the field named or is selected by its Path.
+// numberOrPath returns a number from a field, or a path from the field with the suffix Path.
 func (o *object) numberOrPath(name string, lowest int) Number {
 	s := Number{field: name + "Path", path: o.pathField(name+"Path", jsonpath.ParseReference)}
 	s.Set = s.path != nil || o.has(name)
 	if s.path != nil && o.has(name) {
-		o.find(name, "it cannot stand beside %sPath", name)
+		o.find(name, "it cannot be combined with %sPath", name)
 	}
 	s.value = o.number(name, lowest, numberMax, 0)
 	return s
 }
 
-// path1 returns the path in a field; nil if there is none.
+// pathField returns the path in a field, or nil if the field is absent.
 func (o *object) pathField(name string, parse func(string) (jsonpath.Path, error)) *jsonpath.Path {
 	if !o.has(name) {
 		return nil
@@ -177,14 +177,14 @@ func (o *object) resultPath() ResultPath {
 	return ResultPath{path: path}
 }
 
-// textOrPath returns a string that a field has, or an expression that its Path has.
+// textOrPath returns a string from a field, or an expression from the field with the suffix Path.
 func (o *object) textOrPath(name string) Text {
 	t := Text{value: o.text(name)}
 	if !o.has(name + "Path") {
 		return t
 	}
 	if o.has(name) {
-		o.find(name, "it cannot stand beside %sPath", name)
+		o.find(name, "it cannot be combined with %sPath", name)
 	}
 	text := o.text(name + "Path")
 	if o.failed(name + "Path") {
@@ -199,7 +199,7 @@ func (o *object) textOrPath(name string) Text {
 	return t
 }
 
-// object returns the object in a field; nil if there is none.
+// object returns the object in a field, or nil if the field is absent.
 func (o *object) object(name string) *object {
 	value, ok := o.take(name)
 	if !ok {

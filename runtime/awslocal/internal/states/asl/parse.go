@@ -11,10 +11,10 @@ import (
 	"github.com/settle-run/settle/runtime/awslocal/internal/states/jsonpath"
 )
 
-// stateNameMax is how many characters the name of a state may have.
+// stateNameMax is the maximum length of a state name, in characters.
 const stateNameMax = 80
 
-// Parse reads a definition. The machine is nil if there are findings.
+// Parse parses a definition. The machine is nil if there are findings.
 func Parse(definition string) (*Machine, Findings) {
 	var findings Findings
 	value, err := document.Decode(definition)
@@ -32,7 +32,7 @@ func Parse(definition string) (*Machine, Findings) {
 	o.comment()
 	o.language()
 	if version := o.text("Version"); version != "" && version != "1.0" {
-		o.find("Version", "the only version is 1.0, not %s", version)
+		o.find("Version", "expected version 1.0, got %s", version)
 	}
 	m.Timeout = time.Duration(o.number("TimeoutSeconds", 1, numberMax, 0)) * time.Second
 	m.Flow = *o.flow(m)
@@ -43,7 +43,7 @@ func Parse(definition string) (*Machine, Findings) {
 	return m, nil
 }
 
-// language refuses query languages other than JSONPath.
+// language rejects query languages other than JSONPath.
 func (o *object) language() {
 	if language := o.text("QueryLanguage"); language == "JSONata" {
 		o.findings.add(o.path+"/QueryLanguage", notSupportedHere, "awslocal does not support JSONata: write the state machine with JSONPath")
@@ -52,7 +52,7 @@ func (o *object) language() {
 	}
 }
 
-// flow reads StartAt and States, and checks that every state can be reached.
+// flow parses StartAt and States, and checks that every state is reachable.
 func (o *object) flow(m *Machine) *Flow {
 	f := &Flow{StartAt: o.required("StartAt"), States: make(map[string]*State)}
 	states := o.object("States")
@@ -97,8 +97,7 @@ func (s *State) targets() []target {
 	return targets
 }
 
-// checkTargets finds transitions to states that are not there, and states to which none
-// leads.
+// checkTargets reports transitions to missing states, and unreachable states.
 func (f *Flow) checkTargets(o, states *object) {
 	reached := map[string]bool{}
 	var visit func(name string)
@@ -126,7 +125,7 @@ func (f *Flow) checkTargets(o, states *object) {
 	}
 }
 
-// state reads one state.
+// state parses one state.
 func (o *object) state(name string, m *Machine) *State {
 	s := &State{Name: name, Type: o.required("Type")}
 	if utf8.RuneCountInString(name) > stateNameMax {
@@ -153,7 +152,7 @@ func (o *object) state(name string, m *Machine) *State {
 	return s
 }
 
-// next reads Next or End.
+// next parses Next or End.
 func (o *object) next(s *State) {
 	s.Next = o.text("Next")
 	end, hasEnd := o.take("End")
@@ -161,7 +160,7 @@ func (o *object) next(s *State) {
 	case hasEnd && !isBoolean(end):
 		o.find("End", "expected a boolean, got %s", document.Encode(end))
 	case s.Next != "" && end == true:
-		o.find("End", "it cannot stand beside Next")
+		o.find("End", "it cannot be combined with Next")
 	case s.Next == "" && end != true && !o.failed("Next"):
 		o.findings.add(o.path, schemaInvalid, "These fields are required: [Next] or [End]")
 	}
@@ -242,7 +241,7 @@ func (o *object) mapState(s *State, m *Machine) {
 	s.Parameters = o.template("ItemSelector")
 	if o.has("Parameters") { // the older name
 		if s.Parameters != nil {
-			o.find("Parameters", "it cannot stand beside ItemSelector")
+			o.find("Parameters", "it cannot be combined with ItemSelector")
 		}
 		s.Parameters = o.template("Parameters")
 	}
@@ -272,7 +271,7 @@ func (o *object) mapState(s *State, m *Machine) {
 	processor.done()
 }
 
-// results reads the fields of states that have a result and may fail.
+// results parses the fields of states that have a result and may fail.
 func (o *object) results(s *State) {
 	s.ResultSelector = o.template("ResultSelector")
 	s.ResultPath = o.resultPath()

@@ -15,7 +15,7 @@ const (
 	inner = `{"StartAt": "I", "States": {"I": {"Type": "Pass", "End": true}}}`
 )
 
-// findings returns what is found in a machine of one state with these fields.
+// findings returns the findings of a machine with one state that has these fields.
 func findings(fields string) string {
 	_, found := asl.Parse(`{"StartAt": "S", "States": {"S": {` + fields + `}}}`)
 	if len(found) == 0 {
@@ -31,23 +31,23 @@ func TestFindingsInStates(t *testing.T) {
 		{`"End": true`, "Field 'Type': it is required at /States/S/Type"},
 		{`"Type": "Pass"`, "These fields are required: [Next] or [End] at /States/S"},
 		{`"Type": "Pass", "End": false`, "These fields are required: [Next] or [End]"},
-		{`"Type": "Pass", "End": true, "Next": "S"`, "cannot stand beside Next"},
+		{`"Type": "Pass", "End": true, "Next": "S"`, "cannot be combined with Next"},
 		{`"Type": "Pass", "Next": "T"`, "MISSING_TRANSITION_TARGET: Missing 'Next' target: T at /States/S/Next"},
 		{`"Type": "Pass", "End": true, "Wait": 1`, "Field 'Wait' is not supported here at /States/S/Wait"},
 		{`"Type": "Pass", "End": true, "Assign": {}`, "awslocal does not support variables at /States/S/Assign"},
 		{`"Type": "Pass", "End": true, "QueryLanguage": "JSONata"`, "awslocal does not support JSONata: write the state machine with JSONPath at /States/S/QueryLanguage"},
 		{`"Type": "Pass", "End": true, "Output": "{% 1 %}"`, "awslocal does not support JSONata"},
 		{`"Type": "Pass", "End": true, "InputPath": "a"`, "does not begin with '$' at /States/S/InputPath"},
-		{`"Type": "Pass", "End": true, "InputPath": 1`, "expected a string"},
+		{`"Type": "Pass", "End": true, "InputPath": 1`, "expected a non-empty string"},
 		{`"Type": "Pass", "End": true, "ResultPath": "$.a[*]"`, "not a Reference Path"},
 		{`"Type": "Pass", "End": true, "ResultPath": "$$.a"`, "cannot write to the context object"},
 		{`"Type": "Pass", "End": true, "Parameters": {"a.$": "x"}`, "The value for the field 'a.$' must be a valid JSONPath or a valid intrinsic function call: the path 'x' does not begin with '$' at /States/S/Parameters/a.$"},
-		{`"Type": "Pass", "End": true, "Parameters": {"l": [{"a.$": "States.Nope()"}]}`, "there is no function 'States.Nope'"},
+		{`"Type": "Pass", "End": true, "Parameters": {"l": [{"a.$": "States.Nope()"}]}`, "unknown function 'States.Nope'"},
 		{`"Type": "Pass", "End": true, "Parameters": {"a.$": 1}`, "must be a valid JSONPath"},
 		{`"Type": "Pass", "End": true, "Parameters": {"a.$": "$", "a": 1}`, "have the same name"},
 		{`"Type": "Pass", "End": true, "Parameters": []`, "expected a JSON object"},
 		{`"Type": "Succeed", "End": true`, "Field 'End' is not supported here"},
-		{`"Type": "Fail", "Error": "E", "ErrorPath": "$.e"`, "cannot stand beside ErrorPath"},
+		{`"Type": "Fail", "Error": "E", "ErrorPath": "$.e"`, "cannot be combined with ErrorPath"},
 		{`"Type": "Wait", "End": true`, "exactly one of Seconds, SecondsPath, Timestamp and TimestampPath, got []"},
 		{`"Type": "Wait", "End": true, "Seconds": 1, "Timestamp": "2026-01-02T03:04:05Z"`, "got [Seconds, Timestamp]"},
 		{`"Type": "Wait", "End": true, "Seconds": -1`, "integer between 0 and 99999999, got -1"},
@@ -69,14 +69,14 @@ func TestFindingsInStates(t *testing.T) {
 		{send, "requires the field Parameters"},
 		{send + `, "Parameters": {"QueueUrl": "q"}`, "The field \"MessageBody\" is required but was missing at /States/S/Parameters"},
 		{send + `, "Parameters": {"QueueUrl.$": "$.q", "MessageBody": "b", "Colour": 1}`, "The field \"Colour\" is not supported here"},
-		{`"Type": "Task", "Resource": "arn:aws:states:::lambda:invoke", "End": true, "Parameters": {"FunctionName": "f", "InvocationType": "Event"}`, "supports the InvocationType RequestResponse alone"},
+		{`"Type": "Task", "Resource": "arn:aws:states:::lambda:invoke", "End": true, "Parameters": {"FunctionName": "f", "InvocationType": "Event"}`, "supports only the InvocationType RequestResponse"},
 		{sends + `, "TimeoutSeconds": 5, "HeartbeatSeconds": 5`, "smaller than TimeoutSeconds"},
-		{sends + `, "TimeoutSeconds": 5, "TimeoutSecondsPath": "$.t"`, "cannot stand beside TimeoutSecondsPath"},
+		{sends + `, "TimeoutSeconds": 5, "TimeoutSecondsPath": "$.t"`, "cannot be combined with TimeoutSecondsPath"},
 		{sends + `, "TimeoutSeconds": 0`, "integer between 1 and 99999999, got 0"},
 		{sends + `, "Credentials": {}`, "awslocal has one account"},
-		{sends + `, "Retry": [{}]`, "expected an array of error names that is not empty at /States/S/Retry[0]/ErrorEquals"},
-		{sends + `, "Retry": [{"ErrorEquals": ["States.ALL"]}, {"ErrorEquals": ["a"]}]`, "States.ALL must stand alone, in the last element at /States/S/Retry[0]/ErrorEquals"},
-		{sends + `, "Retry": [{"ErrorEquals": ["States.ALL", "a"]}]`, "must stand alone"},
+		{sends + `, "Retry": [{}]`, "expected a non-empty array of error names at /States/S/Retry[0]/ErrorEquals"},
+		{sends + `, "Retry": [{"ErrorEquals": ["States.ALL"]}, {"ErrorEquals": ["a"]}]`, "States.ALL must be alone and in the last element at /States/S/Retry[0]/ErrorEquals"},
+		{sends + `, "Retry": [{"ErrorEquals": ["States.ALL", "a"]}]`, "must be alone"},
 		{sends + `, "Retry": [{"ErrorEquals": ["a"], "BackoffRate": 0.5}]`, "at least 1.0, got 0.5"},
 		{sends + `, "Retry": [{"ErrorEquals": ["a"], "IntervalSeconds": 0}]`, "between 1 and"},
 		{sends + `, "Retry": [{"ErrorEquals": ["a"], "IntervalSeconds": 3, "MaxDelaySeconds": 3}]`, "greater than IntervalSeconds"},
@@ -91,7 +91,7 @@ func TestFindingsInStates(t *testing.T) {
 		{`"Type": "Map", "End": true, "Iterator": ` + inner + `, "ItemProcessor": ` + inner, "Field 'ItemProcessor' is not supported here"},
 		{`"Type": "Map", "End": true, "ItemProcessor": {"ProcessorConfig": {"Mode": "DISTRIBUTED", "ExecutionType": "STANDARD"}, "StartAt": "I", "States": {"I": {"Type": "Pass", "End": true}}}`, "awslocal does not support distributed maps: write INLINE at /States/S/ItemProcessor/ProcessorConfig/Mode"},
 		{`"Type": "Map", "End": true, "ItemReader": {}, "ItemProcessor": ` + inner, "awslocal does not support distributed maps at /States/S/ItemReader"},
-		{`"Type": "Map", "End": true, "Parameters": {}, "ItemSelector": {}, "ItemProcessor": ` + inner, "cannot stand beside ItemSelector"},
+		{`"Type": "Map", "End": true, "Parameters": {}, "ItemSelector": {}, "ItemProcessor": ` + inner, "cannot be combined with ItemSelector"},
 	} {
 		if got := findings(test.fields); !strings.Contains(got, test.want) {
 			t.Errorf("%s:\n got %s\nwant %s", test.fields, got, test.want)
@@ -110,7 +110,7 @@ func TestFindingsInMachines(t *testing.T) {
 		{`{"StartAt": "A", "States": {"A": {"Type": "Succeed"}, "B": {"Type": "Succeed"}}}`, "State \"B\" is not reachable. at /States/B"},
 		{`{"StartAt": "A", "States": {"A": []}}`, "expected an object"},
 		{`{"QueryLanguage": "JSONata", "StartAt": "A", "States": {"A": {"Type": "Succeed"}}}`, "NOT_SUPPORTED_BY_AWSLOCAL: awslocal does not support JSONata"},
-		{`{"Version": "2.0", "StartAt": "A", "States": {"A": {"Type": "Succeed"}}}`, "only version is 1.0"},
+		{`{"Version": "2.0", "StartAt": "A", "States": {"A": {"Type": "Succeed"}}}`, "expected version 1.0"},
 		{`{"TimeoutSeconds": 0, "StartAt": "A", "States": {"A": {"Type": "Succeed"}}}`, "/TimeoutSeconds"},
 		{`{"Colour": 1, "StartAt": "A", "States": {"A": {"Type": "Succeed"}}}`, "Field 'Colour' is not supported here at /Colour"},
 	} {
@@ -139,11 +139,11 @@ func TestRetryDelays(t *testing.T) {
 		}
 	}
 	if got := (asl.Retrier{Interval: 1, BackoffRate: 10}).Delay(1000); got <= 0 || got > 400*24*time.Hour {
-		t.Errorf("the delay after 1000 retries: got %v, want it limited", got)
+		t.Errorf("the delay after 1000 retries: got %v, want a limited delay", got)
 	}
 }
 
-// everything is a definition with all states and most fields.
+// everything returns a definition with all states and most fields.
 func everything(tb testing.TB) string {
 	tb.Helper()
 	text, err := os.ReadFile("testdata/everything.asl.json")
@@ -153,13 +153,13 @@ func everything(tb testing.TB) string {
 	return string(text)
 }
 
-func TestDefinitionWithEverythingHasNoFindings(t *testing.T) {
+func TestDefinitionWithAllFeaturesHasNoFindings(t *testing.T) {
 	t.Parallel()
 	m, found := asl.Parse(everything(t))
 	if len(found) > 0 {
 		t.Fatal(found)
 	}
 	if len(m.All) != 14 || m.Timeout != time.Hour {
-		t.Errorf("got %d states and a time-out of %v, want 14 and an hour", len(m.All), m.Timeout)
+		t.Errorf("got %d states and a timeout of %v, want 14 and an hour", len(m.All), m.Timeout)
 	}
 }

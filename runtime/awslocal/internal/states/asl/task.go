@@ -15,8 +15,7 @@ const (
 	maxDelaySecondsMax = 31_622_400
 )
 
-// integrations are the service integrations that awslocal performs, and the parameters that
-// each takes and requires.
+// integrations lists the supported service integrations with their supported and required parameters.
 var integrations = map[string]struct{ takes, requires []string }{
 	"sqs:sendMessage": {
 		takes:    []string{"DelaySeconds", "MessageAttributes", "MessageBody", "MessageDeduplicationId", "MessageGroupId", "MessageSystemAttributes", "QueueUrl"},
@@ -49,7 +48,7 @@ func (o *object) taskState(s *State, _ *Machine) {
 	}
 }
 
-// resource reads the ARN of what a Task state calls.
+// resource parses the resource ARN of a Task state.
 func (o *object) resource(arn string) Resource {
 	r := Resource{ARN: arn}
 	if o.failed("Resource") {
@@ -68,12 +67,12 @@ func (o *object) resource(arn string) Resource {
 		}
 	}
 	o.bad["Resource"] = true
-	o.findings.add(o.path+"/Resource", notSupportedHere, "awslocal does not support the resource %s: it has %ssqs:sendMessage and %slambda:invoke, both also with %s, and the ARNs of Lambda functions",
+	o.findings.add(o.path+"/Resource", notSupportedHere, "awslocal does not support the resource %s: it supports %ssqs:sendMessage and %slambda:invoke, both also with %s, and the ARNs of Lambda functions",
 		arn, integrationPrefix, integrationPrefix, callbackSuffix)
 	return r
 }
 
-// parameters checks what is passed to a service integration.
+// parameters validates the parameters of a service integration.
 func (o *object) parameters(s *State) {
 	integration := integrations[s.Resource.Service+":"+s.Resource.Action]
 	path := o.path + "/Parameters"
@@ -95,12 +94,12 @@ func (o *object) parameters(s *State) {
 	}
 	for _, only := range []struct{ name, value string }{{"InvocationType", "RequestResponse"}, {"LogType", "None"}} {
 		if value, there := s.Parameters.Member(only.name); there && value != only.value {
-			o.findings.add(path+"/"+only.name, notSupportedHere, "awslocal supports the %s %s alone", only.name, only.value)
+			o.findings.add(path+"/"+only.name, notSupportedHere, "awslocal supports only the %s %s", only.name, only.value)
 		}
 	}
 }
 
-// retriers reads Retry.
+// retriers parses Retry.
 func (o *object) retriers() []Retrier {
 	var retriers []Retrier
 	elements := o.objects("Retry")
@@ -135,7 +134,7 @@ func (o *object) retriers() []Retrier {
 	return retriers
 }
 
-// catchers reads Catch.
+// catchers parses Catch.
 func (o *object) catchers() []Catcher {
 	var catchers []Catcher
 	elements := o.objects("Catch")
@@ -151,12 +150,12 @@ func (o *object) catchers() []Catcher {
 	return catchers
 }
 
-// errorNames reads ErrorEquals. States.ALL must stand alone and in the last element.
+// errorNames parses ErrorEquals. States.ALL must be alone and in the last element.
 func (o *object) errorNames(last bool) []string {
 	value, ok := o.take("ErrorEquals")
 	elements, isArray := value.([]any)
 	if !ok || !isArray || len(elements) == 0 {
-		o.find("ErrorEquals", "expected an array of error names that is not empty")
+		o.find("ErrorEquals", "expected a non-empty array of error names")
 		return nil
 	}
 	var names []string
@@ -169,7 +168,7 @@ func (o *object) errorNames(last bool) []string {
 		names = append(names, name)
 	}
 	if slices.Contains(names, ErrorAll) && (len(names) > 1 || !last) {
-		o.find("ErrorEquals", "%s must stand alone, in the last element", ErrorAll)
+		o.find("ErrorEquals", "%s must be alone and in the last element", ErrorAll)
 	}
 	return names
 }

@@ -6,12 +6,12 @@ import (
 	"strings"
 )
 
-// Template is a payload template: JSON in which a member whose name ends in ".$" gets its
-// value from a path or an intrinsic function.
+// Template is a payload template: JSON in which a path or an intrinsic function provides the value of each member
+// whose name ends in ".$".
 type Template struct{ node templateNode }
 
-// templateNode is an expression, the members of an object, the elements of an array, or,
-// without any of these, a literal.
+// templateNode is an expression, the members of an object, the elements of an array or, if it has none of these, a
+// literal.
 type templateNode struct {
 	expression *expression
 	members    []templateMember
@@ -21,15 +21,15 @@ type templateNode struct {
 
 type templateMember struct {
 	name  string // without ".$"
-	field string // as it was written
+	field string // as written
 	node  templateNode
 }
 
-// Fill returns the value that a template has in a scope.
+// Fill evaluates the template in a scope.
 func (t *Template) Fill(scope Scope) (any, *Failure) { return t.node.fill(scope, "") }
 
-// Member returns what stands in a member of the template's object: its literal value, if it
-// has one, and whether it is there at all.
+// Member returns the literal value of a member of the template's object, if it has one, and whether the member
+// exists.
 func (t *Template) Member(name string) (literal any, there bool) {
 	for _, member := range t.node.members {
 		if member.name == name {
@@ -76,7 +76,7 @@ func (n templateNode) fill(scope Scope, field string) (any, *Failure) {
 	return n.literal, nil
 }
 
-// template reads a payload template, which must be an object.
+// template parses a payload template, which must be an object.
 func (o *object) template(name string) *Template {
 	value, ok := o.take(name)
 	if !ok {

@@ -1,6 +1,5 @@
-// Package document holds JSON values as state machines handle them: decoded into nil, bool,
-// string, json.Number, []any and map[string]any, so that no number loses a digit. A value is
-// never changed once it is made; what alters one, copies what it alters.
+// Package document represents the JSON values of state machines as nil, bool, string, json.Number, []any and
+// map[string]any, so that numbers keep all digits. Values are immutable. A change copies the parts that it changes.
 package document
 
 import (
@@ -13,7 +12,7 @@ import (
 	"unicode/utf8"
 )
 
-// Decode reads one JSON value from a text that holds nothing else.
+// Decode decodes text, which must be exactly one JSON value.
 func Decode(text string) (any, error) {
 	if !utf8.ValidString(text) {
 		return nil, errors.New("the text is not valid UTF-8")
@@ -28,28 +27,26 @@ func Decode(text string) (any, error) {
 		return nil, err
 	}
 	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		return nil, errors.New("something follows the JSON value")
+		return nil, errors.New("unexpected data after the JSON value")
 	}
 	return value, nil
 }
 
-// Encode writes a value as JSON without white space, the members of objects sorted by name.
-// Numbers stand as they were written.
+// Encode encodes a value as JSON without white space, with object members sorted by name. Numbers keep their text.
 func Encode(value any) string {
 	var buffer bytes.Buffer
 	encoder := json.NewEncoder(&buffer)
 	encoder.SetEscapeHTML(false)
 	if err := encoder.Encode(value); err != nil {
-		panic("document: a value that is not JSON: " + err.Error()) // values come from Decode or from code
+		panic("document: cannot encode a value as JSON: " + err.Error()) // values come from Decode or from code
 	}
 	return strings.TrimSuffix(buffer.String(), "\n")
 }
 
-// Int returns the number n.
+// Int returns n as a json.Number.
 func Int(n int) json.Number { return json.Number(strconv.Itoa(n)) }
 
-// Equal reports whether two values are the same JSON value. Numbers are equal when their
-// values are, so 1 equals 1.0.
+// Equal reports whether two values are the same JSON value. Numbers are compared by value, so 1 equals 1.0.
 func Equal(a, b any) bool {
 	switch a := a.(type) {
 	case json.Number:
@@ -86,8 +83,8 @@ func Equal(a, b any) bool {
 	return a == b
 }
 
-// CompareNumbers returns a negative number if a is less than b, a positive one if it is
-// greater. Integers of 64 bits are compared exactly, other numbers as float64.
+// CompareNumbers returns a negative number if a is less than b, a positive one if it is greater. It compares 64-bit
+// integers exactly and other numbers as float64.
 func CompareNumbers(a, b json.Number) int {
 	x, errX := strconv.ParseInt(string(a), 10, 64)
 	y, errY := strconv.ParseInt(string(b), 10, 64)
@@ -107,11 +104,11 @@ func compare[N int64 | float64](x, y N) int {
 	return 0
 }
 
-// Float returns the float64 nearest to n, an infinity if it is too large for one.
+// Float returns the float64 nearest to n, or an infinity if n is too large.
 func Float(n json.Number) float64 {
 	f, err := strconv.ParseFloat(string(n), 64)
 	if err != nil && !errors.Is(err, strconv.ErrRange) {
-		return 0 // not reached: a json.Number of Decode is a number
+		return 0 // unreachable: Decode returns only valid numbers
 	}
 	return f
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/settle-run/settle/runtime/awslocal/internal/states/document"
 )
 
-func TestNumbersAndTextSurvive(t *testing.T) {
+func TestNumbersAndTextAreUnchanged(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
 		`{"b": 1.0, "a": [9007199254740993, 1e400, -0]}`: `{"a":[9007199254740993,1e400,-0],"b":1.0}`,

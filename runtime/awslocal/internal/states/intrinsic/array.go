@@ -11,7 +11,7 @@ import (
 	"github.com/settle-run/settle/runtime/awslocal/internal/states/document"
 )
 
-// rangeMax is how many elements States.ArrayRange may make.
+// rangeMax is the maximum number of elements of States.ArrayRange.
 const rangeMax = 1000
 
 func array(a arguments) (any, error) { return a.values, nil }
@@ -54,8 +54,7 @@ func contains(elements []any, value any) bool {
 	return false
 }
 
-// arrayRange counts from the first argument up or down to the second, included, in steps of
-// the third.
+// arrayRange counts from the first argument up or down to the second (inclusive), in steps of the third.
 func arrayRange(a arguments) (any, error) {
 	var limits [3]int
 	for i := range limits {
@@ -89,7 +88,7 @@ func arrayGetItem(a arguments) (any, error) {
 		return nil, err
 	}
 	if i < 0 || i >= len(elements) {
-		return nil, fmt.Errorf("the array has no element %d, it has %d", i, len(elements))
+		return nil, fmt.Errorf("the array has no element %d: its length is %d", i, len(elements))
 	}
 	return elements[i], nil
 }
@@ -116,8 +115,8 @@ func arrayUnique(a arguments) (any, error) {
 	return unique, nil
 }
 
-// jsonMerge merges two objects; the members of the second win. Step Functions itself has no
-// deep mode: the third argument must be false.
+// jsonMerge merges two objects. Members of the second take precedence. Step Functions has no deep mode, so the third
+// argument must be false.
 func jsonMerge(a arguments) (any, error) {
 	first, ok := a.values[0].(map[string]any)
 	if !ok {
@@ -150,8 +149,8 @@ func mathAdd(a arguments) (any, error) {
 	return nil, fmt.Errorf("the sum of %d and %d is not between -2147483648 and 2147483647", x, y)
 }
 
-// mathRandom returns a number from the first argument on and below the second. A third
-// argument is a seed: the same seed gives the same number.
+// mathRandom returns a number from the first argument (inclusive) to the second (exclusive). The third argument is an
+// optional seed: the same seed returns the same number.
 func mathRandom(a arguments) (any, error) {
 	first, err := a.integer(0)
 	if err != nil {

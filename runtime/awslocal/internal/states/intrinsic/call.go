@@ -9,23 +9,22 @@ import (
 	"github.com/settle-run/settle/runtime/awslocal/internal/states/jsonpath"
 )
 
-// Scope is what a call is evaluated in.
+// Scope provides the values that a call refers to.
 type Scope struct {
-	Data    any // what $ is
-	Context any // what $$ is
-	// Random returns 32 bytes that look like chance, others with each call.
+	Data    any // the value of $
+	Context any // the value of $$
+	// Random returns 32 pseudorandom bytes, different in each call.
 	Random func() [32]byte
 }
 
-// NotFoundError says that a path among the arguments of a call selects nothing.
+// NotFoundError is returned if a path in the arguments of a call selects nothing.
 type NotFoundError struct{ Path jsonpath.Path }
 
 func (e *NotFoundError) Error() string {
 	return fmt.Sprintf("The JsonPath argument for the field '%s' could not be found in the input", e.Path)
 }
 
-// Evaluate returns the value of a call. The error is a *NotFoundError or what the function
-// does not accept.
+// Evaluate returns the value of a call. The error is a *NotFoundError or describes an invalid argument.
 func (c *Call) Evaluate(scope Scope) (any, error) {
 	values := make([]any, len(c.arguments))
 	for i, a := range c.arguments {
@@ -56,8 +55,7 @@ func (c *Call) Evaluate(scope Scope) (any, error) {
 	return value, nil
 }
 
-// function is an intrinsic function that takes between least and most arguments; a negative
-// most means any number.
+// function is an intrinsic function that takes between least and most arguments. A negative most means no limit.
 type function struct {
 	least, most int
 	evaluate    func(arguments) (any, error)
@@ -73,7 +71,7 @@ func (f function) takes() string {
 	return fmt.Sprintf("%d to %d arguments", f.least, f.most)
 }
 
-// functions are all intrinsic functions of the language.
+// functions holds all intrinsic functions of the language.
 var functions = map[string]function{
 	"States.Format":         {1, -1, format},
 	"States.StringToJson":   {1, 1, stringToJSON},
@@ -95,7 +93,7 @@ var functions = map[string]function{
 	"States.ArrayUnique":    {1, 1, arrayUnique},
 }
 
-// arguments are the values that a function is called with.
+// arguments holds the values of a call's arguments.
 type arguments struct {
 	values []any
 	random func() [32]byte
@@ -117,7 +115,7 @@ func (a arguments) array(i int) ([]any, error) {
 	return elements, nil
 }
 
-// integer returns an argument as an integer of 32 bits; other numbers are rounded.
+// integer returns an argument as a 32-bit integer. It rounds other numbers.
 func (a arguments) integer(i int) (int, error) {
 	n, ok := a.values[i].(json.Number)
 	if !ok {

@@ -77,7 +77,7 @@ func TestFunctions(t *testing.T) {
 	}
 }
 
-func TestUUIDsAndRandomNumbersFollowFromTheSource(t *testing.T) {
+func TestUUIDsAndRandomNumbersDependOnTheSource(t *testing.T) {
 	t.Parallel()
 	call, err := intrinsic.Parse(`States.Array(States.UUID(), States.UUID(), States.MathRandom(1, 1000000), States.MathRandom(1, 1000000, 5))`)
 	if err != nil {
@@ -89,7 +89,7 @@ func TestUUIDsAndRandomNumbersFollowFromTheSource(t *testing.T) {
 	}
 	again, _ := call.Evaluate(scope(t))
 	if !document.Equal(first, again) {
-		t.Errorf("the same source gives %v, then %v", first, again)
+		t.Errorf("the same source returned %v, then %v", first, again)
 	}
 	values := first.([]any)
 	if u := values[0].(string); len(u) != 36 || u[14] != '4' || values[0] == values[1] {
@@ -100,7 +100,7 @@ func TestUUIDsAndRandomNumbersFollowFromTheSource(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n, _ := seeded.Evaluate(scope(t)); n != values[3] {
-		t.Errorf("the seed 5 gives %v, then %v", values[3], n)
+		t.Errorf("the seed 5 returned %v, then %v", values[3], n)
 	}
 }
 
@@ -109,7 +109,7 @@ func TestCallsThatFail(t *testing.T) {
 	for _, test := range []struct{ call, want string }{
 		{`States.Format('{}')`, "more {}"},
 		{`States.Format('x', 1)`, "fewer {}"},
-		{`States.Format('{x}', 1)`, "stands alone"},
+		{`States.Format('{x}', 1)`, "unmatched"},
 		{`States.StringToJson('{')`, "not JSON"},
 		{`States.ArrayPartition($.list, 0)`, "positive"},
 		{`States.ArrayRange(1, 2, 0)`, "other than 0"},
@@ -130,7 +130,7 @@ func TestCallsThatFail(t *testing.T) {
 		}
 		_, err = call.Evaluate(scope(t))
 		if (err == nil) != (test.want == "") || (err != nil && !strings.Contains(err.Error(), test.want)) {
-			t.Errorf("%s: got %v, want an error that says %q", test.call, err, test.want)
+			t.Errorf("%s: got %v, want an error that contains %q", test.call, err, test.want)
 		}
 	}
 	call, err := intrinsic.Parse(`States.Format('{}', $.missing)`)
@@ -143,16 +143,16 @@ func TestCallsThatFail(t *testing.T) {
 	}
 }
 
-func TestCallIsRefused(t *testing.T) {
+func TestInvalidCallsAreRejected(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ call, want string }{
-		{`States.Nope()`, "no function 'States.Nope'"},
+		{`States.Nope()`, "unknown function 'States.Nope'"},
 		{`States.Format`, "'('"},
 		{`States.Format()`, "1 or more"},
 		{`States.UUID(1)`, "0 arguments"},
 		{`States.MathAdd(1)`, "2 arguments"},
 		{`States.Array('x)`, "closing quote"},
-		{`States.Array('\n')`, "not an escape"},
+		{`States.Array('\n')`, "invalid escape"},
 		{`States.Array("x")`, "neither"},
 		{`States.Array(x)`, "neither"},
 		{`States.Array($.a[)`, "JSONPath"},
@@ -163,7 +163,7 @@ func TestCallIsRefused(t *testing.T) {
 		{strings.Repeat(`States.Array(`, 11) + strings.Repeat(`)`, 11), "nested deeper"},
 	} {
 		if _, err := intrinsic.Parse(test.call); err == nil || !strings.Contains(err.Error(), test.want) {
-			t.Errorf("%s: got %v, want an error that says %q", test.call, err, test.want)
+			t.Errorf("%s: got %v, want an error that contains %q", test.call, err, test.want)
 		}
 	}
 }

@@ -1,9 +1,8 @@
-// Package intrinsic evaluates the intrinsic functions of the Amazon States Language, such as
-// States.Format('{} is {}', $.name, $.age), by "Intrinsic functions for JSONPath states in
-// Step Functions" of the AWS Step Functions Developer Guide.
+// Package intrinsic evaluates the intrinsic functions of the Amazon States Language, such as States.Format('{} is
+// {}', $.name, $.age). It follows "Intrinsic functions for JSONPath states in Step Functions" of the AWS Step
+// Functions Developer Guide.
 //
-// States.UUID and States.MathRandom draw from a source that the caller gives, so that the
-// same execution always sees the same values.
+// States.UUID and States.MathRandom use a random source provided by the caller, so that an execution is reproducible.
 package intrinsic
 
 import (
@@ -16,7 +15,7 @@ import (
 	"github.com/settle-run/settle/runtime/awslocal/internal/states/jsonpath"
 )
 
-// nestingMax is how deep calls may stand in one another.
+// nestingMax is the maximum nesting depth of calls.
 const nestingMax = 10
 
 // Call is a compiled call of an intrinsic function.
@@ -26,14 +25,14 @@ type Call struct {
 	arguments []argument
 }
 
-// argument is a path, a call or, without either, a literal value.
+// argument is a path, a call or, if it has neither, a literal value.
 type argument struct {
 	path  *jsonpath.Path
 	call  *Call
 	value any
 }
 
-// Is reports whether a text is meant as a call of an intrinsic function, not as a path.
+// Is reports whether a text is a call of an intrinsic function rather than a path.
 func Is(text string) bool { return strings.HasPrefix(text, "States.") }
 
 // Parse compiles a call.
@@ -44,7 +43,7 @@ func Parse(text string) (*Call, error) {
 		err = fmt.Errorf("'%s' follows the call", text[p.at:])
 	}
 	if err != nil {
-		return nil, fmt.Errorf("the intrinsic function '%s' cannot be read: %w", text, err)
+		return nil, fmt.Errorf("cannot parse the intrinsic function '%s': %w", text, err)
 	}
 	return call, nil
 }
@@ -54,19 +53,19 @@ type parser struct {
 	at   int
 }
 
-// call reads a function's name and its arguments in parentheses.
+// call parses a function's name and its arguments in parentheses.
 func (p *parser) call(depth int) (*Call, error) {
 	if depth >= nestingMax {
 		return nil, fmt.Errorf("calls are nested deeper than %d", nestingMax)
 	}
 	open := strings.IndexByte(p.text[p.at:], '(')
 	if open < 0 {
-		return nil, fmt.Errorf("'(' is expected after the name of a function")
+		return nil, fmt.Errorf("expected '(' after the function name")
 	}
 	name := p.text[p.at : p.at+open]
 	f, ok := functions[name]
 	if !ok {
-		return nil, fmt.Errorf("there is no function '%s', only %s", name, strings.Join(slices.Sorted(maps.Keys(functions)), ", "))
+		return nil, fmt.Errorf("unknown function '%s': expected one of %s", name, strings.Join(slices.Sorted(maps.Keys(functions)), ", "))
 	}
 	p.at += open + 1
 	call := &Call{name: name, function: f}
@@ -74,7 +73,7 @@ func (p *parser) call(depth int) (*Call, error) {
 	for !p.take(')') {
 		if len(call.arguments) > 0 {
 			if !p.take(',') {
-				return nil, fmt.Errorf("',' or ')' is expected at '%s'", p.text[p.at:])
+				return nil, fmt.Errorf("expected ',' or ')' at '%s'", p.text[p.at:])
 			}
 			p.space()
 		}
@@ -91,7 +90,7 @@ func (p *parser) call(depth int) (*Call, error) {
 	return call, nil
 }
 
-// argument reads one argument.
+// argument parses one argument.
 func (p *parser) argument(depth int) (argument, error) {
 	rest := p.text[p.at:]
 	switch {
@@ -122,11 +121,11 @@ func (p *parser) argument(depth int) (argument, error) {
 	return argument{value: number}, nil
 }
 
-// literal is a string as it stands between its quotes, escapes and all. States.Format gives
-// braces a meaning and must tell those that are escaped.
+// literal is a string as written between its quotes, including escapes. States.Format must distinguish escaped braces
+// from others.
 type literal string
 
-// text returns what the string means.
+// text returns the unescaped string.
 func (l literal) text() string {
 	var text strings.Builder
 	for i := 0; i < len(l); i++ {
@@ -138,7 +137,7 @@ func (l literal) text() string {
 	return text.String()
 }
 
-// quoted reads a string in single quotes, in which \ may stand before ', {, } and itself.
+// quoted parses a string in single quotes. \ escapes ', {, } and itself.
 func (p *parser) quoted() (literal, error) {
 	start := p.at + 1
 	for i := start; i < len(p.text); i++ {
@@ -149,15 +148,15 @@ func (p *parser) quoted() (literal, error) {
 		case '\\':
 			i++
 			if i < len(p.text) && strings.IndexByte(`\'{}`, p.text[i]) < 0 {
-				return "", fmt.Errorf("'\\%c' is not an escape: '\\' may stand before a quote, a brace and itself", p.text[i])
+				return "", fmt.Errorf("invalid escape '\\%c': '\\' may only precede a quote, a brace or itself", p.text[i])
 			}
 		}
 	}
 	return "", fmt.Errorf("a string has no closing quote")
 }
 
-// until reads up to the ',' or ')' that ends an argument and stands in no bracket, parenthesis
-// or quotes of its own, and returns it without the white space around.
+// until returns the text up to the ',' or ')' that ends an argument, without surrounding white space. It skips
+// brackets, parentheses and quotes inside the argument.
 func (p *parser) until() string {
 	start, depth, quote := p.at, 0, byte(0)
 	for ; p.at < len(p.text); p.at++ {

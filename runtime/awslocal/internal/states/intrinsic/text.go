@@ -15,10 +15,10 @@ import (
 	"github.com/settle-run/settle/runtime/awslocal/internal/states/document"
 )
 
-// charactersMax is how long a string may be that is encoded, decoded or hashed.
+// charactersMax is the maximum length of a string to encode, decode or hash.
 const charactersMax = 10_000
 
-// format puts values into the {} of a template: strings as they are, others as JSON.
+// format replaces each {} of a template by a value. Strings are inserted as they are, other values as JSON.
 func format(a arguments) (any, error) {
 	template, ok := a.values[0].(literal)
 	if !ok {
@@ -47,7 +47,7 @@ func format(a arguments) (any, error) {
 			used++
 			i++
 		case template[i] == '{' || template[i] == '}':
-			return nil, fmt.Errorf("'%c' stands alone in the template: write {} for a value, \\%c for the character", template[i], template[i])
+			return nil, fmt.Errorf("unmatched '%c' in the template: write {} for a value, \\%c for the character", template[i], template[i])
 		default:
 			text.WriteByte(template[i])
 		}
@@ -72,7 +72,7 @@ func stringToJSON(a arguments) (any, error) {
 
 func jsonToString(a arguments) (any, error) { return document.Encode(a.values[0]), nil }
 
-// stringSplit splits at each character of the second argument; empty parts are left out.
+// stringSplit splits at each character of the second argument, and drops empty parts.
 func stringSplit(a arguments) (any, error) {
 	text, err := a.string(0)
 	if err != nil {
@@ -89,7 +89,7 @@ func stringSplit(a arguments) (any, error) {
 	return parts, nil
 }
 
-// limited returns an argument that must be a string of at most charactersMax.
+// limited returns a string argument of at most charactersMax characters.
 func (a arguments) limited(i int) (string, error) {
 	text, err := a.string(i)
 	if err == nil && utf8.RuneCountInString(text) > charactersMax {
@@ -116,7 +116,7 @@ func base64Decode(a arguments) (any, error) {
 		return nil, fmt.Errorf("the argument is not Base64: %w", err)
 	}
 	if !utf8.Valid(decoded) {
-		return nil, errors.New("what the argument decodes to is not UTF-8")
+		return nil, errors.New("the decoded argument is not UTF-8")
 	}
 	return string(decoded), nil
 }
@@ -163,7 +163,7 @@ func uuid(a arguments) (any, error) {
 	return UUID([16]byte(b[:16])), nil
 }
 
-// UUID returns the version 4 UUID made of 16 bytes.
+// UUID returns a version 4 UUID built from 16 bytes.
 func UUID(b [16]byte) string {
 	b[6] = b[6]&0x0f | 0x40
 	b[8] = b[8]&0x3f | 0x80

@@ -9,8 +9,7 @@ import (
 	"github.com/settle-run/settle/runtime/awslocal/internal/states/document"
 )
 
-// ordered returns data in a form that jp visits in a fixed order and whose numbers its
-// filters can compare.
+// ordered converts data to a form that jp visits in a fixed order and whose numbers its filters can compare.
 func ordered(data any) any {
 	switch data := data.(type) {
 	case map[string]any:
@@ -34,8 +33,8 @@ func ordered(data any) any {
 	return data
 }
 
-// object is a JSON object whose members are visited in the order of their names. It
-// implements jp.Keyed; jp changes nothing when it only selects.
+// object is a JSON object whose members jp visits in the order of their names. It implements jp.Keyed. jp only reads
+// it.
 type object struct {
 	names   []string
 	members map[string]any

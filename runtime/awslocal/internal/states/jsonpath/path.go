@@ -1,10 +1,9 @@
-// Package jsonpath evaluates the paths of the Amazon States Language: JSONPath expressions
-// that begin with $, or with $$ for the context object. "Processing input and output in Step
-// Functions" of the AWS Step Functions Developer Guide says what a path may be where, and
-// the Amazon States Language specification what a Reference Path is.
+// Package jsonpath evaluates the paths of the Amazon States Language: JSONPath expressions that begin with $, or with
+// $$ for the context object. "Processing input and output in Step Functions" of the AWS Step Functions Developer
+// Guide defines where paths are allowed. The Amazon States Language specification defines Reference Paths.
 //
-// The expressions are those of github.com/ohler55/ojg/jp without scripts. Members of
-// objects are visited in the order of their names, so an answer is always the same.
+// The package supports the syntax of github.com/ohler55/ojg/jp without scripts. Object members are visited in the
+// order of their names, so results are deterministic.
 package jsonpath
 
 import (
@@ -21,8 +20,8 @@ type Path struct {
 	text    string
 	steps   jp.Expr // without the root
 	context bool    // begins with $$
-	// definite: every step is a member's name or an index, so that the path selects one
-	// value at most. An indefinite path selects an array of values, perhaps an empty one.
+	// definite is set if every step is a member name or an index. A definite path selects at most one value. An
+	// indefinite path selects an array of values, which may be empty.
 	definite bool
 }
 
@@ -38,10 +37,10 @@ func Parse(text string) (Path, error) {
 	}
 	compiled, err := jp.ParseString("$" + expression)
 	if err == nil && !begins(expression) {
-		err = errors.New("'.' or '[' is expected behind '$'")
+		err = errors.New("expected '.' or '[' after '$'")
 	}
 	if err == nil && (strings.HasSuffix(expression, "]$") || strings.HasSuffix(expression, "]@")) {
-		err = errors.New("nothing is expected behind ']'") // jp takes it for the end
+		err = errors.New("unexpected text after ']'") // jp would stop parsing there
 	}
 	if err != nil {
 		return Path{}, fmt.Errorf("the path '%s' is not a JSONPath expression: %w", text, err)
@@ -67,7 +66,7 @@ func Parse(text string) (Path, error) {
 	return p, nil
 }
 
-// ParseReference compiles a Reference Path: a path that can select one value only.
+// ParseReference compiles a Reference Path: a path that selects at most one value.
 func ParseReference(text string) (Path, error) {
 	p, err := Parse(text)
 	if err != nil {
@@ -79,20 +78,19 @@ func ParseReference(text string) (Path, error) {
 	return p, nil
 }
 
-// begins reports whether what follows the root of a path can do so.
+// begins reports whether steps is a valid continuation of $ or $$.
 func begins(steps string) bool {
 	return steps == "" || steps[0] == '.' || steps[0] == '['
 }
 
-// String returns the path as it was written.
+// String returns the path as written.
 func (p Path) String() string { return p.text }
 
 // Context reports whether the path selects from the context object.
 func (p Path) Context() bool { return p.context }
 
-// Get selects from the data, or from the context object if the path begins with $$. A
-// definite path gives the value that it selects; false means that there is none. An
-// indefinite one gives the array of all values that it selects.
+// Get selects from data, or from context if the path begins with $$. A definite path returns the selected value,
+// or false if it does not exist. An indefinite path returns an array of all selected values.
 func (p Path) Get(data, context any) (any, bool) {
 	if p.context {
 		data = context
@@ -115,14 +113,14 @@ func (p Path) Get(data, context any) (any, bool) {
 	return values, true
 }
 
-// place is a value on the way of an indefinite path, as it is and as jp sees it.
+// place is an intermediate value of an indefinite path, in its original form and in jp's.
 type place struct{ value, ordered any }
 
-// take returns the places to which a step leads.
+// take returns the places that a step selects.
 func (p place) take(step jp.Frag) []place {
 	locations := jp.Expr{step}.Locate(p.ordered, 0)
 	if _, filter := step.(*jp.Filter); filter {
-		slices.Reverse(locations) // jp goes through the elements from the last to the first
+		slices.Reverse(locations) // jp visits elements in reverse order
 	}
 	var next []place
 	for _, location := range locations {
@@ -131,7 +129,7 @@ func (p place) take(step jp.Frag) []place {
 			continue
 		}
 		seen := p.ordered
-		if len(location) > 0 { // none: the place itself, of '..'
+		if len(location) > 0 { // empty for the place itself, with '..'
 			seen = location.First(p.ordered)
 		}
 		next = append(next, place{value, seen})
@@ -163,8 +161,8 @@ func walk(data any, steps jp.Expr) (any, bool) {
 	return data, true
 }
 
-// index returns the place that an index means in an array of n elements, counted from the
-// end if it is negative; -1 if there is no such place.
+// index returns the position of an index in an array of n elements, or -1 if it does not exist. A negative index
+// counts from the end.
 func index(i, n int) int {
 	if i < 0 {
 		i += n

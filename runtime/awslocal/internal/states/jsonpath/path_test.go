@@ -77,7 +77,7 @@ func TestDefinitePathThatSelectsNothing(t *testing.T) {
 	}
 }
 
-func TestPathIsRefused(t *testing.T) {
+func TestInvalidPathsAreRejected(t *testing.T) {
 	t.Parallel()
 	for _, path := range []string{"", "a", "@.a", "$.", "$..", "$a", "$.a[", "$.a[?", "$.a.length()", "$.a b", "$$$", "$@", "$.a[0]$", "$.a[0]@", "$.a[?(@.b == $.c)]", "$.a[(@.length-1)]", "$.a[0]x"} {
 		if p, err := jsonpath.Parse(path); err == nil {
@@ -86,12 +86,12 @@ func TestPathIsRefused(t *testing.T) {
 	}
 	for _, path := range []string{"$..a", "$.a[*]", "$.a[0:2]", "$.a[0,1]", "$.*", "$.a[?(@.b)]"} {
 		if _, err := jsonpath.ParseReference(path); err == nil || !strings.Contains(err.Error(), "Reference Path") {
-			t.Errorf("%q: got %v, want it refused as a Reference Path", path, err)
+			t.Errorf("%q: got %v, want an error for a Reference Path", path, err)
 		}
 	}
 }
 
-func TestSetMakesWhatIsMissingAndKeepsTheRest(t *testing.T) {
+func TestSetCreatesMissingMembersAndKeepsTheRest(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ data, path, want string }{
 		{`{"a": 1}`, "$.b", `{"a":1,"b":"V"}`},
@@ -124,8 +124,7 @@ func TestSetMakesWhatIsMissingAndKeepsTheRest(t *testing.T) {
 	}
 }
 
-// FuzzPath checks that no path and no data make the package panic, and that what a path
-// selects does not depend on chance.
+// FuzzPath checks that no path and no data make the package panic, and that the selection is deterministic.
 func FuzzPath(f *testing.F) {
 	for _, path := range []string{"$.a.b[0]", "$..a[?(@.b > 1 && @.c == 'x')]", "$$.x[1:-1:2]", "$['a','b'][*]", "$.a[?(@.b =~ /x+/)]", "$.a[?(length(@.b) > 1)]"} {
 		f.Add(path, `{"a": [{"b": 2, "c": "x"}, {"b": [1]}], "x": [1, 2, 3], "b": {"a": {}}}`)

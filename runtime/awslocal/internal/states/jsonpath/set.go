@@ -8,8 +8,8 @@ import (
 	"github.com/ohler55/ojg/jp"
 )
 
-// Set returns data with value at the place of a Reference Path. Members that are missing on
-// the way are made; an element of an array must be there. The data itself stays as it was.
+// Set returns data with value at a Reference Path. It creates missing members, but array elements must exist. It does
+// not modify data.
 func (p Path) Set(data, value any) (any, error) {
 	changed, ok := set(data, p.steps, value)
 	if !ok {
