@@ -136,7 +136,7 @@ func TestAWorkflowWaitsForACallback(t *testing.T) {
 		"too much data": {func(w *world) {
 			w.await(demo, "waiting")
 			w.wantCallBack(w.effects.callbackURL(company), strings.Replace(found, "Acme", strings.Repeat("A", enrich.DataBytesMax), 1), http.StatusAccepted)
-		}, "failed", "Enrich NothingFound", "bytes of data, of which 98304 are taken"},
+		}, "failed", "Enrich NothingFound", "bytes of data, but the limit is 98304"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
