@@ -11,18 +11,18 @@ import (
 	"github.com/settle-run/settle/runtime/durable"
 )
 
-// costRun is a run whose bill is told. What it leaves must be exactly what was sent.
+// costRun is a run whose cost the document shows. Its final state must match the sent events exactly.
 type costRun struct {
 	name string
-	// historyMax is how many transitions instances remember; 0 means the default.
+	// historyMax is how many transitions instances keep; 0 means the default.
 	historyMax int
-	// events are how many of them are played, at full scale, and atLeast how many at any.
+	// events is the number of events at full scale, and atLeast the minimum at any scale.
 	events, atLeast int
-	// play plays n events. What it uses before meter.reset is not told.
+	// play plays n events. Usage before meter.reset does not count.
 	play func(w *world, n int)
 }
 
-// scaled returns how many events are played: a multiple of what one call sends, and of the rounds of playMany.
+// scaled returns the number of events to play: a multiple of the events in one call, and of the rounds of playMany.
 func (r costRun) scaled() int {
 	unit := 10
 	if r.events%(rounds*unit) == 0 {
@@ -31,13 +31,13 @@ func (r costRun) scaled() int {
 	return max(r.atLeast, r.events/costScale()/unit*unit)
 }
 
-// rounds are how many events playMany sends to each instance.
+// rounds is how many events playMany sends to each instance.
 const rounds = 3
 
-// textBytes is the size of the text that an instance keeps whose item is to have 1 KB, and with a full history 2 KB.
+// textBytes is the size of the text for an item of 1 KB, or of 2 KB with a full history.
 const textBytes = 404
 
-// effectTextBytes is that of an instance whose item is to have 1 KB with an effect in its outbox.
+// effectTextBytes is the size of the text for an item of 1 KB with an effect in its outbox.
 const effectTextBytes = 239
 
 // payloadBytes is the size of the texts of the runs with large events.
@@ -56,8 +56,8 @@ var costRuns = []costRun{
 	{"10,000 instances, a start and 2 events each, sent in tens", 0, 30_000, 60, (*world).playMany},
 }
 
-// TestRunsEndInTheStateThatTheirEventsMake plays the runs, each to its end, and tells what they cost.
-func TestRunsEndInTheStateThatTheirEventsMake(t *testing.T) {
+// TestRunsEndInTheStateOfTheirEvents plays the runs to their end, and reports their cost.
+func TestRunsEndInTheStateOfTheirEvents(t *testing.T) {
 	t.Parallel()
 	used := make([]usage, len(costRuns))
 	t.Run("play", func(t *testing.T) {
@@ -72,7 +72,7 @@ func TestRunsEndInTheStateThatTheirEventsMake(t *testing.T) {
 					w.wantQueuesEmpty()
 				})
 				if used[i].events != n || used[i].refused != 0 {
-					t.Errorf("want %d events delivered, each once, and no condition that fails; got %+v", n, used[i])
+					t.Errorf("want %d events delivered, each once, and no failed condition; got %+v", n, used[i])
 				}
 			})
 		}
@@ -88,19 +88,19 @@ func TestRunsEndInTheStateThatTheirEventsMake(t *testing.T) {
 	wantInDocument(t, map[string]string{"events": eventTable(used)})
 }
 
-// wantCallsPerEvent checks what every event costs, however many there are.
+// wantCallsPerEvent checks the fixed cost of every event.
 func wantCallsPerEvent(t *testing.T, used []usage) {
 	t.Helper()
 	const dollarsMax = 2.60
 	for i, want := range map[int]usage{
 		0: {gets: 10, puts: 10, read: 10, write: 10, fifo: 30, invocations: 10},
-		// Ten events as one.
+		// Ten events as one turn.
 		2: {gets: 1, puts: 1, read: 1, write: 1, fifo: 3, invocations: 1},
-		// One write more for every event with an effect; three units for the item with the IDs of 50 sends.
+		// One more write for every event with an effect. Three units for the item with the IDs of 50 sends.
 		3: {gets: 10, puts: 10, updates: 5, read: 10, write: 25, fifo: 30, invocations: 10},
 		6: {gets: 10, puts: 10, read: 10, write: 20, fifo: 50, invocations: 10},
 		8: {gets: 1, puts: 1, read: 1, write: 2, fifo: 3, invocations: 1},
-		// Ten instances as one batch of the queue, but each with its own read and write.
+		// Ten instances in one batch of the queue, but each with its own read and write.
 		9: {gets: 10, puts: 10, read: 10, write: 10, fifo: 3, invocations: 1},
 	} {
 		got, events := used[i], used[i].events
@@ -116,7 +116,7 @@ func wantCallsPerEvent(t *testing.T, used []usage) {
 	}
 }
 
-// fill begins instances with so many bytes of text, and plays events until their histories are full.
+// fill starts instances with that many bytes of text, and plays events until their histories are full.
 func (w *world) fill(bytes int, instances ...string) (events []told) {
 	for i := range 21 {
 		for _, instance := range instances {
@@ -133,7 +133,7 @@ func (w *world) fill(bytes int, instances ...string) (events []told) {
 	return events
 }
 
-// wantItemOf1KB checks that an item that is meant to be written with one unit is, and that it is not much smaller than that.
+// wantItemOf1KB checks that an item takes one unit, and is not much smaller than that.
 func (w *world) wantItemOf1KB(instance string) {
 	w.t.Helper()
 	if bytes := itemBytes(w.item(instance)); w.options.historyMax > 0 && !w.options.indexed && (bytes <= 1000 || bytes > 1024) {
@@ -141,7 +141,7 @@ func (w *world) wantItemOf1KB(instance string) {
 	}
 }
 
-// playAlone sends events of a type one by one: no producer, no poller and no turn ever has two.
+// playAlone sends events of a type one by one: no producer, poller or turn ever has two.
 func (w *world) playAlone(n, bytes int, typ string) {
 	const instance = "tally/1"
 	events := w.fill(bytes, instance)
@@ -155,7 +155,7 @@ func (w *world) playAlone(n, bytes int, typ string) {
 	w.wantItemOf1KB(instance)
 }
 
-// playFolded sends events to one instance, as many as a producer can at once, faster than they are applied.
+// playFolded sends events to one instance, as many at once as a producer can, faster than they are applied.
 func (w *world) playFolded(n, bytes int) {
 	const instance = "tally/1"
 	events := w.fill(bytes, instance)
@@ -173,8 +173,7 @@ func (w *world) playFolded(n, bytes int) {
 	}
 }
 
-// playSends has one instance send to another for every event. Before that, so often that the other remembers as many
-// IDs as it may.
+// playSends makes one instance send to another for every event. First it fills the receiver's list of remembered IDs.
 func (w *world) playSends(n int) {
 	const sender, receiver = "tally/1", "tally/2"
 	events := w.fill(effectTextBytes, sender, receiver)
@@ -191,11 +190,11 @@ func (w *world) playSends(n int) {
 		bySender = append(bySender, e)
 		byReceiver = append(byReceiver, told{receiver, "add", number{N: e.N}})
 	}
-	w.wantTold(sender, bySender, int64(len(bySender)+remembered+n/2)) // Each send is cleared.
+	w.wantTold(sender, bySender, int64(len(bySender)+remembered+n/2)) // clearing each send is a write
 	w.wantTold(receiver, byReceiver, int64(len(byReceiver)))
 }
 
-// playTimers has every event send another one later.
+// playTimers makes every event send another one later.
 func (w *world) playTimers(n, seconds int) {
 	const instance = "tally/1"
 	events := w.fill(effectTextBytes, instance)
@@ -203,12 +202,12 @@ func (w *world) playTimers(n, seconds int) {
 		e := told{instance, "later", number{N: 1_100_000 + i, Seconds: seconds}}
 		w.tell(e)
 		time.Sleep(time.Duration(seconds)*time.Second + time.Minute)
-		events = append(events, e, told{instance, "after add", number{N: e.N}}) // As the history names it.
+		events = append(events, e, told{instance, "after add", number{N: e.N}}) // as in the history
 	}
-	w.wantTold(instance, events, int64(len(events)+n/2)) // Each timer is cleared from the outbox.
+	w.wantTold(instance, events, int64(len(events)+n/2)) // clearing each timer is a write
 }
 
-// playLarge sends events with texts that differ.
+// playLarge sends events with different texts.
 func (w *world) playLarge(n int, typ string, filled int) {
 	const instance = "tally/1"
 	events := w.fill(filled, instance)
@@ -221,7 +220,7 @@ func (w *world) playLarge(n int, typ string, filled int) {
 	w.wantTold(instance, events, int64(len(events)))
 }
 
-// playMany starts instances, ten with one call, and sends two more events to each.
+// playMany starts instances, ten per call, and sends two more events to each.
 func (w *world) playMany(n int) {
 	for round := range rounds {
 		var batch []told

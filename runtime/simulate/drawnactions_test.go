@@ -7,9 +7,9 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// What the transitions of random charts lead to and do.
+// The targets and actions of transitions in random charts.
 
-// target draws a state to go to, or none.
+// target draws a target state, or none.
 func (d *drawer) target() string {
 	if d.one(4) {
 		return ""
@@ -24,7 +24,7 @@ func (d *drawer) guard() statechart.Guard[trail] {
 	return statechart.Guard[trail]{}
 }
 
-// actions draws what a transition does.
+// actions draws a transition's actions.
 func (d *drawer) actions(name string) []chartAction {
 	actions := []chartAction{mark(name)}
 	if d.lab.plan.longOutboxes && d.one(3) {
@@ -59,7 +59,7 @@ func (d *drawer) actions(name string) []chartAction {
 	return actions
 }
 
-// telling sends so many events to a peer, or none if the instance has sent for the sendsLimit-th time.
+// telling sends count events to a peer. It sends none once the instance has sent sendsLimit times.
 func (d *drawer) telling(count int) chartAction {
 	peer := d.peers[d.IntN(len(d.peers))]
 	return statechart.EnqueueActions("tell "+peer, func(c *trail, _ statechart.Event, enqueue statechart.Enqueue) error {

@@ -2,9 +2,10 @@ package simulate_test
 
 import "strings"
 
-// What the ledger knows of items that TTL deletes.
+// The ledger's record of items that TTL deletes.
 
-// lose notes that the item of an instance is gone, and returns how many effects it had to perform; l.mu is held.
+// lose records that the item of an instance is deleted, and returns how many effects it still had; the caller holds
+// l.mu.
 func (l *ledger) lose(instance string) (owed int) {
 	item := l.stored[instance]
 	owed, item.owed = item.owed, 0
@@ -12,7 +13,8 @@ func (l *ledger) lose(instance string) (owed int) {
 	return owed
 }
 
-// hasLost reports whether the item of an instance is gone, or of the instance that has sent the event with the ID.
+// hasLost reports whether the item of an instance was deleted, or the item of the instance that sent the event with
+// the ID.
 func (s *simulation) hasLost(name string) bool {
 	s.ledger.mu.Lock()
 	defer s.ledger.mu.Unlock()
@@ -20,7 +22,7 @@ func (s *simulation) hasLost(name string) bool {
 	return s.ledger.lost[sender]
 }
 
-// checkLost checks that an instance without an item has not left effects behind.
+// checkLost checks that an instance whose item was deleted had no effects to perform.
 func (s *simulation) checkLost(name string) {
 	s.ledger.mu.Lock()
 	_, stored := s.ledger.stored[name]
@@ -30,6 +32,6 @@ func (s *simulation) checkLost(name string) {
 	}
 	s.ledger.mu.Unlock()
 	if owed > 0 {
-		s.problem("the item of %s was deleted, and had %d effects to perform", name, owed)
+		s.problem("the item of %s was deleted with %d effects to perform", name, owed)
 	}
 }

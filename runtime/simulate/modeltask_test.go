@@ -10,20 +10,19 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// What the sequential model knows of tasks that wait.
+// The sequential model's view of waiting tasks.
 
-// wait is what the model knows of a task that waits.
+// wait is the model's state of a waiting task.
 type wait struct {
 	name, execution string
-	// answer is what it is told, "" while it waits; "expired" if the instance has learnt that it does not
-	// wait any more.
+	// answer is the task's answer: "" while it waits, or "expired" if the instance learnt that it no longer waits.
 	answer string
 	at     time.Time
-	// parked says that the message by which it came was parked, and the task told so.
+	// parked means that the task's message was parked, and the task failed.
 	parked bool
 }
 
-// hold keeps a task that waits.
+// hold stores a waiting task.
 func (r *replay) hold(head head) error {
 	task := wait{name: head.Task.Name, execution: head.Task.Execution, parked: r.tokens[head.Task.Token].parked}
 	if r.instance.Status() != statechart.Active {
@@ -43,7 +42,7 @@ func (r *replay) hold(head head) error {
 	return nil
 }
 
-// parkTask notes a task whose message was parked.
+// parkTask records a task whose message was parked.
 func (r *replay) parkTask(message accepted) {
 	var head head
 	if err := json.Unmarshal([]byte(message.body), &head); err == nil && head.Task != nil {
@@ -51,8 +50,8 @@ func (r *replay) parkTask(message accepted) {
 	}
 }
 
-// abandonTask notes a task whose message the queue has given up. If the message was to be parked, the task may have been told so: it is
-// told first, and the dead-letter queue may have been out of reach until then.
+// abandonTask records a task whose message the queue dropped. If the message should have been parked, the task may
+// have failed already: that happens first, and then the dead-letter queue may have been unreachable.
 func (r *replay) abandonTask(message accepted) {
 	if message.head().Type != durable.WaitEvent {
 		return
@@ -62,7 +61,7 @@ func (r *replay) abandonTask(message accepted) {
 	}
 }
 
-// expire takes a message about a task.
+// expire applies a message about a task.
 func (r *replay) expire(head head) error {
 	if !r.expired {
 		return nil

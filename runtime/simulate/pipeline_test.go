@@ -21,21 +21,21 @@ import (
 
 const nightly = "pipeline/sales.daily.2000-01-01"
 
-// plant is the world of a pipeline: its data, its jobs and those who listen to its alerts, by the clock
-// of the bubble, which begins at midnight of January 1, 2000, UTC.
+// plant is the world of a pipeline: its data, jobs and listeners to alerts. It uses the clock of the bubble, which
+// starts at midnight of January 1, 2000, UTC.
 type plant struct {
-	// dataAfter is when the data is there, triggerAfter when jobs can be started again, from began.
+	// dataAfter is when the data is ready, and triggerAfter when jobs can be started, both after began.
 	dataAfter, triggerAfter time.Duration
-	// jobTakes is how long the job takes, from when it was started, and status how it ends.
+	// jobTakes is the running time of the job, and status its end.
 	jobTakes time.Duration
 	status   pipeline.JobStatus
-	// evaluateErr and publishErr are why the calls fail.
+	// evaluateErr and publishErr are the errors of the calls.
 	evaluateErr, publishErr error
 
 	began time.Time
 	mu    sync.Mutex
-	jobs  map[string]time.Time // by idempotency key, when they were started
-	// told are the alerts, each once: when and what.
+	jobs  map[string]time.Time // start times by idempotency key
+	// told lists the alerts, without duplicates: time and type.
 	told     []string
 	toldKeys map[string]bool
 	stopped  int
@@ -97,7 +97,7 @@ func (p *plant) Publish(_ context.Context, alert pipeline.Alert) error {
 	return nil
 }
 
-// toldTypes returns the alerts without their times, which a fault may put off.
+// toldTypes returns the alerts without their times, which a fault may delay.
 func (p *plant) toldTypes() []string {
 	var types []string
 	for _, told := range p.told {
@@ -106,8 +106,8 @@ func (p *plant) toldTypes() []string {
 	return types
 }
 
-// startPipeline starts an execution of the workflow for the instance, and with it the pipeline, whose
-// deadline is 08:00, with the warning half an hour before.
+// startPipeline starts an execution of the workflow for the instance, which starts the pipeline. The deadline is
+// 08:00, with the warning half an hour before.
 func (w *world) startPipeline(name, deadline string) (execution string) {
 	w.t.Helper()
 	definition, err := os.ReadFile("../../infra/workflows/pipeline.asl.json")
@@ -137,14 +137,14 @@ func (w *world) startPipeline(name, deadline string) (execution string) {
 	return *started.ExecutionArn
 }
 
-// TestAPipelineEndsInManyWays plays each end of a pipeline that a workflow has started and waits for.
+// TestAPipelineEndsInManyWays plays each end of a pipeline that a workflow starts and waits for.
 func TestAPipelineEndsInManyWays(t *testing.T) {
 	t.Parallel()
 	hours := func(n float64) time.Duration { return time.Duration(n * float64(time.Hour)) }
 	for name, c := range map[string]struct {
 		plant    *plant
 		deadline string
-		// cancelAfter is when CANCEL is sent, zero if never.
+		// cancelAfter is when CANCEL is sent; zero means never.
 		cancelAfter time.Duration
 		last        string
 		end         []string
@@ -160,7 +160,7 @@ func TestAPipelineEndsInManyWays(t *testing.T) {
 		"after the breach": {plant: &plant{dataAfter: hours(3), jobTakes: hours(6), status: pipeline.JobSucceeded},
 			last: "SucceededLate", end: []string{`"sla":"breached"`},
 			state: []string{"run.succeeded", "sla.breached"}, told: []string{"07:30 SLA_WARNING", "08:00 SLA_BREACH"}},
-		"nobody takes the alerts": {plant: &plant{jobTakes: hours(9), status: pipeline.JobSucceeded, publishErr: errors.New("no route")},
+		"alerts fail": {plant: &plant{jobTakes: hours(9), status: pipeline.JobSucceeded, publishErr: errors.New("no route")},
 			last: "SucceededLate", end: []string{`"sla":"breached"`, `"alerts_lost":2`},
 			state: []string{"run.succeeded", "sla.breached"}},
 		"no data": {plant: &plant{dataAfter: hours(5)},
@@ -224,7 +224,7 @@ func TestAPipelineEndsInManyWays(t *testing.T) {
 	}
 }
 
-// TestTwoWorkflowsWaitForOneRun starts a pipeline that runs already, and one that is over.
+// TestTwoWorkflowsWaitForOneRun starts a pipeline that is already running, and one that has ended.
 func TestTwoWorkflowsWaitForOneRun(t *testing.T) {
 	t.Parallel()
 	p := &plant{jobTakes: time.Hour, status: pipeline.JobSucceeded}
@@ -244,8 +244,8 @@ func TestTwoWorkflowsWaitForOneRun(t *testing.T) {
 	})
 }
 
-// TestAPipelineSurvivesAFaultAtEveryCall plays a pipeline whose data is late, whose job is hard to start
-// and ends after the warning, once for each call to AWS and each kind of fault.
+// TestAPipelineSurvivesAFaultAtEveryCall plays a pipeline with late data and a job that is hard to start and ends
+// after the warning. It repeats that for each AWS call, and each kind of fault.
 func TestAPipelineSurvivesAFaultAtEveryCall(t *testing.T) {
 	t.Parallel()
 	play := func(t *testing.T, hit *faults) (got string) {

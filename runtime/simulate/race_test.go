@@ -14,13 +14,13 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// alarm is the context of a chart that answers a task at a time of its own, and counts how often it is told
-// that the task does not wait any more.
+// alarm is the context of a chart that answers a task at its own time, and counts the reports that the task no longer
+// waits.
 type alarm struct {
 	Expired int `json:"expired"`
 }
 
-// alarmClock answers the task "Wait" when so much time has passed since the task came to wait.
+// alarmClock answers the task "Wait" after the given time.
 func alarmClock(after time.Duration) durable.Machine {
 	settled := []string{statechart.Settled}
 	return durable.Host(statechart.Must(statechart.Definition[alarm]{
@@ -58,10 +58,10 @@ func (w *world) startWaiting(instance string, toldTimeout bool) (execution strin
 	return *started.ExecutionArn
 }
 
-// TestAnAnswerThatRacesTheTimeoutIsEitherGivenOrToldExpired has a chart answer a task of a minute just before,
-// at and just after its time-out, with every fault at every call: either the task has succeeded and the chart
-// hears nothing, or it has timed out and the chart is told once.
-func TestAnAnswerThatRacesTheTimeoutIsEitherGivenOrToldExpired(t *testing.T) {
+// TestAnAnswerNearTheTimeoutIsEitherGivenOrExpired makes a chart answer a task of a minute just before, at and just
+// after its time-out, with every fault at every call. Either the task succeeds and the chart receives nothing, or the
+// task times out and the chart receives that once.
+func TestAnAnswerNearTheTimeoutIsEitherGivenOrExpired(t *testing.T) {
 	t.Parallel()
 	for _, told := range []bool{true, false} {
 		for _, after := range []time.Duration{59 * time.Second, 59999 * time.Millisecond, time.Minute, 60001 * time.Millisecond} {
@@ -102,7 +102,7 @@ func (w *world) raceTheTimeout(told bool) {
 		fault = fmt.Sprintf("%v at call %d (%s)", w.faults.kind, w.faults.at, w.faults.hit())
 	}
 	if given == expired {
-		w.t.Errorf("%s: the task is %s with %s %s, and the chart was told %d times that it had expired", fault, end.Status, aws.ToString(end.Error), aws.ToString(end.Output), snapshot.Context.Expired)
+		w.t.Errorf("%s: the task is %s with %s %s, and the chart received its expiry %d times", fault, end.Status, aws.ToString(end.Error), aws.ToString(end.Output), snapshot.Context.Expired)
 	}
 	if len(record.Tokens)+len(record.Outbox) > 0 || record.State[0] != "rung" || w.deadLetters() != "0" {
 		w.t.Errorf("%s: %s dead letters, and the instance is %+v", fault, w.deadLetters(), record)
