@@ -129,12 +129,12 @@ func (m metered) Do(request *http.Request) (*http.Response, error) {
 	if err != nil || !isTable {
 		return answer, err
 	}
-	told, err := io.ReadAll(answer.Body)
+	content, err := io.ReadAll(answer.Body)
 	if err != nil {
 		return nil, err
 	}
-	answer.Body = io.NopCloser(bytes.NewReader(told))
-	m.meter.consumed(operation, answer.StatusCode, told)
+	answer.Body = io.NopCloser(bytes.NewReader(content))
+	m.meter.consumed(operation, answer.StatusCode, content)
 	return answer, nil
 }
 

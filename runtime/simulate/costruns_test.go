@@ -117,14 +117,14 @@ func wantCallsPerEvent(t *testing.T, used []usage) {
 }
 
 // fill starts instances with that many bytes of text, and plays events until their histories are full.
-func (w *world) fill(bytes int, instances ...string) (events []told) {
+func (w *world) fill(bytes int, instances ...string) (events []sentEvent) {
 	for i := range 21 {
 		for _, instance := range instances {
-			e := told{instance, "add", number{N: 1_000_001 + i}}
+			e := sentEvent{instance, "add", number{N: 1_000_001 + i}}
 			if i == 0 {
 				e.typ, e.Text = "keep", strings.Repeat("x", bytes)
 			}
-			w.tell(e)
+			w.sendEvents(e)
 			synctest.Wait()
 			events = append(events, e)
 		}
@@ -146,12 +146,12 @@ func (w *world) playAlone(n, bytes int, typ string) {
 	const instance = "tally/1"
 	events := w.fill(bytes, instance)
 	for i := range n {
-		e := told{instance, typ, number{N: 1_100_000 + i}}
-		w.tell(e)
+		e := sentEvent{instance, typ, number{N: 1_100_000 + i}}
+		w.sendEvents(e)
 		synctest.Wait()
 		events = append(events, e)
 	}
-	w.wantTold(instance, events, int64(len(events)))
+	w.wantApplied(instance, events, int64(len(events)))
 	w.wantItemOf1KB(instance)
 }
 
@@ -161,13 +161,13 @@ func (w *world) playFolded(n, bytes int) {
 	events := w.fill(bytes, instance)
 	alone := len(events)
 	for i := range n {
-		events = append(events, told{instance, "add", number{N: 1_100_000 + i}})
+		events = append(events, sentEvent{instance, "add", number{N: 1_100_000 + i}})
 	}
 	for batch := range slices.Chunk(events[alone:], 10) {
-		w.tell(batch...)
+		w.sendEvents(batch...)
 	}
 	synctest.Wait()
-	w.wantTold(instance, events, int64(alone+n/10))
+	w.wantApplied(instance, events, int64(alone+n/10))
 	if bytes > 0 {
 		w.wantItemOf1KB(instance)
 	}
@@ -177,21 +177,21 @@ func (w *world) playFolded(n, bytes int) {
 func (w *world) playSends(n int) {
 	const sender, receiver = "tally/1", "tally/2"
 	events := w.fill(effectTextBytes, sender, receiver)
-	bySender := slices.DeleteFunc(slices.Clone(events), func(e told) bool { return e.to != sender })
-	byReceiver := slices.DeleteFunc(slices.Clone(events), func(e told) bool { return e.to != receiver })
+	bySender := slices.DeleteFunc(slices.Clone(events), func(e sentEvent) bool { return e.to != sender })
+	byReceiver := slices.DeleteFunc(slices.Clone(events), func(e sentEvent) bool { return e.to != receiver })
 	const remembered = 50
 	for i := range remembered + n/2 {
 		if i == remembered {
 			w.options.meter.reset()
 		}
-		e := told{sender, "tell", number{N: 1_100_000 + i, To: receiver}}
-		w.tell(e)
+		e := sentEvent{sender, "tell", number{N: 1_100_000 + i, To: receiver}}
+		w.sendEvents(e)
 		synctest.Wait()
 		bySender = append(bySender, e)
-		byReceiver = append(byReceiver, told{receiver, "add", number{N: e.N}})
+		byReceiver = append(byReceiver, sentEvent{receiver, "add", number{N: e.N}})
 	}
-	w.wantTold(sender, bySender, int64(len(bySender)+remembered+n/2)) // clearing each send is a write
-	w.wantTold(receiver, byReceiver, int64(len(byReceiver)))
+	w.wantApplied(sender, bySender, int64(len(bySender)+remembered+n/2)) // clearing each send is a write
+	w.wantApplied(receiver, byReceiver, int64(len(byReceiver)))
 }
 
 // playTimers makes every event send another one later.
@@ -199,12 +199,12 @@ func (w *world) playTimers(n, seconds int) {
 	const instance = "tally/1"
 	events := w.fill(effectTextBytes, instance)
 	for i := range n / 2 {
-		e := told{instance, "later", number{N: 1_100_000 + i, Seconds: seconds}}
-		w.tell(e)
+		e := sentEvent{instance, "later", number{N: 1_100_000 + i, Seconds: seconds}}
+		w.sendEvents(e)
 		time.Sleep(time.Duration(seconds)*time.Second + time.Minute)
-		events = append(events, e, told{instance, "after add", number{N: e.N}}) // as in the history
+		events = append(events, e, sentEvent{instance, "after add", number{N: e.N}}) // as in the history
 	}
-	w.wantTold(instance, events, int64(len(events)+n/2)) // clearing each timer is a write
+	w.wantApplied(instance, events, int64(len(events)+n/2)) // clearing each timer is a write
 }
 
 // playLarge sends events with different texts.
@@ -212,22 +212,22 @@ func (w *world) playLarge(n int, typ string, filled int) {
 	const instance = "tally/1"
 	events := w.fill(filled, instance)
 	for i := range n {
-		e := told{instance, typ, number{N: 1_100_000 + i, Text: fmt.Sprint(i, strings.Repeat("y", payloadBytes))[:payloadBytes]}}
-		w.tell(e)
+		e := sentEvent{instance, typ, number{N: 1_100_000 + i, Text: fmt.Sprint(i, strings.Repeat("y", payloadBytes))[:payloadBytes]}}
+		w.sendEvents(e)
 		synctest.Wait()
 		events = append(events, e)
 	}
-	w.wantTold(instance, events, int64(len(events)))
+	w.wantApplied(instance, events, int64(len(events)))
 }
 
 // playMany starts instances, ten per call, and sends two more events to each.
 func (w *world) playMany(n int) {
 	for round := range rounds {
-		var batch []told
+		var batch []sentEvent
 		for i := range n / rounds {
-			batch = append(batch, told{fmt.Sprintf("tally/%d", i), "add", number{N: 1_000_000*round + i}})
+			batch = append(batch, sentEvent{fmt.Sprintf("tally/%d", i), "add", number{N: 1_000_000*round + i}})
 			if len(batch) == 10 {
-				w.tell(batch...)
+				w.sendEvents(batch...)
 				batch = nil
 			}
 		}
@@ -235,6 +235,6 @@ func (w *world) playMany(n int) {
 	}
 	for i := range n / rounds {
 		instance := fmt.Sprintf("tally/%d", i)
-		w.wantTold(instance, []told{{instance, "add", number{N: i}}, {instance, "add", number{N: 1_000_000 + i}}, {instance, "add", number{N: 2_000_000 + i}}}, rounds)
+		w.wantApplied(instance, []sentEvent{{instance, "add", number{N: i}}, {instance, "add", number{N: 1_000_000 + i}}, {instance, "add", number{N: 2_000_000 + i}}}, rounds)
 	}
 }

@@ -85,19 +85,19 @@ func (w *world) tallied(record durable.Record) tally {
 	return snapshot.Context
 }
 
-// told is an event for an instance.
-type told struct {
+// sentEvent is an event for an instance.
+type sentEvent struct {
 	to, typ string
 	number
 }
 
-func (e told) body() string {
+func (e sentEvent) body() string {
 	text, _ := json.Marshal(e.number)
 	return fmt.Sprintf(`{"type":%q,`, e.typ) + strings.TrimPrefix(string(text), "{")
 }
 
-// tell sends events in one counted call, as a batch if there are several.
-func (w *world) tell(events ...told) {
+// sendEvents sends events in one counted call, as a batch if there are several.
+func (w *world) sendEvents(events ...sentEvent) {
 	w.t.Helper()
 	client := sqs.NewFromConfig(w.aws(w.options.meter.over(w.cloud.HTTPClient()), true))
 	var entries []types.SendMessageBatchRequestEntry
@@ -118,9 +118,9 @@ func (w *world) tell(events ...told) {
 	}
 }
 
-// wantTold checks that an instance has applied the events once and in order, has nothing left to do, and has the
+// wantApplied checks that an instance has applied the events once and in order, has nothing left to do, and has the
 // revision that counts its writes: commits and clearings of the outbox.
-func (w *world) wantTold(instance string, events []told, revision int64) {
+func (w *world) wantApplied(instance string, events []sentEvent, revision int64) {
 	w.t.Helper()
 	var want tally
 	var typesTold []string

@@ -25,9 +25,9 @@ import (
 // whenever every goroutine of the bubble waits, it picks one pending call and its fault. So a seed repeats a run.
 type director struct {
 	cloud *awslocal.Cloud
-	// taken is called for each call that took effect.
-	taken func(takenCall)
-	wake  chan struct{}
+	// onCall is called for each call that took effect.
+	onCall func(takenCall)
+	wake   chan struct{}
 
 	seed uint64
 
@@ -58,10 +58,10 @@ type director struct {
 	// denied maps operations to the time until which consumers lack the permission.
 	denied map[string]time.Time
 	counts map[string]int // of faults, by kind
-	// calls counts the calls. trace lists what happened. told lists messages since the last call, which are sorted
+	// calls counts the calls. trace lists what happened. unsorted lists messages since the last call, which are sorted
 	// before they enter the trace: their order within one instant is random.
-	calls       int
-	trace, told []string
+	calls           int
+	trace, unsorted []string
 }
 
 // pendingCall is a call that waits for the director.
@@ -265,18 +265,18 @@ func (d *director) say(now time.Time, line string) {
 	d.trace = append(d.trace, line)
 }
 
-// flush moves the told lines into the trace, in an order that the seed decides; the caller holds d.mu.
+// flush moves the unsorted lines into the trace, in an order that the seed decides; the caller holds d.mu.
 func (d *director) flush() {
-	slices.Sort(d.told)
-	d.trace = append(d.trace, d.told...)
-	d.told = nil
+	slices.Sort(d.unsorted)
+	d.trace = append(d.trace, d.unsorted...)
+	d.unsorted = nil
 }
 
-// tell adds a line that does not come from the director.
-func (d *director) tell(format string, args ...any) {
+// addTrace adds a line that does not come from the director.
+func (d *director) addTrace(format string, args ...any) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.told = append(d.told, stamp(time.Now())+fmt.Sprintf(format, args...))
+	d.unsorted = append(d.unsorted, stamp(time.Now())+fmt.Sprintf(format, args...))
 }
 
 func stamp(now time.Time) string { return now.Format("2006-01-02 15:04:05.000 ") }
@@ -292,7 +292,7 @@ func (d *director) invoke(ctx context.Context, queue string, payload []byte) err
 	call := &pendingCall{process: "lambda", target: invocation, about: batchDigest(queue, payload), granted: make(chan fault, 1)}
 	d.mu.Lock()
 	d.pending = append(d.pending, call)
-	d.stir()
+	d.wakeUp()
 	d.mu.Unlock()
 	select {
 	case <-call.granted:
@@ -337,11 +337,11 @@ func (d *director) ofDelivery(delivery awslocal.Delivery) awslocal.DeliveryFault
 	d.faults++
 	if rng.IntN(3) == 0 {
 		d.counts[countLost]++
-		d.told = append(d.told, stamp(now)+"delivery of "+delivery.Queue+" lost")
+		d.unsorted = append(d.unsorted, stamp(now)+"delivery of "+delivery.Queue+" lost")
 		return awslocal.DeliveryFault{Lost: true}
 	}
 	d.counts[countUnacked]++
-	d.told = append(d.told, stamp(now)+"acknowledgement to "+delivery.Queue+" lost")
+	d.unsorted = append(d.unsorted, stamp(now)+"acknowledgement to "+delivery.Queue+" lost")
 	return awslocal.DeliveryFault{AcknowledgementLost: true}
 }
 

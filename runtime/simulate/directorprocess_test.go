@@ -17,23 +17,23 @@ func (d *director) die(process, why string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if !d.dead[process] {
-		d.told = append(d.told, stamp(time.Now())+process+" is "+why)
+		d.unsorted = append(d.unsorted, stamp(time.Now())+process+" is "+why)
 		d.counts[why]++
 		d.kill(process)
 	}
-	d.stir()
+	d.wakeUp()
 }
 
-// stir wakes the director.
-func (d *director) stir() {
+// wakeUp wakes the director.
+func (d *director) wakeUp() {
 	select {
 	case d.wake <- struct{}{}:
 	default:
 	}
 }
 
-// calm stops the faults.
-func (d *director) calm() {
+// stopFaults stops the faults.
+func (d *director) stopFaults() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.left = 0

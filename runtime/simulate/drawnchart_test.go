@@ -75,7 +75,7 @@ var waitNames = []string{"w", "v"}
 // mark returns an action that leaves a trace.
 func mark(name string) chartAction {
 	return statechart.TryAssign(name, func(c *trail, e statechart.Event) error {
-		c.leave(name + " on " + e.Type)
+		c.record(name + " on " + e.Type)
 		switch payload := e.Payload.(type) {
 		case serial:
 			if payload.Serial == failing && !c.Mended {
@@ -84,19 +84,19 @@ func mark(name string) chartAction {
 			if payload.Serial == huge {
 				c.Pad = strings.Repeat("x", snapshotBytesMax)
 			}
-			c.leave(payload.Serial)
+			c.record(payload.Serial)
 		case result:
-			c.leave(payload.Key)
+			c.record(payload.Key)
 		case statechart.ExecutionEnded:
-			c.leave(fmt.Sprint(payload.Workflow, payload.Status, string(payload.Output), payload.Error))
+			c.record(fmt.Sprint(payload.Workflow, payload.Status, string(payload.Output), payload.Error))
 		case json.RawMessage: // the output of a child
-			c.leave(string(payload))
+			c.record(string(payload))
 		}
 		return nil
 	})
 }
 
-func (c *trail) leave(text string) {
+func (c *trail) record(text string) {
 	c.Digest = fmt.Sprintf("%016x", digestOf(c.Digest+text))
 	c.Count++
 }
@@ -174,7 +174,7 @@ func (d *drawer) definition() statechart.Definition[trail] {
 	}
 	if d.lab.plan.retention > 0 { // the instance ends with effects to perform
 		for _, typ := range outsideEvents {
-			def.On = append([]chartOn{{Event: typ, Target: "#end", Guard: d.sometimes(3), Actions: []chartAction{d.telling(1 + d.IntN(3))}}}, def.On...)
+			def.On = append([]chartOn{{Event: typ, Target: "#end", Guard: d.sometimes(3), Actions: []chartAction{d.sendToPeer(1 + d.IntN(3))}}}, def.On...)
 		}
 	}
 	if d.kid || d.lab.plan.retention > 0 || d.one(3) {
@@ -190,7 +190,7 @@ func (d *drawer) definition() statechart.Definition[trail] {
 		}
 	}
 	if d.family {
-		d.raising(&def)
+		d.addFamily(&def)
 	}
 	if d.version > 1 {
 		d.migrating(&def)

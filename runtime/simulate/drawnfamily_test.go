@@ -23,9 +23,9 @@ type kidInput struct {
 	Depth  int    `json:"depth"`
 }
 
-// raising adds a chart's reactions to its children. If the chart is a child, it also gets an input and usually an
+// addFamily adds a chart's reactions to its children. If the chart is a child, it also gets an input and usually an
 // end.
-func (d *drawer) raising(def *statechart.Definition[trail]) {
+func (d *drawer) addFamily(def *statechart.Definition[trail]) {
 	def.On = append(def.On,
 		chartOn{Event: "done.child.*", Actions: []chartAction{mark("child done")}},
 		chartOn{Event: "error.child.*", Actions: []chartAction{mark("child failed")}},
@@ -40,7 +40,7 @@ func (d *drawer) raising(def *statechart.Definition[trail]) {
 			panic("this input is one that the chart fails on")
 		}
 		c := trail{Depth: input.Depth, Mended: d.version == newVersion}
-		c.leave(input.Serial)
+		c.record(input.Serial)
 		return c
 	}
 	if !d.one(4) {
@@ -90,8 +90,8 @@ func (d *drawer) spawning() chartAction {
 	})
 }
 
-// parenting draws an action on a child.
-func (d *drawer) parenting() chartAction {
+// childAction draws an action on a child.
+func (d *drawer) childAction() chartAction {
 	switch d.IntN(4) {
 	case 0:
 		return statechart.EnqueueActions("stop child", func(c *trail, _ statechart.Event, enqueue statechart.Enqueue) error {

@@ -32,7 +32,7 @@ func firstName(name string) string { return strings.Replace(name, "renamed", "s"
 func (d *drawer) migrating(def *statechart.Definition[trail]) {
 	def.Migrations = []statechart.Migration{{From: 1}, {From: 2, Changes: []statechart.Change{statechart.MigrateContext(func(c trail) trail {
 		if c.Migrated > 0 {
-			c.leave("migrated again")
+			c.record("migrated again")
 		}
 		c.Migrated, c.Mended = c.Count+1, true
 		return c

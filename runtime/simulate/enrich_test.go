@@ -68,7 +68,7 @@ func (r *recorder) callbackURL(subject string) string {
 func (w *world) callBack(address, body string) *httptest.ResponseRecorder {
 	w.t.Helper()
 	w.faults.invoked("gateway")
-	config := w.by("gateway", w.aws(w.cloud.Client(w.faults.born("gateway")), false))
+	config := w.by("gateway", w.aws(w.cloud.Client(w.faults.newProcess("gateway")), false))
 	gateway, err := httpapi.New(w.machines(), sqsqueue.New(sqs.NewFromConfig(config), w.queueURL, ""), dynamostore.New(dynamodb.NewFromConfig(config), table),
 		httpapi.Config{Callbacks: thirdParties, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
@@ -249,16 +249,16 @@ func TestNothingRunsWhileAWorkflowWaits(t *testing.T) {
 		w.enrich(demo, company)
 		w.await(demo, "waiting")
 		time.Sleep(time.Second)
-		calls, invoked := w.faults.so()
+		calls, invoked := w.faults.totals()
 		time.Sleep(27 * time.Minute)
-		if c, i := w.faults.so(); c != calls || i != invoked {
+		if c, i := w.faults.totals(); c != calls || i != invoked {
 			t.Errorf("want no call to AWS and no invocation in 27 minutes, got %d and %d", c-calls, i-invoked)
 		}
 	})
 }
 
-// so returns the number of calls and invocations so far.
-func (f *faults) so() (calls, invocations int) {
+// totals returns the number of calls and invocations so far.
+func (f *faults) totals() (calls, invocations int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, n := range f.invocations {

@@ -89,7 +89,7 @@ func (h traced) Handle(_ context.Context, r slog.Record) error {
 		text += fmt.Sprintf(" %s=%v", a.Key, a.Value)
 		return true
 	})
-	h.director.tell("%s", text)
+	h.director.addTrace("%s", text)
 	return nil
 }
 
@@ -170,7 +170,7 @@ func (f *function) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
 		}
 		s.ledger.accept(batch)
 	}
-	e := f.take()
+	e := f.acquire()
 	type answer struct {
 		payload []byte
 		err     error
@@ -196,8 +196,8 @@ func (f *function) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
 	return nil, errors.New("the process exited before it responded")
 }
 
-// take returns the first environment that is idle and alive, or starts one.
-func (f *function) take() *environment {
+// acquire returns the first environment that is idle and alive, or starts one.
+func (f *function) acquire() *environment {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.idle = slices.DeleteFunc(f.idle, func(e *environment) bool {
@@ -205,7 +205,7 @@ func (f *function) take() *environment {
 		return gone || stuck || f.simulation.outdated(e)
 	})
 	if len(f.idle) == 0 {
-		return f.begin()
+		return f.startProcess()
 	}
 	e := slices.MinFunc(f.idle, func(a, b *environment) int { return cmp.Compare(a.number, b.number) })
 	f.idle = slices.DeleteFunc(f.idle, func(other *environment) bool { return other == e })
@@ -221,8 +221,8 @@ func (f *function) release(e *environment) {
 // clockSkewMax is the largest clock error of a process.
 const clockSkewMax = 2 * time.Second
 
-// begin starts a process, possibly with a clock error; the caller holds f.mu.
-func (f *function) begin() *environment {
+// startProcess starts a process, possibly with a clock error; the caller holds f.mu.
+func (f *function) startProcess() *environment {
 	s := f.simulation
 	f.begun++
 	e := &environment{number: f.begun, begun: time.Now(), died: make(chan struct{})}

@@ -122,7 +122,7 @@ func TestAChartReceivesTheEndOfItsWorkflow(t *testing.T) {
 		"not started": {how: "well", end: "NOT_STARTED StateMachineDoesNotExist", absent: true},
 	} {
 		for delivery, fault := range map[string]awslocal.StatusChangeFault{"once": {}, "never": {Lost: true}, "twice": {Duplicated: true}, "late": {Late: 14 * time.Minute}} {
-			t.Run(name+", told "+delivery, func(t *testing.T) {
+			t.Run(name+", event "+delivery, func(t *testing.T) {
 				t.Parallel()
 				o := withReports(nil)
 				o.statusFault = func(awslocal.StatusChange) awslocal.StatusChangeFault { return fault }
@@ -154,7 +154,7 @@ func TestAWorkflowsEndArrivesAtOnceUnlessItsEventIsLost(t *testing.T) {
 	for name, c := range map[string]struct {
 		fault awslocal.StatusChangeFault
 		want  time.Duration
-	}{"told": {want: 10 * time.Second}, "lost": {awslocal.StatusChangeFault{Lost: true}, 15 * time.Minute}} {
+	}{"delivered": {want: 10 * time.Second}, "lost": {awslocal.StatusChangeFault{Lost: true}, 15 * time.Minute}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			o := withReports(nil)

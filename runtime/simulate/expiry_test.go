@@ -4,9 +4,9 @@ import "strings"
 
 // The ledger's record of items that TTL deletes.
 
-// lose records that the item of an instance is deleted, and returns how many effects it still had; the caller holds
+// recordDeletion records that the item of an instance is deleted, and returns how many effects it still had; the caller holds
 // l.mu.
-func (l *ledger) lose(instance string) (owed int) {
+func (l *ledger) recordDeletion(instance string) (owed int) {
 	item := l.stored[instance]
 	owed, item.owed = item.owed, 0
 	l.lost[instance], l.stored[instance] = true, item
@@ -28,7 +28,7 @@ func (s *simulation) checkLost(name string) {
 	_, stored := s.ledger.stored[name]
 	owed := 0
 	if stored {
-		owed = s.ledger.lose(name)
+		owed = s.ledger.recordDeletion(name)
 	}
 	s.ledger.mu.Unlock()
 	if owed > 0 {

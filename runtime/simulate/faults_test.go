@@ -29,12 +29,12 @@ func (m *mortal) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
 	m.faults.invoked(m.name)
 	m.mu.Lock()
 	if m.process == "" || m.faults.dead(m.process) {
-		m.process = m.faults.born(m.name)
+		m.process = m.faults.newProcess(m.name)
 		m.handler = m.start(m.cloud.Client(m.process))
 	}
 	current, handler := m.process, m.handler
 	m.mu.Unlock()
-	ctx, exit := context.WithCancel(context.WithValue(ctx, diesAs{}, current))
+	ctx, exit := context.WithCancel(context.WithValue(ctx, processNameKey{}, current))
 	defer exit()
 	m.faults.exits(current, exit)
 	answer, err := handler.Invoke(ctx, payload)
@@ -44,12 +44,12 @@ func (m *mortal) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
 	return answer, err
 }
 
-// diesAs is the context key of the process's name.
-type diesAs struct{}
+// processNameKey is the context key of the process's name.
+type processNameKey struct{}
 
 // kill ends the process of a running service. It does not return.
 func (f *faults) kill(ctx context.Context) {
-	process := ctx.Value(diesAs{}).(string)
+	process := ctx.Value(processNameKey{}).(string)
 	f.mu.Lock()
 	if f.ended == nil {
 		f.ended = map[string]bool{}
@@ -127,8 +127,8 @@ func (f *faults) invoked(function string) {
 	f.invocations[function]++
 }
 
-// born returns the name of a new process.
-func (f *faults) born(name string) string {
+// newProcess returns the name of a new process.
+func (f *faults) newProcess(name string) string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.processes++

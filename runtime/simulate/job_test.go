@@ -28,15 +28,15 @@ func realWebhooks(t *testing.T) map[string]json.RawMessage {
 		if e.instance != realJob {
 			continue
 		}
-		told := e.status
+		phase := e.status
 		if e.conclusion != "" {
-			told = e.conclusion
+			phase = e.conclusion
 		}
-		payloads[told] = e.payload
+		payloads[phase] = e.payload
 	}
-	for _, told := range []string{"queued", "in_progress", "success", "failure"} {
-		if payloads[told] == nil {
-			t.Fatalf("expected an example of %s with %s", realJob, told)
+	for _, phase := range []string{"queued", "in_progress", "success", "failure"} {
+		if payloads[phase] == nil {
+			t.Fatalf("expected an example of %s with %s", realJob, phase)
 		}
 	}
 	return payloads

@@ -75,7 +75,7 @@ func (l *lab) serve(ctx context.Context, kind serviceKind, call statechart.Call)
 	}
 	l.mu.Unlock()
 	l.director.tally(map[serviceKind]string{isSlow: countServiceSlow, flaky: countServiceFails, alwaysFails: countServiceFails, hangs: countServiceHangs}[kind], kind != flaky || try <= 2)
-	l.director.tell("%s serves %s, attempt %d (%d here)", process, call.Key, call.Attempt, try)
+	l.director.addTrace("%s serves %s, attempt %d (%d here)", process, call.Key, call.Attempt, try)
 	switch {
 	case kind == isSlow:
 		pause, cancel := context.WithTimeout(ctx, 1500*time.Millisecond)

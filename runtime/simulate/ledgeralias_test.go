@@ -13,8 +13,8 @@ type tenure struct {
 	createdAt, begin, end time.Time
 }
 
-// hand records that an instance claimed an alias, or that it was released if of is empty.
-func (l *ledger) hand(alias, of string, createdAt time.Time) {
+// recordTenure records that an instance claimed an alias, or that it was released if of is empty.
+func (l *ledger) recordTenure(alias, of string, createdAt time.Time) {
 	if last := len(l.tenures[alias]) - 1; last >= 0 && l.tenures[alias][last].end.IsZero() {
 		l.tenures[alias][last].end = time.Now()
 	}
@@ -32,10 +32,10 @@ func (l *ledger) had(alias string, begin, end time.Time, matches func(tenure) bo
 	})
 }
 
-// takeClaim records a claim of an alias: a transaction that puts the alias. A transaction that updates the alias
+// recordClaim records a claim of an alias: a transaction that puts the alias. A transaction that updates the alias
 // releases it. takeClaim checks that no other instance has the alias, and that the claim fails if the instance has a
 // newer revision.
-func (s *simulation) takeClaim(call takenCall) {
+func (s *simulation) recordClaim(call takenCall) {
 	var transaction struct {
 		ClientRequestToken string
 		TransactItems      []struct {
@@ -75,7 +75,7 @@ func (s *simulation) takeClaim(call takenCall) {
 	}
 	for _, item := range transaction.TransactItems {
 		if released := item.Update.Key.Instance.S; released != "" {
-			l.hand(released, "", time.Time{})
+			l.recordTenure(released, "", time.Time{})
 		}
 		alias, of := item.Put.Item.Instance.S, item.Put.Item.Of.S
 		if of == "" {
@@ -87,6 +87,6 @@ func (s *simulation) takeClaim(call takenCall) {
 		if tenures := l.tenures[alias]; len(tenures) > 0 && tenures[len(tenures)-1].end.IsZero() && tenures[len(tenures)-1].of != of {
 			s.problem("%s claimed %s, which %s has", of, alias, tenures[len(tenures)-1].of)
 		}
-		l.hand(alias, of, item.Put.Item.CreatedAt.time())
+		l.recordTenure(alias, of, item.Put.Item.CreatedAt.time())
 	}
 }

@@ -99,8 +99,8 @@ func (r *replay) finish() error {
 	return nil
 }
 
-// take runs one message through the chart.
-func (r *replay) take(message accepted) error {
+// consume runs one message through the chart.
+func (r *replay) consume(message accepted) error {
 	r.began = false
 	r.migrate()
 	at := r.at
@@ -118,7 +118,7 @@ func (r *replay) take(message accepted) error {
 			return fmt.Errorf("it was parked, and not scheduled again: %s", reasons[0])
 		}
 		if r.instance == nil && r.beganWith(message) {
-			if err := r.begin(message); err != nil {
+			if err := r.startWith(message); err != nil {
 				return err
 			}
 			return r.settle()
@@ -240,7 +240,7 @@ func (r *replay) examine(message accepted) (event statechart.Event, skip bool, r
 func (r *replay) apply(event statechart.Event, message accepted) error {
 	r.began = r.instance == nil
 	if r.began {
-		if err := r.begin(message); err != nil {
+		if err := r.startWith(message); err != nil {
 			return err
 		}
 		if err := r.settle(); err != nil {
@@ -262,20 +262,20 @@ func (r *replay) apply(event statechart.Event, message accepted) error {
 	case "settle.child":
 		return r.endOfChild(message)
 	case "settle.effect.failed":
-		return r.tellFailed(head.Effect)
+		return r.reportFailed(head.Effect)
 	case "settle.execution.ended", "settle.execution":
 		return r.endOfExecution(message, r.looked)
 	case "settle.wait":
-		return r.hold(head)
+		return r.addTask(head)
 	case "settle.token", "settle.token.expired":
-		return r.expire(head)
+		return r.expireTask(head)
 	default:
 		return r.step(event)
 	}
 }
 
-// begin starts the instance with a message, at its recorded start time.
-func (r *replay) begin(message accepted) error {
+// startWith starts the instance with a message, at its recorded start time.
+func (r *replay) startWith(message accepted) error {
 	start := statechart.Start{Instance: r.name, At: r.startedAt}
 	if r.machine.TakesInput() {
 		input, err := r.machine.DecodeInput(readFamily(message.body).Input)
@@ -328,7 +328,7 @@ func (r *replay) step(event statechart.Event) error {
 	}
 	r.at++
 	r.note(effects)
-	r.leave(children, was.At)
+	r.recordLeft(children, was.At)
 	return nil
 }
 

@@ -43,8 +43,8 @@ func (r *replay) examineFamily(head head, message accepted) (event statechart.Ev
 	family := readFamily(message.body)
 	switch head.Type {
 	case "settle.start":
-		if r.instance == nil && r.isForestalled() && r.beganWith(message) {
-			r.forestall(family)
+		if r.instance == nil && r.isStoppedAtStart() && r.beganWith(message) {
+			r.stopAtStart(family)
 		}
 		if r.instance != nil && !r.isChildOf(family.Parent) {
 			return event, false, errors.New("another message started it")
@@ -57,14 +57,14 @@ func (r *replay) examineFamily(head head, message accepted) (event statechart.Ev
 	}
 }
 
-// isForestalled reports whether the instance is a child that was stopped before its start, because its parent no
+// isStoppedAtStart reports whether the instance is a child that was stopped before its start, because its parent no
 // longer waited.
-func (r *replay) isForestalled() bool {
+func (r *replay) isStoppedAtStart() bool {
 	return r.record.Status == statechart.Stopped && !slices.ContainsFunc(r.record.History, func(t durable.Transition) bool { return t.Event == "settle.stop" })
 }
 
-// forestall starts and stops such a child, without its effects.
-func (r *replay) forestall(family familyHead) {
+// stopAtStart starts and stops such a child, without its effects.
+func (r *replay) stopAtStart(family familyHead) {
 	input, err := r.machine.DecodeInput(family.Input)
 	if err == nil {
 		r.instance, _, err = r.machine.Start(statechart.Start{Instance: r.name, At: r.startedAt, Input: input})
@@ -117,14 +117,14 @@ func (r *replay) stop() error {
 	}
 	r.at++
 	r.note(effects)
-	r.leave(children, was.At)
+	r.recordLeft(children, was.At)
 	return nil
 }
 
-// leave records the children that a step left.
-func (r *replay) leave(before []statechart.ChildRef, at time.Time) {
+// recordLeft records the children that a step left.
+func (r *replay) recordLeft(before []statechart.ChildRef, at time.Time) {
 	for _, ref := range before {
-		if !r.lists(ref.Key) {
+		if !r.waitsForChild(ref.Key) {
 			r.left[r.childName(ref.Key, ref.Machine)] = at
 		}
 	}
@@ -214,7 +214,7 @@ func (s *simulation) checkFamily(ends []*replay) {
 			continue
 		}
 		parent := byName[r.record.Parent.Instance]
-		if parent != nil && !r.isForestalled() {
+		if parent != nil && !r.isStoppedAtStart() {
 			if at, has := parent.left[r.name]; has && r.startedAt.After(at.Add(commitWithin)) {
 				s.problem("%s started at %v, but %s stopped waiting for it at %v", r.name, r.startedAt, parent.name, at)
 			}
@@ -225,7 +225,7 @@ func (s *simulation) checkFamily(ends []*replay) {
 		if s.ledger.failed[r.record.Parent.Instance] {
 			continue // the stop was dropped
 		}
-		if parent == nil || parent.instance == nil || !parent.lists(r.record.Parent.Child) {
+		if parent == nil || parent.instance == nil || !parent.waitsForChild(r.record.Parent.Child) {
 			s.problem("%s is active, but %s does not wait for it", r.name, r.record.Parent.Instance)
 		}
 	}
@@ -246,8 +246,8 @@ func sameInput(a, b json.RawMessage) bool {
 	return len(a) == 0 && len(b) == 0 || equalJSON(a, b)
 }
 
-// lists reports whether the instance waits for the child with the key.
-func (r *replay) lists(key string) bool {
+// waitsForChild reports whether the instance waits for the child with the key.
+func (r *replay) waitsForChild(key string) bool {
 	for _, ref := range r.instance.Children() {
 		if ref.Key == key {
 			return true

@@ -116,7 +116,7 @@ func (r *replay) follow(c choice) (_ *replay, err error) {
 	r.expired, r.looked, r.taken, r.again, r.unmigrated = c.expired, c.looked, c.taken, c.again, c.unmigrated
 	switch {
 	case c.begins:
-		if err = r.begin(message); err == nil {
+		if err = r.startWith(message); err == nil {
 			err = r.settle()
 		}
 	case c.postponed:
@@ -126,7 +126,7 @@ func (r *replay) follow(c choice) (_ *replay, err error) {
 		r.abandonTask(message)
 	default:
 		r.queues[c.queue] = r.queues[c.queue][1:]
-		err = r.take(message)
+		err = r.consume(message)
 	}
 	if err != nil {
 		return r, fmt.Errorf("message %s %s: %w", message.sequence, message.body, err)

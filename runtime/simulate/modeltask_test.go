@@ -22,8 +22,8 @@ type wait struct {
 	parked bool
 }
 
-// hold stores a waiting task.
-func (r *replay) hold(head head) error {
+// addTask stores a waiting task.
+func (r *replay) addTask(head head) error {
 	task := wait{name: head.Task.Name, execution: head.Task.Execution, parked: r.tokens[head.Task.Token].parked}
 	if r.instance.Status() != statechart.Active {
 		task.answer = durable.ErrorEnded
@@ -61,24 +61,24 @@ func (r *replay) abandonTask(message accepted) {
 	}
 }
 
-// expire applies a message about a task.
-func (r *replay) expire(head head) error {
+// expireTask applies a message about a task.
+func (r *replay) expireTask(head head) error {
 	if !r.expired {
 		return nil
 	}
-	told := map[string]any{}
+	data := map[string]any{}
 	for token, task := range r.tokens {
 		if keyOf(token) != head.Token && task.execution != head.Execution {
 			continue
 		}
-		told = map[string]any{"name": task.name, "execution": task.execution}
+		data = map[string]any{"name": task.name, "execution": task.execution}
 		if end := r.ends[task.execution]; !timedOut(end) && !task.parked || task.answer == "expired" || r.at < len(r.record.History) && end.StopDate.After(r.record.History[r.at].At.Add(clockSkewMax)) {
 			return differ("the task of %s cannot have expired", task.execution)
 		}
 		task.answer = "expired"
 		r.tokens[token] = task
 	}
-	return r.tell(durable.TokenExpired, told)
+	return r.report(durable.TokenExpired, data)
 }
 
 func keyOf(token string) string {

@@ -26,24 +26,24 @@ func endOfName(name string) string { return name[strings.LastIndexByte(name, '-'
 // endOfExecution applies the end of an execution, if the instance still waits for it. A message that polls the
 // execution has an effect only if looked is set: the history does not name the message.
 func (r *replay) endOfExecution(message accepted, looked bool) error {
-	var told struct {
+	var received struct {
 		Type, Execution string
 		End             statechart.ExecutionEnded
 	}
-	if err := json.Unmarshal([]byte(message.body), &told); err != nil {
+	if err := json.Unmarshal([]byte(message.body), &received); err != nil {
 		return err
 	}
-	name, looks := told.End.Name, told.Type == "settle.execution"
+	name, looks := received.End.Name, received.Type == "settle.execution"
 	if looks {
-		name = told.Execution
+		name = received.Execution
 	}
 	workflow, awaited := r.awaited[endOfName(name)]
 	if !awaited || looks && !looked {
 		return nil
 	}
 	end := r.simulation.endOf(name, workflow)
-	if !looks && (told.End.Status != end.Status || string(told.End.Output) != string(end.Output) || told.End.Error != end.Error) {
-		return differ("%s received for %s the end %+v, but its end is %+v", r.name, name, told.End, end)
+	if !looks && (received.End.Status != end.Status || string(received.End.Output) != string(end.Output) || received.End.Error != end.Error) {
+		return differ("%s received for %s the end %+v, but its end is %+v", r.name, name, received.End, end)
 	}
 	delete(r.awaited, endOfName(name))
 	body, err := json.Marshal(struct {

@@ -35,8 +35,8 @@ type plant struct {
 	began time.Time
 	mu    sync.Mutex
 	jobs  map[string]time.Time // start times by idempotency key
-	// told lists the alerts, without duplicates: time and type.
-	told     []string
+	// alerts lists the alerts, without duplicates: time and type.
+	alerts   []string
 	toldKeys map[string]bool
 	stopped  int
 }
@@ -92,16 +92,16 @@ func (p *plant) Publish(_ context.Context, alert pipeline.Alert) error {
 	}
 	if !p.toldKeys[alert.IdempotencyKey] {
 		p.toldKeys[alert.IdempotencyKey] = true
-		p.told = append(p.told, time.Now().UTC().Format("15:04 ")+string(alert.Type))
+		p.alerts = append(p.alerts, time.Now().UTC().Format("15:04 ")+string(alert.Type))
 	}
 	return nil
 }
 
-// toldTypes returns the alerts without their times, which a fault may delay.
-func (p *plant) toldTypes() []string {
+// alertTypes returns the alerts without their times, which a fault may delay.
+func (p *plant) alertTypes() []string {
 	var types []string
-	for _, told := range p.told {
-		types = append(types, told[len("15:04 "):])
+	for _, alert := range p.alerts {
+		types = append(types, alert[len("15:04 "):])
 	}
 	return types
 }
@@ -149,25 +149,25 @@ func TestAPipelineEndsInManyWays(t *testing.T) {
 		last        string
 		end         []string
 		state       []string
-		told        []string
+		alerts      []string
 	}{
 		"in time": {plant: &plant{dataAfter: hours(2), jobTakes: hours(3), status: pipeline.JobSucceeded},
 			last: "Succeeded", end: []string{`"outcome":"succeeded"`, `"sla":"met"`, `"evaluations":13`, `"checks":36`},
-			state: []string{"run.succeeded", "sla.met"}, told: []string{"05:00 SLA_MET"}},
+			state: []string{"run.succeeded", "sla.met"}, alerts: []string{"05:00 SLA_MET"}},
 		"after the warning": {plant: &plant{dataAfter: hours(3), jobTakes: hours(4.75), status: pipeline.JobSucceeded},
 			last: "Succeeded", end: []string{`"sla":"warned"`},
-			state: []string{"run.succeeded", "sla.warned"}, told: []string{"07:30 SLA_WARNING"}},
+			state: []string{"run.succeeded", "sla.warned"}, alerts: []string{"07:30 SLA_WARNING"}},
 		"after the breach": {plant: &plant{dataAfter: hours(3), jobTakes: hours(6), status: pipeline.JobSucceeded},
 			last: "SucceededLate", end: []string{`"sla":"breached"`},
-			state: []string{"run.succeeded", "sla.breached"}, told: []string{"07:30 SLA_WARNING", "08:00 SLA_BREACH"}},
+			state: []string{"run.succeeded", "sla.breached"}, alerts: []string{"07:30 SLA_WARNING", "08:00 SLA_BREACH"}},
 		"alerts fail": {plant: &plant{jobTakes: hours(9), status: pipeline.JobSucceeded, publishErr: errors.New("no route")},
 			last: "SucceededLate", end: []string{`"sla":"breached"`, `"alerts_lost":2`},
 			state: []string{"run.succeeded", "sla.breached"}},
 		"no data": {plant: &plant{dataAfter: hours(5)},
 			last: "NoData", end: []string{`"outcome":"validation_exhausted"`, `"evaluations":24`, `"reason":"no sales yet"`},
-			state: []string{"run.validation_exhausted", "sla.called_off"}, told: []string{"04:00 VALIDATION_EXHAUSTED"}},
+			state: []string{"run.validation_exhausted", "sla.called_off"}, alerts: []string{"04:00 VALIDATION_EXHAUSTED"}},
 		"started at the fifth attempt": {plant: &plant{triggerAfter: 7 * time.Minute, jobTakes: hours(1), status: pipeline.JobSucceeded},
-			last: "Succeeded", end: []string{`"trigger_attempts":5`}, state: []string{"run.succeeded", "sla.met"}, told: []string{"01:07 SLA_MET"}},
+			last: "Succeeded", end: []string{`"trigger_attempts":5`}, state: []string{"run.succeeded", "sla.met"}, alerts: []string{"01:07 SLA_MET"}},
 		"not started": {plant: &plant{triggerAfter: hours(1)},
 			last: "NotTriggered", end: []string{"FAILED Pipeline.NotTriggered"}, state: []string{"run.trigger_failed", "sla.called_off"}},
 		"job failed": {plant: &plant{jobTakes: hours(1), status: pipeline.JobFailed},
@@ -176,7 +176,7 @@ func TestAPipelineEndsInManyWays(t *testing.T) {
 			last: "JobTimedOut", end: []string{"FAILED Pipeline.JobTimedOut"}, state: []string{"run.job_timed_out", "sla.called_off"}},
 		"job never ends": {plant: &plant{jobTakes: hours(100)},
 			last: "JobTimedOut", end: []string{"FAILED Pipeline.JobTimedOut"},
-			state: []string{"run.job_timed_out", "sla.breached"}, told: []string{"07:30 SLA_WARNING", "08:00 SLA_BREACH"}},
+			state: []string{"run.job_timed_out", "sla.breached"}, alerts: []string{"07:30 SLA_WARNING", "08:00 SLA_BREACH"}},
 		"no infrastructure": {plant: &plant{evaluateErr: errors.New("no route")},
 			last: "InfraFailure", end: []string{"FAILED Pipeline.InfraFailure"}, state: []string{"run.infra_failure", "sla.called_off"}},
 		"cancelled while the job runs": {plant: &plant{jobTakes: hours(5), status: pipeline.JobSucceeded}, cancelAfter: hours(1),
@@ -213,7 +213,7 @@ func TestAPipelineEndsInManyWays(t *testing.T) {
 				if !slices.Equal(r.State, c.state) || len(r.Tokens) > 0 || len(r.Outbox) > 0 || r.Error != nil {
 					t.Errorf("want it in %v with nothing left to do, got %v, %d tokens, %d effects, %v", c.state, r.State, len(r.Tokens), len(r.Outbox), r.Error)
 				}
-				if diff := cmp.Diff(c.told, p.told); diff != "" {
+				if diff := cmp.Diff(c.alerts, p.alerts); diff != "" {
 					t.Errorf("alerts (-want +got):\n%s", diff)
 				}
 				if stopped := name == "cancelled while the job runs"; stopped != (p.stopped > 0) {
@@ -257,7 +257,7 @@ func TestAPipelineSurvivesAFaultAtEveryCall(t *testing.T) {
 			time.Sleep(24 * time.Hour)
 			r := w.record(nightly)
 			got = fmt.Sprint(path, " ", strings.Contains(end, `"outcome":"succeeded"`), strings.Contains(end, `"sla":"warned"`), " ",
-				r.State, len(r.Tokens), len(r.Outbox), r.Error, " ", len(p.jobs), " ", p.toldTypes(), " ", w.deadLetters())
+				r.State, len(r.Tokens), len(r.Outbox), r.Error, " ", len(p.jobs), " ", p.alertTypes(), " ", w.deadLetters())
 		})
 		return got
 	}

@@ -275,14 +275,14 @@ func (s *simulation) waitFor(number int, one waiting) {
 	// At a unique instant, because a seed cannot decide the order within one instant.
 	time.Sleep(one.after + time.Duration(1+number)*time.Microsecond)
 	client := sfn.NewFromConfig(s.truth())
-	heartbeat, told := "", ""
+	heartbeat, heartbeatKey := "", ""
 	if one.heartbeat > 0 {
-		heartbeat, told = fmt.Sprintf(`"HeartbeatSeconds": %d,`, one.heartbeat/time.Second), fmt.Sprintf(`, "heartbeatSeconds": %d`, one.heartbeat/time.Second)
+		heartbeat, heartbeatKey = fmt.Sprintf(`"HeartbeatSeconds": %d,`, one.heartbeat/time.Second), fmt.Sprintf(`, "heartbeatSeconds": %d`, one.heartbeat/time.Second)
 	}
 	definition := fmt.Sprintf(`{"StartAt": "wait", "States": {"wait": {"Type": "Task", "Resource": "arn:aws:states:::sqs:sendMessage.waitForTaskToken", "TimeoutSeconds": %d, %s "End": true,
 		"Parameters": {"QueueUrl": %q, "MessageGroupId": %q, "MessageDeduplicationId.$": "States.Hash($$.Task.Token, 'SHA-256')", "MessageBody": {"type": "settle.wait",
 		"$task": {"token.$": "$$.Task.Token", "name": %q, "execution.$": "$$.Execution.Id", "enteredAt.$": "$$.State.EnteredTime", "timeoutSeconds": %d %s}}}}}}`,
-		one.timeout/time.Second, heartbeat, s.queueURLs[0], one.instance, one.name, one.timeout/time.Second, told)
+		one.timeout/time.Second, heartbeat, s.queueURLs[0], one.instance, one.name, one.timeout/time.Second, heartbeatKey)
 	name := waitName(number)
 	machine, err := client.CreateStateMachine(s.t.Context(), &sfn.CreateStateMachineInput{Name: &name, Definition: &definition, RoleArn: aws.String(anyRole)})
 	if err != nil {

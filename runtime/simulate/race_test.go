@@ -36,17 +36,17 @@ func alarmClock(after time.Duration) durable.Machine {
 }
 
 // startWaiting starts an execution whose task waits for the instance for a minute.
-func (w *world) startWaiting(instance string, toldTimeout bool) (execution string) {
+func (w *world) startWaiting(instance string, withTimeout bool) (execution string) {
 	w.t.Helper()
-	told := ""
-	if toldTimeout {
-		told = `, "enteredAt.$": "$$.State.EnteredTime", "timeoutSeconds": 60`
+	timeoutKeys := ""
+	if withTimeout {
+		timeoutKeys = `, "enteredAt.$": "$$.State.EnteredTime", "timeoutSeconds": 60`
 	}
 	machine, err := w.workflows().CreateStateMachine(w.t.Context(), &sfn.CreateStateMachineInput{
 		Name: aws.String("wait"), RoleArn: aws.String(anyRole), Definition: aws.String(`{"StartAt": "Wait", "States": {"Wait": {"Type": "Task", "TimeoutSeconds": 60, "End": true,
 			"Resource": "arn:aws:states:::sqs:sendMessage.waitForTaskToken", "Parameters": {"QueueUrl": "` + w.queueURL + `", "MessageGroupId": "` + instance + `",
 			"MessageDeduplicationId.$": "States.Hash($$.Task.Token, 'SHA-256')", "MessageBody": {"type": "settle.wait", "$task": {"token.$": "$$.Task.Token",
-			"state.$": "$$.State.Name", "execution.$": "$$.Execution.Id"` + told + `}}}}}}`),
+			"state.$": "$$.State.Name", "execution.$": "$$.Execution.Id"` + timeoutKeys + `}}}}}}`),
 	})
 	if err != nil {
 		w.t.Fatal(err)
@@ -63,12 +63,12 @@ func (w *world) startWaiting(instance string, toldTimeout bool) (execution strin
 // task times out and the chart receives that once.
 func TestAnAnswerNearTheTimeoutIsEitherGivenOrExpired(t *testing.T) {
 	t.Parallel()
-	for _, told := range []bool{true, false} {
+	for _, withTimeout := range []bool{true, false} {
 		for _, after := range []time.Duration{59 * time.Second, 59999 * time.Millisecond, time.Minute, 60001 * time.Millisecond} {
-			t.Run(fmt.Sprintf("after %v, time-out told %v", after, told), func(t *testing.T) {
+			t.Run(fmt.Sprintf("after %v, time-out known %v", after, withTimeout), func(t *testing.T) {
 				t.Parallel()
 				play := func(hit *faults) {
-					inWorld(t, options{faults: hit, more: []durable.Machine{alarmClock(after)}}, func(w *world) { w.raceTheTimeout(told) })
+					inWorld(t, options{faults: hit, more: []durable.Machine{alarmClock(after)}}, func(w *world) { w.raceTheTimeout(withTimeout) })
 				}
 				quiet := &faults{}
 				play(quiet)
@@ -82,9 +82,9 @@ func TestAnAnswerNearTheTimeoutIsEitherGivenOrExpired(t *testing.T) {
 	}
 }
 
-func (w *world) raceTheTimeout(told bool) {
+func (w *world) raceTheTimeout(withTimeout bool) {
 	w.t.Helper()
-	execution := w.startWaiting("alarm/1", told)
+	execution := w.startWaiting("alarm/1", withTimeout)
 	time.Sleep(3 * time.Hour)
 	end, err := w.workflows().DescribeExecution(w.t.Context(), &sfn.DescribeExecutionInput{ExecutionArn: &execution})
 	if err != nil {

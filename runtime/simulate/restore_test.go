@@ -99,7 +99,7 @@ func (d *director) killConsumers() {
 			d.kill(process)
 		}
 	}
-	d.stir()
+	d.wakeUp()
 }
 
 // backup returns the items of the instances.
@@ -147,7 +147,7 @@ func (s *simulation) restoreOne(name string, item map[string]types.AttributeValu
 	s.count("steps undone by a restore", undone-len(record.History))
 	s.ledger.restore(rearmed, one)
 	s.lab.restore(name)
-	s.director.tell("%s is restored to revision %d, with %d steps of its history", name, record.Revision, one.history)
+	s.director.addTrace("%s is restored to revision %d, with %d steps of its history", name, record.Revision, one.history)
 }
 
 // restore records that an instance was restored.

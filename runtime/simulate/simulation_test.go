@@ -167,7 +167,7 @@ func simulate(t *testing.T, seed uint64) *simulation {
 			return awslocal.New(config)
 		}
 		s.director = newDirector(cloud, seed, []float64{0, 0.01, 0.03, 0.1, 0.3}[rng.IntN(5)], 2+rng.IntN(20))
-		s.director.taken, s.director.plan = s.take, s.plan
+		s.director.onCall, s.director.plan = s.recordCall, s.plan
 		s.lab = newLab(s)
 		s.host()
 		s.create()
@@ -203,7 +203,7 @@ func simulate(t *testing.T, seed uint64) *simulation {
 			time.Sleep(time.Hour)
 			s.redrive(true)
 		}
-		s.director.calm()
+		s.director.stopFaults()
 		time.Sleep(s.plan.rest)
 		s.check()
 		stop()

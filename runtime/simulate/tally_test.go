@@ -61,7 +61,7 @@ var faultKinds = []struct{ kind, text string }{
 	{countFailing, "events that the chart fails on"},
 	{countHuge, "events that make the snapshot too large"},
 	{countAbandoned, "messages that a queue gave up"},
-	{countBridge, "ends of executions that EventBridge told late, twice or never"},
+	{countBridge, "ends of executions that EventBridge delivered late, twice or never"},
 	{countTaskTimedOut, "tasks that timed out"},
 	{countSkewed, "runs with clocks up to 2 s off"},
 	{countTwoQueues, "runs with two queues for one instance"},

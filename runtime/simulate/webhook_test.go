@@ -47,7 +47,7 @@ func readExamples(t *testing.T) []example {
 			continue
 		}
 		for _, payload := range event.Examples {
-			var told struct {
+			var content struct {
 				Job struct {
 					ID         int64  `json:"id"`
 					RunID      int64  `json:"run_id"`
@@ -55,12 +55,12 @@ func readExamples(t *testing.T) []example {
 					Conclusion string `json:"conclusion"`
 				} `json:"workflow_job"`
 			}
-			if err := json.Unmarshal(payload, &told); err != nil {
+			if err := json.Unmarshal(payload, &content); err != nil {
 				t.Fatal(err)
 			}
 			examples = append(examples, example{
-				payload: payload, instance: fmt.Sprintf("job/run-%d-job-%d", told.Job.RunID, told.Job.ID),
-				status: told.Job.Status, conclusion: told.Job.Conclusion,
+				payload: payload, instance: fmt.Sprintf("job/run-%d-job-%d", content.Job.RunID, content.Job.ID),
+				status: content.Job.Status, conclusion: content.Job.Conclusion,
 			})
 		}
 	}

@@ -88,7 +88,7 @@ func (w wire) Do(r *http.Request) (*http.Response, error) {
 		return nil, errDead
 	}
 	d.pending = append(d.pending, call)
-	d.stir()
+	d.wakeUp()
 	d.mu.Unlock()
 
 	type outcome struct {
@@ -167,6 +167,6 @@ func (w wire) once(client *http.Client, r *http.Request, call *pendingCall, body
 		return nil, err
 	}
 	response.Body = io.NopCloser(bytes.NewReader(answer))
-	w.director.taken(takenCall{call.process, call.target, body, response.StatusCode, answer})
+	w.director.onCall(takenCall{call.process, call.target, body, response.StatusCode, answer})
 	return response, nil
 }

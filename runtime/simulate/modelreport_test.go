@@ -34,7 +34,7 @@ func (r *replay) loseAlias(alias string) error {
 		return differ("the instance received that %s is taken, but no other has it", alias)
 	}
 	delete(r.aliases, alias)
-	return r.tell(durable.AliasTaken, map[string]any{"alias": alias})
+	return r.report(durable.AliasTaken, map[string]any{"alias": alias})
 }
 
 // between returns the times of the steps before and after the current message, from the clocks of two processes. A
@@ -49,19 +49,19 @@ func (r *replay) between() (begin, end time.Time) {
 	return begin, end
 }
 
-// tellFailed reports a dropped effect to the chart, once.
-func (r *replay) tellFailed(effect string) error {
+// reportFailed reports a dropped effect to the chart, once.
+func (r *replay) reportFailed(effect string) error {
 	id := derivedID(r.name, r.record.CreatedAt, effect)
 	if !r.simulation.ledger.failed[id] || r.failures[id] {
 		return nil
 	}
 	r.failures[id] = true
 	r.simulation.count("charts that received a failed effect", 1)
-	return r.tell(durable.CommunicationError, map[string]any{"effect": id, "kind": "any"})
+	return r.report(durable.CommunicationError, map[string]any{"effect": id, "kind": "any"})
 }
 
-// tell sends the chart an event from the loop, if it declares the event.
-func (r *replay) tell(typ string, form map[string]any) error {
+// report sends the chart an event from the loop, if it declares the event.
+func (r *replay) report(typ string, form map[string]any) error {
 	if !slices.Contains(r.machine.Events(), typ) {
 		return nil
 	}

@@ -18,8 +18,8 @@ import (
 
 // How the ledger reads the calls that took effect.
 
-// take records a call that took effect. It checks that no effect comes before its commit.
-func (s *simulation) take(call takenCall) {
+// recordCall records a call that took effect. It checks that no effect comes before its commit.
+func (s *simulation) recordCall(call takenCall) {
 	if call.status == 400 && bytes.Contains(call.answer, []byte("ConditionalCheckFailed")) && (call.target == "dynamodb.PutItem" || call.target == "dynamodb.UpdateItem" && readUpdate(call.request).isClearing()) {
 		s.count(countConflict, 1)
 	}
@@ -33,18 +33,18 @@ func (s *simulation) take(call takenCall) {
 	defer s.ledger.mu.Unlock()
 	switch call.target {
 	case "dynamodb.PutItem":
-		s.takeCommit(call)
+		s.recordCommit(call)
 	case "dynamodb.UpdateItem":
-		s.takeUpdate(call)
+		s.recordUpdate(call)
 	case "dynamodb.TransactWriteItems":
-		s.takeClaim(call)
+		s.recordClaim(call)
 	case "sqs.SendMessage":
 		var message sentMessage
 		s.read(call.request, &message)
-		s.takeSent(call, message)
+		s.checkSent(call, message)
 	case "sqs.SendMessageBatch":
 		for _, message := range s.sentOfBatch(call) {
-			s.takeSent(call, message)
+			s.checkSent(call, message)
 		}
 	case "states.SendTaskSuccess", "states.SendTaskFailure":
 		var answer struct{ TaskToken, Error string }
@@ -116,8 +116,8 @@ func (s *simulation) sentOfBatch(call takenCall) (sent []sentMessage) {
 	return sent
 }
 
-// takeSent checks a message that a consumer sent.
-func (s *simulation) takeSent(call takenCall, message sentMessage) {
+// checkSent checks a message that a consumer sent.
+func (s *simulation) checkSent(call takenCall, message sentMessage) {
 	switch {
 	case strings.HasSuffix(message.Queue, deadLetterName):
 		if strings.Contains(message.Body, `"settle.timer"`) {
@@ -190,8 +190,8 @@ func (v tokensAttribute) answers() (n int) {
 	return n
 }
 
-// takeCommit records a stored item of an instance, and its effects.
-func (s *simulation) takeCommit(call takenCall) {
+// recordCommit records a stored item of an instance, and its effects.
+func (s *simulation) recordCommit(call takenCall) {
 	var put struct {
 		Item struct {
 			Instance    textAttribute   `json:"instance"`
@@ -243,7 +243,7 @@ func (s *simulation) storedAt(call takenCall, name string, now stored) {
 		s.problem("%s stores revision %d of %s, which has revision %d", call.process, now.revision, name, was.revision)
 	}
 	if known && !was.createdAt.Equal(now.createdAt) {
-		if n := s.ledger.lose(name); n > 0 {
+		if n := s.ledger.recordDeletion(name); n > 0 {
 			s.problem("an item was deleted that had %d effects to perform: %.300s", n, call.request)
 		}
 	}
@@ -301,12 +301,12 @@ func readUpdate(request []byte) (update itemUpdate) {
 // isClearing reports whether the update clears an instance's outbox.
 func (u itemUpdate) isClearing() bool { return u.ExpressionAttributeNames["#outbox"] != "" }
 
-// takeUpdate records the effect of an update.
-func (s *simulation) takeUpdate(call takenCall) {
+// recordUpdate records the effect of an update.
+func (s *simulation) recordUpdate(call takenCall) {
 	update, l := readUpdate(call.request), &s.ledger
 	name := update.Key.Instance.S
 	if _, isAlias := l.tenures[name]; isAlias {
-		l.hand(name, "", time.Time{})
+		l.recordTenure(name, "", time.Time{})
 	}
 	if strings.HasPrefix(name, durable.SendsMachine+"/") {
 		s.count("last sends of senders that were moved out of their receivers' items", 1)
