@@ -29,7 +29,7 @@ func (l *launcher) Launch(ctx context.Context, request job.Request) (job.Runner,
 	return job.Runner{ID: fmt.Sprintf("i-%d", len(l.requests))}, nil
 }
 
-// newLauncher returns a launcher whose calls have the given outcomes; see statecharttest.Outcomes.
+// newLauncher returns a launcher whose calls have the given outcomes. See statecharttest.Outcomes.
 func newLauncher(t *testing.T, outcomes ...string) *launcher {
 	t.Helper()
 	parsed, err := statecharttest.NewOutcomes(outcomes...)

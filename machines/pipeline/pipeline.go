@@ -73,7 +73,7 @@ type Context struct {
 	// AlertsLost counts the alerts that could not be sent.
 	AlertsLost int `json:"alerts_lost"`
 
-	// Outcome and SLA are empty until the work has ended; see Output.
+	// Outcome and SLA are empty until the work has ended. See Output.
 	Outcome string `json:"outcome,omitempty"`
 	SLA     string `json:"sla,omitempty"`
 }

@@ -40,7 +40,7 @@ type Context struct {
 	Instance string `json:"instance"`
 	Name     string `json:"name"`
 	Email    string `json:"email"`
-	// CodeHash is the hash of the last code; see hashCode.
+	// CodeHash is the hash of the last code. See hashCode.
 	CodeHash string `json:"code_hash,omitempty"`
 	// Invariant: WrongCodes <= Config.WrongCodesMax.
 	WrongCodes int `json:"wrong_codes"`

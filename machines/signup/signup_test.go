@@ -45,7 +45,7 @@ func (d *directory) Provision(ctx context.Context, a signup.Account) (string, er
 
 var ada = signup.SignUp{Email: "ada@example.com", Name: "Ada"}
 
-// play starts a sign-up whose mails have the given outcomes; see statecharttest.Outcomes.
+// play starts a sign-up whose mails have the given outcomes. See statecharttest.Outcomes.
 func play(t statecharttest.TB, config signup.Config, mails ...string) (*statecharttest.Player[signup.Context], *mailbox, *directory) {
 	t.Helper()
 	outcomes, err := statecharttest.NewOutcomes(mails...)

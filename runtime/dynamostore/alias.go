@@ -141,7 +141,7 @@ func (s *Store) Release(ctx context.Context, alias string, id durable.InstanceID
 
 // Redeem stores the event of a callback with the alias, if the alias belongs to the instance, the instance has not
 // ended, and the alias is not redeemed yet. Of concurrent callbacks, one is the first. Redeem returns the stored
-// redemption in either case; not being the first is no error. It does not change an alias of another instance. by
+// redemption in either case. Not being the first is not an error. It does not change an alias of another instance. by
 // identifies the callback: a retry with the same value gets the same result.
 func (s *Store) Redeem(ctx context.Context, alias string, id durable.InstanceID, event json.RawMessage, by string) (durable.Redemption, error) {
 	doing := fmt.Sprintf("redeeming alias %s of %s", alias, id)

@@ -19,7 +19,7 @@
 //
 // A stored value loads as equal JSON, including null, empty strings, and empty lists and maps. Numbers keep their
 // value to the last digit, but not their spelling: DynamoDB trims zeros, so 1.50 and 15e-1 load as 1.5, and -0 as 0.
-// Commit refuses numbers that DynamoDB cannot hold; see [NumberError].
+// Commit refuses numbers that DynamoDB cannot hold. See [NumberError].
 //
 // # Expiry
 //

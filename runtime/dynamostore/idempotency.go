@@ -33,7 +33,7 @@ const ReservedFor = 15 * 24 * time.Hour
 var ErrIDReused = errors.New("event ID used before with another body")
 
 // Reserve reserves a caller's event ID for this event to the instance, from at until at plus ReservedFor. Reserving
-// it again for the same event extends the reservation; durable.EventDigest decides whether two events are the same.
+// it again for the same event extends the reservation. durable.EventDigest decides whether two events are the same.
 // Reserve fails with ErrIDReused if the ID is reserved for another event. Of concurrent calls with different events,
 // one wins.
 //

@@ -181,8 +181,8 @@ func (r *shardReader) fill(ctx context.Context, client Client, filter Filter) {
 	}
 }
 
-// query returns the request for the first page of a shard. It includes every condition that the index can evaluate;
-// it cannot match an instance's states.
+// query returns the request for the first page of a shard. It includes every condition that the index can evaluate.
+// It cannot match an instance's states.
 func (f Filter) query(table, shard string, keys indexRange, limit int) *dynamodb.QueryInput {
 	input := &dynamodb.QueryInput{
 		TableName: &table, IndexName: aws.String(IndexName), Limit: aws.Int32(int32(max(limit, shardEntriesMin))),

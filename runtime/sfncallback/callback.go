@@ -23,7 +23,7 @@ type Client interface {
 	GetExecutionHistory(context.Context, *sfn.GetExecutionHistoryInput, ...func(*sfn.Options)) (*sfn.GetExecutionHistoryOutput, error)
 }
 
-// triesMax is the number of calls that one Answer makes. tryInterval is the pause after the first call; it doubles
+// triesMax is the number of calls that one Answer makes. tryInterval is the pause after the first call. It doubles
 // after each call.
 const (
 	triesMax    = 3
@@ -39,10 +39,10 @@ var _ durable.Tokens = (*Callback)(nil)
 func New(client Client) *Callback { return &Callback{client: client} }
 
 // Answer ends the wait of the task. If the task is no longer waiting, Answer reads the execution's history to decide
-// whether this answer ended it: an earlier call may have succeeded, or the network may have delivered a call twice.
-// For a token without an execution there is no history. Then repeat, which says that an earlier call may have
-// succeeded, decides. Answer returns durable.ErrExpired if something else ended the task, or wraps durable.ErrRefused
-// or durable.ErrDenied. After any other error, the task may or may not be answered.
+// whether this answer ended it. An earlier call may have succeeded, or the network may have delivered a call twice.
+// Without token.Execution there is no history. Then repeat decides: it says that an earlier call may have succeeded.
+// Answer returns durable.ErrExpired if something else ended the task, or wraps durable.ErrRefused or
+// durable.ErrDenied. After any other error, the task may or may not be answered.
 func (c *Callback) Answer(ctx context.Context, token durable.Token, answer durable.Answer, repeat bool) error {
 	for try := 1; ; try++ {
 		err := c.send(ctx, token, answer)

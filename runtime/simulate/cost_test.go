@@ -189,7 +189,7 @@ func bill(c callCost) []line {
 	}
 	sent := 1 + c.calls["sqs.SendMessage"] // Step Functions sends one too
 	received := c.invocations["consumer"]
-	// Commits and clearings write the instance, with room for one unit of outbox; the other writes are for the alias.
+	// Commits and clearings write the instance, with room for one unit of outbox. The other writes are for the alias.
 	// The claim is a transaction that writes the alias and checks the instance, both at twice the units (DynamoDB
 	// Developer Guide, "DynamoDB read and write operations").
 	const aliasWrites = 2

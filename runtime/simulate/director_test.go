@@ -79,7 +79,7 @@ func (c *pendingCall) isConsumers() bool { return strings.HasPrefix(c.process, "
 
 func (c *pendingCall) isProducers() bool { return strings.HasPrefix(c.process, "producer") }
 
-// slow delays a call on its way to AWS; the client may give up earlier. outage makes a service refuse all calls for a
+// slow delays a call on its way to AWS. The client may give up earlier. outage makes a service refuse all calls for a
 // while.
 const (
 	slow fault = 100 + iota
@@ -255,7 +255,7 @@ func (d *director) note(now time.Time, call *pendingCall, what string) {
 // have a failing service, makes 16,400.
 const callsMax = 100_000
 
-// say adds a line to the trace; the caller holds d.mu.
+// say adds a line to the trace. The caller holds d.mu.
 func (d *director) say(now time.Time, line string) {
 	d.flush()
 	if d.calls++; d.calls > callsMax {
@@ -265,7 +265,7 @@ func (d *director) say(now time.Time, line string) {
 	d.trace = append(d.trace, line)
 }
 
-// flush moves the unsorted lines into the trace, in an order that the seed decides; the caller holds d.mu.
+// flush moves the unsorted lines into the trace, in an order that the seed decides. The caller holds d.mu.
 func (d *director) flush() {
 	slices.Sort(d.unsorted)
 	d.trace = append(d.trace, d.unsorted...)

@@ -2,7 +2,7 @@ package simulate_test
 
 import "time"
 
-// kill ends a process; the caller holds d.mu.
+// kill ends a process. The caller holds d.mu.
 func (d *director) kill(process string) {
 	if !d.dead[process] {
 		d.dead[process] = true

@@ -22,7 +22,7 @@ const (
 	killers       = `{"S":"` + killerMachine + "/"
 )
 
-// latencyOf draws a call's latency; the caller holds d.mu.
+// latencyOf draws a call's latency. The caller holds d.mu.
 func (d *director) latencyOf(call *pendingCall) time.Duration {
 	if d.plan.longOutboxes && call.isConsumers() && strings.HasPrefix(call.target, "sqs.SendMessage") {
 		return time.Duration(1+d.rng.Int64N(int64(latencyMax/time.Millisecond))) * time.Millisecond
@@ -56,7 +56,7 @@ func (d *director) siege() time.Duration {
 	return 20*time.Minute + time.Duration(d.rng.IntN(340*60))*time.Second
 }
 
-// last records the end of a fault that lasts for many calls; the caller holds d.mu.
+// last records the end of a fault that lasts for many calls. The caller holds d.mu.
 func (d *director) last(now time.Time, call *pendingCall, kind fault) {
 	switch kind {
 	case outage:
@@ -72,7 +72,7 @@ func (d *director) last(now time.Time, call *pendingCall, kind fault) {
 	}
 }
 
-// lasting returns the fault that hits a call because of a lasting fault, or 0; the caller holds d.mu.
+// lasting returns the fault that hits a call because of a lasting fault, or 0. The caller holds d.mu.
 func (d *director) lasting(now time.Time, call *pendingCall) fault {
 	switch {
 	case d.outages[call.service()].After(now):

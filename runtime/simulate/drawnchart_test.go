@@ -111,7 +111,7 @@ type drawer struct {
 	family, kid bool
 	// flows means that the chart starts workflows.
 	flows bool
-	// version is the chart's version; see drawnVersions. renamed is the state with another name in the second
+	// version is the chart's version. See drawnVersions. renamed is the state with another name in the second
 	// version.
 	version, renamed int
 	// count is the number of states. services and children are the numbers of states with a service or a child.

@@ -221,7 +221,7 @@ func (f *function) release(e *environment) {
 // clockSkewMax is the largest clock error of a process.
 const clockSkewMax = 2 * time.Second
 
-// startProcess starts a process, possibly with a clock error; the caller holds f.mu.
+// startProcess starts a process, possibly with a clock error. The caller holds f.mu.
 func (f *function) startProcess() *environment {
 	s := f.simulation
 	f.begun++

@@ -4,8 +4,8 @@ import "strings"
 
 // The ledger's record of items that TTL deletes.
 
-// recordDeletion records that the item of an instance is deleted, and returns how many effects it still had; the caller holds
-// l.mu.
+// recordDeletion records that the item of an instance is deleted, and returns how many effects it still had. The
+// caller holds l.mu.
 func (l *ledger) recordDeletion(instance string) (owed int) {
 	item := l.stored[instance]
 	owed, item.owed = item.owed, 0

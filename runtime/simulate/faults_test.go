@@ -82,7 +82,7 @@ const (
 	loseAnswer
 	// throttle makes AWS refuse the call.
 	throttle
-	// duplicate makes the call take effect twice; the client gets the second response.
+	// duplicate makes the call take effect twice. The client gets the second response.
 	duplicate
 	// freeze stops the process before the call takes effect. It continues when its messages are visible to others
 	// again.

@@ -131,8 +131,8 @@ func inWard(t *testing.T, o options, test func(w *world, since func(sent map[str
 }
 
 // steadily sends an event to each good instance at the same instant, every 700 ms. Every five seconds it also sends
-// the bad event, if any, to the sick instance: at the same instant, so that both are in one batch, or 50 ms later if
-// apart. It returns the latencies of the good events.
+// the bad event, if any, to the sick instance. It sends it at the same instant, so that both are in one batch, or 50
+// ms later if apart. It returns the latencies of the good events.
 func steadily(t *testing.T, batchSize int, bad trouble) (found latencies) {
 	t.Helper()
 	mixed := 0

@@ -290,7 +290,7 @@ func (w *world) send(instance, event string) {
 	w.post("/instances/"+instance+"/events", nil, []byte(event), http.StatusAccepted)
 }
 
-// record reads an instance; Revision is 0 if it does not exist.
+// record reads an instance. Revision is 0 if it does not exist.
 func (w *world) record(instance string) durable.Record {
 	w.t.Helper()
 	id, err := durable.ParseInstanceID(instance)

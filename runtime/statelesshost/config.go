@@ -72,7 +72,7 @@ type After struct {
 type Event struct {
 	// Trigger is the value that the machine was configured with. Nil means the event's type.
 	Trigger stateless.Trigger
-	// Payload declares the event's payload; the zero value means none.
+	// Payload declares the event's payload. The zero value means none.
 	Payload statechart.Payload
 	// Args returns the trigger's arguments for the payload. Nil means the payload as the only argument, or no
 	// arguments if the event has no payload.
