@@ -10,7 +10,7 @@ import (
 	"github.com/settle-run/settle/runtime/statecharttest"
 )
 
-func TestPlantRunsAPipelineWhoseDataIsLate(t *testing.T) {
+func TestPlantRunsAPipelineWithLateData(t *testing.T) {
 	t.Parallel()
 	plant := &demo.Plant{Logger: slog.New(slog.DiscardHandler)}
 	p := statecharttest.Play(t, pipeline.New(pipeline.Services{Data: plant, Jobs: plant, Alerts: plant}, pipeline.Config{}), statecharttest.Config{})

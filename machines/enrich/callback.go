@@ -22,7 +22,7 @@ const ProviderName = "enricher"
 const CallbackKeyBytesMin = 16
 
 // Callbacks creates and verifies the addresses for the third party's callbacks. An address names one instance and a
-// deadline. Without the key, nobody can create or change an address. So a callback needs no signature, and no address
+// deadline. Without the key, an address cannot be created or changed. So a callback needs no signature, and no address
 // needs to be stored.
 type Callbacks struct {
 	// Base is the gateway's address, such as https://api.example.com.

@@ -24,7 +24,7 @@ type Config struct {
 	WrongCodesMax int
 	// ResendsMax is how often RESEND sends another mail. Defaults to 3.
 	ResendsMax int
-	// AddressChangesMax limits CHANGE_ADDRESS, so that nobody can use it to mail strangers. Defaults to 3.
+	// AddressChangesMax limits CHANGE_ADDRESS, so that users cannot mail strangers with it. Defaults to 3.
 	AddressChangesMax int
 	// ServiceTimeout limits one attempt to send a mail or to create an account. Defaults to 10 seconds.
 	ServiceTimeout time.Duration

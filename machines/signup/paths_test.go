@@ -45,7 +45,7 @@ func TestEveryOutcomeCanBeReached(t *testing.T) {
 	}
 }
 
-func TestOnEveryPathCountsStayWithinTheirLimitsAndOnlyTheActiveHaveAnAccount(t *testing.T) {
+func TestOnEveryPathCountsStayWithinLimitsAndOnlyActiveUsersHaveAnAccount(t *testing.T) {
 	t.Parallel()
 	var coverage statecharttest.Coverage
 	chart, config := paths()

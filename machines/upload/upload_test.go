@@ -179,7 +179,7 @@ func TestOutputHasBothFiles(t *testing.T) {
 
 var update = flag.Bool("update", false, "write the diagram into README.md")
 
-func TestTheDiagramInTheReadmeIsThatOfTheChart(t *testing.T) {
+func TestTheReadmeShowsTheChart(t *testing.T) {
 	t.Parallel()
 	statecharttest.CheckDiagram(t, "README.md", upload.New(newProcessor(), upload.Config{}).Mermaid(), *update)
 }

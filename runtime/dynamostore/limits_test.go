@@ -102,7 +102,7 @@ func TestSizeIsCountedAsDynamoDBCounts(t *testing.T) {
 }
 
 // The loop drops a denied effect only if it can store when the denials began.
-func TestAFullItemWithEffectsHasRoomForTheTimeOfADenial(t *testing.T) {
+func TestAFullItemHasRoomForTheTimeOfTheFirstDenial(t *testing.T) {
 	t.Parallel()
 	store := dynamostore.New(newClient(t), table)
 	record := smallRecord(id, 1)

@@ -107,7 +107,7 @@ func (f *fixture) waiting() string {
 	return output.Attributes["ApproximateNumberOfMessages"] + " " + output.Attributes["ApproximateNumberOfMessagesDelayed"]
 }
 
-func TestMessageIsSentWhenItIsDueHoweverFarAway(t *testing.T) {
+func TestAMessageIsSentWhenItIsDueAfterAnyDelay(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		after time.Duration

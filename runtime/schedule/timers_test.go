@@ -44,8 +44,8 @@ func schedules(t *testing.T, client *scheduler.Client) int {
 	return len(listed.Schedules)
 }
 
-// TestTimersFireOnTimeHoweverFarAway sends each message once, at most a second late.
-func TestTimersFireOnTimeHoweverFarAway(t *testing.T) {
+// TestTimersFireOnTimeAfterAnyDelay sends each message once, at most a second late.
+func TestTimersFireOnTimeAfterAnyDelay(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		after     time.Duration

@@ -123,7 +123,7 @@ func TestAnExecutionIsStartedOnceUnderItsName(t *testing.T) {
 	})
 }
 
-func TestAStartWhoseAnswerIsLostIsFoundStarted(t *testing.T) {
+func TestAStartWithALostResponseCountsAsStarted(t *testing.T) {
 	t.Parallel()
 	atDesk(t, func(d *desk) {
 		d.fault = awslocal.Fault{AnswerLost: true}

@@ -187,9 +187,9 @@ var troubles = map[string]trouble{
 	"events that are not declared": {`{"type": "vanish"}`, false},
 }
 
-// TestTheTroubleOfOneInstanceDelaysNoOther compares the latencies of good instances, event by event, with a run
+// TestAFailingInstanceDelaysNoOther compares the latencies of good instances, event by event, with a run
 // without the bad instance. They are equal to the nanosecond: each event is stored after its own read and write.
-func TestTheTroubleOfOneInstanceDelaysNoOther(t *testing.T) {
+func TestAFailingInstanceDelaysNoOther(t *testing.T) {
 	t.Parallel()
 	quiet := latencies{}
 	for i := range goods {
