@@ -15,17 +15,17 @@ import (
 
 var update = flag.Bool("update", false, "write the guide's code, output and diagram")
 
-// guide is the document with code, output and diagram from example_test.go.
+// guide is the guide whose code, output and diagram come from example_test.go.
 const guide = "../../docs/stateless.md"
 
-// A mark names the block below it, which TestTheGuideShowsTheTestedCode writes:
+// A mark stands above what it owns, with the block that TestTheGuideShowsWhatRuns puts there:
 //
-//	<!-- example: ExampleX -->  an example's code and output
+//	<!-- example: ExampleX -->  what an example prints, below its code
 //	<!-- code: name -->         another declaration, a type with its methods
 //	<!-- diagram: phone -->     the diagram of hostPhone
 var mark = regexp.MustCompile("(?m)^<!-- (example|code|diagram): (\\w+) -->\n(?:\n?```(?:go|text|mermaid)\n(?s:.*?)\n```\n)*")
 
-func TestTheGuideShowsTheTestedCode(t *testing.T) {
+func TestTheGuideShowsWhatRuns(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile(guide)
 	if err != nil {
@@ -70,11 +70,12 @@ func TestTheGuideShowsTheTestedCode(t *testing.T) {
 	}
 	equal(t, "lines", len(got), len(wanted))
 	if blocks := strings.Count(want, "\n```go\n"); blocks != strings.Count(want, " -->\n```go\n") {
-		t.Errorf("%s has code without a mark above it, so no test compiles it", guide)
+		t.Errorf("%s has code without a mark above it, which nothing compiles", guide)
 	}
 }
 
-// declarations returns the source of the declarations in example_test.go, by name, and the output of its examples.
+// declarations returns the source of what example_test.go declares, by name, and what its examples
+// print.
 func declarations(t *testing.T) (code, printed map[string]string) {
 	t.Helper()
 	source, err := os.ReadFile("example_test.go")
