@@ -13,7 +13,7 @@ import (
 	"github.com/settle-run/settle/runtime/durable"
 )
 
-// Services are what the machines call while they settle. All are required.
+// Services are the services that the machines call. All are required.
 type Services struct {
 	// Enricher is the third party of enrich.
 	Enricher enrich.Provider
@@ -21,7 +21,7 @@ type Services struct {
 	Runners job.RunnerLauncher
 	// Mailer mails the codes of signup.
 	Mailer signup.Mailer
-	// Accounts makes the accounts of signup.
+	// Accounts creates the accounts of signup.
 	Accounts signup.Accounts
 	// Pipeline evaluates data, runs jobs and publishes alerts for pipeline.
 	Pipeline pipeline.Services
@@ -31,31 +31,26 @@ type Services struct {
 
 // Settings tunes the machines. The zero value is useful.
 type Settings struct {
-	// EnrichCallbacks makes the addresses that enrich's third party calls back. Without them its
-	// instances end in not_accepted.
+	// EnrichCallbacks creates the callback addresses of enrich. Without it, its instances end in not_accepted.
 	EnrichCallbacks enrich.Callbacks
 	Enrich          enrich.Config
-	// EnrichRetention is how long an instance of enrich is kept once it is over. Defaults to
-	// enrich.Retention.
+	// EnrichRetention is how long a finished instance of enrich is kept. Defaults to enrich.Retention.
 	EnrichRetention time.Duration
 
 	Job job.Config
-	// JobRetention is how long a job is kept once it is over. Defaults to job.Retention.
+	// JobRetention is how long a finished job is kept. Defaults to job.Retention.
 	JobRetention time.Duration
 
 	Signup signup.Config
-	// SignupRetention is how long a sign-up is kept once it is over. Defaults to
-	// signup.Retention.
+	// SignupRetention is how long a finished sign-up is kept. Defaults to signup.Retention.
 	SignupRetention time.Duration
 
 	Pipeline pipeline.Config
-	// PipelineRetention is how long a run is kept once it is over. Defaults to
-	// pipeline.Retention.
+	// PipelineRetention is how long a finished run is kept. Defaults to pipeline.Retention.
 	PipelineRetention time.Duration
 
 	Upload upload.Config
-	// UploadRetention is how long a month is kept once its window has closed. Defaults to
-	// upload.Retention.
+	// UploadRetention is how long a month is kept after its window closed. Defaults to upload.Retention.
 	UploadRetention time.Duration
 }
 

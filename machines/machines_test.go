@@ -12,7 +12,7 @@ import (
 	"github.com/settle-run/settle/machines/upload"
 )
 
-func TestMachinesAreHostedAsTheirPackagesSay(t *testing.T) {
+func TestMachinesUseTheirPackagesDefaults(t *testing.T) {
 	t.Parallel()
 	all := machines.All(machines.Services{}, machines.Settings{JobRetention: time.Hour})
 	for _, want := range []struct {

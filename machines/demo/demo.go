@@ -1,8 +1,7 @@
-// Package demo has services for the machines that change nothing in the world: they write to
-// the log what they would have done. Put your own in their place before real users come: a
-// code of signup is in the log for everyone who may read it.
+// Package demo has services for the machines without side effects: they log the call instead. Replace them before
+// real users arrive: anyone with access to the log can read signup's codes.
 //
-// What they return is derived from the idempotency key, so a repeated call returns the same.
+// The results are derived from the idempotency key, so a repeated call returns the same result.
 package demo
 
 import (
@@ -31,14 +30,14 @@ func (r Runners) Launch(ctx context.Context, request job.Request) (job.Runner, e
 // Mailer implements signup.Mailer.
 type Mailer struct{ Logger *slog.Logger }
 
-// SendVerification logs the mail, and the code of six digits that would be in it.
+// SendVerification logs the mail and its code of six digits.
 func (m Mailer) SendVerification(ctx context.Context, verification signup.Verification) (code string, err error) {
 	code = Code(verification.IdempotencyKey)
 	m.Logger.InfoContext(ctx, "demo: a mail would be sent now", "to", verification.Email, "code", code)
 	return code, nil
 }
 
-// Code returns the code that Mailer mails under the idempotency key.
+// Code returns the code that Mailer mails for the idempotency key.
 func Code(idempotencyKey string) string {
 	sum := sha256.Sum256([]byte(idempotencyKey))
 	return fmt.Sprintf("%06d", binary.BigEndian.Uint64(sum[:8])%1_000_000)
@@ -47,14 +46,14 @@ func Code(idempotencyKey string) string {
 // Accounts implements signup.Accounts.
 type Accounts struct{ Logger *slog.Logger }
 
-// Provision logs the account and returns the ID that it would have.
+// Provision logs the account and returns its ID.
 func (a Accounts) Provision(ctx context.Context, account signup.Account) (accountID string, err error) {
 	id := "demo-account-" + derived(account.IdempotencyKey)
-	a.Logger.InfoContext(ctx, "demo: an account would be made now", "account", id, "email", account.Email)
+	a.Logger.InfoContext(ctx, "demo: an account would be created now", "account", id, "email", account.Email)
 	return id, nil
 }
 
-// derived returns a short name for what has the idempotency key.
+// derived returns a short name that is derived from the idempotency key.
 func derived(idempotencyKey string) string {
 	sum := sha256.Sum256([]byte(idempotencyKey))
 	return hex.EncodeToString(sum[:6])

@@ -11,7 +11,7 @@ import (
 	"github.com/settle-run/settle/machines/signup"
 )
 
-func TestServicesLogAndRepeatThemselvesForOneKey(t *testing.T) {
+func TestServicesLogAndReturnTheSameForOneKey(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
 	logger := slog.New(slog.NewTextHandler(&log, nil))

@@ -10,7 +10,7 @@ import (
 	"github.com/settle-run/settle/machines/enrich"
 )
 
-func TestEnricherLogsTheAddressOfTheCallbackAndRepeatsItselfForOneKey(t *testing.T) {
+func TestEnricherLogsTheCallbackAndReturnsTheSameForOneKey(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
 	enricher := demo.Enricher{Logger: slog.New(slog.NewTextHandler(&log, nil))}

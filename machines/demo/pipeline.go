@@ -8,8 +8,8 @@ import (
 	"github.com/settle-run/settle/machines/pipeline"
 )
 
-// Plant implements the services of pipeline. Data is there at the second evaluation, and a job has
-// succeeded at the third look; a process that starts anew begins to count anew.
+// Plant implements the services of pipeline. The data is ready at the second evaluation, and a job succeeds at the
+// third check. The counts restart with the process.
 type Plant struct {
 	Logger *slog.Logger
 
@@ -41,7 +41,7 @@ func (p *Plant) Trigger(ctx context.Context, request pipeline.TriggerRequest) (p
 	return pipeline.Job{ID: id}, nil
 }
 
-// Check logs how the job is.
+// Check logs the job's status.
 func (p *Plant) Check(ctx context.Context, _ pipeline.Slot, job pipeline.Job) (pipeline.Progress, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -53,7 +53,7 @@ func (p *Plant) Check(ctx context.Context, _ pipeline.Slot, job pipeline.Job) (p
 	if p.checks[job.ID] > 2 {
 		progress.Status = pipeline.JobSucceeded
 	}
-	p.Logger.InfoContext(ctx, "demo: a job would be looked at now", "job", job.ID, "status", progress.Status)
+	p.Logger.InfoContext(ctx, "demo: a job would be checked now", "job", job.ID, "status", progress.Status)
 	return progress, nil
 }
 

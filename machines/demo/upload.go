@@ -10,7 +10,7 @@ import (
 // Files implements upload.Processor.
 type Files struct{ Logger *slog.Logger }
 
-// ProcessWarehouse logs the file and returns the dataset that it would become.
+// ProcessWarehouse logs the file and returns its dataset.
 func (f Files) ProcessWarehouse(ctx context.Context, request upload.WarehouseRequest) (upload.Dataset, error) {
 	location := "demo://warehouse/" + derived(request.IdempotencyKey)
 	f.Logger.InfoContext(ctx, "demo: a warehouse file would be cleaned and joined with the shipping data now",
@@ -18,7 +18,7 @@ func (f Files) ProcessWarehouse(ctx context.Context, request upload.WarehouseReq
 	return upload.Dataset{Location: location}, nil
 }
 
-// ProcessSales logs the file and returns the dataset that it would become.
+// ProcessSales logs the file and returns its dataset.
 func (f Files) ProcessSales(ctx context.Context, request upload.SalesRequest) (upload.Dataset, error) {
 	location := "demo://sales/" + derived(request.IdempotencyKey)
 	f.Logger.InfoContext(ctx, "demo: a sales file would be correlated with the warehouse data now",

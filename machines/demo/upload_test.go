@@ -10,7 +10,7 @@ import (
 	"github.com/settle-run/settle/machines/upload"
 )
 
-func TestFilesAreLoggedAndRepeatThemselvesForOneKey(t *testing.T) {
+func TestFilesLogsAndReturnsTheSameForOneKey(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
 	files := demo.Files{Logger: slog.New(slog.NewTextHandler(&log, nil))}

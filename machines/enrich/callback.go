@@ -15,24 +15,24 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// ProviderName is the name of the third party in the addresses of callbacks and in aliases.
+// ProviderName is the name of the third party in callback addresses and aliases.
 const ProviderName = "enricher"
 
-// CallbackKeyBytesMin is the shortest key that addresses are made with.
+// CallbackKeyBytesMin is the minimum length of Callbacks.Key.
 const CallbackKeyBytesMin = 16
 
-// Callbacks makes and checks the addresses that the third party calls back at. An address names one instance
-// and is good until one time; who does not have the key cannot make one, nor change what it says. So a
-// callback needs no signature of the third party's, and nothing is stored for addresses that were made.
+// Callbacks creates and verifies the addresses for the third party's callbacks. An address names one instance and a
+// deadline. Without the key, an address cannot be created or changed. So a callback needs no signature, and no address
+// needs to be stored.
 type Callbacks struct {
-	// Base is the gateway's own address, such as https://api.example.com.
+	// Base is the gateway's address, such as https://api.example.com.
 	Base string
-	// Key makes addresses unguessable: CallbackKeyBytesMin random bytes or more, the same for the consumer
-	// and the gateway. With another key, addresses that were made are void.
+	// Key makes addresses unguessable: CallbackKeyBytesMin random bytes or more. The consumer and the gateway need
+	// the same key. A new key invalidates all earlier addresses.
 	Key []byte
 }
 
-// Validate checks that addresses can be made.
+// Validate checks Base and Key.
 func (c Callbacks) Validate() error {
 	base, err := url.Parse(c.Base)
 	if err != nil || base.Host == "" || base.Scheme != "https" && base.Scheme != "http" {
@@ -44,15 +44,15 @@ func (c Callbacks) Validate() error {
 	return nil
 }
 
-// Address returns the address for the callbacks to an instance, "enrich/ID", until the deadline, which
-// counts in whole seconds: Base/webhooks/enricher/ID/SECONDS/KEY.
+// Address returns the address for callbacks to an instance "enrich/ID" until the deadline:
+// Base/webhooks/enricher/ID/SECONDS/KEY. It truncates the deadline to whole seconds.
 func (c Callbacks) Address(instance string, deadline time.Time) string {
 	_, id, _ := strings.Cut(instance, "/")
 	until := strconv.FormatInt(deadline.Unix(), 10)
 	return strings.TrimSuffix(c.Base, "/") + "/webhooks/" + ProviderName + "/" + url.PathEscape(id) + "/" + until + "/" + c.sign(instance, until)
 }
 
-// Verify returns the deadline of an address, given its parts. It reports false if Address has not made it
+// Verify returns the deadline of an address, given the address's parts. It returns false if Address did not create it
 // with the same key.
 func (c Callbacks) Verify(instance, until, key string) (deadline time.Time, ok bool) {
 	if len(c.Key) == 0 || !hmac.Equal([]byte(c.sign(instance, until)), []byte(key)) {
@@ -62,27 +62,27 @@ func (c Callbacks) Verify(instance, until, key string) (deadline time.Time, ok b
 	return time.Unix(seconds, 0), err == nil
 }
 
-// sign returns the HMAC of what an address says. Neither part has a line break in it.
+// sign returns the HMAC of an address. Neither part contains a line break.
 func (c Callbacks) sign(instance, until string) string {
 	mac := hmac.New(sha256.New, c.Key)
 	fmt.Fprintf(mac, "settle callback 1\n%s\n%s\n%s", ProviderName, instance, until)
 	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
 }
 
-// ErrCallback is returned by ReadCallback when the body is not one of the third party's callbacks.
-var ErrCallback = errors.New("not a callback of the third party's")
+// ErrCallback is returned by ReadCallback if the body is not a callback of the third party.
+var ErrCallback = errors.New("not a callback of the third party")
 
-// DataBytesMax is how much data an instance takes. More is a failure: the third party has to put it
-// somewhere, and tell where. For a moment the item, of at most 400 KB, has the data twice, in the context and
-// in the answer to the task, and small numbers take more room there than in JSON.
+// DataBytesMax limits the data of a callback. If the data is larger, the callback counts as a failure: the third
+// party must store the data elsewhere and send its location. An item has at most 400 KB. It holds the data twice for
+// a moment, in the context and in the task's answer, and stores small numbers in more bytes than JSON does.
 const DataBytesMax = 96 << 10
 
-// unknownFailure stands for the text of a failure that the third party does not explain.
-const unknownFailure = "the third party does not say why"
+// unknownFailure is the text of a failure without an explanation.
+const unknownFailure = "the third party gave no reason"
 
-// ReadCallback reads the body of a callback, {"jobId", "success", "data", "error"}, and returns the alias of
-// the instance that it is about and the event to send there: SUCCEEDED if success is true and there are
-// data, of at most DataBytesMax, else FAILED. Other keys are ignored. Errors wrap ErrCallback.
+// ReadCallback decodes the body of a callback, {"jobId", "success", "data", "error"}. It returns the instance's alias
+// and the event to send to it. The event is SUCCEEDED if success is true and there is data of at most DataBytesMax,
+// else FAILED. It ignores other keys. Errors wrap ErrCallback.
 func ReadCallback(body []byte) (alias string, event json.RawMessage, err error) {
 	var callback struct {
 		JobID   string          `json:"jobId"`
@@ -98,8 +98,8 @@ func ReadCallback(body []byte) (alias string, event json.RawMessage, err error) 
 	}
 	if size := len(callback.Data); size > DataBytesMax {
 		callback.Success = false
-		callback.Error, _ = json.Marshal( // A text always marshals.
-			fmt.Sprintf("the third party sent %d bytes of data, of which %d are taken", size, DataBytesMax))
+		callback.Error, _ = json.Marshal( // a string always marshals
+			fmt.Sprintf("the third party sent %d bytes of data, but the limit is %d", size, DataBytesMax))
 	}
 	if callback.Success && !isNull(callback.Data) {
 		event, err = json.Marshal(struct {
@@ -115,12 +115,12 @@ func ReadCallback(body []byte) (alias string, event json.RawMessage, err error) 
 	return Alias(callback.JobID), event, err
 }
 
-// readBody decodes the body of a callback. Its errors are for the third party, and quote nothing of the body.
+// readBody decodes the body of a callback. Its errors are for the third party, and quote nothing from the body.
 func readBody(body []byte, into any) error {
 	err := statechart.ReadJSON(body, into)
 	var syntax *json.SyntaxError
 	if errors.As(err, &syntax) {
-		return fmt.Errorf("expected a JSON object, got %d bytes that are no JSON at byte %d: send one such as "+bodyExample, len(body), syntax.Offset)
+		return fmt.Errorf("expected a JSON object, got %d bytes that are not JSON at byte %d: send one such as "+bodyExample, len(body), syntax.Offset)
 	}
 	if err != nil {
 		return fmt.Errorf("%w: send an object such as "+bodyExample, err)
@@ -128,16 +128,15 @@ func readBody(body []byte, into any) error {
 	return nil
 }
 
-// bodyExample is the body of a callback.
+// bodyExample is an example of a callback's body.
 const bodyExample = `{"jobId": "7", "success": true, "data": {}}`
 
-// textOf returns the text of a failure: the third party's own where it gives one, as a string or in other
-// JSON.
+// textOf returns the text of a failure: the third party's string, or its other JSON, or a default.
 func textOf(value json.RawMessage, success bool) string {
 	var text string
 	switch {
 	case isNull(value) && success:
-		return "the third party reports success without data"
+		return "the third party reported success without data"
 	case isNull(value):
 		return unknownFailure
 	case json.Unmarshal(value, &text) != nil:

@@ -7,16 +7,16 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// Config tunes the chart. The zero value is useful. A deadline that was set stays when the config changes.
+// Config tunes the chart. The zero value is useful. A change does not affect deadlines that are already set.
 type Config struct {
-	// Wait is how long callbacks are taken, counted from the ENRICH. Defaults to 30 minutes.
+	// Wait is how long callbacks are accepted, counted from ENRICH. Defaults to 30 minutes.
 	Wait time.Duration
-	// Grace is how long after that the chart gives up: longer than a callback that was taken at the last
-	// moment may need through the queue. Defaults to 1 minute.
+	// Grace is how long after Wait the chart gives up. It must be longer than a callback that was accepted at the
+	// last moment may stay in the queue. Defaults to 1 minute.
 	Grace time.Duration
 	// SubmitTimeout limits one attempt to submit. Defaults to 30 seconds.
 	SubmitTimeout time.Duration
-	// SubmitRetry says how a failed attempt is repeated. Defaults to 3 attempts, 10 and 20 seconds apart.
+	// SubmitRetry is the retry policy for failed attempts. Defaults to 3 attempts, 10 and 20 seconds apart.
 	SubmitRetry statechart.RetryPolicy
 }
 

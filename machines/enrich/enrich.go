@@ -1,17 +1,15 @@
-// Package enrich asks a third party to enrich a subject, such as a company of which only the address of a
-// page is known, and waits for its callback without anything running meanwhile.
+// Package enrich asks a third party to enrich a subject, such as a company with only the address of a page, and waits
+// for the callback. While it waits, nothing runs.
 //
-// The third party is told an address for its callback that is made for this instance alone, cannot be
-// guessed, and is good until the wait is over: see [Callbacks]. The ID that it gives the job becomes an
-// alias of the instance, [Alias], so that its callback, and people, find the instance by it. The first
-// callback counts; the gateway refuses all others.
+// The third party gets a callback address for this instance alone. The address cannot be guessed, and is valid until
+// the wait ends: see [Callbacks]. The third party's job ID becomes an alias of the instance, [Alias], so that its
+// callback, and people, can find the instance. The first callback counts, and the gateway rejects all others.
 //
-// The wait is over 30 minutes after the ENRICH. The gateway takes no callback from then on, and the chart
-// gives up a minute later: a callback that was taken in time is never late, whatever the queue needs.
+// The wait ends 30 minutes after ENRICH. From then on the gateway accepts no callback. The chart gives up a minute
+// later, so a callback that was accepted in time also arrives in time.
 //
-// Every outcome is a final state of its own. A workflow that hands over its token with the ENRICH goes on
-// with what was found when the third party succeeds; in all other cases its task fails, with an error by
-// which the workflow can tell them apart.
+// Every outcome is a separate final state. A workflow that sends its token with ENRICH continues with the data when
+// the third party succeeds. In all other cases its task fails, with a different error for each case.
 package enrich
 
 import (
@@ -21,49 +19,50 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// Failed is the tag of the final states in which nothing was found.
+// Failed is the tag of the final states without data.
 const Failed = "failed"
 
-// Retention is how long an instance is kept once it is over, and with it the alias by which repeated
-// callbacks are told from unknown ones.
+// Retention is how long a finished instance is kept. Its alias is kept with it, and distinguishes repeated callbacks
+// from unknown ones.
 const Retention = 15 * 24 * time.Hour
 
-// StartedBy names the event that makes an instance.
+// StartedBy names the event that starts an instance.
 var StartedBy = []string{"ENRICH"}
 
-// WaitEnrich is the name under which Step Functions tasks wait for an instance: the name of the task's state
-// in enrich.asl.json.
+// WaitEnrich is the name under which Step Functions tasks wait for an instance. It is also the name of the task's
+// state in enrich.asl.json.
 const WaitEnrich = "Enrich"
 
 // The errors with which a waiting task fails.
 const (
-	// ErrorFailed says that the third party has called back with a failure; the cause is its own text.
+	// ErrorFailed means that the third party reported a failure. The cause is its text.
 	ErrorFailed = "Enrich.Failed"
-	// ErrorExpired says that no callback came in time.
+	// ErrorExpired means that no callback arrived in time.
 	ErrorExpired = "Enrich.Expired"
-	// ErrorNotAccepted says that the third party could not be reached, or would not take the job.
+	// ErrorNotAccepted means that the third party could not be reached, or rejected the job.
 	ErrorNotAccepted = "Enrich.NotAccepted"
-	// ErrorJobMixedUp says that the third party gave the job an ID that another instance waits under.
+	// ErrorJobMixedUp means that the third party gave the job an ID that another instance is waiting for.
 	ErrorJobMixedUp = "Enrich.JobMixedUp"
 )
 
-// Context is what an instance knows. It holds nothing by which a callback could be forged.
+// Context is the data of an instance. It contains nothing that would help to forge a callback.
 type Context struct {
-	// Instance is the instance's own name, which the address of the callback contains.
+	// Instance is the instance's name. It is part of the callback address.
 	Instance  string `json:"instance"`
 	Subject   string `json:"subject,omitempty"`
 	Reference string `json:"reference,omitempty"`
-	// Deadline is when callbacks are no longer taken, in whole seconds.
+	// Deadline is the end of the wait, in whole seconds.
 	Deadline time.Time `json:"deadline,omitzero"`
-	// JobID is the third party's, empty until it has accepted the job.
+	// JobID is the third party's ID for the job; empty until it accepted the job.
 	JobID string `json:"job_id,omitempty"`
-	// Data is what the third party found, nil unless it succeeded.
+	// Data is the third party's result; nil unless it succeeded.
 	Data json.RawMessage `json:"data,omitempty"`
-	// Cause is why there is no Data.
+	// Cause explains why there is no Data.
 	Cause string `json:"cause,omitempty"`
 }
 
-// Output is what an instance ends with. What was found is in the context: an item has no room for it twice.
+// Output is the output of an instance. It does not repeat the data, which is in the context: an item has no room for
+// two copies.
 type Output struct {
 	// Outcome is the final state.
 	Outcome   string `json:"outcome"`
@@ -72,7 +71,7 @@ type Output struct {
 	Cause     string `json:"cause,omitempty"`
 }
 
-// Found is what a waiting task is told.
+// Found is the output for a waiting task.
 type Found struct {
 	Reference string          `json:"reference,omitempty"`
 	JobID     string          `json:"job_id"`
@@ -106,17 +105,17 @@ func New(provider Provider, callbacks Callbacks, config Config) *statechart.Char
 			AliasTaken:  statechart.PayloadOf[TakenAlias](),
 		},
 		States: []state{
-			{ID: "new", Tags: settled, Doc: "nothing was asked",
+			{ID: "new", Tags: settled, Doc: "no request yet",
 				On: []on{{Event: "ENRICH", Target: "submitting", Actions: do{keepRequest, setDeadline(config.Wait)}}}},
 
-			{ID: "submitting", Doc: "the third party is being asked",
+			{ID: "submitting", Doc: "calls the third party",
 				Invoke: []invoke{{
 					Service: submit(provider, callbacks), Timeout: config.SubmitTimeout, Retry: config.SubmitRetry,
 					OnDone:  []on{{Target: "waiting", Actions: do{keepJobID}}},
 					OnError: []on{{Target: "not_accepted", Actions: do{keepRefusal}}},
 				}}},
 
-			{ID: "waiting", Tags: settled, Doc: "waits for the callback of the third party; nothing runs",
+			{ID: "waiting", Tags: settled, Doc: "waits for the third party's callback",
 				Entry: do{claimJobID},
 				On: []on{
 					{Event: "SUCCEEDED", Target: "succeeded", Actions: do{keepData}},
@@ -142,11 +141,11 @@ var (
 	keepData    = statechart.Assign("keepData", func(c *Context, e Succeeded) { c.Data = e.Data })
 	keepFailure = statechart.Assign("keepFailure", func(c *Context, e Failure) { c.Cause = e.Error })
 	keepExpiry  = statechart.Update("keepExpiry", func(c *Context) { c.Cause = "no callback by " + c.Deadline.Format(time.RFC3339) })
-	keepMixUp   = statechart.Update("keepMixUp", func(c *Context) { c.Cause = "another instance waits for the job " + c.JobID })
+	keepMixUp   = statechart.Update("keepMixUp", func(c *Context) { c.Cause = "another instance is waiting for the job " + c.JobID })
 	claimJobID  = statechart.Alias(func(c Context, _ statechart.Event) string { return Alias(c.JobID) })
 )
 
-// setDeadline starts the wait with the event, so that attempts to submit do not prolong it.
+// setDeadline starts the wait at the event, so that attempts to submit do not extend it.
 func setDeadline(wait time.Duration) statechart.Action[Context] {
 	return statechart.Assign("setDeadline", func(c *Context, e statechart.Event) { c.Deadline = e.At.Add(wait).UTC().Truncate(time.Second) })
 }
@@ -155,7 +154,7 @@ func expiry(grace time.Duration) func(Context, statechart.Event) time.Time {
 	return func(c Context, _ statechart.Event) time.Time { return c.Deadline.Add(grace) }
 }
 
-// without returns a final state in which nothing was found: the task that waits fails with the error.
+// without returns a final state without data: the waiting task fails with the error.
 func without(outcome, taskError string) state {
 	cause := func(c Context, _ statechart.Event) string { return c.Cause }
 	return state{ID: outcome, Type: statechart.Final, Tags: []string{Failed}, Output: output(outcome),

@@ -22,7 +22,7 @@ var update = flag.Bool("update", false, "write the diagram into README.md")
 
 var callbacks = enrich.Callbacks{Base: "https://api.example.com/", Key: []byte("sixteen bytes or more")}
 
-// provider is a fake that remembers what it was asked for, and gives jobs the IDs job-1, job-2 and so on.
+// provider is a fake that records its jobs, and gives them the IDs job-1, job-2 and so on.
 type provider struct {
 	outcomes *statecharttest.Outcomes
 	jobs     []enrich.Job
@@ -87,7 +87,7 @@ func TestEveryOutcomeCanBeReached(t *testing.T) {
 	}
 }
 
-// numbered is a third party that remembers nothing.
+// numbered is a stateless third party.
 type numbered struct{}
 
 func (numbered) Submit(context.Context, enrich.Job) (string, error) { return "job-1", nil }
@@ -107,7 +107,7 @@ func TestAttemptsShareTheIdempotencyKeyTheAddressAndTheDeadline(t *testing.T) {
 	}
 }
 
-func TestTheSnapshotHoldsNothingThatACallbackCouldBeForgedWith(t *testing.T) {
+func TestTheSnapshotDoesNotContainTheCallbackKey(t *testing.T) {
 	t.Parallel()
 	third := newProvider(t)
 	p := statecharttest.Play(t, enrich.New(third, callbacks, enrich.Config{}), statecharttest.Config{Instance: "enrich/demo-7"})
@@ -118,7 +118,7 @@ func TestTheSnapshotHoldsNothingThatACallbackCouldBeForgedWith(t *testing.T) {
 		t.Fatal(err)
 	}
 	if key := address[strings.LastIndexByte(address, '/')+1:]; strings.Contains(string(snapshot), key) {
-		t.Errorf("the snapshot has the key of the address:\n%s", snapshot)
+		t.Errorf("the snapshot contains the key of the address:\n%s", snapshot)
 	}
 }
 
@@ -132,17 +132,17 @@ func TestAJobIDThatCannotBeAnAliasIsRefused(t *testing.T) {
 		}
 	}
 	if longest := enrich.Alias(strings.Repeat("j", enrich.JobIDBytesMax)); len(longest) > statechart.AliasBytesMax {
-		t.Errorf("want the longest job ID to make an alias, got one of %d bytes", len(longest))
+		t.Errorf("want the longest job ID to be a valid alias, got one of %d bytes", len(longest))
 	}
 }
 
-func TestNobodyIsAskedWhoCouldNotCallBack(t *testing.T) {
+func TestNoJobIsSubmittedWithoutACallbackAddress(t *testing.T) {
 	t.Parallel()
 	third := newProvider(t)
 	p := statecharttest.Play(t, enrich.New(third, enrich.Callbacks{}, enrich.Config{}), statecharttest.Config{Instance: "enrich/demo-7"})
 	p.Send("ENRICH", company)
 	if got := p.State(); got != "not_accepted" || len(third.jobs) > 0 || !strings.Contains(p.Snapshot().Context.Cause, "enrich.Callbacks") {
-		t.Errorf("want not_accepted, nobody asked and why, got %s, %d jobs and %q", got, len(third.jobs), p.Snapshot().Context.Cause)
+		t.Errorf("want not_accepted, no jobs and a cause, got %s, %d jobs and %q", got, len(third.jobs), p.Snapshot().Context.Cause)
 	}
 }
 
@@ -183,7 +183,7 @@ func TestInvalidConfigPanicsBeforeTheFirstEvent(t *testing.T) {
 	}
 }
 
-func TestOnlyAddressesThatWereMadeAreGood(t *testing.T) {
+func TestOnlyCreatedAddressesAreValid(t *testing.T) {
 	t.Parallel()
 	deadline := time.Unix(1_800_000_000, 0)
 	address, err := url.Parse(callbacks.Address("enrich/demo-7", deadline))
@@ -200,20 +200,20 @@ func TestOnlyAddressesThatWereMadeAreGood(t *testing.T) {
 	}
 	other := enrich.Callbacks{Base: callbacks.Base, Key: []byte("another key of bytes")}
 	for name, got := range map[string]bool{
-		"another instance":       verifies(callbacks, "enrich/demo-8", "1800000000", key),
-		"a later deadline":       verifies(callbacks, "enrich/demo-7", "1900000000", key),
-		"the same, written else": verifies(callbacks, "enrich/demo-7", "+1800000000", key),
-		"a key cut short":        verifies(callbacks, "enrich/demo-7", "1800000000", key[:42]),
-		"no key":                 verifies(callbacks, "enrich/demo-7", "1800000000", ""),
-		"made with another key":  verifies(other, "enrich/demo-7", "1800000000", key),
-		"made with no key":       verifies(enrich.Callbacks{}, "enrich/demo-7", "1800000000", key),
+		"another instance":      verifies(callbacks, "enrich/demo-8", "1800000000", key),
+		"a later deadline":      verifies(callbacks, "enrich/demo-7", "1900000000", key),
+		"another spelling":      verifies(callbacks, "enrich/demo-7", "+1800000000", key),
+		"a key cut short":       verifies(callbacks, "enrich/demo-7", "1800000000", key[:42]),
+		"no key":                verifies(callbacks, "enrich/demo-7", "1800000000", ""),
+		"made with another key": verifies(other, "enrich/demo-7", "1800000000", key),
+		"made with no key":      verifies(enrich.Callbacks{}, "enrich/demo-7", "1800000000", key),
 	} {
 		if got {
 			t.Errorf("%s: want the address refused", name)
 		}
 	}
 	if verifies(enrich.Callbacks{}, "enrich/demo-7", "1", lastPart(enrich.Callbacks{}.Address("enrich/demo-7", time.Unix(1, 0)))) {
-		t.Error("want nothing verified without a key, which anybody could do")
+		t.Error("want no address verified without a key")
 	}
 }
 
@@ -264,32 +264,32 @@ func TestACallbackBecomesAnEvent(t *testing.T) {
 	for body, want := range map[string]string{
 		`{"jobId":"7","success":true,"data":{"name":"Acme"},"took":3}`: `{"type":"SUCCEEDED","data":{"name":"Acme"}}`,
 		`{"jobId":"7","success":true,"data":[]}`:                       `{"type":"SUCCEEDED","data":[]}`,
-		`{"jobId":"7","success":true,"data":null}`:                     `{"type":"FAILED","error":"the third party reports success without data"}`,
-		`{"jobId":"7","success":true}`:                                 `{"type":"FAILED","error":"the third party reports success without data"}`,
+		`{"jobId":"7","success":true,"data":null}`:                     `{"type":"FAILED","error":"the third party reported success without data"}`,
+		`{"jobId":"7","success":true}`:                                 `{"type":"FAILED","error":"the third party reported success without data"}`,
 		`{"jobId":"7","success":false,"error":"gone"}`:                 `{"type":"FAILED","error":"gone"}`,
 		`{"jobId":"7","success":false,"data":{},"error":{"code":9}}`:   `{"type":"FAILED","error":"{\"code\":9}"}`,
-		`{"jobId":"7"}`:            `{"type":"FAILED","error":"the third party does not say why"}`,
-		`{"jobId":"7","error":""}`: `{"type":"FAILED","error":"the third party does not say why"}`,
+		`{"jobId":"7"}`:            `{"type":"FAILED","error":"the third party gave no reason"}`,
+		`{"jobId":"7","error":""}`: `{"type":"FAILED","error":"the third party gave no reason"}`,
 	} {
 		alias, event, err := enrich.ReadCallback([]byte(body))
 		if err != nil || alias != "enricher/7" || string(event) != want {
 			t.Errorf("%s: want %s for enricher/7, got %s for %s, %v", body, want, event, alias, err)
 		}
 		if _, err := chart.Decode(event); err != nil {
-			t.Errorf("%s: the chart refuses what is made of it: %v", body, err)
+			t.Errorf("%s: the chart refuses the event: %v", body, err)
 		}
 	}
 	large := `{"jobId":"7","success":true,"data":"` + strings.Repeat("x", enrich.DataBytesMax-1) + `"}`
-	if _, event, err := enrich.ReadCallback([]byte(large)); err != nil || string(event) != `{"type":"FAILED","error":"the third party sent 98305 bytes of data, of which 98304 are taken"}` {
-		t.Errorf("of too much data: got %.200s, %v", event, err)
+	if _, event, err := enrich.ReadCallback([]byte(large)); err != nil || string(event) != `{"type":"FAILED","error":"the third party sent 98305 bytes of data, but the limit is 98304"}` {
+		t.Errorf("too much data: got %.200s, %v", event, err)
 	}
 	if _, event, err := enrich.ReadCallback([]byte(strings.Replace(large, "xx", "x", 1))); err != nil || !strings.HasPrefix(string(event), `{"type":"SUCCEEDED"`) {
-		t.Errorf("of as much as is taken: got %.200s, %v", event, err)
+		t.Errorf("data at the limit: got %.200s, %v", event, err)
 	}
 	for body, want := range map[string]string{
-		`jobId=7`:                       `expected a JSON object, got 7 bytes that are no JSON at byte 1: send one such as {"jobId": "7", "success": true, "data": {}}`,
+		`jobId=7`:                       `expected a JSON object, got 7 bytes that are not JSON at byte 1: send one such as {"jobId": "7", "success": true, "data": {}}`,
 		``:                              `expected an object, got nothing: send an object such as {`,
-		`{"jobId":"7"`:                  "got 12 bytes that are no JSON at byte 12: send one",
+		`{"jobId":"7"`:                  "got 12 bytes that are not JSON at byte 12: send one",
 		`[]`:                            "expected an object, got an array: send an object such as",
 		`{"success":true}`:              "expected a job ID",
 		`{"jobId":""}`:                  "expected a job ID",

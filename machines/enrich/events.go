@@ -6,11 +6,11 @@ import (
 	"errors"
 )
 
-// Enrich is the payload of ENRICH, which begins everything.
+// Enrich is the payload of ENRICH, the first event.
 type Enrich struct {
-	// Subject is what is to be enriched, in the third party's terms: the address of a page.
+	// Subject is the subject in the third party's terms: the address of a page.
 	Subject string `json:"subject"`
-	// Reference is the caller's own, such as the ID of the record that the data are for.
+	// Reference is the caller's reference, such as the ID of a record.
 	Reference string `json:"reference,omitempty"`
 }
 
@@ -22,13 +22,13 @@ func (e Enrich) Validate() error {
 	return nil
 }
 
-// Succeeded is the payload of SUCCEEDED: the third party has called back with data. [ReadCallback] makes it.
+// Succeeded is the payload of SUCCEEDED: the third party called back with data. [ReadCallback] returns it.
 type Succeeded struct {
-	// Data is what was found, as the third party tells it: any JSON but null.
+	// Data is the third party's result: any JSON except null.
 	Data json.RawMessage `json:"data"`
 }
 
-// Validate checks that there are data.
+// Validate checks that there is data.
 func (s Succeeded) Validate() error {
 	if isNull(s.Data) {
 		return errors.New("expected data, got none")
@@ -36,7 +36,7 @@ func (s Succeeded) Validate() error {
 	return nil
 }
 
-// Failure is the payload of FAILED: the third party has called back with a failure.
+// Failure is the payload of FAILED: the third party called back with a failure.
 type Failure struct {
 	// Error is the third party's text.
 	Error string `json:"error"`
@@ -50,7 +50,7 @@ func (f Failure) Validate() error {
 	return nil
 }
 
-// AliasTaken is the type of the event by which the host tells that another instance has the alias.
+// AliasTaken is the type of the host's event when another instance has the alias.
 const AliasTaken = "alias.taken"
 
 // TakenAlias is the payload of AliasTaken.

@@ -11,22 +11,21 @@ import (
 
 // Provider is the third party.
 type Provider interface {
-	// Submit hands over a job and returns the ID that the third party gives it, without waiting for the
-	// job to be done. Calls with the same IdempotencyKey must hand over one job: an attempt is repeated
-	// when its answer was lost. An error is retried by Config.SubmitRetry, unless it is marked by
-	// statechart.Permanent.
+	// Submit submits a job and returns the third party's ID for it, without waiting for the result. Calls with the
+	// same IdempotencyKey must submit one job: an attempt is repeated if its response was lost. An error is retried
+	// by Config.SubmitRetry, unless it is marked by statechart.Permanent.
 	Submit(ctx context.Context, job Job) (jobID string, err error)
 }
 
-// Job is what the third party is asked to do.
+// Job is a request to the third party.
 type Job struct {
-	// IdempotencyKey is the same in all attempts to hand over one job, and in no other job.
+	// IdempotencyKey is the same for all attempts to submit one job. No other job has it.
 	IdempotencyKey string
 	Subject        string
-	// CallbackURL is where the third party has to POST the result, see ReadCallback. It is a secret: who
-	// has it can answer in the third party's place.
+	// CallbackURL is where the third party must POST the result. See ReadCallback. It is a secret: anyone who has it
+	// can send a result.
 	CallbackURL string
-	// Deadline is when the callback is no longer taken.
+	// Deadline is when callbacks are no longer accepted.
 	Deadline time.Time
 }
 
@@ -38,7 +37,7 @@ type Accepted struct {
 func submit(provider Provider, callbacks Callbacks) statechart.Service[Context] {
 	return statechart.ServiceFunc("submit", func(ctx context.Context, c Context, call statechart.Call) (Accepted, error) {
 		if err := callbacks.Validate(); err != nil {
-			return Accepted{}, statechart.Permanent(err) // The third party would have nowhere to call back.
+			return Accepted{}, statechart.Permanent(err) // the third party could not call back
 		}
 		id, err := provider.Submit(ctx, Job{
 			IdempotencyKey: call.Key, Subject: c.Subject, Deadline: c.Deadline, CallbackURL: callbacks.Address(c.Instance, c.Deadline),
@@ -53,10 +52,10 @@ func submit(provider Provider, callbacks Callbacks) statechart.Service[Context] 
 	})
 }
 
-// JobIDBytesMax is the longest ID of a third party's job.
+// JobIDBytesMax is the maximum length of a job ID.
 const JobIDBytesMax = 128
 
-// checkJobID reports what is wrong with the ID of a job, which has to be part of an alias.
+// checkJobID returns an error if the ID of a job cannot be part of an alias.
 func checkJobID(id string) error {
 	refused := func(r rune) bool { return r <= ' ' || r > '~' }
 	if id == "" || len(id) > JobIDBytesMax || strings.ContainsFunc(id, refused) {
@@ -65,5 +64,5 @@ func checkJobID(id string) error {
 	return nil
 }
 
-// Alias returns the alias of the instance that waits for the third party's job.
+// Alias returns the alias of the instance that waits for the job.
 func Alias(jobID string) string { return ProviderName + "/" + jobID }

@@ -7,21 +7,20 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// Config tunes the chart. The zero value is useful. A running timer keeps the deadline that it
-// was started with when the config changes.
+// Config tunes the chart. The zero value is useful. A change does not affect timers that are already running.
 type Config struct {
-	// PickUpTimeout is how long a launched runner may take to pick the job up before another
-	// one is launched. Defaults to 5 minutes.
+	// PickUpTimeout is how long a launched runner may take to pick up the job, before another one is launched.
+	// Defaults to 5 minutes.
 	PickUpTimeout time.Duration
-	// LaunchesMax is how many runners are launched for one job in all. Defaults to 3.
+	// LaunchesMax limits the number of runners launched for one job. Defaults to 3.
 	LaunchesMax int
-	// TimeLimit is how long the job may be in progress, counted from when the webhook was
-	// applied. Defaults to 6 hours, GitHub's own limit for a job.
+	// TimeLimit is how long the job may be in progress, counted from the webhook. Defaults to 6 hours, GitHub's own
+	// limit for a job.
 	TimeLimit time.Duration
 	// LaunchTimeout limits one attempt to launch a runner. Defaults to 30 seconds.
 	LaunchTimeout time.Duration
-	// LaunchRetry says how a failed attempt is repeated; all attempts count as one launch.
-	// Defaults to 3 attempts, 10 and 20 seconds apart.
+	// LaunchRetry is the retry policy for failed attempts. All attempts count as one launch. Defaults to 3 attempts,
+	// 10 and 20 seconds apart.
 	LaunchRetry statechart.RetryPolicy
 }
 

@@ -1,14 +1,13 @@
-// Package job follows a GitHub workflow job from its first webhook to its conclusion, and
-// sees to it that a self-hosted runner is there to run it.
+// Package job follows a GitHub workflow job from its first webhook to its conclusion, and launches a self-hosted
+// runner for it.
 //
-// A runner is launched when the job is queued, and another one when nobody has picked the job
-// up in time, or when somebody says so with RELAUNCH. GitHub delivers webhooks late, twice and in
-// any order, so a job only ever moves forward: waiting, queued, in progress, completed. A webhook
-// that tells of less than is known already is ignored.
+// A runner is launched when the job is queued. Another one is launched if no runner picks up the job in time, or on
+// RELAUNCH. GitHub may deliver webhooks late, twice and in any order, so a job only moves forward: waiting, queued,
+// in progress, completed. Webhooks about an earlier phase are ignored.
 //
-// Every outcome is a final state of its own, named as GitHub names the conclusion; the chart
-// adds three: launch_failed, not_picked_up and overdue. Those that mean failure carry the tag
-// [Failed]. A job that was given up stays so, whatever GitHub says of it later.
+// Every outcome is a separate final state, named after GitHub's conclusion. The chart adds three: launch_failed,
+// not_picked_up and overdue. Failures have the tag [Failed]. Once a job is given up, later webhooks do not change its
+// outcome.
 package job
 
 import (
@@ -17,36 +16,32 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// Failed is the tag of the final states that mean failure: of the job, or of finding it a
-// runner.
+// Failed is the tag of the final states that mean failure: the job failed, or no runner was found.
 const Failed = "failed"
 
-// Retention is how long an instance is kept once its job is over. A webhook that comes later
-// than that makes a new instance.
+// Retention is how long an instance is kept after its job ended. A later webhook starts a new instance.
 const Retention = 15 * 24 * time.Hour
 
-// StartedBy names the events that may make an instance: any webhook may be the first to arrive, or
-// a workflow that waits for the job.
+// StartedBy names the events that may start an instance: any webhook may arrive first, or a workflow that waits for
+// the job.
 var StartedBy = []string{"waiting", "queued", "in_progress", "completed", "settle.wait"}
 
-// Context is what an instance knows.
+// Context is the data of an instance.
 type Context struct {
-	// Job is as the most advanced webhook told it.
+	// Job is the job according to the most advanced webhook.
 	Job WorkflowJob `json:"job"`
-	// Launches counts the runners launched for the job.
-	// Invariant: Launches <= Config.LaunchesMax.
+	// Launches counts the runners launched for the job. Invariant: Launches <= Config.LaunchesMax.
 	Launches int `json:"launches"`
-	// Runner is the one launched last. GitHub may give the job to another: Job.RunnerName
-	// says which.
+	// Runner is the last runner launched. GitHub may assign the job to another one: see Job.RunnerName.
 	Runner Runner `json:"runner,omitzero"`
 }
 
-// Output is what an instance ends with.
+// Output is the output of an instance.
 type Output struct {
 	// Outcome is the final state: the conclusion, or "other", "launch_failed",
 	// "not_picked_up" or "overdue".
 	Outcome string `json:"outcome"`
-	// Conclusion is GitHub's own word, empty if the job was given up before it completed.
+	// Conclusion is GitHub's conclusion; empty if the job was given up before it completed.
 	Conclusion string `json:"conclusion,omitempty"`
 	Launches   int    `json:"launches"`
 	RunnerName string `json:"runner_name,omitempty"`
@@ -55,8 +50,8 @@ type Output struct {
 
 // The names under which Step Functions tasks wait for an instance.
 const (
-	// WaitQueued is answered once a runner has the job, with the outcome "in_progress", or when the
-	// job has ended without.
+	// WaitQueued is answered once a runner has the job, with the outcome "in_progress", or when the job has ended
+	// without one.
 	WaitQueued = "Queued"
 	// WaitInProgress is answered when the job has ended, with the final state as the outcome.
 	WaitInProgress = "InProgress"
@@ -102,24 +97,24 @@ func New(runners RunnerLauncher, config Config) *statechart.Chart[Context] {
 			{Event: "completed", Target: ".other", Actions: do{keepCompleted}},
 		},
 		States: []state{
-			{ID: "new", Tags: settled, Doc: "nothing was heard of the job",
+			{ID: "new", Tags: settled, Doc: "no webhook yet",
 				On: []on{
 					{Event: "waiting", Target: "waiting", Actions: do{keepJob}},
 					{Event: "queued", Target: "launching", Actions: do{keepJob}},
 					{Event: "in_progress", Target: "in_progress", Actions: do{keepJob}},
 				}},
-			{ID: "waiting", Tags: settled, Doc: "waits for an approval or for other jobs and needs no runner yet",
+			{ID: "waiting", Tags: settled, Doc: "waits for an approval or other jobs, needs no runner yet",
 				On: []on{
 					{Event: "queued", Target: "launching", Actions: do{keepJob}},
 					{Event: "in_progress", Target: "in_progress", Actions: do{keepJob}},
 				}},
-			{ID: "launching", Doc: "a runner is being launched",
+			{ID: "launching", Doc: "launches a runner",
 				Invoke: []invoke{{
 					Service: launchRunner(runners), Timeout: config.LaunchTimeout, Retry: config.LaunchRetry,
 					OnDone:  []on{{Target: "queued", Actions: do{keepRunner}}},
 					OnError: []on{{Target: "launch_failed"}},
 				}}},
-			{ID: "queued", Tags: settled, Doc: "waits for a runner to pick the job up",
+			{ID: "queued", Tags: settled, Doc: "waits for a runner to pick up the job",
 				On: []on{
 					{Event: "in_progress", Target: "in_progress", Actions: do{keepJob}},
 					{Event: "RELAUNCH", Target: "launching", Guard: statechart.And(launchedLast, launchesLeft(config.LaunchesMax))},
@@ -142,7 +137,7 @@ func New(runners RunnerLauncher, config Config) *statechart.Chart[Context] {
 			final("neutral"),
 			final("stale"),
 			final("startup_failure", Failed),
-			final("other"), // a conclusion that GitHub did not have when this was written
+			final("other"), // a conclusion that GitHub added later
 			final("launch_failed", Failed),
 			final("not_picked_up", Failed),
 			final("overdue", Failed),
@@ -160,21 +155,22 @@ func concluded(conclusion string) statechart.Guard[Context] {
 	return statechart.When("concluded "+conclusion, func(_ Context, e CompletedJob) bool { return e.Conclusion == conclusion })
 }
 
-// launchedLast lets a runner be missed once: by the timer, or by any number of workflows and people.
+// launchedLast holds for the last launch only. So a launch is replaced once, by the timer or by any number of
+// RELAUNCH events.
 var launchedLast = statechart.When("launchedLast", func(c Context, e Relaunch) bool { return e.Launch == c.Launches })
 
 func launchesLeft(launchesMax int) statechart.Guard[Context] {
 	return statechart.If("launchesLeft", func(c Context) bool { return c.Launches < launchesMax })
 }
 
-// final returns a final state whose output is named after it.
+// final returns a final state whose output has the state's name as outcome.
 func final(outcome string, tags ...string) state {
 	output := func(c Context, _ statechart.Event) any { return c.output(outcome) }
 	return state{ID: outcome, Type: statechart.Final, Tags: tags, Output: output,
 		Resolve: []resolution{{Name: WaitQueued, Output: output}, {Name: WaitInProgress, Output: output}}}
 }
 
-// output tells how far the job has come.
+// output returns the output for an outcome.
 func (c Context) output(outcome string) Output {
 	return Output{
 		Outcome: outcome, Conclusion: c.Job.Conclusion, Launches: c.Launches,

@@ -15,7 +15,7 @@ import (
 	"github.com/settle-run/settle/runtime/statecharttest"
 )
 
-// launcher is a fake that remembers what it was asked for.
+// launcher is a fake that records its requests.
 type launcher struct {
 	outcomes *statecharttest.Outcomes
 	requests []job.Request
@@ -29,7 +29,7 @@ func (l *launcher) Launch(ctx context.Context, request job.Request) (job.Runner,
 	return job.Runner{ID: fmt.Sprintf("i-%d", len(l.requests))}, nil
 }
 
-// newLauncher returns a launcher whose calls have the outcomes, see statecharttest.Outcomes.
+// newLauncher returns a launcher whose calls have the given outcomes. See statecharttest.Outcomes.
 func newLauncher(t *testing.T, outcomes ...string) *launcher {
 	t.Helper()
 	parsed, err := statecharttest.NewOutcomes(outcomes...)
@@ -107,18 +107,18 @@ func TestInvalidConfigPanicsBeforeTheFirstEvent(t *testing.T) {
 	}
 }
 
-func TestEveryWebhookMayStartAnInstanceAndRELAUNCHMayNot(t *testing.T) {
+func TestEveryWebhookMayStartAnInstanceButRELAUNCHMayNot(t *testing.T) {
 	t.Parallel()
 	chart := job.New(newLauncher(t), job.Config{})
 	started := map[string]bool{}
 	for _, typ := range job.StartedBy {
 		started[typ] = true
 	}
-	events := append(chart.Events(), "settle.wait") // A workflow may come first, too.
+	events := append(chart.Events(), "settle.wait") // a workflow may be first, too
 	events = slices.DeleteFunc(events, func(typ string) bool { return typ == "RELAUNCH" })
 	for _, typ := range events {
 		if !started[typ] {
-			t.Errorf("the chart takes %q, and StartedBy does not name it", typ)
+			t.Errorf("the chart accepts %q, but StartedBy does not name it", typ)
 		}
 	}
 	if len(job.StartedBy) != len(events) {
@@ -126,7 +126,7 @@ func TestEveryWebhookMayStartAnInstanceAndRELAUNCHMayNot(t *testing.T) {
 	}
 }
 
-func TestOutputTellsTheOutcomeAndGitHubsConclusion(t *testing.T) {
+func TestOutputHasTheOutcomeAndGitHubsConclusion(t *testing.T) {
 	t.Parallel()
 	p := statecharttest.Play(t, job.New(newLauncher(t), job.Config{}), statecharttest.Config{})
 	p.Send("queued", queued)

@@ -10,18 +10,17 @@ import (
 	"github.com/settle-run/settle/runtime/statecharttest"
 )
 
-// phases are the events of a job in the order in which they happen.
+// phases are the events of a job in chronological order.
 var phases = []string{"waiting", "queued", "in_progress", "completed"}
 
-// deliveries draws what may arrive of a job's webhooks: some of them, in any order, some of
-// them several times.
+// deliveries draws a sequence of a job's webhooks: some of them, in any order, some of them several times.
 func deliveries(t *rapid.T) []string {
 	subset := rapid.SliceOfNDistinct(rapid.SampledFrom(phases), 1, len(phases), rapid.ID).Draw(t, "sent")
 	repeats := rapid.SliceOfN(rapid.SampledFrom(subset), 0, 6).Draw(t, "repeated")
 	return rapid.Permutation(slices.Concat(subset, repeats)).Draw(t, "delivered")
 }
 
-// payload returns what the event of a phase carries. The name of the runner tells phases apart.
+// payload returns the payload for the event of a phase. The name of the runner identifies the phase.
 func payload(phase string) job.WorkflowJob {
 	p := job.WorkflowJob{RunID: 7, JobID: 42, RunnerName: "seen in " + phase}
 	if phase == "completed" {
@@ -30,7 +29,7 @@ func payload(phase string) job.WorkflowJob {
 	return p
 }
 
-// state returns where a job is known to be once an event of the phase has arrived.
+// state returns the expected state of a job after an event of the phase.
 func state(phase string) string {
 	if phase == "completed" {
 		return "success"
@@ -42,7 +41,7 @@ func furthest(events []string) string {
 	return slices.MaxFunc(events, func(a, b string) int { return slices.Index(phases, a) - slices.Index(phases, b) })
 }
 
-func TestJobEndsWhereItsMostAdvancedWebhookSaysWhateverTheOrder(t *testing.T) {
+func TestTheMostAdvancedWebhookDecidesInAnyOrder(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		events := deliveries(t)
@@ -62,7 +61,7 @@ func TestJobEndsWhereItsMostAdvancedWebhookSaysWhateverTheOrder(t *testing.T) {
 	})
 }
 
-func TestRunnerIsLaunchedOnceIfQueuedIsNewsAndElseNever(t *testing.T) {
+func TestARunnerIsLaunchedOnceIfQueuedIsNewAndElseNever(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		events := deliveries(t)
@@ -85,7 +84,7 @@ func TestRunnerIsLaunchedOnceIfQueuedIsNewsAndElseNever(t *testing.T) {
 	})
 }
 
-func TestEventThatTellsNothingNewIsIgnored(t *testing.T) {
+func TestAnEventOfAnEarlierPhaseIsIgnored(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		p := statecharttest.Play(t, job.New(&launcher{outcomes: &statecharttest.Outcomes{}}, job.Config{}), statecharttest.Config{})

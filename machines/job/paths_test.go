@@ -12,18 +12,18 @@ import (
 	"github.com/settle-run/settle/runtime/statecharttest"
 )
 
-// launchesMax is how many runners the job of a path may have.
+// launchesMax limits the launches on each path.
 const launchesMax = 2
 
-// numbered is a launcher that remembers nothing: its runners are named after their launch.
+// numbered is a stateless launcher: its runners are named after their launch.
 type numbered struct{}
 
 func (numbered) Launch(_ context.Context, request job.Request) (job.Runner, error) {
 	return job.Runner{ID: fmt.Sprintf("i-%d", request.Launch)}, nil
 }
 
-// paths returns a chart and what leads to all of its states: every webhook with every conclusion,
-// and one that GitHub does not have.
+// paths returns a chart and the events that reach all of its states: every webhook with every conclusion, and an
+// unknown conclusion.
 func paths() (*statechart.Chart[job.Context], statecharttest.PathConfig[job.Context]) {
 	known := job.WorkflowJob{RunID: 7, JobID: 42}
 	events := []statecharttest.Event{
@@ -62,7 +62,7 @@ func TestOnEveryPathLaunchesAreLimitedAndTheOutputNamesTheOutcome(t *testing.T) 
 	var coverage statecharttest.Coverage
 	chart, config := paths()
 	config.Start.Coverage = &coverage
-	config.Simple = true // The shortest leave out what leads to a state later than something else.
+	config.Simple = true // the shortest paths alone do not reach a state late
 	config.Invariant = func(s statechart.Snapshot[job.Context]) error {
 		if s.Context.Launches > launchesMax {
 			return fmt.Errorf("expected at most %d launches, got %d", launchesMax, s.Context.Launches)
@@ -75,7 +75,7 @@ func TestOnEveryPathLaunchesAreLimitedAndTheOutputNamesTheOutcome(t *testing.T) 
 			return err
 		}
 		if !slices.Equal(s.State(), []string{output.Outcome}) || output.Launches != s.Context.Launches {
-			return fmt.Errorf("in %v after %d launches: expected the output to say so, got %+v", s.State(), s.Context.Launches, output)
+			return fmt.Errorf("in %v after %d launches: expected a matching output, got %+v", s.State(), s.Context.Launches, output)
 		}
 		return nil
 	}

@@ -9,39 +9,37 @@ import (
 
 // RunnerLauncher launches self-hosted runners.
 type RunnerLauncher interface {
-	// Launch starts a runner for the job and returns without waiting for it to pick the job
-	// up. Two calls with the same IdempotencyKey must launch one runner: an attempt is
-	// repeated when its answer was lost. An error is retried by Config.LaunchRetry, unless
-	// it is marked by statechart.Permanent.
+	// Launch starts a runner for the job and returns without waiting until the runner picks up the job. Two calls
+	// with the same IdempotencyKey must launch one runner: an attempt is repeated if its response was lost. An error
+	// is retried by Config.LaunchRetry, unless it is marked by statechart.Permanent.
 	Launch(ctx context.Context, request Request) (Runner, error)
 }
 
-// Request asks for a runner.
+// Request is a request for a runner.
 type Request struct {
-	// IdempotencyKey is the same in all attempts of one launch, and in no other launch.
+	// IdempotencyKey is the same for all attempts of one launch. No other launch has it.
 	IdempotencyKey string
-	// Job is the job that the runner is for. Its Labels are those the runner must have.
+	// Job is the job that the runner is for. The runner must have the job's Labels.
 	Job WorkflowJob
 	// Launch counts the launches for this job, from 1.
 	Launch int
 }
 
-// Runner is a runner that was launched.
+// Runner is a launched runner.
 type Runner struct {
-	// ID is the launcher's own name for it, such as an EC2 instance ID.
+	// ID is the launcher's ID for the runner, such as an EC2 instance ID.
 	ID string `json:"id,omitempty"`
 }
 
-// Relaunch is the payload of RELAUNCH: whoever sends it has waited long enough for the job to be picked
-// up. It does at once what the chart does by itself after Config.PickUpTimeout: another runner is
-// launched, or the job is given up.
+// Relaunch is the payload of RELAUNCH, which stops waiting for a runner to pick up the job. It does immediately what
+// the chart does after Config.PickUpTimeout: it launches another runner, or gives up the job.
 type Relaunch struct {
-	// Launch counts as Request.Launch does, and says which launch was in vain. One that is not the
-	// last changes nothing: another runner is on its way already.
+	// Launch is the number of the launch to replace, like Request.Launch. If it is not the last launch, the event
+	// changes nothing: another runner is already starting.
 	Launch int `json:"launch"`
 }
 
-// Validate checks that the payload says which launch it is about.
+// Validate checks that the payload names a launch.
 func (r Relaunch) Validate() error {
 	if r.Launch <= 0 {
 		return fmt.Errorf("expected a positive launch, got %d", r.Launch)

@@ -7,11 +7,10 @@ import (
 	"time"
 )
 
-// ErrWebhook is returned by FromWebhook when the payload is not one of GitHub's workflow_job
-// webhooks.
+// ErrWebhook is returned by FromWebhook if the payload is not a workflow_job webhook of GitHub.
 var ErrWebhook = errors.New("not a workflow_job webhook")
 
-// webhook is what FromWebhook reads of GitHub's payload
+// webhook has the fields of GitHub's payload that FromWebhook uses
 // (https://docs.github.com/en/webhooks/webhook-events-and-payloads#workflow_job).
 type webhook struct {
 	Action string `json:"action"`
@@ -41,9 +40,8 @@ type webhook struct {
 	} `json:"installation"`
 }
 
-// FromWebhook maps GitHub's workflow_job webhook, unmodified, to the instance it is about and
-// the event to send there. The event carries no $id: the ID of the delivery is not part of the
-// payload. Errors wrap ErrWebhook.
+// FromWebhook maps GitHub's unmodified workflow_job webhook to the ID of the instance and the event to send to it.
+// The event has no $id, because the payload does not contain the delivery's ID. Errors wrap ErrWebhook.
 func FromWebhook(payload []byte) (instanceID string, event json.RawMessage, err error) {
 	var hook webhook
 	if err := json.Unmarshal(payload, &hook); err != nil {
@@ -75,9 +73,8 @@ func FromWebhook(payload []byte) (instanceID string, event json.RawMessage, err 
 	return InstanceID(job.RunID, job.JobID), event, nil
 }
 
-// eventType tells how far the job is. That is its status, with one exception: GitHub may send
-// the action in_progress while the status still reads queued. The action queued, on the other
-// hand, is sent for jobs that are only waiting.
+// eventType returns the phase of the job. It is the job's status, with one exception: GitHub may send the action
+// in_progress while the status is still queued. It also sends the action queued for jobs that are only waiting.
 func (w webhook) eventType() (string, error) {
 	if w.Action == "in_progress" || w.Action == "completed" {
 		return w.Action, nil

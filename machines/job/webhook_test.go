@@ -12,7 +12,7 @@ import (
 	"github.com/settle-run/settle/machines/job"
 )
 
-// webhook is a payload of GitHub's, with what does not matter here left out but for a sample.
+// webhook is a payload from GitHub, reduced to the used fields and a sample of the others.
 const webhook = `{
 	"action": "ACTION",
 	"workflow_job": {
@@ -33,7 +33,7 @@ func webhookOf(action, status, conclusion string) []byte {
 	return []byte(strings.NewReplacer("ACTION", action, "STATUS", status, "CONCLUSION", conclusion).Replace(webhook))
 }
 
-func TestFromWebhookTakesWhatTheChartDecodes(t *testing.T) {
+func TestFromWebhookReturnsEventsThatTheChartDecodes(t *testing.T) {
 	t.Parallel()
 	id, body, err := job.FromWebhook(webhookOf("queued", "queued", "null"))
 	if err != nil {
@@ -57,7 +57,7 @@ func TestFromWebhookTakesWhatTheChartDecodes(t *testing.T) {
 	}
 }
 
-func TestFromWebhookTellsHowFarTheJobIs(t *testing.T) {
+func TestFromWebhookReturnsTheJobsPhase(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ action, status, conclusion, want string }{
 		{"queued", "queued", "null", "queued"},
@@ -68,7 +68,7 @@ func TestFromWebhookTellsHowFarTheJobIs(t *testing.T) {
 		{"in_progress", "in_progress", "null", "in_progress"},
 		{"in_progress", "queued", "null", "in_progress"},
 		{"completed", "completed", `"success"`, "completed"},
-		{"an action of the future", "queued", "null", "queued"},
+		{"an unknown action", "queued", "null", "queued"},
 	} {
 		_, body, err := job.FromWebhook(webhookOf(c.action, c.status, c.conclusion))
 		var event struct{ Type, Conclusion string }
@@ -81,7 +81,7 @@ func TestFromWebhookTellsHowFarTheJobIs(t *testing.T) {
 	}
 }
 
-func TestFromWebhookSaysWhatItExpected(t *testing.T) {
+func TestFromWebhookErrorsNameTheExpectedInput(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ payload, want string }{
 		{``, `not a workflow_job webhook: unexpected end of JSON input`},

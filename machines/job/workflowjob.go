@@ -6,25 +6,23 @@ import (
 	"time"
 )
 
-// WorkflowJob is the payload of the events waiting, queued and in_progress: what GitHub's
-// webhook says of a job. The times are GitHub's.
+// WorkflowJob is the payload of the events waiting, queued and in_progress: the job according to GitHub's webhook.
+// The times are GitHub's.
 type WorkflowJob struct {
 	RunID int64 `json:"run_id"`
 	JobID int64 `json:"job_id"`
-	// RunAttempt counts the attempts of the run from 1. A job that is run again has a new
-	// JobID.
+	// RunAttempt counts the attempts of the run from 1. A rerun job has a new JobID.
 	RunAttempt int64 `json:"run_attempt,omitempty"`
-	// Repository is its full name: "octo-org/web".
+	// Repository is the repository's full name: "octo-org/web".
 	Repository string `json:"repository,omitempty"`
-	// Owner is the login of the organisation or user that the repository belongs to.
+	// Owner is the login of the organisation or user that owns the repository.
 	Owner string `json:"owner,omitempty"`
-	// InstallationID is that of the GitHub App that the webhook belongs to; 0 if it belongs
-	// to a repository or an organisation itself.
+	// InstallationID is the ID of the GitHub App's installation; 0 for a webhook of a repository or an organisation.
 	InstallationID int64    `json:"installation_id,omitempty"`
 	Workflow       string   `json:"workflow,omitempty"`
 	Name           string   `json:"name,omitempty"`
 	Labels         []string `json:"labels,omitempty"`
-	// RunnerName is that of the runner that GitHub gave the job to.
+	// RunnerName is the name of the runner that GitHub assigned.
 	RunnerName string `json:"runner_name,omitempty"`
 	// Conclusion is empty until the job is completed.
 	Conclusion  string    `json:"conclusion,omitempty"`
@@ -34,7 +32,7 @@ type WorkflowJob struct {
 	CompletedAt time.Time `json:"completed_at,omitzero"`
 }
 
-// Validate checks that the payload says which job it is about.
+// Validate checks that the payload identifies a job.
 func (j WorkflowJob) Validate() error {
 	if j.RunID <= 0 {
 		return fmt.Errorf("expected a positive run_id, got %d", j.RunID)
@@ -50,7 +48,7 @@ type CompletedJob struct {
 	WorkflowJob
 }
 
-// Validate checks what WorkflowJob.Validate does, and that there is a conclusion.
+// Validate checks the job like WorkflowJob.Validate, and that it has a conclusion.
 func (j CompletedJob) Validate() error {
 	if err := j.WorkflowJob.Validate(); err != nil {
 		return err

@@ -7,28 +7,23 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// Config tunes the chart. The zero value is useful. A run keeps the times that it was started with
-// when the config changes.
+// Config tunes the chart. The zero value is useful. A change does not affect runs that have already started.
 type Config struct {
-	// EvaluationInterval is the wait between two evaluations, unless START says otherwise.
-	// Defaults to 5 minutes.
+	// EvaluationInterval is the wait between two evaluations, unless START sets one. Defaults to 5 minutes.
 	EvaluationInterval time.Duration
-	// EvaluationWindow is how long the data is waited for, unless START says otherwise.
-	// Defaults to 1 hour.
+	// EvaluationWindow is how long the run waits for the data, unless START sets it. Defaults to 1 hour.
 	EvaluationWindow time.Duration
-	// JobCheckInterval is the wait between two looks at the job, unless START says otherwise.
-	// Defaults to 1 minute.
+	// JobCheckInterval is the wait between two checks of the job, unless START sets one. Defaults to 1 minute.
 	JobCheckInterval time.Duration
-	// JobTimeLimit is how long the job is waited for, unless START says otherwise. Defaults to
-	// 24 hours.
+	// JobTimeLimit is how long the run waits for the job, unless START sets it. Defaults to 24 hours.
 	JobTimeLimit time.Duration
-	// TriggerRetry says how a failed attempt to start the job is repeated. Its waits are
-	// timers, and may be long. Defaults to 5 attempts: 30, 60, 120 and 240 seconds apart.
+	// TriggerRetry is the retry policy for failed attempts to start the job. Its waits are timers, so they may be
+	// long. Defaults to 5 attempts: 30, 60, 120 and 240 seconds apart.
 	TriggerRetry statechart.RetryPolicy
 	// ServiceTimeout limits one call of a service. Defaults to 10 seconds.
 	ServiceTimeout time.Duration
-	// ServiceRetry says how a failed call of any other service is repeated. The instance's queue
-	// is locked meanwhile. Defaults to 4 attempts: 2, 4 and 8 seconds apart.
+	// ServiceRetry is the retry policy for failed calls of the other services. Its waits lock the instance's queue.
+	// Defaults to 4 attempts: 2, 4 and 8 seconds apart.
 	ServiceRetry statechart.RetryPolicy
 }
 

@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"time"
 
-	// Deadlines are times of day somewhere, and not every system brings the time zones.
+	// Time zones of deadlines. Not every system has the database.
 	_ "time/tzdata"
 )
 
-// Limits of what START may ask for.
+// Limits of START.
 const (
 	// NameBytesMax limits the names of a Slot.
 	NameBytesMax = 128
@@ -20,11 +20,11 @@ const (
 	DaysAfterMax = 366
 )
 
-// Slot is what is run: a pipeline, for one date of one of its schedules.
+// Slot identifies a run: a pipeline, for one date of one of its schedules.
 type Slot struct {
 	Pipeline string `json:"pipeline"`
 	Schedule string `json:"schedule"`
-	// Date is the day whose data it is, as in 2026-11-20.
+	// Date is the day of the data, as in 2026-11-20.
 	Date string `json:"date"`
 }
 
@@ -34,35 +34,33 @@ type Start struct {
 	Config RunConfig `json:"config,omitzero"`
 }
 
-// RunConfig is the configuration of a pipeline, as far as a run needs it. What is zero takes its
-// default from Config.
+// RunConfig is the part of a pipeline's configuration that a run needs. Zero values default to Config.
 type RunConfig struct {
 	EvaluationIntervalSeconds int `json:"evaluation_interval_seconds,omitempty"`
-	// EvaluationWindowSeconds is how long the data is waited for, from START.
+	// EvaluationWindowSeconds is how long the run waits for the data, counted from START.
 	EvaluationWindowSeconds int `json:"evaluation_window_seconds,omitempty"`
 	JobCheckIntervalSeconds int `json:"job_check_interval_seconds,omitempty"`
-	// JobTimeLimitSeconds is how long the job is waited for, from when it was started.
+	// JobTimeLimitSeconds is how long the run waits for the job, counted from the job's start.
 	JobTimeLimitSeconds int `json:"job_time_limit_seconds,omitempty"`
-	// SLA is zero if no service level was agreed on.
+	// SLA is zero for a run without a service level.
 	SLA SLA `json:"sla,omitzero"`
 }
 
-// SLA says by when a run must have succeeded. Its times are absolute, however late the run began.
+// SLA is the deadline for a run's success. Its times are absolute, even if the run starts late.
 type SLA struct {
-	// Deadline is a time of day such as "08:00", on the slot's date in TimeZone, or a time such
-	// as "2026-11-21T08:00:00+01:00". A time of day that a change of clocks skips or repeats is
-	// taken with one of the two offsets.
+	// Deadline is a time of day such as "08:00", on the slot's date in TimeZone, or a time such as
+	// "2026-11-21T08:00:00+01:00". If a clock change skips or repeats a time of day, either offset may apply.
 	Deadline string `json:"deadline"`
-	// TimeZone is a name of the IANA database such as "Europe/Oslo". Empty means UTC.
+	// TimeZone is a name in the IANA database such as "Europe/Oslo". Empty means UTC.
 	TimeZone string `json:"time_zone,omitempty"`
-	// DaysAfter moves a time of day to a later date: 1 if a day's data is processed on the next.
+	// DaysAfter moves a time of day to a later date. It is 1 if a day's data is processed the next day.
 	DaysAfter int `json:"days_after,omitempty"`
-	// ExpectedDurationSeconds is how long before the deadline the warning is due: from then on,
-	// work that takes as long as usual does not make it any more.
+	// ExpectedDurationSeconds is how long before the deadline the warning is due. After the warning, work of the
+	// usual duration would miss the deadline.
 	ExpectedDurationSeconds int `json:"expected_duration_seconds,omitempty"`
 }
 
-// Validate checks the whole request, so that a run that cannot be is refused and not begun.
+// Validate checks the whole request, so that an invalid run is rejected before it starts.
 func (s Start) Validate() error {
 	for _, name := range []struct{ key, value string }{{"pipeline", s.Pipeline}, {"schedule", s.Schedule}} {
 		if name.value == "" || len(name.value) > NameBytesMax {
@@ -96,7 +94,7 @@ func (s Start) Validate() error {
 	return err
 }
 
-// times returns when warning and breach are due, for a slot of the date.
+// times returns the due times of the warning and the breach for a slot of the date.
 func (s SLA) times(date string) (warningAt, breachAt time.Time, err error) {
 	breachAt, err = time.Parse(time.RFC3339, s.Deadline)
 	if err != nil {
@@ -119,7 +117,7 @@ func (s SLA) timeOfDay(date string) (time.Time, error) {
 		return time.Time{}, errors.New("expected a deadline such as 08:00 or 2026-11-21T08:00:00+01:00")
 	}
 	zone, err := time.LoadLocation(s.TimeZone)
-	if err != nil || s.TimeZone == "Local" { // Local is another zone on every system.
+	if err != nil || s.TimeZone == "Local" { // Local depends on the system
 		return time.Time{}, errors.New("expected a time_zone of the IANA database, such as Europe/Oslo")
 	}
 	return time.Date(day.Year(), day.Month(), day.Day()+s.DaysAfter, clock.Hour(), clock.Minute(), 0, 0, zone), nil

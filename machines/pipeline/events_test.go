@@ -17,7 +17,7 @@ func TestDeadlinesAreAbsoluteTimes(t *testing.T) {
 		{"2026-01-01", `{"deadline":"08:00","time_zone":"Europe/Oslo"}`, "2026-01-01T07:00:00Z", "2026-01-01T07:00:00Z"},
 		{"2026-07-01", `{"deadline":"08:00","time_zone":"Europe/Oslo"}`, "2026-07-01T06:00:00Z", "2026-07-01T06:00:00Z"},
 		{"2026-01-01", `{"deadline":"00:30","time_zone":"Asia/Tokyo","expected_duration_seconds":3600}`, "2025-12-31T14:30:00Z", "2025-12-31T15:30:00Z"},
-		// The data of a day is due on the next, be that in another month.
+		// Data that is due the next day may be due in the next month.
 		{"2026-01-31", `{"deadline":"08:00","days_after":1}`, "2026-02-01T08:00:00Z", "2026-02-01T08:00:00Z"},
 		// The day on which the clocks go forward has 23 hours.
 		{"2026-03-28", `{"deadline":"08:00","time_zone":"Europe/Oslo"}`, "2026-03-28T07:00:00Z", "2026-03-28T07:00:00Z"},
@@ -33,7 +33,7 @@ func TestDeadlinesAreAbsoluteTimes(t *testing.T) {
 	}
 }
 
-func TestARunThatCannotBeIsRefused(t *testing.T) {
+func TestAnInvalidStartIsRefused(t *testing.T) {
 	t.Parallel()
 	good := map[string]any{"type": "START", "pipeline": "sales", "schedule": "daily", "date": "2026-01-01"}
 	config := func(key string, value any) map[string]any {

@@ -8,10 +8,10 @@ import (
 	"github.com/settle-run/settle/runtime/statecharttest"
 )
 
-// fakes are data, jobs and alerts that remember what they were asked for.
+// fakes are data, jobs and alerts that record their requests.
 type fakes struct {
-	// ready are the answers to evaluations, "no" or "yes"; job are those to looks at the job.
-	// Beyond the last, data is ready and jobs have succeeded.
+	// ready lists the results of evaluations, "no" or "yes". job lists the results of checks. After the last, data is
+	// ready and jobs succeed.
 	ready, job []string
 	// The outcomes of the calls.
 	evaluate, trigger, check, stop, publish *statecharttest.Outcomes
@@ -37,7 +37,7 @@ func (f *fakes) Evaluate(ctx context.Context, _ pipeline.Slot) (pipeline.Readine
 	}
 	f.evaluations++
 	if n := f.evaluations; n <= len(f.ready) && f.ready[n-1] == "no" {
-		return pipeline.Readiness{Reason: "no sales of the north"}, nil
+		return pipeline.Readiness{Reason: "sales of the north are missing"}, nil
 	}
 	return pipeline.Readiness{Ready: true}, nil
 }

@@ -6,8 +6,8 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// keepStart keeps what START asks for, and fixes the times that follow from it. A config that
-// changes later does not move them.
+// keepStart stores START's configuration and computes the due times from it. A later change of the config does not
+// move them.
 func keepStart(config Config) statechart.Action[Context] {
 	return statechart.TryAssign("keepStart", func(c *Context, e statechart.Event) error {
 		start := e.Payload.(Start)
@@ -34,13 +34,13 @@ var (
 	keepFailure = statechart.Assign("keepFailure", func(c *Context, e statechart.ServiceError) { c.Failure = e.Service + ": " + e.Message })
 )
 
-// reach notes that the time of an alert has come.
+// reach records that an alert is due.
 func reach(alert AlertType) statechart.Action[Context] {
 	return statechart.Update("reach "+string(alert), func(c *Context) { c.Reached = alert })
 }
 
-// conclude ends the work and decides on the service level. A time that has come counts, even if its
-// timer is still on the way.
+// conclude ends the work and decides on the service level. An alert that is due counts, even if its timer has not
+// fired yet.
 func conclude(outcome string) statechart.Action[Context] {
 	return statechart.Assign("conclude "+outcome, func(c *Context, e statechart.Event) {
 		c.Outcome = outcome
@@ -77,18 +77,18 @@ func jobIs(status JobStatus) statechart.Guard[Context] {
 	return statechart.When("jobIs "+string(status), func(_ Context, e Progress) bool { return e.Status == status })
 }
 
-// late holds when the time of the breach has come and the work is not over, or was over too late. An
-// alert about work that has ended in time is never sent, however late its timer is heard of.
+// late holds if the breach is due and the work has not ended, or ended too late. So work that ended in time never
+// causes a breach alert, however late the timer fires.
 var late = statechart.When("late", func(c Context, e statechart.Event) bool {
 	return c.SLA == "breached" || c.SLA == "" && !e.At.Before(c.BreachAt)
 })
 
-// verdict holds once the work is over and the service level was decided on so.
+// verdict holds once the work has ended with this verdict on the service level.
 func verdict(sla string) statechart.Guard[Context] {
 	return statechart.If("verdict "+sla, func(c Context) bool { return c.SLA == sla })
 }
 
-// backoff is the wait after the attempt to start the job that was made last.
+// backoff returns the wait after the last attempt to start the job.
 func backoff(retry statechart.RetryPolicy) func(Context, statechart.Event) time.Duration {
 	return func(c Context, _ statechart.Event) time.Duration {
 		wait, _ := retry.Next(c.TriggerAttempts)
@@ -101,7 +101,7 @@ func nextEvaluation(c Context, e statechart.Event) time.Time {
 	return earlier(e.At.Add(seconds(c.Config.EvaluationIntervalSeconds)), c.WindowEndsAt)
 }
 
-// nextCheck is one interval from now, but not after the job's time is up.
+// nextCheck is one interval from now, but not after the job's time limit.
 func nextCheck(c Context, e statechart.Event) time.Time {
 	return earlier(e.At.Add(seconds(c.Config.JobCheckIntervalSeconds)), c.JobTimeIsUpAt)
 }

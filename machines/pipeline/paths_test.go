@@ -15,18 +15,18 @@ import (
 	"github.com/settle-run/settle/runtime/statecharttest"
 )
 
-// triggerAttemptsMax is how often the job of a path is tried to be started.
+// triggerAttemptsMax limits the attempts to start the job on each path.
 const triggerAttemptsMax = 2
 
-// broken is jobs that cannot be started, for now.
+// broken is a jobs service that cannot start jobs now.
 type broken struct{ pipeline.Jobs }
 
 func (broken) Trigger(context.Context, pipeline.TriggerRequest) (pipeline.Job, error) {
 	return pipeline.Job{}, errors.New("too many concurrent runs")
 }
 
-// paths returns a chart and what leads to all of its states. Of two that are alike in all but the
-// times and the counts, one is explored, so that there is an end to it.
+// paths returns a chart and the events that reach all of its states. It explores one of several snapshots that differ
+// only in times and counts, so that the exploration ends.
 func paths() (*statechart.Chart[pipeline.Context], statecharttest.PathConfig[pipeline.Context]) {
 	start := func(config pipeline.RunConfig) pipeline.Start {
 		config.EvaluationIntervalSeconds, config.EvaluationWindowSeconds = 60, 90
@@ -83,7 +83,7 @@ func TestEveryOutcomeAndEveryVerdictCanBeReached(t *testing.T) {
 	}
 }
 
-func TestOnEveryPathTheOutputTellsWhereBothRegionsEndAndNoTimerIsLeft(t *testing.T) {
+func TestOnEveryPathTheOutputMatchesBothRegionsAndNoTimerIsLeft(t *testing.T) {
 	t.Parallel()
 	chart, config := paths()
 	config.Invariant = func(s statechart.Snapshot[pipeline.Context]) error {
@@ -98,16 +98,16 @@ func TestOnEveryPathTheOutputTellsWhereBothRegionsEndAndNoTimerIsLeft(t *testing
 			return err
 		}
 		if want := []string{"run." + output.Outcome, "sla." + output.SLA}; !slices.Equal(s.State(), want) || len(s.Timers) > 0 {
-			return fmt.Errorf("in %v with %d timers: expected the output to say so, and none, got %+v", s.State(), len(s.Timers), output)
+			return fmt.Errorf("in %v with %d timers: expected a matching output and no timers, got %+v", s.State(), len(s.Timers), output)
 		}
 		return nil
 	}
 	statecharttest.RunPaths(t, chart, config, nil)
 }
 
-// TestWhileTheWorkGoesOnEverySettledStateTakesCancel shows that no wait of the work is one that locks the
-// queue: whatever waits is settled, and can be cancelled.
-func TestWhileTheWorkGoesOnEverySettledStateTakesCancel(t *testing.T) {
+// TestEverySettledStateOfTheWorkAcceptsCancel shows that no wait of the work locks the queue: every state that waits
+// is settled, and accepts CANCEL.
+func TestEverySettledStateOfTheWorkAcceptsCancel(t *testing.T) {
 	t.Parallel()
 	chart, config := paths()
 	found, err := statecharttest.ShortestPaths(chart, config)
@@ -122,7 +122,7 @@ func TestWhileTheWorkGoesOnEverySettledStateTakesCancel(t *testing.T) {
 		}
 		waits[s.State()[0]] = true
 		if can, err := chart.Can(s, statechart.Event{Type: "CANCEL", At: statecharttest.Epoch}); !can || err != nil {
-			t.Errorf("in %v: expected CANCEL to be taken, got %v, %v", s.State(), can, err)
+			t.Errorf("in %v: expected CANCEL to be accepted, got %v, %v", s.State(), can, err)
 		}
 	}
 	for _, state := range []string{"not_ready", "backing_off", "job_running"} {

@@ -39,7 +39,7 @@ func TestReadmeShowsTheChart(t *testing.T) {
 
 var slot = pipeline.Slot{Pipeline: "sales", Schedule: "daily", Date: "2026-01-01"}
 
-// play plays a pipeline over fakes.
+// play starts a player of a pipeline with fakes.
 func play(t *testing.T, f *fakes, config pipeline.Config) *statecharttest.Player[pipeline.Context] {
 	t.Helper()
 	return statecharttest.Play(t, pipeline.New(f.services(), config), statecharttest.Config{Instance: "pipeline/sales"})
@@ -75,11 +75,11 @@ func TestAttemptsToStartTheJobShareOneKeyAndRunsDoNot(t *testing.T) {
 		keys[f.triggers[0].IdempotencyKey] = true
 	}
 	if len(keys) != 2 {
-		t.Errorf("expected a key for each run, got %v", keys)
+		t.Errorf("expected one key per run, got %v", keys)
 	}
 }
 
-func TestAlertsSayWhatTheyAreAbout(t *testing.T) {
+func TestAlertsNameTheirSubject(t *testing.T) {
 	t.Parallel()
 	f := newFakes()
 	f.ready = []string{"no", "no"}
@@ -98,7 +98,7 @@ func TestAlertsSayWhatTheyAreAbout(t *testing.T) {
 	}
 }
 
-func TestAConfigThatChangesDoesNotMoveARunThatGoesOn(t *testing.T) {
+func TestAConfigChangeDoesNotAffectARunningRun(t *testing.T) {
 	t.Parallel()
 	f := newFakes()
 	f.ready = []string{"no", "no", "no"}
@@ -127,9 +127,8 @@ func TestAJobWithoutAnIDWasNotStarted(t *testing.T) {
 	}
 }
 
-// TestAStatusThatNobodyKnowsKeepsTheJobRunning: a job is looked at until it has succeeded, failed or run out of
-// time.
-func TestAStatusThatNobodyKnowsKeepsTheJobRunning(t *testing.T) {
+// TestAnUnknownStatusKeepsTheJobRunning: the run checks the job until it has succeeded, failed or run out of time.
+func TestAnUnknownStatusKeepsTheJobRunning(t *testing.T) {
 	t.Parallel()
 	f := newFakes()
 	f.job = []string{"pausing", "", "fail again"}
@@ -138,7 +137,7 @@ func TestAStatusThatNobodyKnowsKeepsTheJobRunning(t *testing.T) {
 	for checks := 1; checks <= len(f.job); checks++ {
 		p.Advance(time.Minute)
 		if got := p.State(); got != "run.active.job_running, sla.none" || f.checks != checks {
-			t.Errorf("expected the job to run after %d looks, got %s after %d", checks, got, f.checks)
+			t.Errorf("expected the job to run after %d checks, got %s after %d", checks, got, f.checks)
 		}
 	}
 	p.Advance(time.Minute)
@@ -153,7 +152,7 @@ func (nameless) Trigger(context.Context, pipeline.TriggerRequest) (pipeline.Job,
 	return pipeline.Job{}, nil
 }
 
-func TestWhoComesLateIsToldTheOutcome(t *testing.T) {
+func TestALateTaskReceivesTheOutcome(t *testing.T) {
 	t.Parallel()
 	chart := pipeline.New(newFakes().services(), pipeline.Config{})
 	p := statecharttest.Play(t, chart, statecharttest.Config{})

@@ -8,102 +8,100 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// Services are what the chart calls while it settles. All are required.
+// Services are the services that the chart calls. All are required.
 //
-// A call is given up after Config.ServiceTimeout and repeated, unless its error is marked by
-// statechart.Permanent: by Config.TriggerRetry if it starts a job, else by Config.ServiceRetry.
+// A call is cancelled after Config.ServiceTimeout and retried, unless its error is marked by statechart.Permanent.
+// The policy is Config.TriggerRetry for starting a job, else Config.ServiceRetry.
 type Services struct {
 	Data   Data
 	Jobs   Jobs
 	Alerts Alerts
 }
 
-// Data knows whether a slot's data is there.
+// Data evaluates whether a slot's data is ready.
 type Data interface {
-	// Evaluate checks the pipeline's rules against the data. Data that is not ready yet is no
-	// error.
+	// Evaluate checks the pipeline's rules against the data. Data that is not ready yet is not an error.
 	Evaluate(ctx context.Context, slot Slot) (Readiness, error)
 }
 
-// Readiness is what came of an evaluation.
+// Readiness is the result of an evaluation.
 type Readiness struct {
 	Ready bool `json:"ready"`
 	// Reason says what is missing, for people.
 	Reason string `json:"reason,omitempty"`
 }
 
-// Jobs starts jobs and follows them.
+// Jobs starts, checks and stops jobs.
 type Jobs interface {
-	// Trigger starts the slot's job and returns without waiting for it. Two calls with the same
-	// IdempotencyKey must start one job and return the same.
+	// Trigger starts the slot's job and returns without waiting for it. Two calls with the same IdempotencyKey must
+	// start one job and return the same.
 	Trigger(ctx context.Context, request TriggerRequest) (Job, error)
-	// Check tells how the job is.
+	// Check returns the job's status.
 	Check(ctx context.Context, slot Slot, job Job) (Progress, error)
-	// Stop stops the job. A job that is over already is no error.
+	// Stop stops the job. A job that has already ended is not an error.
 	Stop(ctx context.Context, slot Slot, job Job) error
 }
 
-// TriggerRequest asks for a job.
+// TriggerRequest is a request to start a job.
 type TriggerRequest struct {
-	// IdempotencyKey is the same in all attempts to start the job of one run, and in no other
-	// run.
+	// IdempotencyKey is the same for all attempts to start the job of one run. No other run has it.
 	IdempotencyKey string
 	Slot           Slot
 	// Attempt counts the attempts of this run, from 1.
 	Attempt int
 }
 
-// Job is a job that was started.
+// Job is a started job.
 type Job struct {
-	// ID is the name that its own system gave it, such as the run ID of a Glue job.
+	// ID is the job's ID in its system, such as the run ID of a Glue job.
 	ID string `json:"id,omitempty"`
-	// Metadata is what Check needs beside it.
+	// Metadata is additional data for Check.
 	Metadata map[string]string `json:"metadata,omitempty"`
 }
 
-// JobStatus tells how a job is.
+// JobStatus is the status of a job.
 type JobStatus string
 
-// The ways in which a job ends. Any other status means that it goes on.
+// The final statuses of a job. Any other status means that it is running.
 const (
 	JobSucceeded JobStatus = "success"
 	JobFailed    JobStatus = "fail"
 	JobTimedOut  JobStatus = "timeout"
 )
 
-// Progress is what came of a look at a job.
+// Progress is the result of a check.
 type Progress struct {
 	Status JobStatus `json:"status,omitempty"`
 }
 
-// Alerts tells people, or whoever listens, what they should know.
+// Alerts publishes alerts to people or systems.
 type Alerts interface {
 	// Publish sends an alert. Calls with the same IdempotencyKey are one alert.
 	Publish(ctx context.Context, alert Alert) error
 }
 
-// AlertType says what an alert is about.
+// AlertType is the type of an alert.
 type AlertType string
 
 // The alerts.
 const (
-	// ValidationExhausted is sent when the data has not come within the window.
+	// ValidationExhausted is sent when the data did not arrive within the window.
 	ValidationExhausted AlertType = "VALIDATION_EXHAUSTED"
-	// SLAWarning is sent when work that has not ended is about to be late.
+	// SLAWarning is sent when the work has not ended and the deadline is near.
 	SLAWarning AlertType = "SLA_WARNING"
-	// SLABreach is sent when it is late.
+	// SLABreach is sent when the deadline has passed.
 	SLABreach AlertType = "SLA_BREACH"
-	// SLAMet is sent when it has succeeded before the warning.
+	// SLAMet is sent when the work succeeded before the warning.
 	SLAMet AlertType = "SLA_MET"
 )
 
-// Alert is a thing to tell.
+// Alert is a message to people or systems.
 type Alert struct {
-	// IdempotencyKey is the same in all attempts to send one alert, and in no other.
+	// IdempotencyKey is the same for all attempts to send one alert. No other alert has it.
 	IdempotencyKey string
 	Type           AlertType
 	Slot           Slot
-	// WarningAt and BreachAt are zero if no service level was agreed on.
+	// WarningAt and BreachAt are zero for a run without a service level.
 	WarningAt time.Time
 	BreachAt  time.Time
 }
@@ -118,7 +116,7 @@ func trigger(jobs Jobs) statechart.Service[Context] {
 	return statechart.ServiceFunc("trigger", func(ctx context.Context, c Context, _ statechart.Call) (Job, error) {
 		job, err := jobs.Trigger(ctx, TriggerRequest{IdempotencyKey: c.Run + "/trigger", Slot: c.Slot, Attempt: c.TriggerAttempts})
 		if err == nil && job.ID == "" {
-			err = errors.New("expected the ID of the job that was started, got an empty one")
+			err = errors.New("expected the ID of the started job, got an empty one")
 		}
 		return job, err
 	})

@@ -7,33 +7,28 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// CodeKeyBytesMin is the least length of Config.CodeKey.
+// CodeKeyBytesMin is the minimum length of Config.CodeKey.
 const CodeKeyBytesMin = 16
 
-// Config tunes the chart. The zero value is useful, but see CodeKey. A running timer keeps the
-// deadline that it was started with when the config changes.
+// Config tunes the chart. The zero value is useful, but see CodeKey. A change does not affect timers that are already
+// running.
 type Config struct {
-	// CodeKey is a secret that keys the hash under which a code is stored: CodeKeyBytesMin
-	// random bytes or more, or none. Without it, whoever sees a snapshot can find a short
-	// code by trying all of them; six digits take less than a second. Set it where codes are
-	// short and snapshots are shown to others. When it changes, the codes that are under way
-	// turn wrong, and their users must ask for new ones.
+	// CodeKey is the secret key for the hash of a code: CodeKeyBytesMin random bytes or more, or none. Without it,
+	// anyone who sees a snapshot can find a short code by trying all of them. Six digits take less than a second. Set
+	// it if codes are short and other people see snapshots. A new key invalidates all codes in use, and their users
+	// must request new ones.
 	CodeKey []byte
-	// Deadline is how long the user may take from SIGN_UP to the right code. Defaults to 24
-	// hours.
+	// Deadline is the user's time from SIGN_UP to the right code. Defaults to 24 hours.
 	Deadline time.Duration
-	// WrongCodesMax is how many wrong codes end the sign-up. Defaults to 5.
+	// WrongCodesMax is the number of wrong codes that ends the sign-up. Defaults to 5.
 	WrongCodesMax int
 	// ResendsMax is how often RESEND sends another mail. Defaults to 3.
 	ResendsMax int
-	// AddressChangesMax is how often CHANGE_ADDRESS is followed, so that nobody has us write
-	// to strangers. Defaults to 3.
+	// AddressChangesMax limits CHANGE_ADDRESS, so that users cannot mail strangers with it. Defaults to 3.
 	AddressChangesMax int
-	// ServiceTimeout limits one attempt to send a mail or to make an account. Defaults to 10
-	// seconds.
+	// ServiceTimeout limits one attempt to send a mail or to create an account. Defaults to 10 seconds.
 	ServiceTimeout time.Duration
-	// ServiceRetry says how a failed attempt is repeated. Defaults to 3 attempts, 5 and 10
-	// seconds apart.
+	// ServiceRetry is the retry policy for failed attempts. Defaults to 3 attempts, 5 and 10 seconds apart.
 	ServiceRetry statechart.RetryPolicy
 }
 

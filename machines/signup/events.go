@@ -6,12 +6,12 @@ import (
 	"strings"
 )
 
-// Limits of what a user may send.
+// Limits of the user's input.
 const (
 	// NameBytesMax limits SignUp.Name.
 	NameBytesMax = 200
-	// EmailBytesMax limits addresses: a path in SMTP has 256 bytes with its angle brackets
-	// (RFC 5321, 4.5.3.1.3).
+	// EmailBytesMax limits addresses: an SMTP path has at most 256 bytes, including its angle brackets (RFC 5321,
+	// 4.5.3.1.3).
 	EmailBytesMax = 254
 	// CodeBytesMax limits Verify.Code.
 	CodeBytesMax = 128
@@ -44,7 +44,7 @@ type Verify struct {
 	Code string `json:"code"`
 }
 
-// Validate checks that there is a code at all; whether it is the right one, the chart knows.
+// Validate checks that there is a code. The chart checks whether it is right.
 func (v Verify) Validate() error {
 	if v.Code == "" || len(v.Code) > CodeBytesMax {
 		return fmt.Errorf("expected a code of 1 to %d bytes, got %d", CodeBytesMax, len(v.Code))
@@ -60,7 +60,7 @@ func validateEmail(email string) error {
 	}
 	address, err := mail.ParseAddress(email)
 	if err != nil || address.Address != email {
-		return fmt.Errorf("expected an email such as ada@example.com, got %d bytes that are none", len(email))
+		return fmt.Errorf("expected an email such as ada@example.com, got %d bytes of something else", len(email))
 	}
 	return nil
 }

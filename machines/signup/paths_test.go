@@ -10,7 +10,7 @@ import (
 	"github.com/settle-run/settle/runtime/statecharttest"
 )
 
-// constant is a mailer and a maker of accounts that remembers nothing.
+// constant is a stateless mailer and account service.
 type constant struct{}
 
 func (constant) SendVerification(context.Context, signup.Verification) (string, error) {
@@ -19,10 +19,10 @@ func (constant) SendVerification(context.Context, signup.Verification) (string, 
 
 func (constant) Provision(context.Context, signup.Account) (string, error) { return "account-1", nil }
 
-// limits are those of a sign-up whose paths are few.
+// limits keep the number of paths small.
 var limits = signup.Config{WrongCodesMax: 3, ResendsMax: 1, AddressChangesMax: 1}
 
-// paths returns a chart and what leads to all of its states.
+// paths returns a chart and the events that reach all of its states.
 func paths() (*statechart.Chart[signup.Context], statecharttest.PathConfig[signup.Context]) {
 	return signup.New(constant{}, constant{}, limits), statecharttest.PathConfig[signup.Context]{
 		Events: []statecharttest.Event{
@@ -45,7 +45,7 @@ func TestEveryOutcomeCanBeReached(t *testing.T) {
 	}
 }
 
-func TestOnEveryPathCountsStayWithinTheirLimitsAndOnlyTheActiveHaveAnAccount(t *testing.T) {
+func TestOnEveryPathCountsStayWithinLimitsAndOnlyActiveUsersHaveAnAccount(t *testing.T) {
 	t.Parallel()
 	var coverage statecharttest.Coverage
 	chart, config := paths()

@@ -7,45 +7,42 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// Mailer makes codes and mails them.
+// Mailer generates codes and mails them.
 type Mailer interface {
-	// SendVerification mails a code to the address and returns it. An error is retried by
-	// Config.ServiceRetry, unless it is marked by statechart.Permanent.
+	// SendVerification mails a code to the address and returns it. An error is retried by Config.ServiceRetry, unless
+	// it is marked by statechart.Permanent.
 	//
-	// It may be called again with the same IdempotencyKey, because an attempt failed, or
-	// because its result was lost. It may then send another mail, with the same code or with
-	// a new one: the code that the last call returns is the one that will be accepted, so it
-	// must be the code of the mail that was sent last. A mailer that leaves out the second
-	// mail must return the code of the first.
+	// It may be called again with the same IdempotencyKey, because an attempt failed or its result was lost. It may
+	// then send another mail, with the same code or a new one. Only the code that the last call returns is accepted,
+	// so it must be the code in the last mail. A mailer that skips the second mail must return the code of the first.
 	SendVerification(ctx context.Context, verification Verification) (code string, err error)
 }
 
-// Verification asks for a mail with a code.
+// Verification is a request to mail a code.
 type Verification struct {
-	// IdempotencyKey is the same in all attempts to send one mail, and in no other.
+	// IdempotencyKey is the same for all attempts to send one mail. No other mail has it.
 	IdempotencyKey string
 	Email          string
 	Name           string
 }
 
-// Accounts makes accounts.
+// Accounts creates accounts.
 type Accounts interface {
-	// Provision makes an account and returns its ID. Calls with the same IdempotencyKey must
-	// make one account and return the same ID. An error is retried by Config.ServiceRetry,
-	// unless it is marked by statechart.Permanent.
+	// Provision creates an account and returns its ID. Calls with the same IdempotencyKey must create one account and
+	// return the same ID. An error is retried by Config.ServiceRetry, unless it is marked by statechart.Permanent.
 	Provision(ctx context.Context, account Account) (accountID string, err error)
 }
 
-// Account asks for an account.
+// Account is a request to create an account.
 type Account struct {
-	// IdempotencyKey is the same in all attempts to make the account.
+	// IdempotencyKey is the same for all attempts to create the account.
 	IdempotencyKey string
-	// Email is the address that the user was shown to receive mail at.
+	// Email is the user's verified address.
 	Email string
 	Name  string
 }
 
-// sent is the result of sendVerification. The code itself does not leave the service.
+// sent is the result of sendVerification. It does not contain the code.
 type sent struct {
 	CodeHash string `json:"code_hash"`
 }
@@ -62,7 +59,7 @@ func sendVerification(mailer Mailer, codeKey []byte) statechart.Service[Context]
 			return sent{}, err
 		}
 		if code == "" {
-			return sent{}, statechart.Permanent(errors.New("expected the code that was mailed, got an empty one"))
+			return sent{}, statechart.Permanent(errors.New("expected the mailed code, got an empty one"))
 		}
 		return sent{CodeHash: hashCode(codeKey, c.Instance, code)}, nil
 	})

@@ -1,25 +1,22 @@
-// Package signup registers a user: it mails a code, waits for the user to send it back, and
-// then makes the account.
+// Package signup registers a user: it mails a code, waits until the user sends it back, and then creates the account.
 //
-// # What holds
+// # Properties
 //
-// Only the code of the mail that was sent last is accepted. RESEND and CHANGE_ADDRESS send
-// another mail; the code before it is void from then on.
+// Only the code of the last mail is accepted. RESEND and CHANGE_ADDRESS send another mail, which invalidates the
+// previous code.
 //
-// Wrong codes are counted over the whole sign-up. Neither a new code nor a new address gives
-// further guesses: the fifth wrong code ends the sign-up.
+// Wrong codes are counted over the whole sign-up. Neither a new code nor a new address gives further guesses: the
+// fifth wrong code ends the sign-up.
 //
-// The user has 24 hours from SIGN_UP. The deadline belongs to the state around the waiting, so
-// no mail prolongs it. A user whose code was accepted is not held to it while the account is
-// being made.
+// The user has 24 hours from SIGN_UP. The deadline belongs to the state around the waiting, so no mail extends it.
+// After the right code it no longer applies, even while the account is being created.
 //
-// RESEND and CHANGE_ADDRESS are ignored once their limit is reached; the code that was sent
-// last goes on to be accepted.
+// RESEND and CHANGE_ADDRESS are ignored once their limit is reached. The last code stays valid.
 //
-// A mail that cannot be sent ends the sign-up, also when it is not the first: the code before
-// it is void by then.
+// A mail that cannot be sent ends the sign-up, even if it is not the first one, because it invalidates the previous
+// code.
 //
-// The context holds no code, only a hash of it: see [Config.CodeKey].
+// The context contains no code, only a hash: see [Config.CodeKey].
 package signup
 
 import (
@@ -28,24 +25,22 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// Failed is the tag of the final states in which a service failed for good: the user did
-// nothing wrong.
+// Failed is the tag of the final states after a service failed permanently, without an error by the user.
 const Failed = "failed"
 
-// Retention is how long an instance, and with it the user's name and address, is kept once the
-// sign-up is over.
+// Retention is how long a finished instance is kept, with the user's name and address.
 const Retention = 15 * 24 * time.Hour
 
-// StartedBy names the event that makes an instance.
+// StartedBy names the event that starts an instance.
 var StartedBy = []string{"SIGN_UP"}
 
-// Context is what an instance knows.
+// Context is the data of an instance.
 type Context struct {
 	// Instance salts CodeHash.
 	Instance string `json:"instance"`
 	Name     string `json:"name"`
 	Email    string `json:"email"`
-	// CodeHash is the hash of the code that was mailed last, see hashCode.
+	// CodeHash is the hash of the last code. See hashCode.
 	CodeHash string `json:"code_hash,omitempty"`
 	// Invariant: WrongCodes <= Config.WrongCodesMax.
 	WrongCodes int `json:"wrong_codes"`
@@ -53,11 +48,11 @@ type Context struct {
 	Resends int `json:"resends"`
 	// Invariant: AddressChanges <= Config.AddressChangesMax.
 	AddressChanges int `json:"address_changes"`
-	// AccountID is the new account's, empty until there is one.
+	// AccountID is the ID of the new account; empty until there is one.
 	AccountID string `json:"account_id,omitempty"`
 }
 
-// Output is what an instance ends with.
+// Output is the output of an instance.
 type Output struct {
 	// Outcome is the final state.
 	Outcome   string `json:"outcome"`
@@ -91,14 +86,14 @@ func New(mailer Mailer, accounts Accounts, config Config) *statechart.Chart[Cont
 			"CANCEL":         statechart.NoPayload(),
 		},
 		States: []state{
-			{ID: "new", Tags: settled, Doc: "nobody signed up",
+			{ID: "new", Tags: settled, Doc: "no sign-up yet",
 				On: []on{{Event: "SIGN_UP", Target: "unverified", Actions: do{keepUser}}}},
 
-			{ID: "unverified", Initial: "registering", Doc: "the address is not known to be the user's",
+			{ID: "unverified", Initial: "registering", Doc: "the address is not verified",
 				On:    []on{{Event: "CANCEL", Target: "cancelled"}},
 				After: []after{{ID: "deadline", Delay: config.Deadline, Target: "expired"}},
 				States: []state{
-					{ID: "registering", Doc: "a code is being mailed",
+					{ID: "registering", Doc: "mails a code",
 						Invoke: []invoke{{
 							Service: sendVerification(mailer, config.CodeKey), Timeout: config.ServiceTimeout, Retry: config.ServiceRetry,
 							OnDone:  []on{{Target: "awaiting_verification", Actions: do{keepCodeHash}}},
@@ -114,7 +109,7 @@ func New(mailer Mailer, accounts Accounts, config Config) *statechart.Chart[Cont
 						}},
 				}},
 
-			{ID: "provisioning", Doc: "the account is being made",
+			{ID: "provisioning", Doc: "creates the account",
 				Invoke: []invoke{{
 					Service: provisionAccount(accounts), Timeout: config.ServiceTimeout, Retry: config.ServiceRetry,
 					OnDone:  []on{{Target: "active", Actions: do{keepAccount}}},
@@ -156,7 +151,7 @@ func addressChangesLeft(changesMax int) statechart.Guard[Context] {
 	return statechart.If("addressChangesLeft", func(c Context) bool { return c.AddressChanges < changesMax })
 }
 
-// final returns a final state whose output is named after it.
+// final returns a final state whose output has the state's name as outcome.
 func final(outcome string, tags ...string) state {
 	return state{ID: outcome, Type: statechart.Final, Tags: tags, Output: func(c Context, _ statechart.Event) any {
 		return Output{Outcome: outcome, AccountID: c.AccountID}

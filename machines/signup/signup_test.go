@@ -17,8 +17,8 @@ import (
 	"github.com/settle-run/settle/runtime/statecharttest"
 )
 
-// mailbox is a fake mailer: the n-th mail has the code n repeated, 1111 for the first. A mail
-// whose call fails was sent all the same, as when an answer is lost.
+// mailbox is a fake mailer. The n-th mail has the digit n four times as code, so 1111 for the first. A mail is sent
+// even if its call fails, as if the response was lost.
 type mailbox struct {
 	outcomes *statecharttest.Outcomes
 	mails    []signup.Verification
@@ -32,7 +32,7 @@ func (m *mailbox) SendVerification(ctx context.Context, v signup.Verification) (
 // code returns the code of the n-th mail.
 func code(n int) string { return strings.Repeat(fmt.Sprint(n), 4) }
 
-// directory is a fake that makes one account.
+// directory is a fake that creates one account.
 type directory struct {
 	outcomes *statecharttest.Outcomes
 	accounts []signup.Account
@@ -45,7 +45,7 @@ func (d *directory) Provision(ctx context.Context, a signup.Account) (string, er
 
 var ada = signup.SignUp{Email: "ada@example.com", Name: "Ada"}
 
-// play starts a sign-up whose mails have the outcomes, see statecharttest.Outcomes.
+// play starts a sign-up whose mails have the given outcomes. See statecharttest.Outcomes.
 func play(t statecharttest.TB, config signup.Config, mails ...string) (*statecharttest.Player[signup.Context], *mailbox, *directory) {
 	t.Helper()
 	outcomes, err := statecharttest.NewOutcomes(mails...)
@@ -63,7 +63,7 @@ func TestScripts(t *testing.T) {
 	}).Require(t)
 }
 
-func TestOnlyTheCodeOfTheMailSentLastIsAccepted(t *testing.T) {
+func TestOnlyTheCodeOfTheLastMailIsAccepted(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name  string
@@ -122,7 +122,7 @@ func TestAttemptsShareAnIdempotencyKeyAndMailsDoNot(t *testing.T) {
 	}
 }
 
-func TestNoCodeStandsInASnapshotAndNoHashIsSharedBetweenInstances(t *testing.T) {
+func TestSnapshotsContainNoCodeAndInstancesShareNoHash(t *testing.T) {
 	t.Parallel()
 	hashes := map[string]string{}
 	for name, c := range map[string]struct {
@@ -144,7 +144,7 @@ func TestNoCodeStandsInASnapshotAndNoHashIsSharedBetweenInstances(t *testing.T) 
 		}
 		for _, code := range []string{code(1), "9999"} {
 			if strings.Contains(string(text), `"`+code) {
-				t.Errorf("%s: the snapshot shows the code %s: %s", name, code, text)
+				t.Errorf("%s: the snapshot contains the code %s: %s", name, code, text)
 			}
 		}
 		hash := p.Snapshot().Context.CodeHash
@@ -158,7 +158,7 @@ func TestNoCodeStandsInASnapshotAndNoHashIsSharedBetweenInstances(t *testing.T) 
 	}
 }
 
-func TestNeitherMailsNorGuessesProlongTheDeadline(t *testing.T) {
+func TestNeitherMailsNorGuessesExtendTheDeadline(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		p, _, _ := play(t, signup.Config{WrongCodesMax: 100, ResendsMax: 100, AddressChangesMax: 100})
@@ -188,7 +188,7 @@ func TestNeitherMailsNorGuessesProlongTheDeadline(t *testing.T) {
 	})
 }
 
-func TestFifthWrongCodeLocksWhateverComesBetween(t *testing.T) {
+func TestTheFifthWrongCodeLocksWhateverEventsComeBetween(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		p, mailer, _ := play(t, signup.Config{})
@@ -206,12 +206,12 @@ func TestFifthWrongCodeLocksWhateverComesBetween(t *testing.T) {
 			t.Fatalf("expected locked, got %s", got)
 		}
 		if got := len(mailer.mails); got > 7 {
-			t.Fatalf("expected at most 1 mail, 3 repeats and 3 to new addresses, got %d", got)
+			t.Fatalf("expected at most 1 first mail, 3 resends and 3 to new addresses, got %d", got)
 		}
 	})
 }
 
-func TestMailerThatReturnsNoCodeFailsForGood(t *testing.T) {
+func TestAMailerWithoutACodeFailsPermanently(t *testing.T) {
 	t.Parallel()
 	calls := 0
 	p := statecharttest.Play(t, signup.New(codeless{&calls}, &directory{}, signup.Config{}), statecharttest.Config{})
@@ -249,7 +249,7 @@ func TestInvalidConfigPanicsBeforeTheFirstEvent(t *testing.T) {
 	}
 }
 
-func TestStartedByNamesTheOnlyEventThatNewTakes(t *testing.T) {
+func TestStartedByNamesTheOnlyEventThatNewAccepts(t *testing.T) {
 	t.Parallel()
 	p, _, _ := play(t, signup.Config{})
 	if got := p.Snapshot().NextEvents(); !slices.Equal(got, signup.StartedBy) {

@@ -7,17 +7,15 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// Config tunes the chart. The zero value is useful. A running timer keeps the deadline that it was
-// started with when the config changes.
+// Config tunes the chart. The zero value is useful. A change does not affect timers that are already running.
 type Config struct {
-	// Window is how long the files of a month are taken, corrected ones included, counted from the first
-	// file or from the first workflow that waits for one. Defaults to 14 days.
+	// Window is how long the files of a month are accepted, including corrections. It starts with the first file, or
+	// with the first workflow that waits for one. Defaults to 14 days.
 	Window time.Duration
-	// ProcessTimeout limits one attempt to process a file. The Lambda function that the services run in
-	// must be given more. Defaults to 30 seconds.
+	// ProcessTimeout limits one attempt to process a file. The Lambda function that runs the services needs a longer
+	// timeout. Defaults to 30 seconds.
 	ProcessTimeout time.Duration
-	// ProcessRetry says how a failed attempt is repeated. Defaults to 3 attempts, 10 and 20 seconds
-	// apart.
+	// ProcessRetry is the retry policy for failed attempts. Defaults to 3 attempts, 10 and 20 seconds apart.
 	ProcessRetry statechart.RetryPolicy
 }
 

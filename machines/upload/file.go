@@ -9,34 +9,34 @@ import (
 	"time"
 )
 
-// The kinds of files, as their names begin.
+// The kinds of files. File names start with them.
 const (
 	kindWarehouse = "warehouse"
 	kindSales     = "sales"
 )
 
-// File is an object in S3: one version of one of the two files.
+// File is one version of a file in S3.
 type File struct {
 	Bucket string `json:"bucket"`
-	// Key ends in the name of the file, such as sales_2026_11.csv. Folders before it mean nothing.
+	// Key ends in the name of the file, such as sales_2026_11.csv. Folders are ignored.
 	Key string `json:"key"`
-	// VersionID is that of the object in a bucket with versioning. Read this version: by the time that it
-	// is read, there may be a newer one.
+	// VersionID is the object's version, in a bucket with versioning. Read this version, because there may already be
+	// a newer one.
 	VersionID string `json:"version_id,omitempty"`
-	// ETag tells contents apart.
+	// ETag identifies the content.
 	ETag string `json:"etag"`
 	// Size is in bytes.
 	Size int64 `json:"size"`
-	// Sequencer orders the uploads of one key: hexadecimal digits.
+	// Sequencer orders the uploads of one key, in hexadecimal digits.
 	Sequencer string `json:"sequencer"`
-	// CreatedAt is when S3 says that the object was made, to the second.
+	// CreatedAt is the creation time according to S3, to the second.
 	CreatedAt time.Time `json:"created_at,omitzero"`
 }
 
 // WarehouseFile is the payload of the event warehouse_uploaded.
 type WarehouseFile struct{ File }
 
-// Validate checks that it is a warehouse file. Like all of Validate's, its errors quote nothing.
+// Validate checks that it is a warehouse file. Like all Validate methods, it quotes no input in its errors.
 func (f WarehouseFile) Validate() error { return f.validate(kindWarehouse) }
 
 // SalesFile is the payload of the event sales_uploaded.
@@ -51,13 +51,13 @@ func (f File) validate(kind string) error {
 	case err != nil:
 		return errName
 	case named != kind:
-		return fmt.Errorf("expected the name of a %s file, got that of a %s file", kind, named)
+		return fmt.Errorf("expected the name of a %s file, got the name of a %s file", kind, named)
 	case f.Bucket == "":
 		return errors.New("expected the name of a bucket, got none")
 	case f.ETag == "":
 		return errors.New("expected an etag, got none")
 	case !sequencer.MatchString(f.Sequencer):
-		return fmt.Errorf("expected a sequencer of hexadecimal digits, got %d bytes that are none", len(f.Sequencer))
+		return fmt.Errorf("expected a sequencer of hexadecimal digits, got %d bytes of something else", len(f.Sequencer))
 	default:
 		return nil
 	}
@@ -69,7 +69,7 @@ var (
 	errName   = errors.New("expected a file name of kind, year and month, such as sales_2026_11.csv or warehouse_2026_11.csv")
 )
 
-// parseKey reads the kind of a file from its key, and what correlates it with others.
+// parseKey returns the kind of a file and its correlation ID, from its key.
 func parseKey(key string) (kind, correlation string, err error) {
 	base := key[strings.LastIndexByte(key, '/')+1:]
 	parts := name.FindStringSubmatch(base)
@@ -79,10 +79,9 @@ func parseKey(key string) (kind, correlation string, err error) {
 	return parts[1], parts[2], nil
 }
 
-// follows reports whether the file is newer than another one, which may be none at all. The sequencers of
-// one key tell it (Amazon S3 User Guide, "Event message structure": the shorter is padded with zeros on the
-// right, then they compare as text). Files under different keys go by their time, and then by their names, so
-// that whichever event comes last, the same file wins.
+// follows reports whether the file is newer than another one, which may be zero. For one key, the sequencers decide
+// (Amazon S3 User Guide, "Event message structure": pad the shorter with zeros on the right, then compare as text).
+// For different keys, the times decide, and then the names. So the same file wins in any order of events.
 func (f File) follows(other File) bool {
 	if f.Bucket == other.Bucket && f.Key == other.Key {
 		width := max(len(f.Sequencer), len(other.Sequencer))

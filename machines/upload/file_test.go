@@ -14,7 +14,7 @@ import (
 	"github.com/settle-run/settle/runtime/statecharttest"
 )
 
-// objectCreated is EventBridge's event of S3's documentation, for a file of ours.
+// objectCreated is the EventBridge event from S3's documentation, with a file of ours.
 const objectCreated = `{
 	"version": "0", "id": "17793124-05d4-b198-2fde-7ededc63b103", "detail-type": "Object Created", "source": "aws.s3",
 	"account": "111122223333", "time": "2026-11-20T09:00:00Z", "region": "ca-central-1", "resources": ["arn:aws:s3:::sales-uploads"],
@@ -29,7 +29,7 @@ const objectCreated = `{
 	}
 }`
 
-func TestFromObjectCreatedTakesWhatTheChartDecodes(t *testing.T) {
+func TestFromObjectCreatedReturnsEventsThatTheChartDecodes(t *testing.T) {
 	t.Parallel()
 	id, body, err := upload.FromObjectCreated([]byte(objectCreated))
 	if err != nil {
@@ -67,7 +67,7 @@ func TestTheMonthInTheFileNameCorrelatesBothFiles(t *testing.T) {
 	}
 }
 
-func TestOneUploadHasOneIDHoweverOftenItIsToldOf(t *testing.T) {
+func TestAllEventsAboutOneUploadHaveOneID(t *testing.T) {
 	t.Parallel()
 	idOf := func(payload string) string {
 		t.Helper()
@@ -100,7 +100,7 @@ func TestOneUploadHasOneIDHoweverOftenItIsToldOf(t *testing.T) {
 	}
 }
 
-func TestFromObjectCreatedSaysWhatItExpected(t *testing.T) {
+func TestFromObjectCreatedErrorsNameTheExpectedInput(t *testing.T) {
 	t.Parallel()
 	const prefix = "not the upload of a sales or warehouse file: "
 	const name = prefix + "expected a file name of kind, year and month, such as sales_2026_11.csv or warehouse_2026_11.csv, got "
@@ -116,7 +116,7 @@ func TestFromObjectCreatedSaysWhatItExpected(t *testing.T) {
 		with("sales_2026_11.csv", "sales_2026_11.csv/"):               name + `""`,
 		with("sales_2026_11.csv", "sales_2026_11 (1).csv"):            name + `"sales_2026_11 (1).csv"`,
 		with(`"etag": "b1946ac92492d2347c6235b4d2611184"`, `"a": ""`): prefix + "expected an etag, got none",
-		with("617f08299329d189", ""):                                  prefix + "expected a sequencer of hexadecimal digits, got 0 bytes that are none",
+		with("617f08299329d189", ""):                                  prefix + "expected a sequencer of hexadecimal digits, got 0 bytes of something else",
 		with(`{"name": "sales-uploads"}`, "{}"):                       prefix + "expected the name of a bucket, got none",
 	} {
 		id, event, err := upload.FromObjectCreated([]byte(payload))
@@ -130,8 +130,8 @@ func TestAPayloadOfTheOtherKindIsRefusedWithoutQuotingIt(t *testing.T) {
 	t.Parallel()
 	chart := upload.New(newProcessor(), upload.Config{})
 	for body, want := range map[string]string{
-		`{"type":"sales_uploaded","bucket":"b","key":"warehouse_2026_11.csv","etag":"e","sequencer":"1"}`: "expected the name of a sales file, got that of a warehouse file",
-		`{"type":"warehouse_uploaded","bucket":"b","key":"sales_2026_11.csv","etag":"e","sequencer":"1"}`: "expected the name of a warehouse file, got that of a sales file",
+		`{"type":"sales_uploaded","bucket":"b","key":"warehouse_2026_11.csv","etag":"e","sequencer":"1"}`: "expected the name of a sales file, got the name of a warehouse file",
+		`{"type":"warehouse_uploaded","bucket":"b","key":"sales_2026_11.csv","etag":"e","sequencer":"1"}`: "expected the name of a warehouse file, got the name of a sales file",
 		`{"type":"warehouse_uploaded","bucket":"b","key":"secret.csv","etag":"e","sequencer":"1"}`:        "expected a file name of kind, year and month, such as sales_2026_11.csv or warehouse_2026_11.csv",
 	} {
 		if _, err := chart.Decode([]byte(body)); !errors.Is(err, statechart.ErrPayload) || !strings.HasSuffix(err.Error(), ": "+want) {
@@ -140,7 +140,7 @@ func TestAPayloadOfTheOtherKindIsRefusedWithoutQuotingIt(t *testing.T) {
 	}
 }
 
-func TestTheNewerUploadIsTold(t *testing.T) {
+func TestTheNewerUploadWins(t *testing.T) {
 	t.Parallel()
 	at := func(bucket, key, sequencer string, second int) upload.File {
 		return upload.File{
@@ -154,9 +154,9 @@ func TestTheNewerUploadIsTold(t *testing.T) {
 		"by a sequencer in either case":       {at("b", key, "00b1", 0), at("b", key, "00B2", 0)},
 		"by a longer sequencer":               {at("b", key, "00A1", 0), at("b", key, "00A101", 0)},
 		"by a shorter sequencer":              {at("b", key, "00A1FF", 0), at("b", key, "00A2", 0)},
-		"by time, of two keys":                {at("b", "x/"+key, "00A2", 0), at("b", key, "00A1", 1)},
-		"by time, of two buckets":             {at("b2", key, "00A2", 0), at("b1", key, "00A1", 1)},
-		"by name, of one time":                {at("b", "1/"+key, "00A2", 0), at("b", "2/"+key, "00A1", 0)},
+		"by time, for two keys":               {at("b", "x/"+key, "00A2", 0), at("b", key, "00A1", 1)},
+		"by time, for two buckets":            {at("b2", key, "00A2", 0), at("b1", key, "00A1", 1)},
+		"by name, for one time":               {at("b", "1/"+key, "00A2", 0), at("b", "2/"+key, "00A1", 0)},
 	} {
 		for _, order := range [][]upload.File{{files.older, files.newer}, {files.newer, files.older}, {files.newer, files.newer}} {
 			p := statecharttest.Play(t, upload.New(newProcessor(), upload.Config{}), statecharttest.Config{})
@@ -172,6 +172,6 @@ func TestTheNewerUploadIsTold(t *testing.T) {
 	p.Send("sales_uploaded", at("b", key, "00A1", 0))
 	p.Send("sales_uploaded", at("b", key, "00A100", 5))
 	if p.Handled() {
-		t.Error("expected a sequencer that differs in zeros on the right to be the same one")
+		t.Error("expected a sequencer with more zeros on the right to be equal")
 	}
 }

@@ -9,12 +9,12 @@ import (
 	"time"
 )
 
-// ErrObjectCreated is returned by FromObjectCreated when the payload is not an event of EventBridge that
-// tells of a sales or warehouse file. Sending it again will not help.
+// ErrObjectCreated is returned by FromObjectCreated if the payload is not an EventBridge event about a sales or
+// warehouse file. A retry does not help.
 var ErrObjectCreated = errors.New("not the upload of a sales or warehouse file")
 
-// objectCreated is what FromObjectCreated reads of EventBridge's event (Amazon S3 User Guide,
-// "EventBridge event message structure").
+// objectCreated has the fields of EventBridge's event that FromObjectCreated uses (Amazon S3 User Guide, "EventBridge
+// event message structure").
 type objectCreated struct {
 	Source     string    `json:"source"`
 	DetailType string    `json:"detail-type"`
@@ -33,9 +33,9 @@ type objectCreated struct {
 	} `json:"detail"`
 }
 
-// FromObjectCreated maps S3's event "Object Created" as EventBridge delivers it, unmodified, to the instance
-// that it is about and the event to send there. The event's $id is the same however often the upload is told
-// of, and may serve as deduplication ID. Errors wrap ErrObjectCreated.
+// FromObjectCreated maps S3's event "Object Created", unmodified from EventBridge, to the ID of the instance and the
+// event to send to it. All events about one upload have the same $id, which may serve as deduplication ID. Errors
+// wrap ErrObjectCreated.
 func FromObjectCreated(payload []byte) (instanceID string, event json.RawMessage, err error) {
 	var created objectCreated
 	if err := json.Unmarshal(payload, &created); err != nil {
@@ -70,7 +70,7 @@ func (o objectCreated) file() File {
 	}
 }
 
-// uploadID names one upload: the hash of what tells it from all others. A key may be longer than an ID.
+// uploadID identifies one upload. It is a hash, because a key may be longer than an ID.
 func (f File) uploadID() string {
 	hash := sha256.Sum256([]byte(f.Bucket + "/" + f.Key + "/" + f.Sequencer))
 	return hex.EncodeToString(hash[:16])

@@ -9,12 +9,12 @@ import (
 	"github.com/settle-run/settle/runtime/statecharttest"
 )
 
-// delivery is an event about one upload. Content is its ETag.
+// delivery is an event about one upload. Its content is its ETag.
 type delivery struct{ kind, content, sequencer string }
 
 func (d delivery) String() string { return d.kind + " " + d.content + "@" + d.sequencer }
 
-// orders calls each for every order of the deliveries: those that differ, where deliveries are alike.
+// orders calls each for every distinct order of the deliveries.
 func orders(deliveries []delivery, each func([]delivery)) {
 	left := map[delivery]int{}
 	var kinds []delivery
@@ -45,7 +45,7 @@ func orders(deliveries []delivery, each func([]delivery)) {
 	extend()
 }
 
-// last returns the content of the newest upload of a kind, "" if there is none.
+// last returns the content of the newest upload of a kind; "" if there is none.
 func last(deliveries []delivery, kind string) string {
 	var newest delivery
 	for _, d := range deliveries {
@@ -56,16 +56,16 @@ func last(deliveries []delivery, kind string) string {
 	return newest.content
 }
 
-// check returns what is wrong with the requests that a month's processor has got: a sales file is only ever
-// processed with the dataset of the newest warehouse file, and with each such dataset once, unless it cannot be. In
-// the end the newest of both are.
+// check returns an error if a month's processor got wrong requests. Every sales file must be processed with the
+// newest warehouse dataset, and only once with each dataset, unless it is bad. In the end, the newest files must be
+// processed.
 func check(requests []string, warehouse, sales string) error {
 	stock, done := "", map[string]bool{}
 	var lastSales, lastWarehouse string
 	for i, request := range requests {
 		if content, ok := strings.CutPrefix(request, "warehouse "); ok {
 			if content == lastWarehouse && !isBad(content) {
-				return fmt.Errorf("the warehouse file %s is processed twice in a row", content)
+				return fmt.Errorf("the warehouse file %s was processed twice in a row", content)
 			}
 			stock, lastWarehouse = "stock "+content, content
 			if isBad(content) {
@@ -75,13 +75,13 @@ func check(requests []string, warehouse, sales string) error {
 			continue
 		}
 		if stock == "" {
-			return fmt.Errorf("request %d, %s: before the warehouse file is processed", i, request)
+			return fmt.Errorf("request %d, %s: came before the warehouse file was processed", i, request)
 		}
 		if !strings.HasSuffix(request, " with "+stock) {
 			return fmt.Errorf("request %d, %s: the newest dataset is %s", i, request, stock)
 		}
 		if done[request] && request != "sales bad with "+stock {
-			return fmt.Errorf("request %d, %s: for the second time", i, request)
+			return fmt.Errorf("request %d, %s: came a second time", i, request)
 		}
 		done[request] = true
 		lastSales = request
@@ -105,7 +105,7 @@ func TestInEveryOrderTheSalesFileIsProcessedOnceAfterTheWarehouseFile(t *testing
 	for name, c := range map[string]struct {
 		deliveries []delivery
 		orders     int
-		// requests is how many there are in every order; 0 where that depends on the order.
+		// requests is the number of requests in every order; 0 if it depends on the order.
 		requests int
 	}{
 		"each file once":                    {[]delivery{w1, s1}, 2, 2},
@@ -117,9 +117,9 @@ func TestInEveryOrderTheSalesFileIsProcessedOnceAfterTheWarehouseFile(t *testing
 		"both new":                          {[]delivery{w1, w2, s1, s2}, 24, 0},
 		"both new, doubled":                 {[]delivery{w1, w2, w2, s1, s2, s2}, 180, 0},
 		"both new, one twice":               {[]delivery{w1, w2, w3, s1, s2}, 120, 0},
-		"new, and then as it was":           {[]delivery{w1, w2, back, s1, s1}, 60, 0},
+		"new, then the old one again":       {[]delivery{w1, w2, back, s1, s1}, 60, 0},
 		"a bad warehouse file is corrected": {[]delivery{w1, bad, w2, s1, s2}, 120, 0},
-		"a bad one is uploaded again":       {[]delivery{bad, still, w2, s1, s1}, 60, 0},
+		"a bad file is uploaded again":      {[]delivery{bad, still, w2, s1, s1}, 60, 0},
 		"a bad sales file is corrected":     {[]delivery{w1, w2, badSales, stillBad, s2}, 120, 0},
 		"a sales file that ends bad":        {[]delivery{w1, w2, s1, badSales, stillBad}, 120, 0},
 		"a warehouse file that ends bad":    {[]delivery{w1, w2, worse, s1, s1}, 60, 0},

@@ -13,7 +13,7 @@ import (
 	"github.com/settle-run/settle/runtime/statecharttest"
 )
 
-// constant is a processor that remembers nothing.
+// constant is a stateless processor.
 type constant struct{}
 
 func (constant) ProcessWarehouse(_ context.Context, r upload.WarehouseRequest) (upload.Dataset, error) {
@@ -27,8 +27,8 @@ func (constant) ProcessSales(_ context.Context, r upload.SalesRequest) (upload.D
 	return upload.Dataset{Location: "report " + r.File.ETag + ", " + r.Warehouse.Location}, nil
 }
 
-// paths returns a chart and what leads to all of its states: two files of each kind, the second of which is
-// uploaded once more.
+// paths returns a chart and the events that reach all of its states: two files of each kind, the second of them
+// uploaded twice.
 func paths() (*statechart.Chart[upload.Context], statecharttest.PathConfig[upload.Context]) {
 	return upload.New(constant{}, upload.Config{}), statecharttest.PathConfig[upload.Context]{
 		Events: []statecharttest.Event{
@@ -52,26 +52,26 @@ func TestEveryOutcomeCanBeReached(t *testing.T) {
 	for _, path := range final {
 		end := path.Snapshot()
 		if end.Status != statechart.Done || end.HasTag(upload.Failed) == end.Matches("completed") {
-			t.Errorf("expected the window to be closed, and to have failed unless it is completed; in %v, %v after\n%s", end.State(), end.Tags(), path)
+			t.Errorf("expected a closed window, with the tag failed unless completed, got %v, %v after\n%s", end.State(), end.Tags(), path)
 		}
 	}
 }
 
-func TestOnEveryPathADatasetIsThatOfTheNewestFiles(t *testing.T) {
+func TestOnEveryPathTheDatasetBelongsToTheNewestFiles(t *testing.T) {
 	t.Parallel()
 	chart, config := paths()
 	config.Invariant = func(s statechart.Snapshot[upload.Context]) error {
 		w, x := s.Context.Warehouse, s.Context.Sales
 		if stock := w.Dataset.Location; stock != "" && stock != "stock "+w.File.ETag {
-			return fmt.Errorf("in %v: expected the dataset to be that of %s, got %q", s.State(), w.File.ETag, stock)
+			return fmt.Errorf("in %v: expected the dataset of %s, got %q", s.State(), w.File.ETag, stock)
 		}
 		if report := x.Dataset.Location; report != "" && report != "report "+x.File.ETag+", stock "+w.File.ETag {
-			return fmt.Errorf("in %v: expected the dataset to be that of %s and %s, got %q", s.State(), x.File.ETag, w.File.ETag, report)
+			return fmt.Errorf("in %v: expected the dataset of %s and %s, got %q", s.State(), x.File.ETag, w.File.ETag, report)
 		}
 		for region, u := range map[string]upload.Upload{"open.warehouse": w, "open.sales": x} {
 			if s.Matches(region+".processed") != (s.Matches("open") && u.Dataset.Location != "") ||
 				s.Matches(region+".failed") != (s.Matches("open") && u.Error != "") {
-				return fmt.Errorf("in %v: a file is processed if it has a dataset, and failed if it has an error, got %+v", s.State(), u)
+				return fmt.Errorf("in %v: expected a dataset if processed, and an error if failed, got %+v", s.State(), u)
 			}
 		}
 		if s.Status != statechart.Done {
@@ -82,7 +82,7 @@ func TestOnEveryPathADatasetIsThatOfTheNewestFiles(t *testing.T) {
 			return err
 		}
 		if !slices.Equal(s.State(), []string{output.Outcome}) || (output.Outcome == "completed") != (x.Dataset.Location != "") {
-			return fmt.Errorf("in %v with %+v: expected the output to say so, got %+v", s.State(), s.Context, output)
+			return fmt.Errorf("in %v with %+v: expected a matching output, got %+v", s.State(), s.Context, output)
 		}
 		return nil
 	}

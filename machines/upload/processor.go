@@ -6,40 +6,39 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// Processor does the work on the files. Both methods return when it is done: what takes longer than a
-// Lambda function may run is better started by them and waited for in a settled state.
+// Processor processes the files. Both methods return when the work is done. For work that is too long for a Lambda
+// function, start it in a service and wait for it in a settled state.
 //
-// An error is retried by Config.ProcessRetry, unless it is marked by statechart.Permanent, as that of a file
-// that cannot be read should be: its team can upload another. Calls with the same IdempotencyKey are
-// attempts at one thing and must leave one dataset.
+// An error is retried by Config.ProcessRetry, unless it is marked by statechart.Permanent. Mark the error for an
+// unreadable file: its team can upload another one. Calls with the same IdempotencyKey are attempts at one task and
+// must produce one dataset.
 type Processor interface {
 	// ProcessWarehouse cleans a warehouse file and joins it with the shipping data.
 	ProcessWarehouse(ctx context.Context, request WarehouseRequest) (Dataset, error)
-	// ProcessSales correlates a sales file with the dataset of the warehouse file of its month. It is
-	// never called before ProcessWarehouse has returned that.
+	// ProcessSales correlates a sales file with its month's warehouse dataset. It is only called after
+	// ProcessWarehouse returned that dataset.
 	ProcessSales(ctx context.Context, request SalesRequest) (Dataset, error)
 }
 
-// WarehouseRequest asks to process a warehouse file.
+// WarehouseRequest is a request to process a warehouse file.
 type WarehouseRequest struct {
-	// IdempotencyKey is the same in all attempts to process one file, and in no other request.
+	// IdempotencyKey is the same for all attempts to process one file. No other request has it.
 	IdempotencyKey string
 	File           File
 }
 
-// SalesRequest asks to process a sales file.
+// SalesRequest is a request to process a sales file.
 type SalesRequest struct {
-	// IdempotencyKey is the same in all attempts to process one file with one dataset, and in no other
-	// request.
+	// IdempotencyKey is the same for all attempts to process one file with one dataset. No other request has it.
 	IdempotencyKey string
 	File           File
-	// Warehouse is what ProcessWarehouse made of the newest warehouse file.
+	// Warehouse is the dataset of the newest warehouse file.
 	Warehouse Dataset
 }
 
-// Dataset is what processing a file has made.
+// Dataset is the result of processing a file.
 type Dataset struct {
-	// Location says where it is, such as s3://lake/warehouse/2026_11/.
+	// Location is the dataset's location, such as s3://lake/warehouse/2026_11/.
 	Location string `json:"location,omitempty"`
 }
 

@@ -1,17 +1,17 @@
-// Package upload brings two files of one month together that two teams upload, each to a bucket of its
-// own and whenever it likes: the sales file is processed once the warehouse file has been.
+// Package upload correlates two files of one month. Two teams upload them, each to its own bucket and at any time:
+// the sales file is processed once the warehouse file has been.
 //
-// It is the aggregator of enterprise integration patterns, as a chart. What correlates is the month in the
-// file name: one instance follows one month. What is stored is the instance's item. And that the set is
-// complete is one guard on one transition: a sales file that is held goes on when the warehouse file is
-// processed, whichever of the two has come first.
+// It is the aggregator of enterprise integration patterns, as a chart. The correlation ID is the month in the file
+// name: one instance follows one month. The message store is the instance's item. The completeness condition is one
+// guard on one transition: a sales file that is held continues when the warehouse file is processed, whichever of the
+// two came first.
 //
-// S3 and EventBridge deliver at least once and in any order. A file is told from the one that it replaces
-// by S3's sequencer, and from its own copy by its ETag: events that tell nothing new do nothing. Until the
-// window closes, a file may be uploaded again, be it that it could not be processed or that it was wrong:
-// the new one is processed, and a new warehouse file has the sales file processed again after it.
+// S3 and EventBridge deliver at least once and in any order. S3's sequencer distinguishes a file from the one that it
+// replaces, and the ETag identifies a copy: events without new content do nothing. Until the window closes, a file
+// may be uploaded again, because it could not be processed or because it was wrong. The new file is processed. After
+// a new warehouse file, the sales file is processed again.
 //
-// Every outcome is a final state of its own. Those without both files processed carry the tag [Failed].
+// Every outcome is a separate final state. Outcomes without both files processed have the tag [Failed].
 package upload
 
 import (
@@ -23,35 +23,35 @@ import (
 // Failed is the tag of the final states that mean failure: a file is missing, or was not processed.
 const Failed = "failed"
 
-// Retention is how long an instance is kept once its window is closed. A file of the same month that
-// comes in that time is ignored; one that comes later opens a window anew.
+// Retention is how long an instance is kept after its window closed. A file of the same month is ignored during that
+// time. A later one opens a new window.
 const Retention = 90 * 24 * time.Hour
 
-// StartedBy names the events that may make an instance: either file, for each may be the first, or a
-// workflow that waits for one.
+// StartedBy names the events that may start an instance: either file may arrive first, or a workflow that waits for
+// one.
 var StartedBy = []string{"sales_uploaded", "warehouse_uploaded", "settle.wait"}
 
-// Context is what an instance knows of its month.
+// Context is the data of an instance.
 type Context struct {
 	Warehouse Upload `json:"warehouse,omitzero"`
 	Sales     Upload `json:"sales,omitzero"`
 }
 
-// Upload is what an instance knows of one of the two files.
+// Upload is the state of one of the two files.
 type Upload struct {
-	// File is the newest that was uploaded.
+	// File is the newest upload.
 	File File `json:"file,omitzero"`
-	// Changes counts the uploads that had to be processed: the first, those with other content than the one
-	// before, and those after a failure.
+	// Changes counts the uploads that had to be processed: the first, uploads with new content, and uploads after a
+	// failure.
 	Changes int `json:"changes,omitempty"`
-	// Dataset is what became of File, empty until it is processed. That of the sales file is empty again
-	// when the warehouse file that it was correlated with is replaced.
+	// Dataset is the result for File; empty until it is processed. A new warehouse file also empties the Dataset of
+	// the sales file.
 	Dataset Dataset `json:"dataset,omitzero"`
 	// Error is why File could not be processed.
 	Error string `json:"error,omitempty"`
 }
 
-// Output is what an instance ends with.
+// Output is the output of an instance.
 type Output struct {
 	// Outcome is the final state.
 	Outcome   string `json:"outcome"`
@@ -61,10 +61,10 @@ type Output struct {
 
 // The names under which Step Functions tasks wait for an instance. The output is the file's Upload.
 const (
-	// WaitWarehouse is answered when the warehouse file is "processed", when processing it has "failed",
-	// or when the window closes and it is "missing".
+	// WaitWarehouse is answered with "processed" or "failed" for the warehouse file, or with "missing" if the window
+	// closes first.
 	WaitWarehouse = "Warehouse"
-	// WaitSales is answered likewise for the sales file; and when the window closes, too, with
+	// WaitSales is answered likewise for the sales file. When the window closes, it may also be answered with
 	// "warehouse_missing" or "warehouse_failed".
 	WaitSales = "Sales"
 )
@@ -92,7 +92,7 @@ func New(processor Processor, config Config) *statechart.Chart[Context] {
 			"sales_uploaded":     statechart.PayloadOf[SalesFile](),
 		},
 		States: []state{
-			{ID: "open", Type: statechart.Parallel, Doc: "the files of the month are taken, and taken again if they change",
+			{ID: "open", Type: statechart.Parallel, Doc: "accepts the month's files, and their corrections",
 				After:  closing(config.Window),
 				States: []state{warehouse(processor, config), sales(processor, config)}},
 
@@ -106,7 +106,7 @@ func New(processor Processor, config Config) *statechart.Chart[Context] {
 	})
 }
 
-// warehouse is the region of the file that depends on nothing.
+// warehouse returns the region of the warehouse file, which depends on nothing.
 func warehouse(processor Processor, config Config) state {
 	answer := []resolution{{Name: WaitWarehouse, Output: tellWarehouse}}
 	return state{ID: "warehouse", Initial: "awaited",
@@ -116,19 +116,19 @@ func warehouse(processor Processor, config Config) state {
 		},
 		States: []state{
 			{ID: "awaited", Tags: []string{statechart.Settled}},
-			{ID: "processing", Doc: "is cleaned, and joined with the shipping data",
+			{ID: "processing", Doc: "cleans the file and joins it with the shipping data",
 				Invoke: []invoke{{
 					Service: processWarehouse(processor), Timeout: config.ProcessTimeout, Retry: config.ProcessRetry,
 					OnDone:  []on{{Target: "processed", Actions: do{keepWarehouse}}},
 					OnError: []on{{Target: "failed", Actions: do{blameWarehouse}}},
 				}}},
 			{ID: "processed", Tags: []string{statechart.Settled}, Resolve: answer},
-			{ID: "failed", Tags: []string{statechart.Settled}, Doc: "until a file is uploaded again, be it the same", Resolve: answer,
+			{ID: "failed", Tags: []string{statechart.Settled}, Doc: "waits until a file is uploaded again, changed or not", Resolve: answer,
 				On: []on{{Event: "warehouse_uploaded", Target: "processing", Guard: warehouseRepeated, Actions: do{takeWarehouse}}}},
 		}}
 }
 
-// sales is the region of the file that depends on the other one.
+// sales returns the region of the sales file, which depends on the warehouse file.
 func sales(processor Processor, config Config) state {
 	answer := []resolution{{Name: WaitSales, Output: tellSales}}
 	behind := on{Event: "warehouse_uploaded", Target: "held", Guard: warehouseChanged, Actions: do{forgetSales}}
@@ -139,21 +139,21 @@ func sales(processor Processor, config Config) state {
 		},
 		States: []state{
 			{ID: "awaited", Tags: []string{statechart.Settled}},
-			{ID: "held", Tags: []string{statechart.Settled}, Doc: "until the warehouse file is processed",
+			{ID: "held", Tags: []string{statechart.Settled}, Doc: "waits until the warehouse file is processed",
 				Always: []on{{Target: "processing", Guard: statechart.In[Context]("open.warehouse.processed")}}},
-			{ID: "processing", Doc: "is correlated with the warehouse and shipping data",
+			{ID: "processing", Doc: "correlates the file with the warehouse and shipping data",
 				Invoke: []invoke{{
 					Service: processSales(processor), Timeout: config.ProcessTimeout, Retry: config.ProcessRetry,
 					OnDone:  []on{{Target: "processed", Actions: do{keepSales}}},
 					OnError: []on{{Target: "failed", Actions: do{blameSales}}},
 				}}},
 			{ID: "processed", Tags: []string{statechart.Settled}, Resolve: answer, On: []on{behind}},
-			{ID: "failed", Tags: []string{statechart.Settled}, Doc: "until a file is uploaded again, be it the same", Resolve: answer,
+			{ID: "failed", Tags: []string{statechart.Settled}, Doc: "waits until a file is uploaded again, changed or not", Resolve: answer,
 				On: []on{behind, {Event: "sales_uploaded", Target: "held", Guard: salesRepeated, Actions: do{takeSales}}}},
 		}}
 }
 
-// closing is how the window closes: the first that holds is the outcome.
+// closing returns the transitions at the end of the window. The first that holds decides the outcome.
 func closing(window time.Duration) []after {
 	in := func(path, outcome string, actions ...statechart.Action[Context]) after {
 		return after{ID: "window", Delay: window, Target: outcome, Guard: statechart.In[Context](path), Actions: actions}
@@ -170,7 +170,7 @@ func closing(window time.Duration) []after {
 	}
 }
 
-// final returns a final state with what those are told who wait for the one file and the other.
+// final returns a final state with the answers for tasks that wait for either file.
 func final(outcome, warehouse, sales string, tags ...string) state {
 	return state{ID: outcome, Type: statechart.Final, Tags: tags,
 		Resolve: []resolution{
@@ -186,8 +186,8 @@ func tellWarehouse(c Context, _ statechart.Event) any { return c.Warehouse }
 
 func tellSales(c Context, _ statechart.Event) any { return c.Sales }
 
-// A file has changed if it has to be processed, and is repeated if it is the same content uploaded again.
-// An event for which neither holds tells of the file that is known, or of one that was replaced since.
+// A file has changed if it must be processed. It is repeated if the same content is uploaded again. If neither holds,
+// the event is about the known file, or about one that has been replaced.
 var (
 	warehouseChanged  = statechart.When("warehouseChanged", func(c Context, e WarehouseFile) bool { return c.Warehouse.changed(e.File) })
 	warehouseRepeated = statechart.When("warehouseRepeated", func(c Context, e WarehouseFile) bool { return c.Warehouse.repeated(e.File) })

@@ -16,7 +16,7 @@ import (
 	"github.com/settle-run/settle/runtime/statecharttest"
 )
 
-// processor is a fake that remembers what it was asked for. A dataset's location says what it was made of. The
+// processor is a fake that records its requests. A dataset's location names the files that it was made from. The
 // content "bad" cannot be processed.
 type processor struct {
 	warehouse, sales *statecharttest.Outcomes
@@ -52,7 +52,7 @@ func newProcessor() *processor {
 	return &processor{warehouse: &statecharttest.Outcomes{}, sales: &statecharttest.Outcomes{}}
 }
 
-// file is an upload of the month that the tests are about: its content is the ETag.
+// file is an upload of the tests' month. The ETag stands for the content.
 func file(kind, etag, sequencer string) upload.File {
 	return upload.File{
 		Bucket: kind + "-bucket", Key: kind + "_2026_11.csv", ETag: etag, Sequencer: sequencer, Size: 42,
@@ -94,7 +94,7 @@ func TestEveryRequestHasItsOwnIdempotencyKeyAndItsAttemptsShareIt(t *testing.T) 
 	}
 }
 
-func TestTheProcessorGetsTheVersionThatWasUploadedLast(t *testing.T) {
+func TestTheProcessorGetsTheLastUploadedVersion(t *testing.T) {
 	t.Parallel()
 	known := file("warehouse", "w1", "10")
 	known.VersionID = "v1"
@@ -151,13 +151,13 @@ func TestInvalidConfigPanicsBeforeTheFirstEvent(t *testing.T) {
 
 func TestEveryDeclaredEventMayStartAnInstance(t *testing.T) {
 	t.Parallel()
-	want := append(upload.New(newProcessor(), upload.Config{}).Events(), "settle.wait") // A workflow may come first, too.
+	want := append(upload.New(newProcessor(), upload.Config{}).Events(), "settle.wait") // a workflow may be first, too
 	if diff := cmp.Diff(want, upload.StartedBy); diff != "" {
 		t.Errorf("StartedBy (-events of the chart +got):\n%s", diff)
 	}
 }
 
-func TestOutputTellsOfBothFiles(t *testing.T) {
+func TestOutputHasBothFiles(t *testing.T) {
 	t.Parallel()
 	p := statecharttest.Play(t, upload.New(newProcessor(), upload.Config{Window: time.Hour}), statecharttest.Config{})
 	p.Send("sales_uploaded", file("sales", "s1", "10"))
@@ -179,7 +179,7 @@ func TestOutputTellsOfBothFiles(t *testing.T) {
 
 var update = flag.Bool("update", false, "write the diagram into README.md")
 
-func TestTheDiagramInTheReadmeIsThatOfTheChart(t *testing.T) {
+func TestTheReadmeShowsTheChart(t *testing.T) {
 	t.Parallel()
 	statecharttest.CheckDiagram(t, "README.md", upload.New(newProcessor(), upload.Config{}).Mermaid(), *update)
 }

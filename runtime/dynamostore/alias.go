@@ -15,9 +15,9 @@ import (
 	"github.com/settle-run/settle/runtime/durable"
 )
 
-// An alias is an item of its own: "alias/<alias>" under instance, and the instance that it stands for.
-// It has no revision, by which it is told from instances. Once the instance has ended it is released,
-// and expires with the instance. What it was redeemed with, if it was, is the JSON of an event.
+// An alias is a separate item. Its key, under instance, is "alias/<alias>", and alias_of names the instance that it
+// stands for. Unlike an instance it has no revision. When the instance ends, the alias is released and expires with
+// it. redeemed holds the event of the callback that redeemed the alias, as JSON.
 const (
 	aliasPrefix    = durable.AliasMachine + "/"
 	attrAliasOf    = "alias_of"
@@ -26,13 +26,14 @@ const (
 	attrRedeemedBy = "redeemed_by"
 )
 
-// conditionFailed is the reason for which a transaction is canceled if a condition fails.
+// conditionFailed is the cancellation reason of a transaction with a failed condition.
 const conditionFailed = "ConditionalCheckFailed"
 
 // ErrNoAlias is returned by Find when no instance has the alias.
 var ErrNoAlias = errors.New("no instance has the alias")
 
-// Find returns the instance that has the alias, or that had it last if it has ended. Fails with ErrNoAlias.
+// Find returns the instance that has the alias. If that instance has ended, Find still returns it until another one
+// claims the alias. Fails with ErrNoAlias.
 func (s *Store) Find(ctx context.Context, alias string) (durable.InstanceID, error) {
 	doing := "finding alias " + alias
 	output, err := s.client.GetItem(ctx, &dynamodb.GetItemInput{TableName: &s.table, Key: aliasKey(alias), ConsistentRead: aws.Bool(true)})
@@ -49,9 +50,10 @@ func (s *Store) Find(ctx context.Context, alias string) (durable.InstanceID, err
 	return redemption.Instance, nil
 }
 
-// Claim makes the instance that was created at the given time known under the alias, on condition that the instance's item has the
-// given revision; to claim the alias again changes nothing. It fails with durable.ErrAliasTaken if another instance has the alias
-// that has not ended, and with durable.ErrConflict if the revision is another. An earlier instance of the same name gives way.
+// Claim points the alias to the instance that was created at createdAt, if the instance's item has the given
+// revision. Repeating a claim changes nothing. Claim fails with durable.ErrAliasTaken if another active instance has
+// the alias, and with durable.ErrConflict if the revision differs. A claim replaces the claim of an earlier instance
+// of the same name.
 func (s *Store) Claim(ctx context.Context, alias string, id durable.InstanceID, createdAt time.Time, revision int64) error {
 	doing := fmt.Sprintf("claiming alias %s for %s", alias, id)
 	item := aliasKey(alias)
@@ -66,8 +68,8 @@ func (s *Store) Claim(ctx context.Context, alias string, id durable.InstanceID, 
 		}},
 		{Put: &types.Put{
 			TableName: &s.table, Item: item,
-			// A claim that is repeated must not undo that the alias was redeemed since, nor that a later instance of the name has
-			// it. It may undo a release: the revision tells that the instance still asks for the alias.
+			// A repeated claim must not undo a later redemption, or a claim by a later instance of the same name. It
+			// may undo a release: the revision shows that the instance still wants the alias.
 			ConditionExpression: aws.String("attribute_not_exists(#instance) OR attribute_exists(#released) OR #of = :of AND #created_at < :created_at"),
 			ExpressionAttributeNames: map[string]string{
 				"#instance": attrInstance, "#released": attrReleased, "#of": attrAliasOf, "#created_at": attrCreatedAt,
@@ -76,7 +78,7 @@ func (s *Store) Claim(ctx context.Context, alias string, id durable.InstanceID, 
 			ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
 		}},
 	}})
-	// The reasons come in the order of the items, "None" for one that was not to blame (DynamoDB API Reference,
+	// The reasons are in the order of the items, "None" for an item without a failure (DynamoDB API Reference,
 	// TransactWriteItems).
 	var canceled *types.TransactionCanceledException
 	switch {
@@ -98,9 +100,10 @@ func (s *Store) Claim(ctx context.Context, alias string, id durable.InstanceID, 
 	return s.failed(doing, durable.ErrAliasTaken)
 }
 
-// Release lets others claim the alias, if it is that instance's and the instance's item does not list it. The alias is
-// found until then, or until DynamoDB deletes it some time after expireAt; if that is zero, it never does. An instance
-// that expires has ended and claims nothing again, so its item is not checked.
+// Release lets other instances claim the alias, if the alias belongs to the instance and the instance's item does not
+// list it. Find returns the instance until another one claims the alias, or until DynamoDB deletes the alias some
+// time after expireAt. A zero expireAt means that it never expires. An instance that expires has ended and claims
+// nothing again, so Release does not check its item.
 func (s *Store) Release(ctx context.Context, alias string, id durable.InstanceID, createdAt, expireAt time.Time) error {
 	doing := fmt.Sprintf("releasing alias %s of %s", alias, id)
 	condition, set := aws.String("#of = :of AND #created_at = :created_at"), "SET #released = :released"
@@ -136,10 +139,10 @@ func (s *Store) Release(ctx context.Context, alias string, id durable.InstanceID
 	return s.failed(doing, classifyAlias(err))
 }
 
-// Redeem stores the event of a callback with the alias, if the instance has the alias, has not ended, and
-// the alias was not redeemed before: of callbacks that come at the same time, one is the first. It tells
-// what is stored either way; that it was not the first is no error. An alias that another instance has
-// is left alone. by is the callback's own: a call that is repeated under it is answered as it was before.
+// Redeem stores the event of a callback with the alias, if the alias belongs to the instance, the instance has not
+// ended, and the alias is not redeemed yet. Of concurrent callbacks, one is the first. Redeem returns the stored
+// redemption in either case. Not being the first is not an error. It does not change an alias of another instance. by
+// identifies the callback: a retry with the same value gets the same result.
 func (s *Store) Redeem(ctx context.Context, alias string, id durable.InstanceID, event json.RawMessage, by string) (durable.Redemption, error) {
 	doing := fmt.Sprintf("redeeming alias %s of %s", alias, id)
 	_, err := s.client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
@@ -169,7 +172,7 @@ func (s *Store) Redeem(ctx context.Context, alias string, id durable.InstanceID,
 	return redemption, nil
 }
 
-// redemptionOf reads the item of an alias; without one, it is zero.
+// redemptionOf decodes the item of an alias; zero for no item.
 func redemptionOf(item map[string]types.AttributeValue) (durable.Redemption, error) {
 	if len(item) == 0 {
 		return durable.Redemption{}, nil

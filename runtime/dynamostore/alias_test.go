@@ -26,12 +26,12 @@ func TestAnAliasLeadsToItsInstanceUntilBothExpire(t *testing.T) {
 	t.Parallel()
 	client, store := emptyStore(t)
 	if _, err := store.Find(t.Context(), alias); !errors.Is(err, dynamostore.ErrNoAlias) {
-		t.Errorf("of an alias that nobody claimed: want ErrNoAlias, got %v", err)
+		t.Errorf("an unclaimed alias: want ErrNoAlias, got %v", err)
 	}
 	must(t, claim(t, client, store, id, created))
 	must(t, store.Release(t.Context(), alias, id, created, created.Add(time.Hour+1)))
 	if got, err := store.Find(t.Context(), alias); err != nil || got != id {
-		t.Errorf("of an instance that has ended: want %s, got %s, %v", id, got, err)
+		t.Errorf("an ended instance: want %s, got %s, %v", id, got, err)
 	}
 	output, err := client.GetItem(t.Context(), &dynamodb.GetItemInput{
 		TableName: aws.String(table), Key: map[string]types.AttributeValue{"instance": &types.AttributeValueMemberS{Value: "alias/" + alias}}})
@@ -62,21 +62,21 @@ func TestAnAliasIsRedeemedOnce(t *testing.T) {
 	redeem(id, callback, "first", durable.Redemption{Instance: id, First: true, Event: callback, By: "first"})
 	redeem(id, json.RawMessage(`{"type":"other"}`), "second", durable.Redemption{Instance: id, Event: callback, By: "first"})
 
-	// A claim that is repeated, as after a lost answer, does not make it redeemable again.
+	// A repeated claim, as after a lost response, does not make the alias redeemable again.
 	must(t, claim(t, client, store, id, created))
 	redeem(id, callback, "third", durable.Redemption{Instance: id, Event: callback, By: "first"})
 	must(t, store.Release(t.Context(), alias, id, created, time.Time{}))
 	must(t, claim(t, client, store, id, created))
-	redeem(id, callback, "fourth", durable.Redemption{Instance: id, First: true, Event: callback, By: "fourth"}) // It has asked for the alias again.
+	redeem(id, callback, "fourth", durable.Redemption{Instance: id, First: true, Event: callback, By: "fourth"}) // the instance has claimed the alias again
 	must(t, store.Release(t.Context(), alias, id, created, time.Time{}))
 
-	// The next instance's alias is its own.
+	// The next instance can redeem the alias independently.
 	must(t, claim(t, client, store, other, created))
 	redeem(id, callback, "late", durable.Redemption{Instance: other})
 	redeem(other, callback, "fifth", durable.Redemption{Instance: other, First: true, Event: callback, By: "fifth"})
 }
 
-func TestAnAliasOfAnInstanceThatHasEndedIsNotRedeemed(t *testing.T) {
+func TestAnAliasOfAnEndedInstanceIsNotRedeemed(t *testing.T) {
 	t.Parallel()
 	client, store := emptyStore(t)
 	must(t, claim(t, client, store, id, created))
@@ -101,7 +101,7 @@ func TestALateClaimOfAnEarlierInstanceDoesNotTakeTheAliasFromTheNext(t *testing.
 	must(t, claim(t, client, store, durable.InstanceID{Machine: "signup", ID: "43"}, created))
 }
 
-func TestOfConcurrentCallbacksOneRedeems(t *testing.T) {
+func TestOneOfConcurrentCallbacksRedeems(t *testing.T) {
 	t.Parallel()
 	client, store := emptyStore(t)
 	must(t, claim(t, client, store, id, created))
@@ -123,7 +123,7 @@ func TestOfConcurrentCallbacksOneRedeems(t *testing.T) {
 			first++
 		}
 		if string(redemption.Event) != string(redemptions[0].Event) {
-			t.Errorf("want all to be told of the same event, got %s and %s", redemption.Event, redemptions[0].Event)
+			t.Errorf("want all to return the same event, got %s and %s", redemption.Event, redemptions[0].Event)
 		}
 	}
 	if first != 1 {
@@ -131,7 +131,7 @@ func TestOfConcurrentCallbacksOneRedeems(t *testing.T) {
 	}
 }
 
-// claim claims the alias for an instance, which is stored at revision 1.
+// claim claims the alias for an instance that is stored at revision 1.
 func claim(t *testing.T, client *dynamodb.Client, store *dynamostore.Store, id durable.InstanceID, created time.Time) error {
 	t.Helper()
 	_, err := client.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: aws.String(table), Item: map[string]types.AttributeValue{
@@ -142,8 +142,8 @@ func claim(t *testing.T, client *dynamodb.Client, store *dynamostore.Store, id d
 	return store.Claim(t.Context(), alias, id, created, 1)
 }
 
-// TestAClaimOfAnInstanceThatHasMovedOnIsRefused is what a process asks for that was frozen.
-func TestAClaimOfAnInstanceThatHasMovedOnIsRefused(t *testing.T) {
+// A process that was suspended makes such a claim.
+func TestAClaimAtAStaleRevisionIsRefused(t *testing.T) {
 	t.Parallel()
 	client, store := emptyStore(t)
 	must(t, claim(t, client, store, id, created))
@@ -173,8 +173,7 @@ func emptyStore(t *testing.T) (*dynamodb.Client, *dynamostore.Store) {
 	return client, dynamostore.New(client, table)
 }
 
-// TestAnAliasThatItsInstanceListsIsNotReleased is what a process asks for that was frozen before a release: the instance has
-// claimed the alias again.
+// A process that was suspended makes such a release: meanwhile the instance has claimed the alias again.
 func TestAnAliasThatItsInstanceListsIsNotReleased(t *testing.T) {
 	t.Parallel()
 	client, store := emptyStore(t)
@@ -203,8 +202,8 @@ func (c *cancelingClient) TransactWriteItems(context.Context, *dynamodb.Transact
 	return nil, canceled
 }
 
-// The codes are those of the DynamoDB API Reference, TransactWriteItems.
-func TestAClaimIsRefusedOnlyForItsOwnFault(t *testing.T) {
+// The codes are from the DynamoDB API Reference, TransactWriteItems.
+func TestAClaimIsRefusedOnlyForItsOwnCancellationReason(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		codes []string

@@ -12,7 +12,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// NestingMax is how many lists and maps DynamoDB lets stand inside one another.
+// NestingMax is DynamoDB's limit for nested lists and maps.
 const NestingMax = 32
 
 func text(s string) types.AttributeValue {
@@ -23,8 +23,8 @@ func number(n int64) types.AttributeValue {
 	return &types.AttributeValueMemberN{Value: strconv.FormatInt(n, 10)}
 }
 
-// attributeOf converts what encoding/json makes of a value into the attribute value of the
-// same shape. The name says where it goes, for errors.
+// attributeOf converts a value, as encoding/json marshals it, to an attribute value of the same shape. The name is
+// for errors.
 func attributeOf(name string, value any) (types.AttributeValue, error) {
 	data, err := json.Marshal(value)
 	if err != nil {
@@ -39,7 +39,7 @@ func attributeOf(name string, value any) (types.AttributeValue, error) {
 	return attributeOfTree(append(make(path, 0, 8), step{name: name}), tree)
 }
 
-// path leads to a value within an item: the attribute, then a step into each list and map. Only errors spell it.
+// path leads to a value within an item: the attribute, then one step for each list and map. It is for errors.
 type path []step
 
 // step is the name of an attribute, the key in a map, or the position in a list, counted from 1.
@@ -78,7 +78,7 @@ func attributeOfTree(at path, tree any) (types.AttributeValue, error) {
 		return &types.AttributeValueMemberN{Value: spelling}, nil
 	}
 	if len(at) > NestingMax {
-		return nil, fmt.Errorf("%s: expected at most %d lists and maps inside one another, got more: flatten it", at.String(), NestingMax)
+		return nil, fmt.Errorf("%s: expected at most %d nested lists and maps, got more: flatten it", at.String(), NestingMax)
 	}
 	if list, ok := tree.([]any); ok {
 		return listOfTree(at, list)
@@ -110,8 +110,8 @@ func mapOfTree(at path, tree map[string]any) (types.AttributeValue, error) {
 	return &types.AttributeValueMemberM{Value: fields}, nil
 }
 
-// appendJSON appends the JSON form of an attribute value, keys sorted. It refuses the types
-// that attributeOf does not make.
+// appendJSON appends the JSON form of an attribute value, with sorted keys. It fails for types that attributeOf never
+// returns.
 func appendJSON(data []byte, value types.AttributeValue) ([]byte, error) {
 	switch value := value.(type) {
 	case *types.AttributeValueMemberNULL:
@@ -134,11 +134,11 @@ func appendJSON(data []byte, value types.AttributeValue) ([]byte, error) {
 	}
 }
 
-// appendString appends the JSON form of a string. Printable ASCII stays as it is; encoding/json quotes the rest.
+// appendString appends the JSON form of a string. It copies printable ASCII and leaves the rest to encoding/json.
 func appendString(data []byte, s string) []byte {
 	for i := range len(s) {
 		if c := s[i]; c < ' ' || c > '~' || strings.IndexByte(`"\<>&`, c) >= 0 {
-			quoted, _ := json.Marshal(s) // a string always has a JSON form
+			quoted, _ := json.Marshal(s) // marshalling a string never fails
 			return append(data, quoted...)
 		}
 	}
@@ -174,7 +174,7 @@ func appendMap(data []byte, fields map[string]types.AttributeValue) ([]byte, err
 	return append(data, '}'), nil
 }
 
-// typeName names an attribute value's type, with DynamoDB's own name of it.
+// typeName names an attribute value's type, together with DynamoDB's own abbreviation.
 func typeName(value types.AttributeValue) string {
 	switch value.(type) {
 	case nil:

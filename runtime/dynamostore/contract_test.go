@@ -21,8 +21,7 @@ var (
 	created = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 )
 
-// testContract tests what durable.Store promises. It knows nothing of the store but its
-// interface; newStore returns an empty one.
+// testContract tests the promises of durable.Store through its interface alone. newStore returns an empty store.
 func testContract(t *testing.T, newStore func(*testing.T) durable.Store) {
 	t.Helper()
 	for _, test := range []struct {
@@ -30,15 +29,15 @@ func testContract(t *testing.T, newStore func(*testing.T) durable.Store) {
 		run  func(contract)
 	}{
 		{"an instance that was never stored has revision 0", contract.loadAbsent},
-		{"a full record comes back as it was stored", contract.roundTrip},
-		{"a record without a snapshot comes back without one", contract.noSnapshot},
-		{"the first commit is refused where there is a record", contract.firstCommitConflict},
+		{"a full record loads as it was stored", contract.roundTrip},
+		{"a record without a snapshot loads without one", contract.noSnapshot},
+		{"a first commit is refused if there is a record", contract.firstCommitConflict},
 		{"a commit on a stale revision is refused and changes nothing", contract.staleCommit},
-		{"of concurrent writers one wins", contract.concurrentWriters},
-		{"a record too large is refused and changes nothing", contract.tooLarge},
-		{"clearing the outbox keeps all else", contract.clearOutbox},
+		{"one of several concurrent writers wins", contract.concurrentWriters},
+		{"a record that is too large is refused and changes nothing", contract.tooLarge},
+		{"clearing the outbox keeps everything else", contract.clearOutbox},
 		{"clearing the outbox of another revision is refused", contract.clearOutboxConflict},
-		{"instances are apart", contract.instancesApart},
+		{"instances are independent", contract.instancesApart},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -62,7 +61,7 @@ func (c contract) roundTrip() {
 	mustCommit(c.t, c.store, want)
 	wantRecord(c.t, c.store, want)
 
-	// A second commit leaves nothing of the first behind.
+	// The second commit removes everything of the first.
 	want = smallRecord(id, 2)
 	mustCommit(c.t, c.store, want)
 	wantRecord(c.t, c.store, want)
@@ -153,16 +152,16 @@ func (c contract) clearOutbox() {
 		want.Outbox, want.Tokens, want.Executions = left.Outbox, left.Tokens, left.Executions
 		want.FailedEffects, want.DeniedSince, want.ExpireAt = left.FailedEffects, left.DeniedSince, left.ExpireAt
 		for _, list := range []int{len(want.Outbox), len(want.Tokens), len(want.Executions)} {
-			if list == 0 { // What is empty comes back as nil.
+			if list == 0 { // empty lists load as nil
 				want = nilled(want)
 			}
 		}
 		wantRecord(c.t, c.store, want)
 	}
-	wantConflict(c.t, c.store.ClearOutbox(c.t.Context(), id, 1, durable.Left{})) // It has raised the revision.
+	wantConflict(c.t, c.store.ClearOutbox(c.t.Context(), id, 1, durable.Left{})) // the first call raised the revision
 }
 
-// nilled returns the record with nil for the lists that are empty.
+// nilled returns the record with its empty lists set to nil.
 func nilled(record durable.Record) durable.Record {
 	if len(record.Outbox) == 0 {
 		record.Outbox = nil
@@ -202,7 +201,7 @@ func smallRecord(id durable.InstanceID, revision int64) durable.Record {
 	}
 }
 
-// fullRecord has something in every field, and every JSON type in its snapshot.
+// fullRecord sets every field, and uses every JSON type in its snapshot.
 func fullRecord(revision int64) durable.Record {
 	at := created.Add(1234 * time.Millisecond)
 	return durable.Record{
@@ -292,8 +291,8 @@ func wantSameRecord(t *testing.T, got, want durable.Record) {
 	}
 }
 
-// sameJSON compares JSON by value: numbers to the last digit, objects regardless of the order
-// of their keys. Nothing is only the same as nothing.
+// sameJSON compares JSON by value: numbers exactly, objects regardless of the order of their keys. An empty text
+// equals only another empty text.
 func sameJSON(a, b json.RawMessage) bool {
 	if len(a) == 0 || len(b) == 0 {
 		return len(a) == len(b)
@@ -311,7 +310,7 @@ func tree(data json.RawMessage) any {
 	return exact(value)
 }
 
-// exact replaces numbers by fractions, which have one spelling.
+// exact replaces numbers by fractions, which have a unique form.
 func exact(value any) any {
 	switch value := value.(type) {
 	case json.Number:

@@ -11,11 +11,11 @@ import (
 	"github.com/settle-run/settle/runtime/durable"
 )
 
-// ErrNoTable is returned by every method of Store when the table does not exist.
+// ErrNoTable is returned by every method of Store if the table does not exist.
 var ErrNoTable = fmt.Errorf("no such table: check its name, the Region and the account (%w)", durable.ErrDenied)
 
-// classify turns an answer of DynamoDB into the error that durable.Store promises, and leaves
-// every other error as it is.
+// classify converts an error of DynamoDB to the error that durable.Store promises. It returns every other error
+// unchanged.
 func classify(err error) error {
 	var condition *types.ConditionalCheckFailedException
 	var missing *types.ResourceNotFoundException
@@ -27,8 +27,8 @@ func classify(err error) error {
 		return fmt.Errorf("%w: %w", ErrNoTable, err)
 	case errors.As(err, &api) && api.ErrorCode() == "ValidationException" &&
 		strings.Contains(api.ErrorMessage(), "exceeded the maximum allowed size"):
-		// itemBytes is an estimate, and has just found the item small enough: DynamoDB does not
-		// say how much more it counts.
+		// itemBytes is an estimate, and it found the item small enough. DynamoDB does not say by how much the item is
+		// too large.
 		return &durable.TooLargeError{Bytes: ItemBytesMax + 1, BytesMax: ItemBytesMax}
 	case errors.As(err, &api) && api.ErrorCode() == "AccessDeniedException":
 		return fmt.Errorf("%w: %w", durable.ErrDenied, err)
@@ -37,8 +37,8 @@ func classify(err error) error {
 	}
 }
 
-// classifyAlias is classify for writes of aliases: all but the alias is the same in every call, so it is the alias that
-// DynamoDB refuses.
+// classifyAlias is classify for writes of aliases. Only the alias differs between calls, so a refusal is about the
+// alias.
 func classifyAlias(err error) error {
 	var api smithy.APIError
 	if errors.As(err, &api) && api.ErrorCode() == "ValidationException" {

@@ -31,7 +31,7 @@ func TestDynamoDBsOwnSizeLimitIsTooLarge(t *testing.T) {
 		}
 	}
 	other := validation("One or more parameter values were invalid")
-	if err := classify(other); err != other { //nolint:errorlint // the very same error is to come back
-		t.Errorf("got %v, want it as it was", err)
+	if err := classify(other); err != other { //nolint:errorlint // must return the identical error
+		t.Errorf("got %v, want it unchanged", err)
 	}
 }

@@ -9,14 +9,14 @@ import (
 	"github.com/settle-run/settle/runtime/dynamostore"
 )
 
-// A check of all stored instances by the machines of a build, as settle check makes it.
+// Check all stored instances against the machines of a build, as settle check does.
 func ExampleStore_List() {
 	_ = func(ctx context.Context, store *dynamostore.Store, machines *durable.Machines) error {
 		check := durable.NewCheck(machines)
 		for record, err := range store.List(ctx, dynamostore.Filter{Consistent: true}) {
 			var item *dynamostore.ItemError
 			if err != nil && !errors.As(err, &item) {
-				return err // The table could not be read to its end.
+				return err // the scan failed
 			}
 			check.Add(record, err)
 		}

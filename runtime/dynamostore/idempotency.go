@@ -16,27 +16,28 @@ import (
 	"github.com/settle-run/settle/runtime/durable"
 )
 
-// A reserved event ID is an item of its own: "idempotency/<machine>/<id>/<SHA-256 of the event ID>" under instance, and
-// the digest of the event. Unlike an instance it has no revision. The ID is hashed because keys have a limit, 2048 bytes, and
-// a caller's ID may be any text.
+// A reserved event ID is a separate item. Its key, under instance, is "idempotency/<machine>/<id>/<SHA-256 of the
+// event ID>", and event_sha256 is the digest of the event. Unlike an instance it has no revision. The event ID is
+// hashed because DynamoDB limits keys to 2,048 bytes and callers may use any text.
 const (
 	idempotencyPrefix = durable.IdempotencyMachine + "/"
 	attrEventDigest   = "event_sha256"
 )
 
-// ReservedFor is how long an event ID stays reserved after the last Reserve: the longest retention of an SQS queue, 14 days
-// (Amazon SQS Developer Guide, "Amazon SQS message quotas"), and a day. So the reservation outlives every message that
-// was queued under it.
+// ReservedFor is how long an event ID stays reserved after the last Reserve: 14 days, the longest retention of an SQS
+// queue (Amazon SQS Developer Guide, "Amazon SQS message quotas"), plus one day. So the reservation outlives every
+// message that was queued under the ID.
 const ReservedFor = 15 * 24 * time.Hour
 
-// ErrIDReused is returned by Reserve when the ID is reserved for an event with another body.
+// ErrIDReused is returned by Reserve if the ID is reserved for an event with another body.
 var ErrIDReused = errors.New("event ID used before with another body")
 
-// Reserve reserves the ID, which a caller has given, for this event to the instance, from at on for ReservedFor. To reserve
-// it again for the same event, as durable.EventDigest compares them, extends the reservation. It fails with ErrIDReused if
-// the ID is reserved for another event. Of calls with different events at the same time, one wins.
+// Reserve reserves a caller's event ID for this event to the instance, from at until at plus ReservedFor. Reserving
+// it again for the same event extends the reservation. durable.EventDigest decides whether two events are the same.
+// Reserve fails with ErrIDReused if the ID is reserved for another event. Of concurrent calls with different events,
+// one wins.
 //
-// Call it before the event is queued. After any other error, and after a crash between the two, the caller may repeat both.
+// Call it before you queue the event. After any other error, or after a crash between the two, you may repeat both.
 func (s *Store) Reserve(ctx context.Context, to durable.InstanceID, eventID string, event json.RawMessage, at time.Time) error {
 	doing := fmt.Sprintf("reserving the event ID %q for %s", eventID, to)
 	digest, err := durable.EventDigest(event)
@@ -46,8 +47,8 @@ func (s *Store) Reserve(ctx context.Context, to durable.InstanceID, eventID stri
 	_, err = s.client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
 		TableName: &s.table, Key: idempotencyKey(to, eventID),
 		UpdateExpression: aws.String("SET #digest = :digest, #expire_at = :expire_at"),
-		// DynamoDB deletes an item some time after its expire_at, up to days later: Amazon DynamoDB Developer Guide, "Using
-		// time to live (TTL) in DynamoDB".
+		// DynamoDB deletes an item some time after its expire_at, up to days later (Amazon DynamoDB Developer Guide,
+		// "Using time to live (TTL) in DynamoDB").
 		ConditionExpression:      aws.String("attribute_not_exists(#digest) OR #digest = :digest OR #expire_at < :now"),
 		ExpressionAttributeNames: map[string]string{"#digest": attrEventDigest, "#expire_at": attrExpireAt},
 		ExpressionAttributeValues: map[string]types.AttributeValue{
@@ -64,7 +65,7 @@ func (s *Store) Reserve(ctx context.Context, to durable.InstanceID, eventID stri
 	return nil
 }
 
-// idempotencyKey returns the key of a reserved ID. It has more than one slash, so no instance has it.
+// idempotencyKey returns the key of a reserved ID. It has more slashes than the name of an instance can have.
 func idempotencyKey(to durable.InstanceID, eventID string) map[string]types.AttributeValue {
 	sum := sha256.Sum256([]byte(eventID))
 	return map[string]types.AttributeValue{attrInstance: text(idempotencyPrefix + to.String() + "/" + hex.EncodeToString(sum[:]))}

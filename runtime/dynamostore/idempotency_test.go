@@ -23,7 +23,7 @@ var (
 	cancel = json.RawMessage(`{"type":"CANCEL","$id":"k"}`)
 )
 
-// wantReused checks that an ID is reserved for another event, and that the error names both and not the table.
+// wantReused checks for ErrIDReused. The error names the ID and the instance, but not the table.
 func wantReused(t *testing.T, err error) {
 	t.Helper()
 	if want := `event ID used before with another body: "k" to signup/42`; !errors.Is(err, dynamostore.ErrIDReused) || err.Error() != want {
@@ -42,7 +42,7 @@ func TestAnIDIsReservedForOneEventOfAnInstance(t *testing.T) {
 	must(t, store.Reserve(t.Context(), durable.InstanceID{Machine: "signup", ID: "43"}, "k", cancel, created))
 }
 
-// A reservation counts until ReservedFor after the last Reserve, whenever DynamoDB deletes the item.
+// A reservation ends at ReservedFor after the last Reserve, even if DynamoDB deletes the item later.
 func TestAReservationExpires(t *testing.T) {
 	t.Parallel()
 	client, store := emptyStore(t)
@@ -56,11 +56,11 @@ func TestAReservationExpires(t *testing.T) {
 	wantReused(t, store.Reserve(t.Context(), id, "k", cancel, end))
 	must(t, store.Reserve(t.Context(), id, "k", cancel, end.Add(time.Second)))
 	if err := store.Reserve(t.Context(), id, "k", place, end.Add(time.Second)); !errors.Is(err, dynamostore.ErrIDReused) {
-		t.Errorf("want ErrIDReused of the event that had the ID before, got %v", err)
+		t.Errorf("want ErrIDReused for the earlier event, got %v", err)
 	}
 }
 
-func TestOfConcurrentEventsUnderOneIDOneWins(t *testing.T) {
+func TestOneOfConcurrentEventsUnderOneIDWins(t *testing.T) {
 	t.Parallel()
 	_, store := emptyStore(t)
 	errs := make([]error, 100)
@@ -84,7 +84,7 @@ func TestOfConcurrentEventsUnderOneIDOneWins(t *testing.T) {
 	}
 }
 
-// Reserved IDs are no instances: no listing has them, and so no check and no export.
+// Reserved IDs are not instances: no listing, check or export includes them.
 func TestReservedIDsAreNotListed(t *testing.T) {
 	t.Parallel()
 	store := dynamostore.NewIndexed(newIndexedClient(t), table)
@@ -111,7 +111,7 @@ func TestReservedIDsAreNotListed(t *testing.T) {
 	wantRecord(t, store, durable.Record{Instance: id})
 }
 
-// docs/cost.md says that a reservation is written with one unit, however long the names are.
+// docs/cost.md says that writing a reservation consumes one unit, whatever the length of the names.
 func TestAReservationCostsOneWriteUnit(t *testing.T) {
 	t.Parallel()
 	client, store := emptyStore(t)
@@ -128,11 +128,11 @@ func TestAReservationCostsOneWriteUnit(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeReserved(t *testing.T) {
+func TestReserveFailsForInvalidEvents(t *testing.T) {
 	t.Parallel()
 	client, store := emptyStore(t)
 	if err := store.Reserve(t.Context(), id, "k", json.RawMessage(`"PLACE"`), created); err == nil || errors.Is(err, dynamostore.ErrIDReused) {
-		t.Errorf("of no JSON object: want an error other than ErrIDReused, got %v", err)
+		t.Errorf("not a JSON object: want an error other than ErrIDReused, got %v", err)
 	}
 	if err := dynamostore.New(client, "nowhere").Reserve(t.Context(), id, "k", place, created); !errors.Is(err, dynamostore.ErrNoTable) {
 		t.Errorf("without a table: want ErrNoTable, got %v", err)

@@ -17,29 +17,29 @@ import (
 // IndexName is the name of the global secondary index that ListPage reads.
 const IndexName = "by_state"
 
-// IndexShards is into how many partitions the index spreads the instances that are active, and as many
-// the others. A partition takes 1,000 writes a second, and an index that cannot keep up holds up the table's writes.
+// IndexShards is the number of index partitions for active instances, and also for all others. A partition accepts
+// 1,000 writes a second, and an index that cannot keep up throttles the table's writes.
 //
-// It may grow from one version to the next: an instance moves when it is committed, and readers of the later
-// version find it before and after. It must not shrink.
+// A later version may raise it: an instance moves at its next commit, and readers of the later version find it before
+// and after. A later version must not lower it.
 const IndexShards = 16
 
-// The attributes that the index is keyed by; items that lack them are not in it.
+// The key attributes of the index. Items without them are not in the index.
 const (
-	// attrIndexShard is "active/7", or "other/7" of an instance that is not active: what has ended,
-	// the most as a rule, is not read through to find what lives.
+	// attrIndexShard is "active/7", or "other/7" for an instance that is not active. Most instances have usually
+	// ended, so a search for active ones does not read them.
 	attrIndexShard = "index_shard"
-	// attrIndexKey is "machine/state/id": unique, so that a position in the index is one text.
+	// attrIndexKey is "machine/state/id". It is unique, so a position in the index is one text.
 	attrIndexKey = "index_key"
 
 	shardsActive = "active"
 	shardsOther  = "other"
 )
 
-// indexHeadBytesMax limits the state in attrIndexKey, as DynamoDB takes sort keys of at most 1,024 bytes.
+// indexHeadBytesMax limits the state in attrIndexKey, because DynamoDB limits sort keys to 1,024 bytes.
 const indexHeadBytesMax = 512
 
-// putIndex adds the attributes by which the index finds the item.
+// putIndex adds the key attributes of the index to the item.
 func putIndex(item map[string]types.AttributeValue, record durable.Record) {
 	hash := fnv.New32a()
 	_, _ = hash.Write([]byte(record.Instance.String())) // never fails
@@ -53,9 +53,9 @@ func putIndex(item map[string]types.AttributeValue, record durable.Record) {
 
 func shardName(group string, shard int) string { return group + "/" + strconv.Itoa(shard) }
 
-// indexHead returns the innermost state that has all the active ones inside it, or is the only one: an item
-// has one place in the index, and an instance may be in several states at a time. It is empty if they have none
-// in common, and an outer one if the path is too long.
+// indexHead returns the innermost state that contains all active states, or the only active state. An item has one
+// place in the index, but an instance may be in several states at once. indexHead returns "" if the states have no
+// common ancestor, and an outer state if the path is too long.
 func indexHead(state []string) string {
 	if len(state) == 0 {
 		return ""
@@ -72,18 +72,18 @@ func indexHead(state []string) string {
 	return head
 }
 
-// outer returns the path of the state around the one with the path, empty if there is none.
+// outer returns the path of the parent state; empty if there is none.
 func outer(path string) string { return path[:max(0, strings.LastIndexByte(path, '.'))] }
 
-// within reports whether the path is that of the state or of one inside it.
+// within reports whether the path is the state's, or a descendant's.
 func within(path, state string) bool {
 	return path == state || strings.HasPrefix(path, state+".")
 }
 
-// indexRange is a part of each shard: the keys from the first to the second, both included.
+// indexRange is a range of keys in each shard, both ends included.
 type indexRange struct{ from, to string }
 
-// indexShards returns the names of the shards in which the filter's instances are.
+// indexShards returns the names of the shards that the filter's instances are in.
 func (f Filter) indexShards() []string {
 	groups := []string{shardsActive, shardsOther}
 	switch f.Status {
@@ -102,12 +102,12 @@ func (f Filter) indexShards() []string {
 	return names
 }
 
-// indexRanges returns the ranges in which the filter's instances are, in order; others may be there too.
-// Its bounds follow from the bytes: '.' comes before '/', and that before '0'.
+// indexRanges returns the ranges that contain the filter's instances, in order. The ranges may contain other
+// instances too. The bounds rely on the byte order: '.' sorts before '/', which sorts before '0'.
 func (f Filter) indexRanges() []indexRange {
 	switch {
 	case f.Machine == "":
-		return []indexRange{{"!", "\x7f"}} // a name is of the bytes between
+		return []indexRange{{"!", "\x7f"}} // all bytes of names are in this range
 	case f.State == "":
 		return []indexRange{{f.Machine + "/", f.Machine + "0"}}
 	}
@@ -115,7 +115,7 @@ func (f Filter) indexRanges() []indexRange {
 	if len(f.State) <= indexHeadBytesMax {
 		ranges = append(ranges, indexRange{f.Machine + "/" + f.State + ".", f.Machine + "/" + f.State + "0"})
 	}
-	// Instances that are in states of several regions stand under what these have in common.
+	// Instances in states of several regions are stored under the common ancestor.
 	for state := f.State; state != ""; {
 		state = outer(state)
 		if len(state) <= indexHeadBytesMax {
@@ -126,12 +126,12 @@ func (f Filter) indexRanges() []indexRange {
 	return ranges
 }
 
-// indexEntry is what the index tells of an instance.
+// indexEntry is an instance's entry in the index.
 type indexEntry struct {
 	key, instance string
 }
 
-// indexEntryOf reads an entry; ok is false if the filter does not choose it.
+// indexEntryOf decodes an entry. ok is false if the filter excludes it.
 func (f Filter) indexEntryOf(item map[string]types.AttributeValue) (entry indexEntry, ok bool, err error) {
 	r := reader{item: item}
 	entry = indexEntry{key: r.text(attrIndexKey), instance: r.text(attrInstance)}
@@ -141,8 +141,8 @@ func (f Filter) indexEntryOf(item map[string]types.AttributeValue) (entry indexE
 	return entry, f.mayBeInState(item), nil
 }
 
-// mayBeInState is inState for an entry. One that cannot be read is not passed over: its instance tells what is
-// wrong with it.
+// mayBeInState is inState for an entry. It returns true for an entry that cannot be decoded: reading its instance
+// reports the error.
 func (f Filter) mayBeInState(entry map[string]types.AttributeValue) bool {
 	if f.State == "" {
 		return true
@@ -153,7 +153,7 @@ func (f Filter) mayBeInState(entry map[string]types.AttributeValue) bool {
 	return r.err != nil || f.inState(state)
 }
 
-// indexSchema is the index as CreateTable and UpdateTable want it.
+// indexSchema returns the index in the form of CreateTable and UpdateTable.
 func indexSchema() ([]types.AttributeDefinition, types.GlobalSecondaryIndex) {
 	return []types.AttributeDefinition{
 			{AttributeName: aws.String(attrIndexShard), AttributeType: types.ScalarAttributeTypeS},

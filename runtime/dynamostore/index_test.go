@@ -25,7 +25,7 @@ func TestIndexedStoreKeepsTheContract(t *testing.T) {
 	})
 }
 
-func TestItemsCarryTheKeysOfTheIndexOnlyIfItIsOn(t *testing.T) {
+func TestOnlyAnIndexedStoreWritesTheIndexKeys(t *testing.T) {
 	t.Parallel()
 	client := newClient(t)
 	keys := func(name string) string {
@@ -66,7 +66,7 @@ func TestItemsCarryTheKeysOfTheIndexOnlyIfItIsOn(t *testing.T) {
 	}
 }
 
-func TestInstancesAreInTheIndexFromTheirFirstCommitWithItOn(t *testing.T) {
+func TestInstancesAreIndexedFromTheirFirstIndexedCommit(t *testing.T) {
 	t.Parallel()
 	client := newIndexedClient(t)
 	plain, indexed := dynamostore.New(client, table), dynamostore.NewIndexed(client, table)
@@ -80,7 +80,7 @@ func TestInstancesAreInTheIndexFromTheirFirstCommitWithItOn(t *testing.T) {
 			t.Errorf("after revision %d: got %q, want %q", revision+1, got, test.want)
 		}
 	}
-	// An alias is no instance.
+	// An alias is not an instance.
 	owner := placedRecord("job/1", 4, statechart.Active, nil, "queued")
 	mustCommit(t, plain, owner)
 	if err := indexed.Claim(t.Context(), "provider/7c", owner.Instance, owner.CreatedAt, owner.Revision); err != nil {
@@ -91,7 +91,7 @@ func TestInstancesAreInTheIndexFromTheirFirstCommitWithItOn(t *testing.T) {
 	}
 }
 
-func TestTableThatIsThereAlreadyIsKeptWithoutAnIndex(t *testing.T) {
+func TestAnExistingTableIsKeptWithoutAnIndex(t *testing.T) {
 	t.Parallel()
 	client := newClient(t)
 	for range 2 {
@@ -101,11 +101,11 @@ func TestTableThatIsThereAlreadyIsKeptWithoutAnIndex(t *testing.T) {
 	}
 	description, err := client.DescribeTable(t.Context(), &dynamodb.DescribeTableInput{TableName: aws.String(table)})
 	if err != nil || len(description.Table.GlobalSecondaryIndexes) != 0 {
-		t.Errorf("got %+v, %v, want the table as it was", description, err)
+		t.Errorf("got %+v, %v, want the table unchanged", description, err)
 	}
 }
 
-// meter counts the write units that requests consume of table and index.
+// meter counts the write units that requests consume in the table and the index.
 type meter struct {
 	dynamostore.Client
 	table, index float64
@@ -136,8 +136,8 @@ func (m *meter) count(consumed *types.ConsumedCapacity) {
 	}
 }
 
-// The figures of docs/cost.md, "The index".
-func TestIndexIsWrittenOnlyWhenWhatItHoldsChanges(t *testing.T) {
+// The figures are in docs/cost.md, "The index".
+func TestIndexIsWrittenOnlyWhenItsAttributesChange(t *testing.T) {
 	t.Parallel()
 	m := &meter{Client: newIndexedClient(t)}
 	store := dynamostore.NewIndexed(m, table)
@@ -152,9 +152,9 @@ func TestIndexIsWrittenOnlyWhenWhatItHoldsChanges(t *testing.T) {
 	}{
 		{"it begins", statechart.Active, settled, []string{"queued"}, 1},
 		{"an event that changes no state", statechart.Active, settled, []string{"queued"}, 0},
-		{"its tags change", statechart.Active, nil, []string{"queued"}, 1},
-		{"its state changes", statechart.Active, settled, []string{"running"}, 2},
-		{"it comes into two regions", statechart.Active, settled, []string{"on.a.x", "on.b.x"}, 2},
+		{"the tags change", statechart.Active, nil, []string{"queued"}, 1},
+		{"the state changes", statechart.Active, settled, []string{"running"}, 2},
+		{"the instance enters two regions", statechart.Active, settled, []string{"on.a.x", "on.b.x"}, 2},
 		{"one region moves", statechart.Active, settled, []string{"on.a.y", "on.b.x"}, 1},
 		{"it ends", statechart.Done, nil, []string{"over"}, 2},
 	} {
@@ -169,7 +169,7 @@ func TestIndexIsWrittenOnlyWhenWhatItHoldsChanges(t *testing.T) {
 	}
 }
 
-// The figures of docs/cost.md, "The index".
+// The figures are in docs/cost.md, "The index".
 func TestIndexReadsOnlyItsPart(t *testing.T) {
 	t.Parallel()
 	counter := &readMeter{Client: newIndexedClient(t)}
@@ -189,7 +189,8 @@ func TestIndexReadsOnlyItsPart(t *testing.T) {
 	byIndex := counter.units
 	counter.units = 0
 	listed(t, store, dynamostore.Filter{Machine: "job", State: "queued", Status: statechart.Active})
-	// Half a unit for each shard of active ones, twice: for the state and for the root above it; and one for each instance.
+	// Half a unit for each shard of active instances, twice: once for the state and once for the root above it. One
+	// unit for each instance.
 	if byIndex != 16+2 || counter.units != 44.5 {
 		t.Errorf("got %v read units by the index and %v by a scan, want 18 and 44.5", byIndex, counter.units)
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// The attributes of an item, beside those of snapshotAttributes.
+// The attributes of an item besides snapshotAttributes.
 const (
 	attrInstance     = "instance"
 	attrChartVersion = "chart_version"
@@ -43,10 +43,11 @@ const (
 	attrDeniedSince  = "denied_since"
 )
 
-// sequenceDigitsMax is the length of the longest number of 128 bits, which is what SQS calls a sequence number.
+// sequenceDigitsMax is the number of digits of the largest number of 128 bits. SQS documents sequence numbers as
+// 128-bit numbers.
 const sequenceDigitsMax = 39
 
-// encodeItem makes the item of a record; decodeItem reads it back.
+// encodeItem returns the item of a record. decodeItem is its inverse.
 func encodeItem(record durable.Record) (map[string]types.AttributeValue, error) {
 	if record.Revision < 1 {
 		return nil, fmt.Errorf("expected a revision of at least 1, got %d", record.Revision)
@@ -110,8 +111,7 @@ func encodeItem(record durable.Record) (map[string]types.AttributeValue, error) 
 	return item, nil
 }
 
-// decodeItem reads an item that encodeItem has made. What is empty comes back as nil. Its errors wrap
-// durable.ErrUnreadable.
+// decodeItem decodes an item of encodeItem. Empty values decode as nil. Its errors wrap durable.ErrUnreadable.
 func decodeItem(item map[string]types.AttributeValue) (durable.Record, error) {
 	record, err := recordOf(item)
 	if err != nil {
@@ -161,21 +161,20 @@ func recordOf(item map[string]types.AttributeValue) (durable.Record, error) {
 		return durable.Record{}, fmt.Errorf("attribute %q: expected a revision of at least 1, got %d", attrRevision, record.Revision)
 	}
 	for _, queue := range slices.Sorted(maps.Keys(record.Watermark)) {
-		// Compared with what is no sequence number, every event might count as applied.
+		// Compared with anything but a sequence number, every event might count as applied.
 		if got := record.Watermark[queue]; got == "" || strings.Trim(got, "0123456789") != "" || len(got) > sequenceDigitsMax {
 			return durable.Record{}, fmt.Errorf("attribute %q: queue %s: expected a sequence number of 1 to %d digits, got %q", attrWatermark, queue, sequenceDigitsMax, got)
 		}
 	}
 	if record.CreatedAt.IsZero() {
-		// Without it, the timers that the instance has started would count as those of an earlier one.
+		// Without it, the instance's timers would count as those from an earlier instance.
 		return durable.Record{}, fmt.Errorf("attribute %q: expected a time such as 2026-01-02T15:04:05.000Z, got none", attrCreatedAt)
 	}
 	record.Snapshot, err = snapshotOf(item)
 	return record, err
 }
 
-// reader reads typed attributes and keeps the first error. An attribute that is not there
-// gives the zero value.
+// reader reads typed attributes and keeps the first error. A missing attribute reads as the zero value.
 type reader struct {
 	item map[string]types.AttributeValue
 	err  error
@@ -234,18 +233,17 @@ func (r *reader) json(attribute string, into any) {
 	}
 	data, err := appendJSON(nil, value)
 	if err == nil {
-		err = statechart.ReadJSON(data, into) // It quotes no value: one may be a secret, a token.
+		err = statechart.ReadJSON(data, into) // its errors quote no values: one may be a secret or a token
 	}
 	if err != nil {
 		r.fail(attribute, err)
 	}
 }
 
-// expireSeconds returns a time in the form of DynamoDB's time to live, rounded up to the second.
+// expireSeconds converts a time to DynamoDB's time to live, rounded up to the second.
 func expireSeconds(t time.Time) int64 { return t.Add(time.Second - 1).Unix() }
 
-// formatTime writes a time in UTC, by RFC 3339, with milliseconds, and more digits only
-// where it has them.
+// formatTime formats a time in UTC by RFC 3339, with milliseconds, or with more digits if it has them.
 func formatTime(t time.Time) string {
 	if t.Nanosecond()%int(time.Millisecond) == 0 {
 		return t.UTC().Format("2006-01-02T15:04:05.000Z07:00")

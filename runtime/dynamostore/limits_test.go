@@ -22,14 +22,14 @@ func TestCommitRefusesWhatDynamoDBCannotHold(t *testing.T) {
 	for _, test := range []struct{ name, snapshot, want string }{
 		{"too many digits", `{"version": 1, "status": "active", "context": {"items": [{"price": 1234567890123456789012345678901234567.89}]}}`,
 			`context.items[0].price: DynamoDB holds numbers of at most 38 digits between 1e-130 and 1e126, got 1234567890123456789012345678901234567.89: keep it as a string`},
-		{"too great", `{"version": 1, "status": "active", "context": {"n": 1e126}}`, "context.n: DynamoDB holds numbers"},
+		{"too large", `{"version": 1, "status": "active", "context": {"n": 1e126}}`, "context.n: DynamoDB holds numbers"},
 		{"too small", `{"version": 1, "status": "active", "context": {"n": 9.9e-131}}`, "context.n: DynamoDB holds numbers"},
 		{"absurd exponent", `{"version": 1, "status": "active", "context": 1e99999999999}`, "context: DynamoDB holds numbers"},
 		{"in a key without an attribute", `{"version": 1, "status": "active", "other": [1e999]}`, "snapshot.other[0]: DynamoDB holds numbers"},
-		{"too deep", `{"version": 1, "status": "active", "context": [` + nested + `]}`, "expected at most 32 lists and maps inside one another"},
+		{"too deep", `{"version": 1, "status": "active", "context": [` + nested + `]}`, "expected at most 32 nested lists and maps"},
 		{"not an object", `[1]`, "the snapshot: expected a JSON object"},
 		{"no version", `{"status": "active"}`, `expected the key "version", got only [status]`},
-		{"another status than the record's", `{"version": 1, "status": "done"}`, `expected the record's status "active" under the key "status", got "done"`},
+		{"status differs from the record's", `{"version": 1, "status": "done"}`, `expected the record's status "active" under the key "status", got "done"`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -51,7 +51,7 @@ func TestCommitRefusesWhatDynamoDBCannotHold(t *testing.T) {
 	}
 }
 
-func TestNumbersAtTheLimitsComeBack(t *testing.T) {
+func TestNumbersAtTheLimitsAreStoredExactly(t *testing.T) {
 	t.Parallel()
 	store := dynamostore.New(newClient(t), table)
 	record := smallRecord(id, 1)
@@ -63,7 +63,7 @@ func TestNumbersAtTheLimitsComeBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := strings.Replace(string(record.Snapshot), "0e999999999999", "0", 1) // for sameJSON's sake
+	want := strings.Replace(string(record.Snapshot), "0e999999999999", "0", 1) // sameJSON cannot expand the exponent
 	if !sameJSON(got.Snapshot, json.RawMessage(want)) {
 		t.Errorf("got %s\nwant %s", got.Snapshot, want)
 	}
@@ -87,11 +87,11 @@ func TestSizeIsCountedAsDynamoDBCounts(t *testing.T) {
 		t.Errorf("one byte too many: got %v, want a *durable.TooLargeError of %d bytes", err, dynamostore.ItemBytesMax+1)
 	}
 	if n := counting.puts.Load(); n != 0 {
-		t.Errorf("%d calls for items that are too large, want none", n)
+		t.Errorf("got %d calls for items that are too large, want none", n)
 	}
 	mustCommit(t, store, withContext(room))
 
-	// DynamoDB agrees: the same item does not take one more byte.
+	// DynamoDB agrees: it refuses one more byte for the same item.
 	_, err := counting.Client.UpdateItem(t.Context(), &dynamodb.UpdateItemInput{
 		TableName: aws.String(table), Key: map[string]types.AttributeValue{"instance": &types.AttributeValueMemberS{Value: "signup/42"}},
 		UpdateExpression: aws.String("SET x = :empty"), ExpressionAttributeValues: map[string]types.AttributeValue{":empty": &types.AttributeValueMemberS{}},
@@ -101,8 +101,8 @@ func TestSizeIsCountedAsDynamoDBCounts(t *testing.T) {
 	}
 }
 
-// The loop gives up a denied effect only if it can store when the denials began.
-func TestAFullItemThatOwesEffectsHasRoomForTheTimeOfADenial(t *testing.T) {
+// The loop drops a denied effect only if it can store when the denials began.
+func TestAFullItemHasRoomForTheTimeOfTheFirstDenial(t *testing.T) {
 	t.Parallel()
 	store := dynamostore.New(newClient(t), table)
 	record := smallRecord(id, 1)

@@ -13,24 +13,24 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// Filter chooses instances. The zero value chooses all.
+// Filter selects instances. The zero value selects all.
 type Filter struct {
-	// Machine chooses the instances of the machine with this ID.
+	// Machine selects the instances of the machine with this ID.
 	Machine string
-	// State chooses the instances that are in the state with this path, or in one inside it.
+	// State selects the instances that are in the state with this path, or in a descendant.
 	State string
-	// Tag chooses the instances that have this tag.
+	// Tag selects the instances that have this tag.
 	Tag string
-	// Status chooses the instances with this status.
+	// Status selects the instances with this status.
 	Status statechart.Status
-	// Consistent has every page of List read consistently, at twice the read capacity: what was committed before
-	// the page is read is in it. ListPage refuses it.
+	// Consistent makes List read each page consistently, at twice the read capacity: a page includes every earlier
+	// commit. ListPage refuses it.
 	Consistent bool
 }
 
-// ItemError is the error of one item of a listing that cannot be decoded.
+// ItemError is the error of an item that a listing cannot decode.
 type ItemError struct {
-	// Instance is the item's key, as far as it is a text.
+	// Instance is the item's key; empty if the key is not a string.
 	Instance string
 	err      error
 }
@@ -41,13 +41,12 @@ func (e *ItemError) Unwrap() error { return e.err }
 // Key returns Instance, for durable.Check.
 func (e *ItemError) Key() string { return e.Instance }
 
-// List yields the records that the filter chooses, in no order. It scans the whole table, page
-// by page as the caller goes on: it is meant for people and for checks, not for events. ListPage finds the
-// same by an index, if the table has one.
+// List yields the records that the filter selects, in no order. It scans the whole table, page by page while the
+// caller iterates. It is for people and for checks, not for handling events. ListPage finds the same instances
+// through an index, if the table has one.
 //
-// A page that cannot be read yields its error and ends the list. An item that cannot be
-// decoded yields an *ItemError, which names the item, and a record that has at most Instance set; the
-// list goes on if the caller does.
+// A page that cannot be read yields its error and ends the list. An item that cannot be decoded yields an *ItemError,
+// which names the item, and a record with at most Instance set. The caller may then continue.
 func (s *Store) List(ctx context.Context, filter Filter) iter.Seq2[durable.Record, error] {
 	return func(yield func(durable.Record, error) bool) {
 		input := filter.scan(s.table)
@@ -77,7 +76,7 @@ func (s *Store) List(ctx context.Context, filter Filter) iter.Seq2[durable.Recor
 	}
 }
 
-// decodeListed decodes an item, or tells which it is that cannot be decoded; the record then has at most Instance set.
+// decodeListed decodes an item, or returns an error that names the item and a record with at most Instance set.
 func (s *Store) decodeListed(item map[string]types.AttributeValue) (durable.Record, *ItemError) {
 	record, err := decodeItem(item)
 	if err == nil {
@@ -90,7 +89,7 @@ func (s *Store) decodeListed(item map[string]types.AttributeValue) (durable.Reco
 	return record, &ItemError{Instance: name, err: s.failed("decoding "+name, err)}
 }
 
-// scan returns the request of the first page. Items without a revision are not instances.
+// scan returns the request for the first page. Items without a revision are not instances.
 func (f Filter) scan(table string) *dynamodb.ScanInput {
 	condition := "attribute_exists(#revision)"
 	names := map[string]string{"#revision": attrRevision}
@@ -119,14 +118,15 @@ func (f Filter) scan(table string) *dynamodb.ScanInput {
 	return input
 }
 
-// inState reports whether one of the active states is the filter's, or inside it: DynamoDB's conditions cannot
-// ask for the prefix of a list's element.
+// inState reports whether one of the active states is the filter's or its descendant. DynamoDB's conditions cannot
+// match a prefix of a list's element.
 func (f Filter) inState(state []string) bool {
 	return f.State == "" || slices.ContainsFunc(state, func(path string) bool { return within(path, f.State) })
 }
 
-// chooses reports whether the filter chooses an instance by what its item says now; its machine it has for ever.
-func (f Filter) chooses(item map[string]types.AttributeValue, record durable.Record) bool {
+// selects reports whether the filter selects an instance by its current item. The machine never changes, so selects
+// does not check it.
+func (f Filter) selects(item map[string]types.AttributeValue, record durable.Record) bool {
 	if f.Tag != "" {
 		r := reader{item: item}
 		var tags []string

@@ -18,7 +18,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// listed returns the names of the instances that the filter chooses, sorted.
+// listed returns the names of the instances that the filter selects, sorted.
 func listed(t *testing.T, store *dynamostore.Store, filter dynamostore.Filter) string {
 	t.Helper()
 	var names []string
@@ -75,11 +75,11 @@ func TestListChoosesByMachineStateAndStatus(t *testing.T) {
 	}
 }
 
-// scanCounter counts the pages, and tells how they were asked for.
+// scanCounter counts the pages, and records how the last one was read.
 type scanCounter struct {
 	dynamostore.Client
 	scans int
-	// consistent is what the last page was asked for with.
+	// consistent is the last page's ConsistentRead.
 	consistent bool
 }
 
@@ -89,7 +89,7 @@ func (c *scanCounter) Scan(ctx context.Context, input *dynamodb.ScanInput, optio
 	return c.Client.Scan(ctx, input, options...)
 }
 
-func TestListPagesAsTheCallerGoesOn(t *testing.T) {
+func TestListReadsPagesAsTheCallerIterates(t *testing.T) {
 	t.Parallel()
 	counter := &scanCounter{Client: newClient(t)}
 	store := dynamostore.New(counter, table)
@@ -117,7 +117,7 @@ func TestListPagesAsTheCallerGoesOn(t *testing.T) {
 	}
 }
 
-func TestListGoesOnAfterAnUnreadableItem(t *testing.T) {
+func TestListContinuesAfterAnUnreadableItem(t *testing.T) {
 	t.Parallel()
 	client := newClient(t)
 	store := dynamostore.New(client, table)
@@ -131,7 +131,7 @@ func TestListGoesOnAfterAnUnreadableItem(t *testing.T) {
 		if errors.As(err, &item) {
 			got = append(got, err.Error())
 			if item.Instance != "signup/42" || record.Instance != id || record.Revision != 0 {
-				t.Errorf("the error is of %q, the record %+v, want signup/42 and nothing but its name", item.Instance, record)
+				t.Errorf("got the error of %q and the record %+v, want signup/42 and only its name", item.Instance, record)
 			}
 		} else {
 			got = append(got, record.Instance.String())
@@ -153,7 +153,7 @@ func TestListEndsWithTheErrorOfAPage(t *testing.T) {
 	}
 	var item *dynamostore.ItemError
 	if len(errs) != 1 || !errors.Is(errs[0], dynamostore.ErrNoTable) || errors.As(errs[0], &item) {
-		t.Errorf("got %v, want ErrNoTable once, of no item", errs)
+		t.Errorf("got %v, want ErrNoTable once, for no item", errs)
 	}
 }
 

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// The numbers that DynamoDB holds:
+// DynamoDB's number range:
 // https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/HowItWorks.NamingRulesDataTypes.html
 const (
 	NumberDigitsMax   = 38
@@ -14,22 +14,22 @@ const (
 	NumberExponentMin = -130
 )
 
-// NumberError is returned by Store.Commit when a record holds a number that DynamoDB cannot:
-// one of more than 38 significant digits, or out of its range. Trying again does not help.
+// NumberError is returned by Store.Commit if a record has a number that DynamoDB cannot hold: more than 38
+// significant digits, or out of range. A retry does not help.
 type NumberError struct {
-	// Path leads to the number within the item, as in "context.items[2].price".
+	// Path is the number's path within the item, as in "context.items[2].price".
 	Path   string
 	Number string
 }
 
-// Error names the number, its place and what would fit.
+// Error names the path, the limits and the number.
 func (e *NumberError) Error() string {
 	return fmt.Sprintf("%s: DynamoDB holds numbers of at most %d digits between 1e%d and 1e%d, got %s: keep it as a string",
 		e.Path, NumberDigitsMax, NumberExponentMin, NumberExponentMax+1, e.Number)
 }
 
-// storable returns the spelling under which DynamoDB takes a JSON number, and whether there is
-// one. Zero is spelled 0, whatever its sign and exponent.
+// storable returns a JSON number in a form that DynamoDB accepts, and whether there is one. Zero becomes 0, whatever
+// its sign and exponent.
 func storable(number string) (spelling string, ok bool) {
 	digits, exponent := significant(number)
 	if digits == 0 {
@@ -38,12 +38,12 @@ func storable(number string) (spelling string, ok bool) {
 	return number, digits <= NumberDigitsMax && exponent >= NumberExponentMin && exponent <= NumberExponentMax
 }
 
-// significant returns how many significant digits a JSON number has, leading and trailing
-// zeros apart, and the power of ten of the first; 0 has none.
+// significant returns the number of significant digits of a JSON number, without leading and trailing zeros, and the
+// power of ten of the first digit. Zero has no digits.
 func significant(number string) (digits, exponent int) {
 	mantissa, power, _ := strings.Cut(strings.ToLower(strings.TrimPrefix(number, "-")), "e")
 	if power != "" {
-		// Out of range, ParseInt returns the nearest bound: out of DynamoDB's range as well.
+		// Out of range, ParseInt returns the nearest bound, which is out of DynamoDB's range too.
 		parsed, _ := strconv.ParseInt(power, 10, 32)
 		exponent = int(parsed)
 	}

@@ -22,56 +22,56 @@ import (
 )
 
 const (
-	// pageReadsMax is how many requests a page makes at a time.
+	// pageReadsMax is how many concurrent requests a page makes.
 	pageReadsMax = 16
-	// shardEntriesMin is how many entries of a shard are asked for at least: the filter may choose few of them.
+	// shardEntriesMin is the smallest page size of a shard: the filter may exclude most entries.
 	shardEntriesMin = 100
 
-	// PageInstancesMax is the largest limit that ListPage takes.
+	// PageInstancesMax is the largest limit that ListPage accepts.
 	PageInstancesMax = 1000
 )
 
 var (
-	// ErrNoIndex is returned by ListPage when the table does not have the index.
+	// ErrNoIndex is returned by ListPage if the table does not have the index.
 	ErrNoIndex = errors.New("the table has no index " + IndexName + ": add it, or list without it")
-	// ErrCursor is returned by ListPage when it is given a cursor that it did not return for the same filter.
+	// ErrCursor is returned by ListPage if the cursor is not from a page with the same filter.
 	ErrCursor = errors.New("not a cursor of this listing")
 )
 
 // Page is a part of a listing.
 type Page struct {
 	Records []durable.Record
-	// Unreadable are the instances whose items cannot be decoded.
+	// Unreadable lists the instances whose items cannot be decoded.
 	Unreadable []*ItemError
-	// Cursor is where the next page begins; empty if the index has no more.
+	// Cursor is the start of the next page; empty if this is the last page.
 	Cursor string
 }
 
-// ListPage returns up to limit of the instances that the filter chooses, found by the index, from where a
-// cursor of an earlier page points to, or from the beginning if that is empty. They come in the order of machine,
-// state and ID, of the index; while nothing changes, the pages together have each instance once.
+// ListPage returns up to limit of the instances that the filter selects, using the index. It starts at the cursor of
+// an earlier page, or at the beginning if the cursor is empty. Instances are in the index's order: machine, state,
+// ID. While nothing changes, the pages together contain each instance once.
 //
-// The index follows the table within a second as a rule, and DynamoDB promises no time. What a page tells of an instance
-// is read from the instance itself, consistently: it has none that the filter does not choose any more, and may
-// therefore be shorter than limit, even empty, with a cursor. But it may lack an instance that has come into the state,
-// or begun, a moment ago; an instance that moves between two pages can be in both or in neither.
-// It lacks those that were not committed by a store of NewIndexed. List with Filter.Consistent lacks none.
+// The index usually follows the table within a second, but DynamoDB promises no time. ListPage reads each instance
+// from its item, consistently, and drops it if the filter no longer selects it. So a page may be shorter than limit,
+// or even empty with a cursor. A page may lack an instance that just started or just entered the state. An instance
+// that moves between two pages can be in both or in neither. Instances that no store from NewIndexed has committed
+// are missing. List with Filter.Consistent lacks none.
 //
-// A filter with a machine, with or without a state, reads that part of the index; tag, and a status other than active, are looked
-// for in that part. It fails with ErrNoIndex and ErrCursor.
+// With a machine, with or without a state, ListPage reads only that part of the index. It filters that part by tag,
+// and by a status other than active. It fails with ErrNoIndex and ErrCursor.
 func (s *Store) ListPage(ctx context.Context, filter Filter, limit int, cursor string) (Page, error) {
 	const doing = "listing the instances"
 	if limit < 1 || limit > PageInstancesMax {
 		return Page{}, s.failed(doing, fmt.Errorf("expected a limit of 1 to %d, got %d", PageInstancesMax, limit))
 	}
 	if filter.Consistent {
-		return Page{}, s.failed(doing, errors.New("expected a filter without Consistent, as an index cannot be read so, got one with it: use List"))
+		return Page{}, s.failed(doing, errors.New("expected a filter without Consistent, because an index cannot be read consistently: use List"))
 	}
 	after, err := filter.position(cursor)
 	if err != nil {
 		return Page{}, s.failed(doing, err)
 	}
-	found, err := s.findEntries(ctx, filter, after, limit+1) // one more, to know whether there is a next page
+	found, err := s.findEntries(ctx, filter, after, limit+1) // one more shows whether there is a next page
 	if err != nil {
 		return Page{}, s.failed(doing, err)
 	}
@@ -91,23 +91,23 @@ func (s *Store) ListPage(ctx context.Context, filter Filter, limit int, cursor s
 		record, unreadable := s.decodeListed(item)
 		if unreadable != nil {
 			page.Unreadable = append(page.Unreadable, unreadable)
-		} else if filter.chooses(item, record) {
+		} else if filter.selects(item, record) {
 			page.Records = append(page.Records, record)
 		}
 	}
 	return page, nil
 }
 
-// findEntries returns up to limit of the entries that the filter chooses, those after a key, in the order of their keys.
+// findEntries returns up to limit entries after a key that the filter selects, in key order.
 func (s *Store) findEntries(ctx context.Context, filter Filter, after string, limit int) ([]indexEntry, error) {
 	var found []indexEntry
 	for _, keys := range filter.indexRanges() {
-		// Ranges may overlap if names of states have slashes: what was found is not found again.
+		// Ranges may overlap if names of states contain slashes. Skip entries that are already found.
 		if len(found) > 0 {
 			after = found[len(found)-1].key
 		}
 		if after != "" {
-			keys.from = max(keys.from, after+"\x00") // the least key after it
+			keys.from = max(keys.from, after+"\x00") // the next key
 		}
 		if keys.from > keys.to {
 			continue
@@ -126,13 +126,13 @@ func (s *Store) findEntries(ctx context.Context, filter Filter, after string, li
 // shardReader reads a range of one shard, page by page.
 type shardReader struct {
 	input *dynamodb.QueryInput
-	// entries are those that were read and not taken yet; ended says that no page follows them.
+	// entries are read but not yet taken. ended is set after the last page.
 	entries []indexEntry
 	ended   bool
 	err     error
 }
 
-// mergeShards returns up to limit of the entries that the filter chooses, in the order of their keys.
+// mergeShards returns up to limit entries that the filter selects, in key order.
 func (s *Store) mergeShards(ctx context.Context, filter Filter, keys indexRange, limit int) ([]indexEntry, error) {
 	var shards []*shardReader
 	for _, shard := range filter.indexShards() {
@@ -159,7 +159,7 @@ func (s *Store) mergeShards(ctx context.Context, filter Filter, keys indexRange,
 	return found, nil
 }
 
-// fill reads on until there is an entry to take, or the end.
+// fill reads pages until there is an entry to take, or the range ends.
 func (r *shardReader) fill(ctx context.Context, client Client, filter Filter) {
 	for r.err == nil && len(r.entries) == 0 && !r.ended {
 		page, err := client.Query(ctx, r.input)
@@ -181,8 +181,8 @@ func (r *shardReader) fill(ctx context.Context, client Client, filter Filter) {
 	}
 }
 
-// query returns the request of the first page of a shard. It asks for all that the index can compare; an
-// instance's states it cannot.
+// query returns the request for the first page of a shard. It includes every condition that the index can evaluate.
+// It cannot match an instance's states.
 func (f Filter) query(table, shard string, keys indexRange, limit int) *dynamodb.QueryInput {
 	input := &dynamodb.QueryInput{
 		TableName: &table, IndexName: aws.String(IndexName), Limit: aws.Int32(int32(max(limit, shardEntriesMin))),
@@ -191,7 +191,7 @@ func (f Filter) query(table, shard string, keys indexRange, limit int) *dynamodb
 		ExpressionAttributeValues: map[string]types.AttributeValue{":shard": text(shard), ":from": text(keys.from), ":to": text(keys.to)},
 	}
 	var conditions []string
-	if f.Status != "" && f.Status != statechart.Active { // active ones have shards of their own
+	if f.Status != "" && f.Status != statechart.Active { // active instances have their own shards
 		conditions = append(conditions, "#status = :status")
 		input.ExpressionAttributeNames["#status"], input.ExpressionAttributeValues[":status"] = attrStatus, text(string(f.Status))
 	}
@@ -205,7 +205,7 @@ func (f Filter) query(table, shard string, keys indexRange, limit int) *dynamodb
 	return input
 }
 
-// readItems reads the items of entries consistently, in their order; one that is gone is empty.
+// readItems reads the items of entries consistently, in their order. A deleted item is empty.
 func (s *Store) readItems(ctx context.Context, entries []indexEntry) ([]map[string]types.AttributeValue, error) {
 	items, errs := make([]map[string]types.AttributeValue, len(entries)), make([]error, len(entries))
 	atOnce(len(entries), func(i int) {
@@ -227,7 +227,7 @@ func (s *Store) readItems(ctx context.Context, entries []indexEntry) ([]map[stri
 	return items, nil
 }
 
-// atOnce calls a function for each number below n, pageReadsMax at a time.
+// atOnce calls do for each number below n, with up to pageReadsMax concurrent calls.
 func atOnce(n int, do func(i int)) {
 	var group sync.WaitGroup
 	turns := make(chan struct{}, pageReadsMax)
@@ -241,7 +241,7 @@ func atOnce(n int, do func(i int)) {
 	group.Wait()
 }
 
-// classifyIndex tells that there is no index from all else that may be wrong.
+// classifyIndex returns ErrNoIndex if the table has no such index. It returns every other error unchanged.
 func classifyIndex(err error) error {
 	var api smithy.APIError
 	if errors.As(err, &api) && api.ErrorCode() == "ValidationException" && strings.Contains(api.ErrorMessage(), "does not have the specified index") {
@@ -250,19 +250,19 @@ func classifyIndex(err error) error {
 	return err
 }
 
-// cursorKeys is a cursor's content, in base64: after which key the next page begins, and of which listing.
+// cursorKeys is a cursor's content, in base64: the last key of the page and the fingerprint of its listing.
 type cursorKeys struct {
 	After string `json:"after"`
 	Of    string `json:"of"`
 }
 
-// cursor returns the cursor of the page after the one that ends with the key.
+// cursor returns the cursor of the page that follows the key.
 func (f Filter) cursor(key string) string {
-	data, _ := json.Marshal(cursorKeys{After: key, Of: f.fingerprint()}) // texts always have a JSON form
+	data, _ := json.Marshal(cursorKeys{After: key, Of: f.fingerprint()}) // marshalling strings never fails
 	return base64.RawURLEncoding.EncodeToString(data)
 }
 
-// position returns the key that a cursor of the filter points behind, empty for the beginning.
+// position returns the key before the cursor's page; empty for the first page.
 func (f Filter) position(cursor string) (string, error) {
 	if cursor == "" {
 		return "", nil
@@ -273,15 +273,15 @@ func (f Filter) position(cursor string) (string, error) {
 		err = json.Unmarshal(data, &keys)
 	}
 	if err != nil || keys.After == "" || keys.Of == "" {
-		return "", fmt.Errorf("%w: expected the text that came with the page before, whole, got %.100q", ErrCursor, cursor)
+		return "", fmt.Errorf("%w: expected the complete cursor of the previous page, got %.100q", ErrCursor, cursor)
 	}
 	if keys.Of != f.fingerprint() {
-		return "", fmt.Errorf("%w: expected the one of a page with the same machine, state, tag and status, got that of another listing: begin without a cursor", ErrCursor)
+		return "", fmt.Errorf("%w: expected a cursor for the same machine, state, tag and status, got one for another listing: start again without a cursor", ErrCursor)
 	}
 	return keys.After, nil
 }
 
-// fingerprint tells listings from one another.
+// fingerprint identifies a listing by its filter.
 func (f Filter) fingerprint() string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %q %q", f.Machine, f.State, f.Tag, f.Status))
 	return hex.EncodeToString(sum[:8])

@@ -21,7 +21,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// newIndexedClient returns a client of a DynamoDB that has the empty table with its index.
+// newIndexedClient returns a client of a DynamoDB with the empty, indexed table.
 func newIndexedClient(t *testing.T) *dynamodb.Client {
 	t.Helper()
 	client := newLocalClient()
@@ -31,7 +31,7 @@ func newIndexedClient(t *testing.T) *dynamodb.Client {
 	return client
 }
 
-// placedRecord is smallRecord in states.
+// placedRecord is smallRecord with a status, tags and states.
 func placedRecord(name string, revision int64, status statechart.Status, tags []string, state ...string) durable.Record {
 	instance, err := durable.ParseInstanceID(name)
 	if err != nil {
@@ -47,7 +47,7 @@ func placedRecord(name string, revision int64, status statechart.Status, tags []
 	return record
 }
 
-// paged returns the names of all pages in their order, and how many pages there were.
+// paged returns the names on all pages, in order, and the number of pages.
 func paged(t *testing.T, store *dynamostore.Store, filter dynamostore.Filter, limit int) (names []string, pages int) {
 	t.Helper()
 	for cursor := ""; ; {
@@ -70,13 +70,13 @@ func paged(t *testing.T, store *dynamostore.Store, filter dynamostore.Filter, li
 	}
 }
 
-// fewAtATime is a client whose queries answer with pages of a few entries.
+// fewAtATime is a client that limits the page size of queries.
 type fewAtATime struct {
 	dynamostore.Client
 	entries atomic.Int32
-	// now and most count the queries that are under way.
+	// now counts the queries in flight, most the largest number of them.
 	now, most atomic.Int32
-	// stale, if not nil, is asked instead of the table's index.
+	// stale, if not nil, serves the queries instead of the table's index.
 	stale dynamostore.Client
 }
 
@@ -95,10 +95,10 @@ func (c *fewAtATime) Query(ctx context.Context, input *dynamodb.QueryInput, opti
 	return c.Client.Query(ctx, &few, options...)
 }
 
-// deepState is a path that is longer than the index's keys.
+// deepState is a path that is too long for the index's keys.
 var deepState = "deep" + strings.Repeat("."+strings.Repeat("x", 150), 4)
 
-// The states that instances of the random test are in, some in several at a time.
+// The states of instances in the random test. Some are in several states at once.
 var placements = [][]string{
 	nil, {"queued"}, {"queued_late"}, {"running"}, {"running.setup"}, {"running.setup.disk"}, {"failed"},
 	{"running.mail.sent", "running.clock.on"}, {"running.mail.open", "running.clock.on"}, {"left", "right.on"}, {"left", "right"},
@@ -147,7 +147,7 @@ func TestIndexFindsWhatAScanFinds(t *testing.T) {
 					continue
 				}
 				seen[filter] = true
-				client.entries.Store(int32(3 * (i % 3))) // at 0, as many as are asked for
+				client.entries.Store(int32(3 * (i % 3))) // at 0, as many as requested
 				want := strings.Fields(listed(t, store, filter))
 				limit := 10 + random.IntN(60)
 				got, pages := paged(t, store, filter, limit)
@@ -160,13 +160,13 @@ func TestIndexFindsWhatAScanFinds(t *testing.T) {
 				}
 			}
 			if most := client.most.Load(); most < 2 || most > 16 {
-				t.Errorf("%d queries at a time, want several, at most 16", most)
+				t.Errorf("got %d concurrent queries, want several, at most 16", most)
 			}
 		})
 	}
 }
 
-// usedShards returns how many shards of the index have instances.
+// usedShards returns how many shards of the index contain instances.
 func usedShards(t *testing.T, client dynamostore.Client) int {
 	t.Helper()
 	output, err := client.Scan(t.Context(), &dynamodb.ScanInput{TableName: aws.String(table), ProjectionExpression: aws.String("index_shard")})
@@ -180,7 +180,7 @@ func usedShards(t *testing.T, client dynamostore.Client) int {
 	return len(shards)
 }
 
-func TestPagesOfEverySizeAreTheWholeInOrder(t *testing.T) {
+func TestPagesOfAnySizeContainAllInstancesInOrder(t *testing.T) {
 	t.Parallel()
 	store := dynamostore.NewIndexed(newIndexedClient(t), table)
 	var want []string // by machine, state, ID
@@ -204,7 +204,7 @@ func TestPagesOfEverySizeAreTheWholeInOrder(t *testing.T) {
 	}
 }
 
-func TestPageTellsOnlyWhatIsSoWhenTheIndexIsBehind(t *testing.T) {
+func TestAPageIsCurrentEvenIfTheIndexLags(t *testing.T) {
 	t.Parallel()
 	client, behind := newIndexedClient(t), newIndexedClient(t)
 	store := dynamostore.NewIndexed(&fewAtATime{Client: client, stale: behind}, table)
@@ -228,7 +228,7 @@ func TestPageTellsOnlyWhatIsSoWhenTheIndexIsBehind(t *testing.T) {
 		{dynamostore.Filter{Machine: "job", State: "queued"}, []string{"job/2", "job/3", "job/5"}},
 		{dynamostore.Filter{Machine: "job", Status: statechart.Active}, []string{"job/1", "job/3", "job/5"}},
 		{dynamostore.Filter{Machine: "job", Tag: "late"}, []string{"job/1", "job/2", "job/5"}},
-		// Whatever has come into the state is missing until the index has caught up.
+		// An instance that entered the state is missing until the index catches up.
 		{dynamostore.Filter{Machine: "job", State: "running"}, nil},
 	} {
 		if got, _ := paged(t, store, test.filter, 2); !slices.Equal(got, test.want) {
@@ -237,11 +237,11 @@ func TestPageTellsOnlyWhatIsSoWhenTheIndexIsBehind(t *testing.T) {
 	}
 	page, err := store.ListPage(t.Context(), dynamostore.Filter{Machine: "job"}, 10, "")
 	if err != nil || len(page.Records) == 0 || page.Records[0].Revision != 2 || !slices.Equal(page.Records[0].State, []string{"running"}) {
-		t.Errorf("got %+v, %v, want job/1 first, as it is now", page.Records, err)
+		t.Errorf("got %+v, %v, want job/1 first, in its current state", page.Records, err)
 	}
 }
 
-func TestCursorsOfOthersAreRefused(t *testing.T) {
+func TestCursorsOfOtherListingsAreRefused(t *testing.T) {
 	t.Parallel()
 	store := dynamostore.NewIndexed(newIndexedClient(t), table)
 	for i := range 3 {
@@ -252,7 +252,7 @@ func TestCursorsOfOthersAreRefused(t *testing.T) {
 	if err != nil || page.Cursor == "" {
 		t.Fatalf("got cursor %q, %v, want one", page.Cursor, err)
 	}
-	const another, malformed = "got that of another listing", "expected the text that came with the page before, whole, got "
+	const another, malformed = "got one for another listing", "expected the complete cursor of the previous page, got "
 	for _, test := range []struct {
 		name   string
 		filter dynamostore.Filter
@@ -277,7 +277,7 @@ func TestCursorsOfOthersAreRefused(t *testing.T) {
 	}
 }
 
-func TestPageRefusesWhatItCannotDo(t *testing.T) {
+func TestListPageRefusesInvalidArguments(t *testing.T) {
 	t.Parallel()
 	indexed, without := dynamostore.New(newIndexedClient(t), table), dynamostore.New(newClient(t), table)
 	for _, test := range []struct {
@@ -302,7 +302,7 @@ func TestPageRefusesWhatItCannotDo(t *testing.T) {
 	}
 }
 
-func TestPageGoesOnAfterAnUnreadableItem(t *testing.T) {
+func TestAPageContinuesAfterAnUnreadableItem(t *testing.T) {
 	t.Parallel()
 	client := newIndexedClient(t)
 	store := dynamostore.NewIndexed(client, table)

@@ -15,9 +15,9 @@ import (
 	"github.com/settle-run/settle/runtime/durable"
 )
 
-// The last send of a sender that does not fit into the record of its receiver is an item of its own:
-// "sends/<receiver> <queue> <sender>" under instance, the ID of the send, and its place in the order of the sender. It has no
-// revision, so it is no instance.
+// The last send of a sender that does not fit into the record of its receiver is a separate item. Its key, under
+// instance, is "sends/<receiver> <queue> <sender>". The item holds the ID of the send and its place in the sender's
+// order. It has no revision, because it is not an instance.
 const (
 	sendsPrefix      = durable.SendsMachine + "/"
 	attrSend         = "send"
@@ -25,8 +25,8 @@ const (
 	attrSendPosition = "position"
 )
 
-// KeepSends stores the last sends of senders that do not fit into the record of a receiver, until some time after expireAt. A
-// stored send that comes after the given one stays.
+// KeepSends stores the last sends of senders that do not fit into the receiver's record, until some time after
+// expireAt. It does not replace a stored send that is later than the given one.
 func (s *Store) KeepSends(ctx context.Context, receiver durable.InstanceID, queue string, sends []durable.LastSend, expireAt time.Time) error {
 	errs := make([]error, len(sends))
 	var writes sync.WaitGroup
@@ -56,7 +56,7 @@ func (s *Store) keepSend(ctx context.Context, receiver durable.InstanceID, queue
 	return nil
 }
 
-// LastSend returns the last send of a sender that KeepSends has stored, and false if there is none.
+// LastSend returns the last send of a sender that KeepSends stored; false if there is none.
 func (s *Store) LastSend(ctx context.Context, receiver durable.InstanceID, queue, sender string) (durable.LastSend, bool, error) {
 	doing := fmt.Sprintf("reading the last send of %s to %s", sender, receiver)
 	output, err := s.client.GetItem(ctx, &dynamodb.GetItemInput{

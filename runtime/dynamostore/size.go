@@ -2,20 +2,19 @@ package dynamostore
 
 import "github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
-// ItemBytesMax is the largest item that DynamoDB takes: 400 KB.
+// ItemBytesMax is DynamoDB's limit for an item: 400 KB.
 const ItemBytesMax = 400 << 10
 
 const (
 	// deniedSinceBytes is the size of the attribute attrDeniedSince.
 	deniedSinceBytes = len(attrDeniedSince) + len("2006-01-02T15:04:05.000Z")
-	// collectionOverheadBytes is what a list or a map counts for beside its elements.
+	// collectionOverheadBytes is the size of a list or a map without its elements.
 	collectionOverheadBytes = 3
-	// elementOverheadBytes is what each element of a list or a map adds.
+	// elementOverheadBytes is added for each element of a list or a map.
 	elementOverheadBytes = 1
 )
 
-// itemBytes estimates what an item counts for, attribute names included, by the rules that
-// DynamoDB documents:
+// itemBytes estimates the size of an item, including attribute names, by the rules that DynamoDB documents:
 // https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/CapacityUnitCalculations.html
 func itemBytes(item map[string]types.AttributeValue) int {
 	size := 0

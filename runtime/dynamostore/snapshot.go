@@ -11,8 +11,8 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// snapshotAttributes are the keys of a snapshot that have an attribute of their own. The
-// status has one too, attrStatus: the record's.
+// snapshotAttributes are the keys of a snapshot that have their own attribute. The status is in attrStatus, the
+// record's attribute.
 var snapshotAttributes = []struct{ key, attribute string }{
 	{"machine", "machine"},
 	{"version", attrChartVersion},
@@ -28,7 +28,7 @@ var snapshotAttributes = []struct{ key, attribute string }{
 	{"output", "output"},
 }
 
-// putSnapshot spreads a snapshot over the attributes of an item.
+// putSnapshot writes a snapshot to the attributes of an item.
 func putSnapshot(item map[string]types.AttributeValue, snapshot json.RawMessage, status statechart.Status) error {
 	if len(snapshot) == 0 {
 		return nil
@@ -64,7 +64,7 @@ func putSnapshot(item map[string]types.AttributeValue, snapshot json.RawMessage,
 	return err
 }
 
-// snapshotOf gathers a snapshot from the attributes of an item; nil if it has none.
+// snapshotOf reads a snapshot from the attributes of an item; nil if it has none.
 func snapshotOf(item map[string]types.AttributeValue) (json.RawMessage, error) {
 	if _, ok := item[attrChartVersion]; !ok {
 		for _, field := range snapshotAttributes {

@@ -14,7 +14,7 @@ import (
 	"github.com/settle-run/settle/runtime/durable"
 )
 
-// Client is the part of the DynamoDB client that a Store uses; *dynamodb.Client has it.
+// Client is the part of the DynamoDB client that a Store uses. *dynamodb.Client implements it.
 type Client interface {
 	GetItem(context.Context, *dynamodb.GetItemInput, ...func(*dynamodb.Options)) (*dynamodb.GetItemOutput, error)
 	PutItem(context.Context, *dynamodb.PutItemInput, ...func(*dynamodb.Options)) (*dynamodb.PutItemOutput, error)
@@ -29,7 +29,7 @@ type Client interface {
 type Store struct {
 	client Client
 	table  string
-	// indexed says that what is committed has the keys of the index.
+	// indexed adds the keys of the index to every commit.
 	indexed bool
 }
 
@@ -40,16 +40,16 @@ func New(client Client, table string) *Store {
 	return &Store{client: client, table: table}
 }
 
-// NewIndexed returns a store that commits every item with the keys by which ListPage finds it. All that commit to
-// a table have to be of one kind: a commit of a store of New takes the instance out of the index.
-// It does no harm before the table has the index, nor does it need it.
+// NewIndexed returns a store that adds the keys of the index that ListPage reads to every item. All stores that
+// commit to a table must come from NewIndexed: a commit by a store from New removes the instance from the index. You
+// may use it before the table has the index, or without the index.
 func NewIndexed(client Client, table string) *Store {
 	return &Store{client: client, table: table, indexed: true}
 }
 
-// Load reads the record of an instance consistently; an instance without an item gives a record that has only
-// Instance set. It fails with durable.ErrUnreadable. An item whose expire_at has passed is still there until
-// DynamoDB deletes it.
+// Load reads the record of an instance consistently. For an instance without an item it returns a record with only
+// Instance set. It fails with durable.ErrUnreadable. An item whose expire_at has passed still loads until DynamoDB
+// deletes it.
 func (s *Store) Load(ctx context.Context, id durable.InstanceID) (durable.Record, error) {
 	output, err := s.client.GetItem(ctx, &dynamodb.GetItemInput{
 		TableName:      &s.table,
@@ -69,14 +69,12 @@ func (s *Store) Load(ctx context.Context, id durable.InstanceID) (durable.Record
 	return record, nil
 }
 
-// Commit writes the record as one item, on condition that the stored revision is
-// record.Revision-1. It fails with durable.ErrConflict, or with durable.ErrUnstorable,
-// of which *durable.TooLargeError and *NumberError say more; any other error leaves open
-// whether the record was stored.
+// Commit writes the record as one item, if the stored revision is record.Revision-1. It fails with
+// durable.ErrConflict, or with durable.ErrUnstorable, which *durable.TooLargeError and *NumberError detail. After any
+// other error, the record may or may not be stored.
 //
-// The record's snapshot, if there is one, is a JSON object with the keys "version" and
-// "status"; the latter must equal record.Status. Times are kept exactly, except for ExpireAt,
-// which is rounded up to the second.
+// The record's snapshot, if there is one, is a JSON object with the keys "version" and "status". The latter must
+// equal record.Status. Times are stored exactly, except that ExpireAt is rounded up to the second.
 func (s *Store) Commit(ctx context.Context, record durable.Record) error {
 	doing := fmt.Sprintf("committing %s at revision %d", record.Instance, record.Revision)
 	item, err := encodeItem(record)
@@ -88,7 +86,7 @@ func (s *Store) Commit(ctx context.Context, record durable.Record) error {
 	}
 	size := itemBytes(item)
 	if record.Owes() && record.DeniedSince.IsZero() {
-		size += deniedSinceBytes // ClearOutbox may have to add it.
+		size += deniedSinceBytes // ClearOutbox may add it
 	}
 	if size > ItemBytesMax {
 		return s.failed(doing, &durable.TooLargeError{Bytes: size, BytesMax: ItemBytesMax})
@@ -107,7 +105,7 @@ func (s *Store) Commit(ctx context.Context, record durable.Record) error {
 	_, err = s.client.PutItem(ctx, input)
 	var api smithy.APIError
 	if errors.As(err, &api) && api.ErrorCode() == "ValidationException" {
-		// All but the item is the same in every call, so it is the item that DynamoDB refuses.
+		// Only the item differs between calls, so a refusal is about the item.
 		err = fmt.Errorf("%w: %w", durable.ErrUnstorable, classify(err))
 	}
 	if err != nil {
@@ -116,8 +114,9 @@ func (s *Store) Commit(ctx context.Context, record durable.Record) error {
 	return nil
 }
 
-// ClearOutbox replaces the outbox of an instance, and the other fields of left, and raises the revision by one, on condition
-// that the revision is the given one. It fails with durable.ErrConflict, also if there is no item, and with durable.ErrUnstorable.
+// ClearOutbox replaces the outbox of an instance and the other fields of left, and raises the revision by one, if the
+// stored revision is the given one. It fails with durable.ErrConflict, also if there is no item, and with
+// durable.ErrUnstorable.
 func (s *Store) ClearOutbox(ctx context.Context, id durable.InstanceID, revision int64, left durable.Left) error {
 	doing := fmt.Sprintf("clearing the outbox of %s at revision %d", id, revision)
 	update := &dynamodb.UpdateItemInput{
@@ -174,7 +173,7 @@ func key(id durable.InstanceID) map[string]types.AttributeValue {
 	return map[string]types.AttributeValue{attrInstance: text(id.String())}
 }
 
-// failed wraps an error of DynamoDB, or of our own, with what was being done.
+// failed adds the operation and the table to an error.
 func (s *Store) failed(doing string, err error) error {
 	return fmt.Errorf("%s in table %s: %w", doing, s.table, classify(err))
 }

@@ -33,7 +33,7 @@ func TestStoreKeepsTheContract(t *testing.T) {
 	})
 }
 
-// newClient returns a client of a DynamoDB that has the empty table.
+// newClient returns a client of a DynamoDB with the empty table.
 func newClient(t *testing.T) *dynamodb.Client {
 	t.Helper()
 	client := newLocalClient()
@@ -109,7 +109,7 @@ watermark M{arn:aws:sqs:eu-central-1:123456789012:events.fifo:S "188494964604676
 	}
 }
 
-// show writes an attribute value as its type and value.
+// show formats an attribute value as its type and value.
 func show(value types.AttributeValue) string {
 	switch value := value.(type) {
 	case *types.AttributeValueMemberS:
@@ -135,7 +135,7 @@ func show(value types.AttributeValue) string {
 	}
 }
 
-func TestAnySnapshotComesBack(t *testing.T) {
+func TestAnySnapshotLoadsAsStored(t *testing.T) {
 	t.Parallel()
 	store := dynamostore.New(newClient(t), table)
 	revision := int64(0)
@@ -160,8 +160,7 @@ func TestAnySnapshotComesBack(t *testing.T) {
 	})
 }
 
-// genTree generates what encoding/json makes of values, up to the given depth of lists and
-// maps.
+// genTree generates values as encoding/json decodes them, with up to the given depth of lists and maps.
 func genTree(depth int) *rapid.Generator[any] {
 	// DynamoDB refuses an attribute without a name.
 	key := rapid.StringN(1, 8, -1)
@@ -203,8 +202,8 @@ func TestLoadReadsConsistently(t *testing.T) {
 	}
 }
 
-// readingClient keeps how the last item was read: DynamoDB on this machine has one copy, so
-// that every read of it is consistent.
+// readingClient records how the last item was read. The local DynamoDB has one copy, so a result does not show
+// whether a read was consistent.
 type readingClient struct {
 	dynamostore.Client
 	consistently bool
@@ -252,7 +251,7 @@ func TestUnknownAttributesAreIgnored(t *testing.T) {
 	wantRecord(t, store, smallRecord(id, 1))
 }
 
-func TestUnreadableItemIsAnErrorThatNamesTheAttribute(t *testing.T) {
+func TestTheErrorOfAnUnreadableItemNamesTheAttribute(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		attribute string
@@ -283,7 +282,7 @@ func TestUnreadableItemIsAnErrorThatNamesTheAttribute(t *testing.T) {
 	}
 }
 
-// setAttribute changes the item of id behind the store's back.
+// setAttribute changes the item of id without the store.
 func setAttribute(t *testing.T, client *dynamodb.Client, name string, value types.AttributeValue) {
 	t.Helper()
 	_, err := client.UpdateItem(t.Context(), &dynamodb.UpdateItemInput{
@@ -307,7 +306,7 @@ func TestMissingTableIsNamed(t *testing.T) {
 	}
 }
 
-func TestCreateTableTwiceKeepsItAndItsTTL(t *testing.T) {
+func TestCreateTableKeepsAnExistingTableAndItsTTL(t *testing.T) {
 	t.Parallel()
 	client := newClient(t)
 	store := dynamostore.New(client, table)

@@ -11,20 +11,20 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// tableReadyWait is how long CreateTable waits until the table takes requests.
+// tableReadyWait is how long CreateTable waits until the table is ready.
 const tableReadyWait = 2 * time.Minute
 
-// CreateTable creates the table that a Store needs, billed by request, with expire_at as its
-// TTL, and waits until it can be used. A table of the name that is there already is kept.
+// CreateTable creates the table that a Store needs, billed per request, with expire_at as its TTL, and waits until it
+// is ready. It keeps an existing table of that name.
 //
-// It serves local stacks and tests. In an account of your own the table belongs to the
-// infrastructure's code, with backups and encryption as you need them.
+// It is for local stacks and tests. In your own account, define the table in your infrastructure code, with backups
+// and encryption as you need them.
 func CreateTable(ctx context.Context, client *dynamodb.Client, table string) error {
 	return createTable(ctx, client, tableSchema(table))
 }
 
-// CreateIndexedTable is CreateTable with the index that ListPage reads. A table of the name that is there
-// already is kept as it is, without the index if it has none.
+// CreateIndexedTable is CreateTable with the index that ListPage reads. It keeps an existing table as it is, even
+// without the index.
 func CreateIndexedTable(ctx context.Context, client *dynamodb.Client, table string) error {
 	input := tableSchema(table)
 	keys, index := indexSchema()

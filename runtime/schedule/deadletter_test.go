@@ -17,7 +17,7 @@ import (
 
 const queueARN = "arn:aws:sqs:us-east-1:000000000000:"
 
-// given returns what is in the queue of that name.
+// given returns the messages in the queue of that name.
 func (f *fixture) given(name string) []string {
 	f.t.Helper()
 	output, err := f.client.ReceiveMessage(f.t.Context(), &sqs.ReceiveMessageInput{QueueUrl: &name, MaxNumberOfMessages: 10})
@@ -31,9 +31,9 @@ func (f *fixture) given(name string) []string {
 	return bodies
 }
 
-// TestATimerThatSchedulerCannotBringIsKept has EventBridge Scheduler give a timer up after a day, as the delay queue is not there, and
-// then sends what it has kept to the delay queue.
-func TestATimerThatSchedulerCannotBringIsKept(t *testing.T) {
+// TestATimerThatSchedulerCannotDeliverIsKept deletes the delay queue. EventBridge Scheduler gives up after a day and
+// sends the timer to the dead-letter queue. The test then moves it to the delay queue.
+func TestATimerThatSchedulerCannotDeliverIsKept(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t)
@@ -75,8 +75,8 @@ func TestATimerThatSchedulerCannotBringIsKept(t *testing.T) {
 	})
 }
 
-// A letter that comes back before its timer is due goes on as the timer, not as the letter.
-func TestADeadLetterThatIsEarlyWaits(t *testing.T) {
+// A dead letter that returns before its timer is due continues as the timer.
+func TestAnEarlyDeadLetterWaits(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t)
@@ -92,7 +92,7 @@ func TestADeadLetterThatIsEarlyWaits(t *testing.T) {
 	})
 }
 
-func TestALetterOfSomethingElseIsRefused(t *testing.T) {
+func TestAForeignDeadLetterIsRefused(t *testing.T) {
 	t.Parallel()
 	for _, body := range []string{`{"MessageBody":"hello"}`, `{"MessageBody":"{}"}`, `{"MessageBody":"{\"MessageBody\":\"{}\"}"}`, `{"MessageBody":7}`} {
 		if _, err := schedule.Read(body); !errors.Is(err, schedule.ErrNotDelayed) {
@@ -101,7 +101,7 @@ func TestALetterOfSomethingElseIsRefused(t *testing.T) {
 	}
 }
 
-func TestWithoutAQueueForDeadLettersASchedulesTargetNamesNone(t *testing.T) {
+func TestADeadLetterQueueIsOptional(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t)
@@ -115,7 +115,7 @@ func TestWithoutAQueueForDeadLettersASchedulesTargetNamesNone(t *testing.T) {
 		}
 		made, err := client.GetSchedule(t.Context(), &scheduler.GetScheduleInput{Name: listed.Schedules[0].Name})
 		if err != nil || made.Target.DeadLetterConfig != nil {
-			t.Errorf("got %+v and %v, want no queue for dead letters", made.Target.DeadLetterConfig, err)
+			t.Errorf("got %+v and %v, want no dead-letter queue", made.Target.DeadLetterConfig, err)
 		}
 	})
 }

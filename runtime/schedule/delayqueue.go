@@ -15,13 +15,13 @@ import (
 // HopMax is the longest delay of one SQS message.
 const HopMax = 15 * time.Minute
 
-// Client is the part of the SQS client that a DelayQueue uses; *sqs.Client has it.
+// Client is the part of the SQS client that a DelayQueue uses. *sqs.Client implements it.
 type Client interface {
 	SendMessage(context.Context, *sqs.SendMessageInput, ...func(*sqs.Options)) (*sqs.SendMessageOutput, error)
 }
 
-// DelayQueue implements durable.Timers on a standard SQS queue, whose messages a Forwarder
-// must handle. It is safe for concurrent use.
+// DelayQueue implements durable.Timers on a standard SQS queue. A Forwarder must handle its messages. It is safe for
+// concurrent use.
 type DelayQueue struct {
 	client Client
 	url    string
@@ -30,23 +30,21 @@ type DelayQueue struct {
 
 var _ durable.Timers = (*DelayQueue)(nil)
 
-// NewDelayQueue returns the delay queue with the given URL. Delays are counted by the clock
-// now.
+// NewDelayQueue returns the delay queue with the given URL. It computes delays from the clock now.
 func NewDelayQueue(client Client, url string, now func() time.Time) *DelayQueue {
 	return &DelayQueue{client: client, url: url, now: now}
 }
 
-// Schedule sees to it that the message is sent to the FIFO queue no earlier than at. It is
-// sent at once if at has passed. Errors wrap durable.ErrRefused or durable.ErrDenied, or leave open whether it
-// will be.
+// Schedule ensures that the message is sent to the FIFO queue no earlier than at, or immediately if at has passed.
+// Errors wrap durable.ErrRefused or durable.ErrDenied. After any other error, the message may or may not be sent.
 func (q *DelayQueue) Schedule(ctx context.Context, at time.Time, message durable.Message) error {
 	return q.put(ctx, delay(ctx, at, message))
 }
 
-// Cancel does nothing: a message in a queue cannot be taken back.
+// Cancel does nothing: a queued message cannot be removed.
 func (q *DelayQueue) Cancel(context.Context, string) error { return nil }
 
-// put sends the message into the delay queue, for one hop towards its time.
+// put sends the message to the delay queue, for one hop.
 func (q *DelayQueue) put(ctx context.Context, message delayed) error {
 	body, err := json.Marshal(message)
 	if err != nil {
@@ -63,8 +61,8 @@ func (q *DelayQueue) put(ctx context.Context, message delayed) error {
 	return nil
 }
 
-// hopSeconds returns the delay of the next hop: rounded up, so that no message arrives just
-// before it is due and needs one more.
+// hopSeconds returns the delay of the next hop in seconds. It rounds up, so that no message arrives just before it is
+// due and needs another hop.
 func hopSeconds(rest time.Duration) int32 {
 	return int32((min(max(rest, 0), HopMax) + time.Second - 1) / time.Second)
 }

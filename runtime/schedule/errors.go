@@ -10,8 +10,9 @@ import (
 	"github.com/settle-run/settle/runtime/durable"
 )
 
-// classify wraps durable.ErrRefused or durable.ErrDenied around an answer of SQS or of EventBridge Scheduler that no
-// time mends (API References, SendMessage and CreateSchedule, and "Common errors"), and leaves every other error as it is.
+// classify wraps durable.ErrRefused or durable.ErrDenied around an error of SQS or EventBridge Scheduler that a retry
+// cannot fix (API References, SendMessage and CreateSchedule, and "Common errors"). It returns every other error
+// unchanged.
 func classify(err error) error {
 	var api smithy.APIError
 	if !errors.As(err, &api) {
@@ -20,7 +21,7 @@ func classify(err error) error {
 	switch api.ErrorCode() {
 	case "ValidationException":
 		if message := api.ErrorMessage(); strings.Contains(message, "execution role") || strings.Contains(message, "Arn") {
-			// What is configured is wrong, not the message; and a role that is new cannot be assumed for a while.
+			// The configuration is wrong, not the message. Also, a new role cannot be assumed for a while.
 			return fmt.Errorf("%w: %w", durable.ErrDenied, err)
 		}
 		return fmt.Errorf("%w: %w", durable.ErrRefused, err)

@@ -11,25 +11,26 @@ import (
 	"github.com/settle-run/settle/runtime/durable"
 )
 
-// ErrNotDelayed is returned by Forward when a body is not what Schedule writes. Trying again
-// does not help: leave the message to the queue's redrive policy.
+// ErrNotDelayed is returned by Forward if Schedule did not write the body. A retry does not help: leave the message
+// to the queue's redrive policy.
 var ErrNotDelayed = errors.New("not a message of the delay queue")
 
 // delayed is the body of a message in the delay queue.
 type delayed struct {
 	// At is when the message is due.
 	At time.Time `json:"at"`
-	// To is the name of the instance that Body, an event, is for.
+	// To is the name of the instance that receives Body, an event.
 	To   string          `json:"to"`
 	Body json.RawMessage `json:"body"`
-	// DeduplicationID is the one to send the message to the FIFO queue under.
+	// DeduplicationID is the message's deduplication ID in the FIFO queue.
 	DeduplicationID string `json:"deduplication_id"`
-	// Traceparent and AWSTrace are the trace that the message belongs to: a schedule cannot give its message attributes.
+	// Traceparent and AWSTrace are the trace of the message. They are in the body, because a schedule cannot set
+	// attributes of its message.
 	Traceparent string `json:"traceparent,omitempty"`
 	AWSTrace    string `json:"aws_trace,omitempty"`
 }
 
-// delay makes the body of a message that is sent on at that time, with the trace of the context.
+// delay returns the body for a message that is due at the given time, with the trace of ctx.
 func delay(ctx context.Context, at time.Time, message durable.Message) delayed {
 	trace := durable.TraceOf(ctx)
 	return delayed{
@@ -38,7 +39,7 @@ func delay(ctx context.Context, at time.Time, message durable.Message) delayed {
 	}
 }
 
-// Forwarder takes messages out of a delay queue. It is safe for concurrent use.
+// Forwarder handles the messages of a delay queue. It is safe for concurrent use.
 type Forwarder struct {
 	delays *DelayQueue
 	timers *Timers
@@ -46,27 +47,27 @@ type Forwarder struct {
 }
 
 // NewForwarder returns a forwarder from the delay queue to the sender's FIFO queue. A message that travels in hops
-// returns to EventBridge Scheduler as soon as the timers can schedule it. With nil timers it travels in hops to the end.
+// returns to EventBridge Scheduler as soon as timers can schedule it. With nil timers, it travels in hops to the end.
 func NewForwarder(delays *DelayQueue, timers *Timers, sender durable.Sender) *Forwarder {
 	return &Forwarder{delays: delays, timers: timers, sender: sender}
 }
 
-// scheduleAgainMin is how early a message must be to return to EventBridge Scheduler. It is so far above Lead that a
-// message which Scheduler has just brought never returns: its schedule might still exist, and would be taken for a new
-// one.
+// scheduleAgainMin is how early a message must be to return to EventBridge Scheduler. It is far above Lead. Otherwise
+// a message that Scheduler just delivered might return while its schedule still exists, and CreateSchedule would
+// count it as scheduled.
 const scheduleAgainMin = 2 * HopMax
 
-// letter is what EventBridge Scheduler has put into a dead-letter queue: the request that has failed for good, which has
-// the message in it (EventBridge Scheduler User Guide, "Configuring a schedule's dead-letter queue").
+// letter is a message in EventBridge Scheduler's dead-letter queue: the failed request, which contains the message
+// (EventBridge Scheduler User Guide, "Configuring a schedule's dead-letter queue").
 type letter struct {
 	delayed
 	MessageBody string
 }
 
-// Forward handles one message of the delay queue. A message that is due by the delay queue's clock goes to the FIFO
-// queue. An early one goes to EventBridge Scheduler or makes another hop. The message may be deleted only after that
-// has succeeded. A dead letter of EventBridge Scheduler, sent to the delay queue, counts as the message that
-// it tells of. Errors wrap ErrNotDelayed, or leave open whether it has.
+// Forward handles one message of the delay queue. If the message is due by the delay queue's clock, Forward sends it
+// to the FIFO queue. If it is early, Forward schedules it with EventBridge Scheduler or makes another hop. A dead
+// letter of EventBridge Scheduler that was sent to the delay queue counts as the message that it contains. Delete the
+// message only after Forward succeeded. Errors wrap ErrNotDelayed, or can be retried.
 func (f *Forwarder) Forward(ctx context.Context, body string) error {
 	message, to, err := decode(body)
 	if err != nil {
@@ -88,8 +89,8 @@ func (f *Forwarder) Forward(ctx context.Context, body string) error {
 	return nil
 }
 
-// Read returns what a message of the delay queue, or of its dead-letter queue, is to bring to which instance. Errors wrap
-// ErrNotDelayed.
+// Read returns the message for an instance that a message of the delay queue, or of its dead-letter queue, contains.
+// Errors wrap ErrNotDelayed.
 func Read(body string) (durable.Message, error) {
 	message, to, err := decode(body)
 	if err != nil {
@@ -120,7 +121,7 @@ func decode(body string) (delayed, durable.InstanceID, error) {
 	} {
 		if field.missing {
 			return delayed{}, durable.InstanceID{}, fmt.Errorf("%w: expected a time under \"at\", an object under \"body\" and a text under \"deduplication_id\", "+
-				"but %q is missing or wrong in the %d bytes that came", ErrNotDelayed, field.key, len(body))
+				"but %q is missing or wrong in a body of %d bytes", ErrNotDelayed, field.key, len(body))
 		}
 	}
 	to, err := durable.ParseInstanceID(message.To)

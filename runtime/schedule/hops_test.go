@@ -23,7 +23,7 @@ import (
 	"github.com/settle-run/settle/runtime/schedule"
 )
 
-// withScheduler returns timers of the fixture's delay queue whose EventBridge Scheduler is the given one, and what they log.
+// withScheduler returns timers over the fixture's delay queue and the given EventBridge Scheduler, and their log.
 func (f *fixture) withScheduler(http aws.HTTPClient) (*schedule.Timers, *bytes.Buffer) {
 	f.t.Helper()
 	client := scheduler.New(scheduler.Options{
@@ -40,7 +40,7 @@ func (f *fixture) withScheduler(http aws.HTTPClient) (*schedule.Timers, *bytes.B
 	return timers, &log
 }
 
-// TestATimerThatSchedulerDeniesTravelsInHops has EventBridge Scheduler deny or refuse a timer of 40 minutes.
+// TestATimerThatSchedulerDeniesTravelsInHops denies or refuses a timer of 40 minutes.
 func TestATimerThatSchedulerDeniesTravelsInHops(t *testing.T) {
 	t.Parallel()
 	for _, c := range []answer{
@@ -76,22 +76,22 @@ func TestATimerThatSchedulerDeniesTravelsInHops(t *testing.T) {
 	}
 }
 
-// TestATimerThatSchedulerMayTakeLaterIsNotSentInHops: the caller tries again, as an answer may have been lost.
-func TestATimerThatSchedulerMayTakeLaterIsNotSentInHops(t *testing.T) {
+// TestATransientSchedulerErrorIsReturned shows that the caller retries: the response may have been lost.
+func TestATransientSchedulerErrorIsReturned(t *testing.T) {
 	t.Parallel()
 	for _, code := range []string{"ThrottlingException", "InternalServerException"} {
 		f := newFixture(t)
 		timers, log := f.withScheduler(answer{code, "later"})
 		err := timers.Schedule(t.Context(), time.Now().Add(time.Hour), durable.Message{To: ada, Body: []byte(`{}`), DeduplicationID: "d"})
 		if err == nil || errors.Is(err, durable.ErrDenied) || errors.Is(err, durable.ErrRefused) || len(f.hops) > 0 || log.Len() > 0 {
-			t.Errorf("%s: got %v, hops %v and the log %q, want an error and neither", code, err, f.hops, log)
+			t.Errorf("%s: got %v, hops %v and the log %q, want an error, no hops and no log", code, err, f.hops, log)
 		}
 	}
 }
 
-// TestTheErrorIsThatOfTheDelayQueueIfBothFail: a denial by Scheduler must not make an effect fail for good that the delay queue
-// takes once it answers again.
-func TestTheErrorIsThatOfTheDelayQueueIfBothFail(t *testing.T) {
+// TestTheDelayQueuesErrorIsReturnedIfBothFail shows that a denial by Scheduler does not make the effect fail
+// permanently. The delay queue accepts it once it responds again.
+func TestTheDelayQueuesErrorIsReturnedIfBothFail(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		scheduler, queue string
@@ -114,8 +114,8 @@ func TestTheErrorIsThatOfTheDelayQueueIfBothFail(t *testing.T) {
 	}
 }
 
-// TestCopiesOfADeniedTimerBecomeOneSchedule: SQS may deliver a hop twice, and each copy travels on (SQS Developer Guide,
-// "Amazon SQS at-least-once delivery"). The copies end when Scheduler takes timers again.
+// TestCopiesOfADeniedTimerBecomeOneSchedule: SQS may deliver a hop twice, and each copy travels on its own (SQS
+// Developer Guide, "Amazon SQS at-least-once delivery"). The copies end when Scheduler accepts timers again.
 func TestCopiesOfADeniedTimerBecomeOneSchedule(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -137,7 +137,7 @@ func TestCopiesOfADeniedTimerBecomeOneSchedule(t *testing.T) {
 		}
 		f.poll(2 * time.Hour)
 		if got := f.waiting(); got != "0 0" {
-			t.Errorf("an hour after Scheduler takes timers again, the delay queue has %s messages, want none", got)
+			t.Errorf("an hour after Scheduler accepts timers again, the delay queue has %s messages, want none", got)
 		}
 		f.poll(4 * time.Hour)
 		if diff := cmp.Diff([]sent{{start.Add(5 * time.Hour), message}}, f.sent); diff != "" {
@@ -146,8 +146,8 @@ func TestCopiesOfADeniedTimerBecomeOneSchedule(t *testing.T) {
 	})
 }
 
-// TestARepeatOfADeniedTimerWarnsAgain shows one line a call, and that only calls that fall back have one.
-func TestARepeatOfADeniedTimerWarnsAgain(t *testing.T) {
+// TestEachDeniedScheduleLogsOneWarning also shows that a call without fallback logs none.
+func TestEachDeniedScheduleLogsOneWarning(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t)

@@ -18,7 +18,7 @@ import (
 	"github.com/settle-run/settle/runtime/schedule"
 )
 
-// answer is an AWS that answers all calls with one error.
+// answer is an AWS client that fails every call with the same error.
 type answer struct{ code, message string }
 
 func (a answer) Do(*http.Request) (*http.Response, error) {
@@ -27,7 +27,7 @@ func (a answer) Do(*http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusBadRequest, Header: header, Body: io.NopCloser(strings.NewReader(body))}, nil
 }
 
-func TestWhatNoTimeMendsIsToldFromWhatItMay(t *testing.T) {
+func TestPermanentErrorsAreDistinguishedFromTransientOnes(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		answer

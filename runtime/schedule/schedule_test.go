@@ -25,7 +25,7 @@ import (
 
 var ada = durable.InstanceID{Machine: "signup", ID: "ada"}
 
-// fixture is a delay queue on this machine, and a sender that records what it is given.
+// fixture is a local delay queue with a sender that records its messages.
 type fixture struct {
 	t         *testing.T
 	cloud     *awslocal.Cloud
@@ -33,16 +33,16 @@ type fixture struct {
 	url       string
 	delays    *schedule.DelayQueue
 	forwarder *schedule.Forwarder
-	// mu guards what the poller's goroutines note.
+	// mu guards the fields that the poller's goroutines write.
 	mu sync.Mutex
-	// hops are the delays in seconds that messages were put into the delay queue with.
+	// hops lists the delays, in seconds, of the messages that were put into the delay queue.
 	hops []string
 	sent []sent
-	// sendErr is the answer of the sender.
+	// sendErr is the error of the sender.
 	sendErr error
 }
 
-// sent is a message with the time at which the sender was given it.
+// sent is a message and the time at which it was sent.
 type sent struct {
 	At      time.Time
 	Message durable.Message
@@ -83,7 +83,7 @@ func (f *fixture) Send(_ context.Context, message durable.Message) (string, erro
 	return "m-1", f.sendErr
 }
 
-// poll feeds the delay queue to the forwarder, as functions/delay does, for the given time.
+// poll runs the forwarder on the delay queue for the given time, as functions/delay does.
 func (f *fixture) poll(duration time.Duration) {
 	f.t.Helper()
 	ctx, cancel := context.WithTimeout(f.t.Context(), duration)
@@ -107,11 +107,11 @@ func (f *fixture) waiting() string {
 	return output.Attributes["ApproximateNumberOfMessages"] + " " + output.Attributes["ApproximateNumberOfMessagesDelayed"]
 }
 
-func TestMessageIsSentWhenItIsDueHoweverFarAway(t *testing.T) {
+func TestAMessageIsSentWhenItIsDueAfterAnyDelay(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		after time.Duration
-		late  time.Duration // by whole seconds alone are messages delayed
+		late  time.Duration // delays are whole seconds
 		hops  string
 	}{
 		{-time.Hour, 0, "0"},
@@ -162,12 +162,12 @@ func TestMessageWaitsInTheDelayQueueUntilItCouldBeSent(t *testing.T) {
 		f.sendErr = nil
 		f.poll(time.Minute)
 		if len(f.sent) != 4 || f.waiting() != "0 0" {
-			t.Errorf("tried %d times, and %s messages are left, want one more try and none", len(f.sent), f.waiting())
+			t.Errorf("tried %d times with %s messages left, want one more try and no messages left", len(f.sent), f.waiting())
 		}
 	})
 }
 
-func TestForwardSaysWhatFailed(t *testing.T) {
+func TestForwardErrorsNameTheFailedCall(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.sendErr = errors.New("throttled")
@@ -187,12 +187,12 @@ func TestForwardSaysWhatFailed(t *testing.T) {
 	}
 }
 
-func TestForwardRefusesWhatScheduleDoesNotWrite(t *testing.T) {
+func TestForwardRefusesForeignMessages(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ name, body, want string }{
 		{"no JSON", "hello", `expected a JSON object: invalid character 'h' looking for beginning of value, got 5 bytes`},
 		{"long", strings.Repeat("x", 300), "got 300 bytes"},
-		{"null", "null", `but "at" is missing or wrong in the 4 bytes that came`},
+		{"null", "null", `but "at" is missing or wrong in a body of 4 bytes`},
 		{"no time", `{"to":"signup/ada","body":{},"deduplication_id":"d"}`, `but "at" is missing or wrong`},
 		{"wrong time", `{"at":"soon","to":"signup/ada","body":{},"deduplication_id":"d"}`, `parsing time`},
 		{"no event", `{"at":"2020-01-01T00:00:00Z","to":"signup/ada","deduplication_id":"d"}`, `but "body" is missing or wrong`},

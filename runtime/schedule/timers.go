@@ -18,40 +18,41 @@ import (
 	"github.com/settle-run/settle/runtime/durable"
 )
 
-// Lead is how long before its time a schedule hands a message to the delay queue, which then brings
-// it on time to the second: EventBridge Scheduler itself is late by up to a minute (EventBridge
-// Scheduler User Guide, "Schedule types").
+// Lead is how long before its due time a schedule sends a message to the delay queue. The delay queue is precise to
+// the second, but EventBridge Scheduler may be late by up to a minute (EventBridge Scheduler User Guide, "Schedule
+// types").
 const Lead = 3 * time.Minute
 
-// descriptionBytesMax is the longest description of a schedule.
+// descriptionBytesMax is Scheduler's limit for a description.
 const descriptionBytesMax = 512
 
-// SchedulerClient is the part of the EventBridge Scheduler client that Timers use; *scheduler.Client
-// has it.
+// SchedulerClient is the part of the EventBridge Scheduler client that Timers use. *scheduler.Client implements it.
 type SchedulerClient interface {
 	CreateSchedule(context.Context, *scheduler.CreateScheduleInput, ...func(*scheduler.Options)) (*scheduler.CreateScheduleOutput, error)
 	DeleteSchedule(context.Context, *scheduler.DeleteScheduleInput, ...func(*scheduler.Options)) (*scheduler.DeleteScheduleOutput, error)
 }
 
-// SchedulerConfig says where schedules are made and what they may do.
+// SchedulerConfig configures the schedules that Timers create.
 type SchedulerConfig struct {
 	// Group is the schedule group, which must exist. Defaults to "default", which every account has.
 	Group string
 	// QueueARN is the ARN of the delay queue. Required.
 	QueueARN string
-	// RoleARN is the role by which EventBridge Scheduler sends to the delay queue: it needs
-	// sqs:SendMessage there. Required.
+	// RoleARN is the role that EventBridge Scheduler assumes to send to the delay queue. It needs sqs:SendMessage
+	// there. Required.
 	RoleARN string
-	// DeadLetterQueueARN is the ARN of a standard queue for what EventBridge Scheduler cannot bring to the delay
-	// queue: the role needs sqs:SendMessage there too. A Forwarder takes what it puts there. Without one, such timers are lost.
+	// DeadLetterQueueARN is the ARN of a standard queue for timers that EventBridge Scheduler cannot deliver to the
+	// delay queue. The role needs sqs:SendMessage there too. A Forwarder can handle its messages. Without it, such
+	// timers are lost.
 	DeadLetterQueueARN string
-	// Logger takes a line of level WARN for each timer that EventBridge Scheduler denies or refuses. Defaults to slog.Default().
+	// Logger logs a WARN line for each timer that EventBridge Scheduler denies or refuses. Defaults to
+	// slog.Default().
 	Logger *slog.Logger
 }
 
-// Timers implements durable.Timers: by the delay queue alone what one hop can bring, and the rest by
-// EventBridge Scheduler, which costs nothing while it waits. What Scheduler denies or refuses travels in hops
-// through the delay queue. It is safe for concurrent use.
+// Timers implements durable.Timers. It sends a message that is due within HopMax to the delay queue. For later ones
+// it creates a schedule in EventBridge Scheduler, which costs nothing while it waits. Messages that Scheduler denies
+// or refuses travel in hops through the delay queue. It is safe for concurrent use.
 type Timers struct {
 	delays *DelayQueue
 	client SchedulerClient
@@ -60,7 +61,7 @@ type Timers struct {
 
 var _ durable.Timers = (*Timers)(nil)
 
-// NewTimers returns timers over the delay queue, whose messages a Forwarder must handle.
+// NewTimers returns timers over the delay queue. A Forwarder must handle the delay queue's messages.
 func NewTimers(delays *DelayQueue, client SchedulerClient, config SchedulerConfig) (*Timers, error) {
 	if config.Group == "" {
 		config.Group = "default"
@@ -69,15 +70,15 @@ func NewTimers(delays *DelayQueue, client SchedulerClient, config SchedulerConfi
 		config.Logger = slog.Default()
 	}
 	if config.QueueARN == "" || config.RoleARN == "" {
-		return nil, fmt.Errorf("schedule: expected the ARNs of the delay queue and of a role that may send to it, got %q and %q", config.QueueARN, config.RoleARN)
+		return nil, fmt.Errorf("schedule: expected the ARNs of the delay queue and of a role with permission to send to it, got %q and %q", config.QueueARN, config.RoleARN)
 	}
 	return &Timers{delays: delays, client: client, config: config}, nil
 }
 
-// Schedule sees to it that the message is sent to the FIFO queue no earlier than at, and at once if at
-// has passed. Scheduling again under the same DeduplicationID, with the same at, makes no second
-// schedule. If EventBridge Scheduler denies or refuses a message, Schedule logs that and puts it into the delay queue, whose
-// answer decides. Errors wrap durable.ErrRefused or durable.ErrDenied, or leave open whether it will be sent.
+// Schedule ensures that the message is sent to the FIFO queue no earlier than at, or immediately if at has passed. A
+// second call with the same DeduplicationID and at creates no second schedule. If EventBridge Scheduler denies or
+// refuses a message, Schedule logs a warning and sends the message to the delay queue, whose response decides. Errors
+// wrap durable.ErrRefused or durable.ErrDenied. After any other error, the message may or may not be sent.
 func (t *Timers) Schedule(ctx context.Context, at time.Time, message durable.Message) error {
 	if at.Sub(t.delays.now()) <= HopMax {
 		return t.delays.Schedule(ctx, at, message)
@@ -86,16 +87,16 @@ func (t *Timers) Schedule(ctx context.Context, at time.Time, message durable.Mes
 	if !errors.Is(err, durable.ErrDenied) && !errors.Is(err, durable.ErrRefused) {
 		return err
 	}
-	t.config.Logger.WarnContext(ctx, "EventBridge Scheduler does not take a timer, the delay queue brings it in hops of 15 minutes",
+	t.config.Logger.WarnContext(ctx, "EventBridge Scheduler did not accept a timer: it travels through the delay queue in hops of 15 minutes",
 		"instance", message.To.String(), "due", at, "error", err)
 	if hopErr := t.delays.Schedule(ctx, at, message); hopErr != nil {
-		// Only the delay queue's error decides whether a retry can help: Scheduler's is text.
-		return fmt.Errorf("%w, after EventBridge Scheduler did not take it: %s", hopErr, err.Error())
+		// Only the delay queue's error decides whether a retry can help, so Scheduler's error is only text here.
+		return fmt.Errorf("%w, after EventBridge Scheduler did not accept it: %s", hopErr, err.Error())
 	}
 	return nil
 }
 
-// create makes the message's schedule, unless it exists.
+// create creates the message's schedule. An existing one counts as created.
 func (t *Timers) create(ctx context.Context, message delayed) error {
 	body, err := json.Marshal(message)
 	if err != nil {
@@ -120,8 +121,8 @@ func (t *Timers) create(ctx context.Context, message delayed) error {
 	return fmt.Errorf("scheduling %s to %s at %s: %w", message.DeduplicationID, message.To, message.At.Format(time.RFC3339), classify(err))
 }
 
-// Cancel deletes the schedule of a message, if there is one: a message that the delay queue has
-// already comes all the same.
+// Cancel deletes the schedule of a message, if one exists. If the message is in the delay queue already, it still
+// arrives.
 func (t *Timers) Cancel(ctx context.Context, deduplicationID string) error {
 	_, err := t.client.DeleteSchedule(ctx, &scheduler.DeleteScheduleInput{
 		Name: aws.String(scheduleName(deduplicationID)), GroupName: &t.config.Group,
@@ -133,14 +134,14 @@ func (t *Timers) Cancel(ctx context.Context, deduplicationID string) error {
 	return nil
 }
 
-// scheduleName makes a schedule's name of a deduplication ID: at most 64 letters, digits and a few
-// more, which an ID has not always.
+// scheduleName derives a schedule's name from a deduplication ID. Names have at most 64 characters, from a smaller
+// alphabet than IDs.
 func scheduleName(deduplicationID string) string {
 	hash := sha256.Sum256([]byte(deduplicationID))
 	return hex.EncodeToString(hash[:])
 }
 
-// description says to people whose schedule it is.
+// description shows in the console which instance and timer the schedule belongs to.
 func description(message delayed) string {
 	text := "Settle: " + message.To + ", " + message.DeduplicationID
 	return strings.ToValidUTF8(text[:min(len(text), descriptionBytesMax)], "")

@@ -20,8 +20,8 @@ import (
 
 const role = "arn:aws:iam::000000000000:role/any"
 
-// withTimers returns the fixture's delay queue with EventBridge Scheduler behind it, and a client that
-// looks at the schedules.
+// withTimers returns timers over the fixture's delay queue and EventBridge Scheduler, and a client that lists the
+// schedules.
 func (f *fixture) withTimers() (*schedule.Timers, *scheduler.Client) {
 	f.t.Helper()
 	client := scheduler.New(scheduler.Options{
@@ -44,14 +44,14 @@ func schedules(t *testing.T, client *scheduler.Client) int {
 	return len(listed.Schedules)
 }
 
-// TestTimersFireOnTimeHoweverFarAway has each message sent once, at most a second late.
-func TestTimersFireOnTimeHoweverFarAway(t *testing.T) {
+// TestTimersFireOnTimeAfterAnyDelay sends each message once, at most a second late.
+func TestTimersFireOnTimeAfterAnyDelay(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		after     time.Duration
 		late      time.Duration
 		schedules int
-		hops      string // that the message travels in the delay queue
+		hops      string // in seconds, through the delay queue
 	}{
 		{-time.Hour, 0, 0, "0"},
 		{2 * time.Second, 0, 0, "2"},
@@ -67,7 +67,7 @@ func TestTimersFireOnTimeHoweverFarAway(t *testing.T) {
 				timers, client := f.withTimers()
 				start := time.Now()
 				message := durable.Message{To: ada, Body: []byte(`{"type":"settle.timer","timer":"3.0"}`), DeduplicationID: "signup/ada@1/3.0"}
-				for range 2 { // A repeat makes no second schedule.
+				for range 2 { // The second call creates no second schedule.
 					if err := timers.Schedule(t.Context(), start.Add(test.after), message); err != nil {
 						t.Fatal(err)
 					}
@@ -83,7 +83,7 @@ func TestTimersFireOnTimeHoweverFarAway(t *testing.T) {
 				if diff := cmp.Diff(want, f.sent); diff != "" {
 					t.Errorf("sent (-want +got):\n%s", diff)
 				}
-				// What the schedule has sent first is not counted: it came without a delay.
+				// The schedule's own message does not count: it has no delay.
 				if got := strings.Join(f.hops, " "); got != test.hops {
 					t.Errorf("travelled in hops of %s s, want %s", got, test.hops)
 				}
@@ -104,7 +104,7 @@ func TestACancelledTimerDoesNotFire(t *testing.T) {
 		if err := timers.Schedule(t.Context(), time.Now().Add(time.Hour), message); err != nil {
 			t.Fatal(err)
 		}
-		for range 2 { // There is none the second time, which is no error.
+		for range 2 { // The second call finds no schedule, which is not an error.
 			if err := timers.Cancel(t.Context(), message.DeduplicationID); err != nil {
 				t.Fatal(err)
 			}
@@ -119,7 +119,7 @@ func TestACancelledTimerDoesNotFire(t *testing.T) {
 	})
 }
 
-// A schedule says whose it is, and an ID of any length and spelling makes a name.
+// The description names the instance. The name is valid for an ID of any length and alphabet.
 func TestASchedulesDescriptionNamesTheInstance(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -152,9 +152,10 @@ func TestTimersNeedAQueueAndARole(t *testing.T) {
 	}
 }
 
-// TestATimerIsInTimeThoughItsScheduleIsLateAndFiresTwice has EventBridge Scheduler be late, as it may be by a
-// minute, and hand its message over twice: Lead makes up for it, and both copies are one to the FIFO queue.
-func TestATimerIsInTimeThoughItsScheduleIsLateAndFiresTwice(t *testing.T) {
+// TestATimerIsOnTimeIfItsScheduleIsLateAndFiresTwice delays EventBridge Scheduler by a minute, which its
+// documentation allows, and delivers its message twice. Lead makes up for the delay, and the FIFO queue drops the
+// second copy.
+func TestATimerIsOnTimeIfItsScheduleIsLateAndFiresTwice(t *testing.T) {
 	t.Parallel()
 	for lateBy, late := range map[time.Duration]time.Duration{0: 0, 59 * time.Second: 0, 10 * time.Minute: 10*time.Minute - schedule.Lead} {
 		synctest.Test(t, func(t *testing.T) {
@@ -177,7 +178,7 @@ func TestATimerIsInTimeThoughItsScheduleIsLateAndFiresTwice(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := timers.Cancel(t.Context(), message.DeduplicationID); err != nil { // It is played by hand from here.
+			if err := timers.Cancel(t.Context(), message.DeduplicationID); err != nil { // The test fires it by hand.
 				t.Fatal(err)
 			}
 			f.poll(time.Until(due.Add(lateBy)))
@@ -192,7 +193,7 @@ func TestATimerIsInTimeThoughItsScheduleIsLateAndFiresTwice(t *testing.T) {
 			}
 			for _, sent := range f.sent {
 				if after := sent.At.Sub(at); after < late || after > late+time.Second || sent.Message.DeduplicationID != message.DeduplicationID {
-					t.Errorf("late by %v: want it sent %v after its time under %s, got %v and %s", lateBy, late, message.DeduplicationID, after, sent.Message.DeduplicationID)
+					t.Errorf("late by %v: want it sent %v late with the deduplication ID %s, got %v and %s", lateBy, late, message.DeduplicationID, after, sent.Message.DeduplicationID)
 				}
 			}
 		})

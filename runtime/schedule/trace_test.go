@@ -10,7 +10,7 @@ import (
 	"github.com/settle-run/settle/runtime/schedule"
 )
 
-// traced is a sender that notes the trace of what it is given.
+// traced is a sender that records the traces of its messages.
 type traced struct{ traces []durable.Trace }
 
 func (s *traced) Send(ctx context.Context, _ durable.Message) (string, error) {
@@ -18,7 +18,7 @@ func (s *traced) Send(ctx context.Context, _ durable.Message) (string, error) {
 	return "id", nil
 }
 
-func TestATraceGoesThroughTheDelayQueue(t *testing.T) {
+func TestTheDelayQueueKeepsTheTrace(t *testing.T) {
 	t.Parallel()
 	for _, want := range []durable.Trace{{}, {Parent: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", AWS: "Root=1-5759e988-bd862e3fe1be46a994272793"}} {
 		synctest.Test(t, func(t *testing.T) {

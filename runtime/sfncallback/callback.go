@@ -15,7 +15,7 @@ import (
 	"github.com/settle-run/settle/runtime/durable"
 )
 
-// Client is the part of the Step Functions client that a Callback uses; *sfn.Client has it.
+// Client is the part of the Step Functions client that a Callback uses. *sfn.Client implements it.
 type Client interface {
 	SendTaskSuccess(context.Context, *sfn.SendTaskSuccessInput, ...func(*sfn.Options)) (*sfn.SendTaskSuccessOutput, error)
 	SendTaskFailure(context.Context, *sfn.SendTaskFailureInput, ...func(*sfn.Options)) (*sfn.SendTaskFailureOutput, error)
@@ -23,8 +23,8 @@ type Client interface {
 	GetExecutionHistory(context.Context, *sfn.GetExecutionHistoryInput, ...func(*sfn.Options)) (*sfn.GetExecutionHistoryOutput, error)
 }
 
-// triesMax is how often one Answer calls Step Functions before it leaves the rest to its caller, and
-// tryInterval the wait after the first; it doubles.
+// triesMax is the number of calls that one Answer makes. tryInterval is the pause after the first call. It doubles
+// after each call.
 const (
 	triesMax    = 3
 	tryInterval = 100 * time.Millisecond
@@ -38,11 +38,11 @@ var _ durable.Tokens = (*Callback)(nil)
 // New returns a Callback that calls through the client.
 func New(client Client) *Callback { return &Callback{client: client} }
 
-// Answer ends the wait of the task. If the task does not wait any more, the history of the execution decides
-// whether it was our answer that it has got: an earlier call may have taken effect, or the network may have
-// made one twice. If the token came without its execution, it counts as ours if repeat says that one may
-// have. Fails with durable.ErrExpired, or wraps durable.ErrRefused or durable.ErrDenied; any other error leaves open
-// whether the task was answered.
+// Answer ends the wait of the task. If the task is no longer waiting, Answer reads the execution's history to decide
+// whether this answer ended it. An earlier call may have succeeded, or the network may have delivered a call twice.
+// Without token.Execution there is no history. Then repeat decides: it says that an earlier call may have succeeded.
+// Answer returns durable.ErrExpired if something else ended the task, or wraps durable.ErrRefused or
+// durable.ErrDenied. After any other error, the task may or may not be answered.
 func (c *Callback) Answer(ctx context.Context, token durable.Token, answer durable.Answer, repeat bool) error {
 	for try := 1; ; try++ {
 		err := c.send(ctx, token, answer)
@@ -53,10 +53,10 @@ func (c *Callback) Answer(ctx context.Context, token durable.Token, answer durab
 			return c.reconcile(ctx, token, answer)
 		case isOver(err):
 			return fmt.Errorf("%w: %w", durable.ErrExpired, err)
-		case isForGood(err):
+		case isPermanent(err):
 			return fmt.Errorf("answering the task %s: %w", token.Name, classify(err))
 		case !isThrottled(err):
-			repeat = true // It may have taken effect all the same.
+			repeat = true // The call may have succeeded.
 		}
 		if try == triesMax {
 			return fmt.Errorf("answering the task %s: %w", token.Name, err)
@@ -67,7 +67,7 @@ func (c *Callback) Answer(ctx context.Context, token durable.Token, answer durab
 	}
 }
 
-// wait returns after the given time with nil, or with the cause when ctx ends before.
+// wait pauses for d. It returns nil, or the cause if ctx ends first.
 func wait(ctx context.Context, d time.Duration) error {
 	pause, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
@@ -75,8 +75,8 @@ func wait(ctx context.Context, d time.Duration) error {
 	return context.Cause(ctx)
 }
 
-// send makes one call. The SDK must not repeat it: of a repeat that finds the task over, nobody could
-// tell why.
+// send makes one call, without the SDK's retries. After a silent retry, a task that is over could have been ended by
+// the first try or by something else, and Answer could not distinguish the two.
 func (c *Callback) send(ctx context.Context, token durable.Token, answer durable.Answer) error {
 	once := func(o *sfn.Options) { o.RetryMaxAttempts, o.Retryer = 1, aws.NopRetryer{} }
 	if answer.Error != "" {
@@ -91,7 +91,7 @@ func (c *Callback) send(ctx context.Context, token durable.Token, answer durable
 	return err
 }
 
-// Heartbeat tells that the task is still worked on. Fails with durable.ErrExpired.
+// Heartbeat reports that the task is still in progress. Fails with durable.ErrExpired.
 func (c *Callback) Heartbeat(ctx context.Context, token durable.Token) error {
 	_, err := c.client.SendTaskHeartbeat(ctx, &sfn.SendTaskHeartbeatInput{TaskToken: aws.String(token.Value.Reveal())})
 	switch {
@@ -100,11 +100,11 @@ func (c *Callback) Heartbeat(ctx context.Context, token durable.Token) error {
 	case isOver(err):
 		return fmt.Errorf("%w: %w", durable.ErrExpired, err)
 	default:
-		return fmt.Errorf("beating the heart of the task %s: %w", token.Name, err)
+		return fmt.Errorf("sending a heartbeat for the task %s: %w", token.Name, err)
 	}
 }
 
-// isOver reports whether Step Functions says that no task waits under the token.
+// isOver reports whether Step Functions has no waiting task for the token.
 func isOver(err error) bool {
 	var timedOut *types.TaskTimedOut
 	var gone *types.TaskDoesNotExist
@@ -112,8 +112,8 @@ func isOver(err error) bool {
 	return errors.As(err, &timedOut) || errors.As(err, &gone) || errors.As(err, &invalid)
 }
 
-// classify wraps durable.ErrRefused or durable.ErrDenied around an answer that no time mends (Step Functions API
-// Reference, SendTaskSuccess, GetExecutionHistory and "Common errors"), and leaves every other error as it is.
+// classify wraps durable.ErrRefused or durable.ErrDenied around an error that a retry cannot fix (Step Functions API
+// Reference, SendTaskSuccess, GetExecutionHistory and "Common errors"). It returns every other error unchanged.
 func classify(err error) error {
 	var api smithy.APIError
 	if !errors.As(err, &api) {
@@ -129,13 +129,13 @@ func classify(err error) error {
 	}
 }
 
-// isForGood reports whether no time mends the error.
-func isForGood(err error) bool {
+// isPermanent reports whether a retry cannot fix the error.
+func isPermanent(err error) bool {
 	classified := classify(err)
 	return errors.Is(classified, durable.ErrRefused) || errors.Is(classified, durable.ErrDenied)
 }
 
-// isThrottled reports whether Step Functions has refused a call before it took effect.
+// isThrottled reports whether Step Functions rejected the call before it took effect.
 func isThrottled(err error) bool {
 	throttled := retry.ThrottleErrorCode{Codes: retry.DefaultThrottleErrorCodes}
 	return throttled.IsErrorThrottle(err) == aws.TrueTernary

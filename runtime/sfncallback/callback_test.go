@@ -20,14 +20,14 @@ import (
 	"github.com/settle-run/settle/runtime/sfncallback"
 )
 
-// fixture is a workflow that waits in the state "Wait" of an execution.
+// fixture is an execution that waits in the state "Wait".
 type fixture struct {
 	t        *testing.T
 	cloud    *awslocal.Cloud
-	client   *sfn.Client // which no fault hits
+	client   *sfn.Client // without faults
 	callback *sfncallback.Callback
 	token    durable.Token
-	// calls are the operations that the callback has called, and faults what becomes of them, by number.
+	// calls lists the operations that the callback called. faults maps the number of a call to its fault.
 	calls  []string
 	faults map[int]awslocal.Fault
 }
@@ -87,7 +87,7 @@ var (
 	failure = durable.Answer{Error: "Parcel.Lost", Cause: "nobody knows"}
 )
 
-// ended returns how the history says that the task has ended.
+// ended returns how the task ended, according to the history.
 func (f *fixture) ended() string {
 	f.t.Helper()
 	history, err := f.client.GetExecutionHistory(f.t.Context(), &sfn.GetExecutionHistoryInput{ExecutionArn: &f.token.Execution})
@@ -134,44 +134,44 @@ func TestATaskIsAnswered(t *testing.T) {
 	})
 }
 
-// TestARepeatIsToldFromAnExpiry has the history asked only when Step Functions says that the task is over.
-func TestARepeatIsToldFromAnExpiry(t *testing.T) {
+// TestARepeatIsDistinguishedFromAnExpiry also shows that Answer reads the history only if the task is over.
+func TestARepeatIsDistinguishedFromAnExpiry(t *testing.T) {
 	t.Parallel()
 	const send, fail, history = "SendTaskSuccess", "SendTaskFailure", "GetExecutionHistory"
 	lost, throttled, before := awslocal.Fault{AnswerLost: true}, awslocal.Fault{Throttled: true}, awslocal.Fault{RequestLost: true}
 	for name, c := range map[string]struct {
 		faults  map[int]awslocal.Fault
-		earlier *durable.Answer // what somebody has answered before
+		earlier *durable.Answer // an answer given before
 		late    bool            // the task has timed out
-		unknown bool            // the token came without its execution
-		gone    bool            // the execution does not exist any more
+		unknown bool            // the token has no execution
+		gone    bool            // the execution no longer exists
 		answer  durable.Answer  // default: success
 		repeat  bool
 		expired bool
 		ended   string
 		calls   []string
 	}{
-		"expired":                       {late: true, expired: true, ended: "timed out", calls: []string{send, history}},
-		"expired, and perhaps a repeat": {late: true, repeat: true, expired: true, ended: "timed out", calls: []string{send, history}},
-		"a repeat":                      {earlier: &success, repeat: true, ended: `{"outcome":"delivered"}`, calls: []string{send, history}},
-		"answered otherwise by another": {earlier: &failure, repeat: true, expired: true, ended: "Parcel.Lost: nobody knows", calls: []string{send, history}},
-		"answered with another outcome by another": {earlier: &durable.Answer{Output: json.RawMessage(`{"outcome":"lost"}`)}, repeat: true, expired: true,
+		"expired":                        {late: true, expired: true, ended: "timed out", calls: []string{send, history}},
+		"expired, possibly a repeat":     {late: true, repeat: true, expired: true, ended: "timed out", calls: []string{send, history}},
+		"a repeat":                       {earlier: &success, repeat: true, ended: `{"outcome":"delivered"}`, calls: []string{send, history}},
+		"another caller failed the task": {earlier: &failure, repeat: true, expired: true, ended: "Parcel.Lost: nobody knows", calls: []string{send, history}},
+		"another caller gave another output": {earlier: &durable.Answer{Output: json.RawMessage(`{"outcome":"lost"}`)}, repeat: true, expired: true,
 			ended: `{"outcome":"lost"}`, calls: []string{send, history}},
-		"a repeat whose keys came in another order": {answer: durable.Answer{Output: json.RawMessage(`{"tags":[],"outcome":"delivered"}`)}, repeat: true,
+		"a repeat with its keys in another order": {answer: durable.Answer{Output: json.RawMessage(`{"tags":[],"outcome":"delivered"}`)}, repeat: true,
 			earlier: &durable.Answer{Output: json.RawMessage(`{"outcome": "delivered", "tags": []}`)}, ended: `{"outcome": "delivered", "tags": []}`, calls: []string{send, history}},
 		"a repeat of a failure": {answer: failure, earlier: &failure, repeat: true, ended: "Parcel.Lost: nobody knows", calls: []string{fail, history}},
-		"failed with another error by another": {answer: failure, earlier: &durable.Answer{Error: "Parcel.Late", Cause: "snow"}, repeat: true, expired: true,
+		"another caller gave another error": {answer: failure, earlier: &durable.Answer{Error: "Parcel.Late", Cause: "snow"}, repeat: true, expired: true,
 			ended: "Parcel.Late: snow", calls: []string{fail, history}},
-		"expired, and the execution is gone":           {late: true, gone: true, ended: "timed out", calls: []string{send, history}},
-		"answered alike, as far as we know by another": {earlier: &success, ended: `{"outcome":"delivered"}`, calls: []string{send, history}},
-		"the answer is lost":                           {faults: map[int]awslocal.Fault{1: lost}, ended: `{"outcome":"delivered"}`, calls: []string{send, send, history}},
-		"the request is lost":                          {faults: map[int]awslocal.Fault{1: before}, ended: `{"outcome":"delivered"}`, calls: []string{send, send}},
-		"throttled, which cannot have had effect":      {faults: map[int]awslocal.Fault{1: throttled}, late: true, expired: true, ended: "timed out", calls: []string{send, send, history}},
-		"the network has made the call twice":          {faults: map[int]awslocal.Fault{1: {Duplicated: true}}, ended: `{"outcome":"delivered"}`, calls: []string{send, history}},
-		"the history is throttled, too":                {faults: map[int]awslocal.Fault{1: lost, 3: throttled}, ended: `{"outcome":"delivered"}`, calls: []string{send, send, history, history}},
-		"a repeat of a task of unknown execution":      {earlier: &success, unknown: true, repeat: true, ended: `{"outcome":"delivered"}`, calls: []string{send}},
-		"expired, and the execution is not known":      {late: true, unknown: true, expired: true, ended: "timed out", calls: []string{send}},
-		"throttled twice, and taken the next time":     {faults: map[int]awslocal.Fault{1: throttled, 2: throttled}, ended: `{"outcome":"delivered"}`, calls: []string{send, send, send}},
+		"expired, and the execution is deleted":  {late: true, gone: true, ended: "timed out", calls: []string{send, history}},
+		"another caller gave the same answer":    {earlier: &success, ended: `{"outcome":"delivered"}`, calls: []string{send, history}},
+		"the answer is lost":                     {faults: map[int]awslocal.Fault{1: lost}, ended: `{"outcome":"delivered"}`, calls: []string{send, send, history}},
+		"the request is lost":                    {faults: map[int]awslocal.Fault{1: before}, ended: `{"outcome":"delivered"}`, calls: []string{send, send}},
+		"throttled, so without effect":           {faults: map[int]awslocal.Fault{1: throttled}, late: true, expired: true, ended: "timed out", calls: []string{send, send, history}},
+		"the network delivers the call twice":    {faults: map[int]awslocal.Fault{1: {Duplicated: true}}, ended: `{"outcome":"delivered"}`, calls: []string{send, history}},
+		"the history is throttled too":           {faults: map[int]awslocal.Fault{1: lost, 3: throttled}, ended: `{"outcome":"delivered"}`, calls: []string{send, send, history, history}},
+		"a repeat for a token without execution": {earlier: &success, unknown: true, repeat: true, ended: `{"outcome":"delivered"}`, calls: []string{send}},
+		"expired, for a token without execution": {late: true, unknown: true, expired: true, ended: "timed out", calls: []string{send}},
+		"throttled twice, then accepted":         {faults: map[int]awslocal.Fault{1: throttled, 2: throttled}, ended: `{"outcome":"delivered"}`, calls: []string{send, send, send}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -203,14 +203,14 @@ func TestARepeatIsToldFromAnExpiry(t *testing.T) {
 	}
 }
 
-// TestAnAnswerThatStaysUnknownIsAnError leaves the rest to the next delivery.
-func TestAnAnswerThatStaysUnknownIsAnError(t *testing.T) {
+// TestAnUndecidedAnswerIsAnError shows that the next delivery retries an answer that may not have arrived.
+func TestAnUndecidedAnswerIsAnError(t *testing.T) {
 	t.Parallel()
 	lost := awslocal.Fault{RequestLost: true}
 	inWorkflow(t, map[int]awslocal.Fault{1: lost, 2: lost, 3: lost}, func(f *fixture) {
 		err := f.answer(success, false)
 		if err == nil || errors.Is(err, durable.ErrExpired) {
-			f.t.Errorf("want an error that leaves it open, got %v", err)
+			f.t.Errorf("want an error other than ErrExpired, ErrRefused and ErrDenied, got %v", err)
 		}
 		if text := fmt.Sprint(err); strings.Contains(text, f.token.Value.Reveal()) {
 			f.t.Errorf("want no token in %s", text)
@@ -221,7 +221,7 @@ func TestAnAnswerThatStaysUnknownIsAnError(t *testing.T) {
 	})
 }
 
-func TestHeartbeatsTellWhetherATaskStillWaits(t *testing.T) {
+func TestAHeartbeatFailsWhenTheTaskNoLongerWaits(t *testing.T) {
 	t.Parallel()
 	inWorkflow(t, nil, func(f *fixture) {
 		for range 4 {
@@ -236,7 +236,7 @@ func TestHeartbeatsTellWhetherATaskStillWaits(t *testing.T) {
 		}
 		f.token.Value = "no token"
 		if err := f.callback.Heartbeat(f.t.Context(), f.token); !errors.Is(err, durable.ErrExpired) {
-			f.t.Errorf("want ErrExpired for a token that is none, got %v", err)
+			f.t.Errorf("want ErrExpired for an invalid token, got %v", err)
 		}
 	})
 }

@@ -1,13 +1,12 @@
-// Package sfncallback joins instances and executions of AWS Step Functions, both ways.
+// Package sfncallback connects instances with AWS Step Functions executions, in both directions.
 //
-// Callback implements durable.Tokens: it ends the waits of tasks that have handed out a callback token,
-// and beats their hearts (Step Functions Developer Guide, "Wait for a Callback with Task Token"). Step
-// Functions answers a repeat and an expiry alike. Callback tells them apart by what it knows of
-// its own calls, and asks for the execution's history only when it does not know. Its IAM role needs
-// states:SendTaskSuccess, states:SendTaskFailure, states:SendTaskHeartbeat and
-// states:GetExecutionHistory.
+// Callback implements durable.Tokens: it answers tasks that wait with a callback token, and sends their heartbeats
+// (Step Functions Developer Guide, "Wait for a Callback with Task Token"). Step Functions returns the same error for
+// a repeated answer as for an expired task. Callback distinguishes the two by its own earlier calls, and reads the
+// execution's history only if those do not decide. Its IAM role needs states:SendTaskSuccess, states:SendTaskFailure,
+// states:SendTaskHeartbeat and states:GetExecutionHistory.
 //
-// Workflows implements durable.Executions: it starts executions of standard workflows, and looks after
-// them. Its role needs states:StartExecution and states:DescribeExecution. Forwarder brings
-// EventBridge's events of their ends to the instances; its role needs states:DescribeExecution.
+// Workflows implements durable.Executions: it starts executions of standard workflows and polls their status. Its
+// role needs states:StartExecution and states:DescribeExecution. Forwarder sends EventBridge's events about ended
+// executions to the instances that started them. Its role needs states:DescribeExecution.
 package sfncallback

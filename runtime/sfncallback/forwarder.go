@@ -12,19 +12,19 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// ErrNotStatusChange is returned by Forward when a body is not an event of Step Functions' own. Trying again
-// does not help: leave the message to the queue's redrive policy.
-var ErrNotStatusChange = errors.New("not EventBridge's event of an execution's status")
+// ErrNotStatusChange is returned by Forward if a body is not Step Functions' status change event. A retry does not
+// help: leave the message to the queue's redrive policy.
+var ErrNotStatusChange = errors.New("not an EventBridge event of type Step Functions Execution Status Change")
 
-// Forwarder brings EventBridge's events "Step Functions Execution Status Change" to the instances that have started
-// the executions. It is safe for concurrent use.
+// Forwarder sends EventBridge's "Step Functions Execution Status Change" events to the instances that started the
+// executions. It is safe for concurrent use.
 type Forwarder struct {
 	client DescribeClient
 	sender durable.Sender
 	logger *slog.Logger
 }
 
-// NewForwarder returns a forwarder to the sender's FIFO queue.
+// NewForwarder returns a forwarder that sends through the sender.
 func NewForwarder(client DescribeClient, sender durable.Sender, logger *slog.Logger) *Forwarder {
 	return &Forwarder{client: client, sender: sender, logger: logger}
 }
@@ -46,45 +46,46 @@ type statusChange struct {
 	} `json:"detail"`
 }
 
-// dataDetails says whether an input or an output is in an event: one that is too long is not.
+// dataDetails says whether the event includes an input or an output. EventBridge omits long ones.
 type dataDetails struct {
 	Included bool `json:"included"`
 }
 
-// Forward handles one event: it tells the instance that has started the execution how that has ended. An event of
-// another execution, or of one that still runs, is passed over. What EventBridge has left out, it asks Step Functions
-// for. The message may be deleted only after that has succeeded. Errors wrap ErrNotStatusChange, or leave open whether it has.
+// Forward handles one event: it sends the end of an execution to the instance that started it. It skips events of
+// other executions, and of executions that still run. If EventBridge omitted the input or the output, Forward calls
+// DescribeExecution. Delete the message only after Forward succeeded. Errors wrap ErrNotStatusChange, or can be
+// retried.
 func (f *Forwarder) Forward(ctx context.Context, body string) error {
 	var change statusChange
 	if err := json.Unmarshal([]byte(body), &change); err != nil || change.DetailType != "Step Functions Execution Status Change" || change.Detail.ExecutionARN == "" {
-		return fmt.Errorf("%w: expected the detail-type \"Step Functions Execution Status Change\" and a detail with executionArn, name and status, got %d bytes that are not", ErrNotStatusChange, len(body))
+		return fmt.Errorf("%w: expected the detail-type \"Step Functions Execution Status Change\" and a detail with executionArn, name and status, got %d bytes of something else", ErrNotStatusChange, len(body))
 	}
 	if !isEnd(change.Detail.Status) || !strings.HasPrefix(change.Detail.Name, durable.ExecutionPrefix) {
 		return nil
 	}
 	end, input, err := f.complete(ctx, change)
 	if errors.Is(err, durable.ErrNoExecution) {
-		f.logger.WarnContext(ctx, "the end of an execution is told that nobody knows any more", "execution", change.Detail.ExecutionARN, "error", err)
-		return nil // Its instance hears of it when it looks after it.
+		f.logger.WarnContext(ctx, "the execution that this event reports no longer exists", "execution", change.Detail.ExecutionARN, "error", err)
+		return nil // Polling reports the end to the instance.
 	}
 	if err != nil {
 		return err
 	}
 	origin := originOf(input)
 	if origin.Execution != end.Name {
-		return nil // Somebody else has started it, perhaps with a copy of an input.
+		return nil // Something else started it, perhaps with a copied input.
 	}
 	message, err := durable.Ended(origin, end)
 	if err == nil {
 		_, err = f.sender.Send(ctx, message)
 	}
 	if err != nil {
-		return fmt.Errorf("telling %q of the end of %s: %w", origin.Instance, end.Execution, err)
+		return fmt.Errorf("reporting to %q the end of %s: %w", origin.Instance, end.Execution, err)
 	}
 	return nil
 }
 
-// originOf returns whose execution it is that has the input, zero if no instance's.
+// originOf returns the instance that started the execution with this input; zero if no instance did.
 func originOf(input string) (origin durable.Origin) {
 	var keys map[string]json.RawMessage
 	if json.Unmarshal([]byte(input), &keys) != nil || json.Unmarshal(keys[statechart.WorkflowKey], &origin) != nil {
@@ -93,7 +94,7 @@ func originOf(input string) (origin durable.Origin) {
 	return origin
 }
 
-// complete returns the end of the execution, and its input, with what the event does not have.
+// complete returns the execution's end and its input. It calls DescribeExecution for anything the event omits.
 func (f *Forwarder) complete(ctx context.Context, change statusChange) (end statechart.ExecutionEnded, input string, err error) {
 	d := change.Detail
 	noInput := d.Input == nil || d.InputDetails != nil && !d.InputDetails.Included
@@ -110,8 +111,8 @@ func (f *Forwarder) complete(ctx context.Context, change statusChange) (end stat
 	}
 	end, ended := endOf(described)
 	if !ended {
-		// Reads of Step Functions lag behind; or somebody has had the execution go on after it had failed.
-		return end, "", fmt.Errorf("the execution %s is said to be %s, and described as %s", d.ExecutionARN, d.Status, described.Status)
+		// DescribeExecution may lag behind the event, or the failed execution was redriven.
+		return end, "", fmt.Errorf("the event says that the execution %s is %s, but DescribeExecution says %s", d.ExecutionARN, d.Status, described.Status)
 	}
 	return end, text(described.Input), nil
 }

@@ -18,10 +18,10 @@ import (
 
 const executionARN = "arn:aws:states:us-east-1:000000000000:execution:echo:settle-1"
 
-// clerk is what a forwarder asks and tells.
+// clerk is the forwarder's Step Functions client and its sender.
 type clerk struct {
-	described *sfn.DescribeExecutionOutput // nil if there is no such execution
-	refuse    error                        // what sending fails with
+	described *sfn.DescribeExecutionOutput // nil if no such execution exists
+	refuse    error                        // the error of Send
 	looks     int
 	sent      []string
 }
@@ -43,13 +43,13 @@ func (c *clerk) Send(_ context.Context, m durable.Message) (string, error) {
 	return "", nil
 }
 
-// forward has a forwarder bring the end of an execution with these further keys of the event's detail.
+// forward forwards the end of an execution. detail adds keys to the event's detail.
 func (c *clerk) forward(ctx context.Context, name, detail string) error {
 	body := fmt.Sprintf(`{"detail-type":"Step Functions Execution Status Change","detail":{"executionArn":%q,"name":%q,%s}}`, executionARN, name, detail)
 	return sfncallback.NewForwarder(c, c, slog.New(slog.DiscardHandler)).Forward(ctx, body)
 }
 
-// described is an execution that has ended in the status.
+// described returns the description of an execution that ended with the status.
 func described(status types.ExecutionStatus, output, failure string) *sfn.DescribeExecutionOutput {
 	out := &sfn.DescribeExecutionOutput{ExecutionArn: aws.String(executionARN), Name: aws.String("settle-1"), Status: status, Input: aws.String(own("settle-1", "x"))}
 	if output != "" {
@@ -61,7 +61,7 @@ func described(status types.ExecutionStatus, output, failure string) *sfn.Descri
 	return out
 }
 
-func TestWhatAnEventLeavesOutIsAskedFor(t *testing.T) {
+func TestMissingEventDataIsFetched(t *testing.T) {
 	t.Parallel()
 	input := fmt.Sprintf(`"input":%q`, own("settle-1", "x"))
 	good, bad := described(types.ExecutionStatusSucceeded, `"whole"`, ""), described(types.ExecutionStatusFailed, "", "Whole")
@@ -72,15 +72,15 @@ func TestWhatAnEventLeavesOutIsAskedFor(t *testing.T) {
 		want      string
 	}{
 		"nothing":                {`"status":"SUCCEEDED","output":"1",` + input, good, 0, `"SUCCEEDED","output":1}}`},
-		"nothing of a failure":   {`"status":"FAILED","error":"E","cause":"C",` + input, bad, 0, `"FAILED","error":"E","cause":"C"}}`},
-		"nothing of a time-out":  {`"status":"TIMED_OUT",` + input, bad, 0, `"TIMED_OUT"}}`},
+		"nothing for a failure":  {`"status":"FAILED","error":"E","cause":"C",` + input, bad, 0, `"FAILED","error":"E","cause":"C"}}`},
+		"nothing for a time-out": {`"status":"TIMED_OUT",` + input, bad, 0, `"TIMED_OUT"}}`},
 		"the input":              {`"status":"SUCCEEDED","output":"1","input":null`, good, 1, `"SUCCEEDED","output":"whole"}}`},
-		"the input, by its mark": {`"status":"SUCCEEDED","output":"1","input":"","inputDetails":{"included":false}`, good, 1, `"SUCCEEDED","output":"whole"}}`},
+		"the input, by its flag": {`"status":"SUCCEEDED","output":"1","input":"","inputDetails":{"included":false}`, good, 1, `"SUCCEEDED","output":"whole"}}`},
 		"the output":             {`"status":"SUCCEEDED","output":null,` + input, good, 1, `"SUCCEEDED","output":"whole"}}`},
-		"the output, by its mark": {`"status":"SUCCEEDED","output":"","outputDetails":{"included":false},` + input, good, 1,
+		"the output, by its flag": {`"status":"SUCCEEDED","output":"","outputDetails":{"included":false},` + input, good, 1,
 			`"SUCCEEDED","output":"whole"}}`},
 		"the error":               {`"status":"FAILED","error":null,` + input, bad, 1, `"FAILED","error":"Whole"}}`},
-		"the error, and has none": {`"status":"FAILED",` + input, described(types.ExecutionStatusFailed, "", ""), 1, `"FAILED"}}`},
+		"the error, but has none": {`"status":"FAILED",` + input, described(types.ExecutionStatusFailed, "", ""), 1, `"FAILED"}}`},
 	} {
 		clerk := &clerk{described: c.described}
 		err := clerk.forward(t.Context(), "settle-1", c.detail)
@@ -94,26 +94,26 @@ func TestAnEndThatIsNotYetDescribedIsForwardedLater(t *testing.T) {
 	t.Parallel()
 	clerk := &clerk{described: described(types.ExecutionStatusRunning, "", "")}
 	err := clerk.forward(t.Context(), "settle-1", `"status":"SUCCEEDED"`)
-	if err == nil || errors.Is(err, sfncallback.ErrNotStatusChange) || !strings.HasSuffix(err.Error(), "is said to be SUCCEEDED, and described as RUNNING") || len(clerk.sent) > 0 {
-		t.Errorf("want an error that has it tried again, and nothing sent, got %v and %v", err, clerk.sent)
+	if err == nil || errors.Is(err, sfncallback.ErrNotStatusChange) || !strings.HasSuffix(err.Error(), "is SUCCEEDED, but DescribeExecution says RUNNING") || len(clerk.sent) > 0 {
+		t.Errorf("want an error that can be retried and nothing sent, got %v and %v", err, clerk.sent)
 	}
 }
 
-func TestAnExecutionThatNobodyKnowsIsNotForwardedForEver(t *testing.T) {
+func TestAnUnknownExecutionIsNotRetriedForever(t *testing.T) {
 	t.Parallel()
 	clerk := &clerk{}
 	if err := clerk.forward(t.Context(), "settle-1", `"status":"SUCCEEDED"`); err != nil || len(clerk.sent) > 0 || clerk.looks != 1 {
-		t.Errorf("want it left to the instance after a look, got %v, %v and %d looks", err, clerk.sent, clerk.looks)
+		t.Errorf("want it left to polling after one DescribeExecution, got %v, %v and %d", err, clerk.sent, clerk.looks)
 	}
 }
 
-// TestOthersExecutionsCostNoCall has the rule forward all executions of an account.
-func TestOthersExecutionsCostNoCall(t *testing.T) {
+// EventBridge's rule matches all executions of an account.
+func TestForeignExecutionsCostNoCall(t *testing.T) {
 	t.Parallel()
 	clerk := &clerk{described: described(types.ExecutionStatusSucceeded, "1", "")}
 	for name, status := range map[string]string{"else-1": "SUCCEEDED", "settle-1": "RUNNING"} {
 		if err := clerk.forward(t.Context(), name, fmt.Sprintf(`"status":%q`, status)); err != nil || clerk.looks != 0 || len(clerk.sent) > 0 {
-			t.Errorf("%s, %s: want it passed over, got %v, %d looks and %v", name, status, err, clerk.looks, clerk.sent)
+			t.Errorf("%s, %s: want it skipped, got %v, %d calls of DescribeExecution and %v", name, status, err, clerk.looks, clerk.sent)
 		}
 	}
 }

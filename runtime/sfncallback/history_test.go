@@ -13,7 +13,7 @@ import (
 	"github.com/settle-run/settle/runtime/sfncallback"
 )
 
-// answered is a Step Functions where the task is over, with a history of the test's choice.
+// answered is a Step Functions client whose task is over. The test chooses the history.
 type answered struct {
 	sfncallback.Client
 	history []types.HistoryEventType
@@ -23,7 +23,7 @@ func (a answered) SendTaskSuccess(context.Context, *sfn.SendTaskSuccessInput, ..
 	return nil, &types.TaskTimedOut{}
 }
 
-// GetExecutionHistory returns the events in reverse order, each caused by the one before.
+// GetExecutionHistory returns the events in reverse order. Each event names the one before it as its cause.
 func (a answered) GetExecutionHistory(context.Context, *sfn.GetExecutionHistoryInput, ...func(*sfn.Options)) (*sfn.GetExecutionHistoryOutput, error) {
 	var events []types.HistoryEvent
 	for i, kind := range a.history {
@@ -39,7 +39,8 @@ func (a answered) GetExecutionHistory(context.Context, *sfn.GetExecutionHistoryI
 	return &sfn.GetExecutionHistoryOutput{Events: events}, nil
 }
 
-// TestAHistoryThatLagsDecidesNothing answers a task that is over. Only an event that ends the task or the execution may decide why.
+// TestAHistoryThatLagsDecidesNothing answers a task that is over. Only an event that ends the task or the execution
+// may decide why.
 func TestAHistoryThatLagsDecidesNothing(t *testing.T) {
 	t.Parallel()
 	const (
@@ -50,16 +51,16 @@ func TestAHistoryThatLagsDecidesNothing(t *testing.T) {
 	for name, c := range map[string]struct {
 		history []types.HistoryEventType
 		expired bool
-		open    bool // The next delivery has to try again.
+		open    bool // the next delivery retries the answer
 	}{
-		"the task is not shown":                 {history: []types.HistoryEventType{entered}, open: true},
-		"its end is not shown":                  {history: []types.HistoryEventType{entered, scheduled, types.HistoryEventTypeTaskStarted, submitted}, open: true},
-		"our answer is shown":                   {history: []types.HistoryEventType{entered, scheduled, submitted, types.HistoryEventTypeTaskSucceeded}},
-		"it timed out":                          {history: []types.HistoryEventType{entered, scheduled, submitted, types.HistoryEventTypeTaskTimedOut}, expired: true},
-		"another branch ended it":               {history: []types.HistoryEventType{entered, scheduled, submitted, types.HistoryEventTypeTaskStateAborted}, expired: true},
-		"the execution ended while it waited":   {history: []types.HistoryEventType{entered, scheduled, submitted, types.HistoryEventTypeExecutionAborted}, expired: true},
-		"a redriven execution has no such yet":  {history: []types.HistoryEventType{entered, types.HistoryEventTypeExecutionFailed, types.HistoryEventTypeExecutionRedriven}, open: true},
-		"an execution that is over has no such": {history: []types.HistoryEventType{entered, types.HistoryEventTypeExecutionSucceeded}},
+		"the task is not shown":                {history: []types.HistoryEventType{entered}, open: true},
+		"its end is not shown":                 {history: []types.HistoryEventType{entered, scheduled, types.HistoryEventTypeTaskStarted, submitted}, open: true},
+		"our answer is shown":                  {history: []types.HistoryEventType{entered, scheduled, submitted, types.HistoryEventTypeTaskSucceeded}},
+		"it timed out":                         {history: []types.HistoryEventType{entered, scheduled, submitted, types.HistoryEventTypeTaskTimedOut}, expired: true},
+		"another branch ended it":              {history: []types.HistoryEventType{entered, scheduled, submitted, types.HistoryEventTypeTaskStateAborted}, expired: true},
+		"the execution ended before the task":  {history: []types.HistoryEventType{entered, scheduled, submitted, types.HistoryEventTypeExecutionAborted}, expired: true},
+		"no such task yet, execution redriven": {history: []types.HistoryEventType{entered, types.HistoryEventTypeExecutionFailed, types.HistoryEventTypeExecutionRedriven}, open: true},
+		"no such task, execution over":         {history: []types.HistoryEventType{entered, types.HistoryEventTypeExecutionSucceeded}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

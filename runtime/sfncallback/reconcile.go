@@ -15,14 +15,14 @@ import (
 	"github.com/settle-run/settle/runtime/durable"
 )
 
-// historyPage is how many events of a history are read at once: the most there is.
+// historyPage is the largest page of GetExecutionHistory, in events.
 const historyPage = 1000
 
-// errUndecided is returned while a history does not show how the task ended. GetExecutionHistory is eventually consistent (Step Functions API
-// Reference): an answer that was given may be missing.
-var errUndecided = errors.New("the execution's history does not show yet how the task ended")
+// errUndecided is returned if the history does not yet show how the task ended. GetExecutionHistory is eventually
+// consistent (Step Functions API Reference), so an answer that was accepted may be missing.
+var errUndecided = errors.New("the execution's history does not yet show how the task ended")
 
-// reconcile looks up in the execution's history how the task ended. It returns nil if this very answer ended it.
+// reconcile reads the execution's history to find out how the task ended. It returns nil if this answer ended it.
 func (c *Callback) reconcile(ctx context.Context, token durable.Token, answer durable.Answer) error {
 	if token.Execution == "" {
 		return nil
@@ -30,11 +30,11 @@ func (c *Callback) reconcile(ctx context.Context, token durable.Token, answer du
 	end, over, err := c.end(ctx, token)
 	switch {
 	case isUnknown(err):
-		return nil // Nobody can tell. An event may name as its task's execution whatever its producer likes.
+		return nil // No way to decide. The execution comes from the producer's event and may be anything.
 	case err != nil:
 		return fmt.Errorf("looking up how the task %s ended: %w", token.Name, classify(err))
 	case end == nil && over:
-		return nil // The history does not show the token. Nobody can tell.
+		return nil // No way to decide. The history does not show the token.
 	case end == nil, !over && !endsTask(*end):
 		return fmt.Errorf("looking up how the task %s ended: %w", token.Name, errUndecided)
 	}
@@ -46,11 +46,12 @@ func (c *Callback) reconcile(ctx context.Context, token durable.Token, answer du
 	return fmt.Errorf("%w: its history ends with %s", durable.ErrExpired, end.Type)
 }
 
-// end returns the last event of the task that was scheduled with the token, nil if the history has no such task, and whether the execution is
-// over: its last event ends it. An earlier such event does not count, because a redrive appends to the history of an execution that has failed
-// (Step Functions Developer Guide, "Restarting state machine executions with redrive"). It reads backwards, because the task is likely to be among the last.
+// end returns the last event of the task that was scheduled with the token; nil if the history has no such task. over
+// reports whether the execution is over, which means that its last event ends it. Earlier end events do not count,
+// because a redrive appends to the history of a failed execution (Step Functions Developer Guide, "Restarting state
+// machine executions with redrive"). end reads backwards, because the task is likely to be near the end.
 func (c *Callback) end(ctx context.Context, token durable.Token) (last *types.HistoryEvent, over bool, err error) {
-	after := make(map[int64]types.HistoryEvent) // by the ID of the event before
+	after := make(map[int64]types.HistoryEvent) // by the ID of the previous event
 	pages := sfn.NewGetExecutionHistoryPaginator(c.client, &sfn.GetExecutionHistoryInput{
 		ExecutionArn: &token.Execution, ReverseOrder: true, MaxResults: historyPage, IncludeExecutionData: aws.Bool(true),
 	})
@@ -85,7 +86,7 @@ func isOfTask(event types.HistoryEvent) bool {
 	}
 }
 
-// endsTask reports whether no answer can come after the event.
+// endsTask reports whether the task can no longer be answered after the event.
 func endsTask(event types.HistoryEvent) bool {
 	switch event.Type {
 	case types.HistoryEventTypeTaskStartFailed, types.HistoryEventTypeTaskSubmitFailed, types.HistoryEventTypeTaskSucceeded,
@@ -106,8 +107,7 @@ func endsExecution(event types.HistoryEvent) bool {
 	}
 }
 
-// sameJSON reports whether two texts are the same JSON: an answer that was stored meanwhile may have its
-// keys in another order.
+// sameJSON reports whether two texts are the same JSON. The stored answer may have its keys in another order.
 func sameJSON(a string, b []byte) bool {
 	var left, right any
 	return json.Unmarshal([]byte(a), &left) == nil && json.Unmarshal(b, &right) == nil && reflect.DeepEqual(left, right)

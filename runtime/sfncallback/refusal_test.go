@@ -16,7 +16,7 @@ import (
 	"github.com/settle-run/settle/runtime/sfncallback"
 )
 
-// refuser is a Step Functions that answers calls with errors, by operation, and counts them.
+// refuser is a Step Functions client that fails calls with errors, by operation, and counts them.
 type refuser struct {
 	codes map[string]string
 	calls int
@@ -29,7 +29,7 @@ func (r *refuser) Do(request *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusBadRequest, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(body))}, nil
 }
 
-func TestWhatNoTimeMendsIsToldFromWhatItMay(t *testing.T) {
+func TestPermanentErrorsAreDistinguishedFromTransientOnes(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		send, history string
@@ -56,15 +56,15 @@ func TestWhatNoTimeMendsIsToldFromWhatItMay(t *testing.T) {
 				t.Errorf("%s: got %v after %d calls, want %v after %d", c.send, err, r.calls, c.want, c.calls)
 			}
 			if strings.Contains(err.Error(), "SECRET") {
-				t.Errorf("the error tells the token: %v", err)
+				t.Errorf("the error contains the token: %v", err)
 			}
 		})
 	}
 }
 
-// An event may name as its task's execution whatever its producer likes. To ask for the history of something else fails for
-// good (Step Functions API Reference, GetExecutionHistory), and must not hold the instance up.
-func TestATaskOfNoExecutionHoldsNothingUp(t *testing.T) {
+// The execution comes from the producer's event and may be anything. Reading the history of anything else fails
+// permanently (Step Functions API Reference, GetExecutionHistory). That must not block the instance.
+func TestATaskWithAnInvalidExecutionDoesNotBlock(t *testing.T) {
 	t.Parallel()
 	for _, code := range []string{"InvalidArn", "ExecutionDoesNotExist"} {
 		r := &refuser{codes: map[string]string{"SendTaskSuccess": "TaskTimedOut", "GetExecutionHistory": code}}
@@ -72,7 +72,7 @@ func TestATaskOfNoExecutionHoldsNothingUp(t *testing.T) {
 			Credentials: credentials.NewStaticCredentialsProvider("any", "any", "")}))
 		err := callback.Answer(t.Context(), durable.Token{Name: "Wait", Value: "SECRET", Execution: "e"}, durable.Answer{Output: []byte(`{}`)}, false)
 		if err != nil || r.calls != 2 {
-			t.Errorf("%s: got %v after %d calls, want the answer to count as given after 2", code, err, r.calls)
+			t.Errorf("%s: got %v after %d calls, want the answer to count as given after 2 calls", code, err, r.calls)
 		}
 	}
 }

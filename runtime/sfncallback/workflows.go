@@ -17,31 +17,31 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// DescribeClient is the part of the Step Functions client that looks after executions.
+// DescribeClient is the part of the Step Functions client that reads the status of executions.
 type DescribeClient interface {
 	DescribeExecution(context.Context, *sfn.DescribeExecutionInput, ...func(*sfn.Options)) (*sfn.DescribeExecutionOutput, error)
 }
 
-// StartClient is the part of the Step Functions client that Workflows uses; *sfn.Client has it.
+// StartClient is the part of the Step Functions client that Workflows uses. *sfn.Client implements it.
 type StartClient interface {
 	DescribeClient
 	StartExecution(context.Context, *sfn.StartExecutionInput, ...func(*sfn.Options)) (*sfn.StartExecutionOutput, error)
 }
 
-// ErrorUnknownWorkflow is the error of an execution of a workflow that no ARN is known for.
+// ErrorUnknownWorkflow is the error code for a workflow without a configured ARN.
 const ErrorUnknownWorkflow = "Settle.UnknownWorkflow"
 
 // Workflows implements durable.Executions. It is safe for concurrent use.
 type Workflows struct {
 	client StartClient
-	// arns are the ARNs of state machines by the names that charts have for them.
+	// arns maps the charts' names of workflows to the ARNs of their state machines.
 	arns map[string]string
 }
 
 var _ durable.Executions = (*Workflows)(nil)
 
-// NewWorkflows returns the workflows whose state machines are given: their ARNs, by the names that charts have
-// for them. They must be standard workflows: executions of express ones have no end that one could hear of.
+// NewWorkflows returns Workflows for the given state machine ARNs, keyed by the charts' names for them. They must be
+// standard workflows: Step Functions does not report the end of an express execution.
 func NewWorkflows(client StartClient, arns map[string]string) (*Workflows, error) {
 	for name, arn := range arns {
 		if parts := strings.Split(arn, ":"); len(parts) < 7 || parts[0] != "arn" || parts[2] != "states" || parts[5] != "stateMachine" {
@@ -51,13 +51,14 @@ func NewWorkflows(client StartClient, arns map[string]string) (*Workflows, error
 	return &Workflows{client: client, arns: arns}, nil
 }
 
-// Start starts an execution and returns its ARN; that there is one of the name counts as started, also if Step
-// Functions refuses to start it now. Fails with a *durable.RefusedError if Step Functions will never start it, and then
-// returns the ARN all the same: DescribeExecution lags. Any other error leaves open whether it was started.
+// Start starts an execution and returns its ARN. If an execution of that name exists, it counts as started, even if
+// Step Functions refuses to start it now. If Step Functions will never start it, Start returns a
+// *durable.RefusedError and the ARN it would have, because DescribeExecution lags. After any other error, it may or
+// may not have started.
 func (w *Workflows) Start(ctx context.Context, execution durable.Execution, input json.RawMessage) (arn string, err error) {
 	machine, known := w.arns[execution.Workflow]
 	if !known {
-		return "", &durable.RefusedError{Code: ErrorUnknownWorkflow, Err: fmt.Errorf("no ARN is set for the workflow %q", execution.Workflow)}
+		return "", &durable.RefusedError{Code: ErrorUnknownWorkflow, Err: fmt.Errorf("no ARN is configured for the workflow %q", execution.Workflow)}
 	}
 	started, err := w.client.StartExecution(ctx, &sfn.StartExecutionInput{
 		StateMachineArn: &machine, Name: &execution.Name, Input: aws.String(string(input)),
@@ -74,7 +75,7 @@ func (w *Workflows) Start(ctx context.Context, execution durable.Execution, inpu
 	if !errors.As(err, &api) || !slices.Contains(refusals, api.ErrorCode()) {
 		return "", err
 	}
-	// A call before this one may have started it, and only its answer got lost.
+	// An earlier call may have started it and lost its response.
 	arn = executionARN(machine, execution.Name)
 	_, lookErr := describe(ctx, w.client, arn)
 	var look smithy.APIError
@@ -88,21 +89,21 @@ func (w *Workflows) Start(ctx context.Context, execution durable.Execution, inpu
 	}
 }
 
-// refusals are the errors of StartExecution, and of DescribeExecution, that no repetition mends (Step Functions API Reference, StartExecution
-// and "Common errors").
+// refusals are the error codes of StartExecution and DescribeExecution that a retry cannot fix (Step Functions API
+// Reference, StartExecution and "Common errors").
 var refusals = []string{
 	"StateMachineDoesNotExist", "StateMachineDeleting", "InvalidArn", "InvalidName", "InvalidExecutionInput",
 	"ValidationException", "AccessDeniedException", "KmsAccessDeniedException", "KmsInvalidStateException",
 }
 
-// executionARN returns the ARN of an execution of a state machine, which may be named with a version or an
+// executionARN returns the ARN of an execution of a state machine. The machine's ARN may include a version or an
 // alias.
 func executionARN(machine, name string) string {
 	parts := strings.Split(machine, ":")
 	return strings.Join(append(slices.Clone(parts[:5]), "execution", parts[6], name), ":")
 }
 
-// Describe returns how the execution has ended, nil while it runs. Fails with durable.ErrNoExecution.
+// Describe returns how the execution ended; nil while it runs. Fails with durable.ErrNoExecution.
 func (w *Workflows) Describe(ctx context.Context, arn string) (*statechart.ExecutionEnded, error) {
 	described, err := describe(ctx, w.client, arn)
 	if err != nil {
@@ -126,14 +127,14 @@ func describe(ctx context.Context, client DescribeClient, arn string) (*sfn.Desc
 	return described, nil
 }
 
-// isUnknown reports whether Step Functions knows no execution of the ARN.
+// isUnknown reports whether Step Functions has no execution with the ARN.
 func isUnknown(err error) bool {
 	var gone *types.ExecutionDoesNotExist
 	var wrong *types.InvalidArn
 	return errors.As(err, &gone) || errors.As(err, &wrong)
 }
 
-// endOf returns how an execution has ended; false while it has not.
+// endOf returns how an execution ended; false while it runs.
 func endOf(described *sfn.DescribeExecutionOutput) (end statechart.ExecutionEnded, ended bool) {
 	end = statechart.ExecutionEnded{
 		Name: aws.ToString(described.Name), Execution: aws.ToString(described.ExecutionArn), Status: statechart.ExecutionStatus(described.Status),
@@ -142,7 +143,7 @@ func endOf(described *sfn.DescribeExecutionOutput) (end statechart.ExecutionEnde
 	return end, isEnd(end.Status)
 }
 
-// isEnd reports whether an execution has ended with the status of Step Functions.
+// isEnd reports whether an execution with the status is over.
 func isEnd(status statechart.ExecutionStatus) bool {
 	switch status {
 	case statechart.ExecutionSucceeded, statechart.ExecutionFailed, statechart.ExecutionTimedOut, statechart.ExecutionAborted:

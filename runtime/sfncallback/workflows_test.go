@@ -26,16 +26,16 @@ import (
 
 const stateMachine = "arn:aws:states:us-east-1:000000000000:stateMachine:"
 
-// desk is a Step Functions with the state machine "echo", which answers its input's "text" after a minute, or fails
-// without one; and what becomes of its executions is told to.
+// desk is a Step Functions with the state machine "echo". The machine returns its input's "text" after a minute, and
+// fails without one. The forwarder receives the status changes of its executions.
 type desk struct {
 	t         *testing.T
 	client    *sfn.Client
 	queues    *sqs.Client
 	workflows *sfncallback.Workflows
-	// fault hits the next call of workflows.
+	// fault applies to the next call of workflows.
 	fault awslocal.Fault
-	// sent are the messages of the forwarder.
+	// sent lists the messages that the forwarder sent.
 	sent []string
 }
 
@@ -84,7 +84,7 @@ func (d *desk) start(workflow, name, input string) (arn string, err error) {
 	return d.workflows.Start(d.t.Context(), durable.Execution{Name: name, Workflow: workflow}, []byte(input))
 }
 
-// forward gives the forwarder the events that have come.
+// forward passes the pending events to the forwarder.
 func (d *desk) forward() {
 	d.t.Helper()
 	forwarder := sfncallback.NewForwarder(d.client, d, slog.New(slog.NewTextHandler(io.Discard, nil)))
@@ -123,27 +123,27 @@ func TestAnExecutionIsStartedOnceUnderItsName(t *testing.T) {
 	})
 }
 
-func TestAStartWhoseAnswerIsLostIsFoundStarted(t *testing.T) {
+func TestAStartWithALostResponseCountsAsStarted(t *testing.T) {
 	t.Parallel()
 	atDesk(t, func(d *desk) {
 		d.fault = awslocal.Fault{AnswerLost: true}
 		_, err := d.start("echo", "settle-1", `{"text":1}`)
 		if refused := new(durable.RefusedError); err == nil || errors.As(err, &refused) {
-			d.t.Errorf("want an error that leaves open what happened, got %v", err)
+			d.t.Errorf("want an error that can be retried, got %v", err)
 		}
 		if _, err := d.start("echo", "settle-1", `{"text":1}`); err != nil {
-			d.t.Errorf("want it to be started, got %v", err)
+			d.t.Errorf("want it to count as started, got %v", err)
 		}
 		d.fault = awslocal.Fault{Throttled: true}
 		_, err = d.start("echo", "settle-2", `{"text":1}`)
 		if refused := new(durable.RefusedError); err == nil || errors.As(err, &refused) {
-			d.t.Errorf("want a throttled start to be repeated, got %v", err)
+			d.t.Errorf("want a throttled start to be retried, got %v", err)
 		}
 	})
 }
 
-// refusing is a client whose calls fail: with code the starts, with look the looks at what was started. Without look,
-// the execution runs.
+// refusing is a client whose calls fail: StartExecution with code, DescribeExecution with look. If look is empty, the
+// execution runs.
 type refusing struct{ code, look string }
 
 func (r refusing) StartExecution(context.Context, *sfn.StartExecutionInput, ...func(*sfn.Options)) (*sfn.StartExecutionOutput, error) {
@@ -171,7 +171,7 @@ func startRefused(t *testing.T, client refusing, machine string) (arn string, er
 	return workflows.Start(t.Context(), durable.Execution{Name: "settle-1", Workflow: "echo"}, []byte(`{}`))
 }
 
-func TestWhatNoRepetitionWouldStartIsRefused(t *testing.T) {
+func TestAPermanentStartErrorIsRefused(t *testing.T) {
 	t.Parallel()
 	atDesk(t, func(d *desk) {
 		for want, start := range map[string]func() (string, error){
@@ -182,7 +182,7 @@ func TestWhatNoRepetitionWouldStartIsRefused(t *testing.T) {
 		} {
 			_, err := start()
 			if refused := new(durable.RefusedError); !errors.As(err, &refused) || refused.Code != want {
-				d.t.Errorf("want a refusal with %s, got %v", want, err)
+				d.t.Errorf("want a RefusedError with %s, got %v", want, err)
 			}
 		}
 	})
@@ -194,9 +194,9 @@ func TestWhatNoRepetitionWouldStartIsRefused(t *testing.T) {
 	}
 }
 
-// TestWhatWasStartedIsNotRefused has a start refused whose first answer got lost: the state machine is being deleted
-// by then, or the permission is gone.
-func TestWhatWasStartedIsNotRefused(t *testing.T) {
+// TestAStartedExecutionIsNotRefused loses the response of the first start. The second start is refused, because the
+// state machine is being deleted or the permission is gone.
+func TestAStartedExecutionIsNotRefused(t *testing.T) {
 	t.Parallel()
 	const arn = "arn:aws:states:us-east-1:000000000000:execution:echo:settle-1"
 	for look, c := range map[string]struct {
@@ -204,7 +204,7 @@ func TestWhatWasStartedIsNotRefused(t *testing.T) {
 		started      bool
 	}{
 		"":                      {arn, "", true},
-		"ExecutionDoesNotExist": {arn, "StateMachineDeleting", false}, // The look may lag.
+		"ExecutionDoesNotExist": {arn, "StateMachineDeleting", false}, // DescribeExecution may lag.
 		"AccessDeniedException": {arn, "StateMachineDeleting", false},
 		"ThrottlingException":   {"", "", false},
 	} {
@@ -217,7 +217,7 @@ func TestWhatWasStartedIsNotRefused(t *testing.T) {
 	}
 }
 
-func TestAnExecutionThatExistsIsNamedByItsStateMachineAlone(t *testing.T) {
+func TestAnExistingExecutionsARNHasNoVersion(t *testing.T) {
 	t.Parallel()
 	for _, machine := range []string{"echo", "echo:7", "echo:live"} {
 		const want = "arn:aws:states:us-east-1:000000000000:execution:echo:settle-1"
@@ -240,7 +240,7 @@ func TestAWorkflowIsAStateMachine(t *testing.T) {
 	}
 	for _, arn := range []string{"arn:aws:states:eu-central-1:123456789012:stateMachine:report", "arn:aws-cn:states:cn-north-1:123456789012:stateMachine:report:live"} {
 		if _, err := sfncallback.NewWorkflows(nil, map[string]string{"report": arn}); err != nil {
-			t.Errorf("want %s to be taken, got %v", arn, err)
+			t.Errorf("want %s to be accepted, got %v", arn, err)
 		}
 	}
 }
@@ -257,7 +257,7 @@ func TestTheEndOfAnExecutionIsDescribed(t *testing.T) {
 			d.t.Fatal(err)
 		}
 		if end, err := d.workflows.Describe(d.t.Context(), good); end != nil || err != nil {
-			d.t.Errorf("want no end while it runs, got %+v and %v", end, err)
+			d.t.Errorf("expected no end while it runs, got %+v and %v", end, err)
 		}
 		time.Sleep(time.Minute)
 		end, err := d.workflows.Describe(d.t.Context(), good)
@@ -276,12 +276,12 @@ func TestTheEndOfAnExecutionIsDescribed(t *testing.T) {
 	})
 }
 
-// own is the input of an execution that an instance has started under the name.
+// own returns the input of an execution that an instance started under the name.
 func own(name, text string) string {
 	return fmt.Sprintf(`{"$settle":{"instance":"month/11","execution":%q,"incarnation":7},"text":%q}`, name, text)
 }
 
-func TestAnEndIsBroughtToItsInstance(t *testing.T) {
+func TestAnEndIsSentToItsInstance(t *testing.T) {
 	t.Parallel()
 	const told = `month/11 settle-1.ended {"type":"settle.execution.ended","$incarnation":7,"end":{"workflow":"","name":"settle-1",` +
 		`"execution":"arn:aws:states:us-east-1:000000000000:execution:echo:settle-1","status":`
@@ -313,7 +313,7 @@ func TestAnEndIsBroughtToItsInstance(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoStatusChangeIsLeftToTheQueue(t *testing.T) {
+func TestAForeignMessageIsLeftToTheQueue(t *testing.T) {
 	t.Parallel()
 	forwarder := sfncallback.NewForwarder(nil, nil, slog.New(slog.DiscardHandler))
 	for _, body := range []string{``, `{}`, `{"detail-type":"Object Created","detail":{"executionArn":"x"}}`, `{"detail-type":"Step Functions Execution Status Change","detail":{}}`} {

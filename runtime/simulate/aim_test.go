@@ -8,40 +8,40 @@ import (
 	"time"
 )
 
-// aim has the faults of a run hit some calls only, each in one way. Faults that are spread over all calls seldom come where
-// several must meet: some runs take aim at a moment that counts.
+// aim restricts the faults of a run to a few kinds of calls, with one kind of fault each. Faults that are spread over
+// all calls seldom hit several related calls. So some runs aim at a critical moment.
 type aim struct {
-	// kinds are what hits the calls, by their targets.
+	// kinds maps targets to the faults that hit their calls.
 	kinds map[string]fault
-	// outage is the least that an outage takes.
+	// outage is the minimum length of an outage.
 	outage time.Duration
-	// about is a part of what the calls say; empty means anything.
+	// about restricts the faults to calls that contain this text; empty means any call.
 	about string
-	// afterParking says that only the calls are hit by which a process notes that it has parked a message.
+	// afterParking restricts the faults to calls in which a process records that it parked a message.
 	afterParking bool
-	// family, parking, tasks and givesUp say what there is more of in such runs: children, events that are parked and sent
-	// again, tasks that wait, and messages that the queue gives up.
+	// family, parking, tasks and givesUp select what such runs have more of: children, events that are parked and
+	// sent again, waiting tasks, and messages that the queue drops.
 	family, parking, tasks, givesUp bool
 }
 
-// deduplicationPeriod is for how long SQS remembers a deduplication ID.
+// deduplicationPeriod is how long SQS remembers a deduplication ID.
 const deduplicationPeriod = 5 * time.Minute
 
-// aims are the moments that count.
+// aims lists the critical moments.
 var aims = []aim{
-	// A process that has read an instance writes when nobody expects it any more.
+	// A process that has read an instance writes much later.
 	{kinds: map[string]fault{"dynamodb.PutItem": freeze}, about: `{"S":"` + kidMachine + "/", family: true},
-	// A child is to start, and the queue gives that up until its parent does not wait any more.
+	// A child should start, but the queue drops the start until its parent no longer waits.
 	{kinds: map[string]fault{"dynamodb.GetItem": failBefore, "dynamodb.PutItem": failBefore}, about: `{"S":"` + kidMachine + "/", family: true, givesUp: true},
-	// What a process has sent, it sends again when SQS has forgotten the first: parked, and still in the outbox; performed, and
-	// not cleared.
+	// A process sends a message again after SQS has forgotten the first: parked but still in the outbox, or performed
+	// but not cleared.
 	{kinds: map[string]fault{"dynamodb.PutItem": outage, "dynamodb.UpdateItem": outage}, outage: deduplicationPeriod, afterParking: true, parking: true},
 	{kinds: map[string]fault{"dynamodb.UpdateItem": outage}, outage: deduplicationPeriod},
-	// The task does not wait any more when its answer comes, and what the chart is told of that is sent again.
+	// The task no longer waits when its answer arrives, and the report about that to the chart is sent again.
 	{kinds: map[string]fault{"states.SendTaskSuccess": outage, "states.SendTaskFailure": outage, "dynamodb.UpdateItem": outage}, outage: deduplicationPeriod, tasks: true},
 }
 
-// drawAim takes aim in one run of three.
+// drawAim returns an aim in one run of three.
 func drawAim(rng *rand.Rand) aim {
 	if rng.IntN(3) > 0 {
 		return aim{}
@@ -49,10 +49,10 @@ func drawAim(rng *rand.Rand) aim {
 	return aims[rng.IntN(len(aims))]
 }
 
-// aimedShare is how much more likely than usual an aimed fault hits its target.
+// aimedShare multiplies the probability that an aimed fault hits its target.
 const aimedShare = 3
 
-// draw decides what becomes of a call.
+// draw returns the fault that hits a call.
 func (d *director) draw(call *pendingCall) fault {
 	if call.target == invocation {
 		return 0
@@ -70,7 +70,7 @@ func (d *director) draw(call *pendingCall) fault {
 	return kind
 }
 
-// drawKind draws a fault that a call can have.
+// drawKind draws one of the faults that a call can have.
 func (d *director) drawKind(call *pendingCall) fault {
 	kinds := []fault{failBefore, loseAnswer, throttle, duplicate, outage}
 	if !call.isProducers() {
@@ -91,11 +91,11 @@ func (d *director) drawKind(call *pendingCall) fault {
 	return kinds[d.rng.IntN(len(kinds))]
 }
 
-// permissionOf returns the operation whose permission a call needs: IAM authorizes a batch as its entries (SQS Developer Guide,
-// "Amazon SQS API permissions").
+// permissionOf returns the operation whose permission a call needs. IAM authorizes a batch like its entries (SQS
+// Developer Guide, "Amazon SQS API permissions").
 func permissionOf(target string) string { return strings.TrimSuffix(target, "Batch") }
 
-// drawOutage draws for how long a service is out.
+// drawOutage draws the length of an outage.
 func (d *director) drawOutage() time.Duration {
 	return d.plan.aim.outage + time.Duration(5+d.rng.IntN(300))*time.Second
 }

@@ -14,14 +14,14 @@ import (
 	"github.com/settle-run/settle/runtime/durable"
 )
 
-// end says what becomes of a bad message.
+// end is the expected result of a bad message.
 type end struct {
-	// kind is parked, ignored (and counted, and in the history), skipped (and counted), or applied.
+	// kind is parked, ignored (counted and in the history), skipped (counted) or applied.
 	kind string
-	// text is the reason of what is parked, to the letter; of what is ignored, the event in the history; of what is
-	// applied, the note that the chart takes of it, if any.
+	// text is exact. For a parked message it is the reason, for an ignored one the event in the history, and for an
+	// applied one the chart's note, if any.
 	text string
-	// receives is how often what is parked was received; 0 means once.
+	// receives is the receive count of a parked message; 0 means 1.
 	receives int
 }
 
@@ -37,25 +37,26 @@ func stringAttribute(s string) types.MessageAttributeValue {
 // badMessage is one row of a table.
 type badMessage struct {
 	name string
-	// group is that of the message; empty means probe/1.
+	// group is the message's group; empty means probe/1.
 	group string
-	// body is that of the message; CREATED stands for the instance's creation, as the loop's own events tell it.
+	// body is the message's body. CREATED stands for the instance's creation time, as in the loop's own events.
 	body       string
 	attributes map[string]types.MessageAttributeValue
-	// before are events that probe/1 has had before, beside a first note. none says that there is no instance.
+	// before lists events for probe/1 before the message, besides a first note. none means that the instance does not
+	// exist.
 	before []string
 	none   bool
-	// ended says that the good event of the same group is ignored, for the instance is done.
+	// ended means that the good event of the same group is ignored, because the instance is done.
 	ended bool
-	// warned says that the log has a line of level WARN.
+	// warned means that the log has a WARN line.
 	warned bool
-	// check looks at the instance when the message is done with; nil: that is not needed.
+	// check checks the instance after the message; nil means no check.
 	check func(w *world, after durable.Record)
 	want  end
 }
 
-// runBadMessages sends each bad message in one batch with a good one of the same group behind it and one of another, and
-// checks what becomes of the three.
+// runBadMessages sends each bad message in one batch, followed by a good message of the same group and one of another
+// group. It checks the result of all three.
 func runBadMessages(t *testing.T, rows []badMessage) {
 	t.Helper()
 	names := map[string]bool{}
@@ -88,10 +89,10 @@ func (row badMessage) run(w *world, log *lines) {
 	sent := w.sendRaw(bad, raw{group: probe1, body: goodEvent}, raw{group: probe2, body: goodEvent})
 	time.Sleep(time.Hour)
 	if got := w.unacknowledged(); got != 0 {
-		w.t.Errorf("want all messages done with after an hour, %d are left", got)
+		w.t.Errorf("want all messages handled after an hour, got %d left", got)
 	}
 	if got := w.notes(probe2); got != "good" {
-		w.t.Errorf("want the other group to go on, its instance has noted %q", got)
+		w.t.Errorf("want the other group to continue, its instance noted %q", got)
 	}
 	after := w.record(probe1)
 	row.checkGroup(w)
@@ -117,7 +118,7 @@ func (row badMessage) run(w *world, log *lines) {
 	}
 }
 
-// checkGroup checks that the group goes on behind the bad message, in order.
+// checkGroup checks that the group continues after the bad message, in order.
 func (row badMessage) checkGroup(w *world) {
 	w.t.Helper()
 	want := []string{"first", "good"}
@@ -135,11 +136,11 @@ func (row badMessage) checkGroup(w *world) {
 		want = []string{"first", row.want.text, "good"}
 	}
 	if got := w.notes(probe1); got != strings.Join(want, ", ") {
-		w.t.Errorf("want the group to go on and %s to note %q, got %q", probe1, strings.Join(want, ", "), got)
+		w.t.Errorf("want the group to continue and %s to note %q, got %q", probe1, strings.Join(want, ", "), got)
 	}
 }
 
-// checkParked checks the dead letter, the line of the log, and what the instance shows.
+// checkParked checks the dead letter, the log line, and the instance.
 func (row badMessage) checkParked(w *world, log *lines, bad raw, sequenceNumber string, after durable.Record) {
 	w.t.Helper()
 	w.wantParked(bad, sequenceNumber, row.want.text, max(row.want.receives, 1))
@@ -152,7 +153,7 @@ func (row badMessage) checkParked(w *world, log *lines, bad raw, sequenceNumber 
 		return
 	case row.none:
 		if after.Error != nil {
-			w.t.Errorf("want nothing of the message left on the instance that began after it, got %+v", after.Error)
+			w.t.Errorf("want no trace of the message on the later instance, got %+v", after.Error)
 		}
 	case after.Error == nil || after.Error.Message != row.want.text:
 		w.t.Errorf("want the instance to show the reason, got %+v", after.Error)
@@ -171,7 +172,7 @@ func (row badMessage) checkIgnored(w *world, after durable.Record) {
 
 const deep = 100_000
 
-// TestBadBodies is the table of messages whose body is no event.
+// TestBadBodies is the table of messages whose body is not an event.
 func TestBadBodies(t *testing.T) {
 	t.Parallel()
 	const noObject = "not an event: expected a JSON object such as {\"type\": \"VERIFY\"}, got "
@@ -198,7 +199,7 @@ func TestBadBodies(t *testing.T) {
 	})
 }
 
-// TestBadTypes is the table of objects whose type or ID is wrong.
+// TestBadTypes is the table of objects with a wrong type or ID.
 func TestBadTypes(t *testing.T) {
 	t.Parallel()
 	runBadMessages(t, []badMessage{
@@ -233,7 +234,7 @@ func TestBadTypes(t *testing.T) {
 	})
 }
 
-// TestBadPayloads is the table of declared events whose payload is wrong, or that the chart fails on.
+// TestBadPayloads is the table of declared events with a wrong payload, and of events that the chart fails on.
 func TestBadPayloads(t *testing.T) {
 	t.Parallel()
 	runBadMessages(t, []badMessage{
@@ -250,7 +251,7 @@ func TestBadPayloads(t *testing.T) {
 		{name: "refused by Validate", body: `{"type": "measure", "amount": -1}`, want: parked(`wrong payload: event "measure" of chart probe: expected an amount of at least 0, got -1`)},
 		{name: "number of 40 digits", body: `{"type": "keep", "value": ` + strings.Repeat("1234567890", 4) + `}`, want: parked(`committing probe/1 at revision 2 in table settle: the record cannot be stored: context.kept: DynamoDB holds numbers of at most 38 digits between 1e-130 and 1e126, got 1234567890123456789012345678901234567890: keep it as a string`)},
 		{name: "huge number", body: `{"type": "keep", "value": 1e400}`, want: parked(`committing probe/1 at revision 2 in table settle: the record cannot be stored: context.kept: DynamoDB holds numbers of at most 38 digits between 1e-130 and 1e126, got 1e400: keep it as a string`)},
-		{name: "nested deeper than an item", body: `{"type": "keep", "value": ` + strings.Repeat("[", 40) + strings.Repeat("]", 40) + `}`, want: parked(`committing probe/1 at revision 2 in table settle: the record cannot be stored: context.kept[0][0][0][0][0][0][0][0][0][0][0][0][0][0][0][0][0][0][0][0][0][0][0][0][0][0][0][0][0][0][0]: expected at most 32 lists and maps inside one another, got more: flatten it`)},
+		{name: "nested deeper than an item", body: `{"type": "keep", "value": ` + strings.Repeat("[", 40) + strings.Repeat("]", 40) + `}`, want: parked(`committing probe/1 at revision 2 in table settle: the record cannot be stored: context.kept[0][0][0][0][0][0][0][0][0][0][0][0][0][0][0][0][0][0][0][0][0][0][0][0][0][0][0][0][0][0][0]: expected at most 32 nested lists and maps, got more: flatten it`)},
 		{name: "larger than an item", body: `{"type": "keep", "value": "` + strings.Repeat("x", 300<<10) + `"}`, want: parked(`storing probe/1: the item would have 307333 bytes, the limit is 262144: keep less in the context`)},
 		{name: "snapshot grows too large", body: `{"type": "grow"}`, want: parked(`storing probe/1: the item would have 307333 bytes, the limit is 262144: keep less in the context`)},
 		{name: "action fails", body: `{"type": "fail"}`, want: parkedAfter(3, `chart probe, state "idle", event "fail": action fail: the printer is out of paper; mend the chart, then send the event again`)},

@@ -22,7 +22,7 @@ func listValue(values ...types.AttributeValue) types.AttributeValue {
 	return &types.AttributeValueMemberL{Value: values}
 }
 
-// item reads the item of an instance as it is stored.
+// item reads the stored item of an instance.
 func (w *world) item(instance string) item {
 	w.t.Helper()
 	output, err := dynamodb.NewFromConfig(w.aws(w.cloud.HTTPClient(), true)).GetItem(w.t.Context(), &dynamodb.GetItemInput{
@@ -34,7 +34,7 @@ func (w *world) item(instance string) item {
 	return output.Item
 }
 
-// putItem stores an item past the runtime.
+// putItem stores an item without the runtime.
 func (w *world) putItem(stored item) {
 	w.t.Helper()
 	_, err := dynamodb.NewFromConfig(w.aws(w.cloud.HTTPClient(), true)).PutItem(w.t.Context(), &dynamodb.PutItemInput{TableName: aws.String(table), Item: stored})
@@ -43,24 +43,24 @@ func (w *world) putItem(stored item) {
 	}
 }
 
-// badItem is one row of a table of items that somebody, or another version, has written.
+// badItem is one row of a table of items that a person or another version wrote.
 type badItem struct {
 	name string
-	// before are events that probe/1 has had before, beside a first note.
+	// before lists events for probe/1 before the change, besides a first note.
 	before []string
 	// spoil changes the item.
 	spoil func(item)
-	// text is the error of the log, to the letter. Empty means that the item is as good as before.
+	// text is the exact error in the log. Empty means that the item is still valid.
 	text string
-	// gone is an attribute that the next event takes away.
+	// gone is an attribute that the next event removes.
 	gone string
 }
 
 // hour is how long a spoilt item stays as it is.
 const hour = time.Hour
 
-// run spoils the item, sends an event to the instance and one to another, and mends the item after an hour: nothing is
-// touched until then, and nothing lost.
+// run spoils the item, sends an event to this instance and one to another, and repairs the item after an hour. Until
+// then nothing may change, and no event may get lost.
 func (row badItem) run(w *world, log *lines) {
 	w.t.Helper()
 	for _, event := range append([]string{firstEvent}, row.before...) {
@@ -74,7 +74,7 @@ func (row badItem) run(w *world, log *lines) {
 	w.sendRaw(raw{group: probe1, body: goodEvent}, raw{group: probe2, body: goodEvent})
 	time.Sleep(hour)
 	if got := w.notes(probe2); got != "good" {
-		w.t.Errorf("want the other group to go on, its instance has noted %q", got)
+		w.t.Errorf("want the other group to continue, its instance noted %q", got)
 	}
 	if messages := w.parked(); len(messages) != 0 {
 		w.t.Errorf("want nothing parked, got %s", *messages[0].MessageAttributes["reason"].StringValue)
@@ -85,7 +85,7 @@ func (row badItem) run(w *world, log *lines) {
 			w.t.Errorf("want the item to be harmless, got %q and the errors %+v", got, errors)
 		}
 		if row.gone != "" && w.item(probe1)[row.gone] != nil {
-			w.t.Errorf("want the attribute %s gone with the event, as docs/guarantees.md says", row.gone)
+			w.t.Errorf("want the event to remove the attribute %s, as docs/guarantees.md says", row.gone)
 		}
 		return
 	}
@@ -96,7 +96,7 @@ func (row badItem) run(w *world, log *lines) {
 		w.t.Errorf("want the event of the instance to wait, got %d messages", got)
 	}
 	if len(errors) < 10 {
-		w.t.Fatalf("want an error each time that the event is tried again, got %d", len(errors))
+		w.t.Fatalf("want an error for each retry of the event, got %d", len(errors))
 	}
 	if got := errors[0]; got.Error != row.text || got.Msg != "stored item is unreadable, nothing is touched" {
 		w.t.Errorf("the error of the log:\ngot  %s: %s\nwant %s", got.Msg, got.Error, row.text)
@@ -107,7 +107,7 @@ func (row badItem) run(w *world, log *lines) {
 	w.putItem(whole)
 	time.Sleep(10 * time.Minute)
 	if got := w.notes(probe1); got != "first, good" || w.unacknowledged() != 0 {
-		w.t.Errorf("want the event applied once the item is mended, got %q", got)
+		w.t.Errorf("want the event applied after the item is repaired, got %q", got)
 	}
 }
 
@@ -128,7 +128,7 @@ func inside(attribute string, change func(item)) func(item) {
 	}
 }
 
-// TestBadItems is the table of items that this version cannot read, and of those that only look so.
+// TestBadItems is the table of items that this version cannot read, and of items that only look invalid.
 func TestBadItems(t *testing.T) {
 	t.Parallel()
 	armed, deferring := []string{`{"type": "arm"}`}, []string{`{"type": "busy"}`, `{"type": "later", "text": "late"}`}

@@ -14,7 +14,7 @@ import (
 	"github.com/settle-run/settle/runtime/durable"
 )
 
-// TestBadGroups is the table of groups that lead to no instance, or look so.
+// TestBadGroups is the table of groups that name no instance, or look like it.
 func TestBadGroups(t *testing.T) {
 	t.Parallel()
 	longest := "probe/" + strings.Repeat("x", durable.InstanceIDBytesMax-len("probe/"))
@@ -30,22 +30,22 @@ func TestBadGroups(t *testing.T) {
 		{name: "backslash", group: `probe\1`, body: goodEvent, want: parked(`the group of the message: not the name of an instance: expected machine/id such as signup/42, got "probe\\1"`)},
 		{name: "punctuation", group: "probe/$(rm;-rf)", body: goodEvent, want: applied("good")},
 		{name: "longest", group: longest, body: goodEvent, want: applied("good")},
-		{name: "child that nobody has started", group: "ship/1", body: `{"type": "hail", "cargo": "tea"}`, want: parked(`ship/1 does not exist, and begins with an input: only a parent starts it`)},
+		{name: "child without a start", group: "ship/1", body: `{"type": "hail", "cargo": "tea"}`, want: parked(`ship/1 does not exist, and begins with an input: only a parent starts it`)},
 		{name: "unknown machine and no event", group: "nobody/1", body: "hello", want: parked(`the group of the message: unknown machine: expected one of boat, enrich, harbour, job, probe, ship, signup, got "nobody"`)},
 	})
 }
 
-// TestBadAttributes is the table of message attributes that look like those of parked messages.
+// TestBadAttributes is the table of message attributes that look like a parked message's.
 func TestBadAttributes(t *testing.T) {
 	t.Parallel()
 	binary := types.MessageAttributeValue{DataType: aws.String("Binary"), BinaryValue: []byte{0xff}}
 	told := `{"type": "note", "text": "told"}`
-	// An event without an ID that begins its instance is known by its place, which is the first of the queue.
+	// An event without an ID that starts its instance is remembered by its place, the first in the queue.
 	queue := sha256.Sum256([]byte(arnOfQueues + queueName))
 	place := fmt.Sprintf("parked/%x/10000000000000001024", queue[:8])
 	nothingKept := func(w *world, after durable.Record) {
 		if !slices.Equal(after.RecentEvents, []string{place}) {
-			w.t.Errorf("want nothing of the attributes kept beside the place %s, got %.100q", place, after.RecentEvents)
+			w.t.Errorf("want only the place %s remembered, and no attributes, got %.100q", place, after.RecentEvents)
 		}
 	}
 	runBadMessages(t, []badMessage{
@@ -60,7 +60,7 @@ func TestBadAttributes(t *testing.T) {
 	})
 }
 
-// TestFabricatedEventsOfTheLoop is the table of the loop's own events, sent by somebody else.
+// TestFabricatedEventsOfTheLoop is the table of the loop's own events, sent by a producer.
 func TestFabricatedEventsOfTheLoop(t *testing.T) {
 	t.Parallel()
 	const foreign = `, "$parent": {"instance": "harbour/9", "incarnation": 1, "child": "1.0"}}`
@@ -73,11 +73,11 @@ func TestFabricatedEventsOfTheLoop(t *testing.T) {
 		{name: "incarnation a string", body: `{"type": "settle.timer", "timer": "3.0", "$incarnation": "now"}`, before: arm, want: skipped()},
 		{name: "timer a day early", body: `{"type": "settle.timer", "timer": "3.0", "$incarnation": CREATED}`, before: arm, want: applied(""), warned: true, check: func(w *world, after durable.Record) {
 			if after.State[0] != "armed" {
-				w.t.Errorf("want the instance armed until its time, got %v", after.State)
+				w.t.Errorf("want the instance armed until the timer is due, got %v", after.State)
 			}
 			time.Sleep(24 * time.Hour)
 			if record := w.record(probe1); record.State[0] != "idle" {
-				w.t.Errorf("want the timer to fire at its time all the same, got %v", record.State)
+				w.t.Errorf("want the timer to fire when it is due, got %v", record.State)
 			}
 		}},
 		{name: "token a number", body: `{"type": "settle.token", "token": 7, "$incarnation": CREATED}`, want: parked(`wrong payload: settle.token, which only the loop itself sends: expected a string under "token", got a number`)},
@@ -99,7 +99,7 @@ func TestFabricatedEventsOfTheLoop(t *testing.T) {
 		{name: "start without parent", body: `{"type": "settle.start"}`, want: parked(`wrong payload: expected the key $parent with a parent's instance, incarnation and child, got {Instance: Incarnation:0 Child:}`)},
 		{name: "start with a text for a parent", body: `{"type": "settle.start", "$parent": "harbour/9"}`, want: parked(`wrong payload: expected an object under "$parent", got a string`)},
 		{name: "start with a wrong name", body: `{"type": "settle.start", "$parent": {"instance": "harbour", "incarnation": 1, "child": "1.0"}}`, want: parked(`wrong payload: expected the key $parent with a parent's instance, incarnation and child, got {Instance:harbour Incarnation:1 Child:1.0}`)},
-		{name: "start of a child that nobody waits for", group: "ship/1", body: `{"type": "settle.start", "input": {}` + foreign, want: applied("no instance")},
+		{name: "start of a child without a waiting parent", group: "ship/1", body: `{"type": "settle.start", "input": {}` + foreign, want: applied("no instance")},
 		{name: "stop of an instance that is no child", body: `{"type": "settle.stop"` + foreign, want: skipped()},
 		{name: "parent a text", body: `{"type": "note", "text": "bad", "$parent": "harbour/9"}`, want: parked(`wrong payload: expected an object under "$parent", got a string`)},
 		{name: "parent of another child", body: `{"type": "note", "text": "bad"` + foreign, want: parked(`harbour/9 sent it to its child probe/1, which does not exist: it could not be started, or has ended and expired`)},

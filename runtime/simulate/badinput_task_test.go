@@ -17,15 +17,15 @@ import (
 	"github.com/settle-run/settle/runtime/awslocal"
 )
 
-// TestBadTasks is the table of tasks of Step Functions whose event is bad, but whose token can be read: they hear why,
-// instead of waiting for nothing.
+// TestBadTasks is the table of Step Functions tasks whose event is bad but whose token is readable. The tasks fail
+// with the reason, instead of waiting for nothing.
 func TestBadTasks(t *testing.T) {
 	t.Parallel()
 	const token = `"token.$": "$$.Task.Token", "name": "Wait"`
 	for _, row := range []struct {
-		// event is the message's body as the task makes it; group is probe/1 if it is empty.
+		// event is the message's body as the task sends it. An empty group means probe/1.
 		name, event, group string
-		// text is the cause of the task's failure, and the reason of what is parked.
+		// text is the cause of the task's failure, and the reason for parking.
 		text string
 	}{
 		{name: "negative time-out", event: `{"type": "settle.wait", "$task": {` + token + `, "timeoutSeconds": -1}}`, text: `wrong $task: expected no negative seconds, got a time-out of -1 and a heartbeat of 0`},
@@ -72,14 +72,14 @@ func TestBadTasks(t *testing.T) {
 					t.Errorf("want one error in the log, got %+v", lines)
 				}
 				if got := w.notes(probe1); got != "first, good" || len(w.record(probe1).Tokens) != 0 {
-					t.Errorf("want the instance to go on without the token, got %q and %v", got, w.record(probe1).Tokens)
+					t.Errorf("want the instance to continue without the token, got %q and %v", got, w.record(probe1).Tokens)
 				}
 			})
 		})
 	}
 }
 
-// startSending starts an execution whose only task sends the event, and waits for an hour.
+// startSending starts an execution whose only task sends the event and waits for an hour.
 func (w *world) startSending(group, event string) (execution string) {
 	w.t.Helper()
 	machine, err := w.workflows().CreateStateMachine(w.t.Context(), &sfn.CreateStateMachineInput{
@@ -97,7 +97,7 @@ func (w *world) startSending(group, event string) (execution string) {
 	return *started.ExecutionArn
 }
 
-// TestATaskWithAWrongEntryTimeIsStillAnswered has tasks tell a time that is long over: the token of one that still waits
+// TestATaskWithAWrongEntryTimeIsStillAnswered sends tasks with an entry time long ago. The token of a waiting task
 // stays.
 func TestATaskWithAWrongEntryTimeIsStillAnswered(t *testing.T) {
 	t.Parallel()
@@ -111,7 +111,7 @@ func TestATaskWithAWrongEntryTimeIsStillAnswered(t *testing.T) {
 				w.sendRaw(raw{group: probe1, body: `{"type": "finish"}`})
 				time.Sleep(time.Minute)
 				if _, end := w.ended(execution); end != "FAILED Settle.Ended" {
-					t.Errorf("want the task told that the instance has ended, got %s", end)
+					t.Errorf("want the task answered with the instance's end, got %s", end)
 				}
 				if messages := w.parked(); len(messages) != 0 {
 					t.Errorf("want nothing parked, got %s", *messages[0].MessageAttributes["reason"].StringValue)
@@ -121,7 +121,7 @@ func TestATaskWithAWrongEntryTimeIsStillAnswered(t *testing.T) {
 	}
 }
 
-// TestBadRecordsOfLambda is the table of records that no FIFO queue makes, handed to the function as they are.
+// TestBadRecordsOfLambda is the table of records that no FIFO queue produces, passed directly to the function.
 func TestBadRecordsOfLambda(t *testing.T) {
 	t.Parallel()
 	arn := "arn:aws:sqs:" + awslocal.Region + ":" + awslocal.Account + ":" + queueName
@@ -161,13 +161,14 @@ func TestBadRecordsOfLambda(t *testing.T) {
 	}
 }
 
-// TestWhatSQSNeverCarriesStopsNobody hands the function records whose body or group no client of SQS could send: the
-// function answers, and the good message beside them is applied.
-func TestWhatSQSNeverCarriesStopsNobody(t *testing.T) {
+// TestRecordsThatSQSNeverSendsDoNotBlock passes records to the function whose body or group no SQS client could send.
+// The function returns, and applies the good message in the same batch.
+func TestRecordsThatSQSNeverSendsDoNotBlock(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		group, body string
-		// reason is why it was parked; refused says that it could not be, for SQS refuses it there too.
+		// reason is the reason for parking. refused means that parking failed, because SQS refuses the message there
+		// too.
 		reason  string
 		refused bool
 	}{
@@ -190,7 +191,7 @@ func TestWhatSQSNeverCarriesStopsNobody(t *testing.T) {
 				}
 				if c.refused {
 					if len(failed) != 1 || failed[0].ItemIdentifier != "bad" {
-						t.Errorf("want the bad message to come again, as it cannot be parked, got %v", failed)
+						t.Errorf("want the bad message retried, because it cannot be parked, got %v", failed)
 					}
 					lines := log.of(t, c.group, slog.LevelWarn)
 					if len(lines) == 0 || !strings.HasPrefix(lines[0].Error, "parking message bad of "+c.group) {
@@ -207,13 +208,13 @@ func TestWhatSQSNeverCarriesStopsNobody(t *testing.T) {
 	}
 }
 
-// lambdaRecord is a message as Lambda hands it over.
+// lambdaRecord returns a message as Lambda passes it to a function.
 func lambdaRecord(id, group, body, sequenceNumber string) events.SQSMessage {
 	return events.SQSMessage{MessageId: id, EventSourceARN: "arn:aws:sqs:any", ReceiptHandle: id, Body: body, Attributes: map[string]string{
 		"MessageGroupId": group, "SequenceNumber": sequenceNumber, "ApproximateReceiveCount": "1", "SentTimestamp": "946684800000"}}
 }
 
-// invoke hands records to the consumer's function.
+// invoke passes records to the consumer's function.
 func (w *world) invoke(records ...events.SQSMessage) (failed []events.SQSBatchItemFailure, err error) {
 	w.t.Helper()
 	answer, err := w.consumer(w.options).Invoke(w.t.Context(), mustJSON(w.t, events.SQSEvent{Records: records}))
@@ -227,8 +228,8 @@ func (w *world) invoke(records ...events.SQSMessage) (failed []events.SQSBatchIt
 	return response.BatchItemFailures, nil
 }
 
-// TestSQSRefusesWhatNoMessageMayBe shows which bad input never comes as far as the queue.
-func TestSQSRefusesWhatNoMessageMayBe(t *testing.T) {
+// TestSQSRefusesInvalidMessages shows which bad input never reaches the queue.
+func TestSQSRefusesInvalidMessages(t *testing.T) {
 	t.Parallel()
 	inProbeWorld(t, func(w *world, _ *lines) {
 		for name, message := range map[string]raw{

@@ -21,10 +21,10 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// The tables of these files show what becomes of bad input, kind by kind, over the real adapters: see "What becomes of
-// bad input" in docs/guarantees.md. A row spells the text that a person finds, so that it is reviewed like code.
+// The tables in these files show the results of bad input, by kind, with the real adapters: see "What becomes of bad
+// input" in docs/guarantees.md. Each row spells out the text that operators see, so that changes to it are reviewed.
 
-// probe is the context of a chart that takes notes, and fails on what it is told to fail on.
+// probe is the context of a chart that takes notes, and fails on request.
 type probe struct {
 	Notes []string        `json:"notes"`
 	Kept  json.RawMessage `json:"kept,omitempty"`
@@ -66,7 +66,7 @@ const (
 	firstEvent = `{"type": "note", "text": "first"}`
 )
 
-// probing hosts the probe. Notes are taken in every state; hide begins no instance.
+// probing hosts the probe. It takes notes in every state. hide starts no instance.
 func probing() durable.Machine {
 	type on = statechart.Transition[probe]
 	type do = []statechart.Action[probe]
@@ -108,7 +108,7 @@ func probing() durable.Machine {
 	}), durable.MachineConfig{StartedBy: []string{"note", "keep", "measure", "grow", "crash", "fail", durable.WaitEvent}})
 }
 
-// lines is a slog.Handler's output that keeps each line as it was logged.
+// lines is the output of a slog.Handler. It keeps each line.
 type lines struct {
 	mu  sync.Mutex
 	buf bytes.Buffer
@@ -125,7 +125,7 @@ type logged struct {
 	Level, Msg, Instance, Reason, Error string
 }
 
-// of returns the lines of an instance with one of the levels, in order.
+// of returns an instance's lines of the given levels, in order.
 func (l *lines) of(t *testing.T, instance string, levels ...slog.Level) (found []logged) {
 	t.Helper()
 	l.mu.Lock()
@@ -144,20 +144,20 @@ func (l *lines) of(t *testing.T, instance string, levels ...slog.Level) (found [
 	return found
 }
 
-// inProbeWorld runs a test in a world that hosts the probe, the harbour and the ships, and keeps the consumer's log.
+// inProbeWorld runs a test in a world with the probe, the harbour and the ships. It keeps the consumer's log.
 func inProbeWorld(t *testing.T, test func(w *world, log *lines)) {
 	t.Helper()
 	log := &lines{}
 	inWorld(t, options{more: append(sailing(), probing()), log: slog.NewJSONHandler(log, nil)}, func(w *world) { test(w, log) })
 }
 
-// raw is a message as any client of SQS may send it.
+// raw is a message as any SQS client may send it.
 type raw struct {
 	group, body string
 	attributes  map[string]types.MessageAttributeValue
 }
 
-// sendRaw sends messages in one call, and returns the sequence numbers that they were given.
+// sendRaw sends messages in one call, and returns their sequence numbers.
 func (w *world) sendRaw(messages ...raw) (sequenceNumbers []string) {
 	w.t.Helper()
 	w.batches++
@@ -178,7 +178,7 @@ func (w *world) sendRaw(messages ...raw) (sequenceNumbers []string) {
 	return sequenceNumbers
 }
 
-// parked receives all that was parked.
+// parked receives all parked messages.
 func (w *world) parked() []types.Message {
 	w.t.Helper()
 	received, err := w.queues().ReceiveMessage(w.t.Context(), &sqs.ReceiveMessageInput{
@@ -191,7 +191,7 @@ func (w *world) parked() []types.Message {
 	return received.Messages
 }
 
-// unacknowledged counts the messages of the FIFO queue, in flight or not.
+// unacknowledged counts the messages in the FIFO queue, including those in flight.
 func (w *world) unacknowledged() int {
 	w.t.Helper()
 	attributes, err := w.queues().GetQueueAttributes(w.t.Context(), &sqs.GetQueueAttributesInput{
@@ -211,7 +211,7 @@ func (w *world) unacknowledged() int {
 	return count
 }
 
-// notes returns what an instance of the probe has noted.
+// notes returns the notes of a probe.
 func (w *world) notes(instance string) string {
 	w.t.Helper()
 	record := w.record(instance)
@@ -227,8 +227,7 @@ func (w *world) notes(instance string) string {
 	return strings.Join(snapshot.Context.Notes, ", ")
 }
 
-// wantParked checks the only message that was parked: body and group as they were, and all that a person
-// has to go by beside them.
+// wantParked checks that one message was parked: body and group are unchanged, and its attributes are complete.
 func (w *world) wantParked(bad raw, sequenceNumber, reason string, receives int) {
 	w.t.Helper()
 	messages := w.parked()
@@ -256,7 +255,7 @@ func (w *world) wantParked(bad raw, sequenceNumber, reason string, receives int)
 	}
 	for name := range want {
 		if got[name] != want[name] {
-			w.t.Errorf("the attribute %s of what was parked:\ngot  %s\nwant %s", name, got[name], want[name])
+			w.t.Errorf("the attribute %s of the parked message:\ngot  %s\nwant %s", name, got[name], want[name])
 		}
 	}
 	if len(got) != len(want) {

@@ -23,10 +23,10 @@ const (
 	createSchedule = "scheduler.CreateSchedule"
 )
 
-// message is one message of a batch that a producer sends past the gateway.
+// message is one message of a batch that a producer sends without the gateway.
 type message struct{ group, body string }
 
-// sendBatch sends messages in one call, so that one poll finds them all.
+// sendBatch sends messages in one call, so that one poll receives all of them.
 func (w *world) sendBatch(messages ...message) {
 	w.t.Helper()
 	var entries []types.SendMessageBatchRequestEntry
@@ -44,7 +44,7 @@ func (w *world) queues() *sqs.Client {
 	return sqs.NewFromConfig(w.aws(w.cloud.HTTPClient(), true))
 }
 
-// calls returns how often consumer and forwarder called what a batch may cost.
+// calls counts the calls by consumer and forwarder that a batch may need.
 func (w *world) calls() map[string]int {
 	synctest.Wait()
 	counts := map[string]int{}
@@ -80,7 +80,7 @@ func TestTenEventsOfOneInstanceCostOneReadAndOneWrite(t *testing.T) {
 	})
 }
 
-func TestAnEventWithAnEffectCostsOneWriteMore(t *testing.T) {
+func TestAnEventWithAnEffectCostsOneMoreWrite(t *testing.T) {
 	t.Parallel()
 	inWorld(t, options{}, func(w *world) {
 		w.workflowJob(10, "in_progress", "")
@@ -94,7 +94,7 @@ func TestAnEventWithAnEffectCostsOneWriteMore(t *testing.T) {
 	})
 }
 
-func TestOnePoisonedMessageLeavesTheNineOthersOfItsBatchAlone(t *testing.T) {
+func TestOnePoisonedMessageDoesNotAffectTheRestOfItsBatch(t *testing.T) {
 	t.Parallel()
 	inWorld(t, options{}, func(w *world) {
 		const poisoned = 4
@@ -114,17 +114,17 @@ func TestOnePoisonedMessageLeavesTheNineOthersOfItsBatchAlone(t *testing.T) {
 			}
 		}
 		if record := w.record(batch[poisoned].group); record.Revision != 0 {
-			t.Errorf("want no instance made by the poisoned message, got %+v", record)
+			t.Errorf("want no instance from the poisoned message, got %+v", record)
 		}
 		parked := w.receiveDeadLetter()
 		if *parked.Body != batch[poisoned].body || parked.Attributes["MessageGroupId"] != batch[poisoned].group {
-			t.Errorf("want the poisoned message parked as it was, got %q in group %q", *parked.Body, parked.Attributes["MessageGroupId"])
+			t.Errorf("want the poisoned message parked unchanged, got %q in group %q", *parked.Body, parked.Attributes["MessageGroupId"])
 		}
 		if reason := *parked.MessageAttributes["reason"].StringValue; !strings.Contains(reason, "not an event") {
-			t.Errorf("want a reason that says what is wrong, got %q", reason)
+			t.Errorf("want a reason that names the error, got %q", reason)
 		}
 		if got := w.calls()[getItem]; got != 10 {
-			t.Errorf("want each instance read once, so no message delivered twice, got %d reads", got)
+			t.Errorf("want each instance read once and no message delivered twice, got %d reads", got)
 		}
 	})
 }
@@ -154,7 +154,7 @@ func TestItemsOfCompletedJobsExpireAfterTheRetention(t *testing.T) {
 		}
 		time.Sleep(15*24*time.Hour + time.Hour)
 		if record := w.record(pickedUp); record.Revision != 0 {
-			t.Errorf("want the item gone after its retention, got %+v", record)
+			t.Errorf("want the item deleted after its retention, got %+v", record)
 		}
 	})
 }

@@ -13,11 +13,10 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sfn/types"
 )
 
-// workflows is the Step Functions of a world, which no fault hits.
+// workflows returns a world's Step Functions client without faults.
 func (w *world) workflows() *sfn.Client { return sfn.NewFromConfig(w.aws(w.cloud.HTTPClient(), true)) }
 
-// startWorkflow starts an execution of a workflow file, which waits for the instance. more is put into
-// its input.
+// startWorkflow starts an execution of a workflow file that waits for the instance. It merges more into the input.
 func (w *world) startWorkflow(file, name, instance string, more ...map[string]string) (execution string) {
 	w.t.Helper()
 	input := map[string]string{"instance": instance, "queue_url": w.queueURL}
@@ -44,8 +43,7 @@ func (w *world) startWorkflow(file, name, instance string, more ...map[string]st
 	return *started.ExecutionArn
 }
 
-// ended waits until the execution has ended, and returns its path through its states, and its output or
-// its error.
+// ended waits until the execution has ended. It returns the names of its states, and its output or error.
 func (w *world) ended(execution string) (path, end string) {
 	w.t.Helper()
 	var described *sfn.DescribeExecutionOutput
@@ -78,7 +76,7 @@ func (w *world) ended(execution string) (path, end string) {
 	return strings.Join(states, " "), string(described.Status) + " " + aws.ToString(described.Error)
 }
 
-// TestAWorkflowWithOneWaitEndsInManyWays plays the ways of a job that a workflow waits for.
+// TestAWorkflowWithOneWaitEndsInManyWays plays the possible lives of a job that a workflow waits for.
 func TestAWorkflowWithOneWaitEndsInManyWays(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -134,8 +132,8 @@ func TestAWorkflowWithOneWaitEndsInManyWays(t *testing.T) {
 	}
 }
 
-// TestABridgeSurvivesAFaultAtEveryCall plays a job with a workflow that waits for it twice, once for each
-// call that consumer and forwarder make to AWS and each kind of fault.
+// TestABridgeSurvivesAFaultAtEveryCall plays a job with a workflow that waits for it twice. It repeats that for each
+// AWS call of consumer and forwarder, and each kind of fault.
 func TestABridgeSurvivesAFaultAtEveryCall(t *testing.T) {
 	t.Parallel()
 	play := func(w *world) string {

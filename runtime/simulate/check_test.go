@@ -19,7 +19,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// check checks at the end of a run that the guarantees held.
+// check checks the guarantees at the end of a run.
 func (s *simulation) check() {
 	sends, tokens := map[string]string{}, map[string]wait{}
 	ends := s.ends()
@@ -36,15 +36,15 @@ func (s *simulation) check() {
 		}
 		record.Outbox = slices.DeleteFunc(record.Outbox, func(e statechart.Effect) bool { return s.ledger.isParkedBefore(name, e) })
 		if len(record.Outbox) > 0 {
-			s.problem("%s has an outbox left behind: %+v", name, record.Outbox)
+			s.problem("%s still has an outbox: %+v", name, record.Outbox)
 		}
 		s.checkRest(record)
-		if len(record.Tokens) > 0 && !s.plan.denies { // Else nobody may have looked after them.
-			s.problem("%s has tokens left behind: %+v", name, record.Tokens)
+		if len(record.Tokens) > 0 && !s.plan.denies { // otherwise nothing may have checked them
+			s.problem("%s still has tokens: %+v", name, record.Tokens)
 		}
 		if s.hasLost(name) {
 			s.count("instances whose items have expired", 1)
-			continue // What it had been, nobody knows any more.
+			continue // its state is lost
 		}
 		queues := s.ledger.of(name)
 		r := &replay{simulation: s, name: name, machine: s.versions[id.Machine][0], record: record, queues: queues, messages: slices.Concat(queues...), deadEnds: map[uint64]deadEnd{}, seen: map[string]bool{}, sends: map[string]string{}, tokens: map[string]wait{}, spawned: map[string]json.RawMessage{}, left: map[string]time.Time{}, awaited: map[string]string{}, aliases: map[string]bool{}, asked: map[string]string{}, failures: map[string]bool{}, ends: ends}
@@ -71,13 +71,13 @@ func (s *simulation) check() {
 	s.checkInnocents()
 }
 
-// checkRest checks that an instance rests: the queues are empty, and nothing is scheduled.
+// checkRest checks that an instance is at rest: the queues are empty, and nothing is scheduled.
 func (s *simulation) checkRest(record durable.Record) {
 	if record.Revision == 0 || s.plan.denies {
 		return
 	}
 	stored, err := waking.Of(s.machines, record)
-	if err != nil { // The new version has stored it.
+	if err != nil { // the new version has stored it
 		stored, err = waking.Of(s.deployed, record)
 	}
 	if err == nil {
@@ -88,34 +88,35 @@ func (s *simulation) checkRest(record durable.Record) {
 	}
 }
 
-// noEnd is in the reason of an event that was parked because its tries came to no end; abandonedMax is how many there may be by default.
+// noEnd is in the reason of an event that was parked because its tries never ended. abandonedMax is the default limit
+// of such tries.
 const (
 	noEnd        = "the process died while it was tried"
 	abandonedMax = 10
 )
 
-// checkInnocents checks that no event was parked because its tries came to no end, unless its instance has killed processes, or as
-// many have died or frozen as an event may have tries.
+// checkInnocents checks the events that were parked because their tries never ended. Their instance must have killed
+// processes, or as many processes must have died or frozen as an event may have tries.
 func (s *simulation) checkInnocents() {
 	died, triesMax := s.died(), cmp.Or(s.plan.config.AbandonedMax, abandonedMax)
 	for _, name := range s.names() {
 		for _, message := range slices.Concat(s.ledger.of(name)...) {
 			if message.isHopeless() {
-				continue // The dead-letter queue may have been out of reach for as long.
+				continue // the dead-letter queue may have been unreachable for as long
 			}
 			if n, _ := retriesOf(message); n > 0 {
 				s.count("messages of the runtime scheduled again", 1)
 			}
 			for _, reason := range s.ledger.parked[message.parkingID()] {
 				if strings.Contains(reason, noEnd) && !s.lab.killers[name] && died < triesMax {
-					s.problem("%s was parked for %s, although the instance kills no process, and only %d have died or frozen: %s", message.body, name, died, reason)
+					s.problem("%s was parked for %s, but the instance kills no process, and only %d have died or frozen: %s", message.body, name, died, reason)
 				}
 			}
 		}
 	}
 }
 
-// countEnds counts what a run had besides faults.
+// countEnds counts events of a run other than faults.
 func (s *simulation) countEnds(replays []*replay, ends map[string]*sfn.DescribeExecutionOutput) {
 	for _, end := range ends {
 		if timedOut(end) {
@@ -150,28 +151,28 @@ func (s *simulation) countEnds(replays []*replay, ends map[string]*sfn.DescribeE
 	}
 }
 
-// names returns the instances of the plan, and those that got messages beside them: their children.
+// names returns the instances of the plan and their children, which also received messages.
 func (s *simulation) names() []string {
 	names := slices.Concat(s.plan.instances, s.ledger.groups())
 	slices.Sort(names)
 	return slices.Compact(names)
 }
 
-// checkSends checks that the events which instances send one another are the ones that arrived.
+// checkSends checks that the events that instances sent to one another are the events that arrived.
 func (s *simulation) checkSends(sends map[string]string) {
 	for id, name := range s.arrivals {
 		if sends[id] != name && !s.hasLost(id) && !s.wasUndone(id) {
-			s.problem("%s got an event that nobody has sent it: %s", name, id)
+			s.problem("%s got an event that no instance sent to it: %s", name, id)
 		}
 	}
 	for id, to := range sends {
 		if s.arrivals[id] == "" && !s.ledger.failed[id] {
-			s.problem("the event %s has never arrived at %s", id, to)
+			s.problem("the event %s never arrived at %s", id, to)
 		}
 	}
 }
 
-// ends returns how the executions have ended, by ARN.
+// ends returns the ends of the executions, by ARN.
 func (s *simulation) ends() map[string]*sfn.DescribeExecutionOutput {
 	client, ends := sfn.NewFromConfig(s.truth()), map[string]*sfn.DescribeExecutionOutput{}
 	for i := range s.plan.executions {
@@ -185,24 +186,24 @@ func (s *simulation) ends() map[string]*sfn.DescribeExecutionOutput {
 	return ends
 }
 
-// timedOut reports whether an execution has waited for too long.
+// timedOut reports whether an execution waited too long.
 func timedOut(end *sfn.DescribeExecutionOutput) bool {
 	return end != nil && end.Status == "FAILED" && strings.HasSuffix(aws.ToString(end.Error), "Timeout")
 }
 
-// check checks that a workflow has heard what the model says, or has waited for too long.
+// check checks that a workflow received the model's answer, or waited too long.
 func (w *wait) check(end *sfn.DescribeExecutionOutput) error {
 	said := aws.ToString(end.Error) + ": " + aws.ToString(end.Cause)
 	var output struct{ Outcome string }
 	switch {
 	case timedOut(end):
 		if w.answer != "" && w.answer != "expired" && !w.at.IsZero() && end.StopDate.Sub(w.at) > time.Hour {
-			return fmt.Errorf("%s has timed out at %v, although the answer %q was there at %v", w.execution, end.StopDate, w.answer, w.at)
+			return fmt.Errorf("%s timed out at %v, but the answer %q was ready at %v", w.execution, end.StopDate, w.answer, w.at)
 		}
 		return nil
 	case end.Status == "SUCCEEDED":
 		if err := json.Unmarshal([]byte(aws.ToString(end.Output)), &output); err != nil || output.Outcome != w.answer {
-			return fmt.Errorf("%s has succeeded with %s, but is to hear %q", w.execution, aws.ToString(end.Output), w.answer)
+			return fmt.Errorf("%s succeeded with %s, but expected %q", w.execution, aws.ToString(end.Output), w.answer)
 		}
 		return nil
 	case w.parked && aws.ToString(end.Error) == durable.ErrorParked:
@@ -210,32 +211,32 @@ func (w *wait) check(end *sfn.DescribeExecutionOutput) error {
 	case end.Status == "FAILED" && w.answer != "" && strings.HasPrefix(said, w.answer):
 		return nil
 	default:
-		return fmt.Errorf("%s is %s with %s, but is to hear %q", w.execution, end.Status, said, w.answer)
+		return fmt.Errorf("%s is %s with %s, but expected %q", w.execution, end.Status, said, w.answer)
 	}
 }
 
-// heartbeatLong is a time-out whose quarter, the time between heartbeats, no outage lasts for.
+// heartbeatLong is a time-out with a long heartbeat interval, a quarter of it. No outage lasts that long.
 const heartbeatLong = 29 * 24 * time.Hour
 
-// checkExecutions checks that no workflow waits any more, and none has waited for too long for nothing.
+// checkExecutions checks that no workflow still waits, and that none waited too long for nothing.
 func (s *simulation) checkExecutions(ends map[string]*sfn.DescribeExecutionOutput, tokens map[string]wait) {
 	for arn, end := range ends {
 		if _, known := tokens[arn]; !known && !timedOut(end) {
-			s.problem("%s is %s, but no instance was waited for", arn, end.Status)
+			s.problem("%s is %s, but did not wait for an instance", arn, end.Status)
 		}
 		took, timeout := end.StopDate.Sub(*end.StartDate), s.timeoutOf(*end.Name)
 		stopped := aws.ToString(end.Error) == "States.HeartbeatTimeout" && timeout > heartbeatLong
-		if _, heard := tokens[arn]; heard && stopped && s.plan.receivesMax == 0 && !s.plan.denies { // Else what beats it may be given up.
-			s.problem("%s was left without a heartbeat for days", arn)
+		if _, heard := tokens[arn]; heard && stopped && s.plan.receivesMax == 0 && !s.plan.denies { // otherwise its heartbeats may be dropped
+			s.problem("%s got no heartbeat for days", arn)
 		}
-		// A clock that is off delays heartbeats, as do a service that holds the instance up and what strains a run.
+		// Heartbeats are late if a clock is off, if a service blocks the instance, or under a strain.
 		if timedOut(end) && s.director.faults == 0 && len(s.plan.strains) == 0 && !s.plan.skewed && len(s.lab.tries) == 0 && took < timeout {
-			s.problem("%s has timed out after %v, without a fault, although it waits for %v", arn, took, timeout)
+			s.problem("%s timed out after %v without a fault, but may wait for %v", arn, took, timeout)
 		}
 	}
 }
 
-// checkQueues checks that nothing is left in the queues.
+// checkQueues checks that the queues are empty.
 func (s *simulation) checkQueues() {
 	client := sqs.NewFromConfig(s.truth())
 	for _, url := range append([]string{s.delayURL, s.executionsURL}, s.queueURLs...) {

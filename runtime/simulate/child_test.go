@@ -13,13 +13,13 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// voyage is the context of a chart that sends ships, and of the ships. Log is what has happened, in order.
+// voyage is the context of a chart that sends ships, and of the ships. Log lists the events in order.
 type voyage struct {
 	Cargo string   `json:"cargo"`
 	Log   []string `json:"log"`
 }
 
-// Validate refuses a cargo that no ship takes.
+// Validate rejects a cargo that no ship carries.
 func (v voyage) Validate() error {
 	if v.Cargo == "lead" {
 		return fmt.Errorf("no ship carries %s", v.Cargo)
@@ -36,8 +36,8 @@ const (
 	voyages  = 3 * time.Hour
 )
 
-// sailing hosts the harbour, which has a ship at sea while it waits for one, the ships, each with a boat of its own,
-// and the boats.
+// sailing hosts the harbour, the ships and the boats. The harbour has a ship at sea while it waits for one. Each ship
+// has a boat.
 func sailing() []durable.Machine {
 	type on = statechart.Transition[voyage]
 	type do = []statechart.Action[voyage]
@@ -75,7 +75,7 @@ func sailing() []durable.Machine {
 	}
 }
 
-// family sums up all instances, those of the same sum as many times as there are.
+// family summarizes all instances, one line each, sorted.
 func (w *world) family() []string {
 	w.t.Helper()
 	var sums []string
@@ -97,8 +97,7 @@ func (w *world) family() []string {
 	return append(sums, "parked "+w.deadLetters())
 }
 
-// sail has a ship come home, one that is recalled, one that cannot sail, and one that is at sea when the harbour
-// closes.
+// sail plays four ships: one comes home, one is recalled, one cannot sail, and one is at sea when the harbour closes.
 func sail(w *world) string {
 	w.t.Helper()
 	for _, step := range []struct {
@@ -125,8 +124,8 @@ ship stopped salt [], children 0, outbox 0, ignored 0, expires true, <nil>
 ship stopped wine [], children 0, outbox 0, ignored 0, expires true, <nil>
 parked 0`
 
-// TestChildrenSurviveAFaultAtEveryCall plays that once for each call that consumer and forwarder make to AWS and each
-// kind of fault.
+// TestChildrenSurviveAFaultAtEveryCall plays sail once for each AWS call of consumer and forwarder, and each kind of
+// fault.
 func TestChildrenSurviveAFaultAtEveryCall(t *testing.T) {
 	t.Parallel()
 	quiet := &faults{}

@@ -37,29 +37,29 @@ const (
 	gigabyteLogs        = 0.50
 )
 
-// The scenario of the estimate that docs/cost.md speaks of, and what it takes for granted.
+// The scenario of the estimate in docs/cost.md, and its assumptions.
 const (
 	callsMonth = 10_000 * 30
 	waitSecond = 5 * 60
-	// runSeconds is how long functions run for one call, all together, with gigabytes of memory.
+	// runSeconds is the total running time of functions for one call, in seconds, with gigabytes of memory.
 	runSeconds, gigabytes = 2, 1
-	// idlePolls are the requests of Lambda's pollers for a queue in a month: five long polls at a time, of
-	// 20 seconds each.
+	// idlePolls is how many requests Lambda's pollers make for a queue in a month: five concurrent long polls of 20
+	// seconds.
 	idlePolls = 5 * 3 * 60 * 24 * 30
 )
 
-// callCost is what one call costs in AWS calls and units.
+// callCost is the cost of one call in AWS calls and units.
 type callCost struct {
-	// calls are those of consumer, forwarder and gateway, by service and operation.
+	// calls counts the calls of consumer, forwarder and gateway, by service and operation.
 	calls       map[string]int
 	invocations map[string]int
-	// states are those that the execution entered.
+	// states counts the states that the execution entered.
 	states int
-	// instanceUnits and aliasUnits are the write units of the items, as the story leaves them.
+	// instanceUnits and aliasUnits are the write units of the final items.
 	instanceUnits, aliasUnits int
 }
 
-// measureCall plays the story: a workflow's task, five minutes' wait, a callback with 1 KB of data.
+// measureCall plays the scenario: a workflow's task, five minutes' wait, a callback with 1 KB of data.
 func measureCall(t *testing.T) (c callCost) {
 	t.Helper()
 	counted := &faults{}
@@ -70,7 +70,7 @@ func measureCall(t *testing.T) (c callCost) {
 		w.wantCallBack(w.effects.callbackURL(company), strings.Replace(found, "Acme", strings.Repeat("A", 1024-len(`{"name":""}`)), 1), http.StatusAccepted)
 		way, _ := w.ended(execution)
 		c.states = len(strings.Fields(way))
-		time.Sleep(time.Hour) // Until all timers would have fired.
+		time.Sleep(time.Hour) // until all timers would have fired
 		c.instanceUnits, c.aliasUnits = w.writeUnits(demo), w.writeUnits("alias/enricher/job-7")
 	})
 	c.calls = map[string]int{}
@@ -81,7 +81,7 @@ func measureCall(t *testing.T) (c callCost) {
 	return c
 }
 
-// writeUnits returns what it costs to write the item.
+// writeUnits returns the units of one write of the item.
 func (w *world) writeUnits(instance string) int {
 	w.t.Helper()
 	client := dynamodb.NewFromConfig(w.aws(w.cloud.HTTPClient(), true))
@@ -92,7 +92,7 @@ func (w *world) writeUnits(instance string) int {
 	return int(*written.ConsumedCapacity.CapacityUnits)
 }
 
-// madeFor says which calls of one call of the story are made, by whom and what for.
+// madeFor explains the calls of one scenario: the caller and the purpose.
 var madeFor = []struct {
 	call  string
 	times int
@@ -108,7 +108,7 @@ var madeFor = []struct {
 	{"sqs.SendMessage", 1, "gateway: the callback, to the FIFO queue"},
 }
 
-func TestACallMakesTheAWSCallsThatTheDocumentCounts(t *testing.T) {
+func TestACallMakesTheAWSCallsInTheDocument(t *testing.T) {
 	t.Parallel()
 	c := measureCall(t)
 	want := map[string]int{}
@@ -126,10 +126,10 @@ func TestACallMakesTheAWSCallsThatTheDocumentCounts(t *testing.T) {
 	wantInDocument(t, tables)
 }
 
-// document is docs/cost.md, which tests write side by side.
+// document guards docs/cost.md, which tests write concurrently.
 var document sync.Mutex
 
-// wantInDocument checks that docs/cost.md shows the tables, each under its name, or writes them.
+// wantInDocument checks that docs/cost.md contains the tables, each under its name, or writes them.
 func wantInDocument(t *testing.T, tables map[string]string) {
 	t.Helper()
 	document.Lock()
@@ -173,25 +173,25 @@ func callTable(c callCost) string {
 // line is one line of a bill.
 type line struct {
 	what    string
-	perCall float64 // units; 0 if the line is not one of calls
+	perCall float64 // units; 0 for a line that does not depend on calls
 	month   float64 // units
 	price   float64 // of one unit
-	unit    string  // that the price is told of
-	of      float64 // how many units that is
+	unit    string  // of the price
+	of      float64 // units per price
 }
 
 func (l line) dollars() float64 { return l.month * l.price }
 
-// bill is all that 300,000 calls cost.
+// bill returns the lines for 300,000 calls.
 func bill(c callCost) []line {
 	perCall := func(what string, units, price float64, unit string, of float64) line {
 		return line{what, units, units * callsMonth, price / of, unit, of}
 	}
-	sent := 1 + c.calls["sqs.SendMessage"] // Step Functions sends too.
+	sent := 1 + c.calls["sqs.SendMessage"] // Step Functions sends one too
 	received := c.invocations["consumer"]
-	// Commits and clearings write the instance, with room for one unit of outbox; the others its alias. The claim is a
-	// transaction that writes the alias and checks the instance, both at twice the units (DynamoDB Developer Guide, "DynamoDB
-	// read and write operations").
+	// Commits and clearings write the instance, with room for one unit of outbox. The other writes are for the alias.
+	// The claim is a transaction that writes the alias and checks the instance, both at twice the units (DynamoDB
+	// Developer Guide, "DynamoDB read and write operations").
 	const aliasWrites = 2
 	instanceWrites, claims := c.calls["dynamodb.PutItem"]+c.calls["dynamodb.UpdateItem"]-aliasWrites, c.calls["dynamodb.TransactWriteItems"]
 	writes := instanceWrites*(c.instanceUnits+1) + aliasWrites*c.aliasUnits + claims*2*(c.instanceUnits+1+c.aliasUnits)
@@ -206,7 +206,7 @@ func bill(c callCost) []line {
 		perCall(fmt.Sprintf("DynamoDB, on demand: %d consistent reads (up to 4 KB)", c.calls["dynamodb.GetItem"]), float64(c.calls["dynamodb.GetItem"]), millionReadUnits, "million read units", million),
 		perCall("EventBridge Scheduler: firings, as the timer is cancelled", 0, millionSchedules, "million firings", million),
 		perCall("API Gateway, HTTP API: the callback", float64(c.invocations["gateway"]), millionHTTPRequests, "million requests", million),
-		{"SQS FIFO: Lambda's pollers while nothing comes", 0, idlePolls, millionFIFORequests / million, "million requests", million},
+		{"SQS FIFO: Lambda's idle pollers", 0, idlePolls, millionFIFORequests / million, "million requests", million},
 		{"SQS standard, the delay queue: the same", 0, idlePolls, millionSQSRequests / million, "million requests", million},
 	}
 }
@@ -227,12 +227,12 @@ func billTable(c callCost) string {
 	return b.String()
 }
 
-// comparisonTable bills ways to wait by the same rules: a run of a function takes half of the estimate's two
-// seconds, a state of a workflow costs a transition, and so does its start.
+// comparisonTable bills ways to wait by the same rules. A run of a function takes half of the estimate's two seconds.
+// A state of a workflow costs a transition, and so does its start.
 func comparisonTable(c callCost) string {
 	const x86, transition = gigabyteSecondX86 * gigabytes, millionTransitions / 1e6
 	var b strings.Builder
-	b.WriteString("| how it waits | function seconds per call | transitions per call | functions | transitions | all else | a month |\n|---|---|---|---|---|---|---|\n")
+	b.WriteString("| how it waits | function seconds per call | transitions per call | functions | transitions | other | a month |\n|---|---|---|---|---|---|---|\n")
 	row := func(how string, seconds, gigabyteSecond float64, transitions int, rest float64) {
 		functions, moved := seconds*gigabyteSecond*callsMonth, float64(transitions)*transition*callsMonth
 		shown := "not counted"
@@ -243,7 +243,7 @@ func comparisonTable(c callCost) string {
 	}
 	polling := func(every int) {
 		polls := waitSecond / every
-		row(fmt.Sprintf("a workflow that asks every %d s: Wait, Task, Choice", every), float64(1+polls), x86, 2+3*polls, 0)
+		row(fmt.Sprintf("a workflow that polls every %d s: Wait, Task, Choice", every), float64(1+polls), x86, 2+3*polls, 0)
 	}
 	rest := 0.0
 	for i, l := range bill(c) {
@@ -251,7 +251,7 @@ func comparisonTable(c callCost) string {
 			rest += l.dollars()
 		}
 	}
-	row("the estimate's function that asks until it is done", waitSecond, x86, 0, 0)
+	row("the estimate's function that polls until the job is done", waitSecond, x86, 0, 0)
 	polling(5)
 	polling(30)
 	row("the estimate's callback", runSeconds, x86, 2, 0)
@@ -261,7 +261,7 @@ func comparisonTable(c callCost) string {
 	return b.String()
 }
 
-// price writes a price without zeros that say nothing, but with cents.
+// price formats a price with cents and without further trailing zeros.
 func price(dollars float64) string {
 	text := strings.TrimRight(fmt.Sprintf("%.10f", dollars), "0")
 	for len(text)-strings.IndexByte(text, '.') < 3 {
@@ -275,7 +275,7 @@ func cents(dollars float64) string {
 	return fmt.Sprintf("%s.%02d", thousands(whole/100), whole%100)
 }
 
-// thousands writes a number with commas.
+// thousands formats a number with commas.
 func thousands(n int) string {
 	text := fmt.Sprint(n)
 	for i := len(text) - 3; i > 0; i -= 3 {

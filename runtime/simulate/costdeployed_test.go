@@ -8,34 +8,34 @@ import (
 	"github.com/settle-run/settle/runtime/durable"
 )
 
-// The bytes that the consumer's log takes at the level info, of events that have nothing to say but that they were
-// applied. A test of functions/host measures the first two, and compares them with the table in docs/cost.md.
+// The bytes in the consumer's log at level info for an event that logs nothing but its application. A test of
+// functions/host measures the first two, and compares them with the table in docs/cost.md.
 const (
 	eventLineBytes   = 290 // "event applied"
 	metricsLineBytes = 280 // of an invocation
-	lambdaLinesBytes = 260 // START, END and REPORT of an invocation, which Lambda writes: an assumption
+	lambdaLinesBytes = 260 // START, END and REPORT of an invocation, which Lambda writes; an assumption
 )
 
-// deployedRun is a run of events, one at a time, as a stack of infra/template.yaml takes them, or one that is set otherwise.
+// deployedRun is a run of single events on a stack of infra/template.yaml, or with other settings.
 type deployedRun struct {
 	name string
-	// typ is that of the events.
+	// typ is the events' type.
 	typ string
-	// historyMax is how many transitions the instance remembers; 0 means the default.
+	// historyMax is how many transitions the instance keeps; 0 means the default.
 	historyMax            int
 	withoutIndex, warning bool
 }
 
 var deployedRuns = []deployedRun{
 	{name: "as deployed", typ: "hop"},
-	{name: "as deployed, and the event leaves the state as it is", typ: "add"},
+	{name: "as deployed, and the event does not change the state", typ: "add"},
 	{name: "with `Props.WithoutIndex`", typ: "hop", withoutIndex: true},
 	{name: "with `SETTLE_HISTORY_MAX=3`", typ: "hop", historyMax: 3},
 	{name: "with `SETTLE_LOG_LEVEL=warn`", typ: "hop", warning: true},
 	{name: "with all three", typ: "hop", withoutIndex: true, historyMax: 3, warning: true},
 }
 
-// logBytes returns how many bytes the log takes of an event that has an invocation to itself.
+// logBytes returns how many bytes an event logs in its own invocation.
 func (r deployedRun) logBytes() int {
 	if r.warning {
 		return metricsLineBytes + lambdaLinesBytes
@@ -72,7 +72,7 @@ func TestADeployedStackCostsWhatTheDocumentSays(t *testing.T) {
 	wantInDocument(t, map[string]string{"deployed": text, "logs": logTable()})
 }
 
-// deployedTable is the table of those runs, for a million events.
+// deployedTable returns the table of those runs, for a million events.
 func deployedTable(used []usage) string {
 	var b strings.Builder
 	b.WriteString("| | write units of the item | of the index | bytes of log | SQS | DynamoDB | Lambda | logs | a million events |\n" +
@@ -86,7 +86,7 @@ func deployedTable(used []usage) string {
 	return b.String()
 }
 
-// logTable is the table of what a log takes.
+// logTable returns the table of the log's sizes.
 func logTable() string {
 	return fmt.Sprintf("| what is logged | bytes | |\n|---|---|---|\n"+
 		"| of each event, the line \"event applied\" | %d | measured |\n"+

@@ -28,7 +28,7 @@ func (w *world) storedItem(instance string) map[string]types.AttributeValue {
 	return read.Item
 }
 
-// itemBytes returns what DynamoDB counts for attributes, names included:
+// itemBytes returns the size of attributes by DynamoDB's rules, including names:
 // https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/CapacityUnitCalculations.html
 func itemBytes(attributes map[string]types.AttributeValue) int {
 	size := 0
@@ -42,7 +42,7 @@ func attributeBytes(value types.AttributeValue) int {
 	switch value := value.(type) {
 	case *types.AttributeValueMemberS:
 		return len(value.Value)
-	case *types.AttributeValueMemberN: // The whole numbers of items.
+	case *types.AttributeValueMemberN: // items contain whole numbers only
 		return (len(strings.Trim(strings.TrimLeft(value.Value, "-"), "0"))+1)/2 + 1
 	case *types.AttributeValueMemberL:
 		size := 3
@@ -57,7 +57,7 @@ func attributeBytes(value types.AttributeValue) int {
 	}
 }
 
-// itemParts are the attributes of items that belong together; all others are the runtime's own.
+// itemParts groups the attributes of items. All others belong to the runtime.
 var itemParts = []struct {
 	name       string
 	attributes []string
@@ -68,7 +68,7 @@ var itemParts = []struct {
 	{"tokens, executions, aliases", []string{"tokens", "executions", "aliases", "parent"}},
 }
 
-// itemLine is the line of an item in the table.
+// itemLine returns the table's line for an item.
 func itemLine(name string, item map[string]types.AttributeValue) string {
 	rest, total := maps.Clone(item), itemBytes(item)
 	line := "| " + name
@@ -88,8 +88,8 @@ func itemLine(name string, item map[string]types.AttributeValue) string {
 	return line + fmt.Sprintf(" | %s | %s | %d |\n", thousands(itemBytes(rest)), thousands(total), (total+1023)/1024)
 }
 
-// TestItemsHaveTheSizesThatTheDocumentShows plays every machine to where it waits.
-func TestItemsHaveTheSizesThatTheDocumentShows(t *testing.T) {
+// TestItemsHaveTheSizesInTheDocument plays every machine until it waits.
+func TestItemsHaveTheSizesInTheDocument(t *testing.T) {
 	t.Parallel()
 	withUpload, _ := withFiles(nil)
 	plant := &plant{jobTakes: 5 * time.Hour, status: pipeline.JobSucceeded}
@@ -115,7 +115,7 @@ func TestItemsHaveTheSizesThatTheDocumentShows(t *testing.T) {
 			w.enrich(demo, company)
 			w.await(demo, "waiting")
 		}},
-		{"upload, one of two files is there", month, withUpload, func(w *world) {
+		{"upload, one of two files has arrived", month, withUpload, func(w *world) {
 			w.uploaded("sales", "s1", "10")
 			w.region("awaited", "held")
 		}},
@@ -131,7 +131,7 @@ func TestItemsHaveTheSizesThatTheDocumentShows(t *testing.T) {
 			synctest.Wait()
 			item := w.storedItem(story.instance)
 			if units := w.writeUnits(story.instance); units != (itemBytes(item)+1023)/1024 {
-				t.Errorf("%s: counted %d bytes, but it is written with %d units", story.name, itemBytes(item), units)
+				t.Errorf("%s: counted %d bytes, but writing it takes %d units", story.name, itemBytes(item), units)
 			}
 			text += itemLine(story.name, item)
 		})

@@ -14,32 +14,33 @@ import (
 	"github.com/settle-run/settle/runtime/awslocal"
 )
 
-// usage is what AWS bills.
+// usage counts what AWS bills.
 type usage struct {
-	// events are the messages that functions were given from the FIFO queue.
+	// events counts the messages that functions received from the FIFO queue.
 	events int
-	// gets, puts, updates and transactions are calls to DynamoDB, read and write the units that they consumed, and refused
-	// those whose condition did not hold: they consume units too, but DynamoDB does not say how many.
+	// gets, puts, updates and transactions count the calls to DynamoDB. read and write are the units that they
+	// consumed. refused counts the calls whose condition failed: they consume units too, but DynamoDB does not say
+	// how many.
 	gets, puts, updates, transactions, refused int
 	read, write                                float64
-	// index are the write units of the index, which are among write.
+	// index counts the write units of the index, which write includes.
 	index float64
-	// fifo and standard are the requests to the queues of those kinds, as they are billed: one for each 64 KB.
+	// fifo and standard count the billed requests to the queues of each kind: one for each 64 KB.
 	fifo, standard int
 	invocations    int
 	firings        int // of schedules
 }
 
-// meter counts what a world uses: the calls of clients that go through it, and the deliveries of Lambda's pollers.
-// Without one, nothing is counted.
+// meter counts the usage of a world: the calls of its clients, and the deliveries of Lambda's pollers. A nil meter
+// counts nothing.
 type meter struct {
 	mu   sync.Mutex
 	used usage
-	// batch is told of each batch of the FIFO queue, if it is not nil.
+	// batch, if not nil, receives the bodies of each batch of the FIFO queue.
 	batch func(bodies []string)
 }
 
-// reset forgets what was used so far.
+// reset sets the usage to zero.
 func (m *meter) reset() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -52,11 +53,11 @@ func (m *meter) usage() usage {
 	return m.used
 }
 
-// billed returns how many requests SQS bills for a call with so many bytes of messages: "Every 64 KB chunk of a
+// billed returns how many requests SQS bills for a call with that many bytes of messages: "Every 64 KB chunk of a
 // payload is billed as 1 request" (https://aws.amazon.com/sqs/pricing/).
 func billed(bytes int) int { return max(1, (bytes+64<<10-1)/(64<<10)) }
 
-// request counts so many billed requests to the queue with the name or URL.
+// request counts billed requests to the queue with the name or URL.
 func (u *usage) request(queue string, billed int) {
 	if strings.HasSuffix(queue, ".fifo") {
 		u.fifo += billed
@@ -65,8 +66,8 @@ func (u *usage) request(queue string, billed int) {
 	}
 }
 
-// delivered counts a batch that a function is given: Lambda receives it with one call, and deletes it with another.
-// It is Config.DeliveryFault, and does no harm.
+// delivered counts a batch for a function: Lambda receives it with one call, and deletes it with another. It is a
+// Config.DeliveryFault that injects no fault.
 func (m *meter) delivered(batch awslocal.Delivery) awslocal.DeliveryFault {
 	if m == nil {
 		return awslocal.DeliveryFault{}
@@ -87,14 +88,14 @@ func (m *meter) delivered(batch awslocal.Delivery) awslocal.DeliveryFault {
 			m.batch(batch.Bodies)
 		}
 	case delayName:
-		// What the runtime has not sent itself, a schedule has, and pays for: see sent.
+		// A schedule sent the messages that the runtime did not send itself: see sent.
 		m.used.firings += len(batch.Bodies)
 		m.used.standard += len(batch.Bodies)
 	}
 	return awslocal.DeliveryFault{}
 }
 
-// over returns a client whose calls are counted.
+// over returns a client that counts the calls of next.
 func (m *meter) over(next aws.HTTPClient) aws.HTTPClient {
 	if m == nil {
 		return next
@@ -128,12 +129,12 @@ func (m metered) Do(request *http.Request) (*http.Response, error) {
 	if err != nil || !isTable {
 		return answer, err
 	}
-	told, err := io.ReadAll(answer.Body)
+	content, err := io.ReadAll(answer.Body)
 	if err != nil {
 		return nil, err
 	}
-	answer.Body = io.NopCloser(bytes.NewReader(told))
-	m.meter.consumed(operation, answer.StatusCode, told)
+	answer.Body = io.NopCloser(bytes.NewReader(content))
+	m.meter.consumed(operation, answer.StatusCode, content)
 	return answer, nil
 }
 
@@ -161,7 +162,7 @@ func (m *meter) sent(operation string, body []byte) {
 	}
 }
 
-// capacity is what a call to DynamoDB has consumed of a table.
+// capacity is the capacity that a call to DynamoDB consumed in a table.
 type capacity struct {
 	CapacityUnits          float64
 	GlobalSecondaryIndexes map[string]struct{ CapacityUnits float64 }
@@ -196,7 +197,7 @@ func (m *meter) consumed(operation string, status int, answer []byte) {
 	}
 }
 
-// capacities reads what a call has consumed: of one table or, for a transaction, of each (DynamoDB API Reference,
+// capacities reads the consumed capacity: one table's, or each table's for a transaction (DynamoDB API Reference,
 // TransactWriteItems).
 func capacities(operation string, answer []byte) []capacity {
 	var one struct{ ConsumedCapacity capacity }

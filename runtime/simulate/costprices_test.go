@@ -5,18 +5,18 @@ import (
 	"strings"
 )
 
-// What docs/cost.md takes for granted of an invocation, which nothing here can measure.
+// Assumptions of docs/cost.md about an invocation, which no test here can measure.
 const (
 	invocationSeconds   = 0.020
 	invocationGigabytes = 0.25
 )
 
-// eventBill is what a million events cost, in dollars, by service.
+// eventBill is the price of a million events in dollars, by service.
 type eventBill struct{ sqs, dynamodb, lambda, scheduler float64 }
 
 func (b eventBill) total() float64 { return b.sqs + b.dynamodb + b.lambda + b.scheduler }
 
-// dollars returns what a million events like those cost.
+// dollars returns the price of a million events with this usage each.
 func (u usage) dollars() eventBill {
 	events := float64(u.events)
 	return eventBill{
@@ -27,8 +27,8 @@ func (u usage) dollars() eventBill {
 	}
 }
 
-// eventTable is the table of the runs: what an event uses, which does not depend on how many there are, and what a
-// million of them cost.
+// eventTable returns the table of the runs: the usage of one event, which does not depend on the number of events,
+// and the price of a million events.
 func eventTable(used []usage) string {
 	var b strings.Builder
 	b.WriteString("| run | events | FIFO requests | standard requests | reads | writes | read units | write units | Lambda requests | SQS | DynamoDB | Lambda | Scheduler | a million events |\n" +

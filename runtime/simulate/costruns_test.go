@@ -11,18 +11,18 @@ import (
 	"github.com/settle-run/settle/runtime/durable"
 )
 
-// costRun is a run whose bill is told. What it leaves must be exactly what was sent.
+// costRun is a run whose cost the document shows. Its final state must match the sent events exactly.
 type costRun struct {
 	name string
-	// historyMax is how many transitions instances remember; 0 means the default.
+	// historyMax is how many transitions instances keep; 0 means the default.
 	historyMax int
-	// events are how many of them are played, at full scale, and atLeast how many at any.
+	// events is the number of events at full scale, and atLeast the minimum at any scale.
 	events, atLeast int
-	// play plays n events. What it uses before meter.reset is not told.
+	// play plays n events. Usage before meter.reset does not count.
 	play func(w *world, n int)
 }
 
-// scaled returns how many events are played: a multiple of what one call sends, and of the rounds of playMany.
+// scaled returns the number of events to play: a multiple of the events in one call, and of the rounds of playMany.
 func (r costRun) scaled() int {
 	unit := 10
 	if r.events%(rounds*unit) == 0 {
@@ -31,13 +31,13 @@ func (r costRun) scaled() int {
 	return max(r.atLeast, r.events/costScale()/unit*unit)
 }
 
-// rounds are how many events playMany sends to each instance.
+// rounds is how many events playMany sends to each instance.
 const rounds = 3
 
-// textBytes is the size of the text that an instance keeps whose item is to have 1 KB, and with a full history 2 KB.
+// textBytes is the size of the text for an item of 1 KB, or of 2 KB with a full history.
 const textBytes = 404
 
-// effectTextBytes is that of an instance whose item is to have 1 KB with an effect in its outbox.
+// effectTextBytes is the size of the text for an item of 1 KB with an effect in its outbox.
 const effectTextBytes = 239
 
 // payloadBytes is the size of the texts of the runs with large events.
@@ -56,8 +56,8 @@ var costRuns = []costRun{
 	{"10,000 instances, a start and 2 events each, sent in tens", 0, 30_000, 60, (*world).playMany},
 }
 
-// TestRunsEndInTheStateThatTheirEventsMake plays the runs, each to its end, and tells what they cost.
-func TestRunsEndInTheStateThatTheirEventsMake(t *testing.T) {
+// TestRunsEndInTheStateOfTheirEvents plays the runs to their end, and reports their cost.
+func TestRunsEndInTheStateOfTheirEvents(t *testing.T) {
 	t.Parallel()
 	used := make([]usage, len(costRuns))
 	t.Run("play", func(t *testing.T) {
@@ -72,7 +72,7 @@ func TestRunsEndInTheStateThatTheirEventsMake(t *testing.T) {
 					w.wantQueuesEmpty()
 				})
 				if used[i].events != n || used[i].refused != 0 {
-					t.Errorf("want %d events delivered, each once, and no condition that fails; got %+v", n, used[i])
+					t.Errorf("want %d events delivered, each once, and no failed condition; got %+v", n, used[i])
 				}
 			})
 		}
@@ -88,19 +88,19 @@ func TestRunsEndInTheStateThatTheirEventsMake(t *testing.T) {
 	wantInDocument(t, map[string]string{"events": eventTable(used)})
 }
 
-// wantCallsPerEvent checks what every event costs, however many there are.
+// wantCallsPerEvent checks the fixed cost of every event.
 func wantCallsPerEvent(t *testing.T, used []usage) {
 	t.Helper()
 	const dollarsMax = 2.60
 	for i, want := range map[int]usage{
 		0: {gets: 10, puts: 10, read: 10, write: 10, fifo: 30, invocations: 10},
-		// Ten events as one.
+		// Ten events as one turn.
 		2: {gets: 1, puts: 1, read: 1, write: 1, fifo: 3, invocations: 1},
-		// One write more for every event with an effect; three units for the item with the IDs of 50 sends.
+		// One more write for every event with an effect. Three units for the item with the IDs of 50 sends.
 		3: {gets: 10, puts: 10, updates: 5, read: 10, write: 25, fifo: 30, invocations: 10},
 		6: {gets: 10, puts: 10, read: 10, write: 20, fifo: 50, invocations: 10},
 		8: {gets: 1, puts: 1, read: 1, write: 2, fifo: 3, invocations: 1},
-		// Ten instances as one batch of the queue, but each with its own read and write.
+		// Ten instances in one batch of the queue, but each with its own read and write.
 		9: {gets: 10, puts: 10, read: 10, write: 10, fifo: 3, invocations: 1},
 	} {
 		got, events := used[i], used[i].events
@@ -116,15 +116,15 @@ func wantCallsPerEvent(t *testing.T, used []usage) {
 	}
 }
 
-// fill begins instances with so many bytes of text, and plays events until their histories are full.
-func (w *world) fill(bytes int, instances ...string) (events []told) {
+// fill starts instances with that many bytes of text, and plays events until their histories are full.
+func (w *world) fill(bytes int, instances ...string) (events []sentEvent) {
 	for i := range 21 {
 		for _, instance := range instances {
-			e := told{instance, "add", number{N: 1_000_001 + i}}
+			e := sentEvent{instance, "add", number{N: 1_000_001 + i}}
 			if i == 0 {
 				e.typ, e.Text = "keep", strings.Repeat("x", bytes)
 			}
-			w.tell(e)
+			w.sendEvents(e)
 			synctest.Wait()
 			events = append(events, e)
 		}
@@ -133,7 +133,7 @@ func (w *world) fill(bytes int, instances ...string) (events []told) {
 	return events
 }
 
-// wantItemOf1KB checks that an item that is meant to be written with one unit is, and that it is not much smaller than that.
+// wantItemOf1KB checks that an item takes one unit, and is not much smaller than that.
 func (w *world) wantItemOf1KB(instance string) {
 	w.t.Helper()
 	if bytes := itemBytes(w.item(instance)); w.options.historyMax > 0 && !w.options.indexed && (bytes <= 1000 || bytes > 1024) {
@@ -141,94 +141,93 @@ func (w *world) wantItemOf1KB(instance string) {
 	}
 }
 
-// playAlone sends events of a type one by one: no producer, no poller and no turn ever has two.
+// playAlone sends events of a type one by one: no producer, poller or turn ever has two.
 func (w *world) playAlone(n, bytes int, typ string) {
 	const instance = "tally/1"
 	events := w.fill(bytes, instance)
 	for i := range n {
-		e := told{instance, typ, number{N: 1_100_000 + i}}
-		w.tell(e)
+		e := sentEvent{instance, typ, number{N: 1_100_000 + i}}
+		w.sendEvents(e)
 		synctest.Wait()
 		events = append(events, e)
 	}
-	w.wantTold(instance, events, int64(len(events)))
+	w.wantApplied(instance, events, int64(len(events)))
 	w.wantItemOf1KB(instance)
 }
 
-// playFolded sends events to one instance, as many as a producer can at once, faster than they are applied.
+// playFolded sends events to one instance, as many at once as a producer can, faster than they are applied.
 func (w *world) playFolded(n, bytes int) {
 	const instance = "tally/1"
 	events := w.fill(bytes, instance)
 	alone := len(events)
 	for i := range n {
-		events = append(events, told{instance, "add", number{N: 1_100_000 + i}})
+		events = append(events, sentEvent{instance, "add", number{N: 1_100_000 + i}})
 	}
 	for batch := range slices.Chunk(events[alone:], 10) {
-		w.tell(batch...)
+		w.sendEvents(batch...)
 	}
 	synctest.Wait()
-	w.wantTold(instance, events, int64(alone+n/10))
+	w.wantApplied(instance, events, int64(alone+n/10))
 	if bytes > 0 {
 		w.wantItemOf1KB(instance)
 	}
 }
 
-// playSends has one instance send to another for every event. Before that, so often that the other remembers as many
-// IDs as it may.
+// playSends makes one instance send to another for every event. First it fills the receiver's list of remembered IDs.
 func (w *world) playSends(n int) {
 	const sender, receiver = "tally/1", "tally/2"
 	events := w.fill(effectTextBytes, sender, receiver)
-	bySender := slices.DeleteFunc(slices.Clone(events), func(e told) bool { return e.to != sender })
-	byReceiver := slices.DeleteFunc(slices.Clone(events), func(e told) bool { return e.to != receiver })
+	bySender := slices.DeleteFunc(slices.Clone(events), func(e sentEvent) bool { return e.to != sender })
+	byReceiver := slices.DeleteFunc(slices.Clone(events), func(e sentEvent) bool { return e.to != receiver })
 	const remembered = 50
 	for i := range remembered + n/2 {
 		if i == remembered {
 			w.options.meter.reset()
 		}
-		e := told{sender, "tell", number{N: 1_100_000 + i, To: receiver}}
-		w.tell(e)
+		e := sentEvent{sender, "tell", number{N: 1_100_000 + i, To: receiver}}
+		w.sendEvents(e)
 		synctest.Wait()
 		bySender = append(bySender, e)
-		byReceiver = append(byReceiver, told{receiver, "add", number{N: e.N}})
+		byReceiver = append(byReceiver, sentEvent{receiver, "add", number{N: e.N}})
 	}
-	w.wantTold(sender, bySender, int64(len(bySender)+remembered+n/2)) // Each send is cleared.
-	w.wantTold(receiver, byReceiver, int64(len(byReceiver)))
+	w.wantApplied(sender, bySender, int64(len(bySender)+remembered+n/2)) // clearing each send is a write
+	w.wantApplied(receiver, byReceiver, int64(len(byReceiver)))
 }
 
-// playTimers has every event send another one later.
+// playTimers makes every event send another one later.
 func (w *world) playTimers(n, seconds int) {
 	const instance = "tally/1"
 	events := w.fill(effectTextBytes, instance)
 	for i := range n / 2 {
-		e := told{instance, "later", number{N: 1_100_000 + i, Seconds: seconds}}
-		w.tell(e)
+		e := sentEvent{instance, "later", number{N: 1_100_000 + i, Seconds: seconds}}
+		w.sendEvents(e)
 		time.Sleep(time.Duration(seconds)*time.Second + time.Minute)
-		events = append(events, e, told{instance, "after add", number{N: e.N}}) // As the history names it.
+		events = append(events, e, sentEvent{instance, "after add", number{N: e.N}}) // as in the history
 	}
-	w.wantTold(instance, events, int64(len(events)+n/2)) // Each timer is cleared from the outbox.
+	w.wantApplied(instance, events, int64(len(events)+n/2)) // clearing each timer is a write
 }
 
-// playLarge sends events with texts that differ.
+// playLarge sends events with different texts.
 func (w *world) playLarge(n int, typ string, filled int) {
 	const instance = "tally/1"
 	events := w.fill(filled, instance)
 	for i := range n {
-		e := told{instance, typ, number{N: 1_100_000 + i, Text: fmt.Sprint(i, strings.Repeat("y", payloadBytes))[:payloadBytes]}}
-		w.tell(e)
+		e := sentEvent{instance, typ, number{N: 1_100_000 + i, Text: fmt.Sprint(i, strings.Repeat("y", payloadBytes))[:payloadBytes]}}
+		w.sendEvents(e)
 		synctest.Wait()
 		events = append(events, e)
 	}
-	w.wantTold(instance, events, int64(len(events)))
+	w.wantApplied(instance, events, int64(len(events)))
 }
 
-// playMany starts instances, ten with one call, and sends two more events to each.
+// playMany starts instances, ten per call, and sends two more events to each.
 func (w *world) playMany(n int) {
 	for round := range rounds {
-		var batch []told
+		var batch []sentEvent
 		for i := range n / rounds {
-			batch = append(batch, told{fmt.Sprintf("tally/%d", i), "add", number{N: 1_000_000*round + i}})
+			batch = append(batch, sentEvent{fmt.Sprintf("tally/%d", i), "add", number{N: 1_000_000*round + i}})
 			if len(batch) == 10 {
-				w.tell(batch...)
+				w.sendEvents(batch...)
 				batch = nil
 			}
 		}
@@ -236,6 +235,6 @@ func (w *world) playMany(n int) {
 	}
 	for i := range n / rounds {
 		instance := fmt.Sprintf("tally/%d", i)
-		w.wantTold(instance, []told{{instance, "add", number{N: i}}, {instance, "add", number{N: 1_000_000 + i}}, {instance, "add", number{N: 2_000_000 + i}}}, rounds)
+		w.wantApplied(instance, []sentEvent{{instance, "add", number{N: i}}, {instance, "add", number{N: 1_000_000 + i}}, {instance, "add", number{N: 2_000_000 + i}}}, rounds)
 	}
 }

@@ -17,12 +17,12 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// tally is the context of the chart that costs are measured with: what it was told, in its order.
+// tally is the context of the chart for cost measurements: a record of its events, in order.
 type tally struct {
 	Count  int    `json:"count"`
 	Sum    int    `json:"sum"`
 	Digest string `json:"digest"`
-	// Kept is the text of the last event, if that was to be kept.
+	// Kept is the text of the last event that asked to keep it.
 	Kept string `json:"kept,omitempty"`
 }
 
@@ -31,7 +31,7 @@ type number struct {
 	N    int    `json:"n"`
 	To   string `json:"to,omitempty"`
 	Text string `json:"text,omitempty"`
-	// Seconds is how long a timer takes.
+	// Seconds is the delay of a timer.
 	Seconds int `json:"seconds,omitempty"`
 }
 
@@ -44,8 +44,8 @@ func (t tally) add(n number) tally {
 	return t
 }
 
-// tallying hosts that chart: it adds what it is told, keeps the text of some, tells others, or itself later, and hops to
-// another state and back.
+// tallying hosts that chart. It adds up its events, keeps the text of some, sends events to others or later to
+// itself, and changes between two states.
 func tallying() durable.Machine {
 	type on = statechart.Transition[tally]
 	type do = []statechart.Action[tally]
@@ -73,7 +73,7 @@ func tallying() durable.Machine {
 	}), durable.MachineConfig{})
 }
 
-// tallied returns what an instance has counted.
+// tallied returns an instance's tally.
 func (w *world) tallied(record durable.Record) tally {
 	w.t.Helper()
 	var snapshot struct {
@@ -85,19 +85,19 @@ func (w *world) tallied(record durable.Record) tally {
 	return snapshot.Context
 }
 
-// told is an event for an instance.
-type told struct {
+// sentEvent is an event for an instance.
+type sentEvent struct {
 	to, typ string
 	number
 }
 
-func (e told) body() string {
+func (e sentEvent) body() string {
 	text, _ := json.Marshal(e.number)
 	return fmt.Sprintf(`{"type":%q,`, e.typ) + strings.TrimPrefix(string(text), "{")
 }
 
-// tell sends events in one call, which is counted: in a batch, unless there is one only.
-func (w *world) tell(events ...told) {
+// sendEvents sends events in one counted call, as a batch if there are several.
+func (w *world) sendEvents(events ...sentEvent) {
 	w.t.Helper()
 	client := sqs.NewFromConfig(w.aws(w.options.meter.over(w.cloud.HTTPClient()), true))
 	var entries []types.SendMessageBatchRequestEntry
@@ -118,9 +118,9 @@ func (w *world) tell(events ...told) {
 	}
 }
 
-// wantTold checks that an instance has applied the events, each once and in this order, that nothing is left to do, and that the
-// revision counts what was written: the commits and the clearings of the outbox.
-func (w *world) wantTold(instance string, events []told, revision int64) {
+// wantApplied checks that an instance has applied the events once and in order, and has nothing left to do. Its
+// revision counts its writes: commits and clearings of the outbox.
+func (w *world) wantApplied(instance string, events []sentEvent, revision int64) {
 	w.t.Helper()
 	var want tally
 	var typesTold []string
@@ -140,7 +140,7 @@ func (w *world) wantTold(instance string, events []told, revision int64) {
 		w.t.Errorf("%s: want revision %d, got %d", instance, revision, record.Revision)
 	}
 	if len(record.Outbox)+len(record.FailedEffects) > 0 || record.Ignored != 0 || record.Skipped != 0 || record.Error != nil || !slices.Equal(record.State, []string{"open"}) {
-		w.t.Errorf("%s: want it open with nothing left to do, nothing ignored, skipped or failed; got state %v, outbox %v, failed %v, %d ignored, %d skipped, error %v",
+		w.t.Errorf("%s: want it open, with nothing left to do and nothing ignored, skipped or failed; got state %v, outbox %v, failed %v, %d ignored, %d skipped, error %v",
 			instance, record.State, record.Outbox, record.FailedEffects, record.Ignored, record.Skipped, record.Error)
 	}
 	var history []string
@@ -152,7 +152,7 @@ func (w *world) wantTold(instance string, events []told, revision int64) {
 	}
 }
 
-// wantQueuesEmpty checks that no message is left in any queue, in flight and parked ones included.
+// wantQueuesEmpty checks that no queue has a message, including messages in flight and parked ones.
 func (w *world) wantQueuesEmpty() {
 	w.t.Helper()
 	for _, url := range []string{w.queueURL, w.delayURL, w.deadLetterURL} {

@@ -23,7 +23,7 @@ const (
 	registered = "signup/ada"
 )
 
-// deliver signs a webhook as GitHub does and delivers it.
+// deliver delivers a signed webhook like GitHub.
 func (w *world) deliver(deliveryID, event string, payload []byte) {
 	w.t.Helper()
 	mac := hmac.New(sha256.New, []byte(webhookSecret))
@@ -36,7 +36,7 @@ func (w *world) deliver(deliveryID, event string, payload []byte) {
 	}, payload, http.StatusAccepted)
 }
 
-// workflowJob delivers a workflow_job webhook as GitHub words it.
+// workflowJob delivers a workflow_job webhook in GitHub's form.
 func (w *world) workflowJob(jobID int, status, conclusion string) {
 	w.t.Helper()
 	w.deliver(fmt.Sprintf("%d-%s", jobID, status), "workflow_job", mustJSON(w.t, map[string]any{
@@ -50,8 +50,8 @@ func (w *world) workflowJob(jobID int, status, conclusion string) {
 	}))
 }
 
-// playDemo plays what `make demo` plays: a job that is picked up, one that never is, and a
-// signup with one wrong code and a resend. It returns what became of them.
+// playDemo plays `make demo`: a job that is picked up, one that is never picked up, and a signup with one wrong code
+// and a resend. It returns the outcomes.
 func playDemo(w *world) map[string]outcome {
 	w.workflowJob(10, "queued", "")
 	w.workflowJob(11, "queued", "")
@@ -87,14 +87,14 @@ func signupContext(w *world, r durable.Record) signup.Context {
 	return snapshot.Context
 }
 
-// outcome is what of an instance must be the same however often processes died.
+// outcome is the part of an instance that must not depend on crashes.
 type outcome struct {
 	State   []string
 	Status  statechart.Status
 	Output  string
 	Steps   int64
 	Ignored int64
-	// History is event, from and to of each transition.
+	// History lists event, from and to of each transition.
 	History []string
 	Outbox  int
 	Error   *durable.Failure
@@ -113,7 +113,7 @@ func outcomeOf(w *world, r durable.Record) outcome {
 	if err := json.Unmarshal(snapshot.Output, &output); err != nil {
 		w.t.Fatal(err)
 	}
-	delete(output, "account_id") // It names the key, and with it the time of the run.
+	delete(output, "account_id") // it contains the key, and with it the time of the run
 	var history []string
 	for _, h := range r.History {
 		history = append(history, fmt.Sprintf("%s: %v -> %v", h.Event, h.From, h.To))
@@ -124,8 +124,8 @@ func outcomeOf(w *world, r durable.Record) outcome {
 	}
 }
 
-// TestDemoSurvivesAFaultAtEveryCall plays the demo once for each call that consumer and
-// forwarder make to AWS and for each kind of fault, and expects that nobody can tell.
+// TestDemoSurvivesAFaultAtEveryCall plays the demo once for each AWS call of consumer and forwarder, and each kind of
+// fault. It expects the same outcomes.
 func TestDemoSurvivesAFaultAtEveryCall(t *testing.T) {
 	t.Parallel()
 	quiet := &faults{}
@@ -140,7 +140,7 @@ func TestDemoSurvivesAFaultAtEveryCall(t *testing.T) {
 	for _, kind := range []fault{failBefore, loseAnswer, throttle, duplicate, freeze, dieBefore, dieAfter} {
 		for _, retries := range []bool{false, true} {
 			if retries && !slices.Contains([]fault{failBefore, loseAnswer, throttle}, kind) {
-				continue // What does not fail is not repeated, and the dead repeat nothing.
+				continue // a call that cannot fail is not repeated, and dead processes do not repeat
 			}
 			t.Run(fmt.Sprintf("%v, SDK retries %v", kind, retries), func(t *testing.T) {
 				t.Parallel()
@@ -159,7 +159,7 @@ func TestDemoSurvivesAFaultAtEveryCall(t *testing.T) {
 	}
 }
 
-// checkDemo asserts what the demo must end with, so that not all runs are wrong together.
+// checkDemo checks the demo's outcomes, so that not all runs are wrong together.
 func checkDemo(t *testing.T, outcomes map[string]outcome) {
 	t.Helper()
 	wantHistory := []string{
@@ -186,8 +186,8 @@ func checkDemo(t *testing.T, outcomes map[string]outcome) {
 	}
 }
 
-// checkServices asserts that no fault made a service run under a second key: four runners,
-// two mails, one account; and that nothing was parked.
+// checkServices checks that no fault made a service run under a second key (four runners, two mails, one account),
+// and that nothing was parked.
 func checkServices(w *world, fault string) {
 	w.t.Helper()
 	for service, want := range map[string]int{"launch": 4, "mail": 2, "provision": 1} {

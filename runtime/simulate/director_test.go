@@ -21,55 +21,56 @@ import (
 	"github.com/settle-run/settle/runtime/awslocal"
 )
 
-// director lets the calls of a simulation reach AWS one at a time, in an order and with faults that its
-// seed decides: while every goroutine of the bubble waits, it picks one pending call and what becomes of
-// it. So a seed repeats a run.
+// director lets the calls of a simulation reach AWS one at a time. Its seed decides the order and the faults:
+// whenever every goroutine of the bubble waits, it picks one pending call and its fault. So a seed repeats a run.
 type director struct {
 	cloud *awslocal.Cloud
-	// taken is told of each call that took effect.
-	taken func(takenCall)
-	wake  chan struct{}
+	// onCall is called for each call that took effect.
+	onCall func(takenCall)
+	wake   chan struct{}
 
 	seed uint64
 
 	mu      sync.Mutex
 	rng     *rand.Rand
 	pending []*pendingCall
-	// rate is how likely a call is hit by a fault, and left how many faults are still to come.
+	// rate is the probability that a fault hits a call, and left the number of remaining faults.
 	rate   float64
 	left   int
 	faults int // so far
-	// plan is what the run has: what its faults take aim at, whether permissions are missing, and its strains.
+	// plan is the plan of the run: the aim of its faults, missing permissions, and strains.
 	plan plan
-	// parks says of each process whether its last call was to park a message.
+	// parks reports for each process whether its last call parked a message.
 	parks map[string]bool
-	// deliveredLeft is what was left when the first batch of the instant deliveredAt came: pollers come in any order.
+	// deliveredLeft was the number of remaining faults when the first batch at deliveredAt arrived. The order of
+	// pollers is random.
 	deliveredAt   time.Time
 	deliveredLeft int
 	dead          map[string]bool
 	frozen        map[string]time.Time // until when, by process
 	onDie         map[string]func()
-	// outages are until when a service answers nobody but the test itself.
+	// outages maps services to the end of their outage. Only the test's own calls succeed until then.
 	outages map[string]time.Time
-	// partial are until when half of a service's writes fail, and killing is until when consumers die.
+	// partial maps services to the time until which half of their writes fail. killing is the time until which
+	// consumers die.
 	partial map[string]time.Time
 	killing time.Time
-	// denied are until when consumers have no permission for an operation.
+	// denied maps operations to the time until which consumers lack the permission.
 	denied map[string]time.Time
 	counts map[string]int // of faults, by kind
-	// calls counts the calls. trace is what has happened, and told what was told of since the last call: several things of one
-	// instant may come in any order.
-	calls       int
-	trace, told []string
+	// calls counts the calls. trace lists what happened. unsorted lists messages since the last call, which are sorted
+	// before they enter the trace: their order within one instant is random.
+	calls           int
+	trace, unsorted []string
 }
 
-// pendingCall is a call that waits to be let through.
+// pendingCall is a call that waits for the director.
 type pendingCall struct {
 	process, target string
-	// about tells calls of one target apart.
+	// about distinguishes calls of the same target.
 	about uint64
 	body  []byte
-	// ready is when the call reaches AWS at the earliest; zero until the director has seen it.
+	// ready is the earliest time at which the call reaches AWS; zero until the director has seen it.
 	ready   time.Time
 	granted chan fault
 }
@@ -78,26 +79,26 @@ func (c *pendingCall) isConsumers() bool { return strings.HasPrefix(c.process, "
 
 func (c *pendingCall) isProducers() bool { return strings.HasPrefix(c.process, "producer") }
 
-// slow is the fault of a call that takes long to reach AWS; the client may have given up by then. outage is
-// that of a service which refuses all calls for a while.
+// slow delays a call on its way to AWS. The client may give up earlier. outage makes a service refuse all calls for a
+// while.
 const (
 	slow fault = 100 + iota
 	outage
-	// hang is that of a call that takes no effect and is never answered, and hangAfter that of one that takes effect before.
+	// hang means that a call has no effect and gets no response. hangAfter means that it takes effect first.
 	hang
 	hangAfter
-	// longOutage, partialOutage and killing last for hours: all calls of a service fail, half of its writes do, or consumers die.
+	// These faults last for hours: all calls of a service fail, half of its writes fail, or consumers die.
 	longOutage
 	partialOutage
 	killing
-	// deny is that of an operation that consumers have no permission for, for longer than they try.
+	// deny takes a consumers' permission away for longer than they retry.
 	deny
 )
 
 var (
 	errBroken = errors.New("the connection broke")
 	errDead   = errors.New("the process is dead")
-	// errAttemptTimedOut is why one attempt of a call ends that has a time-out of its own.
+	// errAttemptTimedOut ends an attempt of a call that has its own time-out.
 	errAttemptTimedOut = errors.New("the attempt timed out")
 )
 
@@ -116,10 +117,10 @@ func newDirector(cloud func(awslocal.Config) *awslocal.Cloud, seed uint64, rate 
 	return d
 }
 
-// invocation is the target of what Lambda does: its faults are those of the batch.
+// invocation is the target for Lambda's own actions. Its faults are those that hit a batch.
 const invocation = "lambda.Invoke"
 
-// throttled is the name of the client whose calls AWS refuses.
+// throttled is the name of the client that AWS throttles.
 const throttled = "throttled"
 
 // direct lets calls through until ctx ends.
@@ -146,7 +147,7 @@ func (d *director) direct(ctx context.Context) {
 	}
 }
 
-// choose picks a call and what becomes of it. Without one, next is when one will be ready.
+// choose picks a call and its fault. If no call is ready, next is the time of the first one.
 func (d *director) choose(now time.Time) (call *pendingCall, kind fault, next time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -213,7 +214,7 @@ func (d *director) chooseAgain(now time.Time) (*pendingCall, fault, time.Time) {
 	return d.choose(now)
 }
 
-// hits reports whether a fault is to hit, with so much of the usual likelihood.
+// hits reports whether a fault hits, with the given share of the usual probability.
 func (d *director) hits(share float64) bool {
 	return d.left > 0 && d.rng.Float64() < d.rate*share
 }
@@ -233,7 +234,7 @@ func (d *director) count(kind fault, call *pendingCall) {
 	d.faults++
 }
 
-// tally counts a kind, unless it is none.
+// tally counts a kind if it hit.
 func (d *director) tally(kind string, hit bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -250,11 +251,11 @@ func (d *director) note(now time.Time, call *pendingCall, what string) {
 	d.say(now, fmt.Sprintf("%-12s %-24s %08x %s", call.process, call.target, call.about&0xffffffff, what))
 }
 
-// callsMax is how many calls a run may make. One that makes more never comes to rest; seed 282717, whose hundred children have a
-// service that fails, makes 16,400.
+// callsMax limits the calls of a run. A run with more calls never comes to rest. Seed 282717, whose hundred children
+// have a failing service, makes 16,400.
 const callsMax = 100_000
 
-// say adds a line to the trace; d.mu is held.
+// say adds a line to the trace. The caller holds d.mu.
 func (d *director) say(now time.Time, line string) {
 	d.flush()
 	if d.calls++; d.calls > callsMax {
@@ -264,18 +265,18 @@ func (d *director) say(now time.Time, line string) {
 	d.trace = append(d.trace, line)
 }
 
-// flush puts what was told into the trace, in an order that the seed decides; d.mu is held.
+// flush moves the unsorted lines into the trace, in an order that the seed decides. The caller holds d.mu.
 func (d *director) flush() {
-	slices.Sort(d.told)
-	d.trace = append(d.trace, d.told...)
-	d.told = nil
+	slices.Sort(d.unsorted)
+	d.trace = append(d.trace, d.unsorted...)
+	d.unsorted = nil
 }
 
-// tell adds a line that is none of the director's own.
-func (d *director) tell(format string, args ...any) {
+// addTrace adds a line that does not come from the director.
+func (d *director) addTrace(format string, args ...any) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.told = append(d.told, stamp(time.Now())+fmt.Sprintf(format, args...))
+	d.unsorted = append(d.unsorted, stamp(time.Now())+fmt.Sprintf(format, args...))
 }
 
 func stamp(now time.Time) string { return now.Format("2006-01-02 15:04:05.000 ") }
@@ -286,12 +287,12 @@ func digestOf(text string) uint64 {
 	return h.Sum64()
 }
 
-// invoke lets an invocation of a queue's function begin, when its turn comes.
+// invoke starts an invocation of a queue's function when it is its turn.
 func (d *director) invoke(ctx context.Context, queue string, payload []byte) error {
 	call := &pendingCall{process: "lambda", target: invocation, about: batchDigest(queue, payload), granted: make(chan fault, 1)}
 	d.mu.Lock()
 	d.pending = append(d.pending, call)
-	d.stir()
+	d.wakeUp()
 	d.mu.Unlock()
 	select {
 	case <-call.granted:
@@ -304,7 +305,7 @@ func (d *director) invoke(ctx context.Context, queue string, payload []byte) err
 	}
 }
 
-// batchDigest is a digest of what no two batches have in common at a time: where and when their messages came.
+// batchDigest returns a digest that is unique among concurrent batches: the source and the times of its messages.
 func batchDigest(queue string, payload []byte) uint64 {
 	var batch events.SQSEvent
 	_ = json.Unmarshal(payload, &batch)
@@ -315,8 +316,8 @@ func batchDigest(queue string, payload []byte) uint64 {
 	return digestOf(text)
 }
 
-// ofDelivery decides what becomes of a batch that Lambda has received: by the batch itself, as the pollers of
-// several queues may ask at one instant.
+// ofDelivery returns the fault for a batch that Lambda received. It depends only on the batch, because pollers of
+// several queues may ask at the same instant.
 func (d *director) ofDelivery(delivery awslocal.Delivery) awslocal.DeliveryFault {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -336,21 +337,21 @@ func (d *director) ofDelivery(delivery awslocal.Delivery) awslocal.DeliveryFault
 	d.faults++
 	if rng.IntN(3) == 0 {
 		d.counts[countLost]++
-		d.told = append(d.told, stamp(now)+"delivery of "+delivery.Queue+" lost")
+		d.unsorted = append(d.unsorted, stamp(now)+"delivery of "+delivery.Queue+" lost")
 		return awslocal.DeliveryFault{Lost: true}
 	}
 	d.counts[countUnacked]++
-	d.told = append(d.told, stamp(now)+"acknowledgement to "+delivery.Queue+" lost")
+	d.unsorted = append(d.unsorted, stamp(now)+"acknowledgement to "+delivery.Queue+" lost")
 	return awslocal.DeliveryFault{AcknowledgementLost: true}
 }
 
-// ofStatusChange decides what becomes of the event by which EventBridge tells of an execution.
+// ofStatusChange returns the fault for an EventBridge event about an execution.
 func (d *director) ofStatusChange(change awslocal.StatusChange) awslocal.StatusChangeFault {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	rng := rand.New(rand.NewPCG(digestOf(fmt.Sprint(change.Name, change.Status, d.rate)), 4))
 	if d.left <= 0 || rng.Float64() >= 3*d.rate {
-		// Executions are long: when they end, the run may have had its faults. Some ends get lost all the same.
+		// Executions are long, and the run may have no faults left when they end. Some events get lost even then.
 		if d.rate == 0 || rng.IntN(20) > 0 {
 			return awslocal.StatusChangeFault{}
 		}

@@ -2,7 +2,7 @@ package simulate_test
 
 import "time"
 
-// kill ends a process; d.mu is held.
+// kill ends a process. The caller holds d.mu.
 func (d *director) kill(process string) {
 	if !d.dead[process] {
 		d.dead[process] = true
@@ -12,28 +12,28 @@ func (d *director) kill(process string) {
 	}
 }
 
-// die ends a process from inside or at its time-out.
+// die ends a process from inside, or at its time-out.
 func (d *director) die(process, why string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if !d.dead[process] {
-		d.told = append(d.told, stamp(time.Now())+process+" is "+why)
+		d.unsorted = append(d.unsorted, stamp(time.Now())+process+" is "+why)
 		d.counts[why]++
 		d.kill(process)
 	}
-	d.stir()
+	d.wakeUp()
 }
 
-// stir wakes the director.
-func (d *director) stir() {
+// wakeUp wakes the director.
+func (d *director) wakeUp() {
 	select {
 	case d.wake <- struct{}{}:
 	default:
 	}
 }
 
-// calm ends the faults.
-func (d *director) calm() {
+// stopFaults stops the faults.
+func (d *director) stopFaults() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.left = 0
@@ -43,14 +43,14 @@ func (d *director) calm() {
 	d.killing = time.Time{}
 }
 
-// gone reports whether a process is dead, and stuck whether it is frozen.
+// state reports whether a process is dead (gone), and whether it is frozen (stuck).
 func (d *director) state(process string) (gone, stuck bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.dead[process], d.frozen[process].After(time.Now())
 }
 
-// wasFrozen reports whether a process has ever been frozen.
+// wasFrozen reports whether a process was ever frozen.
 func (d *director) wasFrozen(process string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -11,35 +11,35 @@ import (
 	"github.com/settle-run/settle/runtime/awslocal"
 )
 
-// What strains do to the calls of a simulation.
+// The effects of strains on the calls of a simulation.
 
-// latencyMax is how long a call takes in a run with latencies, at most.
+// latencyMax is the longest latency of a call in a run with latencies.
 const latencyMax = 3 * time.Second
 
-// killerMachine is the machine whose services kill in a row, and killers is how the items of its instances begin.
+// killerMachine is the machine whose services kill in a row. killers is the prefix of its instances' items.
 const (
 	killerMachine = "drawn0"
 	killers       = `{"S":"` + killerMachine + "/"
 )
 
-// latencyOf draws how long a call takes to reach AWS; d.mu is held.
+// latencyOf draws a call's latency. The caller holds d.mu.
 func (d *director) latencyOf(call *pendingCall) time.Duration {
 	if d.plan.longOutboxes && call.isConsumers() && strings.HasPrefix(call.target, "sqs.SendMessage") {
 		return time.Duration(1+d.rng.Int64N(int64(latencyMax/time.Millisecond))) * time.Millisecond
 	}
-	if d.plan.killsInARow && call.isConsumers() { // Those who kill are faster, so that the others are cut off between their calls.
+	if d.plan.killsInARow && call.isConsumers() { // killers are faster, so that the others are interrupted between their calls
 		if bytes.Contains(call.body, []byte(killers)) {
 			return time.Duration(1+d.rng.IntN(3)) * time.Millisecond
 		}
 		return time.Duration(8+d.rng.IntN(6)) * time.Millisecond
 	}
-	if d.plan.latencies { // As many below 55 ms as above.
+	if d.plan.latencies { // the median is 55 ms
 		return time.Duration(math.Pow(float64(latencyMax/time.Millisecond), d.rng.Float64())) * time.Millisecond
 	}
 	return time.Duration(1+d.rng.IntN(20)) * time.Millisecond
 }
 
-// lagOf draws how long ago the state is that a call reads.
+// lagOf draws how old the state is that a call reads.
 func (d *director) lagOf(call awslocal.Call) time.Duration {
 	if d.plan.lag == 0 || call.Client == "" || call.Service != "states" {
 		return 0
@@ -51,12 +51,12 @@ func (d *director) lagOf(call awslocal.Call) time.Duration {
 	return time.Duration(rng.Int64N(int64(d.plan.lag)))
 }
 
-// siege draws for how long a fault lasts that lasts for hours.
+// siege draws the length of a fault that lasts for hours.
 func (d *director) siege() time.Duration {
 	return 20*time.Minute + time.Duration(d.rng.IntN(340*60))*time.Second
 }
 
-// last notes until when a fault lasts that is one of many calls; d.mu is held.
+// last records the end of a fault that lasts for many calls. The caller holds d.mu.
 func (d *director) last(now time.Time, call *pendingCall, kind fault) {
 	switch kind {
 	case outage:
@@ -72,7 +72,7 @@ func (d *director) last(now time.Time, call *pendingCall, kind fault) {
 	}
 }
 
-// lasting returns what hits a call because of a fault that lasts, 0 if nothing does; d.mu is held.
+// lasting returns the fault that hits a call because of a lasting fault, or 0. The caller holds d.mu.
 func (d *director) lasting(now time.Time, call *pendingCall) fault {
 	switch {
 	case d.outages[call.service()].After(now):

@@ -1,3 +1,3 @@
-// Package simulate has no code of its own, only tests: the whole runtime, from the webhook to
-// the item, over the real SDK clients and awslocal, in virtual time and with faults.
+// Package simulate contains only tests. They run the whole runtime, from the webhook to the item, on the real SDK
+// clients and awslocal, in virtual time and with faults.
 package simulate

@@ -7,9 +7,9 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// What the transitions of random charts lead to and do.
+// The targets and actions of transitions in random charts.
 
-// target draws a state to go to, or none.
+// target draws a target state, or none.
 func (d *drawer) target() string {
 	if d.one(4) {
 		return ""
@@ -24,11 +24,11 @@ func (d *drawer) guard() statechart.Guard[trail] {
 	return statechart.Guard[trail]{}
 }
 
-// actions draws what a transition does.
+// actions draws a transition's actions.
 func (d *drawer) actions(name string) []chartAction {
 	actions := []chartAction{mark(name)}
 	if d.lab.plan.longOutboxes && d.one(3) {
-		actions = append(actions, d.telling(8+d.IntN(24)))
+		actions = append(actions, d.sendToPeer(8+d.IntN(24)))
 	}
 	for d.one(2) {
 		if d.flows && d.one(4) {
@@ -36,7 +36,7 @@ func (d *drawer) actions(name string) []chartAction {
 			continue
 		}
 		if d.family && d.one(3) {
-			actions = append(actions, d.parenting())
+			actions = append(actions, d.childAction())
 			continue
 		}
 		switch d.IntN(6) {
@@ -53,14 +53,14 @@ func (d *drawer) actions(name string) []chartAction {
 			alias := fmt.Sprintf("alias-%d", d.IntN(3))
 			actions = append(actions, statechart.Alias(func(trail, statechart.Event) string { return alias }))
 		default:
-			actions = append(actions, d.telling(1))
+			actions = append(actions, d.sendToPeer(1))
 		}
 	}
 	return actions
 }
 
-// telling sends so many events to a peer, or none if the instance has sent for the sendsLimit-th time.
-func (d *drawer) telling(count int) chartAction {
+// sendToPeer sends count events to a peer. It sends none once the instance has sent sendsLimit times.
+func (d *drawer) sendToPeer(count int) chartAction {
 	peer := d.peers[d.IntN(len(d.peers))]
 	return statechart.EnqueueActions("tell "+peer, func(c *trail, _ statechart.Event, enqueue statechart.Enqueue) error {
 		if c.Sends >= sendsLimit {

@@ -13,9 +13,9 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// The random charts of a simulation: every feature that reaches the outside, drawn from a seed, but none
-// that goes on for ever. What a chart does leaves a trace in its context, so that two instances which are
-// equal at the end have gone the same way.
+// The random charts of a simulation. A seed draws them with every feature that reaches the outside, but without
+// endless behaviour. A chart's actions leave a trace in its context, so instances with equal contexts have taken the
+// same path.
 
 type (
 	chartState  = statechart.State[trail]
@@ -27,19 +27,20 @@ type (
 
 // trail is the context of a drawn chart.
 type trail struct {
-	// Digest is one of all that was done, in its order, and Count of how much that was.
+	// Digest is a digest of all actions in order, and Count their number.
 	Digest string `json:"digest"`
 	Count  int    `json:"count"`
-	// Timers, Sends and Kids count what could go on for ever, and is limited; so does Depth, of the ancestors.
+	// Timers, Sends and Kids count actions that are limited because they could be endless. Depth counts the
+	// ancestors.
 	Timers int `json:"timers"`
 	Sends  int `json:"sends"`
 	Kids   int `json:"kids"`
 	Depth  int `json:"depth"`
-	// Migrated is the Count at which the instance was migrated, and one more, 0 if it was not.
+	// Migrated is one more than the Count at the migration; 0 if there was none.
 	Migrated int `json:"migrated,omitempty"`
-	// Mended says that the instance is on the new version.
+	// Mended means that the instance is on the new version.
 	Mended bool `json:"mended,omitempty"`
-	// Pad makes an item large.
+	// Pad makes the item large.
 	Pad string `json:"pad,omitempty"`
 }
 
@@ -48,18 +49,18 @@ const (
 	sendsLimit  = 5
 )
 
-// serial is the payload of the events from outside.
+// serial is the payload of events from outside.
 type serial struct {
 	Serial string `json:"serial"`
 }
 
-// result is what services return.
+// result is the result of services.
 type result struct {
 	Key string `json:"key"`
 }
 
-// failing is the serial of an event that the first version of a chart fails on, and huge that of one which makes the
-// context larger than snapshotBytesMax.
+// failing is the serial of an event that the first version of a chart fails on. huge is the serial of an event that
+// makes the context larger than snapshotBytesMax.
 const (
 	failing          = "failing"
 	huge             = "huge"
@@ -68,13 +69,13 @@ const (
 
 var outsideEvents = []string{"a", "b", "c", "d"}
 
-// waitNames are the names under which workflows wait.
+// waitNames are the names that workflows wait under.
 var waitNames = []string{"w", "v"}
 
 // mark returns an action that leaves a trace.
 func mark(name string) chartAction {
 	return statechart.TryAssign(name, func(c *trail, e statechart.Event) error {
-		c.leave(name + " on " + e.Type)
+		c.record(name + " on " + e.Type)
 		switch payload := e.Payload.(type) {
 		case serial:
 			if payload.Serial == failing && !c.Mended {
@@ -83,19 +84,19 @@ func mark(name string) chartAction {
 			if payload.Serial == huge {
 				c.Pad = strings.Repeat("x", snapshotBytesMax)
 			}
-			c.leave(payload.Serial)
+			c.record(payload.Serial)
 		case result:
-			c.leave(payload.Key)
+			c.record(payload.Key)
 		case statechart.ExecutionEnded:
-			c.leave(fmt.Sprint(payload.Workflow, payload.Status, string(payload.Output), payload.Error))
-		case json.RawMessage: // The output of a child.
-			c.leave(string(payload))
+			c.record(fmt.Sprint(payload.Workflow, payload.Status, string(payload.Output), payload.Error))
+		case json.RawMessage: // the output of a child
+			c.record(string(payload))
 		}
 		return nil
 	})
 }
 
-func (c *trail) leave(text string) {
+func (c *trail) record(text string) {
 	c.Digest = fmt.Sprintf("%016x", digestOf(c.Digest+text))
 	c.Count++
 }
@@ -106,24 +107,25 @@ type drawer struct {
 	lab   *lab
 	id    string
 	peers []string
-	// family says that the chart has children, and kid that it is one.
+	// family means that the chart has children, and kid that it is a child.
 	family, kid bool
-	// flows says that the chart starts workflows.
+	// flows means that the chart starts workflows.
 	flows bool
-	// version is that of the chart; see drawnVersions. renamed is the state that has another name in the second.
+	// version is the chart's version. See drawnVersions. renamed is the state with another name in the second
+	// version.
 	version, renamed int
-	// count is how many states there are, services and children how many of those.
+	// count is the number of states. services and children are the numbers of states with a service or a child.
 	count, services, children int
-	// paths are the states that transitions lead to, all are all of them.
+	// paths are the possible targets of transitions. all are all paths.
 	paths, all []string
-	// dropped are the services that the new version does not have any more: it waits in their states for the outside.
+	// dropped are the services that the new version removes. It waits for events in their states.
 	dropped []string
-	// retreats are states beside those that run services, where a new version may have their instances wait, by the path of
-	// the latter.
+	// retreats maps the path of a state with services to a state beside it, where a new version may make its
+	// instances wait.
 	retreats map[string]string
 }
 
-// drawMachine returns what hosts a random chart. Drawn again with the same seed, it is the same.
+// drawMachine returns a function that hosts a random chart. The same seed draws the same chart.
 func drawMachine(id string, seed uint64, peers []string, family, flows bool) func(*lab, int) durable.Machine {
 	return func(l *lab, version int) durable.Machine {
 		for try := uint64(0); ; try++ {
@@ -166,13 +168,13 @@ func (d *drawer) definition() statechart.Definition[trail] {
 	}
 	d.retreat("", def.States)
 	def.Initial = def.States[d.IntN(2)].ID
-	// Every state can be reached, from anywhere.
+	// Make every state reachable from anywhere.
 	for _, path := range d.paths {
 		def.On = append(def.On, chartOn{Event: "a", Target: "#" + path, Guard: d.sometimes(5), Actions: []chartAction{mark("to " + path)}})
 	}
-	if d.lab.plan.retention > 0 { // It ends while it owes something.
+	if d.lab.plan.retention > 0 { // the instance ends with effects to perform
 		for _, typ := range outsideEvents {
-			def.On = append([]chartOn{{Event: typ, Target: "#end", Guard: d.sometimes(3), Actions: []chartAction{d.telling(1 + d.IntN(3))}}}, def.On...)
+			def.On = append([]chartOn{{Event: typ, Target: "#end", Guard: d.sometimes(3), Actions: []chartAction{d.sendToPeer(1 + d.IntN(3))}}}, def.On...)
 		}
 	}
 	if d.kid || d.lab.plan.retention > 0 || d.one(3) {
@@ -188,7 +190,7 @@ func (d *drawer) definition() statechart.Definition[trail] {
 		}
 	}
 	if d.family {
-		d.raising(&def)
+		d.addFamily(&def)
 	}
 	if d.version > 1 {
 		d.migrating(&def)
@@ -196,13 +198,13 @@ func (d *drawer) definition() statechart.Definition[trail] {
 	return def
 }
 
-// sometimes returns a guard that holds in one of so many cases.
+// sometimes returns a guard that holds in one of `of` cases.
 func (d *drawer) sometimes(of int) statechart.Guard[trail] {
 	which := d.IntN(of)
 	return statechart.If(fmt.Sprintf("%d of %d", which, of), func(c trail) bool { return c.Count%of == which })
 }
 
-// state draws a state. One that is safe waits for the outside.
+// state draws a state. A safe state waits for events.
 func (d *drawer) state(parent string, i int, safe bool, depth int) chartState {
 	d.count++
 	s := chartState{ID: d.name(d.count)}
@@ -236,7 +238,7 @@ func (d *drawer) state(parent string, i int, safe bool, depth int) chartState {
 	return s
 }
 
-// join is the path of a state.
+// join returns the path of a state.
 func join(parent, id string) string {
 	if parent == "" {
 		return id
@@ -244,8 +246,8 @@ func join(parent, id string) string {
 	return parent + "." + id
 }
 
-// retreat notes where instances could wait that are in one of the states with a service: in the first, if it has no states
-// of its own.
+// retreat records where instances could wait if they are in one of the states with a service: in the first state, if
+// it has no substates.
 func (d *drawer) retreat(parent string, states []chartState) {
 	for _, s := range states {
 		if len(states[0].States) == 0 && (len(s.Invoke) > 0 || isSequence(s)) {
@@ -254,12 +256,12 @@ func (d *drawer) retreat(parent string, states []chartState) {
 	}
 }
 
-// isSequence reports whether a state is one that runs services one after the other.
+// isSequence reports whether a state runs services one after the other.
 func isSequence(s chartState) bool {
 	return len(s.States) > 0 && len(s.States[0].Invoke) > 0
 }
 
-// working makes a state of one that runs a service, or several, one after the other.
+// working makes a state run one service, or several in sequence.
 func (d *drawer) working(s *chartState) {
 	if d.one(2) {
 		d.serving(s, "#"+d.name(1))
@@ -279,7 +281,7 @@ func (d *drawer) working(s *chartState) {
 	s.Initial = s.States[0].ID
 }
 
-// serving has a state run a service, and leaves it for the target when that has returned.
+// serving makes a state run a service. After its result, the chart goes to the target.
 func (d *drawer) serving(s *chartState, target string) {
 	d.services++
 	name := fmt.Sprintf("service%d", d.services)
@@ -288,7 +290,7 @@ func (d *drawer) serving(s *chartState, target string) {
 		Service: statechart.ServiceFunc(name, func(ctx context.Context, _ trail, call statechart.Call) (result, error) {
 			return d.lab.serve(ctx, kind, call)
 		}),
-		Timeout: 2*time.Second + time.Millisecond, // Never over at the instant of a delay: what is first, no seed decides.
+		Timeout: 2*time.Second + time.Millisecond, // never equal to a delay, because a seed cannot decide the order within one instant
 		Retry:   statechart.RetryPolicy{Attempts: 1000, Interval: time.Second, IntervalMax: 20 * time.Second},
 		OnDone:  []chartOn{{Target: target, Actions: []chartAction{mark(name + " done")}}},
 		OnError: []chartOn{{Target: "#" + d.name(1), Actions: []chartAction{mark(name + " failed")}}},
@@ -310,10 +312,10 @@ func (d *drawer) serving(s *chartState, target string) {
 	}
 }
 
-// delays are how long drawn charts wait.
+// delays are the possible delays of drawn charts.
 var delays = []time.Duration{time.Second, 20 * time.Second, 14 * time.Minute, 16 * time.Minute, 5 * time.Hour, 400 * 24 * time.Hour}
 
-// waiting gives a state what may happen while it waits.
+// waiting adds the events and timers of a waiting state.
 func (d *drawer) waiting(s *chartState) {
 	for _, typ := range outsideEvents {
 		for d.one(2) {
@@ -323,7 +325,7 @@ func (d *drawer) waiting(s *chartState) {
 	s.On = append(s.On, chartOn{Event: "later", Target: d.target(), Actions: []chartAction{mark(s.ID + " later")}})
 	if d.one(2) {
 		delay := delays[d.IntN(len(delays))]
-		if d.lab.plan.denies { // A timer that EventBridge Scheduler denies travels in hops of 15 minutes.
+		if d.lab.plan.denies { // a timer that EventBridge Scheduler denies travels in hops of 15 minutes
 			delay = min(delay, 40*24*time.Hour)
 		}
 		limited := statechart.If("timers left", func(c trail) bool { return c.Timers < timersLimit })

@@ -6,26 +6,26 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// The children of random charts: instances of one more drawn machine, which may have some themselves.
+// The children of random charts: instances of another drawn machine, which may have children too.
 
 type chartChild = statechart.Child[trail]
 
 const (
 	kidMachine = "kid"
-	// kidsLimit is how many children an instance has by its actions, and kidsDepth how many generations there are.
+	// kidsLimit limits an instance's children from actions, and kidsDepth the number of generations.
 	kidsLimit = 3
 	kidsDepth = 2
 )
 
-// kidInput is what a child begins with.
+// kidInput is the input of a child.
 type kidInput struct {
 	Serial string `json:"serial"`
 	Depth  int    `json:"depth"`
 }
 
-// raising makes of a chart one that hears of its children and, of that of a child, one that begins with an input
-// and comes to an end, as a rule.
-func (d *drawer) raising(def *statechart.Definition[trail]) {
+// addFamily adds a chart's reactions to its children. If the chart is a child, it also gets an input and usually an
+// end.
+func (d *drawer) addFamily(def *statechart.Definition[trail]) {
 	def.On = append(def.On,
 		chartOn{Event: "done.child.*", Actions: []chartAction{mark("child done")}},
 		chartOn{Event: "error.child.*", Actions: []chartAction{mark("child failed")}},
@@ -40,7 +40,7 @@ func (d *drawer) raising(def *statechart.Definition[trail]) {
 			panic("this input is one that the chart fails on")
 		}
 		c := trail{Depth: input.Depth, Mended: d.version == newVersion}
-		c.leave(input.Serial)
+		c.record(input.Serial)
 		return c
 	}
 	if !d.one(4) {
@@ -51,7 +51,7 @@ func (d *drawer) raising(def *statechart.Definition[trail]) {
 	}
 }
 
-// child has a state live with a child.
+// child adds a child to a state.
 func (d *drawer) child(id string) chartChild {
 	more := statechart.If("kids left", func(c trail) bool { return c.Kids < kidsLimit })
 	count := statechart.Update("count kid", func(c *trail) { c.Kids++ })
@@ -64,7 +64,7 @@ func (d *drawer) child(id string) chartChild {
 	}
 }
 
-// input makes the inputs of children, one in eight wrong, and one that the child's chart fails on.
+// input returns the inputs of children. One in eight is wrong, and one makes the child's chart fail.
 func (d *drawer) input() func(trail, statechart.Event) any {
 	kind := d.IntN(8)
 	return func(c trail, _ statechart.Event) any {
@@ -90,8 +90,8 @@ func (d *drawer) spawning() chartAction {
 	})
 }
 
-// parenting draws what an action does about a child.
-func (d *drawer) parenting() chartAction {
+// childAction draws an action on a child.
+func (d *drawer) childAction() chartAction {
 	switch d.IntN(4) {
 	case 0:
 		return statechart.EnqueueActions("stop child", func(c *trail, _ statechart.Event, enqueue statechart.Enqueue) error {
@@ -99,7 +99,7 @@ func (d *drawer) parenting() chartAction {
 		})
 	case 1:
 		return statechart.EnqueueActions("tell child", func(c *trail, _ statechart.Event, enqueue statechart.Enqueue) error {
-			_ = enqueue.SendToChild(fmt.Sprintf("k%d", c.Kids), "told", serial{c.Digest}) // It may not live.
+			_ = enqueue.SendToChild(fmt.Sprintf("k%d", c.Kids), "told", serial{c.Digest}) // the child may have ended
 			return nil
 		})
 	default:

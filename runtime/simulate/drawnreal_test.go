@@ -18,24 +18,24 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// The shipped machines in a simulation, beside the drawn ones.
+// The shipped machines in a simulation, in addition to the drawn ones.
 
-// realMachine is a shipped machine, and what befalls its instances.
+// realMachine is a shipped machine, with the events of its instances.
 type realMachine struct {
 	host  func() durable.Machine
 	names []string
-	// event draws an event: its type and payload.
+	// event draws an event: type and payload.
 	event func(*rand.Rand) map[string]any
-	// waits are the names under which tasks wait.
+	// waits lists the names that tasks wait under.
 	waits []string
 }
 
-// observed hosts the machine, in trouble.
+// observed hosts the machine, with failing services.
 func (m realMachine) observed(l *lab, _ int) durable.Machine {
 	return observed{Machine: m.host(), lab: l, troubled: true}
 }
 
-// realMachineOf returns the shipped machine of an instance, nil if a drawn one is.
+// realMachineOf returns the shipped machine of an instance; nil for a drawn one.
 func realMachineOf(instance string) *realMachine {
 	for i := range realMachines {
 		machine, _, _ := strings.Cut(instance, "/")
@@ -132,8 +132,8 @@ var realMachines = []realMachine{
 	},
 }
 
-// outside is the world of the shipped machines. What it answers follows from what it is asked; whether it answers
-// at all, observed decides.
+// outside implements the services of the shipped machines. Its results depend only on the request. observed decides
+// whether a call fails.
 type outside struct{}
 
 func (outside) Launch(_ context.Context, r job.Request) (job.Runner, error) {
@@ -177,12 +177,12 @@ func (outside) ProcessSales(_ context.Context, r upload.SalesRequest) (upload.Da
 	return upload.Dataset{Location: "report " + r.File.ETag + ", " + r.Warehouse.Location}, nil
 }
 
-// observed is a machine of which the lab knows when its instances began and what its services returned. A service
-// that has returned once returns the same for the same key, as third parties do that are given one.
+// observed is a machine that reports to the lab when its instances start and what its services return. Like a third
+// party with idempotency keys, a service returns the same result again for the same key.
 type observed struct {
 	durable.Machine
 	lab *lab
-	// troubled says that its services meet trouble; drawn ones have some of their own.
+	// troubled makes its services fail sometimes. Drawn machines have their own failures.
 	troubled bool
 }
 
@@ -229,7 +229,7 @@ func (o observedInstance) Prepare(invocation statechart.Invocation, call statech
 	}
 	run := work.Run
 	work.Run = func(ctx context.Context) (any, error) {
-		// Services side by side do not come to their ends at one instant: which would be first, no seed decides.
+		// Concurrent services must not end at the same instant, because a seed cannot decide their order.
 		time.Sleep(time.Duration(1+digestOf(call.Key)%20_000) * time.Microsecond)
 		if o.of.troubled {
 			trouble := []serviceKind{0, 0, 0, isSlow, flaky, alwaysFails, kills}
@@ -246,7 +246,7 @@ func (o observedInstance) Prepare(invocation statechart.Invocation, call statech
 	return work, nil
 }
 
-// returned notes what a service has returned. What it has returned before, it returns again.
+// returned stores the result of a service. If it has returned before, returned returns the first result.
 func (l *lab) returned(key string, output any) any {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -257,14 +257,14 @@ func (l *lab) returned(key string, output any) any {
 	return output
 }
 
-// beganAt notes a time at which an instance began, if that was stored.
+// beganAt records a time at which an instance started, if that was stored.
 func (l *lab) beganAt(instance string, at time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.beginnings[instance] = append(l.beginnings[instance], at)
 }
 
-// beginningsOf returns the times at which the instance began, each once.
+// beginningsOf returns the times at which the instance started, without duplicates.
 func (l *lab) beginningsOf(instance string) []time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()

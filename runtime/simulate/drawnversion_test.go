@@ -9,15 +9,15 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// The versions of drawn charts. The third is the first one with another name for a state, and with a context that
-// says that it was migrated, and does not fail where the first does; where services ran, instances may wait for the outside
-// instead. The second was never deployed, but the migration goes through it.
+// The versions of drawn charts. The third is the first with these changes: one state has another name, the context
+// records the migration, and it does not fail where the first does. Instances with running services may wait for
+// events instead. The second was never deployed, but the migration passes through it.
 const (
 	firstVersion = 1
 	newVersion   = 3
 )
 
-// name is the ID of a drawn state.
+// name returns the ID of a drawn state.
 func (d *drawer) name(count int) string {
 	if d.version == newVersion && count == d.renamed {
 		return fmt.Sprintf("renamed%d", count)
@@ -25,14 +25,14 @@ func (d *drawer) name(count int) string {
 	return fmt.Sprintf("s%d", count)
 }
 
-// firstName is the name that a state had in the first version.
+// firstName returns a state's name in the first version.
 func firstName(name string) string { return strings.Replace(name, "renamed", "s", 1) }
 
-// migrating makes of a chart the new version.
+// migrating turns a chart into the new version.
 func (d *drawer) migrating(def *statechart.Definition[trail]) {
 	def.Migrations = []statechart.Migration{{From: 1}, {From: 2, Changes: []statechart.Change{statechart.MigrateContext(func(c trail) trail {
 		if c.Migrated > 0 {
-			c.leave("migrated again")
+			c.record("migrated again")
 		}
 		c.Migrated, c.Mended = c.Count+1, true
 		return c

@@ -10,15 +10,15 @@ import (
 
 // The workflows that drawn charts start.
 
-// flowEnded is the event by which a chart hears of the end of one.
+// flowEnded is the event that reports the end of a workflow to its chart.
 const flowEnded = "flow.ended"
 
 const flowARN = "arn:aws:states:" + awslocal.Region + ":" + awslocal.Account + ":stateMachine:"
 
-// flows are the state machines, by the charts' names for them. One of them does not exist.
+// flows maps the charts' names to state machines. One of them does not exist.
 var flows = map[string]string{"flow": flowARN + "flow", "ghost": flowARN + "ghost"}
 
-// flow ends as its input says: at once, after a while, with an error, or not before its time is up.
+// flow ends as its input says: immediately, after a while, with an error, or not before its time-out.
 const flow = `{"StartAt": "How", "TimeoutSeconds": 1800, "States": {
 	"How": {"Type": "Choice", "Choices": [{"Variable": "$.how", "StringEquals": "slow", "Next": "Slow"}, {"Variable": "$.how", "StringEquals": "bad", "Next": "Bad"},
 		{"Variable": "$.how", "StringEquals": "later", "Next": "Later"}], "Default": "Done"},

@@ -39,7 +39,7 @@ const (
 	gone    = `{"jobId":"job-7","success":false,"error":"the page is gone"}`
 )
 
-// Submit is the third party: it names a job after the end of its subject, and remembers it.
+// Submit implements the third party: it derives the job's ID from the end of its subject, and records the job.
 func (r *recorder) Submit(_ context.Context, job enrich.Job) (string, error) {
 	r.note("submit", job.IdempotencyKey)
 	r.mu.Lock()
@@ -57,18 +57,18 @@ func (r *recorder) Submit(_ context.Context, job enrich.Job) (string, error) {
 	return "job-" + path.Base(job.Subject), nil
 }
 
-// callbackURL returns the address that the third party was told for a subject.
+// callbackURL returns the third party's callback address for a subject.
 func (r *recorder) callbackURL(subject string) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.jobs[subject].CallbackURL
 }
 
-// callBack posts a callback to a gateway of its own, whose calls faults can hit, and returns the answer.
+// callBack posts a callback to a separate gateway, whose calls faults can hit, and returns the response.
 func (w *world) callBack(address, body string) *httptest.ResponseRecorder {
 	w.t.Helper()
 	w.faults.invoked("gateway")
-	config := w.by("gateway", w.aws(w.cloud.Client(w.faults.born("gateway")), false))
+	config := w.by("gateway", w.aws(w.cloud.Client(w.faults.newProcess("gateway")), false))
 	gateway, err := httpapi.New(w.machines(), sqsqueue.New(sqs.NewFromConfig(config), w.queueURL, ""), dynamostore.New(dynamodb.NewFromConfig(config), table),
 		httpapi.Config{Callbacks: thirdParties, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
@@ -92,7 +92,7 @@ func (w *world) enrich(instance, subject string) (execution string) {
 	return w.startWorkflow("enrich.asl.json", strings.ReplaceAll(instance, "/", "-"), instance, map[string]string{"subject": subject, "reference": "demo-7"})
 }
 
-// TestAWorkflowWaitsForACallback plays every way in which the wait can end.
+// TestAWorkflowWaitsForACallback plays every end of the wait.
 func TestAWorkflowWaitsForACallback(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -130,13 +130,13 @@ func TestAWorkflowWaitsForACallback(t *testing.T) {
 		}, "job_mixed_up", "Enrich NotEnriched", "FAILED Enrich.JobMixedUp"},
 		"as much data as is taken": {func(w *world) {
 			w.await(demo, "waiting")
-			data := "[1" + strings.Repeat(",1", enrich.DataBytesMax/2-2) + " ]" // What takes the most room in an item.
+			data := "[1" + strings.Repeat(",1", enrich.DataBytesMax/2-2) + " ]" // the longest item
 			w.wantCallBack(w.effects.callbackURL(company), strings.Replace(found, `{"name":"Acme"}`, data, 1), http.StatusAccepted)
 		}, "succeeded", "Enrich", "1,1,1,1,1"},
 		"too much data": {func(w *world) {
 			w.await(demo, "waiting")
 			w.wantCallBack(w.effects.callbackURL(company), strings.Replace(found, "Acme", strings.Repeat("A", enrich.DataBytesMax), 1), http.StatusAccepted)
-		}, "failed", "Enrich NothingFound", "bytes of data, of which 98304 are taken"},
+		}, "failed", "Enrich NothingFound", "bytes of data, but the limit is 98304"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -165,9 +165,9 @@ func TestAWorkflowWaitsForACallback(t *testing.T) {
 	}
 }
 
-// TestOneOfAHundredReplaysIsTaken sends the same callback a hundred times at once, and then again whenever
-// the answer may have changed.
-func TestOneOfAHundredReplaysIsTaken(t *testing.T) {
+// TestOneOfAHundredReplaysIsAccepted sends the same callback a hundred times at once, and again whenever the response
+// may have changed.
+func TestOneOfAHundredReplaysIsAccepted(t *testing.T) {
 	t.Parallel()
 	inWorld(t, options{}, func(w *world) {
 		execution := w.enrich(demo, company)
@@ -193,10 +193,10 @@ func TestOneOfAHundredReplaysIsTaken(t *testing.T) {
 			}
 		}
 		if taken != 1 {
-			t.Errorf("want one callback taken, got %d", taken)
+			t.Errorf("want one callback accepted, got %d", taken)
 		}
 		if way, end := w.ended(execution); way != "Enrich" || !strings.Contains(end, `"name":"Acme"`) {
-			t.Errorf("want the execution to go on with the data, got %s and %s", way, end)
+			t.Errorf("want the execution to continue with the data, got %s and %s", way, end)
 		}
 		w.wantCallBack(address, found, http.StatusConflict)
 		w.wantCallBack(address, gone, http.StatusConflict)
@@ -205,7 +205,7 @@ func TestOneOfAHundredReplaysIsTaken(t *testing.T) {
 			t.Errorf("want three transitions and nothing ignored, got %d and %d: %+v", applied, record.Ignored, record.History)
 		}
 
-		// A person finds the instance by the third party's ID.
+		// The third party's ID also finds the instance.
 		answer := httptest.NewRecorder()
 		w.gateway.ServeHTTP(answer, httptest.NewRequestWithContext(w.t.Context(), http.MethodGet, "/aliases/enricher/job-7", nil))
 		if answer.Code != http.StatusOK || !strings.Contains(answer.Body.String(), `"instance":"enrich/demo-7"`) {
@@ -216,8 +216,8 @@ func TestOneOfAHundredReplaysIsTaken(t *testing.T) {
 	})
 }
 
-// TestACallbackThatIsQuickerThanItsJobIsNotLost has the third party call back while it is still being asked.
-func TestACallbackThatIsQuickerThanItsJobIsNotLost(t *testing.T) {
+// TestACallbackBeforeTheJobIsStoredIsNotLost makes the third party call back during the Submit call.
+func TestACallbackBeforeTheJobIsStoredIsNotLost(t *testing.T) {
 	t.Parallel()
 	inWorld(t, options{}, func(w *world) {
 		attempts := 0
@@ -225,7 +225,7 @@ func TestACallbackThatIsQuickerThanItsJobIsNotLost(t *testing.T) {
 			attempts++
 			w.wantCallBack(job.CallbackURL, found, http.StatusServiceUnavailable)
 			if attempts == 1 {
-				return errors.New("the connection broke") // Now the instance is stored, unsettled.
+				return errors.New("the connection broke") // the instance is stored now, unsettled
 			}
 			return nil
 		}
@@ -241,24 +241,24 @@ func TestACallbackThatIsQuickerThanItsJobIsNotLost(t *testing.T) {
 	})
 }
 
-// TestNothingRunsWhileAWorkflowWaits counts what happens in a wait, until its time is nearly over: some
-// minutes before, EventBridge Scheduler hands the timer to the delay queue.
+// TestNothingRunsWhileAWorkflowWaits counts calls during a wait until shortly before its end, when EventBridge
+// Scheduler sends the timer to the delay queue.
 func TestNothingRunsWhileAWorkflowWaits(t *testing.T) {
 	t.Parallel()
 	inWorld(t, options{}, func(w *world) {
 		w.enrich(demo, company)
 		w.await(demo, "waiting")
 		time.Sleep(time.Second)
-		calls, invoked := w.faults.so()
+		calls, invoked := w.faults.totals()
 		time.Sleep(27 * time.Minute)
-		if c, i := w.faults.so(); c != calls || i != invoked {
+		if c, i := w.faults.totals(); c != calls || i != invoked {
 			t.Errorf("want no call to AWS and no invocation in 27 minutes, got %d and %d", c-calls, i-invoked)
 		}
 	})
 }
 
-// so returns how many calls and invocations there were so far.
-func (f *faults) so() (calls, invocations int) {
+// totals returns the number of calls and invocations so far.
+func (f *faults) totals() (calls, invocations int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, n := range f.invocations {
@@ -267,9 +267,8 @@ func (f *faults) so() (calls, invocations int) {
 	return len(f.calls), invocations
 }
 
-// TestACallbackSurvivesAFaultAtEveryCall plays a success once for each call that consumer, forwarder and
-// gateway make to AWS and each kind of fault. The third party calls back again for as long as it is told
-// of a fault.
+// TestACallbackSurvivesAFaultAtEveryCall plays a success once for each AWS call of consumer, forwarder and gateway,
+// and each kind of fault. The third party retries its callback while it gets an error.
 func TestACallbackSurvivesAFaultAtEveryCall(t *testing.T) {
 	t.Parallel()
 	play := func(w *world) string {
@@ -281,7 +280,7 @@ func TestACallbackSurvivesAFaultAtEveryCall(t *testing.T) {
 			code = w.callBack(w.effects.callbackURL(company), found).Code
 			time.Sleep(time.Second)
 		}
-		// After a fault it may be a repeat that is answered.
+		// After a fault, the response may be to a retry.
 		taken := code == http.StatusAccepted || code == http.StatusConflict && w.faults.at > 0
 		way, end := w.ended(execution)
 		time.Sleep(time.Hour)
@@ -315,8 +314,8 @@ func TestACallbackSurvivesAFaultAtEveryCall(t *testing.T) {
 	}
 }
 
-// TestTheEventOfATakenAliasIsTheHosts compares what the machine, which does not import the host, calls it.
-func TestTheEventOfATakenAliasIsTheHosts(t *testing.T) {
+// TestTheAliasTakenEventHasTheHostsName compares the constants, because the machine does not import the host.
+func TestTheAliasTakenEventHasTheHostsName(t *testing.T) {
 	t.Parallel()
 	if enrich.AliasTaken != durable.AliasTaken {
 		t.Errorf("want %s, got %s", durable.AliasTaken, enrich.AliasTaken)

@@ -32,7 +32,7 @@ import (
 
 // The processes of a simulation.
 
-// historyMax keeps the whole history of each instance of a simulation.
+// historyMax keeps the whole history of each instance in a simulation.
 const historyMax = 100_000
 
 // consumer starts a process that runs the loop.
@@ -61,7 +61,7 @@ func (s *simulation) consumer(process string, now func() time.Time) lambda.Handl
 	return lambda.NewHandler(sqsqueue.Handler(loop))
 }
 
-// acknowledger returns what takes messages off the first queue early, nil if nothing does.
+// acknowledger returns the early acknowledger of the first queue, or nil.
 func (s *simulation) acknowledger(client *sqs.Client) durable.Acknowledger {
 	if s.plan.acknowledgesLate {
 		return nil
@@ -69,15 +69,15 @@ func (s *simulation) acknowledger(client *sqs.Client) durable.Acknowledger {
 	return sqsqueue.NewAcknowledger(client, s.queueURLs[0])
 }
 
-// traced puts what a process warns of into the trace of a run that is the only one.
+// traced adds a process's warnings to the trace of a run that is the only one.
 type traced struct {
 	slog.Handler
 	director *director
 	process  string
 }
 
-// Enabled implements slog.Handler. What a process says with its last breath depends on which of its goroutines hears of its
-// end first, and is left out.
+// Enabled implements slog.Handler. It drops the lines of dying processes, which depend on the order in which their
+// goroutines end.
 func (h traced) Enabled(ctx context.Context, level slog.Level) bool {
 	gone, _ := h.director.state(h.process)
 	return *simulationRuns == 1 && level >= slog.LevelWarn && !gone && ctx.Err() == nil
@@ -89,7 +89,7 @@ func (h traced) Handle(_ context.Context, r slog.Record) error {
 		text += fmt.Sprintf(" %s=%v", a.Key, a.Value)
 		return true
 	})
-	h.director.tell("%s", text)
+	h.director.addTrace("%s", text)
 	return nil
 }
 
@@ -101,7 +101,7 @@ func (s *simulation) timers(config aws.Config, now func() time.Time) (*schedule.
 	return delays, newTimers(s.t, delays, config)
 }
 
-// newTimers returns the timers of a function behind the delay queue.
+// newTimers returns the timers of a function with the delay queue.
 func newTimers(t *testing.T, delays *schedule.DelayQueue, config aws.Config) *schedule.Timers {
 	timers, err := schedule.NewTimers(delays, scheduler.NewFromConfig(config),
 		schedule.SchedulerConfig{QueueARN: "arn:aws:sqs:" + awslocal.Region + ":" + awslocal.Account + ":" + delayName, RoleARN: anyRole})
@@ -119,7 +119,7 @@ func (s *simulation) forwarder(process string, now func() time.Time) lambda.Hand
 	return lambda.NewHandler(sqsqueue.EachHandler(slog.New(slog.DiscardHandler), forwarder.Forward))
 }
 
-// executions starts a process of the function that hears of the ends of executions.
+// executions starts a process of the function that receives the ends of executions.
 func (s *simulation) executions(process string, _ func() time.Time) lambda.Handler {
 	config := s.by("executions", process)
 	queue := sqsqueue.New(sqs.NewFromConfig(config), s.queueURLs[0], "")
@@ -127,8 +127,8 @@ func (s *simulation) executions(process string, _ func() time.Time) lambda.Handl
 	return lambda.NewHandler(sqsqueue.EachHandler(slog.New(slog.DiscardHandler), forwarder.Forward))
 }
 
-// function is a Lambda function with its execution environments. Which of them takes an invocation is settled
-// while everything else waits, so that a seed repeats it.
+// function is a Lambda function with its execution environments. The environment for an invocation is chosen while
+// everything else waits, so a seed repeats it.
 type function struct {
 	simulation *simulation
 	queue      string
@@ -139,7 +139,7 @@ type function struct {
 	idle  []*environment
 }
 
-// environment is an execution environment, whose process can die, or freeze and go on when nobody expects it.
+// environment is an execution environment. Its process can die, or freeze and continue unexpectedly.
 type environment struct {
 	number  int
 	process string
@@ -148,12 +148,13 @@ type environment struct {
 	died    chan struct{}
 }
 
-// outdated reports whether an environment was begun before the deployment and gets no more work: a minute later, none does.
+// outdated reports whether an environment started before the deployment and gets no more work. From a minute after
+// the deployment, no old environment gets work.
 func (s *simulation) outdated(e *environment) bool {
 	return s.rolledOut(time.Minute, time.Now()) && !s.rolledOut(time.Minute, e.begun)
 }
 
-// processKey is the key of a context's process name.
+// processKey is the context key of the process's name.
 type processKey struct{}
 
 // Invoke implements awslocal.Invoker.
@@ -169,7 +170,7 @@ func (f *function) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
 		}
 		s.ledger.accept(batch)
 	}
-	e := f.take()
+	e := f.acquire()
 	type answer struct {
 		payload []byte
 		err     error
@@ -192,11 +193,11 @@ func (f *function) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
 		}
 		return nil, ctx.Err()
 	}
-	return nil, errors.New("the process exited before it answered")
+	return nil, errors.New("the process exited before it responded")
 }
 
-// take returns the first environment that is idle and lives, or begins one.
-func (f *function) take() *environment {
+// acquire returns the first environment that is idle and alive, or starts one.
+func (f *function) acquire() *environment {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.idle = slices.DeleteFunc(f.idle, func(e *environment) bool {
@@ -204,7 +205,7 @@ func (f *function) take() *environment {
 		return gone || stuck || f.simulation.outdated(e)
 	})
 	if len(f.idle) == 0 {
-		return f.begin()
+		return f.startProcess()
 	}
 	e := slices.MinFunc(f.idle, func(a, b *environment) int { return cmp.Compare(a.number, b.number) })
 	f.idle = slices.DeleteFunc(f.idle, func(other *environment) bool { return other == e })
@@ -217,11 +218,11 @@ func (f *function) release(e *environment) {
 	f.idle = append(f.idle, e)
 }
 
-// clockSkewMax is how far the clock of a process may be off.
+// clockSkewMax is the largest clock error of a process.
 const clockSkewMax = 2 * time.Second
 
-// begin starts a process, whose clock may be off; f.mu is held.
-func (f *function) begin() *environment {
+// startProcess starts a process, possibly with a clock error. The caller holds f.mu.
+func (f *function) startProcess() *environment {
 	s := f.simulation
 	f.begun++
 	e := &environment{number: f.begun, begun: time.Now(), died: make(chan struct{})}

@@ -15,7 +15,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// report is the context of a chart that has a workflow write a report, and notes how that ends.
+// report is the context of a chart that starts a workflow to write a report, and records its end.
 type report struct {
 	Month string   `json:"month"`
 	How   string   `json:"how"`
@@ -48,7 +48,7 @@ func reporting() durable.Machine {
 const (
 	reporting1 = "reporting/1"
 	reportARN  = "arn:aws:states:" + awslocal.Region + ":" + awslocal.Account + ":stateMachine:report-writer"
-	// writeReport ends as its input says: after ten seconds, or not before the half hour that it is given.
+	// writeReport ends as its input says: after ten seconds, or not before its time-out of half an hour.
 	writeReport = `{"StartAt": "How", "TimeoutSeconds": 1800, "States": {
 		"How": {"Type": "Choice", "Choices": [{"Variable": "$.how", "StringEquals": "slow", "Next": "Slow"}], "Default": "Write"},
 		"Slow": {"Type": "Wait", "Seconds": 86400, "Next": "Written"},
@@ -59,7 +59,7 @@ const (
 		"Written": {"Type": "Pass", "Parameters": {"report.$": "$.month"}, "End": true}}}`
 )
 
-// withReports returns the options of a world that has the chart and its workflow.
+// withReports returns the options of a world with the chart and its workflow.
 func withReports(hit *faults) options {
 	return options{faults: hit, more: []durable.Machine{reporting()}, workflows: map[string]string{"report": reportARN}}
 }
@@ -88,7 +88,7 @@ func (w *world) reports() (arns []string) {
 	return arns
 }
 
-// reported sums up an instance: its state, the ends that its chart has heard of, and what should not be left.
+// reported summarizes an instance: its state, the ends that its chart received, and anything left to do.
 func (w *world) reported() string {
 	w.t.Helper()
 	r := w.record(reporting1)
@@ -102,13 +102,13 @@ func (w *world) reported() string {
 		r.State, snapshot.Context.Ends, len(r.Executions), len(r.Outbox), r.Error, r.Ignored, w.deadLetters())
 }
 
-// written is what an instance sums up to that has heard of one end.
+// written returns the summary of an instance after one end.
 func written(end string) string {
 	return "[written] [" + end + "], left: 0 executions, 0 effects, <nil>, ignored 0, parked 0"
 }
 
-// TestAChartHearsHowItsWorkflowHasEnded plays the ways in which an execution ends.
-func TestAChartHearsHowItsWorkflowHasEnded(t *testing.T) {
+// TestAChartReceivesTheEndOfItsWorkflow plays the possible ends of an execution.
+func TestAChartReceivesTheEndOfItsWorkflow(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		how, end string
@@ -116,13 +116,13 @@ func TestAChartHearsHowItsWorkflowHasEnded(t *testing.T) {
 	}{
 		"succeeded":   {how: "well", end: `SUCCEEDED {"report":"2026-11"}`},
 		"failed":      {how: "bad", end: "FAILED Report.Bad"},
-		"said no why": {how: "mute", end: "FAILED "}, // The function asks Step Functions, as the event lacks the error.
+		"said no why": {how: "mute", end: "FAILED "}, // the event lacks the error, so the function calls Step Functions
 		"timed out":   {how: "slow", end: "TIMED_OUT "},
 		"aborted":     {how: "slow", end: "ABORTED Nobody.Cares"},
 		"not started": {how: "well", end: "NOT_STARTED StateMachineDoesNotExist", absent: true},
 	} {
 		for delivery, fault := range map[string]awslocal.StatusChangeFault{"once": {}, "never": {Lost: true}, "twice": {Duplicated: true}, "late": {Late: 14 * time.Minute}} {
-			t.Run(name+", told "+delivery, func(t *testing.T) {
+			t.Run(name+", event "+delivery, func(t *testing.T) {
 				t.Parallel()
 				o := withReports(nil)
 				o.statusFault = func(awslocal.StatusChange) awslocal.StatusChangeFault { return fault }
@@ -148,13 +148,13 @@ func TestAChartHearsHowItsWorkflowHasEnded(t *testing.T) {
 	}
 }
 
-// TestAWorkflowIsHeardOfAtOnceUnlessItsEventIsLost measures how long an end is on its way.
-func TestAWorkflowIsHeardOfAtOnceUnlessItsEventIsLost(t *testing.T) {
+// TestAWorkflowsEndArrivesAtOnceUnlessItsEventIsLost measures the delay of an end.
+func TestAWorkflowsEndArrivesAtOnceUnlessItsEventIsLost(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		fault awslocal.StatusChangeFault
 		want  time.Duration
-	}{"told": {want: 10 * time.Second}, "lost": {awslocal.StatusChangeFault{Lost: true}, 15 * time.Minute}} {
+	}{"delivered": {want: 10 * time.Second}, "lost": {awslocal.StatusChangeFault{Lost: true}, 15 * time.Minute}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			o := withReports(nil)
@@ -174,9 +174,9 @@ func TestAWorkflowIsHeardOfAtOnceUnlessItsEventIsLost(t *testing.T) {
 	}
 }
 
-// TestAWorkflowIsStartedOnceAndHeardOfOnceWhateverCallFails plays an order, once for each call that the functions make to
-// AWS and each kind of fault.
-func TestAWorkflowIsStartedOnceAndHeardOfOnceWhateverCallFails(t *testing.T) {
+// TestAWorkflowStartsOnceAndEndsOnceWithAnyFault plays an order once for each AWS call of the functions, and each
+// kind of fault.
+func TestAWorkflowStartsOnceAndEndsOnceWithAnyFault(t *testing.T) {
 	t.Parallel()
 	play := func(w *world, how string) string {
 		w.createReportWriter()

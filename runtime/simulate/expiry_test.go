@@ -2,17 +2,19 @@ package simulate_test
 
 import "strings"
 
-// What the ledger knows of items that TTL deletes.
+// The ledger's record of items that TTL deletes.
 
-// lose notes that the item of an instance is gone, and returns how many effects it had to perform; l.mu is held.
-func (l *ledger) lose(instance string) (owed int) {
+// recordDeletion records that the item of an instance is deleted, and returns how many effects it still had. The
+// caller holds l.mu.
+func (l *ledger) recordDeletion(instance string) (owed int) {
 	item := l.stored[instance]
 	owed, item.owed = item.owed, 0
 	l.lost[instance], l.stored[instance] = true, item
 	return owed
 }
 
-// hasLost reports whether the item of an instance is gone, or of the instance that has sent the event with the ID.
+// hasLost reports whether the item of an instance was deleted, or the item of the instance that sent the event with
+// the ID.
 func (s *simulation) hasLost(name string) bool {
 	s.ledger.mu.Lock()
 	defer s.ledger.mu.Unlock()
@@ -20,16 +22,16 @@ func (s *simulation) hasLost(name string) bool {
 	return s.ledger.lost[sender]
 }
 
-// checkLost checks that an instance without an item has not left effects behind.
+// checkLost checks that an instance whose item was deleted had no effects to perform.
 func (s *simulation) checkLost(name string) {
 	s.ledger.mu.Lock()
 	_, stored := s.ledger.stored[name]
 	owed := 0
 	if stored {
-		owed = s.ledger.lose(name)
+		owed = s.ledger.recordDeletion(name)
 	}
 	s.ledger.mu.Unlock()
 	if owed > 0 {
-		s.problem("the item of %s was deleted, and had %d effects to perform", name, owed)
+		s.problem("the item of %s was deleted with %d effects to perform", name, owed)
 	}
 }

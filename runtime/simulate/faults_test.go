@@ -12,8 +12,7 @@ import (
 	"github.com/settle-run/settle/runtime/awslocal"
 )
 
-// mortal is a Lambda function whose process can die: the invocation fails, and the next one
-// starts the process anew.
+// mortal is a Lambda function whose process can die: the invocation fails, and the next one starts a new process.
 type mortal struct {
 	name   string
 	faults *faults
@@ -21,7 +20,7 @@ type mortal struct {
 	cloud  *awslocal.Cloud
 
 	mu      sync.Mutex
-	process string // the name of its AWS client; empty before the first
+	process string // the name of its AWS client; empty before the first invocation
 	handler awslocal.Invoker
 }
 
@@ -30,27 +29,27 @@ func (m *mortal) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
 	m.faults.invoked(m.name)
 	m.mu.Lock()
 	if m.process == "" || m.faults.dead(m.process) {
-		m.process = m.faults.born(m.name)
+		m.process = m.faults.newProcess(m.name)
 		m.handler = m.start(m.cloud.Client(m.process))
 	}
 	current, handler := m.process, m.handler
 	m.mu.Unlock()
-	ctx, exit := context.WithCancel(context.WithValue(ctx, diesAs{}, current))
+	ctx, exit := context.WithCancel(context.WithValue(ctx, processNameKey{}, current))
 	defer exit()
 	m.faults.exits(current, exit)
 	answer, err := handler.Invoke(ctx, payload)
 	if m.faults.dead(current) {
-		return nil, errors.New("the process exited before it answered")
+		return nil, errors.New("the process exited before it responded")
 	}
 	return answer, err
 }
 
-// diesAs is the key of a context under which the name of the process stands that it belongs to.
-type diesAs struct{}
+// processNameKey is the context key of the process's name.
+type processNameKey struct{}
 
-// kill ends the process that a service runs in, which does not return.
+// kill ends the process of a running service. It does not return.
 func (f *faults) kill(ctx context.Context) {
-	process := ctx.Value(diesAs{}).(string)
+	process := ctx.Value(processNameKey{}).(string)
 	f.mu.Lock()
 	if f.ended == nil {
 		f.ended = map[string]bool{}
@@ -62,7 +61,7 @@ func (f *faults) kill(ctx context.Context) {
 	<-ctx.Done()
 }
 
-// exits notes what ends the invocation that a process is in.
+// exits stores the function that ends a process's invocation.
 func (f *faults) exits(process string, exit func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -72,21 +71,21 @@ func (f *faults) exits(process string, exit func()) {
 	f.exit[process] = exit
 }
 
-// fault is what happens to one call.
+// fault is the fault of one call.
 type fault int
 
 const (
 	_ fault = iota // no fault
-	// failBefore fails the call; it has no effect.
+	// failBefore fails the call before it has an effect.
 	failBefore
-	// loseAnswer loses the answer of a call that took effect.
+	// loseAnswer loses the response of a call that took effect.
 	loseAnswer
-	// throttle has AWS refuse the call.
+	// throttle makes AWS refuse the call.
 	throttle
-	// duplicate has the call take effect twice; the second answer is seen.
+	// duplicate makes the call take effect twice. The client gets the second response.
 	duplicate
-	// freeze stops the process before the call takes effect, until its messages are visible to
-	// others again; then it goes on.
+	// freeze stops the process before the call takes effect. It continues when its messages are visible to others
+	// again.
 	freeze
 	// dieBefore and dieAfter end the process before or after the call takes effect.
 	dieBefore
@@ -97,20 +96,20 @@ func (f fault) String() string {
 	return [...]string{"none", "fail before", "lose answer", "throttle", "duplicate", "freeze", "die before", "die after"}[f]
 }
 
-// faults counts the calls of processes to AWS and hits one of them.
+// faults counts the AWS calls of processes and hits one of them.
 type faults struct {
 	// at is the number of the call to hit, from 1; 0 hits none.
 	at   int
 	kind fault
 
-	// losing is the target of calls, such as sqs.SendMessage, of which the first and then every other one loses its answer.
+	// losing is a target, such as sqs.SendMessage. Its first, third, fifth call and so on lose their response.
 	losing string
 
-	// latency is how long each call takes to reach its service.
+	// latency is the latency of each call.
 	latency time.Duration
 
 	mu          sync.Mutex
-	exit        map[string]func() // of processes, by name
+	exit        map[string]func() // by process
 	calls       []string          // "sqs.SendMessage"
 	processes   int
 	ended       map[string]bool // processes that died, by name
@@ -128,8 +127,8 @@ func (f *faults) invoked(function string) {
 	f.invocations[function]++
 }
 
-// born returns the name of a new process.
-func (f *faults) born(name string) string {
+// newProcess returns the name of a new process.
+func (f *faults) newProcess(name string) string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.processes++
@@ -142,9 +141,9 @@ func (f *faults) dead(process string) bool {
 	return f.ended[process]
 }
 
-// hitting is awslocal's Config.Fault. Once a process is dead, none of its calls reaches AWS.
+// hitting is awslocal's Config.Fault. The calls of a dead process never reach AWS.
 func (f *faults) hitting(call awslocal.Call) awslocal.Fault {
-	if call.Client == "" { // the gateway, and the test itself
+	if call.Client == "" { // the gateway, or the test itself
 		return awslocal.Fault{}
 	}
 	f.mu.Lock()
@@ -179,8 +178,8 @@ func (f *faults) hitting(call awslocal.Call) awslocal.Fault {
 	return awslocal.Fault{}
 }
 
-// hit returns the service and operation of the call that was hit. Groups run side by side, so the order of
-// calls may differ a little from run to run.
+// hit returns the service and operation of the call that was hit. Groups run concurrently, so the order of calls may
+// differ between runs.
 func (f *faults) hit() string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -190,7 +189,7 @@ func (f *faults) hit() string {
 	return f.calls[f.at-1]
 }
 
-// count returns how many calls had the target, such as sqs.SendMessage.
+// count returns the number of calls with the target, such as sqs.SendMessage.
 func (f *faults) count(target string) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -20,12 +20,12 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// patient is the context of a chart that counts ticks, and is ill in ways that a service or an action can be.
+// patient is the context of a chart that counts ticks. Its services and actions can fail in several ways.
 type patient struct {
 	Ticks int `json:"ticks"`
 }
 
-// illnesses are the services of the chart, by the event that runs them. Each is tried three times.
+// illnesses are the services of the chart, by their event. Each has three attempts.
 func illnesses(w **world) map[string]func(context.Context) error {
 	return map[string]func(context.Context) error{
 		"hang": func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() },
@@ -62,7 +62,7 @@ func ward(w **world) durable.Machine {
 	}), durable.MachineConfig{})
 }
 
-// latencies are the times from the sending of an event to the commit that contains it, by instance, in order.
+// latencies are the times from sending an event to the commit that contains it, by instance, in order.
 type latencies map[string][]time.Duration
 
 const (
@@ -75,7 +75,7 @@ const (
 
 func good(i int) string { return fmt.Sprintf("ward/good-%d", i) }
 
-// commits notes when transitions were logged, which is when they are stored.
+// commits records when transitions were logged, which is when they are stored.
 type commits struct {
 	mu sync.Mutex
 	at map[string][]time.Time
@@ -97,8 +97,8 @@ func (c *commits) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-// inWard runs a test in a world that hosts the ward and in which each call takes its time; since tells the latencies
-// of events that were sent at the given times.
+// inWard runs a test in a world with the ward, where each call has a latency. since returns the latencies of events
+// that were sent at the given times.
 func inWard(t *testing.T, o options, test func(w *world, since func(sent map[string][]time.Time) latencies)) {
 	t.Helper()
 	var w *world
@@ -130,9 +130,9 @@ func inWard(t *testing.T, o options, test func(w *world, since func(sent map[str
 	})
 }
 
-// steadily sends all good instances an event each at one instant, every 700 ms, and every five seconds the sick one the bad
-// event, if there is one: at the same instant too, so that it comes in the same batch, or apart, 50 ms later. It returns the
-// latencies of the good events.
+// steadily sends an event to each good instance at the same instant, every 700 ms. Every five seconds it also sends
+// the bad event, if any, to the sick instance. It sends it at the same instant, so that both are in one batch, or 50
+// ms later if apart. It returns the latencies of the good events.
 func steadily(t *testing.T, batchSize int, bad trouble) (found latencies) {
 	t.Helper()
 	mixed := 0
@@ -169,11 +169,11 @@ func steadily(t *testing.T, batchSize int, bad trouble) (found latencies) {
 	return found
 }
 
-// trouble is an event that brings an instance into trouble.
+// trouble is an event that makes an instance fail.
 type trouble struct {
 	event string
-	// apart says that the trouble lasts, or ends the process: what is in one batch with it is delayed, as
-	// TestABatchWithTroubleDelaysTheOthersOfItBySoMuch shows.
+	// apart means that the trouble lasts, or ends the process. It delays the rest of its batch, as
+	// TestTroubleDelaysItsBatchWithinLimits shows.
 	apart bool
 }
 
@@ -183,13 +183,13 @@ var troubles = map[string]trouble{
 	"a service that fails":         {`{"type": "fail"}`, false},
 	"an action that panics":        {`{"type": "crash"}`, false},
 	"an effect that is denied":     {`{"type": "write"}`, false},
-	"events that are no events":    {`{"type": "tick"`, false},
+	"messages that are no events":  {`{"type": "tick"`, false},
 	"events that are not declared": {`{"type": "vanish"}`, false},
 }
 
-// TestTheTroubleOfOneInstanceDelaysNoOther compares the latencies of good instances, event by event, with those of a run
-// in which there is no other. They are equal to the nanosecond: each event is stored after one read and one write of its own.
-func TestTheTroubleOfOneInstanceDelaysNoOther(t *testing.T) {
+// TestAFailingInstanceDelaysNoOther compares the latencies of good instances, event by event, with a run
+// without the bad instance. They are equal to the nanosecond: each event is stored after its own read and write.
+func TestAFailingInstanceDelaysNoOther(t *testing.T) {
 	t.Parallel()
 	quiet := latencies{}
 	for i := range goods {
@@ -209,16 +209,16 @@ func TestTheTroubleOfOneInstanceDelaysNoOther(t *testing.T) {
 	}
 }
 
-// TestABatchWithTroubleDelaysTheOthersOfItBySoMuch sends a bad event and good ones in one batch, and another good
-// event for each instance behind them. What is stored first is not delayed; the event behind it waits until its group is
+// TestTroubleDelaysItsBatchWithinLimits sends a bad event and good ones in one batch, and another good event for each
+// instance behind them. Events that are stored first are not delayed. An event behind them waits until its group is
 // acknowledged.
-func TestABatchWithTroubleDelaysTheOthersOfItBySoMuch(t *testing.T) {
+func TestTroubleDelaysItsBatchWithinLimits(t *testing.T) {
 	t.Parallel()
 	const second = time.Second
 	for _, c := range []struct {
 		name, bad string
 		late      bool
-		// first and next are the longest times that the first and the next event of a good instance may take.
+		// first and next are the maximum latencies of the first and the next event of a good instance.
 		first, next time.Duration
 	}{
 		{"nothing bad", "", false, 2 * callLatency, 2 * callLatency},
@@ -228,8 +228,8 @@ func TestABatchWithTroubleDelaysTheOthersOfItBySoMuch(t *testing.T) {
 		{"an action that panics", `{"type": "crash"}`, false, 2 * callLatency, 2 * callLatency},
 		{"an event that is no event", `{"type": "tick"`, false, 2 * callLatency, 2 * callLatency},
 		{"an effect that is denied", `{"type": "write"}`, false, 2 * callLatency, 2 * callLatency},
-		// The process is gone before anything is stored, and the messages come again after the visibility time-out of 60 s:
-		// perhaps in one batch with the killer again, until it has used up its attempts.
+		// The process dies before anything is stored. The messages become visible after the visibility time-out of 60
+		// s. They may share a batch with the killer again, until it has used up its attempts.
 		{"a service that kills", `{"type": "kill"}`, false, 4*60*second + 2*callLatency, 4*60*second + 2*callLatency},
 		{"a service that kills, in batches of one", `{"type": "kill"}`, false, 2 * callLatency, 2 * callLatency},
 	} {
@@ -254,14 +254,14 @@ func TestABatchWithTroubleDelaysTheOthersOfItBySoMuch(t *testing.T) {
 					batch = nil
 					time.Sleep(100 * time.Millisecond)
 				}
-				time.Sleep(3 * time.Hour) // An effect that is denied is tried for one.
+				time.Sleep(3 * time.Hour) // a denied effect is retried for an hour
 				for instance, took := range since(sent) {
 					if took[0] > c.first || took[1] > c.next {
 						t.Errorf("%s: want at most %v and %v from sending to storing, got %v", instance, c.first, c.next, took)
 					}
 				}
 				if got := w.unacknowledged(); got != 0 {
-					t.Errorf("want all done with, %d messages are left", got)
+					t.Errorf("want all messages handled, got %d left", got)
 				}
 			})
 		})

@@ -17,11 +17,10 @@ import (
 	"github.com/settle-run/settle/runtime/durable"
 )
 
-// realJob is the one job of GitHub's examples whose webhooks tell of its whole life.
+// realJob is the only job in GitHub's examples with webhooks for its whole life.
 const realJob = "job/run-2202229078-job-289782451"
 
-// realWebhooks returns the payloads of that job by their status or, once it has completed, by their
-// conclusion.
+// realWebhooks returns that job's payloads, by status or, once completed, by conclusion.
 func realWebhooks(t *testing.T) map[string]json.RawMessage {
 	t.Helper()
 	payloads := map[string]json.RawMessage{}
@@ -29,26 +28,26 @@ func realWebhooks(t *testing.T) map[string]json.RawMessage {
 		if e.instance != realJob {
 			continue
 		}
-		told := e.status
+		phase := e.status
 		if e.conclusion != "" {
-			told = e.conclusion
+			phase = e.conclusion
 		}
-		payloads[told] = e.payload
+		payloads[phase] = e.payload
 	}
-	for _, told := range []string{"queued", "in_progress", "success", "failure"} {
-		if payloads[told] == nil {
-			t.Fatalf("expected an example of %s that tells %s", realJob, told)
+	for _, phase := range []string{"queued", "in_progress", "success", "failure"} {
+		if payloads[phase] == nil {
+			t.Fatalf("expected an example of %s with %s", realJob, phase)
 		}
 	}
 	return payloads
 }
 
-// moment is what is known of the job at a time since it was queued.
+// moment is the expected state of the job at a time after it was queued.
 type moment struct {
 	at time.Duration
-	// webhook arrives then, if it is not empty.
+	// webhook arrives at that time, if set.
 	webhook string
-	// state and launches are those a second later.
+	// state and launches are the values one second later.
 	state    string
 	launches int
 }
@@ -56,9 +55,9 @@ type moment struct {
 // jobCases are the lives of a job.
 var jobCases = map[string]struct {
 	moments []moment
-	// changes are the instance's changes of state, with the whole seconds since the job was queued.
+	// changes lists the instance's changes of state, with the whole seconds since the job was queued.
 	changes []string
-	// paths are those of the executions: of job, and of job-relaunch.
+	// paths are the states of the executions of job and of job-relaunch.
 	paths [2]string
 	end   string
 }{
@@ -66,7 +65,7 @@ var jobCases = map[string]struct {
 		moments: []moment{
 			{0, "", "queued", 1},
 			{298 * time.Second, "in_progress", "in_progress", 1},
-			{300 * time.Second, "", "in_progress", 1}, // The time to pick it up is over, and nothing comes of it.
+			{300 * time.Second, "", "in_progress", 1}, // the pick-up time-out has no effect
 			{2 * time.Hour, "success", "success", 1},
 		},
 		changes: []string{"0 launching", "0 queued", "298 in_progress", "7200 success"},
@@ -89,7 +88,7 @@ var jobCases = map[string]struct {
 		},
 		end: "FAILED Job.Failed",
 	},
-	"picked up by nobody": {
+	"never picked up": {
 		moments: []moment{
 			{298 * time.Second, "", "queued", 1},
 			{300 * time.Second, "", "queued", 2},
@@ -97,7 +96,7 @@ var jobCases = map[string]struct {
 			{600 * time.Second, "", "queued", 3},
 			{898 * time.Second, "", "queued", 3},
 			{900 * time.Second, "", "not_picked_up", 3},
-			{901 * time.Second, "in_progress", "not_picked_up", 3}, // It was given up and stays so.
+			{901 * time.Second, "in_progress", "not_picked_up", 3}, // it was given up, and does not change
 		},
 		changes: []string{"0 launching", "0 queued", "300 launching", "300 queued", "600 launching", "600 queued", "900 not_picked_up"},
 		paths: [2]string{
@@ -119,18 +118,18 @@ var jobCases = map[string]struct {
 	},
 }
 
-// TestAJobIsWhereItsTimesSay plays the lives of a job, with GitHub's own webhooks, in all arrangements in
-// which it can be waited for: whoever counts the 300 seconds, the same happens at the same time.
-func TestAJobIsWhereItsTimesSay(t *testing.T) {
+// TestAJobFollowsItsTimes plays the lives of a job with GitHub's own webhooks, with every combination of waiting
+// workflows. The same happens at the same time, whether the chart or a workflow counts the 300 seconds.
+func TestAJobFollowsItsTimes(t *testing.T) {
 	t.Parallel()
 	byWorkflow := job.Config{PickUpTimeout: time.Hour}
 	for arrangement, a := range map[string]struct {
-		workflow int // An index of paths, or -1.
+		workflow int // an index into paths, or -1
 		config   job.Config
 	}{
 		"nobody waits": {workflow: -1},
 		"a workflow waits, and the chart launches again":           {workflow: 0},
-		"a workflow waits and has the chart launch again":          {workflow: 1, config: byWorkflow},
+		"a workflow waits and makes the chart launch again":        {workflow: 1, config: byWorkflow},
 		"a workflow waits, and both it and the chart launch again": {workflow: 1},
 	} {
 		for life, c := range jobCases {
@@ -162,7 +161,7 @@ func TestAJobIsWhereItsTimesSay(t *testing.T) {
 					}
 					if a.workflow >= 0 {
 						path, end := w.ended(execution)
-						// The task's time is up in the same moment as the chart's: either may tell first.
+						// The task and the chart time out at the same instant. Either may report first.
 						path = strings.Replace(path, "InProgress Overdue", "InProgress Outcome Overdue", 1)
 						if path != c.paths[a.workflow] || !strings.Contains(end, c.end) {
 							w.t.Errorf("want %s and %s, got %s and %s", c.paths[a.workflow], c.end, path, end)
@@ -192,7 +191,7 @@ func (w *world) wantJob(m moment) {
 	}
 }
 
-// wantForgotten waits for the item of the job, which is over, to expire and be deleted.
+// wantForgotten waits until the item of the finished job has expired and is deleted.
 func (w *world) wantForgotten() {
 	w.t.Helper()
 	record := w.record(realJob)
@@ -200,7 +199,7 @@ func (w *world) wantForgotten() {
 		w.t.Errorf("want nothing left to do, got %d tokens, %d effects, %v, and %s parked", len(record.Tokens), len(record.Outbox), record.Error, w.deadLetters())
 	}
 	if record.ExpireAt.IsZero() {
-		w.t.Fatalf("want the job over and its item to expire, got %v", record.State)
+		w.t.Fatalf("want the job finished and its item to expire, got %v", record.State)
 	}
 	const retention = 15 * 24 * time.Hour
 	var over time.Time
@@ -214,9 +213,9 @@ func (w *world) wantForgotten() {
 	}
 	time.Sleep(time.Until(record.ExpireAt) - time.Second)
 	if code, _ := w.get("/instances/" + realJob); code != http.StatusOK {
-		w.t.Errorf("want the item there until it expires, got %d", code)
+		w.t.Errorf("want the item kept until it expires, got %d", code)
 	}
-	time.Sleep(time.Hour) // DynamoDB deletes what has expired when it comes to it.
+	time.Sleep(time.Hour) // DynamoDB deletes expired items later
 	if code, _ := w.get("/instances/" + realJob); code != http.StatusNotFound || w.record(realJob).Revision != 0 {
 		w.t.Errorf("want the item deleted after it has expired, got %d and revision %d", code, w.record(realJob).Revision)
 	}
@@ -241,9 +240,8 @@ func (w *world) get(path string) (code int, body []byte) {
 	return answer.Code, answer.Body.Bytes()
 }
 
-// TestAWorkflowThatLaunchesAgainStopsAtSomeTime has the chart ready to launch more runners than the
-// workflow asks for.
-func TestAWorkflowThatLaunchesAgainStopsAtSomeTime(t *testing.T) {
+// TestAWorkflowStopsLaunching lets the chart launch more runners than the workflow asks for.
+func TestAWorkflowStopsLaunching(t *testing.T) {
 	t.Parallel()
 	inWorld(t, options{job: job.Config{PickUpTimeout: time.Hour, LaunchesMax: 10}}, func(w *world) {
 		w.workflowJob(10, "queued", "")
@@ -258,8 +256,8 @@ func TestAWorkflowThatLaunchesAgainStopsAtSomeTime(t *testing.T) {
 	})
 }
 
-// TestAWorkflowCountsTheTimeInProgressToo has the chart allow a job more time than the workflow does.
-func TestAWorkflowCountsTheTimeInProgressToo(t *testing.T) {
+// TestAWorkflowAlsoLimitsTheTimeInProgress lets the chart allow a job more time than the workflow does.
+func TestAWorkflowAlsoLimitsTheTimeInProgress(t *testing.T) {
 	t.Parallel()
 	inWorld(t, options{job: job.Config{TimeLimit: 24 * time.Hour}}, func(w *world) {
 		w.workflowJob(10, "queued", "")
@@ -281,28 +279,28 @@ func TestAWorkflowCountsTheTimeInProgressToo(t *testing.T) {
 	})
 }
 
-// TestTwoWorkflowsThatLaunchAgainLaunchOneRunner has both miss the same runner.
-func TestTwoWorkflowsThatLaunchAgainLaunchOneRunner(t *testing.T) {
+// TestTwoRelaunchingWorkflowsLaunchOneRunner makes both workflows miss the same runner.
+func TestTwoRelaunchingWorkflowsLaunchOneRunner(t *testing.T) {
 	t.Parallel()
 	inWorld(t, options{job: job.Config{PickUpTimeout: time.Hour}}, func(w *world) {
 		w.workflowJob(10, "queued", "")
 		executions := []string{w.startWorkflow("job-relaunch.asl.json", "run-1", pickedUp), w.startWorkflow("job-relaunch.asl.json", "run-2", pickedUp)}
 		time.Sleep(301 * time.Second)
 		if launched := w.effects.distinct("launch"); launched != 2 {
-			t.Errorf("want one runner more after 300 s, got %d in all", launched)
+			t.Errorf("want one more runner after 300 s, got %d in total", launched)
 		}
 		w.workflowJob(10, "in_progress", "")
 		w.workflowJob(10, "completed", "success")
 		for _, execution := range executions {
 			if path, end := w.ended(execution); !strings.HasSuffix(path, " Queued PickedUp? InProgress Outcome Succeeded") && !strings.HasSuffix(path, " Queued PickedUp? Outcome Succeeded") {
-				t.Errorf("want both workflows told of the success, got %s and %s", path, end)
+				t.Errorf("want both workflows to succeed, got %s and %s", path, end)
 			}
 		}
 	})
 }
 
-// TestARelaunchSurvivesAFaultAtEveryCall plays the life of a job whose first runner a workflow misses, once
-// for each call that consumer and forwarder make to AWS and each kind of fault.
+// TestARelaunchSurvivesAFaultAtEveryCall plays the life of a job whose first runner never picks it up. It repeats
+// that for each AWS call of consumer and forwarder, and each kind of fault.
 func TestARelaunchSurvivesAFaultAtEveryCall(t *testing.T) {
 	t.Parallel()
 	config := job.Config{PickUpTimeout: time.Hour}

@@ -11,42 +11,42 @@ import (
 
 // The services of a simulation.
 
-// serviceKind says how a service behaves.
+// serviceKind is the behaviour of a service.
 type serviceKind int
 
 const (
-	// isSlow takes longer than the network. What is before it, succeeds.
+	// isSlow takes longer than the network. The kinds before it succeed.
 	isSlow serviceKind = 1 + iota
-	// flaky fails the first two attempts.
+	// flaky fails in the first two attempts.
 	flaky
 	alwaysFails
 	// hangs until its time-out.
 	hangs
-	// kills its process in the first two attempts.
+	// kills ends its process in the first two attempts.
 	kills
 	alwaysKills
 	serviceKinds
 )
 
-// lab is the world outside of the services.
+// lab is the environment of the services.
 type lab struct {
 	director *director
 	plan     plan
 	problem  func(format string, args ...any)
 	mu       sync.Mutex
 	tries    map[string]int
-	// finished are the keys of the services that have returned, by instance, and sealed those among them
-	// after which another service has begun: they must never run again.
+	// finished lists the keys of services that returned, by instance. sealed contains those that must never run
+	// again, because another service has started since.
 	finished map[string][]string
 	sealed   map[string]bool
-	// killers are the instances whose services have killed processes.
+	// killers contains the instances whose services killed processes.
 	killers map[string]bool
-	// alone says that an instance's events come through one queue: only then does nobody else work on it,
-	// but for a process that was frozen.
+	// alone means that an instance's events come through one queue. Only then no other process works on it, except
+	// one that was frozen.
 	alone bool
 	// deploy is called when a service kills its process for the second time.
 	deploy func()
-	// outputs are what services have returned, by their keys, and beginnings when instances began.
+	// outputs are the results of services by key, and beginnings the start times of instances.
 	outputs    map[string]any
 	beginnings map[string][]time.Time
 }
@@ -58,24 +58,24 @@ func newLab(s *simulation) *lab {
 	}
 }
 
-// serve performs one attempt.
+// serve runs one attempt.
 func (l *lab) serve(ctx context.Context, kind serviceKind, call statechart.Call) (result, error) {
 	l.mu.Lock()
 	l.tries[call.Key]++
 	try := l.tries[call.Key]
 	process, _ := ctx.Value(processKey{}).(string)
 	if l.sealed[call.Key] && l.alone && !l.director.wasFrozen(process) {
-		l.problem("%s runs again, although another service has begun since it had finished", call.Key)
+		l.problem("%s runs again, but another service has started since it finished", call.Key)
 	}
 	for _, key := range l.finished[call.Instance] {
-		// The regions of shipped machines have services side by side: which began first, nobody knows.
+		// Shipped machines run services in parallel regions, in an unknown order.
 		if key != call.Key && realMachineOf(call.Instance) == nil {
 			l.sealed[key] = true
 		}
 	}
 	l.mu.Unlock()
 	l.director.tally(map[serviceKind]string{isSlow: countServiceSlow, flaky: countServiceFails, alwaysFails: countServiceFails, hangs: countServiceHangs}[kind], kind != flaky || try <= 2)
-	l.director.tell("%s serves %s, attempt %d (%d here)", process, call.Key, call.Attempt, try)
+	l.director.addTrace("%s serves %s, attempt %d (%d here)", process, call.Key, call.Attempt, try)
 	switch {
 	case kind == isSlow:
 		pause, cancel := context.WithTimeout(ctx, 1500*time.Millisecond)

@@ -17,55 +17,55 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// ledger is what a simulation knows of the calls that took effect and of what was delivered, whatever the
-// runtime makes of it.
+// ledger records the calls that took effect and the deliveries, independently of the runtime.
 type ledger struct {
 	mu sync.Mutex
 	// accepted are the messages of the FIFO queues, by group and queue, and by sequence number.
 	accepted map[string]map[string]accepted
-	// committed are the derived IDs of the effects that were stored, ever.
+	// committed are the derived IDs of all effects ever stored.
 	committed map[string]bool
-	// parked are the reasons for which messages were parked, by the deduplication ID that they were parked under.
+	// parked are the reasons of parked messages, by the deduplication ID of the dead letter.
 	parked map[string][]string
-	// abandoned are the IDs of the messages that a queue has given up.
+	// abandoned are the IDs of messages that a queue dropped after too many receives.
 	abandoned map[string]bool
-	// answered are the tokens whose answers were stored, ever.
+	// answered are the tokens of all answers ever stored.
 	answered map[string]bool
-	// parkings are the deduplication IDs under which commits have asked to park messages.
+	// parkings are the deduplication IDs of the parkings that commits asked for.
 	parkings map[string]bool
-	// failed are the derived IDs of the effects that were given up.
+	// failed are the derived IDs of effects that were dropped.
 	failed map[string]bool
-	// stored are the items of instances, as far as the ledger reads them, and lost are the instances whose items are gone.
+	// stored are the items of instances, reduced to what the ledger uses. lost are the instances whose items were
+	// deleted.
 	stored map[string]stored
 	lost   map[string]bool
-	// claims are the tokens of the claims that took effect: a claim that is repeated under its token changes nothing.
+	// claims are the tokens of effective claims: repeating a claim under its token changes nothing.
 	claims map[string]bool
-	// restored are the instances that an operator has restored.
+	// restored are the instances that an operator restored.
 	restored map[string]restored
-	// tenures are those of each alias, in their order.
+	// tenures are the tenures of each alias, in order.
 	tenures map[string][]tenure
 }
 
-// stored is what the ledger knows of an instance's item.
+// stored is the ledger's copy of an instance's item.
 type stored struct {
 	createdAt time.Time
 	revision  int64
 	// expireAt is when DynamoDB may delete the item, in seconds since 1970; 0 if never.
 	expireAt int64
-	// owed is how many effects and answers to tasks the item has that were not performed yet, as far as is known.
+	// owed is how many effects and answers to tasks the item still has to perform, as far as the ledger can see.
 	owed int
-	// deniedSince is when an effect of the outbox was denied first, zero if none was.
+	// deniedSince is the time of the first denial of an effect in the outbox; zero if there was none.
 	deniedSince time.Time
 }
 
 // accepted is a message that the FIFO queue has accepted.
 type accepted struct {
 	id, queue, sequence, body, sent string
-	// from is where it was parked first, if it is a copy that says so.
+	// from is the place of the first parking, if the message is a copy with that attribute.
 	from string
-	// redriven says that an operator has sent it.
+	// redriven means that an operator sent it.
 	redriven bool
-	// delivered is when it was delivered last.
+	// delivered is the time of the last delivery.
 	delivered time.Time
 }
 
@@ -81,10 +81,10 @@ func acceptedOf(message events.SQSMessage) accepted {
 	return a
 }
 
-// place is where the message was parked first, or may have been.
+// place is where the message was first parked, or would have been.
 func (a accepted) place() string { return cmp.Or(a.from, a.queue+" "+a.sequence) }
 
-// parkingID is the deduplication ID that a message is parked under.
+// parkingID is the deduplication ID under which a message is parked.
 func (a accepted) parkingID() string { return parkingID(a.queue, a.sequence) }
 
 func parkingID(queue, sequence string) string {
@@ -92,18 +92,18 @@ func parkingID(queue, sequence string) string {
 	return fmt.Sprintf("parked-%x-%s", digest[:8], sequence)
 }
 
-// head is what the model reads of the message; empty if it is no event.
+// head decodes the part of the message that the model uses; zero if it is not an event.
 func (a accepted) head() (head head) {
 	_ = json.Unmarshal([]byte(a.body), &head)
 	return head
 }
 
-// isHopeless reports whether the message is one that the chart cannot take when it is new.
+// isHopeless reports whether the chart fails on the message as a first event.
 func (a accepted) isHopeless() bool {
 	return strings.Contains(a.body, failing) || strings.Contains(a.body, huge)
 }
 
-// isSend reports whether the message is an event that an instance has sent.
+// isSend reports whether the message is an event from an instance.
 func (a accepted) isSend() bool {
 	head := a.head()
 	return strings.Contains(head.ID, "@") && !strings.HasPrefix(head.Type, statechart.ReservedPrefix)
@@ -116,7 +116,7 @@ func newLedger() ledger {
 	}
 }
 
-// accept notes the messages of a delivery.
+// accept records the messages of a delivery.
 func (l *ledger) accept(batch events.SQSEvent) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -131,16 +131,16 @@ func (l *ledger) accept(batch events.SQSEvent) {
 	}
 }
 
-// abandon notes that a queue has given a message up.
+// abandon records that a queue dropped a message.
 func (l *ledger) abandon(id string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.abandoned[id] = true
 }
 
-// passesOver reports whether an instance may pass a message over which it has not applied. The queue has given it up, or
-// another copy that its sender, an instance, has put there: what came after that copy was applied, so that later ones are
-// repeats, until an operator sends the one that was given up.
+// passesOver reports whether an instance may skip a message that it has not applied. Either the queue dropped it, or
+// it dropped another copy from the same sending instance. A message after that copy was applied, so later copies are
+// duplicates, until an operator sends the dropped copy again.
 func (l *ledger) passesOver(message accepted, all []accepted) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -152,7 +152,7 @@ func (l *ledger) passesOver(message accepted, all []accepted) bool {
 	})
 }
 
-// of returns the messages of an instance by queue, in the order in which it accepted them.
+// of returns the messages of an instance by queue, in the order of their acceptance.
 func (l *ledger) of(instance string) (queues [][]accepted) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -166,7 +166,7 @@ func (l *ledger) of(instance string) (queues [][]accepted) {
 	return queues
 }
 
-// sent returns the IDs of the events that instances have sent one another, with the instance where each has arrived.
+// sent returns the IDs of the events that instances sent to one another, with the receiving instance.
 func (l *ledger) sent(instances []string) map[string]string {
 	arrived := map[string]string{}
 	for _, name := range instances {
@@ -179,7 +179,7 @@ func (l *ledger) sent(instances []string) map[string]string {
 	return arrived
 }
 
-// groups returns the groups that got messages.
+// groups returns the groups that received messages.
 func (l *ledger) groups() (groups []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -5,16 +5,16 @@ import (
 	"time"
 )
 
-// What the ledger knows of aliases.
+// The ledger's record of aliases.
 
-// tenure is the time for which an instance has had an alias. A zero end means that it still has it.
+// tenure is a period in which an instance has an alias. A zero end means that it still has it.
 type tenure struct {
 	of                    string
 	createdAt, begin, end time.Time
 }
 
-// hand notes that an instance has claimed an alias, or that nobody has it any more if of is empty.
-func (l *ledger) hand(alias, of string, createdAt time.Time) {
+// recordTenure records that an instance claimed an alias, or that it was released if of is empty.
+func (l *ledger) recordTenure(alias, of string, createdAt time.Time) {
 	if last := len(l.tenures[alias]) - 1; last >= 0 && l.tenures[alias][last].end.IsZero() {
 		l.tenures[alias][last].end = time.Now()
 	}
@@ -23,7 +23,7 @@ func (l *ledger) hand(alias, of string, createdAt time.Time) {
 	}
 }
 
-// had reports whether an instance that matches has had an alias at some time in a span. A zero end has no limit.
+// had reports whether a matching instance had an alias at some time in a period. A zero end means no limit.
 func (l *ledger) had(alias string, begin, end time.Time, matches func(tenure) bool) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -32,9 +32,10 @@ func (l *ledger) had(alias string, begin, end time.Time, matches func(tenure) bo
 	})
 }
 
-// takeClaim notes a claim of an alias: a transaction that puts the alias. One that updates the alias releases it. It checks that no other instance has the alias, and that
-// the claim is void if the instance has moved on.
-func (s *simulation) takeClaim(call takenCall) {
+// recordClaim records a claim of an alias: a transaction that puts the alias. A transaction that updates the alias
+// releases it. takeClaim checks that no other instance has the alias, and that the claim fails if the instance has a
+// newer revision.
+func (s *simulation) recordClaim(call takenCall) {
 	var transaction struct {
 		ClientRequestToken string
 		TransactItems      []struct {
@@ -62,8 +63,8 @@ func (s *simulation) takeClaim(call takenCall) {
 	}
 	s.read(call.request, &transaction)
 	l := &s.ledger
-	// DynamoDB API Reference, TransactWriteItems: a call that is repeated under its ClientRequestToken within ten minutes succeeds
-	// and changes nothing.
+	// DynamoDB API Reference, TransactWriteItems: a repeated call with the same ClientRequestToken within ten minutes
+	// succeeds and changes nothing.
 	if token := transaction.ClientRequestToken; token != "" && l.claims[token] {
 		return
 	}
@@ -74,7 +75,7 @@ func (s *simulation) takeClaim(call takenCall) {
 	}
 	for _, item := range transaction.TransactItems {
 		if released := item.Update.Key.Instance.S; released != "" {
-			l.hand(released, "", time.Time{})
+			l.recordTenure(released, "", time.Time{})
 		}
 		alias, of := item.Put.Item.Instance.S, item.Put.Item.Of.S
 		if of == "" {
@@ -84,8 +85,8 @@ func (s *simulation) takeClaim(call takenCall) {
 			s.problem("%s claims %s at revision %d of %s, which has revision %d", call.process, alias, fenced[of], of, revision)
 		}
 		if tenures := l.tenures[alias]; len(tenures) > 0 && tenures[len(tenures)-1].end.IsZero() && tenures[len(tenures)-1].of != of {
-			s.problem("%s has claimed %s, which %s has", of, alias, tenures[len(tenures)-1].of)
+			s.problem("%s claimed %s, which %s has", of, alias, tenures[len(tenures)-1].of)
 		}
-		l.hand(alias, of, item.Put.Item.CreatedAt.time())
+		l.recordTenure(alias, of, item.Put.Item.CreatedAt.time())
 	}
 }

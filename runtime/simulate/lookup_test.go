@@ -11,9 +11,9 @@ import (
 	"github.com/settle-run/settle/runtime/durable"
 )
 
-// TestAnAnswerWhoseReplyIsLostIsLookedUp loses the reply of Step Functions to the first try of every success that each workflow of
-// infra/workflows is told: the second try finds the task over, and the history of the execution says that it was by this answer.
-func TestAnAnswerWhoseReplyIsLostIsLookedUp(t *testing.T) {
+// TestAnAnswerWithALostResponseIsLookedUp loses the response to the first try of every success in each workflow of
+// infra/workflows. The second try finds the task over, and the execution's history shows that this answer ended it.
+func TestAnAnswerWithALostResponseIsLookedUp(t *testing.T) {
 	t.Parallel()
 	p := &plant{jobTakes: time.Hour, status: pipeline.JobSucceeded}
 	uploads := durable.Host(upload.New(&files{}, upload.Config{Window: uploadWindow}), durable.MachineConfig{StartedBy: upload.StartedBy, Retention: upload.Retention})
@@ -76,7 +76,7 @@ func TestAnAnswerWhoseReplyIsLostIsLookedUp(t *testing.T) {
 			})
 			tries, lookups := losing.count("states.SendTaskSuccess"), losing.count("states.GetExecutionHistory")
 			if tries < 2 || lookups != tries/2 {
-				t.Errorf("want each answer tried twice and then looked up, got %d tries and %d looks", tries, lookups)
+				t.Errorf("want two tries and one lookup per answer, got %d tries and %d lookups", tries, lookups)
 			}
 		})
 	}

@@ -15,14 +15,14 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// derivedID is the ID of an effect among all instances, as docs/adr/0003 has it.
+// derivedID returns the ID of an effect that is unique among all instances, as in docs/adr/0003.
 func derivedID(instance string, createdAt time.Time, id string) string {
 	return fmt.Sprintf("%s@%d/%s", instance, createdAt.UnixMilli(), id)
 }
 
-// replay is the sequential model of one instance: it takes the messages that the queues accepted, each
-// queue's in their order and each once, through the chart, at the times that the instance's history has.
-// Where the order between two queues is free, it finds one that the history agrees with.
+// replay is the sequential model of one instance. It runs the messages that the queues accepted through the chart:
+// each queue's in order, each once, at the times in the instance's history. If the order between two queues is free,
+// it searches for one that agrees with the history.
 type replay struct {
 	simulation *simulation
 	name       string
@@ -30,27 +30,27 @@ type replay struct {
 	record     durable.Record
 	queues     [][]accepted
 	messages   []accepted // of all queues
-	// deadEnds are positions that were tried, for all copies.
+	// deadEnds are the positions without a continuation, shared by all copies.
 	deadEnds map[uint64]deadEnd
 
 	instance  durable.Instance
 	startedAt time.Time
-	at        int // in the history
+	at        int // an index into the history
 	seen      map[string]bool
-	recent    []string                   // the IDs of the events applied last, and the places of those without one that were sent again
-	sends     map[string]string          // the receiver of each event that was sent, by its $id
-	tokens    map[string]wait            // by the token
-	spawned   map[string]json.RawMessage // the input of each child that was asked for, by its name
-	left      map[string]time.Time       // when it has left each child that it does not wait for any more, by its name
-	// awaited are the workflows whose ends the instance waits for, and asked all that it has asked for, by how the names
-	// of their executions end.
+	recent    []string                   // the IDs of the last events, and the places of events without an ID that were sent again
+	sends     map[string]string          // $id of each sent event, to its receiver
+	tokens    map[string]wait            // by token
+	spawned   map[string]json.RawMessage // by name, the input of each child that was requested
+	left      map[string]time.Time       // by name, when the instance stopped waiting for the child
+	// awaited are the workflows that the instance waits for, and asked all that it has requested, both by the end of
+	// the execution's name.
 	awaited, asked map[string]string
-	aliases        map[string]bool // those that it has asked for, and not lost or released
-	failures       map[string]bool // the effects whose failure it has heard of
+	aliases        map[string]bool // claimed, and neither lost nor released
+	failures       map[string]bool // the effects whose failure the chart received
 	ends           map[string]*sfn.DescribeExecutionOutput
 	migrated       int  // see trail
-	began          bool // for the message at hand
-	failed         bool // a service has, and why is not known: the loop has words of its own for that
+	began          bool // by the current message
+	failed         bool // a service failed, and the reason is unknown because the loop words it
 	expired        bool // see choice
 	looked         bool // see choice
 	taken          bool // see choice
@@ -58,21 +58,21 @@ type replay struct {
 	unmigrated     bool // see choice
 }
 
-// finish compares the ends of history and model.
+// finish compares the ends of the history and the model.
 func (r *replay) finish() error {
 	if r.at != len(r.record.History) {
-		return fmt.Errorf("the history has %d steps that no message accounts for, from %+v on", len(r.record.History)-r.at, r.record.History[r.at])
+		return fmt.Errorf("the history has %d steps without a message, from %+v on", len(r.record.History)-r.at, r.record.History[r.at])
 	}
 	if r.instance == nil {
 		if r.record.Revision != 0 {
-			return fmt.Errorf("there is an item that no message accounts for: %+v", r.record)
+			return fmt.Errorf("there is an item without a message: %+v", r.record)
 		}
 		return nil
 	}
 	r.rearm()
 	r.migrate()
 	if !r.instance.Settled() {
-		return fmt.Errorf("it is not settled at the end, but in %v", r.instance.State())
+		return fmt.Errorf("it is not settled at the end: it is in %v", r.instance.State())
 	}
 	left := func(timer statechart.Timer) bool {
 		return !r.simulation.ledger.failed[derivedID(r.name, r.record.CreatedAt, timer.ID)]
@@ -83,9 +83,9 @@ func (r *replay) finish() error {
 	if err := r.checkAliases(); err != nil {
 		return err
 	}
-	for id, to := range r.sends { // Of two orders in which events of two queues were kept for later, one has sent this.
+	for id, to := range r.sends { // in one of two possible orders of deferred events, the instance sent this
 		if len(r.queues) > 1 && r.simulation.arrivals[id] != to && !r.simulation.ledger.failed[id] {
-			return fmt.Errorf("the event %s has never arrived at %s", id, to)
+			return fmt.Errorf("the event %s never arrived at %s", id, to)
 		}
 	}
 	for _, task := range r.tokens {
@@ -99,8 +99,8 @@ func (r *replay) finish() error {
 	return nil
 }
 
-// take takes one message through the chart.
-func (r *replay) take(message accepted) error {
+// consume runs one message through the chart.
+func (r *replay) consume(message accepted) error {
 	r.began = false
 	r.migrate()
 	at := r.at
@@ -108,17 +108,17 @@ func (r *replay) take(message accepted) error {
 	reasons := r.parked(message)
 	if skip || message.from != "" && r.seen[message.place()] && !r.again {
 		if len(reasons) > 0 && skip && len(r.queues) == 1 {
-			return fmt.Errorf("it was parked although it is to be passed over: %s", reasons[0])
+			return fmt.Errorf("it was parked, but should be skipped: %s", reasons[0])
 		}
 		return nil
 	}
 	if reason == nil && len(reasons) > 0 && strings.Contains(reasons[0], noEnd) {
-		// So it was out of luck. What it takes for that, other tests say. The instance may have begun for it all the same.
+		// Its tries were used up, which other tests check. The instance may have started for it anyway.
 		if strings.HasPrefix(event.Type, statechart.ReservedPrefix) && event.Type != "settle.start" {
 			return fmt.Errorf("it was parked, and not scheduled again: %s", reasons[0])
 		}
 		if r.instance == nil && r.beganWith(message) {
-			if err := r.begin(message); err != nil {
+			if err := r.startWith(message); err != nil {
 				return err
 			}
 			return r.settle()
@@ -126,17 +126,17 @@ func (r *replay) take(message accepted) error {
 		return nil
 	}
 	if reason == nil && r.instance == nil && len(reasons) > 0 && !r.beganWith(message) && message.isHopeless() {
-		return nil // Nothing of the instance that was to begin with it was stored.
+		return nil // nothing of the instance that it would start was stored
 	}
 	if reason == nil {
 		reason = r.apply(event, message)
 	}
 	if reason == nil {
-		// An event that is parked before there is an instance may be delivered again when a message of another queue has begun it, or
-		// when the next version has come, which takes what the first one fails on. A commit that asks for a parking takes the place of
-		// the one that applies the event.
+		// An event that is parked before the instance exists may be redelivered, after a message of another queue
+		// started the instance. It may also be redelivered after the deployment of a version that accepts it. Then it
+		// can be applied. If a commit asks to park it, that commit replaces the one that applies it.
 		if len(reasons) > 0 && (r.isParkedByCommit(message) || r.simulation.plan.queues == 1 && !r.isMended(message)) {
-			return fmt.Errorf("it was parked although it can be applied: %s", reasons[0])
+			return fmt.Errorf("it was parked, but can be applied: %s", reasons[0])
 		}
 		r.remember(event.ID, message)
 		return r.settle()
@@ -146,13 +146,13 @@ func (r *replay) take(message accepted) error {
 		return different
 	}
 	if r.began && !r.beganWith(message) {
-		r.instance, r.at = nil, at // It had begun for this event alone. Had a service run, it would have been stored.
+		r.instance, r.at = nil, at // started for this event alone; if a service had run, it would have been stored
 	}
 	if event.Type == statechart.TimerEvent {
-		return fmt.Errorf("the firing of a timer has failed: %w", reason)
+		return fmt.Errorf("the firing of a timer failed: %w", reason)
 	}
 	if len(reasons) == 0 {
-		return fmt.Errorf("it was not parked, although %w", reason)
+		return fmt.Errorf("it should be parked, but was not: %w", reason)
 	}
 	if event.Type == durable.WaitEvent {
 		r.parkTask(message)
@@ -160,27 +160,27 @@ func (r *replay) take(message accepted) error {
 	return nil
 }
 
-// parked returns why a message was parked, each time that it was.
+// parked returns the reasons for which a message was parked, one for each time.
 func (r *replay) parked(message accepted) []string {
 	return r.simulation.ledger.parked[message.parkingID()]
 }
 
-// isParkedByCommit reports whether a commit has asked to park a message.
+// isParkedByCommit reports whether a commit asked to park a message.
 func (r *replay) isParkedByCommit(message accepted) bool {
 	return r.simulation.ledger.parkings[message.parkingID()]
 }
 
-// beganWith reports whether the instance that is stored was begun by the message.
+// beganWith reports whether the message started the stored instance.
 func (r *replay) beganWith(message accepted) bool {
 	return message.sent == fmt.Sprint(r.record.CreatedAt.UnixMilli())
 }
 
-// isMended reports whether the message is one that the first version alone fails on, and the instance is on the next.
+// isMended reports whether only the first version fails on the message, and the instance is on the next version.
 func (r *replay) isMended(message accepted) bool {
 	return strings.Contains(message.body, failing) && r.machine.Version() == newVersion
 }
 
-// differenceError is how history and model differ.
+// differenceError reports a difference between the history and the model.
 type differenceError struct{ text string }
 
 func (e *differenceError) Error() string { return e.text }
@@ -189,7 +189,7 @@ func differ(format string, args ...any) error {
 	return &differenceError{fmt.Sprintf(format, args...)}
 }
 
-// head is what the model reads of a message.
+// head is the part of a message that the model uses.
 type head struct {
 	ID                    string `json:"$id"`
 	Type, Name, Execution string
@@ -201,7 +201,7 @@ type head struct {
 	} `json:"$task"`
 }
 
-// examine decides what becomes of a message, as the table in docs/guarantees.md says.
+// examine decides about a message like the table in docs/guarantees.md.
 func (r *replay) examine(message accepted) (event statechart.Event, skip bool, reason error) {
 	var head head
 	if err := json.Unmarshal([]byte(message.body), &head); err != nil {
@@ -236,11 +236,11 @@ func (r *replay) examine(message accepted) (event statechart.Event, skip bool, r
 	}
 }
 
-// apply applies an event from outside, at the time that the history has.
+// apply applies an event from outside, at the time in the history.
 func (r *replay) apply(event statechart.Event, message accepted) error {
 	r.began = r.instance == nil
 	if r.began {
-		if err := r.begin(message); err != nil {
+		if err := r.startWith(message); err != nil {
 			return err
 		}
 		if err := r.settle(); err != nil {
@@ -256,26 +256,26 @@ func (r *replay) apply(event statechart.Event, message accepted) error {
 	case "settle.alias.taken":
 		return r.loseAlias(head.Alias)
 	case "settle.start":
-		return nil // Its beginning is all that it brings.
+		return nil // it only starts the instance
 	case "settle.stop":
 		return r.stop()
 	case "settle.child":
 		return r.endOfChild(message)
 	case "settle.effect.failed":
-		return r.tellFailed(head.Effect)
+		return r.reportFailed(head.Effect)
 	case "settle.execution.ended", "settle.execution":
 		return r.endOfExecution(message, r.looked)
 	case "settle.wait":
-		return r.hold(head)
+		return r.addTask(head)
 	case "settle.token", "settle.token.expired":
-		return r.expire(head)
+		return r.expireTask(head)
 	default:
 		return r.step(event)
 	}
 }
 
-// begin starts the instance with a message, at the time at which it has begun.
-func (r *replay) begin(message accepted) error {
+// startWith starts the instance with a message, at its recorded start time.
+func (r *replay) startWith(message accepted) error {
 	start := statechart.Start{Instance: r.name, At: r.startedAt}
 	if r.machine.TakesInput() {
 		input, err := r.machine.DecodeInput(readFamily(message.body).Input)
@@ -293,7 +293,7 @@ func (r *replay) begin(message accepted) error {
 	return nil
 }
 
-// step takes one step, which must be the next of the history.
+// step takes one step, which must be the next in the history.
 func (r *replay) step(event statechart.Event) error {
 	r.rearm()
 	name, from := event.Type, r.instance.State()
@@ -301,7 +301,7 @@ func (r *replay) step(event statechart.Event) error {
 		if event.Type == statechart.TimerEvent && timer.ID == event.Timer {
 			name = "after " + timer.After
 			if r.at < len(r.record.History) && r.record.History[r.at].At.Before(timer.At) {
-				return differ("the timer %s was due at %v and has fired at %v", timer.ID, timer.At, r.record.History[r.at].At)
+				return differ("the timer %s was due at %v and fired at %v", timer.ID, timer.At, r.record.History[r.at].At)
 			}
 		}
 	}
@@ -328,11 +328,11 @@ func (r *replay) step(event statechart.Event) error {
 	}
 	r.at++
 	r.note(effects)
-	r.leave(children, was.At)
+	r.recordLeft(children, was.At)
 	return nil
 }
 
-// note keeps the sends and the answers among the effects.
+// note records the sends and the answers among the effects.
 func (r *replay) note(effects []statechart.Effect) {
 	for _, effect := range effects {
 		switch effect.Kind {
@@ -358,10 +358,10 @@ func (r *replay) note(effects []statechart.Effect) {
 			if err := json.Unmarshal(effect.Event, &parked); err != nil {
 				panic(err)
 			}
-			delete(r.seen, parked.ID) // Sent again, it is to be applied.
+			delete(r.seen, parked.ID) // if it is sent again, it must be applied
 		case statechart.ResolveWaits:
 			if r.failed {
-				effect.Message = "" // It may be why a service has failed.
+				effect.Message = "" // it may contain the reason why a service failed
 			}
 			r.answer(answerOf(effect), func(task wait) bool { return task.name == effect.Name })
 		}

@@ -12,9 +12,9 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// What the sequential model knows of parents and their children.
+// The sequential model's view of parents and children.
 
-// familyHead is what the model reads of the messages between them.
+// familyHead is the part of the messages between them that the model uses.
 type familyHead struct {
 	Type    string          `json:"type"`
 	Parent  durable.Parent  `json:"$parent"`
@@ -32,22 +32,22 @@ func readFamily(body string) (head familyHead) {
 	return head
 }
 
-// isChildOf reports whether the instance is that child.
+// isChildOf reports whether the instance is that child of the parent.
 func (r *replay) isChildOf(parent durable.Parent) bool {
 	return r.instance != nil && r.record.Parent != nil && *r.record.Parent == parent
 }
 
-// examineFamily decides what becomes of a message from a parent or a child.
+// examineFamily decides about a message from a parent or a child.
 func (r *replay) examineFamily(head head, message accepted) (event statechart.Event, skip bool, reason error) {
 	event.Type = head.Type
 	family := readFamily(message.body)
 	switch head.Type {
 	case "settle.start":
-		if r.instance == nil && r.isForestalled() && r.beganWith(message) {
-			r.forestall(family)
+		if r.instance == nil && r.isStoppedAtStart() && r.beganWith(message) {
+			r.stopAtStart(family)
 		}
 		if r.instance != nil && !r.isChildOf(family.Parent) {
-			return event, false, errors.New("somebody else has begun it")
+			return event, false, errors.New("another message started it")
 		}
 		return event, r.instance != nil || r.record.Revision == 0 || !r.beganWith(message), nil
 	case "settle.stop":
@@ -57,13 +57,14 @@ func (r *replay) examineFamily(head head, message accepted) (event statechart.Ev
 	}
 }
 
-// isForestalled reports whether the instance is a child that was stopped before it began, because nobody waited for it.
-func (r *replay) isForestalled() bool {
+// isStoppedAtStart reports whether the instance is a child that was stopped before its start, because its parent no
+// longer waited.
+func (r *replay) isStoppedAtStart() bool {
 	return r.record.Status == statechart.Stopped && !slices.ContainsFunc(r.record.History, func(t durable.Transition) bool { return t.Event == "settle.stop" })
 }
 
-// forestall has such a child begin and stop, without its effects.
-func (r *replay) forestall(family familyHead) {
+// stopAtStart starts and stops such a child, without its effects.
+func (r *replay) stopAtStart(family familyHead) {
 	input, err := r.machine.DecodeInput(family.Input)
 	if err == nil {
 		r.instance, _, err = r.machine.Start(statechart.Start{Instance: r.name, At: r.startedAt, Input: input})
@@ -77,7 +78,7 @@ func (r *replay) forestall(family familyHead) {
 	r.simulation.count("children forestalled", 1)
 }
 
-// checkAddressee is why an event does not reach the instance, nil if it does.
+// checkAddressee returns why an event does not reach the instance; nil if it does.
 func (r *replay) checkAddressee(message accepted) error {
 	if strings.Contains(message.body, `"$parent"`) && !r.isChildOf(readFamily(message.body).Parent) {
 		return errors.New("the child does not exist")
@@ -85,7 +86,7 @@ func (r *replay) checkAddressee(message accepted) error {
 	return r.checkBegins(readFamily(message.body).Type)
 }
 
-// checkBegins is why an event does not begin an instance, nil if there is one or it does.
+// checkBegins returns why an event does not start an instance; nil if the instance exists or the event starts it.
 func (r *replay) checkBegins(typ string) error {
 	if r.instance != nil {
 		return nil
@@ -99,7 +100,7 @@ func (r *replay) checkBegins(typ string) error {
 	return nil
 }
 
-// stop stops the instance, which must be the next step of the history.
+// stop stops the instance, which must be the next step in the history.
 func (r *replay) stop() error {
 	if r.at == len(r.record.History) {
 		return differ("the history ends before the instance is stopped")
@@ -116,20 +117,20 @@ func (r *replay) stop() error {
 	}
 	r.at++
 	r.note(effects)
-	r.leave(children, was.At)
+	r.recordLeft(children, was.At)
 	return nil
 }
 
-// leave notes which of the children a step has left.
-func (r *replay) leave(before []statechart.ChildRef, at time.Time) {
+// recordLeft records the children that a step left.
+func (r *replay) recordLeft(before []statechart.ChildRef, at time.Time) {
 	for _, ref := range before {
-		if !r.lists(ref.Key) {
+		if !r.waitsForChild(ref.Key) {
 			r.left[r.childName(ref.Key, ref.Machine)] = at
 		}
 	}
 }
 
-// endOfChild takes the end of a child, if the instance has it still.
+// endOfChild applies the end of a child, if the instance still has the child.
 func (r *replay) endOfChild(message accepted) error {
 	head := readFamily(message.body)
 	for _, ref := range r.instance.Children() {
@@ -140,17 +141,17 @@ func (r *replay) endOfChild(message accepted) error {
 		switch head.Status {
 		case "done":
 			if is := r.simulation.output(name); !equalJSON(is, head.Output) {
-				return differ("%s was told the output %s of %s, whose output is %s", r.name, head.Output, name, is)
+				return differ("%s received the output %s of %s, whose output is %s", r.name, head.Output, name, is)
 			}
 			return r.step(ref.Done(head.Output))
 		case "failed":
 			if head.Message == "" {
-				return differ("%s was told without a reason that %s has failed", r.name, name)
+				return differ("%s received the failure of %s without a reason", r.name, name)
 			}
 			r.simulation.count("children that failed to start", 1)
 			return r.step(ref.Failed(errors.New(head.Message)))
 		default:
-			return differ("%s was told the status %q of %s", r.name, head.Status, name)
+			return differ("%s received the status %q of %s", r.name, head.Status, name)
 		}
 	}
 	return nil
@@ -177,7 +178,7 @@ func (s *simulation) load(name string) durable.Record {
 	return record
 }
 
-// output returns the output of an instance that is done.
+// output returns the output of a finished instance.
 func (s *simulation) output(name string) json.RawMessage {
 	var snapshot struct{ Output json.RawMessage }
 	if err := json.Unmarshal(s.load(name).Snapshot, &snapshot); err != nil {
@@ -186,11 +187,11 @@ func (s *simulation) output(name string) json.RawMessage {
 	return snapshot.Output
 }
 
-// commitWithin is more than the time after a step in which its commit may come: a process may freeze again each time that it
-// thaws, as often as a run has faults. An operator sends what was given up again much later.
+// commitWithin is longer than a step's commit may take. A process may freeze again each time it continues, as often
+// as a run has faults. An operator sends dropped messages again much later.
 const commitWithin = 2 * time.Hour
 
-// checkFamily checks that parents and children agree on who lives: neither start, nor end, nor stop was lost.
+// checkFamily checks that parents and children agree about active children: no start, end or stop was lost.
 func (s *simulation) checkFamily(ends []*replay) {
 	byName := map[string]*replay{}
 	for _, r := range ends {
@@ -203,29 +204,29 @@ func (s *simulation) checkFamily(ends []*replay) {
 		for _, ref := range r.instance.Children() {
 			name := r.childName(ref.Key, ref.Machine)
 			if s.ledger.failed[r.name] || s.ledger.failed[name] {
-				continue // The start, or the news of the end, was given up.
+				continue // the start, or the report of the end, was dropped
 			}
 			if child := byName[name]; child == nil || child.instance == nil || child.instance.Status() != statechart.Active {
-				s.problem("%s waits for its child %s, which is not there, or not active", r.name, name)
+				s.problem("%s waits for its child %s, which does not exist or is not active", r.name, name)
 			}
 		}
 		if r.record.Parent == nil {
 			continue
 		}
 		parent := byName[r.record.Parent.Instance]
-		if parent != nil && !r.isForestalled() {
+		if parent != nil && !r.isStoppedAtStart() {
 			if at, has := parent.left[r.name]; has && r.startedAt.After(at.Add(commitWithin)) {
-				s.problem("%s has begun at %v, although %s waits for it no longer than %v", r.name, r.startedAt, parent.name, at)
+				s.problem("%s started at %v, but %s stopped waiting for it at %v", r.name, r.startedAt, parent.name, at)
 			}
 		}
 		if r.instance.Status() != statechart.Active {
 			continue
 		}
 		if s.ledger.failed[r.record.Parent.Instance] {
-			continue // The stop was given up.
+			continue // the stop was dropped
 		}
-		if parent == nil || parent.instance == nil || !parent.lists(r.record.Parent.Child) {
-			s.problem("%s is active, although %s does not wait for it", r.name, r.record.Parent.Instance)
+		if parent == nil || parent.instance == nil || !parent.waitsForChild(r.record.Parent.Child) {
+			s.problem("%s is active, but %s does not wait for it", r.name, r.record.Parent.Instance)
 		}
 	}
 	for _, parent := range ends {
@@ -233,7 +234,7 @@ func (s *simulation) checkFamily(ends []*replay) {
 			for _, queue := range s.ledger.of(name) {
 				for _, message := range queue {
 					if head := readFamily(message.body); strings.Contains(message.body, `"settle.start"`) && !sameInput(head.Input, input) {
-						s.problem("%s was to begin with %s, and was sent %s", name, input, head.Input)
+						s.problem("%s should start with %s, but was sent %s", name, input, head.Input)
 					}
 				}
 			}
@@ -245,8 +246,8 @@ func sameInput(a, b json.RawMessage) bool {
 	return len(a) == 0 && len(b) == 0 || equalJSON(a, b)
 }
 
-// lists reports whether the instance waits for the child with the key.
-func (r *replay) lists(key string) bool {
+// waitsForChild reports whether the instance waits for the child with the key.
+func (r *replay) waitsForChild(key string) bool {
 	for _, ref := range r.instance.Children() {
 		if ref.Key == key {
 			return true

@@ -11,10 +11,10 @@ import (
 	"github.com/settle-run/settle/runtime/durable"
 )
 
-// In which order the sequential model takes the messages of several queues.
+// The order in which the sequential model takes the messages of several queues.
 
-// linearize goes through the messages that are left, in every order that the queues allow, until one
-// agrees with the history. Its error says where history and model differ on the way that came furthest.
+// linearize tries the remaining messages in every order that the queues allow, until one agrees with the history. Its
+// error shows the difference on the longest attempt.
 func (r *replay) linearize() (*replay, error) {
 	var choices []choice
 	for i, queue := range r.queues {
@@ -82,41 +82,41 @@ func (r *replay) linearize() (*replay, error) {
 	return furthest, failure
 }
 
-// deadEndsMax limits how many positions the model tries for one instance.
+// deadEndsMax limits the number of positions that the model tries for one instance.
 const deadEndsMax = 20_000
 
-var errTooManyOrders = fmt.Errorf("the model has tried %d orders of the messages, none of which agrees with the history", deadEndsMax)
+var errTooManyOrders = fmt.Errorf("the model tried %d orders of the messages, and none agrees with the history", deadEndsMax)
 
-// choice is one way on from a position.
+// choice is one continuation from a position.
 type choice struct {
 	queue int
-	// expired says that a message about a token is the one by which the instance has learnt of its expiry:
-	// the history does not say which of them was.
+	// expired means that the instance learnt of a token's expiry from this message. The history does not name the
+	// message.
 	expired bool
-	// begins says that the message has begun the instance, but was taken later: a process that died in
-	// between has stored the instance, and a message of another queue came first.
+	// begins means that the message started the instance but was applied later. A process that died in between had
+	// stored the instance, and a message of another queue came first.
 	begins bool
-	// abandoned says that the queue has given the message up before it was applied, or another copy of it.
+	// abandoned means that the queue dropped the message, or another copy of it, before it was applied.
 	abandoned bool
-	// looked says that a message is the one by which the instance has found that an execution had ended.
+	// looked means that the instance learnt from this message that an execution had ended.
 	looked bool
-	// taken says that another instance had the alias when the message was applied.
+	// taken means that another instance had the alias when the message was applied.
 	taken bool
-	// postponed says that the message was not applied, but scheduled again.
+	// postponed means that the message was not applied, but scheduled again.
 	postponed bool
-	// again says that the message is a repeat that the instance does not recognize.
+	// again means that the message is a duplicate that the instance does not recognize.
 	again bool
-	// unmigrated says that the instance is migrated later.
+	// unmigrated means that the instance is migrated later.
 	unmigrated bool
 }
 
-// follow goes one way, and on from there.
+// follow makes one choice, and continues from there.
 func (r *replay) follow(c choice) (_ *replay, err error) {
 	message := r.queues[c.queue][0]
 	r.expired, r.looked, r.taken, r.again, r.unmigrated = c.expired, c.looked, c.taken, c.again, c.unmigrated
 	switch {
 	case c.begins:
-		if err = r.begin(message); err == nil {
+		if err = r.startWith(message); err == nil {
 			err = r.settle()
 		}
 	case c.postponed:
@@ -126,7 +126,7 @@ func (r *replay) follow(c choice) (_ *replay, err error) {
 		r.abandonTask(message)
 	default:
 		r.queues[c.queue] = r.queues[c.queue][1:]
-		err = r.take(message)
+		err = r.consume(message)
 	}
 	if err != nil {
 		return r, fmt.Errorf("message %s %s: %w", message.sequence, message.body, err)
@@ -134,13 +134,14 @@ func (r *replay) follow(c choice) (_ *replay, err error) {
 	return r.linearize()
 }
 
-// deadEnd is how a position turned out from which no way leads to the history's end.
+// deadEnd is the result of a position from which no choice leads to the end of the history.
 type deadEnd struct {
 	furthest *replay
 	failure  error
 }
 
-// position is a digest of all that decides which ways lead on. Many orders of two queues meet again in one.
+// position is a digest of everything that decides about the possible choices. Many orders of two queues lead to the
+// same position.
 func (r *replay) position() uint64 {
 	left := 0
 	for _, queue := range r.queues {
@@ -153,7 +154,7 @@ func (r *replay) position() uint64 {
 	return digestOf(fmt.Sprint(left, r.at, r.startedAt, r.machine.Version(), string(snapshot), r.began, r.failed, r.seen, r.sends, r.tokens, r.awaited, r.asked, r.aliases, r.failures, r.spawned))
 }
 
-// clone returns a copy that can go another way.
+// clone returns a copy that can make other choices.
 func (r *replay) clone() *replay {
 	c := *r
 	c.queues, c.seen, c.sends, c.tokens = slices.Clone(r.queues), maps.Clone(r.seen), maps.Clone(r.sends), maps.Clone(r.tokens)
@@ -183,14 +184,14 @@ func (r *replay) restored(snapshot json.RawMessage) durable.Instance {
 	return limited(instance)
 }
 
-// limited sets the limit that the loop sets too.
+// limited sets the same limit as the loop.
 func limited(instance durable.Instance) durable.Instance {
 	instance.(interface{ Limit(int) }).Limit(snapshotBytesMax)
 	return instance
 }
 
-// play is linearize with each of the times at which processes had the instance begin: which of them has stored
-// it, is not known.
+// play calls linearize for each possible start time of the instance: the history does not say which process stored
+// it.
 func (r *replay) play() (end *replay, err error) {
 	beginnings := r.simulation.lab.beginningsOf(r.name)
 	for _, at := range beginnings {
@@ -207,13 +208,14 @@ func (r *replay) play() (end *replay, err error) {
 }
 
 const (
-	// recentMax is how many events an instance remembers by default, and recentSlack how many of those may be places that the model does
-	// not know of: an event without an ID is remembered by its place if the first commit of its instance has it.
+	// recentMax is how many events an instance remembers by default. Of those, recentSlack may be places that the
+	// model does not know: an event without an ID is remembered by its place if the first commit of its instance has
+	// it.
 	recentMax   = 50
 	recentSlack = 10
 )
 
-// remember notes that a message was applied.
+// remember records that a message was applied.
 func (r *replay) remember(id string, message accepted) {
 	r.seen[message.place()] = true
 	switch {
@@ -225,8 +227,8 @@ func (r *replay) remember(id string, message accepted) {
 	}
 }
 
-// mayHaveForgotten reports whether a message repeats one that was applied before so many others that the instance may not recognize it.
-// Sends of instances are recognized however late they come, unless it was an operator who has sent them again.
+// mayHaveForgotten reports whether a message is a duplicate of an event so long ago that the instance may not
+// recognize it. Sends of instances are always recognized, except if an operator sent them again.
 func (r *replay) mayHaveForgotten(message accepted) bool {
 	id := cmp.Or(message.head().ID, message.place())
 	if message.isSend() && !message.redriven || !r.seen[id] {

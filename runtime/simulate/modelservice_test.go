@@ -9,13 +9,13 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// What the sequential model knows of services.
+// The sequential model's view of services.
 
-// settle feeds the model what the history says has come of its services, and of the time that they had.
+// settle applies the results and time-outs of services from the history.
 func (r *replay) settle() error {
 	for !r.instance.Settled() {
 		if r.migrate(); r.instance.Settled() {
-			return nil // The new version waits for the outside here.
+			return nil // the new version waits for events here
 		}
 		if r.at == len(r.record.History) {
 			return differ("the history ends in %v, which is not settled", r.instance.State())
@@ -32,7 +32,7 @@ func (r *replay) settle() error {
 	return nil
 }
 
-// inside finds what a step of an unsettled instance was about.
+// inside finds the event for a step of an unsettled instance.
 func (r *replay) inside(was durable.Transition) (statechart.Event, bool) {
 	for _, invocation := range r.instance.Invocations() {
 		switch was.Event {
@@ -58,11 +58,11 @@ func (r *replay) inside(was durable.Transition) (statechart.Event, bool) {
 	return statechart.Event{Type: statechart.TimerEvent, Timer: next.ID}, true
 }
 
-// hasUsedUp reports whether a service has used up its attempts: each has begun, or its process has died or frozen. Failures of AWS
-// use up none.
+// hasUsedUp reports whether a service has used up its attempts: each attempt started, or its process died or froze.
+// Failures of AWS use up no attempts.
 func (r *replay) hasUsedUp(invocation statechart.Invocation) bool {
 	s := r.simulation
-	if realMachineOf(r.name) != nil || s.plan.config.ServicesMax > 0 { // Nobody counts those of shipped machines. Beyond ServicesMax, services fail without an attempt.
+	if realMachineOf(r.name) != nil || s.plan.config.ServicesMax > 0 { // Attempts of shipped machines are not counted. Beyond ServicesMax, services fail without an attempt.
 		return true
 	}
 	work, err := r.instance.Prepare(invocation, statechart.Call{})
@@ -74,7 +74,7 @@ func (r *replay) hasUsedUp(invocation statechart.Invocation) bool {
 	return s.lab.tries[derivedID(r.name, r.record.CreatedAt, invocation.Key)]+s.died() >= work.Retry.Attempts
 }
 
-// died returns how many processes have died or frozen, but for those that their services have killed.
+// died returns how many processes died or froze, except those that their services killed.
 func (s *simulation) died() (died int) {
 	for _, kind := range []string{nameOf(dieBefore), nameOf(dieAfter), nameOf(freeze), countTimeOut} {
 		died += s.director.counts[kind]
@@ -82,7 +82,7 @@ func (s *simulation) died() (died int) {
 	return died
 }
 
-// output is what a service has returned.
+// output is the result of a service.
 func (r *replay) output(invocation statechart.Invocation) any {
 	l := r.simulation.lab
 	l.mu.Lock()
@@ -90,10 +90,10 @@ func (r *replay) output(invocation statechart.Invocation) any {
 	return l.outputs[derivedID(r.name, r.record.CreatedAt, invocation.Key)]
 }
 
-// withoutReasons leaves out of a snapshot why services have failed.
+// withoutReasons removes the reasons of failed services from a snapshot.
 func withoutReasons(snapshot json.RawMessage) json.RawMessage {
 	return reasons.ReplaceAll(snapshot, []byte(`"$1":""`))
 }
 
-// reasons are where the shipped machines keep why a service has failed.
+// reasons matches the places where the shipped machines store the reasons of failed services.
 var reasons = regexp.MustCompile(`"(error|failure|cause)": ?"[^"]*"`)

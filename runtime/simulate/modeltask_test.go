@@ -10,21 +10,20 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// What the sequential model knows of tasks that wait.
+// The sequential model's view of waiting tasks.
 
-// wait is what the model knows of a task that waits.
+// wait is the model's state of a waiting task.
 type wait struct {
 	name, execution string
-	// answer is what it is told, "" while it waits; "expired" if the instance has learnt that it does not
-	// wait any more.
+	// answer is the task's answer: "" while it waits, or "expired" if the instance learnt that it no longer waits.
 	answer string
 	at     time.Time
-	// parked says that the message by which it came was parked, and the task told so.
+	// parked means that the task's message was parked, and the task failed.
 	parked bool
 }
 
-// hold keeps a task that waits.
-func (r *replay) hold(head head) error {
+// addTask stores a waiting task.
+func (r *replay) addTask(head head) error {
 	task := wait{name: head.Task.Name, execution: head.Task.Execution, parked: r.tokens[head.Task.Token].parked}
 	if r.instance.Status() != statechart.Active {
 		task.answer = durable.ErrorEnded
@@ -43,7 +42,7 @@ func (r *replay) hold(head head) error {
 	return nil
 }
 
-// parkTask notes a task whose message was parked.
+// parkTask records a task whose message was parked.
 func (r *replay) parkTask(message accepted) {
 	var head head
 	if err := json.Unmarshal([]byte(message.body), &head); err == nil && head.Task != nil {
@@ -51,8 +50,8 @@ func (r *replay) parkTask(message accepted) {
 	}
 }
 
-// abandonTask notes a task whose message the queue has given up. If the message was to be parked, the task may have been told so: it is
-// told first, and the dead-letter queue may have been out of reach until then.
+// abandonTask records a task whose message the queue dropped. If the message should have been parked, the task may
+// have failed already: that happens first, and then the dead-letter queue may have been unreachable.
 func (r *replay) abandonTask(message accepted) {
 	if message.head().Type != durable.WaitEvent {
 		return
@@ -62,24 +61,24 @@ func (r *replay) abandonTask(message accepted) {
 	}
 }
 
-// expire takes a message about a task.
-func (r *replay) expire(head head) error {
+// expireTask applies a message about a task.
+func (r *replay) expireTask(head head) error {
 	if !r.expired {
 		return nil
 	}
-	told := map[string]any{}
+	data := map[string]any{}
 	for token, task := range r.tokens {
 		if keyOf(token) != head.Token && task.execution != head.Execution {
 			continue
 		}
-		told = map[string]any{"name": task.name, "execution": task.execution}
+		data = map[string]any{"name": task.name, "execution": task.execution}
 		if end := r.ends[task.execution]; !timedOut(end) && !task.parked || task.answer == "expired" || r.at < len(r.record.History) && end.StopDate.After(r.record.History[r.at].At.Add(clockSkewMax)) {
 			return differ("the task of %s cannot have expired", task.execution)
 		}
 		task.answer = "expired"
 		r.tokens[token] = task
 	}
-	return r.tell(durable.TokenExpired, told)
+	return r.report(durable.TokenExpired, data)
 }
 
 func keyOf(token string) string {

@@ -8,20 +8,20 @@ import (
 	"github.com/settle-run/settle/runtime/durable"
 )
 
-// What the sequential model knows of versions.
+// The sequential model's view of versions.
 
-// versionOf is what a snapshot tells of its version, and when it was migrated.
+// versionOf is the part of a snapshot about its version and migration.
 type versionOf struct {
 	Version int
 	Context struct{ Count, Migrated int }
 }
 
 func versionIn(snapshot json.RawMessage) (v versionOf) {
-	_ = json.Unmarshal(snapshot, &v) // Where there is none, it is the first.
+	_ = json.Unmarshal(snapshot, &v) // without a snapshot, it is the first version
 	return v
 }
 
-// version finds the version on which the instance has begun.
+// version determines the version on which the instance started.
 func (r *replay) version() {
 	stored := versionIn(r.record.Snapshot)
 	r.migrated = stored.Context.Migrated
@@ -39,7 +39,7 @@ func (r *replay) newMachine() durable.Machine {
 	return versions[slices.IndexFunc(versions, func(m durable.Machine) bool { return m.Version() == newVersion })]
 }
 
-// isToMigrate reports whether the instance has come to where it was migrated, or may yet begin there.
+// isToMigrate reports whether the instance has reached the point of its migration, or may start there.
 func (r *replay) isToMigrate() bool {
 	if r.migrated == 0 || r.machine.Version() == newVersion {
 		return false
@@ -47,8 +47,8 @@ func (r *replay) isToMigrate() bool {
 	return r.instance == nil || versionIn(r.snapshot()).Context.Count == r.migrated-1
 }
 
-// mayMigrateLater reports whether the instance may be migrated later than as soon as it can be: the history does not say
-// whether an event that the first version alone fails on was parked before or after.
+// mayMigrateLater reports whether the instance may migrate later than possible. The history does not say whether an
+// event that only the first version fails on was parked before or after the migration.
 func (r *replay) mayMigrateLater() bool {
 	failed := func(message accepted) bool {
 		return strings.Contains(message.body, failing) && len(r.parked(message)) > 0
@@ -56,7 +56,7 @@ func (r *replay) mayMigrateLater() bool {
 	return r.isToMigrate() && slices.ContainsFunc(slices.Concat(r.queues...), failed)
 }
 
-// migrate migrates the instance, if it is to be at this point.
+// migrate migrates the instance, if the history migrates it at this point.
 func (r *replay) migrate() {
 	if r.instance == nil || r.unmigrated || !r.isToMigrate() {
 		return
@@ -67,7 +67,7 @@ func (r *replay) migrate() {
 	if err != nil {
 		panic(err)
 	}
-	// Several steps may have the same count. What the states were called at the next one tells them apart.
+	// Several steps may have the same count. The names of the states at the next step distinguish them.
 	if r.at == len(r.record.History) || slices.Equal(r.record.History[r.at].From, instance.State()) {
 		r.machine, r.instance = migrated, limited(instance)
 	}

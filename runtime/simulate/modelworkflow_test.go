@@ -13,9 +13,9 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// What the sequential model knows of workflows that charts start.
+// The sequential model's view of workflows that charts start.
 
-// nameEnd is how the name of an execution ends: with a hash of the effect that asks for it.
+// nameEnd returns the end of an execution's name: a hash of the effect that requests it.
 func nameEnd(id string) string {
 	hash := sha256.Sum256([]byte(id))
 	return hex.EncodeToString(hash[:16])
@@ -23,27 +23,27 @@ func nameEnd(id string) string {
 
 func endOfName(name string) string { return name[strings.LastIndexByte(name, '-')+1:] }
 
-// endOfExecution takes the end of an execution, if the instance waits for it still. A message by which the instance
-// only looks after it does something if looked says so: the history does not tell which message it was.
+// endOfExecution applies the end of an execution, if the instance still waits for it. A message that polls the
+// execution has an effect only if looked is set: the history does not name the message.
 func (r *replay) endOfExecution(message accepted, looked bool) error {
-	var told struct {
+	var received struct {
 		Type, Execution string
 		End             statechart.ExecutionEnded
 	}
-	if err := json.Unmarshal([]byte(message.body), &told); err != nil {
+	if err := json.Unmarshal([]byte(message.body), &received); err != nil {
 		return err
 	}
-	name, looks := told.End.Name, told.Type == "settle.execution"
+	name, looks := received.End.Name, received.Type == "settle.execution"
 	if looks {
-		name = told.Execution
+		name = received.Execution
 	}
 	workflow, awaited := r.awaited[endOfName(name)]
 	if !awaited || looks && !looked {
 		return nil
 	}
 	end := r.simulation.endOf(name, workflow)
-	if !looks && (told.End.Status != end.Status || string(told.End.Output) != string(end.Output) || told.End.Error != end.Error) {
-		return differ("%s was told that %s has ended with %+v, but it has with %+v", r.name, name, told.End, end)
+	if !looks && (received.End.Status != end.Status || string(received.End.Output) != string(end.Output) || received.End.Error != end.Error) {
+		return differ("%s received for %s the end %+v, but its end is %+v", r.name, name, received.End, end)
 	}
 	delete(r.awaited, endOfName(name))
 	body, err := json.Marshal(struct {
@@ -60,7 +60,7 @@ func (r *replay) endOfExecution(message accepted, looked bool) error {
 	return r.step(event)
 }
 
-// endOf returns how an execution has ended.
+// endOf returns the end of an execution.
 func (s *simulation) endOf(name, workflow string) statechart.ExecutionEnded {
 	end := statechart.ExecutionEnded{Workflow: workflow, Name: name}
 	arn := strings.Replace(flows[workflow], ":stateMachine:", ":execution:", 1) + ":" + name
@@ -76,7 +76,7 @@ func (s *simulation) endOf(name, workflow string) statechart.ExecutionEnded {
 	return end
 }
 
-// checkWorkflows checks that what was asked for was started, once, and nothing else.
+// checkWorkflows checks that every requested execution started, once, and no others.
 func (s *simulation) checkWorkflows(replays []*replay) {
 	asked, started := map[string]bool{}, map[string]bool{}
 	for _, r := range replays {
@@ -84,7 +84,7 @@ func (s *simulation) checkWorkflows(replays []*replay) {
 			asked[name] = workflow == "flow"
 		}
 		if len(r.awaited) > 0 && !s.ledger.failed[r.name] {
-			s.problem("%s waits for ever for the end of %d executions", r.name, len(r.awaited))
+			s.problem("%s still waits for the end of %d executions", r.name, len(r.awaited))
 		}
 	}
 	listed, err := sfn.NewFromConfig(s.truth()).ListExecutions(s.t.Context(), &sfn.ListExecutionsInput{StateMachineArn: aws.String(flows["flow"]), MaxResults: 1000})
@@ -94,12 +94,12 @@ func (s *simulation) checkWorkflows(replays []*replay) {
 	for _, execution := range listed.Executions {
 		name := endOfName(*execution.Name)
 		if started[name] = true; !asked[name] || !strings.HasPrefix(*execution.Name, durable.ExecutionPrefix) {
-			s.problem("the execution %s was started, and nobody has asked for it", *execution.Name)
+			s.problem("the execution %s was started without a request", *execution.Name)
 		}
 	}
 	for name, exists := range asked {
 		if exists && !started[name] {
-			s.problem("an execution whose name ends with %s was asked for, and was not started", name)
+			s.problem("an execution with a name ending in %s was requested, but not started", name)
 		}
 	}
 	s.count("executions that charts have started", len(listed.Executions))

@@ -12,11 +12,11 @@ import (
 	"testing"
 )
 
-var simulateMutants = flag.String("simulate.mutants", "", "a regular expression: TestMutants builds the runtime with each defect whose name it matches")
+var simulateMutants = flag.String("simulate.mutants", "", "build the runtime with each defect whose name matches this regular `expression` (TestMutants)")
 
-// mutant is a deliberate defect of the runtime: a text of a file, and what it is replaced by.
+// mutant is a deliberate defect of the runtime: a text in a file, and its replacement.
 type mutant struct {
-	// name says what the defect is, and breaks which promise it breaks.
+	// name describes the defect, and breaks the promise that it breaks.
 	name, breaks   string
 	file, old, new string
 }
@@ -71,7 +71,7 @@ var mutants = []mutant{
 		`aws.String("attribute_not_exists(#instance) OR attribute_exists(#released) OR #of <> :of OR #of = :of AND #created_at < :created_at")`},
 	{"retry budget not counted", "a service that kills the process uses up its attempts", "runtime/durable/services.go",
 		`	if len(next) > 0 && s.delivery.ReceiveCount > 1 {`, `	if len(next) > 1<<20 {`},
-	{"token ledger ignored", "a task's answer is told from its expiry", "runtime/sfncallback/callback.go",
+	{"token ledger ignored", "a task's answer is not mistaken for an expiry", "runtime/sfncallback/callback.go",
 		`		case isOver(err) && (repeat || token.Execution != ""):
 			return c.reconcile(ctx, token, answer)`, ``},
 	{"answers given before they are stored", "answers after their commit", "runtime/durable/turn.go",
@@ -159,7 +159,7 @@ var mutants = []mutant{
 	{"effects of an instance that is not stored", "effects after their commit", "runtime/durable/failure.go",
 		`	t.rollBack(d, before)
 `, ``},
-	{"an expiry told again and again", "a chart hears of an expiry once", "runtime/durable/token.go",
+	{"an expiry told again and again", "a chart receives an expiry once", "runtime/durable/token.go",
 		`expired{Type: expiredEvent, ID: dedup,`, `expired{Type: expiredEvent,`},
 	{"parked twice, applied twice", "applied once", "runtime/durable/duplicates.go",
 		`(known == appliedAt(d.place()) || known == appliedAt(d.ParkedFrom))`, `known == ""`},
@@ -199,13 +199,14 @@ var mutants = []mutant{
 		`	outbox := slices.Clip(record.Outbox)`, `	outbox := []statechart.Effect{}`},
 	{"rearming does not claim aliases again", "an alias belongs to a restored instance", "runtime/durable/rearm.go",
 		`		ask(statechart.Effect{Kind: statechart.ClaimAlias, Name: alias})`, `		_ = alias`},
-	{"a history that lags decides", "a task's answer is told from its expiry", "runtime/sfncallback/reconcile.go",
+	{"a history that lags decides", "a task's answer is not mistaken for an expiry", "runtime/sfncallback/reconcile.go",
 		`	case end == nil, !over && !endsTask(*end):`, `	case end == nil && ctx == nil:
 		return errUndecided
 	case end == nil:`},
 }
 
-// mutantStrains are the strains that all runs have which look for a defect, by its name. For others, the seeds draw them.
+// mutantStrains are the strains of all runs that look for a defect, by the defect's name. For other defects, the
+// seeds draw the strains.
 var mutantStrains = map[string]string{
 	"a history that lags decides":                "lagging reads",
 	"firings of timers parked":                   "small limits",
@@ -218,12 +219,12 @@ var mutantStrains = map[string]string{
 	"rearming does not claim aliases again":      "restores",
 }
 
-// simulationFailed finds in the output of TestSimulation which run failed, and the first problem, or that it never came
-// to rest.
+// simulationFailed matches the failed run in the output of TestSimulation, with the first problem, or a run that
+// never came to rest.
 var simulationFailed = regexp.MustCompile(`run (\d+), seed (\d+) .*:\n\s+(.*)|the run of seed (\d+) has made`)
 
-// TestMutants builds the runtime with each defect, and expects that TestSimulation finds it. It prints the
-// table of docs/guarantees.md.
+// TestMutants builds the runtime with each defect, and expects TestSimulation to find it. It prints the table for
+// docs/guarantees.md.
 func TestMutants(t *testing.T) {
 	t.Parallel()
 	if *simulateMutants == "" {
@@ -256,7 +257,7 @@ func TestMutants(t *testing.T) {
 	t.Log("\n" + table.String())
 }
 
-// chosenMutants returns the defects whose names the expression matches.
+// chosenMutants returns the defects with matching names.
 func chosenMutants(expression string) (chosen []mutant, err error) {
 	var names []string
 	matcher, err := regexp.Compile(expression)
@@ -272,7 +273,7 @@ func chosenMutants(expression string) (chosen []mutant, err error) {
 	return nil, fmt.Errorf("MUTANTS (-simulate.mutants): expected a regular expression that matches a defect, got %q; there are: %s", expression, strings.Join(names, "; "))
 }
 
-// TestMutantsAreChosenByARegularExpression checks what make mutants takes, and what it says to the rest.
+// TestMutantsAreChosenByARegularExpression checks the argument of `make mutants`, and the error for a wrong one.
 func TestMutantsAreChosenByARegularExpression(t *testing.T) {
 	t.Parallel()
 	for expression, want := range map[string]string{".": "", "^no watermark$": "no watermark", "timer": "timer ID not checked"} {
@@ -290,7 +291,7 @@ func TestMutantsAreChosenByARegularExpression(t *testing.T) {
 	}
 }
 
-// TestTheTextsOfMutantsAreThere keeps make mutants going: it replaces each text in a file of the runtime.
+// TestTheTextsOfMutantsAreThere keeps `make mutants` working, which replaces each text in a file of the runtime.
 func TestTheTextsOfMutantsAreThere(t *testing.T) {
 	t.Parallel()
 	for _, m := range mutants {
@@ -300,14 +301,14 @@ func TestTheTextsOfMutantsAreThere(t *testing.T) {
 	}
 }
 
-// source returns the file that has the defect's text, once.
+// source returns the content of the defect's file. The defect's text must occur in it once.
 func (m *mutant) source(root string) (string, error) {
 	text, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(m.file)))
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", m.name, err)
 	}
 	if n := strings.Count(string(text), m.old); n != 1 {
-		return "", fmt.Errorf("%s: expected the text once in %s, got it %d times:\n%s", m.name, m.file, n, m.old)
+		return "", fmt.Errorf("%s: expected the text once in %s, found it %d times:\n%s", m.name, m.file, n, m.old)
 	}
 	return string(text), nil
 }

@@ -13,7 +13,7 @@ const (
 	guarantees = "../../docs/guarantees.md"
 )
 
-// The parts of the last cell of a row: a package with a test of it or with a file of its scripts, and a case.
+// The parts of a row's last cell: a package with one of its tests or with a script file, and a case.
 var (
 	sectionPackage = regexp.MustCompile(`\]\(\.\./(machines/\w+)\)`)
 	namedTest      = regexp.MustCompile("([\\w/]+) `(\\w+)`")
@@ -21,11 +21,11 @@ var (
 	namedCase      = regexp.MustCompile(`"([^"]+)"`)
 )
 
-// folderOrTest finds what docs/guarantees.md quotes of these: folders of packages, and names that look like a test's.
+// folderOrTest matches folders of packages and names of tests in docs/guarantees.md.
 var folderOrTest = regexp.MustCompile("`(?:((?:runtime|functions|cmd|machines|infra)/[\\w/]+)|(Test\\w+))`")
 
-// TestGuaranteesNameTestsThatExist looks for each test in the package that the document names last before it on the line. Each
-// row of the table of guarantees names some.
+// TestGuaranteesNameTestsThatExist looks for each test in the last package before it on the line. Each row of the
+// table of guarantees names some tests.
 func TestGuaranteesNameTestsThatExist(t *testing.T) {
 	t.Parallel()
 	const rowsMin = 12
@@ -39,7 +39,7 @@ func TestGuaranteesNameTestsThatExist(t *testing.T) {
 			}
 			tests++
 			if folder == "" || !hasTest(testCode(t, folder), named[2]) {
-				t.Errorf("line %d: no test %s in the package that is named before it, %q", i+1, named[2], folder)
+				t.Errorf("line %d: no test %s in the package before it, %q", i+1, named[2], folder)
 			}
 		}
 		isHead := strings.HasPrefix(line, "| guarantee |")
@@ -87,7 +87,7 @@ func TestPriorArtNamesTestsThatExist(t *testing.T) {
 	}
 }
 
-// missingOf returns what the cell names and does not exist, empty if all does.
+// missingOf returns a name in the cell that does not exist; empty if all exist.
 func missingOf(t *testing.T, cell, machine string) string {
 	t.Helper()
 	tests, scripts := namedTest.FindAllStringSubmatch(cell, -1), namedScript.FindAllStringSubmatch(cell, -1)

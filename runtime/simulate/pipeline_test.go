@@ -21,22 +21,22 @@ import (
 
 const nightly = "pipeline/sales.daily.2000-01-01"
 
-// plant is the world of a pipeline: its data, its jobs and those who listen to its alerts, by the clock
-// of the bubble, which begins at midnight of January 1, 2000, UTC.
+// plant is the world of a pipeline: its data, jobs and listeners to alerts. It uses the clock of the bubble, which
+// starts at midnight of January 1, 2000, UTC.
 type plant struct {
-	// dataAfter is when the data is there, triggerAfter when jobs can be started again, from began.
+	// dataAfter is when the data is ready, and triggerAfter when jobs can be started, both after began.
 	dataAfter, triggerAfter time.Duration
-	// jobTakes is how long the job takes, from when it was started, and status how it ends.
+	// jobTakes is the running time of the job, and status its end.
 	jobTakes time.Duration
 	status   pipeline.JobStatus
-	// evaluateErr and publishErr are why the calls fail.
+	// evaluateErr and publishErr are the errors of the calls.
 	evaluateErr, publishErr error
 
 	began time.Time
 	mu    sync.Mutex
-	jobs  map[string]time.Time // by idempotency key, when they were started
-	// told are the alerts, each once: when and what.
-	told     []string
+	jobs  map[string]time.Time // start times by idempotency key
+	// alerts lists the alerts, without duplicates: time and type.
+	alerts   []string
 	toldKeys map[string]bool
 	stopped  int
 }
@@ -92,22 +92,22 @@ func (p *plant) Publish(_ context.Context, alert pipeline.Alert) error {
 	}
 	if !p.toldKeys[alert.IdempotencyKey] {
 		p.toldKeys[alert.IdempotencyKey] = true
-		p.told = append(p.told, time.Now().UTC().Format("15:04 ")+string(alert.Type))
+		p.alerts = append(p.alerts, time.Now().UTC().Format("15:04 ")+string(alert.Type))
 	}
 	return nil
 }
 
-// toldTypes returns the alerts without their times, which a fault may put off.
-func (p *plant) toldTypes() []string {
+// alertTypes returns the alerts without their times, which a fault may delay.
+func (p *plant) alertTypes() []string {
 	var types []string
-	for _, told := range p.told {
-		types = append(types, told[len("15:04 "):])
+	for _, alert := range p.alerts {
+		types = append(types, alert[len("15:04 "):])
 	}
 	return types
 }
 
-// startPipeline starts an execution of the workflow for the instance, and with it the pipeline, whose
-// deadline is 08:00, with the warning half an hour before.
+// startPipeline starts an execution of the workflow for the instance, which starts the pipeline. The deadline is
+// 08:00, with the warning half an hour before.
 func (w *world) startPipeline(name, deadline string) (execution string) {
 	w.t.Helper()
 	definition, err := os.ReadFile("../../infra/workflows/pipeline.asl.json")
@@ -137,37 +137,37 @@ func (w *world) startPipeline(name, deadline string) (execution string) {
 	return *started.ExecutionArn
 }
 
-// TestAPipelineEndsInManyWays plays each end of a pipeline that a workflow has started and waits for.
+// TestAPipelineEndsInManyWays plays each end of a pipeline that a workflow starts and waits for.
 func TestAPipelineEndsInManyWays(t *testing.T) {
 	t.Parallel()
 	hours := func(n float64) time.Duration { return time.Duration(n * float64(time.Hour)) }
 	for name, c := range map[string]struct {
 		plant    *plant
 		deadline string
-		// cancelAfter is when CANCEL is sent, zero if never.
+		// cancelAfter is when CANCEL is sent; zero means never.
 		cancelAfter time.Duration
 		last        string
 		end         []string
 		state       []string
-		told        []string
+		alerts      []string
 	}{
 		"in time": {plant: &plant{dataAfter: hours(2), jobTakes: hours(3), status: pipeline.JobSucceeded},
 			last: "Succeeded", end: []string{`"outcome":"succeeded"`, `"sla":"met"`, `"evaluations":13`, `"checks":36`},
-			state: []string{"run.succeeded", "sla.met"}, told: []string{"05:00 SLA_MET"}},
+			state: []string{"run.succeeded", "sla.met"}, alerts: []string{"05:00 SLA_MET"}},
 		"after the warning": {plant: &plant{dataAfter: hours(3), jobTakes: hours(4.75), status: pipeline.JobSucceeded},
 			last: "Succeeded", end: []string{`"sla":"warned"`},
-			state: []string{"run.succeeded", "sla.warned"}, told: []string{"07:30 SLA_WARNING"}},
+			state: []string{"run.succeeded", "sla.warned"}, alerts: []string{"07:30 SLA_WARNING"}},
 		"after the breach": {plant: &plant{dataAfter: hours(3), jobTakes: hours(6), status: pipeline.JobSucceeded},
 			last: "SucceededLate", end: []string{`"sla":"breached"`},
-			state: []string{"run.succeeded", "sla.breached"}, told: []string{"07:30 SLA_WARNING", "08:00 SLA_BREACH"}},
-		"nobody takes the alerts": {plant: &plant{jobTakes: hours(9), status: pipeline.JobSucceeded, publishErr: errors.New("no route")},
+			state: []string{"run.succeeded", "sla.breached"}, alerts: []string{"07:30 SLA_WARNING", "08:00 SLA_BREACH"}},
+		"alerts fail": {plant: &plant{jobTakes: hours(9), status: pipeline.JobSucceeded, publishErr: errors.New("no route")},
 			last: "SucceededLate", end: []string{`"sla":"breached"`, `"alerts_lost":2`},
 			state: []string{"run.succeeded", "sla.breached"}},
 		"no data": {plant: &plant{dataAfter: hours(5)},
 			last: "NoData", end: []string{`"outcome":"validation_exhausted"`, `"evaluations":24`, `"reason":"no sales yet"`},
-			state: []string{"run.validation_exhausted", "sla.called_off"}, told: []string{"04:00 VALIDATION_EXHAUSTED"}},
+			state: []string{"run.validation_exhausted", "sla.called_off"}, alerts: []string{"04:00 VALIDATION_EXHAUSTED"}},
 		"started at the fifth attempt": {plant: &plant{triggerAfter: 7 * time.Minute, jobTakes: hours(1), status: pipeline.JobSucceeded},
-			last: "Succeeded", end: []string{`"trigger_attempts":5`}, state: []string{"run.succeeded", "sla.met"}, told: []string{"01:07 SLA_MET"}},
+			last: "Succeeded", end: []string{`"trigger_attempts":5`}, state: []string{"run.succeeded", "sla.met"}, alerts: []string{"01:07 SLA_MET"}},
 		"not started": {plant: &plant{triggerAfter: hours(1)},
 			last: "NotTriggered", end: []string{"FAILED Pipeline.NotTriggered"}, state: []string{"run.trigger_failed", "sla.called_off"}},
 		"job failed": {plant: &plant{jobTakes: hours(1), status: pipeline.JobFailed},
@@ -176,7 +176,7 @@ func TestAPipelineEndsInManyWays(t *testing.T) {
 			last: "JobTimedOut", end: []string{"FAILED Pipeline.JobTimedOut"}, state: []string{"run.job_timed_out", "sla.called_off"}},
 		"job never ends": {plant: &plant{jobTakes: hours(100)},
 			last: "JobTimedOut", end: []string{"FAILED Pipeline.JobTimedOut"},
-			state: []string{"run.job_timed_out", "sla.breached"}, told: []string{"07:30 SLA_WARNING", "08:00 SLA_BREACH"}},
+			state: []string{"run.job_timed_out", "sla.breached"}, alerts: []string{"07:30 SLA_WARNING", "08:00 SLA_BREACH"}},
 		"no infrastructure": {plant: &plant{evaluateErr: errors.New("no route")},
 			last: "InfraFailure", end: []string{"FAILED Pipeline.InfraFailure"}, state: []string{"run.infra_failure", "sla.called_off"}},
 		"cancelled while the job runs": {plant: &plant{jobTakes: hours(5), status: pipeline.JobSucceeded}, cancelAfter: hours(1),
@@ -213,7 +213,7 @@ func TestAPipelineEndsInManyWays(t *testing.T) {
 				if !slices.Equal(r.State, c.state) || len(r.Tokens) > 0 || len(r.Outbox) > 0 || r.Error != nil {
 					t.Errorf("want it in %v with nothing left to do, got %v, %d tokens, %d effects, %v", c.state, r.State, len(r.Tokens), len(r.Outbox), r.Error)
 				}
-				if diff := cmp.Diff(c.told, p.told); diff != "" {
+				if diff := cmp.Diff(c.alerts, p.alerts); diff != "" {
 					t.Errorf("alerts (-want +got):\n%s", diff)
 				}
 				if stopped := name == "cancelled while the job runs"; stopped != (p.stopped > 0) {
@@ -224,7 +224,7 @@ func TestAPipelineEndsInManyWays(t *testing.T) {
 	}
 }
 
-// TestTwoWorkflowsWaitForOneRun starts a pipeline that runs already, and one that is over.
+// TestTwoWorkflowsWaitForOneRun starts a pipeline that is already running, and one that has ended.
 func TestTwoWorkflowsWaitForOneRun(t *testing.T) {
 	t.Parallel()
 	p := &plant{jobTakes: time.Hour, status: pipeline.JobSucceeded}
@@ -244,8 +244,8 @@ func TestTwoWorkflowsWaitForOneRun(t *testing.T) {
 	})
 }
 
-// TestAPipelineSurvivesAFaultAtEveryCall plays a pipeline whose data is late, whose job is hard to start
-// and ends after the warning, once for each call to AWS and each kind of fault.
+// TestAPipelineSurvivesAFaultAtEveryCall plays a pipeline with late data and a job that is hard to start and ends
+// after the warning. It repeats that for each AWS call, and each kind of fault.
 func TestAPipelineSurvivesAFaultAtEveryCall(t *testing.T) {
 	t.Parallel()
 	play := func(t *testing.T, hit *faults) (got string) {
@@ -257,7 +257,7 @@ func TestAPipelineSurvivesAFaultAtEveryCall(t *testing.T) {
 			time.Sleep(24 * time.Hour)
 			r := w.record(nightly)
 			got = fmt.Sprint(path, " ", strings.Contains(end, `"outcome":"succeeded"`), strings.Contains(end, `"sla":"warned"`), " ",
-				r.State, len(r.Tokens), len(r.Outbox), r.Error, " ", len(p.jobs), " ", p.toldTypes(), " ", w.deadLetters())
+				r.State, len(r.Tokens), len(r.Outbox), r.Error, " ", len(p.jobs), " ", p.alertTypes(), " ", w.deadLetters())
 		})
 		return got
 	}

@@ -17,71 +17,74 @@ import (
 	"github.com/settle-run/settle/runtime/durable"
 )
 
-// plan is what happens in a simulation, and what its faults take aim at.
+// plan is the plan of a simulation, including the aim of its faults.
 type plan struct {
 	machines []func(l *lab, version int) durable.Machine
-	// deploy is when new versions of the machines are deployed, 0 for never. Beside them the old ones stay hosted, if
-	// besides says so; else instances are migrated.
+	// deploy is when new versions of the machines are deployed; 0 means never. If besides is set, the old versions
+	// stay hosted; otherwise instances are migrated.
 	deploy  time.Duration
 	besides bool
-	// atWork says that they are deployed as soon as an instance cannot settle: a service has killed its process twice.
+	// atWork deploys them as soon as an instance cannot settle because a service killed its process twice.
 	atWork    bool
 	instances []string
 	producers [][]sending
-	// queues is how many FIFO queues the events come through.
+	// queues is the number of FIFO queues for the events.
 	queues     int
 	executions []waiting
-	// hopeless says that the first event of each instance makes its snapshot too large or, where calls are not repeated and so its
-	// parking often fails, that the chart fails on it.
+	// hopeless makes the first event of each instance fail: its snapshot becomes too large. In runs without retries,
+	// where parking often fails, the chart fails on it instead.
 	hopeless bool
-	// denies says that permissions are missing for a while.
+	// denies means that permissions are missing for a while.
 	denies bool
-	// redriven says that what was parked is sent again, and attributed that its message attributes are, too.
+	// redriven means that parked messages are sent again, and attributed that they keep their message attributes.
 	redriven, attributed bool
-	// receivesMax is after how many receives the queues give a message up, 0 for never. An operator sends it again.
+	// receivesMax is the number of receives after which a queue drops a message; 0 means never. An operator sends it
+	// again.
 	receivesMax int
-	// skewed says that the clocks of processes are off.
+	// skewed means that the clocks of processes are off.
 	skewed bool
-	// patient says that the SDK repeats calls that fail, as it does unless it is told otherwise.
+	// patient means that the SDK retries failed calls, as it does by default.
 	patient bool
-	// acknowledgesLate says that nothing is acknowledged before its batch.
+	// acknowledgesLate means that nothing is acknowledged before its batch.
 	acknowledgesLate bool
 	aim              aim
-	// strains are the kinds of those that the run has. The fields below are theirs.
+	// strains are the kinds of the run's strains. The fields below belong to them.
 	strains []string
-	// lag is how long ago the state of an execution may be that is read.
+	// lag is how old the state of an execution may be when it is read.
 	lag time.Duration
-	// latencies says that calls take up to latencyMax.
+	// latencies means that calls take up to latencyMax.
 	latencies bool
-	// hangs says that calls may never be answered, and attemptTimeout for how long a client waits for each; 0 is as long as its context.
+	// hangs means that calls may never get a response. attemptTimeout is how long a client waits for each; 0 means
+	// until its context ends.
 	hangs          bool
 	attemptTimeout time.Duration
-	// sieges says that faults may last for hours.
+	// sieges means that faults may last for hours.
 	sieges bool
-	// killsInARow says that services kill their processes many times in a row, while batches have events of many instances.
+	// killsInARow means that services kill their processes many times in a row, while batches have events of many
+	// instances.
 	killsInARow bool
-	// longOutboxes says that charts send many events at once, and that each send takes up to latencyMax.
+	// longOutboxes means that charts send many events at once, and that each send takes up to latencyMax.
 	longOutboxes bool
-	// restores says that an operator restores instances from a backup.
+	// restores means that an operator restores instances from a backup.
 	restores bool
-	// retention is that of drawn machines, 0 for ever, and ttlDelay how long an item outlives its deadline.
+	// retention is the retention of drawn machines; 0 means forever. ttlDelay is how long an item outlives its
+	// deadline.
 	retention, ttlDelay time.Duration
-	// config is that of the loops.
+	// config is the loops' configuration.
 	config durable.Config
-	// horizon is how many times as long a run waits for a deployment, for the repeats of an event and for its tasks.
+	// horizon multiplies the waits for a deployment, for duplicates of an event, and for tasks.
 	horizon int
-	// rest is the time that the runtime has to come to rest after the last event.
+	// rest is the time in which the runtime must come to rest after the last event.
 	rest time.Duration
 }
 
 // sending is an event that a producer sends.
 type sending struct {
-	after    time.Duration // the one before
+	after    time.Duration // after the previous one
 	instance string
 	queue    int
 	body     string
-	// repeats are how long after the event is in the queue it is sent again, under another
-	// deduplication ID.
+	// repeats are the delays after which the queued event is sent again, under another deduplication ID.
 	repeats []time.Duration
 }
 
@@ -96,7 +99,7 @@ func drawPlan(rng *rand.Rand, seed uint64) plan {
 	p := plan{skewed: rng.IntN(2) == 0, patient: rng.IntN(3) > 0, rest: 20 * 400 * 24 * time.Hour, queues: 1, horizon: 1, redriven: rng.IntN(4) == 0}
 	p.attributed, p.acknowledgesLate, p.aim = rng.IntN(2) == 0, rng.IntN(3) == 0, drawAim(rng)
 	p.drawStrains(seed)
-	if p.aim.parking { // What the first version fails on, the second may take.
+	if p.aim.parking { // the second version may accept what the first fails on
 		p.redriven, p.attributed = true, true
 	}
 	if rng.IntN(2) == 0 || p.aim.parking {
@@ -117,7 +120,7 @@ func drawPlan(rng *rand.Rand, seed uint64) plan {
 	if p.aim.givesUp {
 		p.queues, p.receivesMax, p.denies = 1, 4, false
 	}
-	if p.longOutboxes { // The history does not tell which of dozens of equal sends the queue gave up before they were applied.
+	if p.longOutboxes { // the history does not show which of dozens of equal sends the queue dropped before they were applied
 		p.receivesMax = 0
 	}
 	machines, count := 1+rng.IntN(2), 1+rng.IntN(4)
@@ -129,9 +132,9 @@ func drawPlan(rng *rand.Rand, seed uint64) plan {
 	}
 	family, flows := rng.IntN(3) == 0 || p.aim.family, rng.IntN(4) == 0
 	if p.restores = p.restores && p.retention == 0; p.restores {
-		p.denies = false // The model does not know which of the effects that failed were undone.
+		p.denies = false // the model does not know which of the failed effects were undone
 	}
-	if p.retention > 0 || p.restores { // What an item that is gone had to do with them, nobody can tell.
+	if p.retention > 0 || p.restores { // the connection with a deleted item is lost
 		family, flows = false, false
 	}
 	var names []string
@@ -163,7 +166,7 @@ func drawPlan(rng *rand.Rand, seed uint64) plan {
 		p.producers = append(p.producers, sendings)
 	}
 	if p.queues > 1 || p.retention > 0 || p.restores {
-		return p // When a task came to wait, and so what it is told, the history does not say.
+		return p // the history does not show when a task started to wait, and so its answer
 	}
 	waits := rng.IntN(4)
 	if p.aim.tasks {
@@ -182,11 +185,11 @@ func drawPlan(rng *rand.Rand, seed uint64) plan {
 	return p
 }
 
-// drawSending draws an event. If the queues give messages up, it has an ID.
+// drawSending draws an event. It has an ID if the queues drop messages.
 func (p *plan) drawSending(rng *rand.Rand, id string) sending {
 	s := sending{instance: p.instances[rng.IntN(len(p.instances))]}
 	switch rng.IntN(6) {
-	case 0: // At once.
+	case 0: // immediately
 	case 1:
 		s.after = time.Duration(rng.IntN(3600)) * time.Second
 	case 2:
@@ -236,7 +239,7 @@ func (p *plan) drawSending(rng *rand.Rand, id string) sending {
 	return s
 }
 
-// produce sends events as a careful producer does: again until the queue has answered.
+// produce sends events like a careful producer: it retries until the queue responds.
 func (s *simulation) produce(process string, sendings []sending) {
 	client := sqs.NewFromConfig(s.client(process))
 	waitMax := time.Second
@@ -269,17 +272,17 @@ func (s *simulation) produce(process string, sendings []sending) {
 
 // waitFor starts an execution that waits for an instance.
 func (s *simulation) waitFor(number int, one waiting) {
-	// At an instant of its own: in which order things of one instant happen, no seed decides.
+	// At a unique instant, because a seed cannot decide the order within one instant.
 	time.Sleep(one.after + time.Duration(1+number)*time.Microsecond)
 	client := sfn.NewFromConfig(s.truth())
-	heartbeat, told := "", ""
+	heartbeat, heartbeatKey := "", ""
 	if one.heartbeat > 0 {
-		heartbeat, told = fmt.Sprintf(`"HeartbeatSeconds": %d,`, one.heartbeat/time.Second), fmt.Sprintf(`, "heartbeatSeconds": %d`, one.heartbeat/time.Second)
+		heartbeat, heartbeatKey = fmt.Sprintf(`"HeartbeatSeconds": %d,`, one.heartbeat/time.Second), fmt.Sprintf(`, "heartbeatSeconds": %d`, one.heartbeat/time.Second)
 	}
 	definition := fmt.Sprintf(`{"StartAt": "wait", "States": {"wait": {"Type": "Task", "Resource": "arn:aws:states:::sqs:sendMessage.waitForTaskToken", "TimeoutSeconds": %d, %s "End": true,
 		"Parameters": {"QueueUrl": %q, "MessageGroupId": %q, "MessageDeduplicationId.$": "States.Hash($$.Task.Token, 'SHA-256')", "MessageBody": {"type": "settle.wait",
 		"$task": {"token.$": "$$.Task.Token", "name": %q, "execution.$": "$$.Execution.Id", "enteredAt.$": "$$.State.EnteredTime", "timeoutSeconds": %d %s}}}}}}`,
-		one.timeout/time.Second, heartbeat, s.queueURLs[0], one.instance, one.name, one.timeout/time.Second, told)
+		one.timeout/time.Second, heartbeat, s.queueURLs[0], one.instance, one.name, one.timeout/time.Second, heartbeatKey)
 	name := waitName(number)
 	machine, err := client.CreateStateMachine(s.t.Context(), &sfn.CreateStateMachineInput{Name: &name, Definition: &definition, RoleArn: aws.String(anyRole)})
 	if err != nil {
@@ -291,11 +294,11 @@ func (s *simulation) waitFor(number int, one waiting) {
 	}
 }
 
-// redrivenPrefix begins the deduplication IDs of what an operator sends.
+// redrivenPrefix is the prefix of an operator's deduplication IDs.
 const redrivenPrefix = "redriven-"
 
-// redrive empties the dead-letter queue, as an operator does: it sends what the queue has given up into its queue
-// again and, if that is what they want, what was parked.
+// redrive empties the dead-letter queue like an operator: it sends dropped messages to their queue again, and parked
+// messages too if parkedToo is set.
 func (s *simulation) redrive(parkedToo bool) {
 	client := sqs.NewFromConfig(s.truth())
 	for {
@@ -311,7 +314,7 @@ func (s *simulation) redrive(parkedToo bool) {
 			return
 		}
 		message := got.Messages[0]
-		// The queue may have given up a copy of what was parked, which keeps the attributes.
+		// The queue may have dropped a copy of a parked message, which keeps the attributes.
 		wasParked := strings.HasPrefix(message.Attributes["MessageDeduplicationId"], "parked-")
 		if !wasParked {
 			s.ledger.abandon(*message.MessageId)
@@ -334,14 +337,14 @@ func (s *simulation) redrive(parkedToo bool) {
 			s.problem("%v", err)
 			return
 		}
-		time.Sleep(time.Millisecond) // Which of several messages of one instant come in one batch, no seed decides.
+		time.Sleep(time.Millisecond) // a seed cannot decide which messages of one instant share a batch
 	}
 }
 
-// operatorsRound is how often an operator looks into the dead-letter queue. It keeps messages for 14 days.
+// operatorsRound is how often an operator checks the dead-letter queue, which keeps messages for 14 days.
 const operatorsRound = 10 * 24 * time.Hour
 
-// operate sends again what a queue has given up, until ctx ends.
+// operate sends dropped messages again until ctx ends.
 func (s *simulation) operate(ctx context.Context) {
 	round := time.NewTicker(operatorsRound)
 	defer round.Stop()

@@ -14,13 +14,13 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// alarm is the context of a chart that answers a task at a time of its own, and counts how often it is told
-// that the task does not wait any more.
+// alarm is the context of a chart that answers a task at its own time, and counts the reports that the task no longer
+// waits.
 type alarm struct {
 	Expired int `json:"expired"`
 }
 
-// alarmClock answers the task "Wait" when so much time has passed since the task came to wait.
+// alarmClock answers the task "Wait" after the given time.
 func alarmClock(after time.Duration) durable.Machine {
 	settled := []string{statechart.Settled}
 	return durable.Host(statechart.Must(statechart.Definition[alarm]{
@@ -36,17 +36,17 @@ func alarmClock(after time.Duration) durable.Machine {
 }
 
 // startWaiting starts an execution whose task waits for the instance for a minute.
-func (w *world) startWaiting(instance string, toldTimeout bool) (execution string) {
+func (w *world) startWaiting(instance string, withTimeout bool) (execution string) {
 	w.t.Helper()
-	told := ""
-	if toldTimeout {
-		told = `, "enteredAt.$": "$$.State.EnteredTime", "timeoutSeconds": 60`
+	timeoutKeys := ""
+	if withTimeout {
+		timeoutKeys = `, "enteredAt.$": "$$.State.EnteredTime", "timeoutSeconds": 60`
 	}
 	machine, err := w.workflows().CreateStateMachine(w.t.Context(), &sfn.CreateStateMachineInput{
 		Name: aws.String("wait"), RoleArn: aws.String(anyRole), Definition: aws.String(`{"StartAt": "Wait", "States": {"Wait": {"Type": "Task", "TimeoutSeconds": 60, "End": true,
 			"Resource": "arn:aws:states:::sqs:sendMessage.waitForTaskToken", "Parameters": {"QueueUrl": "` + w.queueURL + `", "MessageGroupId": "` + instance + `",
 			"MessageDeduplicationId.$": "States.Hash($$.Task.Token, 'SHA-256')", "MessageBody": {"type": "settle.wait", "$task": {"token.$": "$$.Task.Token",
-			"state.$": "$$.State.Name", "execution.$": "$$.Execution.Id"` + told + `}}}}}}`),
+			"state.$": "$$.State.Name", "execution.$": "$$.Execution.Id"` + timeoutKeys + `}}}}}}`),
 	})
 	if err != nil {
 		w.t.Fatal(err)
@@ -58,17 +58,17 @@ func (w *world) startWaiting(instance string, toldTimeout bool) (execution strin
 	return *started.ExecutionArn
 }
 
-// TestAnAnswerThatRacesTheTimeoutIsEitherGivenOrToldExpired has a chart answer a task of a minute just before,
-// at and just after its time-out, with every fault at every call: either the task has succeeded and the chart
-// hears nothing, or it has timed out and the chart is told once.
-func TestAnAnswerThatRacesTheTimeoutIsEitherGivenOrToldExpired(t *testing.T) {
+// TestAnAnswerNearTheTimeoutIsEitherGivenOrExpired makes a chart answer a task of a minute just before, at and just
+// after its time-out, with every fault at every call. Either the task succeeds and the chart receives nothing, or the
+// task times out and the chart receives that once.
+func TestAnAnswerNearTheTimeoutIsEitherGivenOrExpired(t *testing.T) {
 	t.Parallel()
-	for _, told := range []bool{true, false} {
+	for _, withTimeout := range []bool{true, false} {
 		for _, after := range []time.Duration{59 * time.Second, 59999 * time.Millisecond, time.Minute, 60001 * time.Millisecond} {
-			t.Run(fmt.Sprintf("after %v, time-out told %v", after, told), func(t *testing.T) {
+			t.Run(fmt.Sprintf("after %v, time-out known %v", after, withTimeout), func(t *testing.T) {
 				t.Parallel()
 				play := func(hit *faults) {
-					inWorld(t, options{faults: hit, more: []durable.Machine{alarmClock(after)}}, func(w *world) { w.raceTheTimeout(told) })
+					inWorld(t, options{faults: hit, more: []durable.Machine{alarmClock(after)}}, func(w *world) { w.raceTheTimeout(withTimeout) })
 				}
 				quiet := &faults{}
 				play(quiet)
@@ -82,9 +82,9 @@ func TestAnAnswerThatRacesTheTimeoutIsEitherGivenOrToldExpired(t *testing.T) {
 	}
 }
 
-func (w *world) raceTheTimeout(told bool) {
+func (w *world) raceTheTimeout(withTimeout bool) {
 	w.t.Helper()
-	execution := w.startWaiting("alarm/1", told)
+	execution := w.startWaiting("alarm/1", withTimeout)
 	time.Sleep(3 * time.Hour)
 	end, err := w.workflows().DescribeExecution(w.t.Context(), &sfn.DescribeExecutionInput{ExecutionArn: &execution})
 	if err != nil {
@@ -102,7 +102,7 @@ func (w *world) raceTheTimeout(told bool) {
 		fault = fmt.Sprintf("%v at call %d (%s)", w.faults.kind, w.faults.at, w.faults.hit())
 	}
 	if given == expired {
-		w.t.Errorf("%s: the task is %s with %s %s, and the chart was told %d times that it had expired", fault, end.Status, aws.ToString(end.Error), aws.ToString(end.Output), snapshot.Context.Expired)
+		w.t.Errorf("%s: the task is %s with %s %s, and the chart received its expiry %d times", fault, end.Status, aws.ToString(end.Error), aws.ToString(end.Output), snapshot.Context.Expired)
 	}
 	if len(record.Tokens)+len(record.Outbox) > 0 || record.State[0] != "rung" || w.deadLetters() != "0" {
 		w.t.Errorf("%s: %s dead letters, and the instance is %+v", fault, w.deadLetters(), record)

@@ -9,14 +9,14 @@ import (
 	"github.com/settle-run/settle/machines/signup"
 )
 
-// recorder implements the services of the machines: it notes what it was asked for, and
-// answers the same to the same idempotency key.
+// recorder implements the services of the machines. It records the requests, and returns the same result for the same
+// idempotency key.
 type recorder struct {
 	mu    sync.Mutex
 	calls []string
 	keys  map[string]string
-	codes map[string]string // by address, of the mail sent last
-	// jobs are those that the third party of enrich was asked for, by subject; submitting is called meanwhile.
+	codes map[string]string // by address, the code of the last mail
+	// jobs are the jobs of enrich's third party, by subject. submitting is called during Submit.
 	jobs       map[string]enrich.Job
 	submitting func(enrich.Job) error
 }
@@ -31,7 +31,7 @@ func (r *recorder) note(service, key string) {
 	r.keys[key] = service
 }
 
-// distinct returns how often a service was asked for under different keys.
+// distinct returns how many different keys a service was called with.
 func (r *recorder) distinct(service string) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -66,7 +66,7 @@ func (r *recorder) Provision(_ context.Context, account signup.Account) (string,
 	return "account for " + account.IdempotencyKey, nil
 }
 
-// code returns the code of the mail sent last to the address.
+// code returns the code of the last mail to the address.
 func (r *recorder) code(address string) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()

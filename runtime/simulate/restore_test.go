@@ -22,20 +22,20 @@ import (
 
 // An operator restores instances from a backup and rearms them, as in docs/backups.md.
 
-// restored is an instance that was restored.
+// restored is a restored instance.
 type restored struct {
 	at time.Time
 	// history is the length of the backup's history, and watermark the backup's.
 	history   int
 	watermark map[string]string
-	// steps is the count to which rearming has raised the steps, 0 if it changed nothing.
+	// steps is the step count after rearming; 0 if rearming changed nothing.
 	steps int64
-	// undone holds the derived IDs of the effects that were stored before, but for those that are owed again. They may or
-	// may not have been performed, and no later send may have one of their IDs.
+	// undone contains the derived IDs of the effects that were stored before, except those that are pending again.
+	// They may or may not have been performed, and no later send may use one of their IDs.
 	undone map[string]bool
 }
 
-// consume feeds a queue to the consumer. An operator may stop that, and start it again.
+// consume runs the consumer on a queue. An operator may stop and restart it.
 func (s *simulation) consume(ctx context.Context, queue, concurrency int) {
 	f := &function{simulation: s, queue: s.queue(queue), start: s.consumer}
 	s.feed(s.untilStopped, f, concurrency)
@@ -47,13 +47,13 @@ func (s *simulation) consume(ctx context.Context, queue, concurrency int) {
 	}
 }
 
-// restore takes a backup of the instances after a random event of a producer, and restores one or all of them later.
+// restore takes a backup of the instances after a random event of a producer. Later it restores one or all of them.
 func (s *simulation) restore() {
 	rng := rand.New(rand.NewPCG(s.seed, digestOf("restore")))
 	producer := s.plan.producers[rng.IntN(len(s.plan.producers))]
 	from := rng.IntN(len(producer))
 	until := from + rng.IntN(len(producer)-from)
-	// At an instant of its own: in which order things of one instant happen, no seed decides.
+	// At a unique instant, because a seed cannot decide the order within one instant.
 	pause := func(longest time.Duration) time.Duration {
 		return time.Duration(rng.Int64N(int64(longest)))/1000*1000 + 7
 	}
@@ -79,7 +79,7 @@ func (s *simulation) restore() {
 	close(s.restarted)
 }
 
-// lengthOf returns how long a producer takes for its events.
+// lengthOf returns how long a producer takes to send its events.
 func lengthOf(sendings []sending) (length time.Duration) {
 	for _, one := range sendings {
 		length += one.after
@@ -90,7 +90,7 @@ func lengthOf(sendings []sending) (length time.Duration) {
 	return length
 }
 
-// killConsumers ends the processes that are idle or frozen: their function's time is up.
+// killConsumers ends the processes that are idle or frozen, as if their function's time were up.
 func (d *director) killConsumers() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -99,7 +99,7 @@ func (d *director) killConsumers() {
 			d.kill(process)
 		}
 	}
-	d.stir()
+	d.wakeUp()
 }
 
 // backup returns the items of the instances.
@@ -118,7 +118,7 @@ func (s *simulation) backup() map[string]map[string]types.AttributeValue {
 	return items
 }
 
-// restoreOne restores an item, rearms it, and sends the instance a message so that a consumer performs its outbox.
+// restoreOne restores an item, rearms it, and sends the instance a message, so that a consumer performs its outbox.
 func (s *simulation) restoreOne(name string, item map[string]types.AttributeValue) {
 	ctx, now, undone := s.t.Context(), time.Now(), len(s.load(name).History)
 	if _, err := dynamodb.NewFromConfig(s.truth()).PutItem(ctx, &dynamodb.PutItemInput{TableName: aws.String(table), Item: item}); err != nil {
@@ -147,10 +147,10 @@ func (s *simulation) restoreOne(name string, item map[string]types.AttributeValu
 	s.count("steps undone by a restore", undone-len(record.History))
 	s.ledger.restore(rearmed, one)
 	s.lab.restore(name)
-	s.director.tell("%s is restored to revision %d, with %d steps of its history", name, record.Revision, one.history)
+	s.director.addTrace("%s is restored to revision %d, with %d steps of its history", name, record.Revision, one.history)
 }
 
-// restore notes that an instance was restored.
+// restore records that an instance was restored.
 func (l *ledger) restore(record durable.Record, one restored) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -177,8 +177,8 @@ func (l *lab) restore(instance string) {
 	maps.DeleteFunc(l.sealed, func(key string, _ bool) bool { return strings.HasPrefix(key, instance+"@") })
 }
 
-// isUndone reports whether a restore has undone what a message brought about: the backup does not have it, and the queue has not
-// delivered it again since.
+// isUndone reports whether a restore undid a message: the backup lacks it, and the queue has not delivered it again
+// since.
 func (l *ledger) isUndone(instance string, message accepted) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -190,8 +190,8 @@ func (l *ledger) isUndone(instance string, message accepted) bool {
 	return cmp.Or(cmp.Compare(len(message.sequence), len(watermark)), cmp.Compare(message.sequence, watermark)) > 0
 }
 
-// isParkedBefore reports whether an effect of a restored instance is to park a message that was parked since the backup. It stays
-// owed until the next message of that queue: docs/backups.md.
+// isParkedBefore reports whether an effect of a restored instance parks a message that was parked after the backup.
+// It stays pending until the next message of that queue: docs/backups.md.
 func (l *ledger) isParkedBefore(instance string, effect statechart.Effect) bool {
 	var place durable.Place
 	if effect.Kind != "park.delivery" || json.Unmarshal(effect.Event, &place) != nil {
@@ -203,7 +203,7 @@ func (l *ledger) isParkedBefore(instance string, effect statechart.Effect) bool 
 	return ok && message.delivered.Before(l.restored[instance].at) && len(l.parked[message.parkingID()]) > 0
 }
 
-// wasUndone reports whether a send is one that its sender had stored, and does not know of since it was restored.
+// wasUndone reports whether a restore undid the sender's record of a send.
 func (s *simulation) wasUndone(id string) bool {
 	s.ledger.mu.Lock()
 	defer s.ledger.mu.Unlock()
@@ -211,7 +211,7 @@ func (s *simulation) wasUndone(id string) bool {
 	return s.ledger.restored[sender].undone[shortened(id)]
 }
 
-// rearm raises the count of steps, if the model has come to the end of the backup's history.
+// rearm raises the step count if the model has reached the end of the backup's history.
 func (r *replay) rearm() {
 	one := r.simulation.ledger.restored[r.name]
 	if r.at != one.history || one.steps == 0 {
@@ -221,7 +221,7 @@ func (r *replay) rearm() {
 	if err != nil {
 		panic(fmt.Sprintf("rearming %s in the model: %v", r.name, err))
 	}
-	if steps == one.steps { // Else it was rearmed before.
+	if steps == one.steps { // otherwise it was rearmed before
 		r.instance = r.restored(snapshot)
 	}
 }

@@ -16,28 +16,28 @@ import (
 	"github.com/settle-run/settle/runtime/awslocal"
 )
 
-// Each function of each run calls AWS by its role of infra/template.yaml: a call that the role does not allow is denied, as AWS
-// would deny it, and fails the tests of the package at the latest in TestMain.
+// Each function of each run calls AWS with its role from infra/template.yaml. A call that the role does not allow is
+// denied, as in AWS, and fails the tests of the package, at the latest in TestMain.
 
-// The stacks whose roles the functions have.
+// The stacks with the functions' roles.
 var (
-	// plain is the template's, and starting that of a consumer whose charts start workflows.
+	// plain is the template's stack. In starting, the consumer's charts start workflows.
 	plain, starting *guard.Roles
-	// ofTwoQueues is the consumer's of simulations that feed it from a second queue too.
+	// ofTwoQueues is the role of a consumer with a second queue.
 	ofTwoQueues *guard.Guard
 )
 
-// unneeded are the permissions of the template that no test of this package needs. What else is not used, fails TestMain: give the
-// permission up, or test what needs it, whatever chance does.
+// unneeded are the template's permissions that no test of this package needs. TestMain fails for any other unused
+// permission: remove it, or test its use reliably.
 var unneeded = []string{
-	// A timer that hops in spite of Scheduler needs a denial that ends: functions/delay has such a timer.
+	// A timer that hops returns to Scheduler only after a denial ends. functions/delay has such a timer.
 	"delay: iam:PassRole on ${SchedulerRole.Arn}",
 	"delay: scheduler:CreateSchedule on arn:${AWS::Partition}:scheduler:${AWS::Region}:${AWS::AccountId}:schedule/${AWS::StackName}/*",
-	// What is no upload, functions/objects parks: its own test has it do so.
+	// functions/objects parks messages that are not uploads. Its own test covers that.
 	"objects: sqs:SendMessage on ${DeadLetterQueue.Arn}",
-	// Lambda puts there, by the function's role, what the function fails on.
+	// Lambda puts failed messages there, with the function's role.
 	"objects: sqs:SendMessage on ${ObjectsDeadLetterQueue.Arn}",
-	// No world here has the function: its own test does, and cmd/settle/internal/stack.
+	// No world here has the function. Its own test has, and cmd/settle/internal/stack.
 	"tokentask: sqs:SendMessage on ${Queue.Arn}",
 }
 
@@ -58,17 +58,17 @@ func TestMain(m *testing.M) {
 // arnOfQueues begins the ARNs of queues.
 const arnOfQueues = "arn:aws:sqs:" + awslocal.Region + ":" + awslocal.Account + ":"
 
-// stackOfTests is the template's stack, in which resources have the names of these tests.
+// stackOfTests returns the template's stack with the resource names of these tests.
 func stackOfTests() infra.Stack {
 	return infra.Stack{
 		Name: "settle", Account: awslocal.Account, Region: awslocal.Region,
 		Values: map[string]string{
 			"Table": table, "DeadLetterQueue.Arn": arnOfQueues + deadLetterName, "SchedulerRole.Arn": anyRole,
-			"AWS::StackName":      "default", // It names the schedule group.
+			"AWS::StackName":      "default", // it is also the name of the schedule group
 			"EnrichWorkflow.Name": "enrich", "JobWorkflow.Name": "job", "JobRelaunchWorkflow.Name": "job-relaunch",
 			"PipelineWorkflow.Name": "pipeline", "UploadSalesWorkflow.Name": "upload-sales", "UploadWarehouseWorkflow.Name": "upload-warehouse",
 		},
-		// The workflows of tests that wait for instances.
+		// The tests' workflows that wait for instances.
 		WaitingWorkflows: []string{flowARN + "wait*", flowARN + "bad"},
 	}
 }
@@ -87,16 +87,17 @@ func makeRoles() (err error) {
 	return err
 }
 
-// isWhole reports whether all tests of the package were to run.
+// isWhole reports whether all tests of the package were selected.
 func isWhole() bool {
 	return !slices.ContainsFunc([]string{"run", "skip", "list", "bench", "fuzz"}, func(name string) bool { return flag.Lookup("test."+name).Value.String() != "" })
 }
 
-// judgeRoles returns what the functions have called and may not and, after all tests, what they may call and have not.
+// judgeRoles returns an error for calls that the roles do not allow and, after all tests, for permissions that no
+// call used.
 func judgeRoles(whole bool) error {
 	denied := append(ofTwoQueues.Denied(), plain.Denied(), starting.Denied())
 	if denied := errors.Join(denied...); denied != nil {
-		return fmt.Errorf("functions have called AWS beyond their roles:\n%w", denied)
+		return fmt.Errorf("functions made calls that their roles do not allow:\n%w", denied)
 	}
 	if !whole {
 		return nil
@@ -106,12 +107,12 @@ func judgeRoles(whole bool) error {
 	var wrong []string
 	for _, permission := range unused {
 		if !slices.Contains(unneeded, permission) {
-			wrong = append(wrong, "expected to be needed, or to be in the list unneeded with its reason: "+permission)
+			wrong = append(wrong, "not used by any test: remove the permission, or add it to unneeded with the reason: "+permission)
 		}
 	}
 	for _, permission := range unneeded {
 		if !slices.Contains(unused, permission) {
-			wrong = append(wrong, "expected not to be in the list unneeded, as a test needs it now: "+permission)
+			wrong = append(wrong, "used by a test now: remove it from unneeded: "+permission)
 		}
 	}
 	if len(wrong) > 0 {
@@ -120,7 +121,7 @@ func judgeRoles(whole bool) error {
 	return nil
 }
 
-// by returns the configuration of clients that call by the role of a function.
+// by returns the configuration of clients with the role of a function.
 func (w *world) by(function string, config aws.Config) aws.Config {
 	switch {
 	case w.roles != nil:
@@ -133,7 +134,7 @@ func (w *world) by(function string, config aws.Config) aws.Config {
 	return config
 }
 
-// by returns the configuration of a process's SDK clients, which call by the role of a function.
+// by returns the configuration of a process's SDK clients, with the role of a function.
 func (s *simulation) by(function, process string) aws.Config {
 	config := s.client(process)
 	if function == "consumer" && s.plan.queues > 1 {

@@ -26,18 +26,18 @@ import (
 )
 
 var (
-	simulationRuns    = flag.Int("simulate.runs", 0, "how many runs TestSimulation makes (default 2000, with -short 40)")
-	simulationSeed    = flag.Uint64("simulate.seed", 1, "the seed of TestSimulation's first run; the others follow it")
-	simulationRepeats = flag.Int("simulate.repeats", 6, "how many runs TestASeedRepeatsItsRun makes twice")
+	simulationRuns    = flag.Int("simulate.runs", 0, "number of runs of TestSimulation (default 2000, with -short 40)")
+	simulationSeed    = flag.Uint64("simulate.seed", 1, "seed of TestSimulation's first run, incremented for each further run")
+	simulationRepeats = flag.Int("simulate.repeats", 6, "number of runs that TestASeedRepeatsItsRun repeats")
 )
 
-// stride is the distance between the calls that a test of a fault at every call hits.
+// stride is the distance between the calls that a test with a fault at every call hits.
 func stride() int { return depth(8, 1) }
 
-// costScale divides the numbers of events of the cost runs. The figures per event do not depend on it.
+// costScale divides the number of events in the cost runs. The figures per event do not depend on it.
 func costScale() int { return cmp.Or(*costScaleFlag, depth(100, 10)) }
 
-// depth returns how far a test searches: less with -short, which `make test` and the race detector use.
+// depth returns the depth of a test's search: smaller with -short, which `make test` and the race detector use.
 func depth(short, full int) int {
 	if testing.Short() {
 		return short
@@ -45,24 +45,24 @@ func depth(short, full int) int {
 	return full
 }
 
-// simulation is one run: random machines and events over the whole runtime, with the faults that its seed
-// draws.
+// simulation is one run: random machines and events on the whole runtime, with the faults that its seed draws.
 type simulation struct {
 	t        *testing.T
 	seed     uint64
 	director *director
 	lab      *lab
-	// machines are those of the first versions, and deployed those of the second deployment. Versions are all, by their IDs.
+	// machines are the first versions, and deployed the versions of the second deployment. versions are all of them,
+	// by ID.
 	machines, deployed *durable.Machines
 	versions           map[string][]durable.Machine
-	deployAt           time.Time // under mu
+	deployAt           time.Time // guarded by mu
 	store              *dynamostore.Store
 	plan               plan
 	ledger             ledger
-	arrivals           map[string]string // the sends between instances that have arrived, with whom they did
+	arrivals           map[string]string // the arrived sends between instances, with their receivers
 
-	// untilStopped ends when an operator stops the consumer. stopped waits for its invocations, and restarted is closed when it is
-	// started again.
+	// untilStopped ends when an operator stops the consumer. stopped waits for its invocations. restarted is closed
+	// when the consumer starts again.
 	untilStopped context.Context
 	stop         context.CancelFunc
 	stopped      sync.WaitGroup
@@ -72,26 +72,26 @@ type simulation struct {
 	deadLetterURL, delayURL, executionsURL string
 
 	mu       sync.Mutex
-	redriven int // messages
+	redriven int // the number of messages
 	problems []string
 }
 
-// problem notes that a guarantee is broken.
+// problem records a broken guarantee.
 func (s *simulation) problem(format string, args ...any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.problems = append(s.problems, fmt.Sprintf(format, args...))
 }
 
-// count counts what a run had, for the summary of all.
+// count adds to a count in the summary of all runs.
 func (s *simulation) count(what string, n int) {
 	s.director.mu.Lock()
 	defer s.director.mu.Unlock()
 	s.director.counts[what] += n
 }
 
-// TestSimulation makes runs that differ in their machines, events and faults, and checks in each what
-// docs/guarantees.md promises. A seed makes the same run again:
+// TestSimulation makes runs with different machines, events and faults, and checks the promises of docs/guarantees.md
+// in each. A seed repeats a run:
 //
 //	make simulate SEED=1402 RUNS=1
 func TestSimulation(t *testing.T) {
@@ -106,7 +106,7 @@ func TestSimulation(t *testing.T) {
 			for run := worker; run < runs && !t.Failed(); run += workers {
 				s := simulate(t, *simulationSeed+uint64(run))
 				if *simulationRuns == 1 {
-					t.Log("what has happened:\n" + strings.Join(s.director.trace, "\n"))
+					t.Log("the trace:\n" + strings.Join(s.director.trace, "\n"))
 				}
 				if len(s.problems) > 0 {
 					t.Errorf("run %d, seed %d (again: make simulate SEED=%[2]d RUNS=1%s): %d problems:\n%s\n\nthe run's end:\n%s", run, s.seed, s.strainFlag(),
@@ -124,15 +124,15 @@ func TestSimulation(t *testing.T) {
 	t.Cleanup(func() { t.Log(summary(counts)) })
 }
 
-// trace returns the last of what has happened.
+// trace returns the end of the trace.
 func (s *simulation) trace() []string {
 	if *simulationRuns == 1 {
-		return nil // It is printed anyway.
+		return nil // it is printed anyway
 	}
 	return s.director.trace[max(0, len(s.director.trace)-20):]
 }
 
-// TestASeedRepeatsItsRun makes each run twice, and expects that the same happens at the same times.
+// TestASeedRepeatsItsRun makes each run twice, and expects the same trace with the same times.
 func TestASeedRepeatsItsRun(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(*simulationRepeats) {
@@ -140,7 +140,7 @@ func TestASeedRepeatsItsRun(t *testing.T) {
 			t.Parallel()
 			once, again := simulate(t, 1000+seed).director.trace, simulate(t, 1000+seed).director.trace
 			if len(once) == 0 {
-				t.Errorf("seed %d has made no call", 1000+seed)
+				t.Errorf("seed %d made no call", 1000+seed)
 			}
 			same := 0
 			for same < min(len(once), len(again)) && once[same] == again[same] {
@@ -167,7 +167,7 @@ func simulate(t *testing.T, seed uint64) *simulation {
 			return awslocal.New(config)
 		}
 		s.director = newDirector(cloud, seed, []float64{0, 0.01, 0.03, 0.1, 0.3}[rng.IntN(5)], 2+rng.IntN(20))
-		s.director.taken, s.director.plan = s.take, s.plan
+		s.director.onCall, s.director.plan = s.recordCall, s.plan
 		s.lab = newLab(s)
 		s.host()
 		s.create()
@@ -181,7 +181,7 @@ func simulate(t *testing.T, seed uint64) *simulation {
 			concurrency := 1 + rng.IntN(3)
 			running.Go(func() {
 				if s.plan.killsInARow {
-					time.Sleep(10 * time.Second) // What has come until then comes in one batch.
+					time.Sleep(10 * time.Second) // messages until then come in one batch
 				}
 				s.consume(ctx, i, concurrency)
 			})
@@ -203,7 +203,7 @@ func simulate(t *testing.T, seed uint64) *simulation {
 			time.Sleep(time.Hour)
 			s.redrive(true)
 		}
-		s.director.calm()
+		s.director.stopFaults()
 		time.Sleep(s.plan.rest)
 		s.check()
 		stop()
@@ -213,7 +213,7 @@ func simulate(t *testing.T, seed uint64) *simulation {
 	return s
 }
 
-// host makes the machines of both deployments.
+// host creates the machines of both deployments.
 func (s *simulation) host() {
 	s.versions = map[string][]durable.Machine{}
 	var before, after []durable.Machine
@@ -240,14 +240,14 @@ func (s *simulation) host() {
 	s.deployAt = time.Now().Add(s.plan.deploy)
 }
 
-// rolledOut reports whether the deployment, if there is one, was more than a period before the given time.
+// rolledOut reports whether the deployment, if any, was more than a period before the given time.
 func (s *simulation) rolledOut(period time.Duration, at time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.plan.deploy > 0 && at.After(s.deployAt.Add(period))
 }
 
-// deployAtWork brings the deployment forward, if it is to come while an instance is at work.
+// deployAtWork deploys immediately, if the plan deploys while an instance is at work.
 func (s *simulation) deployAtWork() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -256,7 +256,7 @@ func (s *simulation) deployAtWork() {
 	}
 }
 
-// hostedBy returns the machines of a process that begins now. While a deployment runs, both kinds begin.
+// hostedBy returns the machines of a process that starts now. During a deployment, processes of both versions start.
 func (s *simulation) hostedBy(process string) *durable.Machines {
 	rollout := time.Duration(digestOf(process)%60) * time.Second
 	if s.rolledOut(rollout, time.Now()) {
@@ -265,8 +265,8 @@ func (s *simulation) hostedBy(process string) *durable.Machines {
 	return s.machines
 }
 
-// client returns the configuration of a process's SDK clients. Their retries wait for times that nobody
-// draws.
+// client returns the configuration of a process's SDK clients. They do not retry, because their waits are random and
+// independent of the seed.
 func (s *simulation) client(process string) aws.Config {
 	return aws.Config{
 		Region: awslocal.Region, BaseEndpoint: aws.String("http://aws.local"), HTTPClient: wire{s.director, process},
@@ -285,7 +285,7 @@ func (s *simulation) client(process string) aws.Config {
 	}
 }
 
-// truth is the configuration of clients that no fault hits.
+// truth returns the configuration of clients without faults.
 func (s *simulation) truth() aws.Config {
 	config := s.client("")
 	config.HTTPClient = s.director.cloud.HTTPClient()
@@ -326,7 +326,7 @@ func (s *simulation) create() {
 // queue returns the name of a FIFO queue.
 func (s *simulation) queue(i int) string { return []string{queueName, "settle-too.fifo"}[i] }
 
-// poll feeds a queue to a function until ctx ends.
+// poll runs a function on a queue until ctx ends.
 func (s *simulation) poll(ctx context.Context, queue string, start func(process string, now func() time.Time) lambda.Handler, concurrency int) {
 	s.feed(ctx, &function{simulation: s, queue: queue, start: start}, concurrency)
 }

@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-var simulateStrain = flag.String("simulate.strain", "", "a regular expression: each run has the strains whose kinds it matches, and no others")
+var simulateStrain = flag.String("simulate.strain", "", "give each run exactly the strains whose kinds match this regular `expression`")
 
-// strain makes a whole run harder than faults of single calls do. It is something that a document of AWS leaves open.
+// strain makes a whole run harder than faults of single calls do. It uses a freedom that an AWS document leaves open.
 type strain struct {
-	// kind and text are those of the tally. document leaves the strain open.
+	// kind and text are for the tally. document is the AWS document.
 	kind, text, document string
-	// oneIn is how many runs there are for each that has the strain; 0 switches it off.
+	// One run in oneIn has the strain; 0 disables it.
 	oneIn int
 	draw  func(*plan, *rand.Rand)
 }
@@ -21,7 +21,7 @@ type strain struct {
 var strains = []strain{
 	{"lagging reads", "runs in which reads of executions lag", "Step Functions API Reference, DescribeExecution: eventually consistent", 8, func(p *plan, rng *rand.Rand) {
 		p.lag = anyOf(rng, 10*time.Second, 2*time.Minute, 10*time.Minute)
-		if rng.IntN(4) > 0 { // An answer that was given and whose reply is lost is looked up in the history.
+		if rng.IntN(4) > 0 { // a given answer with a lost response is looked up in the history
 			p.aim = aim{kinds: map[string]fault{"states.SendTaskSuccess": loseAnswer, "states.SendTaskFailure": loseAnswer}, tasks: true}
 		}
 	}},
@@ -31,7 +31,7 @@ var strains = []strain{
 	{"long outboxes", "runs with outboxes that take longer than an invocation", "Lambda Developer Guide, \"Configure Lambda function timeout\": it ends whatever still runs", 8, func(p *plan, _ *rand.Rand) {
 		p.longOutboxes = true
 	}},
-	{"kills in a row", "runs whose messages meet again in one batch, kill after kill", "SQS Developer Guide, \"Visibility timeout\" and \"FIFO queue delivery logic\": what was received together becomes visible together, and a receive returns messages of several groups", 8, func(p *plan, _ *rand.Rand) {
+	{"kills in a row", "runs whose messages meet again in one batch, kill after kill", "SQS Developer Guide, \"Visibility timeout\" and \"FIFO queue delivery logic\": messages received together become visible together, and a receive returns messages of several groups", 8, func(p *plan, _ *rand.Rand) {
 		p.killsInARow = true
 	}},
 	{"small limits", "runs with limits of 1 or 2 in the loops' Config", "of the runtime's own: durable.Config", 8, func(p *plan, rng *rand.Rand) {
@@ -66,7 +66,8 @@ var strains = []strain{
 	}},
 }
 
-// drawStrains draws the strains of a run. Each has random numbers of its own: a new one changes only the runs that have it.
+// drawStrains draws the strains of a run. Each has its own random numbers: a new strain changes only the runs that
+// have it.
 func (p *plan) drawStrains(seed uint64) {
 	forced := regexp.MustCompile(*simulateStrain)
 	for _, one := range strains {
@@ -82,7 +83,7 @@ func (p *plan) drawStrains(seed uint64) {
 	}
 }
 
-// strainFlag is what makes the run again beside its seed.
+// strainFlag returns the flag that repeats the run, in addition to its seed.
 func (s *simulation) strainFlag() string {
 	if *simulateStrain == "" {
 		return ""

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// What runs count beside the director's faults.
+// The counts of runs besides the director's faults.
 const (
 	countConflict     = "conflict"
 	countRepeatedSoon = "repeated soon"
@@ -30,7 +30,7 @@ const (
 	countBridge       = "event of EventBridge"
 )
 
-// faultKinds are the kinds of faults, in words.
+// faultKinds describes the kinds of faults.
 var faultKinds = []struct{ kind, text string }{
 	{failBefore.String(), "calls that never reached AWS"},
 	{loseAnswer.String(), "calls that took effect, and whose answer was lost"},
@@ -41,7 +41,7 @@ var faultKinds = []struct{ kind, text string }{
 	{nameOf(hangAfter), "calls that took effect, and hung until their caller gave up"},
 	{nameOf(outage), "outages of a service, for 5 s to 10 minutes"},
 	{nameOf(longOutage), "outages of a service, for 20 minutes to 6 hours"},
-	{nameOf(partialOutage), "services of which half of the writes failed, for 20 minutes to 6 hours"},
+	{nameOf(partialOutage), "services with half of their writes failing, for 20 minutes to 6 hours"},
 	{nameOf(killing), "times in which consumers died at random, for 20 minutes to 6 hours"},
 	{nameOf(deny), "permissions missing for 70 minutes to 4 hours"},
 	{countConflict, "writes that came after another process's, and were refused"},
@@ -61,14 +61,14 @@ var faultKinds = []struct{ kind, text string }{
 	{countFailing, "events that the chart fails on"},
 	{countHuge, "events that make the snapshot too large"},
 	{countAbandoned, "messages that a queue gave up"},
-	{countBridge, "ends of executions that EventBridge told late, twice or never"},
+	{countBridge, "ends of executions that EventBridge delivered late, twice or never"},
 	{countTaskTimedOut, "tasks that timed out"},
 	{countSkewed, "runs with clocks up to 2 s off"},
 	{countTwoQueues, "runs with two queues for one instance"},
 	{countDeployed, "runs with a deployment in the middle"},
 }
 
-// summary is what runs have counted, a line a kind: faults first, then what else there was.
+// summary returns the counts of all runs, one line per kind: faults first, then the rest.
 func summary(counts map[string]int) string {
 	var text strings.Builder
 	fmt.Fprintf(&text, "%d runs, with these faults:\n", counts["runs"])
@@ -82,16 +82,16 @@ func summary(counts map[string]int) string {
 		fmt.Fprintf(&text, "%9d %s (%s)\n", counts[one.kind], one.text, one.document)
 		delete(rest, one.kind)
 	}
-	text.WriteString("and among what they did:\n")
+	text.WriteString("and these events:\n")
 	for _, kind := range slices.Sorted(maps.Keys(rest)) {
-		if !strings.Contains(kind, ".") { // A fault by its call.
+		if !strings.Contains(kind, ".") { // otherwise it is a fault of a call
 			fmt.Fprintf(&text, "%9d %s\n", rest[kind], kind)
 		}
 	}
 	return text.String()
 }
 
-// countSending counts what is wrong with an event that a producer sends.
+// countSending counts the defects of an event that a producer sends.
 func (s *simulation) countSending(body string) {
 	for part, kind := range map[string]string{
 		fmt.Sprintf("%q", failing): countFailing, fmt.Sprintf("%q", huge): countHuge, `"serial":7`: countMalformed, `"undeclared"`: countMalformed,

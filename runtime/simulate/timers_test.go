@@ -11,12 +11,12 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// snooze is the payload of SET: how long to wait.
+// snooze is the payload of SET: the delay.
 type snooze struct {
 	Seconds int64 `json:"seconds"`
 }
 
-// alarms are instances that wait for as long as they are told, and count how often they rang.
+// alarms are instances that wait for the requested delay, and count how often they rang.
 func alarms() durable.Machine {
 	type clock struct {
 		Seconds int64 `json:"seconds"`
@@ -38,8 +38,8 @@ func alarms() durable.Machine {
 	}), durable.MachineConfig{})
 }
 
-// TestTimersOfTwoSecondsAndOfAYearFireOnTimeOnce takes timers through consumer, EventBridge Scheduler, delay
-// queue, forwarder and FIFO queue.
+// TestTimersOfTwoSecondsAndOfAYearFireOnTimeOnce runs timers through consumer, EventBridge Scheduler, delay queue,
+// forwarder and FIFO queue.
 func TestTimersOfTwoSecondsAndOfAYearFireOnTimeOnce(t *testing.T) {
 	t.Parallel()
 	for name, delay := range map[string]time.Duration{
@@ -52,13 +52,13 @@ func TestTimersOfTwoSecondsAndOfAYearFireOnTimeOnce(t *testing.T) {
 				armed := w.await("alarm/1", "set").History[0].At
 				time.Sleep(time.Until(armed.Add(delay)) - time.Millisecond)
 				if record := w.record("alarm/1"); record.State[0] != "set" {
-					t.Errorf("a millisecond early: want it to wait, it is in %v", record.State)
+					t.Errorf("a millisecond early: want it to wait, got %v", record.State)
 				}
 				time.Sleep(time.Second + time.Millisecond)
 				record := w.record("alarm/1")
 				last := record.History[len(record.History)-1]
 				if late := last.At.Sub(armed) - delay; record.State[0] != "rung" || late < 0 || late > time.Second {
-					t.Errorf("want it rung no more than a second late, it is in %v, %v late", record.State, late)
+					t.Errorf("want it rung at most a second late, got %v, %v late", record.State, late)
 				}
 				time.Sleep(24 * time.Hour)
 				record = w.record("alarm/1")
@@ -67,7 +67,7 @@ func TestTimersOfTwoSecondsAndOfAYearFireOnTimeOnce(t *testing.T) {
 					w.t.Fatal(err)
 				}
 				if snapshot.Context.Rang != 1 || len(record.History) != 2 || record.Ignored != 0 || len(record.Outbox) > 0 || w.deadLetters() != "0" {
-					t.Errorf("want one firing and nothing left, it rang %d times: %+v", snapshot.Context.Rang, record)
+					t.Errorf("want one firing and nothing left, got %d: %+v", snapshot.Context.Rang, record)
 				}
 			})
 		})

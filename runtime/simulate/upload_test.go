@@ -22,15 +22,14 @@ import (
 
 const (
 	month = "upload/2026_11"
-	// uploadWindow is shorter than in production, so that a test is.
+	// uploadWindow is shorter than in production, to shorten the test.
 	uploadWindow = 24 * time.Hour
 )
 
-// files implements upload.Processor: it notes what it was asked for. Content that begins with "bad" cannot be
-// processed.
+// files implements upload.Processor and records its requests. Content that begins with "bad" cannot be processed.
 type files struct {
 	mu sync.Mutex
-	// requests are in the order in which they were first made.
+	// requests lists the requests in the order of their first calls.
 	requests []string
 	keys     map[string]bool
 }
@@ -69,7 +68,7 @@ func (f *files) ProcessSales(_ context.Context, r upload.SalesRequest) (upload.D
 	return upload.Dataset{Location: "report " + r.File.ETag + ", " + r.Warehouse.Location}, nil
 }
 
-// withFiles returns options for a world that hosts upload too.
+// withFiles returns options for a world that also hosts upload.
 func withFiles(f *faults) (options, *files) {
 	processor := &files{}
 	return options{faults: f, more: []durable.Machine{durable.Host(
@@ -77,8 +76,8 @@ func withFiles(f *faults) (options, *files) {
 	)}}, processor
 }
 
-// uploaded tells of an upload as functions/objects does, from EventBridge's event. Every telling has an event
-// ID of EventBridge's of its own.
+// uploaded sends an upload's event like functions/objects, in EventBridge's form. Each call has its own EventBridge
+// event ID.
 func (w *world) uploaded(kind, etag, sequencer string) {
 	w.t.Helper()
 	created := fmt.Sprintf(`{
@@ -101,8 +100,7 @@ func (w *world) uploaded(kind, etag, sequencer string) {
 	}
 }
 
-// region waits until the month is in the states of both regions, given without "open.warehouse." and
-// "open.sales.".
+// region waits until the month is in the states of both regions, given without "open.warehouse." and "open.sales.".
 func (w *world) region(warehouse, sales string) {
 	w.t.Helper()
 	want := []string{"open.warehouse." + warehouse, "open.sales." + sales}
@@ -112,10 +110,11 @@ func (w *world) region(warehouse, sales string) {
 		}
 		time.Sleep(100 * time.Millisecond)
 	}
-	w.t.Fatalf("want %s in %v, it is in %v", month, want, w.record(month).State)
+	w.t.Fatalf("want %s in %v, got %v", month, want, w.record(month).State)
 }
 
-// TestWorkflowsOfBothFilesEndInManyWays plays the ways of a month for which an execution waits for each file.
+// TestWorkflowsOfBothFilesEndInManyWays plays the possible lives of a month with an execution that waits for each
+// file.
 func TestWorkflowsOfBothFilesEndInManyWays(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -136,7 +135,7 @@ func TestWorkflowsOfBothFilesEndInManyWays(t *testing.T) {
 			time.Sleep(5 * time.Hour)
 			w.uploaded("sales", "s1", "10")
 		}, `Processed "location":"stock w1"`, `Processed "location":"report s1, stock w1"`, "w1, s1 with stock w1", "completed"},
-		"told of twice, within the queue's five minutes and after": {func(w *world) {
+		"duplicate events, within the queue's five minutes and later": {func(w *world) {
 			for range 3 {
 				w.uploaded("sales", "s1", "10")
 				w.uploaded("warehouse", "w1", "10")
@@ -185,7 +184,7 @@ func TestWorkflowsOfBothFilesEndInManyWays(t *testing.T) {
 				if late {
 					c.play(w)
 				}
-				// Two wait for the sales file: under one name, each with a token of its own.
+				// Two executions wait for the sales file: under one name, each with its own token.
 				executions := map[string]string{
 					w.startWorkflow("upload-warehouse.asl.json", "warehouse", month): c.warehouse,
 					w.startWorkflow("upload-sales.asl.json", "sales-1", month):       c.sales,
@@ -215,7 +214,7 @@ func TestWorkflowsOfBothFilesEndInManyWays(t *testing.T) {
 	}
 }
 
-// TestAFileAfterTheWindowIsIgnoredUntilTheMonthIsForgotten uploads a file for a month that is over.
+// TestAFileAfterTheWindowIsIgnoredUntilTheMonthIsForgotten uploads a file for a month whose window has closed.
 func TestAFileAfterTheWindowIsIgnoredUntilTheMonthIsForgotten(t *testing.T) {
 	t.Parallel()
 	o, processor := withFiles(nil)
@@ -230,23 +229,23 @@ func TestAFileAfterTheWindowIsIgnoredUntilTheMonthIsForgotten(t *testing.T) {
 		if got := processor.all(); got != "w1, s1 with stock w1" {
 			t.Errorf("want one request for each file, got %q", got)
 		}
-		// Its execution is told what became of the month.
+		// Its execution receives the result of the month.
 		path, end := w.ended(w.startWorkflow("upload-sales.asl.json", "late", month))
 		if path != "Sales Outcome Processed" || !strings.Contains(end, `"location":"report s1, stock w1"`) {
-			t.Errorf("want what became of the sales file, got %s and %s", path, end)
+			t.Errorf("want the result of the sales file, got %s and %s", path, end)
 		}
 		time.Sleep(upload.Retention + 3*24*time.Hour)
 		w.uploaded("warehouse", "w3", "30")
 		w.region("processed", "awaited")
 		if got := processor.all(); got != "w1, s1 with stock w1, w3" {
-			t.Errorf("want the window to be open anew, got the requests %q", got)
+			t.Errorf("want a new window, got the requests %q", got)
 		}
 	})
 }
 
-// TestWorkflowsWaitLongerThanTheWindowAndNotForEver plays a month that nothing is uploaded for, as in
-// production, and workflows whose instance nobody looks after.
-func TestWorkflowsWaitLongerThanTheWindowAndNotForEver(t *testing.T) {
+// TestWorkflowsWaitLongerThanTheWindowButNotForever plays a month without uploads, as in production, and workflows
+// whose instance no consumer handles.
+func TestWorkflowsWaitLongerThanTheWindowButNotForever(t *testing.T) {
 	t.Parallel()
 	machine := durable.Host(upload.New(&files{}, upload.Config{}), durable.MachineConfig{StartedBy: upload.StartedBy, Retention: upload.Retention})
 	inWorld(t, options{more: []durable.Machine{machine}}, func(w *world) {
@@ -255,7 +254,7 @@ func TestWorkflowsWaitLongerThanTheWindowAndNotForEver(t *testing.T) {
 			w.startWorkflow("upload-sales.asl.json", "sales", month):         "Sales Outcome Missing",
 		}
 		forgotten := *w
-		forgotten.queueURL = w.deadLetterURL // Nobody reads from there.
+		forgotten.queueURL = w.deadLetterURL // no consumer reads it
 		executions[forgotten.startWorkflow("upload-warehouse.asl.json", "forgotten", month)] = "Warehouse NobodyAnswered"
 		executions[forgotten.startWorkflow("upload-sales.asl.json", "forgotten", month)] = "Sales NobodyAnswered"
 		time.Sleep(14 * 24 * time.Hour)
@@ -267,8 +266,8 @@ func TestWorkflowsWaitLongerThanTheWindowAndNotForEver(t *testing.T) {
 	})
 }
 
-// TestAMonthSurvivesAFaultAtEveryCall plays the walk-through, with an execution that waits for each file, once
-// for each call that consumer and forwarder make to AWS and each kind of fault.
+// TestAMonthSurvivesAFaultAtEveryCall plays the walk-through, with an execution that waits for each file. It repeats
+// that for each AWS call of consumer and forwarder, and each kind of fault.
 func TestAMonthSurvivesAFaultAtEveryCall(t *testing.T) {
 	t.Parallel()
 	play := func(w *world, processor *files) string {

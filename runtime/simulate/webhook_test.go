@@ -16,7 +16,7 @@ import (
 // webhookExamples is where `make test` installs real webhooks of api.github.com.
 const webhookExamples = "testdata/npm/node_modules/@octokit/webhooks-examples/api.github.com/index.json"
 
-// example is one workflow_job webhook with what the test reads of it.
+// example is one workflow_job webhook, reduced to what the test uses.
 type example struct {
 	payload  json.RawMessage
 	instance string
@@ -47,7 +47,7 @@ func readExamples(t *testing.T) []example {
 			continue
 		}
 		for _, payload := range event.Examples {
-			var told struct {
+			var content struct {
 				Job struct {
 					ID         int64  `json:"id"`
 					RunID      int64  `json:"run_id"`
@@ -55,12 +55,12 @@ func readExamples(t *testing.T) []example {
 					Conclusion string `json:"conclusion"`
 				} `json:"workflow_job"`
 			}
-			if err := json.Unmarshal(payload, &told); err != nil {
+			if err := json.Unmarshal(payload, &content); err != nil {
 				t.Fatal(err)
 			}
 			examples = append(examples, example{
-				payload: payload, instance: fmt.Sprintf("job/run-%d-job-%d", told.Job.RunID, told.Job.ID),
-				status: told.Job.Status, conclusion: told.Job.Conclusion,
+				payload: payload, instance: fmt.Sprintf("job/run-%d-job-%d", content.Job.RunID, content.Job.ID),
+				status: content.Job.Status, conclusion: content.Job.Conclusion,
 			})
 		}
 	}
@@ -70,8 +70,8 @@ func readExamples(t *testing.T) []example {
 	return examples
 }
 
-// expected returns, by instance, the state that the payloads say: the conclusion told first,
-// since a job completes once, else the most advanced status told.
+// expected returns, by instance, the state according to the payloads: the first conclusion, since a job completes
+// once, or else the most advanced status.
 func expected(examples []example) map[string]string {
 	progress := []string{"waiting", "queued", "in_progress"}
 	states := map[string]string{}
@@ -88,9 +88,8 @@ func expected(examples []example) map[string]string {
 	return states
 }
 
-// TestEveryExampleOfGitHubsWebhooksEndsWhereItsPayloadSays delivers the examples, signed, in
-// several orders.
-func TestEveryExampleOfGitHubsWebhooksEndsWhereItsPayloadSays(t *testing.T) {
+// TestEveryExampleWebhookEndsWhereItsPayloadSays delivers GitHub's examples, signed, in several orders.
+func TestEveryExampleWebhookEndsWhereItsPayloadSays(t *testing.T) {
 	t.Parallel()
 	inOrder := readExamples(t)
 	reversed := slices.Clone(inOrder)
@@ -112,7 +111,7 @@ func TestEveryExampleOfGitHubsWebhooksEndsWhereItsPayloadSays(t *testing.T) {
 		{"in order", inOrder, byIndex},
 		{"in reverse order", reversed, byIndex},
 		{"each twice, redelivered under the same delivery ID", twice, byPayload},
-		{"each twice, told again under another delivery ID", twice, byIndex},
+		{"each twice, sent again under another delivery ID", twice, byIndex},
 		{"all, then all again", append(slices.Clone(inOrder), inOrder...), byIndex},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -134,7 +133,7 @@ func deliverExamples(t *testing.T, deliveries []example, deliveryID func(int, ex
 		for i, e := range deliveries {
 			w.deliver(deliveryID(i, e), "workflow_job", e.payload)
 		}
-		time.Sleep(time.Minute) // Less than the five minutes after which a runner is missed.
+		time.Sleep(time.Minute) // less than the five minutes after which a runner is replaced
 		for instance, want := range expected(deliveries) {
 			record := w.record(instance)
 			if len(record.State) != 1 || record.State[0] != want {

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// How the calls of a simulation reach AWS.
+// The path of a simulation's calls to AWS.
 
 // takenCall is a call that took effect.
 type takenCall struct {
@@ -36,8 +36,9 @@ func targetOf(r *http.Request) string {
 	}
 }
 
-// shuffledDigest is a digest of a request that is the same in whatever order the SDK writes the keys of its
-// objects. The idempotency tokens of the scheduler's and of DynamoDB's requests are left out: the SDK draws them anew each time.
+// shuffledDigest is a digest of a request that does not depend on the order in which the SDK writes the keys of its
+// objects. It omits the idempotency tokens of requests to Scheduler and DynamoDB, because the SDK generates new ones
+// each time.
 func shuffledDigest(path string, body []byte) uint64 {
 	if path != "/" {
 		return digestOf(path)
@@ -54,7 +55,7 @@ func shuffledDigest(path string, body []byte) uint64 {
 	return digest
 }
 
-// requestToken finds the idempotency token of a transaction.
+// requestToken matches the idempotency token of a transaction.
 var requestToken = regexp.MustCompile(`"ClientRequestToken":"[^"]*"`)
 
 // wire is the HTTP client of one process.
@@ -63,8 +64,8 @@ type wire struct {
 	process  string
 }
 
-// Do implements aws.HTTPClient. Whoever gives up has made a call that may still take effect; but a frozen
-// process does not notice that its time is up before it goes on.
+// Do implements aws.HTTPClient. A call may still take effect after its caller has given up. But a frozen process does
+// not notice its time-out before it continues.
 func (w wire) Do(r *http.Request) (*http.Response, error) {
 	var body []byte
 	if r.Body != nil {
@@ -87,7 +88,7 @@ func (w wire) Do(r *http.Request) (*http.Response, error) {
 		return nil, errDead
 	}
 	d.pending = append(d.pending, call)
-	d.stir()
+	d.wakeUp()
 	d.mu.Unlock()
 
 	type outcome struct {
@@ -96,7 +97,7 @@ func (w wire) Do(r *http.Request) (*http.Response, error) {
 	}
 	outcomes := make(chan outcome, 1)
 	go func() {
-		response, err := w.perform( //nolint:bodyclose // The client that has made the call closes it.
+		response, err := w.perform( //nolint:bodyclose // the client that made the call closes it
 			r.WithContext(context.WithoutCancel(r.Context())), call, body, <-call.granted, waits.Done())
 		outcomes <- outcome{response, err}
 	}()
@@ -119,7 +120,7 @@ func (w wire) Do(r *http.Request) (*http.Response, error) {
 	return nil, errAttemptTimedOut
 }
 
-// perform makes the call, with the fault that hits it. One that hangs ends when its caller has given up.
+// perform makes the call, with its fault. A call that hangs ends when its caller has given up.
 func (w wire) perform(r *http.Request, call *pendingCall, body []byte, kind fault, givenUp <-chan struct{}) (*http.Response, error) {
 	client := w.director.cloud.Client(call.process)
 	switch kind {
@@ -166,6 +167,6 @@ func (w wire) once(client *http.Client, r *http.Request, call *pendingCall, body
 		return nil, err
 	}
 	response.Body = io.NopCloser(bytes.NewReader(answer))
-	w.director.taken(takenCall{call.process, call.target, body, response.StatusCode, answer})
+	w.director.onCall(takenCall{call.process, call.target, body, response.StatusCode, answer})
 	return response, nil
 }

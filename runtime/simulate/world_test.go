@@ -42,13 +42,13 @@ const (
 	anyRole         = "arn:aws:iam::" + awslocal.Account + ":role/any"
 	webhookSecret   = "a secret of the tests"
 	functionTimeout = 10 * time.Second
-	// visibilityTimeout is six times the function's, as AWS advises.
+	// visibilityTimeout is six times the function's time-out, as AWS advises.
 	visibilityTimeout = "60"
 )
 
-// world is everything that runs in production, in one synctest bubble: AWS, the gateway, the
-// consumer and the forwarder of the delay queue. Consumer and forwarder have AWS clients of
-// their own, whose calls faults can hit, and are started anew after they died.
+// world is the whole production system in one synctest bubble: AWS, the gateway, the consumer and the forwarder of
+// the delay queue. Consumer and forwarder have their own AWS clients, whose calls faults can hit, and restart after
+// they died.
 type world struct {
 	t     *testing.T
 	cloud *awslocal.Cloud
@@ -60,40 +60,39 @@ type world struct {
 	options options
 
 	queueURL, deadLetterURL, delayURL string
-	// roles are those of the functions, if they differ from those of all tests.
+	// roles are the functions' roles, if they differ from the default of the tests.
 	roles *guard.Roles
 	// batches counts the calls of sendRaw, for deduplication IDs.
 	batches int
 }
 
-// options tunes a world. The zero value is the world as it runs in production.
+// options tunes a world. The zero value is the world as in production.
 type options struct {
 	faults *faults
-	// sdkRetries lets the SDK clients of consumer and forwarder repeat failed calls, as they
-	// do in production.
+	// sdkRetries lets the SDK clients of consumer and forwarder retry failed calls, as in production.
 	sdkRetries bool
-	// more are machines to host beside job and signup.
+	// more are machines to host besides job and signup.
 	more []durable.Machine
-	// job tunes the machine of that name.
+	// job configures the machine job.
 	job job.Config
-	// workflows are the state machines that charts start, by the charts' names for them; nil means that there are
-	// none, and no function that hears of their ends.
+	// workflows maps the charts' names to the state machines that they start. nil means none, and no function that
+	// receives their ends.
 	workflows map[string]string
-	// refuse answers a call of the consumer with an error of AWS's, by its code; empty: it lets it through.
+	// refuse returns the code of the AWS error with which a call of the consumer fails; empty means no error.
 	refuse func(operation, body string) (code string)
 	// meter counts what AWS bills for consumer and forwarder; nil counts nothing.
 	meter *meter
-	// historyMax is how many transitions instances remember; 0 means the default.
+	// historyMax is how many transitions instances keep; 0 means the default.
 	historyMax int
-	// indexed has the table an index, which the consumer keeps.
+	// indexed gives the table an index, which the consumer maintains.
 	indexed bool
-	// acknowledgesLate has the consumer leave all acknowledging to the end of the batch.
+	// acknowledgesLate makes the consumer acknowledge everything at the end of the batch.
 	acknowledgesLate bool
-	// log takes what the consumer logs; nil: nothing does.
+	// log receives the consumer's log; nil discards it.
 	log slog.Handler
-	// source changes how the queue feeds the consumer.
+	// source changes the event source between the queue and the consumer.
 	source func(*awslocal.EventSource)
-	// statusFault hits the events of their ends.
+	// statusFault decides the faults of the executions' status change events.
 	statusFault func(awslocal.StatusChange) awslocal.StatusChangeFault
 }
 
@@ -108,7 +107,7 @@ func inWorld(t *testing.T, o options, test func(w *world)) {
 		w.create(o)
 		ctx, stop := context.WithCancel(t.Context())
 		var polls sync.WaitGroup
-		defer polls.Wait() // Also after a Fatal: what goes on polling keeps the bubble alive for ever.
+		defer polls.Wait() // also after a Fatal: polling would keep the bubble alive forever
 		defer stop()
 		polls.Go(func() { w.poll(ctx, queueName, func() awslocal.Invoker { return w.consumer(o) }) })
 		polls.Go(func() { w.poll(ctx, delayName, func() awslocal.Invoker { return w.forwarder(o) }) })
@@ -119,7 +118,7 @@ func inWorld(t *testing.T, o options, test func(w *world)) {
 	})
 }
 
-// statusChanges returns the name of the queue that hears of executions, empty if nobody does.
+// statusChanges returns the name of the queue that receives the ends of executions; empty if no function does.
 func (o options) statusChanges() string {
 	if o.workflows == nil {
 		return ""
@@ -203,7 +202,7 @@ func (w *world) aws(client aws.HTTPClient, retries bool) aws.Config {
 	return config
 }
 
-// consumer returns the Lambda function that runs the loop, built anew after each death.
+// consumer returns the Lambda function that runs the loop. It starts again after each death.
 func (w *world) consumer(o options) awslocal.Invoker {
 	return &mortal{name: "consumer", faults: w.faults, start: func(client aws.HTTPClient) awslocal.Invoker {
 		if o.refuse != nil {
@@ -234,12 +233,12 @@ func (w *world) consumer(o options) awslocal.Invoker {
 	}, cloud: w.cloud}
 }
 
-// timers returns what brings messages later, over clients with the configuration.
+// timers returns the timers over clients with the configuration.
 func (w *world) timers(config aws.Config) durable.Timers {
 	return newTimers(w.t, schedule.NewDelayQueue(sqs.NewFromConfig(config), w.delayURL, time.Now), config)
 }
 
-// forwarder returns the Lambda function of the delay queue, built anew after each death.
+// forwarder returns the Lambda function of the delay queue. It starts again after each death.
 func (w *world) forwarder(o options) awslocal.Invoker {
 	return &mortal{name: "forwarder", faults: w.faults, start: func(client aws.HTTPClient) awslocal.Invoker {
 		config := w.by("delay", w.aws(o.meter.over(client), o.sdkRetries))
@@ -250,7 +249,7 @@ func (w *world) forwarder(o options) awslocal.Invoker {
 	}, cloud: w.cloud}
 }
 
-// executions returns the Lambda function that hears of the ends of executions, built anew after each death.
+// executions returns the Lambda function that receives the ends of executions. It starts again after each death.
 func (w *world) executions(o options) awslocal.Invoker {
 	return &mortal{name: "executions", faults: w.faults, start: func(client aws.HTTPClient) awslocal.Invoker {
 		config := w.by("executions", w.aws(client, o.sdkRetries))
@@ -271,7 +270,7 @@ func (w *world) poll(ctx context.Context, queue string, start func() awslocal.In
 	}
 }
 
-// post sends a request to the gateway and checks the status of the answer.
+// post sends a request to the gateway and checks the status of the response.
 func (w *world) post(path string, header http.Header, body []byte, want int) {
 	w.t.Helper()
 	request := httptest.NewRequestWithContext(w.t.Context(), http.MethodPost, path, bytes.NewReader(body))
@@ -291,7 +290,7 @@ func (w *world) send(instance, event string) {
 	w.post("/instances/"+instance+"/events", nil, []byte(event), http.StatusAccepted)
 }
 
-// record reads an instance; Revision is 0 if it does not exist.
+// record reads an instance. Revision is 0 if it does not exist.
 func (w *world) record(instance string) durable.Record {
 	w.t.Helper()
 	id, err := durable.ParseInstanceID(instance)
@@ -321,11 +320,11 @@ func (w *world) await(instance, state string, more ...func(durable.Record) bool)
 			return record
 		}
 	}
-	w.t.Fatalf("%s did not reach %s within %v, it is %+v", instance, state, patience, w.record(instance))
+	w.t.Fatalf("%s did not reach %s within %v, got %+v", instance, state, patience, w.record(instance))
 	return durable.Record{}
 }
 
-// deadLetters counts the messages that were parked, or given up by the queue.
+// deadLetters counts the messages that were parked, or dropped by the queue.
 func (w *world) deadLetters() string {
 	w.t.Helper()
 	attributes, err := sqs.NewFromConfig(w.aws(w.cloud.HTTPClient(), true)).GetQueueAttributes(w.t.Context(), &sqs.GetQueueAttributesInput{
@@ -337,7 +336,7 @@ func (w *world) deadLetters() string {
 	return attributes.Attributes["ApproximateNumberOfMessages"]
 }
 
-// mustJSON marshals a value of the test's own.
+// mustJSON marshals a value of the test.
 func mustJSON(t *testing.T, value any) []byte {
 	t.Helper()
 	text, err := json.Marshal(value)

@@ -13,13 +13,13 @@ import (
 	"github.com/settle-run/settle/runtime/durable"
 )
 
-// DeleteClient is the part of the SQS client that an Acknowledger uses; *sqs.Client has it.
+// DeleteClient is the part of the SQS client that an Acknowledger uses. *sqs.Client implements it.
 type DeleteClient interface {
 	DeleteMessageBatch(context.Context, *sqs.DeleteMessageBatchInput, ...func(*sqs.Options)) (*sqs.DeleteMessageBatchOutput, error)
 }
 
-// Acknowledger implements durable.Acknowledger on a queue. The permission that it needs, sqs:DeleteMessage, is one that an
-// event source mapping cannot do without. It is safe for concurrent use.
+// Acknowledger implements durable.Acknowledger on a queue. It needs the permission sqs:DeleteMessage, which an event
+// source mapping needs anyway. It is safe for concurrent use.
 type Acknowledger struct {
 	client DeleteClient
 	url    string
@@ -27,17 +27,17 @@ type Acknowledger struct {
 
 var _ durable.Acknowledger = (*Acknowledger)(nil)
 
-// NewAcknowledger returns the acknowledger of the queue with the given URL, and of others of its Region that feed the same
-// consumer: a delivery says which it is from.
+// NewAcknowledger returns the acknowledger of the queue with the given URL. It also serves other queues of the same
+// Region that feed the same consumer: each delivery names its queue.
 func NewAcknowledger(client DeleteClient, url string) *Acknowledger {
 	return &Acknowledger{client: client, url: url}
 }
 
-// deleteEntriesMax is how many messages one call deletes.
+// deleteEntriesMax is SQS's limit for one DeleteMessageBatch.
 const deleteEntriesMax = 10
 
-// Acknowledge deletes the deliveries. Lambda deletes them once more with their batch, which SQS takes. Errors name all
-// that were not deleted.
+// Acknowledge deletes the deliveries. Lambda later deletes them again with their batch, which SQS allows. The error
+// names every delivery that was not deleted.
 func (a *Acknowledger) Acknowledge(ctx context.Context, deliveries []durable.Delivery) error {
 	var failures []error
 	for chunk := range chunks(deliveries, deleteEntriesMax) {

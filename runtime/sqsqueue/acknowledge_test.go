@@ -18,12 +18,12 @@ import (
 
 const deleteURL = "http://aws.local/q.fifo"
 
-// deleting is an SQS that deletes messages, but for those whose receipts are in failed, and answers the call of whose receipts
-// one is in lost with an error.
+// deleting is an SQS client that deletes messages, except the receipts in failed. A call with the receipt lost
+// returns an error.
 type deleting struct {
 	failed map[string]types.BatchResultErrorEntry
 	lost   map[string]error
-	// deleted are the receipts that were deleted, by call.
+	// deleted lists the deleted receipts, by call.
 	deleted [][]string
 }
 
@@ -49,7 +49,7 @@ func (d *deleting) DeleteMessageBatch(_ context.Context, input *sqs.DeleteMessag
 	return output, nil
 }
 
-// received returns n deliveries, m0 with the receipt r0 and so on.
+// received returns n deliveries, m0 with the receipt r0, m1 with r1 and so on.
 func received(n int) (deliveries []durable.Delivery) {
 	for i := range n {
 		deliveries = append(deliveries, durable.Delivery{MessageID: fmt.Sprint("m", i), ReceiptHandle: fmt.Sprint("r", i)})
@@ -69,7 +69,7 @@ func TestAcknowledgingDeletesTenMessagesACall(t *testing.T) {
 	}
 }
 
-func TestEntriesThatAreNotDeletedAreNamedAndTheOthersAreDeleted(t *testing.T) {
+func TestAcknowledgeNamesTheFailedEntriesAndDeletesTheOthers(t *testing.T) {
 	t.Parallel()
 	client := &deleting{failed: map[string]types.BatchResultErrorEntry{
 		"r1":  {Code: aws.String("ReceiptHandleIsInvalid"), Message: aws.String("it is not valid"), SenderFault: true},
@@ -84,20 +84,20 @@ func TestEntriesThatAreNotDeletedAreNamedAndTheOthersAreDeleted(t *testing.T) {
 	if !slices.EqualFunc(lines, want, func(line string, parts [2]string) bool {
 		return strings.HasPrefix(line, parts[0]) && strings.Contains(line, parts[1])
 	}) {
-		t.Errorf("got the errors %q, want those of m1 and m11: %q", lines, want)
+		t.Errorf("got the errors %q, want the errors of m1 and m11: %q", lines, want)
 	}
 	if deleted := slices.Concat(client.deleted...); !slices.Equal(deleted, strings.Fields("r0 r2 r3 r4 r5 r6 r7 r8 r9 r10 r12")) {
 		t.Errorf("deleted %q, want all but r1 and r11", deleted)
 	}
 }
 
-func TestACallThatFailsKeepsNoOtherFromDeleting(t *testing.T) {
+func TestAcknowledgeContinuesAfterAFailedCall(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("connection lost")
 	client := &deleting{lost: map[string]error{"r3": broken}}
 	err := sqsqueue.NewAcknowledger(client, deleteURL).Acknowledge(t.Context(), received(12))
 	if !errors.Is(err, broken) || !strings.HasPrefix(fmt.Sprint(err), "deleting 10 messages of "+deleteURL+": ") {
-		t.Errorf("got %v, want that ten messages were not deleted, and %q", err, broken)
+		t.Errorf("got %v, want that deleting 10 messages failed with %q", err, broken)
 	}
 	if want := [][]string{{"r10", "r11"}}; !slices.EqualFunc(client.deleted, want, slices.Equal) {
 		t.Errorf("deleted %q, want %q", client.deleted, want)

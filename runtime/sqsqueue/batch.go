@@ -13,15 +13,17 @@ import (
 	"github.com/settle-run/settle/runtime/durable"
 )
 
-// SendBatchMax is how many messages SendBatch takes: those of one SendMessageBatch (SQS API Reference, "SendMessageBatch").
+// SendBatchMax is how many messages SendBatch accepts: SQS's limit for one SendMessageBatch (SQS API Reference,
+// "SendMessageBatch").
 const SendBatchMax = 10
 
-// SendBatch sends events to different instances in one request. It uses several requests if the events are longer than
-// MessageBytesMax together. It returns one error for each message, in their order: nil if the message was sent, else an error as
-// Send returns it. Retry the failed messages under the same DeduplicationID.
+// SendBatch sends events to different instances in one request, or in several if the events together are longer than
+// MessageBytesMax. It returns one error for each message, in order: nil if the message was sent, else an error like
+// Send's. Retry the failed messages under the same DeduplicationID.
 //
-// More than SendBatchMax messages, or two messages to one instance, are an error of the caller. Nothing is sent then, and no error
-// wraps ErrRefused. Two messages to one instance could change places: SQS may take the second and fail the first.
+// More than SendBatchMax messages, or two messages to one instance, are the caller's error. SendBatch then sends
+// nothing, and no error wraps ErrRefused. Two messages to one instance could change places: SQS may accept the second
+// and fail the first.
 func (q *Queue) SendBatch(ctx context.Context, messages []durable.Message) []error {
 	errs := make([]error, len(messages))
 	if err := checkBatch(messages); err != nil {
@@ -51,7 +53,7 @@ func (q *Queue) SendBatch(ctx context.Context, messages []durable.Message) []err
 	return errs
 }
 
-// checkBatch reports what makes the messages no batch.
+// checkBatch returns an error if the messages cannot be sent as a batch.
 func checkBatch(messages []durable.Message) error {
 	if len(messages) > SendBatchMax {
 		return fmt.Errorf("sending a batch: expected at most %d messages, got %d", SendBatchMax, len(messages))
@@ -80,8 +82,8 @@ func entryOf(ctx context.Context, i int, message durable.Message) types.SendMess
 	}
 }
 
-// entryBytes returns how much of MessageBytesMax an entry takes: body and message attributes. System attributes do not count
-// (SQS API Reference, "SendMessage", MessageSystemAttributes).
+// entryBytes returns how many bytes of MessageBytesMax an entry takes: body and message attributes. System attributes
+// do not count (SQS API Reference, "SendMessage", MessageSystemAttributes).
 func entryBytes(entry types.SendMessageBatchRequestEntry) int {
 	size := len(aws.ToString(entry.MessageBody))
 	for name, attribute := range entry.MessageAttributes {
@@ -90,8 +92,8 @@ func entryBytes(entry types.SendMessageBatchRequestEntry) int {
 	return size
 }
 
-// sendEntries sends entries in one request and sets the errors of their messages. It returns false if SQS refuses the request as
-// a whole: nothing was sent, and the answer does not name the message at fault.
+// sendEntries sends entries in one request and sets the errors of their messages. It returns false if SQS refuses the
+// request as a whole: nothing was sent, and the response does not name the message at fault.
 func (q *Queue) sendEntries(ctx context.Context, entries []types.SendMessageBatchRequestEntry, messages []durable.Message, errs []error) bool {
 	output, err := q.client.SendMessageBatch(ctx, &sqs.SendMessageBatchInput{QueueUrl: &q.url, Entries: entries})
 	var tooLong *types.BatchRequestTooLong
@@ -101,7 +103,7 @@ func (q *Queue) sendEntries(ctx context.Context, entries []types.SendMessageBatc
 		}
 		output = &sqs.SendMessageBatchOutput{}
 	} else {
-		err = errors.New("expected SQS to name the message among those sent or those failed, got neither")
+		err = errors.New("expected SQS to report the message as sent or failed, got neither")
 	}
 	outcomes := map[string]error{}
 	for _, sent := range output.Successful {
@@ -116,7 +118,7 @@ func (q *Queue) sendEntries(ctx context.Context, entries []types.SendMessageBatc
 		if !ok {
 			outcome = err
 		}
-		if i, _ := strconv.Atoi(id); outcome != nil { // entryOf has made the ID of i.
+		if i, _ := strconv.Atoi(id); outcome != nil { // entryOf made the ID from i
 			errs[i] = fmt.Errorf("sending %s to %s at %s: %w", messages[i].DeduplicationID, messages[i].To, q.url, outcome)
 		}
 	}

@@ -22,12 +22,13 @@ import (
 	"github.com/settle-run/settle/runtime/sqsqueue"
 )
 
-// wire stands before the SQS on this machine and records the calls. With a reply, it answers SendMessageBatch itself.
+// wire is an HTTP client in front of the local SQS that records the calls. If reply is set, wire answers
+// SendMessageBatch with it.
 type wire struct {
 	next    aws.HTTPClient
 	status  int
 	reply   string
-	batches []int // how many entries each SendMessageBatch had
+	batches []int // the number of entries of each SendMessageBatch
 	singles int
 }
 
@@ -55,12 +56,12 @@ func (w *wire) Do(request *http.Request) (*http.Response, error) {
 	return w.next.Do(request)
 }
 
-// refuse has SendMessageBatch fail as a whole.
+// refuse makes SendMessageBatch fail as a whole.
 func (w *wire) refuse(code string) {
 	w.status, w.reply = http.StatusBadRequest, `{"__type": "com.amazonaws.sqs#`+code+`", "message": "no"}`
 }
 
-// wired returns the fixture's queue with a wire before it. Its client does not retry.
+// wired returns the fixture's queue behind a wire. Its client does not retry.
 func (f *fixture) wired() (*sqsqueue.Queue, *wire) {
 	w := &wire{next: f.cloud.HTTPClient()}
 	client := sqs.New(sqs.Options{
@@ -80,8 +81,8 @@ func messages(n int, body string) []durable.Message {
 	return all
 }
 
-// nones returns the indices of the errors that are nil.
-func nones(errs []error) []int {
+// nilIndexes returns the indices of the errors that are nil.
+func nilIndexes(errs []error) []int {
 	var all []int
 	for i, err := range errs {
 		if err == nil {
@@ -91,14 +92,14 @@ func nones(errs []error) []int {
 	return all
 }
 
-// TestABatchIsOneRequest also sends the batch twice: deduplication IDs count as in Send.
+// TestABatchIsOneRequest also sends the batch twice: deduplication IDs work as in Send.
 func TestABatchIsOneRequest(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	queue, wire := f.wired()
 	batch := messages(10, "{\"type\":\"A\",\"text\":\"\uffff\"}")
 	for range 2 {
-		if errs := queue.SendBatch(t.Context(), batch); len(errs) != 10 || len(nones(errs)) != 10 {
+		if errs := queue.SendBatch(t.Context(), batch); len(errs) != 10 || len(nilIndexes(errs)) != 10 {
 			t.Fatalf("got %v, want ten times nil", errs)
 		}
 	}
@@ -117,7 +118,7 @@ func TestABatchIsOneRequest(t *testing.T) {
 	}
 }
 
-func TestABatchOfNoneOrOne(t *testing.T) {
+func TestABatchOfZeroOrOneMessage(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	queue, wire := f.wired()
@@ -132,9 +133,9 @@ func TestABatchOfNoneOrOne(t *testing.T) {
 	}
 }
 
-// TestABadBatchIsSentByNobody refuses batches whose caller is at fault. The errors are no durable.ErrRefused: no effect may be
-// given up because of a defect of the caller.
-func TestABadBatchIsSentByNobody(t *testing.T) {
+// TestAnInvalidBatchIsNotSent sends batches that are the caller's error. The errors do not wrap durable.ErrRefused,
+// because no effect may be dropped for a defect of the caller.
+func TestAnInvalidBatchIsNotSent(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	queue, wire := f.wired()
@@ -145,7 +146,7 @@ func TestABadBatchIsSentByNobody(t *testing.T) {
 		"expected messages to different instances, got two for signup/0": sameGroup,
 	} {
 		errs := queue.SendBatch(t.Context(), batch)
-		if len(errs) != len(batch) || len(nones(errs)) > 0 {
+		if len(errs) != len(batch) || len(nilIndexes(errs)) > 0 {
 			t.Fatalf("got %v, want an error for each of %d messages", errs, len(batch))
 		}
 		for _, err := range errs {
@@ -187,7 +188,7 @@ func TestABatchOverTheLimitIsSplit(t *testing.T) {
 			for i := range batch {
 				batch[i].Body = []byte(c.bodies[i])
 			}
-			if errs := queue.SendBatch(c.ctx, batch); len(nones(errs)) != len(batch) {
+			if errs := queue.SendBatch(c.ctx, batch); len(nilIndexes(errs)) != len(batch) {
 				t.Errorf("got %v, want all sent", errs)
 			}
 			if !slices.Equal(wire.batches, c.batches) || wire.singles != c.singles {
@@ -200,8 +201,8 @@ func TestABatchOverTheLimitIsSplit(t *testing.T) {
 	}
 }
 
-// TestAMessageThatSQSRefusesFailsAlone has SQS refuse single entries of a batch, or never see one that is too long for any request.
-func TestAMessageThatSQSRefusesFailsAlone(t *testing.T) {
+// TestARefusedMessageFailsAlone makes SQS refuse single entries of a batch. One message is too long for any request.
+func TestARefusedMessageFailsAlone(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	queue, _ := f.wired()
@@ -209,12 +210,12 @@ func TestAMessageThatSQSRefusesFailsAlone(t *testing.T) {
 	batch[1].DeduplicationID = strings.Repeat("d", 129)
 	batch[2].Body = []byte(`{"type":"` + strings.Repeat("x", sqsqueue.MessageBytesMax) + `"}`)
 	errs := queue.SendBatch(t.Context(), batch)
-	if !slices.Equal(nones(errs), []int{0, 3}) {
+	if !slices.Equal(nilIndexes(errs), []int{0, 3}) {
 		t.Fatalf("got %v, want the second and third refused", errs)
 	}
 	for i := 1; i <= 2; i++ {
 		if !errors.Is(errs[i], sqsqueue.ErrRefused) || !strings.HasPrefix(errs[i].Error(), "sending "+batch[i].DeduplicationID+" to signup/"+fmt.Sprint(i)+" at http://") {
-			t.Errorf("got %v, want ErrRefused that names the message", errs[i])
+			t.Errorf("got %v, want an ErrRefused that names the message", errs[i])
 		}
 	}
 	if got := len(f.deliveries()); got != 2 {
@@ -222,8 +223,8 @@ func TestAMessageThatSQSRefusesFailsAlone(t *testing.T) {
 	}
 }
 
-// TestErrorsOfEntriesAreClassifiedAsSendsAre takes answers that name errors, and leave an entry out.
-func TestErrorsOfEntriesAreClassifiedAsSendsAre(t *testing.T) {
+// TestErrorsOfEntriesAreClassifiedLikeSends uses responses that contain errors and omit an entry.
+func TestErrorsOfEntriesAreClassifiedLikeSends(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	queue, wire := f.wired()
@@ -237,12 +238,12 @@ func TestErrorsOfEntriesAreClassifiedAsSendsAre(t *testing.T) {
 	for i, want := range []error{sqsqueue.ErrRefused, sqsqueue.ErrDenied, nil, nil, nil} {
 		isRefused, isDenied := errors.Is(errs[i], sqsqueue.ErrRefused), errors.Is(errs[i], sqsqueue.ErrDenied)
 		if errs[i] == nil || isRefused != errors.Is(want, sqsqueue.ErrRefused) || isDenied != errors.Is(want, sqsqueue.ErrDenied) {
-			t.Errorf("message %d: got %v, want an error that is %v", i, errs[i], want)
+			t.Errorf("message %d: got %v, want an error that wraps %v", i, errs[i], want)
 		}
 	}
 }
 
-func TestACallThatFailsConcernsAllMessages(t *testing.T) {
+func TestAFailedCallFailsAllMessages(t *testing.T) {
 	t.Parallel()
 	for code, want := range map[string]error{"QueueDoesNotExist": sqsqueue.ErrNoQueue, "AccessDeniedException": sqsqueue.ErrDenied, "RequestThrottled": nil, "ServiceUnavailable": nil} {
 		f := newFixture(t)
@@ -251,7 +252,7 @@ func TestACallThatFailsConcernsAllMessages(t *testing.T) {
 		for i, err := range queue.SendBatch(t.Context(), messages(3, `{}`)) {
 			if err == nil || want != nil && !errors.Is(err, want) || want == nil && (errors.Is(err, durable.ErrDenied) || errors.Is(err, durable.ErrRefused)) ||
 				!strings.Contains(err.Error(), fmt.Sprintf("sending d-%d to signup/%d at ", i, i)) {
-				t.Errorf("%s: message %d: got %v, want %v that names the message", code, i, err, want)
+				t.Errorf("%s: message %d: got %v, want an error that wraps %v and names the message", code, i, err, want)
 			}
 		}
 		if len(wire.batches) != 1 || wire.singles != 0 {
@@ -260,9 +261,9 @@ func TestACallThatFailsConcernsAllMessages(t *testing.T) {
 	}
 }
 
-// TestABatchThatIsRefusedAsAWholeIsSentOneByOne: the answer does not say which message is at fault, and the others must not be given up
-// with it.
-func TestABatchThatIsRefusedAsAWholeIsSentOneByOne(t *testing.T) {
+// TestARefusedBatchIsSentOneByOne: the response does not say which message is at fault, and the others must not be
+// dropped with it.
+func TestARefusedBatchIsSentOneByOne(t *testing.T) {
 	t.Parallel()
 	for _, code := range []string{"InvalidParameterValue", "InvalidMessageContents", "BatchRequestTooLong"} {
 		f := newFixture(t)
@@ -271,7 +272,7 @@ func TestABatchThatIsRefusedAsAWholeIsSentOneByOne(t *testing.T) {
 		batch := messages(3, `{}`)
 		batch[1].DeduplicationID = strings.Repeat("d", 129)
 		errs := queue.SendBatch(t.Context(), batch)
-		if !slices.Equal(nones(errs), []int{0, 2}) || !errors.Is(errs[1], sqsqueue.ErrRefused) {
+		if !slices.Equal(nilIndexes(errs), []int{0, 2}) || !errors.Is(errs[1], sqsqueue.ErrRefused) {
 			t.Errorf("%s: got %v, want only the second refused", code, errs)
 		}
 		if got := len(f.deliveries()); got != 2 || wire.singles != 3 {
@@ -280,11 +281,11 @@ func TestABatchThatIsRefusedAsAWholeIsSentOneByOne(t *testing.T) {
 	}
 }
 
-func TestATraceGoesWithEachMessageOfABatch(t *testing.T) {
+func TestEachMessageOfABatchHasTheTrace(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t)
-		if errs := f.queue.SendBatch(durable.WithTrace(t.Context(), trace), messages(2, `{}`)); len(nones(errs)) != 2 {
+		if errs := f.queue.SendBatch(durable.WithTrace(t.Context(), trace), messages(2, `{}`)); len(nilIndexes(errs)) != 2 {
 			t.Fatalf("got %v, want all sent", errs)
 		}
 		for _, message := range f.receive(f.url) {

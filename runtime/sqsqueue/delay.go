@@ -14,16 +14,16 @@ import (
 	"github.com/settle-run/settle/runtime/durable"
 )
 
-// WaitMax is the longest that Delay hides a delivery. SQS allows twelve hours, counted from
-// the receipt, which may lie as far back as a Lambda invocation lasts: fifteen minutes.
+// WaitMax is the longest delay. SQS allows twelve hours from the receipt, and a Lambda invocation may have received
+// the message up to fifteen minutes ago.
 const WaitMax = 12*time.Hour - 15*time.Minute
 
-// visibilityBatchMax is how many messages one ChangeMessageVisibilityBatch takes.
+// visibilityBatchMax is SQS's limit for one ChangeMessageVisibilityBatch.
 const visibilityBatchMax = 10
 
-// Delay hides the deliveries for the given time from now, rounded up to the second and cut at
-// WaitMax. They are changed in their order; where some cannot be, the others are, and the
-// error names those that stay hidden for the queue's visibility time-out only.
+// Delay hides the deliveries for the given time from now, rounded up to the second and limited to WaitMax. It changes
+// them in order. If some fail, it still changes the others. The error names the failed ones: they stay hidden only
+// for the queue's visibility time-out.
 func (q *Queue) Delay(ctx context.Context, deliveries []durable.Delivery, wait time.Duration) error {
 	seconds := int32((min(max(wait, 0), WaitMax) + time.Second - 1) / time.Second)
 	var failures []error

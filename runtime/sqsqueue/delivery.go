@@ -12,11 +12,11 @@ import (
 	"github.com/settle-run/settle/runtime/durable"
 )
 
-// ErrNotFIFO is returned by Decode when a message lacks what only FIFO queues give it.
+// ErrNotFIFO is returned by Decode if a message lacks the attributes of a FIFO queue.
 var ErrNotFIFO = errors.New("not a message of a FIFO queue")
 
-// Decode reads a message of a FIFO queue as Lambda's event source mapping hands it over. Its
-// error wraps ErrNotFIFO: the mapping belongs to another queue. The body may be anything.
+// Decode decodes a FIFO queue's message from Lambda's event source mapping. The body may be anything. Errors wrap
+// ErrNotFIFO and mean that the mapping belongs to another queue.
 func Decode(message events.SQSMessage) (durable.Delivery, error) {
 	attributes := message.Attributes
 	delivery := durable.Delivery{
@@ -44,8 +44,8 @@ func Decode(message events.SQSMessage) (durable.Delivery, error) {
 	return delivery, nil
 }
 
-// parkedFrom returns where a message was parked that Park has written and that was sent again with its
-// attributes, as SQS does when it moves the messages of a dead-letter queue.
+// parkedFrom returns where Park first parked the message, if it was sent again with its attributes. SQS keeps them
+// when it moves messages out of a dead-letter queue.
 func parkedFrom(message events.SQSMessage) durable.Place {
 	queue, number := message.MessageAttributes[AttrSourceQueue].StringValue, message.MessageAttributes[AttrSequenceNumber].StringValue
 	if queue == nil || number == nil || *queue == "" || !isPlaceNumber(*number) {
@@ -54,16 +54,16 @@ func parkedFrom(message events.SQSMessage) durable.Place {
 	return durable.Place{Queue: *queue, SequenceNumber: *number}
 }
 
-// isPlaceNumber reports whether Park may have written the sequence number: decimal digits or, of an event that was
-// deferred, the ID of an effect such as "3.0". What a stranger has put there is not to fill the item.
+// isPlaceNumber reports whether Park may have written the sequence number: decimal digits or, for a deferred event,
+// the ID of an effect such as "3.0". A foreign value must not fill the item.
 func isPlaceNumber(s string) bool {
 	return s != "" && len(s) <= placeNumberBytesMax && strings.Trim(s, "0123456789.") == ""
 }
 
-// placeNumberBytesMax is longer than any number of 128 bits, and any two of 64.
+// placeNumberBytesMax fits any number of 128 bits, and any two numbers of 64 bits with a dot.
 const placeNumberBytesMax = 41
 
-// DecodeAll reads the messages of one invocation, in their order.
+// DecodeAll decodes the messages of one invocation, in order.
 func DecodeAll(event events.SQSEvent) ([]durable.Delivery, error) {
 	deliveries := make([]durable.Delivery, 0, len(event.Records))
 	for _, message := range event.Records {
@@ -76,8 +76,7 @@ func DecodeAll(event events.SQSEvent) ([]durable.Delivery, error) {
 	return deliveries, nil
 }
 
-// Respond returns the answer by which Lambda deletes all messages of the batch but those with
-// the given IDs.
+// Respond returns the response that makes Lambda delete all messages of the batch except the failed IDs.
 func Respond(failed []string) events.SQSEventResponse {
 	failures := make([]events.SQSBatchItemFailure, len(failed))
 	for i, id := range failed {

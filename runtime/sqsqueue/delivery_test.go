@@ -36,7 +36,7 @@ func TestDecodeRefusesMessagesOfOtherQueues(t *testing.T) {
 	}
 }
 
-func TestRespondIsJSONThatLambdaTakes(t *testing.T) {
+func TestRespondReturnsJSONThatLambdaAccepts(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		failed []string

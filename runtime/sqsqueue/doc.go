@@ -1,4 +1,3 @@
-// Package sqsqueue is the SQS side of the runtime: it reads what Lambda hands over into
-// deliveries, answers which of them must be delivered again, and sends, parks and delays on
-// the FIFO queue.
+// Package sqsqueue connects the runtime to SQS. It decodes the messages of a Lambda invocation into deliveries,
+// reports which of them failed, and sends, parks and delays messages of the FIFO queue.
 package sqsqueue

@@ -13,23 +13,21 @@ import (
 	"github.com/settle-run/settle/runtime/durable"
 )
 
-// Errors that this package's methods wrap. All others (throttling, time-outs, lost
-// connections) leave open what has happened: try again.
+// Errors that this package's methods wrap. After any other error (throttling, time-outs, lost connections) the call
+// may or may not have succeeded: retry it.
 var (
-	// ErrRefused is returned by Send and Park when SQS will not take the message, however
-	// often it is sent.
+	// ErrRefused is returned by Send and Park if SQS will never accept the message.
 	ErrRefused = fmt.Errorf("refused by SQS: %w", durable.ErrRefused)
-	// ErrNoQueue is returned when the queue does not exist.
+	// ErrNoQueue is returned if the queue does not exist.
 	ErrNoQueue = fmt.Errorf("no such queue: check its URL, the Region and the account (%w)", durable.ErrDenied)
-	// ErrDenied is returned when a permission is missing, that to use the key of an encrypted queue included.
+	// ErrDenied is returned if a permission is missing, including the one for the key of an encrypted queue.
 	ErrDenied = fmt.Errorf("denied by SQS: check the policies of role, queue and key (%w)", durable.ErrDenied)
-	// ErrExpired is returned by Delay when the receipt no longer holds the message: its
-	// visibility time-out has passed, and it may have been delivered to someone else.
+	// ErrExpired is returned by Delay if the receipt is no longer valid: the visibility time-out has passed, and
+	// another consumer may have received the message.
 	ErrExpired = errors.New("the receipt has expired: give the queue a longer visibility time-out")
 )
 
-// classify turns an answer of SQS into one of this package's errors, and leaves every other
-// error as it is.
+// classify converts an error of SQS to one of this package's errors. It returns every other error unchanged.
 func classify(err error) error {
 	var api smithy.APIError
 	if !errors.As(err, &api) {
@@ -50,8 +48,8 @@ func classify(err error) error {
 	}
 }
 
-// denials are the errors for want of a permission (API Reference, SendMessage and "Common errors"), in the spellings of
-// both protocols.
+// denials are the error codes for a missing permission (API Reference, SendMessage and "Common errors"), as both
+// protocols spell them.
 var denials = []string{
 	"AccessDenied", "AccessDeniedException", "InvalidAddress", "InvalidSecurity",
 	"KmsAccessDenied", "KmsDisabled", "KmsInvalidKeyUsage", "KmsInvalidState", "KmsNotFound", "KmsOptInRequired",
@@ -59,7 +57,7 @@ var denials = []string{
 	"KMS.NotFoundException", "KMS.OptInRequired",
 }
 
-// entryError is the error of one entry of a batch.
+// entryError returns the error of one entry of a batch.
 func entryError(entry types.BatchResultErrorEntry) error {
 	fault := smithy.FaultServer
 	if entry.SenderFault {

@@ -22,7 +22,7 @@ var ada = durable.InstanceID{Machine: "signup", ID: "ada"}
 // visibility is the queues' visibility time-out.
 const visibility = 60 * time.Second
 
-// fixture is the queues on this machine, and the queue under test upon them.
+// fixture is the local queues, and the queue under test on top of them.
 type fixture struct {
 	t                         *testing.T
 	cloud                     *awslocal.Cloud
@@ -82,7 +82,7 @@ func (f *fixture) receive(url string) []types.Message {
 	return output.Messages
 }
 
-// deliveries receives from the FIFO queue as Lambda would.
+// deliveries receives from the FIFO queue like Lambda.
 func (f *fixture) deliveries() []durable.Delivery {
 	f.t.Helper()
 	var event events.SQSEvent

@@ -9,15 +9,14 @@ import (
 	"github.com/settle-run/settle/runtime/durable"
 )
 
-// Consumer takes batches of deliveries; *durable.Loop is one.
+// Consumer handles batches of deliveries. *durable.Loop implements it.
 type Consumer interface {
-	// Handle returns the message IDs of the deliveries that must be delivered again.
+	// Handle returns the message IDs of the deliveries that need redelivery.
 	Handle(ctx context.Context, deliveries []durable.Delivery) (failed []string)
 }
 
-// Handler returns the Lambda handler of the FIFO queue. The event source mapping must report
-// batch item failures. Its error fails the whole batch, and only comes of a mapping to a
-// queue that is not FIFO.
+// Handler returns the Lambda handler of the FIFO queue. The event source mapping must enable ReportBatchItemFailures.
+// The handler returns an error, which fails the whole batch, only if the mapping is for a queue that is not FIFO.
 func Handler(consumer Consumer) func(context.Context, events.SQSEvent) (events.SQSEventResponse, error) {
 	return func(ctx context.Context, event events.SQSEvent) (events.SQSEventResponse, error) {
 		deliveries, err := DecodeAll(event)
@@ -28,9 +27,9 @@ func Handler(consumer Consumer) func(context.Context, events.SQSEvent) (events.S
 	}
 }
 
-// EachHandler returns the Lambda handler of a standard queue whose messages have nothing to do
-// with one another: each is handled by its body alone. One that fails is logged and delivered
-// again, until the queue's redrive policy moves it to the dead-letter queue.
+// EachHandler returns the Lambda handler of a standard queue with independent messages. It passes each body to
+// handle. It logs a failed message and lets SQS redeliver it, until the queue's redrive policy moves it to the
+// dead-letter queue.
 func EachHandler(logger *slog.Logger, handle func(ctx context.Context, body string) error) func(context.Context, events.SQSEvent) (events.SQSEventResponse, error) {
 	return func(ctx context.Context, event events.SQSEvent) (events.SQSEventResponse, error) {
 		var failed []string

@@ -29,7 +29,7 @@ func (f consumerFunc) Handle(ctx context.Context, deliveries []durable.Delivery)
 	return f(ctx, deliveries)
 }
 
-// poll feeds a queue to a handler for the given time.
+// poll runs a handler on a queue for the given time.
 func (f *fixture) poll(queue string, handler any, duration time.Duration) {
 	f.t.Helper()
 	ctx, cancel := context.WithTimeout(f.t.Context(), duration)
@@ -40,7 +40,7 @@ func (f *fixture) poll(queue string, handler any, duration time.Duration) {
 	}
 }
 
-func TestHandlerTakesWhatLambdaHandsOver(t *testing.T) {
+func TestHandlerDecodesLambdasBatch(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t)
@@ -87,7 +87,7 @@ func TestHandlerFailsABatchOfAnotherQueue(t *testing.T) {
 	}
 }
 
-func TestEachHandlerFailsMessagesAloneUntilTheyAreDead(t *testing.T) {
+func TestEachHandlerFailsSingleMessagesUntilTheyAreDeadLettered(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t)
@@ -113,10 +113,10 @@ func TestEachHandlerFailsMessagesAloneUntilTheyAreDead(t *testing.T) {
 			t.Errorf("handled %s, want %s", got, want)
 		}
 		if n := strings.Count(log.String(), `level=WARN msg="message failed, to be delivered again" error="it is bad"`); n != 2 {
-			t.Errorf("%d lines warn of the failures, want 2:\n%s", n, &log)
+			t.Errorf("got %d warnings, want 2:\n%s", n, &log)
 		}
 		if dead := f.receive(deadURL); len(dead) != 1 || *dead[0].Body != "bad" {
-			t.Errorf("the dead-letter queue has %d messages, want the bad one", len(dead))
+			t.Errorf("the dead-letter queue has %d messages, want only the bad one", len(dead))
 		}
 	})
 }

@@ -16,39 +16,40 @@ import (
 	"github.com/settle-run/settle/runtime/durable"
 )
 
-// The message attributes of a parked delivery. A message that SQS itself has moved to the
-// dead-letter queue has none of them.
+// The message attributes of a parked delivery. A message that SQS itself moved to the dead-letter queue has none of
+// them.
 const (
-	// AttrReason is why the delivery was parked, cut at ReasonBytesMax.
+	// AttrReason is why the delivery was parked, limited to ReasonBytesMax.
 	AttrReason = "reason"
-	// AttrSourceQueue is the ARN of the queue that it came from; of a delivery that was parked before and sent
-	// again, the queue that it came from the first time.
+	// AttrSourceQueue is the ARN of the source queue. For a delivery that was parked before and sent again, it is the
+	// first source queue.
 	AttrSourceQueue = "source_queue"
-	// AttrSequenceNumber is its sequence number there. Both together are the same on all copies of an event, and
-	// stay when SQS moves a message: so the loop applies one of them.
+	// AttrSequenceNumber is the sequence number in the source queue. All copies of an event have the same source
+	// queue and sequence number, and keep them when SQS moves a message. So the loop applies only one copy.
 	AttrSequenceNumber = "sequence_number"
-	// AttrSentAt is when it was sent there, by RFC 3339 with milliseconds.
+	// AttrSentAt is when the delivery was sent to the source queue, by RFC 3339 with milliseconds.
 	AttrSentAt = "sent_at"
-	// AttrReceiveCount is how often it had been received; a Number.
+	// AttrReceiveCount is how often the delivery had been received. Its type is Number.
 	AttrReceiveCount = "receive_count"
 )
 
-// ReasonBytesMax is how much of a reason is kept.
+// ReasonBytesMax limits the length of a reason.
 const ReasonBytesMax = 4 << 10
 
-// olderMessageBytesMax was the highest and default MaximumMessageSize of a queue before SQS raised it to MessageBytesMax.
+// olderMessageBytesMax was the maximum and the default MaximumMessageSize of a queue before SQS raised it to
+// MessageBytesMax.
 const olderMessageBytesMax = 256 << 10
 
-// Park sends the delivery to the dead-letter queue: the same body and group, with the reason
-// and the origin as message attributes. The deduplication ID is derived from the source queue
-// and the sequence number, so that parking a delivery twice within five minutes parks it
-// once. If body and attributes together are too long for the dead-letter queue, whose
-// MaximumMessageSize Park does not know, Park cuts attributes and then leaves them out. Errors wrap ErrRefused, ErrNoQueue, ErrDenied, or leave open whether the message was sent.
+// Park sends the delivery to the dead-letter queue: the same body and group, with the reason and the origin as
+// message attributes. The deduplication ID is derived from the source queue and the sequence number, so parking a
+// delivery twice within five minutes parks it once. Park does not know the dead-letter queue's MaximumMessageSize. If
+// body and attributes are too long together, Park shortens the attributes, and then omits them. Errors wrap
+// ErrRefused, ErrNoQueue or ErrDenied. After any other error, the message may or may not be parked.
 func (q *Queue) Park(ctx context.Context, delivery durable.Delivery, reason string) error {
 	if q.deadLetterURL == "" {
 		return fmt.Errorf("parking message %s: %w", delivery.MessageID, errors.New("expected the URL of a dead-letter queue, got none"))
 	}
-	delivery.Body = sendable(delivery.Body) // The loop makes the body of a deferred event.
+	delivery.Body = sendable(delivery.Body) // the loop encodes the body of a deferred event
 	var err error
 	for _, bytesMax := range []int{MessageBytesMax, olderMessageBytesMax, len(delivery.Body)} {
 		_, err = q.client.SendMessage(ctx, &sqs.SendMessageInput{
@@ -68,14 +69,14 @@ func (q *Queue) Park(ctx context.Context, delivery durable.Delivery, reason stri
 	return fmt.Errorf("parking message %s of %s at %s: %w", delivery.MessageID, delivery.Group, q.deadLetterURL, err)
 }
 
-// parkingID identifies a message in a dead-letter queue that several queues may share. The
-// ARN is hashed because a deduplication ID has at most 128 characters.
+// parkingID identifies a message in a dead-letter queue that several queues may share. The ARN is hashed because a
+// deduplication ID is limited to 128 characters.
 func parkingID(delivery durable.Delivery) string {
 	queue := sha256.Sum256([]byte(delivery.Queue))
 	return fmt.Sprintf("parked-%x-%s", queue[:8], delivery.SequenceNumber)
 }
 
-// parkingAttributes returns as many of the attributes as fit beside the body into a message of bytesMax.
+// parkingAttributes returns as many of the attributes as fit, with the body, into a message of bytesMax.
 func parkingAttributes(delivery durable.Delivery, reason string, bytesMax int) map[string]types.MessageAttributeValue {
 	attributes := map[string]types.MessageAttributeValue{}
 	room := bytesMax - len(delivery.Body)
@@ -98,7 +99,7 @@ func parkingAttributes(delivery durable.Delivery, reason string, bytesMax int) m
 	return attributes
 }
 
-// printable replaces what SQS does not take in a message attribute.
+// printable replaces the characters that SQS refuses in a message attribute.
 func printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' && r != '\t' && r != '\n' && r != '\r' || r == '\ufffe' || r == '\uffff' {
@@ -108,7 +109,7 @@ func printable(s string) string {
 	}, s)
 }
 
-// cut shortens s to at most bytesMax bytes, at the end of a character and with a mark.
+// cut shortens s to at most bytesMax bytes. It cuts at a character and appends "…".
 func cut(s string, bytesMax int) string {
 	const mark = "…"
 	if len(s) <= bytesMax {

@@ -22,7 +22,7 @@ func (f *fixture) park(delivery durable.Delivery, reason string) {
 	}
 }
 
-// show returns the message attributes as text.
+// show formats the message attributes as text.
 func show(message types.Message) map[string]string {
 	attributes := map[string]string{}
 	for name, value := range message.MessageAttributes {
@@ -31,7 +31,7 @@ func show(message types.Message) map[string]string {
 	return attributes
 }
 
-func TestParkedMessageTellsItsReasonAndItsOrigin(t *testing.T) {
+func TestAParkedMessageHasItsReasonAndOrigin(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t)
@@ -45,7 +45,7 @@ func TestParkedMessageTellsItsReasonAndItsOrigin(t *testing.T) {
 			t.Fatalf("%d parked messages, want 1", len(parked))
 		}
 		if *parked[0].Body != "no JSON" || parked[0].Attributes["MessageGroupId"] != "signup/ada" {
-			t.Errorf("got body %q in group %q, want those of the delivery", *parked[0].Body, parked[0].Attributes["MessageGroupId"])
+			t.Errorf("got body %q in group %q, want the delivery's", *parked[0].Body, parked[0].Attributes["MessageGroupId"])
 		}
 		want := map[string]string{
 			"reason":          "String not an event: expected a JSON object",
@@ -58,7 +58,7 @@ func TestParkedMessageTellsItsReasonAndItsOrigin(t *testing.T) {
 			t.Errorf("attributes (-want +got):\n%s", diff)
 		}
 		if again := f.deliveries(); len(again) != 1 {
-			t.Errorf("the source queue has %d messages, want the one that parking does not acknowledge", len(again))
+			t.Errorf("the source queue has %d messages, want 1: parking does not acknowledge", len(again))
 		}
 	})
 }
@@ -85,7 +85,7 @@ func TestParkTwiceParksOnce(t *testing.T) {
 	}
 }
 
-func TestParkAnyBodyThatSQSCouldDeliver(t *testing.T) {
+func TestParkAcceptsAnyBodyThatSQSCanDeliver(t *testing.T) {
 	t.Parallel()
 	queue := strings.Repeat("q", 100)
 	for _, test := range []struct {

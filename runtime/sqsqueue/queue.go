@@ -12,11 +12,11 @@ import (
 	"github.com/settle-run/settle/runtime/durable"
 )
 
-// MessageBytesMax is the longest message that SQS takes, body and attributes together. It also limits the messages of one
-// SendMessageBatch together (SQS API Reference, "SendMessageBatch").
+// MessageBytesMax is SQS's limit for a message, body and attributes together. It also limits the sum of the messages
+// in one SendMessageBatch (SQS API Reference, "SendMessageBatch").
 const MessageBytesMax = 1 << 20
 
-// Client is the part of the SQS client that a Queue uses; *sqs.Client has it.
+// Client is the part of the SQS client that a Queue uses. *sqs.Client implements it.
 type Client interface {
 	SendMessage(context.Context, *sqs.SendMessageInput, ...func(*sqs.Options)) (*sqs.SendMessageOutput, error)
 	SendMessageBatch(context.Context, *sqs.SendMessageBatchInput, ...func(*sqs.Options)) (*sqs.SendMessageBatchOutput, error)
@@ -33,15 +33,15 @@ type Queue struct {
 
 var _ durable.Queue = (*Queue)(nil)
 
-// New returns the queue with the given URL, which parks in the one with the dead-letter URL.
-// Who only sends may leave the latter empty.
+// New returns the queue with the given URL. It parks deliveries in the queue with deadLetterURL, which may be empty
+// if you only send.
 func New(client Client, url, deadLetterURL string) *Queue {
 	return &Queue{client: client, url: url, deadLetterURL: deadLetterURL}
 }
 
-// Send sends an event to its instance's group and returns the message ID. Sent again under the
-// same DeduplicationID within five minutes, the message is not delivered twice. Errors wrap
-// ErrRefused, ErrNoQueue, ErrDenied, or leave open whether the message was sent.
+// Send sends an event to its instance's group and returns the message ID. SQS drops a second message with the same
+// DeduplicationID within five minutes. Errors wrap ErrRefused, ErrNoQueue or ErrDenied. After any other error, the
+// message may or may not be sent.
 func (q *Queue) Send(ctx context.Context, message durable.Message) (messageID string, err error) {
 	body := sendable(message.Body)
 	output, err := q.client.SendMessage(ctx, &sqs.SendMessageInput{
@@ -59,22 +59,21 @@ func (q *Queue) Send(ctx context.Context, message durable.Message) (messageID st
 	return aws.ToString(output.MessageId), nil
 }
 
-// unsendable are the characters that JSON may hold as they are and SQS refuses.
+// unsendable escapes the characters that JSON allows and SQS refuses.
 var unsendable = strings.NewReplacer("\ufffe", `\ufffe`, "\uffff", `\uffff`)
 
-// sendable returns an event in characters that SQS takes. In JSON, those that it refuses stand
-// in strings only, where their escapes mean the same.
+// sendable returns an event with only characters that SQS accepts. In JSON, the others occur only in strings, where
+// their escapes mean the same.
 func sendable[T json.RawMessage | string](event T) string {
 	return unsendable.Replace(string(event))
 }
 
-// URLResolver is the part of the SQS client that ResolveURL uses; *sqs.Client has it.
+// URLResolver is the part of the SQS client that ResolveURL uses. *sqs.Client implements it.
 type URLResolver interface {
 	GetQueueUrl(context.Context, *sqs.GetQueueUrlInput, ...func(*sqs.Options)) (*sqs.GetQueueUrlOutput, error)
 }
 
-// ResolveURL returns the URL of the queue that a person has given by name or by URL. A URL is
-// returned as it is, without a call.
+// ResolveURL returns the URL of a queue that is given by name or by URL. It returns a URL unchanged, without a call.
 func ResolveURL(ctx context.Context, client URLResolver, queue string) (string, error) {
 	if strings.HasPrefix(queue, "https://") || strings.HasPrefix(queue, "http://") {
 		return queue, nil

@@ -119,7 +119,7 @@ func TestDelayHidesAGroupAndKeepsItsOrder(t *testing.T) {
 		}
 		time.Sleep(90*time.Second - time.Nanosecond)
 		if early := f.deliveries(); len(early) > 0 {
-			t.Errorf("got %s before the time", bodiesOf(early))
+			t.Errorf("got %s before the end of the delay", bodiesOf(early))
 		}
 		time.Sleep(time.Nanosecond)
 		again := f.deliveries()
@@ -130,7 +130,7 @@ func TestDelayHidesAGroupAndKeepsItsOrder(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := f.deliveries(); len(got) != 10 {
-			t.Errorf("got %d deliveries after a delay of nothing, want 10", len(got))
+			t.Errorf("got %d deliveries after a delay of 0, want 10", len(got))
 		}
 	})
 }
@@ -144,7 +144,7 @@ func TestDelayEndsBeforeSQSsLimit(t *testing.T) {
 		if err := f.queue.Delay(t.Context(), deliveries, 15*time.Minute); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(15*time.Minute - time.Second) // the longest that a Lambda invocation lasts
+		time.Sleep(15*time.Minute - time.Second) // the longest Lambda invocation
 		if err := f.queue.Delay(t.Context(), deliveries, 24*time.Hour); err != nil {
 			t.Fatal(err)
 		}
@@ -155,7 +155,7 @@ func TestDelayEndsBeforeSQSsLimit(t *testing.T) {
 	})
 }
 
-func TestDelayNamesTheMessagesThatFailedAndDelaysTheOthers(t *testing.T) {
+func TestDelayNamesTheFailedMessagesAndDelaysTheOthers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t)
@@ -163,7 +163,7 @@ func TestDelayNamesTheMessagesThatFailedAndDelaysTheOthers(t *testing.T) {
 			f.send(body, "d-"+body)
 		}
 		received := f.deliveries()
-		// Eleven that SQS does not know make two calls of the fourteen deliveries.
+		// SQS does not know eleven of the fourteen deliveries. They need two calls.
 		deliveries := slices.Clone(received[:2])
 		for range 11 {
 			deliveries = append(deliveries, durable.Delivery{MessageID: "unknown", ReceiptHandle: "?"})
@@ -171,7 +171,7 @@ func TestDelayNamesTheMessagesThatFailedAndDelaysTheOthers(t *testing.T) {
 		deliveries = append(deliveries, received[2])
 		err := f.queue.Delay(t.Context(), deliveries, 2*visibility)
 		if !errors.Is(err, sqsqueue.ErrExpired) || strings.Count(err.Error(), "delaying message unknown at ") != 11 {
-			t.Errorf("got %v, want ErrExpired that names the unknown message eleven times", err)
+			t.Errorf("got %v, want an ErrExpired that names the unknown message eleven times", err)
 		}
 		for _, delivery := range received {
 			if strings.Contains(err.Error(), delivery.MessageID) {
@@ -180,12 +180,13 @@ func TestDelayNamesTheMessagesThatFailedAndDelaysTheOthers(t *testing.T) {
 		}
 		time.Sleep(2*visibility - time.Second)
 		if early := f.deliveries(); len(early) > 0 {
-			t.Errorf("got %s before the time", bodiesOf(early))
+			t.Errorf("got %s before the end of the delay", bodiesOf(early))
 		}
 	})
 }
 
-// TestOneConsumerServesSeveralQueues has a consumer whose URL is that of one queue delay and acknowledge what came from another.
+// TestOneConsumerServesSeveralQueues configures a consumer with the URL of one queue. It delays and acknowledges
+// messages of another queue.
 func TestOneConsumerServesSeveralQueues(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -198,7 +199,7 @@ func TestOneConsumerServesSeveralQueues(t *testing.T) {
 		must(t, f.queue.Delay(t.Context(), mixed, 2*visibility))
 		time.Sleep(visibility + time.Second)
 		if early := slices.Concat(f.deliveries(), other.deliveries()); len(early) > 0 {
-			t.Errorf("got %s before the time", bodiesOf(early))
+			t.Errorf("got %s before the end of the delay", bodiesOf(early))
 		}
 		time.Sleep(visibility)
 		mixed = slices.Concat(f.deliveries(), other.deliveries())
@@ -223,12 +224,12 @@ func TestDelayOfAnExpiredReceiptIsErrExpired(t *testing.T) {
 		f.deliveries()
 		err := f.queue.Delay(t.Context(), deliveries, time.Minute)
 		if !errors.Is(err, sqsqueue.ErrExpired) || !strings.Contains(err.Error(), "delaying message "+deliveries[0].MessageID) {
-			t.Errorf("received again: got %v, want ErrExpired that names the message", err)
+			t.Errorf("received again: got %v, want an ErrExpired that names the message", err)
 		}
 		deliveries[0].Queue += "x"
 		err = f.queue.Delay(t.Context(), deliveries, time.Minute)
 		if !errors.Is(err, sqsqueue.ErrNoQueue) || !strings.Contains(err.Error(), deliveries[0].MessageID) {
-			t.Errorf("no queue: got %v, want ErrNoQueue that names the message", err)
+			t.Errorf("no queue: got %v, want an ErrNoQueue that names the message", err)
 		}
 	})
 }

@@ -19,10 +19,10 @@ import (
 	"github.com/settle-run/settle/runtime/sqsqueue"
 )
 
-// answer is an SQS that answers all calls with one error.
+// answer is an SQS that fails every call with the same error.
 type answer struct {
 	code string
-	// query is the error's name in the query protocol, which SQS tells beside it.
+	// query is the error's name in the query protocol, which SQS adds in a header.
 	query string
 }
 
@@ -35,7 +35,7 @@ func (a answer) Do(*http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusBadRequest, Header: header, Body: io.NopCloser(strings.NewReader(body))}, nil
 }
 
-func TestWhatNoTimeMendsIsToldFromWhatItMay(t *testing.T) {
+func TestPermanentErrorsAreDistinguishedFromTransientOnes(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		answer
@@ -67,9 +67,9 @@ func TestWhatNoTimeMendsIsToldFromWhatItMay(t *testing.T) {
 	}
 }
 
-// TestAParkedCopySaysWhereItWasParkedFirst parks a delivery, sends it again with its attributes, as SQS moves it, and parks
-// it once more.
-func TestAParkedCopySaysWhereItWasParkedFirst(t *testing.T) {
+// TestAParkedCopyNamesItsFirstPlace parks a delivery, sends it again with its attributes, as SQS does when it moves
+// messages, and parks it again.
+func TestAParkedCopyNamesItsFirstPlace(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t)
@@ -78,7 +78,7 @@ func TestAParkedCopySaysWhereItWasParkedFirst(t *testing.T) {
 		var seen []durable.Delivery
 		for round := range 2 {
 			parked := f.receive(f.deadLetterURL)
-			if len(parked) != round+1 { // The first one is in flight no more.
+			if len(parked) != round+1 { // the first one is no longer in flight
 				t.Fatalf("round %d: %d messages are parked", round, len(parked))
 			}
 			last := parked[round]
@@ -102,7 +102,7 @@ func TestAParkedCopySaysWhereItWasParkedFirst(t *testing.T) {
 	})
 }
 
-func TestAMessageThatWasNotParkedSaysSo(t *testing.T) {
+func TestAMessageThatWasNotParkedHasNoPlace(t *testing.T) {
 	t.Parallel()
 	text := func(s string) events.SQSMessageAttribute {
 		return events.SQSMessageAttribute{DataType: "String", StringValue: &s}
@@ -119,7 +119,7 @@ func TestAMessageThatWasNotParkedSaysSo(t *testing.T) {
 	}
 }
 
-func TestADeferredEventIsParkedWhateverItsCharacters(t *testing.T) {
+func TestADeferredEventIsParkedWithAnyCharacters(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.park(durable.Delivery{Group: "g", SequenceNumber: "1", Body: "{\"text\":\"\uffff\ufffe\"}"}, "r")

@@ -7,9 +7,9 @@ import (
 	"github.com/settle-run/settle/runtime/durable"
 )
 
-// urlOf returns the URL of the queue that a delivery is from, which need not be the consumer's own: it has the account and
-// the name of the delivery's ARN. Event source mappings know queues of their own Region only. Without an ARN, it is the
-// consumer's.
+// urlOf returns the URL of a delivery's queue, which may differ from the consumer's own queue. It takes account and
+// name from the delivery's ARN. The Region is the same, because event source mappings only read queues of their own
+// Region. Without an ARN, urlOf returns the consumer's own URL.
 func urlOf(own, arn string) string {
 	parts := strings.Split(arn, ":") // arn:aws:sqs:eu-central-1:123456789012:name
 	path := strings.Split(own, "/")
@@ -20,7 +20,7 @@ func urlOf(own, arn string) string {
 	return strings.Join(path, "/")
 }
 
-// chunks returns the deliveries in their order, by at most n that are from one queue.
+// chunks splits the deliveries, in order, into groups of at most n from one queue.
 func chunks(deliveries []durable.Delivery, n int) iter.Seq[[]durable.Delivery] {
 	return func(yield func([]durable.Delivery) bool) {
 		for len(deliveries) > 0 {

@@ -11,21 +11,21 @@ import (
 	"github.com/settle-run/settle/runtime/durable"
 )
 
-// AttrTraceparent is the message attribute in which a message carries the trace that it belongs to, by the W3C's Trace Context.
-// A producer may set it.
+// AttrTraceparent is the message attribute that contains the trace of a message, by the W3C's Trace Context. A
+// producer may set it.
 const AttrTraceparent = "traceparent"
 
-// attrAWSTraceHeader is the system attribute in which X-Ray's trace header travels.
+// attrAWSTraceHeader is the system attribute that contains X-Ray's trace header.
 const attrAWSTraceHeader = string(types.MessageSystemAttributeNameForSendsAWSTraceHeader)
 
 const (
 	// traceparentBytes is the length of a traceparent of version 00.
 	traceparentBytes = 55
-	// awsTraceHeaderBytesMax is longer than any trace header that X-Ray makes.
+	// awsTraceHeaderBytesMax is longer than any trace header of X-Ray.
 	awsTraceHeaderBytesMax = 512
 )
 
-// traceOf returns the trace of a message. What cannot be one is left out: it is no reason to refuse an event.
+// traceOf returns the trace of a message. It ignores an invalid trace, which is no reason to refuse an event.
 func traceOf(message events.SQSMessage) (trace durable.Trace) {
 	if parent := message.MessageAttributes[AttrTraceparent].StringValue; parent != nil && len(*parent) == traceparentBytes {
 		trace.Parent = *parent
@@ -36,8 +36,8 @@ func traceOf(message events.SQSMessage) (trace durable.Trace) {
 	return trace
 }
 
-// traceAttributes returns the message attributes by which a message carries on the trace of the context: nil if it has none, or
-// if the message has no room for them.
+// traceAttributes returns the message attributes that propagate the trace of ctx. It returns nil if ctx has no trace,
+// or if the message has no room for it.
 func traceAttributes(ctx context.Context, room int) map[string]types.MessageAttributeValue {
 	trace := durable.TraceOf(ctx)
 	if trace.Parent == "" || len(AttrTraceparent)+len("String")+len(trace.Parent) > room {
@@ -46,14 +46,14 @@ func traceAttributes(ctx context.Context, room int) map[string]types.MessageAttr
 	return map[string]types.MessageAttributeValue{AttrTraceparent: {DataType: aws.String("String"), StringValue: aws.String(trace.Parent)}}
 }
 
-// traceHeaderPattern is what X-Ray's trace headers are like (AWS X-Ray Developer Guide, "Tracing header").
+// traceHeaderPattern matches X-Ray's trace headers (AWS X-Ray Developer Guide, "Tracing header").
 var traceHeaderPattern = regexp.MustCompile(`^(Self=[0-9A-Za-z-]{1,64};)?Root=1-[0-9a-f]{8}-[0-9a-f]{24}(;(Parent=[0-9a-f]{16}|Sampled=[01?]|Lineage=[0-9a-z:|,]{1,200}))*$`)
 
 // traceSystemAttributes is traceAttributes for X-Ray.
 func traceSystemAttributes(ctx context.Context) map[string]types.MessageSystemAttributeValue {
 	trace := durable.TraceOf(ctx)
 	if !traceHeaderPattern.MatchString(trace.AWS) {
-		return nil // SQS would refuse the message for it.
+		return nil // SQS would refuse the message
 	}
 	return map[string]types.MessageSystemAttributeValue{attrAWSTraceHeader: {DataType: aws.String("String"), StringValue: aws.String(trace.AWS)}}
 }

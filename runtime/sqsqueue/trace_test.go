@@ -16,7 +16,7 @@ import (
 
 var trace = durable.Trace{Parent: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", AWS: "Root=1-5759e988-bd862e3fe1be46a994272793"}
 
-// received is the first message of the queue as Lambda hands it over, with its attributes.
+// received returns the first message of the queue, with its attributes, as Lambda passes it to a function.
 func (f *fixture) received(url string) events.SQSMessage {
 	f.t.Helper()
 	messages := f.receive(url)
@@ -33,7 +33,7 @@ func (f *fixture) received(url string) events.SQSMessage {
 	return message
 }
 
-func TestATraceGoesThroughTheQueueAndIntoTheDeadLetters(t *testing.T) {
+func TestTheQueueAndTheDeadLetterQueueKeepTheTrace(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t)
@@ -51,7 +51,7 @@ func TestATraceGoesThroughTheQueueAndIntoTheDeadLetters(t *testing.T) {
 	})
 }
 
-func TestAMessageWithoutATraceOrRoomForItHasNone(t *testing.T) {
+func TestAMessageWithoutATraceOrRoomForItHasNoTrace(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t)
@@ -64,12 +64,12 @@ func TestAMessageWithoutATraceOrRoomForItHasNone(t *testing.T) {
 		_, err := f.queue.Send(durable.WithTrace(t.Context(), trace), durable.Message{To: ada, Body: []byte(body), DeduplicationID: "d-2"})
 		must(t, err)
 		if message := f.received(f.url); len(message.Body) != sqsqueue.MessageBytesMax || len(message.MessageAttributes) > 0 {
-			t.Errorf("got %d bytes with the attributes %v, want the longest message without any", len(message.Body), message.MessageAttributes)
+			t.Errorf("got %d bytes with the attributes %v, want the longest message without attributes", len(message.Body), message.MessageAttributes)
 		}
 	})
 }
 
-func TestATraceMakesNoMessageTooLongForAQueueOf256KiB(t *testing.T) {
+func TestATraceDoesNotMakeAMessageTooLongFor256KiB(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	_, err := f.client.SetQueueAttributes(t.Context(), &sqs.SetQueueAttributesInput{QueueUrl: &f.url, Attributes: map[string]string{"MaximumMessageSize": "262144"}})
@@ -101,7 +101,7 @@ func TestATraceHeaderThatSQSWouldRefuseIsNotSent(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoTraceIsLeftOut(t *testing.T) {
+func TestAnInvalidTraceIsIgnored(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t)

@@ -15,13 +15,13 @@ import (
 
 const eventBytesMax = durable.EventBytesMax
 
-// The functions below are for guards and actions of a hosted machine, with the context that they
-// were called with, and only while they run. Guards only look: they may be asked several times for
-// one event. An error of these functions is the action's to return; it fails the step.
+// Guards and actions of a hosted machine may call the functions below with their context, while they run. Guards
+// should only read: one event may evaluate them several times. An action should return the error of such a function.
+// The error fails the step either way.
 
-// Data returns the data of the instance that is stepped. An action may change it; what it changes is
-// stored with the step, or gone if the step fails. It panics if the context is none of a hosted
-// machine's, or if the machine's data is no T.
+// Data returns the data of the instance in the current step. An action may change it. The step stores the change, or
+// discards it if the step fails. Data panics if ctx is not from a hosted machine, or if the machine's data is not a
+// T.
 func Data[T any](ctx context.Context) *T {
 	s, err := stepOf(ctx)
 	if err != nil {
@@ -34,11 +34,10 @@ func Data[T any](ctx context.Context) *T {
 	return data
 }
 
-// misuse is what this package panics with: unlike other panics it holds nothing of an event.
+// misuse is the type of this package's own panics. Unlike other panics, it contains nothing from an event.
 type misuse struct{ error }
 
-// Now returns the time of the step, the only one that a machine should know: a repeated step is to
-// do the same.
+// Now returns the time of the step. A machine must use no other clock, so that a retried step has the same result.
 func Now(ctx context.Context) (time.Time, error) {
 	s, err := stepOf(ctx)
 	if err != nil {
@@ -47,10 +46,9 @@ func Now(ctx context.Context) (time.Time, error) {
 	return s.event.At, nil
 }
 
-// Fire puts a trigger at the end of the instance's own queue. It is fired in the same step, when the
-// transition under way and what was put there before are over. If no state handles it then, the
-// machine's OnUnhandledTrigger decides; as long as that returns an error, as it does by default, the
-// step fails.
+// Fire adds a trigger to the end of the instance's own queue. The same step fires it, after the current transition
+// and the triggers that are already in the queue. If no state handles it then, the machine's OnUnhandledTrigger
+// decides. By default OnUnhandledTrigger returns an error, which fails the step.
 func Fire(ctx context.Context, trigger stateless.Trigger, args ...any) error {
 	s, err := stepOf(ctx)
 	if err != nil {
@@ -60,8 +58,8 @@ func Fire(ctx context.Context, trigger stateless.Trigger, args ...any) error {
 	return nil
 }
 
-// SendTo sends an event to another instance when the step is stored. The payload must marshal to a
-// JSON object, or be nil.
+// SendTo sends an event to another instance once the step is stored. The payload must marshal to a JSON object, or be
+// nil.
 func SendTo(ctx context.Context, instance, typ string, payload any) error {
 	s, err := stepOf(ctx)
 	if err != nil {
@@ -77,15 +75,15 @@ func SendTo(ctx context.Context, instance, typ string, payload any) error {
 	return s.effect(statechart.Effect{Kind: statechart.Send, To: instance, Event: body})
 }
 
-// SendAfter sends the instance itself an event of Config.Events when the delay has passed. It comes
-// from a durable timer, which lives until the instance ends or Cancel is called with the ID.
+// SendAfter sends the instance itself an event of Config.Events after the delay. It uses a durable timer, which ends
+// with the instance or with a call of Cancel for the ID.
 func SendAfter(ctx context.Context, id, typ string, delay time.Duration, payload any) error {
 	s, err := stepOf(ctx)
 	if err != nil {
 		return err
 	}
 	if delay < 0 {
-		return fmt.Errorf("sending event %q: expected a delay from 0, got %v", typ, delay)
+		return fmt.Errorf("sending event %q: expected a delay of at least 0, got %v", typ, delay)
 	}
 	body, err := encode(typ, payload)
 	if err != nil {
@@ -97,7 +95,7 @@ func SendAfter(ctx context.Context, id, typ string, delay time.Duration, payload
 	return s.start(statechart.Timer{After: typ, Event: body, Send: id}, delay)
 }
 
-// Cancel takes back the events that SendAfter sent under the ID and that have not arrived.
+// Cancel cancels the events that SendAfter scheduled under the ID and that have not arrived yet.
 func Cancel(ctx context.Context, id string) error {
 	s, err := stepOf(ctx)
 	if err != nil {
@@ -107,8 +105,8 @@ func Cancel(ctx context.Context, id string) error {
 	return nil
 }
 
-// Emit shows an event to whoever listens to the host when the step is stored. The payload must
-// marshal to a JSON object, or be nil.
+// Emit publishes an event to the host's listeners once the step is stored. The payload must marshal to a JSON object,
+// or be nil.
 func Emit(ctx context.Context, typ string, payload any) error {
 	s, err := stepOf(ctx)
 	if err != nil {
@@ -121,7 +119,7 @@ func Emit(ctx context.Context, typ string, payload any) error {
 	return s.effect(statechart.Effect{Kind: statechart.EmitEvent, Event: body})
 }
 
-// Log writes a line to the log of the host when the step is stored.
+// Log writes a line to the log of the host once the step is stored.
 func Log(ctx context.Context, message string) error {
 	s, err := stepOf(ctx)
 	if err != nil {
@@ -130,22 +128,21 @@ func Log(ctx context.Context, message string) error {
 	return s.effect(statechart.Effect{Kind: statechart.LogMessage, Message: message})
 }
 
-// Answer is what those are told who wait for the instance under a name, such as the tasks of Step
-// Functions workflows: an outcome, or an error.
+// Answer is the answer to tasks that wait for the instance under a name, such as tasks of Step Functions workflows:
+// an outcome, or an error.
 type Answer struct {
 	Name string
-	// Outcome is the word by which they branch, Output what they get beside it: it must marshal to
-	// JSON, nil means nothing.
+	// Outcome is the value that a workflow branches on. Output is the data with it and must marshal to JSON; nil
+	// means none.
 	Outcome string
 	Output  any
-	// Error, if it is set, makes the answer a failure of this name, in place of an outcome, and
-	// Cause the text that explains it.
+	// Error, if set, makes the answer a failure with this error code, instead of an outcome. Cause explains it.
 	Error string
 	Cause string
 }
 
-// Resolve answers those who wait under a name when the step is stored. Who comes to wait later is
-// not answered by it: State.Resolve is for that.
+// Resolve answers the tasks that wait under a name once the step is stored. It does not answer tasks that start to
+// wait later: use State.Resolve for those.
 func Resolve(ctx context.Context, a Answer) error {
 	s, err := stepOf(ctx)
 	if err != nil {
@@ -166,7 +163,7 @@ func (a Answer) effect() (statechart.Effect, error) {
 	case a.Outcome == "" && a.Error == "":
 		return effect, fmt.Errorf("answering %q: expected an outcome or an error, got neither", a.Name)
 	case a.Error != "" && a.Output != nil:
-		return effect, fmt.Errorf("answering %q: an error carries no output", a.Name)
+		return effect, fmt.Errorf("answering %q: expected an error without output, got both", a.Name)
 	case a.Error == "" && a.Cause != "":
 		return effect, fmt.Errorf("answering %q: expected an error with the cause, got none", a.Name)
 	case a.Error != "":

@@ -8,76 +8,73 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// Config says how a stateless machine is hosted. T is the data of one instance, stored with it as
-// its context: what an action keeps anywhere else is shared by all instances, and lost.
+// Config describes how a stateless machine is hosted. T is the data of one instance, stored with it as its context.
+// All instances share any other data that an action keeps, and the data is lost when the process ends.
 //
-// T is copied before each step, so that a step that fails leaves nothing behind: by its method
-// Clone() T if it has one, or else by reflection, as the context of a chart is.
+// T is copied before each step, so that a failed step changes nothing. The copy is T's method Clone() T if it has
+// one, or else a copy by reflection, as for the context of a chart.
 type Config[T any] struct {
-	// ID and Version are those of a chart: see statechart.Definition.
+	// ID and Version are as in a chart: see statechart.Definition.
 	ID      string
 	Version int
 
-	// Machine is the machine that all instances share. It must come from NewStateMachine, and be
-	// configured before New and not changed after it. Exactly one of Machine and Build is set.
+	// Machine is the machine that all instances share. It must come from NewStateMachine. Configure it before New and
+	// do not change it afterwards. Set exactly one of Machine and Build.
 	Machine *stateless.StateMachine
-	// Build makes a machine of its own for each step, around the state and the data that the step
-	// begins with, in either firing mode. What it closes over data is the copy of the step. It must
-	// return a new machine each time. New calls it too, with a zero T, to learn how states nest.
+	// Build returns a new machine for each step, in either firing mode. The machine must start in the given state and
+	// use the given data, which is the step's copy. New calls Build too, with a zero T, to find out how states nest.
 	Build func(state stateless.State, data *T) *stateless.StateMachine
 
-	// Initial is the state of a new instance. Its entry actions do not run, as they do not when
-	// stateless makes a machine. It must be settled.
+	// Initial is the state of a new instance. It must be settled. As in stateless, its entry actions do not run.
 	Initial stateless.State
-	// Data makes the data of a new instance. Nil means the zero T.
+	// Data returns the data of a new instance. Nil means the zero T.
 	Data func(statechart.Start) T
-	// States lists every state of the machine, superstates included, in the order of the diagram.
+	// States lists every state of the machine, including superstates, in the order of the diagram.
 	States []State[T]
-	// Events declares the event types that the machine takes from outside, by type.
+	// Events declares the event types that the machine accepts from outside, by type.
 	Events map[string]Event
 
 	// StartedBy names the event types that may create an instance. Nil means all of Events.
 	StartedBy []string
-	// Retention is how long the item of an instance that is done is kept. Zero means for ever.
+	// Retention is how long the item of a finished instance is kept. Zero means forever.
 	Retention time.Duration
 }
 
-// State says what the runtime has to know of one state.
+// State describes one state to the runtime.
 type State[T any] struct {
 	// State is the value that the machine was configured with.
 	State stateless.State
-	// Name is stored with instances and shown. Empty means fmt.Sprint(State).
+	// Name is the state's name in snapshots and diagrams. Empty means fmt.Sprint(State).
 	Name string
-	// Tags are on an instance that is in the state or in a substate of it. An instance may wait for
-	// events where the state itself is tagged statechart.Settled.
+	// Tags apply to an instance that is in the state or in a substate. An instance may wait for events only in states
+	// that are tagged statechart.Settled themselves.
 	Tags []string
-	// Final ends the instance that is in the state once no trigger is left. Output makes its
-	// output, which must marshal to JSON; nil means none.
+	// Final ends the instance in this state once no trigger is left. Output returns its output, which must marshal to
+	// JSON; nil means none.
 	Final  bool
 	Output func(T) any
-	// After are the timers that start when the state is entered and end when it is left.
+	// After lists the timers that start when the state is entered and end when it is left.
 	After []After
-	// Resolve are the answers to those outside who wait for the instance, as a chart's state has
-	// them: given when the state is entered, after its entry actions, and to whoever comes later.
+	// Resolve lists the answers to tasks that wait for the instance, as in a chart's state. They are given when the
+	// state is entered, after its entry actions, and to tasks that start to wait later.
 	Resolve []statechart.Resolution[T]
 }
 
-// After fires a trigger, without arguments, when a time has passed since its state was entered.
+// After fires a trigger, without arguments, some time after its state was entered.
 type After struct {
-	// ID names the timer within its state, in stored snapshots too. Empty means Delay as text,
-	// such as "5m0s".
+	// ID identifies the timer within its state, also in stored snapshots. Empty means Delay as text, such as "5m0s".
 	ID      string
 	Delay   time.Duration
 	Trigger stateless.Trigger
 }
 
-// Event says which trigger an event fires, and with which arguments.
+// Event describes the trigger that an event fires, and its arguments.
 type Event struct {
 	// Trigger is the value that the machine was configured with. Nil means the event's type.
 	Trigger stateless.Trigger
-	// Payload declares what the event carries; the zero value means nothing.
+	// Payload declares the event's payload. The zero value means none.
 	Payload statechart.Payload
-	// Args makes the arguments of the trigger from the payload. Nil means the payload alone, or
-	// none if the event carries nothing.
+	// Args returns the trigger's arguments for the payload. Nil means the payload as the only argument, or no
+	// arguments if the event has no payload.
 	Args func(payload any) []any
 }

@@ -1,14 +1,14 @@
-// Package statelesshost hosts a machine of github.com/qmuntal/stateless as a machine of this
-// runtime: it gets the queue, the store, durable timers, parking and the token bridge.
+// Package statelesshost runs a machine of github.com/qmuntal/stateless on this runtime, with its queue, store,
+// durable timers, parking and Step Functions callbacks.
 //
-// One configured machine, made by NewStateMachine, serves all instances at once: the state and the
-// data of the instance that is stepped travel in the context.Context that stateless hands to guards
-// and actions. Code that builds a machine around a loaded entity is hosted through Config.Build.
+// One configured machine from NewStateMachine serves all instances at once: the context.Context that stateless passes
+// to guards and actions contains the state and the data of the current instance. For code that builds a machine
+// around a loaded entity, use Config.Build.
 //
-// An action that wants to fire calls Fire, which puts the trigger at the end of a queue of the
-// instance's own: one transition is over before the next begins. Actions must not do what cannot be
-// undone: an event whose step fails, or is cut off, is tried again. SendTo, SendAfter, Emit, Log and
-// Resolve ask for effects, which are performed once the step is stored.
+// To fire a trigger from an action, call Fire. It adds the trigger to the instance's queue, so that one transition
+// ends before the next begins. Actions must not have side effects that cannot be undone: if a step fails or is
+// interrupted, the event is retried. SendTo, SendAfter, Emit, Log and Resolve request effects, which the runtime
+// performs once the step is stored.
 //
-// docs/stateless.md shows how an existing machine is brought here, and what it does not get.
+// docs/stateless.md shows how to migrate an existing machine, and which features it does not get.
 package statelesshost

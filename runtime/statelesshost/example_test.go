@@ -65,7 +65,7 @@ type volume struct {
 	Level int `json:"level"`
 }
 
-// Validate refuses what the machine should never see.
+// Validate rejects levels that the machine must never see.
 func (v volume) Validate() error {
 	if v.Level < 0 || v.Level > 10 {
 		return fmt.Errorf("expected a level from 0 to 10, got %d", v.Level)
@@ -73,7 +73,7 @@ func (v volume) Validate() error {
 	return nil
 }
 
-// hostPhone says what the runtime has to know beside it.
+// hostPhone describes the machine to the runtime.
 func hostPhone() *statelesshost.Machine[call] {
 	settled := []string{statechart.Settled}
 	return statelesshost.Must(statelesshost.Config[call]{
@@ -144,7 +144,7 @@ func ExampleAfter() {
 	p := play(hostPhone())
 	p.send(`{"type": "DIAL", "number": "555-0100"}`)
 	fmt.Println(p.snapshot())
-	p.fire() // 30 seconds have passed.
+	p.fire() // 30 seconds pass.
 	// Output:
 	// starts in OffHook
 	// DIAL: OffHook -> Ringing
@@ -156,7 +156,7 @@ func ExampleAfter() {
 	// done {"callee":"555-0100"}
 }
 
-// parcel is an entity of a program that keeps the state in it.
+// parcel is an entity of an existing program, which stores the state in it.
 type parcel struct {
 	State    stage  `json:"state"`
 	Station  string `json:"station,omitempty"`
@@ -181,8 +181,8 @@ const (
 	sendBack
 )
 
-// machineFor is what such programs have: it builds a machine around the entity that a request has
-// loaded. Nothing in it knows this runtime.
+// machineFor is typical for such programs: it builds a machine around the entity that a request loaded. It does not
+// depend on this runtime.
 func machineFor(p *parcel) *stateless.StateMachine {
 	sm := stateless.NewStateMachineWithExternalStorage(
 		func(context.Context) (stateless.State, error) { return p.State, nil },
@@ -254,7 +254,7 @@ func ExampleConfig_build() {
 	// done
 }
 
-// player plays events to one instance, which is stored and restored between them.
+// player sends events to one instance, and stores and restores it between them.
 type player struct {
 	machine  durable.Machine
 	instance durable.Instance
@@ -282,7 +282,7 @@ func (p *player) snapshot() string {
 	return string(text)
 }
 
-// send sends an event in its JSON form, and prints what becomes of it.
+// send sends an event in its JSON form, and prints the result.
 func (p *player) send(body string) {
 	event, err := p.machine.Decode([]byte(body))
 	if err != nil {
@@ -292,7 +292,7 @@ func (p *player) send(body string) {
 	p.apply(event)
 }
 
-// fire lets the next timer fire, in time.
+// fire fires the next timer, on time.
 func (p *player) fire() {
 	timer := p.instance.Timers()[0]
 	p.now = timer.At

@@ -9,15 +9,15 @@ import (
 	"strings"
 )
 
-// graph is what stateless tells of a machine, which is its diagram in the DOT language: it has no
-// other way to ask for transitions. Where a version of stateless draws otherwise than this package
-// reads, the diagram has states but no arrows.
+// graph is a machine's graph, parsed from its diagram in the DOT language, which is stateless's only way to list
+// transitions. If a version of stateless draws differently from what this package expects, the diagram has states but
+// no arrows.
 type graph struct {
 	states []graphState
 	edges  []edge
-	// initial are the pairs of a superstate and the substate that it is entered by.
+	// initial lists pairs of a superstate and its initial substate.
 	initial [][2]int
-	// unknown are the states of the machine that are not among states.
+	// unknown lists the machine's states that are missing from states.
 	unknown []string
 }
 
@@ -28,7 +28,7 @@ type graphState struct {
 	after          []string
 }
 
-// edge is an arrow from state to state.
+// edge is an arrow from one state to another.
 type edge struct {
 	from, to int
 	label    string
@@ -37,14 +37,14 @@ type edge struct {
 var (
 	graphNode = regexp.MustCompile(`^\t+("[^"]*"|[^\s"]+) \[label="`)
 	graphEdge = regexp.MustCompile(`^\t("[^"]*"|[^\s"]+) -> ("[^"]*"|[^\s"]+) \[label=(.*)\];$`)
-	// What stateless calls a function literal says nothing.
+	// A function literal has a meaningless name.
 	unnamedAction = regexp.MustCompile(` / (?:func)?\d+(?:, (?:func)?\d+)*`)
 	unnamedGuard  = regexp.MustCompile(`\[(?:func)?\d+\]`)
 
 	graphCell = regexp.MustCompile(`<TR><TD(?: ALIGN="LEFT")?>(?:<B>(\w+)</B>|(.*?))</TD></TR>`)
 )
 
-// readGraph reads what StateMachine.ToGraph returns.
+// readGraph parses the result of StateMachine.ToGraph.
 func readGraph[T any](m *Machine[T], dot string) *graph {
 	g := &graph{}
 	byText := map[string]int{}
@@ -69,7 +69,7 @@ func readGraph[T any](m *Machine[T], dot string) *graph {
 		line = strings.TrimSuffix(line, "\n")
 		found := graphEdge.FindStringSubmatch(line)
 		if found == nil {
-			// The points where initial transitions begin have names of stateless's own.
+			// The start points of initial transitions have names that stateless generates.
 			if node := graphNode.FindStringSubmatch(line); node != nil && !isCluster(node[1]) && !strings.Contains(line, "shape=point") {
 				find(node[1])
 			}
@@ -97,7 +97,7 @@ func readGraph[T any](m *Machine[T], dot string) *graph {
 	return g
 }
 
-// readLabel reads the table by which stateless labels the arrow between two states.
+// readLabel parses the table with which stateless labels the arrow between two states.
 func (g *graph) readLabel(name func(string) string, from, to int, label string) {
 	section := ""
 	for _, cell := range graphCell.FindAllStringSubmatch(label, -1) {
@@ -119,7 +119,7 @@ func (g *graph) readLabel(name func(string) string, from, to int, label string) 
 	}
 }
 
-// triggerName puts the event's type for the trigger that a text begins with.
+// triggerName replaces the trigger at the start of the text with the event's type.
 func (m *Machine[T]) triggerName(text string) string {
 	for _, typ := range m.Events() {
 		trigger := typ
@@ -142,8 +142,8 @@ func unquote(name string) string {
 	return html.UnescapeString(name)
 }
 
-// mermaid returns the graph as a Mermaid state diagram, as statechart.Chart.Mermaid draws charts. The states of the
-// given names are current.
+// mermaid returns the graph as a Mermaid state diagram, in the form of statechart.Chart.Mermaid. current names the
+// current states.
 func (g *graph) mermaid(initial int, current []string) string {
 	var b strings.Builder
 	b.WriteString("stateDiagram-v2\n")
@@ -173,7 +173,7 @@ func (g *graph) mermaid(initial int, current []string) string {
 	return b.String()
 }
 
-// write writes the states whose superstate is the last of a path, and what is in them.
+// write writes the substates of the last state in path, and their substates.
 func (g *graph) write(b *strings.Builder, path []int, depth int) {
 	indent := strings.Repeat("  ", depth)
 	for k := range g.states {
@@ -206,8 +206,8 @@ var (
 	mermaidPlain = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9]*$`)
 )
 
-// id returns the identifier of a state: its name with "_" behind it if that is plain, which is none
-// of Mermaid's own words then, or else its index.
+// id returns the identifier of a state: its name plus "_" if the name is plain, so that it is not a Mermaid keyword,
+// or else its index.
 func (g *graph) id(k int) string {
 	if name := g.states[k].name; mermaidPlain.MatchString(name) {
 		return name + "_"

@@ -15,7 +15,7 @@ import (
 // epoch is when the instances of the tests start.
 var epoch = time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)
 
-// effectLine writes an effect down for people.
+// effectLine formats an effect as one line.
 func effectLine(e statechart.Effect) string {
 	line := e.ID + " " + string(e.Kind)
 	if e.Name != "" {
@@ -60,7 +60,7 @@ func outputOf(snapshot string) string {
 	return string(form.Output)
 }
 
-// live is an instance that apply moves on.
+// live is the current value of an instance, which apply replaces.
 type live struct{ durable.Instance }
 
 func start(t *testing.T, machine durable.Machine) *live {
@@ -70,12 +70,12 @@ func start(t *testing.T, machine durable.Machine) *live {
 		t.Fatal(err)
 	}
 	if len(effects) > 0 {
-		t.Fatalf("starting asks for effects: %s", effectLines(effects))
+		t.Fatalf("got effects of the start: %s", effectLines(effects))
 	}
 	return &live{instance}
 }
 
-// apply applies an event at the epoch that is to be handled.
+// apply applies an event at the epoch. The instance must handle it.
 func apply(t *testing.T, instance *live, event statechart.Event) []statechart.Effect {
 	t.Helper()
 	if event.At.IsZero() {

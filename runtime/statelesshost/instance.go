@@ -25,7 +25,7 @@ type instance[T any] struct {
 	output  json.RawMessage
 }
 
-// step begins a macrostep. Its data is not set yet.
+// step begins a macrostep. The caller sets its data.
 func (i *instance[T]) step(event statechart.Event) *step {
 	return &step{
 		of: i.machine, event: event, state: i.machine.states[i.at].value, at: i.at,
@@ -47,7 +47,7 @@ func (i *instance[T]) commit(s *step) (*instance[T], []statechart.Effect) {
 	return &next, s.effects
 }
 
-// Apply implements durable.Instance: one transition of the machine, and those that it fires in turn.
+// Apply implements durable.Instance. It runs one transition of the machine, and then the transitions that it fires.
 func (i *instance[T]) Apply(event statechart.Event) (next durable.Instance, effects []statechart.Effect, handled bool, err error) {
 	if i.status != statechart.Active {
 		return i, nil, false, nil
@@ -93,8 +93,8 @@ func (i *instance[T]) Apply(event statechart.Event) (next durable.Instance, effe
 	return stepped, effects, true, nil
 }
 
-// take returns the trigger that the event fires, nil if it is a timer's that the instance does not
-// wait for. awaited says that it is one that it did.
+// take returns the trigger that the event fires. It returns nil for a timer that the instance does not wait for.
+// awaited reports whether the event is a timer that the instance waits for.
 func (i *instance[T]) take(s *step) (fire *firing, awaited bool, err error) {
 	event := s.event
 	if event.Type == statechart.TimerEvent {
@@ -122,7 +122,7 @@ func (i *instance[T]) take(s *step) (fire *firing, awaited bool, err error) {
 	return declared.fires(event.Type, event.Payload), awaited, nil
 }
 
-// fires returns the trigger that an event of the type fires.
+// fires returns the trigger that an event of this type fires.
 func (e Event) fires(typ string, payload any) *firing {
 	f := &firing{trigger: e.Trigger}
 	if f.trigger == nil {
@@ -136,19 +136,19 @@ func (e Event) fires(typ string, payload any) *firing {
 	return f
 }
 
-// build makes the machine of one step.
+// build returns the machine for one step.
 func (i *instance[T]) build(s *step) *stateless.StateMachine {
 	sm := i.machine.config.Build(s.state, s.data.(*T))
 	sm.OnTransitioned(func(ctx context.Context, t stateless.Transition) {
 		if s.over {
-			panic(misuse{errors.New("Config.Build has returned a machine that it had returned before: return a new one each time")})
+			panic(misuse{errors.New("Config.Build returned the same machine twice: return a new one each time")})
 		}
 		i.machine.transitioned(ctx, sm, s, t)
 	})
 	return sm
 }
 
-// run fires what the event fires, and then what is in the queue, until nothing is left.
+// run fires the event's trigger, and then the triggers in the queue until it is empty.
 func (i *instance[T]) run(ctx context.Context, sm *stateless.StateMachine, s *step) error {
 	for fired := 1; ; fired++ {
 		s.loads = 0
@@ -169,7 +169,7 @@ func (i *instance[T]) run(ctx context.Context, sm *stateless.StateMachine, s *st
 	}
 }
 
-// settle checks where a step has led, and ends an instance that is in a final state.
+// settle checks the state after a step, and ends an instance that is in a final state.
 func (i *instance[T]) settle(s *step) (output json.RawMessage, err error) {
 	state := &i.machine.states[s.at]
 	if state.settled {
@@ -190,7 +190,7 @@ func (i *instance[T]) settle(s *step) (output json.RawMessage, err error) {
 	return output, nil
 }
 
-// failed is the error of the machine's code, or of a limit that it has exceeded.
+// failed returns the step error for an error of the machine's code, or for a limit that it exceeded.
 func (i *instance[T]) failed(s *step, err error) error {
 	failure := &statechart.StepError{Chart: i.machine.config.ID, State: i.machine.states[s.at].Name, Event: s.event.Type, Code: "start", Err: err}
 	if s.firing.trigger != nil {
@@ -199,7 +199,7 @@ func (i *instance[T]) failed(s *step, err error) error {
 	return failure
 }
 
-// recovered turns a panic of the machine's code into an error. The instance is as it was.
+// recovered converts a panic of the machine's code to an error. The instance stays unchanged.
 func (i *instance[T]) recovered(s *step, err *error) {
 	r := recover()
 	if r == nil {
@@ -219,7 +219,7 @@ func (i *instance[T]) recovered(s *step, err *error) {
 // Status implements durable.Instance.
 func (i *instance[T]) Status() statechart.Status { return i.status }
 
-// Settled implements durable.Instance. A step that does not settle fails.
+// Settled implements durable.Instance. It is always true: a step that does not settle fails.
 func (i *instance[T]) Settled() bool { return true }
 
 // State implements durable.Instance.
@@ -228,9 +228,9 @@ func (i *instance[T]) State() []string { return []string{i.machine.states[i.at].
 // Timers implements durable.Instance.
 func (i *instance[T]) Timers() []statechart.Timer { return i.timers }
 
-// NextEvents implements durable.Instance. stateless knows no answer without its guards: they are
-// asked with the payload of an event that has only its type, and one that panics on that, or whose
-// arguments cannot be made of it, counts as met.
+// NextEvents implements durable.Instance. stateless evaluates guards to answer this. They see the payload of an event
+// that has only its type. A guard that panics on that payload, or whose arguments cannot be built from it, counts as
+// met.
 func (i *instance[T]) NextEvents() []string {
 	if i.status != statechart.Active {
 		return nil
@@ -262,7 +262,7 @@ func (i *instance[T]) can(typ string) (can bool) {
 	return can && err == nil
 }
 
-// sample is what an event that has only its type fires.
+// sample returns the trigger for an event that has only its type.
 func (i *instance[T]) sample(typ string) (fire *firing) {
 	declared := i.machine.config.Events[typ]
 	defer func() {
@@ -285,7 +285,7 @@ func (i *instance[T]) sample(typ string) (fire *firing) {
 // Children implements durable.Instance: a stateless machine has none.
 func (i *instance[T]) Children() []statechart.ChildRef { return nil }
 
-// Stop implements durable.Instance. As nothing is fired, no exit action runs.
+// Stop implements durable.Instance. It fires no trigger, so no exit action runs.
 func (i *instance[T]) Stop(time.Time) (next durable.Instance, effects []statechart.Effect, stopped bool, err error) {
 	if i.status != statechart.Active {
 		return i, nil, false, nil

@@ -12,7 +12,7 @@ import (
 	"github.com/settle-run/settle/runtime/statelesshost"
 )
 
-// reminders is a machine whose actions send the instance events later.
+// reminders is a machine whose actions schedule events for their own instance.
 func reminders() *statelesshost.Machine[struct{}] {
 	later := func(id string, delay time.Duration) func(context.Context, ...any) error {
 		return func(ctx context.Context, _ ...any) error { return statelesshost.SendAfter(ctx, id, "PING", delay, nil) }
@@ -36,21 +36,21 @@ func reminders() *statelesshost.Machine[struct{}] {
 	})
 }
 
-func TestWhatWasSentForLaterLivesUntilTheEndAndHasNoEmptyID(t *testing.T) {
+func TestScheduledEventsEndWithTheInstance(t *testing.T) {
 	t.Parallel()
 	instance := start(t, reminders())
 	apply(t, instance, statechart.Event{Type: "SEND"})
 	apply(t, instance, statechart.Event{Type: "FORGET"})
 	if timers := instance.Timers(); len(timers) != 1 || !timers[0].At.Equal(epoch.Add(time.Hour)) {
-		t.Fatalf("cancelling no ID: want the event still to come in an hour, got %+v", timers)
+		t.Fatalf("cancelling an empty ID: want the event still scheduled in an hour, got %+v", timers)
 	}
 	_, _, _, err := instance.Apply(statechart.Event{Type: "BACK", At: epoch})
-	if err == nil || !strings.Contains(err.Error(), "expected a delay from 0, got -1m0s") {
-		t.Errorf("a delay below zero: got %v", err)
+	if err == nil || !strings.Contains(err.Error(), "expected a delay of at least 0, got -1m0s") {
+		t.Errorf("a negative delay: got %v", err)
 	}
 	apply(t, instance, statechart.Event{Type: "END"})
 	if timers := instance.Timers(); len(timers) != 0 {
-		t.Errorf("at the end: want nothing to come any more, got %+v", timers)
+		t.Errorf("at the end: want no timers, got %+v", timers)
 	}
 }
 

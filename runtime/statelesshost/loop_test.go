@@ -24,19 +24,19 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// world is the consumer and the delay queue's forwarder over AWS on this machine. Each invocation
-// is a process of its own, with machines that nothing was done with before.
+// world is the consumer and the delay queue's forwarder over local AWS. Each invocation is a separate process with
+// new machines.
 type world struct {
 	t     *testing.T
 	queue *sqsqueue.Queue
 	store *dynamostore.Store
 
 	mu sync.Mutex
-	// answers are what tasks were told, by token.
+	// answers maps tokens to the answers that their tasks received.
 	answers map[string]string
 }
 
-// billing is the chart that phone calls report to.
+// billing is the chart that receives the phone calls' events.
 func billing() durable.Machine {
 	type account struct {
 		Calls []call `json:"calls"`
@@ -120,7 +120,7 @@ func (w *world) Answer(_ context.Context, token durable.Token, answer durable.An
 // Heartbeat implements durable.Tokens.
 func (w *world) Heartbeat(context.Context, durable.Token) error { return nil }
 
-// send sends an event to an instance, and waits for ten seconds, so that it is over.
+// send sends an event to an instance, and waits ten seconds until it is handled.
 func (w *world) send(instance, body string) durable.Record {
 	w.t.Helper()
 	id, err := durable.ParseInstanceID(instance)
@@ -148,7 +148,7 @@ func (w *world) record(instance string) durable.Record {
 	return record
 }
 
-// path writes the history of an instance down.
+// path formats the history of an instance.
 func path(record durable.Record) string {
 	var all []string
 	for _, tr := range record.History {
@@ -167,27 +167,27 @@ func TestAPhoneCallRunsThroughQueueAndTable(t *testing.T) {
 		record := w.send("phone/1", `{"type": "DIAL", "number": "555-0100", "$task": {"token": "secret", "name": "Call"}}`)
 		equal(t, "state", record.State, []string{"Ringing"})
 		w.send("phone/1", `{"type": "CONNECT"}`)
-		w.send("phone/1", `{"type": "CONNECT"}`) // No state handles a second one.
+		w.send("phone/1", `{"type": "CONNECT"}`) // No state handles the second one.
 		w.send("phone/1", `{"type": "VOLUME", "level": 7}`)
-		w.send("phone/1", `{"type": "VOLUME", "level": 99}`) // It is parked.
+		w.send("phone/1", `{"type": "VOLUME", "level": 99}`) // The event is parked.
 		record = w.send("phone/1", `{"type": "HOLD"}`)
 		equal(t, "parked", record.Error.Message, `wrong payload: event "VOLUME" of chart phone: expected a level from 0 to 10, got 99`)
 		equal(t, "ignored", record.Ignored, int64(1))
-		time.Sleep(time.Minute) // The 30 seconds of Ringing are over, and mean nothing any more.
+		time.Sleep(time.Minute) // The 30 seconds of Ringing have passed. The timer is stale.
 		record = w.send("phone/1", `{"type": "HANG_UP"}`)
 		equal(t, "path", path(record), "DIAL: OffHook -> Ringing; CONNECT: Ringing -> Connected; CONNECT: Connected -> Connected (ignored); "+
 			"VOLUME: Connected -> Connected; HOLD: Connected -> OnHold; HANG_UP: OnHold -> HungUp")
 		equal(t, "status", record.Status, statechart.Done)
 		equal(t, "expires", record.ExpireAt.Sub(record.UpdatedAt), 15*24*time.Hour)
 		equal(t, "outbox", len(record.Outbox), 0)
-		equal(t, "what the task was told", w.answers["secret"], `{"outcome":"ended","state":["HungUp"],"tags":[]}`)
+		equal(t, "the task's answer", w.answers["secret"], `{"outcome":"ended","state":["HungUp"],"tags":[]}`)
 		if bill := string(w.record("billing/calls").Snapshot); !strings.Contains(bill, `{"calls":[{"callee":"555-0100","volume":7}]}`) {
-			t.Errorf("the bill: %s", bill)
+			t.Errorf("the billing instance: %s", bill)
 		}
 	})
 }
 
-func TestADurableTimerEndsACallThatNobodyAnswers(t *testing.T) {
+func TestADurableTimerEndsAnUnansweredCall(t *testing.T) {
 	t.Parallel()
 	inWorld(t, func(w *world) {
 		dialled := w.send("phone/1", `{"type": "DIAL", "number": "555-0100"}`)
@@ -198,8 +198,8 @@ func TestADurableTimerEndsACallThatNobodyAnswers(t *testing.T) {
 		if late := record.UpdatedAt.Sub(dialled.UpdatedAt); late < 30*time.Second || late > 31*time.Second {
 			t.Errorf("fired after %v", late)
 		}
-		// A task that comes when it is over is answered at once.
+		// A task that starts to wait after the end is answered immediately.
 		w.send("phone/1", `{"type": "settle.wait", "$task": {"token": "late", "name": "Call"}}`)
-		equal(t, "what the task was told", w.answers["late"], `{"outcome":"ended","state":["HungUp"],"tags":[]}`)
+		equal(t, "the task's answer", w.answers["late"], `{"outcome":"ended","state":["HungUp"],"tags":[]}`)
 	})
 }

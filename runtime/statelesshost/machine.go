@@ -15,34 +15,32 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// Machine is a stateless machine as the runtime hosts it. It implements durable.Machine, and is safe
-// for concurrent use.
+// Machine is a hosted stateless machine. It implements durable.Machine, and is safe for concurrent use.
 type Machine[T any] struct {
 	config Config[T]
 	states []hosted[T]
 	index  map[stateless.State]int
 	byName map[string]int
-	// chart has no state of its own worth naming. It does for events and data what charts do for
-	// theirs: it decodes and validates the one, copies the other, and refuses what cannot be stored.
+	// chart is a chart with a placeholder state. It handles events and data as in any chart: it decodes and validates
+	// events, copies data, and rejects data that cannot be stored.
 	chart       *statechart.Chart[T]
 	graph       *graph
 	description statechart.Description
 }
 
-// hosted is a state with what follows from the others.
+// hosted is a state with the values derived from other states.
 type hosted[T any] struct {
 	State[T]
 	// value is State.State.
 	value stateless.State
-	// path are the indexes of the state and of those that it is a substate of, outermost first.
+	// path lists the indexes of the state and its superstates, outermost first.
 	path []int
-	// tags are those of the path, sorted, each once.
+	// tags are the tags of the path, sorted, without duplicates.
 	tags    []string
 	settled bool
 }
 
-// New checks a configuration and makes a machine of it. The error is a *statechart.DefinitionError
-// with all findings at once.
+// New checks a configuration and returns its machine. The error is a *statechart.DefinitionError with all findings.
 func New[T any](config Config[T]) (*Machine[T], error) {
 	m := &Machine[T]{config: config, index: map[stateless.State]int{}, byName: map[string]int{}}
 	c := checker[T]{m: m}
@@ -53,7 +51,7 @@ func New[T any](config Config[T]) (*Machine[T], error) {
 	return m, nil
 }
 
-// Must is New for machines that are part of a program: it panics on an error.
+// Must is New for machines that are part of the program: it panics on an error.
 func Must[T any](config Config[T]) *Machine[T] {
 	m, err := New(config)
 	if err != nil {
@@ -71,7 +69,7 @@ func (m *Machine[T]) Version() int { return m.config.Version }
 // Events implements durable.Machine.
 func (m *Machine[T]) Events() []string { return m.chart.Events() }
 
-// Decode implements durable.Machine: it does what statechart.Chart.Decode does.
+// Decode implements durable.Machine, like statechart.Chart.Decode.
 func (m *Machine[T]) Decode(body []byte) (statechart.Event, error) { return m.chart.Decode(body) }
 
 // StartedBy implements durable.Machine.
@@ -82,16 +80,16 @@ func (m *Machine[T]) StartedBy(eventType string) bool {
 // Retention implements durable.Machine.
 func (m *Machine[T]) Retention() time.Duration { return m.config.Retention }
 
-// TakesInput implements durable.Machine: a stateless machine takes none.
+// TakesInput implements durable.Machine: a stateless machine accepts no input.
 func (m *Machine[T]) TakesInput() bool { return false }
 
 // DecodeInput implements durable.Machine.
 func (m *Machine[T]) DecodeInput(body []byte) (any, error) { return m.chart.DecodeInput(body) }
 
-// Describe implements durable.Machine. The path of a state is its name.
+// Describe implements durable.Machine. A state's path is its name.
 func (m *Machine[T]) Describe() statechart.Description { return m.description }
 
-// describe makes the machine's description.
+// describe returns the machine's description.
 func (m *Machine[T]) describe() statechart.Description {
 	d := m.chart.Describe()
 	d.States, d.Tags = d.States[:1:1], nil
@@ -111,14 +109,14 @@ func (m *Machine[T]) describe() statechart.Description {
 	return d
 }
 
-// Mermaid implements durable.Machine. The diagram shows what stateless shows in its own: dynamic
-// transitions (PermitDynamic) are not in it.
+// Mermaid implements durable.Machine. The diagram shows the transitions of stateless's own diagram. That one lacks
+// dynamic transitions (PermitDynamic).
 func (m *Machine[T]) Mermaid(current ...string) string {
 	return m.graph.mermaid(m.index[m.config.Initial], current)
 }
 
-// Start implements durable.Machine. It performs nothing of the machine's but Config.Data: the initial
-// state's timers start, its entry actions do not run.
+// Start implements durable.Machine. Of the machine's code, it calls only Config.Data. The initial state's timers
+// start. Its entry actions do not run.
 func (m *Machine[T]) Start(start statechart.Start) (started durable.Instance, effects []statechart.Effect, err error) {
 	i := &instance[T]{machine: m, status: statechart.Active, at: m.index[m.config.Initial]}
 	s := i.step(statechart.Event{At: start.At})
@@ -137,7 +135,7 @@ func (m *Machine[T]) Start(start statechart.Start) (started durable.Instance, ef
 	return started, effects, nil
 }
 
-// checker collects what is wrong with a configuration.
+// checker collects the errors of a configuration.
 type checker[T any] struct {
 	m        *Machine[T]
 	findings []statechart.Finding
@@ -147,7 +145,7 @@ func (c *checker[T]) find(state, problem, mend string) {
 	c.findings = append(c.findings, statechart.Finding{State: state, Problem: problem, Mend: mend})
 }
 
-// check makes the machine of its configuration.
+// check builds the machine from its configuration.
 func (c *checker[T]) check() {
 	c.checkEvents()
 	for _, state := range c.m.config.States {
@@ -155,19 +153,19 @@ func (c *checker[T]) check() {
 	}
 	initial, known := c.m.index[c.m.config.Initial]
 	if !known {
-		c.find("", fmt.Sprintf("has the initial state %v, which is none of States", c.m.config.Initial), "list it, or set Initial")
+		c.find("", fmt.Sprintf("has the initial state %v, which is not in States", c.m.config.Initial), "list it, or set Initial")
 	} else if !c.m.states[initial].settled {
-		c.find(c.m.states[initial].Name, "is the initial state and not settled, so that no event could move it", "tag it statechart.Settled")
+		c.find(c.m.states[initial].Name, "is the initial state but not settled, so no event could reach it", "tag it statechart.Settled")
 	}
 	if (c.m.config.Machine == nil) == (c.m.config.Build == nil) {
 		c.find("", "has both Machine and Build, or neither", "set one of them")
 	}
 	if len(c.findings) > 0 {
-		return // What follows asks the machine about its states.
+		return // The remaining checks need the machine.
 	}
 	sm, err := c.m.probe(initial)
 	if err != nil {
-		c.find("", "cannot be asked for its state: "+err.Error(), "make Config.Machine with NewStateMachine, and let Config.Build make a machine that is in the state that it is given")
+		c.find("", "cannot report its state: "+err.Error(), "create Config.Machine with NewStateMachine, and let Config.Build return a machine in the given state")
 		return
 	}
 	c.nest()
@@ -188,7 +186,7 @@ func (c *checker[T]) check() {
 	}
 }
 
-// checkEvents makes the chart that stands for events and data.
+// checkEvents compiles the chart that handles events and data.
 func (c *checker[T]) checkEvents() {
 	payloads := statechart.Payloads{}
 	for typ, event := range c.m.config.Events {
@@ -199,7 +197,7 @@ func (c *checker[T]) checkEvents() {
 	}
 	for _, typ := range c.m.config.StartedBy {
 		if _, declared := payloads[typ]; !declared {
-			c.find("", fmt.Sprintf("is started by %q, which is none of Events", typ), "declare it, or remove it from StartedBy")
+			c.find("", fmt.Sprintf("is started by %q, which is not in Events", typ), "declare it, or remove it from StartedBy")
 		}
 	}
 	var err error
@@ -212,17 +210,17 @@ func (c *checker[T]) checkEvents() {
 	}
 }
 
-// add takes over one state.
+// add adds one state.
 func (c *checker[T]) add(state State[T]) {
 	if state.Name == "" {
 		state.Name = fmt.Sprint(state.State)
 	}
 	misplaced := func(r rune) bool { return strings.ContainsRune(".#/ ", r) || !unicode.IsPrint(r) }
 	if state.Name == "" || strings.ContainsFunc(state.Name, misplaced) || !utf8.ValidString(state.Name) {
-		c.find(state.Name, "cannot have this name", "set Name to one without '.', '#', '/' and spaces")
+		c.find(state.Name, "has an invalid name", "set Name to one without '.', '#', '/' and spaces")
 	}
 	if _, twice := c.m.byName[state.Name]; twice {
-		c.find(state.Name, "is listed twice, or shares its name with another", "list it once, or set Name")
+		c.find(state.Name, "is listed twice, or has the same name as another state", "list it once, or set Name")
 	}
 	if _, twice := c.m.index[state.State]; twice {
 		c.find(state.Name, "is listed twice", "list it once")
@@ -234,7 +232,7 @@ func (c *checker[T]) add(state State[T]) {
 	case state.Final && len(state.After) > 0:
 		c.find(state.Name, "is final and has timers", "remove After")
 	case !state.Final && state.Output != nil:
-		c.find(state.Name, "has an Output and is not final", "set Final, or remove Output")
+		c.find(state.Name, "has an Output but is not final", "set Final, or remove Output")
 	}
 	h.After = slices.Clone(state.After)
 	for k := range h.After {
@@ -243,10 +241,10 @@ func (c *checker[T]) add(state State[T]) {
 			after.ID = after.Delay.String()
 		}
 		if after.Delay < 0 || after.Trigger == nil {
-			c.find(state.Name, fmt.Sprintf("has the timer %q without a trigger or with a delay below 0", after.ID), "set Trigger, and Delay from 0")
+			c.find(state.Name, fmt.Sprintf("has the timer %q without a trigger or with a negative delay", after.ID), "set Trigger, and a Delay of at least 0")
 		}
 		if slices.ContainsFunc(h.After[:k], func(a After) bool { return a.ID == after.ID }) {
-			c.find(state.Name, fmt.Sprintf("has two timers %q", after.ID), "give one another ID")
+			c.find(state.Name, fmt.Sprintf("has two timers %q", after.ID), "change the ID of one")
 		}
 	}
 	h.Resolve = slices.Clone(state.Resolve)
@@ -263,13 +261,13 @@ func (c *checker[T]) add(state State[T]) {
 	c.m.states = append(c.m.states, h)
 }
 
-// nest learns which states are substates of which.
+// nest finds the superstate of each state.
 func (c *checker[T]) nest() {
 	for k := range c.m.states {
 		state := &c.m.states[k]
 		sm, err := c.m.probe(k)
 		if err != nil {
-			c.find(state.Name, "cannot be asked for: "+err.Error(), "see Config.Build")
+			c.find(state.Name, "cannot be checked: "+err.Error(), "see Config.Build")
 			continue
 		}
 		ctx := (&step{state: state.value}).context()
@@ -287,8 +285,8 @@ func (c *checker[T]) nest() {
 	}
 }
 
-// probe returns the shared machine, or one made around a state and nothing else, if it says that it
-// is in the state.
+// probe returns the shared machine, or a machine built for the state with zero data. It fails if the machine does not
+// report that state.
 func (m *Machine[T]) probe(state int) (sm *stateless.StateMachine, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -301,17 +299,17 @@ func (m *Machine[T]) probe(state int) (sm *stateless.StateMachine, err error) {
 	}
 	got, err := sm.State((&step{state: want}).context())
 	if err == nil && got != want {
-		err = fmt.Errorf("expected it to be in %v, it is in %v", want, got)
+		err = fmt.Errorf("expected the state %v, got %v", want, got)
 	}
 	return sm, err
 }
 
-// unreadable is the error of a stored snapshot that is damaged.
+// unreadable returns the error for a damaged snapshot.
 func (m *Machine[T]) unreadable(format string, args ...any) error {
 	return &statechart.UnreadableError{Of: "machine " + m.config.ID, Err: fmt.Errorf(format, args...)}
 }
 
-// unmatched is the error of a stored snapshot that may be whole, but does not fit this version.
+// unmatched returns the error for a snapshot that may be intact but does not match this version.
 func (m *Machine[T]) unmatched(format string, args ...any) error {
 	return &statechart.UnreadableError{Of: "machine " + m.config.ID, Err: fmt.Errorf(format, args...), Todo: "host the old version too"}
 }

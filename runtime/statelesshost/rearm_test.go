@@ -8,7 +8,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// The snapshot of a stateless machine has the form of a chart's, so an instance is rearmed as any other.
+// The snapshot of a stateless machine has the form of a chart's snapshot, so rearming works the same way.
 func TestAnInstanceIsRearmed(t *testing.T) {
 	t.Parallel()
 	machine := newNested(t)

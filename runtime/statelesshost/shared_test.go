@@ -15,23 +15,22 @@ import (
 	"github.com/settle-run/settle/runtime/statelesshost"
 )
 
-// ledger is the data of an instance that knows whose it is.
+// ledger is the data of an instance. It names the owner.
 type ledger struct {
 	Owner string   `json:"owner"`
 	Trail []string `json:"trail,omitempty"`
 	Sum   int      `json:"sum"`
 }
 
-// entry is what an event carries: the owner again, by which an action sees whether it was handed
-// what is another's.
+// entry is the payload of an event. It names the owner too, so that an action can detect another instance's data.
 type entry struct {
 	Owner string `json:"owner"`
 	N     int    `json:"n"`
 }
 
-var errCrossTalk = errors.New("an action was handed what is another instance's")
+var errCrossTalk = errors.New("an action received another instance's data")
 
-// newLedgers is a machine whose actions give way in the middle, fire in turn, fail and panic.
+// newLedgers is a machine whose actions yield the processor, fire triggers, fail and panic.
 func newLedgers() *statelesshost.Machine[ledger] {
 	sm := statelesshost.NewStateMachine()
 	note := func(ctx context.Context, text string) *ledger {
@@ -96,15 +95,15 @@ func newLedgers() *statelesshost.Machine[ledger] {
 	})
 }
 
-// model is what a ledger must be, worked out beside the machine.
+// model is the expected state of a ledger, computed without the machine.
 type model struct {
 	ledger
 	steps int
 }
 
-// TestInstancesOnOneSharedMachineSeeNothingOfOneAnother runs 20,000 instances on one machine, from
-// many goroutines that each step their instances in turn, restored from JSON before each event.
-func TestInstancesOnOneSharedMachineSeeNothingOfOneAnother(t *testing.T) {
+// TestInstancesOnASharedMachineAreIsolated runs 20,000 instances on one machine. Many goroutines each step their
+// instances in turn, and restore them from JSON before each event.
+func TestInstancesOnASharedMachineAreIsolated(t *testing.T) {
 	t.Parallel()
 	const instances, workers, events = 20000, 50, 3
 	machine := newLedgers()
@@ -119,7 +118,7 @@ func TestInstancesOnOneSharedMachineSeeNothingOfOneAnother(t *testing.T) {
 	wait.Wait()
 }
 
-// playLedgers steps the instances with the given numbers in turn.
+// playLedgers steps count instances in turn, beginning with number first.
 func playLedgers(machine durable.Machine, first, count, events int) error {
 	stored := make([][]byte, count)
 	models := make([]model, count)
@@ -145,7 +144,7 @@ func playLedgers(machine durable.Machine, first, count, events int) error {
 	return nil
 }
 
-// book sends one BOOK to a stored instance, and checks all that came of it.
+// book sends one BOOK to a stored instance, and checks the result.
 func (m *model) book(machine durable.Machine, stored []byte, n int) ([]byte, error) {
 	instance, err := machine.Restore(stored)
 	if err != nil {
@@ -197,9 +196,8 @@ func (m *model) book(machine durable.Machine, stored []byte, n int) ([]byte, err
 	return next, nil
 }
 
-// TestWhoeverHasNoInstanceIsToldSo covers the functions of a shared machine, and of this package,
-// that are called outside of a step.
-func TestWhoeverHasNoInstanceIsToldSo(t *testing.T) {
+// TestFunctionsOutsideAStepFail covers the functions of a shared machine and of this package.
+func TestFunctionsOutsideAStepFail(t *testing.T) {
 	t.Parallel()
 	const want = "expected the context.Context that the guard or action was called with, got one without an instance"
 	sm := statelesshost.NewStateMachine()
@@ -226,8 +224,8 @@ func TestWhoeverHasNoInstanceIsToldSo(t *testing.T) {
 	statelesshost.Data[ledger](ctx)
 }
 
-// TestTwoHostsOfOneMachineDoNotFollowEachOthersSteps hosts two versions on one machine.
-func TestTwoHostsOfOneMachineDoNotFollowEachOthersSteps(t *testing.T) {
+// TestTwoHostsOfOneMachineAreIndependent hosts two versions on one machine.
+func TestTwoHostsOfOneMachineAreIndependent(t *testing.T) {
 	t.Parallel()
 	sm := statelesshost.NewStateMachine()
 	sm.Configure("a").Permit("GO", "b")

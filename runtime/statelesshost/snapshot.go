@@ -14,7 +14,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// snapshotJSON is the JSON form of an instance: that of a chart's snapshot.
+// snapshotJSON is the JSON form of an instance. It has the form of a chart's snapshot.
 type snapshotJSON[T any] struct {
 	Machine string               `json:"machine"`
 	Version int                  `json:"version"`
@@ -35,7 +35,7 @@ type timerJSON struct {
 	Send  string          `json:"send,omitempty"`
 }
 
-// Snapshot implements durable.Instance. It takes a panic of the data's own MarshalJSON for its error.
+// Snapshot implements durable.Instance. It returns a panic in the data's MarshalJSON as an error.
 func (i *instance[T]) Snapshot() (snapshot json.RawMessage, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -75,7 +75,7 @@ func (m *Machine[T]) Restore(snapshot json.RawMessage) (restored durable.Instanc
 		return nil, m.unreadable("expected version %d of machine %q, got version %d of %q", m.config.Version, m.config.ID, form.Version, form.Machine)
 	}
 	if form.Steps < 1 || form.Steps == math.MaxInt64 {
-		return nil, m.unreadable("expected a count of steps from 1, got %d", form.Steps)
+		return nil, m.unreadable("expected a step count of at least 1, got %d", form.Steps)
 	}
 	at, known := m.byName[form.Value]
 	if !known {
@@ -109,24 +109,24 @@ func (m *Machine[T]) restoreTimers(i *instance[T], timers map[string]timerJSON) 
 		}
 		if stored.Event != nil {
 			if sent, err := m.Decode(stored.Event); err != nil || sent.Type != stored.After {
-				return m.unreadable("timer %s: this version does not read its event %q: %w", id, stored.After, err)
+				return m.unreadable("timer %s: this version cannot decode its event %q: %w", id, stored.After, err)
 			}
 		} else if _, ok := m.after(stored.State, stored.After); !ok || !slices.Contains(m.states[i.at].path, m.byName[stored.State]) {
-			return m.unreadable("timer %s belongs to %q after %q, which is no timer of an active state of this version", id, stored.State, stored.After)
+			return m.unreadable("timer %s belongs to %q after %q, which is not a timer of an active state in this version", id, stored.State, stored.After)
 		}
 		i.timers = append(i.timers, statechart.Timer{ID: id, State: stored.State, After: stored.After, At: stored.At.UTC(), Event: stored.Event, Send: stored.Send})
 	}
 	return nil
 }
 
-// byDerivation orders IDs as they were derived: by step, then position.
+// byDerivation orders IDs by the step that derived them, then by position.
 func byDerivation(a, b string) int {
 	aStep, aPosition := split(a)
 	bStep, bPosition := split(b)
 	return cmp.Or(cmp.Compare(aStep, bStep), cmp.Compare(aPosition, bPosition), strings.Compare(a, b))
 }
 
-// split returns the two numbers of a derived ID, -1 for what is none.
+// split returns the two numbers of a derived ID, -1 for an invalid one.
 func split(id string) (step, position int64) {
 	number := func(text string) int64 {
 		n, err := strconv.ParseInt(text, 10, 64)

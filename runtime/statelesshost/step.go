@@ -14,16 +14,15 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// errNoStep is returned by the functions that want the context of a guard or an action.
+// errNoStep is returned by the functions that need the context of a guard or an action.
 var errNoStep = errors.New("expected the context.Context that the guard or action was called with, got one without an instance")
 
-// errNested is what fails a step in which one transition began within another.
-var errNested = errors.New("a trigger was fired while a transition was under way: fire it with statelesshost.Fire, " +
-	"which waits until that is over (a machine of Config.Build may also be in FiringQueued mode)")
+// errNested fails a step in which a transition began during another transition.
+var errNested = errors.New("a trigger was fired during a transition: fire it with statelesshost.Fire, " +
+	"which waits until the transition ends (a machine from Config.Build may also use FiringQueued mode)")
 
-// NewStateMachine returns a stateless machine for Config.Machine, to be configured as any other. It
-// has no state of its own: its State, Fire, CanFire and so on work only with the context that an
-// action was called with.
+// NewStateMachine returns a stateless machine for Config.Machine. Configure it like any other. It has no state of its
+// own: State, Fire, CanFire and so on work only with the context of a guard or an action.
 func NewStateMachine() *stateless.StateMachine {
 	return stateless.NewStateMachineWithExternalStorage(load, store, stateless.FiringImmediate)
 }
@@ -33,7 +32,7 @@ func load(ctx context.Context) (stateless.State, error) {
 	if err != nil {
 		return nil, err
 	}
-	// An exit action that fires directly is asked to exit again, and again.
+	// An exit action that fires directly would exit again, without end.
 	if s.loads++; s.loads > loadsMax {
 		s.failure = errNested
 		return nil, errNested
@@ -41,7 +40,7 @@ func load(ctx context.Context) (stateless.State, error) {
 	return s.state, nil
 }
 
-// loadsMax is how often the code of a machine may ask for its state while one trigger is fired.
+// loadsMax limits how often the code of a machine may read its state while one trigger is fired.
 const loadsMax = 10 * statechart.MicrostepsMax
 
 func store(ctx context.Context, state stateless.State) error {
@@ -49,8 +48,8 @@ func store(ctx context.Context, state stateless.State) error {
 	if err != nil {
 		return err
 	}
-	// stateless puts the transition into the context of an action, and only there: whoever stores a
-	// state with it has fired within that action.
+	// Only the context of an action contains the transition. A call that stores a state with it fired within that
+	// action.
 	if stateless.GetTransition(ctx) != (stateless.Transition{}) {
 		s.failure = errNested
 		return errNested
@@ -59,21 +58,21 @@ func store(ctx context.Context, state stateless.State) error {
 	return nil
 }
 
-// step is one macrostep of one instance: a copy of the instance, which takes its place if all goes
-// well. Guards and actions find it in their context.
+// step is one macrostep of one instance. It is a copy of the instance, which replaces the instance if the step
+// succeeds. Guards and actions find it in their context.
 type step struct {
-	// of is the Machine that steps.
+	// of is the stepping Machine.
 	of    any
 	event statechart.Event
-	// state is what a shared machine stores. It runs ahead of at while a transition is under way.
+	// state is the state that a shared machine stores. During a transition it is ahead of at.
 	state stateless.State
-	// at is the index of the state that the last transition led to.
+	// at is the index of the state after the last transition.
 	at int
 	// data is the *T of the instance.
 	data   any
 	timers []statechart.Timer
 	steps  int64
-	// sent reads an event that the instance sends itself.
+	// sent decodes an event that the instance sends to itself.
 	sent func(body []byte) (statechart.Event, error)
 
 	queue    []firing
@@ -82,12 +81,12 @@ type step struct {
 	position int64
 	moves    int
 	loads    int
-	// failure fails the step, whatever the machine makes of it.
+	// failure fails the step, even if the machine ignores the error.
 	failure error
 	over    bool
 }
 
-// firing is a trigger that is fired, with its arguments.
+// firing is a trigger with its arguments.
 type firing struct {
 	trigger stateless.Trigger
 	args    []any
@@ -107,14 +106,14 @@ func stepOf(ctx context.Context) (*step, error) {
 	return s, nil
 }
 
-// nextID returns an ID as charts derive it: from the count of steps and a position.
+// nextID derives an ID as charts do: from the count of steps and a position.
 func (s *step) nextID() string {
 	id := strconv.FormatInt(s.steps+1, 10) + "." + strconv.FormatInt(s.position, 10)
 	s.position++
 	return id
 }
 
-// effect asks the outside for something.
+// effect adds an effect to the step.
 func (s *step) effect(e statechart.Effect) error {
 	if len(s.effects) >= statechart.EffectsMax {
 		return fmt.Errorf("%w: more than %d effects in one macrostep (EffectsMax)", statechart.ErrLimit, statechart.EffectsMax)
@@ -126,7 +125,7 @@ func (s *step) effect(e statechart.Effect) error {
 	return nil
 }
 
-// start starts a timer, of which ID and At are not set yet.
+// start starts a timer. It sets the timer's ID and At.
 func (s *step) start(timer statechart.Timer, delay time.Duration) error {
 	if len(s.timers) >= statechart.TimersMax {
 		return fmt.Errorf("%w: more than %d timers (TimersMax)", statechart.ErrLimit, statechart.TimersMax)
@@ -139,8 +138,7 @@ func (s *step) start(timer statechart.Timer, delay time.Duration) error {
 	return s.effect(statechart.Effect{ID: timer.ID, Kind: statechart.Schedule, Timer: timer.ID, At: timer.At})
 }
 
-// drop ends the timers that the function picks, and forgets what was asked for those of them that
-// this step has started.
+// drop ends the selected timers. If this step started one of them, drop also removes its effect.
 func (s *step) drop(which func(statechart.Timer) bool) {
 	s.effects = slices.DeleteFunc(s.effects, func(e statechart.Effect) bool {
 		return e.Kind == statechart.Schedule && slices.ContainsFunc(s.timers, func(t statechart.Timer) bool { return t.ID == e.Timer && which(t) })
@@ -148,7 +146,7 @@ func (s *step) drop(which func(statechart.Timer) bool) {
 	s.timers = slices.DeleteFunc(slices.Clone(s.timers), which)
 }
 
-// encode writes an event in the JSON form that Decode reads.
+// encode encodes an event in the JSON form that Decode reads.
 func encode(typ string, payload any) (json.RawMessage, error) {
 	body, err := statechart.EncodeEvent(typ, payload)
 	if err == nil && len(body) > eventBytesMax {

@@ -20,7 +20,7 @@ type (
 	do     = func(context.Context, ...any) error
 )
 
-// notes is data of a kind that a plain copy would share.
+// notes is data that a shallow copy would share.
 type notes struct {
 	Lines []string       `json:"lines,omitempty"`
 	Count map[string]int `json:"count,omitempty"`
@@ -35,7 +35,7 @@ func note(ctx context.Context, line string) {
 	n.Count[line]++
 }
 
-// noting returns an action that leaves a note.
+// noting returns an action that adds a note.
 func noting(line string) do {
 	return func(ctx context.Context, _ ...any) error { note(ctx, line); return nil }
 }
@@ -44,7 +44,7 @@ func settledState(name string) statelesshost.State[notes] {
 	return statelesshost.State[notes]{State: name, Tags: []string{statechart.Settled}}
 }
 
-// host hosts a machine that takes the events GO, with whatever it is configured with.
+// host hosts a machine that accepts the events GO and NEXT.
 func host(t *testing.T, sm *stateless.StateMachine, list states) durable.Machine {
 	t.Helper()
 	machine, err := statelesshost.New(statelesshost.Config[notes]{
@@ -64,7 +64,7 @@ func lines(t *testing.T, instance durable.Instance) string {
 	return strings.ReplaceAll(found, `"`, "")
 }
 
-func TestFiredTriggersWaitForTheTransitionUnderWayAndKeepTheirOrder(t *testing.T) {
+func TestFiredTriggersWaitForTheTransitionAndKeepTheirOrder(t *testing.T) {
 	t.Parallel()
 	sm := statelesshost.NewStateMachine()
 	sm.Configure("a").OnExit(func(ctx context.Context, _ ...any) error {
@@ -92,7 +92,7 @@ func TestFiredTriggersWaitForTheTransitionUnderWayAndKeepTheirOrder(t *testing.T
 	equal(t, "order", lines(t, instance), "exit a,enter b,second entry of b,first of a,second,enter c,enter d")
 }
 
-func TestAnInstanceThatIsStoppedTakesNothingMore(t *testing.T) {
+func TestAStoppedInstanceAcceptsNoEvents(t *testing.T) {
 	t.Parallel()
 	machine := newLedgers()
 	started, _, err := machine.Start(statechart.Start{Instance: "ledger/x", At: epoch})
@@ -120,7 +120,7 @@ func TestAnInstanceThatIsStoppedTakesNothingMore(t *testing.T) {
 		t.Errorf("handled %v, stopped again %v, errors %v and %v, children %v", handled, again, err, stopErr, restored.Children())
 	}
 	if input, err := machine.DecodeInput([]byte(`{"n": 1}`)); !errors.Is(err, statechart.ErrPayload) || machine.TakesInput() {
-		t.Errorf("took the input %v with the error %v", input, err)
+		t.Errorf("accepted the input %v with the error %v", input, err)
 	}
 }
 
@@ -132,7 +132,7 @@ func TestAnEventThatNoStateHandlesIsIgnored(t *testing.T) {
 		return nil
 	})
 	sm.Configure("a").Permit("GO", "b", func(ctx context.Context, _ ...any) bool {
-		note(ctx, "a guard that changes what it should not")
+		note(ctx, "a guard that changes data")
 		return false
 	}).InternalTransition("NEXT", func(ctx context.Context, _ ...any) error { return statelesshost.Fire(ctx, "GHOST") })
 	sm.Configure("b")
@@ -144,12 +144,12 @@ func TestAnEventThatNoStateHandlesIsIgnored(t *testing.T) {
 	}
 	equal(t, "snapshot", snapshotOf(t, instance), before)
 
-	// What the machine has fired itself is for OnUnhandledTrigger to decide.
+	// OnUnhandledTrigger decides about a trigger that the machine itself fired.
 	apply(t, instance, statechart.Event{Type: "NEXT"})
 	equal(t, "OnUnhandledTrigger called", asked, true)
 }
 
-func TestAnInstanceThatIsDoneTakesNothingMore(t *testing.T) {
+func TestADoneInstanceAcceptsNoEvents(t *testing.T) {
 	t.Parallel()
 	machine := newLedgers()
 	started, _, err := machine.Start(statechart.Start{Instance: "ledger/x", At: epoch})
@@ -173,7 +173,7 @@ func TestAnInstanceThatIsDoneTakesNothingMore(t *testing.T) {
 	equal(t, "snapshot after it", snapshotOf(t, restored), want)
 }
 
-func TestAMachineOfBuildIsMadeAnewForEachStep(t *testing.T) {
+func TestBuildIsCalledForEachStep(t *testing.T) {
 	t.Parallel()
 	var only *stateless.StateMachine
 	made := 0
@@ -184,7 +184,7 @@ func TestAMachineOfBuildIsMadeAnewForEachStep(t *testing.T) {
 			sm := stateless.NewStateMachineWithMode(state, stateless.FiringImmediate)
 			sm.Configure("a").Permit("GO", "b").PermitReentry("NEXT").OnEntry(func(context.Context, ...any) error { return sm.Fire("GO") })
 			sm.Configure("b").PermitReentry("NEXT").PermitReentry("GO")
-			if made > 4 { // Two of them are made by New, one for each state.
+			if made > 4 { // New calls Build twice, once for each state.
 				if only == nil {
 					only = sm
 				}
@@ -197,17 +197,17 @@ func TestAMachineOfBuildIsMadeAnewForEachStep(t *testing.T) {
 		t.Fatal(err)
 	}
 	instance := start(t, machine)
-	if _, _, _, err := instance.Apply(statechart.Event{Type: "NEXT", At: epoch}); err == nil || !strings.Contains(err.Error(), "while a transition was under way") {
+	if _, _, _, err := instance.Apply(statechart.Event{Type: "NEXT", At: epoch}); err == nil || !strings.Contains(err.Error(), "during a transition") {
 		t.Errorf("a trigger within a transition in FiringImmediate mode: %v", err)
 	}
 	made = 4
 	apply(t, instance, statechart.Event{Type: "GO"})
-	if _, _, _, err := instance.Apply(statechart.Event{Type: "NEXT", At: epoch}); err == nil || !strings.Contains(err.Error(), "Config.Build has returned a machine that it had returned before") {
+	if _, _, _, err := instance.Apply(statechart.Event{Type: "NEXT", At: epoch}); err == nil || !strings.Contains(err.Error(), "Config.Build returned the same machine twice") {
 		t.Errorf("the same machine twice: %v", err)
 	}
 }
 
-func TestNextEventsAreThoseWhoseGuardsDoNotSayNo(t *testing.T) {
+func TestNextEventsExcludeEventsWithAFalseGuard(t *testing.T) {
 	t.Parallel()
 	sm := statelesshost.NewStateMachine()
 	sm.Configure("a").
@@ -236,7 +236,7 @@ func TestNextEventsAreThoseWhoseGuardsDoNotSayNo(t *testing.T) {
 	equal(t, "events", machine.Events(), []string{"ELSEWHERE", "IGNORED", "LARGE", "NO", "OWNED", "PICKY", "yes"})
 }
 
-func TestAMachineWithoutServicesHasNoneToRun(t *testing.T) {
+func TestAStatelessMachineHasNoServices(t *testing.T) {
 	t.Parallel()
 	instance := start(t, hostPhone())
 	_, err := instance.Prepare(statechart.Invocation{ID: "mail"}, statechart.Call{})

@@ -15,13 +15,13 @@ import (
 	"github.com/settle-run/settle/runtime/statelesshost"
 )
 
-func TestATransitionWithinAnotherFailsTheStep(t *testing.T) {
+func TestANestedTransitionFailsTheStep(t *testing.T) {
 	t.Parallel()
 	for name, configure := range map[string]func(sm *stateless.StateMachine){
 		"in an entry action": func(sm *stateless.StateMachine) {
 			sm.Configure("b").OnEntry(func(ctx context.Context, _ ...any) error { return sm.FireCtx(ctx, "ON") })
 		},
-		"in an entry action that forgets the error": func(sm *stateless.StateMachine) {
+		"in an entry action that ignores the error": func(sm *stateless.StateMachine) {
 			sm.Configure("b").OnEntry(func(ctx context.Context, _ ...any) error { _ = sm.FireCtx(ctx, "ON"); return nil })
 		},
 		"in an exit action": func(sm *stateless.StateMachine) {
@@ -43,8 +43,8 @@ func TestATransitionWithinAnotherFailsTheStep(t *testing.T) {
 			configure(sm)
 			instance := start(t, host(t, sm, states{settledState("a"), settledState("b"), settledState("c")}))
 			_, _, handled, err := instance.Apply(statechart.Event{Type: "GO", At: epoch})
-			const want = `chart m, state "a", event "GO": trigger GO: a trigger was fired while a transition was under way: fire it with statelesshost.Fire, ` +
-				"which waits until that is over (a machine of Config.Build may also be in FiringQueued mode)"
+			const want = `chart m, state "a", event "GO": trigger GO: a trigger was fired during a transition: fire it with statelesshost.Fire, ` +
+				"which waits until the transition ends (a machine from Config.Build may also use FiringQueued mode)"
 			if handled || err == nil || err.Error() != want {
 				t.Errorf("handled %v, error %v", handled, err)
 			}
@@ -53,9 +53,9 @@ func TestATransitionWithinAnotherFailsTheStep(t *testing.T) {
 	}
 }
 
-// The chain of transitions that the host is told of does not break here: the substate that the inner
-// one leads to is left by the outer one, a re-entry of its superstate.
-func TestATransitionWithinAReentryFailsTheStep(t *testing.T) {
+// The chain of transitions that the host observes is intact here: the outer transition, a re-entry of the superstate,
+// leaves the substate that the inner one entered.
+func TestATransitionDuringAReentryFailsTheStep(t *testing.T) {
 	t.Parallel()
 	sm := statelesshost.NewStateMachine()
 	sm.Configure("a").PermitReentry("GO").Permit("IN", "b").
@@ -63,12 +63,12 @@ func TestATransitionWithinAReentryFailsTheStep(t *testing.T) {
 	sm.Configure("b").SubstateOf("a")
 	instance := start(t, host(t, sm, states{settledState("a"), settledState("b")}))
 	_, _, handled, err := instance.Apply(statechart.Event{Type: "GO", At: epoch})
-	if handled || err == nil || !strings.Contains(err.Error(), "while a transition was under way") {
+	if handled || err == nil || !strings.Contains(err.Error(), "during a transition") {
 		t.Errorf("handled %v, error %v", handled, err)
 	}
 }
 
-func TestAStepThatFailsLeavesNothingBehind(t *testing.T) {
+func TestAFailedStepChangesNothing(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		act  do
@@ -77,10 +77,10 @@ func TestAStepThatFailsLeavesNothingBehind(t *testing.T) {
 		"an error":             {func(context.Context, ...any) error { return errors.New("no") }, `chart m, state "a", event "GO": trigger GO: no`},
 		"a panic":              {func(context.Context, ...any) error { panic("oh") }, `chart m, state "a", event "GO": trigger GO: panic: a value of the type string`},
 		"an error later":       {func(ctx context.Context, _ ...any) error { return statelesshost.Fire(ctx, "FAIL") }, `chart m, state "b", event "GO": trigger FAIL: too late`},
-		"a trigger of its own": {func(ctx context.Context, _ ...any) error { return statelesshost.Fire(ctx, "GHOST") }, `chart m, state "b", event "GO": trigger GHOST: stateless: No valid leaving transitions are permitted from state 'b' for trigger 'GHOST', consider ignoring the trigger`},
+		"an unhandled trigger": {func(ctx context.Context, _ ...any) error { return statelesshost.Fire(ctx, "GHOST") }, `chart m, state "b", event "GO": trigger GHOST: stateless: No valid leaving transitions are permitted from state 'b' for trigger 'GHOST', consider ignoring the trigger`},
 		"an unsettled state":   {func(ctx context.Context, _ ...any) error { return statelesshost.Fire(ctx, "ON") }, `the chart is stalled: machine m would be in c after event "GO", which is not settled, with no trigger left to fire`},
-		"a state not listed":   {func(ctx context.Context, _ ...any) error { return statelesshost.Fire(ctx, "AWAY") }, `chart m, state "b", event "GO": trigger AWAY: the machine has come to the state away, which Config.States does not list: every state is stored and shown under its name`},
-		"no instance's name":   {func(ctx context.Context, _ ...any) error { return statelesshost.SendTo(ctx, "nobody", "E", nil) }, `chart m, state "a", event "GO": trigger GO: not the name of an instance: expected machine/id such as signup/42, got "nobody"`},
+		"a state not listed":   {func(ctx context.Context, _ ...any) error { return statelesshost.Fire(ctx, "AWAY") }, `chart m, state "b", event "GO": trigger AWAY: the machine is in the state away, which Config.States does not list: every state is stored and shown under its name`},
+		"an invalid instance":  {func(ctx context.Context, _ ...any) error { return statelesshost.SendTo(ctx, "nobody", "E", nil) }, `chart m, state "a", event "GO": trigger GO: not the name of an instance: expected machine/id such as signup/42, got "nobody"`},
 		"an event too large": {func(ctx context.Context, _ ...any) error {
 			return statelesshost.Emit(ctx, "E", map[string]string{"x": strings.Repeat("x", durable.EventBytesMax)})
 		}, `chart m, state "a", event "GO": trigger GO: event "E" has 262163 bytes, the limit is 262144 (durable.EventBytesMax)`},
@@ -90,7 +90,7 @@ func TestAStepThatFailsLeavesNothingBehind(t *testing.T) {
 			}
 			return err
 		}, `chart m, state "a", event "GO": trigger GO: limit exceeded: more than 256 effects in one macrostep (EffectsMax)`},
-		"an undeclared event of its own": {func(ctx context.Context, _ ...any) error {
+		"an undeclared event": {func(ctx context.Context, _ ...any) error {
 			return statelesshost.SendAfter(ctx, "", "GHOST", time.Minute, nil)
 		}, `chart m, state "a", event "GO": trigger GO: sending event "GHOST": undeclared event type: chart m has no event "GHOST"; it declares GO, NEXT`},
 		"an answer of neither kind": {func(ctx context.Context, _ ...any) error {
@@ -128,7 +128,7 @@ func TestAStepThatFailsLeavesNothingBehind(t *testing.T) {
 			equal(t, "snapshot", snapshotOf(t, instance), before)
 			var failed *statechart.StepError
 			if !errors.As(err, &failed) && !errors.Is(err, statechart.ErrStalled) {
-				t.Errorf("the loop would take %v for an error of its own", err)
+				t.Errorf("the loop would count %v as its own error", err)
 			}
 			var panicked *statechart.PanicError
 			if errors.As(err, &panicked) != strings.Contains(c.want, "panic: ") || panicked != nil && len(panicked.Stack) == 0 {
@@ -138,7 +138,7 @@ func TestAStepThatFailsLeavesNothingBehind(t *testing.T) {
 	}
 }
 
-func TestWhatDoesNotEndIsStopped(t *testing.T) {
+func TestAnEndlessStepFails(t *testing.T) {
 	t.Parallel()
 	const want = `the macrostep does not end: machine m took more than 1000 transitions on event "GO" (MicrostepsMax); check what its actions fire`
 	sm := statelesshost.NewStateMachine()
@@ -169,10 +169,10 @@ func TestWhatDoesNotEndIsStopped(t *testing.T) {
 	}
 }
 
-// TestAsManyTransitionsAreTakenAsTheLimitAllows goes up to MicrostepsMax, and one beyond.
-func TestAsManyTransitionsAreTakenAsTheLimitAllows(t *testing.T) {
+// TestTheTransitionLimitIsExact takes MicrostepsMax transitions, and one more.
+func TestTheTransitionLimitIsExact(t *testing.T) {
 	t.Parallel()
-	// Both count what they have fired since it was 0, and fire on until they have fired max.
+	// Both actions count their triggers from 0, and fire until they have fired firedMax.
 	fired, firedMax := 0, 0
 	again := func(fire func() error) error {
 		if fired++; fired < firedMax {

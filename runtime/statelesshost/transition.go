@@ -10,15 +10,15 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// transitioned follows a transition that is over: the timers of the states that it has left end,
-// those of the states that it has entered start, and what these answer is asked for. It fails the
-// step if the transition did not begin where the last one led: then one ran within the other.
+// transitioned runs after each transition. It ends the timers of the states that were left, starts the timers of the
+// states that were entered, and requests their answers. It fails the step if the transition did not begin where the
+// last one ended: then one ran during the other.
 func (m *Machine[T]) transitioned(ctx context.Context, sm *stateless.StateMachine, s *step, t stateless.Transition) {
 	if s.failure != nil {
 		return
 	}
 	if s.moves++; s.moves > statechart.MicrostepsMax {
-		panic(m.endless(s)) // The queue of a machine in FiringQueued mode cannot be stopped otherwise.
+		panic(m.endless(s)) // the queue of a machine in FiringQueued mode cannot be stopped otherwise
 	}
 	s.failure = m.follow(ctx, sm, s, t)
 }
@@ -36,7 +36,7 @@ func (m *Machine[T]) follow(ctx context.Context, sm *stateless.StateMachine, s *
 	if !listed {
 		return m.unlisted(state)
 	}
-	// PermitReentry of a superstate tells of the superstate alone.
+	// For PermitReentry of a superstate, the transition names only the superstate.
 	reentered := t.IsReentry() && slices.Contains(m.states[s.at].path, source)
 	if source != s.at && !reentered || !t.IsReentry() && state != t.Destination {
 		return errNested
@@ -59,7 +59,7 @@ func (m *Machine[T]) follow(ctx context.Context, sm *stateless.StateMachine, s *
 	return nil
 }
 
-// enter starts the timers of a state, and asks for its answers.
+// enter starts the timers of a state, and requests its answers.
 func (m *Machine[T]) enter(s *step, k int) error {
 	state := &m.states[k]
 	for _, after := range state.After {
@@ -79,7 +79,7 @@ func (m *Machine[T]) enter(s *step, k int) error {
 	return nil
 }
 
-// answer makes what a state's Resolve says.
+// answer evaluates a state's Resolve.
 func answer[T any](r statechart.Resolution[T], data T, event statechart.Event) Answer {
 	a := Answer{Name: r.Name, Outcome: r.Outcome, Error: r.Error}
 	if r.Output != nil {
@@ -112,7 +112,7 @@ func (i *instance[T]) Resolving(name string, event statechart.Event) (effect sta
 	return statechart.Effect{}, false, nil
 }
 
-// below returns the states of a path from the given one on.
+// below returns the part of a path from the given state on.
 func (m *Machine[T]) below(path []int, state int) []int {
 	if k := slices.Index(path, state); k >= 0 {
 		return path[k:]
@@ -120,7 +120,7 @@ func (m *Machine[T]) below(path []int, state int) []int {
 	return nil
 }
 
-// without returns the states of a path that are not in another.
+// without returns the states of a path that are not in other.
 func without(path, other []int) []int {
 	k := 0
 	for k < len(path) && slices.Contains(other, path[k]) {
@@ -130,7 +130,7 @@ func without(path, other []int) []int {
 }
 
 func (m *Machine[T]) unlisted(state stateless.State) error {
-	return fmt.Errorf("the machine has come to the state %v, which Config.States does not list: every state is stored and shown under its name", state)
+	return fmt.Errorf("the machine is in the state %v, which Config.States does not list: every state is stored and shown under its name", state)
 }
 
 func (m *Machine[T]) endless(s *step) error {
@@ -138,7 +138,7 @@ func (m *Machine[T]) endless(s *step) error {
 		statechart.ErrEndless, m.config.ID, statechart.MicrostepsMax, s.event.Type)
 }
 
-// after finds a timer of a state.
+// after returns the timer of a state with the ID.
 func (m *Machine[T]) after(state, id string) (After, bool) {
 	k, ok := m.byName[state]
 	if !ok {

@@ -14,8 +14,7 @@ import (
 	"github.com/settle-run/settle/runtime/statelesshost"
 )
 
-// newNested has a superstate with a substate that it is entered by, timers on both, and every kind
-// of transition.
+// newNested returns a machine with a superstate, its initial substate, timers on both, and every kind of transition.
 func newNested(t *testing.T) durable.Machine {
 	t.Helper()
 	sm := statelesshost.NewStateMachine()
@@ -51,7 +50,7 @@ func timersOf(instance durable.Instance) string {
 	return strings.Join(all, ", ")
 }
 
-func TestTimersLiveAsLongAsTheirStateDoes(t *testing.T) {
+func TestTimersEndWithTheirState(t *testing.T) {
 	t.Parallel()
 	machine := newNested(t)
 	instance := start(t, machine)
@@ -80,7 +79,7 @@ func TestTimersLiveAsLongAsTheirStateDoes(t *testing.T) {
 	}
 }
 
-func TestATimerFiresOnceAndAStaleOneNever(t *testing.T) {
+func TestATimerFiresOnceAndAStaleTimerNever(t *testing.T) {
 	t.Parallel()
 	instance := start(t, newNested(t))
 	apply(t, instance, statechart.Event{Type: "GO"})
@@ -96,13 +95,13 @@ func TestATimerFiresOnceAndAStaleOneNever(t *testing.T) {
 	equal(t, "the timer is handled", fire("2.1"), true)
 	equal(t, "state", instance.State(), []string{"other"})
 	equal(t, "a second firing is handled", fire("2.1"), false)
-	// The other one lives, but its trigger has no handler now: it is used up all the same.
+	// The other timer is still active, but no state handles its trigger now. It fires anyway and ends.
 	equal(t, "the superstate's timer is handled", fire("2.0"), true)
 	equal(t, "state", instance.State(), []string{"other"})
 	equal(t, "timers", timersOf(instance), "")
 }
 
-func TestSentEventsComeBackUnlessTheyAreCancelled(t *testing.T) {
+func TestScheduledEventsArriveUnlessTheyAreCancelled(t *testing.T) {
 	t.Parallel()
 	sm := statelesshost.NewStateMachine()
 	sm.Configure("a").
@@ -140,7 +139,7 @@ func TestSentEventsComeBackUnlessTheyAreCancelled(t *testing.T) {
 	equal(t, "timers", timersOf(again), "")
 }
 
-// newAnswering resolves names in its states and in an action.
+// newAnswering returns a machine with answers in its states and in an action.
 func newAnswering(t *testing.T) durable.Machine {
 	t.Helper()
 	sm := statelesshost.NewStateMachine()
@@ -167,11 +166,11 @@ func newAnswering(t *testing.T) durable.Machine {
 	return machine
 }
 
-func TestStatesAndActionsAnswerThoseWhoWait(t *testing.T) {
+func TestStatesAndActionsAnswerWaitingTasks(t *testing.T) {
 	t.Parallel()
 	instance := start(t, newAnswering(t))
 	if _, ok, err := instance.Resolving("packing", statechart.Event{}); ok || err != nil {
-		t.Errorf("nobody is to be answered yet: %v, %v", ok, err)
+		t.Errorf("want no answer yet, got %v, %v", ok, err)
 	}
 	equal(t, "an action's", effectLines(apply(t, instance, statechart.Event{Type: "NEXT"})),
 		`2.0 resolve audit {"owner":"","n":1} outcome=noted state=[a] tags=[settled]`)
@@ -181,12 +180,12 @@ func TestStatesAndActionsAnswerThoseWhoWait(t *testing.T) {
 	if !ok || err != nil {
 		t.Fatal(ok, err)
 	}
-	equal(t, "who comes late", effectLine(late), ` resolve packing ["entered"] outcome=b state=[b] tags=[settled t]`)
+	equal(t, "a late task", effectLine(late), ` resolve packing ["entered"] outcome=b state=[b] tags=[settled t]`)
 
 	before := snapshotOf(t, instance)
 	_, _, _, err = instance.Apply(statechart.Event{Type: "NEXT", At: epoch})
 	if err == nil || !strings.Contains(err.Error(), `answering "broken": encoding the output: json: unsupported type: func()`) {
-		t.Errorf("an answer that has no JSON form: %v", err)
+		t.Errorf("an answer without a JSON form: got %v", err)
 	}
 	equal(t, "snapshot", snapshotOf(t, instance), before)
 
@@ -198,14 +197,14 @@ func TestStatesAndActionsAnswerThoseWhoWait(t *testing.T) {
 	if !ok || err != nil {
 		t.Fatal(ok, err)
 	}
-	equal(t, "who comes when it is over", effectLine(late), " resolve packing error=Order.Lost cause=lost on LATE state=[c] tags=[]")
+	equal(t, "a task after the end", effectLine(late), " resolve packing error=Order.Lost cause=lost on LATE state=[c] tags=[]")
 	var failed *statechart.StepError
 	if _, ok, err = done.Resolving("broken", statechart.Event{Type: "LATE"}); ok || !errors.As(err, &failed) || failed.Code != "trigger resolve broken" {
-		t.Errorf("an answer that has no JSON form: %v, %v", ok, err)
+		t.Errorf("an answer without a JSON form: got %v, %v", ok, err)
 	}
 }
 
-func TestRestoreRefusesWhatDoesNotFit(t *testing.T) {
+func TestRestoreRefusesInvalidSnapshots(t *testing.T) {
 	t.Parallel()
 	machine := newNested(t)
 	const rest = `"context":{},"tags":["settled"],"steps":2}`
@@ -216,11 +215,11 @@ func TestRestoreRefusesWhatDoesNotFit(t *testing.T) {
 		`{"machine":"m","version":1,"status":"active","value":{"a":"b"},` + rest:                                                          `expected a string under "value", got an object; mend it, or restore it from a backup`,
 		`{"machine":"m","version":1,"status":"active","value":"outer",` + rest:                                                            `the state "outer" is not settled in this version; host the old version too`,
 		`{"machine":"m","version":1,"status":"done","value":"a",` + rest:                                                                  `the status "done" does not fit the state "a" and its 0 timers`,
-		`{"machine":"m","version":1,"status":"active","value":"a","context":{},"tags":[],"steps":0}`:                                      `expected a count of steps from 1, got 0`,
-		`{"machine":"m","version":1,"status":"active","value":"a","timers":{"2.0":{"state":"inner","after":"1m0s"}},` + rest:              `timer 2.0 belongs to "inner" after "1m0s", which is no timer of an active state of this version`,
-		`{"machine":"m","version":1,"status":"active","value":"inner","timers":{"2.0":{"state":"inner","after":"5m0s"}},` + rest:          `timer 2.0 belongs to "inner" after "5m0s", which is no timer of an active state of this version`,
+		`{"machine":"m","version":1,"status":"active","value":"a","context":{},"tags":[],"steps":0}`:                                      `expected a step count of at least 1, got 0`,
+		`{"machine":"m","version":1,"status":"active","value":"a","timers":{"2.0":{"state":"inner","after":"1m0s"}},` + rest:              `timer 2.0 belongs to "inner" after "1m0s", which is not a timer of an active state in this version`,
+		`{"machine":"m","version":1,"status":"active","value":"inner","timers":{"2.0":{"state":"inner","after":"5m0s"}},` + rest:          `timer 2.0 belongs to "inner" after "5m0s", which is not a timer of an active state in this version`,
 		`{"machine":"m","version":1,"status":"active","value":"inner","timers":{"3.0":{"state":"inner","after":"1m0s"}},` + rest:          `expected the ID of a timer that one of 2 steps derived, such as 1.0, got "3.0"`,
-		`{"machine":"m","version":1,"status":"active","value":"a","timers":{"2.0":{"state":"","after":"X","event":{"type":"X"}}},` + rest: `timer 2.0: this version does not read its event "X"`,
+		`{"machine":"m","version":1,"status":"active","value":"a","timers":{"2.0":{"state":"","after":"X","event":{"type":"X"}}},` + rest: `timer 2.0: this version cannot decode its event "X"`,
 		`{"machine":"m","version":1,"status":"active","value":"a","context":{"lines":1},"tags":[],"steps":2}`:                             `expected an array under "context.lines", got a number; mend it, or restore it from a backup`,
 	} {
 		if restored, err := machine.Restore([]byte(snapshot)); !errors.Is(err, statechart.ErrUnreadable) || !strings.Contains(err.Error(), want) || restored != nil {
@@ -229,7 +228,7 @@ func TestRestoreRefusesWhatDoesNotFit(t *testing.T) {
 	}
 }
 
-func TestNewFindsAllThatIsWrong(t *testing.T) {
+func TestNewReportsAllFindings(t *testing.T) {
 	t.Parallel()
 	type hidden struct{ secret int }
 	_ = hidden{secret: 1}
@@ -245,7 +244,7 @@ func TestNewFindsAllThatIsWrong(t *testing.T) {
 	})
 	const want = `chart "a/b": 17 findings:
   the chart declares the event "IN" as internal: fire its trigger with Fire, which needs no declaration
-  the chart is started by "GHOST", which is none of Events: declare it, or remove it from StartedBy
+  the chart is started by "GHOST", which is not in Events: declare it, or remove it from StartedBy
   the chart has the ID "a/b": use letters, digits, '-' and '_'
   the chart has the version 0: count versions from 1
   the chart declares the event type "settle.x": use a name without '*' and spaces that does not begin with settle., done.state., done.invoke., error.invoke., done.child., error.child., error.execution
@@ -256,15 +255,15 @@ func TestNewFindsAllThatIsWrong(t *testing.T) {
 	}
 	for _, finding := range []string{
 		`state "a" is listed twice: list it once`,
-		`state "a" is listed twice, or shares its name with another: list it once, or set Name`,
-		`state "x.y" cannot have this name: set Name to one without '.', '#', '/' and spaces`,
-		`state "x.y" has an Output and is not final: set Final, or remove Output`,
+		`state "a" is listed twice, or has the same name as another state: list it once, or set Name`,
+		`state "x.y" has an invalid name: set Name to one without '.', '#', '/' and spaces`,
+		`state "x.y" has an Output but is not final: set Final, or remove Output`,
 		`state "c" is final and settled: remove one of the two: an instance that has ended waits for nothing`,
 		`state "d" is final and has timers: remove After`,
-		`state "d" has the timer "t" without a trigger or with a delay below 0: set Trigger, and Delay from 0`,
-		`state "d" has two timers "t": give one another ID`,
+		`state "d" has the timer "t" without a trigger or with a negative delay: set Trigger, and a Delay of at least 0`,
+		`state "d" has two timers "t": change the ID of one`,
 		`state "e" answers "" without a name, with a cause but no error, or with an output beside an error: set Name, and either Output or Error and Cause`,
-		`state "a" is the initial state and not settled, so that no event could move it: tag it statechart.Settled`,
+		`state "a" is the initial state but not settled, so no event could reach it: tag it statechart.Settled`,
 		`the chart has both Machine and Build, or neither: set one of them`,
 	} {
 		if err != nil && !strings.Contains(err.Error(), finding) {
@@ -273,12 +272,12 @@ func TestNewFindsAllThatIsWrong(t *testing.T) {
 	}
 }
 
-func TestNewAsksTheMachineWhetherItFits(t *testing.T) {
+func TestNewChecksTheMachinesStates(t *testing.T) {
 	t.Parallel()
 	config := statelesshost.Config[notes]{ID: "m", Version: 1, Initial: "a", States: states{settledState("a"), settledState("b")}, Events: events{"GO": {}}}
 	for want, change := range map[string]func(*statelesshost.Config[notes]){
-		"cannot be asked for its state: expected it to be in a, it is in z": func(c *statelesshost.Config[notes]) { c.Machine = stateless.NewStateMachine("z") },
-		`state "b" cannot be asked for: panic: no b`: func(c *statelesshost.Config[notes]) {
+		"cannot report its state: expected the state a, got z": func(c *statelesshost.Config[notes]) { c.Machine = stateless.NewStateMachine("z") },
+		`state "b" cannot be checked: panic: no b`: func(c *statelesshost.Config[notes]) {
 			c.Build = func(state stateless.State, _ *notes) *stateless.StateMachine {
 				if state == "b" {
 					panic("no b")
@@ -290,7 +289,7 @@ func TestNewAsksTheMachineWhetherItFits(t *testing.T) {
 			c.Machine = statelesshost.NewStateMachine()
 			c.Machine.Configure("a").Permit("GO", "c")
 		},
-		"has the initial state z, which is none of States": func(c *statelesshost.Config[notes]) {
+		"has the initial state z, which is not in States": func(c *statelesshost.Config[notes]) {
 			c.Machine, c.Initial = statelesshost.NewStateMachine(), "z"
 		},
 	} {

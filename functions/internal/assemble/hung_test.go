@@ -18,11 +18,9 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/aws-sdk-go-v2/credentials"
-	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
 	"github.com/settle-run/settle/functions/internal/boot"
 	"github.com/settle-run/settle/runtime/durable"
-	"github.com/settle-run/settle/runtime/schedule"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
@@ -135,7 +133,7 @@ func TestACallOfSchedulerThatHangsIsTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hung := &hungAWS{}
 		p := hung.process()
-		timers, err := newTimers(p, schedule.NewDelayQueue(sqs.NewFromConfig(p.RuntimeAWS()), p.Settings.DelayQueueURL, time.Now))
+		_, timers, err := newTimers(p)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,4 +1,4 @@
-// Package canonicaljson gives equal JSON objects one text.
+// Package canonicaljson returns one canonical text for equal JSON objects.
 package canonicaljson
 
 import (
@@ -13,15 +13,15 @@ import (
 	"unicode"
 )
 
-// Object returns a text that two JSON objects share if they differ at most in white space, the order of keys, escapes
-// in strings, the spelling of numbers (1.50 and 15e-1), and the value of the key omitted. It fails if the text is no
-// JSON object.
+// Object returns the canonical text of a JSON object. Two objects have the same text if they differ only in white
+// space, the order of keys, escapes in strings, the spelling of numbers (1.50 and 15e-1), or the value of the key
+// omitted. It fails if the text is not a JSON object.
 //
-// Of keys that are equal but for case, the order counts, because encoding/json decodes them into the same field.
-// RFC 8785 (JSON Canonicalization Scheme) does not fit: it reads numbers as doubles, so two large integers that differ in
-// the last digit would be equal.
+// Keys that differ only in case keep their order, because encoding/json decodes them into the same field. RFC 8785
+// (JSON Canonicalization Scheme) does not fit: it reads numbers as doubles, so two large integers that differ in the
+// last digit would be equal.
 func Object(text []byte, omitted string) ([]byte, error) {
-	// Valid also limits the nesting, to 10,000 levels.
+	// Valid also limits the nesting to 10,000 levels.
 	if !json.Valid(text) || !bytes.HasPrefix(bytes.TrimLeft(text, " \t\r\n"), []byte("{")) {
 		return nil, errors.New("expected a JSON object")
 	}
@@ -30,8 +30,8 @@ func Object(text []byte, omitted string) ([]byte, error) {
 	return readValue(decoder, omitted)
 }
 
-// readValue reads one value and returns its canonical form. An object comes without the key omitted; the values
-// inside it are whole.
+// readValue reads one value and returns its canonical form. It omits the key omitted from an object, but not from the
+// values inside it.
 func readValue(decoder *json.Decoder, omitted string) ([]byte, error) {
 	token, err := decoder.Token()
 	if err != nil {
@@ -63,7 +63,7 @@ func readArray(decoder *json.Decoder) ([]byte, error) {
 	return append(canonical, ']'), err
 }
 
-// member is a key of an object with the canonical form of its value.
+// member is a key of an object and the canonical form of its value.
 type member struct {
 	key   string
 	value []byte
@@ -111,12 +111,12 @@ func readObject(decoder *json.Decoder, omitted string) ([]byte, error) {
 	return append(canonical, '}'), nil
 }
 
-// foldKey returns the same text for keys that encoding/json decodes into the same field: those that are equal but for case.
+// foldKey returns the same text for keys that differ only in case. encoding/json decodes them into the same field.
 func foldKey(key string) string {
 	return strings.Map(func(r rune) rune {
 		for {
 			folded := unicode.SimpleFold(r)
-			if folded <= r { // The orbit begins anew, at its smallest rune.
+			if folded <= r { // the orbit is back at its smallest rune
 				return folded
 			}
 			r = folded
@@ -124,8 +124,8 @@ func foldKey(key string) string {
 	}, key)
 }
 
-// spelling returns one spelling for all JSON numbers of a value: its significant digits and a power of ten. It is
-// exact for any number of digits. A number whose exponent does not fit into 48 bits keeps its spelling.
+// spelling returns one spelling for all JSON numbers of the same value: the significant digits and a power of ten. It
+// is exact for any number of digits. A number whose exponent does not fit into 48 bits keeps its spelling.
 func spelling(number string) string {
 	unsigned, negative := strings.CutPrefix(strings.ToLower(number), "-")
 	mantissa, power, scientific := strings.Cut(unsigned, "e")

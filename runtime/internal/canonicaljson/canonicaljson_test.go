@@ -16,7 +16,7 @@ func canonical(text string) (string, error) {
 	return string(form), err
 }
 
-func TestTheFormIgnoresHowAnObjectIsSpelled(t *testing.T) {
+func TestTheFormIgnoresTheSpellingOfAnObject(t *testing.T) {
 	t.Parallel()
 	const event = `{"type":"PAY","cents":1050,"big":12345678901234567890123456789012345678901,"small":-0.00150,"to":{"a":"é","b":[1,null,true]},"zero":0}`
 	want, err := canonical(event)
@@ -24,30 +24,30 @@ func TestTheFormIgnoresHowAnObjectIsSpelled(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, same := range map[string]string{
-		"white space and order":  "\n { \"zero\": 0, \"to\": {\"b\": [1, null, true], \"a\": \"é\"}, \"small\": -0.00150, \"cents\": 1050, \"big\": 12345678901234567890123456789012345678901, \"type\": \"PAY\" } ",
-		"escapes":                strings.Replace(strings.Replace(event, "é", `\u00e9`, 1), "PAY", `\u0050AY`, 1),
-		"spelling of numbers":    strings.NewReplacer("1050", "1.05e3", "-0.00150", "-15E-4", `"zero":0`, `"zero":-0.0e9`, "[1,", "[1.0,").Replace(event),
-		"with an ID of its own":  strings.Replace(event, "{", `{"$id":"k",`, 1),
-		"with its ID at the end": strings.TrimSuffix(event, "}") + `,"$id":"k"}`,
+		"white space and order": "\n { \"zero\": 0, \"to\": {\"b\": [1, null, true], \"a\": \"é\"}, \"small\": -0.00150, \"cents\": 1050, \"big\": 12345678901234567890123456789012345678901, \"type\": \"PAY\" } ",
+		"escapes":               strings.Replace(strings.Replace(event, "é", `\u00e9`, 1), "PAY", `\u0050AY`, 1),
+		"spelling of numbers":   strings.NewReplacer("1050", "1.05e3", "-0.00150", "-15E-4", `"zero":0`, `"zero":-0.0e9`, "[1,", "[1.0,").Replace(event),
+		"with an ID":            strings.Replace(event, "{", `{"$id":"k",`, 1),
+		"with an ID at the end": strings.TrimSuffix(event, "}") + `,"$id":"k"}`,
 	} {
 		if got, err := canonical(same); err != nil || got != want {
 			t.Errorf("%s: expected %s, got %s, %v", name, want, got, err)
 		}
 	}
 	for name, other := range map[string]string{
-		"another value":              strings.Replace(event, "1050", "1051", 1),
-		"the last of 41 digits":      strings.Replace(event, "901,", "902,", 1),
-		"a power of ten":             strings.Replace(event, "1050", "10500", 1),
-		"a sign":                     strings.Replace(event, "-0.00150", "0.00150", 1),
-		"text in place of a number":  strings.Replace(event, "1050", `"1050"`, 1),
-		"a further key":              strings.Replace(event, "{", `{"more":null,`, 1),
-		"a key less":                 strings.Replace(event, `,"zero":0`, "", 1),
-		"the order of a list":        strings.Replace(event, "[1,null,true]", "[null,1,true]", 1),
-		"an ID further inside":       strings.Replace(event, `"a":"é"`, `"a":"é","$id":"k"`, 1),
-		"another exponent":           strings.Replace(event, "1050", "1e999999999999999999999", 1),
-		"and one more":               strings.Replace(event, "1050", "1e999999999999999999998", 1),
-		"keys that differ in case":   strings.Replace(event, "{", `{"Cents":1050,`, 1),
-		"a list in place of a value": strings.Replace(event, "1050", "[1050]", 1),
+		"another value":             strings.Replace(event, "1050", "1051", 1),
+		"the last of 41 digits":     strings.Replace(event, "901,", "902,", 1),
+		"a power of ten":            strings.Replace(event, "1050", "10500", 1),
+		"a sign":                    strings.Replace(event, "-0.00150", "0.00150", 1),
+		"text instead of a number":  strings.Replace(event, "1050", `"1050"`, 1),
+		"a further key":             strings.Replace(event, "{", `{"more":null,`, 1),
+		"a missing key":             strings.Replace(event, `,"zero":0`, "", 1),
+		"the order of a list":       strings.Replace(event, "[1,null,true]", "[null,1,true]", 1),
+		"an ID in a nested object":  strings.Replace(event, `"a":"é"`, `"a":"é","$id":"k"`, 1),
+		"another exponent":          strings.Replace(event, "1050", "1e999999999999999999999", 1),
+		"and one more":              strings.Replace(event, "1050", "1e999999999999999999998", 1),
+		"keys that differ in case":  strings.Replace(event, "{", `{"Cents":1050,`, 1),
+		"a list instead of a value": strings.Replace(event, "1050", "[1050]", 1),
 	} {
 		if got, err := canonical(other); err != nil || got == want {
 			t.Errorf("%s: expected a form other than %s, got %s, %v", name, want, got, err)
@@ -56,7 +56,7 @@ func TestTheFormIgnoresHowAnObjectIsSpelled(t *testing.T) {
 }
 
 // encoding/json decodes keys that differ only in case into one field. The last one wins, as with duplicate keys.
-func TestTheFormKeepsTheOrderOfKeysThatAreOneField(t *testing.T) {
+func TestTheFormKeepsTheOrderOfKeysOfOneField(t *testing.T) {
 	t.Parallel()
 	for _, pair := range [][2]string{
 		{`{"a":1,"a":2}`, `{"a":2,"a":1}`},
@@ -72,7 +72,7 @@ func TestTheFormKeepsTheOrderOfKeysThatAreOneField(t *testing.T) {
 }
 
 // Two objects with the same form decode into the same value. Re-encoding an object with encoding/json keeps its form.
-func TestObjectsWithOneFormDecodeIntoOneValue(t *testing.T) {
+func TestObjectsWithTheSameFormDecodeIntoTheSameValue(t *testing.T) {
 	t.Parallel()
 	document := rapid.StringMatching(`\{("[ab]":(1|1\.0|10e-1|"[ab]"|\{("a":2)?\}|\[(0|null)?\])){0,1}(,"[cd]":[12]){0,2}\}`)
 	rapid.Check(t, func(t *rapid.T) {

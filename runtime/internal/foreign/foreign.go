@@ -1,7 +1,6 @@
-// Package foreign keeps statechart.CompileForeign for those who read documents of other
-// interpreters: nobody outside of runtime/ can name the type that it asks for, so that no machine
-// does without the checks.
+// Package foreign restricts statechart.CompileForeign to the packages in runtime/ that read documents of other
+// interpreters. Code outside runtime/ cannot name its argument type, so no machine can skip the checks.
 package foreign
 
-// Document says that a definition was read from a document of another interpreter.
+// Document marks a definition that was read from a document of another interpreter.
 type Document struct{}

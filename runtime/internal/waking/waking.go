@@ -19,8 +19,8 @@ const (
 	// ByRest means that nothing is scheduled. The instance waits for events from outside or for its children, or it has
 	// ended.
 	ByRest Cause = "rest"
-	// ByMessage means a message in the queue. The instance is unsettled or owes effects. The consumer acknowledges the
-	// message of the turn that stored it only when neither is true.
+	// ByMessage means a message in the queue. The instance is unsettled or has effects to perform. The consumer
+	// acknowledges the message of the turn that stored it only when neither is true.
 	ByMessage Cause = "message"
 	// ByTimer means scheduled messages: a timer, a heartbeat of a task, or a poll of an execution.
 	ByTimer Cause = "timer"
@@ -58,7 +58,7 @@ func (s Stored) Cause() Cause {
 	}
 }
 
-// awaited returns the timers, tasks and executions that a scheduled message names. It leaves out those whose schedule
+// awaited returns the timers, tasks and executions that need a scheduled message. It omits those whose schedule
 // failed permanently: the record keeps them as failed effects.
 func (s Stored) awaited() (names []string) {
 	wait := func(name, effect string) {
@@ -87,19 +87,20 @@ func (s Stored) isStuck() bool {
 	return !s.Settled && s.Record.Error != nil && strings.Contains(s.Record.Error.Message, "settling ")
 }
 
-// Check returns an error unless the messages wake the instance, or it is stuck. queued holds the bodies of the messages of its group that
-// are in the queue or in flight. scheduled holds the bodies of the messages that a timer will send to it.
+// Check returns an error if nothing wakes the instance, unless it is stuck. queued holds the bodies of the messages
+// of its group that are in the queue or in flight. scheduled holds the bodies of the messages that a timer will send
+// to it.
 func (s Stored) Check(queued, scheduled []string) error {
 	switch s.Cause() {
 	case ByMessage:
 		if len(queued) == 0 && !s.isStuck() {
-			return fmt.Errorf("settled: %v, effects owed: %v, and no message of it is in the queue", s.Settled, s.Record.Owes())
+			return fmt.Errorf("settled: %v, effects to perform: %v, but it has no message in the queue", s.Settled, s.Record.Owes())
 		}
 	case ByTimer:
 		for _, name := range s.awaited() {
 			names := func(body string) bool { return strings.Contains(body, strconv.Quote(name)) }
 			if !slices.ContainsFunc(queued, names) && !slices.ContainsFunc(scheduled, names) {
-				return fmt.Errorf("it waits for %s, and no message of that is scheduled or in the queue", name)
+				return fmt.Errorf("it waits for %s, but no message for it is scheduled or in the queue", name)
 			}
 		}
 	case ByRest:

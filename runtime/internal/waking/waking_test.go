@@ -8,7 +8,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-func TestAnInstanceWithoutAMessageOrAScheduleIsNotWoken(t *testing.T) {
+func TestAnInstanceWithoutAMessageOrAScheduleIsAsleep(t *testing.T) {
 	t.Parallel()
 	timer, beat := `{"type": "settle.timer", "timer": "2.0"}`, `{"type": "settle.token", "token": "k1"}`
 	owing := durable.Record{Outbox: []statechart.Effect{{ID: "1.0"}}}

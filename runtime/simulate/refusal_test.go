@@ -18,7 +18,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// refuser is an HTTP client that answers some calls as AWS does which a policy denies.
+// refuser is an HTTP client that refuses some calls like AWS under a policy that denies them.
 type refuser struct {
 	next aws.HTTPClient
 	code func(operation, body string) string
@@ -45,7 +45,7 @@ func (r refuser) Do(request *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusBadRequest, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(answer))}, nil
 }
 
-// doBatch sends the entries of a batch that code does not refuse, and reports the others as failed (SQS API Reference,
+// doBatch sends the entries of a batch except the refused ones, and reports those as failed (SQS API Reference,
 // SendMessageBatch: "the request can result in a combination of successful and unsuccessful actions").
 func (r refuser) doBatch(request *http.Request, body []byte) (*http.Response, error) {
 	var batch struct {
@@ -81,7 +81,7 @@ func (r refuser) doBatch(request *http.Request, body []byte) (*http.Response, er
 		if err != nil || response.StatusCode != http.StatusOK || len(failed) == 0 {
 			return response, err
 		}
-		defer func() { _ = response.Body.Close() }() // It is read to its end.
+		defer func() { _ = response.Body.Close() }() // it is read to its end
 		if err := json.NewDecoder(response.Body).Decode(&answer); err != nil {
 			return nil, err
 		}
@@ -91,7 +91,7 @@ func (r refuser) doBatch(request *http.Request, body []byte) (*http.Response, er
 	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: io.NopCloser(bytes.NewReader(text))}, err
 }
 
-// post is the context of a chart that sends letters, and notes which cannot be sent.
+// post is the context of a chart that sends letters, and records which cannot be sent.
 type post struct {
 	Letters []string `json:"letters"`
 	Failed  []string `json:"failed"`
@@ -103,7 +103,7 @@ type letter struct {
 	Bytes int    `json:"bytes"`
 }
 
-// posting hosts that chart. A letter goes to its receiver, with so many bytes, and a copy to posting/archive.
+// posting hosts that chart. A letter with that many bytes goes to its receiver, and a copy to posting/archive.
 func posting() durable.Machine {
 	type on = statechart.Transition[post]
 	type do = []statechart.Action[post]
@@ -131,7 +131,7 @@ func posting() durable.Machine {
 	}), durable.MachineConfig{})
 }
 
-// posted sums up an instance: what has come, what it knows could not be sent, and what should not be left.
+// posted summarizes an instance: the letters that arrived, the failures that it recorded, and anything left to do.
 func (w *world) posted(instance string) string {
 	w.t.Helper()
 	r := w.record(instance)
@@ -153,7 +153,7 @@ const (
 	postTwo = `{"type": "letter", "text": "two"}`
 )
 
-// loseDelayQueue gives the world a delay queue that is deleted, and a role that allows its use.
+// loseDelayQueue gives the world a deleted delay queue, and a role that may use it.
 func (w *world) loseDelayQueue() {
 	w.t.Helper()
 	queues := sqs.NewFromConfig(w.aws(w.cloud.HTTPClient(), true))
@@ -172,13 +172,13 @@ func (w *world) loseDelayQueue() {
 	}
 	w.t.Cleanup(func() {
 		if err := w.roles.Denied(); err != nil {
-			w.t.Errorf("expected the queue to be missing, and not the permission: %v", err)
+			w.t.Errorf("expected a missing queue, not a missing permission: %v", err)
 		}
 	})
 }
 
-// TestAnEffectThatAWSRefusesForGoodBlocksNothing has AWS refuse an effect in the ways that no time mends.
-func TestAnEffectThatAWSRefusesForGoodBlocksNothing(t *testing.T) {
+// TestAPermanentlyFailedEffectBlocksNothing makes AWS refuse an effect in each permanent way.
+func TestAPermanentlyFailedEffectBlocksNothing(t *testing.T) {
 	t.Parallel()
 	toSecond := func(operation, body string) string {
 		if operation == "SendMessage" && strings.Contains(body, `"MessageGroupId":"posting/2"`) {
@@ -190,7 +190,7 @@ func TestAnEffectThatAWSRefusesForGoodBlocksNothing(t *testing.T) {
 		refuse  func(operation, body string) string
 		prepare func(w *world)
 		event   string
-		after   time.Duration // that it takes to give up, and no less than within
+		after   time.Duration // the minimum time until it is dropped; within is the maximum
 		within  time.Duration
 		want    string
 		archive string
@@ -210,7 +210,7 @@ func TestAnEffectThatAWSRefusesForGoodBlocksNothing(t *testing.T) {
 			refuse: toSecond, event: fmt.Sprintf(postOne, 0), after: 59 * time.Minute, within: 70 * time.Minute,
 			want: `[two] ["send to posting/2"], kept: [send posting/2 told], 0 effects left, <nil>`, archive: `[one] [], kept:, 0 effects left, <nil>`,
 		},
-		"a queue that is deleted": {
+		"a deleted queue": {
 			prepare: (*world).loseDelayQueue,
 			event:   `{"type": "pause"}`, after: 59 * time.Minute, within: 70 * time.Minute,
 			want: `[two] ["schedule to 10m0s of paused"], kept: [schedule 10m0s of paused told], 0 effects left, <nil>`,
@@ -226,7 +226,7 @@ func TestAnEffectThatAWSRefusesForGoodBlocksNothing(t *testing.T) {
 				w.send("posting/1", postTwo)
 				time.Sleep(c.after)
 				if r := w.record("posting/1"); c.after > 0 && (len(r.FailedEffects) > 0 || len(r.Outbox) == 0) {
-					t.Errorf("want it tried for an hour, got %+v", r)
+					t.Errorf("want it retried for an hour, got %+v", r)
 				}
 				time.Sleep(c.within - c.after)
 				if got := w.posted("posting/1"); got != c.want {
@@ -245,8 +245,9 @@ func TestAnEffectThatAWSRefusesForGoodBlocksNothing(t *testing.T) {
 	}
 }
 
-// TestAnEffectThatFailsForGoodIsToldOnceWhateverCallIsHit meets each fault at each call of the consumer.
-func TestAnEffectThatFailsForGoodIsToldOnceWhateverCallIsHit(t *testing.T) {
+// TestAPermanentFailureIsReportedOnceWithAnyFault combines a failed effect with each fault at each call of the
+// consumer.
+func TestAPermanentFailureIsReportedOnceWithAnyFault(t *testing.T) {
 	t.Parallel()
 	refuse := func(operation, body string) string {
 		if operation == "SendMessage" && strings.Contains(body, `"MessageGroupId":"posting/2"`) {

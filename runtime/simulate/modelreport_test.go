@@ -11,14 +11,14 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// What the sequential model knows of what only the loop can report to a chart.
+// The sequential model's view of events that only the loop can report to a chart.
 
-// loseAlias takes a message that says that an alias belonged to another instance when this one claimed it. The loop claims it once
-// more then: r.taken says that another instance still has it.
+// loseAlias applies a message that the alias belonged to another instance when this one claimed it. The loop then
+// claims it once more. r.taken means that the other instance still has it.
 func (r *replay) loseAlias(alias string) error {
 	if !r.aliases[alias] || !r.declaresAliasTaken() {
 		if r.taken {
-			return differ("the instance was told that %s is taken, and does not claim it", alias)
+			return differ("the instance received that %s is taken, but does not claim it", alias)
 		}
 		return nil
 	}
@@ -26,19 +26,19 @@ func (r *replay) loseAlias(alias string) error {
 	isOwn := func(t tenure) bool { return t.of == r.name && t.createdAt.Equal(r.record.CreatedAt) }
 	if !r.taken {
 		if !r.simulation.ledger.had("alias/"+alias, begin, end, isOwn) {
-			return differ("the instance was not told that %s is taken, and has not got it", alias)
+			return differ("the instance does not have %s, and did not receive that it is taken", alias)
 		}
 		return nil
 	}
 	if !r.simulation.ledger.had("alias/"+alias, begin, end, func(t tenure) bool { return !isOwn(t) }) {
-		return differ("the instance was told that %s is taken, and no other has it", alias)
+		return differ("the instance received that %s is taken, but no other has it", alias)
 	}
 	delete(r.aliases, alias)
-	return r.tell(durable.AliasTaken, map[string]any{"alias": alias})
+	return r.report(durable.AliasTaken, map[string]any{"alias": alias})
 }
 
-// between returns the times of the steps before and after the message at hand, which the clocks of two processes have told. A zero
-// end has no limit.
+// between returns the times of the steps before and after the current message, from the clocks of two processes. A
+// zero end means no limit.
 func (r *replay) between() (begin, end time.Time) {
 	if r.at > 0 {
 		begin = r.record.History[r.at-1].At.Add(-clockSkewMax)
@@ -49,19 +49,19 @@ func (r *replay) between() (begin, end time.Time) {
 	return begin, end
 }
 
-// tellFailed tells the chart of an effect that was given up, once.
-func (r *replay) tellFailed(effect string) error {
+// reportFailed reports a dropped effect to the chart, once.
+func (r *replay) reportFailed(effect string) error {
 	id := derivedID(r.name, r.record.CreatedAt, effect)
 	if !r.simulation.ledger.failed[id] || r.failures[id] {
 		return nil
 	}
 	r.failures[id] = true
-	r.simulation.count("charts told that an effect has failed for good", 1)
-	return r.tell(durable.CommunicationError, map[string]any{"effect": id, "kind": "any"})
+	r.simulation.count("charts that received a failed effect", 1)
+	return r.report(durable.CommunicationError, map[string]any{"effect": id, "kind": "any"})
 }
 
-// tell tells the chart what only the loop knows, if it declares the event.
-func (r *replay) tell(typ string, form map[string]any) error {
+// report sends the chart an event from the loop, if it declares the event.
+func (r *replay) report(typ string, form map[string]any) error {
 	if !slices.Contains(r.machine.Events(), typ) {
 		return nil
 	}
@@ -77,42 +77,42 @@ func (r *replay) tell(typ string, form map[string]any) error {
 	return r.step(event)
 }
 
-// checkAliases checks that the instance has the aliases that it has claimed and not lost.
+// checkAliases checks that the instance has the aliases that it claimed and did not lose.
 func (r *replay) checkAliases() error {
 	r.simulation.ledger.mu.Lock()
 	defer r.simulation.ledger.mu.Unlock()
 	for alias := range r.aliases {
 		if tenures := r.simulation.ledger.tenures["alias/"+alias]; r.declaresAliasTaken() && (len(tenures) == 0 || !tenures[len(tenures)-1].isOf(r)) {
-			return fmt.Errorf("it claims %s, and has not got it: %+v", alias, tenures)
+			return fmt.Errorf("it claims %s, but does not have it: %+v", alias, tenures)
 		}
 	}
 	return nil
 }
 
-// declaresAliasTaken reports whether the history says which aliases the instance has lost.
+// declaresAliasTaken reports whether the history shows which aliases the instance lost.
 func (r *replay) declaresAliasTaken() bool {
 	return slices.Contains(r.machine.Events(), durable.AliasTaken)
 }
 
-// isOf reports whether the tenure is of the instance, and has not ended.
+// isOf reports whether the tenure belongs to the instance, and has not ended.
 func (t tenure) isOf(r *replay) bool {
 	return t.of == r.name && t.createdAt.Equal(r.record.CreatedAt) && t.end.IsZero()
 }
 
-// checkAliases checks that no instance has an alias that it does not claim any more.
+// checkAliases checks that no instance has an alias that it no longer claims.
 func (s *simulation) checkAliases(replays []*replay) {
 	s.ledger.mu.Lock()
 	defer s.ledger.mu.Unlock()
 	for name, tenures := range s.ledger.tenures {
 		for _, r := range replays {
 			if tenures[len(tenures)-1].isOf(r) && r.declaresAliasTaken() && !r.aliases[strings.TrimPrefix(name, "alias/")] && !tenures[len(tenures)-1].begin.Before(s.ledger.restored[r.name].at) {
-				s.problem("%s has %s at the end, and does not claim it", r.name, name)
+				s.problem("%s has %s at the end, but does not claim it", r.name, name)
 			}
 		}
 	}
 }
 
-// isScheduledAgain reports whether the instance has scheduled a message of the runtime again, which killed processes.
+// isScheduledAgain reports whether the instance rescheduled a message of the runtime that killed processes.
 func (r *replay) isScheduledAgain(message accepted) bool {
 	retries, form := retriesOf(message)
 	return strings.HasPrefix(message.head().Type, statechart.ReservedPrefix) && slices.ContainsFunc(r.messages, func(other accepted) bool {
@@ -121,7 +121,7 @@ func (r *replay) isScheduledAgain(message accepted) bool {
 	})
 }
 
-// retriesOf returns how often a message was scheduled again, and the message without that.
+// retriesOf returns how often a message was rescheduled, and the message without the count.
 func retriesOf(message accepted) (retries float64, form string) {
 	var fields map[string]any
 	if err := json.Unmarshal([]byte(message.body), &fields); err != nil {

@@ -18,8 +18,8 @@ import (
 
 // How the ledger reads the calls that took effect.
 
-// take sees a call that took effect, and checks that no effect comes before the commit that has it.
-func (s *simulation) take(call takenCall) {
+// recordCall records a call that took effect. It checks that no effect comes before its commit.
+func (s *simulation) recordCall(call takenCall) {
 	if call.status == 400 && bytes.Contains(call.answer, []byte("ConditionalCheckFailed")) && (call.target == "dynamodb.PutItem" || call.target == "dynamodb.UpdateItem" && readUpdate(call.request).isClearing()) {
 		s.count(countConflict, 1)
 	}
@@ -33,18 +33,18 @@ func (s *simulation) take(call takenCall) {
 	defer s.ledger.mu.Unlock()
 	switch call.target {
 	case "dynamodb.PutItem":
-		s.takeCommit(call)
+		s.recordCommit(call)
 	case "dynamodb.UpdateItem":
-		s.takeUpdate(call)
+		s.recordUpdate(call)
 	case "dynamodb.TransactWriteItems":
-		s.takeClaim(call)
+		s.recordClaim(call)
 	case "sqs.SendMessage":
 		var message sentMessage
 		s.read(call.request, &message)
-		s.takeSent(call, message)
+		s.checkSent(call, message)
 	case "sqs.SendMessageBatch":
 		for _, message := range s.sentOfBatch(call) {
-			s.takeSent(call, message)
+			s.checkSent(call, message)
 		}
 	case "states.SendTaskSuccess", "states.SendTaskFailure":
 		var answer struct{ TaskToken, Error string }
@@ -65,17 +65,17 @@ func (s *simulation) take(call takenCall) {
 	}
 }
 
-// read reads a JSON text, which is a problem if it is none.
+// read decodes a JSON text. Invalid JSON is a problem.
 func (s *simulation) read(text []byte, into any) {
 	if err := json.Unmarshal(text, into); err != nil {
 		s.problem("reading %s: %v", text, err)
 	}
 }
 
-// scheduledID finds the deduplication ID in a JSON text within JSON.
+// scheduledID matches the deduplication ID in JSON text that is a JSON string.
 var scheduledID = regexp.MustCompile(`deduplication_id\\":\\"([^\\]+)\\"`)
 
-// isCommitted checks that a commit has the effect with the derived ID. text is what was sent.
+// isCommitted checks that a commit contains the effect with the derived ID. text is the sent text.
 func (s *simulation) isCommitted(id string, call takenCall, text string) {
 	if !s.ledger.committed[id] && !uncommitted.MatchString(text) {
 		s.problem("%s %s before a commit has the effect %s", call.process, call.target, id)
@@ -86,7 +86,7 @@ func (s *simulation) isCommitted(id string, call takenCall, text string) {
 // scheduled again, and the message that wakes a migrated instance.
 var uncommitted = regexp.MustCompile(`settle\.(token|execution)[.\\"]|\$retries\\*"|/again/|"timer\\*":\\*"migrated\.`)
 
-// sentMessage is a message as a call of SQS has it.
+// sentMessage is a message in a call to SQS.
 type sentMessage struct {
 	Queue      string                                  `json:"QueueUrl"`
 	Group      string                                  `json:"MessageGroupId"`
@@ -95,7 +95,7 @@ type sentMessage struct {
 	Attributes map[string]struct{ StringValue string } `json:"MessageAttributes"`
 }
 
-// sentOfBatch returns the messages of a batch that the queue has taken: it may refuse some.
+// sentOfBatch returns the messages of a batch that the queue accepted: it may refuse some.
 func (s *simulation) sentOfBatch(call takenCall) (sent []sentMessage) {
 	var batch struct {
 		QueueURL string `json:"QueueUrl"`
@@ -116,15 +116,15 @@ func (s *simulation) sentOfBatch(call takenCall) (sent []sentMessage) {
 	return sent
 }
 
-// takeSent checks a message that a consumer has sent.
-func (s *simulation) takeSent(call takenCall, message sentMessage) {
+// checkSent checks a message that a consumer sent.
+func (s *simulation) checkSent(call takenCall, message sentMessage) {
 	switch {
 	case strings.HasSuffix(message.Queue, deadLetterName):
 		if strings.Contains(message.Body, `"settle.timer"`) {
 			s.problem("%s parks the firing of a timer: %s", call.process, message.Body)
 		}
 		if !s.ledger.parkings[message.ID] && s.ledger.hasItem(message.Group, time.Now()) && s.lab.alone && !s.director.wasFrozen(call.process) {
-			s.problem("%s parks a message of %s before a commit has asked for that: %s", call.process, message.Group, message.ID)
+			s.problem("%s parks a message of %s before a commit asks for it: %s", call.process, message.Group, message.ID)
 		}
 		s.ledger.parked[message.ID] = append(s.ledger.parked[message.ID], message.Attributes["reason"].StringValue)
 	case strings.HasSuffix(message.Queue, delayName):
@@ -141,7 +141,7 @@ func (s *simulation) takeSent(call takenCall, message sentMessage) {
 	}
 }
 
-// Attributes of items, as DynamoDB's JSON has them.
+// Attributes of items in DynamoDB's JSON.
 type (
 	textAttribute   struct{ S string }
 	numberAttribute struct{ N string }
@@ -170,17 +170,17 @@ type (
 )
 
 func (v numberAttribute) int() int64 {
-	n, _ := strconv.ParseInt(v.N, 10, 64) // Without the attribute, it is 0.
+	n, _ := strconv.ParseInt(v.N, 10, 64) // 0 without the attribute
 	return n
 }
 
-// time is the time that the attribute has; without the attribute, it is zero.
+// time returns the time in the attribute; zero without the attribute.
 func (v textAttribute) time() time.Time {
 	at, _ := time.Parse(time.RFC3339Nano, v.S)
 	return at
 }
 
-// answers counts the tasks whose answers are stored and were not given.
+// answers counts the tasks whose stored answers have not been given.
 func (v tokensAttribute) answers() (n int) {
 	for _, token := range v.L {
 		if token.M.Answer != nil {
@@ -190,8 +190,8 @@ func (v tokensAttribute) answers() (n int) {
 	return n
 }
 
-// takeCommit notes a stored item of an instance, and its effects.
-func (s *simulation) takeCommit(call takenCall) {
+// recordCommit records a stored item of an instance, and its effects.
+func (s *simulation) recordCommit(call takenCall) {
 	var put struct {
 		Item struct {
 			Instance    textAttribute   `json:"instance"`
@@ -207,7 +207,7 @@ func (s *simulation) takeCommit(call takenCall) {
 	name := put.Item.Instance.S
 	createdAt, err := time.Parse(time.RFC3339Nano, put.Item.CreatedAt.S)
 	if err != nil {
-		s.problem("%s stores an item that is no instance's: %s", call.process, call.request)
+		s.problem("%s stores an item that is not an instance: %s", call.process, call.request)
 		return
 	}
 	s.storedAt(call, name, stored{createdAt: createdAt, revision: put.Item.Revision.int(), expireAt: put.Item.ExpireAt.int(), owed: len(put.Item.Outbox.L) + put.Item.Tokens.answers(), deniedSince: put.Item.DeniedSince.time()})
@@ -224,7 +224,7 @@ func (s *simulation) takeCommit(call takenCall) {
 			s.problem("%s stores a new send of %s, which was restored, under an ID that was used before: %s", call.process, name, id)
 		}
 		l.committed[shortened(id)] = true
-		l.committed[shortened(id+".failed")] = true // That it has failed may be told.
+		l.committed[shortened(id+".failed")] = true // its failure may be reported
 		l.committed[nameEnd(id)] = true
 		switch place := effect.M.Event.M; effect.M.Kind.S {
 		case "park.delivery":
@@ -235,15 +235,15 @@ func (s *simulation) takeCommit(call takenCall) {
 	}
 }
 
-// storedAt notes a write of an instance's item, and checks that it has raised the revision by one, and that no item with effects to
-// perform was deleted before it.
+// storedAt records a write of an instance's item. It checks that the write raised the revision by one, and that no
+// item with effects to perform was deleted before.
 func (s *simulation) storedAt(call takenCall, name string, now stored) {
 	was, known := s.ledger.stored[name]
 	if now.revision != was.revision+1 && (now.revision != 1 || s.ledger.hasItem(name, time.Now())) {
 		s.problem("%s stores revision %d of %s, which has revision %d", call.process, now.revision, name, was.revision)
 	}
 	if known && !was.createdAt.Equal(now.createdAt) {
-		if n := s.ledger.lose(name); n > 0 {
+		if n := s.ledger.recordDeletion(name); n > 0 {
 			s.problem("an item was deleted that had %d effects to perform: %.300s", n, call.request)
 		}
 	}
@@ -253,13 +253,13 @@ func (s *simulation) storedAt(call takenCall, name string, now stored) {
 	s.ledger.stored[name] = now
 }
 
-// hasItem reports whether an instance has an item that DynamoDB may not have deleted.
+// hasItem reports whether an instance has an item that DynamoDB may not have deleted yet.
 func (l *ledger) hasItem(name string, now time.Time) bool {
 	item, ok := l.stored[name]
 	return ok && (item.expireAt == 0 || item.expireAt > now.Unix())
 }
 
-// shortened is the ID as it is used for deduplication.
+// shortened returns the ID in the form for deduplication.
 func shortened(id string) string {
 	if len(id) <= 128 {
 		return id
@@ -268,7 +268,8 @@ func shortened(id string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// itemUpdate is an UpdateItem: it clears the outbox of an instance, releases an alias, or keeps the last send of a sender.
+// itemUpdate is an UpdateItem: it clears the outbox of an instance, releases an alias, or stores the last send of a
+// sender.
 type itemUpdate struct {
 	Key struct {
 		Instance textAttribute `json:"instance"`
@@ -297,15 +298,15 @@ func readUpdate(request []byte) (update itemUpdate) {
 	return update
 }
 
-// isClearing reports whether it writes what is left of an instance's outbox.
+// isClearing reports whether the update clears an instance's outbox.
 func (u itemUpdate) isClearing() bool { return u.ExpressionAttributeNames["#outbox"] != "" }
 
-// takeUpdate notes what an update has changed.
-func (s *simulation) takeUpdate(call takenCall) {
+// recordUpdate records the effect of an update.
+func (s *simulation) recordUpdate(call takenCall) {
 	update, l := readUpdate(call.request), &s.ledger
 	name := update.Key.Instance.S
 	if _, isAlias := l.tenures[name]; isAlias {
-		l.hand(name, "", time.Time{})
+		l.recordTenure(name, "", time.Time{})
 	}
 	if strings.HasPrefix(name, durable.SendsMachine+"/") {
 		s.count("last sends of senders that were moved out of their receivers' items", 1)
@@ -324,12 +325,12 @@ func (s *simulation) takeUpdate(call takenCall) {
 	for _, effect := range values.Failed.L {
 		id := derivedID(name, createdAt, effect.M.ID.S)
 		if patience := cmp.Or(s.plan.config.DeniedWaitMax, time.Hour) - 2*clockSkewMax; !l.failed[id] && (was.deniedSince.IsZero() || time.Since(was.deniedSince) < patience) {
-			s.problem("%s gives %s up after less than %v: it was denied first at %v", call.process, id, patience, was.deniedSince)
+			s.problem("%s drops %s after less than %v: it was first denied at %v", call.process, id, patience, was.deniedSince)
 		}
 		l.failed[id] = true
 		l.failed[name] = true
 	}
 	if len(values.Failed.L) > 0 && !s.plan.denies {
-		s.problem("%s gives an effect up, although nothing is denied: %s", call.process, call.request)
+		s.problem("%s drops an effect, but nothing is denied: %s", call.process, call.request)
 	}
 }
