@@ -57,6 +57,24 @@ func NewForwarder(delays *DelayQueue, timers *Timers, sender durable.Sender) *Fo
 // count it as scheduled.
 const scheduleAgainMin = 2 * HopMax
 
+// A hop must not wait for an EventBridge Scheduler that does not answer. It waits for schedulerTimeout at most, and only
+// while the invocation has hopTimeMin left for the rest of its batch.
+const (
+	schedulerTimeout = 5 * time.Second
+	hopTimeMin       = 20 * time.Second
+)
+
+// scheduleAgain reports whether EventBridge Scheduler has taken the message.
+func (f *Forwarder) scheduleAgain(ctx context.Context, message delayed) bool {
+	deadline, limited := ctx.Deadline()
+	if f.timers == nil || limited && deadline.Sub(f.delays.now()) < hopTimeMin {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, schedulerTimeout)
+	defer cancel()
+	return f.timers.create(ctx, message) == nil
+}
+
 // letter is a message in EventBridge Scheduler's dead-letter queue: the failed request, which contains the message
 // (EventBridge Scheduler User Guide, "Configuring a schedule's dead-letter queue").
 type letter struct {
@@ -77,7 +95,7 @@ func (f *Forwarder) Forward(ctx context.Context, body string) error {
 		ctx = durable.WithTrace(ctx, durable.Trace{Parent: message.Traceparent, AWS: message.AWSTrace})
 	}
 	if early := message.At.Sub(f.delays.now()); early > 0 {
-		if f.timers != nil && early > scheduleAgainMin && f.timers.create(ctx, message) == nil {
+		if early > scheduleAgainMin && f.scheduleAgain(ctx, message) {
 			return nil
 		}
 		return f.delays.put(ctx, message)

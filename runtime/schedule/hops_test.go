@@ -2,6 +2,7 @@ package schedule_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -166,6 +167,30 @@ func TestEachDeniedScheduleLogsOneWarning(t *testing.T) {
 			if got := strings.Count(log.String(), "\n"); got != want {
 				t.Errorf("call %d: got %d lines, want %d:\n%s", i, got, want, log)
 			}
+		}
+	})
+}
+
+// TestBatchHopsWhileSchedulerHangs: a batch of ten early messages hops within the 30 seconds of the function.
+func TestBatchHopsWhileSchedulerHangs(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t)
+		timers, _ := f.withScheduler(doer(func(r *http.Request) (*http.Response, error) {
+			<-r.Context().Done()
+			return nil, r.Context().Err()
+		}))
+		f.forwarder = schedule.NewForwarder(f.delays, timers, f)
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		defer cancel()
+		for range 10 {
+			body := `{"at": "2001-01-01T00:00:00Z", "to": "signup/ada", "body": {"type": "settle.timer"}, "deduplication_id": "d"}`
+			if err := f.forwarder.Forward(ctx, body); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if len(f.hops) != 10 || ctx.Err() != nil {
+			t.Errorf("want ten hops in time, got %v and %v", f.hops, ctx.Err())
 		}
 	})
 }
