@@ -61,7 +61,7 @@ func TestHeadOfAChartIsChecked(t *testing.T) {
 		{"empty", func(d *Def, _, _ *S) { d.Payloads[""] = statechart.NoPayload() }, "", `declares the event type ""`, event},
 		{"reserved", func(d *Def, _, _ *S) { d.Payloads["settle.x"] = statechart.NoPayload() }, "", `declares the event type "settle.x"`, event},
 		{"forgeable", func(d *Def, _, _ *S) { d.Payloads["done.invoke.x"] = statechart.NoPayload() }, "", `declares the event type "done.invoke.x"`, event},
-		{"initial", func(d *Def, _, _ *S) { d.Initial = "wiat" }, "", `is compound but its Initial "wiat" is none of its children`, "set Initial to the ID of a child"},
+		{"initial", func(d *Def, _, _ *S) { d.Initial = "wiat" }, "", `is compound but its Initial "wiat" is not one of its children`, "set Initial to the ID of a child"},
 		{"parallel", func(d *Def, _, _ *S) { d.Parallel = true }, "", `is parallel and has an Initial`, "remove Initial: all regions are entered"},
 		{"states' number", func(d *Def, _, _ *S) {
 			for i := range statechart.StatesMax {
@@ -92,7 +92,7 @@ func TestShapeOfStatesIsChecked(t *testing.T) {
 		{"twice below", func(_ *Def, _, next *S) {
 			*next = S{ID: "next", Initial: "a", States: append(slices.Clone(children), S{ID: "a"})}
 		}, "next", `has two children with the ID "a"`, "give each its own ID"},
-		{"compound", func(_ *Def, _, next *S) { next.Tags, next.States = nil, children }, "next", `is compound but its Initial "" is none of its children`, "set Initial to the ID of a child"},
+		{"compound", func(_ *Def, _, next *S) { next.Tags, next.States = nil, children }, "next", `is compound but its Initial "" is not one of its children`, "set Initial to the ID of a child"},
 		{"initial of none", func(_ *Def, _, next *S) { next.Initial = "a" }, "next", "has an Initial but no children", "remove it, or add States"},
 		{"parallel", func(_ *Def, _, next *S) { *next = S{ID: "next", Type: statechart.Parallel} }, "next", "is parallel without regions", "add States"},
 		{"only history", func(_ *Def, wait, next *S) {
@@ -113,7 +113,7 @@ func TestShapeOfStatesIsChecked(t *testing.T) {
 			d.States = append(d.States, S{ID: "h", Type: statechart.ShallowHistory, Entry: logs("x")})
 			wait.On = append(wait.On, On{Event: "GO", Target: "h"})
 		}, "h", "is history but has actions, tags or resolutions", "remove them: a history state is never active"},
-		{"target", func(_ *Def, _, next *S) { next.Target = "wait" }, "next", "has a Target but is no history state", "put the target into a transition"},
+		{"target", func(_ *Def, _, next *S) { next.Target = "wait" }, "next", "has a Target but is not a history state", "put the target into a transition"},
 		{"output", func(_ *Def, _, next *S) { next.Output = output(1) }, "next", "has an Output but is not final", "move Output to a final state"},
 		{"tag", func(_ *Def, _, next *S) {
 			*next = S{ID: "next", Tags: settled, Initial: "a", States: children}
@@ -187,7 +187,7 @@ func TestTargetsAreChecked(t *testing.T) {
 		{"default outside", func(_ *Def, wait, next *S) {
 			*next = S{ID: "next", Initial: "a", States: append(slices.Clone(children), S{ID: "h", Type: statechart.DeepHistory, Target: "#wait"})}
 			wait.On[0].Target = "next.h"
-		}, "next.h", `default: target "#wait" lies outside of the parent, whose history it is`, "name a sibling or a state below one"},
+		}, "next.h", `default: target "#wait" is outside the history state's parent`, "name a sibling or a state below one"},
 		{"own default", func(_ *Def, wait, next *S) {
 			*next = S{ID: "next", Initial: "h", States: append(slices.Clone(children), S{ID: "h", Type: statechart.DeepHistory})}
 			wait.On[0].Target = "next.h"
@@ -212,9 +212,9 @@ func TestSeveralFindingsComeAtOnce(t *testing.T) {
   state "a" on GO: target "z" is not a state: name a sibling, a .child, or a #path.of.a.state
   state "b" always: target "x" is not a state: name a sibling, a .child, or a #path.of.a.state
   state "a" on STOP: the event type is undeclared: declare it in Payloads
-  state "b" always: the guard In("y") names no state: use the path of a state, such as region.state
-  state "b" invokes call without OnDone: say what follows in OnDone
-  state "b" invokes call without OnError: say what follows in OnError`
+  state "b" always: the guard In("y") does not name a state: use the path of a state, such as region.state
+  state "b" invokes call without OnDone: add a transition to OnDone
+  state "b" invokes call without OnError: add a transition to OnError`
 	if err == nil || err.Error() != want {
 		t.Errorf("got %v\nwant %s", err, want)
 	}

@@ -127,7 +127,7 @@ func TestFindingOfAFieldThatIsNotStoredSaysWhatToDo(t *testing.T) {
 	t.Parallel()
 	_, err := statechart.Compile(onceDef(func(*lossy) {}))
 	equal(t, "message", fmt.Sprint(err), `chart "c": 1 finding:
-  the chart has a context whose field statechart_test.lossy.n is not stored: export it under a JSON name of its own, or give statechart_test.lossy the methods MarshalJSON and UnmarshalJSON`)
+  the chart has a context whose field statechart_test.lossy.n is not stored: export it with a unique JSON name, or add MarshalJSON and UnmarshalJSON to statechart_test.lossy`)
 }
 
 func TestContextsMethodsOnThePointerWriteIt(t *testing.T) {

@@ -49,7 +49,7 @@ func (r *run) ref(id string) statechart.ChildRef {
 			return ref
 		}
 	}
-	r.t.Fatalf("no child %q lives in %+v", id, r.step.Next.Children)
+	r.t.Fatalf("child %q is not running in %+v", id, r.step.Next.Children)
 	return statechart.ChildRef{}
 }
 
@@ -97,9 +97,9 @@ func TestSpawnedChildrenLiveOnTheirOwn(t *testing.T) {
 	equal(t, "effects of leaving another's state", effects(r), `[{"id":"4.0","kind":"stop","child":"3.0","machine":"job"}]`)
 	r.send("HELLO")
 	equal(t, "effects of SendToChild", effects(r), `[{"id":"5.0","kind":"send","event":{"n":1,"type":"HELLO"},"child":"2.0","machine":"worker"}]`)
-	r.refuses(Event{Type: "SPAWN"}, nil, `chart c, event "SPAWN": action spawn w: spawning child "w": expected an ID of its own, but a child with that ID lives`)
+	r.refuses(Event{Type: "SPAWN"}, nil, `chart c, event "SPAWN": action spawn w: spawning child "w": a child with that ID is already running`)
 	r.apply(r.ref("w").Done(nil)).is("a", "+a -a +p -p +a ")
-	r.refuses(Event{Type: "HELLO"}, nil, `chart c, event "HELLO": action send HELLO: sending event "HELLO": no child "w" lives`)
+	r.refuses(Event{Type: "HELLO"}, nil, `chart c, event "HELLO": action send HELLO: sending event "HELLO": child "w" is not running`)
 	r.send("SPAWN")
 	equal(t, "key of the second", r.ref("w").Key, "7.0")
 	r.apply(r.ref("w").Failed(errPlanned)).is("a", "worker: planned")
@@ -258,7 +258,7 @@ func TestChildrenAreRestoredUpToTheirLimitInTheOrderOfTheirKeys(t *testing.T) {
 	}
 	equal(t, "order", restored.Children[0].ID+restored.Children[1].ID, "wp")
 	inactive := strings.NewReplacer(`"value":"p"`, `"value":"ok"`).Replace(stored)
-	if _, err := r.chart.Restore([]byte(inactive)); !errors.Is(err, statechart.ErrUnreadable) || !strings.Contains(err.Error(), `child "p" of machine "job" is none of the active state "p"`) {
+	if _, err := r.chart.Restore([]byte(inactive)); !errors.Is(err, statechart.ErrUnreadable) || !strings.Contains(err.Error(), `child "p" of machine "job" is not a child of the active state "p"`) {
 		t.Errorf("of an inactive state: got the error %v", err)
 	}
 	for more, refused := range map[int]bool{statechart.ChildrenMax - 2: false, statechart.ChildrenMax - 1: true} {

@@ -56,7 +56,7 @@ func TestChildrenAreLimited(t *testing.T) {
 
 func TestChildrenAreChecked(t *testing.T) {
 	t.Parallel()
-	const nobody, mendNobody = "nothing starts a child of that ID", "use the ID of one of Children or of a Spawn"
+	const nobody, mendNobody = "nothing starts a child with that ID", "use the ID of one of Children or of a Spawn"
 	takesInt := statechart.Assign("takesInt", func(*trace, int) {})
 	const mendType = "use the type of the payload, or Event"
 	checkFlaws(t, []flaw{
@@ -64,11 +64,11 @@ func TestChildrenAreChecked(t *testing.T) {
 		{"long ID", func(_ *Def, wait, _ *S) { wait.Children = []Child{{ID: strings.Repeat("x", 245), Machine: "m"}} }, "wait",
 			`has the child "` + strings.Repeat("x", 245) + `", whose ID is too long for the type of an event`, "use an ID of at most 244 bytes"},
 		{"ID twice", func(_ *Def, wait, _ *S) { wait.Children = []Child{{ID: "x", Machine: "m"}, {ID: "x", Machine: "m"}} }, "wait",
-			`has the child "x" while "wait" may too`, "give each child its own ID"},
+			`uses the child ID "x", and "wait" may use it at the same time`, "give each child its own ID"},
 		{"spawn without ID", func(_ *Def, wait, _ *S) { wait.Entry = Do{statechart.Spawn[trace]("", "m", nil)} }, "wait", "entry: spawns a child without an ID", "give it one"},
 		{"unsettled", func(_ *Def, _, next *S) {
 			*next = S{ID: next.ID, Invoke: []Invoke{service("", []On{{Target: "wait"}}, []On{{Target: "wait"}})}, Children: []Child{{Machine: "m"}}}
-		}, "next", `is unsettled but has the child "next", whose end cannot reach it`, "give the child to the state that waits for it"},
+		}, "next", `is unsettled but has the child "next", whose end cannot reach it`, "move the child to the state that waits for it"},
 		{"final", func(d *Def, _, _ *S) {
 			d.States = append(d.States, S{ID: "end", Type: statechart.Final, Children: []Child{{Machine: "m"}}})
 			d.On = []On{{Event: "GO", Target: ".end"}}
@@ -76,7 +76,7 @@ func TestChildrenAreChecked(t *testing.T) {
 		{"done of nobody", func(_ *Def, wait, _ *S) { wait.On = append(wait.On, On{Event: "done.child.x"}) }, "wait", "on done.child.x: " + nobody, mendNobody},
 		{"error of nobody", func(_ *Def, wait, _ *S) { wait.On = append(wait.On, On{Event: "error.child.*"}) }, "wait", "on error.child.*: " + nobody, mendNobody},
 		{"stop of nobody", func(_ *Def, wait, _ *S) { wait.Entry = Do{statechart.StopChild[trace]("x")} }, "wait",
-			`entry: the action "stop x" is about the child "x", which nothing starts`, mendNobody},
+			`entry: the action "stop x" refers to the child "x", which nothing starts`, mendNobody},
 		{"type of OnDone", func(_ *Def, wait, _ *S) {
 			wait.Children = []Child{{Machine: "m", OnDone: []On{{Actions: Do{takesInt}}}}}
 		}, "wait",

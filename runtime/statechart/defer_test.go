@@ -325,11 +325,11 @@ func TestDeferIsChecked(t *testing.T) {
 		},
 			"end", leaf, "remove them, or make it a plain state"},
 		{"undeclared", func(_ *Def, wait, _ *S) { wait.Defer = []string{"WHAT.*"} }, "wait",
-			`defers "WHAT.*", but no event that is declared in Payloads and comes from outside is called so`, unknown},
+			`defers "WHAT.*", but Payloads declares no such event from outside`, unknown},
 		{"raised", func(d *Def, wait, _ *S) {
 			d.Payloads["OWN"] = statechart.Internal()
 			wait.Entry, wait.Defer = Do{raise("OWN")}, []string{"OWN"}
-		}, "wait", `defers "OWN", but no event that is declared in Payloads and comes from outside is called so`, unknown},
+		}, "wait", `defers "OWN", but Payloads declares no such event from outside`, unknown},
 		{"handled", func(d *Def, wait, _ *S) {
 			d.Payloads["E"] = statechart.NoPayload()
 			wait.On, wait.Defer = append(wait.On, On{Event: "E", Actions: Do{add(1)}}), []string{"E"}
@@ -337,12 +337,12 @@ func TestDeferIsChecked(t *testing.T) {
 		{"unsettled", func(d *Def, _, next *S) {
 			d.Payloads["E"] = statechart.NoPayload()
 			*next = S{ID: next.ID, Invoke: []Invoke{service("", []On{{Target: "wait"}}, []On{{Target: "wait"}})}, Defer: []string{"E"}}
-		}, "next", `is unsettled, so the event "E" cannot reach it to be deferred`, "tag the state settled, or defer the event where the chart waits"},
+		}, "next", `is unsettled, so the event "E" cannot reach it to be deferred`, "tag the state settled, or defer the event in a settled state"},
 		{"lost field", func(d *Def, wait, _ *S) {
 			d.Payloads["E"] = statechart.PayloadOf[secretive]()
 			wait.Defer = []string{"E"}
 		}, "wait", `defers "E", whose payload's field statechart_test.secretive.b is not stored`,
-			"export it under a JSON name of its own, or give statechart_test.secretive the methods MarshalJSON and UnmarshalJSON"},
+			"export it with a unique JSON name, or add MarshalJSON and UnmarshalJSON to statechart_test.secretive"},
 	})
 }
 

@@ -70,7 +70,7 @@ func TestInitialAndItsActionsAreChecked(t *testing.T) {
 	two := []S{{ID: "a"}, {ID: "b"}}
 	for problem, def := range map[string]Def{
 		`the targets "p.a p.b" cannot be active together`: {Initial: "p.a p.b", States: []S{{ID: "p", Initial: "a", States: two}}},
-		`its Initial "p.c" is none of its children`:       {Initial: "p.c", States: []S{{ID: "p", Initial: "a", States: two}}},
+		`its Initial "p.c" is not one of its children`:    {Initial: "p.c", States: []S{{ID: "p", Initial: "a", States: two}}},
 		`has DefaultEntry but no initial state`:           {Initial: "p", States: []S{{ID: "p", DefaultEntry: logs("x")}}},
 		`the action "x" does nothing`:                     {Initial: "p", DefaultEntry: Do{{Name: "x"}}, States: []S{{ID: "p"}}},
 	} {

@@ -127,7 +127,7 @@ func TestEntriesWithAnIDAloneShareTheTimer(t *testing.T) {
 	_, err = statechart.Compile(Def{ID: "c", Version: 1, Initial: "a", States: []S{
 		{ID: "a", Tags: settled, After: []After{{ID: "soon", Target: "c"}, {ID: "soon", DelayFunc: minute, Target: "c"}}}, {ID: "c", Type: statechart.Final},
 	}})
-	if err == nil || !strings.Contains(err.Error(), "after soon: has 0 of Delay, DelayFunc and At") {
+	if err == nil || !strings.Contains(err.Error(), "after soon: sets 0 of Delay, DelayFunc and At") {
 		t.Errorf("an ID before its timer: %v", err)
 	}
 }

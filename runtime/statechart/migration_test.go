@@ -165,7 +165,7 @@ func TestAChartKnowsWhereItMigratesFrom(t *testing.T) {
 	equal(t, "oldest version", chart.Describe().OldestVersion, 2)
 	equal(t, "oldest version without migrations", turnstile().Describe().OldestVersion, turnstile().Version())
 	_, err := chart.Restore(storedByV1(t))
-	if want := `unreadable snapshot of chart guest: expected version 3 of machine "guest", got version 1 of "guest"; bring a migration or host that version too`; !errors.Is(err, statechart.ErrUnreadable) || err.Error() != want {
+	if want := `unreadable snapshot of chart guest: expected version 3 of machine "guest", got version 1 of "guest"; add a migration or host that version too`; !errors.Is(err, statechart.ErrUnreadable) || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}
 	equal(t, "in the definition", len(versioned(t, 3, wordsV3, guestV3{}, fromV2, fromV1).Definition().Migrations), 2)
@@ -192,17 +192,17 @@ func TestMigrationThatFailsIsUnreadableAndSaysWhere(t *testing.T) {
 		{statechart.MigrateContext(func(int) guestV2 { return guestV2{} }), `migrating from version 1, migrate the context: the old context: expected a whole number of 64 bits, got an object; mend the migration`},
 		{statechart.RenameState("job.left", "job.right"), `migrating from version 1, rename state "job.left" to "job.right": expected no active state "job.right", got ["job.left.b" "job.right.busy"]; mend the migration`},
 		{rewrite(func(s *statechart.Stored) { s.State = nil }), `the chart itself: expected 1 active children, got 0; mend the migration`},
-		{rewrite(func(s *statechart.Stored) { s.State = []string{"gone"} }), `this version has no state "gone"; bring a migration or host the old version too`},
+		{rewrite(func(s *statechart.Stored) { s.State = []string{"gone"} }), `this version has no state "gone"; add a migration or host the old version too`},
 		{rewrite(func(s *statechart.Stored) { s.Context = []byte(`{"First":1}`) }), `context: expected a string under "First", got a number; mend the migration`},
-		{rewrite(func(s *statechart.Stored) { s.Timers[1].At = s.Timers[1].At.Add(time.Hour) }), `migrated from version 1: timer 4.1 of state "job.left": expected one of the stored timers, once, with its deadline: a migration starts no timer and moves no deadline; mend the migration`},
-		{rewrite(func(s *statechart.Stored) { s.Timers[1].ID = "4.9" }), `migrated from version 1: timer 4.9 of state "job.left": expected one of the stored timers, once, with its deadline: a migration starts no timer and moves no deadline; mend the migration`},
-		{rewrite(func(s *statechart.Stored) { s.Timers = append(s.Timers, s.Timers[1]) }), `migrated from version 1: timer 4.1 of state "job.left": expected one of the stored timers, once, with its deadline: a migration starts no timer and moves no deadline; mend the migration`},
-		{rewrite(func(s *statechart.Stored) { s.Services[0].Key = "6.1" }), `migrated from version 1: service "job.right.busy" under the key "6.1": expected one of the stored services, once: a migration starts none; mend the migration`},
-		{rewrite(func(s *statechart.Stored) { s.Services = nil }), `the state job.left.b, job.right.busy is not settled in this version, and no service runs that would end it; bring a migration or host the old version too`},
-		{rewrite(func(s *statechart.Stored) { s.Children[0].Machine = "other" }), `migrated from version 1: child "job" under the key "4.2": expected one of the stored children, once, of its machine: a migration starts none; mend the migration`},
+		{rewrite(func(s *statechart.Stored) { s.Timers[1].At = s.Timers[1].At.Add(time.Hour) }), `migrated from version 1: timer 4.1 of state "job.left": expected a stored timer, once, with its stored deadline: a migration cannot start a timer or change a deadline; mend the migration`},
+		{rewrite(func(s *statechart.Stored) { s.Timers[1].ID = "4.9" }), `migrated from version 1: timer 4.9 of state "job.left": expected a stored timer, once, with its stored deadline: a migration cannot start a timer or change a deadline; mend the migration`},
+		{rewrite(func(s *statechart.Stored) { s.Timers = append(s.Timers, s.Timers[1]) }), `migrated from version 1: timer 4.1 of state "job.left": expected a stored timer, once, with its stored deadline: a migration cannot start a timer or change a deadline; mend the migration`},
+		{rewrite(func(s *statechart.Stored) { s.Services[0].Key = "6.1" }), `migrated from version 1: service "job.right.busy" under the key "6.1": expected a stored service, once: a migration cannot start one; mend the migration`},
+		{rewrite(func(s *statechart.Stored) { s.Services = nil }), `the state job.left.b, job.right.busy is not settled in this version, and no service is running to move it on; add a migration or host the old version too`},
+		{rewrite(func(s *statechart.Stored) { s.Children[0].Machine = "other" }), `migrated from version 1: child "job" under the key "4.2": expected a stored child, once, with its stored machine: a migration cannot start one; mend the migration`},
 		{rewrite(func(s *statechart.Stored) { s.Deferred[0].Event = []byte(`{"type":"NEVER"}`) }), `deferred event 0: undeclared event type: "NEVER"; mend the migration`},
-		{statechart.RenameTimer("job.left", "1h0m0s", "sla"), `timer 4.1 belongs to "job.left" after "sla", which is no timer of an active state of this version; mend the migration`},
-		{statechart.RenameService("job.right.busy", "job.right.busy", "x"), `service "x" of state "job.right.busy" is no service of an active state of this version; mend the migration`},
+		{statechart.RenameTimer("job.left", "1h0m0s", "sla"), `timer 4.1 belongs to "job.left" after "sla", which is not a timer of an active state in this version; mend the migration`},
+		{statechart.RenameService("job.right.busy", "job.right.busy", "x"), `service "x" of state "job.right.busy" is not a service of an active state in this version; mend the migration`},
 	} {
 		_, err := rewritten(t, nil, []statechart.Change{c.change})
 		if want := "unreadable snapshot of chart guest: " + c.message; !errors.Is(err, statechart.ErrUnreadable) || err.Error() != want {
@@ -332,9 +332,9 @@ func TestChainsOfMigrationsWithGapsAreRefused(t *testing.T) {
 		{with(statechart.Change{Name: "x"}), "has a migration from version 2 whose change 0 does nothing: make it with RenameState, MigrateContext or another constructor"},
 		{with(statechart.MigrateContext[int, trace](nil)), "has a migration from version 2 whose change 0 does nothing: make it with RenameState, MigrateContext or another constructor"},
 		{with(statechart.Rewrite("x", nil)), "has a migration from version 2 whose change 0 does nothing: make it with RenameState, MigrateContext or another constructor"},
-		{with(statechart.RenameState("a", "")), `has a migration from version 2 that is to rename state "a" to "", but "" is no path of a state: name two states by their paths, such as region.state`},
-		{with(statechart.MoveState("a.", "b")), `has a migration from version 2 that is to move from state "a." to "b", but "a." is no path of a state: name two states by their paths, such as region.state`},
-		{with(statechart.RenameState("a", "a")), `has a migration from version 2 that is to rename state "a" to "a", but these are the same: name two states by their paths, such as region.state`},
+		{with(statechart.RenameState("a", "")), `has an invalid change in the migration from version 2: rename state "a" to "": "" is not a state path: name two states by their paths, such as region.state`},
+		{with(statechart.MoveState("a.", "b")), `has an invalid change in the migration from version 2: move from state "a." to "b": "a." is not a state path: name two states by their paths, such as region.state`},
+		{with(statechart.RenameState("a", "a")), `has an invalid change in the migration from version 2: rename state "a" to "a": both paths are equal: name two states by their paths, such as region.state`},
 		{with(statechart.MigrateContext(func(trace) int { return 1 })), "has migrations that end with the context type int, but its own is statechart_test.trace: let the last MigrateContext return the chart's context type"},
 		{with(statechart.MigrateContext(func(trace) int { return 1 }), statechart.MigrateContext(func(int) trace { return trace{} })), ""},
 	} {

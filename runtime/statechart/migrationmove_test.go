@@ -88,7 +88,7 @@ func TestAMigratedInstanceIsRefusedIfItWaitsForAServiceThatDoesNotRun(t *testing
 			}
 			continue
 		}
-		want := fmt.Sprintf(`unreadable snapshot of chart m: the state %s is not settled in this version and waits for its service "call", which does not run and which no migration starts; move the instance to another state or host the old version too`, c.stuck)
+		want := fmt.Sprintf(`unreadable snapshot of chart m: the state %s is not settled in this version and waits for its service "call", which is not running and which no migration can start; move the instance to another state or host the old version too`, c.stuck)
 		if !errors.Is(err, statechart.ErrUnreadable) || err.Error() != want {
 			t.Errorf("%s: got %v\nwant %s", name, err, want)
 		}

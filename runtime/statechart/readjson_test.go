@@ -39,8 +39,8 @@ func TestReadJSONSaysWhichValueIsOfAnotherKind(t *testing.T) {
 		`["a"]`:                                  {Expected: "an object", Got: "an array"},
 		`{"text":7}`:                             {Key: "text", Expected: "a string", Got: "a number"},
 		`{"TEXT":7}`:                             {Key: "text", Expected: "a string", Got: "a number"},
-		`{"weight":256}`:                         {Key: "weight", Expected: "a whole number from 0 of 8 bits", Got: "another number"},
-		`{"weight":""}`:                          {Key: "weight", Expected: "a whole number from 0 of 8 bits", Got: "an empty string"},
+		`{"weight":256}`:                         {Key: "weight", Expected: "a non-negative whole number of 8 bits", Got: "another number"},
+		`{"weight":""}`:                          {Key: "weight", Expected: "a non-negative whole number of 8 bits", Got: "an empty string"},
 		`{"size":[1,true]}`:                      {Key: "size[1]", Expected: "a number of 32 bits", Got: "a boolean"},
 		`{"sent":481516}`:                        {Key: "sent", Expected: "a time such as 2026-01-02T15:04:05Z", Got: "a number"},
 		`{"photo":"481516!"}`:                    {Key: "photo", Expected: "a string in base64", Got: "another string"},
@@ -48,10 +48,10 @@ func TestReadJSONSaysWhichValueIsOfAnotherKind(t *testing.T) {
 		`{"byDay":{"481516x":true}}`:             {Key: "byDay", Expected: "an object whose keys are whole numbers", Got: "another object"},
 		`{"byDay":{"481516":"x"}}`:               {Key: "byDay.*", Expected: "a boolean", Got: "a string"},
 		`{"numbers":{"481516":[1,{}]}}`:          {Key: "numbers.*[1]", Expected: "a whole number of 64 bits", Got: "an object"},
-		`{"next":{"text":null,"weight":"x"}}`:    {Key: "next.weight", Expected: "a whole number from 0 of 8 bits", Got: "a string"},
+		`{"next":{"text":null,"weight":"x"}}`:    {Key: "next.weight", Expected: "a non-negative whole number of 8 bits", Got: "a string"},
 		`{"weight":"x","text":7}`:                {Key: "text", Expected: "a string", Got: "a number"},
 		deep:                                     {Key: strings.TrimSuffix(strings.Repeat("next.", 16), "."), Expected: "an object", Got: "another object"},
-		strings.Repeat("[", 10_001) + strings.Repeat("]", 10_001): {Expected: "at most 10,000 objects and arrays inside one another, as encoding/json reads", Got: "more"},
+		strings.Repeat("[", 10_001) + strings.Repeat("]", 10_001): {Expected: "at most 10,000 levels of nested objects and arrays", Got: "more"},
 	} {
 		err := statechart.ReadJSON([]byte(document), new(crate))
 		var got *statechart.JSONError

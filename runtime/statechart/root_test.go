@@ -115,14 +115,14 @@ func TestTheChartsOwnFieldsAreChecked(t *testing.T) {
 	checkFlaws(t, []flaw{
 		{"tag", func(d *Def, _, _ *S) { d.Tags = settled }, "", "is tagged settled but is not atomic", "tag the atomic states below it that may wait"},
 		{"meta", func(d *Def, _, _ *S) { d.Meta = func() {} }, "", "has a Meta that does not marshal to JSON (json: unsupported type: func())", "use values that encoding/json can write"},
-		{"defer", func(d *Def, _, _ *S) { d.Defer = []string{"NOPE"} }, "", `defers "NOPE", but no event that is declared in Payloads and comes from outside is called so`, "declare it, or remove the descriptor from Defer"},
+		{"defer", func(d *Def, _, _ *S) { d.Defer = []string{"NOPE"} }, "", `defers "NOPE", but Payloads declares no such event from outside`, "declare it, or remove the descriptor from Defer"},
 		{"child", func(d *Def, _, _ *S) { d.Children = []Child{{}} }, "", `has the child "c" without a machine`, "set Machine to the ID of the child's machine"},
 		{"always to nowhere", func(d *Def, _, _ *S) { d.Always = []On{{Guard: no, Target: ".nope"}} }, "", `always: target ".nope" is not a state`, "name a sibling, a .child, or a #path.of.a.state"},
 		{"invoke without an end", func(d *Def, wait, next *S) {
 			wait.Tags, next.Tags, next.Type = nil, nil, statechart.Final
 			wait.On, wait.Always = nil, []On{{Guard: no, Target: "next"}}
 			d.Invoke = []Invoke{service("", []On{{Target: ".next"}}, nil)}
-		}, "", "invokes call without OnError", "say what follows in OnError"},
+		}, "", "invokes call without OnError", "add a transition to OnError"},
 	})
 }
 
@@ -137,14 +137,14 @@ func TestNothingSettlesBesideAServiceOrAnEndlessAlwaysOfTheChart(t *testing.T) {
 		want   string
 	}{
 		{"service", func(d *Def, _, _ *S) { d.Invoke = []Invoke{service("", ends, ends)} }, `chart "c": 2 findings:
-  state "wait" is settled, but the chart itself invokes the service "call", so that nothing in it ever settles: invoke the service from an unsettled state
-  state "next" is settled, but the chart itself invokes the service "call", so that nothing in it ever settles: invoke the service from an unsettled state`},
+  state "wait" is settled, but the chart itself invokes the service "call", so it can never settle: invoke the service from an unsettled state
+  state "next" is settled, but the chart itself invokes the service "call", so it can never settle: invoke the service from an unsettled state`},
 		{"always", func(d *Def, _, _ *S) { d.Always = ends }, `chart "c": 3 findings:
-  state "wait" is settled, but the chart has an unguarded always: remove the tag, or guard the transition
-  state "next" is settled, but the chart has an unguarded always: remove the tag, or guard the transition
-  state "next" is part of a cycle of unguarded always: "next" -> "next": guard one of the transitions`},
+  state "wait" is settled, but the chart has an unguarded Always transition: remove the tag, or guard the transition
+  state "next" is settled, but the chart has an unguarded Always transition: remove the tag, or guard the transition
+  state "next" is part of a cycle of unguarded Always transitions: "next" -> "next": guard one of the transitions`},
 		{"endless", func(d *Def, wait, next *S) { d.Always, wait.Tags, wait.On, next.Tags = ends, nil, nil, nil }, `chart "c": 1 finding:
-  state "next" is part of a cycle of unguarded always: "next" -> "next": guard one of the transitions`},
+  state "next" is part of a cycle of unguarded Always transitions: "next" -> "next": guard one of the transitions`},
 	} {
 		_, err := statechart.Compile(flawed(c.change))
 		var failure *statechart.DefinitionError

@@ -41,7 +41,7 @@ type filling struct {
 }
 
 // erase fills a state, and checks what is erased of it.
-func (f *filling) erase(t *testing.T) State[held] {
+func (f *filling) erase(t *testing.T) State[erased] {
 	t.Helper()
 	var state State[counter]
 	f.fill("State", reflect.ValueOf(&state).Elem(), 2)
@@ -51,7 +51,7 @@ func (f *filling) erase(t *testing.T) State[held] {
 	*guard = Not(If("none", func(c counter) bool { return c.N == 0 }))
 	guard.Name, guard.Params = name, params
 	state.Invoke[0].Service.result = reflect.TypeFor[counter]()
-	erased := eraseStates([]State[counter]{state}, map[stateList][]State[held]{})[0]
+	erased := eraseStates([]State[counter]{state}, map[stateList][]State[erased]{})[0]
 	f.check(t, "State", reflect.ValueOf(erased))
 	return erased
 }
@@ -149,7 +149,7 @@ func panicOf(function reflect.Value) (value any) {
 	var args []reflect.Value
 	for i := range function.Type().NumIn() {
 		arg := reflect.Zero(function.Type().In(i))
-		if function.Type().In(i) == reflect.TypeFor[held]() {
+		if function.Type().In(i) == reflect.TypeFor[erased]() {
 			arg = reflect.ValueOf(&counter{})
 		}
 		args = append(args, arg)
