@@ -10,8 +10,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// flawed returns a sound chart of the states wait, which GO leads from, and next, changed by
-// the test.
+// flawed returns a valid chart with the states wait and next, changed by the test. GO leads from wait to next.
 func flawed(change func(d *Def, wait, next *S)) Def {
 	def := Def{ID: "c", Version: 1, Initial: "wait", Payloads: statechart.Payloads{"GO": statechart.NoPayload()}, States: []S{
 		{ID: "wait", Tags: settled, On: []On{{Event: "GO", Target: "next"}}},
@@ -23,7 +22,7 @@ func flawed(change func(d *Def, wait, next *S)) Def {
 	return def
 }
 
-// a and b are child states that wait.
+// a and b are settled child states.
 var children = []S{{ID: "a", Tags: settled, On: []On{{Event: "GO", Target: "b"}}}, {ID: "b", Tags: settled}}
 
 type flaw struct {
@@ -32,7 +31,7 @@ type flaw struct {
 	state, problem, mend string
 }
 
-// checkFlaws expects of each flawed chart its one finding.
+// checkFlaws expects exactly one finding for each flawed chart.
 func checkFlaws(t *testing.T, flaws []flaw) {
 	t.Helper()
 	for _, c := range flaws {
@@ -73,7 +72,7 @@ func TestHeadOfAChartIsChecked(t *testing.T) {
 	})
 }
 
-// nested returns a chain of n states below one another, in which the innermost waits.
+// nested returns a chain of n nested states. The innermost is settled.
 func nested(n int) S {
 	s := S{ID: "x", Tags: settled}
 	for range n - 1 {
@@ -149,7 +148,7 @@ func TestTargetsAreChecked(t *testing.T) {
 	to := func(target string) func(*Def, *S, *S) {
 		return func(_ *Def, wait, _ *S) { wait.On = append(wait.On, On{Event: "GO", Target: target}) }
 	}
-	// twins are two regions whose children have the same IDs, and each a history.
+	// twins returns two regions whose children have the same IDs. Each has a history state.
 	twins := func(target string) func(*Def, *S, *S) {
 		return func(_ *Def, wait, next *S) {
 			region := func(id string) S {
@@ -196,7 +195,7 @@ func TestTargetsAreChecked(t *testing.T) {
 	})
 }
 
-func TestSeveralFindingsComeAtOnce(t *testing.T) {
+func TestCompileReturnsAllFindings(t *testing.T) {
 	t.Parallel()
 	_, err := statechart.Compile(Def{ID: "c!", Initial: "a", Payloads: statechart.Payloads{"GO": statechart.NoPayload(), "settle.x": statechart.NoPayload()}, States: []S{
 		{ID: "a", Tags: settled, Output: output(1), On: []On{{Event: "GO", Target: "z"}, {Event: "STOP", Target: "b"}}},
@@ -231,7 +230,7 @@ func TestMustPanicsWithTheFindings(t *testing.T) {
 	statechart.Must(flawed(func(d *Def, _, _ *S) { d.Version = -1 }))
 }
 
-func TestCodeThatIsMissingIsFound(t *testing.T) {
+func TestMissingCodeIsFound(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*S){
 		"assign":    func(s *S) { s.Entry = Do{statechart.Assign[trace, Event]("missing", nil)} },

@@ -9,7 +9,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-func TestChildThatCannotBeSpawnedFailsAsAnActionDoes(t *testing.T) {
+func TestFailedSpawnIsHandledLikeAFailedAction(t *testing.T) {
 	t.Parallel()
 	unwritable := func(trace, Event) any { return func() {} }
 	def := Def{Initial: "a", States: []S{
@@ -26,10 +26,10 @@ func TestChildThatCannotBeSpawnedFailsAsAnActionDoes(t *testing.T) {
 	r = begin(t, def).send("GO").is("a", `+a -a +p -p child c in "p" on GO: false +a`)
 	equal(t, "effects of the child beside it, which was stopped at once", len(r.step.Effects), 0)
 
-	// A chart that tries again for ever does not hang.
+	// A chart that retries forever is endless, but does not hang.
 	def.States[1].On[1].Target, def.States[1].On[1].Reenter = "p", true
 	if _, err := begin(t, def).chart.Step(begin(t, def).step.Next, Event{Type: "GO", At: epoch}); !errors.Is(err, statechart.ErrUnreadable) {
-		t.Errorf("got the error %v, want that of another chart's snapshot", err)
+		t.Errorf("got the error %v, want the error for another chart's snapshot", err)
 	}
 	r = begin(t, def)
 	if _, err := r.chart.Step(r.step.Next, Event{Type: "GO", At: epoch}); !errors.Is(err, statechart.ErrEndless) {
@@ -98,7 +98,7 @@ func TestChildrenAreChecked(t *testing.T) {
 	})
 }
 
-func TestStoppingChildrenBeyondTheLimitOfEffectsFails(t *testing.T) {
+func TestStoppingChildrenBeyondTheEffectLimitFails(t *testing.T) {
 	t.Parallel()
 	many := statechart.EnqueueActions("many", func(_ *trace, _ Event, enqueue statechart.Enqueue) error {
 		for range statechart.EffectsMax {
@@ -126,7 +126,7 @@ func TestStoppingChildrenBeyondTheLimitOfEffectsFails(t *testing.T) {
 	r.refuses(Event{Type: "BACK"}, statechart.ErrLimit, `chart c, state "p", event "BACK": stop of children: `+limit)
 }
 
-func TestWhatIsSentToAChildMustBeAnObject(t *testing.T) {
+func TestPayloadForAChildMustBeAnObject(t *testing.T) {
 	t.Parallel()
 	wrong := statechart.SendToChild("p", "HELLO", func(trace, Event) any { return 7 })
 	def := parenting()
@@ -135,7 +135,7 @@ func TestWhatIsSentToAChildMustBeAnObject(t *testing.T) {
 	r.refuses(Event{Type: "WRONG"}, nil, `chart c, state "p", event "WRONG": action send HELLO: encoding the payload of event "HELLO": expected a type that marshals to a JSON object, got int`)
 }
 
-func TestServicesAndChildrenOfAStateBeginOnceThoughOneChildFails(t *testing.T) {
+func TestServicesAndChildrenStartOnceIfOneChildFails(t *testing.T) {
 	t.Parallel()
 	def := Def{Initial: "a", States: []S{
 		{ID: "a", On: []On{{Event: "GO", Target: "p"}}},
@@ -152,7 +152,7 @@ func TestServicesAndChildrenOfAStateBeginOnceThoughOneChildFails(t *testing.T) {
 	equal(t, "children", len(r.step.Next.Children), 1)
 }
 
-func TestAStepThatFailsWhileItStartsThingsStartsNothing(t *testing.T) {
+func TestFailedStepStartsNothing(t *testing.T) {
 	t.Parallel()
 	r := begin(t, Def{Initial: "a", States: []S{
 		{ID: "a", On: []On{{Event: "GO", Target: "p"}}},

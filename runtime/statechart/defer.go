@@ -114,11 +114,11 @@ func (x *interpreter) selectSafely() (err error) {
 
 // replayOne runs the macrostep of a deferred event. An error rolls back everything except the numbers used for IDs.
 func (x *interpreter) replayOne() (err error) {
-	snapshot, effects, tell := x.snapshot, slices.Clone(x.effects), x.onMicrostep
+	snapshot, effects, report := x.snapshot, slices.Clone(x.effects), x.onMicrostep
 	restore := x.chart.contexts.keep(x.context)
-	var told []Microstep // reported once the macrostep succeeds
-	if tell != nil {
-		x.onMicrostep = func(m Microstep) { told = append(told, m) }
+	var reported []Microstep // reported once the macrostep succeeds
+	if report != nil {
+		x.onMicrostep = func(m Microstep) { reported = append(reported, m) }
 	}
 	snapshot.configuration = snapshot.configuration.clone()
 	x.historyOwned, x.microsteps = false, 0
@@ -131,11 +131,11 @@ func (x *interpreter) replayOne() (err error) {
 			x.snapshot, x.effects = snapshot, effects
 			x.ended, x.historyOwned, x.tracing = false, false, nil
 			x.internalQueue, x.statesToInvoke = x.internalQueue[:0], x.statesToInvoke[:0]
-			told = nil
+			reported = nil
 		}
-		if x.onMicrostep = tell; tell != nil {
-			for _, m := range told {
-				tell(m)
+		if x.onMicrostep = report; report != nil {
+			for _, m := range reported {
+				report(m)
 			}
 		}
 	}()

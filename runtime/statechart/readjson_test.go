@@ -10,7 +10,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// crate has a value of each kind.
+// crate has a field of each kind.
 type crate struct {
 	label
 	Weight  uint8            `json:"weight"`
@@ -31,7 +31,7 @@ type label struct {
 
 type stop struct{ City string }
 
-func TestReadJSONSaysWhichValueIsOfAnotherKind(t *testing.T) {
+func TestReadJSONNamesTheMismatchedValue(t *testing.T) {
 	t.Parallel()
 	deep := strings.Repeat(`{"next":`, 20) + `{"text":7}` + strings.Repeat(`}`, 20)
 	for document, want := range map[string]statechart.JSONError{
@@ -64,20 +64,20 @@ func TestReadJSONSaysWhichValueIsOfAnotherKind(t *testing.T) {
 	}
 	var read crate
 	if err := statechart.ReadJSON([]byte(`{"text":"a","stops":[{"City":"Ulm"}]}`), &read); err != nil || read.Text != "a" || read.Stops[0].City != "Ulm" {
-		t.Errorf("want what json.Unmarshal reads, got %+v and %v", read, err)
+		t.Errorf("want the result of json.Unmarshal, got %+v and %v", read, err)
 	}
 	var syntax *json.SyntaxError
 	if err := statechart.ReadJSON([]byte(`{"text":`), &read); !errors.As(err, &syntax) || err.Error() != "unexpected end of JSON input" {
-		t.Errorf("want the error of encoding/json for what is no JSON, got %v", err)
+		t.Errorf("want the error of encoding/json for invalid JSON, got %v", err)
 	}
 }
 
-// stubborn refuses whatever it is given, with the value in its error.
+// stubborn has an UnmarshalJSON that always fails, with the value in its error.
 type stubborn struct{ N int }
 
 func (*stubborn) UnmarshalJSON(text []byte) error { return errors.New("cannot take " + string(text)) }
 
-func TestReadJSONLeavesATypeThatDecodesItselfAlone(t *testing.T) {
+func TestReadJSONDoesNotLookIntoCustomUnmarshalers(t *testing.T) {
 	t.Parallel()
 	var into struct {
 		Whole stubborn `json:"whole"`

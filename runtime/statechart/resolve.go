@@ -72,7 +72,7 @@ func (x *interpreter) completeAnswers() {
 }
 
 // Resolving returns the answer for a caller that starts to wait under a name now. It comes from the first active state,
-// in document order, whose Resolve has the name. It reports false if there is none, and the caller has to wait. The
+// in document order, whose Resolve has the name. It reports false if no state has it and the caller must wait. The
 // answer is computed with the event and has no ID. A finished instance answers with its last state.
 func (c *Chart[C]) Resolving(snapshot Snapshot[C], name string, event Event) (answer Effect, ok bool, err error) {
 	if snapshot.chart != &c.chart {

@@ -10,7 +10,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// everything is a chart with all that a snapshot can hold.
+// everything returns a chart that uses everything a snapshot can hold.
 func everything(tb testing.TB) *statechart.Chart[trace] {
 	tb.Helper()
 	chart, err := statechart.Compile(traced(Def{Initial: "p", States: []S{
@@ -32,7 +32,7 @@ func everything(tb testing.TB) *statechart.Chart[trace] {
 	return chart
 }
 
-// full is a snapshot of everything with history, timers and a service.
+// full returns a snapshot of everything with history, timers and a service.
 func full(tb testing.TB, chart *statechart.Chart[trace], events ...string) statechart.Snapshot[trace] {
 	tb.Helper()
 	step, err := chart.Start(statechart.Start{Instance: "c/1", At: epoch})
@@ -47,7 +47,7 @@ func full(tb testing.TB, chart *statechart.Chart[trace], events ...string) state
 	return step.Next
 }
 
-func TestSnapshotReadsLikeXStates(t *testing.T) {
+func TestSnapshotHasXStatesForm(t *testing.T) {
 	t.Parallel()
 	chart := everything(t)
 	snapshot := full(t, chart, "CALL")
@@ -79,7 +79,7 @@ func TestDoneSnapshotRestores(t *testing.T) {
 	equal(t, "output", string(restored.Output), `"bye"`)
 }
 
-func TestRestoredTimersKeepTheirOrderAndTurnToUTC(t *testing.T) {
+func TestRestoredTimersKeepTheirOrderAndUseUTC(t *testing.T) {
 	t.Parallel()
 	chart := compile(t, traced(timed(12)))
 	step, _ := chart.Start(statechart.Start{At: epoch})
@@ -95,7 +95,7 @@ func TestRestoredTimersKeepTheirOrderAndTurnToUTC(t *testing.T) {
 	equal(t, "timers", text(t, restored.Timers), text(t, step.Next.Timers))
 }
 
-func TestZeroSnapshotIsNotWritten(t *testing.T) {
+func TestZeroSnapshotDoesNotMarshal(t *testing.T) {
 	t.Parallel()
 	_, err := statechart.Snapshot[trace]{}.MarshalJSON()
 	equal(t, "error", err.Error(), "marshalling a snapshot: expected one made by a chart, got a zero Snapshot")
@@ -106,7 +106,7 @@ func TestZeroSnapshotIsNotWritten(t *testing.T) {
 	equal(t, "error", err.Error(), "marshalling the context of chart c: json: unsupported type: func()")
 }
 
-func TestRestoreRefusesDamage(t *testing.T) {
+func TestRestoreRejectsDamage(t *testing.T) {
 	t.Parallel()
 	chart := everything(t)
 	intact := text(t, full(t, chart, "CALL"))
@@ -173,7 +173,7 @@ func TestRestoreRefusesDamage(t *testing.T) {
 	}
 }
 
-func TestStepRefusesTheSnapshotOfAnotherChart(t *testing.T) {
+func TestStepRejectsTheSnapshotOfAnotherChart(t *testing.T) {
 	t.Parallel()
 	snapshot := full(t, everything(t), "CALL")
 	step, err := everything(t).Step(snapshot, Event{Type: "OUT", At: epoch})

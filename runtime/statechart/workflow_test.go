@@ -9,7 +9,7 @@ import (
 
 var printed = statechart.PayloadOf[statechart.ExecutionEnded]()
 
-// printing is a chart that starts a workflow with the input.
+// printing returns a chart that starts a workflow with the input.
 func printing(workflow string, payloads statechart.Payloads, input func(nothing, statechart.Event) any) (*statechart.Chart[nothing], error) {
 	payloads["PRINT"] = statechart.NoPayload()
 	return statechart.Compile(statechart.Definition[nothing]{
@@ -20,7 +20,7 @@ func printing(workflow string, payloads statechart.Payloads, input func(nothing,
 	})
 }
 
-func TestAWorkflowIsAnEffectWithItsInput(t *testing.T) {
+func TestWorkflowIsAnEffectWithItsInput(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		input func(nothing, statechart.Event) any
@@ -52,7 +52,7 @@ func TestAWorkflowIsAnEffectWithItsInput(t *testing.T) {
 	}
 }
 
-func TestAWorkflowWhoseEndTheChartCannotHearOfIsRefused(t *testing.T) {
+func TestWorkflowWithAnUndeclaredEndIsRejected(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		workflow string
@@ -71,7 +71,7 @@ func TestAWorkflowWhoseEndTheChartCannotHearOfIsRefused(t *testing.T) {
 	}
 }
 
-func TestAChartTellsWhichWorkflowsItStarts(t *testing.T) {
+func TestDescribeListsWorkflows(t *testing.T) {
 	t.Parallel()
 	chart, err := printing("print", statechart.Payloads{"PRINTED": printed}, nil)
 	if err != nil {

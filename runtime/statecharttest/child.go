@@ -13,8 +13,8 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// ChildDone ends the child instance with the ID with an output that marshals to JSON, nil for
-// none, and settles the instance. A child that does not live fails the test.
+// ChildDone ends the child instance with the ID and settles the instance. The output must be nil or marshal to JSON.
+// The test fails if the child is not running.
 func (p *Player[C]) ChildDone(id string, output any) {
 	p.t.Helper()
 	var text json.RawMessage
@@ -29,8 +29,8 @@ func (p *Player[C]) ChildDone(id string, output any) {
 	}
 }
 
-// ChildFailed ends the child instance with the ID with an error, and settles the instance. A child
-// that does not live fails the test.
+// ChildFailed ends the child instance with the ID with an error and settles the instance. The test fails if the child
+// is not running.
 func (p *Player[C]) ChildFailed(id string, failure error) {
 	p.t.Helper()
 	if err := p.endChild(id, func(ref statechart.ChildRef) statechart.Event { return ref.Failed(failure) }); err != nil {
@@ -52,8 +52,8 @@ func (p *Player[C]) endChild(id string, end func(statechart.ChildRef) statechart
 	return p.rest()
 }
 
-// child ends a child: child ID done, with the JSON of its output on the lines below, or child ID
-// failed WORDS.
+// child ends a child. The command is "child ID done", with the JSON output on the lines below, or "child ID failed
+// WORDS".
 func (s *script[C]) child(t *testing.T, d *datadriven.TestData) string {
 	t.Helper()
 	var words []string
@@ -76,7 +76,7 @@ func (s *script[C]) child(t *testing.T, d *datadriven.TestData) string {
 	}
 }
 
-// childEffect notes an effect about a child instance.
+// childEffect records an effect on a child instance.
 func (t *trace) childEffect(effect statechart.Effect) {
 	switch effect.Kind {
 	case statechart.SpawnInstance:
@@ -88,8 +88,7 @@ func (t *trace) childEffect(effect statechart.Effect) {
 	}
 }
 
-// deferred notes which events a macrostep has deferred and which it has replayed. Those that wait
-// before and after it are in the same order.
+// deferred records the events that a macrostep has deferred and replayed. Events that stay deferred keep their order.
 func (t *trace) deferred(before, after []statechart.Deferred) {
 	for _, event := range before {
 		if len(after) > 0 && after[0].ID == event.ID && string(after[0].Event) == string(event.Event) {

@@ -16,7 +16,7 @@ import (
 	"github.com/settle-run/settle/runtime/statecharttest"
 )
 
-// demanding is a test of which a coverage is required.
+// demanding is a test that requires a coverage.
 type demanding struct {
 	testing.TB
 	failed   bool
@@ -31,7 +31,7 @@ func (d *demanding) Errorf(format string, args ...any) {
 	d.errors = append(d.errors, fmt.Sprintf(format, args...))
 }
 
-// require returns what the test fails with for want of coverage.
+// require returns the failure message of Require.
 func require(c *statecharttest.Coverage, failed bool, allowed ...statecharttest.AllowedMiss) string {
 	d := &demanding{failed: failed}
 	c.Require(d, allowed...)
@@ -46,8 +46,8 @@ type (
 	doorOn    = statechart.Transition[int]
 )
 
-// door returns a chart with what makes names hard: a history state, transitions of the chart
-// itself, guards, and transitions that nothing but their order tells apart.
+// door returns a chart with difficult names: a history state, transitions of the chart itself, guards, and transitions
+// that differ only in their order.
 func door() *statechart.Chart[int] {
 	often := statechart.When("often", func(c int, _ statechart.Event) bool { return c >= 2 })
 	count := statechart.Assign("count", func(c *int, _ statechart.Event) { *c++ })
@@ -77,7 +77,7 @@ func door() *statechart.Chart[int] {
 	})
 }
 
-// play plays the events on a door.
+// play sends the events to a door.
 func play(t statecharttest.TB, coverage *statecharttest.Coverage, events ...string) {
 	t.Helper()
 	p := statecharttest.Play(t, door(), statecharttest.Config{Coverage: coverage})
@@ -86,7 +86,7 @@ func play(t statecharttest.TB, coverage *statecharttest.Coverage, events ...stri
 	}
 }
 
-func TestCoverageListsWhatIsMissedInDocumentOrder(t *testing.T) {
+func TestMissedIsInDocumentOrder(t *testing.T) {
 	t.Parallel()
 	var c statecharttest.Coverage
 	play(t, &c, "KNOCK")
@@ -124,7 +124,7 @@ func TestPlayersOfOneChartShareACoverage(t *testing.T) {
 	}
 }
 
-func TestStepThatFailsCoversNothing(t *testing.T) {
+func TestFailedStepCoversNothing(t *testing.T) {
 	t.Parallel()
 	settled := []string{statechart.Settled}
 	broken := []statechart.Action[int]{statechart.TryAssign("broken", func(*int, statechart.Event) error { return errors.New("out of order") })}
@@ -132,7 +132,7 @@ func TestStepThatFailsCoversNothing(t *testing.T) {
 		ID: "lift", Version: 1, Initial: "down", Payloads: statechart.Payloads{"UP": statechart.NoPayload(), "RING": statechart.NoPayload()},
 		States: []doorState{
 			{ID: "down", Tags: settled, On: []doorOn{{Event: "UP", Target: "moving"}, {Event: "RING"}}},
-			{ID: "moving", Always: []doorOn{{Target: "up", Actions: broken}}}, // The first microstep is over by then.
+			{ID: "moving", Always: []doorOn{{Target: "up", Actions: broken}}}, // The first microstep is complete by then.
 			{ID: "up", Tags: settled},
 		},
 	})
@@ -141,14 +141,14 @@ func TestStepThatFailsCoversNothing(t *testing.T) {
 	if err := p.Try(`{"type": "UP"}`); err == nil {
 		t.Fatal("expected UP to fail")
 	}
-	p.Send("RING", nil) // What was undone does not count with the step that follows either.
+	p.Send("RING", nil) // A rolled-back step does not count together with the next step either.
 	want := []string{"state moving", "state up", "down on UP -> moving", "moving always -> up"}
 	if diff := cmp.Diff(want, c.Missed()); diff != "" {
 		t.Errorf("missed (-want +got):\n%s", diff)
 	}
 }
 
-func TestAnotherChartDoesNotFitTheCoverage(t *testing.T) {
+func TestCoverageRejectsAnotherChart(t *testing.T) {
 	t.Parallel()
 	var c statecharttest.Coverage
 	play(t, &c)
@@ -161,7 +161,7 @@ func TestAnotherChartDoesNotFitTheCoverage(t *testing.T) {
 	}
 }
 
-func TestRequireFailsForWhatIsMissedAndForWhatIsAllowedInVain(t *testing.T) {
+func TestRequireFailsForMissesAndUselessAllowances(t *testing.T) {
 	t.Parallel()
 	kick := statecharttest.AllowedMiss{Name: "closed on KICK -> open", Reason: "the test has no door to break"}
 	second := statecharttest.AllowedMiss{Name: "closed on KNOCK [often] -> open #2", Reason: "the first comes before it"}
@@ -197,7 +197,7 @@ func TestRequireFailsIfNothingWasPlayed(t *testing.T) {
 	}
 }
 
-func TestRequireDemandsNothingOfATestThatFailedOtherwise(t *testing.T) {
+func TestRequireIgnoresTestsThatFailedOtherwise(t *testing.T) {
 	t.Parallel()
 	var c statecharttest.Coverage
 	play(t, &c)
@@ -209,7 +209,7 @@ func TestRequireDemandsNothingOfATestThatFailedOtherwise(t *testing.T) {
 	}
 }
 
-// doors writes scripts that play the events on a door, one each, and returns their directory.
+// doors writes one script per event for a door, and returns their directory.
 func doors(t *testing.T, events ...string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -222,14 +222,14 @@ func doors(t *testing.T, events ...string) string {
 	return dir
 }
 
-func TestScriptsCoverOnceAllOfThemWerePlayed(t *testing.T) {
+func TestRequireWaitsForAllScripts(t *testing.T) {
 	t.Parallel()
 	dir := doors(t, "KNOCK", "KNOCK")
 	var c *statecharttest.Coverage
 	var early string
 	t.Run("scripts", func(t *testing.T) {
 		c = statecharttest.RunScripts(t, dir, func(*statecharttest.Setup) *statechart.Chart[int] { return door() })
-		early = require(c, false) // None was played yet: its subtests are parallel.
+		early = require(c, false) // No script has been played yet: the subtests are parallel.
 	})
 	if early != "" {
 		t.Errorf("expected nothing to be demanded before all scripts were played, got %q", early)
@@ -242,7 +242,7 @@ func TestScriptsCoverOnceAllOfThemWerePlayed(t *testing.T) {
 	}
 }
 
-func TestCoverageCountsWhatTimersAndServicesSetOff(t *testing.T) {
+func TestCoverageCountsTimersAndServices(t *testing.T) {
 	t.Parallel()
 	calls := 0
 	var c statecharttest.Coverage
@@ -250,7 +250,7 @@ func TestCoverageCountsWhatTimersAndServicesSetOff(t *testing.T) {
 		if calls++; calls == 1 {
 			return nil
 		}
-		return statecharttest.Sleep(ctx, time.Hour) // Two attempts of 20s, 30s apart, are over after the minute.
+		return statecharttest.Sleep(ctx, time.Hour) // Two attempts of 20s, 30s apart, end after the minute.
 	}), statecharttest.Config{Coverage: &c})
 	p.Send("work", map[string]int{"pieces": 2})
 	p.Send("work", map[string]int{"pieces": 2})

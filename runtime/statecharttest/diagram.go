@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// CheckDiagram fails the test unless the first Mermaid diagram in a Markdown file is the given one, such as
-// Chart.Mermaid returns it. With update it writes the diagram there instead.
+// CheckDiagram fails the test unless the first Mermaid diagram in a Markdown file equals the given one, such as the
+// result of Chart.Mermaid. With update it writes the diagram instead.
 func CheckDiagram(t TB, path, diagram string, update bool) {
 	t.Helper()
 	const begin, end = "```mermaid\n", "```\n"

@@ -19,7 +19,7 @@ type (
 	}
 )
 
-// foreman is a chart with children of both kinds that emits, logs and defers.
+// foreman returns a chart with invoked and spawned children that emits, logs and defers.
 func foreman(input statechart.Payload) *statechart.Chart[site] {
 	type (
 		state = statechart.State[site]
@@ -64,7 +64,7 @@ func TestScriptsShowChildrenAndDeferredEvents(t *testing.T) {
 	})
 }
 
-func TestAPlayerEndsChildrenAndGivesInput(t *testing.T) {
+func TestPlayerEndsChildrenAndPassesInput(t *testing.T) {
 	t.Parallel()
 	p := statecharttest.Play(t, foreman(statechart.PayloadOf[string]()), statecharttest.Config{Input: "north"})
 	if got := string(p.Effects()[0].Input); got != `"north"` {

@@ -9,7 +9,7 @@ import (
 	"github.com/settle-run/settle/runtime/statecharttest"
 )
 
-func TestEveryPathThatNoOtherBeginsWithIsASubtest(t *testing.T) {
+func TestEveryMaximalPathIsASubtest(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		simple bool
@@ -40,7 +40,7 @@ func TestEveryPathThatNoOtherBeginsWithIsASubtest(t *testing.T) {
 	}
 }
 
-func TestPathsThatRunFillACoverage(t *testing.T) {
+func TestRunPathsFillsTheCoverage(t *testing.T) {
 	t.Parallel()
 	var c statecharttest.Coverage
 	config := statecharttest.PathConfig[int]{Start: statecharttest.Config{Coverage: &c}}

@@ -11,8 +11,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// step takes one macrostep now, and checks that it left the snapshot alone and comes out the
-// same again.
+// step takes one macrostep, and checks that it leaves the snapshot unchanged and is repeatable.
 func (p *Player[C]) step(event statechart.Event) (statechart.Step[C], error) {
 	p.t.Helper()
 	if p.steps++; p.steps > StepsMax {
@@ -41,7 +40,7 @@ func (p *Player[C]) step(event statechart.Event) (statechart.Step[C], error) {
 	return step, nil
 }
 
-// take makes the step's snapshot the current one and notes what it led to.
+// take makes the step's snapshot current and records the results.
 func (p *Player[C]) take(step statechart.Step[C]) {
 	p.t.Helper()
 	before := p.snapshot
@@ -58,8 +57,8 @@ func (p *Player[C]) take(step statechart.Step[C]) {
 	}
 }
 
-// keep makes the snapshot the current one by way of its JSON, and checks that nothing changes
-// on that way: neither its JSON nor, where that says less, its Go values.
+// keep makes the snapshot current after a round trip through JSON. It checks that neither its JSON nor its Go values
+// change.
 func (p *Player[C]) keep(snapshot statechart.Snapshot[C]) {
 	p.t.Helper()
 	stored := p.marshal(snapshot)
@@ -96,7 +95,7 @@ func (p *Player[C]) marshal(snapshot statechart.Snapshot[C]) []byte {
 	return text
 }
 
-// difference compares two values, unexported fields included; nil and empty count as equal.
+// difference compares two values, including unexported fields. Nil and empty are equal.
 func difference(a, b any) string {
 	if reflect.DeepEqual(a, b) {
 		return "" // The common case, without the cost of a report.

@@ -1,7 +1,7 @@
 package xstatejson_test
 
-// difference is a way in which XState 5.33 is known to run machines otherwise than the algorithm
-// of SCXML. It is recognised by XState agreeing once nothing but this is mended in it.
+// difference is a known deviation of XState 5.33 from SCXML's algorithm. It is recognised if XState agrees once only
+// this deviation is patched.
 type difference struct {
 	name, why string
 	patches   []patch
@@ -74,7 +74,7 @@ var knownDifferences = []difference{
 	},
 }
 
-// domainBefore makes XState keep the domains from before states are left.
+// domainBefore makes XState keep the domains computed before states are left.
 var domainBefore = []patch{
 	{"  const statesToExit = computeExitSet(transitions, mutStateNodeSet, historyValue);\n",
 		"  for (const t of transitions) domains.set(t, getTransitionDomain(t, historyValue));\n  const statesToExit = computeExitSet(transitions, mutStateNodeSet, historyValue);\n"},

@@ -13,7 +13,7 @@ import (
 	"github.com/settle-run/settle/runtime/xstatejson"
 )
 
-// greeting is a service for configs that invoke one; its input is part of what it returns.
+// greeting is a service for configs with invocations. Its result contains its input.
 func greeting(input json.RawMessage) (statechart.Service[counter], error) {
 	if string(input) == `"refused"` {
 		return statechart.Service[counter]{}, errors.New("refused")
@@ -33,8 +33,7 @@ func withServices() xstatejson.Implementations[counter] {
 	return impl
 }
 
-// TestEveryKeyIsRead reads a config with every key in every form, and compares what is written
-// with how it means it.
+// TestEveryKeyIsRead reads configs with every key in every form and compares the written result.
 func TestEveryKeyIsRead(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ name, config, want string }{
@@ -134,7 +133,7 @@ func TestEveryKeyIsRead(t *testing.T) {
 	}
 }
 
-// state is a machine with the state a, stated the same as Write has it.
+// state returns a machine with the state a, in the form of Write.
 func state(a string) string {
 	return `{"id":"m","initial":"a","states":{"a":` + a + `,"b":{}}}`
 }
@@ -165,8 +164,8 @@ func compact(t *testing.T, config []byte) string {
 	return b.String()
 }
 
-// TestWhatCannotBeReadIsNamed gives Read configs with one thing wrong each.
-func TestWhatCannotBeReadIsNamed(t *testing.T) {
+// TestUnreadableConfigsAreReported reads configs with one error each.
+func TestUnreadableConfigsAreReported(t *testing.T) {
 	t.Parallel()
 	const keys = "expected id, type, initial, states, on, always, after, invoke, onDone, entry, exit, history, target, tags, meta, description, output"
 	deep := strings.Repeat(`{"initial":"x","states":{"x":`, 33) + `{}` + strings.Repeat(`}}`, 33)
@@ -296,7 +295,7 @@ func TestWhatCannotBeReadIsNamed(t *testing.T) {
 	}
 }
 
-func TestAllProblemsComeAtOnce(t *testing.T) {
+func TestAllProblemsAreReported(t *testing.T) {
 	t.Parallel()
 	_, err := xstatejson.Read([]byte(state(`{"onn":1,"entry":"x","on":{"E":[{"gard":"even"},"c"]}}`)), withServices())
 	const want = `reading an XState machine: 4 problems:
@@ -309,7 +308,7 @@ func TestAllProblemsComeAtOnce(t *testing.T) {
 	}
 }
 
-// TestAConfigRuns follows what is read through a run: context, payloads, output, delays.
+// TestAConfigRuns runs a config and checks context, payloads, output and delays.
 func TestAConfigRuns(t *testing.T) {
 	t.Parallel()
 	impl := implementations()

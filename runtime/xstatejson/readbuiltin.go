@@ -10,7 +10,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// builtinKeys are the keys of XState's own actions: the properties that its functions have.
+// builtinKeys holds the keys of XState's own actions: the properties of its functions.
 var builtinKeys = map[string][]string{
 	raiseType:  {"type", "event", "delay", "id"},
 	cancelType: {"type", "sendId"},
@@ -23,8 +23,8 @@ var builtinKeys = map[string][]string{
 
 func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }
 
-// builtin reads one of XState's own actions. Params of those that a chart makes with a function are
-// what that function returns.
+// builtin reads one of XState's own actions. If the chart computes a value with a function, Params holds the result of
+// that function.
 func (r *reader[C]) builtin(path, name string, v *value) (action statechart.Action[C], ok bool) {
 	switch name {
 	case raiseType:
@@ -56,7 +56,7 @@ func (r *reader[C]) builtin(path, name string, v *value) (action statechart.Acti
 	}
 }
 
-// key reads a key that has to have a text.
+// key reads a required string.
 func (r *reader[C]) key(path string, v *value, key, what string) (string, bool) {
 	given := v.get(key)
 	if given == nil || given.kind != text || given.text == "" {
@@ -66,7 +66,7 @@ func (r *reader[C]) key(path string, v *value, key, what string) (string, bool) 
 	return given.text, true
 }
 
-// event reads the key event, which is an object with a type.
+// event reads the required key event: an object with a type.
 func (r *reader[C]) event(path string, v *value) (typ string, body json.RawMessage, ok bool) {
 	event, named := v.get("event"), (*value)(nil)
 	if event != nil {

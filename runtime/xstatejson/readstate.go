@@ -24,7 +24,7 @@ var (
 	operatorKeys   = []string{"type", "guards"}
 	stateInKeys    = []string{"type", "stateValue"}
 
-	// hints are for keys of XState, of version 4 too, that are no keys here.
+	// hints explain unsupported keys of XState, including those of version 4.
 	hints = map[string]string{
 		"cond":       "XState v5 says guard",
 		"internal":   "XState v5 says reenter",
@@ -41,7 +41,7 @@ var (
 	}
 )
 
-// check reports keys that are not known.
+// check reports unknown keys.
 func (r *reader[C]) check(path string, v *value, what string, known []string) {
 	for i := range v.members {
 		key := v.members[i].key
@@ -56,14 +56,14 @@ func (r *reader[C]) check(path string, v *value, what string, known []string) {
 	}
 }
 
-// notAtRoot are the keys of a state that a machine cannot have, and why.
+// notAtRoot lists the keys of a state that a machine cannot have, with the reason.
 var notAtRoot = []struct{ key, why string }{
 	{"onDone", "cannot stand at the root, where XState never takes it: a machine that is done has ended. Put it into a state around the others"},
 	{"history", "cannot stand at the root, which is no history state"},
 	{"target", "cannot stand at the root, which is no history state"},
 }
 
-// state reads one state and those below it.
+// state reads a state and its descendants.
 func (r *reader[C]) state(n *stateNode) statechart.State[C] {
 	config := n.config
 	if n.parent == nil {
@@ -102,7 +102,7 @@ func (r *reader[C]) state(n *stateNode) statechart.State[C] {
 	return s
 }
 
-// texts reads what only describes a state, and its output.
+// texts reads the description, tags, meta and output of a state.
 func (r *reader[C]) texts(n *stateNode, s *statechart.State[C]) {
 	each(join(n.at, "tags"), n.config.get("tags"), func(path string, v *value) {
 		s.Tags = append(s.Tags, r.text(path, v))
@@ -126,7 +126,7 @@ func (r *reader[C]) texts(n *stateNode, s *statechart.State[C]) {
 	}
 }
 
-// initial reads what a compound state enters by default.
+// initial reads the initial transition of a compound state.
 func (r *reader[C]) initial(n *stateNode, s *statechart.State[C]) {
 	path, v := join(n.at, "initial"), n.config.get("initial")
 	if n.typ != "compound" {
@@ -160,8 +160,8 @@ func rawOf(v *value) json.RawMessage {
 	return v.raw()
 }
 
-// history reads a history state. Where XState enters the parent's initial state in its place, the
-// actions of the initial transition run.
+// history reads a history state. If XState enters the parent's initial state instead, the actions of the initial
+// transition run.
 func (r *reader[C]) history(n *stateNode, s *statechart.State[C]) {
 	s.Type = statechart.ShallowHistory
 	path, v := join(n.at, "history"), n.config.get("history")
@@ -222,7 +222,7 @@ func (r *reader[C]) after(n *stateNode, s *statechart.State[C]) {
 			after := base
 			after.Target, after.Guard, after.Actions, after.Reenter, after.Doc = t.Target, t.Guard, t.Actions, t.Reenter, t.Doc
 			s.After = append(s.After, after)
-			if base.DelayFunc != nil { // the others share the timer
+			if base.DelayFunc != nil { // later transitions share the timer
 				base = statechart.After[C]{ID: base.ID}
 			}
 		}

@@ -12,18 +12,18 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// candidate is a transition of a state with the event descriptor that it has in the chart.
+// candidate is a transition of a state with its event descriptor in the chart.
 type candidate struct {
 	descriptor string
 	transition value
 }
 
-// on writes the transitions on events and the invocations of a state, and returns those on its
-// own end.
+// on writes the transitions on events and the invocations of a state. It returns the transitions on the state's own
+// end.
 //
-// A chart tries them as they stand; XState tries the event's own type first, then prefixes, the
-// longest first, then "*". Where a wildcard stands before what XState would try before it, the
-// latter is written with a copy of it.
+// A chart tries transitions in document order. XState tries the event's own type first, then prefixes from long to
+// short, then "*". If a wildcard precedes a descriptor that XState would try earlier, on writes a copy of the
+// wildcard's transition with that descriptor.
 func (w *writer[C]) on(v, meta *value, s *statechart.State[C], path string) (onDone []value) {
 	var candidates []candidate
 	for i := range s.On {
@@ -75,8 +75,7 @@ func (w *writer[C]) on(v, meta *value, s *statechart.State[C], path string) (onD
 	return pick(candidates, own)
 }
 
-// pick returns the transitions that XState is to try for a descriptor: its own, and what stands
-// before one of them and takes the same events.
+// pick returns the transitions for a descriptor in XState: its own, and any earlier ones that match the same events.
 func pick(candidates []candidate, descriptor string) []value {
 	last := -1
 	for i, c := range candidates {
@@ -93,7 +92,7 @@ func pick(candidates []candidate, descriptor string) []value {
 	return picked
 }
 
-// ends are the events by which services and children end, here and in XState.
+// ends lists the events that report the end of services and children, here and in XState.
 var ends = []struct {
 	prefix, theirs string
 	child          bool
@@ -102,8 +101,7 @@ var ends = []struct {
 	{doneChild, xstateDoneActor, true}, {errorChild, xstateError, true},
 }
 
-// twin returns the descriptor that Read makes beside a wildcard for the ends of services or of
-// children.
+// twin returns the descriptor that Read adds to a wildcard for the ends of services or of children.
 func (w *writer[C]) twin(descriptor string) (string, bool) {
 	for i, end := range ends {
 		if descriptor == end.prefix+"*" {
@@ -154,7 +152,7 @@ func (w *writer[C]) descriptor(path, descriptor string) string {
 	return descriptor
 }
 
-// invokes writes the services of a state, and its children after them.
+// invokes writes the services of a state, followed by its children.
 func (w *writer[C]) invokes(v, meta *value, s *statechart.State[C], path string, candidates []candidate) {
 	var invokes, extras []value
 	plain := true
@@ -256,8 +254,8 @@ func (w *writer[C]) transition(path string, t *statechart.Transition[C]) value {
 	return v
 }
 
-// targets writes the targets of a state: a sibling by its key, what is below by ".child", all else
-// by "#machine.path".
+// targets writes the targets of a state: a sibling by its key, a descendant as ".child", and any other state as
+// "#machine.path".
 func (w *writer[C]) targets(path, references string) value {
 	var items []value
 	for _, reference := range strings.Fields(references) {
@@ -285,7 +283,7 @@ func (w *writer[C]) target(from, to string) string {
 	}
 }
 
-// cutLast cuts a path before its last state.
+// cutLast splits the last state off a path.
 func cutLast(path string) (parent, id string, nested bool) {
 	i := strings.LastIndexByte(path, '.')
 	if i < 0 {

@@ -6,8 +6,7 @@ import (
 	"testing"
 )
 
-// goOutput is a round of the benchmarks in Go, in which Settle takes ours nanoseconds, everything
-// else 1000.
+// goOutput is a round of the Go benchmarks. Settle takes the given nanoseconds, and everything else takes 1000.
 func goOutput(ours, allocs int) string {
 	var b strings.Builder
 	b.WriteString("goos: linux\ncpu: Some CPU\n")
@@ -56,7 +55,7 @@ func TestTableShowsMediansAndWhatIsMet(t *testing.T) {
 	}
 }
 
-// squeeze leaves out what only aligns.
+// squeeze removes spaces.
 func squeeze(text string) string { return strings.ReplaceAll(text, " ", "") }
 
 func TestRequirements(t *testing.T) {
