@@ -171,7 +171,7 @@ func TestDescribeReportsTheOldestVersion(t *testing.T) {
 	equal(t, "in the definition", len(versioned(t, 3, wordsV3, guestV3{}, fromV2, fromV1).Definition().Migrations), 2)
 }
 
-// rewritten restores storedByV1 with version 2. It adds changes before and after those of the migration.
+// rewritten restores storedByV1 with version 2. It adds changes before and after the changes of the migration.
 func rewritten(t *testing.T, before, after []statechart.Change) (statechart.Snapshot[guestV2], error) {
 	t.Helper()
 	changes := slices.Concat(before, fromV1.Changes, after)

@@ -63,7 +63,7 @@ type node struct {
 	children []int
 	// initial holds the states that a compound state enters by default, or the default targets of a history state.
 	initial []int
-	// transitions holds the transitions on events: first On and OnDone, then those of services, children and timers.
+	// transitions holds the transitions on events: On, OnDone, and the transitions of services, children and timers.
 	transitions []transition
 	always      []transition
 	timers      []delay

@@ -176,7 +176,7 @@ func TestInSeesTheCurrentlyActiveStates(t *testing.T) {
 	r.send("GO").is("q.y", "-x 1:p,p.x, -p 2:p, 3: +q 4:q, +y 5:q,q.y,")
 }
 
-// rich returns a chart that uses nearly all features, some of which fail.
+// rich returns a chart that uses nearly all features. Some of its actions fail.
 func rich(tb testing.TB) *statechart.Chart[trace] {
 	tb.Helper()
 	later := statechart.SendAfter("later", "LATER", func(trace, Event) (time.Duration, any) { return time.Minute, nil })

@@ -69,7 +69,7 @@ type sleeperKey struct{}
 func Sleep(ctx context.Context, d time.Duration) error {
 	s, ok := ctx.Value(sleeperKey{}).(interface{ sleep(d time.Duration) })
 	if !ok {
-		return errors.New("sleeping: expected the context that a statecharttest.Player hands to a service")
+		return errors.New("sleeping: expected the context of a service called by a statecharttest.Player")
 	}
 	if ctx.Err() == nil {
 		s.sleep(d)

@@ -44,7 +44,7 @@ func (p *Player[C]) endChild(id string, end func(statechart.ChildRef) statechart
 	children := p.snapshot.Children
 	k := slices.IndexFunc(children, func(ref statechart.ChildRef) bool { return ref.ID == id })
 	if k < 0 {
-		return fmt.Errorf("expected the ID of a child that lives, got %q; %d live", id, len(children))
+		return fmt.Errorf("expected the ID of a running child, got %q (running: %d)", id, len(children))
 	}
 	if err := p.apply(end(children[k])); err != nil {
 		return err
@@ -71,7 +71,7 @@ func (s *script[C]) child(t *testing.T, d *datadriven.TestData) string {
 		reason := errors.New(strings.Join(words[2:], " "))
 		return s.show(s.player.endChild(words[0], func(ref statechart.ChildRef) statechart.Event { return ref.Failed(reason) }))
 	default:
-		d.Fatalf(t, "expected child ID done, with JSON or nothing below, or child ID failed and why, got %s", strings.Join(words, " "))
+		d.Fatalf(t, "expected child ID done, with JSON or nothing below, or child ID failed WORDS, got %s", strings.Join(words, " "))
 		return ""
 	}
 }

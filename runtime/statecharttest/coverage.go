@@ -120,7 +120,7 @@ func (c *Coverage) Require(tb testing.TB, allowed ...AllowedMiss) {
 			return
 		}
 		if problems := c.problems(allowed); len(problems) > 0 {
-			tb.Errorf("%s\nexpected everything to be covered but for what is allowed, with a reason:\n  %s",
+			tb.Errorf("%s\nexpected full coverage, except allowed misses with a reason:\n  %s",
 				strings.TrimSuffix(c.Report(), "\n"), strings.Join(problems, "\n  "))
 		}
 	})
@@ -144,13 +144,13 @@ func (c *Coverage) problems(allowed []AllowedMiss) []string {
 		}
 		switch {
 		case !known:
-			stale = append(stale, "allowed to miss, but not of this chart: "+miss.Name)
+			stale = append(stale, "allowed miss is not in this chart: "+miss.Name)
 		case miss.Reason == "":
-			stale = append(stale, "allowed to miss, but without a reason: "+miss.Name)
+			stale = append(stale, "allowed miss has no reason: "+miss.Name)
 		case covered:
-			stale = append(stale, "allowed to miss, but covered: "+miss.Name)
+			stale = append(stale, "allowed miss is covered: "+miss.Name)
 		case excused[miss.Name]:
-			stale = append(stale, "allowed to miss twice: "+miss.Name)
+			stale = append(stale, "allowed miss is listed twice: "+miss.Name)
 		}
 		excused[miss.Name] = true
 	}

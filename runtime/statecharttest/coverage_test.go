@@ -169,7 +169,7 @@ func TestRequireFailsForMissesAndUselessAllowances(t *testing.T) {
 	play(t, &c, "KNOCK", "KNOCK", "KNOCK")
 	play(t, &c, "OPEN", "KNOCK", "CLOSE")
 	play(t, &c, "FIRE")
-	head := c.Report() + "expected everything to be covered but for what is allowed, with a reason:\n  "
+	head := c.Report() + "expected full coverage, except allowed misses with a reason:\n  "
 	for _, test := range []struct {
 		name    string
 		allowed []statecharttest.AllowedMiss
@@ -178,10 +178,10 @@ func TestRequireFailsForMissesAndUselessAllowances(t *testing.T) {
 		{"all reasons given", []statecharttest.AllowedMiss{kick, second}, ""},
 		{"one missed", []statecharttest.AllowedMiss{second}, head + "not covered: closed on KICK -> open"},
 		{"none allowed", nil, head + "not covered: closed on KNOCK [often] -> open #2\n  not covered: closed on KICK -> open"},
-		{"covered", []statecharttest.AllowedMiss{kick, second, {Name: "state open", Reason: "hard to reach"}}, head + "allowed to miss, but covered: state open"},
-		{"not of the chart", []statecharttest.AllowedMiss{kick, second, {Name: "state ajar", Reason: "hard to reach"}}, head + "allowed to miss, but not of this chart: state ajar"},
-		{"no reason", []statecharttest.AllowedMiss{kick, {Name: second.Name}}, head + "allowed to miss, but without a reason: " + second.Name},
-		{"twice", []statecharttest.AllowedMiss{kick, second, second}, head + "allowed to miss twice: " + second.Name},
+		{"covered", []statecharttest.AllowedMiss{kick, second, {Name: "state open", Reason: "hard to reach"}}, head + "allowed miss is covered: state open"},
+		{"not of the chart", []statecharttest.AllowedMiss{kick, second, {Name: "state ajar", Reason: "hard to reach"}}, head + "allowed miss is not in this chart: state ajar"},
+		{"no reason", []statecharttest.AllowedMiss{kick, {Name: second.Name}}, head + "allowed miss has no reason: " + second.Name},
+		{"twice", []statecharttest.AllowedMiss{kick, second, second}, head + "allowed miss is listed twice: " + second.Name},
 	} {
 		if diff := cmp.Diff(test.want, require(&c, false, test.allowed...)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", test.name, diff)
@@ -191,7 +191,7 @@ func TestRequireFailsForMissesAndUselessAllowances(t *testing.T) {
 
 func TestRequireFailsIfNothingWasPlayed(t *testing.T) {
 	t.Parallel()
-	want := "no chart was played\nexpected everything to be covered but for what is allowed, with a reason:\n  no chart was played"
+	want := "no chart was played\nexpected full coverage, except allowed misses with a reason:\n  no chart was played"
 	if got := require(&statecharttest.Coverage{}, false); got != want {
 		t.Errorf("expected %q, got %q", want, got)
 	}

@@ -171,7 +171,7 @@ func (v *visit[C]) repeats() bool {
 func (x *explorer[C]) keep(found []*visit[C], v *visit[C]) ([]*visit[C], error) {
 	const advice = "try fewer events, StopWhen or another Identity, or raise the limit"
 	if len(found) >= x.config.PathsMax {
-		return nil, fmt.Errorf("exploring chart %s: %w: more than %d (PathConfig.PathsMax); %s; the one too many is\n%s",
+		return nil, fmt.Errorf("exploring chart %s: %w: more than %d (PathConfig.PathsMax); %s; the first path beyond the limit is\n%s",
 			x.chart.ID(), ErrPathLimit, x.config.PathsMax, advice, v.path())
 	}
 	if v.steps > x.config.StepsMax {
@@ -236,7 +236,7 @@ func (x *explorer[C]) following(from *visit[C]) ([]*visit[C], error) {
 }
 
 func (x *explorer[C]) failed(from *visit[C], err error) error {
-	return fmt.Errorf("exploring chart %s: %w; the path to there is\n%s", x.chart.ID(), err, from.path())
+	return fmt.Errorf("exploring chart %s: %w; the path so far is\n%s", x.chart.ID(), err, from.path())
 }
 
 // identify sets the identity of a visit.

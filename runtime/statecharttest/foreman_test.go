@@ -83,7 +83,7 @@ func TestPlayerEndsChildrenAndPassesInput(t *testing.T) {
 	got := failure(t, func(t statecharttest.TB) {
 		statecharttest.Play(t, foreman(statechart.PayloadOf[string]()), statecharttest.Config{Input: "west"}).ChildDone("nobody", nil)
 	})
-	if want := `ending child nobody of foreman/1: expected the ID of a child that lives, got "nobody"; 1 live`; got != want {
+	if want := `ending child nobody of foreman/1: expected the ID of a running child, got "nobody" (running: 1)`; got != want {
 		t.Errorf("expected %s, got %s", want, got)
 	}
 }

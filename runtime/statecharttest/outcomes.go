@@ -54,7 +54,7 @@ func (o *Outcomes) Next(ctx context.Context) error {
 		if err := Sleep(ctx, hangs); err != nil {
 			return err
 		}
-		return errors.New("outcome hang, and the service has no timeout")
+		return errors.New("outcome hang needs a service with a timeout")
 	}
 	d, err := time.ParseDuration(word)
 	if err != nil {

@@ -307,7 +307,7 @@ func TestErrorContainsThePath(t *testing.T) {
 		{[]statecharttest.Event{{Type: "KNOCK", Payload: 3}}, `exploring chart door: trying the event "KNOCK", see PathConfig.Events: expected a payload that marshals to a JSON object, got 3`},
 	} {
 		paths, err := statecharttest.ShortestPaths(door(), statecharttest.PathConfig[int]{Events: c.events})
-		if c.want += "; the path to there is\nstarts in closed\n"; err == nil || err.Error() != c.want || paths != nil {
+		if c.want += "; the path so far is\nstarts in closed\n"; err == nil || err.Error() != c.want || paths != nil {
 			t.Errorf("expected %q, got %d paths and %v", c.want, len(paths), err)
 		}
 	}

@@ -64,7 +64,7 @@ func TestContextThatDoesNotSurviveJSONFailsTheTest(t *testing.T) {
 	t.Parallel()
 	chart := oneState(statechart.Assign("lose", func(c *forgetful, _ statechart.Event) { c.Lost++ }))
 	got := failure(t, func(t statecharttest.TB) { statecharttest.Play(t, chart, statecharttest.Config{}).Send("go", nil) })
-	if want := "one/1: the context changed by being stored"; !strings.Contains(got, want) || !strings.Contains(got, "Lost") {
+	if want := "one/1: the context changed in a JSON round trip"; !strings.Contains(got, want) || !strings.Contains(got, "Lost") {
 		t.Errorf("expected %q and the field, got %s", want, got)
 	}
 }
@@ -90,7 +90,7 @@ func TestActionThatChangesTheSteppedSnapshotFailsTheTest(t *testing.T) {
 		p.Send("go", nil)
 		p.Send("go", nil)
 	})
-	if want := `stepping one/1 on "go" changed the snapshot that was stepped`; !strings.Contains(got, want) {
+	if want := `stepping one/1 on "go" changed the stepped snapshot`; !strings.Contains(got, want) {
 		t.Errorf("expected %q, got %s", want, got)
 	}
 }
@@ -100,7 +100,7 @@ func TestNondeterministicActionFailsTheTest(t *testing.T) {
 	calls := 0
 	chart := oneState(statechart.Assign("count", func(c *forgetful, _ statechart.Event) { calls++; c.Kept = calls }))
 	got := failure(t, func(t statecharttest.TB) { statecharttest.Play(t, chart, statecharttest.Config{}).Send("go", nil) })
-	if want := `stepping one/1 on "go" once more, from the same snapshot, came out differently`; !strings.Contains(got, want) {
+	if want := `stepping one/1 on "go" again from the same snapshot gave a different result`; !strings.Contains(got, want) {
 		t.Errorf("expected %q, got %s", want, got)
 	}
 }
@@ -139,7 +139,7 @@ func TestEndlessTimersFailTheTest(t *testing.T) {
 		}},
 	})
 	got := failure(t, func(t statecharttest.TB) { statecharttest.Play(t, chart, statecharttest.Config{}) })
-	if want := "loop/1 took 2001 macrosteps without coming to rest"; !strings.Contains(got, want) {
+	if want := "loop/1 took 2001 macrosteps without settling"; !strings.Contains(got, want) {
 		t.Errorf("expected %q, got %s", want, got)
 	}
 }
@@ -216,7 +216,7 @@ func TestTimersFireInOrderOfTheirDeadlines(t *testing.T) {
 
 func TestSleepNeedsAPlayersContext(t *testing.T) {
 	t.Parallel()
-	want := "sleeping: expected the context that a statecharttest.Player hands to a service"
+	want := "sleeping: expected the context of a service called by a statecharttest.Player"
 	if err := statecharttest.Sleep(t.Context(), time.Second); err == nil || err.Error() != want {
 		t.Errorf("expected %q, got %v", want, err)
 	}

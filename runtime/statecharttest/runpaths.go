@@ -68,7 +68,7 @@ func runPath[C any](tb testing.TB, chart *statechart.Chart[C], config PathConfig
 			}
 		}
 		if got, want := config.Identity(p.snapshot), config.Identity(step.Snapshot); got != want {
-			tb.Fatalf("%s: came out differently when it was run: expected %s, got %s in %s", step, want, got, strings.Join(p.snapshot.State(), ", "))
+			tb.Fatalf("%s: gave a different result when run: expected %s, got %s in %s", step, want, got, strings.Join(p.snapshot.State(), ", "))
 		}
 		step.Snapshot, step.Effects, step.Microsteps = p.snapshot, p.effects, p.microsteps
 		if config.Invariant != nil {

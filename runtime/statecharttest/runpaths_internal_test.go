@@ -106,7 +106,7 @@ func TestPathWithADifferentResultFails(t *testing.T) {
 	t.Parallel()
 	p := run(t, counter(add), counter(func(c *int) { *c = 3 }), PathConfig[int]{}, func(PathStep[int]) {})
 	want := []string{
-		`counting -> counting via ADD: came out differently when it was run: expected ["counting",1,null,null,null,null,null], got ["counting",3,null,null,null,null,null] in counting`,
+		`counting -> counting via ADD: gave a different result when run: expected ["counting",1,null,null,null,null,null], got ["counting",3,null,null,null,null,null] in counting`,
 		"on this path:\nstarts in counting\ncounting -> counting via ADD\n",
 	}
 	if diff := cmp.Diff(want, p.lines[:min(len(p.lines), 2)]); diff != "" {

@@ -123,7 +123,7 @@ func (s *script[C]) start(t *testing.T, d *datadriven.TestData) {
 	}
 	for _, arg := range d.CmdArgs {
 		if !setup.used[arg.Key] {
-			d.Fatalf(t, "start: the test knows no %q; it knows %s", arg.Key, strings.Join(slices.Sorted(maps.Keys(setup.used)), ", "))
+			d.Fatalf(t, "start: unknown argument %q; the test accepts %s", arg.Key, strings.Join(slices.Sorted(maps.Keys(setup.used)), ", "))
 		}
 	}
 	s.player = Play(t, chart, Config{Coverage: s.coverage})

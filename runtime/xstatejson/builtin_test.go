@@ -205,12 +205,12 @@ func TestUnwritableChartsAreReported(t *testing.T) {
 		want string
 	}{
 		{"one ID for two", state{Invoke: []statechart.Invoke[counter]{{ID: "x", Service: call}}, Children: []statechart.Child[counter]{{ID: "x", Machine: "job"}}},
-			`a: expected an ID that is either a service's or a child's, got "x" for both`},
+			`a: expected different IDs for services and children, got "x" for both`},
 		{"ends of services alone", state{Children: []statechart.Child[counter]{{Machine: "job"}}, On: []on{{Event: "done.invoke.*"}}},
-			`a: expected the descriptor "done.child.*" beside "done.invoke.*", for XState has one for both`},
+			`a: expected both descriptors "done.child.*" and "done.invoke.*", because XState has one for both`},
 		{"ends told apart", state{Invoke: []statechart.Invoke[counter]{{Service: call}}, Children: []statechart.Child[counter]{{Machine: "job"}}, On: []on{{Event: "done.child.*"}, {Event: "done.invoke.*", Target: "b"}}},
-			`a: expected the same transitions on the ends of services and of children, for XState has one descriptor, "xstate.done.actor.*"`},
-		{"child of XState", state{Entry: []statechart.Action[counter]{statechart.StopChild[counter]("#_x")}}, `a: expected IDs of children that do not begin with #_, which are XState's own, got "#_x"`},
+			`a: expected the same transitions on the ends of services and of children, because XState has one descriptor, "xstate.done.actor.*"`},
+		{"child of XState", state{Entry: []statechart.Action[counter]{statechart.StopChild[counter]("#_x")}}, `a: expected IDs of children that do not begin with #_, which XState reserves, got "#_x"`},
 	} {
 		c.a.ID = "a"
 		chart, err := xstatejson.Foreign(statechart.Definition[counter]{ID: "m", Version: 1, Initial: "a", States: []state{c.a, {ID: "b"}}})

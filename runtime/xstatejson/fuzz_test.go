@@ -46,10 +46,10 @@ func FuzzRead(f *testing.F) {
 			return
 		}
 		if def, err = xstatejson.Read(first, withServices()); err != nil {
-			t.Fatalf("what was written is not read: %v\n%s", err, first)
+			t.Fatalf("the output of Write is not readable: %v\n%s", err, first)
 		}
 		if chart, err = xstatejson.Foreign(def); err != nil {
-			t.Fatalf("what was written does not compile: %v\n%s", err, first)
+			t.Fatalf("the output of Write does not compile: %v\n%s", err, first)
 		}
 		if second, err := xstatejson.Write(chart); err != nil || string(second) != string(first) {
 			t.Fatalf("%v: written again, it is\n%s\nnot\n%s", err, second, first)

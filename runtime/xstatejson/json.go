@@ -121,7 +121,7 @@ func parse(data []byte) (value, error) {
 	}
 	end := p.InputOffset()
 	if _, err := p.Token(); !errors.Is(err, io.EOF) {
-		return value{}, fmt.Errorf("expected the end of the document at byte %d, got %s: remove what follows the machine", end, p.quoted(end))
+		return value{}, fmt.Errorf("expected the end of the document at byte %d, got %s: remove the text after the machine", end, p.quoted(end))
 	}
 	return v, nil
 }
@@ -146,9 +146,9 @@ func (p parser) quoted(from int64) string {
 // failed returns the error for an invalid token.
 func (p parser) failed(path string, err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || p.InputOffset() == int64(len(p.data)) {
-		return fmt.Errorf("%sexpected more JSON at byte %d, got the end of the document: is all of it there?", prefix(path), len(p.data))
+		return fmt.Errorf("%sexpected more JSON at byte %d, got the end of the document: it may be truncated", prefix(path), len(p.data))
 	}
-	return fmt.Errorf("%sexpected JSON at byte %d, got %s: look for a comma, a colon, a quote or a bracket that is missing or too many", prefix(path), p.InputOffset(), p.quoted(p.InputOffset()))
+	return fmt.Errorf("%sexpected JSON at byte %d, got %s: look for a missing or extra comma, colon, quote or bracket", prefix(path), p.InputOffset(), p.quoted(p.InputOffset()))
 }
 
 func (p parser) value(path string, depth int) (value, error) {
@@ -199,7 +199,7 @@ func (p parser) object(path string, depth int) (value, error) {
 		key, _ := token.(string)
 		at := join(path, key)
 		if seen[key] {
-			return value{}, fmt.Errorf("%s: expected each key once, got it twice", at)
+			return value{}, fmt.Errorf("%s: duplicate key", at)
 		}
 		seen[key] = true
 		item, err := p.value(at, depth+1)

@@ -240,9 +240,9 @@ func TestRandomMachinesRunAsInXState(t *testing.T) {
 		}
 		steps, moved = steps+sum.steps, moved+sum.moved
 	}
-	t.Logf("%d machines from seed %d, %d steps of which %d ran actions: %v", compared, first, steps, moved, verdicts)
+	t.Logf("%d machines from seed %d, %d steps, %d with actions: %v", compared, first, steps, moved, verdicts)
 	if verdicts[agrees] < compared*3/4 {
-		t.Errorf("only %d of %d machines agree with XState as it is: the generator draws too much of what is known to differ", verdicts[agrees], compared)
+		t.Errorf("only %d of %d machines agree with XState as it is: the generator draws too many known differences", verdicts[agrees], compared)
 	}
 }
 

@@ -70,7 +70,7 @@ func cloneTransitions(transitions []*drawnTransition) []*drawnTransition {
 	return c
 }
 
-// reduce applies the i-th reduction to the machine. It reports false if there is none.
+// reduce applies the i-th reduction to the machine. It reports false if i is too large.
 func (d *drawn) reduce(i int) bool {
 	if i < len(d.events) {
 		d.events = slices.Delete(d.events, i, i+1)

@@ -155,7 +155,7 @@ func (r *reader[C]) context(v *value, def *statechart.Definition[C]) {
 	}
 	text := v.raw()
 	if err := statechart.ReadJSON(text, new(C)); err != nil {
-		r.problem("context", "%v: it is to become a %T", err, *new(C))
+		r.problem("context", "%v: the context type is %T", err, *new(C))
 		return
 	}
 	def.Context = func(statechart.Start) C {
@@ -177,14 +177,14 @@ func (r *reader[C]) layOut(config *value, parent *stateNode, key, at string, dep
 	n := &stateNode{config: config, parent: parent, key: key, at: at}
 	n.id = r.idOf(n)
 	if _, taken := r.ids[n.id]; taken {
-		r.problem(join(at, "id"), "expected an ID that no other state has, got %q", n.id)
+		r.problem(join(at, "id"), "expected a unique ID, got %q", n.id)
 	}
 	r.ids[n.id] = n
 	if parent != nil {
 		n.path = strings.TrimPrefix(parent.path+"."+key, ".")
 	}
 	if depth > statechart.NestingDepthMax {
-		r.problem(at, "expected states that nest at most %d deep (statechart.NestingDepthMax)", statechart.NestingDepthMax)
+		r.problem(at, "expected at most %d levels of nested states (statechart.NestingDepthMax)", statechart.NestingDepthMax)
 		return n
 	}
 	states := config.get("states")
@@ -235,7 +235,7 @@ func (r *reader[C]) typeOf(n *stateNode) string {
 		case typ.kind == text && (typ.text == "compound" || typ.text == "parallel"):
 		case typ.kind == text && (typ.text == "atomic" || typ.text == "final" || typ.text == "history"):
 			if len(n.children) > 0 {
-				r.problem(join(n.at, "type"), "expected compound or parallel, for the state has states, got %q", typ.text)
+				r.problem(join(n.at, "type"), "expected compound or parallel, because the state has states, got %q", typ.text)
 			}
 		default:
 			r.problem(join(n.at, "type"), "expected atomic, compound, parallel, final or history, got %s", typ.raw())
@@ -254,7 +254,7 @@ func (r *reader[C]) typeOf(n *stateNode) string {
 // text reads a non-empty string.
 func (r *reader[C]) text(path string, v *value) string {
 	if v.kind != text || v.text == "" {
-		r.problem(path, "expected a string that is not empty, got %s", v.raw())
+		r.problem(path, "expected a non-empty string, got %s", v.raw())
 	}
 	return v.text
 }

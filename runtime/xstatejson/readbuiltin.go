@@ -30,7 +30,7 @@ func (r *reader[C]) builtin(path, name string, v *value) (action statechart.Acti
 	case raiseType:
 		return r.raise(path, v)
 	case cancelType:
-		id, ok := r.key(path, v, "sendId", "the ID of what is cancelled")
+		id, ok := r.key(path, v, "sendId", "the ID of the event to cancel")
 		return statechart.Cancel[C](id), ok
 	case emitType:
 		typ, body, ok := r.event(path, v)
@@ -40,7 +40,7 @@ func (r *reader[C]) builtin(path, name string, v *value) (action statechart.Acti
 	case logType:
 		message := v.get("value")
 		if message == nil || message.kind != text {
-			r.problem(path, "expected the key value, with the text of a line, got %s", rawOf(message))
+			r.problem(path, "expected the key value, with the text to log, got %s", rawOf(message))
 			return action, false
 		}
 		action = statechart.Log(func(C, statechart.Event) string { return message.text })
@@ -77,7 +77,7 @@ func (r *reader[C]) event(path string, v *value) (typ string, body json.RawMessa
 		return "", nil, false
 	}
 	if strings.HasPrefix(named.text, xstatePrefix) {
-		r.problem(join(path, "event"), "expected an event of the machine, not one of XState's, got %q", named.text)
+		r.problem(join(path, "event"), "expected an event of the machine, not of XState, got %q", named.text)
 		return "", nil, false
 	}
 	return named.text, event.raw(), true
@@ -87,7 +87,7 @@ func (r *reader[C]) spawn(path string, v *value) (statechart.Action[C], bool) {
 	id, hasID := r.key(path, v, "id", "the ID of the child")
 	machine, hasMachine := r.key(path, v, "src", "the ID of the child's machine")
 	if sync := v.get("syncSnapshot"); sync != nil && (sync.kind != boolean || sync.truth) {
-		r.problem(join(path, "syncSnapshot"), "expected false: the snapshots of children are not seen here")
+		r.problem(join(path, "syncSnapshot"), "expected false: snapshots of children are not supported")
 	}
 	input := v.get("input")
 	if input == nil {
@@ -103,7 +103,7 @@ func (r *reader[C]) sendTo(path string, v *value) (statechart.Action[C], bool) {
 	to, hasTo := r.key(path, v, "to", "the ID of a child")
 	typ, body, hasEvent := r.event(path, v)
 	if strings.HasPrefix(to, "#_") {
-		r.problem(join(path, "to"), "expected the ID of a child, got %q, which XState takes for something else", to)
+		r.problem(join(path, "to"), "expected the ID of a child, got %q, which has another meaning in XState", to)
 		return statechart.Action[C]{}, false
 	}
 	action := statechart.SendToChild(to, typ, func(C, statechart.Event) any { return body })

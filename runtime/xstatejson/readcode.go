@@ -71,7 +71,7 @@ func (r *reader[C]) action(path string, v *value) (statechart.Action[C], bool) {
 		factory, ok = func(params json.RawMessage) (statechart.Action[C], error) { return otherwise(name, params) }, true
 	}
 	if !ok {
-		r.problem(path, "expected an action that is implemented, got %q", name)
+		r.problem(path, "expected an implemented action, got %q", name)
 		return statechart.Action[C]{}, false
 	}
 	action, err := factory(params)
@@ -126,9 +126,9 @@ func (r *reader[C]) delay(path string, v *value) (func(C, statechart.Event) time
 		}
 	}
 	if v.kind == text && v.text != "" {
-		return r.namedDelay(path, v.text, "milliseconds from 0 or the name of a delay that is implemented")
+		return r.namedDelay(path, v.text, "non-negative milliseconds or the name of an implemented delay")
 	}
-	r.problem(path, "expected milliseconds from 0 or the name of a delay that is implemented, got %s", v.raw())
+	r.problem(path, "expected non-negative milliseconds or the name of an implemented delay, got %s", v.raw())
 	return nil, false
 }
 
@@ -170,7 +170,7 @@ func (r *reader[C]) guard(path string, v *value) statechart.Guard[C] {
 		factory, ok = func(params json.RawMessage) (statechart.Guard[C], error) { return otherwise(name, params) }, true
 	}
 	if !ok {
-		r.problem(path, "expected a guard that is implemented, got %q", name)
+		r.problem(path, "expected an implemented guard, got %q", name)
 		return statechart.Guard[C]{}
 	}
 	guard, err := factory(params)

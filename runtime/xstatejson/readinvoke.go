@@ -78,7 +78,7 @@ func (r *reader[C]) findActors(n *stateNode) {
 
 func (r *reader[C]) foundActor(path, name string, a actor) {
 	if other, known := r.actors[name]; known && other.child != a.child {
-		r.problem(path, "expected an ID that is either a service's or a child's, got %q for both", name)
+		r.problem(path, "expected different IDs for services and children, got %q for both", name)
 	}
 	r.actors[name] = a
 	r.services, r.children = r.services || !a.child, r.children || a.child
@@ -150,7 +150,7 @@ func (r *reader[C]) service(path string, v *value) statechart.Service[C] {
 	}
 	if !ok {
 		if name != "" {
-			r.problem(join(path, "src"), "expected a service that is implemented, got %q", name)
+			r.problem(join(path, "src"), "expected an implemented service, got %q", name)
 		}
 		return statechart.Service[C]{}
 	}

@@ -162,7 +162,7 @@ func (r *reader[C]) descriptor(path, key string) string {
 	}
 	switch key {
 	case "":
-		r.problem(path, "expected an event; a transition without one stands under always")
+		r.problem(path, "expected an event; put a transition without one under always")
 		return key
 	case "xstate.done.*", "xstate.error.*":
 		return strings.TrimPrefix(key, xstatePrefix)
@@ -173,7 +173,7 @@ func (r *reader[C]) descriptor(path, key string) string {
 		r.problem(path, "expected a wildcard at the end only, as in \"a.*\", got %q", key)
 	}
 	if strings.HasPrefix(key, xstatePrefix) {
-		r.problem(path, "expected an event of the machine, or one of XState's that a chart knows too: %s*, %s*, %s*; got %q", xstateDoneState, xstateDoneActor, xstateError, key)
+		r.problem(path, "expected an event of the machine, or an event of XState that charts support: %s*, %s*, %s*; got %q", xstateDoneState, xstateDoneActor, xstateError, key)
 	}
 	if rank(key) == exact {
 		r.declare(path, key)
@@ -267,13 +267,13 @@ func (r *reader[C]) resolve(n *stateNode, target string) (*stateNode, string) {
 		from, rest = n, strings.Split(path, ".")
 	} else {
 		if n.parent == nil {
-			return nil, "expected a target with a '.' or '#' before it, for the root has no siblings"
+			return nil, "expected a target that begins with '.' or '#', because the root has no siblings"
 		}
 		from, rest = n.parent, strings.Split(target, ".")
 	}
 	for _, key := range rest {
 		if from = from.child(key); from == nil {
-			return nil, "expected a state that there is, not " + strconv.Quote(key)
+			return nil, "expected an existing state, not " + strconv.Quote(key)
 		}
 	}
 	return from, ""

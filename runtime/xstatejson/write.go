@@ -96,7 +96,7 @@ func (w *writer[C]) findActor(path, id string, child bool, index, position int) 
 	}
 	w.actors[actor{child, id}] = name
 	if other, both := w.actors[actor{!child, id}]; both && other == name {
-		w.problem(path, "expected an ID that is either a service's or a child's, got %q for both", id)
+		w.problem(path, "expected different IDs for services and children, got %q for both", id)
 	}
 }
 
@@ -198,12 +198,12 @@ func (w *writer[C]) states(s *statechart.State[C], path string) value {
 		child := &s.States[i]
 		at := below(path, child.ID)
 		if strings.Contains(child.ID, `\`) {
-			w.problem(at, "expected an ID without '\\', which XState takes for an escape, got %q", child.ID)
+			w.problem(at, "expected an ID without '\\', which XState reads as an escape, got %q", child.ID)
 		}
 		states.set(child.ID, w.state(child, s, at))
 	}
 	if !slices.IsSortedFunc(states.members, func(a, b member) int { return compareKeys(a.key, b.key) }) {
-		w.problem(path, "expected children whose IDs are no numbers, or numbers in ascending order before all others: JavaScript puts them so")
+		w.problem(path, "expected children in the key order of JavaScript: numeric IDs first, ascending")
 	}
 	return states
 }
@@ -213,7 +213,7 @@ func (w *writer[C]) initial(v *value, s *statechart.State[C], path string) {
 		return
 	}
 	if !slices.ContainsFunc(s.States, func(child statechart.State[C]) bool { return child.ID == s.Initial }) {
-		w.problem(path, "expected a child as the initial state, for XState knows no other, got %q", s.Initial)
+		w.problem(path, "expected a child as the initial state, because XState allows no other, got %q", s.Initial)
 	}
 	if len(s.DefaultEntry) == 0 {
 		v.set("initial", textValue(s.Initial))
@@ -243,7 +243,7 @@ func (w *writer[C]) history(v *value, s, parent *statechart.State[C], path strin
 		}
 	}
 	if !bytes.Equal(own.raw(), inherited.raw()) {
-		w.problem(path, "expected no actions of its own: a history state has none in XState")
+		w.problem(path, "expected no actions: a history state has none in XState")
 	}
 	if target != "" {
 		v.set("target", w.targets(path, target))
@@ -286,10 +286,10 @@ func (w *writer[C]) after(v, meta *value, s *statechart.State[C], path string) {
 		case key == "":
 			key = formatMilliseconds(after.Delay)
 			if delay, _ := milliseconds(key); delay != after.Delay {
-				w.problem(path, "after %v: expected a delay that milliseconds can tell", after.Delay)
+				w.problem(path, "after %v: expected a delay in whole milliseconds", after.Delay)
 			}
 		case numeric && key != "0":
-			w.problem(path, "after %s: expected an ID that is no number, which XState takes for milliseconds", key)
+			w.problem(path, "after %s: expected a non-numeric ID, because XState reads a number as milliseconds", key)
 		case after.Delay > 0 && constants.get(key) == nil:
 			constants.set(key, numberValue(formatMilliseconds(after.Delay)))
 		}

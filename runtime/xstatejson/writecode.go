@@ -91,7 +91,7 @@ func (w *writer[C]) builtin(path string, a *statechart.Action[C]) (v value, ok b
 		return value{}, false
 	}
 	if strings.HasPrefix(made.ID, "#_") {
-		w.problem(path, "expected IDs of children that do not begin with #_, which are XState's own, got %q", made.ID)
+		w.problem(path, "expected IDs of children that do not begin with #_, which XState reserves, got %q", made.ID)
 	}
 	return v, true
 }

@@ -60,12 +60,12 @@ func (w *writer[C]) on(v, meta *value, s *statechart.State[C], path string) (onD
 	for _, descriptor := range descriptors {
 		key, transitions := w.descriptor(path, descriptor), one(pick(candidates, descriptor))
 		if twin, is := w.twin(descriptor); is && !slices.Contains(descriptors, twin) {
-			w.problem(path, "expected the descriptor %q beside %q, for XState has one for both", twin, descriptor)
+			w.problem(path, "expected both descriptors %q and %q, because XState has one for both", twin, descriptor)
 		}
 		if same := on.get(key); same == nil {
 			on.set(key, transitions)
 		} else if !bytes.Equal(same.raw(), transitions.raw()) {
-			w.problem(path, "expected the same transitions on the ends of services and of children, for XState has one descriptor, %q", key)
+			w.problem(path, "expected the same transitions on the ends of services and of children, because XState has one descriptor, %q", key)
 		}
 	}
 	slices.SortStableFunc(on.members, func(a, b member) int { return compareKeys(a.key, b.key) })
@@ -140,13 +140,13 @@ func (w *writer[C]) descriptor(path, descriptor string) string {
 		prefix := strings.TrimSuffix(descriptor, "*")
 		for typ := range w.def.Payloads {
 			if strings.HasPrefix(typ, prefix) {
-				w.problem(path, "expected no event type %q beside the descriptor %q, which XState writes otherwise", typ, descriptor)
+				w.problem(path, "expected no event type %q next to the descriptor %q, which has another name in XState", typ, descriptor)
 			}
 		}
 		return xstatePrefix + descriptor
 	}
 	if strings.HasPrefix(descriptor, xstatePrefix) {
-		w.problem(path, "expected event types that do not begin with %s, which are XState's own, got %q", xstatePrefix, descriptor)
+		w.problem(path, "expected event types that do not begin with %s, which XState reserves, got %q", xstatePrefix, descriptor)
 	}
 	w.named[descriptor] = true
 	return descriptor
@@ -261,7 +261,7 @@ func (w *writer[C]) targets(path, references string) value {
 	for _, reference := range strings.Fields(references) {
 		to, ok := w.chart.TargetPath(path, reference)
 		if !ok {
-			w.problem(path, "expected a target that there is, got %q", reference)
+			w.problem(path, "expected an existing target, got %q", reference)
 		}
 		items = append(items, textValue(w.target(path, to)))
 	}

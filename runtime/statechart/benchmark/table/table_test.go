@@ -51,7 +51,7 @@ func TestTableShowsMediansAndWhatIsMet(t *testing.T) {
 		}
 	}
 	if got, want := m.noisy(), "noisy: flat/settle took between 20.0 and 900 ns\n"; !strings.HasPrefix(got, want) || strings.Contains(got, xstate) {
-		t.Errorf("expected %q first, and nothing of what took the same time in each round, got\n%s", want, got)
+		t.Errorf("expected %q first, and nothing about measurements with equal rounds, got\n%s", want, got)
 	}
 }
 
