@@ -13,7 +13,7 @@ func (c *Chart[C]) Can(snapshot Snapshot[C], event Event) (can bool, err error) 
 	}
 	s := c.Stepper()
 	s.adopt(&snapshot, &event)
-	s.begin(&snapshot)
+	s.reset(&snapshot)
 	defer s.recovered(&snapshot, &err)
 	return s.x.can()
 }

@@ -142,7 +142,7 @@ func TestContextIsMarshalledWithPointerMethods(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	equal(t, "what was stored", restored.Context.N, 7)
+	equal(t, "restored context", restored.Context.N, 7)
 }
 
 // Itself embeds itself. encoding/json writes its fields once.

@@ -66,7 +66,7 @@ func (c *chart) UsesChildren() bool { return c.usesChildren }
 
 // Spawn returns an action that starts a child instance (spawnChild in XState v5). The child runs until it ends,
 // StopChild stops it, or this instance ends. Its end arrives as done.child.ID with its output (json.RawMessage), or as
-// error.child.ID with a ChildError. The function returns the child's input, which must marshal to JSON; nil means no
+// error.child.ID with a ChildError. The function returns the child's input, which must marshal to JSON. Nil means no
 // input. It is an error if a child with the ID is already running.
 func Spawn[C any](id, machine string, input func(C, Event) any) Action[C] {
 	made := Made{By: MadeBySpawn, ID: id, Machine: machine, Computed: input != nil}
@@ -186,8 +186,8 @@ func (x *interpreter) stopChildren(which func(ChildRef) bool) error {
 	return nil
 }
 
-// takeChild removes the child with the key after its end, and reports whether it was running.
-func (x *interpreter) takeChild(key string) bool {
+// removeChild removes the child with the key after its end, and reports whether it was running.
+func (x *interpreter) removeChild(key string) bool {
 	before := len(x.snapshot.Children)
 	x.writable().Children = slices.DeleteFunc(slices.Clone(x.snapshot.Children), func(r ChildRef) bool { return r.Key == key })
 	return len(x.snapshot.Children) < before

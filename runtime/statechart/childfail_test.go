@@ -24,7 +24,7 @@ func TestFailedSpawnIsHandledLikeAFailedAction(t *testing.T) {
 	handler := On{Event: statechart.ExecutionError, Target: "a", Actions: Do{keepFailure}}
 	def.States[1].On = append(def.States[1].On, handler)
 	r = begin(t, def).send("GO").is("a", `+a -a +p -p child c in "p" on GO: false +a`)
-	equal(t, "effects of the child beside it, which was stopped at once", len(r.step.Effects), 0)
+	equal(t, "effects of the other child, stopped in the same step", len(r.step.Effects), 0)
 
 	// A chart that retries forever is endless, but does not hang.
 	def.States[1].On[1].Target, def.States[1].On[1].Reenter = "p", true
@@ -56,7 +56,7 @@ func TestChildrenAreLimited(t *testing.T) {
 
 func TestChildrenAreChecked(t *testing.T) {
 	t.Parallel()
-	const nobody, mendNobody = "nothing starts a child with that ID", "use the ID of one of Children or of a Spawn"
+	const unknown, mendUnknown = "nothing starts a child with that ID", "use the ID of one of Children or of a Spawn"
 	takesInt := statechart.Assign("takesInt", func(*trace, int) {})
 	const mendType = "use the type of the payload, or Event"
 	checkFlaws(t, []flaw{
@@ -73,10 +73,10 @@ func TestChildrenAreChecked(t *testing.T) {
 			d.States = append(d.States, S{ID: "end", Type: statechart.Final, Children: []Child{{Machine: "m"}}})
 			d.On = []On{{Event: "GO", Target: ".end"}}
 		}, "end", "is final or history but has children, transitions, timers, services or deferred events", "remove them, or make it a plain state"},
-		{"done of nobody", func(_ *Def, wait, _ *S) { wait.On = append(wait.On, On{Event: "done.child.x"}) }, "wait", "on done.child.x: " + nobody, mendNobody},
-		{"error of nobody", func(_ *Def, wait, _ *S) { wait.On = append(wait.On, On{Event: "error.child.*"}) }, "wait", "on error.child.*: " + nobody, mendNobody},
-		{"stop of nobody", func(_ *Def, wait, _ *S) { wait.Entry = Do{statechart.StopChild[trace]("x")} }, "wait",
-			`entry: the action "stop x" refers to the child "x", which nothing starts`, mendNobody},
+		{"done of unknown", func(_ *Def, wait, _ *S) { wait.On = append(wait.On, On{Event: "done.child.x"}) }, "wait", "on done.child.x: " + unknown, mendUnknown},
+		{"error of unknown", func(_ *Def, wait, _ *S) { wait.On = append(wait.On, On{Event: "error.child.*"}) }, "wait", "on error.child.*: " + unknown, mendUnknown},
+		{"stop of unknown", func(_ *Def, wait, _ *S) { wait.Entry = Do{statechart.StopChild[trace]("x")} }, "wait",
+			`entry: the action "stop x" refers to the child "x", which nothing starts`, mendUnknown},
 		{"type of OnDone", func(_ *Def, wait, _ *S) {
 			wait.Children = []Child{{Machine: "m", OnDone: []On{{Actions: Do{takesInt}}}}}
 		}, "wait",

@@ -29,7 +29,7 @@ type erasedDefinition struct {
 	contexts   contexts
 }
 
-// compile makes the chart.
+// compile checks the definition and fills in the chart.
 func (c *compiler) compile(def erasedDefinition, asForeign bool) error {
 	*c.chart = chart{
 		id: def.id, version: def.version, payloads: def.payloads, foreign: asForeign, input: def.input,

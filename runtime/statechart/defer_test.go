@@ -125,7 +125,7 @@ func TestTransitionsOfTheDeferringStateOrBelowOverrideDefer(t *testing.T) {
 	forbidding := def()
 	forbidding.States[0].States[0].On = append(forbidding.States[0].States[0].On, On{Event: "E"})
 	r = begin(t, forbidding).send("E").is("p.a", "+p +a")
-	equal(t, "waiting for what is forbidden", deferredBy(r), "")
+	equal(t, "deferred although forbidden", deferredBy(r), "")
 }
 
 func TestEveryRegionThatDefersMustBeOverridden(t *testing.T) {

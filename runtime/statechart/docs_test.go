@@ -226,10 +226,10 @@ func (g *guide) show(kind, name, now string) (string, error) {
 
 // findingsTitles gives the findings of each file a title, in the order of the page.
 var findingsTitles = []struct{ file, title string }{
-	{"check.go", "The shape of states, and payloads"},
-	{"compile.go", "Names and starting points"},
+	{"check.go", "States and payloads"},
+	{"compile.go", "Names and defaults"},
 	{"target.go", "Targets"},
-	{"checklinked.go", "What a state waits for"},
+	{"checklinked.go", "Waiting, events and services"},
 	{"checkgraph.go", "The chart as a whole"},
 	{"checkchild.go", "Child instances"},
 	{"defer.go", "Deferred events"},

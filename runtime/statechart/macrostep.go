@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// begin resets the interpreter for a copied snapshot.
-func (x *interpreter) begin(onMicrostep func(Microstep)) {
+// reset resets the interpreter for a copied snapshot.
+func (x *interpreter) reset(onMicrostep func(Microstep)) {
 	if x.snapshot.configuration.many != nil {
 		x.snapshot.configuration = x.snapshot.configuration.clone()
 	}
@@ -48,7 +48,7 @@ func (x *interpreter) stepEvent() (handled bool, err error) {
 	x.ownContext()
 	var awaited, stale bool
 	if x.event.Invocation != "" || x.event.Type == TimerEvent {
-		awaited, stale, err = x.take(x.event)
+		awaited, stale, err = x.consume(x.event)
 	}
 	if err == nil && !stale {
 		err = x.macrostep()
@@ -83,7 +83,7 @@ func (x *interpreter) stop() error {
 // can reports whether the event would have an effect: see Chart.Can.
 func (x *interpreter) can() (can bool, err error) {
 	x.ownContext()
-	if _, stale, err := x.take(x.event); stale || err != nil {
+	if _, stale, err := x.consume(x.event); stale || err != nil {
 		return false, err
 	}
 	if err := x.selectTransitions(); err != nil {
@@ -99,8 +99,8 @@ func (x *interpreter) can() (can bool, err error) {
 	return can, nil
 }
 
-// becomes changes type and payload of the current event.
-func (x *interpreter) becomes(typ string, payload any) {
+// retype changes type and payload of the current event.
+func (x *interpreter) retype(typ string, payload any) {
 	x.own = *x.event
 	x.own.Type, x.own.Payload = typ, payload
 	x.event = &x.own
@@ -114,9 +114,9 @@ func (x *interpreter) ownContext() {
 	}
 }
 
-// take removes the timer, invocation or child whose end the event reports. awaited is set if the event reports such an
+// consume removes the timer, invocation or child whose end the event reports. awaited is set if the event reports such an
 // end, and stale if the snapshot no longer waits for it.
-func (x *interpreter) take(event *Event) (awaited, stale bool, err error) {
+func (x *interpreter) consume(event *Event) (awaited, stale bool, err error) {
 	switch {
 	case event.Type == TimerEvent:
 		k := slices.IndexFunc(x.snapshot.Timers, func(t Timer) bool { return t.ID == event.Timer })
@@ -127,15 +127,15 @@ func (x *interpreter) take(event *Event) (awaited, stale bool, err error) {
 		x.writable().Timers = slices.Delete(slices.Clone(x.snapshot.Timers), k, k+1)
 		if timer.Event != nil {
 			sent, err := x.chart.sent(timer.Event)
-			x.becomes(sent.Type, sent.Payload)
+			x.retype(sent.Type, sent.Payload)
 			return true, false, err
 		}
-		x.becomes(x.chart.nodes[timer.state].timers[timer.index].event, event.Payload)
+		x.retype(x.chart.nodes[timer.state].timers[timer.index].event, event.Payload)
 		return true, false, nil
 	case event.Invocation != "":
 		k := slices.IndexFunc(x.snapshot.Services, func(i Invocation) bool { return i.Key == event.Invocation })
 		if k < 0 {
-			ended := x.takeChild(event.Invocation)
+			ended := x.removeChild(event.Invocation)
 			return ended, !ended, nil
 		}
 		x.writable().Services = slices.Delete(slices.Clone(x.snapshot.Services), k, k+1)

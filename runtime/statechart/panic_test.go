@@ -63,6 +63,6 @@ func TestStepErrorWrapsThePanic(t *testing.T) {
 	_, err := r.chart.Step(r.step.Next, Event{Type: "GO"})
 	var panicked *statechart.PanicError
 	if !errors.As(err, &panicked) || panicked.Value != "card 4711" || strings.Contains(err.Error(), "4711") {
-		t.Errorf("got %v with %+v, want an error without the value, and the value beside it", err, panicked)
+		t.Errorf("got %v with %+v, want an error text without the value, and the value in the PanicError", err, panicked)
 	}
 }

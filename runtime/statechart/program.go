@@ -3,8 +3,8 @@ package statechart
 import "slices"
 
 // program is a microstep of one transition, computed at compile time: exitStates, the transition's actions and
-// enterStates, reduced to states with actions. The source is atomic. Below the domain there is no parallel or history
-// state, and no state that is entered or left has a timer, service or child or is final.
+// enterStates, reduced to states with actions. The source is atomic, and there is no parallel or history state below the
+// domain. The states that are left or entered are not final and have no timers, services or children.
 type program struct {
 	// actions holds exit actions, then the transition's actions (from left on), then entry actions (from entered on).
 	actions       []programmed

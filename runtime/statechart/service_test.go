@@ -86,7 +86,7 @@ func TestServicesEndWithTheirState(t *testing.T) {
 	stale := r.step.Next.Services[1].Done(0)
 	r.apply(r.step.Next.Services[0].Done(0)).is("o.q.out o.r3", "+o +q +p +r1 +r2 +r3 -r2 -r1 -p +out")
 	equal(t, "services", len(r.step.Next.Services), 1)
-	equal(t, "service that goes on", r.step.Next.Services[0].ID, "r3")
+	equal(t, "remaining service", r.step.Next.Services[0].ID, "r3")
 	r.apply(stale)
 	equal(t, "handled", r.step.Handled, false)
 }

@@ -75,7 +75,7 @@ func TestStepsOfOneSnapshotShareNoMutableData(t *testing.T) {
 					t.Fatalf("%s: event %+v changed the snapshot from\n%s\nto\n%s", name, other, written, text(t, base))
 				}
 				if text(t, first) != result {
-					t.Fatalf("%s: event %+v changed what %+v made from\n%s\nto\n%s", name, other, one, result, text(t, first))
+					t.Fatalf("%s: event %+v changed the result of %+v from\n%s\nto\n%s", name, other, one, result, text(t, first))
 				}
 			}
 		}

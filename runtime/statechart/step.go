@@ -84,7 +84,7 @@ func (s *Stepper[C]) Start(start Start) (snapshot Snapshot[C], effects []Effect,
 	started.chart, started.Status = x.chart, Active
 	x.own = Event{At: start.At}
 	s.adopt(&started, &x.own)
-	s.begin(&started)
+	s.reset(&started)
 	defer s.recovered(&started, &err)
 	if context := s.chart.definition.Context; context != nil {
 		x.runs(contextCode, "", 0)
@@ -115,7 +115,7 @@ func (s *Stepper[C]) Step(snapshot *Snapshot[C], event *Event) (effects []Effect
 		x.returned = true
 		return nil, true, nil
 	}
-	s.begin(snapshot)
+	s.reset(snapshot)
 	handled, err = x.stepEvent()
 	x.returned = true
 	if err != nil || !handled {
@@ -141,7 +141,7 @@ func (s *Stepper[C]) Stop(snapshot *Snapshot[C], at time.Time) (effects []Effect
 	}
 	x.own = Event{At: at}
 	s.adopt(snapshot, &x.own)
-	s.begin(snapshot)
+	s.reset(snapshot)
 	defer s.recovered(snapshot, &err)
 	if err := x.stop(); err != nil {
 		snapshot.Context = s.before
@@ -159,15 +159,15 @@ func (s *Stepper[C]) adopt(snapshot *Snapshot[C], event *Event) {
 	x.returned, x.running.kind = false, noCode
 }
 
-// begin resets the interpreter for a snapshot that the stepper has adopted.
-func (s *Stepper[C]) begin(snapshot *Snapshot[C]) {
+// reset resets the interpreter for a snapshot that the stepper has adopted.
+func (s *Stepper[C]) reset(snapshot *Snapshot[C]) {
 	x := &s.x
 	snapshot.toBare(&x.snapshot)
 	x.accept, x.fits = s.Accept, nil
 	if s.Fits != nil {
 		x.fits = s
 	}
-	x.begin(s.OnMicrostep)
+	x.reset(s.OnMicrostep)
 }
 
 // fitsNow calls Fits with the current snapshot.

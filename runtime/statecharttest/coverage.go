@@ -58,7 +58,8 @@ func (c *Coverage) count(transitions bool) (covered, all int) {
 	return covered, all
 }
 
-// Missed returns the names of uncovered states and transitions, in document order. Names are unique within a chart:
+// Missed returns the names of uncovered states, then of uncovered transitions, each in document order. Names are unique
+// within a chart:
 //
 //	state expired
 //	queued after pick_up [launchesLeft] -> launching
@@ -105,8 +106,8 @@ type AllowedMiss struct {
 	Reason string
 }
 
-// Require fails the test, after it and its subtests, unless everything except the allowed misses is covered. It also
-// fails for an allowed miss without a reason, of an unknown name, or of a covered item.
+// Require fails the test, once it and its subtests have ended, unless the coverage is full except for the allowed misses.
+// It also fails if an allowed miss has no reason, is not in the chart, or is covered.
 //
 // Require does nothing if the test failed otherwise or did not play all its scripts, as with -run TestScripts/codes.
 func (c *Coverage) Require(tb testing.TB, allowed ...AllowedMiss) {
@@ -242,8 +243,8 @@ func transitionName(t statechart.TransitionInfo) string {
 	return name
 }
 
-// watch gives the player a stepper that records microsteps, and starts its coverage.
-func (p *Player[C]) watch() error {
+// startCoverage gives the player a stepper that records microsteps, and starts its coverage.
+func (p *Player[C]) startCoverage() error {
 	p.stepper = p.chart.Stepper()
 	p.stepper.OnMicrostep = func(m statechart.Microstep) { p.microsteps = append(p.microsteps, m) }
 	if p.config.Coverage == nil {

@@ -238,7 +238,7 @@ func TestRequireWaitsForAllScripts(t *testing.T) {
 		t.Errorf("expected 1 of 8 transitions to be covered, got %d of %d", covered, all)
 	}
 	if got := require(c, false); !strings.Contains(got, "not covered: closed on KICK -> open") {
-		t.Errorf("expected what is missed to fail the test, got %q", got)
+		t.Errorf("expected the misses to fail the test, got %q", got)
 	}
 }
 

@@ -24,7 +24,7 @@ func CheckDiagram(t TB, path, diagram string, update bool) {
 		return
 	}
 	if !update {
-		t.Fatalf("%s shows another chart: run the test with -update; expected\n%s", path, diagram)
+		t.Fatalf("%s shows another diagram: run the test with -update; expected\n%s", path, diagram)
 	}
 	if err := os.WriteFile(path, []byte(before+begin+diagram+end+after), 0o600); err != nil {
 		t.Fatalf("the diagram of the chart: %v", err)

@@ -30,7 +30,7 @@ func TestCheckDiagramAcceptsTheDiagramShown(t *testing.T) {
 func TestCheckDiagramFails(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ text, want string }{
-		"another diagram": {"```mermaid\nstateDiagram-v2\n```\n", "shows another chart"},
+		"another diagram": {"```mermaid\nstateDiagram-v2\n```\n", "shows another diagram"},
 		"no diagram":      {"# One\n", "expected a diagram in"},
 		"an open diagram": {"```mermaid\n" + diagram, "expected a diagram in"},
 	} {

@@ -84,7 +84,7 @@ func open[C any](t TB, chart *statechart.Chart[C], config Config) *Player[C] {
 	t.Helper()
 	config = config.withDefaults(chart.ID())
 	p := &Player[C]{t: t, chart: chart, config: config, now: config.At}
-	if err := p.watch(); err != nil {
+	if err := p.startCoverage(); err != nil {
 		t.Fatalf("starting %s: %v", config.Instance, explained(err))
 	}
 	step, err := p.start()

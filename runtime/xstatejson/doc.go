@@ -6,7 +6,7 @@
 //	config, err := xstatejson.Write(chart)
 //
 // XState has no [statechart.Settled]. In a config for this runtime, waiting states carry the tag "settled", and
-// statechart.Compile compiles it with all its checks. Compile any other config with [Foreign], where every state may
+// statechart.Compile compiles it with all checks. Compile any other config with [Foreign], where every state may
 // wait. Hosts refuse such a chart.
 //
 // # What is read
@@ -70,7 +70,7 @@
 // For the machine also:
 //
 //	events    the event types that no other key names
-//	internal  the internal event types
+//	internal  the event types that never come from outside
 //	children  the IDs of children that only code spawns and whose ends have transitions
 //
 // All durations are in milliseconds. Children follow the services in invoke, with the machine's ID as src. Contexts,

@@ -279,7 +279,7 @@ func (sum *tally) try(oracle *xstate, seed uint64) {
 		sum.failures = append(sum.failures, fmt.Sprintf("seed %d: %s\nmachine %s\nevents  %s", seed, difference, small.config(), text(small.events)))
 	}
 	if difference := differs(ours, play(def, d.events, true)); verdict != limited && difference != "" {
-		sum.failures = append(sum.failures, fmt.Sprintf("seed %d: with every snapshot restored (what is called XState below), %s\nmachine %s\nevents  %s", seed, difference, d.config(), text(d.events)))
+		sum.failures = append(sum.failures, fmt.Sprintf("seed %d: with every snapshot restored (shown as XState below), %s\nmachine %s\nevents  %s", seed, difference, d.config(), text(d.events)))
 	}
 }
 

@@ -40,7 +40,7 @@ func TestXStateDoesTheSameWork(t *testing.T) {
 	}
 	for _, c := range cases {
 		if len(got[c.name]) != len(checkpoints) {
-			t.Errorf("case %s: expected %d looks at it, got %d", c.name, len(checkpoints), len(got[c.name]))
+			t.Errorf("case %s: expected %d checkpoints, got %d", c.name, len(checkpoints), len(got[c.name]))
 			continue
 		}
 		for i, n := range checkpoints {

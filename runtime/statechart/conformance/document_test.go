@@ -197,7 +197,7 @@ func (d *document) targets(text string) (string, error) {
 	for _, id := range strings.Fields(text) {
 		path, known := d.paths[id]
 		if !known {
-			return "", fmt.Errorf("the target %q is no state", id)
+			return "", fmt.Errorf("the target %q is not a state", id)
 		}
 		targets = append(targets, "#"+path)
 	}

@@ -119,7 +119,7 @@ type nodeReport struct {
 func parseNode(text string) (nodeReport, error) {
 	var report nodeReport
 	if err := json.Unmarshal([]byte(text), &report); err != nil {
-		return nodeReport{}, fmt.Errorf("reading what cases.mjs printed: %w", err)
+		return nodeReport{}, fmt.Errorf("reading the output of cases.mjs: %w", err)
 	}
 	return report, nil
 }
