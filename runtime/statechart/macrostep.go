@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// reset resets the interpreter for a copied snapshot.
+// reset prepares the interpreter for a copied snapshot.
 func (x *interpreter) reset(onMicrostep func(Microstep)) {
 	if x.snapshot.configuration.many != nil {
 		x.snapshot.configuration = x.snapshot.configuration.clone()

@@ -159,7 +159,7 @@ func (s *Stepper[C]) adopt(snapshot *Snapshot[C], event *Event) {
 	x.returned, x.running.kind = false, noCode
 }
 
-// reset resets the interpreter for a snapshot that the stepper has adopted.
+// reset prepares the interpreter for a snapshot that the stepper has adopted.
 func (s *Stepper[C]) reset(snapshot *Snapshot[C]) {
 	x := &s.x
 	snapshot.toBare(&x.snapshot)
