@@ -60,7 +60,6 @@ func Assign[C, E any](name string, fn func(*C, E)) Action[C] {
 	return TryAssign(name, func(c *C, e E) error { fn(c, e); return nil })
 }
 
-// perform runs the action.
 func (a *actionBody) perform(x *interpreter) error {
 	switch {
 	case a.update != nil:

@@ -31,7 +31,6 @@ func aliasAction[C any](name string, kind EffectKind, fn func(C, Event) string) 
 	}}}
 }
 
-// checkAlias returns an error if the alias is invalid.
 func checkAlias(alias string) error {
 	if alias == "" || len(alias) > AliasBytesMax {
 		return fmt.Errorf("expected an alias of 1 to %d bytes, got %d", AliasBytesMax, len(alias))

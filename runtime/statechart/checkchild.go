@@ -107,7 +107,6 @@ func (c *compiler) checkChildren(n *node, made map[string]bool) {
 	}
 }
 
-// enqueues reports whether the chart uses EnqueueActions.
 func (c *compiler) enqueues() bool {
 	found := false
 	for i := range c.chart.nodes {

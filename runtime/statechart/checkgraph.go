@@ -65,7 +65,6 @@ func (c *compiler) completes(n *node) bool {
 	return completes
 }
 
-// checkGraph checks the transitions of the whole chart.
 func (c *compiler) checkGraph() {
 	reachable := c.reachable()
 	for i := range c.chart.nodes {

@@ -207,7 +207,6 @@ func (c *chart) childByID(n *node, id []byte) int {
 	return child
 }
 
-// appendText appends a JSON string.
 func appendText(b []byte, text string) []byte {
 	for i := range len(text) {
 		if c := text[i]; c < ' ' || c >= 0x80 || c == '"' || c == '\\' {
@@ -223,7 +222,6 @@ func appendText(b []byte, text string) []byte {
 	return append(b, '"')
 }
 
-// appendValue appends the value of an active state.
 func (c *chart) appendValue(b []byte, configuration *configuration, state int) []byte {
 	n := &c.nodes[state]
 	if n.kind == compound {

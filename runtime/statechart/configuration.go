@@ -119,7 +119,6 @@ func (c *configuration) replace(leaf, by uint16) {
 	}
 }
 
-// isActive reports whether a state is active.
 func (c *chart) isActive(state int, configuration *configuration) bool {
 	return configuration.lastWithin(state, c.nodes[state].last) >= 0
 }

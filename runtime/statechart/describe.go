@@ -32,7 +32,6 @@ type Description struct {
 // Describe returns what the chart declares.
 func (c *chart) Describe() Description { return c.description }
 
-// describe returns the description of a linked chart.
 func (c *chart) describe() Description {
 	d := Description{
 		States: c.States(), Payloads: map[string]reflect.Type{}, OldestVersion: c.version - len(c.migrations), Foreign: c.foreign,

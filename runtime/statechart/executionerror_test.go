@@ -12,7 +12,6 @@ import (
 var (
 	failing     = statechart.TryAssign("failing", func(*trace, Event) error { return errPlanned })
 	failingWhen = statechart.TryWhen("failing", func(trace, Event) (bool, error) { return true, errPlanned })
-	// keepFailure logs the fields of an ExecutionError.
 	keepFailure = statechart.Assign("keepFailure", func(c *trace, e statechart.StepError) {
 		c.Log = append(c.Log, fmt.Sprintf("%s in %q on %s: %v", e.Code, e.State, e.Event, errors.Is(&e, errPlanned)))
 	})

@@ -25,7 +25,6 @@ func (c *chart) DecodeInput(body []byte) (any, error) {
 	return input, nil
 }
 
-// checkInput checks that an input has the declared type.
 func (c *chart) checkInput(input any) error {
 	if got := reflect.TypeOf(input); got != c.input.typ {
 		return fmt.Errorf("%w: the input of chart %s: expected %s, got %s", ErrPayload, c.id, typeName(c.input.typ), typeName(got))

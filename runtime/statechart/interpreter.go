@@ -33,8 +33,7 @@ type interpreter struct {
 	historyOwned, resolved bool
 	internalQueue          []Event
 	effects                []Effect
-	// parked counts the ParkEvent effects.
-	parked int
+	parked                 int
 	// accept is Stepper.Accept.
 	accept func([]Effect) error
 	// fits calls Stepper.Fits. It is nil if that is not set.
@@ -184,7 +183,6 @@ func (x *interpreter) executionError(failure *StepError) error {
 	return nil
 }
 
-// raise appends an event to the internal queue.
 func (x *interpreter) raise(event Event) {
 	event.At = x.event.At
 	x.internalQueue = append(x.internalQueue, event)

@@ -24,7 +24,6 @@ func (x *interpreter) writable() *bareSnapshot {
 	return &x.snapshot
 }
 
-// start enters the initial configuration.
 func (x *interpreter) start() error {
 	x.enabled = append(x.enabled[:0], enabledTransition{&x.chart.initial, -1})
 	if err := x.microstep(); err != nil {

@@ -23,12 +23,10 @@ type chart struct {
 	// initial is the transition that starts an instance.
 	initial     transition
 	description Description
-	// foreign is set if CompileForeign compiled the chart.
-	foreign bool
+	foreign     bool
 	// handlesErrors is set if some transition names ExecutionError.
 	handlesErrors bool
-	// input declares the input of an instance.
-	input Payload
+	input         Payload
 	// defers is set if some state defers events. usesChildren is set if some state or action refers to child instances.
 	defers, usesChildren bool
 	// migrations is sorted by version. The last one leads to the chart's version.
@@ -46,7 +44,6 @@ const (
 	history
 )
 
-// node is a compiled state.
 type node struct {
 	def   *State[erased]
 	kind  kind
@@ -81,7 +78,6 @@ type node struct {
 
 func (n *node) isHistory() bool { return n.kind == history }
 
-// transition is a compiled Transition.
 type transition struct {
 	source  int
 	event   string

@@ -182,7 +182,6 @@ func (w *watcher) replay(next statechart.Snapshot[trace]) {
 	w.logged = len(next.Context.Log)
 }
 
-// legal checks the configuration below an active state.
 func (w *watcher) legal(next statechart.Snapshot[trace], states []S, parallel bool, path string) {
 	active, regions := 0, 0
 	for _, s := range states {

@@ -160,7 +160,6 @@ func (c *compiler) linkResolve(n *node) {
 	}
 }
 
-// checkResolves checks the answer of an action.
 func (c *compiler) checkResolves(n *node, place string, r *Resolution[erased]) {
 	switch {
 	case r.Name == "":

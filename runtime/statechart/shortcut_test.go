@@ -313,7 +313,6 @@ func FuzzShortCuts(f *testing.F) {
 	})
 }
 
-// stepping takes one step in place.
 func stepping(t *testing.T, chart *statechart.Chart[nothing], snapshot statechart.Snapshot[nothing], event statechart.Event) (statechart.Snapshot[nothing], []statechart.Effect) {
 	t.Helper()
 	event.At = epoch

@@ -167,7 +167,6 @@ func (c *chart) nextEvents(configuration *configuration) []string {
 // from child to value, in document order.
 func (s Snapshot[C]) Value() json.RawMessage { return s.chart.appendValue(nil, &s.configuration, 0) }
 
-// snapshotJSON is the JSON form of a snapshot.
 type snapshotJSON struct {
 	Machine string          `json:"machine"`
 	Version int             `json:"version"`

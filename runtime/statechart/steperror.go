@@ -56,7 +56,6 @@ type code struct {
 	at         int
 }
 
-// codeKind is the kind of a piece of code.
 type codeKind uint8
 
 const (

@@ -14,7 +14,6 @@ type Microstep struct {
 	Actions []string
 }
 
-// traceMicrostep starts the trace of a microstep.
 func (x *interpreter) traceMicrostep() {
 	x.tracing = &Microstep{Event: x.event.Type}
 	for k := range x.enabled {

@@ -69,7 +69,6 @@ func StartWorkflow[C any](workflow, onEnd string, input func(C, Event) any) Acti
 // start is the workflow that a StartWorkflow action starts, and the event that reports its end.
 type start struct{ workflow, onEnd string }
 
-// encodeInput encodes the input of a workflow.
 func encodeInput(input any) (json.RawMessage, error) {
 	if input == nil {
 		return json.RawMessage("{}"), nil

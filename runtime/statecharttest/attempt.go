@@ -35,8 +35,7 @@ func (p *Player[C]) attempt(invocation statechart.Invocation, service statechart
 // sleeper lets the service of an attempt consume virtual time.
 type sleeper[C any] struct {
 	player *Player[C]
-	// key is the key of the invocation.
-	key string
+	key    string
 	// deadline is the end of the timeout, if there is one.
 	timeout  time.Duration
 	deadline time.Time

@@ -33,8 +33,7 @@ type item struct {
 	name       string
 	transition bool
 	covered    bool
-	// info describes a transition.
-	info statechart.TransitionInfo
+	info       statechart.TransitionInfo
 }
 
 // States returns the numbers of entered states and of all states. Both are 0 before a player has started.
@@ -253,7 +252,6 @@ func (p *Player[C]) startCoverage() error {
 	return p.config.Coverage.begin(fmt.Sprintf("%s version %d", p.chart.ID(), p.chart.Version()), p.chart.States(), p.chart.Transitions())
 }
 
-// start starts the instance.
 func (p *Player[C]) start() (statechart.Step[C], error) {
 	p.microsteps = nil
 	next, effects, err := p.stepper.Start(statechart.Start{Instance: p.config.Instance, At: p.now, Input: p.config.Input})

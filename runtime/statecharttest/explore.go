@@ -239,7 +239,6 @@ func (x *explorer[C]) failed(from *visit[C], err error) error {
 	return fmt.Errorf("exploring chart %s: %w; the path so far is\n%s", x.chart.ID(), err, from.path())
 }
 
-// identify sets the identity of a visit.
 func (x *explorer[C]) identify(v *visit[C]) error {
 	if _, err := json.Marshal(v.step.Snapshot); err != nil {
 		return x.failed(v, err)

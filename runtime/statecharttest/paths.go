@@ -202,7 +202,6 @@ type visit[C any] struct {
 	extended bool
 }
 
-// path returns the path to this visit.
 func (v *visit[C]) path() Path[C] {
 	path := Path[C]{Steps: make([]PathStep[C], v.steps+1), extended: v.extended}
 	for ; v != nil; v = v.previous {

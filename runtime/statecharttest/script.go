@@ -74,7 +74,6 @@ func RunScripts[C any](t *testing.T, dir string, newChart func(*Setup) *statecha
 	return coverage
 }
 
-// script is a script during its run.
 type script[C any] struct {
 	newChart func(*Setup) *statechart.Chart[C]
 	coverage *Coverage
@@ -195,7 +194,6 @@ func (s *script[C]) show(err error) string {
 	return s.player.Trace()
 }
 
-// state shows the state of the instance.
 func (s *script[C]) state() string {
 	p := s.player
 	var b strings.Builder
@@ -218,7 +216,6 @@ func (s *script[C]) state() string {
 	return b.String()
 }
 
-// context shows the changes in the context.
 func (s *script[C]) context(t *testing.T, d *datadriven.TestData) string {
 	t.Helper()
 	now := s.contextKeys(t)

@@ -55,7 +55,6 @@ func (p *Player[C]) serve(key string) error {
 	return nil
 }
 
-// count counts one more attempt of the invocation.
 func (p *Player[C]) count(key string) statechart.Invocation {
 	p.t.Helper()
 	snapshot := p.snapshot

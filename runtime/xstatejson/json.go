@@ -19,7 +19,6 @@ const (
 	JSONDepthMax = 256
 )
 
-// kind is the kind of a JSON value.
 type kind int
 
 const (
@@ -105,7 +104,6 @@ func quote(s string) []byte {
 	return bytes.TrimSuffix(b.Bytes(), []byte{'\n'})
 }
 
-// parse parses a document.
 func parse(data []byte) (value, error) {
 	if len(data) > DocumentBytesMax {
 		return value{}, fmt.Errorf("expected at most %d bytes (DocumentBytesMax), got %d", DocumentBytesMax, len(data))

@@ -246,7 +246,6 @@ func TestRandomMachinesRunAsInXState(t *testing.T) {
 	}
 }
 
-// tally counts the verdicts.
 type tally struct {
 	verdicts     map[string]int
 	failures     []string

@@ -10,10 +10,9 @@ import (
 type drawnState struct {
 	key, id string
 	// kind is atomic, compound, parallel, final, shallow or deep.
-	kind     string
-	children []*drawnState
-	initial  string
-	// initialActions is set if the initial transition has actions.
+	kind           string
+	children       []*drawnState
+	initial        string
 	initialActions bool
 	target         string // for history
 	entry, exit    []any
@@ -44,7 +43,6 @@ type drawn struct {
 	text   []byte
 }
 
-// drawer draws machines.
 type drawer struct {
 	*rand.Rand
 	// states holds all states below the root, in document order.

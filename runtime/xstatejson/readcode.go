@@ -237,7 +237,6 @@ func (r *reader[C]) stateIn(path string, v *value) statechart.Guard[C] {
 	return statechart.And(all...)
 }
 
-// within collects the states named by a state value.
 func (r *reader[C]) within(path string, v *value, n *stateNode, all *[]statechart.Guard[C]) {
 	keys := v.members
 	if v.kind == text {

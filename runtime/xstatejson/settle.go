@@ -44,7 +44,6 @@ func (n *stateNode) meta() any {
 	return rest.raw()
 }
 
-// deferred reads the descriptors of a state's deferred events.
 func (r *reader[C]) deferred(n *stateNode, s *statechart.State[C]) {
 	const key = "meta.settle.defer"
 	each(join(n.at, key), n.settle("defer"), func(path string, v *value) {

@@ -68,7 +68,6 @@ func TestWrittenMachinesRunTheSame(t *testing.T) {
 	}
 }
 
-// shuffle shuffles transitions.
 func shuffle(random *rand.Rand, states []statechart.State[counter]) {
 	for i := range states {
 		s := &states[i]

@@ -134,7 +134,6 @@ type group struct {
 
 func (r ring) leaf(i int) string { return fmt.Sprintf("s%d", i%r.leaves) }
 
-// next returns the leaf after the given one.
 func (r ring) next(leaf string) string {
 	var i int
 	if _, err := fmt.Sscanf(leaf, "s%d", &i); err != nil {
@@ -235,7 +234,6 @@ func TestEveryEngineDoesTheSameWork(t *testing.T) {
 	}
 }
 
-// want returns the expected work after n events.
 func (c benchmarkCase) want(n int) seen {
 	return seen{
 		counts: counts{Exits: n * c.each.Exits, Actions: n * c.each.Actions, Entries: n * c.each.Entries},

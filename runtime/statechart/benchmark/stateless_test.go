@@ -14,7 +14,6 @@ import (
 // firing is the cheaper mode. The default mode adds a queue for events that callbacks fire.
 const firing = sm.FiringImmediate
 
-// act returns an action that increments a count.
 func act(count *int) sm.ActionFunc {
 	return func(context.Context, ...any) error { *count++; return nil }
 }

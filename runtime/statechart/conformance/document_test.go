@@ -22,7 +22,6 @@ type (
 	guard      = statechart.Guard[env]
 )
 
-// document is an SCXML document and its chart.
 type document struct {
 	root  *element
 	dir   string // base directory of relative file names

@@ -20,7 +20,6 @@ type element struct {
 	line, column        int
 }
 
-// parseXML parses the root element of a document.
 func parseXML(document string) (*element, error) {
 	decoder := xml.NewDecoder(strings.NewReader(document))
 	var open []*element

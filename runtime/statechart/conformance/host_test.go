@@ -40,7 +40,6 @@ type delivery struct {
 	id   string
 }
 
-// host runs one session.
 type host struct {
 	world    *world
 	name     string
@@ -48,8 +47,7 @@ type host struct {
 	data     *sessionData
 	snapshot statechart.Snapshot[env]
 	parent   *host
-	// stopped is set once the session has ended.
-	stopped bool
+	stopped  bool
 	// invokeID and invocation identify the session in its parent.
 	invokeID   string
 	invocation statechart.Invocation

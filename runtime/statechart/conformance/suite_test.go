@@ -55,7 +55,6 @@ var childToParent = []string{
 	"origin is: #_scxml_w3c-ecma/test230.txml/1", "origintype is: " + scxmlProcessor, "invokeid is: s0.0", "data is: undefined",
 }
 
-// script is the script of a case.
 type script struct {
 	InitialConfiguration []string
 	Events               []struct {

@@ -92,7 +92,6 @@ func (m *measurements) add(k key, ns float64) {
 	m.nanoseconds[k] = append(m.nanoseconds[k], ns)
 }
 
-// cases returns the names of the cases in order.
 func (m *measurements) cases() []string {
 	var names []string
 	for _, k := range m.order {
