@@ -171,7 +171,7 @@ func TestAnInstanceThatThisBuildCannotReadIsShownAsSuch(t *testing.T) {
 	withStack(t, func(u user) {
 		u.must("send", "--local", "signup/1", "SIGN_UP", "email=ada@example.com", "name=Ada")
 		u.edit("signup/1", "value", &types.AttributeValueMemberS{Value: "gone"})
-		const problem = `this build cannot read it: unreadable snapshot of chart signup: this version has no state "gone"; bring a migration or host the old version too`
+		const problem = `this build cannot read it: unreadable snapshot of chart signup: this version has no state "gone"; add a migration or host the old version too`
 		shown := u.must("get", "--local", "signup/1")
 		contains(u.t, shown, "signup/1\n  problem   "+problem+"\n", "status    active: a consumer of this build reads it no better, and its events wait in the queue then\n")
 		if strings.Contains(shown, "nothing runs until") {

@@ -192,7 +192,7 @@ func TestBadBodies(t *testing.T) {
 		{name: "single quotes", body: `{'type': 'note'}`, want: parked(`not an event: invalid character '\'' looking for beginning of object key string, got 16 bytes`)},
 		{name: "trailing comma", body: `{"type": "note",}`, want: parked(`not an event: invalid character '}' looking for beginning of object key string, got 17 bytes`)},
 		{name: "NaN", body: `{"type": "measure", "ratio": NaN}`, want: parked(`not an event: invalid character 'N' looking for beginning of value, got 33 bytes`)},
-		{name: "nested too deep", body: `{"type": "note", "more": ` + strings.Repeat("[", deep) + strings.Repeat("]", deep) + `}`, want: parked(`not an event: expected at most 10,000 objects and arrays inside one another, as encoding/json reads, got more`)},
+		{name: "nested too deep", body: `{"type": "note", "more": ` + strings.Repeat("[", deep) + strings.Repeat("]", deep) + `}`, want: parked(`not an event: expected at most 10,000 levels of nested objects and arrays, got more`)},
 		{name: "duplicate type", body: `{"type": "vanish", "type": "note", "text": "last"}`, want: applied("last")},
 		{name: "duplicate type, the last unknown", body: `{"type": "note", "type": "vanish"}`, want: parked(`undeclared event type: chart probe has no event "vanish"; it declares arm, busy, crash, disarm, doubt, fail, finish, free, grow, keep, later, measure, note`)},
 		{name: "lone surrogate", body: `{"type": "note", "text": "\ud800"}`, want: applied("\ufffd")},

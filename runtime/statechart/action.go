@@ -7,62 +7,59 @@ import (
 	"time"
 )
 
-// Action is one named step of what a chart does on entry, on exit or in a transition. Actions
-// change the context or ask for an effect; they perform nothing.
+// Action is a named function that a chart runs on entry, on exit or in a transition. Actions change the context or
+// request effects. They perform no I/O.
 type Action[C any] struct {
 	// Name identifies the action in errors, traces and graphs.
 	Name string
-	// Params are what the action was made with, in JSON, where it was made from a document; it
-	// is for those who write the chart down again.
+	// Params holds the parameters of an action read from a document, as JSON. Exporters write them back.
 	Params json.RawMessage
-	// No action is one of another context type, though all but the names of types would be the same.
+	// The zero-length array makes Action[C] a distinct type for each C. Without it, all instantiations would share one
+	// underlying type and convert to each other.
 	_ [0]func(C)
 	actionBody
 }
 
-// actionBody is what an action is for the engine.
+// actionBody is the engine's view of an action.
 type actionBody struct {
 	run func(*interpreter) error
-	// update is what the action does instead if it needs only the context, assign if it cannot fail.
-	update func(held)
-	assign func(held, *Event)
-	// payload is the type that the action expects of the event; nil takes any event.
+	// update replaces run if the action needs only the context. assign replaces run if the action cannot fail.
+	update func(erased)
+	assign func(erased, *Event)
+	// payload is the event payload type that the action expects. Nil accepts any event.
 	payload reflect.Type
-	// raises is the event type that the action raises, "" if it raises none; sends the one that
-	// it sends the chart itself later.
+	// raises is the event type that the action raises. sends is the event type that it sends to the chart itself after
+	// a delay. Empty means none.
 	raises, sends string
-	// carries is the type of the payload that a raised event gets, nil for none or for one that is
-	// known only when it is raised.
+	// carries is the payload type of the raised event. It is nil for no payload, or if the type is known only at run
+	// time.
 	carries reflect.Type
-	// child is the ID of the child instance that the action is about, and spawns says that it
-	// starts it.
+	// child is the ID of the child instance that the action refers to. spawns is set if the action starts that child.
 	child  string
 	spawns bool
-	// enqueues says that what the action asks for is known only while it runs, and that it may ask
-	// which states are active.
+	// enqueues is set for EnqueueActions: the requests are known only at run time, and the function may test active
+	// states.
 	enqueues bool
-	// resolves is the answer that the action gives to those who wait, nil if it gives none.
-	resolves *Resolution[held]
-	// starts is what the action starts, nil if it starts nothing.
+	// resolves is the answer that the action gives to waiting callers, or nil.
+	resolves *Resolution[erased]
+	// starts is the workflow that the action starts, or nil.
 	starts *start
-	// made says by which constructor, for Made.
+	// made names the constructor and its arguments: see Action.Made.
 	made Made
 }
 
-// Assign returns an action that changes the context. E is Event, for an action that runs on
-// any event, or the payload type of the events that it runs on. The function works on a copy
-// of the context; the snapshot that was stepped is untouched.
+// Assign returns an action that changes the context. E is either Event or the payload type of the events that trigger
+// the action. The function changes a copy of the context. The stepped snapshot stays unchanged.
 func Assign[C, E any](name string, fn func(*C, E)) Action[C] {
 	if fn == nil {
 		return Action[C]{Name: name}
 	}
 	if fn, ok := any(fn).(func(*C, Event)); ok {
-		return Action[C]{Name: name, actionBody: actionBody{assign: func(h held, e *Event) { fn(h.(*C), *e) }}}
+		return Action[C]{Name: name, actionBody: actionBody{assign: func(h erased, e *Event) { fn(h.(*C), *e) }}}
 	}
 	return TryAssign(name, func(c *C, e E) error { fn(c, e); return nil })
 }
 
-// perform runs the action.
 func (a *actionBody) perform(x *interpreter) error {
 	switch {
 	case a.update != nil:
@@ -76,17 +73,17 @@ func (a *actionBody) perform(x *interpreter) error {
 	}
 }
 
-// Update returns an action that changes the context whatever the event, as Assign does.
+// Update is Assign for a function that does not need the event.
 func Update[C any](name string, fn func(*C)) Action[C] {
 	if fn == nil {
 		return Action[C]{Name: name}
 	}
-	return Action[C]{Name: name, actionBody: actionBody{update: func(h held) { fn(h.(*C)) }}}
+	return Action[C]{Name: name, actionBody: actionBody{update: func(h erased) { fn(h.(*C)) }}}
 }
 
-// TryAssign is Assign for a function that can fail. Its error fails the step: nothing of the
-// macrostep remains. If the chart has a transition for ExecutionError, the error raises that
-// event instead, and the actions that follow in the same list are skipped.
+// TryAssign is Assign for a function that can fail. Its error fails the step, and the whole macrostep is rolled back.
+// If the chart has a transition for ExecutionError, the error raises that event instead and skips the rest of the
+// action list.
 func TryAssign[C, E any](name string, fn func(*C, E) error) Action[C] {
 	if fn == nil {
 		return Action[C]{Name: name}
@@ -103,8 +100,8 @@ func TryAssign[C, E any](name string, fn func(*C, E) error) Action[C] {
 	}}}
 }
 
-// Raise returns an action that puts an event without payload at the end of the internal
-// queue: it is handled in the same macrostep (SCXML 4.2).
+// Raise returns an action that appends an event without payload to the internal queue. The event is handled in the same
+// macrostep (SCXML 4.2).
 func Raise[C any](typ string) Action[C] {
 	return Action[C]{Name: "raise " + typ, actionBody: actionBody{raises: typ, made: Made{By: MadeByRaise, Event: typ}, run: func(x *interpreter) error {
 		x.raise(Event{Type: typ})
@@ -112,7 +109,7 @@ func Raise[C any](typ string) Action[C] {
 	}}}
 }
 
-// RaiseWith is Raise for an event whose payload is made from the context.
+// RaiseWith is Raise for an event with a payload computed from the context.
 func RaiseWith[C, P any](typ string, payload func(C, Event) P) Action[C] {
 	return Action[C]{Name: "raise " + typ, actionBody: actionBody{raises: typ, carries: reflect.TypeFor[P](), made: Made{By: MadeByRaiseWith, Event: typ}, run: func(x *interpreter) error {
 		x.raise(Event{Type: typ, Payload: payload(*contextOf[C](x), *x.event)})
@@ -120,9 +117,8 @@ func RaiseWith[C, P any](typ string, payload func(C, Event) P) Action[C] {
 	}}}
 }
 
-// SendTo returns an action that sends an event to another instance, once this step is stored.
-// The function names the instance ("machine/id") and makes the payload, which must marshal to
-// a JSON object, or be nil.
+// SendTo returns an action that sends an event to another instance once this step is stored. The function returns the
+// instance ("machine/id") and the payload. The payload must be nil or marshal to a JSON object.
 func SendTo[C any](typ string, fn func(C, Event) (instance string, payload any)) Action[C] {
 	return Action[C]{Name: "send " + typ, actionBody: actionBody{run: func(x *interpreter) error {
 		instance, payload := fn(*contextOf[C](x), *x.event)
@@ -130,10 +126,10 @@ func SendTo[C any](typ string, fn func(C, Event) (instance string, payload any))
 	}}}
 }
 
-// SendAfter returns an action that sends the chart itself an event once a delay has passed,
-// whatever state it is in by then (SCXML 6.2). The function makes the delay and the payload, which
-// must marshal to a JSON object of the declared type, or be nil. Until then, Cancel takes back the
-// events sent under the ID; several may share one, and "" cannot be cancelled.
+// SendAfter returns an action that sends an event to the chart itself after a delay, regardless of its state at that
+// time (SCXML 6.2). The function returns the delay and the payload. The payload must be nil or marshal to a JSON object
+// of the declared type. Until the event fires, Cancel with the same ID cancels it. Several events may share an ID.
+// Events with the ID "" cannot be cancelled.
 func SendAfter[C any](id, typ string, fn func(C, Event) (delay time.Duration, payload any)) Action[C] {
 	return Action[C]{Name: "send " + typ, actionBody: actionBody{sends: typ, made: Made{By: MadeBySendAfter, Event: typ, ID: id}, run: func(x *interpreter) error {
 		delay, payload := fn(*contextOf[C](x), *x.event)
@@ -141,8 +137,7 @@ func SendAfter[C any](id, typ string, fn func(C, Event) (delay time.Duration, pa
 	}}}
 }
 
-// Cancel returns an action that takes back the events that SendAfter sent under the ID and that
-// have not arrived (SCXML 6.3).
+// Cancel returns an action that cancels the pending SendAfter events with the ID (SCXML 6.3).
 func Cancel[C any](id string) Action[C] {
 	return Action[C]{Name: "cancel " + id, actionBody: actionBody{made: Made{By: MadeByCancel, ID: id}, run: func(x *interpreter) error {
 		x.cancel(id)
@@ -150,7 +145,7 @@ func Cancel[C any](id string) Action[C] {
 	}}}
 }
 
-// encodeEvent writes an event in the JSON form that Decode reads.
+// encodeEvent encodes an event in the JSON form that Decode reads.
 func encodeEvent(typ string, payload any) (json.RawMessage, error) {
 	fields := map[string]json.RawMessage{}
 	if payload != nil {
@@ -174,37 +169,36 @@ func payloadMismatch[E any](event Event) error {
 type Guard[C any] struct {
 	// Name identifies the guard in errors, traces and graphs.
 	Name string
-	// Params are what the guard was made with, as an action's are.
+	// Params holds the parameters of a guard read from a document, as Action.Params does.
 	Params json.RawMessage
 	guardBody
-	// of are the guards that it is made of.
+	// of holds the operands of And, Or and Not.
 	of []Guard[C]
 }
 
-// guardBody is what a guard is for the engine.
+// guardBody is the engine's view of a guard.
 type guardBody struct {
 	test    func(*interpreter) (bool, error)
 	payload reflect.Type
-	// in is the state that an In guard asks for, resolved when the chart is compiled.
+	// in is the state that an In guard tests, resolved at compile time.
 	in string
-	// made says by which constructor, for Made.
+	// made names the constructor: see Guard.Made.
 	made GuardMaker
 }
 
-// When returns a guard over the context and the event. E is Event, or the payload type of the
-// events that the transition reacts to, as in Assign. The function must not change what the
-// context refers to.
+// When returns a guard that tests the context and the event. E is either Event or the payload type of the transition's
+// event, as in Assign. The function must not change data that the context refers to.
 func When[C, E any](name string, fn func(C, E) bool) Guard[C] {
 	if fn == nil {
 		return Guard[C]{Name: name}
 	}
-	if fn, ok := any(fn).(func(C, Event) bool); ok { // Not through TryWhen: an event is large.
+	if fn, ok := any(fn).(func(C, Event) bool); ok { // Avoids TryWhen, which would copy the large event.
 		return Guard[C]{Name: name, guardBody: guardBody{test: func(x *interpreter) (bool, error) { return fn(*contextOf[C](x), *x.event), nil }}}
 	}
 	return TryWhen(name, func(c C, e E) (bool, error) { return fn(c, e), nil })
 }
 
-// If returns a guard over the context alone, whatever the event.
+// If returns a guard that tests only the context.
 func If[C any](name string, fn func(C) bool) Guard[C] {
 	if fn == nil {
 		return Guard[C]{Name: name}
@@ -212,8 +206,8 @@ func If[C any](name string, fn func(C) bool) Guard[C] {
 	return Guard[C]{Name: name, guardBody: guardBody{test: func(x *interpreter) (bool, error) { return fn(*contextOf[C](x)), nil }}}
 }
 
-// TryWhen is When for a function that can fail. Its error fails the step, unless the chart has a
-// transition for ExecutionError: then the guard does not hold.
+// TryWhen is When for a function that can fail. Its error fails the step. If the chart has a transition for
+// ExecutionError, the guard is false instead and the error raises that event.
 func TryWhen[C, E any](name string, fn func(C, E) (bool, error)) Guard[C] {
 	if fn == nil {
 		return Guard[C]{Name: name}
@@ -230,7 +224,7 @@ func TryWhen[C, E any](name string, fn func(C, E) (bool, error)) Guard[C] {
 	}}}
 }
 
-// And returns a guard that holds when all of the guards do; they are tried in order.
+// And returns a guard that holds if all operands hold. It evaluates them in order.
 func And[C any](guards ...Guard[C]) Guard[C] {
 	return Guard[C]{Name: joinGuards("and", guards), of: guards, guardBody: guardBody{made: MadeByAnd, test: func(x *interpreter) (bool, error) {
 		for i := range guards {
@@ -242,7 +236,7 @@ func And[C any](guards ...Guard[C]) Guard[C] {
 	}}}
 }
 
-// Or returns a guard that holds when one of the guards does; they are tried in order.
+// Or returns a guard that holds if any operand holds. It evaluates them in order.
 func Or[C any](guards ...Guard[C]) Guard[C] {
 	return Guard[C]{Name: joinGuards("or", guards), of: guards, guardBody: guardBody{made: MadeByOr, test: func(x *interpreter) (bool, error) {
 		for i := range guards {
@@ -254,7 +248,7 @@ func Or[C any](guards ...Guard[C]) Guard[C] {
 	}}}
 }
 
-// Not returns a guard that holds when the given one does not.
+// Not returns a guard that holds if the operand does not.
 func Not[C any](guard Guard[C]) Guard[C] {
 	return Guard[C]{Name: "not " + guard.Name, of: []Guard[C]{guard}, guardBody: guardBody{made: MadeByNot, test: func(x *interpreter) (bool, error) {
 		holds, err := guard.holds(x)

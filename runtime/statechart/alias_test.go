@@ -7,17 +7,17 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-func TestAnAliasIsAnEffectWithItsName(t *testing.T) {
+func TestAliasIsAnEffectWithItsName(t *testing.T) {
 	t.Parallel()
 	testAliasEffects(t, statechart.ClaimAlias)
 }
 
-func TestAReleasedAliasIsAnEffectWithItsName(t *testing.T) {
+func TestReleasedAliasIsAnEffectWithItsName(t *testing.T) {
 	t.Parallel()
 	testAliasEffects(t, statechart.ReleaseAlias)
 }
 
-// testAliasEffects checks the action whose effect has the kind.
+// testAliasEffects checks the action whose effect has the given kind.
 func testAliasEffects(t *testing.T, kind statechart.EffectKind) {
 	t.Helper()
 	type call struct {

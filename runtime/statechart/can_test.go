@@ -7,7 +7,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-func TestCanTellsWhatSteppingWouldDo(t *testing.T) {
+func TestCanPredictsTheStep(t *testing.T) {
 	t.Parallel()
 	r := begin(t, Def{Initial: "p", Payloads: statechart.Payloads{"LATER": statechart.NoPayload(), "NOBODY": statechart.NoPayload()}, States: []S{
 		{ID: "p", Initial: "a", On: []On{{Event: "FORBIDDEN", Target: "q"}, {Event: "UP", Target: "q"}}, States: []S{
@@ -35,19 +35,19 @@ func TestCanTellsWhatSteppingWouldDo(t *testing.T) {
 	}
 	_, err := r.chart.Can(r.step.Next, Event{Type: "BROKEN", At: epoch})
 	if !errors.Is(err, errPlanned) {
-		t.Errorf("of a guard that fails, got the error %v", err)
+		t.Errorf("with a failing guard: got the error %v", err)
 	}
 	if _, err := begin(t, Def{Initial: "a", States: []S{{ID: "a"}}}).chart.Can(r.step.Next, Event{}); !errors.Is(err, statechart.ErrUnreadable) {
-		t.Errorf("of another chart's snapshot, got the error %v", err)
+		t.Errorf("another chart's snapshot: got the error %v", err)
 	}
 	equal(t, "the snapshot", text(t, r.step.Next), before)
 	r.send("END")
 	if can, err := r.chart.Can(r.step.Next, Event{Type: "UP"}); can || err != nil {
-		t.Errorf("can, being done: got %t, %v", can, err)
+		t.Errorf("done instance: can: got %t, %v", can, err)
 	}
 }
 
-func TestCanOfAGuardThatPanicsIsAnError(t *testing.T) {
+func TestCanReturnsAGuardsPanicAsAnError(t *testing.T) {
 	t.Parallel()
 	panics := statechart.When("panics", func(trace, Event) bool { panic("planned") })
 	r := begin(t, Def{Initial: "a", States: []S{{ID: "a", On: []On{{Event: "GO", Guard: panics}}}}})
@@ -58,7 +58,7 @@ func TestCanOfAGuardThatPanicsIsAnError(t *testing.T) {
 	}
 }
 
-func TestCanIsFalseOfWhatIsStaleOrOverAndTrueOfAnyOfSeveral(t *testing.T) {
+func TestCanChecksStalenessStatusAndEveryRegion(t *testing.T) {
 	t.Parallel()
 	r := begin(t, Def{Initial: "p", On: []On{{Event: "*", Actions: logs("any")}}, States: []S{
 		{ID: "p", Type: statechart.Parallel, States: []S{{ID: "r1", On: []On{{Event: "GO", Actions: logs("one")}}}, {ID: "r2", On: []On{{Event: "GO"}, {Event: "END", Target: "#end"}}}}},
@@ -77,10 +77,10 @@ func TestCanIsFalseOfWhatIsStaleOrOverAndTrueOfAnyOfSeveral(t *testing.T) {
 		equal(t, "stale "+stale.Type, can(stale), false)
 	}
 	r.send("END")
-	equal(t, "what is over", can(Event{Type: "GO"}), false)
+	equal(t, "done instance", can(Event{Type: "GO"}), false)
 }
 
-func TestCanLeavesTheSnapshotToAGuardThatDoesNot(t *testing.T) {
+func TestCanProtectsTheSnapshotFromItsGuards(t *testing.T) {
 	t.Parallel()
 	spoils := statechart.When("spoils", func(c trace, _ Event) bool { c.Log[0] = "spoilt"; return true })
 	r := begin(t, Def{Initial: "a", States: []S{{ID: "a", On: []On{{Event: "GO", Guard: spoils}}}}})
@@ -91,7 +91,7 @@ func TestCanLeavesTheSnapshotToAGuardThatDoesNot(t *testing.T) {
 	equal(t, "the snapshot", text(t, r.step.Next), before)
 }
 
-func TestCanSaysWhatCannotWait(t *testing.T) {
+func TestCanReportsThatTooManyEventsAreDeferred(t *testing.T) {
 	t.Parallel()
 	r := begin(t, busyDef())
 	for range statechart.DeferredMax {

@@ -2,17 +2,17 @@ package statechart
 
 import "github.com/settle-run/settle/runtime/internal/foreign"
 
-// Chart is a compiled definition: immutable, safe for concurrent use.
+// Chart is a compiled definition. It is immutable and safe for concurrent use.
 type Chart[C any] struct {
 	chart
 	definition Definition[C]
-	// states are those of the definition, by the indexes of their nodes.
+	// states holds the definition's states, indexed like chart.nodes.
 	states []*State[C]
-	// clone copies a context so that the copy can be changed. Nil where assignment copies all of it.
+	// clone deep-copies a context. It is nil if plain assignment is a full copy.
 	clone func(C) C
 }
 
-// Must is Compile for charts that are part of the program: it panics with all findings.
+// Must is Compile for charts that are part of the program. It panics with all findings.
 func Must[C any](def Definition[C]) *Chart[C] {
 	chart, err := Compile(def)
 	if err != nil {
@@ -21,17 +21,15 @@ func Must[C any](def Definition[C]) *Chart[C] {
 	return chart
 }
 
-// Compile checks a definition and compiles it. The error is a *DefinitionError with all
-// findings at once.
+// Compile validates and compiles a definition. It returns a *DefinitionError with all findings.
 func Compile[C any](def Definition[C]) (*Chart[C], error) { return compile(def, false) }
 
-// CompileForeign compiles a chart that was written for an interpreter that does not know Settled,
-// such as an SCXML document of a conformance suite: every configuration may wait, services run
-// beside it, states may be unreachable, and event types need no declaration (an undeclared one
-// carries what it was raised with or, once SendAfter has sent it, the JSON form of the event). An
-// ExecutionError that no state takes is dropped.
-// What remains is what the algorithm needs. It is for the packages of runtime/ that read such
-// documents, which alone can make a foreign.Document; no machine hosts the chart: see Foreign.
+// CompileForeign compiles a chart written for an interpreter without the Settled tag, such as an SCXML document of a
+// conformance suite. It checks only the preconditions of the algorithm: any configuration may wait, services run
+// alongside, and states may be unreachable. Event types need no declaration. An undeclared event carries the payload it
+// was raised with or, if SendAfter sent it, its JSON form. An ExecutionError without a matching transition is dropped.
+//
+// Only packages below runtime/ can create a foreign.Document. Hosts refuse the chart: see Description.Foreign.
 func CompileForeign[C any](def Definition[C], _ foreign.Document) (*Chart[C], error) {
 	return compile(def, true)
 }
@@ -40,9 +38,9 @@ func compile[C any](def Definition[C], asForeign bool) (*Chart[C], error) {
 	root := []State[C]{def.root()}
 	clone, problem := contextCloner[C]()
 	made := &Chart[C]{definition: def, clone: clone}
-	err := (&compiler{chart: &made.chart}).compile(heldDefinition{
+	err := (&compiler{chart: &made.chart}).compile(erasedDefinition{
 		id: def.ID, version: def.Version, migrations: def.Migrations, payloads: def.Payloads, input: def.Input,
-		root: &eraseStates(root, map[stateList][]State[held]{})[0], output: eraseFunc(def.Output), contexts: contextsOf(clone, problem),
+		root: &eraseStates(root, map[stateList][]State[erased]{})[0], output: eraseFunc(def.Output), contexts: contextsOf(clone, problem),
 	}, asForeign)
 	if err != nil {
 		return nil, err
@@ -51,7 +49,7 @@ func compile[C any](def Definition[C], asForeign bool) (*Chart[C], error) {
 	return made, nil
 }
 
-// root is the state that the definition's fields from Initial on describe.
+// root returns the root state, built from the fields from Initial on.
 func (d *Definition[C]) root() State[C] {
 	root := State[C]{
 		ID: d.ID, Initial: d.Initial, DefaultEntry: d.DefaultEntry, States: d.States,
@@ -64,7 +62,7 @@ func (d *Definition[C]) root() State[C] {
 	return root
 }
 
-// inDocumentOrder appends the states, each before its descendants, as layOut does.
+// inDocumentOrder appends the states in the order of layOut: each before its descendants.
 func inDocumentOrder[C any](states []State[C], into []*State[C]) []*State[C] {
 	for i := range states {
 		into = inDocumentOrder(states[i].States, append(into, &states[i]))
@@ -72,15 +70,14 @@ func inDocumentOrder[C any](states []State[C], into []*State[C]) []*State[C] {
 	return into
 }
 
-// Definition returns what the chart was compiled from. Its slices are the chart's own: they must
-// not be changed.
+// Definition returns the definition that the chart was compiled from. Callers must not modify its slices.
 func (c *Chart[C]) Definition() Definition[C] { return c.definition }
 
-// Root returns the chart's own state, as Definition has its fields.
+// Root returns the root state, with the fields of the Definition.
 func (c *Chart[C]) Root() *State[C] { return c.states[0] }
 
-// CloneContext returns a copy of a context that shares nothing with it that can be changed: what
-// a service gets, which runs while the chart goes on.
+// CloneContext returns a copy of a context that shares no mutable data with the original. Services receive such a copy,
+// because they run while the chart continues.
 func (c *Chart[C]) CloneContext(context C) C {
 	if c.clone == nil {
 		return context

@@ -9,10 +9,10 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// generator draws charts that compile: every state can be reached by an event of its own.
+// generator draws charts that compile. An event of its own leads to every state.
 type generator struct {
 	t *rapid.T
-	// all are the IDs of the states, which are unique within the chart.
+	// all holds the IDs of the states, which are unique within the chart.
 	all       []string
 	parallels []*S
 }
@@ -22,8 +22,7 @@ func (g *generator) one(of int, label string) bool {
 	return g.in(of, label) == 0
 }
 
-// drawChart draws the shape of a chart first and then its transitions, which may lead
-// anywhere.
+// drawChart draws the shape of a chart, and then transitions between any states.
 func drawChart(t *rapid.T) Def {
 	g := &generator{t: t}
 	def := Def{ID: "c", Version: 1, Payloads: statechart.Payloads{}}
@@ -86,7 +85,7 @@ func (g *generator) children(depth int) []S {
 	return states
 }
 
-// regionsOf turns children into regions. The first is none of history, nor is the last.
+// regionsOf turns children into regions. The first and the last are not history states.
 func regionsOf(states []S) []S {
 	last := &states[len(states)-1]
 	if isHistory(*last) {
@@ -105,7 +104,7 @@ func (g *generator) setInitial(s *S) {
 	}
 }
 
-// connect gives the states transitions, timers and ends of services.
+// connect adds transitions, timers and services to the states.
 func (g *generator) connect(states []S) {
 	for i := range states {
 		s := &states[i]
@@ -118,7 +117,7 @@ func (g *generator) connect(states []S) {
 		}
 		events := []string{"a", "b", "b.*", "*", "b.c"}
 		if len(s.Invoke) > 0 {
-			events = events[2:4] // an event from outside cannot reach it
+			events = events[2:4] // outside events cannot reach it
 		}
 		for range g.in(4, "transitions") {
 			s.On = append(s.On, g.transition(events))
@@ -145,7 +144,7 @@ func (g *generator) connect(states []S) {
 	}
 }
 
-// deferring draws what a state defers: nothing that it handles without a guard.
+// deferring draws the Defer of a state. It excludes events that the state handles without a guard.
 func (g *generator) deferring(s *S) []string {
 	descriptor := []string{"a", "b", "b.c", "b.*"}[g.in(4, "deferred")]
 	for _, t := range s.On {
@@ -170,7 +169,7 @@ func (g *generator) transition(events []string) On {
 	return t
 }
 
-// target draws any state, none, or one state in each of two regions.
+// target draws any state, no state, or one state in each of two regions.
 func (g *generator) target() string {
 	switch {
 	case g.one(8, "targetless"):
@@ -183,7 +182,7 @@ func (g *generator) target() string {
 	}
 }
 
-// below draws the state or a descendant; never history, which may stand for both targets.
+// below draws the state or a descendant, but no history state, which may stand for both targets.
 func (g *generator) below(s S) string {
 	if len(s.States) == 0 || g.one(2, "here") {
 		return s.ID

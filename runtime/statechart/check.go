@@ -9,21 +9,21 @@ import (
 	"unicode/utf8"
 )
 
-// Finding is one thing that is wrong with a definition.
+// Finding is one error in a definition.
 type Finding struct {
-	// State is the path of the state, "" for the chart itself.
+	// State is the path of the state, or "" for the chart itself.
 	State string
-	// Problem says what is wrong, Mend what to do.
+	// Problem describes the error. Mend describes the fix.
 	Problem, Mend string
 }
 
-// DefinitionError is returned by Compile: all that is wrong with a definition.
+// DefinitionError is returned by Compile. It holds all findings for a definition.
 type DefinitionError struct {
 	Chart    string
 	Findings []Finding
 }
 
-// Error lists the findings, a line each.
+// Error lists the findings, one per line.
 func (e *DefinitionError) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "chart %q: %d finding", e.Chart, len(e.Findings))
@@ -49,10 +49,10 @@ func (c *compiler) find(n *node, problem, mend string) {
 	c.findings = append(c.findings, Finding{State: state, Problem: problem, Mend: mend})
 }
 
-// reservedPrefixes begin the types of the events that the chart and the runtime make.
+// reservedPrefixes are the prefixes of event types that the chart and the runtime generate.
 var reservedPrefixes = []string{ReservedPrefix, doneStatePrefix, doneInvokePrefix, errorInvokePrefix, doneChildPrefix, errorChildPrefix, ExecutionError}
 
-func (c *compiler) checkHead(def heldDefinition) {
+func (c *compiler) checkHead(def erasedDefinition) {
 	if def.id == "" || strings.Trim(def.id, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_") != "" {
 		c.find(nil, fmt.Sprintf("has the ID %q", def.id), "use letters, digits, '-' and '_'")
 	}
@@ -70,7 +70,7 @@ func (c *compiler) checkHead(def heldDefinition) {
 	}
 }
 
-// checkShape checks what can be seen of a state without its surroundings.
+// checkShape checks a state on its own, without its surroundings.
 func (c *compiler) checkShape(n *node) {
 	def := n.def
 	if n.depth > NestingDepthMax {
@@ -92,7 +92,7 @@ func (c *compiler) checkShape(n *node) {
 	if def.Type < Plain || def.Type > DeepHistory {
 		c.find(n, fmt.Sprintf("has the type %d", def.Type), "use one of the constants of Type")
 	}
-	region := func(child State[held]) bool { return kindOf(&child) != history }
+	region := func(child State[erased]) bool { return kindOf(&child) != history }
 	if n.kind == parallel && !slices.ContainsFunc(def.States, region) {
 		c.find(n, "is parallel without regions", "add States")
 	}
@@ -104,7 +104,7 @@ func (c *compiler) checkShape(n *node) {
 		c.find(n, "is final or history but has children, transitions, timers, services or deferred events", "remove them, or make it a plain state")
 	}
 	if def.Target != "" && n.kind != history {
-		c.find(n, "has a Target but is no history state", "put the target into a transition")
+		c.find(n, "has a Target but is not a history state", "put the target into a transition")
 	}
 	if n.kind == history && len(def.Entry)+len(def.Exit)+len(def.Tags)+len(def.Resolve) > 0 {
 		c.find(n, "is history but has actions, tags or resolutions", "remove them: a history state is never active")
@@ -114,18 +114,18 @@ func (c *compiler) checkShape(n *node) {
 	}
 }
 
-func (c *compiler) checkAfter(n *node, after *After[held], id string) {
+func (c *compiler) checkAfter(n *node, after *After[erased], id string) {
 	ways := 0
 	for _, set := range []bool{after.Delay != 0, after.DelayFunc != nil, after.At != nil} {
 		if set {
 			ways++
 		}
 	}
-	if ways == 0 && c.joins(n, after) {
+	if ways == 0 && c.sharesTimer(n, after) {
 		return
 	}
 	if ways != 1 {
-		c.find(n, fmt.Sprintf("after %s: has %d of Delay, DelayFunc and At", id, ways), "set exactly one")
+		c.find(n, fmt.Sprintf("after %s: sets %d of Delay, DelayFunc and At", id, ways), "set exactly one")
 		return
 	}
 	if after.Delay < 0 {
@@ -137,24 +137,24 @@ func (c *compiler) checkAfter(n *node, after *After[held], id string) {
 	}
 	for i := range n.def.After {
 		other := &n.def.After[i]
-		if other != after && other.id() == id && !c.joins(n, other) && (other.Delay != after.Delay || other.Delay == 0) {
+		if other != after && other.id() == id && !c.sharesTimer(n, other) && (other.Delay != after.Delay || other.Delay == 0) {
 			c.find(n, fmt.Sprintf("after %s: two entries share the ID but not a constant delay, so their timer is ambiguous", id), "give each its own ID")
 			return
 		}
 	}
 }
 
-// joins reports whether an entry has nothing but the ID of the timer of an earlier one.
-func (c *compiler) joins(n *node, after *After[held]) bool {
+// sharesTimer reports whether an After entry sets only the ID of an earlier entry's timer.
+func (c *compiler) sharesTimer(n *node, after *After[erased]) bool {
 	if after.ID == "" || after.Delay != 0 || after.DelayFunc != nil || after.At != nil {
 		return false
 	}
-	first := slices.IndexFunc(n.def.After, func(other After[held]) bool { return other.ID == after.ID })
+	first := slices.IndexFunc(n.def.After, func(other After[erased]) bool { return other.ID == after.ID })
 	return &n.def.After[first] != after
 }
 
-// checkPayload checks that the actions and the guard of a transition expect what its event
-// carries; nil means nothing.
+// checkPayload checks that the actions and the guard of a transition accept the event's payload type. A nil type means
+// no payload.
 func (c *compiler) checkPayload(n *node, t transition, carries reflect.Type) {
 	carried := "nothing"
 	if carries != nil {
@@ -168,8 +168,8 @@ func (c *compiler) checkPayload(n *node, t transition, carries reflect.Type) {
 	for _, action := range t.actions {
 		mismatch("action", action.Name, action.payload)
 	}
-	var guard func(g Guard[held])
-	guard = func(g Guard[held]) {
+	var guard func(g Guard[erased])
+	guard = func(g Guard[erased]) {
 		mismatch("guard", g.Name, g.payload)
 		for _, inner := range g.of {
 			guard(inner)

@@ -10,8 +10,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// flawed returns a sound chart of the states wait, which GO leads from, and next, changed by
-// the test.
+// flawed returns a valid chart with the states wait and next, changed by the test. GO leads from wait to next.
 func flawed(change func(d *Def, wait, next *S)) Def {
 	def := Def{ID: "c", Version: 1, Initial: "wait", Payloads: statechart.Payloads{"GO": statechart.NoPayload()}, States: []S{
 		{ID: "wait", Tags: settled, On: []On{{Event: "GO", Target: "next"}}},
@@ -23,7 +22,7 @@ func flawed(change func(d *Def, wait, next *S)) Def {
 	return def
 }
 
-// a and b are child states that wait.
+// a and b are settled child states.
 var children = []S{{ID: "a", Tags: settled, On: []On{{Event: "GO", Target: "b"}}}, {ID: "b", Tags: settled}}
 
 type flaw struct {
@@ -32,7 +31,7 @@ type flaw struct {
 	state, problem, mend string
 }
 
-// checkFlaws expects of each flawed chart its one finding.
+// checkFlaws expects exactly one finding for each flawed chart.
 func checkFlaws(t *testing.T, flaws []flaw) {
 	t.Helper()
 	for _, c := range flaws {
@@ -61,7 +60,7 @@ func TestHeadOfAChartIsChecked(t *testing.T) {
 		{"empty", func(d *Def, _, _ *S) { d.Payloads[""] = statechart.NoPayload() }, "", `declares the event type ""`, event},
 		{"reserved", func(d *Def, _, _ *S) { d.Payloads["settle.x"] = statechart.NoPayload() }, "", `declares the event type "settle.x"`, event},
 		{"forgeable", func(d *Def, _, _ *S) { d.Payloads["done.invoke.x"] = statechart.NoPayload() }, "", `declares the event type "done.invoke.x"`, event},
-		{"initial", func(d *Def, _, _ *S) { d.Initial = "wiat" }, "", `is compound but its Initial "wiat" is none of its children`, "set Initial to the ID of a child"},
+		{"initial", func(d *Def, _, _ *S) { d.Initial = "wiat" }, "", `is compound but its Initial "wiat" is not one of its children`, "set Initial to the ID of a child"},
 		{"parallel", func(d *Def, _, _ *S) { d.Parallel = true }, "", `is parallel and has an Initial`, "remove Initial: all regions are entered"},
 		{"states' number", func(d *Def, _, _ *S) {
 			for i := range statechart.StatesMax {
@@ -73,7 +72,7 @@ func TestHeadOfAChartIsChecked(t *testing.T) {
 	})
 }
 
-// nested returns a chain of n states below one another, in which the innermost waits.
+// nested returns a chain of n nested states. The innermost is settled.
 func nested(n int) S {
 	s := S{ID: "x", Tags: settled}
 	for range n - 1 {
@@ -92,7 +91,7 @@ func TestShapeOfStatesIsChecked(t *testing.T) {
 		{"twice below", func(_ *Def, _, next *S) {
 			*next = S{ID: "next", Initial: "a", States: append(slices.Clone(children), S{ID: "a"})}
 		}, "next", `has two children with the ID "a"`, "give each its own ID"},
-		{"compound", func(_ *Def, _, next *S) { next.Tags, next.States = nil, children }, "next", `is compound but its Initial "" is none of its children`, "set Initial to the ID of a child"},
+		{"compound", func(_ *Def, _, next *S) { next.Tags, next.States = nil, children }, "next", `is compound but its Initial "" is not one of its children`, "set Initial to the ID of a child"},
 		{"initial of none", func(_ *Def, _, next *S) { next.Initial = "a" }, "next", "has an Initial but no children", "remove it, or add States"},
 		{"parallel", func(_ *Def, _, next *S) { *next = S{ID: "next", Type: statechart.Parallel} }, "next", "is parallel without regions", "add States"},
 		{"only history", func(_ *Def, wait, next *S) {
@@ -113,7 +112,7 @@ func TestShapeOfStatesIsChecked(t *testing.T) {
 			d.States = append(d.States, S{ID: "h", Type: statechart.ShallowHistory, Entry: logs("x")})
 			wait.On = append(wait.On, On{Event: "GO", Target: "h"})
 		}, "h", "is history but has actions, tags or resolutions", "remove them: a history state is never active"},
-		{"target", func(_ *Def, _, next *S) { next.Target = "wait" }, "next", "has a Target but is no history state", "put the target into a transition"},
+		{"target", func(_ *Def, _, next *S) { next.Target = "wait" }, "next", "has a Target but is not a history state", "put the target into a transition"},
 		{"output", func(_ *Def, _, next *S) { next.Output = output(1) }, "next", "has an Output but is not final", "move Output to a final state"},
 		{"tag", func(_ *Def, _, next *S) {
 			*next = S{ID: "next", Tags: settled, Initial: "a", States: children}
@@ -149,7 +148,7 @@ func TestTargetsAreChecked(t *testing.T) {
 	to := func(target string) func(*Def, *S, *S) {
 		return func(_ *Def, wait, _ *S) { wait.On = append(wait.On, On{Event: "GO", Target: target}) }
 	}
-	// twins are two regions whose children have the same IDs, and each a history.
+	// twins returns two regions whose children have the same IDs. Each has a history state.
 	twins := func(target string) func(*Def, *S, *S) {
 		return func(_ *Def, wait, next *S) {
 			region := func(id string) S {
@@ -187,7 +186,7 @@ func TestTargetsAreChecked(t *testing.T) {
 		{"default outside", func(_ *Def, wait, next *S) {
 			*next = S{ID: "next", Initial: "a", States: append(slices.Clone(children), S{ID: "h", Type: statechart.DeepHistory, Target: "#wait"})}
 			wait.On[0].Target = "next.h"
-		}, "next.h", `default: target "#wait" lies outside of the parent, whose history it is`, "name a sibling or a state below one"},
+		}, "next.h", `default: target "#wait" is outside the history state's parent`, "name a sibling or a state below one"},
 		{"own default", func(_ *Def, wait, next *S) {
 			*next = S{ID: "next", Initial: "h", States: append(slices.Clone(children), S{ID: "h", Type: statechart.DeepHistory})}
 			wait.On[0].Target = "next.h"
@@ -196,7 +195,7 @@ func TestTargetsAreChecked(t *testing.T) {
 	})
 }
 
-func TestSeveralFindingsComeAtOnce(t *testing.T) {
+func TestCompileReturnsAllFindings(t *testing.T) {
 	t.Parallel()
 	_, err := statechart.Compile(Def{ID: "c!", Initial: "a", Payloads: statechart.Payloads{"GO": statechart.NoPayload(), "settle.x": statechart.NoPayload()}, States: []S{
 		{ID: "a", Tags: settled, Output: output(1), On: []On{{Event: "GO", Target: "z"}, {Event: "STOP", Target: "b"}}},
@@ -212,9 +211,9 @@ func TestSeveralFindingsComeAtOnce(t *testing.T) {
   state "a" on GO: target "z" is not a state: name a sibling, a .child, or a #path.of.a.state
   state "b" always: target "x" is not a state: name a sibling, a .child, or a #path.of.a.state
   state "a" on STOP: the event type is undeclared: declare it in Payloads
-  state "b" always: the guard In("y") names no state: use the path of a state, such as region.state
-  state "b" invokes call without OnDone: say what follows in OnDone
-  state "b" invokes call without OnError: say what follows in OnError`
+  state "b" always: the guard In("y") does not name a state: use the path of a state, such as region.state
+  state "b" invokes call without OnDone: add a transition to OnDone
+  state "b" invokes call without OnError: add a transition to OnError`
 	if err == nil || err.Error() != want {
 		t.Errorf("got %v\nwant %s", err, want)
 	}
@@ -231,7 +230,7 @@ func TestMustPanicsWithTheFindings(t *testing.T) {
 	statechart.Must(flawed(func(d *Def, _, _ *S) { d.Version = -1 }))
 }
 
-func TestCodeThatIsMissingIsFound(t *testing.T) {
+func TestMissingCodeIsFound(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*S){
 		"assign":    func(s *S) { s.Entry = Do{statechart.Assign[trace, Event]("missing", nil)} },

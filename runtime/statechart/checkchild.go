@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// childID returns the ID of the state's child at a position.
+// childID returns the ID of a state's child by its position in Children.
 func (c *chart) childID(n *node, position int) string {
 	if id := n.def.Children[position].ID; id != "" {
 		return id
@@ -15,7 +15,7 @@ func (c *chart) childID(n *node, position int) string {
 	return c.defaultID(n, position)
 }
 
-// linkChild compiles what follows the end of a child.
+// linkChild compiles the transitions for the end of a child.
 func (c *compiler) linkChild(n *node, position int) {
 	child, id := &n.def.Children[position], c.chart.childID(n, position)
 	c.chart.usesChildren = true
@@ -37,19 +37,18 @@ func (c *compiler) linkChild(n *node, position int) {
 	}
 }
 
-// childEvent reports whether a descriptor names the end of children.
+// childEvent reports whether a descriptor matches done and error events of children.
 func childEvent(descriptor string) bool {
 	return strings.HasPrefix(descriptor, doneChildPrefix) || strings.HasPrefix(descriptor, errorChildPrefix)
 }
 
-// madeByChildren adds the types of the events that the ends of a state's children make, and of those
-// that its actions spawn.
+// madeByChildren adds the done and error event types of a state's children and of the children that its actions spawn.
 func (c *compiler) madeByChildren(n *node, made map[string]bool) {
 	add := func(id string) { made[doneChildPrefix+id], made[errorChildPrefix+id] = true, true }
 	for k := range n.def.Children {
 		add(c.chart.childID(n, k))
 	}
-	eachAction(n, func(_ string, action Action[held]) {
+	eachAction(n, func(_ string, action Action[erased]) {
 		if action.spawns {
 			add(action.child)
 		}
@@ -57,9 +56,9 @@ func (c *compiler) madeByChildren(n *node, made map[string]bool) {
 	})
 }
 
-// eachAction calls the function with every action of a state and with the place where it stands.
-func eachAction(n *node, fn func(place string, action Action[held])) {
-	each := func(place string, actions []Action[held]) {
+// eachAction calls fn with every action of a state and its place in the definition.
+func eachAction(n *node, fn func(place string, action Action[erased])) {
+	each := func(place string, actions []Action[erased]) {
 		for _, action := range actions {
 			fn(place, action)
 		}
@@ -74,18 +73,18 @@ func eachAction(n *node, fn func(place string, action Action[held])) {
 	}
 }
 
-// checkChildren checks that what a state does to children and expects of them has a child that it
-// may be about. Those that EnqueueActions spawns have any ID.
+// checkChildren checks that the child IDs used by a state's actions and transitions belong to some child.
+// EnqueueActions can spawn children with any ID, so a chart that uses it is exempt.
 func (c *compiler) checkChildren(n *node, made map[string]bool) {
 	if n.kind == atomic && n.index > 0 && !n.settled && len(n.def.Children) > 0 {
-		c.find(n, fmt.Sprintf("is unsettled but has the child %q, whose end cannot reach it", c.chart.childID(n, 0)), "give the child to the state that waits for it")
+		c.find(n, fmt.Sprintf("is unsettled but has the child %q, whose end cannot reach it", c.chart.childID(n, 0)), "move the child to the state that waits for it")
 	}
-	eachAction(n, func(place string, action Action[held]) {
+	eachAction(n, func(place string, action Action[erased]) {
 		switch {
 		case action.spawns && action.child == "":
 			c.find(n, place+": spawns a child without an ID", "give it one")
 		case action.child != "" && !made[doneChildPrefix+action.child] && !c.enqueues():
-			c.find(n, fmt.Sprintf("%s: the action %q is about the child %q, which nothing starts", place, action.Name, action.child), "use the ID of one of Children or of a Spawn")
+			c.find(n, fmt.Sprintf("%s: the action %q refers to the child %q, which nothing starts", place, action.Name, action.child), "use the ID of one of Children or of a Spawn")
 		}
 	})
 	for i := range n.def.On {
@@ -98,7 +97,7 @@ func (c *compiler) checkChildren(n *node, made map[string]bool) {
 			known = known || matches(t.event, typ)
 		}
 		if !known {
-			c.find(n, t.place+": nothing starts a child of that ID", "use the ID of one of Children or of a Spawn")
+			c.find(n, t.place+": nothing starts a child with that ID", "use the ID of one of Children or of a Spawn")
 		}
 		if strings.HasPrefix(t.event, errorChildPrefix) {
 			c.checkPayload(n, *t, reflect.TypeFor[ChildError]())
@@ -108,17 +107,15 @@ func (c *compiler) checkChildren(n *node, made map[string]bool) {
 	}
 }
 
-// enqueues reports whether some action decides only while it runs what to ask for.
 func (c *compiler) enqueues() bool {
 	found := false
 	for i := range c.chart.nodes {
-		eachAction(&c.chart.nodes[i], func(_ string, action Action[held]) { found = found || action.enqueues })
+		eachAction(&c.chart.nodes[i], func(_ string, action Action[erased]) { found = found || action.enqueues })
 	}
 	return found
 }
 
-// checkChildIDs checks that no two children of one ID can live at once for their states: the second
-// could not be started.
+// checkChildIDs checks that two children with the same ID can never be active at once. The second could not be started.
 func (c *compiler) checkChildIDs() {
 	holders := map[string][]int{}
 	for i := range c.chart.nodes {
@@ -127,7 +124,7 @@ func (c *compiler) checkChildIDs() {
 			id := c.chart.childID(n, k)
 			for _, other := range holders[id] {
 				if other == i || c.chart.isDescendant(i, other) || c.chart.orthogonal(i, other) {
-					c.find(n, fmt.Sprintf("has the child %q while %s may too", id, c.name(&c.chart.nodes[other])), "give each child its own ID")
+					c.find(n, fmt.Sprintf("uses the child ID %q, and %s may use it at the same time", id, c.name(&c.chart.nodes[other])), "give each child its own ID")
 					break
 				}
 			}

@@ -6,11 +6,10 @@ import (
 	"strings"
 )
 
-// ownEvents returns the event types that the chart's own actions raise, and those that they send
-// the chart later.
+// ownEvents returns the event types that the chart's actions raise, and those that they send to the chart itself.
 func (c *compiler) ownEvents() (raised, sent map[string]bool) {
 	raised, sent = map[string]bool{}, map[string]bool{}
-	collect := func(actions []Action[held]) {
+	collect := func(actions []Action[erased]) {
 		for _, action := range actions {
 			if action.raises != "" {
 				raised[action.raises] = true
@@ -35,7 +34,7 @@ func (c *compiler) ownEvents() (raised, sent map[string]bool) {
 	return raised, sent
 }
 
-// madeEvents returns the types of the events that the ends of states and services make.
+// madeEvents returns the types of the done and error events of states and services.
 func (c *compiler) madeEvents() map[string]bool {
 	made := map[string]bool{ExecutionError: true}
 	for i := range c.chart.nodes {
@@ -66,7 +65,6 @@ func (c *compiler) completes(n *node) bool {
 	return completes
 }
 
-// checkGraph finds what the transitions of a chart show together.
 func (c *compiler) checkGraph() {
 	reachable := c.reachable()
 	for i := range c.chart.nodes {
@@ -83,8 +81,7 @@ func (c *compiler) checkGraph() {
 	}
 }
 
-// reachable returns, by index, the states that some sequence of transitions may enter,
-// guards taken as open.
+// reachable returns, by index, the states that some sequence of transitions enters, assuming that every guard can hold.
 func (c *compiler) reachable() []bool {
 	nodes := c.chart.nodes
 	seen := make([]bool, len(nodes))
@@ -123,8 +120,7 @@ func (c *compiler) reachable() []bool {
 	return seen
 }
 
-// ownDefault reports whether the default of a history state, followed through other history
-// states, is the state itself.
+// ownDefault reports whether a history state is its own default, directly or through other history states.
 func (c *compiler) ownDefault(h int) bool {
 	seen, pending := newStateSet(len(c.chart.nodes)), []int{h}
 	for len(pending) > 0 {
@@ -143,7 +139,7 @@ func (c *compiler) ownDefault(h int) bool {
 	return false
 }
 
-// checkAlwaysCycles finds cycles of unguarded eventless transitions, which never end.
+// checkAlwaysCycles finds endless cycles of unguarded eventless transitions.
 func (c *compiler) checkAlwaysCycles() {
 	reported := make([]bool, len(c.chart.nodes))
 	for i := range c.chart.nodes {
@@ -166,13 +162,13 @@ func (c *compiler) checkAlwaysCycles() {
 		for _, k := range append(cycle, at) {
 			names = append(names, c.name(&c.chart.nodes[k]))
 		}
-		c.find(&c.chart.nodes[first], "is part of a cycle of unguarded always: "+strings.Join(names, " -> "), "guard one of the transitions")
+		c.find(&c.chart.nodes[first], "is part of a cycle of unguarded Always transitions: "+strings.Join(names, " -> "), "guard one of the transitions")
 	}
 }
 
-// alwaysNext returns the state that unguarded eventless transitions are certain to lead to
-// once the given one is entered. They are looked for as selectEventlessTransitions does: from
-// the default atomic descendant upwards. Where regions or guards decide, nothing is certain.
+// alwaysNext returns the state that unguarded eventless transitions are certain to enter after state i. It searches as
+// selectEventlessTransitions does: from the default atomic descendant upwards. It reports false if regions or guards
+// decide.
 func (c *compiler) alwaysNext(i int) (int, bool) {
 	leaf := &c.chart.nodes[i]
 	for leaf.kind == compound {

@@ -6,12 +6,12 @@ import (
 	"strings"
 )
 
-// check finds what only the linked chart shows of a state.
+// check runs the checks of a state that need the linked chart.
 func (c *compiler) check() {
 	if c.chart.foreign {
 		for i := range c.chart.nodes {
 			c.checkCode(&c.chart.nodes[i])
-			c.madeByChildren(&c.chart.nodes[i], map[string]bool{}) // It notes whether there are some.
+			c.madeByChildren(&c.chart.nodes[i], map[string]bool{}) // for its side effect: it sets usesChildren
 		}
 		return
 	}
@@ -49,10 +49,9 @@ func (c *compiler) check() {
 	c.checkChildIDs()
 }
 
-// checkCode checks that actions and guards were made by their constructors, and that In
-// guards name states.
+// checkCode checks that actions and guards were made by constructors, and that In guards name existing states.
 func (c *compiler) checkCode(n *node) {
-	actions := func(place string, actions []Action[held]) {
+	actions := func(place string, actions []Action[erased]) {
 		for _, action := range actions {
 			c.checkRaised(n, place, action)
 			if action.resolves != nil {
@@ -66,13 +65,13 @@ func (c *compiler) checkCode(n *node) {
 			}
 		}
 	}
-	var guard func(place string, g Guard[held])
-	guard = func(place string, g Guard[held]) {
+	var guard func(place string, g Guard[erased])
+	guard = func(place string, g Guard[erased]) {
 		if g.test == nil && g.Name != "" {
 			c.find(n, fmt.Sprintf("%s: the guard %q tests nothing", place, g.Name), "make it with When or another constructor")
 		}
 		if _, ok := c.chart.byPath[g.in]; g.in != "" && !ok {
-			c.find(n, fmt.Sprintf("%s: the guard In(%q) names no state", place, g.in), "use the path of a state, such as region.state")
+			c.find(n, fmt.Sprintf("%s: the guard In(%q) does not name a state", place, g.in), "use the path of a state, such as region.state")
 		}
 		for _, inner := range g.of {
 			guard(place, inner)
@@ -89,28 +88,28 @@ func (c *compiler) checkCode(n *node) {
 	}
 }
 
-// checkRaised checks that an event is raised with the payload that the chart declares for it.
-func (c *compiler) checkRaised(n *node, place string, action Action[held]) {
+// checkRaised checks that the payload of a raised event has the declared type.
+func (c *compiler) checkRaised(n *node, place string, action Action[erased]) {
 	payload, declared := c.chart.payloads[action.raises]
 	by := action.made.By
 	if !declared || by != MadeByRaise && by != MadeByRaiseWith || payload.typ == action.carries {
 		return
 	}
 	if action.carries != nil && action.carries.Kind() == reflect.Interface {
-		return // What it holds shows when it is raised.
+		return // The type is known only at run time.
 	}
-	c.find(n, fmt.Sprintf("%s: raises %q with %s, but declares that it carries %s", place, action.raises, typeName(action.carries), typeName(payload.typ)),
-		"raise it with RaiseWith and the declared type, or declare what it carries")
+	c.find(n, fmt.Sprintf("%s: raises %q with %s, but Payloads declares %s", place, action.raises, typeName(action.carries), typeName(payload.typ)),
+		"raise it with RaiseWith and the declared type, or change the declaration")
 }
 
-// checkEvents checks that the chart may see the events of On, and what they carry.
+// checkEvents checks that the events in On are declared, and that their payload types match.
 func (c *compiler) checkEvents(n *node, made map[string]bool) {
 	for i := range n.def.On {
 		t := &n.transitions[i]
 		if t.event == ExecutionError {
 			c.checkPayload(n, *t, reflect.TypeFor[StepError]())
 		}
-		known := t.event == "" || t.event == "*" || made[t.event] || childEvent(t.event) // without an event: found already; of children: see checkChildren
+		known := t.event == "" || t.event == "*" || made[t.event] || childEvent(t.event) // checkChildren covers events of children
 		for typ := range made {
 			known = known || matches(t.event, typ)
 		}
@@ -127,26 +126,26 @@ func (c *compiler) checkEvents(n *node, made map[string]bool) {
 	}
 }
 
-// checkSettled checks that nothing but the outside world can move a settled state.
+// checkSettled checks that only the outside world can move a settled state.
 func (c *compiler) checkSettled(n *node) {
 	for i := n.index; i >= 0; i = c.chart.nodes[i].parent {
 		at := &c.chart.nodes[i]
 		if len(at.invokes) > 0 && at.index > 0 {
 			c.find(n, fmt.Sprintf("is settled, but %s invokes the service %q", c.name(at), at.invokes[0].service), "remove the tag, or invoke the service from an unsettled state")
 		} else if len(at.invokes) > 0 {
-			c.find(n, fmt.Sprintf("is settled, but the chart itself invokes the service %q, so that nothing in it ever settles", at.invokes[0].service), "invoke the service from an unsettled state")
+			c.find(n, fmt.Sprintf("is settled, but the chart itself invokes the service %q, so it can never settle", at.invokes[0].service), "invoke the service from an unsettled state")
 		}
 		for k := range at.always {
 			if unguarded(at.always[k]) {
-				c.find(n, fmt.Sprintf("is settled, but %s has an unguarded always", c.name(at)), "remove the tag, or guard the transition")
+				c.find(n, fmt.Sprintf("is settled, but %s has an unguarded Always transition", c.name(at)), "remove the tag, or guard the transition")
 				break
 			}
 		}
 	}
 }
 
-// checkUnsettled checks that something moves an unsettled atomic state on within the step
-// that entered it: it cannot wait for the queue, which waits for it.
+// checkUnsettled checks that an unsettled atomic state is left within the step that entered it. Such a state cannot
+// wait for queued events: the host delivers the next event only to a settled instance.
 func (c *compiler) checkUnsettled(n *node, raised map[string]bool) {
 	moves, invokes := false, false
 	for i := n.index; i >= 0; i = c.chart.nodes[i].parent {
@@ -161,7 +160,7 @@ func (c *compiler) checkUnsettled(n *node, raised map[string]bool) {
 		}
 	}
 	if !moves {
-		c.find(n, "is unsettled and nothing moves it on: no service, no always", "tag it settled if it waits for the outside world")
+		c.find(n, "is unsettled, and no service or Always moves it on", "tag it settled if it waits for the outside world")
 		return
 	}
 	if len(n.timers) > 0 && !invokes {
@@ -169,13 +168,13 @@ func (c *compiler) checkUnsettled(n *node, raised map[string]bool) {
 	}
 	for _, t := range n.def.On {
 		if payload, declared := c.chart.payloads[t.Event]; declared && !payload.internal && !raised[t.Event] {
-			c.find(n, fmt.Sprintf("is unsettled, so the event %q cannot reach it", t.Event), "tag the state settled, or handle the event where the chart waits")
+			c.find(n, fmt.Sprintf("is unsettled, so the event %q cannot reach it", t.Event), "tag the state settled, or handle the event in a settled state")
 		}
 	}
 }
 
-// internalEvent reports whether a descriptor names the end of a state or of a service, by
-// which one region of a parallel state may move another.
+// internalEvent reports whether a descriptor matches the done and error events of states and services. One region of a
+// parallel state can move another with them.
 func internalEvent(descriptor string) bool {
 	for _, prefix := range []string{doneStatePrefix, doneInvokePrefix, errorInvokePrefix} {
 		if strings.HasPrefix(descriptor, prefix) {
@@ -185,7 +184,7 @@ func internalEvent(descriptor string) bool {
 	return false
 }
 
-// checkHandled checks that the end of every invocation leads somewhere, whatever it is.
+// checkHandled checks that every outcome of an invocation has a transition.
 func (c *compiler) checkHandled(n *node) {
 	for _, invoke := range n.invokes {
 		for _, end := range []struct{ event, field string }{{doneInvokePrefix + invoke.id, "OnDone"}, {errorInvokePrefix + invoke.id, "OnError"}} {
@@ -196,14 +195,14 @@ func (c *compiler) checkHandled(n *node) {
 				}
 			}
 			if !handled {
-				c.find(n, fmt.Sprintf("invokes %s without %s", invoke.service, end.field), "say what follows in "+end.field)
+				c.find(n, fmt.Sprintf("invokes %s without %s", invoke.service, end.field), "add a transition to "+end.field)
 			}
 		}
 	}
 }
 
-// checkInvocations checks that no two invocations of one ID can run at once: each would take
-// the other's end for its own.
+// checkInvocations checks that two invocations with the same ID can never run at once. Each would handle the other's
+// end event.
 func (c *compiler) checkInvocations() {
 	holders := map[string][]int{}
 	for i := range c.chart.nodes {
@@ -211,7 +210,7 @@ func (c *compiler) checkInvocations() {
 		for _, invoke := range n.invokes {
 			for _, other := range holders[invoke.id] {
 				if other == i || c.chart.isDescendant(i, other) || c.chart.orthogonal(i, other) {
-					c.find(n, fmt.Sprintf("invokes %q while %s may too", invoke.id, c.name(&c.chart.nodes[other])), "give each invocation its own ID")
+					c.find(n, fmt.Sprintf("uses the invocation ID %q, and %s may use it at the same time", invoke.id, c.name(&c.chart.nodes[other])), "give each invocation its own ID")
 					break
 				}
 			}

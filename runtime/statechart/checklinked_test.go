@@ -19,9 +19,9 @@ func TestTimersAreChecked(t *testing.T) {
 	at := func(trace, Event) time.Time { return epoch }
 	const ambiguous = "two entries share the ID but not a constant delay, so their timer is ambiguous"
 	checkFlaws(t, []flaw{
-		{"none", delayed(After{}), "wait", "after 0s: has 0 of Delay, DelayFunc and At", "set exactly one"},
-		{"two", delayed(After{ID: "x", Delay: 1, At: at}), "wait", "after x: has 2 of Delay, DelayFunc and At", "set exactly one"},
-		{"three", delayed(After{ID: "x", Delay: 1, At: at, DelayFunc: computed}), "wait", "after x: has 3 of Delay, DelayFunc and At", "set exactly one"},
+		{"none", delayed(After{}), "wait", "after 0s: sets 0 of Delay, DelayFunc and At", "set exactly one"},
+		{"two", delayed(After{ID: "x", Delay: 1, At: at}), "wait", "after x: sets 2 of Delay, DelayFunc and At", "set exactly one"},
+		{"three", delayed(After{ID: "x", Delay: 1, At: at, DelayFunc: computed}), "wait", "after x: sets 3 of Delay, DelayFunc and At", "set exactly one"},
 		{"negative", delayed(After{Delay: -1}), "wait", "after -1ns: the delay is negative", "use a positive delay"},
 		{"no ID", delayed(After{DelayFunc: computed}), "wait", "after: a computed delay has no ID, so its timer is ambiguous", "set ID"},
 		{"typed", delayed(After{Delay: 1, Actions: Do{statechart.Assign("keep", func(*trace, int) {})}}), "wait",
@@ -93,7 +93,7 @@ func TestCodeIsChecked(t *testing.T) {
 		{"guard", func(_ *Def, wait, _ *S) { wait.On[0].Guard = Guard{Name: "none"} }, "wait", `on GO: the guard "none" tests nothing`, "make it with When or another constructor"},
 		{"in", func(_ *Def, wait, _ *S) {
 			wait.On[0].Guard = statechart.Or(no, statechart.Not(statechart.In[trace]("nxet")))
-		}, "wait", `on GO: the guard In("nxet") names no state`, "use the path of a state, such as region.state"},
+		}, "wait", `on GO: the guard In("nxet") does not name a state`, "use the path of a state, such as region.state"},
 		{"service", func(_ *Def, _, next *S) {
 			next.Tags, next.Invoke = nil, []Invoke{{OnDone: []On{{Target: "wait"}}, OnError: []On{{Target: "wait"}}}}
 		}, "next", `invokes "next" without a service`, "set Service, for instance with ServiceFunc"},
@@ -105,13 +105,13 @@ func TestWaitingIsChecked(t *testing.T) {
 	ends := []On{{Target: "wait"}}
 	calling := []Invoke{service("", ends, ends)}
 	const untag, tag = "remove the tag, or invoke the service from an unsettled state", "tag it settled if it waits for the outside world"
-	const stuck = "is unsettled and nothing moves it on: no service, no always"
+	const stuck = "is unsettled, and no service or Always moves it on"
 	checkFlaws(t, []flaw{
 		{"settled invokes", func(_ *Def, _, next *S) { next.Invoke = calling }, "next", `is settled, but "next" invokes the service "call"`, untag},
 		{"parent invokes", func(_ *Def, _, next *S) {
 			*next = S{ID: "next", Invoke: calling, Initial: "a", States: []S{{ID: "a", Tags: settled}}}
 		}, "next.a", `is settled, but "next" invokes the service "call"`, untag},
-		{"settled moves", func(_ *Def, _, next *S) { next.Always = ends }, "next", `is settled, but "next" has an unguarded always`, "remove the tag, or guard the transition"},
+		{"settled moves", func(_ *Def, _, next *S) { next.Always = ends }, "next", `is settled, but "next" has an unguarded Always transition`, "remove the tag, or guard the transition"},
 		{"unsettled waits", func(_ *Def, _, next *S) { next.Tags = nil }, "next", stuck, tag},
 		{"unsettled waits for an event", func(_ *Def, wait, _ *S) { wait.Tags = nil }, "wait", stuck, tag},
 		{"unsettled waits for time", func(_ *Def, _, next *S) { next.Tags, next.After = nil, []After{{Delay: 1}} }, "next", stuck, tag},
@@ -120,22 +120,22 @@ func TestWaitingIsChecked(t *testing.T) {
 		}, "next", "is unsettled and has a timer but no service", "tag it settled, or invoke the service that the timer limits"},
 		{"event that cannot come", func(_ *Def, _, next *S) {
 			next.Tags, next.Invoke, next.On = nil, calling, []On{{Event: "GO"}}
-		}, "next", `is unsettled, so the event "GO" cannot reach it`, "tag the state settled, or handle the event where the chart waits"},
-		{"no done", func(_ *Def, _, next *S) { next.Tags, next.Invoke = nil, []Invoke{service("", nil, ends)} }, "next", "invokes call without OnDone", "say what follows in OnDone"},
-		{"no error", func(_ *Def, _, next *S) { next.Tags, next.Invoke = nil, []Invoke{service("", ends, nil)} }, "next", "invokes call without OnError", "say what follows in OnError"},
+		}, "next", `is unsettled, so the event "GO" cannot reach it`, "tag the state settled, or handle the event in a settled state"},
+		{"no done", func(_ *Def, _, next *S) { next.Tags, next.Invoke = nil, []Invoke{service("", nil, ends)} }, "next", "invokes call without OnDone", "add a transition to OnDone"},
+		{"no error", func(_ *Def, _, next *S) { next.Tags, next.Invoke = nil, []Invoke{service("", ends, nil)} }, "next", "invokes call without OnError", "add a transition to OnError"},
 		{"one ID twice", func(_ *Def, _, next *S) {
 			next.Tags, next.Invoke = nil, []Invoke{service("x", ends, ends), service("x", ends, ends)}
-		}, "next", `invokes "x" while "next" may too`, "give each invocation its own ID"},
+		}, "next", `uses the invocation ID "x", and "next" may use it at the same time`, "give each invocation its own ID"},
 		{"one ID at two levels", func(_ *Def, _, next *S) {
 			out := []On{{Target: "#wait"}}
 			*next = S{ID: "next", Initial: "a", Invoke: []Invoke{service("x", ends, ends)}, States: []S{{ID: "a", Invoke: []Invoke{service("x", out, out)}}}}
-		}, "next.a", `invokes "x" while "next" may too`, "give each invocation its own ID"},
+		}, "next.a", `uses the invocation ID "x", and "next" may use it at the same time`, "give each invocation its own ID"},
 		{"one ID in two regions", func(_ *Def, _, next *S) {
 			region := func(id string) S {
 				return S{ID: id, Invoke: []Invoke{service("x", []On{{Target: "#wait"}}, []On{{Target: "#wait"}})}}
 			}
 			*next = S{ID: "next", Type: statechart.Parallel, States: []S{region("r1"), region("r2")}}
-		}, "next.r2", `invokes "x" while "next.r1" may too`, "give each invocation its own ID"},
+		}, "next.r2", `uses the invocation ID "x", and "next.r1" may use it at the same time`, "give each invocation its own ID"},
 		{"unreachable", func(_ *Def, wait, _ *S) { wait.On[0].Target = "" }, "next", "is unreachable", "add a transition to it, or remove it"},
 		{"unreachable with all below", func(_ *Def, wait, next *S) {
 			*next = S{ID: "next", Initial: "a", States: children}
@@ -153,7 +153,7 @@ func TestCyclesOfUnguardedAlwaysAreFound(t *testing.T) {
 			d.States = append(d.States, states...)
 		}
 	}
-	is := func(cycle string) string { return "is part of a cycle of unguarded always: " + cycle }
+	is := func(cycle string) string { return "is part of a cycle of unguarded Always transitions: " + cycle }
 	const mend = "guard one of the transitions"
 	checkFlaws(t, []flaw{
 		{"two", add(moving("a", "b"), moving("b", "a")), "a", is(`"a" -> "b" -> "a"`), mend},
@@ -171,12 +171,12 @@ func TestCyclesOfUnguardedAlwaysAreFound(t *testing.T) {
 
 func TestRaisedPayloadsFitTheirDeclaration(t *testing.T) {
 	t.Parallel()
-	const mend = "raise it with RaiseWith and the declared type, or declare what it carries"
+	const mend = "raise it with RaiseWith and the declared type, or change the declaration"
 	text := func(trace, Event) string { return "" }
 	for problem, action := range map[string]statechart.Action[trace]{
-		`raises "N" with nothing, but declares that it carries int`:       raise("N"),
-		`raises "N" with string, but declares that it carries int`:        statechart.RaiseWith("N", text),
-		`raises "BARE" with string, but declares that it carries nothing`: statechart.RaiseWith("BARE", text),
+		`raises "N" with nothing, but Payloads declares int`:       raise("N"),
+		`raises "N" with string, but Payloads declares int`:        statechart.RaiseWith("N", text),
+		`raises "BARE" with string, but Payloads declares nothing`: statechart.RaiseWith("BARE", text),
 		"": statechart.RaiseWith("N", func(trace, Event) int { return 1 }),
 	} {
 		for place, change := range map[string]func(*S, *Def){

@@ -8,18 +8,18 @@ import (
 	"strings"
 )
 
-// checkStored finds the fields of the context that its JSON form leaves out: they would be
-// lost whenever a snapshot is restored, so that what a chart does would depend on when it is.
+// checkStored finds context fields that the JSON form omits. Restoring a snapshot would lose them, and the chart's
+// behaviour would depend on the moment of the restore.
 func (c *compiler) checkStored(context reflect.Type) {
 	w := storedWalk{known: map[storedType]bool{}, find: func(typ reflect.Type, field string) {
 		c.find(nil, fmt.Sprintf("has a context whose field %v.%s is not stored", typ, field),
-			fmt.Sprintf("export it under a JSON name of its own, or give %v the methods MarshalJSON and UnmarshalJSON", typ))
+			fmt.Sprintf("export it with a unique JSON name, or add MarshalJSON and UnmarshalJSON to %v", typ))
 	}}
 	w.visit(context, true)
 }
 
-// storedType is a type as it occurs in the context. Methods of the pointer write only values
-// that are addressable, which those of a map are not.
+// storedType is a type as it occurs in the context. Marshal methods with pointer receivers apply only to addressable
+// values, and map values are not addressable.
 type storedType struct {
 	typ         reflect.Type
 	addressable bool
@@ -60,8 +60,7 @@ func marshals(typ reflect.Type) bool {
 	return typ.Implements(reflect.TypeFor[json.Marshaler]()) || typ.Implements(reflect.TypeFor[encoding.TextMarshaler]())
 }
 
-// storedField is a field of a struct or of one embedded in it, with the key under which
-// encoding/json would write it.
+// storedField is a field of a struct or of an embedded struct, with its encoding/json key.
 type storedField struct {
 	reflect.StructField
 	of     reflect.Type
@@ -70,8 +69,8 @@ type storedField struct {
 	depth  int
 }
 
-// collect appends the fields of a struct that encoding/json considers, those of embedded structs
-// included, and finds those that it does not. outer are the structs around this one.
+// collect appends the fields that encoding/json considers, including fields of embedded structs, and records a finding
+// for each other field. outer holds the enclosing structs.
 func (w *storedWalk) collect(typ reflect.Type, outer []reflect.Type, into *[]storedField) {
 	for _, around := range outer {
 		if around == typ {
@@ -90,7 +89,7 @@ func (w *storedWalk) collect(typ reflect.Type, outer []reflect.Type, into *[]sto
 			embedded = embedded.Elem()
 		}
 		promotes := field.Anonymous && embedded.Kind() == reflect.Struct
-		// A pointer to an unexported embedded struct is written but cannot be read back.
+		// encoding/json encodes a pointer to an unexported embedded struct but cannot decode it.
 		written := field.IsExported() || promotes && field.Type.Kind() != reflect.Pointer
 		switch {
 		case tag == "-" || !written:
@@ -107,8 +106,8 @@ func (w *storedWalk) collect(typ reflect.Type, outer []reflect.Type, into *[]sto
 	}
 }
 
-// hidden reports whether another field takes the key or shares it: the shallowest field has it,
-// among several the one with a tag, and if there are still several, none.
+// hidden reports whether another field takes the key. The shallowest field wins, then the one with a tag. If several
+// remain, none is encoded.
 func (f *storedField) hidden(among []storedField) bool {
 	for i := range among {
 		other := &among[i]

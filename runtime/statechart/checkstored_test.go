@@ -30,7 +30,7 @@ func unstored[C any](t *testing.T) []string {
 type (
 	lossy    struct{ n int }
 	selfMade struct{ n int }
-	// pointerMade writes itself only where it is addressable.
+	// pointerMade marshals itself only if it is addressable.
 	pointerMade struct{ N, n int }
 	texted      struct{ n int }
 	ownClone    struct{ n int }
@@ -43,7 +43,7 @@ func (p *pointerMade) MarshalJSON() ([]byte, error) { return fmt.Appendf(nil, `{
 func (t texted) MarshalText() ([]byte, error)       { return []byte(fmt.Sprint(t.n)), nil }
 func (o ownClone) Clone() ownClone                  { return ownClone{o.n} }
 
-func TestFieldsOfTheContextThatAreNotStoredAreFound(t *testing.T) {
+func TestUnstoredContextFieldsAreFound(t *testing.T) {
 	t.Parallel()
 	lost := func(fields ...string) []string {
 		var problems []string
@@ -58,7 +58,7 @@ func TestFieldsOfTheContextThatAreNotStoredAreFound(t *testing.T) {
 	}
 	type dashed struct {
 		A int `json:"-"`
-		B int `json:"-,"` //nolint:staticcheck // The key "-" is what is meant.
+		B int `json:"-,"` //nolint:staticcheck // The key is "-".
 		C int `json:"c,omitempty"`
 	}
 	type nested struct {
@@ -111,7 +111,7 @@ func TestFieldsOfTheContextThatAreNotStoredAreFound(t *testing.T) {
 		{unstored[embedding](t), lost("statechart_test.Open.A", "statechart_test.closed.A")},
 		{unstored[shadowing](t), lost("statechart_test.closed.A")},
 		{unstored[named](t), nil},
-		{unstored[unreadable](t)[1:], lost("statechart_test.unreadable.closed")}, // nor can it be copied
+		{unstored[unreadable](t)[1:], lost("statechart_test.unreadable.closed")}, // it cannot be copied either
 		{unstored[skipped](t), lost("statechart_test.skipped.Open")},
 		{unstored[stored](t), nil},
 		{unstored[mapped](t), lost("statechart_test.pointerMade.n")},
@@ -123,14 +123,14 @@ func TestFieldsOfTheContextThatAreNotStoredAreFound(t *testing.T) {
 	}
 }
 
-func TestFindingOfAFieldThatIsNotStoredSaysWhatToDo(t *testing.T) {
+func TestFindingOfAnUnstoredFieldNamesTheFix(t *testing.T) {
 	t.Parallel()
 	_, err := statechart.Compile(onceDef(func(*lossy) {}))
 	equal(t, "message", fmt.Sprint(err), `chart "c": 1 finding:
-  the chart has a context whose field statechart_test.lossy.n is not stored: export it under a JSON name of its own, or give statechart_test.lossy the methods MarshalJSON and UnmarshalJSON`)
+  the chart has a context whose field statechart_test.lossy.n is not stored: export it with a unique JSON name, or add MarshalJSON and UnmarshalJSON to statechart_test.lossy`)
 }
 
-func TestContextsMethodsOnThePointerWriteIt(t *testing.T) {
+func TestContextIsMarshalledWithPointerMethods(t *testing.T) {
 	t.Parallel()
 	chart := once(t, func(p *pointerMade) { p.n = 7 })
 	start, _ := chart.Start(statechart.Start{})
@@ -142,10 +142,10 @@ func TestContextsMethodsOnThePointerWriteIt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	equal(t, "what was stored", restored.Context.N, 7)
+	equal(t, "restored context", restored.Context.N, 7)
 }
 
-// Itself embeds itself: encoding/json writes its own fields once.
+// Itself embeds itself. encoding/json writes its fields once.
 type Itself struct {
 	*Itself
 	A int

@@ -6,30 +6,28 @@ import (
 	"slices"
 )
 
-// The types of the events by which the ends of child instances arrive.
+// Prefixes of the event types that report the end of a child instance.
 const (
 	doneChildPrefix  = "done.child."
 	errorChildPrefix = "error.child."
 )
 
-// Child describes a child instance that lives while its state is active (an <invoke> of
-// SCXML 6.4, an actor that XState v5 invokes): it is started when the step that enters the state
-// comes to its end, and stopped when the state is left or the instance ends.
+// Child describes a child instance bound to a state (<invoke> in SCXML 6.4, an invoked actor in XState v5). It starts
+// at the end of the step that enters the state. It stops when the state is left or the instance ends.
 type Child[C any] struct {
-	// ID names the child in the events done.child.ID and error.child.ID. Empty means the path of
-	// the state, or the ID of the chart, for one of its own.
+	// ID names the child in the events done.child.ID and error.child.ID. It defaults to the path of the state, or to
+	// the chart's ID for the root state.
 	ID string
 	// Machine is the ID of the child's machine.
 	Machine string
-	// Input makes the input of the child, which must marshal to JSON. Nil means none.
+	// Input returns the input of the child, which must marshal to JSON. Nil means no input.
 	Input func(C, Event) any
-	// InputParams are what Input was made with, as an action's Params are.
+	// InputParams holds the parameters of Input, as Action.Params does.
 	InputParams json.RawMessage
-	// OnDone are the transitions taken when the child is done; its output is the event's payload
+	// OnDone holds the transitions for the end of the child. The event's payload is the child's output
 	// (json.RawMessage).
 	OnDone []Transition[C]
-	// OnError are the transitions taken when the child could not be started or was given up; the
-	// payload is a ChildError.
+	// OnError holds the transitions for a child that could not be started or was given up. The payload is a ChildError.
 	OnError []Transition[C]
 }
 
@@ -39,69 +37,64 @@ type ChildError struct {
 	Message string `json:"message"`
 }
 
-// ChildRef is a child instance that lives.
+// ChildRef refers to a running child instance.
 type ChildRef struct {
-	// ID is the one in the events done.child.ID and error.child.ID; no two children that live at
-	// the same time share one.
+	// ID names the child in the events done.child.ID and error.child.ID. It is unique among the running children.
 	ID string
-	// Key is unique within the instance, for ever: the host derives the child's name from it, and
-	// the end of a child with an older key is ignored.
+	// Key is unique among all children that the instance ever starts. The host derives the child's name from it. The
+	// end of a child with an older key is ignored.
 	Key string
 	// Machine is the ID of the child's machine.
 	Machine string
-	// State is the path of the state that invokes the child, "" if that is the chart itself or if an
-	// action has spawned it.
+	// State is the path of the invoking state. It is "" for the root state and for a child spawned by an action.
 	State string
 }
 
-// Done returns the event by which the host reports that a child is done, with the JSON of its
-// output, nil if there is none.
+// Done returns the event that reports the end of a child. output is JSON, or nil for none.
 func (r ChildRef) Done(output json.RawMessage) Event {
 	return Event{Type: doneChildPrefix + r.ID, Invocation: r.Key, Payload: output}
 }
 
-// Failed returns the event by which the host reports that a child could not be started or was
-// given up.
+// Failed returns the event that reports that a child could not be started or was given up.
 func (r ChildRef) Failed(err error) Event {
 	return Event{Type: errorChildPrefix + r.ID, Invocation: r.Key, Payload: ChildError{Machine: r.Machine, Message: err.Error()}}
 }
 
-// UsesChildren reports whether some state has Children or some action is about a child. An action of
-// EnqueueActions may be although this says no.
+// UsesChildren reports whether some state has Children or some action refers to a child. It does not detect children of
+// EnqueueActions.
 func (c *chart) UsesChildren() bool { return c.usesChildren }
 
-// Spawn returns an action that starts a child instance, which lives until it ends itself, StopChild
-// stops it, or this instance ends (spawnChild in XState v5). Its end arrives as done.child.ID, with
-// its output (json.RawMessage), or error.child.ID, with a ChildError. The function makes the
-// child's input, which must marshal to JSON; nil means none. That a child with the ID lives
-// already is an error.
+// Spawn returns an action that starts a child instance (spawnChild in XState v5). The child runs until it ends,
+// StopChild stops it, or this instance ends. Its end arrives as done.child.ID with its output (json.RawMessage), or as
+// error.child.ID with a ChildError. The function returns the child's input, which must marshal to JSON. Nil means no
+// input. It is an error if a child with the ID is already running.
 func Spawn[C any](id, machine string, input func(C, Event) any) Action[C] {
 	made := Made{By: MadeBySpawn, ID: id, Machine: machine, Computed: input != nil}
-	erased := eraseFunc(input)
+	compute := eraseFunc(input)
 	return Action[C]{Name: "spawn " + id, actionBody: actionBody{child: id, spawns: true, made: made, run: func(x *interpreter) error {
-		return x.spawn(id, machine, "", x.made(erased))
+		return x.spawn(id, machine, "", x.made(compute))
 	}}}
 }
 
-// StopChild returns an action that stops the child instance with the ID, if it lives, invoked ones
-// included. Nothing more arrives from it.
+// StopChild returns an action that stops the child instance with the ID, if it is running. The child may be spawned or
+// invoked. No further events arrive from it.
 func StopChild[C any](id string) Action[C] {
 	made := Made{By: MadeByStopChild, ID: id}
 	return Action[C]{Name: "stop " + id, actionBody: actionBody{child: id, made: made, run: func(x *interpreter) error { return x.stopChild(id) }}}
 }
 
-// SendToChild returns an action that sends an event to the child instance with the ID, once this
-// step is stored. The function makes the payload, which must marshal to a JSON object, or be nil; a
-// nil function means none. That no such child lives is an error.
+// SendToChild returns an action that sends an event to the child instance with the ID once this step is stored. The
+// function returns the payload, which must be nil or marshal to a JSON object. A nil function means no payload. It is
+// an error if the child is not running.
 func SendToChild[C any](id, typ string, fn func(C, Event) any) Action[C] {
 	made := Made{By: MadeBySendToChild, ID: id, Event: typ, Computed: fn != nil}
-	erased := eraseFunc(fn)
+	compute := eraseFunc(fn)
 	return Action[C]{Name: "send " + typ, actionBody: actionBody{child: id, made: made, run: func(x *interpreter) error {
-		return x.sendToChild(id, typ, x.made(erased))
+		return x.sendToChild(id, typ, x.made(compute))
 	}}}
 }
 
-// Spawn starts a child instance with an input, nil for none, as the action Spawn does.
+// Spawn starts a child instance, as the action Spawn does. A nil input means no input.
 func (q Enqueue) Spawn(id, machine string, input any) error {
 	return q.to.spawn(id, machine, "", input)
 }
@@ -114,21 +107,21 @@ func (q Enqueue) SendToChild(id, typ string, payload any) error {
 	return q.to.sendToChild(id, typ, payload)
 }
 
-// made returns what a function of the chart makes, nil if there is none.
-func (x *interpreter) made(fn func(held, Event) any) any {
+// made returns the result of a chart's function, or nil if the function is nil.
+func (x *interpreter) made(fn func(erased, Event) any) any {
 	if fn == nil {
 		return nil
 	}
 	return fn(x.context, *x.event)
 }
 
-// spawn starts a child, for a state or, if state is "", for an action.
+// spawn starts a child for a state, or for an action if state is "".
 func (x *interpreter) spawn(id, machine, state string, input any) error {
 	if id == "" || machine == "" || len(errorChildPrefix+id) > EventNameBytesMax {
 		return fmt.Errorf("spawning a child: expected an ID of at most %d bytes and a machine, got %q and %q", EventNameBytesMax-len(errorChildPrefix), id, machine)
 	}
 	if _, lives := x.child(id); lives {
-		return fmt.Errorf("spawning child %q: expected an ID of its own, but a child with that ID lives", id)
+		return fmt.Errorf("spawning child %q: a child with that ID is already running", id)
 	}
 	if len(x.snapshot.Children) >= ChildrenMax {
 		return fmt.Errorf("%w: more than %d children at once (ChildrenMax)", ErrLimit, ChildrenMax)
@@ -145,7 +138,7 @@ func (x *interpreter) spawn(id, machine, state string, input any) error {
 	return x.effect(Effect{ID: ref.Key, Kind: SpawnInstance, Child: ref.Key, Machine: machine, Input: encoded})
 }
 
-// child returns the child that lives under an ID.
+// child returns the running child with the ID.
 func (x *interpreter) child(id string) (ChildRef, bool) {
 	k := slices.IndexFunc(x.snapshot.Children, func(r ChildRef) bool { return r.ID == id })
 	if k < 0 {
@@ -157,7 +150,7 @@ func (x *interpreter) child(id string) (ChildRef, bool) {
 func (x *interpreter) sendToChild(id, typ string, payload any) error {
 	ref, lives := x.child(id)
 	if !lives {
-		return fmt.Errorf("sending event %q: no child %q lives", typ, id)
+		return fmt.Errorf("sending event %q: child %q is not running", typ, id)
 	}
 	body, err := encodeEvent(typ, payload)
 	if err != nil {
@@ -170,8 +163,8 @@ func (x *interpreter) stopChild(id string) error {
 	return x.stopChildren(func(r ChildRef) bool { return r.ID == id })
 }
 
-// stopChildren stops the children that the function picks. Of one that this step has spawned,
-// nothing is asked.
+// stopChildren stops the selected children. For a child spawned in the same step, it removes the requested effects
+// instead.
 func (x *interpreter) stopChildren(which func(ChildRef) bool) error {
 	if !slices.ContainsFunc(x.snapshot.Children, which) {
 		return nil
@@ -193,8 +186,8 @@ func (x *interpreter) stopChildren(which func(ChildRef) bool) error {
 	return nil
 }
 
-// takeChild removes the child with the key, whose end has come, and reports whether it lived.
-func (x *interpreter) takeChild(key string) bool {
+// removeChild removes the child with the key after its end, and reports whether it was running.
+func (x *interpreter) removeChild(key string) bool {
 	before := len(x.snapshot.Children)
 	x.writable().Children = slices.DeleteFunc(slices.Clone(x.snapshot.Children), func(r ChildRef) bool { return r.Key == key })
 	return len(x.snapshot.Children) < before
@@ -203,7 +196,7 @@ func (x *interpreter) takeChild(key string) bool {
 // cancelChildren stops the children of a state that is left.
 func (x *interpreter) cancelChildren(n *node) error {
 	x.runs(stopCode, "", n.index)
-	// One of the chart's own has no more of a state than one that was spawned.
+	// A spawned child has the state "", like a child of the root state.
 	of := func(r ChildRef) bool { return r.State == n.path && (n.index > 0 || x.chart.hasChild(n, r)) }
 	if err := x.stopChildren(of); err != nil {
 		return x.fail(err)
@@ -211,8 +204,8 @@ func (x *interpreter) cancelChildren(n *node) error {
 	return nil
 }
 
-// invokeChildren starts the children of the states that were entered and not left again. Events
-// that this has raised are handled in the same macrostep, as in SCXML's mainEventLoop.
+// invokeChildren starts the children of the states that were entered and not left again. Events raised by failures are
+// handled in the same macrostep, as in SCXML's mainEventLoop.
 func (x *interpreter) invokeChildren() error {
 	for _, i := range x.statesToInvoke {
 		n := &x.chart.nodes[i]
@@ -272,14 +265,14 @@ func (c *chart) restoreChildren(form *snapshotJSON, s *bareSnapshot) error {
 		id := byKey[key]
 		stored := form.Children[id]
 		if id == "" || stored.Machine == "" || stored.State != "" && !c.invokesChild(s, stored.State, id, stored.Machine) {
-			return c.unmatched(hostOrMend, "child %q of machine %q is none of the active state %q of this version", id, stored.Machine, stored.State)
+			return c.unmatched(hostOrMend, "child %q of machine %q is not a child of the active state %q in this version", id, stored.Machine, stored.State)
 		}
 		s.Children = append(s.Children, ChildRef{ID: id, Key: key, Machine: stored.Machine, State: stored.State})
 	}
 	return nil
 }
 
-// invokesChild reports whether an active state has the child.
+// invokesChild reports whether an active state declares the child.
 func (c *chart) invokesChild(s *bareSnapshot, state, id, machine string) bool {
 	i, ok := c.byPath[state]
 	if !ok || !c.isActive(i, &s.configuration) {

@@ -18,10 +18,10 @@ var (
 	keepBlame  = statechart.Assign("keepBlame", func(c *trace, e statechart.ChildError) { c.Log = append(c.Log, e.Machine+": "+e.Message) })
 )
 
-// inputN makes the counter the input of a child.
+// inputN returns the counter as the input of a child.
 func inputN(c trace, _ Event) any { return map[string]int{"n": c.N} }
 
-// parenting is a state that has a child while it is active, and actions about a child w.
+// parenting returns a chart with a child bound to state p, and actions on a child w.
 func parenting() Def {
 	hello := statechart.SendToChild("w", "HELLO", func(trace, Event) any { return map[string]int{"n": 1} })
 	return Def{Initial: "a", States: []S{
@@ -49,11 +49,11 @@ func (r *run) ref(id string) statechart.ChildRef {
 			return ref
 		}
 	}
-	r.t.Fatalf("no child %q lives in %+v", id, r.step.Next.Children)
+	r.t.Fatalf("child %q is not running in %+v", id, r.step.Next.Children)
 	return statechart.ChildRef{}
 }
 
-func TestAStateHasItsChildrenWhileItIsActive(t *testing.T) {
+func TestChildrenRunWhileTheirStateIsActive(t *testing.T) {
 	t.Parallel()
 	r := begin(t, parenting()).send("GO").is("p", "+a -a +p")
 	equal(t, "effects", effects(r), `[{"id":"2.0","kind":"spawn","child":"2.0","machine":"job","input":{"n":0}}]`)
@@ -70,7 +70,7 @@ func TestAStateHasItsChildrenWhileItIsActive(t *testing.T) {
 	equal(t, "effects of leaving then", len(r.step.Effects), 0)
 }
 
-func TestTheEndOfAChildIsAnEvent(t *testing.T) {
+func TestEndOfAChildIsAnEvent(t *testing.T) {
 	t.Parallel()
 	r := begin(t, parenting()).send("GO")
 	r.apply(r.ref("p").Done(json.RawMessage(`{"x":1}`))).is("ok", `+a -a +p -p {"x":1} +ok`)
@@ -89,45 +89,45 @@ func TestTheEndOfAChildIsAnEvent(t *testing.T) {
 	}
 }
 
-func TestSpawnedChildrenLiveOnTheirOwn(t *testing.T) {
+func TestSpawnedChildrenOutliveStates(t *testing.T) {
 	t.Parallel()
 	r := begin(t, parenting()).send("SPAWN")
 	equal(t, "effects", effects(r), `[{"id":"2.0","kind":"spawn","child":"2.0","machine":"worker","input":{"n":0}}]`)
 	r.send("GO", "BACK")
-	equal(t, "effects of leaving another's state", effects(r), `[{"id":"4.0","kind":"stop","child":"3.0","machine":"job"}]`)
+	equal(t, "effects of leaving another state", effects(r), `[{"id":"4.0","kind":"stop","child":"3.0","machine":"job"}]`)
 	r.send("HELLO")
 	equal(t, "effects of SendToChild", effects(r), `[{"id":"5.0","kind":"send","event":{"n":1,"type":"HELLO"},"child":"2.0","machine":"worker"}]`)
-	r.refuses(Event{Type: "SPAWN"}, nil, `chart c, event "SPAWN": action spawn w: spawning child "w": expected an ID of its own, but a child with that ID lives`)
+	r.refuses(Event{Type: "SPAWN"}, nil, `chart c, event "SPAWN": action spawn w: spawning child "w": a child with that ID is already running`)
 	r.apply(r.ref("w").Done(nil)).is("a", "+a -a +p -p +a ")
-	r.refuses(Event{Type: "HELLO"}, nil, `chart c, event "HELLO": action send HELLO: sending event "HELLO": no child "w" lives`)
+	r.refuses(Event{Type: "HELLO"}, nil, `chart c, event "HELLO": action send HELLO: sending event "HELLO": child "w" is not running`)
 	r.send("SPAWN")
 	equal(t, "key of the second", r.ref("w").Key, "7.0")
 	r.apply(r.ref("w").Failed(errPlanned)).is("a", "worker: planned")
 	r.send("SPAWN", "STOP_W")
 	equal(t, "effects of StopChild", effects(r), `[{"id":"10.0","kind":"stop","child":"9.0","machine":"worker"}]`)
 	r.send("STOP_W")
-	equal(t, "effects of stopping what does not live", len(r.step.Effects), 0)
+	equal(t, "effects of stopping a child that is not running", len(r.step.Effects), 0)
 }
 
-func TestAChildThatIsStoppedAtOnceAsksForNothing(t *testing.T) {
+func TestChildStoppedInItsFirstStepHasNoEffects(t *testing.T) {
 	t.Parallel()
 	r := begin(t, parenting()).send("BRIEF")
 	equal(t, "effects", len(r.step.Effects), 0)
 	equal(t, "children", len(r.step.Next.Children), 0)
-	// A state that is entered and left again in one macrostep does not even spawn.
+	// A state that is entered and left in one macrostep does not spawn its child.
 	def := parenting()
 	def.States[1].Entry = Do{raise("AWAY")}
 	def.States[1].On = append(def.States[1].On, On{Event: "AWAY", Target: "a"})
 	r = begin(t, def).send("GO")
 	equal(t, "effects of a state left at once", len(r.step.Effects), 0)
-	// Neither does one that a replayed event leaves.
+	// A state that a replayed event leaves does not spawn it either.
 	def = parenting()
 	def.States[0].Defer = []string{"BACK"}
 	r = begin(t, def).send("BACK", "GO").is("a", "+a -a +p -p +a")
 	equal(t, "effects of a state that a replay left", len(r.step.Effects), 0)
 }
 
-func TestTheEndOfAnInstanceStopsItsChildren(t *testing.T) {
+func TestEndOfAnInstanceStopsItsChildren(t *testing.T) {
 	t.Parallel()
 	const stops = `[{"id":"4.0","kind":"stop","child":"2.0","machine":"worker"},{"id":"4.1","kind":"stop","child":"3.0","machine":"job"}]`
 	r := begin(t, parenting()).send("SPAWN", "GO")
@@ -138,7 +138,7 @@ func TestTheEndOfAnInstanceStopsItsChildren(t *testing.T) {
 	equal(t, "effects of Stop", text(t, stopped.Effects), stops)
 	r.send("END")
 	equal(t, "children", len(r.step.Next.Children)+len(stopped.Next.Children), 0)
-	// The state of the child of p is left before the instance ends.
+	// The state with the child is left before the instance ends.
 	equal(t, "effects of END", effects(r), `[{"id":"4.0","kind":"stop","child":"3.0","machine":"job"},{"id":"4.1","kind":"stop","child":"2.0","machine":"worker"}]`)
 }
 
@@ -156,15 +156,15 @@ func TestChildrenAreStoredWithTheSnapshot(t *testing.T) {
 	equal(t, "restored", text(t, restored), stored)
 	equal(t, "in their order", text(t, restored.Children), text(t, r.step.Next.Children))
 	for problem, edit := range map[string][2]string{
-		`got "9.0"`:                            {`"key":"3.0"`, `"key":"9.0"`},
-		`share the key 2.0`:                    {`"key":"3.0"`, `"key":"2.0"`},
-		`child "p" of machine "other"`:         {`"machine":"job"`, `"machine":"other"`},
-		`none of the active state "a"`:         {`"state":"p"`, `"state":"a"`},
-		`child "x" of machine "job" is none`:   {`"p":{"key"`, `"x":{"key"`},
-		`child "w" of machine "" is none`:      {`"machine":"worker"`, `"machine":""`},
-		`does not fit the state p`:             {`"status":"active"`, `"status":"stopped"`},
-		`expected at most 64 children`:         {`"children":{`, `"children":{` + manyChildren(statechart.ChildrenMax)},
-		`child "" of machine "worker" is none`: {`"w":{"key"`, `"":{"key"`},
+		`got "9.0"`:                           {`"key":"3.0"`, `"key":"9.0"`},
+		`share the key 2.0`:                   {`"key":"3.0"`, `"key":"2.0"`},
+		`child "p" of machine "other"`:        {`"machine":"job"`, `"machine":"other"`},
+		`not a child of the active state "a"`: {`"state":"p"`, `"state":"a"`},
+		`child "x" of machine "job" is not`:   {`"p":{"key"`, `"x":{"key"`},
+		`child "w" of machine "" is not`:      {`"machine":"worker"`, `"machine":""`},
+		`does not fit the state p`:            {`"status":"active"`, `"status":"stopped"`},
+		`expected at most 64 children`:        {`"children":{`, `"children":{` + manyChildren(statechart.ChildrenMax)},
+		`child "" of machine "worker" is not`: {`"w":{"key"`, `"":{"key"`},
 	} {
 		edited := strings.Replace(stored, edit[0], edit[1], 1)
 		if _, err := r.chart.Restore([]byte(edited)); edited == stored || !errors.Is(err, statechart.ErrUnreadable) || !strings.Contains(err.Error(), problem) {
@@ -181,7 +181,7 @@ func manyChildren(n int) string {
 	return b.String()
 }
 
-func TestEnqueueSpawnsChildrenOfAnyID(t *testing.T) {
+func TestEnqueueSpawnsChildrenWithAnyID(t *testing.T) {
 	t.Parallel()
 	spawn := func(c *trace, _ Event, enqueue statechart.Enqueue) error {
 		c.N++
@@ -202,7 +202,7 @@ func TestEnqueueSpawnsChildrenOfAnyID(t *testing.T) {
 	r.apply(r.ref("w2").Done(nil)).is("a", "+a two")
 }
 
-func TestChildMachinesAreThoseOfStatesAndActions(t *testing.T) {
+func TestDescribeListsChildMachinesOfStatesAndActions(t *testing.T) {
 	t.Parallel()
 	chart := begin(t, Def{Initial: "a", Children: []Child{{ID: "r", Machine: "root"}}, States: []S{
 		{ID: "a", Children: []Child{{ID: "s", Machine: "of a state"}, {ID: "t", Machine: "root"}},
@@ -212,7 +212,7 @@ func TestChildMachinesAreThoseOfStatesAndActions(t *testing.T) {
 	equal(t, "child machines", fmt.Sprint(declared.Children, declared.OtherChildren), "[of a state of an action root] false")
 }
 
-func TestSendAfterAndChildrenShareTheDerivedIDs(t *testing.T) {
+func TestSendAfterAndChildrenUseOneSequenceOfIDs(t *testing.T) {
 	t.Parallel()
 	later := statechart.SendAfter("", "LATER", func(trace, Event) (time.Duration, any) { return time.Minute, nil })
 	r := begin(t, Def{Initial: "a", Payloads: statechart.Payloads{"LATER": statechart.NoPayload()}, States: []S{
@@ -220,7 +220,7 @@ func TestSendAfterAndChildrenShareTheDerivedIDs(t *testing.T) {
 	equal(t, "keys", r.ref("w").Key+" "+r.ref("a").Key, "1.1 1.3")
 }
 
-func TestIDsOfSpawnedChildrenFitIntoTheTypesOfTheirEvents(t *testing.T) {
+func TestChildIDsAreLimitedByTheLengthOfEventTypes(t *testing.T) {
 	t.Parallel()
 	for id, fits := range map[string]bool{"": false, strings.Repeat("x", 244): true, strings.Repeat("x", 245): false} {
 		spawn := statechart.EnqueueActions("spawn", func(_ *trace, _ Event, enqueue statechart.Enqueue) error { return enqueue.Spawn(id, "worker", nil) })
@@ -233,16 +233,16 @@ func TestIDsOfSpawnedChildrenFitIntoTheTypesOfTheirEvents(t *testing.T) {
 	}
 }
 
-func TestWhatWasSentToAChildBeforeItIsStoppedIsSent(t *testing.T) {
+func TestEventsSentToAChildBeforeItsStopAreKept(t *testing.T) {
 	t.Parallel()
 	def := parenting()
 	def.On = append(def.On, On{Event: "BYE", Actions: Do{def.On[2].Actions[0], statechart.StopChild[trace]("w")}})
-	r := begin(t, def).send("GO", "SPAWN", "BYE") // The child of p lives, too, and came first.
+	r := begin(t, def).send("GO", "SPAWN", "BYE") // The child of p is running too, and was spawned first.
 	equal(t, "effects", effects(r), `[{"id":"4.0","kind":"send","event":{"n":1,"type":"HELLO"},"child":"3.0","machine":"worker"},{"id":"4.1","kind":"stop","child":"3.0","machine":"worker"}]`)
 	equal(t, "child", r.ref("p").Key, "2.0")
 }
 
-func TestChildrenAreRestoredUpToTheirLimitInTheOrderOfTheirKeys(t *testing.T) {
+func TestChildrenAreRestoredInKeyOrderUpToTheLimit(t *testing.T) {
 	t.Parallel()
 	r := begin(t, parenting())
 	for range 10 {
@@ -258,7 +258,7 @@ func TestChildrenAreRestoredUpToTheirLimitInTheOrderOfTheirKeys(t *testing.T) {
 	}
 	equal(t, "order", restored.Children[0].ID+restored.Children[1].ID, "wp")
 	inactive := strings.NewReplacer(`"value":"p"`, `"value":"ok"`).Replace(stored)
-	if _, err := r.chart.Restore([]byte(inactive)); !errors.Is(err, statechart.ErrUnreadable) || !strings.Contains(err.Error(), `child "p" of machine "job" is none of the active state "p"`) {
+	if _, err := r.chart.Restore([]byte(inactive)); !errors.Is(err, statechart.ErrUnreadable) || !strings.Contains(err.Error(), `child "p" of machine "job" is not a child of the active state "p"`) {
 		t.Errorf("of an inactive state: got the error %v", err)
 	}
 	for more, refused := range map[int]bool{statechart.ChildrenMax - 2: false, statechart.ChildrenMax - 1: true} {

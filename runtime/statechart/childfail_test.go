@@ -9,7 +9,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-func TestChildThatCannotBeSpawnedFailsAsAnActionDoes(t *testing.T) {
+func TestFailedSpawnIsHandledLikeAFailedAction(t *testing.T) {
 	t.Parallel()
 	unwritable := func(trace, Event) any { return func() {} }
 	def := Def{Initial: "a", States: []S{
@@ -24,12 +24,12 @@ func TestChildThatCannotBeSpawnedFailsAsAnActionDoes(t *testing.T) {
 	handler := On{Event: statechart.ExecutionError, Target: "a", Actions: Do{keepFailure}}
 	def.States[1].On = append(def.States[1].On, handler)
 	r = begin(t, def).send("GO").is("a", `+a -a +p -p child c in "p" on GO: false +a`)
-	equal(t, "effects of the child beside it, which was stopped at once", len(r.step.Effects), 0)
+	equal(t, "effects of the other child, stopped in the same step", len(r.step.Effects), 0)
 
-	// A chart that tries again for ever does not hang.
+	// A chart that retries forever is endless, but does not hang.
 	def.States[1].On[1].Target, def.States[1].On[1].Reenter = "p", true
 	if _, err := begin(t, def).chart.Step(begin(t, def).step.Next, Event{Type: "GO", At: epoch}); !errors.Is(err, statechart.ErrUnreadable) {
-		t.Errorf("got the error %v, want that of another chart's snapshot", err)
+		t.Errorf("got the error %v, want the error for another chart's snapshot", err)
 	}
 	r = begin(t, def)
 	if _, err := r.chart.Step(r.step.Next, Event{Type: "GO", At: epoch}); !errors.Is(err, statechart.ErrEndless) {
@@ -56,7 +56,7 @@ func TestChildrenAreLimited(t *testing.T) {
 
 func TestChildrenAreChecked(t *testing.T) {
 	t.Parallel()
-	const nobody, mendNobody = "nothing starts a child of that ID", "use the ID of one of Children or of a Spawn"
+	const unknown, mendUnknown = "nothing starts a child with that ID", "use the ID of one of Children or of a Spawn"
 	takesInt := statechart.Assign("takesInt", func(*trace, int) {})
 	const mendType = "use the type of the payload, or Event"
 	checkFlaws(t, []flaw{
@@ -64,19 +64,19 @@ func TestChildrenAreChecked(t *testing.T) {
 		{"long ID", func(_ *Def, wait, _ *S) { wait.Children = []Child{{ID: strings.Repeat("x", 245), Machine: "m"}} }, "wait",
 			`has the child "` + strings.Repeat("x", 245) + `", whose ID is too long for the type of an event`, "use an ID of at most 244 bytes"},
 		{"ID twice", func(_ *Def, wait, _ *S) { wait.Children = []Child{{ID: "x", Machine: "m"}, {ID: "x", Machine: "m"}} }, "wait",
-			`has the child "x" while "wait" may too`, "give each child its own ID"},
+			`uses the child ID "x", and "wait" may use it at the same time`, "give each child its own ID"},
 		{"spawn without ID", func(_ *Def, wait, _ *S) { wait.Entry = Do{statechart.Spawn[trace]("", "m", nil)} }, "wait", "entry: spawns a child without an ID", "give it one"},
 		{"unsettled", func(_ *Def, _, next *S) {
 			*next = S{ID: next.ID, Invoke: []Invoke{service("", []On{{Target: "wait"}}, []On{{Target: "wait"}})}, Children: []Child{{Machine: "m"}}}
-		}, "next", `is unsettled but has the child "next", whose end cannot reach it`, "give the child to the state that waits for it"},
+		}, "next", `is unsettled but has the child "next", whose end cannot reach it`, "move the child to the state that waits for it"},
 		{"final", func(d *Def, _, _ *S) {
 			d.States = append(d.States, S{ID: "end", Type: statechart.Final, Children: []Child{{Machine: "m"}}})
 			d.On = []On{{Event: "GO", Target: ".end"}}
 		}, "end", "is final or history but has children, transitions, timers, services or deferred events", "remove them, or make it a plain state"},
-		{"done of nobody", func(_ *Def, wait, _ *S) { wait.On = append(wait.On, On{Event: "done.child.x"}) }, "wait", "on done.child.x: " + nobody, mendNobody},
-		{"error of nobody", func(_ *Def, wait, _ *S) { wait.On = append(wait.On, On{Event: "error.child.*"}) }, "wait", "on error.child.*: " + nobody, mendNobody},
-		{"stop of nobody", func(_ *Def, wait, _ *S) { wait.Entry = Do{statechart.StopChild[trace]("x")} }, "wait",
-			`entry: the action "stop x" is about the child "x", which nothing starts`, mendNobody},
+		{"done of unknown", func(_ *Def, wait, _ *S) { wait.On = append(wait.On, On{Event: "done.child.x"}) }, "wait", "on done.child.x: " + unknown, mendUnknown},
+		{"error of unknown", func(_ *Def, wait, _ *S) { wait.On = append(wait.On, On{Event: "error.child.*"}) }, "wait", "on error.child.*: " + unknown, mendUnknown},
+		{"stop of unknown", func(_ *Def, wait, _ *S) { wait.Entry = Do{statechart.StopChild[trace]("x")} }, "wait",
+			`entry: the action "stop x" refers to the child "x", which nothing starts`, mendUnknown},
 		{"type of OnDone", func(_ *Def, wait, _ *S) {
 			wait.Children = []Child{{Machine: "m", OnDone: []On{{Actions: Do{takesInt}}}}}
 		}, "wait",
@@ -98,7 +98,7 @@ func TestChildrenAreChecked(t *testing.T) {
 	})
 }
 
-func TestStoppingChildrenBeyondTheLimitOfEffectsFails(t *testing.T) {
+func TestStoppingChildrenBeyondTheEffectLimitFails(t *testing.T) {
 	t.Parallel()
 	many := statechart.EnqueueActions("many", func(_ *trace, _ Event, enqueue statechart.Enqueue) error {
 		for range statechart.EffectsMax {
@@ -126,7 +126,7 @@ func TestStoppingChildrenBeyondTheLimitOfEffectsFails(t *testing.T) {
 	r.refuses(Event{Type: "BACK"}, statechart.ErrLimit, `chart c, state "p", event "BACK": stop of children: `+limit)
 }
 
-func TestWhatIsSentToAChildMustBeAnObject(t *testing.T) {
+func TestPayloadForAChildMustBeAnObject(t *testing.T) {
 	t.Parallel()
 	wrong := statechart.SendToChild("p", "HELLO", func(trace, Event) any { return 7 })
 	def := parenting()
@@ -135,7 +135,7 @@ func TestWhatIsSentToAChildMustBeAnObject(t *testing.T) {
 	r.refuses(Event{Type: "WRONG"}, nil, `chart c, state "p", event "WRONG": action send HELLO: encoding the payload of event "HELLO": expected a type that marshals to a JSON object, got int`)
 }
 
-func TestServicesAndChildrenOfAStateBeginOnceThoughOneChildFails(t *testing.T) {
+func TestServicesAndChildrenStartOnceIfOneChildFails(t *testing.T) {
 	t.Parallel()
 	def := Def{Initial: "a", States: []S{
 		{ID: "a", On: []On{{Event: "GO", Target: "p"}}},
@@ -152,7 +152,7 @@ func TestServicesAndChildrenOfAStateBeginOnceThoughOneChildFails(t *testing.T) {
 	equal(t, "children", len(r.step.Next.Children), 1)
 }
 
-func TestAStepThatFailsWhileItStartsThingsStartsNothing(t *testing.T) {
+func TestFailedStepStartsNothing(t *testing.T) {
 	t.Parallel()
 	r := begin(t, Def{Initial: "a", States: []S{
 		{ID: "a", On: []On{{Event: "GO", Target: "p"}}},

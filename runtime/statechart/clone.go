@@ -6,9 +6,8 @@ import (
 	"time"
 )
 
-// contextCloner returns the function that copies a context deeply enough that changing the
-// copy leaves the original alone, or nil if plain assignment does that. A method Clone() C
-// of C or *C is preferred.
+// contextCloner returns a function that deep-copies a context, or nil if plain assignment is a full copy. It prefers a
+// method Clone() C of C or *C.
 func contextCloner[C any]() (func(C) C, error) {
 	if reflect.TypeFor[*C]().Implements(reflect.TypeFor[interface{ Clone() C }]()) {
 		return func(c C) C { return any(&c).(interface{ Clone() C }).Clone() }, nil
@@ -24,9 +23,8 @@ func contextCloner[C any]() (func(C) C, error) {
 	}, nil
 }
 
-// flatType reports whether assignment copies all of a value of the type. known holds the
-// answers found so far; a type that contains itself does so through a pointer, a slice or a
-// map, which are not flat whatever they hold.
+// flatType reports whether assignment copies a value of the type completely. known caches results. A recursive type
+// contains itself through a pointer, a slice or a map, and none of these is flat.
 func flatType(typ reflect.Type, known map[reflect.Type]bool) (flat bool, err error) {
 	if typ == reflect.TypeFor[time.Time]() {
 		return true, nil
@@ -65,11 +63,11 @@ func flatType(typ reflect.Type, known map[reflect.Type]bool) (flat bool, err err
 	}
 }
 
-// contextDepthMax is how deep a context may refer to other values; one that contains itself has no
-// end, and no JSON form either.
+// contextDepthMax limits the depth of references in a context. A context that contains itself is endless and has no
+// JSON form.
 const contextDepthMax = 1000
 
-// deepCopy copies a value and what it refers to. It panics beyond contextDepthMax.
+// deepCopy copies a value and everything it refers to. It panics beyond contextDepthMax.
 func deepCopy(into, from reflect.Value, depth int) {
 	if depth++; depth > contextDepthMax {
 		panic(ownPanic(fmt.Sprintf("the context refers to values more than %d deep (contextDepthMax); does it contain itself?", contextDepthMax)))

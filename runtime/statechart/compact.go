@@ -7,14 +7,14 @@ import (
 	"strconv"
 )
 
-// compact reads the JSON that AppendJSON writes: no spaces, plain strings. It is quick because it
-// gives up on everything else, which encoding/json reads then, errors included.
+// compact parses the JSON that AppendJSON writes: no spaces, plain strings. It rejects all other JSON, and
+// encoding/json parses that and reports its errors.
 type compact struct {
 	text []byte
 	at   int
 }
 
-// next takes the given byte if it comes next.
+// next consumes the byte if it comes next.
 func (c *compact) next(b byte) bool {
 	if c.at < len(c.text) && c.text[c.at] == b {
 		c.at++
@@ -23,7 +23,7 @@ func (c *compact) next(b byte) bool {
 	return false
 }
 
-// plain takes a string without escapes in ASCII.
+// plain consumes an ASCII string without escapes.
 func (c *compact) plain() (text []byte, ok bool) {
 	if !c.next('"') {
 		return nil, false
@@ -40,8 +40,7 @@ func (c *compact) plain() (text []byte, ok bool) {
 	return nil, false
 }
 
-// raw takes a value of any kind that no space precedes. It finds the end; whether what is in
-// between is valid, whoever reads it will see.
+// raw consumes a value of any kind without leading space. It finds only the end of the value and does not validate it.
 func (c *compact) raw() (json.RawMessage, bool) {
 	start, depth := c.at, 0
 	if start < len(c.text) && c.text[start] <= ' ' {
@@ -72,7 +71,7 @@ func (c *compact) raw() (json.RawMessage, bool) {
 	return nil, false
 }
 
-// number takes an integer.
+// number consumes an integer.
 func (c *compact) number() (int64, bool) {
 	start := c.at
 	for c.at < len(c.text) && c.text[c.at] >= '0' && c.text[c.at] <= '9' {
@@ -85,7 +84,7 @@ func (c *compact) number() (int64, bool) {
 	return n, err == nil
 }
 
-// plainTexts takes an array of plain strings.
+// plainTexts consumes an array of plain strings.
 func (c *compact) plainTexts() bool {
 	if !c.next('[') {
 		return false
@@ -106,8 +105,8 @@ func (c *compact) plainTexts() bool {
 	}
 }
 
-// readCompact reads the members of a snapshot that every one has, if they are all there and nothing
-// else is: a snapshot that waits for nothing and recorded nothing.
+// readCompact parses a snapshot that has only the members that every snapshot has. It reports false for a snapshot with
+// timers, services, children, deferred events or history.
 func readCompact(data []byte) (form snapshotJSON, ok bool) {
 	c := &compact{text: data}
 	const members = 7
@@ -160,7 +159,7 @@ func readCompact(data []byte) (form snapshotJSON, ok bool) {
 	return form, ok && c.next('}') && c.at == len(data)
 }
 
-// readValue reads a value into a configuration below an active state, if it is a legal one.
+// readValue reads the value of an active state into a configuration, if the value is legal.
 func (c *chart) readValue(text *compact, state int, into *configuration) bool {
 	n := &c.nodes[state]
 	if text.at < len(text.text) && text.text[text.at] == '"' {
@@ -194,7 +193,7 @@ func (c *chart) readValue(text *compact, state int, into *configuration) bool {
 	return entered == c.activeChildren(n)
 }
 
-// childByID returns the index of a child that can be active, -1 if there is none.
+// childByID returns the index of a child state by ID, or -1. History states do not count.
 func (c *chart) childByID(n *node, id []byte) int {
 	var memory [128]byte
 	path := memory[:0]
@@ -208,14 +207,13 @@ func (c *chart) childByID(n *node, id []byte) int {
 	return child
 }
 
-// appendText appends a JSON string.
 func appendText(b []byte, text string) []byte {
 	for i := range len(text) {
 		if c := text[i]; c < ' ' || c >= 0x80 || c == '"' || c == '\\' {
 			var quoted bytes.Buffer
 			encoder := json.NewEncoder(&quoted)
 			encoder.SetEscapeHTML(false)
-			_ = encoder.Encode(text) // A string always encodes.
+			_ = encoder.Encode(text) // Encoding a string cannot fail.
 			return append(b, bytes.TrimSuffix(quoted.Bytes(), []byte{'\n'})...)
 		}
 	}
@@ -224,7 +222,6 @@ func appendText(b []byte, text string) []byte {
 	return append(b, '"')
 }
 
-// appendValue appends the value below an active state.
 func (c *chart) appendValue(b []byte, configuration *configuration, state int) []byte {
 	n := &c.nodes[state]
 	if n.kind == compound {

@@ -11,8 +11,8 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// written is a chart whose snapshots wait for nothing: what AppendJSON writes of them has the
-// fewest members, and is read without encoding/json.
+// written returns a chart without timers, services or children. AppendJSON writes the fewest members for its snapshots,
+// and Restore reads them with the fast parser.
 func written(tb testing.TB) *statechart.Chart[trace] {
 	tb.Helper()
 	chart, err := statechart.Compile(traced(Def{Initial: "p", States: []S{
@@ -33,7 +33,7 @@ func written(tb testing.TB) *statechart.Chart[trace] {
 	return chart
 }
 
-// writtenSnapshots are the JSON of snapshots of written, without history.
+// writtenSnapshots returns snapshots of written as JSON, without history.
 func writtenSnapshots(tb testing.TB, chart *statechart.Chart[trace]) []string {
 	tb.Helper()
 	started, err := chart.Start(statechart.Start{At: epoch})
@@ -54,19 +54,18 @@ func writtenSnapshots(tb testing.TB, chart *statechart.Chart[trace]) []string {
 	}
 }
 
-// agreement restores data, and the same JSON with spaces between the tokens, which is read by
-// encoding/json alone. It describes in what the two differ, or that something was restored that is
-// no JSON; "" if they agree.
+// agreement restores data twice: as it is, and with spaces between the tokens, which only encoding/json reads. It
+// describes any difference between the two, and any restored input that is not JSON. It returns "" if they agree.
 func agreement(t fataler, chart *statechart.Chart[trace], data []byte) string {
 	t.Helper()
 	snapshot, err := chart.Restore(data)
 	if err != nil && !errors.Is(err, statechart.ErrUnreadable) {
-		return fmt.Sprintf("the error %v of %q wraps no ErrUnreadable", err, data)
+		return fmt.Sprintf("the error %v of %q does not wrap ErrUnreadable", err, data)
 	}
 	var spaced bytes.Buffer
 	if invalid := json.Indent(&spaced, data, "", " "); invalid != nil {
 		if err == nil {
-			return fmt.Sprintf("%q restores as %s, but is no JSON: %v", data, text(t, snapshot), invalid)
+			return fmt.Sprintf("%q restores as %s, but is not JSON: %v", data, text(t, snapshot), invalid)
 		}
 		return ""
 	}
@@ -90,8 +89,8 @@ func agreement(t fataler, chart *statechart.Chart[trace], data []byte) string {
 	return ""
 }
 
-// TestRestoreReadsDamagedJSONAsEncodingJSONDoes damages written snapshots in every place.
-func TestRestoreReadsDamagedJSONAsEncodingJSONDoes(t *testing.T) {
+// TestFastParserAgreesWithEncodingJSONOnDamagedInput damages written snapshots at every position.
+func TestFastParserAgreesWithEncodingJSONOnDamagedInput(t *testing.T) {
 	t.Parallel()
 	chart := written(t)
 	check := func(parts ...string) {
@@ -117,9 +116,9 @@ func TestRestoreReadsDamagedJSONAsEncodingJSONDoes(t *testing.T) {
 	}
 }
 
-// TestRestoreReadsOddMembersAsEncodingJSONDoes puts in the place of one member what damage to single
-// bytes does not come to.
-func TestRestoreReadsOddMembersAsEncodingJSONDoes(t *testing.T) {
+// TestFastParserAgreesWithEncodingJSONOnUnusualMembers replaces one member with values that single-byte damage does not
+// produce.
+func TestFastParserAgreesWithEncodingJSONOnUnusualMembers(t *testing.T) {
 	t.Parallel()
 	chart := written(t)
 	members := []string{
@@ -164,12 +163,12 @@ func TestRestoreReadsOddMembersAsEncodingJSONDoes(t *testing.T) {
 	}
 }
 
-// TestRestoreTakesItsShortCut measures that what AppendJSON writes is not read by encoding/json,
-// however the context looks: that would ask for memory twice as often.
+// TestRestoreUsesTheFastParser counts allocations: encoding/json would need twice as many. It tries contexts of
+// different shapes.
 //
 //nolint:paralleltest // Other tests' allocations would be counted.
-func TestRestoreTakesItsShortCut(t *testing.T) {
-	const allocationsMax = 20 // Most of them are the context's.
+func TestRestoreUsesTheFastParser(t *testing.T) {
+	const allocationsMax = 20 // mostly for the context
 	chart := written(t)
 	for _, data := range writtenSnapshots(t, chart) {
 		got := testing.AllocsPerRun(20, func() {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// The types of the events that the chart itself makes.
+// Prefixes of the event types that the chart itself generates.
 const (
 	doneStatePrefix   = "done.state."
 	doneInvokePrefix  = "done.invoke."
@@ -17,20 +17,20 @@ const (
 	afterPrefix       = ReservedPrefix + "after."
 )
 
-// heldDefinition is a Definition as the engine takes it: with the root as a state, over held contexts.
-type heldDefinition struct {
+// erasedDefinition is a Definition with the root as a state and with erased contexts.
+type erasedDefinition struct {
 	id         string
 	version    int
 	migrations []Migration
 	payloads   Payloads
 	input      Payload
-	root       *State[held]
-	output     func(held, Event) any
+	root       *State[erased]
+	output     func(erased, Event) any
 	contexts   contexts
 }
 
-// compile makes the chart.
-func (c *compiler) compile(def heldDefinition, asForeign bool) error {
+// compile checks the definition and fills in the chart.
+func (c *compiler) compile(def erasedDefinition, asForeign bool) error {
 	*c.chart = chart{
 		id: def.id, version: def.version, payloads: def.payloads, foreign: asForeign, input: def.input,
 		output: def.output, contexts: def.contexts, byPath: map[string]int{},
@@ -43,9 +43,9 @@ func (c *compiler) compile(def heldDefinition, asForeign bool) error {
 		for i := range c.chart.nodes {
 			c.link(&c.chart.nodes[i])
 		}
-		whole := len(c.findings) == head
+		linked := len(c.findings) == head
 		c.check()
-		if whole { // Otherwise what cannot be reached may be a mere consequence.
+		if linked { // Otherwise graph findings may be mere consequences.
 			c.checkGraph()
 		}
 	}
@@ -65,12 +65,12 @@ func (c *compiler) compile(def heldDefinition, asForeign bool) error {
 type compiler struct {
 	chart    *chart
 	findings []Finding
-	// tooLarge says that a limit ended the layout, so that states are missing.
+	// tooLarge is set if a limit ended the layout, so that states are missing.
 	tooLarge bool
 }
 
 // layOut appends the state and its descendants in document order.
-func (c *compiler) layOut(def *State[held], parent int, path string, depth int) int {
+func (c *compiler) layOut(def *State[erased], parent int, path string, depth int) int {
 	index := len(c.chart.nodes)
 	c.chart.nodes = append(c.chart.nodes, node{def: def, path: path, index: index, parent: parent, depth: depth})
 	n := node{def: def, path: path, index: index, parent: parent, depth: depth, kind: kindOf(def), doneEvent: doneStatePrefix + path}
@@ -105,7 +105,7 @@ func (c *compiler) layOut(def *State[held], parent int, path string, depth int) 
 	return index
 }
 
-func kindOf(def *State[held]) kind {
+func kindOf(def *State[erased]) kind {
 	switch {
 	case def.Type == Parallel:
 		return parallel
@@ -120,7 +120,7 @@ func kindOf(def *State[held]) kind {
 	}
 }
 
-// link compiles what refers to other states: transitions, timers, invocations, defaults.
+// link compiles the references to other states: transitions, timers, invocations and defaults.
 func (c *compiler) link(n *node) {
 	def := n.def
 	c.linkInitial(n)
@@ -158,13 +158,13 @@ func (c *compiler) link(n *node) {
 	}
 }
 
-// linkInitial resolves what a compound state and a history state enter by default.
+// linkInitial resolves the default of a compound or history state.
 func (c *compiler) linkInitial(n *node) {
 	switch n.kind {
 	case compound:
 		n.initial = c.initial(n)
 		if len(n.initial) == 0 {
-			c.find(n, fmt.Sprintf("is compound but its Initial %q is none of its children", n.def.Initial), "set Initial to the ID of a child")
+			c.find(n, fmt.Sprintf("is compound but its Initial %q is not one of its children", n.def.Initial), "set Initial to the ID of a child")
 		}
 		c.checkTogether(n, n.initial, n.def.Initial, "initial")
 	case history:
@@ -172,7 +172,7 @@ func (c *compiler) linkInitial(n *node) {
 			n.initial = c.targets(n, n.def.Target, "default")
 			for _, target := range n.initial {
 				if !c.chart.isDescendant(target, n.parent) {
-					c.find(n, fmt.Sprintf("default: target %q lies outside of the parent, whose history it is", n.def.Target), "name a sibling or a state below one")
+					c.find(n, fmt.Sprintf("default: target %q is outside the history state's parent", n.def.Target), "name a sibling or a state below one")
 				}
 			}
 		} else if parent := &c.chart.nodes[n.parent]; parent.kind == parallel {
@@ -187,8 +187,7 @@ func (c *compiler) linkInitial(n *node) {
 	}
 }
 
-// initial returns the states that the Initial of a state names, none if it does not name states
-// below it.
+// initial returns the states that a state's Initial names, or none if one of them is not a descendant.
 func (c *compiler) initial(n *node) []int {
 	below := func(path string) (int, bool) {
 		if n.path != "" {
@@ -211,7 +210,7 @@ func (c *compiler) initial(n *node) []int {
 	return initial
 }
 
-// defaultID returns the ID of an invocation or of a child without one of its own.
+// defaultID returns the ID of an invocation or child that does not set one.
 func (c *chart) defaultID(n *node, position int) string {
 	id := n.path
 	if n.index == 0 {
@@ -223,7 +222,7 @@ func (c *chart) defaultID(n *node, position int) string {
 	return id
 }
 
-func (c *compiler) linkInvoke(n *node, invoke *Invoke[held], position int) {
+func (c *compiler) linkInvoke(n *node, invoke *Invoke[erased], position int) {
 	id := invoke.ID
 	if id == "" {
 		id = c.chart.defaultID(n, position)
@@ -244,9 +243,9 @@ func (c *compiler) linkInvoke(n *node, invoke *Invoke[held], position int) {
 	}
 }
 
-func (c *compiler) linkAfter(n *node, after *After[held]) {
+func (c *compiler) linkAfter(n *node, after *After[erased]) {
 	id := after.id()
-	event := afterPrefix + n.path + "#" + id // No path has a '#', so no two timers share an event.
+	event := afterPrefix + n.path + "#" + id // A path contains no '#', so timer events are unique.
 	c.checkAfter(n, after, id)
 	known := false
 	for i := range n.timers {
@@ -258,7 +257,7 @@ func (c *compiler) linkAfter(n *node, after *After[held]) {
 			inProcess: n.kind == atomic && !n.settled,
 		})
 	}
-	t := Transition[held]{Target: after.Target, Guard: after.Guard, Actions: after.Actions, Reenter: after.Reenter, Doc: after.Doc}
+	t := Transition[erased]{Target: after.Target, Guard: after.Guard, Actions: after.Actions, Reenter: after.Reenter, Doc: after.Doc}
 	compiled := c.transition(n, t, event, "after "+id)
 	c.checkPayload(n, compiled, nil)
 	n.transitions = append(n.transitions, compiled)
@@ -271,8 +270,7 @@ func (a *After[C]) id() string {
 	return a.ID
 }
 
-// deadline returns the function that computes when the timer is due, from the context and the
-// event with which the state is entered.
+// deadline returns a function that computes the timer's deadline from the context and the event that enters the state.
 func (a *After[C]) deadline() func(C, Event) time.Time {
 	switch {
 	case a.At != nil:
@@ -285,7 +283,7 @@ func (a *After[C]) deadline() func(C, Event) time.Time {
 	}
 }
 
-func (c *compiler) transition(n *node, t Transition[held], event, place string) transition {
+func (c *compiler) transition(n *node, t Transition[erased], event, place string) transition {
 	return transition{
 		source: n.index, event: event, guard: t.Guard, actions: t.Actions, reenter: t.Reenter,
 		targets: c.targets(n, t.Target, place), place: place,

@@ -2,23 +2,22 @@ package statechart
 
 import "slices"
 
-// leavesInline is how many leaves a configuration holds without memory of its own.
+// leavesInline is the number of leaves that a configuration stores without an allocation.
 const leavesInline = 7
 
-// configuration is the set of active states, held as its leaves: the active states without an
-// active child. Their ancestors are active too, and nothing else is. Between microsteps the leaves
-// are atomic and final states; within one, also a state whose children are yet to be entered or
-// were left.
+// configuration is the set of active states, represented by its leaves: the active states without an active child. A
+// state is active exactly if it is a leaf or an ancestor of one. Between microsteps the leaves are atomic and final
+// states. Within a microstep a leaf may also be a state whose children are not entered yet or were left.
 //
-// Copies share many: what changes a configuration works on a clone.
+// Copies share the slice many. Clone a configuration before you change it.
 type configuration struct {
-	// few holds the first count leaves, ascending, unless many does.
+	// few holds the first count leaves in ascending order. It is unused if many is set.
 	few   [leavesInline]uint16
 	count uint16
 	many  *[]uint16
 }
 
-// leaves returns the leaves in document order. They change with the configuration.
+// leaves returns the leaves in document order. The slice changes with the configuration.
 func (c *configuration) leaves() []uint16 {
 	if c.many != nil {
 		return *c.many
@@ -26,7 +25,7 @@ func (c *configuration) leaves() []uint16 {
 	return c.few[:c.count]
 }
 
-// only returns the leaf if there is just one, else -1.
+// only returns the leaf if there is exactly one, or else -1.
 func (c *configuration) only() int {
 	if c.count != 1 || c.many != nil {
 		return -1
@@ -48,8 +47,8 @@ func (c *configuration) clone() configuration {
 	return copied
 }
 
-// lastWithin returns the last leaf between low and high, both included, or -1. With low and high
-// as the index of a state and of its last descendant, it tells whether the state is active.
+// lastWithin returns the last leaf between low and high inclusive, or -1. With the index of a state and of its last
+// descendant, it tests whether the state is active.
 func (c *configuration) lastWithin(low, high int) int {
 	leaves := c.leaves()
 	if len(leaves) > leavesInline {
@@ -70,15 +69,15 @@ func (c *configuration) lastWithin(low, high int) int {
 	return -1
 }
 
-// enter adds a state whose parent is active and has no other active child, or is parallel. The
-// parent of the root is -1.
+// enter adds a state. Its parent must be active, and either parallel or without another active child. The parent of the
+// root is -1.
 func (c *configuration) enter(state, parent int) {
 	leaves := c.leaves()
 	k := len(leaves)
 	for k > 0 && int(leaves[k-1]) > state {
 		k--
 	}
-	if k > 0 && int(leaves[k-1]) == parent { // A leaf has nothing active between it and its child.
+	if k > 0 && int(leaves[k-1]) == parent { // A leaf and its child are neighbours.
 		leaves[k-1] = uint16(state)
 		return
 	}
@@ -92,8 +91,8 @@ func (c *configuration) enter(state, parent int) {
 	c.many = &more
 }
 
-// exit removes the last leaf below a state, which its parent then is if nothing else is active
-// below it. The parent of the root is -1.
+// exit removes the last leaf below a state. Its parent becomes a leaf if nothing else below it is active. The parent of
+// the root is -1.
 func (c *configuration) exit(state, parent int) {
 	leaves := c.leaves()
 	k := slices.Index(leaves, uint16(state))
@@ -109,8 +108,7 @@ func (c *configuration) exit(state, parent int) {
 	c.count--
 }
 
-// replace makes another descendant of the same state the leaf that the given one was, where the two
-// have the same neighbours.
+// replace replaces a leaf with another leaf that has the same neighbours.
 func (c *configuration) replace(leaf, by uint16) {
 	leaves := c.leaves()
 	for k := range leaves {
@@ -121,7 +119,6 @@ func (c *configuration) replace(leaf, by uint16) {
 	}
 }
 
-// isActive reports whether a state is active.
 func (c *chart) isActive(state int, configuration *configuration) bool {
 	return configuration.lastWithin(state, c.nodes[state].last) >= 0
 }
@@ -132,7 +129,7 @@ func (c *chart) active(configuration *configuration) []int {
 	previous := -1
 	for _, leaf := range configuration.leaves() {
 		from := len(active)
-		for i := int(leaf); i > previous; i = c.nodes[i].parent { // Up to what the leaf before is below, too.
+		for i := int(leaf); i > previous; i = c.nodes[i].parent { // Stops at ancestors shared with the previous leaf.
 			active = append(active, i)
 		}
 		slices.Reverse(active[from:])
@@ -141,7 +138,7 @@ func (c *chart) active(configuration *configuration) []int {
 	return active
 }
 
-// childAbove returns the child of a state that is a descendant of it or contains it.
+// childAbove returns the child of state that is the descendant or contains it.
 func (c *chart) childAbove(descendant, state int) int {
 	for c.nodes[descendant].parent != state {
 		descendant = c.nodes[descendant].parent
@@ -149,7 +146,7 @@ func (c *chart) childAbove(descendant, state int) int {
 	return descendant
 }
 
-// recorded returns what a history state recorded, nil if nothing.
+// recorded returns the record of a history state, or nil.
 func (n *node) recorded(history []record) record {
 	if history == nil {
 		return nil

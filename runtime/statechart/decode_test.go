@@ -24,7 +24,7 @@ func (o *order) Validate() error {
 	if o.Count < 1 {
 		return errors.New("count: expected at least 1")
 	}
-	o.Item = "<" + o.Item + ">" // Validate may also put in order what it read
+	o.Item = "<" + o.Item + ">" // Validate may also normalize the value.
 	return nil
 }
 
@@ -32,7 +32,7 @@ type refused bool
 
 func (refused) Validate() error { return errors.New("never valid") }
 
-// picky is a payload whose decoding fails by itself.
+// picky is a payload with a failing UnmarshalJSON.
 type picky struct{}
 
 func (*picky) UnmarshalJSON([]byte) error { panic("too picky") }
@@ -74,7 +74,7 @@ func TestDecodeReadsTypeIDAndPayload(t *testing.T) {
 	}
 }
 
-func TestDescribedPayloadsAreWhatDecodeMakes(t *testing.T) {
+func TestDescribedPayloadTypesMatchDecode(t *testing.T) {
 	t.Parallel()
 	chart := takingOrders(t)
 	payloads := chart.Describe().Payloads
@@ -88,7 +88,7 @@ func TestDescribedPayloadsAreWhatDecodeMakes(t *testing.T) {
 	}
 }
 
-func TestDecodeRefusesWhatIsNoEventOfTheChart(t *testing.T) {
+func TestDecodeRejectsInvalidEvents(t *testing.T) {
 	t.Parallel()
 	chart := takingOrders(t)
 	const declared = "it declares flag, flagged, order, picky, plain, pointer, raw"
@@ -149,7 +149,7 @@ func TestDecodeNamesSomeKeysOfABodyWithoutType(t *testing.T) {
 	}
 }
 
-// guess is a payload that a body may miss in many ways.
+// guess is a payload that a body can mismatch in many ways.
 type guess struct {
 	Code  string          `json:"code"`
 	Small int8            `json:"small"`
@@ -199,7 +199,7 @@ func TestDecodeQuotesNoValues(t *testing.T) {
 	}
 }
 
-func TestEventsAreThoseFromOutsideSorted(t *testing.T) {
+func TestEventsListsOutsideEventsSorted(t *testing.T) {
 	t.Parallel()
 	equal(t, "events", text(t, takingOrders(t).Events()), `["flag","flagged","order","picky","plain","pointer","raw"]`)
 }
@@ -219,7 +219,7 @@ func FuzzDecode(f *testing.F) {
 		}
 		var head map[string]json.RawMessage
 		if err := json.Unmarshal(body, &head); err != nil || text(t, event.Type) == "" {
-			t.Fatalf("accepted %q, which is no JSON object", body)
+			t.Fatalf("accepted %q, which is not a JSON object", body)
 		}
 		var typ string
 		if err := json.Unmarshal(head["type"], &typ); err != nil || typ != event.Type {

@@ -10,20 +10,18 @@ import (
 
 // Deferred is an event that waits in a snapshot (UML 2.5.1, 14.2.3.4.4).
 //
-// An event from outside, or one that the chart has sent itself with SendAfter, is deferred if an
-// active state has it in Defer, unless a transition is enabled whose source is that state or one
-// below it; every active state that defers it must be overridden so. No transition is taken then,
-// also none of a state further up.
+// An active state defers an event listed in its Defer, unless the event enables a transition whose source is that state
+// or a descendant. If any active state defers the event, no transition is taken, not even one of an ancestor. Only
+// events from outside and events sent with SendAfter are deferred.
 //
-// Deferred events are replayed once the configuration is settled: the oldest that would not be
-// deferred again first, as a macrostep of its own within the same step, and then from the oldest
-// on again. A replayed event that no state takes is ignored, as any other. One that the chart fails
-// on does not fail the event that released it: what it did is undone, and it is handed to the host
-// as an effect of the kind ParkEvent.
+// Deferred events are replayed once the configuration is settled. The oldest event that is no longer deferred is
+// replayed first, as a macrostep within the same step. The search then restarts at the oldest. A replayed event without
+// a matching transition is ignored, like any other event. If a replayed event fails, its macrostep is rolled back and
+// the event goes to the host as a ParkEvent effect. The event that released it does not fail.
 type Deferred struct {
-	// Type is the event's type.
+	// Type is the event type.
 	Type string
-	// ID is the producer's own event ID, empty if it gave none.
+	// ID is the producer's event ID, or empty.
 	ID string
 	// Event is the JSON form of the event, without the ID.
 	Event json.RawMessage
@@ -34,7 +32,7 @@ type deferredJSON struct {
 	Event json.RawMessage `json:"event"`
 }
 
-// defers reports whether the event is to wait, given the transitions that it enables.
+// defers reports whether the event is deferred, given the transitions that it enables.
 func (x *interpreter) defers(enabled []enabledTransition) bool {
 	if x.event.Invocation != "" || strings.HasPrefix(x.event.Type, ReservedPrefix) {
 		return false
@@ -48,13 +46,12 @@ func (x *interpreter) defers(enabled []enabledTransition) bool {
 	return false
 }
 
-// defers reports whether the state defers events of a type.
+// defers reports whether the state defers events of the type.
 func (n *node) defers(typ string) bool {
 	return slices.ContainsFunc(n.def.Defer, func(descriptor string) bool { return matches(descriptor, typ) })
 }
 
-// deferEvent takes the macrostep of an event that waits: nothing happens but what guards have
-// raised that failed.
+// deferEvent runs the macrostep of a deferred event. It handles only the errors that failed guards have raised.
 func (x *interpreter) deferEvent() error {
 	if err := x.keepEvent(); err != nil {
 		return err
@@ -68,8 +65,8 @@ func (x *interpreter) deferEvent() error {
 	return x.complete()
 }
 
-// keepEvent puts the event at the end of those that wait, in its JSON form. What could not be
-// restored fails the step: raised as an ExecutionError, it would cost the event.
+// keepEvent appends the event, as JSON, to the deferred events. If the event cannot be encoded or restored, the step
+// fails: raising an ExecutionError instead would lose the event.
 func (x *interpreter) keepEvent() error {
 	x.runs(deferCode, "", 0)
 	if len(x.snapshot.Deferred) >= DeferredMax {
@@ -86,7 +83,7 @@ func (x *interpreter) keepEvent() error {
 	return nil
 }
 
-// replay takes the macrosteps of the deferred events that need not wait any more.
+// replay runs the macrosteps of deferred events that no longer have to wait.
 func (x *interpreter) replay() error {
 	for waiting := len(x.snapshot.Deferred); waiting > 0 && !x.ended && x.atRest(); waiting-- {
 		k, event, err := x.oldestReleased()
@@ -98,14 +95,14 @@ func (x *interpreter) replay() error {
 		deferred := x.snapshot.Deferred[k]
 		x.writable().Deferred = slices.Delete(slices.Clone(x.snapshot.Deferred), k, k+1)
 		if err := x.replayOne(); err != nil {
-			x.parked++ // Beside EffectsMax: there are not more of these than DeferredMax.
+			x.parked++ // Does not count towards EffectsMax, but is at most DeferredMax.
 			x.effects = append(x.effects, Effect{ID: x.nextID(), Kind: ParkEvent, Event: withEventID(deferred), Message: cut(err.Error(), ReasonBytesMax)})
 		}
 	}
 	return nil
 }
 
-// selectSafely is selectTransitions with a panic of a guard as its error.
+// selectSafely is selectTransitions, with a panic of a guard returned as an error.
 func (x *interpreter) selectSafely() (err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -115,14 +112,13 @@ func (x *interpreter) selectSafely() (err error) {
 	return x.selectTransitions()
 }
 
-// replayOne takes the macrostep of a deferred event. On an error, nothing of it remains but the
-// numbers that it took for its IDs.
+// replayOne runs the macrostep of a deferred event. An error rolls back everything except the numbers used for IDs.
 func (x *interpreter) replayOne() (err error) {
-	snapshot, effects, tell := x.snapshot, slices.Clone(x.effects), x.onMicrostep
+	snapshot, effects, report := x.snapshot, slices.Clone(x.effects), x.onMicrostep
 	restore := x.chart.contexts.keep(x.context)
-	var told []Microstep // Only what is not undone is told.
-	if tell != nil {
-		x.onMicrostep = func(m Microstep) { told = append(told, m) }
+	var reported []Microstep // reported once the macrostep succeeds
+	if report != nil {
+		x.onMicrostep = func(m Microstep) { reported = append(reported, m) }
 	}
 	snapshot.configuration = snapshot.configuration.clone()
 	x.historyOwned, x.microsteps = false, 0
@@ -135,11 +131,11 @@ func (x *interpreter) replayOne() (err error) {
 			x.snapshot, x.effects = snapshot, effects
 			x.ended, x.historyOwned, x.tracing = false, false, nil
 			x.internalQueue, x.statesToInvoke = x.internalQueue[:0], x.statesToInvoke[:0]
-			told = nil
+			reported = nil
 		}
-		if x.onMicrostep = tell; tell != nil {
-			for _, m := range told {
-				tell(m)
+		if x.onMicrostep = report; report != nil {
+			for _, m := range reported {
+				report(m)
 			}
 		}
 	}()
@@ -156,7 +152,7 @@ func (x *interpreter) replayOne() (err error) {
 	return x.fits.fitsNow()
 }
 
-// cut returns the text, or its beginning if it is longer than that, as valid UTF-8.
+// cut returns the text, truncated to bytesMax, as valid UTF-8.
 func cut(text string, bytesMax int) string {
 	if len(text) <= bytesMax {
 		return text
@@ -164,16 +160,16 @@ func cut(text string, bytesMax int) string {
 	return strings.ToValidUTF8(text[:bytesMax], "") + "…"
 }
 
-// withEventID returns the JSON form of a deferred event as it came, with the producer's ID.
+// withEventID returns the original JSON form of a deferred event, including the producer's ID.
 func withEventID(deferred Deferred) json.RawMessage {
 	if deferred.ID == "" {
 		return deferred.Event
 	}
 	var fields map[string]json.RawMessage
-	if json.Unmarshal(deferred.Event, &fields) != nil { // encodeEvent wrote it.
+	if json.Unmarshal(deferred.Event, &fields) != nil { // encodeEvent wrote it, so this does not happen.
 		return deferred.Event
 	}
-	fields["$id"], _ = json.Marshal(deferred.ID) // A string always marshals.
+	fields["$id"], _ = json.Marshal(deferred.ID) // Marshalling a string cannot fail.
 	body, err := json.Marshal(fields)
 	if err != nil {
 		return deferred.Event
@@ -186,9 +182,8 @@ func (x *interpreter) atRest() bool {
 	return x.chart.foreign || x.snapshot.settled()
 }
 
-// oldestReleased returns the first deferred event that would not be deferred again, and its
-// position, -1 if there is none. A guard that fails on an event that waits releases it no more than
-// one that does not hold: the failure counts once the event is replayed.
+// oldestReleased returns the first deferred event that would not be deferred again, and its position, or -1. A guard
+// that fails counts as false here. The failure takes effect when the event is replayed.
 func (x *interpreter) oldestReleased() (int, Event, error) {
 	at, queued := x.event.At, len(x.internalQueue)
 	for k, waiting := range x.snapshot.Deferred {
@@ -237,8 +232,8 @@ func (c *chart) restoreDeferred(form *snapshotJSON, s *bareSnapshot) error {
 	return nil
 }
 
-// checkDefer checks that what a state defers can reach it and can be stored, and that it is not
-// handled there anyway.
+// checkDefer checks that each deferred event can reach the state, can be stored, and is not handled there without a
+// guard.
 func (c *compiler) checkDefer(n *node, raised, sent map[string]bool) {
 	for _, descriptor := range n.def.Defer {
 		var arriving []string
@@ -251,11 +246,11 @@ func (c *compiler) checkDefer(n *node, raised, sent map[string]bool) {
 			}
 		}
 		if len(arriving) == 0 {
-			c.find(n, fmt.Sprintf("defers %q, but no event that is declared in Payloads and comes from outside is called so", descriptor), "declare it, or remove the descriptor from Defer")
+			c.find(n, fmt.Sprintf("defers %q, but Payloads declares no such event from outside", descriptor), "declare it, or remove the descriptor from Defer")
 			continue
 		}
 		if n.kind == atomic && n.index > 0 && !n.settled && !reaches {
-			c.find(n, fmt.Sprintf("is unsettled, so the event %q cannot reach it to be deferred", descriptor), "tag the state settled, or defer the event where the chart waits")
+			c.find(n, fmt.Sprintf("is unsettled, so the event %q cannot reach it to be deferred", descriptor), "tag the state settled, or defer the event in a settled state")
 		}
 		for _, t := range n.def.On {
 			if t.Guard.test == nil && matches(t.Event, descriptor) {
@@ -269,8 +264,7 @@ func (c *compiler) checkDefer(n *node, raised, sent map[string]bool) {
 	}
 }
 
-// checkDeferrable finds the fields of an event's payload that its JSON form leaves out: they would
-// be lost while it waits.
+// checkDeferrable finds payload fields that the JSON form omits. A deferred event would lose them.
 func (c *compiler) checkDeferrable(n *node, event string) {
 	payload := c.chart.payloads[event].typ
 	if payload == nil {
@@ -278,7 +272,7 @@ func (c *compiler) checkDeferrable(n *node, event string) {
 	}
 	w := storedWalk{known: map[storedType]bool{}, find: func(typ reflect.Type, field string) {
 		c.find(n, fmt.Sprintf("defers %q, whose payload's field %v.%s is not stored", event, typ, field),
-			fmt.Sprintf("export it under a JSON name of its own, or give %v the methods MarshalJSON and UnmarshalJSON", typ))
+			fmt.Sprintf("export it with a unique JSON name, or add MarshalJSON and UnmarshalJSON to %v", typ))
 	}}
 	w.visit(payload, false)
 }

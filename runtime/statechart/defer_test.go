@@ -18,8 +18,8 @@ var (
 	enough   = statechart.When("enough", func(c trace, _ Event) bool { return c.N > 0 })
 )
 
-// busyDef is a state that is busy until FREE and defers ORDER and CALL; then it takes one of them, is
-// busy again, and so on.
+// busyDef returns a chart that is busy until FREE and defers ORDER and CALL. It then takes one of them and is busy
+// again.
 func busyDef() Def {
 	return Def{Initial: "busy", Payloads: statechart.Payloads{"ORDER": statechart.PayloadOf[parcel]()}, States: []S{
 		{ID: "busy", Defer: []string{"ORDER", "CALL"}, On: []On{{Event: "FREE", Target: "free"}, {Event: "IDLE", Target: "idle"}}},
@@ -41,7 +41,7 @@ func deferredBy(r *run) string {
 	return strings.Join(types, " ")
 }
 
-func TestDeferredEventsWaitInTheSnapshotInTheirOrder(t *testing.T) {
+func TestDeferredEventsAreStoredInOrder(t *testing.T) {
 	t.Parallel()
 	r := begin(t, busyDef()).order("tea", "p-1").is("busy", "+busy")
 	equal(t, "handled", r.step.Handled, true)
@@ -62,7 +62,7 @@ func TestDeferredEventsWaitInTheSnapshotInTheirOrder(t *testing.T) {
 	equal(t, "waiting", deferredBy(r), "")
 }
 
-func TestReplayBeginsAgainWithTheOldestThatIsNotDeferred(t *testing.T) {
+func TestReplayRestartsAtTheOldestReleasedEvent(t *testing.T) {
 	t.Parallel()
 	r := begin(t, busyDef()).order("tea", "").send("CALL").order("cake", "").is("busy", "+busy")
 	r.send("FREE").is("busy", "-busy +free -free tea +busy")
@@ -72,7 +72,7 @@ func TestReplayBeginsAgainWithTheOldestThatIsNotDeferred(t *testing.T) {
 	equal(t, "waiting", deferredBy(r), "")
 	r.send("FREE").is("free", "-busy +free")
 
-	// Of two, the younger may go first, and what it leads to may release the older.
+	// The younger of two events may be replayed first, and its transition may release the older one.
 	two := begin(t, Def{Initial: "a", States: []S{
 		{ID: "a", Defer: []string{"X", "Y"}, On: []On{{Event: "GO", Target: "b"}}},
 		{ID: "b", Defer: []string{"X"}, On: []On{{Event: "Y", Target: "c"}}},
@@ -82,7 +82,7 @@ func TestReplayBeginsAgainWithTheOldestThatIsNotDeferred(t *testing.T) {
 	two.send("GO").is("c", "-a +b -b +c x y")
 }
 
-func TestReplayedEventIsTheOneThatArrived(t *testing.T) {
+func TestReplayedEventEqualsTheDeferredEvent(t *testing.T) {
 	t.Parallel()
 	var seen []Event
 	see := statechart.Assign("see", func(_ *trace, e Event) { seen = append(seen, e) })
@@ -99,7 +99,7 @@ func TestReplayedEventIsTheOneThatArrived(t *testing.T) {
 	equal(t, "steps of deferring, and of leaving and replaying", r.step.Next.Steps, 3)
 }
 
-func TestTransitionsOfTheDeferringStateOrBelowOverrideIt(t *testing.T) {
+func TestTransitionsOfTheDeferringStateOrBelowOverrideDefer(t *testing.T) {
 	t.Parallel()
 	def := func() Def {
 		return Def{Initial: "p", On: []On{{Event: "E", Actions: logs("root")}}, States: []S{
@@ -110,22 +110,22 @@ func TestTransitionsOfTheDeferringStateOrBelowOverrideIt(t *testing.T) {
 		}}
 	}
 	r := begin(t, def())
-	r.send("E").is("p.a", "+p +a") // What the root would do, waits.
+	r.send("E").is("p.a", "+p +a") // the root's transition has to wait
 	equal(t, "waiting", deferredBy(r), "E")
 	r.send("NEXT").is("p.b", "-a +b b")
 	r.send("E").is("p.b", "b")
 	equal(t, "waiting", deferredBy(r), "")
 
 	r = begin(t, def()).send("E")
-	r.send("MORE").is("p.a", "+p +a p") // The guard of the state itself.
+	r.send("MORE").is("p.a", "+p +a p") // the guard of the deferring state itself
 	r = begin(t, def()).send("E", "OUT").is("q", "+p +a -a -p +q root")
 	r.send("E").is("q", "root")
 
-	// A transition that forbids the event overrides too.
+	// A transition that forbids the event also overrides Defer.
 	forbidding := def()
 	forbidding.States[0].States[0].On = append(forbidding.States[0].States[0].On, On{Event: "E"})
 	r = begin(t, forbidding).send("E").is("p.a", "+p +a")
-	equal(t, "waiting for what is forbidden", deferredBy(r), "")
+	equal(t, "deferred although forbidden", deferredBy(r), "")
 }
 
 func TestEveryRegionThatDefersMustBeOverridden(t *testing.T) {
@@ -161,7 +161,7 @@ func TestEveryRegionThatDefersMustBeOverridden(t *testing.T) {
 	equal(t, "waiting", deferredBy(r), "")
 }
 
-func TestWhatTheChartSendsItselfMayBeDeferredButNotWhatItRaises(t *testing.T) {
+func TestSelfSentEventsAreDeferredButRaisedEventsAreNot(t *testing.T) {
 	t.Parallel()
 	remind := statechart.SendAfter("r", "REMIND", func(trace, Event) (time.Duration, any) { return time.Minute, reminder{"tea"} })
 	keep := statechart.Assign("keep", func(c *trace, e reminder) { c.Log = append(c.Log, e.Text) })
@@ -189,7 +189,7 @@ func TestDeferredEventsWaitUntilTheChartIsSettled(t *testing.T) {
 	r.apply(call.Done(1)).is("idle", "-checking +idle tea")
 	failed.apply(call.Failed(errPlanned)).is("busy", "-checking +busy")
 	equal(t, "waiting still", deferredBy(&failed), "ORDER")
-	// Services begin once, whatever is replayed after them.
+	// Services start once, regardless of later replays.
 	def.States[2].On[0].Target = "checking"
 	r = begin(t, def).order("tea", "").order("cake", "").send("IDLE")
 	r.is("checking", "+busy -busy +idle -idle tea +checking")
@@ -197,7 +197,7 @@ func TestDeferredEventsWaitUntilTheChartIsSettled(t *testing.T) {
 	equal(t, "waiting", deferredBy(r), "ORDER")
 }
 
-func TestReplayedEventThatNobodyTakesIsGone(t *testing.T) {
+func TestReplayedEventWithoutTransitionIsDropped(t *testing.T) {
 	t.Parallel()
 	r := begin(t, Def{Initial: "a", Payloads: statechart.Payloads{"E": statechart.NoPayload()}, States: []S{
 		{ID: "a", Defer: []string{"E"}, On: []On{{Event: "GO", Target: "b"}}}, {ID: "b", On: []On{{Event: "BACK", Target: "a"}}}}})
@@ -214,7 +214,7 @@ func TestEndsOfChildrenAreNotDeferred(t *testing.T) {
 	equal(t, "waiting", deferredBy(r), "")
 }
 
-func TestAnyStepReplaysWhatANewVersionDoesNotDefer(t *testing.T) {
+func TestAnyStepReplaysEventsThatANewVersionDoesNotDefer(t *testing.T) {
 	t.Parallel()
 	r := begin(t, busyDef()).send("CALL").order("tea", "")
 	restored, err := r.chart.Restore([]byte(strings.Replace(text(t, r.step.Next), `"value":"busy"`, `"value":"idle"`, 1)))
@@ -226,7 +226,7 @@ func TestAnyStepReplaysWhatANewVersionDoesNotDefer(t *testing.T) {
 	equal(t, "handled", r.step.Handled, true)
 
 	def := busyDef()
-	def.States[2].On = nil // Nobody takes it.
+	def.States[2].On = nil // no transition matches
 	r = begin(t, def).send("CALL")
 	if r.step.Next, err = r.chart.Restore([]byte(strings.Replace(text(t, r.step.Next), `"value":"busy"`, `"value":"idle"`, 1))); err != nil {
 		t.Fatal(err)
@@ -235,7 +235,7 @@ func TestAnyStepReplaysWhatANewVersionDoesNotDefer(t *testing.T) {
 	equal(t, "waiting for nobody", deferredBy(r), "")
 }
 
-func TestAnInstanceThatEndsKeepsWhatItNeverCameTo(t *testing.T) {
+func TestEndedInstanceKeepsUnhandledDeferredEvents(t *testing.T) {
 	t.Parallel()
 	def := busyDef()
 	def.States[1].Type, def.States[1].On = statechart.Final, nil
@@ -268,7 +268,7 @@ func TestDeferredEventsAreLimited(t *testing.T) {
 	equal(t, "log", len(r.step.Next.Context.Log), 3+statechart.DeferredMax)
 }
 
-func TestEveryReplayHasItsOwnLimit(t *testing.T) {
+func TestEveryReplayHasItsOwnMicrostepLimit(t *testing.T) {
 	t.Parallel()
 	count := statechart.Assign("count", func(c *trace, _ Event) { c.N = 100 })
 	down := On{Guard: enough, Actions: Do{add(-1)}}
@@ -290,7 +290,7 @@ func TestEveryReplayHasItsOwnLimit(t *testing.T) {
 	}
 }
 
-func TestDeferredEventsThatDoNotFitAreUnreadable(t *testing.T) {
+func TestInvalidDeferredEventsAreUnreadable(t *testing.T) {
 	t.Parallel()
 	r := begin(t, busyDef()).order("tea", "p-1")
 	stored := text(t, r.step.Next)
@@ -325,11 +325,11 @@ func TestDeferIsChecked(t *testing.T) {
 		},
 			"end", leaf, "remove them, or make it a plain state"},
 		{"undeclared", func(_ *Def, wait, _ *S) { wait.Defer = []string{"WHAT.*"} }, "wait",
-			`defers "WHAT.*", but no event that is declared in Payloads and comes from outside is called so`, unknown},
+			`defers "WHAT.*", but Payloads declares no such event from outside`, unknown},
 		{"raised", func(d *Def, wait, _ *S) {
 			d.Payloads["OWN"] = statechart.Internal()
 			wait.Entry, wait.Defer = Do{raise("OWN")}, []string{"OWN"}
-		}, "wait", `defers "OWN", but no event that is declared in Payloads and comes from outside is called so`, unknown},
+		}, "wait", `defers "OWN", but Payloads declares no such event from outside`, unknown},
 		{"handled", func(d *Def, wait, _ *S) {
 			d.Payloads["E"] = statechart.NoPayload()
 			wait.On, wait.Defer = append(wait.On, On{Event: "E", Actions: Do{add(1)}}), []string{"E"}
@@ -337,16 +337,16 @@ func TestDeferIsChecked(t *testing.T) {
 		{"unsettled", func(d *Def, _, next *S) {
 			d.Payloads["E"] = statechart.NoPayload()
 			*next = S{ID: next.ID, Invoke: []Invoke{service("", []On{{Target: "wait"}}, []On{{Target: "wait"}})}, Defer: []string{"E"}}
-		}, "next", `is unsettled, so the event "E" cannot reach it to be deferred`, "tag the state settled, or defer the event where the chart waits"},
+		}, "next", `is unsettled, so the event "E" cannot reach it to be deferred`, "tag the state settled, or defer the event in a settled state"},
 		{"lost field", func(d *Def, wait, _ *S) {
 			d.Payloads["E"] = statechart.PayloadOf[secretive]()
 			wait.Defer = []string{"E"}
 		}, "wait", `defers "E", whose payload's field statechart_test.secretive.b is not stored`,
-			"export it under a JSON name of its own, or give statechart_test.secretive the methods MarshalJSON and UnmarshalJSON"},
+			"export it with a unique JSON name, or add MarshalJSON and UnmarshalJSON to statechart_test.secretive"},
 	})
 }
 
-func TestADeferredEventIsReplayedThoughNothingDefersAnyMore(t *testing.T) {
+func TestDeferredEventIsReplayedWhenNoStateDefers(t *testing.T) {
 	t.Parallel()
 	chart := compile(t, traced(Def{Initial: "a", States: []S{{ID: "a", On: []On{{Event: "GO", Actions: Do{add(1)}}}}}}))
 	snapshot, err := chart.Restore([]byte(`{"machine":"c","version":1,"status":"active","value":"a","context":{},"tags":["settled"],"deferred":[{"event":{"type":"GO"}}],"steps":1}`))

@@ -12,9 +12,8 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// TestAReplayThatFailsIsParked also shows that nothing of the failed replay remains, and that the
-// events around it are not held up.
-func TestAReplayThatFailsIsParked(t *testing.T) {
+// TestFailedReplayIsParked also shows that the failed replay is rolled back and does not delay other events.
+func TestFailedReplayIsParked(t *testing.T) {
 	t.Parallel()
 	spoil := statechart.SendAfter("", "ORDER", func(trace, Event) (time.Duration, any) { return time.Hour, nil })
 	for name, last := range map[string]statechart.Action[trace]{
@@ -33,7 +32,7 @@ func TestAReplayThatFailsIsParked(t *testing.T) {
 	}
 }
 
-func TestAParkedEventKeepsItsID(t *testing.T) {
+func TestParkedEventKeepsItsID(t *testing.T) {
 	t.Parallel()
 	def := busyDef()
 	def.States[2].On[1].Actions = Do{failing}
@@ -48,7 +47,7 @@ func TestAParkedEventKeepsItsID(t *testing.T) {
 	equal(t, "event", string(step.Effects[0].Event), `{"$id":"call-1","type":"CALL"}`)
 }
 
-func TestAGuardThatFailsReleasesNothing(t *testing.T) {
+func TestFailedGuardReleasesNothing(t *testing.T) {
 	t.Parallel()
 	r := begin(t, Def{Initial: "a", States: []S{
 		{ID: "a", Defer: []string{"E"}, On: []On{{Event: "E", Guard: failingWhen}, {Event: "GO", Actions: logs("go")}, {Event: statechart.ExecutionError, Actions: logs("failed")}}},
@@ -58,14 +57,14 @@ func TestAGuardThatFailsReleasesNothing(t *testing.T) {
 	equal(t, "waiting", deferredBy(r), "E")
 }
 
-// fickle does not survive being stored; its methods hide that from the compiler.
+// fickle does not survive a round trip through JSON. Its methods hide that from the compiler.
 type fickle struct{ n int }
 
 func (l fickle) MarshalJSON() ([]byte, error) { return []byte(fmt.Sprintf(`{"n": %d}`, l.n)), nil }
 
 func (l *fickle) UnmarshalJSON([]byte) error { return errPlanned }
 
-func TestAnEventThatCannotWaitFailsTheStep(t *testing.T) {
+func TestEventThatCannotBeStoredFailsTheStep(t *testing.T) {
 	t.Parallel()
 	def := busyDef()
 	def.Payloads["CALL"] = statechart.PayloadOf[fickle]()
@@ -76,7 +75,7 @@ func TestAnEventThatCannotWaitFailsTheStep(t *testing.T) {
 		`chart c, event "CALL": defer: encoding the payload of event "CALL": expected a type that marshals to a JSON object, got int`)
 }
 
-func TestAGuardThatPanicsReleasesNothing(t *testing.T) {
+func TestPanickingGuardReleasesNothing(t *testing.T) {
 	t.Parallel()
 	boom := statechart.If("boom", func(c trace) bool {
 		if c.N > 0 {
@@ -93,7 +92,7 @@ func TestAGuardThatPanicsReleasesNothing(t *testing.T) {
 	equal(t, "waiting", deferredBy(r), "D")
 }
 
-func TestParkedEventsTakeNoRoomAmongTheEffects(t *testing.T) {
+func TestParkedEventsDoNotCountTowardsEffectsMax(t *testing.T) {
 	t.Parallel()
 	line := statechart.Log(func(trace, Event) string { return "line" })
 	many := slices.Repeat(Do{line}, statechart.EffectsMax)
@@ -111,10 +110,10 @@ func TestParkedEventsTakeNoRoomAmongTheEffects(t *testing.T) {
 		}
 	}
 	equal(t, "lines", kinds[statechart.LogMessage], statechart.EffectsMax)
-	equal(t, "parked", kinds[statechart.ParkEvent], 2) // D fails; F is one too many.
+	equal(t, "parked", kinds[statechart.ParkEvent], 2) // D fails, and F is one too many
 }
 
-func TestAReplayThatIsUndoneIsNotTold(t *testing.T) {
+func TestRolledBackReplayIsNotTraced(t *testing.T) {
 	t.Parallel()
 	chart := compile(t, traced(Def{Initial: "a", Payloads: statechart.Payloads{"D": statechart.NoPayload()}, States: []S{
 		{ID: "a", Defer: []string{"D"}, On: []On{{Event: "GO", Target: "b"}}},
@@ -136,7 +135,7 @@ func TestAReplayThatIsUndoneIsNotTold(t *testing.T) {
 	equal(t, "entered", strings.Join(entered, " "), " a b")
 }
 
-// moody is a payload that decodes until it does not any more.
+// moody is a payload that decodes until the test changes that.
 type moody struct{}
 
 func (moody) MarshalJSON() ([]byte, error) { return []byte("{}"), nil }
@@ -150,7 +149,7 @@ func (*moody) UnmarshalJSON([]byte) error {
 	return nil
 }
 
-func TestADeferredEventThatDoesNotDecodeAnyMoreFailsTheStep(t *testing.T) {
+func TestUndecodableDeferredEventFailsTheStep(t *testing.T) {
 	t.Parallel()
 	t.Cleanup(func() { sour.Store(false) })
 	def := busyDef()
@@ -160,7 +159,7 @@ func TestADeferredEventThatDoesNotDecodeAnyMoreFailsTheStep(t *testing.T) {
 	equal(t, "waiting", deferredBy(r), "CALL")
 	idle := begin(t, def).send("IDLE", "LATER")
 	sour.Store(true)
-	// So does one that was sent, and whoever asks is told.
+	// An event sent with SendAfter fails the step too, and Can returns the error.
 	due := Event{Type: statechart.TimerEvent, Timer: r.timer("").ID}
 	r.refuses(due, nil, `expected the JSON of a statechart_test.moody, got an object that does not decode`)
 	due.Timer = idle.timer("").ID
@@ -170,7 +169,7 @@ func TestADeferredEventThatDoesNotDecodeAnyMoreFailsTheStep(t *testing.T) {
 	r.refuses(Event{Type: "IDLE"}, nil, `chart c, event "IDLE": replay: expected the JSON of a statechart_test.moody, got an object that does not decode`)
 }
 
-func TestGuardsThatFailOnWhatWaitsOnRaiseNothing(t *testing.T) {
+func TestGuardsThatFailOnStillDeferredEventsRaiseNothing(t *testing.T) {
 	t.Parallel()
 	guarded := On{Event: "E", Guard: failingWhen}
 	r := begin(t, Def{Initial: "a", On: []On{{Event: statechart.ExecutionError, Actions: logs("failed")}}, States: []S{
@@ -181,7 +180,7 @@ func TestGuardsThatFailOnWhatWaitsOnRaiseNothing(t *testing.T) {
 	equal(t, "waiting", deferredBy(r), "E")
 }
 
-func TestAGuardThatFailsMattersOnlyOnceItsEventIsReplayed(t *testing.T) {
+func TestGuardFailureTakesEffectOnReplay(t *testing.T) {
 	t.Parallel()
 	moody := statechart.TryWhen("moody", func(c trace, _ Event) (bool, error) {
 		if c.N > 0 {

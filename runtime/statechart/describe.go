@@ -5,35 +5,33 @@ import (
 	"slices"
 )
 
-// Description is what a chart declares about itself, for callers that check, list or draw charts. Its slices and maps
-// belong to the chart and must not be changed.
+// Description describes a chart for callers that check, list or draw charts. Its slices and maps belong to the chart
+// and must not be changed.
 type Description struct {
 	// States holds the chart itself, then its states in document order.
 	States []StateInfo
 	// Tags holds the tags of all states, sorted.
 	Tags []string
-	// Payloads holds, by event type, the type that Decode makes the payload of. It is nil for an event that carries
-	// nothing. Events that only the chart itself raises are left out.
+	// Payloads maps event types to the payload types that Decode returns, or nil for no payload. Events that only the
+	// chart itself raises are left out.
 	Payloads map[string]reflect.Type
-	// OldestVersion is the lowest version whose snapshots Restore reads: the chart's own, or the first that its
-	// migrations lead from.
+	// OldestVersion is the lowest version whose snapshots Restore reads.
 	OldestVersion int
-	// Children holds the IDs of the machines that the chart has children of, sorted.
+	// Children holds the machine IDs of the chart's children, sorted.
 	Children []string
-	// OtherChildren says that an action of EnqueueActions may spawn children of further machines.
+	// OtherChildren is set if an action of EnqueueActions may spawn children of further machines.
 	OtherChildren bool
 	// Workflows holds the names of the workflows that the chart starts, sorted.
 	Workflows []string
 	// WorkflowEnds holds the types of the events that report the ends of workflows, sorted. Only the host sends them.
 	WorkflowEnds []string
-	// Foreign says that CompileForeign made the chart. No host may run it, because it need not settle.
+	// Foreign is set if CompileForeign made the chart. Hosts must not run it, because it may never settle.
 	Foreign bool
 }
 
 // Describe returns what the chart declares.
 func (c *chart) Describe() Description { return c.description }
 
-// describe makes the description of a chart whose nodes are linked.
 func (c *chart) describe() Description {
 	d := Description{
 		States: c.States(), Payloads: map[string]reflect.Type{}, OldestVersion: c.version - len(c.migrations), Foreign: c.foreign,
@@ -49,7 +47,7 @@ func (c *chart) describe() Description {
 		for k := range n.def.Children {
 			d.Children = append(d.Children, n.def.Children[k].Machine)
 		}
-		eachAction(n, func(_ string, action Action[held]) {
+		eachAction(n, func(_ string, action Action[erased]) {
 			if action.spawns {
 				d.Children = append(d.Children, action.made.Machine)
 			}

@@ -17,10 +17,11 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// chartsGuide finds the pages whose code, output, diagrams and findings come from this package: the tutorial and its reference.
+// chartsGuide matches the tutorial and its reference: the pages whose code, output, diagrams and findings come from
+// this package.
 var chartsGuide = []string{"../../docs/charts.md", "../../docs/charts/*.md"}
 
-// drawn are the charts that the pages draw.
+// drawn holds the charts shown as diagrams.
 var drawn = map[string]func() *statechart.Chart[nothing]{"turnstile": turnstile, "shipment": shipment, "pausable": pausable}
 
 // A comment on a page names the block below it:
@@ -32,10 +33,9 @@ var drawn = map[string]func() *statechart.Chart[nothing]{"turnstile": turnstile,
 //	<!-- findings -->           all findings of Compile
 //	<!-- excerpt: path -->      a part of a file
 //
-// TestChartsGuideShowsWhatRuns fails if a block differs from its source, or if no page shows an
-// example. go test -update writes the blocks, except excerpts. Blocks below <!-- file: path --> are
-// run by the tests of docs.
-func TestChartsGuideShowsWhatRuns(t *testing.T) {
+// TestChartsGuideMatchesTheCode fails if a block differs from its source, or if no page shows an example. go test
+// -update writes the blocks, except excerpts. The tests of docs run blocks below <!-- file: path -->.
+func TestChartsGuideMatchesTheCode(t *testing.T) {
 	t.Parallel()
 	g := guide{examples: map[string]*doc.Example{}, code: map[string]string{}, shown: map[string]bool{}}
 	g.readExamples(t)
@@ -55,7 +55,7 @@ func TestChartsGuideShowsWhatRuns(t *testing.T) {
 	}
 }
 
-// compare fails the test unless the page shows what the sources have; -update writes it.
+// compare fails the test unless the blocks of the page match their sources. With -update it rewrites the page.
 func (g *guide) compare(t *testing.T, page string) {
 	t.Helper()
 	text, err := os.ReadFile(page)
@@ -84,8 +84,8 @@ func (g *guide) compare(t *testing.T, page string) {
 // guide fills pages from the sources of this package.
 type guide struct {
 	examples map[string]*doc.Example
-	// code is the text of the examples' bodies and of the other declarations, by name. A type has
-	// its methods with it, those of a value receiver.
+	// code maps names to the source of example bodies and other declarations. A type includes its methods with value
+	// receivers.
 	code  map[string]string
 	shown map[string]bool
 }
@@ -136,13 +136,13 @@ func (g *guide) readExamples(t *testing.T) {
 
 var (
 	guideMark = regexp.MustCompile(`^<!-- (example|output|code|diagram|findings|excerpt)(?:: (\S+))? -->$`)
-	// guideFence finds the lines that a mark may own.
+	// guideFence lists the fences that may follow a mark.
 	guideFence = map[string][]string{
 		"example": {"```go", "```text"}, "output": {"```text"}, "code": {"```go"}, "diagram": {"```mermaid"}, "excerpt": {"```text"},
 	}
 )
 
-// fill returns the page with the blocks that its marks name.
+// fill returns the page with the blocks of its marks filled in.
 func (g *guide) fill(page, text string) (string, error) {
 	var out []string
 	isRun := strings.Contains(text, "\n<!-- run -->\n")
@@ -151,7 +151,7 @@ func (g *guide) fill(page, text string) (string, error) {
 		mark := guideMark.FindStringSubmatch(lines[i])
 		if mark == nil {
 			if isFile := i > 0 && strings.HasPrefix(lines[i-1], "<!-- file: "); lines[i] == "```go" && !(isFile && isRun) {
-				return "", fmt.Errorf("%s:%d: code without a mark above it, which nothing compiles", page, i+1)
+				return "", fmt.Errorf("%s:%d: code without a mark above it, so nothing compiles it", page, i+1)
 			}
 			out = append(out, lines[i])
 			continue
@@ -168,7 +168,7 @@ func (g *guide) fill(page, text string) (string, error) {
 	return strings.Join(out, "\n"), nil
 }
 
-// owned returns how many of the lines below a mark are its own.
+// owned returns the number of lines that belong to a mark.
 func (g *guide) owned(lines []string, kind string) int {
 	n := 0
 	if kind == "findings" {
@@ -190,7 +190,7 @@ func (g *guide) owned(lines []string, kind string) int {
 	return n
 }
 
-// show returns what stands below a mark.
+// show returns the text for a mark.
 func (g *guide) show(kind, name, now string) (string, error) {
 	fence := func(language, text string) string {
 		return "```" + language + "\n" + strings.TrimRight(text, "\n") + "\n```"
@@ -216,7 +216,7 @@ func (g *guide) show(kind, name, now string) (string, error) {
 		}
 		excerpt := strings.TrimSuffix(strings.TrimPrefix(now, "```text\n"), "```")
 		if !strings.Contains(string(source), excerpt) {
-			return "", fmt.Errorf("the excerpt is no part of %s", name)
+			return "", fmt.Errorf("%s does not contain the excerpt", name)
 		}
 		return now, nil
 	default:
@@ -224,12 +224,12 @@ func (g *guide) show(kind, name, now string) (string, error) {
 	}
 }
 
-// findingsTitles gives the findings of each file of this package a title, in the page's order.
+// findingsTitles gives the findings of each file a title, in the order of the page.
 var findingsTitles = []struct{ file, title string }{
-	{"check.go", "The shape of states, and payloads"},
-	{"compile.go", "Names and starting points"},
+	{"check.go", "States and payloads"},
+	{"compile.go", "Names and defaults"},
 	{"target.go", "Targets"},
-	{"checklinked.go", "What a state waits for"},
+	{"checklinked.go", "Waiting, events and services"},
 	{"checkgraph.go", "The chart as a whole"},
 	{"checkchild.go", "Child instances"},
 	{"defer.go", "Deferred events"},
@@ -240,7 +240,7 @@ var findingsTitles = []struct{ file, title string }{
 	{"migration.go", "Migrations"},
 }
 
-// findingsTables lists the findings that the calls of find in this package make.
+// findingsTables lists the findings reported by calls of find in this package.
 func findingsTables() (string, error) {
 	rows := map[string][]string{}
 	paths, err := filepath.Glob("*.go")
@@ -283,7 +283,7 @@ func findingsTables() (string, error) {
 
 var verb = regexp.MustCompile(`%[a-z]`)
 
-// template returns the text that an expression makes, with … for what is not known.
+// template returns the text of a string expression. Unknown parts become "…".
 func template(expr ast.Expr) string {
 	switch e := expr.(type) {
 	case *ast.BasicLit:

@@ -5,49 +5,43 @@ import (
 	"time"
 )
 
-// EffectKind says what an effect asks of the outside.
+// EffectKind names the action that an effect requests.
 type EffectKind string
 
 // The kinds of effects.
 const (
-	// Schedule asks that the timer Timer fire at At: that the event TimerEvent with its ID
-	// reach the instance no earlier. It never has to be cancelled: a timer that the
-	// snapshot no longer holds is stale and does nothing.
+	// Schedule requests a timer: at time At or later, the host sends TimerEvent with the ID Timer to the instance.
+	// Timers need no cancellation. A timer that the snapshot no longer holds is stale and has no effect.
 	Schedule EffectKind = "schedule"
-	// Send asks that Event be sent to the instance To, or to the child instance Child.
+	// Send sends Event to the instance To or to the child instance Child.
 	Send EffectKind = "send"
-	// EmitEvent asks that Event be shown to whoever listens to the host: see Emit.
+	// EmitEvent shows Event to the host's listeners: see Emit.
 	EmitEvent EffectKind = "emit"
-	// LogMessage asks that Message be written to the host's log: see Log. It is worth less than
-	// the other effects: a host may perform it at most once.
+	// LogMessage writes Message to the host's log: see Log. The host performs it at most once, so the line may be lost.
 	LogMessage EffectKind = "log"
-	// SpawnInstance asks for an instance of the machine Machine, with Input: the child instance
-	// Child. When it ends, the host steps its parent with ChildRef.Done or ChildRef.Failed.
+	// SpawnInstance starts the child instance Child of the machine Machine with Input. When the child ends, the host
+	// steps the parent with ChildRef.Done or ChildRef.Failed.
 	SpawnInstance EffectKind = "spawn"
-	// ParkEvent asks that Event, which was deferred and which the chart fails on, be put aside where
-	// someone finds it, with Message as the reason: see Deferred.
+	// ParkEvent sets aside a deferred Event that failed. Message is the reason: see Deferred.
 	ParkEvent EffectKind = "park"
-	// ResolveWaits asks that whoever waits for the instance under Name be answered: with Outcome and
-	// Output or, if Error is set, with a failure of that name and Message as its cause; see
-	// Resolution.
+	// ResolveWaits answers the callers that wait for the instance under Name. The answer is Outcome and Output or, if
+	// Error is set, a failure with that name and Message as its cause: see Resolution.
 	ResolveWaits EffectKind = "resolve"
-	// ClaimAlias asks that the instance be known under Name too: see Alias.
+	// ClaimAlias gives the instance the alias Name: see Alias.
 	ClaimAlias EffectKind = "alias"
-	// ReleaseAlias asks that other instances may claim the alias Name: see Unalias.
+	// ReleaseAlias releases the alias Name: see Unalias.
 	ReleaseAlias EffectKind = "release"
-	// StartExecution asks that an execution of the workflow Name be started with Input, once, and that
-	// its end be told by Event, which is still without its payload: see StartWorkflow.
+	// StartExecution starts one execution of the workflow Name with Input. Its end arrives as Event, to which the host
+	// adds the payload: see StartWorkflow.
 	StartExecution EffectKind = "start"
-	// StopInstance asks that the child instance Child be stopped. Its parent waits for nothing
-	// of it any more.
+	// StopInstance stops the child instance Child. The parent no longer waits for it.
 	StopInstance EffectKind = "stop"
 )
 
-// Effect is what a macrostep asks of the outside, as data.
-// Effects must be performed only after the step's Next is stored, in their order.
+// Effect is a request to the host, as data. Perform effects in order, and only after the step's Next is stored.
 type Effect struct {
-	// ID is derived from the snapshot: its count of steps and the effect's position, as in
-	// "3.0". A repeated step gives the same IDs; no two steps of an instance share one.
+	// ID is derived from the snapshot: its step count and the effect's position, as in "3.0". A repeated step gives the
+	// same IDs. No two steps of an instance share one.
 	ID   string     `json:"id"`
 	Kind EffectKind `json:"kind"`
 
@@ -55,23 +49,22 @@ type Effect struct {
 	Timer string    `json:"timer,omitempty"`
 	At    time.Time `json:"at,omitzero"`
 
-	// To is the name of the instance to send Event to.
+	// To is the name of the instance that receives Event.
 	To string `json:"to,omitempty"`
-	// Event is the JSON form of the event to send, to emit or to park, or that tells of an end.
+	// Event is the JSON form of the event to send, emit or park, or of the event that reports the end of an execution.
 	Event json.RawMessage `json:"event,omitempty"`
 
 	// Message is the line to log, the reason for parking, or the cause of a failure.
 	Message string `json:"message,omitempty"`
 
-	// Child is the key of a child instance (ChildRef.Key), Machine the ID of its machine, and
-	// Input the JSON of what it, or an execution, starts with, nil for nothing. No two children of an instance
-	// share a key; the effect that spawns one has it as ID.
+	// Child is the key of a child instance (ChildRef.Key), unique within its parent. The effect that spawns a child has
+	// the same ID. Machine is the child's machine. Input is the JSON input of the child or execution, or nil.
 	Child   string          `json:"child,omitempty"`
 	Machine string          `json:"machine,omitempty"`
 	Input   json.RawMessage `json:"input,omitempty"`
 
-	// Name is the alias to claim or release, the workflow to start, or the name under which those wait who are to be answered. They are told Outcome, the
-	// active atomic states as State, the Tags and Output, the JSON of what goes along; or else Error.
+	// Name is the alias to claim or release, the workflow to start, or the name that callers wait for. Those callers
+	// receive Outcome, the active atomic states as State, Tags, and Output as JSON. For a failure they receive Error.
 	Name    string          `json:"name,omitempty"`
 	Outcome string          `json:"outcome,omitempty"`
 	State   []string        `json:"state,omitempty"`

@@ -14,7 +14,7 @@ func emitting(payload any) statechart.Action[trace] {
 	return statechart.Emit("MOVED", func(trace, Event) any { return payload })
 }
 
-func TestEmitAndLogAskForEffectsInTheirOrder(t *testing.T) {
+func TestEmitAndLogAreEffectsInOrder(t *testing.T) {
 	t.Parallel()
 	all := func(_ *trace, _ Event, enqueue statechart.Enqueue) error {
 		return errors.Join(enqueue.Log("from within"), enqueue.Emit("MOVED", nil))
@@ -30,7 +30,7 @@ func TestEmitAndLogAskForEffectsInTheirOrder(t *testing.T) {
 	equal(t, "names", emitting(nil).Name+", "+logN.Name, "emit MOVED, log")
 }
 
-func TestEmitOfWhatIsNoObjectFailsAsOtherActionsDo(t *testing.T) {
+func TestEmitPayloadMustBeAnObject(t *testing.T) {
 	t.Parallel()
 	def := Def{Initial: "a", States: []S{{ID: "a", On: []On{{Event: "GO", Actions: Do{emitting([]int{1})}}, {Event: "B", Target: "b"}}}, {ID: "b"}}}
 	r := begin(t, def)

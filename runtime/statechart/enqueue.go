@@ -6,10 +6,9 @@ import (
 	"time"
 )
 
-// EnqueueActions returns an action that decides while it runs what to do, in XState's words: for
-// a body of several steps, or events whose types, IDs or number only the context knows. Where one
-// of the other constructors is enough, prefer it: what it raises and sends is checked when the
-// chart is compiled.
+// EnqueueActions returns an action that decides at run time which actions to perform (enqueueActions in XState v5). Use
+// it for several steps in one function, or if event types, IDs or counts depend on the context. Otherwise prefer the
+// other constructors: Compile checks their events.
 //
 // E and errors are as for TryAssign.
 func EnqueueActions[C, E any](name string, fn func(c *C, e E, enqueue Enqueue) error) Action[C] {
@@ -28,12 +27,10 @@ func EnqueueActions[C, E any](name string, fn func(c *C, e E, enqueue Enqueue) e
 	}}}
 }
 
-// Enqueue is how the function of EnqueueActions asks for what the other actions do. It is of use
-// only while that function runs.
+// Enqueue gives the function of EnqueueActions access to the other actions. It is valid only while that function runs.
 type Enqueue struct{ to *interpreter }
 
-// Raise puts an event at the end of the internal queue, as RaiseWith does. The error says that its
-// type is not declared.
+// Raise appends an event to the internal queue, as RaiseWith does. It returns an error if the type is not declared.
 func (q Enqueue) Raise(typ string, payload any) error { return q.to.raiseDeclared(typ, payload) }
 
 // SendTo sends an event to another instance, as the action SendTo does.
@@ -41,12 +38,12 @@ func (q Enqueue) SendTo(instance, typ string, payload any) error {
 	return q.to.send(instance, typ, payload)
 }
 
-// SendAfter sends the chart itself an event later, as the action SendAfter does.
+// SendAfter sends an event to the chart itself after a delay, as the action SendAfter does.
 func (q Enqueue) SendAfter(id, typ string, delay time.Duration, payload any) error {
 	return q.to.sendAfter(id, typ, delay, payload)
 }
 
-// Cancel takes back what was sent under an ID, as the action Cancel does.
+// Cancel cancels the pending events with the ID, as the action Cancel does.
 func (q Enqueue) Cancel(id string) { q.to.cancel(id) }
 
 // In reports whether the state with the given path is active, as the guard In does.
@@ -60,7 +57,7 @@ func (x *interpreter) raiseDeclared(typ string, payload any) error {
 	return nil
 }
 
-// send asks for the effect by which another instance gets an event.
+// send requests the effect that sends an event to another instance.
 func (x *interpreter) send(instance, typ string, payload any) error {
 	body, err := encodeEvent(typ, payload)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// enqueuing is a state a in which GO runs the function.
+// enqueuing returns a chart that runs fn on GO.
 func enqueuing(fn func(*trace, Event, statechart.Enqueue) error) Def {
 	return Def{Initial: "a", Payloads: statechart.Payloads{"NEXT": statechart.InternalOf[int](), "LATER": statechart.NoPayload()}, States: []S{
 		{ID: "a", On: []On{
@@ -19,7 +19,7 @@ func enqueuing(fn func(*trace, Event, statechart.Enqueue) error) Def {
 	}}
 }
 
-func TestEnqueueActionsDoesWhatTheOtherActionsDo(t *testing.T) {
+func TestEnqueueActionsOffersTheOtherActions(t *testing.T) {
 	t.Parallel()
 	r := begin(t, enqueuing(func(c *trace, e Event, enqueue statechart.Enqueue) error {
 		c.Log = append(c.Log, e.Type)
@@ -56,7 +56,7 @@ func TestEnqueueActionsMayFail(t *testing.T) {
 	}
 }
 
-func TestEnqueueActionsOverAPayloadTakesNoOther(t *testing.T) {
+func TestEnqueueActionsChecksItsPayloadType(t *testing.T) {
 	t.Parallel()
 	takes := statechart.EnqueueActions("takes", func(c *trace, e reminder, enqueue statechart.Enqueue) error {
 		c.Log = append(c.Log, e.Text)

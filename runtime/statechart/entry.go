@@ -22,7 +22,7 @@ func (x *interpreter) enterStates() error {
 	return nil
 }
 
-// computeEntrySet returns what a transition enters if history decides.
+// computeEntrySet returns the states that a transition enters if its entry set depends on history.
 func (x *interpreter) computeEntrySet(t *enabledTransition) []entering {
 	if x.entrySet == nil {
 		x.entrySet = newEntrySet(x.chart)
@@ -65,7 +65,7 @@ func (x *interpreter) enterState(e entering) error {
 	return nil
 }
 
-// enterFinal raises the done events that a final state brings about, or ends the chart.
+// enterFinal raises the done events of a final state, or ends the chart.
 func (x *interpreter) enterFinal(n *node) error {
 	output, err := x.finalOutput(n)
 	if err != nil {
@@ -102,7 +102,7 @@ func (x *interpreter) finalOutput(n *node) (json.RawMessage, error) {
 	return output, nil
 }
 
-// done ends the chart with the given output, unless the chart makes its own.
+// done ends the chart. The given output applies unless the chart has its own Output.
 func (x *interpreter) done(output json.RawMessage) error {
 	if x.chart.output != nil {
 		x.runs(outputCode, "", 0)
@@ -117,8 +117,8 @@ func (x *interpreter) done(output json.RawMessage) error {
 	return nil
 }
 
-// isInFinalState reports whether a compound state's active child is final, or whether all
-// regions of a parallel state are in a final state.
+// isInFinalState reports whether the active child of a compound state is final, or whether all regions of a parallel
+// state are in a final state.
 func (c *chart) isInFinalState(state int, configuration *configuration) bool {
 	n := &c.nodes[state]
 	switch n.kind {

@@ -1,16 +1,15 @@
 package statechart
 
-// entering is one state that a transition enters.
+// entering is a state that a transition enters.
 type entering struct {
 	state uint16
-	// history is the history state whose default content runs with the entry, 0 if none does.
+	// history is the history state whose default content runs on entry, or 0.
 	history uint16
-	// byDefault says that the state's own initial transition is taken.
+	// byDefault is set if the state's own initial transition is taken.
 	byDefault bool
 }
 
-// plan works out ahead what the transitions of a valid chart do: domain and entry set, unless they
-// depend on what history states will have recorded.
+// plan precomputes the domain and entry set of every transition that does not depend on recorded history.
 func (c *chart) plan() {
 	set := newEntrySet(c)
 	plan := func(t *transition) {
@@ -34,9 +33,9 @@ func (c *chart) plan() {
 	plan(&c.initial)
 }
 
-// getTransitionDomain returns the state within which a transition acts: the source, if the
-// transition is internal, else the least common ancestor of source and targets, which may be
-// a <parallel> as in XState; -1 if the root itself is re-entered.
+// getTransitionDomain returns the domain of a transition. This is the source if the transition is internal. Otherwise
+// it is the least common ancestor of source and targets, which may be a <parallel>, as in XState. It is -1 if the root
+// itself is re-entered.
 func (c *chart) getTransitionDomain(t *transition, history []record) int {
 	targets := c.getEffectiveTargetStates(t.targets, history, nil)
 	if !t.reenter {
@@ -67,8 +66,7 @@ func (c *chart) findLCCA(source int, targets []int) int {
 	return -1
 }
 
-// getEffectiveTargetStates replaces history states by what they recorded, or else by their
-// default.
+// getEffectiveTargetStates replaces history states by their records, or else by their defaults.
 func (c *chart) getEffectiveTargetStates(targets []int, history []record, into []int) []int {
 	for _, target := range targets {
 		n := &c.nodes[target]
@@ -85,23 +83,21 @@ func (c *chart) getEffectiveTargetStates(targets []int, history []record, into [
 	return into
 }
 
-// entrySet works out which states a transition enters (SCXML's computeEntrySet). The sets of the
-// transitions of one microstep lie below their domains, which do not overlap, so each can be worked
-// out alone.
+// entrySet computes the states that a transition enters (SCXML's computeEntrySet). The domains of a microstep's
+// transitions do not overlap, so each set is computed separately.
 type entrySet struct {
 	chart *chart
-	// history is what the history states recorded, domain that of the transition: it enters only
-	// states below.
+	// history holds the records of the history states. domain is the transition's domain: only states below it are
+	// entered.
 	history []record
 	domain  int
 
 	statesToEnter stateSet
-	// statesForDefaultEntry are those of the entry set whose initial transition is taken.
+	// statesForDefaultEntry holds the states whose initial transition is taken.
 	statesForDefaultEntry stateSet
-	// defaultHistoryContent holds, by the index of a parent, the history state whose default is
-	// taken.
+	// defaultHistoryContent maps a parent's index to the history state whose default is taken.
 	defaultHistoryContent map[int]int
-	// usesHistory says that the set depends on what a history state recorded.
+	// usesHistory is set if the set depends on a recorded history.
 	usesHistory bool
 }
 
@@ -112,7 +108,7 @@ func newEntrySet(chart *chart) *entrySet {
 	}
 }
 
-// compute collects in statesToEnter what a transition enters.
+// compute fills statesToEnter.
 func (e *entrySet) compute(targets []int, domain int, history []record) {
 	e.domain, e.history, e.usesHistory = domain, history, false
 	e.statesToEnter.clear()
@@ -143,18 +139,18 @@ func (e *entrySet) appendTo(entry []entering) []entering {
 	return entry
 }
 
-// addStateToEnter adds a state. History states only stand for others; and what is not below
-// the domain was not left: the source of an internal transition to itself, or the states
-// between a history state's parent and the part of it that a transition from within leaves.
-// SCXML and XState would run the entry actions of the latter without the exit actions.
+// addStateToEnter adds a state, with two exceptions. History states only stand for others. States outside the domain
+// were not left, and must not be entered. This concerns the source of an internal transition to itself, and the states
+// between a history state's parent and the part that a transition from within leaves. For the latter, SCXML and XState
+// would run entry actions without exit actions.
 func (e *entrySet) addStateToEnter(state int) {
 	if !e.chart.nodes[state].isHistory() && e.chart.isDescendant(state, e.domain) {
 		e.statesToEnter.add(state)
 	}
 }
 
-// addDescendantStatesToEnter adds what entering a state entails below it: what a history
-// state stands for, a compound state's default child, all regions of a parallel state.
+// addDescendantStatesToEnter adds the descendants entered with a state: the states that a history state stands for, the
+// default child of a compound state, and all regions of a parallel state.
 func (e *entrySet) addDescendantStatesToEnter(state int) {
 	n := &e.chart.nodes[state]
 	switch n.kind {
@@ -185,8 +181,8 @@ func (e *entrySet) addDescendantStatesToEnter(state int) {
 	}
 }
 
-// addAncestorStatesToEnter adds the proper ancestors of a state below the given one; of
-// parallel ancestors, also the regions that nothing else enters. A state has none below itself.
+// addAncestorStatesToEnter adds the proper ancestors of a state that lie below the given one. For parallel ancestors it
+// adds the missing regions too. If state equals below, it adds nothing.
 func (e *entrySet) addAncestorStatesToEnter(state, below int) {
 	if state == below {
 		return
@@ -199,8 +195,7 @@ func (e *entrySet) addAncestorStatesToEnter(state, below int) {
 	}
 }
 
-// addMissingRegions adds the regions of a parallel state of which no descendant is in the
-// entry set.
+// addMissingRegions adds the regions of a parallel state that have no descendant in the entry set.
 func (e *entrySet) addMissingRegions(state int) {
 	for _, child := range e.chart.nodes[state].children {
 		n := &e.chart.nodes[child]

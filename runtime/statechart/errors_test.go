@@ -13,7 +13,7 @@ var errBroken = errors.New("broken")
 
 func fails(c *trace, _ Event) error { c.N = 999; return errBroken }
 
-// breaking is a chart that breaks on GO in the way that the test gives it.
+// breaking returns a chart that fails on GO, changed by the test.
 func breaking(change func(a, b *S)) Def {
 	def := Def{Initial: "p", Payloads: statechart.Payloads{"R": statechart.NoPayload()}, States: []S{{ID: "p", Initial: "a", States: []S{
 		{ID: "a", On: []On{{Event: "GO", Target: "b", Actions: append(logs("lost"), raise("R"))}}},
@@ -80,7 +80,7 @@ func TestFailingCodeIsNamedAndChangesNothing(t *testing.T) {
 	}
 }
 
-func TestPayloadThatDoesNotFitIsNamed(t *testing.T) {
+func TestMismatchedPayloadIsNamed(t *testing.T) {
 	t.Parallel()
 	large := statechart.When("large", func(_ trace, n int) bool { return n > 9 })
 	keep := statechart.Assign("keep", func(c *trace, n int) { c.N = n })
@@ -130,7 +130,7 @@ func TestFailingStartReturnsNothing(t *testing.T) {
 	}
 }
 
-// brittle is a context whose copying fails.
+// brittle is a context whose Clone panics.
 type brittle struct{ Broken bool }
 
 func (b brittle) Clone() brittle {
@@ -154,7 +154,7 @@ func TestPanicOfTheContextsCloneIsAnError(t *testing.T) {
 
 func TestEndlessMacrostepIsRefused(t *testing.T) {
 	t.Parallel()
-	// 1 microstep takes GO, the others one always each; with MicrostepsMax in all it may end.
+	// GO takes 1 microstep, and each Always another one. MicrostepsMax in total is allowed.
 	looping := func(bound int) Def {
 		return Def{Initial: "a", States: []S{{ID: "a", Tags: settled,
 			On:     []On{{Event: "GO", Actions: Do{add(-bound)}}},
@@ -186,7 +186,7 @@ func TestStalledConfigurationIsRefused(t *testing.T) {
 		`the chart is stalled: chart c would be in p after event "done.invoke.p", which is not settled, with no service running and no always enabled`)
 }
 
-// timed is a state on GO into a state with n timers.
+// timed returns a chart in which GO enters a state with n timers.
 func timed(n int) Def {
 	def := Def{Initial: "a", States: []S{{ID: "a", On: []On{{Event: "GO", Target: "b"}}}, {ID: "b"}}}
 	for i := range n {
@@ -195,7 +195,7 @@ func timed(n int) Def {
 	return def
 }
 
-func TestLimitsAreKept(t *testing.T) {
+func TestLimitsAreEnforced(t *testing.T) {
 	t.Parallel()
 	equal(t, "timers at the limit", len(begin(t, timed(statechart.TimersMax)).send("GO").step.Next.Timers), statechart.TimersMax)
 	begin(t, timed(statechart.TimersMax+1)).refuses(Event{Type: "GO"}, statechart.ErrLimit,

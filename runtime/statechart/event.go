@@ -13,43 +13,37 @@ import (
 	"unicode/utf8"
 )
 
-// ReservedPrefix begins the event types that belong to the runtime; producers may not send
-// them.
+// ReservedPrefix is the prefix of the runtime's event types. Producers must not send them.
 const ReservedPrefix = "settle."
 
-// TimerEvent is the type of the event by which a timer fires: {"type": "settle.timer",
-// "timer": ID}.
+// TimerEvent is the type of the event that reports a fired timer: {"type": "settle.timer", "timer": ID}.
 const TimerEvent = ReservedPrefix + "timer"
 
-// ExecutionError is the type of the event that a chart raises when an action or a guard of its own
-// returns an error, or the output of a final state cannot be encoded (SCXML 3.12.2, error.execution). Its payload is the
-// StepError.
+// ExecutionError is the type of the event raised when an action or guard returns an error, or when the output of a
+// final state cannot be encoded (SCXML 3.12.2, error.execution). Its payload is the StepError.
 //
-// Only a chart with a transition for "error.execution" or "error.*" gets it; "*" is not enough.
-// Without one, or if no active state takes the event, the error is that of the step. A panic and
-// ErrLimit always are. A guard of an eventless transition that fails again and again is endless:
-// leave its state.
+// Only a chart with a transition for "error.execution" or "error.*" receives it. "*" does not match. Without such a
+// transition, or if no active state accepts the event, the error fails the step. A panic and ErrLimit always fail the
+// step. A guard of an eventless transition that keeps failing is endless unless the handler leaves its state.
 const ExecutionError = "error.execution"
 
-// EventNameBytesMax limits the type of an event and the producer's ID "$id", both of which
-// are stored with instances.
+// EventNameBytesMax limits the event type and the producer's ID "$id". Both are stored with instances.
 const EventNameBytesMax = 256
 
-// Event is what a chart reacts to. The zero value is the event of a chart that starts.
+// Event is the input of a step. The zero value is the event of a starting chart.
 type Event struct {
 	Type string
-	// ID is the producer's own event ID ("$id"), empty if it gave none. Events of one
-	// instance with the same ID are applied once.
+	// ID is the producer's event ID ("$id"), or empty. Duplicate events with the same ID are applied once per instance.
 	ID string
-	// At is when the event is applied. It is the only time a chart knows.
+	// At is the time at which the event is applied. Charts have no other clock.
 	At time.Time
-	// Payload is a value of the declared type: for an event from outside that of Payloads,
-	// for done.invoke.ID the service's result, for error.invoke.ID a ServiceError, for
-	// done.state.ID of a compound state the output (json.RawMessage) of its final state.
+	// Payload is a value of the declared type. An event from outside has the type of Payloads, done.invoke.ID the
+	// service's result, and error.invoke.ID a ServiceError. done.state.ID of a compound state carries the output
+	// (json.RawMessage) of its final state.
 	Payload any
 	// Timer is the ID of the timer that fired, for events of type TimerEvent.
 	Timer string
-	// Invocation is the key of the invocation that ended, for its done and error events.
+	// Invocation is the key of the ended invocation, for done and error events.
 	Invocation string
 }
 
@@ -59,26 +53,24 @@ type Payload struct {
 	internal bool
 }
 
-// PayloadOf declares an event that carries a T. T is decoded from the event's JSON object by
-// encoding/json; if T or *T has a method Validate() error, it is called and its error
-// refuses the event, as a panic in it does. That error is logged and kept with the event: it
-// should not quote secrets.
+// PayloadOf declares an event with a payload of type T. encoding/json decodes T from the event's JSON object. If T or
+// *T has a method Validate() error, Decode calls it, and an error or panic rejects the event. The error is logged and
+// stored with the event, so it should not quote secrets.
 func PayloadOf[T any]() Payload { return Payload{typ: reflect.TypeFor[T]()} }
 
-// NoPayload declares an event that carries nothing; further keys are ignored.
+// NoPayload declares an event without payload. Additional keys are ignored.
 func NoPayload() Payload { return Payload{} }
 
-// InternalOf declares an event that only the chart itself raises: one that arrives from
-// outside is refused as undeclared.
+// InternalOf declares an event that only the chart itself raises. Decode rejects it as undeclared.
 func InternalOf[T any]() Payload { return Payload{typ: reflect.TypeFor[T](), internal: true} }
 
-// Internal is InternalOf for an event that carries nothing.
+// Internal is InternalOf for an event without payload.
 func Internal() Payload { return Payload{internal: true} }
 
 // Payloads declares the event types of a chart.
 type Payloads map[string]Payload
 
-// Types returns the types of the events that may come from outside, sorted.
+// Types returns the event types that may come from outside, sorted.
 func (p Payloads) Types() []string {
 	var types []string
 	for typ, payload := range p {
@@ -90,7 +82,7 @@ func (p Payloads) Types() []string {
 	return types
 }
 
-// Errors by which a host decides what becomes of an event that cannot be decoded.
+// Errors by which a host decides how to handle an event that cannot be decoded.
 var (
 	// ErrNotAnEvent is returned by Decode when the body is not a JSON object with a type.
 	ErrNotAnEvent = errors.New("not an event")
@@ -100,16 +92,14 @@ var (
 	ErrPayload = errors.New("wrong payload")
 )
 
-// Decode reads an event from its JSON form: an object with the key "type", the payload's
-// keys beside it, and optionally "$id". At is left zero. The errors wrap ErrNotAnEvent,
-// ErrUndeclared or ErrPayload; with the latter two, the event that is returned has its type.
-// Of the body they quote no values, which may be secret, but an undeclared type and names of
-// keys.
+// Decode decodes an event from its JSON form: an object with the key "type", the payload's keys, and an optional "$id".
+// It leaves At zero. The errors wrap ErrNotAnEvent, ErrUndeclared or ErrPayload. With the latter two, the returned
+// event has its type. Errors may quote an undeclared event type and key names, but no values, because values may be
+// secret.
 func (c *chart) Decode(body []byte) (Event, error) { return c.payloads.decode(c.id, body) }
 
 func (p Payloads) decode(chart string, body []byte) (Event, error) {
-	// Keys are compared exactly, through a map: into a struct, encoding/json would take
-	// "Type" for "type".
+	// A map compares keys exactly. Decoding into a struct would match "Type" as well.
 	var head map[string]json.RawMessage
 	if trimmed := bytes.TrimLeft(body, " \t\r\n"); len(trimmed) == 0 || trimmed[0] != '{' {
 		return Event{}, fmt.Errorf("%w: expected a JSON object such as {\"type\": \"VERIFY\"}, got %s", ErrNotAnEvent, beginning(body))
@@ -159,11 +149,11 @@ func (p Payloads) decode(chart string, body []byte) (Event, error) {
 	return event, nil
 }
 
-// beginningRunesMax is how much of a body that is no event is quoted at most.
+// beginningRunesMax is the maximum number of characters quoted from an invalid body.
 const beginningRunesMax = 8
 
-// beginning says how a body begins that is no object: with white space and a byte order mark, which nobody sees, and one
-// character more. The rest may be secret.
+// beginning describes the start of a body that is not an object: invisible white space and byte order mark, and one
+// more character. It quotes no more, because the body may be secret.
 func beginning(body []byte) string {
 	if len(body) == 0 {
 		return "0 bytes"
@@ -179,11 +169,10 @@ func beginning(body []byte) string {
 	return fmt.Sprintf("%d bytes that begin with %+q", len(body), body[:length])
 }
 
-// EncodeEvent writes an event in the JSON form that Decode reads, as SendTo does. The payload must
-// marshal to a JSON object, or be nil.
+// EncodeEvent encodes an event in the JSON form that Decode reads. The payload must be nil or marshal to a JSON object.
 func EncodeEvent(typ string, payload any) (json.RawMessage, error) { return encodeEvent(typ, payload) }
 
-// sent reads an event that a chart sent itself, from its JSON form.
+// sent decodes an event that the chart sent to itself.
 func (c *chart) sent(body []byte) (Event, error) {
 	var head map[string]json.RawMessage
 	var event Event
@@ -207,8 +196,7 @@ func (c *chart) sent(body []byte) (Event, error) {
 	return event, err
 }
 
-// decode reads and validates a payload. The type's own methods may panic on input that they
-// did not expect; that refuses the event as their error would.
+// decode decodes and validates a payload. A panic of the type's methods rejects the event, as their error does.
 func (p Payload) decode(body []byte) (payload any, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -231,7 +219,7 @@ func (p Payload) decode(body []byte) (payload any, err error) {
 	return pointer.Elem().Interface(), nil
 }
 
-// Limits on the keys that an error message names.
+// Limits on the keys quoted in an error message.
 const (
 	namedKeysMax     = 10
 	namedKeyBytesMax = 32
@@ -258,7 +246,7 @@ func keyNames(object map[string]json.RawMessage) string {
 	return listed
 }
 
-// jsonKind names the kind of a JSON value, which has no space around it, for a message.
+// jsonKind names the kind of a JSON value for a message. The value has no surrounding space.
 func jsonKind(value json.RawMessage) string {
 	if len(value) == 0 {
 		return "nothing"
@@ -282,14 +270,13 @@ func jsonKind(value json.RawMessage) string {
 	}
 }
 
-// isPartial reports whether a descriptor matches types beside the one that it spells.
+// isPartial reports whether a descriptor is a wildcard or prefix.
 func isPartial(descriptor string) bool {
 	return descriptor == "*" || strings.HasSuffix(descriptor, ".*")
 }
 
-// matches reports whether an event descriptor matches an event type (SCXML 3.12.1): "*",
-// the type itself, or "a.b.*" for a.b and every type that begins with "a.b.". The timers' own
-// events are matched by nothing but themselves.
+// matches reports whether an event descriptor matches an event type (SCXML 3.12.1): "*", the type itself, or "a.b.*"
+// for a.b and every type with the prefix "a.b.". Timer events match only their own descriptor.
 func matches(descriptor, typ string) bool {
 	if descriptor == typ {
 		return true

@@ -26,7 +26,7 @@ func TestGuardedAlwaysIsTriedAfterEveryMicrostep(t *testing.T) {
 	r.send("ADD").is("b", "-a +b")
 }
 
-func TestEventThatOnlyAGuardOfAlwaysLooksAtIsHandled(t *testing.T) {
+func TestEventReadOnlyByAnAlwaysGuardIsHandled(t *testing.T) {
 	t.Parallel()
 	late := statechart.When("late", func(_ trace, e Event) bool { return e.At.After(epoch) })
 	stop := statechart.When("stop", func(_ trace, e Event) bool { return e.Type == "STOP" })
@@ -46,7 +46,7 @@ func TestEventThatOnlyAGuardOfAlwaysLooksAtIsHandled(t *testing.T) {
 	}
 }
 
-func TestAlwaysOfTheDescendantComesBeforeThatOfItsAncestor(t *testing.T) {
+func TestAlwaysOfADescendantPrecedesItsAncestors(t *testing.T) {
 	t.Parallel()
 	r := begin(t, Def{Initial: "p", States: []S{
 		{ID: "p", Initial: "a", Always: []On{{Target: "q", Actions: logs("parent")}}, States: []S{
@@ -65,7 +65,7 @@ func TestRegionsTakeTheirAlwaysTogether(t *testing.T) {
 	r.is("r1.b r2.b", "+r1 +a +r2 +a -a -a +b +b")
 }
 
-func TestRaisedEventsAreHandledInOrderOnceNoEventlessTransitionIsLeft(t *testing.T) {
+func TestRaisedEventsAreHandledInOrderAfterEventlessTransitions(t *testing.T) {
 	t.Parallel()
 	r := begin(t, Def{Initial: "a", States: []S{
 		{ID: "a", On: []On{{Event: "GO", Target: "b", Actions: Do{raise("ONE"), raise("TWO")}}}},
@@ -76,7 +76,7 @@ func TestRaisedEventsAreHandledInOrderOnceNoEventlessTransitionIsLeft(t *testing
 	r.send("GO").is("c", "-a +b -b always +c one two three")
 }
 
-func TestRaisedEventThatNothingHandlesIsDropped(t *testing.T) {
+func TestUnhandledRaisedEventIsDropped(t *testing.T) {
 	t.Parallel()
 	r := begin(t, Def{Initial: "a", States: []S{{ID: "a", Entry: Do{raise("X"), raise("Y")}, On: []On{{Event: "Y", Actions: logs("y")}, {Event: "X", Guard: no, Target: "a"}}}}})
 	r.is("a", "+a y")
@@ -129,7 +129,7 @@ func TestGuardsCombine(t *testing.T) {
 	}
 }
 
-func TestGuardOverAPayloadTakesOnlyWhatHolds(t *testing.T) {
+func TestGuardReadsThePayload(t *testing.T) {
 	t.Parallel()
 	type amount struct{ Cents int }
 	large := statechart.When("large", func(_ trace, a amount) bool { return a.Cents > 100 })
@@ -166,7 +166,7 @@ func TestEventDescriptorsMatchByToken(t *testing.T) {
 	}
 }
 
-func TestWildcardTakesDoneEventsButNoTimers(t *testing.T) {
+func TestWildcardMatchesDoneEventsButNotTimers(t *testing.T) {
 	t.Parallel()
 	anything := []On{{Event: "*", Target: "q", Actions: logs("any")}}
 	r := begin(t, Def{Initial: "p", States: []S{{ID: "p", Initial: "f", On: anything, States: []S{{ID: "f", Type: statechart.Final}}}, {ID: "q"}}})
@@ -175,14 +175,14 @@ func TestWildcardTakesDoneEventsButNoTimers(t *testing.T) {
 	r.fire(r.timer("p")).is("x", "+p -p +x")
 }
 
-func TestWildcardTakesNoStaleEvents(t *testing.T) {
+func TestWildcardDoesNotMatchStaleEvents(t *testing.T) {
 	t.Parallel()
 	r := begin(t, Def{Initial: "a", On: []On{{Event: "*", Actions: logs("any")}}, States: []S{{ID: "a"}}})
 	r.apply(Event{Type: statechart.TimerEvent, Timer: "0.0"})
 	r.apply(Event{Type: "done.invoke.a", Invocation: "0.0"}).is("a", "+a")
 }
 
-func TestGuardOverTheContextAloneTakesAnyEvent(t *testing.T) {
+func TestContextGuardAcceptsAnyEvent(t *testing.T) {
 	t.Parallel()
 	positive := statechart.If("positive", func(c trace) bool { return c.N > 0 })
 	r := begin(t, Def{Initial: "a", States: []S{{ID: "a", On: []On{
@@ -190,14 +190,14 @@ func TestGuardOverTheContextAloneTakesAnyEvent(t *testing.T) {
 	r.is("a", "+a").send("GO").is("a", "zero").send("ADD", "GO").is("a", "positive")
 }
 
-func TestDescriptorBesideAPrefixMatchesItsOwnTypeOnly(t *testing.T) {
+func TestDescriptorNextToAPrefixMatchesOnlyItsType(t *testing.T) {
 	t.Parallel()
 	r := begin(t, Def{Initial: "a", Payloads: statechart.Payloads{"mouse.up": statechart.NoPayload(), "key.up": statechart.NoPayload()}, States: []S{
 		{ID: "a", On: []On{{Event: "mouse", Actions: logs("mouse")}, {Event: "key.*", Actions: logs("key")}}}}})
 	r.is("a", "+a").send("mouse.up").is("a", "").send("mouse", "key.up").is("a", "mouse key")
 }
 
-func TestWildcardIsNoEventlessTransition(t *testing.T) {
+func TestWildcardIsNotAnEventlessTransition(t *testing.T) {
 	t.Parallel()
 	r := begin(t, Def{Initial: "a", States: []S{
 		{ID: "a", On: []On{{Event: "*", Actions: logs("any")}, {Event: "GO", Actions: logs("never")}}, Tags: settled, Always: []On{{Guard: enough, Target: "b", Actions: logs("always")}}},

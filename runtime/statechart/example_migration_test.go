@@ -9,7 +9,7 @@ import (
 
 func ExampleMigration() {
 	type (
-		// As version 1 has stored it. Only the migration needs it.
+		// The context of version 1. Only the migration uses it.
 		orderV1 struct {
 			Customer string `json:"customer"`
 		}

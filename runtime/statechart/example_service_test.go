@@ -65,7 +65,7 @@ func ExampleInvoke() {
 
 func ExampleInvoke_timeout() {
 	launch := statechart.ServiceFunc("launch", func(ctx context.Context, _ nothing, _ statechart.Call) (string, error) {
-		return "", statecharttest.Sleep(ctx, time.Hour) // a fake that takes an hour of virtual time
+		return "", statecharttest.Sleep(ctx, time.Hour) // a fake call that takes an hour of virtual time
 	})
 	play(statechart.Must(definition{
 		ID: "runner", Version: 1, Initial: "launching",

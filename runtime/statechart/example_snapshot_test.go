@@ -145,8 +145,8 @@ func ExampleChart_Restore() {
 	fmt.Println(err)
 	// Output:
 	// [unlocked] 2026-11-20 09:01:00 +0000 UTC
-	// unreadable snapshot of chart turnstile: expected version 1 of machine "turnstile", got version 2 of "turnstile"; bring a migration or host that version too
-	// unreadable snapshot of chart turnstile: this version has no state "ajar"; bring a migration or host the old version too
+	// unreadable snapshot of chart turnstile: expected version 1 of machine "turnstile", got version 2 of "turnstile"; add a migration or host that version too
+	// unreadable snapshot of chart turnstile: this version has no state "ajar"; add a migration or host the old version too
 }
 
 func ExampleCompile() {
@@ -164,7 +164,7 @@ func ExampleCompile() {
 	// chart "order": 3 findings:
 	//   state "open" on SHIP: target "sent" is not a state: name a sibling, a .child, or a #path.of.a.state
 	//   state "open" on CANCEL: the event type is undeclared: declare it in Payloads
-	//   state "checking" is unsettled and nothing moves it on: no service, no always: tag it settled if it waits for the outside world
+	//   state "checking" is unsettled, and no service or Always moves it on: tag it settled if it waits for the outside world
 }
 
 func Example_limits() {

@@ -59,7 +59,7 @@ func ExampleState_defaultEntry() {
 	//   effect 4.0 log runs
 }
 
-// shipment is a chart with two regions.
+// shipment returns a chart with two regions.
 func shipment() *statechart.Chart[nothing] {
 	return statechart.Must(definition{
 		ID: "shipment", Version: 1, Initial: "preparing",
@@ -132,7 +132,7 @@ func ExampleState_final() {
 	//   done, output {"verdict":"no"}
 }
 
-// pausable is a chart with two history states.
+// pausable returns a chart with two history states.
 func pausable() *statechart.Chart[nothing] {
 	return statechart.Must(definition{
 		ID: "pausable", Version: 1, Initial: "paused",
@@ -159,7 +159,7 @@ func pausable() *statechart.Chart[nothing] {
 
 func ExampleState_history() {
 	p := play(pausable())
-	p.send("RESUME")                  // nothing is recorded: the default
+	p.send("RESUME")                  // no record: the default
 	p.send("NEXT", "PAUSE", "RESUME") // deep: the atomic state
 	p.send("PAUSE", "REDO")           // shallow: the child of running, from its start
 	// Output:
@@ -186,7 +186,7 @@ func ExampleSnapshot_Settled() {
 	step := must(chart.Start(statechart.Start{Instance: "order/7"}))
 	fmt.Println(step.Next.State(), "settled:", step.Next.Settled())
 
-	// The host runs the service and steps the chart with what it returned.
+	// The host runs the service and steps the chart with its result.
 	service := step.Next.Services[0]
 	step = must(chart.Step(step.Next, service.Done("receipt-1")))
 	fmt.Println(step.Next.State(), "settled:", step.Next.Settled())

@@ -9,7 +9,7 @@ import (
 	"github.com/settle-run/settle/runtime/statecharttest"
 )
 
-// The words of the examples whose charts keep nothing in their context.
+// Short names for charts without data in their context.
 type (
 	nothing    = struct{}
 	definition = statechart.Definition[nothing]
@@ -20,7 +20,7 @@ type (
 	do         = []statechart.Action[nothing]
 )
 
-// events declares events that carry nothing.
+// events declares events without payload.
 func events(types ...string) statechart.Payloads {
 	payloads := statechart.Payloads{}
 	for _, typ := range types {
@@ -29,12 +29,12 @@ func events(types ...string) statechart.Payloads {
 	return payloads
 }
 
-// note returns an action that asks for a line in the log.
+// note returns an action that writes a line to the log.
 func note(line string) statechart.Action[nothing] {
 	return statechart.Log(func(nothing, statechart.Event) string { return line })
 }
 
-// must returns a value that came without an error.
+// must returns a value and panics on an error.
 func must[T any](value T, err error) T {
 	if err != nil {
 		panic(err)
@@ -45,17 +45,17 @@ func must[T any](value T, err error) T {
 // show prints a value as JSON.
 func show(value any) { fmt.Println(string(must(json.Marshal(value)))) }
 
-// shown is an instance that is played in virtual time and tells what happens to it.
+// shown is an instance in virtual time that prints its steps.
 type shown[C any] struct{ *statecharttest.Player[C] }
 
-// play starts an instance and prints where.
+// play starts an instance and prints its state.
 func play[C any](chart *statechart.Chart[C]) shown[C] {
 	p := shown[C]{statecharttest.Play(panicking{}, chart, statecharttest.Config{})}
 	fmt.Print(p.Trace())
 	return p
 }
 
-// send sends events and prints what each leads to.
+// send sends events and prints the resulting steps.
 func (p shown[C]) send(types ...string) {
 	for _, typ := range types {
 		p.sendWith(typ, nil)
@@ -67,13 +67,13 @@ func (p shown[C]) sendWith(typ string, payload any) {
 	fmt.Print(typ + ": " + p.Trace())
 }
 
-// advance lets time pass and prints what that leads to.
+// advance lets time pass and prints the resulting steps.
 func (p shown[C]) advance(d time.Duration) {
 	p.Advance(d)
 	fmt.Print(p.Trace())
 }
 
-// panicking is what a player needs of a test.
+// panicking implements the methods of testing.T that a player needs.
 type panicking struct{}
 
 func (panicking) Helper()                           {}
@@ -120,7 +120,7 @@ func ExampleChart_Step() {
 	// [paid] {30} done
 }
 
-// turnstile is the chart that docs/charts/basics.md draws.
+// turnstile returns the chart drawn in docs/charts/basics.md.
 func turnstile() *statechart.Chart[nothing] {
 	return statechart.Must(definition{
 		ID: "turnstile", Version: 1, Initial: "locked",

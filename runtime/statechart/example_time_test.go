@@ -18,7 +18,7 @@ func ExampleAfter() {
 					{ID: "reading", Tags: settled, On: []on{{Event: "ASK", Target: "asking"}}},
 					{ID: "asking", Tags: settled,
 						On:    []on{{Event: "ANSWER", Target: "reading"}},
-						After: []after{{ID: "reminder", Delay: 24 * time.Hour, Actions: do{note("nobody has answered")}}}},
+						After: []after{{ID: "reminder", Delay: 24 * time.Hour, Actions: do{note("no answer yet")}}}},
 				}},
 			{ID: "accepted", Type: statechart.Final},
 			{ID: "expired", Type: statechart.Final},
@@ -36,7 +36,7 @@ func ExampleAfter() {
 	// ASK: open.reading -> open.asking
 	//   effect 2.0 schedule open.asking after reminder at +25h0m0s
 	// +25h0m0s open.asking after reminder: stays in open.asking
-	//   effect 3.0 log nobody has answered
+	//   effect 3.0 log no answer yet
 	// ANSWER: open.asking -> open.reading
 	// +48h0m0s open after deadline: open.reading -> expired
 	//   done

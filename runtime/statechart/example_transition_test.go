@@ -13,7 +13,7 @@ type invitation struct {
 	Email string `json:"email"`
 }
 
-// Validate refuses what is no address.
+// Validate rejects an invalid address.
 func (i invitation) Validate() error {
 	if !strings.Contains(i.Email, "@") {
 		return errors.New("expected an email with an @")
@@ -77,7 +77,7 @@ func ExampleTransition() {
 					{ID: "low", Tags: settled, On: []on{{Event: "DIM", Target: "#off.manual"}}}, // a path from the top
 				}},
 			{ID: "off", Initial: "manual", States: []state{
-				{ID: "manual", Tags: settled, On: []on{{Event: "ON", Target: "#bright"}}}, // an ID that only one state has
+				{ID: "manual", Tags: settled, On: []on{{Event: "ON", Target: "#bright"}}}, // an ID that is unique in the chart
 				{ID: "scheduled", Tags: settled},
 			}},
 		},
@@ -268,7 +268,7 @@ func ExampleTransition_reenter() {
 				On: []on{
 					{Event: "TYPE", Actions: do{note("types")}},        // no target: nothing is left
 					{Event: "BACK", Target: ".name"},                   // filling stays
-					{Event: "AGAIN", Target: "filling", Reenter: true}, // filling is left and entered
+					{Event: "AGAIN", Target: "filling", Reenter: true}, // filling is left and entered again
 				},
 				States: []state{
 					{ID: "name", Tags: settled, On: []on{{Event: "NEXT", Target: "address"}}},

@@ -12,13 +12,12 @@ import (
 var (
 	failing     = statechart.TryAssign("failing", func(*trace, Event) error { return errPlanned })
 	failingWhen = statechart.TryWhen("failing", func(trace, Event) (bool, error) { return true, errPlanned })
-	// keepFailure logs what an ExecutionError tells.
 	keepFailure = statechart.Assign("keepFailure", func(c *trace, e statechart.StepError) {
 		c.Log = append(c.Log, fmt.Sprintf("%s in %q on %s: %v", e.Code, e.State, e.Event, errors.Is(&e, errPlanned)))
 	})
 )
 
-func TestExecutionErrorIsRaisedWhereTheChartTakesIt(t *testing.T) {
+func TestExecutionErrorIsRaisedIfTheChartHandlesIt(t *testing.T) {
 	t.Parallel()
 	failed := S{ID: "failed"}
 	handler := On{Event: statechart.ExecutionError, Target: "#failed", Actions: Do{keepFailure}}
@@ -58,7 +57,7 @@ func TestExecutionErrorIsRaisedWhereTheChartTakesIt(t *testing.T) {
 	}
 }
 
-func TestExecutionErrorThatNobodyTakesIsThatOfTheStep(t *testing.T) {
+func TestUnhandledExecutionErrorFailsTheStep(t *testing.T) {
 	t.Parallel()
 	failed := `chart c, state "a", event "GO": action failing: planned`
 	for name, states := range map[string][]S{
@@ -71,7 +70,7 @@ func TestExecutionErrorThatNobodyTakesIsThatOfTheStep(t *testing.T) {
 			{ID: "a", On: []On{{Event: "GO", Target: "b", Actions: Do{failing}}, {Event: statechart.ExecutionError}}},
 			{ID: "b", Type: statechart.Final},
 		},
-		"exit of what is done": {
+		"exit of a done instance": {
 			{ID: "a", On: []On{{Event: "GO", Target: "b"}, {Event: statechart.ExecutionError}}, Exit: Do{failing}},
 			{ID: "b", Type: statechart.Final},
 		},
@@ -82,7 +81,7 @@ func TestExecutionErrorThatNobodyTakesIsThatOfTheStep(t *testing.T) {
 	}
 }
 
-func TestPanicIsNoExecutionError(t *testing.T) {
+func TestPanicIsNotAnExecutionError(t *testing.T) {
 	t.Parallel()
 	panics := statechart.Assign("panics", func(*trace, Event) { panic("planned") })
 	r := begin(t, Def{Initial: "a", States: []S{
@@ -91,7 +90,7 @@ func TestPanicIsNoExecutionError(t *testing.T) {
 	r.refuses(Event{Type: "GO"}, nil, `chart c, state "a", event "GO": action panics: panic: a value of the type string`)
 }
 
-func TestExecutionErrorIsTheChartsOwn(t *testing.T) {
+func TestExecutionErrorCannotBeRedeclared(t *testing.T) {
 	t.Parallel()
 	wrong := statechart.Assign("wrong", func(*trace, statechart.ServiceError) {})
 	for problem, def := range map[string]Def{
@@ -105,7 +104,7 @@ func TestExecutionErrorIsTheChartsOwn(t *testing.T) {
 	}
 }
 
-func TestLimitsAreNoExecutionErrors(t *testing.T) {
+func TestLimitsAreNotExecutionErrors(t *testing.T) {
 	t.Parallel()
 	def := func(handles bool) Def {
 		many := statechart.EnqueueActions("many", func(_ *trace, _ Event, enqueue statechart.Enqueue) error {
@@ -128,13 +127,13 @@ func TestLimitsAreNoExecutionErrors(t *testing.T) {
 	}
 }
 
-func TestAnEventOfTheChartThatCarriesAFailureIsNone(t *testing.T) {
+func TestRaisedEventWithAStepErrorIsNotAFailure(t *testing.T) {
 	t.Parallel()
 	tells := statechart.RaiseWith("TOLD", func(trace, Event) statechart.StepError { return statechart.StepError{Err: errPlanned} })
 	r := begin(t, Def{Initial: "a", Payloads: statechart.Payloads{"TOLD": statechart.InternalOf[statechart.StepError]()}, States: []S{
 		{ID: "a", On: []On{{Event: "GO", Actions: Do{tells}}, {Event: "END", Target: "end", Actions: Do{tells}}, {Event: "TOLD", Guard: no, Actions: logs("told")}}},
 		{ID: "end", Type: statechart.Final},
 	}})
-	r.send("GO").is("a", "+a") // Nobody takes it, so it is dropped.
+	r.send("GO").is("a", "+a") // No transition matches, so it is dropped.
 	r.send("END").is("end", "-a +end -end")
 }

@@ -33,7 +33,7 @@ func TestDoneEventWithoutOutputCarriesNone(t *testing.T) {
 	equal(t, "length of the output", r.step.Next.Context.N, 100)
 }
 
-// finishing is a parallel state whose regions end on END1 and END2.
+// finishing returns a parallel state whose regions end on END1 and END2.
 func finishing(onDone []On) S {
 	region := func(id, event string) S {
 		return S{ID: id, Initial: "a", OnDone: []On{{Actions: logs("done " + id)}},
@@ -73,7 +73,7 @@ func TestTopLevelFinalStateEndsTheInstance(t *testing.T) {
 	def.After = []After{{Delay: 1, Target: ".f"}}
 	r := begin(t, def)
 	r.is("a", "+a")
-	// The exit actions of what is active run; the queue is dropped.
+	// The exit actions of active states run. The queue is dropped.
 	r.send("END").is("f", "-a +f -f -root")
 	equal(t, "status", r.step.Next.Status, statechart.Done)
 	equal(t, "output", string(r.step.Next.Output), "42")
@@ -86,7 +86,7 @@ func TestTopLevelFinalStateEndsTheInstance(t *testing.T) {
 	equal(t, "next events", len(r.step.Next.NextEvents()), 0)
 }
 
-func TestChartsOutputReplacesThatOfItsFinalState(t *testing.T) {
+func TestChartOutputReplacesFinalStateOutput(t *testing.T) {
 	t.Parallel()
 	def := Def{Initial: "f", States: []S{{ID: "f", Type: statechart.Final, Output: output("own")}}}
 	equal(t, "output", string(begin(t, def).step.Next.Output), `"own"`)

@@ -8,8 +8,8 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// What fails in such a chart raises error.execution, and it is dropped where SCXML drops it.
-func TestForeignChartDropsAnErrorThatNobodyTakes(t *testing.T) {
+// A failure in such a chart raises error.execution, and the event is dropped as in SCXML.
+func TestForeignChartDropsUnhandledErrors(t *testing.T) {
 	t.Parallel()
 	chart, err := statechart.CompileForeign(Def{ID: "c", Version: 1, Initial: "a", States: []S{
 		{ID: "a", On: []On{{Event: "GO", Target: "b", Actions: append(append(logs("1"), failing), logs("2")...)}}},
@@ -29,8 +29,8 @@ func TestForeignChartDropsAnErrorThatNobodyTakes(t *testing.T) {
 	equal(t, "status", r.step.Next.Status, statechart.Done)
 }
 
-// A chart of another interpreter waits in any configuration, beside a service too, and raises and
-// sends what it never declared.
+// A foreign chart may wait in any configuration, even next to a running service. It may raise and send undeclared
+// events.
 func TestForeignChartNeedNotSettle(t *testing.T) {
 	t.Parallel()
 	def := Def{ID: "c", Version: 1, Initial: "a", States: []S{
@@ -43,7 +43,7 @@ func TestForeignChartNeedNotSettle(t *testing.T) {
 		{ID: "d"}, {ID: "unreachable"},
 	}}
 	if _, err := statechart.Compile(def); err == nil {
-		t.Fatal("Compile took the chart")
+		t.Fatal("Compile accepted the chart")
 	}
 	chart, err := statechart.CompileForeign(def, foreign.Document{})
 	if err != nil {
@@ -58,11 +58,11 @@ func TestForeignChartNeedNotSettle(t *testing.T) {
 	r.send("GO", "ASK").is("b", "")
 	r.fire(r.timer("")).is("d", "")
 	if _, err := statechart.CompileForeign(Def{ID: "c", Version: 1, Initial: "x"}, foreign.Document{}); err == nil {
-		t.Error("CompileForeign took a chart without states")
+		t.Error("CompileForeign accepted a chart without states")
 	}
 }
 
-func TestForeignChartReplaysWhatItDeferredThoughItIsNotSettled(t *testing.T) {
+func TestForeignChartReplaysDeferredEventsWhileUnsettled(t *testing.T) {
 	t.Parallel()
 	chart, err := statechart.CompileForeign(Def{ID: "c", Version: 1, Initial: "a", Payloads: statechart.Payloads{"E": statechart.NoPayload()}, States: []S{
 		{ID: "a", Defer: []string{"E"}, On: []On{{Event: "GO", Target: "b"}}}, {ID: "b", On: []On{{Event: "E", Actions: logs("e")}}},

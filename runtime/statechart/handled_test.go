@@ -6,8 +6,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// An event without a transition of its own is still the one that guards of eventless transitions
-// see, as in SCXML's mainEventLoop.
+// Guards of eventless transitions see the current event even if no transition matches it, as in SCXML's mainEventLoop.
 func TestEventMayEnableAnEventlessTransition(t *testing.T) {
 	t.Parallel()
 	isGo := statechart.When("isGo", func(_ trace, e Event) bool { return e.Type == "GO" })
@@ -21,12 +20,12 @@ func TestEventMayEnableAnEventlessTransition(t *testing.T) {
 	equal(t, "handled", r.step.Handled, true)
 }
 
-// copies counts how often it was cloned.
+// copies counts its clones.
 type copies struct{ N int }
 
 func (c copies) Clone() copies { return copies{c.N + 1} }
 
-func TestUnhandledEventKeepsTheContextThatWas(t *testing.T) {
+func TestUnhandledEventKeepsTheContext(t *testing.T) {
 	t.Parallel()
 	chart := once(t, func(*copies) {})
 	start, err := chart.Start(statechart.Start{At: epoch})

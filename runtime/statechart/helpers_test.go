@@ -13,13 +13,13 @@ import (
 
 var epoch = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-// trace is the context of most tests: what ran, in order, and a counter for guards.
+// trace is the context of most tests: a log of executed actions, and a counter for guards.
 type trace struct {
 	Log []string `json:"log"`
 	N   int      `json:"n"`
 }
 
-// The words of the tests' charts.
+// Short names for the tests' charts.
 type (
 	Def    = statechart.Definition[trace]
 	S      = statechart.State[trace]
@@ -33,7 +33,7 @@ type (
 
 var settled = []string{statechart.Settled}
 
-// logs returns actions that write the words to the log.
+// logs returns actions that append the words to the log.
 func logs(words ...string) Do {
 	var do Do
 	for _, word := range words {
@@ -48,7 +48,7 @@ func add(n int) statechart.Action[trace] {
 
 func raise(typ string) statechart.Action[trace] { return statechart.Raise[trace](typ) }
 
-// below holds while the counter is below n.
+// below returns a guard that holds while the counter is below n.
 func below(n int) Guard {
 	return statechart.When("below", func(c trace, _ Event) bool { return c.N < n })
 }
@@ -58,14 +58,13 @@ var (
 	no  = statechart.When("no", func(trace, Event) bool { return false })
 )
 
-// service returns an invocation of a service with the given ID.
+// service returns an invocation with the given ID.
 func service(id string, done, failed []On) Invoke {
 	return Invoke{ID: id, Service: statechart.ServiceFunc("call", callNothing), OnDone: done, OnError: failed}
 }
 
-// traced completes a definition for a test: every state logs "+id" when entered and "-id" when
-// left, atomic states that neither invoke nor move on by themselves are settled, and every
-// event of On and of Raise is declared.
+// traced completes a definition for a test. Every state logs "+id" on entry and "-id" on exit. Atomic states without
+// Invoke and Always become settled. Every event of On and of Raise is declared.
 func traced(def Def) Def {
 	def.ID, def.Version = "c", 1
 	payloads := statechart.Payloads{}
@@ -110,7 +109,7 @@ type run struct {
 	chart *statechart.Chart[trace]
 	step  statechart.Step[trace]
 	now   time.Time
-	seen  int // how much of the log was looked at
+	seen  int // length of the log at the last check
 }
 
 func compile(t *testing.T, def Def) *statechart.Chart[trace] {
@@ -154,8 +153,8 @@ func (r *run) send(types ...string) *run {
 	return r
 }
 
-// refuses steps the instance, expects the message and the error (nil means any), and that
-// nothing changed.
+// refuses steps the instance and expects the given error message, an error that wraps target (nil means any), and no
+// change.
 func (r *run) refuses(event Event, target error, message string) {
 	r.t.Helper()
 	before := text(r.t, r.step.Next)
@@ -173,7 +172,7 @@ func (r *run) refuses(event Event, target error, message string) {
 	equal(r.t, "message", err.Error(), message)
 }
 
-// is checks the active atomic states and what was logged since the last look.
+// is checks the active atomic states and the log since the last check.
 func (r *run) is(state, log string) *run {
 	r.t.Helper()
 	if got := strings.Join(r.step.Next.State(), " "); got != state {
@@ -187,7 +186,7 @@ func (r *run) is(state, log string) *run {
 	return r
 }
 
-// timer returns the one timer that the snapshot holds of a state.
+// timer returns the only timer of a state.
 func (r *run) timer(state string) statechart.Timer {
 	r.t.Helper()
 	var found []statechart.Timer
@@ -233,7 +232,7 @@ func sortEvents(events []Event) {
 
 var errPlanned = errors.New("planned")
 
-// fataler is what a test and a property of rapid have in common.
+// fataler is the common interface of tests and rapid properties.
 type fataler interface {
 	Helper()
 	Fatal(args ...any)

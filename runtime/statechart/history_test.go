@@ -7,8 +7,8 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// playing is a compound state p with two levels below it, a history state h, and a state out
-// from which BACK leads to the history.
+// playing returns a chart with a compound state p with two levels, a history state h, and a state out. BACK leads from
+// out to the history.
 func playing(h S) Def {
 	h.ID = "h"
 	return Def{Initial: "p", States: []S{
@@ -62,13 +62,13 @@ func TestHistoryMayBeTheInitialState(t *testing.T) {
 	r.send("B", "OUT", "FRESH").is("p.b.x", "-a +b +y -y -b -p +out -out +p +b +x")
 }
 
-func TestTransitionToHistoryFromWithinReentersNothingThatStays(t *testing.T) {
+func TestTransitionToHistoryFromWithinReentersOnlyLeftStates(t *testing.T) {
 	t.Parallel()
 	r := begin(t, playing(S{Type: statechart.DeepHistory}))
 	r.send("B", "X", "OUT", "BACK").is("p.b.x", "+p +a -a +b +y -y +x -x -b -p +out -out back +p +b +x")
 	r = begin(t, playing(S{Type: statechart.DeepHistory, Target: "b"}))
 	r.send("B", "H").is("p.b.x", "+p +a -a +b +y -y -b +b +x")
-	// What was recorded, y, lies in b, which is active and is not left: it is not entered again.
+	// The recorded state y lies in b. b is active and not left, so y is not entered again.
 	r.send("OUT", "BACK").is("p.b.x", "-x -b -p +out -out back +p +b +x")
 	def := playing(S{Type: statechart.DeepHistory})
 	def.States[0].States[2].States[0].On = []On{{Event: "Y", Target: "y"}}
@@ -104,7 +104,7 @@ func TestHistoryOfAParallelStateRestoresEveryRegion(t *testing.T) {
 	}
 }
 
-func TestHistoryTargetBesideAnotherRegionsTarget(t *testing.T) {
+func TestHistoryTargetTogetherWithAnotherRegionsTarget(t *testing.T) {
 	t.Parallel()
 	region := func(id string, h ...S) S {
 		return S{ID: id, Initial: "a", States: append(h, S{ID: "a", On: []On{{Event: "GO", Target: "b"}}}, S{ID: "b"})}
@@ -117,7 +117,7 @@ func TestHistoryTargetBesideAnotherRegionsTarget(t *testing.T) {
 	equal(t, "state", states(r), "p.r1.b p.r2.a")
 }
 
-func TestDeepHistoryOfAParallelStateEntersEveryRegionWhereItWas(t *testing.T) {
+func TestDeepHistoryRestoresEveryRegionOfAParallelState(t *testing.T) {
 	t.Parallel()
 	def := regions(nil, []On{{Event: "ONE", Target: "b"}}, []On{{Event: "TWO", Target: "b"}})
 	p := &def.States[0]
@@ -129,7 +129,7 @@ func TestDeepHistoryOfAParallelStateEntersEveryRegionWhereItWas(t *testing.T) {
 	r.send("ONE", "LEAVE", "H").is("p.r1.b p.r2.b", "-a +b -b -r2 -b -r1 -p +out -out +p +r1 +b +r2 +b")
 }
 
-func TestInitialHistoryEntersWhatLiesBetweenItAndWhatItRecorded(t *testing.T) {
+func TestInitialHistoryEntersTheStatesAboveTheRecordedOne(t *testing.T) {
 	t.Parallel()
 	def := playing(S{Type: statechart.DeepHistory, Target: "a"})
 	def.States[0].Initial = "h"
@@ -138,9 +138,9 @@ func TestInitialHistoryEntersWhatLiesBetweenItAndWhatItRecorded(t *testing.T) {
 	r.send("FRESH").is("p.b.y", "-out +p +b +y")
 }
 
-func TestHistoryThatStandsForHistoryMayStandForTheSource(t *testing.T) {
+func TestHistoryWithHistoryAsDefaultMayStandForTheSource(t *testing.T) {
 	t.Parallel()
-	// h has recorded nothing. Its default is the history of b, which has recorded x.
+	// h has no record. Its default is the history of b, which has recorded x.
 	def := Def{Initial: "p", States: []S{{ID: "p", Initial: "b", States: []S{
 		{ID: "h", Type: statechart.ShallowHistory, Target: "b.hb"},
 		{ID: "a", On: []On{{Event: "BACK", Target: "h"}}},
@@ -151,16 +151,15 @@ func TestHistoryThatStandsForHistoryMayStandForTheSource(t *testing.T) {
 	}}}}
 	r := begin(t, def)
 	r.is("p.b.x", "+p +b +x")
-	r.send("STAY").is("p.b.y", "-x stay +y") // The default of hb, from within b.
+	r.send("STAY").is("p.b.y", "-x stay +y") // the default of hb, from within b
 	r = begin(t, def)
 	r.send("A", "BACK").is("p.b.x", "+p +b +x -x -b +a -a +b +x")
 	r.send("STAY").is("p.b.x", "stay")
 }
 
-func TestWhatAStepperEntersIsThatOfItsStepAlone(t *testing.T) {
+func TestStepperForgetsTheEntrySetOfEarlierSteps(t *testing.T) {
 	t.Parallel()
-	// What one step has entered by default, and with the default content of history, must not be
-	// taken for what a later one enters.
+	// The default entries and default history content of one step must not leak into later steps.
 	def := playing(S{Type: statechart.DeepHistory, Target: "b", DefaultEntry: logs("of-h")})
 	def.Initial = "out"
 	def.States[0].DefaultEntry = logs("of-p")
@@ -183,7 +182,7 @@ func TestWhatAStepperEntersIsThatOfItsStepAlone(t *testing.T) {
 	}
 }
 
-// remembering is a region with a compound state x of its own that has a history, and a state out.
+// remembering returns a region with a compound state x that has a history state, and a state out.
 func remembering(id string, typ statechart.Type) S {
 	return S{ID: id, Initial: "x" + id, States: []S{
 		{ID: "x" + id, Initial: "a" + id, On: []On{{Event: "OUT", Target: "out" + id}, {Event: "OUT" + id, Target: "out" + id}, {Event: "IN", Actions: logs("in")}}, States: []S{
@@ -195,7 +194,7 @@ func remembering(id string, typ statechart.Type) S {
 	}}
 }
 
-func TestEveryTransitionOfAMicrostepRecordsTheHistoryThatItLeaves(t *testing.T) {
+func TestEveryTransitionOfAMicrostepRecordsHistory(t *testing.T) {
 	t.Parallel()
 	r := begin(t, Def{Parallel: true, States: []S{remembering("1", statechart.ShallowHistory), remembering("2", statechart.DeepHistory)}})
 	r.send("NEXT", "OUT")
@@ -205,7 +204,7 @@ func TestEveryTransitionOfAMicrostepRecordsTheHistoryThatItLeaves(t *testing.T) 
 	equal(t, "back", states(r), "1.x1.b1.l1 1.x1.b1.m1 2.x2.b2.l2 2.x2.b2.m2")
 }
 
-func TestWhatIsRecordedLaterLeavesEarlierRecordsAlone(t *testing.T) {
+func TestLaterRecordsDoNotChangeEarlierSnapshots(t *testing.T) {
 	t.Parallel()
 	r := begin(t, Def{Parallel: true, States: []S{remembering("1", statechart.ShallowHistory), remembering("2", statechart.DeepHistory)}})
 	r.send("NEXT", "OUT1")
@@ -218,7 +217,7 @@ func TestWhatIsRecordedLaterLeavesEarlierRecordsAlone(t *testing.T) {
 	equal(t, "back", states(r), "1.x1.b1.l1 1.x1.b1.m1 2.x2.b2.l2 2.x2.b2.m2")
 }
 
-func TestNothingIsRecordedWhereNothingIsLeft(t *testing.T) {
+func TestHistoryIsRecordedOnlyOnExit(t *testing.T) {
 	t.Parallel()
 	def := Def{Parallel: true, On: []On{{Event: "STAY", Actions: logs("stay")}}, States: []S{remembering("1", statechart.ShallowHistory), remembering("2", statechart.DeepHistory)}}
 	r := begin(t, def).send("STAY", "IN", "NEXT")

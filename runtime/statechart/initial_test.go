@@ -7,7 +7,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-func TestInitialMayNameAStateFurtherBelow(t *testing.T) {
+func TestInitialMayNameADeeperState(t *testing.T) {
 	t.Parallel()
 	r := begin(t, Def{Initial: "p.b.y", States: []S{
 		{ID: "p", Initial: "a", On: []On{{Event: "AGAIN", Target: "#p"}}, States: []S{
@@ -45,7 +45,7 @@ func TestDefaultEntryRunsBetweenTheStateAndItsChildren(t *testing.T) {
 	r.send("WITHIN").is("p.a", "-a +a")
 }
 
-func TestDefaultEntryOfHistoryRunsOnlyWhileNothingIsRecorded(t *testing.T) {
+func TestDefaultEntryOfHistoryRunsOnlyWithoutARecord(t *testing.T) {
 	t.Parallel()
 	def := playing(S{Type: statechart.ShallowHistory, Target: "b", DefaultEntry: logs("of-h")})
 	def.Initial = "out"
@@ -56,7 +56,7 @@ func TestDefaultEntryOfHistoryRunsOnlyWhileNothingIsRecorded(t *testing.T) {
 	r.send("OUT", "BACK").is("p.b.x", "-x -b -p +out -out back +p +b +x")
 }
 
-func TestDefaultEntryOfHistoryFollowsThatOfItsParent(t *testing.T) {
+func TestDefaultEntryOfHistoryRunsAfterItsParents(t *testing.T) {
 	t.Parallel()
 	def := playing(S{Type: statechart.ShallowHistory, Target: "a", DefaultEntry: logs("of-h")})
 	def.States[0].Initial, def.States[0].DefaultEntry = "h", logs("of-p")
@@ -70,7 +70,7 @@ func TestInitialAndItsActionsAreChecked(t *testing.T) {
 	two := []S{{ID: "a"}, {ID: "b"}}
 	for problem, def := range map[string]Def{
 		`the targets "p.a p.b" cannot be active together`: {Initial: "p.a p.b", States: []S{{ID: "p", Initial: "a", States: two}}},
-		`its Initial "p.c" is none of its children`:       {Initial: "p.c", States: []S{{ID: "p", Initial: "a", States: two}}},
+		`its Initial "p.c" is not one of its children`:    {Initial: "p.c", States: []S{{ID: "p", Initial: "a", States: two}}},
 		`has DefaultEntry but no initial state`:           {Initial: "p", States: []S{{ID: "p", DefaultEntry: logs("x")}}},
 		`the action "x" does nothing`:                     {Initial: "p", DefaultEntry: Do{{Name: "x"}}, States: []S{{ID: "p"}}},
 	} {
@@ -80,7 +80,7 @@ func TestInitialAndItsActionsAreChecked(t *testing.T) {
 	}
 }
 
-func TestDefaultEntryIsThatOfTheTransitionWhateverComesBeforeIt(t *testing.T) {
+func TestDefaultEntryDoesNotDependOnEarlierTransitions(t *testing.T) {
 	t.Parallel()
 	r := begin(t, Def{Initial: "p", States: []S{
 		{ID: "p", Initial: "a", DefaultEntry: logs("default"), States: []S{{ID: "a"}, {ID: "b"}}, On: []On{
@@ -92,7 +92,7 @@ func TestDefaultEntryIsThatOfTheTransitionWhateverComesBeforeIt(t *testing.T) {
 	r.send("NAMED").is("p.b", "-a -p +p +b")
 }
 
-func TestWhatFailsInADefaultNamesItsState(t *testing.T) {
+func TestFailureInADefaultEntryNamesItsState(t *testing.T) {
 	t.Parallel()
 	def := playing(S{Type: statechart.ShallowHistory, Target: "a", DefaultEntry: Do{failing}})
 	def.Initial = "out"

@@ -6,12 +6,11 @@ import (
 	"reflect"
 )
 
-// TakesInput reports whether an instance starts with an input: whether the chart declares one.
+// TakesInput reports whether the chart declares an Input.
 func (c *chart) TakesInput() bool { return c.input.typ != nil }
 
-// DecodeInput reads the input of an instance from its JSON form, as Start takes it. A chart that
-// declares none takes nothing or null. The error wraps ErrPayload; like those of Decode, it
-// quotes no values.
+// DecodeInput decodes the input of an instance for Start. A chart without Input accepts an empty body or null. The
+// error wraps ErrPayload and quotes no values.
 func (c *chart) DecodeInput(body []byte) (any, error) {
 	if !c.TakesInput() {
 		if body = bytes.TrimSpace(body); len(body) > 0 && string(body) != "null" {
@@ -26,7 +25,6 @@ func (c *chart) DecodeInput(body []byte) (any, error) {
 	return input, nil
 }
 
-// checkInput checks that an input is of the declared type.
 func (c *chart) checkInput(input any) error {
 	if got := reflect.TypeOf(input); got != c.input.typ {
 		return fmt.Errorf("%w: the input of chart %s: expected %s, got %s", ErrPayload, c.id, typeName(c.input.typ), typeName(got))
@@ -34,7 +32,7 @@ func (c *chart) checkInput(input any) error {
 	return nil
 }
 
-// typeName names a type for a message; nil stands for nothing.
+// typeName names a type for a message. Nil is "nothing".
 func typeName(typ reflect.Type) string {
 	if typ == nil {
 		return "nothing"

@@ -18,7 +18,7 @@ func (t ticket) Validate() error {
 	return nil
 }
 
-// seating is a chart that takes the input declared, and counts the seats of a ticket.
+// seating returns a chart with the given input declaration. It counts the seats of a ticket.
 func seating(t *testing.T, input statechart.Payload) *statechart.Chart[trace] {
 	t.Helper()
 	return compile(t, traced(Def{Initial: "a", Input: input, States: []S{{ID: "a"}}, Context: func(s statechart.Start) trace {
@@ -27,7 +27,7 @@ func seating(t *testing.T, input statechart.Payload) *statechart.Chart[trace] {
 	}}))
 }
 
-func TestContextIsMadeOfTheInput(t *testing.T) {
+func TestContextIsComputedFromTheInput(t *testing.T) {
 	t.Parallel()
 	chart := seating(t, statechart.PayloadOf[ticket]())
 	input, err := chart.DecodeInput([]byte(`{"seats": 3}`))
@@ -42,7 +42,7 @@ func TestContextIsMadeOfTheInput(t *testing.T) {
 	equal(t, "takes input", chart.TakesInput(), true)
 }
 
-func TestInputOfAnotherTypeIsRefused(t *testing.T) {
+func TestInputOfAnotherTypeIsRejected(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		declared statechart.Payload
@@ -83,7 +83,7 @@ func TestDecodeInputChecksTheShape(t *testing.T) {
 	}
 }
 
-func TestWhereNoInputIsDeclaredTheKindOfWhatCameIsNamed(t *testing.T) {
+func TestUnexpectedInputIsNamedByKind(t *testing.T) {
 	t.Parallel()
 	chart := compile(t, traced(Def{Initial: "a", States: []S{{ID: "a"}}}))
 	for body, kind := range map[string]string{`"secret"`: "a string", `7`: "a number", `{}`: "an object", `true`: "a boolean"} {

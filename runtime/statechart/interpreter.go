@@ -6,57 +6,54 @@ import (
 	"slices"
 )
 
-// interpreter runs one macrostep. Its functions are those of SCXML, appendix D, under their
-// names.
+// interpreter runs one macrostep. Its functions have the names of SCXML, appendix D.
 type interpreter struct {
 	chart *chart
-	// context is changed in place. The Stepper keeps what it was.
-	context held
-	// snapshot is a copy of all the rest, which the Stepper takes back if the step succeeds. The configuration and the
-	// count of steps are changed directly, the rest through writable. What it refers to is never changed, but replaced.
+	// context is changed in place. The Stepper keeps the previous value.
+	context erased
+	// snapshot is a copy of everything else, which the Stepper writes back if the step succeeds. The configuration and
+	// the step count are changed directly, all other fields through writable. Slices and maps are replaced, never
+	// changed in place.
 	snapshot bareSnapshot
-	// changed says that writable was called.
+	// changed is set if writable was called.
 	changed bool
-	// event is the event being handled; entry actions and eventless transitions see the one
-	// that led to them.
+	// event is the current event. Entry actions and eventless transitions see the event that led to them.
 	event *Event
-	// own is the memory of an event that the chart made itself.
+	// own is storage for an event that the chart generated.
 	own Event
-	// ended says that the snapshot is not active any more.
+	// ended is set once the snapshot is no longer active.
 	ended bool
-	// moved reports whether a transition was taken, be it an eventless one whose guard looked
-	// at an event that enables nothing itself, or the event was deferred.
+	// moved reports whether a transition was taken or the event was deferred. An eventless transition counts, even if
+	// the event itself enabled nothing.
 	moved bool
-	// returned says that the chart's code has returned, so that there is no panic.
+	// returned is set once the chart's code has returned without a panic.
 	returned bool
-	// historyOwned says that the snapshot's history can be changed, resolved that an effect answers
-	// those who wait.
+	// historyOwned is set if the snapshot's history may be changed in place. resolved is set if an effect answers
+	// waiting callers.
 	historyOwned, resolved bool
 	internalQueue          []Event
 	effects                []Effect
-	// parked counts the effects of the kind ParkEvent among them.
-	parked int
+	parked                 int
 	// accept is Stepper.Accept.
 	accept func([]Effect) error
-	// fits asks Stepper.Fits, nil if that is not set.
+	// fits calls Stepper.Fits. It is nil if that is not set.
 	fits interface{ fitsNow() error }
-	// position numbers the IDs that this step derives.
+	// position numbers the IDs derived in this step.
 	position int64
-	// microsteps counts those of the event that is taken, be it one that was deferred.
+	// microsteps counts the microsteps of the current event.
 	microsteps int
 
-	// enabled are the transitions of the microstep, in the document order of their domains, which
-	// do not overlap.
+	// enabled holds the transitions of the microstep, in document order of their domains, which do not overlap.
 	enabled []enabledTransition
-	// statesToInvoke are the states with services or children that were entered in this macrostep
-	// and not left again, ascending.
+	// statesToInvoke holds, in ascending order, the states with services or children that were entered in this
+	// macrostep and not left again.
 	statesToInvoke []int
-	// entrySet and entry are for transitions whose entry set depends on history.
+	// entrySet and entry serve transitions whose entry set depends on history.
 	entrySet *entrySet
 	entry    []entering
-	// running is the user code that runs, for errors.
+	// running is the chart's code that currently runs, for errors.
 	running code
-	// onMicrostep is told of every microstep, if it is set; tracing is the one under way.
+	// onMicrostep, if set, receives every microstep. tracing is the current one.
 	onMicrostep func(Microstep)
 	tracing     *Microstep
 }
@@ -64,12 +61,12 @@ type interpreter struct {
 // enabledTransition is a transition that a microstep takes.
 type enabledTransition struct {
 	*transition
-	// domain is the state within which it acts, as history stood when it was selected.
+	// domain is the transition's domain, computed when it was selected.
 	domain int
 }
 
-// macrostep takes the transitions that the event enables, then eventless transitions and
-// internal events until none is left (SCXML's mainEventLoop between two external events).
+// macrostep takes the transitions that the event enables, then eventless transitions and internal events until none is
+// left (SCXML's mainEventLoop between two external events).
 func (x *interpreter) macrostep() error {
 	leaf := x.snapshot.configuration.only()
 	if leaf < 0 || x.onMicrostep != nil || x.chart.defers || x.event.Type == "" {
@@ -82,7 +79,7 @@ func (x *interpreter) macrostep() error {
 		if err := x.microstep(); err != nil {
 			return err
 		}
-	} else if err := x.macrostepOf(leaf); err != nil { // Nothing conflicts with the one transition.
+	} else if err := x.macrostepOf(leaf); err != nil { // A single transition has no conflicts.
 		return err
 	}
 	if x.chart.hasAlways || x.ended || len(x.internalQueue)+len(x.statesToInvoke) > 0 {
@@ -91,7 +88,7 @@ func (x *interpreter) macrostep() error {
 	return nil
 }
 
-// macrostepOf takes the transition that the event enables where only one leaf is active.
+// macrostepOf takes the transition that the event enables if only one leaf is active.
 func (x *interpreter) macrostepOf(leaf int) error {
 	t, err := x.firstEnabled(leaf, x.event.Type)
 	if t == nil || err != nil {
@@ -107,8 +104,8 @@ func (x *interpreter) macrostepOf(leaf int) error {
 	return x.microstep()
 }
 
-// complete runs what follows a microstep within its macrostep, and starts the services of the
-// states that were entered and not left again.
+// complete finishes a macrostep after its first microstep, and starts the services of the states that were entered and
+// not left again.
 func (x *interpreter) complete() error {
 	for ; !x.ended; x.microsteps++ {
 		if x.microsteps == MicrostepsMax {
@@ -144,8 +141,8 @@ func (x *interpreter) complete() error {
 	return x.invokeChildren()
 }
 
-// exitInterpreter runs the exit actions of a chart that is done or stopped, innermost first. The
-// configuration stays, so that the snapshot shows where the chart ended.
+// exitInterpreter runs the exit actions of a done or stopped chart, innermost first. The configuration stays, so that
+// the snapshot shows where the chart ended.
 func (x *interpreter) exitInterpreter() error {
 	active := x.chart.active(&x.snapshot.configuration)
 	if x.onMicrostep != nil {
@@ -161,7 +158,7 @@ func (x *interpreter) exitInterpreter() error {
 	}
 	for _, event := range x.internalQueue {
 		if failure, ok := x.failure(event); ok {
-			return failure // SCXML would drop it, with all that is left in the queue.
+			return failure // SCXML would drop it with the rest of the queue.
 		}
 	}
 	x.dropTimers(func(Timer) bool { return true })
@@ -170,15 +167,14 @@ func (x *interpreter) exitInterpreter() error {
 	return x.stopChildren(func(ChildRef) bool { return true })
 }
 
-// failure returns what failed, if that is what the event tells and it must not be lost, as it
-// may be in SCXML.
+// failure returns the error that an ExecutionError event reports. SCXML may lose it, but here it must fail the step.
 func (x *interpreter) failure(event Event) (*StepError, bool) {
 	failure, ok := event.Payload.(StepError)
 	return &failure, ok && event.Type == ExecutionError && !x.chart.foreign
 }
 
-// executionError raises the event by which a chart handles what failed in its code. The error is
-// returned if the chart has no transition for the event.
+// executionError raises ExecutionError for a failure of the chart's code. It returns the error if the chart has no
+// transition for that event.
 func (x *interpreter) executionError(failure *StepError) error {
 	if !x.chart.handlesErrors && !x.chart.foreign || errors.Is(failure, ErrLimit) {
 		return failure
@@ -187,14 +183,13 @@ func (x *interpreter) executionError(failure *StepError) error {
 	return nil
 }
 
-// raise puts an event at the end of the internal queue.
 func (x *interpreter) raise(event Event) {
 	event.At = x.event.At
 	x.internalQueue = append(x.internalQueue, event)
 }
 
-// run runs actions in order, up to one that fails.
-func (x *interpreter) run(actions []Action[held], state int) error {
+// run runs actions in order and stops at the first error.
+func (x *interpreter) run(actions []Action[erased], state int) error {
 	if len(actions) == 0 {
 		return nil
 	}

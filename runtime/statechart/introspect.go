@@ -2,10 +2,10 @@ package statechart
 
 import "encoding/json"
 
-// Maker names the constructor of an action that is known apart from its code.
+// Maker names the constructor of an action.
 type Maker int
 
-// The constructors that Made tells of. The zero value stands for all others.
+// The constructors that Made reports. The zero value stands for all others.
 const (
 	MadeByOther Maker = iota
 	MadeByRaise
@@ -20,24 +20,23 @@ const (
 	MadeBySendToChild
 )
 
-// Made is what can be told of an action apart from its code, by those who write charts down in
-// another notation.
+// Made describes how an action was constructed, for exporters of charts.
 type Made struct {
 	By Maker
-	// Event is the type that Raise, RaiseWith, SendAfter, Emit and SendToChild were given, ID what
-	// SendAfter, Cancel, Spawn, StopChild and SendToChild were given, Machine what Spawn was.
+	// Event is the event type given to Raise, RaiseWith, SendAfter, Emit or SendToChild. ID is the ID given to
+	// SendAfter, Cancel, Spawn, StopChild or SendToChild. Machine is the machine given to Spawn.
 	Event, ID, Machine string
-	// Computed says that Emit, Spawn or SendToChild was given a function.
+	// Computed is set if Emit, Spawn or SendToChild was given a function.
 	Computed bool
 }
 
-// Made tells how the action was made.
+// Made returns how the action was constructed.
 func (a Action[C]) Made() Made { return a.made }
 
-// GuardMaker names the constructor of a guard that is made of others or asks for a state.
+// GuardMaker names the constructor of a composed guard or of an In guard.
 type GuardMaker int
 
-// The constructors that Guard.Made tells of. The zero value stands for all others.
+// The constructors that Guard.Made reports. The zero value stands for all others.
 const (
 	MadeByWhen GuardMaker = iota
 	MadeByAnd
@@ -46,23 +45,23 @@ const (
 	MadeByIn
 )
 
-// GuardMade is what can be told of a guard apart from its code.
+// GuardMade describes how a guard was constructed.
 type GuardMade[C any] struct {
 	By GuardMaker
-	// Of are the guards that And, Or and Not were given.
+	// Of holds the operands of And, Or and Not.
 	Of []Guard[C]
-	// In is the path that In was given.
+	// In is the path given to In.
 	In string
 }
 
-// Made tells how the guard was made.
+// Made returns how the guard was constructed.
 func (g Guard[C]) Made() GuardMade[C] { return GuardMade[C]{By: g.made, Of: g.of, In: g.in} }
 
 // IsZero reports whether the guard is the zero value, which always holds.
 func (g Guard[C]) IsZero() bool { return g.test == nil && g.Name == "" }
 
-// TargetPath returns the path of the state that one target reference of the state with the given
-// path names; "" is the root. It reports false if there is no such state or no such target.
+// TargetPath resolves a target reference of the state with the given path to the path of a state. "" is the root. It
+// reports false if the state or the target does not exist.
 func (c *chart) TargetPath(state, reference string) (string, bool) {
 	from, ok := c.byPath[state]
 	if !ok {
@@ -75,7 +74,7 @@ func (c *chart) TargetPath(state, reference string) (string, bool) {
 	return c.nodes[to].path, true
 }
 
-// InternalTypes returns the types of the events that only the chart itself raises, sorted.
+// InternalTypes returns the event types that only the chart itself raises, sorted.
 func (p Payloads) InternalTypes() []string {
 	var types []string
 	for _, typ := range sortedKeys(p) {
@@ -86,8 +85,8 @@ func (p Payloads) InternalTypes() []string {
 	return types
 }
 
-// RaiseJSON is Raise for an event whose JSON form is known: an object with the type and the keys
-// of the payload, which is decoded as the chart declares it.
+// RaiseJSON is Raise for an event in JSON form: an object with the type and the payload's keys. It is decoded as the
+// chart declares it.
 func RaiseJSON[C any](typ string, event json.RawMessage) Action[C] {
 	return Action[C]{Name: "raise " + typ, Params: event, actionBody: actionBody{raises: typ, made: Made{By: MadeByRaiseJSON, Event: typ}, run: func(x *interpreter) error {
 		raised, err := x.chart.sent(event)

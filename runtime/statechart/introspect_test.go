@@ -11,7 +11,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-func TestActionsAndGuardsTellHowTheyWereMade(t *testing.T) {
+func TestMadeDescribesActionsAndGuards(t *testing.T) {
 	t.Parallel()
 	later := statechart.SendAfter("id", "E", func(trace, Event) (time.Duration, any) { return 0, nil })
 	for _, c := range []struct {
@@ -47,7 +47,7 @@ func TestActionsAndGuardsTellHowTheyWereMade(t *testing.T) {
 	}
 }
 
-func TestAChartTellsItsDefinitionAndResolvesTargets(t *testing.T) {
+func TestChartReturnsItsDefinitionAndResolvesTargets(t *testing.T) {
 	t.Parallel()
 	def := Def{ID: "c", Version: 2, Initial: "a", Entry: logs("in"), States: []S{
 		{ID: "a", Initial: "x", States: []S{{ID: "x", Tags: settled}}, On: []On{{Event: "GO", Target: ".x"}}},
@@ -81,7 +81,7 @@ func TestAChartTellsItsDefinitionAndResolvesTargets(t *testing.T) {
 	}
 }
 
-// What RaiseJSON raises carries what the chart declares.
+// RaiseJSON decodes its payload as the chart declares it.
 func TestRaiseJSONDecodesThePayload(t *testing.T) {
 	t.Parallel()
 	type greeting struct{ Name string }
@@ -108,8 +108,8 @@ func TestRaiseJSONDecodesThePayload(t *testing.T) {
 	}
 }
 
-// A computed delay has several transitions: those that follow name the timer by its ID alone.
-func TestEntriesWithAnIDAloneShareTheTimer(t *testing.T) {
+// A computed delay can have several transitions: later entries refer to the timer by ID alone.
+func TestEntriesWithOnlyAnIDShareTheTimer(t *testing.T) {
 	t.Parallel()
 	minute := func(trace, Event) time.Duration { return time.Minute }
 	chart := statechart.Must(Def{ID: "c", Version: 1, Initial: "a", States: []S{
@@ -127,14 +127,14 @@ func TestEntriesWithAnIDAloneShareTheTimer(t *testing.T) {
 	_, err = statechart.Compile(Def{ID: "c", Version: 1, Initial: "a", States: []S{
 		{ID: "a", Tags: settled, After: []After{{ID: "soon", Target: "c"}, {ID: "soon", DelayFunc: minute, Target: "c"}}}, {ID: "c", Type: statechart.Final},
 	}})
-	if err == nil || !strings.Contains(err.Error(), "after soon: has 0 of Delay, DelayFunc and At") {
+	if err == nil || !strings.Contains(err.Error(), "after soon: sets 0 of Delay, DelayFunc and At") {
 		t.Errorf("an ID before its timer: %v", err)
 	}
 }
 
-// A transition of one region to its own source does not make another region enter by default:
-// the initial transition of r is not taken, for its child is the target.
-func TestATransitionToItselfLeavesOtherRegionsAlone(t *testing.T) {
+// A self-transition of one region does not enter another region by default. The initial transition of r is not taken,
+// because its child is the target.
+func TestSelfTransitionDoesNotAffectOtherRegions(t *testing.T) {
 	t.Parallel()
 	chart := statechart.Must(Def{ID: "c", Version: 1, Initial: "p", States: []S{{ID: "p", Type: statechart.Parallel, States: []S{
 		{ID: "q", Tags: settled, On: []On{{Event: "GO", Target: "q"}}},

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// begin makes the interpreter as good as new for a snapshot of which it has a copy.
-func (x *interpreter) begin(onMicrostep func(Microstep)) {
+// reset prepares the interpreter for a copied snapshot.
+func (x *interpreter) reset(onMicrostep func(Microstep)) {
 	if x.snapshot.configuration.many != nil {
 		x.snapshot.configuration = x.snapshot.configuration.clone()
 	}
@@ -18,13 +18,12 @@ func (x *interpreter) begin(onMicrostep func(Microstep)) {
 	x.onMicrostep, x.tracing = onMicrostep, nil
 }
 
-// writable returns the snapshot for changing what is neither configuration nor count of steps.
+// writable returns the snapshot for changes to fields other than the configuration and the step count.
 func (x *interpreter) writable() *bareSnapshot {
 	x.changed = true
 	return &x.snapshot
 }
 
-// start enters the initial configuration.
 func (x *interpreter) start() error {
 	x.enabled = append(x.enabled[:0], enabledTransition{&x.chart.initial, -1})
 	if err := x.microstep(); err != nil {
@@ -43,12 +42,12 @@ func (x *interpreter) start() error {
 	return nil
 }
 
-// stepEvent takes the event, and reports whether it meant anything: see Step.Handled.
+// stepEvent applies the event. handled is as for Step.Handled.
 func (x *interpreter) stepEvent() (handled bool, err error) {
 	x.ownContext()
 	var awaited, stale bool
 	if x.event.Invocation != "" || x.event.Type == TimerEvent {
-		awaited, stale, err = x.take(x.event)
+		awaited, stale, err = x.consume(x.event)
 	}
 	if err == nil && !stale {
 		err = x.macrostep()
@@ -75,15 +74,15 @@ func (x *interpreter) stop() error {
 	if err := x.exitInterpreter(); err != nil {
 		return err
 	}
-	x.tellState()
+	x.completeAnswers()
 	x.snapshot.Steps++
 	return nil
 }
 
-// can reports whether the event would do anything: see Chart.Can.
+// can reports whether the event would have an effect: see Chart.Can.
 func (x *interpreter) can() (can bool, err error) {
 	x.ownContext()
-	if _, stale, err := x.take(x.event); stale || err != nil {
+	if _, stale, err := x.consume(x.event); stale || err != nil {
 		return false, err
 	}
 	if err := x.selectTransitions(); err != nil {
@@ -99,14 +98,14 @@ func (x *interpreter) can() (can bool, err error) {
 	return can, nil
 }
 
-// becomes gives the event that is handled another type and payload.
-func (x *interpreter) becomes(typ string, payload any) {
+// retype changes type and payload of the current event.
+func (x *interpreter) retype(typ string, payload any) {
 	x.own = *x.event
 	x.own.Type, x.own.Payload = typ, payload
 	x.event = &x.own
 }
 
-// ownContext makes the context one that can be changed, which may panic.
+// ownContext replaces the context by a copy that may be changed. It may panic.
 func (x *interpreter) ownContext() {
 	if x.chart.contexts.own != nil {
 		x.runs(cloneCode, "", 0)
@@ -114,9 +113,9 @@ func (x *interpreter) ownContext() {
 	}
 }
 
-// take removes from the snapshot the timer or the invocation whose end the event is, and
-// reports whether there was one to wait for and whether it is stale.
-func (x *interpreter) take(event *Event) (awaited, stale bool, err error) {
+// consume removes the timer, invocation or child whose end the event reports. awaited is set if the event reports such an
+// end, and stale if the snapshot no longer waits for it.
+func (x *interpreter) consume(event *Event) (awaited, stale bool, err error) {
 	switch {
 	case event.Type == TimerEvent:
 		k := slices.IndexFunc(x.snapshot.Timers, func(t Timer) bool { return t.ID == event.Timer })
@@ -127,15 +126,15 @@ func (x *interpreter) take(event *Event) (awaited, stale bool, err error) {
 		x.writable().Timers = slices.Delete(slices.Clone(x.snapshot.Timers), k, k+1)
 		if timer.Event != nil {
 			sent, err := x.chart.sent(timer.Event)
-			x.becomes(sent.Type, sent.Payload)
+			x.retype(sent.Type, sent.Payload)
 			return true, false, err
 		}
-		x.becomes(x.chart.nodes[timer.state].timers[timer.index].event, event.Payload)
+		x.retype(x.chart.nodes[timer.state].timers[timer.index].event, event.Payload)
 		return true, false, nil
 	case event.Invocation != "":
 		k := slices.IndexFunc(x.snapshot.Services, func(i Invocation) bool { return i.Key == event.Invocation })
 		if k < 0 {
-			ended := x.takeChild(event.Invocation)
+			ended := x.removeChild(event.Invocation)
 			return ended, !ended, nil
 		}
 		x.writable().Services = slices.Delete(slices.Clone(x.snapshot.Services), k, k+1)
@@ -147,14 +146,14 @@ func (x *interpreter) take(event *Event) (awaited, stale bool, err error) {
 
 // accepted asks the host whether it can perform the effects from the given index on.
 func (x *interpreter) accepted(from int) error {
-	x.tellState()
+	x.completeAnswers()
 	if x.accept == nil || len(x.effects) <= from {
 		return nil
 	}
 	return x.accept(x.effects[from:])
 }
 
-// stalled returns an error if the configuration is unsettled and nothing moves it on.
+// stalled returns an error if the configuration is unsettled and nothing can move it.
 func (x *interpreter) stalled() error {
 	if x.ended || x.chart.foreign || len(x.snapshot.Services) > 0 || x.chart.settled(&x.snapshot.configuration) {
 		return nil
@@ -168,7 +167,7 @@ func (x *interpreter) panicked(r any) *StepError {
 	return x.fail(Panicked(r))
 }
 
-// anothers is the error for a snapshot of another chart.
-func (c *chart) anothers() error {
-	return fmt.Errorf("%w: expected one that this chart, %s, has made or restored, got another's", ErrUnreadable, c.id)
+// otherChart returns the error for a snapshot of another chart.
+func (c *chart) otherChart() error {
+	return fmt.Errorf("%w: expected a snapshot of chart %s, got one of another chart", ErrUnreadable, c.id)
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// TestManyLeaves steps more leaves than a configuration holds without memory of its own: in place, as
-// values and restored, with steps and replays that fail.
+// TestManyLeaves steps more leaves than a configuration stores inline. It steps in place, by value and after a restore,
+// with failing steps and replays.
 func TestManyLeaves(t *testing.T) {
 	t.Parallel()
 	var regions []S
@@ -75,7 +75,7 @@ func TestFewLeavesAfterManyAllocateNothing(t *testing.T) {
 	}
 }
 
-// plain makes settled states of a chart that counts of those of a chart that logs.
+// plain converts the states of a chart that logs to settled states of a chart that counts.
 func plain(states []S) []countState {
 	var made []countState
 	for _, s := range states {

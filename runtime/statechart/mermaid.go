@@ -7,16 +7,16 @@ import (
 	"unicode"
 )
 
-// Mermaid returns the chart as a Mermaid state diagram
-// (https://mermaid.js.org/syntax/stateDiagram.html). Settled states have the class settled. The states with the given
-// paths have the class current; Snapshot.State returns the paths of an instance.
+// Mermaid returns the chart as a Mermaid state diagram (https://mermaid.js.org/syntax/stateDiagram.html). Settled
+// states have the class settled. The states with the given paths have the class current. Snapshot.State returns the
+// paths of an instance.
 func (c *chart) Mermaid(current ...string) string {
 	var b strings.Builder
 	b.WriteString("stateDiagram-v2\n")
 	if doc := c.nodes[0].def.Doc; doc != "" {
 		fmt.Fprintf(&b, "  accDescr: %s\n", strings.Join(strings.Fields(doc), " "))
 	}
-	if c.nodes[0].kind == parallel { // Mermaid separates regions only within a state.
+	if c.nodes[0].kind == parallel { // Mermaid allows regions only within a state.
 		fmt.Fprintf(&b, "  state \"%s\" as %s\n  state %s {\n", c.id, mermaidRoot, mermaidRoot)
 		c.writeStates(&b, 0, 2)
 		b.WriteString("  }\n")
@@ -54,7 +54,7 @@ func (c *chart) Mermaid(current ...string) string {
 	return b.String()
 }
 
-// writeStates writes the children of a state, nested as they are.
+// writeStates writes the children of a state, nested.
 func (c *chart) writeStates(b *strings.Builder, state, depth int) {
 	n := &c.nodes[state]
 	indent := strings.Repeat("  ", depth)
@@ -105,8 +105,8 @@ func (c *chart) writeTransition(b *strings.Builder, t *transition) {
 	for _, target := range targets {
 		from, to, text := mermaidID(c.nodes[t.source].path), mermaidID(c.nodes[target].path), mermaidText(label)
 		if c.nodes[0].kind != parallel {
-			// The diagram itself is the chart then. Mermaid has no arrows from or to it, so its
-			// start and the initial state stand for it.
+			// The source is the diagram itself. Mermaid draws no arrows to or from it, so use its start and the initial
+			// state.
 			if len(t.targets) == 0 && t.source == 0 {
 				continue
 			}
@@ -121,14 +121,14 @@ func (c *chart) writeTransition(b *strings.Builder, t *transition) {
 	}
 }
 
-// mermaidRoot is the identifier of the chart itself; no path becomes it.
+// mermaidRoot is the identifier of the chart itself. No path maps to it.
 const mermaidRoot = "_root"
 
-// mermaidWords are Mermaid's own words, which no identifier may be, in lower case.
+// mermaidWords are Mermaid's keywords in lower case. They are not valid identifiers.
 var mermaidWords = []string{"accdescr", "acctitle", "class", "classdef", "click", "default", "href", "note", "scale", "state", "style"}
 
-// mermaidID makes a path an identifier: letters and digits stay, all else begins with '_', so
-// that no two paths meet.
+// mermaidID converts a path to an identifier. It keeps letters and digits and escapes everything else with '_', so that
+// no two paths collide.
 func mermaidID(path string) string {
 	if path == "" {
 		return mermaidRoot

@@ -13,7 +13,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files of this package")
 
-// diagrams are charts with all that a diagram shows, by the name of their golden file.
+// diagrams returns charts that cover all features of a diagram, by the name of their golden file.
 func diagrams(t *testing.T) map[string]*statechart.Chart[trace] {
 	t.Helper()
 	ends := []On{{Target: "over"}}
@@ -65,7 +65,7 @@ func TestMermaidDrawsTheChart(t *testing.T) {
 	}
 }
 
-func TestMermaidIdentifiersNeverMeet(t *testing.T) {
+func TestMermaidIdentifiersAreUnique(t *testing.T) {
 	t.Parallel()
 	ids := []string{"a-b", "a_b", "a_db", "a_ub", "a__b", "a+b", "a_x2b_b", "class", "Class", "class_", "note", "default", "_root", "_", "-"}
 	def := Def{Initial: "a-b"}

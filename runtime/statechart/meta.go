@@ -2,9 +2,8 @@ package statechart
 
 import "encoding/json"
 
-// Meta returns what the active states have as Meta, by their paths, "" being the chart's own; those
-// without any are left out (getMeta in XState v5). The values are those of the definition and must
-// not be changed.
+// Meta returns the Meta of the active states by path (getMeta in XState v5). The chart's own path is "". States without
+// Meta are left out. The values belong to the definition and must not be changed.
 func (s Snapshot[C]) Meta() map[string]any { return s.chart.meta(&s.configuration) }
 
 func (c *chart) meta(configuration *configuration) map[string]any {
@@ -17,7 +16,7 @@ func (c *chart) meta(configuration *configuration) map[string]any {
 	return meta
 }
 
-// checkMeta checks that those who show a state can write its Meta.
+// checkMeta checks that a state's Meta marshals to JSON.
 func (c *compiler) checkMeta(n *node) {
 	if _, err := json.Marshal(n.def.Meta); err != nil {
 		c.find(n, "has a Meta that does not marshal to JSON ("+err.Error()+")", "use values that encoding/json can write")

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestMetaIsThatOfTheActiveStatesByPath(t *testing.T) {
+func TestMetaReturnsActiveStatesByPath(t *testing.T) {
 	t.Parallel()
 	r := begin(t, Def{Initial: "p", States: []S{
 		{ID: "p", Meta: map[string]int{"width": 3}, Initial: "a", States: []S{
@@ -16,7 +16,7 @@ func TestMetaIsThatOfTheActiveStatesByPath(t *testing.T) {
 	equal(t, "meta", text(t, r.step.Next.Meta()), `{"p":{"width":3},"p.a":"first"}`)
 	stored := text(t, r.step.Next)
 	equal(t, "stored with the snapshot", strings.Contains(stored, "first"), false)
-	equal(t, "meta without that of a", text(t, r.send("GO").step.Next.Meta()), `{"p":{"width":3}}`)
+	equal(t, "meta without state a", text(t, r.send("GO").step.Next.Meta()), `{"p":{"width":3}}`)
 	restored, err := r.chart.Restore([]byte(stored))
 	if err != nil {
 		t.Fatal(err)
@@ -24,7 +24,7 @@ func TestMetaIsThatOfTheActiveStatesByPath(t *testing.T) {
 	equal(t, "meta of a restored snapshot", text(t, restored.Meta()), `{"p":{"width":3},"p.a":"first"}`)
 }
 
-func TestMetaThatCannotBeWrittenIsRefused(t *testing.T) {
+func TestMetaThatDoesNotMarshalIsRejected(t *testing.T) {
 	t.Parallel()
 	checkFlaws(t, []flaw{
 		{"function", func(_ *Def, wait, _ *S) { wait.Meta = func() {} }, "wait",

@@ -1,7 +1,6 @@
 package statechart
 
-// microstep leaves the states that the enabled transitions leave, runs their actions, and enters
-// the states that they enter.
+// microstep leaves the exit set of the enabled transitions, runs their actions, and enters their entry set.
 func (x *interpreter) microstep() error {
 	if len(x.enabled) == 0 {
 		return nil
@@ -33,8 +32,8 @@ func (x *interpreter) microstep() error {
 	return nil
 }
 
-// exitStates leaves the exit set, in reverse document order, after recording the history that lies
-// in it. The domains do not overlap, so what lies in the last one comes first.
+// exitStates records history and leaves the exit set in reverse document order. The domains do not overlap, so it
+// starts with the last one.
 func (x *interpreter) exitStates() error {
 	if len(x.chart.histories) > 0 {
 		for k := range x.enabled {
@@ -75,8 +74,8 @@ func (x *interpreter) exitState(n *node) error {
 	return nil
 }
 
-// recordHistory records what the history states in the exit set of a transition stand for from
-// now on: the active children of their parent or, deep, the active atomic states below it.
+// recordHistory updates the records of history states in the exit set of a transition. Shallow history records the
+// active children of its parent, deep history the active atomic descendants.
 func (x *interpreter) recordHistory(t *enabledTransition) {
 	if len(t.targets) == 0 {
 		return
@@ -103,7 +102,7 @@ func (x *interpreter) recordHistory(t *enabledTransition) {
 	}
 }
 
-// ownHistory returns the history so that it can be changed.
+// ownHistory returns the history for modification.
 func (x *interpreter) ownHistory() []record {
 	if !x.historyOwned {
 		owned := make([]record, len(x.chart.histories))
@@ -117,8 +116,7 @@ func (x *interpreter) isActive(state int) bool {
 	return x.chart.isActive(state, &x.snapshot.configuration)
 }
 
-// getTransitionDomain returns the state within which a transition acts. It is known ahead unless
-// history decides.
+// getTransitionDomain returns the domain of a transition. It is precomputed unless it depends on history.
 func (x *interpreter) getTransitionDomain(t *transition) int {
 	if t.planned {
 		return t.domain

@@ -9,59 +9,58 @@ import (
 	"strings"
 )
 
-// Migration takes the stored snapshots of one version of a chart to the next. It is a function of what is
-// stored and of nothing else: the same snapshot may be migrated many times before the outcome is stored.
+// Migration converts stored snapshots of one version of a chart to the next. It must depend only on the snapshot,
+// because the same snapshot may be migrated many times before the result is stored.
 //
-// Nothing is entered, left or started by it. A timer or a service that the new version declares for a
-// state in which a stored instance is does not start there, Entry and Resolve of a state that the
-// instance is moved to do not run.
+// A migration enters and leaves no state, and starts nothing. If the new version declares a timer or service for an
+// active state, it does not start. Entry and Resolve do not run for a state that the instance is moved to.
 type Migration struct {
-	// From is the version that the snapshot was stored by; the outcome is one of version From+1.
+	// From is the version that stored the snapshot. The result has version From+1.
 	From int
-	// Changes are made in order. None means that the next version reads the snapshot as it is.
+	// Changes are applied in order. No changes means that the next version reads the snapshot as it is.
 	Changes []Change
 }
 
-// Change is one step of a migration. RenameState, MoveState, MigrateContext and their like make one.
+// Change is one step of a migration. Create it with RenameState, MoveState, MigrateContext or another constructor.
 type Change struct {
 	// Name identifies the change in errors.
 	Name string
 
 	run func(*Stored) error
-	// problem says what is wrong with the change itself, "" if nothing is.
+	// problem describes an error in the change itself, or is "".
 	problem string
-	// gives is the type of the context that the change makes, nil if it makes none.
+	// gives is the type of the context that the change returns, or nil.
 	gives reflect.Type
 }
 
-// Stored is a snapshot in the hands of a migration: one of a version whose chart is not there any more. What
-// comes of it must fit the chart that reads it, as for Restore.
+// Stored is a snapshot of an earlier version during a migration. The result must fit the chart that reads it, as in
+// Restore.
 type Stored struct {
-	// State is the paths of the active atomic and final states, sorted.
+	// State holds the paths of the active atomic and final states, sorted.
 	State []string
-	// Context is the JSON of the context.
+	// Context is the context as JSON.
 	Context json.RawMessage
-	// History is, by the path of a history state, the paths that it has recorded.
+	// History maps the path of a history state to the paths of its recorded states.
 	History map[string][]string
-	// Timers may be dropped and renamed. A new one, or another deadline, is an error: nobody would bring
-	// its firing.
+	// Timers may be dropped and renamed. A new timer or a changed deadline is an error, because no timer would be
+	// scheduled.
 	Timers []Timer
-	// Services may be dropped and renamed, and their attempts be counted anew.
+	// Services may be dropped and renamed, and their attempts may be reset.
 	Services []Invocation
-	// Children may be dropped and renamed. Whoever hosts the chart stops those that are dropped.
+	// Children may be dropped and renamed. The host stops dropped children.
 	Children []ChildRef
-	// Deferred are the events that wait. One that is dropped was accepted and is lost.
+	// Deferred holds the deferred events. Dropping one loses an accepted event.
 	Deferred []Deferred
-	// Output is the JSON of the output of an instance that is done.
+	// Output is the output of a finished instance, as JSON.
 	Output json.RawMessage
 
 	status Status
 }
 
-// Status says whether the instance lives. No migration changes it.
+// Status returns the status of the instance. No migration changes it.
 func (s *Stored) Status() Status { return s.status }
 
-// migrate reads a stored snapshot of an earlier version and takes it to this one.
+// migrate reads a stored snapshot of an earlier version and converts it to this one.
 func (c *chart) migrate(data []byte) (snapshotJSON, error) {
 	var form snapshotJSON
 	if err := ReadJSON(data, &form); err != nil {
@@ -88,8 +87,10 @@ func (c *chart) migrate(data []byte) (snapshotJSON, error) {
 	return migrated, nil
 }
 
-// liftShallow puts in the place of what shallow history states have recorded the states beside them, if a migration has moved it
-// deeper: which states are shallow only the chart knows.
+// liftShallow corrects the records of shallow history states after a migration. If the migration moved a recorded state
+// deeper, it records the ancestor that is a sibling of the
+// history state instead. Only the chart knows which history states are
+// shallow.
 func (c *chart) liftShallow(recorded map[string][]string) {
 	for _, path := range sortedKeys(recorded) {
 		h, ok := c.byPath[path]
@@ -106,7 +107,7 @@ func (c *chart) liftShallow(recorded map[string][]string) {
 	}
 }
 
-// apply makes the change, with a panic as its error.
+// apply applies the change. It returns a panic as an error.
 func (c Change) apply(s *Stored) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -116,7 +117,7 @@ func (c Change) apply(s *Stored) (err error) {
 	return c.run(s)
 }
 
-// stored is the form as a migration sees it.
+// stored converts the JSON form to the form for migrations.
 func (form *snapshotJSON) stored() (*Stored, error) {
 	s := &Stored{Context: form.Context, History: form.HistoryValue, Output: form.Output, status: form.Status}
 	var err error
@@ -146,7 +147,7 @@ func (form *snapshotJSON) stored() (*Stored, error) {
 	return s, nil
 }
 
-// leavesOf appends the paths of the states that the value names and that have none below them.
+// leavesOf appends the paths of the value's leaf states.
 func leavesOf(value json.RawMessage, above string, into []string) ([]string, error) {
 	children, err := valueChildren(value)
 	if err != nil {
@@ -167,10 +168,10 @@ func leavesOf(value json.RawMessage, above string, into []string) ([]string, err
 	return into, nil
 }
 
-// configurationTree is a value with an object for every state.
+// configurationTree is a state value with an object for every state.
 type configurationTree map[string]configurationTree
 
-// valueOf returns the value in which the states are active, and those above them.
+// valueOf returns the value of a configuration with the given active states and their ancestors.
 func valueOf(states []string) configurationTree {
 	root := configurationTree{}
 	for _, path := range states {
@@ -185,7 +186,7 @@ func valueOf(states []string) configurationTree {
 	return root
 }
 
-// form is the outcome of a migration of the given form.
+// form converts the result of a migration of the old form to the JSON form.
 func (s *Stored) form(old snapshotJSON) (form snapshotJSON, err error) {
 	form = snapshotJSON{Machine: old.Machine, Status: old.Status, Steps: old.Steps, Context: s.Context, Output: s.Output}
 	if form.Value, err = json.Marshal(valueOf(s.State)); err != nil {
@@ -196,14 +197,14 @@ func (s *Stored) form(old snapshotJSON) (form snapshotJSON, err error) {
 	for _, t := range s.Timers {
 		was, known := old.Timers[t.ID]
 		if _, twice := form.Timers[t.ID]; !known || twice || !was.At.Equal(t.At) || (was.Event == nil) != (t.Event == nil) {
-			return form, fmt.Errorf("timer %s of state %q: expected one of the stored timers, once, with its deadline: a migration starts no timer and moves no deadline", t.ID, t.State)
+			return form, fmt.Errorf("timer %s of state %q: expected a stored timer, once, with its stored deadline: a migration cannot start a timer or change a deadline", t.ID, t.State)
 		}
 		form.Timers[t.ID] = timerJSON{State: t.State, After: t.After, At: t.At, Event: t.Event, Send: t.Send}
 	}
 	for _, i := range s.Services {
 		_, known := old.Services[i.Key]
 		if _, twice := form.Services[i.Key]; !known || twice || i.Attempt < 0 {
-			return form, fmt.Errorf("service %q under the key %q: expected one of the stored services, once: a migration starts none", i.ID, i.Key)
+			return form, fmt.Errorf("service %q under the key %q: expected a stored service, once: a migration cannot start one", i.ID, i.Key)
 		}
 		form.Services[i.Key] = serviceJSON{ID: i.ID, State: i.State, Service: i.Service, Attempt: i.Attempt}
 	}
@@ -214,16 +215,15 @@ func (s *Stored) form(old snapshotJSON) (form snapshotJSON, err error) {
 	for _, r := range s.Children {
 		machine, known := machines[r.Key]
 		if _, twice := form.Children[r.ID]; !known || twice || machine != r.Machine {
-			return form, fmt.Errorf("child %q under the key %q: expected one of the stored children, once, of its machine: a migration starts none", r.ID, r.Key)
+			return form, fmt.Errorf("child %q under the key %q: expected a stored child, once, with its stored machine: a migration cannot start one", r.ID, r.Key)
 		}
 		form.Children[r.ID] = childJSON{Key: r.Key, Machine: r.Machine, State: r.State}
 	}
 	return form, nil
 }
 
-// checkMigrations checks that the migrations are one chain that ends at the chart's version, and orders
-// them.
-func (c *compiler) checkMigrations(def heldDefinition) {
+// checkMigrations checks that the migrations form one chain to the chart's version, and sorts them.
+func (c *compiler) checkMigrations(def erasedDefinition) {
 	byVersion := map[int]Migration{}
 	lowest := def.version
 	for _, m := range def.migrations {
@@ -253,7 +253,7 @@ func (c *compiler) checkMigrations(def heldDefinition) {
 				c.find(nil, fmt.Sprintf("has a migration from version %d whose change %d does nothing", version, i), "make it with RenameState, MigrateContext or another constructor")
 			}
 			if change.problem != "" {
-				c.find(nil, fmt.Sprintf("has a migration from version %d that is to %s, but %s", version, change.Name, change.problem), "name two states by their paths, such as region.state")
+				c.find(nil, fmt.Sprintf("has an invalid change in the migration from version %d: %s: %s", version, change.Name, change.problem), "name two states by their paths, such as region.state")
 			}
 			if change.gives != nil {
 				made = change.gives
@@ -267,7 +267,7 @@ func (c *compiler) checkMigrations(def heldDefinition) {
 	}
 }
 
-// renamedKeys returns a map with its keys under other names; ok is false if two would share one.
+// renamedKeys returns a map with renamed keys. ok is false if two keys would collide.
 func renamedKeys[V any](m map[string]V, rename func(string) string) (renamed map[string]V, ok bool) {
 	if m == nil {
 		return nil, true

@@ -26,10 +26,10 @@ type (
 	}
 )
 
-// words are what differs between the versions.
+// words holds the differences between the versions.
 type words struct{ job, busy, limit, later string }
 
-// versioned is a chart that has one of everything that a snapshot stores.
+// versioned returns a chart with one of everything that a snapshot stores.
 func versioned[C any](t *testing.T, version int, w words, initial C, migrations ...statechart.Migration) *statechart.Chart[C] {
 	t.Helper()
 	type (
@@ -69,7 +69,7 @@ func versioned[C any](t *testing.T, version int, w words, initial C, migrations 
 	return chart
 }
 
-// The versions' words, and what lies between them.
+// The words of each version, and the migrations between them.
 var (
 	wordsV1 = words{job: "work", busy: "busy", limit: "1h0m0s", later: "LATER"}
 	wordsV2 = words{job: "job", busy: "busy", limit: "1h0m0s", later: "LATER"}
@@ -90,8 +90,8 @@ var (
 	}}
 )
 
-// storedByV1 is a snapshot of version 1 with a history value, timers, a running service, a child and
-// deferred events.
+// storedByV1 returns a snapshot of version 1 with a history value, timers, a running service, a child and deferred
+// events.
 func storedByV1(t *testing.T) []byte {
 	t.Helper()
 	chart := versioned(t, 1, wordsV1, guestV1{"Ada Byron"})
@@ -114,7 +114,7 @@ func TestMigrationsChainFromTheOldestVersion(t *testing.T) {
 		`"historyValue":{"work.back":["work.left.b","work.right.idle"]},"timers":{"2.0":{"state":"","after":"LATER","at":"2026-01-02T06:04:05Z","event":{"type":"LATER"},"send":"again"},`+
 		`"4.1":{"state":"work.left","after":"1h0m0s","at":"2026-01-02T04:04:05Z"}},"services":{"6.0":{"id":"work.right.busy","state":"work.right.busy","service":"call","attempt":0}},`+
 		`"children":{"work":{"key":"4.2","machine":"helper","state":"work"}},"deferred":[{"id":"p-LATER","event":{"type":"LATER"}}],"steps":6}`)
-	chart := versioned(t, 3, wordsV3, guestV3{}, fromV2, fromV1) // In any order.
+	chart := versioned(t, 3, wordsV3, guestV3{}, fromV2, fromV1) // any order
 	s, err := chart.Restore(stored)
 	if err != nil {
 		t.Fatal(err)
@@ -125,7 +125,7 @@ func TestMigrationsChainFromTheOldestVersion(t *testing.T) {
 		`"4.1":{"state":"job.left","after":"sla","at":"2026-01-02T04:04:05Z"}},"services":{"6.0":{"id":"job.right.calling","state":"job.right.calling","service":"call","attempt":0}},`+
 		`"children":{"job":{"key":"4.2","machine":"helper","state":"job"}},"deferred":[{"id":"p-LATER","event":{"type":"AFTERWARDS"}}],"steps":6}`)
 
-	// It goes on as one that version 3 has stored.
+	// It continues like a snapshot stored by version 3.
 	answer, ok, err := chart.Resolving(s, "Task", Event{})
 	equal(t, "resolving", fmt.Sprint(answer.Outcome, " ", ok, " ", err), "job true <nil>")
 	step, err := chart.Step(s, withTime(s.Services[0].Done(1)))
@@ -138,7 +138,7 @@ func TestMigrationsChainFromTheOldestVersion(t *testing.T) {
 	}
 	equal(t, "after the timer", text(t, step.Next.State())+string(step.Effects[0].Kind)+step.Effects[0].Child, `["out"]stop4.2`)
 
-	// Two migrations in two builds lead to the same.
+	// Two migrations in two builds give the same result.
 	middle, err := versioned(t, 2, wordsV2, guestV2{}, fromV1).Restore(stored)
 	if err != nil {
 		t.Fatal(err)
@@ -159,26 +159,26 @@ func withTime(event Event) Event {
 	return event
 }
 
-func TestAChartKnowsWhereItMigratesFrom(t *testing.T) {
+func TestDescribeReportsTheOldestVersion(t *testing.T) {
 	t.Parallel()
 	chart := versioned(t, 3, wordsV3, guestV3{}, fromV2)
 	equal(t, "oldest version", chart.Describe().OldestVersion, 2)
 	equal(t, "oldest version without migrations", turnstile().Describe().OldestVersion, turnstile().Version())
 	_, err := chart.Restore(storedByV1(t))
-	if want := `unreadable snapshot of chart guest: expected version 3 of machine "guest", got version 1 of "guest"; bring a migration or host that version too`; !errors.Is(err, statechart.ErrUnreadable) || err.Error() != want {
+	if want := `unreadable snapshot of chart guest: expected version 3 of machine "guest", got version 1 of "guest"; add a migration or host that version too`; !errors.Is(err, statechart.ErrUnreadable) || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}
 	equal(t, "in the definition", len(versioned(t, 3, wordsV3, guestV3{}, fromV2, fromV1).Definition().Migrations), 2)
 }
 
-// rewritten restores storedByV1 by version 2, with more changes before and after those that it takes.
+// rewritten restores storedByV1 with version 2. It adds changes before and after the changes of the migration.
 func rewritten(t *testing.T, before, after []statechart.Change) (statechart.Snapshot[guestV2], error) {
 	t.Helper()
 	changes := slices.Concat(before, fromV1.Changes, after)
 	return versioned(t, 2, wordsV2, guestV2{}, statechart.Migration{From: 1, Changes: changes}).Restore(storedByV1(t))
 }
 
-func TestMigrationThatFailsIsUnreadableAndSaysWhere(t *testing.T) {
+func TestFailedMigrationNamesItsChange(t *testing.T) {
 	t.Parallel()
 	rewrite := func(fn func(*statechart.Stored)) statechart.Change {
 		return statechart.Rewrite("mine", func(s *statechart.Stored) error { fn(s); return nil })
@@ -192,17 +192,17 @@ func TestMigrationThatFailsIsUnreadableAndSaysWhere(t *testing.T) {
 		{statechart.MigrateContext(func(int) guestV2 { return guestV2{} }), `migrating from version 1, migrate the context: the old context: expected a whole number of 64 bits, got an object; mend the migration`},
 		{statechart.RenameState("job.left", "job.right"), `migrating from version 1, rename state "job.left" to "job.right": expected no active state "job.right", got ["job.left.b" "job.right.busy"]; mend the migration`},
 		{rewrite(func(s *statechart.Stored) { s.State = nil }), `the chart itself: expected 1 active children, got 0; mend the migration`},
-		{rewrite(func(s *statechart.Stored) { s.State = []string{"gone"} }), `this version has no state "gone"; bring a migration or host the old version too`},
+		{rewrite(func(s *statechart.Stored) { s.State = []string{"gone"} }), `this version has no state "gone"; add a migration or host the old version too`},
 		{rewrite(func(s *statechart.Stored) { s.Context = []byte(`{"First":1}`) }), `context: expected a string under "First", got a number; mend the migration`},
-		{rewrite(func(s *statechart.Stored) { s.Timers[1].At = s.Timers[1].At.Add(time.Hour) }), `migrated from version 1: timer 4.1 of state "job.left": expected one of the stored timers, once, with its deadline: a migration starts no timer and moves no deadline; mend the migration`},
-		{rewrite(func(s *statechart.Stored) { s.Timers[1].ID = "4.9" }), `migrated from version 1: timer 4.9 of state "job.left": expected one of the stored timers, once, with its deadline: a migration starts no timer and moves no deadline; mend the migration`},
-		{rewrite(func(s *statechart.Stored) { s.Timers = append(s.Timers, s.Timers[1]) }), `migrated from version 1: timer 4.1 of state "job.left": expected one of the stored timers, once, with its deadline: a migration starts no timer and moves no deadline; mend the migration`},
-		{rewrite(func(s *statechart.Stored) { s.Services[0].Key = "6.1" }), `migrated from version 1: service "job.right.busy" under the key "6.1": expected one of the stored services, once: a migration starts none; mend the migration`},
-		{rewrite(func(s *statechart.Stored) { s.Services = nil }), `the state job.left.b, job.right.busy is not settled in this version, and no service runs that would end it; bring a migration or host the old version too`},
-		{rewrite(func(s *statechart.Stored) { s.Children[0].Machine = "other" }), `migrated from version 1: child "job" under the key "4.2": expected one of the stored children, once, of its machine: a migration starts none; mend the migration`},
+		{rewrite(func(s *statechart.Stored) { s.Timers[1].At = s.Timers[1].At.Add(time.Hour) }), `migrated from version 1: timer 4.1 of state "job.left": expected a stored timer, once, with its stored deadline: a migration cannot start a timer or change a deadline; mend the migration`},
+		{rewrite(func(s *statechart.Stored) { s.Timers[1].ID = "4.9" }), `migrated from version 1: timer 4.9 of state "job.left": expected a stored timer, once, with its stored deadline: a migration cannot start a timer or change a deadline; mend the migration`},
+		{rewrite(func(s *statechart.Stored) { s.Timers = append(s.Timers, s.Timers[1]) }), `migrated from version 1: timer 4.1 of state "job.left": expected a stored timer, once, with its stored deadline: a migration cannot start a timer or change a deadline; mend the migration`},
+		{rewrite(func(s *statechart.Stored) { s.Services[0].Key = "6.1" }), `migrated from version 1: service "job.right.busy" under the key "6.1": expected a stored service, once: a migration cannot start one; mend the migration`},
+		{rewrite(func(s *statechart.Stored) { s.Services = nil }), `the state job.left.b, job.right.busy is not settled in this version, and no service is running to move it on; add a migration or host the old version too`},
+		{rewrite(func(s *statechart.Stored) { s.Children[0].Machine = "other" }), `migrated from version 1: child "job" under the key "4.2": expected a stored child, once, with its stored machine: a migration cannot start one; mend the migration`},
 		{rewrite(func(s *statechart.Stored) { s.Deferred[0].Event = []byte(`{"type":"NEVER"}`) }), `deferred event 0: undeclared event type: "NEVER"; mend the migration`},
-		{statechart.RenameTimer("job.left", "1h0m0s", "sla"), `timer 4.1 belongs to "job.left" after "sla", which is no timer of an active state of this version; mend the migration`},
-		{statechart.RenameService("job.right.busy", "job.right.busy", "x"), `service "x" of state "job.right.busy" is no service of an active state of this version; mend the migration`},
+		{statechart.RenameTimer("job.left", "1h0m0s", "sla"), `timer 4.1 belongs to "job.left" after "sla", which is not a timer of an active state in this version; mend the migration`},
+		{statechart.RenameService("job.right.busy", "job.right.busy", "x"), `service "x" of state "job.right.busy" is not a service of an active state in this version; mend the migration`},
 	} {
 		_, err := rewritten(t, nil, []statechart.Change{c.change})
 		if want := "unreadable snapshot of chart guest: " + c.message; !errors.Is(err, statechart.ErrUnreadable) || err.Error() != want {
@@ -222,7 +222,7 @@ func TestMigrationThatFailsIsUnreadableAndSaysWhere(t *testing.T) {
 	}
 }
 
-func TestStateThatIsGoneIsMovedWithoutWhatItHadStarted(t *testing.T) {
+func TestMoveStateDropsTimersServicesAndChildren(t *testing.T) {
 	t.Parallel()
 	shown := func(before, after []statechart.Change) string {
 		s, err := rewritten(t, before, after)
@@ -296,7 +296,7 @@ func TestStoppedAndDoneInstancesMigrateToo(t *testing.T) {
 	equal(t, "done", fmt.Sprint(ended.Status, ended.State(), string(ended.Output)), `done[over]"bye"`)
 }
 
-func TestAMigrationWithoutChangesReadsWhatFitsAnyway(t *testing.T) {
+func TestMigrationWithoutChangesReadsFittingSnapshots(t *testing.T) {
 	t.Parallel()
 	stored := strings.Replace(text(t, full(t, everything(t), "CALL")), `"version":1`, `"version":3`, 1)
 	def := everything(t).Definition()
@@ -308,7 +308,7 @@ func TestAMigrationWithoutChangesReadsWhatFitsAnyway(t *testing.T) {
 	equal(t, "read", text(t, s), strings.Replace(stored, `"version":3`, `"version":4`, 1))
 }
 
-func TestChainsOfMigrationsWithGapsAreRefused(t *testing.T) {
+func TestMigrationChainsWithGapsAreRejected(t *testing.T) {
 	t.Parallel()
 	type m = statechart.Migration
 	from := func(versions ...int) (migrations []m) {
@@ -332,9 +332,9 @@ func TestChainsOfMigrationsWithGapsAreRefused(t *testing.T) {
 		{with(statechart.Change{Name: "x"}), "has a migration from version 2 whose change 0 does nothing: make it with RenameState, MigrateContext or another constructor"},
 		{with(statechart.MigrateContext[int, trace](nil)), "has a migration from version 2 whose change 0 does nothing: make it with RenameState, MigrateContext or another constructor"},
 		{with(statechart.Rewrite("x", nil)), "has a migration from version 2 whose change 0 does nothing: make it with RenameState, MigrateContext or another constructor"},
-		{with(statechart.RenameState("a", "")), `has a migration from version 2 that is to rename state "a" to "", but "" is no path of a state: name two states by their paths, such as region.state`},
-		{with(statechart.MoveState("a.", "b")), `has a migration from version 2 that is to move from state "a." to "b", but "a." is no path of a state: name two states by their paths, such as region.state`},
-		{with(statechart.RenameState("a", "a")), `has a migration from version 2 that is to rename state "a" to "a", but these are the same: name two states by their paths, such as region.state`},
+		{with(statechart.RenameState("a", "")), `has an invalid change in the migration from version 2: rename state "a" to "": "" is not a state path: name two states by their paths, such as region.state`},
+		{with(statechart.MoveState("a.", "b")), `has an invalid change in the migration from version 2: move from state "a." to "b": "a." is not a state path: name two states by their paths, such as region.state`},
+		{with(statechart.RenameState("a", "a")), `has an invalid change in the migration from version 2: rename state "a" to "a": both paths are equal: name two states by their paths, such as region.state`},
 		{with(statechart.MigrateContext(func(trace) int { return 1 })), "has migrations that end with the context type int, but its own is statechart_test.trace: let the last MigrateContext return the chart's context type"},
 		{with(statechart.MigrateContext(func(trace) int { return 1 }), statechart.MigrateContext(func(int) trace { return trace{} })), ""},
 	} {

@@ -10,12 +10,11 @@ import (
 	"strings"
 )
 
-// Rewrite returns a change that does what no other one does, under a name for errors. The function must
-// depend on nothing but what it is given.
+// Rewrite returns a custom change. The name identifies it in errors. The function must depend only on its argument.
 func Rewrite(name string, fn func(*Stored) error) Change { return Change{Name: name, run: fn} }
 
-// MigrateContext returns a change that makes the context anew from the old one. Old is a type that the old
-// version's context decodes into, such as the old context type itself; the New of the last one is the chart's.
+// MigrateContext returns a change that converts the context. Old is a type that the old version's context decodes into,
+// such as the old context type. New of the last MigrateContext must be the chart's context type.
 func MigrateContext[Old, New any](fn func(old Old) New) Change {
 	change := Change{Name: "migrate the context", gives: reflect.TypeFor[New]()}
 	if fn == nil {
@@ -27,7 +26,7 @@ func MigrateContext[Old, New any](fn func(old Old) New) Change {
 			return fmt.Errorf("the old context: %w", err)
 		}
 		migrated := fn(old)
-		context, err := json.Marshal(&migrated) // The pointer lets methods of *New write it too.
+		context, err := json.Marshal(&migrated) // The pointer includes methods of *New.
 		if err != nil {
 			return fmt.Errorf("the new context: %w", err)
 		}
@@ -37,9 +36,8 @@ func MigrateContext[Old, New any](fn func(old Old) New) Change {
 	return change
 }
 
-// RenameState returns a change for a state that has another ID now, or lies elsewhere: the states below it,
-// its history, timers, services and children come along. A service or child whose ID is the path of its
-// state, as it is without an ID of its own, gets the new path for one.
+// RenameState returns a change for a state with a new ID or a new parent. Its descendants, history, timers, services
+// and children move with it. A service or child without its own ID is named after the state's path, and is renamed too.
 func RenameState(from, to string) Change {
 	change := Change{Name: fmt.Sprintf("rename state %q to %q", from, to), problem: pathsProblem(from, to)}
 	rename := func(path string) string {
@@ -70,10 +68,10 @@ func RenameState(from, to string) Change {
 	return change
 }
 
-// MoveState returns a change for a state that is gone, or is not atomic any more: instances that are in it or
-// below it are in the state to, which may lie below it. What states that are not active any more had started is
-// dropped, those above from included. What a history state has recorded is moved too if to lies beside it or below its
-// siblings, and else forgotten.
+// MoveState returns a change for a state that was removed, or that is no longer atomic. Instances in the state or below
+// it move to the state to, which may be a descendant. Timers, services and children of states that are no longer active
+// are dropped. Recorded history moves too if to is a sibling of the state or below a sibling. Otherwise it is
+// forgotten.
 func MoveState(from, to string) Change {
 	change := Change{Name: fmt.Sprintf("move from state %q to %q", from, to), problem: pathsProblem(from, to)}
 	change.run = func(s *Stored) error {
@@ -103,7 +101,7 @@ func MoveState(from, to string) Change {
 	return change
 }
 
-// ForgetHistory returns a change that lets a history state stand for its default again.
+// ForgetHistory returns a change that resets a history state to its default.
 func ForgetHistory(path string) Change {
 	return Change{Name: fmt.Sprintf("forget history %q", path), run: func(s *Stored) error {
 		delete(s.History, path)
@@ -111,7 +109,7 @@ func ForgetHistory(path string) Change {
 	}}
 }
 
-// RenameTimer returns a change for a timer that has another ID now: the ID of an After, or its delay as text.
+// RenameTimer returns a change for a renamed timer: the ID of an After, or its delay as text.
 func RenameTimer(state, from, to string) Change {
 	return Change{Name: fmt.Sprintf("rename timer %q of state %q to %q", from, state, to), run: func(s *Stored) error {
 		each(s.Timers, func(t *Timer) {
@@ -123,7 +121,7 @@ func RenameTimer(state, from, to string) Change {
 	}}
 }
 
-// DropTimer returns a change for a timer that is gone.
+// DropTimer returns a change for a removed timer.
 func DropTimer(state, after string) Change {
 	return Change{Name: fmt.Sprintf("drop timer %q of state %q", after, state), run: func(s *Stored) error {
 		s.Timers = slices.DeleteFunc(s.Timers, func(t Timer) bool { return t.Event == nil && t.State == state && t.After == after })
@@ -131,8 +129,7 @@ func DropTimer(state, after string) Change {
 	}}
 }
 
-// RenameService returns a change for a service that a state invokes under another ID now. It keeps its key and
-// its attempts.
+// RenameService returns a change for a service with a new invocation ID. It keeps its key and attempts.
 func RenameService(state, from, to string) Change {
 	return Change{Name: fmt.Sprintf("rename service %q of state %q to %q", from, state, to), run: func(s *Stored) error {
 		each(s.Services, func(i *Invocation) {
@@ -144,8 +141,8 @@ func RenameService(state, from, to string) Change {
 	}}
 }
 
-// RenameChild returns a change for a child instance that has another ID now. It keeps its name, which does not
-// depend on that.
+// RenameChild returns a change for a child instance with a new ID. It keeps its instance name, which does not depend on
+// the ID.
 func RenameChild(from, to string) Change {
 	return Change{Name: fmt.Sprintf("rename child %q to %q", from, to), run: func(s *Stored) error {
 		each(s.Children, func(r *ChildRef) {
@@ -157,8 +154,8 @@ func RenameChild(from, to string) Change {
 	}}
 }
 
-// RenameEvent returns a change for an event type that is called otherwise now: of events that are deferred, and
-// of those that SendAfter has sent. Those that are in the queue keep the type that they were sent with.
+// RenameEvent returns a change for a renamed event type. It applies to deferred events and to pending SendAfter events.
+// Queued events keep their type.
 func RenameEvent(from, to string) Change {
 	return Change{Name: fmt.Sprintf("rename event %q to %q", from, to), run: func(s *Stored) error {
 		var failures []error
@@ -176,7 +173,7 @@ func RenameEvent(from, to string) Change {
 	}}
 }
 
-// retyped returns the JSON form of an event under another type.
+// retyped returns the JSON form of an event with another type.
 func retyped(event json.RawMessage, typ string) (json.RawMessage, error) {
 	var fields map[string]json.RawMessage
 	err := ReadJSON(event, &fields)
@@ -195,8 +192,7 @@ func each[E any](s []E, do func(*E)) {
 	}
 }
 
-// within reports whether a path is that of the state or of one below it, and returns what follows the
-// state's.
+// within reports whether a path names the state or a descendant, and returns the rest of the path.
 func within(path, state string) (rest string, ok bool) {
 	if state == "" {
 		return path, true
@@ -205,7 +201,7 @@ func within(path, state string) (rest string, ok bool) {
 	return rest, ok && (rest == "" || rest[0] == '.')
 }
 
-// moved returns the paths with one to in the place of those within from.
+// moved returns the paths, with those within from replaced by a single to.
 func moved(paths []string, from, to string) []string {
 	var out []string
 	for _, path := range paths {
@@ -219,8 +215,8 @@ func moved(paths []string, from, to string) []string {
 	return out
 }
 
-// renamedID returns the ID that a service or child of a state has once the state is renamed: another only if it
-// is the one that it has for want of its own; see Chart.defaultID.
+// renamedID returns the ID of a service or child after its state is renamed. Only a default ID changes: see
+// Chart.defaultID.
 func renamedID(id, from, to string) string {
 	rest, ok := strings.CutPrefix(id, from)
 	if !ok || from == to || from == "" {
@@ -238,15 +234,15 @@ func renamedID(id, from, to string) string {
 	return to + rest
 }
 
-// pathsProblem says what is wrong with the paths of two states.
+// pathsProblem describes an error in the paths of two states, or returns "".
 func pathsProblem(from, to string) string {
 	for _, path := range []string{from, to} {
 		if path == "" || slices.Contains(strings.Split(path, "."), "") {
-			return fmt.Sprintf("%q is no path of a state", path)
+			return fmt.Sprintf("%q is not a state path", path)
 		}
 	}
 	if from == to {
-		return "these are the same"
+		return "both paths are equal"
 	}
 	return ""
 }

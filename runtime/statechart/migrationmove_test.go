@@ -10,7 +10,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// inTwoVersions starts the first chart, sends it the events and returns what the second reads.
+// inTwoVersions starts the first chart, sends it the events, and restores the snapshot with the second chart.
 func inTwoVersions(t *testing.T, first, second Def, events ...Event) (statechart.Snapshot[trace], error) {
 	t.Helper()
 	for version, def := range map[int]*Def{1: &first, 2: &second} {
@@ -38,7 +38,7 @@ func by(changes ...statechart.Change) []statechart.Migration {
 	return []statechart.Migration{{From: 1, Changes: changes}}
 }
 
-// besideWork is a chart in whose region r a service runs, beside a region l of the given states.
+// besideWork returns a chart with a region l of the given states. In its other region r, a service runs.
 func besideWork(migrations []statechart.Migration, states ...S) Def {
 	over := []On{{Target: "over"}}
 	return Def{Parallel: true, Migrations: migrations, States: []S{
@@ -47,7 +47,7 @@ func besideWork(migrations []statechart.Migration, states ...S) Def {
 	}}
 }
 
-func TestAMigratedInstanceIsRefusedIfItWaitsForAServiceThatDoesNotRun(t *testing.T) {
+func TestMigratedInstanceWaitingForAMissingServiceIsRejected(t *testing.T) {
 	t.Parallel()
 	end := []On{{Target: "end"}}
 	calling := func(id string, done ...On) S { return S{ID: id, Invoke: []Invoke{service("call", done, end)}} }
@@ -88,14 +88,14 @@ func TestAMigratedInstanceIsRefusedIfItWaitsForAServiceThatDoesNotRun(t *testing
 			}
 			continue
 		}
-		want := fmt.Sprintf(`unreadable snapshot of chart m: the state %s is not settled in this version and waits for its service "call", which does not run and which no migration starts; move the instance to another state or host the old version too`, c.stuck)
+		want := fmt.Sprintf(`unreadable snapshot of chart m: the state %s is not settled in this version and waits for its service "call", which is not running and which no migration can start; move the instance to another state or host the old version too`, c.stuck)
 		if !errors.Is(err, statechart.ErrUnreadable) || err.Error() != want {
 			t.Errorf("%s: got %v\nwant %s", name, err, want)
 		}
 	}
 }
 
-func TestMovingAStateDropsWhatStatesAboveItHadStarted(t *testing.T) {
+func TestMoveStateDropsTimersAndChildrenOfLeftAncestors(t *testing.T) {
 	t.Parallel()
 	def := func(child string, migrations ...statechart.Migration) Def {
 		return Def{Initial: "a", Migrations: migrations, States: []S{
@@ -113,7 +113,7 @@ func TestMovingAStateDropsWhatStatesAboveItHadStarted(t *testing.T) {
 	}
 }
 
-func TestHistoryOfAStateThatIsMovedDeeperIsKept(t *testing.T) {
+func TestMoveStateKeepsHistoryOfDeeperMovedStates(t *testing.T) {
 	t.Parallel()
 	def := func(kind statechart.Type, states []S, migrations ...statechart.Migration) Def {
 		return Def{Initial: "a", Migrations: migrations, States: []S{

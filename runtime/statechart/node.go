@@ -2,41 +2,38 @@ package statechart
 
 import "time"
 
-// chart is a Chart without its context type: what the engine works with.
+// chart is the part of Chart that does not depend on the context type. The engine works with it.
 type chart struct {
 	id       string
 	version  int
 	payloads Payloads
 	contexts contexts
 	// output is Definition.Output.
-	output func(held, Event) any
-	// nodes are the states in document order, the root at index 0: the descendants of the
-	// node i are the nodes i+1 to nodes[i].last.
+	output func(erased, Event) any
+	// nodes holds the states in document order, with the root at index 0. The descendants of node i are the nodes i+1
+	// to nodes[i].last.
 	nodes  []node
 	byPath map[string]int
-	// transitions are those of all states; see Transitions.
+	// transitions holds the transitions of all states: see Transitions.
 	transitions []*transition
-	// histories are the indexes of the history states, in document order.
+	// histories holds the indexes of the history states, in document order.
 	histories []int
-	// hasAlways says that some state has an eventless transition.
+	// hasAlways is set if some state has an eventless transition.
 	hasAlways bool
-	// initial is the transition by which an instance starts.
+	// initial is the transition that starts an instance.
 	initial     transition
 	description Description
-	// foreign says that the chart was compiled by CompileForeign.
-	foreign bool
-	// handlesErrors says that some transition names ExecutionError.
+	foreign     bool
+	// handlesErrors is set if some transition names ExecutionError.
 	handlesErrors bool
-	// input declares what an instance starts with.
-	input Payload
-	// defers says that some state defers events, usesChildren that some state or action has to do
-	// with child instances.
+	input         Payload
+	// defers is set if some state defers events. usesChildren is set if some state or action refers to child instances.
 	defers, usesChildren bool
-	// migrations are in the order of their versions; the last one leads to version.
+	// migrations is sorted by version. The last one leads to the chart's version.
 	migrations []Migration
 }
 
-// kind is what a state turned out to be.
+// kind is the resolved kind of a state.
 type kind int
 
 const (
@@ -47,73 +44,70 @@ const (
 	history
 )
 
-// node is a compiled state.
 type node struct {
-	def   *State[held]
+	def   *State[erased]
 	kind  kind
 	index int
-	// parent is the parent's index; -1 for the root.
+	// parent is the index of the parent, or -1 for the root.
 	parent int
-	// last is the index of the last descendant; the node's own if it has none.
+	// last is the index of the last descendant, or the node's own index.
 	last  int
 	depth int
-	// table has the transitions of each event; see candidates.
+	// table indexes the transitions by event: see candidates.
 	table table
-	// path is the IDs from below the root, joined with dots; "" for the root.
+	// path joins the IDs below the root with dots. It is "" for the root.
 	path     string
 	children []int
-	// initial are the states that a compound state enters by default, or the default targets
-	// of a history state.
+	// initial holds the states that a compound state enters by default, or the default targets of a history state.
 	initial []int
-	// transitions are those on events: On, OnDone, of services, children and timers, in this order.
+	// transitions holds the transitions on events: On, OnDone, and the transitions of services, children and timers.
 	transitions []transition
 	always      []transition
 	timers      []delay
 	invokes     []invocation
 	settled     bool
-	// entry are the actions on entry: Entry, and the answers of Resolve.
-	entry []Action[held]
-	// doneEvent is the type of the event that says that the state is in a final state.
+	// entry holds the actions on entry: Entry, then the answers of Resolve.
+	entry []Action[erased]
+	// doneEvent is the type of the state's done event.
 	doneEvent string
-	// remembers says that a child is a history state.
+	// remembers is set if a child is a history state.
 	remembers bool
-	// ordinal is the position of a history state among the chart's.
+	// ordinal is the position of a history state in histories.
 	ordinal int
 }
 
 func (n *node) isHistory() bool { return n.kind == history }
 
-// transition is a compiled Transition.
 type transition struct {
 	source  int
 	event   string
 	targets []int
-	guard   Guard[held]
-	actions []Action[held]
+	guard   Guard[erased]
+	actions []Action[erased]
 	reenter bool
-	// place says where the transition stands in the definition, for messages.
+	// place is the transition's place in the definition, for messages.
 	place string
-	// index is the transition's in the chart's list.
+	// index is the transition's index in chart.transitions.
 	index int
 
-	// planned says that domain and entry are known whatever history states have recorded.
+	// planned is set if domain and entry set do not depend on history.
 	planned bool
 	domain  int
 	entry   []entering
 	program *program
 }
 
-// delay is the compiled timer that the After entries of one ID share.
+// delay is the compiled timer shared by the After entries with one ID.
 type delay struct {
 	id    string
 	event string
-	due   func(held, Event) time.Time
-	// inProcess timers are those of unsettled atomic states: the host serves them while it
-	// runs the state's services, so they are never scheduled outside.
+	due   func(erased, Event) time.Time
+	// inProcess is set for timers of unsettled atomic states. The host serves them while it runs the state's services,
+	// and never schedules them.
 	inProcess bool
 }
 
-// invocation is a compiled Invoke: its ID, and the name of its service.
+// invocation is a compiled Invoke: its ID and the name of its service.
 type invocation struct{ id, service string }
 
 // ID returns the chart's ID.
@@ -122,5 +116,5 @@ func (c *chart) ID() string { return c.id }
 // Version returns the chart's version.
 func (c *chart) Version() int { return c.version }
 
-// Events returns the types of the events that the chart takes from outside, sorted.
+// Events returns the event types that the chart accepts from outside, sorted.
 func (c *chart) Events() []string { return c.payloads.Types() }

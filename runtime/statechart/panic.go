@@ -7,19 +7,20 @@ import (
 	"strings"
 )
 
-// PanicError is the error of code that has panicked: a chart's, a payload's, a service's.
+// PanicError is returned when code of a chart, payload or service panics.
 type PanicError struct {
-	// Value is what the code has panicked with. It may hold what an event carries, and is no part of Error.
+	// Value is the panic value. It may hold data of an event, so Error does not include it.
 	Value any
-	// Stack names the functions that were running, innermost first, each with its file and line, and without its arguments. It is
-	// no part of Error, which is the same for the same input.
+	// Stack names the running functions, innermost first, with file and line but without arguments. Error does not
+	// include it, so that the same input gives the same text.
 	Stack []string
 }
 
-// Panicked returns the error of a panic, given what recover has returned. It is for the deferred function that recovers.
+// Panicked returns the error for a panic. Call it in the deferred function with the result of recover.
 func Panicked(value any) *PanicError { return &PanicError{Value: value, Stack: panicStack()} }
 
-// Error names the type of the value. The Go runtime's own errors are there as they stand: they tell of types, indices and lengths.
+// Error names the type of the value. It quotes errors of the Go runtime in full, because they mention only types,
+// indices and lengths.
 func (e *PanicError) Error() string {
 	switch value := e.Value.(type) {
 	case ownPanic:
@@ -32,10 +33,11 @@ func (e *PanicError) Error() string {
 	return fmt.Sprintf("panic: a value of the type %T", e.Value)
 }
 
-// ownPanic is what this package panics with. It holds nothing of an event.
+// ownPanic is the panic value of this package. It contains no event data.
 type ownPanic string
 
-// isOfGoRuntime reports whether the Go runtime declares a type of errors: other types may have its method too.
+// isOfGoRuntime reports whether an error type belongs to the Go runtime. Other types may also have the method
+// RuntimeError.
 func isOfGoRuntime(typ reflect.Type) bool {
 	if typ.Kind() == reflect.Pointer {
 		typ = typ.Elem()
@@ -43,12 +45,12 @@ func isOfGoRuntime(typ reflect.Type) bool {
 	return typ.PkgPath() == "runtime" || strings.HasPrefix(typ.PkgPath(), "internal/runtime/")
 }
 
-// panicFramesMax is how many functions a stack names.
+// panicFramesMax is the maximum number of functions in a stack.
 const panicFramesMax = 32
 
-// panicStack returns the stack of the panic that is being recovered from.
+// panicStack returns the stack of the panic being recovered.
 func panicStack() []string {
-	counters := make([]uintptr, 2*panicFramesMax) // What recovers is among them.
+	counters := make([]uintptr, 2*panicFramesMax) // Includes the frames of the recovery itself.
 	frames := runtime.CallersFrames(counters[:runtime.Callers(1, counters)])
 	var stack []string
 	for panicking, more := false, true; more && len(stack) < panicFramesMax; {
@@ -57,7 +59,7 @@ func panicStack() []string {
 		if panicking {
 			stack = append(stack, fmt.Sprintf("%s %s:%d", frame.Function, frame.File, frame.Line))
 		}
-		panicking = panicking || frame.Function == "runtime.gopanic" // What is above it recovers.
+		panicking = panicking || frame.Function == "runtime.gopanic" // Frames above it recover the panic.
 	}
 	return stack
 }

@@ -9,14 +9,14 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// pretended is an error that only says that it is the Go runtime's.
+// pretended is an error that claims to come from the Go runtime.
 type pretended struct{ error }
 
 // RuntimeError implements runtime.Error.
 func (pretended) RuntimeError() {}
 
-// TestAPanicIsToldByItsType shows that the error has what the Go runtime says, and of a program's own value its type alone.
-func TestAPanicIsToldByItsType(t *testing.T) {
+// TestPanicErrorNamesTheType shows that the error quotes the Go runtime, but only the type of a program's own value.
+func TestPanicErrorNamesTheType(t *testing.T) {
 	t.Parallel()
 	var none []string
 	var counts map[string]int
@@ -40,7 +40,7 @@ func TestAPanicIsToldByItsType(t *testing.T) {
 		if got.Error() != want || strings.Contains(got.Error(), "4711") {
 			t.Errorf("got %q, want %q", got, want)
 		}
-		if !strings.Contains(strings.Join(got.Stack, "\n"), "TestAPanicIsToldByItsType.func") || strings.Contains(strings.Join(got.Stack, "\n"), "Panicked") {
+		if !strings.Contains(strings.Join(got.Stack, "\n"), "TestPanicErrorNamesTheType.func") || strings.Contains(strings.Join(got.Stack, "\n"), "Panicked") {
 			t.Errorf("%s: got the stack %q, want it to begin where the code has panicked", want, got.Stack)
 		}
 	}
@@ -55,14 +55,14 @@ func panicOf(code func()) (failure *statechart.PanicError) {
 	return nil
 }
 
-// TestTheErrorOfAStepHasThePanic finds it in what a step returns, for those who may see its value.
-func TestTheErrorOfAStepHasThePanic(t *testing.T) {
+// TestStepErrorWrapsThePanic finds the panic and its value with errors.As.
+func TestStepErrorWrapsThePanic(t *testing.T) {
 	t.Parallel()
 	panics := statechart.Assign("panics", func(*trace, Event) { panic(fmt.Sprint("card ", 4711)) })
 	r := begin(t, Def{Initial: "a", States: []S{{ID: "a", Tags: settled, On: []On{{Event: "GO", Actions: Do{panics}}}}}})
 	_, err := r.chart.Step(r.step.Next, Event{Type: "GO"})
 	var panicked *statechart.PanicError
 	if !errors.As(err, &panicked) || panicked.Value != "card 4711" || strings.Contains(err.Error(), "4711") {
-		t.Errorf("got %v with %+v, want an error without the value, and the value beside it", err, panicked)
+		t.Errorf("got %v with %+v, want an error text without the value, and the value in the PanicError", err, panicked)
 	}
 }

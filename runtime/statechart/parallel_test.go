@@ -6,7 +6,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// regions is a parallel state p with the regions r1 and r2, each in state a, and a state out.
+// regions returns a chart with a parallel state p and a state out. p has the regions r1 and r2, each in state a.
 func regions(p, r1, r2 []On) Def {
 	region := func(id string, on []On) S {
 		return S{ID: id, Initial: "a", States: []S{{ID: "a", On: on}, {ID: "b"}},
@@ -41,11 +41,11 @@ func TestTransitionOfACommonAncestorIsTakenOnce(t *testing.T) {
 	r.send("GO").is("p.r1.a p.r2.a", "once")
 }
 
-func TestRegionActsBesideTheAncestorThatHandlesItForTheOther(t *testing.T) {
+func TestTargetlessAncestorTransitionDoesNotPreemptALaterRegion(t *testing.T) {
 	t.Parallel()
 	r := begin(t, regions([]On{{Event: "GO", Actions: logs("parent")}}, nil, []On{{Event: "GO", Target: "b", Actions: logs("region")}}))
 	r.is("p.r1.a p.r2.a", "+p +r1 +a +r2 +a")
-	// No conflict: the parent's transition leaves nothing.
+	// No conflict: the parent's transition leaves no state.
 	r.send("GO").is("p.r1.a p.r2.b", "-a parent region +b")
 }
 
@@ -53,7 +53,7 @@ func TestDescendantsTransitionPreemptsTheAncestors(t *testing.T) {
 	t.Parallel()
 	r := begin(t, regions([]On{{Event: "GO", Target: "out"}}, nil, []On{{Event: "GO", Target: "b"}}))
 	r.is("p.r1.a p.r2.a", "+p +r1 +a +r2 +a")
-	// For r1 it is p's transition that is selected, and first; that of r2's descendant wins.
+	// r1 selects p's transition first, but the transition of r2's descendant wins.
 	r.send("GO").is("p.r1.a p.r2.b", "-a +b")
 	r.send("GO").is("out", "-b -r2 -a -r1 -p +out")
 }
@@ -75,7 +75,7 @@ func TestRegionThatStaysPreemptsALaterOneThatLeaves(t *testing.T) {
 
 func TestTransitionAcrossRegionsReentersThemAll(t *testing.T) {
 	t.Parallel()
-	// The domain is the parallel state itself, as in XState v5; W3C would leave it too.
+	// The domain is the parallel state itself, as in XState v5. SCXML would leave it too.
 	r := begin(t, regions(nil, []On{{Event: "GO", Target: "#r2.b"}}, nil))
 	r.is("p.r1.a p.r2.a", "+p +r1 +a +r2 +a")
 	r.send("GO").is("p.r1.a p.r2.b", "-a -r2 -a -r1 +r1 +a +r2 +b")
@@ -90,7 +90,7 @@ func TestParallelStateIsTheDomainOfItsInternalTransition(t *testing.T) {
 	r.send("HARD").is("p.r1.a p.r2.b", "-b -r2 -a -r1 -p +p +r1 +a +r2 +b")
 }
 
-func TestMultipleTargetsEnterEachRegionWhereTheySay(t *testing.T) {
+func TestMultipleTargetsEnterTheNamedStates(t *testing.T) {
 	t.Parallel()
 	def := regions(nil, nil, nil)
 	def.On = []On{{Event: "BOTH", Target: "#p.r1.b #p.r2.b"}, {Event: "ONE", Target: "#p.r2.b"}}
@@ -100,7 +100,7 @@ func TestMultipleTargetsEnterEachRegionWhereTheySay(t *testing.T) {
 	r.send("ONE").is("p.r1.a p.r2.b", "-b -r2 -b -r1 -p +p +r1 +a +r2 +b")
 }
 
-func TestNestedParallelStatesAreEnteredWhole(t *testing.T) {
+func TestNestedParallelStatesAreEnteredCompletely(t *testing.T) {
 	t.Parallel()
 	inner := S{ID: "q", Type: statechart.Parallel, States: []S{{ID: "x"}, {ID: "y", On: []On{{Event: "GO", Target: "#deep"}}}}}
 	r := begin(t, Def{Initial: "p", States: []S{
@@ -127,7 +127,7 @@ func TestInternalSelfTransitionOfARegionThatIsLeftOnlyRunsItsActions(t *testing.
 	t.Parallel()
 	r := begin(t, regions([]On{{Event: "GO", Target: "out"}}, nil, []On{{Event: "GO", Target: "a", Actions: logs("stay")}}))
 	r.is("p.r1.a p.r2.a", "+p +r1 +a +r2 +a")
-	// It leaves nothing, so it conflicts with nothing.
+	// It leaves no state, so it conflicts with none.
 	r.send("GO").is("out", "-a -r2 -a -r1 -p stay +out")
 }
 
@@ -143,7 +143,7 @@ func TestInternalTransitionToOwnHistoryOfARegionThatIsLeftEntersNothing(t *testi
 
 func TestHistoryRecordedInTheSameMicrostepDoesNotMoveADomain(t *testing.T) {
 	t.Parallel()
-	// r1's transition stays within a, by the default of h. That of r2 leaves p, and h records.
+	// By the default of h, r1's transition stays within a. r2's transition leaves p, and h records.
 	r := begin(t, Def{Parallel: true, States: []S{
 		{ID: "p", Type: statechart.Parallel, States: []S{
 			{ID: "h", Type: statechart.ShallowHistory, Target: "a"}, {ID: "a", On: []On{{Event: "GO", Target: "h"}}}, {ID: "b"}}},
@@ -157,7 +157,7 @@ func TestHistoryRecordedInTheSameMicrostepDoesNotMoveADomain(t *testing.T) {
 func TestTargetsInSeveralRegionsActWithinTheirCommonAncestorInAnyOrder(t *testing.T) {
 	t.Parallel()
 	for _, targets := range []string{"#r1.b #r2.b", "#r2.b #r1.b"} {
-		// From within a region that one of the targets lies in, and from that region itself.
+		// The sources lie within a target's region, or are that region itself.
 		def := regions(nil, []On{{Event: "LEAF", Target: targets}}, nil)
 		for i := range def.States[0].States {
 			region := &def.States[0].States[i]
@@ -171,21 +171,21 @@ func TestTargetsInSeveralRegionsActWithinTheirCommonAncestorInAnyOrder(t *testin
 	}
 }
 
-func TestConflictEndsWhereTheDomainsAreApart(t *testing.T) {
+func TestFirstSelectedTransitionWinsAConflictOfDomains(t *testing.T) {
 	t.Parallel()
-	// The first transition selected has the inner domain, r1, the second one the outer, p.
+	// The first selected transition has the inner domain r1, the second the outer domain p.
 	r := begin(t, regions(nil, []On{{Event: "GO", Target: "b"}}, []On{{Event: "GO", Target: "#r1.b"}, {Event: "B"}}))
 	r.is("p.r1.a p.r2.a", "+p +r1 +a +r2 +a")
 	r.send("GO").is("p.r1.b p.r2.a", "-a +b")
-	// Now r1 has none, so that of r2 is taken.
+	// r1 has no transition now, so r2's is taken.
 	r.send("GO").is("p.r1.b p.r2.a", "-a -r2 -b -r1 +r1 +b +r2 +a")
-	// The other way round.
+	// the reverse order
 	r = begin(t, regions(nil, []On{{Event: "GO", Target: "#r2.b"}}, []On{{Event: "GO", Target: "b"}}))
 	r.is("p.r1.a p.r2.a", "+p +r1 +a +r2 +a")
 	r.send("GO").is("p.r1.a p.r2.b", "-a -r2 -a -r1 +r1 +a +r2 +b")
 }
 
-func TestTheAncestorThatStaysActsBesideARegionSelectedBeforeIt(t *testing.T) {
+func TestTargetlessAncestorTransitionDoesNotConflictWithAnEarlierRegion(t *testing.T) {
 	t.Parallel()
 	r := begin(t, regions([]On{{Event: "GO", Actions: logs("parent")}}, []On{{Event: "GO", Target: "b", Actions: logs("region")}}, nil))
 	r.is("p.r1.a p.r2.a", "+p +r1 +a +r2 +a")

@@ -2,31 +2,29 @@ package statechart
 
 import "slices"
 
-// program is a microstep of one transition that is known to the last action when the chart is
-// compiled: exitStates, the transition's own actions and enterStates, without the states that have
-// nothing to do. Its source is atomic and there is no choice below its domain: no parallel state, no
-// history, no timer, service or final state.
+// program is a microstep of one transition, computed at compile time: exitStates, the transition's actions and
+// enterStates, reduced to states with actions. The source is atomic, and there is no parallel or history state below the
+// domain. The states that are left or entered are not final and have no timers, services or children.
 type program struct {
-	// actions are those of the states left, of the transition (from left on), and of the states
-	// entered (from entered on).
+	// actions holds exit actions, then the transition's actions (from left on), then entry actions (from entered on).
 	actions       []programmed
 	left, entered int
-	// from is the leaf that is left and to the one that is entered.
+	// from is the leaf that is left, to the leaf that is entered.
 	from, to uint16
-	// whole says that the program is all that its event brings about: no action can fail or ask for
-	// anything, and the chart rests in to.
-	whole bool
+	// fastPath is set if the program covers the whole macrostep: no action can fail or request effects, and the chart
+	// settles in to.
+	fastPath bool
 }
 
 // programmed is an action of a program, with the index of its state.
 type programmed struct {
-	*Action[held]
+	*Action[erased]
 	state int
-	// list numbers the lists of actions: what follows in a list does not run if an action fails.
+	// list numbers the action lists. An error skips the rest of its list.
 	list int
 }
 
-// program makes the program of a planned transition, nil if there is none.
+// program returns the program of a planned transition, or nil.
 func (c *chart) program(t *transition) *program {
 	source := &c.nodes[t.source]
 	if source.kind != atomic {
@@ -34,7 +32,7 @@ func (c *chart) program(t *transition) *program {
 	}
 	p := &program{from: uint16(source.index), to: uint16(source.index)}
 	ok, lists := true, 0
-	add := func(actions []Action[held], state int) {
+	add := func(actions []Action[erased], state int) {
 		lists++
 		for i := range actions {
 			ok = ok && !actions[i].enqueues
@@ -66,14 +64,14 @@ func (c *chart) program(t *transition) *program {
 	if !ok {
 		return nil
 	}
-	p.whole = !c.hasAlways && !c.defers && (c.foreign || c.nodes[p.to].settled) && !slices.ContainsFunc(p.actions, func(a programmed) bool { return a.run != nil })
+	p.fastPath = !c.hasAlways && !c.defers && (c.foreign || c.nodes[p.to].settled) && !slices.ContainsFunc(p.actions, func(a programmed) bool { return a.run != nil })
 	return p
 }
 
-// stepWhole takes an event that enables, in the one leaf that is active, a transition without a guard
-// whose program is whole: it brings about a change of the configuration and of the context. It reports whether it did; if
-// not, nothing has happened.
-func (x *interpreter) stepWhole(configuration *configuration) bool {
+// stepFast applies an event on the fast path. The event must enable an unguarded transition of the only active leaf,
+// and its program must be marked fastPath. Only the configuration and the context change. It reports false, without any
+// change, if the fast path does not apply.
+func (x *interpreter) stepFast(configuration *configuration) bool {
 	leaf := configuration.only()
 	if leaf < 0 {
 		return false
@@ -83,7 +81,7 @@ func (x *interpreter) stepWhole(configuration *configuration) bool {
 		return false
 	}
 	t := transitions[0]
-	if t.guard.test != nil || t.program == nil || !t.program.whole {
+	if t.guard.test != nil || t.program == nil || !t.program.fastPath {
 		return false
 	}
 	actions := t.program.actions
@@ -110,7 +108,7 @@ func (x *interpreter) programmed() bool {
 	return true
 }
 
-// runPrograms is microstep for transitions that have programs.
+// runPrograms is microstep for transitions with programs.
 func (x *interpreter) runPrograms() error {
 	for k := len(x.enabled) - 1; k >= 0; k-- {
 		p := x.enabled[k].program

@@ -13,7 +13,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// once makes a chart over any context whose event GO runs the action.
+// once returns a chart that runs the action on GO.
 func once[C any](t *testing.T, action func(*C)) *statechart.Chart[C] {
 	t.Helper()
 	chart, err := statechart.Compile(onceDef(action))
@@ -29,8 +29,8 @@ func onceDef[C any](action func(*C)) statechart.Definition[C] {
 			Actions: []statechart.Action[C]{statechart.Assign("change", func(c *C, _ Event) { action(c) })}}}}}}
 }
 
-// spoils steps a chart from the context with an action that changes it, and checks that the
-// snapshot that was stepped still reads as it did and that the next one has the change.
+// spoils steps a chart with an action that changes the context. The stepped snapshot must stay unchanged, and the next
+// one must have the change.
 func spoils[C any](t *testing.T, context C, action func(*C)) {
 	t.Helper()
 	chart := once(t, action)
@@ -72,7 +72,7 @@ type tree struct {
 	Sealed sealed
 }
 
-// sealed writes its unexported field itself.
+// sealed marshals its unexported field itself.
 type sealed struct{ n int }
 
 func (s sealed) MarshalJSON() ([]byte, error) { return []byte(fmt.Sprint(s.n)), nil }
@@ -84,7 +84,7 @@ func aTree() tree {
 		Rows: [2][]int{{6}, {7}}, Any: map[string]any{"list": []any{"y"}}}
 }
 
-func TestStepLeavesTheContextsOfItsSnapshotAlone(t *testing.T) {
+func TestStepDoesNotChangeTheContextOfItsSnapshot(t *testing.T) {
 	t.Parallel()
 	for _, change := range []func(*tree){
 		func(c *tree) { c.Name = "b" },
@@ -111,7 +111,7 @@ func TestStepLeavesTheContextsOfItsSnapshotAlone(t *testing.T) {
 	spoils(t, 1, func(c *int) { *c = 2 })
 }
 
-func TestEmptyAndNilStayApartWhenCopied(t *testing.T) {
+func TestCopyKeepsEmptyAndNilDistinct(t *testing.T) {
 	t.Parallel()
 	chart := once(t, func(c *tree) { c.Name = "b" })
 	start, _ := chart.Start(statechart.Start{})
@@ -126,7 +126,7 @@ func TestEmptyAndNilStayApartWhenCopied(t *testing.T) {
 	}
 }
 
-// hidden cannot be copied from outside: its Clone must do it.
+// hidden cannot be copied by reflection and needs its Clone.
 type hidden struct{ numbers []int }
 
 func (h hidden) Clone() hidden                { return hidden{slices.Clone(h.numbers)} }
@@ -134,7 +134,7 @@ func (h hidden) MarshalJSON() ([]byte, error) { return []byte(textOf(h.numbers))
 func (h hidden) String() string               { return textOf(h.numbers) }
 func textOf(numbers []int) string             { return strings.ReplaceAll(fmt.Sprint(numbers), " ", ",") }
 
-// hiddenToo has its Clone on the pointer.
+// hiddenToo has Clone with a pointer receiver.
 type hiddenToo struct{ names map[string]int }
 
 func (h *hiddenToo) Clone() hiddenToo            { return hiddenToo{maps.Clone(h.names)} }
@@ -146,7 +146,7 @@ func TestContextsOwnCloneIsPreferred(t *testing.T) {
 	spoils(t, hiddenToo{names: map[string]int{}}, func(c *hiddenToo) { c.names["a"] = 1 })
 }
 
-// refusesContext expects a finding about copying the chart's context before any other.
+// refusesContext expects the finding that the chart's context cannot be copied.
 func refusesContext[C any](t *testing.T, problem string) {
 	t.Helper()
 	_, err := statechart.Compile(onceDef(func(*C) {}))
@@ -157,11 +157,11 @@ func refusesContext[C any](t *testing.T, problem string) {
 	equal(t, "finding", definition.Findings[0], statechart.Finding{Problem: problem, Mend: "give the context type a method Clone() that returns a copy"})
 }
 
-func TestContextThatCannotBeCopiedIsRefused(t *testing.T) {
+func TestContextThatCannotBeCopiedIsRejected(t *testing.T) {
 	t.Parallel()
 	type unexported struct {
 		A []int
-		b []int // the same type again, and out of reach
+		b []int // the same type again, and unexported
 	}
 	type nested struct{ Deep map[string][]unexported }
 	type pointer struct{ next *pointer }
@@ -201,9 +201,9 @@ func TestSameInputGivesTheSameBytes(t *testing.T) {
 	}
 }
 
-func TestSnapshotsStepApart(t *testing.T) {
+func TestStepsOfOneSnapshotAreIndependent(t *testing.T) {
 	t.Parallel()
-	// Two steps of one snapshot must not share what they append to.
+	// Two steps of one snapshot must not append to a shared array.
 	r := begin(t, Def{Initial: "a", After: []After{{Delay: minutes(1)}, {Delay: minutes(2)}, {Delay: minutes(3)}}, States: []S{
 		{ID: "a", On: []On{{Event: "B", Target: "b"}, {Event: "C", Target: "c"}}},
 		{ID: "b", After: []After{{Delay: minutes(4)}}}, {ID: "c", After: []After{{Delay: minutes(5)}}}}})
@@ -224,7 +224,7 @@ type ring struct {
 	Next *ring `json:"next"`
 }
 
-func TestAContextThatContainsItselfIsAnError(t *testing.T) {
+func TestCyclicContextIsAnError(t *testing.T) {
 	t.Parallel()
 	chart := once(t, func(c *ring) { c.Next = c })
 	start, err := chart.Start(statechart.Start{At: epoch})

@@ -11,9 +11,8 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// TestRandomChartsRunTheSameThroughJSON runs random events through random charts twice, once
-// with every snapshot written and restored. Both runs must agree to the byte, and keep the
-// invariants of snapshots.
+// TestRandomChartsRunTheSameThroughJSON runs random events through random charts twice. The second run writes and
+// restores every snapshot. Both runs must agree byte by byte and keep the invariants of snapshots.
 func TestRandomChartsRunTheSameThroughJSON(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -24,7 +23,7 @@ func TestRandomChartsRunTheSameThroughJSON(t *testing.T) {
 		}
 		step, err := chart.Start(statechart.Start{Instance: "c/1", At: epoch})
 		if err != nil {
-			return // such as a chart that stalls at once
+			return // for example, a chart that stalls at the start
 		}
 		w := &watcher{t: t, def: def, active: map[string]bool{}, ids: map[string]bool{}}
 		w.watch(statechart.Snapshot[trace]{}, step)
@@ -58,8 +57,8 @@ func TestRandomChartsRunTheSameThroughJSON(t *testing.T) {
 	})
 }
 
-// drawEvent draws an event that the host may deliver: from outside only if the snapshot is
-// settled; stale timers and results at any time.
+// drawEvent draws an event that a host may deliver. Outside events need a settled snapshot. Stale timers and results
+// may come at any time.
 func drawEvent(t *rapid.T, snapshot statechart.Snapshot[trace], w *watcher) Event {
 	var events []Event
 	if snapshot.Settled() {
@@ -82,9 +81,9 @@ func drawEvent(t *rapid.T, snapshot statechart.Snapshot[trace], w *watcher) Even
 type watcher struct {
 	t   *rapid.T
 	def Def
-	// active are the states that were entered and not left, by ID, as the log has it.
+	// active holds the IDs of the states that were entered and not left, according to the log.
 	active map[string]bool
-	// ids are all IDs ever derived.
+	// ids holds all derived IDs.
 	ids    map[string]bool
 	logged int
 }
@@ -107,15 +106,15 @@ func (w *watcher) watch(before statechart.Snapshot[trace], step statechart.Step[
 	}
 }
 
-// microsteps checks that a step whose microsteps are told does the same, which then takes no short
-// cuts, and that they tell what the log says.
+// microsteps checks that a step with OnMicrostep, which disables the fast paths, gives the same result. The reported
+// microsteps must match the log.
 func (w *watcher) microsteps(chart *statechart.Chart[trace], before statechart.Snapshot[trace], event Event, step statechart.Step[trace], err error) {
-	var told []string
+	var reported []string
 	stepper := chart.Stepper()
 	stepper.OnMicrostep = func(m statechart.Microstep) {
 		for _, action := range m.Actions {
 			if action[0] == '+' || action[0] == '-' {
-				told = append(told, action)
+				reported = append(reported, action)
 			}
 		}
 		if states := len(m.Exited) + len(m.Entered); states > 0 && len(m.Transitions) == 0 {
@@ -125,20 +124,20 @@ func (w *watcher) microsteps(chart *statechart.Chart[trace], before statechart.S
 	next := before
 	effects, handled, errAgain := stepper.Step(&next, &event)
 	if handled != step.Handled || fmt.Sprint(errAgain) != fmt.Sprint(err) || text(w.t, next)+text(w.t, effects) != text(w.t, step.Next)+text(w.t, step.Effects) {
-		w.t.Fatalf("event %s on %s, told of microsteps: got %v %v\n%s%s\nwant %v %v\n%s%s", event.Type, text(w.t, before),
+		w.t.Fatalf("event %s on %s, with OnMicrostep: got %v %v\n%s%s\nwant %v %v\n%s%s", event.Type, text(w.t, before),
 			handled, errAgain, text(w.t, next), text(w.t, effects), step.Handled, err, text(w.t, step.Next), text(w.t, step.Effects))
 	}
 	undone := slices.ContainsFunc(step.Effects, func(e statechart.Effect) bool { return e.Kind == statechart.ParkEvent })
 	if err != nil || !step.Handled || undone {
-		return // What was undone was told of.
+		return // Rolled-back microsteps were reported too.
 	}
-	if log := step.Next.Context.Log[len(before.Context.Log):]; fmt.Sprint(log) != fmt.Sprint(told) {
-		w.t.Fatalf("microsteps tell of %d states, the log of %d: %.500s, %.500s", len(told), len(log), fmt.Sprint(told), fmt.Sprint(log))
+	if log := step.Next.Context.Log[len(before.Context.Log):]; fmt.Sprint(log) != fmt.Sprint(reported) {
+		w.t.Fatalf("microsteps have %d states, the log %d: %.500s, %.500s", len(reported), len(log), fmt.Sprint(reported), fmt.Sprint(log))
 	}
 }
 
-// deferred checks that events wait in their order, that none is made up, and that at rest an
-// active state defers every one that waits.
+// deferred checks that deferred events keep their order and that none appears from nowhere. At rest, an active state
+// must defer each of them.
 func (w *watcher) deferred(before statechart.Snapshot[trace], event Event, next statechart.Snapshot[trace]) {
 	var types []string
 	for _, waiting := range before.Deferred {
@@ -159,7 +158,7 @@ func (w *watcher) deferred(before statechart.Snapshot[trace], event Event, next 
 	}
 }
 
-// defers reports whether an active state below the given ones defers events of a type.
+// defers reports whether an active state among the given ones, or below them, defers events of the type.
 func (w *watcher) defers(next statechart.Snapshot[trace], states []S, path, typ string) bool {
 	return slices.ContainsFunc(states, func(s S) bool {
 		at := strings.TrimPrefix(path+"."+s.ID, ".")
@@ -171,8 +170,7 @@ func (w *watcher) defers(next statechart.Snapshot[trace], states []S, path, typ 
 	})
 }
 
-// replay checks that states are entered only while they are not active, and left only while
-// they are.
+// replay checks that only inactive states are entered and only active states are left.
 func (w *watcher) replay(next statechart.Snapshot[trace]) {
 	for _, entry := range next.Context.Log[w.logged:] {
 		entered, id := entry[0] == '+', entry[1:]
@@ -184,7 +182,6 @@ func (w *watcher) replay(next statechart.Snapshot[trace]) {
 	w.logged = len(next.Context.Log)
 }
 
-// legal checks the configuration below a state that is active.
 func (w *watcher) legal(next statechart.Snapshot[trace], states []S, parallel bool, path string) {
 	active, regions := 0, 0
 	for _, s := range states {
@@ -219,8 +216,8 @@ func (w *watcher) inactive(next statechart.Snapshot[trace], states []S, path str
 	}
 }
 
-// timers checks that timers belong to active states, one each, that every new one is
-// scheduled unless it is served in process, and that no ID comes twice.
+// timers checks that every timer belongs to an active state and is unique there. Each new timer must be scheduled or
+// served in process. No ID may repeat.
 func (w *watcher) timers(before statechart.Snapshot[trace], step statechart.Step[trace]) {
 	fresh := map[string]bool{}
 	for _, timer := range step.Next.Timers {

@@ -12,17 +12,17 @@ import (
 	"time"
 )
 
-// JSONError says which value of a JSON document is not what its reader expects, in JSON's words. It quotes no values, which
-// may be secret, and of keys only those that the reader declares.
+// JSONError reports which value of a JSON document has the wrong kind, in JSON's terms. It quotes no values, which may
+// be secret, and only keys that the type declares.
 type JSONError struct {
-	// Key is where the value stands: "code", "detail.deep", "labels[0]", or "rows.*" for one under some key of a map. "" is
-	// the document itself.
+	// Key is the location of the value: "code", "detail.deep", "labels[0]", or "rows.*" for any key of a map. "" is the
+	// document itself.
 	Key string
-	// Expected and Got name what was expected and what came, such as "a string" and "a number".
+	// Expected and Got describe the expected and the actual value, such as "a string" and "a number".
 	Expected, Got string
 }
 
-// Error says what was expected where, and what came.
+// Error names the location, the expected value and the actual value.
 func (e *JSONError) Error() string {
 	where := ""
 	if e.Key != "" {
@@ -31,8 +31,8 @@ func (e *JSONError) Error() string {
 	return "expected " + e.Expected + where + ", got " + e.Got
 }
 
-// ReadJSON is json.Unmarshal with errors for people who do not know the code: a *JSONError, or a *json.SyntaxError for
-// what is no JSON.
+// ReadJSON is json.Unmarshal with errors for readers who do not know the Go types. It returns a *JSONError, or a
+// *json.SyntaxError for invalid JSON.
 func ReadJSON(data []byte, into any) error {
 	if err := json.Unmarshal(data, into); err != nil {
 		return jsonError(err, data, reflect.TypeOf(into))
@@ -40,8 +40,8 @@ func ReadJSON(data []byte, into any) error {
 	return nil
 }
 
-// jsonError says why a document does not decode into the type; err is what encoding/json says, which may quote values and
-// names types.
+// jsonError explains why a document does not decode into the type. err is the error of encoding/json, which may quote
+// values and type names.
 func jsonError(err error, data []byte, typ reflect.Type) error {
 	at := place{typ: typ, value: bytes.TrimSpace(data)}
 	if len(at.value) > 0 && !json.Valid(data) {
@@ -57,20 +57,20 @@ func jsonError(err error, data []byte, typ reflect.Type) error {
 	return at.mismatch()
 }
 
-// syntaxError returns the error of encoding/json for what is no JSON, which quotes at most one character, and names the limit
-// that it has.
+// syntaxError returns the error for invalid JSON. The error of encoding/json quotes at most one character. For
+// documents nested too deeply, the error names the limit.
 func syntaxError(err error) error {
 	var syntax *json.SyntaxError
 	if !errors.As(err, &syntax) {
 		return errors.New("expected JSON")
 	}
 	if strings.Contains(syntax.Error(), "exceeded max depth") {
-		return &JSONError{Expected: "at most 10,000 objects and arrays inside one another, as encoding/json reads", Got: "more"}
+		return &JSONError{Expected: "at most 10,000 levels of nested objects and arrays", Got: "more"}
 	}
 	return syntax
 }
 
-// placeDepthMax is how many levels down the value is looked for that does not decode.
+// placeDepthMax is the maximum depth of the search for the wrong value.
 const placeDepthMax = 16
 
 // place is a value that does not decode into its type.
@@ -78,11 +78,11 @@ type place struct {
 	key   string
 	typ   reflect.Type
 	value json.RawMessage
-	// quoted says that the value stands in a string, for the option of that name.
+	// quoted is set if the value is inside a string, by the option ",string".
 	quoted bool
 }
 
-// inner finds the first value inside this one that does not decode; false if it is the value as a whole.
+// inner finds the first wrong value inside this one. It reports false if this value itself is wrong.
 func (p place) inner() (place, bool) {
 	for p.typ.Kind() == reflect.Pointer {
 		p.typ = p.typ.Elem()
@@ -118,7 +118,7 @@ func (p place) inner() (place, bool) {
 	return place{}, false
 }
 
-// under is the value under a key of a struct or a map; false if it is not the value that does not decode.
+// under returns the value under a key of a struct or a map. It reports false if that value decodes.
 func (p place) under(key string, value json.RawMessage) (place, bool) {
 	above := p.key
 	if above != "" {
@@ -136,7 +136,7 @@ func (p place) under(key string, value json.RawMessage) (place, bool) {
 		if name == "" {
 			name = field.Name
 		}
-		// Of two that differ in case, encoding/json prefers the one that is spelt so.
+		// If keys differ only in case, encoding/json prefers the exact match.
 		if name == key || found.typ == nil && strings.EqualFold(name, key) {
 			found = place{key: above + name, typ: field.Type, value: value, quoted: strings.Contains(options, "string")}
 		}
@@ -144,7 +144,7 @@ func (p place) under(key string, value json.RawMessage) (place, bool) {
 	return found, found.typ != nil
 }
 
-// mismatch says what the place expects, and what it got.
+// mismatch returns the error for the place.
 func (p place) mismatch() *JSONError {
 	expected, kind := expectation(p.typ)
 	got := jsonKind(p.value)
@@ -162,7 +162,8 @@ func (p place) mismatch() *JSONError {
 	return &JSONError{Key: p.key, Expected: expected, Got: got}
 }
 
-// expectation names what decodes into a type, and its kind as jsonKind does; the kind is "" if only the type itself knows.
+// expectation describes the JSON for a type, and its kind as jsonKind does. The kind is "" if only the type's own
+// methods know it.
 func expectation(typ reflect.Type) (expected, kind string) {
 	for typ.Kind() == reflect.Pointer {
 		typ = typ.Elem()
@@ -181,7 +182,7 @@ func expectation(typ reflect.Type) (expected, kind string) {
 	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
 		return fmt.Sprintf("a whole number of %d bits", typ.Bits()), "a number"
 	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64, reflect.Uintptr:
-		return fmt.Sprintf("a whole number from 0 of %d bits", typ.Bits()), "a number"
+		return fmt.Sprintf("a non-negative whole number of %d bits", typ.Bits()), "a number"
 	case reflect.Float32, reflect.Float64:
 		return fmt.Sprintf("a number of %d bits", typ.Bits()), "a number"
 	case reflect.String:
@@ -203,13 +204,13 @@ func expectation(typ reflect.Type) (expected, kind string) {
 	}
 }
 
-// decodesItself reports whether a type has its own methods to be decoded by.
+// decodesItself reports whether a type has its own unmarshal methods.
 func decodesItself(typ reflect.Type) bool {
 	pointer := reflect.PointerTo(typ)
 	return pointer.Implements(reflect.TypeFor[json.Unmarshaler]()) || pointer.Implements(reflect.TypeFor[encoding.TextUnmarshaler]())
 }
 
-// decodes reports whether a value decodes into a type; a method of the type that panics does not.
+// decodes reports whether a value decodes into a type. A panic counts as an error.
 func decodes(value []byte, typ reflect.Type) (ok bool) {
 	defer func() {
 		if recover() != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// crate has a value of each kind.
+// crate has a field of each kind.
 type crate struct {
 	label
 	Weight  uint8            `json:"weight"`
@@ -31,7 +31,7 @@ type label struct {
 
 type stop struct{ City string }
 
-func TestReadJSONSaysWhichValueIsOfAnotherKind(t *testing.T) {
+func TestReadJSONNamesTheMismatchedValue(t *testing.T) {
 	t.Parallel()
 	deep := strings.Repeat(`{"next":`, 20) + `{"text":7}` + strings.Repeat(`}`, 20)
 	for document, want := range map[string]statechart.JSONError{
@@ -39,8 +39,8 @@ func TestReadJSONSaysWhichValueIsOfAnotherKind(t *testing.T) {
 		`["a"]`:                                  {Expected: "an object", Got: "an array"},
 		`{"text":7}`:                             {Key: "text", Expected: "a string", Got: "a number"},
 		`{"TEXT":7}`:                             {Key: "text", Expected: "a string", Got: "a number"},
-		`{"weight":256}`:                         {Key: "weight", Expected: "a whole number from 0 of 8 bits", Got: "another number"},
-		`{"weight":""}`:                          {Key: "weight", Expected: "a whole number from 0 of 8 bits", Got: "an empty string"},
+		`{"weight":256}`:                         {Key: "weight", Expected: "a non-negative whole number of 8 bits", Got: "another number"},
+		`{"weight":""}`:                          {Key: "weight", Expected: "a non-negative whole number of 8 bits", Got: "an empty string"},
 		`{"size":[1,true]}`:                      {Key: "size[1]", Expected: "a number of 32 bits", Got: "a boolean"},
 		`{"sent":481516}`:                        {Key: "sent", Expected: "a time such as 2026-01-02T15:04:05Z", Got: "a number"},
 		`{"photo":"481516!"}`:                    {Key: "photo", Expected: "a string in base64", Got: "another string"},
@@ -48,10 +48,10 @@ func TestReadJSONSaysWhichValueIsOfAnotherKind(t *testing.T) {
 		`{"byDay":{"481516x":true}}`:             {Key: "byDay", Expected: "an object whose keys are whole numbers", Got: "another object"},
 		`{"byDay":{"481516":"x"}}`:               {Key: "byDay.*", Expected: "a boolean", Got: "a string"},
 		`{"numbers":{"481516":[1,{}]}}`:          {Key: "numbers.*[1]", Expected: "a whole number of 64 bits", Got: "an object"},
-		`{"next":{"text":null,"weight":"x"}}`:    {Key: "next.weight", Expected: "a whole number from 0 of 8 bits", Got: "a string"},
+		`{"next":{"text":null,"weight":"x"}}`:    {Key: "next.weight", Expected: "a non-negative whole number of 8 bits", Got: "a string"},
 		`{"weight":"x","text":7}`:                {Key: "text", Expected: "a string", Got: "a number"},
 		deep:                                     {Key: strings.TrimSuffix(strings.Repeat("next.", 16), "."), Expected: "an object", Got: "another object"},
-		strings.Repeat("[", 10_001) + strings.Repeat("]", 10_001): {Expected: "at most 10,000 objects and arrays inside one another, as encoding/json reads", Got: "more"},
+		strings.Repeat("[", 10_001) + strings.Repeat("]", 10_001): {Expected: "at most 10,000 levels of nested objects and arrays", Got: "more"},
 	} {
 		err := statechart.ReadJSON([]byte(document), new(crate))
 		var got *statechart.JSONError
@@ -64,20 +64,20 @@ func TestReadJSONSaysWhichValueIsOfAnotherKind(t *testing.T) {
 	}
 	var read crate
 	if err := statechart.ReadJSON([]byte(`{"text":"a","stops":[{"City":"Ulm"}]}`), &read); err != nil || read.Text != "a" || read.Stops[0].City != "Ulm" {
-		t.Errorf("want what json.Unmarshal reads, got %+v and %v", read, err)
+		t.Errorf("want the result of json.Unmarshal, got %+v and %v", read, err)
 	}
 	var syntax *json.SyntaxError
 	if err := statechart.ReadJSON([]byte(`{"text":`), &read); !errors.As(err, &syntax) || err.Error() != "unexpected end of JSON input" {
-		t.Errorf("want the error of encoding/json for what is no JSON, got %v", err)
+		t.Errorf("want the error of encoding/json for invalid JSON, got %v", err)
 	}
 }
 
-// stubborn refuses whatever it is given, with the value in its error.
+// stubborn has an UnmarshalJSON that always fails, with the value in its error.
 type stubborn struct{ N int }
 
 func (*stubborn) UnmarshalJSON(text []byte) error { return errors.New("cannot take " + string(text)) }
 
-func TestReadJSONLeavesATypeThatDecodesItselfAlone(t *testing.T) {
+func TestReadJSONDoesNotLookIntoCustomUnmarshalers(t *testing.T) {
 	t.Parallel()
 	var into struct {
 		Whole stubborn `json:"whole"`

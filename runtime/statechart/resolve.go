@@ -5,31 +5,30 @@ import (
 	"fmt"
 )
 
-// Resolution is an answer to those outside who wait for an instance under a name, such as the tasks
-// of Step Functions workflows that have handed it their tokens. They are told one of as many outcomes
-// as the chart has, or that what they wait for has failed.
+// Resolution is an answer to callers that wait for an instance under a name, such as tasks of Step Functions workflows
+// that gave it their tokens. The answer is an outcome chosen by the chart, or a failure.
 type Resolution[C any] struct {
-	// Name is the name under which they wait. The host keeps who they are.
+	// Name is the name that callers wait under. The host stores the callers.
 	Name string
-	// Outcome is the word by which they branch. Of a state's Resolve it defaults to the state's ID.
+	// Outcome is the word that callers branch on. In State.Resolve it defaults to the state's ID.
 	Outcome string
-	// Output makes what they get beside it. It must marshal to JSON; nil means nothing.
+	// Output returns additional data for the answer. It must marshal to JSON. Nil means none.
 	Output func(C, Event) any
-	// Error, if it is set, makes the answer a failure of this name, in place of an outcome. Cause
-	// makes the text that explains it; nil means none.
+	// Error, if set, makes the answer a failure with this name instead of an outcome. Cause returns its explanation.
+	// Nil means none.
 	Error string
 	Cause func(C, Event) string
 }
 
-// Resolve returns an action that answers those who wait under a name when the step is stored. Who
-// comes to wait later is not answered by it: State.Resolve is for that.
+// Resolve returns an action that answers the current callers under a name once the step is stored. It does not answer
+// later callers: use State.Resolve for that.
 func Resolve[C any](r Resolution[C]) Action[C] {
 	erased := resolve(eraseResolutions([]Resolution[C]{r})[0])
 	return Action[C]{Name: erased.Name, actionBody: erased.actionBody}
 }
 
-func resolve(r Resolution[held]) Action[held] {
-	return Action[held]{Name: "resolve " + r.Name, actionBody: actionBody{resolves: &r, run: func(x *interpreter) error {
+func resolve(r Resolution[erased]) Action[erased] {
+	return Action[erased]{Name: "resolve " + r.Name, actionBody: actionBody{resolves: &r, run: func(x *interpreter) error {
 		answer, err := answerOf(&r, x.context, *x.event)
 		if err != nil {
 			return err
@@ -39,8 +38,8 @@ func resolve(r Resolution[held]) Action[held] {
 	}}}
 }
 
-// answerOf makes the answer of a resolution, still without the state that it tells of.
-func answerOf(r *Resolution[held], context held, event Event) (Effect, error) {
+// answerOf returns the answer of a resolution, still without the state.
+func answerOf(r *Resolution[erased], context erased, event Event) (Effect, error) {
 	effect := Effect{Kind: ResolveWaits, Name: r.Name, Outcome: r.Outcome, Error: r.Error}
 	if r.Error != "" {
 		effect.Outcome = ""
@@ -60,8 +59,8 @@ func answerOf(r *Resolution[held], context held, event Event) (Effect, error) {
 	return effect, nil
 }
 
-// tellState completes the answers of a macrostep that is over with where it has led.
-func (x *interpreter) tellState() {
+// completeAnswers adds the state after the macrostep to its answers.
+func (x *interpreter) completeAnswers() {
 	if !x.resolved {
 		return
 	}
@@ -72,20 +71,19 @@ func (x *interpreter) tellState() {
 	}
 }
 
-// Resolving returns the answer for those who come to wait under a name while the snapshot stands:
-// that of the first active state, in document order, whose Resolve has the name. It reports false if
-// there is none: they have to wait. The answer is made with the event, and has no ID; an instance
-// that is done answers with the state that it ended in.
+// Resolving returns the answer for a caller that starts to wait under a name now. It comes from the first active state,
+// in document order, whose Resolve has the name. It reports false if no state has it and the caller must wait. The
+// answer is computed with the event and has no ID. A finished instance answers with its last state.
 func (c *Chart[C]) Resolving(snapshot Snapshot[C], name string, event Event) (answer Effect, ok bool, err error) {
 	if snapshot.chart != &c.chart {
-		return Effect{}, false, c.anothers()
+		return Effect{}, false, c.otherChart()
 	}
 	context := snapshot.Context
 	return c.resolving(&snapshot.configuration, &context, name, event)
 }
 
-// resolving is Chart.Resolving; it may change the context.
-func (c *chart) resolving(configuration *configuration, context held, name string, event Event) (answer Effect, ok bool, err error) {
+// resolving is Chart.Resolving. It may change the context.
+func (c *chart) resolving(configuration *configuration, context erased, name string, event Event) (answer Effect, ok bool, err error) {
 	for _, i := range c.active(configuration) {
 		n := &c.nodes[i]
 		for k := range n.def.Resolve {
@@ -98,8 +96,8 @@ func (c *chart) resolving(configuration *configuration, context held, name strin
 	return Effect{}, false, nil
 }
 
-// answer makes the answer of a state's resolution, with a panic as its error.
-func (c *chart) answer(n *node, r *Resolution[held], configuration *configuration, context held, event Event) (answer Effect, err error) {
+// answer computes the answer of a state's resolution. It returns a panic as an error.
+func (c *chart) answer(n *node, r *Resolution[erased], configuration *configuration, context erased, event Event) (answer Effect, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = Panicked(p)
@@ -116,20 +114,19 @@ func (c *chart) answer(n *node, r *Resolution[held], configuration *configuratio
 	return answer, err
 }
 
-// defaults returns a resolution of the state with what is left out.
-func (n *node) defaults(r Resolution[held]) *Resolution[held] {
+// defaults fills in the defaults of a state's resolution.
+func (n *node) defaults(r Resolution[erased]) *Resolution[erased] {
 	if r.Outcome == "" {
 		r.Outcome = n.def.ID
 	}
 	return &r
 }
 
-// Resolves returns the names under which the chart answers those who wait, in document order, each
-// once.
+// Resolves returns the names under which the chart answers callers, in document order without duplicates.
 func (c *chart) Resolves() []string {
 	var names []string
 	known := map[string]bool{}
-	add := func(actions []Action[held]) {
+	add := func(actions []Action[erased]) {
 		for i := range actions {
 			if r := actions[i].resolves; r != nil && !known[r.Name] {
 				known[r.Name] = true
@@ -151,20 +148,19 @@ func (c *chart) Resolves() []string {
 	return names
 }
 
-// linkResolve makes the answers of a state actions that follow those of its entry.
+// linkResolve appends the answers of a state to its entry actions.
 func (c *compiler) linkResolve(n *node) {
 	n.entry = n.def.Entry
 	if len(n.def.Resolve) == 0 {
 		return
 	}
-	n.entry = append([]Action[held]{}, n.def.Entry...)
+	n.entry = append([]Action[erased]{}, n.def.Entry...)
 	for i := range n.def.Resolve {
 		n.entry = append(n.entry, resolve(*n.defaults(n.def.Resolve[i])))
 	}
 }
 
-// checkResolves checks an answer that an action gives.
-func (c *compiler) checkResolves(n *node, place string, r *Resolution[held]) {
+func (c *compiler) checkResolves(n *node, place string, r *Resolution[erased]) {
 	switch {
 	case r.Name == "":
 		c.find(n, place+": resolves no name", "set Resolution.Name to the name under which a task waits")

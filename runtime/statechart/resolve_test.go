@@ -17,7 +17,7 @@ type parcelOrder struct {
 	Parcel string `json:"parcel"`
 }
 
-// shipping is a chart on which two tasks wait, one for each half of the way.
+// shipping returns a chart with two waiting tasks, one for each half of the journey.
 func shipping() statechart.Definition[parcelOrder] {
 	return statechart.Definition[parcelOrder]{
 		ID: "order", Version: 1, Initial: "placed",
@@ -42,7 +42,7 @@ func shipping() statechart.Definition[parcelOrder] {
 	}
 }
 
-// effectLines writes effects down as JSON lines.
+// effectLines encodes effects as JSON lines.
 func effectLines(t *testing.T, effects []statechart.Effect) (lines []string) {
 	t.Helper()
 	for _, e := range effects {
@@ -55,7 +55,7 @@ func effectLines(t *testing.T, effects []statechart.Effect) (lines []string) {
 	return lines
 }
 
-func TestEnteringAStateAnswersThoseWhoWait(t *testing.T) {
+func TestEnteringAStateAnswersWaitingCallers(t *testing.T) {
 	t.Parallel()
 	chart := statechart.Must(shipping())
 	at, err := chart.Start(statechart.Start{Instance: "order/1", At: epoch})
@@ -86,7 +86,7 @@ func TestEnteringAStateAnswersThoseWhoWait(t *testing.T) {
 	}
 }
 
-func TestATransitionAnswersWithWhereItLeads(t *testing.T) {
+func TestAnswerHasTheStateAfterTheTransition(t *testing.T) {
 	t.Parallel()
 	chart := statechart.Must(shipping())
 	at, err := chart.Start(statechart.Start{Instance: "order/1", At: epoch})
@@ -107,8 +107,8 @@ func TestATransitionAnswersWithWhereItLeads(t *testing.T) {
 	}
 }
 
-// TestWhoComesLaterIsAnsweredByTheActiveStates restores the snapshot on the way, as a host does.
-func TestWhoComesLaterIsAnsweredByTheActiveStates(t *testing.T) {
+// TestLaterCallersAreAnsweredByActiveStates restores the snapshot in between, as a host does.
+func TestLaterCallersAreAnsweredByActiveStates(t *testing.T) {
 	t.Parallel()
 	chart := statechart.Must(shipping())
 	at, err := chart.Start(statechart.Start{Instance: "order/1", At: epoch})
@@ -156,7 +156,7 @@ func TestWhoComesLaterIsAnsweredByTheActiveStates(t *testing.T) {
 	check("audit", "waits")
 }
 
-func TestResolvesNamesWhatAChartAnswersUnder(t *testing.T) {
+func TestResolvesListsTheAnsweredNames(t *testing.T) {
 	t.Parallel()
 	want := []string{"audit", "packing", "delivery"}
 	if got := statechart.Must(shipping()).Resolves(); !slices.Equal(got, want) {
@@ -164,7 +164,7 @@ func TestResolvesNamesWhatAChartAnswersUnder(t *testing.T) {
 	}
 }
 
-func TestAnAnswerThatCannotBeMadeFailsTheStep(t *testing.T) {
+func TestFailedAnswerFailsTheStep(t *testing.T) {
 	t.Parallel()
 	for name, output := range map[string]func(parcelOrder, statechart.Event) any{
 		"no JSON": func(parcelOrder, statechart.Event) any { return make(chan int) },
@@ -183,7 +183,7 @@ func TestAnAnswerThatCannotBeMadeFailsTheStep(t *testing.T) {
 			t.Errorf("%s: want a StepError of packed in the action that resolves packing, got %v", name, err)
 		}
 		if state := next.Next.State(); !slices.Equal(state, []string{"placed"}) {
-			t.Errorf("%s: want nothing to have happened, got %v", name, state)
+			t.Errorf("%s: want an unchanged snapshot, got %v", name, state)
 		}
 		if _, _, err := chart.Resolving(packed(t, chart), "packing", statechart.Event{Type: "late"}); !errors.As(err, &failure) || failure.Event != "late" {
 			t.Errorf("%s: want a StepError of the event late, got %v", name, err)

@@ -12,31 +12,31 @@ import (
 	"strings"
 )
 
-// ErrUnreadable is returned by Restore when the stored snapshot does not fit this chart: it
-// is another machine's or version's, names states that are gone, is not settled where it must
-// be, or has a context that does not decode; and by Step for another chart's snapshot.
+// ErrUnreadable is returned by Restore if the stored snapshot does not fit this chart. It may belong to another machine
+// or version, name states that no longer exist, be unsettled, or have a context that does not decode. Step returns it
+// for a snapshot of another chart.
 var ErrUnreadable = errors.New("unreadable snapshot")
 
-// UnreadableError is an ErrUnreadable with what is wrong with the snapshot, and what to do about it.
+// UnreadableError is an ErrUnreadable with its cause and its remedy.
 type UnreadableError struct {
-	// Of names what should have read it, such as "chart signup"; "" if that is not known.
+	// Of names the reader of the snapshot, such as "chart signup". It is "" if unknown.
 	Of string
-	// Err says what is wrong.
+	// Err is the cause.
 	Err error
-	// Todo is what to do. Empty means that the snapshot is damaged: to mend it, as no migration and no other version
-	// can help.
+	// Todo is the remedy. Empty means that the snapshot is damaged and needs a repair: no migration and no other
+	// version can help.
 	Todo string
 }
 
-// The remedies of an UnreadableError, beside those of a version that is not there.
+// Remedies of an UnreadableError, except those for a missing version.
 const (
 	mendSnapshot  = "mend it, or restore it from a backup"
 	mendMigration = "mend the migration"
-	hostOld       = "bring a migration or host the old version too"
+	hostOld       = "add a migration or host the old version too"
 	hostOrMend    = hostOld + ", or mend it"
 )
 
-// Error says what is wrong, and what to do.
+// Error returns the cause and the remedy.
 func (e *UnreadableError) Error() string {
 	of := ""
 	if e.Of != "" {
@@ -45,12 +45,12 @@ func (e *UnreadableError) Error() string {
 	return fmt.Sprintf("%v%s: %v; %s", ErrUnreadable, of, e.Err, cmp.Or(e.Todo, mendSnapshot))
 }
 
-// Unwrap makes it an ErrUnreadable, and what Err is.
+// Unwrap returns ErrUnreadable and Err.
 func (e *UnreadableError) Unwrap() []error { return []error{ErrUnreadable, e.Err} }
 
-// Restore reads a snapshot from its JSON form. One of an earlier version goes through Migrations first, and
-// must fit this version then as any other. Deadlines stay as they were stored; nothing is entered or
-// started. All errors wrap ErrUnreadable, and are an *UnreadableError.
+// Restore reads a snapshot from its JSON form. Migrations first convert a snapshot of an earlier version. The result
+// must then fit this version. Deadlines stay as stored, and nothing is entered or started. All errors are an
+// *UnreadableError and wrap ErrUnreadable.
 func (c *Chart[C]) Restore(data []byte) (Snapshot[C], error) {
 	var context C
 	bare, err := c.read(data, &context)
@@ -58,12 +58,12 @@ func (c *Chart[C]) Restore(data []byte) (Snapshot[C], error) {
 		return Snapshot[C]{}, err
 	}
 	snapshot := Snapshot[C]{Context: context}
-	snapshot.dress(&bare)
+	snapshot.fromBare(&bare)
 	return snapshot, nil
 }
 
-// read is Restore; it reads the context into the one that is held.
-func (c *chart) read(data []byte, context held) (bareSnapshot, error) {
+// read is Restore. It decodes the context into the given one.
+func (c *chart) read(data []byte, context erased) (bareSnapshot, error) {
 	form, ok := readCompact(data)
 	if !ok {
 		form = snapshotJSON{}
@@ -82,12 +82,12 @@ func (c *chart) read(data []byte, context held) (bareSnapshot, error) {
 	if err == nil && !c.foreign && s.Status == Active {
 		if leaf, service, ok := c.unserved(&s); ok {
 			err = c.unmatched("move the instance to another state or host the old version too",
-				"the state %s is not settled in this version and waits for its service %q, which does not run and which no migration starts", leaf.path, service)
+				"the state %s is not settled in this version and waits for its service %q, which is not running and which no migration can start", leaf.path, service)
 		}
 	}
 	var unreadable *UnreadableError
 	if errors.As(err, &unreadable) && (unreadable.Todo == "" || unreadable.Todo == hostOrMend) {
-		unreadable.Todo = mendMigration // What was stored has gone through it.
+		unreadable.Todo = mendMigration // The snapshot has been migrated.
 	}
 	if err != nil {
 		return bareSnapshot{}, err
@@ -95,13 +95,13 @@ func (c *chart) read(data []byte, context held) (bareSnapshot, error) {
 	return s, nil
 }
 
-// restore reads a form of this version; compact says that readCompact has read it.
-func (c *chart) restore(form snapshotJSON, compactForm bool, context held) (bareSnapshot, error) {
+// restore reads a form of this version. compactForm is set if readCompact has read it.
+func (c *chart) restore(form snapshotJSON, compactForm bool, context erased) (bareSnapshot, error) {
 	if form.Machine != c.id {
 		return bareSnapshot{}, c.unreadable("expected version %d of machine %q, got version %d of %q", c.version, c.id, form.Version, form.Machine)
 	}
 	if form.Version != c.version {
-		return bareSnapshot{}, c.unmatched("bring a migration or host that version too", "expected version %d of machine %q, got version %d of %q", c.version, c.id, form.Version, form.Machine)
+		return bareSnapshot{}, c.unmatched("add a migration or host that version too", "expected version %d of machine %q, got version %d of %q", c.version, c.id, form.Version, form.Machine)
 	}
 	if form.Status != Active && form.Status != Done && form.Status != Stopped {
 		return bareSnapshot{}, c.unreadable("expected the status %q, %q or %q, got %q", Active, Done, Stopped, form.Status)
@@ -124,18 +124,18 @@ func (c *chart) restore(form snapshotJSON, compactForm bool, context held) (bare
 	if ended := c.isInFinalState(0, &s.configuration); ended != (s.Status == Done) || s.Status != Active && len(form.Timers)+len(form.Services)+len(form.Children) > 0 {
 		return bareSnapshot{}, c.unreadable("the status %q does not fit the state %s, its timers, services and children", s.Status, strings.Join(c.state(&s.configuration), ", "))
 	}
-	if !compactForm { // What readCompact reads has none of these.
+	if !compactForm { // readCompact accepts no snapshot with these.
 		if err := c.restoreWaiting(&form, &s); err != nil {
 			return bareSnapshot{}, err
 		}
 	}
 	if !c.foreign && !s.settled() && len(s.Services) == 0 {
-		return bareSnapshot{}, c.unmatched(hostOld, "the state %s is not settled in this version, and no service runs that would end it", strings.Join(c.state(&s.configuration), ", "))
+		return bareSnapshot{}, c.unmatched(hostOld, "the state %s is not settled in this version, and no service is running to move it on", strings.Join(c.state(&s.configuration), ", "))
 	}
 	return s, nil
 }
 
-// restoreWaiting reads what the snapshot waits for and has recorded.
+// restoreWaiting reads the timers, services, children, deferred events and history.
 func (c *chart) restoreWaiting(form *snapshotJSON, s *bareSnapshot) error {
 	if err := c.restoreHistory(form, s); err != nil {
 		return err
@@ -152,17 +152,17 @@ func (c *chart) restoreWaiting(form *snapshotJSON, s *bareSnapshot) error {
 	return c.restoreDeferred(form, s)
 }
 
-// unreadable is the error of a snapshot that is damaged.
+// unreadable returns the error for a damaged snapshot.
 func (c *chart) unreadable(format string, args ...any) error {
 	return &UnreadableError{Of: "chart " + c.id, Err: fmt.Errorf(format, args...)}
 }
 
-// unmatched is the error of a snapshot that may be whole, but does not fit this version.
+// unmatched returns the error for a snapshot that does not fit this version but may be undamaged.
 func (c *chart) unmatched(todo, format string, args ...any) error {
 	return &UnreadableError{Of: "chart " + c.id, Err: fmt.Errorf(format, args...), Todo: todo}
 }
 
-// stateName names a state by its path, for a message.
+// stateName names a state by its path for a message.
 func stateName(path string) string {
 	if path == "" {
 		return "the chart itself"
@@ -170,8 +170,8 @@ func stateName(path string) string {
 	return fmt.Sprintf("state %q", path)
 }
 
-// restoreValue marks as active the given state and what the value says below it. A value must
-// name a legal configuration: one child of each active compound state, all of a parallel one.
+// restoreValue marks a state and the states of its value as active. A value must name a legal configuration: one child
+// of each active compound state, and all children of a parallel one.
 func (c *chart) restoreValue(value json.RawMessage, state int, into *configuration) error {
 	n := &c.nodes[state]
 	into.enter(state, n.parent)
@@ -198,7 +198,7 @@ func (c *chart) restoreValue(value json.RawMessage, state int, into *configurati
 	return nil
 }
 
-// valueChildren reads one level of a value: {"a": ...}, or "a" for {"a": {}}.
+// valueChildren decodes one level of a value: {"a": ...}, or "a" for {"a": {}}.
 func valueChildren(value json.RawMessage) (map[string]json.RawMessage, error) {
 	if bytes.HasPrefix(value, []byte{'"'}) {
 		var id string
@@ -220,12 +220,12 @@ func (c *chart) restoreHistory(form *snapshotJSON, s *bareSnapshot) error {
 		for _, active := range form.HistoryValue[path] {
 			i, ok := c.byPath[active]
 			if !ok || !c.isDescendant(i, c.nodes[h].parent) || c.nodes[i].kind == history {
-				return c.unmatched(hostOrMend, "history %q records %q, which is no state beside it in this version", path, active)
+				return c.unmatched(hostOrMend, "history %q records %q, which is not a state below its parent in this version", path, active)
 			}
 			set.add(i)
 		}
 		if !c.recordable(h, set) {
-			return c.unmatched(hostOrMend, "history %q records %q, which could not be active together beside it in this version", path, form.HistoryValue[path])
+			return c.unmatched(hostOrMend, "history %q records %q, which is not a valid record in this version", path, form.HistoryValue[path])
 		}
 		if s.history == nil {
 			s.history = make([]record, len(c.histories))
@@ -239,8 +239,8 @@ func (c *chart) restoreHistory(form *snapshotJSON, s *bareSnapshot) error {
 	return nil
 }
 
-// recordable reports whether a history state could have recorded the states: whether they are
-// all active children of its parent or, if it is deep, all active atomic states below it.
+// recordable reports whether a history state could have recorded the states. Shallow history records all active
+// children of its parent, deep history all active atomic descendants.
 func (c *chart) recordable(h int, recorded stateSet) bool {
 	parent, deep := c.nodes[h].parent, c.nodes[h].def.Type == DeepHistory
 	active := recorded.clone()
@@ -255,8 +255,8 @@ func (c *chart) recordable(h int, recorded stateSet) bool {
 	return c.legal(parent, active, deep)
 }
 
-// legal reports whether an active state has as many active children as its kind asks for and,
-// if deep, whether they are legal too.
+// legal reports whether an active state has the right number of active children. If deep is set, it checks the
+// descendants too.
 func (c *chart) legal(state int, active stateSet, deep bool) bool {
 	children := 0
 	for _, child := range c.nodes[state].children {
@@ -270,8 +270,8 @@ func (c *chart) legal(state int, active stateSet, deep bool) bool {
 	return children == c.activeChildren(&c.nodes[state])
 }
 
-// activeChildren returns how many children of an active state are active: one of a compound
-// state, all regions of a parallel one.
+// activeChildren returns the number of active children of an active state: one for a compound state, all regions for a
+// parallel one.
 func (c *chart) activeChildren(n *node) int {
 	switch n.kind {
 	case compound:
@@ -312,7 +312,7 @@ func (c *chart) restoreTimers(form *snapshotJSON, s *bareSnapshot) error {
 			index = slices.IndexFunc(c.nodes[state].timers, func(d delay) bool { return d.id == stored.After })
 		}
 		if index < 0 || !c.isActive(state, &s.configuration) {
-			return c.unmatched(hostOrMend, "timer %s belongs to %q after %q, which is no timer of an active state of this version", id, stored.State, stored.After)
+			return c.unmatched(hostOrMend, "timer %s belongs to %q after %q, which is not a timer of an active state in this version", id, stored.State, stored.After)
 		}
 		if slices.ContainsFunc(s.Timers, func(t Timer) bool { return t.state == state && t.index == index }) {
 			return c.unreadable("state %q has its timer %q twice", stored.State, stored.After)
@@ -337,7 +337,7 @@ func (c *chart) restoreServices(form *snapshotJSON, s *bareSnapshot) error {
 			return err
 		}
 		if index < 0 || !c.isActive(state, &s.configuration) {
-			return c.unmatched(hostOrMend, "service %q of state %q is no service of an active state of this version", stored.ID, stored.State)
+			return c.unmatched(hostOrMend, "service %q of state %q is not a service of an active state in this version", stored.ID, stored.State)
 		}
 		if slices.ContainsFunc(s.Services, func(i Invocation) bool { return i.state == state && i.index == index }) {
 			return c.unreadable("state %q has its service %q twice", stored.State, stored.ID)
@@ -350,8 +350,7 @@ func (c *chart) restoreServices(form *snapshotJSON, s *bareSnapshot) error {
 	return nil
 }
 
-// checkID checks that an ID was derived by a step that the snapshot has taken: another would
-// be derived once more.
+// checkID checks that an ID was derived by one of the snapshot's steps. A later step could derive any other ID again.
 func (c *chart) checkID(id string, s *bareSnapshot) error {
 	step, position := splitID(id)
 	if step < 1 || step > s.Steps || position < 0 || id != derivedID(step, position) {
@@ -360,7 +359,7 @@ func (c *chart) checkID(id string, s *bareSnapshot) error {
 	return nil
 }
 
-// splitID returns the two numbers of a derived ID, -1 for what is none.
+// splitID returns the two numbers of a derived ID, or -1 for an invalid one.
 func splitID(id string) (step, position int64) {
 	number := func(text string) int64 {
 		if n, err := strconv.ParseInt(text, 10, 64); err == nil {
@@ -372,7 +371,7 @@ func splitID(id string) (step, position int64) {
 	return number(before), number(after)
 }
 
-// sortedIDs returns the IDs in the order in which they were derived: by step, then position.
+// sortedIDs returns the IDs in the order of their derivation: by step, then position.
 func sortedIDs[V any](m map[string]V) []string {
 	ids := sortedKeys(m)
 	slices.SortStableFunc(ids, func(a, b string) int {

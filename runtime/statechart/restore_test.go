@@ -10,7 +10,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// everything is a chart with all that a snapshot can hold.
+// everything returns a chart that uses everything a snapshot can hold.
 func everything(tb testing.TB) *statechart.Chart[trace] {
 	tb.Helper()
 	chart, err := statechart.Compile(traced(Def{Initial: "p", States: []S{
@@ -32,7 +32,7 @@ func everything(tb testing.TB) *statechart.Chart[trace] {
 	return chart
 }
 
-// full is a snapshot of everything with history, timers and a service.
+// full returns a snapshot of everything with history, timers and a service.
 func full(tb testing.TB, chart *statechart.Chart[trace], events ...string) statechart.Snapshot[trace] {
 	tb.Helper()
 	step, err := chart.Start(statechart.Start{Instance: "c/1", At: epoch})
@@ -47,7 +47,7 @@ func full(tb testing.TB, chart *statechart.Chart[trace], events ...string) state
 	return step.Next
 }
 
-func TestSnapshotReadsLikeXStates(t *testing.T) {
+func TestSnapshotHasXStatesForm(t *testing.T) {
 	t.Parallel()
 	chart := everything(t)
 	snapshot := full(t, chart, "CALL")
@@ -79,7 +79,7 @@ func TestDoneSnapshotRestores(t *testing.T) {
 	equal(t, "output", string(restored.Output), `"bye"`)
 }
 
-func TestRestoredTimersKeepTheirOrderAndTurnToUTC(t *testing.T) {
+func TestRestoredTimersKeepTheirOrderAndUseUTC(t *testing.T) {
 	t.Parallel()
 	chart := compile(t, traced(timed(12)))
 	step, _ := chart.Start(statechart.Start{At: epoch})
@@ -95,7 +95,7 @@ func TestRestoredTimersKeepTheirOrderAndTurnToUTC(t *testing.T) {
 	equal(t, "timers", text(t, restored.Timers), text(t, step.Next.Timers))
 }
 
-func TestZeroSnapshotIsNotWritten(t *testing.T) {
+func TestZeroSnapshotDoesNotMarshal(t *testing.T) {
 	t.Parallel()
 	_, err := statechart.Snapshot[trace]{}.MarshalJSON()
 	equal(t, "error", err.Error(), "marshalling a snapshot: expected one made by a chart, got a zero Snapshot")
@@ -106,14 +106,14 @@ func TestZeroSnapshotIsNotWritten(t *testing.T) {
 	equal(t, "error", err.Error(), "marshalling the context of chart c: json: unsupported type: func()")
 }
 
-func TestRestoreRefusesDamage(t *testing.T) {
+func TestRestoreRejectsDamage(t *testing.T) {
 	t.Parallel()
 	chart := everything(t)
 	intact := text(t, full(t, chart, "CALL"))
 	for _, c := range []struct{ old, new, message string }{
 		{`{"machine"`, `["machine"`, `invalid character ':' after array element`},
 		{`"machine":"c"`, `"machine":"d"`, `expected version 1 of machine "c", got version 1 of "d"`},
-		{`"version":1`, `"version":2`, `expected version 1 of machine "c", got version 2 of "c"; bring a migration or host that version too`},
+		{`"version":1`, `"version":2`, `expected version 1 of machine "c", got version 2 of "c"; add a migration or host that version too`},
 		{`"status":"active"`, `"status":"error"`, `expected the status "active", "done" or "stopped", got "error"`},
 		{`"status":"active"`, `"status":"done"`, `the status "done" does not fit the state p.r1.b.y, p.r2.d, its timers, services and children`},
 		{`"steps":5`, `"steps":0`, `expected a count of steps from 1, got 0`},
@@ -123,40 +123,40 @@ func TestRestoreRefusesDamage(t *testing.T) {
 		{`"context"`, `"contents"`, `context: expected an object, got nothing`},
 		{`"value"`, `"values"`, `the value of the chart itself: expected a string or an object, got nothing`},
 		{`{"b":"y"}`, `7`, `the value of state "p.r1": expected a string or an object, got a number`},
-		{`{"b":"y"}`, `{"b":"z"}`, `this version has no state "p.r1.b.z"; bring a migration or host the old version too`},
-		{`{"b":"y"}`, `"flat"`, `this version has no state "p.r1.flat"; bring a migration or host the old version too`},
-		{`{"b":"y"}`, `"b.y"`, `this version has no state "p.r1.b.y"; bring a migration or host the old version too`},
-		{`{"b":"y"}`, `""`, `this version has no state "p.r1."; bring a migration or host the old version too`},
+		{`{"b":"y"}`, `{"b":"z"}`, `this version has no state "p.r1.b.z"; add a migration or host the old version too`},
+		{`{"b":"y"}`, `"flat"`, `this version has no state "p.r1.flat"; add a migration or host the old version too`},
+		{`{"b":"y"}`, `"b.y"`, `this version has no state "p.r1.b.y"; add a migration or host the old version too`},
+		{`{"b":"y"}`, `""`, `this version has no state "p.r1."; add a migration or host the old version too`},
 		{`{"b":"y"}`, `{"b":"y","a":{}}`, `state "p.r1": expected 1 active children, got 2`},
 		{`{"b":"y"}`, `{}`, `state "p.r1": expected 1 active children, got 0`},
 		{`{"b":"y"}`, `{"a":"x"}`, `state "p.r1.a": expected 0 active children, got 1`},
 		{`,"r2":"d"`, ``, `state "p": expected 2 active children, got 1`},
-		{`{"p":{"r1":{"b":"y"},"r2":"d"}}`, `""`, `this version has no state ""; bring a migration or host the old version too`},
+		{`{"p":{"r1":{"b":"y"},"r2":"d"}}`, `""`, `this version has no state ""; add a migration or host the old version too`},
 		{`{"p":{"r1":{"b":"y"},"r2":"d"}}`, `"end"`, `the status "active" does not fit the state end, its timers, services and children`},
-		{`{"p":{"r1":{"b":"y"},"r2":"d"}}`, `"out"`, `timer 4.0 belongs to "p.r1" after "1h0m0s", which is no timer of an active state of this version; bring a migration or host the old version too, or mend it`},
-		{`"r2":"d"`, `"r2":"c"`, `service "p.r2.d" of state "p.r2.d" is no service of an active state of this version; bring a migration or host the old version too, or mend it`},
-		{`"p.deep":`, `"p.high":`, `this version has no history state "p.high"; bring a migration or host the old version too`},
-		{`"p.deep":`, `"p.r1":`, `this version has no history state "p.r1"; bring a migration or host the old version too`},
-		{`["p.r1.b"]`, `["p.r1.z"]`, `history "p.r1.flat" records "p.r1.z", which is no state beside it in this version; bring a migration or host the old version too, or mend it`},
-		{`["p.r1.b"]`, `["p.r2"]`, `history "p.r1.flat" records "p.r2", which is no state beside it in this version; bring a migration or host the old version too, or mend it`},
-		{`["p.r1.b"]`, `["p.r1.flat"]`, `history "p.r1.flat" records "p.r1.flat", which is no state beside it in this version; bring a migration or host the old version too, or mend it`},
-		{`["p.r1.b"]`, `["p.r1.b.y"]`, `history "p.r1.flat" records ["p.r1.b.y"], which could not be active together beside it in this version; bring a migration or host the old version too, or mend it`},
-		{`["p.r1.b"]`, `["p.r1.a","p.r1.b"]`, `history "p.r1.flat" records ["p.r1.a" "p.r1.b"], which could not be active together beside it in this version; bring a migration or host the old version too, or mend it`},
-		{`["p.r1.b"]`, `[]`, `history "p.r1.flat" records [], which could not be active together beside it in this version; bring a migration or host the old version too, or mend it`},
-		{`["p.r1.b.y","p.r2.c"]`, `["p.r1.b","p.r2.c"]`, `history "p.deep" records ["p.r1.b" "p.r2.c"], which could not be active together beside it in this version; bring a migration or host the old version too, or mend it`},
-		{`["p.r1.b.y","p.r2.c"]`, `["p.r1.b.y"]`, `history "p.deep" records ["p.r1.b.y"], which could not be active together beside it in this version; bring a migration or host the old version too, or mend it`},
-		{`["p.r1.b.y","p.r2.c"]`, `["p.r1.b.x","p.r1.b.y","p.r2.c"]`, `history "p.deep" records ["p.r1.b.x" "p.r1.b.y" "p.r2.c"], which could not be active together beside it in this version; bring a migration or host the old version too, or mend it`},
-		{`"after":"soon"`, `"after":"later"`, `timer 4.1 belongs to "p.r1" after "later", which is no timer of an active state of this version; bring a migration or host the old version too, or mend it`},
+		{`{"p":{"r1":{"b":"y"},"r2":"d"}}`, `"out"`, `timer 4.0 belongs to "p.r1" after "1h0m0s", which is not a timer of an active state in this version; add a migration or host the old version too, or mend it`},
+		{`"r2":"d"`, `"r2":"c"`, `service "p.r2.d" of state "p.r2.d" is not a service of an active state in this version; add a migration or host the old version too, or mend it`},
+		{`"p.deep":`, `"p.high":`, `this version has no history state "p.high"; add a migration or host the old version too`},
+		{`"p.deep":`, `"p.r1":`, `this version has no history state "p.r1"; add a migration or host the old version too`},
+		{`["p.r1.b"]`, `["p.r1.z"]`, `history "p.r1.flat" records "p.r1.z", which is not a state below its parent in this version; add a migration or host the old version too, or mend it`},
+		{`["p.r1.b"]`, `["p.r2"]`, `history "p.r1.flat" records "p.r2", which is not a state below its parent in this version; add a migration or host the old version too, or mend it`},
+		{`["p.r1.b"]`, `["p.r1.flat"]`, `history "p.r1.flat" records "p.r1.flat", which is not a state below its parent in this version; add a migration or host the old version too, or mend it`},
+		{`["p.r1.b"]`, `["p.r1.b.y"]`, `history "p.r1.flat" records ["p.r1.b.y"], which is not a valid record in this version; add a migration or host the old version too, or mend it`},
+		{`["p.r1.b"]`, `["p.r1.a","p.r1.b"]`, `history "p.r1.flat" records ["p.r1.a" "p.r1.b"], which is not a valid record in this version; add a migration or host the old version too, or mend it`},
+		{`["p.r1.b"]`, `[]`, `history "p.r1.flat" records [], which is not a valid record in this version; add a migration or host the old version too, or mend it`},
+		{`["p.r1.b.y","p.r2.c"]`, `["p.r1.b","p.r2.c"]`, `history "p.deep" records ["p.r1.b" "p.r2.c"], which is not a valid record in this version; add a migration or host the old version too, or mend it`},
+		{`["p.r1.b.y","p.r2.c"]`, `["p.r1.b.y"]`, `history "p.deep" records ["p.r1.b.y"], which is not a valid record in this version; add a migration or host the old version too, or mend it`},
+		{`["p.r1.b.y","p.r2.c"]`, `["p.r1.b.x","p.r1.b.y","p.r2.c"]`, `history "p.deep" records ["p.r1.b.x" "p.r1.b.y" "p.r2.c"], which is not a valid record in this version; add a migration or host the old version too, or mend it`},
+		{`"after":"soon"`, `"after":"later"`, `timer 4.1 belongs to "p.r1" after "later", which is not a timer of an active state in this version; add a migration or host the old version too, or mend it`},
 		{`"after":"soon"`, `"after":"1h0m0s"`, `state "p.r1" has its timer "1h0m0s" twice`},
-		{`"state":"p.r1","after":"soon"`, `"state":"p.r9","after":"soon"`, `timer 4.1 belongs to "p.r9" after "soon", which is no timer of an active state of this version; bring a migration or host the old version too, or mend it`},
+		{`"state":"p.r1","after":"soon"`, `"state":"p.r9","after":"soon"`, `timer 4.1 belongs to "p.r9" after "soon", which is not a timer of an active state in this version; add a migration or host the old version too, or mend it`},
 		{`"4.1"`, `"4.01"`, `expected an ID that one of 5 steps derived, such as 1.0, got "4.01"`},
 		{`"4.1"`, `"four"`, `expected an ID that one of 5 steps derived, such as 1.0, got "four"`},
 		{`"4.1"`, `"4.-1"`, `expected an ID that one of 5 steps derived, such as 1.0, got "4.-1"`},
 		{`"5.0"`, `"6.0"`, `expected an ID that one of 5 steps derived, such as 1.0, got "6.0"`},
-		{`"id":"p.r2.d"`, `"id":"other"`, `service "other" of state "p.r2.d" is no service of an active state of this version; bring a migration or host the old version too, or mend it`},
+		{`"id":"p.r2.d"`, `"id":"other"`, `service "other" of state "p.r2.d" is not a service of an active state in this version; add a migration or host the old version too, or mend it`},
 		{`"services":{`, `"services":{"3.0":{"id":"p.r2.d","state":"p.r2.d"},`, `state "p.r2.d" has its service "p.r2.d" twice`},
 		{`"at":"2026-01-02T04:04:05Z"`, `"at":"9999-12-31T23:00:00-01:00"`, `timer 4.0: expected a deadline in the years 0 to 9999, got 10000-01-01 00:00:00 +0000 UTC`},
-		{`"services":{"5.0":{`, `"ends":{"5.0":{`, `the state p.r1.b.y, p.r2.d is not settled in this version, and no service runs that would end it; bring a migration or host the old version too`},
+		{`"services":{"5.0":{`, `"ends":{"5.0":{`, `the state p.r1.b.y, p.r2.d is not settled in this version, and no service is running to move it on; add a migration or host the old version too`},
 		{`"at":"2026-01-02T04:04:05Z"`, `"at":"today"`, `expected a time such as 2026-01-02T15:04:05Z under "timers.*.at", got another string`},
 	} {
 		if !strings.Contains(intact, c.old) {
@@ -173,11 +173,11 @@ func TestRestoreRefusesDamage(t *testing.T) {
 	}
 }
 
-func TestStepRefusesTheSnapshotOfAnotherChart(t *testing.T) {
+func TestStepRejectsTheSnapshotOfAnotherChart(t *testing.T) {
 	t.Parallel()
 	snapshot := full(t, everything(t), "CALL")
 	step, err := everything(t).Step(snapshot, Event{Type: "OUT", At: epoch})
-	if !errors.Is(err, statechart.ErrUnreadable) || err.Error() != "unreadable snapshot: expected one that this chart, c, has made or restored, got another's" {
+	if !errors.Is(err, statechart.ErrUnreadable) || err.Error() != "unreadable snapshot: expected a snapshot of chart c, got one of another chart" {
 		t.Errorf("got %v, want ErrUnreadable", err)
 	}
 	equal(t, "snapshot", text(t, step.Next), text(t, snapshot))

@@ -10,7 +10,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-func TestTheChartsOwnAlwaysIsTriedLast(t *testing.T) {
+func TestRootAlwaysIsTriedLast(t *testing.T) {
 	t.Parallel()
 	enough := statechart.Not(below(2))
 	r := begin(t, Def{Initial: "a",
@@ -24,7 +24,7 @@ func TestTheChartsOwnAlwaysIsTriedLast(t *testing.T) {
 	r.send("MORE").is("over", "-a own +b -b root +over -over")
 }
 
-func TestTheChartsOwnServicesRunFromStartToEnd(t *testing.T) {
+func TestRootServicesRunFromStartToEnd(t *testing.T) {
 	t.Parallel()
 	def := func() Def {
 		return Def{Initial: "a", Invoke: []Invoke{
@@ -51,7 +51,7 @@ func TestTheChartsOwnServicesRunFromStartToEnd(t *testing.T) {
 	equal(t, "services at the end", len(r.step.Next.Services), 0)
 }
 
-func TestTheChartsOwnChildrenLiveFromStartToEnd(t *testing.T) {
+func TestRootChildrenRunFromStartToEnd(t *testing.T) {
 	t.Parallel()
 	def := Def{Initial: "a",
 		Children: []Child{{Machine: "job", Input: inputN, OnDone: []On{{Actions: Do{keepOutput}}}}, {ID: "w", Machine: "watch"}},
@@ -78,7 +78,7 @@ func TestTheChartsOwnChildrenLiveFromStartToEnd(t *testing.T) {
 	equal(t, "children at the end", len(r.step.Next.Children), 0)
 }
 
-func TestTheChartDefersWhereNoTransitionTakesTheEvent(t *testing.T) {
+func TestRootDefersUnhandledEvents(t *testing.T) {
 	t.Parallel()
 	r := begin(t, Def{Initial: "a", Defer: []string{"LATER"}, States: []S{
 		{ID: "a", On: []On{{Event: "GO", Target: "b"}}}, {ID: "b", On: []On{{Event: "LATER", Actions: logs("taken")}}},
@@ -89,7 +89,7 @@ func TestTheChartDefersWhereNoTransitionTakesTheEvent(t *testing.T) {
 	equal(t, "waiting", deferredBy(r), "")
 }
 
-func TestTheChartHasTagsMetaAndDoc(t *testing.T) {
+func TestRootHasTagsMetaAndDoc(t *testing.T) {
 	t.Parallel()
 	def := Def{Initial: "a", Tags: []string{"demo"}, Meta: map[string]int{"width": 3}, Doc: "Waits\nfor good; #1.", States: []S{{ID: "a", Meta: 1}}}
 	r := begin(t, def)
@@ -99,7 +99,7 @@ func TestTheChartHasTagsMetaAndDoc(t *testing.T) {
 	contains("  accDescr: Waits for good; #1.")
 }
 
-func TestTheDefinitionOfAChartIsWhatItWasCompiledFrom(t *testing.T) {
+func TestDefinitionReturnsTheCompiledDefinition(t *testing.T) {
 	t.Parallel()
 	def := traced(Def{Initial: "a", Tags: []string{"x"}, Doc: "d", Meta: "m", Defer: []string{"LATER"},
 		Payloads: statechart.Payloads{"LATER": statechart.NoPayload()}, ContextParams: json.RawMessage(`{}`), OutputParams: json.RawMessage(`1`),
@@ -110,25 +110,24 @@ func TestTheDefinitionOfAChartIsWhatItWasCompiledFrom(t *testing.T) {
 	equal(t, "root", compile(t, def).Root().Doc, "d")
 }
 
-func TestTheChartsOwnFieldsAreChecked(t *testing.T) {
+func TestRootFieldsAreChecked(t *testing.T) {
 	t.Parallel()
 	checkFlaws(t, []flaw{
 		{"tag", func(d *Def, _, _ *S) { d.Tags = settled }, "", "is tagged settled but is not atomic", "tag the atomic states below it that may wait"},
 		{"meta", func(d *Def, _, _ *S) { d.Meta = func() {} }, "", "has a Meta that does not marshal to JSON (json: unsupported type: func())", "use values that encoding/json can write"},
-		{"defer", func(d *Def, _, _ *S) { d.Defer = []string{"NOPE"} }, "", `defers "NOPE", but no event that is declared in Payloads and comes from outside is called so`, "declare it, or remove the descriptor from Defer"},
+		{"defer", func(d *Def, _, _ *S) { d.Defer = []string{"NOPE"} }, "", `defers "NOPE", but Payloads declares no such event from outside`, "declare it, or remove the descriptor from Defer"},
 		{"child", func(d *Def, _, _ *S) { d.Children = []Child{{}} }, "", `has the child "c" without a machine`, "set Machine to the ID of the child's machine"},
 		{"always to nowhere", func(d *Def, _, _ *S) { d.Always = []On{{Guard: no, Target: ".nope"}} }, "", `always: target ".nope" is not a state`, "name a sibling, a .child, or a #path.of.a.state"},
 		{"invoke without an end", func(d *Def, wait, next *S) {
 			wait.Tags, next.Tags, next.Type = nil, nil, statechart.Final
 			wait.On, wait.Always = nil, []On{{Guard: no, Target: "next"}}
 			d.Invoke = []Invoke{service("", []On{{Target: ".next"}}, nil)}
-		}, "", "invokes call without OnError", "say what follows in OnError"},
+		}, "", "invokes call without OnError", "add a transition to OnError"},
 	})
 }
 
-// TestNothingSettlesBesideAServiceOrAnEndlessAlwaysOfTheChart shows what is said of the states that
-// could never wait.
-func TestNothingSettlesBesideAServiceOrAnEndlessAlwaysOfTheChart(t *testing.T) {
+// TestRootServiceOrEndlessAlwaysPreventsSettling shows the findings for states that could never wait.
+func TestRootServiceOrEndlessAlwaysPreventsSettling(t *testing.T) {
 	t.Parallel()
 	ends := []On{{Target: ".next"}}
 	for _, c := range []struct {
@@ -137,14 +136,14 @@ func TestNothingSettlesBesideAServiceOrAnEndlessAlwaysOfTheChart(t *testing.T) {
 		want   string
 	}{
 		{"service", func(d *Def, _, _ *S) { d.Invoke = []Invoke{service("", ends, ends)} }, `chart "c": 2 findings:
-  state "wait" is settled, but the chart itself invokes the service "call", so that nothing in it ever settles: invoke the service from an unsettled state
-  state "next" is settled, but the chart itself invokes the service "call", so that nothing in it ever settles: invoke the service from an unsettled state`},
+  state "wait" is settled, but the chart itself invokes the service "call", so it can never settle: invoke the service from an unsettled state
+  state "next" is settled, but the chart itself invokes the service "call", so it can never settle: invoke the service from an unsettled state`},
 		{"always", func(d *Def, _, _ *S) { d.Always = ends }, `chart "c": 3 findings:
-  state "wait" is settled, but the chart has an unguarded always: remove the tag, or guard the transition
-  state "next" is settled, but the chart has an unguarded always: remove the tag, or guard the transition
-  state "next" is part of a cycle of unguarded always: "next" -> "next": guard one of the transitions`},
+  state "wait" is settled, but the chart has an unguarded Always transition: remove the tag, or guard the transition
+  state "next" is settled, but the chart has an unguarded Always transition: remove the tag, or guard the transition
+  state "next" is part of a cycle of unguarded Always transitions: "next" -> "next": guard one of the transitions`},
 		{"endless", func(d *Def, wait, next *S) { d.Always, wait.Tags, wait.On, next.Tags = ends, nil, nil, nil }, `chart "c": 1 finding:
-  state "next" is part of a cycle of unguarded always: "next" -> "next": guard one of the transitions`},
+  state "next" is part of a cycle of unguarded Always transitions: "next" -> "next": guard one of the transitions`},
 	} {
 		_, err := statechart.Compile(flawed(c.change))
 		var failure *statechart.DefinitionError
@@ -156,13 +155,13 @@ func TestNothingSettlesBesideAServiceOrAnEndlessAlwaysOfTheChart(t *testing.T) {
 	}
 }
 
-// TestTheEndOfAnInstanceIsTold shows that exit actions at the end are told as a microstep.
-func TestTheEndOfAnInstanceIsTold(t *testing.T) {
+// TestEndOfAnInstanceIsTraced shows that the exit actions at the end are reported as a microstep.
+func TestEndOfAnInstanceIsTraced(t *testing.T) {
 	t.Parallel()
 	chart := compile(t, traced(Def{Initial: "a", Exit: logs("-c"), States: []S{{ID: "a", On: []On{{Event: "GO", Target: "b"}}}, {ID: "b", Type: statechart.Final}}}))
-	var told []statechart.Microstep
+	var reported []statechart.Microstep
 	stepper := chart.Stepper()
-	stepper.OnMicrostep = func(m statechart.Microstep) { told = append(told, m) }
+	stepper.OnMicrostep = func(m statechart.Microstep) { reported = append(reported, m) }
 	snapshot, _, err := stepper.Start(statechart.Start{At: epoch})
 	if err != nil {
 		t.Fatal(err)
@@ -170,10 +169,10 @@ func TestTheEndOfAnInstanceIsTold(t *testing.T) {
 	if _, _, err := stepper.Step(&snapshot, &Event{Type: "GO", At: epoch}); err != nil {
 		t.Fatal(err)
 	}
-	equal(t, "last", text(t, told[1:]), `[{"Event":"GO","Transitions":[0],"Exited":["a"],"Entered":["b"],"Actions":["-a","+b"]},{"Event":"GO","Transitions":null,"Exited":null,"Entered":null,"Actions":["-b","-c"]}]`)
+	equal(t, "last", text(t, reported[1:]), `[{"Event":"GO","Transitions":[0],"Exited":["a"],"Entered":["b"],"Actions":["-a","+b"]},{"Event":"GO","Transitions":null,"Exited":null,"Entered":null,"Actions":["-b","-c"]}]`)
 }
 
-func TestWhatIsMadeOfNothingNeedsNoFunction(t *testing.T) {
+func TestInputAndPayloadFunctionsAreOptional(t *testing.T) {
 	t.Parallel()
 	r := begin(t, Def{Initial: "a", States: []S{{ID: "a", On: []On{{Event: "GO", Actions: Do{
 		statechart.Spawn[trace]("w", "worker", nil), statechart.SendToChild[trace]("w", "HELLO", nil), statechart.Emit[trace]("seen", nil),

@@ -2,7 +2,7 @@ package statechart
 
 import "slices"
 
-// selectEventlessTransitions makes enabled the optimal enabled set of eventless transitions.
+// selectEventlessTransitions sets enabled to the optimal enabled set of eventless transitions.
 func (x *interpreter) selectEventlessTransitions() error {
 	x.enabled = x.enabled[:0]
 	if !x.chart.hasAlways {
@@ -11,7 +11,7 @@ func (x *interpreter) selectEventlessTransitions() error {
 	return x.selectWhere("")
 }
 
-// selectTransitions makes enabled the optimal enabled set of transitions for the current event.
+// selectTransitions sets enabled to the optimal enabled set of transitions for the current event.
 func (x *interpreter) selectTransitions() error {
 	x.enabled = x.enabled[:0]
 	if x.event.Type == "" {
@@ -20,9 +20,9 @@ func (x *interpreter) selectTransitions() error {
 	return x.selectWhere(x.event.Type)
 }
 
-// selectWhere finds, for each active atomic state in document order, the first transition in
-// it or in its nearest ancestor whose descriptor matches the event type, "" for none, and whose
-// guard holds.
+// selectWhere selects a transition for each active atomic state in document order. It takes the first one, in the state
+// or its nearest ancestor, that matches the event type and whose guard holds. The type "" selects eventless
+// transitions.
 func (x *interpreter) selectWhere(typ string) error {
 	for _, leaf := range x.snapshot.configuration.leaves() {
 		t, err := x.firstEnabled(int(leaf), typ)
@@ -39,7 +39,7 @@ func (x *interpreter) selectWhere(typ string) error {
 	return nil
 }
 
-// isEnabled reports whether a transition is enabled already, by a leaf below the same source.
+// isEnabled reports whether a transition is already enabled by another leaf below the same source.
 func (x *interpreter) isEnabled(t *transition) bool {
 	for k := range x.enabled {
 		if x.enabled[k].transition == t {
@@ -75,8 +75,8 @@ func (x *interpreter) firstEnabled(state int, typ string) (*transition, error) {
 	return nil, nil
 }
 
-// removeConflictingTransitions keeps, of transitions that would leave a common state, the one
-// whose source is deeper, else the first in document order.
+// removeConflictingTransitions removes conflicts between transitions that would leave a common state. It keeps the one
+// with the deeper source, or else the first in document order.
 func (x *interpreter) removeConflictingTransitions() {
 	kept := x.enabled[:0]
 	for _, t1 := range x.enabled {
@@ -93,9 +93,8 @@ func (x *interpreter) removeConflictingTransitions() {
 	x.enabled = kept
 }
 
-// conflict reports whether the exit sets of two transitions intersect. An exit set is what is
-// active below a domain, so it does if one domain is the other's ancestor and something is active
-// below the inner one.
+// conflict reports whether the exit sets of two transitions intersect. An exit set is the active states below a domain.
+// The sets intersect if one domain is an ancestor of the other and something is active below the inner one.
 func (x *interpreter) conflict(t1, t2 enabledTransition) bool {
 	if len(t1.targets) == 0 || len(t2.targets) == 0 {
 		return false
@@ -107,8 +106,7 @@ func (x *interpreter) conflict(t1, t2 enabledTransition) bool {
 	return (outer == inner || x.chart.isDescendant(inner, outer)) && x.lastActiveBelow(inner) >= 0
 }
 
-// lastActiveBelow returns the last leaf of the configuration below a state, -1 if there is none.
-// Every state is below -1.
+// lastActiveBelow returns the last leaf of the configuration below a state, or -1. Every state is below -1.
 func (x *interpreter) lastActiveBelow(state int) int {
 	last := len(x.chart.nodes) - 1
 	if state >= 0 {

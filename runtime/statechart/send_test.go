@@ -13,7 +13,7 @@ type reminder struct {
 	Text string `json:"text"`
 }
 
-// reminding sends itself REMIND with a text in a minute, under the ID r, on ASK; STOP cancels it.
+// reminding returns a chart that sends itself REMIND after a minute on ASK, with the ID r. STOP cancels it.
 func reminding(payload any, delay time.Duration) Def {
 	remind := statechart.SendAfter("r", "REMIND", func(trace, Event) (time.Duration, any) { return delay, payload })
 	keep := statechart.Assign("keep", func(c *trace, e reminder) { c.Log = append(c.Log, e.Text) })
@@ -23,7 +23,7 @@ func reminding(payload any, delay time.Duration) Def {
 	}}
 }
 
-func TestSendAfterArrivesLaterWhateverStateWasLeft(t *testing.T) {
+func TestSendAfterFiresInAnyState(t *testing.T) {
 	t.Parallel()
 	r := begin(t, reminding(reminder{Text: "now"}, time.Minute))
 	r.send("ASK").is("b", "+a -a +b")
@@ -61,7 +61,7 @@ func TestSendAfterIsStoredWithTheSnapshot(t *testing.T) {
 	}
 }
 
-func TestCancelTakesBackWhatWasSentUnderItsID(t *testing.T) {
+func TestCancelCancelsEventsWithItsID(t *testing.T) {
 	t.Parallel()
 	r := begin(t, reminding(reminder{}, time.Minute)).send("ASK", "ASK")
 	equal(t, "timers", len(r.step.Next.Timers), 2)
@@ -69,10 +69,10 @@ func TestCancelTakesBackWhatWasSentUnderItsID(t *testing.T) {
 	equal(t, "timers", len(r.step.Next.Timers), 0)
 	r.send("BACK", "BOTH")
 	equal(t, "timers", len(r.step.Next.Timers), 0)
-	equal(t, "effects of what was sent and cancelled at once", len(r.step.Effects), 0)
+	equal(t, "effects of an event sent and cancelled in one step", len(r.step.Effects), 0)
 }
 
-func TestSendAfterOfWhatCouldNotArriveFails(t *testing.T) {
+func TestSendAfterRejectsInvalidEvents(t *testing.T) {
 	t.Parallel()
 	for message, def := range map[string]Def{
 		`sending event "REMIND": expected a delay from 0, got -1s`: reminding(nil, -time.Second),
@@ -92,7 +92,7 @@ func TestSendAfterOfWhatCouldNotArriveFails(t *testing.T) {
 	}
 }
 
-func TestTimersOfWhatIsSentAreLimited(t *testing.T) {
+func TestSendAfterTimersAreLimited(t *testing.T) {
 	t.Parallel()
 	r := begin(t, reminding(reminder{}, time.Minute)).send("ASK")
 	for len(r.step.Next.Timers) < statechart.TimersMax {
@@ -103,7 +103,7 @@ func TestTimersOfWhatIsSentAreLimited(t *testing.T) {
 	}
 }
 
-func TestWhatIsSentIsDueToTheMillisecondInUTC(t *testing.T) {
+func TestSendAfterDeadlineIsInUTCMilliseconds(t *testing.T) {
 	t.Parallel()
 	r := begin(t, reminding(reminder{Text: "now"}, time.Minute))
 	r.now = epoch.Add(1_999_999).In(time.FixedZone("east", 3600))
@@ -112,7 +112,7 @@ func TestWhatIsSentIsDueToTheMillisecondInUTC(t *testing.T) {
 	equal(t, "effect", r.step.Effects[0].At, epoch.Add(time.Minute+time.Millisecond))
 }
 
-func TestCancelTakesBackNothingThatHasNoID(t *testing.T) {
+func TestCancelIgnoresEventsWithoutID(t *testing.T) {
 	t.Parallel()
 	later := func(id string) statechart.Action[trace] {
 		return statechart.SendAfter(id, "LATER", func(trace, Event) (time.Duration, any) { return time.Minute, nil })
@@ -124,7 +124,7 @@ func TestCancelTakesBackNothingThatHasNoID(t *testing.T) {
 	equal(t, "timers", len(r.step.Next.Timers), 3)
 }
 
-func TestWhatWasSentOutlivesTheReentryOfTheRoot(t *testing.T) {
+func TestSendAfterSurvivesReentryOfTheRoot(t *testing.T) {
 	t.Parallel()
 	later := statechart.SendAfter("x", "LATER", func(trace, Event) (time.Duration, any) { return time.Minute, nil })
 	r := begin(t, Def{Initial: "a", Payloads: statechart.Payloads{"LATER": statechart.NoPayload()}, After: []After{{Delay: time.Hour}},

@@ -10,35 +10,33 @@ import (
 	"time"
 )
 
-// Service is work that a state invokes and that the host performs while the state is active:
-// calling an API, starting a job. The package describes services; it never calls one.
+// Service is work that the host performs while a state is active, such as an API call or a job start. This package only
+// describes services and never calls one.
 type Service[C any] struct {
 	// Name identifies the service in errors, traces and graphs.
 	Name string
-	// Params are what the service was made with, as an action's are.
+	// Params holds the parameters of a service read from a document, as Action.Params does.
 	Params json.RawMessage
-	// Run performs one attempt. It must return soon after ctx is done. What it returns is
-	// the payload of done.invoke.ID. It may run more than once for one Call.Key.
+	// Run performs one attempt. It must return soon after ctx is done. Its result is the payload of done.invoke.ID. It
+	// may run more than once for one Call.Key.
 	Run func(ctx context.Context, c C, call Call) (any, error)
 	// result is the type of the payload of done.invoke.ID.
 	result reflect.Type
 }
 
-// Call tells a service what it is called for.
+// Call describes one attempt to a service.
 type Call struct {
-	// Instance is the name of the instance: "job/run-1-job-2".
+	// Instance is the name of the instance, such as "job/run-1-job-2".
 	Instance string
-	// Key identifies the invocation within the world of the host. It is the same in every
-	// attempt, redeliveries and crashes included: hand it to third parties as idempotency
-	// key.
+	// Key identifies the invocation globally. It is the same in every attempt, including redeliveries and restarts
+	// after a crash. Pass it to third parties as an idempotency key.
 	Key string
-	// Attempt counts the attempts known to have begun, from 1.
+	// Attempt counts the attempts known to have started, from 1.
 	Attempt int
 }
 
-// ServiceFunc returns a service that runs fn with a copy of the context as it is when the attempt
-// begins: what a parallel region has changed since the service was invoked, a later attempt sees. R
-// is the payload type of its done event.
+// ServiceFunc returns a service that runs fn with a copy of the context at the beginning of the attempt. A later
+// attempt sees changes that a parallel region has made since the invocation. R is the payload type of the done event.
 func ServiceFunc[C, R any](name string, fn func(ctx context.Context, c C, call Call) (R, error)) Service[C] {
 	if fn == nil {
 		return Service[C]{Name: name}
@@ -53,26 +51,24 @@ type ServiceError struct {
 	Service  string `json:"service"`
 	Message  string `json:"message"`
 	Attempts int    `json:"attempts"`
-	// Permanent says that the error was marked by Permanent: a chart that tries again by itself
-	// need not.
+	// Permanent is set if the service marked the error with Permanent. The chart need not retry then.
 	Permanent bool `json:"permanent,omitempty"`
 }
 
-// RetryPolicy says how a failed attempt of a service is repeated, in the terms of the Amazon
-// States Language. The zero value means one attempt.
+// RetryPolicy describes the retries of a service, with the terms of the Amazon States Language. The zero value means
+// one attempt.
 type RetryPolicy struct {
-	// Attempts is how many attempts are made in all. Zero means one.
+	// Attempts is the total number of attempts. Zero means one.
 	Attempts int
 	// Interval is the wait before the second attempt. Zero means one second.
 	Interval time.Duration
-	// Rate multiplies the wait from attempt to attempt. Zero means 2.
+	// Rate multiplies the wait after each attempt. Zero means 2.
 	Rate float64
 	// IntervalMax caps the wait. Zero means one hour.
 	IntervalMax time.Duration
 }
 
-// Next returns the wait before the attempt that follows the given one, counted from 1, and
-// whether there is such an attempt.
+// Next returns the wait after the given attempt, counted from 1. It reports false if that attempt is the last.
 func (p RetryPolicy) Next(attempt int) (time.Duration, bool) {
 	if attempt >= p.Attempts {
 		return 0, false
@@ -91,8 +87,7 @@ func (p RetryPolicy) Next(attempt int) (time.Duration, bool) {
 	return time.Duration(min(wait, float64(limit))), true
 }
 
-// Permanent marks an error of a service as one that no further attempt can mend: OnError
-// follows at once. Permanent(nil) is nil.
+// Permanent marks an error of a service as not retryable. OnError follows immediately. Permanent(nil) is nil.
 func Permanent(err error) error {
 	if err == nil {
 		return nil
@@ -100,7 +95,7 @@ func Permanent(err error) error {
 	return permanentError{err}
 }
 
-// IsPermanent reports whether an error was marked by Permanent.
+// IsPermanent reports whether Permanent marked the error.
 func IsPermanent(err error) bool {
 	var permanent permanentError
 	return errors.As(err, &permanent)
@@ -111,35 +106,34 @@ type permanentError struct{ err error }
 func (e permanentError) Error() string { return e.err.Error() }
 func (e permanentError) Unwrap() error { return e.err }
 
-// Invocation is a service that a snapshot waits for.
+// Invocation is a running service of a snapshot.
 type Invocation struct {
-	// ID is the one in the events done.invoke.ID and error.invoke.ID.
+	// ID names the invocation in the events done.invoke.ID and error.invoke.ID.
 	ID string
-	// Key is unique within the instance, for ever: a result that carries an older key is
-	// ignored.
+	// Key is unique among all invocations of the instance, past and future. A result with an older key is ignored.
 	Key string
 	// State is the path of the invoking state.
 	State string
-	// Service is the service's name.
+	// Service is the name of the service.
 	Service string
-	// Attempt counts the attempts known to have begun.
+	// Attempt counts the attempts known to have started.
 	Attempt int
 
 	state, index int
 }
 
-// Done returns the event by which the host reports that an invocation returned.
+// Done returns the event that reports the result of an invocation.
 func (i Invocation) Done(result any) Event {
 	return Event{Type: doneInvokePrefix + i.ID, Invocation: i.Key, Payload: result}
 }
 
-// Failed returns the event by which the host reports that an invocation failed for good.
+// Failed returns the event that reports the final failure of an invocation.
 func (i Invocation) Failed(err error) Event {
 	return Event{Type: errorInvokePrefix + i.ID, Invocation: i.Key,
 		Payload: ServiceError{Service: i.Service, Message: err.Error(), Attempts: max(i.Attempt, 1), Permanent: IsPermanent(err)}}
 }
 
-// Service returns the service and the policies of an invocation of a snapshot of this chart.
+// Service returns the service, the timeout and the retry policy of an invocation.
 func (c *Chart[C]) Service(i Invocation) (Service[C], time.Duration, RetryPolicy, error) {
 	if i.state >= len(c.nodes) || i.index >= len(c.nodes[i.state].invokes) || c.nodes[i.state].invokes[i.index].id != i.ID {
 		return Service[C]{}, 0, RetryPolicy{}, fmt.Errorf("chart %s has no invocation %q", c.id, i.ID)

@@ -11,7 +11,7 @@ import (
 
 func callNothing(context.Context, trace, statechart.Call) (int, error) { return 0, nil }
 
-// calling is a state p that invokes a service and goes on to ok or failed.
+// calling returns a chart with a state p that invokes a service and continues to ok or failed.
 func calling() Def {
 	return Def{Initial: "p", States: []S{
 		{ID: "p", Invoke: []Invoke{service("",
@@ -86,7 +86,7 @@ func TestServicesEndWithTheirState(t *testing.T) {
 	stale := r.step.Next.Services[1].Done(0)
 	r.apply(r.step.Next.Services[0].Done(0)).is("o.q.out o.r3", "+o +q +p +r1 +r2 +r3 -r2 -r1 -p +out")
 	equal(t, "services", len(r.step.Next.Services), 1)
-	equal(t, "service that goes on", r.step.Next.Services[0].ID, "r3")
+	equal(t, "remaining service", r.step.Next.Services[0].ID, "r3")
 	r.apply(stale)
 	equal(t, "handled", r.step.Handled, false)
 }
@@ -102,7 +102,7 @@ func TestEndOfAServiceGoesToItsOwnStateOnly(t *testing.T) {
 	r.apply(r.step.Next.Services[0].Done(0)).is("r1.done r2.done", "-call ok r1 +done")
 }
 
-func TestInvocationsWithoutAnIDAreToldApart(t *testing.T) {
+func TestInvocationsWithoutAnIDAreDistinct(t *testing.T) {
 	t.Parallel()
 	r := begin(t, Def{Initial: "p", States: []S{{ID: "p", Invoke: []Invoke{
 		service("", []On{{Actions: logs("first")}}, []On{{}}), service("", []On{{Target: "q"}}, []On{{}})}}, {ID: "q"}}})
@@ -173,7 +173,7 @@ func TestPermanentMarksAnErrorAndKeepsIt(t *testing.T) {
 	}
 }
 
-func TestServicesOfOneStateAreToldApart(t *testing.T) {
+func TestServicesOfOneStateAreDistinct(t *testing.T) {
 	t.Parallel()
 	named := func(name string) Invoke {
 		return Invoke{ID: name, Service: statechart.ServiceFunc(name, callNothing), OnDone: []On{{Actions: logs(name)}}, OnError: []On{{Target: "end"}}}
@@ -190,7 +190,7 @@ func TestServicesOfOneStateAreToldApart(t *testing.T) {
 	equal(t, "left", r.step.Next.Services[0].ID, "one")
 }
 
-func TestServicesStartInDocumentOrderWhateverTheOrderOfEntry(t *testing.T) {
+func TestServicesStartInDocumentOrder(t *testing.T) {
 	t.Parallel()
 	region := func(id, event string, then ...statechart.Action[trace]) S {
 		return S{ID: "r" + id, Initial: "a" + id, States: []S{{ID: "a" + id, On: []On{{Event: event, Target: "c" + id, Actions: then}}},

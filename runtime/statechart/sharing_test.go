@@ -9,8 +9,8 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// holding has three of everything that a snapshot may hold, so that memory is left for a fourth, and
-// ways to add and to remove one.
+// holding returns a chart with three of everything that a snapshot may hold, so that slices have room for a fourth. Its
+// events add and remove one.
 func holding() Def {
 	send := func(id string) statechart.Action[trace] {
 		return statechart.SendAfter(id, "LATER", func(trace, Event) (time.Duration, any) { return time.Hour, nil })
@@ -36,9 +36,9 @@ func holding() Def {
 	}, States: []S{region("1"), region("2"), region("3"), more}}
 }
 
-// TestStepsOfOneSnapshotShareNothingThatChanges takes every two steps of one snapshot, one after the
-// other: the second one must change neither the snapshot nor what the first one made of it.
-func TestStepsOfOneSnapshotShareNothingThatChanges(t *testing.T) {
+// TestStepsOfOneSnapshotShareNoMutableData takes each pair of steps from one snapshot. The second step must change
+// neither the snapshot nor the result of the first.
+func TestStepsOfOneSnapshotShareNoMutableData(t *testing.T) {
 	t.Parallel()
 	r := begin(t, holding())
 	for range 3 {
@@ -75,16 +75,15 @@ func TestStepsOfOneSnapshotShareNothingThatChanges(t *testing.T) {
 					t.Fatalf("%s: event %+v changed the snapshot from\n%s\nto\n%s", name, other, written, text(t, base))
 				}
 				if text(t, first) != result {
-					t.Fatalf("%s: event %+v changed what %+v made from\n%s\nto\n%s", name, other, one, result, text(t, first))
+					t.Fatalf("%s: event %+v changed the result of %+v from\n%s\nto\n%s", name, other, one, result, text(t, first))
 				}
 			}
 		}
 	}
 }
 
-// TestAStepperForgetsItsStepsThatFailed takes steps that fail half-way, and looks at what the same
-// stepper does afterwards.
-func TestAStepperForgetsItsStepsThatFailed(t *testing.T) {
+// TestStepperForgetsFailedSteps takes steps that fail halfway and checks later steps of the same stepper.
+func TestStepperForgetsFailedSteps(t *testing.T) {
 	t.Parallel()
 	note := statechart.Log(func(trace, Event) string { return "line" })
 	chart := compile(t, traced(Def{Initial: "a", States: []S{
@@ -122,8 +121,7 @@ func TestAStepperForgetsItsStepsThatFailed(t *testing.T) {
 	}
 }
 
-// nine is a state of nine regions, more than a configuration holds without memory of its own, and a
-// state out beside it.
+// nine returns a state with nine regions, more than a configuration stores inline, and a state out.
 func nine() Def {
 	var regions []S
 	for i := range 9 {
@@ -138,7 +136,7 @@ func nine() Def {
 	}}
 }
 
-func TestManyRegionsAreLeftAndEnteredAsFewAre(t *testing.T) {
+func TestManyRegionsBehaveLikeFew(t *testing.T) {
 	t.Parallel()
 	const b, a = "p.r%[1]d.b%[1]d", "p.r%[1]d.a%[1]d"
 	all := func(in map[int]string, other string) string {
@@ -177,8 +175,8 @@ func TestManyRegionsAreLeftAndEnteredAsFewAre(t *testing.T) {
 	equal(t, "states", states(r), all(map[int]string{2: b}, a))
 }
 
-// TestChartsOfAnySizeEnterWhatTheySay has charts of about as many states as fit in one word or two.
-func TestChartsOfAnySizeEnterWhatTheySay(t *testing.T) {
+// TestTransitionsWorkInChartsOfAnySize has charts with about as many states as fit in one or two words.
+func TestTransitionsWorkInChartsOfAnySize(t *testing.T) {
 	t.Parallel()
 	for _, states := range []int{2, 62, 63, 64, 65, 126, 127, 128, 129} {
 		def := Def{Initial: "p.s0", States: []S{{ID: "p", Initial: "s0"}}}
@@ -197,14 +195,14 @@ func TestChartsOfAnySizeEnterWhatTheySay(t *testing.T) {
 	}
 }
 
-func TestEveryEventOfManyIsFound(t *testing.T) {
+func TestEveryEventOfALargeTableIsFound(t *testing.T) {
 	t.Parallel()
 	for events := range 40 {
 		def := Def{Initial: "a", Payloads: statechart.Payloads{}, States: []S{{ID: "a"}}}
 		for i := range 41 {
 			def.Payloads[fmt.Sprintf("E%02d", i)] = statechart.NoPayload()
 		}
-		for i := events - 1; i >= 0; i-- { // Not in the order in which they are looked up.
+		for i := events - 1; i >= 0; i-- { // not in the order of the lookup
 			def.States[0].On = append(def.States[0].On, On{Event: fmt.Sprintf("E%02d", i), Actions: logs(fmt.Sprint(i))})
 		}
 		r := begin(t, def).is("a", "+a")

@@ -6,14 +6,14 @@ import (
 	"fmt"
 )
 
-// stepsMax is the largest count of steps that every reader of JSON keeps exactly: 2^53 - 1.
+// stepsMax is the largest integer that every JSON reader keeps exactly: 2^53 - 1.
 const stepsMax = 1<<53 - 1
 
-// SkipSteps raises the count of steps in the JSON form of a snapshot, so that no ID which a later step derives was
-// used before. It returns the new snapshot and its count: steps or, if the snapshot has reached that already, the next
-// number. All else stays: timers, services and children keep their IDs.
+// SkipSteps raises the step count in the JSON form of a snapshot, so that later steps derive no ID that was used
+// before. It returns the new snapshot and its step count. The count becomes steps, or increases by one if it is already
+// that high. Everything else stays, including the IDs of timers, services and children.
 //
-// The snapshot may be of any version, and is not migrated. The error wraps ErrUnreadable.
+// The snapshot may be of any version and is not migrated. The error wraps ErrUnreadable.
 func SkipSteps(snapshot json.RawMessage, steps int64) (json.RawMessage, int64, error) {
 	var keys map[string]json.RawMessage
 	var stored struct {

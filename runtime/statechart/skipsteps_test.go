@@ -12,8 +12,8 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// A skipped count shows in what later steps derive, and in nothing that is there already.
-func TestSkippedStepsMakeNewIDsAndKeepThoseInUse(t *testing.T) {
+// Skipped steps change the IDs that later steps derive, but no existing ID.
+func TestSkippedStepsGiveNewIDsAndKeepExistingOnes(t *testing.T) {
 	t.Parallel()
 	type none struct{}
 	again := statechart.Transition[none]{Event: "AGAIN", Target: "waiting", Reenter: true}
@@ -55,7 +55,7 @@ func TestSkippedStepsMakeNewIDsAndKeepThoseInUse(t *testing.T) {
 	}
 }
 
-// Skipping changes no other value, not even the spelling of a number.
+// Skipping changes no other value, not even the notation of a number.
 func TestSkippedStepsChangeNothingElse(t *testing.T) {
 	t.Parallel()
 	const before = `{"machine":"m","version":7,"context":{"text":"a<b","number":1.50,"big":12345678901234567890},"steps":3}`
@@ -69,7 +69,7 @@ func TestSkippedStepsChangeNothingElse(t *testing.T) {
 	}
 }
 
-func TestStepsOfWhatIsNoSnapshotAreNotSkipped(t *testing.T) {
+func TestSkipStepsRejectsInvalidSnapshots(t *testing.T) {
 	t.Parallel()
 	for snapshot, reason := range map[string]string{
 		``: "", `[]`: "expected an object", `{}`: "got 0", `{"steps": 0}`: "got 0", `{"steps": "3"}`: "steps",

@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// Status says whether an instance lives.
+// Status is the status of an instance.
 type Status string
 
-// The statuses of an instance, in XState's words.
+// The statuses of an instance, as in XState.
 const (
 	Active Status = "active"
 	Done   Status = "done"
@@ -20,52 +20,49 @@ const (
 	Stopped Status = "stopped"
 )
 
-// Timer is a durable delayed event that a snapshot waits for: an After of a state, or an event
-// that SendAfter sent.
+// Timer is a pending durable timer: an After of a state, or an event sent with SendAfter.
 type Timer struct {
-	// ID is unique within the instance, for ever: a firing with an older ID is stale.
+	// ID is unique among all timers of the instance, past and future. A firing with an older ID is stale.
 	ID string
-	// State is the path of the state that started the timer, After its ID there. Of an event
-	// that was sent, State is "" and After the event's type.
+	// State is the path of the state that started the timer, and After the timer's ID in it. For a sent event, State is
+	// "" and After is the event type.
 	State, After string
 	// At is the deadline in UTC, to the millisecond. Restoring a snapshot keeps it.
 	At time.Time
-	// Event is the JSON form of an event that was sent, Send the ID that cancels it; both are
-	// empty for a state's timer.
+	// Event is the JSON form of a sent event, and Send the ID for Cancel. Both are empty for a state's timer.
 	Event json.RawMessage `json:",omitempty"`
 	Send  string          `json:",omitempty"`
 
-	// state and index locate a state's timer; of an event that was sent, state is -1.
+	// state and index locate a state's timer. state is -1 for a sent event.
 	state, index int
 }
 
-// Snapshot is the state of one instance between macrosteps. It is a value: a step makes a new
-// one. Its JSON form has the keys of an XState snapshot (value, context, status, tags,
-// historyValue, children) and beside them machine, version, steps, timers, services and deferred.
+// Snapshot is the state of one instance between macrosteps. It is a value: a step returns a new one. Its JSON form has
+// the keys of an XState snapshot (value, context, status, tags, historyValue, children), plus machine, version, steps,
+// timers, services and deferred.
 type Snapshot[C any] struct {
 	Context C
 	Status  Status
-	// Output is the JSON of the output once Status is Done, nil if there is none.
+	// Output is the output as JSON once Status is Done, or nil.
 	Output json.RawMessage
-	// Timers are in the order in which they were started.
+	// Timers are in start order.
 	Timers []Timer
-	// Services are the invocations whose end the snapshot waits for.
+	// Services holds the running invocations.
 	Services []Invocation
-	// Children are the child instances that live, in the order in which they were started.
+	// Children holds the running child instances, in start order.
 	Children []ChildRef
-	// Deferred are the events that wait for another configuration, in the order in which they
-	// arrived. An instance that has ended keeps those that it never came to.
+	// Deferred holds the deferred events in order of arrival. An ended instance keeps the events that it never handled.
 	Deferred []Deferred
-	// Steps counts the macrosteps taken; IDs are derived from it.
+	// Steps counts the macrosteps. IDs are derived from it.
 	Steps int64
 
 	chart         *chart
 	configuration configuration
-	// history is by the ordinal of the history state, nil while nothing was ever recorded.
+	// history is indexed by the ordinal of the history state. It is nil until something is recorded.
 	history []record
 }
 
-// bareSnapshot is a Snapshot without its context. The fields are the same.
+// bareSnapshot is a Snapshot without the context. The other fields are the same.
 type bareSnapshot struct {
 	Status   Status
 	Output   json.RawMessage
@@ -80,19 +77,19 @@ type bareSnapshot struct {
 	history       []record
 }
 
-// strip copies all but the context.
-func (s *Snapshot[C]) strip(into *bareSnapshot) {
+// toBare copies everything except the context.
+func (s *Snapshot[C]) toBare(into *bareSnapshot) {
 	into.Status, into.Output, into.Timers, into.Services, into.Children, into.Deferred, into.Steps = s.Status, s.Output, s.Timers, s.Services, s.Children, s.Deferred, s.Steps
 	into.chart, into.configuration, into.history = s.chart, s.configuration, s.history
 }
 
-// dress makes all but the context what it is in the given snapshot.
-func (s *Snapshot[C]) dress(b *bareSnapshot) {
+// fromBare sets everything except the context.
+func (s *Snapshot[C]) fromBare(b *bareSnapshot) {
 	s.Status, s.Output, s.Timers, s.Services, s.Children, s.Deferred, s.Steps = b.Status, b.Output, b.Timers, b.Services, b.Children, b.Deferred, b.Steps
 	s.chart, s.configuration, s.history = b.chart, b.configuration, b.history
 }
 
-// record is what a history state recorded: the indexes of states, ascending; nil if nothing.
+// record holds the recorded states of a history state: indexes in ascending order, or nil.
 type record []uint16
 
 // State returns the paths of the active atomic and final states, in document order.
@@ -106,7 +103,7 @@ func (c *chart) state(configuration *configuration) []string {
 	return paths
 }
 
-// Tags returns the tags of all active states, sorted, each once.
+// Tags returns the tags of all active states, sorted, without duplicates.
 func (s Snapshot[C]) Tags() []string { return s.chart.tags(&s.configuration, nil) }
 
 // HasTag reports whether an active state has the tag.
@@ -118,11 +115,11 @@ func (s Snapshot[C]) Matches(path string) bool {
 	return ok && s.chart.isActive(i, &s.configuration)
 }
 
-// Settled reports whether only the outside world can move the instance: every active atomic
-// state is tagged Settled or final and no service runs, or the instance is done.
+// Settled reports whether only the outside world can move the instance. It is true if every active atomic state is
+// final or tagged Settled and no service runs, or if the instance is done.
 func (s Snapshot[C]) Settled() bool {
 	var bare bareSnapshot
-	s.strip(&bare)
+	s.toBare(&bare)
 	return bare.settled()
 }
 
@@ -143,8 +140,8 @@ func (c *chart) settled(configuration *configuration) bool {
 	return true
 }
 
-// NextEvents returns the types of events from outside that some active state has a transition
-// for, sorted. Guards are not asked.
+// NextEvents returns the outside event types that some active state has a transition for, sorted. It does not evaluate
+// guards.
 func (s Snapshot[C]) NextEvents() []string {
 	if s.Status != Active {
 		return nil
@@ -170,7 +167,6 @@ func (c *chart) nextEvents(configuration *configuration) []string {
 // from child to value, in document order.
 func (s Snapshot[C]) Value() json.RawMessage { return s.chart.appendValue(nil, &s.configuration, 0) }
 
-// snapshotJSON is the JSON form of a snapshot.
 type snapshotJSON struct {
 	Machine string          `json:"machine"`
 	Version int             `json:"version"`
@@ -183,7 +179,7 @@ type snapshotJSON struct {
 	Output json.RawMessage `json:"output,omitempty"`
 }
 
-// waitingJSON is the part of it that most snapshots lack.
+// waitingJSON holds the members that most snapshots lack.
 type waitingJSON struct {
 	HistoryValue map[string][]string    `json:"historyValue,omitempty"`
 	Timers       map[string]timerJSON   `json:"timers,omitempty"`
@@ -210,19 +206,19 @@ type serviceJSON struct {
 // MarshalJSON is AppendJSON, for encoding/json.
 func (s Snapshot[C]) MarshalJSON() ([]byte, error) { return s.AppendJSON(nil) }
 
-// AppendJSON appends the JSON form of the snapshot, which Restore reads back. It is quicker than
-// json.Marshal, which reads again what it is given.
+// AppendJSON appends the JSON form of the snapshot, which Restore reads. It is faster than json.Marshal, which parses
+// the output of MarshalJSON again.
 func (s Snapshot[C]) AppendJSON(b []byte) ([]byte, error) {
 	if s.chart == nil {
 		return nil, errors.New("marshalling a snapshot: expected one made by a chart, got a zero Snapshot")
 	}
 	context := s.Context
-	text, err := json.Marshal(&context) // The pointer lets methods of *C write it too.
+	text, err := json.Marshal(&context) // The pointer includes methods of *C.
 	if err != nil {
 		return nil, fmt.Errorf("marshalling the context of chart %s: %w", s.chart.id, err)
 	}
 	var bare bareSnapshot
-	s.strip(&bare)
+	s.toBare(&bare)
 	return bare.appendJSON(b, text)
 }
 
@@ -257,8 +253,7 @@ func (s *bareSnapshot) appendJSON(b, context []byte) ([]byte, error) {
 	return append(b, '}'), nil
 }
 
-// waiting returns the JSON form of what the snapshot waits for and has recorded, nil if that is
-// nothing.
+// waiting returns the timers, services, children, deferred events and history in JSON form. It returns nil without them.
 func (s *bareSnapshot) waiting() *waitingJSON {
 	if len(s.Timers)+len(s.Services)+len(s.Children)+len(s.Deferred) == 0 && s.history == nil {
 		return nil

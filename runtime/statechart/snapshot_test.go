@@ -8,7 +8,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-func TestSnapshotAnswersWhereItIs(t *testing.T) {
+func TestSnapshotReportsItsState(t *testing.T) {
 	t.Parallel()
 	chart := everything(t)
 	snapshot := full(t, chart)
@@ -29,7 +29,7 @@ func TestSnapshotAnswersWhereItIs(t *testing.T) {
 func TestSnapshotWithARunningServiceIsNotSettled(t *testing.T) {
 	t.Parallel()
 	equal(t, "settled", full(t, everything(t), "CALL").Settled(), false)
-	// Not even where every atomic state is final: an ancestor's service runs on.
+	// This holds even if every atomic state is final, while an ancestor's service runs.
 	r := begin(t, Def{Initial: "p", States: []S{
 		{ID: "p", Initial: "f", Invoke: []Invoke{service("", []On{{Target: "ok"}}, []On{{Target: "ok"}})}, States: []S{{ID: "f", Type: statechart.Final}}}, {ID: "ok"}}})
 	equal(t, "settled", r.step.Next.Settled(), false)
@@ -69,14 +69,14 @@ func TestNextEventsFollowDescriptorsAndNameEachOnce(t *testing.T) {
 	equal(t, "next events", text(t, begin(t, def).step.Next.NextEvents()), `["a.b","c"]`)
 }
 
-func TestChartKnowsItsNameAndVersion(t *testing.T) {
+func TestChartReturnsItsIDAndVersion(t *testing.T) {
 	t.Parallel()
 	chart := compile(t, Def{ID: "sign-up_2", Version: 7, Initial: "a", States: []S{{ID: "a", Tags: settled}}})
 	equal(t, "ID", chart.ID(), "sign-up_2")
 	equal(t, "version", chart.Version(), 7)
 }
 
-func TestContextOfANewInstanceComesFromItsStart(t *testing.T) {
+func TestContextOfANewInstanceIsComputedFromItsStart(t *testing.T) {
 	t.Parallel()
 	chart := compile(t, Def{ID: "c", Version: 1, Initial: "a", States: []S{{ID: "a", Tags: settled}},
 		Context: func(s statechart.Start) trace { return trace{Log: []string{s.Instance, s.At.Format("15:04")}} }})
@@ -88,7 +88,7 @@ func TestContextOfANewInstanceComesFromItsStart(t *testing.T) {
 	equal(t, "handled", step.Handled, true)
 }
 
-func TestSnapshotThatHoldsNoJSONIsNotWritten(t *testing.T) {
+func TestSnapshotWithInvalidJSONDoesNotMarshal(t *testing.T) {
 	t.Parallel()
 	chart := everything(t)
 	active := full(t, chart)
@@ -105,7 +105,7 @@ func TestSnapshotThatHoldsNoJSONIsNotWritten(t *testing.T) {
 	}
 }
 
-func TestTextsOfAnyKindAreWrittenAsJSON(t *testing.T) {
+func TestTextsAreEscapedAsJSON(t *testing.T) {
 	t.Parallel()
 	tags := []string{`a"b`, `a\b`, "a\tb", "a\x01b", "a\u00e9b", "a<b", "a\u2028b", "\x7f"}
 	r := begin(t, Def{Initial: "a", States: []S{{ID: "a", Tags: tags, On: []On{{Event: `GO"\é`, Actions: Do{raise("x"), statechart.Emit(`"\é<`, func(trace, Event) any { return nil })}}}}}, Payloads: statechart.Payloads{"x": statechart.NoPayload()}})

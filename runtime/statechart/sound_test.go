@@ -23,11 +23,11 @@ func TestSoundChartsPass(t *testing.T) {
 			d.On = []On{{Event: "*"}}
 		},
 		"settled with a guarded always": func(_ *Def, _, next *S) { next.Always = []On{{Guard: no, Target: "wait"}} },
-		"moved on by what it raises": func(d *Def, _, next *S) {
+		"moved on by an event that it raises": func(d *Def, _, next *S) {
 			*next = S{ID: "next", Entry: Do{raise("R")}, On: []On{{Event: "R", Target: "wait"}}}
 			d.Payloads["R"] = statechart.Internal()
 		},
-		"moved on by a wildcard for what it raises": func(d *Def, _, next *S) {
+		"moved on by a wildcard for an event that it raises": func(d *Def, _, next *S) {
 			*next = S{ID: "next", Entry: Do{raise("R.x")}, On: []On{{Event: "R.*", Target: "wait"}}}
 			d.Payloads["R.x"] = statechart.Internal()
 		},

@@ -2,8 +2,8 @@ package statechart
 
 import "math/bits"
 
-// stateSet is a set of states by index. Indexes are in document order, parents before
-// children, so walking up is SCXML's entry order.
+// stateSet is a set of state indexes. They are in document order, parents before children, so ascending order is
+// SCXML's entry order.
 type stateSet []uint64
 
 func newStateSet(states int) stateSet { return make(stateSet, (states+63)/64) }
@@ -33,7 +33,7 @@ func (s stateSet) next(i int) int {
 	return -1
 }
 
-// anyIn reports whether a member lies between low and high, both included.
+// anyIn reports whether a member lies between low and high inclusive.
 func (s stateSet) anyIn(low, high int) bool {
 	i := s.next(low)
 	return i >= 0 && i <= high

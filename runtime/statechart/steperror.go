@@ -6,33 +6,30 @@ import (
 	"strings"
 )
 
-// Errors of a step. Nothing of a failed step remains: the snapshot stands as it was.
+// Errors of a step. A failed step is rolled back: the snapshot is unchanged.
 var (
-	// ErrEndless is returned by Step when a macrostep exceeds MicrostepsMax.
+	// ErrEndless is returned by Step if a macrostep exceeds MicrostepsMax.
 	ErrEndless = errors.New("the macrostep does not end")
-	// ErrStalled is returned by Step when the configuration would be unsettled with nothing
-	// to move it on.
+	// ErrStalled is returned by Step if the chart would be unsettled with nothing left to move it.
 	ErrStalled = errors.New("the chart is stalled")
-	// ErrLimit is returned by Step when a limit of the snapshot or of its effects is
-	// exceeded.
+	// ErrLimit is returned by Step if a limit of the snapshot or its effects is exceeded.
 	ErrLimit = errors.New("limit exceeded")
 )
 
-// StepError is returned by Step when code of the chart failed or panicked; it is also the
-// payload of ExecutionError, where the chart has a transition for it.
+// StepError is returned by Step if code of the chart fails or panics. It is also the payload of ExecutionError.
 type StepError struct {
 	Chart string
-	// State is the path of the state whose code failed, "" for the chart's own.
+	// State is the path of the state with the failed code, or "" for the chart's own.
 	State string
-	// Event is the type of the event that was being handled.
+	// Event is the type of the current event.
 	Event string
-	// Code names what failed: "action keepConclusion", "guard retriesLeft".
+	// Code names the failed code, such as "action keepConclusion" or "guard retriesLeft".
 	Code string
 	// Err is a *PanicError if the code panicked.
 	Err error
 }
 
-// Error names chart, state, event and code. The chart itself is no state, and its start no event.
+// Error names chart, state, event and code. It omits the state for the chart's own code, and the event at the start.
 func (e *StepError) Error() string {
 	where := "chart " + e.Chart
 	if e.State != "" {
@@ -51,15 +48,14 @@ func (e *StepError) Unwrap() error { return e.Err }
 type code struct {
 	kind  codeKind
 	state int
-	// name is its own, unless it is an action: then that is the one at the given index of actions,
-	// or of programmed, which has the state, too.
+	// name is the code's name, unless it is an action. An action is found at the given index of actions or of
+	// programmed, and the latter also has its state.
 	name       string
-	actions    []Action[held]
+	actions    []Action[erased]
 	programmed []programmed
 	at         int
 }
 
-// codeKind says what a piece of code is.
 type codeKind uint8
 
 const (
@@ -81,7 +77,8 @@ var codeKinds = [...]string{
 	"", "action", "action", "guard", "delay", "output", "context", "cloning the context", "defer", "replay", "child", "stop of children",
 }
 
-// runs notes what code runs. Fields are set one by one: a literal would be built elsewhere first.
+// runs records the code that is about to run. It sets the fields one by one, because the compiler would build a literal
+// elsewhere first.
 func (x *interpreter) runs(kind codeKind, name string, state int) {
 	x.running.kind, x.running.name, x.running.state = kind, name, state
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// count is the context of charts whose steps are counted in allocations.
+// count is the context of charts for counting allocations.
 type count struct{ N int }
 
 type (
@@ -21,7 +21,7 @@ type (
 	countDo    = []statechart.Action[count]
 )
 
-// counted are charts in which an event GO changes only configuration and context.
+// counted returns charts in which GO changes only configuration and context.
 func counted() map[string]statechart.Definition[count] {
 	up := countDo{statechart.Update("up", func(c *count) { c.N++ })}
 	typed := countDo{statechart.Assign("any", func(c *count, e Event) { c.N += len(e.Type) })}
@@ -38,7 +38,7 @@ func counted() map[string]statechart.Definition[count] {
 				{ID: "most", Tags: settled, Entry: up, Exit: up, On: []countOn{{Event: "GO", Target: "#" + target, Actions: up}}}}}}}
 	}
 	var regions, ring []countState
-	for i := range 9 { // More than a configuration holds without memory of its own would need some.
+	for i := range 9 { // more than a configuration stores inline would allocate
 		regions = append(regions, countState{ID: fmt.Sprint("r", i), Initial: fmt.Sprint("a", i), States: toggle(fmt.Sprint(i))})
 	}
 	for i := range 1000 {
@@ -84,7 +84,7 @@ func TestStepperAllocatesNothing(t *testing.T) {
 	}
 }
 
-// TestStepperChangesTheSnapshotInPlace also shows that what was copied before stays as it was.
+// TestStepperChangesTheSnapshotInPlace also shows that earlier copies stay unchanged.
 func TestStepperChangesTheSnapshotInPlace(t *testing.T) {
 	t.Parallel()
 	for name, def := range counted() {
@@ -112,7 +112,7 @@ func TestStepperChangesTheSnapshotInPlace(t *testing.T) {
 	}
 }
 
-func TestFailedStepLeavesTheSnapshot(t *testing.T) {
+func TestFailedStepDoesNotChangeTheSnapshot(t *testing.T) {
 	t.Parallel()
 	fails := statechart.TryAssign("fails", func(*trace, Event) error { return errPlanned })
 	panics := statechart.Assign("panics", func(*trace, Event) { panic("planned") })
@@ -149,7 +149,7 @@ func TestFailedStepLeavesTheSnapshot(t *testing.T) {
 	}
 }
 
-func TestMicrostepsAreTold(t *testing.T) {
+func TestMicrostepsAreTraced(t *testing.T) {
 	t.Parallel()
 	chart := compile(t, traced(Def{Initial: "a", States: []S{
 		{ID: "a", On: []On{{Event: "GO", Target: "b", Actions: Do{raise("NEXT")}}}},
@@ -157,7 +157,7 @@ func TestMicrostepsAreTold(t *testing.T) {
 		{ID: "d", Always: []On{{Target: "e", Actions: logs("on")}}},
 		{ID: "e"},
 	}}))
-	var told []string
+	var reported []string
 	stepper := chart.Stepper()
 	stepper.OnMicrostep = func(m statechart.Microstep) {
 		var taken []string
@@ -165,7 +165,7 @@ func TestMicrostepsAreTold(t *testing.T) {
 			info := chart.Transitions()[index]
 			taken = append(taken, fmt.Sprintf("%s %s [%s] %v -> %v", info.Source, info.Trigger, info.Guard, info.Actions, info.Targets))
 		}
-		told = append(told, fmt.Sprintf("%s: %v; left %v, entered %v, ran %v", m.Event, taken, m.Exited, m.Entered, m.Actions))
+		reported = append(reported, fmt.Sprintf("%s: %v; left %v, entered %v, ran %v", m.Event, taken, m.Exited, m.Entered, m.Actions))
 	}
 	snapshot, _, err := stepper.Start(statechart.Start{At: epoch})
 	if err != nil {
@@ -174,7 +174,7 @@ func TestMicrostepsAreTold(t *testing.T) {
 	if _, _, err := stepper.Step(&snapshot, &Event{Type: "GO", At: epoch}); err != nil {
 		t.Fatal(err)
 	}
-	equal(t, "microsteps", strings.Join(told, "\n"), strings.Join([]string{
+	equal(t, "microsteps", strings.Join(reported, "\n"), strings.Join([]string{
 		`: []; left [], entered [ a], ran [+a]`,
 		`GO: [a on GO [] [raise NEXT] -> [b]]; left [a], entered [b b.c], ran [-a raise NEXT +b +c]`,
 		`NEXT: [b on NEXT [yes] [] -> [d]]; left [b.c b], entered [d], ran [-c -b +d]`,
@@ -187,9 +187,9 @@ func TestMicrostepsAreTold(t *testing.T) {
 	equal(t, "states", strings.Join(states, ", "), `"" false false, "a" true true, "b" false false, "b.c" true true, "d" true false, "e" true true`)
 }
 
-// TestEveryRunIsTheSame compiles and runs the same chart a thousand times, beside one another: what
-// comes out must be the same to the byte, whatever the order of maps.
-func TestEveryRunIsTheSame(t *testing.T) {
+// TestRunsAreDeterministic compiles and runs the same chart a thousand times concurrently. The results must be
+// identical byte by byte, whatever the iteration order of maps.
+func TestRunsAreDeterministic(t *testing.T) {
 	t.Parallel()
 	const runs = 1000
 	results := make([]string, runs)

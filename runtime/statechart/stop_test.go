@@ -9,7 +9,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// stoppable has all that an instance may wait for, and a handler for what fails.
+// stoppable returns a chart with everything that an instance may wait for, and an error handler.
 func stoppable(exit ...statechart.Action[trace]) Def {
 	return Def{Initial: "p", States: []S{
 		{ID: "p", Initial: "a", After: []After{{Delay: time.Hour}}, On: []On{{Event: statechart.ExecutionError}}, Exit: exit, States: []S{
@@ -33,7 +33,7 @@ func TestStopRunsExitActionsAndEndsEverything(t *testing.T) {
 	r.is("p.a", "-a -p")
 	next := step.Next
 	equal(t, "status", next.Status, statechart.Stopped)
-	equal(t, "what it waits for", len(next.Timers)+len(next.Services), 0)
+	equal(t, "timers and services", len(next.Timers)+len(next.Services), 0)
 	equal(t, "settled", next.Settled(), true)
 	equal(t, "effects", text(t, step.Effects), `[{"id":"2.0","kind":"send","to":"other/1","event":{"type":"BYE"}}]`)
 	r.apply(before.Services[0].Done(nil)).is("p.a", "")
@@ -46,7 +46,7 @@ func TestStopRunsExitActionsAndEndsEverything(t *testing.T) {
 	equal(t, "stopped twice", err == nil && !again.Handled && again.Next.Steps == 2, true)
 }
 
-func TestStopThatFailsChangesNothing(t *testing.T) {
+func TestFailedStopChangesNothing(t *testing.T) {
 	t.Parallel()
 	r := begin(t, stoppable(failing))
 	before := text(t, r.step.Next)

@@ -5,12 +5,12 @@ import (
 	"strings"
 )
 
-// table finds the transitions of a state that an event may enable.
+// table finds the transitions of a state that may match an event.
 type table struct {
-	// rows are in the order of their descriptors; "" is that of eventless transitions.
+	// rows is sorted by descriptor. The descriptor "" stands for eventless transitions.
 	rows []row
-	// all are the state's transitions on events, in document order, if one of their descriptors is
-	// a wildcard or a prefix: then every one is compared.
+	// all holds the state's transitions on events in document order if a descriptor is a wildcard or prefix. Every
+	// descriptor is then compared.
 	all []*transition
 }
 
@@ -20,8 +20,8 @@ type row struct {
 	transitions []*transition
 }
 
-// candidates returns, in document order, the transitions that an event of the type may enable, ""
-// for none, and whether their descriptors still have to be compared with it.
+// candidates returns, in document order, the transitions that may match the event type, and whether the caller must
+// still compare their descriptors. The type "" returns eventless transitions.
 func (n *node) candidates(typ string) (transitions []*transition, compare bool) {
 	if n.table.all != nil && typ != "" {
 		return n.table.all, true
@@ -43,10 +43,10 @@ func (n *node) candidates(typ string) (transitions []*transition, compare bool) 
 	return nil, false
 }
 
-// linearRowsMax is how many rows are looked at one after the other.
+// linearRowsMax is the maximum number of rows for a linear search.
 const linearRowsMax = 8
 
-// tabulate numbers the transitions of a chart and makes its tables.
+// tabulate numbers the transitions of a chart and builds its tables.
 func (c *chart) tabulate() {
 	for i := range c.nodes {
 		n := &c.nodes[i]

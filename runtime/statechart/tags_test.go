@@ -7,7 +7,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-func TestChartTellsAllTagsThatAnInstanceMayHave(t *testing.T) {
+func TestDescribeListsAllTags(t *testing.T) {
 	t.Parallel()
 	type state = statechart.State[struct{}]
 	chart := statechart.Must(statechart.Definition[struct{}]{

@@ -23,7 +23,7 @@ func (c *compiler) targets(n *node, text, place string) []int {
 	return targets
 }
 
-// checkTogether checks that states that are entered together can be active together.
+// checkTogether checks that the targets of a transition can be active together.
 func (c *compiler) checkTogether(n *node, targets []int, text, place string) {
 	for i, a := range targets {
 		for _, b := range targets[i+1:] {
@@ -34,8 +34,8 @@ func (c *compiler) checkTogether(n *node, targets []int, text, place string) {
 	}
 }
 
-// scope returns the state within which entering the given one acts: for a history state its
-// parent, for it may stand for anything below.
+// scope returns the state whose descendants a target may enter. For a history state this is the parent, because it may
+// stand for any state below it.
 func (c *compiler) scope(i int) int {
 	if c.chart.nodes[i].kind == history {
 		return c.chart.nodes[i].parent
@@ -43,8 +43,8 @@ func (c *compiler) scope(i int) int {
 	return i
 }
 
-// target resolves one reference as XState v5 does: `.child` from the state itself, `#id` from
-// anywhere, else a sibling.
+// target resolves one reference as XState v5 does: `.child` relative to the state, `#id` from anywhere, or else a
+// sibling.
 func (c *compiler) target(n *node, reference string) (int, string) {
 	nodes := c.chart.nodes
 	if path, ok := strings.CutPrefix(reference, "#"); ok {
@@ -66,8 +66,8 @@ func (c *compiler) target(n *node, reference string) (int, string) {
 	return 0, "is not a state"
 }
 
-// targetByID resolves "#id": a path from the root, with or without the chart's ID before it,
-// or the ID of a state that only one state has, with a path below it.
+// targetByID resolves "#id": a path from the root, with or without the chart's ID, or a unique state ID, optionally
+// with a path below it.
 func (c *compiler) targetByID(path string) (int, string) {
 	if rest, ok := strings.CutPrefix(path, c.chart.id+"."); ok {
 		if i, ok := c.chart.byPath[rest]; ok {
@@ -105,8 +105,8 @@ func (c *compiler) targetByID(path string) (int, string) {
 	}
 }
 
-// orthogonal reports whether two states can be active together without one containing the
-// other: their least common ancestor is parallel (SCXML 3.4).
+// orthogonal reports whether two states can be active together and neither contains the other. Their least common
+// ancestor is then parallel (SCXML 3.4).
 func (c *chart) orthogonal(a, b int) bool {
 	if a == b || c.isDescendant(a, b) || c.isDescendant(b, a) {
 		return false
@@ -118,8 +118,8 @@ func (c *chart) orthogonal(a, b int) bool {
 	return c.nodes[ancestor].kind == parallel
 }
 
-// isDescendant reports whether state is a proper descendant of ancestor; every state descends
-// from the index -1, which stands for outside the root.
+// isDescendant reports whether state is a proper descendant of ancestor. Every state descends from the index -1, which
+// stands for outside the root.
 func (c *chart) isDescendant(state, ancestor int) bool {
 	return ancestor < 0 || state > ancestor && state <= c.nodes[ancestor].last
 }

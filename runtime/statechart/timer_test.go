@@ -7,7 +7,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// waiting is a state p with the given timers that AGAIN re-enters and OUT leaves.
+// waiting returns a chart with a state p with the given timers. AGAIN re-enters it and OUT leaves it.
 func waiting(after ...After) Def {
 	return Def{Initial: "p", States: []S{
 		{ID: "p", After: after, On: []On{{Event: "AGAIN", Target: "p", Reenter: true}, {Event: "OUT", Target: "q"}, {Event: "ADD", Actions: Do{add(1)}}}},
@@ -27,7 +27,7 @@ func TestTimerStartsOnEntryAndFiresOnce(t *testing.T) {
 	equal(t, "handled", r.step.Handled, false)
 }
 
-func TestTimerIsCancelledOnExitAndNewOnReentry(t *testing.T) {
+func TestTimerIsCancelledOnExitAndRestartedOnReentry(t *testing.T) {
 	t.Parallel()
 	r := begin(t, waiting(After{Delay: time.Minute, Target: "q"}))
 	first := r.timer("p")
@@ -48,7 +48,7 @@ func TestTimerIsCancelledOnExitAndNewOnReentry(t *testing.T) {
 	equal(t, "state", states(r), "q")
 }
 
-func TestTargetlessAndInternalTransitionsLeaveTheTimerAlone(t *testing.T) {
+func TestTargetlessAndInternalTransitionsKeepTheTimer(t *testing.T) {
 	t.Parallel()
 	r := begin(t, waiting(After{Delay: time.Minute, Target: "q"}))
 	r.now = r.now.Add(time.Second)
@@ -70,7 +70,7 @@ func TestEntriesOfOneDelayShareATimerAndAreTriedInOrder(t *testing.T) {
 	r.send("AGAIN").fire(r.step.Next.Timers[0]).is("q", "-p +p -p second +q")
 }
 
-func TestTimersWhosePathAndIDJoinToTheSameNameStayApart(t *testing.T) {
+func TestTimersWithCollidingNamesAreDistinct(t *testing.T) {
 	t.Parallel()
 	r := begin(t, Def{Initial: "a", States: []S{{ID: "a", Initial: "b", After: []After{{ID: "b.c", Delay: minutes(1), Actions: logs("outer")}}, States: []S{
 		{ID: "b", After: []After{{ID: "c", Delay: minutes(2), Actions: logs("inner")}}}}}}})
@@ -79,7 +79,7 @@ func TestTimersWhosePathAndIDJoinToTheSameNameStayApart(t *testing.T) {
 	r.fire(inner).is("a.b", "inner")
 }
 
-func TestFiredTimerIsSpentEvenIfNoGuardHolds(t *testing.T) {
+func TestFiredTimerIsRemovedEvenIfNoGuardHolds(t *testing.T) {
 	t.Parallel()
 	r := begin(t, waiting(After{Delay: time.Minute, Target: "q", Guard: no}))
 	timer := r.timer("p")
@@ -152,7 +152,7 @@ func TestTimerOfAnUnsettledStateIsServedInProcess(t *testing.T) {
 	r.apply(call.Done(0)).is("late", "")
 }
 
-func TestTimerAroundUnsettledStatesIsScheduled(t *testing.T) {
+func TestTimerOfAnAncestorOfUnsettledStatesIsScheduled(t *testing.T) {
 	t.Parallel()
 	r := begin(t, Def{Initial: "p", States: []S{
 		{ID: "p", Initial: "a", After: []After{{Delay: time.Minute, Target: "q"}},
@@ -163,7 +163,7 @@ func TestTimerAroundUnsettledStatesIsScheduled(t *testing.T) {
 	equal(t, "timer", r.step.Effects[0].Timer, r.timer("p").ID)
 }
 
-func TestSendTakesItsPlaceAmongTheEffects(t *testing.T) {
+func TestSendIsOrderedAmongTheEffects(t *testing.T) {
 	t.Parallel()
 	send := statechart.SendTo("HELLO", func(c trace, e Event) (string, any) {
 		return "other/1", map[string]any{"from": e.Type, "n": c.N}
@@ -181,7 +181,7 @@ func TestSendTakesItsPlaceAmongTheEffects(t *testing.T) {
 		`{"id":"2.3","kind":"schedule","timer":"2.3","at":"2026-01-02T03:05:05Z"}]`)
 }
 
-func TestTimersThatEndWithinTheStepAskForNothing(t *testing.T) {
+func TestTimersThatEndWithinTheStepHaveNoEffects(t *testing.T) {
 	t.Parallel()
 	rounds := statechart.EffectsMax + 10
 	r := begin(t, traced(Def{Initial: "a", States: []S{
@@ -226,7 +226,7 @@ func TestDeadlinesOfTheYearsZeroTo9999AreStored(t *testing.T) {
 	}
 }
 
-func TestAFiringLeavesTheEventOfTheCallerAlone(t *testing.T) {
+func TestFiringDoesNotChangeTheCallersEvent(t *testing.T) {
 	t.Parallel()
 	r := begin(t, waiting(After{Delay: time.Minute, Actions: logs("rang")}))
 	event := Event{Type: statechart.TimerEvent, Timer: r.timer("p").ID, At: epoch, Payload: 7}

@@ -1,21 +1,19 @@
 package statechart
 
-// Microstep is one microstep as a Stepper's OnMicrostep is told of it: transitions that are taken
-// together, or the exit actions by which an instance ends, if there are any.
+// Microstep describes one microstep for Stepper.OnMicrostep: transitions taken together, or the exit actions of an
+// ending instance.
 type Microstep struct {
-	// Event is the type of the event that it takes, or, of an eventless one, of the last that was
-	// taken; "" when the instance starts.
+	// Event is the type of the microstep's event. For an eventless transition, it is the previous event. It is "" at
+	// the start of the instance.
 	Event string
-	// Transitions are the indexes of those taken in Chart.Transitions; empty when the instance
-	// starts and when it ends.
+	// Transitions holds indexes into Chart.Transitions. It is empty at the start and at the end of the instance.
 	Transitions []int
-	// Exited and Entered are the paths of the states left and entered, in this order.
+	// Exited and Entered hold the paths of the states left and entered, in order.
 	Exited, Entered []string
-	// Actions are the names of the actions that were begun, in order.
+	// Actions holds the names of the actions that began to run, in order.
 	Actions []string
 }
 
-// traceMicrostep begins to note what happens in a microstep.
 func (x *interpreter) traceMicrostep() {
 	x.tracing = &Microstep{Event: x.event.Type}
 	for k := range x.enabled {
@@ -25,7 +23,7 @@ func (x *interpreter) traceMicrostep() {
 	}
 }
 
-// endMicrostep tells of the microstep that is over.
+// endMicrostep reports the finished microstep.
 func (x *interpreter) endMicrostep() {
 	if x.tracing != nil {
 		x.onMicrostep(*x.tracing)
@@ -35,23 +33,22 @@ func (x *interpreter) endMicrostep() {
 
 // TransitionInfo describes a transition of a chart.
 type TransitionInfo struct {
-	// Source is the path of the state that has the transition, "" for the chart itself.
+	// Source is the path of the source state, or "" for the chart itself.
 	Source string
-	// Trigger says what it is taken on: "on VERIFY", "always", "after 5m0s", "on done",
-	// "on done of launchRunner", "on error of launchRunner".
+	// Trigger describes the trigger: "on VERIFY", "always", "after 5m0s", "on done", "on done of launchRunner", "on
+	// error of launchRunner".
 	Trigger string
-	// Event is the descriptor of the events that it is taken on, "" for an eventless one.
+	// Event is the event descriptor, or "" for an eventless transition.
 	Event string
-	// Guard and Actions are names; Guard is "" if there is none.
+	// Guard and Actions are names. Guard is "" without a guard.
 	Guard   string
 	Actions []string
-	// Targets are the paths of the target states; none if no state is left.
+	// Targets holds the paths of the target states. It is empty if no state is left.
 	Targets []string
 }
 
-// Transitions returns the transitions of the chart in document order of their sources; of one
-// state, those on events first and then those of OnDone, of services, of timers, and the eventless
-// ones.
+// Transitions returns the transitions of the chart in document order of their sources. Within a state, transitions on
+// events come first, followed by OnDone, services, timers and eventless transitions.
 func (c *chart) Transitions() []TransitionInfo {
 	infos := make([]TransitionInfo, 0, len(c.transitions))
 	for _, t := range c.transitions {
@@ -73,7 +70,7 @@ type StateInfo struct {
 	Path    string
 	Type    Type
 	Settled bool
-	// Atomic says that the state has no children, be it final or not; history states are none.
+	// Atomic is set if the state has no children, final or not. It is false for history states.
 	Atomic bool
 }
 

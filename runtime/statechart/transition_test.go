@@ -34,7 +34,7 @@ func TestEntryActionsSeeTheEventThatLedToThem(t *testing.T) {
 	r.send("GO").is("c", "-a exit=GO +b -b always=GO +c entry=GO internal=R")
 }
 
-// selfTargets is a compound state with every way to name itself and its children.
+// selfTargets returns a compound state with all ways to name itself and its children.
 func selfTargets(reenter bool) Def {
 	return Def{Initial: "a", States: []S{{ID: "a", Initial: "x",
 		On: []On{
@@ -157,7 +157,7 @@ func TestTargetsResolveAsInXState(t *testing.T) {
 		"b.x":      "p.b.x", // below a sibling
 		".z":       "p.a.z", // child
 		".y.u":     "p.a.y.u",
-		"#q":       "q", // an ID that one state has
+		"#q":       "q", // a unique ID
 		"#b.x":     "p.b.x",
 		"#p.b.x":   "p.b.x", // a path
 		"#c.p.b":   "p.b.x", // a path from the chart's ID
@@ -188,7 +188,7 @@ func TestInternalSelfTransitionEntersNeitherSourceNorAncestors(t *testing.T) {
 	equal(t, "timer", r.timer("p").ID, "1.0")
 }
 
-func TestTargetsThatNameNothingOrTheSameTwiceAreRefused(t *testing.T) {
+func TestUnknownOrDuplicateTargetsAreRejected(t *testing.T) {
 	t.Parallel()
 	for problem, def := range map[string]Def{
 		`target "." is not a state`:                       {Initial: "a", On: []On{{Event: "GO", Target: "."}}, States: []S{{ID: "a"}}},

@@ -1,8 +1,11 @@
 package statechart
 
-// unserved returns an unsettled active leaf that waits for a service which does not run, and the service's ID; ok is
-// false if there is none. This version itself stores no such leaf: only one counts that the end of its service, or of a
-// service of a state above it, is sure to leave. One with an always, of its own or above it, may wait for another region.
+// unserved finds an unsettled active leaf that waits for a service that does not run. It returns the leaf and the
+// service's ID. This version itself never stores such a leaf.
+//
+// A leaf counts only if the end of the service is certain to leave it. The service may belong to the leaf or to an
+// ancestor. A leaf with an eventless transition, its own or an ancestor's, does not count, because it may wait for
+// another region.
 func (c *chart) unserved(s *bareSnapshot) (leaf *node, service string, ok bool) {
 	for _, index := range s.configuration.leaves() {
 		leaf = &c.nodes[index]
@@ -29,8 +32,8 @@ func (c *chart) unserved(s *bareSnapshot) (leaf *node, service string, ok bool) 
 	return nil, "", false
 }
 
-// alwaysLeft reports whether an active state is left whenever the event comes: by its own transitions, whatever their
-// guards say, and with no other state but those above it that could take the event or preempt them.
+// alwaysLeft reports whether the event always leaves an active state. The state's own transitions must leave it
+// whatever their guards return. No states except its ancestors may handle the event or preempt the transition.
 func (c *chart) alwaysLeft(n *node, typ string) bool {
 	for i := range c.nodes {
 		if i == n.index || c.isDescendant(n.index, i) {
@@ -57,8 +60,8 @@ func (c *chart) alwaysLeft(n *node, typ string) bool {
 	return false
 }
 
-// leaves reports whether a transition leaves its source, whatever history states have recorded. If it enters it again,
-// its services start anew.
+// leaves reports whether a transition leaves its source, regardless of recorded history. If the source is re-entered,
+// its services restart.
 func (c *chart) leaves(t *transition) bool {
 	beyond := false
 	for _, target := range t.targets {

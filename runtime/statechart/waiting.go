@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// nextID returns an ID that no other timer, invocation or effect of the instance has.
+// nextID returns an ID that is unique among timers, invocations and effects of the instance.
 func (x *interpreter) nextID() string {
 	id := derivedID(x.snapshot.Steps+1, x.position)
 	x.position++
@@ -18,7 +18,7 @@ func derivedID(step, position int64) string {
 	return strconv.FormatInt(step, 10) + "." + strconv.FormatInt(position, 10)
 }
 
-// effect asks the outside for something.
+// effect adds an effect to the step.
 func (x *interpreter) effect(e Effect) error {
 	if len(x.effects)-x.parked >= EffectsMax {
 		return fmt.Errorf("%w: more than %d effects in one macrostep (EffectsMax)", ErrLimit, EffectsMax)
@@ -39,13 +39,13 @@ func (x *interpreter) invoke(n *node) {
 	}
 }
 
-// willInvoke notes that the services of a state start when the macrostep is over.
+// willInvoke records that the services of a state start at the end of the macrostep.
 func (x *interpreter) willInvoke(n *node) {
 	at, _ := slices.BinarySearch(x.statesToInvoke, n.index)
 	x.statesToInvoke = slices.Insert(x.statesToInvoke, at, n.index)
 }
 
-// cancelInvoke ends the services of a state that is left, or sees to it that they do not start.
+// cancelInvoke ends the services of a state that is left, or prevents their start.
 func (x *interpreter) cancelInvoke(n *node) {
 	x.statesToInvoke = slices.DeleteFunc(x.statesToInvoke, func(i int) bool { return i == n.index })
 	x.writable().Services = slices.DeleteFunc(slices.Clone(x.snapshot.Services), func(i Invocation) bool { return i.state == n.index })
@@ -74,7 +74,7 @@ func (x *interpreter) startTimers(n *node) error {
 	return nil
 }
 
-// storable reports whether a deadline has the four-digit year that JSON's form of it needs.
+// storable reports whether a deadline has a four-digit year, which its JSON form requires.
 func storable(at time.Time) bool { return at.Year() >= 0 && at.Year() <= 9999 }
 
 func (x *interpreter) checkTimers() error {
@@ -84,7 +84,7 @@ func (x *interpreter) checkTimers() error {
 	return nil
 }
 
-// sendAfter starts a timer that brings the chart an event.
+// sendAfter starts a timer that delivers an event to the chart.
 func (x *interpreter) sendAfter(id, typ string, delay time.Duration, payload any) error {
 	if delay < 0 {
 		return fmt.Errorf("sending event %q: expected a delay from 0, got %v", typ, delay)
@@ -105,7 +105,7 @@ func (x *interpreter) sendAfter(id, typ string, delay time.Duration, payload any
 	return x.effect(Effect{ID: timer.ID, Kind: Schedule, Timer: timer.ID, At: timer.At})
 }
 
-// cancel drops the timers of the events that were sent under an ID.
+// cancel drops the timers of events sent with the ID.
 func (x *interpreter) cancel(id string) {
 	x.dropTimers(func(t Timer) bool { return id != "" && t.Send == id })
 }
@@ -114,8 +114,7 @@ func (x *interpreter) cancelTimers(n *node) {
 	x.dropTimers(func(t Timer) bool { return t.state == n.index })
 }
 
-// dropTimers drops the timers that the function picks, and what was asked for those of them that
-// this step has started.
+// dropTimers drops the selected timers. For timers started in this step, it also removes their effects.
 func (x *interpreter) dropTimers(which func(Timer) bool) {
 	x.effects = slices.DeleteFunc(x.effects, func(e Effect) bool {
 		return e.Kind == Schedule && slices.ContainsFunc(x.snapshot.Timers, func(t Timer) bool { return t.ID == e.Timer && which(t) })

@@ -6,57 +6,55 @@ import (
 	"reflect"
 )
 
-// WorkflowKey is the key of a workflow's input that belongs to the host: it says whose execution it is.
+// WorkflowKey is the key of a workflow's input that the host reserves to identify the instance that started the
+// execution.
 const WorkflowKey = "$settle"
 
-// WorkflowNameBytesMax is the longest name of a workflow.
+// WorkflowNameBytesMax is the maximum length of a workflow name.
 const WorkflowNameBytesMax = 80
 
-// ExecutionStatus says how an execution of a workflow has ended.
+// ExecutionStatus is the final status of a workflow execution.
 type ExecutionStatus string
 
-// The statuses of an execution that has ended: those of Step Functions, and two of the host's own.
+// The final statuses of an execution: the statuses of Step Functions, and two set by the host.
 const (
 	ExecutionSucceeded ExecutionStatus = "SUCCEEDED"
 	ExecutionFailed    ExecutionStatus = "FAILED"
 	ExecutionTimedOut  ExecutionStatus = "TIMED_OUT"
 	ExecutionAborted   ExecutionStatus = "ABORTED"
-	// ExecutionNotStarted is that of an execution that could not be started and never will be: Error and
-	// Cause say why.
+	// ExecutionNotStarted is the status of an execution that could not be started and never will be. Error and Cause
+	// hold the reason.
 	ExecutionNotStarted ExecutionStatus = "NOT_STARTED"
-	// ExecutionLost is that of an execution that was started and that nobody knows any more: how it has
-	// ended cannot be told.
+	// ExecutionLost is the status of a started execution that no longer exists. Its result is unknown.
 	ExecutionLost ExecutionStatus = "LOST"
 )
 
-// ExecutionEnded is the payload of the event by which a chart hears of the end of an execution that it
-// has started with StartWorkflow.
+// ExecutionEnded is the payload of the event that reports the end of an execution started with StartWorkflow.
 type ExecutionEnded struct {
-	// Workflow is the workflow that StartWorkflow has named.
+	// Workflow is the name given to StartWorkflow.
 	Workflow string `json:"workflow"`
-	// Name is the name of the execution, and Execution its ARN, empty if it was not started.
+	// Name is the name of the execution. Execution is its ARN, or empty if it was not started.
 	Name      string          `json:"name"`
 	Execution string          `json:"execution,omitempty"`
 	Status    ExecutionStatus `json:"status"`
-	// Output is the JSON that an execution gives that has succeeded. The host leaves it out if the
-	// instance could not hold it, and says so in Error and Cause.
+	// Output is the output of a successful execution, as JSON. The host omits it if the instance cannot hold it, and
+	// sets Error and Cause.
 	Output json.RawMessage `json:"output,omitempty"`
 	Error  string          `json:"error,omitempty"`
 	Cause  string          `json:"cause,omitempty"`
 }
 
-// StartWorkflow returns an action that starts an execution of a workflow, a state machine of Step
-// Functions, once this step is stored: one execution, however often the step is repeated. The
-// host knows which state machine the name stands for. The function makes the input, which must marshal to
-// a JSON object without the key WorkflowKey; a nil function means an empty one.
+// StartWorkflow returns an action that starts an execution of a workflow, a Step Functions state machine, once this
+// step is stored. It starts exactly one execution, even if the step is repeated. The host maps the workflow's name to a
+// state machine. The function returns the input, which must marshal to a JSON object without the key WorkflowKey. A nil
+// function means an empty object.
 //
-// However the execution ends, the chart gets one event of the type onEnd, which it declares with
-// PayloadOf[ExecutionEnded], in whatever state it is by then. An instance that has ended gets none. Leaving a
-// state does not stop an execution.
+// The end of the execution arrives as one event of the type onEnd, in whatever state the chart is then. Declare the
+// type with PayloadOf[ExecutionEnded]. An ended instance receives no event. Leaving a state does not stop an execution.
 func StartWorkflow[C any](workflow, onEnd string, input func(C, Event) any) Action[C] {
-	erased := eraseFunc(input)
+	compute := eraseFunc(input)
 	return Action[C]{Name: "start " + workflow, actionBody: actionBody{starts: &start{workflow, onEnd}, run: func(x *interpreter) error {
-		body, err := encodeInput(x.made(erased))
+		body, err := encodeInput(x.made(compute))
 		if err != nil {
 			return fmt.Errorf("encoding the input of the workflow %q: %w", workflow, err)
 		}
@@ -68,10 +66,9 @@ func StartWorkflow[C any](workflow, onEnd string, input func(C, Event) any) Acti
 	}}}
 }
 
-// start is what an action of StartWorkflow starts, and the event that tells of its end.
+// start is the workflow that a StartWorkflow action starts, and the event that reports its end.
 type start struct{ workflow, onEnd string }
 
-// encodeInput writes the input of a workflow.
 func encodeInput(input any) (json.RawMessage, error) {
 	if input == nil {
 		return json.RawMessage("{}"), nil
@@ -85,12 +82,12 @@ func encodeInput(input any) (json.RawMessage, error) {
 		return nil, fmt.Errorf("expected a type that marshals to a JSON object, got %T", input)
 	}
 	if _, taken := keys[WorkflowKey]; taken {
-		return nil, fmt.Errorf("expected no key %q, which is the host's", WorkflowKey)
+		return nil, fmt.Errorf("the key %q is reserved for the host", WorkflowKey)
 	}
 	return body, nil
 }
 
-// checkStart checks what an action starts, and that the chart can hear of its end.
+// checkStart checks the workflow of an action, and that the chart can receive its end.
 func (c *compiler) checkStart(n *node, place string, s *start) {
 	if problem := workflowNameProblem(s.workflow); problem != "" {
 		c.find(n, fmt.Sprintf("%s: starts the workflow %q, whose name %s", place, s.workflow, problem), "name it in letters, digits, - and _")
@@ -101,11 +98,11 @@ func (c *compiler) checkStart(n *node, place string, s *start) {
 	case !declared:
 		c.find(n, fmt.Sprintf("%s: the workflow %q ends with the undeclared event type %q", place, s.workflow, s.onEnd), "declare it in Payloads with PayloadOf[ExecutionEnded]")
 	case payload.internal || payload.typ != reflect.TypeFor[ExecutionEnded]():
-		c.find(n, fmt.Sprintf("%s: the workflow %q ends with %q, which is declared otherwise", place, s.workflow, s.onEnd), "declare it with PayloadOf[ExecutionEnded]")
+		c.find(n, fmt.Sprintf("%s: the workflow %q ends with %q, which is declared differently", place, s.workflow, s.onEnd), "declare it with PayloadOf[ExecutionEnded]")
 	}
 }
 
-// workflowNameProblem says what is wrong with the name of a workflow, "" if nothing is.
+// workflowNameProblem describes an error in a workflow name, or returns "".
 func workflowNameProblem(name string) string {
 	if name == "" || len(name) > WorkflowNameBytesMax {
 		return fmt.Sprintf("has %d bytes, not 1 to %d", len(name), WorkflowNameBytesMax)

@@ -9,7 +9,7 @@ import (
 
 var printed = statechart.PayloadOf[statechart.ExecutionEnded]()
 
-// printing is a chart that starts a workflow with the input.
+// printing returns a chart that starts a workflow with the input.
 func printing(workflow string, payloads statechart.Payloads, input func(nothing, statechart.Event) any) (*statechart.Chart[nothing], error) {
 	payloads["PRINT"] = statechart.NoPayload()
 	return statechart.Compile(statechart.Definition[nothing]{
@@ -20,7 +20,7 @@ func printing(workflow string, payloads statechart.Payloads, input func(nothing,
 	})
 }
 
-func TestAWorkflowIsAnEffectWithItsInput(t *testing.T) {
+func TestWorkflowIsAnEffectWithItsInput(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		input func(nothing, statechart.Event) any
@@ -29,7 +29,7 @@ func TestAWorkflowIsAnEffectWithItsInput(t *testing.T) {
 		"none":         {nil, `{"id":"2.0","kind":"start","event":{"type":"PRINTED"},"input":{},"name":"print"}`},
 		"an object":    {func(nothing, statechart.Event) any { return map[string]int{"pages": 2} }, `{"id":"2.0","kind":"start","event":{"type":"PRINTED"},"input":{"pages":2},"name":"print"}`},
 		"a list":       {func(nothing, statechart.Event) any { return []int{2} }, `encoding the input of the workflow "print": expected a type that marshals to a JSON object, got []int`},
-		"the host's":   {func(nothing, statechart.Event) any { return map[string]int{"$settle": 2} }, `expected no key "$settle", which is the host's`},
+		"the host's":   {func(nothing, statechart.Event) any { return map[string]int{"$settle": 2} }, `the key "$settle" is reserved for the host`},
 		"null":         {func(nothing, statechart.Event) any { return map[string]int(nil) }, `expected a type that marshals to a JSON object`},
 		"not any JSON": {func(nothing, statechart.Event) any { return func() {} }, `unsupported type: func()`},
 	} {
@@ -52,7 +52,7 @@ func TestAWorkflowIsAnEffectWithItsInput(t *testing.T) {
 	}
 }
 
-func TestAWorkflowWhoseEndTheChartCannotHearOfIsRefused(t *testing.T) {
+func TestWorkflowWithAnUndeclaredEndIsRejected(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		workflow string
@@ -60,8 +60,8 @@ func TestAWorkflowWhoseEndTheChartCannotHearOfIsRefused(t *testing.T) {
 		want     string
 	}{
 		"undeclared":      {"print", statechart.Payloads{}, `state "idle" on PRINT: the workflow "print" ends with the undeclared event type "PRINTED"`},
-		"another payload": {"print", statechart.Payloads{"PRINTED": statechart.NoPayload()}, `ends with "PRINTED", which is declared otherwise`},
-		"internal":        {"print", statechart.Payloads{"PRINTED": statechart.InternalOf[statechart.ExecutionEnded]()}, `ends with "PRINTED", which is declared otherwise`},
+		"another payload": {"print", statechart.Payloads{"PRINTED": statechart.NoPayload()}, `ends with "PRINTED", which is declared differently`},
+		"internal":        {"print", statechart.Payloads{"PRINTED": statechart.InternalOf[statechart.ExecutionEnded]()}, `ends with "PRINTED", which is declared differently`},
 		"no name":         {"", statechart.Payloads{"PRINTED": printed}, `starts the workflow "", whose name has 0 bytes, not 1 to 80`},
 		"an ARN":          {"arn:aws", statechart.Payloads{"PRINTED": printed}, `starts the workflow "arn:aws", whose name contains ':'`},
 	} {
@@ -71,7 +71,7 @@ func TestAWorkflowWhoseEndTheChartCannotHearOfIsRefused(t *testing.T) {
 	}
 }
 
-func TestAChartTellsWhichWorkflowsItStarts(t *testing.T) {
+func TestDescribeListsWorkflows(t *testing.T) {
 	t.Parallel()
 	chart, err := printing("print", statechart.Payloads{"PRINTED": printed}, nil)
 	if err != nil {

@@ -9,11 +9,10 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// attempt calls the service once. Its context is done once the timeout has passed on the
-// virtual clock, or the invocation is no longer waited for; what the service returns after
-// that does not count. A panic is a failure, as on a host.
+// attempt calls the service once. Its context is done once the timeout has passed on the virtual clock, or the instance
+// no longer waits for the invocation. A later result does not count. As on a host, a panic is a failure.
 //
-// Failure is the service's, err the chart's: of a timer that fired meanwhile.
+// failure is the service's error. err is an error of the chart, when a timer fires meanwhile.
 func (p *Player[C]) attempt(invocation statechart.Invocation, service statechart.Service[C], timeout time.Duration) (result any, failure, err error) {
 	p.t.Helper()
 	ctx, cancel := context.WithCancelCause(context.Background())
@@ -33,20 +32,19 @@ func (p *Player[C]) attempt(invocation statechart.Invocation, service statechart
 	return result, failure, nil
 }
 
-// sleeper lets the service of one attempt take virtual time.
+// sleeper lets the service of an attempt consume virtual time.
 type sleeper[C any] struct {
 	player *Player[C]
-	// key is that of the invocation.
-	key string
-	// deadline is when the timeout has passed, if there is one.
+	key    string
+	// deadline is the end of the timeout, if there is one.
 	timeout  time.Duration
 	deadline time.Time
 	cancel   context.CancelCauseFunc
-	// err is that of a timer that fired meanwhile.
+	// err is the error of a timer that fired meanwhile.
 	err error
 }
 
-// sleep lets d pass, or what is left of the attempt's time.
+// sleep lets d pass, but at most the rest of the attempt's time.
 func (s *sleeper[C]) sleep(d time.Duration) {
 	until := s.player.now.Add(d)
 	late := s.timeout > 0 && !until.Before(s.deadline)
@@ -64,14 +62,13 @@ func (s *sleeper[C]) sleep(d time.Duration) {
 
 type sleeperKey struct{}
 
-// Sleep makes a fake service take time: it moves the virtual clock of the player that calls
-// the service and fires the timers due on the way. It ends early, with the context's error,
-// when the attempt's timeout has passed or its state was left. A service that waits for
-// ctx.Done without Sleep waits for ever: nothing else moves the clock.
+// Sleep makes a fake service take time. It advances the player's virtual clock and fires the timers that become due. It
+// returns the context's error early if the attempt's timeout has passed or the state was left. A service that waits for
+// ctx.Done without Sleep blocks forever, because nothing else advances the clock.
 func Sleep(ctx context.Context, d time.Duration) error {
 	s, ok := ctx.Value(sleeperKey{}).(interface{ sleep(d time.Duration) })
 	if !ok {
-		return errors.New("sleeping: expected the context that a statecharttest.Player hands to a service")
+		return errors.New("sleeping: expected the context of a service called by a statecharttest.Player")
 	}
 	if ctx.Err() == nil {
 		s.sleep(d)

@@ -13,8 +13,8 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// ChildDone ends the child instance with the ID with an output that marshals to JSON, nil for
-// none, and settles the instance. A child that does not live fails the test.
+// ChildDone ends the child instance with the ID and settles the instance. The output must be nil or marshal to JSON.
+// The test fails if the child is not running.
 func (p *Player[C]) ChildDone(id string, output any) {
 	p.t.Helper()
 	var text json.RawMessage
@@ -29,8 +29,8 @@ func (p *Player[C]) ChildDone(id string, output any) {
 	}
 }
 
-// ChildFailed ends the child instance with the ID with an error, and settles the instance. A child
-// that does not live fails the test.
+// ChildFailed ends the child instance with the ID with an error and settles the instance. The test fails if the child
+// is not running.
 func (p *Player[C]) ChildFailed(id string, failure error) {
 	p.t.Helper()
 	if err := p.endChild(id, func(ref statechart.ChildRef) statechart.Event { return ref.Failed(failure) }); err != nil {
@@ -44,7 +44,7 @@ func (p *Player[C]) endChild(id string, end func(statechart.ChildRef) statechart
 	children := p.snapshot.Children
 	k := slices.IndexFunc(children, func(ref statechart.ChildRef) bool { return ref.ID == id })
 	if k < 0 {
-		return fmt.Errorf("expected the ID of a child that lives, got %q; %d live", id, len(children))
+		return fmt.Errorf("expected the ID of a running child, got %q (running: %d)", id, len(children))
 	}
 	if err := p.apply(end(children[k])); err != nil {
 		return err
@@ -52,8 +52,8 @@ func (p *Player[C]) endChild(id string, end func(statechart.ChildRef) statechart
 	return p.rest()
 }
 
-// child ends a child: child ID done, with the JSON of its output on the lines below, or child ID
-// failed WORDS.
+// child ends a child. The command is "child ID done", with the JSON output on the lines below, or "child ID failed
+// WORDS".
 func (s *script[C]) child(t *testing.T, d *datadriven.TestData) string {
 	t.Helper()
 	var words []string
@@ -71,12 +71,12 @@ func (s *script[C]) child(t *testing.T, d *datadriven.TestData) string {
 		reason := errors.New(strings.Join(words[2:], " "))
 		return s.show(s.player.endChild(words[0], func(ref statechart.ChildRef) statechart.Event { return ref.Failed(reason) }))
 	default:
-		d.Fatalf(t, "expected child ID done, with JSON or nothing below, or child ID failed and why, got %s", strings.Join(words, " "))
+		d.Fatalf(t, "expected child ID done, with JSON or nothing below, or child ID failed WORDS, got %s", strings.Join(words, " "))
 		return ""
 	}
 }
 
-// childEffect notes an effect about a child instance.
+// childEffect records an effect on a child instance.
 func (t *trace) childEffect(effect statechart.Effect) {
 	switch effect.Kind {
 	case statechart.SpawnInstance:
@@ -88,8 +88,7 @@ func (t *trace) childEffect(effect statechart.Effect) {
 	}
 }
 
-// deferred notes which events a macrostep has deferred and which it has replayed. Those that wait
-// before and after it are in the same order.
+// deferred records the events that a macrostep has deferred and replayed. Events that stay deferred keep their order.
 func (t *trace) deferred(before, after []statechart.Deferred) {
 	for _, event := range before {
 		if len(after) > 0 && after[0].ID == event.ID && string(after[0].Event) == string(event.Event) {

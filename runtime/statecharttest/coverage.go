@@ -10,21 +10,20 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// Coverage counts which states of one chart were entered and which of its transitions were
-// taken. RunScripts returns one; players fill the one in their Config. What a failed step undid
-// does not count, and neither do history states, which are never entered. The zero value is
-// ready for use; it is safe for concurrent use, and must not be copied once it is in use.
+// Coverage counts the entered states and the taken transitions of one chart. RunScripts returns one, and players fill
+// the one in their Config. Rolled-back steps and history states do not count. The zero value is ready for use. A
+// Coverage is safe for concurrent use and must not be copied after first use.
 type Coverage struct {
 	mu sync.Mutex
-	// chart names the chart, "" before the first player began.
+	// chart names the chart, or is "" before the first player started.
 	chart  string
 	states []statechart.StateInfo
-	// items are the states, then the transitions, each in document order.
+	// items holds the states, then the transitions, each in document order.
 	items []item
-	// entered locates a state's item by its path, taken that of the first transition.
+	// entered maps a state's path to its item. taken is the item of the first transition.
 	entered map[string]int
 	taken   int
-	// scripts counts those that are to be played, played those that were, to their end.
+	// scripts counts the planned scripts, played the completed ones.
 	scripts, played int
 }
 
@@ -34,15 +33,13 @@ type item struct {
 	name       string
 	transition bool
 	covered    bool
-	// info is a transition's.
-	info statechart.TransitionInfo
+	info       statechart.TransitionInfo
 }
 
-// States returns how many states were entered, and how many there are. Both are 0 while no
-// player began.
+// States returns the numbers of entered states and of all states. Both are 0 before a player has started.
 func (c *Coverage) States() (covered, all int) { return c.count(false) }
 
-// Transitions returns how many transitions were taken, and how many there are.
+// Transitions returns the numbers of taken transitions and of all transitions.
 func (c *Coverage) Transitions() (covered, all int) { return c.count(true) }
 
 func (c *Coverage) count(transitions bool) (covered, all int) {
@@ -60,16 +57,16 @@ func (c *Coverage) count(transitions bool) (covered, all int) {
 	return covered, all
 }
 
-// Missed returns the names of what is not covered: the states, then the transitions, each in
-// document order. Names are unique within a chart:
+// Missed returns the names of uncovered states, then of uncovered transitions, each in document order. Names are unique
+// within a chart:
 //
 //	state expired
 //	queued after pick_up [launchesLeft] -> launching
 //	unverified.awaiting_verification on VERIFY
 //	(chart) on completed -> other
 //
-// A transition's name has its source, trigger, guard and targets; what none of that tells apart
-// from one before it has " #2", " #3" after it.
+// A transition's name has its source, trigger, guard and targets. Further transitions with the same name get the suffix
+// " #2", " #3" and so on.
 func (c *Coverage) Missed() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -82,7 +79,7 @@ func (c *Coverage) Missed() []string {
 	return missed
 }
 
-// Report returns the counts and what is missed as text, a line each.
+// Report returns the counts and the misses as text, one per line.
 func (c *Coverage) Report() string {
 	states, allStates := c.States()
 	transitions, allTransitions := c.Transitions()
@@ -100,20 +97,18 @@ func (c *Coverage) Report() string {
 	return b.String()
 }
 
-// AllowedMiss is a state or a transition that need not be covered.
+// AllowedMiss is a state or transition that need not be covered.
 type AllowedMiss struct {
-	// Name is as Missed has it.
+	// Name is a name that Missed returns.
 	Name string
-	// Reason says why, to who reads the test.
+	// Reason explains the miss to readers of the test.
 	Reason string
 }
 
-// Require fails the test, once it and its subtests are over, unless everything is covered but
-// for what is allowed. An allowed miss without a reason, one that the chart does not have and one
-// that is covered fail it too.
+// Require fails the test, once it and its subtests have ended, unless the coverage is full except for the allowed misses.
+// It also fails if an allowed miss has no reason, is not in the chart, or is covered.
 //
-// Nothing is demanded of a test that failed otherwise, nor of one that did not play all its
-// scripts, as with -run TestScripts/codes.
+// Require does nothing if the test failed otherwise or did not play all its scripts, as with -run TestScripts/codes.
 func (c *Coverage) Require(tb testing.TB, allowed ...AllowedMiss) {
 	tb.Helper()
 	tb.Cleanup(func() {
@@ -125,13 +120,13 @@ func (c *Coverage) Require(tb testing.TB, allowed ...AllowedMiss) {
 			return
 		}
 		if problems := c.problems(allowed); len(problems) > 0 {
-			tb.Errorf("%s\nexpected everything to be covered but for what is allowed, with a reason:\n  %s",
+			tb.Errorf("%s\nexpected full coverage, except allowed misses with a reason:\n  %s",
 				strings.TrimSuffix(c.Report(), "\n"), strings.Join(problems, "\n  "))
 		}
 	})
 }
 
-// problems returns what keeps a test from having the coverage that is required.
+// problems returns the reasons why the coverage does not meet the requirement.
 func (c *Coverage) problems(allowed []AllowedMiss) []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -149,13 +144,13 @@ func (c *Coverage) problems(allowed []AllowedMiss) []string {
 		}
 		switch {
 		case !known:
-			stale = append(stale, "allowed to miss, but not of this chart: "+miss.Name)
+			stale = append(stale, "allowed miss is not in this chart: "+miss.Name)
 		case miss.Reason == "":
-			stale = append(stale, "allowed to miss, but without a reason: "+miss.Name)
+			stale = append(stale, "allowed miss has no reason: "+miss.Name)
 		case covered:
-			stale = append(stale, "allowed to miss, but covered: "+miss.Name)
+			stale = append(stale, "allowed miss is covered: "+miss.Name)
 		case excused[miss.Name]:
-			stale = append(stale, "allowed to miss twice: "+miss.Name)
+			stale = append(stale, "allowed miss is listed twice: "+miss.Name)
 		}
 		excused[miss.Name] = true
 	}
@@ -168,7 +163,7 @@ func (c *Coverage) problems(allowed []AllowedMiss) []string {
 	return append(problems, stale...)
 }
 
-// begin makes the coverage that of a chart. All charts must be the same, save for their code.
+// begin assigns a chart to the coverage. All charts must have the same states and transitions.
 func (c *Coverage) begin(chart string, states []statechart.StateInfo, transitions []statechart.TransitionInfo) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -202,7 +197,7 @@ func (c *Coverage) begin(chart string, states []statechart.StateInfo, transition
 	return nil
 }
 
-// add counts microsteps that came to something.
+// add counts microsteps that were not rolled back.
 func (c *Coverage) add(microsteps []statechart.Microstep) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -218,14 +213,14 @@ func (c *Coverage) add(microsteps []statechart.Microstep) {
 	}
 }
 
-// plan counts scripts that are to be played.
+// plan counts planned scripts.
 func (c *Coverage) plan(scripts int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.scripts += scripts
 }
 
-// finish counts a script that was played to its end.
+// finish counts a completed script.
 func (c *Coverage) finish() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -247,9 +242,8 @@ func transitionName(t statechart.TransitionInfo) string {
 	return name
 }
 
-// watch makes the player step with a stepper that tells of its microsteps, and begins its
-// coverage.
-func (p *Player[C]) watch() error {
+// startCoverage gives the player a stepper that records microsteps, and starts its coverage.
+func (p *Player[C]) startCoverage() error {
 	p.stepper = p.chart.Stepper()
 	p.stepper.OnMicrostep = func(m statechart.Microstep) { p.microsteps = append(p.microsteps, m) }
 	if p.config.Coverage == nil {
@@ -258,14 +252,13 @@ func (p *Player[C]) watch() error {
 	return p.config.Coverage.begin(fmt.Sprintf("%s version %d", p.chart.ID(), p.chart.Version()), p.chart.States(), p.chart.Transitions())
 }
 
-// start starts the instance.
 func (p *Player[C]) start() (statechart.Step[C], error) {
 	p.microsteps = nil
 	next, effects, err := p.stepper.Start(statechart.Start{Instance: p.config.Instance, At: p.now, Input: p.config.Input})
 	return statechart.Step[C]{Next: next, Effects: effects, Handled: err == nil}, err
 }
 
-// stepOnce takes one macrostep from the snapshot, which stays as it is.
+// stepOnce takes one macrostep and does not change the snapshot.
 func (p *Player[C]) stepOnce(event statechart.Event) (statechart.Step[C], error) {
 	p.microsteps = nil
 	next := p.snapshot
@@ -273,7 +266,7 @@ func (p *Player[C]) stepOnce(event statechart.Event) (statechart.Step[C], error)
 	return statechart.Step[C]{Next: next, Effects: effects, Handled: handled}, err
 }
 
-// cover counts what the last macrostep entered and took.
+// cover counts the states and transitions of the last macrostep.
 func (p *Player[C]) cover() {
 	if p.config.Coverage != nil {
 		p.config.Coverage.add(p.microsteps)

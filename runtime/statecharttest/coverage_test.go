@@ -16,7 +16,7 @@ import (
 	"github.com/settle-run/settle/runtime/statecharttest"
 )
 
-// demanding is a test of which a coverage is required.
+// demanding is a test that requires a coverage.
 type demanding struct {
 	testing.TB
 	failed   bool
@@ -31,7 +31,7 @@ func (d *demanding) Errorf(format string, args ...any) {
 	d.errors = append(d.errors, fmt.Sprintf(format, args...))
 }
 
-// require returns what the test fails with for want of coverage.
+// require returns the failure message of Require.
 func require(c *statecharttest.Coverage, failed bool, allowed ...statecharttest.AllowedMiss) string {
 	d := &demanding{failed: failed}
 	c.Require(d, allowed...)
@@ -46,8 +46,8 @@ type (
 	doorOn    = statechart.Transition[int]
 )
 
-// door returns a chart with what makes names hard: a history state, transitions of the chart
-// itself, guards, and transitions that nothing but their order tells apart.
+// door returns a chart with difficult names: a history state, transitions of the chart itself, guards, and transitions
+// that differ only in their order.
 func door() *statechart.Chart[int] {
 	often := statechart.When("often", func(c int, _ statechart.Event) bool { return c >= 2 })
 	count := statechart.Assign("count", func(c *int, _ statechart.Event) { *c++ })
@@ -77,7 +77,7 @@ func door() *statechart.Chart[int] {
 	})
 }
 
-// play plays the events on a door.
+// play sends the events to a door.
 func play(t statecharttest.TB, coverage *statecharttest.Coverage, events ...string) {
 	t.Helper()
 	p := statecharttest.Play(t, door(), statecharttest.Config{Coverage: coverage})
@@ -86,7 +86,7 @@ func play(t statecharttest.TB, coverage *statecharttest.Coverage, events ...stri
 	}
 }
 
-func TestCoverageListsWhatIsMissedInDocumentOrder(t *testing.T) {
+func TestMissedIsInDocumentOrder(t *testing.T) {
 	t.Parallel()
 	var c statecharttest.Coverage
 	play(t, &c, "KNOCK")
@@ -124,7 +124,7 @@ func TestPlayersOfOneChartShareACoverage(t *testing.T) {
 	}
 }
 
-func TestStepThatFailsCoversNothing(t *testing.T) {
+func TestFailedStepCoversNothing(t *testing.T) {
 	t.Parallel()
 	settled := []string{statechart.Settled}
 	broken := []statechart.Action[int]{statechart.TryAssign("broken", func(*int, statechart.Event) error { return errors.New("out of order") })}
@@ -132,7 +132,7 @@ func TestStepThatFailsCoversNothing(t *testing.T) {
 		ID: "lift", Version: 1, Initial: "down", Payloads: statechart.Payloads{"UP": statechart.NoPayload(), "RING": statechart.NoPayload()},
 		States: []doorState{
 			{ID: "down", Tags: settled, On: []doorOn{{Event: "UP", Target: "moving"}, {Event: "RING"}}},
-			{ID: "moving", Always: []doorOn{{Target: "up", Actions: broken}}}, // The first microstep is over by then.
+			{ID: "moving", Always: []doorOn{{Target: "up", Actions: broken}}}, // The first microstep is complete by then.
 			{ID: "up", Tags: settled},
 		},
 	})
@@ -141,14 +141,14 @@ func TestStepThatFailsCoversNothing(t *testing.T) {
 	if err := p.Try(`{"type": "UP"}`); err == nil {
 		t.Fatal("expected UP to fail")
 	}
-	p.Send("RING", nil) // What was undone does not count with the step that follows either.
+	p.Send("RING", nil) // A rolled-back step does not count together with the next step either.
 	want := []string{"state moving", "state up", "down on UP -> moving", "moving always -> up"}
 	if diff := cmp.Diff(want, c.Missed()); diff != "" {
 		t.Errorf("missed (-want +got):\n%s", diff)
 	}
 }
 
-func TestAnotherChartDoesNotFitTheCoverage(t *testing.T) {
+func TestCoverageRejectsAnotherChart(t *testing.T) {
 	t.Parallel()
 	var c statecharttest.Coverage
 	play(t, &c)
@@ -161,7 +161,7 @@ func TestAnotherChartDoesNotFitTheCoverage(t *testing.T) {
 	}
 }
 
-func TestRequireFailsForWhatIsMissedAndForWhatIsAllowedInVain(t *testing.T) {
+func TestRequireFailsForMissesAndUselessAllowances(t *testing.T) {
 	t.Parallel()
 	kick := statecharttest.AllowedMiss{Name: "closed on KICK -> open", Reason: "the test has no door to break"}
 	second := statecharttest.AllowedMiss{Name: "closed on KNOCK [often] -> open #2", Reason: "the first comes before it"}
@@ -169,7 +169,7 @@ func TestRequireFailsForWhatIsMissedAndForWhatIsAllowedInVain(t *testing.T) {
 	play(t, &c, "KNOCK", "KNOCK", "KNOCK")
 	play(t, &c, "OPEN", "KNOCK", "CLOSE")
 	play(t, &c, "FIRE")
-	head := c.Report() + "expected everything to be covered but for what is allowed, with a reason:\n  "
+	head := c.Report() + "expected full coverage, except allowed misses with a reason:\n  "
 	for _, test := range []struct {
 		name    string
 		allowed []statecharttest.AllowedMiss
@@ -178,10 +178,10 @@ func TestRequireFailsForWhatIsMissedAndForWhatIsAllowedInVain(t *testing.T) {
 		{"all reasons given", []statecharttest.AllowedMiss{kick, second}, ""},
 		{"one missed", []statecharttest.AllowedMiss{second}, head + "not covered: closed on KICK -> open"},
 		{"none allowed", nil, head + "not covered: closed on KNOCK [often] -> open #2\n  not covered: closed on KICK -> open"},
-		{"covered", []statecharttest.AllowedMiss{kick, second, {Name: "state open", Reason: "hard to reach"}}, head + "allowed to miss, but covered: state open"},
-		{"not of the chart", []statecharttest.AllowedMiss{kick, second, {Name: "state ajar", Reason: "hard to reach"}}, head + "allowed to miss, but not of this chart: state ajar"},
-		{"no reason", []statecharttest.AllowedMiss{kick, {Name: second.Name}}, head + "allowed to miss, but without a reason: " + second.Name},
-		{"twice", []statecharttest.AllowedMiss{kick, second, second}, head + "allowed to miss twice: " + second.Name},
+		{"covered", []statecharttest.AllowedMiss{kick, second, {Name: "state open", Reason: "hard to reach"}}, head + "allowed miss is covered: state open"},
+		{"not of the chart", []statecharttest.AllowedMiss{kick, second, {Name: "state ajar", Reason: "hard to reach"}}, head + "allowed miss is not in this chart: state ajar"},
+		{"no reason", []statecharttest.AllowedMiss{kick, {Name: second.Name}}, head + "allowed miss has no reason: " + second.Name},
+		{"twice", []statecharttest.AllowedMiss{kick, second, second}, head + "allowed miss is listed twice: " + second.Name},
 	} {
 		if diff := cmp.Diff(test.want, require(&c, false, test.allowed...)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", test.name, diff)
@@ -191,13 +191,13 @@ func TestRequireFailsForWhatIsMissedAndForWhatIsAllowedInVain(t *testing.T) {
 
 func TestRequireFailsIfNothingWasPlayed(t *testing.T) {
 	t.Parallel()
-	want := "no chart was played\nexpected everything to be covered but for what is allowed, with a reason:\n  no chart was played"
+	want := "no chart was played\nexpected full coverage, except allowed misses with a reason:\n  no chart was played"
 	if got := require(&statecharttest.Coverage{}, false); got != want {
 		t.Errorf("expected %q, got %q", want, got)
 	}
 }
 
-func TestRequireDemandsNothingOfATestThatFailedOtherwise(t *testing.T) {
+func TestRequireIgnoresTestsThatFailedOtherwise(t *testing.T) {
 	t.Parallel()
 	var c statecharttest.Coverage
 	play(t, &c)
@@ -209,7 +209,7 @@ func TestRequireDemandsNothingOfATestThatFailedOtherwise(t *testing.T) {
 	}
 }
 
-// doors writes scripts that play the events on a door, one each, and returns their directory.
+// doors writes one script per event for a door, and returns their directory.
 func doors(t *testing.T, events ...string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -222,14 +222,14 @@ func doors(t *testing.T, events ...string) string {
 	return dir
 }
 
-func TestScriptsCoverOnceAllOfThemWerePlayed(t *testing.T) {
+func TestRequireWaitsForAllScripts(t *testing.T) {
 	t.Parallel()
 	dir := doors(t, "KNOCK", "KNOCK")
 	var c *statecharttest.Coverage
 	var early string
 	t.Run("scripts", func(t *testing.T) {
 		c = statecharttest.RunScripts(t, dir, func(*statecharttest.Setup) *statechart.Chart[int] { return door() })
-		early = require(c, false) // None was played yet: its subtests are parallel.
+		early = require(c, false) // No script has been played yet: the subtests are parallel.
 	})
 	if early != "" {
 		t.Errorf("expected nothing to be demanded before all scripts were played, got %q", early)
@@ -238,11 +238,11 @@ func TestScriptsCoverOnceAllOfThemWerePlayed(t *testing.T) {
 		t.Errorf("expected 1 of 8 transitions to be covered, got %d of %d", covered, all)
 	}
 	if got := require(c, false); !strings.Contains(got, "not covered: closed on KICK -> open") {
-		t.Errorf("expected what is missed to fail the test, got %q", got)
+		t.Errorf("expected the misses to fail the test, got %q", got)
 	}
 }
 
-func TestCoverageCountsWhatTimersAndServicesSetOff(t *testing.T) {
+func TestCoverageCountsTimersAndServices(t *testing.T) {
 	t.Parallel()
 	calls := 0
 	var c statecharttest.Coverage
@@ -250,7 +250,7 @@ func TestCoverageCountsWhatTimersAndServicesSetOff(t *testing.T) {
 		if calls++; calls == 1 {
 			return nil
 		}
-		return statecharttest.Sleep(ctx, time.Hour) // Two attempts of 20s, 30s apart, are over after the minute.
+		return statecharttest.Sleep(ctx, time.Hour) // Two attempts of 20s, 30s apart, end after the minute.
 	}), statecharttest.Config{Coverage: &c})
 	p.Send("work", map[string]int{"pieces": 2})
 	p.Send("work", map[string]int{"pieces": 2})

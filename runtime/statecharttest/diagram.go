@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// CheckDiagram fails the test unless the first Mermaid diagram in a Markdown file is the given one, such as
-// Chart.Mermaid returns it. With update it writes the diagram there instead.
+// CheckDiagram fails the test unless the first Mermaid diagram in a Markdown file equals the given one, such as the
+// result of Chart.Mermaid. With update it writes the diagram instead.
 func CheckDiagram(t TB, path, diagram string, update bool) {
 	t.Helper()
 	const begin, end = "```mermaid\n", "```\n"
@@ -24,7 +24,7 @@ func CheckDiagram(t TB, path, diagram string, update bool) {
 		return
 	}
 	if !update {
-		t.Fatalf("%s shows another chart: run the test with -update; expected\n%s", path, diagram)
+		t.Fatalf("%s shows another diagram: run the test with -update; expected\n%s", path, diagram)
 	}
 	if err := os.WriteFile(path, []byte(before+begin+diagram+end+after), 0o600); err != nil {
 		t.Fatalf("the diagram of the chart: %v", err)

@@ -11,7 +11,7 @@ import (
 
 const diagram = "stateDiagram-v2\n\t[*] --> only\n"
 
-// fileWith returns the path of a file with the text.
+// fileWith writes the text to a file and returns its path.
 func fileWith(t *testing.T, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "README.md")
@@ -27,10 +27,10 @@ func TestCheckDiagramAcceptsTheDiagramShown(t *testing.T) {
 	statecharttest.CheckDiagram(t, path, diagram, false)
 }
 
-func TestCheckDiagramRefuses(t *testing.T) {
+func TestCheckDiagramFails(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ text, want string }{
-		"another diagram": {"```mermaid\nstateDiagram-v2\n```\n", "shows another chart"},
+		"another diagram": {"```mermaid\nstateDiagram-v2\n```\n", "shows another diagram"},
 		"no diagram":      {"# One\n", "expected a diagram in"},
 		"an open diagram": {"```mermaid\n" + diagram, "expected a diagram in"},
 	} {
@@ -45,7 +45,7 @@ func TestCheckDiagramRefuses(t *testing.T) {
 	}
 }
 
-func TestCheckDiagramUpdatesNothingButTheDiagram(t *testing.T) {
+func TestCheckDiagramUpdatesOnlyTheDiagram(t *testing.T) {
 	t.Parallel()
 	path := fileWith(t, "# One\n\n```mermaid\nold\n```\n\nThat is all.\n")
 	statecharttest.CheckDiagram(t, path, diagram, true)

@@ -1,6 +1,6 @@
-// Package statecharttest is what authors of charts test with: no AWS, no host, no real time.
+// Package statecharttest tests charts without AWS, host or real time.
 //
-// A [Player] plays one instance of a chart as a host would, in virtual time:
+// A [Player] plays one instance of a chart in virtual time, as a host would:
 //
 //	p := statecharttest.Play(t, signup.New(mailer, accounts, signup.Config{}), statecharttest.Config{})
 //	p.Send("SIGN_UP", signup.SignUp{Email: "ada@example.com", Name: "Ada"})
@@ -9,15 +9,16 @@
 //		t.Errorf("after a day: expected expired, got %s", got)
 //	}
 //
-// Events go through the chart's own Decode, so their payloads are checked. Services are the
-// chart's own functions, with their retry policies and timeouts; waits move the virtual clock.
-// After every macrostep the player checks what a host relies on: that the snapshot reads back
-// from its JSON unchanged, that the snapshot stepped from was left alone, and that the same
-// step comes out the same again. It goes on from what was read back.
+// Events pass through the chart's own Decode, which checks their payloads. Services are the chart's own functions, with
+// their retry policies and timeouts. Waits advance the virtual clock.
+//
+// After every macrostep the player checks the assumptions of a host. The snapshot must survive a round trip through
+// JSON. The stepped snapshot must be unchanged. A repeated step must give the same result. The player continues from
+// the restored snapshot.
 //
 // # Golden scripts
 //
-// [RunScripts] plays text files and compares what happens with what they say:
+// [RunScripts] plays text files and compares the results with the expected ones:
 //
 //	start mail=(fail, ok)
 //	----
@@ -35,28 +36,25 @@
 //	+24h0m0s unverified after 24h0m0s: unverified.awaiting_verification -> expired
 //	  done, output {"outcome":"expired"}
 //
-// The states are those after each macrostep. Times that begin with + count from the start.
-// go test -rewrite writes what happens into the files; review it as a diff.
+// The results show the states after each macrostep. Times with + are relative to the start. go test -rewrite writes the
+// actual results into the files. Review them as a diff.
 //
 // The commands:
 //
-//   - start begins a new instance. Its arguments are for the fakes, see [Setup].
+//   - start starts a new instance. Its arguments configure the fakes: see [Setup].
 //   - send TYPE sends an event. key=value adds a string to its payload, key=(a, b) a list of
-//     strings, key:=json any JSON. A JSON object on the lines below the command is the rest of
-//     the payload.
+//     strings, key:=json any JSON. A JSON object on the lines below the command adds further keys.
 //   - advance DURATION lets time pass.
-//   - child ID done ends a child instance; JSON on the lines below the command is its output.
-//     child ID failed WORDS ends it with an error. What a child does is for its own machine's
-//     test.
-//   - state shows where the instance stands: its state, tags, next events, timers, children and
-//     deferred events.
-//   - context shows what changed in the context since the last context, or since start; with
-//     keys as arguments, only those.
+//   - child ID done ends a child instance. JSON on the lines below the command is its output.
+//     child ID failed WORDS ends it with an error. Test the child's own behaviour with its machine.
+//   - state shows the state, tags, next events, timers, children and deferred events.
+//   - context shows the changes of the context since the last context command or the start.
+//     Arguments select keys.
 //
 // # Coverage
 //
-// RunScripts returns a [Coverage]: the states that its scripts entered and the transitions that
-// they took. Require fails the test for what none of them does, unless that has a reason:
+// RunScripts returns a [Coverage]: the states that its scripts entered and the transitions that they took. Require
+// fails the test for each miss that is not allowed with a reason:
 //
 //	statecharttest.RunScripts(t, "testdata", newChart).Require(t,
 //		statecharttest.AllowedMiss{Name: "state overdue", Reason: "the limit is GitHub's, and comes first"})
@@ -65,9 +63,9 @@
 //
 // # Paths
 //
-// [ShortestPaths] and [SimplePaths] are getShortestPaths and getSimplePaths of XState: they explore
-// a chart with the events that they are given, the outcomes of its services and its timers.
-// [FinalPaths] shows that every outcome can come about. [RunPaths] makes tests of the paths:
+// [ShortestPaths] and [SimplePaths] correspond to getShortestPaths and getSimplePaths in XState. They explore a chart
+// with given events, the outcomes of its services, and its timers. [FinalPaths] shows that every outcome is reachable.
+// [RunPaths] turns the paths into tests:
 //
 //	config := statecharttest.PathConfig[job.Context]{
 //		Events: []statecharttest.Event{
@@ -83,7 +81,6 @@
 //	}
 //	statecharttest.RunPaths(t, chart, config, nil)
 //
-// States are the same if value and context are, see [ByContext]. A chart whose context counts
-// without end has paths without end, and more than a limit are an error: give it fewer events, a
-// StopWhen, or [ByValue].
+// Two states are the same if value and context are: see [ByContext]. A chart with an unbounded counter in its context
+// has infinitely many paths, and exceeding a limit is an error. Use fewer events, a StopWhen, or [ByValue].
 package statecharttest

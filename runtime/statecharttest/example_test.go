@@ -9,7 +9,7 @@ import (
 	"github.com/settle-run/settle/runtime/statecharttest"
 )
 
-// turnstile returns a chart that lets people pass for a coin.
+// turnstile returns a chart that lets one person pass per coin.
 func turnstile() *statechart.Chart[struct{}] {
 	type (
 		on    = statechart.Transition[struct{}]
@@ -29,14 +29,13 @@ func turnstile() *statechart.Chart[struct{}] {
 	})
 }
 
-// example stands for the *testing.T of a test.
+// example replaces the *testing.T of a test.
 type example struct{}
 
 func (example) Helper()                           {}
 func (example) Fatalf(format string, args ...any) { panic(fmt.Sprintf(format, args...)) }
 
-// A Coverage says what the players that filled it have left out. A test demands one that is
-// complete with Require.
+// A Coverage lists the states and transitions that its players have missed. A test requires full coverage with Require.
 func ExampleCoverage() {
 	var coverage statecharttest.Coverage
 	p := statecharttest.Play(example{}, turnstile(), statecharttest.Config{Coverage: &coverage})

@@ -8,8 +8,8 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// explained returns the text of an error and, if code has panicked, what with and where: the error itself does not tell, because in
-// production that may be somebody's secret.
+// explained returns the text of an error. For a panic it adds the value and the stack. The error itself omits them,
+// because in production they may contain secrets.
 func explained(err error) string {
 	var panicked *statechart.PanicError
 	if !errors.As(err, &panicked) {

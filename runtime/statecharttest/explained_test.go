@@ -9,8 +9,8 @@ import (
 	"github.com/settle-run/settle/runtime/statecharttest"
 )
 
-// TestAPanicIsExplainedToItsAuthor shows in a test what no error says: what an action has panicked with, and where.
-func TestAPanicIsExplainedToItsAuthor(t *testing.T) {
+// TestPanicIsExplainedInTests shows that a test prints the value and the location of a panic, which the error omits.
+func TestPanicIsExplainedInTests(t *testing.T) {
 	t.Parallel()
 	chart := oneState(statechart.Update("crash", func(*struct{}) { panic(errors.New("no such desk")) }))
 	got := failure(t, func(tb statecharttest.TB) {

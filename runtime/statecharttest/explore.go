@@ -10,19 +10,17 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// ByValue is an Identity: states are the same if their values are. It keeps paths few where the
-// context counts without end, and loses what only another context leads to: the path that comes to
-// a value first stands for all.
+// ByValue is an Identity that compares only values. It keeps the number of paths small if the context counts without
+// bound. It misses states that need another context, because the first path to a value stands for all others.
 func ByValue[C any](s statechart.Snapshot[C]) string { return string(s.Value()) }
 
-// ByContext is the Identity that is used if none is given: value, context, what history states have
-// recorded, the events that wait, and the names of children, services and timers, those of timers in the order of their
-// deadlines. Times and IDs are left out, for they differ from path to path; a chart that compares
-// deadlines wants an Identity that says more.
+// ByContext is the default Identity. It compares value, context, recorded history, deferred events, and the names of
+// children, services and timers. Timers are in the order of their deadlines. Times and IDs are left out, because they
+// differ between paths. A chart that compares deadlines needs an Identity with more details.
 func ByContext[C any](s statechart.Snapshot[C]) string {
 	stored, err := json.Marshal(s)
 	if err != nil {
-		panic(fmt.Sprintf("marshalling a snapshot that a step led to: %v", err)) // explore has marshalled it
+		panic(fmt.Sprintf("marshalling a snapshot that a step led to: %v", err)) // explore has marshalled it before
 	}
 	var identity struct {
 		Value    json.RawMessage     `json:"value"`
@@ -52,15 +50,14 @@ func ByContext[C any](s statechart.Snapshot[C]) string {
 	return string(text)
 }
 
-// byDeadline returns the timers in the order in which they fire.
+// byDeadline returns the timers in firing order.
 func byDeadline(timers []statechart.Timer) []statechart.Timer {
 	timers = slices.Clone(timers)
 	slices.SortStableFunc(timers, func(a, b statechart.Timer) int { return a.At.Compare(b.At) })
 	return timers
 }
 
-// timerName returns "queued after pick_up", or, of an event that was sent with a delay, "delayed
-// REMIND".
+// timerName returns "queued after pick_up" or, for a delayed event, "delayed REMIND".
 func timerName(timer statechart.Timer) string {
 	if timer.Event != nil {
 		return "delayed " + timer.After
@@ -72,8 +69,8 @@ func timerName(timer statechart.Timer) string {
 	return name + " after " + timer.After
 }
 
-// explorer finds the paths of a chart. Every step of a path is taken from the snapshot that the
-// path came to; the identity only says where a path need not go on.
+// explorer finds the paths of a chart. Each step starts from the snapshot at the end of its path. The identity only
+// decides where a path may end.
 type explorer[C any] struct {
 	chart      *statechart.Chart[C]
 	config     PathConfig[C]
@@ -87,7 +84,7 @@ func newExplorer[C any](chart *statechart.Chart[C], config PathConfig[C]) *explo
 	return x
 }
 
-// paths returns the paths to the visits.
+// paths returns the paths of the visits.
 func (x *explorer[C]) paths(found []*visit[C], err error) ([]Path[C], error) {
 	if err != nil {
 		return nil, err
@@ -99,8 +96,7 @@ func (x *explorer[C]) paths(found []*visit[C], err error) ([]Path[C], error) {
 	return paths, nil
 }
 
-// shortest searches breadth first. Each, if there is one, is told of every step that was tried,
-// also of those to states that are known.
+// shortest searches breadth first. If each is set, it receives every tried step, including steps to known states.
 func (x *explorer[C]) shortest(each func(*visit[C])) ([]*visit[C], error) {
 	start, err := x.start()
 	if err != nil {
@@ -161,7 +157,7 @@ func (x *explorer[C]) simple() ([]*visit[C], error) {
 	return found, search(start)
 }
 
-// repeats reports whether the path has come to this state before.
+// repeats reports whether the path has visited this state before.
 func (v *visit[C]) repeats() bool {
 	for before := v.previous; before != nil; before = before.previous {
 		if before.identity == v.identity {
@@ -171,11 +167,11 @@ func (v *visit[C]) repeats() bool {
 	return false
 }
 
-// keep adds a visit that a path ends with.
+// keep adds a visit at the end of a path.
 func (x *explorer[C]) keep(found []*visit[C], v *visit[C]) ([]*visit[C], error) {
 	const advice = "try fewer events, StopWhen or another Identity, or raise the limit"
 	if len(found) >= x.config.PathsMax {
-		return nil, fmt.Errorf("exploring chart %s: %w: more than %d (PathConfig.PathsMax); %s; the one too many is\n%s",
+		return nil, fmt.Errorf("exploring chart %s: %w: more than %d (PathConfig.PathsMax); %s; the first path beyond the limit is\n%s",
 			x.chart.ID(), ErrPathLimit, x.config.PathsMax, advice, v.path())
 	}
 	if v.steps > x.config.StepsMax {
@@ -197,13 +193,13 @@ func (x *explorer[C]) start() (*visit[C], error) {
 	return v, x.identify(v)
 }
 
-// choice is what may happen next.
+// choice is a possible next step.
 type choice struct {
 	via   string
 	event statechart.Event
 }
 
-// following returns the steps that may be next, in the order in which they are tried.
+// following returns the possible next visits, in order.
 func (x *explorer[C]) following(from *visit[C]) ([]*visit[C], error) {
 	snapshot := from.step.Snapshot
 	if snapshot.Status != statechart.Active || x.config.StopWhen != nil && x.config.StopWhen(snapshot) {
@@ -240,10 +236,9 @@ func (x *explorer[C]) following(from *visit[C]) ([]*visit[C], error) {
 }
 
 func (x *explorer[C]) failed(from *visit[C], err error) error {
-	return fmt.Errorf("exploring chart %s: %w; the path to there is\n%s", x.chart.ID(), err, from.path())
+	return fmt.Errorf("exploring chart %s: %w; the path so far is\n%s", x.chart.ID(), err, from.path())
 }
 
-// identify sets the identity of a visit.
 func (x *explorer[C]) identify(v *visit[C]) error {
 	if _, err := json.Marshal(v.step.Snapshot); err != nil {
 		return x.failed(v, err)
@@ -252,7 +247,7 @@ func (x *explorer[C]) identify(v *visit[C]) error {
 	return nil
 }
 
-// choices returns what may happen at the end of a path.
+// choices returns the possible steps at the end of a path.
 func (x *explorer[C]) choices(from *visit[C]) (choices []choice, err error) {
 	snapshot := from.step.Snapshot
 	if snapshot.Settled() {
@@ -304,7 +299,7 @@ func (x *explorer[C]) decode(event Event) (statechart.Event, error) {
 	return x.chart.Decode([]byte(body))
 }
 
-// end returns the event by which an invocation ends.
+// end returns the event that ends an invocation.
 func (x *explorer[C]) end(snapshot statechart.Snapshot[C], invocation statechart.Invocation, outcome Outcome) (statechart.Event, error) {
 	service, _, retry, err := x.chart.Service(invocation)
 	if err != nil {
@@ -324,7 +319,7 @@ func (x *explorer[C]) end(snapshot statechart.Snapshot[C], invocation statechart
 	return invocation.Failed(failure), nil
 }
 
-// call calls a service. A panic is a failure, as on a host.
+// call calls a service. As on a host, a panic is a failure.
 func (x *explorer[C]) call(service statechart.Service[C], c C, invocation statechart.Invocation) (result any, failure error) {
 	defer func() {
 		if r := recover(); r != nil {

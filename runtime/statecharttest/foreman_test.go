@@ -19,7 +19,7 @@ type (
 	}
 )
 
-// foreman is a chart with children of both kinds that emits, logs and defers.
+// foreman returns a chart with invoked and spawned children that emits, logs and defers.
 func foreman(input statechart.Payload) *statechart.Chart[site] {
 	type (
 		state = statechart.State[site]
@@ -64,7 +64,7 @@ func TestScriptsShowChildrenAndDeferredEvents(t *testing.T) {
 	})
 }
 
-func TestAPlayerEndsChildrenAndGivesInput(t *testing.T) {
+func TestPlayerEndsChildrenAndPassesInput(t *testing.T) {
 	t.Parallel()
 	p := statecharttest.Play(t, foreman(statechart.PayloadOf[string]()), statecharttest.Config{Input: "north"})
 	if got := string(p.Effects()[0].Input); got != `"north"` {
@@ -83,7 +83,7 @@ func TestAPlayerEndsChildrenAndGivesInput(t *testing.T) {
 	got := failure(t, func(t statecharttest.TB) {
 		statecharttest.Play(t, foreman(statechart.PayloadOf[string]()), statecharttest.Config{Input: "west"}).ChildDone("nobody", nil)
 	})
-	if want := `ending child nobody of foreman/1: expected the ID of a child that lives, got "nobody"; 1 live`; got != want {
+	if want := `ending child nobody of foreman/1: expected the ID of a running child, got "nobody" (running: 1)`; got != want {
 		t.Errorf("expected %s, got %s", want, got)
 	}
 }

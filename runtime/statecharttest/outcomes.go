@@ -14,20 +14,19 @@ import (
 // hangs is longer than any timeout.
 const hangs = 1000 * time.Hour
 
-// Outcomes is what becomes of the calls of a fake service, one after the other. Calls beyond
-// the last succeed. The words:
+// Outcomes is the sequence of outcomes of a fake service. Calls beyond the last one succeed. The words:
 //
 //	ok      the call succeeds
 //	fail    it fails
-//	refuse  it fails for good: no retry
+//	refuse  it fails permanently: no retry
 //	hang    it does not return until its timeout
-//	20s     or any other duration: it takes that long, then succeeds
+//	20s     or another duration: it takes that long, then succeeds
 type Outcomes struct {
 	words []string
 	calls int
 }
 
-// NewOutcomes returns the outcomes that the words describe; another word is an error.
+// NewOutcomes parses outcomes. An unknown word is an error.
 func NewOutcomes(words ...string) (*Outcomes, error) {
 	for _, word := range words {
 		if _, err := time.ParseDuration(word); err != nil && !slices.Contains([]string{"ok", "fail", "refuse", "hang"}, word) {
@@ -37,7 +36,7 @@ func NewOutcomes(words ...string) (*Outcomes, error) {
 	return &Outcomes{words: words}, nil
 }
 
-// Next lets the next call happen: a fake service calls it and returns its error.
+// Next performs the next outcome. A fake service calls it and returns its error.
 func (o *Outcomes) Next(ctx context.Context) error {
 	word := "ok"
 	if o.calls < len(o.words) {
@@ -55,7 +54,7 @@ func (o *Outcomes) Next(ctx context.Context) error {
 		if err := Sleep(ctx, hangs); err != nil {
 			return err
 		}
-		return errors.New("outcome hang, and the service has no timeout")
+		return errors.New("outcome hang needs a service with a timeout")
 	}
 	d, err := time.ParseDuration(word)
 	if err != nil {

@@ -9,70 +9,65 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// Limits of an exploration, unless its PathConfig says otherwise.
+// Default limits of an exploration.
 const (
-	// PathsMax is how many paths there may be.
+	// PathsMax is the maximum number of paths.
 	PathsMax = 1_000
-	// PathStepsMax is how many steps one path may take after its start.
+	// PathStepsMax is the maximum number of steps in a path after its start.
 	PathStepsMax = 64
 )
 
 var (
-	// ErrPathLimit is returned when a chart has more paths, or longer ones, than the limits
-	// allow. There are no paths then: part of them would look like all of them.
+	// ErrPathLimit is returned if a chart has more or longer paths than the limits allow. No paths are returned then,
+	// because a part could be mistaken for all.
 	ErrPathLimit = errors.New("too many paths")
-	// ErrUnreached is returned by FinalPaths, with the other paths, when no path enters some
-	// final state.
+	// ErrUnreached is returned by FinalPaths, together with the paths found, if no path enters some final state.
 	ErrUnreached = errors.New("unreached")
 )
 
-// Event is an event from outside that paths are made of.
+// Event is an event from outside for an exploration.
 type Event struct {
 	Type string
-	// Payload is what Player.Send takes.
+	// Payload is the payload for Player.Send.
 	Payload any
-	// Name is what the event is called in paths, to tell events of one type apart. Defaults to
-	// Type.
+	// Name names the event in paths and distinguishes events of one type. Defaults to Type.
 	Name string
 }
 
-// Outcome is a way in which a service may end. The zero value calls the service, once, and takes
-// what comes of it.
+// Outcome is a possible end of a service. The zero value calls the service once and uses its result.
 type Outcome struct {
-	// Name tells outcomes of one service apart: "done.invoke.launching, no capacity".
+	// Name distinguishes outcomes of one service: "done.invoke.launching, no capacity".
 	Name string
-	// Result, if set, is what the service returns; it is not called.
+	// Result, if set, is the result of the service, which is not called.
 	Result any
-	// Err, if set, is why the service fails for good; it is not called.
+	// Err, if set, is the permanent error of the service, which is not called.
 	Err error
 }
 
-// PathConfig says what a chart is explored with. The zero value tries every event of the chart
-// without a payload.
+// PathConfig configures an exploration. The zero value tries every event of the chart without a payload.
 type PathConfig[C any] struct {
-	// Events are tried in every settled state, in this order. Those that are ignored make no
-	// step.
+	// Events are tried in every settled state, in this order. An ignored event adds no step.
 	Events []Event
-	// EventsIn returns more events to try in a settled state, after Events.
+	// EventsIn returns additional events for a settled state, tried after Events.
 	EventsIn func(statechart.Snapshot[C]) []Event
-	// Outcomes returns the ways in which a service may end. Nil means two: the service is
-	// called, and it fails for good. A service that is called must depend on its input alone,
-	// not on how often it was called: a path does not know of the others.
+	// Outcomes returns the possible ends of a service. Nil means two: the service is called, and it fails permanently.
+	// The result of a called service must depend only on its input and not on the number of calls, because paths are
+	// independent.
 	Outcomes func(statechart.Invocation) []Outcome
-	// Identity returns what tells states apart: two snapshots with one identity are one state.
-	// Nil means ByContext.
+	// Identity returns the identity of a snapshot. Snapshots with the same identity are the same state. Nil means
+	// ByContext.
 	Identity func(statechart.Snapshot[C]) string
-	// StopWhen, if set, says where paths end, beside the states in which the instance is done.
+	// StopWhen, if set, ends paths in additional states. Paths always end where the instance is done.
 	StopWhen func(statechart.Snapshot[C]) bool
-	// Invariant, if set, returns what is wrong with a snapshot. RunPaths asks it at every step.
+	// Invariant, if set, returns an error for an invalid snapshot. RunPaths checks it at every step.
 	Invariant func(statechart.Snapshot[C]) error
-	// Simple makes RunPaths run the simple paths instead of the shortest.
+	// Simple makes RunPaths run simple paths instead of shortest ones.
 	Simple bool
 
 	// PathsMax and StepsMax limit the exploration. They default to PathsMax and PathStepsMax.
 	PathsMax int
 	StepsMax int
-	// Start says how the instance of a path begins. RunPaths fills its Coverage.
+	// Start configures the instance of a path. RunPaths fills its Coverage.
 	Start Config
 }
 
@@ -98,18 +93,18 @@ func (c PathConfig[C]) withDefaults(chart *statechart.Chart[C]) PathConfig[C] {
 	return c
 }
 
-// Path is a way from the start of an instance to a state.
+// Path leads from the start of an instance to a state.
 type Path[C any] struct {
-	// Steps are at least one: the first is the start, the last leads to the path's state.
+	// Steps holds at least the start. The last step leads to the path's state.
 	Steps []PathStep[C]
-	// extended says that another path of the exploration begins with this one.
+	// extended is set if another path of the exploration extends this one.
 	extended bool
 }
 
-// Snapshot returns the snapshot that the path leads to.
+// Snapshot returns the snapshot at the end of the path.
 func (p Path[C]) Snapshot() statechart.Snapshot[C] { return p.Steps[len(p.Steps)-1].Snapshot }
 
-// String returns the steps, a line each.
+// String returns the steps, one per line.
 func (p Path[C]) String() string {
 	var b strings.Builder
 	for _, step := range p.Steps {
@@ -120,14 +115,14 @@ func (p Path[C]) String() string {
 
 // PathStep is a macrostep of a path.
 type PathStep[C any] struct {
-	// Via names what was taken: an event, "done.invoke.launching", "error.invoke.launching",
-	// "queued after pick_up" of a timer; "" for the start.
+	// Via names the event of the step: an event, "done.invoke.launching", "error.invoke.launching", or "queued after
+	// pick_up" for a timer. It is "" for the start.
 	Via string
-	// Event is what was taken, with its time.
+	// Event is the event of the step, with its time.
 	Event statechart.Event
-	// From is the state before, as Player.State has it; "" for the start.
+	// From is the previous state, as Player.State returns it, or "" for the start.
 	From string
-	// Snapshot, Effects and Microsteps are what it led to.
+	// Snapshot, Effects and Microsteps are the results of the step.
 	Snapshot   statechart.Snapshot[C]
 	Effects    []statechart.Effect
 	Microsteps []statechart.Microstep
@@ -142,31 +137,28 @@ func (s PathStep[C]) String() string {
 	return s.From + " -> " + state + " via " + s.Via
 }
 
-// ShortestPaths returns a path with as few steps as possible to each state that can be reached,
-// the start included. They are in the order of their lengths; of paths that are equally long,
-// what is tried first comes first.
+// ShortestPaths returns a shortest path to each reachable state, including the start. Paths are sorted by length, and
+// paths of equal length by the order of exploration.
 //
-// What is tried in a state: while services run, their outcomes, one after the other; in a settled
-// state the events; in both, last, the next timer, for which the clock is moved on. Nothing else
-// takes time.
+// In an unsettled state, the exploration tries the outcomes of each service. In a settled state, it tries the events.
+// In both, it then advances the clock to the next timer. Nothing else takes time.
 func ShortestPaths[C any](chart *statechart.Chart[C], config PathConfig[C]) ([]Path[C], error) {
 	x := newExplorer(chart, config)
 	found, err := x.shortest(nil)
 	return x.paths(found, err)
 }
 
-// SimplePaths returns every path that comes to no state twice, each followed by those that begin
-// with it. What is tried in a state is as with ShortestPaths.
+// SimplePaths returns every path that visits no state twice. Each path is followed by its extensions. Exploration works
+// as in ShortestPaths.
 func SimplePaths[C any](chart *statechart.Chart[C], config PathConfig[C]) ([]Path[C], error) {
 	x := newExplorer(chart, config)
 	found, err := x.simple()
 	return x.paths(found, err)
 }
 
-// FinalPaths returns a shortest path to each final state of the chart, nested ones included, in
-// document order. A path leads to a final state if its last step enters it, even if that step goes
-// on from there. The error wraps ErrUnreached if there are final states without a path, and names
-// them.
+// FinalPaths returns a shortest path to each final state of the chart, including nested ones, in document order. A path
+// leads to a final state if its last step enters it, even if the step then leaves it. The error wraps ErrUnreached and
+// names the final states without a path.
 func FinalPaths[C any](chart *statechart.Chart[C], config PathConfig[C]) ([]Path[C], error) {
 	x := newExplorer(chart, config)
 	first := map[string]*visit[C]{}
@@ -198,19 +190,18 @@ func FinalPaths[C any](chart *statechart.Chart[C], config PathConfig[C]) ([]Path
 	return paths, nil
 }
 
-// visit is the end of a path while it is explored.
+// visit is the end of a path during the exploration.
 type visit[C any] struct {
-	// previous is nil at the start.
+	// previous is the visit before, or nil at the start.
 	previous *visit[C]
 	step     PathStep[C]
 	steps    int
 	now      time.Time
 	identity string
-	// extended says that a path that was found goes on from here.
+	// extended is set if a found path continues from here.
 	extended bool
 }
 
-// path returns the path to here.
 func (v *visit[C]) path() Path[C] {
 	path := Path[C]{Steps: make([]PathStep[C], v.steps+1), extended: v.extended}
 	for ; v != nil; v = v.previous {

@@ -14,7 +14,7 @@ import (
 	"github.com/settle-run/settle/runtime/statecharttest"
 )
 
-// brief returns paths as the names of their steps: "a, NEXT b, NEXT c".
+// brief returns each path as the names of its steps: "a, NEXT b, NEXT c".
 func brief[C any](paths []statecharttest.Path[C]) []string {
 	var lines []string
 	for _, path := range paths {
@@ -27,7 +27,7 @@ func brief[C any](paths []statecharttest.Path[C]) []string {
 	return lines
 }
 
-// skip returns the chart by which XState's documentation explains its paths.
+// skip returns the example chart for paths in XState's documentation.
 func skip() *statechart.Chart[int] {
 	settled := []string{statechart.Settled}
 	return statechart.Must(statechart.Definition[int]{
@@ -41,7 +41,7 @@ func skip() *statechart.Chart[int] {
 	})
 }
 
-func TestPathsAreThoseOfXStatesDocumentation(t *testing.T) {
+func TestPathsMatchXStatesDocumentation(t *testing.T) {
 	t.Parallel()
 	shortest, err := statecharttest.ShortestPaths(skip(), statecharttest.PathConfig[int]{})
 	if err != nil {
@@ -59,7 +59,7 @@ func TestPathsAreThoseOfXStatesDocumentation(t *testing.T) {
 	}
 }
 
-func TestEventsAreTriedInTheirOrder(t *testing.T) {
+func TestEventsAreTriedInOrder(t *testing.T) {
 	t.Parallel()
 	simple, err := statecharttest.SimplePaths(skip(), statecharttest.PathConfig[int]{
 		Events: []statecharttest.Event{{Type: "SKIP", Name: "skips"}},
@@ -123,7 +123,7 @@ func TestServicesEndInEveryWayAndTimersFire(t *testing.T) {
 	}
 }
 
-func TestOutcomesSayHowServicesEnd(t *testing.T) {
+func TestOutcomesDetermineHowServicesEnd(t *testing.T) {
 	t.Parallel()
 	called := 0
 	chart := bench(t, func(context.Context, statechart.Call) error { called++; return nil })
@@ -158,7 +158,7 @@ func TestOutcomesSayHowServicesEnd(t *testing.T) {
 	if called > 0 {
 		t.Errorf("expected the service not to be called, it was %d times", called)
 	}
-	// Both attempts of the policy were made, unless none could mend it.
+	// The retry policy allows both attempts, unless the error is permanent.
 	for i, want := range map[int]statechart.ServiceError{
 		2: {Service: "produce", Message: "jam", Attempts: 2},
 		3: {Service: "produce", Message: "no", Attempts: 1, Permanent: true},
@@ -195,7 +195,7 @@ func TestServiceIsCalledAsOnAHost(t *testing.T) {
 	}
 }
 
-func TestByValueStatesAreTheSameWhateverTheirContext(t *testing.T) {
+func TestByValueIgnoresTheContext(t *testing.T) {
 	t.Parallel()
 	paths, err := statecharttest.ShortestPaths(bench(t, nil), statecharttest.PathConfig[workbench]{
 		Events: twoPieces, Identity: statecharttest.ByValue[workbench],
@@ -209,8 +209,8 @@ func TestByValueStatesAreTheSameWhateverTheirContext(t *testing.T) {
 	}
 }
 
-// A timer without a target changes no value and no context, and yet the one after it is next.
-func TestByContextStatesThatWaitForMoreAreOthers(t *testing.T) {
+// A timer without a target changes neither value nor context, but the next timer differs.
+func TestByContextDistinguishesPendingTimersAndServices(t *testing.T) {
 	t.Parallel()
 	type (
 		after  = statechart.After[int]
@@ -247,7 +247,7 @@ func TestByContextStatesThatWaitForMoreAreOthers(t *testing.T) {
 	}
 }
 
-func TestByContextStatesWithAnotherHistoryAreOthers(t *testing.T) {
+func TestByContextDistinguishesHistory(t *testing.T) {
 	t.Parallel()
 	paths, err := statecharttest.ShortestPaths(door(), statecharttest.PathConfig[int]{
 		Events: []statecharttest.Event{{Type: "FIRE"}, {Type: "CLOSE"}, {Type: "OPEN"}},
@@ -259,7 +259,7 @@ func TestByContextStatesWithAnotherHistoryAreOthers(t *testing.T) {
 		"closed",
 		"closed, FIRE open.locked_open",
 		"closed, OPEN open.ajar",
-		"closed, FIRE open.locked_open, FIRE open.locked_open", // Entered anew, and so recorded.
+		"closed, FIRE open.locked_open, FIRE open.locked_open", // Entered again, and therefore recorded.
 		"closed, FIRE open.locked_open, CLOSE closed",
 		"closed, OPEN open.ajar, FIRE open.locked_open",
 		"closed, OPEN open.ajar, CLOSE closed",
@@ -270,9 +270,9 @@ func TestByContextStatesWithAnotherHistoryAreOthers(t *testing.T) {
 	}
 }
 
-func TestMoreThanTheLimitIsAnErrorAndNoPaths(t *testing.T) {
+func TestExceedingALimitReturnsNoPaths(t *testing.T) {
 	t.Parallel()
-	knock := []statecharttest.Event{{Type: "KNOCK"}} // Counts twice, then opens.
+	knock := []statecharttest.Event{{Type: "KNOCK"}} // counts twice, then opens
 	for _, c := range []struct {
 		name   string
 		config statecharttest.PathConfig[int]
@@ -296,7 +296,7 @@ func TestMoreThanTheLimitIsAnErrorAndNoPaths(t *testing.T) {
 	}
 }
 
-func TestErrorSaysOnWhichPath(t *testing.T) {
+func TestErrorContainsThePath(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		events []statecharttest.Event
@@ -307,14 +307,14 @@ func TestErrorSaysOnWhichPath(t *testing.T) {
 		{[]statecharttest.Event{{Type: "KNOCK", Payload: 3}}, `exploring chart door: trying the event "KNOCK", see PathConfig.Events: expected a payload that marshals to a JSON object, got 3`},
 	} {
 		paths, err := statecharttest.ShortestPaths(door(), statecharttest.PathConfig[int]{Events: c.events})
-		if c.want += "; the path to there is\nstarts in closed\n"; err == nil || err.Error() != c.want || paths != nil {
+		if c.want += "; the path so far is\nstarts in closed\n"; err == nil || err.Error() != c.want || paths != nil {
 			t.Errorf("expected %q, got %d paths and %v", c.want, len(paths), err)
 		}
 	}
 }
 
-// shop returns a chart whose outcomes are hidden: nested final states that are left at once, one of
-// them for a state that is known, and one that nothing leads to.
+// shop returns a chart with hidden outcomes: nested final states that are left immediately, one of them to a known
+// state, and an unreachable one.
 func shop() *statechart.Chart[int] {
 	settled := []string{statechart.Settled}
 	never := statechart.When("never", func(int, statechart.Event) bool { return false })
@@ -337,7 +337,7 @@ func shop() *statechart.Chart[int] {
 	})
 }
 
-func TestFinalPathsLeadToEveryFinalStateOrNameIt(t *testing.T) {
+func TestFinalPathsNameUnreachedStates(t *testing.T) {
 	t.Parallel()
 	paths, err := statecharttest.FinalPaths(shop(), statecharttest.PathConfig[int]{})
 	want := []string{
@@ -358,7 +358,7 @@ func TestFinalPathsLeadToEveryFinalStateOrNameIt(t *testing.T) {
 	}
 }
 
-func TestEventsArriveOnlyInSettledStates(t *testing.T) {
+func TestEventsAreTriedOnlyInSettledStates(t *testing.T) {
 	t.Parallel()
 	_, err := statecharttest.ShortestPaths(bench(t, nil), statecharttest.PathConfig[workbench]{
 		EventsIn: func(s statechart.Snapshot[workbench]) []statecharttest.Event {
@@ -373,7 +373,7 @@ func TestEventsArriveOnlyInSettledStates(t *testing.T) {
 	}
 }
 
-func TestClockGoesOnAlongAPathAndWhenItIsRun(t *testing.T) {
+func TestClockAdvancesAlongAPath(t *testing.T) {
 	t.Parallel()
 	note := []statechart.Action[int]{statechart.Assign("note", func(c *int, e statechart.Event) { *c = int(e.At.Sub(statecharttest.Epoch).Seconds()) })}
 	settled := []string{statechart.Settled}

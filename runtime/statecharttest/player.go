@@ -10,29 +10,28 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// StepsMax is how many macrosteps one call of a player may lead to before they count as
-// endless. A chart whose timers fire more often than that wants several calls of Advance.
+// StepsMax is the maximum number of macrosteps per call of a player. A call beyond it counts as endless. Split an
+// Advance with more timers into several calls.
 const StepsMax = 2_000
 
-// Epoch is when instances start unless their Config says otherwise.
+// Epoch is the default start time of instances.
 var Epoch = time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
 
-// TB is what a player needs of a test: *testing.T and *rapid.T have it.
+// TB is the part of testing.TB that a player needs. *testing.T and *rapid.T implement it.
 type TB interface {
 	Helper()
 	Fatalf(format string, args ...any)
 }
 
-// Config says how an instance begins. The zero value is useful.
+// Config configures an instance. The zero value is usable.
 type Config struct {
 	// Instance is the name of the instance. Defaults to "chart/1", with the chart's ID.
 	Instance string
-	// At is when the instance starts. Defaults to Epoch.
+	// At is the start time of the instance. Defaults to Epoch.
 	At time.Time
-	// Input is what the instance starts with: a value of the type that the chart declares.
+	// Input is the input of the instance, of the type that the chart declares.
 	Input any
-	// Coverage, if set, counts the states that the instance enters and the transitions that it
-	// takes. Players of one chart may share it.
+	// Coverage, if set, counts the entered states and the taken transitions. Players of one chart may share it.
 	Coverage *Coverage
 }
 
@@ -46,23 +45,22 @@ func (c Config) withDefaults(chartID string) Config {
 	return c
 }
 
-// Player plays one instance of a chart in virtual time. Between calls the instance is settled.
-// It is not safe for concurrent use.
+// Player plays one instance of a chart in virtual time. Between calls the instance is settled. A Player is not safe for
+// concurrent use.
 //
-// Services run one after the other, in document order, where a host may run those of parallel
-// regions at once.
+// Services run one after the other in document order. A host may run services of parallel regions concurrently.
 type Player[C any] struct {
 	t      TB
 	chart  *statechart.Chart[C]
 	config Config
 	now    time.Time
-	// stepper tells of the microsteps of the last macrostep.
+	// stepper records the microsteps of the last macrostep.
 	stepper    *statechart.Stepper[C]
 	microsteps []statechart.Microstep
-	// snapshot was read back from its JSON after the last macrostep.
+	// snapshot is the snapshot after the last macrostep, restored from JSON.
 	snapshot statechart.Snapshot[C]
 
-	// The remaining fields are about the last call.
+	// The remaining fields belong to the last call.
 
 	trace   trace
 	effects []statechart.Effect
@@ -70,8 +68,8 @@ type Player[C any] struct {
 	steps   int
 }
 
-// Play starts an instance of the chart and settles it. Whatever goes wrong, here and in the
-// player's methods, fails the test, unless the method returns an error.
+// Play starts an instance of the chart and settles it. Errors in Play and in the player's methods fail the test, unless
+// the method returns an error.
 func Play[C any](t TB, chart *statechart.Chart[C], config Config) *Player[C] {
 	t.Helper()
 	p := open(t, chart, config)
@@ -86,7 +84,7 @@ func open[C any](t TB, chart *statechart.Chart[C], config Config) *Player[C] {
 	t.Helper()
 	config = config.withDefaults(chart.ID())
 	p := &Player[C]{t: t, chart: chart, config: config, now: config.At}
-	if err := p.watch(); err != nil {
+	if err := p.startCoverage(); err != nil {
 		t.Fatalf("starting %s: %v", config.Instance, explained(err))
 	}
 	step, err := p.start()
@@ -117,8 +115,8 @@ func (p *Player[C]) SendJSON(body string) {
 	}
 }
 
-// Try is SendJSON that returns why an event was refused, or why a step failed, instead of
-// failing the test. The errors are those of the chart's Decode and Step.
+// Try is SendJSON that returns a rejection or a failed step as an error and does not fail the test. The errors come
+// from the chart's Decode and Step.
 func (p *Player[C]) Try(body string) error {
 	p.t.Helper()
 	p.begin("")
@@ -132,10 +130,8 @@ func (p *Player[C]) Try(body string) error {
 	return p.rest()
 }
 
-// Advance lets time pass: the timers due by then fire in the order of their deadlines, those
-// with the same deadline in the order in which they were started. The instance is settled
-// after each. Retries of services that a timer sets off may take longer than d; the clock then
-// stands where they ended.
+// Advance lets time pass. Due timers fire in the order of their deadlines, then of their start. The instance is settled
+// after each. Retries of services may take longer than d. The clock then stops at their end.
 func (p *Player[C]) Advance(d time.Duration) {
 	p.t.Helper()
 	if err := p.advance(d); err != nil {
@@ -168,22 +164,22 @@ func (p *Player[C]) advance(d time.Duration) error {
 // with ", ".
 func (p *Player[C]) State() string { return strings.Join(p.snapshot.State(), ", ") }
 
-// Snapshot returns the snapshot as it stands.
+// Snapshot returns the current snapshot.
 func (p *Player[C]) Snapshot() statechart.Snapshot[C] { return p.snapshot }
 
-// Effects returns the effects that the last call led to, in order.
+// Effects returns the effects of the last call, in order.
 func (p *Player[C]) Effects() []statechart.Effect { return p.effects }
 
-// Handled reports whether the event that was sent last meant anything; see statechart.Step.
+// Handled reports whether the last event had an effect: see statechart.Step.
 func (p *Player[C]) Handled() bool { return p.handled }
 
 // Now returns the virtual time.
 func (p *Player[C]) Now() time.Time { return p.now }
 
-// Trace returns what the last call led to, as the package's documentation shows it.
+// Trace returns the trace of the last call, in the format of the package documentation.
 func (p *Player[C]) Trace() string { return p.trace.String() }
 
-// begin begins a call. Idle is its trace if nothing happens.
+// begin starts a call. idle is its trace if nothing happens.
 func (p *Player[C]) begin(idle string) {
 	p.trace, p.effects, p.handled, p.steps = trace{idle: idle}, nil, false, 0
 }
@@ -203,7 +199,7 @@ func (p *Player[C]) apply(event statechart.Event) error {
 	return nil
 }
 
-// fire takes the macrostep of a timer that is due while the instance is settled.
+// fire takes the macrostep of a due timer while the instance is settled.
 func (p *Player[C]) fire(timer statechart.Timer) error {
 	p.t.Helper()
 	p.trace.section(fmt.Sprintf("%s %s", p.since(timer.At), timerName(timer)), p.State())
@@ -211,8 +207,7 @@ func (p *Player[C]) fire(timer statechart.Timer) error {
 	return err
 }
 
-// rest settles the instance, then fires what has become due while its services took their
-// time.
+// rest settles the instance and fires timers that became due meanwhile.
 func (p *Player[C]) rest() error {
 	p.t.Helper()
 	for {
@@ -229,7 +224,7 @@ func (p *Player[C]) rest() error {
 	}
 }
 
-// nextTimer returns the timer with the first deadline, if that is not after the given time.
+// nextTimer returns the timer with the earliest deadline, if it is due by the given time.
 func (p *Player[C]) nextTimer(by time.Time) (next statechart.Timer, ok bool) {
 	for _, timer := range p.snapshot.Timers {
 		if !timer.At.After(by) && (!ok || timer.At.Before(next.At)) {
@@ -248,7 +243,7 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// encode writes an event in its JSON form.
+// encode encodes an event as JSON.
 func encode(typ string, payload any) (string, error) {
 	fields := map[string]any{}
 	if payload != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/settle-run/settle/runtime/statecharttest"
 )
 
-// recorder is a test that remembers why it failed, and stops there.
+// recorder is a test that records its failure and stops there.
 type recorder struct{}
 
 type failed string
@@ -24,7 +24,7 @@ func (recorder) Helper() {}
 
 func (recorder) Fatalf(format string, args ...any) { panic(failed(fmt.Sprintf(format, args...))) }
 
-// failure returns why f failed its test.
+// failure returns the message with which f failed its test.
 func failure(t *testing.T, f func(statecharttest.TB)) (message string) {
 	t.Helper()
 	defer func() {
@@ -41,7 +41,7 @@ func failure(t *testing.T, f func(statecharttest.TB)) (message string) {
 	return ""
 }
 
-// oneState returns a chart that does as told on every "go".
+// oneState returns a chart that runs the action on every "go".
 func oneState[C any](do statechart.Action[C]) *statechart.Chart[C] {
 	return statechart.Must(statechart.Definition[C]{
 		ID: "one", Version: 1, Initial: "only", Payloads: statechart.Payloads{"go": statechart.NoPayload()},
@@ -52,7 +52,7 @@ func oneState[C any](do statechart.Action[C]) *statechart.Chart[C] {
 	})
 }
 
-// forgetful is a context whose own method loses a field.
+// forgetful is a context with a marshal method that loses a field.
 type forgetful struct {
 	Kept int `json:"kept"`
 	Lost int `json:"lost"`
@@ -60,23 +60,23 @@ type forgetful struct {
 
 func (f forgetful) MarshalJSON() ([]byte, error) { return fmt.Appendf(nil, `{"kept":%d}`, f.Kept), nil }
 
-func TestContextThatDoesNotSurviveBeingStoredFailsTheTest(t *testing.T) {
+func TestContextThatDoesNotSurviveJSONFailsTheTest(t *testing.T) {
 	t.Parallel()
 	chart := oneState(statechart.Assign("lose", func(c *forgetful, _ statechart.Event) { c.Lost++ }))
 	got := failure(t, func(t statecharttest.TB) { statecharttest.Play(t, chart, statecharttest.Config{}).Send("go", nil) })
-	if want := "one/1: the context changed by being stored"; !strings.Contains(got, want) || !strings.Contains(got, "Lost") {
+	if want := "one/1: the context changed in a JSON round trip"; !strings.Contains(got, want) || !strings.Contains(got, "Lost") {
 		t.Errorf("expected %q and the field, got %s", want, got)
 	}
 }
 
-// shared is a context whose copies share what they hold.
+// shared is a context whose copies share data.
 type shared struct {
 	Counts []int `json:"counts"`
 }
 
 func (s shared) Clone() shared { return s }
 
-func TestActionThatWritesIntoTheSteppedSnapshotFailsTheTest(t *testing.T) {
+func TestActionThatChangesTheSteppedSnapshotFailsTheTest(t *testing.T) {
 	t.Parallel()
 	chart := oneState(statechart.Assign("count", func(c *shared, _ statechart.Event) {
 		if len(c.Counts) == 0 {
@@ -90,22 +90,22 @@ func TestActionThatWritesIntoTheSteppedSnapshotFailsTheTest(t *testing.T) {
 		p.Send("go", nil)
 		p.Send("go", nil)
 	})
-	if want := `stepping one/1 on "go" changed the snapshot that was stepped`; !strings.Contains(got, want) {
+	if want := `stepping one/1 on "go" changed the stepped snapshot`; !strings.Contains(got, want) {
 		t.Errorf("expected %q, got %s", want, got)
 	}
 }
 
-func TestActionThatDependsOnMoreThanItsInputFailsTheTest(t *testing.T) {
+func TestNondeterministicActionFailsTheTest(t *testing.T) {
 	t.Parallel()
 	calls := 0
 	chart := oneState(statechart.Assign("count", func(c *forgetful, _ statechart.Event) { calls++; c.Kept = calls }))
 	got := failure(t, func(t statecharttest.TB) { statecharttest.Play(t, chart, statecharttest.Config{}).Send("go", nil) })
-	if want := `stepping one/1 on "go" once more, from the same snapshot, came out differently`; !strings.Contains(got, want) {
+	if want := `stepping one/1 on "go" again from the same snapshot gave a different result`; !strings.Contains(got, want) {
 		t.Errorf("expected %q, got %s", want, got)
 	}
 }
 
-func TestTryReturnsWhyAnEventWasRefusedOrFailed(t *testing.T) {
+func TestTryReturnsRejectionsAndFailures(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("out of ink")
 	p := statecharttest.Play(t, oneState(statechart.TryAssign("write", func(*forgetful, statechart.Event) error { return broken })), statecharttest.Config{})
@@ -126,7 +126,7 @@ func TestTryReturnsWhyAnEventWasRefusedOrFailed(t *testing.T) {
 	}
 }
 
-func TestTimersThatAreDueForEverFailTheTest(t *testing.T) {
+func TestEndlessTimersFailTheTest(t *testing.T) {
 	t.Parallel()
 	chart := statechart.Must(statechart.Definition[forgetful]{
 		ID: "loop", Version: 1, Initial: "late",
@@ -139,12 +139,12 @@ func TestTimersThatAreDueForEverFailTheTest(t *testing.T) {
 		}},
 	})
 	got := failure(t, func(t statecharttest.TB) { statecharttest.Play(t, chart, statecharttest.Config{}) })
-	if want := "loop/1 took 2001 macrosteps without coming to rest"; !strings.Contains(got, want) {
+	if want := "loop/1 took 2001 macrosteps without settling"; !strings.Contains(got, want) {
 		t.Errorf("expected %q, got %s", want, got)
 	}
 }
 
-func TestInstanceBeginsAsItsConfigSays(t *testing.T) {
+func TestInstanceStartsWithItsConfig(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 	p := statecharttest.Play(t, bench(t, nil), statecharttest.Config{Instance: "bench/7", At: at})
@@ -172,7 +172,7 @@ func TestServiceIsCalledWithItsCallAndPanicsAreFailures(t *testing.T) {
 	}
 }
 
-func TestEffectsAreThoseOfTheLastCall(t *testing.T) {
+func TestEffectsReturnsEffectsOfTheLastCall(t *testing.T) {
 	t.Parallel()
 	p := statecharttest.Play(t, bench(t, nil), statecharttest.Config{})
 	p.Send("work", map[string]int{"pieces": 2})
@@ -186,7 +186,7 @@ func TestEffectsAreThoseOfTheLastCall(t *testing.T) {
 	}
 }
 
-func TestTimersFireInTheOrderOfTheirDeadlines(t *testing.T) {
+func TestTimersFireInOrderOfTheirDeadlines(t *testing.T) {
 	t.Parallel()
 	type ran struct {
 		Order []string `json:"order"`
@@ -214,15 +214,15 @@ func TestTimersFireInTheOrderOfTheirDeadlines(t *testing.T) {
 	}
 }
 
-func TestSleepWantsAPlayersContext(t *testing.T) {
+func TestSleepNeedsAPlayersContext(t *testing.T) {
 	t.Parallel()
-	want := "sleeping: expected the context that a statecharttest.Player hands to a service"
+	want := "sleeping: expected the context of a service called by a statecharttest.Player"
 	if err := statecharttest.Sleep(t.Context(), time.Second); err == nil || err.Error() != want {
 		t.Errorf("expected %q, got %v", want, err)
 	}
 }
 
-func TestOutcomesRefuseAWordTheyDoNotKnow(t *testing.T) {
+func TestOutcomesRejectUnknownWords(t *testing.T) {
 	t.Parallel()
 	want := `expected ok, fail, refuse, hang or a duration such as 20s, got "sometimes" in ok, sometimes`
 	if _, err := statecharttest.NewOutcomes("ok", "sometimes"); err == nil || err.Error() != want {

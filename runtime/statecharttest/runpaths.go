@@ -7,17 +7,16 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// RunPaths finds the shortest paths of a chart, or with PathConfig.Simple the simple ones, and runs
-// each that no other begins with in a subtest of its own, named after its last step:
+// RunPaths finds the shortest paths of a chart, or the simple ones with PathConfig.Simple. It runs each path that no
+// other path extends in a subtest, named after its last step:
 //
 //	launching -> queued via done.invoke.launching
 //
-// A path is run by a [Player], which checks after every step what it checks elsewhere. At every
-// step, the start included, the invariant is asked, and check, unless it is nil, is called. A path
-// ends with the first step at which one of them fails its test, and shows the way there.
+// A [Player] runs the path with its usual checks. RunPaths calls the invariant and check, if they are set, at every
+// step, including the start. A path ends at the first failure and prints the steps so far.
 //
-// The shortest paths come to every state, but need not take every transition; the simple ones take
-// more. PathConfig.Start.Coverage shows what is left.
+// Shortest paths reach every state but may not take every transition. Simple paths take more. PathConfig.Start.Coverage
+// reports the rest.
 func RunPaths[C any](t *testing.T, chart *statechart.Chart[C], config PathConfig[C], check func(*testing.T, PathStep[C])) {
 	t.Helper()
 	find := ShortestPaths[C]
@@ -69,7 +68,7 @@ func runPath[C any](tb testing.TB, chart *statechart.Chart[C], config PathConfig
 			}
 		}
 		if got, want := config.Identity(p.snapshot), config.Identity(step.Snapshot); got != want {
-			tb.Fatalf("%s: came out differently when it was run: expected %s, got %s in %s", step, want, got, strings.Join(p.snapshot.State(), ", "))
+			tb.Fatalf("%s: gave a different result when run: expected %s, got %s in %s", step, want, got, strings.Join(p.snapshot.State(), ", "))
 		}
 		step.Snapshot, step.Effects, step.Microsteps = p.snapshot, p.effects, p.microsteps
 		if config.Invariant != nil {

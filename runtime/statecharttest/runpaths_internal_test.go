@@ -11,7 +11,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// pathTest is the test of one path, which remembers what it was told.
+// pathTest is the test of one path and records its messages.
 type pathTest struct {
 	testing.TB
 	lines  []string
@@ -34,7 +34,7 @@ func (p *pathTest) Fatalf(format string, args ...any) {
 	runtime.Goexit()
 }
 
-// counter returns a chart whose context counts what the event adds, or does as told.
+// counter returns a chart whose context counts the event ADD with the given function.
 func counter(count func(*int)) *statechart.Chart[int] {
 	return statechart.Must(statechart.Definition[int]{
 		ID: "counter", Version: 1, Initial: "counting", Payloads: statechart.Payloads{"ADD": statechart.NoPayload()},
@@ -48,7 +48,7 @@ func counter(count func(*int)) *statechart.Chart[int] {
 	})
 }
 
-// run runs the longest path to which the explored chart comes on the played chart.
+// run runs the longest path of the explored chart on the played chart.
 func run(t *testing.T, explored, played *statechart.Chart[int], config PathConfig[int], check func(PathStep[int])) *pathTest {
 	t.Helper()
 	paths, err := ShortestPaths(explored, config)
@@ -67,7 +67,7 @@ func run(t *testing.T, explored, played *statechart.Chart[int], config PathConfi
 
 func add(c *int) { *c++ }
 
-func TestInvariantIsAskedAtEveryStepAndThePathIsShownSoFar(t *testing.T) {
+func TestInvariantIsCheckedAtEveryStep(t *testing.T) {
 	t.Parallel()
 	var steps []string
 	config := PathConfig[int]{Invariant: func(s statechart.Snapshot[int]) error {
@@ -94,7 +94,7 @@ func TestInvariantIsAskedAtEveryStepAndThePathIsShownSoFar(t *testing.T) {
 	}
 }
 
-func TestPathThatKeepsItsInvariantPassesInSilence(t *testing.T) {
+func TestValidPathPrintsNothing(t *testing.T) {
 	t.Parallel()
 	config := PathConfig[int]{Invariant: func(statechart.Snapshot[int]) error { return nil }}
 	if p := run(t, counter(add), counter(add), config, func(PathStep[int]) {}); p.lines != nil {
@@ -102,11 +102,11 @@ func TestPathThatKeepsItsInvariantPassesInSilence(t *testing.T) {
 	}
 }
 
-func TestPathThatComesOutDifferentlyFails(t *testing.T) {
+func TestPathWithADifferentResultFails(t *testing.T) {
 	t.Parallel()
 	p := run(t, counter(add), counter(func(c *int) { *c = 3 }), PathConfig[int]{}, func(PathStep[int]) {})
 	want := []string{
-		`counting -> counting via ADD: came out differently when it was run: expected ["counting",1,null,null,null,null,null], got ["counting",3,null,null,null,null,null] in counting`,
+		`counting -> counting via ADD: gave a different result when run: expected ["counting",1,null,null,null,null,null], got ["counting",3,null,null,null,null,null] in counting`,
 		"on this path:\nstarts in counting\ncounting -> counting via ADD\n",
 	}
 	if diff := cmp.Diff(want, p.lines[:min(len(p.lines), 2)]); diff != "" {
@@ -114,7 +114,7 @@ func TestPathThatComesOutDifferentlyFails(t *testing.T) {
 	}
 }
 
-func TestPathsRunAsAPlayerRunsThem(t *testing.T) {
+func TestPathsRunWithThePlayersChecks(t *testing.T) {
 	t.Parallel()
 	calls := 0
 	p := run(t, counter(add), counter(func(c *int) {

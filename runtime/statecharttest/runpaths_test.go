@@ -9,7 +9,7 @@ import (
 	"github.com/settle-run/settle/runtime/statecharttest"
 )
 
-func TestEveryPathThatNoOtherBeginsWithIsASubtest(t *testing.T) {
+func TestEveryMaximalPathIsASubtest(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		simple bool
@@ -40,7 +40,7 @@ func TestEveryPathThatNoOtherBeginsWithIsASubtest(t *testing.T) {
 	}
 }
 
-func TestPathsThatRunFillACoverage(t *testing.T) {
+func TestRunPathsFillsTheCoverage(t *testing.T) {
 	t.Parallel()
 	var c statecharttest.Coverage
 	config := statecharttest.PathConfig[int]{Start: statecharttest.Config{Coverage: &c}}
@@ -57,6 +57,6 @@ func TestPathsThatRunFillACoverage(t *testing.T) {
 		t.Errorf("expected nothing to be demanded before a path was run to its end, got %q", between)
 	}
 	if require(&c, false) == "" {
-		t.Error("expected what no path takes to fail the test")
+		t.Error("expected transitions on no path to fail the test")
 	}
 }

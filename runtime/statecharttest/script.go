@@ -18,7 +18,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// Setup is what the start command of a script asks for. Every argument must be used.
+// Setup holds the arguments of a script's start command. The test must use every argument.
 type Setup struct {
 	words    map[string][]string
 	outcomes map[string]*Outcomes
@@ -26,15 +26,15 @@ type Setup struct {
 	err      error
 }
 
-// Words returns the words under the name, for a fake that answers with more than success: `start
-// job=(running, success)` has two under "job".
+// Words returns the words of an argument, for a fake with more outcomes than success and failure: `start job=(running,
+// success)` has two under "job".
 func (s *Setup) Words(name string) []string {
 	s.used[name] = true
 	return s.words[name]
 }
 
-// Outcomes returns the outcomes under the name: `start mail=(fail, ok)` has them under "mail".
-// A name that the script does not mention has none: all calls succeed.
+// Outcomes returns the outcomes of an argument: `start mail=(fail, ok)` has them under "mail". Without the argument,
+// all calls succeed.
 func (s *Setup) Outcomes(name string) *Outcomes {
 	s.used[name] = true
 	if s.outcomes[name] == nil {
@@ -48,10 +48,9 @@ func (s *Setup) Outcomes(name string) *Outcomes {
 	return s.outcomes[name]
 }
 
-// RunScripts plays every file in the directory as a script, each in a parallel subtest of its
-// own; folders are left to others. The package's documentation shows what a script looks like.
-// NewChart makes the chart, with new fakes, for each start. The coverage that is returned is
-// complete once the test is over; to demand it, call its Require.
+// RunScripts plays every file in the directory as a script in a parallel subtest. It ignores folders. The package
+// documentation describes the format. newChart returns the chart with new fakes for each start command. The returned
+// coverage is complete at the end of the test. Call its Require to enforce it.
 func RunScripts[C any](t *testing.T, dir string, newChart func(*Setup) *statechart.Chart[C]) *Coverage {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
@@ -75,16 +74,15 @@ func RunScripts[C any](t *testing.T, dir string, newChart func(*Setup) *statecha
 	return coverage
 }
 
-// script is a script that is being played.
 type script[C any] struct {
 	newChart func(*Setup) *statechart.Chart[C]
 	coverage *Coverage
 	player   *Player[C]
-	// shown is the context as the last context command left it.
+	// shown is the context at the last context command.
 	shown map[string]json.RawMessage
 }
 
-// run runs one command and returns what it shows.
+// run runs one command and returns its output.
 func (s *script[C]) run(t *testing.T, d *datadriven.TestData) string {
 	t.Helper()
 	if d.Cmd == "start" {
@@ -124,7 +122,7 @@ func (s *script[C]) start(t *testing.T, d *datadriven.TestData) {
 	}
 	for _, arg := range d.CmdArgs {
 		if !setup.used[arg.Key] {
-			d.Fatalf(t, "start: the test knows no %q; it knows %s", arg.Key, strings.Join(slices.Sorted(maps.Keys(setup.used)), ", "))
+			d.Fatalf(t, "start: unknown argument %q; the test accepts %s", arg.Key, strings.Join(slices.Sorted(maps.Keys(setup.used)), ", "))
 		}
 	}
 	s.player = Play(t, chart, Config{Coverage: s.coverage})
@@ -156,7 +154,7 @@ func (s *script[C]) send(t *testing.T, d *datadriven.TestData) string {
 	return s.show(s.player.Try(body))
 }
 
-// field reads one key of a payload: key=text, key=(text, text) or key:=json.
+// field parses one key of a payload: key=text, key=(text, text) or key:=json.
 func field(arg datadriven.CmdArg) (key string, value json.RawMessage, err error) {
 	if key, isJSON := strings.CutSuffix(arg.Key, ":"); isJSON {
 		text := strings.Join(arg.Vals, ", ")
@@ -188,7 +186,7 @@ func (s *script[C]) advance(t *testing.T, d *datadriven.TestData) string {
 	return s.show(s.player.advance(duration))
 }
 
-// show returns the trace of the last call, and its error.
+// show returns the trace and the error of the last call.
 func (s *script[C]) show(err error) string {
 	if err != nil {
 		return s.player.Trace() + "error: " + err.Error() + "\n"
@@ -196,7 +194,6 @@ func (s *script[C]) show(err error) string {
 	return s.player.Trace()
 }
 
-// state shows where the instance stands.
 func (s *script[C]) state() string {
 	p := s.player
 	var b strings.Builder
@@ -219,7 +216,6 @@ func (s *script[C]) state() string {
 	return b.String()
 }
 
-// context shows what changed in the context.
 func (s *script[C]) context(t *testing.T, d *datadriven.TestData) string {
 	t.Helper()
 	now := s.contextKeys(t)
@@ -246,7 +242,7 @@ func orNone(value json.RawMessage) string {
 	return string(value)
 }
 
-// contextKeys returns the context's JSON by its keys.
+// contextKeys returns the context's JSON by key.
 func (s *script[C]) contextKeys(t *testing.T) map[string]json.RawMessage {
 	t.Helper()
 	text, err := json.Marshal(s.player.snapshot.Context)
@@ -255,7 +251,7 @@ func (s *script[C]) contextKeys(t *testing.T) map[string]json.RawMessage {
 	}
 	var keys map[string]json.RawMessage
 	if err := json.Unmarshal(text, &keys); err != nil {
-		return map[string]json.RawMessage{"context": text} // not an object: shown whole
+		return map[string]json.RawMessage{"context": text} // not an object: shown as a whole
 	}
 	return keys
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/settle-run/settle/runtime/statecharttest"
 )
 
-// workbench is the context of a chart that has what the machines of this repository do not:
-// a service that a timer limits, and an event for another instance.
+// workbench is the context of a chart with features that the machines of this repository lack: a service limited by a
+// timer, and an event for another instance.
 type workbench struct {
 	Instance string    `json:"instance"`
 	Started  time.Time `json:"started"`
@@ -25,7 +25,7 @@ type work struct {
 	Marks  []string `json:"marks"`
 }
 
-// bench returns the chart. Its service makes the pieces; nil means at once.
+// bench returns the chart. Its service calls produce. Nil means immediate success.
 func bench(t *testing.T, produce func(context.Context, statechart.Call) error) *statechart.Chart[workbench] {
 	t.Helper()
 	type (

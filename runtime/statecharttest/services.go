@@ -8,7 +8,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// settle runs the services that the instance waits for until it is settled.
+// settle runs the services of the instance until it is settled.
 func (p *Player[C]) settle() error {
 	p.t.Helper()
 	for !p.snapshot.Settled() {
@@ -19,8 +19,7 @@ func (p *Player[C]) settle() error {
 	return nil
 }
 
-// serve runs the attempts of one invocation until it has ended, or is no longer waited for
-// because a timer moved the chart on.
+// serve runs the attempts of one invocation until it has ended, or until a timer has left its state.
 func (p *Player[C]) serve(key string) error {
 	p.t.Helper()
 	for p.awaits(key) {
@@ -56,7 +55,6 @@ func (p *Player[C]) serve(key string) error {
 	return nil
 }
 
-// count counts one more attempt of the invocation.
 func (p *Player[C]) count(key string) statechart.Invocation {
 	p.t.Helper()
 	snapshot := p.snapshot
@@ -72,9 +70,8 @@ func (p *Player[C]) awaits(key string) bool {
 	return slices.ContainsFunc(p.snapshot.Services, func(i statechart.Invocation) bool { return i.Key == key })
 }
 
-// elapse moves the clock on while an invocation is under way: timers due on the way fire here,
-// for nothing could reach the instance through the queue now. It stops as soon as the
-// invocation is no longer waited for.
+// elapse advances the clock during an invocation and fires due timers: the unsettled instance receives nothing from the
+// queue. It stops once the instance no longer waits for the invocation.
 func (p *Player[C]) elapse(until time.Time, key string) error {
 	p.t.Helper()
 	for p.awaits(key) {

@@ -11,18 +11,17 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// step takes one macrostep now, and checks that it left the snapshot alone and comes out the
-// same again.
+// step takes one macrostep, and checks that it leaves the snapshot unchanged and is repeatable.
 func (p *Player[C]) step(event statechart.Event) (statechart.Step[C], error) {
 	p.t.Helper()
 	if p.steps++; p.steps > StepsMax {
-		p.t.Fatalf("%s took %d macrosteps without coming to rest (StepsMax); it is in %s", p.config.Instance, p.steps, p.State())
+		p.t.Fatalf("%s took %d macrosteps without settling (StepsMax); it is in %s", p.config.Instance, p.steps, p.State())
 	}
 	event.At = p.now
 	before := p.marshal(p.snapshot)
 	step, err := p.stepOnce(event)
 	if after := p.marshal(p.snapshot); !bytes.Equal(before, after) {
-		p.t.Fatalf("stepping %s on %q changed the snapshot that was stepped: an action or a guard writes through a reference\nbefore: %s\nafter:  %s",
+		p.t.Fatalf("stepping %s on %q changed the stepped snapshot: an action or a guard writes through a reference\nbefore: %s\nafter:  %s",
 			p.config.Instance, event.Type, before, after)
 	}
 	if err != nil {
@@ -30,18 +29,18 @@ func (p *Player[C]) step(event statechart.Event) (statechart.Step[C], error) {
 	}
 	again, err := p.chart.Step(p.snapshot, event)
 	if err != nil {
-		p.t.Fatalf("stepping %s on %q once more, from the same snapshot, failed: %v", p.config.Instance, event.Type, err)
+		p.t.Fatalf("stepping %s on %q again from the same snapshot failed: %v", p.config.Instance, event.Type, err)
 	}
 	first, second := p.marshal(step.Next), p.marshal(again.Next)
 	if !bytes.Equal(first, second) || !reflect.DeepEqual(step.Effects, again.Effects) {
-		p.t.Fatalf("stepping %s on %q once more, from the same snapshot, came out differently: an action or a guard depends on more than context and event\nfirst:  %s %+v\nsecond: %s %+v",
+		p.t.Fatalf("stepping %s on %q again from the same snapshot gave a different result: an action or a guard depends on more than context and event\nfirst:  %s %+v\nsecond: %s %+v",
 			p.config.Instance, event.Type, first, step.Effects, second, again.Effects)
 	}
 	p.take(step)
 	return step, nil
 }
 
-// take makes the step's snapshot the current one and notes what it led to.
+// take makes the step's snapshot current and records the results.
 func (p *Player[C]) take(step statechart.Step[C]) {
 	p.t.Helper()
 	before := p.snapshot
@@ -58,8 +57,8 @@ func (p *Player[C]) take(step statechart.Step[C]) {
 	}
 }
 
-// keep makes the snapshot the current one by way of its JSON, and checks that nothing changes
-// on that way: neither its JSON nor, where that says less, its Go values.
+// keep makes the snapshot current after a round trip through JSON. It checks that neither its JSON nor its Go values
+// change.
 func (p *Player[C]) keep(snapshot statechart.Snapshot[C]) {
 	p.t.Helper()
 	stored := p.marshal(snapshot)
@@ -81,7 +80,7 @@ func (p *Player[C]) keep(snapshot statechart.Snapshot[C]) {
 		{"deferred events", snapshot.Deferred, restored.Deferred},
 	} {
 		if diff := difference(part.stepped, part.restored); diff != "" {
-			p.t.Fatalf("%s: the %s changed by being stored: what counts must be in the JSON (-stepped +restored):\n%s", p.config.Instance, part.name, diff)
+			p.t.Fatalf("%s: the %s changed in a JSON round trip: the JSON must contain all state (-stepped +restored):\n%s", p.config.Instance, part.name, diff)
 		}
 	}
 	p.snapshot = restored
@@ -96,7 +95,7 @@ func (p *Player[C]) marshal(snapshot statechart.Snapshot[C]) []byte {
 	return text
 }
 
-// difference compares two values, unexported fields included; nil and empty count as equal.
+// difference compares two values, including unexported fields. Nil and empty are equal.
 func difference(a, b any) string {
 	if reflect.DeepEqual(a, b) {
 		return "" // The common case, without the cost of a report.

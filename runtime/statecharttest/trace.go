@@ -10,26 +10,25 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// trace is what one call of a player led to: a section for the event that was sent, or for
-// each timer that fired.
+// trace is the trace of one call of a player. It has one section for the sent event or for each fired timer.
 type trace struct {
 	// idle is the text of a trace without sections.
 	idle     string
 	sections []section
 }
 
-// section is a line of states and the lines of what happened on the way.
+// section is a line of states and the lines of details.
 type section struct {
-	// cause is what set the section off, empty if the reader knows.
+	// cause names the cause of the section. It is empty if the cause is obvious.
 	cause string
-	// states are those after each macrostep, without immediate repeats.
+	// states holds the states after each macrostep, without repetitions.
 	states  []string
 	from    string
 	ignored bool
 	details []string
 }
 
-// section begins a section in the given state.
+// section starts a section in the given state.
 func (t *trace) section(cause, state string) {
 	t.sections = append(t.sections, section{cause: cause, from: state, states: []string{state}})
 }
@@ -78,7 +77,7 @@ func (t *trace) effect(effect statechart.Effect, timers []statechart.Timer, sinc
 		t.detail("effect %s resolve %s", effect.ID, answer(effect))
 	case statechart.StartExecution:
 		var end struct{ Type string }
-		_ = json.Unmarshal(effect.Event, &end) // The chart has written it.
+		_ = json.Unmarshal(effect.Event, &end) // The chart has encoded it.
 		t.detail("effect %s start %s input=%s end=%s", effect.ID, effect.Name, effect.Input, end.Type)
 	default:
 		text, err := json.Marshal(effect)
@@ -86,7 +85,7 @@ func (t *trace) effect(effect statechart.Effect, timers []statechart.Timer, sinc
 	}
 }
 
-// answer is what those are told who wait under a name.
+// answer describes the answer for waiting callers.
 func answer(effect statechart.Effect) string {
 	if effect.Error != "" {
 		line := effect.Name + " error=" + effect.Error

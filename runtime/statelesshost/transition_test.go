@@ -248,7 +248,7 @@ func TestNewReportsAllFindings(t *testing.T) {
   the chart has the ID "a/b": use letters, digits, '-' and '_'
   the chart has the version 0: count versions from 1
   the chart declares the event type "settle.x": use a name without '*' and spaces that does not begin with settle., done.state., done.invoke., error.invoke., done.child., error.child., error.execution
-  the chart has a context whose field statelesshost_test.hidden.secret is not stored: export it under a JSON name of its own, or give statelesshost_test.hidden the methods MarshalJSON and UnmarshalJSON
+  the chart has a context whose field statelesshost_test.hidden.secret is not stored: export it with a unique JSON name, or add MarshalJSON and UnmarshalJSON to statelesshost_test.hidden
 `
 	if err == nil || !strings.HasPrefix(err.Error(), strings.Replace(want, "17", strings.Fields(err.Error())[2], 1)) {
 		t.Errorf("got %v", err)

@@ -15,8 +15,8 @@ import (
 	"github.com/settle-run/settle/runtime/xstatejson"
 )
 
-// TestWhatLeavesAMachineIsThatOfXState runs a config that emits, logs and talks to a child on both.
-func TestWhatLeavesAMachineIsThatOfXState(t *testing.T) {
+// TestEffectsMatchXState runs a config that emits, logs and talks to a child on both engines.
+func TestEffectsMatchXState(t *testing.T) {
 	t.Parallel()
 	const config = `{"id":"m","initial":"a","tags":["top"],"always":{"guard":"even","target":".b","actions":[{"type":"log","params":{"text":"root"}},{"type":"inc"}]},
 		"onDone":{"actions":{"type":"xstate.log","value":"never"}},"states":{
@@ -37,7 +37,7 @@ func TestWhatLeavesAMachineIsThatOfXState(t *testing.T) {
 	if difference := differs(ours, theirs); difference != "" {
 		t.Error(difference)
 	}
-	// What a chart asks for is compared as text: the host performs it.
+	// Requested effects are compared as text, because the host performs them.
 	if got := string(theirs.Emitted) + string(theirs.Logged) + string(theirs.Received); got != `[{"type":"SEEN","x":[1]}]["here"][{"input":{"n":1}},{"type":"HI","y":2}]` {
 		t.Errorf("XState let out %s", got)
 	}
@@ -57,9 +57,9 @@ func TestWhatLeavesAMachineIsThatOfXState(t *testing.T) {
 	}
 }
 
-// TestWhatXStateHasNoKeyForIsWrittenAndReadBack adds to random machines what their generator does not
-// draw: written, read and written again, they are the same and run the same.
-func TestWhatXStateHasNoKeyForIsWrittenAndReadBack(t *testing.T) {
+// TestFeaturesWithoutAnXStateKeySurviveARoundTrip adds features to random machines that their generator does not draw.
+// After a round trip they must be equal and run the same.
+func TestFeaturesWithoutAnXStateKeySurviveARoundTrip(t *testing.T) {
 	t.Parallel()
 	var all strings.Builder
 	for seed := uint64(1); seed <= depth(30, 150); seed++ {
@@ -91,7 +91,7 @@ func TestWhatXStateHasNoKeyForIsWrittenAndReadBack(t *testing.T) {
 	}
 }
 
-// adder adds to states what Go can say of them.
+// adder adds features to states that only Go charts have.
 type adder struct {
 	*rand.Rand
 	count int
@@ -148,7 +148,7 @@ func (a *adder) actions() []statechart.Action[counter] {
 	}
 }
 
-// literal is an action of a document.
+// literal returns an action of a document.
 func (a *adder) literal() statechart.Action[counter] {
 	def, err := xstatejson.Read([]byte(fmt.Sprintf(`{"initial":"a","states":{"a":{"entry":{"type":"xstate.log","value":"line %d"}}}}`, a.count)), implementations())
 	if err != nil {
@@ -157,8 +157,8 @@ func (a *adder) literal() statechart.Action[counter] {
 	return def.States[0].Entry[0]
 }
 
-// TestWhatIsComputedIsWrittenByItsName shows what becomes of functions.
-func TestWhatIsComputedIsWrittenByItsName(t *testing.T) {
+// TestFunctionsAreWrittenByName shows how functions are written.
+func TestFunctionsAreWrittenByName(t *testing.T) {
 	t.Parallel()
 	type action = statechart.Action[counter]
 	payload := func(counter, statechart.Event) any { return nil }
@@ -191,8 +191,8 @@ func mustWrite(t *testing.T, def statechart.Definition[counter]) []byte {
 	return config
 }
 
-// TestWhatCannotBeWrittenIsNamed shows what XState has no form for.
-func TestWhatCannotBeWrittenIsNamed(t *testing.T) {
+// TestUnwritableChartsAreReported shows features without an XState form.
+func TestUnwritableChartsAreReported(t *testing.T) {
 	t.Parallel()
 	type (
 		state = statechart.State[counter]
@@ -205,12 +205,12 @@ func TestWhatCannotBeWrittenIsNamed(t *testing.T) {
 		want string
 	}{
 		{"one ID for two", state{Invoke: []statechart.Invoke[counter]{{ID: "x", Service: call}}, Children: []statechart.Child[counter]{{ID: "x", Machine: "job"}}},
-			`a: expected an ID that is either a service's or a child's, got "x" for both`},
+			`a: expected different IDs for services and children, got "x" for both`},
 		{"ends of services alone", state{Children: []statechart.Child[counter]{{Machine: "job"}}, On: []on{{Event: "done.invoke.*"}}},
-			`a: expected the descriptor "done.child.*" beside "done.invoke.*", for XState has one for both`},
+			`a: expected both descriptors "done.child.*" and "done.invoke.*", because XState has one for both`},
 		{"ends told apart", state{Invoke: []statechart.Invoke[counter]{{Service: call}}, Children: []statechart.Child[counter]{{Machine: "job"}}, On: []on{{Event: "done.child.*"}, {Event: "done.invoke.*", Target: "b"}}},
-			`a: expected the same transitions on the ends of services and of children, for XState has one descriptor, "xstate.done.actor.*"`},
-		{"child of XState", state{Entry: []statechart.Action[counter]{statechart.StopChild[counter]("#_x")}}, `a: expected IDs of children that do not begin with #_, which are XState's own, got "#_x"`},
+			`a: expected the same transitions on the ends of services and of children, because XState has one descriptor, "xstate.done.actor.*"`},
+		{"child of XState", state{Entry: []statechart.Action[counter]{statechart.StopChild[counter]("#_x")}}, `a: expected IDs of children that do not begin with #_, which XState reserves, got "#_x"`},
 	} {
 		c.a.ID = "a"
 		chart, err := xstatejson.Foreign(statechart.Definition[counter]{ID: "m", Version: 1, Initial: "a", States: []state{c.a, {ID: "b"}}})
@@ -226,8 +226,8 @@ func TestWhatCannotBeWrittenIsNamed(t *testing.T) {
 	}
 }
 
-// TestNamesMayBeImplementedAsTheyCome shows Otherwise.
-func TestNamesMayBeImplementedAsTheyCome(t *testing.T) {
+// TestOtherwiseImplementsUnlistedNames shows Otherwise.
+func TestOtherwiseImplementsUnlistedNames(t *testing.T) {
 	t.Parallel()
 	var asked []string
 	ask := func(what, name string, params json.RawMessage) {

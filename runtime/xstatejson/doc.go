@@ -1,31 +1,29 @@
-// Package xstatejson reads machine configs of XState v5 (https://stately.ai/docs/machines) from
-// JSON and writes charts as such, so that what speaks XState (editors, front ends, simulators) can
-// show and make charts of this runtime.
+// Package xstatejson reads machine configs of XState v5 (https://stately.ai/docs/machines) from JSON and writes charts
+// as such configs. Editors, front ends and simulators for XState can then display and create charts of this runtime.
 //
 //	def, err := xstatejson.Read(config, implementations)
 //	chart, err := statechart.Compile(def) // or xstatejson.Foreign(def), as XState would run it
 //	config, err := xstatejson.Write(chart)
 //
-// XState knows no [statechart.Settled]: a config for a machine of this runtime carries the tag
-// "settled" on the states that wait, and is compiled by statechart.Compile with all its checks.
-// Any other is compiled by [Foreign], where every state may wait, and is hosted by nobody.
+// XState has no [statechart.Settled]. In a config for this runtime, waiting states carry the tag "settled", and
+// statechart.Compile compiles it with all checks. Compile any other config with [Foreign], where every state may
+// wait. Hosts refuse such a chart.
 //
 // # What is read
 //
-// Of a state: id, type (atomic, compound, parallel, final, history), initial (a key, or target and
-// actions), states, on, always, after (milliseconds or named delays), invoke (id, src, input,
-// onDone, onError), onDone, entry, exit, history (shallow, deep, a boolean), target (of history),
-// tags, output (literal JSON), description, meta (any JSON); of the machine also version (a whole
-// number, as a string or not) and context (literal JSON). onDone cannot stand at the root: XState
-// never takes it, for a machine whose root is done has ended.
+// For a state: id, type (atomic, compound, parallel, final, history), initial (a key, or target and actions), states,
+// on, always, after (milliseconds or named delays), invoke (id, src, input, onDone, onError), onDone, entry, exit,
+// history (shallow, deep, a boolean), target (of history), tags, output (literal JSON), description, meta (any JSON).
+// For the machine also version (a whole number, as a string or not) and context (literal JSON). onDone is not allowed
+// at the root, because XState never takes it: a machine whose root is done has ended.
 //
-// Of a transition: target (a sibling, ".child", "#id", "#id.child", or several in an array), guard,
-// actions, reenter, description, meta (which is skipped). It may be a target alone, and stand in an
-// array. One without target and actions forbids its event, as do "" and null.
+// For a transition: target (a sibling, ".child", "#id", "#id.child", or several in an array), guard, actions, reenter,
+// description, meta (ignored). A transition may be just a target, and may be in an array. A transition without target
+// and actions forbids its event, as do "" and null.
 //
-// Implementations are named: an action or a guard is "name" or {"type": "name", "params": ...}, a
-// service is its src. XState's own actions and guards are functions, which JSON has not; they are
-// read as objects of the properties that these functions have:
+// Implementations are named. An action or a guard is "name" or {"type": "name", "params": ...}. A service is its src.
+// XState's own actions and guards are functions, which JSON cannot express. They are read as objects with the
+// properties of these functions:
 //
 //	{"type": "xstate.raise", "event": {"type": "E", ...}, "delay": 1000, "id": "x"}
 //	{"type": "xstate.cancel", "sendId": "x"}
@@ -37,46 +35,46 @@
 //	{"type": "xstate.and", "guards": [...]}   also xstate.or, and xstate.not with one guard
 //	{"type": "xstate.stateIn", "stateValue": "#id"}   or a path, or a state value
 //
-// The operators may do without "xstate." if they have guards. delay may name a delay. A program
-// that hands such a config to XState puts raise(...), and(...) and so on in their places first.
+// The prefix "xstate." of and, or and not is optional if the key guards is present. delay may name a delay. A program
+// that passes such a config to XState must first replace these objects by calls of raise(...), and(...) and so on.
 //
-// What is emitted, logged or sent is literal: XState's functions in these places are Go code here,
-// under a name. src and to are a machine's and a child's ID.
+// Emitted, logged and sent values are literal. Where XState accepts a function, use a named Go implementation. src is
+// the ID of a machine, and to the ID of a child.
 //
-// Any other key is a problem, and so is one that stands twice.
+// Unknown and duplicate keys are problems.
 //
 // # Meaning
 //
-// A config means what it means in XState. Keys of objects are in the order in which JavaScript
-// enumerates them: integers first, ascending, then the others as they stand; that is document
-// order. Transitions on events are ordered as XState tries them: the event's own type first, then
-// prefixes, the longest first, then "*". The events that on and xstate.raise name are declared with
-// their JSON (json.RawMessage) as payload, unless Implementations.Payloads says otherwise. XState's
-// own events are those of the chart: xstate.done.state.ID is done.state.PATH; xstate.done.actor.ID and
-// xstate.error.actor.ID are done.invoke.ID and error.invoke.ID, or done.child.ID and error.child.ID
-// if the actor is a child instance.
+// A config has the same meaning as in XState. Document order is the order in which JavaScript enumerates keys: integers
+// first, ascending, then the others as written. Transitions on events are ordered as XState tries them: the event's own
+// type first, then prefixes from long to short, then "*". Event types named by on and xstate.raise are declared with
+// their JSON (json.RawMessage) as payload, unless Implementations.Payloads declares them.
 //
-// What XState 5 does otherwise than SCXML's algorithm is not imitated. This package's tests run
-// random machines on both, and list these differences.
+// XState's own events map to events of the chart. xstate.done.state.ID becomes done.state.PATH. xstate.done.actor.ID
+// and xstate.error.actor.ID become done.invoke.ID and error.invoke.ID, or done.child.ID and error.child.ID if the actor
+// is a child instance.
+//
+// XState 5 deviates from SCXML's algorithm in some cases, and this package follows SCXML there. The tests run random
+// machines on both engines and list the differences.
 //
 // # What is written
 //
-// What Read reads, in one form. What XState has no key for stands under meta.settle, beside what else
-// meta has: of a state,
+// Write produces the config that Read reads, in one canonical form. Features without a key in XState are under
+// meta.settle, next to the other keys of meta. For a state:
 //
 //	invoke    for each entry of invoke, the timeout and retry of a service, or {"child": true}
-//	after     the constant delays that have names
-//	defer     the descriptors of the events that wait in the state
-//	meta      the state's own meta, if it is no object or has a key settle itself
+//	after     the constant delays with names
+//	defer     the descriptors of deferred events
+//	meta      the state's own meta, if it is not an object or has a key settle itself
 //
-// and of the machine also
+// For the machine also:
 //
-//	events    the event types that nothing else names
-//	internal  those that never come from outside
-//	children  the IDs of children that only code spawns and whose ends are named
+//	events    the event types that no other key names
+//	internal  the event types that never come from outside
+//	children  the IDs of children that only code spawns and whose ends have transitions
 //
-// All durations are in milliseconds. Children stand in invoke after the services, src being their
-// machine's ID. Contexts, outputs and inputs of children are written where Read has read them; made
-// by Go code they are left out, as are the types of payloads. Computed delays and deadlines, and
-// actions that compute what they raise, send, emit or log, are written by their names.
+// All durations are in milliseconds. Children follow the services in invoke, with the machine's ID as src. Contexts,
+// outputs and inputs of children are written if Read has read them. Those computed by Go code are omitted, as are
+// payload types. Computed delays and deadlines are written by name, as are actions that compute what they raise, send,
+// emit or log.
 package xstatejson

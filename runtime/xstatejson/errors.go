@@ -5,23 +5,23 @@ import (
 	"strings"
 )
 
-// Problem is one thing that is wrong with a document, or that XState has no form for.
+// Problem is an error in a document, or a feature of a chart without an XState form.
 type Problem struct {
-	// Path is where: in a document states.a.on.E[0].guard, in a chart the path of a state; empty
-	// for the whole.
+	// Path is the location: in a document, states.a.on.E[0].guard; in a chart, the path of a state. Empty means the
+	// whole.
 	Path string
-	// Text says what was expected and what came.
+	// Text describes the expected and the actual value.
 	Text string
 }
 
-// Error is returned by Read and Write: all that is wrong.
+// Error is returned by Read and Write. It holds all problems.
 type Error struct {
-	// What says what was done: "reading an XState machine".
+	// What names the operation: "reading an XState machine".
 	What     string
 	Problems []Problem
 }
 
-// Error lists the problems, a line each.
+// Error lists the problems, one per line.
 func (e *Error) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %d problems:", e.What, len(e.Problems))

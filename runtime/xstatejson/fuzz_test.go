@@ -8,8 +8,8 @@ import (
 	"github.com/settle-run/settle/runtime/xstatejson"
 )
 
-// FuzzRead checks that Read takes or refuses whatever it is given, that what it takes compiles or is
-// refused by the compiler, and that what compiles can be written and read to the same text.
+// FuzzRead checks that Read and the compiler either accept or reject any input. Whatever compiles must be writable, and
+// reading and writing it again must give the same text.
 func FuzzRead(f *testing.F) {
 	for _, a := range []string{`{"on":{"*":"b","E":{}},"after":{"brief":[{},{}],"0":"b","1.5":"b"}}`, `{"invoke":[{"src":"greet","id":"g"}],"meta":{"settle":{"invoke":[{"timeout":1}],"after":{"x":1}}}}`, `{"entry":{"type":"xstate.raise","event":{"type":"E"},"delay":1}}`, `{"initial":"x","states":{"x":{"type":"final"},"h":{"history":"deep"}},"onDone":{"guard":{"type":"not","guards":["even"]}}}`} {
 		f.Add([]byte(state(a)))
@@ -46,10 +46,10 @@ func FuzzRead(f *testing.F) {
 			return
 		}
 		if def, err = xstatejson.Read(first, withServices()); err != nil {
-			t.Fatalf("what was written is not read: %v\n%s", err, first)
+			t.Fatalf("the output of Write is not readable: %v\n%s", err, first)
 		}
 		if chart, err = xstatejson.Foreign(def); err != nil {
-			t.Fatalf("what was written does not compile: %v\n%s", err, first)
+			t.Fatalf("the output of Write does not compile: %v\n%s", err, first)
 		}
 		if second, err := xstatejson.Write(chart); err != nil || string(second) != string(first) {
 			t.Fatalf("%v: written again, it is\n%s\nnot\n%s", err, second, first)

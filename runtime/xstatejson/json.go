@@ -13,13 +13,12 @@ import (
 
 // Limits of a document.
 const (
-	// DocumentBytesMax is how long a document may be.
+	// DocumentBytesMax is the maximum length of a document.
 	DocumentBytesMax = 4 << 20
-	// JSONDepthMax is how deep its objects and arrays may nest. A state takes two levels.
+	// JSONDepthMax is the maximum nesting depth of objects and arrays. A state takes two levels.
 	JSONDepthMax = 256
 )
 
-// kind is the kind of a JSON value.
 type kind int
 
 const (
@@ -35,14 +34,14 @@ func (k kind) String() string {
 	return [...]string{"null", "a boolean", "a number", "a string", "an array", "an object"}[k]
 }
 
-// value is a JSON value that keeps the order of keys.
+// value is a JSON value that preserves the order of keys.
 type value struct {
 	kind kind
-	// text is the string, or the number as it stands.
+	// text is a string, or a number as written.
 	text  string
 	truth bool
 	items []value
-	// members are in the order in which JavaScript would enumerate them.
+	// members are in JavaScript's enumeration order.
 	members []member
 }
 
@@ -51,7 +50,7 @@ type member struct {
 	value
 }
 
-// get returns the value of a key, nil if there is none.
+// get returns the value of a key, or nil.
 func (v *value) get(key string) *value {
 	for i := range v.members {
 		if v.members[i].key == key {
@@ -61,7 +60,7 @@ func (v *value) get(key string) *value {
 	return nil
 }
 
-// raw writes the value as JSON, its keys in their order.
+// raw encodes the value as JSON, with its keys in order.
 func (v *value) raw() json.RawMessage { return v.append(nil) }
 
 func (v *value) append(to []byte) []byte {
@@ -96,16 +95,15 @@ func (v *value) append(to []byte) []byte {
 	}
 }
 
-// quote writes a string as JSON, without the escapes that HTML would need.
+// quote encodes a string as JSON, without HTML escapes.
 func quote(s string) []byte {
 	var b bytes.Buffer
 	encoder := json.NewEncoder(&b)
 	encoder.SetEscapeHTML(false)
-	_ = encoder.Encode(s) // a string and a buffer do not fail
+	_ = encoder.Encode(s) // cannot fail for a string and a buffer
 	return bytes.TrimSuffix(b.Bytes(), []byte{'\n'})
 }
 
-// parse reads a document.
 func parse(data []byte) (value, error) {
 	if len(data) > DocumentBytesMax {
 		return value{}, fmt.Errorf("expected at most %d bytes (DocumentBytesMax), got %d", DocumentBytesMax, len(data))
@@ -121,7 +119,7 @@ func parse(data []byte) (value, error) {
 	}
 	end := p.InputOffset()
 	if _, err := p.Token(); !errors.Is(err, io.EOF) {
-		return value{}, fmt.Errorf("expected the end of the document at byte %d, got %s: remove what follows the machine", end, p.quoted(end))
+		return value{}, fmt.Errorf("expected the end of the document at byte %d, got %s: remove the text after the machine", end, p.quoted(end))
 	}
 	return v, nil
 }
@@ -131,10 +129,10 @@ type parser struct {
 	data []byte
 }
 
-// quotedRunesMax is how much of a document a message quotes.
+// quotedRunesMax is the maximum number of characters quoted in a message.
 const quotedRunesMax = 10
 
-// quoted says what the document has from a byte on.
+// quoted quotes the document from a byte offset on.
 func (p parser) quoted(from int64) string {
 	rest := []rune(string(p.data[from:min(from+utf8.UTFMax*(quotedRunesMax+1), int64(len(p.data)))]))
 	if len(rest) > quotedRunesMax {
@@ -143,12 +141,12 @@ func (p parser) quoted(from int64) string {
 	return strconv.Quote(string(rest))
 }
 
-// failed is the error of a token that cannot be read.
+// failed returns the error for an invalid token.
 func (p parser) failed(path string, err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || p.InputOffset() == int64(len(p.data)) {
-		return fmt.Errorf("%sexpected more JSON at byte %d, got the end of the document: is all of it there?", prefix(path), len(p.data))
+		return fmt.Errorf("%sexpected more JSON at byte %d, got the end of the document: it may be truncated", prefix(path), len(p.data))
 	}
-	return fmt.Errorf("%sexpected JSON at byte %d, got %s: look for a comma, a colon, a quote or a bracket that is missing or too many", prefix(path), p.InputOffset(), p.quoted(p.InputOffset()))
+	return fmt.Errorf("%sexpected JSON at byte %d, got %s: look for a missing or extra comma, colon, quote or bracket", prefix(path), p.InputOffset(), p.quoted(p.InputOffset()))
 }
 
 func (p parser) value(path string, depth int) (value, error) {
@@ -199,7 +197,7 @@ func (p parser) object(path string, depth int) (value, error) {
 		key, _ := token.(string)
 		at := join(path, key)
 		if seen[key] {
-			return value{}, fmt.Errorf("%s: expected each key once, got it twice", at)
+			return value{}, fmt.Errorf("%s: duplicate key", at)
 		}
 		seen[key] = true
 		item, err := p.value(at, depth+1)
@@ -212,7 +210,7 @@ func (p parser) object(path string, depth int) (value, error) {
 	return v, p.end(path)
 }
 
-// end reads what closes an array or an object.
+// end consumes the end of an array or an object.
 func (p parser) end(path string) error {
 	if _, err := p.Token(); err != nil {
 		return p.failed(path, err)
@@ -220,8 +218,8 @@ func (p parser) end(path string) error {
 	return nil
 }
 
-// compareKeys orders keys as JavaScript enumerates them: integers first, ascending, then all
-// others as they stand (ECMAScript, OrdinaryOwnPropertyKeys).
+// compareKeys compares keys in JavaScript's enumeration order: integers first, ascending, then all others in their
+// original order (ECMAScript, OrdinaryOwnPropertyKeys).
 func compareKeys(a, b string) int {
 	i, aIsIndex := arrayIndex(a)
 	k, bIsIndex := arrayIndex(b)
@@ -237,7 +235,7 @@ func compareKeys(a, b string) int {
 	}
 }
 
-// arrayIndex reports whether a key is an integer in its shortest form, below 2^32 - 1.
+// arrayIndex reports whether a key is an integer below 2^32 - 1 in its shortest form.
 func arrayIndex(key string) (uint32, bool) {
 	i, err := strconv.ParseUint(key, 10, 32)
 	if err != nil || i == 1<<32-1 || strconv.FormatUint(i, 10) != key {
@@ -246,7 +244,7 @@ func arrayIndex(key string) (uint32, bool) {
 	return uint32(i), true
 }
 
-// join extends a JSON path by a key: states.a.on.E, or with quotes where the key is no plain name.
+// join appends a key to a JSON path: states.a.on.E. It quotes a key that is not a plain name.
 func join(path, key string) string {
 	if !plain(key) {
 		return fmt.Sprintf("%s[%s]", path, quote(key))
@@ -266,7 +264,7 @@ func plain(key string) bool {
 	return key != ""
 }
 
-// prefix is how a message begins that is about a path.
+// prefix returns the beginning of a message about a path.
 func prefix(path string) string {
 	if path == "" {
 		return ""

@@ -14,8 +14,9 @@ import (
 	"github.com/settle-run/settle/runtime/xstatejson"
 )
 
-// depth returns how many random machines a test draws: fewer with -short, which `make test` and the race detector use.
-// For TestRandomMachinesRunAsInXState, ORACLE_MACHINES overrides the number and ORACLE_SEED the first seed.
+// depth returns the number of random machines in a test. It is lower with -short, which `make test` and the race
+// detector use. For TestRandomMachinesRunAsInXState, ORACLE_MACHINES overrides the number and ORACLE_SEED the first
+// seed.
 func depth(short, full uint64) uint64 {
 	if testing.Short() {
 		return short
@@ -25,13 +26,13 @@ func depth(short, full uint64) uint64 {
 
 var epoch = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-// counter is the context of the drawn machines. Log is what ran since it was last looked at.
+// counter is the context of random machines. Log holds the actions since the last check.
 type counter struct {
 	N   int      `json:"n"`
 	Log []string `json:"log"`
 }
 
-// implementations are what testdata/driver.cjs gives the machines in XState.
+// implementations returns the same implementations that testdata/driver.cjs uses in XState.
 func implementations() xstatejson.Implementations[counter] {
 	type (
 		action = statechart.Action[counter]
@@ -78,7 +79,7 @@ func implementations() xstatejson.Implementations[counter] {
 	}
 }
 
-// seen is what can be seen of a machine after an event.
+// seen is the observable state of a machine after an event.
 type seen struct {
 	Value  any      `json:"value"`
 	Log    []string `json:"log"`
@@ -89,18 +90,18 @@ type seen struct {
 type answer struct {
 	Steps []seen `json:"steps"`
 	Error string `json:"error,omitempty"`
-	// Emitted, Logged and Received are what XState's machine has emitted and logged, and what its
-	// actor "listener" got.
+	// Emitted and Logged are the events and lines from XState's machine. Received holds the events that its actor
+	// "listener" received.
 	Emitted  json.RawMessage `json:"emitted,omitempty"`
 	Logged   json.RawMessage `json:"logged,omitempty"`
 	Received json.RawMessage `json:"received,omitempty"`
-	// Tree are the states of a machine whose shape was asked for.
+	// Tree holds the states of a machine, if the test requested them.
 	Tree *shape `json:"tree,omitempty"`
-	// limited says that a limit of this runtime was exceeded.
+	// limited is set if the machine exceeded a limit of this runtime.
 	limited bool
 }
 
-// engine runs a machine on this runtime; restoring, with every snapshot written and read back.
+// engine runs a machine on this runtime. With restoring, it restores every snapshot from JSON.
 func engine(d *drawn, restoring bool) answer {
 	def, err := xstatejson.Read(d.config(), implementations())
 	if err != nil {
@@ -179,7 +180,7 @@ func play(def statechart.Definition[counter], events []any, restoring bool) (got
 	return got
 }
 
-// firstDue returns the timer that is due first, of several the one that was started first.
+// firstDue returns the timer with the earliest deadline, and among equal deadlines the one started first.
 func firstDue(timers []statechart.Timer, until time.Time) (first statechart.Timer, found bool) {
 	for _, t := range timers {
 		if !t.At.After(until) && (!found || t.At.Before(first.At)) {
@@ -210,8 +211,8 @@ func setting(t *testing.T, name string, otherwise uint64) uint64 {
 	return n
 }
 
-// TestRandomMachinesRunAsInXState runs random machines on XState and here, twice here: once with
-// every snapshot written and restored.
+// TestRandomMachinesRunAsInXState runs random machines once on XState and twice here. The second run here restores
+// every snapshot from JSON.
 func TestRandomMachinesRunAsInXState(t *testing.T) {
 	t.Parallel()
 	const workers = 2
@@ -239,13 +240,12 @@ func TestRandomMachinesRunAsInXState(t *testing.T) {
 		}
 		steps, moved = steps+sum.steps, moved+sum.moved
 	}
-	t.Logf("%d machines from seed %d, %d steps of which %d ran actions: %v", compared, first, steps, moved, verdicts)
+	t.Logf("%d machines from seed %d, %d steps, %d with actions: %v", compared, first, steps, moved, verdicts)
 	if verdicts[agrees] < compared*3/4 {
-		t.Errorf("only %d of %d machines agree with XState as it is: the generator draws too much of what is known to differ", verdicts[agrees], compared)
+		t.Errorf("only %d of %d machines agree with XState as it is: the generator draws too many known differences", verdicts[agrees], compared)
 	}
 }
 
-// tally counts how machines compared.
 type tally struct {
 	verdicts     map[string]int
 	failures     []string
@@ -272,27 +272,27 @@ func (sum *tally) try(oracle *xstate, seed uint64) {
 	}
 	sum.verdicts[verdict]++
 	if verdict == differing {
-		// At once: to make the machine smaller takes a while, and may be cut off.
+		// Print this now: shrinking the machine is slow and may be interrupted.
 		fmt.Fprintf(os.Stderr, "seed %d differs, %s\n", seed, difference)
 		small, difference := shrink(oracle, d, difference)
 		sum.failures = append(sum.failures, fmt.Sprintf("seed %d: %s\nmachine %s\nevents  %s", seed, difference, small.config(), text(small.events)))
 	}
 	if difference := differs(ours, play(def, d.events, true)); verdict != limited && difference != "" {
-		sum.failures = append(sum.failures, fmt.Sprintf("seed %d: with every snapshot restored (what is called XState below), %s\nmachine %s\nevents  %s", seed, difference, d.config(), text(d.events)))
+		sum.failures = append(sum.failures, fmt.Sprintf("seed %d: with every snapshot restored (shown as XState below), %s\nmachine %s\nevents  %s", seed, difference, d.config(), text(d.events)))
 	}
 }
 
-// What compare says of a machine, beside the names of known differences.
+// Verdicts of compare, besides the names of known differences.
 const (
 	agrees    = "agree"
 	differing = "differ"
-	// limited machines exceed a limit that XState does not have, and agree up to there.
+	// limited machines exceed a limit that XState does not have, and agree up to that point.
 	limited = "limited"
-	// several known differences show at once.
+	// several known differences apply at once.
 	several = "several"
 )
 
-// compare runs a machine on XState, and on XState with what is known to differ mended.
+// compare runs a machine on XState, first unmodified and then with known differences patched.
 func compare(oracle *xstate, config []byte, events []any, ours answer) (verdict, difference string, err error) {
 	theirs, err := oracle.run(config, events, nil)
 	if err != nil {

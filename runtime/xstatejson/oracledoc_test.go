@@ -2,7 +2,7 @@ package xstatejson_test
 
 import "encoding/json"
 
-// doc is a JSON object that keeps the order of its keys.
+// doc is a JSON object that preserves the order of its keys.
 type doc []field
 
 type field struct {
@@ -12,7 +12,7 @@ type field struct {
 
 func (d doc) MarshalJSON() ([]byte, error) { return appendJSON(nil, d), nil }
 
-// appendJSON writes what machines are drawn of.
+// appendJSON encodes the values that machines are drawn from.
 func appendJSON(to []byte, v any) []byte {
 	switch v := v.(type) {
 	case doc:
@@ -43,10 +43,9 @@ func appendJSON(to []byte, v any) []byte {
 	}
 }
 
-// The random machines of the oracle: what is drawn, so that it can be shrunk, and how it is
-// written down.
+// The random machines of the oracle, in a form that can be shrunk, and their encoding.
 
-// config writes the machine as an XState config.
+// config encodes the machine as an XState config.
 func (d *drawn) config() []byte {
 	if d.text == nil {
 		d.text = appendJSON(nil, d.root.doc())

@@ -10,12 +10,11 @@ import (
 type drawnState struct {
 	key, id string
 	// kind is atomic, compound, parallel, final, shallow or deep.
-	kind     string
-	children []*drawnState
-	initial  string
-	// initialActions says that the initial transition has actions.
+	kind           string
+	children       []*drawnState
+	initial        string
 	initialActions bool
-	target         string // of history
+	target         string // for history
 	entry, exit    []any
 	tags           []string
 	output         any
@@ -36,7 +35,7 @@ type drawnTransition struct {
 	reenter bool
 }
 
-// drawn is a machine and the events that it is given.
+// drawn is a random machine and its events.
 type drawn struct {
 	seed   uint64
 	root   *drawnState
@@ -44,17 +43,16 @@ type drawn struct {
 	text   []byte
 }
 
-// drawer draws machines.
 type drawer struct {
 	*rand.Rand
-	// states are all below the root, in document order.
+	// states holds all states below the root, in document order.
 	states []*drawnState
 	parent map[*drawnState]*drawnState
 }
 
 var (
 	externalEvents = []string{"a", "b", "c", "a.x", "a.x.y", "b.y"}
-	// internalEvents are raised. What takes them is bounded.
+	// internalEvents are raised by actions. Their transitions are bounded.
 	internalEvents = []string{"r", "r.s"}
 	tagNames       = []string{"red", "green", "settled"}
 )
@@ -141,7 +139,7 @@ func (g *drawer) children(of *drawnState, depth int) {
 	}
 }
 
-// completing gives every region a final state, which "c" leads to.
+// completing adds a final state to every region. The event "c" leads to it.
 func (g *drawer) completing(of *drawnState, depth int) {
 	for _, region := range of.children {
 		if region.kind == "atomic" && depth < 3 {
@@ -169,7 +167,7 @@ func logged(text string) []any {
 	return []any{doc{{"type", "log"}, {"params", map[string]any{"text": text}}}}
 }
 
-// connect gives a state actions, tags and transitions.
+// connect adds actions, tags and transitions to a state.
 func (g *drawer) connect(s *drawnState) {
 	if isHistory(s) {
 		return
@@ -204,7 +202,7 @@ func (g *drawer) connect(s *drawnState) {
 			on.transitions = append(on.transitions, g.transition(s, key, bounded))
 		}
 		if g.one(10) && g.silence() {
-			on.transitions = []*drawnTransition{{}} // forbids
+			on.transitions = []*drawnTransition{{}} // forbids the event
 		}
 		s.on = append(s.on, on)
 	}
@@ -230,7 +228,7 @@ func (g *drawer) raise() any {
 	return doc{{"type", "xstate.raise"}, {"event", map[string]any{"type": internalEvents[g.IntN(len(internalEvents))]}}}
 }
 
-// delayed raises an event later, under an ID whose earlier events it takes back.
+// delayed returns an action that raises an event later. Its ID cancels earlier events.
 func (g *drawer) delayed() []any {
 	id := fmt.Sprintf("d%d", g.IntN(2))
 	var delay any = 10 + 10*g.IntN(4)
@@ -244,7 +242,7 @@ func (g *drawer) delayed() []any {
 	}
 }
 
-// transition draws one. A bounded one ends by itself: it counts, up to a number.
+// transition draws a transition. A bounded transition counts and stops at a limit.
 func (g *drawer) transition(from *drawnState, event string, bounded bool) *drawnTransition {
 	t := &drawnTransition{reenter: g.one(4), actions: logged(from.key + " " + event)}
 	if g.one(3) {
@@ -274,7 +272,7 @@ func (g *drawer) transition(from *drawnState, event string, bounded bool) *drawn
 	}
 	t.targets = g.targets(from)
 	if len(t.targets) == 1 && (t.targets[0] == from.key || t.targets[0] == "#"+from.id || strings.HasSuffix(t.targets[0], "."+from.key)) && !g.silence() {
-		t.reenter = true // otherwise an atomic state leaves nothing
+		t.reenter = true // otherwise an atomic state is not left
 	}
 	return t
 }
@@ -299,7 +297,7 @@ func (g *drawer) guard(depth int) any {
 	}
 }
 
-// absolute names a state from anywhere.
+// absolute returns a target reference that is valid from any state.
 func (g *drawer) absolute(s *drawnState) string {
 	if s.id != "" && g.one(2) {
 		return "#" + s.id
@@ -314,7 +312,7 @@ func (g *drawer) absolute(s *drawnState) string {
 	return "#" + path
 }
 
-// targets draws none, one state, or one in each of two regions.
+// targets draws no state, one state, or one in each of two regions.
 func (g *drawer) targets(from *drawnState) []string {
 	switch k := g.IntN(10); {
 	case k == 0 && g.silence():
@@ -348,14 +346,14 @@ func (g *drawer) targets(from *drawnState) []string {
 	return []string{g.absolute(to)}
 }
 
-// silence decides whether a transition may do without a target. Where there are regions that is
-// rare, for XState does not ask their ancestors then.
+// silence decides whether a transition has no target. This is rare in machines with regions, because XState then skips
+// the ancestors.
 func (g *drawer) silence() bool {
 	return !slices.ContainsFunc(g.states, func(s *drawnState) bool { return s.kind == "parallel" }) &&
 		g.parent[g.states[0]].kind != "parallel" || g.one(40)
 }
 
-// within reports whether a state is another or lies below it.
+// within reports whether a state equals another or is its descendant.
 func (g *drawer) within(s, of *drawnState) bool {
 	for ; s != nil; s = g.parent[s] {
 		if s == of {
@@ -365,7 +363,7 @@ func (g *drawer) within(s, of *drawnState) bool {
 	return false
 }
 
-// below draws the state or a descendant that is no history state of its parent.
+// below draws the state or a descendant, but no history state among its children.
 func (g *drawer) below(s *drawnState) *drawnState {
 	for len(s.children) > 0 && !g.one(3) {
 		child := s.children[g.IntN(len(s.children))]

@@ -1,7 +1,7 @@
 package xstatejson_test
 
-// difference is a way in which XState 5.33 is known to run machines otherwise than the algorithm
-// of SCXML. It is recognised by XState agreeing once nothing but this is mended in it.
+// difference is a known deviation of XState 5.33 from SCXML's algorithm. It is recognised if XState agrees once only
+// this deviation is patched.
 type difference struct {
 	name, why string
 	patches   []patch
@@ -11,7 +11,7 @@ var knownDifferences = []difference{
 	{
 		name: "ancestors of regions",
 		why: "XState asks a parallel state and its ancestors for a transition only if no region has one. SCXML asks for every " +
-			"atomic state, up to the root; what conflicts is removed, but what leaves no state conflicts with nothing.",
+			"atomic state, up to the root. It removes conflicts, but a transition that leaves no state conflicts with none.",
 		patches: []patch{{"return dist_xstateGuards.transitionNode(this.root, snapshot.value, snapshot, event) || [];", `
 			const found = new Set();
 			for (const leaf of snapshot._nodes.filter(s => s.type === 'atomic' || s.type === 'final')) {
@@ -24,20 +24,20 @@ var knownDifferences = []difference{
 	},
 	{
 		name: "region order",
-		why: "After a microstep XState lists active states in the order in which they were entered, and takes the " +
+		why: "After a microstep XState lists active states in entry order, and takes the " +
 			"transitions of regions in that order. SCXML asks atomic states in document order.",
 		patches: []patch{{"const nextStateNodes = [...mutStateNodeSet];", "const nextStateNodes = [...mutStateNodeSet].sort((a, b) => a.order - b.order);"}},
 	},
 	{
 		name: "domain after history",
-		why: "XState works out the domain of a transition again once history is recorded: a history state then stands for " +
-			"something else, and states that were left are not entered, or others are entered twice.",
+		why: "XState recomputes the domain of a transition after it records history. The history state then stands for " +
+			"other states, so some states that were left are not entered, and others are entered twice.",
 		patches: domainBefore,
 	},
 	{
-		name: "entering what was not left",
-		why: "A transition to a history state from within its parent enters, in XState, the states between the parent " +
-			"and the transition's domain, which it does not leave.",
+		name: "entering states that were not left",
+		why: "In XState, a transition to a history state from within its parent enters the states between the parent " +
+			"and the transition's domain, although it did not leave them.",
 		patches: []patch{
 			{"  for (const t of transitions) {\n    const domain =", "  for (const t of transitions) {\n    const before = new Set(statesToEnter);\n    const domain ="},
 			{"!t.source.parent && t.reenter ? undefined : domain);\n    }\n", "!t.source.parent && t.reenter ? undefined : domain);\n    }\n" +
@@ -46,20 +46,20 @@ var knownDifferences = []difference{
 	},
 	{
 		name: "default history of a parallel state",
-		why: "In XState the default of a history state in a parallel state is that state itself, so that a transition from " +
-			"within leaves it. Here it is all of its regions.",
+		why: "In XState the default of a history state in a parallel state is the parallel state itself. A transition from " +
+			"within therefore leaves it. Here the default is all its regions.",
 		patches: []patch{{"target: [stateNode.parent]", "target: getChildren(stateNode.parent)"}},
 	},
 	{
 		name: "history as a default",
-		why: "Where the default of a history state is another history state, XState enters that one itself: a " +
-			"pseudo-state is active.",
+		why: "If the default of a history state is another history state, XState enters that pseudo-state and " +
+			"makes it active.",
 		patches: []patch{{"[...statesToEnter].sort(", "[...statesToEnter].filter(s => !isHistoryNode(s)).sort("}},
 	},
 	{
 		name: "initial actions",
-		why: "XState runs the actions of an initial transition only where a state is entered as a target or as a default " +
-			"child, not where it is a region beside a target or comes from history.",
+		why: "XState runs the actions of an initial transition only if a state is entered as a target or as a default " +
+			"child, not if it is a region next to a target or is restored from history.",
 		patches: []patch{
 			{"          statesToEnter.add(child);\n          addDescendant", "          statesToEnter.add(child); statesForDefaultEntry.add(child);\n          addDescendant"},
 			{"        statesToEnter.add(s);\n        addDescendantStatesToEnter(s,", "        statesToEnter.add(s); statesForDefaultEntry.add(s);\n        addDescendantStatesToEnter(s,"},
@@ -68,13 +68,13 @@ var knownDifferences = []difference{
 	},
 	{
 		name: "wildcards take timers",
-		why: "In XState \"*\" also takes the event by which the timer of another state fires, which then does nothing. Here a " +
-			"timer is its state's own.",
+		why: "In XState \"*\" also matches the timer event of another state, whose timer then has no effect. Here only the " +
+			"timer's own state receives the event.",
 		patches: []patch{{"eventDescriptor !== receivedEventType &&", "eventDescriptor !== receivedEventType && !receivedEventType.startsWith('xstate.after.') &&"}},
 	},
 }
 
-// domainBefore makes XState keep the domains from before states are left.
+// domainBefore makes XState keep the domains computed before states are left.
 var domainBefore = []patch{
 	{"  const statesToExit = computeExitSet(transitions, mutStateNodeSet, historyValue);\n",
 		"  for (const t of transitions) domains.set(t, getTransitionDomain(t, historyValue));\n  const statesToExit = computeExitSet(transitions, mutStateNodeSet, historyValue);\n"},

@@ -2,10 +2,10 @@ package xstatejson_test
 
 import "slices"
 
-// shrinkTriesMax limits how many smaller machines are tried.
+// shrinkTriesMax is the maximum number of smaller machines to try.
 const shrinkTriesMax = 300
 
-// shrink returns a smaller machine that still differs, with the difference.
+// shrink returns a smaller machine that still differs, and the difference.
 func shrink(oracle *xstate, d *drawn, difference string) (*drawn, string) {
 	tries := 0
 	for again := true; again; {
@@ -31,13 +31,13 @@ func shrink(oracle *xstate, d *drawn, difference string) (*drawn, string) {
 	return d, difference
 }
 
-// failed reports whether a difference is only that a machine is not valid.
+// failed reports whether the difference is only that a machine is invalid.
 func failed(difference string) bool { return len(difference) > 6 && difference[:6] == "errors" }
 
 func (d *drawn) size() int { return len(d.config()) + len(text(d.events)) }
 
 func (d *drawn) clone() *drawn {
-	return &drawn{seed: d.seed, root: d.root.clone(), events: slices.Clone(d.events)} // without the text
+	return &drawn{seed: d.seed, root: d.root.clone(), events: slices.Clone(d.events)} // the text is omitted
 }
 
 func (s *drawnState) clone() *drawnState {
@@ -70,7 +70,7 @@ func cloneTransitions(transitions []*drawnTransition) []*drawnTransition {
 	return c
 }
 
-// reduce applies the i-th of the ways to make the machine smaller, false if there is none.
+// reduce applies the i-th reduction to the machine. It reports false if i is too large.
 func (d *drawn) reduce(i int) bool {
 	if i < len(d.events) {
 		d.events = slices.Delete(d.events, i, i+1)

@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// patch changes the text of XState.
+// patch replaces text in XState's source.
 type patch struct {
 	Find    string `json:"find"`
 	Replace string `json:"replace"`
@@ -71,7 +71,7 @@ func (x *xstate) run(config []byte, events []any, patches []patch) (answer, erro
 	return x.ask(map[string]any{"config": json.RawMessage(config), "events": events, "patches": append([]patch{}, patches...)})
 }
 
-// differs returns where two answers differ first, "" if they agree.
+// differs describes the first difference between two answers, or returns "".
 func differs(ours, theirs answer) string {
 	for i := range max(len(ours.Steps), len(theirs.Steps)) {
 		if i >= len(ours.Steps) || i >= len(theirs.Steps) {

@@ -12,30 +12,29 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// Implementations are what a config names, as XState's setup and provide take them. Each is a
-// factory, called once for every place that names it.
+// Implementations holds the implementations of the names in a config, like XState's setup and provide. Each is a
+// factory, called once for every use of its name.
 type Implementations[C any] struct {
-	// Actions are by "type"; params is the JSON of "params", nil if there is none. The name and
-	// params of the action that is returned are set by Read.
+	// Actions are keyed by "type". params is the JSON of "params", or nil. Read sets the name and params of the
+	// returned action.
 	Actions map[string]func(params json.RawMessage) (statechart.Action[C], error)
-	// Guards are by "type", as actions are.
+	// Guards are keyed by "type", like actions.
 	Guards map[string]func(params json.RawMessage) (statechart.Guard[C], error)
-	// Services are by "src"; input is the JSON of "input", nil if there is none.
+	// Services are keyed by "src". input is the JSON of "input", or nil.
 	Services map[string]func(input json.RawMessage) (statechart.Service[C], error)
-	// Delays are by name, for "after" and for the delay of "xstate.raise".
+	// Delays are keyed by name, for "after" and for the delay of "xstate.raise".
 	Delays map[string]func(C, statechart.Event) time.Duration
-	// Payloads declares event types in place of what Read would declare, and beside it: those
-	// that only wildcards take, or whose actions want another payload than the event's JSON.
+	// Payloads overrides and extends the event types that Read declares. Use it for events that only wildcards match,
+	// or whose actions need a payload type other than the event's JSON.
 	Payloads statechart.Payloads
-	// Context makes the context of a new instance. Nil means the config's "context", decoded,
-	// or else the zero value.
+	// Context returns the context of a new instance. Nil means the config's decoded "context", or else the zero value.
 	Context func(statechart.Start) C
-	// Otherwise makes what the maps do not name.
+	// Otherwise implements names that the maps do not contain.
 	Otherwise Otherwise[C]
 }
 
-// Otherwise makes implementations by name, for those who cannot list the names ahead. Where a
-// function is nil, a name that no map has is a problem; so is an error that one returns.
+// Otherwise implements names that cannot be listed in advance. If a function is nil, a name in no map is a problem. So
+// is an error that a function returns.
 type Otherwise[C any] struct {
 	Action  func(name string, params json.RawMessage) (statechart.Action[C], error)
 	Guard   func(name string, params json.RawMessage) (statechart.Guard[C], error)
@@ -45,8 +44,8 @@ type Otherwise[C any] struct {
 
 const reading = "reading an XState machine"
 
-// Read reads a machine config of XState v5 in JSON. The error is an *Error with all problems that
-// could be found at once. What the chart as a whole says is left to statechart.Compile or Foreign.
+// Read reads a machine config of XState v5 in JSON. The error is an *Error with all problems found. It does not check
+// the chart as a whole: statechart.Compile and Foreign do.
 func Read[C any](data []byte, impl Implementations[C]) (statechart.Definition[C], error) {
 	config, err := parse(data)
 	if err != nil {
@@ -63,8 +62,8 @@ func Read[C any](data []byte, impl Implementations[C]) (statechart.Definition[C]
 	return def, nil
 }
 
-// Foreign compiles a definition that Read returned as XState would run it: every state may wait,
-// tagged settled or not. No machine hosts such a chart; it is for tests, simulations and previews.
+// Foreign compiles a definition from Read as XState would run it: every state may wait, tagged settled or not. Hosts
+// refuse such a chart. Use it for tests, simulations and previews.
 func Foreign[C any](def statechart.Definition[C]) (*statechart.Chart[C], error) {
 	return statechart.CompileForeign(def, foreign.Document{})
 }
@@ -73,11 +72,11 @@ type reader[C any] struct {
 	impl     Implementations[C]
 	problems []Problem
 	root     *stateNode
-	// ids are the states by their IDs in XState.
+	// ids maps XState IDs to states.
 	ids map[string]*stateNode
-	// actors are services and children by their IDs in XState.
+	// actors maps XState IDs to services and children.
 	actors map[string]actor
-	// services and children say that there are some.
+	// services and children are set if the config has any.
 	services, children bool
 	payloads           statechart.Payloads
 }
@@ -85,12 +84,12 @@ type reader[C any] struct {
 // stateNode is a state of the document.
 type stateNode struct {
 	config *value
-	// at is the JSON path, path the one in the chart.
+	// at is the JSON path, path the path in the chart.
 	at, path string
 	key, id  string
 	parent   *stateNode
 	children []*stateNode
-	// typ is XState's: atomic, compound, parallel, final or history.
+	// typ is the XState type: atomic, compound, parallel, final or history.
 	typ string
 }
 
@@ -156,36 +155,36 @@ func (r *reader[C]) context(v *value, def *statechart.Definition[C]) {
 	}
 	text := v.raw()
 	if err := statechart.ReadJSON(text, new(C)); err != nil {
-		r.problem("context", "%v: it is to become a %T", err, *new(C))
+		r.problem("context", "%v: the context type is %T", err, *new(C))
 		return
 	}
 	def.Context = func(statechart.Start) C {
 		var c C
-		_ = json.Unmarshal(text, &c) // it has been read before
+		_ = json.Unmarshal(text, &c) // it was parsed before
 		return c
 	}
 	def.ContextParams = text
 }
 
-// literal returns the function that makes what stands in the document, and that.
+// literal returns a function that returns the JSON value of the document, and that value.
 func literal[C any](v *value) (func(C, statechart.Event) any, json.RawMessage) {
 	made := v.raw()
 	return func(C, statechart.Event) any { return made }, made
 }
 
-// layOut finds the states and their IDs, so that targets can be resolved.
+// layOut collects the states and their IDs for the resolution of targets.
 func (r *reader[C]) layOut(config *value, parent *stateNode, key, at string, depth int) *stateNode {
 	n := &stateNode{config: config, parent: parent, key: key, at: at}
 	n.id = r.idOf(n)
 	if _, taken := r.ids[n.id]; taken {
-		r.problem(join(at, "id"), "expected an ID that no other state has, got %q", n.id)
+		r.problem(join(at, "id"), "expected a unique ID, got %q", n.id)
 	}
 	r.ids[n.id] = n
 	if parent != nil {
 		n.path = strings.TrimPrefix(parent.path+"."+key, ".")
 	}
 	if depth > statechart.NestingDepthMax {
-		r.problem(at, "expected states that nest at most %d deep (statechart.NestingDepthMax)", statechart.NestingDepthMax)
+		r.problem(at, "expected at most %d levels of nested states (statechart.NestingDepthMax)", statechart.NestingDepthMax)
 		return n
 	}
 	states := config.get("states")
@@ -214,8 +213,7 @@ func (r *reader[C]) layOut(config *value, parent *stateNode, key, at string, dep
 
 func nameable(key string) bool { return key != "" && !strings.ContainsAny(key, ".#/ \t\n") }
 
-// idOf returns the ID that a state has in XState: its own, or the machine's and the keys down to
-// it.
+// idOf returns the XState ID of a state: its own, or the machine's ID followed by the keys down to the state.
 func (r *reader[C]) idOf(n *stateNode) string {
 	if n.parent == nil {
 		return n.key
@@ -237,7 +235,7 @@ func (r *reader[C]) typeOf(n *stateNode) string {
 		case typ.kind == text && (typ.text == "compound" || typ.text == "parallel"):
 		case typ.kind == text && (typ.text == "atomic" || typ.text == "final" || typ.text == "history"):
 			if len(n.children) > 0 {
-				r.problem(join(n.at, "type"), "expected compound or parallel, for the state has states, got %q", typ.text)
+				r.problem(join(n.at, "type"), "expected compound or parallel, because the state has states, got %q", typ.text)
 			}
 		default:
 			r.problem(join(n.at, "type"), "expected atomic, compound, parallel, final or history, got %s", typ.raw())
@@ -253,15 +251,15 @@ func (r *reader[C]) typeOf(n *stateNode) string {
 	return "atomic"
 }
 
-// text reads a string that may not be empty.
+// text reads a non-empty string.
 func (r *reader[C]) text(path string, v *value) string {
 	if v.kind != text || v.text == "" {
-		r.problem(path, "expected a string that is not empty, got %s", v.raw())
+		r.problem(path, "expected a non-empty string, got %s", v.raw())
 	}
 	return v.text
 }
 
-// each calls fn for a value that may stand alone or in an array.
+// each calls fn for a single value or for each value of an array.
 func each(path string, v *value, fn func(path string, v *value)) {
 	if v == nil {
 		return
@@ -275,7 +273,7 @@ func each(path string, v *value, fn func(path string, v *value)) {
 	}
 }
 
-// milliseconds reads a delay as JavaScript's Number would: false if it is no number.
+// milliseconds parses a delay like JavaScript's Number. It reports false if it is not a number.
 func milliseconds(key string) (time.Duration, bool) {
 	if strings.Trim(key, "0123456789.eE+-") != "" {
 		return 0, false

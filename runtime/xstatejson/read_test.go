@@ -13,7 +13,7 @@ import (
 	"github.com/settle-run/settle/runtime/xstatejson"
 )
 
-// greeting is a service for configs that invoke one; its input is part of what it returns.
+// greeting is a service for configs with invocations. Its result contains its input.
 func greeting(input json.RawMessage) (statechart.Service[counter], error) {
 	if string(input) == `"refused"` {
 		return statechart.Service[counter]{}, errors.New("refused")
@@ -33,8 +33,7 @@ func withServices() xstatejson.Implementations[counter] {
 	return impl
 }
 
-// TestEveryKeyIsRead reads a config with every key in every form, and compares what is written
-// with how it means it.
+// TestEveryKeyIsRead reads configs with every key in every form and compares the written result.
 func TestEveryKeyIsRead(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ name, config, want string }{
@@ -134,7 +133,7 @@ func TestEveryKeyIsRead(t *testing.T) {
 	}
 }
 
-// state is a machine with the state a, stated the same as Write has it.
+// state returns a machine with the state a, in the form of Write.
 func state(a string) string {
 	return `{"id":"m","initial":"a","states":{"a":` + a + `,"b":{}}}`
 }
@@ -165,123 +164,123 @@ func compact(t *testing.T, config []byte) string {
 	return b.String()
 }
 
-// TestWhatCannotBeReadIsNamed gives Read configs with one thing wrong each.
-func TestWhatCannotBeReadIsNamed(t *testing.T) {
+// TestUnreadableConfigsAreReported reads configs with one error each.
+func TestUnreadableConfigsAreReported(t *testing.T) {
 	t.Parallel()
 	const keys = "expected id, type, initial, states, on, always, after, invoke, onDone, entry, exit, history, target, tags, meta, description, output"
 	deep := strings.Repeat(`{"initial":"x","states":{"x":`, 33) + `{}` + strings.Repeat(`}}`, 33)
 	for _, c := range []struct{ name, config, want string }{
-		{"empty", ``, `expected more JSON at byte 0, got the end of the document: is all of it there?`},
-		{"cut", `{"id"`, `id: expected more JSON at byte 5, got the end of the document: is all of it there?`},
+		{"empty", ``, `expected more JSON at byte 0, got the end of the document: it may be truncated`},
+		{"cut", `{"id"`, `id: expected more JSON at byte 5, got the end of the document: it may be truncated`},
 		{"cut object", `{"a":1`, `expected more JSON at byte 6, got the end of the document`},
 		{"cut array", `{"a":[1`, `a: expected more JSON at byte 7, got the end of the document`},
-		{"no JSON", `{"a" 1}`, `a: expected JSON at byte 5, got "1}": look for a comma, a colon, a quote or a bracket that is missing or too many`},
-		{"no literal", `{"a": [tru, "é", "and some more"]}`, `a[0]: expected JSON at byte 7, got "tru, \"é\", " and more: look for a comma`},
+		{"no JSON", `{"a" 1}`, `a: expected JSON at byte 5, got "1}": look for a missing or extra comma, colon, quote or bracket`},
+		{"no literal", `{"a": [tru, "é", "and some more"]}`, `a[0]: expected JSON at byte 7, got "tru, \"é\", " and more: look for a missing or extra comma`},
 		{"an open text", `{"a": "b`, `a: expected more JSON at byte 8, got the end of the document`},
-		{"no comma", `{"a": [1 2]}`, `a[1]: expected JSON at byte 9, got "2]}": look for a comma`},
-		{"no key", `{1:1}`, `expected JSON at byte 1, got "1:1}": look for a comma`},
-		{"two documents", `{} {}`, `expected the end of the document at byte 2, got " {}": remove what follows the machine`},
+		{"no comma", `{"a": [1 2]}`, `a[1]: expected JSON at byte 9, got "2]}": look for a missing or extra comma`},
+		{"no key", `{1:1}`, `expected JSON at byte 1, got "1:1}": look for a missing or extra comma`},
+		{"two documents", `{} {}`, `expected the end of the document at byte 2, got " {}": remove the text after the machine`},
 		{"no UTF-8", "{\"\xff\":1}", `expected JSON in UTF-8`},
-		{"twice", `{"a":{"b":[{"c":1,"c":2}]}}`, `a.b[0].c: expected each key once, got it twice`},
+		{"twice", `{"a":{"b":[{"c":1,"c":2}]}}`, `a.b[0].c: duplicate key`},
 		{"nesting", strings.Repeat("[", 300), `: expected a nesting of at most 256 (JSONDepthMax)`},
 		{"size", `"` + strings.Repeat("x", xstatejson.DocumentBytesMax) + `"`, `expected at most 4194304 bytes (DocumentBytesMax), got 4194306`},
 		{"no object", `[]`, `expected an object, got an array`},
 		{"no states", `{"id":"m"}`, `expected a machine with states`},
-		{"machine ID", `{"id":1,"initial":"a","states":{"a":{}}}`, `id: expected a string that is not empty, got 1`},
+		{"machine ID", `{"id":1,"initial":"a","states":{"a":{}}}`, `id: expected a non-empty string, got 1`},
 		{"version", `{"version":"1.2","initial":"a","states":{"a":{}}}`, `version: expected a whole number, such as "1", got "1.2"`},
-		{"context", `{"context":{"n":"x"},"initial":"a","states":{"a":{}}}`, `context: expected a whole number of 64 bits under "n", got a string: it is to become a xstatejson_test.counter`},
-		{"machine key", `{"machine":1,"initial":"a","states":{"a":{}}}`, `machine: is no key of a machine: expected id, type`},
-		{"onDone at the root", `{"initial":"a","onDone":{},"states":{"a":{}}}`, `onDone: cannot stand at the root, where XState never takes it: a machine that is done has ended. Put it into a state around the others`},
-		{"history at the root", `{"initial":"a","history":"deep","states":{"a":{}}}`, `history: cannot stand at the root, which is no history state`},
+		{"context", `{"context":{"n":"x"},"initial":"a","states":{"a":{}}}`, `context: expected a whole number of 64 bits under "n", got a string: the context type is xstatejson_test.counter`},
+		{"machine key", `{"machine":1,"initial":"a","states":{"a":{}}}`, `machine: is not a key of a machine: expected id, type`},
+		{"onDone at the root", `{"initial":"a","onDone":{},"states":{"a":{}}}`, `onDone: is not allowed at the root, because XState never takes it: a machine that is done has ended. Wrap the states in a compound state and put it there`},
+		{"history at the root", `{"initial":"a","history":"deep","states":{"a":{}}}`, `history: is not allowed at the root, which is not a history state`},
 		{"description of a transition", state(`{"on":{"E":{"description":1}}}`), `states.a.on.E.description: expected a string, got a number`},
 		{"emit", state(`{"entry":{"type":"xstate.emit","event":"E"}}`), `states.a.entry: expected the key event, with an object that has a type, got "E"`},
-		{"log", state(`{"entry":{"type":"xstate.log","value":{"a":1}}}`), `states.a.entry: expected the key value, with the text of a line, got {"a":1}`},
-		{"label", state(`{"entry":{"type":"xstate.log","value":"x","label":"y"}}`), `states.a.entry.label: is no key of xstate.log: expected type, value; put it into value`},
+		{"log", state(`{"entry":{"type":"xstate.log","value":{"a":1}}}`), `states.a.entry: expected the key value, with the text to log, got {"a":1}`},
+		{"label", state(`{"entry":{"type":"xstate.log","value":"x","label":"y"}}`), `states.a.entry.label: is not a key of xstate.log: expected type, value; put it into value`},
 		{"spawn without an ID", state(`{"entry":{"type":"xstate.spawnChild","src":"job"}}`), `states.a.entry: expected the key id, with the ID of the child`},
 		{"spawn without src", state(`{"entry":{"type":"xstate.spawnChild","id":"x"}}`), `states.a.entry: expected the key src, with the ID of the child's machine`},
-		{"snapshots of a child", state(`{"entry":{"type":"xstate.spawnChild","id":"x","src":"job","syncSnapshot":true}}`), `states.a.entry.syncSnapshot: expected false: the snapshots of children are not seen here`},
+		{"snapshots of a child", state(`{"entry":{"type":"xstate.spawnChild","id":"x","src":"job","syncSnapshot":true}}`), `states.a.entry.syncSnapshot: expected false: snapshots of children are not supported`},
 		{"stop", state(`{"entry":{"type":"xstate.stopChild"}}`), `states.a.entry: expected the key actorRef, with the ID of a child`},
 		{"send", state(`{"entry":{"type":"xstate.sendTo","event":{"type":"E"}}}`), `states.a.entry: expected the key to, with the ID of a child`},
-		{"send to the parent", state(`{"entry":{"type":"xstate.sendTo","to":"#_parent","event":{"type":"E"}}}`), `states.a.entry.to: expected the ID of a child, got "#_parent", which XState takes for something else`},
-		{"send later", state(`{"entry":{"type":"xstate.sendTo","to":"x","event":{"type":"E"},"delay":1}}`), `states.a.entry.delay: is no key of xstate.sendTo: expected type, to, event`},
+		{"send to the parent", state(`{"entry":{"type":"xstate.sendTo","to":"#_parent","event":{"type":"E"}}}`), `states.a.entry.to: expected the ID of a child, got "#_parent", which has another meaning in XState`},
+		{"send later", state(`{"entry":{"type":"xstate.sendTo","to":"x","event":{"type":"E"},"delay":1}}`), `states.a.entry.delay: is not a key of xstate.sendTo: expected type, to, event`},
 		{"child without src", state(`{"invoke":{"id":"x"},"meta":{"settle":{"invoke":[{"child":true}]}}}`), `states.a.invoke: expected the key src, with the ID of a machine`},
-		{"child and service", state(`{"invoke":[{"id":"x","src":"greet"},{"id":"x","src":"job"}],"meta":{"settle":{"invoke":[{},{"child":true}]}}}`), `states.a.invoke[1]: expected an ID that is either a service's or a child's, got "x" for both`},
+		{"child and service", state(`{"invoke":[{"id":"x","src":"greet"},{"id":"x","src":"job"}],"meta":{"settle":{"invoke":[{},{"child":true}]}}}`), `states.a.invoke[1]: expected different IDs for services and children, got "x" for both`},
 		{"deferred", state(`{"meta":{"settle":{"defer":["settle.x",1]}}}`), `states.a["meta.settle.defer"][0]: expected an event type that does not begin with settle., got "settle.x"`},
 		{"end of a child", state(`{"on":{"done.child.x":"b"}}`), `expected an event type that does not begin with done.child., got "done.child.x"`},
 		{"states", `{"initial":"a","states":[]}`, `states: expected an object from key to state, got an array`},
 		{"state", `{"initial":"a","states":{"a":{},"b":"x"}}`, `states.b: expected a state, which is an object, got a string`},
 		{"key", `{"initial":"a","states":{"a":{},"in progress":{}}}`, `states["in progress"]: expected a key without '.', '#', '/' and spaces, got "in progress"`},
-		{"deep", `{"initial":"x","states":{"x":` + deep + `}}`, `expected states that nest at most 32 deep (statechart.NestingDepthMax)`},
-		{"unknown key", state(`{"onn":{}}`), `states.a.onn: is no key of a state: ` + keys},
+		{"deep", `{"initial":"x","states":{"x":` + deep + `}}`, `expected at most 32 levels of nested states (statechart.NestingDepthMax)`},
+		{"unknown key", state(`{"onn":{}}`), `states.a.onn: is not a key of a state: ` + keys},
 		{"key of XState 4", state(`{"activities":"x"}`), keys + `; XState v5 says invoke`},
 		{"type", state(`{"type":"basic"}`), `states.a.type: expected atomic, compound, parallel, final or history, got "basic"`},
-		{"type of states", state(`{"type":"final","states":{"x":{}}}`), `states.a.type: expected compound or parallel, for the state has states, got "final"`},
-		{"ID", state(`{"id":""}`), `states.a.id: expected a string that is not empty, got ""`},
-		{"ID twice", `{"initial":"a","states":{"a":{"id":"x"},"b":{"id":"x"}}}`, `states.b.id: expected an ID that no other state has, got "x"`},
+		{"type of states", state(`{"type":"final","states":{"x":{}}}`), `states.a.type: expected compound or parallel, because the state has states, got "final"`},
+		{"ID", state(`{"id":""}`), `states.a.id: expected a non-empty string, got ""`},
+		{"ID twice", `{"initial":"a","states":{"a":{"id":"x"},"b":{"id":"x"}}}`, `states.b.id: expected a unique ID, got "x"`},
 		{"no initial", state(`{"states":{"x":{}}}`), `states.a: expected the key initial, with the key of a child`},
 		{"initial", state(`{"initial":"y","states":{"x":{}}}`), `states.a.initial: expected the key of a child, got "y"`},
 		{"initial target", state(`{"initial":{"actions":"inc"},"states":{"x":{}}}`), `states.a.initial.target: expected the key of a child, got nothing`},
-		{"initial key", state(`{"initial":{"target":"x","guard":"even"},"states":{"x":{}}}`), `states.a.initial.guard: is no key of an initial transition: expected target, actions, meta, description`},
+		{"initial key", state(`{"initial":{"target":"x","guard":"even"},"states":{"x":{}}}`), `states.a.initial.guard: is not a key of an initial transition: expected target, actions, meta, description`},
 		{"initial of none", state(`{"initial":"x"}`), `states.a.initial: expected none: only a compound state has an initial state`},
 		{"history", state(`{"initial":"x","states":{"x":{},"h":{"history":"wide"}}}`), `states.a.states.h.history: expected shallow, deep or a boolean, got "wide"`},
-		{"history target", state(`{"initial":"x","states":{"x":{},"h":{"history":"deep","target":"y"}}}`), `states.a.states.h.target: expected a state that there is, not "y", got "y"`},
-		{"tags", state(`{"tags":["x",1]}`), `states.a.tags[1]: expected a string that is not empty, got 1`},
+		{"history target", state(`{"initial":"x","states":{"x":{},"h":{"history":"deep","target":"y"}}}`), `states.a.states.h.target: expected an existing state, not "y", got "y"`},
+		{"tags", state(`{"tags":["x",1]}`), `states.a.tags[1]: expected a non-empty string, got 1`},
 		{"description", state(`{"description":{}}`), `states.a.description: expected a string, got an object`},
 		{"output", state(`{"output":1}`), `states.a.output: expected none: only a final state has an output`},
 		{"on", state(`{"on":["E"]}`), `states.a.on: expected an object from event to transition, got an array`},
-		{"no event", state(`{"on":{"":"b"}}`), `states.a.on[""]: expected an event; a transition without one stands under always`},
+		{"no event", state(`{"on":{"":"b"}}`), `states.a.on[""]: expected an event; put a transition without one under always`},
 		{"infix wildcard", state(`{"on":{"a.*.b":"b"}}`), `states.a.on["a.*.b"]: expected a wildcard at the end only, as in "a.*", got "a.*.b"`},
-		{"event of XState", state(`{"on":{"xstate.init":"b"}}`), `states.a.on["xstate.init"]: expected an event of the machine, or one of XState's that a chart knows too: xstate.done.state.*, xstate.done.actor.*, xstate.error.actor.*; got "xstate.init"`},
+		{"event of XState", state(`{"on":{"xstate.init":"b"}}`), `states.a.on["xstate.init"]: expected an event of the machine, or an event of XState that charts support: xstate.done.state.*, xstate.done.actor.*, xstate.error.actor.*; got "xstate.init"`},
 		{"unknown state", state(`{"on":{"xstate.done.state.x":"b"}}`), `states.a.on["xstate.done.state.x"]: expected the ID of a state or of an invocation after the prefix, got "x"`},
 		{"unknown actor", state(`{"on":{"xstate.done.actor.x":"b"}}`), `after the prefix, got "x"`},
 		{"reserved event", state(`{"on":{"settle.x":"b"}}`), `states.a.on["settle.x"]: expected an event type that does not begin with settle., got "settle.x"`},
 		{"transition", state(`{"on":{"E":1}}`), `states.a.on.E: expected a target, a transition or an array of them, got a number`},
 		{"transition in an array", state(`{"on":{"E":["b",true]}}`), `states.a.on.E[1]: expected a target, a transition or an array of them, got a boolean`},
-		{"transition key", state(`{"on":{"E":[{"gard":"even"}]}}`), `states.a.on.E[0].gard: is no key of a transition: expected target, guard, actions, reenter, meta, description`},
+		{"transition key", state(`{"on":{"E":[{"gard":"even"}]}}`), `states.a.on.E[0].gard: is not a key of a transition: expected target, guard, actions, reenter, meta, description`},
 		{"transition of XState 4", state(`{"on":{"E":{"cond":"even"}}}`), `; XState v5 says guard`},
 		{"reenter", state(`{"on":{"E":{"reenter":1}}}`), `states.a.on.E.reenter: expected a boolean, got a number`},
 		{"target", state(`{"on":{"E":{"target":["b",1]}}}`), `states.a.on.E.target[1]: expected a target such as "sibling", ".child" or "#id", got 1`},
-		{"sibling", state(`{"on":{"E":"c"}}`), `states.a.on.E: expected a state that there is, not "c", got "c"`},
-		{"child", state(`{"on":{"E":".b"}}`), `states.a.on.E: expected a state that there is, not "b", got ".b"`},
+		{"sibling", state(`{"on":{"E":"c"}}`), `states.a.on.E: expected an existing state, not "c", got "c"`},
+		{"child", state(`{"on":{"E":".b"}}`), `states.a.on.E: expected an existing state, not "b", got ".b"`},
 		{"by ID", state(`{"on":{"E":"#x.b"}}`), `states.a.on.E: expected the ID of a state after '#', got "#x.b"`},
-		{"at root", `{"initial":"a","on":{"E":"a"},"states":{"a":{}}}`, `on.E: expected a target with a '.' or '#' before it, for the root has no siblings, got "a"`},
+		{"at root", `{"initial":"a","on":{"E":"a"},"states":{"a":{}}}`, `on.E: expected a target that begins with '.' or '#', because the root has no siblings, got "a"`},
 		{"after", state(`{"after":"b"}`), `states.a.after: expected an object from delay to transition, got a string`},
-		{"negative after", state(`{"after":{"-1":"b"}}`), `states.a.after.-1: expected a delay in milliseconds from 0, got "-1"`},
-		{"long after", state(`{"after":{"1e300":"b"}}`), `expected a delay in milliseconds from 0, got "1e300"`},
-		{"infinite after", state(`{"after":{"1e999":"b"}}`), `expected milliseconds or a delay that is implemented, got "1e999"`},
-		{"named after", state(`{"after":{"soon":"b"}}`), `states.a.after.soon: expected milliseconds or a delay that is implemented, got "soon"`},
-		{"string in after", state(`{"after":{"1":["b"]}}`), `states.a.after.1: expected objects in the array, for XState reads no strings there, got "b"`},
+		{"negative after", state(`{"after":{"-1":"b"}}`), `states.a.after.-1: expected a non-negative delay in milliseconds, got "-1"`},
+		{"long after", state(`{"after":{"1e300":"b"}}`), `expected a non-negative delay in milliseconds, got "1e300"`},
+		{"infinite after", state(`{"after":{"1e999":"b"}}`), `expected milliseconds or an implemented delay, got "1e999"`},
+		{"named after", state(`{"after":{"soon":"b"}}`), `states.a.after.soon: expected milliseconds or an implemented delay, got "soon"`},
+		{"string in after", state(`{"after":{"1":["b"]}}`), `states.a.after.1: expected objects in the array, because XState accepts no strings there, got "b"`},
 		{"invoke", state(`{"invoke":["x"]}`), `states.a.invoke[0]: expected an object with the key src, got a string`},
-		{"invoke key", state(`{"invoke":{"src":"greet","onSnapshot":{}}}`), `states.a.invoke.onSnapshot: is no key of an invocation: expected id, src, input, onDone, onError; a service has no snapshots`},
+		{"invoke key", state(`{"invoke":{"src":"greet","onSnapshot":{}}}`), `states.a.invoke.onSnapshot: is not a key of an invocation: expected id, src, input, onDone, onError; a service has no snapshots`},
 		{"no src", state(`{"invoke":{}}`), `states.a.invoke: expected the key src, with the name of a service`},
-		{"src", state(`{"invoke":{"src":{}}}`), `states.a.invoke.src: expected a string that is not empty, got {}`},
-		{"unknown src", state(`{"invoke":{"src":"x"}}`), `states.a.invoke.src: expected a service that is implemented, got "x"`},
+		{"src", state(`{"invoke":{"src":{}}}`), `states.a.invoke.src: expected a non-empty string, got {}`},
+		{"unknown src", state(`{"invoke":{"src":"x"}}`), `states.a.invoke.src: expected an implemented service, got "x"`},
 		{"refused service", state(`{"invoke":{"src":"greet","input":"refused"}}`), `states.a.invoke: the service "greet": refused`},
-		{"invoke ID", state(`{"invoke":{"src":"greet","id":7}}`), `states.a.invoke.id: expected a string that is not empty, got 7`},
+		{"invoke ID", state(`{"invoke":{"src":"greet","id":7}}`), `states.a.invoke.id: expected a non-empty string, got 7`},
 		{"action", state(`{"entry":[1]}`), `states.a.entry[0]: expected the name of an action, or an object with the key type, got 1`},
 		{"action type", state(`{"entry":{"type":{}}}`), `states.a.entry.type: expected the name of an action, or an object with the key type, got {}`},
 		{"no action type", state(`{"entry":{"params":{}}}`), `states.a.entry: expected the key type, with the name of an action`},
-		{"action key", state(`{"entry":{"type":"inc","parms":1}}`), `states.a.entry.parms: is no key of an action: expected type, params`},
-		{"unknown action", state(`{"exit":"x"}`), `states.a.exit: expected an action that is implemented, got "x"`},
+		{"action key", state(`{"entry":{"type":"inc","parms":1}}`), `states.a.entry.parms: is not a key of an action: expected type, params`},
+		{"unknown action", state(`{"exit":"x"}`), `states.a.exit: expected an implemented action, got "x"`},
 		{"failing action", state(`{"entry":"fails"}`), `states.a.entry: the action "fails": expected params`},
 		{"action of XState", state(`{"entry":{"type":"xstate.assign"}}`), `states.a.entry: expected the name of an action, or an object whose type is one of xstate.cancel, xstate.emit, xstate.log, xstate.raise, xstate.sendTo, xstate.spawnChild, xstate.stopChild, got "xstate.assign"`},
 		{"raise", state(`{"entry":{"type":"xstate.raise"}}`), `states.a.entry: expected the key event, with an object that has a type, got nothing`},
 		{"raise a string", state(`{"entry":{"type":"xstate.raise","event":"E"}}`), `expected the key event, with an object that has a type, got "E"`},
-		{"raise XState's", state(`{"entry":{"type":"xstate.raise","event":{"type":"xstate.init"}}}`), `states.a.entry.event: expected an event of the machine, not one of XState's, got "xstate.init"`},
-		{"raise key", state(`{"entry":{"type":"xstate.raise","event":{"type":"E"},"to":1}}`), `states.a.entry.to: is no key of xstate.raise: expected type, event, delay, id`},
-		{"raise delay", state(`{"entry":{"type":"xstate.raise","event":{"type":"E"},"delay":-1}}`), `states.a.entry.delay: expected milliseconds from 0 or the name of a delay that is implemented, got -1`},
-		{"raise ID", state(`{"entry":{"type":"xstate.raise","event":{"type":"E"},"delay":1,"id":1}}`), `states.a.entry.id: expected a string that is not empty, got 1`},
-		{"cancel", state(`{"entry":{"type":"xstate.cancel"}}`), `states.a.entry: expected the key sendId, with the ID of what is cancelled`},
+		{"raise XState's", state(`{"entry":{"type":"xstate.raise","event":{"type":"xstate.init"}}}`), `states.a.entry.event: expected an event of the machine, not of XState, got "xstate.init"`},
+		{"raise key", state(`{"entry":{"type":"xstate.raise","event":{"type":"E"},"to":1}}`), `states.a.entry.to: is not a key of xstate.raise: expected type, event, delay, id`},
+		{"raise delay", state(`{"entry":{"type":"xstate.raise","event":{"type":"E"},"delay":-1}}`), `states.a.entry.delay: expected non-negative milliseconds or the name of an implemented delay, got -1`},
+		{"raise ID", state(`{"entry":{"type":"xstate.raise","event":{"type":"E"},"delay":1,"id":1}}`), `states.a.entry.id: expected a non-empty string, got 1`},
+		{"cancel", state(`{"entry":{"type":"xstate.cancel"}}`), `states.a.entry: expected the key sendId, with the ID of the event to cancel`},
 		{"guard", guarded(`[]`), `states.a.always.guard: expected the name of a guard, or an object with the key type, got []`},
-		{"unknown guard", guarded(`"x"`), `states.a.always.guard: expected a guard that is implemented, got "x"`},
+		{"unknown guard", guarded(`"x"`), `states.a.always.guard: expected an implemented guard, got "x"`},
 		{"failing guard", guarded(`"fails"`), `states.a.always.guard: the guard "fails": expected params`},
 		{"guard of XState", guarded(`"xstate.and"`), `expected the name of a guard, xstate.stateIn, or xstate.and, xstate.or and xstate.not with the key guards, got "xstate.and"`},
 		{"guards", guarded(`{"type":"and","guards":{}}`), `states.a.always.guard.guards: expected an array of guards, got an object`},
 		{"operator", guarded(`{"type":"xor","guards":[]}`), `states.a.always.guard: expected xstate.and, xstate.or or xstate.not, which have the key guards, got "xstate.xor"`},
 		{"not", guarded(`{"type":"not","guards":[]}`), `states.a.always.guard.guards: expected one guard, got 0`},
-		{"inner guard", guarded(`{"type":"or","guards":["even","x"]}`), `states.a.always.guard.guards[1]: expected a guard that is implemented, got "x"`},
+		{"inner guard", guarded(`{"type":"or","guards":["even","x"]}`), `states.a.always.guard.guards[1]: expected an implemented guard, got "x"`},
 		{"stateIn", guarded(`{"type":"xstate.stateIn"}`), `states.a.always.guard.stateValue: expected "#id", a path, or an object from key to state value, got nothing`},
-		{"stateIn unknown", guarded(`{"type":"xstate.stateIn","stateValue":"x"}`), `states.a.always.guard.stateValue: expected a state that there is, not "x", got "x"`},
+		{"stateIn unknown", guarded(`{"type":"xstate.stateIn","stateValue":"x"}`), `states.a.always.guard.stateValue: expected an existing state, not "x", got "x"`},
 		{"stateIn key", guarded(`{"type":"xstate.stateIn","stateValue":{"x":{}}}`), `states.a.always.guard.stateValue: expected the key of a state, got "x"`},
 		{"stateIn value", guarded(`{"type":"xstate.stateIn","stateValue":{"a":1}}`), `states.a.always.guard.stateValue.a: expected a state value, got a number`},
 	} {
@@ -296,20 +295,20 @@ func TestWhatCannotBeReadIsNamed(t *testing.T) {
 	}
 }
 
-func TestAllProblemsComeAtOnce(t *testing.T) {
+func TestAllProblemsAreReported(t *testing.T) {
 	t.Parallel()
 	_, err := xstatejson.Read([]byte(state(`{"onn":1,"entry":"x","on":{"E":[{"gard":"even"},"c"]}}`)), withServices())
 	const want = `reading an XState machine: 4 problems:
-  states.a.onn: is no key of a state: expected id, type, initial, states, on, always, after, invoke, onDone, entry, exit, history, target, tags, meta, description, output
-  states.a.entry: expected an action that is implemented, got "x"
-  states.a.on.E[0].gard: is no key of a transition: expected target, guard, actions, reenter, meta, description
-  states.a.on.E[1]: expected a state that there is, not "c", got "c"`
+  states.a.onn: is not a key of a state: expected id, type, initial, states, on, always, after, invoke, onDone, entry, exit, history, target, tags, meta, description, output
+  states.a.entry: expected an implemented action, got "x"
+  states.a.on.E[0].gard: is not a key of a transition: expected target, guard, actions, reenter, meta, description
+  states.a.on.E[1]: expected an existing state, not "c", got "c"`
 	if err == nil || err.Error() != want {
 		t.Errorf("got %v\nwant %s", err, want)
 	}
 }
 
-// TestAConfigRuns follows what is read through a run: context, payloads, output, delays.
+// TestAConfigRuns runs a config and checks context, payloads, output and delays.
 func TestAConfigRuns(t *testing.T) {
 	t.Parallel()
 	impl := implementations()

@@ -10,7 +10,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// builtinKeys are the keys of XState's own actions: the properties that its functions have.
+// builtinKeys holds the keys of XState's own actions: the properties of its functions.
 var builtinKeys = map[string][]string{
 	raiseType:  {"type", "event", "delay", "id"},
 	cancelType: {"type", "sendId"},
@@ -23,14 +23,14 @@ var builtinKeys = map[string][]string{
 
 func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }
 
-// builtin reads one of XState's own actions. Params of those that a chart makes with a function are
-// what that function returns.
+// builtin reads one of XState's own actions. If the chart computes a value with a function, Params holds the result of
+// that function.
 func (r *reader[C]) builtin(path, name string, v *value) (action statechart.Action[C], ok bool) {
 	switch name {
 	case raiseType:
 		return r.raise(path, v)
 	case cancelType:
-		id, ok := r.key(path, v, "sendId", "the ID of what is cancelled")
+		id, ok := r.key(path, v, "sendId", "the ID of the event to cancel")
 		return statechart.Cancel[C](id), ok
 	case emitType:
 		typ, body, ok := r.event(path, v)
@@ -40,7 +40,7 @@ func (r *reader[C]) builtin(path, name string, v *value) (action statechart.Acti
 	case logType:
 		message := v.get("value")
 		if message == nil || message.kind != text {
-			r.problem(path, "expected the key value, with the text of a line, got %s", rawOf(message))
+			r.problem(path, "expected the key value, with the text to log, got %s", rawOf(message))
 			return action, false
 		}
 		action = statechart.Log(func(C, statechart.Event) string { return message.text })
@@ -56,7 +56,7 @@ func (r *reader[C]) builtin(path, name string, v *value) (action statechart.Acti
 	}
 }
 
-// key reads a key that has to have a text.
+// key reads a required string.
 func (r *reader[C]) key(path string, v *value, key, what string) (string, bool) {
 	given := v.get(key)
 	if given == nil || given.kind != text || given.text == "" {
@@ -66,7 +66,7 @@ func (r *reader[C]) key(path string, v *value, key, what string) (string, bool) 
 	return given.text, true
 }
 
-// event reads the key event, which is an object with a type.
+// event reads the required key event: an object with a type.
 func (r *reader[C]) event(path string, v *value) (typ string, body json.RawMessage, ok bool) {
 	event, named := v.get("event"), (*value)(nil)
 	if event != nil {
@@ -77,7 +77,7 @@ func (r *reader[C]) event(path string, v *value) (typ string, body json.RawMessa
 		return "", nil, false
 	}
 	if strings.HasPrefix(named.text, xstatePrefix) {
-		r.problem(join(path, "event"), "expected an event of the machine, not one of XState's, got %q", named.text)
+		r.problem(join(path, "event"), "expected an event of the machine, not of XState, got %q", named.text)
 		return "", nil, false
 	}
 	return named.text, event.raw(), true
@@ -87,7 +87,7 @@ func (r *reader[C]) spawn(path string, v *value) (statechart.Action[C], bool) {
 	id, hasID := r.key(path, v, "id", "the ID of the child")
 	machine, hasMachine := r.key(path, v, "src", "the ID of the child's machine")
 	if sync := v.get("syncSnapshot"); sync != nil && (sync.kind != boolean || sync.truth) {
-		r.problem(join(path, "syncSnapshot"), "expected false: the snapshots of children are not seen here")
+		r.problem(join(path, "syncSnapshot"), "expected false: snapshots of children are not supported")
 	}
 	input := v.get("input")
 	if input == nil {
@@ -103,7 +103,7 @@ func (r *reader[C]) sendTo(path string, v *value) (statechart.Action[C], bool) {
 	to, hasTo := r.key(path, v, "to", "the ID of a child")
 	typ, body, hasEvent := r.event(path, v)
 	if strings.HasPrefix(to, "#_") {
-		r.problem(join(path, "to"), "expected the ID of a child, got %q, which XState takes for something else", to)
+		r.problem(join(path, "to"), "expected the ID of a child, got %q, which has another meaning in XState", to)
 		return statechart.Action[C]{}, false
 	}
 	action := statechart.SendToChild(to, typ, func(C, statechart.Event) any { return body })

@@ -9,7 +9,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// The builtins that can be read from JSON.
+// The builtins that JSON can express.
 const (
 	raiseType   = "xstate.raise"
 	cancelType  = "xstate.cancel"
@@ -24,7 +24,7 @@ const (
 	stateInType = "xstate.stateIn"
 )
 
-// actions reads one or several actions, in an array or not.
+// actions reads a single action or an array of actions.
 func (r *reader[C]) actions(path string, v *value) []statechart.Action[C] {
 	var actions []statechart.Action[C]
 	each(path, v, func(path string, v *value) {
@@ -35,7 +35,7 @@ func (r *reader[C]) actions(path string, v *value) []statechart.Action[C] {
 	return actions
 }
 
-// named reads what is {"type": name} or just the name.
+// named reads {"type": name} or just the name.
 func (r *reader[C]) named(path string, v *value, what string) (name string, ok bool) {
 	typ := v
 	if v.kind == object {
@@ -71,7 +71,7 @@ func (r *reader[C]) action(path string, v *value) (statechart.Action[C], bool) {
 		factory, ok = func(params json.RawMessage) (statechart.Action[C], error) { return otherwise(name, params) }, true
 	}
 	if !ok {
-		r.problem(path, "expected an action that is implemented, got %q", name)
+		r.problem(path, "expected an implemented action, got %q", name)
 		return statechart.Action[C]{}, false
 	}
 	action, err := factory(params)
@@ -82,7 +82,7 @@ func (r *reader[C]) action(path string, v *value) (statechart.Action[C], bool) {
 	return action, err == nil
 }
 
-// params returns what stands under params, nil if nothing does.
+// params returns the JSON under params, or nil.
 func (r *reader[C]) params(path string, v *value, what string, known []string) json.RawMessage {
 	if v.kind != object {
 		return nil
@@ -126,13 +126,13 @@ func (r *reader[C]) delay(path string, v *value) (func(C, statechart.Event) time
 		}
 	}
 	if v.kind == text && v.text != "" {
-		return r.namedDelay(path, v.text, "milliseconds from 0 or the name of a delay that is implemented")
+		return r.namedDelay(path, v.text, "non-negative milliseconds or the name of an implemented delay")
 	}
-	r.problem(path, "expected milliseconds from 0 or the name of a delay that is implemented, got %s", v.raw())
+	r.problem(path, "expected non-negative milliseconds or the name of an implemented delay, got %s", v.raw())
 	return nil, false
 }
 
-// namedDelay finds a delay by its name.
+// namedDelay looks up a delay by its name.
 func (r *reader[C]) namedDelay(path, name, expected string) (func(C, statechart.Event) time.Duration, bool) {
 	if delay, ok := r.impl.Delays[name]; ok {
 		return delay, true
@@ -170,7 +170,7 @@ func (r *reader[C]) guard(path string, v *value) statechart.Guard[C] {
 		factory, ok = func(params json.RawMessage) (statechart.Guard[C], error) { return otherwise(name, params) }, true
 	}
 	if !ok {
-		r.problem(path, "expected a guard that is implemented, got %q", name)
+		r.problem(path, "expected an implemented guard, got %q", name)
 		return statechart.Guard[C]{}
 	}
 	guard, err := factory(params)
@@ -181,7 +181,7 @@ func (r *reader[C]) guard(path string, v *value) statechart.Guard[C] {
 	return guard
 }
 
-// operator reads {"type": "xstate.and", "guards": [...]}, and the same with or and not.
+// operator reads {"type": "xstate.and", "guards": [...]}, and likewise or and not.
 func (r *reader[C]) operator(path string, v *value, name string) statechart.Guard[C] {
 	r.check(path, v, name, operatorKeys)
 	list := v.get("guards")
@@ -237,7 +237,6 @@ func (r *reader[C]) stateIn(path string, v *value) statechart.Guard[C] {
 	return statechart.And(all...)
 }
 
-// within collects the states that a state value names.
 func (r *reader[C]) within(path string, v *value, n *stateNode, all *[]statechart.Guard[C]) {
 	keys := v.members
 	if v.kind == text {

@@ -7,28 +7,27 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// actor is what XState calls an actor: a service or a child instance.
+// actor is an actor in XState: a service or a child instance.
 type actor struct {
 	child bool
-	// id is its ID in the chart.
+	// id is the ID in the chart.
 	id string
 }
 
 // invocation is an entry of invoke.
 type invocation struct {
 	actor
-	// name is its ID in XState.
+	// name is the ID in XState.
 	name string
-	// explicit says that the ID was given.
+	// explicit is set if the config gives the ID.
 	explicit bool
-	// index counts it among the services, or the children, of its state.
+	// index is the position among the services, or the children, of its state.
 	index int
 	at    string
 	*value
 }
 
-// invocations lists what a state invokes. Which of them are children stands under
-// meta.settle.invoke.
+// invocations lists the invocations of a state. meta.settle.invoke marks the children among them.
 func (r *reader[C]) invocations(n *stateNode) []invocation {
 	var invocations []invocation
 	var count [2]int
@@ -56,7 +55,7 @@ func (r *reader[C]) invocations(n *stateNode) []invocation {
 	return invocations
 }
 
-// invokeID is the ID that a service or a child has in a chart unless it is given one.
+// invokeID returns the default ID of a service or child in a chart.
 func invokeID(machine, path string, position int) string {
 	if path == "" {
 		path = machine
@@ -67,7 +66,7 @@ func invokeID(machine, path string, position int) string {
 	return path
 }
 
-// findActors finds what the states invoke, so that events can name their ends.
+// findActors collects the invocations of all states, because events name their ends.
 func (r *reader[C]) findActors(n *stateNode) {
 	for _, i := range r.invocations(n) {
 		r.foundActor(i.at, i.name, i.actor)
@@ -79,13 +78,13 @@ func (r *reader[C]) findActors(n *stateNode) {
 
 func (r *reader[C]) foundActor(path, name string, a actor) {
 	if other, known := r.actors[name]; known && other.child != a.child {
-		r.problem(path, "expected an ID that is either a service's or a child's, got %q for both", name)
+		r.problem(path, "expected different IDs for services and children, got %q for both", name)
 	}
 	r.actors[name] = a
 	r.services, r.children = r.services || !a.child, r.children || a.child
 }
 
-// findSpawned finds the children that actions spawn, and those that meta.settle of the machine names.
+// findSpawned collects the children that actions spawn, and those listed in the machine's meta.settle.
 func (r *reader[C]) findSpawned(config *value) {
 	var find func(v *value)
 	find = func(v *value) {
@@ -151,7 +150,7 @@ func (r *reader[C]) service(path string, v *value) statechart.Service[C] {
 	}
 	if !ok {
 		if name != "" {
-			r.problem(join(path, "src"), "expected a service that is implemented, got %q", name)
+			r.problem(join(path, "src"), "expected an implemented service, got %q", name)
 		}
 		return statechart.Service[C]{}
 	}

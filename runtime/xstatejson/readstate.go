@@ -24,7 +24,7 @@ var (
 	operatorKeys   = []string{"type", "guards"}
 	stateInKeys    = []string{"type", "stateValue"}
 
-	// hints are for keys of XState, of version 4 too, that are no keys here.
+	// hints explain unsupported keys of XState, including keys of version 4.
 	hints = map[string]string{
 		"cond":       "XState v5 says guard",
 		"internal":   "XState v5 says reenter",
@@ -37,11 +37,11 @@ var (
 		"systemId":   "services have no system",
 		"order":      "document order is the order of keys",
 		"label":      "put it into value",
-		"assignment": "an assignment is a function, to be implemented under a name",
+		"assignment": "an assignment is a function: implement it under a name",
 	}
 )
 
-// check reports keys that are not known.
+// check reports unknown keys.
 func (r *reader[C]) check(path string, v *value, what string, known []string) {
 	for i := range v.members {
 		key := v.members[i].key
@@ -52,18 +52,18 @@ func (r *reader[C]) check(path string, v *value, what string, known []string) {
 		if h, ok := hints[key]; ok {
 			hint = "; " + h
 		}
-		r.problem(join(path, key), "is no key of %s: expected %s%s", what, strings.Join(known, ", "), hint)
+		r.problem(join(path, key), "is not a key of %s: expected %s%s", what, strings.Join(known, ", "), hint)
 	}
 }
 
-// notAtRoot are the keys of a state that a machine cannot have, and why.
+// notAtRoot lists the keys of a state that a machine cannot have, with the reason.
 var notAtRoot = []struct{ key, why string }{
-	{"onDone", "cannot stand at the root, where XState never takes it: a machine that is done has ended. Put it into a state around the others"},
-	{"history", "cannot stand at the root, which is no history state"},
-	{"target", "cannot stand at the root, which is no history state"},
+	{"onDone", "is not allowed at the root, because XState never takes it: a machine that is done has ended. Wrap the states in a compound state and put it there"},
+	{"history", "is not allowed at the root, which is not a history state"},
+	{"target", "is not allowed at the root, which is not a history state"},
 }
 
-// state reads one state and those below it.
+// state reads a state and its descendants.
 func (r *reader[C]) state(n *stateNode) statechart.State[C] {
 	config := n.config
 	if n.parent == nil {
@@ -102,7 +102,7 @@ func (r *reader[C]) state(n *stateNode) statechart.State[C] {
 	return s
 }
 
-// texts reads what only describes a state, and its output.
+// texts reads the description, tags, meta and output of a state.
 func (r *reader[C]) texts(n *stateNode, s *statechart.State[C]) {
 	each(join(n.at, "tags"), n.config.get("tags"), func(path string, v *value) {
 		s.Tags = append(s.Tags, r.text(path, v))
@@ -126,7 +126,7 @@ func (r *reader[C]) texts(n *stateNode, s *statechart.State[C]) {
 	}
 }
 
-// initial reads what a compound state enters by default.
+// initial reads the initial transition of a compound state.
 func (r *reader[C]) initial(n *stateNode, s *statechart.State[C]) {
 	path, v := join(n.at, "initial"), n.config.get("initial")
 	if n.typ != "compound" {
@@ -160,8 +160,8 @@ func rawOf(v *value) json.RawMessage {
 	return v.raw()
 }
 
-// history reads a history state. Where XState enters the parent's initial state in its place, the
-// actions of the initial transition run.
+// history reads a history state. If XState enters the parent's initial state instead, the actions of the initial
+// transition run.
 func (r *reader[C]) history(n *stateNode, s *statechart.State[C]) {
 	s.Type = statechart.ShallowHistory
 	path, v := join(n.at, "history"), n.config.get("history")
@@ -200,7 +200,7 @@ func (r *reader[C]) after(n *stateNode, s *statechart.State[C]) {
 		base := statechart.After[C]{}
 		if delay, isNumber := milliseconds(key); isNumber {
 			if delay < 0 {
-				r.problem(at, "expected a delay in milliseconds from 0, got %q", key)
+				r.problem(at, "expected a non-negative delay in milliseconds, got %q", key)
 				continue
 			}
 			if base.Delay = delay; delay == 0 {
@@ -208,21 +208,21 @@ func (r *reader[C]) after(n *stateNode, s *statechart.State[C]) {
 			}
 		} else if _, implemented := r.impl.Delays[key]; !implemented && named.number(key) > 0 {
 			base.ID, base.Delay = key, named.number(key)
-		} else if delay, ok := r.namedDelay(at, key, "milliseconds or a delay that is implemented"); ok {
+		} else if delay, ok := r.namedDelay(at, key, "milliseconds or an implemented delay"); ok {
 			base.ID, base.DelayFunc = key, delay
 		} else {
 			continue
 		}
 		for k := range v.members[i].items {
 			if item := &v.members[i].items[k]; item.kind == text {
-				r.problem(at, "expected objects in the array, for XState reads no strings there, got %s", item.raw())
+				r.problem(at, "expected objects in the array, because XState accepts no strings there, got %s", item.raw())
 			}
 		}
 		for _, t := range r.transitions(n, at, &v.members[i].value, "") {
 			after := base
 			after.Target, after.Guard, after.Actions, after.Reenter, after.Doc = t.Target, t.Guard, t.Actions, t.Reenter, t.Doc
 			s.After = append(s.After, after)
-			if base.DelayFunc != nil { // the others share the timer
+			if base.DelayFunc != nil { // later transitions share the timer
 				base = statechart.After[C]{ID: base.ID}
 			}
 		}

@@ -9,7 +9,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// The types of the events that a chart makes itself, here and in XState.
+// Prefixes of the event types that a chart generates, here and in XState.
 const (
 	doneState   = "done.state."
 	doneInvoke  = "done.invoke."
@@ -23,11 +23,11 @@ const (
 	xstateError     = "xstate.error.actor."
 )
 
-// on reads the transitions on events of a state, and those on the ends of its states and services.
+// on reads the transitions on events of a state, including the ends of its states and services.
 //
-// XState tries the transitions on the event's own type first, then those on prefixes, the longest
-// first, then those on "*"; a chart tries them as they stand. So they are put in that order, and
-// where a wildcard would take the end of a state or of a service, that is named before it.
+// XState tries transitions on the event's own type first, then prefixes from long to short, then "*". A chart tries
+// them in document order, so on sorts them that way. If a wildcard would match the end of a state or of a service, on
+// inserts that event before the wildcard.
 func (r *reader[C]) on(n *stateNode, s *statechart.State[C]) {
 	type group struct {
 		descriptor  string
@@ -93,10 +93,10 @@ func (r *reader[C]) on(n *stateNode, s *statechart.State[C]) {
 	}
 }
 
-// exact is the rank of a descriptor that is no wildcard.
+// exact is the rank of a descriptor without a wildcard.
 const exact = 1 << 30
 
-// rank orders descriptors as XState tries them, the highest first.
+// rank returns the order in which XState tries descriptors, highest first.
 func rank(descriptor string) int {
 	if descriptor == "*" || strings.HasSuffix(descriptor, ".*") {
 		return len(descriptor)
@@ -104,8 +104,7 @@ func rank(descriptor string) int {
 	return exact
 }
 
-// covers reports whether a descriptor matches an event type, or every type that another
-// descriptor matches.
+// covers reports whether a descriptor matches an event type, or every type that another descriptor matches.
 func covers(descriptor, event string) bool {
 	if descriptor == "*" || descriptor == event {
 		return true
@@ -114,8 +113,8 @@ func covers(descriptor, event string) bool {
 	return partial && (event == prefix || strings.HasPrefix(event, prefix+"."))
 }
 
-// descriptors reads an event descriptor, and declares the event that it names. What XState calls the
-// end of an actor is, here, that of a service or of a child.
+// descriptors reads an event descriptor and declares its event. The end of an XState actor becomes the end of a service
+// or of a child.
 func (r *reader[C]) descriptors(path, key string) []string {
 	for _, ends := range []struct{ theirs, service, child string }{{xstateDoneActor, doneInvoke, doneChild}, {xstateError, errorInvoke, errorChild}} {
 		id, ok := strings.CutPrefix(key, ends.theirs)
@@ -163,7 +162,7 @@ func (r *reader[C]) descriptor(path, key string) string {
 	}
 	switch key {
 	case "":
-		r.problem(path, "expected an event; a transition without one stands under always")
+		r.problem(path, "expected an event; put a transition without one under always")
 		return key
 	case "xstate.done.*", "xstate.error.*":
 		return strings.TrimPrefix(key, xstatePrefix)
@@ -174,7 +173,7 @@ func (r *reader[C]) descriptor(path, key string) string {
 		r.problem(path, "expected a wildcard at the end only, as in \"a.*\", got %q", key)
 	}
 	if strings.HasPrefix(key, xstatePrefix) {
-		r.problem(path, "expected an event of the machine, or one of XState's that a chart knows too: %s*, %s*, %s*; got %q", xstateDoneState, xstateDoneActor, xstateError, key)
+		r.problem(path, "expected an event of the machine, or an event of XState that charts support: %s*, %s*, %s*; got %q", xstateDoneState, xstateDoneActor, xstateError, key)
 	}
 	if rank(key) == exact {
 		r.declare(path, key)
@@ -182,7 +181,7 @@ func (r *reader[C]) descriptor(path, key string) string {
 	return key
 }
 
-// declare makes an event type one that the chart takes, with the event's JSON as its payload.
+// declare adds an event type to the chart's payloads, with the event's JSON as its payload.
 func (r *reader[C]) declare(path, typ string) {
 	for _, prefix := range []string{doneState, doneInvoke, errorInvoke, doneChild, errorChild, statechart.ReservedPrefix, statechart.ExecutionError} {
 		if strings.HasPrefix(typ, prefix) {
@@ -195,13 +194,13 @@ func (r *reader[C]) declare(path, typ string) {
 	}
 }
 
-// transitions reads one or several transitions, in an array or not.
+// transitions reads a single transition or an array of transitions.
 func (r *reader[C]) transitions(n *stateNode, path string, v *value, event string) []statechart.Transition[C] {
 	var transitions []statechart.Transition[C]
 	each(path, v, func(path string, v *value) {
 		t := statechart.Transition[C]{Event: event}
 		switch v.kind {
-		case null: // forbids the event, as undefined does
+		case null: // forbids the event, like undefined
 		case text:
 			if v.text != "" {
 				t.Target = r.targets(n, path, v)
@@ -235,7 +234,7 @@ func (r *reader[C]) transitions(n *stateNode, path string, v *value, event strin
 	return transitions
 }
 
-// targets resolves one or several targets to the paths of states.
+// targets resolves one or several targets to state paths.
 func (r *reader[C]) targets(n *stateNode, path string, v *value) string {
 	var targets []string
 	each(path, v, func(path string, v *value) {
@@ -253,8 +252,8 @@ func (r *reader[C]) targets(n *stateNode, path string, v *value) string {
 	return strings.Join(targets, " ")
 }
 
-// resolve finds the state that a target names, as XState does: "#id" and a path below it from
-// anywhere, ".child" below the state itself, else a sibling and a path below it.
+// resolve resolves a target as XState does: "#id" and a path below it from anywhere, ".child" below the state itself,
+// or else a sibling and a path below it.
 func (r *reader[C]) resolve(n *stateNode, target string) (*stateNode, string) {
 	var from *stateNode
 	var rest []string
@@ -268,13 +267,13 @@ func (r *reader[C]) resolve(n *stateNode, target string) (*stateNode, string) {
 		from, rest = n, strings.Split(path, ".")
 	} else {
 		if n.parent == nil {
-			return nil, "expected a target with a '.' or '#' before it, for the root has no siblings"
+			return nil, "expected a target that begins with '.' or '#', because the root has no siblings"
 		}
 		from, rest = n.parent, strings.Split(target, ".")
 	}
 	for _, key := range rest {
 		if from = from.child(key); from == nil {
-			return nil, "expected a state that there is, not " + strconv.Quote(key)
+			return nil, "expected an existing state, not " + strconv.Quote(key)
 		}
 	}
 	return from, ""

@@ -8,7 +8,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// settle returns what stands under meta.settle of a state: what XState has no key for.
+// settle returns a value under meta.settle of a state: a feature without an XState key.
 func (n *stateNode) settle(key string) *value {
 	meta := n.config.get("meta")
 	if meta == nil {
@@ -20,7 +20,7 @@ func (n *stateNode) settle(key string) *value {
 	return nil
 }
 
-// meta returns what stands under meta beside settle, nil if there is nothing.
+// meta returns the keys of meta other than settle, or nil.
 func (n *stateNode) meta() any {
 	meta := n.config.get("meta")
 	if meta == nil || meta.kind == null {
@@ -44,7 +44,6 @@ func (n *stateNode) meta() any {
 	return rest.raw()
 }
 
-// deferred reads the descriptors of the events that wait in a state.
 func (r *reader[C]) deferred(n *stateNode, s *statechart.State[C]) {
 	const key = "meta.settle.defer"
 	each(join(n.at, key), n.settle("defer"), func(path string, v *value) {
@@ -56,7 +55,7 @@ func (r *reader[C]) deferred(n *stateNode, s *statechart.State[C]) {
 	})
 }
 
-// number returns a number of milliseconds of an object, 0 if there is none.
+// number returns the milliseconds under a key as a duration, or 0.
 func (v *value) number(key string) time.Duration {
 	if v == nil {
 		return 0
@@ -69,7 +68,7 @@ func (v *value) number(key string) time.Duration {
 	return max(delay, 0)
 }
 
-// settleEvents declares the events that meta.settle of the machine lists.
+// settleEvents declares the events listed in the machine's meta.settle.
 func (r *reader[C]) settleEvents(*value) {
 	for _, typ := range r.root.settle("events").strings() {
 		r.declare("meta.settle.events", typ)
@@ -80,7 +79,7 @@ func (r *reader[C]) settleEvents(*value) {
 	}
 }
 
-// policy reads how long an invocation may take and how it is retried.
+// policy reads the timeout and the retry policy of an invocation.
 func (r *reader[C]) policy(v *value, invoke *statechart.Invoke[C]) {
 	invoke.Timeout = v.number("timeout")
 	retry := v.get("retry")

@@ -13,8 +13,8 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// Write writes a chart as a machine config of XState v5 that Read reads back. The same chart gives
-// the same bytes. The error is an *Error with all that XState has no form for.
+// Write writes a chart as a machine config of XState v5 that Read can read. The output is deterministic. The error is
+// an *Error with all features that have no XState form.
 func Write[C any](chart *statechart.Chart[C]) ([]byte, error) {
 	w := &writer[C]{chart: chart, def: chart.Definition(), named: map[string]bool{}, actors: map[actor]string{}, spawned: map[string]bool{}, children: map[string]bool{}}
 	w.findActors(chart.Root(), "")
@@ -34,12 +34,12 @@ type writer[C any] struct {
 	chart    *statechart.Chart[C]
 	def      statechart.Definition[C]
 	problems []Problem
-	// named are the event types that the config names, which Read declares.
+	// named holds the event types in the config. Read declares them.
 	named map[string]bool
-	// actors are the IDs in XState of what states invoke.
+	// actors maps invoked actors to their XState IDs.
 	actors map[actor]string
-	// spawned are the IDs of the children that actions of the config spawn, children those whose
-	// ends it names.
+	// spawned holds the IDs of children that actions of the config spawn. children holds the IDs of children whose ends
+	// the config names.
 	spawned, children map[string]bool
 }
 
@@ -53,7 +53,7 @@ func numberValue(s string) value { return value{kind: number, text: s} }
 
 func list(items ...value) value { return value{kind: array, items: items} }
 
-// one is a list, or its only item alone.
+// one returns a list, or its only item.
 func one(items []value) value {
 	if len(items) == 1 {
 		return items[0]
@@ -61,7 +61,7 @@ func one(items []value) value {
 	return list(items...)
 }
 
-// rawValue reads JSON that the chart holds.
+// rawValue parses JSON that the chart holds.
 func rawValue(text json.RawMessage) (value, error) { return parse(text) }
 
 func (v *value) set(key string, to value) {
@@ -69,7 +69,7 @@ func (v *value) set(key string, to value) {
 	v.members = append(v.members, member{key, to})
 }
 
-// id returns the ID that XState gives a state.
+// id returns the ID of a state in XState.
 func (w *writer[C]) id(path string) string {
 	return strings.TrimSuffix(w.def.ID+"."+path, ".")
 }
@@ -88,8 +88,7 @@ func (w *writer[C]) findActors(s *statechart.State[C], path string) {
 	}
 }
 
-// findActor finds the ID that XState gives what a state invokes: XState counts services and children
-// as one.
+// findActor determines the XState ID of an invoked actor. XState counts services and children together.
 func (w *writer[C]) findActor(path, id string, child bool, index, position int) {
 	name := id
 	if id == "" {
@@ -97,12 +96,12 @@ func (w *writer[C]) findActor(path, id string, child bool, index, position int) 
 	}
 	w.actors[actor{child, id}] = name
 	if other, both := w.actors[actor{!child, id}]; both && other == name {
-		w.problem(path, "expected an ID that is either a service's or a child's, got %q for both", id)
+		w.problem(path, "expected different IDs for services and children, got %q for both", id)
 	}
 }
 
-// state writes a state and those below it. Keys stand in one order: what the state is, what it
-// does, what leads out of it, what is below.
+// state writes a state and its descendants. Keys are in a fixed order: the kind of the state, its actions, its
+// transitions, its children.
 func (w *writer[C]) state(s, parent *statechart.State[C], path string) value {
 	v := value{kind: object}
 	if parent == nil {
@@ -150,15 +149,15 @@ func (w *writer[C]) state(s, parent *statechart.State[C], path string) value {
 	return v
 }
 
-// literal writes what a function always makes, where that is known.
+// literal writes the constant result of a function, if it is known.
 func (w *writer[C]) literal(v *value, key, path string, made bool, params json.RawMessage) {
 	if made && params != nil {
 		v.set(key, w.raw(path, key, params))
 	}
 }
 
-// meta writes what stands under meta: the chart's own, and this package's under the key settle beside
-// it; the chart's own stands there too if it has no place for that.
+// meta writes the chart's own meta, with this package's data under the key settle. If the chart's meta cannot hold that
+// key, it moves below settle.
 func (w *writer[C]) meta(v, settle *value, own any, path string) {
 	meta := value{kind: object}
 	if own != nil {
@@ -185,7 +184,7 @@ func (w *writer[C]) meta(v, settle *value, own any, path string) {
 	}
 }
 
-// deferred lists the events that wait in a state.
+// deferred lists the descriptors of a state's deferred events.
 func (w *writer[C]) deferred(meta *value, s *statechart.State[C]) {
 	w.strings(meta, "defer", s.Defer)
 	for _, descriptor := range s.Defer {
@@ -199,12 +198,12 @@ func (w *writer[C]) states(s *statechart.State[C], path string) value {
 		child := &s.States[i]
 		at := below(path, child.ID)
 		if strings.Contains(child.ID, `\`) {
-			w.problem(at, "expected an ID without '\\', which XState takes for an escape, got %q", child.ID)
+			w.problem(at, "expected an ID without '\\', which XState reads as an escape, got %q", child.ID)
 		}
 		states.set(child.ID, w.state(child, s, at))
 	}
 	if !slices.IsSortedFunc(states.members, func(a, b member) int { return compareKeys(a.key, b.key) }) {
-		w.problem(path, "expected children whose IDs are no numbers, or numbers in ascending order before all others: JavaScript puts them so")
+		w.problem(path, "expected children in the key order of JavaScript: numeric IDs first, ascending")
 	}
 	return states
 }
@@ -214,7 +213,7 @@ func (w *writer[C]) initial(v *value, s *statechart.State[C], path string) {
 		return
 	}
 	if !slices.ContainsFunc(s.States, func(child statechart.State[C]) bool { return child.ID == s.Initial }) {
-		w.problem(path, "expected a child as the initial state, for XState knows no other, got %q", s.Initial)
+		w.problem(path, "expected a child as the initial state, because XState allows no other, got %q", s.Initial)
 	}
 	if len(s.DefaultEntry) == 0 {
 		v.set("initial", textValue(s.Initial))
@@ -226,8 +225,7 @@ func (w *writer[C]) initial(v *value, s *statechart.State[C], path string) {
 	v.set("initial", initial)
 }
 
-// history writes a history state. Without a target, XState runs the actions of the parent's
-// initial transition.
+// history writes a history state. Without a target, XState runs the actions of the parent's initial transition.
 func (w *writer[C]) history(v *value, s, parent *statechart.State[C], path string) {
 	v.set("type", textValue("history"))
 	if s.Type == statechart.DeepHistory {
@@ -245,7 +243,7 @@ func (w *writer[C]) history(v *value, s, parent *statechart.State[C], path strin
 		}
 	}
 	if !bytes.Equal(own.raw(), inherited.raw()) {
-		w.problem(path, "expected no actions of its own: a history state has none in XState")
+		w.problem(path, "expected no actions: a history state has none in XState")
 	}
 	if target != "" {
 		v.set("target", w.targets(path, target))
@@ -262,7 +260,7 @@ func (w *writer[C]) strings(v *value, key string, texts []string) {
 	}
 }
 
-// events lists what Read would not declare by itself, and the children that it would not find.
+// events lists the event types that Read would not declare and the children that it would not find.
 func (w *writer[C]) events(meta *value) {
 	for id := range w.spawned {
 		delete(w.children, id)
@@ -276,8 +274,7 @@ func (w *writer[C]) events(meta *value) {
 	w.strings(meta, "internal", w.def.Payloads.InternalTypes())
 }
 
-// after writes the delayed transitions. A constant delay that has an ID of its own, or one that is
-// computed, is a named one.
+// after writes the delayed transitions. A constant delay with its own ID, or a computed one, becomes a named delay.
 func (w *writer[C]) after(v, meta *value, s *statechart.State[C], path string) {
 	var keys []string
 	groups, constants := map[string][]value{}, value{}
@@ -289,10 +286,10 @@ func (w *writer[C]) after(v, meta *value, s *statechart.State[C], path string) {
 		case key == "":
 			key = formatMilliseconds(after.Delay)
 			if delay, _ := milliseconds(key); delay != after.Delay {
-				w.problem(path, "after %v: expected a delay that milliseconds can tell", after.Delay)
+				w.problem(path, "after %v: expected a delay in whole milliseconds", after.Delay)
 			}
 		case numeric && key != "0":
-			w.problem(path, "after %s: expected an ID that is no number, which XState takes for milliseconds", key)
+			w.problem(path, "after %s: expected a non-numeric ID, because XState reads a number as milliseconds", key)
 		case after.Delay > 0 && constants.get(key) == nil:
 			constants.set(key, numberValue(formatMilliseconds(after.Delay)))
 		}

@@ -14,7 +14,7 @@ import (
 	"github.com/settle-run/settle/runtime/xstatejson"
 )
 
-// written writes a definition and reads it back, twice: the second text must be the first.
+// written writes a definition and reads it, twice. Both texts must be equal.
 func written(t *testing.T, def statechart.Definition[counter]) (statechart.Definition[counter], []byte) {
 	t.Helper()
 	var texts [2][]byte
@@ -36,10 +36,10 @@ func written(t *testing.T, def statechart.Definition[counter]) (statechart.Defin
 	return def, texts[1]
 }
 
-// TestWhatIsWrittenRunsTheSame writes random machines and reads them back. Their transitions are
-// shuffled, so that wildcards stand anywhere: a chart tries them in that order, XState does not. What
-// is written is run on XState, too.
-func TestWhatIsWrittenRunsTheSame(t *testing.T) {
+// TestWrittenMachinesRunTheSame writes random machines and reads them back. Their transitions are shuffled, so that
+// wildcards may be anywhere: a chart tries transitions in document order, XState does not. The output runs on XState
+// too.
+func TestWrittenMachinesRunTheSame(t *testing.T) {
 	t.Parallel()
 	oracle := startXState(t)
 	for seed := uint64(1); seed <= depth(10, 80); seed++ {
@@ -68,7 +68,6 @@ func TestWhatIsWrittenRunsTheSame(t *testing.T) {
 	}
 }
 
-// shuffle shuffles transitions.
 func shuffle(random *rand.Rand, states []statechart.State[counter]) {
 	for i := range states {
 		s := &states[i]
@@ -77,8 +76,7 @@ func shuffle(random *rand.Rand, states []statechart.State[counter]) {
 	}
 }
 
-// implement makes implementations of what a chart's config names: stand-ins, and the chart's own
-// services.
+// implement returns implementations for the names of a chart's config: stubs, and the chart's own services.
 func implement[C any](def statechart.Definition[C]) xstatejson.Implementations[C] {
 	impl := xstatejson.Implementations[C]{
 		Actions:  map[string]func(json.RawMessage) (statechart.Action[C], error){},
@@ -139,9 +137,9 @@ func implement[C any](def statechart.Definition[C]) xstatejson.Implementations[C
 	return impl
 }
 
-// TestOurMachinesAreMachinesOfXState writes the charts of machines/, has XState make machines of
-// them with the same states, and reads them back into charts that compile strictly.
-func TestOurMachinesAreMachinesOfXState(t *testing.T) {
+// TestExampleMachinesConvertToXState writes the charts of machines/, creates XState machines with the same states from
+// them, and reads them back into charts that compile strictly.
+func TestExampleMachinesConvertToXState(t *testing.T) {
 	t.Parallel()
 	oracle := startXState(t)
 	ours(t, oracle, job.New(nil, job.Config{}))
@@ -149,7 +147,7 @@ func TestOurMachinesAreMachinesOfXState(t *testing.T) {
 	ours(t, oracle, rooted())
 }
 
-// rooted is a chart that says of itself what states say, and has all that Go says without a function.
+// rooted returns a chart whose root uses all features of a state that need no function.
 func rooted() *statechart.Chart[counter] {
 	type (
 		on     = statechart.Transition[counter]
@@ -201,7 +199,7 @@ func ours[C any](t *testing.T, oracle *xstate, chart *statechart.Chart[C]) {
 	}
 }
 
-// shape is what testdata/driver.cjs tells of a state.
+// shape is a state in the output of testdata/driver.cjs.
 type shape struct {
 	Key     string   `json:"key"`
 	Type    string   `json:"type"`

@@ -17,7 +17,7 @@ func (w *writer[C]) actions(v *value, key, path string, actions []statechart.Act
 	}
 }
 
-// action writes an action: what it was read from, one of XState's, or its name.
+// action writes an action: its document form, one of XState's own, or its name.
 func (w *writer[C]) action(path string, a *statechart.Action[C]) value {
 	v, made := value{kind: object}, a.Made()
 	v.set("type", textValue(raiseType))
@@ -51,11 +51,11 @@ func (w *writer[C]) action(path string, a *statechart.Action[C]) value {
 	return w.name(path, "action", a.Name, a.Params)
 }
 
-// builtin writes an action that emits, logs or is about a child, if what it does is known: if it was
-// read, or was given no function.
+// builtin writes an action that emits, logs or refers to a child. Its values must be known: it was read from a
+// document, or has no function.
 func (w *writer[C]) builtin(path string, a *statechart.Action[C]) (v value, ok bool) {
 	made := a.Made()
-	// Those that are read keep their names, those that implement a name have another.
+	// Actions that were read keep their names. Implementations have other names.
 	known := func(name string) bool { return a.Params != nil && a.Name == name }
 	body := func() value {
 		if made.Computed {
@@ -91,7 +91,7 @@ func (w *writer[C]) builtin(path string, a *statechart.Action[C]) (v value, ok b
 		return value{}, false
 	}
 	if strings.HasPrefix(made.ID, "#_") {
-		w.problem(path, "expected IDs of children that do not begin with #_, which are XState's own, got %q", made.ID)
+		w.problem(path, "expected IDs of children that do not begin with #_, which XState reserves, got %q", made.ID)
 	}
 	return v, true
 }
@@ -104,7 +104,7 @@ func (w *writer[C]) raw(path, name string, params json.RawMessage) value {
 	return v
 }
 
-// name writes what the implementations of the machine have under a name.
+// name writes a reference to a named implementation.
 func (w *writer[C]) name(path, what, name string, params json.RawMessage) value {
 	if name == "" || strings.HasPrefix(name, xstatePrefix) {
 		w.problem(path, "expected each %s to have a name that does not begin with %s, got %q", what, xstatePrefix, name)

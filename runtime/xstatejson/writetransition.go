@@ -12,18 +12,18 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// candidate is a transition of a state with the event descriptor that it has in the chart.
+// candidate is a transition of a state with its event descriptor in the chart.
 type candidate struct {
 	descriptor string
 	transition value
 }
 
-// on writes the transitions on events and the invocations of a state, and returns those on its
-// own end.
+// on writes the transitions on events and the invocations of a state. It returns the transitions on the state's own
+// end.
 //
-// A chart tries them as they stand; XState tries the event's own type first, then prefixes, the
-// longest first, then "*". Where a wildcard stands before what XState would try before it, the
-// latter is written with a copy of it.
+// A chart tries transitions in document order. XState tries the event's own type first, then prefixes from long to
+// short, then "*". If a wildcard precedes a descriptor that XState would try earlier, on writes a copy of the
+// wildcard's transition with that descriptor.
 func (w *writer[C]) on(v, meta *value, s *statechart.State[C], path string) (onDone []value) {
 	var candidates []candidate
 	for i := range s.On {
@@ -60,12 +60,12 @@ func (w *writer[C]) on(v, meta *value, s *statechart.State[C], path string) (onD
 	for _, descriptor := range descriptors {
 		key, transitions := w.descriptor(path, descriptor), one(pick(candidates, descriptor))
 		if twin, is := w.twin(descriptor); is && !slices.Contains(descriptors, twin) {
-			w.problem(path, "expected the descriptor %q beside %q, for XState has one for both", twin, descriptor)
+			w.problem(path, "expected both descriptors %q and %q, because XState has one for both", twin, descriptor)
 		}
 		if same := on.get(key); same == nil {
 			on.set(key, transitions)
 		} else if !bytes.Equal(same.raw(), transitions.raw()) {
-			w.problem(path, "expected the same transitions on the ends of services and of children, for XState has one descriptor, %q", key)
+			w.problem(path, "expected the same transitions on the ends of services and of children, because XState has one descriptor, %q", key)
 		}
 	}
 	slices.SortStableFunc(on.members, func(a, b member) int { return compareKeys(a.key, b.key) })
@@ -75,8 +75,7 @@ func (w *writer[C]) on(v, meta *value, s *statechart.State[C], path string) (onD
 	return pick(candidates, own)
 }
 
-// pick returns the transitions that XState is to try for a descriptor: its own, and what stands
-// before one of them and takes the same events.
+// pick returns the transitions for a descriptor in XState: its own, and any earlier ones that match the same events.
 func pick(candidates []candidate, descriptor string) []value {
 	last := -1
 	for i, c := range candidates {
@@ -93,7 +92,7 @@ func pick(candidates []candidate, descriptor string) []value {
 	return picked
 }
 
-// ends are the events by which services and children end, here and in XState.
+// ends lists the events that report the end of services and children, here and in XState.
 var ends = []struct {
 	prefix, theirs string
 	child          bool
@@ -102,8 +101,7 @@ var ends = []struct {
 	{doneChild, xstateDoneActor, true}, {errorChild, xstateError, true},
 }
 
-// twin returns the descriptor that Read makes beside a wildcard for the ends of services or of
-// children.
+// twin returns the descriptor that Read adds to a wildcard for the ends of services or of children.
 func (w *writer[C]) twin(descriptor string) (string, bool) {
 	for i, end := range ends {
 		if descriptor == end.prefix+"*" {
@@ -142,19 +140,19 @@ func (w *writer[C]) descriptor(path, descriptor string) string {
 		prefix := strings.TrimSuffix(descriptor, "*")
 		for typ := range w.def.Payloads {
 			if strings.HasPrefix(typ, prefix) {
-				w.problem(path, "expected no event type %q beside the descriptor %q, which XState writes otherwise", typ, descriptor)
+				w.problem(path, "expected no event type %q next to the descriptor %q, which has another name in XState", typ, descriptor)
 			}
 		}
 		return xstatePrefix + descriptor
 	}
 	if strings.HasPrefix(descriptor, xstatePrefix) {
-		w.problem(path, "expected event types that do not begin with %s, which are XState's own, got %q", xstatePrefix, descriptor)
+		w.problem(path, "expected event types that do not begin with %s, which XState reserves, got %q", xstatePrefix, descriptor)
 	}
 	w.named[descriptor] = true
 	return descriptor
 }
 
-// invokes writes the services of a state, and its children after them.
+// invokes writes the services of a state, followed by its children.
 func (w *writer[C]) invokes(v, meta *value, s *statechart.State[C], path string, candidates []candidate) {
 	var invokes, extras []value
 	plain := true
@@ -256,14 +254,14 @@ func (w *writer[C]) transition(path string, t *statechart.Transition[C]) value {
 	return v
 }
 
-// targets writes the targets of a state: a sibling by its key, what is below by ".child", all else
-// by "#machine.path".
+// targets writes the targets of a state: a sibling by its key, a descendant as ".child", and any other state as
+// "#machine.path".
 func (w *writer[C]) targets(path, references string) value {
 	var items []value
 	for _, reference := range strings.Fields(references) {
 		to, ok := w.chart.TargetPath(path, reference)
 		if !ok {
-			w.problem(path, "expected a target that there is, got %q", reference)
+			w.problem(path, "expected an existing target, got %q", reference)
 		}
 		items = append(items, textValue(w.target(path, to)))
 	}
@@ -285,7 +283,7 @@ func (w *writer[C]) target(from, to string) string {
 	}
 }
 
-// cutLast cuts a path before its last state.
+// cutLast splits the last state off a path.
 func cutLast(path string) (parent, id string, nested bool) {
 	i := strings.LastIndexByte(path, '.')
 	if i < 0 {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// The engines, as the table names them.
+// Names of the engines in the table.
 const (
 	settle    = "settle"
 	stateless = "stateless"
@@ -17,35 +17,34 @@ const (
 	xstate    = "xstate"
 )
 
-// counts are what the callbacks of a case count, each one by one. They are the context of the
-// engines that have one.
+// counts counts callbacks one by one. It is the context of engines that have one.
 type counts struct {
 	Exits   int `json:"exits"`
 	Actions int `json:"actions"`
 	Entries int `json:"entries"`
 }
 
-// seen is what one engine has done so far.
+// seen is the observed work of one engine.
 type seen struct {
 	counts
-	// Guards counts the calls of guards. It is no part of a context, which guards may not change.
+	// Guards counts guard calls. It is not part of a context, which guards must not change.
 	Guards int `json:"guards"`
-	// State are the IDs of the active atomic states, sorted.
+	// State holds the IDs of the active atomic states, sorted.
 	State []string `json:"state"`
 }
 
-// subject is one engine in one case. It begins in the case's initial state.
+// subject is one engine in one case. It starts in the case's initial state.
 type subject struct {
-	// run applies the case's event n times. The loop is inside, so that no engine pays for being
-	// called through a function value.
+	// run applies the case's event n times. The loop is inside, so that no engine pays for calls through a function
+	// value.
 	run  func(n int) error
 	seen func() seen
 }
 
-// benchmarkCase is one piece of work and the engines that do it.
+// benchmarkCase is one task and the engines that perform it.
 type benchmarkCase struct {
 	name string
-	// each is what one event calls.
+	// each is the work of one event.
 	each seen
 	// state returns the active atomic states after n events.
 	state   func(n int) []string
@@ -64,8 +63,7 @@ var cases = []benchmarkCase{
 		engines: []engine{{settle, settleFlat}, {stateless, statelessFlat}, {host, hostedFlat}, {looplab, looplabFlat}, {kit, kitFlat}},
 	},
 	{
-		// The same with an event that carries a payload of a type of the author's, which the
-		// action reads.
+		// The same with an event that carries a payload of a custom type, which the action reads.
 		name: "payload", each: seen{counts: counts{Actions: 1}}, state: toggled("off", "on"),
 		engines: []engine{{settle, settlePayload}, {stateless, statelessPayload}, {host, hostedPayload}, {looplab, looplabPayload}, {kit, kitPayload}},
 	},
@@ -75,12 +73,12 @@ var cases = []benchmarkCase{
 		engines: []engine{{settle, settleNested}, {stateless, statelessNested}, {host, hostedNested}, {kit, kitNested}},
 	},
 	{
-		// Five guarded transitions on one event, of which the last holds.
+		// Five guarded transitions on one event. The guard of the last one holds.
 		name: "guards", each: seen{counts: counts{Actions: 1}, Guards: guards}, state: toggled("off", "on"),
 		engines: []engine{{settle, settleGuards}, {stateless, statelessGuards}, {kit, kitGuards}},
 	},
 	{
-		// A parallel state whose three regions each take a transition on one event.
+		// A parallel state with three regions. Each takes a transition on the same event.
 		name: "regions3", each: seen{counts: counts{Actions: 3}}, state: func(n int) []string {
 			active := toggled("off", "on")(n)[0]
 			return []string{active + "1", active + "2", active + "3"}
@@ -88,24 +86,23 @@ var cases = []benchmarkCase{
 		engines: []engine{{settle, settleRegions}, {kit, kitRegions}},
 	},
 	{
-		// Restore from JSON, apply the event of nested3, persist to JSON. The counts are part of
-		// what is stored.
+		// Restore from JSON, apply the event of nested3, persist to JSON. The counts are stored too.
 		name: "persist", each: seen{counts: nestedCounts}, state: toggled("a3", "b3"),
 		engines: []engine{{settle, settlePersist}, {stateless, statelessPersist}, {host, hostedPersist}, {kit, kitPersist}},
 	},
 	ringCase("large10", flatRing(10), looplabRing),
 	ringCase("large1000", flatRing(1000), looplabRing),
-	// The same ring, its states grouped 10 by 10 by 10.
+	// The same ring, with its states grouped 10 by 10 by 10.
 	ringCase("deep1000", nestedRing()),
 }
 
-// nestedCounts is what the event of nested3 calls: seven callbacks.
+// nestedCounts is the work of the event of nested3: seven callbacks.
 var nestedCounts = counts{Exits: 3, Actions: 1, Entries: 3}
 
-// guards is how many guarded transitions the case guards has.
+// guards is the number of guarded transitions in the case guards.
 const guards = 5
 
-// ringCase is a ring of states in which an event leads from each to the next.
+// ringCase returns a case with a ring of states. The event leads from each state to the next.
 func ringCase(name string, r ring, flatOnly ...func(ring) (subject, error)) benchmarkCase {
 	c := benchmarkCase{
 		name: name, each: seen{counts: counts{Actions: 1}},
@@ -123,8 +120,7 @@ func ringCase(name string, r ring, flatOnly ...func(ring) (subject, error)) benc
 	return c
 }
 
-// ring is the shape of the large charts: a tree of which the leaves, from left to right, are
-// s0, s1, s2, and so on.
+// ring is the shape of the large charts: a tree with the leaves s0, s1, s2 and so on, from left to right.
 type ring struct {
 	leaves int
 	tops   []group
@@ -138,7 +134,6 @@ type group struct {
 
 func (r ring) leaf(i int) string { return fmt.Sprintf("s%d", i%r.leaves) }
 
-// next returns the leaf after the given one.
 func (r ring) next(leaf string) string {
 	var i int
 	if _, err := fmt.Sscanf(leaf, "s%d", &i); err != nil {
@@ -171,7 +166,7 @@ func nestedRing() ring {
 	return r
 }
 
-// toggled returns a case's state for one that goes to and fro between two.
+// toggled returns the state function of a case that alternates between two states.
 func toggled(first, second string) func(int) []string {
 	return func(n int) []string {
 		if n%2 == 0 {
@@ -181,7 +176,7 @@ func toggled(first, second string) func(int) []string {
 	}
 }
 
-// other returns the state that an event leads to from one of two.
+// other returns the other one of two states.
 func other(id, first, second string) string {
 	if id == first {
 		return second
@@ -189,7 +184,7 @@ func other(id, first, second string) string {
 	return first
 }
 
-// BenchmarkEvent measures what one event costs: BenchmarkEvent/<case>/<engine>.
+// BenchmarkEvent measures the cost of one event: BenchmarkEvent/<case>/<engine>.
 func BenchmarkEvent(b *testing.B) {
 	for _, c := range cases {
 		for _, e := range c.engines {
@@ -208,7 +203,7 @@ func BenchmarkEvent(b *testing.B) {
 	}
 }
 
-// checkpoints are the numbers of events after which the tests look at an engine.
+// checkpoints are the numbers of events after which the tests compare engines.
 var checkpoints = []int{1, 2, 3, 13, 1001}
 
 func TestEveryEngineDoesTheSameWork(t *testing.T) {
@@ -221,7 +216,7 @@ func TestEveryEngineDoesTheSameWork(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				before := s.seen().counts // What entering the initial state called.
+				before := s.seen().counts // calls on entering the initial state
 				sent := 0
 				for _, n := range checkpoints {
 					if err := s.run(n - sent); err != nil {
@@ -239,7 +234,6 @@ func TestEveryEngineDoesTheSameWork(t *testing.T) {
 	}
 }
 
-// want returns what an engine must have done after n events.
 func (c benchmarkCase) want(n int) seen {
 	return seen{
 		counts: counts{Exits: n * c.each.Exits, Actions: n * c.each.Actions, Entries: n * c.each.Entries},

@@ -1,17 +1,15 @@
-// Package benchmark measures the engine of package statechart beside other engines, on the same
-// work and in the same run: github.com/qmuntal/stateless, github.com/looplab/fsm,
-// github.com/felixgeelhaar/statekit, and XState in Node.
+// Package benchmark compares the engine of package statechart with other engines, on the same work and in the same run:
+// github.com/qmuntal/stateless, github.com/looplab/fsm, github.com/felixgeelhaar/statekit, and XState in Node.
 //
 //	make bench
 //
-// prints one table of it. The package is a module of its own, so that nobody who imports Settle
-// inherits what it is compared with.
+// prints the results as one table. The package is a separate module, so that importers of Settle do not depend on the
+// other engines.
 //
-// The engine statelesshost is stateless as runtime/statelesshost hosts it: beside the row of
-// stateless it shows what the adapter costs.
+// The engine statelesshost is stateless hosted by runtime/statelesshost. Compare its row with the row of stateless to
+// see the cost of the adapter.
 //
-// A case is left out for an engine that cannot express it: looplab/fsm has neither hierarchy nor
-// guards, and neither it nor stateless has parallel states. Where an engine needs another shape
-// for the same work, the comment beside its case says so. TestEveryEngineDoesTheSameWork holds
-// each of them to it.
+// A case omits engines that cannot express it: looplab/fsm has neither hierarchy nor guards, and looplab/fsm and
+// stateless have no parallel states. Comments at the cases explain where an engine needs a different structure for the
+// same work. TestEveryEngineDoesTheSameWork verifies that all engines do the same work.
 package benchmark

@@ -7,9 +7,8 @@ import (
 	"github.com/looplab/fsm"
 )
 
-// looplab/fsm has flat states only, no context and no guards. Its callbacks belong to an event or
-// to a state, not to a transition; that of the event stands for the action here, and counts in a
-// variable.
+// looplab/fsm has flat states only, no context and no guards. Its callbacks belong to an event or to a state, not to a
+// transition. The callback of the event serves as the action here and counts in a variable.
 
 func looplabFlat() (subject, error) {
 	c := new(counts)

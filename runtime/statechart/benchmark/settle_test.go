@@ -8,8 +8,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// Settle keeps the counts in the context of the snapshot. Events are made beforehand, as the runtime
-// does when it decodes them.
+// Settle keeps the counts in the snapshot's context. Events are created beforehand, as when the runtime decodes them.
 
 type (
 	definition = statechart.Definition[counts]

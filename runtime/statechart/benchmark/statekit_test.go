@@ -7,8 +7,8 @@ import (
 	"github.com/felixgeelhaar/statekit"
 )
 
-// statekit has a context, which it changes in place. IDs of states are unique in a machine. It
-// walks the active regions in the order of a Go map: theirs is a different one each time.
+// statekit changes its context in place. State IDs are unique in a machine. It visits active regions in the random
+// order of a Go map.
 
 func newKit(initial statekit.StateID) *statekit.MachineBuilder[counts] {
 	return statekit.NewMachine[counts]("benchmark").WithInitial(initial).
@@ -112,7 +112,7 @@ func kitSubject(b *statekit.MachineBuilder[counts], event statekit.Event, asked 
 	}, nil
 }
 
-// kitPersist restores into a new interpreter, as a process that handles one event would.
+// kitPersist restores into a new interpreter, like a process that handles one event.
 func kitPersist() (subject, error) {
 	machine, err := kitNestedMachine().Build()
 	if err != nil {

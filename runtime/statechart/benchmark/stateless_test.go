@@ -7,16 +7,13 @@ import (
 	sm "github.com/qmuntal/stateless"
 )
 
-// stateless has no context: its callbacks count in a variable. It has no actions of a transition
-// either. The nearest is an exit action for one trigger: on the outermost state that is left, after
-// its exit action, it runs where a transition's action would, after all exits and before all
-// entries.
+// stateless has no context, so its callbacks count in a variable. It has no transition actions either. The closest
+// equivalent is an exit action for one trigger on the outermost state that is left. It runs after that state's exit
+// action: after all exits and before all entries, like a transition action.
 
-// firing is the cheaper of the two modes. The other, which is the default, adds a queue, so that an
-// event that a callback fires waits for its turn.
+// firing is the cheaper mode. The default mode adds a queue for events that callbacks fire.
 const firing = sm.FiringImmediate
 
-// act returns an action that increments a count.
 func act(count *int) sm.ActionFunc {
 	return func(context.Context, ...any) error { *count++; return nil }
 }
@@ -104,8 +101,8 @@ func statelessSubject(m *sm.StateMachine, trigger sm.Trigger, c *counts, asked *
 	}
 }
 
-// statelessPersist stores what an author would have to: stateless has no snapshot, it reads and
-// writes the state where it is told to. The machine is configured once; only its record changes.
+// statelessPersist does the storage work that an author has to write: stateless has no snapshot and reads and writes
+// its state through callbacks. The machine is configured once, and only its record changes.
 func statelessPersist() (subject, error) {
 	type record struct {
 		State  string `json:"state"`

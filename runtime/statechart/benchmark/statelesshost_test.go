@@ -12,10 +12,10 @@ import (
 	"github.com/settle-run/settle/runtime/statelesshost"
 )
 
-// The machines of stateless, hosted: what an event costs beside the row of stateless is the
-// adapter's. The counts are the data of the instance, which is copied before each event.
+// The machines of stateless, hosted. The cost beyond the row of stateless is the adapter's. The counts are the
+// instance's data, which is copied before each event.
 
-// hostedAct returns an action that increments a count of the instance that is stepped.
+// hostedAct returns an action that increments a count of the current instance.
 func hostedAct(count func(*counts) *int) sm.ActionFunc {
 	return func(ctx context.Context, _ ...any) error {
 		*count(statelesshost.Data[counts](ctx))++
@@ -59,7 +59,7 @@ func hostedNestedMachine() *sm.StateMachine {
 	return m
 }
 
-// nestedStates are the states of hostedNestedMachine, the one that it begins in first.
+// nestedStates lists the states of hostedNestedMachine, starting with the initial state.
 var nestedStates = []string{"a3", "a2", "a1", "b3", "b2", "b1"}
 
 func hostedNested() (subject, error) {

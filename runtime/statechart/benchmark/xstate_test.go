@@ -15,7 +15,7 @@ const (
 	xstatePackage = "testdata/npm/node_modules/xstate/package.json"
 )
 
-// XState does every case, in Node; the command table measures it.
+// XState runs every case in Node. The command table measures it.
 func TestXStateDoesTheSameWork(t *testing.T) {
 	t.Parallel()
 	if _, err := os.Stat(xstatePackage); errors.Is(err, fs.ErrNotExist) && os.Getenv("CI") != "true" {
@@ -40,7 +40,7 @@ func TestXStateDoesTheSameWork(t *testing.T) {
 	}
 	for _, c := range cases {
 		if len(got[c.name]) != len(checkpoints) {
-			t.Errorf("case %s: expected %d looks at it, got %d", c.name, len(checkpoints), len(got[c.name]))
+			t.Errorf("case %s: expected %d checkpoints, got %d", c.name, len(checkpoints), len(got[c.name]))
 			continue
 		}
 		for i, n := range checkpoints {

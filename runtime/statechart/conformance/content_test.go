@@ -13,7 +13,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// contentError is an error of executable content, with what SCION tells of one.
+// contentError is an error of executable content, with SCION's details about it.
 type contentError struct {
 	element *element
 	sendID  string
@@ -26,7 +26,7 @@ func (e *contentError) Error() string {
 
 func (e *contentError) Unwrap() error { return e.err }
 
-// at says where an error happened, unless it says so already.
+// at adds the location of an error, unless the error has one.
 func at(e *element, err error) error {
 	var known *contentError
 	if err == nil || errors.As(err, &known) {
@@ -35,7 +35,7 @@ func at(e *element, err error) error {
 	return &contentError{element: e, err: err}
 }
 
-// contentActions returns the one action that runs the executable content of an element.
+// contentActions returns an action that runs the executable content of an element.
 func contentActions(e *element) []action {
 	if len(e.children) == 0 {
 		return nil
@@ -46,7 +46,7 @@ func contentActions(e *element) []action {
 	})}
 }
 
-// startAction sets up the data model, before any state is entered.
+// startAction initialises the data model before any state is entered.
 func startAction(d *document) action {
 	return statechart.EnqueueActions("start", func(env *env, event statechart.Event, enqueue statechart.Enqueue) error {
 		var failures []error
@@ -63,7 +63,7 @@ func startAction(d *document) action {
 	})
 }
 
-// dataBelow returns the data elements of a state and, if deep, of all states below it.
+// dataBelow returns the data elements of a state and, if deep is set, of its descendants.
 func dataBelow(e *element, deep bool) []*element {
 	var data []*element
 	for _, child := range e.children {
@@ -76,8 +76,7 @@ func dataBelow(e *element, deep bool) []*element {
 	return data
 }
 
-// entryAction runs what entering a state entails: late data, its blocks, each on its own, and what
-// a final state tells.
+// entryAction performs the entry of a state: late data, then each block separately, then the data of a final state.
 func entryAction(d *document, e *element) action {
 	late := d.root.attrs["binding"] == "late"
 	return statechart.EnqueueActions("onentry", func(env *env, event statechart.Event, enqueue statechart.Enqueue) error {
@@ -112,8 +111,7 @@ func exitAction(d *document, e *element) action {
 	})
 }
 
-// report returns the only failure, for the engine to raise; of several it raises all but the last
-// itself.
+// report raises all failures except the last, and returns the last for the engine to raise.
 func (s *sessionData) report(failures []error, enqueue statechart.Enqueue) error {
 	var last error
 	for _, failure := range failures {
@@ -130,8 +128,7 @@ func (s *sessionData) report(failures []error, enqueue statechart.Enqueue) error
 	return last
 }
 
-// run runs a block of executable content, up to the first error. Without enqueue only the data
-// model can be changed.
+// run runs a block of executable content up to the first error. If enqueue is nil, only the data model can be changed.
 func (s *sessionData) run(block []*element, enqueue *statechart.Enqueue) error {
 	for _, e := range block {
 		if err := s.execute(e, enqueue); err != nil {
@@ -177,7 +174,7 @@ func (s *sessionData) execute(e *element, enqueue *statechart.Enqueue) error {
 	}
 }
 
-// choose runs the branch of an <if> whose condition holds first.
+// choose runs the first branch of an <if> whose condition holds.
 func (s *sessionData) choose(e *element, enqueue *statechart.Enqueue) error {
 	holds, err := s.condition(e.attrs["cond"])
 	if err != nil {
@@ -241,7 +238,7 @@ func (s *sessionData) foreach(e *element, enqueue *statechart.Enqueue) error {
 	return nil
 }
 
-// The ways to name the only event processor there is.
+// Names of the only event processor.
 const scxmlProcessor = "http://www.w3.org/TR/scxml/#SCXMLEventProcessor"
 
 func isSCXMLProcessor(name string) bool {
@@ -302,8 +299,7 @@ func parseDelay(text string) (time.Duration, error) {
 	return time.ParseDuration(text)
 }
 
-// stringOf returns the value of an attribute, or of the expression in its twin: event and
-// eventexpr.
+// stringOf returns the value of an attribute or of its expression attribute, such as event and eventexpr.
 func (s *sessionData) stringOf(e *element, name string) (string, error) {
 	if expr, ok := e.attrs[name+"expr"]; ok {
 		value, err := s.evaluate(expr)
@@ -315,7 +311,7 @@ func (s *sessionData) stringOf(e *element, name string) (string, error) {
 	return e.attrs[name], nil
 }
 
-// payload returns what namelist, params or content of an element say.
+// payload evaluates namelist, params or content of an element.
 func (s *sessionData) payload(e *element) (*message, error) {
 	if content := e.one("content"); content != nil {
 		value, err := s.value(content)
@@ -327,7 +323,7 @@ func (s *sessionData) payload(e *element) (*message, error) {
 	return s.parameters(e)
 }
 
-// parameters returns what namelist and params of an element say.
+// parameters evaluates namelist and params of an element.
 func (s *sessionData) parameters(e *element) (*message, error) {
 	fields := s.js.NewObject()
 	for _, name := range strings.Fields(e.attrs["namelist"]) {
@@ -358,7 +354,7 @@ func (s *sessionData) parameters(e *element) (*message, error) {
 	return s.messageOf(fields)
 }
 
-// doneData keeps what a final state tells for its Output.
+// doneData stores the data of a final state for its Output.
 func (s *sessionData) doneData(e *element) error {
 	s.output = nil
 	if e == nil {
@@ -379,7 +375,7 @@ type message struct {
 	OriginType string          `json:"origintype,omitempty"`
 	InvokeID   string          `json:"invokeid,omitempty"`
 	Data       json.RawMessage `json:"data,omitempty"`
-	// XML is the source of an element that is the data.
+	// XML is the source of an element used as data.
 	XML string `json:"xml,omitempty"`
 }
 
@@ -388,7 +384,7 @@ func errorMessage(err error) *message {
 	var where *contentError
 	if errors.As(err, &where) {
 		m.SendID = where.sendID
-		m.Data, _ = json.Marshal(map[string]any{ // Strings and numbers encode.
+		m.Data, _ = json.Marshal(map[string]any{ // Strings and numbers always encode.
 			"tagname": where.element.name, "line": where.element.line, "column": where.element.column, "reason": err.Error(),
 		})
 	}

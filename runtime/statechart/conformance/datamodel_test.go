@@ -10,27 +10,27 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// env is the context of a chart: a reference to the data of its session. A data model cannot be
-// copied, so steps share it; and what is stored of it is its session's name.
+// env is the context of a chart: a reference to the data of its session. A data model cannot be copied, so steps share
+// it. A snapshot stores only the name of the session.
 type env struct{ *sessionData }
 
 // Clone returns the env itself: see env.
 func (e env) Clone() env { return e }
 
-// sessionData is the data model of a session, and what the SCXML processor knows beside it.
+// sessionData is the data model of a session, and further state of the SCXML processor.
 type sessionData struct {
 	host     *host
 	document *document
 	js       *goja.Runtime
-	// active are the IDs of the active states, for In; entered are the states ever entered.
+	// active holds the IDs of the active states, for In. entered holds the IDs of all states ever entered.
 	active  map[string]bool
 	entered map[*element]bool
-	// event is what _event shows, bound what it shows it of.
+	// event is the value of _event. bound is the event that it shows.
 	event goja.Value
 	bound *statechart.Event
-	// output is what the final state entered last tells.
+	// output is the data of the last entered final state.
 	output json.RawMessage
-	// passed are the values that the invoking session passes, by the data they are for.
+	// passed holds values from the invoking session, by data ID.
 	passed map[string]json.RawMessage
 	ids    int
 }
@@ -59,7 +59,7 @@ func newData(h *host, d *document, passed map[string]json.RawMessage) (*sessionD
 // location is the address of the session for <send>.
 func (s *sessionData) location() string { return "#_scxml_" + s.host.name }
 
-// bind makes _event show the event, the same object for the same event.
+// bind sets _event to an event. The same event gives the same object.
 func (s *sessionData) bind(event statechart.Event) {
 	if event.Type == "" && event.Payload == nil || s.bound != nil && sameEvent(*s.bound, event) {
 		return
@@ -119,7 +119,7 @@ func sameEvent(a, b statechart.Event) bool {
 	}
 }
 
-// dataOf returns the data of a message, undefined if it has none.
+// dataOf returns the data of a message, or undefined.
 func (s *sessionData) dataOf(m *message) goja.Value {
 	if m.XML != "" {
 		root, err := parseXML(m.XML)
@@ -134,7 +134,7 @@ func (s *sessionData) dataOf(m *message) goja.Value {
 	return value
 }
 
-// messageOf returns a message with the value as its data, copied.
+// messageOf returns a message with a copy of the value as its data.
 func (s *sessionData) messageOf(value goja.Value) (*message, error) {
 	if node, ok := value.Export().(*domNode); ok {
 		return &message{XML: node.element.outer}, nil
@@ -156,7 +156,7 @@ func (s *sessionData) fromJSON(value any) (goja.Value, error) {
 	return parse(goja.Undefined(), s.js.ToValue(string(text)))
 }
 
-// evaluate returns the value of an expression, undefined for an empty one.
+// evaluate returns the value of an expression. An empty expression is undefined.
 func (s *sessionData) evaluate(expr string) (goja.Value, error) {
 	expr = strings.TrimRight(expr, "; \t\n")
 	if expr == "" {
@@ -170,14 +170,14 @@ func (s *sessionData) condition(expr string) (bool, error) {
 	return err == nil && value.ToBoolean(), err
 }
 
-// declare makes a variable, undefined unless it is there.
+// declare declares a variable, undefined unless it exists.
 func (s *sessionData) declare(name string) {
 	if s.js.GlobalObject().Get(name) == nil {
 		s.must(s.js.Set(name, goja.Undefined()))
 	}
 }
 
-// assign sets a location to a value. Strict mode refuses what is not declared or cannot change.
+// assign sets a location to a value. Strict mode rejects undeclared and constant locations.
 func (s *sessionData) assign(location string, value goja.Value) error {
 	set, err := s.js.RunString("(function (value) { 'use strict'; " + location + " = value; })")
 	if err != nil {
@@ -188,7 +188,7 @@ func (s *sessionData) assign(location string, value goja.Value) error {
 	return err
 }
 
-// script runs the text of a <script>, or the file that it names.
+// script runs the text or the file of a <script>.
 func (s *sessionData) script(e *element) error {
 	text := e.text
 	if file, ok := e.attrs["src"]; ok {
@@ -201,7 +201,7 @@ func (s *sessionData) script(e *element) error {
 	return err
 }
 
-// initialise gives data its first value.
+// initialise sets the initial value of data.
 func (s *sessionData) initialise(e *element) error {
 	id := e.attrs["id"]
 	if passed, ok := s.passed[id]; ok {
@@ -216,8 +216,8 @@ func (s *sessionData) initialise(e *element) error {
 	return at(e, s.assign(id, value))
 }
 
-// value returns what expr, src or the content of <data>, <assign> or <content> stand for: JSON,
-// an element, or text with its white space normalised.
+// value returns the value of expr, src or content of <data>, <assign> or <content>: JSON, an element, or text with
+// normalised white space.
 func (s *sessionData) value(e *element) (goja.Value, error) {
 	if expr, ok := e.attrs["expr"]; ok {
 		return s.evaluate(expr)
@@ -249,7 +249,7 @@ func (s *sessionData) value(e *element) (goja.Value, error) {
 
 func (e env) MarshalJSON() ([]byte, error) { return json.Marshal(e.host.name) }
 
-// UnmarshalJSON finds the session by its name again.
+// UnmarshalJSON looks up the session by its name.
 func (e *env) UnmarshalJSON(text []byte) error {
 	var name string
 	if err := json.Unmarshal(text, &name); err != nil {
@@ -259,7 +259,7 @@ func (e *env) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// restoredEnv returns the env of a session, which it panics without.
+// restoredEnv returns the env of a session. It panics if the session does not exist.
 func restoredEnv(session string) env {
 	data, _ := sessions.Load(session)
 	return env{data.(*sessionData)}

@@ -13,8 +13,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// The words of the charts. Their context is the data model, which is no value: an env refers
-// to it.
+// Short names for the charts. Their context is the data model, which is not a value: an env refers to it.
 type (
 	definition = statechart.Definition[env]
 	state      = statechart.State[env]
@@ -23,16 +22,15 @@ type (
 	guard      = statechart.Guard[env]
 )
 
-// document is an SCXML document and the chart made of it.
 type document struct {
 	root  *element
-	dir   string // where relative files are
+	dir   string // base directory of relative file names
 	chart *statechart.Chart[env]
-	// paths are the chart's paths by the document's IDs, ids the reverse.
+	// paths maps the document's IDs to the chart's paths. ids is the reverse.
 	paths, ids map[string]string
-	// keys are the chart's IDs by state.
+	// keys maps states to their IDs in the chart.
 	keys map[*element]string
-	// invokes are the invocations by their IDs in the chart.
+	// invokes maps the chart's invocation IDs to their elements.
 	invokes map[string]*element
 }
 
@@ -45,7 +43,7 @@ func readFile(dir, name string) (string, error) {
 	return string(text), err
 }
 
-// readDocument makes a chart of the root element of a document.
+// readDocument converts the root element of a document to a chart.
 func readDocument(root *element, dir string) (*document, error) {
 	d := &document{
 		root: root, dir: dir, paths: map[string]string{}, ids: map[string]string{},
@@ -68,7 +66,7 @@ func readDocument(root *element, dir string) (*document, error) {
 	return d, err
 }
 
-// name gives every state its ID in the chart, which may not hold what separates a path.
+// name assigns every state its ID in the chart. It must not contain the path separator.
 func (d *document) name(parent *element, path string) {
 	taken := map[string]bool{}
 	for _, e := range parent.children {
@@ -163,8 +161,7 @@ func (d *document) state(e *element) (state, error) {
 	return s, nil
 }
 
-// initial returns what a state enters by default, relative to its path, and the actions of its
-// initial transition.
+// initial returns the default targets of a state, relative to its path, and the actions of its initial transition.
 func (d *document) initial(e *element, path string) (string, []action, error) {
 	ids, actions := strings.Fields(e.attrs["initial"]), []action(nil)
 	if initial := e.one("initial"); initial != nil {
@@ -199,7 +196,7 @@ func (d *document) targets(text string) (string, error) {
 	for _, id := range strings.Fields(text) {
 		path, known := d.paths[id]
 		if !known {
-			return "", fmt.Errorf("the target %q is no state", id)
+			return "", fmt.Errorf("the target %q is not a state", id)
 		}
 		targets = append(targets, "#"+path)
 	}
@@ -224,8 +221,8 @@ func (d *document) transition(s *state, source, e *element) error {
 	return nil
 }
 
-// internal reports whether a transition leaves its source active: it says so, its source is
-// compound and its targets lie below (SCXML 3.13).
+// internal reports whether a transition keeps its source active. It must be marked as internal, its source must be
+// compound, and its targets must lie below the source (SCXML 3.13).
 func (d *document) internal(s *state, source, e *element) bool {
 	if e.attrs["type"] != "internal" || s.Type != statechart.Plain || len(s.States) == 0 {
 		return false
@@ -238,8 +235,8 @@ func (d *document) internal(s *state, source, e *element) bool {
 	return true
 }
 
-// descriptor returns the chart's form of an event descriptor: a prefix is marked as one, and the
-// end of a state is named by its path.
+// descriptor converts an event descriptor to the chart's form. Prefixes are marked, and done events name the state's
+// path.
 func (d *document) descriptor(text string) string {
 	text = strings.TrimSuffix(strings.TrimSuffix(text, "*"), ".")
 	if text == "" {
@@ -255,7 +252,7 @@ func (d *document) descriptor(text string) string {
 
 const doneState = "done.state."
 
-// inState is a condition that only asks for a state; the engine answers it.
+// inState matches a condition that only tests a state. The engine evaluates it.
 var inState = regexp.MustCompile(`^\s*In\('([^']*)'\)\s*$`)
 
 func (d *document) guard(e *element) guard {

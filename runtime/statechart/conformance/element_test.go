@@ -9,22 +9,21 @@ import (
 	"strings"
 )
 
-// element is an XML element as a data model sees it: without namespaces and comments.
+// element is an XML element as a data model sees it, without namespaces and comments.
 type element struct {
 	name     string
 	attrs    map[string]string
 	children []*element
-	// text is the character data directly inside, source all that stands between the tags, outer
-	// the tags too.
+	// text is the character data directly inside the element. source is everything between its tags. outer includes the
+	// tags.
 	text, source, outer string
 	line, column        int
 }
 
-// parseXML reads the root element of a document.
 func parseXML(document string) (*element, error) {
 	decoder := xml.NewDecoder(strings.NewReader(document))
 	var open []*element
-	var starts, insides []int64 // offsets of the open elements and of what they hold
+	var starts, insides []int64 // offsets of the open elements and of their contents
 	for {
 		before := decoder.InputOffset()
 		token, err := decoder.Token()
@@ -66,7 +65,7 @@ func (e *element) has(attr string) bool {
 	return ok
 }
 
-// all returns the children with the name.
+// all returns all children with the name.
 func (e *element) all(name string) []*element {
 	var found []*element
 	for _, child := range e.children {
@@ -77,7 +76,7 @@ func (e *element) all(name string) []*element {
 	return found
 }
 
-// one returns the first child with the name, nil if there is none.
+// one returns the first child with the name, or nil.
 func (e *element) one(name string) *element {
 	if found := e.all(name); len(found) > 0 {
 		return found[0]
@@ -85,7 +84,7 @@ func (e *element) one(name string) *element {
 	return nil
 }
 
-// domNode is what a data model gets of an element, under the names of DOM.
+// domNode is the view of an element for the data model, with DOM names.
 type domNode struct{ element *element }
 
 // GetElementsByTagName returns the descendants with the name in document order.
@@ -101,5 +100,5 @@ func (n *domNode) GetElementsByTagName(name string) []*domNode {
 	return found
 }
 
-// GetAttribute returns the value of an attribute, "" if it is not there.
+// GetAttribute returns the value of an attribute, or "".
 func (n *domNode) GetAttribute(name string) string { return n.element.attrs[name] }

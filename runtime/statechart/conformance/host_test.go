@@ -13,34 +13,33 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// session is the service behind every <invoke>; the host runs it as a session of its own.
+// session is the service for every <invoke>. The host runs it as a separate session.
 var session = statechart.ServiceFunc("scxml", func(context.Context, env, statechart.Call) (any, error) {
 	panic("the host runs it")
 })
 
-// sessions are the data models by the names of their sessions: what a restored snapshot refers to.
+// sessions maps session names to data models. Restored snapshots refer to it.
 var sessions sync.Map
 
-// world is the sessions of one case and what is under way to them, in virtual time.
+// world holds the sessions of one case and their pending deliveries, in virtual time.
 type world struct {
 	name    string
 	now     time.Time
 	hosts   []*host
-	pending []delivery // in the order in which they were asked for
-	log     []string   // what <log> wrote
+	pending []delivery // in the order of their requests
+	log     []string   // lines of <log>
 }
 
-// delivery is an event that reaches a session at its time.
+// delivery is an event with its delivery time.
 type delivery struct {
 	at    time.Time
 	to    *host
 	event statechart.Event
-	// from and id are those of a delayed <send> to another session, which its sender cancels.
+	// from and id identify a delayed <send> to another session, for its cancellation.
 	from *host
 	id   string
 }
 
-// host runs one session.
 type host struct {
 	world    *world
 	name     string
@@ -48,17 +47,16 @@ type host struct {
 	data     *sessionData
 	snapshot statechart.Snapshot[env]
 	parent   *host
-	// stopped says that the session has ended.
-	stopped bool
-	// invokeID and invocation are those by which the parent runs it.
+	stopped  bool
+	// invokeID and invocation identify the session in its parent.
 	invokeID   string
 	invocation statechart.Invocation
 	children   []*host
-	// failed are the keys of the invocations that could not be started.
+	// failed holds the keys of invocations that could not be started.
 	failed map[string]bool
 }
 
-// start starts a session. A parent of nil is for the case's own.
+// start starts a session. parent is nil for the top-level session.
 func (w *world) start(d *document, parent *host, invocation statechart.Invocation, passed map[string]json.RawMessage) (*host, error) {
 	h := &host{
 		world: w, name: fmt.Sprintf("%s/%d", w.name, len(w.hosts)), document: d,
@@ -87,8 +85,8 @@ func (h *host) apply(event statechart.Event) error {
 		return err
 	}
 	if event.Invocation != "" && !h.awaits(event.Invocation) {
-		// Stale for the chart. In SCXML the event of a session that ended by itself stays in
-		// the queue, though the state that invoked it was left.
+		// The event is stale for the chart. In SCXML, the event of a session that ended by itself stays in the queue,
+		// even if the invoking state was left.
 		event.Invocation = ""
 	}
 	step, err := h.document.chart.Step(h.snapshot, event)
@@ -106,8 +104,8 @@ func (h *host) awaits(key string) bool {
 	return slices.ContainsFunc(h.snapshot.Services, func(i statechart.Invocation) bool { return i.Key == key })
 }
 
-// receive does what a session does with an event before its transitions are selected: the
-// <finalize> of the invocation that it came from, and forwarding.
+// receive processes an event before transitions are selected: it runs the <finalize> of the invocation that sent it,
+// and forwards the event.
 func (h *host) receive(event statechart.Event) error {
 	told, external := event.Payload.(*message)
 	if external && told.Kind != "external" {
@@ -134,7 +132,7 @@ func (h *host) receive(event statechart.Event) error {
 	return nil
 }
 
-// sentEvent reads the JSON form of an event between sessions.
+// sentEvent decodes an event between sessions.
 func sentEvent(body json.RawMessage) statechart.Event {
 	var head struct{ Type string }
 	told := &message{}
@@ -147,8 +145,8 @@ func sentEvent(body json.RawMessage) statechart.Event {
 	return statechart.Event{Type: head.Type, Payload: told}
 }
 
-// take stores and restores the snapshot after a step, performs its effects, starts and cancels the
-// sessions that it invokes, and tells the parent of its end.
+// take stores and restores the snapshot after a step, and performs its effects. It starts and cancels invoked sessions,
+// and reports the end to the parent.
 func (h *host) take(step statechart.Step[env]) error {
 	stored, err := json.Marshal(step.Next)
 	if err != nil {
@@ -186,8 +184,7 @@ func (h *host) take(step statechart.Step[env]) error {
 	return nil
 }
 
-// cancel ends a session whose invocation is over: its exit actions run, and its parent gets
-// nothing from it any more.
+// cancel ends a session whose invocation has ended. Its exit actions run. Its parent receives nothing more from it.
 func (h *host) cancel() error {
 	if h.stopped {
 		return nil
@@ -200,8 +197,7 @@ func (h *host) cancel() error {
 	return h.take(step)
 }
 
-// invokeSessions cancels the sessions that the snapshot no longer waits for, and starts those that
-// it waits for anew.
+// invokeSessions cancels sessions that the snapshot no longer waits for, and starts new ones.
 func (h *host) invokeSessions() error {
 	var failure error
 	h.children = slices.DeleteFunc(h.children, func(child *host) bool {
@@ -268,7 +264,7 @@ func (h *host) invoke(invocation statechart.Invocation) error {
 	return err
 }
 
-// invoked returns the document that an <invoke> names or holds.
+// invoked returns the document that an <invoke> names or contains.
 func (h *host) invoked(e *element) (*element, error) {
 	file, err := h.data.stringOf(e, "src")
 	if err != nil {
@@ -295,7 +291,7 @@ func (h *host) invoked(e *element) (*element, error) {
 	return nil, fmt.Errorf("expected an SCXML document, got %v", value)
 }
 
-// find returns the session named by a target after "#_", nil if there is none.
+// find returns the session for a target after "#_", or nil.
 func (h *host) find(target string) *host {
 	if target == "parent" {
 		return h.parent
@@ -316,17 +312,17 @@ func (h *host) find(target string) *host {
 	return nil
 }
 
-// sendLater keeps a delayed event to another session.
+// sendLater stores a delayed event for another session.
 func (h *host) sendLater(to *host, id, typ string, delay time.Duration, sent *message) {
 	h.world.pending = append(h.world.pending, delivery{at: h.world.now.Add(delay), to: to, event: statechart.Event{Type: typ, Payload: sent}, from: h, id: id})
 }
 
-// cancelLater takes back the delayed events to other sessions that were sent under an ID.
+// cancelLater cancels the delayed events to other sessions with the ID.
 func (h *host) cancelLater(id string) {
 	h.world.pending = slices.DeleteFunc(h.world.pending, func(d delivery) bool { return d.from == h && d.id == id && id != "" })
 }
 
-// advance lets time pass; what is due on the way is delivered.
+// advance lets time pass and delivers due events.
 func (w *world) advance(by time.Duration) error {
 	until := w.now.Add(by)
 	for {

@@ -16,19 +16,19 @@ import (
 
 const suite = "testdata/npm/node_modules/@scion-scxml/test-framework/test"
 
-// casesWant is how many cases version 2.0.16 of the suite has.
+// casesWant is the number of cases in version 2.0.16 of the suite.
 const casesWant = 316
 
-// skipped are the cases that are not run, each with its reason.
+// skipped lists the cases that do not run, with the reason.
 var skipped = map[string]string{
 	"w3c-ecma/test201.txml": "sends over HTTP, by the basic HTTP event processor, which is optional",
 }
 
-// manual are the cases whose documents end in a state "final" and ask a tester to read what they
-// logged; their scripts expect a state "pass", which the documents do not have. They are played
-// until nothing is under way, and what they end in and log is compared.
+// manual lists the cases that a tester decides by reading the log. Their documents end in a state "final", but their
+// scripts expect a state "pass" that does not exist. They run until nothing is pending. The test compares the final
+// state and the log.
 var manual = map[string]struct {
-	// asks is what the document asks the tester to see.
+	// asks describes the log that the document asks the tester to check.
 	asks string
 	log  []string
 }{
@@ -49,13 +49,12 @@ var manual = map[string]struct {
 	},
 }
 
-// childToParent is what test230 logs of an event.
+// childToParent is the log of test230 for an event.
 var childToParent = []string{
 	"name is: childToParent", "type is: external", "sendid is: undefined",
 	"origin is: #_scxml_w3c-ecma/test230.txml/1", "origintype is: " + scxmlProcessor, "invokeid is: s0.0", "data is: undefined",
 }
 
-// script is a case's script.
 type script struct {
 	InitialConfiguration []string
 	Events               []struct {
@@ -151,7 +150,7 @@ func play(t *testing.T, name string) {
 	}
 }
 
-// is compares all active atomic states with those of the script.
+// is compares all active atomic states with the expected ones.
 func (h *host) is(t *testing.T, when string, want []string) {
 	t.Helper()
 	var got []string

@@ -1,9 +1,10 @@
-// Runs machines on XState for the oracle of the tests beside it.
+// Runs machines on XState for the oracle of the tests.
 //
 // Every line of the input is {"config", "events", "patches"}, and every line of the output
-// {"steps": [{"value", "log", "tags", "status"}, ...], "emitted", "logged", "received"}, the first
-// step being the start, or {"error"}; received is what the actor "listener" was started with and sent. An event is {"type"} or {"advance": milliseconds}. A patch is {"find", "replace"}, on
-// the text of XState, which is loaded once for each list of patches.
+// {"steps": [{"value", "log", "tags", "status"}, ...], "emitted", "logged", "received"}, or {"error"}. The first
+// step is the start. received holds the input of the actor "listener" and the events sent to it. An event is {"type"} or
+// {"advance": milliseconds}. A patch is {"find", "replace"} in the source of XState, which is loaded once per list of
+// patches.
 'use strict';
 const fs = require('node:fs');
 const path = require('node:path');
@@ -40,7 +41,7 @@ function load(patches) {
   }
 }
 
-// Clock fires what is due in the order of deadlines, then in the order in which it was set.
+// Clock fires due timers in the order of their deadlines, then of their creation.
 class Clock {
   constructor() { this.now = 0; this.next = 0; this.waiting = new Map(); }
   setTimeout(fn, delay) { const id = this.next++; this.waiting.set(id, { id, due: this.now + delay, fn }); return id; }
@@ -61,7 +62,7 @@ class Clock {
   }
 }
 
-// revive makes of the JSON form of XState's builtins the builtins.
+// revive converts the JSON form of XState's builtins to the builtins.
 function reviver({ raise, cancel, emit, log, spawnChild, stopChild, sendTo, and, or, not, stateIn }) {
   const list = x => x === undefined ? [] : Array.isArray(x) ? x : [x];
   const action = a => a.type === 'xstate.raise' ? raise(a.event, { delay: a.delay, id: a.id })

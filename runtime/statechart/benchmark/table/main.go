@@ -1,13 +1,13 @@
-// Command table runs the benchmarks of this module, those in Go and those in Node, and prints one
-// table of what an event costs in each engine, beside what Settle is required to reach.
+// Command table runs the Go and Node benchmarks of this module. It prints one table with the cost of an event in each
+// engine, and the requirements for Settle.
 //
-// It is run in the module's folder:
+// Run it in the module's folder:
 //
 //	go run ./table [-rounds 5] [-time 300ms]
 //
-// A round measures every case in every engine once, so that an engine and its peers meet the same
-// noise of the machine; what is printed are the medians of the rounds. It fails if a benchmark does.
-// A requirement that is missed is printed, and is no failure: machines are noisy.
+// Each round measures every case in every engine once, so that all engines see the same noise of the machine. The table
+// shows medians of the rounds. The command fails if a benchmark fails. A missed requirement is printed but is not an
+// error, because machines are noisy.
 package main
 
 import (
@@ -35,7 +35,7 @@ func main() {
 	}
 }
 
-// run writes the table to out, and how far it is to progress.
+// run writes the table to out and the progress to progress.
 func run(ctx context.Context, out, progress io.Writer, rounds int, each time.Duration) error {
 	if rounds < 1 || each <= 0 {
 		return fmt.Errorf("expected at least one round and a time above zero, got %d and %v", rounds, each)
@@ -86,7 +86,7 @@ func run(ctx context.Context, out, progress io.Writer, rounds int, each time.Dur
 	return err
 }
 
-// versions names the modules that the benchmarks are built of, but for this one and Settle.
+// versions returns the versions of the benchmarked modules, without this module and Settle.
 func versions(ctx context.Context) (string, error) {
 	text, err := output(ctx, "go", "list", "-test", "-deps",
 		"-f", "{{with .Module}}{{if not (or .Main .Replace)}}{{.Path}} {{.Version}}{{end}}{{end}}", ".")
@@ -103,13 +103,13 @@ func output(ctx context.Context, name string, args ...string) (string, error) {
 	command.Stderr = os.Stderr
 	text, err := command.Output()
 	if err != nil {
-		// A benchmark says on its standard output why it failed.
+		// Benchmarks report failures on standard output.
 		return "", fmt.Errorf("running %s: %w\n%s", filepath.Base(name), err, text)
 	}
 	return string(text), nil
 }
 
-// nodeReport is what cases.mjs prints.
+// nodeReport is the output of cases.mjs.
 type nodeReport struct {
 	XState      string             `json:"xstate"`
 	Node        string             `json:"node"`
@@ -119,7 +119,7 @@ type nodeReport struct {
 func parseNode(text string) (nodeReport, error) {
 	var report nodeReport
 	if err := json.Unmarshal([]byte(text), &report); err != nil {
-		return nodeReport{}, fmt.Errorf("reading what cases.mjs printed: %w", err)
+		return nodeReport{}, fmt.Errorf("reading the output of cases.mjs: %w", err)
 	}
 	return report, nil
 }

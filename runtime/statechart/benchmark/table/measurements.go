@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// The engines that requirements are about, by the names that the benchmarks give them.
+// The engines with requirements, by their names in the benchmarks.
 const (
 	settle    = "settle"
 	stateless = "stateless"
@@ -21,20 +21,19 @@ type key struct{ name, engine string }
 
 func (k key) String() string { return k.name + "/" + k.engine }
 
-// measurements are what the rounds have measured.
+// measurements holds the results of all rounds.
 type measurements struct {
 	cpu string
-	// order has each key once: the order of the cases, and of the engines in each.
+	// order lists each key once: in the order of the cases, and of the engines in each case.
 	order []key
-	// nanoseconds and allocations have one entry for each round. Of what runs in Node,
-	// allocations are not known.
+	// nanoseconds and allocations have one entry per round. Allocations in Node are unknown.
 	nanoseconds, allocations map[key][]float64
 }
 
-// benchmarkLine is a result as package testing prints it, with -benchmem.
+// benchmarkLine matches a result of package testing with -benchmem.
 var benchmarkLine = regexp.MustCompile(`^BenchmarkEvent/(\w+)/(\w+?)(?:-\d+)?\s+\d+\s+([\d.]+) ns/op\s+[\d.]+ B/op\s+(\d+) allocs/op$`)
 
-// addGo adds the results of one run of the benchmarks in Go.
+// addGo adds the results of one run of the Go benchmarks.
 func (m *measurements) addGo(text string) error {
 	for line := range strings.Lines(text) {
 		line = strings.TrimSpace(line)
@@ -63,8 +62,8 @@ func (m *measurements) addGo(text string) error {
 	return nil
 }
 
-// addNode adds the results of one run of the benchmarks in Node, and names what ran. It comes
-// after addGo, which knows the order of the cases.
+// addNode adds the results of one run of the Node benchmarks and returns the versions. Call it after addGo, which
+// determines the order of the cases.
 func (m *measurements) addNode(text string) (string, error) {
 	report, err := parseNode(text)
 	if err != nil {
@@ -93,7 +92,6 @@ func (m *measurements) add(k key, ns float64) {
 	m.nanoseconds[k] = append(m.nanoseconds[k], ns)
 }
 
-// cases returns the names of the cases, in their order.
 func (m *measurements) cases() []string {
 	var names []string
 	for _, k := range m.order {
@@ -104,7 +102,7 @@ func (m *measurements) cases() []string {
 	return names
 }
 
-// complete reports what some round did not measure.
+// complete returns an error if a measurement is missing in some round.
 func (m *measurements) complete(rounds int) error {
 	for _, k := range m.order {
 		if got := len(m.nanoseconds[k]); got != rounds {
@@ -126,11 +124,10 @@ func (m *measurements) complete(rounds int) error {
 	return nil
 }
 
-// noisyRatio is how many times the fastest round's time the slowest may take before what was
-// measured counts as noisy.
+// noisyRatio is the ratio of the slowest to the fastest round above which a measurement counts as noisy.
 const noisyRatio = 2
 
-// noisy says what was noisy, in lines to print below the table.
+// noisy lists the noisy measurements as lines below the table.
 func (m *measurements) noisy() string {
 	var b strings.Builder
 	for _, k := range m.order {

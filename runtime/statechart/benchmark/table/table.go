@@ -7,15 +7,14 @@ import (
 	"unicode/utf8"
 )
 
-// bar is what Settle is required to reach in one case.
+// bar is the requirement for Settle in one case.
 type bar struct {
 	name string
-	// against is what Settle is compared with.
+	// against is the peer in the comparison.
 	against key
-	// ratio is the most that Settle's time may be of the other's; goal is where it should come
-	// to, 0 if there is no more to ask for.
+	// ratio is the maximum of Settle's time relative to the peer's. goal is the target ratio, or 0 for none.
 	ratio, goal float64
-	// noAllocs asks that an event allocates nothing.
+	// noAllocs requires that an event allocates nothing.
 	noAllocs bool
 }
 
@@ -28,8 +27,8 @@ var bars = []bar{
 	{name: "large1000", against: key{"large10", settle}, ratio: 2},
 }
 
-// table returns the table in Markdown: a row for each peer of each case, and for each requirement
-// that compares Settle with itself.
+// table returns the table in Markdown: a row for each peer of each case, and for each requirement that compares Settle
+// with itself.
 func (m *measurements) table(rounds int) (string, error) {
 	if err := m.complete(rounds); err != nil {
 		return "", err
@@ -110,7 +109,7 @@ func (b bar) met(measured, allocs float64) string {
 	}
 }
 
-// ratio writes 0.05 as 1/20, and 1.5 as 1.5.
+// ratio formats 0.05 as 1/20, and 1.5 as 1.5.
 func ratio(r float64) string {
 	if r >= 1 {
 		return strings.TrimSuffix(fmt.Sprintf("%.1f", r), ".0")
@@ -125,7 +124,7 @@ func nanoseconds(ns float64) string {
 	return fmt.Sprintf("%.0f", ns)
 }
 
-// markdown lays out a table whose first row is its head. Columns of figures are aligned to the right.
+// markdown lays out a table. The first row is its head. Numeric columns are right-aligned.
 func markdown(rows [][]string) string {
 	widths := make([]int, len(rows[0]))
 	for _, row := range rows {

@@ -6,8 +6,7 @@ import (
 	"testing"
 )
 
-// goOutput is a round of the benchmarks in Go, in which Settle takes ours nanoseconds, everything
-// else 1000.
+// goOutput is a round of the Go benchmarks. Settle takes the given nanoseconds, and everything else takes 1000.
 func goOutput(ours, allocs int) string {
 	var b strings.Builder
 	b.WriteString("goos: linux\ncpu: Some CPU\n")
@@ -52,11 +51,11 @@ func TestTableShowsMediansAndWhatIsMet(t *testing.T) {
 		}
 	}
 	if got, want := m.noisy(), "noisy: flat/settle took between 20.0 and 900 ns\n"; !strings.HasPrefix(got, want) || strings.Contains(got, xstate) {
-		t.Errorf("expected %q first, and nothing of what took the same time in each round, got\n%s", want, got)
+		t.Errorf("expected %q first, and nothing about measurements with equal rounds, got\n%s", want, got)
 	}
 }
 
-// squeeze leaves out what only aligns.
+// squeeze removes spaces.
 func squeeze(text string) string { return strings.ReplaceAll(text, " ", "") }
 
 func TestRequirements(t *testing.T) {
@@ -94,7 +93,7 @@ func TestMissingMeasurementsAreErrors(t *testing.T) {
 		"a round":                     {goOutput(1, 0), nodeOutput, 2, "expected 2 measurements of flat/settle, got 1"},
 		"a case of Node":              {goOutput(1, 0), strings.Replace(nodeOutput, `"flat":1000,`, "", 1), 1, `does not measure the case "flat"`},
 		"a case more in Node":         {goOutput(1, 0), strings.Replace(nodeOutput, `"flat"`, `"round":1,"flat"`, 1), 1, "expected cases.mjs to measure 6 cases, got 7"},
-		"no JSON":                     {goOutput(1, 0), "Error", 1, "reading what cases.mjs printed"},
+		"no JSON":                     {goOutput(1, 0), "Error", 1, "reading the output of cases.mjs"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -1,10 +1,10 @@
-// The cases of this benchmark in XState. The shapes and the names are those of the Go files.
+// The cases of this benchmark in XState, with the same structure and names as in the Go files.
 //
-//	node cases.mjs measure [milliseconds a case]   prints what an event costs, as JSON
-//	node cases.mjs check 1 2 3                     prints what was called after 1, 2 and 3 events, as JSON
+//	node cases.mjs measure [milliseconds a case]   prints the cost of an event, as JSON
+//	node cases.mjs check 1 2 3                     prints the calls after 1, 2 and 3 events, as JSON
 //
-// Actions are plain functions that count in a variable, which costs XState less than assign, but for
-// persist: there the counts are part of what is stored, so they are kept in the context with assign.
+// Actions are plain functions that count in a variable, which costs XState less than assign. In the case persist
+// the counts are stored, so they are kept in the context with assign.
 
 import { readFileSync } from 'node:fs';
 import { assign, createActor, createMachine } from 'xstate';
@@ -13,7 +13,7 @@ const newCounts = () => ({ exits: 0, actions: 0, entries: 0 });
 const leaves = (value) => (typeof value === 'string' ? [value] : Object.values(value).flatMap(leaves));
 const other = (id, first, second) => (id === first ? second : first);
 
-// subject is one case: run applies its event n times, seen says what was called since it began.
+// subject is one case: run applies its event n times, and seen returns the calls since the start.
 function subject(machine, event, seen) {
 	const actor = createActor(machine).start();
 	const before = { ...seen.counts };
@@ -159,8 +159,8 @@ function persist() {
 	};
 }
 
-// ring is a ring of states of which an event leads from each to the next. An ID finds its target,
-// so that a flat ring and a nested one differ in nothing else.
+// ring is a ring of states in which an event leads from each to the next. Targets are IDs, so flat and nested rings
+// differ only in their hierarchy.
 function ring(size, states) {
 	const counts = newCounts();
 	const action = () => void counts.actions++;
@@ -208,15 +208,15 @@ const cases = {
 	deep1000: nestedRing,
 };
 
-// warmUp is how long a case runs before it is measured, in milliseconds: XState's code needs that to
-// be compiled by the optimising compiler.
+// warmUp is the time in milliseconds that a case runs before the measurement, so that the optimising compiler
+// compiles XState's code.
 const warmUp = 400;
 
-// slices is how many parts the measured time has. The fastest counts: Node collects garbage and
-// compiles on further threads, so that on a busy machine XState would look slower than it is.
+// slices is the number of parts of the measured time. Only the fastest part counts: Node collects garbage and
+// compiles on other threads, and on a busy machine XState would appear too slow.
 const slices = 5;
 
-// measure returns the nanoseconds of an event. The warm-up tells how many events fill the time.
+// measure returns the nanoseconds of an event. The warm-up determines the number of events.
 function measure({ run }, milliseconds) {
 	const timed = (n) => {
 		const start = process.hrtime.bigint();

@@ -8,21 +8,22 @@ import (
 
 type counter struct{ N int }
 
-// TestErasingLosesNothing fills all fields of a definition's states, no two alike, and looks for each where it belongs in what is erased.
+// TestErasingLosesNothing fills all fields of a definition's states with distinct values and checks each in the erased
+// form.
 func TestErasingLosesNothing(t *testing.T) {
 	t.Parallel()
 	f := &filling{truth: func(string) bool { return true }, numbers: map[string]int{}}
 	erased := f.erase(t)
 	if got := erased.Invoke[0].Service.result; got != reflect.TypeFor[counter]() {
-		t.Errorf("got a service with the result %v, want that of the definition's", got)
+		t.Errorf("got a service with the result %v, want the result type of the definition", got)
 	}
 	x := &interpreter{context: &counter{N: 1}, event: &Event{}}
 	if err := erased.Entry[1].perform(x); err != nil || contextOf[counter](x).N != 2 {
-		t.Errorf("got the context %v and error %v after the action, want it to count", *contextOf[counter](x), err)
+		t.Errorf("got the context %v and error %v after the action, want N to be 2", *contextOf[counter](x), err)
 	}
 	guard := erased.On[0].Guard
 	if holds, err := guard.holds(x); !holds || err != nil || len(guard.of) != 1 || guard.of[0].Name != "none" {
-		t.Errorf("got %v and %v of the guard, made of %v, want it to hold and to know what it is made of", holds, err, guard.of)
+		t.Errorf("got %v and %v of the guard, made of %v, want it to hold and to have its operand", holds, err, guard.of)
 	}
 	if len(f.truths) < 10 {
 		t.Errorf("got the truth values %q, want at least ten", f.truths)
@@ -32,16 +33,16 @@ func TestErasingLosesNothing(t *testing.T) {
 	}
 }
 
-// filling fills a value: texts and functions with the paths that they are at, numbers with one of their own each.
+// filling fills a value. Strings and functions get the path of their field, and numbers a distinct value.
 type filling struct {
 	truth   func(path string) bool
 	numbers map[string]int
-	// truths are the paths of truth values.
+	// truths holds the paths of boolean fields.
 	truths []string
 }
 
-// erase fills a state, and checks what is erased of it.
-func (f *filling) erase(t *testing.T) State[held] {
+// erase fills a state and checks its erased form.
+func (f *filling) erase(t *testing.T) State[erased] {
 	t.Helper()
 	var state State[counter]
 	f.fill("State", reflect.ValueOf(&state).Elem(), 2)
@@ -51,12 +52,12 @@ func (f *filling) erase(t *testing.T) State[held] {
 	*guard = Not(If("none", func(c counter) bool { return c.N == 0 }))
 	guard.Name, guard.Params = name, params
 	state.Invoke[0].Service.result = reflect.TypeFor[counter]()
-	erased := eraseStates([]State[counter]{state}, map[stateList][]State[held]{})[0]
+	erased := eraseStates([]State[counter]{state}, map[stateList][]State[erased]{})[0]
 	f.check(t, "State", reflect.ValueOf(erased))
 	return erased
 }
 
-// fill sets all exported fields below a value that is set, lists of states as deep as that.
+// fill sets all exported fields below a settable value. It nests lists of states down to the given depth.
 func (f *filling) fill(path string, v reflect.Value, depth int) {
 	switch v.Kind() {
 	case reflect.String:
@@ -93,7 +94,7 @@ func (f *filling) fill(path string, v reflect.Value, depth int) {
 	}
 }
 
-// number returns a number that no other path has, and that a byte holds.
+// number returns a distinct number for a path. It fits in a byte.
 func (f *filling) number(path string) int64 {
 	f.numbers[path] = len(f.numbers) + 1
 	if f.numbers[path] > math.MaxUint8 {
@@ -102,7 +103,7 @@ func (f *filling) number(path string) int64 {
 	return int64(f.numbers[path])
 }
 
-// check checks that each value is the one that fill has set at its path.
+// check checks each value against the value that fill has set at its path.
 func (f *filling) check(t *testing.T, path string, v reflect.Value) {
 	t.Helper()
 	var got, want any
@@ -141,7 +142,7 @@ func (f *filling) check(t *testing.T, path string, v reflect.Value) {
 	}
 }
 
-// panicOf calls an erased function, and returns what it panics with.
+// panicOf calls an erased function and returns its panic value.
 func panicOf(function reflect.Value) (value any) {
 	if function.IsNil() {
 		return nil
@@ -149,7 +150,7 @@ func panicOf(function reflect.Value) (value any) {
 	var args []reflect.Value
 	for i := range function.Type().NumIn() {
 		arg := reflect.Zero(function.Type().In(i))
-		if function.Type().In(i) == reflect.TypeFor[held]() {
+		if function.Type().In(i) == reflect.TypeFor[erased]() {
 			arg = reflect.ValueOf(&counter{})
 		}
 		args = append(args, arg)
@@ -159,7 +160,7 @@ func panicOf(function reflect.Value) (value any) {
 	return nil
 }
 
-// TestContextTypesDoNotMix shows that no conversion makes of what was made for one context type what runs on another.
+// TestContextTypesDoNotMix shows that parts made for one context type do not convert to another.
 func TestContextTypesDoNotMix(t *testing.T) {
 	t.Parallel()
 	type other struct{ N int }

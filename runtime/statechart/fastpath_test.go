@@ -13,8 +13,8 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// ways are the ways in which a chart can be stepped: with new memory, with memory that every step
-// shares, and told of microsteps. The last one takes no short cuts.
+// ways holds the ways to step a chart: with new memory, with memory shared by all steps, and with OnMicrostep, which
+// disables the fast paths.
 type ways struct {
 	chart         *statechart.Chart[trace]
 	kept, general *statechart.Stepper[trace]
@@ -26,7 +26,7 @@ func newWays(chart *statechart.Chart[trace]) *ways {
 	return w
 }
 
-// step takes a step in every way, and returns it. The error says in what the ways differ.
+// step takes a step in every way and returns it. The error describes any difference.
 func (w *ways) step(t fataler, snapshot statechart.Snapshot[trace], event Event) (statechart.Step[trace], error) {
 	t.Helper()
 	describe := func(next statechart.Snapshot[trace], effects []statechart.Effect, handled bool, err error) string {
@@ -48,7 +48,7 @@ func (w *ways) step(t fataler, snapshot statechart.Snapshot[trace], event Event)
 	return step, nil
 }
 
-// failsAt returns an action that logs its name, and fails while the counter has the value.
+// failsAt returns an action that logs its name and fails if the counter is n.
 func failsAt(name string, n int) statechart.Action[trace] {
 	return statechart.TryAssign(name, func(c *trace, _ Event) error {
 		c.Log = append(c.Log, name)
@@ -59,8 +59,8 @@ func failsAt(name string, n int) statechart.Action[trace] {
 	})
 }
 
-// failingRegions is a chart whose three regions leave and enter three levels of states on GO. Of
-// their actions, the one whose number SET has counted to fails.
+// failingRegions returns a chart whose three regions leave and enter three levels of states on GO. SET counts, and the
+// action with that number fails.
 func failingRegions(handles bool) Def {
 	at := 0
 	fail := func(name string) Do {
@@ -82,9 +82,8 @@ func failingRegions(handles bool) Def {
 	return def
 }
 
-// TestWhatFailsInAProgramFailsAsInTheGeneralWay lets each of the actions of several regions fail in
-// turn, handled and not.
-func TestWhatFailsInAProgramFailsAsInTheGeneralWay(t *testing.T) {
+// TestProgramsFailLikeTheGeneralAlgorithm lets each action of several regions fail in turn, with and without a handler.
+func TestProgramsFailLikeTheGeneralAlgorithm(t *testing.T) {
 	t.Parallel()
 	for _, handles := range []bool{false, true} {
 		r := begin(t, failingRegions(handles))
@@ -106,12 +105,12 @@ func TestWhatFailsInAProgramFailsAsInTheGeneralWay(t *testing.T) {
 			}
 			r.send("SET")
 		}
-		equal(t, "failures", failures, 18) // Two exits, an action, two entries and a default entry in each region.
+		equal(t, "failures", failures, 18) // each region: two exits, an action, two entries and a default entry
 	}
 }
 
-// TestAProgramFailsWhereItSays pins down what the comparison of the two ways takes for granted.
-func TestAProgramFailsWhereItSays(t *testing.T) {
+// TestFailedProgramNamesStateAndAction fixes the messages, which the comparison of both ways does not.
+func TestFailedProgramNamesStateAndAction(t *testing.T) {
 	t.Parallel()
 	for n, want := range map[int]string{
 		2:  `chart c, state "r1.a1.ina1", event "GO": action exit of ina1: planned`,
@@ -131,9 +130,8 @@ func TestAProgramFailsWhereItSays(t *testing.T) {
 	}
 }
 
-// TestAFailingActionEndsItsOwnListOnly lets actions of one program fail whose event the chart
-// handles.
-func TestAFailingActionEndsItsOwnListOnly(t *testing.T) {
+// TestFailingActionSkipsOnlyItsOwnList lets actions of one program fail in a chart that handles the error.
+func TestFailingActionSkipsOnlyItsOwnList(t *testing.T) {
 	t.Parallel()
 	for n, want := range map[int]string{
 		1: `-x exit after exit -p action after action +q entry after entry default after default +y`,
@@ -154,9 +152,9 @@ func TestAFailingActionEndsItsOwnListOnly(t *testing.T) {
 	}
 }
 
-// TestWhatAsksForActiveStatesIsToldThoseOfTheMoment asks in every place of a microstep which states
-// are active: they are left one by one, and entered one by one.
-func TestWhatAsksForActiveStatesIsToldThoseOfTheMoment(t *testing.T) {
+// TestInSeesTheCurrentlyActiveStates tests In at every point of a microstep: states are left one by one and entered one
+// by one.
+func TestInSeesTheCurrentlyActiveStates(t *testing.T) {
 	t.Parallel()
 	ask := func(where string) Do {
 		return Do{statechart.EnqueueActions(where, func(c *trace, _ Event, enqueue statechart.Enqueue) error {
@@ -178,7 +176,7 @@ func TestWhatAsksForActiveStatesIsToldThoseOfTheMoment(t *testing.T) {
 	r.send("GO").is("q.y", "-x 1:p,p.x, -p 2:p, 3: +q 4:q, +y 5:q,q.y,")
 }
 
-// rich is a chart with about everything that steps do, some of it failing.
+// rich returns a chart that uses nearly all features. Some of its actions fail.
 func rich(tb testing.TB) *statechart.Chart[trace] {
 	tb.Helper()
 	later := statechart.SendAfter("later", "LATER", func(trace, Event) (time.Duration, any) { return time.Minute, nil })
@@ -240,8 +238,7 @@ func rich(tb testing.TB) *statechart.Chart[trace] {
 	return chart
 }
 
-// walkRich steps rich by the events that the bytes choose, in every way, each snapshot written and
-// restored.
+// walkRich steps rich in every way with events chosen by the bytes. It writes and restores each snapshot.
 func walkRich(t fataler, ways *ways, choices []byte) (steps int, wrong error) {
 	chart := ways.chart
 	started, err := chart.Start(statechart.Start{Instance: "c/1", At: epoch})
@@ -284,8 +281,8 @@ func walkRich(t fataler, ways *ways, choices []byte) (steps int, wrong error) {
 	return steps, nil
 }
 
-// TestShortCutsDoWhatTheGeneralWayDoes walks at random, the same walks each time.
-func TestShortCutsDoWhatTheGeneralWayDoes(t *testing.T) {
+// TestFastPathsMatchTheGeneralAlgorithm takes random walks with fixed seeds.
+func TestFastPathsMatchTheGeneralAlgorithm(t *testing.T) {
 	t.Parallel()
 	ways := newWays(rich(t))
 	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // The same walks each time are wanted.
@@ -316,7 +313,6 @@ func FuzzShortCuts(f *testing.F) {
 	})
 }
 
-// stepping takes one step in place.
 func stepping(t *testing.T, chart *statechart.Chart[nothing], snapshot statechart.Snapshot[nothing], event statechart.Event) (statechart.Snapshot[nothing], []statechart.Effect) {
 	t.Helper()
 	event.At = epoch
@@ -327,9 +323,9 @@ func stepping(t *testing.T, chart *statechart.Chart[nothing], snapshot statechar
 	return snapshot, effects
 }
 
-// A service of the chart itself is over when its end comes, though the one leaf that is active has a
-// transition for that end that would otherwise be taken at once.
-func TestTheShortCutLeavesNoServiceBehind(t *testing.T) {
+// The end of a service of the root ends that service. The active leaf has a transition for the same event that the fast
+// path could take.
+func TestFastPathEndsServices(t *testing.T) {
 	t.Parallel()
 	chart, err := statechart.CompileForeign(definition{
 		ID: "c", Version: 1, Initial: "a",
@@ -348,8 +344,8 @@ func TestTheShortCutLeavesNoServiceBehind(t *testing.T) {
 	equal(t, "state", next.State()[0], "b")
 }
 
-// A snapshot may hold an event that a former version of the chart has deferred.
-func TestTheShortCutForgetsNoDeferredEvent(t *testing.T) {
+// A snapshot may hold an event that an earlier version of the chart has deferred.
+func TestFastPathReplaysDeferredEvents(t *testing.T) {
 	t.Parallel()
 	chart := statechart.Must(definition{
 		ID: "c", Version: 1, Initial: "a", Payloads: events("GO", "CALL"),
@@ -364,7 +360,7 @@ func TestTheShortCutForgetsNoDeferredEvent(t *testing.T) {
 	equal(t, "state", next.State()[0], "c")
 }
 
-func TestAStepWhoseEffectsTheHostRefusesDoesNotHappen(t *testing.T) {
+func TestStepWithRefusedEffectsIsRolledBack(t *testing.T) {
 	t.Parallel()
 	chart := statechart.Must(definition{
 		ID: "c", Version: 1, Initial: "a", Payloads: events("GO", "SAY"),
@@ -385,6 +381,6 @@ func TestAStepWhoseEffectsTheHostRefusesDoesNotHappen(t *testing.T) {
 	}
 	equal(t, "state", snapshot.State()[0], "a")
 	if _, handled, err := stepper.Step(&snapshot, &statechart.Event{Type: "GO", At: epoch}); !handled || err != nil {
-		t.Errorf("want a step without effects to happen, got handled %v and %v", handled, err)
+		t.Errorf("want a step without effects to succeed, got handled %v and %v", handled, err)
 	}
 }
