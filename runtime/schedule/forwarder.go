@@ -57,17 +57,13 @@ func NewForwarder(delays *DelayQueue, timers *Timers, sender durable.Sender) *Fo
 // count it as scheduled.
 const scheduleAgainMin = 2 * HopMax
 
-// A hop must not wait for an EventBridge Scheduler that does not answer. It waits for schedulerTimeout at most, and only
-// while the invocation has hopTimeMin left for the rest of its batch.
-const (
-	schedulerTimeout = 5 * time.Second
-	hopTimeMin       = 20 * time.Second
-)
+// schedulerTimeout is how long a hop waits for EventBridge Scheduler. A batch of ten must hop within an invocation
+// although Scheduler does not answer.
+const schedulerTimeout = time.Second
 
 // scheduleAgain reports whether EventBridge Scheduler has taken the message.
 func (f *Forwarder) scheduleAgain(ctx context.Context, message delayed) bool {
-	deadline, limited := ctx.Deadline()
-	if f.timers == nil || limited && deadline.Sub(f.delays.now()) < hopTimeMin {
+	if f.timers == nil {
 		return false
 	}
 	ctx, cancel := context.WithTimeout(ctx, schedulerTimeout)
