@@ -30,8 +30,8 @@ type replay struct {
 	record     durable.Record
 	queues     [][]accepted
 	messages   []accepted // of all queues
-	// deadEnds are the positions without a continuation, shared by all copies.
-	deadEnds map[uint64]deadEnd
+	// tried is shared by all copies.
+	tried *tried
 
 	instance  durable.Instance
 	startedAt time.Time

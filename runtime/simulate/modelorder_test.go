@@ -3,6 +3,7 @@ package simulate_test
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -61,31 +62,38 @@ func (r *replay) linearize() (*replay, error) {
 		return r.follow(choices[0])
 	}
 	position := r.position()
-	if end, ok := r.deadEnds[position]; ok {
-		return end.furthest, end.failure
+	if r.tried.deadEnds[position] {
+		return r.tried.furthest, r.tried.failure
 	}
-	if len(r.deadEnds) >= deadEndsMax {
+	if len(r.tried.deadEnds) >= deadEndsMax {
 		return r, errTooManyOrders
 	}
-	var failure error
-	furthest := r
 	for _, c := range choices {
 		next, err := r.clone().follow(c)
-		if err == nil {
-			return next, nil
+		if err == nil || errors.Is(err, errTooManyOrders) {
+			return next, err
 		}
-		if failure == nil || next.at > furthest.at {
-			failure, furthest = err, next
+		if r.tried.furthest == nil || next.at > r.tried.furthest.at {
+			r.tried.furthest, r.tried.failure = next, err
 		}
 	}
-	r.deadEnds[position] = deadEnd{furthest, failure}
-	return furthest, failure
+	r.tried.deadEnds[position] = true
+	return r.tried.furthest, r.tried.failure
 }
 
 // deadEndsMax limits the number of positions that the model tries for one instance.
-const deadEndsMax = 20_000
+const deadEndsMax = 500_000
 
 var errTooManyOrders = fmt.Errorf("the model tried %d orders of the messages, and none agrees with the history", deadEndsMax)
+
+// tried holds the results of all attempts for one instance.
+type tried struct {
+	// deadEnds holds the positions without a continuation.
+	deadEnds map[uint64]bool
+	// furthest is the attempt that agrees with the longest part of the history, and failure its difference.
+	furthest *replay
+	failure  error
+}
 
 // choice is one continuation from a position.
 type choice struct {
@@ -132,12 +140,6 @@ func (r *replay) follow(c choice) (_ *replay, err error) {
 		return r, fmt.Errorf("message %s %s: %w", message.sequence, message.body, err)
 	}
 	return r.linearize()
-}
-
-// deadEnd is the result of a position from which no choice leads to the end of the history.
-type deadEnd struct {
-	furthest *replay
-	failure  error
 }
 
 // position is a digest of everything that decides about the possible choices. Many orders of two queues lead to the
