@@ -352,7 +352,7 @@ func TestDevNamesTheFolderThatIsInUse(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	dev := startDev(t, "--data", dir)
-	contains(t, strings.Join(dev.welcome, "\n"), "Ctrl-C stops; what is in "+dir+" goes on when it is given with --data again.")
+	contains(t, strings.Join(dev.welcome, "\n"), "Ctrl-C stops; to continue later, run settle dev with --data "+dir+" again.")
 	got := user{t: t}.run("dev", "--aws-port", "0", "--http-port", "0", "--data", dir)
 	want := "settle: the data folder " + dir + " is in use by another process: stop that one, or choose another folder\n"
 	if got.code != command.ExitFailed || got.err != want {

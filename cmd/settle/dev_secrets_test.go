@@ -132,7 +132,7 @@ func TestDevSaysThatTheSecretsCannotBeKept(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	path := filepath.Join(dir, "secrets.json")
-	damaged := "settle: " + path + ": expected a JSON object of texts of at least 16 bytes, the secrets that were made up, got something else; mend it, or remove it to have new ones made up\n"
+	damaged := "settle: " + path + ": expected a JSON object of generated secrets, each a string of at least 16 bytes, got something else; repair the file, or remove it to generate new secrets\n"
 	for text, want := range map[string]string{`{"github-secret": "SHORT`: damaged, "null": damaged, "": damaged, `{"github-secret": 1}`: damaged, `{"enrich-callback-key": "short"}`: damaged} {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)

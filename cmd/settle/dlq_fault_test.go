@@ -73,7 +73,7 @@ func TestRedriveStopsAnInstanceAtAnEventThatCannotBeSent(t *testing.T) {
 			}
 			return nil
 		}, nil), "dlq", "redrive", "--local", "--all")
-		if got.code != command.ExitFailed || got.out != "3 events are in settle.fifo again\n" || !strings.Contains(got.err, "settle: sending message ") {
+		if got.code != command.ExitFailed || got.out != "3 events sent to settle.fifo\n" || !strings.Contains(got.err, "settle: sending message ") {
 			u.t.Errorf("expected 3 to be sent, and exit code 1 with the one that could not, got %+v", got)
 		}
 		u.checkRedriven([]string{"0"}, []string{"e2", "e4", "e6"})
@@ -96,7 +96,7 @@ func TestRedriveSendsNothingBehindAnEventThatItCannotDelete(t *testing.T) {
 			sent = sent || isSend(operation, body, "e2")
 			return nil
 		}), "dlq", "redrive", "--local", "--all")
-		contains(u.t, got.err, " was sent to http://aws.local/000000000000/settle.fifo, and is parked still: deleting message ")
+		contains(u.t, got.err, " was sent to http://aws.local/000000000000/settle.fifo, but is still parked: deleting message ")
 		if got.code != command.ExitFailed {
 			u.t.Errorf("expected exit code 1, got %+v", got)
 		}
@@ -118,7 +118,7 @@ func TestRedriveThatIsInterruptedLeavesNoEventHalfWay(t *testing.T) {
 				}
 				return nil
 			}, nil), "dlq", "redrive", "--local", "--instance", "work/1")
-			if got.code != command.ExitInterrupted || got.out != "2 events are in settle.fifo again\n" || got.err != "settle: interrupted\n" {
+			if got.code != command.ExitInterrupted || got.out != "2 events sent to settle.fifo\n" || got.err != "settle: interrupted\n" {
 				u.t.Errorf("%s: expected 2 to be sent and exit code 130, got %+v", operation, got)
 			}
 			u.checkRedriven([]string{"0", "2"}, []string{"e4", "e6"})
@@ -133,9 +133,9 @@ func TestRedriveDoesNotSendWhatItHasHeldForTooLong(t *testing.T) {
 		said   string
 	}{
 		// Another minute, and the next one could be received by somebody else before it is deleted.
-		270 * time.Second: {[]string{"e4", "e6"}, " was not sent: it was in hand for too long, as if this machine had slept; call the command again"},
+		270 * time.Second: {[]string{"e4", "e6"}, " was not sent: its visibility timeout is about to end, as after a sleep of this machine; run the command again"},
 		// It is to be seen in the queue already while it is sent.
-		400 * time.Second: {[]string{"e2", "e4", "e6"}, ", and is parked still: "},
+		400 * time.Second: {[]string{"e2", "e4", "e6"}, ", but is still parked: "},
 	} {
 		withParked(t, func(u user) {
 			got := u.runAs(u.faultily(func(operation, body string) error {
@@ -181,7 +181,7 @@ func TestDropThatIsInterruptedDropsNothingMore(t *testing.T) {
 			}
 			return nil
 		}, nil), "dlq", "drop", "--local", "--instance", "work/1", "--yes")
-		if got.code != command.ExitInterrupted || got.out != "1 event is gone\n" || got.err != "settle: interrupted\n" {
+		if got.code != command.ExitInterrupted || got.out != "1 event dropped\n" || got.err != "settle: interrupted\n" {
 			u.t.Errorf("expected one to be gone and exit code 130, got %+v", got)
 		}
 		if left := u.parkedIDs("work/1"); !slices.Equal(left, []string{"e2", "e4", "e6"}) {
@@ -227,8 +227,8 @@ func TestRedriveRefusesAQueueThatCannotTakeTheEvents(t *testing.T) {
 		for flags, want := range map[string]string{
 			"--queue " + stack.DeadLetterQueue: "settle: usage: --queue and --dead-letter-queue: expected a queue and its dead-letter queue, got settle-dlq.fifo for both; " +
 				"they default to SETTLE_QUEUE_URL and SETTLE_DEAD_LETTER_QUEUE_URL\n",
-			"--queue " + stack.DelayQueue:                       "settle: usage: --queue: expected a FIFO queue, as the dead-letter queue settle-dlq.fifo is one, got settle-delay\n",
-			"--dead-letter-queue " + stack.DelayDeadLetterQueue: "settle: usage: --queue: expected a standard queue, as the dead-letter queue settle-delay-dlq is one, got settle.fifo\n",
+			"--queue " + stack.DelayQueue:                       "settle: usage: --queue: expected a FIFO queue like the dead-letter queue settle-dlq.fifo, got settle-delay\n",
+			"--dead-letter-queue " + stack.DelayDeadLetterQueue: "settle: usage: --queue: expected a standard queue like the dead-letter queue settle-delay-dlq, got settle.fifo\n",
 		} {
 			got := u.run(append([]string{"dlq", "redrive", "--local", "--all"}, strings.Fields(flags)...)...)
 			if got.code != command.ExitUsage || got.err != want || got.out != "" {
@@ -246,16 +246,16 @@ func TestMessagesThatAreNamedTwiceOrAreCopiesAreFound(t *testing.T) {
 	withParked(t, func(u user) {
 		ids := u.parked("--instance", "work/1")
 		twice := u.must("dlq", "redrive", "--local", ids[0].MessageID, ids[0].MessageID)
-		if want := "1 event is in settle.fifo again\n"; twice != want {
+		if want := "1 event sent to settle.fifo\n"; twice != want {
 			u.t.Errorf("expected %q, got %q", want, twice)
 		}
 		missing := u.run("dlq", "drop", "--local", "--yes", "nope", ids[1].MessageID, ids[0].MessageID)
-		contains(u.t, missing.err, "settle: not found: the queue does not show 2 of the 3 messages, ", ids[0].MessageID, "nope")
-		if missing.code != command.ExitNotFound || missing.out != "1 event is gone\n" || strings.Contains(missing.err, ids[1].MessageID) {
+		contains(u.t, missing.err, "settle: not found: the queue does not offer 2 of the 3 messages, ", ids[0].MessageID, "nope")
+		if missing.code != command.ExitNotFound || missing.out != "1 event dropped\n" || strings.Contains(missing.err, ids[1].MessageID) {
 			u.t.Errorf("expected one to be dropped, and the others to be named, got %+v", missing)
 		}
 		few := u.run("dlq", "list", "--local", "--limit", "2")
-		if want := "The queue has about 4 events, and these are the first 2: raise --limit for more.\n"; few.err != want {
+		if want := "The queue has about 4 events. These are the first 2: raise --limit for more.\n"; few.err != want {
 			u.t.Errorf("expected %q, got %q", want, few.err)
 		}
 	})

@@ -55,7 +55,7 @@ func TestATimerThatSchedulerCannotBringIsShownAndFiresOnceItIsRedriven(t *testin
 
 		listed := u.parked(ofTimers)
 		if len(listed) != 1 || listed[0].Instance != "signup/7" || listed[0].Event != "settle.timer" ||
-			!strings.HasPrefix(listed[0].Reason, "EventBridge could not bring it: AWS.SimpleQueueService.NonExistentQueue: The specified queue does not exist") {
+			!strings.HasPrefix(listed[0].Reason, "EventBridge could not deliver it: AWS.SimpleQueueService.NonExistentQueue: The specified queue does not exist") {
 			u.t.Fatalf("expected the timer of signup/7 with what Scheduler says, got %+v", listed)
 		}
 		contains(u.t, u.must("dlq", "list", "--local", ofTimers), "signup/7  settle.timer  4m")
@@ -65,7 +65,7 @@ func TestATimerThatSchedulerCannotBringIsShownAndFiresOnceItIsRedriven(t *testin
 		}
 
 		again := u.must("dlq", "redrive", "--local", ofTimers, "--queue", stack.DelayQueue, "--instance", "signup/7")
-		if again != "1 event is in settle-delay again\n" {
+		if again != "1 event sent to settle-delay\n" {
 			u.t.Errorf("expected one to be sent, got %q", again)
 		}
 		time.Sleep(time.Minute)
@@ -83,7 +83,7 @@ func TestWhatARuleCouldNotBringIsShown(t *testing.T) {
 		attributes := map[string]string{"ERROR_CODE": "NO_PERMISSIONS", "ERROR_MESSAGE": "not authorized", "RULE_ARN": "arn:aws:events:us-east-1:000000000000:rule/ends"}
 		u.putInto(stack.ExecutionsDeadLetterQueue, `{"source": "aws.states", "detail": {"status": "SUCCEEDED"}}`, attributes)
 		listed := u.parked("--dead-letter-queue", stack.ExecutionsDeadLetterQueue)
-		if len(listed) != 1 || listed[0].Instance != "" || listed[0].Reason != "EventBridge could not bring it: NO_PERMISSIONS: not authorized" {
+		if len(listed) != 1 || listed[0].Instance != "" || listed[0].Reason != "EventBridge could not deliver it: NO_PERMISSIONS: not authorized" {
 			u.t.Errorf("expected what EventBridge says, got %+v", listed)
 		}
 	})

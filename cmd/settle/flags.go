@@ -17,14 +17,14 @@ import (
 // example is what settle dev shows people to try.
 var example = command.Example{
 	Machine: "signup", Event: "SIGN_UP", Payload: [][2]string{{"email", "ada@example.com"}, {"name", "Ada"}},
-	Next: "Then send VERIFY with code=, the code that is printed below instead of being mailed.",
+	Next: "Then send VERIFY with code= and the code. It is printed below instead of being mailed.",
 }
 
 // devFlags are the flags of settle dev that this module's machines have.
 type devFlags struct {
-	GitHubSecret string `name:"github-secret" env:"SETTLE_GITHUB_WEBHOOK_SECRET" placeholder:"SECRET" help:"What GitHub's webhooks are signed with. One is made up if none is given, and kept in the folder of --data."`
+	GitHubSecret string `name:"github-secret" env:"SETTLE_GITHUB_WEBHOOK_SECRET" placeholder:"SECRET" help:"The secret that signs GitHub's webhooks. Generated if you give none, and kept in the folder of --data."`
 
-	EnrichCallbackKey string `name:"enrich-callback-key" env:"SETTLE_ENRICH_CALLBACK_KEY" placeholder:"KEY" help:"What the addresses are made with that enrich's third party calls back, at least 16 bytes. One is made up if none is given, and kept in the folder of --data."`
+	EnrichCallbackKey string `name:"enrich-callback-key" env:"SETTLE_ENRICH_CALLBACK_KEY" placeholder:"KEY" help:"The key that signs the callback addresses of enrich's third party, at least 16 bytes. Generated if you give none, and kept in the folder of --data."`
 
 	JobPickUpTimeout time.Duration `default:"5m" help:"How long a runner may take to pick a job up before the next one is launched (${default})."`
 	JobLaunchesMax   int           `default:"3" help:"How many runners are launched for one job (${default})."`

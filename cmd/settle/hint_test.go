@@ -21,7 +21,7 @@ import (
 func TestHintsMayBePasted(t *testing.T) {
 	t.Parallel()
 	withStack(t, func(u user) {
-		const missing = "in hand; see settle dlq list "
+		const missing = "in flight; see settle dlq list "
 		for line, want := range map[string]string{
 			"dlq show nope --local":           missing + "--local\n",
 			"dlq redrive nope --local":        missing + "--local\n",
@@ -29,10 +29,10 @@ func TestHintsMayBePasted(t *testing.T) {
 			"dlq show nope --local=true":      missing + "--local\n",
 			"dlq show nope --local --queue q": missing + "--local --queue q\n",
 			"dlq drop nope --local --yes --dead-letter-queue settle-delay-dlq --queue settle-delay": missing + "--local --queue settle-delay --dead-letter-queue settle-delay-dlq\n",
-			"send --local signup/1 CANCEL --wait settled":                                           "; settle dlq list --local --instance signup/1 finds it\n",
-			"send --local signup/$2 CANCEL --wait settled":                                          "; settle dlq list --local --instance 'signup/$2' finds it\n",
-			"send --local --table settle signup/3 CANCEL --wait settled":                            "; settle dlq list --local --instance signup/3 finds it\n",
-			"send --local --queue settle.fifo signup/4 CANCEL --wait settled":                       "; settle dlq list --local --queue settle.fifo --dead-letter-queue settle-dlq.fifo --instance signup/4 finds it\n",
+			"send --local signup/1 CANCEL --wait settled":                                           "; see settle dlq list --local --instance signup/1\n",
+			"send --local signup/$2 CANCEL --wait settled":                                          "; see settle dlq list --local --instance 'signup/$2'\n",
+			"send --local --table settle signup/3 CANCEL --wait settled":                            "; see settle dlq list --local --instance signup/3\n",
+			"send --local --queue settle.fifo signup/4 CANCEL --wait settled":                       "; see settle dlq list --local --queue settle.fifo --dead-letter-queue settle-dlq.fifo --instance signup/4\n",
 			"send --local signup/5 CANCEL --wait settled --timeout 1s":                              ", see settle dlq list --local\n",
 		} {
 			if got := u.run(strings.Fields(line)...); got.code == command.ExitDone || !strings.HasSuffix(got.err, want) {
@@ -56,7 +56,7 @@ func TestTheHintOfAnInterruptedSendNamesTheTable(t *testing.T) {
 			return nil
 		})
 		got := u.runUntil(ctx, process, "send", "--local", "--table", "other", "signup/1", "CANCEL")
-		if want := "settle get --local --table other signup/1 tells what became of it\n"; got.code != command.ExitInterrupted || !strings.HasSuffix(got.err, want) {
+		if want := "; check with settle get --local --table other signup/1\n"; got.code != command.ExitInterrupted || !strings.HasSuffix(got.err, want) {
 			u.t.Errorf("expected exit code 130 and %q, got %+v", want, got)
 		}
 	})
@@ -80,7 +80,7 @@ func TestTheHintOfMigrateNamesTheTable(t *testing.T) {
 			u.t.Fatal(err)
 		}
 		got := u.run("migrate", "--dry-run", "--local", "--table", "other")
-		if want := "settle: 1 instance is read by no version of this build: settle check --local --table other tells why\n"; got.err != want {
+		if want := "settle: no version of this build can read 1 instance: see settle check --local --table other\n"; got.err != want {
 			u.t.Errorf("expected %q, got %+v", want, got)
 		}
 	})
@@ -110,9 +110,9 @@ func TestALiveQueueIsNoDeadLetterQueue(t *testing.T) {
 			"--dead-letter-queue settle.fifo":                                  both,
 			"--dead-letter-queue " + url + "settle.fifo":                       both,
 			"--dead-letter-queue settle.fifo --queue " + url + "settle.fifo/":  both,
-			"--dead-letter-queue settle.fifo --queue other.fifo":               local + "settle.fifo, whose messages are still to be handled\n",
-			"--dead-letter-queue " + url + "settle-delay":                      local + "settle-delay, whose messages are still to be handled\n",
-			"--dead-letter-queue settle-executions":                            local + "settle-executions, whose messages are still to be handled\n",
+			"--dead-letter-queue settle.fifo --queue other.fifo":               local + "settle.fifo, which is a live queue\n",
+			"--dead-letter-queue " + url + "settle-delay":                      local + "settle-delay, which is a live queue\n",
+			"--dead-letter-queue settle-executions":                            local + "settle-executions, which is a live queue\n",
 			"--dead-letter-queue other.fifo --queue other-dlq.fifo":            swapped,
 			"--dead-letter-queue other.fifo --queue " + url + "other-dlq.fifo": swapped,
 		} {

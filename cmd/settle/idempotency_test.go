@@ -58,7 +58,7 @@ func TestTheGatewayRefusesAKeyThatWasUsedForAnotherEvent(t *testing.T) {
 		if got := u.run("history", "--local", "signup/42"); strings.Count(got.out, "SIGN_UP") != 1 || strings.Contains(got.out, "CANCEL") {
 			u.t.Errorf("expected SIGN_UP once and no CANCEL, got:\n%s", got.out)
 		}
-		contains(u.t, u.must("dlq", "list", "--local"), "Nothing is parked")
+		contains(u.t, u.must("dlq", "list", "--local"), "No parked events")
 	})
 }
 
@@ -89,7 +89,7 @@ func TestSendWarnsIfItCannotCheckTheID(t *testing.T) {
 	withStack(t, func(u user) {
 		u.must("send", "--local", "signup/42", "SIGN_UP", "name=Ada", "email=ada@example.com", "--id", "form-7")
 		got := u.run("send", "--local", "--table", "nowhere", "signup/42", "RESEND", "--id", "form-8")
-		for _, part := range []string{"settle: warning: cannot check whether --id form-8 was used for another event: ", "no such table", "in table nowhere", "sent without the check"} {
+		for _, part := range []string{"settle: warning: cannot check whether --id form-8 was used for another event: ", "no such table", "in table nowhere", "sending the event without the check"} {
 			contains(u.t, got.err, part)
 		}
 		if got.code != command.ExitDone || !strings.HasPrefix(got.out, "sent RESEND to signup/42") || strings.Count(got.err, "\n") != 1 {

@@ -34,7 +34,7 @@ func TestSignUpIsSentSeenAndFinished(t *testing.T) {
 		contains(u.t, shown,
 			"state     unverified.awaiting_verification\n",
 			"since     2000-01-01 00:00:00 UTC (1h00m ago)\n",
-			"status    active, settled: nothing runs until an event or a timer comes\n",
+			"status    active, settled: nothing runs until the next event or timer\n",
 			"next      CANCEL, CHANGE_ADDRESS, RESEND, VERIFY\n",
 			"timers    deadline of unverified: 2000-01-02 00:00:00 UTC (in 23h00m)\n",
 			`"email": "ada@example.com"`,

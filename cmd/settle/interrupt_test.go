@@ -24,7 +24,7 @@ func TestCommandsThatWaitForInputAreInterrupted(t *testing.T) {
 		u.must("send", "--local", "signup/none", "CANCEL")
 		before := u.items()
 		for line, said := range map[string]string{
-			"dlq drop --local --all":                            "Drop all events in settle-dlq.fifo, about 1, for good? [y/N] \nsettle: interrupted\n",
+			"dlq drop --local --all":                            "Permanently drop all events in settle-dlq.fifo, about 1? [y/N] \nsettle: interrupted\n",
 			"send --local signup/1 CHANGE_ADDRESS --json -":     "\nsettle: interrupted\n",
 			"send --local signup/1 VERIFY code=1 --wait failed": "",
 		} {

@@ -31,7 +31,7 @@ func (u user) list(flags ...string) ([]string, listed) {
 	unmarshal(u.t, []byte(got.out), &page)
 	told := ""
 	if page.Cursor != "" {
-		told = "There are more: go on with --cursor " + page.Cursor + "\n"
+		told = "There are more: continue with --cursor " + page.Cursor + "\n"
 	}
 	if got.err != told {
 		u.t.Errorf("list %v: expected %q on standard error, got %q", flags, told, got.err)
@@ -69,7 +69,7 @@ func TestListGoesOnByCursorUntilTheEnd(t *testing.T) {
 		}
 		_, page := u.list("--machine", "signup", "--limit", "1")
 		other := u.run("list", "--local", "--machine", "job", "--cursor", page.Cursor)
-		contains(u.t, other.err, "settle: usage: --cursor: expected one that settle list printed for the same --machine, --state, --tag and --status, ")
+		contains(u.t, other.err, "settle: usage: --cursor: expected the whole cursor that settle list printed for the same --machine, --state, --tag and --status, ")
 		if other.code != command.ExitUsage || other.out != "" {
 			u.t.Errorf("another listing's cursor: expected exit code 2, got %d and %q", other.code, other.out)
 		}
@@ -109,7 +109,7 @@ func TestGetSaysThatNoSuchMachineIsHosted(t *testing.T) {
 			u.t.Errorf("expected exit code 3 and %q, got %+v", want, got)
 		}
 		got = u.run("get", "--local", "signup/1")
-		if got.code != command.ExitNotFound || !strings.Contains(got.err, "nothing is stored of signup/1 in table settle; its first event creates it") {
+		if got.code != command.ExitNotFound || !strings.Contains(got.err, "no instance signup/1 in table settle; its first event creates it") {
 			u.t.Errorf("expected exit code 3 and that nothing is stored, got %+v", got)
 		}
 	})
@@ -122,7 +122,7 @@ func TestListWithoutAnIndexReadsTheTableAndSaysSo(t *testing.T) {
 			u.t.Fatal(err)
 		}
 		got := u.run("list", "--local", "--table", "plain", "-o", "json")
-		if got.code != command.ExitDone || got.out != "{\n  \"instances\": [],\n  \"source\": \"table\"\n}\n" || got.err != "The whole table was read: plain has no index by_state.\n" {
+		if got.code != command.ExitDone || got.out != "{\n  \"instances\": [],\n  \"source\": \"table\"\n}\n" || got.err != "Read the whole table: plain has no index by_state.\n" {
 			u.t.Errorf("expected no instances of the table and a word about it, got %+v", got)
 		}
 		if got := u.run("list", "--local", "--table", "plain", "--consistent"); got.code != command.ExitDone || got.err != "" {
@@ -143,12 +143,12 @@ func TestListTellsWhoWatchesThatTheIndexMayBeBehind(t *testing.T) {
 	withStack(t, func(u user) {
 		for _, watched := range []bool{false, true} {
 			got := u.runAs(command.Process{Watched: watched}, "list", "--local")
-			want := map[bool]string{true: "Found by the index, which may be a moment behind; --consistent reads the whole table.\n"}[watched]
+			want := map[bool]string{true: "Found by the index, which is eventually consistent. To read the whole table, use --consistent.\n"}[watched]
 			if got.code != command.ExitDone || got.err != want {
 				u.t.Errorf("watched %t: expected %q, got exit code %d and %q", watched, want, got.code, got.err)
 			}
 		}
-		contains(u.t, strings.Join(strings.Fields(u.must("list", "--help")), " "), "an instance may be missing that has come into its state, or begun, only just",
-			"--consistent misses none")
+		contains(u.t, strings.Join(strings.Fields(u.must("list", "--help")), " "), "an instance that has just started or changed its state may be missing",
+			"To miss none, use --consistent.")
 	})
 }

@@ -31,16 +31,17 @@ func settle() command.Config {
 		XState:   writers,
 		Dev:      command.Dev{Flags: &hosted.flags, Prepare: hosted.prepare, ConsumerEnv: hosted.consumerEnv, Example: example},
 		Commands: []command.Command{{
-			Name: "demo", Summary: "Play five machines and their workflows end to end, on this machine, without an AWS account.",
+			Name: "demo", Summary: "Run five sample machines and their workflows end to end, on this machine, without an AWS account.",
 			Help: demoHelp, Run: playTour("127.0.0.1:0"),
 		}},
 	}
 }
 
-const demoHelp = `A workflow job that runs, and one that no runner picks up; a sign-up with a wrong code; a third party that
-calls back; a data pipeline in time, late and cancelled, and three more of its ends; two files of which one needs the
-other. All but the sign-up with the Step Functions workflows that wait for them. Takes 20 seconds; exits with 0 only if
-all instances and executions end where they should, within a minute.
+const demoHelp = `Runs these scenes: a workflow job that a runner picks up, and one that no runner picks up; a sign-up with a wrong code; a
+third party that calls back; a data pipeline on time, late and cancelled, and with three more outcomes; two files, one of
+them depending on the other. In all scenes but the sign-up, Step Functions workflows wait for the instances.
+
+The demo takes 20 seconds. It ends with 0 only if all instances and executions end as expected within ten minutes.
 
   settle demo`
 

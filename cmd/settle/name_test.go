@@ -24,12 +24,12 @@ func TestACommandIsCalledByItsOwnName(t *testing.T) {
 		want []string
 	}{
 		{"--help", []string{"Usage: library <command>", `Try "library dev" in one terminal`}},
-		{"send --help", []string{"Usage: library send ", "\n    library send signup/42 CANCEL --wait done", "library get shows that", "the stack of library dev", "(settle.fifo)"}},
+		{"send --help", []string{"Usage: library send ", "\n    library send signup/42 CANCEL --wait done", "library watch to see them", "the stack of library dev", "(settle.fifo)"}},
 		{"completion --help", []string{"library completion zsh > \"${fpath[1]}/_library\"\n", "/completions/library\n", "/completions/library.fish\n"}},
 		{"version", []string{"library "}},
-		{"frob", []string{"library: usage: unexpected argument frob; library --help explains\n"}},
-		{"dlq", []string{"; library dlq --help explains\n"}},
-		{"get --local signup/1", []string{"library: nothing answers at http://127.0.0.1:1: start it with library dev\n"}},
+		{"frob", []string{"library: usage: unexpected argument frob; see library --help\n"}},
+		{"dlq", []string{"; see library dlq --help\n"}},
+		{"get --local signup/1", []string{"library: cannot connect to http://127.0.0.1:1: start it with library dev\n"}},
 		{"completion bash", []string{"\n_library() {\n", "\ncomplete -F _library library\n"}},
 		{"completion zsh", []string{"#compdef library\n", "\tcompdef _library library\n"}},
 		{"completion fish", []string{"\tlibrary __complete ", "complete -c library -f -a '(__library_complete)'\n"}},

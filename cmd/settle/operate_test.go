@@ -64,7 +64,7 @@ func TestWatchPrintsEachTransitionUntilTheEnd(t *testing.T) {
 					`{"instance":"work/1","at":"2000-01-01T00:02:01Z","event":"done.invoke.busy","from":["busy"],"to":["ready"],"revision":2}` + "\n" +
 					`{"instance":"work/1","at":"2000-01-01T00:03:00Z","event":"FINISH","from":["ready"],"to":["over"],"revision":3}` + "\n"
 			}
-			if got.code != command.ExitDone || got.out != want || got.err != "Nothing is stored of work/1 yet: its first event creates it.\n" {
+			if got.code != command.ExitDone || got.out != want || got.err != "work/1 does not exist yet: its first event creates it.\n" {
 				u.t.Errorf("%s: expected\n%s\ngot exit code %d, %q and\n%s", name, want, got.code, got.err, got.out)
 			}
 		})
@@ -170,7 +170,7 @@ func TestExportWritesALineAnInstance(t *testing.T) {
 			}
 		}
 		got := u.run("export", "--local")
-		contains(u.t, got.err, "settle: decoding signup/3 in table settle: ", "\nsettle: 1 instance could not be exported: mend the items, or restore them from a backup\n")
+		contains(u.t, got.err, "settle: decoding signup/3 in table settle: ", "\nsettle: 1 instance could not be exported: repair the items, or restore them from a backup\n")
 		if got.code != command.ExitFailed {
 			u.t.Errorf("expected exit code 1, got %d", got.code)
 		}
@@ -206,7 +206,7 @@ func TestMigrateShowsWhatWouldChangeAndWritesNothing(t *testing.T) {
 		got := u.run("migrate", "--local", "--dry-run")
 		contains(u.t, got.out, "MACHINE  FROM  TO  STATE  COUNT\nwork     1     2   over   1\nwork     1     2   ready  2\n",
 			"\nwork/3, from version 1 to 2\n  context.total: nothing → 0\n", "  value: \"ready\" → \"rest\"\n")
-		if got.code != command.ExitFailed || got.err != "settle: 1 instance is read by no version of this build: settle check --local tells why\n" {
+		if got.code != command.ExitFailed || got.err != "settle: no version of this build can read 1 instance: see settle check --local\n" {
 			u.t.Errorf("expected exit code 1 and the one that breaks, got %+v", got)
 		}
 		var rows []struct {
@@ -228,7 +228,7 @@ func TestMigrateShowsWhatWouldChangeAndWritesNothing(t *testing.T) {
 			u.t.Errorf("expected the rows, got %+v", rows)
 		}
 		refused := u.run("migrate", "--local")
-		if want := "settle: usage: expected --dry-run: instances migrate by themselves, each with its next event, and there is nothing to start\n"; refused.code != command.ExitUsage || refused.err != want {
+		if want := "settle: usage: expected --dry-run: instances migrate automatically, each with its next event, and there is nothing to start\n"; refused.code != command.ExitUsage || refused.err != want {
 			u.t.Errorf("expected exit code 2 and %q, got %+v", want, refused)
 		}
 		if after := u.items(); !maps.Equal(after, before) {

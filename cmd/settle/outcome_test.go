@@ -25,7 +25,7 @@ func TestSendTellsWhyAnEventThatBeginsNothingWasParked(t *testing.T) {
 		begun := time.Now()
 		got := u.run("send", "--local", "signup/80", "CANCEL", "--wait", "settled", "--timeout", "4s")
 		const want = `settle: the event was parked: signup/80 does not exist, and an event of type "CANCEL" does not start one: expected SIGN_UP first; ` +
-			"settle dlq list --local --instance signup/80 finds it\n"
+			"see settle dlq list --local --instance signup/80\n"
 		if waited := time.Since(begun); got.code != command.ExitFailed || got.err != want || got.out != "" || waited > 2*time.Second {
 			u.t.Errorf("expected exit code 1 within 2 s and %q, got %+v after %v", want, got, waited)
 		}
@@ -66,7 +66,7 @@ func TestSendWaitsOnIfItMayNotLookIntoTheDeadLetterQueue(t *testing.T) {
 		if waited := time.Since(begun); got.code != command.ExitTimeUp || waited != 30*time.Second || asked != 1 {
 			u.t.Errorf("expected exit code 5 after 30 s and one look, got %+v after %v and %d calls", got, waited, asked)
 		}
-		contains(u.t, got.err, "settle: the time is up: waited 30s for settled; the event was sent, as message ", "the event may have been parked, see settle dlq list --local\n")
+		contains(u.t, got.err, "settle: timed out: waited 30s for settled; the event was sent, as message ", "the event may have been parked, see settle dlq list --local\n")
 	})
 }
 
@@ -103,12 +103,12 @@ func TestSendSaysWhatItCouldNotPutBack(t *testing.T) {
 		if got.code != command.ExitFailed || asked != 1 {
 			u.t.Errorf("expected exit code 1 and one putting back, got %+v and %d", got, asked)
 		}
-		contains(u.t, got.err, "putting messages back into ", "where they are to be seen again within 20s", "the event was parked: signup/80 does not exist")
-		if empty := u.run("dlq", "redrive", "--local", "--all"); empty.out != "0 events are in settle.fifo again\n" || empty.err != "About 2 events are in somebody else's hands: try again in a moment.\n" {
+		contains(u.t, got.err, "returning messages to ", "where they reappear within 20s", "the event was parked: signup/80 does not exist")
+		if empty := u.run("dlq", "redrive", "--local", "--all"); empty.out != "0 events sent to settle.fifo\n" || empty.err != "About 2 events are in flight: try again in a moment.\n" {
 			u.t.Errorf("expected to be told of those in other hands, got %+v", empty)
 		}
 		time.Sleep(20 * time.Second)
-		if again := u.run("dlq", "redrive", "--local", "--all"); !strings.HasPrefix(again.out, "2 events are in settle.fifo again\n") || again.err != "" {
+		if again := u.run("dlq", "redrive", "--local", "--all"); !strings.HasPrefix(again.out, "2 events sent to settle.fifo\n") || again.err != "" {
 			u.t.Errorf("expected both to be there again, got %+v", again)
 		}
 	})
@@ -132,7 +132,7 @@ func TestSendTellsThatTheEventWasIgnored(t *testing.T) {
 		answered("work/1 is in over, done, revision 3\n", "work/1", "FINISH", "--id", "f", "--wait", "done")
 
 		over := u.run("send", "--local", "work/1", "START", "--wait", "rested")
-		if want := "settle: waited for rested, and work/1 is over without it: it is done in over (the event was ignored)\n"; over.code != command.ExitFailed || over.err != want {
+		if want := "settle: waited for rested, but work/1 ended without it: it is done in over (the event was ignored)\n"; over.code != command.ExitFailed || over.err != want {
 			u.t.Errorf("expected exit code 1 and %q, got %+v", want, over)
 		}
 		piped := u.runAs(command.Process{}, "send", "--local", "work/1", "START", "--wait", "done")
@@ -173,7 +173,7 @@ func TestAnInstanceThatThisBuildCannotReadIsShownAsSuch(t *testing.T) {
 		u.edit("signup/1", "value", &types.AttributeValueMemberS{Value: "gone"})
 		const problem = `this build cannot read it: unreadable snapshot of chart signup: this version has no state "gone"; add a migration or host the old version too`
 		shown := u.must("get", "--local", "signup/1")
-		contains(u.t, shown, "signup/1\n  problem   "+problem+"\n", "status    active: a consumer of this build reads it no better, and its events wait in the queue then\n")
+		contains(u.t, shown, "signup/1\n  problem   "+problem+"\n", "status    active: its events stay in the queue until a consumer can read it\n")
 		if strings.Contains(shown, "nothing runs until") {
 			u.t.Errorf("expected no word that all is well, got\n%s", shown)
 		}
@@ -192,7 +192,7 @@ func TestAnInstanceThatThisBuildCannotReadIsShownAsSuch(t *testing.T) {
 			u.t.Errorf("expected no delivery, got %s", u.log.String())
 		}
 		waited := u.run("send", "--local", "signup/1", "RESEND", "--wait", "settled", "--timeout", "5s")
-		contains(u.t, waited.err, "revision 2, not to be read by this build, where the event has not been applied yet\n")
+		contains(u.t, waited.err, "revision 2, not readable by this build, where the event has not been applied yet\n")
 		if waited.code != command.ExitTimeUp {
 			u.t.Errorf("expected exit code 5, got %+v", waited)
 		}

@@ -71,7 +71,7 @@ func TestProgressIsNoLongerThanTheTerminalIsWide(t *testing.T) {
 				u.t.Errorf("expected less than 20 columns, got %q", text)
 			}
 		}
-		contains(u.t, got.err, "\rwaiting: nothing is\x1b[K")
+		contains(u.t, got.err, "\rwaiting: work/1 doe\x1b[K")
 	})
 }
 

@@ -155,7 +155,7 @@ func TestRearmOfAWholeTableGoesOnAndReportsWhatItCannotRead(t *testing.T) {
 		before := u.items()
 		dry := u.run("rearm", "--local", "--all", "--dry-run")
 		contains(u.t, dry.out, "MACHINE  TO REARM  ALREADY  ENDED  FAILED  TIMERS", "\nsignup   2         0        1      1       2 ")
-		contains(u.t, dry.err, "settle: decoding signup/3 in table settle: ", "settle: 1 instance cannot be rearmed: mend the items, or restore them again\n")
+		contains(u.t, dry.err, "settle: decoding signup/3 in table settle: ", "settle: 1 instance cannot be rearmed: repair the items, or restore them again\n")
 		if after := u.items(); dry.code != command.ExitFailed || !maps.Equal(after, before) {
 			u.t.Errorf("expected exit code 1 and no change, got %d and\n%v\nafter\n%v", dry.code, after, before)
 		}
@@ -165,7 +165,7 @@ func TestRearmOfAWholeTableGoesOnAndReportsWhatItCannotRead(t *testing.T) {
 		stamp, _, _ := strings.Cut(rest, ":")
 		again := "settle rearm --local --all --resume " + stamp
 		contains(u.t, got.err, "Stamp "+stamp+": if this run is interrupted, continue it with "+again+"\n",
-			"settle: 1 instance is not rearmed: mend the items, or restore them again, then continue with "+again+"\n")
+			"settle: 1 instance is not rearmed: repair the items, or restore them again, then continue with "+again+"\n")
 		contains(u.t, got.out, "\nsignup   2        0        1      1       2 ")
 		if got.code != command.ExitFailed {
 			u.t.Errorf("expected exit code 1, got %+v", got)
@@ -215,7 +215,7 @@ func TestRearmRefusesAWrongCommandLine(t *testing.T) {
 		for line, want := range map[string]string{
 			"":                                   "expected either an instance, such as signup/42, or --machine, or --all",
 			"relay/1 --all":                      "expected either an instance, such as signup/42, or --machine, or --all",
-			"--all":                              "expected --yes, as there is no terminal to ask on",
+			"--all":                              "expected --yes, because there is no terminal to ask for confirmation",
 			"--all --resume 7":                   "--resume: expected the stamp that the interrupted run printed, no later than now, 946684800000000, got 7",
 			"--all --resume 946684800000001":     "got 946684800000001",
 			"relay/1 --resume 946684800000000":   "--resume: expected --machine or --all with it",
@@ -226,7 +226,7 @@ func TestRearmRefusesAWrongCommandLine(t *testing.T) {
 				u.t.Errorf("rearm %s: expected exit code 2 and %q, got %+v", line, want, got)
 			}
 		}
-		for line, want := range map[string]string{"relay/9": "nothing is stored of relay/9", "--machine nobody --yes": `got "nobody"`} {
+		for line, want := range map[string]string{"relay/9": "no instance relay/9 in table settle", "--machine nobody --yes": `got "nobody"`} {
 			got := u.run(append([]string{"rearm", "--local"}, strings.Fields(line)...)...)
 			if got.code != command.ExitNotFound || !strings.Contains(got.err, want) {
 				u.t.Errorf("rearm %s: expected exit code 3 and %q, got %+v", line, want, got)

@@ -118,9 +118,9 @@ func TestTextFitsATerminalOf80Columns(t *testing.T) {
 	if list, _ := on("list --local"); !regexp.MustCompile(`\n    deadline, in 23h\d+m\n`).MatchString(list) {
 		t.Errorf("list: expected the timer in a line of its own, got\n%s", list)
 	}
-	seen, code := on("watch --local --machine signup --every 100ms", typing{"that is about", ctrlC})
+	seen, code := on("watch --local --machine signup --every 100ms", typing{"read units now", ctrlC})
 	long, columns := widest(seen)
-	if columns > 80 || code != command.ExitDone || !strings.Contains(seen, "^C\nIt took ") || !strings.HasSuffix(seen, "s.\n") {
+	if columns > 80 || code != command.ExitDone || !strings.Contains(seen, "^C\nUsed ") || !strings.HasSuffix(seen, "s.\n") {
 		t.Errorf("watch: expected at most 80 columns, a line of its own after ^C, and exit code 0, got %q in\n%q, and %d", long, seen, code)
 	}
 }
@@ -135,7 +135,7 @@ func TestCtrlCLeavesTheTerminalClean(t *testing.T) {
 		end   string
 		code  int
 	}{
-		{"watch --local signup/42", []typing{{"Nothing is stored", ctrlC}}, "^C\n", command.ExitDone},
+		{"watch --local signup/42", []typing{{"does not exist yet", ctrlC}}, "^C\n", command.ExitDone},
 		{"dlq drop --local --all", []typing{{"[y/N] ", ctrlC}}, "[y/N] ^C\nsettle: interrupted\n", command.ExitInterrupted},
 		{"send --local signup/7 SIGN_UP email=ada@example.com name=Ada --wait failed --timeout 1h", []typing{{"revision 2", ctrlC}}, ", revision 2\n", command.ExitInterrupted},
 		{"simulate signup", []typing{{"xstate.init", ctrlC}}, "^C", command.ExitDone},
@@ -189,7 +189,7 @@ func TestTheSDKSaysNothingBesideTheError(t *testing.T) {
 	t.Cleanup(metadata.Close)
 	process := withoutCredentials(t, "AWS_EC2_METADATA_DISABLED=false", "AWS_EC2_METADATA_SERVICE_ENDPOINT="+metadata.URL)
 	seen, code := atTerminal(t, process)
-	if code != command.ExitFailed || !strings.HasPrefix(seen, "settle: no AWS credentials are to be had: ") || strings.Contains(seen, "SDK") || strings.Contains(seen, "WARN") {
+	if code != command.ExitFailed || !strings.HasPrefix(seen, "settle: no AWS credentials found: ") || strings.Contains(seen, "SDK") || strings.Contains(seen, "WARN") {
 		t.Errorf("expected exit code 1 and an error alone, got %d and %q", code, seen)
 	}
 }
@@ -198,7 +198,7 @@ func TestMissingCredentialsAreSaidSoWithWhatToDo(t *testing.T) {
 	t.Parallel()
 	process := withoutCredentials(t, "AWS_EC2_METADATA_DISABLED=true")
 	seen, code := atTerminal(t, process)
-	const want = "settle: no AWS credentials are to be had: expected those that the aws CLI would use (AWS_PROFILE, AWS_ACCESS_KEY_ID, aws sso login), or --local for the stack of settle dev: "
+	const want = "settle: no AWS credentials found: set them up as for the aws CLI (AWS_PROFILE, AWS_ACCESS_KEY_ID, aws sso login), or use --local for the stack of settle dev: "
 	if one := strings.ReplaceAll(seen, "\n", " "); code != command.ExitFailed || !strings.HasPrefix(one, want) {
 		t.Errorf("expected exit code 1 and %q, got %d and %q", want, code, seen)
 	}

@@ -86,7 +86,7 @@ func TestTerminalSeesColorAndTablesAndPipesGetJSON(t *testing.T) {
 		{"history --local signup/42", []string{"  SIGN_UP      new → \x1b[32munverified.registering\x1b[0m\n"}},
 		{"graph", []string{"\x1b[1msignup\x1b[0m    1        CANCEL"}},
 		{"check --local", []string{"\x1b[2mMACHINE\x1b[0m  \x1b[2mVERSION\x1b[0m"}},
-		{"dlq list --local", []string{"Nothing is parked.\n"}},
+		{"dlq list --local", []string{"No parked events.\n"}},
 	} {
 		contains(t, onTerminal(t, dev.aws, "", strings.Fields(c.line)...), c.seen...)
 		piped := inPipe(t, dev.aws, strings.Fields(c.line)...)
@@ -106,12 +106,12 @@ func TestTerminalSeesColorAndTablesAndPipesGetJSON(t *testing.T) {
 	if seen := seenOnTerminal(t, plain, ""); !strings.HasPrefix(seen, "INSTANCE   STATE  ") || strings.Contains(seen, "\x1b[") {
 		t.Errorf("with NO_COLOR: expected a table without color, got %q", seen)
 	}
-	if empty := onTerminal(t, dev.aws, "", "dlq", "drop", "--local", "--all"); !strings.HasSuffix(empty, "Nothing is parked.\n") || strings.Contains(empty, "[y/N]") {
+	if empty := onTerminal(t, dev.aws, "", "dlq", "drop", "--local", "--all"); !strings.HasSuffix(empty, "No parked events.\n") || strings.Contains(empty, "[y/N]") {
 		t.Errorf("expected no question about nothing, got %q", empty)
 	}
 	parkOne(t, dev.aws)
 	dropped := onTerminal(t, dev.aws, "y\n", "dlq", "drop", "--local", "--all")
-	if !strings.Contains(dropped, "Drop all events in settle-dlq.fifo, about 1, for good? [y/N] ") || !strings.HasSuffix(dropped, "1 event is gone\n") {
+	if !strings.Contains(dropped, "Permanently drop all events in settle-dlq.fifo, about 1? [y/N] ") || !strings.HasSuffix(dropped, "1 event dropped\n") {
 		t.Errorf("expected the question and the answer, got %q", dropped)
 	}
 }

@@ -180,7 +180,7 @@ func TestDevShowsWhereValuesOfYoursBelong(t *testing.T) {
 	}{
 		"a struct": {
 			statechart.PayloadOf[openVault](), "vault/42 OPEN code=... tries:=...", `{"type":"OPEN","code":...,"tries":...}`,
-			`vault takes none that could be made up here (wrong payload: event "OPEN" of chart vault: expected a code of 4 digits).`,
+			`no generated payload is valid for vault (wrong payload: event "OPEN" of chart vault: expected a code of 4 digits).`,
 		},
 		"a type of its own": {
 			statechart.PayloadOf[opaque](), "vault/42 OPEN key=...", `{"type":"OPEN","key":...}`, `the JSON of a main.opaque`,
@@ -190,7 +190,7 @@ func TestDevShowsWhereValuesOfYoursBelong(t *testing.T) {
 			t.Parallel()
 			dev := startDevOf(t, commandOf(small("vault", 1, statechart.Payloads{"OPEN": c.payload, "idle": statechart.NoPayload()})))
 			welcome := strings.Join(dev.welcome, "\n")
-			contains(t, welcome, "Put values of your own where ... stands: "+"vault takes none", c.why,
+			contains(t, welcome, "Replace ... with values of your own: no generated payload is valid for vault", c.why,
 				" send --local "+c.sends+"\n", "--message-body '"+c.body+"'\n", "-d '"+c.body+"'\n")
 			if json.Valid([]byte(c.body)) {
 				t.Errorf("expected no event that could be sent as it stands, got %s", c.body)
@@ -221,17 +221,17 @@ func TestSendNamesKeysThatAreIgnored(t *testing.T) {
 		keys     []string
 		want     string
 	}{
-		"one":  {one(statechart.PayloadOf[shown]()), []string{"title=M", "extra=1"}, "settle: ignored: \"extra\"; the payload of REQUEST has the keys reader, title\n"},
-		"two":  {one(statechart.PayloadOf[shown]()), []string{"raeder=ada", `a"b:=1`}, "settle: ignored: \"a\\\"b\", \"raeder\"; the payload of REQUEST has the keys reader, title\n"},
+		"one":  {one(statechart.PayloadOf[shown]()), []string{"title=M", "extra=1"}, "settle: warning: unknown payload keys are ignored: \"extra\"; REQUEST takes the keys reader, title\n"},
+		"two":  {one(statechart.PayloadOf[shown]()), []string{"raeder=ada", `a"b:=1`}, "settle: warning: unknown payload keys are ignored: \"a\\\"b\", \"raeder\"; REQUEST takes the keys reader, title\n"},
 		"none": {one(statechart.PayloadOf[shown]()), []string{"title=M", "reader=ada", "--id", "request-1"}, ""},
 		"of another case, as encoding/json takes them": {one(statechart.PayloadOf[shown]()), []string{"Title=M", "READER=ada"}, ""},
-		"no keys at all":                  {one(statechart.PayloadOf[struct{}]()), []string{"title=M"}, "settle: ignored: \"title\"; the payload of REQUEST has no keys\n"},
+		"no keys at all":                  {one(statechart.PayloadOf[struct{}]()), []string{"title=M"}, "settle: warning: unknown payload keys are ignored: \"title\"; REQUEST takes no keys\n"},
 		"of a map":                        {one(statechart.PayloadOf[map[string]any]()), []string{"title=M"}, ""},
 		"of a type that decodes itself":   {one(statechart.PayloadOf[json.RawMessage]()), []string{"title=M"}, ""},
-		"of an event without a payload":   {one(statechart.NoPayload()), []string{"title=M"}, "settle: ignored: \"title\"; the payload of REQUEST has no keys\n"},
+		"of an event without a payload":   {one(statechart.NoPayload()), []string{"title=M"}, "settle: warning: unknown payload keys are ignored: \"title\"; REQUEST takes no keys\n"},
 		"that an older version has":       {append(one(statechart.PayloadOf[shown]()), older), []string{"title=M", "extra:=1"}, ""},
-		"that no version has":             {append(one(statechart.PayloadOf[shown]()), older), []string{"none=1"}, "settle: ignored: \"none\"; the payload of REQUEST has the keys Extra, reader, title\n"},
-		"of a machine of stateless":       {[]durable.Machine{stateful("loan", statechart.PayloadOf[shown]())}, []string{"extra=1"}, "settle: ignored: \"extra\"; the payload of request has the keys reader, title\n"},
+		"that no version has":             {append(one(statechart.PayloadOf[shown]()), older), []string{"none=1"}, "settle: warning: unknown payload keys are ignored: \"none\"; REQUEST takes the keys Extra, reader, title\n"},
+		"of a machine of stateless":       {[]durable.Machine{stateful("loan", statechart.PayloadOf[shown]())}, []string{"extra=1"}, "settle: warning: unknown payload keys are ignored: \"extra\"; request takes the keys reader, title\n"},
 		"beside one that may not be sent": {one(statechart.PayloadOf[shown]()), []string{"extra=1", "$task=1"}, "settle: the key \"$task\" is reserved for the runtime: of the keys that begin with $, producers may use $id\n"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -36,11 +36,11 @@ func TestSendWaitsNoLongerThanItIsTold(t *testing.T) {
 		if waited := time.Since(begun); waited != 5*time.Second || got.code != command.ExitTimeUp || got.out != "" {
 			u.t.Errorf("expected exit code 5 after 5 s, got %+v after %v", got, waited)
 		}
-		contains(u.t, got.err, "settle: the time is up: waited 5s for rested; the event was sent, as message ",
-			"; nothing is stored of work/1: the event may have been parked, see settle dlq list --local\n")
+		contains(u.t, got.err, "settle: timed out: waited 5s for rested; the event was sent, as message ",
+			"; work/1 does not exist yet: the event may have been parked, see settle dlq list --local\n")
 		time.Sleep(time.Minute)
 		got = u.run("send", "--local", "work/1", "FINISH", "--wait", "rested")
-		if want := "settle: waited for rested, and work/1 is over without it: it is done in over\n"; got.code != command.ExitFailed || got.err != want {
+		if want := "settle: waited for rested, but work/1 ended without it: it is done in over\n"; got.code != command.ExitFailed || got.err != want {
 			u.t.Errorf("expected exit code 1 and %q, got %+v", want, got)
 		}
 		got = u.run("send", "--local", "work/1", "FINISH", "--wait", "settled", "--timeout", "0s")
@@ -57,7 +57,7 @@ func TestSendTellsThatTheEventItWaitsForWasParked(t *testing.T) {
 		u.must("send", "--local", "work/1", "START", "--wait", "rested")
 		w.broken.Store(true)
 		got := u.run("send", "--local", "work/1", "COUNT", "what=1", "--wait", "settled", "--timeout", "1h")
-		contains(u.t, got.err, "settle: the event was parked: ", "action note: panic: a value of the type string", "settle dlq list --local --instance work/1 finds it\n")
+		contains(u.t, got.err, "settle: the event was parked: ", "action note: panic: a value of the type string", "settle dlq list --local --instance work/1\n")
 		if got.code != command.ExitFailed || got.out != "" {
 			u.t.Errorf("expected exit code 1, got %+v", got)
 		}
@@ -116,7 +116,7 @@ func TestResumeSettlesAnInstanceThatWasLeftUnsettled(t *testing.T) {
 		w.broken.Store(false)
 		before := u.must("history", "--local", "work/1", "-o", "json")
 		got := u.must("resume", "--local", "work/1", "--wait", "settled", "--timeout", "2m")
-		contains(u.t, got, "asked work/1 to go on, as message ", "work/1 is in idle, settled, revision ")
+		contains(u.t, got, "sent resume to work/1 as message ", "work/1 is in idle, settled, revision ")
 		after := u.must("history", "--local", "work/1", "-o", "json")
 		added, ok := strings.CutPrefix(after, before)
 		if !ok || strings.Count(added, "\n") != 1 || !strings.Contains(added, `"event":"error.invoke.busy","from":["busy"],"to":["idle"]`) {
@@ -124,7 +124,7 @@ func TestResumeSettlesAnInstanceThatWasLeftUnsettled(t *testing.T) {
 		}
 
 		items := u.items()
-		contains(u.t, u.must("resume", "--local", "work/1"), "there is nothing to do\nwork/1 is in idle, settled")
+		contains(u.t, u.must("resume", "--local", "work/1"), "nothing to resume\nwork/1 is in idle, settled")
 		if u.items()["work/1"] != items["work/1"] {
 			u.t.Errorf("expected resume to change nothing of an instance that is settled, got\n%s\nafter\n%s", u.items()["work/1"], items["work/1"])
 		}

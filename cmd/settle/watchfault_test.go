@@ -54,7 +54,7 @@ func TestWatchOutlastsAnOutage(t *testing.T) {
 			}
 			var waits []string
 			for line := range strings.Lines(got.err) {
-				if _, wait, ok := strings.Cut(line, "; looking again in "); ok && strings.HasPrefix(line, "settle: ") {
+				if _, wait, ok := strings.Cut(line, "; trying again in "); ok && strings.HasPrefix(line, "settle: ") {
 					waits = append(waits, strings.TrimSpace(wait))
 				} else if line == "AWS answers again.\n" {
 					waits = append(waits, "answers")
@@ -106,7 +106,7 @@ func TestWatchEndsWithWhatDoesNotPass(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		select {
 		case got := <-ended:
-			if got.code != command.ExitFailed || !strings.Contains(got.err, "not authorized") || strings.Contains(got.err, "looking again") {
+			if got.code != command.ExitFailed || !strings.Contains(got.err, "not authorized") || strings.Contains(got.err, "; trying again in ") {
 				u.t.Errorf("expected exit code 1 and the refusal, got %+v", got)
 			}
 		default:

@@ -65,7 +65,7 @@ func TestWatchShowsTheTransitionsOfAllInstancesOfAMachine(t *testing.T) {
 				u.t.Errorf("%s: expected\n%s\ngot exit code %d and\n%s", name, want, got.code, got.out)
 			}
 			// Half a unit for each of the 16 shards of active instances, one for the instance.
-			contains(u.t, got.err, "Each look reads the index by_state and these instances, 9 read units now: every 2s, that is about 16200 an hour.\n", "It took ", " read units in 13s.\n")
+			contains(u.t, got.err, "Each look reads the index by_state and these instances: 9 read units now, or about 16200 an hour at one look every 2s.\n", "Used ", " read units in 13s.\n")
 		})
 	}
 }
@@ -88,7 +88,7 @@ func TestWatchWithoutAnIndexReadsTheTableLessOften(t *testing.T) {
 			time.Sleep(25 * time.Second)
 		}, "--machine", "work")
 		contains(u.t, got.out, "1 instance of work is active: 1 in ready\n", "FINISH       ready → over\nwork/1 is done in over\n")
-		contains(u.t, got.err, "Each look reads the whole table settle, which has no index by_state, 1 read units now: every 10s, that is about 360 an hour.\n")
+		contains(u.t, got.err, "Each look reads the whole table settle, which has no index by_state: 1 read units now, or about 360 an hour at one look every 10s.\n")
 		if looks != 3 {
 			u.t.Errorf("expected 3 looks in 26 s, got %d", looks)
 		}
@@ -114,7 +114,7 @@ func TestWatchFollowsThoseThatAreInAState(t *testing.T) {
 		if joined := strings.Join(changes, "; "); joined != want {
 			u.t.Errorf("expected %s, got %s", want, joined)
 		}
-		contains(u.t, got.err, "every 500ms, ")
+		contains(u.t, got.err, "every 500ms.\n")
 	})
 }
 

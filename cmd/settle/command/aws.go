@@ -21,7 +21,7 @@ const localEndpoint = "http://127.0.0.1:" + devAWSPort
 
 // awsFlags are those of the commands that use AWS.
 type awsFlags struct {
-	Local bool `help:"Use the stack of settle dev instead of AWS: at $$AWS_ENDPOINT_URL if that is set, else ${local_endpoint}."`
+	Local bool `help:"Use the stack of settle dev instead of AWS, at $$AWS_ENDPOINT_URL if that is set, else at ${local_endpoint}."`
 }
 
 // load returns the settings of the SDK's clients.
@@ -40,8 +40,8 @@ func (f awsFlags) load(ctx context.Context, s *session) (aws.Config, error) {
 		return aws.Config{}, errors.New("no AWS Region is configured: set AWS_REGION or a profile, or use --local for the stack of settle dev")
 	}
 	if _, err := loaded.Credentials.Retrieve(ctx); err != nil && ctx.Err() == nil {
-		return aws.Config{}, fmt.Errorf("no AWS credentials are to be had: expected those that the aws CLI would use (AWS_PROFILE, AWS_ACCESS_KEY_ID, aws sso login), "+
-			"or --local for the stack of settle dev: %w", err)
+		return aws.Config{}, fmt.Errorf("no AWS credentials found: set them up as for the aws CLI (AWS_PROFILE, AWS_ACCESS_KEY_ID, aws sso login), "+
+			"or use --local for the stack of settle dev: %w", err)
 	}
 	return loaded, nil
 }
@@ -49,7 +49,7 @@ func (f awsFlags) load(ctx context.Context, s *session) (aws.Config, error) {
 // explain adds what to do to errors that --local makes likely.
 func (f awsFlags) explain(s *session, err error) error {
 	if f.Local && errors.Is(err, syscall.ECONNREFUSED) {
-		return fmt.Errorf("nothing answers at %s: start it with settle dev", s.endpoint)
+		return fmt.Errorf("cannot connect to %s: start it with settle dev", s.endpoint)
 	}
 	return err
 }

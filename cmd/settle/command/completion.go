@@ -15,8 +15,8 @@ type completionCommand struct {
 
 // Help says where the script goes.
 func (*completionCommand) Help() string {
-	return `Commands, flags and what flags take are completed, and machines, their states and the types of their events; instances
-are not, which would read the table at each key.
+	return `Completes commands, flags, values of flags, machines, their states and their event types. Instances are not completed,
+because that would read the table at each key press.
 
   settle completion bash > ~/.local/share/bash-completion/completions/settle
   settle completion zsh > "${fpath[1]}/_settle"
@@ -60,7 +60,7 @@ complete -F {function} {name}
 	(( ${#found} )) && compadd -- "${found[@]}"
 }
 if [[ $funcstack[1] == {function} ]]; then
-	{function} "$@" # zsh has read this file from $fpath to complete a line.
+	{function} "$@" # zsh has loaded this file from $fpath to complete a line.
 else
 	compdef {function} {name}
 fi
@@ -68,7 +68,7 @@ fi
 	"fish": `# fish completion for {name}
 function _{function}_complete
 	set -l last (commandline -ct)
-	{name} ` + completeWord + ` (commandline -opc)[2..-1] "$last" # In quotes it is one word, though it be empty.
+	{name} ` + completeWord + ` (commandline -opc)[2..-1] "$last" # The quotes keep an empty word.
 end
 complete -c {name} -f -a '(_{function}_complete)'
 complete -c {name} -n '__fish_seen_subcommand_from simulate dev' -F

@@ -25,7 +25,7 @@ func (f dlqFlags) checkQueue() error {
 		return fmt.Errorf("%w: --queue and --dead-letter-queue: expected a queue and its dead-letter queue, got %s for both; "+
 			"they default to SETTLE_QUEUE_URL and SETTLE_DEAD_LETTER_QUEUE_URL", errUsage, name)
 	case f.Local && slices.Contains(liveQueues, name):
-		return fmt.Errorf("%w: --dead-letter-queue: expected a dead-letter queue, such as %s, got %s, whose messages are still to be handled",
+		return fmt.Errorf("%w: --dead-letter-queue: expected a dead-letter queue, such as %s, got %s, which is a live queue",
 			errUsage, stack.DeadLetterQueue, name)
 	default:
 		return nil

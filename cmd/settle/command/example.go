@@ -197,7 +197,7 @@ func (t trial) print(s *session, running *stack.Stack, settle string) error {
 	}
 	first, next := "", ""
 	if t.refused != nil {
-		first = s.style.Fold(fmt.Sprintf("\nPut values of your own where %s stands: %s takes none that could be made up here (%s).\n", place, t.machine, oneLine(t.refused)))
+		first = s.style.Fold(fmt.Sprintf("\nReplace %s with values of your own: no generated payload is valid for %s (%s).\n", place, t.machine, oneLine(t.refused)))
 	}
 	if t.next != "" {
 		next = t.next + "\n\n"

@@ -14,15 +14,15 @@ import (
 type getCommand struct {
 	tableFlags
 	Instance string `arg:"" optional:"" help:"The instance, such as signup/42."`
-	Alias    string `placeholder:"KEY" help:"Show the instance that has this alias, such as a third party's job ID, or had it last."`
+	Alias    string `placeholder:"KEY" help:"Show the instance that has this alias, or had it last. An alias is a third party's ID for it, such as a job ID."`
 	outputFlag
 }
 
 // Help shows what to ask for.
 func (*getCommand) Help() string {
-	return `Shown is the instance as it was stored last: its states and what it takes next, timers, services, children, the tasks
-and the workflows that it waits for or has started, what was parked and which effects have failed for good, and its last
-transitions. The tokens of tasks never are.
+	return `Shows the instance as last stored: its states, the events that it accepts next, timers, services, children, the tasks and
+workflows that it waits for, the event parked last, permanently failed effects, and its last transitions. Task tokens are
+never shown.
 
   settle get signup/42
   settle get --alias enricher/job-7
@@ -81,7 +81,7 @@ func (f tableFlags) missing(known *durable.Machines, id durable.InstanceID) erro
 	if _, err := known.Lookup(id.Machine); err != nil {
 		return err
 	}
-	return fmt.Errorf("%w: nothing is stored of %s in table %s; its first event creates it", errNotFound, id, f.Table)
+	return fmt.Errorf("%w: no instance %s in table %s; its first event creates it", errNotFound, id, f.Table)
 }
 
 // read returns an instance as it is stored and as it is shown.

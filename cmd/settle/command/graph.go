@@ -18,10 +18,13 @@ type graphCommand struct {
 
 // Help explains the formats.
 func (*graphCommand) Help() string {
-	return `mermaid is a state diagram that GitHub draws in Markdown; that of an instance is the chart of the version that carries
-the instance on, with the active states in the class current. xstate is a machine config of XState v5 in JSON, for
-editors, front ends and settle simulate; what the machine does is in it by name, and it is the same for an instance.
--o is for the list of machines.
+	return `The format mermaid is a state diagram that GitHub renders in Markdown. The diagram of an instance is the chart of the version
+that runs it, with the active states in the class current.
+
+The format xstate is an XState v5 machine config in JSON, for editors, front ends and settle simulate. It refers to actions,
+guards and services by name. The config is the same for all instances.
+
+-o applies to the list of machines only.
 
   settle graph
   settle graph signup > signup.mmd

@@ -16,22 +16,23 @@ type listCommand struct {
 	tableFlags
 	filterFlags
 	Limit      int    `default:"1000" help:"Stop after this many instances (${default})."`
-	Cursor     string `placeholder:"CURSOR" help:"Go on where an earlier list with the same flags stopped."`
-	Consistent bool   `help:"Read the whole table consistently instead of its index."`
+	Cursor     string `placeholder:"CURSOR" help:"Continue where an earlier list with the same flags stopped."`
+	Consistent bool   `help:"Read the whole table consistently instead of the index."`
 	outputFlag
 }
 
 // Help explains what the listing is worth, and what it costs.
 func (*listCommand) Help() string {
-	return `If the table has the index by_state, instances are found by it, and listed by machine, state and ID. With --machine, or
---machine and --state, only that part of it is read. The index follows the table, a moment behind as a rule: what is
-listed is read from the instances themselves and was so, but an instance may be missing that has come into its state, or
-begun, only just. So are those that no event has reached since the index was switched on. --consistent misses none.
+	return `If the table has the index by_state, list finds instances by the index and sorts them by machine, state and ID. With
+--machine, or --machine and --state, it reads only that part of the index. Each instance is shown as the table has it. But
+the index is eventually consistent: an instance that has just started or changed its state may be missing, and so is an
+instance without any event since the index was switched on. To miss none, use --consistent.
 
-Without the index, and with --consistent, the whole table is read, whatever is asked for: in a large one that takes time
-and read capacity. What is found is listed by name.
+Without the index, or with --consistent, list reads the whole table, even with filters. In a large table that takes time
+and read capacity. The instances are sorted by name.
 
-If there are more than --limit, an index is left with a --cursor to go on with, a table with exit code 1.
+If there are more instances than --limit, list prints a --cursor to continue with. Without the index, or with
+--consistent, it ends with exit code 1 instead.
 
   settle list --machine signup --state unverified
   settle list --tag urgent --status active
@@ -78,7 +79,7 @@ func (c *listCommand) Run(ctx context.Context, s *session) error {
 		return fmt.Errorf("%w: --limit: expected at least 1, got %d", errUsage, c.Limit)
 	}
 	if c.Cursor != "" && c.Consistent {
-		return fmt.Errorf("%w: expected either --cursor, which is of the index, or --consistent, which reads the table, got both", errUsage)
+		return fmt.Errorf("%w: expected either --cursor, which reads the index, or --consistent, which reads the table, got both", errUsage)
 	}
 	known, filter, store, err := c.choose(ctx, s, c.tableFlags)
 	if err != nil {
@@ -87,8 +88,8 @@ func (c *listCommand) Run(ctx context.Context, s *session) error {
 	filter.Consistent = c.Consistent
 	found, err := c.find(ctx, s, store, filter, known)
 	if errors.Is(err, dynamostore.ErrCursor) {
-		return fmt.Errorf("%w: --cursor: expected one that settle list printed for the same --machine, --state, --tag and --status, whole, got %.100q; "+
-			"without --cursor the list begins anew", errUsage, c.Cursor)
+		return fmt.Errorf("%w: --cursor: expected the whole cursor that settle list printed for the same --machine, --state, --tag and --status, got %.100q; "+
+			"omit --cursor to start from the beginning", errUsage, c.Cursor)
 	}
 	if err != nil {
 		return c.explain(s, err)
@@ -166,10 +167,10 @@ func (c *listCommand) findInTable(ctx context.Context, store *dynamostore.Store,
 func (c *listCommand) note(s *session, found *listing) {
 	switch {
 	case found.Cursor != "":
-		s.note("There are more: go on with --cursor %s", found.Cursor)
+		s.note("There are more: continue with --cursor %s", found.Cursor)
 	case found.Source == sourceTable && !c.Consistent:
-		s.note("The whole table was read: %s has no index %s.", c.Table, dynamostore.IndexName)
+		s.note("Read the whole table: %s has no index %s.", c.Table, dynamostore.IndexName)
 	case found.Source == sourceIndex && s.watched:
-		s.note("Found by the index, which may be a moment behind; --consistent reads the whole table.")
+		s.note("Found by the index, which is eventually consistent. To read the whole table, use --consistent.")
 	}
 }

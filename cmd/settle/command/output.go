@@ -12,7 +12,7 @@ import (
 
 // outputFlag is that of the commands that answer.
 type outputFlag struct {
-	Output string `short:"o" enum:"auto,text,json" default:"auto" help:"How to print it: text or json; auto is text on a terminal and json elsewhere."`
+	Output string `short:"o" enum:"auto,text,json" default:"auto" help:"The output format: text or json. auto is text on a terminal and json elsewhere."`
 }
 
 // json reports whether JSON is wanted.

@@ -48,9 +48,9 @@ func (s *session) noteIgnoredKeys(machineID, event string, body json.RawMessage)
 		return
 	}
 	slices.Sort(keys)
-	has := "no keys"
+	takes := "no keys"
 	if len(keys) > 0 {
-		has = "the keys " + strings.Join(slices.Compact(keys), ", ")
+		takes = "the keys " + strings.Join(slices.Compact(keys), ", ")
 	}
-	s.note("%s: ignored: %s; the payload of %s has %s", s.name(), strings.Join(ignored, ", "), event, has)
+	s.note("%s: warning: unknown payload keys are ignored: %s; %s takes %s", s.name(), strings.Join(ignored, ", "), event, takes)
 }

@@ -25,7 +25,7 @@ type rearmCommand struct {
 	All      bool   `help:"All instances of the table."`
 	Resume   int64  `placeholder:"STAMP" help:"Continue an interrupted run, by the stamp that it printed at its start."`
 	DryRun   bool   `help:"Show what would be rearmed, and write nothing."`
-	Yes      bool   `short:"y" help:"Do not ask."`
+	Yes      bool   `short:"y" help:"Do not ask for confirmation."`
 	outputFlag
 }
 
@@ -121,9 +121,9 @@ func (c *rearmCommand) Run(ctx context.Context, s *session) error {
 	case err != nil:
 		err = c.explain(s, err)
 	case failed > 0 && c.Instance == "" && !c.DryRun:
-		err = fmt.Errorf("%s not rearmed: mend the items, or restore them again, then continue with %s", counted(failed, "instance is", "instances are"), c.continuation(s, r.stamp))
+		err = fmt.Errorf("%s not rearmed: repair the items, or restore them again, then continue with %s", counted(failed, "instance is", "instances are"), c.continuation(s, r.stamp))
 	case failed > 0:
-		err = fmt.Errorf("%s be rearmed: mend the items, or restore them again", counted(failed, "instance cannot", "instances cannot"))
+		err = fmt.Errorf("%s be rearmed: repair the items, or restore them again", counted(failed, "instance cannot", "instances cannot"))
 	}
 	if err != nil && len(r.found.Rows()) == 0 {
 		return err
@@ -158,7 +158,7 @@ func (c *rearmCommand) ask(ctx context.Context, s *session) error {
 		return nil
 	}
 	if !s.asked {
-		return fmt.Errorf("%w: expected --yes, as there is no terminal to ask on", errUsage)
+		return fmt.Errorf("%w: expected --yes, because there is no terminal to ask for confirmation", errUsage)
 	}
 	which := "all instances"
 	if c.Machine != "" {

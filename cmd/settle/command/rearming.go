@@ -195,7 +195,7 @@ func (r *rearming) children(ctx context.Context, parent durable.Record, instance
 		case err != nil:
 			return err
 		case child.Revision == 0 || child.Status == statechart.Stopped:
-			r.session.note("%s waits for its child %s, which is gone or stopped: its end will not come.", parent.Instance, name)
+			r.session.note("%s waits for its child %s, which is deleted or stopped and will not report its end.", parent.Instance, name)
 		case child.Status == statechart.Done:
 			if err := r.rearm(ctx, child); err != nil {
 				return err

@@ -64,7 +64,7 @@ func (s *secrets) read() (map[string]string, error) {
 		fits = fits && len(secret) >= secretBytesMin
 	}
 	if !fits {
-		return nil, fmt.Errorf("%s: expected a JSON object of texts of at least %d bytes, the secrets that were made up, got something else; mend it, or remove it to have new ones made up",
+		return nil, fmt.Errorf("%s: expected a JSON object of generated secrets, each a string of at least %d bytes, got something else; repair the file, or remove it to generate new secrets",
 			path, secretBytesMin)
 	}
 	return known, nil
@@ -82,12 +82,12 @@ func (s *secrets) keep() error {
 	}
 	for _, name := range s.made {
 		if known[name] != "" {
-			return fmt.Errorf("%s: somebody has made up secrets at the same time: start again", filepath.Join(s.folder, secretsFile))
+			return fmt.Errorf("%s: another process has generated secrets at the same time: start again", filepath.Join(s.folder, secretsFile))
 		}
 		known[name] = s.byName[name]
 	}
 	if err := s.write(known); err != nil {
-		return fmt.Errorf("keeping the secrets in the data folder: %w", err)
+		return fmt.Errorf("storing the secrets in the data folder: %w", err)
 	}
 	return nil
 }

@@ -58,31 +58,31 @@ type session struct {
 type commandLine struct {
 	Dev devCommand `cmd:"" help:"Run Settle on this machine: queues, table, machines, gateway."`
 
-	Send    sendCommand    `cmd:"" help:"Send an event to an instance, and wait for what it leads to if you like."`
-	Get     getCommand     `cmd:"" help:"Show an instance: where it is, since when, and what it waits for."`
+	Send    sendCommand    `cmd:"" help:"Send an event to an instance, and optionally wait for the result."`
+	Get     getCommand     `cmd:"" help:"Show an instance: its state, since when, and what it waits for."`
 	List    listCommand    `cmd:"" help:"List instances."`
 	History historyCommand `cmd:"" help:"Show the last transitions of an instance."`
 	Watch   watchCommand   `cmd:"" help:"Show the transitions of an instance as they happen."`
 	Graph   graphCommand   `cmd:"" help:"Print a machine's chart, or an instance's with its state marked, or list the machines."`
 
-	DLQ     dlqCommand     `cmd:"" name:"dlq" help:"Look at the events that were parked, send them again, or drop them."`
-	Resume  resumeCommand  `cmd:"" help:"Have an instance go on that was left unsettled."`
+	DLQ     dlqCommand     `cmd:"" name:"dlq" help:"List parked events, send them again, or drop them."`
+	Resume  resumeCommand  `cmd:"" help:"Resume a stuck instance."`
 	Rearm   rearmCommand   `cmd:"" help:"Rearm instances that were restored from a backup."`
-	Check   checkCommand   `cmd:"" help:"Check before a deployment that this build can carry the stored instances on."`
-	Migrate migrateCommand `cmd:"" help:"Show what this build's migrations would make of the stored instances."`
+	Check   checkCommand   `cmd:"" help:"Check before a deployment that this build can run the stored instances."`
+	Migrate migrateCommand `cmd:"" help:"Show how this build's migrations would change the stored instances."`
 	Export  exportCommand  `cmd:"" help:"Write the snapshots of instances as JSON lines."`
 
-	Simulate   simulateCommand   `cmd:"" help:"Run a machine config of XState on events from standard input, in virtual time."`
-	Completion completionCommand `cmd:"" help:"Print what makes bash, zsh or fish complete this command."`
+	Simulate   simulateCommand   `cmd:"" help:"Simulate an XState machine config on events from standard input, in virtual time."`
+	Completion completionCommand `cmd:"" help:"Print the completion script for bash, zsh or fish."`
 	Version    versionCommand    `cmd:"" help:"Print the version."`
 }
 
 const description = `Settle runs statecharts on Lambda, SQS FIFO and DynamoDB.
 
-Try "settle dev" in one terminal and the commands that it prints in another. On a terminal the answers are tables and
-text, elsewhere JSON; -o text and -o json choose.
+Try "settle dev" in one terminal and the commands that it prints in another. Output is text and tables on a terminal, and
+JSON elsewhere. Use -o text or -o json to choose.
 
-Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no such instance, machine, file or message, 4 event refused, 5 time is up,
+Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no such instance, machine, file or message, 4 event refused, 5 timed out,
 6 event ID used for another event, 130 interrupted.`
 
 // parser returns the grammar as kong reads it, and where it puts the exit code after a help text.
@@ -153,7 +153,7 @@ func (s *session) run(ctx context.Context, args []string) int {
 	case errors.As(err, &failed) && failed.Op == "write": // The help that was asked for.
 		return s.fail(failed)
 	case err != nil:
-		return s.fail(fmt.Errorf("%w: %w; %s --help explains", errUsage, err, s.calledOf(err)))
+		return s.fail(fmt.Errorf("%w: %w; see %s --help", errUsage, err, s.calledOf(err)))
 	}
 	s.remember(command)
 	err = stopped(ctx, command.Run())
@@ -249,7 +249,7 @@ var (
 	// speak of.
 	errRefused = errors.New("event refused")
 	// errUnread is returned when nobody reads the output any more.
-	errUnread = errors.New("nobody reads the output")
+	errUnread = errors.New("standard output is closed")
 	// errTimeUp is wrapped when what was waited for has not come in time.
-	errTimeUp = errors.New("the time is up")
+	errTimeUp = errors.New("timed out")
 )

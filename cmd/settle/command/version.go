@@ -12,8 +12,8 @@ type versionCommand struct{}
 
 // Help shows how to call it.
 func (versionCommand) Help() string {
-	return `Printed are the version of the module that the command was built from, that of Settle if it is another one, the commit if
-it was built from a checkout, and Go's.
+	return `Prints the version of the module that the command was built from, the version of Settle if that is another module, the
+commit if it was built from a checkout, and the version of Go.
 
   settle version`
 }

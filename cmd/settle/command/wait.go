@@ -38,8 +38,8 @@ const (
 
 // waitFlags are those of the commands that wait for what they lead to.
 type waitFlags struct {
-	Wait    string         `placeholder:"TAG|settled|done" help:"Wait until the instance, after this, has the tag, is settled, or is done."`
-	Timeout *time.Duration `placeholder:"1m" help:"How long to wait at most (1m); the exit code is 5 then. With --wait."`
+	Wait    string         `placeholder:"TAG|settled|done" help:"Wait until the event has been applied and the instance has the tag, is settled, or is done."`
+	Timeout *time.Duration `placeholder:"1m" help:"How long --wait waits (1m). The exit code is 5 if the time runs out."`
 }
 
 // waitDefault is how long is waited unless told otherwise.
@@ -153,7 +153,7 @@ func (w *waiter) send(ctx context.Context, message durable.Message) error {
 	w.messageID, err = sqsqueue.New(client, url, "").Send(ctx, message)
 	w.sequence = client.sequence
 	if err != nil && ctx.Err() != nil {
-		return fmt.Errorf("%w: whether %s has the event is not known; %s tells what became of it", errInterrupted, w.queue, w.session.hint("get", w.to.String()))
+		return fmt.Errorf("%w: the event may or may not be in %s; check with %s", errInterrupted, w.queue, w.session.hint("get", w.to.String()))
 	}
 	return err
 }
@@ -168,10 +168,10 @@ func (w *waiter) reserve(ctx context.Context, message durable.Message) error {
 	err = store.Reserve(ctx, message.To, w.eventID, message.Body, w.session.now())
 	switch {
 	case errors.Is(err, dynamostore.ErrIDReused):
-		return fmt.Errorf("%w; nothing was sent: send this event with another --id, or the first one again as it was", err)
+		return fmt.Errorf("%w; nothing was sent: use another --id, or send the first event again unchanged", err)
 	case errors.Is(err, durable.ErrDenied): // dynamostore.ErrNoTable is one.
-		w.session.note("%s: warning: cannot check whether --id %s was used for another event: %s; the event is sent without the check. "+
-			"For the check, use --table, and allow dynamodb:UpdateItem on the keys %s/*", w.session.name(), w.eventID, oneLine(err), durable.IdempotencyMachine)
+		w.session.note("%s: warning: cannot check whether --id %s was used for another event: %s; sending the event without the check. "+
+			"To enable the check, use --table, and allow dynamodb:UpdateItem on the keys %s/*", w.session.name(), w.eventID, oneLine(err), durable.IdempotencyMachine)
 		return nil
 	case err != nil && ctx.Err() == nil:
 		return fmt.Errorf("%w; nothing was sent", err)
@@ -185,7 +185,7 @@ func (w *waiter) prepare(ctx context.Context, client *sequenceRecorder, url stri
 	names := []types.QueueAttributeName{types.QueueAttributeNameQueueArn, types.QueueAttributeNameRedrivePolicy}
 	output, err := client.GetQueueAttributes(ctx, &sqs.GetQueueAttributesInput{QueueUrl: &url, AttributeNames: names})
 	if err != nil {
-		return fmt.Errorf("asking for the ARN of %s: %w", url, err)
+		return fmt.Errorf("getting the ARN of %s: %w", url, err)
 	}
 	w.arn = output.Attributes[string(names[0])]
 	w.deadLetterQueue = deadLetterQueueOf(output.Attributes[string(names[1])])
@@ -202,7 +202,7 @@ func (w *waiter) await(outer context.Context) (shown view.Instance, ignored bool
 	defer stop()
 	progress := w.session.newTask("waiting for " + w.to.String())
 	defer progress.end()
-	where := fmt.Sprintf("nothing is stored of %s: the event may have been parked, see %s", w.to, w.hintParked())
+	where := fmt.Sprintf("%s does not exist yet: the event may have been parked, see %s", w.to, w.hintParked())
 	looks := looks{next: lookFirst}
 	for pause := pollFirst; ; pause = nextPoll(pause) {
 		record, err := w.store.Load(ctx, w.to)
@@ -283,7 +283,7 @@ func (w *waiter) reached(record durable.Record, shown view.Instance) (bool, erro
 		if w.isIgnored(record) {
 			said = eventIgnored
 		}
-		return false, fmt.Errorf("waited for %s, and %s is over without it: it is %s in %s%s", w.flags.Wait, w.to, shown.Status, strings.Join(shown.State, ", "), said)
+		return false, fmt.Errorf("waited for %s, but %s ended without it: it is %s in %s%s", w.flags.Wait, w.to, shown.Status, strings.Join(shown.State, ", "), said)
 	default:
 		return false, nil
 	}

@@ -54,7 +54,7 @@ func deadLetterQueueOf(policy string) string {
 
 // parked is the error of a message that was parked.
 func (w *waiter) parked(reason string) error {
-	return fmt.Errorf("the event was parked: %s; %s finds it", reason, w.hintParked("--instance", w.to.String()))
+	return fmt.Errorf("the event was parked: %s; see %s", reason, w.hintParked("--instance", w.to.String()))
 }
 
 // hintParked is the command that lists what was parked from the queue: one that was named has a dead-letter queue of its own.
@@ -84,7 +84,7 @@ func (w *waiter) checkParked(ctx context.Context) error {
 	}
 	switch {
 	case found != nil:
-		return w.parked(cmp.Or(found.Reason, "no reason is known, the queue has given it up"))
+		return w.parked(cmp.Or(found.Reason, "no reason recorded, SQS moved it after too many receives"))
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case err != nil && !mayPass(err):

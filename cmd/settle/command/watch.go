@@ -18,7 +18,7 @@ import (
 type watchCommand struct {
 	tableFlags
 	placeFlags
-	Every    *time.Duration `placeholder:"2s" help:"How often to look, instead of as told above."`
+	Every    *time.Duration `placeholder:"2s" help:"How often to read, instead of the defaults above."`
 	Instance string         `arg:"" optional:"" help:"The instance, such as signup/42. It need not exist yet."`
 	outputFlag
 }
@@ -28,17 +28,18 @@ const watchEveryLeast = 100 * time.Millisecond
 
 // Help tells how it sees what happens, and what that costs.
 func (*watchCommand) Help() string {
-	return `Printed is where the instance is and, from then on, each transition once it is stored, until the instance is over or
-Ctrl-C. As JSON it is one transition a line, and nothing else. The item is read, consistently: every 100 ms after
-something has happened, then ever less often, down to every two seconds. If more transitions come between two looks
-than the item keeps, some are missed, which is said. If AWS fails later than at the first look, and longer than the SDK
-tries again, it says so and looks again: after a second, then ever later, up to every 30 seconds. If nobody reads standard
-output any more, as behind head -1, it ends at the next look.
+	return `Prints the state of the instance and then each transition once it is stored, until the instance ends or you press Ctrl-C.
+JSON output has one transition a line, and nothing else.
 
-With --machine, and --state or --tag to narrow it down, it is those of all active instances, up to 1,000, until Ctrl-C.
-Each look reads them all: found by the index by_state every two seconds, or, if the table has none, by reading the whole
-table every ten. What a look costs is told after the first one. An instance that begins and is over between two looks is
-not seen; one that the first look did not find is shown from as far back as its history goes.
+watch reads the item consistently: every 100 ms after a change, then less often, down to every two seconds. If more
+transitions happen between two reads than the item keeps, watch misses some and says so. If a read after the first one
+fails despite the retries of the SDK, watch prints the error and tries again: after a second at first, after 30 seconds at
+most. If standard output is closed, as with head -1, watch ends at the next read.
+
+With --machine, watch follows all active instances of a machine, up to 1,000, until Ctrl-C. --state and --tag narrow them
+down. Each look reads all of them: by the index by_state every two seconds or, without the index, by reading the whole
+table every ten seconds. After the first look, watch prints how much read capacity a look takes. An instance that starts
+and ends between two looks is not seen. An instance that the first look did not find is shown with its stored history.
 
   settle watch signup/42
   settle watch signup/42 -o json | jq -r '.to[]'
@@ -105,7 +106,7 @@ func (c *watchCommand) Run(ctx context.Context, s *session) error {
 	if ctx.Err() != nil && (err == nil || errors.Is(stopped(ctx, err), errInterrupted)) {
 		s.breakLine()
 		if c.Machine != "" {
-			s.note("It took %d read units in %v.", s.read.units(), s.now().Sub(begun).Truncate(time.Second))
+			s.note("Used %d read units in %v.", s.read.units(), s.now().Sub(begun).Truncate(time.Second))
 		}
 		return nil // Stopped as asked.
 	}
@@ -166,10 +167,10 @@ func (w *watch) print(seen, record durable.Record) error {
 	s := w.session
 	switch {
 	case record.Revision == 0 && seen.Revision < 0:
-		s.note("Nothing is stored of %s yet: its first event creates it.", record.Instance)
+		s.note("%s does not exist yet: its first event creates it.", record.Instance)
 		return nil
 	case record.Revision == 0:
-		s.note("%s is gone.", record.Instance)
+		s.note("%s no longer exists.", record.Instance)
 		return nil
 	case seen.Revision < 0 && !w.flags.json(s):
 		shown, err := view.Of(w.machines, record)

@@ -89,7 +89,7 @@ func (c *crowd) introduce() error {
 		what = "the whole table " + c.flags.Table + ", which has no index " + dynamostore.IndexName
 	}
 	units := s.read.units()
-	s.note("Each look reads %s, %d read units now: every %v, that is about %d an hour.", what, units, c.pause(), units*int64(time.Hour/c.pause()))
+	s.note("Each look reads %s: %d read units now, or about %d an hour at one look every %v.", what, units, units*int64(time.Hour/c.pause()), c.pause())
 	return nil
 }
 
@@ -151,7 +151,7 @@ func (c *crowd) printLook(fresh []watched, over []durable.Record) error {
 	}
 	for _, record := range over {
 		if record.Revision == 0 {
-			c.session.note("%s is gone.", record.Instance)
+			c.session.note("%s no longer exists.", record.Instance)
 		} else if err := c.writeEnd(record); err != nil {
 			return err
 		}

@@ -28,7 +28,7 @@ func (w *watch) outlast(ctx context.Context, first bool, err error) (again time.
 	}
 	w.failures++
 	again, _ = watchBackoff.Next(w.failures)
-	w.session.note("%s: %s; looking again in %v", w.session.name(), oneLine(err), again)
+	w.session.note("%s: %s; trying again in %v", w.session.name(), oneLine(err), again)
 	return again, nil
 }
 

@@ -94,7 +94,7 @@ func (m *Message) Shown() string {
 	var keys, task map[string]json.RawMessage
 	if err := json.Unmarshal([]byte(m.Body), &keys); err != nil {
 		if strings.Contains(m.Body, "$task") {
-			return fmt.Sprintf("(%d bytes that are no JSON object and may hold the token of a task: not shown)", len(m.Body))
+			return fmt.Sprintf("(%d bytes, not a JSON object, hidden because they may contain a task token)", len(m.Body))
 		}
 		return m.Body
 	}
@@ -259,7 +259,7 @@ func read(received types.Message) *Message {
 		}
 	}
 	if code := text(attrErrorCode); m.Reason == "" && code != "" {
-		m.Reason = "EventBridge could not bring it: " + code + ": " + text(attrErrorMessage)
+		m.Reason = "EventBridge could not deliver it: " + code + ": " + text(attrErrorMessage)
 	}
 	return m
 }
@@ -310,7 +310,7 @@ func (r *Reader) PutBack(ctx context.Context, chosen func(*Message) bool) error 
 	}
 	maps.DeleteFunc(r.held, func(_ string, m *Message) bool { return chosen(m) })
 	if err := errors.Join(failures...); err != nil {
-		return fmt.Errorf("putting messages back into %s, where they are to be seen again within %v in any case: %w", r.url, r.hidden, err)
+		return fmt.Errorf("returning messages to %s, where they reappear within %v in any case: %w", r.url, r.hidden, err)
 	}
 	return nil
 }

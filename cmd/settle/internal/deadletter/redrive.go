@@ -60,7 +60,7 @@ func (r *Reader) Redrive(ctx context.Context, to string, chosen func(*Message) b
 // move sends a message, then deletes it.
 func (r *Reader) move(ctx context.Context, to string, m *Message) error {
 	if time.Now().Round(0).Add(holdMargin).After(m.until) {
-		return fmt.Errorf("message %s of %s was not sent: it was in hand for too long, as if this machine had slept; call the command again", m.ID, m.Group)
+		return fmt.Errorf("message %s of %s was not sent: its visibility timeout is about to end, as after a sleep of this machine; run the command again", m.ID, m.Group)
 	}
 	ctx, stop := finishing(ctx)
 	defer stop()
@@ -78,7 +78,7 @@ func (r *Reader) move(ctx context.Context, to string, m *Message) error {
 		return fmt.Errorf("sending message %s of %s to %s: %w", m.ID, m.Group, to, err)
 	}
 	if err := r.Delete(ctx, m); err != nil {
-		return fmt.Errorf("message %s was sent to %s, and is parked still: %w", m.ID, to, err)
+		return fmt.Errorf("message %s was sent to %s, but is still parked: %w", m.ID, to, err)
 	}
 	return nil
 }

@@ -50,7 +50,7 @@ func parseLine(text []byte) (line, error) {
 		return line{advances: true, advance: by}, nil
 	}
 	if json.Unmarshal(given.keys["type"], &given.typ) != nil || given.typ == "" {
-		return line{}, fmt.Errorf("%w: expected the key type with the type of an event, got %.80s", statechart.ErrNotAnEvent, given.body)
+		return line{}, fmt.Errorf("%w: expected the type of an event under the key type, got %.80s", statechart.ErrNotAnEvent, given.body)
 	}
 	return given, nil
 }
@@ -62,7 +62,7 @@ func ParseDuration(text string) (time.Duration, error) {
 		duration, err = time.Duration(ms)*time.Millisecond, nil
 	}
 	if err != nil || duration < 0 {
-		return 0, fmt.Errorf(`expected a duration such as "5m", or milliseconds, from 0, got %q`, text)
+		return 0, fmt.Errorf(`expected a duration such as "5m", or milliseconds, at least 0, got %q`, text)
 	}
 	return duration, nil
 }
@@ -80,12 +80,12 @@ func (s *Simulation) event(given line) (statechart.Event, error) {
 	}
 	for _, prefix := range made {
 		if strings.HasPrefix(given.typ, prefix) {
-			return statechart.Event{}, fmt.Errorf("%w: the machine makes events of the type %q itself; time passes with {\"$advance\": \"5m\"}", ErrRefused, given.typ)
+			return statechart.Event{}, fmt.Errorf("%w: the machine creates events of the type %q itself; to let time pass, send {\"$advance\": \"5m\"}", ErrRefused, given.typ)
 		}
 	}
 	event := statechart.Event{Type: given.typ, Payload: given.body}
 	if id, ok := given.keys["$id"]; ok && json.Unmarshal(id, &event.ID) != nil {
-		return event, fmt.Errorf("%w: expected a text under the key $id, got %.80s", statechart.ErrNotAnEvent, id)
+		return event, fmt.Errorf("%w: expected a string under the key $id, got %.80s", statechart.ErrNotAnEvent, id)
 	}
 	return event, nil
 }
@@ -131,7 +131,7 @@ func (s *Simulation) end(given line, id string, prefix endPrefix) (statechart.Ev
 			return child.Done(output), nil
 		}
 	}
-	return statechart.Event{}, fmt.Errorf("%w: expected the ID of a service or a child that runs, which are %s, got %q", ErrRefused, list(running), id)
+	return statechart.Event{}, fmt.Errorf("%w: expected the ID of a running service or child (%s), got %q", ErrRefused, list(running), id)
 }
 
 // actorID returns the ID that XState gives what a state invokes without an ID: its position and the

@@ -95,7 +95,7 @@ func (n *names) check(config Config) error {
 	}{{"guard", keys(config.Guards), n.guards}, {"delay", keys(config.Delays), n.delays}} {
 		for _, name := range given.names {
 			if !slices.Contains(given.has, name) {
-				return fmt.Errorf("%w: expected a %s of the machine, which names %s, got %q", ErrName, given.what, list(given.has), name)
+				return fmt.Errorf("%w: expected a %s that the machine names (%s), got %q", ErrName, given.what, list(given.has), name)
 			}
 		}
 	}

@@ -79,7 +79,7 @@ func (s *Stack) poll(queues queueURLs) error {
 		s.polling.Go(func() {
 			mapping := awslocal.EventSource{
 				Queue: source, Timeout: s.config.FunctionTimeout, Concurrency: function.concurrency, ReportBatchItemFailures: true, Resume: true,
-				OnFailure: func(err error) { s.config.Logger.Error("an invocation has failed", "error", err) },
+				OnFailure: func(err error) { s.config.Logger.Error("invocation failed", "error", err) },
 			}
 			if err := s.cloud.Poll(ctx, mapping, function.start); err != nil {
 				s.fail(fmt.Errorf("the function behind %s has stopped: %w", source, err))

@@ -30,7 +30,7 @@ func WriteCheck(w io.Writer, style console.Style, rows []durable.CheckRow) error
 		}
 		which := harmless(row.Example) + " breaks"
 		if row.Break > 1 {
-			which = fmt.Sprintf("%s and %d more of its line break", harmless(row.Example), row.Break-1)
+			which = fmt.Sprintf("%s and %d more of the same row break", harmless(row.Example), row.Break-1)
 		}
 		if _, err := fmt.Fprintf(w, "\n%s\n  %s\n", style.Warning(which), harmless(row.Error)); err != nil {
 			return err

@@ -84,7 +84,7 @@ func TestLinesOfProseHangBelowThemselves(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"  status    active, settled: nothing runs until an\n            event or a timer comes\n",
+		"  status    active, settled: nothing runs until\n            the next event or timer\n",
 		"  next      EVENT, EVENT, EVENT, EVENT, EVENT,\n            EVENT, EVENT, EVENT, EVENT\n",
 		"  stored    revision 9, 1m00s ago, version 3 of\n            pipeline\n",
 	} {
@@ -128,7 +128,7 @@ func TestAParkedEventIsShownWhole(t *testing.T) {
 	if err := p.WriteText(&b, console.Style{}, noon.Add(time.Hour)); err != nil {
 		t.Fatal(err)
 	}
-	want := "no instance\n  event     E\\x1b\n  parked    2026-01-02 12:00:00 UTC (1h00m ago)\n  reason    none: the queue has given it up\n" +
+	want := "no instance\n  event     E\\x1b\n  parked    2026-01-02 12:00:00 UTC (1h00m ago)\n  reason    none recorded: SQS moved it after too many receives\n" +
 		"  body      {\n              \"long\": \"" + long + "\\u009b\"\n            }\n"
 	if b.String() != want {
 		t.Errorf("expected\n%s\ngot\n%s", want, b.String())

@@ -128,7 +128,7 @@ func (m *Migrations) Write(w io.Writer, style console.Style) error {
 	for _, row := range rows {
 		fmt.Fprintf(&b, "\n%s, from version %d to %d\n", style.Bold(harmless(row.Example)), row.From, row.To)
 		if len(row.Changes) == 0 {
-			b.WriteString("  nothing but the version changes\n")
+			b.WriteString("  only the version changes\n")
 		}
 		for _, change := range row.Changes {
 			fmt.Fprintf(&b, "  %s: %s → %s\n", harmless(change.Path), shortJSON(change.Before), style.State(shortJSON(change.After)))

@@ -50,7 +50,7 @@ func (p ParkedEvent) WithEvent(m *deadletter.Message) ParkedEvent {
 }
 
 // givenUp is the reason of what has none.
-const givenUp = "none: the queue has given it up"
+const givenUp = "none recorded: SQS moved it after too many receives"
 
 // reasonRunesMax is how much of a reason stands in a table.
 const reasonRunesMax = 100

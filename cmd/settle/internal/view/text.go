@@ -44,10 +44,10 @@ func (v Instance) WriteText(w io.Writer, style console.Style, now time.Time) err
 	warning("parked", v.parkedText(now))
 	warning("failed", v.failedText(now))
 	if v.Ignored > 0 {
-		prose("ignored", fmt.Sprintf("%d so far, for want of a transition", v.Ignored))
+		prose("ignored", fmt.Sprintf("%d so far (no matching transition)", v.Ignored))
 	}
 	if v.Skipped > 0 {
-		prose("skipped", fmt.Sprintf("%d so far: repeats, and timers that nobody waits for", v.Skipped))
+		prose("skipped", fmt.Sprintf("%d so far (duplicates and stale timers)", v.Skipped))
 	}
 	prose("stored", fmt.Sprintf("revision %d, %s, version %d of %s", v.Revision, ago(v.UpdatedAt, now), v.Version, v.Machine))
 	if !v.ExpireAt.IsZero() {
@@ -77,7 +77,7 @@ func (v Instance) Summary(style console.Style) string {
 	}
 	problem := ""
 	if v.Problem != "" {
-		problem = ", not to be read by this build"
+		problem = ", not readable by this build"
 	}
 	return fmt.Sprintf("%s is in %s, %s, revision %d%s", style.Bold(harmless(v.Name)), style.State(harmless(strings.Join(v.State, ", "))), how, v.Revision, problem)
 }
@@ -88,9 +88,9 @@ func (v Instance) settledText() string {
 	case v.Status != statechart.Active:
 		return ""
 	case v.Problem != "":
-		return ": a consumer of this build reads it no better, and its events wait in the queue then"
+		return ": its events stay in the queue until a consumer can read it"
 	case v.Settled:
-		return ", settled: nothing runs until an event or a timer comes"
+		return ", settled: nothing runs until the next event or timer"
 	default:
 		return ", not settled: its next events wait in the queue"
 	}
@@ -98,7 +98,7 @@ func (v Instance) settledText() string {
 
 func (v Instance) sinceText(now time.Time) string {
 	if v.Since.IsZero() {
-		return fmt.Sprintf("before %s, which is as far back as the history goes", v.History[0].At.In(now.Location()).Format(timeFormat))
+		return fmt.Sprintf("before %s, where its stored history begins", v.History[0].At.In(now.Location()).Format(timeFormat))
 	}
 	return at(v.Since, now)
 }
@@ -152,14 +152,14 @@ func (v Instance) waitsText(now time.Time) string {
 func (v Instance) executionsText(now time.Time) string {
 	var lines []string
 	for _, e := range v.Executions {
-		line := fmt.Sprintf("%s since %s, whose end is %s", harmless(e.Workflow), at(e.StartedAt, now), harmless(e.Event))
+		line := fmt.Sprintf("%s since %s, reports its end as %s", harmless(e.Workflow), at(e.StartedAt, now), harmless(e.Event))
 		switch {
 		case e.Refused != "" && e.ARN != "":
-			line += "; not known to be started, and the repeat was refused: " + harmless(e.Refused)
+			line += "; start not confirmed, and the retry was refused: " + harmless(e.Refused)
 		case e.Refused != "":
 			line += "; it will never start: " + harmless(e.Refused)
 		case e.ARN == "":
-			line += "; not known to be started yet"
+			line += "; start not confirmed yet"
 		}
 		lines = append(lines, line)
 	}
@@ -189,11 +189,11 @@ func (v Instance) failedText(now time.Time) string {
 		line := fmt.Sprintf("%s, %s: %s", what, ago(f.At, now), harmless(f.Message))
 		switch f.Report {
 		case durable.ReportTold:
-			line += " (the chart was told)"
+			line += " (reported to the chart)"
 		case durable.ReportSent:
-			line += " (the chart is to be told; if it stays so, that was parked)"
+			line += " (report sent to the chart; if this line stays, the report was parked)"
 		case durable.ReportUnsent:
-			line += " (the chart could not be told yet)"
+			line += " (not reported to the chart yet)"
 		}
 		lines = append(lines, line)
 	}

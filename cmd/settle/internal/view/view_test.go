@@ -101,12 +101,12 @@ func TestTextShowsWhatAnInstanceWaitsFor(t *testing.T) {
               "n": 1
             }
   parked    GO, 2h00m ago: wrong payload
-  failed    send to pipeline/8, 1h00m ago: no\x1bpe (the chart was told)
-            alias to x-7, 1m00s ago: too long (the chart could not be told yet)
-            schedule, 1s ago: denied (the chart is to be told; if it stays so, that was parked)
+  failed    send to pipeline/8, 1h00m ago: no\x1bpe (reported to the chart)
+            alias to x-7, 1m00s ago: too long (not reported to the chart yet)
+            schedule, 1s ago: denied (report sent to the chart; if this line stays, the report was parked)
             schedule, 1s ago: denied
-  ignored   2 so far, for want of a transition
-  skipped   3 so far: repeats, and timers that nobody waits for
+  ignored   2 so far (no matching transition)
+  skipped   3 so far (duplicates and stale timers)
   stored    revision 9, 1m00s ago, version 3 of pipeline
   expires   2026-01-03 13:00:00 CET (in 24h00m)
   history   01-02 12:00:00.000  GO     start → a.waiting, b.calling
