@@ -163,7 +163,7 @@ func TestDemoEndsWithZero(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { out = user{t: t, config: config}.must("demo") })
 	contains(t, out, "in_progress → success", "queued → not_picked_up", "provisioning → active",
 		"waiting → succeeded", "409 Conflict", "sla.meeting → met", "sla.breaching → breached",
-		"open.sales.processing → processed", "All 11 ended where they should", "status         S     \"done\"")
+		"open.sales.processing → processed", "All 11 ended as expected", "status         S     \"done\"")
 	// Each is told as it happens, and by the history.
 	if launches := strings.Count(out, "launching → queued"); launches != 2*(1+3) {
 		t.Errorf("expected 1 launch for the first job and 3 for the second, each told twice, got %d", launches)

@@ -13,8 +13,8 @@ import (
 // calledBack plays a third party that finds something, and then one that does not.
 func (p *player) calledBack(ctx context.Context) ([]end, error) {
 	p.title("A third party that calls back, once",
-		"It is told an address that is made for this instance alone. While it works, nothing runs: the",
-		"instance is an item, the task waits in Step Functions. Of its callbacks the first one counts.")
+		"It gets a callback address for this instance only. While it works, nothing runs: the instance is",
+		"an item in DynamoDB, and the task waits in Step Functions. Only its first callback is accepted.")
 	const found, missed = "enrich/demo-7", "enrich/demo-8"
 	p.log.SetColumns(len(found), len("done.invoke"))
 	arn, party, err := p.ask(ctx, found, "https://example.com/company/7")
@@ -49,7 +49,7 @@ func (p *player) calledBack(ctx context.Context) ([]end, error) {
 		return nil, err
 	}
 
-	p.say("\n   Another one finds nothing; its workflow is told why, and goes on by another path.\n")
+	p.say("\n   Another one finds nothing. Its workflow receives the reason and takes another path.\n")
 	arn, party, err = p.ask(ctx, missed, "https://example.com/company/8")
 	if err != nil {
 		return nil, err

@@ -28,7 +28,7 @@ func itemText(item map[string]types.AttributeValue, indent string, first ...stri
 	for _, name := range append(first, names...) {
 		typ, value := plain(item[name])
 		if name == "tokens" {
-			value = "secret: whoever has a token can answer its task"
+			value = "secret: anyone with a token can answer its task"
 		}
 		label := fmt.Sprintf("%s%-*s  %-4s  ", indent, width, name, typ)
 		text := layOut(value, strings.Repeat(" ", len(label)))

@@ -43,9 +43,9 @@ func agreed(deadline, before time.Duration) pipeline.SLA {
 
 // inTime plays a pipeline whose data is late, and whose job is not.
 func (p *player) inTime(ctx context.Context) ([]end, error) {
-	p.title("A data pipeline evaluates, starts a job, and looks after it",
-		"The region run does the work, the region sla watches the clock. Each look is a second after the",
-		"one before; outside of this demo it is minutes, and between two of them nothing runs.")
+	p.title("A data pipeline evaluates, starts a job, and checks it until it ends",
+		"The region run does the work. The region sla watches the clock. The checks are a second apart.",
+		"Outside this demo they are minutes apart, and nothing runs in between.")
 	run, err := p.runPipeline(ctx, "sales", pipeline.RunConfig{
 		EvaluationIntervalSeconds: 1, EvaluationWindowSeconds: 60, JobCheckIntervalSeconds: 1, SLA: agreed(time.Minute, 20*time.Second),
 	})
@@ -61,9 +61,9 @@ func (p *player) inTime(ctx context.Context) ([]end, error) {
 
 // late plays a pipeline whose job does not end, until it is cancelled.
 func (p *player) late(ctx context.Context) ([]end, error) {
-	p.title("The same pipeline is late: a warning, a breach, and somebody cancels it",
-		"Both alerts come at absolute times, whatever the work is at. The news that the data has changed",
-		"does not wait for the next evaluation; CANCEL stops the job.")
+	p.title("The same pipeline is late: a warning, a breach, and a cancellation",
+		"Both alerts fire at absolute times, independent of the work. The event DATA_CHANGED does not wait",
+		"for the next evaluation. CANCEL stops the job.")
 	run, err := p.runPipeline(ctx, "stock", pipeline.RunConfig{
 		EvaluationIntervalSeconds: 60, EvaluationWindowSeconds: 600, JobCheckIntervalSeconds: 60, SLA: agreed(2*time.Second, time.Second),
 	})
@@ -94,8 +94,8 @@ func (p *player) late(ctx context.Context) ([]end, error) {
 func (p *player) moreEnds(ctx context.Context) ([]end, error) {
 	p.title("One waiting task, many ends",
 		"The workflow waits in one task, and branches on the outcome, not just on success and failure.",
-		"Three more runs at the same time, for some seconds: the data does not come, the job's time is up,",
-		"the deadline has passed before the run begins. Their transitions are told by their histories.")
+		"Three more runs take some seconds, at the same time: the data does not arrive, the job times out,",
+		"the deadline has passed before the run begins. Their histories show the transitions.")
 	p.seen.setQuiet(true)
 	defer p.seen.setQuiet(false)
 	var runs []pipelineRun
@@ -127,6 +127,6 @@ func (p *player) moreEnds(ctx context.Context) ([]end, error) {
 		}
 		ends = append(ends, end{runs[i].instance, c.states})
 	}
-	p.say("\n   %s", p.config.Style.Bold(fmt.Sprintf("pipeline.asl.json has ended in %d ways:", len(p.ways)))+" "+strings.Join(p.ways, ", "))
+	p.say("\n   %s", p.config.Style.Bold(fmt.Sprintf("pipeline.asl.json ended in %d ways:", len(p.ways)))+" "+strings.Join(p.ways, ", "))
 	return ends, nil
 }

@@ -18,7 +18,7 @@ import (
 // showItems reads each scene's item through the SDK, prints the first, and checks where they have ended.
 func (p *player) showItems(ctx context.Context, ends []end) error {
 	p.say("\n%s", p.config.Style.Bold("What DynamoDB holds"))
-	p.say("   One item an instance in the table %s, read through the AWS SDK: name, DynamoDB type, value.", stack.Table)
+	p.say("   One item per instance in the table %s, read with the AWS SDK: name, DynamoDB type, value.", stack.Table)
 	p.say("   This is the first of %d.", len(ends))
 	client := dynamodb.NewFromConfig(p.stack.AWS())
 	var failures []error

@@ -106,15 +106,15 @@ type player struct {
 func (p *player) play(ctx context.Context) error {
 	started := time.Now()
 	p.say("%s", p.config.Style.Bold("Settle on this machine"))
-	p.say("SQS, DynamoDB, Scheduler, Step Functions and Lambda's poller run in this process; every call to them")
-	p.say("goes over AWS's own wire protocols. No account, no container, nothing leaves this computer.")
+	p.say("SQS, DynamoDB, Scheduler, Step Functions and Lambda's poller run in this process. Every call to them")
+	p.say("uses AWS's wire protocols. There is no account and no container, and nothing leaves this computer.")
 	if url := p.stack.AWSURL(); url != "" {
 		p.say("AWS is at %s, the gateway at %s.", url, p.stack.HTTPURL())
 	}
 	p.say("")
-	p.say("Each transition is printed once it is stored. What a service did stands above the transitions that")
-	p.say("it is stored with. Left out are parallel states that stay, and a parent that siblings share. At a")
-	p.say("scene's end the path of the Step Functions execution stands beside the history of the instance.")
+	p.say("Each transition is printed once it is stored. The output of a service appears above the transitions")
+	p.say("stored with it. Unchanged parallel states and shared parents are left out. Each scene ends with the")
+	p.say("path of the Step Functions execution beside the history of the instance.")
 	var ends []end
 	for number, scene := range []func(context.Context) ([]end, error){
 		p.pickedUp, p.neverPickedUp, p.signUp, p.calledBack, p.inTime, p.late, p.moreEnds, p.uploaded,
@@ -129,12 +129,12 @@ func (p *player) play(ctx context.Context) error {
 	if err := p.showItems(ctx, ends); err != nil {
 		return err
 	}
-	p.say("\n%s", p.config.Style.Bold(fmt.Sprintf("All %d ended where they should, after %.1f s.", len(ends), time.Since(started).Seconds())))
+	p.say("\n%s", p.config.Style.Bold(fmt.Sprintf("All %d ended as expected, after %.1f s.", len(ends), time.Since(started).Seconds())))
 	for _, ended := range ends {
 		p.say("   %-20s %s", ended.instance, p.config.Style.State(strings.Join(ended.states, ", ")))
 	}
-	p.say("\nThe charts are in machines, the workflows in infra/workflows; settle graph draws a chart. settle dev")
-	p.say("serves this stack until you stop it.")
+	p.say("\nThe charts are in machines, the workflows in infra/workflows. Try settle graph to see a chart, and")
+	p.say("settle dev to run this stack until you stop it.")
 	return nil
 }
 

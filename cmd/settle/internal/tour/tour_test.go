@@ -167,7 +167,7 @@ func TestEachSceneEndsInItsStateAndItsWorkflowInItsOwn(t *testing.T) {
 			t.Errorf("expected %s to end in %s, got %s", c.instance, c.state, last)
 		}
 	}
-	if want := "pipeline.asl.json has ended in 5 ways: Succeeded, Cancelled, NoData, JobTimedOut, SucceededLate"; !strings.Contains(scenes[6], want) {
+	if want := "pipeline.asl.json ended in 5 ways: Succeeded, Cancelled, NoData, JobTimedOut, SucceededLate"; !strings.Contains(scenes[6], want) {
 		t.Errorf("expected %q, got %s", want, scenes[6])
 	}
 }
@@ -185,11 +185,11 @@ func TestTourThatComesToNoEndSaysWhatItWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
 		err := Play(t.Context(), &out, host(nil, never{}), Config{TimeLimit: 15 * time.Second})
-		want := "waited for job/run-1001-job-1 to come into queued; it is in nowhere yet: the time limit is reached, 15s"
+		want := "waited for job/run-1001-job-1 to reach queued; it is in no state yet: the time limit is reached, 15s"
 		if !errors.Is(err, errTimeLimit) || err.Error() != want {
 			t.Errorf("expected %q, got %q", want, err)
 		}
-		if strings.Contains(out.String(), "ended where they should") {
+		if strings.Contains(out.String(), "ended as expected") {
 			t.Errorf("expected no happy end, got:\n%s", out.String())
 		}
 	})
@@ -211,7 +211,7 @@ func TestTourFailsWhenTheSignUpDoesNotEndActive(t *testing.T) {
 			return host(forgetful{demo.Mailer{Logger: logger}}, nil)(logger, settings)
 		}
 		err := Play(t.Context(), &out, play, Config{TimeLimit: 15 * time.Second})
-		want := "waited for signup/ada to come into active; it is in unverified.awaiting_verification: the time limit is reached, 15s"
+		want := "waited for signup/ada to reach active; it is in unverified.awaiting_verification: the time limit is reached, 15s"
 		if err == nil || err.Error() != want {
 			t.Errorf("expected %q, got %v", want, err)
 		}

@@ -197,9 +197,9 @@ func (s *seen) await(ctx context.Context, instance, event string, states ...stri
 		case <-changed:
 		case <-ctx.Done():
 			if now == "" {
-				now = "nowhere yet"
+				now = "no state yet"
 			}
-			return fmt.Errorf("waited for %s to come into %s; it is in %s: %w", instance, strings.Join(states, ", "), now, context.Cause(ctx))
+			return fmt.Errorf("waited for %s to reach %s; it is in %s: %w", instance, strings.Join(states, ", "), now, context.Cause(ctx))
 		}
 	}
 }
