@@ -18,7 +18,7 @@ type checkCommand struct {
 	outputFlag
 }
 
-// Help explains what is checked, and at which cost.
+// Help implements kong.HelpProvider.
 func (*checkCommand) Help() string {
 	return `Run check with a new build before you deploy it. check reads each stored snapshot with the machines of this build, and counts
 how many of them
@@ -38,7 +38,7 @@ capacity.
   settle check --machine signup --status active`
 }
 
-// Run checks the instances by the machines of this build.
+// Run counts the instances that the machines of this build can read.
 func (c *checkCommand) Run(ctx context.Context, s *session) error {
 	machines, err := s.machines()
 	if err != nil {
@@ -81,7 +81,7 @@ func (c *checkCommand) Run(ctx context.Context, s *session) error {
 	return err
 }
 
-// remedy says what to do about the instances that break, some of which only mending their items helps.
+// remedy returns advice on instances that break. spoilt counts the ones whose items are damaged.
 func remedy(broken, spoilt int) string {
 	const versions = "add migrations, or host their versions too"
 	switch spoilt {

@@ -18,13 +18,13 @@ import (
 	"github.com/settle-run/settle/runtime/durable"
 )
 
-// The ports of settle dev: S-E-T-T on a telephone's keys, and the next one.
+// The ports of settle dev: S-E-T-T on a phone keypad, and the next one.
 const (
 	devHTTPPort = "7388"
 	devAWSPort  = "7389"
 )
 
-// functionTimeoutLeast leaves services three seconds beside the loop's Config.DeadlineMargin.
+// functionTimeoutLeast leaves three seconds for services after the loop's Config.DeadlineMargin.
 const functionTimeoutLeast = 5 * time.Second
 
 type devCommand struct {
@@ -42,7 +42,7 @@ type devCommand struct {
 	kong.Plugins
 }
 
-// Help explains what a flag's line has no room for.
+// Help implements kong.HelpProvider.
 func (*devCommand) Help() string {
 	return `Runs the same handlers as on AWS. They get the same events over the same wire protocols. Only the services are simulated:
 they print what they would do.
@@ -68,7 +68,7 @@ else. To leave them out, use --consumer-env SETTLE_LOG_PAYLOADS=off.
   settle dev --aws-port 0 --consumer ./bootstrap --consumer-env SETTLE_LOG_LEVEL=debug`
 }
 
-// validate refuses flags that make no sense.
+// validate checks the flags.
 func (c *devCommand) validate() error {
 	if c.Concurrency <= 0 {
 		return fmt.Errorf("%w: --concurrency: expected more than zero", errUsage)
@@ -87,7 +87,7 @@ func (c *devCommand) validate() error {
 	return nil
 }
 
-// prepare returns what the gateway of the command's machines takes.
+// prepare calls Config.Dev.Prepare.
 func (c *devCommand) prepare(s *session, made *secrets) (Gateway, error) {
 	if s.config.Dev.Prepare == nil {
 		return Gateway{}, nil
@@ -125,7 +125,7 @@ func (c *devCommand) Run(ctx context.Context, s *session) error {
 	if err != nil {
 		return err
 	}
-	if err = made.keep(); err == nil { // The folder is this process's now.
+	if err = made.keep(); err == nil { // This process owns the folder now.
 		err = c.printWelcome(s, running, gateway)
 	}
 	if err != nil {
@@ -138,7 +138,7 @@ func (c *devCommand) Run(ctx context.Context, s *session) error {
 	return errors.Join(err, running.Close())
 }
 
-// consumerEnv returns what the consumer's executable gets: what its machines want, and what was given.
+// consumerEnv returns the environment of the consumer's executable: the machines' variables and --consumer-env.
 func (c *devCommand) consumerEnv(s *session) func(gatewayURL string) []string {
 	return func(gatewayURL string) []string {
 		var own []string
@@ -151,7 +151,7 @@ func (c *devCommand) consumerEnv(s *session) func(gatewayURL string) []string {
 
 func loopback(port uint16) string { return net.JoinHostPort("127.0.0.1", fmt.Sprint(port)) }
 
-// printWelcome says what is served, and prints commands that work when pasted.
+// printWelcome prints what is served, and commands to paste.
 func (c *devCommand) printWelcome(s *session, running *stack.Stack, gateway Gateway) error {
 	settle := s.programToPaste()
 	if running.AWSURL() != localEndpoint {
@@ -186,7 +186,7 @@ func (c *devCommand) printWelcome(s *session, running *stack.Stack, gateway Gate
 	return s.printf("%s", s.style.Fold(fmt.Sprintf("Each transition is printed below as it is stored. Ctrl-C stops; %s.\n\n", c.kept())))
 }
 
-// kept says what remains after the command.
+// kept says what remains after the command ends.
 func (c *devCommand) kept() string {
 	if c.Data == "" {
 		return "nothing is kept"
@@ -194,8 +194,8 @@ func (c *devCommand) kept() string {
 	return "to continue later, run settle dev with --data " + c.Data + " again"
 }
 
-// programToPaste returns how another terminal calls this program: by its name if the shell
-// finds it, else by its path.
+// programToPaste returns how to call this program in another terminal: by its name if the shell finds it, else by its
+// path.
 func (s *session) programToPaste() string {
 	if filepath.Base(s.program) == s.program {
 		return s.program

@@ -20,7 +20,7 @@ type dlqCommand struct {
 	Drop    dlqDropCommand    `cmd:"" help:"Delete parked events."`
 }
 
-// Help explains what a dead-letter queue is able to show.
+// Help implements kong.HelpProvider.
 func (*dlqCommand) Help() string {
 	return `An event that can never be applied is parked: moved to the dead-letter queue, with the reason and its source. SQS also moves
 events there, without a reason, after too many receives.
@@ -34,16 +34,16 @@ these. redrive and drop continue until no more are offered.
   settle dlq redrive --instance signup/42`
 }
 
-// dlqFlags are those of the commands that read the dead-letter queue.
+// dlqFlags are the flags of commands that read the dead-letter queue.
 type dlqFlags struct {
 	awsFlags
 	DeadLetterQueue string `name:"dead-letter-queue" default:"settle-dlq.fifo" env:"SETTLE_DEAD_LETTER_QUEUE_URL" placeholder:"NAME|URL" help:"The dead-letter queue (${default})."`
 	Queue           string `default:"settle.fifo" env:"SETTLE_QUEUE_URL" placeholder:"NAME|URL" help:"The queue that the dead-letter queue belongs to (${default}). redrive sends events there. It is refused as --dead-letter-queue."`
 }
 
-// read calls the function with a reader of the queue and what the queue says of itself, and puts back what is left in the reader's
-// hands. What the function finds is to be printed after that: whoever reads the output may end the process. Meanwhile the progress
-// is shown. A queue that cannot be a dead-letter queue is refused before anything is received.
+// read calls do with a reader of the queue and the queue's attributes, and then returns the reader's messages to the
+// queue. A queue that cannot be a dead-letter queue is refused before anything is received. Print what do finds after
+// read returns: if the output is closed, a write ends the process.
 func (f dlqFlags) read(ctx context.Context, s *session, progress *progress, do func(client *sqs.Client, r *deadletter.Reader, has deadletter.Content) error) error {
 	defer progress.end()
 	if err := f.checkQueue(); err != nil {
@@ -81,7 +81,7 @@ type dlqListCommand struct {
 	outputFlag
 }
 
-// Help shows how to narrow it.
+// Help implements kong.HelpProvider.
 func (*dlqListCommand) Help() string {
 	return `Events of one instance are listed in order. If the queue has more events than it offers, a note on standard error says so.
 
@@ -89,7 +89,7 @@ func (*dlqListCommand) Help() string {
   settle dlq list --instance signup/42 -o json | jq -r '.[].message_id'`
 }
 
-// Run lists what the queue shows.
+// Run lists the events that the queue offers.
 func (c *dlqListCommand) Run(ctx context.Context, s *session) error {
 	if c.Limit < 1 {
 		return fmt.Errorf("%w: --limit: expected at least 1, got %d", errUsage, c.Limit)
@@ -125,7 +125,7 @@ func (c *dlqListCommand) Run(ctx context.Context, s *session) error {
 	return err
 }
 
-// nothingParked says so, of an instance or, without a name, of all.
+// nothingParked returns the answer for an empty result, of one instance or of all.
 func nothingParked(instance string) string {
 	if instance != "" {
 		return fmt.Sprintf("No parked events of %s.\n", console.Escape(instance))
@@ -133,7 +133,7 @@ func nothingParked(instance string) string {
 	return "No parked events.\n"
 }
 
-// find receives until there are no more, or enough.
+// find receives until the queue offers no more or the limit is reached.
 func (c *dlqListCommand) find(ctx context.Context, r *deadletter.Reader, progress *progress) (found []view.ParkedEvent, seen int, err error) {
 	found = []view.ParkedEvent{}
 	for {
@@ -160,7 +160,7 @@ type dlqShowCommand struct {
 	outputFlag
 }
 
-// Help tells what is not shown.
+// Help implements kong.HelpProvider.
 func (*dlqShowCommand) Help() string {
 	return `Shows the event with its payload, why it was parked, and where it came from. Task tokens are hidden.
 
@@ -185,7 +185,7 @@ func (c *dlqShowCommand) Run(ctx context.Context, s *session) error {
 	return errors.Join(err, shown.WriteText(s.out, s.style, s.now()))
 }
 
-// find receives until the message is there.
+// find receives until it finds the message.
 func (c *dlqShowCommand) find(ctx context.Context, s *session, r *deadletter.Reader, progress *progress) (*deadletter.Message, error) {
 	for {
 		batch, err := r.Next(ctx)
@@ -193,7 +193,7 @@ func (c *dlqShowCommand) find(ctx context.Context, s *session, r *deadletter.Rea
 			return nil, err
 		}
 		if len(batch) == 0 {
-			return nil, notToBeSeen(s, []string{c.Message}, 1)
+			return nil, notOffered(s, []string{c.Message}, 1)
 		}
 		for _, m := range batch {
 			progress.add()

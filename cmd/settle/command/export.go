@@ -17,7 +17,7 @@ type exportCommand struct {
 	Consistent bool `help:"Read the table consistently, at twice the read capacity."`
 }
 
-// Help explains what is written, and at which cost.
+// Help implements kong.HelpProvider.
 func (*exportCommand) Help() string {
 	return `Writes one line of JSON for each instance: its name, revision and times, its aliases, and its snapshot, which an XState
 front end can read. Task tokens are not included.
@@ -29,7 +29,7 @@ export reports it on standard error, continues, and ends with exit code 1.
   settle export --status done | jq -r '[.instance, .snapshot.output.outcome] | @tsv'`
 }
 
-// exported is a line of an export.
+// exported is one line of the export.
 type exported struct {
 	Instance  string                     `json:"instance"`
 	Revision  int64                      `json:"revision"`
@@ -74,10 +74,9 @@ func (c *exportCommand) Run(ctx context.Context, s *session) error {
 	return nil
 }
 
-// errOutput is wrapped when standard output takes no more.
+// errOutput is wrapped when a write to standard output fails.
 var errOutput = errors.New("writing the output")
 
-// printLineOf writes the line of one instance.
 func (s *session) printLineOf(record durable.Record) error {
 	line := exported{
 		Instance: record.Instance.String(), Revision: record.Revision, CreatedAt: record.CreatedAt, UpdatedAt: record.UpdatedAt, ExpireAt: record.ExpireAt,

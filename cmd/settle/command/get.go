@@ -18,7 +18,7 @@ type getCommand struct {
 	outputFlag
 }
 
-// Help shows what to ask for.
+// Help implements kong.HelpProvider.
 func (*getCommand) Help() string {
 	return `Shows the instance as last stored: its states, the events that it accepts next, timers, services, children, the tasks and
 workflows that it waits for, the event parked last, permanently failed effects, and its last transitions. Task tokens are
@@ -29,7 +29,7 @@ never shown.
   settle get signup/42 -o json | jq .context`
 }
 
-// Run shows the instance as it was stored last.
+// Run prints the instance as last stored.
 func (c *getCommand) Run(ctx context.Context, s *session) error {
 	if (c.Instance == "") == (c.Alias == "") {
 		return fmt.Errorf("%w: expected either an instance, such as signup/42, or --alias", errUsage)
@@ -76,7 +76,7 @@ func (c *getCommand) Run(ctx context.Context, s *session) error {
 	return shown.WriteText(s.out, s.style, s.now())
 }
 
-// missing is the error of an instance of which nothing is stored.
+// missing returns the error for an instance that does not exist.
 func (f tableFlags) missing(known *durable.Machines, id durable.InstanceID) error {
 	if _, err := known.Lookup(id.Machine); err != nil {
 		return err
@@ -84,7 +84,7 @@ func (f tableFlags) missing(known *durable.Machines, id durable.InstanceID) erro
 	return fmt.Errorf("%w: no instance %s in table %s; its first event creates it", errNotFound, id, f.Table)
 }
 
-// read returns an instance as it is stored and as it is shown.
+// read returns an instance as stored and its view.
 func (f tableFlags) read(ctx context.Context, s *session, name string) (durable.Record, view.Instance, error) {
 	defer s.newTask("reading " + name).end()
 	id, err := durable.ParseInstanceID(name)

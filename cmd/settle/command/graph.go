@@ -16,7 +16,7 @@ type graphCommand struct {
 	outputFlag
 }
 
-// Help explains the formats.
+// Help implements kong.HelpProvider.
 func (*graphCommand) Help() string {
 	return `The format mermaid is a state diagram that GitHub renders in Markdown. The diagram of an instance is the chart of the version
 that runs it, with the active states in the class current.
@@ -32,10 +32,10 @@ guards and services by name. The config is the same for all instances.
   settle graph signup --format xstate > signup.json`
 }
 
-// formatXState is that of --format for a config of XState.
+// formatXState is the value of --format for an XState config.
 const formatXState = "xstate"
 
-// machineRow is a machine in the list of machines.
+// machineRow is a row in the list of machines.
 type machineRow struct {
 	Machine string   `json:"machine"`
 	Version int      `json:"version"`
@@ -78,7 +78,6 @@ func (c *graphCommand) xstate(s *session, machine durable.Machine) error {
 	return s.printf("%s", config)
 }
 
-// instance prints the chart of an instance.
 func (c *graphCommand) instance(ctx context.Context, s *session, known *durable.Machines) error {
 	record, _, err := c.read(ctx, s, c.Machine)
 	if err != nil {
@@ -94,7 +93,7 @@ func (c *graphCommand) instance(ctx context.Context, s *session, known *durable.
 	return s.printf("%s", machine.Mermaid(instance.State()...))
 }
 
-// list prints which machines there are.
+// list prints the machines.
 func (c *graphCommand) list(s *session, known *durable.Machines) error {
 	rows := []machineRow{}
 	table := view.NewTable(s.style, "MACHINE", "VERSION", "EVENTS")

@@ -12,7 +12,7 @@ type historyCommand struct {
 	outputFlag
 }
 
-// Help tells how much there is.
+// Help implements kong.HelpProvider.
 func (*historyCommand) Help() string {
 	return `The item of an instance keeps its last 20 transitions. To keep another number, set SETTLE_HISTORY_MAX for the consumer, or
 durable.Config.HistoryMax in a loop of your own. Events, timers and the ends of services are included, ignored ones too.

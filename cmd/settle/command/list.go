@@ -21,7 +21,7 @@ type listCommand struct {
 	outputFlag
 }
 
-// Help explains what the listing is worth, and what it costs.
+// Help implements kong.HelpProvider.
 func (*listCommand) Help() string {
 	return `If the table has the index by_state, list finds instances by the index and sorts them by machine, state and ID. With
 --machine, or --machine and --state, it reads only that part of the index. Each instance is shown as the table has it. But
@@ -45,12 +45,12 @@ const (
 	sourceTable = "table"
 )
 
-// listing is what a list command has found, and its form in JSON.
+// listing is the result of a list command, and its JSON form.
 type listing struct {
 	Instances []view.Instance `json:"instances"`
-	// Source tells what they were found by: an index is eventually consistent.
+	// Source is sourceIndex, which is eventually consistent, or sourceTable.
 	Source string `json:"source"`
-	// Cursor is where the next page begins, if there is one.
+	// Cursor is the start of the next page, if there is one.
 	Cursor string `json:"cursor,omitempty"`
 
 	machines *durable.Machines
@@ -58,7 +58,7 @@ type listing struct {
 	failures []error
 }
 
-// add adds an instance as it is shown, or why it cannot be.
+// add adds an instance, or the error from reading it.
 func (l *listing) add(record durable.Record, err error) {
 	l.progress.add()
 	var shown view.Instance
@@ -72,8 +72,7 @@ func (l *listing) add(record durable.Record, err error) {
 	l.Instances = append(l.Instances, shown)
 }
 
-// Run lists the instances. An item that cannot be read does not hide the others: they are shown first, and the
-// error after them.
+// Run lists the instances. If some items cannot be read, it prints the others first, and then the errors.
 func (c *listCommand) Run(ctx context.Context, s *session) error {
 	if c.Limit < 1 {
 		return fmt.Errorf("%w: --limit: expected at least 1, got %d", errUsage, c.Limit)
@@ -106,15 +105,15 @@ func (c *listCommand) Run(ctx context.Context, s *session) error {
 		err = view.WriteTable(s.out, s.style, found.Instances, s.now())
 	}
 	if len(found.Instances) == 0 {
-		if strange := c.strange(s, known); strange != "" {
-			s.note("No machine of this build has the %s.", strange)
+		if place := c.unknownPlace(s, known); place != "" {
+			s.note("No machine of this build has the %s.", place)
 		}
 	}
 	c.note(s, found)
 	return errors.Join(append(found.failures, err)...)
 }
 
-// find lists by the index if there is one, unless it is to be consistent.
+// find lists by the index if the table has it and --consistent is not set.
 func (c *listCommand) find(ctx context.Context, s *session, store *dynamostore.Store, filter dynamostore.Filter, known *durable.Machines) (*listing, error) {
 	found := &listing{Instances: []view.Instance{}, machines: known, progress: s.newProgress("instance found", "instances found")}
 	defer found.progress.end()
@@ -149,7 +148,7 @@ func (c *listCommand) findByIndex(ctx context.Context, store *dynamostore.Store,
 	}
 }
 
-// findInTable reads the table. Whatever stops it is among the failures.
+// findInTable reads the table. Errors go to found.failures.
 func (c *listCommand) findInTable(ctx context.Context, store *dynamostore.Store, filter dynamostore.Filter, found *listing) {
 	found.Source, found.Cursor = sourceTable, ""
 	for record, err := range store.List(ctx, filter) {
@@ -162,8 +161,7 @@ func (c *listCommand) findInTable(ctx context.Context, store *dynamostore.Store,
 	slices.SortFunc(found.Instances, func(a, b view.Instance) int { return cmp.Compare(a.Name, b.Name) })
 }
 
-// note tells on standard error what the list does not show: how to go on, and what it was found by, if
-// somebody may want to know.
+// note prints on standard error how to continue and, on a terminal, how the instances were found.
 func (c *listCommand) note(s *session, found *listing) {
 	switch {
 	case found.Cursor != "":

@@ -18,7 +18,7 @@ type migrateCommand struct {
 	outputFlag
 }
 
-// Help explains why there is nothing but a dry run.
+// Help implements kong.HelpProvider.
 func (*migrateCommand) Help() string {
 	return `Instances migrate automatically: each one when its next event is applied, in the same write. There is nothing to start, so
 migrate requires --dry-run. An instance without further events keeps its version. To migrate instances at a time of your
@@ -32,7 +32,7 @@ instance, the exit code is 1, and settle check shows the reason. migrate reads t
   settle migrate --dry-run --machine signup -o json`
 }
 
-// Run shows what the migrations would do.
+// Run shows what the migrations would change.
 func (c *migrateCommand) Run(ctx context.Context, s *session) error {
 	if !c.DryRun {
 		return fmt.Errorf("%w: expected --dry-run: instances migrate automatically, each with its next event, and there is nothing to start", errUsage)
@@ -77,7 +77,7 @@ func (c *migrateCommand) Run(ctx context.Context, s *session) error {
 	return err
 }
 
-// add counts an instance, if it would migrate.
+// add counts an instance if it would migrate.
 func (c *migrateCommand) add(found *view.Migrations, known *durable.Machines, record durable.Record) error {
 	var stored struct {
 		Version int `json:"version"`

@@ -19,7 +19,7 @@ type resumeCommand struct {
 	outputFlag
 }
 
-// Help explains what is sent, and when that helps.
+// Help implements kong.HelpProvider.
 func (*resumeCommand) Help() string {
 	return `An instance is unsettled while its services run. It stays unsettled if the chart fails on the result of a service, or if SQS
 moves its event to the dead-letter queue after too many receives. An instance can also be left with effects that were
@@ -38,27 +38,27 @@ settle resume.
   settle resume signup/42 --wait settled --timeout 2m`
 }
 
-// resumed is the answer.
+// resumed is the JSON answer.
 type resumed struct {
 	Instance string `json:"instance"`
-	// Needed says that something was left to do; MessageID is that of the message then.
+	// Needed is true if something was left to do. MessageID is set only then.
 	Needed    bool     `json:"needed"`
 	MessageID string   `json:"message_id,omitempty"`
 	State     []string `json:"state"`
 	Settled   bool     `json:"settled"`
 }
 
-// resumeTimer is the ID of a timer that no instance has: theirs begin with a number.
+// resumeTimer is not the ID of any timer: those begin with a number.
 const resumeTimer = "resume"
 
-// nudge returns the firing of a timer that the instance does not have. The loop skips it once it has settled the instance and
-// performed its effects.
+// nudge returns the firing of a timer that the instance does not have. The loop settles the instance, performs its
+// effects, and then skips the firing.
 func nudge(to durable.InstanceID) (durable.Message, error) {
 	body, err := json.Marshal(map[string]string{"type": statechart.TimerEvent, "timer": resumeTimer})
 	return durable.Message{To: to, Body: body, DeduplicationID: rand.Text()}, err
 }
 
-// Run nudges the instance, if something is left to do.
+// Run nudges the instance if something is left to do.
 func (c *resumeCommand) Run(ctx context.Context, s *session) error {
 	if err := c.validate(); err != nil {
 		return err

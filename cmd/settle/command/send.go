@@ -26,7 +26,7 @@ type sendCommand struct {
 	outputFlag
 }
 
-// Help explains what a flag's line has no room for.
+// Help implements kong.HelpProvider.
 func (*sendCommand) Help() string {
 	return `The event is validated first. An invalid event is refused with exit code 4 and is not queued. Unknown payload keys
 are ignored, with a warning. The command returns once the event is queued.
@@ -44,7 +44,7 @@ queue now and then. If your chart has tags named "settled" or "done", use settle
   settle send signup/42 CANCEL --wait done --timeout 10s`
 }
 
-// Run checks the event, sends it, and waits for what it leads to.
+// Run validates the event, sends it, and waits if asked to.
 func (c *sendCommand) Run(ctx context.Context, s *session) error {
 	to, err := durable.ParseInstanceID(c.Instance)
 	if err != nil {
@@ -71,7 +71,7 @@ func (c *sendCommand) Run(ctx context.Context, s *session) error {
 		return fmt.Errorf("%w: expected at most %d bytes, got %d", errRefused, httpapi.EventBytesMax, len(body))
 	}
 	s.noteIgnoredKeys(to.Machine, c.Event, body)
-	// Without an ID of its own an event counts whenever it is sent: two RESEND are two.
+	// Without --id, each send is a new event: sending RESEND twice means two events.
 	deduplicationID := rand.Text()
 	if c.ID != "" {
 		if deduplicationID, err = durable.DeduplicationID(to, c.ID, body); err != nil {
@@ -92,7 +92,7 @@ func (c *sendCommand) Run(ctx context.Context, s *session) error {
 	return c.print(s, w.messageID, &shown, ignored)
 }
 
-// sentAnswer is the answer of the gateway and, if the command has waited, where the instance is then.
+// sentAnswer is the gateway's answer and, after a wait, the state of the instance.
 type sentAnswer struct {
 	MessageID string `json:"message_id"`
 	Instance  string `json:"instance"`
@@ -105,8 +105,8 @@ type sentAnswer struct {
 	Ignored  bool              `json:"ignored,omitempty"`
 }
 
-// print writes the answer; shown is the instance that was waited for, nil if none was, and ignored says that the event is known
-// to have meant nothing to it.
+// print prints the answer. shown is the instance after a wait, else nil. ignored reports whether the event is known to
+// have been ignored.
 func (c *sendCommand) print(s *session, messageID string, shown *view.Instance, ignored bool) error {
 	answer := sentAnswer{MessageID: messageID, Instance: c.Instance, Type: c.Event, Ignored: ignored}
 	if shown != nil {
@@ -125,7 +125,6 @@ func (c *sendCommand) print(s *session, messageID string, shown *view.Instance, 
 	return s.printf("%s", s.style.Fold(shown.Summary(s.style)+said+"\n"))
 }
 
-// body returns the event in its JSON form.
 func (c *sendCommand) body(ctx context.Context, s *session) (json.RawMessage, error) {
 	if len(c.ID) > httpapi.EventIDBytesMax {
 		return nil, fmt.Errorf("%w: --id: expected at most %d bytes, got %d", errUsage, httpapi.EventIDBytesMax, len(c.ID))
@@ -172,7 +171,7 @@ func (c *sendCommand) payload(ctx context.Context, s *session) (map[string]json.
 	return payload, nil
 }
 
-// pairs makes a payload of key=value and key:=value.
+// pairs parses a payload of key=value and key:=value.
 func pairs(arguments []string) (map[string]json.RawMessage, error) {
 	payload := map[string]json.RawMessage{}
 	for _, argument := range arguments {
@@ -199,7 +198,7 @@ func pairs(arguments []string) (map[string]json.RawMessage, error) {
 	return payload, nil
 }
 
-// withHint says how to write what is no text, where that is what went wrong.
+// withHint explains how to write values other than strings, if a string was the mistake.
 func withHint(err error) error {
 	var mismatch *statechart.JSONError
 	if errors.Is(err, statechart.ErrPayload) && errors.As(err, &mismatch) && mismatch.Key != "" && (mismatch.Got == "a string" || mismatch.Got == "an empty string") {

@@ -29,7 +29,7 @@ type simulateCommand struct {
 	Microsteps bool     `help:"Show each microstep too."`
 }
 
-// Help explains what goes in and what comes out.
+// Help implements kong.HelpProvider.
 func (*simulateCommand) Help() string {
 	return `Write one JSON object a line to standard input. Blank lines are skipped:
 
@@ -57,7 +57,7 @@ A line that is not an event ends the simulation with exit code 4 and the line nu
 name gets "handled": false, as in XState. A line may have up to 256 KiB.`
 }
 
-// Run plays the lines of standard input as they come.
+// Run simulates the lines of standard input as they arrive.
 func (c *simulateCommand) Run(ctx context.Context, s *session) error {
 	config, err := c.config()
 	if err != nil {
@@ -82,7 +82,7 @@ func (c *simulateCommand) Run(ctx context.Context, s *session) error {
 	})
 }
 
-// config reads the flags.
+// config parses the flags.
 func (c *simulateCommand) config() (simulation.Config, error) {
 	config := simulation.Config{Guards: map[string]bool{}, Delays: map[string]time.Duration{}, Microsteps: c.Microsteps}
 	for _, flag := range c.Guard {
@@ -117,7 +117,7 @@ func (c *simulateCommand) config() (simulation.Config, error) {
 	return config, nil
 }
 
-// machine reads the file or, if there is none, writes the machine of that name.
+// machine reads the file or, if the file does not exist, returns the chart of the machine of that name.
 func (c *simulateCommand) machine(s *session) ([]byte, error) {
 	file, err := os.Open(c.File)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -135,15 +135,15 @@ func (c *simulateCommand) machine(s *session) ([]byte, error) {
 		return nil, err
 	}
 	defer file.Close()
-	text, err := io.ReadAll(io.LimitReader(file, xstatejson.DocumentBytesMax+1)) // Read names the limit.
+	text, err := io.ReadAll(io.LimitReader(file, xstatejson.DocumentBytesMax+1)) // Read checks the limit.
 	if err != nil {
 		return nil, err
 	}
 	return text, nil
 }
 
-// eachLine calls the function with each line of standard input as it comes, until it fails or ctx
-// ends. Errors name the line.
+// eachLine calls fn with each line of the input as it arrives, until fn fails or ctx ends. Errors contain the line
+// number.
 func eachLine(ctx context.Context, in io.Reader, fn func([]byte) error) error {
 	type read struct {
 		line []byte
@@ -152,7 +152,7 @@ func eachLine(ctx context.Context, in io.Reader, fn func([]byte) error) error {
 	lines := make(chan read)
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	go func() { // What waits for a line cannot be interrupted.
+	go func() { // A read cannot be interrupted.
 		defer close(lines)
 		scanner := bufio.NewScanner(in)
 		scanner.Buffer(nil, httpapi.EventBytesMax+len("\r\n"))

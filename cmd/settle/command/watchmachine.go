@@ -17,27 +17,27 @@ import (
 )
 
 const (
-	// watchByIndex and watchByTable are how long watch --machine waits between two looks, by what these read.
+	// watchByIndex and watchByTable are the intervals of watch --machine, with and without the index.
 	watchByIndex = 2 * time.Second
 	watchByTable = 10 * time.Second
-	// watchInstancesMax is how many instances it reads in a look.
+	// watchInstancesMax is how many instances watch --machine follows.
 	watchInstancesMax = 1000
 )
 
-// crowd is the instances that watch --machine has seen.
+// crowd is the set of instances that watch --machine follows.
 type crowd struct {
 	*watch
 	filter dynamostore.Filter
-	// byTable says that the table has no index.
+	// byTable is set if the table has no index.
 	byTable bool
-	// seen are those that are active, as they were read last; listed are those that the last look found.
+	// seen has the active instances as last read. listed has the instances that the last look found.
 	seen   map[durable.InstanceID]durable.Record
 	listed map[durable.InstanceID]bool
-	// unreadable are those whose items could not be read, which was said.
+	// unreadable has the instances whose items could not be read, to report each of them once.
 	unreadable map[string]bool
 }
 
-// several prints what happens to the instances that the filter chooses, until ctx ends.
+// several prints the transitions of the instances that match the filter, until ctx ends.
 func (w *watch) several(ctx context.Context, filter dynamostore.Filter) error {
 	c := &crowd{watch: w, filter: filter, seen: map[durable.InstanceID]durable.Record{}, unreadable: map[string]bool{}}
 	progress := w.session.newProgress("instance found", "instances found")
@@ -57,7 +57,7 @@ func (w *watch) several(ctx context.Context, filter dynamostore.Filter) error {
 	return err
 }
 
-// pause is how long to wait between two looks.
+// pause returns the interval between two looks.
 func (c *crowd) pause() time.Duration {
 	switch {
 	case c.flags.Every != nil:
@@ -69,7 +69,7 @@ func (c *crowd) pause() time.Duration {
 	}
 }
 
-// introduce tells what the first look has found, and what each costs.
+// introduce prints the result of the first look, and the cost of a look.
 func (c *crowd) introduce() error {
 	s, counts := c.session, map[string]int{}
 	for _, record := range c.seen {
@@ -93,7 +93,7 @@ func (c *crowd) introduce() error {
 	return nil
 }
 
-// look reads the instances and prints, from the second time on, what has happened since, in the order of time.
+// look reads the instances. From the second call on, it prints the transitions since the last look, ordered by time.
 func (c *crowd) look(ctx context.Context, first *progress) error {
 	records, err := c.list(ctx, first)
 	if err != nil {
@@ -104,7 +104,7 @@ func (c *crowd) look(ctx context.Context, first *progress) error {
 		listed[record.Instance] = true
 	}
 	for id := range c.listed {
-		if !listed[id] { // It is over, or somewhere else, or the index is behind.
+		if !listed[id] { // The instance has ended or left the filter, or the index is behind.
 			record, err := c.store.Load(ctx, id)
 			if err != nil {
 				return err
@@ -112,12 +112,12 @@ func (c *crowd) look(ctx context.Context, first *progress) error {
 			records = append(records, record)
 		}
 	}
-	c.listed = listed // Not before all is read: a look that fails is made again.
+	c.listed = listed // Set only after all reads: a failed look is repeated.
 	var fresh []watched
 	var over []durable.Record
 	for _, record := range records {
 		seen, known := c.seen[record.Instance]
-		if record.Revision < seen.Revision && record.Revision > 0 { // The table was not read consistently.
+		if record.Revision < seen.Revision && record.Revision > 0 { // This read was older than the last one.
 			continue
 		}
 		c.seen[record.Instance] = record
@@ -132,7 +132,7 @@ func (c *crowd) look(ctx context.Context, first *progress) error {
 	return c.printLook(fresh, over)
 }
 
-// printLook prints what a look has found: that an instance is over, behind the last of its transitions.
+// printLook prints transitions. The end of an instance follows its last transition.
 func (c *crowd) printLook(fresh []watched, over []durable.Record) error {
 	slices.SortStableFunc(fresh, func(a, b watched) int { return a.At.Compare(b.At) })
 	slices.SortFunc(over, func(a, b durable.Record) int { return strings.Compare(a.Instance.String(), b.Instance.String()) })
@@ -159,7 +159,7 @@ func (c *crowd) printLook(fresh []watched, over []durable.Record) error {
 	return nil
 }
 
-// list reads the instances: by the index, unless the table has none.
+// list reads the instances, by the index if the table has it.
 func (c *crowd) list(ctx context.Context, first *progress) ([]durable.Record, error) {
 	var records []durable.Record
 	for record, err := range c.each(ctx) {
@@ -184,7 +184,7 @@ func (c *crowd) list(ctx context.Context, first *progress) ([]durable.Record, er
 	return records, nil
 }
 
-// each yields the instances, as Store.List does.
+// each yields the instances like Store.List.
 func (c *crowd) each(ctx context.Context) iter.Seq2[durable.Record, error] {
 	return func(yield func(durable.Record, error) bool) {
 		for cursor := ""; !c.byTable; {
