@@ -16,7 +16,7 @@ import (
 	"github.com/settle-run/settle/runtime/sqsqueue"
 )
 
-// uploaded plays a month whose sales file is there before its warehouse file, which is corrected later.
+// uploaded plays a month whose sales file arrives before its warehouse file, which is corrected later.
 func (p *player) uploaded(ctx context.Context) ([]end, error) {
 	p.title("Two dependent files, in the wrong order",
 		"The sales file needs the warehouse file of its month. S3 may report a file twice, and a file may",
@@ -72,7 +72,7 @@ func (p *player) uploaded(ctx context.Context) ([]end, error) {
 	return []end{{instance, []string{"completed"}}}, p.showBeside(ctx, instance, executions...)
 }
 
-// objectCreated tells of a file as EventBridge does, and has it queued as functions/objects does.
+// objectCreated builds the EventBridge event of a file and queues it as functions/objects does.
 func (p *player) objectCreated(ctx context.Context, kind, month, etag, sequencer, note string) error {
 	bucket, key := kind+"-uploads", kind+"_"+month+".csv"
 	created, err := json.Marshal(map[string]any{

@@ -47,7 +47,7 @@ func (p *player) pickedUp(ctx context.Context) ([]end, error) {
 	return []end{{instance, []string{"success"}}}, p.showBeside(ctx, instance, ended)
 }
 
-// neverPickedUp plays a workflow job that waits for runners in vain.
+// neverPickedUp plays a workflow job that no runner picks up.
 func (p *player) neverPickedUp(ctx context.Context) ([]end, error) {
 	p.title("A workflow job that no runner picks up",
 		fmt.Sprintf("Each runner gets %s to pick up the job. Outside this demo it gets 5 minutes. After three", console.Span(p.config.PickUpTimeout)),
@@ -75,7 +75,7 @@ func (p *player) neverPickedUp(ctx context.Context) ([]end, error) {
 	return []end{{instance, []string{"not_picked_up"}}}, p.showBeside(ctx, instance, ended)
 }
 
-// signUp plays a sign-up with one wrong code and a mail that is sent again.
+// signUp plays a sign-up with one wrong code and a second mail.
 func (p *player) signUp(ctx context.Context) ([]end, error) {
 	const instance, waiting = "signup/ada", "unverified.awaiting_verification"
 	p.title("A sign-up, with a wrong code and a second mail",
@@ -85,7 +85,7 @@ func (p *player) signUp(ctx context.Context) ([]end, error) {
 	steps := []struct {
 		event   string
 		payload func() map[string]any
-		// ends is where the instance settles, after the transition on which event.
+		// ends is where the instance settles after the transition on the event on.
 		on, ends string
 	}{
 		{"SIGN_UP", func() map[string]any { return map[string]any{"email": "ada@example.com", "name": "Ada"} }, "", waiting},
@@ -111,7 +111,7 @@ func (p *player) signUp(ctx context.Context) ([]end, error) {
 	return []end{{instance, []string{"active"}}}, p.showBeside(ctx, instance)
 }
 
-// wrongCode returns a code like the given one that it is not.
+// wrongCode returns another code.
 func wrongCode(code string) string {
 	if code == "000000" {
 		return "000001"

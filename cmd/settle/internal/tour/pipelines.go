@@ -9,10 +9,9 @@ import (
 	"github.com/settle-run/settle/machines/pipeline"
 )
 
-// pipelineRun is a run of a pipeline for today that a workflow has started and waits for.
+// pipelineRun is a run of a pipeline for today, started by a workflow that waits for it.
 type pipelineRun struct{ instance, execution string }
 
-// runPipeline starts a run of the pipeline.
 func (p *player) runPipeline(ctx context.Context, name string, config pipeline.RunConfig) (pipelineRun, error) {
 	today := time.Now().UTC()
 	run := pipelineRun{instance: "pipeline/" + name + today.Format("-02")}
@@ -24,7 +23,7 @@ func (p *player) runPipeline(ctx context.Context, name string, config pipeline.R
 	return run, err
 }
 
-// endRun waits until the run's execution has ended in the state, and prints it beside the run's history.
+// endRun waits until the run's execution ends in the state, and prints its path beside the run's history.
 func (p *player) endRun(ctx context.Context, run pipelineRun, state string) error {
 	ended, err := p.ended(ctx, "pipeline", run.execution, "Pipeline", "Outcome", state)
 	if err != nil {
@@ -34,14 +33,13 @@ func (p *player) endRun(ctx context.Context, run pipelineRun, state string) erro
 	return p.showBeside(ctx, run.instance, ended)
 }
 
-// agreed returns the service level of a deadline that is so far away, in whole seconds, and of a warning
-// before that.
+// agreed returns a service level with a deadline in so much time, rounded up to seconds, and a warning before it.
 func agreed(deadline, before time.Duration) pipeline.SLA {
 	at := time.Now().UTC().Add(deadline + time.Second - 1).Truncate(time.Second)
 	return pipeline.SLA{Deadline: at.Format(time.RFC3339), ExpectedDurationSeconds: int(before / time.Second)}
 }
 
-// inTime plays a pipeline whose data is late, and whose job is not.
+// inTime plays a pipeline whose data is late and whose job is on time.
 func (p *player) inTime(ctx context.Context) ([]end, error) {
 	p.title("A data pipeline evaluates, starts a job, and checks it until it ends",
 		"The region run does the work. The region sla watches the clock. The checks are a second apart.",
@@ -59,7 +57,7 @@ func (p *player) inTime(ctx context.Context) ([]end, error) {
 	return []end{{run.instance, states}}, p.endRun(ctx, run, "Succeeded")
 }
 
-// late plays a pipeline whose job does not end, until it is cancelled.
+// late plays a pipeline whose job runs until it is cancelled.
 func (p *player) late(ctx context.Context) ([]end, error) {
 	p.title("The same pipeline is late: a warning, a breach, and a cancellation",
 		"Both alerts fire at absolute times, independent of the work. The event DATA_CHANGED does not wait",
@@ -90,7 +88,7 @@ func (p *player) late(ctx context.Context) ([]end, error) {
 	return []end{{run.instance, []string{"run.cancelled", "sla.breached"}}}, p.endRun(ctx, run, "Cancelled")
 }
 
-// moreEnds plays three runs at a time, whose histories tell enough.
+// moreEnds plays three runs at the same time. It prints only their histories.
 func (p *player) moreEnds(ctx context.Context) ([]end, error) {
 	p.title("One waiting task, many ends",
 		"The workflow waits in one task, and branches on the outcome, not just on success and failure.",

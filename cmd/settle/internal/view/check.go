@@ -9,8 +9,8 @@ import (
 	"github.com/settle-run/settle/runtime/durable"
 )
 
-// WriteCheck writes the counts of a check as a table, one machine, version, status and state a line, and below
-// it an example of what breaks in each.
+// WriteCheck writes the counts of a check as a table, one row for each machine, version, status and state. Below the
+// table it writes an example of each row that breaks.
 func WriteCheck(w io.Writer, style console.Style, rows []durable.CheckRow) error {
 	table := NewTable(style, "MACHINE", "VERSION", "STATUS", "STATE", "FIT", "MIGRATE", "BREAK")
 	for _, row := range rows {

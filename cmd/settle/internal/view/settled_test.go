@@ -10,7 +10,8 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// orders returns a machine whose last state is final inside of one that nothing leaves: it stays active there, without a tag.
+// orders returns a machine whose last state is final inside a state without transitions. The instance stays active
+// there, without a tag.
 func orders(t *testing.T) durable.Machine {
 	t.Helper()
 	type state = statechart.State[map[string]int]
@@ -42,7 +43,7 @@ func TestSettledIsWhatTheEngineSays(t *testing.T) {
 		Instance: durable.InstanceID{Machine: "order", ID: "1"}, Revision: 2, State: instance.State(), Status: instance.Status(), Snapshot: snapshot,
 		CreatedAt: noon, UpdatedAt: noon,
 	}
-	half := record() // Its service is gone, and nothing would move it on.
+	half := record() // Its service no longer exists, and nothing else would move it on.
 	half.Snapshot = json.RawMessage(strings.Replace(strings.Replace(string(half.Snapshot), `"tags": ["slow"]`, `"tags": ["settled"]`, 1), `"services": {"9.2"`, `"none": {"9.2"`, 1))
 	hosted, err := durable.NewMachines(machine, pipeline())
 	if err != nil {

@@ -16,11 +16,10 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// timeFormat is how points in time are shown: by the second, with their zone.
+// timeFormat has seconds and the zone.
 const timeFormat = "2006-01-02 15:04:05 MST"
 
-// WriteText writes the instance for people to read; now is what times are counted from, in
-// the zone that they are shown in.
+// WriteText writes the instance as text. Times are in the zone of now and relative to it.
 func (v Instance) WriteText(w io.Writer, style console.Style, now time.Time) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n", style.Bold(harmless(v.Name)))
@@ -58,10 +57,10 @@ func (v Instance) WriteText(w io.Writer, style console.Style, now time.Time) err
 	return err
 }
 
-// labelColumns is how wide the names of lines are.
+// labelColumns is the width of the labels.
 const labelColumns = 8
 
-// labelled is a line, or several, of what has a name; nothing if there is no value.
+// labelled returns a labelled value of one or several lines, or "" if there is no value.
 func labelled(style console.Style, label, value string) string {
 	if value == "" {
 		return ""
@@ -69,7 +68,7 @@ func labelled(style console.Style, label, value string) string {
 	return fmt.Sprintf("  %s%*s  %s\n", style.Dim(label), labelColumns-len(label), "", strings.ReplaceAll(value, "\n", "\n            "))
 }
 
-// Summary says in a line where the instance is.
+// Summary returns the state of the instance in one line.
 func (v Instance) Summary(style console.Style) string {
 	how := string(v.Status)
 	if v.Status == statechart.Active {
@@ -82,7 +81,7 @@ func (v Instance) Summary(style console.Style) string {
 	return fmt.Sprintf("%s is in %s, %s, revision %d%s", style.Bold(harmless(v.Name)), style.State(harmless(strings.Join(v.State, ", "))), how, v.Revision, problem)
 }
 
-// settledText says in words what the tag and the services mean.
+// settledText explains the tag "settled".
 func (v Instance) settledText() string {
 	switch {
 	case v.Status != statechart.Active:
@@ -126,7 +125,7 @@ func (v Instance) servicesText() string {
 	return strings.Join(lines, "\n")
 }
 
-// childrenText tells which child instances live, and under which names.
+// childrenText lists the live child instances.
 func (v Instance) childrenText() string {
 	var lines []string
 	for _, id := range slices.Sorted(maps.Keys(v.Children)) {
@@ -135,7 +134,7 @@ func (v Instance) childrenText() string {
 	return strings.Join(lines, "\n")
 }
 
-// waitsText tells which Step Functions tasks wait for the instance. Their names are a workflow's.
+// waitsText lists the Step Functions tasks that wait for the instance. Their names come from a workflow.
 func (v Instance) waitsText(now time.Time) string {
 	var lines []string
 	for _, wait := range v.Waits {
@@ -148,7 +147,7 @@ func (v Instance) waitsText(now time.Time) string {
 	return strings.Join(lines, "\n")
 }
 
-// executionsText tells whose end the instance waits for.
+// executionsText lists the executions that the instance waits for.
 func (v Instance) executionsText(now time.Time) string {
 	var lines []string
 	for _, e := range v.Executions {
@@ -166,7 +165,7 @@ func (v Instance) executionsText(now time.Time) string {
 	return strings.Join(lines, "\n")
 }
 
-// parkedText tells what was parked, and why. The type and parts of the reason are a producer's.
+// parkedText returns the parked event and the reason. The type and parts of the reason come from a producer.
 func (v Instance) parkedText(now time.Time) string {
 	if v.Parked == nil {
 		return ""
@@ -178,7 +177,7 @@ func (v Instance) parkedText(now time.Time) string {
 	return fmt.Sprintf("%s%s: %s", what, ago(v.Parked.At, now), harmless(v.Parked.Message))
 }
 
-// failedText tells which effects failed for good. Targets and reasons may hold what a producer wrote.
+// failedText lists the permanently failed effects. Targets and reasons may contain text of a producer.
 func (v Instance) failedText(now time.Time) string {
 	var lines []string
 	for _, f := range v.Failed {
@@ -212,7 +211,7 @@ func historyText(style console.Style, history []durable.Transition, zone *time.L
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// at shows a point in time and how far it is away.
+// at returns a time and its distance from now.
 func at(t, now time.Time) string {
 	return fmt.Sprintf("%s (%s)", t.In(now.Location()).Format(timeFormat), ago(t, now))
 }
@@ -224,11 +223,10 @@ func ago(t, now time.Time) string {
 	return console.Span(now.Sub(t)) + " ago"
 }
 
-// textBytesMax is how much is shown of a text that a producer may have written.
+// textBytesMax is the length at which a producer's text is truncated.
 const textBytesMax = 1000
 
-// harmless returns a text of a producer's without what a terminal would obey, and cut off where
-// it fills the screen.
+// harmless escapes control characters in a producer's text and truncates it.
 func harmless(text string) string {
 	if len(text) <= textBytesMax {
 		return console.Escape(text)
@@ -240,7 +238,7 @@ func harmless(text string) string {
 	return fmt.Sprintf("%s... and %d more bytes", console.Escape(text[:end]), len(text)-end)
 }
 
-// indented lays JSON out over lines, whole; what is none is shown as it is. Neither has what a terminal would obey.
+// indented returns JSON over several lines, and other text unchanged. Both are escaped for terminals.
 func indented(text json.RawMessage) string {
 	var b bytes.Buffer
 	if json.Indent(&b, text, "", "  ") != nil {

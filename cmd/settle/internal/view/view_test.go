@@ -16,7 +16,7 @@ import (
 
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 
-// pipelines returns the machine of the record below.
+// pipelines returns the machine of record.
 func pipelines(t *testing.T) *durable.Machines {
 	t.Helper()
 	machines, err := durable.NewMachines(pipeline())
@@ -46,8 +46,7 @@ func pipeline() durable.Machine {
 	}), durable.MachineConfig{})
 }
 
-// record is an instance with something in every place; its snapshot holds a secret where later
-// versions will hold some.
+// record is an instance with a value in every field. Its snapshot has a secret where later versions will have one.
 func record() durable.Record {
 	return durable.Record{
 		Instance: durable.InstanceID{Machine: "pipeline", ID: "7"}, Revision: 9,
