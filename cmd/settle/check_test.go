@@ -35,7 +35,7 @@ func (u user) items() map[string]string {
 	return all
 }
 
-// edit changes an attribute of an item behind the back of all.
+// edit changes an attribute of an item directly in the table.
 func (u user) edit(instance, attribute string, value types.AttributeValue) {
 	u.t.Helper()
 	_, err := dynamodb.NewFromConfig(u.stack.AWS()).UpdateItem(u.t.Context(), &dynamodb.UpdateItemInput{
@@ -48,7 +48,7 @@ func (u user) edit(instance, attribute string, value types.AttributeValue) {
 	}
 }
 
-// populate makes four instances of signup, one of them done, one of job, and an alias.
+// populate creates four instances of signup, one of them done, one instance of job, and an alias.
 func (u user) populate() {
 	u.t.Helper()
 	for _, id := range []string{"1", "2", "3", "4"} {
@@ -59,7 +59,7 @@ func (u user) populate() {
 	u.edit("alias/x", "owner", &types.AttributeValueMemberS{Value: "signup/1"})
 }
 
-func TestCheckFindsThatEverythingFitsAndWritesNothing(t *testing.T) {
+func TestCheckCountsFittingInstancesAndWritesNothing(t *testing.T) {
 	t.Parallel()
 	withStack(t, func(u user) {
 		if got, want := u.must("check", "--local", "-o", "json"), "[]\n"; got != want {
@@ -83,7 +83,7 @@ func TestCheckFindsThatEverythingFitsAndWritesNothing(t *testing.T) {
 	})
 }
 
-func TestCheckTellsWhatBreaksAndExitsWithOne(t *testing.T) {
+func TestCheckReportsBreakingInstancesAndExitsWithOne(t *testing.T) {
 	t.Parallel()
 	withStack(t, func(u user) {
 		u.populate()
@@ -134,7 +134,7 @@ func TestCheckTellsWhatBreaksAndExitsWithOne(t *testing.T) {
 	})
 }
 
-// movedSignUp is the command of a build in which sign-ups have another chart, with a migration to it.
+// movedSignUp returns the command of a build with another chart for sign-ups and a migration to it.
 func movedSignUp() command.Config {
 	type (
 		none  struct{}

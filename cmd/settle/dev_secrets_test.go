@@ -23,7 +23,7 @@ func secretShown(t *testing.T, dev devRun) string {
 	return secret
 }
 
-// keptSecrets returns what is in the folder's file.
+// keptSecrets returns the secrets in the folder's file.
 func keptSecrets(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	path := filepath.Join(dir, "secrets.json")
@@ -45,7 +45,7 @@ func keptSecrets(t *testing.T, dir string) map[string]string {
 	return kept
 }
 
-func TestDevKeepsMadeUpSecretsInTheDataFolder(t *testing.T) {
+func TestDevKeepsGeneratedSecretsInTheDataFolder(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "new", "folder")
 	first := startDev(t, "--data", dir)
@@ -59,7 +59,7 @@ func TestDevKeepsMadeUpSecretsInTheDataFolder(t *testing.T) {
 		t.Errorf("expected the secret that was shown, %q, and two others, got %q", secret, kept)
 	}
 
-	if err := os.Chmod(filepath.Join(dir, "secrets.json"), 0o644); err != nil { // As a copy may have.
+	if err := os.Chmod(filepath.Join(dir, "secrets.json"), 0o644); err != nil { // as after a copy
 		t.Fatal(err)
 	}
 	given := startDev(t, "--data", dir, "--github-secret", "one-of-mine")
@@ -87,7 +87,7 @@ func TestDevKeepsMadeUpSecretsInTheDataFolder(t *testing.T) {
 	elsewhere.end(t)
 }
 
-func TestTheMachinesUseTheSecretsThatAreKept(t *testing.T) {
+func TestMachinesUseTheKeptSecrets(t *testing.T) {
 	t.Parallel()
 	madeUp := func(name string) (string, error) { return "kept-for-" + name, nil }
 	h := &hosted{flags: devFlags{JobPickUpTimeout: 1, JobLaunchesMax: 1, JobTimeLimit: 1, SignupDeadline: 1}}
@@ -110,7 +110,7 @@ func TestTheMachinesUseTheSecretsThatAreKept(t *testing.T) {
 	}
 }
 
-// firstWord is an output that calls its function when something is written.
+// firstWord is an output that calls a function at the first write.
 type firstWord func()
 
 func (f firstWord) Write(p []byte) (int, error) {
@@ -118,7 +118,7 @@ func (f firstWord) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// startThatFails runs dev on a folder. If dev starts nevertheless, it stops when it prints its welcome.
+// startThatFails runs dev on a folder. If dev starts after all, it stops after its welcome.
 func startThatFails(t *testing.T, dir string) answer {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
@@ -128,7 +128,7 @@ func startThatFails(t *testing.T, dir string) answer {
 	return answer{err: errOut.String(), code: code}
 }
 
-func TestDevSaysThatTheSecretsCannotBeKept(t *testing.T) {
+func TestDevReportsUnusableSecretsFiles(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	path := filepath.Join(dir, "secrets.json")

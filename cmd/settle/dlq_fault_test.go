@@ -21,7 +21,7 @@ func isSend(operation, body, id string) bool {
 	return operation == "SendMessage" && strings.Contains(body, `\"$id\":\"`+id+`\"`)
 }
 
-// parkedIDs returns the IDs of the events that are parked of an instance, which are to be seen at once.
+// parkedIDs returns the IDs of the instance's parked events. All of them must be visible at once.
 func (u user) parkedIDs(instance string) []string {
 	u.t.Helper()
 	var ids []string
@@ -31,8 +31,8 @@ func (u user) parkedIDs(instance string) []string {
 	return ids
 }
 
-// checkRedriven checks what work/1 has counted and which of its events are parked still; then it redrives the rest, and
-// checks that each of the four was counted once, in order.
+// checkRedriven checks what work/1 has counted and which of its events are still parked. Then it redrives the rest, and
+// checks that each of the four events was counted once, in order.
 func (u user) checkRedriven(counted, parked []string) {
 	u.t.Helper()
 	time.Sleep(time.Minute)
@@ -42,7 +42,7 @@ func (u user) checkRedriven(counted, parked []string) {
 	if got := u.parkedIDs("work/1"); !slices.Equal(got, parked) {
 		u.t.Errorf("expected %v of work/1 to stay parked, got %v", parked, got)
 	}
-	time.Sleep(10 * time.Minute) // The queue's deduplication is over.
+	time.Sleep(10 * time.Minute) // the end of the queue's deduplication period
 	u.must("dlq", "redrive", "--local", "--all")
 	time.Sleep(time.Minute)
 	if got, want := u.counted("work/1"), []string{"0", "2", "4", "6"}; !slices.Equal(got, want) {
@@ -53,7 +53,7 @@ func (u user) checkRedriven(counted, parked []string) {
 	}
 }
 
-// withParked runs the test with four events of work/1 and two of work/2 parked, and the chart mended.
+// withParked runs the test with four parked events of work/1 and two of work/2, and with the chart repaired.
 func withParked(t *testing.T, test func(user)) {
 	t.Helper()
 	w := &work{}
@@ -80,7 +80,7 @@ func TestRedriveStopsAnInstanceAtAnEventThatCannotBeSent(t *testing.T) {
 	})
 }
 
-func TestRedriveSendsNothingBehindAnEventThatItCannotDelete(t *testing.T) {
+func TestRedriveStopsAnInstanceAtAnEventThatCannotBeDeleted(t *testing.T) {
 	t.Parallel()
 	withParked(t, func(u user) {
 		culprit, sent := "", false
@@ -104,7 +104,7 @@ func TestRedriveSendsNothingBehindAnEventThatItCannotDelete(t *testing.T) {
 	})
 }
 
-func TestRedriveThatIsInterruptedLeavesNoEventHalfWay(t *testing.T) {
+func TestInterruptedRedriveFinishesTheCurrentEvent(t *testing.T) {
 	t.Parallel()
 	for _, operation := range []string{"SendMessage", "DeleteMessage"} {
 		withParked(t, func(u user) {
@@ -126,15 +126,15 @@ func TestRedriveThatIsInterruptedLeavesNoEventHalfWay(t *testing.T) {
 	}
 }
 
-func TestRedriveDoesNotSendWhatItHasHeldForTooLong(t *testing.T) {
+func TestRedriveDoesNotSendMessagesWhoseVisibilityTimeoutIsEnding(t *testing.T) {
 	t.Parallel()
 	for slept, want := range map[time.Duration]struct {
 		parked []string
 		said   string
 	}{
-		// Another minute, and the next one could be received by somebody else before it is deleted.
+		// One minute later, another consumer could receive the next message before it is deleted.
 		270 * time.Second: {[]string{"e4", "e6"}, " was not sent: its visibility timeout is about to end, as after a sleep of this machine; run the command again"},
-		// It is to be seen in the queue already while it is sent.
+		// The message may already reappear while it is sent.
 		400 * time.Second: {[]string{"e2", "e4", "e6"}, ", but is still parked: "},
 	} {
 		withParked(t, func(u user) {
@@ -153,7 +153,7 @@ func TestRedriveDoesNotSendWhatItHasHeldForTooLong(t *testing.T) {
 	}
 }
 
-func TestAnswerThatGetsLostHidesNothing(t *testing.T) {
+func TestLostResponseLeavesNoMessageHidden(t *testing.T) {
 	t.Parallel()
 	withParked(t, func(u user) {
 		lost := 0
@@ -170,7 +170,7 @@ func TestAnswerThatGetsLostHidesNothing(t *testing.T) {
 	})
 }
 
-func TestDropThatIsInterruptedDropsNothingMore(t *testing.T) {
+func TestInterruptedDropStops(t *testing.T) {
 	t.Parallel()
 	withParked(t, func(u user) {
 		ctx, stop := context.WithCancel(u.t.Context())
@@ -190,7 +190,7 @@ func TestDropThatIsInterruptedDropsNothingMore(t *testing.T) {
 	})
 }
 
-// seenBack is an output that looks, when it is written to, whether the queue has all its messages back.
+// seenBack is an output that checks at each write whether all messages of the queue are visible.
 type seenBack struct {
 	u        user
 	inFlight []string
@@ -206,7 +206,7 @@ func (s *seenBack) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-func TestMessagesAreBackBeforeAnythingIsPrinted(t *testing.T) {
+func TestMessagesAreVisibleAgainBeforeOutputIsPrinted(t *testing.T) {
 	t.Parallel()
 	withParked(t, func(u user) {
 		id := u.parked()[0].MessageID
@@ -221,7 +221,7 @@ func TestMessagesAreBackBeforeAnythingIsPrinted(t *testing.T) {
 	})
 }
 
-func TestRedriveRefusesAQueueThatCannotTakeTheEvents(t *testing.T) {
+func TestRedriveRefusesAQueueOfTheOtherKind(t *testing.T) {
 	t.Parallel()
 	withParked(t, func(u user) {
 		for flags, want := range map[string]string{
@@ -241,7 +241,7 @@ func TestRedriveRefusesAQueueThatCannotTakeTheEvents(t *testing.T) {
 	})
 }
 
-func TestMessagesThatAreNamedTwiceOrAreCopiesAreFound(t *testing.T) {
+func TestRepeatedIDsAndCopiesAreFound(t *testing.T) {
 	t.Parallel()
 	withParked(t, func(u user) {
 		ids := u.parked("--instance", "work/1")

@@ -16,7 +16,7 @@ import (
 	"github.com/settle-run/settle/cmd/settle/internal/stack"
 )
 
-// parkedEvent is one of those that dlq list prints as JSON.
+// parkedEvent is an event in the JSON of dlq list.
 type parkedEvent struct {
 	MessageID      string `json:"message_id"`
 	Instance       string
@@ -29,7 +29,7 @@ type parkedEvent struct {
 	Body           map[string]any
 }
 
-// tried is longer than the tries of all events of an instance take, which are received again with those before them.
+// tried is long enough for all tries of an instance's events. Each try also receives the earlier ones again.
 const tried = 24 * time.Hour
 
 // parked lists the dead-letter queue.
@@ -44,7 +44,7 @@ func (u user) parked(flags ...string) []parkedEvent {
 	return events
 }
 
-// park has events parked, for two instances alternately, with what they count as their IDs.
+// park parks events of two instances in turn. The IDs of the events are what they count.
 func (u user) park(w *work, numbers ...int) {
 	u.t.Helper()
 	w.broken.Store(false)
@@ -66,7 +66,7 @@ func (u user) counted(instance string) []string {
 	return shown.Context.Counted
 }
 
-func TestParkedEventsAreListedShownAndPutBack(t *testing.T) {
+func TestParkedEventsAreListedShownAndReturned(t *testing.T) {
 	t.Parallel()
 	w := &work{}
 	withWork(t, w, func(u user) {
@@ -125,11 +125,11 @@ func TestParkedEventsAreListedShownAndPutBack(t *testing.T) {
 	})
 }
 
-func TestRedriveAppliesWhatWasParkedOnceInOrder(t *testing.T) {
+func TestRedrivenEventsAreAppliedOnceInOrder(t *testing.T) {
 	t.Parallel()
 	w := &work{}
 	withWork(t, w, func(u user) {
-		numbers := make([]int, 50) // 25 of each instance: the queue shows ten at a time
+		numbers := make([]int, 50) // 25 of each instance: the queue offers ten at a time
 		for i := range numbers {
 			numbers[i] = i
 		}
@@ -164,12 +164,12 @@ func TestRedriveAppliesWhatWasParkedOnceInOrder(t *testing.T) {
 	})
 }
 
-func TestRedriveKeepsAttributesSoThatACopyIsNotAppliedAgain(t *testing.T) {
+func TestRedriveKeepsTheAttributesThatIdentifyDuplicates(t *testing.T) {
 	t.Parallel()
 	w := &work{}
 	withWork(t, w, func(u user) {
 		u.park(w, 0)
-		// Its producer gave it no ID: a copy of what was parked is recognised by its attributes alone.
+		// The event has no idempotency key, so a duplicate is recognized by its attributes alone.
 		u.must("send", "--local", "work/1", "COUNT", "what=bare")
 		time.Sleep(time.Hour)
 		client := sqs.NewFromConfig(u.stack.AWS())
@@ -196,7 +196,7 @@ func TestRedriveKeepsAttributesSoThatACopyIsNotAppliedAgain(t *testing.T) {
 	})
 }
 
-func TestRedriveTakesWhatItIsTold(t *testing.T) {
+func TestRedriveSendsOnlyTheChosenEvents(t *testing.T) {
 	t.Parallel()
 	w := &work{}
 	withWork(t, w, func(u user) {
@@ -231,7 +231,7 @@ func TestRedriveTakesWhatItIsTold(t *testing.T) {
 	})
 }
 
-func TestDropAsksAndThenDeletesForGood(t *testing.T) {
+func TestDropAsksAndThenDeletes(t *testing.T) {
 	t.Parallel()
 	w := &work{}
 	withWork(t, w, func(u user) {
@@ -258,7 +258,7 @@ func TestDropAsksAndThenDeletesForGood(t *testing.T) {
 		if left := u.parked(); len(left) != 0 {
 			u.t.Errorf("expected none to be left, got %+v", left)
 		}
-		// There is nothing to ask about.
+		// If the queue is empty, drop does not ask.
 		for line, want := range map[string]answer{
 			"--all":             {out: "No parked events.\n"},
 			"--instance work/1": {out: "No parked events of work/1.\n"},
@@ -274,7 +274,7 @@ func TestDropAsksAndThenDeletesForGood(t *testing.T) {
 	})
 }
 
-func TestWhatTheDelayQueueGaveUpIsRedrivenToo(t *testing.T) {
+func TestDeadLettersOfTheDelayQueueAreRedriven(t *testing.T) {
 	t.Parallel()
 	withStack(t, func(u user) {
 		u.must("send", "--local", "job/run-1-job-2", "queued", "run_id:=1", "job_id:=2")

@@ -14,8 +14,8 @@ import (
 	"github.com/settle-run/settle/cmd/settle/internal/stack"
 )
 
-// misdirect has the only schedule that there is send to a queue that is not there, at one attempt, and returns the queue that it names
-// for dead letters.
+// misdirect points the only schedule at a queue that does not exist, with one attempt. It returns the schedule's
+// dead-letter queue.
 func (u user) misdirect() string {
 	u.t.Helper()
 	client := scheduler.NewFromConfig(u.stack.AWS())
@@ -42,7 +42,7 @@ func (u user) misdirect() string {
 	return aws.ToString(target.DeadLetterConfig.Arn)
 }
 
-func TestATimerThatSchedulerCannotBringIsShownAndFiresOnceItIsRedriven(t *testing.T) {
+func TestTimerThatSchedulerCannotDeliverFiresAfterRedrive(t *testing.T) {
 	t.Parallel()
 	withStack(t, func(u user) {
 		const ofTimers = "--dead-letter-queue=" + stack.DelayDeadLetterQueue
@@ -76,8 +76,8 @@ func TestATimerThatSchedulerCannotBringIsShownAndFiresOnceItIsRedriven(t *testin
 	})
 }
 
-// What a rule of EventBridge could not bring to its queue has attributes of the same names, and no instance.
-func TestWhatARuleCouldNotBringIsShown(t *testing.T) {
+// A dead letter of an EventBridge rule has the same attributes, and no instance.
+func TestUndeliveredEventOfARuleIsShown(t *testing.T) {
 	t.Parallel()
 	withStack(t, func(u user) {
 		attributes := map[string]string{"ERROR_CODE": "NO_PERMISSIONS", "ERROR_MESSAGE": "not authorized", "RULE_ARN": "arn:aws:events:us-east-1:000000000000:rule/ends"}

@@ -17,8 +17,8 @@ import (
 	"github.com/settle-run/settle/runtime/dynamostore"
 )
 
-// TestHintsMayBePasted has each command that says which one to call next name the stack that it was given itself.
-func TestHintsMayBePasted(t *testing.T) {
+// TestHintsRepeatTheStackFlags checks that suggested commands name the same stack as the command that printed them.
+func TestHintsRepeatTheStackFlags(t *testing.T) {
 	t.Parallel()
 	withStack(t, func(u user) {
 		const missing = "in flight; see settle dlq list "
@@ -42,8 +42,8 @@ func TestHintsMayBePasted(t *testing.T) {
 	})
 }
 
-// TestTheHintOfAnInterruptedSendNamesTheTable stops a command after SQS has its event.
-func TestTheHintOfAnInterruptedSendNamesTheTable(t *testing.T) {
+// TestHintOfAnInterruptedSendNamesTheTable stops a command after SQS has accepted its event.
+func TestHintOfAnInterruptedSendNamesTheTable(t *testing.T) {
 	t.Parallel()
 	withStack(t, func(u user) {
 		ctx, stop := context.WithCancel(u.t.Context())
@@ -62,7 +62,7 @@ func TestTheHintOfAnInterruptedSendNamesTheTable(t *testing.T) {
 	})
 }
 
-func TestTheHintOfMigrateNamesTheTable(t *testing.T) {
+func TestHintOfMigrateNamesTheTable(t *testing.T) {
 	t.Parallel()
 	withWork(t, &work{}, func(u user) {
 		client := dynamodb.NewFromConfig(u.stack.AWS())
@@ -86,8 +86,8 @@ func TestTheHintOfMigrateNamesTheTable(t *testing.T) {
 	})
 }
 
-// TestALiveQueueIsNoDeadLetterQueue has an event wait in the queue that every dlq command is told to take for a dead-letter queue.
-func TestALiveQueueIsNoDeadLetterQueue(t *testing.T) {
+// TestLiveQueueIsRefusedAsDeadLetterQueue passes a live queue with a waiting event to each dlq command.
+func TestLiveQueueIsRefusedAsDeadLetterQueue(t *testing.T) {
 	t.Parallel()
 	withWork(t, &work{toil: 10 * time.Second}, func(u user) {
 		u.must("send", "--local", "work/1", "START")
@@ -132,7 +132,7 @@ func TestALiveQueueIsNoDeadLetterQueue(t *testing.T) {
 	})
 }
 
-// makeQueues makes a FIFO queue with its dead-letter queue.
+// makeQueues creates a FIFO queue with its dead-letter queue.
 func (u user) makeQueues(queue, deadLetters string) {
 	u.t.Helper()
 	client := sqs.NewFromConfig(u.stack.AWS())

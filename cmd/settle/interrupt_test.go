@@ -11,13 +11,13 @@ import (
 	"github.com/settle-run/settle/cmd/settle/command"
 )
 
-// silent is an input on which nobody answers until it is closed.
+// silent is an input without data until it is closed.
 func silent() (*io.PipeReader, func()) {
 	r, w := io.Pipe()
 	return r, func() { _ = w.Close() } // A pipe's Close returns no error.
 }
 
-func TestCommandsThatWaitForInputAreInterrupted(t *testing.T) {
+func TestCommandsWaitingForInputCanBeInterrupted(t *testing.T) {
 	t.Parallel()
 	withStack(t, func(u user) {
 		u.must("send", "--local", "signup/1", "SIGN_UP", "email=ada@example.com", "name=Ada")
@@ -53,7 +53,7 @@ func TestCommandsThatWaitForInputAreInterrupted(t *testing.T) {
 	})
 }
 
-func TestCommandsThatReadAreInterruptedInAWord(t *testing.T) {
+func TestInterruptedReadsReportOnlyTheInterruption(t *testing.T) {
 	t.Parallel()
 	withStack(t, func(u user) {
 		u.populate()
@@ -70,7 +70,7 @@ func TestCommandsThatReadAreInterruptedInAWord(t *testing.T) {
 	})
 }
 
-func TestCauseOfASignalIsAnInterruptionToo(t *testing.T) {
+func TestSignalCauseCountsAsInterruption(t *testing.T) {
 	t.Parallel()
 	withStack(t, func(u user) {
 		ctx, stop := context.WithCancelCause(u.t.Context())

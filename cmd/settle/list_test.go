@@ -12,15 +12,14 @@ import (
 	"github.com/settle-run/settle/runtime/dynamostore"
 )
 
-// listed is what a list command prints as JSON.
+// listed is the JSON of a list command.
 type listed struct {
 	Instances []struct{ Instance string }
 	Source    string
 	Cursor    string
 }
 
-// list runs a list command and returns the names that it printed. On standard error it may only tell
-// how to go on.
+// list runs a list command and returns the listed names. Standard error may only say how to continue.
 func (u user) list(flags ...string) ([]string, listed) {
 	u.t.Helper()
 	got := u.run(append([]string{"list", "--local", "-o", "json"}, flags...)...)
@@ -43,7 +42,7 @@ func (u user) list(flags ...string) ([]string, listed) {
 	return names, page
 }
 
-func TestListGoesOnByCursorUntilTheEnd(t *testing.T) {
+func TestListContinuesByCursorUntilTheEnd(t *testing.T) {
 	t.Parallel()
 	withStack(t, func(u user) {
 		var want []string
@@ -76,7 +75,7 @@ func TestListGoesOnByCursorUntilTheEnd(t *testing.T) {
 	})
 }
 
-func TestListRefusesAStateThatTheMachineDoesNotHave(t *testing.T) {
+func TestListRefusesAnUnknownState(t *testing.T) {
 	t.Parallel()
 	withStack(t, func(u user) {
 		got := u.run("list", "--local", "--machine", "signup", "--state", "nosuch")
@@ -88,7 +87,7 @@ func TestListRefusesAStateThatTheMachineDoesNotHave(t *testing.T) {
 				u.t.Errorf("%s: expected a state that nobody is in, got %v", state, names)
 			}
 		}
-		// Without a machine it may be one that is not hosted here.
+		// Without --machine, the state may belong to a machine that is not hosted here.
 		for flags, strange := range map[string]string{"--state nosuch": `state "nosuch"`, "--tag nope": `tag "nope"`, "--tag failed": "", "--state unverified": ""} {
 			got, said := u.run(append([]string{"list", "--local"}, strings.Fields(flags)...)...), ""
 			if strange != "" {
@@ -101,7 +100,7 @@ func TestListRefusesAStateThatTheMachineDoesNotHave(t *testing.T) {
 	})
 }
 
-func TestGetSaysThatNoSuchMachineIsHosted(t *testing.T) {
+func TestGetReportsAnUnknownMachine(t *testing.T) {
 	t.Parallel()
 	withStack(t, func(u user) {
 		got := u.run("get", "--local", "nosuch/1")
@@ -138,7 +137,7 @@ func TestListWithoutAnIndexReadsTheTableAndSaysSo(t *testing.T) {
 	})
 }
 
-func TestListTellsWhoWatchesThatTheIndexMayBeBehind(t *testing.T) {
+func TestListOnATerminalSaysThatTheIndexMayBeBehind(t *testing.T) {
 	t.Parallel()
 	withStack(t, func(u user) {
 		for _, watched := range []bool{false, true} {

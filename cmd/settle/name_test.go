@@ -16,7 +16,7 @@ func (u user) calledBy(program string, args ...string) answer {
 	return answer{out.String(), errOut.String(), code}
 }
 
-func TestACommandIsCalledByItsOwnName(t *testing.T) {
+func TestTextsUseTheNameOfTheProgram(t *testing.T) {
 	t.Parallel()
 	u := user{t: t}
 	for _, c := range []struct {
@@ -48,7 +48,7 @@ func TestACommandIsCalledByItsOwnName(t *testing.T) {
 	contains(t, u.calledBy("the-library", "completion", "bash").out, "\n_the_library() {\n", "\ncomplete -F _the_library the-library\n")
 }
 
-func TestVersionAndHelpAreFoundWhereManyLook(t *testing.T) {
+func TestHelpAndVersionHaveTheUsualSpellings(t *testing.T) {
 	t.Parallel()
 	u := user{t: t}
 	for line, same := range map[string]string{"--version": "version", "help": "--help", "help dlq": "dlq --help", "help dlq list": "dlq list --help"} {
@@ -70,8 +70,8 @@ func TestHelpFitsATerminalOf100Columns(t *testing.T) {
 	}
 }
 
-// bash offers files by itself where a completion has nothing and asks for that: only commands that take files do.
-func TestBashOffersFilesToTheCommandsThatTakeSome(t *testing.T) {
+// bash completes files if a completion has no candidates and allows it. Only commands that take files do.
+func TestBashCompletesFilesForCommandsThatTakeFiles(t *testing.T) {
 	t.Parallel()
 	for line, want := range map[string]string{"settle simulate zzz": "default", "settle dev --data zzz": "default", "settle dlq show zzz": "", "settle get zzz": ""} {
 		out, err := inBash(t, `

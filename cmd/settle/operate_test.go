@@ -71,7 +71,7 @@ func TestWatchPrintsEachTransitionUntilTheEnd(t *testing.T) {
 	}
 }
 
-func TestWatchBeginsWithWhereTheInstanceIsAndStopsAsAsked(t *testing.T) {
+func TestWatchPrintsTheStateFirstAndStopsOnCtrlC(t *testing.T) {
 	t.Parallel()
 	withWork(t, &work{}, func(u user) {
 		u.must("send", "--local", "work/1", "START", "--wait", "rested")
@@ -104,7 +104,7 @@ func TestWatchBeginsWithWhereTheInstanceIsAndStopsAsAsked(t *testing.T) {
 	})
 }
 
-func TestGraphMarksWhereAnInstanceIs(t *testing.T) {
+func TestGraphMarksTheStateOfAnInstance(t *testing.T) {
 	t.Parallel()
 	withStack(t, func(u user) {
 		u.must("send", "--local", "signup/1", "SIGN_UP", "email=ada@example.com", "name=Ada")
@@ -237,7 +237,7 @@ func TestMigrateShowsWhatWouldChangeAndWritesNothing(t *testing.T) {
 	})
 }
 
-func TestAnswersAreJSONWhereNoTerminalIs(t *testing.T) {
+func TestAnswersAreJSONWithoutATerminal(t *testing.T) {
 	t.Parallel()
 	withStack(t, func(u user) {
 		u.must("send", "--local", "signup/1", "SIGN_UP", "email=ada@example.com", "name=Ada")
@@ -259,7 +259,7 @@ func TestAnswersAreJSONWhereNoTerminalIs(t *testing.T) {
 				u.t.Errorf("%s: expected exit code 0 and JSON, got %+v", line, piped)
 			}
 			if strings.HasPrefix(line, "export") {
-				continue // It is lines of JSON everywhere.
+				continue // simulate always prints lines of JSON.
 			}
 			if text := u.runAs(command.Process{}, append(strings.Fields(line), "-o", "text")...); json.Valid([]byte(text.out)) || text.code != command.ExitDone {
 				u.t.Errorf("%s -o text: expected text, got %+v", line, text)
@@ -268,7 +268,7 @@ func TestAnswersAreJSONWhereNoTerminalIs(t *testing.T) {
 	})
 }
 
-func TestColorIsForThoseWhoSeeIt(t *testing.T) {
+func TestColorIsOnlyForTerminals(t *testing.T) {
 	t.Parallel()
 	withStack(t, func(u user) {
 		u.must("send", "--local", "signup/1", "SIGN_UP", "email=ada@example.com", "name=Ada")

@@ -15,7 +15,7 @@ import (
 	"github.com/settle-run/settle/cmd/settle/command"
 )
 
-func TestSendTellsWhyAnEventThatBeginsNothingWasParked(t *testing.T) {
+func TestSendReportsWhyAnEventThatStartsNoInstanceWasParked(t *testing.T) {
 	t.Parallel()
 	withStack(t, func(u user) {
 		for i := range 12 { // more than a look receives at once
@@ -38,7 +38,7 @@ func TestSendTellsWhyAnEventThatBeginsNothingWasParked(t *testing.T) {
 	})
 }
 
-// forbidding answers as AWS does to who may not call an operation of SQS, and counts.
+// forbidding denies an operation of SQS as AWS does, and counts the calls.
 type forbidding struct {
 	aws.HTTPClient
 	operation string
@@ -56,7 +56,7 @@ func (c forbidding) Do(r *http.Request) (*http.Response, error) {
 		Body: io.NopCloser(strings.NewReader(refusal)), Request: r}, nil
 }
 
-func TestSendWaitsOnIfItMayNotLookIntoTheDeadLetterQueue(t *testing.T) {
+func TestSendKeepsWaitingIfItMayNotReadTheDeadLetterQueue(t *testing.T) {
 	t.Parallel()
 	withStack(t, func(u user) {
 		asked := 0
@@ -70,8 +70,8 @@ func TestSendWaitsOnIfItMayNotLookIntoTheDeadLetterQueue(t *testing.T) {
 	})
 }
 
-// TestSendLooksAgainIfTheDeadLetterQueueDoesNotAnswer has the first look fail, all three tries of it.
-func TestSendLooksAgainIfTheDeadLetterQueueDoesNotAnswer(t *testing.T) {
+// TestSendRetriesAFailedReadOfTheDeadLetterQueue makes all three tries of the first look fail.
+func TestSendRetriesAFailedReadOfTheDeadLetterQueue(t *testing.T) {
 	t.Parallel()
 	withStack(t, func(u user) {
 		asked := 0
@@ -91,8 +91,8 @@ func TestSendLooksAgainIfTheDeadLetterQueueDoesNotAnswer(t *testing.T) {
 	})
 }
 
-// TestSendSaysWhatItCouldNotPutBack has others see it after 20 seconds.
-func TestSendSaysWhatItCouldNotPutBack(t *testing.T) {
+// TestSendReportsMessagesThatItCouldNotReturn also checks that they reappear after 20 seconds.
+func TestSendReportsMessagesThatItCouldNotReturn(t *testing.T) {
 	t.Parallel()
 	withStack(t, func(u user) {
 		u.must("send", "--local", "signup/79", "CANCEL")
@@ -114,7 +114,7 @@ func TestSendSaysWhatItCouldNotPutBack(t *testing.T) {
 	})
 }
 
-func TestSendTellsThatTheEventWasIgnored(t *testing.T) {
+func TestSendReportsAnIgnoredEvent(t *testing.T) {
 	t.Parallel()
 	withWork(t, &work{}, func(u user) {
 		answered := func(want string, line ...string) {
@@ -128,7 +128,7 @@ func TestSendTellsThatTheEventWasIgnored(t *testing.T) {
 		answered("work/2 is in idle, settled, revision 1 (the event was ignored)\n", "work/2", "FINISH", "--wait", "settled")
 		answered("work/1 is in over, done, revision 2\n", "work/1", "FINISH", "--wait", "done")
 		answered("work/1 is in over, done, revision 3 (the event was ignored)\n", "work/1", "FINISH", "--id", "f", "--wait", "done")
-		time.Sleep(10 * time.Minute) // The queue forgets after five; the instance knows the ID, and nothing is stored.
+		time.Sleep(10 * time.Minute) // The queue's deduplication ends after five minutes. The instance knows the ID, and nothing is stored.
 		answered("work/1 is in over, done, revision 3\n", "work/1", "FINISH", "--id", "f", "--wait", "done")
 
 		over := u.run("send", "--local", "work/1", "START", "--wait", "rested")
@@ -143,16 +143,16 @@ func TestSendTellsThatTheEventWasIgnored(t *testing.T) {
 	})
 }
 
-func TestSendDoesNotTakeAnothersIgnoredEventForItsOwn(t *testing.T) {
+func TestSendDoesNotReportAnotherIgnoredEvent(t *testing.T) {
 	t.Parallel()
 	withWork(t, &work{}, func(u user) {
 		for _, line := range []string{"START --wait settled", "FINISH --id f --wait done"} {
 			u.must(append([]string{"send", "--local", "work/1"}, strings.Fields(line)...)...)
 		}
-		time.Sleep(10 * time.Minute) // The queue forgets after five; the instance knows the ID.
+		time.Sleep(10 * time.Minute) // The queue's deduplication ends after five minutes. The instance knows the ID.
 		for others, line := range map[int]string{1: "FINISH --id f --wait done", 30: "FINISH --wait done"} {
 			sending := u.faultily(func(operation, _ string) error {
-				for i := 0; operation == "SendMessage" && i < others; i++ { // Behind the look at what was before.
+				for i := 0; operation == "SendMessage" && i < others; i++ { // after the read of the instance before the send
 					u.put("work/1", fmt.Sprint("other-", others, "-", i), `{"type": "FINISH"}`)
 				}
 				time.Sleep(time.Second)
@@ -166,7 +166,7 @@ func TestSendDoesNotTakeAnothersIgnoredEventForItsOwn(t *testing.T) {
 	})
 }
 
-func TestAnInstanceThatThisBuildCannotReadIsShownAsSuch(t *testing.T) {
+func TestUnreadableInstanceIsShownWithTheProblem(t *testing.T) {
 	t.Parallel()
 	withStack(t, func(u user) {
 		u.must("send", "--local", "signup/1", "SIGN_UP", "email=ada@example.com", "name=Ada")

@@ -13,8 +13,8 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// A consumer that dies between its commit and its effects leaves the instance settled, and owing them.
-func TestResumeHasAnInstanceDoWhatItOwes(t *testing.T) {
+// A consumer that dies between its commit and its effects leaves a settled instance with effects to perform.
+func TestResumePerformsCommittedEffects(t *testing.T) {
 	t.Parallel()
 	for name, owe := range map[string]func(*durable.Record){
 		"an effect": func(record *durable.Record) {

@@ -8,7 +8,7 @@ import (
 	"github.com/settle-run/settle/cmd/settle/command"
 )
 
-// slowly is a terminal of so many columns before an AWS that takes a second and a half for each call.
+// slowly returns a process on a terminal of that width whose AWS calls take a second and a half each.
 func (u user) slowly(columns int) command.Process {
 	process := u.faultily(func(string, string) error {
 		time.Sleep(1500 * time.Millisecond)
@@ -18,7 +18,7 @@ func (u user) slowly(columns int) command.Process {
 	return process
 }
 
-func TestProgressIsToldOnceASecondWhetherAnythingIsFoundOrNot(t *testing.T) {
+func TestProgressIsShownEverySecond(t *testing.T) {
 	t.Parallel()
 	withStack(t, func(u user) {
 		u.populate()
@@ -43,7 +43,7 @@ func TestProgressIsToldOnceASecondWhetherAnythingIsFoundOrNot(t *testing.T) {
 	})
 }
 
-func TestProgressMakesRoomForTheAnswer(t *testing.T) {
+func TestProgressIsErasedBeforeTheAnswer(t *testing.T) {
 	t.Parallel()
 	withStack(t, func(u user) {
 		u.populate()
@@ -62,7 +62,7 @@ func TestProgressMakesRoomForTheAnswer(t *testing.T) {
 	})
 }
 
-func TestProgressIsNoLongerThanTheTerminalIsWide(t *testing.T) {
+func TestProgressIsCutAtTheWidthOfTheTerminal(t *testing.T) {
 	t.Parallel()
 	withWork(t, &work{toil: 10 * time.Second}, func(u user) {
 		got := u.runAs(command.Process{Terminal: true, Watched: true, Columns: 20}, "send", "--local", "work/1", "START", "--wait", "settled")
@@ -75,7 +75,7 @@ func TestProgressIsNoLongerThanTheTerminalIsWide(t *testing.T) {
 	})
 }
 
-func TestProgressOnATerminalWithoutEscapesIsALineEveryTenSeconds(t *testing.T) {
+func TestProgressOnADumbTerminalIsALineEveryTenSeconds(t *testing.T) {
 	t.Parallel()
 	withWork(t, &work{toil: 25 * time.Second}, func(u user) {
 		got := u.runAs(command.Process{Terminal: true, Watched: true, Plain: true}, "send", "--local", "work/1", "START", "--wait", "settled")

@@ -16,7 +16,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// relay is a machine that sends each item on to work/1, and rings after an hour. Its child is done after FINISH.
+// relay is a machine that sends each item to work/1, and has a timer of an hour. Its child is done after FINISH.
 func relay() command.Config {
 	type none struct{}
 	type (
@@ -74,7 +74,7 @@ func (u user) item(key string) map[string]types.AttributeValue {
 	return nil
 }
 
-// restore puts items back whose names begin with the prefix.
+// restore writes back the items whose names begin with the prefix.
 func (u user) restore(items []map[string]types.AttributeValue, prefix string) {
 	u.t.Helper()
 	name := stack.Table
@@ -88,7 +88,7 @@ func (u user) restore(items []map[string]types.AttributeValue, prefix string) {
 	}
 }
 
-func TestRearmMakesTheSendsOfARestoredInstanceNewAndItsTimersFire(t *testing.T) {
+func TestRearmedInstanceSendsUnderNewIDsAndItsTimersFire(t *testing.T) {
 	t.Parallel()
 	withMachines(t, relay(), func(u user) {
 		u.must("send", "--local", "relay/1", "PASS", "what=a")
@@ -112,7 +112,7 @@ func TestRearmMakesTheSendsOfARestoredInstanceNewAndItsTimersFire(t *testing.T) 
 	})
 }
 
-func TestRearmBringsAlongTheChildrenThatHaveEnded(t *testing.T) {
+func TestRearmIncludesFinishedChildren(t *testing.T) {
 	t.Parallel()
 	withMachines(t, relay(), func(u user) {
 		u.must("send", "--local", "relay/1", "RUN")
@@ -128,8 +128,8 @@ func TestRearmBringsAlongTheChildrenThatHaveEnded(t *testing.T) {
 	})
 }
 
-// The alias was released when the instance ended, since the backup. Its item was not restored.
-func TestRearmGivesAnInstanceItsAliasesBack(t *testing.T) {
+// The instance ended after the backup, which released its alias. The alias item was not restored.
+func TestRearmRestoresAliases(t *testing.T) {
 	t.Parallel()
 	withMachines(t, relay(), func(u user) {
 		u.must("send", "--local", "relay/1", "KNOW", "what=job-7", "--wait", "settled")
@@ -147,7 +147,7 @@ func TestRearmGivesAnInstanceItsAliasesBack(t *testing.T) {
 	})
 }
 
-func TestRearmOfAWholeTableGoesOnAndReportsWhatItCannotRead(t *testing.T) {
+func TestRearmReportsUnreadableItemsAndContinues(t *testing.T) {
 	t.Parallel()
 	withStack(t, func(u user) {
 		u.populate()
@@ -171,7 +171,7 @@ func TestRearmOfAWholeTableGoesOnAndReportsWhatItCannotRead(t *testing.T) {
 			u.t.Errorf("expected exit code 1, got %+v", got)
 		}
 		time.Sleep(time.Minute)
-		contains(u.t, u.must("list", "--local", "--machine", "job"), "job/run-1-job-2") // It is in the index still.
+		contains(u.t, u.must("list", "--local", "--machine", "job"), "job/run-1-job-2") // It is still in the index.
 
 		u.edit("signup/3", "revision", &types.AttributeValueMemberN{Value: "1"})
 		done := u.run("rearm", "--local", "--all", "--resume", stamp)
@@ -182,7 +182,8 @@ func TestRearmOfAWholeTableGoesOnAndReportsWhatItCannotRead(t *testing.T) {
 	})
 }
 
-// A run that ends between a commit and its message is made up for by the next one: the instance owes its effects still.
+// If a run ends between a commit and its message, the next run sends the message, because the instance still owes
+// effects.
 func TestRearmContinuesAnInterruptedRun(t *testing.T) {
 	t.Parallel()
 	withMachines(t, relay(), func(u user) {

@@ -17,13 +17,13 @@ import (
 	"github.com/settle-run/settle/cmd/settle/internal/console"
 )
 
-// typing is what a person types once a text is to be seen.
+// typing is what to type once a text appears.
 type typing struct{ seen, typed string }
 
-// ctrlC is what the key sends; the terminal makes a SIGINT of it.
+// ctrlC is the character of the key. The terminal converts it to SIGINT.
 const ctrlC = "\x03"
 
-// atTerminal runs a process on a terminal of 80 columns and 24 lines, and returns what was to be seen there and the exit code.
+// atTerminal runs a process on a terminal of 80 columns and 24 lines, and returns what appears there and the exit code.
 func atTerminal(t *testing.T, process *exec.Cmd, steps ...typing) (seen string, code int) {
 	t.Helper()
 	terminal, err := pty.StartWithSize(process, &pty.Winsize{Rows: 24, Cols: 80})
@@ -63,7 +63,7 @@ func atTerminal(t *testing.T, process *exec.Cmd, steps ...typing) (seen string, 
 	return strings.ReplaceAll(screen.String(), "\r\n", "\n"), process.ProcessState.ExitCode()
 }
 
-// widest returns the line that takes the most columns.
+// widest returns the widest line.
 func widest(text string) (line string, columns int) {
 	for one := range strings.SplitSeq(strings.ReplaceAll(text, "\x1b[K", ""), "\n") {
 		one = one[strings.LastIndexByte(one, '\r')+1:]
@@ -74,12 +74,12 @@ func widest(text string) (line string, columns int) {
 	return line, columns
 }
 
-// quietDev is a settle dev whose output nobody waits for.
+// quietDev starts a settle dev whose output is discarded.
 func quietDev(t *testing.T) devRun {
 	t.Helper()
 	dev := startDev(t)
 	over := make(chan struct{})
-	go func() { // What nobody reads would hold dev up.
+	go func() { // Unread output would block dev.
 		defer close(over)
 		for range dev.screen.lines {
 		}
@@ -160,7 +160,7 @@ func TestDevOnATerminalIsFoldedAndStops(t *testing.T) {
 	}
 }
 
-func TestATerminalThatKnowsNoEscapesGetsNone(t *testing.T) {
+func TestDumbTerminalGetsNoEscapeSequences(t *testing.T) {
 	t.Parallel()
 	dev := quietDev(t)
 	for _, line := range []string{"send --local signup/42 SIGN_UP email=ada@example.com name=Ada --wait settled --timeout 1h", "list --local", "dlq list --local", "get --local signup/42"} {
@@ -172,7 +172,7 @@ func TestATerminalThatKnowsNoEscapesGetsNone(t *testing.T) {
 	}
 }
 
-// withoutCredentials lists on AWS, with an environment that has none.
+// withoutCredentials returns a process that lists on AWS without credentials.
 func withoutCredentials(t *testing.T, environment ...string) *exec.Cmd {
 	t.Helper()
 	process := asSettle(t, actOnTerminal, "", "list")
@@ -182,8 +182,8 @@ func withoutCredentials(t *testing.T, environment ...string) *exec.Cmd {
 	return process
 }
 
-// An instance metadata service without tokens makes the SDK warn, in lines of its own.
-func TestTheSDKSaysNothingBesideTheError(t *testing.T) {
+// If an instance metadata service has no tokens, the SDK logs warnings by default.
+func TestSDKPrintsNoWarnings(t *testing.T) {
 	t.Parallel()
 	metadata := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(metadata.Close)
@@ -194,7 +194,7 @@ func TestTheSDKSaysNothingBesideTheError(t *testing.T) {
 	}
 }
 
-func TestMissingCredentialsAreSaidSoWithWhatToDo(t *testing.T) {
+func TestMissingCredentialsAreReportedWithAdvice(t *testing.T) {
 	t.Parallel()
 	process := withoutCredentials(t, "AWS_EC2_METADATA_DISABLED=true")
 	seen, code := atTerminal(t, process)

@@ -14,7 +14,7 @@ import (
 	"github.com/settle-run/settle/runtime/statelesshost"
 )
 
-// Payloads of machines that dev knows nothing else of.
+// Payload types of machines for which dev has no example.
 type (
 	lendRequest struct {
 		Title   string `json:"title"`
@@ -25,17 +25,17 @@ type (
 		} `json:"reader"`
 		Note string `json:"note,omitempty"`
 	}
-	// openVault has texts that nobody can make up.
+	// openVault has strings that cannot be generated.
 	openVault struct {
 		Code  string `json:"code"`
 		Tries int    `json:"tries"`
 	}
-	// reach wants one of two keys, which may both be left out.
+	// reach requires one of two optional keys.
 	reach struct {
 		Mail  string `json:"mail,omitempty"`
 		Phone string `json:"phone,omitempty"`
 	}
-	// opaque tells nobody its keys.
+	// opaque has its own decoding method.
 	opaque struct{}
 )
 
@@ -57,7 +57,7 @@ func (r reach) Validate() error {
 
 func (opaque) UnmarshalJSON([]byte) error { return errors.New("expected what nobody knows") }
 
-// small returns a machine that goes from its first to its last state by any of the events but those named "idle".
+// small returns a machine that goes from its first to its last state on any event not named "idle".
 func small(id string, version int, payloads statechart.Payloads) durable.Machine {
 	type none struct{}
 	var on []statechart.Transition[none]
@@ -89,7 +89,7 @@ func commandOf(machines ...durable.Machine) command.Config {
 	return command.Config{Machines: func(command.Environment) []durable.Machine { return machines }}
 }
 
-// line returns the line of a text that has a word in it.
+// line returns the line of a text that contains a word.
 func line(t *testing.T, text, word string) string {
 	t.Helper()
 	for line := range strings.Lines(text) {
@@ -101,7 +101,7 @@ func line(t *testing.T, text, word string) string {
 	return ""
 }
 
-// words returns what a shell makes of a line.
+// words splits a line as a shell does.
 func words(t *testing.T, line string) []string {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "sh", "-c", `printf '%s\n' `+line).Output()
@@ -111,8 +111,8 @@ func words(t *testing.T, line string) []string {
 	return strings.Split(strings.TrimSuffix(string(out), "\n"), "\n")
 }
 
-// TestWhatDevPrintsToTryIsTaken runs what dev prints of machines of which it knows no more than their types.
-func TestWhatDevPrintsToTryIsTaken(t *testing.T) {
+// TestEventSuggestedByDevIsAccepted runs the commands that dev prints for machines without an example.
+func TestEventSuggestedByDevIsAccepted(t *testing.T) {
 	t.Parallel()
 	shipped := settle()
 	shipped.Dev.Example = command.Example{}
@@ -145,7 +145,7 @@ func TestWhatDevPrintsToTryIsTaken(t *testing.T) {
 			t.Parallel()
 			dev := startDevOf(t, c.config)
 			go func() {
-				for range dev.screen.lines { // What is not read holds dev up.
+				for range dev.screen.lines { // Unread output would block dev.
 				}
 			}()
 			welcome := strings.Join(dev.welcome, "\n")
@@ -171,8 +171,8 @@ func TestWhatDevPrintsToTryIsTaken(t *testing.T) {
 	}
 }
 
-// TestDevShowsWhereValuesOfYoursBelong has machines that take nothing that could be made up.
-func TestDevShowsWhereValuesOfYoursBelong(t *testing.T) {
+// TestDevMarksValuesThatTheUserMustFillIn has machines that refuse every generated payload.
+func TestDevMarksValuesThatTheUserMustFillIn(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		payload          statechart.Payload
@@ -200,7 +200,7 @@ func TestDevShowsWhereValuesOfYoursBelong(t *testing.T) {
 	}
 }
 
-// shown is a payload with keys of its own and of others.
+// shown is a payload with its own and embedded keys.
 type shown struct {
 	Title string `json:"title"`
 	shownBy
@@ -210,7 +210,7 @@ type shownBy struct {
 	Reader string `json:"reader"`
 }
 
-func TestSendNamesKeysThatAreIgnored(t *testing.T) {
+func TestSendNamesIgnoredKeys(t *testing.T) {
 	t.Parallel()
 	one := func(payload statechart.Payload) []durable.Machine {
 		return []durable.Machine{small("loan", 2, statechart.Payloads{"REQUEST": payload})}

@@ -10,7 +10,7 @@ import (
 	"github.com/settle-run/settle/cmd/settle/command"
 )
 
-// wrongLines are command lines that fail, the exit code, and what is said.
+// wrongLines are command lines that fail, with the exit code and a part of the message.
 var wrongLines = []struct {
 	command string
 	code    int
@@ -126,7 +126,7 @@ func TestErrorsAreOneLineWithTheDocumentedExitCode(t *testing.T) {
 	})
 }
 
-func TestErrorsHaveNothingThatATerminalObeys(t *testing.T) {
+func TestErrorsContainNoEscapeSequences(t *testing.T) {
 	t.Parallel()
 	got := user{t: t}.run("send", "signup/42", "\x1b[2J\u009b\u202eX")
 	if got.code != command.ExitRefused || strings.ContainsAny(got.err, "\x1b\u009b\u202e") || !strings.Contains(got.err, `\x1b[2J`) {
@@ -138,7 +138,7 @@ func TestErrorsHaveNothingThatATerminalObeys(t *testing.T) {
 	}
 }
 
-func TestNothingListensLocally(t *testing.T) {
+func TestLocalWithoutDevSaysToStartIt(t *testing.T) {
 	t.Parallel()
 	var errOut strings.Builder
 	code := command.Run(t.Context(), settle(), command.Process{Err: &errOut, Endpoint: "http://127.0.0.1:1"}, []string{"get", "--local", "signup/42"})
@@ -147,7 +147,7 @@ func TestNothingListensLocally(t *testing.T) {
 	}
 }
 
-func TestHelpTellsCommandsAndExitCodes(t *testing.T) {
+func TestHelpListsCommandsAndExitCodes(t *testing.T) {
 	t.Parallel()
 	u := user{t: t}
 	for _, args := range [][]string{nil, {"--help"}} {
@@ -183,8 +183,8 @@ func TestVersionNamesTheProgramAndGo(t *testing.T) {
 	contains(t, user{t: t}.must("version"), "settle ", ", go1.")
 }
 
-// TestHelpThatCannotBeWrittenIsNoWrongUsage writes to a file that is open for reading.
-func TestHelpThatCannotBeWrittenIsNoWrongUsage(t *testing.T) {
+// TestFailedWriteOfHelpIsNotAUsageError writes to a file that is open for reading.
+func TestFailedWriteOfHelpIsNotAUsageError(t *testing.T) {
 	t.Parallel()
 	full, err := os.Open(os.DevNull)
 	if err != nil {
@@ -200,7 +200,7 @@ func TestHelpThatCannotBeWrittenIsNoWrongUsage(t *testing.T) {
 	}
 }
 
-// answering answers each call as AWS does that fails.
+// answering responds to each call with an error.
 type answering struct {
 	status int
 	body   string
@@ -212,8 +212,8 @@ func (c answering) Do(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: c.status, Header: header, Body: io.NopCloser(strings.NewReader(c.body)), Request: r}, nil
 }
 
-// TestOfTheSDKsTextTheServicesWordsAreLeft but for a failure of AWS itself, whose support wants the ID of the request.
-func TestOfTheSDKsTextTheServicesWordsAreLeft(t *testing.T) {
+// TestSDKErrorsAreShortenedToTheServicesMessage also checks that failures of AWS itself keep their request ID.
+func TestSDKErrorsAreShortenedToTheServicesMessage(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		answering

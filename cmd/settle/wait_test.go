@@ -8,7 +8,7 @@ import (
 	"github.com/settle-run/settle/cmd/settle/command"
 )
 
-func TestSendWaitsForWhatTheEventLeadsTo(t *testing.T) {
+func TestSendWaitsForTheResultOfTheEvent(t *testing.T) {
 	t.Parallel()
 	withWork(t, &work{toil: 10 * time.Second}, func(u user) {
 		begun := time.Now()
@@ -16,7 +16,7 @@ func TestSendWaitsForWhatTheEventLeadsTo(t *testing.T) {
 		if waited := time.Since(begun); waited < 10*time.Second || waited > 13*time.Second {
 			u.t.Errorf("expected to wait for the 10 s that the work takes, got %v", waited)
 		}
-		// It is settled and rested already: what counts is what the event leads to.
+		// The instance is already settled and rested. Only the result of the event counts.
 		for _, wait := range []string{"settled", "rested"} {
 			begun = time.Now()
 			contains(u.t, u.must("send", "--local", "work/1", "START", "--wait", wait), "work/1 is in ready, settled")
@@ -28,7 +28,7 @@ func TestSendWaitsForWhatTheEventLeadsTo(t *testing.T) {
 	})
 }
 
-func TestSendWaitsNoLongerThanItIsTold(t *testing.T) {
+func TestSendWaitTimesOut(t *testing.T) {
 	t.Parallel()
 	withWork(t, &work{toil: 30 * time.Second}, func(u user) {
 		begun := time.Now()
@@ -50,7 +50,7 @@ func TestSendWaitsNoLongerThanItIsTold(t *testing.T) {
 	})
 }
 
-func TestSendTellsThatTheEventItWaitsForWasParked(t *testing.T) {
+func TestSendReportsThatTheAwaitedEventWasParked(t *testing.T) {
 	t.Parallel()
 	w := &work{}
 	withWork(t, w, func(u user) {
@@ -61,17 +61,17 @@ func TestSendTellsThatTheEventItWaitsForWasParked(t *testing.T) {
 		if got.code != command.ExitFailed || got.out != "" {
 			u.t.Errorf("expected exit code 1, got %+v", got)
 		}
-		// That was another event.
+		// Another event was parked earlier.
 		w.broken.Store(false)
 		contains(u.t, u.must("send", "--local", "work/1", "COUNT", "what=2", "--wait", "settled"), "work/1 is in ready, settled")
 	})
 }
 
-func TestSendDoesNotWaitForARepeatThatLeavesNoTrace(t *testing.T) {
+func TestSendDoesNotWaitForADuplicate(t *testing.T) {
 	t.Parallel()
 	withWork(t, &work{}, func(u user) {
 		u.must("send", "--local", "work/1", "START", "--id", "once", "--wait", "rested")
-		time.Sleep(10 * time.Minute) // The queue forgets after five; the instance does not.
+		time.Sleep(10 * time.Minute) // The queue's deduplication ends after five minutes. The instance still knows the ID.
 		begun := time.Now()
 		u.must("send", "--local", "work/1", "START", "--id", "once", "--wait", "rested")
 		if waited := time.Since(begun); waited > time.Second {
@@ -80,7 +80,7 @@ func TestSendDoesNotWaitForARepeatThatLeavesNoTrace(t *testing.T) {
 	})
 }
 
-func TestSendAnswersAsJSONWhereItHasWaited(t *testing.T) {
+func TestSendPrintsTheAwaitedInstanceAsJSON(t *testing.T) {
 	t.Parallel()
 	withWork(t, &work{}, func(u user) {
 		got := u.runAs(command.Process{}, "send", "--local", "work/1", "START", "--wait", "settled")
@@ -99,7 +99,7 @@ func TestSendAnswersAsJSONWhereItHasWaited(t *testing.T) {
 	})
 }
 
-func TestResumeSettlesAnInstanceThatWasLeftUnsettled(t *testing.T) {
+func TestResumeSettlesAStuckInstance(t *testing.T) {
 	t.Parallel()
 	w := &work{toil: time.Second}
 	withWork(t, w, func(u user) {

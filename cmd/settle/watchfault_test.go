@@ -16,7 +16,7 @@ import (
 	"github.com/settle-run/settle/cmd/settle/command"
 )
 
-// outage fails the calls of a terminal's command while it is on.
+// outage makes the calls of a terminal's command fail while it is on.
 func (u user) outage() (process command.Process, on *atomic.Bool) {
 	on = &atomic.Bool{}
 	return u.faultily(func(string, string) error {
@@ -27,8 +27,9 @@ func (u user) outage() (process command.Process, on *atomic.Bool) {
 	}, nil), on
 }
 
-// TestWatchOutlastsAnOutage has AWS fail for minutes: what happens meanwhile is shown behind it, and nothing twice.
-func TestWatchOutlastsAnOutage(t *testing.T) {
+// TestWatchSurvivesAnOutage makes AWS fail for minutes. Later output must have all transitions of that time, without
+// duplicates.
+func TestWatchSurvivesAnOutage(t *testing.T) {
 	t.Parallel()
 	for _, watched := range [][]string{{"work/1"}, {"--machine", "work"}} {
 		withWork(t, &work{}, func(u user) {
@@ -68,7 +69,7 @@ func TestWatchOutlastsAnOutage(t *testing.T) {
 	}
 }
 
-// denying answers as AWS does to who may not read the table, while it is on.
+// denying denies reads of the table as AWS does, while it is on.
 type denying struct {
 	aws.HTTPClient
 	on *atomic.Bool
@@ -84,8 +85,8 @@ func (c denying) Do(r *http.Request) (*http.Response, error) {
 		Body: io.NopCloser(strings.NewReader(refusal)), Request: r}, nil
 }
 
-// TestWatchEndsWithWhatDoesNotPass ends a watch whose first look fails, and one that loses its permission.
-func TestWatchEndsWithWhatDoesNotPass(t *testing.T) {
+// TestWatchEndsOnAPermanentError covers a watch whose first read fails, and one that loses its permission.
+func TestWatchEndsOnAPermanentError(t *testing.T) {
 	t.Parallel()
 	withWork(t, &work{}, func(u user) {
 		u.must("send", "--local", "work/1", "START", "--wait", "rested")

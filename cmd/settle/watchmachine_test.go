@@ -15,14 +15,14 @@ import (
 	"github.com/settle-run/settle/cmd/settle/internal/stack"
 )
 
-// watching runs a watch command while the test does something, and returns what it has printed by then.
+// watching runs a watch command during do, and returns its output.
 func (u user) watching(process command.Process, do func(), flags ...string) answer {
 	u.t.Helper()
 	ctx, stop := context.WithCancel(u.t.Context())
 	defer stop()
 	ended := make(chan answer, 1)
 	go func() { ended <- u.runUntil(ctx, process, append([]string{"watch", "--local"}, flags...)...) }()
-	time.Sleep(time.Second) // It looks every two.
+	time.Sleep(time.Second) // It reads every two seconds.
 	do()
 	stop()
 	return <-ended
@@ -64,7 +64,7 @@ func TestWatchShowsTheTransitionsOfAllInstancesOfAMachine(t *testing.T) {
 			if got.out != want || got.code != command.ExitDone {
 				u.t.Errorf("%s: expected\n%s\ngot exit code %d and\n%s", name, want, got.code, got.out)
 			}
-			// Half a unit for each of the 16 shards of active instances, one for the instance.
+			// Half a unit for each of the 16 shards of active instances, and one for the instance.
 			contains(u.t, got.err, "Each look reads the index by_state and these instances: 9 read units now, or about 16200 an hour at one look every 2s.\n", "Used ", " read units in 13s.\n")
 		})
 	}
@@ -74,7 +74,7 @@ func TestWatchWithoutAnIndexReadsTheTableLessOften(t *testing.T) {
 	t.Parallel()
 	withWork(t, &work{}, func(u user) {
 		u.must("send", "--local", "work/1", "START", "--wait", "rested")
-		// As a table that has none answers.
+		// as a table without an index answers
 		looks := 0
 		process := u.faultily(func(operation, _ string) error {
 			if operation == "Scan" {
@@ -95,15 +95,15 @@ func TestWatchWithoutAnIndexReadsTheTableLessOften(t *testing.T) {
 	})
 }
 
-func TestWatchFollowsThoseThatAreInAState(t *testing.T) {
+func TestWatchFollowsInstancesInAState(t *testing.T) {
 	t.Parallel()
 	withWork(t, &work{toil: 3 * time.Second}, func(u user) {
 		u.must("send", "--local", "work/1", "START", "--wait", "rested")
 		got := u.watching(command.Process{Terminal: true}, func() {
 			u.must("send", "--local", "work/1", "START") // It leaves the state,
 			time.Sleep(time.Second)
-			u.must("send", "--local", "work/2", "COUNT", "what=x") // is not in it,
-			time.Sleep(5 * time.Second)                            // and comes back.
+			u.must("send", "--local", "work/2", "COUNT", "what=x") // stays outside,
+			time.Sleep(5 * time.Second) // and returns.
 		}, "--machine", "work", "--state", "ready", "--every", "500ms")
 		var changes []string
 		for line := range strings.Lines(got.out) {
@@ -118,7 +118,7 @@ func TestWatchFollowsThoseThatAreInAState(t *testing.T) {
 	})
 }
 
-func TestWatchRefusesMoreInstancesThanItReads(t *testing.T) {
+func TestWatchRefusesTooManyInstances(t *testing.T) {
 	t.Parallel()
 	withWork(t, &work{}, func(u user) {
 		u.must("send", "--local", "work/1", "START", "--wait", "rested")

@@ -12,8 +12,9 @@ import (
 	"github.com/settle-run/settle/cmd/settle/command"
 )
 
-// TestWatchEndsAtTheNextLookOnceNobodyReadsIt counts the looks at AWS after the reader has gone: each would be paid.
-func TestWatchEndsAtTheNextLookOnceNobodyReadsIt(t *testing.T) {
+// TestWatchEndsAtTheNextReadOnceItsOutputIsClosed counts the AWS calls after the reader has gone, because each one
+// costs.
+func TestWatchEndsAtTheNextReadOnceItsOutputIsClosed(t *testing.T) {
 	t.Parallel()
 	for _, watched := range []string{"work/1", "--machine work", "--machine work --every 1m"} {
 		withWork(t, &work{}, func(u user) {
@@ -36,14 +37,14 @@ func TestWatchEndsAtTheNextLookOnceNobodyReadsIt(t *testing.T) {
 	}
 }
 
-// TestWatchInAPipeEndsWithItsReader closes the pipe of a real process, of which nothing else is to be written.
+// TestWatchInAPipeEndsWithItsReader closes the pipe of a real process that has nothing more to write.
 func TestWatchInAPipeEndsWithItsReader(t *testing.T) {
 	t.Parallel()
 	dev := quietDev(t)
 	onTerminal(t, dev.aws, "", "send", "--local", "signup/1", "SIGN_UP", "email=ada@example.com", "name=Ada", "--wait", "settled", "--timeout", "1h")
 	for _, watched := range []string{"signup/1", "--machine signup"} {
 		process := asSettle(t, "pipe", dev.aws, strings.Fields("watch --local -o text "+watched)...)
-		if _, err := process.StdinPipe(); err != nil { // It lives as long as its input does; see TestMain.
+		if _, err := process.StdinPipe(); err != nil { // The process ends with its input. See TestMain.
 			t.Fatal(err)
 		}
 		out, err := process.StdoutPipe()

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestLinesAreFoldedWhereTheyMayBe(t *testing.T) {
+func TestLinesAreFoldedAtTheirFields(t *testing.T) {
 	t.Parallel()
 	long := func(s string) string { return strings.Repeat(s, 40) }
 	for name, c := range map[string]struct{ line, want string }{
@@ -37,7 +37,7 @@ func TestLinesAreFoldedWhereTheyMayBe(t *testing.T) {
 	}
 }
 
-func TestWordsAreFoldedAtSpacesWhateverTheySay(t *testing.T) {
+func TestProseIsFoldedAtSpacesOnly(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ text, want string }{
 		"prose that has commas, arrows and JSON": {`settle: expected {"type": "VERIFY"}, a → b, got 6 bytes`, "settle: expected {\"type\":\n\"VERIFY\"}, a → b, got 6\nbytes"},

@@ -10,7 +10,7 @@ import (
 	"github.com/settle-run/settle/runtime/durable"
 )
 
-func TestExecutionsAreShownWithHowTheyAre(t *testing.T) {
+func TestExecutionsAreShownWithTheirStatus(t *testing.T) {
 	t.Parallel()
 	r := record()
 	r.Executions = []durable.Execution{

@@ -69,7 +69,7 @@ func TestInstanceFitsTheTerminalButForItsContext(t *testing.T) {
 	}
 }
 
-func TestLinesOfProseHangBelowThemselves(t *testing.T) {
+func TestProseIsFoldedBelowItsLabel(t *testing.T) {
 	t.Parallel()
 	r := record()
 	r.Snapshot = json.RawMessage(`{"machine": "pipeline", "version": 3, "status": "active", "value": "a", "tags": ["settled"]}`)
@@ -94,7 +94,7 @@ func TestLinesOfProseHangBelowThemselves(t *testing.T) {
 	}
 }
 
-func TestNothingOfAnInstanceIsObeyed(t *testing.T) {
+func TestInstanceTextContainsNoEscapeSequences(t *testing.T) {
 	t.Parallel()
 	const evil = "\x1b[2J\u009b2J\u202e"
 	r := record()
@@ -104,7 +104,7 @@ func TestNothingOfAnInstanceIsObeyed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// JSON may hold everything but what is below the space as it is.
+	// In JSON, control characters below the space may stay as they are.
 	v.Context, v.Output = json.RawMessage("{\"k\u009b\": \"v\u009b2J\u202e\x7f\"}"), json.RawMessage("no JSON\x1b")
 	v.Tags, v.NextEvents, v.Parent = []string{"tag" + evil}, []string{"NEXT" + evil}, "p/"+evil
 	var b strings.Builder
@@ -120,7 +120,7 @@ func TestNothingOfAnInstanceIsObeyed(t *testing.T) {
 	}
 }
 
-func TestAParkedEventIsShownWhole(t *testing.T) {
+func TestParkedEventIsShownCompletely(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("x", 5000)
 	var b strings.Builder
@@ -135,7 +135,7 @@ func TestAParkedEventIsShownWhole(t *testing.T) {
 	}
 }
 
-func TestReasonsAreFoldedAtWordsBelowThemselves(t *testing.T) {
+func TestReasonsAreFoldedAtSpaces(t *testing.T) {
 	t.Parallel()
 	parked := ParkedEvent{MessageID: "m", Instance: "signup/46", Event: "VERIFY", Since: noon, Reason: `wrong payload: got {"cod": "1", "x": 2}, expected a code`}
 	for name, c := range map[string]struct {

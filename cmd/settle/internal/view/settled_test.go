@@ -24,8 +24,8 @@ func orders(t *testing.T) durable.Machine {
 	}), durable.MachineConfig{})
 }
 
-// TestSettledIsWhatTheEngineSays shows instances whose tags alone would tell the opposite.
-func TestSettledIsWhatTheEngineSays(t *testing.T) {
+// TestSettledFollowsTheEngineNotTheTags shows instances whose tags alone would tell the opposite.
+func TestSettledFollowsTheEngineNotTheTags(t *testing.T) {
 	t.Parallel()
 	machine := orders(t)
 	instance, _, err := machine.Start(statechart.Start{Instance: "order/1", At: noon})

@@ -75,7 +75,7 @@ func record() durable.Record {
 	}
 }
 
-func TestTextShowsWhatAnInstanceWaitsFor(t *testing.T) {
+func TestTextShowsAllFieldsOfAnInstance(t *testing.T) {
 	t.Parallel()
 	v, err := Of(pipelines(t), record())
 	if err != nil {
@@ -142,7 +142,7 @@ func TestChildrenAndParentAreShownByTheirNames(t *testing.T) {
 	}
 }
 
-func TestNoSecretAndNoBookkeepingIsShown(t *testing.T) {
+func TestSecretsAndBookkeepingAreNotShown(t *testing.T) {
 	t.Parallel()
 	v, err := Of(pipelines(t), record())
 	if err != nil {
@@ -163,7 +163,7 @@ func TestNoSecretAndNoBookkeepingIsShown(t *testing.T) {
 	}
 }
 
-func TestAsJSONItIsWhatTheGatewayShowsAndWhyAnEventWasParked(t *testing.T) {
+func TestJSONIsTheGatewaysViewWithTheReasonOfAParkedEvent(t *testing.T) {
 	t.Parallel()
 	shown, err := Of(pipelines(t), record())
 	if err != nil {
@@ -207,7 +207,7 @@ func keysOf(t *testing.T, value any) map[string]any {
 	return keys
 }
 
-func TestParkedEventsAreShownHoweverTheirProducersWroteThem(t *testing.T) {
+func TestParkedEventsOfAnyFormAreShown(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ event, message, want string }{
 		{"NOPE", "undeclared event type", "NOPE, 2h00m ago: undeclared event type\n"},
