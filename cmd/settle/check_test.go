@@ -75,10 +75,10 @@ func TestCheckCountsFittingInstancesAndWritesNothing(t *testing.T) {
 			u.t.Errorf("expected\n%s\ngot\n%s", want, got)
 		}
 		if got := u.must("check", "--local", "--machine", "signup", "--status", "active"); strings.Count(got, "\n") != 2 || !strings.Contains(got, "awaiting_verification  3 ") {
-			u.t.Errorf("expected the line of active sign-ups alone, got\n%s", got)
+			u.t.Errorf("expected only the line of active sign-ups, got\n%s", got)
 		}
 		if after := u.items(); !maps.Equal(after, before) || len(after) != 6 {
-			u.t.Errorf("expected the 6 items to stay as they were, %v, got %v", before, after)
+			u.t.Errorf("expected 6 unchanged items, %v, got %v", before, after)
 		}
 	})
 }
@@ -129,7 +129,7 @@ func TestCheckReportsBreakingInstancesAndExitsWithOne(t *testing.T) {
 			u.t.Errorf("expected one job that fits and exit code 0, got %+v and %d", rows, asJSON.code)
 		}
 		if after := u.items(); !maps.Equal(after, before) {
-			u.t.Errorf("expected the items to stay as they were, %v, got %v", before, after)
+			u.t.Errorf("expected unchanged items, %v, got %v", before, after)
 		}
 	})
 }
@@ -168,7 +168,7 @@ func TestCheckMigratesInMemoryAndShowsProgress(t *testing.T) {
 			u.t.Errorf("expected the progress %q, got %q", want, got)
 		}
 		if after := u.items(); !maps.Equal(after, before) {
-			u.t.Errorf("expected the items to stay as they were, %v, got %v", before, after)
+			u.t.Errorf("expected unchanged items, %v, got %v", before, after)
 		}
 	})
 }

@@ -117,6 +117,6 @@ func TestCompletionScriptsCallThisProgram(t *testing.T) {
 		"if [[ $funcstack[1] == _settle ]]; then\n\t_settle \"$@\"", "else\n\tcompdef _settle settle\nfi\n")
 	contains(t, u.must("completion", "fish"), "set -l last (commandline -ct)\n\tsettle __complete (commandline -opc)[2..-1] \"$last\"", "complete -c settle -f -a '(__settle_complete)'\n", "from simulate dev' -F\n")
 	if got := u.run("completion", "tcsh"); got.code != 2 || !strings.Contains(got.err, `must be one of "bash","zsh","fish"`) {
-		t.Errorf("expected exit code 2 for a shell that is not known, got %+v", got)
+		t.Errorf("expected exit code 2 for an unknown shell, got %+v", got)
 	}
 }

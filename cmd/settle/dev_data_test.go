@@ -110,7 +110,7 @@ func (m *mortal) live(program string, served <-chan time.Time, ready func()) err
 	}()
 	select {
 	case <-ended:
-		return fmt.Errorf("it has ended by itself: %w", end)
+		return fmt.Errorf("it ended by itself: %w", end)
 	case <-served:
 	}
 	err = command.Process.Kill()
@@ -158,7 +158,7 @@ func (m *mortal) mailed(ctx context.Context, instance, address string) (string, 
 			}
 		}
 	}
-	return "", fmt.Errorf("%s: no mail with the code that it waits for: %w", instance, ctx.Err())
+	return "", fmt.Errorf("%s: no mail with the expected code: %w", instance, ctx.Err())
 }
 
 // request repeats a request to the gateway until the response has the wanted status.
@@ -208,8 +208,8 @@ func tryRequest(ctx context.Context, method, url, body string, want int) ([]byte
 
 // step is an event for an instance, and the state to wait for before the next step.
 type step struct {
-	event string // as JSON; play adds an ID if it has none; if empty, play sends nothing
-	state string // if empty, play does not wait
+	event string                            // as JSON; play adds an ID if it has none; if empty, play sends nothing
+	state string                            // if empty, play does not wait
 	holds func(context map[string]any) bool // nil: no further condition
 }
 

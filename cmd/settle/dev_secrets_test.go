@@ -40,7 +40,7 @@ func keptSecrets(t *testing.T, dir string) map[string]string {
 		t.Fatal(err)
 	}
 	if mode := info.Mode().Perm(); mode != 0o600 {
-		t.Errorf("expected a file that its owner alone reads, got the mode %v", mode)
+		t.Errorf("expected a file that only its owner can read, got the mode %v", mode)
 	}
 	return kept
 }
@@ -56,7 +56,7 @@ func TestDevKeepsGeneratedSecretsInTheDataFolder(t *testing.T) {
 		t.Errorf("expected the three secrets of this module's machines, got %q", names)
 	}
 	if kept["github-secret"] != secret || len(secret) != 26 || kept["enrich-callback-key"] == secret || kept["signup-code-key"] == secret {
-		t.Errorf("expected the secret that was shown, %q, and two others, got %q", secret, kept)
+		t.Errorf("expected the printed secret, %q, and two others, got %q", secret, kept)
 	}
 
 	if err := os.Chmod(filepath.Join(dir, "secrets.json"), 0o644); err != nil { // as after a copy
@@ -64,7 +64,7 @@ func TestDevKeepsGeneratedSecretsInTheDataFolder(t *testing.T) {
 	}
 	given := startDev(t, "--data", dir, "--github-secret", "one-of-mine")
 	if got := secretShown(t, given); got != "that was given" {
-		t.Errorf("expected the secret that was given to be used, got %q", got)
+		t.Errorf("expected the given secret to be used, got %q", got)
 	}
 	given.end(t)
 	again := startDev(t, "--data", dir)
@@ -73,7 +73,7 @@ func TestDevKeepsGeneratedSecretsInTheDataFolder(t *testing.T) {
 	}
 	again.end(t)
 	if got := keptSecrets(t, dir); !maps.Equal(got, kept) {
-		t.Errorf("expected the secrets to stay %q, got %q", kept, got)
+		t.Errorf("expected unchanged secrets %q, got %q", kept, got)
 	}
 	entries, err := os.ReadDir(dir)
 	if err != nil || len(entries) != 2 {
@@ -96,7 +96,7 @@ func TestMachinesUseTheKeptSecrets(t *testing.T) {
 		t.Fatal(err)
 	}
 	if gateway.GitHubSecret != "kept-for-github-secret" {
-		t.Errorf("expected the secret for GitHub that is kept, got %q", gateway.GitHubSecret)
+		t.Errorf("expected the kept secret for GitHub, got %q", gateway.GitHubSecret)
 	}
 	env := h.consumerEnv("http://127.0.0.1:1")
 	for _, want := range []string{"SETTLE_SIGNUP_CODE_KEY=kept-for-signup-code-key", "SETTLE_ENRICH_CALLBACK_KEY=kept-for-enrich-callback-key"} {
@@ -106,7 +106,7 @@ func TestMachinesUseTheKeptSecrets(t *testing.T) {
 	}
 	_, err = (&hosted{flags: h.flags}).prepare(func(string) (string, error) { return "", errors.New("the disk is full") })
 	if err == nil || err.Error() != "the disk is full" {
-		t.Errorf("expected that the secrets cannot be kept, got %v", err)
+		t.Errorf("expected an error about storing the secrets, got %v", err)
 	}
 }
 
@@ -155,10 +155,10 @@ func TestDevReportsUnusableSecretsFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := startThatFails(t, dir); got.code != command.ExitFailed || !strings.Contains(got.err, "in use by another process") {
-		t.Errorf("expected exit code 1, as the folder is in use, got %d and %q", got.code, got.err)
+		t.Errorf("expected exit code 1 because the folder is in use, got %d and %q", got.code, got.err)
 	}
 	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) || len(kept) != 3 {
-		t.Errorf("expected no secrets of a process that may not use the folder, got %v and %q", err, kept)
+		t.Errorf("expected no secrets from a process without access to the folder, got %v and %q", err, kept)
 	}
 	running.end(t)
 	file := filepath.Join(dir, "file")
@@ -167,6 +167,6 @@ func TestDevReportsUnusableSecretsFiles(t *testing.T) {
 	}
 	got = startThatFails(t, file)
 	if got.code != command.ExitFailed || !strings.HasPrefix(got.err, "settle: reading the secrets of the data folder: ") {
-		t.Errorf("expected exit code 1 and that the folder is none, got %d and %q", got.code, got.err)
+		t.Errorf("expected exit code 1 because the path is not a folder, got %d and %q", got.code, got.err)
 	}
 }

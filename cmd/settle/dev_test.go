@@ -84,7 +84,7 @@ func TestDevServesPrintsAndStops(t *testing.T) {
 		"--queue-url "+dev.aws+"/000000000000/settle.fifo", "curl -i "+dev.gateway+"/instances/signup/44/events",
 		"signed with the secret that was given", "machines "+strings.Join(machineIDs(t), ", ")+"\n")
 	if strings.Contains(welcome, "do-not-print-me") {
-		t.Errorf("expected the secret that was given to stay unprinted, got:\n%s", welcome)
+		t.Errorf("expected the given secret not to be printed, got:\n%s", welcome)
 	}
 
 	if code, errOut := dev.settle(t, "send", "--local", "signup/42", "SIGN_UP", "email=ada@example.com", "name=Ada"); code != command.ExitDone {
@@ -166,6 +166,6 @@ func TestDemoEndsWithZero(t *testing.T) {
 		"open.sales.processing → processed", "All 11 ended as expected", "status         S     \"done\"")
 	// Each launch is printed when it happens and in the history.
 	if launches := strings.Count(out, "launching → queued"); launches != 2*(1+3) {
-		t.Errorf("expected 1 launch for the first job and 3 for the second, each told twice, got %d", launches)
+		t.Errorf("expected 1 launch for the first job and 3 for the second, each printed twice, got %d", launches)
 	}
 }

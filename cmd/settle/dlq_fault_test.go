@@ -46,7 +46,7 @@ func (u user) checkRedriven(counted, parked []string) {
 	u.must("dlq", "redrive", "--local", "--all")
 	time.Sleep(time.Minute)
 	if got, want := u.counted("work/1"), []string{"0", "2", "4", "6"}; !slices.Equal(got, want) {
-		u.t.Errorf("expected each to be counted once, in order, %v, got %v", want, got)
+		u.t.Errorf("expected each event to be counted once, in order, %v, got %v", want, got)
 	}
 	if got, want := u.counted("work/2"), []string{"1", "3"}; !slices.Equal(got, want) {
 		u.t.Errorf("expected work/2 to have counted %v, got %v", want, got)
@@ -74,7 +74,7 @@ func TestRedriveStopsAnInstanceAtAnEventThatCannotBeSent(t *testing.T) {
 			return nil
 		}, nil), "dlq", "redrive", "--local", "--all")
 		if got.code != command.ExitFailed || got.out != "3 events sent to settle.fifo\n" || !strings.Contains(got.err, "settle: sending message ") {
-			u.t.Errorf("expected 3 to be sent, and exit code 1 with the one that could not, got %+v", got)
+			u.t.Errorf("expected 3 events to be sent, and exit code 1 with the failed one, got %+v", got)
 		}
 		u.checkRedriven([]string{"0"}, []string{"e2", "e4", "e6"})
 	})
@@ -119,7 +119,7 @@ func TestInterruptedRedriveFinishesTheCurrentEvent(t *testing.T) {
 				return nil
 			}, nil), "dlq", "redrive", "--local", "--instance", "work/1")
 			if got.code != command.ExitInterrupted || got.out != "2 events sent to settle.fifo\n" || got.err != "settle: interrupted\n" {
-				u.t.Errorf("%s: expected 2 to be sent and exit code 130, got %+v", operation, got)
+				u.t.Errorf("%s: expected 2 events to be sent and exit code 130, got %+v", operation, got)
 			}
 			u.checkRedriven([]string{"0", "2"}, []string{"e4", "e6"})
 		})
@@ -146,7 +146,7 @@ func TestRedriveDoesNotSendMessagesWhoseVisibilityTimeoutIsEnding(t *testing.T) 
 			}, nil), "dlq", "redrive", "--local", "--instance", "work/1")
 			contains(u.t, got.err, want.said)
 			if got.code != command.ExitFailed || strings.Contains(got.err, "putting messages back") {
-				u.t.Errorf("after %v: expected exit code 1 and no word of what is back already, got %+v", slept, got)
+				u.t.Errorf("after %v: expected exit code 1 and no error about visible messages, got %+v", slept, got)
 			}
 			u.checkRedriven([]string{"0", "2"}, want.parked)
 		})
@@ -165,7 +165,7 @@ func TestLostResponseLeavesNoMessageHidden(t *testing.T) {
 			return nil
 		}), "dlq", "list", "--local", "-o", "json")
 		if shown := strings.Count(got.out, "message_id"); shown != 6 || got.err != "" {
-			u.t.Errorf("expected all 6, got %d and %q", shown, got.err)
+			u.t.Errorf("expected 6 events, got %d and %q", shown, got.err)
 		}
 	})
 }
@@ -182,10 +182,10 @@ func TestInterruptedDropStops(t *testing.T) {
 			return nil
 		}, nil), "dlq", "drop", "--local", "--instance", "work/1", "--yes")
 		if got.code != command.ExitInterrupted || got.out != "1 event dropped\n" || got.err != "settle: interrupted\n" {
-			u.t.Errorf("expected one to be gone and exit code 130, got %+v", got)
+			u.t.Errorf("expected one event to be dropped and exit code 130, got %+v", got)
 		}
 		if left := u.parkedIDs("work/1"); !slices.Equal(left, []string{"e2", "e4", "e6"}) {
-			u.t.Errorf("expected the others to be to be seen at once, got %v", left)
+			u.t.Errorf("expected the others to be visible at once, got %v", left)
 		}
 	})
 }
@@ -215,7 +215,7 @@ func TestMessagesAreVisibleAgainBeforeOutputIsPrinted(t *testing.T) {
 			args := append([]string{"dlq"}, strings.Fields(line)...)
 			code := command.Run(u.t.Context(), u.config, command.Process{Out: out, Endpoint: "http://aws.local", HTTP: u.stack.AWS().HTTPClient}, append(args, "--local"))
 			if code != command.ExitDone || len(out.inFlight) == 0 || slices.ContainsFunc(out.inFlight, func(n string) bool { return n != "0" }) {
-				u.t.Errorf("dlq %s: expected no message in hand when the answer is printed, got %v and exit code %d", line, out.inFlight, code)
+				u.t.Errorf("dlq %s: expected no message in flight when the answer is printed, got %v and exit code %d", line, out.inFlight, code)
 			}
 		}
 	})
@@ -236,7 +236,7 @@ func TestRedriveRefusesAQueueOfTheOtherKind(t *testing.T) {
 			}
 		}
 		if left := u.parked(); len(left) != 6 {
-			u.t.Errorf("expected all to stay parked, got %+v", left)
+			u.t.Errorf("expected all events to stay parked, got %+v", left)
 		}
 	})
 }
@@ -252,7 +252,7 @@ func TestRepeatedIDsAndCopiesAreFound(t *testing.T) {
 		missing := u.run("dlq", "drop", "--local", "--yes", "nope", ids[1].MessageID, ids[0].MessageID)
 		contains(u.t, missing.err, "settle: not found: the queue does not offer 2 of the 3 messages, ", ids[0].MessageID, "nope")
 		if missing.code != command.ExitNotFound || missing.out != "1 event dropped\n" || strings.Contains(missing.err, ids[1].MessageID) {
-			u.t.Errorf("expected one to be dropped, and the others to be named, got %+v", missing)
+			u.t.Errorf("expected one event to be dropped, and the others to be named, got %+v", missing)
 		}
 		few := u.run("dlq", "list", "--local", "--limit", "2")
 		if want := "The queue has about 4 events. These are the first 2: raise --limit for more.\n"; few.err != want {

@@ -44,7 +44,7 @@ func (u user) parked(flags ...string) []parkedEvent {
 	return events
 }
 
-// park parks events of two instances in turn. The IDs of the events are what they count.
+// park parks events of two instances in turn. Each event counts its own ID.
 func (u user) park(w *work, numbers ...int) {
 	u.t.Helper()
 	w.broken.Store(false)
@@ -95,7 +95,7 @@ func TestParkedEventsAreListedShownAndReturned(t *testing.T) {
 		k := slices.IndexFunc(listed, func(e parkedEvent) bool { return e.EventID == "e1" })
 		if e := listed[k]; e.Instance != "work/2" || e.Event != "COUNT" || !strings.Contains(e.Reason, "action note: panic: a value of the type string") ||
 			e.SourceQueue != "arn:aws:sqs:us-east-1:000000000000:settle.fifo" || e.SequenceNumber == "" || e.ReceiveCount != "3" || e.Body != nil {
-			u.t.Errorf("expected the attributes that e1 was parked with, and no payload, got %+v", e)
+			u.t.Errorf("expected the attributes of e1, and no payload, got %+v", e)
 		}
 		var shown parkedEvent
 		unmarshal(u.t, []byte(u.must("dlq", "show", "--local", "-o", "json", listed[k].MessageID)), &shown)
@@ -114,13 +114,13 @@ func TestParkedEventsAreListedShownAndReturned(t *testing.T) {
 			u.t.Errorf("expected no token, got\n%s", all)
 		}
 		if missing := u.run("dlq", "show", "--local", "nope"); missing.code != command.ExitNotFound {
-			u.t.Errorf("expected exit code 3 for a message that is not there, got %+v", missing)
+			u.t.Errorf("expected exit code 3 for an unknown message, got %+v", missing)
 		}
 		if limited := u.run("dlq", "list", "--local", "--limit", "2", "-o", "json"); strings.Count(limited.out, "message_id") != 2 {
 			u.t.Errorf("expected 2 events, got %+v", limited)
 		}
 		if again := u.parked(); len(again) != 5 {
-			u.t.Errorf("expected all to be put back, got %+v", again)
+			u.t.Errorf("expected all messages to be visible, got %+v", again)
 		}
 	})
 }
@@ -136,7 +136,7 @@ func TestRedrivenEventsAreAppliedOnceInOrder(t *testing.T) {
 		u.park(w, numbers...)
 		got := u.run("dlq", "list", "--local", "-o", "json")
 		if shown := strings.Count(got.out, "message_id"); shown != 20 {
-			u.t.Errorf("expected the first ten of both, got %d", shown)
+			u.t.Errorf("expected the first ten events of both instances, got %d", shown)
 		}
 		contains(u.t, got.err, "The queue has about 50 events, and offered 20: at most ten of an instance at a time")
 
@@ -155,7 +155,7 @@ func TestRedrivenEventsAreAppliedOnceInOrder(t *testing.T) {
 				want = append(want, fmt.Sprint(i))
 			}
 			if got := u.counted(instance); !slices.Equal(got, want) {
-				u.t.Errorf("%s: expected each once, in order, got %v", instance, got)
+				u.t.Errorf("%s: expected each event once, in order, got %v", instance, got)
 			}
 		}
 		if left := u.parked(); len(left) != 0 {
@@ -211,13 +211,13 @@ func TestRedriveSendsOnlyTheChosenEvents(t *testing.T) {
 		got := u.run("dlq", "redrive", "--local", "-o", "json", listed[0].MessageID, listed[1].MessageID)
 		contains(u.t, got.err, "settle: not found: the queue does not offer 1 of the 2 messages, "+listed[1].MessageID+": ")
 		if got.code != command.ExitNotFound || !strings.Contains(got.out, `"redriven": 1`) {
-			u.t.Errorf("expected one to be redriven and exit code 3 for the other, got %+v", got)
+			u.t.Errorf("expected one event to be redriven and exit code 3 for the other, got %+v", got)
 		}
 		for _, move := range [][]string{{"redrive"}, {"drop", "--yes"}} {
 			got := u.run(slices.Concat([]string{"dlq"}, move, []string{"--local", "nope"})...)
 			const want = "settle: not found: the queue does not offer message nope: it offers at most ten events of an instance at a time, and none that are in flight; see settle dlq list --local\n"
 			if got.code != command.ExitNotFound || got.out != "" || got.err != want {
-				u.t.Errorf("dlq %v: expected exit code 3 and nothing but %q, got %+v", move, want, got)
+				u.t.Errorf("dlq %v: expected exit code 3 and only %q, got %+v", move, want, got)
 			}
 		}
 		for _, flags := range []string{"", "--all --instance work/1", "--all x"} {
@@ -256,7 +256,7 @@ func TestDropAsksAndThenDeletes(t *testing.T) {
 		contains(u.t, u.must("dlq", "drop", "--local", "--yes", u.parked()[0].MessageID), "1 event dropped\n")
 		contains(u.t, u.must("dlq", "drop", "--local", "--yes", "--all"), "1 event dropped\n")
 		if left := u.parked(); len(left) != 0 {
-			u.t.Errorf("expected none to be left, got %+v", left)
+			u.t.Errorf("expected an empty queue, got %+v", left)
 		}
 		// If the queue is empty, drop does not ask.
 		for line, want := range map[string]answer{
@@ -289,7 +289,7 @@ func TestDeadLettersOfTheDelayQueueAreRedriven(t *testing.T) {
 		}
 		listed := u.parked("--dead-letter-queue", stack.DelayDeadLetterQueue)
 		if len(listed) != 1 || listed[0].Instance != "" || listed[0].Reason != "" {
-			u.t.Errorf("expected what the queue gave up, got %+v", listed)
+			u.t.Errorf("expected a timer without a reason, got %+v", listed)
 		}
 		contains(u.t, u.must("dlq", "redrive", "--local", "--all", "--dead-letter-queue", stack.DelayDeadLetterQueue, "--queue", stack.DelayQueue),
 			"1 event sent to settle-delay\n")

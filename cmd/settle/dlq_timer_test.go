@@ -56,7 +56,7 @@ func TestTimerThatSchedulerCannotDeliverFiresAfterRedrive(t *testing.T) {
 		listed := u.parked(ofTimers)
 		if len(listed) != 1 || listed[0].Instance != "signup/7" || listed[0].Event != "settle.timer" ||
 			!strings.HasPrefix(listed[0].Reason, "EventBridge could not deliver it: AWS.SimpleQueueService.NonExistentQueue: The specified queue does not exist") {
-			u.t.Fatalf("expected the timer of signup/7 with what Scheduler says, got %+v", listed)
+			u.t.Fatalf("expected the timer of signup/7 with Scheduler's error, got %+v", listed)
 		}
 		contains(u.t, u.must("dlq", "list", "--local", ofTimers), "signup/7  settle.timer  4m")
 		contains(u.t, u.must("dlq", "show", "--local", ofTimers, listed[0].MessageID), "signup/7\n  event     settle.timer\n", `"MessageBody"`)
@@ -66,12 +66,12 @@ func TestTimerThatSchedulerCannotDeliverFiresAfterRedrive(t *testing.T) {
 
 		again := u.must("dlq", "redrive", "--local", ofTimers, "--queue", stack.DelayQueue, "--instance", "signup/7")
 		if again != "1 event sent to settle-delay\n" {
-			u.t.Errorf("expected one to be sent, got %q", again)
+			u.t.Errorf("expected one timer to be sent, got %q", again)
 		}
 		time.Sleep(time.Minute)
 		contains(u.t, u.must("get", "--local", "signup/7"), "expired")
 		if left := u.parked(ofTimers); len(left) != 0 {
-			u.t.Errorf("expected none to be left, got %+v", left)
+			u.t.Errorf("expected an empty queue, got %+v", left)
 		}
 	})
 }
@@ -84,7 +84,7 @@ func TestUndeliveredEventOfARuleIsShown(t *testing.T) {
 		u.putInto(stack.ExecutionsDeadLetterQueue, `{"source": "aws.states", "detail": {"status": "SUCCEEDED"}}`, attributes)
 		listed := u.parked("--dead-letter-queue", stack.ExecutionsDeadLetterQueue)
 		if len(listed) != 1 || listed[0].Instance != "" || listed[0].Reason != "EventBridge could not deliver it: NO_PERMISSIONS: not authorized" {
-			u.t.Errorf("expected what EventBridge says, got %+v", listed)
+			u.t.Errorf("expected EventBridge's error, got %+v", listed)
 		}
 	})
 }

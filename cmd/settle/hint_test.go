@@ -125,7 +125,7 @@ func TestLiveQueueIsRefusedAsDeadLetterQueue(t *testing.T) {
 			}
 		}
 		if calls != 0 {
-			u.t.Errorf("expected nothing to be received, got %d calls that do more than ask about a queue", calls)
+			u.t.Errorf("expected nothing to be received, got %d calls other than queue lookups", calls)
 		}
 		time.Sleep(time.Minute)
 		contains(u.t, u.must("get", "--local", "work/1"), "state     over\n")

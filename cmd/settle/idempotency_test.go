@@ -78,7 +78,7 @@ func TestSendRefusesAnIDUsedForAnotherEvent(t *testing.T) {
 		}
 		contains(u.t, u.must("get", "--local", "signup/42"), "unverified")
 		if listed := u.must("export", "--local"); strings.Count(listed, "\n") != 1 {
-			u.t.Errorf("expected signup/42 alone, got:\n%s", listed)
+			u.t.Errorf("expected only signup/42, got:\n%s", listed)
 		}
 	})
 }
@@ -93,7 +93,7 @@ func TestSendWarnsIfItCannotCheckTheID(t *testing.T) {
 			contains(u.t, got.err, part)
 		}
 		if got.code != command.ExitDone || !strings.HasPrefix(got.out, "sent RESEND to signup/42") || strings.Count(got.err, "\n") != 1 {
-			u.t.Errorf("expected exit code 0, one warning and that the event was sent, got %+v", got)
+			u.t.Errorf("expected exit code 0, one warning and a sent event, got %+v", got)
 		}
 		contains(u.t, u.must("history", "--local", "signup/42"), "RESEND")
 		// Without --id there is no check and no warning.

@@ -46,7 +46,7 @@ func TestSignUpIsSentSeenAndFinished(t *testing.T) {
 		contains(u.t, shown, "state     active\n", "status    done\n", "next      nothing: further events are ignored\n",
 			`"outcome": "active"`, "expires   2000-01-16 01:00:00 UTC (in 15d00h)\n")
 		if strings.Contains(shown, "timers") {
-			u.t.Errorf("expected no timers of an instance that is done, got:\n%s", shown)
+			u.t.Errorf("expected no timers for a finished instance, got:\n%s", shown)
 		}
 	})
 }

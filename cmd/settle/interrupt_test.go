@@ -48,7 +48,7 @@ func TestCommandsWaitingForInputCanBeInterrupted(t *testing.T) {
 			synctest.Wait()
 		}
 		if after := u.items(); strings.Contains(after["signup/1"], `"address_changes":{"Value":"1"}`) || len(after) != len(before) {
-			u.t.Errorf("expected no event to be sent before its payload is whole, got %v", after)
+			u.t.Errorf("expected no event to be sent before its payload is complete, got %v", after)
 		}
 	})
 }
@@ -64,7 +64,7 @@ func TestInterruptedReadsReportOnlyTheInterruption(t *testing.T) {
 			stop()
 			got := u.runUntil(ctx, command.Process{Terminal: true}, append(strings.Fields(line), "--local")...)
 			if got.code != command.ExitInterrupted || got.err != "settle: interrupted\n" || got.out != "" {
-				u.t.Errorf("%s: expected exit code 130 and one word, got %+v", line, got)
+				u.t.Errorf("%s: expected exit code 130 and only the interruption, got %+v", line, got)
 			}
 		}
 	})

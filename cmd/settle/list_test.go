@@ -84,7 +84,7 @@ func TestListRefusesAnUnknownState(t *testing.T) {
 		}
 		for _, state := range []string{"unverified", "unverified.awaiting_verification"} {
 			if names, _ := u.list("--machine", "signup", "--state", state); len(names) != 0 {
-				u.t.Errorf("%s: expected a state that nobody is in, got %v", state, names)
+				u.t.Errorf("%s: expected no instance in the state, got %v", state, names)
 			}
 		}
 		// Without --machine, the state may belong to a machine that is not hosted here.
@@ -109,7 +109,7 @@ func TestGetReportsAnUnknownMachine(t *testing.T) {
 		}
 		got = u.run("get", "--local", "signup/1")
 		if got.code != command.ExitNotFound || !strings.Contains(got.err, "no instance signup/1 in table settle; its first event creates it") {
-			u.t.Errorf("expected exit code 3 and that nothing is stored, got %+v", got)
+			u.t.Errorf("expected exit code 3 and a missing instance, got %+v", got)
 		}
 	})
 }
@@ -122,17 +122,17 @@ func TestListWithoutAnIndexReadsTheTableAndSaysSo(t *testing.T) {
 		}
 		got := u.run("list", "--local", "--table", "plain", "-o", "json")
 		if got.code != command.ExitDone || got.out != "{\n  \"instances\": [],\n  \"source\": \"table\"\n}\n" || got.err != "Read the whole table: plain has no index by_state.\n" {
-			u.t.Errorf("expected no instances of the table and a word about it, got %+v", got)
+			u.t.Errorf("expected an empty list read from the table, with a note, got %+v", got)
 		}
 		if got := u.run("list", "--local", "--table", "plain", "--consistent"); got.code != command.ExitDone || got.err != "" {
-			u.t.Errorf("asked for the table: expected no word about it, got %+v", got)
+			u.t.Errorf("with --consistent: expected no note, got %+v", got)
 		}
 		u.must("send", "--local", "signup/1", "SIGN_UP", "email=ada@example.com", "name=Ada")
 		u.must("send", "--local", "signup/2", "SIGN_UP", "email=ada@example.com", "name=Ada")
 		_, page := u.list("--limit", "1")
 		got = u.run("list", "--local", "--table", "plain", "--cursor", page.Cursor)
 		if got.code != command.ExitFailed || !strings.Contains(got.err, "the table has no index by_state") {
-			u.t.Errorf("a cursor without an index: expected exit code 1 and why, got %+v", got)
+			u.t.Errorf("a cursor without an index: expected exit code 1 and the reason, got %+v", got)
 		}
 	})
 }

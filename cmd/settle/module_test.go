@@ -130,7 +130,7 @@ func TestOtherModuleBuildsItsOwnCommand(t *testing.T) {
 		}
 	}()
 	if err := running.Wait(); err != nil {
-		t.Errorf("expected dev to stop as asked, got %v", err)
+		t.Errorf("expected dev to stop without an error, got %v", err)
 	}
 	_ = dev.Close() // A pipe's Close returns no error.
 

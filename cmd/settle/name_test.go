@@ -37,7 +37,7 @@ func TestTextsUseTheNameOfTheProgram(t *testing.T) {
 		got := u.calledBy("/usr/local/bin/library", strings.Fields(c.line)...)
 		contains(t, got.out+got.err, c.want...)
 		if both := got.out + got.err; strings.Contains(both, "settle "+strings.Fields(c.line)[0]) || strings.Contains(both, "settle:") {
-			t.Errorf("%s: expected no word of settle, got\n%s", c.line, both)
+			t.Errorf("%s: expected the name settle nowhere, got\n%s", c.line, both)
 		}
 	}
 	for program, want := range map[string]string{"": "settle: ", "./the-library.exe": "the-library: ", "/tmp/my $(library)": "settle: "} {
@@ -53,7 +53,7 @@ func TestHelpAndVersionHaveTheUsualSpellings(t *testing.T) {
 	u := user{t: t}
 	for line, same := range map[string]string{"--version": "version", "help": "--help", "help dlq": "dlq --help", "help dlq list": "dlq list --help"} {
 		if got, want := u.must(strings.Fields(line)...), u.must(strings.Fields(same)...); got != want {
-			t.Errorf("settle %s: expected what settle %s prints, got\n%s", line, same, got)
+			t.Errorf("settle %s: expected the output of settle %s, got\n%s", line, same, got)
 		}
 	}
 }
@@ -82,7 +82,7 @@ func TestBashCompletesFilesForCommandsThatTakeFiles(t *testing.T) {
 			COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
 			_settle`, line)
 		if err != nil || out != want {
-			t.Errorf("%s: expected %q to be asked for, got %q, %v", line, want, out, err)
+			t.Errorf("%s: expected a call with %q, got %q, %v", line, want, out, err)
 		}
 	}
 }

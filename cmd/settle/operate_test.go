@@ -96,7 +96,7 @@ func TestWatchPrintsTheStateFirstAndStopsOnCtrlC(t *testing.T) {
 		}
 		lines := strings.Split(out.String(), "\n")
 		if !strings.HasPrefix(lines[0], "work/1 is in ready, settled, revision ") || !strings.Contains(lines[len(lines)-2], "COUNT        stays in ready") {
-			u.t.Errorf("expected where it is, and then its transitions, got\n%s", out.String())
+			u.t.Errorf("expected its state, and then its transitions, got\n%s", out.String())
 		}
 		if want := "Some transitions of work/1 were missed here.\n"; errOut.String() != want {
 			u.t.Errorf("expected %q, got %q", want, errOut.String())
@@ -207,7 +207,7 @@ func TestMigrateShowsWhatWouldChangeAndWritesNothing(t *testing.T) {
 		contains(u.t, got.out, "MACHINE  FROM  TO  STATE  COUNT\nwork     1     2   over   1\nwork     1     2   ready  2\n",
 			"\nwork/3, from version 1 to 2\n  context.total: nothing → 0\n", "  value: \"ready\" → \"rest\"\n")
 		if got.code != command.ExitFailed || got.err != "settle: no version of this build can read 1 instance: see settle check --local\n" {
-			u.t.Errorf("expected exit code 1 and the one that breaks, got %+v", got)
+			u.t.Errorf("expected exit code 1 and the breaking instance, got %+v", got)
 		}
 		var rows []struct {
 			State   []string
@@ -232,7 +232,7 @@ func TestMigrateShowsWhatWouldChangeAndWritesNothing(t *testing.T) {
 			u.t.Errorf("expected exit code 2 and %q, got %+v", want, refused)
 		}
 		if after := u.items(); !maps.Equal(after, before) {
-			u.t.Errorf("expected the items to stay as they were, got\n%v\nafter\n%v", after, before)
+			u.t.Errorf("expected unchanged items, got\n%v\nafter\n%v", after, before)
 		}
 	})
 }
@@ -277,7 +277,7 @@ func TestColorIsOnlyForTerminals(t *testing.T) {
 		contains(u.t, colored, "\x1b[1msignup/1\x1b[0m  \x1b[32munverified.awaiting_verification\x1b[0m  active  0s ago  deadline, in 24h00m\n")
 		without := strings.NewReplacer("\x1b[0m", "", "\x1b[1m", "", "\x1b[2m", "", "\x1b[32m", "").Replace(colored)
 		if without != plain {
-			u.t.Errorf("expected the columns to stay where they are, got\n%s\nand\n%s", without, plain)
+			u.t.Errorf("expected the same columns, got\n%s\nand\n%s", without, plain)
 		}
 	})
 }

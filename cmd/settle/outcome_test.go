@@ -30,10 +30,10 @@ func TestSendReportsWhyAnEventThatStartsNoInstanceWasParked(t *testing.T) {
 			u.t.Errorf("expected exit code 1 within 2 s and %q, got %+v after %v", want, got, waited)
 		}
 		if left := u.parked(); len(left) != 13 {
-			u.t.Errorf("expected all 13 to be put back at once, got %d", len(left))
+			u.t.Errorf("expected all 13 messages to be visible at once, got %d", len(left))
 		}
 		if again := u.run("send", "--local", "signup/80", "CANCEL", "--wait", "settled"); again.err != want {
-			u.t.Errorf("expected %q of a second one too, got %+v", want, again)
+			u.t.Errorf("expected %q for a second event too, got %+v", want, again)
 		}
 	})
 }
@@ -101,15 +101,15 @@ func TestSendReportsMessagesThatItCouldNotReturn(t *testing.T) {
 		process := command.Process{Terminal: true, HTTP: forbidding{u.stack.AWS().HTTPClient, "ChangeMessageVisibilityBatch", &asked}}
 		got := u.runAs(process, "send", "--local", "signup/80", "CANCEL", "--wait", "settled")
 		if got.code != command.ExitFailed || asked != 1 {
-			u.t.Errorf("expected exit code 1 and one putting back, got %+v and %d", got, asked)
+			u.t.Errorf("expected exit code 1 and one call to return messages, got %+v and %d", got, asked)
 		}
 		contains(u.t, got.err, "returning messages to ", "where they reappear within 20s", "the event was parked: signup/80 does not exist")
 		if empty := u.run("dlq", "redrive", "--local", "--all"); empty.out != "0 events sent to settle.fifo\n" || empty.err != "About 2 events are in flight: try again in a moment.\n" {
-			u.t.Errorf("expected to be told of those in other hands, got %+v", empty)
+			u.t.Errorf("expected a note about messages in flight, got %+v", empty)
 		}
 		time.Sleep(20 * time.Second)
 		if again := u.run("dlq", "redrive", "--local", "--all"); !strings.HasPrefix(again.out, "2 events sent to settle.fifo\n") || again.err != "" {
-			u.t.Errorf("expected both to be there again, got %+v", again)
+			u.t.Errorf("expected both messages to be visible again, got %+v", again)
 		}
 	})
 }
@@ -138,7 +138,7 @@ func TestSendReportsAnIgnoredEvent(t *testing.T) {
 		piped := u.runAs(command.Process{}, "send", "--local", "work/1", "START", "--wait", "done")
 		contains(u.t, piped.out, `"ignored": true`)
 		if piped = u.runAs(command.Process{}, "send", "--local", "work/3", "START", "--wait", "settled"); strings.Contains(piped.out, "ignored") {
-			u.t.Errorf("expected no word of what was not ignored, got %s", piped.out)
+			u.t.Errorf("expected no note about an applied event, got %s", piped.out)
 		}
 	})
 }
@@ -160,7 +160,7 @@ func TestSendDoesNotReportAnotherIgnoredEvent(t *testing.T) {
 			}, nil)
 			got := u.runAs(sending, append([]string{"send", "--local", "work/1"}, strings.Fields(line)...)...)
 			if got.code != command.ExitDone || !strings.Contains(got.out, "work/1 is in over, done, ") || strings.Contains(got.out, "ignored") {
-				u.t.Errorf("%s beside %d others: expected no word of what is not known, got %+v", line, others, got)
+				u.t.Errorf("%s beside %d others: expected no note, got %+v", line, others, got)
 			}
 		}
 	})
@@ -175,7 +175,7 @@ func TestUnreadableInstanceIsShownWithTheProblem(t *testing.T) {
 		shown := u.must("get", "--local", "signup/1")
 		contains(u.t, shown, "signup/1\n  problem   "+problem+"\n", "status    active: its events stay in the queue until a consumer can read it\n")
 		if strings.Contains(shown, "nothing runs until") {
-			u.t.Errorf("expected no word that all is well, got\n%s", shown)
+			u.t.Errorf("expected no claim that the instance is settled, got\n%s", shown)
 		}
 		var asJSON struct{ Problem string }
 		unmarshal(u.t, []byte(u.must("get", "--local", "-o", "json", "signup/1")), &asJSON)

@@ -43,7 +43,7 @@ func TestResumePerformsCommittedEffects(t *testing.T) {
 			contains(u.t, u.must("resume", "--local", "work/1"), "sent resume to work/1 as message ", "\nwork/1 is in ready, settled, revision 2\n")
 			time.Sleep(time.Minute)
 			if left := load(); len(left.Outbox) > 0 || len(left.Tokens) > 0 {
-				u.t.Errorf("%s: expected nothing to be owed any more, got %+v and %+v", name, left.Outbox, left.Tokens)
+				u.t.Errorf("%s: expected no pending effects, got %+v and %+v", name, left.Outbox, left.Tokens)
 			}
 			if name == "an effect" {
 				contains(u.t, u.must("get", "--local", "work/2"), "state     ready\n")

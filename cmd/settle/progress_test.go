@@ -57,7 +57,7 @@ func TestProgressIsErasedBeforeTheAnswer(t *testing.T) {
 		}
 		line, ok := strings.CutPrefix(both.String(), "\r0 instances exported, 1s\x1b[K\r\x1b[K{\"instance\":\"job/run-1-job-2\"")
 		if !ok || strings.Contains(line, "\r") {
-			u.t.Errorf("expected the line of the instance in the place of the progress, got %q", both.String())
+			u.t.Errorf("expected the line of the instance in place of the progress, got %q", both.String())
 		}
 	})
 }
@@ -93,7 +93,7 @@ func TestProgressCounts(t *testing.T) {
 		got := u.runAs(process, "dlq", "redrive", "--local", "--instance", "work/1")
 		contains(u.t, got.err, "\r1 event redriven, ", "\r2 events redriven, ", "\r3 events redriven, ")
 		if got.code != command.ExitDone || strings.Contains(got.err, "5 events") {
-			u.t.Errorf("expected the four of work/1, got %+v", got)
+			u.t.Errorf("expected the four events of work/1, got %+v", got)
 		}
 	})
 }

@@ -142,7 +142,7 @@ func TestRearmRestoresAliases(t *testing.T) {
 		time.Sleep(time.Minute)
 		contains(u.t, u.must("get", "--local", "--alias", "job-7"), "relay/1\n")
 		if _, released := u.item("alias/job-7")["released"]; released {
-			u.t.Error("the alias is released still")
+			u.t.Error("the alias is still released")
 		}
 	})
 }

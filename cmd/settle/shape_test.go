@@ -135,7 +135,7 @@ func TestCLIDocumentsTheJSONOfEachCommand(t *testing.T) {
 	got := user{t: t}.runWith(`{"type": "SIGN_UP", "email": "ada@example.com", "name": "Ada"}`, "simulate", "signup")
 	s.checkText(t, "simulate", strings.SplitN(got.out, "\n", 2)[1])
 	if !maps.EqualFunc(s.want, s.checked, func(any, bool) bool { return true }) {
-		t.Errorf("expected the reference to show the JSON of the commands that are checked here, %v, got that of %v",
+		t.Errorf("expected the reference to show the JSON of the tested commands %v, got %v",
 			slices.Sorted(maps.Keys(s.checked)), slices.Sorted(maps.Keys(s.want)))
 	}
 }

@@ -102,7 +102,7 @@ func TestSimulateLimitsLinesAndTimers(t *testing.T) {
 	long := fmt.Sprintf(`{"type":"GO","x":"%s"}`, strings.Repeat("x", httpapi.EventBytesMax-len(`{"type":"GO","x":""}`)))
 	u := user{t: t}
 	if got := u.runWith("\n"+long+"\r\n", "simulate", path); got.code != command.ExitDone || strings.Count(got.out, "\n") != 2 {
-		t.Errorf("expected the longest line to be taken, got exit code %d and %.200q", got.code, got.err)
+		t.Errorf("expected the longest line to be accepted, got exit code %d and %.200q", got.code, got.err)
 	}
 	for _, c := range []struct {
 		name, in, want string

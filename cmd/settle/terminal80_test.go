@@ -152,7 +152,7 @@ func TestDevOnATerminalIsFoldedAndStops(t *testing.T) {
 	t.Parallel()
 	seen, code := atTerminal(t, asSettle(t, actOnTerminal, "", "dev", "--aws-port", "0", "--http-port", "0"), typing{"Ctrl-C stops; nothing is kept.", ctrlC})
 	if code != command.ExitDone || !strings.HasSuffix(seen, "^C\nStopping.\n") {
-		t.Errorf("expected exit code 0 and a word, got %d and %q", code, seen)
+		t.Errorf("expected exit code 0 and a closing line, got %d and %q", code, seen)
 	}
 	head, _, _ := strings.Cut(seen, "Try it in another terminal:")
 	if long, columns := widest(head); columns > 80 {
@@ -190,7 +190,7 @@ func TestSDKPrintsNoWarnings(t *testing.T) {
 	process := withoutCredentials(t, "AWS_EC2_METADATA_DISABLED=false", "AWS_EC2_METADATA_SERVICE_ENDPOINT="+metadata.URL)
 	seen, code := atTerminal(t, process)
 	if code != command.ExitFailed || !strings.HasPrefix(seen, "settle: no AWS credentials found: ") || strings.Contains(seen, "SDK") || strings.Contains(seen, "WARN") {
-		t.Errorf("expected exit code 1 and an error alone, got %d and %q", code, seen)
+		t.Errorf("expected exit code 1 and only the error, got %d and %q", code, seen)
 	}
 }
 
@@ -203,6 +203,6 @@ func TestMissingCredentialsAreReportedWithAdvice(t *testing.T) {
 		t.Errorf("expected exit code 1 and %q, got %d and %q", want, code, seen)
 	}
 	if long, columns := widest(seen); columns > 80 {
-		t.Errorf("expected an error that is folded at words, got %q", long)
+		t.Errorf("expected an error folded at spaces, got %q", long)
 	}
 }

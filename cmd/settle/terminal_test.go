@@ -106,7 +106,7 @@ func TestTerminalGetsColorAndTablesAndPipeGetsJSON(t *testing.T) {
 		t.Errorf("with NO_COLOR: expected a table without color, got %q", seen)
 	}
 	if empty := onTerminal(t, dev.aws, "", "dlq", "drop", "--local", "--all"); !strings.HasSuffix(empty, "No parked events.\n") || strings.Contains(empty, "[y/N]") {
-		t.Errorf("expected no question about nothing, got %q", empty)
+		t.Errorf("expected no question about an empty queue, got %q", empty)
 	}
 	parkOne(t, dev.aws)
 	dropped := onTerminal(t, dev.aws, "y\n", "dlq", "drop", "--local", "--all")

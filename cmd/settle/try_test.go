@@ -127,18 +127,18 @@ func TestEventSuggestedByDevIsAccepted(t *testing.T) {
 			commandOf(small("loan", 1, payloads("REQUEST", statechart.PayloadOf[lendRequest]()))),
 			`loan/42 REQUEST title=title copies:=1 renewed:=true 'reader:={"name":"name"}'`,
 		},
-		"fields that may be left out, but not all": {
+		"optional fields, one of them required": {
 			commandOf(small("call", 1, payloads("REACH", statechart.PayloadOf[reach]()))), "call/42 REACH mail=mail phone=phone",
 		},
 		"no payload":             {commandOf(small("lamp", 1, payloads("PRESS", statechart.NoPayload()))), "lamp/42 PRESS"},
 		"a machine of stateless": {commandOf(stateful("old", statechart.PayloadOf[lendRequest]())), `old/42 request title=title copies:=1 renewed:=true 'reader:={"name":"name"}'`},
 		"a map":                  {commandOf(small("odd", 1, payloads("GO", statechart.PayloadOf[map[string]string]()))), "odd/42 GO key=key"},
-		"a key that is no argument": {commandOf(small("odd", 1, payloads("GO", statechart.PayloadOf[struct {
+		"a key that needs --json": {commandOf(small("odd", 1, payloads("GO", statechart.PayloadOf[struct {
 			A string `json:"a=b"`
 		}]()))), `odd/42 GO --json '{"a=b":"a=b"}'`},
 		"another event than the first":    {commandOf(small("a", 1, statechart.Payloads{"A": statechart.PayloadOf[openVault](), "B": statechart.NoPayload()})), "a/42 B"},
 		"another machine than the first":  {commandOf(small("a", 1, payloads("A", statechart.PayloadOf[openVault]())), small("b", 1, payloads("B", statechart.NoPayload()))), "b/42 B"},
-		"one that is not for producers":   {commandOf(small("a", 1, statechart.Payloads{durable.TokenExpired: statechart.NoPayload(), "z": statechart.NoPayload()})), "a/42 z"},
+		"an event not for producers":      {commandOf(small("a", 1, statechart.Payloads{durable.TokenExpired: statechart.NoPayload(), "z": statechart.NoPayload()})), "a/42 z"},
 		"this module's, without examples": {shipped, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -155,7 +155,7 @@ func TestEventSuggestedByDevIsAccepted(t *testing.T) {
 			}
 			_, arguments, _ := strings.Cut(sends, " settle ")
 			if code, said := dev.settle(t, words(t, arguments)...); code != command.ExitDone || said != "" {
-				t.Errorf("%s: expected exit code 0 and no word, got %d and %q", sends, code, said)
+				t.Errorf("%s: expected exit code 0 and nothing on standard error, got %d and %q", sends, code, said)
 			}
 			body := words(t, strings.TrimPrefix(line(t, welcome, "-d '{"), "-d "))[0]
 			if other := words(t, strings.TrimPrefix(line(t, welcome, "--message-body"), "--message-body "))[0]; other != body {
@@ -193,7 +193,7 @@ func TestDevMarksValuesThatTheUserMustFillIn(t *testing.T) {
 			contains(t, welcome, "Replace ... with values of your own: no generated payload is valid for vault", c.why,
 				" send --local "+c.sends+"\n", "--message-body '"+c.body+"'\n", "-d '"+c.body+"'\n")
 			if json.Valid([]byte(c.body)) {
-				t.Errorf("expected no event that could be sent as it stands, got %s", c.body)
+				t.Errorf("expected an event with placeholders, got %s", c.body)
 			}
 			dev.end(t)
 		})
@@ -221,18 +221,18 @@ func TestSendNamesIgnoredKeys(t *testing.T) {
 		keys     []string
 		want     string
 	}{
-		"one":  {one(statechart.PayloadOf[shown]()), []string{"title=M", "extra=1"}, "settle: warning: unknown payload keys are ignored: \"extra\"; REQUEST takes the keys reader, title\n"},
-		"two":  {one(statechart.PayloadOf[shown]()), []string{"raeder=ada", `a"b:=1`}, "settle: warning: unknown payload keys are ignored: \"a\\\"b\", \"raeder\"; REQUEST takes the keys reader, title\n"},
-		"none": {one(statechart.PayloadOf[shown]()), []string{"title=M", "reader=ada", "--id", "request-1"}, ""},
-		"of another case, as encoding/json takes them": {one(statechart.PayloadOf[shown]()), []string{"Title=M", "READER=ada"}, ""},
-		"no keys at all":                  {one(statechart.PayloadOf[struct{}]()), []string{"title=M"}, "settle: warning: unknown payload keys are ignored: \"title\"; REQUEST takes no keys\n"},
-		"of a map":                        {one(statechart.PayloadOf[map[string]any]()), []string{"title=M"}, ""},
-		"of a type that decodes itself":   {one(statechart.PayloadOf[json.RawMessage]()), []string{"title=M"}, ""},
-		"of an event without a payload":   {one(statechart.NoPayload()), []string{"title=M"}, "settle: warning: unknown payload keys are ignored: \"title\"; REQUEST takes no keys\n"},
-		"that an older version has":       {append(one(statechart.PayloadOf[shown]()), older), []string{"title=M", "extra:=1"}, ""},
-		"that no version has":             {append(one(statechart.PayloadOf[shown]()), older), []string{"none=1"}, "settle: warning: unknown payload keys are ignored: \"none\"; REQUEST takes the keys Extra, reader, title\n"},
-		"of a machine of stateless":       {[]durable.Machine{stateful("loan", statechart.PayloadOf[shown]())}, []string{"extra=1"}, "settle: warning: unknown payload keys are ignored: \"extra\"; request takes the keys reader, title\n"},
-		"beside one that may not be sent": {one(statechart.PayloadOf[shown]()), []string{"extra=1", "$task=1"}, "settle: the key \"$task\" is reserved for the runtime: of the keys that begin with $, producers may use $id\n"},
+		"one":                        {one(statechart.PayloadOf[shown]()), []string{"title=M", "extra=1"}, "settle: warning: unknown payload keys are ignored: \"extra\"; REQUEST takes the keys reader, title\n"},
+		"two":                        {one(statechart.PayloadOf[shown]()), []string{"raeder=ada", `a"b:=1`}, "settle: warning: unknown payload keys are ignored: \"a\\\"b\", \"raeder\"; REQUEST takes the keys reader, title\n"},
+		"none":                       {one(statechart.PayloadOf[shown]()), []string{"title=M", "reader=ada", "--id", "request-1"}, ""},
+		"keys in another case":       {one(statechart.PayloadOf[shown]()), []string{"Title=M", "READER=ada"}, ""},
+		"a payload without keys":     {one(statechart.PayloadOf[struct{}]()), []string{"title=M"}, "settle: warning: unknown payload keys are ignored: \"title\"; REQUEST takes no keys\n"},
+		"a map":                      {one(statechart.PayloadOf[map[string]any]()), []string{"title=M"}, ""},
+		"a type that decodes itself": {one(statechart.PayloadOf[json.RawMessage]()), []string{"title=M"}, ""},
+		"an event without a payload": {one(statechart.NoPayload()), []string{"title=M"}, "settle: warning: unknown payload keys are ignored: \"title\"; REQUEST takes no keys\n"},
+		"a key of an older version":  {append(one(statechart.PayloadOf[shown]()), older), []string{"title=M", "extra:=1"}, ""},
+		"a key of no version":        {append(one(statechart.PayloadOf[shown]()), older), []string{"none=1"}, "settle: warning: unknown payload keys are ignored: \"none\"; REQUEST takes the keys Extra, reader, title\n"},
+		"a machine of stateless":     {[]durable.Machine{stateful("loan", statechart.PayloadOf[shown]())}, []string{"extra=1"}, "settle: warning: unknown payload keys are ignored: \"extra\"; request takes the keys reader, title\n"},
+		"with a reserved key":        {one(statechart.PayloadOf[shown]()), []string{"extra=1", "$task=1"}, "settle: the key \"$task\" is reserved for the runtime: of the keys that begin with $, producers may use $id\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -117,7 +117,7 @@ func TestErrorsAreOneLineWithTheDocumentedExitCode(t *testing.T) {
 				u.t.Errorf("settle %.80s: expected exit code %d and %q, got %d and %q%q", c.command, c.code, c.want, got.code, got.err, got.out)
 			}
 			if unknown := "expected one of " + strings.Join(machineIDs(u.t), ", ") + `, got "nope"`; strings.Contains(c.want, `got "nope"`) && !strings.Contains(got.err, unknown) {
-				u.t.Errorf("settle %s: expected the machines that there are, %q, got %q", c.command, unknown, got.err)
+				u.t.Errorf("settle %s: expected the list of machines, %q, got %q", c.command, unknown, got.err)
 			}
 			if strings.Count(got.err, "\n") != 1 {
 				u.t.Errorf("settle %.80s: expected one line, got %q", c.command, got.err)

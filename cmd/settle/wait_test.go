@@ -14,14 +14,14 @@ func TestSendWaitsForTheResultOfTheEvent(t *testing.T) {
 		begun := time.Now()
 		contains(u.t, u.must("send", "--local", "work/1", "START", "--wait", "settled"), "sent START to work/1 as message ", "work/1 is in ready, settled, revision ")
 		if waited := time.Since(begun); waited < 10*time.Second || waited > 13*time.Second {
-			u.t.Errorf("expected to wait for the 10 s that the work takes, got %v", waited)
+			u.t.Errorf("expected to wait 10 s for the work, got %v", waited)
 		}
 		// The instance is already settled and rested. Only the result of the event counts.
 		for _, wait := range []string{"settled", "rested"} {
 			begun = time.Now()
 			contains(u.t, u.must("send", "--local", "work/1", "START", "--wait", wait), "work/1 is in ready, settled")
 			if waited := time.Since(begun); waited < 10*time.Second {
-				u.t.Errorf("--wait %s: expected to wait for the 10 s of this event's work, got %v", wait, waited)
+				u.t.Errorf("--wait %s: expected to wait 10 s for this event's work, got %v", wait, waited)
 			}
 		}
 		contains(u.t, u.must("send", "--local", "work/1", "FINISH", "--wait", "done"), "work/1 is in over, done, revision ")
@@ -75,7 +75,7 @@ func TestSendDoesNotWaitForADuplicate(t *testing.T) {
 		begun := time.Now()
 		u.must("send", "--local", "work/1", "START", "--id", "once", "--wait", "rested")
 		if waited := time.Since(begun); waited > time.Second {
-			u.t.Errorf("expected the repeat to be recognised by its ID, got an answer after %v", waited)
+			u.t.Errorf("expected the duplicate to be recognized by its ID, got an answer after %v", waited)
 		}
 	})
 }
@@ -94,7 +94,7 @@ func TestSendPrintsTheAwaitedInstanceAsJSON(t *testing.T) {
 		}
 		unmarshal(u.t, []byte(got.out), &sent)
 		if sent.MessageID == "" || sent.Instance != "work/1" || sent.Status != "active" || strings.Join(sent.State, " ") != "ready" || strings.Join(sent.Tags, " ") != "rested settled" || sent.Revision < 1 {
-			u.t.Errorf("expected where work/1 is, got %+v of %s", sent, got.out)
+			u.t.Errorf("expected the state of work/1, got %+v of %s", sent, got.out)
 		}
 	})
 }
@@ -120,13 +120,13 @@ func TestResumeSettlesAStuckInstance(t *testing.T) {
 		after := u.must("history", "--local", "work/1", "-o", "json")
 		added, ok := strings.CutPrefix(after, before)
 		if !ok || strings.Count(added, "\n") != 1 || !strings.Contains(added, `"event":"error.invoke.busy","from":["busy"],"to":["idle"]`) {
-			u.t.Errorf("expected nothing but the end of the service after\n%s\ngot\n%s", before, after)
+			u.t.Errorf("expected only the end of the service after\n%s\ngot\n%s", before, after)
 		}
 
 		items := u.items()
 		contains(u.t, u.must("resume", "--local", "work/1"), "nothing to resume\nwork/1 is in idle, settled")
 		if u.items()["work/1"] != items["work/1"] {
-			u.t.Errorf("expected resume to change nothing of an instance that is settled, got\n%s\nafter\n%s", u.items()["work/1"], items["work/1"])
+			u.t.Errorf("expected resume not to change a settled instance, got\n%s\nafter\n%s", u.items()["work/1"], items["work/1"])
 		}
 		if missing := u.run("resume", "--local", "work/2"); missing.code != command.ExitNotFound {
 			u.t.Errorf("expected exit code 3 for an instance that does not exist, got %+v", missing)

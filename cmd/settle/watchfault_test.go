@@ -63,7 +63,7 @@ func TestWatchSurvivesAnOutage(t *testing.T) {
 			}
 			told := strings.Join(waits, " ")
 			if !strings.HasPrefix(told, "1s 2s 4s 8s 16s 30s 30s ") || strings.Count(told, "answers 1s 2s") != 1 || len(waits) > 20 {
-				u.t.Errorf("%v: expected each failure told, with a wait that grows to 30s and begins anew, got %s\n%s", watched, told, got.err)
+				u.t.Errorf("%v: expected each failure with a backoff that grows to 30s and restarts, got %s\n%s", watched, told, got.err)
 			}
 		})
 	}
@@ -93,7 +93,7 @@ func TestWatchEndsOnAPermanentError(t *testing.T) {
 		process, outage := u.outage()
 		outage.Store(true)
 		if got := u.runUntil(u.t.Context(), process, "watch", "--local", "work/1"); got.code != command.ExitFailed || !strings.Contains(got.err, "start it with settle dev") {
-			u.t.Errorf("expected exit code 1 and what to do, got %+v", got)
+			u.t.Errorf("expected exit code 1 and advice, got %+v", got)
 		}
 		process, _ = u.outage()
 		denied := denying{process.HTTP, &atomic.Bool{}}

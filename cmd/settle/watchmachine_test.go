@@ -103,7 +103,7 @@ func TestWatchFollowsInstancesInAState(t *testing.T) {
 			u.must("send", "--local", "work/1", "START") // It leaves the state,
 			time.Sleep(time.Second)
 			u.must("send", "--local", "work/2", "COUNT", "what=x") // stays outside,
-			time.Sleep(5 * time.Second) // and returns.
+			time.Sleep(5 * time.Second)                            // and returns.
 		}, "--machine", "work", "--state", "ready", "--every", "500ms")
 		var changes []string
 		for line := range strings.Lines(got.out) {

@@ -31,7 +31,7 @@ func TestWatchEndsAtTheNextReadOnceItsOutputIsClosed(t *testing.T) {
 			defer stop()
 			got := u.runUntil(ctx, process, strings.Fields("watch --local "+watched)...)
 			if late := time.Since(gone); got.code != command.ExitUnread || looks != 0 || late > 30*time.Second || strings.Contains(got.err, "settle: ") {
-				u.t.Errorf("watch %s: expected exit code 141, no word and no look once nobody reads, got %+v after %d looks and %v", watched, got, looks, late)
+				u.t.Errorf("watch %s: expected exit code 141, no error and no read after the output is closed, got %+v after %d looks and %v", watched, got, looks, late)
 			}
 		})
 	}
@@ -57,7 +57,7 @@ func TestWatchInAPipeEndsWithItsReader(t *testing.T) {
 			t.Fatal(err)
 		}
 		if line, err := bufio.NewReader(out).ReadString('\n'); err != nil || !strings.Contains(line, "signup") {
-			t.Fatalf("expected where the instances are, got %v and %q", err, line)
+			t.Fatalf("expected the states of the instances, got %v and %q", err, line)
 		}
 		if err := out.Close(); err != nil {
 			t.Fatal(err)
@@ -68,7 +68,7 @@ func TestWatchInAPipeEndsWithItsReader(t *testing.T) {
 		case err := <-ended:
 			var exit *exec.ExitError
 			if !errors.As(err, &exit) || exit.ExitCode() != command.ExitUnread || strings.Contains(said.String(), "settle: ") {
-				t.Errorf("watch %s: expected exit code 141 and no word, got %v and %q", watched, err, said.String())
+				t.Errorf("watch %s: expected exit code 141 and no error, got %v and %q", watched, err, said.String())
 			}
 		case <-timeUp(t):
 			t.Fatalf("watch %s: expected it to end with its reader", watched)

@@ -20,12 +20,12 @@ type checkCommand struct {
 
 // Help implements kong.HelpProvider.
 func (*checkCommand) Help() string {
-	return `Run check with a new build before you deploy it. check reads each stored snapshot with the machines of this build, and counts
-how many of them
+	return `Run check with a new build before you deploy it. It reads each stored snapshot with the machines of this build, and counts
+the results:
 
-  FIT      are read by the version that stored them
-  MIGRATE  are read by a later version, through its migrations
-  BREAK    cannot be read: a state is gone, the context does not decode, a machine or a
+  FIT      readable by the version that stored it
+  MIGRATE  readable by a later version, through its migrations
+  BREAK    unreadable: a state is gone, the context does not decode, a machine or a
            version is missing, or the item is damaged
 
 If any instance breaks, the exit code is 1. Instances that are done or stopped count too, because events may still arrive

@@ -31,7 +31,7 @@ and performs its effects, and then skips the firing. If the instance is settled 
 nothing.
 
 While the queue retries an earlier event of the instance, this event waits behind it. If the instance cannot settle in
-three tries, this event is parked with the reason. Drop it from the dead-letter queue; redriving it does the same as
+three tries, this event is parked with the reason. Drop it from the dead-letter queue. Redriving it does the same as
 settle resume.
 
   settle resume signup/42

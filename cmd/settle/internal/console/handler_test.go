@@ -14,7 +14,7 @@ func logTo(out *bytes.Buffer, style Style) *slog.Logger {
 	return slog.New(NewHandler(out, style, "> "))
 }
 
-// untimed returns what was logged without the times.
+// untimed returns the log without its times.
 func untimed(out *bytes.Buffer) string {
 	return regexp.MustCompile(`(?m)^> \d\d:\d\d:\d\d\.\d\d\d  `).ReplaceAllString(out.String(), "> ")
 }

@@ -40,7 +40,7 @@ func TestEscapedJSONKeepsItsMeaning(t *testing.T) {
 		t.Errorf("expected %q, got %q, %v", before, after, err)
 	}
 	if got, want := EscapeJSON("\"\x9b\""), `"\ufffd"`; got != want {
-		t.Errorf("no UTF-8: expected %s, got %q", want, got)
+		t.Errorf("invalid UTF-8: expected %s, got %q", want, got)
 	}
 }
 

@@ -136,7 +136,7 @@ type Reader struct {
 	// inHand has the received messages that were neither deleted nor returned, by ID. seen has the IDs of all received
 	// ones.
 	inHand map[string]*Message
-	seen map[string]bool
+	seen   map[string]bool
 }
 
 // IsFIFO reports whether the URL belongs to a FIFO queue. SQS requires their names to end with ".fifo".

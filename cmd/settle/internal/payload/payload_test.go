@@ -170,6 +170,6 @@ func TestRuntimeKeysAreReserved(t *testing.T) {
 	t.Parallel()
 	got := slices.DeleteFunc([]string{"type", "$id", "$task", "$", "Type", "id", ""}, payload.Reserved)
 	if strings.Join(got, ",") != "Type,id," {
-		t.Errorf("expected Type, id and the empty key to be the payload's, got %q", got)
+		t.Errorf("expected Type, id and the empty key not to be reserved, got %q", got)
 	}
 }

@@ -35,7 +35,7 @@ func byRoles(t *testing.T, config Config) Config {
 	config.Role = roles.Attach
 	t.Cleanup(func() {
 		if err := roles.Denied(); err != nil {
-			t.Errorf("the functions have called AWS beyond their roles:\n%v", err)
+			t.Errorf("the functions called AWS beyond their roles:\n%v", err)
 		}
 	})
 	return config
@@ -52,7 +52,7 @@ func TestEachFunctionCallsAWSWithItsOwnRole(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := start(t, Config{Role: func(name string, settings *aws.Config) {
 					if name == function {
-						settings.HTTPClient = nobody{}
+						settings.HTTPClient = refusing{}
 					}
 				}})
 				defer stop(t, s)
@@ -77,7 +77,7 @@ func TestEachFunctionCallsAWSWithItsOwnRole(t *testing.T) {
 	}
 }
 
-// nobody is an HTTP client that refuses all calls.
-type nobody struct{}
+// refusing is an HTTP client that refuses all calls.
+type refusing struct{}
 
-func (nobody) Do(*http.Request) (*http.Response, error) { return nil, errors.New("nobody answers") }
+func (refusing) Do(*http.Request) (*http.Response, error) { return nil, errors.New("refusing answers") }

@@ -70,7 +70,7 @@ func TestTimersReachTheInstanceThroughTheDelayQueue(t *testing.T) {
 		time.Sleep(40*time.Minute - time.Second)
 		synctest.Wait()
 		if got := stateOf(t, s, "run-1-job-2"); got != "queued" {
-			t.Errorf("expected the job to be queued until its time is up, got %q", got)
+			t.Errorf("expected the job to be queued until it times out, got %q", got)
 		}
 		time.Sleep(3 * time.Second)
 		synctest.Wait()
@@ -154,7 +154,7 @@ func TestWaitReportsADeletedQueue(t *testing.T) {
 		}
 		err := s.Wait(t.Context())
 		if err == nil || !strings.Contains(err.Error(), "the function behind settle.fifo has stopped") {
-			t.Errorf("expected Wait to tell of settle.fifo, got %v", err)
+			t.Errorf("expected an error about settle.fifo, got %v", err)
 		}
 	})
 }
@@ -228,7 +228,7 @@ func TestGatewayDisconnectsStalledClients(t *testing.T) {
 				}
 				answer, err := io.ReadAll(conn)
 				if took := time.Since(started); err != nil || took != c.want || !strings.HasPrefix(string(answer), c.answer) {
-					t.Errorf("expected the end after %v and %q, got it after %v, %v and %q", c.want, c.answer, took, err, answer)
+					t.Errorf("expected the disconnect after %v and %q, got it after %v, %v and %q", c.want, c.answer, took, err, answer)
 				}
 			})
 		})

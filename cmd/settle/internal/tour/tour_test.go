@@ -80,7 +80,7 @@ func playWhole(t *testing.T) string {
 			t.Fatalf("%v after:\n%s", err, out.String())
 		}
 		if took := time.Since(started) - time.Hour; took < 15*time.Minute || took > 16*time.Minute {
-			t.Errorf("expected three runners to be waited for, 5 minutes each, and the window, got %v more than that", took)
+			t.Errorf("expected to wait 5 minutes for each of three runners, and for the window, got %v beside the window", took)
 		}
 	})
 	text := out.String()
@@ -112,7 +112,7 @@ func TestTourPrintsItsTranscript(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(got, "\n")); diff != "" {
-		t.Errorf("expected the story of %s; go test -update rewrites it (-want +got):\n%s", transcript, diff)
+		t.Errorf("expected the output in %s; go test -update rewrites it (-want +got):\n%s", transcript, diff)
 	}
 	for number, line := range strings.Split(got, "\n") {
 		if n := console.Width(line); n > columnsMax {
@@ -189,7 +189,7 @@ func TestTourThatTimesOutSaysWhatItWaitedFor(t *testing.T) {
 			t.Errorf("expected %q, got %q", want, err)
 		}
 		if strings.Contains(out.String(), "ended as expected") {
-			t.Errorf("expected no happy end, got:\n%s", out.String())
+			t.Errorf("expected no success, got:\n%s", out.String())
 		}
 	})
 }
@@ -246,9 +246,9 @@ func TestTourFailsIfDynamoDBHoldsSomethingElse(t *testing.T) {
 		}
 		var out bytes.Buffer
 		p := &player{out: &out, stack: running}
-		err = p.showItems(t.Context(), []end{{"signup/nobody", []string{"active"}}})
-		if err == nil || !strings.Contains(err.Error(), "signup/nobody: expected to be done in active") {
-			t.Errorf("expected an error about signup/nobody, got %v", err)
+		err = p.showItems(t.Context(), []end{{"signup/missing", []string{"active"}}})
+		if err == nil || !strings.Contains(err.Error(), "signup/missing: expected to be done in active") {
+			t.Errorf("expected an error about signup/missing, got %v", err)
 		}
 		if err := running.Close(); err != nil {
 			t.Error(err)

@@ -61,7 +61,7 @@ func TestInstanceFitsTheTerminalButForItsContext(t *testing.T) {
 	}
 	for line := range strings.Lines(b.String()) {
 		if isContext := strings.Contains(line, `"long": "two words`); console.Width(strings.TrimSuffix(line, "\n")) > 60 != isContext {
-			t.Errorf("expected at most 60 columns but of the context, got %q", line)
+			t.Errorf("expected at most 60 columns except for the context, got %q", line)
 		}
 	}
 	if text := b.String(); !strings.Contains(text, "  history   01-02 12:00:00.000  SIGN_UP") || !strings.Contains(text, "→ unverified.awaiting_verification\n") {

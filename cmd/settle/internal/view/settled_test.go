@@ -24,7 +24,7 @@ func orders(t *testing.T) durable.Machine {
 	}), durable.MachineConfig{})
 }
 
-// TestSettledFollowsTheEngineNotTheTags shows instances whose tags alone would tell the opposite.
+// TestSettledFollowsTheEngineNotTheTags uses instances whose tags alone suggest the opposite.
 func TestSettledFollowsTheEngineNotTheTags(t *testing.T) {
 	t.Parallel()
 	machine := orders(t)
@@ -54,11 +54,11 @@ func TestSettledFollowsTheEngineNotTheTags(t *testing.T) {
 		record   durable.Record
 		want     bool
 	}{
-		"a final state without the tag":              {hosted, shipped, true},
-		"the tag, of a snapshot that cannot be read": {hosted, half, true},
-		"the tag, of a machine that is not hosted":   {&durable.Machines{}, half, true},
-		"no tag, of a machine that is not hosted":    {&durable.Machines{}, shipped, false},
-		"a service that runs":                        {hosted, record(), false},
+		"a final state without the tag": {hosted, shipped, true},
+		"the tag, unreadable snapshot":  {hosted, half, true},
+		"the tag, unknown machine":      {&durable.Machines{}, half, true},
+		"no tag, unknown machine":       {&durable.Machines{}, shipped, false},
+		"a running service":             {hosted, record(), false},
 	} {
 		shown, err := Of(c.machines, c.record)
 		if err != nil {

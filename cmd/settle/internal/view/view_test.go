@@ -181,7 +181,7 @@ func TestJSONIsTheGatewaysViewWithTheReasonOfAParkedEvent(t *testing.T) {
 	delete(parked, "message")
 	failed, ok := got["failed_effects"].([]any)
 	if !ok || len(failed) != 4 || got["skipped"] != 3.0 {
-		t.Fatalf("expected what failed for good and was skipped, got %v and %v", got["failed_effects"], got["skipped"])
+		t.Fatalf("expected the failed effects and the skipped events, got %v and %v", got["failed_effects"], got["skipped"])
 	}
 	wantFailed := map[string]any{"kind": "send", "target": "pipeline/8", "at": "2026-01-02T11:00:00Z", "message": "no\x1bpe", "data": map[string]any{"type": "GO"}, "data_bytes": 13.0, "report": "told"}
 	if !reflect.DeepEqual(failed[0], wantFailed) {
