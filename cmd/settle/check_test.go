@@ -116,10 +116,10 @@ func TestCheckReportsBreakingInstancesAndExitsWithOne(t *testing.T) {
 			u.t.Errorf("expected exit code 1 and %q, got %d and %q", want, got.code, got.err)
 		}
 		u.edit("job/run-1-job-2", "context", &types.AttributeValueMemberS{Value: "four"})
-		spoilt := u.run("check", "--local", "--machine", "job")
-		contains(u.t, spoilt.out, "\njob/run-1-job-2 breaks\n  unreadable snapshot of chart job: context: expected an object, got a string; mend it, or restore it from a backup\n")
-		if want := "settle: 1 of 1 instances cannot run on this build: repair their items, or restore them from a backup\n"; spoilt.code != command.ExitFailed || spoilt.err != want {
-			u.t.Errorf("expected exit code 1 and %q, got %d and %q", want, spoilt.code, spoilt.err)
+		damaged := u.run("check", "--local", "--machine", "job")
+		contains(u.t, damaged.out, "\njob/run-1-job-2 breaks\n  unreadable snapshot of chart job: context: expected an object, got a string; mend it, or restore it from a backup\n")
+		if want := "settle: 1 of 1 instances cannot run on this build: repair their items, or restore them from a backup\n"; damaged.code != command.ExitFailed || damaged.err != want {
+			u.t.Errorf("expected exit code 1 and %q, got %d and %q", want, damaged.code, damaged.err)
 		}
 		u.edit("job/run-1-job-2", "context", whole)
 		asJSON := u.run("check", "--local", "-o", "json", "--machine", "job")

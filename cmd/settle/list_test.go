@@ -28,12 +28,12 @@ func (u user) list(flags ...string) ([]string, listed) {
 	}
 	var page listed
 	unmarshal(u.t, []byte(got.out), &page)
-	told := ""
+	note := ""
 	if page.Cursor != "" {
-		told = "There are more: continue with --cursor " + page.Cursor + "\n"
+		note = "There are more: continue with --cursor " + page.Cursor + "\n"
 	}
-	if got.err != told {
-		u.t.Errorf("list %v: expected %q on standard error, got %q", flags, told, got.err)
+	if got.err != note {
+		u.t.Errorf("list %v: expected %q on standard error, got %q", flags, note, got.err)
 	}
 	var names []string
 	for _, instance := range page.Instances {

@@ -61,9 +61,9 @@ func TestWatchSurvivesAnOutage(t *testing.T) {
 					waits = append(waits, "answers")
 				}
 			}
-			told := strings.Join(waits, " ")
-			if !strings.HasPrefix(told, "1s 2s 4s 8s 16s 30s 30s ") || strings.Count(told, "answers 1s 2s") != 1 || len(waits) > 20 {
-				u.t.Errorf("%v: expected each failure with a backoff that grows to 30s and restarts, got %s\n%s", watched, told, got.err)
+			joined := strings.Join(waits, " ")
+			if !strings.HasPrefix(joined, "1s 2s 4s 8s 16s 30s 30s ") || strings.Count(joined, "answers 1s 2s") != 1 || len(waits) > 20 {
+				u.t.Errorf("%v: expected each failure with a backoff that grows to 30s and restarts, got %s\n%s", watched, joined, got.err)
 			}
 		})
 	}

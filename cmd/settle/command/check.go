@@ -81,15 +81,15 @@ func (c *checkCommand) Run(ctx context.Context, s *session) error {
 	return err
 }
 
-// remedy returns advice on instances that break. spoilt counts the ones whose items are damaged.
-func remedy(broken, spoilt int) string {
+// remedy returns advice on instances that break. damaged counts the ones whose items are damaged.
+func remedy(broken, damaged int) string {
 	const versions = "add migrations, or host their versions too"
-	switch spoilt {
+	switch damaged {
 	case 0:
 		return versions
 	case broken:
 		return "repair their items, or restore them from a backup"
 	default:
-		return fmt.Sprintf("%s; repair the items of %d, or restore them from a backup", versions, spoilt)
+		return fmt.Sprintf("%s; repair the items of %d, or restore them from a backup", versions, damaged)
 	}
 }

@@ -177,10 +177,10 @@ func Run(ctx context.Context, config Config, process Process, args []string) int
 	s.style, s.raw = console.NewStyle(process.Color, columns), s.out
 	s.screen = &screen{err: s.errOut, columns: process.Columns, plain: process.Plain}
 	if s.watched {
-		s.errOut = beside{s.errOut, s.screen}
+		s.errOut = progressEraser{s.errOut, s.screen}
 	}
 	if s.watched && s.terminal {
-		s.out = beside{s.out, s.screen}
+		s.out = progressEraser{s.out, s.screen}
 	}
 	return s.run(ctx, args)
 }

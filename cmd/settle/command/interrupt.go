@@ -50,7 +50,7 @@ func (s *session) readInput(ctx context.Context) ([]byte, error) {
 
 // confirm asks a question on the terminal. If the answer is no, it returns an error that ends with otherwise.
 func (s *session) confirm(ctx context.Context, question, otherwise string) error {
-	s.tell("%s [y/N] ", question)
+	s.writeErr("%s [y/N] ", question)
 	answer, err := until(ctx, func() (string, error) { return bufio.NewReader(s.in).ReadString('\n') })
 	if err != nil && !errors.Is(err, io.EOF) {
 		return err

@@ -53,7 +53,7 @@ func (s *session) note(format string, args ...any) {
 	if s.watched {
 		text = console.FoldWords(text, s.screen.columns)
 	}
-	s.tell("%s", text)
+	s.writeErr("%s", text)
 }
 
 // screen shows progress in the last line of a terminal. Answers and errors go to the same terminal.
@@ -97,13 +97,13 @@ func (s *screen) clearLocked() {
 	}
 }
 
-// beside is a writer to the terminal that erases the progress line before each write.
-type beside struct {
+// progressEraser is a writer to the terminal that erases the progress line before each write.
+type progressEraser struct {
 	io.Writer
 	screen *screen
 }
 
-func (b beside) Write(text []byte) (int, error) {
+func (b progressEraser) Write(text []byte) (int, error) {
 	b.screen.mu.Lock()
 	defer b.screen.mu.Unlock()
 	b.screen.clearLocked()

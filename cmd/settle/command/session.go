@@ -166,7 +166,7 @@ func (s *session) run(ctx context.Context, args []string) int {
 // breakLine starts a new line after ^C on a terminal.
 func (s *session) breakLine() {
 	if s.watched {
-		s.tell("\n")
+		s.writeErr("\n")
 	}
 }
 
@@ -196,8 +196,8 @@ func oneLine(err error) string {
 	return strings.ReplaceAll(strings.Join(lines, "; "), ":; ", ": ") // A line that ends with a colon introduces a list.
 }
 
-// tell writes to standard error. It escapes control characters, because parts of the text may come from a producer.
-func (s *session) tell(format string, args ...any) {
+// writeErr writes to standard error. It escapes control characters, because parts of the text may come from a producer.
+func (s *session) writeErr(format string, args ...any) {
 	_, _ = io.WriteString(s.errOut, s.named(console.Escape(fmt.Sprintf(format, args...)))) // There is no other place to report a failure.
 }
 

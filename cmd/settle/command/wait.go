@@ -201,7 +201,7 @@ func (w *waiter) await(outer context.Context) (shown view.Instance, ignored bool
 	progress := w.session.newTask("waiting for " + w.to.String())
 	defer progress.end()
 	where := fmt.Sprintf("%s does not exist yet: the event may have been parked, see %s", w.to, w.hintParked())
-	looks := looks{next: lookFirst}
+	looks := lookTimer{next: lookFirst}
 	for pause := pollFirst; ; pause = nextPoll(pause) {
 		record, err := w.store.Load(ctx, w.to)
 		if err == nil && record.Revision == 0 && looks.due(ctx, pause) {

@@ -27,11 +27,11 @@ const (
 	lookMessagesMax = 100
 )
 
-// looks decides when to look into the dead-letter queue.
-type looks struct{ waited, next time.Duration }
+// lookTimer decides when to look into the dead-letter queue.
+type lookTimer struct{ waited, next time.Duration }
 
 // due reports whether to look now. Call it before each pause while the instance does not exist.
-func (l *looks) due(ctx context.Context, pause time.Duration) bool {
+func (l *lookTimer) due(ctx context.Context, pause time.Duration) bool {
 	due := l.waited >= l.next
 	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < lookTakes {
 		due = false
@@ -86,7 +86,7 @@ func (w *waiter) checkParked(ctx context.Context) error {
 		return w.parked(cmp.Or(found.Reason, "no reason recorded, SQS moved it after too many receives"))
 	case ctx.Err() != nil:
 		return ctx.Err()
-	case err != nil && !mayPass(err):
+	case err != nil && !isTemporary(err):
 		w.deadLetterQueue = ""
 	}
 	return nil

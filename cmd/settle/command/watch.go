@@ -128,7 +128,7 @@ func (w *watch) one(ctx context.Context, id durable.InstanceID) error {
 	seen := durable.Record{Revision: -1}
 	for pause := pollFirst; ctx.Err() == nil; pause = nextPoll(pause) {
 		record, err := w.store.Load(ctx, id)
-		retry, err := w.outlast(ctx, seen.Revision < 0, err)
+		retry, err := w.handleError(ctx, seen.Revision < 0, err)
 		if err != nil {
 			return err
 		}

@@ -24,8 +24,8 @@ const (
 	watchInstancesMax = 1000
 )
 
-// crowd is the set of instances that watch --machine follows.
-type crowd struct {
+// machineWatch is the set of instances that watch --machine follows.
+type machineWatch struct {
 	*watch
 	filter dynamostore.Filter
 	// byTable is set if the table has no index.
@@ -39,7 +39,7 @@ type crowd struct {
 
 // several prints the transitions of the instances that match the filter, until ctx ends.
 func (w *watch) several(ctx context.Context, filter dynamostore.Filter) error {
-	c := &crowd{watch: w, filter: filter, seen: map[durable.InstanceID]durable.Record{}, unreadable: map[string]bool{}}
+	c := &machineWatch{watch: w, filter: filter, seen: map[durable.InstanceID]durable.Record{}, unreadable: map[string]bool{}}
 	progress := w.session.newProgress("instance found", "instances found")
 	err := c.look(ctx, progress)
 	progress.end()
@@ -51,14 +51,14 @@ func (w *watch) several(ctx context.Context, filter dynamostore.Filter) error {
 	}
 	for again := time.Duration(0); err == nil; {
 		if err = w.pause(ctx, cmp.Or(again, c.pause())); err == nil {
-			again, err = w.outlast(ctx, false, c.look(ctx, nil))
+			again, err = w.handleError(ctx, false, c.look(ctx, nil))
 		}
 	}
 	return err
 }
 
 // pause returns the interval between two looks.
-func (c *crowd) pause() time.Duration {
+func (c *machineWatch) pause() time.Duration {
 	switch {
 	case c.flags.Every != nil:
 		return *c.flags.Every
@@ -70,7 +70,7 @@ func (c *crowd) pause() time.Duration {
 }
 
 // introduce prints the result of the first look, and the cost of a look.
-func (c *crowd) introduce() error {
+func (c *machineWatch) introduce() error {
 	s, counts := c.session, map[string]int{}
 	for _, record := range c.seen {
 		counts[strings.Join(record.State, ", ")]++
@@ -94,7 +94,7 @@ func (c *crowd) introduce() error {
 }
 
 // look reads the instances. From the second call on, it prints the transitions since the last look, ordered by time.
-func (c *crowd) look(ctx context.Context, first *progress) error {
+func (c *machineWatch) look(ctx context.Context, first *progress) error {
 	records, err := c.list(ctx, first)
 	if err != nil {
 		return err
@@ -133,7 +133,7 @@ func (c *crowd) look(ctx context.Context, first *progress) error {
 }
 
 // printLook prints transitions. The end of an instance follows its last transition.
-func (c *crowd) printLook(fresh []watched, over []durable.Record) error {
+func (c *machineWatch) printLook(fresh []watched, over []durable.Record) error {
 	slices.SortStableFunc(fresh, func(a, b watched) int { return a.At.Compare(b.At) })
 	slices.SortFunc(over, func(a, b durable.Record) int { return strings.Compare(a.Instance.String(), b.Instance.String()) })
 	for i, transition := range fresh {
@@ -160,7 +160,7 @@ func (c *crowd) printLook(fresh []watched, over []durable.Record) error {
 }
 
 // list reads the instances, by the index if the table has it.
-func (c *crowd) list(ctx context.Context, first *progress) ([]durable.Record, error) {
+func (c *machineWatch) list(ctx context.Context, first *progress) ([]durable.Record, error) {
 	var records []durable.Record
 	for record, err := range c.each(ctx) {
 		var unreadable *dynamostore.ItemError
@@ -185,7 +185,7 @@ func (c *crowd) list(ctx context.Context, first *progress) ([]durable.Record, er
 }
 
 // each yields the instances like Store.List.
-func (c *crowd) each(ctx context.Context) iter.Seq2[durable.Record, error] {
+func (c *machineWatch) each(ctx context.Context) iter.Seq2[durable.Record, error] {
 	return func(yield func(durable.Record, error) bool) {
 		for cursor := ""; !c.byTable; {
 			page, err := c.store.ListPage(ctx, c.filter, dynamostore.PageInstancesMax, cursor)

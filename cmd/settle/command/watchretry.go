@@ -13,9 +13,9 @@ import (
 // watchBackoff is the backoff after a read has failed in spite of the SDK's retries.
 var watchBackoff = statechart.RetryPolicy{Attempts: math.MaxInt, Interval: time.Second, Rate: 2, IntervalMax: 30 * time.Second}
 
-// outlast handles the error of a read. If it is temporary, outlast prints it and returns the time until the next
+// handleError handles the error of a read. If it is temporary, handleError prints it and returns the time until the next
 // attempt. It returns the error if it is permanent or if the first read failed. Zero values mean success.
-func (w *watch) outlast(ctx context.Context, first bool, err error) (again time.Duration, lasting error) {
+func (w *watch) handleError(ctx context.Context, first bool, err error) (again time.Duration, lasting error) {
 	switch {
 	case err == nil && w.failures > 0:
 		w.session.note("AWS answers again.")
@@ -23,7 +23,7 @@ func (w *watch) outlast(ctx context.Context, first bool, err error) (again time.
 		return 0, nil
 	case err == nil:
 		return 0, nil
-	case first || ctx.Err() != nil || !mayPass(err):
+	case first || ctx.Err() != nil || !isTemporary(err):
 		return 0, err
 	}
 	w.failures++
@@ -32,5 +32,5 @@ func (w *watch) outlast(ctx context.Context, first bool, err error) (again time.
 	return again, nil
 }
 
-// mayPass reports whether the SDK would retry the error.
-func mayPass(err error) bool { return retry.NewStandard().IsErrorRetryable(err) }
+// isTemporary reports whether the SDK would retry the error.
+func isTemporary(err error) bool { return retry.NewStandard().IsErrorRetryable(err) }

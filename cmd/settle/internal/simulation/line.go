@@ -104,9 +104,9 @@ var endPrefixes = []endPrefix{
 // end returns the event that ends a service or a child.
 func (s *Simulation) end(given line, id string, prefix endPrefix) (statechart.Event, error) {
 	output, failure := given.keys["output"], errors.New("failed")
-	if told, ok := given.keys["error"]; ok {
-		text := string(told)
-		_ = json.Unmarshal(told, &text) // A value other than a string stays JSON.
+	if cause, ok := given.keys["error"]; ok {
+		text := string(cause)
+		_ = json.Unmarshal(cause, &text) // A value other than a string stays JSON.
 		failure = errors.New(text)
 	}
 	var running []string

@@ -109,12 +109,12 @@ func (s *Simulation) step(cause json.RawMessage, effects []statechart.Effect, ha
 		if !s.config.Microsteps {
 			continue
 		}
-		told := Microstep{Event: m.Event, Transitions: []Transition{}, Exited: listed(m.Exited), Entered: listed(m.Entered), Actions: listed(m.Actions)}
+		microstep := Microstep{Event: m.Event, Transitions: []Transition{}, Exited: listed(m.Exited), Entered: listed(m.Entered), Actions: listed(m.Actions)}
 		for _, index := range m.Transitions {
 			t := s.transitions[index]
-			told.Transitions = append(told.Transitions, Transition{Source: t.Source, Trigger: t.Trigger, Guard: t.Guard, Targets: listed(t.Targets)})
+			microstep.Transitions = append(microstep.Transitions, Transition{Source: t.Source, Trigger: t.Trigger, Guard: t.Guard, Targets: listed(t.Targets)})
 		}
-		step.Microsteps = append(step.Microsteps, told)
+		step.Microsteps = append(step.Microsteps, microstep)
 	}
 	return step
 }

@@ -28,11 +28,11 @@ func WriteCheck(w io.Writer, style console.Style, rows []durable.CheckRow) error
 		if row.Break == 0 {
 			continue
 		}
-		which := harmless(row.Example) + " breaks"
+		which := escaped(row.Example) + " breaks"
 		if row.Break > 1 {
-			which = fmt.Sprintf("%s and %d more of the same row break", harmless(row.Example), row.Break-1)
+			which = fmt.Sprintf("%s and %d more of the same row break", escaped(row.Example), row.Break-1)
 		}
-		if _, err := fmt.Fprintf(w, "\n%s\n  %s\n", style.Warning(which), harmless(row.Error)); err != nil {
+		if _, err := fmt.Fprintf(w, "\n%s\n  %s\n", style.Warning(which), escaped(row.Error)); err != nil {
 			return err
 		}
 	}

@@ -39,13 +39,13 @@ func (l *Log) Write(instance string, transition durable.Transition) error {
 	return err
 }
 
-func (l *Log) event(t durable.Transition) string { return harmless(console.EventName(t.Event, t.From)) }
+func (l *Log) event(t durable.Transition) string { return escaped(console.EventName(t.Event, t.From)) }
 
 func (l *Log) line(instance string, t durable.Transition) string {
 	var b strings.Builder
 	b.WriteString(l.style.Dim(t.At.In(l.zone).Format("01-02 15:04:05.000")) + "  ")
 	if l.named {
-		b.WriteString(l.style.Bold(console.Pad(harmless(instance), &l.instances)) + "  ")
+		b.WriteString(l.style.Bold(console.Pad(escaped(instance), &l.instances)) + "  ")
 	}
 	b.WriteString(console.Pad(l.event(t), &l.events) + "  " + console.Change(l.style, t.From, t.To, t.Ignored) + "\n")
 	return b.String()

@@ -125,12 +125,12 @@ func (m *Migrations) Write(w io.Writer, style console.Style) error {
 	}
 	var b strings.Builder
 	for _, row := range rows {
-		fmt.Fprintf(&b, "\n%s, from version %d to %d\n", style.Bold(harmless(row.Example)), row.From, row.To)
+		fmt.Fprintf(&b, "\n%s, from version %d to %d\n", style.Bold(escaped(row.Example)), row.From, row.To)
 		if len(row.Changes) == 0 {
 			b.WriteString("  only the version changes\n")
 		}
 		for _, change := range row.Changes {
-			fmt.Fprintf(&b, "  %s: %s → %s\n", harmless(change.Path), shortJSON(change.Before), style.State(shortJSON(change.After)))
+			fmt.Fprintf(&b, "  %s: %s → %s\n", escaped(change.Path), shortJSON(change.Before), style.State(shortJSON(change.After)))
 		}
 		if row.More > 0 {
 			fmt.Fprintf(&b, "  and %d more changes\n", row.More)
@@ -153,5 +153,5 @@ func shortJSON(value any) string {
 	if runes := []rune(string(text)); len(runes) > runesMax {
 		text = []byte(string(runes[:runesMax]) + "...")
 	}
-	return harmless(string(text))
+	return escaped(string(text))
 }

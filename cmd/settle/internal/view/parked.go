@@ -72,12 +72,12 @@ func WriteParked(w io.Writer, style console.Style, parked []ParkedEvent, now tim
 // WriteText writes the event as text.
 func (p ParkedEvent) WriteText(w io.Writer, style console.Style, now time.Time) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s\n", style.Bold(harmless(cmp.Or(p.Instance, "no instance"))))
-	row := func(label, value string) { b.WriteString(style.Fold(labelled(style, label, harmless(value)))) }
+	fmt.Fprintf(&b, "%s\n", style.Bold(escaped(cmp.Or(p.Instance, "no instance"))))
+	row := func(label, value string) { b.WriteString(style.Fold(labelled(style, label, escaped(value)))) }
 	row("event", p.Event)
 	row("id", p.EventID)
 	row("parked", at(p.Since, now))
-	b.WriteString(style.FoldWords(labelled(style, "reason", harmless(cmp.Or(p.Reason, givenUp)))))
+	b.WriteString(style.FoldWords(labelled(style, "reason", escaped(cmp.Or(p.Reason, givenUp)))))
 	row("from", p.SourceQueue)
 	row("number", p.SequenceNumber)
 	row("sent", p.SentAt)

@@ -48,7 +48,7 @@ func Warning(text string) Cell {
 }
 
 func cell(text string, mark func(console.Style, string) string) Cell {
-	return Cell{text: strings.ReplaceAll(harmless(text), "\n", " "), mark: mark}
+	return Cell{text: strings.ReplaceAll(escaped(text), "\n", " "), mark: mark}
 }
 
 // NewTable returns a table with the given header.

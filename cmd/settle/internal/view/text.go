@@ -22,20 +22,20 @@ const timeFormat = "2006-01-02 15:04:05 MST"
 // WriteText writes the instance as text. Times are in the zone of now and relative to it.
 func (v Instance) WriteText(w io.Writer, style console.Style, now time.Time) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s\n", style.Bold(harmless(v.Name)))
+	fmt.Fprintf(&b, "%s\n", style.Bold(escaped(v.Name)))
 	row := func(label, value string) { b.WriteString(style.Fold(labelled(style, label, value))) }
 	prose := func(label, value string) { b.WriteString(style.FoldWords(labelled(style, label, value))) }
 	warning := func(label, value string) { prose(label, style.Warning(value)) }
-	warning("problem", harmless(v.Problem))
-	row("state", style.State(harmless(strings.Join(v.State, ", "))))
+	warning("problem", escaped(v.Problem))
+	row("state", style.State(escaped(strings.Join(v.State, ", "))))
 	prose("since", v.sinceText(now))
 	prose("status", string(v.Status)+v.settledText())
-	prose("tags", harmless(strings.Join(without(v.Tags, statechart.Settled), ", ")))
-	prose("next", harmless(v.nextText()))
+	prose("tags", escaped(strings.Join(without(v.Tags, statechart.Settled), ", ")))
+	prose("next", escaped(v.nextText()))
 	row("timers", v.timersText(now))
 	row("services", v.servicesText())
 	row("children", v.childrenText())
-	row("parent", harmless(v.Parent))
+	row("parent", escaped(v.Parent))
 	row("waits", v.waitsText(now))
 	row("workflow", v.executionsText(now))
 	b.WriteString(labelled(style, "context", indented(v.Context)))
@@ -78,7 +78,7 @@ func (v Instance) Summary(style console.Style) string {
 	if v.Problem != "" {
 		problem = ", not readable by this build"
 	}
-	return fmt.Sprintf("%s is in %s, %s, revision %d%s", style.Bold(harmless(v.Name)), style.State(harmless(strings.Join(v.State, ", "))), how, v.Revision, problem)
+	return fmt.Sprintf("%s is in %s, %s, revision %d%s", style.Bold(escaped(v.Name)), style.State(escaped(strings.Join(v.State, ", "))), how, v.Revision, problem)
 }
 
 // settledText explains the tag "settled".
@@ -112,7 +112,7 @@ func (v Instance) nextText() string {
 func (v Instance) timersText(now time.Time) string {
 	var lines []string
 	for _, timer := range v.timers() {
-		lines = append(lines, fmt.Sprintf("%s of %s: %s", harmless(timer.After), harmless(timer.State), at(timer.At, now)))
+		lines = append(lines, fmt.Sprintf("%s of %s: %s", escaped(timer.After), escaped(timer.State), at(timer.At, now)))
 	}
 	return strings.Join(lines, "\n")
 }
@@ -120,7 +120,7 @@ func (v Instance) timersText(now time.Time) string {
 func (v Instance) servicesText() string {
 	var lines []string
 	for _, service := range v.services() {
-		lines = append(lines, fmt.Sprintf("%s in %s, attempt %d", harmless(service.Service), harmless(service.State), max(service.Attempt, 1)))
+		lines = append(lines, fmt.Sprintf("%s in %s, attempt %d", escaped(service.Service), escaped(service.State), max(service.Attempt, 1)))
 	}
 	return strings.Join(lines, "\n")
 }
@@ -129,7 +129,7 @@ func (v Instance) servicesText() string {
 func (v Instance) childrenText() string {
 	var lines []string
 	for _, id := range slices.Sorted(maps.Keys(v.Children)) {
-		lines = append(lines, fmt.Sprintf("%s: %s", harmless(id), harmless(v.Children[id].Instance)))
+		lines = append(lines, fmt.Sprintf("%s: %s", escaped(id), escaped(v.Children[id].Instance)))
 	}
 	return strings.Join(lines, "\n")
 }
@@ -138,7 +138,7 @@ func (v Instance) childrenText() string {
 func (v Instance) waitsText(now time.Time) string {
 	var lines []string
 	for _, wait := range v.Waits {
-		line := fmt.Sprintf("a task for %s since %s", harmless(wait.Name), at(wait.Since, now))
+		line := fmt.Sprintf("a task for %s since %s", escaped(wait.Name), at(wait.Since, now))
 		if !wait.Deadline.IsZero() {
 			line += ", until " + at(wait.Deadline, now)
 		}
@@ -151,12 +151,12 @@ func (v Instance) waitsText(now time.Time) string {
 func (v Instance) executionsText(now time.Time) string {
 	var lines []string
 	for _, e := range v.Executions {
-		line := fmt.Sprintf("%s since %s, reports its end as %s", harmless(e.Workflow), at(e.StartedAt, now), harmless(e.Event))
+		line := fmt.Sprintf("%s since %s, reports its end as %s", escaped(e.Workflow), at(e.StartedAt, now), escaped(e.Event))
 		switch {
 		case e.Refused != "" && e.ARN != "":
-			line += "; start not confirmed, and the retry was refused: " + harmless(e.Refused)
+			line += "; start not confirmed, and the retry was refused: " + escaped(e.Refused)
 		case e.Refused != "":
-			line += "; it will never start: " + harmless(e.Refused)
+			line += "; it will never start: " + escaped(e.Refused)
 		case e.ARN == "":
 			line += "; start not confirmed yet"
 		}
@@ -172,20 +172,20 @@ func (v Instance) parkedText(now time.Time) string {
 	}
 	what := ""
 	if v.Parked.Event != "" {
-		what = harmless(v.Parked.Event) + ", "
+		what = escaped(v.Parked.Event) + ", "
 	}
-	return fmt.Sprintf("%s%s: %s", what, ago(v.Parked.At, now), harmless(v.Parked.Message))
+	return fmt.Sprintf("%s%s: %s", what, ago(v.Parked.At, now), escaped(v.Parked.Message))
 }
 
 // failedText lists the permanently failed effects. Targets and reasons may contain text of a producer.
 func (v Instance) failedText(now time.Time) string {
 	var lines []string
 	for _, f := range v.Failed {
-		what := harmless(string(f.Kind))
+		what := escaped(string(f.Kind))
 		if f.Target != "" {
-			what += " to " + harmless(f.Target)
+			what += " to " + escaped(f.Target)
 		}
-		line := fmt.Sprintf("%s, %s: %s", what, ago(f.At, now), harmless(f.Message))
+		line := fmt.Sprintf("%s, %s: %s", what, ago(f.At, now), escaped(f.Message))
 		switch f.Report {
 		case durable.ReportTold:
 			line += " (reported to the chart)"
@@ -226,8 +226,8 @@ func ago(t, now time.Time) string {
 // textBytesMax is the length at which a producer's text is truncated.
 const textBytesMax = 1000
 
-// harmless escapes control characters in a producer's text and truncates it.
-func harmless(text string) string {
+// escaped escapes control characters in a producer's text and truncates it.
+func escaped(text string) string {
 	if len(text) <= textBytesMax {
 		return console.Escape(text)
 	}
