@@ -88,7 +88,7 @@ func TestWatchWithoutAnIndexReadsTheTableLessOften(t *testing.T) {
 			time.Sleep(25 * time.Second)
 		}, "--machine", "work")
 		contains(u.t, got.out, "1 instance of work is active: 1 in ready\n", "FINISH       ready → over\nwork/1 is done in over\n")
-		contains(u.t, got.err, "Each look reads the whole table settle, which has no index by_state: 1 read units now, or about 360 an hour at one look every 10s.\n")
+		contains(u.t, got.err, "Each look reads the whole table settle, which has no index by_state: 1 read unit now, or about 360 an hour at one look every 10s.\n")
 		if looks != 3 {
 			u.t.Errorf("expected 3 looks in 26 s, got %d", looks)
 		}

@@ -11,7 +11,7 @@ import (
 
 type graphCommand struct {
 	tableFlags
-	Machine string `arg:"" optional:"" name:"machine|instance" help:"The machine, such as signup, or an instance, such as signup/42, whose state is marked. Without it, the machines are listed."`
+	Machine string `arg:"" optional:"" name:"machine|instance" help:"The machine, such as signup, or an instance, such as signup/42, to mark its state. Omit it to list the machines."`
 	Format  string `enum:"mermaid,xstate" default:"mermaid" help:"How to print a chart: mermaid or xstate."`
 	outputFlag
 }

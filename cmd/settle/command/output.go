@@ -103,6 +103,7 @@ type progressEraser struct {
 	screen *screen
 }
 
+// Write erases the progress line and writes the text.
 func (b progressEraser) Write(text []byte) (int, error) {
 	b.screen.mu.Lock()
 	defer b.screen.mu.Unlock()

@@ -214,7 +214,7 @@ func (w *waiter) await(outer context.Context) (shown view.Instance, ignored bool
 		reached := false
 		if err == nil && record.Revision > 0 {
 			if w.eventType != "" && !w.isApplied(record) {
-				where += ", where the event has not been applied yet"
+				where += ", and the event has not been applied yet"
 			} else {
 				reached, err = w.reached(record, shown)
 			}

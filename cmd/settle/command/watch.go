@@ -105,7 +105,7 @@ func (c *watchCommand) Run(ctx context.Context, s *session) error {
 	if ctx.Err() != nil && (err == nil || errors.Is(stopped(ctx, err), errInterrupted)) {
 		s.breakLine()
 		if c.Machine != "" {
-			s.note("Used %d read units in %v.", s.read.units(), s.now().Sub(begun).Truncate(time.Second))
+			s.note("Used %s in %v.", counted(int(s.read.units()), "read unit", "read units"), s.now().Sub(begun).Truncate(time.Second))
 		}
 		return nil // The user has stopped it.
 	}

@@ -89,7 +89,7 @@ func (c *machineWatch) introduce() error {
 		what = "the whole table " + c.flags.Table + ", which has no index " + dynamostore.IndexName
 	}
 	units := s.read.units()
-	s.note("Each look reads %s: %d read units now, or about %d an hour at one look every %v.", what, units, units*int64(time.Hour/c.pause()), c.pause())
+	s.note("Each look reads %s: %s now, or about %d an hour at one look every %v.", what, counted(int(units), "read unit", "read units"), units*int64(time.Hour/c.pause()), c.pause())
 	return nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 )
 
+// Field is a key of a payload and its JSON value.
 type Field struct {
 	Key   string
 	Value json.RawMessage

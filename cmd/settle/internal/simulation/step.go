@@ -62,6 +62,7 @@ type Child struct {
 	State   string `json:"state"`
 }
 
+// Microstep is one microstep of a step.
 type Microstep struct {
 	Event       string       `json:"event"`
 	Transitions []Transition `json:"transitions"`

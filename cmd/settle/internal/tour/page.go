@@ -15,6 +15,7 @@ type page struct {
 	columns int
 }
 
+// Write writes whole lines, folded.
 func (p page) Write(text []byte) (int, error) {
 	if _, err := io.WriteString(p.Writer, console.Fold(string(text), p.columns)); err != nil {
 		return 0, err

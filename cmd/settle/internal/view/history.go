@@ -34,6 +34,7 @@ func NewLog(w io.Writer, style console.Style, zone *time.Location, named bool) *
 	return &Log{w: w, style: style, zone: zone, named: named, events: len("done.invoke")}
 }
 
+// Write writes one transition of the instance.
 func (l *Log) Write(instance string, transition durable.Transition) error {
 	_, err := io.WriteString(l.w, l.style.Fold(l.line(instance, transition)))
 	return err
